@@ -1,0 +1,69 @@
+# npud: see README.md. `make demo` and `make check` are the two targets to know.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+BUILD   ?= build
+SECONDS ?= 30
+
+VERSION := 1.0.0
+CC      ?= gcc
+CFLAGS  ?= -O2 -g
+WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla \
+           -Wno-missing-field-initializers -Werror
+STD     := -std=gnu11 -D_GNU_SOURCE -MMD -MP
+INC     := -I. -Iinclude -I$(BUILD)
+SAN     ?=
+ALL     := $(STD) $(WARN) $(INC) $(SAN) $(CFLAGS)
+
+PC      := $(shell pkg-config --version >/dev/null 2>&1 && echo yes)
+pkg      = $(if $(PC),$(shell pkg-config --libs $(1) 2>/dev/null))
+
+# Names that hide nothing: headers generated from proto/npud.proto live in $(BUILD)/proto.
+PB      := $(BUILD)/proto/npud.pb-c
+
+PROTO_SRC  := $(wildcard proto/*.c)
+DAEMON_SRC := $(filter-out daemon/npu-run.c,$(wildcard daemon/*.c))
+CLIENT_SRC := $(filter-out client/npuctl.c,$(wildcard client/*.c))
+
+PROTO_OBJ  := $(PROTO_SRC:%.c=$(BUILD)/%.o) $(PB).o
+DAEMON_OBJ := $(DAEMON_SRC:%.c=$(BUILD)/%.o)
+CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.pic.o) $(PROTO_SRC:%.c=$(BUILD)/%.pic.o) $(PB).pic.o
+
+LIB     := $(BUILD)/libaclclient.so.1
+BINS    := $(BUILD)/npud $(BUILD)/npuctl $(BUILD)/npu-run
+
+.PHONY: all deps demo check clean
+all: $(BINS) $(LIB)
+
+-include mk/deps.mk
+
+$(PB).c $(PB).h &: proto/npud.proto
+	@mkdir -p $(@D)
+	protoc-c --proto_path=proto --c_out=$(BUILD)/proto npud.proto
+
+$(BUILD)/%.o: %.c | $(PB).h
+	@mkdir -p $(@D)
+	$(CC) $(ALL) -c $< -o $@
+
+$(BUILD)/%.pic.o: %.c | $(PB).h
+	@mkdir -p $(@D)
+	$(CC) $(ALL) -fPIC -fvisibility=hidden -ftls-model=initial-exec -c $< -o $@
+
+$(PB).o: $(PB).c
+	$(CC) $(STD) $(INC) $(SAN) $(CFLAGS) -c $< -o $@
+
+$(PB).pic.o: $(PB).c
+	$(CC) $(STD) $(INC) $(SAN) $(CFLAGS) -fPIC -fvisibility=hidden -c $< -o $@
+
+$(BUILD)/npud: $(DAEMON_OBJ) $(PROTO_OBJ)
+	$(CC) $(SAN) $(CFLAGS) $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
+
+$(LIB): $(CLIENT_OBJ) client/libaclclient.map
+	$(CC) $(SAN) $(CFLAGS) -shared -Wl,-soname,libaclclient.so.1 -Wl,--version-script=client/libaclclient.map \
+	    -Wl,-z,defs -Wl,-z,now $(CLIENT_OBJ) -o $@ -lprotobuf-c -lcjson -lpthread
+	ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
+
+clean:
+	rm -rf build build-*
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,446 @@
+#include "daemon/admin.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "acl/acl_base.h"
+#include "daemon/engine.h"
+#include "daemon/event.h"
+#include "daemon/execute.h"
+#include "daemon/log.h"
+#include "daemon/memory.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "daemon/stream.h"
+#include "proto/clock.h"
+#include "proto/npud.pb-c.h"
+#include "proto/packet.h"
+
+/* A connected npuctl. */
+struct admin {
+    struct server *server;
+    int socket;
+    struct event *on_socket;
+};
+
+/*
+ * Rows of one report. Everything is allocated from one list of blocks and freed at once, so filling code reads like
+ * assignments. Out of memory: the row is left out.
+ */
+struct rows {
+    void **row;
+    size_t n;
+    size_t size;
+    struct block {
+        struct block *next;
+    } * blocks;
+};
+
+static void *take(struct rows *rows, size_t size)
+{
+    struct block *b = calloc(1, sizeof(*b) + size);
+
+    if (!b)
+        return NULL;
+    b->next = rows->blocks;
+    rows->blocks = b;
+    return b + 1;
+}
+
+static void *add_row(struct rows *rows, size_t size)
+{
+    void *row = take(rows, size);
+
+    if (!row)
+        return NULL;
+    if (rows->n == rows->size) {
+        size_t bigger = rows->size ? 2 * rows->size : 64;
+        void **p = reallocarray(rows->row, bigger, sizeof(*p));
+
+        if (!p)
+            return NULL;
+        rows->row = p;
+        rows->size = bigger;
+    }
+    return rows->row[rows->n++] = row;
+}
+
+/* A row of the protobuf type, initialised; leaves the function or loop with `otherwise` when memory is out. */
+#define ADD_ROW(rows, type, init, var, otherwise)                                                  \
+    type *var = add_row(rows, sizeof(type));                                                       \
+    if (!var)                                                                                      \
+        otherwise;                                                                                 \
+    *var = (type)init
+
+static char *copy_text(struct rows *rows, const char *text)
+{
+    char *p = take(rows, strlen(text) + 1);
+
+    return p ? strcpy(p, text) : (char *)"";
+}
+
+static void rows_deinit(struct rows *rows)
+{
+    struct block *b, *next;
+
+    for (b = rows->blocks; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    free(rows->row);
+}
+
+static uint64_t seconds_since(uint64_t ns)
+{
+    return (clock_ns() - ns) / NSEC_PER_SEC;
+}
+
+/* --- reports --- */
+
+static uint32_t count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    uint32_t n = 0;
+
+    if (!dir)
+        return 0;
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n - 3; /* ".", "..", and the directory itself */
+}
+
+static void report_status(struct server *server, struct rows *rows)
+{
+    struct session *session;
+    ADD_ROW(rows, Npud__StatusRow, NPUD__STATUS_ROW__INIT, r, return);
+
+    r->version = (char *)NPUD_VERSION;
+    r->pid = getpid();
+    r->backend = (char *)server->devices.backend->name;
+    r->uptime_s = seconds_since(server->since_ns);
+    r->devices = server->devices.n;
+    r->sessions = server->n_sessions;
+    r->sessions_total = server->last_session;
+    r->lingering_events = server->ipc.lingering;
+    r->fds = count_fds();
+    DL_FOREACH(server->sessions, session)
+    {
+        r->streams += session->streams.live;
+        r->events += session->events.live + session->ipc.live;
+        r->memory_bytes += session->memory;
+    }
+}
+
+static void report_devices(struct server *server, struct rows *rows)
+{
+    for (uint32_t i = 0; i < server->devices.n; i++) {
+        struct device *d = &server->devices.device[i];
+        struct engine_stats stats;
+        ADD_ROW(rows, Npud__DeviceRow, NPUD__DEVICE_ROW__INIT, r, return);
+
+        engine_get_stats(d->engine, &stats);
+        r->device = i;
+        r->soc_name = (char *)d->info.soc_name;
+        r->memory_total = d->info.memory;
+        r->memory_used = d->memory_used;
+        r->sessions = d->sessions;
+        r->streams = d->stream_ids.live;
+        r->tasks = stats.tasks;
+        r->wakeups = stats.wakeups;
+        r->asleep = stats.asleep;
+    }
+}
+
+static void report_sessions(struct server *server, struct rows *rows)
+{
+    struct session *session;
+
+    DL_FOREACH(server->sessions, session)
+    {
+        ADD_ROW(rows, Npud__SessionRow, NPUD__SESSION_ROW__INIT, r, return);
+
+        r->session = session->id;
+        r->pid = session->pid;
+        r->uid = session->uid;
+        r->program = session->program;
+        r->streams = session->streams.live;
+        r->events = session->events.live + session->ipc.live;
+        r->memory_bytes = session->memory;
+        r->requests = session->requests;
+        r->age_s = seconds_since(session->since_ns);
+    }
+}
+
+/* Under the engine's lock. */
+static const char *stream_state(const struct stream *s, uint64_t submitted)
+{
+    if (s->broken)
+        return "broken";
+    if (s->run == RUN_PARKED)
+        return "waiting";
+    return submitted != s->head ? "running" : "idle";
+}
+
+static void report_stream(struct rows *rows, struct stream *s)
+{
+    char waits[128] = "";
+    ADD_ROW(rows, Npud__StreamRow, NPUD__STREAM_ROW__INIT, r, return);
+
+    r->session = s->session->id;
+    r->pid = s->session->pid;
+    r->device = s->attach->device->index;
+    r->stream = stream_id(s);
+    r->priority = s->priority;
+    engine_lock(s->attach->device->engine);
+    r->submitted = atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed);
+    r->done = s->head;
+    r->state = (char *)stream_state(s, r->submitted);
+    if (s->run == RUN_PARKED)
+        task_describe_wait(s, waits, sizeof(waits));
+    engine_unlock(s->attach->device->engine);
+    r->waits_for = copy_text(rows, waits);
+}
+
+static void report_streams(struct server *server, struct rows *rows)
+{
+    struct session *session;
+    struct stream *s;
+
+    DL_FOREACH(server->sessions, session)
+    slots_foreach(&session->streams, i, s) report_stream(rows, s);
+}
+
+static void report_ipc_event(struct rows *rows, struct ipc_event *ev, struct session *session)
+{
+    static const char *const states[] = {"none", "pending", "done", "failed"};
+    uint64_t latest = atomic_load(&ev->page->latest);
+    enum ipc_state state = ipc_state_of(ev->page, ipc_latest_number(latest));
+    ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return);
+
+    r->session = session ? session->id : 0;
+    r->pid = session ? session->pid : 0;
+    r->kind = session ? "ipc" : "ipc (lingering)";
+    r->device = ev->device;
+    r->event = ev->id;
+    r->records = ipc_latest_number(latest);
+    r->status = (char *)states[state];
+    r->openers = ev->openers.live;
+}
+
+static void report_events(struct server *server, struct rows *rows)
+{
+    struct session *session;
+    struct event_obj *event;
+    struct ipc_open *open;
+    struct ipc_event *ev, *tmp;
+
+    DL_FOREACH(server->sessions, session)
+    {
+        slots_foreach(&session->ipc, i, open) report_ipc_event(rows, open->event, session);
+        slots_foreach(&session->events, i, event)
+        {
+            ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return);
+
+            r->session = session->id;
+            r->pid = session->pid;
+            r->kind = (char *)"plain";
+            r->device = event->device;
+            r->event = event->slot.number;
+            r->records = event->time_number;
+            r->openers = 1;
+        }
+    }
+    HASH_ITER(hh, server->ipc.by_id, ev, tmp)
+    if (ev->lingers)
+        report_ipc_event(rows, ev, NULL);
+}
+
+static void report_memory(struct server *server, struct rows *rows)
+{
+    struct session *session;
+    struct mem *mem;
+
+    DL_FOREACH(server->sessions, session)
+    slots_foreach(&session->mems, i, mem)
+    {
+        ADD_ROW(rows, Npud__MemoryRow, NPUD__MEMORY_ROW__INIT, r, return);
+
+        r->session = session->id;
+        r->pid = session->pid;
+        r->kind = mem->kind == MEM_DEVICE ? "device" : "host";
+        r->device = mem->device->index;
+        r->size = mem->size;
+    }
+}
+
+static void report_limits(struct server *server, struct rows *rows)
+{
+    struct user *user, *tmp;
+
+    HASH_ITER(hh, server->users.by_uid, user, tmp)
+    for (int i = 0; i < RESOURCE_COUNT; i++) {
+        ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r, return);
+
+        r->uid = user->uid;
+        r->resource = (char *)resource_names[i];
+        r->used = user->used[i];
+        r->limit = server->users.limit[i];
+    }
+}
+
+static const struct {
+    void (*fill)(struct server *server, struct rows *rows);
+    size_t n_offset; /* of the list in Npud__Report */
+    size_t list_offset;
+} topics[] = {
+#define TOPIC(name, NAME)                                                                          \
+    [NPUD__ADMIN_REQUEST__TOPIC__##NAME] = {report_##name, offsetof(Npud__Report, n_##name),       \
+                                            offsetof(Npud__Report, name)}
+    TOPIC(status, STATUS), TOPIC(devices, DEVICES), TOPIC(sessions, SESSIONS),
+    TOPIC(streams, STREAMS), TOPIC(events, EVENTS), TOPIC(memory, MEMORY), TOPIC(limits, LIMITS),
+};
+
+/* The report as a memfd. fd or -errno. */
+static int make_report(struct server *server, unsigned topic, uint64_t *size)
+{
+    Npud__Report report = NPUD__REPORT__INIT;
+    struct rows rows = {0};
+    void *map;
+    int fd;
+
+    topics[topic].fill(server, &rows);
+    *(size_t *)((char *)&report + topics[topic].n_offset) = rows.n;
+    *(void ***)((char *)&report + topics[topic].list_offset) = rows.row;
+    *size = npud__report__get_packed_size(&report);
+    fd = memfd_create("npud-report", MFD_CLOEXEC);
+    map = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, (off_t)(*size ? *size : 1)) == 0)
+        map = mmap(NULL, *size ? *size : 1, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map != MAP_FAILED) {
+        npud__report__pack(&report, map);
+        munmap(map, *size ? *size : 1);
+    } else if (fd >= 0) {
+        close(fd);
+        fd = -ENOMEM;
+    }
+    rows_deinit(&rows);
+    return fd;
+}
+
+/* --- connection --- */
+
+static void admin_free(struct admin *admin)
+{
+    if (admin->on_socket)
+        event_free(admin->on_socket);
+    close(admin->socket);
+    free(admin);
+}
+
+static int answer(struct admin *admin, const Npud__AdminRequest *request)
+{
+    Npud__AdminReply reply = NPUD__ADMIN_REPLY__INIT;
+    char message[128] = "";
+    int fd = -1, r;
+
+    reply.id = request->id;
+    reply.message = message;
+    if (request->protocol != PROTOCOL) {
+        reply.error = ACL_ERROR_API_NOT_SUPPORT;
+        snprintf(message, sizeof(message), "this npud speaks protocol %u, npuctl speaks %u",
+                 PROTOCOL, request->protocol);
+    } else if ((unsigned)request->topic >= sizeof(topics) / sizeof(topics[0])) {
+        reply.error = ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+        snprintf(message, sizeof(message), "this npud has no such report");
+    } else {
+        fd = make_report(admin->server, (unsigned)request->topic, &reply.size);
+        reply.error = fd < 0 ? ACL_ERROR_RT_MEMORY_ALLOCATION : 0;
+    }
+    r = packet_send_message(admin->socket, &reply.base, &fd, fd >= 0 ? 1 : 0, MSG_DONTWAIT);
+    if (fd >= 0)
+        close(fd);
+    return r;
+}
+
+static void on_socket(evutil_socket_t fd, short what, void *arg)
+{
+    static struct packet packet;
+    struct admin *admin = arg;
+    Npud__AdminRequest *request = NULL;
+    int r = packet_recv(fd, &packet, MSG_DONTWAIT);
+
+    (void)what;
+    if (r == -EAGAIN)
+        return;
+    if (r > 0) {
+        request = npud__admin_request__unpack(NULL, packet.size, packet.data);
+        packet_deinit(&packet);
+    }
+    r = request ? answer(admin, request) : -EBADMSG;
+    if (request)
+        npud__admin_request__free_unpacked(request, NULL);
+    if (r < 0)
+        admin_free(admin);
+}
+
+/* The socket's mode decides who can connect; this decides it for sockets that were passed to us, too. */
+static bool allowed(struct server *server, int socket)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    struct group *g = NULL;
+    gid_t groups[256];
+    socklen_t size = sizeof(groups);
+
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return false;
+    if (cred.uid == 0 || cred.uid == geteuid())
+        return true;
+    if (server->config->admin_group[0])
+        g = getgrnam(server->config->admin_group);
+    if (!g)
+        return false;
+    if (cred.gid == g->gr_gid)
+        return true;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups, &size) < 0)
+        return false;
+    for (size_t i = 0; i < size / sizeof(gid_t); i++)
+        if (groups[i] == g->gr_gid)
+            return true;
+    return false;
+}
+
+void admin_accept(struct server *server, int socket)
+{
+    Npud__AdminReply reply = NPUD__ADMIN_REPLY__INIT;
+    struct admin *admin;
+
+    if (!allowed(server, socket)) {
+        reply.id = 1;
+        reply.error = ACL_ERROR_RT_NO_PERMISSION;
+        reply.message = (char *)"only root and the admin group of npud may ask";
+        packet_send_message(socket, &reply.base, NULL, 0, MSG_DONTWAIT);
+        close(socket);
+        return;
+    }
+    admin = calloc(1, sizeof(*admin));
+    if (!admin) {
+        close(socket);
+        return;
+    }
+    admin->server = server;
+    admin->socket = socket;
+    admin->on_socket =
+        event_new(server->base, socket, EV_READ | EV_PERSIST, on_socket, admin);
+    if (!admin->on_socket || event_add(admin->on_socket, NULL) < 0)
+        admin_free(admin);
+}

@@ -1,0 +1,662 @@
+#include "daemon/engine.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "daemon/device.h"
+#include "daemon/execute.h"
+#include "daemon/log.h"
+#include "daemon/session.h"
+#include "daemon/stream.h"
+#include "daemon/timers.h"
+#include "acl/error_codes/rt_error_codes.h"
+#include "proto/clock.h"
+#include "proto/futex.h"
+
+#define BUDGET        64                  /* tasks of one stream per turn */
+#define POLL_INTERVAL (3 * NSEC_PER_USEC) /* how often a busy engine looks for doorbells of unwatched sessions */
+#define EPOLL_BATCH   64
+
+/* What epoll reports: a token, not an address, because the attachment may be gone when we hold the lock again. */
+struct attach_ref {
+    struct slot slot;
+    struct attach *attach;
+};
+#define TOKEN_WAKE UINT64_MAX
+
+struct engine {
+    struct device *device;
+    pthread_t thread;
+    _Atomic bool stop;
+
+    /*
+     * lock is held by the engine while it is awake. A plain mutex would starve everybody else, since the engine takes it
+     * again at once: who wants it counts up `wanted` and holds `gate` until it has the lock, and the engine, which
+     * looks at `wanted` once a turn, passes through the gate.
+     */
+    pthread_mutex_t lock;
+    pthread_mutex_t gate;
+    _Atomic uint32_t wanted;
+
+    int epoll;
+    int wake; /* eventfd: inbox, or stop */
+    struct slots refs;
+    struct stream *active;
+    struct attach *watched;
+    struct timers timers;
+    uint64_t last_poll;
+
+    uint64_t spin_max;
+    uint64_t spin; /* current, adaptive */
+    uint64_t idle_since;
+    bool spinning; /* counted in `spinners` */
+
+    pthread_mutex_t inbox_lock;
+    struct stream *inbox;
+    _Atomic uint32_t inbox_n;
+    _Atomic bool sleeping;
+
+    _Atomic uint64_t turn_since; /* 0: asleep */
+    _Atomic uint64_t tasks;
+    _Atomic uint64_t wakeups;
+};
+
+static __thread struct engine *self;
+
+/* Engines that spin at this moment, in all of npud: at most half the CPUs, so that there is somebody to spin for. */
+static _Atomic int spinners;
+
+static int spinners_max(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof(set), &set) < 0 ? 0 : CPU_COUNT(&set) / 2;
+}
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* --- lock --- */
+
+void engine_lock(struct engine *e)
+{
+    atomic_fetch_add(&e->wanted, 1);
+    pthread_mutex_lock(&e->gate);
+    pthread_mutex_lock(&e->lock);
+    pthread_mutex_unlock(&e->gate);
+    atomic_fetch_sub(&e->wanted, 1);
+}
+
+void engine_unlock(struct engine *e)
+{
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void let_others_in(struct engine *e)
+{
+    if (atomic_load_explicit(&e->wanted, memory_order_relaxed) == 0)
+        return;
+    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_lock(&e->gate);
+    pthread_mutex_lock(&e->lock);
+    pthread_mutex_unlock(&e->gate);
+}
+
+/* --- streams on and off the active list --- */
+
+static void activate(struct engine *e, struct stream *s, uint64_t now)
+{
+    s->run = RUN_ACTIVE;
+    s->idle_since = now;
+    DL_APPEND(e->active, s);
+    atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
+}
+
+static void resume(struct engine *e, struct stream *s)
+{
+    assert(s->run == RUN_PARKED);
+    timers_clear(&e->timers, s);
+    s->waiting_on = NULL;
+    s->run = RUN_ACTIVE;
+    DL_APPEND(e->active, s);
+}
+
+static void wake(struct engine *e)
+{
+    /* Cannot fail: the counter would need 2^64 wake-ups. */
+    eventfd_write(e->wake, 1);
+}
+
+void engine_unpark(struct stream *s)
+{
+    struct engine *e = s->attach->device->engine;
+
+    if (e == self) {
+        resume(e, s);
+        return;
+    }
+    pthread_mutex_lock(&e->inbox_lock);
+    s->in_inbox = true;
+    LL_PREPEND2(e->inbox, s, inbox_next);
+    atomic_fetch_add(&e->inbox_n, 1);
+    pthread_mutex_unlock(&e->inbox_lock);
+    /* Dekker with go_to_sleep(): inbox_n, then sleeping; there sleeping, then inbox_n. */
+    if (atomic_load(&e->sleeping))
+        wake(e);
+}
+
+static void drain_inbox(struct engine *e)
+{
+    struct stream *s, *next;
+
+    if (atomic_load_explicit(&e->inbox_n, memory_order_acquire) == 0)
+        return;
+    pthread_mutex_lock(&e->inbox_lock);
+    for (s = e->inbox; s; s = next) {
+        next = s->inbox_next;
+        s->in_inbox = false;
+        resume(e, s);
+    }
+    e->inbox = NULL;
+    atomic_store_explicit(&e->inbox_n, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&e->inbox_lock);
+}
+
+static bool remove_from_inbox(struct engine *e, struct stream *s)
+{
+    bool found;
+
+    pthread_mutex_lock(&e->inbox_lock);
+    found = s->in_inbox;
+    if (found) {
+        LL_DELETE2(e->inbox, s, inbox_next);
+        s->in_inbox = false;
+        atomic_fetch_sub(&e->inbox_n, 1);
+    }
+    pthread_mutex_unlock(&e->inbox_lock);
+    return found;
+}
+
+void engine_forget(struct engine *e, struct stream *s)
+{
+    if (s->run == RUN_ACTIVE)
+        DL_DELETE(e->active, s);
+    timers_clear(&e->timers, s);
+    /*
+     * Inbox first: a waiter that was fired may have waited on something that is gone by now. Then the list, and if it was fired
+     * in between, the inbox again. Lists are freed by the control thread only, which is us.
+     */
+    if (!remove_from_inbox(e, s) && s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter))
+        remove_from_inbox(e, s);
+    s->waiting_on = NULL;
+    s->run = RUN_IDLE;
+}
+
+int engine_set_timer(struct stream *s, uint64_t deadline)
+{
+    return timers_set(&self->timers, s, deadline);
+}
+
+void engine_clear_timer(struct stream *s)
+{
+    timers_clear(&self->timers, s);
+}
+
+/* --- doorbells --- */
+
+static void watch(struct engine *e, struct attach *a, uint64_t now)
+{
+    a->idle_since = now;
+    if (a->watched)
+        return;
+    a->watched = true;
+    DL_APPEND(e->watched, a);
+    atomic_store(&a->bell->watched, 1);
+}
+
+static bool collect_word(struct engine *e, struct attach *a, unsigned w, uint64_t now)
+{
+    uint64_t bits = atomic_exchange(&a->bell->word[w], 0);
+    bool found = false;
+
+    for (; bits; bits &= bits - 1) {
+        struct stream *s =
+            slots_get(&a->session->streams, w * 64 + (unsigned)__builtin_ctzll(bits));
+
+        if (s && s->attach == a && s->run == RUN_IDLE && !s->broken) {
+            activate(e, s, now);
+            found = true;
+        }
+    }
+    return found;
+}
+
+static bool collect(struct engine *e, struct attach *a, uint64_t now)
+{
+    uint64_t summary;
+    bool found = false;
+
+    if (atomic_load_explicit(&a->bell->summary, memory_order_relaxed) == 0)
+        return false;
+    /* Before the words: a bit raised after this exchange raises the summary again. */
+    summary = atomic_exchange(&a->bell->summary, 0);
+    for (; summary; summary &= summary - 1)
+        found |= collect_word(e, a, (unsigned)__builtin_ctzll(summary), now);
+    if (found)
+        a->idle_since = now;
+    return found;
+}
+
+static void handle_doorbells(struct engine *e, const struct epoll_event *events, int n, uint64_t now)
+{
+    for (int i = 0; i < n; i++) {
+        uint64_t token = events[i].data.u64;
+        struct attach_ref *ref;
+
+        if (token == TOKEN_WAKE)
+            continue;
+        ref = slots_get_generation(&e->refs, (uint32_t)token, (uint32_t)(token >> 32));
+        if (ref) {
+            watch(e, ref->attach, now);
+            collect(e, ref->attach, now);
+        }
+    }
+}
+
+int engine_attach(struct engine *e, struct attach *a)
+{
+    struct attach_ref *ref;
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
+    int r = 0;
+
+    engine_lock(e);
+    ref = slots_take(&e->refs);
+    if (!ref) {
+        r = -ENOMEM;
+        goto out;
+    }
+    ref->attach = a;
+    slots_publish(ref);
+    /* Edge-triggered: every write to an eventfd is an edge, so the counter never has to be read. */
+    ev.data.u64 = (uint64_t)slot_generation(ref) << 32 | ref->slot.number;
+    if (epoll_ctl(e->epoll, EPOLL_CTL_ADD, a->fd, &ev) < 0) {
+        r = -errno;
+        slots_put(&e->refs, ref);
+        goto out;
+    }
+    a->ref = ref;
+out:
+    engine_unlock(e);
+    return r;
+}
+
+void engine_detach(struct engine *e, struct attach *a)
+{
+    if (!a->ref)
+        return;
+    epoll_ctl(e->epoll, EPOLL_CTL_DEL, a->fd, NULL);
+    slots_put(&e->refs, a->ref);
+    a->ref = NULL;
+    if (a->watched)
+        DL_DELETE(e->watched, a);
+    a->watched = false;
+}
+
+/* --- running --- */
+
+static void break_stream(struct stream *s, uint64_t tail)
+{
+    s->broken = true;
+    log_client_fault(s->session, "stream %d: ring corrupt (tail %llu, head %llu), stream stopped",
+                     (int)stream_id(s), (unsigned long long)tail, (unsigned long long)s->head);
+    stream_fail(s, ACL_ERROR_RT_STREAM_TASK_FULL, 0);
+    atomic_store_explicit(&s->ctrl->state, STREAM_BROKEN, memory_order_release);
+    atomic_fetch_add_explicit(&s->ctrl->wake_seq, 1, memory_order_release);
+    futex_wake_all(&s->ctrl->wake_seq);
+}
+
+/* Copy the entry at head. Word by word with atomic loads: each is read exactly once, whatever the client does meanwhile. */
+static bool fetch(struct stream *s)
+{
+    _Atomic uint64_t *entry;
+    uint64_t copy[sizeof(struct task) / sizeof(uint64_t)];
+
+    if (s->head == s->tail_seen) {
+        uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
+
+        if (tail - s->head > s->depth) {
+            break_stream(s, tail);
+            return false;
+        }
+        s->tail_seen = tail;
+        if (s->head == tail)
+            return false;
+    }
+    entry = (_Atomic uint64_t *)(void *)&s->ring[s->head & (s->depth - 1)];
+    for (size_t i = 0; i < sizeof(copy) / sizeof(copy[0]); i++)
+        copy[i] = atomic_load_explicit(&entry[i], memory_order_relaxed);
+    memcpy(&s->task, copy, sizeof(s->task));
+    s->has_task = true;
+    s->started = false;
+    return true;
+}
+
+static void publish(struct engine *e, struct stream *s)
+{
+    uint64_t done = atomic_load_explicit(&s->done, memory_order_relaxed);
+
+    if (done == s->head)
+        return;
+    atomic_store_explicit(&e->tasks,
+                          atomic_load_explicit(&e->tasks, memory_order_relaxed) + s->head - done,
+                          memory_order_relaxed);
+    stream_publish(s, s->head);
+}
+
+/* True when something was done. */
+static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
+{
+    unsigned n;
+
+    for (n = 0; n < BUDGET && (s->has_task || fetch(s)); n++) {
+        enum run_result r = task_execute(s, now);
+
+        if (r == RUN_RETIRED) {
+            s->has_task = false;
+            s->head++;
+            continue;
+        }
+        if (r == RUN_WAITS) {
+            s->run = RUN_PARKED;
+            s->parked_since = now;
+            DL_DELETE(e->active, s);
+        }
+        n++;
+        break;
+    }
+    publish(e, s);
+    if (s->broken) {
+        DL_DELETE(e->active, s);
+        s->run = RUN_IDLE;
+    }
+    return n > 0;
+}
+
+/*
+ * Stop looking at the tail of s. False when a task came in between: Dekker with the submitter, who stores tail and then loads
+ * watched.
+ */
+static bool demote_stream(struct engine *e, struct stream *s)
+{
+    atomic_store(&s->ctrl->watched, 0);
+    if (atomic_load(&s->ctrl->tail) != s->head) {
+        atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
+        return false;
+    }
+    DL_DELETE(e->active, s);
+    s->run = RUN_IDLE;
+    return true;
+}
+
+static bool demote_attach(struct engine *e, struct attach *a, uint64_t now)
+{
+    atomic_store(&a->bell->watched, 0);
+    if (atomic_load(&a->bell->summary) != 0) {
+        atomic_store(&a->bell->watched, 1);
+        a->idle_since = now;
+        return false;
+    }
+    DL_DELETE(e->watched, a);
+    a->watched = false;
+    return true;
+}
+
+static bool run_active(struct engine *e, uint64_t now)
+{
+    struct stream *s, *tmp;
+    bool worked = false;
+
+    DL_FOREACH_SAFE(e->active, s, tmp)
+    {
+        if (run_stream(e, s, now)) {
+            s->idle_since = now;
+            worked = true;
+        } else if (s->run == RUN_ACTIVE && now - s->idle_since > e->spin_max) {
+            demote_stream(e, s);
+        }
+    }
+    return worked;
+}
+
+static void run_timers(struct engine *e, uint64_t now)
+{
+    struct stream *s;
+
+    while ((s = timers_first(&e->timers)) && s->deadline <= now) {
+        timers_clear(&e->timers, s);
+        if (s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter))
+            continue; /* fired at the same moment: the inbox will bring it, in time after all */
+        if (s->waiting_on)
+            s->waiter.result = ACL_ERROR_RT_TASK_TIMEOUT;
+        resume(e, s);
+    }
+}
+
+/* --- idling --- */
+
+static void stop_spinning(struct engine *e)
+{
+    if (e->spinning)
+        atomic_fetch_sub(&spinners, 1);
+    e->spinning = false;
+}
+
+static bool may_spin(struct engine *e)
+{
+    if (e->spinning)
+        return true;
+    if (e->spin == 0)
+        return false;
+    e->spinning = atomic_fetch_add(&spinners, 1) < spinners_max();
+    if (!e->spinning)
+        atomic_fetch_sub(&spinners, 1);
+    return e->spinning;
+}
+
+/* Give up watching everything. False when work came in: stay awake. */
+static bool demote_all(struct engine *e, uint64_t now)
+{
+    struct stream *s, *stmp;
+    struct attach *a, *atmp;
+    bool all = true;
+
+    DL_FOREACH_SAFE(e->active, s, stmp)
+    all &= demote_stream(e, s);
+    DL_FOREACH_SAFE(e->watched, a, atmp)
+    all &= demote_attach(e, a, now);
+    return all;
+}
+
+static int wait_events(struct engine *e, struct epoll_event *events)
+{
+    struct stream *first = timers_first(&e->timers);
+    struct timespec ts, *timeout = NULL;
+
+    if (first) {
+        uint64_t now = clock_ns();
+
+        ts = timespec_from_ns(first->deadline > now ? first->deadline - now : 0);
+        timeout = &ts;
+    }
+    pthread_mutex_unlock(&e->lock);
+    int n = epoll_pwait2(e->epoll, events, EPOLL_BATCH, timeout, NULL);
+    pthread_mutex_lock(&e->lock);
+    return n;
+}
+
+static void go_to_sleep(struct engine *e)
+{
+    struct epoll_event events[EPOLL_BATCH];
+    uint64_t slept, now;
+    int n;
+
+    stop_spinning(e);
+    atomic_store(&e->sleeping, true);
+    if (atomic_load(&e->inbox_n) != 0 || atomic_load(&e->stop)) {
+        atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
+        return;
+    }
+    atomic_store_explicit(&e->turn_since, 0, memory_order_relaxed);
+    slept = clock_ns();
+    n = wait_events(e, events);
+    now = clock_ns();
+    atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
+    atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
+    atomic_fetch_add_explicit(&e->wakeups, 1, memory_order_relaxed);
+    /*
+     * Adaptive: a sleep that spinning would have saved restores the full spin time; a spin in vain halves it. An engine that shares
+     * its CPU with its clients never finds anything by spinning, and stops.
+     */
+    e->spin = now - slept < 2 * e->spin_max ? e->spin_max : e->spin / 2;
+    e->last_poll = now;
+    e->idle_since = now;
+    if (n > 0)
+        handle_doorbells(e, events, n, now);
+}
+
+static void idle(struct engine *e, uint64_t now)
+{
+    if (now - e->idle_since < e->spin && may_spin(e)) {
+        cpu_relax();
+        return;
+    }
+    if (demote_all(e, now))
+        go_to_sleep(e);
+}
+
+static void turn(struct engine *e)
+{
+    uint64_t now = clock_ns();
+    struct attach *a, *tmp;
+
+    atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
+    drain_inbox(e);
+    run_timers(e, now);
+    DL_FOREACH_SAFE(e->watched, a, tmp)
+    {
+        if (!collect(e, a, now) && now - a->idle_since > e->spin_max && e->active)
+            demote_attach(e, a, now);
+    }
+    if (now - e->last_poll > POLL_INTERVAL) {
+        struct epoll_event events[EPOLL_BATCH];
+        int n = epoll_wait(e->epoll, events, EPOLL_BATCH, 0);
+
+        e->last_poll = now;
+        handle_doorbells(e, events, n, now);
+    }
+    if (run_active(e, now)) {
+        if (e->spinning)
+            e->spin = e->spin_max;
+        stop_spinning(e);
+        e->idle_since = now;
+    } else {
+        idle(e, now);
+    }
+}
+
+static void *engine_main(void *arg)
+{
+    struct engine *e = arg;
+    char name[16];
+
+    self = e;
+    snprintf(name, sizeof(name), "engine-%u", e->device->index);
+    pthread_setname_np(pthread_self(), name);
+    prctl(PR_SET_TIMERSLACK, 1UL); /* delays and timeouts to the microsecond, not to the default 50 */
+    pthread_mutex_lock(&e->lock);
+    while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
+        let_others_in(e);
+        turn(e);
+    }
+    stop_spinning(e);
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+/* --- life --- */
+
+struct engine *engine_new(struct device *device, uint64_t spin_ns)
+{
+    struct engine *e = calloc(1, sizeof(*e));
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = TOKEN_WAKE};
+
+    if (!e)
+        return NULL;
+    e->device = device;
+    e->spin_max = e->spin = spin_ns;
+    e->epoll = epoll_create1(EPOLL_CLOEXEC);
+    e->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->gate, NULL);
+    pthread_mutex_init(&e->inbox_lock, NULL);
+    slots_init(&e->refs, sizeof(struct attach_ref), 1u << 18, 0);
+    if (e->epoll >= 0 && e->wake >= 0 && epoll_ctl(e->epoll, EPOLL_CTL_ADD, e->wake, &ev) == 0 &&
+        pthread_create(&e->thread, NULL, engine_main, e) == 0)
+        return e;
+    log_error("device %u: engine not started: %m", device->index);
+    e->thread = 0;
+    engine_free(e);
+    return NULL;
+}
+
+void engine_free(struct engine *e)
+{
+    if (!e)
+        return;
+    if (e->thread) {
+        atomic_store(&e->stop, true);
+        wake(e);
+        pthread_join(e->thread, NULL);
+    }
+    timers_deinit(&e->timers);
+    slots_deinit(&e->refs);
+    if (e->epoll >= 0)
+        close(e->epoll);
+    if (e->wake >= 0)
+        close(e->wake);
+    pthread_mutex_destroy(&e->inbox_lock);
+    pthread_mutex_destroy(&e->gate);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+uint64_t engine_stuck_ms(struct engine *e)
+{
+    uint64_t since = atomic_load_explicit(&e->turn_since, memory_order_relaxed);
+    uint64_t now = clock_ns();
+
+    return since == 0 || now < since ? 0 : (now - since) / NSEC_PER_MSEC;
+}
+
+void engine_get_stats(struct engine *e, struct engine_stats *stats)
+{
+    *stats = (struct engine_stats){
+        .tasks = atomic_load_explicit(&e->tasks, memory_order_relaxed),
+        .wakeups = atomic_load_explicit(&e->wakeups, memory_order_relaxed),
+        .asleep = atomic_load_explicit(&e->sleeping, memory_order_relaxed),
+    };
+}

@@ -1,0 +1,324 @@
+#include "daemon/execute.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/device.h"
+#include "daemon/engine.h"
+#include "daemon/event.h"
+#include "daemon/ipc_event.h"
+#include "daemon/log.h"
+#include "daemon/memory.h"
+#include "daemon/session.h"
+#include "daemon/stream.h"
+#include "proto/clock.h"
+#include "proto/futex.h"
+#include "proto/task.h"
+
+#define DELAY_MAX_NS (3600 * NSEC_PER_SEC)
+
+/* An entry that no honest client writes: the task fails, and the journal names the session once. */
+static enum run_result bad_entry(struct stream *s, const char *what)
+{
+    log_client_fault(s->session, "stream %d: bad %s task: %s", (int)stream_id(s),
+                     task_op_name(s->task.op), what);
+    stream_fail(s, ACL_ERROR_RT_PARAM_INVALID, 0);
+    return RUN_RETIRED;
+}
+
+/* --- waiting --- */
+
+static void stream_fired(struct waiter *w)
+{
+    engine_unpark((struct stream *)((char *)w - offsetof(struct stream, waiter)));
+}
+
+/* Join list. The caller tests the condition after this and calls unpark_self() if it holds already. */
+static int park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
+                uint64_t now)
+{
+    if (timeout_ns != 0 && engine_set_timer(s, now + timeout_ns) < 0)
+        return -1;
+    s->waiter.fire = stream_fired;
+    s->waiting_on = list;
+    waitlist_add(list, &s->waiter, target);
+    return 0;
+}
+
+/* The condition came true while joining. False: somebody fired us as well, and the inbox brings that news. */
+static bool unpark_self(struct stream *s)
+{
+    if (!waitlist_remove(s->waiting_on, &s->waiter))
+        return false;
+    engine_clear_timer(s);
+    s->waiting_on = NULL;
+    return true;
+}
+
+static enum run_result no_memory(struct stream *s)
+{
+    stream_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
+    return RUN_RETIRED;
+}
+
+static enum run_result finish_wait(struct stream *s)
+{
+    if (s->waiter.result != 0)
+        stream_fail(s, s->waiter.result, s->waiter.pid);
+    return RUN_RETIRED;
+}
+
+static bool valid_timeout(uint64_t ns)
+{
+    return ns <= UINT64_C(1) << 62;
+}
+
+/* --- ops --- */
+
+static enum run_result run_nop(struct stream *s, uint64_t now)
+{
+    (void)s;
+    (void)now;
+    return RUN_RETIRED;
+}
+
+static struct event_obj *task_event(struct stream *s)
+{
+    return slots_get_generation(&s->session->events, s->task.object, s->task.generation);
+}
+
+static enum run_result run_record(struct stream *s, uint64_t now)
+{
+    struct event_obj *ev = task_event(s);
+
+    (void)now;
+    if (!ev)
+        return bad_entry(s, "no such event");
+    event_obj_record(ev, s->task.record.number, s->task.flags & TASK_RECORD_TIME,
+                     s->task.flags & TASK_RECORD_FLAG);
+    return RUN_RETIRED;
+}
+
+static enum run_result run_reset(struct stream *s, uint64_t now)
+{
+    struct event_obj *ev = task_event(s);
+
+    (void)now;
+    if (!ev)
+        return bad_entry(s, "no such event");
+    atomic_store_explicit(&ev->shm->flag, 0, memory_order_release);
+    return RUN_RETIRED;
+}
+
+static enum run_result run_wait_flag(struct stream *s, uint64_t now)
+{
+    struct event_obj *ev = task_event(s);
+
+    if (s->started)
+        return finish_wait(s);
+    if (!ev || !valid_timeout(s->task.wait.timeout_ns))
+        return bad_entry(s, "no such event");
+    if (atomic_load_explicit(&ev->shm->flag, memory_order_acquire))
+        return RUN_RETIRED;
+    if (park(s, &ev->raised, 0, s->task.wait.timeout_ns, now) < 0)
+        return no_memory(s);
+    /* Dekker with a client that raises the flag at the call: it stores flag and loads flag_waiters. */
+    atomic_store(&ev->shm->flag_waiters, 1);
+    if (atomic_load(&ev->shm->flag) && unpark_self(s))
+        return RUN_RETIRED;
+    return RUN_WAITS;
+}
+
+static enum run_result run_wait_pos(struct stream *s, uint64_t now)
+{
+    struct stream *t = slots_get(&s->session->streams, s->task.object);
+    uint64_t target = s->task.wait.target;
+
+    if (s->started)
+        return finish_wait(s);
+    if (!valid_timeout(s->task.wait.timeout_ns) || (t == s && target > s->head))
+        return bad_entry(s, "waits for itself");
+    if (!t || atomic_load_explicit(&t->done, memory_order_acquire) >= target)
+        return RUN_RETIRED; /* a stream that is gone has passed every position it had */
+    if (park(s, &t->passed, target, s->task.wait.timeout_ns, now) < 0)
+        return no_memory(s);
+    if (atomic_load(&t->done) >= target && unpark_self(s))
+        return RUN_RETIRED;
+    return RUN_WAITS;
+}
+
+static enum run_result run_ipc_record(struct stream *s, uint64_t now)
+{
+    struct ipc_open *open = slots_get(&s->session->ipc, s->task.object);
+
+    (void)now;
+    if (!open || slot_generation(open) != s->task.generation)
+        return bad_entry(s, "no such event");
+    ipc_event_complete(open, s->task.ipc.number);
+    return RUN_RETIRED;
+}
+
+/* True when the record is not pending any more; the outcome is then in *error and *pid. */
+static bool ipc_settled(struct ipc_open *open, uint64_t number, int32_t *error, int32_t *pid)
+{
+    enum ipc_state state = ipc_state_of(open->event->page, number);
+
+    *error = 0;
+    if (state == IPC_PENDING)
+        return false;
+    if (state != IPC_DONE && ipc_event_failed(open->event, number, pid))
+        *error = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;
+    return true;
+}
+
+static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
+{
+    struct ipc_open *open = slots_get(&s->session->ipc, s->task.object);
+    uint64_t number = s->task.ipc.number;
+    int32_t error, pid = 0;
+
+    if (s->started)
+        return finish_wait(s);
+    if (!open || slot_generation(open) != s->task.generation ||
+        !valid_timeout(s->task.ipc.timeout_ns))
+        return bad_entry(s, "no such event");
+    if (!ipc_settled(open, number, &error, &pid)) {
+        if (park(s, &open->event->completed, number, s->task.ipc.timeout_ns, now) < 0)
+            return no_memory(s);
+        if (!ipc_settled(open, number, &error, &pid) || !unpark_self(s))
+            return RUN_WAITS;
+    }
+    if (error != 0)
+        stream_fail(s, error, pid);
+    return RUN_RETIRED;
+}
+
+/* --- work, done by the backend --- */
+
+static enum run_result step_work(struct stream *s, uint64_t now)
+{
+    struct device *d = s->attach->device;
+    uint64_t deadline;
+    int32_t result;
+
+    switch (d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result)) {
+    case WORK_MORE:
+        return RUN_AGAIN;
+    case WORK_UNTIL:
+        if (engine_set_timer(s, deadline) < 0)
+            return no_memory(s);
+        return RUN_WAITS;
+    case WORK_DONE:
+        break;
+    }
+    if (result != 0)
+        stream_fail(s, result, 0);
+    return RUN_RETIRED;
+}
+
+static enum run_result run_copy(struct stream *s, uint64_t now)
+{
+    const struct task *t = &s->task;
+    /* Looked up at every slice: the client may have freed the memory since the last one. */
+    void *dst = mem_range(s->session, t->object, t->generation, t->copy.dst_offset, t->copy.size);
+    void *src = mem_range(s->session, t->copy.src, t->copy.src_generation, t->copy.src_offset,
+                          t->copy.size);
+
+    if (!dst || !src) {
+        stream_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+        return RUN_RETIRED;
+    }
+    if (!s->started)
+        s->work = (struct work){.kind = WORK_COPY, .size = t->copy.size};
+    s->work.dst = dst;
+    s->work.src = src;
+    return step_work(s, now);
+}
+
+static enum run_result run_set(struct stream *s, uint64_t now)
+{
+    const struct task *t = &s->task;
+    void *dst = mem_range(s->session, t->object, t->generation, t->set.offset, t->set.size);
+
+    if (!dst) {
+        stream_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+        return RUN_RETIRED;
+    }
+    if (!s->started)
+        s->work = (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value};
+    s->work.dst = dst;
+    return step_work(s, now);
+}
+
+static enum run_result run_delay(struct stream *s, uint64_t now)
+{
+    if (s->task.delay.ns > DELAY_MAX_NS)
+        return bad_entry(s, "too long");
+    if (!s->started)
+        s->work = (struct work){
+            .kind = WORK_DELAY, .delay_ns = s->task.delay.ns, .result = s->task.delay.result};
+    return step_work(s, now);
+}
+
+static const struct {
+    const char *name;
+    enum run_result (*run)(struct stream *s, uint64_t now);
+} ops[TASK_OPS] = {
+    [TASK_NOP] = {"nop", run_nop},
+    [TASK_RECORD] = {"record", run_record},
+    [TASK_RESET] = {"reset", run_reset},
+    [TASK_WAIT_FLAG] = {"wait", run_wait_flag},
+    [TASK_WAIT_POS] = {"wait", run_wait_pos},
+    [TASK_IPC_RECORD] = {"IPC record", run_ipc_record},
+    [TASK_IPC_WAIT] = {"IPC wait", run_ipc_wait},
+    [TASK_COPY] = {"copy", run_copy},
+    [TASK_SET] = {"set", run_set},
+    [TASK_DELAY] = {"delay", run_delay},
+};
+
+const char *task_op_name(unsigned op)
+{
+    return op < TASK_OPS ? ops[op].name : "unknown";
+}
+
+enum run_result task_execute(struct stream *s, uint64_t now)
+{
+    enum run_result r;
+
+    if (s->task.op >= TASK_OPS)
+        return bad_entry(s, "unknown op");
+    r = ops[s->task.op].run(s, now);
+    s->started = true;
+    return r;
+}
+
+void task_describe_wait(const struct stream *s, char *buf, unsigned size)
+{
+    const struct task *t = &s->task;
+    struct stream *other;
+    struct ipc_open *open;
+
+    buf[0] = '\0';
+    switch (t->op) {
+    case TASK_WAIT_POS:
+        other = slots_get(&s->session->streams, t->object);
+        snprintf(buf, size, "position %llu of stream %d", (unsigned long long)t->wait.target,
+                 other ? (int)stream_id(other) : -1);
+        break;
+    case TASK_WAIT_FLAG:
+        snprintf(buf, size, "a record of event %u", t->object);
+        break;
+    case TASK_IPC_WAIT:
+        open = slots_get(&s->session->ipc, t->object);
+        snprintf(buf, size, "record %llu of IPC event %llu", (unsigned long long)t->ipc.number,
+                 open ? (unsigned long long)open->event->id : 0);
+        break;
+    case TASK_DELAY:
+        snprintf(buf, size, "a delay of %llu us", (unsigned long long)(t->delay.ns / NSEC_PER_USEC));
+        break;
+    default:
+        break;
+    }
+}

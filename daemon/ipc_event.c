@@ -1,0 +1,387 @@
+#include "daemon/ipc_event.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/log.h"
+#include "daemon/memfd.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "proto/arena.h"
+#include "proto/futex.h"
+
+#define IPC_FAILURES_MAX (4 * IPC_SLOTS)
+
+/* --- life of the event --- */
+
+static void ipc_event_free(struct ipc_event *ev)
+{
+    assert(!ev->opens && !ev->exports && !ev->lingers);
+    HASH_DEL(ev->all->by_id, ev);
+    waitlist_deinit(&ev->completed);
+    slots_deinit(&ev->openers);
+    if (ev->page)
+        munmap(ev->page, sizeof(*ev->page));
+    if (ev->fd >= 0)
+        close(ev->fd);
+    free(ev->failures);
+    user_unref(ev->users, ev->user);
+    free(ev);
+}
+
+static void linger_stop(struct ipc_event *ev)
+{
+    if (!ev->lingers)
+        return;
+    DL_DELETE2(ev->user->linger, ev, linger_prev, linger_next);
+    ev->user->n_linger--;
+    ev->all->lingering--;
+    ev->lingers = false;
+    charge_deinit(&ev->linger_charge);
+}
+
+static void export_free(struct ipc_export *export)
+{
+    LL_DELETE(export->event->exports, export);
+    LL_DELETE2(export->session->exports, export, session_next);
+    free(export);
+}
+
+static void evict(struct ipc_event *ev)
+{
+    struct ipc_export *export, *tmp;
+
+    LL_FOREACH_SAFE(ev->exports, export, tmp)
+    export_free(export);
+    linger_stop(ev);
+    ipc_event_free(ev);
+}
+
+/* Nobody has it open any more. It lives on as long as a session that exported it does, within bounds. */
+static void linger(struct ipc_event *ev)
+{
+    if (!ev->exports || ev->all->linger_max == 0 ||
+        charge_init(&ev->linger_charge, ev->users, ev->user, RESOURCE_IPC_EVENTS, 1) < 0) {
+        evict(ev);
+        return;
+    }
+    if (ev->user->n_linger >= ev->all->linger_max)
+        evict(ev->user->linger);
+    DL_APPEND2(ev->user->linger, ev, linger_prev, linger_next);
+    ev->user->n_linger++;
+    ev->all->lingering++;
+    ev->lingers = true;
+}
+
+static struct ipc_event *ipc_event_make(struct session *session, uint32_t device)
+{
+    struct ipc_events *all = &session->server->ipc;
+    struct ipc_event *ev = calloc(1, sizeof(*ev));
+    void *map;
+
+    if (!ev)
+        return NULL;
+    if (memfd_map_new("npud-ipc-event", sizeof(struct ipc_page), &ev->fd, &map) < 0) {
+        free(ev);
+        return NULL;
+    }
+    ev->page = map;
+    ev->all = all;
+    ev->users = session_users(session);
+    ev->user = user_ref(ev->users, session->uid); /* exists: the session holds it */
+    ev->device = device;
+    ev->id = ++all->last_id;
+    waitlist_init(&ev->completed);
+    slots_init(&ev->openers, sizeof(struct ipc_opener), IPC_OPENERS_MAX, 0);
+    ev->handle = (struct ipc_handle){
+        .magic = IPC_HANDLE_MAGIC,
+        .version = IPC_HANDLE_VERSION,
+        .kind = IPC_HANDLE_EVENT,
+        .device = device,
+        .object = ev->id,
+        .instance = all->instance,
+    };
+    /* Cannot fail or be short: the pool is initialised long before npud runs, and 16 bytes are never interrupted. */
+    getrandom(ev->handle.secret, sizeof(ev->handle.secret), 0);
+    ev->handle.check = ipc_handle_check(&ev->handle);
+    HASH_ADD(hh, all->by_id, id, sizeof(ev->id), ev);
+    return ev;
+}
+
+/* --- open handles --- */
+
+static int32_t charge_open(struct session *session, struct ipc_open *open)
+{
+    struct users *users = session_users(session);
+
+    /* What only lingers gives way to what is used. */
+    while (charge_init(&open->charge, users, session->user, RESOURCE_IPC_EVENTS, 1) < 0) {
+        if (!session->user->linger)
+            return ACL_ERROR_RT_NO_EVENT_RESOURCE;
+        evict(session->user->linger);
+    }
+    if (charge_init(&open->charge_fd, users, session->user, RESOURCE_FDS, 1) < 0) {
+        charge_deinit(&open->charge);
+        return ACL_ERROR_RT_NO_EVENT_RESOURCE;
+    }
+    return 0;
+}
+
+static int32_t open_new(struct session *session, struct ipc_event *ev, struct ipc_open *open)
+{
+    open->opener = slots_take(&ev->openers);
+    if (!open->opener)
+        return ACL_ERROR_RT_NO_EVENT_RESOURCE;
+    open->session = session;
+    open->event = ev;
+    open->closing = false;
+    DL_APPEND(ev->opens, open);
+    linger_stop(ev);
+    slots_publish(open);
+    return 0;
+}
+
+static struct ipc_open *open_prepare(struct session *session, int32_t *error)
+{
+    struct ipc_open *open = slots_take(&session->ipc);
+
+    *error = ACL_ERROR_RT_NO_EVENT_RESOURCE;
+    if (!open)
+        return NULL;
+    *error = charge_open(session, open);
+    if (*error == 0)
+        return open;
+    slots_put(&session->ipc, open);
+    return NULL;
+}
+
+static void open_abandon(struct ipc_open *open, struct session *session)
+{
+    charge_deinit(&open->charge);
+    charge_deinit(&open->charge_fd);
+    slots_put(&session->ipc, open);
+}
+
+int32_t ipc_event_new(struct session *session, uint32_t device, struct ipc_open **openp)
+{
+    int32_t error;
+    struct ipc_open *open = open_prepare(session, &error);
+    struct ipc_event *ev;
+
+    if (!open)
+        return error;
+    ev = ipc_event_make(session, device);
+    if (!ev) {
+        open_abandon(open, session);
+        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    }
+    error = open_new(session, ev, open);
+    if (error != 0) {
+        ipc_event_free(ev);
+        open_abandon(open, session);
+        return error;
+    }
+    *openp = open;
+    return 0;
+}
+
+/* Constant time: how many bytes of a guess were right must not be measurable. */
+static bool secret_equal(const uint8_t *a, const uint8_t *b)
+{
+    unsigned diff = 0;
+
+    for (unsigned i = 0; i < sizeof(((struct ipc_handle *)0)->secret); i++)
+        diff |= a[i] ^ b[i];
+    return diff == 0;
+}
+
+static int32_t find(struct session *session, const struct ipc_handle *handle,
+                    struct ipc_event **evp)
+{
+    struct ipc_events *all = &session->server->ipc;
+    struct ipc_event *ev;
+
+    if (!ipc_handle_valid(handle, IPC_HANDLE_EVENT))
+        return ACL_ERROR_RT_PARAM_INVALID;
+    if (handle->instance != all->instance)
+        return ACL_ERROR_RT_INVALID_HANDLE; /* of an npud that is gone, with all its events */
+    if (handle->object == 0 || handle->object > all->last_id)
+        return ACL_ERROR_RT_PARAM_INVALID;
+    HASH_FIND(hh, all->by_id, &handle->object, sizeof(handle->object), ev);
+    if (!ev)
+        return ACL_ERROR_RT_INVALID_HANDLE;
+    if (!secret_equal(handle->secret, ev->handle.secret) || handle->device != ev->device ||
+        !ev->exports)
+        return ACL_ERROR_RT_PARAM_INVALID;
+    if (!all->any_uid && ev->user->uid != session->uid)
+        return ACL_ERROR_RT_NO_PERMISSION;
+    *evp = ev;
+    return 0;
+}
+
+int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
+                       struct ipc_open **openp)
+{
+    struct ipc_event *ev;
+    struct ipc_open *open;
+    int32_t error = find(session, handle, &ev);
+
+    if (error != 0)
+        return error;
+    /* Charging may evict what lingers, and this event may be just that: not while it is being opened. */
+    linger_stop(ev);
+    open = open_prepare(session, &error);
+    if (open) {
+        error = open_new(session, ev, open);
+        if (error != 0)
+            open_abandon(open, session);
+    }
+    if (!ev->opens)
+        linger(ev);
+    *openp = open;
+    return error;
+}
+
+int32_t ipc_event_export(struct ipc_open *open)
+{
+    struct ipc_export *export;
+
+    LL_FOREACH(open->event->exports, export)
+    if (export->session == open->session)
+        return 0;
+    export = malloc(sizeof(*export));
+    if (!export)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    export->session = open->session;
+    export->event = open->event;
+    LL_PREPEND(open->event->exports, export);
+    LL_PREPEND2(open->session->exports, export, session_next);
+    return 0;
+}
+
+void ipc_exports_drop(struct session *session)
+{
+    struct ipc_export *export, *tmp;
+
+    LL_FOREACH_SAFE2(session->exports, export, tmp, session_next)
+    {
+        struct ipc_event *ev = export->event;
+
+        export_free(export);
+        if (!ev->opens && !ev->exports) {
+            linger_stop(ev);
+            ipc_event_free(ev);
+        }
+    }
+}
+
+/* --- records --- */
+
+static void wake_sleepers(struct ipc_event *ev)
+{
+    atomic_fetch_add_explicit(&ev->page->wake_seq, 1, memory_order_release);
+    futex_wake_all(&ev->page->wake_seq);
+}
+
+void ipc_event_complete(struct ipc_open *open, uint64_t number)
+{
+    struct ipc_event *ev = open->event;
+    bool waiters;
+
+    if (!ipc_complete(ev->page, number, open->opener->slot.number, IPC_DONE, &waiters))
+        return;
+    if (waiters)
+        wake_sleepers(ev);
+    waitlist_fire(&ev->completed, number, number, 0, 0);
+}
+
+bool ipc_event_failed(struct ipc_event *ev, uint64_t number, int32_t *pid)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&ev->completed.lock);
+    for (uint32_t i = 0; i < ev->n_failures && !found; i++) {
+        found = ev->failures[i].number == number;
+        *pid = ev->failures[i].pid;
+    }
+    pthread_mutex_unlock(&ev->completed.lock);
+    return found;
+}
+
+static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
+{
+    struct ipc_failure *f;
+
+    pthread_mutex_lock(&ev->completed.lock);
+    if (ev->n_failures == IPC_FAILURES_MAX)
+        memmove(ev->failures, ev->failures + 1, --ev->n_failures * sizeof(*f));
+    f = realloc(ev->failures, (ev->n_failures + 1) * sizeof(*f));
+    if (f) {
+        ev->failures = f;
+        f[ev->n_failures++] = (struct ipc_failure){.number = number, .pid = pid};
+    }
+    pthread_mutex_unlock(&ev->completed.lock);
+    if (number > ev->newest_failed) {
+        ev->newest_failed = number;
+        atomic_store_explicit(&ev->page->failed, number, memory_order_release);
+    }
+}
+
+/*
+ * Fail what the opener has recorded and no engine has executed. Its streams are gone or past, so nothing of it becomes done any
+ * more. A slot holds the low 32 bits of its number; the newest number of the event, read once, gives the rest.
+ */
+static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
+{
+    uint64_t latest = atomic_load_explicit(&ev->page->latest, memory_order_acquire);
+    uint64_t newest = ipc_latest_number(latest);
+    uint32_t n = 0;
+    bool waiters, any = false;
+
+    ipc_help(ev->page, latest);
+    for (uint32_t i = 0; i < IPC_SLOTS; i++) {
+        uint64_t slot = atomic_load_explicit(&ev->page->slot[i], memory_order_relaxed);
+        uint64_t number = newest - (uint32_t)((uint32_t)newest - ipc_slot_tag(slot));
+
+        if (ipc_slot_state(slot) != IPC_PENDING || ipc_slot_opener(slot) != opener)
+            continue;
+        /* Remembered before it can be seen, so that who sees IPC_FAILED finds the reason. */
+        remember_failure(ev, number, pid);
+        if (!ipc_complete(ev->page, number, opener, IPC_FAILED, &waiters))
+            continue;
+        any |= waiters;
+        n++;
+        waitlist_fire(&ev->completed, number, number, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    }
+    if (any)
+        wake_sleepers(ev);
+    return n;
+}
+
+void ipc_open_free(struct ipc_open *open)
+{
+    struct ipc_event *ev = open->event;
+    struct session *session = open->session;
+    uint32_t failed;
+
+    session_lock(session);
+    slots_unpublish(open);
+    session_unlock(session);
+    failed = fail_pending(ev, open->opener->slot.number, session->pid);
+    if (failed)
+        log_line(LOG_INFO, session, "IPC event %llu: %u pending record(s) failed",
+                 (unsigned long long)ev->id, failed);
+    slots_put(&ev->openers, open->opener);
+    DL_DELETE(ev->opens, open);
+    charge_deinit(&open->charge);
+    charge_deinit(&open->charge_fd);
+    slots_put(&session->ipc, open);
+    if (!ev->opens)
+        linger(ev);
+}

@@ -1,0 +1,102 @@
+/*
+ * IPC events: events that processes share, and the broker of their handles.
+ *
+ * An IPC event lives while it is open anywhere (struct ipc_open: one per handle that a session holds), or while a
+ * session that exported it lives (struct ipc_export). When only exports are left it lingers: openable, but among the first to
+ * go when its user has too many of those. Control thread, but for ipc_event_complete() and ipc_event_failed().
+ *
+ * When a session dies or closes the event, its records that are still pending are failed here (ipc_open_free), remembered in
+ * `failures`, and everybody who waits for them is woken.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uthash.h>
+
+#include "daemon/user.h"
+#include "daemon/waitlist.h"
+#include "proto/ipc_handle.h"
+#include "proto/ipc_page.h"
+#include "proto/slots.h"
+
+struct server;
+struct session;
+
+struct ipc_event {
+    uint64_t id;
+    uint32_t device;
+    struct user *user; /* who made it */
+    struct users *users;
+    struct ipc_events *all;
+    int fd;
+    struct ipc_page *page; /* shared, hostile */
+    struct ipc_handle handle;
+    struct slots openers; /* struct ipc_opener: numbers in the page */
+    struct ipc_open *opens;
+    struct ipc_export *exports;
+    struct charge linger_charge;
+    bool lingers;
+    struct ipc_event *linger_prev, *linger_next; /* user->linger */
+
+    struct waitlist completed; /* streams parked on records */
+    struct ipc_failure {
+        uint64_t number;
+        int32_t pid;
+    } * failures; /* under completed.lock; the newest IPC_FAILURES_MAX */
+    uint32_t n_failures;
+    uint64_t newest_failed; /* what page->failed says, if nobody has overwritten it */
+    UT_hash_handle hh;
+};
+
+/** All IPC events, by id. */
+struct ipc_events {
+    struct ipc_event *by_id;
+    uint64_t last_id;
+    uint64_t instance; /* random: tells handles of this npud from those of another */
+    uint32_t linger_max;
+    bool any_uid;
+    uint32_t lingering;
+};
+
+struct ipc_opener {
+    struct slot slot; /* in event->openers: its number is the opener number in the page */
+};
+
+/** One open handle of a session. */
+struct ipc_open {
+    struct slot slot; /* in session->ipc */
+    struct session *session;
+    struct ipc_event *event;
+    struct ipc_opener *opener;
+    struct charge charge;
+    struct charge charge_fd;
+    bool closing; /* closed by the client, not yet passed by its streams */
+    struct ipc_open *prev, *next; /* event->opens */
+};
+
+/** A session that has given out the handle. */
+struct ipc_export {
+    struct session *session;
+    struct ipc_event *event;
+    struct ipc_export *next;         /* event->exports */
+    struct ipc_export *session_next; /* session->exports */
+};
+
+/** Errors of the following three are ACL codes for the client; 0 with *openp set. */
+int32_t ipc_event_new(struct session *session, uint32_t device, struct ipc_open **openp);
+int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
+                       struct ipc_open **openp);
+int32_t ipc_event_export(struct ipc_open *open);
+
+/** Close one handle; the event goes with its last one, or lingers. */
+void ipc_open_free(struct ipc_open *open);
+
+/** The session is gone: it exports nothing any more. */
+void ipc_exports_drop(struct session *session);
+
+/** Engine: the session's stream has reached its record `number`. Ignored if there is no such pending record. */
+void ipc_event_complete(struct ipc_open *open, uint64_t number);
+
+/** Has record number failed, and whose was it? Any thread. */
+bool ipc_event_failed(struct ipc_event *event, uint64_t number, int32_t *pid);

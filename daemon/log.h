@@ -1,0 +1,29 @@
+/*
+ * The log: to the journal with structured fields when systemd started us, to stderr otherwise. Any thread. errno is kept, so a
+ * log line on an error path cannot change the error.
+ *
+ * Fields beside MESSAGE and PRIORITY: NPUD_SESSION, NPUD_CLIENT_PID, NPUD_CLIENT_UID for lines about a session, so that
+ * `journalctl NPUD_SESSION=7` shows the life of one client.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <syslog.h>
+
+struct session;
+
+/** level: least important priority to show (LOG_ERR .. LOG_DEBUG). Chooses journal or stderr. */
+void log_setup(int level);
+
+void log_line(int priority, const struct session *session, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define log_error(...)   log_line(LOG_ERR, NULL, __VA_ARGS__)
+#define log_warning(...) log_line(LOG_WARNING, NULL, __VA_ARGS__)
+#define log_info(...)    log_line(LOG_INFO, NULL, __VA_ARGS__)
+#define log_debug(...)   log_line(LOG_DEBUG, NULL, __VA_ARGS__)
+
+/** A client did something that only a broken or hostile one does. Logged once per session, at warning. */
+void log_client_fault(struct session *session, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,501 @@
+#include "daemon/request.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "acl/acl_base.h"
+#include "daemon/event.h"
+#include "daemon/ipc_event.h"
+#include "daemon/log.h"
+#include "daemon/memory.h"
+#include "daemon/release.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "daemon/stream.h"
+#include "proto/arena.h"
+#include "proto/npud.pb-c.h"
+#include "proto/packet.h"
+
+#define FENCES_MAX 512
+
+/* One request and its answer, while it is handled. */
+struct call {
+    struct session *session;
+    const Npud__Request *request;
+    Npud__Reply reply;
+    char message[256];
+    int fd;        /* goes with the reply; -1: none */
+    bool close_fd; /* ours: closed after it was sent */
+    bool fault;    /* end the session */
+};
+
+static int32_t fail(struct call *call, int32_t error, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int32_t fail(struct call *call, int32_t error, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(call->message, sizeof(call->message), fmt, ap);
+    va_end(ap);
+    return error;
+}
+
+static unsigned long long limit(struct call *call, enum resource r)
+{
+    return call->session->server->users.limit[r];
+}
+
+/* --- session and devices --- */
+
+static int32_t on_hello(struct call *call)
+{
+    const Npud__Hello *hello = call->request->hello;
+    struct devices *devices = &call->session->server->devices;
+    static Npud__HelloReply out;
+    static Npud__Device device[DEVICES_MAX];
+    static Npud__Device *list[DEVICES_MAX];
+    int32_t error;
+
+    if (call->session->hello) {
+        call->fault = true;
+        return fail(call, ACL_ERROR_REPEAT_INITIALIZE, "Hello a second time");
+    }
+    if (hello->protocol != PROTOCOL)
+        return fail(call, ACL_ERROR_API_NOT_SUPPORT,
+                    "this npud speaks protocol %u, the client library speaks %u: install matching versions",
+                    PROTOCOL, hello->protocol);
+    error = session_hello(call->session, hello->program, &call->fd);
+    if (error != 0)
+        return fail(call, error, "npud has no memory or descriptors for another session");
+    call->close_fd = true;
+    out = (Npud__HelloReply)NPUD__HELLO_REPLY__INIT;
+    out.session = call->session->id;
+    out.ring_depth = session_ring_depth(call->session);
+    out.epoch_ns = devices->epoch_ns;
+    out.backend = (char *)devices->backend->name;
+    out.n_devices = devices->n;
+    out.devices = list;
+    for (uint32_t i = 0; i < devices->n; i++) {
+        device[i] = (Npud__Device)NPUD__DEVICE__INIT;
+        device[i].soc_name = (char *)devices->device[i].info.soc_name;
+        device[i].memory = devices->device[i].info.memory;
+        list[i] = &device[i];
+    }
+    call->reply.hello = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_HELLO;
+    return 0;
+}
+
+static int32_t no_device(struct call *call, uint32_t device)
+{
+    return fail(call, ACL_ERROR_RT_INVALID_DEVICEID, "there is no device %u (npud has %u)", device,
+                call->session->server->devices.n);
+}
+
+/* The attachment that a request needs, or NULL with *error set. */
+static struct attach *need_device(struct call *call, uint32_t device, int32_t *error)
+{
+    struct attach *a = session_attach(call->session, device);
+
+    if (a)
+        return a;
+    if (!devices_get(&call->session->server->devices, device))
+        *error = no_device(call, device);
+    else
+        *error = fail(call, ACL_ERROR_RT_DEV_SETUP_ERROR, "device %u was not opened", device);
+    return NULL;
+}
+
+static int32_t on_open_device(struct call *call)
+{
+    uint32_t device = call->request->open_device->device;
+    int32_t error = session_open_device(call->session, device, &call->fd);
+
+    if (error == ACL_ERROR_RT_INVALID_DEVICEID)
+        return no_device(call, device);
+    if (error != 0)
+        return fail(call, error, "npud has no memory or descriptors to open device %u", device);
+    return 0;
+}
+
+/* --- streams --- */
+
+static int32_t on_create_stream(struct call *call)
+{
+    const Npud__CreateStream *in = call->request->create_stream;
+    static Npud__CreateStreamReply out;
+    struct stream *stream;
+    int32_t error;
+    struct attach *attach = need_device(call, in->device, &error);
+
+    if (!attach)
+        return error;
+    error = stream_new(call->session, attach, in->priority, in->flags, &stream, &call->fd);
+    if (error != 0)
+        return fail(call, error,
+                    "no stream: this session has %u (at most %u), its user may have %llu, or npud is out of memory",
+                    call->session->streams.live, SESSION_STREAMS_MAX,
+                    limit(call, RESOURCE_STREAMS));
+    call->close_fd = true;
+    out = (Npud__CreateStreamReply)NPUD__CREATE_STREAM_REPLY__INIT;
+    out.slot = stream->slot.number;
+    out.stream_id = stream_id(stream);
+    out.position = stream->head;
+    out.new_segment = call->fd >= 0;
+    call->reply.create_stream = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_CREATE_STREAM;
+    return 0;
+}
+
+static int32_t on_destroy_stream(struct call *call)
+{
+    struct stream *stream =
+        slots_get(&call->session->streams, call->request->destroy_stream->slot);
+
+    if (!stream)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
+    stream_free(stream);
+    return 0;
+}
+
+/* --- events --- */
+
+static size_t read_fences(Npud__Fence **in, size_t n, struct fence *out)
+{
+    if (n > FENCES_MAX)
+        n = FENCES_MAX;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (struct fence){.stream = in[i]->stream, .position = in[i]->position};
+    return n;
+}
+
+static int32_t on_create_event(struct call *call)
+{
+    const Npud__CreateEvent *in = call->request->create_event;
+    static Npud__CreateEventReply out;
+    struct event_obj *event;
+    int32_t error =
+        event_obj_new(call->session, in->flags, in->device, &event, &call->fd);
+
+    if (error != 0)
+        return fail(call, error,
+                    "no event: this session has %u (at most %u), its user may have %llu, or npud is out of memory",
+                    call->session->events.live, SESSION_EVENTS_MAX, limit(call, RESOURCE_EVENTS));
+    call->close_fd = true;
+    out = (Npud__CreateEventReply)NPUD__CREATE_EVENT_REPLY__INIT;
+    out.slot = event->slot.number;
+    out.generation = slot_generation(event);
+    out.new_segment = call->fd >= 0;
+    call->reply.create_event = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_CREATE_EVENT;
+    return 0;
+}
+
+static int32_t on_destroy_event(struct call *call)
+{
+    const Npud__DestroyEvent *in = call->request->destroy_event;
+    struct event_obj *event = slots_get(&call->session->events, in->slot);
+    struct fence fences[FENCES_MAX];
+
+    if (!event || event->closing)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
+    session_destroy_event(call->session, event, fences,
+                          read_fences(in->fences, in->n_fences, fences));
+    return 0;
+}
+
+static void reply_ipc_event(struct call *call, struct ipc_open *open)
+{
+    static Npud__IpcEventReply out;
+
+    out = (Npud__IpcEventReply)NPUD__IPC_EVENT_REPLY__INIT;
+    out.slot = open->slot.number;
+    out.generation = slot_generation(open);
+    out.opener = open->opener->slot.number;
+    out.event = open->event->id;
+    call->fd = open->event->fd;
+    call->reply.ipc_event = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_IPC_EVENT;
+}
+
+static int32_t no_ipc_event(struct call *call, int32_t error)
+{
+    return fail(call, error,
+                "no IPC event: the user may have %llu open, an event at most %u openers, or npud is out of memory or descriptors",
+                limit(call, RESOURCE_IPC_EVENTS), IPC_OPENERS_MAX);
+}
+
+static int32_t on_create_ipc_event(struct call *call)
+{
+    struct ipc_open *open;
+    int32_t error =
+        ipc_event_new(call->session, call->request->create_ipc_event->device, &open);
+
+    if (error != 0)
+        return no_ipc_event(call, error);
+    reply_ipc_event(call, open);
+    return 0;
+}
+
+/* The session's open event in slot, or NULL. */
+static struct ipc_open *get_open(struct call *call, uint32_t slot)
+{
+    struct ipc_open *open = slots_get(&call->session->ipc, slot);
+
+    return open && !open->closing ? open : NULL;
+}
+
+static int32_t on_export_ipc_event(struct call *call)
+{
+    struct ipc_open *open = get_open(call, call->request->export_ipc_event->slot);
+    static Npud__ExportIpcEventReply out;
+    int32_t error;
+
+    if (!open)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
+    error = ipc_event_export(open);
+    if (error != 0)
+        return fail(call, error, "npud is out of memory");
+    out = (Npud__ExportIpcEventReply)NPUD__EXPORT_IPC_EVENT_REPLY__INIT;
+    out.handle.data = (uint8_t *)&open->event->handle;
+    out.handle.len = sizeof(open->event->handle);
+    call->reply.export_ipc_event = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_EXPORT_IPC_EVENT;
+    return 0;
+}
+
+static int32_t explain_open_error(struct call *call, int32_t error)
+{
+    switch (error) {
+    case ACL_ERROR_RT_PARAM_INVALID:
+        return fail(call, error, "these 64 bytes are not an event handle that this npud gave out");
+    case ACL_ERROR_RT_INVALID_HANDLE:
+        return fail(call, error,
+                    "the event is gone: it was destroyed everywhere, and who exported it has left");
+    case ACL_ERROR_RT_NO_PERMISSION:
+        return fail(call, error, "the event belongs to another user ([ipc] scope = uid)");
+    default:
+        return no_ipc_event(call, error);
+    }
+}
+
+static int32_t on_open_ipc_event(struct call *call)
+{
+    const Npud__OpenIpcEvent *in = call->request->open_ipc_event;
+    struct ipc_handle handle;
+    struct ipc_open *open;
+    int32_t error = ACL_ERROR_RT_PARAM_INVALID;
+
+    if (in->handle.len == sizeof(handle)) {
+        memcpy(&handle, in->handle.data, sizeof(handle));
+        error = ipc_event_open(call->session, &handle, &open);
+    }
+    if (error != 0)
+        return explain_open_error(call, error);
+    reply_ipc_event(call, open);
+    return 0;
+}
+
+static int32_t on_close_ipc_event(struct call *call)
+{
+    const Npud__CloseIpcEvent *in = call->request->close_ipc_event;
+    struct ipc_open *open = get_open(call, in->slot);
+    struct fence fences[FENCES_MAX];
+
+    if (!open)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
+    session_close_ipc(call->session, open, fences, read_fences(in->fences, in->n_fences, fences));
+    return 0;
+}
+
+static int32_t on_explain_record(struct call *call)
+{
+    const Npud__ExplainRecord *in = call->request->explain_record;
+    struct ipc_open *open = get_open(call, in->slot);
+    static Npud__ExplainRecordReply out;
+
+    if (!open)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
+    out = (Npud__ExplainRecordReply)NPUD__EXPLAIN_RECORD_REPLY__INIT;
+    out.failed = ipc_event_failed(open->event, in->number, &out.pid);
+    call->reply.explain_record = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_EXPLAIN_RECORD;
+    return 0;
+}
+
+/* --- memory --- */
+
+static int32_t on_malloc(struct call *call)
+{
+    const Npud__Malloc *in = call->request->malloc;
+    static Npud__MallocReply out;
+    struct mem *mem;
+    int32_t error;
+    struct attach *attach = need_device(call, in->device, &error);
+    bool host = in->kind == NPUD__MALLOC__KIND__HOST;
+
+    if (!attach)
+        return error;
+    error = mem_new(call->session, attach->device, host ? MEM_HOST : MEM_DEVICE, in->size, &mem);
+    if (error != 0 && host)
+        return fail(call, error, "no pinned host memory: %llu bytes asked, the user may have %llu",
+                    (unsigned long long)in->size, limit(call, RESOURCE_HOST_MEMORY));
+    if (error != 0)
+        return fail(call, error,
+                    "no memory on device %u: %llu bytes asked, %llu free, the user may have %llu",
+                    in->device, (unsigned long long)in->size,
+                    (unsigned long long)(attach->device->info.memory - attach->device->memory_used),
+                    limit(call, RESOURCE_DEVICE_MEMORY));
+    call->fd = mem->fd;
+    out = (Npud__MallocReply)NPUD__MALLOC_REPLY__INIT;
+    out.slot = mem->slot.number;
+    out.generation = slot_generation(mem);
+    out.size = mem->size;
+    call->reply.malloc = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_MALLOC;
+    return 0;
+}
+
+static int32_t on_free(struct call *call)
+{
+    struct mem *mem = slots_get(&call->session->mems, call->request->free->slot);
+
+    if (!mem)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such allocation");
+    mem_free(mem);
+    return 0;
+}
+
+static int32_t on_mem_info(struct call *call)
+{
+    uint32_t index = call->request->mem_info->device;
+    struct device *device = devices_get(&call->session->server->devices, index);
+    static Npud__MemInfoReply out;
+
+    if (!device)
+        return no_device(call, index);
+    out = (Npud__MemInfoReply)NPUD__MEM_INFO_REPLY__INIT;
+    out.total = device->info.memory;
+    out.free = device->info.memory - device->memory_used;
+    call->reply.mem_info = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_MEM_INFO;
+    return 0;
+}
+
+/* --- dispatch --- */
+
+static const struct {
+    int32_t (*handle)(struct call *call);
+    bool before_hello;
+} table[] = {
+    [NPUD__REQUEST__BODY_HELLO] = {on_hello, true},
+    [NPUD__REQUEST__BODY_OPEN_DEVICE] = {on_open_device, false},
+    [NPUD__REQUEST__BODY_CREATE_STREAM] = {on_create_stream, false},
+    [NPUD__REQUEST__BODY_DESTROY_STREAM] = {on_destroy_stream, false},
+    [NPUD__REQUEST__BODY_CREATE_EVENT] = {on_create_event, false},
+    [NPUD__REQUEST__BODY_DESTROY_EVENT] = {on_destroy_event, false},
+    [NPUD__REQUEST__BODY_CREATE_IPC_EVENT] = {on_create_ipc_event, false},
+    [NPUD__REQUEST__BODY_EXPORT_IPC_EVENT] = {on_export_ipc_event, false},
+    [NPUD__REQUEST__BODY_OPEN_IPC_EVENT] = {on_open_ipc_event, false},
+    [NPUD__REQUEST__BODY_CLOSE_IPC_EVENT] = {on_close_ipc_event, false},
+    [NPUD__REQUEST__BODY_EXPLAIN_RECORD] = {on_explain_record, false},
+    [NPUD__REQUEST__BODY_MALLOC] = {on_malloc, false},
+    [NPUD__REQUEST__BODY_FREE] = {on_free, false},
+    [NPUD__REQUEST__BODY_MEM_INFO] = {on_mem_info, false},
+};
+
+static void dispatch(struct call *call)
+{
+    size_t kind = (size_t)call->request->body_case;
+
+    call->reply = (Npud__Reply)NPUD__REPLY__INIT;
+    call->reply.id = call->request->id;
+    call->fd = -1;
+    if (kind >= sizeof(table) / sizeof(table[0]) || !table[kind].handle) {
+        call->fault = true;
+        call->reply.error = fail(call, ACL_ERROR_API_NOT_SUPPORT, "unknown request");
+    } else if (!call->session->hello && !table[kind].before_hello) {
+        call->fault = true;
+        call->reply.error = fail(call, ACL_ERROR_UNINITIALIZE, "the first request must be Hello");
+    } else {
+        call->reply.error = table[kind].handle(call);
+    }
+    call->reply.message = call->message;
+    if (call->reply.error != 0)
+        call->reply.body_case = NPUD__REPLY__BODY__NOT_SET;
+}
+
+/* 0, or negative: the session must end. */
+static int answer(struct call *call)
+{
+    int r = packet_send_message(call->session->socket, &call->reply.base, &call->fd,
+                                call->fd >= 0 ? 1 : 0, MSG_DONTWAIT);
+
+    if (call->fd >= 0 && call->close_fd)
+        close(call->fd);
+    if (r == -EAGAIN)
+        log_client_fault(call->session, "does not read its replies: session ended");
+    return r;
+}
+
+static int handle_packet(struct session *session, struct packet *packet)
+{
+    struct call call = {.session = session};
+    Npud__Request *request;
+    int r;
+
+    if (packet->n_fds > 0) {
+        log_client_fault(session, "sent descriptors that nobody asked for: session ended");
+        return -EBADMSG;
+    }
+    request = npud__request__unpack(NULL, packet->size, packet->data);
+    if (!request) {
+        log_client_fault(session, "sent a malformed packet: session ended");
+        return -EBADMSG;
+    }
+    session->requests++;
+    call.request = request;
+    dispatch(&call);
+    npud__request__free_unpacked(request, NULL);
+    r = answer(&call);
+    if (call.fault) {
+        log_client_fault(session, "broke the protocol (%s): session ended", call.message);
+        return -EBADMSG;
+    }
+    return r;
+}
+
+void request_handle(struct session *session)
+{
+    static struct packet packet; /* one control thread, one packet at a time */
+    int r = packet_recv(session->socket, &packet, MSG_DONTWAIT);
+
+    if (r == -EAGAIN)
+        return;
+    if (r == -EBADMSG)
+        log_client_fault(session, "sent a truncated, oversized or empty packet: session ended");
+    if (r > 0) {
+        r = handle_packet(session, &packet);
+        packet_deinit(&packet);
+        if (r == 0)
+            return;
+    }
+    session_free(session);
+}
+
+void request_refuse(struct session *session, int32_t error, const char *message)
+{
+    Npud__Reply reply = NPUD__REPLY__INIT;
+
+    reply.id = 1;
+    reply.error = error;
+    reply.message = (char *)message;
+    packet_send_message(session->socket, &reply.base, NULL, 0, MSG_DONTWAIT);
+}

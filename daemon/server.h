@@ -1,0 +1,38 @@
+/* The daemon as a whole: what the control thread holds. */
+#pragma once
+
+#include <event2/event.h>
+#include <pthread.h>
+#include <stdint.h>
+
+#include "daemon/config.h"
+#include "daemon/device.h"
+#include "daemon/ipc_event.h"
+#include "daemon/listener.h"
+#include "daemon/user.h"
+
+struct session;
+struct release;
+
+struct server {
+    struct config *config;
+    struct event_base *base;
+    struct users users;
+    struct devices devices;
+    struct ipc_events ipc;
+    struct session *sessions;
+    uint32_t n_sessions;
+    uint64_t last_session;
+    uint64_t since_ns;
+
+    struct listener clients;
+    struct listener admins;
+
+    /* Releases whose fences are all passed, from engines to the control thread. */
+    pthread_mutex_t passed_lock;
+    struct release *passed;
+    int passed_fd;
+    struct event *on_passed;
+};
+
+#define NPUD_VERSION "1.0.0"

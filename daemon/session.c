@@ -1,0 +1,342 @@
+#include "daemon/session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "acl/acl_base.h"
+#include "daemon/engine.h"
+#include "daemon/event.h"
+#include "daemon/ipc_event.h"
+#include "daemon/log.h"
+#include "daemon/memfd.h"
+#include "daemon/memory.h"
+#include "daemon/release.h"
+#include "daemon/request.h"
+#include "daemon/server.h"
+#include "daemon/stream.h"
+#include "proto/arena.h"
+#include "proto/clock.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+/* --- locks --- */
+
+void session_lock(struct session *session)
+{
+    for (unsigned i = 0; i < DEVICES_MAX; i++)
+        if (session->attach[i])
+            engine_lock(session->attach[i]->device->engine);
+}
+
+void session_unlock(struct session *session)
+{
+    for (unsigned i = DEVICES_MAX; i-- > 0;)
+        if (session->attach[i])
+            engine_unlock(session->attach[i]->device->engine);
+}
+
+struct users *session_users(struct session *session)
+{
+    return &session->server->users;
+}
+
+uint32_t session_ring_depth(const struct session *session)
+{
+    return session->server->config->ring_depth;
+}
+
+/* --- arena --- */
+
+void *session_segment(struct session *session, struct segments *segs, uint32_t index, size_t size,
+                      int *fd)
+{
+    int r;
+
+    (void)session;
+    *fd = -1;
+    if (index >= segs->n) {
+        void **map = reallocarray(segs->map, index + 1, sizeof(*map));
+
+        if (!map)
+            return NULL;
+        memset(map + segs->n, 0, (index + 1 - segs->n) * sizeof(*map));
+        segs->map = map;
+        segs->n = index + 1;
+    }
+    segs->size = size;
+    if (!segs->map[index]) {
+        r = memfd_map_new("npud-arena", size, fd, &segs->map[index]);
+        if (r < 0) {
+            log_line(LOG_ERR, session, "no memory for the arena: %s", strerror(-r));
+            return NULL;
+        }
+    }
+    return segs->map[index];
+}
+
+static void segments_deinit(struct segments *segs)
+{
+    for (uint32_t i = 0; i < segs->n; i++)
+        if (segs->map[i])
+            munmap(segs->map[i], segs->size);
+    free(segs->map);
+    *segs = (struct segments){0};
+}
+
+/* --- devices --- */
+
+struct attach *session_attach(struct session *session, uint32_t device)
+{
+    return device < DEVICES_MAX ? session->attach[device] : NULL;
+}
+
+static void attach_free(struct attach *a)
+{
+    if (a->fd >= 0)
+        close(a->fd);
+    charge_deinit(&a->charge_fd);
+    free(a);
+}
+
+int32_t session_open_device(struct session *session, uint32_t index, int *fd)
+{
+    struct device *device = devices_get(&session->server->devices, index);
+    struct attach *a;
+
+    if (!device)
+        return ACL_ERROR_RT_INVALID_DEVICEID;
+    a = session->attach[index];
+    if (a) {
+        *fd = a->fd;
+        return 0;
+    }
+    a = calloc(1, sizeof(*a));
+    if (!a)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    a->session = session;
+    a->device = device;
+    a->bell = &session->page->doorbell[index];
+    a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (a->fd < 0 ||
+        charge_init(&a->charge_fd, session_users(session), session->user, RESOURCE_FDS, 1) < 0 ||
+        engine_attach(device->engine, a) < 0) {
+        attach_free(a);
+        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    }
+    session->attach[index] = a;
+    device->sessions++;
+    *fd = a->fd;
+    return 0;
+}
+
+static void close_devices(struct session *session)
+{
+    for (unsigned i = 0; i < DEVICES_MAX; i++) {
+        struct attach *a = session->attach[i];
+
+        if (!a)
+            continue;
+        assert(a->streams == 0);
+        engine_lock(a->device->engine);
+        engine_detach(a->device->engine, a);
+        session->attach[i] = NULL;
+        engine_unlock(a->device->engine);
+        a->device->sessions--;
+        attach_free(a);
+    }
+}
+
+/* --- life --- */
+
+static void on_socket(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    request_handle(arg);
+}
+
+/* A forked child may still hold the socket open: the process that we talk to is gone all the same. */
+static void on_death(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    session_free(arg);
+}
+
+/* The kernel's word on who has connected, taken once. A pid that was reused since the connect cannot be ours: then we fail. */
+static int identify(struct session *session)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    int pidfd;
+
+    if (getsockopt(session->socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return -errno;
+    session->pid = cred.pid;
+    session->uid = cred.uid;
+    len = sizeof(pidfd);
+    if (getsockopt(session->socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0) {
+        /*
+         * Before Linux 6.5. If the peer died and its pid was given to another process already, we would watch the wrong
+         * one; the end of the socket tells us of the peer's death as well, except from its forked children.
+         */
+        pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
+        if (pidfd < 0)
+            return -errno;
+    }
+    session->pidfd = pidfd;
+    return 0;
+}
+
+static int listen_to(struct session *session)
+{
+    struct event_base *base = session->server->base;
+
+    session->on_socket =
+        event_new(base, session->socket, EV_READ | EV_PERSIST, on_socket, session);
+    session->on_death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, on_death, session);
+    if (!session->on_socket || !session->on_death || event_add(session->on_socket, NULL) < 0 ||
+        event_add(session->on_death, NULL) < 0)
+        return -ENOMEM;
+    return 0;
+}
+
+struct session *session_new(struct server *server, int socket)
+{
+    struct session *session = calloc(1, sizeof(*session));
+    uint32_t seed;
+
+    if (!session) {
+        close(socket);
+        return NULL;
+    }
+    getrandom(&seed, sizeof(seed), 0);
+    session->server = server;
+    session->socket = socket;
+    session->pidfd = -1;
+    session->since_ns = clock_ns();
+    slots_init(&session->streams, sizeof(struct stream), SESSION_STREAMS_MAX, seed);
+    slots_init(&session->events, sizeof(struct event_obj), SESSION_EVENTS_MAX, seed);
+    slots_init(&session->ipc, sizeof(struct ipc_open), SESSION_IPC_EVENTS_MAX, seed);
+    slots_init(&session->mems, sizeof(struct mem), SESSION_MEMS_MAX, seed);
+    session->id = ++server->last_session;
+    DL_APPEND(server->sessions, session);
+    server->n_sessions++;
+    if (identify(session) < 0 || listen_to(session) < 0)
+        goto fail;
+    session->user = user_ref(&server->users, session->uid);
+    if (!session->user)
+        goto fail;
+    if (charge_init(&session->charge, &server->users, session->user, RESOURCE_SESSIONS, 1) < 0 ||
+        charge_init(&session->charge_fds, &server->users, session->user, RESOURCE_FDS, 2) < 0) {
+        if (!session->user->refused)
+            log_line(LOG_WARNING, session, "uid %u has too many sessions or descriptors: refused",
+                     (unsigned)session->uid);
+        session->user->refused = true;
+        request_refuse(session, ACL_ERROR_RT_OVER_LIMIT,
+                       "too many sessions of this user ([limits] sessions, fds)");
+        goto fail;
+    }
+    return session;
+fail:
+    session_free(session);
+    return NULL;
+}
+
+static void free_event(void *event)
+{
+    event_obj_free(event);
+}
+
+static void free_open(void *open)
+{
+    ipc_open_free(open);
+}
+
+void session_destroy_event(struct session *session, struct event_obj *event,
+                           const struct fence *fences, size_t n)
+{
+    event->closing = true;
+    release_when_passed(session, fences, n, free_event, event);
+}
+
+void session_close_ipc(struct session *session, struct ipc_open *open, const struct fence *fences,
+                       size_t n)
+{
+    open->closing = true;
+    release_when_passed(session, fences, n, free_open, open);
+}
+
+/* Streams first: after that no engine knows the session, and what they would have done is failed by the rest. */
+static void empty_ledger(struct session *session)
+{
+    struct stream *stream;
+    struct event_obj *event;
+    struct ipc_open *open;
+    struct mem *mem;
+
+    slots_foreach(&session->streams, i, stream) stream_free(stream);
+    releases_flush(session);
+    slots_foreach(&session->ipc, i, open) ipc_open_free(open);
+    ipc_exports_drop(session);
+    slots_foreach(&session->events, i, event) event_obj_free(event);
+    slots_foreach(&session->mems, i, mem) mem_free(mem);
+    close_devices(session);
+}
+
+void session_free(struct session *session)
+{
+    struct server *server = session->server;
+
+    if (session->hello)
+        log_line(LOG_DEBUG, session, "gone");
+    empty_ledger(session);
+    segments_deinit(&session->stream_segments);
+    segments_deinit(&session->event_segments);
+    if (session->page)
+        munmap(session->page, sizeof(*session->page));
+    slots_deinit(&session->streams);
+    slots_deinit(&session->events);
+    slots_deinit(&session->ipc);
+    slots_deinit(&session->mems);
+    if (session->on_socket)
+        event_free(session->on_socket);
+    if (session->on_death)
+        event_free(session->on_death);
+    close(session->socket);
+    if (session->pidfd >= 0)
+        close(session->pidfd);
+    charge_deinit(&session->charge);
+    charge_deinit(&session->charge_fds);
+    user_unref(&server->users, session->user);
+    DL_DELETE(server->sessions, session);
+    server->n_sessions--;
+    free(session);
+    /* A descriptor is free again: the next exhaustion is news. */
+    server->clients.exhausted = false;
+}
+
+int32_t session_hello(struct session *session, const char *program, int *page_fd)
+{
+    void *map;
+
+    if (memfd_map_new("npud-session", sizeof(struct session_page), page_fd, &map) < 0)
+        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    session->page = map;
+    snprintf(session->program, sizeof(session->program), "%s", program);
+    session->hello = true;
+    log_line(LOG_DEBUG, session, "program %s, uid %u", session->program, (unsigned)session->uid);
+    return 0;
+}

@@ -1,0 +1,122 @@
+/*
+ * Sessions: one connected client process each. The session is the ledger: everything that the client ever got hangs in one of
+ * its tables, and session_free() empties them all.
+ *
+ * Control thread. What engines read (the tables, attach) changes only under the locks of the engines that the session is
+ * attached to, or before it is published (proto/slots.h).
+ */
+#pragma once
+
+#include <event2/event.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/user.h"
+#include "proto/doorbell.h"
+#include "proto/slots.h"
+
+struct server;
+struct engine;
+struct device;
+struct release;
+struct ipc_export;
+struct ipc_open;
+struct event_obj;
+struct fence;
+struct attach_ref;
+
+/** A session's use of a device. */
+struct attach {
+    struct session *session;
+    struct device *device;
+    int fd;                /* doorbell: eventfd, shared with the client */
+    struct doorbell *bell; /* shared, hostile */
+    struct charge charge_fd;
+    uint32_t streams;
+    /* engine */
+    struct attach_ref *ref;
+    bool watched;
+    uint64_t idle_since;
+    struct attach *prev, *next; /* engine->watched */
+};
+
+/** Mappings of the arena segments of one kind, by segment number. */
+struct segments {
+    void **map;
+    uint32_t n;
+    size_t size; /* of each */
+};
+
+struct session {
+    uint64_t id;
+    struct server *server;
+    pid_t pid;
+    uid_t uid;
+    struct user *user;
+    int socket;
+    int pidfd;
+    struct event *on_socket;
+    struct event *on_death;
+    bool hello;
+    _Atomic bool fault_logged;
+    uint64_t requests;
+    uint64_t since_ns;
+    uint64_t memory; /* bytes of its allocations */
+    char program[64];
+    struct charge charge;
+    struct charge charge_fds;
+
+    struct session_page *page; /* shared, hostile */
+    struct segments stream_segments;
+    struct segments event_segments;
+
+    struct slots streams; /* struct stream */
+    struct slots events;  /* struct event */
+    struct slots ipc;     /* struct ipc_open */
+    struct slots mems;    /* struct mem */
+    struct attach *attach[DEVICES_MAX];
+    struct release *releases; /* destroyed objects that streams have not passed yet */
+    struct ipc_export *exports;
+
+    struct session *prev, *next; /* server->sessions */
+};
+
+/**
+ * Take over an accepted socket (closed on failure). Returns NULL after having told the client why, where it can be told.
+ */
+struct session *session_new(struct server *server, int socket);
+
+/** Empty the ledger and forget the client. Everybody who waited for it is woken with a named error. */
+void session_free(struct session *session);
+
+/** Answer to Hello: make the arena. ACL error, or 0 with *page_fd (the caller closes it). */
+int32_t session_hello(struct session *session, const char *program, int *page_fd);
+
+/** Open device for the session. ACL error, or 0 with *fd borrowed from the attachment. */
+int32_t session_open_device(struct session *session, uint32_t device, int *fd);
+
+/** The attachment to device, or NULL when the session has not opened it. */
+struct attach *session_attach(struct session *session, uint32_t device);
+
+/**
+ * Make sure that segment `index` of a kind is there. Returns its mapping; *fd is its memfd when it is new (the caller sends and
+ * closes it), else -1. NULL: out of memory or descriptors.
+ */
+void *session_segment(struct session *session, struct segments *segments, uint32_t index,
+                      size_t size, int *fd);
+
+uint32_t session_ring_depth(const struct session *session);
+
+/** The client has destroyed an object: it is freed when its streams have passed the fences (release.h). */
+void session_destroy_event(struct session *session, struct event_obj *event,
+                           const struct fence *fences, size_t n);
+void session_close_ipc(struct session *session, struct ipc_open *open, const struct fence *fences,
+                       size_t n);
+
+/** The table of users that the session's charges go to. */
+struct users *session_users(struct session *session);
+
+/** Keep the engines of all devices that the session uses out of its tables. */
+void session_lock(struct session *session);
+void session_unlock(struct session *session);

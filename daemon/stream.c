@@ -1,0 +1,129 @@
+#include "daemon/stream.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/device.h"
+#include "daemon/engine.h"
+#include "daemon/session.h"
+#include "proto/arena.h"
+#include "proto/futex.h"
+
+void stream_publish(struct stream *s, uint64_t position)
+{
+    /* Our own copy first: what waits inside npud compares with that. */
+    atomic_store_explicit(&s->done, position, memory_order_release);
+    if (stream_publish_done(s->ctrl, position))
+        futex_wake_all(&s->ctrl->wake_seq);
+    waitlist_fire(&s->passed, 0, position, 0, 0);
+}
+
+void stream_fail(struct stream *s, int32_t error, int32_t pid)
+{
+    atomic_store_explicit(&s->ctrl->error_detail, (uint64_t)s->task.op << 32 | (uint32_t)pid,
+                          memory_order_relaxed);
+    atomic_store_explicit(&s->ctrl->error, (uint64_t)++s->errors << 32 | (uint32_t)error,
+                          memory_order_release);
+}
+
+/*
+ * Positions go on where the slot's last stream stopped, so that what was captured of it reads as passed. The shared memory is only
+ * told where that is; npud remembers it itself (the slot's content outlives its owner).
+ */
+static void reset_ctrl(struct stream *s)
+{
+    uint64_t start = atomic_load_explicit(&s->done, memory_order_relaxed);
+
+    s->head = s->tail_seen = start;
+    atomic_store_explicit(&s->ctrl->tail, start, memory_order_relaxed);
+    atomic_store_explicit(&s->ctrl->wake_at, STREAM_WAKE_NONE, memory_order_relaxed);
+    atomic_store_explicit(&s->ctrl->done, start, memory_order_relaxed);
+    atomic_store_explicit(&s->ctrl->watched, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->ctrl->state, STREAM_OK, memory_order_relaxed);
+    atomic_store_explicit(&s->ctrl->error, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->ctrl->error_detail, 0, memory_order_relaxed);
+}
+
+static int32_t acquire(struct stream *s, struct session *session, struct attach *attach,
+                       int *segment_fd)
+{
+    uint32_t depth = session_ring_depth(session);
+    void *segment;
+
+    if (charge_init(&s->charge, session_users(session), session->user, RESOURCE_STREAMS, 1) < 0)
+        return ACL_ERROR_RT_NO_STREAM_RESOURCE;
+    s->id = slots_take(&attach->device->stream_ids);
+    if (!s->id) {
+        charge_deinit(&s->charge);
+        return ACL_ERROR_RT_NO_STREAM_RESOURCE;
+    }
+    segment = session_segment(session, &session->stream_segments, s->slot.number / ARENA_STREAMS,
+                              arena_stream_segment_size(depth), segment_fd);
+    if (!segment) {
+        slots_put(&attach->device->stream_ids, s->id);
+        charge_deinit(&s->charge);
+        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    }
+    slots_publish(s->id);
+    s->depth = depth;
+    s->ctrl = arena_stream_ctrl(segment, s->slot.number);
+    s->ring = arena_stream_ring(segment, s->slot.number, depth);
+    return 0;
+}
+
+int32_t stream_new(struct session *session, struct attach *attach, uint32_t priority, uint32_t flags,
+                   struct stream **streamp, int *segment_fd)
+{
+    struct stream *s = slots_take(&session->streams);
+    int32_t error;
+
+    if (!s)
+        return ACL_ERROR_RT_NO_STREAM_RESOURCE;
+    error = acquire(s, session, attach, segment_fd);
+    if (error != 0) {
+        slots_put(&session->streams, s);
+        return error;
+    }
+    s->session = session;
+    s->attach = attach;
+    s->priority = priority;
+    s->flags = flags;
+    s->run = RUN_IDLE;
+    s->has_task = s->broken = false;
+    s->waiting_on = NULL;
+    s->in_inbox = false;
+    s->waiter = (struct waiter){0};
+    s->timer = 0;
+    s->errors = 0;
+    waitlist_init(&s->passed);
+    reset_ctrl(s);
+    attach->streams++;
+    slots_publish(s);
+    *streamp = s;
+    return 0;
+}
+
+void stream_free(struct stream *s)
+{
+    struct session *session = s->session;
+    struct attach *a = s->attach;
+    uint64_t tail;
+
+    /* All engines of the session, because those of other devices may be about to park a stream on this one. */
+    session_lock(session);
+    engine_forget(a->device->engine, s);
+    slots_unpublish(s);
+    /*
+     * Whoever waits for a position of this stream goes on, up to the furthest that was given out: the tail. It is the
+     * client's number, and only decides where the client's own slot starts next time; less than we have done is a lie.
+     */
+    tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
+    if (tail < s->head || tail - s->head > s->depth)
+        tail = s->head + s->depth;
+    stream_publish(s, tail);
+    waitlist_fire(&s->passed, 0, UINT64_MAX, 0, 0);
+    waitlist_deinit(&s->passed);
+    session_unlock(session);
+    a->streams--;
+    slots_put(&a->device->stream_ids, s->id);
+    charge_deinit(&s->charge);
+    slots_put(&session->streams, s);
+}

@@ -1,0 +1,88 @@
+/*
+ * Streams, npud's side.
+ *
+ * Owner: made and destroyed by the control thread. While it lives, everything but the constant part belongs to the engine of its
+ * device and is touched under that engine's lock; `done` alone may be read by anybody (other engines park streams on it).
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "daemon/backend.h"
+#include "daemon/user.h"
+#include "daemon/waitlist.h"
+#include "proto/slots.h"
+#include "proto/stream_shm.h"
+
+struct session;
+struct attach;
+
+enum stream_run {
+    RUN_IDLE,   /* not watched: waits for its doorbell bit */
+    RUN_ACTIVE, /* on the engine's list: has tasks, or had some a moment ago */
+    RUN_PARKED, /* waits for something, or for a point in time, or for both */
+};
+
+struct stream_id {
+    struct slot slot;
+};
+
+struct stream {
+    struct slot slot; /* in session->streams */
+
+    /* constant while it lives */
+    struct session *session;
+    struct attach *attach;
+    struct stream_id *id;
+    uint32_t priority;
+    uint32_t flags;
+    uint32_t depth;
+    struct stream_ctrl *ctrl; /* shared, hostile */
+    struct task *ring;        /* shared, hostile */
+    struct charge charge;
+
+    /* engine */
+    enum stream_run run;
+    struct stream *prev, *next; /* engine->active */
+    uint64_t idle_since;
+    uint64_t head;      /* next position to execute */
+    uint64_t tail_seen; /* validated; looked at again when head gets there */
+    struct task task;   /* the copy of the entry at head, while has_task */
+    bool has_task;      /* taken from the ring, not finished */
+    bool started;       /* task_execute() was called before; after a wait, waiter.result is the outcome */
+    bool broken;
+    struct waiter waiter;        /* on another stream, an event flag or an IPC event ... */
+    struct waitlist *waiting_on; /* ... namely this list, until resumed */
+    struct stream *inbox_next;
+    bool in_inbox; /* under the engine's inbox lock */
+    struct work work;
+    uint64_t deadline; /* while timer != 0 */
+    uint32_t timer;    /* 1 + index in the engine's heap; 0: none */
+    uint32_t errors;
+    uint64_t parked_since;
+
+    _Atomic uint64_t done;  /* tasks retired; what was published to the client */
+    struct waitlist passed; /* who waits for positions of this stream */
+};
+
+static inline int32_t stream_id(const struct stream *stream)
+{
+    return (int32_t)stream->id->slot.number;
+}
+
+/**
+ * Make a stream of session on an opened device. Errors are ACL codes for the client; 0 with *streamp set. *segment_fd is the
+ * arena segment when a new one was made (the caller sends and closes it), else -1.
+ */
+int32_t stream_new(struct session *session, struct attach *attach, uint32_t priority, uint32_t flags,
+                   struct stream **streamp, int *segment_fd);
+
+/** Drop what is queued, wake everybody who waits for it, give the slot back. Takes the locks of the session's engines. */
+void stream_free(struct stream *stream);
+
+/** Publish that all tasks below position are retired, and wake who waited for that. Under the engine's lock. */
+void stream_publish(struct stream *stream, uint64_t position);
+
+/** Engine: note the failure of the current task, for the client's next synchronise call. pid: who is to blame, or 0. */
+void stream_fail(struct stream *stream, int32_t error, int32_t pid);

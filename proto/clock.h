@@ -1,0 +1,24 @@
+/* One clock for everybody: CLOCK_MONOTONIC nanoseconds. */
+#pragma once
+
+#include <stdint.h>
+#include <time.h>
+
+#define NSEC_PER_SEC  UINT64_C(1000000000)
+#define NSEC_PER_MSEC UINT64_C(1000000)
+#define NSEC_PER_USEC UINT64_C(1000)
+
+/** Nanoseconds of CLOCK_MONOTONIC; the same value in every process of the host. */
+static inline uint64_t clock_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+static inline struct timespec timespec_from_ns(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / NSEC_PER_SEC),
+                             .tv_nsec = (long)(ns % NSEC_PER_SEC)};
+}

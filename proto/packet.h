@@ -1,0 +1,48 @@
+/*
+ * Packets: one protobuf message plus file descriptors over a SEQPACKET socket.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PROTOCOL       1u /* see npud.proto for the rule */
+#define PACKET_MAX     (16 * 1024)
+#define PACKET_FDS_MAX 4
+
+#define NPUD_SOCKET_DEFAULT       "/run/npud/npud.sock"
+#define NPUD_ADMIN_SOCKET_DEFAULT "/run/npud/admin.sock"
+
+struct ProtobufCMessage;
+
+/** A received packet. data is the caller's; fds belong to the packet until taken. */
+struct packet {
+    uint8_t data[PACKET_MAX];
+    size_t size;
+    int fds[PACKET_FDS_MAX];
+    size_t n_fds;
+};
+
+/**
+ * Send data with n fds (borrowed) as one packet. flags as in sendmsg(2); MSG_NOSIGNAL is always added.
+ * Returns 0 or a negative errno (-EAGAIN with MSG_DONTWAIT when the peer does not read).
+ */
+int packet_send(int socket, const void *data, size_t size, const int *fds, size_t n, int flags);
+
+/** Pack message and send it. -EMSGSIZE when it is larger than PACKET_MAX. */
+int packet_send_message(int socket, const struct ProtobufCMessage *message, const int *fds, size_t n,
+                        int flags);
+
+/**
+ * Receive one packet. Returns 1, 0 at end of file, or a negative errno; -EBADMSG when payload or control data were truncated or
+ * the packet is empty (any descriptors that came along are closed). flags as in recvmsg(2).
+ */
+int packet_recv(int socket, struct packet *packet, int flags);
+
+/** Take descriptor i out of the packet: the caller closes it. -1 when there is none. */
+int packet_take_fd(struct packet *packet, size_t i);
+
+/** Close the descriptors that nobody took. Safe on a zeroed packet. */
+void packet_deinit(struct packet *packet);

@@ -1,0 +1,132 @@
+/*
+ * A table of numbered objects whose memory is type-stable: an object keeps its address, and stays an object of its type, from
+ * its first use until slots_deinit(). So a reader may follow a slot number of unknown age without a lock and without fear of
+ * freed memory; the tag tells it whether the object that it meant is still there.
+ *
+ * Chunk k holds 16 << k objects, so 16 pointers cover half a million and an empty table costs nothing.
+ *
+ * Threads: slots_take() and slots_put() are for one thread at a time (the owner's lock); slots_at() and slots_get() are for any.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SLOTS_FIRST  16u
+#define SLOTS_CHUNKS 16
+#define SLOTS_NONE   UINT32_MAX
+
+/** First member of every object in a table. */
+struct slot {
+    _Atomic uint32_t tag; /* generation << 1 | live */
+    uint32_t number;      /* its slot number, fixed */
+    uint32_t next_free;
+};
+
+struct slots {
+    _Atomic(unsigned char *) chunk[SLOTS_CHUNKS];
+    size_t object_size;
+    uint32_t max;       /* most objects ever */
+    uint32_t end;       /* slots below this were used before */
+    uint32_t free_list; /* SLOTS_NONE: empty */
+    uint32_t live;
+    uint32_t seed; /* first generation of a slot */
+};
+
+/** object_size: of the struct that begins with a struct slot. Generations start at seed. */
+void slots_init(struct slots *t, size_t object_size, uint32_t max, uint32_t seed);
+
+/** Release all memory. Objects must not hold anything any more. Safe on a zeroed table. */
+void slots_deinit(struct slots *t);
+
+/**
+ * Take a slot: zeroed memory the first time, afterwards the content that its last owner left. Not live until slots_publish().
+ * NULL when the table is full or memory is short.
+ */
+void *slots_take(struct slots *t);
+
+/** Give the slot back: it is not live any more, and its next owner has another generation. */
+void slots_put(struct slots *t, void *object);
+
+/** Make a taken and initialised object visible to slots_get(). */
+static inline void slots_publish(void *object)
+{
+    struct slot *s = object;
+
+    atomic_store_explicit(&s->tag, atomic_load_explicit(&s->tag, memory_order_relaxed) | 1,
+                          memory_order_release);
+}
+
+/** From now on slots_get() does not find the object; the slot is still taken. */
+static inline void slots_unpublish(void *object)
+{
+    struct slot *s = object;
+
+    atomic_store_explicit(&s->tag, atomic_load_explicit(&s->tag, memory_order_relaxed) & ~1u,
+                          memory_order_release);
+}
+
+static inline bool slot_live(const void *object)
+{
+    const struct slot *s = object;
+
+    return atomic_load_explicit(&s->tag, memory_order_acquire) & 1;
+}
+
+static inline uint32_t slot_generation(const void *object)
+{
+    const struct slot *s = object;
+
+    return atomic_load_explicit(&s->tag, memory_order_relaxed) >> 1;
+}
+
+/** The object in slot number, live or not; NULL when no object was ever there. */
+static inline void *slots_at(const struct slots *t, uint32_t number)
+{
+    uint32_t q = number + SLOTS_FIRST;
+    unsigned k;
+    unsigned char *chunk;
+
+    if (number >= t->max)
+        return NULL;
+    k = 31u - (unsigned)__builtin_clz(q) - 4u;
+    chunk = atomic_load_explicit(&t->chunk[k], memory_order_acquire);
+    return chunk ? chunk + (size_t)(q - (SLOTS_FIRST << k)) * t->object_size : NULL;
+}
+
+/** The live object in slot number, or NULL. */
+static inline void *slots_get(const struct slots *t, uint32_t number)
+{
+    void *object = slots_at(t, number);
+
+    return object && slot_live(object) ? object : NULL;
+}
+
+/** The same, if it is of this generation. */
+static inline void *slots_get_generation(const struct slots *t, uint32_t number,
+                                         uint32_t generation)
+{
+    struct slot *s = slots_at(t, number);
+
+    return s && atomic_load_explicit(&s->tag, memory_order_acquire) ==
+                    (generation << 1 | 1u)
+               ? s
+               : NULL;
+}
+
+/** Next live object after *cursor (start with 0), or NULL. Owner's lock. */
+static inline void *slots_next(const struct slots *t, uint32_t *cursor)
+{
+    while (*cursor < t->end) {
+        void *object = slots_at(t, (*cursor)++);
+
+        if (slot_live(object))
+            return object;
+    }
+    return NULL;
+}
+
+#define slots_foreach(t, cursor, object)                                                           \
+    for (uint32_t cursor = 0; ((object) = slots_next((t), &cursor));)

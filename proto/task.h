@@ -1,0 +1,70 @@
+/*
+ * The 64-byte ring entry: one task.
+ *
+ * Written by the client into its stream ring, copied out once by npud, validated as a copy, used as a copy.
+ * Objects are named by the slot numbers that npud gave out for this session; a slot of another session cannot be
+ * expressed. Generations (where given) tell a reused slot from the object that the task was written for.
+ */
+#pragma once
+
+#include <assert.h>
+#include <stdint.h>
+
+enum task_op {
+    TASK_NOP = 0,
+    TASK_RECORD,     /* event: store a timestamp and/or raise the flag */
+    TASK_RESET,      /* event: lower the flag */
+    TASK_WAIT_FLAG,  /* park until the flag of an event is up */
+    TASK_WAIT_POS,   /* park until another stream of this session has retired `wait.target` tasks */
+    TASK_IPC_RECORD, /* complete record number `ipc.number` of an IPC event */
+    TASK_IPC_WAIT,   /* park until that record is complete */
+    TASK_COPY,       /* move bytes between two allocations of this session */
+    TASK_SET,        /* fill bytes of an allocation */
+    TASK_DELAY,      /* occupy the stream for a while, then succeed or fail */
+    TASK_OPS
+};
+
+/** TASK_RECORD: what the event wants (fixed when the event was made, repeated here for the engine). */
+#define TASK_RECORD_TIME 0x01u
+#define TASK_RECORD_FLAG 0x02u
+
+struct task {
+    uint8_t op;          /* enum task_op */
+    uint8_t flags;       /* per op */
+    uint16_t reserved;   /* 0 */
+    uint32_t object;     /* slot of the event, stream, IPC event, or destination allocation */
+    uint32_t generation; /* of that slot, where the op checks it */
+    uint32_t thread;     /* submitting thread, for reports only */
+    union {
+        struct {
+            uint64_t number; /* which record of this event */
+        } record;
+        struct {
+            uint64_t target;     /* WAIT_POS: position of the other stream */
+            uint64_t timeout_ns; /* from the moment the stream reaches the wait; 0: no limit */
+        } wait;
+        struct {
+            uint64_t number;
+            uint64_t timeout_ns; /* IPC_WAIT only */
+        } ipc;
+        struct {
+            uint64_t dst_offset;
+            uint64_t src_offset;
+            uint64_t size;
+            uint32_t src;
+            uint32_t src_generation;
+        } copy;
+        struct {
+            uint64_t offset;
+            uint64_t size;
+            uint32_t value; /* low 8 bits */
+        } set;
+        struct {
+            uint64_t ns;
+            int32_t result; /* 0 or the ACL error the task fails with */
+        } delay;
+        uint64_t words[6];
+    };
+};
+
+static_assert(sizeof(struct task) == 64, "one cache line per ring entry");
