@@ -13,10 +13,9 @@ WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wund
 STD     := -std=gnu11 -D_GNU_SOURCE -MMD -MP
 INC     := -I. -Iinclude -I$(BUILD)
 SAN     ?=
+Q       := $(if $(V),,@)
+say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
 ALL     := $(STD) $(WARN) $(INC) $(SAN) $(CFLAGS)
-
-PC      := $(shell pkg-config --version >/dev/null 2>&1 && echo yes)
-pkg      = $(if $(PC),$(shell pkg-config --libs $(1) 2>/dev/null))
 
 # Names that hide nothing: headers generated from proto/npud.proto live in $(BUILD)/proto.
 PB      := $(BUILD)/proto/npud.pb-c
@@ -35,33 +34,48 @@ BINS    := $(BUILD)/npud $(BUILD)/npuctl $(BUILD)/npu-run
 .PHONY: all deps demo check clean
 all: $(BINS) $(LIB)
 
--include mk/deps.mk
+include mk/deps.mk
+include mk/test.mk
 
 $(PB).c $(PB).h &: proto/npud.proto
 	@mkdir -p $(@D)
-	protoc-c --proto_path=proto --c_out=$(BUILD)/proto npud.proto
+	$(Q)protoc-c --proto_path=proto --c_out=$(BUILD)/proto npud.proto
 
 $(BUILD)/%.o: %.c | $(PB).h
 	@mkdir -p $(@D)
-	$(CC) $(ALL) -c $< -o $@
+	$(call say,CC)
+	$(Q)$(CC) $(ALL) -c $< -o $@
 
 $(BUILD)/%.pic.o: %.c | $(PB).h
 	@mkdir -p $(@D)
-	$(CC) $(ALL) -fPIC -fvisibility=hidden -ftls-model=initial-exec -c $< -o $@
+	$(call say,CC)
+	$(Q)$(CC) $(ALL) -fPIC -fvisibility=hidden -DFUNC_VISIBILITY -ftls-model=initial-exec -c $< -o $@
 
 $(PB).o: $(PB).c
-	$(CC) $(STD) $(INC) $(SAN) $(CFLAGS) -c $< -o $@
+	$(call say,CC)
+	$(Q)$(CC) $(STD) $(INC) $(SAN) $(CFLAGS) -c $< -o $@
 
 $(PB).pic.o: $(PB).c
-	$(CC) $(STD) $(INC) $(SAN) $(CFLAGS) -fPIC -fvisibility=hidden -c $< -o $@
+	$(call say,CC)
+	$(Q)$(CC) $(STD) $(INC) $(SAN) $(CFLAGS) -fPIC -fvisibility=hidden -c $< -o $@
 
 $(BUILD)/npud: $(DAEMON_OBJ) $(PROTO_OBJ)
-	$(CC) $(SAN) $(CFLAGS) $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
+	$(call say,LD)
+	$(Q)$(CC) $(SAN) $(CFLAGS) $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
 
 $(LIB): $(CLIENT_OBJ) client/libaclclient.map
-	$(CC) $(SAN) $(CFLAGS) -shared -Wl,-soname,libaclclient.so.1 -Wl,--version-script=client/libaclclient.map \
+	$(call say,LD)
+	$(Q)$(CC) $(SAN) $(CFLAGS) -shared -Wl,-soname,libaclclient.so.1 -Wl,--version-script=client/libaclclient.map \
 	    -Wl,-z,defs -Wl,-z,now $(CLIENT_OBJ) -o $@ -lprotobuf-c -lcjson -lpthread
-	ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
+	$(Q)ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
+
+$(BUILD)/npuctl: $(BUILD)/client/npuctl.o $(PROTO_OBJ)
+	$(call say,LD)
+	$(Q)$(CC) $(SAN) $(CFLAGS) $^ -o $@ -lprotobuf-c -lcjson
+
+$(BUILD)/npu-run: $(BUILD)/daemon/npu-run.o
+	$(call say,LD)
+	$(Q)$(CC) $(SAN) $(CFLAGS) $^ -o $@
 
 clean:
 	rm -rf build build-*

@@ -165,6 +165,16 @@ static int32_t on_destroy_stream(struct call *call)
     return 0;
 }
 
+static int32_t on_abort_stream(struct call *call)
+{
+    struct stream *stream = slots_get(&call->session->streams, call->request->abort_stream->slot);
+
+    if (!stream)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
+    stream_abort(stream);
+    return 0;
+}
+
 /* --- events --- */
 
 static size_t read_fences(Npud__Fence **in, size_t n, struct fence *out)
@@ -399,6 +409,7 @@ static const struct {
     [NPUD__REQUEST__BODY_OPEN_DEVICE] = {on_open_device, false},
     [NPUD__REQUEST__BODY_CREATE_STREAM] = {on_create_stream, false},
     [NPUD__REQUEST__BODY_DESTROY_STREAM] = {on_destroy_stream, false},
+    [NPUD__REQUEST__BODY_ABORT_STREAM] = {on_abort_stream, false},
     [NPUD__REQUEST__BODY_CREATE_EVENT] = {on_create_event, false},
     [NPUD__REQUEST__BODY_DESTROY_EVENT] = {on_destroy_event, false},
     [NPUD__REQUEST__BODY_CREATE_IPC_EVENT] = {on_create_ipc_event, false},

@@ -101,24 +101,39 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t prio
     return 0;
 }
 
+/*
+ * Skip to the tail. It is the client's number, and decides no more than where the client's own slot goes on; one that cannot be is
+ * replaced by the furthest that can.
+ */
+static void discard(struct stream *s)
+{
+    uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
+
+    engine_forget(s->attach->device->engine, s);
+    if (tail - s->head > s->depth)
+        tail = s->head + s->depth;
+    s->has_task = false;
+    s->head = s->tail_seen = tail;
+    atomic_store_explicit(&s->ctrl->watched, 0, memory_order_relaxed);
+    stream_publish(s, tail);
+}
+
+void stream_abort(struct stream *s)
+{
+    session_lock(s->session);
+    discard(s);
+    session_unlock(s->session);
+}
+
 void stream_free(struct stream *s)
 {
     struct session *session = s->session;
     struct attach *a = s->attach;
-    uint64_t tail;
 
     /* All engines of the session, because those of other devices may be about to park a stream on this one. */
     session_lock(session);
-    engine_forget(a->device->engine, s);
     slots_unpublish(s);
-    /*
-     * Whoever waits for a position of this stream goes on, up to the furthest that was given out: the tail. It is the
-     * client's number, and only decides where the client's own slot starts next time; less than we have done is a lie.
-     */
-    tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
-    if (tail < s->head || tail - s->head > s->depth)
-        tail = s->head + s->depth;
-    stream_publish(s, tail);
+    discard(s);
     waitlist_fire(&s->passed, 0, UINT64_MAX, 0, 0);
     waitlist_deinit(&s->passed);
     session_unlock(session);

@@ -78,6 +78,9 @@ static inline int32_t stream_id(const struct stream *stream)
 int32_t stream_new(struct session *session, struct attach *attach, uint32_t priority, uint32_t flags,
                    struct stream **streamp, int *segment_fd);
 
+/** Drop what is queued; done jumps to the tail. Takes the locks of the session's engines. */
+void stream_abort(struct stream *stream);
+
 /** Drop what is queued, wake everybody who waits for it, give the slot back. Takes the locks of the session's engines. */
 void stream_free(struct stream *stream);
 

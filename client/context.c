@@ -1,0 +1,313 @@
+#include "client/context.h"
+
+#include "acl/acl.h"
+#include "client/acl_config.h"
+#include "client/device.h"
+#include "client/error.h"
+#include "client/handle.h"
+#include "client/memory.h"
+#include "client/stream.h"
+
+/* --- binding --- */
+
+static void bind_thread(struct context *c)
+{
+    struct thread *t = thread_self();
+
+    t->session = c->session;
+    t->context = c;
+    t->context_tag = atomic_load_explicit(&c->slot.tag, memory_order_relaxed);
+}
+
+void context_unbind_thread(void)
+{
+    thread_self()->context = NULL;
+}
+
+struct context *context_get_slow(const char *function, int *error)
+{
+    struct session *s;
+    int32_t device = acl_config_default_device();
+
+    *error = process_enter();
+    if (*error != 0)
+        return NULL;
+    s = session_peek();
+    /* Why there is no context any more matters more than that there is none. */
+    if (s && session_lost(s)) {
+        *error = session_error_lost(function);
+        return NULL;
+    }
+    if (device >= 0) {
+        *error = aclrtSetDevice(device);
+        return *error == 0 ? context_peek(thread_self()) : NULL;
+    }
+    *error = error_set(ACL_ERROR_RT_CONTEXT_NULL,
+                       "%s: this thread has no current context: call aclrtSetDevice or aclrtSetCurrentContext in it first",
+                       function);
+    return NULL;
+}
+
+/* --- life; all under session->lock --- */
+
+static int context_new(struct session *s, const char *function, uint32_t device, bool primary,
+                       struct context **cp)
+{
+    struct context *c;
+    int error = session_open_device(s, function, device);
+
+    if (error != 0)
+        return error;
+    c = slots_take(&s->contexts);
+    if (!c)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: too many contexts", function);
+    c->session = s;
+    c->device = device;
+    c->primary = primary;
+    error = stream_new(c, function, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC, true,
+                       &c->default_stream);
+    if (error != 0) {
+        slots_put(&s->contexts, c);
+        return error;
+    }
+    slots_publish(c);
+    *cp = c;
+    return 0;
+}
+
+/* Nobody finds the context any more; its streams finish their work and go. Called without session->lock: that may take a while. */
+static void context_end(struct context *c)
+{
+    struct session *s = c->session;
+
+    streams_destroy_of(c);
+    pthread_mutex_lock(&s->lock);
+    slots_put(&s->contexts, c);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* --- devices --- */
+
+aclError aclrtSetDevice(int32_t deviceId)
+{
+    int error;
+    struct session *s = session_get(__func__, &error);
+    struct device_state *d;
+    int32_t device;
+
+    if (!s)
+        return error;
+    device = device_of_user_id(s, __func__, deviceId, &error);
+    if (device < 0)
+        return error;
+    d = &s->devices[device];
+    pthread_mutex_lock(&s->lock);
+    if (d->set_count == 0)
+        error = context_new(s, __func__, (uint32_t)device, true, &d->primary);
+    if (error == 0) {
+        d->set_count++;
+        bind_thread(d->primary);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return error;
+}
+
+static int reset(const char *function, int32_t user_id, bool force)
+{
+    int error;
+    struct session *s = session_get(function, &error);
+    struct context *ended = NULL;
+    struct device_state *d;
+    int32_t device;
+    bool closed;
+
+    if (!s)
+        return error;
+    device = device_of_user_id(s, function, user_id, &error);
+    if (device < 0)
+        return error;
+    d = &s->devices[device];
+    pthread_mutex_lock(&s->lock);
+    if (d->set_count == 0) {
+        pthread_mutex_unlock(&s->lock);
+        /* not kept in the last-error record for the Force form, as the reference has it */
+        return (force ? error_soft : error_set)(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+                                                "%s: device %d is not set", function, user_id);
+    }
+    d->set_count = force ? 0 : d->set_count - 1;
+    if (d->set_count == 0) {
+        ended = d->primary;
+        d->primary = NULL;
+        slots_unpublish(ended);
+    }
+    closed = d->set_count == 0 && d->contexts == 0;
+    pthread_mutex_unlock(&s->lock);
+    if (ended)
+        context_end(ended);
+    if (closed)
+        memory_release_device(s, (uint32_t)device);
+    return 0;
+}
+
+aclError aclrtResetDevice(int32_t deviceId)
+{
+    return reset(__func__, deviceId, false);
+}
+
+aclError aclrtResetDeviceForce(int32_t deviceId)
+{
+    return reset(__func__, deviceId, true);
+}
+
+aclError aclrtGetDevice(int32_t *deviceId)
+{
+    struct context *c;
+    int error;
+
+    REQUIRE(deviceId);
+    error = process_enter();
+    if (error != 0)
+        return error;
+    c = context_peek(thread_self());
+    if (c)
+        *deviceId = device_user_id(c->session, c->device);
+    else if (acl_config_default_device() >= 0)
+        *deviceId = acl_config_default_device();
+    else
+        return error_soft(ACL_ERROR_RT_CONTEXT_NULL, "aclrtGetDevice: no device was set in this thread");
+    return 0;
+}
+
+aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
+{
+    int error;
+    struct session *s;
+    int32_t device;
+
+    REQUIRE(active);
+    if (flags)
+        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtGetPrimaryCtxState: flags must be NULL");
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    device = device_of_user_id(s, __func__, deviceId, &error);
+    if (device < 0)
+        return error;
+    pthread_mutex_lock(&s->lock);
+    *active = s->devices[device].set_count > 0;
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+/* --- contexts --- */
+
+aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
+{
+    int error;
+    struct session *s;
+    struct context *c;
+    int32_t device;
+
+    REQUIRE(context);
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    device = device_of_user_id(s, __func__, deviceId, &error);
+    if (device < 0)
+        return error;
+    pthread_mutex_lock(&s->lock);
+    error = context_new(s, __func__, (uint32_t)device, false, &c);
+    if (error == 0) {
+        s->devices[device].contexts++;
+        bind_thread(c);
+        *context = handle_of(HANDLE_CONTEXT, c);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return error;
+}
+
+aclError aclrtDestroyContext(aclrtContext context)
+{
+    int error;
+    struct session *s;
+    struct context *c;
+    bool closed;
+
+    REQUIRE(context);
+    s = session_get(__func__, &error);
+    if (!s)
+        return error == ACL_ERROR_RT_NO_DEVICE ? ACL_ERROR_RT_CONTEXT_NULL : error;
+    pthread_mutex_lock(&s->lock);
+    c = handle_get(&s->contexts, HANDLE_CONTEXT, context);
+    if (!c || c->primary) {
+        bool primary = c != NULL;
+
+        pthread_mutex_unlock(&s->lock);
+        return error_set(ACL_ERROR_RT_CONTEXT_NULL,
+                         primary ? "aclrtDestroyContext: this is the primary context of a device: use aclrtResetDevice"
+                                 : "aclrtDestroyContext: no such context, or it was destroyed before");
+    }
+    slots_unpublish(c);
+    closed = --s->devices[c->device].contexts == 0 && s->devices[c->device].set_count == 0;
+    pthread_mutex_unlock(&s->lock);
+    if (thread_self()->context == c)
+        context_unbind_thread();
+    context_end(c);
+    if (closed)
+        memory_release_device(s, c->device);
+    return 0;
+}
+
+aclError aclrtSetCurrentContext(aclrtContext context)
+{
+    struct session *s;
+    struct context *c = NULL;
+    int error;
+
+    REQUIRE(context);
+    error = process_enter();
+    if (error != 0)
+        return error;
+    s = session_peek();
+    if (s) {
+        pthread_mutex_lock(&s->lock);
+        c = handle_get(&s->contexts, HANDLE_CONTEXT, context);
+        if (c)
+            bind_thread(c);
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (!c)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtSetCurrentContext: no such context, or it was destroyed");
+    return 0;
+}
+
+aclError aclrtGetCurrentContext(aclrtContext *context)
+{
+    struct context *c;
+    int error;
+
+    REQUIRE(context);
+    error = process_enter();
+    if (error != 0)
+        return error;
+    c = context_peek(thread_self());
+    if (!c)
+        return error_soft(ACL_ERROR_RT_CONTEXT_NULL,
+                          "aclrtGetCurrentContext: this thread has no current context");
+    *context = handle_of(HANDLE_CONTEXT, c);
+    return 0;
+}
+
+aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
+{
+    int error;
+    struct context *c;
+
+    REQUIRE(stream);
+    c = context_get(__func__, &error);
+    if (!c)
+        return error;
+    *stream = handle_of(HANDLE_STREAM, c->default_stream);
+    return 0;
+}

@@ -1,0 +1,56 @@
+/*
+ * Contexts and the binding of threads to them. A context is a matter of this process alone: npud knows sessions, devices and streams.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/session.h"
+#include "client/thread.h"
+#include "proto/slots.h"
+
+struct stream;
+
+struct context {
+    struct slot slot; /* in session->contexts */
+    struct session *session;
+    uint32_t device;
+    bool primary;
+    struct stream *default_stream;
+};
+
+/** The current context if there is one and it is alive; no binding to a default device, no error. */
+static inline struct context *context_peek(struct thread *t)
+{
+    struct context *c = t->context;
+
+    /* The object's memory is type-stable within its session; the tag tells whether it is still the one that was bound. */
+    if (__builtin_expect(c != NULL && t->session == session_peek() &&
+                             atomic_load_explicit(&c->slot.tag, memory_order_acquire) == t->context_tag,
+                         1))
+        return c;
+    return NULL;
+}
+
+/**
+ * The current context, binding the default device of acl.json if one is configured. NULL with *error set (forked, 107002);
+ * *error is 0 otherwise.
+ */
+struct context *context_get_slow(const char *function, int *error) __attribute__((cold));
+
+static inline struct context *context_get(const char *function, int *error)
+{
+    struct context *c;
+
+    if (__builtin_expect(atomic_load_explicit(&process->alive, memory_order_acquire), 1)) {
+        c = context_peek(thread_self());
+        *error = 0;
+        if (__builtin_expect(c != NULL, 1))
+            return c;
+    }
+    return context_get_slow(function, error);
+}
+
+/** The calling thread is bound to nothing (any more). */
+void context_unbind_thread(void);

@@ -1,0 +1,250 @@
+#include "client/device.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "client/context.h"
+#include "client/error.h"
+#include "client/session.h"
+
+/* ASCEND_RT_VISIBLE_DEVICES, read once per process. */
+static struct {
+    bool set;
+    uint32_t n;
+    uint32_t device[DEVICES_MAX];
+} visible;
+static pthread_once_t visible_once = PTHREAD_ONCE_INIT;
+
+/*
+ * "0,2": ascending numbers. Reading stops at the first thing that is no number; what came before counts. Wrong order or a
+ * repetition spoils all of it.
+ */
+static void read_visible(void)
+{
+    const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
+    char *end;
+
+    if (!text)
+        return;
+    visible.set = true;
+    for (; visible.n < DEVICES_MAX; text = end + 1) {
+        unsigned long id;
+
+        if (*text < '0' || *text > '9')
+            return;
+        id = strtoul(text, &end, 10);
+        if (visible.n > 0 && id <= visible.device[visible.n - 1]) {
+            visible.n = 0;
+            return;
+        }
+        if (id >= DEVICES_MAX)
+            return;
+        visible.device[visible.n++] = (uint32_t)id;
+        if (*end != ',')
+            return;
+    }
+}
+
+uint32_t device_visible_count(struct session *s)
+{
+    uint32_t n = 0;
+
+    pthread_once(&visible_once, read_visible);
+    if (!visible.set)
+        return s->n_devices;
+    while (n < visible.n && visible.device[n] < s->n_devices)
+        n++;
+    return n;
+}
+
+int32_t device_of_user_id(struct session *s, const char *function, int64_t user_id, int *error)
+{
+    uint32_t n = device_visible_count(s);
+
+    if (user_id >= 0 && user_id < n)
+        return visible.set ? (int32_t)visible.device[user_id] : (int32_t)user_id;
+    *error = error_set(ACL_ERROR_RT_INVALID_DEVICEID, "%s: there is no device %lld, this process sees %u%s",
+                       function, (long long)user_id, n,
+                       visible.set ? " (ASCEND_RT_VISIBLE_DEVICES)" : "");
+    return -1;
+}
+
+int32_t device_user_id(struct session *s, uint32_t device)
+{
+    uint32_t n = device_visible_count(s);
+
+    if (!visible.set)
+        return (int32_t)device;
+    for (uint32_t i = 0; i < n; i++)
+        if (visible.device[i] == device)
+            return (int32_t)i;
+    return -1;
+}
+
+/* --- queries --- */
+
+aclError aclrtGetDeviceCount(uint32_t *count)
+{
+    int error;
+    struct session *s;
+    uint32_t n;
+
+    REQUIRE(count);
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    n = device_visible_count(s);
+    if (n == 0)
+        return error_set(ACL_ERROR_RT_NO_DEVICE,
+                         "aclrtGetDeviceCount: ASCEND_RT_VISIBLE_DEVICES selects no device (ascending numbers below %u)",
+                         s->n_devices);
+    *count = n;
+    return 0;
+}
+
+aclError aclrtGetRunMode(aclrtRunMode *runMode)
+{
+    REQUIRE(runMode);
+    *runMode = ACL_HOST;
+    return 0;
+}
+
+const char *aclrtGetSocName(void)
+{
+    int error;
+    struct session *s = session_get(__func__, &error);
+
+    return s && s->n_devices > 0 ? s->device_info[0].soc_name : NULL;
+}
+
+aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
+{
+    int error;
+    struct session *s;
+
+    REQUIRE(deviceStatus);
+    s = session_get(__func__, &error);
+    if (!s || device_of_user_id(s, __func__, deviceId, &error) < 0)
+        return error;
+    *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
+    return 0;
+}
+
+aclError aclrtDeviceGetBareTgid(int32_t *pid)
+{
+    REQUIRE(pid);
+    *pid = getpid();
+    return 0;
+}
+
+aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority)
+{
+    if (leastPriority)
+        *leastPriority = 7;
+    if (greatestPriority)
+        *greatestPriority = 0;
+    return 0;
+}
+
+aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__MemInfo in = NPUD__MEM_INFO__INIT;
+    Npud__Reply *reply;
+    struct context *c;
+    int error;
+
+    REQUIRE(free);
+    REQUIRE(total);
+    if ((unsigned)attr > ACL_MEM_P2P_HUGE1G)
+        return error_set(ACL_ERROR_RT_INVALID_MEMORY_TYPE, "aclrtGetMemInfo: attr %d is unknown", attr);
+    c = context_get(__func__, &error);
+    if (!c)
+        return error;
+    in.device = c->device;
+    request.mem_info = &in;
+    request.body_case = NPUD__REQUEST__BODY_MEM_INFO;
+    error = session_request(c->session, __func__, &request, &reply, NULL);
+    if (error != 0)
+        return error;
+    *free = reply->mem_info->free;
+    *total = reply->mem_info->total;
+    session_reply_free(reply);
+    return 0;
+}
+
+/* --- peer access: state of this process, one direction per call --- */
+
+aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
+{
+    int error;
+    struct session *s;
+
+    if (!canAccessPeer)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtDeviceCanAccessPeer: canAccessPeer is NULL");
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    if (deviceId == peerDeviceId)
+        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtDeviceCanAccessPeer: both ids are %d", deviceId);
+    if (device_of_user_id(s, __func__, deviceId, &error) < 0 ||
+        device_of_user_id(s, __func__, peerDeviceId, &error) < 0)
+        return error;
+    *canAccessPeer = 1;
+    return 0;
+}
+
+static int set_peer(const char *function, int32_t peer_id, bool enable)
+{
+    int error;
+    struct context *c = context_get(function, &error);
+    int32_t peer;
+
+    if (!c)
+        return error;
+    peer = device_of_user_id(c->session, function, peer_id, &error);
+    if (peer < 0)
+        return error;
+    if ((uint32_t)peer == c->device)
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: device %d is the current one", function, peer_id);
+    pthread_mutex_lock(&c->session->lock);
+    if (enable)
+        c->session->devices[c->device].peers |= 1u << peer;
+    else
+        c->session->devices[c->device].peers &= ~(1u << peer);
+    pthread_mutex_unlock(&c->session->lock);
+    return 0;
+}
+
+aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
+{
+    if (flags != 0)
+        return error_set(ACL_ERROR_FEATURE_UNSUPPORTED, "aclrtDeviceEnablePeerAccess: flags must be 0");
+    return set_peer(__func__, peerDeviceId, true);
+}
+
+aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
+{
+    return set_peer(__func__, peerDeviceId, false);
+}
+
+aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status)
+{
+    int error;
+    struct session *s;
+    int32_t device, peer;
+
+    REQUIRE(status);
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    device = device_of_user_id(s, __func__, deviceId, &error);
+    peer = device < 0 ? -1 : device_of_user_id(s, __func__, peerDeviceId, &error);
+    if (peer < 0)
+        return error;
+    *status = s->devices[device].peers >> peer & 1;
+    return 0;
+}

@@ -1,0 +1,15 @@
+/* Devices as programs number them: user ids index ASCEND_RT_VISIBLE_DEVICES, or are npud's numbers when that is not set. */
+#pragma once
+
+#include <stdint.h>
+
+struct session;
+
+/** How many devices the program sees. 0: the variable selects none. */
+uint32_t device_visible_count(struct session *s);
+
+/** npud's number of user id, or -1 with ACL_ERROR_RT_INVALID_DEVICEID stored as *error. */
+int32_t device_of_user_id(struct session *s, const char *function, int64_t user_id, int *error);
+
+/** User id of npud's device; -1 when it is not visible. */
+int32_t device_user_id(struct session *s, uint32_t device);

@@ -1,0 +1,28 @@
+/*
+ * Errors of the library: the code goes back to the caller, the sentence to aclGetRecentErrMsg(), the code also to
+ * aclrtGetLastError() when it is one of the runtime layer (1070xx, 2070xx, 5070xx). Any thread.
+ */
+#pragma once
+
+#include <stdint.h>
+
+/** Record a sentence for the calling thread and return code. */
+int error_set(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
+
+/** The same without touching the last-error record, for answers that the API excepts from it. */
+int error_soft(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
+
+/** A function that is declared but not there. Returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT. */
+int error_unsupported(const char *function) __attribute__((cold));
+
+/** A required pointer argument is NULL. Returns ACL_ERROR_INVALID_PARAM. */
+int error_null(const char *function, const char *argument) __attribute__((cold));
+
+/** Where sentences go: one store for the process (err_msg_mode "1") instead of one per thread. */
+void error_use_process_store(int on);
+
+#define REQUIRE(argument)                                                                          \
+    do {                                                                                           \
+        if (__builtin_expect(!(argument), 0))                                                      \
+            return error_null(__func__, #argument);                                                \
+    } while (0)

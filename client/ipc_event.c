@@ -1,0 +1,289 @@
+/* IPC events, the library's side. See proto/ipc_page.h. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "client/context.h"
+#include "client/error.h"
+#include "client/event.h"
+#include "client/handle.h"
+#include "client/stream.h"
+#include "client/wait.h"
+#include "proto/ipc_handle.h"
+#include "proto/ipc_page.h"
+
+static_assert(sizeof(struct ipc_handle) == sizeof(aclrtIpcEventHandle), "what npud makes is what programs pass");
+
+/* --- mapping --- */
+
+static int map_page(struct event *e, const char *function, int fd)
+{
+    /* The first event in this slot gets a range of its own; later ones are mapped over it. */
+    void *map = mmap(e->page, sizeof(struct ipc_page), PROT_READ | PROT_WRITE,
+                     MAP_SHARED | (e->page ? MAP_FIXED : 0), fd, 0);
+
+    close(fd);
+    if (map == MAP_FAILED)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map shared memory: %m", function);
+    madvise(map, sizeof(struct ipc_page), MADV_DONTFORK);
+    e->page = map;
+    return 0;
+}
+
+static void empty_page(struct event *e)
+{
+    mmap(e->page, sizeof(struct ipc_page), PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+void ipc_unmap(struct event *e)
+{
+    if (e->page)
+        munmap(e->page, sizeof(struct ipc_page));
+    e->page = NULL;
+}
+
+/* --- create, open, close --- */
+
+static int close_remote(struct event *e, const char *function)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CloseIpcEvent in = NPUD__CLOSE_IPC_EVENT__INIT;
+    int error;
+
+    in.slot = e->remote;
+    in.fences = event_fences(e, &in.n_fences);
+    request.close_ipc_event = &in;
+    request.body_case = NPUD__REQUEST__BODY_CLOSE_IPC_EVENT;
+    error = session_command(e->session, function, &request);
+    event_fences_free(in.fences);
+    return error;
+}
+
+int ipc_close(struct event *e, const char *function)
+{
+    int error = close_remote(e, function);
+
+    empty_page(e);
+    return error;
+}
+
+/* Send the request that gives an IPC event, and make its local object. */
+static int obtain(struct context *c, const char *function, Npud__Request *request, void **handle)
+{
+    Npud__Reply *reply;
+    int error, fd;
+    struct event *e = event_new(c, function, EVENT_IPC, ACL_EVENT_IPC, &error);
+
+    if (!e)
+        return error;
+    error = session_request(c->session, function, request, &reply, &fd);
+    if (error == 0) {
+        e->remote = reply->ipc_event->slot;
+        e->remote_generation = reply->ipc_event->generation;
+        e->opener = reply->ipc_event->opener;
+        e->ipc_id = reply->ipc_event->event;
+        session_reply_free(reply);
+        error = map_page(e, function, fd);
+        if (error != 0)
+            close_remote(e, function);
+    }
+    if (error != 0) {
+        event_abandon(e);
+        return error;
+    }
+    slots_publish(e);
+    *handle = handle_of(HANDLE_EVENT, e);
+    return 0;
+}
+
+int ipc_create(const char *function, void **handle)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CreateIpcEvent in = NPUD__CREATE_IPC_EVENT__INIT;
+    int error;
+    struct context *c = context_get(function, &error);
+
+    if (!c)
+        return error;
+    in.device = c->device;
+    request.create_ipc_event = &in;
+    request.body_case = NPUD__REQUEST__BODY_CREATE_IPC_EVENT;
+    return obtain(c, function, &request, handle);
+}
+
+aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__OpenIpcEvent in = NPUD__OPEN_IPC_EVENT__INIT;
+    struct context *c;
+    int error;
+
+    REQUIRE(event);
+    c = context_get(__func__, &error);
+    if (!c)
+        return error;
+    in.handle.data = (uint8_t *)&handle;
+    in.handle.len = sizeof(handle);
+    request.open_ipc_event = &in;
+    request.body_case = NPUD__REQUEST__BODY_OPEN_IPC_EVENT;
+    return obtain(c, __func__, &request, event);
+}
+
+aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__ExportIpcEvent in = NPUD__EXPORT_IPC_EVENT__INIT;
+    Npud__Reply *reply;
+    struct event *e;
+    int error;
+
+    REQUIRE(event);
+    REQUIRE(handle);
+    e = event_find(__func__, event, &error);
+    if (!e)
+        return error;
+    if (e->kind != EVENT_IPC)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtIpcGetEventHandle: only events made with ACL_EVENT_IPC have a handle");
+    in.slot = e->remote;
+    request.export_ipc_event = &in;
+    request.body_case = NPUD__REQUEST__BODY_EXPORT_IPC_EVENT;
+    error = session_request(e->session, __func__, &request, &reply, NULL);
+    if (error != 0)
+        return error;
+    if (reply->export_ipc_event->handle.len == sizeof(*handle))
+        memcpy(handle, reply->export_ipc_event->handle.data, sizeof(*handle));
+    session_reply_free(reply);
+    return 0;
+}
+
+/* --- what became of a record --- */
+
+/* npud knows: the page tells only that the record failed, or that its place was taken over. 0: it is done. */
+static int explain(struct event *e, const char *function, uint64_t number)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__ExplainRecord in = NPUD__EXPLAIN_RECORD__INIT;
+    Npud__Reply *reply;
+    int error, pid;
+
+    in.slot = e->remote;
+    in.number = number;
+    request.explain_record = &in;
+    request.body_case = NPUD__REQUEST__BODY_EXPLAIN_RECORD;
+    error = session_request(e->session, function, &request, &reply, NULL);
+    if (error != 0)
+        return error;
+    pid = reply->explain_record->pid;
+    if (reply->explain_record->failed)
+        error = error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+                          "%s: record %llu of IPC event %llu was never executed: process %d, which had submitted it, ended before",
+                          function, (unsigned long long)number, (unsigned long long)e->ipc_id, pid);
+    session_reply_free(reply);
+    return error;
+}
+
+/* Outcome of a record that is not pending any more. */
+static int outcome(struct event *e, const char *function, uint64_t number, enum ipc_state state)
+{
+    if (__builtin_expect(state == IPC_DONE || number == 0, 1))
+        return 0;
+    if (state == IPC_NONE &&
+        number > atomic_load_explicit(&e->page->failed, memory_order_acquire))
+        return 0;
+    return explain(e, function, number);
+}
+
+static uint64_t newest(struct event *e)
+{
+    return ipc_latest_number(atomic_load_explicit(&e->page->latest, memory_order_acquire));
+}
+
+int ipc_query(struct event *e, const char *function, bool *complete)
+{
+    uint64_t latest = atomic_load_explicit(&e->page->latest, memory_order_acquire);
+    uint64_t number = ipc_latest_number(latest);
+    enum ipc_state state = (enum ipc_state)ipc_latest_state(latest);
+
+    if (__builtin_expect(state != IPC_DONE, 0)) {
+        state = ipc_state_of(e->page, number);
+        *complete = state != IPC_PENDING;
+        return *complete ? outcome(e, function, number, state) : 0;
+    }
+    *complete = true;
+    return 0;
+}
+
+int ipc_synchronize(struct event *e, const char *function, int32_t timeout)
+{
+    uint64_t number = newest(e);
+    int r = wait_record(e->session, e->page, number, wait_deadline(timeout));
+
+    if (r == -ETIMEDOUT)
+        return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: record %llu not complete after %d ms",
+                         function, (unsigned long long)number, timeout);
+    if (r == -EPIPE)
+        return session_error_lost(function);
+    return outcome(e, function, number, ipc_state_of(e->page, number));
+}
+
+/* --- record and wait --- */
+
+static void used(struct event *e, struct stream *s, bool wait)
+{
+    pthread_mutex_lock(&e->lock);
+    event_used(e, s, wait);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Take the next number. Waits while IPC_SLOTS records are in flight. 0 with *error set when npud is gone. */
+static uint64_t take(struct event *e, enum ipc_state state, const char *function, int *error)
+{
+    uint64_t number, blocker;
+
+    while ((number = ipc_take(e->page, e->opener, state, &blocker)) == 0)
+        if (wait_record(e->session, e->page, blocker, WAIT_FOREVER) < 0) {
+            *error = session_error_lost(function);
+            return 0;
+        }
+    return number;
+}
+
+int ipc_record(struct event *e, struct stream *s, const char *function)
+{
+    struct task task = {
+        .op = TASK_IPC_RECORD, .object = e->remote, .generation = e->remote_generation};
+    int error = 0;
+
+    /* Complete at the call when nothing is outstanding: never pending, so nobody can sleep on it, and npud hears of nothing. */
+    if (stream_idle(s)) {
+        take(e, IPC_DONE, function, &error);
+        return error;
+    }
+    task.ipc.number = take(e, IPC_PENDING, function, &error);
+    if (error == 0)
+        error = stream_submit(s, function, &task);
+    if (error == 0)
+        used(e, s, false);
+    return error;
+}
+
+int ipc_wait(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns)
+{
+    struct task task = {.op = TASK_IPC_WAIT,
+                        .object = e->remote,
+                        .generation = e->remote_generation,
+                        .ipc.timeout_ns = timeout_ns};
+    int error;
+
+    task.ipc.number = newest(e);
+    if (task.ipc.number == 0 || ipc_state_of(e->page, task.ipc.number) == IPC_DONE)
+        return 0;
+    error = stream_submit(s, function, &task);
+    if (error == 0)
+        used(e, s, true);
+    return error;
+}

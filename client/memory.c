@@ -1,0 +1,528 @@
+#include "client/memory.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "client/context.h"
+#include "client/error.h"
+#include "client/stream.h"
+
+#define GUARD 32 /* what the vendor appends, and capacity planning counts */
+
+/* --- the table: a tree of ranges, in which overlapping is being equal --- */
+
+static int compare(const void *a, const void *b)
+{
+    const struct memory *x = a, *y = b;
+
+    if (x->start + x->mapped <= y->start)
+        return -1;
+    return x->start >= y->start + y->mapped;
+}
+
+/* Caller holds memory_lock. The allocation that holds address, or NULL: memory that the runtime does not know (pageable). */
+static struct memory *find(struct session *s, const void *address)
+{
+    struct memory key = {.start = (uintptr_t)address, .mapped = 1};
+    struct memory **node = tfind(&key, &s->memory, compare);
+
+    return node ? *node : NULL;
+}
+
+/* A copy of what is at address; false: pageable. */
+static bool look_up(struct session *s, const void *address, struct memory *copy)
+{
+    struct memory *m;
+
+    pthread_rwlock_rdlock(&s->memory_lock);
+    m = find(s, address);
+    if (m)
+        *copy = *m;
+    pthread_rwlock_unlock(&s->memory_lock);
+    return m != NULL;
+}
+
+static bool insert(struct session *s, struct memory *m)
+{
+    bool ok;
+
+    pthread_rwlock_wrlock(&s->memory_lock);
+    ok = tsearch(m, &s->memory, compare) != NULL;
+    pthread_rwlock_unlock(&s->memory_lock);
+    return ok;
+}
+
+/* --- allocate and free --- */
+
+static int free_remote(struct session *s, const char *function, uint32_t slot)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__Free in = NPUD__FREE__INIT;
+
+    in.slot = slot;
+    request.free = &in;
+    request.body_case = NPUD__REQUEST__BODY_FREE;
+    return session_command(s, function, &request);
+}
+
+static int allocate_remote(struct context *c, const char *function, struct memory *m, size_t bytes, int *fd)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__Malloc in = NPUD__MALLOC__INIT;
+    Npud__Reply *reply;
+    int error;
+
+    in.kind = m->host ? NPUD__MALLOC__KIND__HOST : NPUD__MALLOC__KIND__DEVICE;
+    in.device = c->device;
+    in.size = bytes;
+    request.malloc = &in;
+    request.body_case = NPUD__REQUEST__BODY_MALLOC;
+    error = session_request(c->session, function, &request, &reply, fd);
+    if (error != 0)
+        return error;
+    m->remote = reply->malloc->slot;
+    m->remote_generation = reply->malloc->generation;
+    m->mapped = reply->malloc->size;
+    session_reply_free(reply);
+    return 0;
+}
+
+static int map(struct context *c, const char *function, struct memory *m, int fd)
+{
+    void *p = mmap(NULL, m->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    close(fd);
+    if (p == MAP_FAILED)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function, m->mapped);
+    m->start = (uintptr_t)p;
+    if (insert(c->session, m))
+        return 0;
+    munmap(p, m->mapped);
+    return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+}
+
+static int allocate(const char *function, void **pointer, size_t size, size_t guard, bool host)
+{
+    int error, fd;
+    struct context *c;
+    struct memory *m;
+
+    if (size == 0)
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0", function);
+    if (size > SIZE_MAX - 64)
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: size %zu is too large", function, size);
+    c = context_get(function, &error);
+    if (!c)
+        return error;
+    m = calloc(1, sizeof(*m));
+    if (!m)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+    m->size = size;
+    m->host = host;
+    m->device = c->device;
+    error = allocate_remote(c, function, m, ((size + 31) & ~(size_t)31) + guard, &fd);
+    if (error == 0) {
+        error = map(c, function, m, fd);
+        if (error != 0)
+            free_remote(c->session, function, m->remote);
+    }
+    if (error != 0) {
+        free(m);
+        return error;
+    }
+    *pointer = (void *)m->start;
+    return 0;
+}
+
+/* Take the allocation that begins at address out of the table. NULL: there is none of this kind. */
+static struct memory *take(struct session *s, const void *address, bool host)
+{
+    struct memory *m;
+
+    pthread_rwlock_wrlock(&s->memory_lock);
+    m = find(s, address);
+    if (m && (m->start != (uintptr_t)address || m->host != host))
+        m = NULL;
+    if (m)
+        tdelete(m, &s->memory, compare);
+    pthread_rwlock_unlock(&s->memory_lock);
+    return m;
+}
+
+static int release(const char *function, void *pointer, bool host)
+{
+    int error = process_enter();
+    struct session *s = session_peek();
+    struct memory *m = NULL;
+
+    if (error != 0)
+        return error;
+    if (s)
+        m = take(s, pointer, host);
+    if (!m)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %p is not the start of an allocation of %s", function, pointer,
+                         host ? "aclrtMallocHost" : "aclrtMalloc");
+    error = free_remote(s, function, m->remote);
+    munmap((void *)m->start, m->mapped);
+    free(m);
+    return error;
+}
+
+/* twalk() cannot delete: collect first. */
+struct collect {
+    struct memory **list;
+    size_t n;
+    bool all;
+    uint32_t device;
+};
+
+static void collect_one(const void *node, VISIT visit, void *arg)
+{
+    struct collect *c = arg;
+    struct memory *m = *(struct memory *const *)node;
+
+    if (visit != preorder && visit != leaf)
+        return;
+    if (!c->all && (m->host || m->device != c->device))
+        return;
+    if (c->list)
+        c->list[c->n] = m;
+    c->n++;
+}
+
+static size_t take_all(struct session *s, bool all, uint32_t device, struct memory ***list)
+{
+    struct collect c = {.all = all, .device = device};
+
+    pthread_rwlock_wrlock(&s->memory_lock);
+    twalk_r(s->memory, collect_one, &c);
+    c.list = calloc(c.n + 1, sizeof(struct memory *));
+    c.n = 0;
+    if (c.list)
+        twalk_r(s->memory, collect_one, &c);
+    for (size_t i = 0; i < c.n; i++)
+        tdelete(c.list[i], &s->memory, compare);
+    pthread_rwlock_unlock(&s->memory_lock);
+    *list = c.list;
+    return c.n;
+}
+
+void memory_release_device(struct session *s, uint32_t device)
+{
+    struct memory **list;
+    size_t n = take_all(s, false, device, &list);
+
+    for (size_t i = 0; i < n; i++) {
+        free_remote(s, "aclrtResetDevice", list[i]->remote);
+        munmap((void *)list[i]->start, list[i]->mapped);
+        free(list[i]);
+    }
+    free(list);
+}
+
+void memory_forget_all(struct session *s)
+{
+    struct memory **list;
+    size_t n = take_all(s, true, 0, &list);
+
+    for (size_t i = 0; i < n; i++) {
+        munmap((void *)list[i]->start, list[i]->mapped);
+        free(list[i]);
+    }
+    free(list);
+}
+
+aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    REQUIRE(devPtr);
+    (void)policy; /* pages of the simulated device are the host's */
+    return allocate(__func__, devPtr, size, GUARD, false);
+}
+
+aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    REQUIRE(devPtr);
+    (void)policy;
+    return allocate(__func__, devPtr, size, 0, false);
+}
+
+aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    REQUIRE(devPtr);
+    (void)policy;
+    return allocate(__func__, devPtr, size, GUARD, false);
+}
+
+aclError aclrtFree(void *devPtr)
+{
+    REQUIRE(devPtr);
+    return release(__func__, devPtr, false);
+}
+
+aclError aclrtMallocHost(void **hostPtr, size_t size)
+{
+    REQUIRE(hostPtr);
+    return allocate(__func__, hostPtr, size, 0, true);
+}
+
+aclError aclrtFreeHost(void *hostPtr)
+{
+    REQUIRE(hostPtr);
+    return release(__func__, hostPtr, true);
+}
+
+aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
+{
+    int error = process_enter();
+    struct session *s = session_peek();
+    struct memory m;
+
+    REQUIRE(ptr);
+    REQUIRE(attributes);
+    if (error != 0)
+        return error;
+    *attributes = (aclrtPtrAttributes){.pageSize = 4096};
+    attributes->location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED;
+    if (s && look_up(s, ptr, &m)) {
+        attributes->location.type =
+            m.host ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
+        attributes->location.id = m.host ? 0 : m.device;
+    }
+    return 0;
+}
+
+/* --- copies --- */
+
+enum place {
+    PAGEABLE,
+    PINNED,
+    DEVICE,
+};
+
+struct side {
+    enum place place;
+    struct memory memory; /* unless PAGEABLE */
+    uint64_t offset;
+};
+
+static int classify(struct session *s, const char *function, const void *address, size_t count,
+                    const char *name, struct side *side)
+{
+    if (!look_up(s, address, &side->memory)) {
+        side->place = PAGEABLE;
+        return 0;
+    }
+    side->place = side->memory.host ? PINNED : DEVICE;
+    side->offset = (uintptr_t)address - side->memory.start;
+    if (side->offset + count > side->memory.mapped)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %s: %zu bytes at offset %llu leave the allocation of %zu bytes", function, name,
+                         count, (unsigned long long)side->offset, side->memory.size);
+    return 0;
+}
+
+/* Reaching another device's memory must have been allowed, as on hardware. */
+static int check_peers(struct session *s, const char *function, const struct side *dst,
+                       const struct side *src)
+{
+    uint32_t a = dst->memory.device, b = src->memory.device;
+
+    if (dst->place != DEVICE || src->place != DEVICE || a == b ||
+        (s->devices[a].peers >> b & 1) || (s->devices[b].peers >> a & 1))
+        return 0;
+    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                     "%s: devices %u and %u cannot reach each other: call aclrtDeviceEnablePeerAccess first",
+                     function, b, a);
+}
+
+/* What both copy functions check, in the reference's order. -1: go on. */
+static int check_copy(const char *function, void *dst, size_t dest_max, const void *src, size_t count,
+                      aclrtMemcpyKind kind)
+{
+    if (count == 0)
+        return 0;
+    if (!dst || !src)
+        return error_null(function, dst ? "src" : "dst");
+    if ((unsigned)kind > ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: kind %d is not allowed here", function, kind);
+    if (count > dest_max)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: count %zu is more than destMax %zu", function,
+                         count, dest_max);
+    return dst == src ? 0 : -1;
+}
+
+static int find_sides(struct session *s, const char *function, void *dst, const void *src, size_t count,
+                      struct side *to, struct side *from)
+{
+    int error = classify(s, function, dst, count, "dst", to);
+
+    if (error == 0)
+        error = classify(s, function, src, count, "src", from);
+    return error != 0 ? error : check_peers(s, function, to, from);
+}
+
+aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
+{
+    int error = check_copy(__func__, dst, destMax, src, count, kind);
+    struct context *c;
+    struct side to, from;
+
+    if (error >= 0)
+        return error;
+    c = context_get(__func__, &error);
+    if (!c)
+        return error;
+    error = find_sides(c->session, __func__, dst, src, count, &to, &from);
+    if (error == 0)
+        memmove(dst, src, count); /* overlapping ranges are the program's mistake, but must not be undefined */
+    return error;
+}
+
+/* The kinds that a pair with a pageable side accepts; others are known by their addresses, whatever kind says. */
+static bool kind_fits(enum place from, enum place to, aclrtMemcpyKind kind)
+{
+    static const struct {
+        enum place from, to;
+        uint32_t kinds; /* bits */
+    } rows[] = {
+        {PAGEABLE, DEVICE, 1u << ACL_MEMCPY_HOST_TO_DEVICE | 1u << ACL_MEMCPY_DEVICE_TO_DEVICE},
+        {DEVICE, PAGEABLE, 1u << ACL_MEMCPY_DEVICE_TO_HOST | 1u << ACL_MEMCPY_DEVICE_TO_DEVICE},
+        {PINNED, PAGEABLE, 1u << ACL_MEMCPY_HOST_TO_HOST | 1u << ACL_MEMCPY_DEVICE_TO_HOST},
+        {PAGEABLE, PINNED, 1u << ACL_MEMCPY_HOST_TO_HOST | 1u << ACL_MEMCPY_HOST_TO_DEVICE},
+        {PAGEABLE, PAGEABLE, 0xf},
+    };
+
+    if (kind == ACL_MEMCPY_DEFAULT)
+        return true;
+    if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
+        return from != DEVICE && to == DEVICE;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].from == from && rows[i].to == to)
+            return rows[i].kinds >> kind & 1;
+    return true;
+}
+
+static int submit_copy(struct stream *s, const char *function, const struct side *to,
+                       const struct side *from, size_t count)
+{
+    struct task task = {.op = TASK_COPY,
+                        .object = to->memory.remote,
+                        .generation = to->memory.remote_generation};
+
+    task.copy.dst_offset = to->offset;
+    task.copy.src = from->memory.remote;
+    task.copy.src_generation = from->memory.remote_generation;
+    task.copy.src_offset = from->offset;
+    task.copy.size = count;
+    return stream_submit(s, function, &task);
+}
+
+/*
+ * The engine cannot reach pageable memory: wait for what is on the stream, then copy here, with the stream locked so that nothing
+ * comes in between. A failure that the wait meets stays for the next synchronise call.
+ */
+static int copy_pageable(struct stream *s, const char *function, void *dst, const void *src, size_t count)
+{
+    int error = stream_drain(s, function);
+
+    if (error == 0)
+        memmove(dst, src, count);
+    return error;
+}
+
+static int copy_async(struct stream *s, const char *function, void *dst, const void *src, size_t count,
+                      aclrtMemcpyKind kind)
+{
+    struct side to, from;
+    int error = find_sides(s->session, function, dst, src, count, &to, &from);
+
+    if (error != 0)
+        return error;
+    if (!kind_fits(from.place, to.place, kind))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: kind %d does not fit the two addresses", function, kind);
+    if (to.place != DEVICE && from.place != DEVICE)
+        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                         "%s: there is no asynchronous copy from host to host memory: use aclrtMemcpy", function);
+    if (to.place == PAGEABLE || from.place == PAGEABLE || kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
+        return copy_pageable(s, function, dst, src, count);
+    return submit_copy(s, function, &to, &from, count);
+}
+
+aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+                          aclrtStream stream)
+{
+    int error = check_copy(__func__, dst, destMax, src, count, kind);
+    struct stream *s;
+
+    if (error >= 0)
+        return error;
+    s = stream_lock(__func__, stream, &error);
+    if (!s)
+        return error;
+    error = copy_async(s, __func__, dst, src, count, kind);
+    stream_unlock(s);
+    return error;
+}
+
+/* --- set --- */
+
+static int check_set(const char *function, void *p, size_t max, size_t count)
+{
+    if (count == 0)
+        return 0;
+    if (!p)
+        return error_null(function, "devPtr");
+    if (count > max)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: count %zu is more than maxCount %zu", function,
+                         count, max);
+    return -1;
+}
+
+aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
+{
+    int error = check_set(__func__, devPtr, maxCount, count);
+    struct context *c;
+    struct side side;
+
+    if (error >= 0)
+        return error;
+    c = context_get(__func__, &error);
+    if (!c)
+        return error;
+    error = classify(c->session, __func__, devPtr, count, "devPtr", &side);
+    if (error == 0)
+        memset(devPtr, value, count);
+    return error;
+}
+
+aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
+{
+    int error = check_set(__func__, devPtr, maxCount, count);
+    struct task task = {.op = TASK_SET};
+    struct stream *s;
+    struct side side;
+
+    if (error >= 0)
+        return error;
+    s = stream_lock(__func__, stream, &error);
+    if (!s)
+        return error;
+    error = classify(s->session, __func__, devPtr, count, "devPtr", &side);
+    if (error == 0 && side.place != DEVICE) {
+        memset(devPtr, value, count); /* host memory is filled at once, as the reference has it */
+    } else if (error == 0) {
+        task.object = side.memory.remote;
+        task.generation = side.memory.remote_generation;
+        task.set.offset = side.offset;
+        task.set.size = count;
+        task.set.value = (uint8_t)value;
+        error = stream_submit(s, __func__, &task);
+    }
+    stream_unlock(s);
+    return error;
+}

@@ -1,0 +1,51 @@
+#include "client/process.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "client/error.h"
+#include "client/session.h"
+
+/* Until the first call, and if there is no memory for a page of its own: then fork is not noticed, which is the smaller evil. */
+static struct process none;
+struct process *process = &none;
+
+static pid_t owner; /* not wiped: tells a child from a process that never called anything */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void set_up(void)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page != MAP_FAILED && madvise(page, size, MADV_WIPEONFORK) == 0)
+        process = page;
+    owner = getpid();
+    atomic_store_explicit(&process->alive, true, memory_order_release);
+}
+
+int process_enter_slow(void)
+{
+    pthread_once(&once, set_up);
+    if (owner == getpid())
+        return 0;
+    return error_set(ACL_ERROR_UNINITIALIZE,
+                     "process %d was forked from %d, which had used ACL: call aclInit here before anything else",
+                     (int)getpid(), (int)owner);
+}
+
+void process_begin(void)
+{
+    pthread_once(&once, set_up);
+    if (atomic_load(&process->alive))
+        return;
+    pthread_mutex_lock(&process->lock);
+    if (!atomic_load(&process->alive)) {
+        session_forget_inherited();
+        owner = getpid();
+        atomic_store(&process->alive, true);
+    }
+    pthread_mutex_unlock(&process->lock);
+}

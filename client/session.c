@@ -1,0 +1,404 @@
+#include "client/session.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "client/context.h"
+#include "client/error.h"
+#include "client/event.h"
+#include "client/memory.h"
+#include "client/stream.h"
+#include "client/wait.h"
+#include "proto/packet.h"
+
+/* --- npud gone --- */
+
+int session_error_lost(const char *function)
+{
+    return error_set(ACL_ERROR_RT_SOCKET_CLOSE,
+                     "%s: npud has ended or closed the connection; its journal says why. Call aclFinalize and aclInit to connect anew",
+                     function);
+}
+
+static void lose(struct session *s)
+{
+    if (!atomic_exchange(&s->lost, true))
+        wait_abort_all(s);
+}
+
+/*
+ * Blocked in poll() for the whole life of the session: the one thing that wakes sleepers when npud dies, since no futex of theirs
+ * is going to. Costs no CPU.
+ */
+static void *watch(void *arg)
+{
+    struct session *s = arg;
+    struct pollfd p = {.fd = s->socket, .events = POLLRDHUP};
+
+    while (poll(&p, 1, -1) < 0)
+        ;
+    if (!s->closing)
+        lose(s);
+    return NULL;
+}
+
+static int start_watcher(struct session *s)
+{
+    sigset_t all, old;
+    int r;
+
+    /* The program's signals are for its own threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    r = pthread_create(&s->watcher, NULL, watch, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (r == 0)
+        pthread_setname_np(s->watcher, "npud-watch");
+    return -r;
+}
+
+/* --- requests --- */
+
+void session_reply_free(Npud__Reply *reply)
+{
+    if (reply)
+        npud__reply__free_unpacked(reply, NULL);
+}
+
+/* Send and receive, the socket being ours alone. NULL: npud is gone. */
+static Npud__Reply *exchange(struct session *s, Npud__Request *request, struct packet *packet)
+{
+    Npud__Reply *reply = NULL;
+    int r;
+
+    request->id = ++s->last_request;
+    r = packet_send_message(s->socket, &request->base, NULL, 0, 0);
+    /* A refusal may have been sent before npud closed: read what there is even if our packet could not be sent. */
+    if (r < 0 && r != -EPIPE && r != -ECONNRESET)
+        return NULL;
+    while (packet_recv(s->socket, packet, 0) > 0) {
+        reply = npud__reply__unpack(NULL, packet->size, packet->data);
+        if (reply && reply->id == request->id)
+            return reply;
+        session_reply_free(reply);
+        packet_deinit(packet);
+    }
+    return NULL;
+}
+
+int session_request(struct session *s, const char *function, Npud__Request *request,
+                    Npud__Reply **replyp, int *fd)
+{
+    struct packet packet = {.n_fds = 0};
+    Npud__Reply *reply = NULL;
+    int error;
+
+    pthread_mutex_lock(&s->request_lock);
+    if (!session_lost(s))
+        reply = exchange(s, request, &packet);
+    pthread_mutex_unlock(&s->request_lock);
+    if (!reply) {
+        lose(s);
+        return session_error_lost(function);
+    }
+    error = reply->error;
+    if (error != 0) {
+        error_set(error, "%s: %s", function, reply->message);
+        session_reply_free(reply);
+        reply = NULL;
+    } else if (fd) {
+        *fd = packet_take_fd(&packet, 0);
+    }
+    packet_deinit(&packet);
+    *replyp = reply;
+    return error;
+}
+
+int session_command(struct session *s, const char *function, Npud__Request *request)
+{
+    Npud__Reply *reply;
+    int error = session_request(s, function, request, &reply, NULL);
+
+    if (error == 0)
+        session_reply_free(reply);
+    return error;
+}
+
+int session_map_segment(struct session *s, const char *function, int fd, size_t size, void **where)
+{
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    (void)s;
+    close(fd);
+    if (map == MAP_FAILED)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map shared memory: %m", function);
+    /* A forked child has no business in the arena: its stores would be ours. */
+    madvise(map, size, MADV_DONTFORK);
+    *where = map;
+    return 0;
+}
+
+int session_open_device(struct session *s, const char *function, uint32_t device)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__OpenDevice open = NPUD__OPEN_DEVICE__INIT;
+    Npud__Reply *reply;
+    int error, fd;
+
+    if (s->devices[device].open)
+        return 0;
+    open.device = device;
+    request.open_device = &open;
+    request.body_case = NPUD__REQUEST__BODY_OPEN_DEVICE;
+    error = session_request(s, function, &request, &reply, &fd);
+    if (error != 0)
+        return error;
+    session_reply_free(reply);
+    s->devices[device].doorbell = fd;
+    s->devices[device].open = true;
+    return 0;
+}
+
+/* --- connecting --- */
+
+static const char *socket_path(void)
+{
+    const char *path = getenv("NPUD_SOCKET");
+
+    return path && path[0] ? path : NPUD_SOCKET_DEFAULT;
+}
+
+static int explain_connect(const char *function, const char *path)
+{
+    struct stat st;
+    struct group *g;
+
+    if (errno == EACCES && stat(path, &st) == 0 && (g = getgrgid(st.st_gid)))
+        return error_set(ACL_ERROR_RT_NO_DEVICE,
+                         "%s: npud at %s does not let you in: only members of group \"%s\" may use the NPUs (usermod -aG %s USER, then log in again)",
+                         function, path, g->gr_name, g->gr_name);
+    return error_set(ACL_ERROR_RT_NO_DEVICE,
+                     "%s: cannot reach npud at %s (%m). Start it (systemctl start npud.socket), run the program under npu-run, or set NPUD_SOCKET",
+                     function, path);
+}
+
+static int connect_socket(const char *function)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    const char *path = socket_path();
+    int fd;
+
+    if (strlen(path) >= sizeof(addr.sun_path)) {
+        error_set(ACL_ERROR_RT_NO_DEVICE, "%s: NPUD_SOCKET is too long for a socket address: %s", function,
+                  path);
+        return -1;
+    }
+    strcpy(addr.sun_path, path);
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        explain_connect(function, path);
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void take_hello(struct session *s, const Npud__HelloReply *hello)
+{
+    s->id = hello->session;
+    s->ring_depth = hello->ring_depth;
+    s->epoch_ns = hello->epoch_ns;
+    s->n_devices = hello->n_devices < DEVICES_MAX ? (uint32_t)hello->n_devices : DEVICES_MAX;
+    for (uint32_t i = 0; i < s->n_devices; i++) {
+        snprintf(s->device_info[i].soc_name, sizeof(s->device_info[i].soc_name), "%s",
+                 hello->devices[i]->soc_name);
+        s->device_info[i].memory = hello->devices[i]->memory;
+    }
+}
+
+static int say_hello(struct session *s, const char *function)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__Hello hello = NPUD__HELLO__INIT;
+    Npud__Reply *reply;
+    int error, fd;
+    void *page;
+
+    hello.protocol = PROTOCOL;
+    hello.program = program_invocation_short_name;
+    request.hello = &hello;
+    request.body_case = NPUD__REQUEST__BODY_HELLO;
+    error = session_request(s, function, &request, &reply, &fd);
+    if (error != 0)
+        return error;
+    take_hello(s, reply->hello);
+    session_reply_free(reply);
+    error = session_map_segment(s, function, fd, sizeof(struct session_page), &page);
+    s->page = page;
+    return error;
+}
+
+static void session_free(struct session *s)
+{
+    size_t streams = arena_stream_segment_size(s->ring_depth);
+
+    memory_forget_all(s);
+    for (size_t i = 0; i < sizeof(s->stream_segments) / sizeof(s->stream_segments[0]); i++)
+        if (s->stream_segments[i])
+            munmap(s->stream_segments[i], streams);
+    for (size_t i = 0; i < sizeof(s->event_segments) / sizeof(s->event_segments[0]); i++)
+        if (s->event_segments[i])
+            munmap(s->event_segments[i], arena_event_segment_size());
+    if (s->page && s->page != MAP_FAILED)
+        munmap(s->page, sizeof(*s->page));
+    for (uint32_t i = 0; i < DEVICES_MAX; i++)
+        if (s->devices[i].open)
+            close(s->devices[i].doorbell);
+    if (s->socket >= 0)
+        close(s->socket);
+    events_forget_all(s);
+    slots_deinit(&s->contexts);
+    slots_deinit(&s->streams);
+    slots_deinit(&s->events);
+    free(s);
+}
+
+static struct session *session_new(void)
+{
+    struct session *s = calloc(1, sizeof(*s));
+    uint32_t seed = 0;
+
+    if (!s)
+        return NULL;
+    getrandom(&seed, sizeof(seed), GRND_NONBLOCK);
+    pthread_mutex_init(&s->request_lock, NULL);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->waits_lock, NULL);
+    pthread_rwlock_init(&s->memory_lock, NULL);
+    slots_init(&s->contexts, sizeof(struct context), 4096, seed);
+    slots_init(&s->streams, sizeof(struct stream), SESSION_STREAMS_MAX, seed);
+    slots_init(&s->events, sizeof(struct event), SESSION_EVENTS_MAX, seed);
+    s->socket = -1;
+    return s;
+}
+
+static struct session *session_connect(const char *function, int *error)
+{
+    struct session *s = session_new();
+
+    *error = ACL_ERROR_RT_MEMORY_ALLOCATION;
+    if (!s) {
+        error_set(*error, "%s: out of memory", function);
+        return NULL;
+    }
+    *error = ACL_ERROR_RT_NO_DEVICE;
+    s->socket = connect_socket(function);
+    if (s->socket >= 0)
+        *error = say_hello(s, function);
+    if (*error == 0 && start_watcher(s) < 0)
+        *error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot start a thread", function);
+    if (*error == 0)
+        return s;
+    session_free(s);
+    return NULL;
+}
+
+static struct session *known; /* what process->session was last set to */
+
+struct session *session_get(const char *function, int *error)
+{
+    struct session *s;
+
+    *error = process_enter();
+    if (*error != 0)
+        return NULL;
+    s = session_peek();
+    if (!s) {
+        pthread_mutex_lock(&process->lock);
+        s = session_peek();
+        if (!s) {
+            known = s = session_connect(function, error);
+            atomic_store_explicit(&process->session, s, memory_order_release);
+        }
+        pthread_mutex_unlock(&process->lock);
+    }
+    if (s && session_lost(s)) {
+        *error = session_error_lost(function);
+        return NULL;
+    }
+    return s;
+}
+
+/* --- leaving --- */
+
+static bool in_use(struct session *s)
+{
+    bool used = false;
+
+    pthread_mutex_lock(&s->lock);
+    for (uint32_t i = 0; i < DEVICES_MAX; i++)
+        used |= s->devices[i].set_count > 0 || s->devices[i].contexts > 0;
+    pthread_mutex_unlock(&s->lock);
+    return used;
+}
+
+void session_close_if_unused(void)
+{
+    struct session *s = session_peek();
+
+    if (!s || session_lost(s) || in_use(s))
+        return;
+    atomic_store(&process->session, NULL);
+    known = NULL;
+    s->closing = true;
+    shutdown(s->socket, SHUT_RDWR);
+    pthread_join(s->watcher, NULL);
+    session_free(s);
+}
+
+/* Kept, not freed: other threads may still be on their way out of calls that failed. */
+static struct session *forgotten;
+
+void session_forget_lost(void)
+{
+    struct session *s = session_peek();
+
+    if (!s || !session_lost(s))
+        return;
+    s->forgotten_next = forgotten;
+    forgotten = s;
+    atomic_store(&process->session, NULL);
+}
+
+/*
+ * The page that held process->session was wiped, so only `known` tells which session was the parent's. Its arena is not mapped in
+ * this child; its descriptors are open here, and would keep the parent's session alive at npud if npud had no pidfd.
+ */
+void session_forget_inherited(void)
+{
+    struct session *s = known;
+
+    if (!s)
+        return;
+    close(s->socket);
+    for (uint32_t i = 0; i < DEVICES_MAX; i++)
+        if (s->devices[i].open)
+            close(s->devices[i].doorbell);
+    s->forgotten_next = forgotten;
+    forgotten = s;
+    known = NULL;
+    context_unbind_thread();
+}

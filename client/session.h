@@ -1,0 +1,111 @@
+/*
+ * The session: this process's connection to npud and everything that hangs on it. Made by the first call that needs a device.
+ *
+ * Locks, outermost first: session->lock (tables, contexts, segments), a stream's or an event's lock, request_lock (the
+ * socket), waits_lock. A stream's lock may be held while its ring is full, so nobody takes one while holding session->lock.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/process.h"
+#include "proto/arena.h"
+#include "proto/doorbell.h"
+#include "proto/npud.pb-c.h"
+#include "proto/slots.h"
+
+struct context;
+struct wait;
+
+struct device_state {
+    bool open; /* OpenDevice was answered */
+    int doorbell;
+    uint32_t set_count;
+    uint32_t contexts; /* explicit ones */
+    struct context *primary;
+    uint32_t peers; /* bit p: this device may reach device p */
+};
+
+struct session {
+    int socket;
+    pthread_mutex_t request_lock;
+    uint64_t last_request;
+    _Atomic bool lost; /* npud is gone */
+    bool closing;
+    pthread_t watcher;
+
+    uint64_t id;
+    uint32_t ring_depth;
+    uint64_t epoch_ns;
+    uint32_t n_devices;
+    struct {
+        char soc_name[64];
+        uint64_t memory;
+    } device_info[DEVICES_MAX];
+    struct session_page *page;
+
+    pthread_mutex_t lock;
+    struct device_state devices[DEVICES_MAX];
+    struct slots contexts;
+    struct slots streams;
+    struct slots events;
+    void *stream_segments[SESSION_STREAMS_MAX / ARENA_STREAMS];
+    void *event_segments[SESSION_EVENTS_MAX / ARENA_EVENTS];
+
+    pthread_rwlock_t memory_lock;
+    void *memory; /* tsearch() tree of struct memory, by address */
+
+    pthread_mutex_t waits_lock;
+    struct wait *waits; /* threads of this process that sleep */
+    struct session *forgotten_next;
+};
+
+/**
+ * The session, connecting if need be. NULL with *error set and the sentence stored: forked child, no npud to be
+ * found (ACL_ERROR_RT_NO_DEVICE), or npud has gone (ACL_ERROR_RT_SOCKET_CLOSE).
+ */
+struct session *session_get(const char *function, int *error);
+
+/** The session if there is one, else NULL without an error: then no handle can be valid. */
+static inline struct session *session_peek(void)
+{
+    return atomic_load_explicit(&process->session, memory_order_acquire);
+}
+
+static inline bool session_lost(const struct session *s)
+{
+    return __builtin_expect(atomic_load_explicit(&s->lost, memory_order_acquire), 0);
+}
+
+/** ACL_ERROR_RT_SOCKET_CLOSE, with its sentence. */
+int session_error_lost(const char *function) __attribute__((cold));
+
+/**
+ * One request and its answer. 0, or the ACL error with npud's sentence stored. *fd (when not NULL) is the descriptor that came
+ * with the answer, or -1; *reply is to be freed with session_reply_free().
+ */
+int session_request(struct session *s, const char *function, Npud__Request *request,
+                    Npud__Reply **reply, int *fd);
+void session_reply_free(Npud__Reply *reply);
+
+/** A request whose answer carries nothing. */
+int session_command(struct session *s, const char *function, Npud__Request *request);
+
+/** Map a segment of the arena that came as fd (closed in any case) to *where. 0 or an ACL error. */
+int session_map_segment(struct session *s, const char *function, int fd, size_t size, void **where);
+
+/** Open device at npud for this process, once. Caller holds session->lock. */
+int session_open_device(struct session *s, const char *function, uint32_t device);
+
+/** Leave npud, when nothing is open any more (aclFinalize). */
+void session_close_if_unused(void);
+
+/** aclInit after npud was lost: forget the old session, so that the next call connects anew. */
+void session_forget_lost(void);
+
+/** In a forked child: the parent's session is not ours. */
+void session_forget_inherited(void);
+

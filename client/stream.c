@@ -1,0 +1,577 @@
+#include "client/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+#include "acl/acl.h"
+#include "acl/acl_npud.h"
+#include "client/context.h"
+#include "client/error.h"
+#include "client/handle.h"
+#include "client/wait.h"
+
+#define FLAGS_KNOWN                                                                                \
+    (ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE |     \
+     ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY)
+/* Streams that hosts neither submit to nor wait for. */
+#define FLAGS_NO_WAIT (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY)
+
+/* --- finding --- */
+
+static int bad_stream(const char *function)
+{
+    return error_set(ACL_ERROR_RT_INVALID_HANDLE,
+                     "%s: this is no stream of this process, or it was destroyed", function);
+}
+
+struct stream *stream_find(const char *function, void *handle, int *error)
+{
+    struct context *c = context_get(function, error);
+    struct stream *s;
+
+    if (!c)
+        return NULL;
+    s = handle ? handle_get(&c->session->streams, HANDLE_STREAM, handle) : c->default_stream;
+    if (!s)
+        *error = bad_stream(function);
+    return s;
+}
+
+struct stream *stream_lock(const char *function, void *handle, int *error)
+{
+    struct context *c = context_get(function, error);
+    struct stream *s;
+    uint32_t tag;
+
+    if (__builtin_expect(!c, 0))
+        return NULL;
+    s = handle ? handle_get(&c->session->streams, HANDLE_STREAM, handle) : c->default_stream;
+    if (__builtin_expect(!s, 0)) {
+        *error = bad_stream(function);
+        return NULL;
+    }
+    if (__builtin_expect(s->context != c, 0)) {
+        *error = error_set(ACL_ERROR_RT_STREAM_CONTEXT,
+                           "%s: the stream belongs to another context (device %u) than the current one (device %u)",
+                           function, s->device, c->device);
+        return NULL;
+    }
+    tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
+    pthread_mutex_lock(&s->lock);
+    /* Destroyed while we waited for the lock? */
+    if (__builtin_expect(!(tag & 1) ||
+                             atomic_load_explicit(&s->slot.tag, memory_order_relaxed) != tag,
+                         0)) {
+        pthread_mutex_unlock(&s->lock);
+        *error = bad_stream(function);
+        return NULL;
+    }
+    return s;
+}
+
+/* --- submitting --- */
+
+static int wait_error(const char *function, int r)
+{
+    if (r == -EPIPE)
+        return session_error_lost(function);
+    return error_set(ACL_ERROR_RT_STREAM_TASK_FULL,
+                     "%s: npud has stopped this stream because its ring was overwritten with garbage", function);
+}
+
+static int wait_for_room(struct stream *s, const char *function)
+{
+    int r = wait_position(s->session, s->ctrl, s->tail - s->depth + 1, WAIT_FOREVER);
+
+    if (r == 0 && !slot_live(s))
+        return bad_stream(function); /* aclrtDestroyStreamForce made the room */
+    return r == 0 ? 0 : wait_error(function, r);
+}
+
+int stream_reserve(struct stream *s, const char *function)
+{
+    if (__builtin_expect(session_lost(s->session), 0))
+        return session_error_lost(function);
+    if (__builtin_expect(s->tail - atomic_load_explicit(&s->ctrl->done, memory_order_acquire) >= s->depth,
+                         0))
+        return wait_for_room(s, function);
+    return 0;
+}
+
+int stream_submit(struct stream *s, const char *function, struct task *task)
+{
+    struct thread *t = thread_self();
+    int error = stream_reserve(s, function);
+
+    if (__builtin_expect(error != 0, 0))
+        return error;
+    task->thread = t->tid;
+    t->last_task = (uint32_t)s->tail;
+    s->ring[s->tail & (s->depth - 1)] = *task;
+    s->tail++;
+    /* Publishes the entry, and comes before the load of watched: see stream_shm.h. */
+    atomic_store_explicit(&s->ctrl->tail, s->tail, memory_order_seq_cst);
+    if (!atomic_load_explicit(&s->ctrl->watched, memory_order_seq_cst) &&
+        doorbell_raise(s->bell, s->remote))
+        eventfd_write(s->doorbell, 1);
+    return 0;
+}
+
+/* --- errors --- */
+
+static const char *error_cause(int code)
+{
+    switch (code) {
+    case ACL_ERROR_RT_TASK_TIMEOUT:
+        return "it waited longer than its time limit";
+    case ACL_ERROR_RT_SYS_DMA:
+        return "it used memory that is freed, of another process, or too short";
+    case ACL_ERROR_RT_PARAM_INVALID:
+        return "npud did not understand it";
+    default:
+        return "it ended with this error";
+    }
+}
+
+static int report(struct stream *s, const char *function, int code)
+{
+    uint64_t detail = atomic_load_explicit(&s->ctrl->error_detail, memory_order_relaxed);
+    int pid = (int)(uint32_t)detail;
+
+    if (code == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
+        return error_set(code,
+                         "%s: stream %d waited for an IPC event record of process %d, which ended before the record was executed",
+                         function, s->id, pid);
+    return error_set(code, "%s: a task of stream %d failed: %s", function, s->id, error_cause(code));
+}
+
+int stream_take_error(struct stream *s, const char *function)
+{
+    uint64_t error = atomic_load_explicit(&s->ctrl->error, memory_order_acquire);
+    uint32_t count = stream_error_count(error);
+
+    /* Of two threads that synchronise, one reports. */
+    if (count == atomic_load_explicit(&s->errors_seen, memory_order_relaxed) ||
+        atomic_exchange(&s->errors_seen, count) == count)
+        return 0;
+    return report(s, function, stream_error_code(error));
+}
+
+/* --- life --- */
+
+static void fill(struct stream *s, struct context *c, const Npud__CreateStreamReply *reply, void *segment)
+{
+    struct session *session = c->session;
+
+    s->session = session;
+    s->context = c;
+    s->device = c->device;
+    s->remote = reply->slot;
+    s->id = reply->stream_id;
+    s->ctrl = arena_stream_ctrl(segment, reply->slot);
+    s->ring = arena_stream_ring(segment, reply->slot, session->ring_depth);
+    s->depth = session->ring_depth;
+    s->bell = &session->page->doorbell[c->device];
+    s->doorbell = session->devices[c->device].doorbell;
+    s->tail = reply->position;
+    atomic_store_explicit(&s->errors_seen, 0, memory_order_relaxed);
+}
+
+static int create_remote(struct stream *s, struct context *c, const char *function)
+{
+    struct session *session = c->session;
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CreateStream create = NPUD__CREATE_STREAM__INIT;
+    Npud__Reply *reply;
+    void **segment;
+    int error, fd;
+
+    create.device = c->device;
+    create.priority = s->priority;
+    create.flags = s->flags;
+    request.create_stream = &create;
+    request.body_case = NPUD__REQUEST__BODY_CREATE_STREAM;
+    error = session_request(session, function, &request, &reply, &fd);
+    if (error != 0)
+        return error;
+    segment = &session->stream_segments[reply->create_stream->slot / ARENA_STREAMS];
+    if (fd >= 0)
+        error = session_map_segment(session, function, fd,
+                                    arena_stream_segment_size(session->ring_depth), segment);
+    if (error == 0)
+        fill(s, c, reply->create_stream, *segment);
+    session_reply_free(reply);
+    return error;
+}
+
+int stream_new(struct context *c, const char *function, uint32_t priority, uint32_t flags,
+               bool is_default, struct stream **sp)
+{
+    struct stream *s = slots_take(&c->session->streams);
+    int error;
+
+    if (!s)
+        return error_set(ACL_ERROR_RT_NO_STREAM_RESOURCE, "%s: a process can have %u streams", function,
+                         SESSION_STREAMS_MAX);
+    s->priority = priority > 7 ? 7 : priority;
+    s->flags = flags & FLAGS_KNOWN;
+    s->is_default = is_default;
+    error = create_remote(s, c, function);
+    if (error != 0) {
+        slots_put(&c->session->streams, s);
+        return error;
+    }
+    slots_publish(s);
+    *sp = s;
+    return 0;
+}
+
+static int abort_remote(struct stream *s, const char *function)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__AbortStream abort = NPUD__ABORT_STREAM__INIT;
+
+    abort.slot = s->remote;
+    request.abort_stream = &abort;
+    request.body_case = NPUD__REQUEST__BODY_ABORT_STREAM;
+    return session_command(s->session, function, &request);
+}
+
+static int destroy_remote(struct stream *s, const char *function)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__DestroyStream destroy = NPUD__DESTROY_STREAM__INIT;
+
+    destroy.slot = s->remote;
+    request.destroy_stream = &destroy;
+    request.body_case = NPUD__REQUEST__BODY_DESTROY_STREAM;
+    return session_command(s->session, function, &request);
+}
+
+/*
+ * The handle is dead already. Submitters that were in time are let out, then npud forgets the stream: not before, because its slot
+ * may be another stream's from then on.
+ */
+static int stream_end(struct stream *s, const char *function, bool force)
+{
+    struct session *session = s->session;
+    int error;
+
+    /* A submitter may hold the lock and wait for room that only the abort makes. */
+    if (force)
+        abort_remote(s, function);
+    pthread_mutex_lock(&s->lock);
+    if (!force)
+        wait_position(session, s->ctrl, s->tail, WAIT_FOREVER);
+    error = destroy_remote(s, function);
+    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&session->lock);
+    slots_put(&session->streams, s);
+    pthread_mutex_unlock(&session->lock);
+    return error;
+}
+
+void streams_destroy_of(struct context *c)
+{
+    struct session *session = c->session;
+    struct stream *s;
+
+    for (uint32_t cursor = 0;;) {
+        pthread_mutex_lock(&session->lock);
+        while ((s = slots_next(&session->streams, &cursor)) && s->context != c)
+            ;
+        if (s)
+            slots_unpublish(s);
+        pthread_mutex_unlock(&session->lock);
+        if (!s)
+            return;
+        stream_end(s, "aclrtResetDevice", false);
+    }
+}
+
+aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
+{
+    int error;
+    struct context *c;
+    struct stream *s;
+
+    REQUIRE(stream);
+    c = context_get(__func__, &error);
+    if (!c)
+        return error;
+    if ((flag & ACL_STREAM_DEVICE_USE_ONLY) && flag != ACL_STREAM_DEVICE_USE_ONLY)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtCreateStreamWithConfig: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag");
+    pthread_mutex_lock(&c->session->lock);
+    error = stream_new(c, __func__, priority, flag, false, &s);
+    if (error == 0)
+        *stream = handle_of(HANDLE_STREAM, s);
+    pthread_mutex_unlock(&c->session->lock);
+    return error;
+}
+
+aclError aclrtCreateStream(aclrtStream *stream)
+{
+    return aclrtCreateStreamWithConfig(stream, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC);
+}
+
+static int destroy(const char *function, aclrtStream handle, bool force)
+{
+    int error;
+    struct context *c = context_get(function, &error);
+    struct stream *s;
+
+    if (!c)
+        return error;
+    pthread_mutex_lock(&c->session->lock);
+    s = handle_get(&c->session->streams, HANDLE_STREAM, handle);
+    if (!s)
+        error = bad_stream(function);
+    else if (s->is_default)
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a default stream cannot be destroyed", function);
+    else if (s->context != c)
+        error = error_set(ACL_ERROR_RT_STREAM_CONTEXT, "%s: the stream belongs to another context", function);
+    else
+        slots_unpublish(s);
+    pthread_mutex_unlock(&c->session->lock);
+    return error != 0 ? error : stream_end(s, function, force);
+}
+
+aclError aclrtDestroyStream(aclrtStream stream)
+{
+    REQUIRE(stream);
+    return destroy(__func__, stream, false);
+}
+
+aclError aclrtDestroyStreamForce(aclrtStream stream)
+{
+    REQUIRE(stream);
+    return destroy(__func__, stream, true);
+}
+
+/* --- waiting --- */
+
+static int sync_timeout_error(const char *function)
+{
+    return error_set(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "%s: not finished within the time limit; nothing was cancelled",
+                     function);
+}
+
+static int wait_until(struct stream *s, const char *function, uint64_t target, uint64_t deadline)
+{
+    int r = wait_position(s->session, s->ctrl, target, deadline);
+
+    if (r == -ETIMEDOUT)
+        return sync_timeout_error(function);
+    return r == 0 ? 0 : wait_error(function, r);
+}
+
+int stream_drain(struct stream *s, const char *function)
+{
+    return wait_until(s, function, s->tail, WAIT_FOREVER);
+}
+
+int stream_synchronize(struct stream *s, const char *function, uint64_t deadline)
+{
+    uint64_t target = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
+    int error;
+
+    if (s->flags & FLAGS_NO_WAIT)
+        return 0;
+    error = wait_until(s, function, target, deadline);
+    return error != 0 ? error : stream_take_error(s, function);
+}
+
+static int check_timeout(const char *function, int32_t timeout)
+{
+    if (timeout > 0 || timeout == -1)
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: timeout is %d ms, must be positive or -1", function,
+                     timeout);
+}
+
+static int synchronize(const char *function, aclrtStream handle, int32_t timeout)
+{
+    int error;
+    struct stream *s = stream_find(function, handle, &error);
+
+    return s ? stream_synchronize(s, function, wait_deadline(timeout)) : error;
+}
+
+aclError aclrtSynchronizeStream(aclrtStream stream)
+{
+    return synchronize(__func__, stream, -1);
+}
+
+aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
+{
+    int error = check_timeout(__func__, timeout);
+
+    return error != 0 ? error : synchronize(__func__, stream, timeout);
+}
+
+/* A stream and what it had been given when the synchronise call began. */
+struct target {
+    struct stream *stream;
+    uint32_t tag;
+    uint64_t position;
+};
+
+/* All streams of this process on the device: decided in step 2 of the plan, and what the API documentation says. */
+static size_t snapshot(struct context *c, struct target **targets)
+{
+    struct session *session = c->session;
+    struct stream *s;
+    size_t n = 0;
+
+    pthread_mutex_lock(&session->lock);
+    *targets = calloc(session->streams.live + 1, sizeof(**targets));
+    if (*targets)
+        slots_foreach(&session->streams, i, s)
+            if (s->device == c->device && !(s->flags & FLAGS_NO_WAIT))
+                (*targets)[n++] = (struct target){
+                    .stream = s,
+                    .tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed),
+                    .position = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire),
+                };
+    pthread_mutex_unlock(&session->lock);
+    return n;
+}
+
+static int synchronize_device(const char *function, int32_t timeout)
+{
+    uint64_t deadline = wait_deadline(timeout);
+    struct target *targets;
+    int error, first = 0;
+    struct context *c = context_get(function, &error);
+    size_t n;
+
+    if (!c)
+        return error;
+    n = snapshot(c, &targets);
+    if (!targets)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+    for (size_t i = 0; i < n; i++) {
+        struct target *t = &targets[i];
+
+        /* A stream that another thread destroys meanwhile: its slot's positions only grow, so this ends. */
+        error = wait_until(t->stream, function, t->position, deadline);
+        if (error == 0 && atomic_load(&t->stream->slot.tag) == t->tag)
+            error = stream_take_error(t->stream, function);
+        if (first == 0)
+            first = error;
+        if (error == ACL_ERROR_RT_SOCKET_CLOSE || error == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
+            break;
+    }
+    free(targets);
+    return first;
+}
+
+aclError aclrtSynchronizeDevice(void)
+{
+    return synchronize_device(__func__, -1);
+}
+
+aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
+{
+    int error = check_timeout(__func__, timeout);
+
+    return error != 0 ? error : synchronize_device(__func__, timeout);
+}
+
+aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
+{
+    int error;
+    struct stream *s;
+    bool done;
+
+    REQUIRE(status);
+    s = stream_find(__func__, stream, &error);
+    if (!s)
+        return error;
+    if (session_lost(s->session))
+        return session_error_lost(__func__);
+    done = (s->flags & FLAGS_NO_WAIT) ||
+           atomic_load_explicit(&s->ctrl->done, memory_order_acquire) >=
+               atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
+    *status = done ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    return 0;
+}
+
+/* --- properties --- */
+
+aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
+{
+    int error;
+    struct stream *s;
+
+    REQUIRE(streamId);
+    if (stream) {
+        struct session *session = session_peek();
+
+        error = process_enter();
+        if (error != 0)
+            return error;
+        s = session ? handle_get(&session->streams, HANDLE_STREAM, stream) : NULL;
+        if (!s)
+            return bad_stream(__func__);
+    } else {
+        s = stream_find(__func__, NULL, &error);
+        if (!s)
+            return error;
+    }
+    *streamId = s->id;
+    return 0;
+}
+
+aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority)
+{
+    int error;
+    struct stream *s;
+
+    REQUIRE(priority);
+    s = stream_find(__func__, stream, &error);
+    if (!s)
+        return error;
+    *priority = s->priority;
+    return 0;
+}
+
+aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags)
+{
+    int error;
+    struct stream *s;
+
+    REQUIRE(flags);
+    s = stream_find(__func__, stream, &error);
+    if (!s)
+        return error;
+    *flags = s->flags;
+    return 0;
+}
+
+/* --- npud's own --- */
+
+#define DELAY_MAX_US UINT64_C(3600000000)
+
+aclError aclnpudLaunchDelay(uint64_t microseconds, aclError result, aclrtStream stream)
+{
+    struct task task = {.op = TASK_DELAY};
+    int error;
+    struct stream *s;
+
+    if (microseconds > DELAY_MAX_US)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclnpudLaunchDelay: more than an hour");
+    if (result != 0 && (result < 100000 || result > 599999))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclnpudLaunchDelay: result %d is no ACL error code",
+                         result);
+    s = stream_lock(__func__, stream, &error);
+    if (!s)
+        return error;
+    task.delay.ns = microseconds * 1000;
+    task.delay.result = result;
+    error = stream_submit(s, __func__, &task);
+    stream_unlock(s);
+    return error;
+}

@@ -1,0 +1,78 @@
+/*
+ * Streams, the library's side: submission into the ring. See proto/stream_shm.h and proto/doorbell.h.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/session.h"
+#include "proto/slots.h"
+#include "proto/stream_shm.h"
+
+struct context;
+
+struct stream {
+    struct slot slot; /* in session->streams: the handle. Not npud's slot. */
+    struct session *session;
+    struct context *context;
+    uint32_t device;
+    uint32_t remote; /* npud's slot */
+    int32_t id;
+    uint32_t priority;
+    uint32_t flags;
+    bool is_default;
+    struct stream_ctrl *ctrl;
+    struct task *ring;
+    uint32_t depth;
+    struct doorbell *bell;
+    int doorbell;
+    pthread_mutex_t lock; /* submission order; never initialised anew, see struct event */
+    uint64_t tail;        /* under lock; ctrl->tail is a copy of it */
+    _Atomic uint32_t errors_seen;
+};
+
+/** Make a stream in a context. Caller holds session->lock. */
+int stream_new(struct context *c, const char *function, uint32_t priority, uint32_t flags,
+               bool is_default, struct stream **sp);
+
+/** Let all streams of a context that is ending finish and go. */
+void streams_destroy_of(struct context *c);
+
+/**
+ * The stream that a submitting call means: handle, or the default stream for NULL; of the current context. Returns it
+ * locked, or NULL with *error set (forked, 107002, 107017, 107003, npud gone).
+ */
+struct stream *stream_lock(const char *function, void *handle, int *error);
+static inline void stream_unlock(struct stream *s)
+{
+    pthread_mutex_unlock(&s->lock);
+}
+
+/** The same without locking, and for a stream of any context: synchronise and query. */
+struct stream *stream_find(const char *function, void *handle, int *error);
+
+/** Nothing outstanding: what is submitted now would run at once. Locked. */
+static inline bool stream_idle(const struct stream *s)
+{
+    return atomic_load_explicit(&s->ctrl->done, memory_order_acquire) == s->tail;
+}
+
+/** Wait until the ring has room for a task. Locked, and stays so: who comes later is behind us in submission order. */
+int stream_reserve(struct stream *s, const char *function);
+
+/** Queue a task, after stream_reserve() or waiting for room by itself. Locked. 0 or the error of a lost npud or broken stream. */
+int stream_submit(struct stream *s, const char *function, struct task *task);
+
+/**
+ * The failure that no synchronising call has reported yet, or 0. Reports it: the next call gets 0 unless another task
+ * fails. Continue-on-failure mode.
+ */
+int stream_take_error(struct stream *s, const char *function);
+
+/** Wait until everything that was submitted is done, whatever came of it. Locked, and stays so. */
+int stream_drain(struct stream *s, const char *function);
+
+/** Wait until all that was submitted so far is done, then stream_take_error(). */
+int stream_synchronize(struct stream *s, const char *function, uint64_t deadline);

@@ -1,0 +1,54 @@
+#include "client/thread.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+__thread struct thread *thread_current;
+
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void thread_free(void *arg)
+{
+    struct thread *t = arg;
+
+    error_text_deinit(&t->errors);
+    error_text_deinit(&t->shown);
+    free(t);
+    thread_current = NULL;
+}
+
+/* The main thread never runs key destructors when it leaves through exit(). */
+static __attribute__((destructor)) void free_last(void)
+{
+    if (thread_current)
+        thread_free(thread_current);
+}
+
+static void make_key(void)
+{
+    pthread_key_create(&key, thread_free);
+}
+
+struct thread *thread_new(void)
+{
+    static struct thread dummy;
+    struct thread *t = calloc(1, sizeof(*t));
+
+    pthread_once(&once, make_key);
+    if (!t)
+        return &dummy;
+    t->tid = (uint32_t)syscall(SYS_gettid);
+    t->last_task = UINT32_MAX;
+    pthread_setspecific(key, t);
+    thread_current = t;
+    return t;
+}
+
+void error_text_deinit(struct error_text *e)
+{
+    free(e->text);
+    *e = (struct error_text){0};
+}

@@ -1,0 +1,39 @@
+/* What the library knows of a thread. Freed when the thread ends. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct context;
+struct session;
+
+/** Sentences for aclGetRecentErrMsg(), newest first. */
+struct error_text {
+    char *text;
+    size_t size;
+};
+
+struct thread {
+    /* Current context: valid while that session is current and the object carries this tag. */
+    struct session *session;
+    struct context *context;
+    uint32_t context_tag;
+    int32_t last_error;
+    uint32_t tid;
+    uint32_t last_task;
+    struct error_text errors;
+    struct error_text shown; /* what the last aclGetRecentErrMsg() of this thread returned */
+};
+
+extern __thread struct thread *thread_current;
+struct thread *thread_new(void) __attribute__((cold));
+
+/** The calling thread's state. Never NULL: without memory for it, a shared dummy that forgets nothing important. */
+static inline struct thread *thread_self(void)
+{
+    struct thread *t = thread_current;
+
+    return __builtin_expect(t != NULL, 1) ? t : thread_new();
+}
+
+void error_text_deinit(struct error_text *text);

@@ -1,0 +1,28 @@
+/*
+ * Sleeping in the library: on a stream's position or on a record of an IPC event. Never a poll: the engine or the recording process
+ * wakes the futex, and when npud dies the watcher thread does.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct session;
+struct stream_ctrl;
+struct ipc_page;
+
+/** Deadline for a timeout of ms milliseconds from now; -1: never. */
+uint64_t wait_deadline(int64_t ms);
+#define WAIT_FOREVER UINT64_MAX
+
+/**
+ * Wait until `done` of the stream reaches position. 0, -ETIMEDOUT at the deadline (CLOCK_MONOTONIC ns), -EPIPE when npud is gone,
+ * -EIO when npud has stopped the stream because its ring was corrupt.
+ */
+int wait_position(struct session *s, struct stream_ctrl *ctrl, uint64_t position,
+                  uint64_t deadline);
+
+/** Wait until record number of an IPC event is not pending any more. 0, -ETIMEDOUT, -EPIPE. */
+int wait_record(struct session *s, struct ipc_page *page, uint64_t number, uint64_t deadline);
+
+/** Watcher: npud is gone; let everybody who sleeps see that. */
+void wait_abort_all(struct session *s);

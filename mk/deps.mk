@@ -1,0 +1,29 @@
+# The one list of Debian packages. `make deps` installs what is missing; the other targets call it.
+
+DEPS_BUILD := gcc libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev \
+              libinih-dev uthash-dev libcjson-dev
+DEPS_TEST  := check g++ cmake pkg-config python3 procps strace valgrind
+DEPS_LINT  := clang-format clang-tidy cppcheck shellcheck
+
+# Ask dpkg once per package that is not there; nothing is printed and nothing is run when all are.
+missing = $(shell for p in $(1); do \
+    dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -q '^installed' || echo $$p; done)
+
+define install_packages
+@m="$(call missing,$(1))"; [ -z "$$m" ] && exit 0; \
+echo "== packages needed: $$m"; \
+if [ "$$(id -u)" = 0 ]; then sudo=; \
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo=sudo; \
+else echo "Not root and no sudo. Run as root: apt-get install $$m" >&2; exit 1; fi; \
+export DEBIAN_FRONTEND=noninteractive; \
+$$sudo apt-get update -qq && \
+$$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "== installed: $$m"
+endef
+
+.PHONY: deps deps-build deps-lint
+deps-build:
+	$(call install_packages,$(DEPS_BUILD))
+deps:
+	$(call install_packages,$(DEPS_BUILD) $(DEPS_TEST))
+deps-lint:
+	$(call install_packages,$(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT))

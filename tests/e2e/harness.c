@@ -1,0 +1,267 @@
+#include "harness.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/npud.pb-c.h"
+#include "proto/packet.h"
+
+#define GUARD_MS 20000 /* against hanging only */
+
+struct npud npud;
+
+static const char *bin_dir(void)
+{
+    const char *dir = getenv("NPUD_BINDIR");
+
+    return dir ? dir : "build";
+}
+
+uint64_t now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* --- npud --- */
+
+static void exec_npud(int ready, const char *const *args)
+{
+    const char *argv[32] = {"npud", "--quiet", "--die-with-parent", "--config=/dev/null",
+                            "--runtime-dir", npud.dir};
+    char path[256], fd[32];
+    int n = 6;
+
+    snprintf(fd, sizeof(fd), "--ready-fd=%d", ready);
+    argv[n++] = fd;
+    for (; args && *args && n < 31; args++)
+        argv[n++] = *args;
+    snprintf(path, sizeof(path), "%s/npud", bin_dir());
+    execv(path, (char **)argv);
+    perror(path);
+    _exit(127);
+}
+
+void npud_start(const char *const *args)
+{
+    static unsigned counter;
+    char path[128], c;
+    int fds[2];
+
+    snprintf(npud.dir, sizeof(npud.dir), "/tmp/npud-test.%d.%u", (int)getpid(), counter++);
+    ck_assert_int_eq(pipe(fds), 0);
+    npud.pid = fork();
+    ck_assert_int_ge(npud.pid, 0);
+    if (npud.pid == 0) {
+        close(fds[0]);
+        exec_npud(fds[1], args);
+    }
+    close(fds[1]);
+    ck_assert_msg(read(fds[0], &c, 1) == 1, "npud did not start");
+    close(fds[0]);
+    snprintf(path, sizeof(path), "%s/npud.sock", npud.dir);
+    setenv("NPUD_SOCKET", path, 1);
+    snprintf(path, sizeof(path), "%s/admin.sock", npud.dir);
+    setenv("NPUD_ADMIN_SOCKET", path, 1);
+}
+
+void npud_setup(void)
+{
+    npud_start(NULL);
+}
+
+void npud_teardown(void)
+{
+    int status;
+
+    if (npud.pid == 0)
+        return;
+    kill(npud.pid, SIGTERM);
+    ck_assert_int_eq(waitpid(npud.pid, &status, 0), npud.pid);
+    npud.pid = 0;
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "npud ended with status 0x%x", status);
+}
+
+void npud_kill(void)
+{
+    kill(npud.pid, SIGKILL);
+    waitpid(npud.pid, NULL, 0);
+    npud.pid = 0;
+}
+
+static int admin_connect(void)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", getenv("NPUD_ADMIN_SOCKET"));
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    return fd;
+}
+
+struct ledger npud_ledger(void)
+{
+    Npud__AdminRequest request = NPUD__ADMIN_REQUEST__INIT;
+    static struct packet packet;
+    Npud__AdminReply *reply;
+    Npud__Report *report;
+    struct ledger l;
+    void *map;
+    int fd = admin_connect(), report_fd;
+
+    request.id = 1;
+    request.protocol = PROTOCOL;
+    request.topic = NPUD__ADMIN_REQUEST__TOPIC__STATUS;
+    ck_assert_int_eq(packet_send_message(fd, &request.base, NULL, 0, 0), 0);
+    ck_assert_int_eq(packet_recv(fd, &packet, 0), 1);
+    reply = npud__admin_reply__unpack(NULL, packet.size, packet.data);
+    ck_assert(reply && reply->error == 0 && reply->size > 0);
+    report_fd = packet_take_fd(&packet, 0);
+    map = mmap(NULL, reply->size, PROT_READ, MAP_SHARED, report_fd, 0);
+    report = npud__report__unpack(NULL, reply->size, map);
+    ck_assert(report && report->n_status == 1);
+    l = (struct ledger){
+        .sessions = report->status[0]->sessions,
+        .streams = report->status[0]->streams,
+        .events = report->status[0]->events,
+        .lingering = report->status[0]->lingering_events,
+        .fds = report->status[0]->fds,
+        .memory = report->status[0]->memory_bytes,
+    };
+    npud__report__free_unpacked(report, NULL);
+    npud__admin_reply__free_unpacked(reply, NULL);
+    munmap(map, 1);
+    close(report_fd);
+    close(fd);
+    return l;
+}
+
+void npud_expect_empty(void)
+{
+    uint64_t give_up = now_ns() + (uint64_t)GUARD_MS * 1000000;
+    struct ledger l;
+
+    /* Each answer comes from npud's control thread: asking is how to wait for it to have done what came before. */
+    do {
+        l = npud_ledger();
+    } while (l.sessions != 0 && now_ns() < give_up);
+    ck_assert_uint_eq(l.sessions, 0);
+    ck_assert_uint_eq(l.streams, 0);
+    ck_assert_uint_eq(l.events, 0);
+    ck_assert_uint_eq(l.lingering, 0);
+    ck_assert_uint_eq(l.memory, 0);
+}
+
+/* --- children --- */
+
+pid_t child_start(int (*fn)(void *arg), void *arg)
+{
+    pid_t pid = fork();
+
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        /* A failed assertion of check in a child would be lost: make it the child's death. */
+        alarm(60);
+        _exit(fn(arg));
+    }
+    return pid;
+}
+
+void child_expect_ok(pid_t pid)
+{
+    int status;
+
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child ended with status 0x%x", status);
+}
+
+void child_kill(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+void turn_init(struct turn *t)
+{
+    ck_assert_int_eq(pipe2(t->fd, O_CLOEXEC), 0);
+}
+
+void turn_tell(struct turn *t)
+{
+    ck_assert_int_eq(write(t->fd[1], "x", 1), 1);
+}
+
+void turn_await(struct turn *t)
+{
+    struct pollfd p = {.fd = t->fd[0], .events = POLLIN};
+    char c;
+
+    ck_assert_msg(poll(&p, 1, GUARD_MS) == 1, "the other side did not come");
+    ck_assert_int_eq(read(t->fd[0], &c, 1), 1);
+}
+
+/* --- measuring --- */
+
+static uint64_t switches_of(const char *task)
+{
+    char path[300], line[128];
+    unsigned long long n, sum = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/status", task);
+    f = fopen(path, "re");
+    if (!f)
+        return 0;
+    while (fgets(line, sizeof(line), f))
+        if (sscanf(line, "voluntary_ctxt_switches: %llu", &n) == 1 ||
+            sscanf(line, "nonvoluntary_ctxt_switches: %llu", &n) == 1)
+            sum += n;
+    fclose(f);
+    return sum;
+}
+
+uint64_t context_switches(pid_t pid)
+{
+    char path[300];
+    struct dirent *d;
+    uint64_t sum = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    dir = opendir(path);
+    ck_assert_ptr_nonnull(dir);
+    while ((d = readdir(dir))) {
+        if (d->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "/proc/%d/task/%.20s", (int)pid, d->d_name);
+        sum += switches_of(path);
+    }
+    closedir(dir);
+    return sum;
+}
+
+int run_suite(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,82 @@
+/*
+ * End-to-end tests: the real npud on a private socket, real client processes, and what npud says of itself afterwards.
+ *
+ * check runs every test in a process of its own. The fixture starts npud before the test uses the library, so nothing is forked
+ * from a process that has a session, unless that is the test.
+ */
+#pragma once
+
+#include <check.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "acl/acl.h"
+#include "acl/acl_npud.h"
+
+struct npud {
+    pid_t pid;
+    char dir[64];
+};
+
+/** The npud of the running test. */
+extern struct npud npud;
+
+/** Start npud in a private directory with these further arguments (NULL-terminated, or NULL), and point the library at it. */
+void npud_start(const char *const *args);
+/** Fixtures: two devices. */
+void npud_setup(void);
+/** End npud and assert that it went well. */
+void npud_teardown(void);
+/** SIGKILL it. */
+void npud_kill(void);
+
+/** What `npuctl status` would show. */
+struct ledger {
+    uint32_t sessions, streams, events, lingering, fds;
+    uint64_t memory;
+};
+struct ledger npud_ledger(void);
+
+/** Wait until npud has no session (it sees a death in its own time), then assert that the ledger is zero. */
+void npud_expect_empty(void);
+
+/** A child process that runs fn(arg) and exits with its result. Fork before the library is used. */
+pid_t child_start(int (*fn)(void *arg), void *arg);
+/** Wait for it and assert that it exited with 0. */
+void child_expect_ok(pid_t pid);
+/** Kill it with SIGKILL and reap it. */
+void child_kill(pid_t pid);
+
+/** A pair of pipes to take turns with: tell() on one side lets await() on the other return. Make before forking. */
+struct turn {
+    int fd[2];
+};
+void turn_init(struct turn *t);
+void turn_tell(struct turn *t);
+void turn_await(struct turn *t);
+
+uint64_t now_ns(void);
+
+/** Voluntary context switches of a process and all its threads. */
+uint64_t context_switches(pid_t pid);
+
+/** A call that must succeed: prints code and sentence when not. */
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        aclError r_ = (call);                                                                      \
+        if (r_ != ACL_SUCCESS)                                                                     \
+            ck_abort_msg("%s: %d: %s", #call, r_, aclGetRecentErrMsg());                           \
+    } while (0)
+
+/** A call that must fail with this code and leave a sentence. */
+#define FAILS(code, call)                                                                          \
+    do {                                                                                           \
+        aclError r_ = (call);                                                                      \
+        const char *m_;                                                                            \
+        ck_assert_msg(r_ == (code), "%s: %d, expected %d", #call, r_, (int)(code));                \
+        m_ = aclGetRecentErrMsg();                                                                 \
+        ck_assert_msg(m_ && m_[0], "%s: %d without a sentence", #call, r_);                        \
+    } while (0)
+
+/** Run a suite; the main() of every test program. Returns its exit status. */
+int run_suite(Suite *suite);
