@@ -36,6 +36,7 @@ all: $(BINS) $(LIB)
 
 include mk/deps.mk
 include mk/test.mk
+include mk/install.mk
 
 $(PB).c $(PB).h &: proto/npud.proto
 	@mkdir -p $(@D)

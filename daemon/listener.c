@@ -12,9 +12,8 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/log.h"
+#include "daemon/request.h"
 #include "daemon/server.h"
-#include "proto/npud.pb-c.h"
-#include "proto/packet.h"
 
 #define BACKLOG 1024 /* a thousand clients may start together */
 
@@ -87,18 +86,6 @@ int listener_bind(const char *path, const char *group, bool everybody)
     return fd;
 }
 
-/* Tell a client that we cannot take it. It has sent Hello with id 1, or will; an answer is what it waits for. */
-static void refuse(int socket)
-{
-    Npud__Reply reply = NPUD__REPLY__INIT;
-
-    reply.id = 1;
-    reply.error = ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
-    reply.message = "npud has no file descriptors left for another client";
-    packet_send_message(socket, &reply.base, NULL, 0, MSG_DONTWAIT);
-    close(socket);
-}
-
 static void on_client(evutil_socket_t fd, short what, void *arg)
 {
     struct listener *l = arg;
@@ -117,8 +104,11 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
     l->exhausted = true;
     close(l->reserve);
     s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (s >= 0)
-        refuse(s);
+    if (s >= 0) {
+        request_refuse(s, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                       "npud has no file descriptors left for another client");
+        close(s);
+    }
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 

@@ -52,6 +52,7 @@ static void usage(FILE *f)
             "      --die-with-parent     end when the parent process ends\n"
             "  -v, --verbose             log what clients do\n"
             "  -q, --quiet               log warnings and errors only\n"
+            "      --print-config        print a configuration file with every key and its default, and exit\n"
             "  -V, --version             print the version and exit\n"
             "  -h, --help                print this and exit\n"
             "\n"
@@ -76,6 +77,7 @@ static const struct option long_options[] = {
     {"die-with-parent", no_argument, NULL, 2},
     {"verbose", no_argument, NULL, 'v'},
     {"quiet", no_argument, NULL, 'q'},
+    {"print-config", no_argument, NULL, 3},
     {"version", no_argument, NULL, 'V'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -113,6 +115,10 @@ static int read_options(int argc, char **argv, struct options *o)
         case 2:
             o->die_with_parent = true;
             break;
+        case 3:
+            puts("# npud.conf: lines that are commented out show the defaults. See npud.conf(5).");
+            config_print_reference(stdout);
+            return 0;
         case 'v':
             o->log_level = LOG_DEBUG;
             break;

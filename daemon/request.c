@@ -501,12 +501,12 @@ void request_handle(struct session *session)
     session_free(session);
 }
 
-void request_refuse(struct session *session, int32_t error, const char *message)
+void request_refuse(int socket, int32_t error, const char *message)
 {
     Npud__Reply reply = NPUD__REPLY__INIT;
 
     reply.id = 1;
     reply.error = error;
     reply.message = (char *)message;
-    packet_send_message(session->socket, &reply.base, NULL, 0, MSG_DONTWAIT);
+    packet_send_message(socket, &reply.base, NULL, 0, MSG_DONTWAIT);
 }

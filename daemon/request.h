@@ -8,5 +8,5 @@ struct session;
 /** The session's socket is readable: take requests, answer them. May free the session. */
 void request_handle(struct session *session);
 
-/** Answer a client that is not let in, whatever it asks, as reply to its first request. */
-void request_refuse(struct session *session, int32_t error, const char *message);
+/** Tell a client that it is not let in, as reply to its first request, which has id 1. */
+void request_refuse(int socket, int32_t error, const char *message);

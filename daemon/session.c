@@ -234,18 +234,19 @@ struct session *session_new(struct server *server, int socket)
     session->id = ++server->last_session;
     DL_APPEND(server->sessions, session);
     server->n_sessions++;
-    if (identify(session) < 0 || listen_to(session) < 0)
+    if (identify(session) < 0 || listen_to(session) < 0 ||
+        !(session->user = user_ref(&server->users, session->uid))) {
+        request_refuse(socket, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                       "npud has no file descriptors or memory left for another client");
         goto fail;
-    session->user = user_ref(&server->users, session->uid);
-    if (!session->user)
-        goto fail;
+    }
     if (charge_init(&session->charge, &server->users, session->user, RESOURCE_SESSIONS, 1) < 0 ||
         charge_init(&session->charge_fds, &server->users, session->user, RESOURCE_FDS, 2) < 0) {
         if (!session->user->refused)
             log_line(LOG_WARNING, session, "uid %u has too many sessions or descriptors: refused",
                      (unsigned)session->uid);
         session->user->refused = true;
-        request_refuse(session, ACL_ERROR_RT_OVER_LIMIT,
+        request_refuse(socket, ACL_ERROR_RT_OVER_LIMIT,
                        "too many sessions of this user ([limits] sessions, fds)");
         goto fail;
     }

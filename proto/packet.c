@@ -87,7 +87,11 @@ int packet_recv(int socket, struct packet *packet, int flags)
     packet->size = 0;
     do {
         n = recvmsg(socket, &msg, flags | MSG_CMSG_CLOEXEC);
-    } while (n < 0 && errno == EINTR);
+        /*
+         * A peer that closes before it has read what we sent leaves ECONNRESET, reported once and ahead of its last
+         * words. Those say why it closed: go on and read them.
+         */
+    } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
     if (n < 0)
         return -errno;
     collect_fds(packet, &msg, &surplus);

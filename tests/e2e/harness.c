@@ -219,7 +219,7 @@ void turn_await(struct turn *t)
 
 static uint64_t switches_of(const char *task)
 {
-    char path[300], line[128];
+    char path[512], line[128];
     unsigned long long n, sum = 0;
     FILE *f;
 
