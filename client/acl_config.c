@@ -54,12 +54,15 @@ static int read_file(const char *path, char **text)
         n = read(fd, *text, (size_t)st.st_size);
         if (n >= 0)
             (*text)[n] = '\0';
-        else
+        else {
             free(*text);
+            *text = NULL;
+        }
     }
     close(fd);
     if (n < 0)
-        return error_set(ACL_ERROR_INVALID_FILE, "aclInit: %s: not a readable regular file of at most 10 MiB", path);
+        return error_set(ACL_ERROR_INVALID_FILE,
+                         "aclInit: %s: not a readable regular file of at most 10 MiB", path);
     return 0;
 }
 
@@ -83,7 +86,8 @@ static int read_switch(const cJSON *object, const char *key, bool *value)
 
     if (!item)
         return 0;
-    if (!cJSON_IsString(item) || (strcmp(item->valuestring, "0") != 0 && strcmp(item->valuestring, "1") != 0))
+    if (!cJSON_IsString(item) ||
+        (strcmp(item->valuestring, "0") != 0 && strcmp(item->valuestring, "1") != 0))
         return error_set(ACL_ERROR_INVALID_PARAM, "aclInit: %s must be \"0\" or \"1\"", key);
     *value = item->valuestring[0] == '1';
     return 0;
@@ -99,9 +103,11 @@ static int read_default_device(const cJSON *root, int32_t *device)
     if (!item)
         return 0;
     s = cJSON_IsString(item) ? item->valuestring : "";
-    if (strlen(s) < 1 || strlen(s) > 4 || strspn(s, "0123456789") != strlen(s) || (s[0] == '0' && s[1]))
-        return error_set(ACL_ERROR_FAILURE,
-                         "aclInit: defaultDevice.default_device must be a string of digits, such as \"0\"");
+    if (strlen(s) < 1 || strlen(s) > 4 || strspn(s, "0123456789") != strlen(s) ||
+        (s[0] == '0' && s[1]))
+        return error_set(
+            ACL_ERROR_FAILURE,
+            "aclInit: defaultDevice.default_device must be a string of digits, such as \"0\"");
     *device = atoi(s);
     return 0;
 }
@@ -111,9 +117,12 @@ static int check_numbers(const cJSON *root)
     const cJSON *stack = cJSON_GetObjectItemCaseSensitive(root, "StackSize");
     const cJSON *item;
 
-    cJSON_ArrayForEach(item, stack)
-    if (!cJSON_IsNumber(item) || item->valuedouble < 0)
-        return error_set(ACL_ERROR_FAILURE, "aclInit: StackSize.%s must be a number", item->string);
+    cJSON_ArrayForEach(item,
+                       stack) if (!cJSON_IsNumber(item) ||
+                                  item->valuedouble <
+                                      0) return error_set(ACL_ERROR_FAILURE,
+                                                          "aclInit: StackSize.%s must be a number",
+                                                          item->string);
     for (int i = 0; i < 2; i++) {
         const char *key = i ? "simt_printf_fifo_size" : "simd_printf_fifo_size_per_core";
 
@@ -171,8 +180,9 @@ int acl_config_load(const char *path)
         return error;
     h = hash(text ? text : "");
     if (have_fingerprint && h != fingerprint)
-        error = error_set(ACL_ERROR_INVALID_PARAM,
-                          "aclInit: the configuration differs from that of the first aclInit in this process");
+        error = error_set(
+            ACL_ERROR_INVALID_PARAM,
+            "aclInit: the configuration differs from that of the first aclInit in this process");
     else if (text)
         error = parse(path, text);
     free(text);

@@ -132,7 +132,7 @@ aclDataBuffer *aclCreateDataBuffer(void *data, size_t size)
     aclDataBuffer *buffer = malloc(sizeof(*buffer));
 
     if (buffer == NULL) {
-        error_set(ACL_ERROR_BAD_ALLOC, "aclCreateDataBuffer: out of memory");
+        error_store(ACL_ERROR_BAD_ALLOC, "aclCreateDataBuffer: out of memory");
         return NULL;
     }
     buffer->data = data;

@@ -43,7 +43,8 @@ struct context *context_get_slow(const char *function, int *error)
         return *error == 0 ? context_peek(thread_self()) : NULL;
     }
     *error = error_set(ACL_ERROR_RT_CONTEXT_NULL,
-                       "%s: this thread has no current context: call aclrtSetDevice or aclrtSetCurrentContext in it first",
+                       "%s: this thread has no current context: call aclrtSetDevice or "
+                       "aclrtSetCurrentContext in it first",
                        function);
     return NULL;
 }
@@ -75,7 +76,8 @@ static int context_new(struct session *s, const char *function, uint32_t device,
     return 0;
 }
 
-/* Nobody finds the context any more; its streams finish their work and go. Called without session->lock: that may take a while. */
+/* Nobody finds the context any more; its streams finish their work and go. Called without
+ * session->lock: that may take a while. */
 static void context_end(struct context *c)
 {
     struct session *s = c->session;
@@ -130,9 +132,11 @@ static int reset(const char *function, int32_t user_id, bool force)
     pthread_mutex_lock(&s->lock);
     if (d->set_count == 0) {
         pthread_mutex_unlock(&s->lock);
-        /* not kept in the last-error record for the Force form, as the reference has it */
-        return (force ? error_soft : error_set)(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
-                                                "%s: device %d is not set", function, user_id);
+        if (force) /* not kept in the last-error record, as the reference has it */
+            return error_soft(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "%s: device %d is not set",
+                              function, user_id);
+        return error_set(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "%s: device %d is not set", function,
+                         user_id);
     }
     d->set_count = force ? 0 : d->set_count - 1;
     if (d->set_count == 0) {
@@ -174,7 +178,8 @@ aclError aclrtGetDevice(int32_t *deviceId)
     else if (acl_config_default_device() >= 0)
         *deviceId = acl_config_default_device();
     else
-        return error_soft(ACL_ERROR_RT_CONTEXT_NULL, "aclrtGetDevice: no device was set in this thread");
+        return error_soft(ACL_ERROR_RT_CONTEXT_NULL,
+                          "aclrtGetDevice: no device was set in this thread");
     return 0;
 }
 
@@ -205,7 +210,7 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {
     int error;
     struct session *s;
-    struct context *c;
+    struct context *c = NULL;
     int32_t device;
 
     REQUIRE(context);
@@ -244,8 +249,10 @@ aclError aclrtDestroyContext(aclrtContext context)
 
         pthread_mutex_unlock(&s->lock);
         return error_set(ACL_ERROR_RT_CONTEXT_NULL,
-                         primary ? "aclrtDestroyContext: this is the primary context of a device: use aclrtResetDevice"
-                                 : "aclrtDestroyContext: no such context, or it was destroyed before");
+                         primary
+                             ? "aclrtDestroyContext: this is the primary context of a device: use "
+                               "aclrtResetDevice"
+                             : "aclrtDestroyContext: no such context, or it was destroyed before");
     }
     slots_unpublish(c);
     closed = --s->devices[c->device].contexts == 0 && s->devices[c->device].set_count == 0;

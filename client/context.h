@@ -1,5 +1,6 @@
 /*
- * Contexts and the binding of threads to them. A context is a matter of this process alone: npud knows sessions, devices and streams.
+ * Contexts and the binding of threads to them. A context is a matter of this process alone: npud
+ * knows sessions, devices and streams.
  */
 #pragma once
 
@@ -20,22 +21,25 @@ struct context {
     struct stream *default_stream;
 };
 
-/** The current context if there is one and it is alive; no binding to a default device, no error. */
+/** The current context if there is one and it is alive; no binding to a default device, no error.
+ */
 static inline struct context *context_peek(struct thread *t)
 {
     struct context *c = t->context;
 
-    /* The object's memory is type-stable within its session; the tag tells whether it is still the one that was bound. */
+    /* The object's memory is type-stable within its session; the tag tells whether it is still the
+     * one that was bound. */
     if (__builtin_expect(c != NULL && t->session == session_peek() &&
-                             atomic_load_explicit(&c->slot.tag, memory_order_acquire) == t->context_tag,
+                             atomic_load_explicit(&c->slot.tag, memory_order_acquire) ==
+                                 t->context_tag,
                          1))
         return c;
     return NULL;
 }
 
 /**
- * The current context, binding the default device of acl.json if one is configured. NULL with *error set (forked, 107002);
- * *error is 0 otherwise.
+ * The current context, binding the default device of acl.json if one is configured. NULL with
+ * *error set (forked, 107002); *error is 0 otherwise.
  */
 struct context *context_get_slow(const char *function, int *error) __attribute__((cold));
 

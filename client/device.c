@@ -19,8 +19,8 @@ static struct {
 static pthread_once_t visible_once = PTHREAD_ONCE_INIT;
 
 /*
- * "0,2": ascending numbers. Reading stops at the first thing that is no number; what came before counts. Wrong order or a
- * repetition spoils all of it.
+ * "0,2": ascending numbers. Reading stops at the first thing that is no number; what came before
+ * counts. Wrong order or a repetition spoils all of it.
  */
 static void read_visible(void)
 {
@@ -66,9 +66,9 @@ int32_t device_of_user_id(struct session *s, const char *function, int64_t user_
 
     if (user_id >= 0 && user_id < n)
         return visible.set ? (int32_t)visible.device[user_id] : (int32_t)user_id;
-    *error = error_set(ACL_ERROR_RT_INVALID_DEVICEID, "%s: there is no device %lld, this process sees %u%s",
-                       function, (long long)user_id, n,
-                       visible.set ? " (ASCEND_RT_VISIBLE_DEVICES)" : "");
+    *error = error_set(ACL_ERROR_RT_INVALID_DEVICEID,
+                       "%s: there is no device %lld, this process sees %u%s", function,
+                       (long long)user_id, n, visible.set ? " (ASCEND_RT_VISIBLE_DEVICES)" : "");
     return -1;
 }
 
@@ -99,7 +99,8 @@ aclError aclrtGetDeviceCount(uint32_t *count)
     n = device_visible_count(s);
     if (n == 0)
         return error_set(ACL_ERROR_RT_NO_DEVICE,
-                         "aclrtGetDeviceCount: ASCEND_RT_VISIBLE_DEVICES selects no device (ascending numbers below %u)",
+                         "aclrtGetDeviceCount: ASCEND_RT_VISIBLE_DEVICES selects no device "
+                         "(ascending numbers below %u)",
                          s->n_devices);
     *count = n;
     return 0;
@@ -153,14 +154,15 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__MemInfo in = NPUD__MEM_INFO__INIT;
-    Npud__Reply *reply;
+    Npud__Reply *reply = NULL;
     struct context *c;
     int error;
 
     REQUIRE(free);
     REQUIRE(total);
     if ((unsigned)attr > ACL_MEM_P2P_HUGE1G)
-        return error_set(ACL_ERROR_RT_INVALID_MEMORY_TYPE, "aclrtGetMemInfo: attr %d is unknown", attr);
+        return error_set(ACL_ERROR_RT_INVALID_MEMORY_TYPE, "aclrtGetMemInfo: attr %d is unknown",
+                         attr);
     c = context_get(__func__, &error);
     if (!c)
         return error;
@@ -184,12 +186,14 @@ aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int3
     struct session *s;
 
     if (!canAccessPeer)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtDeviceCanAccessPeer: canAccessPeer is NULL");
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtDeviceCanAccessPeer: canAccessPeer is NULL");
     s = session_get(__func__, &error);
     if (!s)
         return error;
     if (deviceId == peerDeviceId)
-        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtDeviceCanAccessPeer: both ids are %d", deviceId);
+        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtDeviceCanAccessPeer: both ids are %d",
+                         deviceId);
     if (device_of_user_id(s, __func__, deviceId, &error) < 0 ||
         device_of_user_id(s, __func__, peerDeviceId, &error) < 0)
         return error;
@@ -209,7 +213,8 @@ static int set_peer(const char *function, int32_t peer_id, bool enable)
     if (peer < 0)
         return error;
     if ((uint32_t)peer == c->device)
-        return error_set(ACL_ERROR_INVALID_PARAM, "%s: device %d is the current one", function, peer_id);
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: device %d is the current one", function,
+                         peer_id);
     pthread_mutex_lock(&c->session->lock);
     if (enable)
         c->session->devices[c->device].peers |= 1u << peer;
@@ -222,7 +227,8 @@ static int set_peer(const char *function, int32_t peer_id, bool enable)
 aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
 {
     if (flags != 0)
-        return error_set(ACL_ERROR_FEATURE_UNSUPPORTED, "aclrtDeviceEnablePeerAccess: flags must be 0");
+        return error_set(ACL_ERROR_FEATURE_UNSUPPORTED,
+                         "aclrtDeviceEnablePeerAccess: flags must be 0");
     return set_peer(__func__, peerDeviceId, true);
 }
 

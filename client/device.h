@@ -1,4 +1,5 @@
-/* Devices as programs number them: user ids index ASCEND_RT_VISIBLE_DEVICES, or are npud's numbers when that is not set. */
+/* Devices as programs number them: user ids index ASCEND_RT_VISIBLE_DEVICES, or are npud's numbers
+ * when that is not set. */
 #pragma once
 
 #include <stdint.h>

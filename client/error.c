@@ -67,7 +67,7 @@ static bool of_runtime_layer(int code)
     return class == 107 || class == 207 || class == 507;
 }
 
-int error_set(int code, const char *fmt, ...)
+void error_store(int code, const char *fmt, ...)
 {
     va_list ap;
 
@@ -76,17 +76,15 @@ int error_set(int code, const char *fmt, ...)
     va_end(ap);
     if (of_runtime_layer(code))
         thread_self()->last_error = code;
-    return code;
 }
 
-int error_soft(int code, const char *fmt, ...)
+void error_store_soft(int code, const char *fmt, ...)
 {
     va_list ap;
 
     va_start(ap, fmt);
     store(code, fmt, ap);
     va_end(ap);
-    return code;
 }
 
 int error_unsupported(const char *function)

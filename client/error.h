@@ -1,16 +1,23 @@
 /*
- * Errors of the library: the code goes back to the caller, the sentence to aclGetRecentErrMsg(), the code also to
- * aclrtGetLastError() when it is one of the runtime layer (1070xx, 2070xx, 5070xx). Any thread.
+ * Errors of the library: the code goes back to the caller, the sentence to aclGetRecentErrMsg(),
+ * the code also to aclrtGetLastError() when it is one of the runtime layer (1070xx, 2070xx,
+ * 5070xx). Any thread.
  */
 #pragma once
 
 #include <stdint.h>
 
-/** Record a sentence for the calling thread and return code. */
-int error_set(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
+/**
+ * Record a sentence for the calling thread; the value is code. A macro, so that compilers and analysers see that what is returned
+ * is not 0.
+ */
+#define error_set(code, ...) (error_store((code), __VA_ARGS__), (code))
 
 /** The same without touching the last-error record, for answers that the API excepts from it. */
-int error_soft(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
+#define error_soft(code, ...) (error_store_soft((code), __VA_ARGS__), (code))
+
+void error_store(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
+void error_store_soft(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
 
 /** A function that is declared but not there. Returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT. */
 int error_unsupported(const char *function) __attribute__((cold));

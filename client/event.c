@@ -32,13 +32,16 @@ static const struct {
     const char *name;
     int error[USE_COUNT];
 } kinds[EVENT_KINDS] = {
-    /*                                        record   reset        query        status       query wait   sync         wait         timing */
+    /* in the order of enum use_of_event: record, reset, query, status, wait status, synchronise,
+     * stream wait, timing */
     [EVENT_DEFAULT] = {"a default event", {0, 0, 0, 0, 0, 0, 0, 0}},
     [EVENT_SYNC] = {"an ACL_EVENT_SYNC event", {0, 0, 0, 0, 0, 0, 0, 0}},
-    [EVENT_MARK] = {"an event without ACL_EVENT_SYNC", {0, UNSUPPORTED, 0, 0, 0, 0, UNSUPPORTED, 0}},
+    [EVENT_MARK] = {"an event without ACL_EVENT_SYNC",
+                    {0, UNSUPPORTED, 0, 0, 0, 0, UNSUPPORTED, 0}},
     [EVENT_EXTERNAL] = {"an ACL_EVENT_EXTERNAL event",
                         {0, 0, UNSUPPORTED, UNSUPPORTED, UNSUPPORTED, UNSUPPORTED, 0, UNSUPPORTED}},
-    [EVENT_DEVICE] = {"an ACL_EVENT_DEVICE_USE_ONLY event", {REFUSED, REFUSED, 0, 0, 0, 0, REFUSED, 0}},
+    [EVENT_DEVICE] = {"an ACL_EVENT_DEVICE_USE_ONLY event",
+                      {REFUSED, REFUSED, 0, 0, 0, 0, REFUSED, 0}},
     [EVENT_EX_SYNC] = {"an event of aclrtCreateEventExWithFlag",
                        {0, UNSUPPORTED, UNSUPPORTED, 0, UNSUPPORTED, 0, 0, 0}},
     [EVENT_EX_MARK] = {"an event of aclrtCreateEventExWithFlag without ACL_EVENT_SYNC",
@@ -97,8 +100,8 @@ int event_lock(struct event *e, const char *function, void *handle)
 
 /* --- life --- */
 
-struct event *event_new(struct context *c, const char *function, enum event_kind kind, uint32_t flags,
-                        int *error)
+struct event *event_new(struct context *c, const char *function, enum event_kind kind,
+                        uint32_t flags, int *error)
 {
     struct event *e;
 
@@ -106,7 +109,8 @@ struct event *event_new(struct context *c, const char *function, enum event_kind
     e = slots_take(&c->session->events);
     pthread_mutex_unlock(&c->session->lock);
     if (!e) {
-        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: too many events in this process", function);
+        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: too many events in this process",
+                           function);
         return NULL;
     }
     e->session = c->session;
@@ -133,15 +137,16 @@ void event_abandon(struct event *e)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Caller holds session->lock, which orders the mapping of a new segment before the use of its slots by other threads. */
+/* Caller holds session->lock, which orders the mapping of a new segment before the use of its slots
+ * by other threads. */
 static int create_remote(struct event *e, const char *function)
 {
     struct session *s = e->session;
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__CreateEvent create = NPUD__CREATE_EVENT__INIT;
-    Npud__Reply *reply;
+    Npud__Reply *reply = NULL;
     void **segment;
-    int error, fd;
+    int error, fd = -1;
 
     create.flags = e->flags;
     create.device = e->device;
@@ -185,8 +190,7 @@ static int create(const char *function, aclrtEvent *event, enum event_kind kind,
 }
 
 #define DEFAULT_FLAGS 0x0eu /* what the vendor's default event amounts to */
-#define ORDINARY                                                                                   \
-    (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | 0x04u)
+#define ORDINARY      (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | 0x04u)
 
 aclError aclrtCreateEvent(aclrtEvent *event)
 {
@@ -206,9 +210,9 @@ aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
     else if (flag != 0 && (flag & ~ORDINARY) == 0)
         kind = flag & ACL_EVENT_SYNC ? EVENT_SYNC : EVENT_MARK;
     else
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtCreateEventWithFlag: flag 0x%x is not allowed here%s", flag,
-                         flag & ACL_EVENT_IPC ? "; use aclrtCreateEventExWithFlag for ACL_EVENT_IPC" : "");
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID, "aclrtCreateEventWithFlag: flag 0x%x is not allowed here%s",
+            flag, flag & ACL_EVENT_IPC ? "; use aclrtCreateEventExWithFlag for ACL_EVENT_IPC" : "");
     return create(__func__, event, kind, flag);
 }
 
@@ -239,7 +243,8 @@ void event_used(struct event *e, struct stream *s, bool wait)
     if (e->n_uses == e->uses_size) {
         grown = reallocarray(e->uses, e->uses_size + 4, sizeof(use));
         if (!grown)
-            return; /* npud looks objects up by generation: a slot given out too early loses a task's effect, no more */
+            return; /* npud looks objects up by generation: a slot given out too early loses a
+                       task's effect, no more */
         e->uses = grown;
         e->uses_size += 4;
     }
@@ -251,7 +256,7 @@ Npud__Fence **event_fences(struct event *e, size_t *n)
     Npud__Fence **list, *fence;
 
     *n = 0;
-    list = malloc(e->n_uses * (sizeof(*list) + sizeof(*fence)) + 1);
+    list = malloc(e->n_uses * (sizeof(Npud__Fence *) + sizeof(Npud__Fence)) + 1);
     if (!list)
         return NULL;
     fence = (Npud__Fence *)(list + e->n_uses);
@@ -360,8 +365,9 @@ static int submit_record(struct event *e, struct stream *s, const char *function
 }
 
 /*
- * With nothing outstanding the record is complete at the call, and no engine hears of it; unless a stream is parked on the level of
- * the event: then the engine gets the record after all, to wake that stream.
+ * With nothing outstanding the record is complete at the call, and no engine hears of it; unless a
+ * stream is parked on the level of the event: then the engine gets the record after all, to wake
+ * that stream.
  */
 static int record_idle(struct event *e, struct stream *s, const char *function)
 {
@@ -383,7 +389,8 @@ static int record_queued(struct event *e, struct stream *s, const char *function
 {
     int error = 0;
 
-    /* A plain position needs no task of its own: the event is complete when the stream gets there. */
+    /* A plain position needs no task of its own: the event is complete when the stream gets there.
+     */
     if (has_time(e) || has_flag_level(e))
         error = submit_record(e, s, function);
     if (error == 0)
@@ -392,8 +399,9 @@ static int record_queued(struct event *e, struct stream *s, const char *function
 }
 
 /*
- * What record, reset and wait begin with: the event, right for this use, and the stream, locked and with room. Room first, the event's
- * lock after: waiting for room with it held would keep out the very record that makes room.
+ * What record, reset and wait begin with: the event, right for this use, and the stream, locked and
+ * with room. Room first, the event's lock after: waiting for room with it held would keep out the
+ * very record that makes room.
  */
 static struct event *begin(const char *function, aclrtEvent event, aclrtStream stream,
                            enum use_of_event use, struct stream **sp, int *error)
@@ -451,9 +459,9 @@ static int check_flag(struct event *e, int8_t *first, const char *function, uint
     if (flag == 0)
         return 0;
     if (e->kind != EVENT_EX_SYNC || e->flags != ACL_EVENT_SYNC)
-        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                         "%s: EXTERNAL needs an event of aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)",
-                         function);
+        return error_set(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "%s: EXTERNAL needs an event of aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)", function);
     return error_set(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "%s: the stream is not capturing", function);
 }
 
@@ -478,7 +486,8 @@ aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t
 
     REQUIRE(event);
     if (flag > ACL_EVENT_RECORD_EXTERNAL)
-        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtRecordEventWithFlag: flag %u is unknown", flag);
+        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtRecordEventWithFlag: flag %u is unknown",
+                         flag);
     error = use_flag(__func__, event, flag, true);
     return error != 0 ? error : record(__func__, event, stream);
 }
@@ -487,8 +496,7 @@ aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t
 
 static int reset_level(struct event *e, struct stream *s, const char *function)
 {
-    struct task task = {
-        .op = TASK_RESET, .object = e->remote, .generation = e->remote_generation};
+    struct task task = {.op = TASK_RESET, .object = e->remote, .generation = e->remote_generation};
     int error;
 
     if (stream_idle(s)) {
@@ -501,7 +509,8 @@ static int reset_level(struct event *e, struct stream *s, const char *function)
     return error;
 }
 
-/* A default event goes back to "not recorded" when the stream gets here, unless it is recorded anew before or after that. */
+/* A default event goes back to "not recorded" when the stream gets here, unless it is recorded anew
+ * before or after that. */
 static void reset_default(struct event *e, struct stream *s)
 {
     e->reset = (struct point){.ctrl = s->ctrl, .position = s->tail};
@@ -536,7 +545,8 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 static void read_record_locked(struct event *e, struct record *r)
 {
     event_read_record(e, r);
-    if (r->number != 0 && r->number == atomic_load_explicit(&e->reset_number, memory_order_relaxed) &&
+    if (r->number != 0 &&
+        r->number == atomic_load_explicit(&e->reset_number, memory_order_relaxed) &&
         point_passed(&e->reset))
         *r = (struct record){0};
 }
@@ -546,7 +556,7 @@ static inline void read_record(struct event *e, struct record *r)
 {
     event_read_record(e, r);
     if (__builtin_expect(r->number == 0 || r->number != atomic_load_explicit(&e->reset_number,
-                                                                            memory_order_relaxed),
+                                                                             memory_order_relaxed),
                          1))
         return;
     pthread_mutex_lock(&e->lock);
@@ -572,7 +582,8 @@ static int wait_level(struct event *e, struct stream *s, const char *function, u
     return error;
 }
 
-static int wait_record_of(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns)
+static int wait_record_of(struct event *e, struct stream *s, const char *function,
+                          uint64_t timeout_ns)
 {
     struct task task = {.op = TASK_WAIT_POS, .wait.timeout_ns = timeout_ns};
     struct record r;
@@ -581,7 +592,8 @@ static int wait_record_of(struct event *e, struct stream *s, const char *functio
     read_record_locked(e, &r);
     if (e->kind == EVENT_DEFAULT && r.number == 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: the event was not recorded; a stream cannot wait for it yet", function);
+                         "%s: the event was not recorded; a stream cannot wait for it yet",
+                         function);
     if (point_passed(&r.point) || r.point.ctrl == s->ctrl)
         return 0;
     task.object = e->record_stream;
@@ -592,7 +604,8 @@ static int wait_record_of(struct event *e, struct stream *s, const char *functio
     return error;
 }
 
-static int stream_wait(const char *function, aclrtStream stream, aclrtEvent event, uint64_t timeout_ns)
+static int stream_wait(const char *function, aclrtStream stream, aclrtEvent event,
+                       uint64_t timeout_ns)
 {
     int error;
     struct stream *s;
@@ -622,9 +635,11 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
 {
     if (timeout < 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtStreamWaitEventWithTimeout: timeout is %d s, must not be negative", timeout);
+                         "aclrtStreamWaitEventWithTimeout: timeout is %d s, must not be negative",
+                         timeout);
     if (!event)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtStreamWaitEventWithTimeout: event is NULL");
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtStreamWaitEventWithTimeout: event is NULL");
     return stream_wait(__func__, stream, event, (uint64_t)timeout * NSEC_PER_SEC);
 }
 
@@ -636,7 +651,8 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint
     REQUIRE(event);
     if (flag > ACL_EVENT_WAIT_EXTERNAL || (flag == ACL_EVENT_WAIT_EXTERNAL && timeout != 0))
         return error_set(ACL_ERROR_INVALID_PARAM,
-                         "aclrtStreamWaitEventWithFlag: flag %u is unknown, or takes no timeout", flag);
+                         "aclrtStreamWaitEventWithFlag: flag %u is unknown, or takes no timeout",
+                         flag);
     error = use_flag(__func__, event, flag, false);
     if (error != 0)
         return error;
@@ -651,7 +667,8 @@ aclError aclrtSetOpWaitTimeout(uint32_t timeout)
 
     if (error != 0)
         return error;
-    atomic_store_explicit(&op_wait_timeout_ns, (uint64_t)timeout * NSEC_PER_SEC, memory_order_relaxed);
+    atomic_store_explicit(&op_wait_timeout_ns, (uint64_t)timeout * NSEC_PER_SEC,
+                          memory_order_relaxed);
     return 0;
 }
 
@@ -688,7 +705,8 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
 }
 
 /* Checks that the remaining calls share: alive, right kind, npud there. NULL with *error set. */
-static struct event *find_for(const char *function, aclrtEvent event, enum use_of_event use, int *error)
+static struct event *find_for(const char *function, aclrtEvent event, enum use_of_event use,
+                              int *error)
 {
     struct event *e = event_find(function, event, error);
 
@@ -751,11 +769,13 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
         return 0;
     r = wait_position(e->session, record_now.point.ctrl, record_now.point.position, deadline);
     if (r == -ETIMEDOUT)
-        return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: not complete after %d ms", function, timeout);
+        return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: not complete after %d ms", function,
+                         timeout);
     if (r == -EPIPE)
         return session_error_lost(function);
     if (r == -EIO)
-        return error_set(ACL_ERROR_RT_STREAM_TASK_FULL, "%s: npud has stopped the stream of the record", function);
+        return error_set(ACL_ERROR_RT_STREAM_TASK_FULL,
+                         "%s: npud has stopped the stream of the record", function);
     return 0;
 }
 
@@ -772,7 +792,8 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
                          "aclrtSynchronizeEventWithTimeout: timeout is %d ms", timeout);
     REQUIRE(event);
     if (timeout == 0)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtSynchronizeEventWithTimeout: timeout is 0 ms");
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtSynchronizeEventWithTimeout: timeout is 0 ms");
     return synchronize(__func__, event, timeout);
 }
 
@@ -794,8 +815,9 @@ static int timestamp(struct event *e, const char *function, uint64_t *ns)
     if (r.ns != 0)
         *ns = r.ns;
     else if (!event_slot_get_time(e->shm, r.number, ns))
-        return error_set(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
-                         "%s: no timestamp: the event was recorded anew, or its stream was destroyed", function);
+        return error_set(
+            ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+            "%s: no timestamp: the event was recorded anew, or its stream was destroyed", function);
     return 0;
 }
 
@@ -824,7 +846,7 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp_us)
 {
     int error;
     struct event *e;
-    uint64_t ns;
+    uint64_t ns = 0;
 
     REQUIRE(event);
     REQUIRE(timestamp_us);
@@ -840,8 +862,8 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp_us)
 /* --- ids --- */
 
 /*
- * Ids as the vendor's devices hand them out do not exist here; programs print them. Kinds that hold one while a record is outstanding
- * show npud's slot number under the same conditions.
+ * Ids as the vendor's devices hand them out do not exist here; programs print them. Kinds that hold
+ * one while a record is outstanding show npud's slot number under the same conditions.
  */
 aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
 {
@@ -856,7 +878,8 @@ aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
     if (!e)
         return error;
     if (e->kind == EVENT_IPC)
-        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtGetEventId: not possible with an IPC event");
+        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                         "aclrtGetEventId: not possible with an IPC event");
     event_read_record(e, &r);
     if (e->kind == EVENT_MARK || e->kind == EVENT_EX_MARK)
         has = false;
@@ -865,7 +888,8 @@ aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
     else if (e->kind == EVENT_EX_SYNC)
         has = !point_passed(&r.point);
     if (!has)
-        return error_set(ACL_ERROR_RT_INTERNAL_ERROR, "aclrtGetEventId: the event has no id at the moment");
+        return error_set(ACL_ERROR_RT_INTERNAL_ERROR,
+                         "aclrtGetEventId: the event has no id at the moment");
     *eventId = e->remote;
     return 0;
 }

@@ -1,6 +1,7 @@
 /*
- * Events, the library's side. What a record captures is a stream and a position: the event is complete when `done` of that
- * stream has reached it. IPC events capture a record number instead (ipc_event.c).
+ * Events, the library's side. What a record captures is a stream and a position: the event is
+ * complete when `done` of that stream has reached it. IPC events capture a record number instead
+ * (ipc_event.c).
  */
 #pragma once
 
@@ -19,9 +20,10 @@ struct stream;
 
 /** Kinds as in section 3 of the reference. */
 enum event_kind {
-    EVENT_DEFAULT,  /* (a) aclrtCreateEvent */
-    EVENT_SYNC,     /* (b-sync) aclrtCreateEventWithFlag: one level that records raise and resets lower */
-    EVENT_MARK,     /* (b-mark) */
+    EVENT_DEFAULT, /* (a) aclrtCreateEvent */
+    EVENT_SYNC, /* (b-sync) aclrtCreateEventWithFlag: one level that records raise and resets lower
+                 */
+    EVENT_MARK, /* (b-mark) */
     EVENT_EXTERNAL, /* (b-ext) */
     EVENT_DEVICE,   /* (b-dev) */
     EVENT_EX_SYNC,  /* (c-sync) aclrtCreateEventExWithFlag */
@@ -31,15 +33,17 @@ enum event_kind {
 };
 
 /**
- * A captured point: complete when ctrl->done >= position, or at once when ctrl is NULL. The control block is type-stable memory of
- * the session, and positions of a slot never go back: a stream that is gone reads as complete.
+ * A captured point: complete when ctrl->done >= position, or at once when ctrl is NULL. The control
+ * block is type-stable memory of the session, and positions of a slot never go back: a stream that
+ * is gone reads as complete.
  */
 struct point {
     struct stream_ctrl *ctrl;
     uint64_t position;
 };
 
-/** A place in a stream that uses the event: npud must not give its slot out again before that has passed. */
+/** A place in a stream that uses the event: npud must not give its slot out again before that has
+ * passed. */
 struct use {
     struct point point;
     uint32_t stream; /* npud's slot */
@@ -57,8 +61,9 @@ struct event {
     uint32_t remote_generation;
 
     /*
-     * Writers. Never initialised anew: another thread may be late with a destroyed handle, and zeroed memory is an unlocked
-     * mutex. Taken after a stream's lock, and never held while waiting for room.
+     * Writers. Never initialised anew: another thread may be late with a destroyed handle, and
+     * zeroed memory is an unlocked mutex. Taken after a stream's lock, and never held while waiting
+     * for room.
      */
     pthread_mutex_t lock;
     /* The latest record, for readers without the lock: sequence is odd while it changes. */
@@ -68,16 +73,16 @@ struct event {
     _Atomic uint64_t record_number; /* 0: never recorded */
     _Atomic uint64_t record_ns;     /* timestamp, if the record was complete at the call; else 0 */
 
-    uint32_t record_stream; /* npud's slot of the stream of the latest record; under lock */
-    struct point reset;     /* (a): where the latest reset takes effect; under lock */
+    uint32_t record_stream;        /* npud's slot of the stream of the latest record; under lock */
+    struct point reset;            /* (a): where the latest reset takes effect; under lock */
     _Atomic uint64_t reset_number; /* the record it undoes; 0: none */
-    int8_t record_flag;     /* first flag used with RecordEventWithFlag: -1 none yet */
+    int8_t record_flag;            /* first flag used with RecordEventWithFlag: -1 none yet */
     int8_t wait_flag;
 
     struct event_slot *shm; /* all kinds but IPC */
     /*
-     * IPC. The address range is this object's for good: a destroyed event's page is replaced by empty memory, so that a
-     * thread that is late finds an event without records and not a hole.
+     * IPC. The address range is this object's for good: a destroyed event's page is replaced by
+     * empty memory, so that a thread that is late finds an event without records and not a hole.
      */
     struct ipc_page *page;
     uint32_t opener;
@@ -111,14 +116,14 @@ static inline void event_read_record(const struct event *e, struct record *r)
         r->number = atomic_load_explicit(&e->record_number, memory_order_relaxed);
         r->ns = atomic_load_explicit(&e->record_ns, memory_order_relaxed);
         atomic_thread_fence(memory_order_acquire);
-    } while ((before & 1) ||
-             atomic_load_explicit(&e->sequence, memory_order_relaxed) != before);
+    } while ((before & 1) || atomic_load_explicit(&e->sequence, memory_order_relaxed) != before);
 }
 
 /** The event that handle names, or NULL with *error set. */
 struct event *event_find(const char *function, void *handle, int *error);
 
-/** Take the lock of an event found by handle. ACL_ERROR_RT_INVALID_HANDLE when it was destroyed meanwhile. */
+/** Take the lock of an event found by handle. ACL_ERROR_RT_INVALID_HANDLE when it was destroyed
+ * meanwhile. */
 int event_lock(struct event *e, const char *function, void *handle);
 static inline void event_unlock(struct event *e)
 {
@@ -129,12 +134,13 @@ static inline void event_unlock(struct event *e)
 void event_used(struct event *e, struct stream *s, bool wait);
 
 /** Make a local event object of a kind. Caller publishes it. NULL with *error set. */
-struct event *event_new(struct context *c, const char *function, enum event_kind kind, uint32_t flags,
-                        int *error);
+struct event *event_new(struct context *c, const char *function, enum event_kind kind,
+                        uint32_t flags, int *error);
 /** Give back an object that was never published. */
 void event_abandon(struct event *e);
 
-/** The parts of the API for IPC events. The stream is locked and has room, the event is not locked. */
+/** The parts of the API for IPC events. The stream is locked and has room, the event is not locked.
+ */
 int ipc_record(struct event *e, struct stream *s, const char *function);
 int ipc_wait(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns);
 /** No locks. *complete of the latest record, or the error that it ended with. */
@@ -146,7 +152,8 @@ int ipc_close(struct event *e, const char *function);
 /** Give the address range back, at the end of the session. */
 void ipc_unmap(struct event *e);
 
-/** Fences of the event's unfinished uses, for the request that destroys it. Freed by the caller with fences_free(). */
+/** Fences of the event's unfinished uses, for the request that destroys it. Freed by the caller
+ * with fences_free(). */
 Npud__Fence **event_fences(struct event *e, size_t *n);
 void event_fences_free(Npud__Fence **fences);
 

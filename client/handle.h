@@ -1,6 +1,7 @@
 /*
- * Handles: what programs hold instead of pointers. A handle names kind, slot and generation, so that a stale one, one of another
- * kind, one of another process (generations start at random) or garbage is recognised and never followed.
+ * Handles: what programs hold instead of pointers. A handle names kind, slot and generation, so
+ * that a stale one, one of another kind, one of another process (generations start at random) or
+ * garbage is recognised and never followed.
  *
  *     63..56  'N'   no user-space pointer begins like this
  *     55..52  kind

@@ -60,7 +60,8 @@ aclError aclFinalizeReference(uint64_t *refCount)
         return error;
     pthread_mutex_lock(&process->lock);
     if (process->init_count == 0)
-        error = error_set(ACL_ERROR_REPEAT_FINALIZE, "aclFinalizeReference: nothing is initialised");
+        error =
+            error_set(ACL_ERROR_REPEAT_FINALIZE, "aclFinalizeReference: nothing is initialised");
     else if (process->init_count == 1)
         finalize();
     else

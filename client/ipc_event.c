@@ -14,7 +14,8 @@
 #include "proto/ipc_handle.h"
 #include "proto/ipc_page.h"
 
-static_assert(sizeof(struct ipc_handle) == sizeof(aclrtIpcEventHandle), "what npud makes is what programs pass");
+static_assert(sizeof(struct ipc_handle) == sizeof(aclrtIpcEventHandle),
+              "what npud makes is what programs pass");
 
 /* --- mapping --- */
 
@@ -26,7 +27,8 @@ static int map_page(struct event *e, const char *function, int fd)
 
     close(fd);
     if (map == MAP_FAILED)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map shared memory: %m", function);
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map shared memory: %m",
+                         function);
     madvise(map, sizeof(struct ipc_page), MADV_DONTFORK);
     e->page = map;
     return 0;
@@ -34,8 +36,10 @@ static int map_page(struct event *e, const char *function, int fd)
 
 static void empty_page(struct event *e)
 {
-    mmap(e->page, sizeof(struct ipc_page), PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    void *map = mmap(e->page, sizeof(struct ipc_page), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+    (void)map; /* failed: the old page stays mapped, which wastes it and harms nobody */
 }
 
 void ipc_unmap(struct event *e)
@@ -73,8 +77,8 @@ int ipc_close(struct event *e, const char *function)
 /* Send the request that gives an IPC event, and make its local object. */
 static int obtain(struct context *c, const char *function, Npud__Request *request, void **handle)
 {
-    Npud__Reply *reply;
-    int error, fd;
+    Npud__Reply *reply = NULL;
+    int error, fd = -1;
     struct event *e = event_new(c, function, EVENT_IPC, ACL_EVENT_IPC, &error);
 
     if (!e)
@@ -136,7 +140,7 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__ExportIpcEvent in = NPUD__EXPORT_IPC_EVENT__INIT;
-    Npud__Reply *reply;
+    Npud__Reply *reply = NULL;
     struct event *e;
     int error;
 
@@ -146,8 +150,9 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
     if (!e)
         return error;
     if (e->kind != EVENT_IPC)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtIpcGetEventHandle: only events made with ACL_EVENT_IPC have a handle");
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "aclrtIpcGetEventHandle: only events made with ACL_EVENT_IPC have a handle");
     in.slot = e->remote;
     request.export_ipc_event = &in;
     request.body_case = NPUD__REQUEST__BODY_EXPORT_IPC_EVENT;
@@ -162,12 +167,13 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
 
 /* --- what became of a record --- */
 
-/* npud knows: the page tells only that the record failed, or that its place was taken over. 0: it is done. */
+/* npud knows: the page tells only that the record failed, or that its place was taken over. 0: it
+ * is done. */
 static int explain(struct event *e, const char *function, uint64_t number)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__ExplainRecord in = NPUD__EXPLAIN_RECORD__INIT;
-    Npud__Reply *reply;
+    Npud__Reply *reply = NULL;
     int error, pid;
 
     in.slot = e->remote;
@@ -180,7 +186,8 @@ static int explain(struct event *e, const char *function, uint64_t number)
     pid = reply->explain_record->pid;
     if (reply->explain_record->failed)
         error = error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
-                          "%s: record %llu of IPC event %llu was never executed: process %d, which had submitted it, ended before",
+                          "%s: record %llu of IPC event %llu was never executed: process %d, which "
+                          "had submitted it, ended before",
                           function, (unsigned long long)number, (unsigned long long)e->ipc_id, pid);
     session_reply_free(reply);
     return error;
@@ -191,8 +198,7 @@ static int outcome(struct event *e, const char *function, uint64_t number, enum 
 {
     if (__builtin_expect(state == IPC_DONE || number == 0, 1))
         return 0;
-    if (state == IPC_NONE &&
-        number > atomic_load_explicit(&e->page->failed, memory_order_acquire))
+    if (state == IPC_NONE && number > atomic_load_explicit(&e->page->failed, memory_order_acquire))
         return 0;
     return explain(e, function, number);
 }
@@ -223,8 +229,9 @@ int ipc_synchronize(struct event *e, const char *function, int32_t timeout)
     int r = wait_record(e->session, e->page, number, wait_deadline(timeout));
 
     if (r == -ETIMEDOUT)
-        return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: record %llu not complete after %d ms",
-                         function, (unsigned long long)number, timeout);
+        return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+                         "%s: record %llu not complete after %d ms", function,
+                         (unsigned long long)number, timeout);
     if (r == -EPIPE)
         return session_error_lost(function);
     return outcome(e, function, number, ipc_state_of(e->page, number));
@@ -239,10 +246,11 @@ static void used(struct event *e, struct stream *s, bool wait)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Take the next number. Waits while IPC_SLOTS records are in flight. 0 with *error set when npud is gone. */
+/* Take the next number. Waits while IPC_SLOTS records are in flight. 0 with *error set when npud is
+ * gone. */
 static uint64_t take(struct event *e, enum ipc_state state, const char *function, int *error)
 {
-    uint64_t number, blocker;
+    uint64_t number, blocker = 0;
 
     while ((number = ipc_take(e->page, e->opener, state, &blocker)) == 0)
         if (wait_record(e->session, e->page, blocker, WAIT_FOREVER) < 0) {
@@ -258,7 +266,8 @@ int ipc_record(struct event *e, struct stream *s, const char *function)
         .op = TASK_IPC_RECORD, .object = e->remote, .generation = e->remote_generation};
     int error = 0;
 
-    /* Complete at the call when nothing is outstanding: never pending, so nobody can sleep on it, and npud hears of nothing. */
+    /* Complete at the call when nothing is outstanding: never pending, so nobody can sleep on it,
+     * and npud hears of nothing. */
     if (stream_idle(s)) {
         take(e, IPC_DONE, function, &error);
         return error;

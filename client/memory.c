@@ -24,7 +24,8 @@ static int compare(const void *a, const void *b)
     return x->start >= y->start + y->mapped;
 }
 
-/* Caller holds memory_lock. The allocation that holds address, or NULL: memory that the runtime does not know (pageable). */
+/* Caller holds memory_lock. The allocation that holds address, or NULL: memory that the runtime
+ * does not know (pageable). */
 static struct memory *find(struct session *s, const void *address)
 {
     struct memory key = {.start = (uintptr_t)address, .mapped = 1};
@@ -69,11 +70,12 @@ static int free_remote(struct session *s, const char *function, uint32_t slot)
     return session_command(s, function, &request);
 }
 
-static int allocate_remote(struct context *c, const char *function, struct memory *m, size_t bytes, int *fd)
+static int allocate_remote(struct context *c, const char *function, struct memory *m, size_t bytes,
+                           int *fd)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__Malloc in = NPUD__MALLOC__INIT;
-    Npud__Reply *reply;
+    Npud__Reply *reply = NULL;
     int error;
 
     in.kind = m->host ? NPUD__MALLOC__KIND__HOST : NPUD__MALLOC__KIND__DEVICE;
@@ -97,7 +99,8 @@ static int map(struct context *c, const char *function, struct memory *m, int fd
 
     close(fd);
     if (p == MAP_FAILED)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function, m->mapped);
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
+                         m->mapped);
     m->start = (uintptr_t)p;
     if (insert(c->session, m))
         return 0;
@@ -107,7 +110,7 @@ static int map(struct context *c, const char *function, struct memory *m, int fd
 
 static int allocate(const char *function, void **pointer, size_t size, size_t guard, bool host)
 {
-    int error, fd;
+    int error, fd = -1;
     struct context *c;
     struct memory *m;
 
@@ -134,6 +137,7 @@ static int allocate(const char *function, void **pointer, size_t size, size_t gu
         free(m);
         return error;
     }
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the tree owns m */
     *pointer = (void *)m->start;
     return 0;
 }
@@ -313,16 +317,16 @@ struct side {
 static int classify(struct session *s, const char *function, const void *address, size_t count,
                     const char *name, struct side *side)
 {
-    if (!look_up(s, address, &side->memory)) {
-        side->place = PAGEABLE;
+    *side = (struct side){.place = PAGEABLE};
+    if (!look_up(s, address, &side->memory))
         return 0;
-    }
     side->place = side->memory.host ? PINNED : DEVICE;
     side->offset = (uintptr_t)address - side->memory.start;
     if (side->offset + count > side->memory.mapped)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: %s: %zu bytes at offset %llu leave the allocation of %zu bytes", function, name,
-                         count, (unsigned long long)side->offset, side->memory.size);
+                         "%s: %s: %zu bytes at offset %llu leave the allocation of %zu bytes",
+                         function, name, count, (unsigned long long)side->offset,
+                         side->memory.size);
     return 0;
 }
 
@@ -332,32 +336,34 @@ static int check_peers(struct session *s, const char *function, const struct sid
 {
     uint32_t a = dst->memory.device, b = src->memory.device;
 
-    if (dst->place != DEVICE || src->place != DEVICE || a == b ||
-        (s->devices[a].peers >> b & 1) || (s->devices[b].peers >> a & 1))
+    if (dst->place != DEVICE || src->place != DEVICE || a == b || (s->devices[a].peers >> b & 1) ||
+        (s->devices[b].peers >> a & 1))
         return 0;
-    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                     "%s: devices %u and %u cannot reach each other: call aclrtDeviceEnablePeerAccess first",
-                     function, b, a);
+    return error_set(
+        ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+        "%s: devices %u and %u cannot reach each other: call aclrtDeviceEnablePeerAccess first",
+        function, b, a);
 }
 
 /* What both copy functions check, in the reference's order. -1: go on. */
-static int check_copy(const char *function, void *dst, size_t dest_max, const void *src, size_t count,
-                      aclrtMemcpyKind kind)
+static int check_copy(const char *function, void *dst, size_t dest_max, const void *src,
+                      size_t count, aclrtMemcpyKind kind)
 {
     if (count == 0)
         return 0;
     if (!dst || !src)
         return error_null(function, dst ? "src" : "dst");
     if ((unsigned)kind > ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
-        return error_set(ACL_ERROR_INVALID_PARAM, "%s: kind %d is not allowed here", function, kind);
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: kind %d is not allowed here", function,
+                         kind);
     if (count > dest_max)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: count %zu is more than destMax %zu", function,
-                         count, dest_max);
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: count %zu is more than destMax %zu",
+                         function, count, dest_max);
     return dst == src ? 0 : -1;
 }
 
-static int find_sides(struct session *s, const char *function, void *dst, const void *src, size_t count,
-                      struct side *to, struct side *from)
+static int find_sides(struct session *s, const char *function, void *dst, const void *src,
+                      size_t count, struct side *to, struct side *from)
 {
     int error = classify(s, function, dst, count, "dst", to);
 
@@ -370,7 +376,7 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
 {
     int error = check_copy(__func__, dst, destMax, src, count, kind);
     struct context *c;
-    struct side to, from;
+    struct side to = {0}, from = {0};
 
     if (error >= 0)
         return error;
@@ -379,11 +385,14 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
         return error;
     error = find_sides(c->session, __func__, dst, src, count, &to, &from);
     if (error == 0)
-        memmove(dst, src, count); /* overlapping ranges are the program's mistake, but must not be undefined */
+        memmove(
+            dst, src,
+            count); /* overlapping ranges are the program's mistake, but must not be undefined */
     return error;
 }
 
-/* The kinds that a pair with a pageable side accepts; others are known by their addresses, whatever kind says. */
+/* The kinds that a pair with a pageable side accepts; others are known by their addresses, whatever
+ * kind says. */
 static bool kind_fits(enum place from, enum place to, aclrtMemcpyKind kind)
 {
     static const struct {
@@ -410,9 +419,8 @@ static bool kind_fits(enum place from, enum place to, aclrtMemcpyKind kind)
 static int submit_copy(struct stream *s, const char *function, const struct side *to,
                        const struct side *from, size_t count)
 {
-    struct task task = {.op = TASK_COPY,
-                        .object = to->memory.remote,
-                        .generation = to->memory.remote_generation};
+    struct task task = {
+        .op = TASK_COPY, .object = to->memory.remote, .generation = to->memory.remote_generation};
 
     task.copy.dst_offset = to->offset;
     task.copy.src = from->memory.remote;
@@ -423,10 +431,12 @@ static int submit_copy(struct stream *s, const char *function, const struct side
 }
 
 /*
- * The engine cannot reach pageable memory: wait for what is on the stream, then copy here, with the stream locked so that nothing
- * comes in between. A failure that the wait meets stays for the next synchronise call.
+ * The engine cannot reach pageable memory: wait for what is on the stream, then copy here, with the
+ * stream locked so that nothing comes in between. A failure that the wait meets stays for the next
+ * synchronise call.
  */
-static int copy_pageable(struct stream *s, const char *function, void *dst, const void *src, size_t count)
+static int copy_pageable(struct stream *s, const char *function, void *dst, const void *src,
+                         size_t count)
 {
     int error = stream_drain(s, function);
 
@@ -435,26 +445,29 @@ static int copy_pageable(struct stream *s, const char *function, void *dst, cons
     return error;
 }
 
-static int copy_async(struct stream *s, const char *function, void *dst, const void *src, size_t count,
-                      aclrtMemcpyKind kind)
+static int copy_async(struct stream *s, const char *function, void *dst, const void *src,
+                      size_t count, aclrtMemcpyKind kind)
 {
-    struct side to, from;
+    struct side to = {0}, from = {0};
     int error = find_sides(s->session, function, dst, src, count, &to, &from);
 
     if (error != 0)
         return error;
     if (!kind_fits(from.place, to.place, kind))
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: kind %d does not fit the two addresses", function, kind);
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: kind %d does not fit the two addresses",
+                         function, kind);
     if (to.place != DEVICE && from.place != DEVICE)
-        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                         "%s: there is no asynchronous copy from host to host memory: use aclrtMemcpy", function);
+        return error_set(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "%s: there is no asynchronous copy from host to host memory: use aclrtMemcpy",
+            function);
     if (to.place == PAGEABLE || from.place == PAGEABLE || kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
         return copy_pageable(s, function, dst, src, count);
     return submit_copy(s, function, &to, &from, count);
 }
 
-aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
-                          aclrtStream stream)
+aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count,
+                          aclrtMemcpyKind kind, aclrtStream stream)
 {
     int error = check_copy(__func__, dst, destMax, src, count, kind);
     struct stream *s;
@@ -478,8 +491,8 @@ static int check_set(const char *function, void *p, size_t max, size_t count)
     if (!p)
         return error_null(function, "devPtr");
     if (count > max)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: count %zu is more than maxCount %zu", function,
-                         count, max);
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: count %zu is more than maxCount %zu",
+                         function, count, max);
     return -1;
 }
 
@@ -500,7 +513,8 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
     return error;
 }
 
-aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
+aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,
+                          aclrtStream stream)
 {
     int error = check_set(__func__, devPtr, maxCount, count);
     struct task task = {.op = TASK_SET};

@@ -9,11 +9,11 @@
 
 struct memory {
     uintptr_t start;
-    size_t size;      /* what the program asked for */
+    size_t size; /* what the program asked for */
     size_t mapped;
-    bool host;        /* pinned host memory, else device memory */
+    bool host; /* pinned host memory, else device memory */
     uint32_t device;
-    uint32_t remote;  /* npud's slot and generation */
+    uint32_t remote; /* npud's slot and generation */
     uint32_t remote_generation;
 };
 

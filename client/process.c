@@ -8,7 +8,8 @@
 #include "client/error.h"
 #include "client/session.h"
 
-/* Until the first call, and if there is no memory for a page of its own: then fork is not noticed, which is the smaller evil. */
+/* Until the first call, and if there is no memory for a page of its own: then fork is not noticed,
+ * which is the smaller evil. */
 static struct process none;
 struct process *process = &none;
 
@@ -31,9 +32,10 @@ int process_enter_slow(void)
     pthread_once(&once, set_up);
     if (owner == getpid())
         return 0;
-    return error_set(ACL_ERROR_UNINITIALIZE,
-                     "process %d was forked from %d, which had used ACL: call aclInit here before anything else",
-                     (int)getpid(), (int)owner);
+    return error_set(
+        ACL_ERROR_UNINITIALIZE,
+        "process %d was forked from %d, which had used ACL: call aclInit here before anything else",
+        (int)getpid(), (int)owner);
 }
 
 void process_begin(void)

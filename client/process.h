@@ -1,9 +1,10 @@
 /*
- * The process: is this still the one that used the library? A forked child shares nothing with npud: its parent's session is not its
- * own, and the arena is not mapped there. So every call of a child fails with a clear error until the child calls aclInit itself.
+ * The process: is this still the one that used the library? A forked child shares nothing with
+ * npud: its parent's session is not its own, and the arena is not mapped there. So every call of a
+ * child fails with a clear error until the child calls aclInit itself.
  *
- * The state is a page that the kernel wipes in a forked child (MADV_WIPEONFORK): one load tells, no handler is installed, and
- * it works for raw clone() too.
+ * The state is a page that the kernel wipes in a forked child (MADV_WIPEONFORK): one load tells, no
+ * handler is installed, and it works for raw clone() too.
  */
 #pragma once
 

@@ -28,7 +28,8 @@
 int session_error_lost(const char *function)
 {
     return error_set(ACL_ERROR_RT_SOCKET_CLOSE,
-                     "%s: npud has ended or closed the connection; its journal says why. Call aclFinalize and aclInit to connect anew",
+                     "%s: npud has ended or closed the connection; its journal says why. Call "
+                     "aclFinalize and aclInit to connect anew",
                      function);
 }
 
@@ -39,8 +40,8 @@ static void lose(struct session *s)
 }
 
 /*
- * Blocked in poll() for the whole life of the session: the one thing that wakes sleepers when npud dies, since no futex of theirs
- * is going to. Costs no CPU.
+ * Blocked in poll() for the whole life of the session: the one thing that wakes sleepers when npud
+ * dies, since no futex of theirs is going to. Costs no CPU.
  */
 static void *watch(void *arg)
 {
@@ -85,7 +86,8 @@ static Npud__Reply *exchange(struct session *s, Npud__Request *request, struct p
 
     request->id = ++s->last_request;
     r = packet_send_message(s->socket, &request->base, NULL, 0, 0);
-    /* A refusal may have been sent before npud closed: read what there is even if our packet could not be sent. */
+    /* A refusal may have been sent before npud closed: read what there is even if our packet could
+     * not be sent. */
     if (r < 0 && r != -EPIPE && r != -ECONNRESET)
         return NULL;
     while (packet_recv(s->socket, packet, 0) > 0) {
@@ -115,7 +117,7 @@ int session_request(struct session *s, const char *function, Npud__Request *requ
     }
     error = reply->error;
     if (error != 0) {
-        error_set(error, "%s: %s", function, reply->message);
+        error_store(error, "%s: %s", function, reply->message);
         session_reply_free(reply);
         reply = NULL;
     } else if (fd) {
@@ -128,7 +130,7 @@ int session_request(struct session *s, const char *function, Npud__Request *requ
 
 int session_command(struct session *s, const char *function, Npud__Request *request)
 {
-    Npud__Reply *reply;
+    Npud__Reply *reply = NULL;
     int error = session_request(s, function, request, &reply, NULL);
 
     if (error == 0)
@@ -143,7 +145,8 @@ int session_map_segment(struct session *s, const char *function, int fd, size_t 
     (void)s;
     close(fd);
     if (map == MAP_FAILED)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map shared memory: %m", function);
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map shared memory: %m",
+                         function);
     /* A forked child has no business in the arena: its stores would be ours. */
     madvise(map, size, MADV_DONTFORK);
     *where = map;
@@ -154,8 +157,8 @@ int session_open_device(struct session *s, const char *function, uint32_t device
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__OpenDevice open = NPUD__OPEN_DEVICE__INIT;
-    Npud__Reply *reply;
-    int error, fd;
+    Npud__Reply *reply = NULL;
+    int error, fd = -1;
 
     if (s->devices[device].open)
         return 0;
@@ -187,10 +190,12 @@ static int explain_connect(const char *function, const char *path)
 
     if (errno == EACCES && stat(path, &st) == 0 && (g = getgrgid(st.st_gid)))
         return error_set(ACL_ERROR_RT_NO_DEVICE,
-                         "%s: npud at %s does not let you in: only members of group \"%s\" may use the NPUs (usermod -aG %s USER, then log in again)",
+                         "%s: npud at %s does not let you in: only members of group \"%s\" may use "
+                         "the NPUs (usermod -aG %s USER, then log in again)",
                          function, path, g->gr_name, g->gr_name);
     return error_set(ACL_ERROR_RT_NO_DEVICE,
-                     "%s: cannot reach npud at %s (%m). Start it (systemctl start npud.socket), run the program under npu-run, or set NPUD_SOCKET",
+                     "%s: cannot reach npud at %s (%m). Start it (systemctl start npud.socket), "
+                     "run the program under npu-run, or set NPUD_SOCKET",
                      function, path);
 }
 
@@ -201,8 +206,8 @@ static int connect_socket(const char *function)
     int fd;
 
     if (strlen(path) >= sizeof(addr.sun_path)) {
-        error_set(ACL_ERROR_RT_NO_DEVICE, "%s: NPUD_SOCKET is too long for a socket address: %s", function,
-                  path);
+        error_store(ACL_ERROR_RT_NO_DEVICE, "%s: NPUD_SOCKET is too long for a socket address: %s",
+                  function, path);
         return -1;
     }
     strcpy(addr.sun_path, path);
@@ -233,9 +238,9 @@ static int say_hello(struct session *s, const char *function)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__Hello hello = NPUD__HELLO__INIT;
-    Npud__Reply *reply;
-    int error, fd;
-    void *page;
+    Npud__Reply *reply = NULL;
+    int error, fd = -1;
+    void *page = NULL;
 
     hello.protocol = PROTOCOL;
     hello.program = program_invocation_short_name;
@@ -301,7 +306,7 @@ static struct session *session_connect(const char *function, int *error)
 
     *error = ACL_ERROR_RT_MEMORY_ALLOCATION;
     if (!s) {
-        error_set(*error, "%s: out of memory", function);
+        error_store(*error, "%s: out of memory", function);
         return NULL;
     }
     *error = ACL_ERROR_RT_NO_DEVICE;
@@ -384,8 +389,9 @@ void session_forget_lost(void)
 }
 
 /*
- * The page that held process->session was wiped, so only `known` tells which session was the parent's. Its arena is not mapped in
- * this child; its descriptors are open here, and would keep the parent's session alive at npud if npud had no pidfd.
+ * The page that held process->session was wiped, so only `known` tells which session was the
+ * parent's. Its arena is not mapped in this child; its descriptors are open here, and would keep
+ * the parent's session alive at npud if npud had no pidfd.
  */
 void session_forget_inherited(void)
 {

@@ -1,8 +1,10 @@
 /*
- * The session: this process's connection to npud and everything that hangs on it. Made by the first call that needs a device.
+ * The session: this process's connection to npud and everything that hangs on it. Made by the first
+ * call that needs a device.
  *
- * Locks, outermost first: session->lock (tables, contexts, segments), a stream's or an event's lock, request_lock (the
- * socket), waits_lock. A stream's lock may be held while its ring is full, so nobody takes one while holding session->lock.
+ * Locks, outermost first: session->lock (tables, contexts, segments), a stream's or an event's
+ * lock, request_lock (the socket), waits_lock. A stream's lock may be held while its ring is full,
+ * so nobody takes one while holding session->lock.
  */
 #pragma once
 
@@ -64,8 +66,8 @@ struct session {
 };
 
 /**
- * The session, connecting if need be. NULL with *error set and the sentence stored: forked child, no npud to be
- * found (ACL_ERROR_RT_NO_DEVICE), or npud has gone (ACL_ERROR_RT_SOCKET_CLOSE).
+ * The session, connecting if need be. NULL with *error set and the sentence stored: forked child,
+ * no npud to be found (ACL_ERROR_RT_NO_DEVICE), or npud has gone (ACL_ERROR_RT_SOCKET_CLOSE).
  */
 struct session *session_get(const char *function, int *error);
 
@@ -84,8 +86,9 @@ static inline bool session_lost(const struct session *s)
 int session_error_lost(const char *function) __attribute__((cold));
 
 /**
- * One request and its answer. 0, or the ACL error with npud's sentence stored. *fd (when not NULL) is the descriptor that came
- * with the answer, or -1; *reply is to be freed with session_reply_free().
+ * One request and its answer. 0, or the ACL error with npud's sentence stored. *fd (when not NULL)
+ * is the descriptor that came with the answer, or -1; *reply is to be freed with
+ * session_reply_free().
  */
 int session_request(struct session *s, const char *function, Npud__Request *request,
                     Npud__Reply **reply, int *fd);
@@ -108,4 +111,3 @@ void session_forget_lost(void);
 
 /** In a forked child: the parent's session is not ours. */
 void session_forget_inherited(void);
-

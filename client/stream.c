@@ -53,16 +53,16 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
     }
     if (__builtin_expect(s->context != c, 0)) {
         *error = error_set(ACL_ERROR_RT_STREAM_CONTEXT,
-                           "%s: the stream belongs to another context (device %u) than the current one (device %u)",
+                           "%s: the stream belongs to another context (device %u) than the current "
+                           "one (device %u)",
                            function, s->device, c->device);
         return NULL;
     }
     tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
     pthread_mutex_lock(&s->lock);
     /* Destroyed while we waited for the lock? */
-    if (__builtin_expect(!(tag & 1) ||
-                             atomic_load_explicit(&s->slot.tag, memory_order_relaxed) != tag,
-                         0)) {
+    if (__builtin_expect(
+            !(tag & 1) || atomic_load_explicit(&s->slot.tag, memory_order_relaxed) != tag, 0)) {
         pthread_mutex_unlock(&s->lock);
         *error = bad_stream(function);
         return NULL;
@@ -76,8 +76,9 @@ static int wait_error(const char *function, int r)
 {
     if (r == -EPIPE)
         return session_error_lost(function);
-    return error_set(ACL_ERROR_RT_STREAM_TASK_FULL,
-                     "%s: npud has stopped this stream because its ring was overwritten with garbage", function);
+    return error_set(
+        ACL_ERROR_RT_STREAM_TASK_FULL,
+        "%s: npud has stopped this stream because its ring was overwritten with garbage", function);
 }
 
 static int wait_for_room(struct stream *s, const char *function)
@@ -93,8 +94,8 @@ int stream_reserve(struct stream *s, const char *function)
 {
     if (__builtin_expect(session_lost(s->session), 0))
         return session_error_lost(function);
-    if (__builtin_expect(s->tail - atomic_load_explicit(&s->ctrl->done, memory_order_acquire) >= s->depth,
-                         0))
+    if (__builtin_expect(
+            s->tail - atomic_load_explicit(&s->ctrl->done, memory_order_acquire) >= s->depth, 0))
         return wait_for_room(s, function);
     return 0;
 }
@@ -141,9 +142,11 @@ static int report(struct stream *s, const char *function, int code)
 
     if (code == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
         return error_set(code,
-                         "%s: stream %d waited for an IPC event record of process %d, which ended before the record was executed",
+                         "%s: stream %d waited for an IPC event record of process %d, which ended "
+                         "before the record was executed",
                          function, s->id, pid);
-    return error_set(code, "%s: a task of stream %d failed: %s", function, s->id, error_cause(code));
+    return error_set(code, "%s: a task of stream %d failed: %s", function, s->id,
+                     error_cause(code));
 }
 
 int stream_take_error(struct stream *s, const char *function)
@@ -160,7 +163,8 @@ int stream_take_error(struct stream *s, const char *function)
 
 /* --- life --- */
 
-static void fill(struct stream *s, struct context *c, const Npud__CreateStreamReply *reply, void *segment)
+static void fill(struct stream *s, struct context *c, const Npud__CreateStreamReply *reply,
+                 void *segment)
 {
     struct session *session = c->session;
 
@@ -183,9 +187,9 @@ static int create_remote(struct stream *s, struct context *c, const char *functi
     struct session *session = c->session;
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__CreateStream create = NPUD__CREATE_STREAM__INIT;
-    Npud__Reply *reply;
+    Npud__Reply *reply = NULL;
     void **segment;
-    int error, fd;
+    int error, fd = -1;
 
     create.device = c->device;
     create.priority = s->priority;
@@ -212,8 +216,8 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
     int error;
 
     if (!s)
-        return error_set(ACL_ERROR_RT_NO_STREAM_RESOURCE, "%s: a process can have %u streams", function,
-                         SESSION_STREAMS_MAX);
+        return error_set(ACL_ERROR_RT_NO_STREAM_RESOURCE, "%s: a process can have %u streams",
+                         function, SESSION_STREAMS_MAX);
     s->priority = priority > 7 ? 7 : priority;
     s->flags = flags & FLAGS_KNOWN;
     s->is_default = is_default;
@@ -250,8 +254,8 @@ static int destroy_remote(struct stream *s, const char *function)
 }
 
 /*
- * The handle is dead already. Submitters that were in time are let out, then npud forgets the stream: not before, because its slot
- * may be another stream's from then on.
+ * The handle is dead already. Submitters that were in time are let out, then npud forgets the
+ * stream: not before, because its slot may be another stream's from then on.
  */
 static int stream_end(struct stream *s, const char *function, bool force)
 {
@@ -294,15 +298,16 @@ aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uin
 {
     int error;
     struct context *c;
-    struct stream *s;
+    struct stream *s = NULL;
 
     REQUIRE(stream);
     c = context_get(__func__, &error);
     if (!c)
         return error;
     if ((flag & ACL_STREAM_DEVICE_USE_ONLY) && flag != ACL_STREAM_DEVICE_USE_ONLY)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtCreateStreamWithConfig: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag");
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "aclrtCreateStreamWithConfig: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag");
     pthread_mutex_lock(&c->session->lock);
     error = stream_new(c, __func__, priority, flag, false, &s);
     if (error == 0)
@@ -329,9 +334,11 @@ static int destroy(const char *function, aclrtStream handle, bool force)
     if (!s)
         error = bad_stream(function);
     else if (s->is_default)
-        error = error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a default stream cannot be destroyed", function);
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a default stream cannot be destroyed",
+                          function);
     else if (s->context != c)
-        error = error_set(ACL_ERROR_RT_STREAM_CONTEXT, "%s: the stream belongs to another context", function);
+        error = error_set(ACL_ERROR_RT_STREAM_CONTEXT, "%s: the stream belongs to another context",
+                          function);
     else
         slots_unpublish(s);
     pthread_mutex_unlock(&c->session->lock);
@@ -354,8 +361,8 @@ aclError aclrtDestroyStreamForce(aclrtStream stream)
 
 static int sync_timeout_error(const char *function)
 {
-    return error_set(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "%s: not finished within the time limit; nothing was cancelled",
-                     function);
+    return error_set(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                     "%s: not finished within the time limit; nothing was cancelled", function);
 }
 
 static int wait_until(struct stream *s, const char *function, uint64_t target, uint64_t deadline)
@@ -387,8 +394,8 @@ static int check_timeout(const char *function, int32_t timeout)
 {
     if (timeout > 0 || timeout == -1)
         return 0;
-    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: timeout is %d ms, must be positive or -1", function,
-                     timeout);
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: timeout is %d ms, must be positive or -1",
+                     function, timeout);
 }
 
 static int synchronize(const char *function, aclrtStream handle, int32_t timeout)
@@ -418,7 +425,8 @@ struct target {
     uint64_t position;
 };
 
-/* All streams of this process on the device: decided in step 2 of the plan, and what the API documentation says. */
+/* All streams of this process on the device: decided in step 2 of the plan, and what the API
+ * documentation says. */
 static size_t snapshot(struct context *c, struct target **targets)
 {
     struct session *session = c->session;
@@ -428,13 +436,13 @@ static size_t snapshot(struct context *c, struct target **targets)
     pthread_mutex_lock(&session->lock);
     *targets = calloc(session->streams.live + 1, sizeof(**targets));
     if (*targets)
-        slots_foreach(&session->streams, i, s)
-            if (s->device == c->device && !(s->flags & FLAGS_NO_WAIT))
-                (*targets)[n++] = (struct target){
-                    .stream = s,
-                    .tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed),
-                    .position = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire),
-                };
+        slots_foreach(&session->streams, i,
+                      s) if (s->device == c->device && !(s->flags & FLAGS_NO_WAIT))(*targets)[n++] =
+            (struct target){
+                .stream = s,
+                .tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed),
+                .position = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire),
+            };
     pthread_mutex_unlock(&session->lock);
     return n;
 }
@@ -455,7 +463,8 @@ static int synchronize_device(const char *function, int32_t timeout)
     for (size_t i = 0; i < n; i++) {
         struct target *t = &targets[i];
 
-        /* A stream that another thread destroys meanwhile: its slot's positions only grow, so this ends. */
+        /* A stream that another thread destroys meanwhile: its slot's positions only grow, so this
+         * ends. */
         error = wait_until(t->stream, function, t->position, deadline);
         if (error == 0 && atomic_load(&t->stream->slot.tag) == t->tag)
             error = stream_take_error(t->stream, function);
@@ -564,8 +573,8 @@ aclError aclnpudLaunchDelay(uint64_t microseconds, aclError result, aclrtStream 
     if (microseconds > DELAY_MAX_US)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclnpudLaunchDelay: more than an hour");
     if (result != 0 && (result < 100000 || result > 599999))
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclnpudLaunchDelay: result %d is no ACL error code",
-                         result);
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclnpudLaunchDelay: result %d is no ACL error code", result);
     s = stream_lock(__func__, stream, &error);
     if (!s)
         return error;

@@ -1,5 +1,6 @@
 /*
- * Streams, the library's side: submission into the ring. See proto/stream_shm.h and proto/doorbell.h.
+ * Streams, the library's side: submission into the ring. See proto/stream_shm.h and
+ * proto/doorbell.h.
  */
 #pragma once
 
@@ -41,8 +42,8 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
 void streams_destroy_of(struct context *c);
 
 /**
- * The stream that a submitting call means: handle, or the default stream for NULL; of the current context. Returns it
- * locked, or NULL with *error set (forked, 107002, 107017, 107003, npud gone).
+ * The stream that a submitting call means: handle, or the default stream for NULL; of the current
+ * context. Returns it locked, or NULL with *error set (forked, 107002, 107017, 107003, npud gone).
  */
 struct stream *stream_lock(const char *function, void *handle, int *error);
 static inline void stream_unlock(struct stream *s)
@@ -59,15 +60,17 @@ static inline bool stream_idle(const struct stream *s)
     return atomic_load_explicit(&s->ctrl->done, memory_order_acquire) == s->tail;
 }
 
-/** Wait until the ring has room for a task. Locked, and stays so: who comes later is behind us in submission order. */
+/** Wait until the ring has room for a task. Locked, and stays so: who comes later is behind us in
+ * submission order. */
 int stream_reserve(struct stream *s, const char *function);
 
-/** Queue a task, after stream_reserve() or waiting for room by itself. Locked. 0 or the error of a lost npud or broken stream. */
+/** Queue a task, after stream_reserve() or waiting for room by itself. Locked. 0 or the error of a
+ * lost npud or broken stream. */
 int stream_submit(struct stream *s, const char *function, struct task *task);
 
 /**
- * The failure that no synchronising call has reported yet, or 0. Reports it: the next call gets 0 unless another task
- * fails. Continue-on-failure mode.
+ * The failure that no synchronising call has reported yet, or 0. Reports it: the next call gets 0
+ * unless another task fails. Continue-on-failure mode.
  */
 int stream_take_error(struct stream *s, const char *function);
 

@@ -28,7 +28,8 @@ struct thread {
 extern __thread struct thread *thread_current;
 struct thread *thread_new(void) __attribute__((cold));
 
-/** The calling thread's state. Never NULL: without memory for it, a shared dummy that forgets nothing important. */
+/** The calling thread's state. Never NULL: without memory for it, a shared dummy that forgets
+ * nothing important. */
 static inline struct thread *thread_self(void)
 {
     struct thread *t = thread_current;

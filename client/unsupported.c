@@ -16,20 +16,20 @@ int error_unsupported(const char *function); /* error.h */
 
 #define EXPORTED __attribute__((visibility("default")))
 
-#define RETURNS(type, value, name)      \
-    EXPORTED type name(void);           \
-    EXPORTED type name(void)            \
-    {                                   \
-        (void)error_unsupported(#name); \
-        return value;                   \
+#define RETURNS(type, value, name)                                                                 \
+    EXPORTED type name(void);                                                                      \
+    EXPORTED type name(void)                                                                       \
+    {                                                                                              \
+        (void)error_unsupported(#name);                                                            \
+        return value;                                                                              \
     }
 
 /* Returns the error code itself; most functions do. */
-#define STATUS(name)                     \
-    EXPORTED int name(void);             \
-    EXPORTED int name(void)              \
-    {                                    \
-        return error_unsupported(#name); \
+#define STATUS(name)                                                                               \
+    EXPORTED int name(void);                                                                       \
+    EXPORTED int name(void)                                                                        \
+    {                                                                                              \
+        return error_unsupported(#name);                                                           \
     }
 
 #define POINTER(name)           RETURNS(void *, NULL, name)
@@ -38,10 +38,10 @@ int error_unsupported(const char *function); /* error.h */
 #define SIZE(name)              RETURNS(size_t, 0, name)
 #define ENUMERATOR(value, name) RETURNS(int, value, name)
 
-#define NOTHING(name)         \
-    EXPORTED void name(void); \
-    EXPORTED void name(void)  \
-    {                         \
+#define NOTHING(name)                                                                              \
+    EXPORTED void name(void);                                                                      \
+    EXPORTED void name(void)                                                                       \
+    {                                                                                              \
     }
 
 /* Installation and chip. */

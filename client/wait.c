@@ -22,8 +22,9 @@ uint64_t wait_deadline(int64_t ms)
 }
 
 /*
- * Registered before the sequence word and `lost` are read: the watcher sets `lost` and then bumps the word of everybody on the
- * list, so either we see `lost`, or our sleep ends at once because the word has changed.
+ * Registered before the sequence word and `lost` are read: the watcher sets `lost` and then bumps
+ * the word of everybody on the list, so either we see `lost`, or our sleep ends at once because the
+ * word has changed.
  */
 static void enlist(struct session *s, struct wait *w, _Atomic uint32_t *word)
 {
@@ -45,9 +46,9 @@ void wait_abort_all(struct session *s)
     struct wait *w;
 
     pthread_mutex_lock(&s->waits_lock);
-    DL_FOREACH(s->waits, w)
-    {
-        /* npud is not there to be confused, and other processes on the same word only look once more. */
+    DL_FOREACH (s->waits, w) {
+        /* npud is not there to be confused, and other processes on the same word only look once
+         * more. */
         atomic_fetch_add(w->word, 1);
         futex_wake_all(w->word);
     }

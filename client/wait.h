@@ -1,6 +1,6 @@
 /*
- * Sleeping in the library: on a stream's position or on a record of an IPC event. Never a poll: the engine or the recording process
- * wakes the futex, and when npud dies the watcher thread does.
+ * Sleeping in the library: on a stream's position or on a record of an IPC event. Never a poll: the
+ * engine or the recording process wakes the futex, and when npud dies the watcher thread does.
  */
 #pragma once
 
@@ -15,8 +15,9 @@ uint64_t wait_deadline(int64_t ms);
 #define WAIT_FOREVER UINT64_MAX
 
 /**
- * Wait until `done` of the stream reaches position. 0, -ETIMEDOUT at the deadline (CLOCK_MONOTONIC ns), -EPIPE when npud is gone,
- * -EIO when npud has stopped the stream because its ring was corrupt.
+ * Wait until `done` of the stream reaches position. 0, -ETIMEDOUT at the deadline (CLOCK_MONOTONIC
+ * ns), -EPIPE when npud is gone, -EIO when npud has stopped the stream because its ring was
+ * corrupt.
  */
 int wait_position(struct session *s, struct stream_ctrl *ctrl, uint64_t position,
                   uint64_t deadline);

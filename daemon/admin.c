@@ -32,8 +32,8 @@ struct admin {
 };
 
 /*
- * Rows of one report. Everything is allocated from one list of blocks and freed at once, so filling code reads like
- * assignments. Out of memory: the row is left out.
+ * Rows of one report. Everything is allocated from one list of blocks and freed at once, so filling
+ * code reads like assignments. Out of memory: the row is left out.
  */
 struct rows {
     void **row;
@@ -73,7 +73,8 @@ static void *add_row(struct rows *rows, size_t size)
     return rows->row[rows->n++] = row;
 }
 
-/* A row of the protobuf type, initialised; leaves the function or loop with `otherwise` when memory is out. */
+/* A row of the protobuf type, initialised; leaves the function or loop with `otherwise` when memory
+ * is out. */
 #define ADD_ROW(rows, type, init, var, otherwise)                                                  \
     type *var = add_row(rows, sizeof(type));                                                       \
     if (!var)                                                                                      \
@@ -121,7 +122,7 @@ static uint32_t count_fds(void)
 static void report_status(struct server *server, struct rows *rows)
 {
     struct session *session;
-    ADD_ROW(rows, Npud__StatusRow, NPUD__STATUS_ROW__INIT, r, return);
+    ADD_ROW(rows, Npud__StatusRow, NPUD__STATUS_ROW__INIT, r, return );
 
     r->version = (char *)NPUD_VERSION;
     r->pid = getpid();
@@ -132,8 +133,7 @@ static void report_status(struct server *server, struct rows *rows)
     r->sessions_total = server->last_session;
     r->lingering_events = server->ipc.lingering;
     r->fds = count_fds();
-    DL_FOREACH(server->sessions, session)
-    {
+    DL_FOREACH (server->sessions, session) {
         r->streams += session->streams.live;
         r->events += session->events.live + session->ipc.live;
         r->memory_bytes += session->memory;
@@ -145,7 +145,7 @@ static void report_devices(struct server *server, struct rows *rows)
     for (uint32_t i = 0; i < server->devices.n; i++) {
         struct device *d = &server->devices.device[i];
         struct engine_stats stats;
-        ADD_ROW(rows, Npud__DeviceRow, NPUD__DEVICE_ROW__INIT, r, return);
+        ADD_ROW(rows, Npud__DeviceRow, NPUD__DEVICE_ROW__INIT, r, return );
 
         engine_get_stats(d->engine, &stats);
         r->device = i;
@@ -164,9 +164,8 @@ static void report_sessions(struct server *server, struct rows *rows)
 {
     struct session *session;
 
-    DL_FOREACH(server->sessions, session)
-    {
-        ADD_ROW(rows, Npud__SessionRow, NPUD__SESSION_ROW__INIT, r, return);
+    DL_FOREACH (server->sessions, session) {
+        ADD_ROW(rows, Npud__SessionRow, NPUD__SESSION_ROW__INIT, r, return );
 
         r->session = session->id;
         r->pid = session->pid;
@@ -193,7 +192,7 @@ static const char *stream_state(const struct stream *s, uint64_t submitted)
 static void report_stream(struct rows *rows, struct stream *s)
 {
     char waits[128] = "";
-    ADD_ROW(rows, Npud__StreamRow, NPUD__STREAM_ROW__INIT, r, return);
+    ADD_ROW(rows, Npud__StreamRow, NPUD__STREAM_ROW__INIT, r, return );
 
     r->session = s->session->id;
     r->pid = s->session->pid;
@@ -215,8 +214,8 @@ static void report_streams(struct server *server, struct rows *rows)
     struct session *session;
     struct stream *s;
 
-    DL_FOREACH(server->sessions, session)
-    slots_foreach(&session->streams, i, s) report_stream(rows, s);
+    DL_FOREACH (server->sessions, session)
+        slots_foreach(&session->streams, i, s) report_stream(rows, s);
 }
 
 static void report_ipc_event(struct rows *rows, struct ipc_event *ev, struct session *session)
@@ -224,7 +223,7 @@ static void report_ipc_event(struct rows *rows, struct ipc_event *ev, struct ses
     static const char *const states[] = {"none", "pending", "done", "failed"};
     uint64_t latest = atomic_load(&ev->page->latest);
     enum ipc_state state = ipc_state_of(ev->page, ipc_latest_number(latest));
-    ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return);
+    ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return );
 
     r->session = session ? session->id : 0;
     r->pid = session ? session->pid : 0;
@@ -243,12 +242,11 @@ static void report_events(struct server *server, struct rows *rows)
     struct ipc_open *open;
     struct ipc_event *ev, *tmp;
 
-    DL_FOREACH(server->sessions, session)
-    {
+    DL_FOREACH (server->sessions, session) {
         slots_foreach(&session->ipc, i, open) report_ipc_event(rows, open->event, session);
         slots_foreach(&session->events, i, event)
         {
-            ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return);
+            ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return );
 
             r->session = session->id;
             r->pid = session->pid;
@@ -259,9 +257,9 @@ static void report_events(struct server *server, struct rows *rows)
             r->openers = 1;
         }
     }
-    HASH_ITER(hh, server->ipc.by_id, ev, tmp)
-    if (ev->lingers)
-        report_ipc_event(rows, ev, NULL);
+    HASH_ITER (hh, server->ipc.by_id, ev, tmp)
+        if (ev->lingers)
+            report_ipc_event(rows, ev, NULL);
 }
 
 static void report_memory(struct server *server, struct rows *rows)
@@ -269,32 +267,32 @@ static void report_memory(struct server *server, struct rows *rows)
     struct session *session;
     struct mem *mem;
 
-    DL_FOREACH(server->sessions, session)
-    slots_foreach(&session->mems, i, mem)
-    {
-        ADD_ROW(rows, Npud__MemoryRow, NPUD__MEMORY_ROW__INIT, r, return);
+    DL_FOREACH (server->sessions, session)
+        slots_foreach(&session->mems, i, mem)
+        {
+            ADD_ROW(rows, Npud__MemoryRow, NPUD__MEMORY_ROW__INIT, r, return );
 
-        r->session = session->id;
-        r->pid = session->pid;
-        r->kind = mem->kind == MEM_DEVICE ? "device" : "host";
-        r->device = mem->device->index;
-        r->size = mem->size;
-    }
+            r->session = session->id;
+            r->pid = session->pid;
+            r->kind = mem->kind == MEM_DEVICE ? "device" : "host";
+            r->device = mem->device->index;
+            r->size = mem->size;
+        }
 }
 
 static void report_limits(struct server *server, struct rows *rows)
 {
     struct user *user, *tmp;
 
-    HASH_ITER(hh, server->users.by_uid, user, tmp)
-    for (int i = 0; i < RESOURCE_COUNT; i++) {
-        ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r, return);
+    HASH_ITER (hh, server->users.by_uid, user, tmp)
+        for (int i = 0; i < RESOURCE_COUNT; i++) {
+            ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r, return );
 
-        r->uid = user->uid;
-        r->resource = (char *)resource_names[i];
-        r->used = user->used[i];
-        r->limit = server->users.limit[i];
-    }
+            r->uid = user->uid;
+            r->resource = (char *)resource_names[i];
+            r->used = user->used[i];
+            r->limit = server->users.limit[i];
+        }
 }
 
 static const struct {
@@ -303,10 +301,11 @@ static const struct {
     size_t list_offset;
 } topics[] = {
 #define TOPIC(name, NAME)                                                                          \
-    [NPUD__ADMIN_REQUEST__TOPIC__##NAME] = {report_##name, offsetof(Npud__Report, n_##name),       \
-                                            offsetof(Npud__Report, name)}
-    TOPIC(status, STATUS), TOPIC(devices, DEVICES), TOPIC(sessions, SESSIONS),
-    TOPIC(streams, STREAMS), TOPIC(events, EVENTS), TOPIC(memory, MEMORY), TOPIC(limits, LIMITS),
+    [NPUD__ADMIN_REQUEST__TOPIC__##                                                                \
+        NAME] = {report_##name, offsetof(Npud__Report, n_##name), offsetof(Npud__Report, name)}
+    TOPIC(status, STATUS),   TOPIC(devices, DEVICES), TOPIC(sessions, SESSIONS),
+    TOPIC(streams, STREAMS), TOPIC(events, EVENTS),   TOPIC(memory, MEMORY),
+    TOPIC(limits, LIMITS),
 };
 
 /* The report as a memfd. fd or -errno. */
@@ -392,7 +391,8 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
         admin_free(admin);
 }
 
-/* The socket's mode decides who can connect; this decides it for sockets that were passed to us, too. */
+/* The socket's mode decides who can connect; this decides it for sockets that were passed to us,
+ * too. */
 static bool allowed(struct server *server, int socket)
 {
     struct ucred cred;
@@ -439,8 +439,7 @@ void admin_accept(struct server *server, int socket)
     }
     admin->server = server;
     admin->socket = socket;
-    admin->on_socket =
-        event_new(server->base, socket, EV_READ | EV_PERSIST, on_socket, admin);
+    admin->on_socket = event_new(server->base, socket, EV_READ | EV_PERSIST, on_socket, admin);
     if (!admin->on_socket || event_add(admin->on_socket, NULL) < 0)
         admin_free(admin);
 }

@@ -1,8 +1,10 @@
 /*
- * A backend: what makes devices work. The engine knows streams, events and waiting; a backend knows how bytes move and how
- * long work takes. One table of functions, so that a vendor library can stand beside `sim`.
+ * A backend: what makes devices work. The engine knows streams, events and waiting; a backend knows
+ * how bytes move and how long work takes. One table of functions, so that a vendor library can
+ * stand beside `sim`.
  *
- * Threads: open() and close() in the control thread; step() only in the engine thread of its device; the rest anywhere.
+ * Threads: open() and close() in the control thread; step() only in the engine thread of its
+ * device; the rest anywhere.
  */
 #pragma once
 
@@ -22,7 +24,8 @@ enum work_kind {
     WORK_DELAY,
 };
 
-/** One piece of work, with everything validated and mapped by the engine. Owned by the stream that runs it. */
+/** One piece of work, with everything validated and mapped by the engine. Owned by the stream that
+ * runs it. */
 struct work {
     enum work_kind kind;
     void *dst;
@@ -42,13 +45,16 @@ enum work_state {
 
 struct backend {
     const char *name;
-    /** Find the devices. Returns their number and the backend's state, or a negative errno after logging. */
+    /** Find the devices. Returns their number and the backend's state, or a negative errno after
+     * logging. */
     int (*open)(const struct config *config, void **state);
     void (*close)(void *state);
     void (*device_info)(void *state, uint32_t device, struct backend_device_info *info);
-    /** A sealed memfd of size bytes (a multiple of the page size) that is memory of the device. fd or -errno. */
+    /** A sealed memfd of size bytes (a multiple of the page size) that is memory of the device. fd
+     * or -errno. */
     int (*memory_new)(void *state, uint32_t device, uint64_t size);
-    /** Do a bounded amount (at most tens of microseconds) of work. now: CLOCK_MONOTONIC nanoseconds. */
+    /** Do a bounded amount (at most tens of microseconds) of work. now: CLOCK_MONOTONIC
+     * nanoseconds. */
     enum work_state (*step)(void *state, uint32_t device, struct work *work, uint64_t now,
                             uint64_t *deadline, int32_t *result);
 };

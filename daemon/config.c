@@ -20,10 +20,14 @@ enum type {
 };
 
 #define KEY(section, name, type, field, min, max, def, help)                                       \
-    {section, name, type, offsetof(struct config, field), min, max, def, help}
+    {                                                                                              \
+        section, name, type, offsetof(struct config, field), min, max, def, help                   \
+    }
 #define LIMIT(name, resource, def, help)                                                           \
-    {"limits", name,      TYPE_U64, offsetof(struct config, limit) + (resource) * sizeof(uint64_t), \
-     0,        UINT64_MAX, def,      help}
+    {                                                                                              \
+        "limits", name, TYPE_U64, offsetof(struct config, limit) + (resource) * sizeof(uint64_t),  \
+            0, UINT64_MAX, def, help                                                               \
+    }
 
 static const struct key {
     const char *section;
@@ -138,7 +142,8 @@ static const struct key *find_key(const char *section, const char *name)
     return NULL;
 }
 
-static int set_named(struct config *config, const char *section, const char *name, const char *value)
+static int set_named(struct config *config, const char *section, const char *name,
+                     const char *value)
 {
     const struct key *key = find_key(section, name);
     const char *wrong = key ? set_key(config, key, value) : "no such key (see npud --help)";

@@ -8,7 +8,7 @@
 #include "daemon/user.h"
 
 struct config {
-    char *socket;       /* where to listen when systemd gives no sockets */
+    char *socket; /* where to listen when systemd gives no sockets */
     char *admin_socket;
     char *access_group; /* may connect to socket; empty: everybody */
     char *admin_group;  /* may connect to admin_socket, beside root; empty: root only */
@@ -27,11 +27,13 @@ struct config {
 void config_init(struct config *config);
 void config_deinit(struct config *config);
 
-/** Read an ini file. A wrong line is reported with its number through the log and makes the call return -EINVAL. */
+/** Read an ini file. A wrong line is reported with its number through the log and makes the call
+ * return -EINVAL. */
 int config_read(struct config *config, const char *path);
 
 /** Apply "section.key=value", as --set does. -EINVAL, after logging what is wrong. */
 int config_set(struct config *config, const char *assignment);
 
-/** Print every key with its default and meaning: the reference that --help and the man page show. */
+/** Print every key with its default and meaning: the reference that --help and the man page show.
+ */
 void config_print_reference(FILE *f);

@@ -1,4 +1,5 @@
-/* Devices: one NPU each, with its memory account, its stream ids and its engine. Control thread, unless said otherwise. */
+/* Devices: one NPU each, with its memory account, its stream ids and its engine. Control thread,
+ * unless said otherwise. */
 #pragma once
 
 #include <stdint.h>

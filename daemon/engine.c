@@ -21,11 +21,13 @@
 #include "proto/clock.h"
 #include "proto/futex.h"
 
-#define BUDGET        64                  /* tasks of one stream per turn */
-#define POLL_INTERVAL (3 * NSEC_PER_USEC) /* how often a busy engine looks for doorbells of unwatched sessions */
-#define EPOLL_BATCH   64
+#define BUDGET 64 /* tasks of one stream per turn */
+#define POLL_INTERVAL                                                                              \
+    (3 * NSEC_PER_USEC) /* how often a busy engine looks for doorbells of unwatched sessions */
+#define EPOLL_BATCH 64
 
-/* What epoll reports: a token, not an address, because the attachment may be gone when we hold the lock again. */
+/* What epoll reports: a token, not an address, because the attachment may be gone when we hold the
+ * lock again. */
 struct attach_ref {
     struct slot slot;
     struct attach *attach;
@@ -38,9 +40,10 @@ struct engine {
     _Atomic bool stop;
 
     /*
-     * lock is held by the engine while it is awake. A plain mutex would starve everybody else, since the engine takes it
-     * again at once: who wants it counts up `wanted` and holds `gate` until it has the lock, and the engine, which
-     * looks at `wanted` once a turn, passes through the gate.
+     * lock is held by the engine while it is awake. A plain mutex would starve everybody else,
+     * since the engine takes it again at once: who wants it counts up `wanted` and holds `gate`
+     * until it has the lock, and the engine, which looks at `wanted` once a turn, passes through
+     * the gate.
      */
     pthread_mutex_t lock;
     pthread_mutex_t gate;
@@ -71,7 +74,8 @@ struct engine {
 
 static __thread struct engine *self;
 
-/* Engines that spin at this moment, in all of npud: at most half the CPUs, so that there is somebody to spin for. */
+/* Engines that spin at this moment, in all of npud: at most half the CPUs, so that there is
+ * somebody to spin for. */
 static _Atomic int spinners;
 
 static int spinners_max(void)
@@ -197,8 +201,9 @@ void engine_forget(struct engine *e, struct stream *s)
         DL_DELETE(e->active, s);
     timers_clear(&e->timers, s);
     /*
-     * Inbox first: a waiter that was fired may have waited on something that is gone by now. Then the list, and if it was fired
-     * in between, the inbox again. Lists are freed by the control thread only, which is us.
+     * Inbox first: a waiter that was fired may have waited on something that is gone by now. Then
+     * the list, and if it was fired in between, the inbox again. Lists are freed by the control
+     * thread only, which is us.
      */
     if (!remove_from_inbox(e, s) && s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter))
         remove_from_inbox(e, s);
@@ -261,7 +266,8 @@ static bool collect(struct engine *e, struct attach *a, uint64_t now)
     return found;
 }
 
-static void handle_doorbells(struct engine *e, const struct epoll_event *events, int n, uint64_t now)
+static void handle_doorbells(struct engine *e, const struct epoll_event *events, int n,
+                             uint64_t now)
 {
     for (int i = 0; i < n; i++) {
         uint64_t token = events[i].data.u64;
@@ -329,11 +335,12 @@ static void break_stream(struct stream *s, uint64_t tail)
     futex_wake_all(&s->ctrl->wake_seq);
 }
 
-/* Copy the entry at head. Word by word with atomic loads: each is read exactly once, whatever the client does meanwhile. */
+/* Copy the entry at head. Word by word with atomic loads: each is read exactly once, whatever the
+ * client does meanwhile. */
 static bool fetch(struct stream *s)
 {
     _Atomic uint64_t *entry;
-    uint64_t copy[sizeof(struct task) / sizeof(uint64_t)];
+    uint64_t copy[sizeof(struct task) / sizeof(uint64_t)] = {0};
 
     if (s->head == s->tail_seen) {
         uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
@@ -397,8 +404,8 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
 }
 
 /*
- * Stop looking at the tail of s. False when a task came in between: Dekker with the submitter, who stores tail and then loads
- * watched.
+ * Stop looking at the tail of s. False when a task came in between: Dekker with the submitter, who
+ * stores tail and then loads watched.
  */
 static bool demote_stream(struct engine *e, struct stream *s)
 {
@@ -430,8 +437,7 @@ static bool run_active(struct engine *e, uint64_t now)
     struct stream *s, *tmp;
     bool worked = false;
 
-    DL_FOREACH_SAFE(e->active, s, tmp)
-    {
+    DL_FOREACH_SAFE (e->active, s, tmp) {
         if (run_stream(e, s, now)) {
             s->idle_since = now;
             worked = true;
@@ -484,10 +490,10 @@ static bool demote_all(struct engine *e, uint64_t now)
     struct attach *a, *atmp;
     bool all = true;
 
-    DL_FOREACH_SAFE(e->active, s, stmp)
-    all &= demote_stream(e, s);
-    DL_FOREACH_SAFE(e->watched, a, atmp)
-    all &= demote_attach(e, a, now);
+    DL_FOREACH_SAFE (e->active, s, stmp)
+        all &= demote_stream(e, s);
+    DL_FOREACH_SAFE (e->watched, a, atmp)
+        all &= demote_attach(e, a, now);
     return all;
 }
 
@@ -528,8 +534,9 @@ static void go_to_sleep(struct engine *e)
     atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->wakeups, 1, memory_order_relaxed);
     /*
-     * Adaptive: a sleep that spinning would have saved restores the full spin time; a spin in vain halves it. An engine that shares
-     * its CPU with its clients never finds anything by spinning, and stops.
+     * Adaptive: a sleep that spinning would have saved restores the full spin time; a spin in vain
+     * halves it. An engine that shares its CPU with its clients never finds anything by spinning,
+     * and stops.
      */
     e->spin = now - slept < 2 * e->spin_max ? e->spin_max : e->spin / 2;
     e->last_poll = now;
@@ -556,8 +563,7 @@ static void turn(struct engine *e)
     atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
     drain_inbox(e);
     run_timers(e, now);
-    DL_FOREACH_SAFE(e->watched, a, tmp)
-    {
+    DL_FOREACH_SAFE (e->watched, a, tmp) {
         if (!collect(e, a, now) && now - a->idle_since > e->spin_max && e->active)
             demote_attach(e, a, now);
     }
@@ -586,7 +592,8 @@ static void *engine_main(void *arg)
     self = e;
     snprintf(name, sizeof(name), "engine-%u", e->device->index);
     pthread_setname_np(pthread_self(), name);
-    prctl(PR_SET_TIMERSLACK, 1UL); /* delays and timeouts to the microsecond, not to the default 50 */
+    prctl(PR_SET_TIMERSLACK,
+          1UL); /* delays and timeouts to the microsecond, not to the default 50 */
     pthread_mutex_lock(&e->lock);
     while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
         let_others_in(e);

@@ -1,9 +1,10 @@
 /*
  * Engines: one thread per device, which drains the rings of the streams on that device.
  *
- * One lock per engine guards all that the engine thread touches: it holds the lock whenever it is not asleep. Others take it
- * with engine_lock(), which the engine grants at its next turn (bounded: one slice of a copy), or at once while it sleeps. That
- * makes destroying an object free of messages and acknowledgements: when the lock is held, the engine is not looking.
+ * One lock per engine guards all that the engine thread touches: it holds the lock whenever it is
+ * not asleep. Others take it with engine_lock(), which the engine grants at its next turn (bounded:
+ * one slice of a copy), or at once while it sleeps. That makes destroying an object free of
+ * messages and acknowledgements: when the lock is held, the engine is not looking.
  *
  * Lock order: engines by device index, then any waitlist, then any inbox.
  */
@@ -26,7 +27,8 @@ struct engine_stats {
 
 struct engine;
 
-/** Start the engine of device. spin_ns: how long to look for work before sleeping, at most. NULL after logging. */
+/** Start the engine of device. spin_ns: how long to look for work before sleeping, at most. NULL
+ * after logging. */
 struct engine *engine_new(struct device *device, uint64_t spin_ns);
 /** Stop the thread and free. Safe on NULL. */
 void engine_free(struct engine *engine);
@@ -39,17 +41,21 @@ int engine_attach(struct engine *engine, struct attach *attach);
 /** Forget attach, whose streams are gone already. Caller holds the lock. */
 void engine_detach(struct engine *engine, struct attach *attach);
 
-/** Take stream off every list of the engine and off whatever it waits for. Caller holds the lock. */
+/** Take stream off every list of the engine and off whatever it waits for. Caller holds the lock.
+ */
 void engine_forget(struct engine *engine, struct stream *stream);
 
-/** What stream was parked on has happened (stream->waiter says how). Any thread, under the lock of the list it waited on. */
+/** What stream was parked on has happened (stream->waiter says how). Any thread, under the lock of
+ * the list it waited on. */
 void engine_unpark(struct stream *stream);
 
-/** Engine thread: wake the stream, which is about to park, at `deadline` unless it is unparked before. 0 or -ENOMEM. */
+/** Engine thread: wake the stream, which is about to park, at `deadline` unless it is unparked
+ * before. 0 or -ENOMEM. */
 int engine_set_timer(struct stream *stream, uint64_t deadline);
 void engine_clear_timer(struct stream *stream);
 
-/** Milliseconds for which the engine has been busy with one turn; 0 when it sleeps or turns. For the watchdog. Any thread. */
+/** Milliseconds for which the engine has been busy with one turn; 0 when it sleeps or turns. For
+ * the watchdog. Any thread. */
 uint64_t engine_stuck_ms(struct engine *engine);
 
 void engine_get_stats(struct engine *engine, struct engine_stats *stats);

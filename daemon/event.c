@@ -55,8 +55,9 @@ static void raise_flag(struct event_obj *ev)
     atomic_store_explicit(&ev->shm->flag, 1, memory_order_release);
     waitlist_fire(&ev->raised, 0, UINT64_MAX, 0, 0);
     /*
-     * Let the client raise the flag by itself again. Under the lock: a stream that parks meanwhile stores flag_waiters after it has
-     * joined the list, so either we see it there or its store comes after ours.
+     * Let the client raise the flag by itself again. Under the lock: a stream that parks meanwhile
+     * stores flag_waiters after it has joined the list, so either we see it there or its store
+     * comes after ours.
      */
     pthread_mutex_lock(&ev->raised.lock);
     if (atomic_load_explicit(&ev->raised.n, memory_order_relaxed) == 0)
@@ -69,7 +70,8 @@ void event_obj_record(struct event_obj *ev, uint64_t number, bool time, bool fla
     if (time) {
         uint64_t now = clock_ns();
 
-        /* Two streams may finish records of one event in either order: the newer record's time stays. */
+        /* Two streams may finish records of one event in either order: the newer record's time
+         * stays. */
         pthread_mutex_lock(&ev->raised.lock);
         if (number > ev->time_number) {
             ev->time_number = number;

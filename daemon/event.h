@@ -1,8 +1,9 @@
 /*
- * Plain events, npud's side: what engines need to execute records, resets and waits on them. What an event captured is known to
- * its client only (proto/event_shm.h).
+ * Plain events, npud's side: what engines need to execute records, resets and waits on them. What
+ * an event captured is known to its client only (proto/event_shm.h).
  *
- * Made and destroyed by the control thread; engines find it by slot and generation in session->events.
+ * Made and destroyed by the control thread; engines find it by slot and generation in
+ * session->events.
  */
 #pragma once
 
@@ -34,5 +35,6 @@ int32_t event_obj_new(struct session *session, uint32_t flags, uint32_t device,
 /** Give the slot back. Streams that still wait for the flag go on. */
 void event_obj_free(struct event_obj *event);
 
-/** Engine: a record was executed. number: which one; time: store the timestamp; flag: raise the flag. */
+/** Engine: a record was executed. number: which one; time: store the timestamp; flag: raise the
+ * flag. */
 void event_obj_record(struct event_obj *event, uint64_t number, bool time, bool flag);

@@ -35,7 +35,8 @@ static void stream_fired(struct waiter *w)
     engine_unpark((struct stream *)((char *)w - offsetof(struct stream, waiter)));
 }
 
-/* Join list. The caller tests the condition after this and calls unpark_self() if it holds already. */
+/* Join list. The caller tests the condition after this and calls unpark_self() if it holds already.
+ */
 static int park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
                 uint64_t now)
 {
@@ -47,7 +48,8 @@ static int park(struct stream *s, struct waitlist *list, uint64_t target, uint64
     return 0;
 }
 
-/* The condition came true while joining. False: somebody fired us as well, and the inbox brings that news. */
+/* The condition came true while joining. False: somebody fired us as well, and the inbox brings
+ * that news. */
 static bool unpark_self(struct stream *s)
 {
     if (!waitlist_remove(s->waiting_on, &s->waiter))
@@ -124,7 +126,8 @@ static enum run_result run_wait_flag(struct stream *s, uint64_t now)
         return RUN_RETIRED;
     if (park(s, &ev->raised, 0, s->task.wait.timeout_ns, now) < 0)
         return no_memory(s);
-    /* Dekker with a client that raises the flag at the call: it stores flag and loads flag_waiters. */
+    /* Dekker with a client that raises the flag at the call: it stores flag and loads flag_waiters.
+     */
     atomic_store(&ev->shm->flag_waiters, 1);
     if (atomic_load(&ev->shm->flag) && unpark_self(s))
         return RUN_RETIRED;
@@ -247,7 +250,8 @@ static enum run_result run_set(struct stream *s, uint64_t now)
         return RUN_RETIRED;
     }
     if (!s->started)
-        s->work = (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value};
+        s->work =
+            (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value};
     s->work.dst = dst;
     return step_work(s, now);
 }
@@ -316,7 +320,8 @@ void task_describe_wait(const struct stream *s, char *buf, unsigned size)
                  open ? (unsigned long long)open->event->id : 0);
         break;
     case TASK_DELAY:
-        snprintf(buf, size, "a delay of %llu us", (unsigned long long)(t->delay.ns / NSEC_PER_USEC));
+        snprintf(buf, size, "a delay of %llu us",
+                 (unsigned long long)(t->delay.ns / NSEC_PER_USEC));
         break;
     default:
         break;

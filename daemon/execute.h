@@ -1,4 +1,5 @@
-/* Executing tasks: what each op of the ring does. Engine threads only, under the lock of the stream's engine. */
+/* Executing tasks: what each op of the ring does. Engine threads only, under the lock of the
+ * stream's engine. */
 #pragma once
 
 #include <stdint.h>
@@ -8,7 +9,8 @@ struct stream;
 enum run_result {
     RUN_RETIRED, /* the task is finished, well or badly */
     RUN_AGAIN,   /* unfinished: call again when others have had their turn */
-    RUN_WAITS,   /* parked on a waitlist, a timer or both; engine_unpark() or the timer continues it */
+    RUN_WAITS,   /* parked on a waitlist, a timer or both; engine_unpark() or the timer continues it
+                  */
 };
 
 /** Start stream->task, or go on with it. now: CLOCK_MONOTONIC nanoseconds. */

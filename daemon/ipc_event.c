@@ -63,7 +63,8 @@ static void evict(struct ipc_event *ev)
     ipc_event_free(ev);
 }
 
-/* Nobody has it open any more. It lives on as long as a session that exported it does, within bounds. */
+/* Nobody has it open any more. It lives on as long as a session that exported it does, within
+ * bounds. */
 static void linger(struct ipc_event *ev)
 {
     if (!ev->exports || ev->all->linger_max == 0 ||
@@ -73,6 +74,7 @@ static void linger(struct ipc_event *ev)
     }
     if (ev->user->n_linger >= ev->all->linger_max)
         evict(ev->user->linger);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): evict() unlinks before it frees */
     DL_APPEND2(ev->user->linger, ev, linger_prev, linger_next);
     ev->user->n_linger++;
     ev->all->lingering++;
@@ -107,7 +109,8 @@ static struct ipc_event *ipc_event_make(struct session *session, uint32_t device
         .object = ev->id,
         .instance = all->instance,
     };
-    /* Cannot fail or be short: the pool is initialised long before npud runs, and 16 bytes are never interrupted. */
+    /* Cannot fail or be short: the pool is initialised long before npud runs, and 16 bytes are
+     * never interrupted. */
     getrandom(ev->handle.secret, sizeof(ev->handle.secret), 0);
     ev->handle.check = ipc_handle_check(&ev->handle);
     HASH_ADD(hh, all->by_id, id, sizeof(ev->id), ev);
@@ -234,7 +237,8 @@ int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
 
     if (error != 0)
         return error;
-    /* Charging may evict what lingers, and this event may be just that: not while it is being opened. */
+    /* Charging may evict what lingers, and this event may be just that: not while it is being
+     * opened. */
     linger_stop(ev);
     open = open_prepare(session, &error);
     if (open) {
@@ -252,9 +256,9 @@ int32_t ipc_event_export(struct ipc_open *open)
 {
     struct ipc_export *export;
 
-    LL_FOREACH(open->event->exports, export)
-    if (export->session == open->session)
-        return 0;
+    LL_FOREACH (open->event->exports, export)
+        if (export->session == open->session)
+            return 0;
     export = malloc(sizeof(*export));
     if (!export)
         return ACL_ERROR_RT_MEMORY_ALLOCATION;
@@ -334,8 +338,9 @@ static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
 }
 
 /*
- * Fail what the opener has recorded and no engine has executed. Its streams are gone or past, so nothing of it becomes done any
- * more. A slot holds the low 32 bits of its number; the newest number of the event, read once, gives the rest.
+ * Fail what the opener has recorded and no engine has executed. Its streams are gone or past, so
+ * nothing of it becomes done any more. A slot holds the low 32 bits of its number; the newest
+ * number of the event, read once, gives the rest.
  */
 static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
 {

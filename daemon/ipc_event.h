@@ -1,12 +1,13 @@
 /*
  * IPC events: events that processes share, and the broker of their handles.
  *
- * An IPC event lives while it is open anywhere (struct ipc_open: one per handle that a session holds), or while a
- * session that exported it lives (struct ipc_export). When only exports are left it lingers: openable, but among the first to
- * go when its user has too many of those. Control thread, but for ipc_event_complete() and ipc_event_failed().
+ * An IPC event lives while it is open anywhere (struct ipc_open: one per handle that a session
+ * holds), or while a session that exported it lives (struct ipc_export). When only exports are left
+ * it lingers: openable, but among the first to go when its user has too many of those. Control
+ * thread, but for ipc_event_complete() and ipc_event_failed().
  *
- * When a session dies or closes the event, its records that are still pending are failed here (ipc_open_free), remembered in
- * `failures`, and everybody who waits for them is woken.
+ * When a session dies or closes the event, its records that are still pending are failed here
+ * (ipc_open_free), remembered in `failures`, and everybody who waits for them is woken.
  */
 #pragma once
 
@@ -71,7 +72,7 @@ struct ipc_open {
     struct ipc_opener *opener;
     struct charge charge;
     struct charge charge_fd;
-    bool closing; /* closed by the client, not yet passed by its streams */
+    bool closing;                 /* closed by the client, not yet passed by its streams */
     struct ipc_open *prev, *next; /* event->opens */
 };
 
@@ -95,7 +96,8 @@ void ipc_open_free(struct ipc_open *open);
 /** The session is gone: it exports nothing any more. */
 void ipc_exports_drop(struct session *session);
 
-/** Engine: the session's stream has reached its record `number`. Ignored if there is no such pending record. */
+/** Engine: the session's stream has reached its record `number`. Ignored if there is no such
+ * pending record. */
 void ipc_event_complete(struct ipc_open *open, uint64_t number);
 
 /** Has record number failed, and whose was it? Any thread. */

@@ -26,7 +26,8 @@ static int set_access(const char *path, const char *group, bool everybody)
         return chmod(path, everybody ? 0666 : 0600) < 0 ? -errno : 0;
     g = getgrnam(group);
     if (!g) {
-        log_error("%s: there is no group \"%s\"; create it (sysusers.d/npud.conf), or change the configuration",
+        log_error("%s: there is no group \"%s\"; create it (sysusers.d/npud.conf), or change the "
+                  "configuration",
                   path, group);
         return -ENOENT;
     }
@@ -35,7 +36,8 @@ static int set_access(const char *path, const char *group, bool everybody)
     return 0;
 }
 
-/* A socket file that nobody listens on is left over from a crash; one that answers belongs to a running npud. */
+/* A socket file that nobody listens on is left over from a crash; one that answers belongs to a
+ * running npud. */
 static int clear_stale(const struct sockaddr_un *addr)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -119,7 +121,8 @@ int listener_init(struct listener *l, struct server *server, int fd, const char 
     l->path = path ? strdup(path) : NULL;
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
     l->on_client = event_new(server->base, fd, EV_READ | EV_PERSIST, on_client, l);
-    if ((path && !l->path) || l->reserve < 0 || !l->on_client || event_add(l->on_client, NULL) < 0) {
+    if ((path && !l->path) || l->reserve < 0 || !l->on_client ||
+        event_add(l->on_client, NULL) < 0) {
         listener_deinit(l);
         return -ENOMEM;
     }

@@ -1,6 +1,7 @@
 /*
- * Listening sockets that survive fd exhaustion: with no descriptor left for a client, a reserve is given up to take the client,
- * tell it so and drop it, instead of spinning on a level-triggered listener.
+ * Listening sockets that survive fd exhaustion: with no descriptor left for a client, a reserve is
+ * given up to take the client, tell it so and drop it, instead of spinning on a level-triggered
+ * listener.
  */
 #pragma once
 
@@ -20,7 +21,8 @@ struct listener {
     void (*accept)(struct server *server, int socket);
 };
 
-/** Make and bind a socket at path, for group (empty: mode for everybody). Listening fd or -errno, after logging. */
+/** Make and bind a socket at path, for group (empty: mode for everybody). Listening fd or -errno,
+ * after logging. */
 int listener_bind(const char *path, const char *group, bool everybody);
 
 /** Accept clients on fd. path: see above, copied. 0 or -errno; fd is taken over in any case. */

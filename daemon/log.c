@@ -14,7 +14,8 @@
 static int log_level = LOG_INFO;
 static bool to_journal;
 
-/* systemd names the journal socket that it connected stderr to; a redirected stderr is somebody else's file. */
+/* systemd names the journal socket that it connected stderr to; a redirected stderr is somebody
+ * else's file. */
 static bool stderr_is_journal(void)
 {
     const char *stream = getenv("JOURNAL_STREAM");
@@ -83,7 +84,8 @@ void log_client_fault(struct session *session, const char *fmt, ...)
 {
     va_list ap;
 
-    /* Engines and the control thread may both see faults of one session: the first one is the one that is told. */
+    /* Engines and the control thread may both see faults of one session: the first one is the one
+     * that is told. */
     if (atomic_exchange(&session->fault_logged, true))
         return;
     va_start(ap, fmt);

@@ -1,9 +1,9 @@
 /*
- * The log: to the journal with structured fields when systemd started us, to stderr otherwise. Any thread. errno is kept, so a
- * log line on an error path cannot change the error.
+ * The log: to the journal with structured fields when systemd started us, to stderr otherwise. Any
+ * thread. errno is kept, so a log line on an error path cannot change the error.
  *
- * Fields beside MESSAGE and PRIORITY: NPUD_SESSION, NPUD_CLIENT_PID, NPUD_CLIENT_UID for lines about a session, so that
- * `journalctl NPUD_SESSION=7` shows the life of one client.
+ * Fields beside MESSAGE and PRIORITY: NPUD_SESSION, NPUD_CLIENT_PID, NPUD_CLIENT_UID for lines
+ * about a session, so that `journalctl NPUD_SESSION=7` shows the life of one client.
  */
 #pragma once
 
@@ -24,6 +24,7 @@ void log_line(int priority, const struct session *session, const char *fmt, ...)
 #define log_info(...)    log_line(LOG_INFO, NULL, __VA_ARGS__)
 #define log_debug(...)   log_line(LOG_DEBUG, NULL, __VA_ARGS__)
 
-/** A client did something that only a broken or hostile one does. Logged once per session, at warning. */
+/** A client did something that only a broken or hostile one does. Logged once per session, at
+ * warning. */
 void log_client_fault(struct session *session, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -24,7 +24,7 @@
 #include "daemon/session.h"
 #include "proto/clock.h"
 
-#define CONFIG_DEFAULT "/etc/npud/npud.conf"
+#define CONFIG_DEFAULT  "/etc/npud/npud.conf"
 #define ENGINE_STUCK_MS 10000 /* a turn takes microseconds: ten seconds is a hang */
 
 struct options {
@@ -47,16 +47,19 @@ static void usage(FILE *f)
             "  -d, --devices=N           same as --set=sim.devices=N\n"
             "  -S, --socket=PATH         same as --set=npud.socket=PATH\n"
             "  -A, --admin-socket=PATH   same as --set=npud.admin_socket=PATH\n"
-            "  -r, --runtime-dir=DIR     make DIR (mode 0700), keep both sockets in it, remove it at the end\n"
+            "  -r, --runtime-dir=DIR     make DIR (mode 0700), keep both sockets in it, remove it "
+            "at the end\n"
             "      --ready-fd=N          write a newline to descriptor N when clients can connect\n"
             "      --die-with-parent     end when the parent process ends\n"
             "  -v, --verbose             log what clients do\n"
             "  -q, --quiet               log warnings and errors only\n"
-            "      --print-config        print a configuration file with every key and its default, and exit\n"
+            "      --print-config        print a configuration file with every key and its "
+            "default, and exit\n"
             "  -V, --version             print the version and exit\n"
             "  -h, --help                print this and exit\n"
             "\n"
-            "Sockets passed by systemd (FileDescriptorName=control and =admin) take the place of its own.\n"
+            "Sockets passed by systemd (FileDescriptorName=control and =admin) take the place of "
+            "its own.\n"
             "SIGTERM and SIGINT end it; connected programs get ACL_ERROR_RT_SOCKET_CLOSE.\n"
             "Exit status: 0 ended by a signal, 1 could not start, 2 wrong usage.\n"
             "\n"
@@ -96,7 +99,8 @@ static int set_key(struct config *config, const char *key, const char *value)
     return r;
 }
 
-/* First pass: what must be known before the configuration file is read. Returns an exit status, or -1 to go on. */
+/* First pass: what must be known before the configuration file is read. Returns an exit status, or
+ * -1 to go on. */
 static int read_options(int argc, char **argv, struct options *o)
 {
     int c;
@@ -195,7 +199,7 @@ static int make_runtime_dir(const char *dir, struct config *config)
         *(i ? &config->admin_socket : &config->socket) = path;
     }
     return set_key(config, "npud.access_group", "") < 0 ? -ENOMEM
-                                                       : set_key(config, "npud.admin_group", "");
+                                                        : set_key(config, "npud.admin_group", "");
 }
 
 static void accept_client(struct server *server, int socket)
@@ -255,7 +259,8 @@ static void on_signal(evutil_socket_t signal, short what, void *arg)
     event_base_loopbreak(server->base);
 }
 
-/* Tell systemd that we live, unless an engine does not. Only armed when the unit has a watchdog: otherwise npud never wakes. */
+/* Tell systemd that we live, unless an engine does not. Only armed when the unit has a watchdog:
+ * otherwise npud never wakes. */
 static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;

@@ -4,7 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** A memfd of size bytes, close-on-exec, sealed against shrinking, growing and further seals. fd or -errno. */
+/** A memfd of size bytes, close-on-exec, sealed against shrinking, growing and further seals. fd or
+ * -errno. */
 int memfd_new(const char *name, uint64_t size);
 
 /** memfd_new() and a shared read-write mapping of it. The caller owns both. 0 or -errno. */

@@ -72,7 +72,8 @@ void mem_free(struct mem *m)
     struct session *session = m->session;
     void *map;
 
-    /* While the engines are out: a copy in progress looks the memory up again before its next slice. */
+    /* While the engines are out: a copy in progress looks the memory up again before its next
+     * slice. */
     session_lock(session);
     slots_unpublish(m);
     map = atomic_exchange_explicit(&m->map, NULL, memory_order_relaxed);

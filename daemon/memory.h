@@ -1,4 +1,5 @@
-/* Allocations: device memory and pinned host memory, each a memfd shared by one session and npud. */
+/* Allocations: device memory and pinned host memory, each a memfd shared by one session and npud.
+ */
 #pragma once
 
 #include <stdatomic.h>
@@ -27,15 +28,18 @@ struct mem {
     struct charge charge_fd;
 };
 
-/** Allocate size bytes (rounded up to pages) on an opened device. ACL error, or 0 with *memp. Control thread. */
+/** Allocate size bytes (rounded up to pages) on an opened device. ACL error, or 0 with *memp.
+ * Control thread. */
 int32_t mem_new(struct session *session, struct device *device, enum mem_kind kind, uint64_t size,
                 struct mem **memp);
-/** Free it. Tasks that come to use it later fail. Control thread; takes the locks of the session's engines. */
+/** Free it. Tasks that come to use it later fail. Control thread; takes the locks of the session's
+ * engines. */
 void mem_free(struct mem *mem);
 
 /**
- * Address in npud of `size` bytes at offset of the session's allocation in slot, or NULL when there is no such allocation (any
- * more) or the range leaves it. Engines, under their lock, which keeps the mapping alive until they let go of it.
+ * Address in npud of `size` bytes at offset of the session's allocation in slot, or NULL when there
+ * is no such allocation (any more) or the range leaves it. Engines, under their lock, which keeps
+ * the mapping alive until they let go of it.
  */
 void *mem_range(struct session *session, uint32_t slot, uint32_t generation, uint64_t offset,
                 uint64_t size);

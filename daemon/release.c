@@ -22,10 +22,10 @@ struct release {
     struct session *session;
     void (*free_object)(void *object);
     void *object;
-    _Atomic uint32_t pending; /* fences not passed, plus one while they are being set up */
-    bool posted;              /* under server->passed_lock */
-    struct release *prev, *next;   /* session->releases */
-    struct release *passed_next;   /* server->passed */
+    _Atomic uint32_t pending;    /* fences not passed, plus one while they are being set up */
+    bool posted;                 /* under server->passed_lock */
+    struct release *prev, *next; /* session->releases */
+    struct release *passed_next; /* server->passed */
     size_t n;
     struct release_waiter waiters[];
 };
@@ -97,8 +97,7 @@ void release_when_passed(struct session *session, const struct fence *fences, si
 
         if (!s || atomic_load(&s->done) >= fences[i].position)
             continue;
-        *w = (struct release_waiter){
-            .waiter.fire = fence_fired, .list = &s->passed, .release = r};
+        *w = (struct release_waiter){.waiter.fire = fence_fired, .list = &s->passed, .release = r};
         r->n++;
         atomic_fetch_add(&r->pending, 1);
         waitlist_add(w->list, &w->waiter, fences[i].position);
@@ -109,14 +108,14 @@ void release_when_passed(struct session *session, const struct fence *fences, si
         finish(r);
 }
 
-/* The session's streams are gone, and have fired everything: each release is posted, and none can be fired any more. */
+/* The session's streams are gone, and have fired everything: each release is posted, and none can
+ * be fired any more. */
 void releases_flush(struct session *session)
 {
     struct server *server = session->server;
     struct release *r, *tmp;
 
-    DL_FOREACH_SAFE(session->releases, r, tmp)
-    {
+    DL_FOREACH_SAFE (session->releases, r, tmp) {
         pthread_mutex_lock(&server->passed_lock);
         assert(r->posted);
         LL_DELETE2(server->passed, r, passed_next);

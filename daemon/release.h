@@ -1,8 +1,10 @@
 /*
- * Releases: objects that the client has destroyed, but that its streams may still touch. The client names the places (fences)
- * where they do; when every stream has passed its place, the object is freed, by the control thread.
+ * Releases: objects that the client has destroyed, but that its streams may still touch. The client
+ * names the places (fences) where they do; when every stream has passed its place, the object is
+ * freed, by the control thread.
  *
- * A client that names too few loses nothing but the effect of its own tasks: engines look objects up by slot and generation.
+ * A client that names too few loses nothing but the effect of its own tasks: engines look objects
+ * up by slot and generation.
  */
 #pragma once
 
@@ -18,8 +20,9 @@ struct fence {
 };
 
 /**
- * Call free_object(object) when the streams have passed the fences: at once if they have already, else later from the control
- * thread, at the latest from releases_flush(). Without memory to wait it is freed at once.
+ * Call free_object(object) when the streams have passed the fences: at once if they have already,
+ * else later from the control thread, at the latest from releases_flush(). Without memory to wait
+ * it is freed at once.
  */
 void release_when_passed(struct session *session, const struct fence *fences, size_t n,
                          void (*free_object)(void *object), void *object);

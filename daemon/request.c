@@ -68,9 +68,10 @@ static int32_t on_hello(struct call *call)
         return fail(call, ACL_ERROR_REPEAT_INITIALIZE, "Hello a second time");
     }
     if (hello->protocol != PROTOCOL)
-        return fail(call, ACL_ERROR_API_NOT_SUPPORT,
-                    "this npud speaks protocol %u, the client library speaks %u: install matching versions",
-                    PROTOCOL, hello->protocol);
+        return fail(
+            call, ACL_ERROR_API_NOT_SUPPORT,
+            "this npud speaks protocol %u, the client library speaks %u: install matching versions",
+            PROTOCOL, hello->protocol);
     error = session_hello(call->session, hello->program, &call->fd);
     if (error != 0)
         return fail(call, error, "npud has no memory or descriptors for another session");
@@ -140,7 +141,8 @@ static int32_t on_create_stream(struct call *call)
     error = stream_new(call->session, attach, in->priority, in->flags, &stream, &call->fd);
     if (error != 0)
         return fail(call, error,
-                    "no stream: this session has %u (at most %u), its user may have %llu, or npud is out of memory",
+                    "no stream: this session has %u (at most %u), its user may have %llu, or npud "
+                    "is out of memory",
                     call->session->streams.live, SESSION_STREAMS_MAX,
                     limit(call, RESOURCE_STREAMS));
     call->close_fd = true;
@@ -156,8 +158,7 @@ static int32_t on_create_stream(struct call *call)
 
 static int32_t on_destroy_stream(struct call *call)
 {
-    struct stream *stream =
-        slots_get(&call->session->streams, call->request->destroy_stream->slot);
+    struct stream *stream = slots_get(&call->session->streams, call->request->destroy_stream->slot);
 
     if (!stream)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
@@ -191,12 +192,12 @@ static int32_t on_create_event(struct call *call)
     const Npud__CreateEvent *in = call->request->create_event;
     static Npud__CreateEventReply out;
     struct event_obj *event;
-    int32_t error =
-        event_obj_new(call->session, in->flags, in->device, &event, &call->fd);
+    int32_t error = event_obj_new(call->session, in->flags, in->device, &event, &call->fd);
 
     if (error != 0)
         return fail(call, error,
-                    "no event: this session has %u (at most %u), its user may have %llu, or npud is out of memory",
+                    "no event: this session has %u (at most %u), its user may have %llu, or npud "
+                    "is out of memory",
                     call->session->events.live, SESSION_EVENTS_MAX, limit(call, RESOURCE_EVENTS));
     call->close_fd = true;
     out = (Npud__CreateEventReply)NPUD__CREATE_EVENT_REPLY__INIT;
@@ -238,15 +239,15 @@ static void reply_ipc_event(struct call *call, struct ipc_open *open)
 static int32_t no_ipc_event(struct call *call, int32_t error)
 {
     return fail(call, error,
-                "no IPC event: the user may have %llu open, an event at most %u openers, or npud is out of memory or descriptors",
+                "no IPC event: the user may have %llu open, an event at most %u openers, or npud "
+                "is out of memory or descriptors",
                 limit(call, RESOURCE_IPC_EVENTS), IPC_OPENERS_MAX);
 }
 
 static int32_t on_create_ipc_event(struct call *call)
 {
     struct ipc_open *open;
-    int32_t error =
-        ipc_event_new(call->session, call->request->create_ipc_event->device, &open);
+    int32_t error = ipc_event_new(call->session, call->request->create_ipc_event->device, &open);
 
     if (error != 0)
         return no_ipc_event(call, error);

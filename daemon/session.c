@@ -167,7 +167,8 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
     request_handle(arg);
 }
 
-/* A forked child may still hold the socket open: the process that we talk to is gone all the same. */
+/* A forked child may still hold the socket open: the process that we talk to is gone all the same.
+ */
 static void on_death(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -175,7 +176,8 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
     session_free(arg);
 }
 
-/* The kernel's word on who has connected, taken once. A pid that was reused since the connect cannot be ours: then we fail. */
+/* The kernel's word on who has connected, taken once. A pid that was reused since the connect
+ * cannot be ours: then we fail. */
 static int identify(struct session *session)
 {
     struct ucred cred;
@@ -189,8 +191,9 @@ static int identify(struct session *session)
     len = sizeof(pidfd);
     if (getsockopt(session->socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0) {
         /*
-         * Before Linux 6.5. If the peer died and its pid was given to another process already, we would watch the wrong
-         * one; the end of the socket tells us of the peer's death as well, except from its forked children.
+         * Before Linux 6.5. If the peer died and its pid was given to another process already, we
+         * would watch the wrong one; the end of the socket tells us of the peer's death as well,
+         * except from its forked children.
          */
         pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
         if (pidfd < 0)
@@ -204,8 +207,7 @@ static int listen_to(struct session *session)
 {
     struct event_base *base = session->server->base;
 
-    session->on_socket =
-        event_new(base, session->socket, EV_READ | EV_PERSIST, on_socket, session);
+    session->on_socket = event_new(base, session->socket, EV_READ | EV_PERSIST, on_socket, session);
     session->on_death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, on_death, session);
     if (!session->on_socket || !session->on_death || event_add(session->on_socket, NULL) < 0 ||
         event_add(session->on_death, NULL) < 0)
@@ -280,7 +282,8 @@ void session_close_ipc(struct session *session, struct ipc_open *open, const str
     release_when_passed(session, fences, n, free_open, open);
 }
 
-/* Streams first: after that no engine knows the session, and what they would have done is failed by the rest. */
+/* Streams first: after that no engine knows the session, and what they would have done is failed by
+ * the rest. */
 static void empty_ledger(struct session *session)
 {
     struct stream *stream;

@@ -1,9 +1,9 @@
 /*
- * Sessions: one connected client process each. The session is the ledger: everything that the client ever got hangs in one of
- * its tables, and session_free() empties them all.
+ * Sessions: one connected client process each. The session is the ledger: everything that the
+ * client ever got hangs in one of its tables, and session_free() empties them all.
  *
- * Control thread. What engines read (the tables, attach) changes only under the locks of the engines that the session is
- * attached to, or before it is published (proto/slots.h).
+ * Control thread. What engines read (the tables, attach) changes only under the locks of the
+ * engines that the session is attached to, or before it is published (proto/slots.h).
  */
 #pragma once
 
@@ -83,11 +83,13 @@ struct session {
 };
 
 /**
- * Take over an accepted socket (closed on failure). Returns NULL after having told the client why, where it can be told.
+ * Take over an accepted socket (closed on failure). Returns NULL after having told the client why,
+ * where it can be told.
  */
 struct session *session_new(struct server *server, int socket);
 
-/** Empty the ledger and forget the client. Everybody who waited for it is woken with a named error. */
+/** Empty the ledger and forget the client. Everybody who waited for it is woken with a named error.
+ */
 void session_free(struct session *session);
 
 /** Answer to Hello: make the arena. ACL error, or 0 with *page_fd (the caller closes it). */
@@ -100,15 +102,16 @@ int32_t session_open_device(struct session *session, uint32_t device, int *fd);
 struct attach *session_attach(struct session *session, uint32_t device);
 
 /**
- * Make sure that segment `index` of a kind is there. Returns its mapping; *fd is its memfd when it is new (the caller sends and
- * closes it), else -1. NULL: out of memory or descriptors.
+ * Make sure that segment `index` of a kind is there. Returns its mapping; *fd is its memfd when it
+ * is new (the caller sends and closes it), else -1. NULL: out of memory or descriptors.
  */
 void *session_segment(struct session *session, struct segments *segments, uint32_t index,
                       size_t size, int *fd);
 
 uint32_t session_ring_depth(const struct session *session);
 
-/** The client has destroyed an object: it is freed when its streams have passed the fences (release.h). */
+/** The client has destroyed an object: it is freed when its streams have passed the fences
+ * (release.h). */
 void session_destroy_event(struct session *session, struct event_obj *event,
                            const struct fence *fences, size_t n);
 void session_close_ipc(struct session *session, struct ipc_open *open, const struct fence *fences,

@@ -7,7 +7,8 @@
 #include "daemon/config.h"
 #include "daemon/memfd.h"
 
-/* About 25 us of memcpy: long enough to stream, short enough that nobody else on the device notices. */
+/* About 25 us of memcpy: long enough to stream, short enough that nobody else on the device
+ * notices. */
 #define SLICE (256 * 1024)
 
 struct sim {
@@ -80,7 +81,8 @@ static enum work_state sim_step(void *state, uint32_t device, struct work *w, ui
     if (w->kind == WORK_SET)
         memset((char *)w->dst + w->progress, w->value, n);
     else
-        /* memmove: overlapping ranges are unspecified for programs, but must not be undefined for npud */
+        /* memmove: overlapping ranges are unspecified for programs, but must not be undefined for
+         * npud */
         memmove((char *)w->dst + w->progress, (const char *)w->src + w->progress, n);
     w->progress += n;
     return w->progress == w->size ? WORK_DONE : WORK_MORE;

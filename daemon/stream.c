@@ -25,8 +25,9 @@ void stream_fail(struct stream *s, int32_t error, int32_t pid)
 }
 
 /*
- * Positions go on where the slot's last stream stopped, so that what was captured of it reads as passed. The shared memory is only
- * told where that is; npud remembers it itself (the slot's content outlives its owner).
+ * Positions go on where the slot's last stream stopped, so that what was captured of it reads as
+ * passed. The shared memory is only told where that is; npud remembers it itself (the slot's
+ * content outlives its owner).
  */
 static void reset_ctrl(struct stream *s)
 {
@@ -69,8 +70,8 @@ static int32_t acquire(struct stream *s, struct session *session, struct attach 
     return 0;
 }
 
-int32_t stream_new(struct session *session, struct attach *attach, uint32_t priority, uint32_t flags,
-                   struct stream **streamp, int *segment_fd)
+int32_t stream_new(struct session *session, struct attach *attach, uint32_t priority,
+                   uint32_t flags, struct stream **streamp, int *segment_fd)
 {
     struct stream *s = slots_take(&session->streams);
     int32_t error;
@@ -102,8 +103,8 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t prio
 }
 
 /*
- * Skip to the tail. It is the client's number, and decides no more than where the client's own slot goes on; one that cannot be is
- * replaced by the furthest that can.
+ * Skip to the tail. It is the client's number, and decides no more than where the client's own slot
+ * goes on; one that cannot be is replaced by the furthest that can.
  */
 static void discard(struct stream *s)
 {
@@ -130,7 +131,8 @@ void stream_free(struct stream *s)
     struct session *session = s->session;
     struct attach *a = s->attach;
 
-    /* All engines of the session, because those of other devices may be about to park a stream on this one. */
+    /* All engines of the session, because those of other devices may be about to park a stream on
+     * this one. */
     session_lock(session);
     slots_unpublish(s);
     discard(s);

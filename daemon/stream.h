@@ -1,8 +1,9 @@
 /*
  * Streams, npud's side.
  *
- * Owner: made and destroyed by the control thread. While it lives, everything but the constant part belongs to the engine of its
- * device and is touched under that engine's lock; `done` alone may be read by anybody (other engines park streams on it).
+ * Owner: made and destroyed by the control thread. While it lives, everything but the constant part
+ * belongs to the engine of its device and is touched under that engine's lock; `done` alone may be
+ * read by anybody (other engines park streams on it).
  */
 #pragma once
 
@@ -50,7 +51,7 @@ struct stream {
     uint64_t tail_seen; /* validated; looked at again when head gets there */
     struct task task;   /* the copy of the entry at head, while has_task */
     bool has_task;      /* taken from the ring, not finished */
-    bool started;       /* task_execute() was called before; after a wait, waiter.result is the outcome */
+    bool started; /* task_execute() was called before; after a wait, waiter.result is the outcome */
     bool broken;
     struct waiter waiter;        /* on another stream, an event flag or an IPC event ... */
     struct waitlist *waiting_on; /* ... namely this list, until resumed */
@@ -72,20 +73,24 @@ static inline int32_t stream_id(const struct stream *stream)
 }
 
 /**
- * Make a stream of session on an opened device. Errors are ACL codes for the client; 0 with *streamp set. *segment_fd is the
- * arena segment when a new one was made (the caller sends and closes it), else -1.
+ * Make a stream of session on an opened device. Errors are ACL codes for the client; 0 with
+ * *streamp set. *segment_fd is the arena segment when a new one was made (the caller sends and
+ * closes it), else -1.
  */
-int32_t stream_new(struct session *session, struct attach *attach, uint32_t priority, uint32_t flags,
-                   struct stream **streamp, int *segment_fd);
+int32_t stream_new(struct session *session, struct attach *attach, uint32_t priority,
+                   uint32_t flags, struct stream **streamp, int *segment_fd);
 
 /** Drop what is queued; done jumps to the tail. Takes the locks of the session's engines. */
 void stream_abort(struct stream *stream);
 
-/** Drop what is queued, wake everybody who waits for it, give the slot back. Takes the locks of the session's engines. */
+/** Drop what is queued, wake everybody who waits for it, give the slot back. Takes the locks of the
+ * session's engines. */
 void stream_free(struct stream *stream);
 
-/** Publish that all tasks below position are retired, and wake who waited for that. Under the engine's lock. */
+/** Publish that all tasks below position are retired, and wake who waited for that. Under the
+ * engine's lock. */
 void stream_publish(struct stream *stream, uint64_t position);
 
-/** Engine: note the failure of the current task, for the client's next synchronise call. pid: who is to blame, or 0. */
+/** Engine: note the failure of the current task, for the client's next synchronise call. pid: who
+ * is to blame, or 0. */
 void stream_fail(struct stream *stream, int32_t error, int32_t pid);

@@ -44,7 +44,8 @@ struct user *user_unref(struct users *users, struct user *user)
 int charge_init(struct charge *charge, struct users *users, struct user *user,
                 enum resource resource, uint64_t amount)
 {
-    /* used <= limit always holds, so the subtraction cannot wrap and the comparison cannot overflow */
+    /* used <= limit always holds, so the subtraction cannot wrap and the comparison cannot overflow
+     */
     if (amount > users->limit[resource] - user->used[resource])
         return -EDQUOT;
     user->used[resource] += amount;

@@ -59,8 +59,7 @@ void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t
     if (atomic_load_explicit(&list->n, memory_order_relaxed) == 0)
         return;
     pthread_mutex_lock(&list->lock);
-    DL_FOREACH_SAFE(list->head, waiter, tmp)
-    {
+    DL_FOREACH_SAFE (list->head, waiter, tmp) {
         if (waiter->target < first || waiter->target > last)
             continue;
         unlink_locked(list, waiter);

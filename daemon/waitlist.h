@@ -1,12 +1,15 @@
 /*
- * Who waits for what, inside npud: a list of waiters, each with the number that it waits for (a position, a record).
+ * Who waits for what, inside npud: a list of waiters, each with the number that it waits for (a
+ * position, a record).
  *
- * A waiter is a member of what waits: a stream parked by its engine, or an object whose slot may be given out again only when a
- * stream has passed a point. The waited-for side (any engine, or the control thread) fires; what that means is the waiter's
- * `fire` function, called with the list's lock held, which must only hand the news on (engine_unpark(), release_fire()).
+ * A waiter is a member of what waits: a stream parked by its engine, or an object whose slot may be
+ * given out again only when a stream has passed a point. The waited-for side (any engine, or the
+ * control thread) fires; what that means is the waiter's `fire` function, called with the list's
+ * lock held, which must only hand the news on (engine_unpark(), release_fire()).
  *
- * Order: waiting is add, then test the condition; firing is change the condition, then waitlist_fire(), which
- * begins with a fence and a look at `n`. One of the two sees the other, and an event that nobody waits for costs no lock.
+ * Order: waiting is add, then test the condition; firing is change the condition, then
+ * waitlist_fire(), which begins with a fence and a look at `n`. One of the two sees the other, and
+ * an event that nobody waits for costs no lock.
  *
  * Locks: list lock before inbox lock (engine.c); never two lists.
  */
@@ -40,7 +43,8 @@ void waitlist_deinit(struct waitlist *list);
 
 void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target);
 
-/** Take the waiter off its list. False: it had been fired (fire has returned), or was on no list. */
+/** Take the waiter off its list. False: it had been fired (fire has returned), or was on no list.
+ */
 bool waitlist_remove(struct waitlist *list, struct waiter *waiter);
 
 /** Fire everybody whose target is in [first, last]. */

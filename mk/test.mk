@@ -18,3 +18,84 @@ $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(LIB)
 	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
 
 .SECONDARY: $(UNIT_BIN:%=%.o) $(E2E_BIN:%=%.o)
+
+# The headers against the reference table, in C and in C++.
+$(BUILD)/tests/abi/abi_test.c: tests/abi/gen-abi-test.sh tests/abi/abi.tsv
+	@mkdir -p $(@D)
+	$(Q)sh tests/abi/gen-abi-test.sh tests/abi/abi.tsv >$@
+
+$(BUILD)/tests/abi/ok: $(BUILD)/tests/abi/abi_test.c $(wildcard include/acl/*.h include/acl/*/*.h)
+	$(call say,ABI)
+	$(Q)$(CC) -std=gnu11 -Wall -Wextra -Werror -Iinclude -fsyntax-only $<
+	$(Q)$(CXX) -x c++ -std=c++11 -Wall -Wextra -Werror -Iinclude -fsyntax-only $<
+	@touch $@
+
+.PHONY: test-programs check-run check-asan check-tsan check-valgrind
+test-programs: all $(UNIT_BIN) $(E2E_BIN)
+
+# What needs the ordinary build: installing it and linking against it.
+RUN_TESTS ?= $(wildcard tests/run/test-*.sh)
+
+check-run: test-programs
+	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(RUN_TESTS)
+
+check: deps
+	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run
+
+# -O1 keeps stack traces readable. What an allocation that the sanitizer itself refuses would end is an error for us: null.
+check-asan: deps
+	$(Q)ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	$(MAKE) --no-print-directory check-run BUILD=build-asan RUN_TESTS= CFLAGS='-O1 -g -fno-omit-frame-pointer' \
+	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
+
+# setarch -R: gcc 12's runtime cannot live with the address randomisation of newer kernels.
+check-tsan: deps
+	$(Q)TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 setarch -R \
+	$(MAKE) --no-print-directory check-run BUILD=build-tsan RUN_TESTS= CFLAGS='-O1 -g -fno-omit-frame-pointer' \
+	    SAN=-fsanitize=thread WARN='$(WARN) -Wno-tsan'
+
+# --- demo, bench, lint ---
+
+EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*/*.c))
+
+$(BUILD)/examples/%: examples/%.c $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(CC) -std=gnu11 -Wall -Wextra -Werror $(SAN) $(CFLAGS) -Iinclude -Iexamples $< -o $@ \
+	    -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD))
+
+.PHONY: examples bench bench-smoke lint
+examples: $(EXAMPLES)
+
+demo: deps-build
+	$(Q)$(MAKE) --no-print-directory all examples
+	@echo '== private npud with two simulated NPUs; the IPC event example between two processes'
+	$(Q)$(BUILD)/npu-run --devices 2 -- sh examples/ipc_event/run.sh $(BUILD)/examples/ipc_event
+	@echo '== demo: OK'
+
+BENCH_SRC := $(wildcard tests/bench/*.c)
+$(BUILD)/bench: $(BENCH_SRC:%.c=$(BUILD)/%.o) $(LIB)
+	$(call say,LD)
+	$(Q)$(CC) $(SAN) $(CFLAGS) $(BENCH_SRC:%.c=$(BUILD)/%.o) -o $@ -L$(BUILD) -laclclient \
+	    -Wl,-rpath,$(abspath $(BUILD)) -lm -lpthread
+
+bench: deps-build
+	$(Q)$(MAKE) --no-print-directory all $(BUILD)/bench
+	$(Q)$(BUILD)/bench --bindir $(BUILD)
+
+bench-smoke: all $(BUILD)/bench
+	$(Q)$(BUILD)/bench --bindir $(BUILD) --smoke
+
+C_FILES := $(shell find proto daemon client include tests examples -name '*.[ch]' -o -name '*.hpp' 2>/dev/null)
+SH_FILES := .ci/run $(shell find tests examples -name '*.sh')
+TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) daemon/npu-run.c client/npuctl.c
+
+lint: deps-lint $(PB).h
+	@echo '== clang-format'
+	$(Q)clang-format --dry-run --Werror $(C_FILES)
+	@echo '== clang-tidy'
+	$(Q)clang-tidy --quiet $(TIDY_SRC) -- $(STD) $(INC) 2>&1 | grep -v 'warnings generated' | \
+	    { ! grep -E '(warning|error):'; }
+	@echo '== shellcheck'
+	$(Q)shellcheck $(SH_FILES)
+	@echo 'lint: clean'

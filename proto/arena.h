@@ -5,9 +5,10 @@
  *   stream segment  ARENA_STREAMS control blocks (one page), then as many rings
  *   event segment   ARENA_EVENTS event slots
  *
- * Segments are made when a slot in them is first given out, and live as long as the session, so that an address in the arena
- * never dies before its session does. Slot s is in segment s / ARENA_x at index s % ARENA_x. All are sealed against
- * shrinking and growing; pages appear when touched, so an idle stream costs its 256 bytes of control block.
+ * Segments are made when a slot in them is first given out, and live as long as the session, so
+ * that an address in the arena never dies before its session does. Slot s is in segment s / ARENA_x
+ * at index s % ARENA_x. All are sealed against shrinking and growing; pages appear when touched, so
+ * an idle stream costs its 256 bytes of control block.
  */
 #pragma once
 

@@ -1,19 +1,23 @@
 /*
  * The doorbell of a session on one device: how an engine that does not look learns of new tasks.
  *
- * One block per device in the session page, plus an eventfd that the engine of that device sleeps on. Two levels,
- * because an engine that is awake must neither poll thousands of idle streams nor thousands of idle sessions:
+ * One block per device in the session page, plus an eventfd that the engine of that device sleeps
+ * on. Two levels, because an engine that is awake must neither poll thousands of idle streams nor
+ * thousands of idle sessions:
  *
- *   stream watched   the engine polls the tail of this stream           -> the submitter does nothing more
- *   doorbell watched the engine polls the summary word of this session  -> the submitter sets two bits
- *   neither          the engine may sleep                               -> two bits and one write to the eventfd
+ *   stream watched   the engine polls the tail of this stream           -> the submitter does
+ * nothing more doorbell watched the engine polls the summary word of this session  -> the submitter
+ * sets two bits neither          the engine may sleep                               -> two bits and
+ * one write to the eventfd
  *
- * Who writes what: the client sets bits, npud clears them (with an exchange, before it reads the tails they stand for)
- * and writes `watched`. Bits of unknown streams are ignored. A client that damages the block loses its own wake-ups only.
+ * Who writes what: the client sets bits, npud clears them (with an exchange, before it reads the
+ * tails they stand for) and writes `watched`. Bits of unknown streams are ignored. A client that
+ * damages the block loses its own wake-ups only.
  *
- * Order, for both levels: the submitter stores (tail; bit) and then loads watched; the engine stores watched = 0, fences
- * and then looks at tail / summary once more. Both sequentially consistent, so one of them sees the other. Killed between
- * the two stores, the client leaves work that nobody was told of; its death removes it.
+ * Order, for both levels: the submitter stores (tail; bit) and then loads watched; the engine
+ * stores watched = 0, fences and then looks at tail / summary once more. Both sequentially
+ * consistent, so one of them sees the other. Killed between the two stores, the client leaves work
+ * that nobody was told of; its death removes it.
  */
 #pragma once
 
@@ -38,11 +42,13 @@ struct session_page {
 };
 
 /**
- * Client: tell the engine that stream `slot` has new tasks, after their tail was stored and the stream was found
- * unwatched. True: the engine may be asleep and the caller must write to the eventfd.
+ * Client: tell the engine that stream `slot` has new tasks, after their tail was stored and the
+ * stream was found unwatched. True: the engine may be asleep and the caller must write to the
+ * eventfd.
  *
- * When the bit was set already, whoever set it rings or has rung, and the engine has not yet looked: nothing to do. That
- * makes a burst of submissions to a sleeping engine cost one system call and not one each.
+ * When the bit was set already, whoever set it rings or has rung, and the engine has not yet
+ * looked: nothing to do. That makes a burst of submissions to a sleeping engine cost one system
+ * call and not one each.
  */
 static inline bool doorbell_raise(struct doorbell *d, uint32_t slot)
 {

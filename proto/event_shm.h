@@ -1,12 +1,15 @@
 /*
- * Shared memory of a plain event (every kind but IPC): one slot in a segment of the session's arena.
+ * Shared memory of a plain event (every kind but IPC): one slot in a segment of the session's
+ * arena.
  *
- * What an event captured is a stream and a position, and lives in the client: a query compares it with that stream's
- * `done`. Only two things need a place that the engine can write: the level of events made for stream waits with
- * ACL_EVENT_SYNC ("flag"), and the timestamp of the latest record that was executed by an engine.
+ * What an event captured is a stream and a position, and lives in the client: a query compares it
+ * with that stream's `done`. Only two things need a place that the engine can write: the level of
+ * events made for stream waits with ACL_EVENT_SYNC ("flag"), and the timestamp of the latest record
+ * that was executed by an engine.
  *
- * Who writes what: `flag` is raised and lowered by the engines when they execute a record or a reset, and by the client when
- * it does so at the call because the stream was idle. The rest is written by npud.
+ * Who writes what: `flag` is raised and lowered by the engines when they execute a record or a
+ * reset, and by the client when it does so at the call because the stream was idle. The rest is
+ * written by npud.
  */
 #pragma once
 
@@ -18,19 +21,21 @@
 
 struct event_slot {
     /*
-     * Raising: store flag, fence, load flag_waiters; when not zero, hand the record to the engine after all.
-     * Parking: store flag_waiters, fence, load flag. One of the two sees the other.
+     * Raising: store flag, fence, load flag_waiters; when not zero, hand the record to the engine
+     * after all. Parking: store flag_waiters, fence, load flag. One of the two sees the other.
      */
     alignas(64) _Atomic uint32_t flag;
     _Atomic uint32_t flag_waiters; /* npud: number of streams parked on the flag */
-    /* Written number last (release) and read number first, again after the time: a torn pair is noticed. */
+    /* Written number last (release) and read number first, again after the time: a torn pair is
+     * noticed. */
     _Atomic uint64_t time_number; /* record that time_ns belongs to; 0: none */
     _Atomic uint64_t time_ns;     /* CLOCK_MONOTONIC */
 };
 
 static_assert(sizeof(struct event_slot) == 64, "one cache line per event");
 
-/** npud: publish the timestamp of record `number`. Calls for one slot are serialised by the caller. */
+/** npud: publish the timestamp of record `number`. Calls for one slot are serialised by the caller.
+ */
 static inline void event_slot_set_time(struct event_slot *e, uint64_t number, uint64_t ns)
 {
     atomic_store_explicit(&e->time_number, 0, memory_order_relaxed);
@@ -46,8 +51,7 @@ static inline bool event_slot_get_time(struct event_slot *e, uint64_t number, ui
     uint64_t t = atomic_load_explicit(&e->time_ns, memory_order_relaxed);
 
     atomic_thread_fence(memory_order_acquire);
-    if (first != number ||
-        atomic_load_explicit(&e->time_number, memory_order_relaxed) != first)
+    if (first != number || atomic_load_explicit(&e->time_number, memory_order_relaxed) != first)
         return false;
     *ns = t;
     return true;

@@ -13,16 +13,17 @@
 /* Never FUTEX_PRIVATE: waiter and waker are different processes with different mappings. */
 
 /**
- * Sleep while *word == seen, until woken or until the absolute CLOCK_MONOTONIC deadline (NULL: no limit).
- * Returns 0 when woken or when the word had changed already, -ETIMEDOUT, or -EINTR after a signal.
- * Spurious returns of 0 are normal: the caller tests its condition again.
+ * Sleep while *word == seen, until woken or until the absolute CLOCK_MONOTONIC deadline (NULL: no
+ * limit). Returns 0 when woken or when the word had changed already, -ETIMEDOUT, or -EINTR after a
+ * signal. Spurious returns of 0 are normal: the caller tests its condition again.
  */
 static inline int futex_wait_until(_Atomic uint32_t *word, uint32_t seen,
                                    const struct timespec *deadline)
 {
-    /* WAIT_BITSET takes an absolute timeout, so a wait restarted after a signal is not prolonged. */
-    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET, seen, deadline, NULL,
-                FUTEX_BITSET_MATCH_ANY) == 0 ||
+    /* WAIT_BITSET takes an absolute timeout, so a wait restarted after a signal is not prolonged.
+     */
+    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET, seen, deadline, NULL, FUTEX_BITSET_MATCH_ANY) ==
+            0 ||
         errno == EAGAIN)
         return 0;
     return -errno;

@@ -1,8 +1,8 @@
 /*
  * The 64 bytes that name an exported object. A capability: who has them may open the object.
  *
- * Programs treat them as opaque; npud alone decides if they are genuine. The layout is here because the library reads the
- * public half (which object on which device).
+ * Programs treat them as opaque; npud alone decides if they are genuine. The layout is here because
+ * the library reads the public half (which object on which device).
  */
 #pragma once
 
@@ -27,7 +27,8 @@ struct ipc_handle {
     uint64_t instance; /* of the npud that made it */
     uint8_t secret[16];
     uint64_t reserved2;
-    uint64_t check; /* of all before: tells a damaged handle from one whose object is gone. No protection: that is `secret`. */
+    uint64_t check; /* of all before: tells a damaged handle from one whose object is gone. No
+                       protection: that is `secret`. */
 };
 
 static_assert(sizeof(struct ipc_handle) == 64, "ACL_IPC_EVENT_HANDLE_SIZE");
@@ -43,7 +44,8 @@ static inline uint64_t ipc_handle_check(const struct ipc_handle *h)
     return x;
 }
 
-/** Well-formed and undamaged. Says nothing about whether the object exists, or the secret is right. */
+/** Well-formed and undamaged. Says nothing about whether the object exists, or the secret is right.
+ */
 static inline bool ipc_handle_valid(const struct ipc_handle *h, enum ipc_handle_kind kind)
 {
     return h->magic == IPC_HANDLE_MAGIC && h->version == IPC_HANDLE_VERSION && h->kind == kind &&

@@ -1,26 +1,32 @@
 /*
- * Shared memory of an IPC event: one memfd, mapped by npud and by every session that has the event open.
+ * Shared memory of an IPC event: one memfd, mapped by npud and by every session that has the event
+ * open.
  *
- * Records are numbered from 1, over all processes. `latest` names the newest record, its opener and, when the record
- * was complete at the call, that fact. Number n has its state in slot[n % IPC_SLOTS] until n + IPC_SLOTS is taken, which is
- * allowed only when n is no longer pending (a full window makes the recorder wait).
+ * Records are numbered from 1, over all processes. `latest` names the newest record, its opener
+ * and, when the record was complete at the call, that fact. Number n has its state in slot[n %
+ * IPC_SLOTS] until n + IPC_SLOTS is taken, which is allowed only when n is no longer pending (a
+ * full window makes the recorder wait).
  *
- * Who writes what: everybody who has the event open writes `latest` and the slots; npud completes the records that its
- * engines execute, fails those of dead sessions and writes `failed`. Openers trust each other with this one event:
- * they could signal falsely by recording anyway. npud trusts none of it: it decides by slot contents only what to do with
- * this event, reads each word once, and its loops are bounded by IPC_SLOTS.
+ * Who writes what: everybody who has the event open writes `latest` and the slots; npud completes
+ * the records that its engines execute, fails those of dead sessions and writes `failed`. Openers
+ * trust each other with this one event: they could signal falsely by recording anyway. npud trusts
+ * none of it: it decides by slot contents only what to do with this event, reads each word once,
+ * and its loops are bounded by IPC_SLOTS.
  *
  * Taking a number, so that a kill at any store leaves no record without owner:
- *   1. help: if slot[latest.n] does not carry latest.n yet, install {n, opener, state} from `latest` there;
+ *   1. help: if slot[latest.n] does not carry latest.n yet, install {n, opener, state} from
+ * `latest` there;
  *   2. check that slot[(n + 1) % IPC_SLOTS] is not pending;
  *   3. compare-and-swap latest from (n, opener, state) to (n + 1, me, state of the new record).
- * Step 3 is the record. Killed before it: nothing happened. Killed after it: number and owner are in `latest`, and stay known
- * because nobody takes n + 2 without having installed n + 1 first. npud's sweep after a death does step 1 as well and then
- * finds every record of the dead opener in the slots.
+ * Step 3 is the record. Killed before it: nothing happened. Killed after it: number and owner are
+ * in `latest`, and stay known because nobody takes n + 2 without having installed n + 1 first.
+ * npud's sweep after a death does step 1 as well and then finds every record of the dead opener in
+ * the slots.
  *
- * A record on a stream with nothing outstanding is taken as IPC_DONE: it was never pending, so nobody can sleep on it.
- * Sleepers on a pending record set IPC_WAITERS in its slot, and sleep on wake_seq; whoever completes the record swaps the
- * state, sees the bit, bumps wake_seq and wakes. Same word, so neither can miss the other.
+ * A record on a stream with nothing outstanding is taken as IPC_DONE: it was never pending, so
+ * nobody can sleep on it. Sleepers on a pending record set IPC_WAITERS in its slot, and sleep on
+ * wake_seq; whoever completes the record swaps the state, sees the bit, bumps wake_seq and wakes.
+ * Same word, so neither can miss the other.
  */
 #pragma once
 
@@ -45,9 +51,11 @@ enum ipc_state {
 struct ipc_page {
     alignas(64) _Atomic uint64_t latest; /* number << 14 | opener << 2 | state */
     alignas(64) _Atomic uint32_t wake_seq;
-    /* npud: newest number that failed. A waiter whose slot was taken over asks npud if its number is not above this. */
+    /* npud: newest number that failed. A waiter whose slot was taken over asks npud if its number
+     * is not above this. */
     _Atomic uint64_t failed;
-    alignas(64) _Atomic uint64_t slot[IPC_SLOTS]; /* low 32 bits of number << 32 | opener << 16 | waiters | state */
+    alignas(64) _Atomic uint64_t
+        slot[IPC_SLOTS]; /* low 32 bits of number << 32 | opener << 16 | waiters | state */
 };
 
 static inline uint64_t ipc_latest_make(uint64_t number, uint32_t opener, uint32_t state)
@@ -94,8 +102,9 @@ static inline void ipc_help(struct ipc_page *p, uint64_t latest)
     uint64_t old = atomic_load_explicit(slot, memory_order_acquire);
 
     /*
-     * If the slot changes under us, somebody else has installed n, or n was overtaken already: the swap fails, as it
-     * must. An equal value cannot come back: tags differ for 2^32 records. Zero: the slot was never used.
+     * If the slot changes under us, somebody else has installed n, or n was overtaken already: the
+     * swap fails, as it must. An equal value cannot come back: tags differ for 2^32 records. Zero:
+     * the slot was never used.
      */
     if (n != 0 && (old == 0 || ipc_slot_tag(old) == (uint32_t)(n - IPC_SLOTS)))
         atomic_compare_exchange_strong_explicit(slot, &old, ipc_slot_of_latest(latest),
@@ -103,8 +112,9 @@ static inline void ipc_help(struct ipc_page *p, uint64_t latest)
 }
 
 /**
- * State of record number. IPC_NONE: nothing was ever recorded (number 0), or the slot was taken over by a later record and
- * so this one is not pending any more; then it has failed if npud remembers so (possible only up to `failed`), else it is done.
+ * State of record number. IPC_NONE: nothing was ever recorded (number 0), or the slot was taken
+ * over by a later record and so this one is not pending any more; then it has failed if npud
+ * remembers so (possible only up to `failed`), else it is done.
  */
 static inline enum ipc_state ipc_state_of(struct ipc_page *p, uint64_t number)
 {
@@ -123,8 +133,8 @@ static inline enum ipc_state ipc_state_of(struct ipc_page *p, uint64_t number)
 }
 
 /**
- * Record: take the next number for opener, with state IPC_PENDING or IPC_DONE. Returns the number, or 0 when the window is
- * full; *blocker is then the pending record that must complete first.
+ * Record: take the next number for opener, with state IPC_PENDING or IPC_DONE. Returns the number,
+ * or 0 when the window is full; *blocker is then the pending record that must complete first.
  */
 static inline uint64_t ipc_take(struct ipc_page *p, uint32_t opener, enum ipc_state state,
                                 uint64_t *blocker)
@@ -147,8 +157,9 @@ static inline uint64_t ipc_take(struct ipc_page *p, uint32_t opener, enum ipc_st
 }
 
 /**
- * Move a pending record of opener to IPC_DONE or IPC_FAILED. False when there is no such record: it was complete already, or
- * somebody wrote nonsense here. True with *waiters set: the caller calls ipc_wake().
+ * Move a pending record of opener to IPC_DONE or IPC_FAILED. False when there is no such record: it
+ * was complete already, or somebody wrote nonsense here. True with *waiters set: the caller calls
+ * ipc_wake().
  */
 static inline bool ipc_complete(struct ipc_page *p, uint64_t number, uint32_t opener,
                                 enum ipc_state state, bool *waiters)

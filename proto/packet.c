@@ -7,7 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Room for one more descriptor than is legal, so that a surplus is seen as such and not only as truncation. */
+/* Room for one more descriptor than is legal, so that a surplus is seen as such and not only as
+ * truncation. */
 union control {
     char buf[CMSG_SPACE(sizeof(int) * (PACKET_FDS_MAX + 1))];
     struct cmsghdr align;
@@ -88,8 +89,8 @@ int packet_recv(int socket, struct packet *packet, int flags)
     do {
         n = recvmsg(socket, &msg, flags | MSG_CMSG_CLOEXEC);
         /*
-         * A peer that closes before it has read what we sent leaves ECONNRESET, reported once and ahead of its last
-         * words. Those say why it closed: go on and read them.
+         * A peer that closes before it has read what we sent leaves ECONNRESET, reported once and
+         * ahead of its last words. Those say why it closed: go on and read them.
          */
     } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
     if (n < 0)

@@ -26,18 +26,19 @@ struct packet {
 };
 
 /**
- * Send data with n fds (borrowed) as one packet. flags as in sendmsg(2); MSG_NOSIGNAL is always added.
- * Returns 0 or a negative errno (-EAGAIN with MSG_DONTWAIT when the peer does not read).
+ * Send data with n fds (borrowed) as one packet. flags as in sendmsg(2); MSG_NOSIGNAL is always
+ * added. Returns 0 or a negative errno (-EAGAIN with MSG_DONTWAIT when the peer does not read).
  */
 int packet_send(int socket, const void *data, size_t size, const int *fds, size_t n, int flags);
 
 /** Pack message and send it. -EMSGSIZE when it is larger than PACKET_MAX. */
-int packet_send_message(int socket, const struct ProtobufCMessage *message, const int *fds, size_t n,
-                        int flags);
+int packet_send_message(int socket, const struct ProtobufCMessage *message, const int *fds,
+                        size_t n, int flags);
 
 /**
- * Receive one packet. Returns 1, 0 at end of file, or a negative errno; -EBADMSG when payload or control data were truncated or
- * the packet is empty (any descriptors that came along are closed). flags as in recvmsg(2).
+ * Receive one packet. Returns 1, 0 at end of file, or a negative errno; -EBADMSG when payload or
+ * control data were truncated or the packet is empty (any descriptors that came along are closed).
+ * flags as in recvmsg(2).
  */
 int packet_recv(int socket, struct packet *packet, int flags);
 

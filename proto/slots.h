@@ -1,11 +1,14 @@
 /*
- * A table of numbered objects whose memory is type-stable: an object keeps its address, and stays an object of its type, from
- * its first use until slots_deinit(). So a reader may follow a slot number of unknown age without a lock and without fear of
- * freed memory; the tag tells it whether the object that it meant is still there.
+ * A table of numbered objects whose memory is type-stable: an object keeps its address, and stays
+ * an object of its type, from its first use until slots_deinit(). So a reader may follow a slot
+ * number of unknown age without a lock and without fear of freed memory; the tag tells it whether
+ * the object that it meant is still there.
  *
- * Chunk k holds 16 << k objects, so 16 pointers cover half a million and an empty table costs nothing.
+ * Chunk k holds 16 << k objects, so 16 pointers cover half a million and an empty table costs
+ * nothing.
  *
- * Threads: slots_take() and slots_put() are for one thread at a time (the owner's lock); slots_at() and slots_get() are for any.
+ * Threads: slots_take() and slots_put() are for one thread at a time (the owner's lock); slots_at()
+ * and slots_get() are for any.
  */
 #pragma once
 
@@ -42,8 +45,8 @@ void slots_init(struct slots *t, size_t object_size, uint32_t max, uint32_t seed
 void slots_deinit(struct slots *t);
 
 /**
- * Take a slot: zeroed memory the first time, afterwards the content that its last owner left. Not live until slots_publish().
- * NULL when the table is full or memory is short.
+ * Take a slot: zeroed memory the first time, afterwards the content that its last owner left. Not
+ * live until slots_publish(). NULL when the table is full or memory is short.
  */
 void *slots_take(struct slots *t);
 
@@ -110,8 +113,7 @@ static inline void *slots_get_generation(const struct slots *t, uint32_t number,
 {
     struct slot *s = slots_at(t, number);
 
-    return s && atomic_load_explicit(&s->tag, memory_order_acquire) ==
-                    (generation << 1 | 1u)
+    return s && atomic_load_explicit(&s->tag, memory_order_acquire) == (generation << 1 | 1u)
                ? s
                : NULL;
 }

@@ -1,28 +1,32 @@
 /*
- * Shared memory of a stream: a control block and a ring of tasks, in a segment of the session's arena.
- * Shared by exactly one session and npud.
+ * Shared memory of a stream: a control block and a ring of tasks, in a segment of the session's
+ * arena. Shared by exactly one session and npud.
  *
- * Positions are 64-bit counts of tasks and never wrap. Entry of position p is ring[p & (depth - 1)]. They go on
- * when a slot is given to a new stream, so that an event that captured a position of the old stream reads as
- * complete and needs no generation.
+ * Positions are 64-bit counts of tasks and never wrap. Entry of position p is ring[p & (depth -
+ * 1)]. They go on when a slot is given to a new stream, so that an event that captured a position
+ * of the old stream reads as complete and needs no generation.
  *
- * Who writes what: the client writes `tail`, `wake_at` and the ring; npud writes the rest. npud keeps its own
- * head, never reads back what it published, and accepts a tail only if head <= tail <= head + depth; anything else
- * breaks this stream of this session (`state`) and nothing else.
+ * Who writes what: the client writes `tail`, `wake_at` and the ring; npud writes the rest. npud
+ * keeps its own head, never reads back what it published, and accepts a tail only if head <= tail
+ * <= head + depth; anything else breaks this stream of this session (`state`) and nothing else.
  *
  * Submission (client, under its own per-stream mutex):
  *     ring[tail & mask] = task          plain stores
- *     tail = tail + 1                   seq_cst: publishes the entry, and is ordered before the load of `watched`
+ *     tail = tail + 1                   seq_cst: publishes the entry, and comes before the next load
  *     if (!watched) ring the doorbell   see doorbell.h
  * Retirement (engine):
- *     done = position                   release: results of the task are visible to whoever acquires done
- *     seq_cst fence; if (done >= wake_at) { wake_at = NONE; wake_seq += 1; FUTEX_WAKE(wake_seq) }
- * Waiting (client): wake_at = min(wake_at, target) (seq_cst), then test done, then sleep on the wake_seq read before
- * arming. Either the engine sees the armed wake_at, or the waiter sees the new done: no wake-up is lost, and an
- * engine that nobody waits for makes no system call.
+ *     done = position                   release: who acquires done sees the results of the task
+ *     seq_cst fence
+ *     if (done >= wake_at) { wake_at = NONE; wake_seq += 1; FUTEX_WAKE(wake_seq) }
+ * Waiting (client):
+ *     wake_at = min(wake_at, target)    seq_cst, before done is tested
+ *     if (done < target) FUTEX_WAIT on the wake_seq that was read before arming
+ * Either the engine sees the armed wake_at, or the waiter sees the new done: no wake-up is lost, and
+ * an engine that nobody waits for makes no system call.
  *
- * A client killed at any of these stores leaves: an entry that nobody was told of (ignored), or a tail that the
- * engine may or may not have acted on (the session's death drops the stream either way).
+ * A client killed at any of these stores leaves: an entry that nobody was told of (ignored), or a
+ * tail that the engine may or may not have acted on (the session's death drops the stream either
+ * way).
  */
 #pragma once
 
@@ -51,8 +55,9 @@ struct stream_ctrl {
     _Atomic uint32_t watched; /* the engine looks at tail by itself: no doorbell needed */
     _Atomic uint32_t state;   /* enum stream_state */
     /*
-     * The latest failure: number of failures so far in the upper half, ACL error code in the lower, in one word so that
-     * a reader never sees halves of two failures. `error_detail` is written before it (release).
+     * The latest failure: number of failures so far in the upper half, ACL error code in the lower,
+     * in one word so that a reader never sees halves of two failures. `error_detail` is written
+     * before it (release).
      */
     alignas(64) _Atomic uint64_t error;
     _Atomic uint64_t error_detail; /* pid that is to blame (0: none) | enum task_op << 32 */
@@ -79,7 +84,8 @@ static inline bool stream_publish_done(struct stream_ctrl *c, uint64_t done)
     atomic_thread_fence(memory_order_seq_cst);
     if (done < atomic_load_explicit(&c->wake_at, memory_order_relaxed))
         return false;
-    /* Before the increment: who is woken, or sees the new sequence, arms anew if its own target is further away. */
+    /* Before the increment: who is woken, or sees the new sequence, arms anew if its own target is
+     * further away. */
     atomic_store_explicit(&c->wake_at, STREAM_WAKE_NONE, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->wake_seq, 1, memory_order_release);
     return true; /* caller: futex_wake_all(&c->wake_seq) */
@@ -94,6 +100,7 @@ static inline void stream_arm(struct stream_ctrl *c, uint64_t target)
         if (atomic_compare_exchange_weak_explicit(&c->wake_at, &cur, target, memory_order_seq_cst,
                                                   memory_order_relaxed))
             break;
-    /* Also when another thread had armed a lower target: our next load of done must not move above that. */
+    /* Also when another thread had armed a lower target: our next load of done must not move above
+     * that. */
     atomic_thread_fence(memory_order_seq_cst);
 }

@@ -1,9 +1,10 @@
 /*
  * The 64-byte ring entry: one task.
  *
- * Written by the client into its stream ring, copied out once by npud, validated as a copy, used as a copy.
- * Objects are named by the slot numbers that npud gave out for this session; a slot of another session cannot be
- * expressed. Generations (where given) tell a reused slot from the object that the task was written for.
+ * Written by the client into its stream ring, copied out once by npud, validated as a copy, used as
+ * a copy. Objects are named by the slot numbers that npud gave out for this session; a slot of
+ * another session cannot be expressed. Generations (where given) tell a reused slot from the object
+ * that the task was written for.
  */
 #pragma once
 
@@ -24,7 +25,8 @@ enum task_op {
     TASK_OPS
 };
 
-/** TASK_RECORD: what the event wants (fixed when the event was made, repeated here for the engine). */
+/** TASK_RECORD: what the event wants (fixed when the event was made, repeated here for the engine).
+ */
 #define TASK_RECORD_TIME 0x01u
 #define TASK_RECORD_FLAG 0x02u
 

@@ -42,7 +42,7 @@ uint64_t now_ns(void)
 
 static void exec_npud(int ready, const char *const *args)
 {
-    const char *argv[32] = {"npud", "--quiet", "--die-with-parent", "--config=/dev/null",
+    const char *argv[32] = {"npud",          "--quiet", "--die-with-parent", "--config=/dev/null",
                             "--runtime-dir", npud.dir};
     char path[256], fd[32];
     int n = 6;
@@ -94,7 +94,8 @@ void npud_teardown(void)
     kill(npud.pid, SIGTERM);
     ck_assert_int_eq(waitpid(npud.pid, &status, 0), npud.pid);
     npud.pid = 0;
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "npud ended with status 0x%x", status);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "npud ended with status 0x%x",
+                  status);
 }
 
 void npud_kill(void)
@@ -156,7 +157,8 @@ void npud_expect_empty(void)
     uint64_t give_up = now_ns() + (uint64_t)GUARD_MS * 1000000;
     struct ledger l;
 
-    /* Each answer comes from npud's control thread: asking is how to wait for it to have done what came before. */
+    /* Each answer comes from npud's control thread: asking is how to wait for it to have done what
+     * came before. */
     do {
         l = npud_ledger();
     } while (l.sessions != 0 && now_ns() < give_up);
@@ -187,7 +189,8 @@ void child_expect_ok(pid_t pid)
     int status;
 
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child ended with status 0x%x", status);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child ended with status 0x%x",
+                  status);
 }
 
 void child_kill(pid_t pid)

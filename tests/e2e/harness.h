@@ -1,8 +1,9 @@
 /*
- * End-to-end tests: the real npud on a private socket, real client processes, and what npud says of itself afterwards.
+ * End-to-end tests: the real npud on a private socket, real client processes, and what npud says of
+ * itself afterwards.
  *
- * check runs every test in a process of its own. The fixture starts npud before the test uses the library, so nothing is forked
- * from a process that has a session, unless that is the test.
+ * check runs every test in a process of its own. The fixture starts npud before the test uses the
+ * library, so nothing is forked from a process that has a session, unless that is the test.
  */
 #pragma once
 
@@ -21,7 +22,8 @@ struct npud {
 /** The npud of the running test. */
 extern struct npud npud;
 
-/** Start npud in a private directory with these further arguments (NULL-terminated, or NULL), and point the library at it. */
+/** Start npud in a private directory with these further arguments (NULL-terminated, or NULL), and
+ * point the library at it. */
 void npud_start(const char *const *args);
 /** Fixtures: two devices. */
 void npud_setup(void);
@@ -37,7 +39,8 @@ struct ledger {
 };
 struct ledger npud_ledger(void);
 
-/** Wait until npud has no session (it sees a death in its own time), then assert that the ledger is zero. */
+/** Wait until npud has no session (it sees a death in its own time), then assert that the ledger is
+ * zero. */
 void npud_expect_empty(void);
 
 /** A child process that runs fn(arg) and exits with its result. Fork before the library is used. */
@@ -47,7 +50,8 @@ void child_expect_ok(pid_t pid);
 /** Kill it with SIGKILL and reap it. */
 void child_kill(pid_t pid);
 
-/** A pair of pipes to take turns with: tell() on one side lets await() on the other return. Make before forking. */
+/** A pair of pipes to take turns with: tell() on one side lets await() on the other return. Make
+ * before forking. */
 struct turn {
     int fd[2];
 };
@@ -75,7 +79,7 @@ uint64_t context_switches(pid_t pid);
         const char *m_;                                                                            \
         ck_assert_msg(r_ == (code), "%s: %d, expected %d", #call, r_, (int)(code));                \
         m_ = aclGetRecentErrMsg();                                                                 \
-        ck_assert_msg(m_ && m_[0], "%s: %d without a sentence", #call, r_);                        \
+        ck_assert_msg(m_ &&m_[0], "%s: %d without a sentence", #call, r_);                         \
     } while (0)
 
 /** Run a suite; the main() of every test program. Returns its exit status. */

@@ -1,4 +1,5 @@
-/* What the data path must not do, and what it must stand: no requests, no polling, full rings, many streams, several threads. */
+/* What the data path must not do, and what it must stand: no requests, no polling, full rings, many
+ * streams, several threads. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -54,7 +55,8 @@ static aclrtEvent gate_close(aclrtStream s)
 static void forbid_messages(void)
 {
 #define FORBID(nr)                                                                                 \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 1),                                               \
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         FORBID(SYS_sendmsg),
@@ -130,7 +132,8 @@ START_TEST(idle_npud_never_wakes)
     OK(aclnpudLaunchDelay(10, 0, stream));
     OK(aclrtSynchronizeStream(stream));
     gate_close(other); /* a parked stream costs nothing either */
-    /* The engine spins a moment after its last task: idle is when the count does not change between two looks. */
+    /* The engine spins a moment after its last task: idle is when the count does not change between
+     * two looks. */
     do {
         before = context_switches(npud.pid);
         let_time_pass(50);

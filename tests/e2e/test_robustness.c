@@ -1,4 +1,5 @@
-/* Death on either side, packets that no honest client sends, limits, and descriptors that run out. */
+/* Death on either side, packets that no honest client sends, limits, and descriptors that run out.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Run test programs and scripts one after the other, and close with one line: "N passed, N failed".
+# usage: run-all.sh BUILD_DIR TEST...
+# A program is a libcheck suite ("Checks: N, Failures: N, Errors: N"); a script prints "ok ..." and "not ok ..." lines.
+set -u
+NPUD_BINDIR=$1
+export NPUD_BINDIR
+shift
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+passed=0
+failed=0
+
+for t in "$@"; do
+    case $t in
+    *.sh) timeout 300 bash "$t" "$NPUD_BINDIR" >"$out" 2>&1 ;;
+    *) timeout 300 "$t" >"$out" 2>&1 ;;
+    esac
+    status=$?
+    # What libcheck sums up, and single lines of scripts.
+    p=$(awk '/^[0-9]+%: Checks:/ {gsub(",", ""); n += $3 - $5 - $7} /^ok / {n++} END {print n + 0}' "$out")
+    f=$(awk '/^[0-9]+%: Checks:/ {gsub(",", ""); n += $5 + $7} /^not ok / {n++} END {print n + 0}' "$out")
+    # Died, or lied: no count, or a bad status without a failure.
+    if [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
+    if [ "$p" -eq 0 ] && [ "$f" -eq 0 ]; then f=1; fi
+    passed=$((passed + p))
+    failed=$((failed + f))
+    printf '%-40s %4d passed' "${t##*/}" "$p"
+    if [ "$f" -ne 0 ]; then
+        printf ', %d FAILED (status %d)\n' "$f" "$status"
+        sed 's/^/    /' "$out"
+    else
+        printf '\n'
+    fi
+done
+
+echo
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

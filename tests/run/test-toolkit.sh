@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Install into an empty folder, and build and run programs against it as a user would: with pkg-config, as a program written for
+# CANN with make and with CMake, in C and in C++. usage: test-toolkit.sh BUILD_DIR
+set -u
+build=$1
+top=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+report() { # STATUS NAME
+    if [ "$1" -eq 0 ]; then echo "ok $2"; else echo "not ok $2"; failed=1; fi
+}
+failed=0
+
+make -s -C "$top" install PREFIX="$work/usr" DESTDIR= SYSCONF="$work/etc" BUILD="$build" >"$work/log" 2>&1
+report $? "make install"
+cat "$work/log"
+
+cat >"$work/prog.c" <<'C'
+#include "acl/acl.h"
+#include <stdio.h>
+int main(void)
+{
+    aclrtStream stream;
+    aclrtEvent event;
+    aclrtEventRecordedStatus status;
+    if (aclInit(NULL) || aclrtSetDevice(0) || aclrtCreateStream(&stream) ||
+        aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC) || aclrtRecordEvent(event, stream) ||
+        aclrtSynchronizeEvent(event) || aclrtQueryEventStatus(event, &status) || status != 1)
+        return 1;
+    puts("works");
+    return aclrtResetDevice(0) || aclFinalize();
+}
+C
+cp "$work/prog.c" "$work/prog.cpp"
+
+run() { "$work/usr/bin/npu-run" -- "$@"; }
+
+(
+    export PKG_CONFIG_PATH="$work/usr/lib/pkgconfig"
+    # shellcheck disable=SC2046
+    cc -Wall -Werror "$work/prog.c" -o "$work/p1" $(pkg-config --cflags --libs aclclient) &&
+        LD_LIBRARY_PATH="$work/usr/lib" run "$work/p1"
+)
+report $? "pkg-config"
+
+# shellcheck disable=SC1091
+. "$work/usr/lib/npud/ascend-toolkit/bin/setenv.bash"
+[ "$ASCEND_INSTALL_PATH" = "$work/usr/lib/npud/ascend-toolkit" ]
+report $? "setenv.bash names its own tree"
+
+cc "$work/prog.c" -o "$work/p2" -I"$ASCEND_INSTALL_PATH/include" -L"$ASCEND_INSTALL_PATH/lib64" -lascendcl && run "$work/p2"
+report $? "C with -lascendcl"
+
+c++ "$work/prog.cpp" -o "$work/p3" -I"$ASCEND_INSTALL_PATH/include" -L"$ASCEND_INSTALL_PATH/lib64" -lascendcl && run "$work/p3"
+report $? "C++ with -lascendcl"
+
+mkdir "$work/cmake"
+cat >"$work/cmake/CMakeLists.txt" <<'C'
+cmake_minimum_required(VERSION 3.5)
+project(sample CXX)
+set(INC_PATH $ENV{ASCEND_INSTALL_PATH}/include)
+set(LIB_PATH $ENV{ASCEND_INSTALL_PATH}/lib64)
+include_directories(${INC_PATH})
+link_directories(${LIB_PATH})
+add_executable(main ../prog.cpp)
+target_link_libraries(main ascendcl)
+C
+cmake -S "$work/cmake" -B "$work/cmake/out" >"$work/log" 2>&1 && cmake --build "$work/cmake/out" >>"$work/log" 2>&1 &&
+    run "$work/cmake/out/main"
+report $? "CMake"
+
+for l in libascendcl libacl_rt libacl_tdt_queue libacl_tdt_channel; do
+    [ -e "$ASCEND_INSTALL_PATH/lib64/$l.so" ]
+    report $? "$l.so"
+done
+
+if nm -D --defined-only "$work/usr/lib/libaclclient.so.1" | grep -v ' acl' | grep -v 'ACLCLIENT_1' | grep .; then
+    report 1 "nothing but acl* is exported"
+else
+    report 0 "nothing but acl* is exported"
+fi
+
+if command -v systemd-analyze >/dev/null; then
+    systemd-analyze verify --man=no "$work"/usr/lib/systemd/system/npud*.{service,socket} >"$work/log" 2>&1
+    status=$?
+    grep -v "is not executable" "$work/log"
+    report "$status" "systemd-analyze verify"
+fi
+
+make -s -C "$top" uninstall PREFIX="$work/usr" DESTDIR= BUILD="$build" >/dev/null
+left=$(find "$work/usr" -type f -o -type l | wc -l)
+report "$left" "make uninstall leaves nothing"
+exit $failed
