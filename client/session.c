@@ -50,8 +50,10 @@ static void *watch(void *arg)
 
     while (poll(&p, 1, -1) < 0)
         ;
-    if (!s->closing)
+    if (!atomic_exchange(&s->ended, true)) {
+        pthread_detach(pthread_self());
         lose(s);
+    }
     return NULL;
 }
 
@@ -366,9 +368,10 @@ void session_close_if_unused(void)
 
     if (!s || session_lost(s) || in_use(s))
         return;
+    if (atomic_exchange(&s->ended, true))
+        return; /* npud went at this very moment */
     atomic_store(&process->session, NULL);
     known = NULL;
-    s->closing = true;
     shutdown(s->socket, SHUT_RDWR);
     pthread_join(s->watcher, NULL);
     session_free(s);

@@ -36,8 +36,8 @@ struct session {
     pthread_mutex_t request_lock;
     uint64_t last_request;
     _Atomic bool lost; /* npud is gone */
-    bool closing;
     pthread_t watcher;
+    _Atomic bool ended; /* by npud's end or by us: who sets it first decides who frees the watcher */
 
     uint64_t id;
     uint32_t ring_depth;

@@ -149,7 +149,7 @@ static int32_t on_create_stream(struct call *call)
     out = (Npud__CreateStreamReply)NPUD__CREATE_STREAM_REPLY__INIT;
     out.slot = stream->slot.number;
     out.stream_id = stream_id(stream);
-    out.position = stream->head;
+    out.position = atomic_load_explicit(&stream->done, memory_order_relaxed);
     out.new_segment = call->fd >= 0;
     call->reply.create_stream = &out;
     call->reply.body_case = NPUD__REPLY__BODY_CREATE_STREAM;
