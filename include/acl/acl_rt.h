@@ -1067,8 +1067,9 @@ ACL_FUNC_VISIBILITY aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStr
                                                       uint32_t flag);
 
 /*
- * A task that puts a sync event back to not signalled, usually placed right after the wait. On a
- * default event it succeeds and changes nothing. Errors: event NULL 100000; stream codes; 207000.
+ * A task that puts a sync event back to not signalled, usually placed right after the wait. A
+ * default event goes back to "not recorded" when the stream gets there, unless it was recorded
+ * anew. Other kinds 207000. Errors: event NULL 100000; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream);
 
@@ -1155,7 +1156,9 @@ ACL_FUNC_VISIBILITY aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEv
  * Opens an exported event in this process, in the current context; the devices may differ. Both
  * sides may record and wait. Only the latest record counts, so a wait issued before the peer's
  * record returns at once. Each open needs an aclrtDestroyEvent. Needs a context.
- * Errors: NULL 100000; stale, forged or unpermitted handle 107017.
+ * An exported event stays openable, also after its last aclrtDestroyEvent, while the process that
+ * exported it is connected. Errors: NULL 100000; bytes that npud did not give out 107000; an event
+ * that is gone 107017; another user's event 207006; limits 207007.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event);
 
