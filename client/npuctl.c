@@ -1,0 +1,649 @@
+/*
+ * npuctl: who holds what, and who waits for whom. Everything that is printed is read through
+ * protobuf-c's descriptors of npud.proto, so a new field appears by itself, and a new report needs
+ * one row in `commands`.
+ */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <getopt.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "proto/npud.pb-c.h"
+#include "proto/packet.h"
+
+#ifndef NPUD_VERSION
+#define NPUD_VERSION "unknown" /* the Makefile gives it */
+#endif
+
+#define ANSWER_TIMEOUT_S 10 /* npud answers within milliseconds, or it hangs */
+
+enum status {
+    STATUS_OK = 0,
+    STATUS_ERROR = 1,
+    STATUS_USAGE = 2,
+    STATUS_UNREACHABLE = 3,
+};
+
+/* A command is named as the field of Report that it prints, and as the key of its JSON. */
+static const struct command {
+    const char *name;
+    Npud__AdminRequest__Topic topic;
+    bool single; /* one row by nature: printed as lines, and no list in JSON */
+    const char *help;
+} commands[] = {
+    {"status", NPUD__ADMIN_REQUEST__TOPIC__STATUS, true, "npud itself, and totals"},
+    {"devices", NPUD__ADMIN_REQUEST__TOPIC__DEVICES, false, "the NPUs and what they did"},
+    {"sessions", NPUD__ADMIN_REQUEST__TOPIC__SESSIONS, false, "connected processes"},
+    {"streams", NPUD__ADMIN_REQUEST__TOPIC__STREAMS, false, "what each waits for"},
+    {"events", NPUD__ADMIN_REQUEST__TOPIC__EVENTS, false, "plain and IPC events"},
+    {"memory", NPUD__ADMIN_REQUEST__TOPIC__MEMORY, false, "allocations on devices, and pinned"},
+    {"limits", NPUD__ADMIN_REQUEST__TOPIC__LIMITS, false, "per user: used, and allowed"},
+};
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void usage(FILE *f)
+{
+    fputs("Usage: npuctl [OPTION]... COMMAND\n"
+          "Ask npud who holds what, and who waits for whom.\n"
+          "\n",
+          f);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
+    fputs("\n"
+          "  -j, --json         print one JSON object, {\"COMMAND\": [{...}, ...]}; for status an "
+          "object\n"
+          "                     in place of the list. Keys are the headings of the table in lower "
+          "case\n"
+          "                     with _ for -. Keys are added in later versions, never changed\n"
+          "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET, else\n"
+          "                     " NPUD_ADMIN_SOCKET_DEFAULT "\n"
+          "  -V, --version      print the version and exit\n"
+          "  -h, --help         print this and exit\n"
+          "\n"
+          "Numbers are bytes, seconds (-s), or counts. Bytes of a text that cannot be printed are "
+          "shown as\n"
+          "\\xHH, an empty text as -. In JSON, what is not UTF-8 becomes U+FFFD.\n"
+          "\n"
+          "Exit status: 0 printed; 1 npud answered with an error, or the output could not be "
+          "written;\n"
+          "2 wrong usage; 3 no npud could be reached.\n",
+          f);
+}
+
+/* --- text --- */
+
+#define NO_CHARACTER (-1)
+
+/* The character at s in the current locale, or NO_CHARACTER for a byte that begins none. Returns
+ * its length. */
+static size_t char_read(const char *s, wchar_t *wc)
+{
+    mbstate_t state = {0};
+    size_t n = mbrtowc(wc, s, strlen(s), &state);
+
+    if (n != (size_t)-1 && n != (size_t)-2)
+        return n;
+    *wc = NO_CHARACTER;
+    return 1;
+}
+
+/* Control characters may not reach a terminal, nor those without a width, which could reorder or
+ * hide others. */
+static int char_width(wchar_t wc)
+{
+    return wc == NO_CHARACTER || wc == L'\\' ? -1 : wcwidth(wc);
+}
+
+/* What a client sent, fit for a terminal. The caller frees it. */
+static char *text_escape(const char *s, int *width)
+{
+    char *out = malloc(4 * strlen(s) + 2), *p = out;
+    wchar_t wc;
+
+    *width = 0;
+    if (!out)
+        return NULL;
+    if (!*s)
+        s = "-"; /* a column must not vanish for awk */
+    while (*s) {
+        size_t n = char_read(s, &wc);
+        int w = char_width(wc);
+
+        if (w > 0) {
+            p = mempcpy(p, s, n);
+            *width += w;
+        } else {
+            for (size_t i = 0; i < n; i++)
+                p += sprintf(p, "\\x%02x", (unsigned char)s[i]);
+            *width += 4 * (int)n;
+        }
+        s += n;
+    }
+    *p = '\0';
+    return out;
+}
+
+/*
+ * The same for JSON, under a UTF-8 locale. cJSON escapes what JSON forbids, but copies broken
+ * UTF-8, and it copies DEL and the control characters above ASCII, which some terminals obey.
+ */
+static char *text_clean(const char *s)
+{
+    static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
+    char *out = malloc(3 * strlen(s) + 1), *p = out;
+    wchar_t wc;
+
+    if (!out)
+        return NULL;
+    while (*s) {
+        size_t n = char_read(s, &wc);
+        bool bad = wc == NO_CHARACTER || (wc >= 0x7f && wc < 0xa0);
+
+        p = bad ? stpcpy(p, replacement) : mempcpy(p, s, n);
+        s += n;
+    }
+    *p = '\0';
+    return out;
+}
+
+/* --- fields of a message, whatever message it is --- */
+
+static const void *field_of(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    return (const char *)message + field->offset;
+}
+
+static bool field_is_text(const ProtobufCFieldDescriptor *field)
+{
+    return field->type == PROTOBUF_C_TYPE_STRING;
+}
+
+static const char *field_text(const ProtobufCMessage *message,
+                              const ProtobufCFieldDescriptor *field)
+{
+    const char *text = *(char *const *)field_of(message, field);
+
+    return text ? text : "";
+}
+
+/* A number or truth value the way JSON writes it, exact. */
+static void field_format(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                         char *buf, size_t size)
+{
+    const void *p = field_of(message, field);
+
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_SINT32:
+    case PROTOBUF_C_TYPE_SFIXED32:
+    case PROTOBUF_C_TYPE_ENUM:
+        snprintf(buf, size, "%" PRId32, *(const int32_t *)p);
+        break;
+    case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_FIXED32:
+        snprintf(buf, size, "%" PRIu32, *(const uint32_t *)p);
+        break;
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+        snprintf(buf, size, "%" PRId64, *(const int64_t *)p);
+        break;
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+        snprintf(buf, size, "%" PRIu64, *(const uint64_t *)p);
+        break;
+    case PROTOBUF_C_TYPE_BOOL:
+        snprintf(buf, size, "%s", *(const protobuf_c_boolean *)p ? "true" : "false");
+        break;
+    case PROTOBUF_C_TYPE_FLOAT:
+    case PROTOBUF_C_TYPE_DOUBLE:
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE:
+        snprintf(buf, size, "null"); /* no report has them; text is not printed here */
+        break;
+    }
+}
+
+/* For people. The caller frees it. */
+static char *field_print(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                         int *width)
+{
+    char buf[32];
+
+    if (field_is_text(field))
+        return text_escape(field_text(message, field), width);
+    if (field->type == PROTOBUF_C_TYPE_BOOL)
+        strcpy(buf, *(const protobuf_c_boolean *)field_of(message, field) ? "yes" : "no");
+    else
+        field_format(message, field, buf, sizeof(buf));
+    return text_escape(buf, width);
+}
+
+/* The field's name as people read it: upper case as a heading, with '-' for '_'. */
+static char *field_heading(const ProtobufCFieldDescriptor *field, bool upper)
+{
+    char *name = strdup(field->name);
+
+    for (char *p = name; p && *p; p++) {
+        if (*p == '_')
+            *p = '-';
+        else if (upper && *p >= 'a' && *p <= 'z')
+            *p = (char)(*p - 'a' + 'A');
+    }
+    return name;
+}
+
+/* --- the rows of a report --- */
+
+struct rows {
+    const ProtobufCMessageDescriptor *type;
+    ProtobufCMessage *const *row;
+    size_t n;
+};
+
+static struct rows rows_of(const Npud__Report *report, const struct command *command)
+{
+    const ProtobufCFieldDescriptor *list =
+        protobuf_c_message_descriptor_get_field_by_name(&npud__report__descriptor, command->name);
+    const char *base = (const char *)report;
+
+    return (struct rows){
+        .type = list->descriptor,
+        .row = *(ProtobufCMessage *const *const *)(const void *)(base + list->offset),
+        .n = *(const size_t *)(const void *)(base + list->quantifier_offset),
+    };
+}
+
+/* --- for people --- */
+
+/* Text is padded on its right, everything else on its left; nothing trails the last column. */
+static void cell_print(const char *text, int width, int column, bool left, bool last)
+{
+    int pad = column - width;
+
+    printf("%*s%s%*s", left ? 0 : pad, "", text, left && !last ? pad : 0, "");
+    fputs(last ? "\n" : "  ", stdout);
+}
+
+static int column_width(const struct rows *rows, const ProtobufCFieldDescriptor *field)
+{
+    int max = (int)strlen(field->name), width;
+
+    for (size_t i = 0; i < rows->n; i++) {
+        free(field_print(rows->row[i], field, &width));
+        max = width > max ? width : max;
+    }
+    return max;
+}
+
+static bool headings_print(const struct rows *rows, const int *columns)
+{
+    for (unsigned c = 0; c < rows->type->n_fields; c++) {
+        const ProtobufCFieldDescriptor *field = &rows->type->fields[c];
+        char *heading = field_heading(field, true);
+
+        if (!heading)
+            return false;
+        cell_print(heading, (int)strlen(heading), columns[c], field_is_text(field),
+                   c + 1 == rows->type->n_fields);
+        free(heading);
+    }
+    return true;
+}
+
+static bool row_print(const struct rows *rows, const ProtobufCMessage *row, const int *columns)
+{
+    for (unsigned c = 0; c < rows->type->n_fields; c++) {
+        const ProtobufCFieldDescriptor *field = &rows->type->fields[c];
+        int width;
+        char *text = field_print(row, field, &width);
+
+        if (!text)
+            return false;
+        cell_print(text, width, columns[c], field_is_text(field), c + 1 == rows->type->n_fields);
+        free(text);
+    }
+    return true;
+}
+
+static bool table_print(const struct rows *rows)
+{
+    int *columns = calloc(rows->type->n_fields, sizeof(*columns));
+    bool ok = columns != NULL;
+
+    for (unsigned c = 0; ok && c < rows->type->n_fields; c++)
+        columns[c] = column_width(rows, &rows->type->fields[c]);
+    ok = ok && headings_print(rows, columns);
+    for (size_t i = 0; ok && i < rows->n; i++)
+        ok = row_print(rows, rows->row[i], columns);
+    free(columns);
+    return ok;
+}
+
+static bool lines_print(const struct rows *rows)
+{
+    for (unsigned c = 0; rows->n > 0 && c < rows->type->n_fields; c++) {
+        const ProtobufCFieldDescriptor *field = &rows->type->fields[c];
+        int width;
+        char *text = field_print(rows->row[0], field, &width);
+        char *name = field_heading(field, false);
+
+        if (text && name)
+            printf("%s: %s\n", name, text);
+        free(name);
+        free(text);
+        if (!text || !name)
+            return false;
+    }
+    return true;
+}
+
+/* --- for programs --- */
+
+static cJSON *row_json(const ProtobufCMessage *row)
+{
+    cJSON *object = cJSON_CreateObject();
+    bool ok = object != NULL;
+
+    for (unsigned c = 0; ok && c < row->descriptor->n_fields; c++) {
+        const ProtobufCFieldDescriptor *field = &row->descriptor->fields[c];
+        char number[32];
+
+        if (field_is_text(field)) {
+            char *text = text_clean(field_text(row, field));
+
+            ok = text && cJSON_AddStringToObject(object, field->name, text);
+            free(text);
+        } else {
+            /* Raw: cJSON's own numbers are doubles and lose the low bits of 64. */
+            field_format(row, field, number, sizeof(number));
+            ok = cJSON_AddRawToObject(object, field->name, number);
+        }
+    }
+    if (!ok) {
+        cJSON_Delete(object);
+        return NULL;
+    }
+    return object;
+}
+
+static cJSON *list_json(const struct rows *rows)
+{
+    cJSON *list = cJSON_CreateArray();
+    bool ok = list != NULL;
+
+    for (size_t i = 0; ok && i < rows->n; i++) {
+        cJSON *row = row_json(rows->row[i]);
+
+        ok = row && cJSON_AddItemToArray(list, row);
+    }
+    if (!ok) {
+        cJSON_Delete(list);
+        return NULL;
+    }
+    return list;
+}
+
+static bool json_print(const struct rows *rows, const struct command *command)
+{
+    cJSON *top = cJSON_CreateObject();
+    cJSON *value = command->single && rows->n > 0 ? row_json(rows->row[0]) : list_json(rows);
+    char *text = NULL;
+
+    if (top && value && cJSON_AddItemToObject(top, command->name, value))
+        text = cJSON_PrintUnformatted(top);
+    if (text)
+        puts(text);
+    cJSON_free(text);
+    cJSON_Delete(top);
+    return text != NULL;
+}
+
+static enum status report_print(const Npud__Report *report, const struct command *command,
+                                bool json)
+{
+    struct rows rows = rows_of(report, command);
+    bool ok;
+
+    setlocale(LC_CTYPE, json ? "C.UTF-8" : "");
+    if (json)
+        ok = json_print(&rows, command);
+    else
+        ok = command->single ? lines_print(&rows) : table_print(&rows);
+    if (ok && fflush(stdout) == 0 && !ferror(stdout))
+        return STATUS_OK;
+    fprintf(stderr, "npuctl: cannot write: %s\n", strerror(ok ? errno : ENOMEM));
+    return STATUS_ERROR;
+}
+
+/* --- asking --- */
+
+/* The group that may use the socket, in words, or NULL. */
+static const char *socket_group(const char *path)
+{
+    struct stat st;
+    struct group *g;
+
+    if (stat(path, &st) < 0 || !(st.st_mode & S_IWGRP))
+        return NULL;
+    g = getgrgid(st.st_gid);
+    return g ? g->gr_name : NULL;
+}
+
+static void explain_unreachable(const char *path, int error)
+{
+    const char *group = error == EACCES ? socket_group(path) : NULL;
+
+    fprintf(stderr, "npuctl: no npud at %s: %s\n", path, strerror(error));
+    if (group)
+        fprintf(stderr, "Only root and members of group \"%s\" may connect.\n", group);
+    else if (error == EACCES)
+        fputs("Only root and the user that runs that npud may connect.\n", stderr);
+    else
+        fputs("Start one with 'systemctl start npud.socket', or run a command with a private one:\n"
+              "'npu-run -- COMMAND'. $NPUD_ADMIN_SOCKET or --socket say where to look.\n",
+              stderr);
+}
+
+/* A connected socket, or a negative errno. */
+static int connect_admin(const char *path)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct timeval limit = {.tv_sec = ANSWER_TIMEOUT_S};
+    int fd, r = 0;
+
+    if (strlen(path) >= sizeof(addr.sun_path))
+        return -ENAMETOOLONG;
+    strcpy(addr.sun_path, path);
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    if (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        r = -errno;
+        close(fd);
+    }
+    return r < 0 ? r : fd;
+}
+
+/* The reply, or NULL and a negative errno. */
+static Npud__AdminReply *exchange(int fd, const struct command *command, struct packet *packet,
+                                  int *error)
+{
+    Npud__AdminRequest request = NPUD__ADMIN_REQUEST__INIT;
+    Npud__AdminReply *reply;
+    int sent, r;
+
+    request.id = 1;
+    request.protocol = PROTOCOL;
+    request.topic = command->topic;
+    sent = packet_send_message(fd, &request.base, NULL, 0, 0);
+    r = packet_recv(fd, packet, 0);
+    /* npud may refuse us and hang up before it reads the request. The kernel tells that first, and
+     * then gives us the answer. */
+    if (r == -ECONNRESET)
+        r = packet_recv(fd, packet, 0);
+    if (r <= 0) {
+        *error = r < 0 ? r : sent < 0 ? sent : -ECONNRESET;
+        return NULL;
+    }
+    reply = npud__admin_reply__unpack(NULL, packet->size, packet->data);
+    *error = reply ? 0 : -EPROTO;
+    return reply;
+}
+
+/* The report in the memory file fd. Read, not mapped: a file that is shorter than promised is an
+ * error and no SIGBUS. */
+static Npud__Report *report_read(int fd, uint64_t size)
+{
+    Npud__Report *report = NULL;
+    struct stat st;
+    uint8_t *data;
+    uint64_t got = 0;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || size > (uint64_t)st.st_size)
+        return NULL;
+    data = malloc(size ? size : 1);
+    while (data && got < size) {
+        ssize_t n = pread(fd, data + got, size - got, (off_t)got);
+
+        if (n <= 0)
+            break;
+        got += (uint64_t)n;
+    }
+    if (data && got == size)
+        report = npud__report__unpack(NULL, size, data);
+    free(data);
+    return report;
+}
+
+static enum status answer_print(const Npud__AdminReply *reply, struct packet *packet,
+                                const struct command *command, bool json)
+{
+    Npud__Report *report;
+    enum status status;
+    int width;
+
+    if (reply->error != 0) {
+        char *message = text_escape(reply->message, &width);
+
+        fprintf(stderr, "npuctl: npud refuses: %s (error %d)\n", message ? message : "",
+                (int)reply->error);
+        free(message);
+        return STATUS_ERROR;
+    }
+    report = report_read(packet->n_fds > 0 ? packet->fds[0] : -1, reply->size);
+    if (!report) {
+        fputs("npuctl: npud's report cannot be read\n", stderr);
+        return STATUS_ERROR;
+    }
+    status = report_print(report, command, json);
+    npud__report__free_unpacked(report, NULL);
+    return status;
+}
+
+static enum status ask(const char *path, const struct command *command, bool json)
+{
+    static struct packet packet;
+    Npud__AdminReply *reply;
+    enum status status;
+    int error, fd = connect_admin(path);
+
+    if (fd < 0) {
+        explain_unreachable(path, -fd);
+        return STATUS_UNREACHABLE;
+    }
+    reply = exchange(fd, command, &packet, &error);
+    if (reply) {
+        status = answer_print(reply, &packet, command, json);
+        npud__admin_reply__free_unpacked(reply, NULL);
+    } else {
+        fprintf(stderr, "npuctl: npud at %s does not answer: %s\n", path, strerror(-error));
+        status = STATUS_UNREACHABLE;
+    }
+    packet_deinit(&packet);
+    close(fd);
+    return status;
+}
+
+/* --- command line --- */
+
+static const struct option long_options[] = {
+    {"json", no_argument, NULL, 'j'},
+    {"socket", required_argument, NULL, 's'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static enum status wrong_usage(const char *what, const char *name)
+{
+    fprintf(stderr, "npuctl: %s%s%s%s\nTry 'npuctl --help'.\n", what, name ? " \"" : "",
+            name ? name : "", name ? "\"" : "");
+    return STATUS_USAGE;
+}
+
+static const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static const char *socket_default(void)
+{
+    const char *path = getenv("NPUD_ADMIN_SOCKET");
+
+    return path && path[0] ? path : NPUD_ADMIN_SOCKET_DEFAULT;
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = socket_default();
+    const struct command *command;
+    bool json = false;
+    int c;
+
+    while ((c = getopt_long(argc, argv, "js:Vh", long_options, NULL)) != -1) {
+        switch (c) {
+        case 'j':
+            json = true;
+            break;
+        case 's':
+            path = optarg;
+            break;
+        case 'V':
+            puts("npuctl " NPUD_VERSION);
+            return STATUS_OK;
+        case 'h':
+            usage(stdout);
+            return STATUS_OK;
+        default:
+            fputs("Try 'npuctl --help'.\n", stderr);
+            return STATUS_USAGE;
+        }
+    }
+    if (optind == argc)
+        return wrong_usage("no command given", NULL);
+    command = command_find(argv[optind]);
+    if (!command)
+        return wrong_usage("no such command:", argv[optind]);
+    if (optind + 1 < argc)
+        return wrong_usage("unexpected argument", argv[optind + 1]);
+    return ask(path, command, json);
+}
