@@ -67,7 +67,7 @@ $(BUILD)/npud: $(DAEMON_OBJ) $(PROTO_OBJ)
 $(LIB): $(CLIENT_OBJ) client/libaclclient.map
 	$(call say,LD)
 	$(Q)$(CC) $(SAN) $(CFLAGS) -shared -Wl,-soname,libaclclient.so.1 -Wl,--version-script=client/libaclclient.map \
-	    -Wl,-z,defs -Wl,-z,now $(CLIENT_OBJ) -o $@ -lprotobuf-c -lcjson -lpthread
+	    -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete $(CLIENT_OBJ) -o $@ -lprotobuf-c -lcjson -lpthread
 	$(Q)ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
 
 $(BUILD)/npuctl: $(BUILD)/client/npuctl.o $(PROTO_OBJ)

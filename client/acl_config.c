@@ -117,12 +117,10 @@ static int check_numbers(const cJSON *root)
     const cJSON *stack = cJSON_GetObjectItemCaseSensitive(root, "StackSize");
     const cJSON *item;
 
-    cJSON_ArrayForEach(item,
-                       stack) if (!cJSON_IsNumber(item) ||
-                                  item->valuedouble <
-                                      0) return error_set(ACL_ERROR_FAILURE,
-                                                          "aclInit: StackSize.%s must be a number",
-                                                          item->string);
+    cJSON_ArrayForEach (item, stack)
+        if (!cJSON_IsNumber(item) || item->valuedouble < 0)
+            return error_set(ACL_ERROR_FAILURE, "aclInit: StackSize.%s must be a number",
+                             item->string);
     for (int i = 0; i < 2; i++) {
         const char *key = i ? "simt_printf_fifo_size" : "simd_printf_fifo_size_per_core";
 

@@ -14,7 +14,7 @@ static void bind_thread(struct context *c)
 {
     struct thread *t = thread_self();
 
-    t->session = c->session;
+    t->session = c->session->serial;
     t->context = c;
     t->context_tag = atomic_load_explicit(&c->slot.tag, memory_order_relaxed);
 }
@@ -119,9 +119,9 @@ static int reset(const char *function, int32_t user_id, bool force)
     int error;
     struct session *s = session_get(function, &error);
     struct context *ended = NULL;
+    struct memory_list *memory = NULL;
     struct device_state *d;
     int32_t device;
-    bool closed;
 
     if (!s)
         return error;
@@ -144,12 +144,12 @@ static int reset(const char *function, int32_t user_id, bool force)
         d->primary = NULL;
         slots_unpublish(ended);
     }
-    closed = d->set_count == 0 && d->contexts == 0;
+    if (d->set_count == 0 && d->contexts == 0)
+        memory = memory_take_device(s, (uint32_t)device);
     pthread_mutex_unlock(&s->lock);
     if (ended)
         context_end(ended);
-    if (closed)
-        memory_release_device(s, (uint32_t)device);
+    memory_release(s, memory);
     return 0;
 }
 
@@ -234,9 +234,9 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 aclError aclrtDestroyContext(aclrtContext context)
 {
     int error;
+    struct memory_list *memory = NULL;
     struct session *s;
     struct context *c;
-    bool closed;
 
     REQUIRE(context);
     s = session_get(__func__, &error);
@@ -255,13 +255,13 @@ aclError aclrtDestroyContext(aclrtContext context)
                              : "aclrtDestroyContext: no such context, or it was destroyed before");
     }
     slots_unpublish(c);
-    closed = --s->devices[c->device].contexts == 0 && s->devices[c->device].set_count == 0;
+    if (--s->devices[c->device].contexts == 0 && s->devices[c->device].set_count == 0)
+        memory = memory_take_device(s, c->device);
     pthread_mutex_unlock(&s->lock);
     if (thread_self()->context == c)
         context_unbind_thread();
     context_end(c);
-    if (closed)
-        memory_release_device(s, c->device);
+    memory_release(s, memory);
     return 0;
 }
 

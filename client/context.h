@@ -26,10 +26,11 @@ struct context {
 static inline struct context *context_peek(struct thread *t)
 {
     struct context *c = t->context;
+    struct session *s = session_peek();
 
     /* The object's memory is type-stable within its session; the tag tells whether it is still the
      * one that was bound. */
-    if (__builtin_expect(c != NULL && t->session == session_peek() &&
+    if (__builtin_expect(c != NULL && s != NULL && t->session == s->serial &&
                              atomic_load_explicit(&c->slot.tag, memory_order_acquire) ==
                                  t->context_tag,
                          1))

@@ -11,6 +11,7 @@
 #include "client/stream.h"
 #include "client/wait.h"
 #include "proto/clock.h"
+#include "proto/packet.h"
 
 #define UNSUPPORTED ACL_ERROR_RT_FEATURE_NOT_SUPPORT
 #define REFUSED     ACL_ERROR_RT_PARAM_INVALID
@@ -228,14 +229,14 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
     return create(__func__, event, flag & ACL_EVENT_SYNC ? EVENT_EX_SYNC : EVENT_EX_MARK, flag);
 }
 
-void event_used(struct event *e, struct stream *s, bool wait)
+void event_used(struct event *e, struct stream *s, unsigned how)
 {
     struct use use = {
-        .point = {.ctrl = s->ctrl, .position = s->tail}, .stream = s->remote, .wait = wait};
+        .point = {.ctrl = s->ctrl, .position = s->tail}, .stream = s->remote, .how = how};
     struct use *grown;
 
     for (uint32_t i = 0; i < e->n_uses; i++)
-        if ((e->uses[i].point.ctrl == s->ctrl && e->uses[i].wait == wait) ||
+        if ((e->uses[i].point.ctrl == s->ctrl && e->uses[i].how == how) ||
             point_passed(&e->uses[i].point)) {
             e->uses[i] = use;
             return;
@@ -243,26 +244,29 @@ void event_used(struct event *e, struct stream *s, bool wait)
     if (e->n_uses == e->uses_size) {
         grown = reallocarray(e->uses, e->uses_size + 4, sizeof(use));
         if (!grown)
-            return; /* npud looks objects up by generation: a slot given out too early loses a
-                       task's effect, no more */
+            return; /* npud looks objects up by generation: this task may lose its effect, no more */
         e->uses = grown;
         e->uses_size += 4;
     }
     e->uses[e->n_uses++] = use;
 }
 
-Npud__Fence **event_fences(struct event *e, size_t *n)
+Npud__Fence **event_fences(struct event *e, size_t *n, protobuf_c_boolean *all)
 {
     Npud__Fence **list, *fence;
 
     *n = 0;
+    *all = false;
     list = malloc(e->n_uses * (sizeof(Npud__Fence *) + sizeof(Npud__Fence)) + 1);
-    if (!list)
-        return NULL;
-    fence = (Npud__Fence *)(list + e->n_uses);
+    fence = list ? (Npud__Fence *)(list + e->n_uses) : NULL;
     for (uint32_t i = 0; i < e->n_uses; i++) {
-        if (point_passed(&e->uses[i].point))
+        if (!(e->uses[i].how & USE_FENCE) || point_passed(&e->uses[i].point))
             continue;
+        if (!list || *n == FENCES_MAX) {
+            *n = 0;
+            *all = true;
+            break;
+        }
         fence[*n] = (Npud__Fence)NPUD__FENCE__INIT;
         fence[*n].stream = e->uses[i].stream;
         fence[*n].position = e->uses[i].point.position;
@@ -284,7 +288,7 @@ static int destroy_remote(struct event *e, const char *function)
     int error;
 
     destroy.slot = e->remote;
-    destroy.fences = event_fences(e, &destroy.n_fences);
+    destroy.fences = event_fences(e, &destroy.n_fences, &destroy.all_streams);
     request.destroy_event = &destroy;
     request.body_case = NPUD__REQUEST__BODY_DESTROY_EVENT;
     error = session_command(e->session, function, &request);
@@ -338,7 +342,7 @@ static void set_record(struct event *e, struct stream_ctrl *ctrl, uint64_t posit
     atomic_store_explicit(&e->sequence, sequence + 2, memory_order_release);
 }
 
-static bool has_flag_level(const struct event *e)
+static bool has_level(const struct event *e)
 {
     return e->kind == EVENT_SYNC || e->kind == EVENT_EXTERNAL;
 }
@@ -348,41 +352,38 @@ static bool has_time(const struct event *e)
     return e->flags & ACL_EVENT_TIME_LINE;
 }
 
-static int submit_record(struct event *e, struct stream *s, const char *function)
+static int submit_record(struct event *e, struct stream *s, const char *function, uint8_t flags)
 {
     struct task task = {
         .op = TASK_RECORD,
-        .flags = (has_time(e) ? TASK_RECORD_TIME : 0) | (has_flag_level(e) ? TASK_RECORD_FLAG : 0),
+        .flags = flags,
         .object = e->remote,
         .generation = e->remote_generation,
         .record.number = atomic_load_explicit(&e->record_number, memory_order_relaxed) + 1,
     };
     int error = stream_submit(s, function, &task);
 
-    if (error == 0)
-        event_used(e, s, false);
+    if (error == 0 && has_level(e))
+        event_used(e, s, USE_FENCE);
     return error;
 }
 
 /*
- * With nothing outstanding the record is complete at the call, and no engine hears of it; unless a
- * stream is parked on the level of the event: then the engine gets the record after all, to wake
- * that stream.
+ * With nothing outstanding the record is complete at the call, and no engine hears of it; unless a stream is parked on the level:
+ * then an engine has to let it go on.
  */
 static int record_idle(struct event *e, struct stream *s, const char *function)
 {
-    if (has_flag_level(e)) {
-        atomic_store(&e->shm->flag, 1);
-        if (atomic_load(&e->shm->flag_waiters) != 0) {
-            int error = submit_record(e, s, function);
+    int error = 0;
 
-            if (error == 0)
-                set_record(e, s->ctrl, s->tail, 0);
-            return error;
-        }
+    if (has_level(e)) {
+        event_slot_raise(e->shm);
+        if (atomic_load(&e->shm->level_waiters) != 0)
+            error = submit_record(e, s, function, TASK_RECORD_WAKE);
     }
-    set_record(e, NULL, 0, has_time(e) ? clock_ns() : 0);
-    return 0;
+    if (error == 0)
+        set_record(e, NULL, 0, has_time(e) ? clock_ns() : 0);
+    return error;
 }
 
 static int record_queued(struct event *e, struct stream *s, const char *function)
@@ -391,8 +392,10 @@ static int record_queued(struct event *e, struct stream *s, const char *function
 
     /* A plain position needs no task of its own: the event is complete when the stream gets there.
      */
-    if (has_time(e) || has_flag_level(e))
-        error = submit_record(e, s, function);
+    if (has_time(e) || has_level(e))
+        error = submit_record(e, s, function,
+                              (has_time(e) ? TASK_RECORD_TIME : 0) |
+                                  (has_level(e) ? TASK_RECORD_LEVEL : 0));
     if (error == 0)
         set_record(e, s->ctrl, s->tail, 0);
     return error;
@@ -435,7 +438,8 @@ static int record(const char *function, aclrtEvent event, aclrtStream stream)
         error = ipc_record(e, s, function);
     } else if ((error = event_lock(e, function, event)) == 0) {
         error = stream_idle(s) ? record_idle(e, s, function) : record_queued(e, s, function);
-        e->record_stream = s->remote;
+        if (error == 0)
+            e->record_stream = s->remote;
         event_unlock(e);
     }
     stream_unlock(s);
@@ -500,12 +504,12 @@ static int reset_level(struct event *e, struct stream *s, const char *function)
     int error;
 
     if (stream_idle(s)) {
-        atomic_store_explicit(&e->shm->flag, 0, memory_order_seq_cst);
+        event_slot_lower(e->shm);
         return 0;
     }
     error = stream_submit(s, function, &task);
     if (error == 0)
-        event_used(e, s, false);
+        event_used(e, s, USE_FENCE);
     return error;
 }
 
@@ -531,7 +535,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
         return error;
     error = event_lock(e, __func__, event);
     if (error == 0) {
-        if (has_flag_level(e))
+        if (has_level(e))
             error = reset_level(e, s, __func__);
         else
             reset_default(e, s);
@@ -568,17 +572,18 @@ static inline void read_record(struct event *e, struct record *r)
 
 static int wait_level(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns)
 {
-    struct task task = {.op = TASK_WAIT_FLAG,
+    struct task task = {.op = TASK_WAIT_LEVEL,
                         .object = e->remote,
                         .generation = e->remote_generation,
                         .wait.timeout_ns = timeout_ns};
     int error;
 
-    if (stream_idle(s) && atomic_load_explicit(&e->shm->flag, memory_order_acquire))
+    if (stream_idle(s) &&
+        (atomic_load_explicit(&e->shm->level, memory_order_acquire) & EVENT_LEVEL_UP))
         return 0;
     error = stream_submit(s, function, &task);
     if (error == 0)
-        event_used(e, s, true);
+        event_used(e, s, USE_FENCE | USE_WAITS);
     return error;
 }
 
@@ -599,8 +604,9 @@ static int wait_record_of(struct event *e, struct stream *s, const char *functio
     task.object = e->record_stream;
     task.wait.target = r.point.position;
     error = stream_submit(s, function, &task);
-    if (error == 0)
-        event_used(e, s, true);
+    /* The task names the other stream, not the event; only (a) has a wait status to tell. */
+    if (error == 0 && e->kind == EVENT_DEFAULT)
+        event_used(e, s, USE_WAITS);
     return error;
 }
 
@@ -616,8 +622,8 @@ static int stream_wait(const char *function, aclrtStream stream, aclrtEvent even
     if (e->kind == EVENT_IPC) {
         error = ipc_wait(e, s, function, timeout_ns);
     } else if ((error = event_lock(e, function, event)) == 0) {
-        error = has_flag_level(e) ? wait_level(e, s, function, timeout_ns)
-                                  : wait_record_of(e, s, function, timeout_ns);
+        error = has_level(e) ? wait_level(e, s, function, timeout_ns)
+                             : wait_record_of(e, s, function, timeout_ns);
         event_unlock(e);
     }
     stream_unlock(s);
@@ -747,7 +753,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *statu
     *status = ACL_EVENT_WAIT_STATUS_COMPLETE;
     pthread_mutex_lock(&e->lock);
     for (uint32_t i = 0; i < e->n_uses; i++)
-        if (e->uses[i].wait && !point_passed(&e->uses[i].point))
+        if ((e->uses[i].how & USE_WAITS) && !point_passed(&e->uses[i].point))
             *status = ACL_EVENT_WAIT_STATUS_NOT_READY;
     pthread_mutex_unlock(&e->lock);
     return 0;
@@ -771,12 +777,7 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
     if (r == -ETIMEDOUT)
         return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: not complete after %d ms", function,
                          timeout);
-    if (r == -EPIPE)
-        return session_error_lost(function);
-    if (r == -EIO)
-        return error_set(ACL_ERROR_RT_STREAM_TASK_FULL,
-                         "%s: npud has stopped the stream of the record", function);
-    return 0;
+    return r == 0 ? 0 : session_error_lost(function);
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event)

@@ -42,12 +42,16 @@ struct point {
     uint64_t position;
 };
 
+#define USE_FENCE                                                                                  \
+    1u /* an engine needs the event there: npud keeps it until the stream has passed */
+#define USE_WAITS 2u /* a stream wait, for aclrtQueryEventWaitStatus */
+
 /** A place in a stream that uses the event: npud must not give its slot out again before that has
  * passed. */
 struct use {
     struct point point;
     uint32_t stream; /* npud's slot */
-    bool wait;       /* a stream wait, for aclrtQueryEventWaitStatus */
+    unsigned how;
 };
 
 struct event {
@@ -131,7 +135,7 @@ static inline void event_unlock(struct event *e)
 }
 
 /** Locked: the task just submitted to s uses the event. */
-void event_used(struct event *e, struct stream *s, bool wait);
+void event_used(struct event *e, struct stream *s, unsigned how);
 
 /** Make a local event object of a kind. Caller publishes it. NULL with *error set. */
 struct event *event_new(struct context *c, const char *function, enum event_kind kind,
@@ -152,9 +156,11 @@ int ipc_close(struct event *e, const char *function);
 /** Give the address range back, at the end of the session. */
 void ipc_unmap(struct event *e);
 
-/** Fences of the event's unfinished uses, for the request that destroys it. Freed by the caller
- * with fences_free(). */
-Npud__Fence **event_fences(struct event *e, size_t *n);
+/**
+ * Fences of the event's unfinished uses, for the request that destroys it; or *all, when they are too many. Freed by the caller with
+ * event_fences_free().
+ */
+Npud__Fence **event_fences(struct event *e, size_t *n, protobuf_c_boolean *all);
 void event_fences_free(Npud__Fence **fences);
 
 /** The session goes: free what its events hold on the heap, and their pages. */

@@ -58,7 +58,7 @@ static int close_remote(struct event *e, const char *function)
     int error;
 
     in.slot = e->remote;
-    in.fences = event_fences(e, &in.n_fences);
+    in.fences = event_fences(e, &in.n_fences, &in.all_streams);
     request.close_ipc_event = &in;
     request.body_case = NPUD__REQUEST__BODY_CLOSE_IPC_EVENT;
     error = session_command(e->session, function, &request);
@@ -239,10 +239,10 @@ int ipc_synchronize(struct event *e, const char *function, int32_t timeout)
 
 /* --- record and wait --- */
 
-static void used(struct event *e, struct stream *s, bool wait)
+static void used(struct event *e, struct stream *s)
 {
     pthread_mutex_lock(&e->lock);
-    event_used(e, s, wait);
+    event_used(e, s, USE_FENCE);
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -276,7 +276,7 @@ int ipc_record(struct event *e, struct stream *s, const char *function)
     if (error == 0)
         error = stream_submit(s, function, &task);
     if (error == 0)
-        used(e, s, false);
+        used(e, s);
     return error;
 }
 
@@ -293,6 +293,6 @@ int ipc_wait(struct event *e, struct stream *s, const char *function, uint64_t t
         return 0;
     error = stream_submit(s, function, &task);
     if (error == 0)
-        used(e, s, true);
+        used(e, s);
     return error;
 }

@@ -178,8 +178,13 @@ static int release(const char *function, void *pointer, bool host)
 }
 
 /* twalk() cannot delete: collect first. */
+struct memory_list {
+    size_t n;
+    struct memory *entry[];
+};
+
 struct collect {
-    struct memory **list;
+    struct memory_list *list; /* NULL: only count */
     size_t n;
     bool all;
     uint32_t device;
@@ -195,50 +200,52 @@ static void collect_one(const void *node, VISIT visit, void *arg)
     if (!c->all && (m->host || m->device != c->device))
         return;
     if (c->list)
-        c->list[c->n] = m;
+        c->list->entry[c->n] = m;
     c->n++;
 }
 
-static size_t take_all(struct session *s, bool all, uint32_t device, struct memory ***list)
+static struct memory_list *take_all(struct session *s, bool all, uint32_t device)
 {
     struct collect c = {.all = all, .device = device};
 
     pthread_rwlock_wrlock(&s->memory_lock);
     twalk_r(s->memory, collect_one, &c);
-    c.list = calloc(c.n + 1, sizeof(struct memory *));
+    c.list = calloc(1, sizeof(*c.list) + c.n * sizeof(struct memory *));
     c.n = 0;
-    if (c.list)
+    if (c.list) {
         twalk_r(s->memory, collect_one, &c);
-    for (size_t i = 0; i < c.n; i++)
-        tdelete(c.list[i], &s->memory, compare);
+        c.list->n = c.n;
+        for (size_t i = 0; i < c.n; i++)
+            tdelete(c.list->entry[i], &s->memory, compare);
+    }
     pthread_rwlock_unlock(&s->memory_lock);
-    *list = c.list;
-    return c.n;
+    return c.list;
 }
 
-void memory_release_device(struct session *s, uint32_t device)
+static void unmap_all(struct memory_list *list)
 {
-    struct memory **list;
-    size_t n = take_all(s, false, device, &list);
-
-    for (size_t i = 0; i < n; i++) {
-        free_remote(s, "aclrtResetDevice", list[i]->remote);
-        munmap((void *)list[i]->start, list[i]->mapped);
-        free(list[i]);
+    for (size_t i = 0; list && i < list->n; i++) {
+        munmap((void *)list->entry[i]->start, list->entry[i]->mapped);
+        free(list->entry[i]);
     }
     free(list);
+}
+
+struct memory_list *memory_take_device(struct session *s, uint32_t device)
+{
+    return take_all(s, false, device);
+}
+
+void memory_release(struct session *s, struct memory_list *list)
+{
+    for (size_t i = 0; list && i < list->n; i++)
+        free_remote(s, "aclrtResetDevice", list->entry[i]->remote);
+    unmap_all(list);
 }
 
 void memory_forget_all(struct session *s)
 {
-    struct memory **list;
-    size_t n = take_all(s, true, 0, &list);
-
-    for (size_t i = 0; i < n; i++) {
-        munmap((void *)list[i]->start, list[i]->mapped);
-        free(list[i]);
-    }
-    free(list);
+    unmap_all(take_all(s, true, 0));
 }
 
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)

@@ -17,8 +17,16 @@ struct memory {
     uint32_t remote_generation;
 };
 
-/** The last context on device is gone: everything allocated there goes too. */
-void memory_release_device(struct session *s, uint32_t device);
+/** Allocations taken out of the table, not freed yet. */
+struct memory_list;
+
+/**
+ * The last context on device is going: take everything that was allocated there out of the table, at this moment, so that what
+ * another thread allocates after a new aclrtSetDevice is its own.
+ */
+struct memory_list *memory_take_device(struct session *s, uint32_t device);
+/** Free what was taken. Safe on NULL. */
+void memory_release(struct session *s, struct memory_list *list);
 
 /** Unmap everything, at the end of the session. */
 void memory_forget_all(struct session *s);

@@ -1,5 +1,6 @@
 #include "client/session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <grp.h>
 #include <poll.h>
@@ -88,6 +89,7 @@ static Npud__Reply *exchange(struct session *s, Npud__Request *request, struct p
 
     request->id = ++s->last_request;
     r = packet_send_message(s->socket, &request->base, NULL, 0, 0);
+    assert(r != -EMSGSIZE); /* every request fits, by its bounds */
     /* A refusal may have been sent before npud closed: read what there is even if our packet could
      * not be sent. */
     if (r < 0 && r != -EPIPE && r != -ECONNRESET)
@@ -144,11 +146,14 @@ int session_map_segment(struct session *s, const char *function, int fd, size_t 
 {
     void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-    (void)s;
     close(fd);
-    if (map == MAP_FAILED)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map shared memory: %m",
-                         function);
+    if (map == MAP_FAILED) {
+        error_store(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                    "%s: cannot map shared memory (%m); the session with npud ends", function);
+        /* npud sends each segment once, and further objects may be in this one. */
+        lose(s);
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    }
     /* A forked child has no business in the arena: its stores would be ours. */
     madvise(map, size, MADV_DONTFORK);
     *where = map;
@@ -209,7 +214,7 @@ static int connect_socket(const char *function)
 
     if (strlen(path) >= sizeof(addr.sun_path)) {
         error_store(ACL_ERROR_RT_NO_DEVICE, "%s: NPUD_SOCKET is too long for a socket address: %s",
-                  function, path);
+                    function, path);
         return -1;
     }
     strcpy(addr.sun_path, path);
@@ -283,6 +288,8 @@ static void session_free(struct session *s)
     free(s);
 }
 
+static _Atomic uint64_t serials;
+
 static struct session *session_new(void)
 {
     struct session *s = calloc(1, sizeof(*s));
@@ -291,6 +298,7 @@ static struct session *session_new(void)
     if (!s)
         return NULL;
     getrandom(&seed, sizeof(seed), GRND_NONBLOCK);
+    s->serial = atomic_fetch_add(&serials, 1) + 1;
     pthread_mutex_init(&s->request_lock, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->waits_lock, NULL);

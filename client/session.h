@@ -32,12 +32,14 @@ struct device_state {
 };
 
 struct session {
+    uint64_t serial; /* no two sessions of this process have the same */
     int socket;
     pthread_mutex_t request_lock;
     uint64_t last_request;
     _Atomic bool lost; /* npud is gone */
     pthread_t watcher;
-    _Atomic bool ended; /* by npud's end or by us: who sets it first decides who frees the watcher */
+    _Atomic bool
+        ended; /* by npud's end or by us: who sets it first decides who frees the watcher */
 
     uint64_t id;
     uint32_t ring_depth;

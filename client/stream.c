@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 
 #include "acl/acl.h"
@@ -72,22 +73,13 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
 
 /* --- submitting --- */
 
-static int wait_error(const char *function, int r)
-{
-    if (r == -EPIPE)
-        return session_error_lost(function);
-    return error_set(
-        ACL_ERROR_RT_STREAM_TASK_FULL,
-        "%s: npud has stopped this stream because its ring was overwritten with garbage", function);
-}
-
 static int wait_for_room(struct stream *s, const char *function)
 {
     int r = wait_position(s->session, s->ctrl, s->tail - s->depth + 1, WAIT_FOREVER);
 
     if (r == 0 && !slot_live(s))
         return bad_stream(function); /* aclrtDestroyStreamForce made the room */
-    return r == 0 ? 0 : wait_error(function, r);
+    return r == 0 ? 0 : session_error_lost(function);
 }
 
 int stream_reserve(struct stream *s, const char *function)
@@ -104,15 +96,21 @@ int stream_submit(struct stream *s, const char *function, struct task *task)
 {
     struct thread *t = thread_self();
     int error = stream_reserve(s, function);
+    struct task *entry;
 
     if (__builtin_expect(error != 0, 0))
         return error;
     task->thread = t->tid;
     t->last_task = (uint32_t)s->tail;
-    s->ring[s->tail & (s->depth - 1)] = *task;
+    entry = &s->ring[s->tail & (s->depth - 1)];
+    memcpy((char *)entry + sizeof(entry->sequence), (char *)task + sizeof(task->sequence),
+           sizeof(*task) - sizeof(task->sequence));
     s->tail++;
+    atomic_store_explicit(&s->ctrl->tail, s->tail, memory_order_release);
     /* Publishes the entry, and comes before the load of watched: see stream_shm.h. */
-    atomic_store_explicit(&s->ctrl->tail, s->tail, memory_order_seq_cst);
+    atomic_store_explicit(&entry->sequence, s->tail, memory_order_seq_cst);
+    /* The engine has the next entry's line in its cache, from a lap ago: have it brought here now. */
+    __builtin_prefetch(&s->ring[s->tail & (s->depth - 1)], 1);
     if (!atomic_load_explicit(&s->ctrl->watched, memory_order_seq_cst) &&
         doorbell_raise(s->bell, s->remote))
         eventfd_write(s->doorbell, 1);
@@ -365,18 +363,19 @@ static int sync_timeout_error(const char *function)
                      "%s: not finished within the time limit; nothing was cancelled", function);
 }
 
-static int wait_until(struct stream *s, const char *function, uint64_t target, uint64_t deadline)
+static int wait_until(struct session *session, struct stream_ctrl *ctrl, const char *function,
+                      uint64_t target, uint64_t deadline)
 {
-    int r = wait_position(s->session, s->ctrl, target, deadline);
+    int r = wait_position(session, ctrl, target, deadline);
 
     if (r == -ETIMEDOUT)
         return sync_timeout_error(function);
-    return r == 0 ? 0 : wait_error(function, r);
+    return r == 0 ? 0 : session_error_lost(function);
 }
 
 int stream_drain(struct stream *s, const char *function)
 {
-    return wait_until(s, function, s->tail, WAIT_FOREVER);
+    return wait_until(s->session, s->ctrl, function, s->tail, WAIT_FOREVER);
 }
 
 int stream_synchronize(struct stream *s, const char *function, uint64_t deadline)
@@ -386,7 +385,7 @@ int stream_synchronize(struct stream *s, const char *function, uint64_t deadline
 
     if (s->flags & FLAGS_NO_WAIT)
         return 0;
-    error = wait_until(s, function, target, deadline);
+    error = wait_until(s->session, s->ctrl, function, target, deadline);
     return error != 0 ? error : stream_take_error(s, function);
 }
 
@@ -418,9 +417,14 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
     return error != 0 ? error : synchronize(__func__, stream, timeout);
 }
 
-/* A stream and what it had been given when the synchronise call began. */
+/*
+ * A stream and what it had been given when the synchronise call began. The control block is
+ * remembered beside the object, which may stand for another stream of npud's by the time it is
+ * waited for; positions of a control block never go back.
+ */
 struct target {
     struct stream *stream;
+    struct stream_ctrl *ctrl;
     uint32_t tag;
     uint64_t position;
 };
@@ -436,13 +440,14 @@ static size_t snapshot(struct context *c, struct target **targets)
     pthread_mutex_lock(&session->lock);
     *targets = calloc(session->streams.live + 1, sizeof(**targets));
     if (*targets)
-        slots_foreach(&session->streams, i,
-                      s) if (s->device == c->device && !(s->flags & FLAGS_NO_WAIT))(*targets)[n++] =
-            (struct target){
-                .stream = s,
-                .tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed),
-                .position = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire),
-            };
+        slots_foreach (&session->streams, i, s)
+            if (s->device == c->device && !(s->flags & FLAGS_NO_WAIT))
+                (*targets)[n++] = (struct target){
+                    .stream = s,
+                    .ctrl = s->ctrl,
+                    .tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed),
+                    .position = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire),
+                };
     pthread_mutex_unlock(&session->lock);
     return n;
 }
@@ -463,9 +468,7 @@ static int synchronize_device(const char *function, int32_t timeout)
     for (size_t i = 0; i < n; i++) {
         struct target *t = &targets[i];
 
-        /* A stream that another thread destroys meanwhile: its slot's positions only grow, so this
-         * ends. */
-        error = wait_until(t->stream, function, t->position, deadline);
+        error = wait_until(c->session, t->ctrl, function, t->position, deadline);
         if (error == 0 && atomic_load(&t->stream->slot.tag) == t->tag)
             error = stream_take_error(t->stream, function);
         if (first == 0)

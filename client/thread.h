@@ -5,7 +5,6 @@
 #include <stdint.h>
 
 struct context;
-struct session;
 
 /** Sentences for aclGetRecentErrMsg(), newest first. */
 struct error_text {
@@ -15,7 +14,7 @@ struct error_text {
 
 struct thread {
     /* Current context: valid while that session is current and the object carries this tag. */
-    struct session *session;
+    uint64_t session; /* serial */
     struct context *context;
     uint32_t context_tag;
     int32_t last_error;

@@ -86,8 +86,6 @@ int wait_position(struct session *s, struct stream_ctrl *c, uint64_t position, u
             r = 0;
         else if (session_lost(s))
             r = -EPIPE;
-        else if (atomic_load_explicit(&c->state, memory_order_acquire) == STREAM_BROKEN)
-            r = -EIO;
         else if (r != -ETIMEDOUT) {
             r = sleep_on(&c->wake_seq, seen, deadline);
             continue;

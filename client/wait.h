@@ -16,8 +16,7 @@ uint64_t wait_deadline(int64_t ms);
 
 /**
  * Wait until `done` of the stream reaches position. 0, -ETIMEDOUT at the deadline (CLOCK_MONOTONIC
- * ns), -EPIPE when npud is gone, -EIO when npud has stopped the stream because its ring was
- * corrupt.
+ * ns), -EPIPE when npud is gone.
  */
 int wait_position(struct session *s, struct stream_ctrl *ctrl, uint64_t position,
                   uint64_t deadline);

@@ -12,6 +12,7 @@
 #include <utlist.h>
 
 #include "acl/acl_base.h"
+#include "daemon/closer.h"
 #include "daemon/engine.h"
 #include "daemon/event.h"
 #include "daemon/execute.h"
@@ -182,8 +183,6 @@ static void report_sessions(struct server *server, struct rows *rows)
 /* Under the engine's lock. */
 static const char *stream_state(const struct stream *s, uint64_t submitted)
 {
-    if (s->broken)
-        return "broken";
     if (s->run == RUN_PARKED)
         return "waiting";
     return submitted != s->head ? "running" : "idle";
@@ -215,7 +214,8 @@ static void report_streams(struct server *server, struct rows *rows)
     struct stream *s;
 
     DL_FOREACH (server->sessions, session)
-        slots_foreach(&session->streams, i, s) report_stream(rows, s);
+        slots_foreach (&session->streams, i, s)
+            report_stream(rows, s);
 }
 
 static void report_ipc_event(struct rows *rows, struct ipc_event *ev, struct session *session)
@@ -243,9 +243,9 @@ static void report_events(struct server *server, struct rows *rows)
     struct ipc_event *ev, *tmp;
 
     DL_FOREACH (server->sessions, session) {
-        slots_foreach(&session->ipc, i, open) report_ipc_event(rows, open->event, session);
-        slots_foreach(&session->events, i, event)
-        {
+        slots_foreach (&session->ipc, i, open)
+            report_ipc_event(rows, open->event, session);
+        slots_foreach (&session->events, i, event) {
             ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return );
 
             r->session = session->id;
@@ -268,8 +268,7 @@ static void report_memory(struct server *server, struct rows *rows)
     struct mem *mem;
 
     DL_FOREACH (server->sessions, session)
-        slots_foreach(&session->mems, i, mem)
-        {
+        slots_foreach (&session->mems, i, mem) {
             ADD_ROW(rows, Npud__MemoryRow, NPUD__MEMORY_ROW__INIT, r, return );
 
             r->session = session->id;
@@ -341,7 +340,7 @@ static void admin_free(struct admin *admin)
 {
     if (admin->on_socket)
         event_free(admin->on_socket);
-    close(admin->socket);
+    closer_close(admin->socket);
     free(admin);
 }
 

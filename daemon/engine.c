@@ -25,6 +25,8 @@
 #define POLL_INTERVAL                                                                              \
     (3 * NSEC_PER_USEC) /* how often a busy engine looks for doorbells of unwatched sessions */
 #define EPOLL_BATCH 64
+#define SLICE       (20 * NSEC_PER_USEC) /* of one session, before the next has its turn */
+#define SPIN_LOOKS  32 /* glances at the rings between two full turns, while idle */
 
 /* What epoll reports: a token, not an address, because the attachment may be gone when we hold the
  * lock again. */
@@ -52,10 +54,10 @@ struct engine {
     int epoll;
     int wake; /* eventfd: inbox, or stop */
     struct slots refs;
-    struct stream *active;
-    struct attach *watched;
+    struct attach *watched; /* sessions that it looks at, each with its active streams */
     struct timers timers;
     uint64_t last_poll;
+    uint64_t now; /* when this turn began */
 
     uint64_t spin_max;
     uint64_t spin; /* current, adaptive */
@@ -120,13 +122,23 @@ static void let_others_in(struct engine *e)
     pthread_mutex_unlock(&e->gate);
 }
 
-/* --- streams on and off the active list --- */
+/* --- sessions and streams that the engine looks at --- */
 
-static void activate(struct engine *e, struct stream *s, uint64_t now)
+static void watch(struct engine *e, struct attach *a, uint64_t now)
+{
+    a->idle_since = now;
+    if (a->watched)
+        return;
+    a->watched = true;
+    DL_APPEND(e->watched, a);
+    atomic_store(&a->bell->watched, 1);
+}
+
+static void activate(struct stream *s, uint64_t now)
 {
     s->run = RUN_ACTIVE;
     s->idle_since = now;
-    DL_APPEND(e->active, s);
+    DL_APPEND(s->attach->active, s);
     atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
 }
 
@@ -136,7 +148,9 @@ static void resume(struct engine *e, struct stream *s)
     timers_clear(&e->timers, s);
     s->waiting_on = NULL;
     s->run = RUN_ACTIVE;
-    DL_APPEND(e->active, s);
+    s->idle_since = e->now;
+    DL_APPEND(s->attach->active, s);
+    watch(e, s->attach, e->now);
 }
 
 static void wake(struct engine *e)
@@ -198,7 +212,7 @@ static bool remove_from_inbox(struct engine *e, struct stream *s)
 void engine_forget(struct engine *e, struct stream *s)
 {
     if (s->run == RUN_ACTIVE)
-        DL_DELETE(e->active, s);
+        DL_DELETE(s->attach->active, s);
     timers_clear(&e->timers, s);
     /*
      * Inbox first: a waiter that was fired may have waited on something that is gone by now. Then
@@ -223,17 +237,7 @@ void engine_clear_timer(struct stream *s)
 
 /* --- doorbells --- */
 
-static void watch(struct engine *e, struct attach *a, uint64_t now)
-{
-    a->idle_since = now;
-    if (a->watched)
-        return;
-    a->watched = true;
-    DL_APPEND(e->watched, a);
-    atomic_store(&a->bell->watched, 1);
-}
-
-static bool collect_word(struct engine *e, struct attach *a, unsigned w, uint64_t now)
+static bool collect_word(struct attach *a, unsigned w, uint64_t now)
 {
     uint64_t bits = atomic_exchange(&a->bell->word[w], 0);
     bool found = false;
@@ -242,15 +246,15 @@ static bool collect_word(struct engine *e, struct attach *a, unsigned w, uint64_
         struct stream *s =
             slots_get(&a->session->streams, w * 64 + (unsigned)__builtin_ctzll(bits));
 
-        if (s && s->attach == a && s->run == RUN_IDLE && !s->broken) {
-            activate(e, s, now);
+        if (s && s->attach == a && s->run == RUN_IDLE) {
+            activate(s, now);
             found = true;
         }
     }
     return found;
 }
 
-static bool collect(struct engine *e, struct attach *a, uint64_t now)
+static bool collect(struct attach *a, uint64_t now)
 {
     uint64_t summary;
     bool found = false;
@@ -260,7 +264,7 @@ static bool collect(struct engine *e, struct attach *a, uint64_t now)
     /* Before the words: a bit raised after this exchange raises the summary again. */
     summary = atomic_exchange(&a->bell->summary, 0);
     for (; summary; summary &= summary - 1)
-        found |= collect_word(e, a, (unsigned)__builtin_ctzll(summary), now);
+        found |= collect_word(a, (unsigned)__builtin_ctzll(summary), now);
     if (found)
         a->idle_since = now;
     return found;
@@ -278,7 +282,7 @@ static void handle_doorbells(struct engine *e, const struct epoll_event *events,
         ref = slots_get_generation(&e->refs, (uint32_t)token, (uint32_t)(token >> 32));
         if (ref) {
             watch(e, ref->attach, now);
-            collect(e, ref->attach, now);
+            collect(ref->attach, now);
         }
     }
 }
@@ -324,37 +328,24 @@ void engine_detach(struct engine *e, struct attach *a)
 
 /* --- running --- */
 
-static void break_stream(struct stream *s, uint64_t tail)
+/* True when the entry at head is there. */
+static bool entry_ready(const struct stream *s, memory_order order)
 {
-    s->broken = true;
-    log_client_fault(s->session, "stream %d: ring corrupt (tail %llu, head %llu), stream stopped",
-                     (int)stream_id(s), (unsigned long long)tail, (unsigned long long)s->head);
-    stream_fail(s, ACL_ERROR_RT_STREAM_TASK_FULL, 0);
-    atomic_store_explicit(&s->ctrl->state, STREAM_BROKEN, memory_order_release);
-    atomic_fetch_add_explicit(&s->ctrl->wake_seq, 1, memory_order_release);
-    futex_wake_all(&s->ctrl->wake_seq);
+    return atomic_load_explicit(&s->ring[s->head & (s->depth - 1)].sequence, order) == s->head + 1;
 }
 
-/* Copy the entry at head. Word by word with atomic loads: each is read exactly once, whatever the
- * client does meanwhile. */
+/*
+ * Copy the entry at head. Word by word with atomic loads: each is read exactly once, whatever the
+ * client does meanwhile.
+ */
 static bool fetch(struct stream *s)
 {
-    _Atomic uint64_t *entry;
+    _Atomic uint64_t *entry = (_Atomic uint64_t *)(void *)&s->ring[s->head & (s->depth - 1)];
     uint64_t copy[sizeof(struct task) / sizeof(uint64_t)] = {0};
 
-    if (s->head == s->tail_seen) {
-        uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
-
-        if (tail - s->head > s->depth) {
-            break_stream(s, tail);
-            return false;
-        }
-        s->tail_seen = tail;
-        if (s->head == tail)
-            return false;
-    }
-    entry = (_Atomic uint64_t *)(void *)&s->ring[s->head & (s->depth - 1)];
-    for (size_t i = 0; i < sizeof(copy) / sizeof(copy[0]); i++)
+    if (!entry_ready(s, memory_order_acquire))
+        return false;
+    for (size_t i = 1; i < sizeof(copy) / sizeof(copy[0]); i++)
         copy[i] = atomic_load_explicit(&entry[i], memory_order_relaxed);
     memcpy(&s->task, copy, sizeof(s->task));
     s->has_task = true;
@@ -382,39 +373,36 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
     for (n = 0; n < BUDGET && (s->has_task || fetch(s)); n++) {
         enum run_result r = task_execute(s, now);
 
-        if (r == RUN_RETIRED) {
+        if (r == RUN_RETIRED || r == RUN_WORKED) {
             s->has_task = false;
             s->head++;
-            continue;
         }
+        if (r == RUN_RETIRED)
+            continue;
         if (r == RUN_WAITS) {
             s->run = RUN_PARKED;
             s->parked_since = now;
-            DL_DELETE(e->active, s);
+            DL_DELETE(s->attach->active, s);
         }
         n++;
         break;
     }
     publish(e, s);
-    if (s->broken) {
-        DL_DELETE(e->active, s);
-        s->run = RUN_IDLE;
-    }
     return n > 0;
 }
 
 /*
- * Stop looking at the tail of s. False when a task came in between: Dekker with the submitter, who
- * stores tail and then loads watched.
+ * Stop looking at the ring of s. False when a task came in between: Dekker with the submitter, who
+ * stores the entry's sequence and then loads watched.
  */
-static bool demote_stream(struct engine *e, struct stream *s)
+static bool demote_stream(struct stream *s)
 {
     atomic_store(&s->ctrl->watched, 0);
-    if (atomic_load(&s->ctrl->tail) != s->head) {
+    if (entry_ready(s, memory_order_seq_cst)) {
         atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
         return false;
     }
-    DL_DELETE(e->active, s);
+    DL_DELETE(s->attach->active, s);
     s->run = RUN_IDLE;
     return true;
 }
@@ -432,17 +420,66 @@ static bool demote_attach(struct engine *e, struct attach *a, uint64_t now)
     return true;
 }
 
-static bool run_active(struct engine *e, uint64_t now)
+/* Time is up for this pass: who was not reached is first in the next one. */
+static void rotate_streams(struct attach *a, struct stream *next)
 {
+    for (struct stream *s; next && (s = a->active) != next;) {
+        DL_DELETE(a->active, s);
+        DL_APPEND(a->active, s);
+    }
+}
+
+static void rotate_attaches(struct engine *e, struct attach *next)
+{
+    for (struct attach *a; next && (a = e->watched) != next;) {
+        DL_DELETE(e->watched, a);
+        DL_APPEND(e->watched, a);
+    }
+}
+
+/*
+ * One session's share of a turn: its streams in rotation, until all had theirs or the slice is over. Sessions take turns, not streams,
+ * so that many streams get no more than few.
+ */
+static bool run_attach(struct engine *e, struct attach *a, uint64_t now)
+{
+    uint64_t start = now;
     struct stream *s, *tmp;
     bool worked = false;
 
-    DL_FOREACH_SAFE (e->active, s, tmp) {
-        if (run_stream(e, s, now)) {
-            s->idle_since = now;
-            worked = true;
-        } else if (s->run == RUN_ACTIVE && now - s->idle_since > e->spin_max) {
-            demote_stream(e, s);
+    DL_FOREACH_SAFE (a->active, s, tmp) {
+        if (!run_stream(e, s, now)) {
+            if (s->run == RUN_ACTIVE && now - s->idle_since > e->spin_max)
+                demote_stream(s);
+            continue;
+        }
+        worked = true;
+        s->idle_since = a->idle_since = now;
+        if (!tmp)
+            break;
+        now = clock_ns();
+        if (now - start > SLICE) {
+            rotate_streams(a, tmp);
+            break;
+        }
+    }
+    return worked;
+}
+
+static bool run_all(struct engine *e, uint64_t now)
+{
+    struct attach *a, *tmp;
+    bool worked = false;
+
+    DL_FOREACH_SAFE (e->watched, a, tmp) {
+        if (!run_attach(e, a, now))
+            continue;
+        worked = true;
+        if (tmp)
+            now = clock_ns();
+        if (atomic_load_explicit(&e->wanted, memory_order_relaxed) != 0) {
+            rotate_attaches(e, tmp);
+            break;
         }
     }
     return worked;
@@ -486,14 +523,15 @@ static bool may_spin(struct engine *e)
 /* Give up watching everything. False when work came in: stay awake. */
 static bool demote_all(struct engine *e, uint64_t now)
 {
-    struct stream *s, *stmp;
     struct attach *a, *atmp;
+    struct stream *s, *stmp;
     bool all = true;
 
-    DL_FOREACH_SAFE (e->active, s, stmp)
-        all &= demote_stream(e, s);
-    DL_FOREACH_SAFE (e->watched, a, atmp)
-        all &= demote_attach(e, a, now);
+    DL_FOREACH_SAFE (e->watched, a, atmp) {
+        DL_FOREACH_SAFE (a->active, s, stmp)
+            all &= demote_stream(s);
+        all &= !a->active && demote_attach(e, a, now);
+    }
     return all;
 }
 
@@ -545,14 +583,45 @@ static void go_to_sleep(struct engine *e)
         handle_doorbells(e, events, n, now);
 }
 
+/* Is there anything to do? A glance at what clients and other threads write, without a system call or a clock. */
+static bool glance(const struct engine *e)
+{
+    const struct attach *a;
+    const struct stream *s;
+
+    if (atomic_load_explicit(&e->wanted, memory_order_relaxed) != 0 ||
+        atomic_load_explicit(&e->inbox_n, memory_order_relaxed) != 0)
+        return true;
+    DL_FOREACH (e->watched, a) {
+        if (atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0)
+            return true;
+        DL_FOREACH (a->active, s)
+            if (entry_ready(s, memory_order_relaxed))
+                return true;
+    }
+    return false;
+}
+
 static void idle(struct engine *e, uint64_t now)
 {
     if (now - e->idle_since < e->spin && may_spin(e)) {
-        cpu_relax();
+        for (int i = 0; i < SPIN_LOOKS && !glance(e); i++)
+            cpu_relax();
         return;
     }
     if (demote_all(e, now))
         go_to_sleep(e);
+}
+
+/* Doorbells of sessions that are not watched show up only here while the engine is awake. */
+static void poll_doorbells(struct engine *e, uint64_t now)
+{
+    struct epoll_event events[EPOLL_BATCH];
+
+    if (now - e->last_poll <= POLL_INTERVAL)
+        return;
+    e->last_poll = now;
+    handle_doorbells(e, events, epoll_wait(e->epoll, events, EPOLL_BATCH, 0), now);
 }
 
 static void turn(struct engine *e)
@@ -560,21 +629,17 @@ static void turn(struct engine *e)
     uint64_t now = clock_ns();
     struct attach *a, *tmp;
 
+    e->now = now;
     atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
     drain_inbox(e);
     run_timers(e, now);
     DL_FOREACH_SAFE (e->watched, a, tmp) {
-        if (!collect(e, a, now) && now - a->idle_since > e->spin_max && e->active)
+        /* With work elsewhere the engine stays awake, but need not look at sessions that have none. */
+        if (!collect(a, now) && !a->active && now - a->idle_since > e->spin_max)
             demote_attach(e, a, now);
     }
-    if (now - e->last_poll > POLL_INTERVAL) {
-        struct epoll_event events[EPOLL_BATCH];
-        int n = epoll_wait(e->epoll, events, EPOLL_BATCH, 0);
-
-        e->last_poll = now;
-        handle_doorbells(e, events, n, now);
-    }
-    if (run_active(e, now)) {
+    poll_doorbells(e, now);
+    if (run_all(e, now)) {
         if (e->spinning)
             e->spin = e->spin_max;
         stop_spinning(e);

@@ -4,6 +4,7 @@
 #include "daemon/session.h"
 #include "proto/arena.h"
 #include "proto/clock.h"
+#include "proto/task.h"
 
 int32_t event_obj_new(struct session *session, uint32_t flags, uint32_t device,
                       struct event_obj **eventp, int *segment_fd)
@@ -31,8 +32,8 @@ int32_t event_obj_new(struct session *session, uint32_t flags, uint32_t device,
     ev->time_number = 0;
     ev->closing = false;
     waitlist_init(&ev->raised);
-    atomic_store_explicit(&ev->shm->flag, 0, memory_order_relaxed);
-    atomic_store_explicit(&ev->shm->flag_waiters, 0, memory_order_relaxed);
+    atomic_store_explicit(&ev->shm->level, 0, memory_order_relaxed);
+    atomic_store_explicit(&ev->shm->level_waiters, 0, memory_order_relaxed);
     atomic_store_explicit(&ev->shm->time_number, 0, memory_order_relaxed);
     slots_publish(ev);
     *eventp = ev;
@@ -50,35 +51,46 @@ void event_obj_free(struct event_obj *ev)
     slots_put(&ev->session->events, ev);
 }
 
-static void raise_flag(struct event_obj *ev)
+/* Streams that parked before the latest raise go on; those that came after it, and after a reset, stay. */
+static void wake_level(struct event_obj *ev)
 {
-    atomic_store_explicit(&ev->shm->flag, 1, memory_order_release);
-    waitlist_fire(&ev->raised, 0, UINT64_MAX, 0, 0);
+    uint64_t level = atomic_load_explicit(&ev->shm->level, memory_order_seq_cst);
+    uint64_t count = level >> 1;
+
+    if (level & EVENT_LEVEL_UP)
+        waitlist_fire(&ev->raised, 0, UINT64_MAX, 0, 0);
+    else if (count > 0)
+        waitlist_fire(&ev->raised, 0, count - 1, 0, 0);
     /*
-     * Let the client raise the flag by itself again. Under the lock: a stream that parks meanwhile
-     * stores flag_waiters after it has joined the list, so either we see it there or its store
+     * Let the client raise the level by itself again. Under the lock: a stream that parks meanwhile
+     * stores level_waiters after it has joined the list, so either we see it there or its store
      * comes after ours.
      */
     pthread_mutex_lock(&ev->raised.lock);
     if (atomic_load_explicit(&ev->raised.n, memory_order_relaxed) == 0)
-        atomic_store_explicit(&ev->shm->flag_waiters, 0, memory_order_relaxed);
+        atomic_store_explicit(&ev->shm->level_waiters, 0, memory_order_relaxed);
     pthread_mutex_unlock(&ev->raised.lock);
 }
 
-void event_obj_record(struct event_obj *ev, uint64_t number, bool time, bool flag)
+static void store_time(struct event_obj *ev, uint64_t number)
 {
-    if (time) {
-        uint64_t now = clock_ns();
+    uint64_t now = clock_ns();
 
-        /* Two streams may finish records of one event in either order: the newer record's time
-         * stays. */
-        pthread_mutex_lock(&ev->raised.lock);
-        if (number > ev->time_number) {
-            ev->time_number = number;
-            event_slot_set_time(ev->shm, number, now);
-        }
-        pthread_mutex_unlock(&ev->raised.lock);
+    /* Two streams may finish records of one event in either order: the newer record's time stays. */
+    pthread_mutex_lock(&ev->raised.lock);
+    if (number > ev->time_number) {
+        ev->time_number = number;
+        event_slot_set_time(ev->shm, number, now);
     }
-    if (flag)
-        raise_flag(ev);
+    pthread_mutex_unlock(&ev->raised.lock);
+}
+
+void event_obj_record(struct event_obj *ev, uint64_t number, unsigned flags)
+{
+    if (flags & TASK_RECORD_TIME)
+        store_time(ev, number);
+    if (flags & TASK_RECORD_LEVEL)
+        event_slot_raise(ev->shm);
+    if (flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
+        wake_level(ev);
 }

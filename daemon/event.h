@@ -23,18 +23,18 @@ struct event_obj {
     uint32_t device;
     struct event_slot *shm; /* shared, hostile */
     struct charge charge;
-    struct waitlist raised; /* streams parked until the flag is up */
-    uint64_t time_number;   /* newest record with a timestamp; under raised.lock */
-    bool closing;           /* destroyed by the client, not yet passed by its streams */
+    struct waitlist
+        raised;           /* streams parked on the level; target: raises so far when they parked */
+    uint64_t time_number; /* newest record with a timestamp; under raised.lock */
+    bool closing;         /* destroyed by the client, not yet passed by its streams */
 };
 
 /** ACL error, or 0 with *eventp; *segment_fd as in stream_new(). */
 int32_t event_obj_new(struct session *session, uint32_t flags, uint32_t device,
                       struct event_obj **eventp, int *segment_fd);
 
-/** Give the slot back. Streams that still wait for the flag go on. */
+/** Give the slot back. Streams that still wait for the level go on. */
 void event_obj_free(struct event_obj *event);
 
-/** Engine: a record was executed. number: which one; time: store the timestamp; flag: raise the
- * flag. */
-void event_obj_record(struct event_obj *event, uint64_t number, bool time, bool flag);
+/** Engine: a record was executed. number: which one; flags: TASK_RECORD_*, what it is to do. */
+void event_obj_record(struct event_obj *event, uint64_t number, unsigned flags);

@@ -18,6 +18,7 @@
 #include "proto/task.h"
 
 #define DELAY_MAX_NS (3600 * NSEC_PER_SEC)
+#define WORK_SMALL   4096 /* bytes that take no longer than any other task */
 
 /* An entry that no honest client writes: the task fails, and the journal names the session once. */
 static enum run_result bad_entry(struct stream *s, const char *what)
@@ -91,15 +92,17 @@ static struct event_obj *task_event(struct stream *s)
     return slots_get_generation(&s->session->events, s->task.object, s->task.generation);
 }
 
+/*
+ * The client may destroy an event while records and resets of it are queued: without an event there is nothing to do for them, which
+ * is what the API promises.
+ */
 static enum run_result run_record(struct stream *s, uint64_t now)
 {
     struct event_obj *ev = task_event(s);
 
     (void)now;
-    if (!ev)
-        return bad_entry(s, "no such event");
-    event_obj_record(ev, s->task.record.number, s->task.flags & TASK_RECORD_TIME,
-                     s->task.flags & TASK_RECORD_FLAG);
+    if (ev)
+        event_obj_record(ev, s->task.record.number, s->task.flags);
     return RUN_RETIRED;
 }
 
@@ -108,28 +111,35 @@ static enum run_result run_reset(struct stream *s, uint64_t now)
     struct event_obj *ev = task_event(s);
 
     (void)now;
-    if (!ev)
-        return bad_entry(s, "no such event");
-    atomic_store_explicit(&ev->shm->flag, 0, memory_order_release);
+    if (ev)
+        event_slot_lower(ev->shm);
     return RUN_RETIRED;
 }
 
-static enum run_result run_wait_flag(struct stream *s, uint64_t now)
+/* Has the level been up since `count` raises? */
+static bool level_passed(struct event_obj *ev, uint64_t count)
+{
+    uint64_t level = atomic_load_explicit(&ev->shm->level, memory_order_seq_cst);
+
+    return (level & EVENT_LEVEL_UP) || level >> 1 != count;
+}
+
+static enum run_result run_wait_level(struct stream *s, uint64_t now)
 {
     struct event_obj *ev = task_event(s);
+    uint64_t level;
 
     if (s->started)
         return finish_wait(s);
     if (!ev || !valid_timeout(s->task.wait.timeout_ns))
         return bad_entry(s, "no such event");
-    if (atomic_load_explicit(&ev->shm->flag, memory_order_acquire))
+    level = atomic_load_explicit(&ev->shm->level, memory_order_acquire);
+    if (level & EVENT_LEVEL_UP)
         return RUN_RETIRED;
-    if (park(s, &ev->raised, 0, s->task.wait.timeout_ns, now) < 0)
+    if (park(s, &ev->raised, level >> 1, s->task.wait.timeout_ns, now) < 0)
         return no_memory(s);
-    /* Dekker with a client that raises the flag at the call: it stores flag and loads flag_waiters.
-     */
-    atomic_store(&ev->shm->flag_waiters, 1);
-    if (atomic_load(&ev->shm->flag) && unpark_self(s))
+    atomic_store(&ev->shm->level_waiters, 1);
+    if (level_passed(ev, level >> 1) && unpark_self(s))
         return RUN_RETIRED;
     return RUN_WAITS;
 }
@@ -218,7 +228,7 @@ static enum run_result step_work(struct stream *s, uint64_t now)
     }
     if (result != 0)
         stream_fail(s, result, 0);
-    return RUN_RETIRED;
+    return s->work.size > WORK_SMALL ? RUN_WORKED : RUN_RETIRED;
 }
 
 static enum run_result run_copy(struct stream *s, uint64_t now)
@@ -273,7 +283,7 @@ static const struct {
     [TASK_NOP] = {"nop", run_nop},
     [TASK_RECORD] = {"record", run_record},
     [TASK_RESET] = {"reset", run_reset},
-    [TASK_WAIT_FLAG] = {"wait", run_wait_flag},
+    [TASK_WAIT_LEVEL] = {"wait", run_wait_level},
     [TASK_WAIT_POS] = {"wait", run_wait_pos},
     [TASK_IPC_RECORD] = {"IPC record", run_ipc_record},
     [TASK_IPC_WAIT] = {"IPC wait", run_ipc_wait},
@@ -311,7 +321,7 @@ void task_describe_wait(const struct stream *s, char *buf, unsigned size)
         snprintf(buf, size, "position %llu of stream %d", (unsigned long long)t->wait.target,
                  other ? (int)stream_id(other) : -1);
         break;
-    case TASK_WAIT_FLAG:
+    case TASK_WAIT_LEVEL:
         snprintf(buf, size, "a record of event %u", t->object);
         break;
     case TASK_IPC_WAIT:

@@ -9,10 +9,12 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/engine.h"
 #include "daemon/log.h"
 #include "daemon/memfd.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/stream.h"
 #include "proto/arena.h"
 #include "proto/futex.h"
 
@@ -44,6 +46,7 @@ static void linger_stop(struct ipc_event *ev)
     ev->all->lingering--;
     ev->lingers = false;
     charge_deinit(&ev->linger_charge);
+    charge_deinit(&ev->linger_charge_fd);
 }
 
 static void export_free(struct ipc_export *export)
@@ -57,8 +60,8 @@ static void evict(struct ipc_event *ev)
 {
     struct ipc_export *export, *tmp;
 
-    LL_FOREACH_SAFE(ev->exports, export, tmp)
-    export_free(export);
+    LL_FOREACH_SAFE (ev->exports, export, tmp)
+        export_free(export);
     linger_stop(ev);
     ipc_event_free(ev);
 }
@@ -68,7 +71,9 @@ static void evict(struct ipc_event *ev)
 static void linger(struct ipc_event *ev)
 {
     if (!ev->exports || ev->all->linger_max == 0 ||
-        charge_init(&ev->linger_charge, ev->users, ev->user, RESOURCE_IPC_EVENTS, 1) < 0) {
+        charge_init(&ev->linger_charge, ev->users, ev->user, RESOURCE_IPC_EVENTS, 1) < 0 ||
+        charge_init(&ev->linger_charge_fd, ev->users, ev->user, RESOURCE_FDS, 1) < 0) {
+        charge_deinit(&ev->linger_charge);
         evict(ev);
         return;
     }
@@ -273,8 +278,7 @@ void ipc_exports_drop(struct session *session)
 {
     struct ipc_export *export, *tmp;
 
-    LL_FOREACH_SAFE2(session->exports, export, tmp, session_next)
-    {
+    LL_FOREACH_SAFE2 (session->exports, export, tmp, session_next) {
         struct ipc_event *ev = export->event;
 
         export_free(export);
@@ -310,8 +314,8 @@ bool ipc_event_failed(struct ipc_event *ev, uint64_t number, int32_t *pid)
     bool found = false;
 
     pthread_mutex_lock(&ev->completed.lock);
-    for (uint32_t i = 0; i < ev->n_failures && !found; i++) {
-        found = ev->failures[i].number == number;
+    for (uint32_t i = 0; i < IPC_FAILURES_MAX && ev->failures && !found; i++) {
+        found = number != 0 && ev->failures[i].number == number;
         *pid = ev->failures[i].pid;
     }
     pthread_mutex_unlock(&ev->completed.lock);
@@ -320,16 +324,12 @@ bool ipc_event_failed(struct ipc_event *ev, uint64_t number, int32_t *pid)
 
 static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
 {
-    struct ipc_failure *f;
-
     pthread_mutex_lock(&ev->completed.lock);
-    if (ev->n_failures == IPC_FAILURES_MAX)
-        memmove(ev->failures, ev->failures + 1, --ev->n_failures * sizeof(*f));
-    f = realloc(ev->failures, (ev->n_failures + 1) * sizeof(*f));
-    if (f) {
-        ev->failures = f;
-        f[ev->n_failures++] = (struct ipc_failure){.number = number, .pid = pid};
-    }
+    if (!ev->failures)
+        ev->failures = calloc(IPC_FAILURES_MAX, sizeof(*ev->failures));
+    if (ev->failures)
+        ev->failures[ev->next_failure++ % IPC_FAILURES_MAX] =
+            (struct ipc_failure){.number = number, .pid = pid};
     pthread_mutex_unlock(&ev->completed.lock);
     if (number > ev->newest_failed) {
         ev->newest_failed = number;
@@ -369,6 +369,23 @@ static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
     return n;
 }
 
+/*
+ * A client that closes an event which its streams still wait for has not said so (no honest one does): they go on with an error,
+ * since nothing may wait on an event that can be gone. The engines are locked out.
+ */
+static void evict_waiters(struct ipc_open *open)
+{
+    struct stream *s;
+
+    slots_foreach (&open->session->streams, i, s) {
+        if (s->waiting_on != &open->event->completed || s->task.object != open->slot.number ||
+            !waitlist_remove(s->waiting_on, &s->waiter))
+            continue;
+        s->waiter.result = ACL_ERROR_RT_INVALID_HANDLE;
+        engine_unpark(s);
+    }
+}
+
 void ipc_open_free(struct ipc_open *open)
 {
     struct ipc_event *ev = open->event;
@@ -377,6 +394,7 @@ void ipc_open_free(struct ipc_open *open)
 
     session_lock(session);
     slots_unpublish(open);
+    evict_waiters(open);
     session_unlock(session);
     failed = fail_pending(ev, open->opener->slot.number, session->pid);
     if (failed)

@@ -37,6 +37,7 @@ struct ipc_event {
     struct ipc_open *opens;
     struct ipc_export *exports;
     struct charge linger_charge;
+    struct charge linger_charge_fd;
     bool lingers;
     struct ipc_event *linger_prev, *linger_next; /* user->linger */
 
@@ -44,8 +45,8 @@ struct ipc_event {
     struct ipc_failure {
         uint64_t number;
         int32_t pid;
-    } * failures; /* under completed.lock; the newest IPC_FAILURES_MAX */
-    uint32_t n_failures;
+    } * failures; /* a ring of IPC_FAILURES_MAX, made when needed; under completed.lock */
+    uint32_t next_failure;
     uint64_t newest_failed; /* what page->failed says, if nobody has overwritten it */
     UT_hash_handle hh;
 };

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/closer.h"
 #include "daemon/log.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
@@ -96,6 +97,7 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
     (void)what;
     s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s >= 0) {
+        closer_refuse_fds(s);
         l->accept(l->server, s);
         return;
     }
@@ -117,6 +119,7 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
 int listener_init(struct listener *l, struct server *server, int fd, const char *path,
                   void (*accept)(struct server *server, int socket))
 {
+    closer_refuse_fds(fd); /* accepted sockets begin with the listener's setting */
     *l = (struct listener){.server = server, .fd = fd, .reserve = -1, .accept = accept};
     l->path = path ? strdup(path) : NULL;
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);

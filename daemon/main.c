@@ -16,6 +16,7 @@
 #include <utlist.h>
 
 #include "daemon/admin.h"
+#include "daemon/closer.h"
 #include "daemon/config.h"
 #include "daemon/engine.h"
 #include "daemon/log.h"
@@ -23,6 +24,7 @@
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "proto/clock.h"
+#include "proto/packet.h"
 
 #define CONFIG_DEFAULT  "/etc/npud/npud.conf"
 #define ENGINE_STUCK_MS 10000 /* a turn takes microseconds: ten seconds is a hang */
@@ -330,7 +332,10 @@ static int serve(struct server *server, const struct options *o)
     server->passed_fd = -1;
     if (!server->base)
         return r;
-    r = releases_init(server);
+    packet_close = closer_close;
+    r = closer_start();
+    if (r == 0)
+        r = releases_init(server);
     if (r == 0)
         r = devices_init(&server->devices, server->config);
     if (r == 0)
@@ -349,6 +354,7 @@ static int serve(struct server *server, const struct options *o)
     }
     devices_deinit(&server->devices);
     releases_deinit(server);
+    closer_stop();
     for (int i = 0; i < 3; i++)
         if (events[i])
             event_free(events[i]);

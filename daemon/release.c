@@ -11,32 +11,27 @@
 #include "daemon/session.h"
 #include "daemon/stream.h"
 
-struct release_waiter {
-    struct waiter waiter;
-    struct waitlist *list;
-    struct release *release;
-};
-
+/* Waits for one fence after the other: one waiter, however many fences. */
 struct release {
+    struct waiter waiter; /* on the stream of fences[next] */
     struct server *server;
     struct session *session;
     void (*free_object)(void *object);
     void *object;
-    _Atomic uint32_t pending;    /* fences not passed, plus one while they are being set up */
     bool posted;                 /* under server->passed_lock */
     struct release *prev, *next; /* session->releases */
     struct release *passed_next; /* server->passed */
     size_t n;
-    struct release_waiter waiters[];
+    size_t at;
+    struct fence fences[];
 };
 
 /* Any thread, under the lock of a stream's waitlist: only hand it on. */
-static void passed(struct release *r)
+static void fence_fired(struct waiter *w)
 {
+    struct release *r = (struct release *)w;
     struct server *server = r->server;
 
-    if (atomic_fetch_sub(&r->pending, 1) != 1)
-        return;
     pthread_mutex_lock(&server->passed_lock);
     r->posted = true;
     LL_PREPEND2(server->passed, r, passed_next);
@@ -44,16 +39,28 @@ static void passed(struct release *r)
     eventfd_write(server->passed_fd, 1);
 }
 
-static void fence_fired(struct waiter *w)
-{
-    passed(((struct release_waiter *)w)->release);
-}
-
 static void finish(struct release *r)
 {
     DL_DELETE(r->session->releases, r);
+    r->session->n_fences -= r->n;
     r->free_object(r->object);
     free(r);
+}
+
+/* Wait for the next stream that has not passed yet; without one, finish. */
+static void go_on(struct release *r)
+{
+    for (; r->at < r->n; r->at++) {
+        struct stream *s = slots_get(&r->session->streams, r->fences[r->at].stream);
+        uint64_t position = r->fences[r->at].position;
+
+        if (!s || atomic_load(&s->done) >= position)
+            continue;
+        waitlist_add(&s->passed, &r->waiter, position);
+        if (atomic_load(&s->done) < position || !waitlist_remove(&s->passed, &r->waiter))
+            return;
+    }
+    finish(r);
 }
 
 static void on_passed(evutil_socket_t fd, short what, void *arg)
@@ -67,49 +74,84 @@ static void on_passed(evutil_socket_t fd, short what, void *arg)
     pthread_mutex_lock(&server->passed_lock);
     r = server->passed;
     server->passed = NULL;
+    for (struct release *p = r; p; p = p->passed_next)
+        p->posted = false;
     pthread_mutex_unlock(&server->passed_lock);
     for (; r; r = next) {
         next = r->passed_next;
-        finish(r);
+        go_on(r);
     }
 }
 
-void release_when_passed(struct session *session, const struct fence *fences, size_t n,
+/* What the client says cannot be later than what it has submitted; a fence beyond that would never be passed. */
+static uint64_t stream_end(const struct stream *s)
+{
+    uint64_t done = atomic_load(&s->done);
+    uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
+
+    return tail - done > s->depth ? done + s->depth : tail;
+}
+
+static size_t fill_all(struct session *session, struct fence *fences, size_t max)
+{
+    struct stream *s;
+    size_t n = 0;
+
+    slots_foreach (&session->streams, i, s) {
+        uint64_t end = stream_end(s);
+
+        if (end > atomic_load(&s->done) && n < max)
+            fences[n++] = (struct fence){.stream = s->slot.number, .position = end};
+    }
+    return n;
+}
+
+static size_t fill(struct session *session, struct fence *out, const struct fence *fences, size_t n)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct stream *s = slots_get(&session->streams, fences[i].stream);
+
+        if (!s)
+            continue;
+        out[used] = fences[i];
+        if (out[used].position > stream_end(s))
+            out[used].position = stream_end(s);
+        used++;
+    }
+    return used;
+}
+
+bool release_when_passed(struct session *session, const struct fence *fences, size_t n, bool all,
                          void (*free_object)(void *object), void *object)
 {
-    struct release *r = NULL;
+    size_t max = all ? session->streams.live : n;
+    struct release *r;
 
-    if (n > 0)
-        r = calloc(1, sizeof(*r) + n * sizeof(r->waiters[0]));
-    if (!r) {
+    if (max == 0) {
         free_object(object);
-        return;
+        return true;
     }
+    if (max > SESSION_FENCES_MAX - session->n_fences)
+        return false;
+    r = calloc(1, sizeof(*r) + max * sizeof(r->fences[0]));
+    if (!r)
+        return false;
+    r->waiter.fire = fence_fired;
     r->server = session->server;
     r->session = session;
     r->free_object = free_object;
     r->object = object;
-    atomic_init(&r->pending, 1);
+    r->n = all ? fill_all(session, r->fences, max) : fill(session, r->fences, fences, n);
+    session->n_fences += r->n;
     DL_APPEND(session->releases, r);
-    for (size_t i = 0; i < n; i++) {
-        struct stream *s = slots_get(&session->streams, fences[i].stream);
-        struct release_waiter *w = &r->waiters[r->n];
-
-        if (!s || atomic_load(&s->done) >= fences[i].position)
-            continue;
-        *w = (struct release_waiter){.waiter.fire = fence_fired, .list = &s->passed, .release = r};
-        r->n++;
-        atomic_fetch_add(&r->pending, 1);
-        waitlist_add(w->list, &w->waiter, fences[i].position);
-        if (atomic_load(&s->done) >= fences[i].position && waitlist_remove(w->list, &w->waiter))
-            atomic_fetch_sub(&r->pending, 1);
-    }
-    if (atomic_fetch_sub(&r->pending, 1) == 1)
-        finish(r);
+    go_on(r);
+    return true;
 }
 
-/* The session's streams are gone, and have fired everything: each release is posted, and none can
- * be fired any more. */
+/* The session's streams are gone, and have fired everything: each release is posted, and none can be
+ * fired any more. */
 void releases_flush(struct session *session)
 {
     struct server *server = session->server;

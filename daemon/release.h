@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,12 +20,16 @@ struct fence {
     uint64_t position;
 };
 
+/** Fences that one session may have pending, over all its releases: bounds npud's memory. */
+#define SESSION_FENCES_MAX 65536u
+
 /**
  * Call free_object(object) when the streams have passed the fences: at once if they have already,
- * else later from the control thread, at the latest from releases_flush(). Without memory to wait
- * it is freed at once.
+ * else later from the control thread, at the latest from releases_flush(). With `all`, every stream
+ * of the session is a fence, where it ends now. False: too many are pending, or no memory; nothing has
+ * happened.
  */
-void release_when_passed(struct session *session, const struct fence *fences, size_t n,
+bool release_when_passed(struct session *session, const struct fence *fences, size_t n, bool all,
                          void (*free_object)(void *object), void *object);
 
 /** The session ends and its streams are gone: free everything that still waits. */

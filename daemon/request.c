@@ -21,8 +21,6 @@
 #include "proto/npud.pb-c.h"
 #include "proto/packet.h"
 
-#define FENCES_MAX 512
-
 /* One request and its answer, while it is handled. */
 struct call {
     struct session *session;
@@ -178,13 +176,20 @@ static int32_t on_abort_stream(struct call *call)
 
 /* --- events --- */
 
-static size_t read_fences(Npud__Fence **in, size_t n, struct fence *out)
+static void read_fences(Npud__Fence **in, size_t n, struct fence *out)
 {
-    if (n > FENCES_MAX)
-        n = FENCES_MAX;
     for (size_t i = 0; i < n; i++)
         out[i] = (struct fence){.stream = in[i]->stream, .position = in[i]->position};
-    return n;
+}
+
+static int32_t too_many_fences(struct call *call, size_t n)
+{
+    if (n > FENCES_MAX) {
+        call->fault = true;
+        return fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than %u fences", FENCES_MAX);
+    }
+    return fail(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                "too many destroyed events wait for their streams to pass them");
 }
 
 static int32_t on_create_event(struct call *call)
@@ -217,8 +222,11 @@ static int32_t on_destroy_event(struct call *call)
 
     if (!event || event->closing)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
-    session_destroy_event(call->session, event, fences,
-                          read_fences(in->fences, in->n_fences, fences));
+    if (in->n_fences > FENCES_MAX)
+        return too_many_fences(call, in->n_fences);
+    read_fences(in->fences, in->n_fences, fences);
+    if (!session_destroy_event(call->session, event, fences, in->n_fences, in->all_streams))
+        return too_many_fences(call, 0);
     return 0;
 }
 
@@ -322,7 +330,11 @@ static int32_t on_close_ipc_event(struct call *call)
 
     if (!open)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
-    session_close_ipc(call->session, open, fences, read_fences(in->fences, in->n_fences, fences));
+    if (in->n_fences > FENCES_MAX)
+        return too_many_fences(call, in->n_fences);
+    read_fences(in->fences, in->n_fences, fences);
+    if (!session_close_ipc(call->session, open, fences, in->n_fences, in->all_streams))
+        return too_many_fences(call, 0);
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <utlist.h>
 
 #include "acl/acl_base.h"
+#include "daemon/closer.h"
 #include "daemon/engine.h"
 #include "daemon/event.h"
 #include "daemon/ipc_event.h"
@@ -190,6 +191,8 @@ static int identify(struct session *session)
     session->uid = cred.uid;
     len = sizeof(pidfd);
     if (getsockopt(session->socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0) {
+        if (errno != ENOPROTOOPT)
+            return -errno; /* dead already */
         /*
          * Before Linux 6.5. If the peer died and its pid was given to another process already, we
          * would watch the wrong one; the end of the socket tells us of the peer's death as well,
@@ -268,22 +271,31 @@ static void free_open(void *open)
     ipc_open_free(open);
 }
 
-void session_destroy_event(struct session *session, struct event_obj *event,
-                           const struct fence *fences, size_t n)
+bool session_destroy_event(struct session *session, struct event_obj *event,
+                           const struct fence *fences, size_t n, bool all)
 {
     event->closing = true;
-    release_when_passed(session, fences, n, free_event, event);
+    if (release_when_passed(session, fences, n, all, free_event, event))
+        return true;
+    event->closing = false;
+    return false;
 }
 
-void session_close_ipc(struct session *session, struct ipc_open *open, const struct fence *fences,
-                       size_t n)
+bool session_close_ipc(struct session *session, struct ipc_open *open, const struct fence *fences,
+                       size_t n, bool all)
 {
     open->closing = true;
-    release_when_passed(session, fences, n, free_open, open);
+    if (release_when_passed(session, fences, n, all, free_open, open))
+        return true;
+    open->closing = false;
+    return false;
 }
 
-/* Streams first: after that no engine knows the session, and what they would have done is failed by
- * the rest. */
+/*
+ * Streams first: after that no engine knows the session, and what they would have done is failed by
+ * the rest. Devices next: then nothing of the rest has to keep an engine out. Exports before open events:
+ * what only this session has must not linger, and push out what others have.
+ */
 static void empty_ledger(struct session *session)
 {
     struct stream *stream;
@@ -291,13 +303,17 @@ static void empty_ledger(struct session *session)
     struct ipc_open *open;
     struct mem *mem;
 
-    slots_foreach(&session->streams, i, stream) stream_free(stream);
+    slots_foreach (&session->streams, i, stream)
+        stream_free(stream);
     releases_flush(session);
-    slots_foreach(&session->ipc, i, open) ipc_open_free(open);
-    ipc_exports_drop(session);
-    slots_foreach(&session->events, i, event) event_obj_free(event);
-    slots_foreach(&session->mems, i, mem) mem_free(mem);
     close_devices(session);
+    ipc_exports_drop(session);
+    slots_foreach (&session->ipc, i, open)
+        ipc_open_free(open);
+    slots_foreach (&session->events, i, event)
+        event_obj_free(event);
+    slots_foreach (&session->mems, i, mem)
+        mem_free(mem);
 }
 
 void session_free(struct session *session)
@@ -319,7 +335,7 @@ void session_free(struct session *session)
         event_free(session->on_socket);
     if (session->on_death)
         event_free(session->on_death);
-    close(session->socket);
+    closer_close(session->socket);
     if (session->pidfd >= 0)
         close(session->pidfd);
     charge_deinit(&session->charge);

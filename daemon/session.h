@@ -37,6 +37,7 @@ struct attach {
     /* engine */
     struct attach_ref *ref;
     bool watched;
+    struct stream *active; /* streams with tasks, or with some a moment ago */
     uint64_t idle_since;
     struct attach *prev, *next; /* engine->watched */
 };
@@ -77,6 +78,7 @@ struct session {
     struct slots mems;    /* struct mem */
     struct attach *attach[DEVICES_MAX];
     struct release *releases; /* destroyed objects that streams have not passed yet */
+    size_t n_fences;          /* that these wait for */
     struct ipc_export *exports;
 
     struct session *prev, *next; /* server->sessions */
@@ -110,12 +112,14 @@ void *session_segment(struct session *session, struct segments *segments, uint32
 
 uint32_t session_ring_depth(const struct session *session);
 
-/** The client has destroyed an object: it is freed when its streams have passed the fences
- * (release.h). */
-void session_destroy_event(struct session *session, struct event_obj *event,
-                           const struct fence *fences, size_t n);
-void session_close_ipc(struct session *session, struct ipc_open *open, const struct fence *fences,
-                       size_t n);
+/**
+ * The client has destroyed an object: it is freed when its streams have passed the fences
+ * (release.h). False: too many are pending, and the object stays.
+ */
+bool session_destroy_event(struct session *session, struct event_obj *event,
+                           const struct fence *fences, size_t n, bool all);
+bool session_close_ipc(struct session *session, struct ipc_open *open, const struct fence *fences,
+                       size_t n, bool all);
 
 /** The table of users that the session's charges go to. */
 struct users *session_users(struct session *session);

@@ -33,12 +33,11 @@ static void reset_ctrl(struct stream *s)
 {
     uint64_t start = atomic_load_explicit(&s->done, memory_order_relaxed);
 
-    s->head = s->tail_seen = start;
+    s->head = start;
     atomic_store_explicit(&s->ctrl->tail, start, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->wake_at, STREAM_WAKE_NONE, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->done, start, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->watched, 0, memory_order_relaxed);
-    atomic_store_explicit(&s->ctrl->state, STREAM_OK, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->error, 0, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->error_detail, 0, memory_order_relaxed);
 }
@@ -88,7 +87,7 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t prio
     s->priority = priority;
     s->flags = flags;
     s->run = RUN_IDLE;
-    s->has_task = s->broken = false;
+    s->has_task = false;
     s->waiting_on = NULL;
     s->in_inbox = false;
     s->waiter = (struct waiter){0};
@@ -114,7 +113,7 @@ static void discard(struct stream *s)
     if (tail - s->head > s->depth)
         tail = s->head + s->depth;
     s->has_task = false;
-    s->head = s->tail_seen = tail;
+    s->head = tail;
     atomic_store_explicit(&s->ctrl->watched, 0, memory_order_relaxed);
     stream_publish(s, tail);
 }

@@ -45,14 +45,12 @@ struct stream {
 
     /* engine */
     enum stream_run run;
-    struct stream *prev, *next; /* engine->active */
+    struct stream *prev, *next; /* attach->active */
     uint64_t idle_since;
-    uint64_t head;      /* next position to execute */
-    uint64_t tail_seen; /* validated; looked at again when head gets there */
-    struct task task;   /* the copy of the entry at head, while has_task */
-    bool has_task;      /* taken from the ring, not finished */
+    uint64_t head;    /* next position to execute */
+    struct task task; /* the copy of the entry at head, while has_task */
+    bool has_task;    /* taken from the ring, not finished */
     bool started; /* task_execute() was called before; after a wait, waiter.result is the outcome */
-    bool broken;
     struct waiter waiter;        /* on another stream, an event flag or an IPC event ... */
     struct waitlist *waiting_on; /* ... namely this list, until resumed */
     struct stream *inbox_next;

@@ -17,6 +17,22 @@ void waitlist_deinit(struct waitlist *list)
     pthread_mutex_destroy(&list->lock);
 }
 
+/*
+ * By target, ascending; positions and records are mostly waited for in the order in which they come, so the place is mostly found at
+ * once from the end.
+ */
+static void insert(struct waitlist *list, struct waiter *waiter)
+{
+    struct waiter *before = list->head ? list->head->prev : NULL; /* the last one */
+
+    while (before && before->target > waiter->target)
+        before = before == list->head ? NULL : before->prev;
+    if (before)
+        DL_APPEND_ELEM(list->head, before, waiter);
+    else
+        DL_PREPEND(list->head, waiter);
+}
+
 void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target)
 {
     waiter->target = target;
@@ -25,7 +41,7 @@ void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target)
     pthread_mutex_lock(&list->lock);
     assert(!waiter->list);
     waiter->list = list;
-    DL_APPEND(list->head, waiter);
+    insert(list, waiter);
     atomic_fetch_add(&list->n, 1);
     pthread_mutex_unlock(&list->lock);
     atomic_thread_fence(memory_order_seq_cst);
@@ -60,7 +76,9 @@ void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t
         return;
     pthread_mutex_lock(&list->lock);
     DL_FOREACH_SAFE (list->head, waiter, tmp) {
-        if (waiter->target < first || waiter->target > last)
+        if (waiter->target > last)
+            break;
+        if (waiter->target < first)
             continue;
         unlink_locked(list, waiter);
         waiter->result = result;

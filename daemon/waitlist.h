@@ -33,7 +33,7 @@ struct waiter {
 
 struct waitlist {
     pthread_mutex_t lock;
-    struct waiter *head;
+    struct waiter *head; /* ascending targets */
     _Atomic uint32_t n;
 };
 

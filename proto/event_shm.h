@@ -7,7 +7,7 @@
  * events made for stream waits with ACL_EVENT_SYNC ("flag"), and the timestamp of the latest record
  * that was executed by an engine.
  *
- * Who writes what: `flag` is raised and lowered by the engines when they execute a record or a
+ * Who writes what: `level` is raised and lowered by the engines when they execute a record or a
  * reset, and by the client when it does so at the call because the stream was idle. The rest is
  * written by npud.
  */
@@ -21,11 +21,14 @@
 
 struct event_slot {
     /*
-     * Raising: store flag, fence, load flag_waiters; when not zero, hand the record to the engine
-     * after all. Parking: store flag_waiters, fence, load flag. One of the two sees the other.
+     * Bit 0: the level. Above it: how often it was raised. A stream that parks remembers the count; it goes on when the level
+     * is up or the count has moved, so that a raise followed by a reset at once is not lost on it.
+     *
+     * Raising at the call: raise, then load level_waiters; when not zero, have the engine look (TASK_RECORD_WAKE). Parking:
+     * store level_waiters, then load level. Sequentially consistent both: one of the two sees the other.
      */
-    alignas(64) _Atomic uint32_t flag;
-    _Atomic uint32_t flag_waiters; /* npud: number of streams parked on the flag */
+    alignas(64) _Atomic uint64_t level;
+    _Atomic uint32_t level_waiters; /* npud: streams may be parked on the level */
     /* Written number last (release) and read number first, again after the time: a torn pair is
      * noticed. */
     _Atomic uint64_t time_number; /* record that time_ns belongs to; 0: none */
@@ -33,6 +36,20 @@ struct event_slot {
 };
 
 static_assert(sizeof(struct event_slot) == 64, "one cache line per event");
+
+#define EVENT_LEVEL_UP UINT64_C(1)
+
+/** Raise the level. Up first, so that nobody finds the count moved and the level still down. */
+static inline void event_slot_raise(struct event_slot *e)
+{
+    atomic_fetch_or(&e->level, EVENT_LEVEL_UP);
+    atomic_fetch_add(&e->level, 2);
+}
+
+static inline void event_slot_lower(struct event_slot *e)
+{
+    atomic_fetch_and(&e->level, ~EVENT_LEVEL_UP);
+}
 
 /** npud: publish the timestamp of record `number`. Calls for one slot are serialised by the caller.
  */

@@ -167,11 +167,15 @@ static inline bool ipc_complete(struct ipc_page *p, uint64_t number, uint32_t op
     _Atomic uint64_t *slot = &p->slot[number % IPC_SLOTS];
     uint64_t latest = atomic_load_explicit(&p->latest, memory_order_acquire);
     uint64_t old;
+    unsigned tries = 0;
 
     if (ipc_latest_number(latest) == number)
         ipc_help(p, latest);
     old = atomic_load_explicit(slot, memory_order_relaxed);
     do {
+        /* An honest slot changes a few times in its life; one that keeps changing is played with. */
+        if (tries++ == IPC_SLOTS)
+            return false;
         if (ipc_slot_tag(old) != (uint32_t)number || ipc_slot_opener(old) != opener ||
             ipc_slot_state(old) != IPC_PENDING)
             return false;

@@ -7,6 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static void close_now(int fd)
+{
+    close(fd);
+}
+
+void (*packet_close)(int fd) = close_now;
+
 /* Room for one more descriptor than is legal, so that a surplus is seen as such and not only as
  * truncation. */
 union control {
@@ -64,7 +71,7 @@ static void collect_fds(struct packet *packet, struct msghdr *msg, bool *surplus
             if (packet->n_fds < PACKET_FDS_MAX) {
                 packet->fds[packet->n_fds++] = fd;
             } else {
-                close(fd);
+                packet_close(fd);
                 *surplus = true;
             }
         }
@@ -121,6 +128,6 @@ void packet_deinit(struct packet *packet)
 {
     for (size_t i = 0; i < packet->n_fds; i++)
         if (packet->fds[i] >= 0)
-            close(packet->fds[i]);
+            packet_close(packet->fds[i]);
     packet->n_fds = 0;
 }

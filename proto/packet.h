@@ -11,6 +11,7 @@
 #define PROTOCOL       1u /* see npud.proto for the rule */
 #define PACKET_MAX     (16 * 1024)
 #define PACKET_FDS_MAX 4
+#define FENCES_MAX     256 /* per request; 256 of them fit a packet */
 
 #define NPUD_SOCKET_DEFAULT       "/run/npud/npud.sock"
 #define NPUD_ADMIN_SOCKET_DEFAULT "/run/npud/admin.sock"
@@ -44,6 +45,12 @@ int packet_recv(int socket, struct packet *packet, int flags);
 
 /** Take descriptor i out of the packet: the caller closes it. -1 when there is none. */
 int packet_take_fd(struct packet *packet, size_t i);
+
+/**
+ * What closes descriptors that were not asked for, instead of close(): npud's may not sleep in a close that a client has made slow.
+ * Set once, before any packet is received.
+ */
+extern void (*packet_close)(int fd);
 
 /** Close the descriptors that nobody took. Safe on a zeroed packet. */
 void packet_deinit(struct packet *packet);

@@ -6,13 +6,14 @@
  * 1)]. They go on when a slot is given to a new stream, so that an event that captured a position
  * of the old stream reads as complete and needs no generation.
  *
- * Who writes what: the client writes `tail`, `wake_at` and the ring; npud writes the rest. npud
- * keeps its own head, never reads back what it published, and accepts a tail only if head <= tail
- * <= head + depth; anything else breaks this stream of this session (`state`) and nothing else.
+ * Who writes what: the client writes `tail`, `wake_at` and the ring; npud writes the rest. npud keeps its own head
+ * and never reads back what it published. It takes an entry when its sequence says that it is there; tail is for the
+ * client's own threads, and for npud when it discards what is queued (where an impossible tail is replaced).
  *
  * Submission (client, under its own per-stream mutex):
- *     ring[tail & mask] = task          plain stores
- *     tail = tail + 1                   seq_cst: publishes the entry, and comes before the next load
+ *     ring[tail & mask] = task          plain stores, but for its sequence
+ *     tail = tail + 1                   release
+ *     ring[...].sequence = tail + 1     seq_cst: publishes the entry, and comes before the next load
  *     if (!watched) ring the doorbell   see doorbell.h
  * Retirement (engine):
  *     done = position                   release: who acquires done sees the results of the task
@@ -40,11 +41,6 @@
 
 #define STREAM_WAKE_NONE UINT64_MAX
 
-enum stream_state {
-    STREAM_OK = 0,
-    STREAM_BROKEN = 1, /* the ring was found corrupt: nothing of it is executed any more */
-};
-
 struct stream_ctrl {
     /* client */
     alignas(64) _Atomic uint64_t tail;
@@ -52,8 +48,7 @@ struct stream_ctrl {
     alignas(64) _Atomic uint64_t wake_at;
     /* npud; one line, because the submitter reads all of it */
     alignas(64) _Atomic uint64_t done;
-    _Atomic uint32_t watched; /* the engine looks at tail by itself: no doorbell needed */
-    _Atomic uint32_t state;   /* enum stream_state */
+    _Atomic uint32_t watched; /* the engine looks at the ring by itself: no doorbell needed */
     /*
      * The latest failure: number of failures so far in the upper half, ACL error code in the lower,
      * in one word so that a reader never sees halves of two failures. `error_detail` is written

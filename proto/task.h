@@ -9,13 +9,14 @@
 #pragma once
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 enum task_op {
     TASK_NOP = 0,
-    TASK_RECORD,     /* event: store a timestamp and/or raise the flag */
-    TASK_RESET,      /* event: lower the flag */
-    TASK_WAIT_FLAG,  /* park until the flag of an event is up */
+    TASK_RECORD,     /* event: store a timestamp, raise the level, or wake who waits for it */
+    TASK_RESET,      /* event: lower the level */
+    TASK_WAIT_LEVEL, /* park until the level of an event is up */
     TASK_WAIT_POS,   /* park until another stream of this session has retired `wait.target` tasks */
     TASK_IPC_RECORD, /* complete record number `ipc.number` of an IPC event */
     TASK_IPC_WAIT,   /* park until that record is complete */
@@ -27,10 +28,16 @@ enum task_op {
 
 /** TASK_RECORD: what the event wants (fixed when the event was made, repeated here for the engine).
  */
-#define TASK_RECORD_TIME 0x01u
-#define TASK_RECORD_FLAG 0x02u
+#define TASK_RECORD_TIME  0x01u
+#define TASK_RECORD_LEVEL 0x02u /* raise the level */
+#define TASK_RECORD_WAKE  0x04u /* the client has raised it: let parked streams go on */
 
 struct task {
+    /*
+     * Position + 1: says that the entry is there. Stored last by the client and polled by npud, so that one cache line brings
+     * both the news and the task. Every other value, the entry of the lap before among them, is "not yet".
+     */
+    _Atomic uint64_t sequence;
     uint8_t op;          /* enum task_op */
     uint8_t flags;       /* per op */
     uint16_t reserved;   /* 0 */
@@ -65,7 +72,7 @@ struct task {
             uint64_t ns;
             int32_t result; /* 0 or the ACL error the task fails with */
         } delay;
-        uint64_t words[6];
+        uint64_t words[5];
     };
 };
 

@@ -260,7 +260,10 @@ static Npud__Reply *ask(int fd, Npud__Request *request)
 {
     static struct packet packet;
 
-    ck_assert_int_eq(packet_send_message(fd, &request->base, NULL, 0, 0), 0);
+    int r = packet_send_message(fd, &request->base, NULL, 0, 0);
+
+    /* npud may have refused us and closed before we spoke: its words are there all the same. */
+    ck_assert(r == 0 || r == -EPIPE);
     ck_assert_int_eq(packet_recv(fd, &packet, 0), 1);
     packet_deinit(&packet);
     return npud__reply__unpack(NULL, packet.size, packet.data);
@@ -305,8 +308,11 @@ START_TEST(malformed_packets_end_that_session_only)
     packet_send(fd, big, sizeof(big), NULL, 0, 0);
     expect_ended(fd);
     fd = raw_session();
-    packet_send(fd, "\x08\x02", 2, fds, 3, 0);
-    expect_ended(fd);
+    /* Where the kernel knows SO_PASSRIGHTS it refuses them for us. */
+    if (packet_send(fd, "\x08\x02", 2, fds, 3, 0) == -EPERM)
+        close(fd);
+    else
+        expect_ended(fd);
     fd = raw_connect();
     packet_send_message(fd, &empty.base, NULL, 0, 0); /* packs to nothing */
     expect_ended(fd);

@@ -1,0 +1,20 @@
+/*
+ * Closing descriptors that came from clients. The last close of a file can sleep in the kernel for as long as its owner
+ * likes (a socket with SO_LINGER, a file on a remote or user-space file system), and the last close of a socket closes what is
+ * still queued in it. Where the kernel cannot keep clients from sending descriptors at all (SO_PASSRIGHTS, Linux 6.16), a thread of
+ * its own does the closing. It sleeps when there is nothing to close.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/** Start the thread. 0 or -errno. */
+int closer_start(void);
+/** Close what is left and end the thread. */
+void closer_stop(void);
+
+/** Ask the kernel to refuse descriptors on this socket. Call before anything can arrive. */
+void closer_refuse_fds(int socket);
+
+/** Close fd without ever waiting for that. fd must be a client's socket, or have come from a client. */
+void closer_close(int fd);
