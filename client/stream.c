@@ -18,6 +18,8 @@
 /* Streams that hosts neither submit to nor wait for. */
 #define FLAGS_NO_WAIT (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY)
 
+#define PREFETCH 3 /* entries ahead: a line takes as long to come as a few submissions */
+
 /* --- finding --- */
 
 static int bad_stream(const char *function)
@@ -86,10 +88,10 @@ int stream_reserve(struct stream *s, const char *function)
 {
     if (__builtin_expect(session_lost(s->session), 0))
         return session_error_lost(function);
-    if (__builtin_expect(
-            s->tail - atomic_load_explicit(&s->ctrl->done, memory_order_acquire) >= s->depth, 0))
-        return wait_for_room(s, function);
-    return 0;
+    if (__builtin_expect(s->tail - s->done_seen < s->depth, 1))
+        return 0;
+    s->done_seen = atomic_load_explicit(&s->ctrl->done, memory_order_acquire);
+    return s->tail - s->done_seen < s->depth ? 0 : wait_for_room(s, function);
 }
 
 int stream_submit(struct stream *s, const char *function, struct task *task)
@@ -109,8 +111,8 @@ int stream_submit(struct stream *s, const char *function, struct task *task)
     atomic_store_explicit(&s->ctrl->tail, s->tail, memory_order_release);
     /* Publishes the entry, and comes before the load of watched: see stream_shm.h. */
     atomic_store_explicit(&entry->sequence, s->tail, memory_order_seq_cst);
-    /* The engine has the next entry's line in its cache, from a lap ago: have it brought here now. */
-    __builtin_prefetch(&s->ring[s->tail & (s->depth - 1)], 1);
+    /* The engine has the lines of coming entries in its cache, from a lap ago: have one brought here in time. */
+    __builtin_prefetch(&s->ring[(s->tail + PREFETCH) & (s->depth - 1)], 1);
     if (!atomic_load_explicit(&s->ctrl->watched, memory_order_seq_cst) &&
         doorbell_raise(s->bell, s->remote))
         eventfd_write(s->doorbell, 1);
@@ -176,7 +178,7 @@ static void fill(struct stream *s, struct context *c, const Npud__CreateStreamRe
     s->depth = session->ring_depth;
     s->bell = &session->page->doorbell[c->device];
     s->doorbell = session->devices[c->device].doorbell;
-    s->tail = reply->position;
+    s->tail = s->done_seen = reply->position;
     atomic_store_explicit(&s->errors_seen, 0, memory_order_relaxed);
 }
 

@@ -31,6 +31,8 @@ struct stream {
     int doorbell;
     pthread_mutex_t lock; /* submission order; never initialised anew, see struct event */
     uint64_t tail;        /* under lock; ctrl->tail is a copy of it */
+    uint64_t
+        done_seen; /* under lock: a past value of ctrl->done, to look at that only when it matters */
     _Atomic uint32_t errors_seen;
 };
 

@@ -345,6 +345,7 @@ static bool fetch(struct stream *s)
 
     if (!entry_ready(s, memory_order_acquire))
         return false;
+    __builtin_prefetch(&s->ring[(s->head + 1) & (s->depth - 1)]);
     for (size_t i = 1; i < sizeof(copy) / sizeof(copy[0]); i++)
         copy[i] = atomic_load_explicit(&entry[i], memory_order_relaxed);
     memcpy(&s->task, copy, sizeof(s->task));

@@ -44,15 +44,15 @@
 struct stream_ctrl {
     /* client */
     alignas(64) _Atomic uint64_t tail;
-    /* client; also lowered to NONE by the engine when it wakes */
-    alignas(64) _Atomic uint64_t wake_at;
-    /* npud; one line, because the submitter reads all of it */
+    _Atomic uint64_t wake_at; /* also set to NONE by the engine when it wakes */
+    /* npud: changes with every batch of tasks */
     alignas(64) _Atomic uint64_t done;
-    _Atomic uint32_t watched; /* the engine looks at the ring by itself: no doorbell needed */
+    /* npud: changes rarely, and is read at every submission; so it must not share a line with done */
+    alignas(64) _Atomic uint32_t
+        watched; /* the engine looks at the ring by itself: no doorbell needed */
     /*
-     * The latest failure: number of failures so far in the upper half, ACL error code in the lower,
-     * in one word so that a reader never sees halves of two failures. `error_detail` is written
-     * before it (release).
+     * npud. The latest failure: number of failures so far in the upper half, ACL error code in the lower, in one
+     * word so that a reader never sees halves of two failures. `error_detail` is written before it.
      */
     alignas(64) _Atomic uint64_t error;
     _Atomic uint64_t error_detail; /* pid that is to blame (0: none) | enum task_op << 32 */
