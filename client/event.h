@@ -32,6 +32,19 @@ enum event_kind {
     EVENT_KINDS
 };
 
+/** What a function does with an event: columns of the table of kinds in event.c. */
+enum use_of_event {
+    USE_RECORD,
+    USE_RESET,
+    USE_QUERY,
+    USE_QUERY_STATUS,
+    USE_QUERY_WAIT,
+    USE_SYNCHRONIZE,
+    USE_WAIT,
+    USE_TIMING,
+    USE_COUNT
+};
+
 /**
  * A captured point: complete when ctrl->done >= position, or at once when ctrl is NULL. The control
  * block is type-stable memory of the session, and positions of a slot never go back: a stream that
@@ -125,6 +138,27 @@ static inline void event_read_record(const struct event *e, struct record *r)
 
 /** The event that handle names, or NULL with *error set. */
 struct event *event_find(const char *function, void *handle, int *error);
+
+/** May the event be used so? 0, or the documented error with its sentence. */
+int event_check_use(struct event *e, const char *function, enum use_of_event use);
+
+/** The level that streams wait for, whatever was recorded when: (b-sync) and (b-ext). */
+static inline bool has_level(const struct event *e)
+{
+    return e->kind == EVENT_SYNC || e->kind == EVENT_EXTERNAL;
+}
+
+static inline bool has_time(const struct event *e)
+{
+    return e->flags & 0x08u; /* ACL_EVENT_TIME_LINE */
+}
+
+/**
+ * The latest record, or none (number 0) if a reset has undone it and has taken effect. The first for callers that hold the
+ * lock, the second for others; it takes the lock only for a default event that was reset.
+ */
+void event_record_locked(struct event *e, struct record *r);
+void event_record_now(struct event *e, struct record *r);
 
 /** Take the lock of an event found by handle. ACL_ERROR_RT_INVALID_HANDLE when it was destroyed
  * meanwhile. */

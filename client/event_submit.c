@@ -1,0 +1,330 @@
+/* Events in streams: record, reset and wait. */
+#include "acl/acl.h"
+#include "client/context.h"
+#include "client/error.h"
+#include "client/event.h"
+#include "client/stream.h"
+#include "proto/clock.h"
+
+/* Process-wide limit for stream waits, in nanoseconds; 0: none. */
+static _Atomic uint64_t op_wait_timeout_ns;
+
+/* --- record --- */
+
+static void set_record(struct event *e, struct stream_ctrl *ctrl, uint64_t position, uint64_t ns)
+{
+    uint32_t sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed);
+
+    atomic_store_explicit(&e->sequence, sequence + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&e->record_ctrl, ctrl, memory_order_relaxed);
+    atomic_store_explicit(&e->record_position, position, memory_order_relaxed);
+    atomic_store_explicit(&e->record_number,
+                          atomic_load_explicit(&e->record_number, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    atomic_store_explicit(&e->record_ns, ns, memory_order_relaxed);
+    atomic_store_explicit(&e->sequence, sequence + 2, memory_order_release);
+}
+
+static int submit_record(struct event *e, struct stream *s, const char *function, uint8_t flags)
+{
+    struct task task = {
+        .op = TASK_RECORD,
+        .flags = flags,
+        .object = e->remote,
+        .generation = e->remote_generation,
+        .record.number = atomic_load_explicit(&e->record_number, memory_order_relaxed) + 1,
+    };
+    int error = stream_submit(s, function, &task);
+
+    if (error == 0 && has_level(e))
+        event_used(e, s, USE_FENCE);
+    return error;
+}
+
+/*
+ * With nothing outstanding the record is complete at the call, and no engine hears of it; unless a stream is parked on the level:
+ * then an engine has to let it go on.
+ */
+static int record_idle(struct event *e, struct stream *s, const char *function)
+{
+    int error = 0;
+
+    if (has_level(e)) {
+        event_slot_raise(e->shm);
+        if (atomic_load(&e->shm->level_waiters) != 0)
+            error = submit_record(e, s, function, TASK_RECORD_WAKE);
+    }
+    if (error == 0)
+        set_record(e, NULL, 0, has_time(e) ? clock_ns() : 0);
+    return error;
+}
+
+static int record_queued(struct event *e, struct stream *s, const char *function)
+{
+    int error = 0;
+
+    /* A plain position needs no task of its own: the event is complete when the stream gets there.
+     */
+    if (has_time(e) || has_level(e))
+        error = submit_record(e, s, function,
+                              (has_time(e) ? TASK_RECORD_TIME : 0) |
+                                  (has_level(e) ? TASK_RECORD_LEVEL : 0));
+    if (error == 0)
+        set_record(e, s->ctrl, s->tail, 0);
+    return error;
+}
+
+/*
+ * What record, reset and wait begin with: the event, right for this use, and the stream, locked and
+ * with room. Room first, the event's lock after: waiting for room with it held would keep out the
+ * very record that makes room.
+ */
+static struct event *begin(const char *function, aclrtEvent event, aclrtStream stream,
+                           enum use_of_event use, struct stream **sp, int *error)
+{
+    struct event *e = event_find(function, event, error);
+
+    if (!e)
+        return NULL;
+    *error = event_check_use(e, function, use);
+    if (*error != 0)
+        return NULL;
+    *sp = stream_lock(function, stream, error);
+    if (!*sp)
+        return NULL;
+    *error = stream_reserve(*sp, function);
+    if (*error == 0)
+        return e;
+    stream_unlock(*sp);
+    return NULL;
+}
+
+static int record(const char *function, aclrtEvent event, aclrtStream stream)
+{
+    int error;
+    struct stream *s;
+    struct event *e = begin(function, event, stream, USE_RECORD, &s, &error);
+
+    if (!e)
+        return error;
+    if (e->kind == EVENT_IPC) {
+        error = ipc_record(e, s, function);
+    } else if ((error = event_lock(e, function, event)) == 0) {
+        error = stream_idle(s) ? record_idle(e, s, function) : record_queued(e, s, function);
+        if (error == 0)
+            e->record_stream = s->remote;
+        event_unlock(e);
+    }
+    stream_unlock(s);
+    return error;
+}
+
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+{
+    REQUIRE(event);
+    return record(__func__, event, stream);
+}
+
+/* An event keeps to the first flag that was used with it. */
+static int check_flag(struct event *e, int8_t *first, const char *function, uint32_t flag)
+{
+    if (*first < 0)
+        *first = (int8_t)flag;
+    if (*first != (int8_t)flag)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: the event was used with the other flag before", function);
+    if (flag == 0)
+        return 0;
+    if (e->kind != EVENT_EX_SYNC || e->flags != ACL_EVENT_SYNC)
+        return error_set(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "%s: EXTERNAL needs an event of aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)", function);
+    return error_set(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "%s: the stream is not capturing", function);
+}
+
+static int use_flag(const char *function, aclrtEvent event, uint32_t flag, bool record)
+{
+    int error;
+    struct event *e = event_find(function, event, &error);
+
+    if (!e)
+        return error;
+    error = event_lock(e, function, event);
+    if (error != 0)
+        return error;
+    error = check_flag(e, record ? &e->record_flag : &e->wait_flag, function, flag);
+    event_unlock(e);
+    return error;
+}
+
+aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag)
+{
+    int error;
+
+    REQUIRE(event);
+    if (flag > ACL_EVENT_RECORD_EXTERNAL)
+        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtRecordEventWithFlag: flag %u is unknown",
+                         flag);
+    error = use_flag(__func__, event, flag, true);
+    return error != 0 ? error : record(__func__, event, stream);
+}
+
+/* --- reset --- */
+
+static int reset_level(struct event *e, struct stream *s, const char *function)
+{
+    struct task task = {.op = TASK_RESET, .object = e->remote, .generation = e->remote_generation};
+    int error;
+
+    if (stream_idle(s)) {
+        event_slot_lower(e->shm);
+        return 0;
+    }
+    error = stream_submit(s, function, &task);
+    if (error == 0)
+        event_used(e, s, USE_FENCE);
+    return error;
+}
+
+/* A default event goes back to "not recorded" when the stream gets here, unless it is recorded anew
+ * before or after that. */
+static void reset_default(struct event *e, struct stream *s)
+{
+    e->reset = (struct point){.ctrl = s->ctrl, .position = s->tail};
+    atomic_store_explicit(&e->reset_number,
+                          atomic_load_explicit(&e->record_number, memory_order_relaxed),
+                          memory_order_relaxed);
+}
+
+aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
+{
+    int error;
+    struct event *e;
+    struct stream *s;
+
+    REQUIRE(event);
+    e = begin(__func__, event, stream, USE_RESET, &s, &error);
+    if (!e)
+        return error;
+    error = event_lock(e, __func__, event);
+    if (error == 0) {
+        if (has_level(e))
+            error = reset_level(e, s, __func__);
+        else
+            reset_default(e, s);
+        event_unlock(e);
+    }
+    stream_unlock(s);
+    return error;
+}
+
+/* --- wait --- */
+
+static int wait_level(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns)
+{
+    struct task task = {.op = TASK_WAIT_LEVEL,
+                        .object = e->remote,
+                        .generation = e->remote_generation,
+                        .wait.timeout_ns = timeout_ns};
+    int error;
+
+    if (stream_idle(s) &&
+        (atomic_load_explicit(&e->shm->level, memory_order_acquire) & EVENT_LEVEL_UP))
+        return 0;
+    error = stream_submit(s, function, &task);
+    if (error == 0)
+        event_used(e, s, USE_FENCE | USE_WAITS);
+    return error;
+}
+
+static int wait_record_of(struct event *e, struct stream *s, const char *function,
+                          uint64_t timeout_ns)
+{
+    struct task task = {.op = TASK_WAIT_POS, .wait.timeout_ns = timeout_ns};
+    struct record r;
+    int error;
+
+    event_record_locked(e, &r);
+    if (e->kind == EVENT_DEFAULT && r.number == 0)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: the event was not recorded; a stream cannot wait for it yet",
+                         function);
+    if (point_passed(&r.point) || r.point.ctrl == s->ctrl)
+        return 0;
+    task.object = e->record_stream;
+    task.wait.target = r.point.position;
+    error = stream_submit(s, function, &task);
+    /* The task names the other stream, not the event; only (a) has a wait status to tell. */
+    if (error == 0 && e->kind == EVENT_DEFAULT)
+        event_used(e, s, USE_WAITS);
+    return error;
+}
+
+static int stream_wait(const char *function, aclrtStream stream, aclrtEvent event,
+                       uint64_t timeout_ns)
+{
+    int error;
+    struct stream *s;
+    struct event *e = begin(function, event, stream, USE_WAIT, &s, &error);
+
+    if (!e)
+        return error;
+    if (e->kind == EVENT_IPC) {
+        error = ipc_wait(e, s, function, timeout_ns);
+    } else if ((error = event_lock(e, function, event)) == 0) {
+        error = has_level(e) ? wait_level(e, s, function, timeout_ns)
+                             : wait_record_of(e, s, function, timeout_ns);
+        event_unlock(e);
+    }
+    stream_unlock(s);
+    return error;
+}
+
+aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
+{
+    REQUIRE(event);
+    return stream_wait(__func__, stream, event,
+                       atomic_load_explicit(&op_wait_timeout_ns, memory_order_relaxed));
+}
+
+aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
+{
+    if (timeout < 0)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtStreamWaitEventWithTimeout: timeout is %d s, must not be negative",
+                         timeout);
+    if (!event)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtStreamWaitEventWithTimeout: event is NULL");
+    return stream_wait(__func__, stream, event, (uint64_t)timeout * NSEC_PER_SEC);
+}
+
+aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout,
+                                      uint32_t flag)
+{
+    int error;
+
+    REQUIRE(event);
+    if (flag > ACL_EVENT_WAIT_EXTERNAL || (flag == ACL_EVENT_WAIT_EXTERNAL && timeout != 0))
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "aclrtStreamWaitEventWithFlag: flag %u is unknown, or takes no timeout",
+                         flag);
+    error = use_flag(__func__, event, flag, false);
+    if (error != 0)
+        return error;
+    if (timeout == UINT32_MAX)
+        return aclrtStreamWaitEvent(stream, event);
+    return stream_wait(__func__, stream, event, (uint64_t)timeout * NSEC_PER_SEC);
+}
+
+aclError aclrtSetOpWaitTimeout(uint32_t timeout)
+{
+    int error = process_enter();
+
+    if (error != 0)
+        return error;
+    atomic_store_explicit(&op_wait_timeout_ns, (uint64_t)timeout * NSEC_PER_SEC,
+                          memory_order_relaxed);
+    return 0;
+}
