@@ -311,7 +311,6 @@ void events_forget_all(struct session *s)
 
 /* --- the latest record --- */
 
-/* Locked. The latest record, or none if a reset has undone it and has taken effect. */
 void event_record_locked(struct event *e, struct record *r)
 {
     event_read_record(e, r);
@@ -321,14 +320,8 @@ void event_record_locked(struct event *e, struct record *r)
         *r = (struct record){0};
 }
 
-/* The same without the lock, which only a default event that was reset takes. */
-void event_record_now(struct event *e, struct record *r)
+void event_record_slow(struct event *e, struct record *r)
 {
-    event_read_record(e, r);
-    if (__builtin_expect(r->number == 0 || r->number != atomic_load_explicit(&e->reset_number,
-                                                                             memory_order_relaxed),
-                         1))
-        return;
     pthread_mutex_lock(&e->lock);
     event_record_locked(e, r);
     pthread_mutex_unlock(&e->lock);

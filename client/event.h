@@ -136,6 +136,21 @@ static inline void event_read_record(const struct event *e, struct record *r)
     } while ((before & 1) || atomic_load_explicit(&e->sequence, memory_order_relaxed) != before);
 }
 
+/** The latest record, or none (number 0) if a reset has undone it and has taken effect. Locked. */
+void event_record_locked(struct event *e, struct record *r);
+/** event_record_locked() for a default event that was reset, by a caller that does not hold the lock. */
+void event_record_slow(struct event *e, struct record *r) __attribute__((cold));
+
+/** The same for callers without the lock, which only a default event that was reset needs. */
+static inline void event_record_now(struct event *e, struct record *r)
+{
+    event_read_record(e, r);
+    if (__builtin_expect(r->number != 0 && r->number == atomic_load_explicit(&e->reset_number,
+                                                                             memory_order_relaxed),
+                         0))
+        event_record_slow(e, r);
+}
+
 /** The event that handle names, or NULL with *error set. */
 struct event *event_find(const char *function, void *handle, int *error);
 
@@ -152,13 +167,6 @@ static inline bool has_time(const struct event *e)
 {
     return e->flags & 0x08u; /* ACL_EVENT_TIME_LINE */
 }
-
-/**
- * The latest record, or none (number 0) if a reset has undone it and has taken effect. The first for callers that hold the
- * lock, the second for others; it takes the lock only for a default event that was reset.
- */
-void event_record_locked(struct event *e, struct record *r);
-void event_record_now(struct event *e, struct record *r);
 
 /** Take the lock of an event found by handle. ACL_ERROR_RT_INVALID_HANDLE when it was destroyed
  * meanwhile. */

@@ -518,6 +518,8 @@ START_TEST(handles_before_anything)
     const char *name;
 
     event = level = (void *)1;
+    device = pinned = pageable;
+    pinned++; /* not the same, or there is nothing to copy */
     for (int i = 0; i < OF_EVENT_COUNT; i++) {
         prepare();
         check_refused("acl", HANDLE, call_of_event(i, (void *)1, &name), __LINE__);
@@ -1024,11 +1026,13 @@ END_TEST
 /* Bad arguments are still told from good ones, and releasing goes as far as it can. */
 static void expect_lost_or_bad_argument(void)
 {
+    aclError error = aclrtSynchronizeStream((void *)1); /* which of its two faults is open */
+
+    ck_assert_msg(error == HANDLE || error == LOST, "%d", error);
     REFUSED(NULL_ARG, aclrtCreateStream(NULL));
     REFUSED(NULL_ARG, aclrtRecordEvent(NULL, stream));
     REFUSED(PARAM, aclrtSynchronizeStreamWithTimeout(stream, 0));
     REFUSED(HANDLE, aclrtSynchronizeEvent((void *)1));
-    REFUSED(HANDLE, aclrtSynchronizeStream((void *)1));
     REFUSED(PARAM, aclrtFree(pageable));
     REFUSED(LOST, aclrtDestroyStream(stream));
     REFUSED(LOST, aclrtDestroyEvent(event));
