@@ -10,7 +10,7 @@ CC      ?= gcc
 CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla \
            -Wno-missing-field-initializers -Werror
-STD     := -std=gnu11 -D_GNU_SOURCE -MMD -MP
+STD     := -std=gnu11 -D_GNU_SOURCE -DNPUD_VERSION='"$(VERSION)"' -MMD -MP
 INC     := -I. -Iinclude -I$(BUILD)
 SAN     ?=
 Q       := $(if $(V),,@)

@@ -21,6 +21,7 @@ static _Atomic int32_t default_device = -1;
 /* Text of the first successful aclInit, as a fingerprint: later ones must come with the same. */
 static uint64_t fingerprint;
 static bool have_fingerprint;
+static bool first_load; /* the latest successful load set the fingerprint */
 
 int32_t acl_config_default_device(void)
 {
@@ -30,6 +31,20 @@ int32_t acl_config_default_device(void)
 void acl_config_disable(void)
 {
     default_device = -1;
+}
+
+void acl_config_undo(void)
+{
+    acl_config_disable();
+    if (first_load)
+        have_fingerprint = false;
+}
+
+void acl_config_forget(void)
+{
+    default_device = -1;
+    have_fingerprint = false;
+    error_use_process_store(false);
 }
 
 static uint64_t hash(const char *text)
@@ -154,7 +169,7 @@ static int apply(const cJSON *root)
 
 static int parse(const char *path, const char *text)
 {
-    cJSON *root = cJSON_Parse(text);
+    cJSON *root = cJSON_ParseWithOpts(text, NULL, true); /* and nothing behind it */
     int error = 0;
 
     if (!root || !cJSON_IsObject(root) || depth_of(root) > DEPTH_MAX)
@@ -186,6 +201,7 @@ int acl_config_load(const char *path)
     free(text);
     if (error != 0)
         return error;
+    first_load = !have_fingerprint;
     fingerprint = h;
     have_fingerprint = true;
     return 0;

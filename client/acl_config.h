@@ -11,5 +11,11 @@ int acl_config_load(const char *path);
 /** User id of the device that threads without a context use, or -1. */
 int32_t acl_config_default_device(void);
 
+/** aclInit has failed after the load: as if it had not been. */
+void acl_config_undo(void);
+
+/** A forked child begins: nothing is configured. */
+void acl_config_forget(void);
+
 /** After aclFinalize: the default device is not in force any more. */
 void acl_config_disable(void);

@@ -51,7 +51,7 @@ static inline struct context *context_get(const char *function, int *error)
     if (__builtin_expect(atomic_load_explicit(&process->alive, memory_order_acquire), 1)) {
         c = context_peek(thread_self());
         *error = 0;
-        if (__builtin_expect(c != NULL, 1))
+        if (__builtin_expect(c != NULL && !session_lost(c->session), 1))
             return c;
     }
     return context_get_slow(function, error);

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -10,54 +11,57 @@
 #include "client/error.h"
 #include "client/session.h"
 
-/* ASCEND_RT_VISIBLE_DEVICES, read once per process. */
-static struct {
-    bool set;
-    uint32_t n;
-    uint32_t device[DEVICES_MAX];
-} visible;
+/* ASCEND_RT_VISIBLE_DEVICES as it was when the process first asked: NULL when not set. */
+static const char *visible_text;
 static pthread_once_t visible_once = PTHREAD_ONCE_INIT;
 
-/*
- * "0,2": ascending numbers. Reading stops at the first thing that is no number; what came before
- * counts. Wrong order or a repetition spoils all of it.
- */
 static void read_visible(void)
 {
     const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
-    char *end;
 
-    if (!text)
-        return;
-    visible.set = true;
-    for (; visible.n < DEVICES_MAX; text = end + 1) {
-        unsigned long id;
+    visible_text = text ? strdup(text) : NULL;
+}
 
-        if (*text < '0' || *text > '9')
-            return;
-        id = strtoul(text, &end, 10);
-        if (visible.n > 0 && id <= visible.device[visible.n - 1]) {
-            visible.n = 0;
+/* One number that ends at a comma or at the end, and names a device. */
+static bool read_id(const char *text, uint32_t n_devices, uint32_t *id, const char **end)
+{
+    unsigned long value;
+    char *stop;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    value = strtoul(text, &stop, 10);
+    if ((*stop != ',' && *stop != '\0') || value >= n_devices)
+        return false;
+    *id = (uint32_t)value;
+    *end = *stop ? stop + 1 : stop;
+    return true;
+}
+
+/*
+ * "0,2": ascending numbers. Reading stops at the first thing that is no number, or no device; what
+ * came before counts. Wrong order or a repetition spoils all of it.
+ */
+void device_read_visible(struct session *s)
+{
+    const char *text;
+    uint32_t id;
+
+    pthread_once(&visible_once, read_visible);
+    text = visible_text;
+    s->visible.set = text != NULL;
+    while (text && read_id(text, s->n_devices, &id, &text)) {
+        if (s->visible.n > 0 && id <= s->visible.device[s->visible.n - 1]) {
+            s->visible.n = 0;
             return;
         }
-        if (id >= DEVICES_MAX)
-            return;
-        visible.device[visible.n++] = (uint32_t)id;
-        if (*end != ',')
-            return;
+        s->visible.device[s->visible.n++] = id;
     }
 }
 
 uint32_t device_visible_count(struct session *s)
 {
-    uint32_t n = 0;
-
-    pthread_once(&visible_once, read_visible);
-    if (!visible.set)
-        return s->n_devices;
-    while (n < visible.n && visible.device[n] < s->n_devices)
-        n++;
-    return n;
+    return s->visible.set ? s->visible.n : s->n_devices;
 }
 
 int32_t device_of_user_id(struct session *s, const char *function, int64_t user_id, int *error)
@@ -65,21 +69,19 @@ int32_t device_of_user_id(struct session *s, const char *function, int64_t user_
     uint32_t n = device_visible_count(s);
 
     if (user_id >= 0 && user_id < n)
-        return visible.set ? (int32_t)visible.device[user_id] : (int32_t)user_id;
+        return s->visible.set ? (int32_t)s->visible.device[user_id] : (int32_t)user_id;
     *error = error_set(ACL_ERROR_RT_INVALID_DEVICEID,
                        "%s: there is no device %lld, this process sees %u%s", function,
-                       (long long)user_id, n, visible.set ? " (ASCEND_RT_VISIBLE_DEVICES)" : "");
+                       (long long)user_id, n, s->visible.set ? " (ASCEND_RT_VISIBLE_DEVICES)" : "");
     return -1;
 }
 
 int32_t device_user_id(struct session *s, uint32_t device)
 {
-    uint32_t n = device_visible_count(s);
-
-    if (!visible.set)
+    if (!s->visible.set)
         return (int32_t)device;
-    for (uint32_t i = 0; i < n; i++)
-        if (visible.device[i] == device)
+    for (uint32_t i = 0; i < s->visible.n; i++)
+        if (s->visible.device[i] == device)
             return (int32_t)i;
     return -1;
 }
@@ -250,7 +252,7 @@ aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int
     device = device_of_user_id(s, __func__, deviceId, &error);
     peer = device < 0 ? -1 : device_of_user_id(s, __func__, peerDeviceId, &error);
     if (peer < 0)
-        return error;
+        return ACL_ERROR_RT_PARAM_INVALID; /* here, unlike elsewhere */
     *status = s->devices[device].peers >> peer & 1;
     return 0;
 }

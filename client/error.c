@@ -9,13 +9,12 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "client/process.h"
 #include "client/thread.h"
 
 #define SENTENCE_MAX 512
 #define STORE_MAX    4096 /* older sentences fall off */
 
-static pthread_mutex_t store_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct error_text process_store;
 static _Atomic bool process_wide;
 
 void error_use_process_store(int on)
@@ -51,9 +50,9 @@ static void store(int code, const char *fmt, va_list ap)
 
     vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
     if (process_wide) {
-        pthread_mutex_lock(&store_lock);
-        prepend(&process_store, line);
-        pthread_mutex_unlock(&store_lock);
+        pthread_mutex_lock(&process->store_lock);
+        prepend(&process->store, line);
+        pthread_mutex_unlock(&process->store_lock);
     } else {
         prepend(&thread_self()->errors, line);
     }
@@ -100,15 +99,15 @@ int error_null(const char *function, const char *argument)
 const char *aclGetRecentErrMsg(void)
 {
     struct thread *t = thread_self();
-    struct error_text *from = process_wide ? &process_store : &t->errors;
+    struct error_text *from = process_wide ? &process->store : &t->errors;
     struct error_text previous = t->shown;
 
     if (process_wide)
-        pthread_mutex_lock(&store_lock);
+        pthread_mutex_lock(&process->store_lock);
     t->shown = *from;
     *from = (struct error_text){0};
     if (process_wide)
-        pthread_mutex_unlock(&store_lock);
+        pthread_mutex_unlock(&process->store_lock);
     error_text_deinit(&previous);
     return t->shown.text;
 }

@@ -3,20 +3,34 @@
 
 #include "acl/acl.h"
 #include "client/acl_config.h"
+#include "client/device.h"
 #include "client/error.h"
 #include "client/process.h"
 #include "client/session.h"
 
-aclError aclInit(const char *configPath)
+/* A default device that npud does not have is found out here, if npud can be asked; else by the first call that needs it. */
+static int check_default_device(void)
+{
+    int32_t device = acl_config_default_device();
+    struct session *s;
+    int error;
+
+    if (device < 0)
+        return 0;
+    s = session_get("aclInit", &error);
+    return !s || device_of_user_id(s, "aclInit", device, &error) >= 0 ? 0 : error;
+}
+
+static int init(const char *configPath)
 {
     int error;
 
-    process_begin();
     pthread_mutex_lock(&process->lock);
     if (process->init_count > 0) {
         process->init_count++;
         pthread_mutex_unlock(&process->lock);
-        return ACL_ERROR_REPEAT_INITIALIZE;
+        return error_set(ACL_ERROR_REPEAT_INITIALIZE,
+                         "aclInit: initialised already; counted, and no reason to stop");
     }
     error = acl_config_load(configPath);
     if (error == 0) {
@@ -25,6 +39,24 @@ aclError aclInit(const char *configPath)
         process->finalized = false;
     }
     pthread_mutex_unlock(&process->lock);
+    return error;
+}
+
+aclError aclInit(const char *configPath)
+{
+    int error;
+
+    process_begin();
+    error = init(configPath);
+    if (error != 0)
+        return error;
+    error = check_default_device();
+    if (error != 0) {
+        pthread_mutex_lock(&process->lock);
+        process->init_count = 0;
+        acl_config_undo();
+        pthread_mutex_unlock(&process->lock);
+    }
     return error;
 }
 

@@ -5,9 +5,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "acl/acl.h"
 #include "client/context.h"
+#include "client/device.h"
 #include "client/error.h"
 #include "client/stream.h"
 
@@ -243,11 +245,6 @@ void memory_release(struct session *s, struct memory_list *list)
     unmap_all(list);
 }
 
-void memory_forget_all(struct session *s)
-{
-    unmap_all(take_all(s, true, 0));
-}
-
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
     REQUIRE(devPtr);
@@ -302,7 +299,7 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
     if (s && look_up(s, ptr, &m)) {
         attributes->location.type =
             m.host ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
-        attributes->location.id = m.host ? 0 : m.device;
+        attributes->location.id = m.host ? 0 : (uint32_t)device_user_id(s, m.device);
     }
     return 0;
 }
@@ -329,7 +326,7 @@ static int classify(struct session *s, const char *function, const void *address
         return 0;
     side->place = side->memory.host ? PINNED : DEVICE;
     side->offset = (uintptr_t)address - side->memory.start;
-    if (side->offset + count > side->memory.mapped)
+    if (count > side->memory.mapped - side->offset)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %zu bytes at offset %llu leave the allocation of %zu bytes",
                          function, name, count, (unsigned long long)side->offset,
@@ -452,6 +449,102 @@ static int copy_pageable(struct stream *s, const char *function, void *dst, cons
     return error;
 }
 
+/*
+ * ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE: the source is taken now, the copy runs in its turn. Buffers are
+ * pinned memory of this library's own, used again when the stream that they were for has passed
+ * the copy.
+ */
+struct staging {
+    struct memory memory;
+    struct stream_ctrl *ctrl;
+    uint64_t position;
+    struct staging *next;
+};
+
+static bool staging_free(const struct staging *b)
+{
+    return atomic_load_explicit(&b->ctrl->done, memory_order_acquire) >= b->position;
+}
+
+static struct staging *staging_find(struct session *session, size_t count)
+{
+    struct staging *b;
+
+    pthread_mutex_lock(&session->staging_lock);
+    for (b = session->staging; b; b = b->next)
+        if (b->memory.mapped >= count && staging_free(b))
+            break;
+    if (b)
+        LL_DELETE(session->staging, b);
+    pthread_mutex_unlock(&session->staging_lock);
+    return b;
+}
+
+static struct staging *staging_new(struct stream *s, const char *function, size_t count, int *error)
+{
+    struct staging *b = calloc(1, sizeof(*b));
+    void *p;
+    int fd = -1;
+
+    if (!b) {
+        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        return NULL;
+    }
+    b->memory = (struct memory){.size = count, .host = true, .device = s->device};
+    *error = allocate_remote(s->context, function, &b->memory, count, &fd);
+    if (*error != 0) {
+        free(b);
+        return NULL;
+    }
+    p = mmap(NULL, b->memory.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (p != MAP_FAILED) {
+        b->memory.start = (uintptr_t)p;
+        return b;
+    }
+    *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
+                       b->memory.mapped);
+    free_remote(s->session, function, b->memory.remote);
+    free(b);
+    return NULL;
+}
+
+static int copy_buffered(struct stream *s, const char *function, const struct side *to,
+                         const void *src, size_t count)
+{
+    struct session *session = s->session;
+    struct side from = {.place = PINNED};
+    struct staging *b = staging_find(session, count);
+    int error = 0;
+
+    if (!b)
+        b = staging_new(s, function, count, &error);
+    if (!b)
+        return error;
+    memcpy((void *)b->memory.start, src, count);
+    from.memory = b->memory;
+    error = submit_copy(s, function, to, &from, count);
+    b->ctrl = s->ctrl;
+    b->position = s->tail;
+    pthread_mutex_lock(&session->staging_lock);
+    LL_PREPEND(session->staging, b);
+    pthread_mutex_unlock(&session->staging_lock);
+    return error;
+}
+
+void memory_forget_all(struct session *s)
+{
+    struct staging *b, *next;
+
+    for (b = s->staging; b; b = next) {
+        next = b->next;
+        munmap((void *)b->memory.start, b->memory.mapped);
+        free(b);
+    }
+    s->staging = NULL;
+    unmap_all(take_all(s, true, 0));
+}
+
 static int copy_async(struct stream *s, const char *function, void *dst, const void *src,
                       size_t count, aclrtMemcpyKind kind)
 {
@@ -468,7 +561,9 @@ static int copy_async(struct stream *s, const char *function, void *dst, const v
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
             "%s: there is no asynchronous copy from host to host memory: use aclrtMemcpy",
             function);
-    if (to.place == PAGEABLE || from.place == PAGEABLE || kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
+    if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
+        return copy_buffered(s, function, &to, src, count);
+    if (to.place == PAGEABLE || from.place == PAGEABLE)
         return copy_pageable(s, function, dst, src, count);
     return submit_copy(s, function, &to, &from, count);
 }

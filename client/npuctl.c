@@ -23,10 +23,6 @@
 #include "proto/npud.pb-c.h"
 #include "proto/packet.h"
 
-#ifndef NPUD_VERSION
-#define NPUD_VERSION "unknown" /* the Makefile gives it */
-#endif
-
 #define ANSWER_TIMEOUT_S 10 /* npud answers within milliseconds, or it hangs */
 
 enum status {
@@ -62,23 +58,20 @@ static void usage(FILE *f)
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
     fputs("\n"
-          "  -j, --json         print one JSON object, {\"COMMAND\": [{...}, ...]}; for status an "
-          "object\n"
-          "                     in place of the list. Keys are the headings of the table in lower "
-          "case\n"
-          "                     with _ for -. Keys are added in later versions, never changed\n"
-          "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET, else\n"
-          "                     " NPUD_ADMIN_SOCKET_DEFAULT "\n"
+          "  -j, --json         print one JSON object, {\"COMMAND\": [{...}, ...]}; for\n"
+          "                     status an object in place of the list. Keys are the headings\n"
+          "                     of the table in lower case with _ for -. Later versions may\n"
+          "                     add keys, and change none\n"
+          "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET,\n"
+          "                     else " NPUD_ADMIN_SOCKET_DEFAULT "\n"
           "  -V, --version      print the version and exit\n"
           "  -h, --help         print this and exit\n"
           "\n"
-          "Numbers are bytes, seconds (-s), or counts. Bytes of a text that cannot be printed are "
-          "shown as\n"
-          "\\xHH, an empty text as -. In JSON, what is not UTF-8 becomes U+FFFD.\n"
+          "Numbers are bytes, seconds (-S), or counts. Bytes of a text that cannot be printed\n"
+          "are shown as \\xHH, an empty text as -. In JSON, what is not UTF-8 becomes U+FFFD.\n"
           "\n"
-          "Exit status: 0 printed; 1 npud answered with an error, or the output could not be "
-          "written;\n"
-          "2 wrong usage; 3 no npud could be reached.\n",
+          "Exit status: 0 printed; 1 npud answered with an error, or the output could not be\n"
+          "written; 2 wrong usage; 3 no npud could be reached.\n",
           f);
 }
 
@@ -86,8 +79,7 @@ static void usage(FILE *f)
 
 #define NO_CHARACTER (-1)
 
-/* The character at s in the current locale, or NO_CHARACTER for a byte that begins none. Returns
- * its length. */
+/* The character at s in the current locale, or NO_CHARACTER for a byte that begins none. Returns its length. */
 static size_t char_read(const char *s, wchar_t *wc)
 {
     mbstate_t state = {0};
@@ -99,8 +91,7 @@ static size_t char_read(const char *s, wchar_t *wc)
     return 1;
 }
 
-/* Control characters may not reach a terminal, nor those without a width, which could reorder or
- * hide others. */
+/* Control characters may not reach a terminal, nor those without a width, which could reorder or hide others. */
 static int char_width(wchar_t wc)
 {
     return wc == NO_CHARACTER || wc == L'\\' ? -1 : wcwidth(wc);
@@ -493,8 +484,7 @@ static Npud__AdminReply *exchange(int fd, const struct command *command, struct 
     request.topic = command->topic;
     sent = packet_send_message(fd, &request.base, NULL, 0, 0);
     r = packet_recv(fd, packet, 0);
-    /* npud may refuse us and hang up before it reads the request. The kernel tells that first, and
-     * then gives us the answer. */
+    /* npud may refuse us and hang up before it reads the request. The kernel tells that first, and then gives the answer. */
     if (r == -ECONNRESET)
         r = packet_recv(fd, packet, 0);
     if (r <= 0) {
@@ -506,8 +496,7 @@ static Npud__AdminReply *exchange(int fd, const struct command *command, struct 
     return reply;
 }
 
-/* The report in the memory file fd. Read, not mapped: a file that is shorter than promised is an
- * error and no SIGBUS. */
+/* The report in the memory file fd. Read, not mapped: a file shorter than promised is an error and no SIGBUS. */
 static Npud__Report *report_read(int fd, uint64_t size)
 {
     Npud__Report *report = NULL;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "client/acl_config.h"
 #include "client/error.h"
 #include "client/session.h"
 
@@ -46,6 +47,7 @@ void process_begin(void)
     pthread_mutex_lock(&process->lock);
     if (!atomic_load(&process->alive)) {
         session_forget_inherited();
+        acl_config_forget();
         owner = getpid();
         atomic_store(&process->alive, true);
     }

@@ -12,13 +12,17 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "client/thread.h"
+
 struct session;
 
 struct process {
     _Atomic(struct session *) session; /* NULL: not connected (yet), or forked */
     _Atomic bool alive;                /* the library is set up in this very process */
     /* All zero is a valid mutex: that is what a child finds. */
-    pthread_mutex_t lock; /* set-up, connecting, init counting */
+    pthread_mutex_t lock;       /* set-up, connecting, init counting */
+    pthread_mutex_t store_lock; /* sentences of the whole process (err_msg_mode "1") */
+    struct error_text store;
     unsigned init_count;
     bool finalized; /* init_count has been above zero before */
 };

@@ -17,6 +17,7 @@
 
 #include "acl/acl.h"
 #include "client/context.h"
+#include "client/device.h"
 #include "client/error.h"
 #include "client/event.h"
 #include "client/memory.h"
@@ -239,6 +240,7 @@ static void take_hello(struct session *s, const Npud__HelloReply *hello)
                  hello->devices[i]->soc_name);
         s->device_info[i].memory = hello->devices[i]->memory;
     }
+    device_read_visible(s);
 }
 
 static int say_hello(struct session *s, const char *function)
@@ -302,6 +304,7 @@ static struct session *session_new(void)
     pthread_mutex_init(&s->request_lock, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->waits_lock, NULL);
+    pthread_mutex_init(&s->staging_lock, NULL);
     pthread_rwlock_init(&s->memory_lock, NULL);
     slots_init(&s->contexts, sizeof(struct context), 4096, seed);
     slots_init(&s->streams, sizeof(struct stream), SESSION_STREAMS_MAX, seed);

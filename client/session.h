@@ -20,6 +20,7 @@
 #include "proto/slots.h"
 
 struct context;
+struct staging;
 struct wait;
 
 struct device_state {
@@ -49,6 +50,11 @@ struct session {
         char soc_name[64];
         uint64_t memory;
     } device_info[DEVICES_MAX];
+    struct {
+        bool set; /* ASCEND_RT_VISIBLE_DEVICES is */
+        uint32_t n;
+        uint32_t device[DEVICES_MAX];
+    } visible;
     struct session_page *page;
 
     pthread_mutex_t lock;
@@ -61,6 +67,9 @@ struct session {
 
     pthread_rwlock_t memory_lock;
     void *memory; /* tsearch() tree of struct memory, by address */
+
+    pthread_mutex_t staging_lock;
+    struct staging *staging; /* buffers of copies that take their source at the call */
 
     pthread_mutex_t waits_lock;
     struct wait *waits; /* threads of this process that sleep */

@@ -135,6 +135,22 @@ static const char *error_cause(int code)
     }
 }
 
+/* Codes that say how a stream finished, and are not kept in the last-error record. */
+static bool finished_with_remark(int code)
+{
+    switch (code) {
+    case ACL_ERROR_RT_END_OF_SEQUENCE:
+    case ACL_ERROR_RT_MODEL_ABORT_NORMAL:
+    case ACL_ERROR_RT_AICORE_OVER_FLOW:
+    case ACL_ERROR_RT_AIVEC_OVER_FLOW:
+    case ACL_ERROR_RT_OVER_FLOW:
+    case ACL_ERROR_RT_SOCKET_CLOSE:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static int report(struct stream *s, const char *function, int code)
 {
     uint64_t detail = atomic_load_explicit(&s->ctrl->error_detail, memory_order_relaxed);
@@ -145,6 +161,8 @@ static int report(struct stream *s, const char *function, int code)
                          "%s: stream %d waited for an IPC event record of process %d, which ended "
                          "before the record was executed",
                          function, s->id, pid);
+    if (finished_with_remark(code))
+        return error_soft(code, "%s: stream %d finished with a remark", function, s->id);
     return error_set(code, "%s: a task of stream %d failed: %s", function, s->id,
                      error_cause(code));
 }

@@ -354,21 +354,10 @@ static bool fetch(struct stream *s)
     return true;
 }
 
-static void publish(struct engine *e, struct stream *s)
-{
-    uint64_t done = atomic_load_explicit(&s->done, memory_order_relaxed);
-
-    if (done == s->head)
-        return;
-    atomic_store_explicit(&e->tasks,
-                          atomic_load_explicit(&e->tasks, memory_order_relaxed) + s->head - done,
-                          memory_order_relaxed);
-    stream_publish(s, s->head);
-}
-
 /* True when something was done. */
 static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
 {
+    uint64_t first = s->head;
     unsigned n;
 
     for (n = 0; n < BUDGET && (s->has_task || fetch(s)); n++) {
@@ -388,7 +377,11 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
         n++;
         break;
     }
-    publish(e, s);
+    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head)
+        stream_publish(s, s->head);
+    atomic_store_explicit(&e->tasks,
+                          atomic_load_explicit(&e->tasks, memory_order_relaxed) + s->head - first,
+                          memory_order_relaxed);
     return n > 0;
 }
 

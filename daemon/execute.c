@@ -169,6 +169,9 @@ static enum run_result run_ipc_record(struct stream *s, uint64_t now)
     (void)now;
     if (!open || slot_generation(open) != s->task.generation)
         return bad_entry(s, "no such event");
+    /* Who sees the record complete must find everything before it done, in other processes too. */
+    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head)
+        stream_publish(s, s->head);
     ipc_event_complete(open, s->task.ipc.number);
     return RUN_RETIRED;
 }

@@ -19,10 +19,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef NPUD_VERSION
-#define NPUD_VERSION "unknown" /* the Makefile gives it */
-#endif
-
 /* As env(1), nohup(1) and timeout(1) have them. */
 #define STATUS_OWN_FAILURE    125
 #define STATUS_NOT_EXECUTABLE 126
@@ -54,26 +50,22 @@ static void usage(FILE *f)
     fputs("Usage: npu-run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
           "Run COMMAND with simulated NPUs of its own: a private npud that nobody else sees.\n"
           "\n"
-          "  -d, --devices=N           number of NPUs (default 2, or what FILE says)\n"
-          "  -c, --config=FILE         configuration of npud; without it no file is read\n"
+          "  -d, --devices=N    number of NPUs (default 2, or what FILE says)\n"
+          "  -c, --config=FILE  configuration of npud; without it no file is read\n"
           "  -s, --set=SECTION.KEY=VALUE\n"
-          "                            one key of the configuration (see npud --help); may be "
-          "repeated\n"
-          "  -v, --verbose             let npud log to stderr what it does\n"
-          "  -V, --version             print the version and exit\n"
-          "  -h, --help                print this and exit\n"
+          "                     one key of the configuration (npud --help); may be repeated\n"
+          "  -v, --verbose      let npud log to stderr what it does\n"
+          "  -V, --version      print the version and exit\n"
+          "  -h, --help         print this and exit\n"
           "\n"
-          "COMMAND finds npud through NPUD_SOCKET and NPUD_ADMIN_SOCKET in its environment; npuctl "
-          "does, too.\n"
-          "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to it. npud ends "
-          "after it.\n"
-          "npud is taken from $NPUD_BINARY, else from beside npu-run, ../sbin, or PATH. Its "
-          "sockets are in a\n"
-          "private directory under $XDG_RUNTIME_DIR, $TMPDIR or /tmp.\n"
+          "COMMAND and npuctl find npud through NPUD_SOCKET and NPUD_ADMIN_SOCKET in their\n"
+          "environment. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on\n"
+          "to COMMAND. npud ends after it. npud is taken from $NPUD_BINARY, else from beside\n"
+          "npu-run, ../sbin, or PATH; its sockets are in a private directory under\n"
+          "$XDG_RUNTIME_DIR, $TMPDIR or /tmp.\n"
           "\n"
-          "Exit status: that of COMMAND; 128 + N when signal N killed it; 125 npud did not start "
-          "or npu-run\n"
-          "failed; 126 COMMAND cannot be run; 127 COMMAND is not found.\n",
+          "Exit status: that of COMMAND; 128 + N when signal N killed it; 125 npud did not\n"
+          "start or npu-run failed; 126 COMMAND cannot be run; 127 COMMAND is not found.\n",
           f);
 }
 
@@ -91,8 +83,7 @@ static void complain(const char *fmt, ...)
 
 /* --- where things are --- */
 
-/* A socket's address has room for few bytes: a directory that does not leave them cannot be used.
- */
+/* A socket's address has room for few bytes: a directory that does not leave them cannot be used. */
 static bool dir_usable(const char *dir)
 {
     struct sockaddr_un addr;
@@ -207,8 +198,7 @@ static int signals_block(struct run *run)
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
         sigaddset(&set, forwarded[i]);
-    /* Whoever ignores SIGCHLD has its children reaped by the kernel, and we would lose the status.
-     */
+    /* Whoever ignores SIGCHLD has its children reaped by the kernel, and we would lose the status. */
     signal(SIGCHLD, SIG_DFL);
     if (sigprocmask(SIG_BLOCK, &set, &run->mask) < 0)
         return -errno;
@@ -226,8 +216,7 @@ static int signal_take(struct run *run, bool *from_terminal)
     return (int)info.ssi_signo;
 }
 
-/* What a terminal sends for ^C and ^\ has reached the command as well: a second one would look like
- * an impatient user. */
+/* What a terminal sends for ^C and ^\ has reached the command as well: a second one would look like an impatient user. */
 static void signal_forward(struct run *run, const struct child *command)
 {
     bool from_terminal;

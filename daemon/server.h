@@ -34,5 +34,3 @@ struct server {
     int passed_fd;
     struct event *on_passed;
 };
-
-#define NPUD_VERSION "1.0.0"

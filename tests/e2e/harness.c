@@ -103,6 +103,10 @@ void npud_kill(void)
     kill(npud.pid, SIGKILL);
     waitpid(npud.pid, NULL, 0);
     npud.pid = 0;
+    /* It could not clean up after itself. */
+    unlink(getenv("NPUD_SOCKET"));
+    unlink(getenv("NPUD_ADMIN_SOCKET"));
+    rmdir(npud.dir);
 }
 
 static int admin_connect(void)

@@ -65,8 +65,8 @@ static void check_refused(const char *text, aclError expected, aclError got, int
     snprintf(function, sizeof(function), "%.*s", (int)strcspn(text, "("), text);
     ck_assert_msg(got == expected, "line %d: %s: %d (%s), expected %d", line, text, got,
                   sentence ? sentence : "no sentence", expected);
-    ck_assert_msg(sentence && strstr(sentence, function), "line %d: %s: sentence \"%s\"", line, text,
-                  sentence ? sentence : "");
+    ck_assert_msg(sentence && strstr(sentence, function), "line %d: %s: sentence \"%s\"", line,
+                  text, sentence ? sentence : "");
     ck_assert_msg(out_untouched(), "line %d: %s: wrote to an output", line, text);
 }
 
@@ -308,9 +308,7 @@ static aclError call_of_stream(int which, void *h, const char **name)
 
 /* Not an enum, since one function is here twice. */
 #define X(function, ...) +1
-enum {
-    OF_EVENT_COUNT = OF_EVENT(X)
-};
+enum { OF_EVENT_COUNT = OF_EVENT(X) };
 #undef X
 
 static aclError call_of_event(int which, void *h, const char **name)
@@ -630,7 +628,8 @@ START_TEST(longest_timeouts)
     OK(aclrtSetOpWaitTimeout(UINT32_MAX));
     OK(aclrtStreamWaitEvent(blocked[3], gate));
     for (int i = 0; i < 4; i++)
-        REFUSED(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(blocked[i], 20));
+        REFUSED(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                aclrtSynchronizeStreamWithTimeout(blocked[i], 20));
     OK(aclrtRecordEvent(gate, NULL));
     for (int i = 0; i < 4; i++)
         OK(aclrtSynchronizeStreamWithTimeout(blocked[i], 10000));
@@ -639,8 +638,10 @@ END_TEST
 
 START_TEST(flags_of_events)
 {
-    static const uint32_t bad_plain[] = {0, 0x11, 0x30, 0x29, 0x40, 0x41, 0x80, 0x80000001, UINT32_MAX};
-    static const uint32_t bad_ex[] = {0, 0x10, 0x20, 0x18, 0x41, 0x48, 0x80, 0x80000001, UINT32_MAX};
+    static const uint32_t bad_plain[] = {0,    0x11, 0x30,       0x29,      0x40,
+                                         0x41, 0x80, 0x80000001, UINT32_MAX};
+    static const uint32_t bad_ex[] = {0,    0x10, 0x20,       0x18,      0x41,
+                                      0x48, 0x80, 0x80000001, UINT32_MAX};
 
     for (size_t i = 0; i < sizeof(bad_plain) / sizeof(bad_plain[0]); i++)
         REFUSED(PARAM, aclrtCreateEventWithFlag(&out.pointer, bad_plain[i]));
@@ -651,7 +652,8 @@ START_TEST(flags_of_events)
     REFUSED(NULL_ARG, aclrtStreamWaitEventWithFlag(stream, event, 0, 2));
     REFUSED(NULL_ARG, aclrtStreamWaitEventWithFlag(stream, event, 0, UINT32_MAX));
     REFUSED(NULL_ARG, aclrtStreamWaitEventWithFlag(stream, event, 1, ACL_EVENT_WAIT_EXTERNAL));
-    REFUSED(NULL_ARG, aclrtStreamWaitEventWithFlag(stream, event, UINT32_MAX, ACL_EVENT_WAIT_EXTERNAL));
+    REFUSED(NULL_ARG,
+            aclrtStreamWaitEventWithFlag(stream, event, UINT32_MAX, ACL_EVENT_WAIT_EXTERNAL));
 }
 END_TEST
 
@@ -785,9 +787,17 @@ END_TEST
 static const struct {
     size_t offset, count;
 } beyond[] = {
-    {0, 8193},          {0, MIB},          {8191, 2},           {4000, 5000},
-    {1, SIZE_MAX},      {64, SIZE_MAX - 63}, {4095, SIZE_MAX - 4094}, {4095, SIZE_MAX - 4000},
-    {8191, SIZE_MAX},   {1, SIZE_MAX / 2}, {0, SIZE_MAX},
+    {0, 8193},
+    {0, MIB},
+    {8191, 2},
+    {4000, 5000},
+    {1, SIZE_MAX},
+    {64, SIZE_MAX - 63},
+    {4095, SIZE_MAX - 4094},
+    {4095, SIZE_MAX - 4000},
+    {8191, SIZE_MAX},
+    {1, SIZE_MAX / 2},
+    {0, SIZE_MAX},
 };
 
 START_TEST(ranges_that_leave_the_allocation)
@@ -798,8 +808,10 @@ START_TEST(ranges_that_leave_the_allocation)
     OK(aclrtMallocHost((void **)&far, 2 * MIB));
     REFUSED(PARAM, aclrtMemcpy(device + offset, count, far, count, ACL_MEMCPY_HOST_TO_DEVICE));
     REFUSED(PARAM, aclrtMemcpy(far, count, device + offset, count, ACL_MEMCPY_DEVICE_TO_HOST));
-    REFUSED(PARAM, aclrtMemcpyAsync(device + offset, count, far, count, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-    REFUSED(PARAM, aclrtMemcpyAsync(far, count, device + offset, count, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    REFUSED(PARAM, aclrtMemcpyAsync(device + offset, count, far, count, ACL_MEMCPY_HOST_TO_DEVICE,
+                                    stream));
+    REFUSED(PARAM, aclrtMemcpyAsync(far, count, device + offset, count, ACL_MEMCPY_DEVICE_TO_HOST,
+                                    stream));
     REFUSED(PARAM, aclrtMemset(device + offset, count, 0, count));
     REFUSED(PARAM, aclrtMemsetAsync(device + offset, count, 0, count, stream));
     OK(aclrtSynchronizeStream(stream));
@@ -943,9 +955,10 @@ END_TEST
 START_TEST(unsupported_functions_say_so)
 {
     static const char *const names[] = {
-        "aclrtValueWait",         "aclrtLaunchCallback",   "aclrtReduceAsync",  "aclmdlRICaptureBegin",
-        "aclrtHostRegister",      "aclrtMemcpy2d",         "aclrtCreateNotify", "acltdtCreateQueue",
-        "aclrtIpcMemGetExportKey", "aclInitCallbackRegister",
+        "aclrtValueWait",          "aclrtLaunchCallback", "aclrtReduceAsync",
+        "aclmdlRICaptureBegin",    "aclrtHostRegister",   "aclrtMemcpy2d",
+        "aclrtCreateNotify",       "acltdtCreateQueue",   "aclrtIpcMemGetExportKey",
+        "aclInitCallbackRegister",
     };
 
     aclrtGetLastError(ACL_RT_THREAD_LEVEL);

@@ -289,7 +289,8 @@ START_TEST(explicit_context_keeps_the_device_open)
     OK(aclnpudLaunchDelay(10, 0, s));
     OK(aclrtSynchronizeStream(s));
     OK(aclrtDestroyContext(context));
-    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtFree(p)); /* the device has closed, and taken its memory with it */
+    FAILS(ACL_ERROR_RT_PARAM_INVALID,
+          aclrtFree(p)); /* the device has closed, and taken its memory with it */
 }
 END_TEST
 
@@ -685,8 +686,8 @@ START_TEST(stream_is_gone_after_reset)
     s = new_stream();
     OK(aclrtResetDevice(0));
     error = aclrtDestroyStream(s);
-    ck_assert_msg(error == ACL_ERROR_RT_INVALID_HANDLE || error == ACL_ERROR_RT_CONTEXT_NULL,
-                  "%d", error);
+    ck_assert_msg(error == ACL_ERROR_RT_INVALID_HANDLE || error == ACL_ERROR_RT_CONTEXT_NULL, "%d",
+                  error);
     OK(aclrtSetDevice(0));
     FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtDestroyStream(s));
     FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(s));
@@ -1071,18 +1072,18 @@ static const struct visible visible[] = {
     {"1,3", 2, {1, 3}},
     {"3", 1, {3}},
     {"0,2,3", 3, {0, 2, 3}},
-    {"2,x,3", 1, {2}},   /* reading stops at what is no number */
+    {"2,x,3", 1, {2}}, /* reading stops at what is no number */
     {"1,2,", 2, {1, 2}},
     {"1,,3", 1, {1}},
     {"1, 3", 1, {1}},
     {"1,-3", 1, {1}},
     {"1,3abc", 1, {1}},
     {"0x1", 0, {0}},
-    {"0,9", 1, {0}},     /* or out of range, */
+    {"0,9", 1, {0}}, /* or out of range, */
     {"0,99999999999999999999", 1, {0}},
-    {"0,9,1", 1, {0}},   /* and what follows does not matter */
+    {"0,9,1", 1, {0}}, /* and what follows does not matter */
     {"0,99,0", 1, {0}},
-    {"2,1", 0, {0}},     /* wrong order or a repetition spoils all of it */
+    {"2,1", 0, {0}}, /* wrong order or a repetition spoils all of it */
     {"1,1", 0, {0}},
     {"0,1,3,2", 0, {0}},
     {"", 0, {0}},
@@ -1107,8 +1108,9 @@ static void expect_visible(const struct visible *v)
         ck_assert_int_eq(current_device(), (int)i);
         OK(aclrtMalloc(&p, 100, ACL_MEM_MALLOC_HUGE_FIRST));
         OK(aclrtPointerGetAttributes(p, &attributes));
-        ck_assert_msg(attributes.location.id == i, "\"%s\": memory of device %u, expected user id %u",
-                      v->text, attributes.location.id, i);
+        ck_assert_msg(attributes.location.id == i,
+                      "\"%s\": memory of device %u, expected user id %u", v->text,
+                      attributes.location.id, i);
         OK(aclrtFree(p));
     }
 }

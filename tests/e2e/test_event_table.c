@@ -8,8 +8,9 @@
 #include "harness.h"
 #include "proto/ipc_handle.h"
 
-#define BLOCKED_MS 10    /* after this a call or stream that has not come to its end counts as blocked */
-#define LIMIT_MS   10000 /* against hanging: something that must happen has not */
+#define BLOCKED_MS                                                                                 \
+    10 /* after this a call or stream that has not come to its end counts as blocked */
+#define LIMIT_MS 10000 /* against hanging: something that must happen has not */
 
 static aclrtStream stream, other, third;
 
@@ -42,7 +43,8 @@ static bool drains(aclrtStream s)
 {
     aclError error = aclrtSynchronizeStreamWithTimeout(s, BLOCKED_MS);
 
-    ck_assert_msg(error == 0 || error == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "synchronise: %d", error);
+    ck_assert_msg(error == 0 || error == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "synchronise: %d",
+                  error);
     return error == 0;
 }
 
@@ -56,17 +58,7 @@ static bool idle(aclrtStream s)
 
 /* --- kinds --- */
 
-enum kind {
-    A,
-    B_SYNC,
-    B_MARK,
-    B_EXT,
-    B_DEV,
-    C_SYNC,
-    C_MARK,
-    IPC,
-    KINDS
-};
+enum kind { A, B_SYNC, B_MARK, B_EXT, B_DEV, C_SYNC, C_MARK, IPC, KINDS };
 
 static aclError create_default(aclrtEvent *event, uint32_t flag)
 {
@@ -462,8 +454,8 @@ static void recorded_after_reset(aclrtEvent e)
 
 enum answer {
     COMPLETE, /* query, status: as it is called; synchronise: returns at once; wait: nothing left to wait for */
-    NOT_YET,  /* not ready; blocks */
-    REFUSED,  /* query: 207000; wait: 107000 */
+    NOT_YET, /* not ready; blocks */
+    REFUSED, /* query: 207000; wait: 107000 */
 };
 
 struct answers {
@@ -477,51 +469,75 @@ static const struct {
     bool resets;
     struct answers a, b, c;
 } states[] = {
-    {"not recorded", not_recorded, false,
+    {"not recorded",
+     not_recorded,
+     false,
      {COMPLETE, NOT_YET, COMPLETE, REFUSED},
      {COMPLETE, NOT_YET, COMPLETE, NOT_YET},
      {REFUSED, COMPLETE, COMPLETE, COMPLETE}},
-    {"pending", pending, false,
+    {"pending",
+     pending,
+     false,
      {NOT_YET, NOT_YET, NOT_YET, NOT_YET},
      {NOT_YET, NOT_YET, NOT_YET, NOT_YET},
      {REFUSED, NOT_YET, NOT_YET, NOT_YET}},
-    {"executed", executed, false,
+    {"executed",
+     executed,
+     false,
      {COMPLETE, COMPLETE, COMPLETE, COMPLETE},
      {COMPLETE, COMPLETE, COMPLETE, COMPLETE},
      {REFUSED, COMPLETE, COMPLETE, COMPLETE}},
-    {"executed at once", executed_at_once, false,
+    {"executed at once",
+     executed_at_once,
+     false,
      {COMPLETE, COMPLETE, COMPLETE, COMPLETE},
      {COMPLETE, COMPLETE, COMPLETE, COMPLETE},
      {REFUSED, COMPLETE, COMPLETE, COMPLETE}},
-    {"two pending", two_pending, false,
+    {"two pending",
+     two_pending,
+     false,
      {NOT_YET, NOT_YET, NOT_YET, NOT_YET},
      {NOT_YET, NOT_YET, NOT_YET, NOT_YET},
      {REFUSED, NOT_YET, NOT_YET, NOT_YET}},
-    {"first executed, second pending", first_executed_second_pending, false,
+    {"first executed, second pending",
+     first_executed_second_pending,
+     false,
      {NOT_YET, NOT_YET, NOT_YET, NOT_YET},
      {NOT_YET, NOT_YET, NOT_YET, COMPLETE}, /* the flag stands since the first */
      {REFUSED, NOT_YET, NOT_YET, NOT_YET}},
-    {"first pending, second executed", first_pending_second_executed, false,
+    {"first pending, second executed",
+     first_pending_second_executed,
+     false,
      {COMPLETE, COMPLETE, COMPLETE, COMPLETE},
      {COMPLETE, COMPLETE, COMPLETE, COMPLETE},
      {REFUSED, COMPLETE, COMPLETE, COMPLETE}},
-    {"recorded anew", recorded_anew_after_executed, false,
+    {"recorded anew",
+     recorded_anew_after_executed,
+     false,
      {NOT_YET, NOT_YET, NOT_YET, NOT_YET},
      {NOT_YET, NOT_YET, NOT_YET, COMPLETE},
      {REFUSED, NOT_YET, NOT_YET, NOT_YET}},
-    {"reset", reset_executed, true,
+    {"reset",
+     reset_executed,
+     true,
      {COMPLETE, NOT_YET, COMPLETE, REFUSED},
      {COMPLETE, COMPLETE, COMPLETE, NOT_YET},
      {REFUSED, REFUSED, REFUSED, REFUSED}},
-    {"reset in its turn", reset_executed_in_its_turn, true,
+    {"reset in its turn",
+     reset_executed_in_its_turn,
+     true,
      {COMPLETE, NOT_YET, COMPLETE, REFUSED},
      {COMPLETE, COMPLETE, COMPLETE, NOT_YET},
      {REFUSED, REFUSED, REFUSED, REFUSED}},
-    {"reset pending", reset_pending, true,
+    {"reset pending",
+     reset_pending,
+     true,
      {COMPLETE, COMPLETE, COMPLETE, COMPLETE},
      {COMPLETE, COMPLETE, COMPLETE, COMPLETE},
      {REFUSED, REFUSED, REFUSED, REFUSED}},
-    {"recorded after reset", recorded_after_reset, true,
+    {"recorded after reset",
+     recorded_after_reset,
+     true,
      {COMPLETE, COMPLETE, COMPLETE, COMPLETE},
      {COMPLETE, COMPLETE, COMPLETE, COMPLETE},
      {REFUSED, REFUSED, REFUSED, REFUSED}},
@@ -537,8 +553,8 @@ static void expect_query(aclrtEvent e, enum answer expected)
         return;
     }
     OK(aclrtQueryEvent(e, &status));
-    ck_assert_int_eq(status, expected == COMPLETE ? ACL_EVENT_STATUS_COMPLETE
-                                                  : ACL_EVENT_STATUS_NOT_READY);
+    ck_assert_int_eq(status,
+                     expected == COMPLETE ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY);
 }
 
 static void expect_status(aclrtEvent e, enum answer expected)
@@ -1259,7 +1275,7 @@ static void add_tables(Suite *s)
 {
     TCase *t = add_case(s, "functions and kinds", setup);
 
-    tcase_add_loop_test(t, function_accepts_kind, 0, FUNCTIONS *KINDS);
+    tcase_add_loop_test(t, function_accepts_kind, 0, FUNCTIONS * KINDS);
     tcase_add_test(t, creation_flags);
     tcase_add_test(t, timing_needs_time_line);
     tcase_add_loop_test(t, timing_follows_the_latest_record, 0, 5);

@@ -190,9 +190,7 @@ END_TEST
 
 /* --- limits --- */
 
-enum {
-    CHUNKS = 200
-};
+enum { CHUNKS = 200 };
 
 /* As much as there is, a MiB at a time. */
 static int exhaust(int allocator, void **chunks)
@@ -316,12 +314,7 @@ END_TEST
 
 /* --- copies: places and kinds --- */
 
-enum place {
-    PAGEABLE,
-    PINNED,
-    DEVICE,
-    PLACES
-};
+enum place { PAGEABLE, PINNED, DEVICE, PLACES };
 
 #define COPY_SIZE (64 * KIB + 7)
 static unsigned char source_pageable[COPY_SIZE], target_pageable[COPY_SIZE];
@@ -539,14 +532,16 @@ START_TEST(fills_take_the_low_8_bits)
     static const struct {
         int32_t value;
         unsigned char byte;
-    } rows[] = {{0, 0}, {1, 1}, {255, 255}, {256, 0}, {-1, 255}, {0x12345678, 0x78}, {INT32_MIN, 0}};
+    } rows[] = {{0, 0},        {1, 1}, {255, 255}, {256, 0}, {-1, 255}, {0x12345678, 0x78},
+                {INT32_MIN, 0}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         for (int place = 0; place < PLACES; place++) {
             memset(target[place], 0x33, COPY_SIZE);
             OK(aclrtMemset(target[place] + 1, COPY_SIZE, rows[i].value, COPY_SIZE - 2));
             ck_assert(all_are(target[place] + 1, COPY_SIZE - 2, rows[i].byte));
-            OK(aclrtMemsetAsync(target[place] + 1, COPY_SIZE, rows[i].value + 1, COPY_SIZE - 2, stream));
+            OK(aclrtMemsetAsync(target[place] + 1, COPY_SIZE, rows[i].value + 1, COPY_SIZE - 2,
+                                stream));
             OK(aclrtSynchronizeStream(stream));
             ck_assert(all_are(target[place] + 1, COPY_SIZE - 2, (unsigned char)(rows[i].byte + 1)));
             ck_assert_uint_eq(target[place][0], 0x33);
@@ -612,7 +607,8 @@ static void random_copy(bool async)
     uint32_t dst = (uint32_t)MODEL_SIZE / 2 + random_below((uint32_t)MODEL_SIZE / 2 - size + 1);
 
     if (async)
-        OK(aclrtMemcpyAsync(real[to] + dst, size, real[from] + src, size, ACL_MEMCPY_DEFAULT, stream));
+        OK(aclrtMemcpyAsync(real[to] + dst, size, real[from] + src, size, ACL_MEMCPY_DEFAULT,
+                            stream));
     else
         OK(aclrtMemcpy(real[to] + dst, size, real[from] + src, size, ACL_MEMCPY_DEFAULT));
     memcpy(model[to] + dst, model[from] + src, size);

@@ -1,0 +1,304 @@
+/* Options, the processes of a run, the table and bench.json. */
+#include "tests/bench/bench.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/bench/helper.h"
+
+#define RESULTS_MAX 64
+
+static const struct group {
+    const char *row;
+    void (*run)(void);
+    const char *setting; /* of npud; NULL: defaults */
+    bool one_cpu;        /* everybody on one CPU, npud too */
+} groups[] = {
+    {"1", rows_query},
+    {"2", rows_record},
+    {"3", rows_submit},
+    {"4", rows_ipc},
+    {"4b", rows_ipc_asleep, "engine.spin_us=0"},
+    {"9", rows_copy},
+    {"10", rows_request},
+    {"10", rows_request_one_cpu, NULL, true},
+    {"11", rows_first_use},
+};
+
+#define N_GROUPS (sizeof(groups) / sizeof(groups[0]))
+
+static const char usage[] =
+    "usage: bench [--smoke] [--rows 1,2,...] [--bindir DIR] [--json FILE]\n"
+    "\n"
+    "Measures the rows of DESIGN section 11 against an npud that it starts through npu-run,\n"
+    "prints a table, and writes the same to a JSON file. Missed budgets are marked, and are\n"
+    "not an error.\n"
+    "\n"
+    "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
+    "  --rows LIST   only these rows: 1 2 3 4 4b 9 10 11\n"
+    "  --bindir DIR  where npu-run is (default: beside this program)\n"
+    "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n";
+
+/* --- running --- */
+
+static int run_group(const struct group *group, const char *self, const char *bindir)
+{
+    char runner[PATH_MAX], index[16];
+    const char *argv[16];
+    unsigned n = 0;
+    int status;
+    pid_t pid;
+
+    snprintf(runner, sizeof(runner), "%s/npu-run", bindir);
+    snprintf(index, sizeof(index), "%zu", (size_t)(group - groups));
+    argv[n++] = runner;
+    argv[n++] = "--devices";
+    argv[n++] = "2";
+    if (group->setting) {
+        argv[n++] = "--set";
+        argv[n++] = group->setting;
+    }
+    argv[n++] = "--";
+    argv[n++] = self;
+    argv[n++] = "--measure";
+    argv[n++] = index;
+    argv[n++] = options.results;
+    argv[n++] = options.smoke ? "smoke" : "full";
+    argv[n] = NULL;
+    pid = fork();
+    if (pid < 0)
+        die("fork: %m");
+    if (pid == 0) {
+        if (group->one_cpu)
+            pin(0);
+        execv(runner, (char *const *)argv);
+        fprintf(stderr, "bench: %s: %s\n", runner, strerror(errno));
+        _exit(127);
+    }
+    if (waitpid(pid, &status, 0) != pid)
+        die("waitpid: %m");
+    return status;
+}
+
+static int measure_main(char **argv)
+{
+    size_t index = strtoul(argv[0], NULL, 10);
+
+    if (index >= N_GROUPS)
+        die("no group %zu", index);
+    options.results = argv[1];
+    options.smoke = strcmp(argv[2], "smoke") == 0;
+    watchdog_start(options.smoke ? 30 : 120);
+    groups[index].run();
+    return 0;
+}
+
+static unsigned read_results(struct result *results)
+{
+    FILE *f = fopen(options.results, "rb");
+    size_t n = f ? fread(results, sizeof(*results), RESULTS_MAX, f) : 0;
+
+    if (f)
+        fclose(f);
+    return (unsigned)n;
+}
+
+/* --- the table --- */
+
+static const char *time_text(double ns, char *buffer, size_t size)
+{
+    if (ns < 1e3)
+        snprintf(buffer, size, "%.1f ns", ns);
+    else if (ns < 1e6)
+        snprintf(buffer, size, "%.2f us", ns / 1e3);
+    else
+        snprintf(buffer, size, "%.2f ms", ns / 1e6);
+    return buffer;
+}
+
+static void print_result(const struct result *r, int width)
+{
+    char value[32], baseline[32], spread[32], budget[32];
+
+    snprintf(spread, sizeof(spread), "%.3f..%.3f", r->low, r->high);
+    snprintf(budget, sizeof(budget), "%s %g", r->at_least ? ">=" : "<=", r->budget);
+    printf("%-13s %-*s %10s %10s %7.3f %15s %8s  %-3s %s\n", r->row, width, r->what,
+           time_text(r->value_ns, value, sizeof(value)),
+           time_text(r->baseline_ns, baseline, sizeof(baseline)), r->ratio, spread, budget,
+           r->ok ? "yes" : "NO", r->note);
+}
+
+static void print_table(const struct result *results, unsigned n)
+{
+    int width = 4;
+
+    for (unsigned i = 0; i < n; i++)
+        if ((int)strlen(results[i].what) > width)
+            width = (int)strlen(results[i].what);
+    printf("%-13s %-*s %10s %10s %7s %15s %8s  %-3s %s\n", "row", width, "what", "value",
+           "baseline", "ratio", "p10..p90", "budget", "ok", "note");
+    for (unsigned i = 0; i < n; i++)
+        print_result(&results[i], width);
+}
+
+static void write_json(const char *path, const struct result *results, unsigned n)
+{
+    FILE *f = fopen(path, "w");
+
+    if (!f)
+        die("%s: %m", path);
+    fprintf(f, "[\n");
+    for (unsigned i = 0; i < n; i++) {
+        const struct result *r = &results[i];
+
+        fprintf(f, "  {\"row\": \"%s\", \"what\": \"%s\", ", r->row, r->what);
+        fprintf(f, "\"value_ns\": %.2f, \"value_low\": %.2f, \"value_high\": %.2f, ", r->value_ns,
+                r->value_low, r->value_high);
+        fprintf(f, "\"baseline_ns\": %.2f, \"baseline_low\": %.2f, \"baseline_high\": %.2f, ",
+                r->baseline_ns, r->baseline_low, r->baseline_high);
+        fprintf(f, "\"ratio\": %.4f, \"spread_low\": %.4f, \"spread_high\": %.4f, ", r->ratio,
+                r->low, r->high);
+        fprintf(f, "\"budget\": %g, \"at_least\": %s, \"ok\": %s, ", r->budget,
+                r->at_least ? "true" : "false", r->ok ? "true" : "false");
+        fprintf(f, "\"note\": \"%s\"}%s\n", r->note, i + 1 < n ? "," : "");
+    }
+    fprintf(f, "]\n");
+    if (fclose(f) != 0)
+        die("%s: %m", path);
+}
+
+/* --- main --- */
+
+/* Is row among those of the list? */
+static bool is_wanted(const char *row, const char *list)
+{
+    for (size_t len; *list; list += len + (list[len] == ',')) {
+        len = strcspn(list, ",");
+        if (strlen(row) == len && strncmp(row, list, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int run_rows(const char *rows, const char *self, const char *bindir)
+{
+    int failed = 0;
+
+    for (size_t i = 0; i < N_GROUPS; i++) {
+        int status;
+
+        if (rows && !is_wanted(groups[i].row, rows))
+            continue;
+        status = run_group(&groups[i], self, bindir);
+        if (status != 0) {
+            fprintf(stderr, "bench: row %s failed (status %#x)\n", groups[i].row, status);
+            failed = 1;
+        }
+    }
+    return failed;
+}
+
+static const char *self_path(void)
+{
+    static char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+    if (n < 0)
+        die("/proc/self/exe: %m");
+    path[n] = '\0';
+    return path;
+}
+
+static const char *self_dir(void)
+{
+    static char dir[PATH_MAX];
+
+    snprintf(dir, sizeof(dir), "%s", self_path());
+    return dirname(dir);
+}
+
+static int bench_main(const char *rows, const char *bindir, const char *json)
+{
+    static struct result results[RESULTS_MAX];
+    char path[] = "/tmp/bench-results.XXXXXX";
+    char default_json[PATH_MAX];
+    int fd = mkstemp(path);
+    unsigned n;
+    int failed;
+
+    if (fd < 0)
+        die("%s: %m", path);
+    close(fd);
+    options.results = path;
+    if (!bindir)
+        bindir = self_dir();
+    failed = run_rows(rows, self_path(), bindir);
+    n = read_results(results);
+    unlink(path);
+    if (n == 0 && !failed)
+        die("no such rows: %s", rows);
+    if (options.smoke)
+        printf("Smoke run: too short for the numbers to mean anything.\n");
+    print_table(results, n);
+    if (!json) {
+        snprintf(default_json, sizeof(default_json), "%s/bench.json", bindir);
+        json = default_json;
+    }
+    if (json[0])
+        write_json(json, results, n);
+    return failed;
+}
+
+/* The parts that this program plays for itself. False: it was started by a user. */
+static bool play_part(int argc, char **argv, int *status)
+{
+    if (argc == 5 && strcmp(argv[1], "--measure") == 0)
+        *status = measure_main(argv + 2);
+    else if (argc == 5 && strcmp(argv[1], "--helper") == 0)
+        *status = helper_main(argv + 2);
+    else if (argc == 2 && strcmp(argv[1], "--first-use") == 0)
+        *status = first_use_main();
+    else
+        return false;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option long_options[] = {
+        {"smoke", no_argument, NULL, 's'},        {"rows", required_argument, NULL, 'r'},
+        {"bindir", required_argument, NULL, 'b'}, {"json", required_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},         {0},
+    };
+    const char *rows = NULL, *bindir = NULL, *json = NULL;
+    int option, status;
+
+    if (play_part(argc, argv, &status))
+        return status;
+    while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
+        switch (option) {
+        case 's':
+            options.smoke = true;
+            break;
+        case 'r':
+            rows = optarg;
+            break;
+        case 'b':
+            bindir = optarg;
+            break;
+        case 'j':
+            json = optarg;
+            break;
+        default:
+            fputs(usage, option == 'h' ? stdout : stderr);
+            return option == 'h' ? 0 : 2;
+        }
+    }
+    return bench_main(rows, bindir, json);
+}

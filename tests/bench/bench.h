@@ -1,0 +1,103 @@
+/*
+ * The benchmark behind `make bench`: the rows of DESIGN section 11, each beside the raw primitive
+ * it is compared with.
+ *
+ * A measurement is a contest of two sides. They take turns within milliseconds, for many short
+ * rounds; the ratio is taken per round, and its median and spread (10th to 90th percentile) are
+ * what counts. A noisy machine shifts both sides.
+ *
+ * Processes: the one that the user starts runs itself again under npu-run, once per group of rows,
+ * so that every group has an npud of its own. That one measures, and appends its results to a file.
+ * Its helpers (helper.h) are this program as well.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "acl/acl.h"
+
+struct result {
+    char row[16];
+    char what[96];
+    char note[96];
+    double value_ns, value_low, value_high; /* median, 10th and 90th percentile */
+    double baseline_ns, baseline_low, baseline_high;
+    double ratio, low, high;
+    double budget;
+    bool at_least; /* the ratio is one of rates: baseline time / value time */
+    bool ok;
+};
+
+/** What a row is called and what it must reach. */
+struct row {
+    const char *name;
+    const char *what;
+    double budget;
+    bool at_least;
+};
+
+/** Do n operations; the nanoseconds that one of them took. */
+typedef double (*side_fn)(void *arg, unsigned n);
+
+struct contest {
+    side_fn value, baseline;
+    void *arg; /* for both sides */
+    unsigned n_value, n_baseline;
+    unsigned rounds;
+};
+
+struct options {
+    bool smoke;
+    const char *results; /* file that measuring processes append to */
+};
+
+extern struct options options;
+
+/* --- measure.c --- */
+
+uint64_t now_ns(void);
+
+/** The full count, or the tiny one of a smoke run. */
+unsigned count_of(unsigned full, unsigned smoke);
+
+/** Run the contest. The caller may add a note before it hands the result to result_emit(). */
+struct result contest_run(const struct row *row, const struct contest *contest);
+
+/** The result of samples that have a fixed baseline. */
+struct result result_of_samples(const struct row *row, double *samples, unsigned n,
+                                double baseline_ns);
+
+/** Append to the results file. */
+void result_emit(const struct result *result);
+
+/** Emit all, and before them one row `name` that repeats the one with the worst ratio. */
+void results_emit_worst(const char *name, const struct result *results, unsigned n);
+
+/** One getppid system call: the unit of the rows about the cost of a call. */
+double side_getppid(void *arg, unsigned n);
+
+/** End this process after so long: a benchmark that hangs must not keep anybody waiting. */
+void watchdog_start(unsigned seconds);
+
+_Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** End with the library's message if the call failed. */
+#define CHECK(call) check_acl((call), #call)
+void check_acl(aclError error, const char *call);
+
+/* --- groups of rows --- */
+
+void rows_query(void);           /* 1 */
+void rows_record(void);          /* 2 */
+void rows_submit(void);          /* 3 */
+void rows_ipc(void);             /* 4 */
+void rows_ipc_asleep(void);      /* 4b, under an npud that never spins */
+void rows_copy(void);            /* 9 */
+void rows_request(void);         /* 10 */
+void rows_request_one_cpu(void); /* 10, under an npud on the same CPU */
+void rows_first_use(void);       /* 11 */
+
+/** What `bench --first-use` does: once through, and prints the nanoseconds. */
+int first_use_main(void);

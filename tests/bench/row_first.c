@@ -1,0 +1,71 @@
+/* Row 11: the first use of the library, in a fresh process each time. */
+#include "tests/bench/bench.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MILLISECOND 1e6
+
+int first_use_main(void)
+{
+    uint64_t start = now_ns();
+    aclrtStream stream;
+    aclrtEvent event;
+
+    CHECK(aclInit(NULL));
+    CHECK(aclrtSetDevice(0));
+    CHECK(aclrtCreateStream(&stream));
+    CHECK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+    CHECK(aclrtRecordEvent(event, stream));
+    CHECK(aclrtSynchronizeStream(stream));
+    CHECK(aclrtDestroyEvent(event));
+    CHECK(aclrtDestroyStream(stream));
+    CHECK(aclrtResetDevice(0));
+    CHECK(aclFinalize());
+    printf("%llu\n", (unsigned long long)(now_ns() - start));
+    return 0;
+}
+
+static double first_use(void)
+{
+    unsigned long long ns = 0;
+    int pipe_fds[2];
+    int status;
+    pid_t pid;
+    FILE *f;
+
+    if (pipe(pipe_fds) < 0 || (pid = fork()) < 0)
+        die("fork: %m");
+    if (pid == 0) {
+        dup2(pipe_fds[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "bench", "--first-use", NULL);
+        _exit(127);
+    }
+    close(pipe_fds[1]);
+    f = fdopen(pipe_fds[0], "r");
+    if (!f || fscanf(f, "%llu", &ns) != 1 || waitpid(pid, &status, 0) != pid || status != 0)
+        die("first use failed");
+    fclose(f);
+    return (double)ns;
+}
+
+void rows_first_use(void)
+{
+    static const struct row row = {
+        .name = "11",
+        .what = "init, set device, create, record, synchronise, finalize; vs 1 ms",
+        .budget = 1,
+    };
+    unsigned n = count_of(200, 5);
+    double *samples = calloc(n, sizeof(*samples));
+    struct result result;
+
+    if (!samples)
+        die("out of memory");
+    for (unsigned i = 0; i < n; i++)
+        samples[i] = first_use();
+    result = result_of_samples(&row, samples, n, MILLISECOND);
+    result_emit(&result);
+    free(samples);
+}

@@ -1,0 +1,256 @@
+/*
+ * Rows 4 and 4b: two processes that answer each other through IPC events, both asleep in
+ * aclrtSynchronizeEvent.
+ *
+ * Who is to sleep there needs a record that is submitted and not executed. So each side queues its
+ * records ahead, each behind a gate: [wait for the gate][lower the gate][record event k], and fires
+ * record k by raising its gate on a second stream.
+ *
+ * A wait belongs to the record that is latest at the call, so record k + 1 must not sit on the
+ * event of record k while the other side may still be about to wait for k. With events taken in
+ * turn, k % IPC_EVENTS, and record k + 2 submitted after k was fired, the event of k is not
+ * recorded again before the other side has answered k + 1, so has returned from its wait for k; and
+ * record k + 1 was submitted before k was fired, so before the other side can wait for it.
+ */
+#include "tests/bench/bench.h"
+#include "tests/bench/helper.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WARM_UP 16
+
+struct side {
+    aclrtStream main, fire;
+    aclrtEvent gate;
+    aclrtEvent mine[IPC_EVENTS], theirs[IPC_EVENTS];
+    unsigned next; /* record to fire */
+};
+
+static void submit(struct side *s, unsigned k)
+{
+    CHECK(aclrtStreamWaitEvent(s->main, s->gate));
+    CHECK(aclrtResetEvent(s->gate, s->main));
+    CHECK(aclrtRecordEvent(s->mine[k % IPC_EVENTS], s->main));
+}
+
+static void side_create(struct side *s, aclrtIpcEventHandle *handles)
+{
+    CHECK(aclInit(NULL));
+    CHECK(aclrtSetDevice(0));
+    CHECK(aclrtCreateStream(&s->main));
+    CHECK(aclrtCreateStream(&s->fire));
+    CHECK(aclrtCreateEventWithFlag(&s->gate, ACL_EVENT_SYNC));
+    for (unsigned i = 0; i < IPC_EVENTS; i++) {
+        CHECK(aclrtCreateEventExWithFlag(&s->mine[i], ACL_EVENT_IPC));
+        CHECK(aclrtIpcGetEventHandle(s->mine[i], &handles[i]));
+    }
+    s->next = 0;
+    submit(s, 0);
+    submit(s, 1);
+}
+
+static void side_open(struct side *s, const aclrtIpcEventHandle *handles)
+{
+    for (unsigned i = 0; i < IPC_EVENTS; i++)
+        CHECK(aclrtIpcOpenEventHandle(handles[i], &s->theirs[i]));
+}
+
+static void fire(struct side *s)
+{
+    CHECK(aclrtRecordEvent(s->gate, s->fire));
+    submit(s, s->next + 2);
+}
+
+static void wait_for_other(struct side *s)
+{
+    CHECK(aclrtSynchronizeEvent(s->theirs[s->next % IPC_EVENTS]));
+}
+
+static void lead(struct side *s, unsigned rounds)
+{
+    for (unsigned i = 0; i < rounds; i++) {
+        fire(s);
+        wait_for_other(s);
+        s->next++;
+    }
+}
+
+static void follow(struct side *s, unsigned rounds)
+{
+    for (unsigned i = 0; i < rounds; i++) {
+        wait_for_other(s);
+        fire(s);
+        s->next++;
+    }
+}
+
+/* --- the second process --- */
+
+static struct side second;
+
+void ipc_second_setup(struct page *page)
+{
+    side_create(&second, page->handle[1]);
+    sleep_until(&page->handles, 1);
+    side_open(&second, page->handle[0]);
+}
+
+void ipc_second_play(unsigned rounds)
+{
+    follow(&second, rounds);
+}
+
+/* --- the measuring process --- */
+
+struct sleeps {
+    uint64_t first, second, rounds;
+};
+
+struct ipc {
+    struct helper helper;
+    struct side side;
+    struct pair pair;
+    enum relay_mode relay;
+    struct sleeps acl, raw;
+};
+
+static double ipc_side(void *arg, unsigned n)
+{
+    struct ipc *ipc = arg;
+    uint64_t sleeps = sleeps_so_far();
+    uint64_t start;
+
+    helper_command(&ipc->helper, GAME_IPC, WARM_UP, n);
+    lead(&ipc->side, WARM_UP);
+    start = now_ns();
+    lead(&ipc->side, n);
+    start = now_ns() - start;
+    ipc->acl.first += sleeps_so_far() - sleeps;
+    helper_wait(&ipc->helper);
+    ipc->acl.second += ipc->helper.seat->sleeps;
+    ipc->acl.rounds += WARM_UP + n;
+    return (double)start / n;
+}
+
+static double raw_side(struct ipc *ipc, enum game game, unsigned n)
+{
+    double ns = pair_play(&ipc->pair, game, WARM_UP, n);
+
+    ipc->raw.first += ipc->pair.first.seat->sleeps;
+    ipc->raw.second += ipc->pair.second.seat->sleeps;
+    ipc->raw.rounds += WARM_UP + n;
+    return ns;
+}
+
+static double futex_side(void *arg, unsigned n)
+{
+    return raw_side(arg, GAME_FUTEX, n);
+}
+
+static double relay_side(void *arg, unsigned n)
+{
+    struct ipc *ipc = arg;
+    double ns;
+
+    relay_set(ipc->pair.page, ipc->relay);
+    ns = raw_side(ipc, GAME_RELAY, n);
+    relay_set(ipc->pair.page, RELAY_OFF);
+    return ns;
+}
+
+static double per_round(uint64_t sleeps, const struct sleeps *s)
+{
+    return (double)sleeps / (double)s->rounds;
+}
+
+static void contest(struct ipc *ipc, const struct row *row, side_fn baseline)
+{
+    struct contest contest = {
+        .value = ipc_side,
+        .baseline = baseline,
+        .arg = ipc,
+        .n_value = 200,
+        .n_baseline = 200,
+        .rounds = count_of(300, 5),
+    };
+    struct result result;
+
+    ipc->acl = ipc->raw = (struct sleeps){0};
+    result = contest_run(row, &contest);
+    snprintf(result.note, sizeof(result.note),
+             "sleeps per round trip: %.2f + %.2f, raw %.2f + %.2f",
+             per_round(ipc->acl.first, &ipc->acl), per_round(ipc->acl.second, &ipc->acl),
+             per_round(ipc->raw.first, &ipc->raw), per_round(ipc->raw.second, &ipc->raw));
+    result_emit(&result);
+}
+
+static void place(struct ipc *ipc, int first, int second_cpu)
+{
+    pin(first);
+    ipc->pair.first.seat->cpu = first;
+    ipc->pair.second.seat->cpu = ipc->helper.seat->cpu = second_cpu;
+}
+
+static void connect_sides(struct ipc *ipc)
+{
+    int fd;
+    struct page *page = page_new(&fd);
+
+    helper_start(&ipc->helper, page, SEAT_SECOND, fd, -1);
+    close(fd);
+    side_create(&ipc->side, page->handle[0]);
+    tell(&page->handles, 1);
+    sleep_until(&page->ready, 1);
+    side_open(&ipc->side, page->handle[1]);
+}
+
+/*
+ * Where the scheduler puts two processes that wake each other can decide more than what they do: on
+ * one CPU a hand-over is a context switch, on two it is the wake-up of a CPU that may have halted.
+ * The first row leaves it free, as users do. The second compares like with like. The third has a
+ * baseline that needs three processes, as npud does.
+ */
+static void run(const struct row rows[3], enum relay_mode relay)
+{
+    struct ipc ipc = {.relay = relay};
+    pid_t relay_pid;
+
+    pair_start(&ipc.pair);
+    relay_pid = relay_start(ipc.pair.page);
+    connect_sides(&ipc);
+    contest(&ipc, &rows[0], futex_side);
+    if (cpu_count() > 1) {
+        place(&ipc, 0, 1);
+        contest(&ipc, &rows[1], futex_side);
+        place(&ipc, -1, -1);
+    }
+    contest(&ipc, &rows[2], relay_side);
+    relay_set(ipc.pair.page, RELAY_END);
+    waitpid(relay_pid, NULL, 0);
+    pair_stop(&ipc.pair);
+    helper_stop(&ipc.helper);
+    page_free(ipc.helper.page);
+}
+
+void rows_ipc(void)
+{
+    static const struct row rows[] = {
+        {"4", "IPC event ping-pong, both asleep; vs two processes on futexes", 1.25},
+        {"4-apart", "the same, one pinned to CPU 0, the other to CPU 1", 1.25},
+        {"4-relay", "the same; vs two on futexes that a spinning third process wakes", 1.25},
+    };
+
+    run(rows, RELAY_SPINS);
+}
+
+void rows_ipc_asleep(void)
+{
+    static const struct row rows[] = {
+        {"4b", "row 4 with the engine asleep at every step (engine.spin_us=0)", 1.5},
+        {"4b-apart", "the same, one pinned to CPU 0, the other to CPU 1", 1.5},
+        {"4b-relay", "the same; vs two on futexes that a sleeping third process wakes", 1.5},
+    };
+
+    run(rows, RELAY_SLEEPS);
+}

@@ -1,0 +1,162 @@
+/* Row 10: a request to npud, beside packets between two processes. */
+#include "tests/bench/bench.h"
+#include "tests/bench/helper.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define WARM_UP 8
+
+/* About what create and destroy stream and their replies take. */
+#define REQUEST_SIZE 24
+#define REPLY_SIZE   24
+
+union control {
+    struct cmsghdr header;
+    char space[CMSG_SPACE(sizeof(int))];
+};
+
+/* --- raw packets --- */
+
+static void send_packet(int socket, size_t size, int fd)
+{
+    union control control;
+    char data[REPLY_SIZE + REQUEST_SIZE] = {0};
+    struct iovec iov = {.iov_base = data, .iov_len = size};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    if (fd >= 0) {
+        msg.msg_control = control.space;
+        msg.msg_controllen = sizeof(control.space);
+        control.header = (struct cmsghdr){
+            .cmsg_len = CMSG_LEN(sizeof(fd)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+    }
+    if (sendmsg(socket, &msg, MSG_NOSIGNAL) != (ssize_t)size)
+        die("sendmsg: %m");
+}
+
+static void receive_packet(int socket, size_t size, bool with_fd)
+{
+    union control control;
+    char data[1024];
+    struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.space,
+                         .msg_controllen = sizeof(control.space)};
+    int fd;
+
+    if (recvmsg(socket, &msg, MSG_CMSG_CLOEXEC) != (ssize_t)size)
+        die("recvmsg: %m");
+    if (!with_fd)
+        return;
+    if (msg.msg_controllen == 0)
+        die("a descriptor was lost");
+    memcpy(&fd, CMSG_DATA(&control.header), sizeof(fd));
+    close(fd);
+}
+
+static void answer(int socket, bool with_fd)
+{
+    receive_packet(socket, REQUEST_SIZE, false);
+    send_packet(socket, REPLY_SIZE, with_fd ? socket : -1);
+}
+
+static void ask(int socket, bool with_fd)
+{
+    send_packet(socket, REQUEST_SIZE, -1);
+    receive_packet(socket, REPLY_SIZE, with_fd);
+}
+
+void packet_play(int socket, unsigned rounds, bool first, bool with_fd)
+{
+    for (unsigned i = 0; i < rounds; i++)
+        (first ? ask : answer)(socket, with_fd && i % 2);
+}
+
+static double packet_side(void *arg, unsigned n)
+{
+    return pair_play(arg, GAME_PACKET, WARM_UP, n);
+}
+
+static double plain_packet_side(void *arg, unsigned n)
+{
+    return pair_play(arg, GAME_PACKET_PLAIN, WARM_UP, n);
+}
+
+/* --- requests --- */
+
+static void create_and_destroy(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        aclrtStream stream;
+
+        CHECK(aclrtCreateStream(&stream));
+        CHECK(aclrtDestroyStream(stream));
+    }
+}
+
+/* n requests, so half as many streams. */
+static double request_side(void *arg, unsigned n)
+{
+    uint64_t start;
+
+    (void)arg;
+    create_and_destroy(WARM_UP / 2);
+    start = now_ns();
+    create_and_destroy(n / 2);
+    return (double)(now_ns() - start) / n;
+}
+
+static void contest(struct pair *pair, const struct row *row, side_fn baseline)
+{
+    struct contest c = {
+        .value = request_side,
+        .baseline = baseline,
+        .arg = pair,
+        .n_value = 100,
+        .n_baseline = 100,
+        .rounds = count_of(400, 10),
+    };
+    struct result result = contest_run(row, &c);
+
+    result_emit(&result);
+}
+
+/* With a stream that stays, so that its segment does: as in a program that has more than one. */
+static void run(const struct row *with_fd, const struct row *plain)
+{
+    struct pair pair;
+    aclrtStream kept;
+
+    pair_start(&pair);
+    CHECK(aclInit(NULL));
+    CHECK(aclrtSetDevice(0));
+    CHECK(aclrtCreateStream(&kept));
+    contest(&pair, with_fd, packet_side);
+    contest(&pair, plain, plain_packet_side);
+    CHECK(aclrtDestroyStream(kept));
+    CHECK(aclrtResetDevice(0));
+    CHECK(aclFinalize());
+    pair_stop(&pair);
+}
+
+void rows_request(void)
+{
+    static const struct row with_fd = {
+        "10", "create + destroy stream, per request; vs packets, every 2nd with an fd", 1.6};
+    static const struct row plain = {"10-nofd", "the same; vs packets without fd", 1.6};
+
+    run(&with_fd, &plain);
+}
+
+void rows_request_one_cpu(void)
+{
+    static const struct row with_fd = {"10-one", "the same as row 10, all and npud on one CPU",
+                                       1.6};
+    static const struct row plain = {"10-one-nofd", "the same; vs packets without fd", 1.6};
+
+    run(&with_fd, &plain);
+}

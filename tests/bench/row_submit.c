@@ -1,0 +1,109 @@
+/* Row 3: hand a task to the engine and see it retired. */
+#include "tests/bench/bench.h"
+#include "tests/bench/helper.h"
+
+#include <time.h>
+
+#include "acl/acl_npud.h"
+
+#define SIZE    64
+#define WARM_UP 200 /* the partner has to wake up before it can spin */
+
+struct submit {
+    struct pair pair;
+    aclrtStream stream;
+    void *memory;
+};
+
+static void poll_stream(aclrtStream stream)
+{
+    aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+
+    while (status != ACL_STREAM_STATUS_COMPLETE)
+        CHECK(aclrtStreamQuery(stream, &status));
+}
+
+static void launch_and_poll(struct submit *s)
+{
+    CHECK(aclnpudLaunchDelay(0, ACL_SUCCESS, s->stream));
+    poll_stream(s->stream);
+}
+
+static void set_and_poll(struct submit *s)
+{
+    CHECK(aclrtMemsetAsync(s->memory, SIZE, 0, SIZE, s->stream));
+    poll_stream(s->stream);
+}
+
+/* With two CPUs, an engine that still spins takes one from the two processes of the baseline. */
+static void let_engine_sleep(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+static double repeat(void (*once)(struct submit *s), struct submit *s, unsigned n)
+{
+    uint64_t start;
+
+    for (unsigned i = 0; i < WARM_UP; i++)
+        once(s);
+    start = now_ns();
+    for (unsigned i = 0; i < n; i++)
+        once(s);
+    start = now_ns() - start;
+    let_engine_sleep();
+    return (double)start / n;
+}
+
+static double launch_side(void *arg, unsigned n)
+{
+    return repeat(launch_and_poll, arg, n);
+}
+
+static double set_side(void *arg, unsigned n)
+{
+    return repeat(set_and_poll, arg, n);
+}
+
+static double spin_side(void *arg, unsigned n)
+{
+    struct submit *s = arg;
+
+    return pair_play(&s->pair, GAME_SPIN, WARM_UP, n);
+}
+
+static struct result contest(struct submit *s, const char *name, const char *what, side_fn side)
+{
+    struct row row = {.name = name, .what = what, .budget = 2};
+    struct contest c = {
+        .value = side,
+        .baseline = spin_side,
+        .arg = s,
+        .n_value = 1000,
+        .n_baseline = 1000,
+        .rounds = count_of(500, 10),
+    };
+
+    return contest_run(&row, &c);
+}
+
+void rows_submit(void)
+{
+    struct result results[2];
+    struct submit s;
+
+    pair_start(&s.pair);
+    CHECK(aclInit(NULL));
+    CHECK(aclrtSetDevice(0));
+    CHECK(aclrtCreateStream(&s.stream));
+    CHECK(aclrtMalloc(&s.memory, SIZE, ACL_MEM_MALLOC_NORMAL_ONLY));
+    results[0] = contest(
+        &s, "3-delay", "launch a delay of 0, poll stream; vs two processes spinning", launch_side);
+    results[1] =
+        contest(&s, "3-set", "aclrtMemsetAsync of 64 bytes, poll stream; vs the same", set_side);
+    results_emit_worst("3", results, 2);
+    CHECK(aclrtFree(s.memory));
+    CHECK(aclrtResetDevice(0));
+    CHECK(aclFinalize());
+    pair_stop(&s.pair);
+}

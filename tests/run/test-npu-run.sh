@@ -1,0 +1,266 @@
+#!/usr/bin/env bash
+# npu-run and npuctl as a user meets them. usage: test-npu-run.sh BUILD_DIR
+# Nothing sleeps and nothing polls: processes meet at FIFOs, and ends are awaited through pidfds. Times are guards only.
+# What is in single quotes here is for the shell that npu-run starts:
+# shellcheck disable=SC2016
+set -u
+build=$(cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'kill $(jobs -pr) 2>/dev/null; rm -rf "$work"' EXIT
+export PATH="$build:$PATH" TMPDIR="$work/tmp"
+unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY XDG_RUNTIME_DIR
+mkdir "$TMPDIR"
+failed=0
+
+report() { # STATUS NAME
+    if [ "$1" -eq 0 ]; then
+        echo "ok $2"
+    else
+        echo "not ok $2"
+        failed=1
+    fi
+}
+
+expect() { # NAME WANTED GOT
+    [ "$2" = "$3" ] || echo "    wanted \"$2\", got \"$3\""
+    [ "$2" = "$3" ]
+    report $? "$1"
+}
+
+status_of() { # WANTED COMMAND...
+    local wanted=$1
+    shift
+    timeout 30 "$@" >"$work/out" 2>"$work/err"
+    expect "exit status $wanted: ${*#"$work"/}" "$wanted" $?
+}
+
+# --- helpers that the commands under test run ---
+
+cat >"$work/npud_pid" <<'S'
+#!/bin/sh
+npuctl status | awk '/^pid:/ {print $2}'
+S
+
+# A client that says Hello and no more. usage: client NAME COMMAND...
+cat >"$work/client" <<'S'
+#!/usr/bin/env python3
+import os, socket, subprocess, sys
+name = os.fsencode(sys.argv[1])
+hello = b"\x08\x01\x12" + bytes([len(name)]) + name
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect(os.environ["NPUD_SOCKET"])
+s.send(b"\x08\x01\x12" + bytes([len(hello)]) + hello)
+s.recv(65536)
+sys.exit(subprocess.call(sys.argv[2:]))
+S
+
+# usage: wait_end PID
+cat >"$work/wait_end" <<'S'
+#!/usr/bin/env python3
+import os, select, sys
+try:
+    fd = os.pidfd_open(int(sys.argv[1]))
+except ProcessLookupError:
+    sys.exit(0)
+sys.exit(0 if select.select([fd], [], [], 20)[0] else 1)
+S
+
+# Runs a command on a terminal of its own, types ^C when it has said "ready", and returns its status.
+cat >"$work/on_terminal" <<'S'
+#!/usr/bin/env python3
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+typed, seen = False, b""
+while True:
+    try:
+        data = os.read(fd, 4096)
+    except OSError:
+        break
+    if not data:
+        break
+    seen += data
+    if not typed and b"ready" in seen:
+        os.write(fd, b"\x03")
+        typed = True
+sys.stdout.buffer.write(seen)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+S
+
+# Exit status: how often ^C arrived. SIGTERM, sent through npu-run, arrives after all that npu-run might have passed on.
+cat >"$work/count_interrupts" <<'S'
+#!/usr/bin/env python3
+import os, signal, subprocess, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
+print("ready", flush=True)
+signal.sigwait([signal.SIGINT])
+os.kill(os.getppid(), signal.SIGTERM)
+signal.sigwait([signal.SIGTERM])
+if subprocess.call(["npuctl", "status"], stdout=subprocess.DEVNULL) != 0:
+    sys.exit(100)
+sys.exit(1 + (signal.SIGINT in signal.sigpending()))
+S
+chmod +x "$work"/*
+
+# --- exit statuses ---
+
+status_of 0 npu-run -- true
+status_of 1 npu-run -- false
+status_of 7 npu-run sh -c 'exit 7'
+status_of 137 npu-run -- sh -c 'kill -9 $$'
+status_of 127 npu-run -- "$work/missing"
+echo >"$work/plain"
+status_of 126 npu-run -- "$work/plain"
+status_of 125 npu-run
+status_of 125 npu-run --no-such-option true
+status_of 125 npu-run --devices 0 true
+status_of 125 npu-run --config "$work/missing" true
+status_of 125 env NPUD_BINARY="$work/missing" npu-run true
+status_of 0 npu-run --version
+expect "npu-run has a version" 0 "$(grep -c unknown "$work/out")"
+status_of 0 npu-run --help
+status_of 0 npuctl --help
+status_of 0 npuctl --version
+expect "npuctl has a version" 0 "$(grep -c unknown "$work/out")"
+status_of 2 npuctl
+status_of 2 npuctl nonsense
+status_of 2 npuctl status more
+status_of 2 npuctl --no-such-option
+status_of 3 env NPUD_ADMIN_SOCKET="$work/no.sock" npuctl status
+grep -q "$work/no.sock" "$work/err"
+report $? "npuctl names the socket that it tried"
+status_of 3 npuctl --socket "$work/no.sock" status
+status_of 1 npu-run -- sh -c 'npuctl status >/dev/full'
+
+# --- what the command gets ---
+
+expect "arguments stay as they are" "a|b c||-v|" "$(npu-run printf '%s|' a 'b c' '' -v)"
+expect "input and output pass through" "text" "$(echo text | npu-run -- cat)"
+# ls has one descriptor more, for the directory.
+expect "no descriptor of npu-run" "$(ls /proc/self/fd)" "$(npu-run -- ls /proc/self/fd)"
+npu-run -- "$work/client" a true
+report $? "a client can connect"
+
+devices() { npu-run "$@" -- npuctl --json devices | grep -o '"device":' | wc -l; }
+printf '[sim]\ndevices = 3\n' >"$work/conf"
+expect "two devices by default" 2 "$(devices)"
+expect "--devices" 5 "$(devices --devices 5)"
+expect "--set" 4 "$(devices --set sim.devices=4)"
+expect "--config" 3 "$(devices --config "$work/conf")"
+expect "--devices over --config" 1 "$(devices --devices 1 --config "$work/conf")"
+
+# --- npud is shut off from the caller ---
+
+NOTIFY_SOCKET=/nowhere npu-run -- sh -c 'tr "\0" "\n" <"/proc/$('"$work"'/npud_pid)/environ"' >"$work/out"
+expect "npud does not talk to our service manager" 0 "$(grep -c NOTIFY_SOCKET "$work/out")"
+npu-run -- sh -c 'ls -l "/proc/$('"$work"'/npud_pid)/fd"' >"$work/out" 9>"$work/inherited"
+expect "npud inherits no descriptor" 0 "$(grep -c "$work/inherited" "$work/out")"
+
+# --- npuctl ---
+
+for topic in status devices sessions streams events memory limits; do
+    npu-run -- npuctl --json $topic | python3 -m json.tool >"$work/out" && grep -q "\"$topic\": [[{]" "$work/out"
+    report $? "npuctl --json $topic"
+    npu-run -- npuctl $topic >"$work/out" && [ -s "$work/out" ]
+    report $? "npuctl $topic"
+done
+expect "no sessions at first" '{"sessions":[]}' "$(npu-run -- npuctl --json sessions)"
+expect "no sessions at the end" '{"sessions":[]}' \
+    "$(npu-run -- sh -c '"$0" a true && npuctl --json sessions' "$work/client")"
+npu-run -- "$work/client" $'a\e[31m\x9b\n' npuctl sessions >"$work/out"
+grep -qF 'a\x1b[31m\x9b\x0a' "$work/out"
+report $? "control bytes are shown, not sent"
+npu-run -- "$work/client" $'a\e[31m\x9b\n' npuctl --json sessions | python3 -m json.tool >"$work/out"
+grep -qF '"a\u001b[31m\ufffd\n"' "$work/out"
+report $? "and do not harm JSON"
+
+# --- side by side ---
+
+mkfifo "$work/here1" "$work/here2"
+# Each tells the other that it is connected, and looks when it knows that the other is.
+for i in 1 2; do
+    meet="echo >$work/here1; read -r _ <$work/here2"
+    [ $i = 1 ] || meet="read -r _ <$work/here1; echo >$work/here2"
+    timeout 30 npu-run -- "$work/client" "number$i" \
+        sh -c "$meet; npuctl --json sessions; $meet" >"$work/side$i" &
+done
+wait
+for i in 1 2; do
+    expect "npu-run $i sees its own session only" "\"program\":\"number$i\"" \
+        "$(grep -o '"program":"[^"]*"' "$work/side$i")"
+done
+
+# --- ends ---
+
+# One npu-run in the background, whose command has written down npud's pid and the directory, and goes on as told. The FIFOs
+# are new each time: who opens one twice may meet the other side's first opening again.
+background() { # COMMAND after it
+    rm -f "$work/ready" "$work/armed" "$work/go"
+    mkfifo "$work/ready" "$work/armed" "$work/go"
+    NPUD_PID="$work/npud_pid" WORK="$work" npu-run -- \
+        sh -c '"$NPUD_PID" >"$WORK/pid"; dirname "$NPUD_SOCKET" >"$WORK/dir"; echo >"$WORK/ready"; '"$1" 2>"$work/err" &
+    job=$!
+    read -r _ <"$work/ready"
+    read -r pid <"$work/pid"
+    read -r dir <"$work/dir"
+}
+pause='read -r _ <"$WORK/go"; '
+
+gone() { # NAME
+    "$work/wait_end" "$pid"
+    report $? "$1: no npud is left"
+    [ ! -e "$dir" ]
+    report $? "$1: no directory is left"
+}
+
+background "$pause"
+[ -S "$dir/npud.sock" ] && [ "$(stat -c %a "$dir")" = 700 ]
+report $? "the directory is private"
+echo >"$work/go"
+wait $job
+gone "ordinary end"
+
+background "$pause"
+disown $job # or bash would announce its end
+kill -KILL $job
+gone "npu-run killed"
+echo >"$work/go" # lets the orphan go
+
+background "$pause"' exit 9'
+kill -KILL "$pid"
+"$work/wait_end" "$pid"
+echo >"$work/go"
+wait $job
+expect "npud killed: the command goes on" 9 $?
+grep -q 'npud ended while the command ran (signal 9)' "$work/err"
+report $? "npud killed: npu-run says so"
+gone "npud killed"
+
+# "armed" when the signals are; exec leaves no shell between.
+for sig in TERM HUP INT USR1; do
+    background 'exec python3 -c "import signal, sys
+signals = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1]
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+open(\"$WORK/armed\", \"w\").close()
+sys.exit(signal.sigwait(signals))"'
+    read -r _ <"$work/armed"
+    kill -$sig $job
+    wait $job
+    status=$?
+    expect "SIG$sig reaches the command" "$(kill -l $sig)" $status
+    gone "SIG$sig"
+done
+
+background "exec cat"' <"$WORK/go"'
+kill -TERM $job
+wait $job
+expect "the command ends by a forwarded SIGTERM" 143 $?
+gone "SIGTERM"
+
+timeout 30 "$work/on_terminal" npu-run -- "$work/count_interrupts" >"$work/out"
+expect "^C arrives once, and npud stays" 1 $?
+
+[ -z "$(ls "$TMPDIR")" ]
+report $? "nothing is left in TMPDIR"
+exit $failed

@@ -1,0 +1,361 @@
+/* daemon/engine with real engines: no task and no wake-up is lost, and what is told is true. */
+#include "acl/error_codes/rt_error_codes.h"
+#include "npud.h"
+
+static const char *const no_spin[] = {"engine.spin_us=0", "stream.depth=256", NULL};
+static const char *const spin[] = {"engine.spin_us=50", "stream.depth=256", NULL};
+
+static const struct task nop = {.op = TASK_NOP};
+static struct session *session;
+
+static void setup(void)
+{
+    npud_start(no_spin);
+    session = npud_session(1);
+}
+
+static void setup_spinning(void)
+{
+    npud_start(spin);
+    session = npud_session(1);
+}
+
+static int32_t error_of(const struct stream *s)
+{
+    return stream_error_code(atomic_load(&s->ctrl->error));
+}
+
+static struct task wait_for(const struct stream *other, uint64_t position, uint64_t timeout_ns)
+{
+    return (struct task){.op = TASK_WAIT_POS,
+                         .object = other->slot.number,
+                         .wait.target = position + 1,
+                         .wait.timeout_ns = timeout_ns};
+}
+
+static struct ipc_open *make_ipc(struct session *s)
+{
+    struct ipc_open *open;
+
+    ck_assert_int_eq(ipc_event_new(s, 0, &open), 0);
+    return open;
+}
+
+static struct ipc_open *open_ipc(struct session *s, struct ipc_open *exported)
+{
+    struct ipc_open *open;
+
+    ck_assert_int_eq(ipc_event_export(exported), 0);
+    ck_assert_int_eq(ipc_event_open(s, &exported->event->handle, &open), 0);
+    return open;
+}
+
+static uint64_t take(struct ipc_open *open)
+{
+    uint64_t blocker, number;
+
+    AWAIT((number =
+               ipc_take(open->event->page, open->opener->slot.number, IPC_PENDING, &blocker)) != 0);
+    return number;
+}
+
+static struct task ipc_task(struct ipc_open *open, enum task_op op, uint64_t number)
+{
+    return (struct task){.op = (uint8_t)op,
+                         .object = open->slot.number,
+                         .generation = slot_generation(open),
+                         .ipc.number = number};
+}
+
+/* --- single things --- */
+
+START_TEST(tasks_retire)
+{
+    struct stream *s = npud_stream(session, 0);
+
+    for (unsigned i = 0; i < 3 * s->depth; i++)
+        client_wait(s, client_submit(s, nop));
+    for (unsigned i = 0; i < s->depth; i++)
+        client_submit(s, nop);
+    client_wait(s, 4 * s->depth - 1);
+    ck_assert_uint_eq(atomic_load(&s->ctrl->done), 4 * s->depth);
+    ck_assert_int_eq(error_of(s), 0);
+}
+END_TEST
+
+START_TEST(waits_hold_until_the_other_stream_gets_there)
+{
+    struct stream *first = npud_stream(session, 0), *second = npud_stream(session, 1);
+    uint64_t waits = client_submit(second, wait_for(first, 4, 0)),
+             after = client_submit(second, nop);
+
+    for (int i = 0; i < 4; i++)
+        client_wait(first, client_submit(first, nop));
+    ck_assert(!client_passed(second, waits));
+    client_submit(first, nop);
+    client_wait(second, after);
+    ck_assert_int_eq(error_of(second), 0);
+}
+END_TEST
+
+START_TEST(waits_that_take_too_long_fail)
+{
+    struct stream *never = npud_stream(session, 0), *s = npud_stream(session, 1);
+
+    client_wait(s, client_submit(s, wait_for(never, 0, 1000)));
+    ck_assert_int_eq(error_of(s), ACL_ERROR_RT_TASK_TIMEOUT);
+    ck_assert_uint_eq(stream_error_count(atomic_load(&s->ctrl->error)), 1);
+}
+END_TEST
+
+START_TEST(streams_that_are_gone_hold_nobody)
+{
+    struct stream *doomed = npud_stream(session, 0), *s = npud_stream(session, 1);
+    uint64_t position = client_submit(s, wait_for(doomed, 100, 0));
+
+    AWAIT(atomic_load(&doomed->passed.n) == 1);
+    stream_free(doomed);
+    client_wait(s, position);
+    ck_assert_int_eq(error_of(s), 0);
+}
+END_TEST
+
+START_TEST(death_fails_pending_records_by_name)
+{
+    struct session *doomed = npud_session(4711);
+    struct stream *s = npud_stream(session, 0);
+    struct ipc_open *theirs = make_ipc(doomed), *ours = open_ipc(session, theirs);
+    uint64_t number = take(theirs), position;
+
+    position = client_submit(s, ipc_task(ours, TASK_IPC_WAIT, number));
+    AWAIT(atomic_load(&ours->event->completed.n) == 1);
+    session_free(doomed);
+    client_wait(s, position);
+    ck_assert_int_eq(error_of(s), ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
+    ck_assert_int_eq((int32_t)atomic_load(&s->ctrl->error_detail), 4711);
+    ck_assert_int_eq(ipc_state_of(ours->event->page, number), IPC_FAILED);
+    /* A wait that comes later fares no better. */
+    client_wait(s, client_submit(s, ipc_task(ours, TASK_IPC_WAIT, number)));
+    ck_assert_uint_eq(stream_error_count(atomic_load(&s->ctrl->error)), 2);
+}
+END_TEST
+
+/* The page says "pending", by an opener that does not exist: nobody will ever complete it. */
+START_TEST(closing_an_event_frees_streams_from_a_forged_record)
+{
+    struct ipc_open *open = make_ipc(session);
+    struct stream *s = npud_stream(session, 0);
+    uint64_t position;
+
+    atomic_store(&open->event->page->slot[5], UINT64_C(5) << 32 | 77 << 16 | IPC_PENDING);
+    position = client_submit(s, ipc_task(open, TASK_IPC_WAIT, 5));
+    AWAIT(atomic_load(&open->event->completed.n) == 1);
+    ck_assert(session_close_ipc(session, open, NULL, 0, false));
+    client_wait(s, position);
+    ck_assert_int_ne(error_of(s), 0);
+}
+END_TEST
+
+/* --- what is told is true --- */
+
+static _Atomic bool over;
+static uint64_t stress_end;
+
+/* Who sees a record complete finds complete what the stream was given before it. */
+START_TEST(record_is_not_complete_before_what_came_before)
+{
+    struct ipc_open *open = make_ipc(session);
+    struct stream *s = npud_stream(session, 0);
+    uint64_t end = clock_ns() + 300 * NSEC_PER_MSEC;
+
+    while (clock_ns() < end) {
+        uint64_t number = take(open), before = 0;
+
+        for (int i = 0; i < 5; i++)
+            before = client_submit(s, nop);
+        client_submit(s, ipc_task(open, TASK_IPC_RECORD, number));
+        for (int i = 0; i < 50; i++)
+            client_submit(s, nop);
+        while (ipc_state_of(open->event->page, number) == IPC_PENDING)
+            ;
+        if (!client_passed(s, before))
+            ck_abort_msg("record %llu is done, task %llu before it is not",
+                         (unsigned long long)number, (unsigned long long)before);
+        client_wait(s, before + 51);
+    }
+}
+END_TEST
+
+/* Who sees a stream go on finds complete what it had waited for. */
+START_TEST(waiter_does_not_go_on_before_the_news_are_out)
+{
+    struct stream *first = npud_stream(session, 0), *second = npud_stream(session, 1);
+    uint64_t rng = 4, end = clock_ns() + 300 * NSEC_PER_MSEC;
+
+    while (clock_ns() < end) {
+        uint64_t position = client_submit(first, nop), waits;
+
+        dawdle(&rng, 500); /* the second engine looks when the first is about to tell */
+        waits = client_submit(second, wait_for(first, position, 0));
+        while (!client_passed(second, waits))
+            ;
+        CHECK(client_passed(first, position));
+    }
+}
+END_TEST
+
+/* --- stress --- */
+
+#define SUBMITTERS 3
+
+static struct stream *theirs[SUBMITTERS][2];
+
+static void *submitter(void *arg)
+{
+    unsigned me = (unsigned)(uintptr_t)arg;
+    uint64_t rng = me + 1;
+
+    while (clock_ns() < stress_end)
+        for (int i = 0; i < 2; i++) {
+            struct stream *s = theirs[me][i];
+            uint64_t last = 0;
+
+            for (uint32_t n = 1 + random_below(&rng, 10); n > 0; n--)
+                last = client_submit(s, nop);
+            dawdle(&rng, 500);
+            client_wait(s, last);
+            dawdle(&rng, 500);
+        }
+    return NULL;
+}
+
+static void run_submitters(unsigned n)
+{
+    pthread_t threads[SUBMITTERS];
+
+    for (unsigned i = 0; i < n; i++)
+        for (uint32_t device = 0; device < 2; device++)
+            theirs[i][device] = npud_stream(session, device);
+    stress_end = clock_ns() + 300 * NSEC_PER_MSEC;
+    for (uintptr_t i = 0; i < n; i++)
+        threads[i] = thread_start(submitter, (void *)i);
+    for (unsigned i = 0; i < n; i++)
+        thread_join(threads[i]);
+    for (unsigned i = 0; i < n; i++)
+        for (int k = 0; k < 2; k++)
+            ck_assert_uint_eq(atomic_load(&theirs[i][k]->ctrl->done),
+                              atomic_load(&theirs[i][k]->ctrl->tail));
+}
+
+START_TEST(one_submitter)
+{
+    run_submitters(1);
+}
+END_TEST
+
+START_TEST(many_submitters)
+{
+    run_submitters(SUBMITTERS);
+}
+END_TEST
+
+/* Somebody who wants the engines all the time, as the control thread does when objects come and go. */
+static void *lock_and_unlock(void *arg)
+{
+    uint64_t rng = 5, n = 0;
+
+    (void)arg;
+    while (!atomic_load(&over)) {
+        session_lock(session);
+        n++;
+        session_unlock(session);
+        dawdle(&rng, 2000);
+    }
+    return (void *)(uintptr_t)n;
+}
+
+START_TEST(submitters_beside_a_busy_control_thread)
+{
+    pthread_t thread = thread_start(lock_and_unlock, NULL);
+
+    run_submitters(SUBMITTERS);
+    atomic_store(&over, true);
+    thread_join(thread);
+}
+END_TEST
+
+/* Streams of two devices that wait for each other in a random, but possible, order; some not for long. */
+START_TEST(random_waits_come_to_an_end)
+{
+    enum { STREAMS = 8 };
+    struct stream *s[STREAMS];
+    uint64_t rng = 3, end = clock_ns() + 400 * NSEC_PER_MSEC;
+
+    for (uint32_t i = 0; i < STREAMS; i++)
+        s[i] = npud_stream(session, i % 2);
+    while (clock_ns() < end) {
+        for (int n = 0; n < 100; n++) {
+            struct stream *one = s[random_below(&rng, STREAMS)];
+            struct stream *other = s[random_below(&rng, STREAMS)];
+            uint64_t given = atomic_load(&other->ctrl->tail);
+            struct task task = nop;
+
+            if (given > 0 && random_below(&rng, 4))
+                task = wait_for(other, given - 1,
+                                random_below(&rng, 3) ? 0 : 1 + random_below(&rng, 20000));
+            else if (random_below(&rng, 4) == 0)
+                task = (struct task){.op = TASK_DELAY, .delay.ns = random_below(&rng, 5000)};
+            client_submit(one, task);
+        }
+        for (int i = 0; i < STREAMS; i++)
+            if (atomic_load(&s[i]->ctrl->tail) > 0)
+                client_wait(s[i], atomic_load(&s[i]->ctrl->tail) - 1);
+    }
+    for (int i = 0; i < STREAMS; i++)
+        ck_assert(error_of(s[i]) == 0 || error_of(s[i]) == ACL_ERROR_RT_TASK_TIMEOUT);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("engine");
+    TCase *single = tcase_create("single things");
+    TCase *truth = tcase_create("truth");
+    TCase *asleep = tcase_create("engines that sleep at once");
+    TCase *awake = tcase_create("engines that spin");
+
+    tcase_set_timeout(single, 60);
+    tcase_add_checked_fixture(single, setup, npud_stop);
+    tcase_add_test(single, tasks_retire);
+    tcase_add_test(single, waits_hold_until_the_other_stream_gets_there);
+    tcase_add_test(single, waits_that_take_too_long_fail);
+    tcase_add_test(single, streams_that_are_gone_hold_nobody);
+    tcase_add_test(single, death_fails_pending_records_by_name);
+    tcase_add_test(single, closing_an_event_frees_streams_from_a_forged_record);
+    suite_add_tcase(s, single);
+    tcase_set_timeout(truth, 60);
+    tcase_add_checked_fixture(truth, setup_spinning, npud_stop);
+    tcase_add_test(truth, record_is_not_complete_before_what_came_before);
+    tcase_add_test(truth, waiter_does_not_go_on_before_the_news_are_out);
+    suite_add_tcase(s, truth);
+    tcase_set_timeout(asleep, 60);
+    tcase_add_checked_fixture(asleep, setup, npud_stop);
+    tcase_add_test(asleep, one_submitter);
+    tcase_add_test(asleep, many_submitters);
+    tcase_add_test(asleep, submitters_beside_a_busy_control_thread);
+    tcase_add_test(asleep, random_waits_come_to_an_end);
+    suite_add_tcase(s, asleep);
+    tcase_set_timeout(awake, 60);
+    tcase_add_checked_fixture(awake, setup_spinning, npud_stop);
+    tcase_add_test(awake, one_submitter);
+    tcase_add_test(awake, many_submitters);
+    tcase_add_test(awake, submitters_beside_a_busy_control_thread);
+    tcase_add_test(awake, random_waits_come_to_an_end);
+    suite_add_tcase(s, awake);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

@@ -1,0 +1,372 @@
+/*
+ * Objects of all kinds come and go while engines use them, and clients submit what they like: npud lives, and holds nothing
+ * afterwards. The assertions are mostly npud's own, and those of the sanitizers.
+ */
+#include "npud.h"
+
+#define SESSIONS 3
+#define STREAMS  6
+#define EVENTS   4
+#define IPC      4
+#define MEMS     3
+
+/* One client, hostile or only lively. */
+struct client {
+    struct session *session;
+    struct stream *stream[STREAMS];
+    struct event_obj *event[EVENTS];
+    struct ipc_open *ipc[IPC];
+    struct mem *mem[MEMS];
+};
+
+static const char *const settings[] = {"engine.spin_us=5", "stream.depth=64", "ipc.linger_max=2",
+                                       NULL};
+static const struct task nop = {.op = TASK_NOP};
+static struct client clients[SESSIONS];
+static uint64_t rng;
+
+static uint32_t below(uint32_t n)
+{
+    return random_below(&rng, n);
+}
+
+static void setup(void)
+{
+    npud_start(settings);
+}
+
+/* --- tasks --- */
+
+static uint64_t timeout(void)
+{
+    return below(2) ? 0 : 1 + below(100000);
+}
+
+static struct task wait_task(const struct client *c)
+{
+    const struct stream *other = c->stream[below(STREAMS)];
+    uint64_t done = other ? atomic_load(&other->done) : 0;
+
+    return (struct task){.op = TASK_WAIT_POS,
+                         .object = other ? other->slot.number : below(10),
+                         .wait.target = done + below(6), /* often enough one that never comes */
+                         .wait.timeout_ns = timeout()};
+}
+
+static struct task event_task(const struct client *c)
+{
+    static const uint8_t ops[] = {TASK_RECORD, TASK_RESET, TASK_WAIT_LEVEL};
+    const struct event_obj *ev = c->event[below(EVENTS)];
+    struct task task = {.op = ops[below(3)], .flags = (uint8_t)below(8)};
+
+    task.object = ev ? ev->slot.number : below(10);
+    task.generation = ev ? slot_generation(ev) : below(10);
+    task.record.number = below(100);
+    if (task.op == TASK_WAIT_LEVEL)
+        task.wait.timeout_ns = timeout();
+    return task;
+}
+
+static unsigned nt, nw, nwp, nfull, nsub;
+static struct task ipc_task(const struct client *c)
+{
+    struct ipc_open *open = c->ipc[below(IPC)];
+    struct task task = {.op = below(2) ? TASK_IPC_RECORD : TASK_IPC_WAIT};
+    uint64_t blocker;
+
+    nt++;
+    if (!open)
+        return task;
+    task.object = open->slot.number;
+    task.generation = slot_generation(open);
+    if (task.op == TASK_IPC_RECORD)
+        task.ipc.number =
+            ipc_take(open->event->page, open->opener->slot.number, IPC_PENDING, &blocker);
+    else {
+        task.ipc.number = ipc_latest_number(atomic_load(&open->event->page->latest)) - below(3);
+        task.ipc.timeout_ns = timeout();
+        nw++;
+        nwp += ipc_state_of(open->event->page, task.ipc.number) == IPC_PENDING;
+    }
+    return task;
+}
+
+static struct task memory_task(const struct client *c)
+{
+    const struct mem *dst = c->mem[below(MEMS)], *src = c->mem[below(MEMS)];
+    struct task task = {.op = below(2) ? TASK_COPY : TASK_SET};
+
+    if (!dst || !src)
+        return task;
+    task.object = dst->slot.number;
+    task.generation = slot_generation(dst);
+    if (task.op == TASK_COPY) {
+        task.copy.size = below((uint32_t)dst->size + 100);
+        task.copy.src = src->slot.number;
+        task.copy.src_generation = slot_generation(src);
+    } else {
+        task.set.size = below((uint32_t)dst->size + 100);
+        task.set.value = below(256);
+    }
+    return task;
+}
+
+static struct task garbage(void)
+{
+    struct task task = {.op = (uint8_t)below(TASK_OPS + 2), .flags = (uint8_t)below(256)};
+
+    task.object = below(12);
+    task.generation = below(12);
+    for (unsigned i = 0; i < sizeof(task.words) / sizeof(task.words[0]); i++)
+        task.words[i] = below(2) ? below(300) : random_next(&rng);
+    if (task.op == TASK_DELAY)
+        task.delay.ns %= 100000;
+    return task;
+}
+
+static struct task any_task(const struct client *c)
+{
+    switch (below(6)) {
+    case 0:
+        return wait_task(c);
+    case 1:
+        return event_task(c);
+    case 2:
+        return ipc_task(c);
+    case 3:
+        return memory_task(c);
+    case 4:
+        return garbage();
+    default:
+        return (struct task){.op = TASK_DELAY, .delay.ns = below(30000)};
+    }
+}
+
+/* Never more than fits: what a client overwrites is its own affair, and only makes this test see less. */
+static void submit(const struct client *c)
+{
+    struct stream *s = c->stream[below(STREAMS)];
+
+    if (!s)
+        return;
+    for (uint32_t n = below(8); n > 0; n--)
+        if (atomic_load(&s->ctrl->tail) - atomic_load(&s->ctrl->done) < s->depth)
+            nsub++, client_submit(s, any_task(c));
+        else
+            nfull++;
+}
+
+/* --- objects --- */
+
+static size_t fences_of(const struct client *c, struct fence *fences)
+{
+    size_t n = 0;
+
+    for (unsigned i = 0; i < STREAMS; i++)
+        if (c->stream[i] && below(2))
+            fences[n++] = (struct fence){.stream = c->stream[i]->slot.number,
+                                         .position = atomic_load(&c->stream[i]->ctrl->tail) +
+                                                     below(2) * below(100)};
+    return n;
+}
+
+static void toggle_stream(struct client *c)
+{
+    struct stream **s = &c->stream[below(STREAMS)];
+
+    if (!*s) {
+        *s = npud_stream(c->session, below(2));
+    } else if (below(4) == 0) {
+        stream_abort(*s);
+    } else {
+        stream_free(*s);
+        *s = NULL;
+    }
+}
+
+static void toggle_event(struct client *c)
+{
+    struct event_obj **ev = &c->event[below(EVENTS)];
+    struct fence fences[STREAMS];
+    int fd;
+
+    if (*ev) {
+        size_t n = fences_of(c, fences);
+
+        if (session_destroy_event(c->session, *ev, fences, n, below(2)))
+            *ev = NULL;
+        else
+            ck_abort_msg("event not destroyed");
+        return;
+    }
+    ck_assert_int_eq(event_obj_new(c->session, 0, 0, ev, &fd), 0);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void open_ipc(struct client *c, struct ipc_open **open)
+{
+    struct client *other = &clients[below(SESSIONS)];
+    struct ipc_open *theirs = other->session ? other->ipc[below(IPC)] : NULL;
+
+    if (theirs && ipc_event_export(theirs) == 0 &&
+        ipc_event_open(c->session, &theirs->event->handle, open) == 0)
+        return;
+    ck_assert_int_eq(ipc_event_new(c->session, 0, open), 0);
+    if (below(2))
+        ck_assert_int_eq(ipc_event_export(*open), 0);
+}
+
+static void toggle_ipc(struct client *c)
+{
+    struct ipc_open **open = &c->ipc[below(IPC)];
+    struct fence fences[STREAMS];
+
+    if (!*open) {
+        open_ipc(c, open);
+        return;
+    }
+    ck_assert(session_close_ipc(c->session, *open, fences, fences_of(c, fences), below(2)));
+    *open = NULL;
+}
+
+static void toggle_mem(struct client *c)
+{
+    struct mem **m = &c->mem[below(MEMS)];
+
+    if (*m) {
+        mem_free(*m);
+        *m = NULL;
+        return;
+    }
+    ck_assert_int_eq(mem_new(c->session, devices_get(&server.devices, below(2)),
+                             below(2) ? MEM_DEVICE : MEM_HOST, 1 + below(1 << 20), m),
+                     0);
+}
+
+static void toggle_session(struct client *c)
+{
+    if (c->session && below(20) != 0)
+        return;
+    if (c->session) {
+        session_free(c->session);
+        *c = (struct client){0};
+    } else {
+        c->session = npud_session((pid_t)(100 + below(100)));
+    }
+}
+
+/* A client may write anywhere in what it shares. What engines need to come to an end stays as it is. */
+static void scribble(const struct client *c)
+{
+    const struct stream *s = c->stream[below(STREAMS)];
+    const struct ipc_open *open = c->ipc[below(IPC)];
+    const struct event_obj *ev = c->event[below(EVENTS)];
+    struct doorbell *bell = &c->session->page->doorbell[below(2)];
+
+    atomic_store(&bell->word[below(64)], random_next(&rng));
+    atomic_store(&bell->summary, random_next(&rng));
+    if (s) {
+        atomic_store(&s->ctrl->wake_at, below(100));
+        atomic_store(&s->ctrl->watched, below(2));
+        atomic_store(&s->ctrl->error, random_next(&rng));
+    }
+    if (ev)
+        atomic_store(&ev->shm->level, random_next(&rng));
+    if (!open)
+        return;
+    atomic_store(&open->event->page->slot[below(IPC_SLOTS)], random_next(&rng));
+    if (below(4) == 0)
+        atomic_store(&open->event->page->latest, random_next(&rng));
+    if (below(4) == 0)
+        atomic_store(&open->event->page->failed, random_next(&rng));
+}
+
+static void act(struct client *c, bool hostile)
+{
+    toggle_session(c);
+    if (!c->session)
+        return;
+    switch (below(hostile ? 10 : 9)) {
+    case 0:
+        toggle_stream(c);
+        break;
+    case 1:
+        toggle_event(c);
+        break;
+    case 2:
+        toggle_ipc(c);
+        break;
+    case 3:
+        toggle_mem(c);
+        break;
+    case 4:
+        npud_turn();
+        break;
+    case 9:
+        scribble(c);
+        break;
+    default:
+        submit(c);
+    }
+}
+
+#include <stdio.h>
+static void run(uint64_t seed, bool hostile)
+{
+    uint64_t end = clock_ns() + 700 * NSEC_PER_MSEC;
+    unsigned parked = 0, parked_ipc = 0;
+    struct session *bystander = npud_session(1);
+    struct stream *theirs[2] = {npud_stream(bystander, 0), npud_stream(bystander, 1)};
+
+    rng = seed;
+    unsigned round;
+    for (round = 0; round < 200 || clock_ns() < end; round++) {
+        {
+            struct client *cc = &clients[below(SESSIONS)];
+            if (cc->session)
+                for (int k = 0; k < IPC; k++)
+                    if (cc->ipc[k] && atomic_load(&cc->ipc[k]->event->completed.n))
+                        parked_ipc++;
+            for (int k = 0; k < STREAMS; k++)
+                if (cc->stream[k] && cc->stream[k]->run == RUN_PARKED)
+                    parked++;
+        }
+        act(&clients[below(SESSIONS)], hostile);
+        /* Who has nothing to do with all that gets its work done. */
+        if (round % 16 == 0)
+            client_wait(theirs[round / 16 % 2], client_submit(theirs[round / 16 % 2], nop));
+    }
+    fprintf(stderr, "ipc tasks %u waits %u pending %u full %u sub %u ", nt, nw, nwp, nfull, nsub);
+    fprintf(stderr, "parked %u ipc %u end %lu\n", parked, parked_ipc, (unsigned long)round);
+}
+
+START_TEST(lively_clients)
+{
+    run(1, false);
+}
+END_TEST
+
+START_TEST(hostile_clients)
+{
+    run(2, true);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("lifecycle");
+    TCase *t = tcase_create("coming and going");
+
+    tcase_set_timeout(t, 120);
+    tcase_add_checked_fixture(t, setup, npud_stop);
+    tcase_add_test(t, lively_clients);
+    tcase_add_test(t, hostile_clients);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

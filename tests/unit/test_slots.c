@@ -1,0 +1,460 @@
+/* proto/slots: numbered objects with generations, at addresses that never change. */
+#include "proto/slots.h"
+
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit.h"
+
+struct object {
+    struct slot slot;
+    _Atomic uint64_t value;
+    unsigned char fill[20];
+};
+
+static struct slots table;
+
+static void setup(void)
+{
+    slots_init(&table, sizeof(struct object), 4096, 100);
+}
+
+static void teardown(void)
+{
+    slots_deinit(&table);
+}
+
+static struct object *take(void)
+{
+    struct object *o = slots_take(&table);
+
+    ck_assert_ptr_nonnull(o);
+    return o;
+}
+
+static struct object *take_live(void)
+{
+    struct object *o = take();
+
+    slots_publish(o);
+    return o;
+}
+
+START_TEST(taken_is_not_live_until_published)
+{
+    struct object *o = take();
+
+    ck_assert_uint_eq(o->slot.number, 0);
+    ck_assert(!slot_live(o));
+    ck_assert_ptr_null(slots_get(&table, 0));
+    ck_assert_ptr_eq(slots_at(&table, 0), o);
+    slots_publish(o);
+    ck_assert(slot_live(o));
+    ck_assert_ptr_eq(slots_get(&table, 0), o);
+    ck_assert_ptr_eq(slots_get_generation(&table, 0, slot_generation(o)), o);
+    ck_assert_uint_eq(table.live, 1);
+}
+END_TEST
+
+START_TEST(first_owner_finds_zeros_and_the_next_what_he_left)
+{
+    static const struct object zero;
+    struct object *o = take();
+
+    ck_assert_mem_eq((char *)o + sizeof(o->slot), (const char *)&zero + sizeof(zero.slot),
+                     sizeof(*o) - sizeof(o->slot));
+    atomic_store(&o->value, 42);
+    slots_put(&table, o);
+    ck_assert_ptr_eq(take(), o);
+    ck_assert_uint_eq(atomic_load(&o->value), 42);
+}
+END_TEST
+
+START_TEST(put_makes_the_number_stale)
+{
+    struct object *o = take_live();
+    uint32_t generation = slot_generation(o);
+
+    ck_assert_uint_eq(generation, 100);
+    slots_put(&table, o);
+    ck_assert_ptr_null(slots_get(&table, 0));
+    ck_assert_ptr_null(slots_get_generation(&table, 0, generation));
+    ck_assert_uint_eq(table.live, 0);
+    ck_assert_ptr_eq(take_live(), o);
+    ck_assert_uint_eq(o->slot.number, 0);
+    ck_assert_uint_eq(slot_generation(o), 101);
+    ck_assert_ptr_null(slots_get_generation(&table, 0, generation));
+    ck_assert_ptr_eq(slots_get_generation(&table, 0, 101), o);
+    ck_assert_ptr_null(slots_get_generation(&table, 0, 102));
+}
+END_TEST
+
+START_TEST(put_of_what_was_never_published_counts_as_well)
+{
+    struct object *o = take();
+
+    slots_put(&table, o);
+    ck_assert_ptr_eq(take(), o);
+    ck_assert_uint_eq(slot_generation(o), 101);
+    ck_assert(!slot_live(o));
+}
+END_TEST
+
+START_TEST(unpublished_is_hidden_but_taken)
+{
+    struct object *o = take_live();
+
+    slots_unpublish(o);
+    ck_assert_ptr_null(slots_get(&table, 0));
+    ck_assert_ptr_null(slots_get_generation(&table, 0, 100));
+    ck_assert_uint_eq(table.live, 1);
+    ck_assert_uint_eq(take()->slot.number, 1);
+    slots_put(&table, o);
+    ck_assert_uint_eq(table.live, 1);
+    ck_assert_uint_eq(take()->slot.number, 0);
+    ck_assert_uint_eq(slot_generation(o), 101);
+}
+END_TEST
+
+START_TEST(generation_wraps)
+{
+    struct object *o;
+
+    slots_deinit(&table);
+    slots_init(&table, sizeof(struct object), 16, UINT32_MAX);
+    o = take_live();
+    ck_assert_uint_eq(slot_generation(o), 0x7fffffff);
+    ck_assert_ptr_eq(slots_get_generation(&table, 0, 0x7fffffff), o);
+    slots_put(&table, o);
+    ck_assert(!slot_live(o));
+    ck_assert_ptr_eq(take_live(), o);
+    ck_assert_uint_eq(slot_generation(o), 0);
+    ck_assert_ptr_eq(slots_get_generation(&table, 0, 0), o);
+}
+END_TEST
+
+/* Chunks end at 16, 48, 112, 240, ...: objects on both sides are where they belong and do not overlap. */
+START_TEST(objects_do_not_overlap_at_chunk_boundaries)
+{
+    static struct object *all[1008];
+
+    for (uint32_t i = 0; i < 1008; i++) {
+        all[i] = take();
+        ck_assert_uint_eq(all[i]->slot.number, i);
+        memset(all[i]->fill, (int)(i % 251), sizeof(all[i]->fill));
+        atomic_store(&all[i]->value, i);
+        slots_publish(all[i]);
+    }
+    for (uint32_t i = 0; i < 1008; i++) {
+        ck_assert_ptr_eq(slots_get(&table, i), all[i]);
+        ck_assert_uint_eq(all[i]->slot.number, i);
+        ck_assert_uint_eq(atomic_load(&all[i]->value), i);
+        ck_assert_uint_eq(slot_generation(all[i]), 100);
+        for (size_t b = 0; b < sizeof(all[i]->fill); b++)
+            ck_assert_uint_eq(all[i]->fill[b], i % 251);
+    }
+    /* Neighbours in a chunk are neighbours in memory, and only there. */
+    ck_assert_ptr_eq(all[14] + 1, all[15]);
+    ck_assert_ptr_eq(all[16] + 31, all[47]);
+    ck_assert_ptr_eq(all[48] + 63, all[111]);
+}
+END_TEST
+
+START_TEST(numbers_that_were_never_used_are_not_found)
+{
+    static const uint32_t numbers[] = {1, 15, 16, 47, 48, 4095, 4096, 4097, 1u << 20, UINT32_MAX};
+
+    take_live();
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        ck_assert_ptr_null(slots_get(&table, numbers[i]));
+        ck_assert_ptr_null(slots_get_generation(&table, numbers[i], 100));
+        ck_assert_ptr_null(slots_get_generation(&table, numbers[i], 0));
+    }
+    /* No chunk, or no such number at all. */
+    ck_assert_ptr_null(slots_at(&table, 16));
+    ck_assert_ptr_null(slots_at(&table, 4096));
+    ck_assert_ptr_null(slots_at(&table, UINT32_MAX));
+}
+END_TEST
+
+START_TEST(max_is_exact)
+{
+    static const uint32_t max[] = {1, 15, 16, 17, 47, 48, 49, 112, 113};
+
+    for (size_t i = 0; i < sizeof(max) / sizeof(max[0]); i++) {
+        void *last = NULL;
+
+        slots_deinit(&table);
+        slots_init(&table, sizeof(struct object), max[i], 0);
+        for (uint32_t n = 0; n < max[i]; n++)
+            last = take_live();
+        ck_assert_ptr_null(slots_take(&table));
+        ck_assert_uint_eq(table.live, max[i]);
+        ck_assert_ptr_eq(slots_get(&table, max[i] - 1), last);
+        ck_assert_ptr_null(slots_at(&table, max[i]));
+        slots_put(&table, last);
+        ck_assert_ptr_eq(slots_take(&table), last);
+        ck_assert_ptr_null(slots_take(&table));
+    }
+}
+END_TEST
+
+START_TEST(empty_tables_give_nothing)
+{
+    struct slots zero = {0};
+
+    slots_deinit(&zero);
+    slots_deinit(&zero);
+    slots_deinit(&table);
+    slots_init(&table, sizeof(struct object), 0, 0);
+    ck_assert_ptr_null(slots_take(&table));
+    ck_assert_ptr_null(slots_get(&table, 0));
+}
+END_TEST
+
+/* All 16 chunks: 16 * (2^16 - 1) objects, and then no more, whatever max says. */
+START_TEST(capacity_ends_with_the_last_chunk)
+{
+    uint32_t n = 0;
+    struct slot *s, *last = NULL;
+
+    slots_deinit(&table);
+    slots_init(&table, sizeof(struct slot), UINT32_MAX, 0);
+    for (; (s = slots_take(&table)); n++) {
+        CHECK(s->number == n);
+        last = s;
+    }
+    ck_assert_uint_eq(n, 16 * ((1u << 16) - 1));
+    ck_assert_ptr_eq(slots_at(&table, n - 1), last);
+    slots_put(&table, last);
+    ck_assert_ptr_eq(slots_take(&table), last);
+}
+END_TEST
+
+START_TEST(objects_keep_their_alignment)
+{
+    struct line {
+        struct slot slot;
+        alignas(64) char text[64];
+    };
+
+    slots_deinit(&table);
+    slots_init(&table, sizeof(struct line), 200, 0);
+    for (unsigned i = 0; i < 200; i++)
+        ck_assert_uint_eq((uintptr_t)slots_take(&table) % 64, 0);
+}
+END_TEST
+
+START_TEST(foreach_visits_the_live_in_order)
+{
+    struct object *all[60], *o;
+    uint32_t expected = 0, visits = 0;
+
+    for (unsigned i = 0; i < 60; i++)
+        all[i] = take();
+    for (unsigned i = 0; i < 60; i += 2)
+        slots_publish(all[i]);
+    slots_put(&table, all[1]);
+    slots_foreach (&table, i, o) {
+        ck_assert_uint_eq(o->slot.number, expected);
+        ck_assert_uint_eq(i, expected + 1);
+        expected += 2;
+        visits++;
+        slots_put(&table, o); /* as session_free() does */
+    }
+    ck_assert_uint_eq(visits, 30);
+    slots_foreach (&table, i, o)
+        ck_abort_msg("slot %u is live", i - 1);
+    ck_assert_uint_eq(table.live, 29);
+}
+END_TEST
+
+/* Against a model: takes and puts in random order keep numbers unique, addresses fixed and generations growing. */
+START_TEST(random_takes_and_puts_agree_with_a_model)
+{
+    enum { MAX = 500 };
+    static struct object *taken[MAX], *address[MAX];
+    static uint32_t generation[MAX];
+    uint64_t rng = 7;
+    uint32_t n = 0;
+
+    slots_deinit(&table);
+    slots_init(&table, sizeof(struct object), MAX, 0);
+    memset(generation, 0xff, sizeof(generation));
+    for (unsigned round = 0; round < 50000; round++) {
+        /* A tide, so that the table runs empty and full. */
+        if (random_below(&rng, 100) < (round / 1000 % 2 ? 70 : 30)) {
+            struct object *o = slots_take(&table);
+            uint32_t i;
+
+            CHECK((o != NULL) == (n < MAX));
+            if (!o)
+                continue;
+            i = o->slot.number;
+            CHECK(i < MAX);
+            CHECK(!address[i] || address[i] == o);
+            address[i] = o;
+            CHECK(!slot_live(o));
+            CHECK(slot_generation(o) == generation[i] + 1);
+            generation[i]++;
+            slots_publish(o);
+            taken[n++] = o;
+        } else if (n > 0) {
+            uint32_t i = random_below(&rng, n);
+
+            CHECK(slots_get(&table, taken[i]->slot.number) == taken[i]);
+            slots_put(&table, taken[i]);
+            CHECK(!slots_get(&table, taken[i]->slot.number));
+            taken[i] = taken[--n];
+        }
+        CHECK(table.live == n);
+    }
+}
+END_TEST
+
+/* --- readers beside the owner --- */
+
+#define SHARED  300
+#define READERS 3
+
+static _Atomic(uint64_t) current[SHARED]; /* generation << 32 | 1 of the latest owner of a slot */
+static _Atomic(void *) seen_at[SHARED];
+static _Atomic bool stop;
+static _Atomic uint64_t hits, stale;
+
+static uint64_t value_of(uint32_t number, uint32_t generation)
+{
+    return (uint64_t)number << 32 | generation;
+}
+
+static void check_object(struct object *o, uint32_t number)
+{
+    void *first = NULL;
+
+    if (!atomic_compare_exchange_strong(&seen_at[number], &first, o))
+        CHECK(first == o);
+}
+
+static void *read_slots(void *arg)
+{
+    uint64_t rng = 1000 + (uintptr_t)arg, n_hits = 0, n_stale = 0;
+
+    while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+        uint32_t number = random_below(&rng, SHARED + 100);
+        uint64_t c = number < SHARED ? atomic_load(&current[number]) : 0;
+        struct object *o;
+        uint64_t value;
+
+        o = slots_get(&table, number);
+        if (o) {
+            CHECK(number < SHARED);
+            check_object(o, number);
+        }
+        if (c == 0)
+            continue;
+        o = slots_get_generation(&table, number, (uint32_t)(c >> 32));
+        if (!o) {
+            n_stale++;
+            continue;
+        }
+        check_object(o, number);
+        value = atomic_load_explicit(&o->value, memory_order_acquire);
+        /* Still the same owner afterwards: then that was his value. */
+        if (slots_get_generation(&table, number, (uint32_t)(c >> 32)) != o) {
+            n_stale++;
+            continue;
+        }
+        CHECK(value == value_of(number, (uint32_t)(c >> 32)));
+        n_hits++;
+    }
+    atomic_fetch_add(&hits, n_hits);
+    atomic_fetch_add(&stale, n_stale);
+    return NULL;
+}
+
+static void own_slots(uint64_t until)
+{
+    static struct object *taken[SHARED];
+    uint64_t rng = 99;
+    uint32_t n = 0, limit = 1;
+
+    while (clock_ns() < until) {
+        for (unsigned i = 0; i < 100; i++) {
+            struct object *o = n < limit ? slots_take(&table) : NULL;
+
+            if (o && random_below(&rng, 2)) {
+                uint32_t number = o->slot.number, generation = slot_generation(o);
+
+                /* Release: ordered behind the tag that slots_put() stored. */
+                atomic_store_explicit(&o->value, value_of(number, generation),
+                                      memory_order_release);
+                slots_publish(o);
+                atomic_store(&current[number], (uint64_t)generation << 32 | 1);
+                taken[n++] = o;
+            } else if (o) {
+                slots_put(&table, o);
+            }
+            if (n > 0 && random_below(&rng, 2)) {
+                uint32_t victim = random_below(&rng, n);
+
+                slots_put(&table, taken[victim]);
+                taken[victim] = taken[--n];
+            }
+        }
+        /* Grow slowly, so that chunks appear while others read. */
+        limit = limit < SHARED ? limit + 1 : 1;
+    }
+}
+
+START_TEST(readers_beside_a_busy_owner)
+{
+    pthread_t readers[READERS];
+
+    slots_deinit(&table);
+    slots_init(&table, sizeof(struct object), SHARED, 0x7fffff00);
+    for (uintptr_t i = 0; i < READERS; i++)
+        readers[i] = thread_start(read_slots, (void *)i);
+    own_slots(clock_ns() + 400 * NSEC_PER_MSEC);
+    atomic_store(&stop, true);
+    for (unsigned i = 0; i < READERS; i++)
+        thread_join(readers[i]);
+    ck_assert_uint_gt(atomic_load(&hits), 0);
+    ck_assert_uint_gt(atomic_load(&stale), 0);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("slots");
+    TCase *one = tcase_create("one thread");
+    TCase *many = tcase_create("readers");
+
+    tcase_set_timeout(one, 60);
+    tcase_add_checked_fixture(one, setup, teardown);
+    tcase_add_test(one, taken_is_not_live_until_published);
+    tcase_add_test(one, first_owner_finds_zeros_and_the_next_what_he_left);
+    tcase_add_test(one, put_makes_the_number_stale);
+    tcase_add_test(one, put_of_what_was_never_published_counts_as_well);
+    tcase_add_test(one, unpublished_is_hidden_but_taken);
+    tcase_add_test(one, generation_wraps);
+    tcase_add_test(one, objects_do_not_overlap_at_chunk_boundaries);
+    tcase_add_test(one, numbers_that_were_never_used_are_not_found);
+    tcase_add_test(one, max_is_exact);
+    tcase_add_test(one, empty_tables_give_nothing);
+    tcase_add_test(one, capacity_ends_with_the_last_chunk);
+    tcase_add_test(one, objects_keep_their_alignment);
+    tcase_add_test(one, foreach_visits_the_live_in_order);
+    tcase_add_test(one, random_takes_and_puts_agree_with_a_model);
+    suite_add_tcase(s, one);
+    tcase_set_timeout(many, 60);
+    tcase_add_checked_fixture(many, setup, teardown);
+    tcase_add_test(many, readers_beside_a_busy_owner);
+    suite_add_tcase(s, many);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}
