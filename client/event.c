@@ -294,8 +294,12 @@ aclError aclrtDestroyEvent(aclrtEvent event)
         return error;
     slots_unpublish(e);
     error = e->kind == EVENT_IPC ? ipc_close(e, __func__) : destroy_remote(e, __func__);
+    /* Refused, because too many destroyed events wait for their streams: it is not destroyed. */
+    if (error == ACL_ERROR_RT_RESOURCE_ALLOC_FAIL)
+        slots_publish(e);
     event_unlock(e);
-    event_abandon(e);
+    if (error != ACL_ERROR_RT_RESOURCE_ALLOC_FAIL)
+        event_abandon(e);
     return error;
 }
 

@@ -70,7 +70,8 @@ int ipc_close(struct event *e, const char *function)
 {
     int error = close_remote(e, function);
 
-    empty_page(e);
+    if (error != ACL_ERROR_RT_RESOURCE_ALLOC_FAIL)
+        empty_page(e);
     return error;
 }
 

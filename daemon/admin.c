@@ -30,6 +30,7 @@ struct admin {
     struct server *server;
     int socket;
     struct event *on_socket;
+    struct admin *prev, *next; /* server->admin_list */
 };
 
 /*
@@ -338,6 +339,7 @@ static int make_report(struct server *server, unsigned topic, uint64_t *size)
 
 static void admin_free(struct admin *admin)
 {
+    DL_DELETE(admin->server->admin_list, admin);
     if (admin->on_socket)
         event_free(admin->on_socket);
     closer_close(admin->socket);
@@ -390,6 +392,23 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
         admin_free(admin);
 }
 
+static bool in_group(int socket, gid_t gid)
+{
+    gid_t *groups = NULL;
+    socklen_t size = 0;
+    bool found = false;
+
+    /* The first call fails and tells how much room the groups need. */
+    getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, NULL, &size);
+    if (size > 0)
+        groups = malloc(size);
+    if (groups && getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups, &size) == 0)
+        for (size_t n = size / sizeof(gid_t); n > 0 && !found; n--)
+            found = groups[n - 1] == gid;
+    free(groups);
+    return found;
+}
+
 /* The socket's mode decides who can connect; this decides it for sockets that were passed to us,
  * too. */
 static bool allowed(struct server *server, int socket)
@@ -397,8 +416,6 @@ static bool allowed(struct server *server, int socket)
     struct ucred cred;
     socklen_t len = sizeof(cred);
     struct group *g = NULL;
-    gid_t groups[256];
-    socklen_t size = sizeof(groups);
 
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
         return false;
@@ -406,16 +423,7 @@ static bool allowed(struct server *server, int socket)
         return true;
     if (server->config->admin_group[0])
         g = getgrnam(server->config->admin_group);
-    if (!g)
-        return false;
-    if (cred.gid == g->gr_gid)
-        return true;
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups, &size) < 0)
-        return false;
-    for (size_t i = 0; i < size / sizeof(gid_t); i++)
-        if (groups[i] == g->gr_gid)
-            return true;
-    return false;
+    return g && (cred.gid == g->gr_gid || in_group(socket, g->gr_gid));
 }
 
 void admin_accept(struct server *server, int socket)
@@ -438,7 +446,17 @@ void admin_accept(struct server *server, int socket)
     }
     admin->server = server;
     admin->socket = socket;
+    DL_APPEND(server->admin_list, admin);
     admin->on_socket = event_new(server->base, socket, EV_READ | EV_PERSIST, on_socket, admin);
     if (!admin->on_socket || event_add(admin->on_socket, NULL) < 0)
         admin_free(admin);
+}
+
+void admin_end_all(struct server *server)
+{
+    struct admin *admin, *tmp;
+
+    DL_FOREACH_SAFE (server->admin_list, admin, tmp) {
+        admin_free(admin);
+    }
 }

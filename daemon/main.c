@@ -1,5 +1,7 @@
 /* npud: options, sockets, signals, systemd, and the loop of the control thread. */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <event2/event.h>
 #include <event2/thread.h>
 #include <getopt.h>
@@ -101,6 +103,15 @@ static int set_key(struct config *config, const char *key, const char *value)
     return r;
 }
 
+static bool read_fd(const char *text, int *fd)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+
+    *fd = (int)n;
+    return end != text && *end == '\0' && n >= 0 && n <= INT_MAX && fcntl(*fd, F_GETFD) >= 0;
+}
+
 /* First pass: what must be known before the configuration file is read. Returns an exit status, or
  * -1 to go on. */
 static int read_options(int argc, char **argv, struct options *o)
@@ -116,7 +127,10 @@ static int read_options(int argc, char **argv, struct options *o)
             o->runtime_dir = optarg;
             break;
         case 1:
-            o->ready_fd = atoi(optarg);
+            if (!read_fd(optarg, &o->ready_fd)) {
+                fprintf(stderr, "npud: --ready-fd=%s: not an open descriptor\n", optarg);
+                return 2;
+            }
             break;
         case 2:
             o->die_with_parent = true;
@@ -281,6 +295,20 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg)
                server->n_sessions);
 }
 
+/*
+ * Until their events are there, a signal to end must wait: what has been made by then has to be removed. Engines begin with both
+ * blocked, and stay so.
+ */
+static void block_signals(int how)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(how, &set, NULL);
+}
+
 static int add_events(struct server *server, struct event **events)
 {
     uint64_t usec;
@@ -343,11 +371,13 @@ static int serve(struct server *server, const struct options *o)
     if (r == 0)
         r = add_events(server, events);
     if (r == 0) {
+        block_signals(SIG_UNBLOCK);
         tell_ready(server, o);
         event_base_dispatch(server->base);
     }
     listener_deinit(&server->clients);
     listener_deinit(&server->admins);
+    admin_end_all(server);
     for (struct session *s = server->sessions, *next; s; s = next) {
         next = s->next;
         session_free(s);
@@ -372,8 +402,9 @@ int main(int argc, char **argv)
     if (r >= 0)
         return r;
     log_setup(o.log_level);
+    block_signals(SIG_BLOCK);
     if (o.die_with_parent)
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* who starts us makes sure that it still lives */
     signal(SIGPIPE, SIG_IGN);
     raise_fd_limit();
     r = load_config(argc, argv, &o, &config);

@@ -473,8 +473,11 @@ static int prepare(struct run *run, int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct run run = {.signals = -1, .npud = CHILD_NULL};
-    int status = prepare(&run, argc, argv);
+    int status;
 
+    /* npud and the command write there, too: each of our lines in one piece. */
+    setvbuf(stderr, NULL, _IOLBF, 0);
+    status = prepare(&run, argc, argv);
     if (status == STATUS_NONE) {
         bool ready;
 

@@ -92,6 +92,7 @@ static uint64_t stream_end(const struct stream *s)
     return tail - done > s->depth ? done + s->depth : tail;
 }
 
+/* fences NULL: only count. */
 static size_t fill_all(struct session *session, struct fence *fences, size_t max)
 {
     struct stream *s;
@@ -100,8 +101,11 @@ static size_t fill_all(struct session *session, struct fence *fences, size_t max
     slots_foreach (&session->streams, i, s) {
         uint64_t end = stream_end(s);
 
-        if (end > atomic_load(&s->done) && n < max)
-            fences[n++] = (struct fence){.stream = s->slot.number, .position = end};
+        if (end <= atomic_load(&s->done) || n == max)
+            continue;
+        if (fences)
+            fences[n] = (struct fence){.stream = s->slot.number, .position = end};
+        n++;
     }
     return n;
 }
@@ -126,7 +130,7 @@ static size_t fill(struct session *session, struct fence *out, const struct fenc
 bool release_when_passed(struct session *session, const struct fence *fences, size_t n, bool all,
                          void (*free_object)(void *object), void *object)
 {
-    size_t max = all ? session->streams.live : n;
+    size_t max = all ? fill_all(session, NULL, SIZE_MAX) : n;
     struct release *r;
 
     if (max == 0) {

@@ -11,6 +11,7 @@
 #include "daemon/listener.h"
 #include "daemon/user.h"
 
+struct admin;
 struct session;
 struct release;
 
@@ -27,6 +28,7 @@ struct server {
 
     struct listener clients;
     struct listener admins;
+    struct admin *admin_list;
 
     /* Releases whose fences are all passed, from engines to the control thread. */
     pthread_mutex_t passed_lock;

@@ -50,7 +50,7 @@ check-asan: deps
 
 # setarch -R: gcc 12's runtime cannot live with the address randomisation of newer kernels.
 check-tsan: deps
-	$(Q)TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0 setarch -R \
+	$(Q)TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp:halt_on_error=1:second_deadlock_stack=1:die_after_fork=0 setarch -R \
 	$(MAKE) --no-print-directory check-run BUILD=build-tsan RUN_TESTS= CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	    SAN=-fsanitize=thread WARN='$(WARN) -Wno-tsan'
 
@@ -58,7 +58,7 @@ check-tsan: deps
 
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*/*.c))
 
-$(BUILD)/examples/%: examples/%.c $(LIB)
+$(BUILD)/examples/%: examples/%.c $(wildcard examples/common/*.h) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)
 	$(Q)$(CC) -std=gnu11 -Wall -Wextra -Werror $(SAN) $(CFLAGS) -Iinclude -Iexamples $< -o $@ \

@@ -51,6 +51,7 @@ __attribute__((format(printf, 1, 2))) static inline void set_name(const char *fm
     vsnprintf(example_name, sizeof(example_name), fmt, ap);
     va_end(ap);
     setvbuf(stdout, NULL, _IOLBF, 0);
+    setvbuf(stderr, NULL, _IOLBF, 0);
 }
 
 /* --- calls --- */

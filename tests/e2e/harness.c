@@ -63,7 +63,8 @@ void npud_start(const char *const *args)
     char path[128], c;
     int fds[2];
 
-    snprintf(npud.dir, sizeof(npud.dir), "/tmp/npud-test.%d.%u", (int)getpid(), counter++);
+    snprintf(npud.dir, sizeof(npud.dir), "/tmp/npud-test.%d.%u.%llx", (int)getpid(), counter++,
+             (unsigned long long)now_ns());
     ck_assert_int_eq(pipe(fds), 0);
     npud.pid = fork();
     ck_assert_int_ge(npud.pid, 0);

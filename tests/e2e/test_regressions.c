@@ -404,25 +404,33 @@ static int send_lingering_socket(int to)
 /* A passed socket with SO_LINGER and unsent data had npud sleep in close() as long as one liked. */
 START_TEST(passed_descriptor_that_is_slow_to_close)
 {
+    enum { N = 4 };
+    int to[N], held[N];
     uint64_t start;
     struct raw r;
-    int held[4];
 
     raw_open(&r);
-    held[0] = send_lingering_socket(r.socket);
-    held[1] = send_lingering_socket(raw_connect(getenv("NPUD_SOCKET")));
-    held[2] = send_lingering_socket(raw_connect(getenv("NPUD_ADMIN_SOCKET")));
+    to[0] = dup(r.socket);
+    to[1] = raw_connect(getenv("NPUD_SOCKET"));
+    to[2] = raw_connect(getenv("NPUD_ADMIN_SOCKET"));
+    for (int i = 0; i < N - 1; i++)
+        held[i] = send_lingering_socket(to[i]);
     npud_stop();
-    held[3] = send_lingering_socket(raw_connect(getenv("NPUD_SOCKET"))); /* not accepted yet */
+    to[3] = raw_connect(getenv("NPUD_SOCKET"));
+    held[3] = send_lingering_socket(to[3]); /* npud has not accepted this one yet */
     npud_continue();
     start = now_ns();
     for (int i = 0; i < 10; i++)
         npud_ledger();
     open_device();
     ck_assert_uint_lt(now_ns() - start, 3000 * (uint64_t)NS_MS);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < N; i++) {
         close(held[i]);
+        close(to[i]);
+    }
     raw_close(&r);
+    while (npud_ledger().sessions != 1)
+        ;
 }
 END_TEST
 

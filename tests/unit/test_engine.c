@@ -125,11 +125,13 @@ START_TEST(death_fails_pending_records_by_name)
     struct session *doomed = npud_session(4711);
     struct stream *s = npud_stream(session, 0);
     struct ipc_open *theirs = make_ipc(doomed), *ours = open_ipc(session, theirs);
-    uint64_t number = take(theirs), position;
+    uint64_t number = take(theirs), last, position;
 
     position = client_submit(s, ipc_task(ours, TASK_IPC_WAIT, number));
     AWAIT(atomic_load(&ours->event->completed.n) == 1);
+    last = take(theirs); /* known from `latest` only */
     session_free(doomed);
+    ck_assert_int_eq(ipc_state_of(ours->event->page, last), IPC_FAILED);
     client_wait(s, position);
     ck_assert_int_eq(error_of(s), ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
     ck_assert_int_eq((int32_t)atomic_load(&s->ctrl->error_detail), 4711);
@@ -153,6 +155,41 @@ START_TEST(closing_an_event_frees_streams_from_a_forged_record)
     ck_assert(session_close_ipc(session, open, NULL, 0, false));
     client_wait(s, position);
     ck_assert_int_ne(error_of(s), 0);
+}
+END_TEST
+
+/* --- destroyed objects --- */
+
+static bool all_gone(void)
+{
+    npud_turn();
+    return session->events.live == 0;
+}
+
+/* The streams pass their fences just while these are set up. */
+START_TEST(destroyed_events_go_when_streams_have_passed_them)
+{
+    struct stream *s[2] = {npud_stream(session, 0), npud_stream(session, 1)};
+    uint64_t rng = 6, end = clock_ns() + 300 * NSEC_PER_MSEC;
+
+    while (clock_ns() < end) {
+        struct fence fences[2];
+        struct event_obj *ev;
+        int fd;
+
+        ck_assert_int_eq(event_obj_new(session, 0, 0, &ev, &fd), 0);
+        if (fd >= 0)
+            close(fd);
+        for (int i = 0; i < 2; i++) {
+            fences[i].stream = s[i]->slot.number;
+            for (uint32_t n = 1 + random_below(&rng, 5); n > 0; n--)
+                fences[i].position = client_submit(s[i], nop) + 1;
+        }
+        dawdle(&rng, 2000);
+        CHECK(session_destroy_event(session, ev, fences, 2, random_below(&rng, 2)));
+        AWAIT(all_gone());
+        CHECK(session->n_fences == 0 && !session->releases);
+    }
 }
 END_TEST
 
@@ -181,6 +218,36 @@ START_TEST(record_is_not_complete_before_what_came_before)
         if (!client_passed(s, before))
             ck_abort_msg("record %llu is done, task %llu before it is not",
                          (unsigned long long)number, (unsigned long long)before);
+        client_wait(s, before + 51);
+    }
+}
+END_TEST
+
+/* The same for a level, as another stream sees it. */
+START_TEST(level_is_not_up_before_what_came_before)
+{
+    struct stream *s = npud_stream(session, 0);
+    uint64_t end = clock_ns() + 300 * NSEC_PER_MSEC;
+    struct event_obj *ev;
+    int fd;
+
+    ck_assert_int_eq(event_obj_new(session, 0, 0, &ev, &fd), 0);
+    close(fd);
+    while (clock_ns() < end) {
+        uint64_t before = 0;
+
+        event_slot_lower(ev->shm);
+        for (int i = 0; i < 5; i++)
+            before = client_submit(s, nop);
+        client_submit(s, (struct task){.op = TASK_RECORD,
+                                       .flags = TASK_RECORD_LEVEL,
+                                       .object = ev->slot.number,
+                                       .generation = slot_generation(ev)});
+        for (int i = 0; i < 50; i++)
+            client_submit(s, nop);
+        while (!(atomic_load(&ev->shm->level) & EVENT_LEVEL_UP))
+            ;
+        CHECK(client_passed(s, before));
         client_wait(s, before + 51);
     }
 }
@@ -284,6 +351,31 @@ START_TEST(submitters_beside_a_busy_control_thread)
 }
 END_TEST
 
+/*
+ * An engine that goes to sleep lets go of many streams first, and of their doorbell last: what is submitted in between must not be
+ * lost.
+ */
+START_TEST(submitting_while_the_engine_falls_asleep)
+{
+    enum { STREAMS = 60 };
+    struct stream *s[STREAMS];
+    uint64_t rng = 11, end = clock_ns() + 300 * NSEC_PER_MSEC, last[STREAMS];
+
+    for (int i = 0; i < STREAMS; i++)
+        s[i] = npud_stream(session, 0);
+    while (clock_ns() < end) {
+        uint32_t one = random_below(&rng, STREAMS);
+
+        for (int i = 0; i < STREAMS; i++)
+            last[i] = client_submit(s[i], nop);
+        for (int i = 0; i < STREAMS; i++)
+            client_wait(s[i], last[i]);
+        dawdle(&rng, 2000);
+        client_wait(s[one], client_submit(s[one], nop));
+    }
+}
+END_TEST
+
 /* Streams of two devices that wait for each other in a random, but possible, order; some not for long. */
 START_TEST(random_waits_come_to_an_end)
 {
@@ -332,10 +424,12 @@ static Suite *suite(void)
     tcase_add_test(single, streams_that_are_gone_hold_nobody);
     tcase_add_test(single, death_fails_pending_records_by_name);
     tcase_add_test(single, closing_an_event_frees_streams_from_a_forged_record);
+    tcase_add_test(single, destroyed_events_go_when_streams_have_passed_them);
     suite_add_tcase(s, single);
     tcase_set_timeout(truth, 60);
     tcase_add_checked_fixture(truth, setup_spinning, npud_stop);
     tcase_add_test(truth, record_is_not_complete_before_what_came_before);
+    tcase_add_test(truth, level_is_not_up_before_what_came_before);
     tcase_add_test(truth, waiter_does_not_go_on_before_the_news_are_out);
     suite_add_tcase(s, truth);
     tcase_set_timeout(asleep, 60);
@@ -343,6 +437,7 @@ static Suite *suite(void)
     tcase_add_test(asleep, one_submitter);
     tcase_add_test(asleep, many_submitters);
     tcase_add_test(asleep, submitters_beside_a_busy_control_thread);
+    tcase_add_test(asleep, submitting_while_the_engine_falls_asleep);
     tcase_add_test(asleep, random_waits_come_to_an_end);
     suite_add_tcase(s, asleep);
     tcase_set_timeout(awake, 60);
