@@ -78,6 +78,13 @@ static bool valid_timeout(uint64_t ns)
     return ns <= UINT64_C(1) << 62;
 }
 
+/* Who sees a record, in this process or in another, must find everything before it done. */
+static void publish_before(struct stream *s)
+{
+    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head)
+        stream_publish(s, s->head);
+}
+
 /* --- ops --- */
 
 static enum run_result run_nop(struct stream *s, uint64_t now)
@@ -101,6 +108,8 @@ static enum run_result run_record(struct stream *s, uint64_t now)
     struct event_obj *ev = task_event(s);
 
     (void)now;
+    if (s->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
+        publish_before(s);
     if (ev)
         event_obj_record(ev, s->task.record.number, s->task.flags);
     return RUN_RETIRED;
@@ -169,9 +178,7 @@ static enum run_result run_ipc_record(struct stream *s, uint64_t now)
     (void)now;
     if (!open || slot_generation(open) != s->task.generation)
         return bad_entry(s, "no such event");
-    /* Who sees the record complete must find everything before it done, in other processes too. */
-    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head)
-        stream_publish(s, s->head);
+    publish_before(s);
     ipc_event_complete(open, s->task.ipc.number);
     return RUN_RETIRED;
 }
