@@ -1,7 +1,8 @@
 /*
- * Bad input to every public function: null, stale and forged handles, values at and beyond the edges, threads without context,
- * streams of other contexts, and everything once more after npud was killed. Always the documented code, a sentence that names the
- * function, outputs left as they were, and never a crash or a hang.
+ * Bad input to every public function: null, stale and forged handles, values at and beyond the
+ * edges, threads without context, streams of other contexts, and everything once more after npud
+ * was killed. Always the documented code, a sentence that names the function, outputs left as they
+ * were, and never a crash or a hang.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -244,7 +245,10 @@ END_TEST
 
 /* --- bad handles --- */
 
-/* X(function, arguments with h for the handle): every function that takes a stream, an event, a context. */
+/*
+ * X(function, arguments with h for the handle): every function that takes a stream, an event, a
+ * context.
+ */
 #define OF_STREAM(X)                                                                               \
     X(aclrtDestroyStream, h)                                                                       \
     X(aclrtDestroyStreamForce, h)                                                                  \
@@ -454,7 +458,10 @@ START_TEST(garbage_handles)
 }
 END_TEST
 
-/* A genuine handle with one bit wrong: not of its slot number, which may lead to another genuine one. */
+/*
+ * A genuine handle with one bit wrong: not of its slot number, which may lead to another genuine
+ * one.
+ */
 START_TEST(damaged_handles)
 {
     for (int bit = 24; bit < 64; bit++) {

@@ -1,6 +1,7 @@
 /*
- * Devices, contexts and streams: the worked cases of the reference (device_context.md section 9, stream.md section 11), default
- * streams, peer access, visible devices, memory information, and what a reset takes with it.
+ * Devices, contexts and streams: the worked cases of the reference (device_context.md section 9,
+ * stream.md section 11), default streams, peer access, visible devices, memory information, and
+ * what a reset takes with it.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -468,7 +469,10 @@ START_TEST(any_thread_may_reset)
 }
 END_TEST
 
-/* A binding must not come to life again in a later session that happens to lie at the same address. */
+/*
+ * A binding must not come to life again in a later session that happens to lie at the same
+ * address.
+ */
 static void *t2_bound_before_finalize(void *arg)
 {
     (void)arg;
@@ -894,7 +898,10 @@ START_TEST(final_reset_frees_the_memory_of_the_device)
 }
 END_TEST
 
-/* One thread's final reset still drains when another sets the device anew and allocates: that memory is the other's. */
+/*
+ * One thread's final reset still drains when another sets the device anew and allocates: that
+ * memory is the other's.
+ */
 static aclrtEvent reset_gate;
 static void *fresh_memory;
 

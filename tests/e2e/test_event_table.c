@@ -1,6 +1,7 @@
 /*
- * The tables of the event reference, cell by cell: which function accepts which kind (sections 3 and 8), what each state answers
- * (section 5), and the same for IPC events through several handles of one process (section 6).
+ * The tables of the event reference, cell by cell: which function accepts which kind (sections 3
+ * and 8), what each state answers (section 5), and the same for IPC events through several handles
+ * of one process (section 6).
  */
 #include <string.h>
 #include <unistd.h>
@@ -231,14 +232,17 @@ static aclError call_export(aclrtEvent e)
 #define INTERNAL ACL_ERROR_RT_INTERNAL_ERROR
 #define NOT_CAPT ACL_ERROR_RT_STREAM_NOT_CAPTURED
 
-/* EXTERNAL needs kind (c) with the flag exactly ACL_EVENT_SYNC; ours has TIME_LINE, so nobody here does. */
+/*
+ * EXTERNAL needs kind (c) with the flag exactly ACL_EVENT_SYNC; ours has TIME_LINE, so nobody here
+ * does.
+ */
 static const struct {
     const char *name;
     aclError (*call)(aclrtEvent event);
     bool pending; /* called while the record is outstanding, else after it */
     int expected[KINDS];
 } functions[] = {
-    /*                                             a         b-sync    b-mark    b-ext     b-dev     c-sync    c-mark    ipc */
+    /* a, b-sync, b-mark, b-ext, b-dev, c-sync, c-mark, ipc */
     {"Record", call_record, false, {0, 0, 0, 0, PARAM, 0, 0, 0}},
     {"RecordWithFlag", call_record_flag, false, {0, 0, 0, 0, PARAM, 0, 0, 0}},
     {"RecordExternal", call_record_external, false, {NO, NO, NO, NO, NO, NO, NO, NO}},
@@ -453,9 +457,9 @@ static void recorded_after_reset(aclrtEvent e)
 }
 
 enum answer {
-    COMPLETE, /* query, status: as it is called; synchronise: returns at once; wait: nothing left to wait for */
-    NOT_YET, /* not ready; blocks */
-    REFUSED, /* query: 207000; wait: 107000 */
+    COMPLETE, /* synchronise: returns at once; wait: nothing left to wait for */
+    NOT_YET,  /* not ready; blocks */
+    REFUSED,  /* query: 207000; wait: 107000 */
 };
 
 struct answers {
@@ -811,7 +815,10 @@ START_TEST(destroyed_with_tasks_pending)
 }
 END_TEST
 
-/* Continue on failure: the record after a failed task executes, and the stream tells of the failure, once. */
+/*
+ * Continue on failure: the record after a failed task executes, and the stream tells of the
+ * failure, once.
+ */
 START_TEST(failed_task_does_not_fail_the_event)
 {
     static const enum kind recordable[] = {A, B_SYNC, B_MARK, C_SYNC, C_MARK, IPC};
@@ -1029,7 +1036,10 @@ static void ipc_second_executed(aclrtEvent e)
     OK(aclrtSynchronizeStream(other));
 }
 
-/* After a record of one's own was complete, a newer one of a peer counts (the vendor gets this wrong). */
+/*
+ * After a record of one's own was complete, a newer one of a peer counts (the vendor gets this
+ * wrong).
+ */
 static void ipc_peer_pending_after_own(aclrtEvent e)
 {
     executed(recorder2);

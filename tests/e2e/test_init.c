@@ -1,6 +1,6 @@
 /*
- * Beginning and end: aclInit and aclFinalize, acl.json, sentences and the last-error record, no npud at first, npud lost and found
- * again, and forked children.
+ * Beginning and end: aclInit and aclFinalize, acl.json, sentences and the last-error record, no
+ * npud at first, npud lost and found again, and forked children.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,8 +16,8 @@
 #include "harness.h"
 
 /*
- * The address sanitizer's allocator stays locked in a child when another thread was in it at the fork, and the thread sanitizer allows
- * no new threads in a child of a process with several.
+ * The address sanitizer's allocator stays locked in a child when another thread was in it at the
+ * fork, and the thread sanitizer allows no new threads in a child of a process with several.
  */
 #ifdef __SANITIZE_ADDRESS__
 #define FORK_FROM_BUSY_THREADS false
@@ -425,7 +425,10 @@ START_TEST(sentences_are_read_once_newest_first)
     newer = strstr(text, "aclrtGetDevice");
     older = strstr(text, "aclrtSetCurrentContext");
     ck_assert(newer && older && newer < older);
-    /* The text stays as it is until the next call of the function, whatever fails meanwhile and wherever. */
+    /*
+     * The text stays as it is until the next call of the function, whatever fails meanwhile and
+     * wherever.
+     */
     aclrtDestroyStream(NULL);
     in_thread(other_thread_fails, NULL);
     ck_assert_ptr_eq(strstr(text, "aclrtGetDevice"), newer);
@@ -830,7 +833,10 @@ static int child_that_only_fails(void *arg)
     return 0;
 }
 
-/* A child that never calls anything, or only calls that fail: the parent's session does not end with it. */
+/*
+ * A child that never calls anything, or only calls that fail: the parent's session does not end
+ * with it.
+ */
 START_TEST(child_that_does_nothing)
 {
     make_parent();
@@ -997,7 +1003,10 @@ START_TEST(fork_while_threads_complain)
 }
 END_TEST
 
-/* The child is another process: it may have another configuration than its parent, and has none before aclInit. */
+/*
+ * The child is another process: it may have another configuration than its parent, and has none
+ * before aclInit.
+ */
 static int child_with_other_configuration(void *arg)
 {
     int32_t device = -1;

@@ -1,6 +1,6 @@
 /*
- * Memory: allocation and its limits, what an address is, copies and fills between all places, their order on streams, and what
- * becomes of tasks whose memory is gone.
+ * Memory: allocation and its limits, what an address is, copies and fills between all places,
+ * their order on streams, and what becomes of tasks whose memory is gone.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -446,7 +446,9 @@ START_TEST(synchronised_event_makes_the_copy_visible)
 }
 END_TEST
 
-/* A pageable side makes the call wait for what is on the stream; when it returns the copy is made. */
+/*
+ * A pageable side makes the call wait for what is on the stream; when it returns the copy is made.
+ */
 START_TEST(pageable_copy_comes_after_what_is_on_the_stream)
 {
     uint64_t start = now_ns();
@@ -471,7 +473,10 @@ START_TEST(pageable_copy_leaves_failures_to_the_next_synchronise)
 }
 END_TEST
 
-/* The source is the caller's again when the call returns, though the copy keeps its place in the stream. */
+/*
+ * The source is the caller's again when the call returns, though the copy keeps its place in the
+ * stream.
+ */
 START_TEST(buffered_copy_captures_its_source)
 {
     for (int from = PAGEABLE; from <= PINNED; from++) {
@@ -664,7 +669,10 @@ START_TEST(large_copies)
 }
 END_TEST
 
-/* A large copy goes in slices: another stream of the device gets its turn long before the copy is done. */
+/*
+ * A large copy goes in slices: another stream of the device gets its turn long before the copy is
+ * done.
+ */
 START_TEST(large_copy_does_not_hold_up_others)
 {
     size_t size = 512 * MIB;
@@ -689,7 +697,10 @@ END_TEST
 
 /* --- memory that is gone --- */
 
-/* _i: which of target and source is freed; 2 neither; 3 one that has nothing to do with it; 4 the target of a fill. */
+/*
+ * _i: which of target and source is freed; 2 neither; 3 one that has nothing to do with it; 4 the
+ * target of a fill.
+ */
 START_TEST(task_whose_memory_was_freed_fails)
 {
     void *a = device_new(COPY_SIZE), *b = device_new(COPY_SIZE), *c = device_new(COPY_SIZE);
