@@ -30,7 +30,7 @@ static int set_access(const char *path, const char *group, bool everybody)
         log_error("%s: there is no group \"%s\"; create it (sysusers.d/npud.conf), or change the "
                   "configuration",
                   path, group);
-        return -ENOENT;
+        return -ESRCH;
     }
     if (chown(path, (uid_t)-1, g->gr_gid) < 0 || chmod(path, 0660) < 0)
         return -errno;
@@ -54,6 +54,19 @@ static int clear_stale(const struct sockaddr_un *addr)
     return r;
 }
 
+/* tmpfiles.d makes /run/npud at boot; who starts npud by hand need not. */
+static void make_parent(const char *path)
+{
+    char *dir = strdup(path);
+    char *slash = dir ? strrchr(dir, '/') : NULL;
+
+    if (slash && slash != dir) {
+        *slash = '\0';
+        mkdir(dir, 0755); /* there already, or bind() will say what is wrong */
+    }
+    free(dir);
+}
+
 int listener_bind(const char *path, const char *group, bool everybody)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -64,6 +77,7 @@ int listener_bind(const char *path, const char *group, bool everybody)
         return -ENAMETOOLONG;
     }
     strcpy(addr.sun_path, path);
+    make_parent(path);
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
@@ -76,10 +90,17 @@ int listener_bind(const char *path, const char *group, bool everybody)
             r = -errno;
         umask(mask);
     }
-    if (r == 0)
+    if (r == 0) {
         r = set_access(path, group, everybody);
-    if (r == 0 && listen(fd, BACKLOG) < 0)
-        r = -errno;
+        if (r == 0 && listen(fd, BACKLOG) < 0)
+            r = -errno;
+        if (r < 0)
+            unlink(path);
+    }
+    if (r == -ESRCH) {
+        close(fd); /* set_access() has said it */
+        return r;
+    }
     if (r < 0) {
         log_error("%s: cannot listen: %s%s", path, strerror(-r),
                   r == -EADDRINUSE ? " (another npud is running there)" : "");
