@@ -36,7 +36,7 @@ test-programs: all $(UNIT_BIN) $(E2E_BIN)
 # What needs the ordinary build: installing it and linking against it.
 RUN_TESTS ?= $(wildcard tests/run/test-*.sh)
 
-check-run: test-programs
+check-run: test-programs examples
 	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(RUN_TESTS)
 
 check: deps

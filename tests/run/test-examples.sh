@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The examples, as they are, with two CPUs and with one. usage: test-examples.sh BUILD_DIR
+set -u
+build=$1
+top=$(cd "$(dirname "$0")/../.." && pwd)
+failed=0
+
+example() { # NAME COMMAND...
+    name=$1
+    shift
+    if "$@" >"$out" 2>&1; then
+        echo "ok $name"
+    else
+        echo "not ok $name"
+        cat "$out"
+        failed=1
+    fi
+}
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+
+for e in ipc_event ipc_fanout; do
+    run=("$build/npu-run" --devices 4 -- bash "$top/examples/$e/run.sh" "$build/examples/$e")
+    example "$e" "${run[@]}"
+    example "$e on one CPU" taskset -c 0 "${run[@]}"
+done
+exit $failed
