@@ -146,6 +146,9 @@ static int create_remote(struct event *e, const char *function)
     segment = &s->event_segments[e->remote / ARENA_EVENTS];
     if (fd >= 0)
         error = session_map_segment(s, function, fd, arena_event_segment_size(), segment);
+    if (error == 0 && !*segment) /* it came while this process had no descriptor left for it */
+        error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: the arena could not be mapped",
+                          function);
     if (error == 0)
         e->shm = arena_event(*segment, e->remote);
     return error;

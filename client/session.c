@@ -82,10 +82,13 @@ void session_reply_free(Npud__Reply *reply)
         npud__reply__free_unpacked(reply, NULL);
 }
 
-/* Send and receive, the socket being ours alone. NULL: npud is gone. */
-static Npud__Reply *exchange(struct session *s, Npud__Request *request, struct packet *packet)
+/*
+ * Send and receive, the socket being ours alone. 0 with *replyp, -EMFILE when the answer's descriptor found no place in this
+ * process, -EPIPE when npud is gone.
+ */
+static int exchange(struct session *s, Npud__Request *request, struct packet *packet,
+                    Npud__Reply **replyp)
 {
-    Npud__Reply *reply = NULL;
     int r;
 
     request->id = ++s->last_request;
@@ -94,15 +97,18 @@ static Npud__Reply *exchange(struct session *s, Npud__Request *request, struct p
     /* A refusal may have been sent before npud closed: read what there is even if our packet could
      * not be sent. */
     if (r < 0 && r != -EPIPE && r != -ECONNRESET)
-        return NULL;
-    while (packet_recv(s->socket, packet, 0) > 0) {
-        reply = npud__reply__unpack(NULL, packet->size, packet->data);
-        if (reply && reply->id == request->id)
-            return reply;
+        return -EPIPE;
+    while ((r = packet_recv(s->socket, packet, 0)) > 0) {
+        Npud__Reply *reply = npud__reply__unpack(NULL, packet->size, packet->data);
+
+        if (reply && reply->id == request->id) {
+            *replyp = reply;
+            return 0;
+        }
         session_reply_free(reply);
         packet_deinit(packet);
     }
-    return NULL;
+    return r == -EMFILE ? r : -EPIPE;
 }
 
 int session_request(struct session *s, const char *function, Npud__Request *request,
@@ -110,12 +116,16 @@ int session_request(struct session *s, const char *function, Npud__Request *requ
 {
     struct packet packet = {.n_fds = 0};
     Npud__Reply *reply = NULL;
-    int error;
+    int error, r = -EPIPE;
 
     pthread_mutex_lock(&s->request_lock);
     if (!session_lost(s))
-        reply = exchange(s, request, &packet);
+        r = exchange(s, request, &packet, &reply);
     pthread_mutex_unlock(&s->request_lock);
+    if (r == -EMFILE)
+        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                         "%s: this process has no file descriptor left for what npud sent",
+                         function);
     if (!reply) {
         lose(s);
         return session_error_lost(function);

@@ -234,6 +234,9 @@ static int create_remote(struct stream *s, struct context *c, const char *functi
     if (fd >= 0)
         error = session_map_segment(session, function, fd,
                                     arena_stream_segment_size(session->ring_depth), segment);
+    if (error == 0 && !*segment) /* it came while this process had no descriptor left for it */
+        error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: the arena could not be mapped",
+                          function);
     if (error == 0)
         fill(s, c, reply->create_stream, *segment);
     session_reply_free(reply);

@@ -177,8 +177,19 @@ static int on_ini(void *arg, const char *section, const char *name, const char *
 
 int config_read(struct config *config, const char *path)
 {
-    int line = ini_parse(path, on_ini, config);
+    struct stat st;
+    int line;
 
+    /* What inih takes for granted would read "key = value # text" and indented keys as values. */
+    ini_allow_multiline = false;
+    ini_inline_comment_prefixes = (char *)";#";
+    ini_use_stack = false;
+    ini_max_line = ini_initial_alloc = 4096;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        log_error("%s: is a directory", path);
+        return -EINVAL;
+    }
+    line = ini_parse(path, on_ini, config);
     if (line == 0)
         return 0;
     if (line < 0)

@@ -10,7 +10,7 @@
 struct config {
     char *socket; /* where to listen when systemd gives no sockets */
     char *admin_socket;
-    char *access_group; /* may connect to socket; empty: everybody */
+    char *access_group; /* may connect to socket; empty: own user only; *: everybody */
     char *admin_group;  /* may connect to admin_socket, beside root; empty: root only */
     char *backend;
     uint32_t devices;

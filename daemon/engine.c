@@ -532,7 +532,8 @@ static bool demote_all(struct engine *e, uint64_t now)
 static int wait_events(struct engine *e, struct epoll_event *events)
 {
     struct stream *first = timers_first(&e->timers);
-    struct timespec ts, *timeout = NULL;
+    struct timespec ts = {0}, *timeout = NULL;
+    int n;
 
     if (first) {
         uint64_t now = clock_ns();
@@ -541,7 +542,10 @@ static int wait_events(struct engine *e, struct epoll_event *events)
         timeout = &ts;
     }
     pthread_mutex_unlock(&e->lock);
-    int n = epoll_pwait2(e->epoll, events, EPOLL_BATCH, timeout, NULL);
+    n = epoll_pwait2(e->epoll, events, EPOLL_BATCH, timeout, NULL);
+    if (n < 0 && errno != EINTR) /* before Linux 5.11, or filtered: milliseconds must do */
+        n = epoll_wait(e->epoll, events, EPOLL_BATCH,
+                       timeout ? (int)(ts.tv_sec * 1000 + ts.tv_nsec / 1000000 + 1) : -1);
     pthread_mutex_lock(&e->lock);
     return n;
 }
@@ -683,7 +687,7 @@ struct engine *engine_new(struct device *device, uint64_t spin_ns)
     if (e->epoll >= 0 && e->wake >= 0 && epoll_ctl(e->epoll, EPOLL_CTL_ADD, e->wake, &ev) == 0 &&
         pthread_create(&e->thread, NULL, engine_main, e) == 0)
         return e;
-    log_error("device %u: engine not started: %m", device->index);
+    log_error("device %u: engine not started: no memory, descriptors or threads", device->index);
     e->thread = 0;
     engine_free(e);
     return NULL;

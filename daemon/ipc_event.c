@@ -338,6 +338,32 @@ static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
 }
 
 /*
+ * Streams that wait for a record which somebody has marked complete in the page without telling us go on now at the latest. (The
+ * page is the openers' to spoil, but a death must not leave anybody waiting.)
+ */
+static void fire_settled(struct ipc_event *ev)
+{
+    uint64_t pending[64];
+    size_t n;
+    uint64_t from = 0;
+
+    do {
+        struct waiter *w;
+
+        n = 0;
+        pthread_mutex_lock(&ev->completed.lock);
+        for (w = ev->completed.head; w && n < 64; w = w->next)
+            if (w->target >= from && (n == 0 || pending[n - 1] != w->target))
+                pending[n++] = w->target;
+        pthread_mutex_unlock(&ev->completed.lock);
+        for (size_t i = 0; i < n; i++)
+            if (ipc_state_of(ev->page, pending[i]) != IPC_PENDING)
+                waitlist_fire(&ev->completed, pending[i], pending[i], 0, 0);
+        from = n ? pending[n - 1] + 1 : 0;
+    } while (n == 64);
+}
+
+/*
  * Fail what the opener has recorded and no engine has executed. Its streams are gone or past, so
  * nothing of it becomes done any more. A slot holds the low 32 bits of its number; the newest
  * number of the event, read once, gives the rest.
@@ -354,7 +380,8 @@ static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
         uint64_t slot = atomic_load_explicit(&ev->page->slot[i], memory_order_relaxed);
         uint64_t number = newest - (uint32_t)((uint32_t)newest - ipc_slot_tag(slot));
 
-        if (ipc_slot_state(slot) != IPC_PENDING || ipc_slot_opener(slot) != opener)
+        if (ipc_slot_state(slot) != IPC_PENDING || ipc_slot_opener(slot) != opener || number == 0 ||
+            number > newest)
             continue;
         /* Remembered before it can be seen, so that who sees IPC_FAILED finds the reason. */
         remember_failure(ev, number, pid);
@@ -366,6 +393,7 @@ static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
     }
     if (any)
         wake_sleepers(ev);
+    fire_settled(ev);
     return n;
 }
 

@@ -21,7 +21,7 @@ struct listener {
     void (*accept)(struct server *server, int socket);
 };
 
-/** Make and bind a socket at path, for group (empty: mode for everybody). Listening fd or -errno,
+/** Make and bind a socket at path, for group (empty: own user only). Listening fd or -errno,
  * after logging. */
 int listener_bind(const char *path, const char *group, bool everybody);
 

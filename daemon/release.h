@@ -21,7 +21,7 @@ struct fence {
 };
 
 /** Fences that one session may have pending, over all its releases: bounds npud's memory. */
-#define SESSION_FENCES_MAX 65536u
+#define SESSION_FENCES_MAX 16384u
 
 /**
  * Call free_object(object) when the streams have passed the fences: at once if they have already,

@@ -9,9 +9,14 @@
 
 void stream_publish(struct stream *s, uint64_t position)
 {
-    /* Our own copy first: what waits inside npud compares with that. */
+    /*
+     * The client first: another engine that sees our own copy may retire a wait for this position, and the client
+     * must not learn of that before it can see what was waited for.
+     */
+    bool wake = stream_publish_done(s->ctrl, position);
+
     atomic_store_explicit(&s->done, position, memory_order_release);
-    if (stream_publish_done(s->ctrl, position))
+    if (wake)
         futex_wake_all(&s->ctrl->wake_seq);
     waitlist_fire(&s->passed, 0, position, 0, 0);
 }

@@ -105,11 +105,16 @@ int packet_recv(int socket, struct packet *packet, int flags)
     collect_fds(packet, &msg, &surplus);
     if (n == 0 && packet->n_fds == 0 && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
         return 0; /* SEQPACKET cannot tell an empty packet from the end: both end the session */
-    if (n == 0 || surplus || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+    if (n == 0 || surplus || (msg.msg_flags & MSG_TRUNC)) {
         packet_deinit(packet);
         return -EBADMSG;
     }
     packet->size = (size_t)n;
+    if (msg.msg_flags & MSG_CTRUNC) {
+        /* Not more than there is room for, so the kernel could not install one: we are out of descriptors. */
+        packet_deinit(packet);
+        return -EMFILE;
+    }
     return 1;
 }
 

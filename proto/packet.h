@@ -37,9 +37,9 @@ int packet_send_message(int socket, const struct ProtobufCMessage *message, cons
                         size_t n, int flags);
 
 /**
- * Receive one packet. Returns 1, 0 at end of file, or a negative errno; -EBADMSG when payload or
- * control data were truncated or the packet is empty (any descriptors that came along are closed).
- * flags as in recvmsg(2).
+ * Receive one packet. Returns 1, 0 at end of file, or a negative errno; -EBADMSG when the
+ * payload is too long, the descriptors are too many or come without payload, -EMFILE when this
+ * process had no room for them (they are closed in either case). flags as in recvmsg(2).
  */
 int packet_recv(int socket, struct packet *packet, int flags);
 

@@ -318,7 +318,7 @@ END_TEST
 /* A session could have npud remember fences, and search them at every position, without bound. */
 START_TEST(fences_are_bounded)
 {
-    enum { DESTROYS_MAX = 65536 / FENCES_MAX };
+    enum { DESTROYS_MAX = 16384 / FENCES_MAX };
     struct task wait = {.op = TASK_WAIT_LEVEL}, record = {.op = TASK_RECORD};
     uint32_t gate, blocked, free_stream, event, n = 0;
     struct raw r;

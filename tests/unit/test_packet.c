@@ -320,7 +320,7 @@ START_TEST(descriptors_that_do_not_fit_into_the_process_are_refused)
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
     few = (struct rlimit){.rlim_cur = (rlim_t)fds[2] + 2, .rlim_max = old.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
-    ck_assert_int_eq(packet_recv(b, &packet, MSG_DONTWAIT), -EBADMSG);
+    ck_assert_int_eq(packet_recv(b, &packet, MSG_DONTWAIT), -EMFILE);
     ck_assert_uint_eq(packet.n_fds, 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
     close_fds(fds, 3);
