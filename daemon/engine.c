@@ -638,9 +638,9 @@ static void turn(struct engine *e)
     }
     poll_doorbells(e, now);
     if (run_all(e, now)) {
+        /* It keeps its place among the spinners until it sleeps: asking anew after each task costs a system call. */
         if (e->spinning)
             e->spin = e->spin_max;
-        stop_spinning(e);
         e->idle_since = now;
     } else {
         idle(e, now);
