@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -265,12 +266,15 @@ static int open_sockets(struct server *server)
 
 /* --- running --- */
 
-static void on_signal(evutil_socket_t signal, short what, void *arg)
+static void on_signal(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
+    struct signalfd_siginfo info;
 
     (void)what;
-    log_info("%s: ending", signal == SIGINT ? "SIGINT" : "SIGTERM");
+    if (read(fd, &info, sizeof(info)) != sizeof(info))
+        return;
+    log_info("%s: ending", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
     sd_notify(0, "STOPPING=1");
     event_base_loopbreak(server->base);
 }
@@ -296,35 +300,34 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 }
 
 /*
- * Until their events are there, a signal to end must wait: what has been made by then has to be removed. Engines begin with both
- * blocked, and stay so.
+ * Signals to end npud are read, never delivered: blocked from the first moment, so that what has been made by then is removed,
+ * and in every thread.
  */
-static void block_signals(int how)
+static int signals_open(void)
 {
     sigset_t set;
 
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
-    pthread_sigmask(how, &set, NULL);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int add_events(struct server *server, struct event **events)
+static int add_events(struct server *server, int signals, struct event **events)
 {
     uint64_t usec;
     struct timeval interval;
 
-    events[0] = evsignal_new(server->base, SIGTERM, on_signal, server);
-    events[1] = evsignal_new(server->base, SIGINT, on_signal, server);
-    for (int i = 0; i < 2; i++)
-        if (!events[i] || event_add(events[i], NULL) < 0)
-            return -ENOMEM;
+    events[0] = event_new(server->base, signals, EV_READ | EV_PERSIST, on_signal, server);
+    if (!events[0] || event_add(events[0], NULL) < 0)
+        return -ENOMEM;
     if (sd_watchdog_enabled(0, &usec) <= 0)
         return 0;
     interval = (struct timeval){.tv_sec = (time_t)(usec / 2 / 1000000),
                                 .tv_usec = (suseconds_t)(usec / 2 % 1000000)};
-    events[2] = event_new(server->base, -1, EV_PERSIST, on_watchdog, server);
-    return events[2] && event_add(events[2], &interval) == 0 ? 0 : -ENOMEM;
+    events[1] = event_new(server->base, -1, EV_PERSIST, on_watchdog, server);
+    return events[1] && event_add(events[1], &interval) == 0 ? 0 : -ENOMEM;
 }
 
 static void tell_ready(struct server *server, const struct options *o)
@@ -351,9 +354,9 @@ static void raise_fd_limit(void)
     setrlimit(RLIMIT_NOFILE, &r);
 }
 
-static int serve(struct server *server, const struct options *o)
+static int serve(struct server *server, const struct options *o, int signals)
 {
-    struct event *events[3] = {0};
+    struct event *events[2] = {0};
     int r = -ENOMEM;
 
     server->base = event_base_new();
@@ -369,9 +372,8 @@ static int serve(struct server *server, const struct options *o)
     if (r == 0)
         r = open_sockets(server);
     if (r == 0)
-        r = add_events(server, events);
+        r = add_events(server, signals, events);
     if (r == 0) {
-        block_signals(SIG_UNBLOCK);
         tell_ready(server, o);
         event_base_dispatch(server->base);
     }
@@ -385,7 +387,7 @@ static int serve(struct server *server, const struct options *o)
     devices_deinit(&server->devices);
     releases_deinit(server);
     closer_stop();
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 2; i++)
         if (events[i])
             event_free(events[i]);
     event_base_free(server->base);
@@ -397,12 +399,12 @@ int main(int argc, char **argv)
     struct options o = {.ready_fd = -1, .log_level = LOG_INFO};
     struct config config;
     struct server server = {.config = &config, .since_ns = clock_ns()};
-    int r = read_options(argc, argv, &o);
+    int signals, r = read_options(argc, argv, &o);
 
     if (r >= 0)
         return r;
     log_setup(o.log_level);
-    block_signals(SIG_BLOCK);
+    signals = signals_open();
     if (o.die_with_parent)
         prctl(PR_SET_PDEATHSIG, SIGTERM); /* who starts us makes sure that it still lives */
     signal(SIGPIPE, SIG_IGN);
@@ -415,7 +417,7 @@ int main(int argc, char **argv)
         server.ipc.linger_max = config.linger_max;
         server.ipc.any_uid = config.ipc_any_uid;
         getrandom(&server.ipc.instance, sizeof(server.ipc.instance), 0);
-        r = serve(&server, &o);
+        r = serve(&server, &o, signals);
         if (o.runtime_dir)
             rmdir(o.runtime_dir);
     }

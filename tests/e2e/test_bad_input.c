@@ -411,6 +411,36 @@ START_TEST(destroyed_handles)
 }
 END_TEST
 
+/* From the beginning of the call that destroys: it may wait for the stream's work. */
+static aclrtStream doomed;
+
+static void *destroy_doomed(void *arg)
+{
+    OK(aclrtSetCurrentContext(arg));
+    OK(aclrtDestroyStream(doomed));
+    return NULL;
+}
+
+START_TEST(handle_of_a_stream_that_is_being_destroyed)
+{
+    uint64_t give_up = now_ns() + UINT64_C(10000000000);
+    aclrtStreamStatus status;
+    pthread_t thread;
+    aclError error;
+
+    OK(aclrtCreateStream(&doomed));
+    OK(aclrtStreamWaitEvent(doomed, level));
+    pthread_create(&thread, NULL, destroy_doomed, context);
+    do
+        error = aclrtStreamQuery(doomed, &status);
+    while (error == 0 && now_ns() < give_up);
+    ck_assert_int_eq(error, HANDLE);
+    refuse('s', doomed, "stream being destroyed");
+    OK(aclrtRecordEvent(level, stream));
+    pthread_join(thread, NULL);
+}
+END_TEST
+
 /* Also when the place of the old one has been taken again, many times over. */
 START_TEST(handles_of_places_taken_again)
 {
@@ -1141,6 +1171,7 @@ static void add_handles(Suite *s)
 
     tcase_add_test(t, handles_of_another_kind);
     tcase_add_test(t, destroyed_handles);
+    tcase_add_test(t, handle_of_a_stream_that_is_being_destroyed);
     tcase_add_test(t, handles_of_places_taken_again);
     tcase_add_test(t, garbage_handles);
     tcase_add_test(t, damaged_handles);
