@@ -104,7 +104,8 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
     event_record_now(e, &record_now);
     if (point_passed(&record_now.point))
         return 0;
-    r = wait_position(e->session, record_now.point.ctrl, record_now.point.position, deadline);
+    r = wait_position(e->session, function, record_now.point.ctrl, record_now.point.position,
+                      deadline);
     if (r == -ETIMEDOUT)
         return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: not complete after %d ms", function,
                          timeout);

@@ -227,7 +227,7 @@ int ipc_query(struct event *e, const char *function, bool *complete)
 int ipc_synchronize(struct event *e, const char *function, int32_t timeout)
 {
     uint64_t number = newest(e);
-    int r = wait_record(e->session, e->page, number, wait_deadline(timeout));
+    int r = wait_record(e->session, function, e->remote, e->page, number, wait_deadline(timeout));
 
     if (r == -ETIMEDOUT)
         return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
@@ -254,7 +254,7 @@ static uint64_t take(struct event *e, enum ipc_state state, const char *function
     uint64_t number, blocker = 0;
 
     while ((number = ipc_take(e->page, e->opener, state, &blocker)) == 0)
-        if (wait_record(e->session, e->page, blocker, WAIT_FOREVER) < 0) {
+        if (wait_record(e->session, function, e->remote, e->page, blocker, WAIT_FOREVER) < 0) {
             *error = session_error_lost(function);
             return 0;
         }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "proto/clock.h"
 #include "proto/npud.pb-c.h"
 #include "proto/packet.h"
 
@@ -36,43 +37,54 @@ enum status {
 static const struct command {
     const char *name;
     Npud__AdminRequest__Topic topic;
-    bool single; /* one row by nature: printed as lines, and no list in JSON */
+    bool single;      /* one row by nature: printed as lines, and no list in JSON */
+    const char *also; /* a second list of the same report, printed below if it is not empty */
     const char *help;
 } commands[] = {
-    {"status", NPUD__ADMIN_REQUEST__TOPIC__STATUS, true, "npud itself, and totals"},
-    {"devices", NPUD__ADMIN_REQUEST__TOPIC__DEVICES, false, "the NPUs and what they did"},
-    {"sessions", NPUD__ADMIN_REQUEST__TOPIC__SESSIONS, false, "connected processes"},
-    {"streams", NPUD__ADMIN_REQUEST__TOPIC__STREAMS, false, "what each waits for"},
-    {"events", NPUD__ADMIN_REQUEST__TOPIC__EVENTS, false, "plain and IPC events"},
-    {"memory", NPUD__ADMIN_REQUEST__TOPIC__MEMORY, false, "allocations on devices, and pinned"},
-    {"limits", NPUD__ADMIN_REQUEST__TOPIC__LIMITS, false, "per user: used, and allowed"},
+    {"status", NPUD__ADMIN_REQUEST__TOPIC__STATUS, true, NULL, "npud itself, and totals"},
+    {"devices", NPUD__ADMIN_REQUEST__TOPIC__DEVICES, false, NULL, "the NPUs and what they did"},
+    {"sessions", NPUD__ADMIN_REQUEST__TOPIC__SESSIONS, false, NULL, "connected processes"},
+    {"streams", NPUD__ADMIN_REQUEST__TOPIC__STREAMS, false, NULL, "what each waits for"},
+    {"events", NPUD__ADMIN_REQUEST__TOPIC__EVENTS, false, NULL, "plain and IPC events"},
+    {"memory", NPUD__ADMIN_REQUEST__TOPIC__MEMORY, false, NULL,
+     "allocations on devices, and pinned"},
+    {"limits", NPUD__ADMIN_REQUEST__TOPIC__LIMITS, false, NULL, "per user: used, and allowed"},
+    {"waits", NPUD__ADMIN_REQUEST__TOPIC__WAITS, false, "deadlocks",
+     "who waits for whom, and deadlocks"},
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void usage(FILE *f)
 {
     fputs("Usage: npuctl [OPTION]... COMMAND\n"
-          "Ask npud who holds what, and who waits for whom.\n"
+          "       npuctl [OPTION]... kill SESSION\n"
+          "Ask npud who holds what, and who waits for whom; or end a session.\n"
           "\n",
           f);
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
-    fputs("\n"
-          "  -j, --json         print one JSON object, {\"COMMAND\": [{...}, ...]}; for\n"
-          "                     status an object in place of the list. Keys are the headings\n"
-          "                     of the table in lower case with _ for -. Later versions may\n"
-          "                     add keys, and change none\n"
-          "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET,\n"
-          "                     else " NPUD_ADMIN_SOCKET_DEFAULT "\n"
-          "  -V, --version      print the version and exit\n"
-          "  -h, --help         print this and exit\n"
-          "\n"
-          "Numbers are bytes, seconds (-S), or counts. Bytes of a text that cannot be printed\n"
-          "are shown as \\xHH, an empty text as -. In JSON, what is not UTF-8 becomes U+FFFD.\n"
-          "\n"
-          "Exit status: 0 printed; 1 npud answered with an error, or the output could not be\n"
-          "written; 2 wrong usage; 3 no npud could be reached.\n",
-          f);
+    fputs(
+        "  kill       end SESSION (a number from `sessions`) as if its process had died: what it\n"
+        "             held is free, who waited for it gets an error. The process lives on, and\n"
+        "             gets 507901 from its next call\n"
+        "\n"
+        "  -j, --json         print one JSON object, {\"COMMAND\": [{...}, ...]}; for\n"
+        "                     status an object in place of the list. Keys are the headings\n"
+        "                     of the table in lower case with _ for -. Later versions may\n"
+        "                     add keys, and change none\n"
+        "  -w, --watch[=SECONDS]\n"
+        "                     print again every SECONDS (default 1) until interrupted\n"
+        "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET,\n"
+        "                     else " NPUD_ADMIN_SOCKET_DEFAULT "\n"
+        "  -V, --version      print the version and exit\n"
+        "  -h, --help         print this and exit\n"
+        "\n"
+        "Numbers are bytes, seconds (-S), or counts. Bytes of a text that cannot be printed\n"
+        "are shown as \\xHH, an empty text as -. In JSON, what is not UTF-8 becomes U+FFFD.\n"
+        "\n"
+        "Exit status: 0 printed; 1 npud answered with an error, or the output could not be\n"
+        "written; 2 wrong usage; 3 no npud could be reached.\n",
+        f);
 }
 
 /* --- text --- */
@@ -154,6 +166,18 @@ static char *text_clean(const char *s)
 static const void *field_of(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     return (const char *)message + field->offset;
+}
+
+#define FIELD_FOR_PROGRAMS 100 /* numbers from here on: see npud.proto */
+
+/* How many fields go into the table. Descriptors are sorted by number. */
+static unsigned fields_shown(const ProtobufCMessageDescriptor *type)
+{
+    unsigned n = 0;
+
+    while (n < type->n_fields && type->fields[n].id < FIELD_FOR_PROGRAMS)
+        n++;
+    return n;
 }
 
 static bool field_is_text(const ProtobufCFieldDescriptor *field)
@@ -245,10 +269,10 @@ struct rows {
     size_t n;
 };
 
-static struct rows rows_of(const Npud__Report *report, const struct command *command)
+static struct rows rows_of(const Npud__Report *report, const char *name)
 {
     const ProtobufCFieldDescriptor *list =
-        protobuf_c_message_descriptor_get_field_by_name(&npud__report__descriptor, command->name);
+        protobuf_c_message_descriptor_get_field_by_name(&npud__report__descriptor, name);
     const char *base = (const char *)report;
 
     return (struct rows){
@@ -269,6 +293,12 @@ static void cell_print(const char *text, int width, int column, bool left, bool 
     fputs(last ? "\n" : "  ", stdout);
 }
 
+/* Of a table: how many, and how wide each is. */
+struct columns {
+    unsigned n;
+    int *width;
+};
+
 static int column_width(const struct rows *rows, const ProtobufCFieldDescriptor *field)
 {
     int max = (int)strlen(field->name), width;
@@ -280,31 +310,32 @@ static int column_width(const struct rows *rows, const ProtobufCFieldDescriptor 
     return max;
 }
 
-static bool headings_print(const struct rows *rows, const int *columns)
+static bool headings_print(const struct rows *rows, const struct columns *columns)
 {
-    for (unsigned c = 0; c < rows->type->n_fields; c++) {
+    for (unsigned c = 0; c < columns->n; c++) {
         const ProtobufCFieldDescriptor *field = &rows->type->fields[c];
         char *heading = field_heading(field, true);
 
         if (!heading)
             return false;
-        cell_print(heading, (int)strlen(heading), columns[c], field_is_text(field),
-                   c + 1 == rows->type->n_fields);
+        cell_print(heading, (int)strlen(heading), columns->width[c], field_is_text(field),
+                   c + 1 == columns->n);
         free(heading);
     }
     return true;
 }
 
-static bool row_print(const struct rows *rows, const ProtobufCMessage *row, const int *columns)
+static bool row_print(const struct rows *rows, const ProtobufCMessage *row,
+                      const struct columns *columns)
 {
-    for (unsigned c = 0; c < rows->type->n_fields; c++) {
+    for (unsigned c = 0; c < columns->n; c++) {
         const ProtobufCFieldDescriptor *field = &rows->type->fields[c];
         int width;
         char *text = field_print(row, field, &width);
 
         if (!text)
             return false;
-        cell_print(text, width, columns[c], field_is_text(field), c + 1 == rows->type->n_fields);
+        cell_print(text, width, columns->width[c], field_is_text(field), c + 1 == columns->n);
         free(text);
     }
     return true;
@@ -312,15 +343,17 @@ static bool row_print(const struct rows *rows, const ProtobufCMessage *row, cons
 
 static bool table_print(const struct rows *rows)
 {
-    int *columns = calloc(rows->type->n_fields, sizeof(*columns));
-    bool ok = columns != NULL;
+    struct columns columns = {.n = fields_shown(rows->type)};
+    bool ok;
 
-    for (unsigned c = 0; ok && c < rows->type->n_fields; c++)
-        columns[c] = column_width(rows, &rows->type->fields[c]);
-    ok = ok && headings_print(rows, columns);
+    columns.width = calloc(columns.n, sizeof(*columns.width));
+    ok = columns.width != NULL;
+    for (unsigned c = 0; ok && c < columns.n; c++)
+        columns.width[c] = column_width(rows, &rows->type->fields[c]);
+    ok = ok && headings_print(rows, &columns);
     for (size_t i = 0; ok && i < rows->n; i++)
-        ok = row_print(rows, rows->row[i], columns);
-    free(columns);
+        ok = row_print(rows, rows->row[i], &columns);
+    free(columns.width);
     return ok;
 }
 
@@ -388,13 +421,25 @@ static cJSON *list_json(const struct rows *rows)
     return list;
 }
 
-static bool json_print(const struct rows *rows, const struct command *command)
+static bool json_add(cJSON *top, const struct rows *rows, const char *name, bool single)
+{
+    cJSON *value = single && rows->n > 0 ? row_json(rows->row[0]) : list_json(rows);
+
+    return value && cJSON_AddItemToObject(top, name, value);
+}
+
+static bool json_print(const Npud__Report *report, const struct command *command)
 {
     cJSON *top = cJSON_CreateObject();
-    cJSON *value = command->single && rows->n > 0 ? row_json(rows->row[0]) : list_json(rows);
+    struct rows rows = rows_of(report, command->name);
     char *text = NULL;
+    bool ok = top && json_add(top, &rows, command->name, command->single);
 
-    if (top && value && cJSON_AddItemToObject(top, command->name, value))
+    if (ok && command->also) {
+        rows = rows_of(report, command->also);
+        ok = json_add(top, &rows, command->also, false);
+    }
+    if (ok)
         text = cJSON_PrintUnformatted(top);
     if (text)
         puts(text);
@@ -403,17 +448,26 @@ static bool json_print(const struct rows *rows, const struct command *command)
     return text != NULL;
 }
 
+/* For people. */
+static bool text_print(const Npud__Report *report, const struct command *command)
+{
+    struct rows rows = rows_of(report, command->name);
+
+    if (!(command->single ? lines_print(&rows) : table_print(&rows)))
+        return false;
+    if (!command->also)
+        return true;
+    rows = rows_of(report, command->also);
+    return rows.n == 0 || (puts("") != EOF && table_print(&rows));
+}
+
 static enum status report_print(const Npud__Report *report, const struct command *command,
                                 bool json)
 {
-    struct rows rows = rows_of(report, command);
     bool ok;
 
     setlocale(LC_CTYPE, json ? "C.UTF-8" : "");
-    if (json)
-        ok = json_print(&rows, command);
-    else
-        ok = command->single ? lines_print(&rows) : table_print(&rows);
+    ok = json ? json_print(report, command) : text_print(report, command);
     if (ok && fflush(stdout) == 0 && !ferror(stdout))
         return STATUS_OK;
     fprintf(stderr, "npuctl: cannot write: %s\n", strerror(ok ? errno : ENOMEM));
@@ -472,17 +526,13 @@ static int connect_admin(const char *path)
 }
 
 /* The reply, or NULL and a negative errno. */
-static Npud__AdminReply *exchange(int fd, const struct command *command, struct packet *packet,
+static Npud__AdminReply *exchange(int fd, const Npud__AdminRequest *request, struct packet *packet,
                                   int *error)
 {
-    Npud__AdminRequest request = NPUD__ADMIN_REQUEST__INIT;
     Npud__AdminReply *reply;
     int sent, r;
 
-    request.id = 1;
-    request.protocol = PROTOCOL;
-    request.topic = command->topic;
-    sent = packet_send_message(fd, &request.base, NULL, 0, 0);
+    sent = packet_send_message(fd, &request->base, NULL, 0, 0);
     r = packet_recv(fd, packet, 0);
     /* npud may refuse us and hang up before it reads the request. The kernel tells that first, and then gives the answer. */
     if (r == -ECONNRESET)
@@ -520,8 +570,16 @@ static Npud__Report *report_read(int fd, uint64_t size)
     return report;
 }
 
+/* What to do, from the command line. */
+struct task {
+    const char *path;
+    const struct command *command; /* NULL: end session */
+    uint64_t session;
+    bool json;
+};
+
 static enum status answer_print(const Npud__AdminReply *reply, struct packet *packet,
-                                const struct command *command, bool json)
+                                const struct task *task)
 {
     Npud__Report *report;
     enum status status;
@@ -535,33 +593,40 @@ static enum status answer_print(const Npud__AdminReply *reply, struct packet *pa
         free(message);
         return STATUS_ERROR;
     }
+    if (!task->command)
+        return STATUS_OK;
     report = report_read(packet->n_fds > 0 ? packet->fds[0] : -1, reply->size);
     if (!report) {
         fputs("npuctl: npud's report cannot be read\n", stderr);
         return STATUS_ERROR;
     }
-    status = report_print(report, command, json);
+    status = report_print(report, task->command, task->json);
     npud__report__free_unpacked(report, NULL);
     return status;
 }
 
-static enum status ask(const char *path, const struct command *command, bool json)
+static enum status ask(const struct task *task)
 {
     static struct packet packet;
+    Npud__AdminRequest request = NPUD__ADMIN_REQUEST__INIT;
     Npud__AdminReply *reply;
     enum status status;
-    int error, fd = connect_admin(path);
+    int error, fd = connect_admin(task->path);
 
     if (fd < 0) {
-        explain_unreachable(path, -fd);
+        explain_unreachable(task->path, -fd);
         return STATUS_UNREACHABLE;
     }
-    reply = exchange(fd, command, &packet, &error);
+    request.id = 1;
+    request.protocol = PROTOCOL;
+    request.topic = task->command ? task->command->topic : 0;
+    request.end_session = task->session;
+    reply = exchange(fd, &request, &packet, &error);
     if (reply) {
-        status = answer_print(reply, &packet, command, json);
+        status = answer_print(reply, &packet, task);
         npud__admin_reply__free_unpacked(reply, NULL);
     } else {
-        fprintf(stderr, "npuctl: npud at %s does not answer: %s\n", path, strerror(-error));
+        fprintf(stderr, "npuctl: npud at %s does not answer: %s\n", task->path, strerror(-error));
         status = STATUS_UNREACHABLE;
     }
     packet_deinit(&packet);
@@ -569,14 +634,36 @@ static enum status ask(const char *path, const struct command *command, bool jso
     return status;
 }
 
+/* Again and again, at even distances, until it fails or somebody interrupts it. */
+static enum status watch(const struct task *task, double seconds)
+{
+    bool terminal = isatty(STDOUT_FILENO);
+    uint64_t step = (uint64_t)(seconds * (double)NSEC_PER_SEC), next = clock_ns();
+    enum status status;
+
+    for (;;) {
+        struct timespec until;
+
+        if (terminal)
+            fputs("\033[H\033[2J", stdout); /* home, clear */
+        status = ask(task);
+        if (status != STATUS_OK)
+            return status;
+        if (!terminal && !task->json)
+            puts("");
+        next += step;
+        until = timespec_from_ns(next);
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+            ;
+    }
+}
+
 /* --- command line --- */
 
 static const struct option long_options[] = {
-    {"json", no_argument, NULL, 'j'},
-    {"socket", required_argument, NULL, 's'},
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"json", no_argument, NULL, 'j'},         {"watch", optional_argument, NULL, 'w'},
+    {"socket", required_argument, NULL, 's'}, {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
 };
 
 static enum status wrong_usage(const char *what, const char *name)
@@ -601,20 +688,61 @@ static const char *socket_default(void)
     return path && path[0] ? path : NPUD_ADMIN_SOCKET_DEFAULT;
 }
 
+static bool parse_seconds(const char *text, double *seconds)
+{
+    char *end;
+
+    *seconds = text ? strtod(text, &end) : 1;
+    return !text || (end != text && !*end && *seconds >= 0.01 && *seconds <= 86400);
+}
+
+static bool parse_session(const char *text, uint64_t *session)
+{
+    char *end;
+
+    errno = 0;
+    *session = strtoull(text, &end, 10);
+    return text[0] >= '0' && text[0] <= '9' && !*end && errno == 0 && *session != 0;
+}
+
+/* The words after the options. */
+static enum status parse_words(char **words, int n, struct task *task)
+{
+    if (n == 0)
+        return wrong_usage("no command given", NULL);
+    if (strcmp(words[0], "kill") == 0) {
+        if (n < 2)
+            return wrong_usage("kill needs the number of a session", NULL);
+        if (!parse_session(words[1], &task->session))
+            return wrong_usage("no number of a session:", words[1]);
+        n--;
+        words++;
+    } else {
+        task->command = command_find(words[0]);
+        if (!task->command)
+            return wrong_usage("no such command:", words[0]);
+    }
+    return n > 1 ? wrong_usage("unexpected argument", words[1]) : STATUS_OK;
+}
+
 int main(int argc, char **argv)
 {
-    const char *path = socket_default();
-    const struct command *command;
-    bool json = false;
+    struct task task = {.path = socket_default()};
+    double seconds = 0;
+    enum status status;
     int c;
 
-    while ((c = getopt_long(argc, argv, "js:Vh", long_options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "jw::s:Vh", long_options, NULL)) != -1) {
         switch (c) {
         case 'j':
-            json = true;
+            task.json = true;
+            break;
+        case 'w':
+            if (!parse_seconds(optarg, &seconds))
+                return wrong_usage("--watch wants 0.01 to 86400 seconds, not", optarg);
             break;
         case 's':
-            path = optarg;
+            task.path = optarg;
             break;
         case 'V':
             puts("npuctl " NPUD_VERSION);
@@ -627,12 +755,10 @@ int main(int argc, char **argv)
             return STATUS_USAGE;
         }
     }
-    if (optind == argc)
-        return wrong_usage("no command given", NULL);
-    command = command_find(argv[optind]);
-    if (!command)
-        return wrong_usage("no such command:", argv[optind]);
-    if (optind + 1 < argc)
-        return wrong_usage("unexpected argument", argv[optind + 1]);
-    return ask(path, command, json);
+    status = parse_words(argv + optind, argc - optind, &task);
+    if (status != STATUS_OK)
+        return status;
+    if (seconds > 0 && !task.command)
+        return wrong_usage("--watch goes with reports", NULL);
+    return seconds > 0 ? watch(&task, seconds) : ask(&task);
 }

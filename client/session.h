@@ -72,7 +72,8 @@ struct session {
     struct staging *staging; /* buffers of copies that take their source at the call */
 
     pthread_mutex_t waits_lock;
-    struct wait *waits; /* threads of this process that sleep */
+    struct wait *waits;                   /* threads of this process that sleep */
+    uint64_t wait_slots[WAIT_SLOTS / 64]; /* bits of page->waits that are taken; under waits_lock */
     struct session *forgotten_next;
 };
 

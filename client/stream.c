@@ -75,7 +75,7 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
 
 static int wait_for_room(struct stream *s, const char *function)
 {
-    int r = wait_position(s->session, s->ctrl, s->tail - s->depth + 1, WAIT_FOREVER);
+    int r = wait_position(s->session, function, s->ctrl, s->tail - s->depth + 1, WAIT_FOREVER);
 
     if (r == 0 && !slot_live(s))
         return bad_stream(function); /* aclrtDestroyStreamForce made the room */
@@ -301,7 +301,7 @@ static int stream_end(struct stream *s, const char *function, bool force)
         abort_remote(s, function);
     pthread_mutex_lock(&s->lock);
     if (!force)
-        wait_position(session, s->ctrl, s->tail, WAIT_FOREVER);
+        wait_position(session, function, s->ctrl, s->tail, WAIT_FOREVER);
     error = destroy_remote(s, function);
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&session->lock);
@@ -402,7 +402,7 @@ static int sync_timeout_error(const char *function)
 static int wait_until(struct session *session, struct stream_ctrl *ctrl, const char *function,
                       uint64_t target, uint64_t deadline)
 {
-    int r = wait_position(session, ctrl, target, deadline);
+    int r = wait_position(session, function, ctrl, target, deadline);
 
     if (r == -ETIMEDOUT)
         return sync_timeout_error(function);

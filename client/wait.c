@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "client/session.h"
+#include "client/thread.h"
 #include "proto/clock.h"
 #include "proto/futex.h"
 #include "proto/ipc_page.h"
@@ -14,11 +16,42 @@
 struct wait {
     _Atomic uint32_t *word;
     struct wait *prev, *next;
+    struct wait_slot *slot; /* NULL: more threads sleep than the report can show */
 };
+
+/* What it sleeps on: arms the wake-up, then tells whether it is over already. */
+typedef bool settled_fn(void *object, uint64_t target);
 
 uint64_t wait_deadline(int64_t ms)
 {
     return ms < 0 ? WAIT_FOREVER : clock_ns() + (uint64_t)ms * NSEC_PER_MSEC;
+}
+
+/* --- the list of sleepers, and the slots that npud reads. Under waits_lock --- */
+
+static struct wait_slot *slot_take(struct session *s)
+{
+    for (uint32_t w = 0; w < WAIT_SLOTS / 64; w++) {
+        uint64_t free_bits = ~s->wait_slots[w];
+        uint32_t n;
+
+        if (free_bits == 0)
+            continue;
+        n = w * 64 + (uint32_t)__builtin_ctzll(free_bits);
+        s->wait_slots[w] |= free_bits & -free_bits;
+        if (n >= atomic_load_explicit(&s->page->waits_used, memory_order_relaxed))
+            atomic_store_explicit(&s->page->waits_used, n + 1, memory_order_relaxed);
+        return &s->page->waits[n];
+    }
+    return NULL;
+}
+
+static void slot_put(struct session *s, struct wait_slot *slot)
+{
+    uint32_t n = (uint32_t)(slot - s->page->waits);
+
+    wait_slot_clear(slot);
+    s->wait_slots[n / 64] &= ~(UINT64_C(1) << n % 64);
 }
 
 /*
@@ -26,11 +59,13 @@ uint64_t wait_deadline(int64_t ms)
  * the word of everybody on the list, so either we see `lost`, or our sleep ends at once because the
  * word has changed.
  */
-static void enlist(struct session *s, struct wait *w, _Atomic uint32_t *word)
+static void enlist(struct session *s, struct wait *w, const struct wait_info *info)
 {
-    w->word = word;
     pthread_mutex_lock(&s->waits_lock);
     DL_APPEND(s->waits, w);
+    w->slot = slot_take(s);
+    if (w->slot)
+        wait_slot_fill(w->slot, info);
     pthread_mutex_unlock(&s->waits_lock);
 }
 
@@ -38,6 +73,8 @@ static void delist(struct session *s, struct wait *w)
 {
     pthread_mutex_lock(&s->waits_lock);
     DL_DELETE(s->waits, w);
+    if (w->slot)
+        slot_put(s, w->slot);
     pthread_mutex_unlock(&s->waits_lock);
 }
 
@@ -55,6 +92,8 @@ void wait_abort_all(struct session *s)
     pthread_mutex_unlock(&s->waits_lock);
 }
 
+/* --- sleeping --- */
+
 static int sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
 {
     struct timespec ts;
@@ -65,58 +104,78 @@ static int sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
     return futex_wait_until(word, seen, &ts);
 }
 
+static int wait_until(struct session *s, const struct wait_info *info, _Atomic uint32_t *word,
+                      settled_fn *settled, void *object, uint64_t deadline)
+{
+    struct wait w = {.word = word};
+    int r = 0;
+
+    enlist(s, &w, info);
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
+
+        if (settled(object, info->target))
+            r = 0;
+        else if (session_lost(s))
+            r = -EPIPE;
+        else if (r != -ETIMEDOUT) {
+            r = sleep_on(word, seen, deadline);
+            continue;
+        }
+        break;
+    }
+    delist(s, &w);
+    return r;
+}
+
+static void describe(struct wait_info *info, const char *function, uint32_t what, uint32_t object,
+                     uint64_t target, uint64_t deadline)
+{
+    *info = (struct wait_info){
+        .since_ns = clock_ns(),
+        .target = target,
+        .thread = thread_self()->tid,
+        .object = object,
+        .what = what | (deadline == WAIT_FOREVER ? 0 : WAIT_TIMED),
+    };
+    memccpy(info->call, function, 0, sizeof(info->call) - 1);
+}
+
 static bool reached(struct stream_ctrl *c, uint64_t position)
 {
     return atomic_load_explicit(&c->done, memory_order_acquire) >= position;
 }
 
-int wait_position(struct session *s, struct stream_ctrl *c, uint64_t position, uint64_t deadline)
+static bool position_settled(void *object, uint64_t target)
 {
-    struct wait w;
-    int r = 0;
+    stream_arm(object, target);
+    return reached(object, target);
+}
+
+int wait_position(struct session *s, const char *function, struct stream_ctrl *c, uint64_t position,
+                  uint64_t deadline)
+{
+    struct wait_info info;
 
     if (reached(c, position))
         return 0;
-    enlist(s, &w, &c->wake_seq);
-    for (;;) {
-        uint32_t seen = atomic_load_explicit(&c->wake_seq, memory_order_acquire);
-
-        stream_arm(c, position);
-        if (reached(c, position))
-            r = 0;
-        else if (session_lost(s))
-            r = -EPIPE;
-        else if (r != -ETIMEDOUT) {
-            r = sleep_on(&c->wake_seq, seen, deadline);
-            continue;
-        }
-        break;
-    }
-    delist(s, &w);
-    return r;
+    describe(&info, function, WAIT_POSITION, atomic_load_explicit(&c->number, memory_order_relaxed),
+             position, deadline);
+    return wait_until(s, &info, &c->wake_seq, position_settled, c, deadline);
 }
 
-int wait_record(struct session *s, struct ipc_page *page, uint64_t number, uint64_t deadline)
+static bool record_settled(void *object, uint64_t target)
 {
-    struct wait w;
-    int r = 0;
+    return !ipc_arm(object, target);
+}
+
+int wait_record(struct session *s, const char *function, uint32_t remote, struct ipc_page *page,
+                uint64_t number, uint64_t deadline)
+{
+    struct wait_info info;
 
     if (ipc_state_of(page, number) != IPC_PENDING)
         return 0;
-    enlist(s, &w, &page->wake_seq);
-    for (;;) {
-        uint32_t seen = atomic_load_explicit(&page->wake_seq, memory_order_acquire);
-
-        if (!ipc_arm(page, number))
-            r = 0;
-        else if (session_lost(s))
-            r = -EPIPE;
-        else if (r != -ETIMEDOUT) {
-            r = sleep_on(&page->wake_seq, seen, deadline);
-            continue;
-        }
-        break;
-    }
-    delist(s, &w);
-    return r;
+    describe(&info, function, WAIT_RECORD, remote, number, deadline);
+    return wait_until(s, &info, &page->wake_seq, record_settled, page, deadline);
 }

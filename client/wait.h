@@ -1,6 +1,8 @@
 /*
  * Sleeping in the library: on a stream's position or on a record of an IPC event. Never a poll: the
  * engine or the recording process wakes the futex, and when npud dies the watcher thread does.
+ *
+ * Who sleeps is written down for npud (proto/wait_slot.h), with the API function that was called.
  */
 #pragma once
 
@@ -18,11 +20,15 @@ uint64_t wait_deadline(int64_t ms);
  * Wait until `done` of the stream reaches position. 0, -ETIMEDOUT at the deadline (CLOCK_MONOTONIC
  * ns), -EPIPE when npud is gone.
  */
-int wait_position(struct session *s, struct stream_ctrl *ctrl, uint64_t position,
-                  uint64_t deadline);
+int wait_position(struct session *s, const char *function, struct stream_ctrl *ctrl,
+                  uint64_t position, uint64_t deadline);
 
-/** Wait until record number of an IPC event is not pending any more. 0, -ETIMEDOUT, -EPIPE. */
-int wait_record(struct session *s, struct ipc_page *page, uint64_t number, uint64_t deadline);
+/**
+ * Wait until record number of an IPC event is not pending any more. remote: npud's slot of the open event. 0, -ETIMEDOUT,
+ * -EPIPE.
+ */
+int wait_record(struct session *s, const char *function, uint32_t remote, struct ipc_page *page,
+                uint64_t number, uint64_t deadline);
 
 /** Watcher: npud is gone; let everybody who sleeps see that. */
 void wait_abort_all(struct session *s);

@@ -15,12 +15,12 @@
 #include "daemon/closer.h"
 #include "daemon/engine.h"
 #include "daemon/event.h"
-#include "daemon/execute.h"
 #include "daemon/log.h"
 #include "daemon/memory.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
+#include "daemon/waits.h"
 #include "proto/clock.h"
 #include "proto/npud.pb-c.h"
 #include "proto/packet.h"
@@ -189,6 +189,18 @@ static const char *stream_state(const struct stream *s, uint64_t submitted)
     return submitted != s->head ? "running" : "idle";
 }
 
+/* Under the engine's lock. */
+static void describe_parked(const struct stream *s, char *buf, size_t size)
+{
+    struct blocked b;
+
+    if (blocked_of_stream(s, &b))
+        blocked_describe(&b, buf, size);
+    else if (s->run == RUN_PARKED && s->task.op == TASK_DELAY)
+        snprintf(buf, size, "a delay of %llu us",
+                 (unsigned long long)(s->task.delay.ns / NSEC_PER_USEC));
+}
+
 static void report_stream(struct rows *rows, struct stream *s)
 {
     char waits[128] = "";
@@ -203,8 +215,7 @@ static void report_stream(struct rows *rows, struct stream *s)
     r->submitted = atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed);
     r->done = s->head;
     r->state = (char *)stream_state(s, r->submitted);
-    if (s->run == RUN_PARKED)
-        task_describe_wait(s, waits, sizeof(waits));
+    describe_parked(s, waits, sizeof(waits));
     engine_unlock(s->attach->device->engine);
     r->waits_for = copy_text(rows, waits);
 }
@@ -295,30 +306,111 @@ static void report_limits(struct server *server, struct rows *rows)
         }
 }
 
+static void describe_state(const struct waits *waits, const struct blocked *b, char *buf,
+                           size_t size)
+{
+    bool certain = b->deadlock && waits->deadlock[b->deadlock - 1].certain;
+
+    if (b->deadlock == 0)
+        snprintf(buf, size, "%s", b->timed ? "waiting (timed)" : "waiting");
+    else
+        snprintf(buf, size, "%s%sdeadlock %u", b->member ? "" : "behind ",
+                 certain ? "" : "suspected ", b->deadlock);
+}
+
+static void report_blocked(struct rows *rows, const struct waits *waits, const struct blocked *b)
+{
+    uint64_t now = clock_ns();
+    char text[128];
+    ADD_ROW(rows, Npud__WaitRow, NPUD__WAIT_ROW__INIT, r, return );
+
+    r->session = b->session->id;
+    r->pid = b->session->pid;
+    r->program = b->session->program;
+    blocked_name(b, text, sizeof(text));
+    r->who = copy_text(rows, text);
+    blocked_describe(b, text, sizeof(text));
+    r->waits_for = copy_text(rows, text);
+    blocked_describe_owner(b, text, sizeof(text));
+    r->owed_by = copy_text(rows, text);
+    describe_state(waits, b, text, sizeof(text));
+    r->state = copy_text(rows, text);
+    r->for_ms = now > b->since_ns ? (now - b->since_ns) / NSEC_PER_MSEC : 0;
+    r->stream = b->stream;
+    r->thread = b->thread;
+    r->call = copy_text(rows, b->call);
+    r->owner_session = b->owner ? b->owner->id : 0;
+    r->owner_pid = b->owner ? b->owner->pid : 0;
+    r->owner_stream = b->owner_stream;
+    r->timed = b->timed;
+    r->deadlock = b->deadlock;
+}
+
+static void report_deadlock(struct rows *rows, const struct waits *waits, size_t i)
+{
+    const struct deadlock *d = &waits->deadlock[i];
+    char text[8192];
+    ADD_ROW(rows, Npud__DeadlockRow, NPUD__DEADLOCK_ROW__INIT, r, return );
+
+    deadlock_describe(d, text, sizeof(text));
+    r->deadlock = (uint32_t)i + 1;
+    r->certainty = d->certain ? "certain" : "suspected";
+    r->processes = d->processes;
+    r->members = copy_text(rows, text);
+}
+
+static void report_waits(struct server *server, struct rows *rows)
+{
+    struct waits waits;
+
+    if (waits_init(&waits, server) == 0) {
+        for (size_t i = 0; i < waits.n; i++)
+            report_blocked(&rows[0], &waits, &waits.blocked[i]);
+        for (size_t i = 0; i < waits.n_deadlocks; i++)
+            report_deadlock(&rows[1], &waits, i);
+    }
+    waits_deinit(&waits);
+}
+
+/* Where a list is in Npud__Report. */
+struct list {
+    size_t n, list;
+};
+#define LIST(name)                                                                                 \
+    {                                                                                              \
+        offsetof(Npud__Report, n_##name), offsetof(Npud__Report, name)                             \
+    }
+#define TOPIC_LISTS 2
+
+/* What fills the lists of a topic. The name of its first list is its own; few have a second. */
 static const struct {
-    void (*fill)(struct server *server, struct rows *rows);
-    size_t n_offset; /* of the list in Npud__Report */
-    size_t list_offset;
+    void (*fill)(struct server *server, struct rows rows[TOPIC_LISTS]);
+    struct list lists[TOPIC_LISTS];
 } topics[] = {
-#define TOPIC(name, NAME)                                                                          \
-    [NPUD__ADMIN_REQUEST__TOPIC__##                                                                \
-        NAME] = {report_##name, offsetof(Npud__Report, n_##name), offsetof(Npud__Report, name)}
-    TOPIC(status, STATUS),   TOPIC(devices, DEVICES), TOPIC(sessions, SESSIONS),
-    TOPIC(streams, STREAMS), TOPIC(events, EVENTS),   TOPIC(memory, MEMORY),
+#define TOPIC(name, NAME) [NPUD__ADMIN_REQUEST__TOPIC__##NAME] = {report_##name, {LIST(name)}}
+    TOPIC(status, STATUS),
+    TOPIC(devices, DEVICES),
+    TOPIC(sessions, SESSIONS),
+    TOPIC(streams, STREAMS),
+    TOPIC(events, EVENTS),
+    TOPIC(memory, MEMORY),
     TOPIC(limits, LIMITS),
+    [NPUD__ADMIN_REQUEST__TOPIC__WAITS] = {report_waits, {LIST(waits), LIST(deadlocks)}},
 };
 
 /* The report as a memfd. fd or -errno. */
 static int make_report(struct server *server, unsigned topic, uint64_t *size)
 {
     Npud__Report report = NPUD__REPORT__INIT;
-    struct rows rows = {0};
+    struct rows rows[TOPIC_LISTS] = {0};
     void *map;
     int fd;
 
-    topics[topic].fill(server, &rows);
-    *(size_t *)((char *)&report + topics[topic].n_offset) = rows.n;
-    *(void ***)((char *)&report + topics[topic].list_offset) = rows.row;
+    topics[topic].fill(server, rows);
+    for (unsigned i = 0; i < TOPIC_LISTS && topics[topic].lists[i].list != 0; i++) {
+        *(size_t *)((char *)&report + topics[topic].lists[i].n) = rows[i].n;
+        *(void ***)((char *)&report + topics[topic].lists[i].list) = rows[i].row;
+    }
     *size = npud__report__get_packed_size(&report);
     fd = memfd_create("npud-report", MFD_CLOEXEC);
     map = MAP_FAILED;
@@ -331,7 +423,8 @@ static int make_report(struct server *server, unsigned topic, uint64_t *size)
         close(fd);
         fd = -ENOMEM;
     }
-    rows_deinit(&rows);
+    for (unsigned i = 0; i < TOPIC_LISTS; i++)
+        rows_deinit(&rows[i]);
     return fd;
 }
 
@@ -344,6 +437,29 @@ static void admin_free(struct admin *admin)
         event_free(admin->on_socket);
     closer_close(admin->socket);
     free(admin);
+}
+
+static struct session *session_numbered(struct server *server, uint64_t id)
+{
+    struct session *session;
+
+    DL_FOREACH (server->sessions, session)
+        if (session->id == id)
+            return session;
+    return NULL;
+}
+
+static int32_t end_session(struct server *server, uint64_t id, char *message, size_t size)
+{
+    struct session *session = session_numbered(server, id);
+
+    if (!session) {
+        snprintf(message, size, "there is no session %llu", (unsigned long long)id);
+        return ACL_ERROR_RT_PARAM_INVALID;
+    }
+    log_line(LOG_NOTICE, session, "ended on an administrator's request");
+    session_free(session);
+    return 0;
 }
 
 static int answer(struct admin *admin, const Npud__AdminRequest *request)
@@ -361,6 +477,8 @@ static int answer(struct admin *admin, const Npud__AdminRequest *request)
     } else if ((unsigned)request->topic >= sizeof(topics) / sizeof(topics[0])) {
         reply.error = ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
         snprintf(message, sizeof(message), "this npud has no such report");
+    } else if (request->end_session != 0) {
+        reply.error = end_session(admin->server, request->end_session, message, sizeof(message));
     } else {
         fd = make_report(admin->server, (unsigned)request->topic, &reply.size);
         reply.error = fd < 0 ? ACL_ERROR_RT_MEMORY_ALLOCATION : 0;

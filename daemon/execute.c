@@ -317,33 +317,3 @@ enum run_result task_execute(struct stream *s, uint64_t now)
     s->started = true;
     return r;
 }
-
-void task_describe_wait(const struct stream *s, char *buf, unsigned size)
-{
-    const struct task *t = &s->task;
-    struct stream *other;
-    struct ipc_open *open;
-
-    buf[0] = '\0';
-    switch (t->op) {
-    case TASK_WAIT_POS:
-        other = slots_get(&s->session->streams, t->object);
-        snprintf(buf, size, "position %llu of stream %d", (unsigned long long)t->wait.target,
-                 other ? (int)stream_id(other) : -1);
-        break;
-    case TASK_WAIT_LEVEL:
-        snprintf(buf, size, "a record of event %u", t->object);
-        break;
-    case TASK_IPC_WAIT:
-        open = slots_get(&s->session->ipc, t->object);
-        snprintf(buf, size, "record %llu of IPC event %llu", (unsigned long long)t->ipc.number,
-                 open ? (unsigned long long)open->event->id : 0);
-        break;
-    case TASK_DELAY:
-        snprintf(buf, size, "a delay of %llu us",
-                 (unsigned long long)(t->delay.ns / NSEC_PER_USEC));
-        break;
-    default:
-        break;
-    }
-}

@@ -17,8 +17,5 @@ enum run_result {
 /** Start stream->task, or go on with it. now: CLOCK_MONOTONIC nanoseconds. */
 enum run_result task_execute(struct stream *stream, uint64_t now);
 
-/** What the parked stream waits for, in words, for npuctl. */
-void task_describe_wait(const struct stream *stream, char *buf, unsigned size);
-
 /** The op in words ("copy"), for messages. */
 const char *task_op_name(unsigned op);

@@ -39,6 +39,7 @@ static void reset_ctrl(struct stream *s)
     uint64_t start = atomic_load_explicit(&s->done, memory_order_relaxed);
 
     s->head = start;
+    atomic_store_explicit(&s->ctrl->number, s->slot.number, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->tail, start, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->wake_at, STREAM_WAKE_NONE, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->done, start, memory_order_relaxed);

@@ -66,6 +66,16 @@ bool waitlist_remove(struct waitlist *list, struct waiter *waiter)
     return on_list;
 }
 
+bool waitlist_has(struct waitlist *list, const struct waiter *waiter)
+{
+    bool on_list;
+
+    pthread_mutex_lock(&list->lock);
+    on_list = waiter->list == list;
+    pthread_mutex_unlock(&list->lock);
+    return on_list;
+}
+
 void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
                    int32_t pid)
 {

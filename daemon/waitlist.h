@@ -47,6 +47,9 @@ void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target)
  */
 bool waitlist_remove(struct waitlist *list, struct waiter *waiter);
 
+/** Is it still on the list? A moment later it may be fired. */
+bool waitlist_has(struct waitlist *list, const struct waiter *waiter);
+
 /** Fire everybody whose target is in [first, last]. */
 void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
                    int32_t pid);

@@ -27,6 +27,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/wait_slot.h"
+
 #define SESSION_STREAMS_MAX 4096 /* 64 words of 64 bits */
 #define DEVICES_MAX         16
 
@@ -39,6 +41,8 @@ struct doorbell {
 /** First segment of a session's arena: made at Hello. */
 struct session_page {
     struct doorbell doorbell[DEVICES_MAX];
+    alignas(64) _Atomic uint32_t waits_used; /* client: no slot from here on was ever taken */
+    struct wait_slot waits[WAIT_SLOTS];
 };
 
 /**

@@ -57,6 +57,8 @@ struct stream_ctrl {
     alignas(64) _Atomic uint64_t error;
     _Atomic uint64_t error_detail; /* pid that is to blame (0: none) | enum task_op << 32 */
     _Atomic uint32_t wake_seq;     /* futex */
+    _Atomic uint32_t
+        number; /* npud's slot of the stream: the same for every stream that is ever here */
 };
 
 static_assert(sizeof(struct stream_ctrl) == 256, "four cache lines");

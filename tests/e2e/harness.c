@@ -120,27 +120,39 @@ static int admin_connect(void)
     return fd;
 }
 
-struct ledger npud_ledger(void)
+struct Npud__Report *npud_report(int topic)
 {
     Npud__AdminRequest request = NPUD__ADMIN_REQUEST__INIT;
     static struct packet packet;
     Npud__AdminReply *reply;
     Npud__Report *report;
-    struct ledger l;
     void *map;
     int fd = admin_connect(), report_fd;
 
     request.id = 1;
     request.protocol = PROTOCOL;
-    request.topic = NPUD__ADMIN_REQUEST__TOPIC__STATUS;
+    request.topic = (Npud__AdminRequest__Topic)topic;
     ck_assert_int_eq(packet_send_message(fd, &request.base, NULL, 0, 0), 0);
     ck_assert_int_eq(packet_recv(fd, &packet, 0), 1);
     reply = npud__admin_reply__unpack(NULL, packet.size, packet.data);
-    ck_assert(reply && reply->error == 0 && reply->size > 0);
+    ck_assert(reply && reply->error == 0);
     report_fd = packet_take_fd(&packet, 0);
-    map = mmap(NULL, reply->size, PROT_READ, MAP_SHARED, report_fd, 0);
+    map = mmap(NULL, reply->size + 1, PROT_READ, MAP_SHARED, report_fd, 0);
     report = npud__report__unpack(NULL, reply->size, map);
-    ck_assert(report && report->n_status == 1);
+    ck_assert_ptr_nonnull(report);
+    munmap(map, reply->size + 1);
+    npud__admin_reply__free_unpacked(reply, NULL);
+    close(report_fd);
+    close(fd);
+    return report;
+}
+
+struct ledger npud_ledger(void)
+{
+    Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__STATUS);
+    struct ledger l;
+
+    ck_assert_uint_eq(report->n_status, 1);
     l = (struct ledger){
         .sessions = report->status[0]->sessions,
         .streams = report->status[0]->streams,
@@ -150,10 +162,6 @@ struct ledger npud_ledger(void)
         .memory = report->status[0]->memory_bytes,
     };
     npud__report__free_unpacked(report, NULL);
-    npud__admin_reply__free_unpacked(reply, NULL);
-    munmap(map, 1);
-    close(report_fd);
-    close(fd);
     return l;
 }
 

@@ -1,0 +1,107 @@
+#include "daemon/queued.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/session.h"
+#include "daemon/stream.h"
+#include "proto/task.h"
+
+static bool add(struct queued *q, const struct task *task, uint32_t stream)
+{
+    if (q->n == q->size) {
+        size_t bigger = q->size ? 2 * q->size : 64;
+        struct queued_record *p = reallocarray(q->record, bigger, sizeof(*p));
+
+        if (!p)
+            return false;
+        q->record = p;
+        q->size = bigger;
+    }
+    q->record[q->n++] = (struct queued_record){
+        .op = task->op,
+        .object = task->object,
+        .generation = task->generation,
+        .number = task->op == TASK_IPC_RECORD ? task->ipc.number : task->record.number,
+        .stream = stream,
+    };
+    return true;
+}
+
+static bool is_record(const struct task *task)
+{
+    return task->op == TASK_IPC_RECORD ||
+           (task->op == TASK_RECORD && (task->flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE)));
+}
+
+/* False: out of memory. */
+static bool scan(struct queued *q, struct stream *s, size_t *budget)
+{
+    uint64_t head = atomic_load_explicit(&s->done, memory_order_acquire);
+
+    for (uint64_t p = head; p - head<s->depth && * budget> 0; p++, --*budget) {
+        struct task *entry = &s->ring[p & (s->depth - 1)];
+        struct task copy;
+
+        if (atomic_load_explicit(&entry->sequence, memory_order_acquire) != p + 1)
+            break;
+        /* The client may write while we copy: then the report tells nonsense of this client. */
+        memcpy(&copy, entry, sizeof(copy));
+        if (is_record(&copy) && !add(q, &copy, s->slot.number))
+            return false;
+    }
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct queued_record *x = a, *y = b;
+
+    if (x->op != y->op)
+        return x->op < y->op ? -1 : 1;
+    if (x->object != y->object)
+        return x->object < y->object ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+void queued_init(struct queued *q, struct session *session, size_t *budget)
+{
+    struct stream *s;
+
+    *q = (struct queued){.complete = true};
+    slots_foreach (&session->streams, i, s)
+        if (!scan(q, s, budget) || *budget == 0)
+            q->complete = false;
+    if (q->n)
+        qsort(q->record, q->n, sizeof(*q->record), compare);
+}
+
+void queued_deinit(struct queued *q)
+{
+    free(q->record);
+    *q = (struct queued){0};
+}
+
+const struct queued_record *queued_find(const struct queued *q, unsigned op, uint32_t object,
+                                        uint64_t number, size_t *n)
+{
+    const struct queued_record key = {
+        .op = (uint8_t)op, .object = object, .number = number == QUEUED_ANY ? 0 : number};
+    size_t low = 0, high = q->n;
+
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+
+        if (compare(&q->record[mid], &key) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (*n = 0; low + *n < q->n; ++*n) {
+        const struct queued_record *r = &q->record[low + *n];
+
+        if (r->op != op || r->object != object || (number != QUEUED_ANY && r->number != number))
+            break;
+    }
+    return &q->record[low];
+}

@@ -1,0 +1,706 @@
+#include "daemon/waits.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <utlist.h>
+
+#include "daemon/device.h"
+#include "daemon/engine.h"
+#include "daemon/execute.h"
+#include "daemon/queued.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "daemon/stream.h"
+#include "proto/clock.h"
+
+#define DESCRIBED_MAX 32           /* members of a deadlock that are spelt out */
+#define SUSPECT_NS    NSEC_PER_SEC /* a circle that somebody outside could end is no news before */
+
+/*
+ * The graph. Nodes are what is blocked (streams, then threads) and, after them, one per session: its process, for what has not been
+ * submitted and can come from any of its threads. A node can go on if any node that it leads to can: so what is stuck is what
+ * cannot reach a live node.
+ */
+struct process {
+    struct session *session;
+    size_t first_stream, n_streams; /* in blocked[] */
+    size_t first_thread, n_threads;
+    struct queued queued;
+    bool scanned;
+};
+
+struct edge {
+    uint32_t from, to;
+    bool
+        weak; /* from a level to the process, beside a record that is queued: counts for certainty only */
+};
+
+struct graph {
+    struct server *server;
+    struct waits *waits;
+    size_t size; /* of waits->blocked */
+    size_t n_streams;
+    struct process *process;
+    size_t n_processes;
+    struct edge
+        *edge; /* by `from` while made, and in this order again for deadlocks; by `to` in between */
+    size_t n_edges, edges_size;
+    bool *live; /* per node */
+    uint32_t *next;
+    uint32_t *mark;
+    size_t budget; /* ring entries that may still be looked at */
+};
+
+static size_t n_nodes(const struct graph *g)
+{
+    return g->waits->n + g->n_processes;
+}
+
+/* --- what is blocked --- */
+
+static int blocked_add(struct graph *g, const struct blocked *b)
+{
+    struct waits *w = g->waits;
+
+    if (w->n == g->size) {
+        size_t bigger = g->size ? 2 * g->size : 256;
+        struct blocked *p = reallocarray(w->blocked, bigger, sizeof(*p));
+
+        if (!p)
+            return -ENOMEM;
+        w->blocked = p;
+        g->size = bigger;
+    }
+    w->blocked[w->n++] = *b;
+    return 0;
+}
+
+bool blocked_of_stream(const struct stream *s, struct blocked *b)
+{
+    static const enum wait_on on[TASK_OPS] = {
+        [TASK_WAIT_LEVEL] = ON_LEVEL,
+        [TASK_WAIT_POS] = ON_POSITION,
+        [TASK_IPC_WAIT] = ON_RECORD,
+    };
+    const struct task *t = &s->task;
+    bool ipc = t->op == TASK_IPC_WAIT;
+
+    /* Without a list it waits for the clock; off the list it is about to go on. */
+    if (s->run != RUN_PARKED || !s->waiting_on || !waitlist_has(s->waiting_on, &s->waiter))
+        return false;
+    *b = (struct blocked){
+        .session = s->session,
+        .stream = stream_id(s),
+        .slot = s->slot.number,
+        .since_ns = s->parked_since,
+        .timed = (ipc ? t->ipc.timeout_ns : t->wait.timeout_ns) != 0,
+        .on = on[t->op],
+        .object = t->object,
+        .generation = t->generation,
+        .target = ipc ? t->ipc.number : t->wait.target,
+        .owner_stream = -1,
+    };
+    return true;
+}
+
+static int collect_streams(struct graph *g, struct process *p)
+{
+    struct blocked b;
+    struct stream *s;
+    int r = 0;
+
+    p->first_stream = g->waits->n;
+    slots_foreach (&p->session->streams, i, s)
+        if (r == 0 && blocked_of_stream(s, &b))
+            r = blocked_add(g, &b);
+    p->n_streams = g->waits->n - p->first_stream;
+    return r;
+}
+
+static bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b)
+{
+    struct wait_info info;
+    uint32_t kind;
+
+    if (!wait_slot_read(&session->page->waits[slot], &info))
+        return false;
+    kind = info.what & WAIT_KIND_MASK;
+    *b = (struct blocked){
+        .session = session,
+        .stream = -1,
+        .slot = slot,
+        .thread = info.thread,
+        .since_ns = info.since_ns,
+        .timed = info.what & WAIT_TIMED,
+        .on = kind == WAIT_RECORD ? ON_RECORD : ON_POSITION,
+        .object = info.object,
+        .target = info.target,
+        .owner_stream = -1,
+    };
+    memcpy(b->call, info.call, sizeof(b->call));
+    return kind == WAIT_POSITION || kind == WAIT_RECORD;
+}
+
+static int collect_threads(struct graph *g, struct process *p)
+{
+    uint32_t used = 0;
+    struct blocked b;
+    int r = 0;
+
+    p->first_thread = g->waits->n;
+    if (p->session->page)
+        used = atomic_load_explicit(&p->session->page->waits_used, memory_order_relaxed);
+    for (uint32_t i = 0; i < used && i < WAIT_SLOTS && r == 0; i++)
+        if (blocked_of_thread(p->session, i, &b))
+            r = blocked_add(g, &b);
+    p->n_threads = g->waits->n - p->first_thread;
+    return r;
+}
+
+static void lock_engines(struct server *server)
+{
+    for (uint32_t i = 0; i < server->devices.n; i++)
+        engine_lock(server->devices.device[i].engine);
+}
+
+static void unlock_engines(struct server *server)
+{
+    for (uint32_t i = server->devices.n; i-- > 0;)
+        engine_unlock(server->devices.device[i].engine);
+}
+
+/* All streams at one moment, then the threads. What is found to be a deadlock is looked at again: see still_there(). */
+static int collect(struct graph *g)
+{
+    struct session *session;
+    int r = 0;
+
+    g->process = calloc(g->server->n_sessions + 1, sizeof(*g->process));
+    if (!g->process)
+        return -ENOMEM;
+    DL_FOREACH (g->server->sessions, session)
+        g->process[g->n_processes++].session = session;
+    lock_engines(g->server);
+    for (size_t i = 0; i < g->n_processes && r == 0; i++)
+        r = collect_streams(g, &g->process[i]);
+    unlock_engines(g->server);
+    g->n_streams = g->waits->n;
+    for (size_t i = 0; i < g->n_processes && r == 0; i++)
+        r = collect_threads(g, &g->process[i]);
+    return r;
+}
+
+/* --- who owes it --- */
+
+static int by_session(const void *key, const void *member)
+{
+    uint64_t a = *(const uint64_t *)key, b = ((const struct process *)member)->session->id;
+
+    return a < b ? -1 : a > b;
+}
+
+/* Sessions are numbered in the order in which they come, and the list is in that order. */
+static struct process *process_of(struct graph *g, const struct session *session)
+{
+    return bsearch(&session->id, g->process, g->n_processes, sizeof(*g->process), by_session);
+}
+
+static uint32_t process_node(struct graph *g, const struct process *p)
+{
+    return (uint32_t)(g->waits->n + (size_t)(p - g->process));
+}
+
+static int by_slot(const void *key, const void *member)
+{
+    uint32_t a = *(const uint32_t *)key, b = ((const struct blocked *)member)->slot;
+
+    return a < b ? -1 : a > b;
+}
+
+/* The blocked stream of that slot, or NULL when it is not blocked. */
+static struct blocked *blocked_stream(struct graph *g, struct process *p, uint32_t slot)
+{
+    return bsearch(&slot, g->waits->blocked + p->first_stream, p->n_streams, sizeof(struct blocked),
+                   by_slot);
+}
+
+static int edge_add(struct graph *g, uint32_t from, uint32_t to, bool weak)
+{
+    if (g->n_edges == g->edges_size) {
+        size_t bigger = g->edges_size ? 2 * g->edges_size : 256;
+        struct edge *p = reallocarray(g->edge, bigger, sizeof(*p));
+
+        if (!p)
+            return -ENOMEM;
+        g->edge = p;
+        g->edges_size = bigger;
+    }
+    g->edge[g->n_edges++] = (struct edge){.from = from, .to = to, .weak = weak};
+    return 0;
+}
+
+static uint32_t node_of(struct graph *g, const struct blocked *b)
+{
+    return (uint32_t)(b - g->waits->blocked);
+}
+
+/* It depends on stream `slot` of p, which goes on by itself if it is not blocked. */
+static int depends_on_stream(struct graph *g, struct blocked *b, struct process *p, uint32_t slot)
+{
+    struct stream *s = slots_get(&p->session->streams, slot);
+    struct blocked *other = blocked_stream(g, p, slot);
+
+    if (b->owner_stream < 0 && s)
+        b->owner_stream = stream_id(s);
+    if (other)
+        return edge_add(g, node_of(g, b), node_of(g, other), false);
+    g->live[node_of(g, b)] = true;
+    return 0;
+}
+
+static int owe_position(struct graph *g, struct blocked *b)
+{
+    struct stream *s = slots_get(&b->session->streams, b->object);
+
+    if (!s || atomic_load_explicit(&s->done, memory_order_relaxed) >= b->target) {
+        g->live[node_of(g, b)] = true;
+        return 0;
+    }
+    b->owner = b->session;
+    return depends_on_stream(g, b, process_of(g, b->session), b->object);
+}
+
+/* Who has recorded it, or NULL: it is not pending, or somebody has written nonsense into the page. */
+static struct ipc_open *recorder(struct blocked *b)
+{
+    struct ipc_open *open = slots_get(&b->session->ipc, b->object);
+    struct ipc_open *o;
+    uint64_t slot;
+
+    if (!open || ipc_state_of(open->event->page, b->target) != IPC_PENDING)
+        return NULL;
+    slot =
+        atomic_load_explicit(&open->event->page->slot[b->target % IPC_SLOTS], memory_order_relaxed);
+    DL_FOREACH (open->event->opens, o)
+        if (o->opener->slot.number == ipc_slot_opener(slot))
+            return o;
+    return NULL;
+}
+
+static const struct queued *queue_of(struct graph *g, struct process *p)
+{
+    if (!p->scanned)
+        queued_init(&p->queued, p->session, &g->budget);
+    p->scanned = true;
+    return &p->queued;
+}
+
+static int owe_record(struct graph *g, struct blocked *b)
+{
+    struct ipc_open *open = recorder(b);
+    const struct queued_record *record;
+    const struct queued *queued;
+    struct process *p;
+    size_t n;
+
+    if (!open) {
+        g->live[node_of(g, b)] = true;
+        return 0;
+    }
+    b->owner = open->session;
+    p = process_of(g, open->session);
+    queued = queue_of(g, p);
+    record = queued_find(queued, TASK_IPC_RECORD, open->slot.number, b->target, &n);
+    if (n > 0)
+        return depends_on_stream(g, b, p, record->stream);
+    if (!queued->complete)
+        g->live[node_of(g, b)] = true;
+    return edge_add(g, node_of(g, b), process_node(g, p), false);
+}
+
+/* Any record that is queued will do, and so will a new one by any thread of the process. */
+static int owe_level(struct graph *g, struct blocked *b)
+{
+    struct process *p = process_of(g, b->session);
+    const struct queued *queued = queue_of(g, p);
+    size_t n;
+    const struct queued_record *record =
+        queued_find(queued, TASK_RECORD, b->object, QUEUED_ANY, &n);
+    int r = 0;
+
+    b->owner = b->session;
+    if (!queued->complete)
+        g->live[node_of(g, b)] = true;
+    for (size_t i = 0; i < n && r == 0; i++)
+        if (record[i].generation == b->generation)
+            r = depends_on_stream(g, b, p, record[i].stream);
+    return r < 0 ? r : edge_add(g, node_of(g, b), process_node(g, p), b->owner_stream >= 0);
+}
+
+static int resolve(struct graph *g)
+{
+    static int (*const owe[])(struct graph * g, struct blocked * b) = {
+        [ON_POSITION] = owe_position,
+        [ON_RECORD] = owe_record,
+        [ON_LEVEL] = owe_level,
+    };
+    int r = 0;
+
+    for (size_t i = 0; i < g->waits->n && r == 0; i++) {
+        struct blocked *b = &g->waits->blocked[i];
+
+        g->live[i] = b->timed;
+        r = owe[b->on](g, b);
+    }
+    for (size_t i = 0; i < g->n_processes && r == 0; i++)
+        for (size_t t = 0; t < g->process[i].n_threads && r == 0; t++)
+            r = edge_add(g, process_node(g, &g->process[i]),
+                         (uint32_t)(g->process[i].first_thread + t), false);
+    return r;
+}
+
+/* --- what is stuck --- */
+
+/* Threads of the process that are not asleep in the library; -1: npud may not look. */
+static long other_threads(const struct process *p)
+{
+    char path[32];
+    struct stat st;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)p->session->pid);
+    if (stat(path, &st) < 0 || st.st_nlink < 2)
+        return -1;
+    return (long)st.st_nlink - 2 - LIBRARY_THREADS - (long)p->n_threads;
+}
+
+static int by_to(const void *a, const void *b)
+{
+    uint32_t x = ((const struct edge *)a)->to, y = ((const struct edge *)b)->to;
+
+    return x < y ? -1 : x > y;
+}
+
+static int by_from(const void *a, const void *b)
+{
+    const struct edge *x = a, *y = b;
+
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+static size_t first_edge(const struct graph *g, uint32_t node, bool to)
+{
+    size_t low = 0, high = g->n_edges;
+
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+
+        if ((to ? g->edge[mid].to : g->edge[mid].from) < node)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* All that leads to something live is live. next serves as the list of what is to be looked at. */
+static void spread_life(struct graph *g, bool certain)
+{
+    size_t todo = 0;
+
+    qsort(g->edge, g->n_edges, sizeof(*g->edge), by_to);
+    for (uint32_t i = 0; i < n_nodes(g); i++)
+        if (g->live[i])
+            g->next[todo++] = i;
+    while (todo > 0) {
+        uint32_t node = g->next[--todo];
+
+        for (size_t e = first_edge(g, node, true); e < g->n_edges && g->edge[e].to == node; e++) {
+            uint32_t from = g->edge[e].from;
+
+            if (g->live[from] || (g->edge[e].weak && !certain))
+                continue;
+            g->live[from] = true;
+            g->next[todo++] = from;
+        }
+    }
+    qsort(g->edge, g->n_edges, sizeof(*g->edge), by_from);
+}
+
+/* --- deadlocks --- */
+
+#define NOWHERE UINT32_MAX
+
+/* One that cannot go on either, of those that it leads to. */
+static uint32_t stuck_successor(const struct graph *g, uint32_t node, bool certain)
+{
+    for (size_t e = first_edge(g, node, false); e < g->n_edges && g->edge[e].from == node; e++)
+        if (!g->live[g->edge[e].to] && (certain || !g->edge[e].weak))
+            return g->edge[e].to;
+    return NOWHERE;
+}
+
+/* Is the thread or stream where it was? Under the locks of all engines. */
+static bool still_blocked(const struct blocked *b)
+{
+    struct blocked now;
+    struct stream *s = slots_get(&b->session->streams, b->slot);
+
+    if (b->stream < 0 ? !blocked_of_thread(b->session, b->slot, &now)
+                      : !s || !blocked_of_stream(s, &now))
+        return false;
+    return now.since_ns == b->since_ns && now.target == b->target;
+}
+
+/*
+ * Streams and threads were looked at one after the other, so what looks like a circle may never have been one. If all its members are
+ * now where they were then, all of them were there at the moment in between, and it was.
+ */
+static bool still_there(struct graph *g, const struct deadlock *d)
+{
+    bool there = true;
+
+    lock_engines(g->server);
+    for (size_t i = 0; i < d->n && there; i++)
+        there = still_blocked(d->member[i]);
+    unlock_engines(g->server);
+    return there;
+}
+
+static bool old_enough(const struct deadlock *d)
+{
+    uint64_t latest = clock_ns() - (d->certain ? 0 : SUSPECT_NS);
+
+    for (size_t i = 0; i < d->n; i++)
+        if (d->member[i]->since_ns > latest)
+            return false;
+    return true;
+}
+
+static uint32_t count_processes(const struct deadlock *d)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < d->n; i++) {
+        bool seen = false;
+
+        for (size_t k = 0; k < i && !seen; k++)
+            seen = d->member[k]->session == d->member[i]->session;
+        n += !seen;
+    }
+    return n;
+}
+
+static int deadlock_add(struct graph *g, uint32_t start, bool certain)
+{
+    struct waits *w = g->waits;
+    struct deadlock *all = reallocarray(w->deadlock, w->n_deadlocks + 1, sizeof(*all));
+    struct deadlock d = {.certain = certain};
+    uint32_t node = start;
+
+    if (!all)
+        return -ENOMEM;
+    w->deadlock = all;
+    do {
+        d.n += node < w->n;
+        node = g->next[node];
+    } while (node != start);
+    d.member = calloc(d.n + 1, sizeof(const struct blocked *));
+    if (!d.member)
+        return -ENOMEM;
+    d.n = 0;
+    do {
+        if (node < w->n)
+            d.member[d.n++] = &w->blocked[node];
+        node = g->next[node];
+    } while (node != start);
+    if (!old_enough(&d) || !still_there(g, &d)) {
+        free(d.member);
+        return 0;
+    }
+    d.processes = count_processes(&d);
+    w->deadlock[w->n_deadlocks++] = d;
+    for (size_t i = 0; i < d.n; i++) {
+        w->blocked[node_of(g, d.member[i])].deadlock = (uint32_t)w->n_deadlocks;
+        w->blocked[node_of(g, d.member[i])].member = true;
+    }
+    return 0;
+}
+
+/*
+ * From every stuck node one way on: each way ends in a circle. mark: 1 + the walk that came by.
+ */
+static int find_circles(struct graph *g, bool certain)
+{
+    memset(g->mark, 0, n_nodes(g) * sizeof(*g->mark));
+    for (uint32_t i = 0; i < n_nodes(g); i++)
+        g->next[i] = g->live[i] ? NOWHERE : stuck_successor(g, i, certain);
+    for (uint32_t i = 0; i < g->waits->n; i++) {
+        uint32_t node = i;
+
+        while (node != NOWHERE && g->mark[node] == 0) {
+            g->mark[node] = i + 1;
+            node = g->next[node];
+        }
+        /* Back on this walk's own track: a circle, unless it was known. */
+        if (node == NOWHERE || g->mark[node] != i + 1)
+            continue;
+        while (node >= g->waits->n)
+            node = g->next[node];
+        if (g->waits->blocked[node].deadlock == 0 && deadlock_add(g, node, certain) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* Who only leads to a circle waits behind it. mark: nodes of one walk, which all end alike. */
+static void find_followers(struct graph *g)
+{
+    struct blocked *blocked = g->waits->blocked;
+
+    for (uint32_t i = 0; i < g->waits->n; i++) {
+        uint32_t node = i, steps = 0, deadlock = 0;
+
+        while (node != NOWHERE && deadlock == 0 && steps++ <= n_nodes(g)) {
+            deadlock = node < g->waits->n ? blocked[node].deadlock : 0;
+            node = g->next[node];
+        }
+        for (node = i; deadlock != 0 && node != NOWHERE; node = g->next[node]) {
+            if (node >= g->waits->n)
+                continue;
+            if (blocked[node].deadlock != 0)
+                break;
+            blocked[node].deadlock = deadlock;
+        }
+    }
+}
+
+static int find_deadlocks(struct graph *g, bool certain)
+{
+    for (size_t i = 0; i < g->n_processes; i++) {
+        struct process *p = &g->process[i];
+
+        g->live[process_node(g, p)] = p->n_threads == 0 || (certain && other_threads(p) != 0);
+    }
+    spread_life(g, certain);
+    if (find_circles(g, certain) < 0)
+        return -ENOMEM;
+    find_followers(g);
+    return 0;
+}
+
+/* --- all of it --- */
+
+static int analyse(struct graph *g)
+{
+    size_t n = n_nodes(g);
+    bool *leaves;
+    int r = -ENOMEM;
+
+    g->live = calloc(2 * n + 1, sizeof(*g->live));
+    g->next = calloc(n + 1, sizeof(*g->next));
+    g->mark = calloc(n + 1, sizeof(*g->mark));
+    if (!g->live || !g->next || !g->mark || resolve(g) < 0)
+        return r;
+    leaves = g->live + n;
+    memcpy(leaves, g->live, n * sizeof(*leaves));
+    r = find_deadlocks(g, true);
+    memcpy(g->live, leaves, n * sizeof(*leaves));
+    return r < 0 ? r : find_deadlocks(g, false);
+}
+
+int waits_init(struct waits *waits, struct server *server)
+{
+    struct graph g = {.server = server, .waits = waits, .budget = QUEUED_ENTRIES_MAX};
+    int r;
+
+    *waits = (struct waits){0};
+    r = collect(&g);
+    if (r == 0)
+        r = analyse(&g);
+    for (size_t i = 0; i < g.n_processes; i++)
+        queued_deinit(&g.process[i].queued);
+    free(g.process);
+    free(g.edge);
+    free(g.live);
+    free(g.next);
+    free(g.mark);
+    return r;
+}
+
+void waits_deinit(struct waits *waits)
+{
+    for (size_t i = 0; i < waits->n_deadlocks; i++)
+        free(waits->deadlock[i].member);
+    free(waits->deadlock);
+    free(waits->blocked);
+    *waits = (struct waits){0};
+}
+
+/* --- in words --- */
+
+void blocked_name(const struct blocked *b, char *buf, size_t size)
+{
+    if (b->stream >= 0)
+        snprintf(buf, size, "stream %d", (int)b->stream);
+    else
+        snprintf(buf, size, "thread %u in %s", b->thread, b->call);
+}
+
+void blocked_describe(const struct blocked *b, char *buf, size_t size)
+{
+    struct stream *s;
+    struct ipc_open *open;
+
+    switch (b->on) {
+    case ON_POSITION:
+        s = slots_get(&b->session->streams, b->object);
+        snprintf(buf, size, "position %llu of stream %d", (unsigned long long)b->target,
+                 s ? (int)stream_id(s) : -1);
+        break;
+    case ON_RECORD:
+        open = slots_get(&b->session->ipc, b->object);
+        snprintf(buf, size, "record %llu of IPC event %llu", (unsigned long long)b->target,
+                 open ? (unsigned long long)open->event->id : 0);
+        break;
+    case ON_LEVEL:
+        snprintf(buf, size, "a record of event %u", b->object);
+        break;
+    }
+}
+
+void blocked_describe_owner(const struct blocked *b, char *buf, size_t size)
+{
+    if (!b->owner)
+        snprintf(buf, size, "nobody any more");
+    else if (b->owner_stream >= 0)
+        snprintf(buf, size, "stream %d of process %d", (int)b->owner_stream, (int)b->owner->pid);
+    else
+        snprintf(buf, size, "process %d: not submitted yet", (int)b->owner->pid);
+}
+
+void deadlock_describe(const struct deadlock *d, char *buf, size_t size)
+{
+    size_t used = 0;
+
+    buf[0] = '\0';
+    for (size_t i = 0; i <= d->n && used < size; i++) {
+        const struct blocked *b = d->member[i % d->n];
+        char name[WAIT_CALL + 32], what[64];
+
+        if (i == DESCRIBED_MAX && d->n > DESCRIBED_MAX) {
+            snprintf(buf + used, size - used, " -> %zu more", d->n - i);
+            return;
+        }
+        blocked_name(b, name, sizeof(name));
+        blocked_describe(b, what, sizeof(what));
+        used += (size_t)snprintf(buf + used, size - used, "%sprocess %d (%s) %s", i ? " -> " : "",
+                                 (int)b->session->pid, b->session->program, name);
+        if (i < d->n && used < size)
+            used += (size_t)snprintf(buf + used, size - used, " waits for %s", what);
+    }
+}
