@@ -15,7 +15,7 @@ INC     := -I. -Iinclude -I$(BUILD)
 SAN     ?=
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
-ALL     := $(STD) $(WARN) $(INC) $(SAN) $(CFLAGS)
+ALL      = $(STD) $(WARN) $(INC) $(SAN) $(CFLAGS)
 
 # Names that hide nothing: headers generated from proto/npud.proto live in $(BUILD)/proto.
 PB      := $(BUILD)/proto/npud.pb-c
@@ -27,6 +27,12 @@ CLIENT_SRC := $(filter-out client/npuctl.c,$(wildcard client/*.c))
 PROTO_OBJ  := $(PROTO_SRC:%.c=$(BUILD)/%.o) $(PB).o
 DAEMON_OBJ := $(DAEMON_SRC:%.c=$(BUILD)/%.o)
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.pic.o) $(PROTO_SRC:%.c=$(BUILD)/%.pic.o) $(PB).pic.o
+
+# The library for tests/kill, with numbered kill points.
+ifdef KILL_POINTS
+STD        += -DNPUD_KILL_POINTS
+CLIENT_OBJ += $(BUILD)/tests/kill/kill_point.pic.o
+endif
 
 LIB     := $(BUILD)/libaclclient.so.1
 BINS    := $(BUILD)/npud $(BUILD)/npuctl $(BUILD)/npu-run

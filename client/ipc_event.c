@@ -25,6 +25,7 @@ static int map_page(struct event *e, const char *function, int fd)
     void *map = mmap(e->page, sizeof(struct ipc_page), PROT_READ | PROT_WRITE,
                      MAP_SHARED | (e->page ? MAP_FIXED : 0), fd, 0);
 
+    KILL_POINT(SEGMENT_MAPPED);
     close(fd);
     if (map == MAP_FAILED)
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map shared memory: %m",
@@ -188,7 +189,7 @@ static int explain(struct event *e, const char *function, uint64_t number)
     if (reply->explain_record->failed)
         error = error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
                           "%s: record %llu of IPC event %llu was never executed: process %d, which "
-                          "had submitted it, ended before",
+                          "had submitted it, ended or dropped its stream before",
                           function, (unsigned long long)number, (unsigned long long)e->ipc_id, pid);
     session_reply_free(reply);
     return error;
@@ -276,6 +277,7 @@ int ipc_record(struct event *e, struct stream *s, const char *function)
     task.ipc.number = take(e, IPC_PENDING, function, &error);
     if (error == 0)
         error = stream_submit(s, function, &task);
+    KILL_POINT(RECORD_QUEUED);
     if (error == 0)
         used(e, s);
     return error;
@@ -292,7 +294,9 @@ int ipc_wait(struct event *e, struct stream *s, const char *function, uint64_t t
     task.ipc.number = newest(e);
     if (task.ipc.number == 0 || ipc_state_of(e->page, task.ipc.number) == IPC_DONE)
         return 0;
+    KILL_POINT(WAIT_CAPTURED);
     error = stream_submit(s, function, &task);
+    KILL_POINT(WAIT_QUEUED);
     if (error == 0)
         used(e, s);
     return error;

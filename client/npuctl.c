@@ -346,7 +346,7 @@ static bool table_print(const struct rows *rows)
     struct columns columns = {.n = fields_shown(rows->type)};
     bool ok;
 
-    columns.width = calloc(columns.n, sizeof(*columns.width));
+    columns.width = calloc(columns.n + 1, sizeof(*columns.width));
     ok = columns.width != NULL;
     for (unsigned c = 0; ok && c < columns.n; c++)
         columns.width[c] = column_width(rows, &rows->type->fields[c]);

@@ -92,7 +92,9 @@ static int exchange(struct session *s, Npud__Request *request, struct packet *pa
     int r;
 
     request->id = ++s->last_request;
+    KILL_POINT(REQUEST_BEGIN);
     r = packet_send_message(s->socket, &request->base, NULL, 0, 0);
+    KILL_POINT(REQUEST_SENT);
     assert(r != -EMSGSIZE); /* every request fits, by its bounds */
     /* A refusal may have been sent before npud closed: read what there is even if our packet could
      * not be sent. */
@@ -101,6 +103,7 @@ static int exchange(struct session *s, Npud__Request *request, struct packet *pa
     while ((r = packet_recv(s->socket, packet, 0)) > 0) {
         Npud__Reply *reply = npud__reply__unpack(NULL, packet->size, packet->data);
 
+        KILL_POINT(REPLY_READ);
         if (reply && reply->id == request->id) {
             *replyp = reply;
             return 0;
@@ -157,6 +160,7 @@ int session_map_segment(struct session *s, const char *function, int fd, size_t 
 {
     void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
+    KILL_POINT(SEGMENT_MAPPED);
     close(fd);
     if (map == MAP_FAILED) {
         error_store(ACL_ERROR_RT_MEMORY_ALLOCATION,
@@ -236,6 +240,7 @@ static int connect_socket(const char *function)
             close(fd);
         return -1;
     }
+    KILL_POINT(CONNECTED);
     return fd;
 }
 

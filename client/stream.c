@@ -116,19 +116,25 @@ int stream_submit(struct stream *s, const char *function, struct task *task)
 
     if (__builtin_expect(error != 0, 0))
         return error;
+    KILL_POINT(SUBMIT_BEGIN);
     task->thread = t->tid;
     t->last_task = (uint32_t)s->tail;
     entry = &s->ring[s->tail & (s->depth - 1)];
     memcpy((char *)entry + sizeof(entry->sequence), (char *)task + sizeof(task->sequence),
            sizeof(*task) - sizeof(task->sequence));
+    KILL_POINT(SUBMIT_WRITTEN);
     s->tail++;
     atomic_store_explicit(&s->ctrl->tail, s->tail, memory_order_release);
+    KILL_POINT(SUBMIT_TAIL);
     /* Publishes the entry, and comes before the load of watched: see stream_shm.h. */
     atomic_store_explicit(&entry->sequence, s->tail, memory_order_seq_cst);
+    KILL_POINT(SUBMIT_PUBLISHED);
     prefetch_for_writing(&s->ring[(s->tail + PREFETCH) & (s->depth - 1)]);
     if (!atomic_load_explicit(&s->ctrl->watched, memory_order_seq_cst) &&
-        doorbell_raise(s->bell, s->remote))
+        doorbell_raise(s->bell, s->remote)) {
         eventfd_write(s->doorbell, 1);
+        KILL_POINT(BELL_RUNG);
+    }
     return 0;
 }
 
@@ -172,7 +178,7 @@ static int report(struct stream *s, const char *function, int code)
     if (code == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
         return error_set(code,
                          "%s: stream %d waited for an IPC event record of process %d, which ended "
-                         "before the record was executed",
+                         "or dropped its stream before the record was executed",
                          function, s->id, pid);
     if (finished_with_remark(code))
         return error_soft(code, "%s: stream %d finished with a remark", function, s->id);

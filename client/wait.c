@@ -66,6 +66,7 @@ static void enlist(struct session *s, struct wait *w, const struct wait_info *in
     w->slot = slot_take(s);
     if (w->slot)
         wait_slot_fill(w->slot, info);
+    KILL_POINT(SLEEP_LISTED);
     pthread_mutex_unlock(&s->waits_lock);
 }
 
@@ -73,8 +74,10 @@ static void delist(struct session *s, struct wait *w)
 {
     pthread_mutex_lock(&s->waits_lock);
     DL_DELETE(s->waits, w);
+    KILL_POINT(SLEEP_CLEAR);
     if (w->slot)
         slot_put(s, w->slot);
+    KILL_POINT(SLEEP_CLEARED);
     pthread_mutex_unlock(&s->waits_lock);
 }
 
@@ -119,7 +122,9 @@ static int wait_until(struct session *s, const struct wait_info *info, _Atomic u
         else if (session_lost(s))
             r = -EPIPE;
         else if (r != -ETIMEDOUT) {
+            KILL_POINT(SLEEP_BEGIN);
             r = sleep_on(word, seen, deadline);
+            KILL_POINT(SLEEP_END);
             continue;
         }
         break;

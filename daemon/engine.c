@@ -334,21 +334,11 @@ static bool entry_ready(const struct stream *s, memory_order order)
     return atomic_load_explicit(&s->ring[s->head & (s->depth - 1)].sequence, order) == s->head + 1;
 }
 
-/*
- * Copy the entry at head. Word by word with atomic loads: each is read exactly once, whatever the
- * client does meanwhile.
- */
 static bool fetch(struct stream *s)
 {
-    _Atomic uint64_t *entry = (_Atomic uint64_t *)(void *)&s->ring[s->head & (s->depth - 1)];
-    uint64_t copy[sizeof(struct task) / sizeof(uint64_t)] = {0};
-
-    if (!entry_ready(s, memory_order_acquire))
+    if (!stream_read_entry(s, s->head, &s->task))
         return false;
     __builtin_prefetch(&s->ring[(s->head + 1) & (s->depth - 1)]);
-    for (size_t i = 1; i < sizeof(copy) / sizeof(copy[0]); i++)
-        copy[i] = atomic_load_explicit(&entry[i], memory_order_relaxed);
-    memcpy(&s->task, copy, sizeof(s->task));
     s->has_task = true;
     s->started = false;
     return true;

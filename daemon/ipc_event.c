@@ -337,6 +337,34 @@ static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
     }
 }
 
+/* False: it is not pending, or somebody wrote nonsense. */
+static bool fail_record(struct ipc_event *ev, uint64_t number, uint32_t opener, int32_t pid,
+                        bool *waiters)
+{
+    /* Remembered before it can be seen, so that who sees IPC_FAILED finds the reason. */
+    remember_failure(ev, number, pid);
+    if (!ipc_complete(ev->page, number, opener, IPC_FAILED, waiters))
+        return false;
+    waitlist_fire(&ev->completed, number, number, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    return true;
+}
+
+void ipc_event_drop(struct ipc_open *open, uint64_t number)
+{
+    struct ipc_event *ev = open->event;
+    uint32_t opener = open->opener->slot.number;
+    uint64_t slot;
+    bool waiters;
+
+    /* The ring is the client's to write: nothing is remembered of records that are not pending, or another's. */
+    if (ipc_state_of(ev->page, number) != IPC_PENDING)
+        return;
+    slot = atomic_load_explicit(&ev->page->slot[number % IPC_SLOTS], memory_order_relaxed);
+    if (ipc_slot_opener(slot) == opener &&
+        fail_record(ev, number, opener, open->session->pid, &waiters) && waiters)
+        wake_sleepers(ev);
+}
+
 /*
  * Streams that wait for a record which somebody has marked complete in the page without telling us go on now at the latest. (The
  * page is the openers' to spoil, but a death must not leave anybody waiting.)
@@ -383,13 +411,10 @@ static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
         if (ipc_slot_state(slot) != IPC_PENDING || ipc_slot_opener(slot) != opener || number == 0 ||
             number > newest)
             continue;
-        /* Remembered before it can be seen, so that who sees IPC_FAILED finds the reason. */
-        remember_failure(ev, number, pid);
-        if (!ipc_complete(ev->page, number, opener, IPC_FAILED, &waiters))
+        if (!fail_record(ev, number, opener, pid, &waiters))
             continue;
         any |= waiters;
         n++;
-        waitlist_fire(&ev->completed, number, number, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
     }
     if (any)
         wake_sleepers(ev);

@@ -6,8 +6,8 @@
  * it lingers: openable, but among the first to go when its user has too many of those. Control
  * thread, but for ipc_event_complete() and ipc_event_failed().
  *
- * When a session dies or closes the event, its records that are still pending are failed here
- * (ipc_open_free), remembered in `failures`, and everybody who waits for them is woken.
+ * When a session dies, closes the event or drops a stream, its records that are still pending are failed here
+ * (ipc_open_free, ipc_event_drop), remembered in `failures`, and everybody who waits for them is woken.
  */
 #pragma once
 
@@ -100,6 +100,9 @@ void ipc_exports_drop(struct session *session);
 /** Engine: the session's stream has reached its record `number`. Ignored if there is no such
  * pending record. */
 void ipc_event_complete(struct ipc_open *open, uint64_t number);
+
+/** The session has dropped the stream in which its record `number` was queued: it fails. Ignored if there is no such pending record. */
+void ipc_event_drop(struct ipc_open *open, uint64_t number);
 
 /** Has record number failed, and whose was it? Any thread. */
 bool ipc_event_failed(struct ipc_event *event, uint64_t number, int32_t *pid);

@@ -1,7 +1,6 @@
 #include "daemon/queued.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "daemon/session.h"
 #include "daemon/stream.h"
@@ -40,14 +39,11 @@ static bool scan(struct queued *q, struct stream *s, size_t *budget)
     uint64_t head = atomic_load_explicit(&s->done, memory_order_acquire);
 
     for (uint64_t p = head; p - head<s->depth && * budget> 0; p++, --*budget) {
-        struct task *entry = &s->ring[p & (s->depth - 1)];
-        struct task copy;
+        struct task task;
 
-        if (atomic_load_explicit(&entry->sequence, memory_order_acquire) != p + 1)
+        if (!stream_read_entry(s, p, &task))
             break;
-        /* The client may write while we copy: then the report tells nonsense of this client. */
-        memcpy(&copy, entry, sizeof(copy));
-        if (is_record(&copy) && !add(q, &copy, s->slot.number))
+        if (is_record(&task) && !add(q, &task, s->slot.number))
             return false;
     }
     return true;

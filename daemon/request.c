@@ -160,6 +160,8 @@ static int32_t on_destroy_stream(struct call *call)
 
     if (!stream)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
+    /* For clients that have not done so, or waited until it was empty, like honest ones. */
+    stream_abort(stream);
     stream_free(stream);
     return 0;
 }

@@ -3,6 +3,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/device.h"
 #include "daemon/engine.h"
+#include "daemon/ipc_event.h"
 #include "daemon/session.h"
 #include "proto/arena.h"
 #include "proto/futex.h"
@@ -108,6 +109,26 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t prio
 }
 
 /*
+ * Whoever waits for an IPC record that is queued here would wait for good. Read like any entry: a copy, which can only name records of
+ * this session's own.
+ */
+static void drop_records(struct stream *s)
+{
+    for (uint64_t p = s->head; p - s->head < s->depth; p++) {
+        struct task task;
+        struct ipc_open *open;
+
+        if (!stream_read_entry(s, p, &task))
+            return;
+        if (task.op != TASK_IPC_RECORD)
+            continue;
+        open = slots_get_generation(&s->session->ipc, task.object, task.generation);
+        if (open)
+            ipc_event_drop(open, task.ipc.number);
+    }
+}
+
+/*
  * Skip to the tail. It is the client's number, and decides no more than where the client's own slot
  * goes on; one that cannot be is replaced by the furthest that can.
  */
@@ -127,6 +148,7 @@ static void discard(struct stream *s)
 void stream_abort(struct stream *s)
 {
     session_lock(s->session);
+    drop_records(s);
     discard(s);
     session_unlock(s->session);
 }

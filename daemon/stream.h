@@ -8,7 +8,9 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "daemon/backend.h"
 #include "daemon/user.h"
@@ -78,7 +80,24 @@ static inline int32_t stream_id(const struct stream *stream)
 int32_t stream_new(struct session *session, struct attach *attach, uint32_t priority,
                    uint32_t flags, struct stream **streamp, int *segment_fd);
 
-/** Drop what is queued; done jumps to the tail. Takes the locks of the session's engines. */
+/**
+ * Copy the entry at a position; false when it is not there (yet). Any thread, while the stream lives. Word by word with atomic loads:
+ * each is read exactly once, whatever the client does meanwhile.
+ */
+static inline bool stream_read_entry(const struct stream *s, uint64_t position, struct task *task)
+{
+    _Atomic uint64_t *entry = (_Atomic uint64_t *)(void *)&s->ring[position & (s->depth - 1)];
+    uint64_t copy[sizeof(*task) / sizeof(uint64_t)] = {0};
+
+    if (atomic_load_explicit(&entry[0], memory_order_acquire) != position + 1)
+        return false;
+    for (size_t i = 1; i < sizeof(copy) / sizeof(copy[0]); i++)
+        copy[i] = atomic_load_explicit(&entry[i], memory_order_relaxed);
+    memcpy(task, copy, sizeof(*task));
+    return true;
+}
+
+/** Drop what is queued; done jumps to the tail. IPC records among it fail. Takes the locks of the session's engines. */
 void stream_abort(struct stream *stream);
 
 /** Drop what is queued, wake everybody who waits for it, give the slot back. Takes the locks of the

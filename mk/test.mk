@@ -17,6 +17,18 @@ $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(LIB)
 	$(Q)$(CC) $(SAN) $(CFLAGS) $(BUILD)/tests/e2e/$*.o $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
 
+# Built once more, with kill points in the library; npud and the rest are those of $(BUILD).
+KILL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/kill_point.c,$(wildcard tests/kill/*.c)))
+$(BUILD)/tests/kill/test_kill: $(KILL_OBJ) $(E2E_LIB) $(LIB)
+	$(call say,LD)
+	$(Q)$(CC) $(SAN) $(CFLAGS) $(KILL_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
+	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
+
+KILL_BIN := $(BUILD)/kill/tests/kill/test_kill
+.PHONY: test-kill
+test-kill:
+	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN)
+
 .SECONDARY: $(UNIT_BIN:%=%.o) $(E2E_BIN:%=%.o)
 
 # The headers against the reference table, in C and in C++.
@@ -31,13 +43,13 @@ $(BUILD)/tests/abi/ok: $(BUILD)/tests/abi/abi_test.c $(wildcard include/acl/*.h 
 	@touch $@
 
 .PHONY: test-programs check-run check-asan check-tsan check-valgrind
-test-programs: all $(UNIT_BIN) $(E2E_BIN)
+test-programs: all $(UNIT_BIN) $(E2E_BIN) test-kill
 
 # What needs the ordinary build: installing it and linking against it.
 RUN_TESTS ?= $(wildcard tests/run/test-*.sh)
 
 check-run: test-programs examples
-	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(RUN_TESTS)
+	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(KILL_BIN) $(RUN_TESTS)
 
 check: deps
 	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run

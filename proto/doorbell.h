@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/kill_point.h"
 #include "proto/wait_slot.h"
 
 #define SESSION_STREAMS_MAX 4096 /* 64 words of 64 bits */
@@ -60,6 +61,8 @@ static inline bool doorbell_raise(struct doorbell *d, uint32_t slot)
 
     if (atomic_fetch_or(&d->word[slot / 64], bit) & bit)
         return false;
+    KILL_POINT(BELL_WORD);
     atomic_fetch_or(&d->summary, UINT64_C(1) << (slot / 64));
+    KILL_POINT(BELL_SUMMARY);
     return !atomic_load(&d->watched);
 }

@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/kill_point.h"
+
 struct event_slot {
     /*
      * Bit 0: the level. Above it: how often it was raised. A stream that parks remembers the count; it goes on when the level
@@ -43,12 +45,15 @@ static_assert(sizeof(struct event_slot) == 64, "one cache line per event");
 static inline void event_slot_raise(struct event_slot *e)
 {
     atomic_fetch_or(&e->level, EVENT_LEVEL_UP);
+    KILL_POINT(LEVEL_UP);
     atomic_fetch_add(&e->level, 2);
+    KILL_POINT(LEVEL_RAISED);
 }
 
 static inline void event_slot_lower(struct event_slot *e)
 {
     atomic_fetch_and(&e->level, ~EVENT_LEVEL_UP);
+    KILL_POINT(LEVEL_LOWERED);
 }
 
 /** npud: publish the timestamp of record `number`. Calls for one slot are serialised by the caller.

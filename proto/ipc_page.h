@@ -36,6 +36,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/kill_point.h"
+
 #define IPC_SLOTS       1024u /* records in flight per event; the 1025th recorder waits */
 #define IPC_OPENERS_MAX 4095u /* sessions with the event open at the same time */
 
@@ -106,9 +108,12 @@ static inline void ipc_help(struct ipc_page *p, uint64_t latest)
      * swap fails, as it must. An equal value cannot come back: tags differ for 2^32 records. Zero:
      * the slot was never used.
      */
-    if (n != 0 && (old == 0 || ipc_slot_tag(old) == (uint32_t)(n - IPC_SLOTS)))
+    if (n != 0 && (old == 0 || ipc_slot_tag(old) == (uint32_t)(n - IPC_SLOTS))) {
+        KILL_POINT(RECORD_HELP);
         atomic_compare_exchange_strong_explicit(slot, &old, ipc_slot_of_latest(latest),
                                                 memory_order_acq_rel, memory_order_relaxed);
+        KILL_POINT(RECORD_HELPED);
+    }
 }
 
 /**
@@ -153,6 +158,7 @@ static inline uint64_t ipc_take(struct ipc_page *p, uint32_t opener, enum ipc_st
         /* acq_rel: what this process did before the record is visible to whoever sees the record */
     } while (!atomic_compare_exchange_weak_explicit(&p->latest, &latest, next, memory_order_acq_rel,
                                                     memory_order_acquire));
+    KILL_POINT(RECORD_TAKEN);
     return n;
 }
 
@@ -201,5 +207,6 @@ static inline bool ipc_arm(struct ipc_page *p, uint64_t number)
     } while (!(old & IPC_WAITERS) &&
              !atomic_compare_exchange_weak_explicit(slot, &old, old | IPC_WAITERS,
                                                     memory_order_acq_rel, memory_order_relaxed));
+    KILL_POINT(RECORD_ARMED);
     return true;
 }

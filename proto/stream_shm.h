@@ -37,6 +37,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/kill_point.h"
 #include "proto/task.h"
 
 #define STREAM_WAKE_NONE UINT64_MAX
@@ -97,6 +98,7 @@ static inline void stream_arm(struct stream_ctrl *c, uint64_t target)
         if (atomic_compare_exchange_weak_explicit(&c->wake_at, &cur, target, memory_order_seq_cst,
                                                   memory_order_relaxed))
             break;
+    KILL_POINT(POSITION_ARMED);
     /* Also when another thread had armed a lower target: our next load of done must not move above
      * that. */
     atomic_thread_fence(memory_order_seq_cst);

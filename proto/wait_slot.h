@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "proto/kill_point.h"
+
 #define WAIT_SLOTS      1024u /* threads asleep at the same time; more are not shown */
 #define WAIT_CALL       36u   /* bytes of the function's name, and its NUL */
 #define LIBRARY_THREADS 1     /* of a client: its watcher, which never submits anything */
@@ -57,6 +59,7 @@ static inline void wait_slot_fill(struct wait_slot *slot, const struct wait_info
     for (unsigned i = 0; i < WAIT_CALL / sizeof(uint32_t); i++)
         atomic_store_explicit(&slot->call[i], words[i], memory_order_relaxed);
     atomic_store_explicit(&slot->target, info->target, memory_order_relaxed);
+    KILL_POINT(SLEEP_SLOT);
     atomic_store_explicit(&slot->thread, info->thread, memory_order_relaxed);
     atomic_store_explicit(&slot->object, info->object, memory_order_relaxed);
     atomic_store_explicit(&slot->what, info->what, memory_order_relaxed);

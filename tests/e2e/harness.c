@@ -251,7 +251,23 @@ static uint64_t switches_of(const char *task)
     return sum;
 }
 
-uint64_t context_switches(pid_t pid)
+static uint64_t cpu_wait_of(const char *task)
+{
+    char path[512];
+    unsigned long long ran, waited = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/schedstat", task);
+    f = fopen(path, "re");
+    if (!f)
+        return 0;
+    if (fscanf(f, "%llu %llu", &ran, &waited) != 2)
+        waited = 0;
+    fclose(f);
+    return waited;
+}
+
+static uint64_t sum_over_threads(pid_t pid, uint64_t (*of)(const char *task))
 {
     char path[300];
     struct dirent *d;
@@ -265,10 +281,20 @@ uint64_t context_switches(pid_t pid)
         if (d->d_name[0] == '.')
             continue;
         snprintf(path, sizeof(path), "/proc/%d/task/%.20s", (int)pid, d->d_name);
-        sum += switches_of(path);
+        sum += of(path);
     }
     closedir(dir);
     return sum;
+}
+
+uint64_t context_switches(pid_t pid)
+{
+    return sum_over_threads(pid, switches_of);
+}
+
+uint64_t cpu_wait_ns(pid_t pid)
+{
+    return sum_over_threads(pid, cpu_wait_of);
 }
 
 int run_suite(Suite *suite)

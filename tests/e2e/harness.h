@@ -67,6 +67,12 @@ uint64_t now_ns(void);
 /** Voluntary context switches of a process and all its threads. */
 uint64_t context_switches(pid_t pid);
 
+/**
+ * How long its threads have been ready to run while others had the CPU. What a promise about time is judged without, on a machine
+ * that is busy with other things.
+ */
+uint64_t cpu_wait_ns(pid_t pid);
+
 /** A call that must succeed: prints code and sentence when not. */
 #define OK(call)                                                                                   \
     do {                                                                                           \

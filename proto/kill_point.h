@@ -1,0 +1,52 @@
+/*
+ * Numbered places in what a client does to shared memory and to its socket: between every two stores of submission, record, wait,
+ * and at each step of a request. In a test build of the library (NPUD_KILL_POINTS) a test counts how often an operation passes each
+ * of them, and then ends the process there with SIGKILL, one place after the other (tests/kill). Nothing in every other build.
+ */
+#pragma once
+
+#define KILL_POINTS(X)                                                                             \
+    X(CONNECTED, "connected, Hello not sent")                                                      \
+    X(REQUEST_BEGIN, "request made, not sent")                                                     \
+    X(REQUEST_SENT, "request sent, reply not read")                                                \
+    X(REPLY_READ, "reply read, its descriptor not taken")                                          \
+    X(SEGMENT_MAPPED, "memory mapped, not written down")                                           \
+    X(SUBMIT_BEGIN, "room found, task not written")                                                \
+    X(SUBMIT_WRITTEN, "task written, tail not moved")                                              \
+    X(SUBMIT_TAIL, "tail moved, task not published")                                               \
+    X(SUBMIT_PUBLISHED, "task published, doorbell not looked at")                                  \
+    X(BELL_WORD, "doorbell bit set, summary not")                                                  \
+    X(BELL_SUMMARY, "summary set, eventfd not written")                                            \
+    X(BELL_RUNG, "eventfd written")                                                                \
+    X(LEVEL_UP, "level up, raise not counted")                                                     \
+    X(LEVEL_RAISED, "raise counted, waiters not looked for")                                       \
+    X(LEVEL_LOWERED, "level lowered")                                                              \
+    X(RECORD_HELP, "newest record not in its slot")                                                \
+    X(RECORD_HELPED, "newest record in its slot, next not taken")                                  \
+    X(RECORD_TAKEN, "number taken, nothing queued")                                                \
+    X(RECORD_QUEUED, "record queued, use not noted")                                               \
+    X(WAIT_CAPTURED, "record captured, wait not queued")                                           \
+    X(WAIT_QUEUED, "wait queued, use not noted")                                                   \
+    X(SLEEP_SLOT, "wait slot half written")                                                        \
+    X(SLEEP_LISTED, "wait slot written, wake-up not armed")                                        \
+    X(POSITION_ARMED, "wake-up at a position armed, done not looked at")                           \
+    X(RECORD_ARMED, "waiter bit set, not asleep")                                                  \
+    X(SLEEP_BEGIN, "about to sleep")                                                               \
+    X(SLEEP_END, "woken, condition not looked at")                                                 \
+    X(SLEEP_CLEAR, "awake, wait slot not cleared")                                                 \
+    X(SLEEP_CLEARED, "wait slot cleared")
+
+enum kill_point {
+#define KILL_POINT_ENUM(name, what) KILL_##name,
+    KILL_POINTS(KILL_POINT_ENUM)
+#undef KILL_POINT_ENUM
+        KILL_POINT_COUNT
+};
+
+#ifdef NPUD_KILL_POINTS
+/** tests/kill/kill_point.c */
+void kill_point(enum kill_point point);
+#define KILL_POINT(name) kill_point(KILL_##name)
+#else
+#define KILL_POINT(name) ((void)0)
+#endif

@@ -1,0 +1,57 @@
+/* A case of the kill test: one victim that dies at one point of one role, and those who watch it. See test_kill.c. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/e2e/harness.h"
+#include "tests/kill/kill_switch.h"
+
+#define OBSERVERS 2
+#define WAITERS   4 /* threads of each */
+
+/* IPC events: the victim's; the one under test, made by the victim or by the first observer; the first observer's. */
+enum { BASE, EVENT, FOREIGN, N_EVENTS };
+
+/** Shared by all processes of the case. */
+struct shared {
+    struct kill_switch kill;
+    aclrtIpcEventHandle handle[N_EVENTS];
+    _Atomic uint64_t death_ns; /* when the parent had reaped it */
+    _Atomic int32_t victim;
+    _Atomic uint64_t
+        slowest_ns; /* from the death to a waiter's return, but for time without a CPU */
+};
+extern struct shared *shared;
+extern struct turn to_parent, to_victim, to_observer[OBSERVERS];
+
+/** What the victim does when it dies. */
+struct role {
+    const char *name;
+    void (*prepare)(void); /* before the points count */
+    void (*act)(void);
+    const char *sleeps_in; /* the function that does not return */
+    bool shares;           /* it uses EVENT, which may be its own or another's */
+    bool alone;            /* it has no events that others wait for */
+    bool completes;        /* it may complete a record of EVENT */
+    bool before_connect;
+};
+extern const struct role roles[];
+extern const size_t n_roles;
+
+struct kill_case {
+    const struct role *role;
+    bool victim_creates; /* EVENT */
+    int observer;        /* which one this process is */
+};
+
+/** Each process has its own. */
+extern aclrtEvent events[N_EVENTS];
+void event_make(int i);
+void event_open(int i);
+
+/** main() of the processes; arg: struct kill_case. */
+int victim_main(void *arg);
+int observer_main(void *arg);

@@ -1,0 +1,17 @@
+/* What a test and the killable library share: a page that both the victim and who watches it have mapped. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "proto/kill_point.h"
+
+struct kill_switch {
+    _Atomic uint32_t on;                     /* points count from here on */
+    _Atomic uint32_t point;                  /* 1 + where to die; 0: nowhere */
+    _Atomic uint32_t pass;                   /* at which time of coming by, from 1 */
+    _Atomic uint32_t hits[KILL_POINT_COUNT]; /* how often each was passed while on */
+};
+
+/** Exported by the test build of the library only. NULL: no point does anything. */
+extern struct kill_switch *aclnpudKillSwitch;

@@ -1,0 +1,257 @@
+/*
+ * Death at every numbered kill point (proto/kill_point.h).
+ *
+ * A role is one operation of the API. The victim performs it once unharmed, which tells which points it passes and how often; then once
+ * for each of those, and dies there. Two other processes wait for records that the victim has queued and never executes, in streams and
+ * in synchronise calls, and keep an event of their own that the victim may wait for. What must hold each time:
+ *   - every waiter gets ACL_ERROR_RT_SUSPECT_REMOTE_ERROR within 100 ms of the death, with a sentence that names the dead pid
+ *   - nobody sees a record as complete that was not executed
+ *   - the events work as before for those who are left
+ *   - afterwards npud's ledger is zero, and it has as many descriptors as before
+ * Operations that sleep are killed in their sleep, too. NPUD_TEST_TABLE=1 prints the table, point by role.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/npud.pb-c.h"
+#include "tests/kill/kill_case.h"
+
+#define GUARD_NS UINT64_C(30000000000)
+#define PASSES   3 /* of one point by one operation that are tried */
+#define TRIES                                                                                      \
+    5 /* a doorbell is rung only if the engine sleeps, and which pass finds it so is not ours to say */
+
+struct shared *shared;
+static uint64_t slowest_ns; /* wake-up of the role so far */
+struct turn to_parent, to_victim, to_observer[OBSERVERS];
+
+static const struct {
+    const char *name, *what;
+} points[] = {
+#define POINT_ROW(name, what) {#name, what},
+    KILL_POINTS(POINT_ROW)
+#undef POINT_ROW
+};
+
+/* How the victim came to its end. */
+enum end {
+    DIED,     /* at the point */
+    FINISHED, /* did not come by it; killed afterwards */
+};
+
+/* --- watching npud --- */
+
+/* Does a thread of that process sleep in that function? */
+static bool sleeps_in(pid_t pid, const char *call)
+{
+    Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS);
+    bool found = false;
+
+    for (size_t i = 0; i < r->n_waits; i++)
+        found |= r->waits[i]->pid == pid && strcmp(r->waits[i]->call, call) == 0;
+    npud__report__free_unpacked(r, NULL);
+    return found;
+}
+
+/* All threads of the observers sleep, waiting for the victim or for a stream that does. */
+static void await_observers(void)
+{
+    uint64_t give_up = now_ns() + GUARD_NS;
+    size_t n;
+
+    do {
+        Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS);
+
+        n = 0;
+        for (size_t i = 0; i < r->n_waits; i++)
+            n += r->waits[i]->thread != 0;
+        npud__report__free_unpacked(r, NULL);
+        ck_assert_msg(now_ns() < give_up, "%zu of the observers' threads wait", n);
+    } while (n < OBSERVERS * WAITERS);
+}
+
+/* --- one case --- */
+
+static void make_turns(void)
+{
+    turn_init(&to_parent);
+    turn_init(&to_victim);
+    for (int i = 0; i < OBSERVERS; i++)
+        turn_init(&to_observer[i]);
+}
+
+static void close_turns(void)
+{
+    struct turn *all[] = {&to_parent, &to_victim, &to_observer[0], &to_observer[1]};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        close(all[i]->fd[0]);
+        close(all[i]->fd[1]);
+    }
+}
+
+static bool sleeps(const struct kill_case *c, pid_t pid)
+{
+    return c->role->sleeps_in && atomic_load(&shared->kill.hits[KILL_SLEEP_BEGIN]) > 0 &&
+           sleeps_in(pid, c->role->sleeps_in);
+}
+
+/* It dies, or says that it is through, or sleeps where it should. */
+static enum end await_end(const struct kill_case *c, pid_t pid)
+{
+    struct pollfd p[2] = {
+        {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN},
+        {.fd = to_parent.fd[0], .events = POLLIN},
+    };
+    uint64_t give_up = now_ns() + GUARD_NS;
+    enum end end = DIED;
+    int status;
+
+    for (;;) {
+        ck_assert_int_ge(poll(p, 2, c->role->sleeps_in ? 0 : 30000), 0);
+        if (p[0].revents)
+            break;
+        if (p[1].revents || sleeps(c, pid)) {
+            if (p[1].revents)
+                turn_await(&to_parent);
+            kill(pid, SIGKILL);
+            end = FINISHED;
+            break;
+        }
+        ck_assert_msg(now_ns() < give_up, "%s: the victim hangs", c->role->name);
+    }
+    close(p[0].fd);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    atomic_store(&shared->death_ns, now_ns());
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "victim: status 0x%x",
+                  status);
+    return end;
+}
+
+static void tell_both_and_await(void)
+{
+    for (int i = 0; i < OBSERVERS; i++)
+        turn_tell(&to_observer[i]);
+    for (int i = 0; i < OBSERVERS; i++)
+        turn_await(&to_parent);
+}
+
+static enum end run_case(const struct kill_case *c, uint32_t point, uint32_t pass)
+{
+    struct kill_case of[OBSERVERS] = {*c, *c};
+    pid_t victim, observer[OBSERVERS];
+    enum end end;
+
+    memset(shared, 0, sizeof(*shared));
+    atomic_store(&shared->slowest_ns, slowest_ns);
+    atomic_store(&shared->kill.point, point);
+    atomic_store(&shared->kill.pass, pass);
+    make_turns();
+    victim = child_start(victim_main, (void *)c);
+    atomic_store(&shared->victim, victim);
+    for (int i = 0; i < OBSERVERS; i++) {
+        of[i].observer = i;
+        observer[i] = child_start(observer_main, &of[i]);
+    }
+    turn_await(&to_parent); /* the first observer has made its events */
+    turn_tell(&to_victim);
+    turn_await(&to_parent); /* the victim has its own */
+    for (int i = 0; i < OBSERVERS; i++)
+        turn_tell(&to_observer[i]);
+    if (!c->role->alone)
+        await_observers();
+    turn_tell(&to_victim);
+    end = await_end(c, victim);
+    tell_both_and_await(); /* they saw the death as they should */
+    for (int i = 0; i < OBSERVERS; i++) {
+        turn_tell(&to_observer[i]); /* and go on, one after the other */
+        turn_await(&to_parent);
+    }
+    for (int i = 0; i < OBSERVERS; i++)
+        child_expect_ok(observer[i]);
+    close_turns();
+    npud_expect_empty();
+    slowest_ns = atomic_load(&shared->slowest_ns);
+    return end;
+}
+
+/* --- all points of a role --- */
+
+static int run_point(const struct kill_case *c, uint32_t point, uint32_t pass)
+{
+    for (int i = 0; i < TRIES; i++)
+        if (run_case(c, point + 1, pass) == DIED)
+            return 1;
+    /* Later passes may fall together. The first one is there, or the point is not on this way. */
+    ck_assert_msg(pass > 1, "%s: never came by %s again", c->role->name, points[point].name);
+    return 0;
+}
+
+static void run_role(const struct kill_case *c)
+{
+    uint32_t hits[KILL_POINT_COUNT], fds = npud_ledger().fds;
+    const char *maker = c->victim_creates ? "victim's event" : "other's event";
+    bool table = getenv("NPUD_TEST_TABLE") != NULL;
+    int died = 0, ways = 0;
+
+    run_case(c, 0, 0);
+    for (uint32_t p = 0; p < KILL_POINT_COUNT; p++)
+        hits[p] = atomic_load(&shared->kill.hits[p]);
+    for (uint32_t p = 0; p < KILL_POINT_COUNT; p++) {
+        int n = 0;
+
+        for (uint32_t pass = 1; pass <= hits[p] && pass <= PASSES; pass++)
+            n += run_point(c, p, pass);
+        died += n;
+        ways += n > 0;
+        if (table && n > 0)
+            printf("kill | %-26s | %-14s | %-17s | %-45s | %d passed\n", c->role->name, maker,
+                   points[p].name, points[p].what, n);
+    }
+    ck_assert_uint_eq(npud_ledger().fds, fds);
+    ck_assert_msg(ways > 0, "%s passes no point", c->role->name);
+    if (table)
+        printf("kill | %-26s | %-14s | %2d points, %2d deaths%s: passed; slowest wake-up %llu us\n",
+               c->role->name, maker, ways, died, c->role->sleeps_in ? ", and asleep" : "",
+               (unsigned long long)slowest_ns / 1000);
+    fflush(stdout);
+}
+
+START_TEST(every_point)
+{
+    struct kill_case c = {.role = &roles[_i / 2], .victim_creates = _i % 2};
+
+    if (!c.role->shares && c.victim_creates)
+        return;
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+    run_role(&c);
+}
+END_TEST
+
+/* Engines that never spin: so a sleeping one is found by every first submission. */
+static void setup(void)
+{
+    static const char *const args[] = {"--set=engine.spin_us=0", NULL};
+
+    npud_start(args);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("kill");
+    TCase *tc = tcase_create("kill");
+
+    tcase_set_timeout(tc, 240);
+    tcase_add_checked_fixture(tc, setup, npud_teardown);
+    tcase_add_loop_test(tc, every_point, 0, (int)(2 * n_roles));
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}

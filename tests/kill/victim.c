@@ -1,0 +1,272 @@
+/* The victim, and the operations that it can die in. */
+#include <unistd.h>
+
+#include "proto/ipc_page.h"
+#include "tests/kill/kill_case.h"
+
+#define DEPTH 1024 /* of a ring */
+
+static aclrtStream gated, gated_too, idle;
+aclrtEvent events[N_EVENTS];
+static aclrtEvent gate;
+
+static void hold(aclrtStream *s)
+{
+    OK(aclrtCreateStream(s));
+    OK(aclrtStreamWaitEvent(*s, gate));
+}
+
+void event_make(int i)
+{
+    OK(aclrtCreateEventExWithFlag(&events[i], ACL_EVENT_IPC));
+    OK(aclrtIpcGetEventHandle(events[i], &shared->handle[i]));
+}
+
+void event_open(int i)
+{
+    OK(aclrtIpcOpenEventHandle(shared->handle[i], &events[i]));
+}
+
+static void act_connect(void)
+{
+    OK(aclrtSetDevice(0));
+}
+
+static void act_create_stream(void)
+{
+    aclrtStream s;
+
+    OK(aclrtCreateStream(&s));
+}
+
+static void act_destroy_stream(void)
+{
+    OK(aclrtDestroyStream(idle));
+}
+
+static void act_drop_stream(void)
+{
+    OK(aclrtDestroyStreamForce(gated));
+}
+
+static void act_export(void)
+{
+    aclrtIpcEventHandle handle;
+    aclrtEvent e;
+
+    OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_IPC));
+    OK(aclrtIpcGetEventHandle(e, &handle));
+}
+
+static void act_open(void)
+{
+    aclrtEvent e;
+
+    OK(aclrtIpcOpenEventHandle(shared->handle[FOREIGN], &e));
+    OK(aclrtIpcOpenEventHandle(shared->handle[EVENT], &e));
+}
+
+/* Twice: the second one finds the first not yet in its slot. */
+static void act_record(void)
+{
+    OK(aclrtRecordEvent(events[EVENT], gated));
+    OK(aclrtRecordEvent(events[EVENT], gated));
+}
+
+static void act_record_idle(void)
+{
+    OK(aclrtRecordEvent(events[EVENT], idle));
+}
+
+static void prepare_full_window(void)
+{
+    hold(&gated_too);
+    for (unsigned i = 1; i < IPC_SLOTS; i++) /* one is there already */
+        OK(aclrtRecordEvent(events[EVENT], i % 2 ? gated : gated_too));
+}
+
+static void act_wait(void)
+{
+    OK(aclrtStreamWaitEvent(idle, events[EVENT]));
+}
+
+static void act_wait_foreign(void)
+{
+    OK(aclrtStreamWaitEvent(idle, events[FOREIGN]));
+    aclrtSynchronizeStream(idle);
+}
+
+static void act_synchronize(void)
+{
+    aclrtSynchronizeEvent(events[EVENT]);
+}
+
+static void act_synchronize_foreign(void)
+{
+    aclrtSynchronizeEvent(events[FOREIGN]);
+}
+
+static void act_synchronize_stream(void)
+{
+    aclrtSynchronizeStream(gated);
+}
+
+/* Long enough to be asleep when it ends; being late is no failure. */
+static void act_synchronize_woken(void)
+{
+    OK(aclnpudLaunchDelay(20000, 0, idle));
+    OK(aclrtRecordEvent(events[EVENT], idle));
+    OK(aclrtSynchronizeEvent(events[EVENT]));
+}
+
+static void act_synchronize_stream_woken(void)
+{
+    OK(aclnpudLaunchDelay(20000, 0, idle));
+    OK(aclrtSynchronizeStream(idle));
+}
+
+static void act_close(void)
+{
+    OK(aclrtDestroyEvent(events[EVENT]));
+    OK(aclrtDestroyEvent(events[BASE]));
+}
+
+static void act_close_foreign(void)
+{
+    OK(aclrtDestroyEvent(events[FOREIGN]));
+}
+
+static void act_plain(void)
+{
+    aclrtEvent level, timed;
+
+    OK(aclrtCreateEventWithFlag(&level, ACL_EVENT_SYNC));
+    OK(aclrtCreateEventWithFlag(&timed, ACL_EVENT_TIME_LINE | ACL_EVENT_SYNC));
+    OK(aclrtRecordEvent(level, idle));
+    OK(aclrtResetEvent(level, idle));
+    OK(aclrtStreamWaitEvent(idle, level));
+    OK(aclrtRecordEvent(timed, gated));
+    OK(aclrtResetEvent(timed, gated));
+    OK(aclrtStreamWaitEvent(idle, timed));
+    OK(aclrtRecordEvent(level, gated));
+    OK(aclrtDestroyEvent(level));
+    OK(aclrtDestroyEvent(timed));
+}
+
+static void act_memory(void)
+{
+    char text[4096] = "text";
+    void *device, *host;
+
+    OK(aclrtMalloc(&device, sizeof(text), ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMallocHost(&host, sizeof(text)));
+    OK(aclrtMemcpyAsync(device, sizeof(text), host, sizeof(text), ACL_MEMCPY_HOST_TO_DEVICE, idle));
+    OK(aclrtMemcpyAsync(device, sizeof(text), text, sizeof(text), ACL_MEMCPY_HOST_TO_DEVICE, idle));
+    OK(aclrtFree(device));
+    OK(aclrtFreeHost(host));
+}
+
+static void prepare_full_ring(void)
+{
+    aclrtEvent e;
+
+    hold(&gated_too);
+    OK(aclrtCreateEventWithFlag(&e, ACL_EVENT_SYNC));
+    for (int i = 1; i < DEPTH; i++)
+        OK(aclrtRecordEvent(e, gated_too));
+    events[FOREIGN] = e;
+}
+
+static void act_full_ring(void)
+{
+    aclrtRecordEvent(events[FOREIGN], gated_too);
+}
+
+static void act_leave(void)
+{
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+}
+
+const struct role roles[] = {
+    {.name = "connect", .act = act_connect, .alone = true, .before_connect = true},
+    {.name = "create stream", .act = act_create_stream},
+    {.name = "destroy stream", .act = act_destroy_stream},
+    {.name = "drop stream", .act = act_drop_stream},
+    {.name = "create, export", .act = act_export},
+    {.name = "open", .act = act_open, .shares = true},
+    {.name = "record", .act = act_record, .shares = true},
+    {.name = "record at once", .act = act_record_idle, .shares = true, .completes = true},
+    {.name = "record, window full",
+     .prepare = prepare_full_window,
+     .act = act_record,
+     .shares = true,
+     .sleeps_in = "aclrtRecordEvent"},
+    {.name = "stream wait", .act = act_wait, .shares = true},
+    {.name = "stream wait, foreign",
+     .act = act_wait_foreign,
+     .sleeps_in = "aclrtSynchronizeStream"},
+    {.name = "synchronise",
+     .act = act_synchronize,
+     .shares = true,
+     .sleeps_in = "aclrtSynchronizeEvent"},
+    {.name = "synchronise, foreign",
+     .act = act_synchronize_foreign,
+     .sleeps_in = "aclrtSynchronizeEvent"},
+    {.name = "synchronise, woken", .act = act_synchronize_woken, .shares = true, .completes = true},
+    {.name = "synchronise stream",
+     .act = act_synchronize_stream,
+     .sleeps_in = "aclrtSynchronizeStream"},
+    {.name = "synchronise stream, woken", .act = act_synchronize_stream_woken},
+    {.name = "close", .act = act_close, .shares = true},
+    {.name = "close, foreign", .act = act_close_foreign},
+    {.name = "plain events", .act = act_plain},
+    {.name = "memory, copies", .act = act_memory},
+    {.name = "submit, ring full",
+     .prepare = prepare_full_ring,
+     .act = act_full_ring,
+     .sleeps_in = "aclrtRecordEvent"},
+    {.name = "leave", .act = act_leave, .alone = true},
+};
+const size_t n_roles = sizeof(roles) / sizeof(roles[0]);
+
+static void set_up_victim(const struct kill_case *v)
+{
+    OK(aclrtSetDevice(0));
+    OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
+    OK(aclrtCreateStream(&idle));
+    turn_await(&to_victim);
+    if (v->role->alone)
+        return;
+    hold(&gated);
+    event_open(FOREIGN);
+    event_make(BASE);
+    if (v->victim_creates)
+        event_make(EVENT);
+    else
+        event_open(EVENT);
+    OK(aclrtRecordEvent(events[BASE], gated));
+    OK(aclrtRecordEvent(events[EVENT], gated));
+}
+
+int victim_main(void *arg)
+{
+    const struct kill_case *v = arg;
+
+    OK(aclInit(NULL));
+    if (v->role->before_connect)
+        turn_await(&to_victim);
+    else
+        set_up_victim(v);
+    turn_tell(&to_parent);
+    turn_await(&to_victim);
+    if (v->role->prepare)
+        v->role->prepare();
+    aclnpudKillSwitch = &shared->kill;
+    atomic_store(&shared->kill.on, 1);
+    v->role->act();
+    atomic_store(&shared->kill.on, 0);
+    turn_tell(&to_parent);
+    pause();
+    return 0;
+}
