@@ -67,6 +67,7 @@ static void usage(FILE *f)
             "its own.\n"
             "SIGTERM and SIGINT end it; connected programs get ACL_ERROR_RT_SOCKET_CLOSE.\n"
             "Exit status: 0 ended by a signal, 1 could not start, 2 wrong usage.\n"
+            "See npud(8), and npud.conf(5) for what the keys below mean.\n"
             "\n"
             "Configuration keys, with their defaults:\n\n");
     config_print_reference(f);

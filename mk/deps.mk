@@ -2,7 +2,7 @@
 
 DEPS_BUILD := gcc libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev \
               libinih-dev uthash-dev libcjson-dev
-DEPS_TEST  := check g++ cmake pkg-config python3 procps
+DEPS_TEST  := check g++ cmake pkg-config python3 procps mandoc
 DEPS_LINT  := clang-format clang-tidy shellcheck
 
 # Ask dpkg once per package that is not there; nothing is printed and nothing is run when all are.

@@ -9,13 +9,19 @@ UNITS := npud.service npud.socket npud-admin.socket
 HEADERS := $(shell cd include && find acl -name '*.h' -o -name '*.hpp')
 TOOLKIT_LIBS := libascendcl.so libacl_rt.so libacl_tdt_queue.so libacl_tdt_channel.so libaclclient.so libaclclient.so.1
 
+MAN         := daemon/npud.8 daemon/npud.conf.5 daemon/npu-run.1 client/npuctl.1 client/libaclclient.7
+man_path     = $(PREFIX)/share/man/man$(subst .,,$(suffix $(1)))/$(notdir $(1))
+# One file completes all three; bash looks for it by the name of the program.
+COMPLETIONS := $(PREFIX)/share/bash-completion/completions
+
 FILL := sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@TOOLKIT@|$(TOOLKIT)|g'
 put   = install -D -m $(1) $(2) '$(DESTDIR)$(3)'
 fill  = install -d '$(DESTDIR)$(dir $(2))' && $(FILL) $(1) >'$(DESTDIR)$(2)' && chmod 644 '$(DESTDIR)$(2)'
 
 INSTALLED := $(PREFIX)/sbin/npud $(PREFIX)/bin/npuctl $(PREFIX)/bin/npu-run $(PREFIX)/lib/libaclclient.so.1 \
     $(PREFIX)/lib/libaclclient.so $(PREFIX)/lib/pkgconfig/aclclient.pc $(HEADERS:%=$(PREFIX)/include/%) \
-    $(UNITS:%=$(SYSTEMD_UNITS)/%) $(PREFIX)/lib/sysusers.d/npud.conf $(PREFIX)/lib/tmpfiles.d/npud.conf
+    $(UNITS:%=$(SYSTEMD_UNITS)/%) $(PREFIX)/lib/sysusers.d/npud.conf $(PREFIX)/lib/tmpfiles.d/npud.conf \
+    $(foreach m,$(MAN),$(call man_path,$(m))) $(addprefix $(COMPLETIONS)/,npuctl npu-run npud)
 
 .PHONY: install uninstall
 install: all
@@ -31,6 +37,10 @@ install: all
 	$(Q)$(call put,644,systemd/npud-admin.socket,$(SYSTEMD_UNITS)/npud-admin.socket)
 	$(Q)$(call put,644,systemd/sysusers.conf,$(PREFIX)/lib/sysusers.d/npud.conf)
 	$(Q)$(call put,644,systemd/tmpfiles.conf,$(PREFIX)/lib/tmpfiles.d/npud.conf)
+	$(Q)$(foreach m,$(MAN),$(call put,644,$(m),$(call man_path,$(m))) &&) true
+	$(Q)$(call put,644,client/npuctl.bash-completion,$(COMPLETIONS)/npuctl)
+	$(Q)ln -sf npuctl '$(DESTDIR)$(COMPLETIONS)/npu-run'
+	$(Q)ln -sf npuctl '$(DESTDIR)$(COMPLETIONS)/npud'
 	$(Q)install -d '$(DESTDIR)$(SYSCONF)'
 	$(Q)[ -e '$(DESTDIR)$(SYSCONF)/npud.conf' ] || $(BUILD)/npud --print-config >'$(DESTDIR)$(SYSCONF)/npud.conf'
 	$(Q)$(MAKE) --no-print-directory install-toolkit

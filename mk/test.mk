@@ -99,7 +99,7 @@ bench-smoke: all $(BUILD)/bench
 	$(Q)$(BUILD)/bench --bindir $(BUILD) --smoke
 
 C_FILES := $(shell find proto daemon client include tests examples -name '*.[ch]' -o -name '*.hpp' 2>/dev/null)
-SH_FILES := .ci/run $(shell find tests examples -name '*.sh')
+SH_FILES := .ci/run $(shell find tests examples -name '*.sh') client/npuctl.bash-completion
 TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) daemon/npu-run.c client/npuctl.c
 
 lint: deps-lint $(PB).h
@@ -110,4 +110,6 @@ lint: deps-lint $(PB).h
 	    { ! grep -E '(warning|error):'; }
 	@echo '== shellcheck'
 	$(Q)shellcheck $(SH_FILES)
+	@echo '== mandoc'
+	$(Q)mandoc -T lint -W warning $(MAN)
 	@echo 'lint: clean'
