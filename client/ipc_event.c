@@ -189,7 +189,7 @@ static int explain(struct event *e, const char *function, uint64_t number)
     if (reply->explain_record->failed)
         error = error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
                           "%s: record %llu of IPC event %llu was never executed: process %d, which "
-                          "had submitted it, ended or dropped its stream before",
+                          "had submitted it, ended or destroyed its stream before",
                           function, (unsigned long long)number, (unsigned long long)e->ipc_id, pid);
     session_reply_free(reply);
     return error;

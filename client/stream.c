@@ -178,7 +178,7 @@ static int report(struct stream *s, const char *function, int code)
     if (code == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
         return error_set(code,
                          "%s: stream %d waited for an IPC event record of process %d, which ended "
-                         "or dropped its stream before the record was executed",
+                         "or destroyed its stream before the record was executed",
                          function, s->id, pid);
     if (finished_with_remark(code))
         return error_soft(code, "%s: stream %d finished with a remark", function, s->id);

@@ -45,7 +45,7 @@ enum ipc_state {
     IPC_NONE = 0,    /* never recorded */
     IPC_PENDING = 1, /* recorded, not executed */
     IPC_DONE = 2,    /* executed */
-    IPC_FAILED = 3,  /* its process died before it executed */
+    IPC_FAILED = 3,  /* its process died, or discarded it, before it executed */
 };
 #define IPC_STATE_MASK 3u
 #define IPC_WAITERS    4u /* slot only: somebody sleeps on this record */

@@ -737,7 +737,10 @@ ACL_FUNC_VISIBILITY aclError aclrtCreateStreamWithConfig(aclrtStream *stream, ui
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStream(aclrtStream stream);
 
-/* The same, but throws away what has not run. Do not take its memory for unused at once. */
+/*
+ * The same, but throws away what has not run; who waits for a record of an IPC event among it gets
+ * 507057. Do not take its memory for unused at once.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
 
 /*

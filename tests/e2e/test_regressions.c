@@ -838,6 +838,64 @@ START_TEST(thread_ends_after_dlclose)
 }
 END_TEST
 
+/* --- records that are discarded --- */
+
+static int handles[2];
+
+/* Record a shared event behind a wait that nothing ends, and throw the stream away when told. */
+static int discard_record(void *arg)
+{
+    aclrtIpcEventHandle handle;
+    aclrtEvent event;
+
+    (void)arg;
+    open_device();
+    OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+    OK(aclrtStreamWaitEvent(stream, make_level()));
+    OK(aclrtRecordEvent(event, stream));
+    OK(aclrtIpcGetEventHandle(event, &handle));
+    ck_assert_int_eq(write(handles[1], &handle, sizeof(handle)), sizeof(handle));
+    turn_await(&ready);
+    OK(aclrtDestroyStreamForce(stream));
+    turn_await(&ready);
+    /* The event is as good as new. */
+    OK(aclrtRecordEvent(event, other));
+    OK(aclrtSynchronizeEvent(event));
+    return 0;
+}
+
+/* The record stayed pending, and who waited for it waited until the process that had discarded it closed the event or ended. */
+START_TEST(record_of_a_stream_that_is_destroyed_by_force)
+{
+    aclrtIpcEventHandle handle;
+    aclrtEvent event;
+    aclrtEventRecordedStatus status;
+    char text[32];
+    pid_t pid;
+
+    turn_init(&ready);
+    ck_assert_int_eq(pipe(handles), 0);
+    pid = child_start(discard_record, NULL);
+    snprintf(text, sizeof(text), "process %d", (int)pid);
+    ck_assert_int_eq(read(handles[0], &handle, sizeof(handle)), sizeof(handle));
+    open_device();
+    OK(aclrtIpcOpenEventHandle(handle, &event));
+    OK(aclrtStreamWaitEvent(stream, event));
+    OK(aclrtQueryEventStatus(event, &status));
+    ck_assert_int_eq(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+    turn_tell(&ready);
+    ck_assert_int_eq(aclrtSynchronizeEventWithTimeout(event, 20000),
+                     ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
+    ck_assert_ptr_nonnull(strstr(aclGetRecentErrMsg(), text));
+    ck_assert_int_eq(aclrtSynchronizeStreamWithTimeout(stream, 20000),
+                     ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
+    ck_assert_ptr_nonnull(strstr(aclGetRecentErrMsg(), text));
+    turn_tell(&ready);
+    child_expect_ok(pid);
+    OK(aclrtSynchronizeEvent(event));
+}
+END_TEST
+
 static void add(Suite *s, TCase *c, void (*setup)(void))
 {
     tcase_set_timeout(c, 60);
@@ -865,6 +923,7 @@ static Suite *suite(void)
     tcase_add_loop_test(running, destroying_an_event_with_3000_uses, 0, 2);
     tcase_add_test(running, reset_leaves_alone_what_came_after_it);
     tcase_add_test(running, thread_ends_after_dlclose);
+    tcase_add_test(running, record_of_a_stream_that_is_destroyed_by_force);
     add(s, running, npud_setup);
     tcase_add_test(own, refusal_reaches_who_has_spoken_already);
     add(s, own, NULL);
