@@ -146,11 +146,13 @@ static int32_t open_new(struct session *session, struct ipc_event *ev, struct ip
     open->opener = slots_take(&ev->openers);
     if (!open->opener)
         return ACL_ERROR_RT_NO_EVENT_RESOURCE;
+    open->opener->open = open;
     open->session = session;
     open->event = ev;
     open->closing = false;
     DL_APPEND(ev->opens, open);
     linger_stop(ev);
+    slots_publish(open->opener);
     slots_publish(open);
     return 0;
 }

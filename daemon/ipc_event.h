@@ -63,6 +63,7 @@ struct ipc_events {
 
 struct ipc_opener {
     struct slot slot; /* in event->openers: its number is the opener number in the page */
+    struct ipc_open *open;
 };
 
 /** One open handle of a session. */

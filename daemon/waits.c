@@ -277,17 +277,15 @@ static int owe_position(struct graph *g, struct blocked *b)
 static struct ipc_open *recorder(struct blocked *b)
 {
     struct ipc_open *open = slots_get(&b->session->ipc, b->object);
-    struct ipc_open *o;
+    struct ipc_opener *opener;
     uint64_t slot;
 
     if (!open || ipc_state_of(open->event->page, b->target) != IPC_PENDING)
         return NULL;
     slot =
         atomic_load_explicit(&open->event->page->slot[b->target % IPC_SLOTS], memory_order_relaxed);
-    DL_FOREACH (open->event->opens, o)
-        if (o->opener->slot.number == ipc_slot_opener(slot))
-            return o;
-    return NULL;
+    opener = slots_get(&open->event->openers, ipc_slot_opener(slot));
+    return opener ? opener->open : NULL;
 }
 
 static const struct queued *queue_of(struct graph *g, struct process *p)
