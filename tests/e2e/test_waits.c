@@ -303,7 +303,11 @@ START_TEST(deadlock_of_two_processes)
 {
     struct ledger before = npud_ledger();
 
+#ifdef __SANITIZE_THREAD__ /* its runtime has a thread in every process, and npud cannot know what that will do */
+    expect_deadlock("suspected", "suspected deadlock 1");
+#else
     expect_deadlock("certain", "deadlock 1");
+#endif
     ck_assert_uint_eq(npud_ledger().fds, before.fds);
 }
 END_TEST

@@ -104,7 +104,7 @@ static bool sleeps(const struct kill_case *c, pid_t pid)
 }
 
 /* It dies, or says that it is through, or sleeps where it should. */
-static enum end await_end(const struct kill_case *c, pid_t pid)
+static enum end await_end(const struct kill_case *c, pid_t pid, uint32_t point, uint32_t pass)
 {
     struct pollfd p[2] = {
         {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN},
@@ -130,6 +130,9 @@ static enum end await_end(const struct kill_case *c, pid_t pid)
     close(p[0].fd);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     atomic_store(&shared->death_ns, now_ns());
+    /* Seen asleep or through, when it was about to die at the point. */
+    if (point > 0 && atomic_load(&shared->kill.hits[point - 1]) >= pass)
+        end = DIED;
     ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "victim: status 0x%x",
                   status);
     return end;
@@ -168,7 +171,7 @@ static enum end run_case(const struct kill_case *c, uint32_t point, uint32_t pas
     if (!c->role->alone)
         await_observers();
     turn_tell(&to_victim);
-    end = await_end(c, victim);
+    end = await_end(c, victim, point, pass);
     tell_both_and_await(); /* they saw the death as they should */
     for (int i = 0; i < OBSERVERS; i++) {
         turn_tell(&to_observer[i]); /* and go on, one after the other */
