@@ -64,16 +64,21 @@ uint32_t device_visible_count(struct session *s)
     return s->visible.set ? s->visible.n : s->n_devices;
 }
 
-int32_t device_of_user_id(struct session *s, const char *function, int64_t user_id, int *error)
+static int32_t device_or_code(struct session *s, const char *function, int64_t user_id, int code,
+                              int *error)
 {
     uint32_t n = device_visible_count(s);
 
     if (user_id >= 0 && user_id < n)
         return s->visible.set ? (int32_t)s->visible.device[user_id] : (int32_t)user_id;
-    *error = error_set(ACL_ERROR_RT_INVALID_DEVICEID,
-                       "%s: there is no device %lld, this process sees %u%s", function,
+    *error = error_set(code, "%s: there is no device %lld, this process sees %u%s", function,
                        (long long)user_id, n, s->visible.set ? " (ASCEND_RT_VISIBLE_DEVICES)" : "");
     return -1;
+}
+
+int32_t device_of_user_id(struct session *s, const char *function, int64_t user_id, int *error)
+{
+    return device_or_code(s, function, user_id, ACL_ERROR_RT_INVALID_DEVICEID, error);
 }
 
 int32_t device_user_id(struct session *s, uint32_t device)
@@ -249,10 +254,13 @@ aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int
     s = session_get(__func__, &error);
     if (!s)
         return error;
-    device = device_of_user_id(s, __func__, deviceId, &error);
-    peer = device < 0 ? -1 : device_of_user_id(s, __func__, peerDeviceId, &error);
+    /* No such device is another code here than elsewhere. */
+    device = device_or_code(s, __func__, deviceId, ACL_ERROR_RT_PARAM_INVALID, &error);
+    peer = device < 0
+               ? -1
+               : device_or_code(s, __func__, peerDeviceId, ACL_ERROR_RT_PARAM_INVALID, &error);
     if (peer < 0)
-        return ACL_ERROR_RT_PARAM_INVALID; /* here, unlike elsewhere */
+        return error;
     *status = s->devices[device].peers >> peer & 1;
     return 0;
 }

@@ -1024,6 +1024,29 @@ START_TEST(peer_access_has_a_direction)
 }
 END_TEST
 
+/* One code, wherever one looks: returned, in the sentence and in the last-error record. */
+START_TEST(peer_status_of_a_device_that_is_not_there)
+{
+    static const struct {
+        int32_t from, to;
+    } rows[] = {{0, 2}, {2, 0}, {-1, 0}, {0, -1}};
+    int32_t status = 77;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *sentence;
+
+        ck_assert_int_eq(aclrtDevicePeerAccessStatus(rows[i].from, rows[i].to, &status),
+                         ACL_ERROR_RT_PARAM_INVALID);
+        sentence = aclGetRecentErrMsg();
+        ck_assert_msg(sentence &&
+                          strncmp(sentence, "[107000] aclrtDevicePeerAccessStatus", 36) == 0,
+                      "%s", sentence);
+        ck_assert_int_eq(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_PARAM_INVALID);
+        ck_assert_int_eq(status, 77);
+    }
+}
+END_TEST
+
 static void *peer_of_another_thread(void *arg)
 {
     (void)arg;
@@ -1246,6 +1269,7 @@ static void add_devices(Suite *s)
     tcase_add_test(t, memory_info_follows_allocations);
     tcase_add_test(t, memory_info_counts_other_processes);
     tcase_add_test(t, peer_access_has_a_direction);
+    tcase_add_test(t, peer_status_of_a_device_that_is_not_there);
     tcase_add_test(t, peer_access_is_of_the_process);
     t = add_case(s, "visible devices", NULL);
     tcase_add_loop_test(t, visible_devices, 0, VISIBLE);
