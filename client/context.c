@@ -19,11 +19,6 @@ static void bind_thread(struct context *c)
     t->context_tag = atomic_load_explicit(&c->slot.tag, memory_order_relaxed);
 }
 
-void context_unbind_thread(void)
-{
-    thread_self()->context = NULL;
-}
-
 struct context *context_get_slow(const char *function, int *error)
 {
     struct session *s;
@@ -259,7 +254,7 @@ aclError aclrtDestroyContext(aclrtContext context)
         memory = memory_take_device(s, c->device);
     pthread_mutex_unlock(&s->lock);
     if (thread_self()->context == c)
-        context_unbind_thread();
+        thread_self()->context = NULL;
     context_end(c);
     memory_release(s, memory);
     return 0;

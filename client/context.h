@@ -56,6 +56,3 @@ static inline struct context *context_get(const char *function, int *error)
     }
     return context_get_slow(function, error);
 }
-
-/** The calling thread is bound to nothing (any more). */
-void context_unbind_thread(void);

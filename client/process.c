@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "client/acl_config.h"
 #include "client/error.h"
+#include "client/event.h"
 #include "client/session.h"
 
 /* Until the first call, and if there is no memory for a page of its own: then fork is not noticed,
@@ -48,6 +49,8 @@ void process_begin(void)
     if (!atomic_load(&process->alive)) {
         session_forget_inherited();
         acl_config_forget();
+        event_forget_op_timeout();
+        thread_renew();
         owner = getpid();
         atomic_store(&process->alive, true);
     }

@@ -435,5 +435,4 @@ void session_forget_inherited(void)
     s->forgotten_next = forgotten;
     forgotten = s;
     known = NULL;
-    context_unbind_thread();
 }

@@ -47,6 +47,15 @@ struct thread *thread_new(void)
     return t;
 }
 
+void thread_renew(void)
+{
+    struct thread *t = thread_self();
+
+    t->tid = (uint32_t)syscall(SYS_gettid);
+    t->last_task = UINT32_MAX;
+    t->context = NULL;
+}
+
 void error_text_deinit(struct error_text *e)
 {
     free(e->text);

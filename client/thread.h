@@ -36,4 +36,7 @@ static inline struct thread *thread_self(void)
     return __builtin_expect(t != NULL, 1) ? t : thread_new();
 }
 
+/** aclInit in a forked child: the calling thread is another one than that of the parent which forked. */
+void thread_renew(void);
+
 void error_text_deinit(struct error_text *text);

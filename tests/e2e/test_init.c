@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "proto/task.h"
 
 /*
  * The address sanitizer's allocator stays locked in a child when another thread was in it at the
@@ -1030,6 +1031,74 @@ START_TEST(child_has_its_own_configuration)
 }
 END_TEST
 
+/* The ring entry of the only delay of this length: in some memory that is shared with npud. */
+static const struct task *find_delay(uint64_t ns)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    const struct task *found = NULL;
+    char line[512];
+    void *from, *to;
+
+    ck_assert_ptr_nonnull(maps);
+    while (!found && fgets(line, sizeof(line), maps)) {
+        if (!strstr(line, "rw-s") || sscanf(line, "%p-%p", &from, &to) != 2)
+            continue;
+        for (const struct task *t = from; t + 1 <= (const struct task *)to && !found; t++)
+            if (t->op == TASK_DELAY && t->delay.ns == ns)
+                found = t;
+    }
+    fclose(maps);
+    return found;
+}
+
+static int child_that_submits(void *arg)
+{
+    const struct task *task;
+
+    (void)arg;
+    OK(aclInit(NULL));
+    open_device();
+    OK(aclnpudLaunchDelay(17, 0, stream));
+    task = find_delay(17000);
+    ck_assert_ptr_nonnull(task);
+    ck_assert_uint_eq(task->thread, (uint32_t)gettid());
+    return 0;
+}
+
+/* Who submitted a task is the child's thread and not the parent's. */
+START_TEST(child_has_its_own_thread_id)
+{
+    make_parent();
+    work();
+    child_expect_ok(child_start(child_that_submits, NULL));
+}
+END_TEST
+
+static int child_that_waits_long(void *arg)
+{
+    aclrtEvent gate;
+    aclrtStream late;
+
+    (void)arg;
+    OK(aclInit(NULL));
+    open_device();
+    OK(aclrtCreateStream(&late));
+    OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
+    OK(aclrtStreamWaitEvent(stream, gate));
+    OK(aclnpudLaunchDelay(1200000, 0, late));
+    OK(aclrtRecordEvent(gate, late));
+    OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+    return 0;
+}
+
+START_TEST(child_has_no_time_limit_for_waits)
+{
+    make_parent();
+    OK(aclrtSetOpWaitTimeout(1));
+    child_expect_ok(child_start(child_that_waits_long, NULL));
+}
+END_TEST
+
 /* Parent and child at the same time, each with its own session and its own memory. */
 static int child_with_memory(void *arg)
 {
@@ -1129,6 +1198,8 @@ static void add_fork(Suite *s)
         tcase_add_test(t, fork_while_threads_complain);
     }
     tcase_add_test(t, child_has_its_own_configuration);
+    tcase_add_test(t, child_has_its_own_thread_id);
+    tcase_add_test(t, child_has_no_time_limit_for_waits);
     tcase_add_test(t, parent_and_child_work_at_the_same_time);
 }
 
