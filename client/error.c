@@ -59,6 +59,11 @@ static void store(int code, const char *fmt, va_list ap)
     errno = saved;
 }
 
+void error_mute(bool on)
+{
+    thread_self()->muted = on;
+}
+
 static bool of_runtime_layer(int code)
 {
     int class = code / 1000;
@@ -68,19 +73,24 @@ static bool of_runtime_layer(int code)
 
 void error_store(int code, const char *fmt, ...)
 {
+    struct thread *t = thread_self();
     va_list ap;
 
+    if (t->muted)
+        return;
     va_start(ap, fmt);
     store(code, fmt, ap);
     va_end(ap);
     if (of_runtime_layer(code))
-        thread_self()->last_error = code;
+        t->last_error = code;
 }
 
 void error_store_soft(int code, const char *fmt, ...)
 {
     va_list ap;
 
+    if (thread_self()->muted)
+        return;
     va_start(ap, fmt);
     store(code, fmt, ap);
     va_end(ap);

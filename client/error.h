@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /**
@@ -24,6 +25,9 @@ int error_unsupported(const char *function) __attribute__((cold));
 
 /** A required pointer argument is NULL. Returns ACL_ERROR_INVALID_PARAM. */
 int error_null(const char *function, const char *argument) __attribute__((cold));
+
+/** While on, errors of the calling thread are recorded nowhere: for an attempt that may fail unnoticed. */
+void error_mute(bool on);
 
 /** Where sentences go: one store for the process (err_msg_mode "1") instead of one per thread. */
 void error_use_process_store(int on);

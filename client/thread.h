@@ -1,6 +1,7 @@
 /* What the library knows of a thread. Freed when the thread ends. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,7 @@ struct thread {
     int32_t last_error;
     uint32_t tid;
     uint32_t last_task;
+    bool muted; /* see error_mute() */
     struct error_text errors;
     struct error_text shown; /* what the last aclGetRecentErrMsg() of this thread returned */
 };

@@ -386,6 +386,18 @@ static void *explicit_device(void *arg)
     return NULL;
 }
 
+/* That there is no npud is no failure of aclInit, so it leaves no trace of one. */
+START_TEST(default_device_without_npud)
+{
+    setenv("NPUD_SOCKET", "/nonexistent/npud.sock", 1);
+    OK(aclInit(config(DEVICE("\"0\""))));
+    ck_assert_ptr_null(aclGetRecentErrMsg());
+    ck_assert_int_eq(aclrtGetLastError(ACL_RT_THREAD_LEVEL), 0);
+    FAILS(ACL_ERROR_RT_NO_DEVICE, aclrtCreateStream(&stream));
+    ck_assert_int_eq(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_NO_DEVICE);
+}
+END_TEST
+
 START_TEST(default_device)
 {
     int32_t device = -1;
@@ -1160,6 +1172,7 @@ static void add_counting(Suite *s)
     tcase_add_loop_test(t, configuration_must_stay_the_same, 0, 2);
     tcase_add_test(t, sentences_of_the_whole_process);
     tcase_add_loop_test(t, sentences_of_threads, 0, 2);
+    tcase_add_test(t, default_device_without_npud);
     tcase_add_test(t, sentences_are_read_once_newest_first);
     tcase_add_test(t, success_leaves_the_sentences);
     tcase_add_test(t, many_sentences);
