@@ -22,24 +22,44 @@ void error_use_process_store(int on)
     process_wide = on;
 }
 
-/* Put a line in front of what is there. */
-static void prepend(struct error_text *e, const char *line)
-{
-    size_t n = strlen(line), old = e->text ? strlen(e->text) : 0;
+/*
+ * Sentences of the whole process. How long they are stands beside their lock in the page that a fork wipes: a child has none, in
+ * whatever state another thread of its parent had the text at that moment.
+ */
+static char process_text[STORE_MAX];
 
-    if (!e->text) {
-        e->text = malloc(STORE_MAX);
-        if (!e->text)
-            return;
-        e->size = STORE_MAX;
-    }
-    if (n + old + 2 > STORE_MAX)
-        old = STORE_MAX - n - 2;
-    memmove(e->text + n + (old ? 1 : 0), e->text, old);
-    memcpy(e->text, line, n);
-    if (old)
-        e->text[n] = '\n';
-    e->text[n + (old ? 1 : 0) + old] = '\0';
+/* Put a line in front of the `old` characters that are in text, of STORE_MAX bytes. Returns how many there are now. */
+static size_t prepend(char *text, size_t old, const char *line)
+{
+    size_t n = strlen(line), behind = n + 1;
+
+    if (behind + old + 1 > STORE_MAX)
+        old = STORE_MAX - behind - 1;
+    if (old == 0)
+        behind = n;
+    memmove(text + behind, text, old);
+    memcpy(text, line, n);
+    if (old > 0)
+        text[n] = '\n';
+    text[behind + old] = '\0';
+    return behind + old;
+}
+
+static void store_for_process(const char *line)
+{
+    pthread_mutex_lock(&process->store_lock);
+    process->store_length = prepend(process_text, process->store_length, line);
+    pthread_mutex_unlock(&process->store_lock);
+}
+
+static void store_for_thread(const char *line)
+{
+    struct thread *t = thread_self();
+
+    if (!t->errors)
+        t->errors = calloc(1, STORE_MAX);
+    if (t->errors)
+        prepend(t->errors, strlen(t->errors), line);
 }
 
 static void store(int code, const char *fmt, va_list ap)
@@ -49,13 +69,10 @@ static void store(int code, const char *fmt, va_list ap)
     int n = snprintf(line, sizeof(line), "[%d] ", code);
 
     vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
-    if (process_wide) {
-        pthread_mutex_lock(&process->store_lock);
-        prepend(&process->store, line);
-        pthread_mutex_unlock(&process->store_lock);
-    } else {
-        prepend(&thread_self()->errors, line);
-    }
+    if (process_wide)
+        store_for_process(line);
+    else
+        store_for_thread(line);
     errno = saved;
 }
 
@@ -106,20 +123,31 @@ int error_null(const char *function, const char *argument)
     return error_set(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", function, argument);
 }
 
+static char *take_of_process(void)
+{
+    char *text = NULL;
+
+    pthread_mutex_lock(&process->store_lock);
+    if (process->store_length > 0)
+        text = strdup(process_text);
+    if (text)
+        process->store_length = 0;
+    pthread_mutex_unlock(&process->store_lock);
+    return text;
+}
+
 const char *aclGetRecentErrMsg(void)
 {
     struct thread *t = thread_self();
-    struct error_text *from = process_wide ? &process->store : &t->errors;
-    struct error_text previous = t->shown;
 
-    if (process_wide)
-        pthread_mutex_lock(&process->store_lock);
-    t->shown = *from;
-    *from = (struct error_text){0};
-    if (process_wide)
-        pthread_mutex_unlock(&process->store_lock);
-    error_text_deinit(&previous);
-    return t->shown.text;
+    free(t->shown);
+    if (process_wide) {
+        t->shown = take_of_process();
+    } else {
+        t->shown = t->errors;
+        t->errors = NULL;
+    }
+    return t->shown;
 }
 
 aclError aclrtGetLastError(aclrtLastErrLevel level)

@@ -9,6 +9,7 @@
 #include "client/error.h"
 #include "client/event.h"
 #include "client/session.h"
+#include "client/thread.h"
 
 /* Until the first call, and if there is no memory for a page of its own: then fork is not noticed,
  * which is the smaller evil. */

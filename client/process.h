@@ -11,8 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-
-#include "client/thread.h"
+#include <stddef.h>
 
 struct session;
 
@@ -21,8 +20,8 @@ struct process {
     _Atomic bool alive;                /* the library is set up in this very process */
     /* All zero is a valid mutex: that is what a child finds. */
     pthread_mutex_t lock;       /* set-up, connecting, init counting */
-    pthread_mutex_t store_lock; /* sentences of the whole process (err_msg_mode "1") */
-    struct error_text store;
+    pthread_mutex_t store_lock; /* sentences of the whole process (err_msg_mode "1"): see error.c */
+    size_t store_length;
     unsigned init_count;
     bool finalized; /* init_count has been above zero before */
 };

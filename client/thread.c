@@ -14,8 +14,8 @@ static void thread_free(void *arg)
 {
     struct thread *t = arg;
 
-    error_text_deinit(&t->errors);
-    error_text_deinit(&t->shown);
+    free(t->errors);
+    free(t->shown);
     free(t);
     thread_current = NULL;
 }
@@ -54,10 +54,4 @@ void thread_renew(void)
     t->tid = (uint32_t)syscall(SYS_gettid);
     t->last_task = UINT32_MAX;
     t->context = NULL;
-}
-
-void error_text_deinit(struct error_text *e)
-{
-    free(e->text);
-    *e = (struct error_text){0};
 }

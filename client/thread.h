@@ -7,12 +7,6 @@
 
 struct context;
 
-/** Sentences for aclGetRecentErrMsg(), newest first. */
-struct error_text {
-    char *text;
-    size_t size;
-};
-
 struct thread {
     /* Current context: valid while that session is current and the object carries this tag. */
     uint64_t session; /* serial */
@@ -22,8 +16,9 @@ struct thread {
     uint32_t tid;
     uint32_t last_task;
     bool muted; /* see error_mute() */
-    struct error_text errors;
-    struct error_text shown; /* what the last aclGetRecentErrMsg() of this thread returned */
+    /* Sentences for aclGetRecentErrMsg(), newest first, on the heap. */
+    char *errors;
+    char *shown; /* what the last call of this thread returned */
 };
 
 extern __thread struct thread *thread_current;
@@ -40,5 +35,3 @@ static inline struct thread *thread_self(void)
 
 /** aclInit in a forked child: the calling thread is another one than that of the parent which forked. */
 void thread_renew(void);
-
-void error_text_deinit(struct error_text *text);

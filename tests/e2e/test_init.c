@@ -1016,6 +1016,27 @@ START_TEST(fork_while_threads_complain)
 }
 END_TEST
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+
+static int child_without_leaks(void *arg)
+{
+    (void)arg;
+    ck_assert_ptr_null(aclGetRecentErrMsg());
+    return __lsan_do_recoverable_leak_check();
+}
+
+/* What the parent has stored for its whole process is not lost memory in the child. */
+START_TEST(sentences_do_not_leak_into_a_child)
+{
+    OK(aclInit(config("{\"err_msg_mode\":\"1\"}")));
+    in_thread(unknown_level, NULL);
+    child_expect_ok(child_start(child_without_leaks, NULL));
+    ck_assert(sentence_has("aclrtGetLastError"));
+}
+END_TEST
+#endif
+
 /*
  * The child is another process: it may have another configuration than its parent, and has none
  * before aclInit.
@@ -1210,6 +1231,9 @@ static void add_fork(Suite *s)
         tcase_add_test(t, fork_while_threads_are_busy);
         tcase_add_test(t, fork_while_threads_complain);
     }
+#ifdef __SANITIZE_ADDRESS__
+    tcase_add_test(t, sentences_do_not_leak_into_a_child);
+#endif
     tcase_add_test(t, child_has_its_own_configuration);
     tcase_add_test(t, child_has_its_own_thread_id);
     tcase_add_test(t, child_has_no_time_limit_for_waits);
