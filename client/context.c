@@ -73,11 +73,11 @@ static int context_new(struct session *s, const char *function, uint32_t device,
 
 /* Nobody finds the context any more; its streams finish their work and go. Called without
  * session->lock: that may take a while. */
-static void context_end(struct context *c)
+static void context_end(struct context *c, const char *function)
 {
     struct session *s = c->session;
 
-    streams_destroy_of(c);
+    streams_destroy_of(c, function);
     pthread_mutex_lock(&s->lock);
     slots_put(&s->contexts, c);
     pthread_mutex_unlock(&s->lock);
@@ -143,8 +143,8 @@ static int reset(const char *function, int32_t user_id, bool force)
         memory = memory_take_device(s, (uint32_t)device);
     pthread_mutex_unlock(&s->lock);
     if (ended)
-        context_end(ended);
-    memory_release(s, memory);
+        context_end(ended, function);
+    memory_release(s, function, memory);
     return 0;
 }
 
@@ -226,6 +226,14 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
     return error;
 }
 
+static int not_destroyable(bool primary)
+{
+    return error_set(ACL_ERROR_RT_CONTEXT_NULL,
+                     primary ? "aclrtDestroyContext: this is the primary context of a device: use "
+                               "aclrtResetDevice"
+                             : "aclrtDestroyContext: no such context, or it was destroyed before");
+}
+
 aclError aclrtDestroyContext(aclrtContext context)
 {
     int error;
@@ -234,20 +242,19 @@ aclError aclrtDestroyContext(aclrtContext context)
     struct context *c;
 
     REQUIRE(context);
-    s = session_get(__func__, &error);
+    error = process_enter();
+    if (error != 0)
+        return error;
+    s = session_peek();
     if (!s)
-        return error == ACL_ERROR_RT_NO_DEVICE ? ACL_ERROR_RT_CONTEXT_NULL : error;
+        return not_destroyable(false);
+    if (session_lost(s))
+        return session_error_lost(__func__);
     pthread_mutex_lock(&s->lock);
     c = handle_get(&s->contexts, HANDLE_CONTEXT, context);
     if (!c || c->primary) {
-        bool primary = c != NULL;
-
         pthread_mutex_unlock(&s->lock);
-        return error_set(ACL_ERROR_RT_CONTEXT_NULL,
-                         primary
-                             ? "aclrtDestroyContext: this is the primary context of a device: use "
-                               "aclrtResetDevice"
-                             : "aclrtDestroyContext: no such context, or it was destroyed before");
+        return not_destroyable(c != NULL);
     }
     slots_unpublish(c);
     if (--s->devices[c->device].contexts == 0 && s->devices[c->device].set_count == 0)
@@ -255,8 +262,8 @@ aclError aclrtDestroyContext(aclrtContext context)
     pthread_mutex_unlock(&s->lock);
     if (thread_self()->context == c)
         thread_self()->context = NULL;
-    context_end(c);
-    memory_release(s, memory);
+    context_end(c, __func__);
+    memory_release(s, __func__, memory);
     return 0;
 }
 

@@ -238,10 +238,10 @@ struct memory_list *memory_take_device(struct session *s, uint32_t device)
     return take_all(s, false, device);
 }
 
-void memory_release(struct session *s, struct memory_list *list)
+void memory_release(struct session *s, const char *function, struct memory_list *list)
 {
     for (size_t i = 0; list && i < list->n; i++)
-        free_remote(s, "aclrtResetDevice", list->entry[i]->remote);
+        free_remote(s, function, list->entry[i]->remote);
     unmap_all(list);
 }
 

@@ -26,7 +26,7 @@ struct memory_list;
  */
 struct memory_list *memory_take_device(struct session *s, uint32_t device);
 /** Free what was taken. Safe on NULL. */
-void memory_release(struct session *s, struct memory_list *list);
+void memory_release(struct session *s, const char *function, struct memory_list *list);
 
 /** Unmap everything, at the end of the session. */
 void memory_forget_all(struct session *s);

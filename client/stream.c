@@ -316,7 +316,7 @@ static int stream_end(struct stream *s, const char *function, bool force)
     return error;
 }
 
-void streams_destroy_of(struct context *c)
+void streams_destroy_of(struct context *c, const char *function)
 {
     struct session *session = c->session;
     struct stream *s;
@@ -330,7 +330,7 @@ void streams_destroy_of(struct context *c)
         pthread_mutex_unlock(&session->lock);
         if (!s)
             return;
-        stream_end(s, "aclrtResetDevice", false);
+        stream_end(s, function, false);
     }
 }
 

@@ -41,7 +41,7 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
                bool is_default, struct stream **sp);
 
 /** Let all streams of a context that is ending finish and go. */
-void streams_destroy_of(struct context *c);
+void streams_destroy_of(struct context *c, const char *function);
 
 /**
  * The stream that a submitting call means: handle, or the default stream for NULL; of the current

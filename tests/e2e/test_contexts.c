@@ -246,6 +246,75 @@ START_TEST(primary_context_is_not_destroyed)
 }
 END_TEST
 
+/* A handle of nothing needs no npud to be recognised. */
+START_TEST(destroying_no_context_does_not_connect)
+{
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtDestroyContext((void *)0x1234));
+    ck_assert_int_eq(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_CONTEXT_NULL);
+    ck_assert_uint_eq(npud_ledger().sessions, 0);
+}
+END_TEST
+
+/* Waits until the stream is being destroyed, which is when its handle is dead, and ends npud. */
+static void *kill_npud_then(void *arg)
+{
+    int32_t id;
+
+    while (aclrtStreamGetId(arg, &id) == 0)
+        sched_yield();
+    npud_kill();
+    return NULL;
+}
+
+static aclError reset_device_0(aclrtContext context)
+{
+    (void)context;
+    return aclrtResetDevice(0);
+}
+
+static aclError force_device_0(aclrtContext context)
+{
+    (void)context;
+    return aclrtResetDeviceForce(0);
+}
+
+static const struct {
+    const char *name;
+    bool explicit;
+    aclError (*end)(aclrtContext context);
+} endings[] = {
+    {"aclrtDestroyContext", true, aclrtDestroyContext},
+    {"aclrtResetDevice", false, reset_device_0},
+    {"aclrtResetDeviceForce", false, force_device_0},
+};
+
+/* The end of a context waits for its streams; npud does not live to see it. */
+START_TEST(npud_gone_while_a_context_ends)
+{
+    const char *sentence;
+    aclrtContext context;
+    aclrtStream s;
+    pthread_t thread;
+
+    if (endings[_i].explicit)
+        OK(aclrtCreateContext(&context, 0));
+    else
+        OK(aclrtSetDevice(0));
+    context = current_context();
+    s = new_stream();
+    gate_close(s);
+    ck_assert_int_eq(pthread_create(&thread, NULL, kill_npud_then, s), 0);
+    endings[_i].end(context);
+    pthread_join(thread, NULL);
+    sentence = aclGetRecentErrMsg();
+    ck_assert_ptr_nonnull(sentence);
+    for (const char *line = sentence; line; line = strchr(line + 1, '['))
+        ck_assert_msg(strncmp(line + 9, endings[_i].name, strlen(endings[_i].name)) == 0 &&
+                          line[9 + strlen(endings[_i].name)] == ':',
+                      "%s", sentence);
+}
+END_TEST
+
 START_TEST(dead_context_is_refused)
 {
     aclrtContext context;
@@ -1213,6 +1282,8 @@ static void add_contexts(Suite *s)
     tcase_add_test(t, context_switches_the_device);
     tcase_add_test(t, primary_context_is_not_destroyed);
     tcase_add_test(t, dead_context_is_refused);
+    tcase_add_test(t, destroying_no_context_does_not_connect);
+    tcase_add_loop_test(t, npud_gone_while_a_context_ends, 0, sizeof(endings) / sizeof(endings[0]));
     tcase_add_test(t, explicit_context_does_not_count);
     tcase_add_test(t, explicit_context_keeps_the_device_open);
     tcase_add_test(t, stream_of_another_context);
