@@ -72,15 +72,16 @@ static int context_new(struct session *s, const char *function, uint32_t device,
 }
 
 /* Nobody finds the context any more; its streams finish their work and go. Called without
- * session->lock: that may take a while. */
-static void context_end(struct context *c, const char *function)
+ * session->lock: that may take a while. It ends in any case; an error says that its streams did not finish. */
+static int context_end(struct context *c, const char *function)
 {
     struct session *s = c->session;
+    int error = streams_destroy_of(c, function);
 
-    streams_destroy_of(c, function);
     pthread_mutex_lock(&s->lock);
     slots_put(&s->contexts, c);
     pthread_mutex_unlock(&s->lock);
+    return error;
 }
 
 /* --- devices --- */
@@ -143,9 +144,9 @@ static int reset(const char *function, int32_t user_id, bool force)
         memory = memory_take_device(s, (uint32_t)device);
     pthread_mutex_unlock(&s->lock);
     if (ended)
-        context_end(ended, function);
+        error = context_end(ended, function);
     memory_release(s, function, memory);
-    return 0;
+    return error;
 }
 
 aclError aclrtResetDevice(int32_t deviceId)
@@ -262,9 +263,9 @@ aclError aclrtDestroyContext(aclrtContext context)
     pthread_mutex_unlock(&s->lock);
     if (thread_self()->context == c)
         thread_self()->context = NULL;
-    context_end(c, __func__);
+    error = context_end(c, __func__);
     memory_release(s, __func__, memory);
-    return 0;
+    return error;
 }
 
 aclError aclrtSetCurrentContext(aclrtContext context)

@@ -316,10 +316,11 @@ static int stream_end(struct stream *s, const char *function, bool force)
     return error;
 }
 
-void streams_destroy_of(struct context *c, const char *function)
+int streams_destroy_of(struct context *c, const char *function)
 {
     struct session *session = c->session;
     struct stream *s;
+    int error, first = 0;
 
     for (uint32_t cursor = 0;;) {
         pthread_mutex_lock(&session->lock);
@@ -329,8 +330,10 @@ void streams_destroy_of(struct context *c, const char *function)
             slots_unpublish(s);
         pthread_mutex_unlock(&session->lock);
         if (!s)
-            return;
-        stream_end(s, function, false);
+            return first;
+        error = stream_end(s, function, false);
+        if (first == 0)
+            first = error;
     }
 }
 

@@ -40,8 +40,8 @@ struct stream {
 int stream_new(struct context *c, const char *function, uint32_t priority, uint32_t flags,
                bool is_default, struct stream **sp);
 
-/** Let all streams of a context that is ending finish and go. */
-void streams_destroy_of(struct context *c, const char *function);
+/** Let all streams of a context that is ending finish and go. 0, or why the first that did not could not. */
+int streams_destroy_of(struct context *c, const char *function);
 
 /**
  * The stream that a submitting call means: handle, or the default stream for NULL; of the current

@@ -304,7 +304,7 @@ START_TEST(npud_gone_while_a_context_ends)
     s = new_stream();
     gate_close(s);
     ck_assert_int_eq(pthread_create(&thread, NULL, kill_npud_then, s), 0);
-    endings[_i].end(context);
+    ck_assert_int_eq(endings[_i].end(context), ACL_ERROR_RT_SOCKET_CLOSE);
     pthread_join(thread, NULL);
     sentence = aclGetRecentErrMsg();
     ck_assert_ptr_nonnull(sentence);
