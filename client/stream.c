@@ -170,11 +170,8 @@ static bool finished_with_remark(int code)
     }
 }
 
-static int report(struct stream *s, const char *function, int code)
+static int report(struct stream *s, const char *function, int code, int pid)
 {
-    uint64_t detail = atomic_load_explicit(&s->ctrl->error_detail, memory_order_relaxed);
-    int pid = (int)(uint32_t)detail;
-
     if (code == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
         return error_set(code,
                          "%s: stream %d waited for an IPC event record of process %d, which ended "
@@ -188,14 +185,12 @@ static int report(struct stream *s, const char *function, int code)
 
 int stream_take_error(struct stream *s, const char *function)
 {
-    uint64_t error = atomic_load_explicit(&s->ctrl->error, memory_order_acquire);
-    uint32_t count = stream_error_count(error);
+    uint64_t error = atomic_load_explicit(&s->ctrl->error, memory_order_relaxed);
 
     /* Of two threads that synchronise, one reports. */
-    if (count == atomic_load_explicit(&s->errors_seen, memory_order_relaxed) ||
-        atomic_exchange(&s->errors_seen, count) == count)
-        return 0;
-    return report(s, function, stream_error_code(error));
+    if (error != 0)
+        error = atomic_exchange_explicit(&s->ctrl->error, 0, memory_order_acquire);
+    return error == 0 ? 0 : report(s, function, stream_error_code(error), stream_error_pid(error));
 }
 
 /* --- life --- */
@@ -216,7 +211,6 @@ static void fill(struct stream *s, struct context *c, const Npud__CreateStreamRe
     s->bell = &session->page->doorbell[c->device];
     s->doorbell = session->devices[c->device].doorbell;
     s->tail = s->done_seen = reply->position;
-    atomic_store_explicit(&s->errors_seen, 0, memory_order_relaxed);
 }
 
 static int create_remote(struct stream *s, struct context *c, const char *function)

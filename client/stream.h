@@ -33,7 +33,6 @@ struct stream {
     uint64_t tail;        /* under lock; ctrl->tail is a copy of it */
     uint64_t
         done_seen; /* under lock: a past value of ctrl->done, to look at that only when it matters */
-    _Atomic uint32_t errors_seen;
 };
 
 /** Make a stream in a context. Caller holds session->lock. */

@@ -24,10 +24,7 @@ void stream_publish(struct stream *s, uint64_t position)
 
 void stream_fail(struct stream *s, int32_t error, int32_t pid)
 {
-    atomic_store_explicit(&s->ctrl->error_detail, (uint64_t)s->task.op << 32 | (uint32_t)pid,
-                          memory_order_relaxed);
-    atomic_store_explicit(&s->ctrl->error, (uint64_t)++s->errors << 32 | (uint32_t)error,
-                          memory_order_release);
+    atomic_store_explicit(&s->ctrl->error, stream_error_make(error, pid), memory_order_release);
 }
 
 /*
@@ -46,7 +43,6 @@ static void reset_ctrl(struct stream *s)
     atomic_store_explicit(&s->ctrl->done, start, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->watched, 0, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->error, 0, memory_order_relaxed);
-    atomic_store_explicit(&s->ctrl->error_detail, 0, memory_order_relaxed);
 }
 
 static int32_t acquire(struct stream *s, struct session *session, struct attach *attach,
@@ -99,7 +95,6 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t prio
     s->in_inbox = false;
     s->waiter = (struct waiter){0};
     s->timer = 0;
-    s->errors = 0;
     waitlist_init(&s->passed);
     reset_ctrl(s);
     attach->streams++;

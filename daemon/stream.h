@@ -60,7 +60,6 @@ struct stream {
     struct work work;
     uint64_t deadline; /* while timer != 0 */
     uint32_t timer;    /* 1 + index in the engine's heap; 0: none */
-    uint32_t errors;
     uint64_t parked_since;
 
     _Atomic uint64_t done;  /* tasks retired; what was published to the client */

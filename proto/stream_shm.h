@@ -6,7 +6,7 @@
  * 1)]. They go on when a slot is given to a new stream, so that an event that captured a position
  * of the old stream reads as complete and needs no generation.
  *
- * Who writes what: the client writes `tail`, `wake_at` and the ring; npud writes the rest. npud keeps its own head
+ * Who writes what: the client writes `tail`, `wake_at` and the ring, both write `error`; npud writes the rest. npud keeps its own head
  * and never reads back what it published. It takes an entry when its sequence says that it is there; tail is for the
  * client's own threads, and for npud when it discards what is queued (where an impossible tail is replaced).
  *
@@ -52,21 +52,26 @@ struct stream_ctrl {
     alignas(64) _Atomic uint32_t
         watched; /* the engine looks at the ring by itself: no doorbell needed */
     /*
-     * npud. The latest failure: number of failures so far in the upper half, ACL error code in the lower, in one
-     * word so that a reader never sees halves of two failures. `error_detail` is written before it.
+     * The latest failure, 0 once it was reported: pid that is to blame (0: nobody) in the upper half, ACL error code in the lower,
+     * in one word so that a reader never gets the code of one failure and the pid of another. npud stores it, over an unreported
+     * one if need be, as the API has it; the client takes it by swapping in 0.
      */
     alignas(64) _Atomic uint64_t error;
-    _Atomic uint64_t error_detail; /* pid that is to blame (0: none) | enum task_op << 32 */
-    _Atomic uint32_t wake_seq;     /* futex */
+    _Atomic uint32_t wake_seq; /* futex */
     _Atomic uint32_t
         number; /* npud's slot of the stream: the same for every stream that is ever here */
 };
 
 static_assert(sizeof(struct stream_ctrl) == 256, "four cache lines");
 
-static inline uint32_t stream_error_count(uint64_t error)
+static inline uint64_t stream_error_make(int32_t code, int32_t pid)
 {
-    return (uint32_t)(error >> 32);
+    return (uint64_t)(uint32_t)pid << 32 | (uint32_t)code;
+}
+
+static inline int32_t stream_error_pid(uint64_t error)
+{
+    return (int32_t)(error >> 32);
 }
 
 static inline int32_t stream_error_code(uint64_t error)

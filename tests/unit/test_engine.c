@@ -25,6 +25,22 @@ static int32_t error_of(const struct stream *s)
     return stream_error_code(atomic_load(&s->ctrl->error));
 }
 
+/* Take the error as the library does: it names process 4711. */
+static void expect_dead_4711(struct stream *s)
+{
+    uint64_t error = atomic_exchange(&s->ctrl->error, 0);
+
+    ck_assert_int_eq(stream_error_code(error), ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
+    ck_assert_int_eq(stream_error_pid(error), 4711);
+}
+
+/* Either of two failures, or none. */
+static void expect_whole(uint64_t error)
+{
+    ck_assert(error == 0 || error == stream_error_make(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, 4711) ||
+              error == stream_error_make(ACL_ERROR_RT_SYS_DMA, 0));
+}
+
 static struct task wait_for(const struct stream *other, uint64_t position, uint64_t timeout_ns)
 {
     return (struct task){.op = TASK_WAIT_POS,
@@ -104,7 +120,7 @@ START_TEST(waits_that_take_too_long_fail)
 
     client_wait(s, client_submit(s, wait_for(never, 0, 1000)));
     ck_assert_int_eq(error_of(s), ACL_ERROR_RT_TASK_TIMEOUT);
-    ck_assert_uint_eq(stream_error_count(atomic_load(&s->ctrl->error)), 1);
+    ck_assert_int_eq(stream_error_pid(atomic_load(&s->ctrl->error)), 0);
 }
 END_TEST
 
@@ -133,12 +149,37 @@ START_TEST(death_fails_pending_records_by_name)
     session_free(doomed);
     ck_assert_int_eq(ipc_state_of(ours->event->page, last), IPC_FAILED);
     client_wait(s, position);
-    ck_assert_int_eq(error_of(s), ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
-    ck_assert_int_eq((int32_t)atomic_load(&s->ctrl->error_detail), 4711);
+    expect_dead_4711(s);
     ck_assert_int_eq(ipc_state_of(ours->event->page, number), IPC_FAILED);
     /* A wait that comes later fares no better. */
     client_wait(s, client_submit(s, ipc_task(ours, TASK_IPC_WAIT, number)));
-    ck_assert_uint_eq(stream_error_count(atomic_load(&s->ctrl->error)), 2);
+    expect_dead_4711(s);
+}
+END_TEST
+
+/* Whoever is told of a failure is told who is to blame for that one, also while others fail; the latest stays. */
+START_TEST(failures_keep_their_culprits)
+{
+    struct session *doomed = npud_session(4711);
+    struct stream *s = npud_stream(session, 0);
+    struct ipc_open *theirs = make_ipc(doomed), *ours = open_ipc(session, theirs);
+    struct task wait = ipc_task(ours, TASK_IPC_WAIT, take(theirs)),
+                copy = {.op = TASK_COPY, .copy.size = 1}; /* from and to nowhere */
+    uint64_t last;
+
+    session_free(doomed);
+    for (int round = 0; round < 200; round++) {
+        for (int i = 0; i < 20; i++) {
+            client_submit(s, wait);
+            last = client_submit(s, copy);
+        }
+        while (!client_passed(s, last))
+            expect_whole(atomic_exchange(&s->ctrl->error, 0));
+        expect_whole(atomic_load(&s->ctrl->error));
+    }
+    client_wait(s, client_submit(s, copy));
+    client_wait(s, client_submit(s, wait));
+    expect_dead_4711(s);
 }
 END_TEST
 
@@ -423,6 +464,7 @@ static Suite *suite(void)
     tcase_add_test(single, waits_that_take_too_long_fail);
     tcase_add_test(single, streams_that_are_gone_hold_nobody);
     tcase_add_test(single, death_fails_pending_records_by_name);
+    tcase_add_test(single, failures_keep_their_culprits);
     tcase_add_test(single, closing_an_event_frees_streams_from_a_forged_record);
     suite_add_tcase(s, single);
     tcase_set_timeout(truth, 60);

@@ -73,15 +73,15 @@ START_TEST(nearest_target_counts)
 }
 END_TEST
 
-START_TEST(error_word_holds_count_and_code)
+START_TEST(error_word_holds_code_and_pid)
 {
     static const int32_t codes[] = {0, 1, -1, 107000, INT32_MIN, INT32_MAX};
 
     for (unsigned i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
-        for (uint64_t count = 1; count <= UINT32_MAX; count *= 255) {
-            uint64_t word = count << 32 | (uint32_t)codes[i];
+        for (int64_t pid = 0; pid <= INT32_MAX; pid = pid * 255 + 1) {
+            uint64_t word = stream_error_make(codes[i], (int32_t)pid);
 
-            ck_assert_uint_eq(stream_error_count(word), count);
+            ck_assert_int_eq(stream_error_pid(word), pid);
             ck_assert_int_eq(stream_error_code(word), codes[i]);
         }
 }
@@ -254,7 +254,7 @@ static Suite *suite(void)
     tcase_add_test(one, woken_once_when_the_target_is_reached);
     tcase_add_test(one, target_in_the_past_is_woken_by_the_next_publication);
     tcase_add_test(one, nearest_target_counts);
-    tcase_add_test(one, error_word_holds_count_and_code);
+    tcase_add_test(one, error_word_holds_code_and_pid);
     suite_add_tcase(s, one);
     tcase_set_timeout(duels, 60);
     tcase_add_checked_fixture(duels, setup, NULL);
