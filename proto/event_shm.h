@@ -66,14 +66,15 @@ static inline void event_slot_set_time(struct event_slot *e, uint64_t number, ui
     atomic_store_explicit(&e->time_number, number, memory_order_release);
 }
 
-/** Client: timestamp of record `number`, or false when the slot holds another one. */
+/** Client: timestamp of record `number`, or false when the slot holds another one. No record has number 0. */
 static inline bool event_slot_get_time(struct event_slot *e, uint64_t number, uint64_t *ns)
 {
     uint64_t first = atomic_load_explicit(&e->time_number, memory_order_acquire);
     uint64_t t = atomic_load_explicit(&e->time_ns, memory_order_relaxed);
 
     atomic_thread_fence(memory_order_acquire);
-    if (first != number || atomic_load_explicit(&e->time_number, memory_order_relaxed) != first)
+    if (number == 0 || first != number ||
+        atomic_load_explicit(&e->time_number, memory_order_relaxed) != first)
         return false;
     *ns = t;
     return true;
