@@ -65,6 +65,14 @@ void slots_put(struct slots *t, void *object)
     uint32_t generation = slot_generation(s);
 
     atomic_store_explicit(&s->tag, (generation + 1) << 1, memory_order_release);
+    /*
+     * Before anything that the next owner stores. A release store holds back what comes before it, not what comes after: on a
+     * weakly ordered CPU the next owner's first stores could be seen while the old, live tag still is. With this fence, a reader that
+     * has got one of them (with a relaxed load, followed by an acquire fence) finds on looking again that the tag has changed; that
+     * is how one without a lock validates what it has read. The owner may be another thread than this one: it comes after us
+     * by the owner's lock, so the fence is before its stores too.
+     */
+    atomic_thread_fence(memory_order_release);
     s->next_free = t->free_list;
     t->free_list = s->number;
     t->live--;

@@ -4,8 +4,7 @@
  * number of unknown age without a lock and without fear of freed memory; the tag tells it whether
  * the object that it meant is still there.
  *
- * Chunk k holds 16 << k objects, so 16 pointers cover half a million and an empty table costs
- * nothing.
+ * Chunk k holds 16 << k objects, so 16 pointers cover a million and an empty table costs nothing.
  *
  * Threads: slots_take() and slots_put() are for one thread at a time (the owner's lock); slots_at()
  * and slots_get() are for any.
@@ -85,7 +84,10 @@ static inline uint32_t slot_generation(const void *object)
     return atomic_load_explicit(&s->tag, memory_order_relaxed) >> 1;
 }
 
-/** The object in slot number, live or not; NULL when no object was ever there. */
+/**
+ * The object in slot number, live or not. NULL when there is no memory for it: number is not below max, or nothing near it was
+ * ever taken. A slot that was never taken, but whose neighbours were, is zeroed memory: not live, of generation 0.
+ */
 static inline void *slots_at(const struct slots *t, uint32_t number)
 {
     uint32_t q = number + SLOTS_FIRST;
