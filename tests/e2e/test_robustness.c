@@ -40,6 +40,23 @@ static aclrtEvent gate_close(aclrtStream s)
     return gate;
 }
 
+/* --- the harness itself --- */
+
+static int expect_alarm_to_kill(void *arg)
+{
+    struct sigaction action;
+
+    (void)arg;
+    ck_assert_int_eq(sigaction(SIGALRM, NULL, &action), 0);
+    return action.sa_handler != SIG_DFL;
+}
+
+START_TEST(alarm_ends_only_the_child_that_hangs)
+{
+    child_expect_ok(child_start(expect_alarm_to_kill, NULL));
+}
+END_TEST
+
 /* --- a client dies --- */
 
 static struct turn ready;
@@ -542,6 +559,7 @@ static Suite *suite(void)
     TCase *running = tcase_create("npud with defaults");
     TCase *own = tcase_create("npud as the test wants it");
 
+    tcase_add_test(running, alarm_ends_only_the_child_that_hangs);
     tcase_add_test(running, death_returns_everything);
     tcase_add_test(running, death_wakes_who_waits_for_its_record);
     tcase_add_test(running, exported_event_outlives_its_handle_but_not_its_exporter);
