@@ -238,13 +238,6 @@ struct memory_list *memory_take_device(struct session *s, uint32_t device)
     return take_all(s, false, device);
 }
 
-void memory_release(struct session *s, const char *function, struct memory_list *list)
-{
-    for (size_t i = 0; list && i < list->n; i++)
-        free_remote(s, function, list->entry[i]->remote);
-    unmap_all(list);
-}
-
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
     REQUIRE(devPtr);
@@ -458,12 +451,52 @@ struct staging {
     struct memory memory;
     struct stream_ctrl *ctrl;
     uint64_t position;
-    struct staging *next;
+    struct staging *prev,
+        *next; /* session->staging: used longest ago first, so the first are the likeliest to be idle */
 };
 
-static bool staging_free(const struct staging *b)
+/* So much is kept for coming copies, or a single buffer that is larger. What is in flight may be more: as much as the streams hold
+ * tasks for. */
+#define STAGING_KEPT ((size_t)64 << 20)
+
+/* The stream that it was for has passed the copy. */
+static bool staging_idle(const struct staging *b)
 {
     return atomic_load_explicit(&b->ctrl->done, memory_order_acquire) >= b->position;
+}
+
+/* Caller holds staging_lock. */
+static void staging_remove(struct session *session, struct staging *b)
+{
+    DL_DELETE(session->staging, b);
+    session->staging_bytes -= b->memory.mapped;
+}
+
+static void staging_add(struct session *session, struct staging *b)
+{
+    pthread_mutex_lock(&session->staging_lock);
+    DL_APPEND(session->staging, b);
+    session->staging_bytes += b->memory.mapped;
+    pthread_mutex_unlock(&session->staging_lock);
+}
+
+/* Free idle buffers until no more than this many bytes are left in all, or only such as are in use. */
+static void staging_trim(struct session *session, const char *function, size_t bytes)
+{
+    struct staging *b, *next, *freed = NULL;
+
+    pthread_mutex_lock(&session->staging_lock);
+    DL_FOREACH_SAFE (session->staging, b, next)
+        if (session->staging_bytes > bytes && staging_idle(b)) {
+            staging_remove(session, b);
+            LL_PREPEND(freed, b);
+        }
+    pthread_mutex_unlock(&session->staging_lock);
+    LL_FOREACH_SAFE (freed, b, next) {
+        free_remote(session, function, b->memory.remote);
+        munmap((void *)b->memory.start, b->memory.mapped);
+        free(b);
+    }
 }
 
 static struct staging *staging_find(struct session *session, size_t count)
@@ -471,11 +504,11 @@ static struct staging *staging_find(struct session *session, size_t count)
     struct staging *b;
 
     pthread_mutex_lock(&session->staging_lock);
-    for (b = session->staging; b; b = b->next)
-        if (b->memory.mapped >= count && staging_free(b))
+    DL_FOREACH (session->staging, b)
+        if (b->memory.mapped >= count && staging_idle(b))
             break;
     if (b)
-        LL_DELETE(session->staging, b);
+        staging_remove(session, b);
     pthread_mutex_unlock(&session->staging_lock);
     return b;
 }
@@ -517,6 +550,7 @@ static int copy_buffered(struct stream *s, const char *function, const struct si
     struct staging *b = staging_find(session, count);
     int error = 0;
 
+    staging_trim(session, function, count < STAGING_KEPT ? STAGING_KEPT - count : 0);
     if (!b)
         b = staging_new(s, function, count, &error);
     if (!b)
@@ -526,10 +560,17 @@ static int copy_buffered(struct stream *s, const char *function, const struct si
     error = submit_copy(s, function, to, &from, count);
     b->ctrl = s->ctrl;
     b->position = s->tail;
-    pthread_mutex_lock(&session->staging_lock);
-    LL_PREPEND(session->staging, b);
-    pthread_mutex_unlock(&session->staging_lock);
+    staging_add(session, b);
     return error;
+}
+
+void memory_release(struct session *s, const char *function, struct memory_list *list)
+{
+    for (size_t i = 0; list && i < list->n; i++)
+        free_remote(s, function, list->entry[i]->remote);
+    unmap_all(list);
+    if (list)
+        staging_trim(s, function, 0);
 }
 
 void memory_forget_all(struct session *s)
@@ -542,6 +583,7 @@ void memory_forget_all(struct session *s)
         free(b);
     }
     s->staging = NULL;
+    s->staging_bytes = 0;
     unmap_all(take_all(s, true, 0));
 }
 

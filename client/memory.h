@@ -25,7 +25,7 @@ struct memory_list;
  * another thread allocates after a new aclrtSetDevice is its own.
  */
 struct memory_list *memory_take_device(struct session *s, uint32_t device);
-/** Free what was taken. Safe on NULL. */
+/** Free what was taken, and what the library keeps for coming copies. Nothing if list is NULL. */
 void memory_release(struct session *s, const char *function, struct memory_list *list);
 
 /** Unmap everything, at the end of the session. */

@@ -70,6 +70,7 @@ struct session {
 
     pthread_mutex_t staging_lock;
     struct staging *staging; /* buffers of copies that take their source at the call */
+    size_t staging_bytes;    /* in all of them */
 
     pthread_mutex_t waits_lock;
     struct wait *waits;                   /* threads of this process that sleep */

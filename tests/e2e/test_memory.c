@@ -518,6 +518,71 @@ START_TEST(buffered_copy_does_not_wait)
 }
 END_TEST
 
+/* A copy on the stream, whose source is taken now. Its pages are never touched before: only npud's ledger matters. */
+static void copy_buffered(void *dst, size_t size)
+{
+    void *src = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    ck_assert_ptr_ne(src, MAP_FAILED);
+    OK(aclrtMemcpyAsync(dst, size, src, size, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, stream));
+    munmap(src, size);
+}
+
+START_TEST(buffers_of_copies_go_with_the_device)
+{
+    for (int i = 0; i < 5; i++)
+        copy_buffered(target[DEVICE], COPY_SIZE);
+    OK(aclrtFreeHost(source[PINNED]));
+    OK(aclrtFreeHost(target[PINNED]));
+    OK(aclrtResetDeviceForce(0));
+    ck_assert_uint_eq(npud_ledger().memory, 0);
+    OK(aclrtSetDevice(0));
+    OK(aclrtCreateStream(&stream));
+    copy_buffered(device_new(MIB), MIB);
+    OK(aclrtSynchronizeStream(stream));
+}
+END_TEST
+
+/* Each copy is larger than all before it, so no buffer is used again. */
+START_TEST(idle_buffers_of_copies_are_bounded)
+{
+    uint64_t before;
+    void *dst = device_new(80 * MIB);
+
+    before = npud_ledger().memory;
+    for (size_t size = 10 * MIB; size <= 80 * MIB; size += 10 * MIB) {
+        copy_buffered(dst, size);
+        OK(aclrtSynchronizeStream(stream));
+        ck_assert_uint_le(npud_ledger().memory - before, size < 64 * MIB ? 64 * MIB : size);
+    }
+}
+END_TEST
+
+/* What is in flight is never taken away, however much it is. */
+START_TEST(busy_buffers_of_copies_stay)
+{
+    enum { N = 5 };
+    char *dst[N];
+    aclrtEvent gate;
+
+    for (int i = 0; i < N; i++)
+        dst[i] = device_new(20 * MIB);
+    gate = gate_close(stream);
+    for (int i = 0; i < N; i++) {
+        char *src = malloc(20 * MIB);
+
+        memset(src, i + 1, 20 * MIB);
+        OK(aclrtMemcpyAsync(dst[i], 20 * MIB, src, 20 * MIB, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE,
+                            stream));
+        free(src);
+    }
+    gate_open(gate);
+    OK(aclrtSynchronizeStream(stream));
+    for (int i = 0; i < N; i++)
+        ck_assert(all_are(dst[i], 20 * MIB, (unsigned char)(i + 1)));
+}
+END_TEST
+
 /* A synchronous copy is not ordered after anything. */
 START_TEST(synchronous_copy_does_not_wait)
 {
@@ -877,6 +942,9 @@ static void add_copies(Suite *s)
     tcase_add_test(t, pageable_copy_leaves_failures_to_the_next_synchronise);
     tcase_add_test(t, buffered_copy_captures_its_source);
     tcase_add_test(t, buffered_copy_does_not_wait);
+    tcase_add_test(t, buffers_of_copies_go_with_the_device);
+    tcase_add_test(t, idle_buffers_of_copies_are_bounded);
+    tcase_add_test(t, busy_buffers_of_copies_stay);
     tcase_add_test(t, synchronous_copy_does_not_wait);
     tcase_add_test(t, fills_take_the_low_8_bits);
     tcase_add_test(t, fill_waits_for_its_turn);
