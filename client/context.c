@@ -89,13 +89,10 @@ static int context_end(struct context *c, const char *function)
 aclError aclrtSetDevice(int32_t deviceId)
 {
     int error;
-    struct session *s = session_get(__func__, &error);
+    struct session *s;
     struct device_state *d;
-    int32_t device;
+    int32_t device = device_get(__func__, deviceId, &s, &error);
 
-    if (!s)
-        return error;
-    device = device_of_user_id(s, __func__, deviceId, &error);
     if (device < 0)
         return error;
     d = &s->devices[device];
@@ -113,15 +110,12 @@ aclError aclrtSetDevice(int32_t deviceId)
 static int reset(const char *function, int32_t user_id, bool force)
 {
     int error;
-    struct session *s = session_get(function, &error);
+    struct session *s;
     struct context *ended = NULL;
     struct memory_list *memory = NULL;
     struct device_state *d;
-    int32_t device;
+    int32_t device = device_get(function, user_id, &s, &error);
 
-    if (!s)
-        return error;
-    device = device_of_user_id(s, function, user_id, &error);
     if (device < 0)
         return error;
     d = &s->devices[device];
@@ -188,10 +182,7 @@ aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *act
     REQUIRE(active);
     if (flags)
         return error_set(ACL_ERROR_INVALID_PARAM, "aclrtGetPrimaryCtxState: flags must be NULL");
-    s = session_get(__func__, &error);
-    if (!s)
-        return error;
-    device = device_of_user_id(s, __func__, deviceId, &error);
+    device = device_get(__func__, deviceId, &s, &error);
     if (device < 0)
         return error;
     pthread_mutex_lock(&s->lock);
@@ -210,10 +201,7 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
     int32_t device;
 
     REQUIRE(context);
-    s = session_get(__func__, &error);
-    if (!s)
-        return error;
-    device = device_of_user_id(s, __func__, deviceId, &error);
+    device = device_get(__func__, deviceId, &s, &error);
     if (device < 0)
         return error;
     pthread_mutex_lock(&s->lock);

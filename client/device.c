@@ -81,6 +81,12 @@ int32_t device_of_user_id(struct session *s, const char *function, int64_t user_
     return device_or_code(s, function, user_id, ACL_ERROR_RT_INVALID_DEVICEID, error);
 }
 
+int32_t device_get(const char *function, int64_t user_id, struct session **session, int *error)
+{
+    *session = session_get(function, error);
+    return *session ? device_of_user_id(*session, function, user_id, error) : -1;
+}
+
 int32_t device_user_id(struct session *s, uint32_t device)
 {
     if (!s->visible.set)
@@ -134,8 +140,7 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
     struct session *s;
 
     REQUIRE(deviceStatus);
-    s = session_get(__func__, &error);
-    if (!s || device_of_user_id(s, __func__, deviceId, &error) < 0)
+    if (device_get(__func__, deviceId, &s, &error) < 0)
         return error;
     *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
     return 0;
