@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,6 +236,38 @@ void turn_await(struct turn *t)
     ck_assert_int_eq(read(t->fd[0], &c, 1), 1);
 }
 
+/* --- streams and threads --- */
+
+void streams_open(aclrtStream *one, aclrtStream *two)
+{
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    OK(aclrtCreateStream(one));
+    OK(aclrtCreateStream(two));
+}
+
+aclrtEvent stream_hold(aclrtStream stream)
+{
+    aclrtEvent gate;
+
+    OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
+    OK(aclrtStreamWaitEvent(stream, gate));
+    return gate;
+}
+
+void stream_let_go(aclrtEvent gate)
+{
+    OK(aclrtRecordEvent(gate, NULL));
+}
+
+void thread_call(void *(*fn)(void *arg), void *arg)
+{
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, fn, arg), 0);
+    pthread_join(thread, NULL);
+}
+
 /* --- measuring --- */
 
 static uint64_t switches_of(const char *task)
@@ -299,6 +332,17 @@ uint64_t context_switches(pid_t pid)
 uint64_t cpu_wait_ns(pid_t pid)
 {
     return sum_over_threads(pid, cpu_wait_of);
+}
+
+TCase *suite_case(Suite *suite, const char *name, double seconds, void (*before)(void),
+                  void (*after)(void))
+{
+    TCase *t = tcase_create(name);
+
+    tcase_set_timeout(t, seconds);
+    tcase_add_checked_fixture(t, before, after);
+    suite_add_tcase(suite, t);
+    return t;
 }
 
 int run_suite(Suite *suite)

@@ -62,6 +62,16 @@ void turn_init(struct turn *t);
 void turn_tell(struct turn *t);
 void turn_await(struct turn *t);
 
+/** Begin a session on device 0 with these two streams. */
+void streams_open(aclrtStream *one, aclrtStream *two);
+/** Hold a stream at this point until the gate that this returns is opened. */
+aclrtEvent stream_hold(aclrtStream stream);
+/** Open a gate: from the current context's default stream, which must not be held itself. */
+void stream_let_go(aclrtEvent gate);
+
+/** Run fn(arg) in a thread of its own, from beginning to end. */
+void thread_call(void *(*fn)(void *arg), void *arg);
+
 uint64_t now_ns(void);
 
 /** Voluntary context switches of a process and all its threads. */
@@ -90,6 +100,10 @@ uint64_t cpu_wait_ns(pid_t pid);
         m_ = aclGetRecentErrMsg();                                                                 \
         ck_assert_msg(m_ &&m_[0], "%s: %d without a sentence", #call, r_);                         \
     } while (0)
+
+/** A new case of a suite, with its time limit in seconds and what is done before and after each of its tests (NULL: nothing). */
+TCase *suite_case(Suite *suite, const char *name, double seconds, void (*before)(void),
+                  void (*after)(void));
 
 /** Run a suite; the main() of every test program. Returns its exit status. */
 int run_suite(Suite *suite);

@@ -930,18 +930,10 @@ static void *call_without_need(void *arg)
     return NULL;
 }
 
-static void in_thread(void *(*fn)(void *arg))
-{
-    pthread_t thread;
-
-    ck_assert_int_eq(pthread_create(&thread, NULL, fn, NULL), 0);
-    pthread_join(thread, NULL);
-}
-
 START_TEST(thread_without_context)
 {
-    in_thread(call_unbound);
-    in_thread(call_without_need);
+    thread_call(call_unbound, NULL);
+    thread_call(call_without_need, NULL);
 }
 END_TEST
 
@@ -1110,7 +1102,7 @@ START_TEST(after_npud_was_killed)
     /* One request, so that the library knows. */
     REFUSED(LOST, aclrtGetMemInfo(ACL_HBM_MEM, &out.size[0], &out.size[1]));
     expect_lost();
-    in_thread(call_lost_unbound);
+    thread_call(call_lost_unbound, NULL);
     expect_lost_or_bad_argument();
     OK(aclFinalize());
 }
@@ -1143,19 +1135,9 @@ END_TEST
 
 /* --- */
 
-static TCase *add_case(Suite *s, const char *name, void (*before)(void))
-{
-    TCase *t = tcase_create(name);
-
-    tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, before, npud_teardown);
-    suite_add_tcase(s, t);
-    return t;
-}
-
 static void add_nulls(Suite *s)
 {
-    TCase *t = add_case(s, "null", setup);
+    TCase *t = suite_case(s, "null", 60, setup, npud_teardown);
 
     tcase_add_test(t, null_of_devices_and_contexts);
     tcase_add_test(t, null_of_streams);
@@ -1167,7 +1149,7 @@ static void add_nulls(Suite *s)
 
 static void add_handles(Suite *s)
 {
-    TCase *t = add_case(s, "handles", handle_setup);
+    TCase *t = suite_case(s, "handles", 60, handle_setup, npud_teardown);
 
     tcase_add_test(t, handles_of_another_kind);
     tcase_add_test(t, destroyed_handles);
@@ -1180,15 +1162,15 @@ static void add_handles(Suite *s)
     tcase_add_test(t, after_npud_was_killed);
     tcase_add_test(t, memory_after_npud_was_killed);
     tcase_add_test(t, after_npud_was_killed_at_work);
-    t = add_case(s, "handles, npud only", npud_setup);
+    t = suite_case(s, "handles, npud only", 60, npud_setup, npud_teardown);
     tcase_add_test(t, handles_before_anything);
-    t = add_case(s, "handles, two processes", NULL);
+    t = suite_case(s, "handles, two processes", 60, NULL, npud_teardown);
     tcase_add_test(t, handles_of_another_process);
 }
 
 static void add_values(Suite *s)
 {
-    TCase *t = add_case(s, "values", setup);
+    TCase *t = suite_case(s, "values", 60, setup, npud_teardown);
 
     tcase_add_test(t, device_ids);
     tcase_add_test(t, peers);

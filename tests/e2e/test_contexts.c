@@ -70,15 +70,6 @@ static int is_active(int32_t device)
     return active;
 }
 
-static aclrtEvent gate_close(aclrtStream s)
-{
-    aclrtEvent gate;
-
-    OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
-    OK(aclrtStreamWaitEvent(s, gate));
-    return gate;
-}
-
 /* The calling thread has no usable context. */
 static void expect_unbound(void)
 {
@@ -91,14 +82,6 @@ static void expect_unbound(void)
     FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetDevice(&device));
     FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetCurrentContext(&context));
     FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtSynchronizeDevice());
-}
-
-static void in_thread(void *(*fn)(void *arg), void *arg)
-{
-    pthread_t thread;
-
-    ck_assert_int_eq(pthread_create(&thread, NULL, fn, arg), 0);
-    pthread_join(thread, NULL);
 }
 
 /* A second thread that takes turns with the test: T2 of the worked cases. */
@@ -302,7 +285,7 @@ START_TEST(npud_gone_while_a_context_ends)
         OK(aclrtSetDevice(0));
     context = current_context();
     s = new_stream();
-    gate_close(s);
+    stream_hold(s);
     ck_assert_int_eq(pthread_create(&thread, NULL, kill_npud_then, s), 0);
     ck_assert_int_eq(endings[_i].end(context), ACL_ERROR_RT_SOCKET_CLOSE);
     pthread_join(thread, NULL);
@@ -426,7 +409,7 @@ static void *expect_unbound_thread(void *arg)
 START_TEST(binding_is_not_inherited)
 {
     OK(aclrtSetDevice(0));
-    in_thread(expect_unbound_thread, NULL);
+    thread_call(expect_unbound_thread, NULL);
 }
 END_TEST
 
@@ -517,7 +500,7 @@ static void *same_primary(void *context)
 START_TEST(threads_share_the_primary_context)
 {
     OK(aclrtSetDevice(0));
-    in_thread(same_primary, current_context());
+    thread_call(same_primary, current_context());
     new_stream();
 }
 END_TEST
@@ -533,7 +516,7 @@ static void *reset_both(void *arg)
 START_TEST(any_thread_may_reset)
 {
     OK(aclrtSetDevice(0));
-    in_thread(reset_both, NULL);
+    thread_call(reset_both, NULL);
     expect_unbound();
 }
 END_TEST
@@ -614,7 +597,7 @@ START_TEST(blocked_stream_times_out_and_goes_on)
 
     OK(aclrtSetDevice(0));
     s = new_stream();
-    gate = gate_close(s);
+    gate = stream_hold(s);
     ck_assert(!idle(s));
     start = now_ns();
     FAILS(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(s, 50));
@@ -814,7 +797,7 @@ START_TEST(force_frees_a_stream_that_waits_for_ever)
 
     OK(aclrtSetDevice(0));
     s = new_stream();
-    gate_close(s);
+    stream_hold(s);
     OK(aclrtDestroyStreamForce(s));
     FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(s));
     OK(aclrtSynchronizeDeviceWithTimeout(LIMIT_MS));
@@ -882,12 +865,12 @@ START_TEST(default_stream_does_not_synchronise_with_others)
 
     OK(aclrtSetDevice(0));
     s = new_stream();
-    gate = gate_close(s);
+    gate = stream_hold(s);
     OK(aclnpudLaunchDelay(10, 0, NULL));
     OK(aclrtSynchronizeStreamWithTimeout(NULL, LIMIT_MS));
     OK(aclrtRecordEvent(gate, NULL));
     OK(aclrtSynchronizeStream(s));
-    gate = gate_close(NULL);
+    gate = stream_hold(NULL);
     OK(aclnpudLaunchDelay(10, 0, s));
     OK(aclrtSynchronizeStreamWithTimeout(s, LIMIT_MS));
     ck_assert(!idle(NULL));
@@ -906,7 +889,7 @@ static void *submit_to_default(void *context)
 START_TEST(threads_share_the_default_stream)
 {
     OK(aclrtSetDevice(0));
-    in_thread(submit_to_default, current_context());
+    thread_call(submit_to_default, current_context());
     FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(NULL));
 }
 END_TEST
@@ -994,7 +977,7 @@ START_TEST(reset_does_not_take_what_was_allocated_after_it)
     pthread_t thread;
 
     OK(aclrtSetDevice(0));
-    reset_gate = gate_close(NULL);
+    reset_gate = stream_hold(NULL);
     pthread_create(&thread, NULL, set_anew_while_resetting, NULL);
     OK(aclrtResetDevice(0));
     pthread_join(thread, NULL);
@@ -1129,7 +1112,7 @@ START_TEST(peer_access_is_of_the_process)
 {
     OK(aclrtSetDevice(0));
     OK(aclrtDeviceEnablePeerAccess(1, 0));
-    in_thread(peer_of_another_thread, NULL);
+    thread_call(peer_of_another_thread, NULL);
 }
 END_TEST
 
@@ -1258,19 +1241,9 @@ static void setup_small(void)
     npud_start(args);
 }
 
-static TCase *add_case(Suite *s, const char *name, void (*before)(void))
-{
-    TCase *t = tcase_create(name);
-
-    tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, before, npud_teardown);
-    suite_add_tcase(s, t);
-    return t;
-}
-
 static void add_contexts(Suite *s)
 {
-    TCase *t = add_case(s, "contexts", setup);
+    TCase *t = suite_case(s, "contexts", 60, setup, npud_teardown);
 
     tcase_add_test(t, fresh_thread_has_nothing);
     tcase_add_test(t, set_count_is_a_count);
@@ -1293,7 +1266,7 @@ static void add_contexts(Suite *s)
 
 static void add_threads(Suite *s)
 {
-    TCase *t = add_case(s, "threads", setup);
+    TCase *t = suite_case(s, "threads", 60, setup, npud_teardown);
 
     tcase_add_test(t, binding_is_not_inherited);
     tcase_add_test(t, reset_of_one_thread_leaves_the_other);
@@ -1309,7 +1282,7 @@ static void add_threads(Suite *s)
 
 static void add_streams(Suite *s)
 {
-    TCase *t = add_case(s, "streams", setup);
+    TCase *t = suite_case(s, "streams", 60, setup, npud_teardown);
 
     tcase_add_test(t, fresh_streams);
     tcase_add_test(t, blocked_stream_times_out_and_goes_on);
@@ -1334,7 +1307,7 @@ static void add_streams(Suite *s)
 
 static void add_devices(Suite *s)
 {
-    TCase *t = add_case(s, "memory of devices", setup_small);
+    TCase *t = suite_case(s, "memory of devices", 60, setup_small, npud_teardown);
 
     tcase_add_test(t, final_reset_frees_the_memory_of_the_device);
     tcase_add_test(t, memory_info_follows_allocations);
@@ -1342,7 +1315,7 @@ static void add_devices(Suite *s)
     tcase_add_test(t, peer_access_has_a_direction);
     tcase_add_test(t, peer_status_of_a_device_that_is_not_there);
     tcase_add_test(t, peer_access_is_of_the_process);
-    t = add_case(s, "visible devices", NULL);
+    t = suite_case(s, "visible devices", 60, NULL, npud_teardown);
     tcase_add_loop_test(t, visible_devices, 0, VISIBLE);
 }
 

@@ -22,10 +22,7 @@ static aclrtStream stream, other;
 
 static void open_device(void)
 {
-    OK(aclInit(NULL));
-    OK(aclrtSetDevice(0));
-    OK(aclrtCreateStream(&stream));
-    OK(aclrtCreateStream(&other));
+    streams_open(&stream, &other);
 }
 
 static void setup(void)
@@ -40,15 +37,6 @@ static aclrtEvent make_event(uint32_t flag)
 
     OK(aclrtCreateEventExWithFlag(&event, flag));
     return event;
-}
-
-static aclrtEvent gate_close(aclrtStream s)
-{
-    aclrtEvent gate;
-
-    OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
-    OK(aclrtStreamWaitEvent(s, gate));
-    return gate;
 }
 
 /* From now on a message to or from anybody kills this process. */
@@ -132,7 +120,7 @@ START_TEST(idle_npud_never_wakes)
 
     OK(aclnpudLaunchDelay(10, 0, stream));
     OK(aclrtSynchronizeStream(stream));
-    gate_close(other); /* a parked stream costs nothing either */
+    stream_hold(other); /* a parked stream costs nothing either */
     /* The engine spins a moment after its last task: idle is when the count does not change between
      * two looks. */
     do {
@@ -176,7 +164,7 @@ static void *open_later(void *gate)
 
 START_TEST(full_ring_makes_the_submitter_wait)
 {
-    aclrtEvent gate = gate_close(stream), done;
+    aclrtEvent gate = stream_hold(stream), done;
     pthread_t thread;
 
     pthread_create(&thread, NULL, open_later, gate);
@@ -218,7 +206,7 @@ END_TEST
 
 START_TEST(ipc_window_full_makes_the_recorder_wait)
 {
-    aclrtEvent gate = gate_close(stream), ipc = make_event(ACL_EVENT_IPC);
+    aclrtEvent gate = stream_hold(stream), ipc = make_event(ACL_EVENT_IPC);
     aclrtEventRecordedStatus status;
     pthread_t thread;
 

@@ -23,19 +23,9 @@ static aclrtEventRecordedStatus status_of(aclrtEvent event)
     return status;
 }
 
-/* A gate that holds a stream until it is opened. */
-static aclrtEvent gate_close(aclrtStream s)
-{
-    aclrtEvent gate;
-
-    OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
-    OK(aclrtStreamWaitEvent(s, gate));
-    return gate;
-}
-
 START_TEST(record_is_complete_when_the_stream_gets_there)
 {
-    aclrtEvent gate = gate_close(stream), event;
+    aclrtEvent gate = stream_hold(stream), event;
 
     OK(aclrtCreateEvent(&event));
     OK(aclrtRecordEvent(event, stream));
@@ -49,7 +39,7 @@ END_TEST
 
 START_TEST(wait_belongs_to_the_record_latest_at_the_call)
 {
-    aclrtEvent gate1 = gate_close(stream), gate2, event, seen;
+    aclrtEvent gate1 = stream_hold(stream), gate2, event, seen;
     aclrtStream third;
 
     OK(aclrtCreateStream(&third));
@@ -58,7 +48,7 @@ START_TEST(wait_belongs_to_the_record_latest_at_the_call)
     OK(aclrtRecordEvent(event, stream));
     OK(aclrtStreamWaitEvent(third, event));
     OK(aclrtRecordEvent(seen, third));
-    gate2 = gate_close(other);
+    gate2 = stream_hold(other);
     OK(aclrtRecordEvent(event, other));
     ck_assert_int_eq(status_of(seen), ACL_EVENT_RECORDED_STATUS_NOT_READY);
     OK(aclrtRecordEvent(gate1, NULL));
@@ -96,7 +86,7 @@ START_TEST(default_event_is_not_recorded_after_reset)
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtStreamWaitEvent(stream, event));
     OK(aclrtRecordEvent(event, stream));
     OK(aclrtStreamWaitEvent(other, event));
-    gate = gate_close(stream);
+    gate = stream_hold(stream);
     OK(aclrtResetEvent(event, stream));
     ck_assert_int_eq(status_of(event), ACL_EVENT_RECORDED_STATUS_COMPLETE);
     OK(aclrtRecordEvent(gate, other));
@@ -213,7 +203,7 @@ START_TEST(ipc_event_between_two_processes)
     OK(aclrtCreateStream(&stream));
     OK(aclrtCreateStream(&other));
     OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
-    gate = gate_close(stream);
+    gate = stream_hold(stream);
     OK(aclrtRecordEvent(event, stream));
     OK(aclrtIpcGetEventHandle(event, &handle));
     ck_assert_int_eq(write(handle_pipe[1], &handle, sizeof(handle)), sizeof(handle));

@@ -52,14 +52,6 @@ static void work(void)
     OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
 }
 
-static void in_thread(void *(*fn)(void *arg), void *arg)
-{
-    pthread_t thread;
-
-    ck_assert_int_eq(pthread_create(&thread, NULL, fn, arg), 0);
-    pthread_join(thread, NULL);
-}
-
 static char config_path[64];
 
 /* A configuration file with this content, removed when the test ends. */
@@ -339,7 +331,7 @@ static void *unknown_level(void *arg)
 START_TEST(sentences_of_the_whole_process)
 {
     OK(aclInit(config("{\"err_msg_mode\":\"1\"}")));
-    in_thread(unknown_level, NULL);
+    thread_call(unknown_level, NULL);
     ck_assert(sentence_has("aclrtGetLastError"));
     ck_assert_ptr_null(aclGetRecentErrMsg());
 }
@@ -349,7 +341,7 @@ START_TEST(sentences_of_threads)
 {
     if (_i)
         OK(aclInit(config("{\"err_msg_mode\":\"0\"}")));
-    in_thread(unknown_level, NULL);
+    thread_call(unknown_level, NULL);
     ck_assert_ptr_null(aclGetRecentErrMsg());
 }
 END_TEST
@@ -406,8 +398,8 @@ START_TEST(default_device)
     OK(aclrtGetDevice(&device));
     ck_assert_int_eq(device, 1);
     ck_assert_uint_eq(npud_ledger().streams, 0); /* nothing was opened for that */
-    in_thread(unbound_thread, NULL);
-    in_thread(explicit_device, NULL);
+    thread_call(unbound_thread, NULL);
+    thread_call(explicit_device, NULL);
     OK(aclrtSynchronizeDevice());
     OK(aclrtResetDeviceForce(1));
     OK(aclFinalize());
@@ -443,7 +435,7 @@ START_TEST(sentences_are_read_once_newest_first)
      * wherever.
      */
     aclrtDestroyStream(NULL);
-    in_thread(other_thread_fails, NULL);
+    thread_call(other_thread_fails, NULL);
     ck_assert_ptr_eq(strstr(text, "aclrtGetDevice"), newer);
     ck_assert_ptr_eq(strstr(text, "aclrtSetCurrentContext"), older);
     ck_assert_ptr_null(strstr(text, "aclrtDestroyStream"));
@@ -499,7 +491,7 @@ START_TEST(last_error_is_kept_until_read)
     ck_assert_int_eq(peek(), UNBOUND);
     ck_assert_int_eq(aclrtGetLastError(ACL_RT_THREAD_LEVEL), UNBOUND);
     ck_assert_int_eq(aclrtGetLastError(ACL_RT_THREAD_LEVEL), 0);
-    in_thread(other_thread_fails, NULL);
+    thread_call(other_thread_fails, NULL);
     ck_assert_int_eq(peek(), 0);
 }
 END_TEST
@@ -1030,7 +1022,7 @@ static int child_without_leaks(void *arg)
 START_TEST(sentences_do_not_leak_into_a_child)
 {
     OK(aclInit(config("{\"err_msg_mode\":\"1\"}")));
-    in_thread(unknown_level, NULL);
+    thread_call(unknown_level, NULL);
     child_expect_ok(child_start(child_without_leaks, NULL));
     ck_assert(sentence_has("aclrtGetLastError"));
 }
@@ -1169,12 +1161,9 @@ END_TEST
 
 static TCase *add_case(Suite *s, const char *name, void (*before)(void), void (*after)(void))
 {
-    TCase *t = tcase_create(name);
+    TCase *t = suite_case(s, name, 60, before, after);
 
-    tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, before, after);
     tcase_add_checked_fixture(t, NULL, remove_config);
-    suite_add_tcase(s, t);
     return t;
 }
 

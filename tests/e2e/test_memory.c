@@ -20,10 +20,7 @@ static aclrtStream stream, other;
 
 static void open_device(void)
 {
-    OK(aclInit(NULL));
-    OK(aclrtSetDevice(0));
-    OK(aclrtCreateStream(&stream));
-    OK(aclrtCreateStream(&other));
+    streams_open(&stream, &other);
 }
 
 static void setup(void)
@@ -48,20 +45,6 @@ static void *pinned_new(size_t size)
 
     OK(aclrtMallocHost(&p, size));
     return p;
-}
-
-static aclrtEvent gate_close(aclrtStream s)
-{
-    aclrtEvent gate;
-
-    OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
-    OK(aclrtStreamWaitEvent(s, gate));
-    return gate;
-}
-
-static void gate_open(aclrtEvent gate)
-{
-    OK(aclrtRecordEvent(gate, NULL));
 }
 
 static unsigned char pattern_at(size_t i, unsigned seed)
@@ -393,7 +376,7 @@ END_TEST
 
 START_TEST(copy_waits_for_its_turn)
 {
-    aclrtEvent gate = gate_close(stream);
+    aclrtEvent gate = stream_hold(stream);
 
     OK(aclrtMemcpyAsync(target[DEVICE], COPY_SIZE, source[PINNED], COPY_SIZE,
                         ACL_MEMCPY_HOST_TO_DEVICE, stream));
@@ -404,7 +387,7 @@ START_TEST(copy_waits_for_its_turn)
     ck_assert(all_are(target[DEVICE], COPY_SIZE, 0));
     /* The source is read when the stream gets there. */
     fill(source[PINNED], COPY_SIZE, 77);
-    gate_open(gate);
+    stream_let_go(gate);
     OK(aclrtSynchronizeStream(stream));
     ck_assert(holds(target[PINNED], COPY_SIZE, 77));
 }
@@ -504,7 +487,7 @@ static void *buffered_copy(void *arg)
 START_TEST(buffered_copy_does_not_wait)
 {
     struct timespec limit;
-    aclrtEvent gate = gate_close(NULL);
+    aclrtEvent gate = stream_hold(NULL);
     pthread_t thread;
 
     pthread_create(&thread, NULL, buffered_copy, NULL);
@@ -567,7 +550,7 @@ START_TEST(busy_buffers_of_copies_stay)
 
     for (int i = 0; i < N; i++)
         dst[i] = device_new(20 * MIB);
-    gate = gate_close(stream);
+    gate = stream_hold(stream);
     for (int i = 0; i < N; i++) {
         char *src = malloc(20 * MIB);
 
@@ -576,7 +559,7 @@ START_TEST(busy_buffers_of_copies_stay)
                             stream));
         free(src);
     }
-    gate_open(gate);
+    stream_let_go(gate);
     OK(aclrtSynchronizeStream(stream));
     for (int i = 0; i < N; i++)
         ck_assert(all_are(dst[i], 20 * MIB, (unsigned char)(i + 1)));
@@ -586,7 +569,7 @@ END_TEST
 /* A synchronous copy is not ordered after anything. */
 START_TEST(synchronous_copy_does_not_wait)
 {
-    aclrtEvent gate = gate_close(NULL);
+    aclrtEvent gate = stream_hold(NULL);
 
     OK(aclrtMemcpy(target[DEVICE], COPY_SIZE, source[PAGEABLE], COPY_SIZE,
                    ACL_MEMCPY_HOST_TO_DEVICE));
@@ -622,14 +605,14 @@ END_TEST
 
 START_TEST(fill_waits_for_its_turn)
 {
-    aclrtEvent gate = gate_close(stream);
+    aclrtEvent gate = stream_hold(stream);
 
     OK(aclrtMemsetAsync(target[DEVICE], COPY_SIZE, 0x44, COPY_SIZE, stream));
     OK(aclrtMemsetAsync(target[PINNED], COPY_SIZE, 0x44, COPY_SIZE, stream)); /* at once */
     ck_assert(all_are(target[PINNED], COPY_SIZE, 0x44));
     FAILS(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stream, 10));
     ck_assert(all_are(target[DEVICE], COPY_SIZE, 0));
-    gate_open(gate);
+    stream_let_go(gate);
     OK(aclrtSynchronizeStream(stream));
     ck_assert(all_are(target[DEVICE], COPY_SIZE, 0x44));
 }
@@ -746,13 +729,13 @@ START_TEST(large_copy_does_not_hold_up_others)
     aclrtStreamStatus status;
 
     OK(aclrtCreateEventExWithFlag(&done, ACL_EVENT_SYNC));
-    gate = gate_close(stream);
+    gate = stream_hold(stream);
     OK(aclrtMemcpyAsync(b, size, a, size, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     OK(aclrtStreamWaitEvent(other, gate));
     for (int i = 0; i < 3; i++)
         OK(aclnpudLaunchDelay(0, 0, other));
     OK(aclrtRecordEvent(done, other));
-    gate_open(gate);
+    stream_let_go(gate);
     OK(aclrtSynchronizeEvent(done));
     OK(aclrtStreamQuery(stream, &status));
     ck_assert_int_eq(status, ACL_STREAM_STATUS_NOT_READY);
@@ -771,7 +754,7 @@ START_TEST(task_whose_memory_was_freed_fails)
     void *a = device_new(COPY_SIZE), *b = device_new(COPY_SIZE), *c = device_new(COPY_SIZE);
     void *freed[] = {a, b, NULL, c, a};
     bool fails = _i != 2 && _i != 3;
-    aclrtEvent gate = gate_close(stream);
+    aclrtEvent gate = stream_hold(stream);
     aclError error;
 
     if (_i == 4)
@@ -785,7 +768,7 @@ START_TEST(task_whose_memory_was_freed_fails)
         OK(aclrtFree(freed[_i]));
     /* What takes the place of the old allocation is not what the task meant. */
     memset(device_new(COPY_SIZE), 0x77, COPY_SIZE);
-    gate_open(gate);
+    stream_let_go(gate);
     error = aclrtSynchronizeStream(stream);
     ck_assert_msg((error != 0) == fails, "%d", error);
     ck_assert_int_eq(aclGetRecentErrMsg() != NULL, fails);
@@ -797,13 +780,13 @@ END_TEST
 
 START_TEST(freed_pinned_memory_fails_too)
 {
-    aclrtEvent gate = gate_close(stream);
+    aclrtEvent gate = stream_hold(stream);
 
     OK(aclrtMemcpyAsync(target[DEVICE], COPY_SIZE, source[PINNED], COPY_SIZE,
                         ACL_MEMCPY_HOST_TO_DEVICE, stream));
     OK(aclrtFreeHost(source[PINNED]));
     pinned_new(COPY_SIZE);
-    gate_open(gate);
+    stream_let_go(gate);
     ck_assert_int_ne(aclrtSynchronizeStream(stream), 0);
     ck_assert(all_are(target[DEVICE], COPY_SIZE, 0));
 }
@@ -901,19 +884,9 @@ END_TEST
 
 /* --- */
 
-static TCase *add_case(Suite *s, const char *name, void (*before)(void))
-{
-    TCase *t = tcase_create(name);
-
-    tcase_set_timeout(t, 120);
-    tcase_add_checked_fixture(t, before, npud_teardown);
-    suite_add_tcase(s, t);
-    return t;
-}
-
 static void add_allocation(Suite *s)
 {
-    TCase *t = add_case(s, "allocation", setup);
+    TCase *t = suite_case(s, "allocation", 120, setup, npud_teardown);
 
     tcase_add_loop_test(t, allocations_are_aligned_apart_and_writable, 0, 4);
     tcase_add_test(t, any_thread_may_free);
@@ -921,7 +894,7 @@ static void add_allocation(Suite *s)
     tcase_add_test(t, locations);
     tcase_add_test(t, large_copies);
     tcase_add_test(t, large_copy_does_not_hold_up_others);
-    t = add_case(s, "limits", NULL);
+    t = suite_case(s, "limits", 120, NULL, npud_teardown);
     tcase_add_test(t, device_memory_ends);
     tcase_add_test(t, device_memory_of_a_user_ends);
     tcase_add_test(t, host_memory_of_a_user_ends);
@@ -930,7 +903,7 @@ static void add_allocation(Suite *s)
 
 static void add_copies(Suite *s)
 {
-    TCase *t = add_case(s, "copies", copy_setup);
+    TCase *t = suite_case(s, "copies", 120, copy_setup, npud_teardown);
 
     tcase_add_loop_test(t, synchronous_copy, 0, PLACES * PLACES);
     tcase_add_loop_test(t, asynchronous_copy, 0,
@@ -953,13 +926,13 @@ static void add_copies(Suite *s)
 
 static void add_gone(Suite *s)
 {
-    TCase *t = add_case(s, "memory that is gone", copy_setup);
+    TCase *t = suite_case(s, "memory that is gone", 120, copy_setup, npud_teardown);
 
     tcase_add_loop_test(t, task_whose_memory_was_freed_fails, 0, 5);
     tcase_add_test(t, freed_pinned_memory_fails_too);
     tcase_add_test(t, freed_after_the_task_is_fine);
     tcase_add_test(t, freed_in_the_middle_of_a_copy);
-    t = add_case(s, "peers", peer_setup);
+    t = suite_case(s, "peers", 120, peer_setup, npud_teardown);
     tcase_add_test(t, peer_copy_needs_access);
     tcase_add_test(t, host_copies_need_no_access);
 }

@@ -36,10 +36,7 @@ static aclrtStream stream, other;
 
 static void open_device(void)
 {
-    OK(aclInit(NULL));
-    OK(aclrtSetDevice(0));
-    OK(aclrtCreateStream(&stream));
-    OK(aclrtCreateStream(&other));
+    streams_open(&stream, &other);
 }
 
 static aclrtEvent make_level(void)

@@ -25,19 +25,7 @@ static aclrtStream stream, other;
 
 static void open_device(void)
 {
-    OK(aclInit(NULL));
-    OK(aclrtSetDevice(0));
-    OK(aclrtCreateStream(&stream));
-    OK(aclrtCreateStream(&other));
-}
-
-static aclrtEvent gate_close(aclrtStream s)
-{
-    aclrtEvent gate;
-
-    OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
-    OK(aclrtStreamWaitEvent(s, gate));
-    return gate;
+    streams_open(&stream, &other);
 }
 
 /* --- the harness itself --- */
@@ -71,7 +59,7 @@ static int hold_everything(void *arg)
 
     (void)arg;
     open_device();
-    gate_close(stream);
+    stream_hold(stream);
     OK(aclrtMalloc(&memory, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
     OK(aclrtMallocHost(&memory, 1 << 20));
     OK(aclrtCreateEvent(&plain));
@@ -224,7 +212,7 @@ START_TEST(npud_death_ends_every_blocked_call)
     void *result;
 
     open_device();
-    blocked.gate = gate_close(stream);
+    blocked.gate = stream_hold(stream);
     OK(aclrtStreamWaitEvent(other, blocked.gate));
     OK(aclrtCreateStream(&blocked.doomed));
     OK(aclrtStreamWaitEvent(blocked.doomed, blocked.gate));
