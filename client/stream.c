@@ -92,22 +92,6 @@ int stream_reserve(struct stream *s, const char *function)
     return s->tail - s->done_seen < s->depth ? 0 : wait_for_room(s, function);
 }
 
-/*
- * The engine has the lines of coming entries in its cache, from a lap ago; taking one over costs as much as several submissions. So
- * ask for it in time. The builtin asks for a readable copy only, unless all of the code is compiled for newer processors;
- * the instruction itself is a hint that older ones ignore.
- */
-#define PREFETCH 8 /* entries ahead */
-
-static inline void prefetch_for_writing(const void *line)
-{
-#if defined(__x86_64__)
-    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
-#else
-    __builtin_prefetch(line, 1);
-#endif
-}
-
 int stream_submit(struct stream *s, const char *function, struct task *task)
 {
     struct thread *t = thread_self();
@@ -129,7 +113,6 @@ int stream_submit(struct stream *s, const char *function, struct task *task)
     /* Publishes the entry, and comes before the load of watched: see stream_shm.h. */
     atomic_store_explicit(&entry->sequence, s->tail, memory_order_seq_cst);
     KILL_POINT(SUBMIT_PUBLISHED);
-    prefetch_for_writing(&s->ring[(s->tail + PREFETCH) & (s->depth - 1)]);
     if (!atomic_load_explicit(&s->ctrl->watched, memory_order_seq_cst) &&
         doorbell_raise(s->bell, s->remote)) {
         eventfd_write(s->doorbell, 1);
