@@ -38,7 +38,7 @@ void engine_unlock(struct engine *engine);
 
 /** Listen to the doorbell of attach. 0 or -errno. Takes the lock. */
 int engine_attach(struct engine *engine, struct attach *attach);
-/** Forget attach, whose streams are gone already. Caller holds the lock. */
+/** Forget attach, whose streams are gone or forgotten already. Idempotent. Caller holds the lock. */
 void engine_detach(struct engine *engine, struct attach *attach);
 
 /** Take stream off every list of the engine and off whatever it waits for. Caller holds the lock.

@@ -355,6 +355,15 @@ static void raise_fd_limit(void)
     setrlimit(RLIMIT_NOFILE, &r);
 }
 
+/* Before any of them is freed, because streams of one may wait for another. */
+static void halt_sessions(struct server *server)
+{
+    struct session *s;
+
+    DL_FOREACH (server->sessions, s)
+        session_halt(s);
+}
+
 static int serve(struct server *server, const struct options *o, int signals)
 {
     struct event *events[2] = {0};
@@ -378,6 +387,7 @@ static int serve(struct server *server, const struct options *o, int signals)
         tell_ready(server, o);
         event_base_dispatch(server->base);
     }
+    halt_sessions(server);
     listener_deinit(&server->clients);
     listener_deinit(&server->admins);
     admin_end_all(server);

@@ -292,6 +292,24 @@ bool session_close_ipc(struct session *session, struct ipc_open *open, const str
 }
 
 /*
+ * All streams at once: one that goes on because another of the session has been cleared away would do, and tell other processes, what
+ * was to be done after it.
+ */
+void session_halt(struct session *session)
+{
+    struct stream *stream;
+
+    session_lock(session);
+    session->halted = true;
+    slots_foreach (&session->streams, i, stream)
+        engine_forget(stream->attach->device->engine, stream);
+    for (unsigned i = 0; i < DEVICES_MAX; i++)
+        if (session->attach[i])
+            engine_detach(session->attach[i]->device->engine, session->attach[i]);
+    session_unlock(session);
+}
+
+/*
  * Streams first: after that no engine knows the session, and what they would have done is failed by
  * the rest. Devices next: then nothing of the rest has to keep an engine out. Exports before open events:
  * what only this session has must not linger, and push out what others have.
@@ -303,6 +321,7 @@ static void empty_ledger(struct session *session)
     struct ipc_open *open;
     struct mem *mem;
 
+    session_halt(session);
     slots_foreach (&session->streams, i, stream)
         stream_free(stream);
     releases_flush(session);

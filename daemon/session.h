@@ -60,6 +60,7 @@ struct session {
     struct event *on_socket;
     struct event *on_death;
     bool hello;
+    bool halted; /* session_halt(); under the locks of its engines */
     _Atomic bool fault_logged;
     uint64_t requests;
     uint64_t since_ns;
@@ -89,6 +90,12 @@ struct session {
  * where it can be told.
  */
 struct session *session_new(struct server *server, int socket);
+
+/**
+ * From here on no engine does anything for the session: what its streams have not done stays undone, and the client, if it
+ * lives, is not told that it was done. Idempotent.
+ */
+void session_halt(struct session *session);
 
 /** Empty the ledger and forget the client. Everybody who waited for it is woken with a named error.
  */

@@ -137,7 +137,9 @@ static void discard(struct stream *s)
     s->has_task = false;
     s->head = tail;
     atomic_store_explicit(&s->ctrl->watched, 0, memory_order_relaxed);
-    stream_publish(s, tail);
+    /* A client whose session ends while it lives learns that from its socket, and not that its work is done. */
+    if (!s->session->halted)
+        stream_publish(s, tail);
 }
 
 void stream_abort(struct stream *s)

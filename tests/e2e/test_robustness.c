@@ -105,6 +105,13 @@ static void *synchronize_event(void *event)
     return (void *)(intptr_t)aclrtSynchronizeEvent(event);
 }
 
+static void *synchronize_stream(void *arg)
+{
+    aclError error = aclrtSetDevice(0);
+
+    return (void *)(intptr_t)(error ? error : aclrtSynchronizeStream(arg));
+}
+
 START_TEST(death_wakes_who_waits_for_its_record)
 {
     pid_t pid = start_holder();
@@ -204,7 +211,10 @@ static void *block(void *which)
     return (void *)(intptr_t)error;
 }
 
-START_TEST(npud_death_ends_every_blocked_call)
+/* Killed, or ended in order: the streams of those who live are not "complete" because npud clears them away. */
+static void (*const end_npud[])(void) = {npud_kill, npud_teardown};
+
+START_TEST(npud_end_ends_every_blocked_call)
 {
     enum { N = 7 };
     pthread_t thread[N];
@@ -225,7 +235,7 @@ START_TEST(npud_death_ends_every_blocked_call)
     while (n_blocked < N)
         sched_yield();
     start = now_ns();
-    npud_kill();
+    end_npud[_i]();
     for (int i = 0; i < N; i++) {
         pthread_join(thread[i], &result);
         ck_assert_msg((int)(intptr_t)result == ACL_ERROR_RT_SOCKET_CLOSE, "call %d: %d", i,
@@ -234,6 +244,31 @@ START_TEST(npud_death_ends_every_blocked_call)
     ck_assert_uint_lt(now_ns() - start, 100000000);
     FAILS(ACL_ERROR_RT_SOCKET_CLOSE, aclrtCreateStream(&stream));
     FAILS(ACL_ERROR_RT_SOCKET_CLOSE, aclrtSetDevice(1));
+}
+END_TEST
+
+/* With npud, all sessions end at once: a record of a process that lives has not failed because of that process. */
+START_TEST(npud_end_blames_no_process)
+{
+    aclrtIpcEventHandle handle;
+    aclrtEvent event;
+    pthread_t thread[2];
+    void *result;
+    pid_t pid = start_holder();
+
+    ck_assert_int_eq(read(handles[0], &handle, sizeof(handle)), sizeof(handle));
+    open_device();
+    OK(aclrtIpcOpenEventHandle(handle, &event));
+    OK(aclrtStreamWaitEvent(stream, event));
+    pthread_create(&thread[0], NULL, synchronize_event, event);
+    pthread_create(&thread[1], NULL, synchronize_stream, stream);
+    FAILS(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, aclrtSynchronizeEventWithTimeout(event, 10));
+    end_npud[_i]();
+    for (int i = 0; i < 2; i++) {
+        pthread_join(thread[i], &result);
+        ck_assert_int_eq((int)(intptr_t)result, ACL_ERROR_RT_SOCKET_CLOSE);
+    }
+    child_kill(pid);
 }
 END_TEST
 
@@ -551,7 +586,8 @@ static Suite *suite(void)
     tcase_add_test(running, death_returns_everything);
     tcase_add_test(running, death_wakes_who_waits_for_its_record);
     tcase_add_test(running, exported_event_outlives_its_handle_but_not_its_exporter);
-    tcase_add_test(running, npud_death_ends_every_blocked_call);
+    tcase_add_loop_test(running, npud_end_ends_every_blocked_call, 0, 2);
+    tcase_add_loop_test(running, npud_end_blames_no_process, 0, 2);
     tcase_add_test(running, malformed_packets_end_that_session_only);
     tcase_add_test(running, protocol_mismatch_is_explained);
     tcase_add_test(running, who_does_not_read_is_ended);

@@ -183,6 +183,31 @@ START_TEST(failures_keep_their_culprits)
 }
 END_TEST
 
+/* What waits for a stream of the same session does not go on because that stream is cleared away: nobody sees a record complete that
+ * depends on it. */
+START_TEST(death_completes_nothing)
+{
+    enum { N = 200 };
+    struct session *doomed = npud_session(4711);
+    struct ipc_open *theirs = make_ipc(doomed), *ours = open_ipc(session, theirs);
+    struct stream *first = npud_stream(doomed, 0);
+    uint64_t number[N], position;
+
+    position = client_submit(first, (struct task){.op = TASK_DELAY, .delay.ns = 60 * NSEC_PER_SEC});
+    for (int i = 0; i < N; i++) {
+        struct stream *s = npud_stream(doomed, (uint32_t)i % 2);
+
+        number[i] = take(theirs);
+        client_submit(s, wait_for(first, position, 0));
+        client_submit(s, ipc_task(theirs, TASK_IPC_RECORD, number[i]));
+    }
+    AWAIT(atomic_load(&first->passed.n) == N);
+    session_free(doomed);
+    for (int i = 0; i < N; i++)
+        ck_assert_int_eq(ipc_state_of(ours->event->page, number[i]), IPC_FAILED);
+}
+END_TEST
+
 /* The page says "pending", by an opener that does not exist: nobody will ever complete it. */
 START_TEST(closing_an_event_frees_streams_from_a_forged_record)
 {
@@ -465,6 +490,7 @@ static Suite *suite(void)
     tcase_add_test(single, streams_that_are_gone_hold_nobody);
     tcase_add_test(single, death_fails_pending_records_by_name);
     tcase_add_test(single, failures_keep_their_culprits);
+    tcase_add_test(single, death_completes_nothing);
     tcase_add_test(single, closing_an_event_frees_streams_from_a_forged_record);
     suite_add_tcase(s, single);
     tcase_set_timeout(truth, 60);
