@@ -6,7 +6,6 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <getopt.h>
-#include <grp.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <stdbool.h>
@@ -21,6 +20,7 @@
 #include <wchar.h>
 
 #include "proto/clock.h"
+#include "client/access.h"
 #include "proto/npud.pb-c.h"
 #include "proto/packet.h"
 
@@ -476,31 +476,19 @@ static enum status report_print(const Npud__Report *report, const struct command
 
 /* --- asking --- */
 
-/* The group that may use the socket, in words, or NULL. */
-static const char *socket_group(const char *path)
-{
-    struct stat st;
-    struct group *g;
-
-    if (stat(path, &st) < 0 || !(st.st_mode & S_IWGRP))
-        return NULL;
-    g = getgrgid(st.st_gid);
-    return g ? g->gr_name : NULL;
-}
-
 static void explain_unreachable(const char *path, int error)
 {
-    const char *group = error == EACCES ? socket_group(path) : NULL;
+    char who[ACCESS_TEXT_MAX];
 
+    if (error == EACCES) {
+        access_explain(path, who, sizeof(who));
+        fprintf(stderr, "npuctl: npud at %s refuses this user: %s\n", path, who);
+        return;
+    }
     fprintf(stderr, "npuctl: no npud at %s: %s\n", path, strerror(error));
-    if (group)
-        fprintf(stderr, "Only root and members of group \"%s\" may connect.\n", group);
-    else if (error == EACCES)
-        fputs("Only root and the user that runs that npud may connect.\n", stderr);
-    else
-        fputs("Start one with 'systemctl start npud.socket', or run a command with a private one:\n"
-              "'npu-run -- COMMAND'. $NPUD_ADMIN_SOCKET or --socket say where to look.\n",
-              stderr);
+    fputs("Start one with 'systemctl start npud.socket', or run a command with a private one:\n"
+          "'npu-run -- COMMAND'. $NPUD_ADMIN_SOCKET or --socket say where to look.\n",
+          stderr);
 }
 
 /* A connected socket, or a negative errno. */

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,11 +10,11 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "client/access.h"
 #include "client/context.h"
 #include "client/device.h"
 #include "client/error.h"
@@ -207,14 +206,13 @@ static const char *socket_path(void)
 
 static int explain_connect(const char *function, const char *path)
 {
-    struct stat st;
-    struct group *g;
+    char who[ACCESS_TEXT_MAX];
 
-    if (errno == EACCES && stat(path, &st) == 0 && (g = getgrgid(st.st_gid)))
-        return error_set(ACL_ERROR_RT_NO_DEVICE,
-                         "%s: npud at %s does not let you in: only members of group \"%s\" may use "
-                         "the NPUs (usermod -aG %s USER, then log in again)",
-                         function, path, g->gr_name, g->gr_name);
+    if (errno == EACCES) {
+        access_explain(path, who, sizeof(who));
+        return error_set(ACL_ERROR_RT_NO_DEVICE, "%s: npud at %s refuses this user: %s", function,
+                         path, who);
+    }
     return error_set(ACL_ERROR_RT_NO_DEVICE,
                      "%s: cannot reach npud at %s (%m). Start it (systemctl start npud.socket), "
                      "run the program under npu-run, or set NPUD_SOCKET",
