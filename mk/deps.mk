@@ -3,6 +3,7 @@
 DEPS_BUILD := gcc libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev \
               libinih-dev uthash-dev libcjson-dev
 DEPS_TEST  := check g++ cmake pkg-config python3 procps mandoc
+DEPS_SYSTEMD := systemd systemd-container
 DEPS_LINT  := clang-format clang-tidy shellcheck
 
 # Ask dpkg once per package that is not there; nothing is printed and nothing is run when all are.
@@ -20,10 +21,12 @@ $$sudo apt-get update -qq && \
 $$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "== installed: $$m"
 endef
 
-.PHONY: deps deps-build deps-lint
+.PHONY: deps deps-build deps-lint deps-systemd
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_TEST))
+deps-systemd:
+	$(call install_packages,$(DEPS_SYSTEMD))
 deps-lint:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT))

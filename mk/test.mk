@@ -67,6 +67,13 @@ check-tsan: deps
 	$(MAKE) --no-print-directory check-run BUILD=build-tsan RUN_TESTS= KILL_BIN= CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	    SAN=-fsanitize=thread WARN='$(WARN) -Wno-tsan'
 
+# npud under a real systemd, in a container of the machine's own files. Says "SKIPPED" where none can be booted: without root, for one.
+.PHONY: check-systemd
+check-systemd: deps
+	$(Q)[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory deps-systemd || true
+	$(Q)$(MAKE) --no-print-directory -s all
+	$(Q)bash tests/systemd/check-systemd.sh $(BUILD)
+
 # --- demo, bench, lint ---
 
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*/*.c))

@@ -1,0 +1,114 @@
+/*
+ * The client of check-systemd. usage: client use | hold | fork | babble
+ *
+ * use: work a little; print the first error and its sentence and exit with 1, or print "worked".
+ * hold: print "holding", wait on a stream until npud ends, print error and sentence, connect anew and work.
+ * fork: keep a session, in a process whose forked child has the socket open too. Prints both pids; neither ends by itself.
+ * babble: send what is no packet of the protocol, print the own pid, and exit when npud has hung up.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "acl/acl_npud.h"
+
+#define HOUR_US 3600000000
+
+static aclrtStream stream;
+
+/* Prints what went wrong, if anything did. */
+static bool works(aclError error)
+{
+    if (error != ACL_SUCCESS)
+        printf("%d %s\n", error, aclGetRecentErrMsg());
+    return error == ACL_SUCCESS;
+}
+
+static bool begin(void)
+{
+    return works(aclInit(NULL)) && works(aclrtSetDevice(0)) && works(aclrtCreateStream(&stream));
+}
+
+static bool work_and_end(void)
+{
+    aclrtEvent event;
+
+    return works(aclrtCreateEvent(&event)) && works(aclnpudLaunchDelay(1, 0, stream)) &&
+           works(aclrtRecordEvent(event, stream)) && works(aclrtSynchronizeEvent(event)) &&
+           works(aclrtDestroyEvent(event)) && works(aclrtDestroyStream(stream)) &&
+           works(aclrtResetDevice(0)) && works(aclFinalize());
+}
+
+static int use(void)
+{
+    if (!begin() || !work_and_end())
+        return 1;
+    puts("worked");
+    return 0;
+}
+
+static int hold(void)
+{
+    if (!begin() || !works(aclnpudLaunchDelay(HOUR_US, 0, stream)))
+        return 1;
+    puts("holding");
+    if (works(aclrtSynchronizeStream(stream)))
+        return 1;
+    aclrtDestroyStream(stream);
+    aclrtResetDevice(0);
+    aclFinalize();
+    return use();
+}
+
+static int fork_and_hold(void)
+{
+    pid_t child;
+
+    if (!begin())
+        return 1;
+    child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    printf("%d %d\n", (int)getpid(), (int)child);
+    pause();
+    return 0;
+}
+
+static int babble(void)
+{
+    static const char noise[] = "\xff\xff\xff\xffthis is not protobuf";
+    struct sockaddr_un addr = {.sun_family = AF_UNIX, .sun_path = "/run/npud/npud.sock"};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    char answer[4096];
+
+    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
+        send(fd, noise, sizeof(noise), 0) < 0) {
+        perror("babble");
+        return 1;
+    }
+    while (recv(fd, answer, sizeof(answer), 0) > 0)
+        ;
+    printf("%d\n", (int)getpid());
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(void);
+    } modes[] = {{"use", use}, {"hold", hold}, {"fork", fork_and_hold}, {"babble", babble}};
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++)
+        if (strcmp(argv[1], modes[i].name) == 0)
+            return modes[i].run();
+    fputs("usage: client use | hold | fork | babble\n", stderr);
+    return 2;
+}

@@ -1,0 +1,324 @@
+#!/usr/bin/env bash
+# Runs inside the container of check-systemd.sh, as a service of its systemd: /npud-check has what it needs, and
+# /npud-check/stage-name says whether this is the first boot (install) or the second (reboot).
+# Prints "ok  ..." and "FAIL ..." lines, and "-- ..." lines for check-systemd.sh.
+set -u
+cd /npud-check || exit 1
+stage=$(cat stage-name)
+echo "-- booted $stage"
+
+# --- helpers ---
+
+GUARD_S=30 # longer than anything takes
+
+verdict() { # STATUS NAME [DETAIL]
+    if [ "$1" = 0 ]; then
+        echo "ok   $2"
+    else
+        echo "FAIL $2"
+        [ -z "${3:-}" ] || printf '       %s\n' "${3//$'\n'/$'\n       '}"
+    fi
+}
+
+# check NAME COMMAND...: the command must succeed; what it prints is shown when it does not.
+check() {
+    local name=$1 said status
+
+    shift
+    said=$("$@" 2>&1)
+    status=$?
+    verdict "$status" "$name" "$said"
+    return "$status"
+}
+
+# equal NAME EXPECTED ACTUAL
+equal() {
+    [ "$2" = "$3" ]
+    verdict $? "$1" "expected \"$2\", got \"$3\""
+}
+
+# contains NAME TEXT PATTERN...: fixed strings, all to be found.
+contains() {
+    local name=$1 text=$2 pattern
+
+    shift 2
+    for pattern in "$@"; do
+        if [[ $text != *"$pattern"* ]]; then
+            verdict 1 "$name" "no \"$pattern\" in: $text"
+            return
+        fi
+    done
+    verdict 0 "$name"
+}
+
+as() { # USER COMMAND...: with the groups of the user and no rights of root
+    local user=$1
+
+    shift
+    timeout "$GUARD_S" setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all --no-new-privs "$@"
+}
+
+show() { # PROPERTY [UNIT]
+    systemctl show --value -p "$1" "${2:-npud.service}"
+}
+
+npud_lines() { # [journalctl option...]: of npud itself
+    journalctl -b -q -o cat _SYSTEMD_UNIT=npud.service "$@"
+}
+
+unit_lines() { # the same, and what systemd says of npud's units
+    journalctl -b -q -o cat -u npud.service -u npud.socket -u npud-admin.socket "$@"
+}
+
+sessions() { # how many npud has
+    npuctl --json status | grep -o '"sessions":[0-9]*' | cut -d: -f2
+}
+
+# Repeats until it succeeds; every round is a request that npud answers.
+until_true() {
+    local end=$((SECONDS + GUARD_S))
+
+    until "$@"; do
+        [ $SECONDS -lt $end ] || return 1
+    done
+}
+
+no_sessions() {
+    [ "$(sessions)" = 0 ]
+}
+
+# --- the checks ---
+
+install_as_readme_says() {
+    cp -a stage/. / && systemd-sysusers && systemd-tmpfiles --create && systemctl daemon-reload &&
+        systemctl enable --now npud.socket npud-admin.socket
+}
+
+make_users() {
+    useradd --create-home npu-alice && useradd --create-home npu-mallory && useradd --create-home npu-bob &&
+        usermod -aG npu npu-alice && usermod -aG npu-admin npu-bob
+}
+
+# Against what is installed, as anybody would.
+build_programs() {
+    local flags
+
+    flags=$(pkg-config --cflags --libs aclclient) || return 1
+    # shellcheck disable=SC2086 # words
+    cc -O2 -Wall client.c -o client $flags && make -s -C examples/ipc_event
+}
+
+check_installation() {
+    check "installed as README says; sysusers, tmpfiles, enable" install_as_readme_says || exit 1
+    check "systemd-analyze verify has nothing to say" \
+        silent systemd-analyze verify --man=no npud.service npud.socket npud-admin.socket
+    check "sysusers made user npud and groups npu, npu-admin" getent passwd npud
+    equal "user npud is in no other group and has no shell" "npud /usr/sbin/nologin" \
+        "$(id -nG npud) $(getent passwd npud | cut -d: -f7)"
+    equal "tmpfiles made /run/npud" "root:root 755" "$(stat -c '%U:%G %a' /run/npud)"
+    check_sockets
+    check "users npu-alice (of npu), npu-bob (of npu-admin), npu-mallory (of neither)" make_users
+    check "programs build against what is installed" build_programs
+    check_manuals
+}
+
+silent() {
+    local said
+
+    said=$("$@" 2>&1)
+    [ -z "$said" ] || { echo "$said"; return 1; }
+}
+
+check_sockets() {
+    equal "npud.sock is for root and group npu" "root:npu 660" "$(stat -c '%U:%G %a' /run/npud/npud.sock)"
+    equal "admin.sock is for root and group npu-admin" "root:npu-admin 660" "$(stat -c '%U:%G %a' /run/npud/admin.sock)"
+    equal "both sockets listen, npud does not run" "active active inactive" \
+        "$(systemctl is-active npud.socket npud-admin.socket npud.service | xargs)"
+}
+
+check_manuals() {
+    local page
+
+    command -v man >/dev/null || return
+    while IFS= read -r page; do
+        page=${page##*/}
+        page=${page%.gz}
+        check "man finds ${page%.*}(${page##*.})" man -w "${page##*.}" "${page%.*}"
+    done < <(cd stage && find . -path '*/share/man/man*/*' ! -type d)
+}
+
+check_activation() {
+    equal "the first client starts npud, and is served" "worked" "$(as npu-alice ./client use)"
+    equal "it runs as user npud and is ready (Type=notify)" "notify active running npud" \
+        "$(show Type) $(show ActiveState) $(show SubState) $(stat -c %U "/proc/$(show MainPID)")"
+    contains "it told systemd what it has" "$(show StatusText)" "devices"
+}
+
+check_access() {
+    local said user
+
+    said=$(as npu-alice bash examples/ipc_event/run.sh examples/ipc_event 2>&1)
+    contains "the IPC event example runs as npu-alice" "$said" "ipc_event: OK"
+    said=$(as npu-mallory ./client use)
+    contains "npu-mallory is refused, and told the group and how to join it" "$said" \
+        "207004 " 'group "npu"' 'usermod -aG npu USER'
+    for user in npu-alice npu-mallory; do
+        said=$(as "$user" npuctl status 2>&1)
+        equal "npuctl of $user has exit status 3" 3 $?
+        contains "npuctl of $user is refused, and told the group and how to join it" "$said" \
+            'group "npu-admin"' 'usermod -aG npu-admin USER'
+    done
+    contains "npuctl serves npu-bob of group npu-admin" "$(as npu-bob npuctl status 2>&1)" sessions
+    said=$(as npu-bob ./client use)
+    contains "npu-bob of group npu-admin may not use the NPUs" "$said" 'group "npu"'
+}
+
+# The child still has the socket open: only the pidfd can tell npud of the death.
+check_death() {
+    local pid child
+
+    exec 3< <(exec setpriv --reuid=npu-alice --regid=npu-alice --init-groups ./client fork)
+    read -r -t "$GUARD_S" pid child <&3
+    equal "a session of npu-alice is there" 1 "$(sessions)"
+    kill -KILL "$pid"
+    check "in the sandbox npud sees the death of a process whose socket is still open" until_true no_sessions
+    check "... and was not told by the socket's end" kill -KILL "$child"
+    exec 3<&-
+}
+
+check_sandbox() {
+    local said status figure
+
+    said=$(systemd-analyze security --no-pager --threshold=20 npud.service 2>&1)
+    status=$?
+    figure=$(sed -n 's/.*exposure level for npud.service: \([0-9.]*\).*/\1/p' <<<"$said")
+    verdict "$status" "systemd-analyze security npud.service: ${figure:-no figure}, at most 2.0" \
+        "$(grep -v '✓' <<<"$said")"
+    equal "npud has no capability" "0000000000000000" "$(sed -n 's/^CapBnd:\t//p' "/proc/$(show MainPID)/status")"
+}
+
+check_journal_clean() {
+    equal "no warnings so far, of npud or about it" "" "$(unit_lines -p warning)"
+    contains "npud says in the journal that it is ready" "$(npud_lines -t npud)" "ready: "
+}
+
+# Two clients that misbehave: each gets its line, to be found by its session and by its process.
+check_journal_fields() {
+    local pid other session lines
+
+    pid=$(as npu-alice ./client babble)
+    other=$(as npu-alice ./client babble)
+    session=$(journalctl -b -q -o cat --output-fields=NPUD_SESSION NPUD_CLIENT_PID="$pid")
+    lines=$(journalctl -b -q -o cat NPUD_SESSION="$session")
+    contains "journalctl NPUD_SESSION=$session shows who misbehaved" "$lines" "session $session (pid $pid): "
+    equal "... and nobody else" 1 "$(wc -l <<<"$lines")"
+    equal "journalctl NPUD_CLIENT_UID=npu-alice has both" 2 \
+        "$(journalctl -b -q -o cat -p warning NPUD_CLIENT_UID="$(id -u npu-alice)" | grep -c "pid $pid\\|pid $other")"
+    equal "nothing else is a warning" 2 "$(unit_lines -p warning | wc -l)"
+}
+
+# holding: a client of npu-alice that waits on its stream, its output to be read from descriptor 4
+start_holding() {
+    local line
+
+    exec 4< <(as npu-alice ./client hold)
+    read -r -t "$GUARD_S" line <&4
+    equal "a client waits on its stream" holding "$line"
+}
+
+expect_lost() {
+    local line
+
+    read -r -t "$GUARD_S" line <&4
+    contains "$1" "$line" "507901 "
+    read -r -t "$GUARD_S" line <&4
+    equal "... and after aclFinalize and aclInit it works again" worked "$line"
+    exec 4<&-
+}
+
+check_watchdog() {
+    local cursor old
+
+    mkdir -p /etc/systemd/system/npud.service.d
+    printf '[Service]\nWatchdogSec=2s\n' >/etc/systemd/system/npud.service.d/check.conf
+    check "systemctl daemon-reload" systemctl daemon-reload
+    check "systemctl restart npud.service" systemctl restart npud.service
+    equal "npud has a watchdog of two seconds" 2s "$(show WatchdogUSec)"
+    start_holding
+    cursor=$(journalctl -b -q -n1 --show-cursor -o cat | sed -n 's/^-- cursor: //p')
+    old=$(show MainPID)
+    kill -STOP "$old"
+    check "systemd sees that a stopped npud hangs" journal_has "$cursor" 'npud.service: Watchdog timeout'
+    check "... and starts another" journal_has "$cursor" 'Started npud.service'
+    expect_lost "its client was told so (507901)"
+    equal "restarted once, by systemd, because of the watchdog" "1 watchdog" "$(show NRestarts) $(journal_result "$cursor")"
+    check "... as another process" [ "$(show MainPID)" != "$old" ]
+    rm -r /etc/systemd/system/npud.service.d
+    check "systemctl daemon-reload" systemctl daemon-reload
+    check "systemctl restart npud.service" systemctl restart npud.service
+    equal "npud has the delivered watchdog again" 30s "$(show WatchdogUSec)"
+}
+
+# journal_has CURSOR TEXT: waits for a line after the cursor.
+journal_has() {
+    timeout "$GUARD_S" journalctl -b -q -f -o cat --after-cursor="$1" | grep -q -m1 -F -- "$2"
+}
+
+journal_result() {
+    journalctl -b -q -o cat --after-cursor="$1" UNIT=npud.service | sed -n "s/.*Failed with result '\\(.*\\)'.*/\\1/p"
+}
+
+check_stop_and_start() {
+    local said
+
+    start_holding
+    check "systemctl stop npud.service" systemctl stop npud.service
+    equal "it ended well" "success 0" "$(show Result) $(show ExecMainStatus)"
+    expect_lost "its client was told so (507901)"
+    equal "... by a npud that this client started" active "$(systemctl is-active npud.service)"
+
+    check "systemctl stop npud.socket npud-admin.socket" systemctl stop npud.socket npud-admin.socket
+    equal "npud has ended with its sockets" inactive "$(systemctl is-active npud.service)"
+    said=$(as npu-alice ./client use)
+    contains "a client is told how to start it" "$said" "systemctl start npud.socket"
+    check "systemctl start npud.socket npud-admin.socket" systemctl start npud.socket npud-admin.socket
+    check_sockets
+    equal "clients are served again" worked "$(as npu-alice ./client use)"
+    check "systemctl restart npud.service" systemctl restart npud.service
+    equal "clients are served after it" worked "$(as npu-alice ./client use)"
+}
+
+check_end() {
+    check "in the end npud has no session" until_true no_sessions
+    contains "... and nothing of any" "$(npuctl --json status)" '"streams":0' '"events":0' '"memory_bytes":0'
+}
+
+# When something has failed, the reason often stands there.
+show_journal() {
+    if grep -q '^FAIL' results; then
+        echo "       --- the journal of npud in this boot ($stage) ---"
+        unit_lines -o short-monotonic -n 200 | sed 's/^/       /'
+    fi
+}
+trap show_journal EXIT
+
+case $stage in
+install)
+    check_installation
+    check_activation
+    check_access
+    check_death
+    check_sandbox
+    check_journal_clean
+    check_journal_fields
+    check_watchdog
+    check_stop_and_start
+    check_end
+    ;;
+reboot)
+    check_sockets
+    check_activation
+    check_journal_clean
+    ;;
+esac
+echo "-- finished $stage"
