@@ -37,6 +37,7 @@ struct role {
     bool alone;            /* it has no events that others wait for */
     bool completes;        /* it may complete a record of EVENT */
     bool before_connect;
+    bool varies; /* whether it sleeps on its way is up to the engine */
 };
 extern const struct role roles[];
 extern const size_t n_roles;

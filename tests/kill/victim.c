@@ -6,7 +6,7 @@
 
 #define DEPTH 1024 /* of a ring */
 
-static aclrtStream gated, gated_too, idle;
+static aclrtStream gated, gated_too, chained, idle;
 aclrtEvent events[N_EVENTS];
 static aclrtEvent gate;
 
@@ -14,6 +14,17 @@ static void hold(aclrtStream *s)
 {
     OK(aclrtCreateStream(s));
     OK(aclrtStreamWaitEvent(*s, gate));
+}
+
+/* A stream that goes on when gated does: not because its process dies. */
+static void chain(aclrtStream *s)
+{
+    aclrtEvent link;
+
+    OK(aclrtCreateEventExWithFlag(&link, ACL_EVENT_SYNC));
+    OK(aclrtRecordEvent(link, gated));
+    OK(aclrtCreateStream(s));
+    OK(aclrtStreamWaitEvent(*s, link));
 }
 
 void event_make(int i)
@@ -44,9 +55,15 @@ static void act_destroy_stream(void)
     OK(aclrtDestroyStream(idle));
 }
 
+static void prepare_drop(void)
+{
+    hold(&gated_too);
+    OK(aclrtRecordEvent(events[EVENT], gated_too));
+}
+
 static void act_drop_stream(void)
 {
-    OK(aclrtDestroyStreamForce(gated));
+    OK(aclrtDestroyStreamForce(gated_too));
 }
 
 static void act_export(void)
@@ -192,7 +209,7 @@ const struct role roles[] = {
     {.name = "connect", .act = act_connect, .alone = true, .before_connect = true},
     {.name = "create stream", .act = act_create_stream},
     {.name = "destroy stream", .act = act_destroy_stream},
-    {.name = "drop stream", .act = act_drop_stream},
+    {.name = "drop stream", .prepare = prepare_drop, .act = act_drop_stream},
     {.name = "create, export", .act = act_export},
     {.name = "open", .act = act_open, .shares = true},
     {.name = "record", .act = act_record, .shares = true},
@@ -213,15 +230,19 @@ const struct role roles[] = {
     {.name = "synchronise, foreign",
      .act = act_synchronize_foreign,
      .sleeps_in = "aclrtSynchronizeEvent"},
-    {.name = "synchronise, woken", .act = act_synchronize_woken, .shares = true, .completes = true},
+    {.name = "synchronise, woken",
+     .act = act_synchronize_woken,
+     .varies = true,
+     .shares = true,
+     .completes = true},
     {.name = "synchronise stream",
      .act = act_synchronize_stream,
      .sleeps_in = "aclrtSynchronizeStream"},
-    {.name = "synchronise stream, woken", .act = act_synchronize_stream_woken},
+    {.name = "synchronise stream, woken", .act = act_synchronize_stream_woken, .varies = true},
     {.name = "close", .act = act_close, .shares = true},
     {.name = "close, foreign", .act = act_close_foreign},
     {.name = "plain events", .act = act_plain},
-    {.name = "memory, copies", .act = act_memory},
+    {.name = "memory, copies", .act = act_memory, .varies = true},
     {.name = "submit, ring full",
      .prepare = prepare_full_ring,
      .act = act_full_ring,
@@ -245,7 +266,8 @@ static void set_up_victim(const struct kill_case *v)
         event_make(EVENT);
     else
         event_open(EVENT);
-    OK(aclrtRecordEvent(events[BASE], gated));
+    chain(&chained);
+    OK(aclrtRecordEvent(events[BASE], chained));
     OK(aclrtRecordEvent(events[EVENT], gated));
 }
 
