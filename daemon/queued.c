@@ -99,5 +99,5 @@ const struct queued_record *queued_find(const struct queued *q, unsigned op, uin
         if (r->op != op || r->object != object || (number != QUEUED_ANY && r->number != number))
             break;
     }
-    return &q->record[low];
+    return *n ? &q->record[low] : NULL;
 }

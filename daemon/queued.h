@@ -32,6 +32,6 @@ struct queued {
 void queued_init(struct queued *queued, struct session *session, size_t *budget);
 void queued_deinit(struct queued *queued);
 
-/** The records of an object with that number (QUEUED_ANY: all), *n of them. */
+/** The records of an object with that number (QUEUED_ANY: all), *n of them; NULL for none. */
 const struct queued_record *queued_find(const struct queued *queued, unsigned op, uint32_t object,
                                         uint64_t number, size_t *n);

@@ -390,6 +390,13 @@ static int by_from(const void *a, const void *b)
     return x->to < y->to ? -1 : x->to > y->to;
 }
 
+/* qsort() may not be called without a table. */
+static void sort_edges(struct graph *g, int (*compare)(const void *, const void *))
+{
+    if (g->n_edges > 0)
+        qsort(g->edge, g->n_edges, sizeof(*g->edge), compare);
+}
+
 static size_t first_edge(const struct graph *g, uint32_t node, bool to)
 {
     size_t low = 0, high = g->n_edges;
@@ -410,7 +417,7 @@ static void spread_life(struct graph *g, bool certain)
 {
     size_t todo = 0;
 
-    qsort(g->edge, g->n_edges, sizeof(*g->edge), by_to);
+    sort_edges(g, by_to);
     for (uint32_t i = 0; i < n_nodes(g); i++)
         if (g->live[i])
             g->next[todo++] = i;
@@ -426,7 +433,7 @@ static void spread_life(struct graph *g, bool certain)
             g->next[todo++] = from;
         }
     }
-    qsort(g->edge, g->n_edges, sizeof(*g->edge), by_from);
+    sort_edges(g, by_from);
 }
 
 /* --- deadlocks --- */
