@@ -20,7 +20,7 @@ void slots_deinit(struct slots *t)
 {
     for (size_t i = 0; i < SLOTS_CHUNKS; i++)
         free(atomic_load_explicit(&t->chunk[i], memory_order_relaxed));
-    *t = (struct slots){0};
+    *t = (struct slots){.max = 0}; /* clang 14 takes no {0} before an atomic pointer */
 }
 
 /* Objects hold cache-line sized parts that threads share: align chunks, and calloc cannot. */
