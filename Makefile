@@ -3,7 +3,7 @@
 PREFIX  ?= /usr/local
 DESTDIR ?=
 BUILD   ?= build
-SECONDS ?= 30
+SECONDS ?= 60
 
 VERSION := 1.0.0
 CC      ?= gcc
@@ -42,6 +42,7 @@ all: $(BINS) $(LIB)
 
 include mk/deps.mk
 include mk/test.mk
+include mk/fuzz.mk
 include mk/install.mk
 
 $(PB).c $(PB).h &: proto/npud.proto

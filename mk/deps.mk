@@ -5,6 +5,7 @@ DEPS_BUILD := gcc libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compiler l
 DEPS_TEST  := check g++ cmake pkg-config python3 procps mandoc
 DEPS_SYSTEMD := systemd systemd-container
 DEPS_LINT  := clang-format clang-tidy shellcheck
+DEPS_FUZZ  := clang libclang-rt-14-dev
 
 # Ask dpkg once per package that is not there; nothing is printed and nothing is run when all are.
 missing = $(shell for p in $(1); do \
@@ -21,7 +22,7 @@ $$sudo apt-get update -qq && \
 $$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "== installed: $$m"
 endef
 
-.PHONY: deps deps-build deps-lint deps-systemd
+.PHONY: deps deps-build deps-lint deps-systemd deps-fuzz
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
@@ -30,3 +31,5 @@ deps-systemd:
 	$(call install_packages,$(DEPS_SYSTEMD))
 deps-lint:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT))
+deps-fuzz:
+	$(call install_packages,$(DEPS_BUILD) $(DEPS_FUZZ))

@@ -49,7 +49,7 @@ test-programs: all $(UNIT_BIN) $(E2E_BIN) $(if $(KILL_BIN),test-kill)
 RUN_TESTS ?= $(wildcard tests/run/test-*.sh)
 
 check-run: test-programs examples
-	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(KILL_BIN) $(RUN_TESTS)
+	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(KILL_BIN) $(FUZZ_BIN) $(RUN_TESTS)
 
 check: deps
 	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run

@@ -1,0 +1,30 @@
+# Fuzzing: one program per tests/fuzz/fuzz_*.c. With libFuzzer (make fuzz), and as tests that replay the kept corpus (make check).
+
+FUZZ      := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_BIN  := $(FUZZ:%=$(BUILD)/tests/fuzz/fuzz_%)
+FUZZ_MAIN := $(BUILD)/tests/fuzz/replay.o
+FUZZ_LIB  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/replay.c tests/fuzz/fuzz_%,$(wildcard tests/fuzz/*.c)))
+# Engines without threads, and answers of the kernel that are the same in every run.
+FUZZ_NPUD := $(filter-out $(BUILD)/daemon/engine.o,$(DAEMON_TESTABLE)) $(PROTO_OBJ)
+FUZZ_WRAP := clock_gettime getrandom getsockopt malloc calloc realloc reallocarray aligned_alloc mmap memfd_create eventfd \
+             sched_getaffinity fprintf waitlist_add
+FUZZ_LINK := $(SAN)
+comma     := ,
+
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(FUZZ_LIB) $(FUZZ_NPUD)
+	$(call say,LD)
+	$(Q)$(CC) $(FUZZ_LINK) $(CFLAGS) $^ -o $@ $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) \
+	    -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lcjson -lpthread
+
+.SECONDARY: $(FUZZ_BIN:%=%.o) $(FUZZ_LIB) $(FUZZ_MAIN)
+
+.PHONY: fuzz fuzz-programs
+fuzz-programs: $(FUZZ_BIN)
+test-programs: fuzz-programs
+
+# What is found goes into build-fuzz/corpus, and reproducers into build-fuzz; the tree keeps a minimised choice.
+fuzz: deps-fuzz
+	$(Q)$(MAKE) --no-print-directory fuzz-programs BUILD=build-fuzz CC=clang FUZZ_MAIN= CFLAGS='-O1 -g -fno-omit-frame-pointer' \
+	    SAN='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined' \
+	    FUZZ_LINK='-fsanitize=fuzzer,address,undefined'
+	$(Q)sh tests/fuzz/run.sh build-fuzz $(SECONDS) $(FUZZ)

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Seeds for the fuzz targets: short histories as honest and other clients have them, to begin fuzzing with. usage: seeds.py DIRECTORY
+
+Writes DIRECTORY/TARGET/seed-NAME. What the bytes mean stands in act.c, and in the fuzz_*.c that read them in their own way.
+"""
+import os
+import struct
+import sys
+
+ACTIONS = ("hello request _ packet open admin mute hang_up die task _ poke _ turns rest doorbell take_record wait refuse poke_later").split()
+REQUESTS = ("hello open_device create_stream destroy_stream create_event destroy_event create_ipc_event export_ipc_event "
+            "open_ipc_event close_ipc_event explain_record malloc free mem_info abort_stream").split()
+TASKS = "nop record reset wait_level wait_pos ipc_record ipc_wait copy set delay".split()
+BORDERS = [255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 8191, 8192, 65535, 65536, 262143, 262144, 1 << 20,
+           0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 1 << 32, 1 << 46, 1 << 62, (1 << 62) + 1, 1 << 63,
+           2**64 - 4096, 2**64 - 4095, 2**64 - 64, 2**64 - 2, 2**64 - 1]
+
+
+def number(n):
+    first = 255 - len(BORDERS)
+    if n < first:
+        return bytes([n])
+    if n in BORDERS:
+        return bytes([first + BORDERS.index(n)])
+    return b"\xff" + struct.pack("<Q", n)
+
+
+def act(name, *args):
+    return bytes([ACTIONS.index(name), *args])
+
+
+def request(client, name, *values):
+    body = b"".join(v if isinstance(v, bytes) else number(v) for v in values)
+    return act("request", client, REQUESTS.index(name)) + body
+
+
+def task(client, stream, op, obj=0, words=(0, 0, 0, 0), flags=0):
+    return act("task", client, stream, TASKS.index(op), flags) + b"".join(map(number, (obj, *words)))
+
+
+def packet(client, fds, data):
+    return act("packet", client, fds) + number(len(data)) + data
+
+
+def poke(client, region, index, offset, value):
+    return act("poke", client, region | index << 3) + struct.pack("<H", offset // 8) + number(value)
+
+
+REST = act("rest")
+SHARE = (act("hello", 0) + request(0, "create_ipc_event", 0) + request(0, "export_ipc_event", 0) + act("hello", 1)
+         + act("open", 1, 0))
+STREAMS = (act("hello", 0) + request(0, "open_device", 0) + request(0, "open_device", 1)
+           + b"".join(request(0, "create_stream", i & 1, 0, 0) for i in range(3)))
+
+REQUEST_SEEDS = {
+    "hello": act("hello", 0),
+    "hello-twice": act("hello", 0) * 2,
+    "no-hello": request(0, "open_device", 0),
+    "old-protocol": request(0, "hello", 0, b"\x04test"),
+    "garbage": packet(0, 0, b"\xff\xff\xff"),
+    "too-long": act("packet", 0, 0) + number(1 << 20),
+    "descriptors": act("hello", 0) + packet(0, 4, b"\x08\x01"),
+    "streams": STREAMS + REST + request(0, "destroy_stream", 1) + request(0, "abort_stream", 0),
+    "events": STREAMS + request(0, "create_event", 1, 0) + task(0, 0, "delay", 0, (255, 0, 0, 0))
+    + request(0, "destroy_event", 0, b"\x02", 0, 1, 1, 5, 0) + REST,
+    "all-streams": STREAMS + request(0, "create_event", 1, 0) + task(0, 0, "delay", 0, (255, 0, 0, 0))
+    + request(0, "destroy_event", 0, b"\x00", 1) + REST,
+    "ipc": SHARE + act("take_record", 0, 0, 0) + request(1, "explain_record", 0, 1) + request(1, "close_ipc_event", 0, b"\x00", 0)
+    + act("hang_up", 0),
+    "linger": SHARE + request(1, "close_ipc_event", 0, b"\x00", 0) + request(0, "close_ipc_event", 0, b"\x00", 0)
+    + act("open", 1, 0) + act("die", 0),
+    "forged": SHARE + act("open", 1, 8, 30, 1) + act("open", 1, 24, 30, 1) + act("open", 1, 32, 63),
+    "memory": act("hello", 0) + request(0, "open_device", 0) + request(0, "malloc", 0, 0, 4097) + request(0, "malloc", 1, 0, 65536)
+    + request(0, "mem_info", 0) + request(0, "free", 0),
+    "mute": act("mute", 0) + act("hello", 0) + request(0, "mem_info", 0) * 40,
+    "admin": SHARE + STREAMS + b"".join(act("admin", 0, i) + bytes([1, 1, i]) for i in range(8)),
+    "others": act("hello", 4) + SHARE + act("open", 4, 0),
+    "exhausted": act("refuse", 3) + act("hello", 0) + act("refuse", 2) + request(0, "open_device", 0) + act("refuse", 1)
+    + request(0, "create_stream", 0, 0, 0),
+}
+
+RING_SEEDS = {
+    "nop": task(0, 0, "nop") * 3 + REST,
+    "position": task(0, 1, "wait_pos", 0, (1, 0, 0, 0)) + REST + task(0, 0, "nop") + REST,
+    "timeout": task(0, 1, "wait_pos", 0, (1, 1023, 0, 0)) + REST,
+    "level": task(0, 0, "wait_level", 1) + act("turns", 20) + task(0, 1, "record", 1, flags=7) + REST + task(0, 2, "reset", 1) + REST,
+    "ipc": act("take_record", 0, 0, 0) + task(1, 0, "ipc_wait", 0, (1, 0, 0, 0)) + REST,
+    "death": task(0, 0, "wait_pos", 1, (9, 0, 0, 0)) + act("take_record", 0, 0, 0) + task(1, 0, "ipc_wait", 0, (1, 0, 0, 0)) + REST
+    + act("die", 0) + REST,
+    "copy": task(0, 0, "set", 1, (0, 262144, 7, 0)) + task(0, 0, "copy", 0, (0, 0, 4096, 1)) + REST,
+    "freed": task(0, 0, "set", 1, (0, 262144, 7, 0)) + act("turns", 4) + request(0, "free", 1) + REST,
+    "delay": task(0, 0, "delay", 0, (65536, 0x7fffffff, 0, 0)) + REST,
+    "tail": poke(0, 6, 0, 0, 2**64 - 1) + request(0, "abort_stream", 0) + REST,
+    "sequence": poke(0, 7, 0, 0, 1) + poke(0, 0, 0, 64, 1) + poke(0, 0, 0, 128, 1) + act("doorbell", 0, 0, 0) + REST,
+    "page": task(1, 0, "ipc_wait", 0, (5, 0, 0, 0)) + poke(0, 4, 0, 128 + 40, 5 << 32 | 1 << 16 | 1)
+    + task(1, 1, "ipc_wait", 0, (5, 0, 0, 0)) + REST + request(1, "close_ipc_event", 0, b"\x00", 0) + REST,
+    "latest": poke(0, 4, 0, 0, 2**64 - 1) + act("take_record", 1, 0, 0) + REST + act("hang_up", 0),
+    "late": act("poke_later", 0, 3 | 0 << 3, 0, 0) + number(3) + task(0, 0, "wait_level", 0) + REST,
+    "late-ipc": act("take_record", 0, 3, 0) + act("poke_later", 0, 4, 16 + 1, 0) + number(1 << 32) + task(1, 0, "ipc_wait", 0, (1, 0, 0, 0)) + REST,
+    "timers": b"".join(task(0, i, "wait_pos", 3 - i, (99, 4096 - 1024 * i + i, 0, 0)) for i in range(4)) + REST,
+    "reports": task(0, 0, "wait_pos", 1, (9, 0, 0, 0)) + task(0, 1, "wait_level", 0) + task(0, 2, "ipc_wait", 0, (0, 0, 0, 0))
+    + task(0, 3, "delay", 0, (65536, 0, 0, 0)) + act("turns", 20) + act("turns", 21) + act("admin", 0, 3) + bytes([1, 1, 3]) + REST,
+    "slices": task(0, 0, "set", 1, (0, 1 << 20, 7, 0)) + task(0, 2, "set", 1, (0, 1 << 20, 8, 0)) + REST,
+    "destroyed": task(0, 0, "delay", 0, (255, 0, 0, 0)) + request(0, "destroy_event", 0, b"\x00", 1) + act("turns", 3)
+    + request(0, "destroy_stream", 0) + REST,
+}
+
+
+
+def field(tag, value):
+    if isinstance(value, int):
+        return varint(tag << 3) + varint(value)
+    return varint(tag << 3 | 2) + varint(len(value)) + value
+
+
+def varint(n):
+    out = b""
+    while n > 0x7f:
+        out += bytes([n & 0x7f | 0x80])
+        n >>= 7
+    return out + bytes([n])
+
+
+def message(*values):
+    return b"".join(field(i + 1, v) for i, v in enumerate(values))
+
+
+HANDLE_SEEDS = {
+    "genuine": bytes([1, 2]),
+    "gone": bytes([3]),
+    "raw": bytes([4]) + b"NPUH\x01\x00\x01\x00" + bytes(56),
+    "damaged": bytes([9, 34, 1, 9, 0, 1, 9, 60, 8]),
+    "mended": bytes([25, 34, 1, 25, 24, 1, 26, 8, 1, 27, 16, 1, 25, 16, 9]),
+    "short": bytes([33, 63]),
+}
+
+PACKET_SEEDS = {
+    "request": b"\x00\x01" + number(6) + field(1, 1) + field(2, field(1, 1)),
+    "reply": b"\x01\x11" + number(10) + field(1, 1) + field(2, 107000) + field(3, b"no"),
+    "admin": b"\x02\x00" + number(6) + message(1, 1, 2),
+    "surplus": b"\x00\x05" + number(4) + b"abcd",
+    "empty": b"\x00\x02" + number(0),
+    "over-long": b"\x00\x00" + number(16385),
+    "longest": b"\x00\x40" + number(16384),
+}
+
+KEYS = ("npud.socket=/tmp/s npud.admin_socket=/tmp/a npud.access_group=* npud.admin_group= npud.backend=sim sim.devices=16 "
+        "sim.memory=1M sim.soc_name=X engine.spin_us=0 stream.depth=64 ipc.scope=any ipc.linger_max=0 limits.sessions=1 "
+        "limits.streams=2K limits.events=3G limits.ipc_events=4T limits.device_memory=5 limits.host_memory=6 limits.fds=7").split()
+
+CONFIG_SEEDS = {key.split("=")[0]: b"\x00" + key.encode() for key in KEYS} | {
+    "file-" + key.split("=")[0]: b"\x01[" + key.replace(".", "]\n", 1).encode() + b" ; text" for key in KEYS} | {
+    "wrong": b"\x01[stream]\ndepth = 65\n",
+    "continued": b"\x01[npud]\nsocket = a\n  b\n[limits\nfds : 18446744073709551615\n",
+}
+
+REPORT_SEEDS = {
+    "status": field(1, message(b"1.0", 7, b"sim", 1, 2, 3, 4, 5, 6, 7, 8, 9)),
+    "devices": field(2, message(0, b"Sim", 1 << 33, 5, 1, 2, 3, 4, 1)) * 2,
+    "sessions": field(3, message(1, 100, 0, b"\x1b[31m\xc3\xa4\xff", 1, 2, 3, 4, 5)),
+    "streams": field(4, message(1, 100, 0, 3, 0, 9, 8, b"waiting", b"record 3 of IPC event 4")),
+    "events": field(5, message(1, 100, b"ipc", 0, 4, 5, b"done", 2)) + field(5, message(0, 0, b"plain", 0, 4, 5, b"", 1)),
+    "memory": field(6, message(1, 100, b"host", 0, 4096)),
+    "limits": field(7, message(0, b"streams", 0, 65536)),
+}
+
+SEEDS = {
+    "request": {k: b"\x00" + v for k, v in REQUEST_SEEDS.items()} | {"poor-" + k: b"\x06" + v for k, v in REQUEST_SEEDS.items()},
+    "ring": {k: b"\x00" + v for k, v in RING_SEEDS.items()} | {"slow-" + k: b"\x30" + v for k, v in RING_SEEDS.items()},
+    "handle": HANDLE_SEEDS,
+    "packet": PACKET_SEEDS,
+    "config": CONFIG_SEEDS,
+    "report": REPORT_SEEDS,
+}
+
+
+def main():
+    for target, seeds in SEEDS.items():
+        directory = os.path.join(sys.argv[1], target)
+        os.makedirs(directory, exist_ok=True)
+        for name, data in seeds.items():
+            with open(os.path.join(directory, "seed-" + name), "wb") as f:
+                f.write(data)
+
+
+if __name__ == "__main__":
+    main()

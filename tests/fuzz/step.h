@@ -1,0 +1,19 @@
+/*
+ * Engines without threads: the code of daemon/engine.c, one turn at a time, so that what happens depends on the input alone. Replaces
+ * daemon/engine.o.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+
+/** One turn. True when it found nothing to do, and would have slept. */
+bool engine_step(struct engine *engine);
+
+/** When the first timer of the engine ends; 0: there is none. */
+uint64_t engine_deadline(const struct engine *engine);
+
+/** True when the engine remembers nothing of any session. */
+bool engine_empty(const struct engine *engine);

@@ -1,0 +1,169 @@
+#include "surroundings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "daemon/waitlist.h"
+#include "fuzz.h"
+#include "proto/clock.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+struct surroundings surroundings;
+
+void surroundings_reset(void)
+{
+    surroundings = (struct surroundings){
+        .now = NSEC_PER_SEC, .tick = NSEC_PER_USEC, .random = 1, .peer_death = -1};
+}
+
+/* clang-format off */
+#define WRAP(type, name, ...) \
+    type __real_##name(__VA_ARGS__); \
+    type __wrap_##name(__VA_ARGS__); \
+    type __wrap_##name(__VA_ARGS__)
+/* clang-format on */
+
+WRAP(int, clock_gettime, clockid_t id, struct timespec *ts)
+{
+    if (!surroundings.on || id != CLOCK_MONOTONIC)
+        return __real_clock_gettime(id, ts);
+    surroundings.now += surroundings.tick;
+    *ts = timespec_from_ns(surroundings.now);
+    return 0;
+}
+
+WRAP(ssize_t, getrandom, void *buf, size_t size, unsigned flags)
+{
+    unsigned char *p = buf;
+
+    if (!surroundings.on)
+        return __real_getrandom(buf, size, flags);
+    for (size_t i = 0; i < size; i++) {
+        surroundings.random = surroundings.random * UINT64_C(6364136223846793005) + 1;
+        p[i] = (unsigned char)(surroundings.random >> 56);
+    }
+    return (ssize_t)size;
+}
+
+WRAP(int, getsockopt, int fd, int level, int option, void *value, socklen_t *len)
+{
+    if (!surroundings.on || level != SOL_SOCKET)
+        return __real_getsockopt(fd, level, option, value, len);
+    if (option == SO_PEERCRED) {
+        struct ucred cred = {.pid = surroundings.peer_pid, .uid = surroundings.peer_uid};
+
+        memcpy(value, &cred, sizeof(cred));
+        return 0;
+    }
+    if (option == SO_PEERPIDFD) {
+        int death = fcntl(surroundings.peer_death, F_DUPFD_CLOEXEC, 0);
+
+        memcpy(value, &death, sizeof(death));
+        return death < 0 ? -1 : 0;
+    }
+    return __real_getsockopt(fd, level, option, value, len);
+}
+
+/* As on any machine with enough CPUs to spin on. */
+WRAP(int, sched_getaffinity, pid_t pid, size_t size, cpu_set_t *set)
+{
+    if (!surroundings.on)
+        return __real_sched_getaffinity(pid, size, set);
+    CPU_ZERO_S(size, set);
+    for (size_t cpu = 0; cpu < 8; cpu++)
+        CPU_SET_S(cpu, size, set);
+    return 0;
+}
+
+/* --- the log --- */
+
+/* Read, not printed: one line, and nothing in it that a terminal would obey, whatever name a client has given itself. */
+WRAP(int, fprintf, FILE *f, const char *fmt, ...)
+{
+    static char line[2048];
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = surroundings.on && f == stderr ? vsnprintf(line, sizeof(line), fmt, ap)
+                                       : vfprintf(f, fmt, ap);
+    va_end(ap);
+    if (!surroundings.on || f != stderr)
+        return n;
+    MUST(n > 0 && (size_t)n < sizeof(line) && line[n - 1] == '\n');
+    for (int i = 0; i < n - 1; i++)
+        MUST((unsigned char)line[i] >= ' ' && line[i] != 0x7f);
+    return n;
+}
+
+/* --- others who do something at the wrong moment --- */
+
+WRAP(void, waitlist_add, struct waitlist *list, struct waiter *waiter, uint64_t target)
+{
+    void (*meanwhile)(void) = surroundings.meanwhile;
+
+    __real_waitlist_add(list, waiter, target);
+    surroundings.meanwhile = NULL;
+    if (meanwhile)
+        meanwhile();
+}
+
+/* --- exhaustion --- */
+
+static bool refused(int error)
+{
+    if (!surroundings.on || surroundings.fail == 0 || --surroundings.fail > 0)
+        return false;
+    errno = error;
+    return true;
+}
+
+WRAP(void *, malloc, size_t size)
+{
+    return refused(ENOMEM) ? NULL : __real_malloc(size);
+}
+
+WRAP(void *, calloc, size_t n, size_t size)
+{
+    return refused(ENOMEM) ? NULL : __real_calloc(n, size);
+}
+
+WRAP(void *, realloc, void *p, size_t size)
+{
+    return refused(ENOMEM) ? NULL : __real_realloc(p, size);
+}
+
+WRAP(void *, reallocarray, void *p, size_t n, size_t size)
+{
+    return refused(ENOMEM) ? NULL : __real_reallocarray(p, n, size);
+}
+
+WRAP(void *, aligned_alloc, size_t align, size_t size)
+{
+    return refused(ENOMEM) ? NULL : __real_aligned_alloc(align, size);
+}
+
+WRAP(void *, mmap, void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+{
+    return refused(ENOMEM) ? MAP_FAILED : __real_mmap(addr, size, prot, flags, fd, offset);
+}
+
+WRAP(int, memfd_create, const char *name, unsigned flags)
+{
+    return refused(EMFILE) ? -1 : __real_memfd_create(name, flags);
+}
+
+WRAP(int, eventfd, unsigned value, int flags)
+{
+    return refused(EMFILE) ? -1 : __real_eventfd(value, flags);
+}

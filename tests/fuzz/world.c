@@ -1,0 +1,315 @@
+#include "world.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "daemon/admin.h"
+#include "daemon/engine.h"
+#include "daemon/log.h"
+#include "daemon/release.h"
+#include "daemon/session.h"
+#include "daemon/stream.h"
+#include "encode.h"
+#include "proto/clock.h"
+#include "proto/npud.pb-c.h"
+#include "step.h"
+#include "surroundings.h"
+
+#define FDS_MAX   512    /* no input can open more */
+#define TURNS_MAX 200000 /* more than any input can ask for: npud does not come to rest */
+#define FAR       (2 * 3600 * NSEC_PER_SEC) /* timers beyond that are not waited for */
+
+struct world world;
+
+/* --- life --- */
+
+static unsigned count_fds(void)
+{
+    struct pollfd p[FDS_MAX];
+    unsigned n = 0;
+
+    for (int i = 0; i < FDS_MAX; i++)
+        p[i] = (struct pollfd){.fd = i};
+    MUST(poll(p, FDS_MAX, 0) >= 0);
+    for (int i = 0; i < FDS_MAX; i++)
+        n += !(p[i].revents & POLLNVAL);
+    return n;
+}
+
+static void configure(struct config *config, unsigned flags)
+{
+    static const uint64_t poor[RESOURCE_COUNT] = {2, 3, 3, 2, 65536, 65536, 14};
+
+    config_init(config);
+    config->ring_depth = 64;
+    config->spin_us = flags & WORLD_SPIN ? 20 : 0;
+    MUST(config_set(config, "npud.admin_group=") == 0); /* no look at this machine's groups */
+    config->device_memory = 1 << 20;
+    config->limit[RESOURCE_HOST_MEMORY] = 1 << 20;
+    config->ipc_any_uid = flags & WORLD_ANY_UID;
+    if (flags & WORLD_POOR)
+        memcpy(config->limit, poor, sizeof(poor));
+    if (flags & (WORLD_LINGER_1 | WORLD_LINGER_NO))
+        config->linger_max = flags & WORLD_LINGER_1 ? 1 : 0;
+}
+
+void world_begin(unsigned flags)
+{
+    struct server *server = &world.server;
+
+    log_setup(LOG_DEBUG);
+    world = (struct world){.admin = -1, .clients = CLIENTS};
+    for (int i = 0; i < CLIENTS; i++)
+        world.client[i] = (struct client){.socket = -1, .death = -1};
+    world.fds = count_fds();
+    surroundings_reset();
+    if (flags & WORLD_SLOW)
+        surroundings.tick = 15 * NSEC_PER_USEC;
+    surroundings.on = true;
+    configure(&world.config, flags);
+    *server = (struct server){.config = &world.config, .passed_fd = -1};
+    server->users.limit = world.config.limit;
+    server->ipc.linger_max = world.config.linger_max;
+    server->ipc.any_uid = world.config.ipc_any_uid;
+    server->ipc.instance = 1;
+    server->base = event_base_new();
+    MUST(server->base && releases_init(server) == 0);
+    MUST(devices_init(&server->devices, &world.config) == 0);
+}
+
+static void control_turn(void)
+{
+    event_base_loop(world.server.base, EVLOOP_NONBLOCK);
+}
+
+void world_hang_up(struct client *c)
+{
+    if (c->socket < 0)
+        return;
+    close(c->socket);
+    close(c->death);
+    *c = (struct client){.socket = -1, .death = -1};
+    control_turn();
+}
+
+static void hang_up_admin(void)
+{
+    if (world.admin >= 0)
+        close(world.admin);
+    world.admin = -1;
+    control_turn();
+}
+
+static void must_be_empty(struct server *server)
+{
+    MUST(!server->sessions && server->n_sessions == 0 && !server->admin_list);
+    MUST(HASH_COUNT(server->users.by_uid) == 0);
+    MUST(HASH_COUNT(server->ipc.by_id) == 0 && server->ipc.lingering == 0);
+    MUST(!server->passed);
+    for (uint32_t i = 0; i < server->devices.n; i++) {
+        struct device *d = &server->devices.device[i];
+
+        MUST(d->memory_used == 0 && d->sessions == 0 && d->stream_ids.live == 0);
+        MUST(engine_empty(d->engine));
+    }
+}
+
+void world_end(void)
+{
+    struct server *server = &world.server;
+
+    surroundings.fail = 0;
+    surroundings.meanwhile = NULL;
+    for (int i = 0; i < CLIENTS; i++)
+        world_hang_up(&world.client[i]);
+    hang_up_admin();
+    must_be_empty(server);
+    devices_deinit(&server->devices);
+    releases_deinit(server);
+    event_base_free(server->base);
+    config_deinit(&world.config);
+    surroundings.on = false;
+    MUST(count_fds() == world.fds);
+}
+
+/* --- time --- */
+
+static bool step_all(void)
+{
+    bool rest = true;
+
+    for (uint32_t i = 0; i < world.server.devices.n; i++)
+        rest &= engine_step(world.server.devices.device[i].engine);
+    control_turn();
+    return rest;
+}
+
+static uint64_t next_deadline(void)
+{
+    uint64_t next = 0;
+
+    for (uint32_t i = 0; i < world.server.devices.n; i++) {
+        uint64_t d = engine_deadline(world.server.devices.device[i].engine);
+
+        if (d != 0 && (next == 0 || d < next))
+            next = d;
+    }
+    return next;
+}
+
+void world_rest(void)
+{
+    unsigned still = 0;
+
+    for (unsigned turns = 0; still < 2; turns++) {
+        uint64_t next;
+
+        MUST(turns < TURNS_MAX);
+        still = step_all() ? still + 1 : 0;
+        next = next_deadline();
+        if (still < 2 || next == 0 || next > surroundings.now + FAR)
+            continue;
+        if (next > surroundings.now)
+            surroundings.now = next;
+        still = 0;
+    }
+}
+
+/* --- clients --- */
+
+struct session *world_session(const struct client *c)
+{
+    struct session *s;
+
+    DL_FOREACH (world.server.sessions, s)
+        if (s->id == c->id)
+            return s;
+    return NULL;
+}
+
+static void small_buffer(int socket)
+{
+    int size = 1; /* the kernel's least: a few replies */
+
+    setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
+struct client *world_connect(unsigned i, uid_t uid)
+{
+    struct client *c = &world.client[i % CLIENTS];
+    struct session *session;
+    int pair[2];
+
+    if (c->socket >= 0)
+        return c;
+    MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
+    small_buffer(pair[1]);
+    *c = (struct client){.socket = pair[0]};
+    c->death = (int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK);
+    MUST(c->death >= 0);
+    surroundings.peer_pid = 100 + (pid_t)(i % CLIENTS);
+    surroundings.peer_uid = uid;
+    surroundings.peer_death = c->death;
+    session = session_new(&world.server, pair[1]);
+    c->id = session ? session->id : 0;
+    return c;
+}
+
+static void keep_handle(const ProtobufCBinaryData *handle)
+{
+    MUST(handle->len == sizeof(world.handle[0]));
+    memmove(world.handle[1], world.handle[0], sizeof(world.handle) - sizeof(world.handle[0]));
+    memcpy(world.handle[0], handle->data, handle->len);
+    if (world.n_handles < sizeof(world.handle) / sizeof(world.handle[0]))
+        world.n_handles++;
+}
+
+static void check_reply(struct client *c, struct packet *packet)
+{
+    Npud__Reply *reply = npud__reply__unpack(NULL, packet->size, packet->data);
+
+    MUST(reply);
+    MUST(packet->n_fds <= 1);
+    if (reply->error != 0) {
+        MUST(reply->message[0] != '\0');
+        MUST(reply->body_case == NPUD__REPLY__BODY__NOT_SET);
+        MUST(packet->n_fds == 0);
+    }
+    if (reply->body_case == NPUD__REPLY__BODY_EXPORT_IPC_EVENT)
+        keep_handle(&reply->export_ipc_event->handle);
+    if (reply->id == c->last_request)
+        world.error = reply->error;
+    npud__reply__free_unpacked(reply, NULL);
+}
+
+void world_read(struct client *c)
+{
+    static struct packet packet;
+    int r;
+
+    if (c->mute && world_session(c))
+        return;
+    while ((r = packet_recv(c->socket, &packet, MSG_DONTWAIT)) > 0) {
+        check_reply(c, &packet);
+        packet_deinit(&packet);
+    }
+    MUST(r == 0 || r == -EAGAIN);
+    MUST((r == -EAGAIN) == (world_session(c) != NULL));
+    if (r == 0)
+        world_hang_up(c);
+}
+
+void world_send(struct client *c, const void *data, size_t size, const int *fds, size_t n_fds)
+{
+    world.error = -1;
+    /* More than fits the socket is refused to the client by its kernel, and npud never sees it. */
+    if (packet_send(c->socket, data, size, fds, n_fds, MSG_DONTWAIT) == 0)
+        control_turn();
+    world_read(c);
+}
+
+void world_request(struct client *c, uint32_t field, const void *body, size_t size)
+{
+    struct output out = {.size = 0};
+
+    put_varint_field(&out, 1, ++c->last_request);
+    put_bytes_field(&out, field, body, size);
+    world_send(c, out.data, out.size, NULL, 0);
+}
+
+int32_t world_ask(struct client *c, uint32_t field, uint64_t value)
+{
+    struct output body = {.size = 0};
+
+    put_varint_field(&body, 1, value);
+    world_request(c, field, body.data, body.size);
+    return world.error;
+}
+
+bool world_submit(struct client *c, uint32_t number, struct task task)
+{
+    struct session *session = world_session(c);
+    struct stream *s = session ? slots_get(&session->streams, number) : NULL;
+    struct task *entry;
+    uint64_t tail;
+
+    if (!s)
+        return false;
+    tail = atomic_load(&s->ctrl->tail);
+    if (tail - atomic_load(&s->done) >= s->depth)
+        return false;
+    entry = &s->ring[tail & (s->depth - 1)];
+    memcpy((char *)entry + sizeof(entry->sequence), (char *)&task + sizeof(task.sequence),
+           sizeof(task) - sizeof(task.sequence));
+    atomic_store(&s->ctrl->tail, tail + 1);
+    atomic_store(&entry->sequence, tail + 1);
+    if (!atomic_load(&s->ctrl->watched) && doorbell_raise(s->attach->bell, number))
+        eventfd_write(s->attach->fd, 1);
+    return true;
+}
