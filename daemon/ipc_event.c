@@ -226,8 +226,9 @@ static int32_t find(struct session *session, const struct ipc_handle *handle,
     HASH_FIND(hh, all->by_id, &handle->object, sizeof(handle->object), ev);
     if (!ev)
         return ACL_ERROR_RT_INVALID_HANDLE;
-    if (!secret_equal(handle->secret, ev->handle.secret) || handle->device != ev->device ||
-        !ev->exports)
+    /* All of it, the reserved bytes too: what we did not give out is no handle. The secret first. */
+    if (!secret_equal(handle->secret, ev->handle.secret) ||
+        memcmp(handle, &ev->handle, sizeof(*handle)) != 0 || !ev->exports)
         return ACL_ERROR_RT_PARAM_INVALID;
     if (!all->any_uid && ev->user->uid != session->uid)
         return ACL_ERROR_RT_NO_PERMISSION;
