@@ -25,7 +25,8 @@
 static void ipc_event_free(struct ipc_event *ev)
 {
     assert(!ev->opens && !ev->exports && !ev->lingers);
-    HASH_DEL(ev->all->by_id, ev);
+    if (ev->hh.tbl)
+        HASH_DEL(ev->all->by_id, ev);
     waitlist_deinit(&ev->completed);
     slots_deinit(&ev->openers);
     if (ev->page)
@@ -119,7 +120,10 @@ static struct ipc_event *ipc_event_make(struct session *session, uint32_t device
     getrandom(ev->handle.secret, sizeof(ev->handle.secret), 0);
     ev->handle.check = ipc_handle_check(&ev->handle);
     HASH_ADD(hh, all->by_id, id, sizeof(ev->id), ev);
-    return ev;
+    if (ev->hh.tbl)
+        return ev;
+    ipc_event_free(ev);
+    return NULL;
 }
 
 /* --- open handles --- */

@@ -13,8 +13,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uthash.h>
 
+#include "daemon/hash.h"
 #include "daemon/user.h"
 #include "daemon/waitlist.h"
 #include "proto/ipc_handle.h"

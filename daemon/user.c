@@ -25,6 +25,10 @@ struct user *user_ref(struct users *users, uid_t uid)
             return NULL;
         user->uid = uid;
         HASH_ADD(hh, users->by_uid, uid, sizeof(uid), user);
+        if (!user->hh.tbl) {
+            free(user);
+            return NULL;
+        }
     }
     user->refs++;
     return user;

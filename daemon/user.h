@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <uthash.h>
+
+#include "daemon/hash.h"
 
 enum resource {
     RESOURCE_SESSIONS,
