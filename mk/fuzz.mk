@@ -7,7 +7,7 @@ FUZZ_LIB  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/replay.c tests/
 # Engines without threads, and answers of the kernel that are the same in every run.
 FUZZ_NPUD := $(filter-out $(BUILD)/daemon/engine.o,$(DAEMON_TESTABLE)) $(PROTO_OBJ)
 FUZZ_WRAP := clock_gettime getrandom getsockopt malloc calloc realloc reallocarray aligned_alloc mmap memfd_create eventfd \
-             sched_getaffinity fprintf waitlist_add
+             sched_getaffinity stat fprintf waitlist_add
 FUZZ_LINK := $(SAN)
 comma     := ,
 

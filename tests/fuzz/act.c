@@ -300,6 +300,26 @@ static void act_take_record(struct input *in)
             world_submit(&world.client[i], stream & 0x7f, t);
 }
 
+/* A thread says that it sleeps, truly or not. */
+static void act_sleep(struct input *in)
+{
+    struct session *session = world_session(take_client(in));
+    uint8_t slot = take_u8(in);
+    struct wait_info info = {.call = "aclrtSynchronizeStream"};
+
+    info.what = take_u8(in);
+    info.object = (uint32_t)take_number(in);
+    info.target = take_number(in);
+    info.since_ns = take_number(in);
+    info.thread = slot;
+    damage(in, (uint8_t *)info.call, sizeof(info.call));
+    if (!session || !session->page)
+        return;
+    wait_slot_fill(&session->page->waits[slot], &info);
+    if (atomic_load(&session->page->waits_used) <= slot)
+        atomic_store(&session->page->waits_used, slot + 1u);
+}
+
 /* --- npud's time and means --- */
 
 static void act_turns(struct input *in)
@@ -332,10 +352,10 @@ static void act_refuse(struct input *in)
 void world_act(struct input *in)
 {
     static void (*const actions[])(struct input * in) = {
-        act_hello,         act_request,     act_request, act_packet, act_open,
-        act_admin,         act_mute,        act_hang_up, act_die,    act_task,
-        act_task,          act_poke,        act_poke,    act_turns,  act_rest,
-        act_ring_doorbell, act_take_record, act_wait,    act_refuse, act_poke_later,
+        act_hello,  act_request,    act_request, act_packet,        act_open,        act_admin,
+        act_mute,   act_hang_up,    act_die,     act_task,          act_task,        act_poke,
+        act_poke,   act_turns,      act_rest,    act_ring_doorbell, act_take_record, act_wait,
+        act_refuse, act_poke_later, act_sleep,
     };
 
     actions[take_u8(in) % (sizeof(actions) / sizeof(actions[0]))](in);

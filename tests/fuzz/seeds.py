@@ -7,7 +7,7 @@ import os
 import struct
 import sys
 
-ACTIONS = ("hello request _ packet open admin mute hang_up die task _ poke _ turns rest doorbell take_record wait refuse poke_later").split()
+ACTIONS = ("hello request _ packet open admin mute hang_up die task _ poke _ turns rest doorbell take_record wait refuse poke_later sleep").split()
 REQUESTS = ("hello open_device create_stream destroy_stream create_event destroy_event create_ipc_event export_ipc_event "
             "open_ipc_event close_ipc_event explain_record malloc free mem_info abort_stream").split()
 TASKS = "nop record reset wait_level wait_pos ipc_record ipc_wait copy set delay".split()
@@ -79,6 +79,8 @@ REQUEST_SEEDS = {
     + request(0, "create_stream", 0, 0, 0),
 }
 
+WAITS = act("admin", 0, 7) + bytes([1, 1, 7, 0])
+
 RING_SEEDS = {
     "nop": task(0, 0, "nop") * 3 + REST,
     "position": task(0, 1, "wait_pos", 0, (1, 0, 0, 0)) + REST + task(0, 0, "nop") + REST,
@@ -100,6 +102,11 @@ RING_SEEDS = {
     "timers": b"".join(task(0, i, "wait_pos", 3 - i, (99, 4096 - 1024 * i + i, 0, 0)) for i in range(4)) + REST,
     "reports": task(0, 0, "wait_pos", 1, (9, 0, 0, 0)) + task(0, 1, "wait_level", 0) + task(0, 2, "ipc_wait", 0, (0, 0, 0, 0))
     + task(0, 3, "delay", 0, (65536, 0, 0, 0)) + act("turns", 20) + act("turns", 21) + act("admin", 0, 3) + bytes([1, 1, 3]) + REST,
+    "circle": task(0, 0, "wait_pos", 1, (1, 0, 0, 0)) + task(0, 1, "wait_pos", 0, (1, 0, 0, 0)) + REST + WAITS,
+    "sleepers": act("take_record", 0, 0, 1) + act("sleep", 1, 0, 2, 0, 1, 1, 0, 0) + act("sleep", 0, 1, 2, 0, 2, 1, 0, 0)
+    + task(0, 2, "wait_level", 1) + REST + WAITS + act("wait") + number(1 << 20) + WAITS,
+    "owed": act("sleep", 0, 0, 2, 0, 1, 1, 0, 0) + task(1, 0, "ipc_wait", 0, (1, 0, 0, 0)) + act("take_record", 0, 0x0f, 0) + REST + WAITS,
+    "ended": act("admin", 0, 0) + bytes([1, 1, 0, 1]) + REST,
     "slices": task(0, 0, "set", 1, (0, 1 << 20, 7, 0)) + task(0, 2, "set", 1, (0, 1 << 20, 8, 0)) + REST,
     "destroyed": task(0, 0, "delay", 0, (255, 0, 0, 0)) + request(0, "destroy_event", 0, b"\x00", 1) + act("turns", 3)
     + request(0, "destroy_stream", 0) + REST,
@@ -161,6 +168,7 @@ REPORT_SEEDS = {
     "streams": field(4, message(1, 100, 0, 3, 0, 9, 8, b"waiting", b"record 3 of IPC event 4")),
     "events": field(5, message(1, 100, b"ipc", 0, 4, 5, b"done", 2)) + field(5, message(0, 0, b"plain", 0, 4, 5, b"", 1)),
     "memory": field(6, message(1, 100, b"host", 0, 4096)),
+    "waits": field(8, message(1, 100, b"p", b"stream 1", b"record 1", b"process 2", 5, b"waiting")) + field(9, message(1, b"certain", 2, b"a -> b")),
     "limits": field(7, message(0, b"streams", 0, 65536)),
 }
 

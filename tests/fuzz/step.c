@@ -27,7 +27,7 @@ static int look(int epoll, struct epoll_event *events, int max)
 
 #include "daemon/engine.c"
 
-bool engine_step(struct engine *e)
+enum step engine_step(struct engine *e)
 {
     would_sleep = false;
     pthread_mutex_lock(&e->lock);
@@ -35,7 +35,9 @@ bool engine_step(struct engine *e)
     turn(e);
     self = NULL;
     pthread_mutex_unlock(&e->lock);
-    return would_sleep;
+    if (would_sleep)
+        return STEP_SLEPT;
+    return e->idle_since == e->now ? STEP_WORKED : STEP_IDLED;
 }
 
 uint64_t engine_deadline(const struct engine *e)

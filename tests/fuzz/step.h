@@ -9,8 +9,14 @@
 
 struct engine;
 
-/** One turn. True when it found nothing to do, and would have slept. */
-bool engine_step(struct engine *engine);
+enum step {
+    STEP_WORKED,
+    STEP_IDLED, /* looked for work in vain, and will look again */
+    STEP_SLEPT, /* would have slept until somebody wakes it */
+};
+
+/** One turn. */
+enum step engine_step(struct engine *engine);
 
 /** When the first timer of the engine ends; 0: there is none. */
 uint64_t engine_deadline(const struct engine *engine);

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "daemon/waitlist.h"
@@ -82,6 +83,15 @@ WRAP(int, sched_getaffinity, pid_t pid, size_t size, cpu_set_t *set)
     CPU_ZERO_S(size, set);
     for (size_t cpu = 0; cpu < 8; cpu++)
         CPU_SET_S(cpu, size, set);
+    return 0;
+}
+
+/* Of /proc/PID/task: each process has its watcher, and one thread. */
+WRAP(int, stat, const char *path, struct stat *st)
+{
+    if (!surroundings.on)
+        return __real_stat(path, st);
+    *st = (struct stat){.st_nlink = 4};
     return 0;
 }
 

@@ -140,13 +140,21 @@ void world_end(void)
 
 /* --- time --- */
 
-static bool step_all(void)
+/* Let everybody have a turn. True when all engines have slept, and slept again, since anybody has done anything. */
+static bool step_all(unsigned *slept)
 {
     bool rest = true;
 
-    for (uint32_t i = 0; i < world.server.devices.n; i++)
-        rest &= engine_step(world.server.devices.device[i].engine);
+    for (uint32_t i = 0; i < world.server.devices.n; i++) {
+        enum step step = engine_step(world.server.devices.device[i].engine);
+
+        if (step == STEP_WORKED)
+            memset(slept, 0, DEVICES_MAX * sizeof(*slept));
+        slept[i] += step == STEP_SLEPT;
+    }
     control_turn();
+    for (uint32_t i = 0; i < world.server.devices.n; i++)
+        rest &= slept[i] > 1;
     return rest;
 }
 
@@ -165,19 +173,20 @@ static uint64_t next_deadline(void)
 
 void world_rest(void)
 {
-    unsigned still = 0;
+    unsigned slept[DEVICES_MAX] = {0};
 
-    for (unsigned turns = 0; still < 2; turns++) {
+    for (unsigned turns = 0;; turns++) {
         uint64_t next;
 
         MUST(turns < TURNS_MAX);
-        still = step_all() ? still + 1 : 0;
-        next = next_deadline();
-        if (still < 2 || next == 0 || next > surroundings.now + FAR)
+        if (!step_all(slept))
             continue;
+        next = next_deadline();
+        if (next == 0 || next > surroundings.now + FAR)
+            return;
         if (next > surroundings.now)
             surroundings.now = next;
-        still = 0;
+        memset(slept, 0, sizeof(slept));
     }
 }
 
