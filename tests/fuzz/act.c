@@ -96,31 +96,51 @@ static void act_open(struct input *in)
     MUST(world.error != 0 || (n >= sizeof(handle) && given_out((uint8_t *)&handle)));
 }
 
+/* An administrator may end any session, but not that of a client which is to notice nothing. */
+static bool spares_others(const struct output *out)
+{
+    Npud__AdminRequest *r = npud__admin_request__unpack(NULL, out->size, out->data);
+    bool spares = true;
+
+    for (unsigned i = world.clients; r && i < CLIENTS; i++)
+        spares &= r->end_session != world.client[i].id;
+    if (r)
+        npud__admin_request__free_unpacked(r, NULL);
+    return spares;
+}
+
+static void connect_admin(uid_t uid)
+{
+    int pair[2];
+
+    if (world.admin >= 0)
+        return;
+    MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
+    surroundings.peer_uid = uid;
+    world.admin = pair[0];
+    admin_accept(&world.server, pair[1]);
+}
+
 static void act_admin(struct input *in)
 {
     const ProtobufCMessageDescriptor *type = &npud__admin_request__descriptor;
-    uint8_t raw = take_u8(in);
+    uint8_t how = take_u8(in);
     struct output out = {.size = 0};
     static struct packet packet;
-    int pair[2];
+    const uint8_t *p;
 
-    if (world.admin < 0) {
-        MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
-        surroundings.peer_uid = raw & 2 ? UID(0) : geteuid();
-        world.admin = pair[0];
-        admin_accept(&world.server, pair[1]);
-    }
-    if (raw & 1) {
-        size_t n, want = take_u8(in);
-        const uint8_t *p = take_bytes(in, want, &n);
-
-        packet_send(world.admin, p, n, NULL, 0, MSG_DONTWAIT);
+    connect_admin(how & 2 ? 4242 : 0);
+    if (how & 1) {
+        p = take_bytes(in, take_u8(in), &out.size);
+        if (out.size > 0)
+            memcpy(out.data, p, out.size);
     } else {
         put_varint_field(&out, 2, PROTOCOL);
         put_varint_field(&out, 3, take_u8(in) % 12);
         encode_message(&out, type, in);
-        packet_send(world.admin, out.data, out.size, NULL, 0, MSG_DONTWAIT);
     }
+    if (spares_others(&out))
+        packet_send(world.admin, out.data, out.size, NULL, 0, MSG_DONTWAIT);
     event_base_loop(world.server.base, EVLOOP_NONBLOCK);
     while (packet_recv(world.admin, &packet, MSG_DONTWAIT) > 0)
         packet_deinit(&packet);

@@ -65,6 +65,7 @@ REQUEST_SEEDS = {
     + request(0, "destroy_event", 0, b"\x02", 0, 1, 1, 5, 0) + REST,
     "all-streams": STREAMS + request(0, "create_event", 1, 0) + task(0, 0, "delay", 0, (255, 0, 0, 0))
     + request(0, "destroy_event", 0, b"\x00", 1) + REST,
+    "fences": STREAMS + request(0, "create_event", 1, 0) + request(0, "destroy_event", 0, b"\xff"),
     "ipc": SHARE + act("take_record", 0, 0, 0) + request(1, "explain_record", 0, 1) + request(1, "close_ipc_event", 0, b"\x00", 0)
     + act("hang_up", 0),
     "linger": SHARE + request(1, "close_ipc_event", 0, b"\x00", 0) + request(0, "close_ipc_event", 0, b"\x00", 0)
