@@ -232,8 +232,11 @@ static int32_t find(struct session *session, const struct ipc_handle *handle,
         return ACL_ERROR_RT_INVALID_HANDLE;
     /* All of it, the reserved bytes too: what we did not give out is no handle. The secret first. */
     if (!secret_equal(handle->secret, ev->handle.secret) ||
-        memcmp(handle, &ev->handle, sizeof(*handle)) != 0 || !ev->exports)
+        memcmp(handle, &ev->handle, sizeof(*handle)) != 0)
         return ACL_ERROR_RT_PARAM_INVALID;
+    /* Only an export tells the secret, so this handle was good: who gave it out has left. */
+    if (!ev->exports)
+        return ACL_ERROR_RT_INVALID_HANDLE;
     if (!all->any_uid && ev->user->uid != session->uid)
         return ACL_ERROR_RT_NO_PERMISSION;
     *evp = ev;
