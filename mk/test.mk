@@ -3,7 +3,7 @@
 CHECK_LIBS := -lcheck -lsubunit -lm -lrt -lpthread
 UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 E2E_BIN  := $(patsubst tests/e2e/%.c,$(BUILD)/tests/e2e/%,$(wildcard tests/e2e/test_*.c))
-E2E_LIB  := $(BUILD)/tests/e2e/harness.o $(PROTO_OBJ)
+E2E_LIB  := $(patsubst tests/e2e/%.c,$(BUILD)/tests/e2e/%.o,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c))) $(PROTO_OBJ)
 
 # Unit tests reach into the daemon: everything but its main().
 DAEMON_TESTABLE := $(filter-out $(BUILD)/daemon/main.o,$(DAEMON_OBJ))
@@ -29,7 +29,7 @@ KILL_BIN := $(BUILD)/kill/tests/kill/test_kill
 test-kill:
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN)
 
-.SECONDARY: $(UNIT_BIN:%=%.o) $(E2E_BIN:%=%.o)
+.SECONDARY: $(UNIT_BIN:%=%.o) $(E2E_BIN:%=%.o) $(E2E_LIB)
 
 # The headers against the reference table, in C and in C++.
 $(BUILD)/tests/abi/abi_test.c: tests/abi/gen-abi-test.sh tests/abi/abi.tsv

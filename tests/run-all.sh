@@ -32,6 +32,7 @@ for t in "$@"; do
     else
         printf '\n'
     fi
+    sed -n 's/^cells:/    &/p' "$out" # how many cells of the event reference were asked for
 done
 
 echo

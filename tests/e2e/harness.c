@@ -166,17 +166,23 @@ struct ledger npud_ledger(void)
     return l;
 }
 
-void npud_expect_empty(void)
+void npud_await_sessions(uint32_t n)
 {
     uint64_t give_up = now_ns() + (uint64_t)GUARD_MS * 1000000;
-    struct ledger l;
 
     /* Each answer comes from npud's control thread: asking is how to wait for it to have done what
      * came before. */
-    do {
-        l = npud_ledger();
-    } while (l.sessions != 0 && now_ns() < give_up);
-    ck_assert_uint_eq(l.sessions, 0);
+    while (npud_ledger().sessions != n && now_ns() < give_up)
+        ;
+    ck_assert_uint_eq(npud_ledger().sessions, n);
+}
+
+void npud_expect_empty(void)
+{
+    struct ledger l;
+
+    npud_await_sessions(0);
+    l = npud_ledger();
     ck_assert_uint_eq(l.streams, 0);
     ck_assert_uint_eq(l.events, 0);
     ck_assert_uint_eq(l.lingering, 0);

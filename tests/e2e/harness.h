@@ -42,6 +42,10 @@ struct ledger npud_ledger(void);
 /** What npuctl prints (proto/npud.proto): a report by topic, freed with npud__report__free_unpacked(). */
 struct Npud__Report *npud_report(int topic);
 
+/** Wait until npud has this many sessions: it sees a death in its own time. Asserts that the day
+ * comes. */
+void npud_await_sessions(uint32_t n);
+
 /** Wait until npud has no session (it sees a death in its own time), then assert that the ledger is
  * zero. */
 void npud_expect_empty(void);

@@ -9,10 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness.h"
+#include "gate.h"
 
-#define LIMIT_MS 10000 /* against hanging */
-#define MIB      ((size_t)1 << 20)
+#define MIB ((size_t)1 << 20)
 
 static void setup(void)
 {
@@ -44,14 +43,6 @@ static aclrtStream new_stream(void)
 
     OK(aclrtCreateStream(&s));
     return s;
-}
-
-static bool idle(aclrtStream s)
-{
-    aclrtStreamStatus status;
-
-    OK(aclrtStreamQuery(s, &status));
-    return status == ACL_STREAM_STATUS_COMPLETE;
 }
 
 static bool recorded(aclrtEvent event)

@@ -1,0 +1,370 @@
+#include "actor.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct {
+    pid_t pid; /* 0: has left */
+    int fd;
+} actors[ACTORS_MAX];
+
+/* --- the actor's side --- */
+
+static aclrtStream streams[DEVICES][LANES];
+static aclrtEvent gates[DEVICES][LANES];
+
+aclrtStream lane_stream(int device, int lane)
+{
+    OK(aclrtSetDevice(device));
+    if (!streams[device][lane])
+        OK(aclrtCreateStream(&streams[device][lane]));
+    return streams[device][lane];
+}
+
+static int perform(int fd)
+{
+    struct act a;
+
+    OK(aclInit(NULL));
+    while (recv(fd, &a, sizeof(a), 0) == sizeof(a)) {
+        const char *message;
+
+        aclGetRecentErrMsg();
+        a.fn(&a);
+        message = a.error != 0 ? aclGetRecentErrMsg() : NULL;
+        strncpy(a.message, message ? message : "", sizeof(a.message) - 1);
+        ck_assert_int_eq(send(fd, &a, sizeof(a), MSG_NOSIGNAL), sizeof(a));
+    }
+    OK(aclFinalize());
+    return 0;
+}
+
+/* --- the test's side --- */
+
+static int mine; /* while an actor starts: the test's end of its socket */
+
+static int enter(void *arg)
+{
+    unsigned who = (unsigned)(uintptr_t)arg;
+
+    /* The test's ends of all sockets: or nobody would see it close one. */
+    for (unsigned i = 0; i < who; i++)
+        close(actors[i].fd);
+    close(mine);
+    return perform(actors[who].fd);
+}
+
+void actors_start(unsigned n)
+{
+    ck_assert_uint_le(n, ACTORS_MAX);
+    for (unsigned i = 0; i < n; i++) {
+        int pair[2];
+
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+        actors[i].fd = pair[1];
+        mine = pair[0];
+        actors[i].pid = child_start(enter, (void *)(uintptr_t)i);
+        close(pair[1]);
+        actors[i].fd = pair[0];
+        lane_idle(i, 0, PROBE, false); /* connected from now on */
+    }
+}
+
+void actor_end(unsigned who)
+{
+    uint32_t before = npud_ledger().sessions;
+
+    close(actors[who].fd);
+    child_expect_ok(actors[who].pid);
+    actors[who].pid = 0;
+    npud_await_sessions(before - 1);
+}
+
+void actors_end(void)
+{
+    for (unsigned i = 0; i < ACTORS_MAX; i++)
+        if (actors[i].pid != 0)
+            actor_end(i);
+    npud_expect_empty();
+}
+
+pid_t actor_pid(unsigned who)
+{
+    return actors[who].pid;
+}
+
+struct act actor_do(unsigned who, struct act a)
+{
+    struct pollfd p = {.fd = actors[who].fd, .events = POLLIN};
+
+    ck_assert_int_ne(actors[who].pid, 0);
+    ck_assert_int_eq(send(actors[who].fd, &a, sizeof(a), MSG_NOSIGNAL), sizeof(a));
+    ck_assert_msg(poll(&p, 1, 2 * LIMIT_MS) == 1, "actor %u does not come back", who);
+    ck_assert_msg(recv(actors[who].fd, &a, sizeof(a), 0) == sizeof(a), "actor %u has died", who);
+    return a;
+}
+
+/* --- streams --- */
+
+static void act_close(struct act *a)
+{
+    gates[a->device][a->lane] = stream_hold(lane_stream(a->device, a->lane));
+}
+
+static void act_open(struct act *a)
+{
+    OK(aclrtSetDevice(a->device));
+    stream_let_go(gates[a->device][a->lane]);
+    a->error = aclrtDestroyEvent(gates[a->device][a->lane]);
+}
+
+static void act_synchronize_lane(struct act *a)
+{
+    a->error = aclrtSynchronizeStreamWithTimeout(lane_stream(a->device, a->lane), LIMIT_MS);
+}
+
+static void act_idle(struct act *a)
+{
+    if (a->number)
+        engine_turn(lane_stream(a->device, PROBE));
+    a->value = idle(lane_stream(a->device, a->lane));
+}
+
+static void act_synchronize_device(struct act *a)
+{
+    OK(aclrtSetDevice(a->device));
+    a->error = aclrtSynchronizeDeviceWithTimeout(a->number);
+}
+
+static struct act lane_act(unsigned who, void (*fn)(struct act *a), int device, int lane, int n)
+{
+    return actor_do(who, (struct act){.fn = fn, .device = device, .lane = lane, .number = n});
+}
+
+struct act lane_close(unsigned who, int device, int lane)
+{
+    return lane_act(who, act_close, device, lane, 0);
+}
+
+struct act lane_open(unsigned who, int device, int lane)
+{
+    return lane_act(who, act_open, device, lane, 0);
+}
+
+struct act lane_synchronize(unsigned who, int device, int lane)
+{
+    return lane_act(who, act_synchronize_lane, device, lane, 0);
+}
+
+struct act lane_idle(unsigned who, int device, int lane, bool settled)
+{
+    return lane_act(who, act_idle, device, lane, settled);
+}
+
+struct act device_synchronize(unsigned who, int device, int timeout_ms)
+{
+    return lane_act(who, act_synchronize_device, device, 0, timeout_ms);
+}
+
+/* --- IPC events --- */
+
+static void act_create(struct act *a)
+{
+    OK(aclrtSetDevice(a->device));
+    a->error = aclrtCreateEventExWithFlag(&a->event, ACL_EVENT_IPC);
+}
+
+static void act_export(struct act *a)
+{
+    a->error = aclrtIpcGetEventHandle(a->event, &a->handle);
+}
+
+static void act_import(struct act *a)
+{
+    OK(aclrtSetDevice(a->device));
+    a->error = aclrtIpcOpenEventHandle(a->handle, &a->event);
+}
+
+static void act_destroy(struct act *a)
+{
+    a->error = aclrtDestroyEvent(a->event);
+}
+
+static void act_record(struct act *a)
+{
+    a->error = aclrtRecordEvent(a->event, lane_stream(a->device, a->lane));
+}
+
+static void act_wait(struct act *a)
+{
+    a->error =
+        wait_by((enum wait_form)a->number, lane_stream(a->device, a->lane), a->event, a->seconds);
+}
+
+static void act_status(struct act *a)
+{
+    aclrtEventRecordedStatus status = (aclrtEventRecordedStatus)-1;
+
+    a->error = aclrtQueryEventStatus(a->event, &status);
+    a->value = (int)status;
+}
+
+static void act_synchronize(struct act *a)
+{
+    a->error = a->number ? aclrtSynchronizeEventWithTimeout(a->event, a->number)
+                         : aclrtSynchronizeEvent(a->event);
+}
+
+/* --- a thread that synchronises --- */
+
+static struct {
+    pthread_t thread;
+    aclrtEvent event;
+    aclError error;
+    _Atomic pid_t tid;
+    _Atomic bool back;
+} side;
+
+static void *side_run(void *arg)
+{
+    side.tid = gettid();
+    side.error = aclrtSynchronizeEvent(side.event);
+    side.back = true;
+    return arg;
+}
+
+/* Does the kernel say that the thread sleeps? */
+static bool side_sleeps(void)
+{
+    char path[64], state = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)side.tid);
+    f = side.tid != 0 ? fopen(path, "re") : NULL;
+    if (!f)
+        return false;
+    if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+        state = 0;
+    fclose(f);
+    return state == 'S';
+}
+
+static void act_side_begin(struct act *a)
+{
+    uint64_t give_up = now_ns() + (uint64_t)LIMIT_MS * 1000000;
+
+    side.event = a->event;
+    side.tid = 0;
+    side.back = false;
+    ck_assert_int_eq(pthread_create(&side.thread, NULL, side_run, NULL), 0);
+    while (!side.back && !side_sleeps() && now_ns() < give_up)
+        sched_yield();
+    a->value = !side.back;
+}
+
+static void act_side_end(struct act *a)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    ts.tv_sec += LIMIT_MS / 1000;
+    a->value = pthread_timedjoin_np(side.thread, NULL, &ts) == 0;
+    a->error = side.error;
+}
+
+static struct act ref_act(struct ref *ref, void (*fn)(struct act *a))
+{
+    return (struct act){.fn = fn, .event = ref->event};
+}
+
+struct act ref_create(unsigned who, int device, struct ref *ref)
+{
+    struct act a = lane_act(who, act_create, device, 0, 0);
+
+    *ref = (struct ref){.who = who, .event = a.event};
+    return a;
+}
+
+struct act ref_export(struct ref *ref, aclrtIpcEventHandle *handle)
+{
+    struct act a = actor_do(ref->who, ref_act(ref, act_export));
+
+    *handle = a.handle;
+    return a;
+}
+
+struct act ref_open(unsigned who, int device, const aclrtIpcEventHandle *handle, struct ref *ref)
+{
+    struct act a = {.fn = act_import,
+                    .device = device,
+                    .handle = *handle,
+                    .event = (aclrtEvent)(uintptr_t)0x5a5a};
+
+    a = actor_do(who, a);
+    /* Written on success only. */
+    ck_assert((a.error == 0) == (a.event != (aclrtEvent)(uintptr_t)0x5a5a));
+    *ref = (struct ref){.who = who, .event = a.event};
+    return a;
+}
+
+struct act ref_destroy(struct ref *ref)
+{
+    return actor_do(ref->who, ref_act(ref, act_destroy));
+}
+
+struct act ref_record(struct ref *ref, int device, int lane)
+{
+    struct act a = ref_act(ref, act_record);
+
+    a.device = device;
+    a.lane = lane;
+    return actor_do(ref->who, a);
+}
+
+struct act ref_wait(struct ref *ref, int device, int lane, enum wait_form form, unsigned seconds)
+{
+    struct act a = ref_act(ref, act_wait);
+
+    a.device = device;
+    a.lane = lane;
+    a.number = form;
+    a.seconds = seconds;
+    return actor_do(ref->who, a);
+}
+
+struct act ref_status(struct ref *ref)
+{
+    return actor_do(ref->who, ref_act(ref, act_status));
+}
+
+struct act ref_synchronize(struct ref *ref, int timeout_ms)
+{
+    struct act a = ref_act(ref, act_synchronize);
+
+    a.number = timeout_ms;
+    return actor_do(ref->who, a);
+}
+
+struct act ref_synchronize_begin(struct ref *ref)
+{
+    return actor_do(ref->who, ref_act(ref, act_side_begin));
+}
+
+struct act ref_synchronize_end(struct ref *ref)
+{
+    return actor_do(ref->who, ref_act(ref, act_side_end));
+}
+
+bool ref_is(struct ref *ref, bool complete)
+{
+    struct act a = ref_status(ref);
+
+    return a.error == 0 && a.value == (complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE
+                                                : ACL_EVENT_RECORDED_STATUS_NOT_READY);
+}

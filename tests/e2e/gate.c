@@ -1,0 +1,54 @@
+#include "gate.h"
+
+const char *const wait_form_names[WAIT_FORMS] = {
+    [WAIT_PLAIN] = "StreamWait",
+    [WAIT_TIMEOUT] = "StreamWaitWithTimeout",
+    [WAIT_FLAG] = "StreamWaitWithFlag",
+    [WAIT_OP] = "StreamWait, SetOpWaitTimeout",
+    [WAIT_FLAG_OP] = "StreamWaitWithFlag, SetOpWaitTimeout",
+};
+
+bool drains(aclrtStream s)
+{
+    aclError error = aclrtSynchronizeStreamWithTimeout(s, BLOCKED_MS);
+
+    ck_assert_msg(error == 0 || error == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "synchronise: %d",
+                  error);
+    return error == 0;
+}
+
+bool idle(aclrtStream s)
+{
+    aclrtStreamStatus status;
+
+    OK(aclrtStreamQuery(s, &status));
+    return status == ACL_STREAM_STATUS_COMPLETE;
+}
+
+void engine_turn(aclrtStream probe)
+{
+    /* Twice: the first may have been seen in the middle of a round. */
+    for (int i = 0; i < 2; i++) {
+        OK(aclnpudLaunchDelay(0, 0, probe));
+        OK(aclrtSynchronizeStreamWithTimeout(probe, LIMIT_MS));
+    }
+}
+
+aclError wait_by(enum wait_form form, aclrtStream s, aclrtEvent e, unsigned seconds)
+{
+    aclError error;
+
+    if (form == WAIT_OP || form == WAIT_FLAG_OP)
+        OK(aclrtSetOpWaitTimeout(seconds));
+    if (form == WAIT_TIMEOUT)
+        error = aclrtStreamWaitEventWithTimeout(s, e, (int32_t)seconds);
+    else if (form == WAIT_FLAG)
+        error = aclrtStreamWaitEventWithFlag(s, e, seconds, ACL_EVENT_WAIT_DEFAULT);
+    else if (form == WAIT_FLAG_OP)
+        error = aclrtStreamWaitEventWithFlag(s, e, UINT32_MAX, ACL_EVENT_WAIT_DEFAULT);
+    else
+        error = aclrtStreamWaitEvent(s, e);
+    if (form == WAIT_OP || form == WAIT_FLAG_OP)
+        OK(aclrtSetOpWaitTimeout(0));
+    return error;
+}
