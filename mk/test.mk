@@ -3,7 +3,7 @@
 CHECK_LIBS := -lcheck -lsubunit -lm -lrt -lpthread
 UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 E2E_BIN  := $(patsubst tests/e2e/%.c,$(BUILD)/tests/e2e/%,$(wildcard tests/e2e/test_*.c))
-E2E_LIB  := $(patsubst tests/e2e/%.c,$(BUILD)/tests/e2e/%.o,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c))) $(PROTO_OBJ)
+E2E_LIB  := $(patsubst tests/e2e/%.c,$(BUILD)/tests/e2e/%.o,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c))) $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/common/*.c)) $(PROTO_OBJ)
 
 # Unit tests reach into the daemon: everything but its main().
 DAEMON_TESTABLE := $(filter-out $(BUILD)/daemon/main.o,$(DAEMON_OBJ))

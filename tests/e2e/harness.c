@@ -1,6 +1,5 @@
 #include "harness.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,6 +18,7 @@
 
 #include "proto/npud.pb-c.h"
 #include "proto/packet.h"
+#include "tests/common/proc.h"
 
 #define GUARD_MS 20000 /* against hanging only */
 
@@ -276,68 +276,17 @@ void thread_call(void *(*fn)(void *arg), void *arg)
 
 /* --- measuring --- */
 
-static uint64_t switches_of(const char *task)
-{
-    char path[512], line[128];
-    unsigned long long n, sum = 0;
-    FILE *f;
-
-    snprintf(path, sizeof(path), "%s/status", task);
-    f = fopen(path, "re");
-    if (!f)
-        return 0;
-    while (fgets(line, sizeof(line), f))
-        if (sscanf(line, "voluntary_ctxt_switches: %llu", &n) == 1 ||
-            sscanf(line, "nonvoluntary_ctxt_switches: %llu", &n) == 1)
-            sum += n;
-    fclose(f);
-    return sum;
-}
-
-static uint64_t cpu_wait_of(const char *task)
-{
-    char path[512];
-    unsigned long long ran, waited = 0;
-    FILE *f;
-
-    snprintf(path, sizeof(path), "%s/schedstat", task);
-    f = fopen(path, "re");
-    if (!f)
-        return 0;
-    if (fscanf(f, "%llu %llu", &ran, &waited) != 2)
-        waited = 0;
-    fclose(f);
-    return waited;
-}
-
-static uint64_t sum_over_threads(pid_t pid, uint64_t (*of)(const char *task))
-{
-    char path[300];
-    struct dirent *d;
-    uint64_t sum = 0;
-    DIR *dir;
-
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    dir = opendir(path);
-    ck_assert_ptr_nonnull(dir);
-    while ((d = readdir(dir))) {
-        if (d->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof(path), "/proc/%d/task/%.20s", (int)pid, d->d_name);
-        sum += of(path);
-    }
-    closedir(dir);
-    return sum;
-}
-
 uint64_t context_switches(pid_t pid)
 {
-    return sum_over_threads(pid, switches_of);
+    uint64_t n = proc_switches(pid);
+
+    ck_assert_uint_gt(n, 0);
+    return n;
 }
 
 uint64_t cpu_wait_ns(pid_t pid)
 {
-    return sum_over_threads(pid, cpu_wait_of);
+    return proc_cpu_wait_ns(pid);
 }
 
 TCase *suite_case(Suite *suite, const char *name, double seconds, void (*before)(void),

@@ -1,0 +1,104 @@
+#include "tests/common/proc.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Add up the numbers after `key` in a file of lines "key number ...". What is "%llu", or skips numbers before the one that counts. */
+static uint64_t sum_of(const char *path, const char *key, const char *what)
+{
+    char line[256];
+    unsigned long long n;
+    uint64_t sum = 0;
+    FILE *f = fopen(path, "re");
+
+    if (!f)
+        return 0;
+    while (fgets(line, sizeof(line), f))
+        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), what, &n) == 1)
+            sum += n;
+    fclose(f);
+    return sum;
+}
+
+static unsigned count_lines(const char *path)
+{
+    FILE *f = fopen(path, "re");
+    unsigned n = 0;
+    int c;
+
+    if (!f)
+        return 0;
+    while ((c = fgetc(f)) != EOF)
+        n += c == '\n';
+    fclose(f);
+    return n;
+}
+
+static unsigned count_entries(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *d;
+    unsigned n = 0;
+
+    if (!dir)
+        return 0;
+    while ((d = readdir(dir)))
+        n += d->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+struct proc_usage proc_usage(pid_t pid)
+{
+    struct proc_usage u;
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    u.anon = sum_of(path, "RssAnon:", "%llu") * 1024;
+    u.shmem = sum_of(path, "RssShmem:", "%llu") * 1024;
+    u.pte = sum_of(path, "VmPTE:", "%llu") * 1024;
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    u.maps = count_lines(path);
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    u.fds = count_entries(path);
+    return u;
+}
+
+/* The sum over all threads of the numbers after key in a file of each. */
+static uint64_t sum_of_threads(pid_t pid, const char *file, const char *key, const char *what)
+{
+    char path[300];
+    struct dirent *d;
+    uint64_t sum = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    dir = opendir(path);
+    if (!dir)
+        return 0;
+    while ((d = readdir(dir))) {
+        if (d->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "/proc/%d/task/%.20s/%s", (int)pid, d->d_name, file);
+        sum += sum_of(path, key, what);
+    }
+    closedir(dir);
+    return sum;
+}
+
+uint64_t proc_switches(pid_t pid)
+{
+    return sum_of_threads(pid, "status", "voluntary_ctxt_switches:", "%llu") +
+           sum_of_threads(pid, "status", "nonvoluntary_ctxt_switches:", "%llu");
+}
+
+uint64_t proc_cpu_ns(pid_t pid)
+{
+    return sum_of_threads(pid, "schedstat", "", "%llu");
+}
+
+uint64_t proc_cpu_wait_ns(pid_t pid)
+{
+    return sum_of_threads(pid, "schedstat", "", "%*u %llu");
+}

@@ -1,0 +1,25 @@
+/* What /proc says of a process: for tests and benchmarks that ask what npud costs. Nothing here can fail but by the process having gone:
+ * then everything is 0. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct proc_usage {
+    uint64_t anon;  /* bytes of its own memory: heap, stacks, data */
+    uint64_t shmem; /* bytes of shared memory that it has touched: what sessions are charged for */
+    uint64_t pte;   /* bytes of page tables */
+    unsigned fds;
+    unsigned maps; /* of vm.max_map_count */
+};
+
+struct proc_usage proc_usage(pid_t pid);
+
+/** Voluntary and involuntary context switches of all its threads so far. */
+uint64_t proc_switches(pid_t pid);
+
+/** Nanoseconds on a CPU of all its threads so far. */
+uint64_t proc_cpu_ns(pid_t pid);
+
+/** Nanoseconds that its threads were ready to run and waited for a CPU. */
+uint64_t proc_cpu_wait_ns(pid_t pid);

@@ -1,0 +1,431 @@
+/*
+ * A thousand sessions at once, ten thousand streams, a hundred thousand events: that all of them work, what they cost, that nothing
+ * of them stays behind, and that one client among them is not made to wait by what the others do.
+ *
+ * Figures are printed: run the program by itself to see them. Sanitized builds have a smaller crowd.
+ */
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "tests/common/crowd.h"
+#include "tests/common/proc.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#define CROWD     60u
+#else
+#define SANITIZED false
+#define CROWD     1000u
+#endif
+
+#define VISITS        CROWD
+#define VISITORS      8 /* at the same time */
+#define OWN_MEMORY    (32 * 1024)
+#define STALL_MAX_NS  UINT64_C(100000000) /* on a machine that others use too */
+#define SECONDS(ns)   ((double)(ns) / 1e9)
+#define KIB(bytes, n) ((double)(bytes) / 1024 / (n))
+
+#define GOOD(call)                                                                                 \
+    do {                                                                                           \
+        const char *wrong_ = (call);                                                               \
+        ck_assert_msg(!wrong_, "%s: %s", #call, wrong_);                                           \
+    } while (0)
+
+/* --- what npud says --- */
+
+/* The number behind "key": in what npuctl prints. */
+static uint64_t json_number(const char *json, const char *key)
+{
+    char quoted[64];
+    const char *p;
+
+    snprintf(quoted, sizeof(quoted), "\"%s\":", key);
+    p = strstr(json, quoted);
+    ck_assert_msg(p != NULL, "npuctl says nothing of %s", key);
+    return strtoull(p + strlen(quoted), NULL, 10);
+}
+
+/* Run npuctl and read what it prints. The caller frees it. */
+static char *npuctl(const char *arguments)
+{
+    const char *dir = getenv("NPUD_BINDIR");
+    char command[512], *text = NULL;
+    size_t size = 0, n;
+    FILE *f;
+
+    snprintf(command, sizeof(command), "%s/npuctl %s", dir ? dir : "build", arguments);
+    f = popen(command, "r");
+    ck_assert_ptr_nonnull(f);
+    do {
+        text = realloc(text, size + (1 << 20) + 1);
+        ck_assert_ptr_nonnull(text);
+        n = fread(text + size, 1, 1 << 20, f);
+        size += n;
+    } while (n > 0);
+    text[size] = '\0';
+    ck_assert_int_eq(pclose(f), 0);
+    return text;
+}
+
+static void expect_counts(unsigned members)
+{
+    char *json = npuctl("--json status");
+
+    ck_assert_uint_eq(json_number(json, "sessions"), members);
+    ck_assert_uint_eq(json_number(json, "streams"), members * CROWD_STREAMS);
+    ck_assert_uint_eq(json_number(json, "events"), members * CROWD_EVENTS);
+    free(json);
+}
+
+static unsigned rows_in(const char *json)
+{
+    unsigned n = 0;
+
+    for (const char *p = json; (p = strstr(p, "\"session\"")); p++)
+        n++;
+    return n;
+}
+
+/* --- one client that goes about its work --- */
+
+struct worker {
+    pthread_t thread;
+    aclrtContext context;
+    _Atomic bool stop;
+    uint64_t longest_request, longest_task, n;
+};
+
+static uint64_t longer(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    aclrtStream stream, brief;
+    uint64_t start, made;
+
+    OK(aclrtSetCurrentContext(w->context));
+    OK(aclrtCreateStream(&stream));
+    while (!atomic_load(&w->stop)) {
+        start = now_ns();
+        OK(aclrtCreateStream(&brief));
+        OK(aclrtDestroyStream(brief));
+        made = now_ns();
+        OK(aclnpudLaunchDelay(0, 0, stream));
+        OK(aclrtSynchronizeStream(stream));
+        w->longest_request = longer(w->longest_request, made - start);
+        w->longest_task = longer(w->longest_task, now_ns() - made);
+        w->n++;
+    }
+    OK(aclrtDestroyStream(stream));
+    return NULL;
+}
+
+static void worker_start(struct worker *w)
+{
+    *w = (struct worker){0};
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    OK(aclrtGetCurrentContext(&w->context));
+    ck_assert_int_eq(pthread_create(&w->thread, NULL, work, w), 0);
+}
+
+static void worker_stop(struct worker *w, const char *during)
+{
+    atomic_store(&w->stop, true);
+    pthread_join(w->thread, NULL);
+    printf("  a client beside it, %s: %" PRIu64 " rounds; longest request %.2f ms, task %.2f ms\n",
+           during, w->n, (double)w->longest_request / 1e6, (double)w->longest_task / 1e6);
+    if (!SANITIZED) {
+        ck_assert_uint_lt(w->longest_request, STALL_MAX_NS);
+        ck_assert_uint_lt(w->longest_task, STALL_MAX_NS);
+    }
+}
+
+static void worker_leave(void)
+{
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+}
+
+/* --- the crowd --- */
+
+static struct proc_usage before;
+
+static struct crowd *assemble(void)
+{
+    struct crowd *crowd;
+    uint64_t start, connected;
+
+    before = proc_usage(npud.pid);
+    crowd = crowd_start(CROWD);
+    ck_assert_ptr_nonnull(crowd);
+    start = now_ns();
+    GOOD(crowd_step(crowd, CROWD_CONNECT));
+    connected = now_ns();
+    GOOD(crowd_step(crowd, CROWD_CREATE));
+    GOOD(crowd_step(crowd, CROWD_OPEN));
+    printf("  %u sessions connected at once in %.2f s; %u streams, %u events in %.2f s\n", CROWD,
+           SECONDS(connected - start), CROWD * CROWD_STREAMS, CROWD * CROWD_EVENTS,
+           SECONDS(now_ns() - connected));
+    return crowd;
+}
+
+static void expect_cheap(void)
+{
+    struct proc_usage u = proc_usage(npud.pid);
+    uint64_t own = u.anon - before.anon + u.pte - before.pte;
+
+    printf("  npud, per session: %.1f KiB of its own and %.1f of page tables; %.1f shared with it; "
+           "%.1f fds, %.1f mappings\n",
+           KIB(u.anon - before.anon, CROWD), KIB(u.pte - before.pte, CROWD),
+           KIB(u.shmem - before.shmem, CROWD), (double)(u.fds - before.fds) / CROWD,
+           (double)(u.maps - before.maps) / CROWD);
+    if (!SANITIZED)
+        ck_assert_uint_le(own / CROWD, OWN_MEMORY);
+}
+
+/* npud has seen the last of them go, and holds what it held before they came. */
+static struct proc_usage expect_nothing_left(void)
+{
+    uint64_t give_up = now_ns() + UINT64_C(20000000000);
+    struct proc_usage u;
+
+    npud_expect_empty();
+    do {
+        /* npud learns that the last one who asked has gone when it has answered the next. */
+        npud_ledger();
+        u = proc_usage(npud.pid);
+    } while (u.fds > before.fds && now_ns() < give_up);
+    ck_assert_uint_eq(u.fds, before.fds);
+    printf("  npud holds %u fds, %u mappings, %.0f KiB more than before\n", u.fds, u.maps,
+           KIB(u.anon, 1) - KIB(before.anon, 1));
+    return u;
+}
+
+START_TEST(a_thousand_sessions_work)
+{
+    struct crowd *crowd = assemble();
+    uint64_t start;
+
+    expect_counts(CROWD);
+    expect_cheap();
+    for (unsigned lap = 0; lap < 2; lap++) {
+        start = now_ns();
+        GOOD(crowd_lap(crowd));
+        printf("  a lap of work round the ring of %u: %.2f s\n", CROWD, SECONDS(now_ns() - start));
+    }
+    expect_counts(CROWD);
+    start = now_ns();
+    GOOD(crowd_step(crowd, CROWD_LEAVE));
+    npud_expect_empty();
+    printf("  all left in %.2f s\n", SECONDS(now_ns() - start));
+    GOOD(crowd_end(crowd));
+    expect_nothing_left();
+}
+END_TEST
+
+START_TEST(a_thousand_deaths)
+{
+    struct crowd *crowd = assemble();
+    struct worker worker;
+    uint64_t start, cpu;
+
+    GOOD(crowd_step(crowd, CROWD_ARM));
+    GOOD(crowd_step(crowd, CROWD_LINK));
+    worker_start(&worker);
+    start = now_ns();
+    cpu = proc_cpu_ns(npud.pid);
+    crowd_kill(crowd);
+    while (npud_ledger().sessions > 1)
+        ck_assert_uint_lt(now_ns() - start, UINT64_C(60000000000));
+    printf("  all killed, and forgotten after %.2f s; npud's CPU time %.2f s\n",
+           SECONDS(now_ns() - start), SECONDS(proc_cpu_ns(npud.pid) - cpu));
+    worker_stop(&worker, "while all others die");
+    worker_leave();
+    GOOD(crowd_end(crowd));
+    expect_nothing_left();
+}
+END_TEST
+
+START_TEST(reports_of_everything)
+{
+    static const struct {
+        const char *command;
+        unsigned rows;
+    } reports[] = {{"--json sessions", CROWD + 1},
+                   {"--json streams", CROWD * CROWD_STREAMS + 3},
+                   {"--json events", CROWD * CROWD_EVENTS}};
+    struct crowd *crowd = assemble();
+    struct worker worker;
+
+    for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++) {
+        uint64_t start;
+        char *json;
+        unsigned rows;
+
+        worker_start(&worker);
+        start = now_ns();
+        json = npuctl(reports[i].command);
+        printf("  npuctl %s: %.2f s, %zu KiB\n", reports[i].command, SECONDS(now_ns() - start),
+               strlen(json) / 1024);
+        worker_stop(&worker, "meanwhile");
+        rows = rows_in(json);
+        free(json);
+        worker_leave();
+        ck_assert_uint_le(rows, reports[i].rows);
+        ck_assert_uint_ge(rows + 3, reports[i].rows);
+    }
+    printf("  npud afterwards, per session: %.1f KiB of its own\n",
+           KIB(proc_usage(npud.pid).anon - before.anon, CROWD));
+    crowd_kill(crowd);
+    GOOD(crowd_end(crowd));
+    expect_nothing_left();
+}
+END_TEST
+
+/* --- coming and going --- */
+
+/* A client that stays for a moment, and leaves in one of three ways. */
+static int visit(void *arg)
+{
+    unsigned number = *(unsigned *)arg;
+    aclrtIpcEventHandle handle;
+    aclrtStream streams[2];
+    aclrtEvent plain, shared, gate;
+
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice((int32_t)(number / 3 % 2)));
+    for (unsigned i = 0; i < 2; i++)
+        OK(aclrtCreateStream(&streams[i]));
+    OK(aclrtCreateEvent(&plain));
+    OK(aclrtCreateEventExWithFlag(&shared, ACL_EVENT_IPC));
+    OK(aclrtIpcGetEventHandle(shared, &handle));
+    OK(aclnpudLaunchDelay(0, 0, streams[0]));
+    OK(aclrtRecordEvent(plain, streams[0]));
+    OK(aclrtStreamWaitEvent(streams[1], plain));
+    OK(aclrtRecordEvent(shared, streams[1]));
+    OK(aclrtSynchronizeEvent(shared));
+    if (number % 3 == 0) {
+        OK(aclFinalize());
+    } else if (number % 3 == 1) {
+        OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
+        OK(aclrtStreamWaitEvent(streams[0], gate));
+        OK(aclrtRecordEvent(shared, streams[0]));
+        kill(getpid(), SIGKILL);
+    }
+    return 0;
+}
+
+static void reap_visitor(void)
+{
+    int status;
+
+    ck_assert_int_gt(waitpid(-1, &status, 0), 0);
+    ck_assert_msg(status == 0 || status == SIGKILL, "a visitor ended with status 0x%x", status);
+}
+
+/* Seconds until as many have come and gone, and npud has forgotten the last. */
+static double visits(unsigned n)
+{
+    uint64_t start = now_ns();
+
+    for (unsigned i = 0; i < n; i++) {
+        if (i >= VISITORS)
+            reap_visitor();
+        child_start(visit, &i);
+    }
+    for (unsigned i = 0; i < n && i < VISITORS; i++)
+        reap_visitor();
+    npud_expect_empty();
+    return SECONDS(now_ns() - start);
+}
+
+static double least(const double *a, unsigned n)
+{
+    double min = a[0];
+
+    for (unsigned i = 1; i < n; i++)
+        min = a[i] < min ? a[i] : min;
+    return min;
+}
+
+#define ROUNDS_EARLY 2
+#define ROUNDS_MAX   12
+
+/*
+ * The first round is for npud to grow to what it needs. After that nothing grows; and the last rounds take no longer than the second
+ * and third, of which the best counts, because other programs may run in between. When they did in all the last rounds, there is one more.
+ */
+START_TEST(clients_come_and_go)
+{
+    double took[ROUNDS_MAX];
+    struct proc_usage warm, u;
+    uint64_t cpu[2];
+    unsigned n = 0;
+
+    before = proc_usage(npud.pid);
+    took[n++] = visits(VISITS);
+    warm = expect_nothing_left();
+    for (unsigned i = 0; i < ROUNDS_EARLY; i++) {
+        cpu[0] = proc_cpu_ns(npud.pid);
+        took[n++] = visits(VISITS);
+        cpu[0] = proc_cpu_ns(npud.pid) - cpu[0];
+    }
+    do {
+        cpu[1] = proc_cpu_ns(npud.pid);
+        took[n++] = visits(VISITS);
+        cpu[1] = proc_cpu_ns(npud.pid) - cpu[1];
+    } while (n < 1 + 2 * ROUNDS_EARLY ||
+             (n < ROUNDS_MAX && took[n - 1] > 1.3 * least(took + 1, 2)));
+    u = expect_nothing_left();
+    printf("  %u clients come and go, rounds of", VISITS);
+    for (unsigned i = 0; i < n; i++)
+        printf(" %.2f", took[i]);
+    printf(" s; npud's CPU time in an early and in the last round %.2f, %.2f s\n", SECONDS(cpu[0]),
+           SECONDS(cpu[1]));
+    printf("  npud after the first round and after the last: %.0f and %.0f KiB of its own, %u and "
+           "%u fds, "
+           "%u and %u mappings\n",
+           KIB(warm.anon, 1), KIB(u.anon, 1), warm.fds, u.fds, warm.maps, u.maps);
+    ck_assert_uint_le(u.maps, warm.maps + 8); /* heaps of threads may still begin */
+    if (!SANITIZED) {
+        ck_assert_uint_le(u.anon, warm.anon + 256 * 1024);
+        ck_assert_double_le(took[n - 1], 1.3 * least(took + 1, 2));
+    }
+}
+END_TEST
+
+/* A case for each, so that CK_RUN_CASE can choose one. */
+static void add(Suite *suite, const char *name, const TTest *test)
+{
+    TCase *t = tcase_create(name);
+
+    tcase_add_checked_fixture(t, npud_setup, npud_teardown);
+    tcase_set_timeout(t, 180);
+    tcase_add_test(t, test);
+    suite_add_tcase(suite, t);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("scale");
+
+    setvbuf(stdout, NULL, _IONBF, 0);
+    add(suite, "work", a_thousand_sessions_work);
+    add(suite, "deaths", a_thousand_deaths);
+    add(suite, "reports", reports_of_everything);
+    add(suite, "visits", clients_come_and_go);
+    return run_suite(suite);
+}
