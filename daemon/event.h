@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/user.h"
@@ -18,6 +19,7 @@ struct session;
 
 struct event_obj {
     struct slot slot;
+    bool closing; /* destroyed by the client, not yet passed by its streams */
     struct session *session;
     uint32_t flags; /* creation flags, for npuctl */
     uint32_t device;
@@ -26,7 +28,6 @@ struct event_obj {
     struct waitlist
         raised;           /* streams parked on the level; target: raises so far when they parked */
     uint64_t time_number; /* newest record with a timestamp; under raised.lock */
-    bool closing;         /* destroyed by the client, not yet passed by its streams */
 };
 
 /** ACL error, or 0 with *eventp; *segment_fd as in stream_new(). */

@@ -18,7 +18,8 @@
 #include "proto/arena.h"
 #include "proto/futex.h"
 
-#define IPC_FAILURES_MAX (4 * IPC_SLOTS)
+#define IPC_FAILURES_FIRST 16
+#define IPC_FAILURES_MAX   (4 * IPC_SLOTS)
 
 /* --- life of the event --- */
 
@@ -324,7 +325,7 @@ bool ipc_event_failed(struct ipc_event *ev, uint64_t number, int32_t *pid)
     bool found = false;
 
     pthread_mutex_lock(&ev->completed.lock);
-    for (uint32_t i = 0; i < IPC_FAILURES_MAX && ev->failures && !found; i++) {
+    for (uint32_t i = 0; i < ev->failures_size && !found; i++) {
         found = number != 0 && ev->failures[i].number == number;
         *pid = ev->failures[i].pid;
     }
@@ -332,13 +333,29 @@ bool ipc_event_failed(struct ipc_event *ev, uint64_t number, int32_t *pid)
     return found;
 }
 
+/* Most events fail a few records or none: the ring begins small. Without memory to grow it the oldest are forgotten. */
+static void grow_failures(struct ipc_event *ev)
+{
+    uint32_t size = ev->failures_size ? 4 * ev->failures_size : IPC_FAILURES_FIRST;
+    struct ipc_failure *ring = NULL;
+
+    if (ev->next_failure % (ev->failures_size ? ev->failures_size : 1) == 0 &&
+        size <= IPC_FAILURES_MAX)
+        ring = reallocarray(ev->failures, size, sizeof(*ring));
+    if (!ring)
+        return;
+    memset(ring + ev->failures_size, 0, (size - ev->failures_size) * sizeof(*ring));
+    ev->next_failure = ev->failures_size;
+    ev->failures = ring;
+    ev->failures_size = size;
+}
+
 static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
 {
     pthread_mutex_lock(&ev->completed.lock);
-    if (!ev->failures)
-        ev->failures = calloc(IPC_FAILURES_MAX, sizeof(*ev->failures));
+    grow_failures(ev);
     if (ev->failures)
-        ev->failures[ev->next_failure++ % IPC_FAILURES_MAX] =
+        ev->failures[ev->next_failure++ % ev->failures_size] =
             (struct ipc_failure){.number = number, .pid = pid};
     pthread_mutex_unlock(&ev->completed.lock);
     if (number > ev->newest_failed) {
@@ -403,8 +420,8 @@ static void fire_settled(struct ipc_event *ev)
 
 /*
  * Fail what the opener has recorded and no engine has executed. Its streams are gone or past, so
- * nothing of it becomes done any more. A slot holds the low 32 bits of its number; the newest
- * number of the event, read once, gives the rest.
+ * nothing of it becomes done any more. Only numbers up to the newest, read once, can be pending: an event that
+ * was hardly used costs no look at all slots, and no memory for them.
  */
 static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
 {
@@ -414,12 +431,13 @@ static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
     bool waiters, any = false;
 
     ipc_help(ev->page, latest);
-    for (uint32_t i = 0; i < IPC_SLOTS; i++) {
-        uint64_t slot = atomic_load_explicit(&ev->page->slot[i], memory_order_relaxed);
-        uint64_t number = newest - (uint32_t)((uint32_t)newest - ipc_slot_tag(slot));
+    for (uint64_t number = newest >= IPC_SLOTS ? newest - IPC_SLOTS + 1 : 1; number <= newest;
+         number++) {
+        uint64_t slot =
+            atomic_load_explicit(&ev->page->slot[number % IPC_SLOTS], memory_order_relaxed);
 
-        if (ipc_slot_state(slot) != IPC_PENDING || ipc_slot_opener(slot) != opener || number == 0 ||
-            number > newest)
+        if (ipc_slot_tag(slot) != (uint32_t)number || ipc_slot_state(slot) != IPC_PENDING ||
+            ipc_slot_opener(slot) != opener)
             continue;
         if (!fail_record(ev, number, opener, pid, &waiters))
             continue;

@@ -45,7 +45,8 @@ struct ipc_event {
     struct ipc_failure {
         uint64_t number;
         int32_t pid;
-    } * failures; /* a ring of IPC_FAILURES_MAX, made when needed; under completed.lock */
+    } * failures; /* a ring of failures_size, made when needed; under completed.lock */
+    uint32_t failures_size;
     uint32_t next_failure;
     uint64_t newest_failed; /* what page->failed says, if nobody has overwritten it */
     UT_hash_handle hh;
@@ -69,12 +70,12 @@ struct ipc_opener {
 /** One open handle of a session. */
 struct ipc_open {
     struct slot slot; /* in session->ipc */
+    bool closing;     /* closed by the client, not yet passed by its streams */
     struct session *session;
     struct ipc_event *event;
     struct ipc_opener *opener;
     struct charge charge;
     struct charge charge_fd;
-    bool closing;                 /* closed by the client, not yet passed by its streams */
     struct ipc_open *prev, *next; /* event->opens */
 };
 
