@@ -376,6 +376,8 @@ static int serve(struct server *server, const struct options *o, int signals)
     packet_close = closer_close;
     r = closer_start();
     if (r == 0)
+        r = sessions_init(server);
+    if (r == 0)
         r = releases_init(server);
     if (r == 0)
         r = devices_init(&server->devices, server->config);
@@ -391,10 +393,7 @@ static int serve(struct server *server, const struct options *o, int signals)
     listener_deinit(&server->clients);
     listener_deinit(&server->admins);
     admin_end_all(server);
-    for (struct session *s = server->sessions, *next; s; s = next) {
-        next = s->next;
-        session_free(s);
-    }
+    sessions_deinit(server);
     devices_deinit(&server->devices);
     releases_deinit(server);
     closer_stop();

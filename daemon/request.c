@@ -513,7 +513,7 @@ void request_handle(struct session *session)
         if (r == 0)
             return;
     }
-    session_free(session);
+    session_end(session);
 }
 
 void request_refuse(int socket, int32_t error, const char *message)

@@ -23,6 +23,11 @@ struct server {
     struct ipc_events ipc;
     struct session *sessions;
     uint32_t n_sessions;
+    uint32_t most_sessions; /* since the heap was last given back */
+    struct session *ended;  /* to be freed, in the order in which they ended */
+    struct session **ended_tail;
+    uint64_t ended_ns; /* spent on freeing in this round of the loop */
+    struct event *on_ended;
     uint64_t last_session;
     uint64_t since_ns;
 

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,9 @@
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
+
+#define ENDED_SLICE   (500 * NSEC_PER_USEC) /* of freeing sessions, before requests have their turn */
+#define TRIM_SESSIONS 128                   /* that have left since the heap was given back last */
 
 /* --- locks --- */
 
@@ -174,7 +178,7 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    session_free(arg);
+    session_end(arg);
 }
 
 /* The kernel's word on who has connected, taken once. A pid that was reused since the connect
@@ -238,7 +242,8 @@ struct session *session_new(struct server *server, int socket)
     slots_init(&session->mems, sizeof(struct mem), SESSION_MEMS_MAX, seed);
     session->id = ++server->last_session;
     DL_APPEND(server->sessions, session);
-    server->n_sessions++;
+    if (++server->n_sessions > server->most_sessions)
+        server->most_sessions = server->n_sessions;
     if (identify(session) < 0 || listen_to(session) < 0 ||
         !(session->user = user_ref(&server->users, session->uid))) {
         request_refuse(socket, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -365,6 +370,85 @@ void session_free(struct session *session)
     free(session);
     /* A descriptor is free again: the next exhaustion is news. */
     server->clients.exhausted = false;
+}
+
+/* --- ends --- */
+
+/*
+ * Many small objects of many sessions leave a heap that is free and full of holes. After a crowd has left, and not after every client, its pages
+ * go back to the system.
+ */
+static void give_back_memory(struct server *server)
+{
+    if (server->most_sessions - server->n_sessions < TRIM_SESSIONS)
+        return;
+    server->most_sessions = server->n_sessions;
+    malloc_trim(0);
+}
+
+static void free_ended(struct server *server, struct session *session)
+{
+    uint64_t start = clock_ns();
+
+    session_free(session);
+    server->ended_ns += clock_ns() - start;
+}
+
+void session_end(struct session *session)
+{
+    struct server *server = session->server;
+    struct timeval now = {0};
+
+    event_add(server->on_ended, &now);
+    if (!server->ended && server->ended_ns < ENDED_SLICE) {
+        free_ended(server, session);
+        return;
+    }
+    event_del(session->on_socket);
+    event_del(session->on_death);
+    *server->ended_tail = session;
+    server->ended_tail = &session->ended_next;
+}
+
+/*
+ * A timer of zero fires after the loop has looked at all descriptors: between two slices everybody who has a request gets one answer.
+ */
+static void on_ended(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+    struct timeval now = {0};
+    struct session *session;
+
+    (void)fd;
+    (void)what;
+    server->ended_ns = 0;
+    while ((session = server->ended) && server->ended_ns < ENDED_SLICE) {
+        server->ended = session->ended_next;
+        if (!server->ended)
+            server->ended_tail = &server->ended;
+        free_ended(server, session);
+    }
+    if (server->ended)
+        event_add(server->on_ended, &now);
+    else
+        give_back_memory(server);
+}
+
+int sessions_init(struct server *server)
+{
+    server->ended_tail = &server->ended;
+    server->on_ended = event_new(server->base, -1, 0, on_ended, server);
+    return server->on_ended ? 0 : -ENOMEM;
+}
+
+void sessions_deinit(struct server *server)
+{
+    for (struct session *s = server->sessions, *next; s; s = next) {
+        next = s->next;
+        session_free(s);
+    }
+    if (server->on_ended)
+        event_free(server->on_ended);
 }
 
 int32_t session_hello(struct session *session, const char *program, int *page_fd)

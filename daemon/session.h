@@ -83,6 +83,7 @@ struct session {
     struct ipc_export *exports;
 
     struct session *prev, *next; /* server->sessions */
+    struct session *ended_next;  /* server->ended */
 };
 
 /**
@@ -96,6 +97,17 @@ struct session *session_new(struct server *server, int socket);
  * lives, is not told that it was done. Idempotent.
  */
 void session_halt(struct session *session);
+
+/**
+ * The client is gone, or must go: free the session. At once when it is one of a few; but a thousand clients may end at the same moment, and
+ * those that live have requests: then npud hears no more of it, and frees it soon.
+ */
+void session_end(struct session *session);
+
+/** Prepare for session_end(). 0 or -ENOMEM. */
+int sessions_init(struct server *server);
+/** Free all sessions. */
+void sessions_deinit(struct server *server);
 
 /** Empty the ledger and forget the client. Everybody who waited for it is woken with a named error.
  */

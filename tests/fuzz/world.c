@@ -79,13 +79,16 @@ void world_begin(unsigned flags)
     server->ipc.any_uid = world.config.ipc_any_uid;
     server->ipc.instance = 1;
     server->base = event_base_new();
-    MUST(server->base && releases_init(server) == 0);
+    MUST(server->base && sessions_init(server) == 0 && releases_init(server) == 0);
     MUST(devices_init(&server->devices, &world.config) == 0);
 }
 
+/* Until what was begun in slices is done. */
 static void control_turn(void)
 {
-    event_base_loop(world.server.base, EVLOOP_NONBLOCK);
+    do {
+        event_base_loop(world.server.base, EVLOOP_NONBLOCK);
+    } while (world.server.ended);
 }
 
 void world_hang_up(struct client *c)
@@ -103,7 +106,10 @@ static void hang_up_admin(void)
     if (world.admin >= 0)
         close(world.admin);
     world.admin = -1;
-    control_turn();
+    /* A report that is being made learns at its end that nobody wants it. */
+    do {
+        control_turn();
+    } while (world.server.admin_list);
 }
 
 static void must_be_empty(struct server *server)
@@ -130,6 +136,7 @@ void world_end(void)
         world_hang_up(&world.client[i]);
     hang_up_admin();
     must_be_empty(server);
+    sessions_deinit(server);
     devices_deinit(&server->devices);
     releases_deinit(server);
     event_base_free(server->base);

@@ -44,6 +44,7 @@ static inline void npud_start(const char *const *settings)
     server.ipc.instance = 1;
     server.base = event_base_new();
     ck_assert_ptr_nonnull(server.base);
+    ck_assert_int_eq(sessions_init(&server), 0);
     ck_assert_int_eq(releases_init(&server), 0);
     ck_assert_int_eq(devices_init(&server.devices, &config), 0);
 }
@@ -51,8 +52,7 @@ static inline void npud_start(const char *const *settings)
 /** End it. Nothing may be left of any session. */
 static inline void npud_stop(void)
 {
-    while (server.sessions)
-        session_free(server.sessions);
+    sessions_deinit(&server);
     devices_deinit(&server.devices);
     releases_deinit(&server);
     event_base_free(server.base);
