@@ -2,12 +2,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -25,19 +27,42 @@
 #include "proto/npud.pb-c.h"
 #include "proto/packet.h"
 
-/* A connected npuctl. */
+#define SLICE      (500 * NSEC_PER_USEC) /* of making a report, before clients have their turn */
+#define SLICE_ROWS 16                    /* between two looks at the clock */
+
+/*
+ * How far a report is that is made in slices. Objects come and go between them: so it is numbers that say where to go on, and sessions that came
+ * after the question are left out.
+ */
+struct progress {
+    uint64_t last;    /* newest session to report */
+    uint64_t session; /* the next object is of this one, or of a later one ... */
+    unsigned table;   /* ... in this table, if a report is of more than one kind of objects ... */
+    uint32_t slot;    /* ... from this slot on */
+};
+
+/* A connected npuctl. While its report is made, no further request of it is read. */
 struct admin {
     struct server *server;
     int socket;
     struct event *on_socket;
+    struct event *on_slice;
+    uint64_t request; /* the report that is being made: its request, ... */
+    unsigned topic;
+    int report; /* ... its memfd; -1: none, ... */
+    uint64_t size;
+    struct progress progress;
     struct admin *prev, *next; /* server->admin_list */
 };
 
 /*
- * Rows of one report. Everything is allocated from one list of blocks and freed at once, so filling
+ * Rows of one slice of a report. Everything is allocated from one list of blocks and freed at once, so filling
  * code reads like assignments. Out of memory: the row is left out.
  */
 struct rows {
+    struct progress *progress;
+    uint64_t until; /* when this slice is over */
+    bool more;      /* it ended before the report was complete */
     void **row;
     size_t n;
     size_t size;
@@ -101,6 +126,44 @@ static void rows_deinit(struct rows *rows)
     free(rows->row);
 }
 
+static struct session *session_from(struct server *server, uint64_t id)
+{
+    struct session *s = server->sessions;
+
+    while (s && s->id < id)
+        s = s->next;
+    return s;
+}
+
+/*
+ * The next object to report of *sessionp, or of a session after it, in tables[]: offsets in struct session. Begin with *sessionp NULL. NULL when there
+ * is none, and when the slice is over.
+ */
+static void *next_object(struct server *server, struct rows *rows, const size_t *tables,
+                         unsigned n_tables, struct session **sessionp)
+{
+    struct progress *p = rows->progress;
+    struct session *s = *sessionp ? *sessionp : session_from(server, p->session);
+    void *object;
+
+    if (rows->n % SLICE_ROWS == SLICE_ROWS - 1 && clock_ns() >= rows->until) {
+        rows->more = true;
+        return NULL;
+    }
+    for (; s && s->id <= p->last; s = s->next) {
+        if (s->id != p->session)
+            *p = (struct progress){.last = p->last, .session = s->id};
+        for (; p->table < n_tables; p->table++, p->slot = 0) {
+            object = slots_next((struct slots *)((char *)s + tables[p->table]), &p->slot);
+            if (!object)
+                continue;
+            *sessionp = s;
+            return object;
+        }
+    }
+    return NULL;
+}
+
 static uint64_t seconds_since(uint64_t ns)
 {
     return (clock_ns() - ns) / NSEC_PER_SEC;
@@ -108,11 +171,16 @@ static uint64_t seconds_since(uint64_t ns)
 
 /* --- reports --- */
 
+/* Since Linux 6.2 the size of the directory is their number; before, it is 0, and all names have to be read. */
 static uint32_t count_fds(void)
 {
-    DIR *dir = opendir("/proc/self/fd");
+    struct stat st;
+    DIR *dir;
     uint32_t n = 0;
 
+    if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
+        return (uint32_t)st.st_size;
+    dir = opendir("/proc/self/fd");
     if (!dir)
         return 0;
     while (readdir(dir))
@@ -222,12 +290,12 @@ static void report_stream(struct rows *rows, struct stream *s)
 
 static void report_streams(struct server *server, struct rows *rows)
 {
-    struct session *session;
+    static const size_t tables[] = {offsetof(struct session, streams)};
+    struct session *session = NULL;
     struct stream *s;
 
-    DL_FOREACH (server->sessions, session)
-        slots_foreach (&session->streams, i, s)
-            report_stream(rows, s);
+    while ((s = next_object(server, rows, tables, 1, &session)))
+        report_stream(rows, s);
 }
 
 static void report_ipc_event(struct rows *rows, struct ipc_event *ev, struct session *session)
@@ -247,28 +315,35 @@ static void report_ipc_event(struct rows *rows, struct ipc_event *ev, struct ses
     r->openers = ev->openers.live;
 }
 
+static void report_event(struct rows *rows, struct event_obj *event, struct session *session)
+{
+    ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return );
+
+    r->session = session->id;
+    r->pid = session->pid;
+    r->kind = (char *)"plain";
+    r->device = event->device;
+    r->event = event->slot.number;
+    r->records = event->time_number;
+    r->openers = 1;
+}
+
 static void report_events(struct server *server, struct rows *rows)
 {
-    struct session *session;
-    struct event_obj *event;
-    struct ipc_open *open;
+    static const size_t tables[] = {offsetof(struct session, ipc),
+                                    offsetof(struct session, events)};
+    struct session *session = NULL;
     struct ipc_event *ev, *tmp;
+    void *object;
 
-    DL_FOREACH (server->sessions, session) {
-        slots_foreach (&session->ipc, i, open)
-            report_ipc_event(rows, open->event, session);
-        slots_foreach (&session->events, i, event) {
-            ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return );
-
-            r->session = session->id;
-            r->pid = session->pid;
-            r->kind = (char *)"plain";
-            r->device = event->device;
-            r->event = event->slot.number;
-            r->records = event->time_number;
-            r->openers = 1;
-        }
+    while ((object = next_object(server, rows, tables, 2, &session))) {
+        if (rows->progress->table == 0)
+            report_ipc_event(rows, ((struct ipc_open *)object)->event, session);
+        else
+            report_event(rows, object, session);
     }
+    if (rows->more)
+        return;
     HASH_ITER (hh, server->ipc.by_id, ev, tmp)
         if (ev->lingers)
             report_ipc_event(rows, ev, NULL);
@@ -276,19 +351,19 @@ static void report_events(struct server *server, struct rows *rows)
 
 static void report_memory(struct server *server, struct rows *rows)
 {
-    struct session *session;
+    static const size_t tables[] = {offsetof(struct session, mems)};
+    struct session *session = NULL;
     struct mem *mem;
 
-    DL_FOREACH (server->sessions, session)
-        slots_foreach (&session->mems, i, mem) {
-            ADD_ROW(rows, Npud__MemoryRow, NPUD__MEMORY_ROW__INIT, r, return );
+    while ((mem = next_object(server, rows, tables, 1, &session))) {
+        ADD_ROW(rows, Npud__MemoryRow, NPUD__MEMORY_ROW__INIT, r, return );
 
-            r->session = session->id;
-            r->pid = session->pid;
-            r->kind = mem->kind == MEM_DEVICE ? "device" : "host";
-            r->device = mem->device->index;
-            r->size = mem->size;
-        }
+        r->session = session->id;
+        r->pid = session->pid;
+        r->kind = mem->kind == MEM_DEVICE ? "device" : "host";
+        r->device = mem->device->index;
+        r->size = mem->size;
+    }
 }
 
 static void report_limits(struct server *server, struct rows *rows)
@@ -398,43 +473,72 @@ static const struct {
     [NPUD__ADMIN_REQUEST__TOPIC__WAITS] = {report_waits, {LIST(waits), LIST(deadlocks)}},
 };
 
-/* The report as a memfd. fd or -errno. */
-static int make_report(struct server *server, unsigned topic, uint64_t *size)
+static int append(int fd, const uint8_t *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(fd, data, size);
+
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        data += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* Append a Report with these rows: serialised messages in a row are one, with the lists of all. */
+static int append_rows(struct admin *admin, struct rows *rows)
 {
     Npud__Report report = NPUD__REPORT__INIT;
-    struct rows rows[TOPIC_LISTS] = {0};
-    void *map;
-    int fd;
+    size_t size;
+    uint8_t *packed;
+    int r = -ENOMEM;
 
-    topics[topic].fill(server, rows);
-    for (unsigned i = 0; i < TOPIC_LISTS && topics[topic].lists[i].list != 0; i++) {
-        *(size_t *)((char *)&report + topics[topic].lists[i].n) = rows[i].n;
-        *(void ***)((char *)&report + topics[topic].lists[i].list) = rows[i].row;
+    for (unsigned i = 0; i < TOPIC_LISTS && topics[admin->topic].lists[i].list != 0; i++) {
+        *(size_t *)((char *)&report + topics[admin->topic].lists[i].n) = rows[i].n;
+        *(void ***)((char *)&report + topics[admin->topic].lists[i].list) = rows[i].row;
     }
-    *size = npud__report__get_packed_size(&report);
-    fd = memfd_create("npud-report", MFD_CLOEXEC);
-    map = MAP_FAILED;
-    if (fd >= 0 && ftruncate(fd, (off_t)(*size ? *size : 1)) == 0)
-        map = mmap(NULL, *size ? *size : 1, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map != MAP_FAILED) {
-        npud__report__pack(&report, map);
-        munmap(map, *size ? *size : 1);
-    } else if (fd >= 0) {
-        close(fd);
-        fd = -ENOMEM;
-    }
+    size = npud__report__get_packed_size(&report);
+    packed = malloc(size + 1);
+    if (packed)
+        r = append(admin->report, packed, npud__report__pack(&report, packed));
+    free(packed);
+    admin->size += size;
+    return r;
+}
+
+/* 1 when there is more to come, 0 when the report is complete, or -errno. */
+static int make_slice(struct admin *admin)
+{
+    struct rows rows[TOPIC_LISTS] = {{.progress = &admin->progress, .until = clock_ns() + SLICE}};
+    bool more;
+    int r;
+
+    topics[admin->topic].fill(admin->server, rows);
+    more = rows[0].more;
+    r = append_rows(admin, rows);
     for (unsigned i = 0; i < TOPIC_LISTS; i++)
         rows_deinit(&rows[i]);
-    return fd;
+    return r < 0 ? r : more;
 }
 
 /* --- connection --- */
+
+static void report_close(struct admin *admin)
+{
+    if (admin->report >= 0)
+        close(admin->report);
+    admin->report = -1;
+}
 
 static void admin_free(struct admin *admin)
 {
     DL_DELETE(admin->server->admin_list, admin);
     if (admin->on_socket)
         event_free(admin->on_socket);
+    if (admin->on_slice)
+        event_free(admin->on_slice);
+    report_close(admin);
     closer_close(admin->socket);
     free(admin);
 }
@@ -458,35 +562,89 @@ static int32_t end_session(struct server *server, uint64_t id, char *message, si
         return ACL_ERROR_RT_PARAM_INVALID;
     }
     log_line(LOG_NOTICE, session, "ended on an administrator's request");
-    session_free(session);
+    session_end(session);
+    return 0;
+}
+
+static int reply(struct admin *admin, uint64_t id, int32_t error, const char *message)
+{
+    Npud__AdminReply out = NPUD__ADMIN_REPLY__INIT;
+
+    out.id = id;
+    out.error = error;
+    out.message = (char *)message;
+    out.size = admin->size;
+    return packet_send_message(admin->socket, &out.base, &admin->report, admin->report >= 0,
+                               MSG_DONTWAIT);
+}
+
+/* Without pages nothing can be mapped; and nobody maps what can still shrink. */
+static int report_seal(struct admin *admin)
+{
+    if (admin->size == 0 && ftruncate(admin->report, 1) < 0)
+        return -errno;
+    return fcntl(admin->report, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0 ? -errno
+                                                                                            : 0;
+}
+
+/* A timer of zero: after this slice the loop looks at all descriptors, then comes the next. */
+static void on_slice(evutil_socket_t fd, short what, void *arg)
+{
+    struct admin *admin = arg;
+    struct timeval now = {0};
+    int r = make_slice(admin);
+
+    (void)fd;
+    (void)what;
+    if (r > 0) {
+        event_add(admin->on_slice, &now);
+        return;
+    }
+    if (r == 0)
+        r = report_seal(admin);
+    if (r < 0) {
+        report_close(admin);
+        admin->size = 0;
+    }
+    r = reply(admin, admin->request, r < 0 ? ACL_ERROR_RT_MEMORY_ALLOCATION : 0, "");
+    report_close(admin);
+    if (r < 0 || event_add(admin->on_socket, NULL) < 0)
+        admin_free(admin);
+}
+
+static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
+{
+    admin->request = request;
+    admin->topic = topic;
+    admin->size = 0;
+    admin->progress = (struct progress){.last = admin->server->last_session};
+    admin->report = memfd_create("npud-report", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (admin->report < 0)
+        return reply(admin, request, ACL_ERROR_RT_MEMORY_ALLOCATION, "");
+    event_del(admin->on_socket);
+    on_slice(-1, 0, admin);
     return 0;
 }
 
 static int answer(struct admin *admin, const Npud__AdminRequest *request)
 {
-    Npud__AdminReply reply = NPUD__ADMIN_REPLY__INIT;
     char message[128] = "";
-    int fd = -1, r;
+    int32_t error;
 
-    reply.id = request->id;
-    reply.message = message;
+    admin->size = 0;
     if (request->protocol != PROTOCOL) {
-        reply.error = ACL_ERROR_API_NOT_SUPPORT;
         snprintf(message, sizeof(message), "this npud speaks protocol %u, npuctl speaks %u",
                  PROTOCOL, request->protocol);
-    } else if ((unsigned)request->topic >= sizeof(topics) / sizeof(topics[0])) {
-        reply.error = ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
-        snprintf(message, sizeof(message), "this npud has no such report");
-    } else if (request->end_session != 0) {
-        reply.error = end_session(admin->server, request->end_session, message, sizeof(message));
-    } else {
-        fd = make_report(admin->server, (unsigned)request->topic, &reply.size);
-        reply.error = fd < 0 ? ACL_ERROR_RT_MEMORY_ALLOCATION : 0;
+        return reply(admin, request->id, ACL_ERROR_API_NOT_SUPPORT, message);
     }
-    r = packet_send_message(admin->socket, &reply.base, &fd, fd >= 0 ? 1 : 0, MSG_DONTWAIT);
-    if (fd >= 0)
-        close(fd);
-    return r;
+    if ((unsigned)request->topic >= sizeof(topics) / sizeof(topics[0]))
+        return reply(admin, request->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                     "this npud has no such report");
+    if (request->end_session != 0) {
+        error = end_session(admin->server, request->end_session, message, sizeof(message));
+        return reply(admin, request->id, error, message);
+    }
+    return report_begin(admin, request->id, (unsigned)request->topic);
 }
 
 static void on_socket(evutil_socket_t fd, short what, void *arg)
@@ -564,9 +722,11 @@ void admin_accept(struct server *server, int socket)
     }
     admin->server = server;
     admin->socket = socket;
+    admin->report = -1;
     DL_APPEND(server->admin_list, admin);
     admin->on_socket = event_new(server->base, socket, EV_READ | EV_PERSIST, on_socket, admin);
-    if (!admin->on_socket || event_add(admin->on_socket, NULL) < 0)
+    admin->on_slice = event_new(server->base, -1, 0, on_slice, admin);
+    if (!admin->on_socket || !admin->on_slice || event_add(admin->on_socket, NULL) < 0)
         admin_free(admin);
 }
 

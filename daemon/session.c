@@ -399,6 +399,8 @@ void session_end(struct session *session)
     struct server *server = session->server;
     struct timeval now = {0};
 
+    if (session->ended)
+        return;
     event_add(server->on_ended, &now);
     if (!server->ended && server->ended_ns < ENDED_SLICE) {
         free_ended(server, session);
@@ -406,6 +408,7 @@ void session_end(struct session *session)
     }
     event_del(session->on_socket);
     event_del(session->on_death);
+    session->ended = true;
     *server->ended_tail = session;
     server->ended_tail = &session->ended_next;
 }

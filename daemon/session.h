@@ -83,6 +83,7 @@ struct session {
     struct ipc_export *exports;
 
     struct session *prev, *next; /* server->sessions */
+    bool ended;                  /* by session_end() */
     struct session *ended_next;  /* server->ended */
 };
 
