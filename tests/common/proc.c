@@ -102,3 +102,11 @@ uint64_t proc_cpu_wait_ns(pid_t pid)
 {
     return sum_of_threads(pid, "schedstat", "", "%*u %llu");
 }
+
+uint64_t proc_main_cpu_ns(pid_t pid)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)pid);
+    return sum_of(path, "", "%llu");
+}

@@ -18,8 +18,9 @@ struct proc_usage proc_usage(pid_t pid);
 /** Voluntary and involuntary context switches of all its threads so far. */
 uint64_t proc_switches(pid_t pid);
 
-/** Nanoseconds on a CPU of all its threads so far. */
+/** Nanoseconds on a CPU so far: of all its threads, and of the first one alone, which is npud's control thread. */
 uint64_t proc_cpu_ns(pid_t pid);
+uint64_t proc_main_cpu_ns(pid_t pid);
 
 /** Nanoseconds that its threads were ready to run and waited for a CPU. */
 uint64_t proc_cpu_wait_ns(pid_t pid);

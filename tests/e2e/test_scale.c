@@ -30,7 +30,7 @@
 #define VISITS        CROWD
 #define VISITORS      8 /* at the same time */
 #define OWN_MEMORY    (32 * 1024)
-#define STALL_MAX_NS  UINT64_C(100000000) /* on a machine that others use too */
+#define BEHIND_MAX_NS UINT64_C(50000000)
 #define SECONDS(ns)   ((double)(ns) / 1e9)
 #define KIB(bytes, n) ((double)(bytes) / 1024 / (n))
 
@@ -95,13 +95,17 @@ static unsigned rows_in(const char *json)
     return n;
 }
 
-/* --- one client that goes about its work --- */
+/*
+ * One client that goes about its work. How long a request takes says more of how many programs run on this machine than of npud; so what is checked
+ * is how much else the control thread did in that time. (The kernel tells that with the precision of a clock tick, 4 ms or less.)
+ */
 
 struct worker {
     pthread_t thread;
     aclrtContext context;
     _Atomic bool stop;
     uint64_t longest_request, longest_task, n;
+    uint64_t most_behind; /* CPU time of the control thread during one request */
 };
 
 static uint64_t longer(uint64_t a, uint64_t b)
@@ -113,11 +117,12 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
     aclrtStream stream, brief;
-    uint64_t start, made;
+    uint64_t start, made, cpu;
 
     OK(aclrtSetCurrentContext(w->context));
     OK(aclrtCreateStream(&stream));
     while (!atomic_load(&w->stop)) {
+        cpu = proc_main_cpu_ns(npud.pid);
         start = now_ns();
         OK(aclrtCreateStream(&brief));
         OK(aclrtDestroyStream(brief));
@@ -126,6 +131,7 @@ static void *work(void *arg)
         OK(aclrtSynchronizeStream(stream));
         w->longest_request = longer(w->longest_request, made - start);
         w->longest_task = longer(w->longest_task, now_ns() - made);
+        w->most_behind = longer(w->most_behind, proc_main_cpu_ns(npud.pid) - cpu);
         w->n++;
     }
     OK(aclrtDestroyStream(stream));
@@ -145,12 +151,12 @@ static void worker_stop(struct worker *w, const char *during)
 {
     atomic_store(&w->stop, true);
     pthread_join(w->thread, NULL);
-    printf("  a client beside it, %s: %" PRIu64 " rounds; longest request %.2f ms, task %.2f ms\n",
-           during, w->n, (double)w->longest_request / 1e6, (double)w->longest_task / 1e6);
-    if (!SANITIZED) {
-        ck_assert_uint_lt(w->longest_request, STALL_MAX_NS);
-        ck_assert_uint_lt(w->longest_task, STALL_MAX_NS);
-    }
+    printf("  a client beside it, %s: %" PRIu64
+           " rounds; longest request %.2f ms, task %.2f ms; at most %.2f ms of other work before\n",
+           during, w->n, (double)w->longest_request / 1e6, (double)w->longest_task / 1e6,
+           (double)w->most_behind / 1e6);
+    if (!SANITIZED)
+        ck_assert_uint_lt(w->most_behind, BEHIND_MAX_NS);
 }
 
 static void worker_leave(void)
@@ -162,13 +168,22 @@ static void worker_leave(void)
 /* --- the crowd --- */
 
 static struct proc_usage before;
+static unsigned fds_before; /* by npud's own count, with the connection that asks */
+
+static void remember(void)
+{
+    /* The first answer comes when it has closed what it used to start. */
+    npud_ledger();
+    fds_before = npud_ledger().fds;
+    before = proc_usage(npud.pid);
+}
 
 static struct crowd *assemble(void)
 {
     struct crowd *crowd;
     uint64_t start, connected;
 
-    before = proc_usage(npud.pid);
+    remember();
     crowd = crowd_start(CROWD);
     ck_assert_ptr_nonnull(crowd);
     start = now_ns();
@@ -203,12 +218,10 @@ static struct proc_usage expect_nothing_left(void)
     struct proc_usage u;
 
     npud_expect_empty();
-    do {
-        /* npud learns that the last one who asked has gone when it has answered the next. */
-        npud_ledger();
-        u = proc_usage(npud.pid);
-    } while (u.fds > before.fds && now_ns() < give_up);
-    ck_assert_uint_eq(u.fds, before.fds);
+    while (npud_ledger().fds > fds_before && now_ns() < give_up)
+        ; /* it learns in its own time that earlier askers have gone, and each answer is later */
+    ck_assert_uint_eq(npud_ledger().fds, fds_before);
+    u = proc_usage(npud.pid);
     printf("  npud holds %u fds, %u mappings, %.0f KiB more than before\n", u.fds, u.maps,
            KIB(u.anon, 1) - KIB(before.anon, 1));
     return u;
@@ -336,10 +349,15 @@ static void reap_visitor(void)
     ck_assert_msg(status == 0 || status == SIGKILL, "a visitor ended with status 0x%x", status);
 }
 
-/* Seconds until as many have come and gone, and npud has forgotten the last. */
-static double visits(unsigned n)
+struct visits {
+    double seconds;
+    double cpu; /* npud's */
+};
+
+/* Until as many have come and gone, and npud has forgotten the last. */
+static struct visits visits(unsigned n)
 {
-    uint64_t start = now_ns();
+    uint64_t start = now_ns(), cpu = proc_cpu_ns(npud.pid);
 
     for (unsigned i = 0; i < n; i++) {
         if (i >= VISITORS)
@@ -349,60 +367,41 @@ static double visits(unsigned n)
     for (unsigned i = 0; i < n && i < VISITORS; i++)
         reap_visitor();
     npud_expect_empty();
-    return SECONDS(now_ns() - start);
+    return (struct visits){.seconds = SECONDS(now_ns() - start),
+                           .cpu = SECONDS(proc_cpu_ns(npud.pid) - cpu)};
 }
 
-static double least(const double *a, unsigned n)
-{
-    double min = a[0];
-
-    for (unsigned i = 1; i < n; i++)
-        min = a[i] < min ? a[i] : min;
-    return min;
-}
-
-#define ROUNDS_EARLY 2
-#define ROUNDS_MAX   12
+#define ROUNDS     5
+#define ROUNDS_MAX 12
 
 /*
- * The first round is for npud to grow to what it needs. After that nothing grows; and the last rounds take no longer than the second
- * and third, of which the best counts, because other programs may run in between. When they did in all the last rounds, there is one more.
+ * The first round is for npud to grow to what it needs. After that nothing grows, and the last round takes no longer than the second. What is compared
+ * is npud's CPU time, which other programs on the machine change less than the time on the clock; and when they did so all the same in the
+ * last round, there is one more.
  */
 START_TEST(clients_come_and_go)
 {
-    double took[ROUNDS_MAX];
+    struct visits r[ROUNDS_MAX];
     struct proc_usage warm, u;
-    uint64_t cpu[2];
     unsigned n = 0;
 
-    before = proc_usage(npud.pid);
-    took[n++] = visits(VISITS);
+    remember();
+    r[n++] = visits(VISITS);
     warm = expect_nothing_left();
-    for (unsigned i = 0; i < ROUNDS_EARLY; i++) {
-        cpu[0] = proc_cpu_ns(npud.pid);
-        took[n++] = visits(VISITS);
-        cpu[0] = proc_cpu_ns(npud.pid) - cpu[0];
-    }
     do {
-        cpu[1] = proc_cpu_ns(npud.pid);
-        took[n++] = visits(VISITS);
-        cpu[1] = proc_cpu_ns(npud.pid) - cpu[1];
-    } while (n < 1 + 2 * ROUNDS_EARLY ||
-             (n < ROUNDS_MAX && took[n - 1] > 1.3 * least(took + 1, 2)));
+        r[n] = visits(VISITS);
+        printf("  %u clients come and go: %.2f s, of which npud %.3f\n", VISITS, r[n].seconds,
+               r[n].cpu);
+        n++;
+    } while (n < ROUNDS || (n < ROUNDS_MAX && r[n - 1].cpu > 1.3 * r[1].cpu));
     u = expect_nothing_left();
-    printf("  %u clients come and go, rounds of", VISITS);
-    for (unsigned i = 0; i < n; i++)
-        printf(" %.2f", took[i]);
-    printf(" s; npud's CPU time in an early and in the last round %.2f, %.2f s\n", SECONDS(cpu[0]),
-           SECONDS(cpu[1]));
     printf("  npud after the first round and after the last: %.0f and %.0f KiB of its own, %u and "
-           "%u fds, "
-           "%u and %u mappings\n",
-           KIB(warm.anon, 1), KIB(u.anon, 1), warm.fds, u.fds, warm.maps, u.maps);
+           "%u mappings\n",
+           KIB(warm.anon, 1), KIB(u.anon, 1), warm.maps, u.maps);
     ck_assert_uint_le(u.maps, warm.maps + 8); /* heaps of threads may still begin */
     if (!SANITIZED) {
         ck_assert_uint_le(u.anon, warm.anon + 256 * 1024);
-        ck_assert_double_le(took[n - 1], 1.3 * least(took + 1, 2));
+        ck_assert_double_le(r[n - 1].cpu, 1.3 * r[1].cpu);
     }
 }
 END_TEST
