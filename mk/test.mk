@@ -3,7 +3,9 @@
 CHECK_LIBS := -lcheck -lsubunit -lm -lrt -lpthread
 UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 E2E_BIN  := $(patsubst tests/e2e/%.c,$(BUILD)/tests/e2e/%,$(wildcard tests/e2e/test_*.c))
-E2E_LIB  := $(patsubst tests/e2e/%.c,$(BUILD)/tests/e2e/%.o,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c))) $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/common/*.c)) $(PROTO_OBJ)
+# What tests and benchmarks share.
+COMMON_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/common/*.c))
+E2E_LIB  := $(patsubst tests/e2e/%.c,$(BUILD)/tests/e2e/%.o,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c))) $(COMMON_OBJ) $(PROTO_OBJ)
 
 # Unit tests reach into the daemon: everything but its main().
 DAEMON_TESTABLE := $(filter-out $(BUILD)/daemon/main.o,$(DAEMON_OBJ))
@@ -94,9 +96,9 @@ demo: deps-build
 	@echo '== demo: OK'
 
 BENCH_SRC := $(wildcard tests/bench/*.c)
-$(BUILD)/bench: $(BENCH_SRC:%.c=$(BUILD)/%.o) $(LIB)
+$(BUILD)/bench: $(BENCH_SRC:%.c=$(BUILD)/%.o) $(COMMON_OBJ) $(LIB)
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) $(BENCH_SRC:%.c=$(BUILD)/%.o) -o $@ -L$(BUILD) -laclclient \
+	$(Q)$(CC) $(SAN) $(CFLAGS) $(BENCH_SRC:%.c=$(BUILD)/%.o) $(COMMON_OBJ) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lm -lpthread
 
 bench: deps-build

@@ -25,10 +25,12 @@ static const struct group {
     {"3", rows_submit},
     {"4", rows_ipc},
     {"4b", rows_ipc_asleep, "engine.spin_us=0"},
+    {"5", rows_crowd},
     {"9", rows_copy},
     {"10", rows_request},
     {"10", rows_request_one_cpu, NULL, true},
     {"11", rows_first_use},
+    {"12", rows_idle},
 };
 
 #define N_GROUPS (sizeof(groups) / sizeof(groups[0]))
@@ -41,13 +43,13 @@ static const char usage[] =
     "not an error.\n"
     "\n"
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
-    "  --rows LIST   only these rows: 1 2 3 4 4b 9 10 11\n"
+    "  --rows LIST   only these rows: 1 2 3 4 4b 5 9 10 11 12\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n";
 
 /* --- running --- */
 
-static int run_group(const struct group *group, const char *self, const char *bindir)
+static int run_group(const struct group *group, const char *self)
 {
     char runner[PATH_MAX], index[16];
     const char *argv[16];
@@ -55,7 +57,7 @@ static int run_group(const struct group *group, const char *self, const char *bi
     int status;
     pid_t pid;
 
-    snprintf(runner, sizeof(runner), "%s/npu-run", bindir);
+    snprintf(runner, sizeof(runner), "%s/npu-run", options.bindir);
     snprintf(index, sizeof(index), "%zu", (size_t)(group - groups));
     argv[n++] = runner;
     argv[n++] = "--devices";
@@ -70,6 +72,7 @@ static int run_group(const struct group *group, const char *self, const char *bi
     argv[n++] = index;
     argv[n++] = options.results;
     argv[n++] = options.smoke ? "smoke" : "full";
+    argv[n++] = options.bindir;
     argv[n] = NULL;
     pid = fork();
     if (pid < 0)
@@ -94,6 +97,7 @@ static int measure_main(char **argv)
         die("no group %zu", index);
     options.results = argv[1];
     options.smoke = strcmp(argv[2], "smoke") == 0;
+    options.bindir = argv[3];
     watchdog_start(options.smoke ? 30 : 120);
     groups[index].run();
     return 0;
@@ -111,9 +115,11 @@ static unsigned read_results(struct result *results)
 
 /* --- the table --- */
 
-static const char *time_text(double ns, char *buffer, size_t size)
+static const char *value_text(const struct result *r, double ns, char *buffer, size_t size)
 {
-    if (ns < 1e3)
+    if (r->unit[0])
+        snprintf(buffer, size, "%.0f %s", ns, r->unit);
+    else if (ns < 1e3)
         snprintf(buffer, size, "%.1f ns", ns);
     else if (ns < 1e6)
         snprintf(buffer, size, "%.2f us", ns / 1e3);
@@ -129,8 +135,8 @@ static void print_result(const struct result *r, int width)
     snprintf(spread, sizeof(spread), "%.3f..%.3f", r->low, r->high);
     snprintf(budget, sizeof(budget), "%s %g", r->at_least ? ">=" : "<=", r->budget);
     printf("%-13s %-*s %10s %10s %7.3f %15s %8s  %-3s %s\n", r->row, width, r->what,
-           time_text(r->value_ns, value, sizeof(value)),
-           time_text(r->baseline_ns, baseline, sizeof(baseline)), r->ratio, spread, budget,
+           value_text(r, r->value_ns, value, sizeof(value)),
+           value_text(r, r->baseline_ns, baseline, sizeof(baseline)), r->ratio, spread, budget,
            r->ok ? "yes" : "NO", r->note);
 }
 
@@ -166,7 +172,8 @@ static void write_json(const char *path, const struct result *results, unsigned 
                 r->low, r->high);
         fprintf(f, "\"budget\": %g, \"at_least\": %s, \"ok\": %s, ", r->budget,
                 r->at_least ? "true" : "false", r->ok ? "true" : "false");
-        fprintf(f, "\"note\": \"%s\"}%s\n", r->note, i + 1 < n ? "," : "");
+        fprintf(f, "\"unit\": \"%s\", \"note\": \"%s\"}%s\n", r->unit[0] ? r->unit : "ns", r->note,
+                i + 1 < n ? "," : "");
     }
     fprintf(f, "]\n");
     if (fclose(f) != 0)
@@ -186,7 +193,7 @@ static bool is_wanted(const char *row, const char *list)
     return false;
 }
 
-static int run_rows(const char *rows, const char *self, const char *bindir)
+static int run_rows(const char *rows, const char *self)
 {
     int failed = 0;
 
@@ -195,7 +202,7 @@ static int run_rows(const char *rows, const char *self, const char *bindir)
 
         if (rows && !is_wanted(groups[i].row, rows))
             continue;
-        status = run_group(&groups[i], self, bindir);
+        status = run_group(&groups[i], self);
         if (status != 0) {
             fprintf(stderr, "bench: row %s failed (status %#x)\n", groups[i].row, status);
             failed = 1;
@@ -238,7 +245,8 @@ static int bench_main(const char *rows, const char *bindir, const char *json)
     options.results = path;
     if (!bindir)
         bindir = self_dir();
-    failed = run_rows(rows, self_path(), bindir);
+    options.bindir = bindir;
+    failed = run_rows(rows, self_path());
     n = read_results(results);
     unlink(path);
     if (n == 0 && !failed)
@@ -258,10 +266,12 @@ static int bench_main(const char *rows, const char *bindir, const char *json)
 /* The parts that this program plays for itself. False: it was started by a user. */
 static bool play_part(int argc, char **argv, int *status)
 {
-    if (argc == 5 && strcmp(argv[1], "--measure") == 0)
+    if (argc == 6 && strcmp(argv[1], "--measure") == 0)
         *status = measure_main(argv + 2);
     else if (argc == 5 && strcmp(argv[1], "--helper") == 0)
         *status = helper_main(argv + 2);
+    else if (argc == 3 && strcmp(argv[1], "--crowd") == 0)
+        *status = crowd_main(argv + 2);
     else if (argc == 2 && strcmp(argv[1], "--first-use") == 0)
         *status = first_use_main();
     else

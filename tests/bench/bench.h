@@ -22,6 +22,7 @@ struct result {
     char row[16];
     char what[96];
     char note[96];
+    char unit[16];                          /* of value and baseline; empty: ns */
     double value_ns, value_low, value_high; /* median, 10th and 90th percentile */
     double baseline_ns, baseline_low, baseline_high;
     double ratio, low, high;
@@ -51,6 +52,7 @@ struct contest {
 struct options {
     bool smoke;
     const char *results; /* file that measuring processes append to */
+    const char *bindir;  /* where npu-run is */
 };
 
 extern struct options options;
@@ -94,10 +96,16 @@ void rows_record(void);          /* 2 */
 void rows_submit(void);          /* 3 */
 void rows_ipc(void);             /* 4 */
 void rows_ipc_asleep(void);      /* 4b, under an npud that never spins */
+void rows_crowd(void);           /* 5 */
+void rows_idle(void);            /* 12 */
 void rows_copy(void);            /* 9 */
 void rows_request(void);         /* 10 */
 void rows_request_one_cpu(void); /* 10, under an npud on the same CPU */
 void rows_first_use(void);       /* 11 */
+
+/** What `bench --crowd N` does, under an npud of its own: assembles N clients of it, prints their npud's socket, and lets them go at the end
+ * of its input. */
+int crowd_main(char **argv);
 
 /** What `bench --first-use` does: once through, and prints the nanoseconds. */
 int first_use_main(void);

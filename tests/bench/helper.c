@@ -140,7 +140,7 @@ static void play(struct page *page, enum game game, int socket, unsigned rounds,
         packet_play(socket, rounds, first, false);
         break;
     case GAME_IPC:
-        ipc_second_play(rounds);
+        ipc_play(rounds, first);
         break;
     case GAME_OVER:
         break;
@@ -189,11 +189,8 @@ int helper_main(char **argv)
     int socket = atoi(argv[2]);
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* Without a partner of its kind it plays with the measuring process, and that only GAME_IPC. */
-    if (socket < 0) {
-        ipc_second_setup(page);
-        tell(&page->ready, 1);
-    }
+    if (socket < 0)
+        ipc_setup(page, seat == SEAT_FIRST);
     follow_orders(page, &page->seat[seat], socket);
     return 0;
 }
@@ -277,6 +274,16 @@ void pair_start(struct pair *pair)
     helper_start(&pair->second, pair->page, SEAT_SECOND, fd, sockets[1]);
     close(sockets[0]);
     close(sockets[1]);
+    close(fd);
+}
+
+void pair_start_ipc(struct pair *pair)
+{
+    int fd;
+
+    pair->page = page_new(&fd);
+    helper_start(&pair->first, pair->page, SEAT_FIRST, fd, -1);
+    helper_start(&pair->second, pair->page, SEAT_SECOND, fd, -1);
     close(fd);
 }
 

@@ -25,7 +25,7 @@ enum game {
     GAME_RELAY,        /* the same, but a third process wakes them: see relay.c */
     GAME_PACKET,       /* packets there and back, every second answer with a descriptor */
     GAME_PACKET_PLAIN, /* without */
-    GAME_IPC,          /* both sleep in aclrtSynchronizeEvent; the measuring process is the first */
+    GAME_IPC,          /* both sleep in aclrtSynchronizeEvent */
     GAME_OVER,
 };
 
@@ -70,13 +70,15 @@ struct pair {
 struct page *page_new(int *fd);
 void page_free(struct page *page);
 
-/** fd: of the page. socket: inherited as well, for the packet games; else -1. */
+/** fd: of the page. socket: inherited as well, for the packet games; else -1, and the helper is a client of npud, for GAME_IPC alone. */
 void helper_start(struct helper *helper, struct page *page, int seat, int fd, int socket);
 void helper_command(struct helper *helper, enum game game, unsigned warm_up, unsigned rounds);
 void helper_wait(struct helper *helper);
 void helper_stop(struct helper *helper);
 
 void pair_start(struct pair *pair);
+/** Clients of the npud that the environment names at this moment: for GAME_IPC. */
+void pair_start_ipc(struct pair *pair);
 void pair_stop(struct pair *pair);
 
 /** Nanoseconds per round. */
@@ -116,5 +118,5 @@ void relay_play(struct page *page, unsigned rounds, bool first);
 /* --- parts of helpers that live with their rows --- */
 
 void packet_play(int socket, unsigned rounds, bool first, bool with_fd);
-void ipc_second_setup(struct page *page);
-void ipc_second_play(unsigned rounds);
+void ipc_setup(struct page *page, bool first);
+void ipc_play(unsigned rounds, bool first);

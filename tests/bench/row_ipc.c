@@ -85,20 +85,29 @@ static void follow(struct side *s, unsigned rounds)
     }
 }
 
-/* --- the second process --- */
+/* --- a helper as one side --- */
 
-static struct side second;
+static struct side side_of_helper;
 
-void ipc_second_setup(struct page *page)
+void ipc_setup(struct page *page, bool first)
 {
-    side_create(&second, page->handle[1]);
-    sleep_until(&page->handles, 1);
-    side_open(&second, page->handle[0]);
+    struct side *s = &side_of_helper;
+
+    side_create(s, page->handle[first ? 0 : 1]);
+    if (first) {
+        tell(&page->handles, 1);
+        sleep_until(&page->ready, 1);
+        side_open(s, page->handle[1]);
+    } else {
+        sleep_until(&page->handles, 1);
+        side_open(s, page->handle[0]);
+        tell(&page->ready, 1);
+    }
 }
 
-void ipc_second_play(unsigned rounds)
+void ipc_play(unsigned rounds, bool first)
 {
-    follow(&second, rounds);
+    (first ? lead : follow)(&side_of_helper, rounds);
 }
 
 /* --- the measuring process --- */
