@@ -219,6 +219,18 @@ static int explain_connect(const char *function, const char *path)
                      function, path);
 }
 
+/* Blocks while npud's queue of new clients is full, so signals may come in between. A connection is not begun before there is room: trying again is
+ * all there is to do. */
+static int connect_patiently(int fd, const struct sockaddr_un *addr)
+{
+    int r;
+
+    do {
+        r = connect(fd, (const struct sockaddr *)addr, sizeof(*addr));
+    } while (r < 0 && errno == EINTR);
+    return r;
+}
+
 static int connect_socket(const char *function)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -232,7 +244,7 @@ static int connect_socket(const char *function)
     }
     strcpy(addr.sun_path, path);
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+    if (fd < 0 || connect_patiently(fd, &addr) < 0) {
         explain_connect(function, path);
         if (fd >= 0)
             close(fd);

@@ -4,14 +4,17 @@
  *
  * Figures are printed: run the program by itself to see them. Sanitized builds have a smaller crowd.
  */
+#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -406,6 +409,64 @@ START_TEST(clients_come_and_go)
 }
 END_TEST
 
+/* --- a full backlog --- */
+
+static pid_t stopped;
+static volatile sig_atomic_t interruptions;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    if (++interruptions == 5)
+        kill(stopped, SIGCONT);
+}
+
+/* Connect until the queue is full. */
+static int fill_backlog(int *fd, int max)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int n;
+
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", getenv("NPUD_SOCKET"));
+    for (n = 0; n < max; n++) {
+        fd[n] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        ck_assert_int_ge(fd[n], 0);
+        if (connect(fd[n], (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+            ck_assert_int_eq(errno, EAGAIN);
+            close(fd[n]);
+            break;
+        }
+    }
+    ck_assert_int_lt(n, max);
+    return n;
+}
+
+/* Who comes when the queue is full waits for a place in it, whatever signals come meanwhile. */
+START_TEST(a_full_backlog_makes_clients_wait)
+{
+    static const struct itimerval often = {{0, 10000}, {0, 10000}}, never;
+    struct sigaction interrupt = {.sa_handler = on_alarm}; /* without SA_RESTART */
+    static int fd[5000];
+    int n;
+
+    stopped = npud.pid;
+    kill(npud.pid, SIGSTOP);
+    ck_assert_int_eq(waitpid(npud.pid, &n, WUNTRACED), npud.pid);
+    n = fill_backlog(fd, 5000);
+    sigaction(SIGALRM, &interrupt, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    setitimer(ITIMER_REAL, &never, NULL);
+    ck_assert_int_ge(interruptions, 5);
+    printf("  a client waited behind a full backlog of %d\n", n);
+    worker_leave();
+    while (n > 0)
+        close(fd[--n]);
+    npud_expect_empty();
+}
+END_TEST
+
 /* A case for each, so that CK_RUN_CASE can choose one. */
 static void add(Suite *suite, const char *name, const TTest *test)
 {
@@ -426,5 +487,6 @@ int main(void)
     add(suite, "deaths", a_thousand_deaths);
     add(suite, "reports", reports_of_everything);
     add(suite, "visits", clients_come_and_go);
+    add(suite, "backlog", a_full_backlog_makes_clients_wait);
     return run_suite(suite);
 }
