@@ -135,6 +135,13 @@ static struct session *session_from(struct server *server, uint64_t id)
     return s;
 }
 
+static bool slice_over(struct rows *rows)
+{
+    if (rows->n % SLICE_ROWS == SLICE_ROWS - 1 && clock_ns() >= rows->until)
+        rows->more = true;
+    return rows->more;
+}
+
 /*
  * The next object to report of *sessionp, or of a session after it, in tables[]: offsets in struct session. Begin with *sessionp NULL. NULL when there
  * is none, and when the slice is over.
@@ -146,10 +153,8 @@ static void *next_object(struct server *server, struct rows *rows, const size_t 
     struct session *s = *sessionp ? *sessionp : session_from(server, p->session);
     void *object;
 
-    if (rows->n % SLICE_ROWS == SLICE_ROWS - 1 && clock_ns() >= rows->until) {
-        rows->more = true;
+    if (slice_over(rows))
         return NULL;
-    }
     for (; s && s->id <= p->last; s = s->next) {
         if (s->id != p->session)
             *p = (struct progress){.last = p->last, .session = s->id};
@@ -232,9 +237,14 @@ static void report_devices(struct server *server, struct rows *rows)
 
 static void report_sessions(struct server *server, struct rows *rows)
 {
+    struct progress *p = rows->progress;
     struct session *session;
 
-    DL_FOREACH (server->sessions, session) {
+    for (session = session_from(server, p->session); session && session->id <= p->last;
+         session = session->next) {
+        p->session = session->id;
+        if (slice_over(rows))
+            return;
         ADD_ROW(rows, Npud__SessionRow, NPUD__SESSION_ROW__INIT, r, return );
 
         r->session = session->id;
