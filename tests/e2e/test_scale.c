@@ -253,6 +253,19 @@ START_TEST(a_thousand_sessions_work)
 }
 END_TEST
 
+/* Each member has a stream that waits for its gate, and all but the first one that waits for the record of the one before. */
+static void expect_waits(void)
+{
+    uint64_t start = now_ns(), cpu = proc_main_cpu_ns(npud.pid);
+    char *json = npuctl("--json waits");
+    unsigned rows = rows_in(json);
+
+    free(json);
+    printf("  npuctl --json waits: %u rows, %.2f s, npud's CPU time %.2f ms\n", rows,
+           SECONDS(now_ns() - start), (double)(proc_main_cpu_ns(npud.pid) - cpu) / 1e6);
+    ck_assert_uint_eq(rows, 2 * CROWD - 1);
+}
+
 static bool storm_of_deaths(void)
 {
     struct crowd *crowd = assemble();
@@ -262,6 +275,7 @@ static bool storm_of_deaths(void)
 
     GOOD(crowd_step(crowd, CROWD_ARM));
     GOOD(crowd_step(crowd, CROWD_LINK));
+    expect_waits();
     worker_start(&worker);
     start = now_ns();
     cpu = proc_cpu_ns(npud.pid);
