@@ -33,12 +33,16 @@ static bool is_record(const struct task *task)
            (task->op == TASK_RECORD && (task->flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE)));
 }
 
-/* False: out of memory. */
+/*
+ * False: out of memory. Not further than the client says that it has submitted: the first look at a page of a ring makes the kernel give it memory, and
+ * most streams have nothing queued.
+ */
 static bool scan(struct queued *q, struct stream *s, size_t *budget)
 {
     uint64_t head = atomic_load_explicit(&s->done, memory_order_acquire);
+    uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
 
-    for (uint64_t p = head; p - head<s->depth && * budget> 0; p++, --*budget) {
+    for (uint64_t p = head; p != tail && p - head<s->depth && * budget> 0; p++, --*budget) {
         struct task task;
 
         if (!stream_read_entry(s, p, &task))
