@@ -31,7 +31,7 @@ KILL_BIN := $(BUILD)/kill/tests/kill/test_kill
 test-kill:
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN)
 
-.SECONDARY: $(UNIT_BIN:%=%.o) $(E2E_BIN:%=%.o) $(patsubst tests/e2e/%.c,$(BUILD)/tests/e2e/%.o,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c))) $(COMMON_OBJ)
+.SECONDARY: $(UNIT_BIN:%=%.o) $(E2E_BIN:%=%.o) $(E2E_LIB)
 
 # The headers against the reference table, in C and in C++.
 $(BUILD)/tests/abi/abi_test.c: tests/abi/gen-abi-test.sh tests/abi/abi.tsv
