@@ -4,10 +4,14 @@
 #include <stddef.h>
 #include <utlist.h>
 
+#include "proto/clock.h"
+
 void waitlist_init(struct waitlist *list)
 {
     pthread_mutex_init(&list->lock, NULL);
     list->head = NULL;
+    list->root = NULL;
+    list->seed = (uint32_t)(uintptr_t)list ^ (uint32_t)clock_ns();
     atomic_init(&list->n, 0);
 }
 
@@ -17,20 +21,86 @@ void waitlist_deinit(struct waitlist *list)
     pthread_mutex_destroy(&list->lock);
 }
 
-/*
- * By target, ascending; positions and records are mostly waited for in the order in which they come, so the place is mostly found at
- * once from the end.
- */
-static void insert(struct waitlist *list, struct waiter *waiter)
+/* Exchange w with its parent, which keeps the order of targets. */
+static void rotate_up(struct waitlist *list, struct waiter *w)
 {
-    struct waiter *before = list->head ? list->head->prev : NULL; /* the last one */
+    struct waiter *p = w->up, *above = p->up, *between;
 
-    while (before && before->target > waiter->target)
-        before = before == list->head ? NULL : before->prev;
-    if (before)
-        DL_APPEND_ELEM(list->head, before, waiter);
+    if (p->left == w) {
+        between = p->left = w->right;
+        w->right = p;
+    } else {
+        between = p->right = w->left;
+        w->left = p;
+    }
+    if (between)
+        between->up = p;
+    p->up = w;
+    w->up = above;
+    if (!above)
+        list->root = w;
+    else if (above->left == p)
+        above->left = w;
     else
-        DL_PREPEND(list->head, waiter);
+        above->right = w;
+}
+
+static uint32_t next_rank(struct waitlist *list)
+{
+    list->seed = list->seed * 1664525 + 1013904223;
+    return list->seed ^ list->seed >> 16;
+}
+
+/* By target, ascending; behind its equals. */
+static void insert(struct waitlist *list, struct waiter *w)
+{
+    struct waiter *before = NULL, *up = NULL;
+
+    for (struct waiter *at = list->root; at; at = at->target <= w->target ? at->right : at->left) {
+        up = at;
+        if (at->target <= w->target)
+            before = at;
+    }
+    w->left = w->right = NULL;
+    w->up = up;
+    w->rank = next_rank(list);
+    if (!up)
+        list->root = w;
+    else if (up == before)
+        up->right = w;
+    else
+        up->left = w;
+    while (w->up && w->up->rank < w->rank)
+        rotate_up(list, w);
+    if (before)
+        DL_APPEND_ELEM(list->head, before, w);
+    else
+        DL_PREPEND(list->head, w);
+}
+
+static void delete (struct waitlist *list, struct waiter *w)
+{
+    while (w->left || w->right)
+        rotate_up(list,
+                  !w->right || (w->left && w->left->rank > w->right->rank) ? w->left : w->right);
+    if (!w->up)
+        list->root = NULL;
+    else if (w->up->left == w)
+        w->up->left = NULL;
+    else
+        w->up->right = NULL;
+    DL_DELETE(list->head, w);
+}
+
+/* The first one whose target is at least from. */
+static struct waiter *first_from(const struct waitlist *list, uint64_t from)
+{
+    struct waiter *found = NULL;
+
+    for (struct waiter *at = list->root; at; at = at->target < from ? at->right : at->left)
+        if (at->target >= from)
+            found = at;
+    return found;
 }
 
 void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target)
@@ -49,7 +119,7 @@ void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target)
 
 static void unlink_locked(struct waitlist *list, struct waiter *waiter)
 {
-    DL_DELETE(list->head, waiter);
+    delete (list, waiter);
     waiter->list = NULL;
     atomic_fetch_sub_explicit(&list->n, 1, memory_order_relaxed);
 }
@@ -76,20 +146,29 @@ bool waitlist_has(struct waitlist *list, const struct waiter *waiter)
     return on_list;
 }
 
+bool waitlist_next(struct waitlist *list, uint64_t from, uint64_t *target)
+{
+    const struct waiter *waiter;
+
+    pthread_mutex_lock(&list->lock);
+    waiter = first_from(list, from);
+    if (waiter)
+        *target = waiter->target;
+    pthread_mutex_unlock(&list->lock);
+    return waiter != NULL;
+}
+
 void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
                    int32_t pid)
 {
-    struct waiter *waiter, *tmp;
+    struct waiter *waiter, *next;
 
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&list->n, memory_order_relaxed) == 0)
         return;
     pthread_mutex_lock(&list->lock);
-    DL_FOREACH_SAFE (list->head, waiter, tmp) {
-        if (waiter->target > last)
-            break;
-        if (waiter->target < first)
-            continue;
+    for (waiter = first_from(list, first); waiter && waiter->target <= last; waiter = next) {
+        next = waiter->next;
         unlink_locked(list, waiter);
         waiter->result = result;
         waiter->pid = pid;

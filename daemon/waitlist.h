@@ -23,17 +23,25 @@
 struct waitlist;
 
 struct waiter {
-    struct waiter *prev, *next; /* waitlist.head */
-    struct waitlist *list;      /* NULL: on none; changes only under that list's lock */
+    struct waiter *prev, *next;       /* waitlist.head */
+    struct waiter *up, *left, *right; /* waitlist.root */
+    uint32_t rank;                    /* random; none is above a greater one */
+    struct waitlist *list;            /* NULL: on none; changes only under that list's lock */
     uint64_t target;
     int32_t result; /* set by whoever fires: 0 or an ACL error */
     int32_t pid;    /* who is to blame for result */
     void (*fire)(struct waiter *waiter);
 };
 
+/*
+ * The list in order, and a treap over it to find places: targets are the clients' choice, and a client that waits for the furthest
+ * first must not make engines walk along thousands of its streams.
+ */
 struct waitlist {
     pthread_mutex_t lock;
     struct waiter *head; /* ascending targets */
+    struct waiter *root; /* the same, by target */
+    uint32_t seed;
     _Atomic uint32_t n;
 };
 
@@ -49,6 +57,9 @@ bool waitlist_remove(struct waitlist *list, struct waiter *waiter);
 
 /** Is it still on the list? A moment later it may be fired. */
 bool waitlist_has(struct waitlist *list, const struct waiter *waiter);
+
+/** The smallest target >= from that somebody waits for. False: there is none. */
+bool waitlist_next(struct waitlist *list, uint64_t from, uint64_t *target);
 
 /** Fire everybody whose target is in [first, last]. */
 void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,

@@ -171,6 +171,38 @@ START_TEST(random_operations_agree_with_a_model)
 }
 END_TEST
 
+/* Thousands, in orders that a client might choose; looked through without being fired. */
+START_TEST(any_order_of_many)
+{
+    enum { N = 4096 };
+    static struct probe probes[N];
+    uint64_t target, expected = 0;
+
+    for (unsigned i = 0; i < N; i++)
+        add(&probes[i], _i == 0 ? N - i : _i == 1 ? i + 1 : (i * UINT64_C(2654435761)) % N + 1);
+    for (uint64_t from = 0; waitlist_next(&list, from, &target); from = target + 1)
+        ck_assert_uint_eq(target, ++expected);
+    ck_assert_uint_eq(expected, N);
+    waitlist_fire(&list, N / 2, UINT64_MAX, 0, 0);
+    ck_assert(!waitlist_next(&list, N / 2, &target));
+    waitlist_fire(&list, 0, UINT64_MAX, 0, 0);
+}
+END_TEST
+
+START_TEST(the_last_of_all_numbers_is_one)
+{
+    struct probe p = {0};
+    uint64_t target;
+
+    add(&p, UINT64_MAX);
+    ck_assert(waitlist_next(&list, 0, &target));
+    ck_assert_uint_eq(target, UINT64_MAX);
+    ck_assert(waitlist_next(&list, UINT64_MAX, &target));
+    waitlist_fire(&list, UINT64_MAX, UINT64_MAX, 0, 0);
+    ck_assert(!waitlist_next(&list, 0, &target));
+}
+END_TEST
+
 START_TEST(remove_says_if_it_was_in_time)
 {
     struct probe removed = {0}, fired = {0}, never = {0};
@@ -364,6 +396,8 @@ static Suite *suite(void)
     tcase_add_test(one, who_fires_says_how_it_ended);
     tcase_add_test(one, told_in_the_order_of_targets);
     tcase_add_test(one, random_operations_agree_with_a_model);
+    tcase_add_loop_test(one, any_order_of_many, 0, 3);
+    tcase_add_test(one, the_last_of_all_numbers_is_one);
     tcase_add_test(one, remove_says_if_it_was_in_time);
     tcase_add_test(one, remove_from_another_list_does_nothing);
     tcase_add_test_raise_signal(one, ending_a_list_with_waiters_is_a_bug, SIGABRT);
