@@ -325,37 +325,44 @@ bool ipc_event_failed(struct ipc_event *ev, uint64_t number, int32_t *pid)
     bool found = false;
 
     pthread_mutex_lock(&ev->completed.lock);
-    for (uint32_t i = 0; i < ev->failures_size && !found; i++) {
-        found = number != 0 && ev->failures[i].number == number;
-        *pid = ev->failures[i].pid;
+    if (ev->failures && number != 0) {
+        const struct ipc_failure *f = &ev->failures[number % ev->failures_size];
+
+        found = f->number == number;
+        *pid = f->pid;
     }
     pthread_mutex_unlock(&ev->completed.lock);
     return found;
 }
 
-/* Most events fail a few records or none: the ring begins small. Without memory to grow it the oldest are forgotten. */
-static void grow_failures(struct ipc_event *ev)
+/* Most events fail a few records or none: the table begins small. False: it is as big as it gets. */
+static bool grow_failures(struct ipc_event *ev)
 {
     uint32_t size = ev->failures_size ? 4 * ev->failures_size : IPC_FAILURES_FIRST;
-    struct ipc_failure *ring = NULL;
+    struct ipc_failure *table = size <= IPC_FAILURES_MAX ? calloc(size, sizeof(*table)) : NULL;
 
-    if (ev->next_failure % (ev->failures_size ? ev->failures_size : 1) == 0 &&
-        size <= IPC_FAILURES_MAX)
-        ring = reallocarray(ev->failures, size, sizeof(*ring));
-    if (!ring)
-        return;
-    memset(ring + ev->failures_size, 0, (size - ev->failures_size) * sizeof(*ring));
-    ev->next_failure = ev->failures_size;
-    ev->failures = ring;
+    if (!table)
+        return false;
+    /* Who had a place of his own has one in a table that is a multiple of the old one. */
+    for (uint32_t i = 0; i < ev->failures_size; i++)
+        if (ev->failures[i].number != 0)
+            table[ev->failures[i].number % size] = ev->failures[i];
+    free(ev->failures);
+    ev->failures = table;
     ev->failures_size = size;
+    return true;
 }
 
+/* By number, so that finding one is no work: of two that fall on the same place in the biggest table, the older is forgotten. */
 static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
 {
     pthread_mutex_lock(&ev->completed.lock);
-    grow_failures(ev);
+    while (!ev->failures || (ev->failures[number % ev->failures_size].number != 0 &&
+                             ev->failures[number % ev->failures_size].number != number))
+        if (!grow_failures(ev))
+            break;
     if (ev->failures)
-        ev->failures[ev->next_failure++ % ev->failures_size] =
+        ev->failures[number % ev->failures_size] =
             (struct ipc_failure){.number = number, .pid = pid};
     pthread_mutex_unlock(&ev->completed.lock);
     if (number > ev->newest_failed) {
@@ -398,53 +405,118 @@ void ipc_event_drop(struct ipc_open *open, uint64_t number)
  */
 static void fire_settled(struct ipc_event *ev)
 {
-    uint64_t pending[64];
-    size_t n;
-    uint64_t from = 0;
+    uint64_t from = 0, target;
 
-    do {
-        struct waiter *w;
+    while (waitlist_next(&ev->completed, from, &target)) {
+        if (ipc_state_of(ev->page, target) != IPC_PENDING)
+            waitlist_fire(&ev->completed, target, target, 0, 0);
+        if (target == UINT64_MAX)
+            break;
+        from = target + 1;
+    }
+}
 
-        n = 0;
-        pthread_mutex_lock(&ev->completed.lock);
-        for (w = ev->completed.head; w && n < 64; w = w->next)
-            if (w->target >= from && (n == 0 || pending[n - 1] != w->target))
-                pending[n++] = w->target;
-        pthread_mutex_unlock(&ev->completed.lock);
-        for (size_t i = 0; i < n; i++)
-            if (ipc_state_of(ev->page, pending[i]) != IPC_PENDING)
-                waitlist_fire(&ev->completed, pending[i], pending[i], 0, 0);
-        from = n ? pending[n - 1] + 1 : 0;
-    } while (n == 64);
+static bool is_open(const struct ipc_event *ev, uint32_t opener)
+{
+    return slots_get(&ev->openers, opener) != NULL;
+}
+
+/*
+ * Does a slot hold what nobody can have recorded? Number n is in slot n % IPC_SLOTS, and every slot has the latest number that
+ * belongs there, up to what is recorded while we look.
+ */
+static bool slot_damaged(uint32_t i, uint64_t slot, uint64_t newest)
+{
+    int32_t age = (int32_t)((uint32_t)newest - ipc_slot_tag(slot));
+
+    if (slot == 0)
+        return newest > (i ? i : IPC_SLOTS);
+    return ipc_slot_tag(slot) % IPC_SLOTS != i || age > (int32_t)IPC_SLOTS || age < -(1 << 20);
+}
+
+/* Pages of the file that nobody has touched stay so: most events are hardly used. */
+static bool is_damaged(struct ipc_event *ev, uint64_t newest)
+{
+    unsigned char resident[sizeof(struct ipc_page) / 4096 + 1];
+    size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
+
+    if (mincore(ev->page, sizeof(*ev->page), resident) < 0)
+        memset(resident, 1, sizeof(resident));
+    for (uint32_t i = 0; i < IPC_SLOTS; i++) {
+        size_t at = offsetof(struct ipc_page, slot) + i * sizeof(ev->page->slot[0]);
+        uint64_t slot = 0;
+
+        if (resident[at / page_size] & 1)
+            slot = atomic_load_explicit(&ev->page->slot[i], memory_order_relaxed);
+        if (slot_damaged(i, slot, newest))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * One of the openers has written what it liked into the page, and leaves. What waits for this event may wait for something that nobody
+ * knows of: nothing stays pending, in whoever's name, and all go on with an error.
+ */
+static uint32_t fail_all(struct ipc_event *ev, int32_t pid)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < IPC_SLOTS; i++) {
+        uint64_t slot = atomic_load_explicit(&ev->page->slot[i], memory_order_relaxed);
+
+        if (ipc_slot_state(slot) == IPC_PENDING)
+            n += atomic_compare_exchange_strong(&ev->page->slot[i], &slot,
+                                                (slot & ~(uint64_t)(IPC_STATE_MASK | IPC_WAITERS)) |
+                                                    IPC_FAILED);
+    }
+    waitlist_fire(&ev->completed, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    return n;
 }
 
 /*
  * Fail what the opener has recorded and no engine has executed. Its streams are gone or past, so
  * nothing of it becomes done any more. Only numbers up to the newest, read once, can be pending: an event that
- * was hardly used costs no look at all slots, and no memory for them.
+ * was hardly used costs no look at all slots, and no memory for them. The same for records of openers that are not there: somebody has
+ * made them up. Returns how many; *sleepers: somebody slept on one.
  */
-static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
+static uint32_t fail_records(struct ipc_event *ev, uint64_t newest, uint32_t opener, int32_t pid,
+                             bool *sleepers)
 {
-    uint64_t latest = atomic_load_explicit(&ev->page->latest, memory_order_acquire);
-    uint64_t newest = ipc_latest_number(latest);
     uint32_t n = 0;
-    bool waiters, any = false;
+    bool waiters;
 
-    ipc_help(ev->page, latest);
     for (uint64_t number = newest >= IPC_SLOTS ? newest - IPC_SLOTS + 1 : 1; number <= newest;
          number++) {
         uint64_t slot =
             atomic_load_explicit(&ev->page->slot[number % IPC_SLOTS], memory_order_relaxed);
+        uint32_t owner = ipc_slot_opener(slot);
 
         if (ipc_slot_tag(slot) != (uint32_t)number || ipc_slot_state(slot) != IPC_PENDING ||
-            ipc_slot_opener(slot) != opener)
+            (owner != opener && is_open(ev, owner)))
             continue;
-        if (!fail_record(ev, number, opener, pid, &waiters))
+        if (!fail_record(ev, number, owner, pid, &waiters))
             continue;
-        any |= waiters;
+        *sleepers |= waiters;
         n++;
     }
-    if (any)
+    return n;
+}
+
+/* Nobody may be left waiting for this opener, which is leaving. Returns how many records fail. */
+static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
+{
+    uint64_t latest = atomic_load_explicit(&ev->page->latest, memory_order_acquire);
+    uint64_t newest = ipc_latest_number(latest);
+    bool shared = ev->opens->next != NULL, sleepers = false;
+    uint32_t n;
+
+    ipc_help(ev->page, latest);
+    n = fail_records(ev, newest, opener, pid, &sleepers);
+    if (shared && is_damaged(ev, newest))
+        n += fail_all(ev, pid);
+    /* Where others remain, also if no slot says that somebody sleeps: the opener could write that, too. */
+    if (shared || sleepers)
         wake_sleepers(ev);
     fire_settled(ev);
     return n;

@@ -45,9 +45,8 @@ struct ipc_event {
     struct ipc_failure {
         uint64_t number;
         int32_t pid;
-    } * failures; /* a ring of failures_size, made when needed; under completed.lock */
+    } * failures; /* failures_size of them, by number; made when needed; under completed.lock */
     uint32_t failures_size;
-    uint32_t next_failure;
     uint64_t newest_failed; /* what page->failed says, if nobody has overwritten it */
     UT_hash_handle hh;
 };
