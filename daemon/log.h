@@ -24,7 +24,15 @@ void log_line(int priority, const struct session *session, const char *fmt, ...)
 #define log_info(...)    log_line(LOG_INFO, NULL, __VA_ARGS__)
 #define log_debug(...)   log_line(LOG_DEBUG, NULL, __VA_ARGS__)
 
-/** A client did something that only a broken or hostile one does. Logged once per session, at
- * warning. */
+/*
+ * What clients can bring about, at warning: each of these once per session, and not more than a few per uid and second, however
+ * many sessions it makes; how many were left out stands in the next line.
+ */
+
+/** A client did something that only a broken or hostile one does. Any thread. */
 void log_client_fault(struct session *session, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** A client asked for more than its user may have, or than there is. Control thread. */
+void log_client_limit(struct session *session, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

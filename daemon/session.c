@@ -253,8 +253,7 @@ struct session *session_new(struct server *server, int socket)
     if (charge_init(&session->charge, &server->users, session->user, RESOURCE_SESSIONS, 1) < 0 ||
         charge_init(&session->charge_fds, &server->users, session->user, RESOURCE_FDS, 2) < 0) {
         if (!session->user->refused)
-            log_line(LOG_WARNING, session, "uid %u has too many sessions or descriptors: refused",
-                     (unsigned)session->uid);
+            log_client_limit(session, "its user has too many sessions or descriptors: refused");
         session->user->refused = true;
         request_refuse(socket, ACL_ERROR_RT_OVER_LIMIT,
                        "too many sessions of this user ([limits] sessions, fds)");

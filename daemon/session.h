@@ -37,6 +37,8 @@ struct attach {
     /* engine */
     struct attach_ref *ref;
     bool watched;
+    uint64_t words;        /* of the doorbell: taken from its summary, not yet looked at */
+    uint32_t vain;         /* rings for nothing since its streams last had a task */
     struct stream *active; /* streams with tasks, or with some a moment ago */
     uint64_t idle_since;
     struct attach *prev, *next; /* engine->watched */
@@ -62,6 +64,8 @@ struct session {
     bool hello;
     bool halted; /* session_halt(); under the locks of its engines */
     _Atomic bool fault_logged;
+    bool limit_logged;
+    unsigned fds_unread; /* descriptors sent since it was last seen to have read everything */
     uint64_t requests;
     uint64_t since_ns;
     uint64_t memory; /* bytes of its allocations */
