@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <linux/sockios.h>
 
 #include "acl/acl_base.h"
 #include "daemon/event.h"
@@ -20,6 +22,8 @@
 #include "proto/arena.h"
 #include "proto/npud.pb-c.h"
 #include "proto/packet.h"
+
+#define FDS_UNREAD_MAX 16
 
 /* One request and its answer, while it is handled. */
 struct call {
@@ -48,6 +52,15 @@ static int32_t fail(struct call *call, int32_t error, const char *fmt, ...)
 static unsigned long long limit(struct call *call, enum resource r)
 {
     return call->session->server->users.limit[r];
+}
+
+/* As fail(), when the user or the machine has no more of something. Told once: it may be what a client is after. */
+#define fail_limit(call, error, ...) tell_limit(call, fail(call, error, __VA_ARGS__))
+
+static int32_t tell_limit(struct call *call, int32_t error)
+{
+    log_client_limit(call->session, "at a limit: %s", call->message);
+    return error;
 }
 
 /* --- session and devices --- */
@@ -120,7 +133,8 @@ static int32_t on_open_device(struct call *call)
     if (error == ACL_ERROR_RT_INVALID_DEVICEID)
         return no_device(call, device);
     if (error != 0)
-        return fail(call, error, "npud has no memory or descriptors to open device %u", device);
+        return fail_limit(call, error, "npud has no memory or descriptors to open device %u",
+                          device);
     return 0;
 }
 
@@ -138,11 +152,11 @@ static int32_t on_create_stream(struct call *call)
         return error;
     error = stream_new(call->session, attach, in->priority, in->flags, &stream, &call->fd);
     if (error != 0)
-        return fail(call, error,
-                    "no stream: this session has %u (at most %u), its user may have %llu, or npud "
-                    "is out of memory",
-                    call->session->streams.live, SESSION_STREAMS_MAX,
-                    limit(call, RESOURCE_STREAMS));
+        return fail_limit(
+            call, error,
+            "no stream: this session has %u (at most %u), its user may have %llu, or npud "
+            "is out of memory",
+            call->session->streams.live, SESSION_STREAMS_MAX, limit(call, RESOURCE_STREAMS));
     call->close_fd = true;
     out = (Npud__CreateStreamReply)NPUD__CREATE_STREAM_REPLY__INIT;
     out.slot = stream->slot.number;
@@ -190,8 +204,8 @@ static int32_t too_many_fences(struct call *call, size_t n)
         call->fault = true;
         return fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than %u fences", FENCES_MAX);
     }
-    return fail(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                "too many destroyed events wait for their streams to pass them");
+    return fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                      "too many destroyed events wait for their streams to pass them");
 }
 
 static int32_t on_create_event(struct call *call)
@@ -202,10 +216,11 @@ static int32_t on_create_event(struct call *call)
     int32_t error = event_obj_new(call->session, in->flags, in->device, &event, &call->fd);
 
     if (error != 0)
-        return fail(call, error,
-                    "no event: this session has %u (at most %u), its user may have %llu, or npud "
-                    "is out of memory",
-                    call->session->events.live, SESSION_EVENTS_MAX, limit(call, RESOURCE_EVENTS));
+        return fail_limit(
+            call, error,
+            "no event: this session has %u (at most %u), its user may have %llu, or npud "
+            "is out of memory",
+            call->session->events.live, SESSION_EVENTS_MAX, limit(call, RESOURCE_EVENTS));
     call->close_fd = true;
     out = (Npud__CreateEventReply)NPUD__CREATE_EVENT_REPLY__INIT;
     out.slot = event->slot.number;
@@ -248,10 +263,11 @@ static void reply_ipc_event(struct call *call, struct ipc_open *open)
 
 static int32_t no_ipc_event(struct call *call, int32_t error)
 {
-    return fail(call, error,
-                "no IPC event: the user may have %llu open, an event at most %u openers, or npud "
-                "is out of memory or descriptors",
-                limit(call, RESOURCE_IPC_EVENTS), IPC_OPENERS_MAX);
+    return fail_limit(
+        call, error,
+        "no IPC event: the user may have %llu open, an event at most %u openers, or npud "
+        "is out of memory or descriptors",
+        limit(call, RESOURCE_IPC_EVENTS), IPC_OPENERS_MAX);
 }
 
 static int32_t on_create_ipc_event(struct call *call)
@@ -370,14 +386,16 @@ static int32_t on_malloc(struct call *call)
         return error;
     error = mem_new(call->session, attach->device, host ? MEM_HOST : MEM_DEVICE, in->size, &mem);
     if (error != 0 && host)
-        return fail(call, error, "no pinned host memory: %llu bytes asked, the user may have %llu",
-                    (unsigned long long)in->size, limit(call, RESOURCE_HOST_MEMORY));
+        return fail_limit(call, error,
+                          "no pinned host memory: %llu bytes asked, the user may have %llu",
+                          (unsigned long long)in->size, limit(call, RESOURCE_HOST_MEMORY));
     if (error != 0)
-        return fail(call, error,
-                    "no memory on device %u: %llu bytes asked, %llu free, the user may have %llu",
-                    in->device, (unsigned long long)in->size,
-                    (unsigned long long)(attach->device->info.memory - attach->device->memory_used),
-                    limit(call, RESOURCE_DEVICE_MEMORY));
+        return fail_limit(
+            call, error,
+            "no memory on device %u: %llu bytes asked, %llu free, the user may have %llu",
+            in->device, (unsigned long long)in->size,
+            (unsigned long long)(attach->device->info.memory - attach->device->memory_used),
+            limit(call, RESOURCE_DEVICE_MEMORY));
     call->fd = mem->fd;
     out = (Npud__MallocReply)NPUD__MALLOC_REPLY__INIT;
     out.slot = mem->slot.number;
@@ -458,12 +476,27 @@ static void dispatch(struct call *call)
         call->reply.body_case = NPUD__REPLY__BODY__NOT_SET;
 }
 
+/*
+ * Descriptors that were sent and not yet received count as ours in the kernel, which has one limit for all of npud's: a client
+ * that leaves them lie would have the others go without. An honest one has a single request under way.
+ */
+static bool takes_descriptors(struct session *session)
+{
+    int unread = 0;
+
+    if (ioctl(session->socket, SIOCOUTQ, &unread) < 0 || unread == 0)
+        session->fds_unread = 0;
+    return session->fds_unread++ < FDS_UNREAD_MAX;
+}
+
 /* 0, or negative: the session must end. */
 static int answer(struct call *call)
 {
-    int r = packet_send_message(call->session->socket, &call->reply.base, &call->fd,
-                                call->fd >= 0 ? 1 : 0, MSG_DONTWAIT);
+    int r = -EAGAIN;
 
+    if (call->fd < 0 || takes_descriptors(call->session))
+        r = packet_send_message(call->session->socket, &call->reply.base, &call->fd,
+                                call->fd >= 0 ? 1 : 0, MSG_DONTWAIT);
     if (call->fd >= 0 && call->close_fd)
         close(call->fd);
     if (r == -EAGAIN)

@@ -28,6 +28,7 @@
 #include "daemon/stream.h"
 #include "proto/arena.h"
 #include "proto/clock.h"
+#include "proto/packet.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -210,6 +211,16 @@ static int identify(struct session *session)
     return 0;
 }
 
+/* Answers that nobody reads are kernel memory, and the default is 200 KiB of them for each of thousands of sessions. */
+#define UNREAD_MAX PACKET_MAX /* bytes; the kernel doubles it, for its own books */
+
+static void bound_answers(struct session *session)
+{
+    int size = UNREAD_MAX;
+
+    setsockopt(session->socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
 static int listen_to(struct session *session)
 {
     struct event_base *base = session->server->base;
@@ -244,6 +255,7 @@ struct session *session_new(struct server *server, int socket)
     DL_APPEND(server->sessions, session);
     if (++server->n_sessions > server->most_sessions)
         server->most_sessions = server->n_sessions;
+    bound_answers(session);
     if (identify(session) < 0 || listen_to(session) < 0 ||
         !(session->user = user_ref(&server->users, session->uid))) {
         request_refuse(socket, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
