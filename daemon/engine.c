@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -27,6 +28,16 @@
 #define EPOLL_BATCH 64
 #define SLICE       (20 * NSEC_PER_USEC) /* of one session, before the next has its turn */
 #define SPIN_LOOKS  32 /* glances at the rings between two full turns, while idle */
+/*
+ * Bounds of what a session can make the engine do by ringing alone, each well below a slice: words of its doorbell that are looked at per
+ * turn, its streams that are looked at before the clock is, and its streams per glance.
+ */
+#define COLLECT_WORDS  2
+#define LOOKS_PER_TIME 64
+#define GLANCE_STREAMS 64
+#define TASKS_PER_TIME 16 /* tasks of one stream before the clock is looked at */
+#define VAIN_MAX                                                                                   \
+    1000 /* rings without a task; an honest client's last one may come too late, not more */
 
 /* What epoll reports: a token, not an address, because the attachment may be gone when we hold the
  * lock again. */
@@ -137,6 +148,7 @@ static void watch(struct engine *e, struct attach *a, uint64_t now)
 static void activate(struct stream *s, uint64_t now)
 {
     s->run = RUN_ACTIVE;
+    s->rung = true;
     s->idle_since = now;
     DL_APPEND(s->attach->active, s);
     atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
@@ -256,18 +268,30 @@ static bool collect_word(struct attach *a, unsigned w, uint64_t now)
 
 static bool collect(struct attach *a, uint64_t now)
 {
-    uint64_t summary;
     bool found = false;
 
-    if (atomic_load_explicit(&a->bell->summary, memory_order_relaxed) == 0)
-        return false;
     /* Before the words: a bit raised after this exchange raises the summary again. */
-    summary = atomic_exchange(&a->bell->summary, 0);
-    for (; summary; summary &= summary - 1)
-        found |= collect_word(a, (unsigned)__builtin_ctzll(summary), now);
+    if (a->words == 0 && atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0)
+        a->words = atomic_exchange(&a->bell->summary, 0);
+    for (unsigned n = 0; n < COLLECT_WORDS && a->words; n++) {
+        found |= collect_word(a, (unsigned)__builtin_ctzll(a->words), now);
+        a->words &= a->words - 1;
+    }
     if (found)
         a->idle_since = now;
     return found;
+}
+
+/*
+ * It rang, and there was no task. Who does so all the time keeps the engine from its sleep: no honest client, and the session is ended.
+ * By its socket, which is where the control thread learns of ends.
+ */
+static void rang_in_vain(struct attach *a)
+{
+    if (++a->vain != VAIN_MAX)
+        return;
+    log_client_fault(a->session, "rings for tasks that are not there: session ended");
+    shutdown(a->session->socket, SHUT_RDWR);
 }
 
 static void handle_doorbells(struct engine *e, const struct epoll_event *events, int n,
@@ -282,7 +306,8 @@ static void handle_doorbells(struct engine *e, const struct epoll_event *events,
         ref = slots_get_generation(&e->refs, (uint32_t)token, (uint32_t)(token >> 32));
         if (ref) {
             watch(e, ref->attach, now);
-            collect(ref->attach, now);
+            if (!collect(ref->attach, now) && !ref->attach->active && !ref->attach->words)
+                rang_in_vain(ref->attach);
         }
     }
 }
@@ -357,7 +382,8 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
             s->has_task = false;
             s->head++;
         }
-        if (r == RUN_RETIRED)
+        if (r == RUN_RETIRED &&
+            (n % TASKS_PER_TIME != TASKS_PER_TIME - 1 || clock_ns() - now < SLICE))
             continue;
         if (r == RUN_WAITS) {
             s->run = RUN_PARKED;
@@ -388,13 +414,15 @@ static bool demote_stream(struct stream *s)
     }
     DL_DELETE(s->attach->active, s);
     s->run = RUN_IDLE;
+    if (s->rung)
+        rang_in_vain(s->attach);
     return true;
 }
 
 static bool demote_attach(struct engine *e, struct attach *a, uint64_t now)
 {
     atomic_store(&a->bell->watched, 0);
-    if (atomic_load(&a->bell->summary) != 0) {
+    if (a->words || atomic_load(&a->bell->summary) != 0) {
         atomic_store(&a->bell->watched, 1);
         a->idle_since = now;
         return false;
@@ -429,16 +457,21 @@ static bool run_attach(struct engine *e, struct attach *a, uint64_t now)
 {
     uint64_t start = now;
     struct stream *s, *tmp;
+    unsigned idle = 0;
     bool worked = false;
 
     DL_FOREACH_SAFE (a->active, s, tmp) {
-        if (!run_stream(e, s, now)) {
+        if (run_stream(e, s, now)) {
+            worked = true;
+            s->rung = false;
+            a->vain = 0;
+            s->idle_since = a->idle_since = now;
+        } else {
             if (s->run == RUN_ACTIVE && now - s->idle_since > e->spin_max)
                 demote_stream(s);
-            continue;
+            if (++idle % LOOKS_PER_TIME != 0)
+                continue;
         }
-        worked = true;
-        s->idle_since = a->idle_since = now;
         if (!tmp)
             break;
         now = clock_ns();
@@ -581,11 +614,16 @@ static bool glance(const struct engine *e)
         atomic_load_explicit(&e->inbox_n, memory_order_relaxed) != 0)
         return true;
     DL_FOREACH (e->watched, a) {
-        if (atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0)
+        unsigned n = 0;
+
+        if (a->words || atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0)
             return true;
-        DL_FOREACH (a->active, s)
+        DL_FOREACH (a->active, s) {
             if (entry_ready(s, memory_order_relaxed))
                 return true;
+            if (++n == GLANCE_STREAMS)
+                break; /* the full turn looks at all */
+        }
     }
     return false;
 }

@@ -134,6 +134,8 @@ static void discard(struct stream *s)
     engine_forget(s->attach->device->engine, s);
     if (tail - s->head > s->depth)
         tail = s->head + s->depth;
+    if (tail != s->head)
+        s->attach->vain = 0; /* it rang for these */
     s->has_task = false;
     s->head = tail;
     atomic_store_explicit(&s->ctrl->watched, 0, memory_order_relaxed);

@@ -53,6 +53,7 @@ struct stream {
     struct task task; /* the copy of the entry at head, while has_task */
     bool has_task;    /* taken from the ring, not finished */
     bool started; /* task_execute() was called before; after a wait, waiter.result is the outcome */
+    bool rung;    /* active because the doorbell said so, and no task was found so far */
     struct waiter waiter;        /* on another stream, an event flag or an IPC event ... */
     struct waitlist *waiting_on; /* ... namely this list, until resumed */
     struct stream *inbox_next;
