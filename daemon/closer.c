@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,7 +17,11 @@ static struct {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t more;
-    int *fds;
+    struct item {
+        int fd;
+        void *map; /* NULL: none */
+        size_t bytes;
+    } * items;
     size_t n, size;
     bool stop;
     bool started;
@@ -25,21 +30,28 @@ static struct {
 /* Sockets refuse descriptors: nothing that is closed can be a client's. Set by the first socket that could not. */
 static bool kernel_accepts_fds;
 
+static void let_go(const struct item *item)
+{
+    if (item->map)
+        munmap(item->map, item->bytes);
+    close(item->fd);
+}
+
 static void *closer_main(void *arg)
 {
     (void)arg;
     pthread_setname_np(pthread_self(), "closer");
     pthread_mutex_lock(&closer.lock);
     for (;;) {
-        int fd;
+        struct item item;
 
         while (closer.n == 0 && !closer.stop)
             pthread_cond_wait(&closer.more, &closer.lock);
         if (closer.n == 0)
             break;
-        fd = closer.fds[--closer.n];
+        item = closer.items[--closer.n];
         pthread_mutex_unlock(&closer.lock);
-        close(fd);
+        let_go(&item);
         pthread_mutex_lock(&closer.lock);
     }
     pthread_mutex_unlock(&closer.lock);
@@ -63,8 +75,9 @@ void closer_stop(void)
     pthread_cond_signal(&closer.more);
     pthread_mutex_unlock(&closer.lock);
     pthread_join(closer.thread, NULL);
-    free(closer.fds);
-    closer.fds = NULL;
+    free(closer.items);
+    closer.items = NULL;
+    closer.size = 0;
     closer.started = false;
 }
 
@@ -77,23 +90,23 @@ void closer_refuse_fds(int socket)
 }
 
 /* False: no memory. */
-static bool enqueue(int fd)
+static bool enqueue(const struct item *item)
 {
     bool ok = true;
 
     pthread_mutex_lock(&closer.lock);
     if (closer.n == closer.size) {
         size_t size = closer.size ? 2 * closer.size : 64;
-        int *fds = reallocarray(closer.fds, size, sizeof(int));
+        struct item *items = reallocarray(closer.items, size, sizeof(*items));
 
-        ok = fds != NULL;
+        ok = items != NULL;
         if (ok) {
-            closer.fds = fds;
+            closer.items = items;
             closer.size = size;
         }
     }
     if (ok) {
-        closer.fds[closer.n++] = fd;
+        closer.items[closer.n++] = *item;
         pthread_cond_signal(&closer.more);
     }
     pthread_mutex_unlock(&closer.lock);
@@ -102,6 +115,16 @@ static bool enqueue(int fd)
 
 void closer_close(int fd)
 {
-    if (!kernel_accepts_fds || !closer.started || !enqueue(fd))
-        close(fd);
+    struct item item = {.fd = fd};
+
+    if (!kernel_accepts_fds || !closer.started || !enqueue(&item))
+        let_go(&item);
+}
+
+void closer_free_memory(int fd, void *map, size_t bytes)
+{
+    struct item item = {.fd = fd, .map = map, .bytes = bytes};
+
+    if (bytes < CLOSER_MUCH || !closer.started || !enqueue(&item))
+        let_go(&item);
 }

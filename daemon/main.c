@@ -5,6 +5,7 @@
 #include <event2/event.h>
 #include <event2/thread.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -345,14 +346,41 @@ static void tell_ready(struct server *server, const struct options *o)
              server->clients.path ? server->clients.path : "the socket passed by systemd");
 }
 
-static void raise_fd_limit(void)
+/* As many descriptors as we may have. Returns how many that are. */
+static uint64_t raise_fd_limit(void)
 {
     struct rlimit r;
 
     if (getrlimit(RLIMIT_NOFILE, &r) < 0)
-        return;
+        return UINT64_MAX;
     r.rlim_cur = r.rlim_max;
     setrlimit(RLIMIT_NOFILE, &r);
+    return r.rlim_max;
+}
+
+/*
+ * Where several users share npud, none may have more than half of the descriptors that there are, whatever the configuration allows,
+ * nor of the mappings, of which most of them need one each: the others are to notice nothing.
+ */
+static void share_fds(struct config *config, uint64_t fds)
+{
+    unsigned long long maps = 65530; /* the kernel's default; a sandbox may hide the setting */
+    uint64_t *limit = &config->limit[RESOURCE_FDS];
+    FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+
+    if (f && fscanf(f, "%llu", &maps) != 1)
+        maps = 65530;
+    if (f)
+        fclose(f);
+    if (config->access_group[0] == '\0')
+        return;
+    if (fds > maps)
+        fds = maps;
+    if (*limit <= fds / 2)
+        return;
+    log_info("limits.fds: %llu instead of %llu, half of what npud itself may have",
+             (unsigned long long)(fds / 2), (unsigned long long)*limit);
+    *limit = fds / 2;
 }
 
 /* Before any of them is freed, because streams of one may wait for another. */
@@ -410,6 +438,7 @@ int main(int argc, char **argv)
     struct config config;
     struct server server = {.config = &config, .since_ns = clock_ns()};
     int signals, r = read_options(argc, argv, &o);
+    uint64_t fds;
 
     if (r >= 0)
         return r;
@@ -418,11 +447,14 @@ int main(int argc, char **argv)
     if (o.die_with_parent)
         prctl(PR_SET_PDEATHSIG, SIGTERM); /* who starts us makes sure that it still lives */
     signal(SIGPIPE, SIG_IGN);
-    raise_fd_limit();
+    /* What big tables took goes back to the system with them: without this, malloc keeps ever bigger pieces for itself. */
+    mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+    fds = raise_fd_limit();
     r = load_config(argc, argv, &o, &config);
     if (r == 0 && o.runtime_dir)
         r = make_runtime_dir(o.runtime_dir, &config);
     if (r == 0) {
+        share_fds(&config, fds);
         server.users.limit = config.limit;
         server.ipc.linger_max = config.linger_max;
         server.ipc.any_uid = config.ipc_any_uid;

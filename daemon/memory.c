@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "acl/acl_base.h"
+#include "daemon/closer.h"
 #include "daemon/device.h"
 #include "daemon/memfd.h"
 #include "daemon/session.h"
@@ -78,9 +79,7 @@ void mem_free(struct mem *m)
     slots_unpublish(m);
     map = atomic_exchange_explicit(&m->map, NULL, memory_order_relaxed);
     session_unlock(session);
-    if (map)
-        munmap(map, m->size);
-    close(m->fd);
+    closer_free_memory(m->fd, map, m->size);
     if (m->kind == MEM_DEVICE)
         m->device->memory_used -= m->size;
     session->memory -= m->size;
