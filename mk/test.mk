@@ -14,9 +14,13 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ)
 	$(call say,LD)
 	$(Q)$(CC) $(SAN) $(CFLAGS) $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih $(CHECK_LIBS)
 
+# What one of them alone needs: clients without the library, which kill points could not be built into.
+E2E_MORE_test_hostile := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/hostile/*.c))
+$(BUILD)/tests/e2e/test_hostile: $(E2E_MORE_test_hostile)
+
 $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(LIB)
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) $(BUILD)/tests/e2e/$*.o $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
+	$(Q)$(CC) $(SAN) $(CFLAGS) $(BUILD)/tests/e2e/$*.o $(E2E_MORE_$*) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
 
 # Built once more, with kill points in the library; npud and the rest are those of $(BUILD).

@@ -23,6 +23,7 @@
 #define GUARD_MS 20000 /* against hanging only */
 
 struct npud npud;
+int npud_stderr = -1;
 
 static const char *bin_dir(void)
 {
@@ -52,6 +53,8 @@ static void exec_npud(int ready, const char *const *args)
     argv[n++] = fd;
     for (; args && *args && n < 31; args++)
         argv[n++] = *args;
+    if (npud_stderr >= 0)
+        dup2(npud_stderr, STDERR_FILENO);
     snprintf(path, sizeof(path), "%s/npud", bin_dir());
     execv(path, (char **)argv);
     perror(path);

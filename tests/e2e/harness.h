@@ -22,6 +22,9 @@ struct npud {
 /** The npud of the running test. */
 extern struct npud npud;
 
+/** Where npud's stderr goes when it is started; -1: where ours goes. */
+extern int npud_stderr;
+
 /** Start npud in a private directory with these further arguments (NULL-terminated, or NULL), and
  * point the library at it. */
 void npud_start(const char *const *args);

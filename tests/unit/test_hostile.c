@@ -1,0 +1,275 @@
+/* npud against clients that write what they like: the parts of it that once did endless or too much work, or left others waiting. */
+#include "npud.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "proto/ipc_page.h"
+
+/* --- IPC events --- */
+
+struct probe {
+    struct waiter waiter; /* first: fire() gets this */
+    bool fired;
+};
+
+static void on_fire(struct waiter *waiter)
+{
+    ((struct probe *)waiter)->fired = true;
+}
+
+static struct session *session[2];
+static struct ipc_open *open_of[2];
+static struct ipc_page *page;
+
+/* One event, open in two sessions. */
+static void setup_event(void)
+{
+    npud_start(NULL);
+    for (int i = 0; i < 2; i++)
+        session[i] = npud_session(100 + i);
+    ck_assert_int_eq(ipc_event_new(session[0], 0, &open_of[0]), 0);
+    ck_assert_int_eq(ipc_event_export(open_of[0]), 0);
+    ck_assert_int_eq(ipc_event_open(session[1], &open_of[0]->event->handle, &open_of[1]), 0);
+    page = open_of[0]->event->page;
+}
+
+static void wait_for(struct probe *p, uint64_t number)
+{
+    p->waiter.fire = on_fire;
+    waitlist_add(&open_of[0]->event->completed, &p->waiter, number);
+}
+
+static void forge(uint64_t number, uint32_t opener)
+{
+    atomic_store(&page->slot[number % IPC_SLOTS],
+                 (uint64_t)(uint32_t)number << 32 | (uint64_t)opener << 16 | IPC_PENDING);
+}
+
+static uint32_t opener(int i)
+{
+    return open_of[i]->opener->slot.number;
+}
+
+/* npud looked at those who wait in portions of 64, each from where the one before had ended, plus one. */
+START_TEST(waits_for_the_last_of_all_numbers)
+{
+    static struct probe probes[64];
+
+    for (unsigned i = 0; i < 64; i++) {
+        uint64_t number = UINT64_MAX - i;
+
+        forge(number, opener(0));
+        wait_for(&probes[i], number);
+    }
+    ipc_open_free(open_of[1]);
+    for (unsigned i = 0; i < 64; i++)
+        waitlist_remove(&open_of[0]->event->completed, &probes[i].waiter);
+}
+END_TEST
+
+/* What an honest client has recorded stays pending when another one leaves: also after many laps, and beside complete ones. */
+START_TEST(leaving_spares_the_records_of_others)
+{
+    struct probe p = {0};
+    uint64_t blocker, number = 0;
+    int32_t pid;
+
+    for (unsigned i = 0; i < (unsigned)_i; i++)
+        number = ipc_take(page, opener((int)i % 2), IPC_DONE, &blocker);
+    number = ipc_take(page, opener(0), IPC_PENDING, &blocker);
+    wait_for(&p, number);
+    ipc_open_free(open_of[1]);
+    ck_assert_int_eq(ipc_state_of(page, number), IPC_PENDING);
+    ck_assert(!p.fired);
+    ck_assert(!ipc_event_failed(open_of[0]->event, number, &pid));
+    ipc_event_complete(open_of[0], number);
+    ck_assert(p.fired);
+    ck_assert_int_eq(p.waiter.result, 0);
+}
+END_TEST
+
+START_TEST(record_of_an_opener_that_is_not_there)
+{
+    struct probe p = {0};
+    int32_t pid = 0;
+
+    atomic_store(&page->latest, ipc_latest_make(1, 77, IPC_PENDING));
+    wait_for(&p, 1);
+    ck_assert_int_eq(ipc_state_of(page, 1), IPC_PENDING);
+    ipc_open_free(open_of[1]);
+    ck_assert(p.fired);
+    ck_assert_int_eq(p.waiter.result, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
+    ck_assert_int_eq(p.waiter.pid, 101);
+    ck_assert(ipc_event_failed(open_of[0]->event, 1, &pid));
+    ck_assert_int_eq(ipc_state_of(page, 1), IPC_FAILED);
+}
+END_TEST
+
+/* In the name of one that is: told from a true record by what else was written. */
+START_TEST(nothing_stays_pending_in_a_damaged_page)
+{
+    struct probe probes[3] = {0};
+    uint64_t far = UINT64_C(1) << 40;
+    uint32_t before = atomic_load(&page->wake_seq);
+
+    forge(5, opener(0));
+    forge(far + 7, opener(0));
+    wait_for(&probes[0], 5);
+    wait_for(&probes[1], far + 7);
+    wait_for(&probes[2], 12345); /* of no slot at all */
+    atomic_store(&page->latest, ipc_latest_make(3, opener(0), IPC_DONE));
+    ((volatile uint8_t *)page->slot)[100 * 8 + 4] = 0x3f;
+    ipc_open_free(open_of[1]);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert(probes[i].fired);
+    ck_assert_int_ne(ipc_state_of(page, 5), IPC_PENDING);
+    ck_assert_int_ne(ipc_state_of(page, far + 7), IPC_PENDING);
+    ck_assert_uint_ne(atomic_load(&page->wake_seq), before);
+}
+END_TEST
+
+/* --- doorbells --- */
+
+static struct session *ringer;
+static int peer;
+
+static void setup_ringer(void)
+{
+    int pair[2];
+
+    npud_start(NULL);
+    ringer = npud_session(200);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    session_lock(ringer); /* engines may shut it down */
+    close(ringer->socket);
+    ringer->socket = pair[0];
+    session_unlock(ringer);
+    peer = pair[1];
+}
+
+static void teardown_ringer(void)
+{
+    close(peer);
+    npud_stop();
+}
+
+static bool ended(void)
+{
+    struct pollfd p = {.fd = peer, .events = POLLRDHUP};
+
+    return poll(&p, 1, 0) == 1;
+}
+
+/* Ring once while the engine sleeps, and wait until it has heard that and sleeps again. */
+static void ring_and_wait(void)
+{
+    struct attach *a = session_attach(ringer, 0);
+    struct engine_stats before, now;
+
+    do
+        engine_get_stats(a->device->engine, &before);
+    while (!before.asleep);
+    eventfd_write(a->fd, 1);
+    do
+        engine_get_stats(a->device->engine, &now);
+    while (!ended() && (now.wakeups == before.wakeups || !now.asleep));
+}
+
+START_TEST(who_rings_for_nothing_is_ended)
+{
+    unsigned n;
+
+    for (n = 0; n < 5000 && !ended(); n++)
+        ring_and_wait();
+    ck_assert_uint_gt(n, 500);
+    ck_assert_uint_lt(n, 5000);
+}
+END_TEST
+
+START_TEST(who_has_tasks_may_ring_too_often)
+{
+    struct stream *s = npud_stream(ringer, 0);
+
+    for (unsigned n = 0; n < 3000; n++) {
+        if (n % 100 == 0)
+            client_wait(s, client_submit(s, (struct task){.op = TASK_NOP}));
+        ring_and_wait();
+    }
+    ck_assert(!ended());
+}
+END_TEST
+
+/* --- the log --- */
+
+static unsigned lines_of(int log)
+{
+    char buf[65536];
+    ssize_t size = pread(log, buf, sizeof(buf), 0);
+    unsigned n = 0;
+
+    for (ssize_t i = 0; i < size; i++)
+        n += buf[i] == '\n';
+    return n;
+}
+
+/* Many sessions, each with its fault: as many lines as are good to have, and other users keep theirs. */
+START_TEST(a_user_cannot_fill_the_log)
+{
+    int log = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO);
+    struct session one = {.uid = 1234};
+    unsigned many;
+
+    log_setup(LOG_WARNING);
+    dup2(log, STDERR_FILENO);
+    for (unsigned i = 0; i < 1000; i++) {
+        struct session s = {.id = i, .uid = 4321};
+
+        log_client_fault(&s, "fault %u", i);
+        log_client_fault(&s, "again");
+        log_client_limit(&s, "limit %u", i);
+    }
+    many = lines_of(log);
+    log_client_fault(&one, "another user");
+    log_client_fault(&one, "the same again");
+    dup2(saved, STDERR_FILENO);
+    ck_assert_uint_ge(many, 10);
+    ck_assert_uint_le(many, 30);
+    ck_assert_uint_eq(lines_of(log), many + 1);
+    close(saved);
+    close(log);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("hostile clients, npud's side");
+    TCase *events = tcase_create("IPC events");
+    TCase *bells = tcase_create("doorbells");
+    TCase *logs = tcase_create("log");
+
+    tcase_add_checked_fixture(events, setup_event, npud_stop);
+    tcase_add_test(events, waits_for_the_last_of_all_numbers);
+    tcase_add_loop_test(events, leaving_spares_the_records_of_others, 0, 3);
+    tcase_add_loop_test(events, leaving_spares_the_records_of_others, 1020, 1030);
+    tcase_add_loop_test(events, leaving_spares_the_records_of_others, 2500, 2502);
+    tcase_add_test(events, record_of_an_opener_that_is_not_there);
+    tcase_add_test(events, nothing_stays_pending_in_a_damaged_page);
+    suite_add_tcase(s, events);
+    tcase_add_checked_fixture(bells, setup_ringer, teardown_ringer);
+    tcase_set_timeout(bells, 60);
+    tcase_add_test(bells, who_rings_for_nothing_is_ended);
+    tcase_add_test(bells, who_has_tasks_may_ring_too_often);
+    suite_add_tcase(s, bells);
+    tcase_add_test(logs, a_user_cannot_fill_the_log);
+    suite_add_tcase(s, logs);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}
