@@ -394,9 +394,22 @@ void ipc_event_drop(struct ipc_open *open, uint64_t number)
     if (ipc_state_of(ev->page, number) != IPC_PENDING)
         return;
     slot = atomic_load_explicit(&ev->page->slot[number % IPC_SLOTS], memory_order_relaxed);
-    if (ipc_slot_opener(slot) == opener &&
-        fail_record(ev, number, opener, open->session->pid, &waiters) && waiters)
+    if (ipc_slot_opener(slot) != opener ||
+        !fail_record(ev, number, opener, open->session->pid, &waiters) || !waiters || ev->to_wake)
+        return;
+    ev->to_wake = true;
+    LL_PREPEND2(ev->all->to_wake, ev, to_wake_next);
+}
+
+void ipc_events_wake(struct ipc_events *all)
+{
+    struct ipc_event *ev, *tmp;
+
+    LL_FOREACH_SAFE2 (all->to_wake, ev, tmp, to_wake_next) {
+        ev->to_wake = false;
         wake_sleepers(ev);
+    }
+    all->to_wake = NULL;
 }
 
 /*

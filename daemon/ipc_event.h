@@ -40,6 +40,8 @@ struct ipc_event {
     struct charge linger_charge_fd;
     bool lingers;
     struct ipc_event *linger_prev, *linger_next; /* user->linger */
+    bool to_wake;
+    struct ipc_event *to_wake_next; /* all->to_wake */
 
     struct waitlist completed; /* streams parked on records */
     struct ipc_failure {
@@ -54,6 +56,7 @@ struct ipc_event {
 /** All IPC events, by id. */
 struct ipc_events {
     struct ipc_event *by_id;
+    struct ipc_event *to_wake; /* empty between requests */
     uint64_t last_id;
     uint64_t instance; /* random: tells handles of this npud from those of another */
     uint32_t linger_max;
@@ -102,8 +105,12 @@ void ipc_exports_drop(struct session *session);
  * pending record. */
 void ipc_event_complete(struct ipc_open *open, uint64_t number);
 
-/** The session has dropped the stream in which its record `number` was queued: it fails. Ignored if there is no such pending record. */
+/**
+ * The session has dropped the stream in which its record `number` was queued: it fails. Ignored if there is no such pending record. Who
+ * sleeps on it is woken by ipc_events_wake(), once for many records.
+ */
 void ipc_event_drop(struct ipc_open *open, uint64_t number);
+void ipc_events_wake(struct ipc_events *all);
 
 /** Has record number failed, and whose was it? Any thread. */
 bool ipc_event_failed(struct ipc_event *event, uint64_t number, int32_t *pid);

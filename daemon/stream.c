@@ -4,6 +4,7 @@
 #include "daemon/device.h"
 #include "daemon/engine.h"
 #include "daemon/ipc_event.h"
+#include "daemon/server.h"
 #include "daemon/session.h"
 #include "proto/arena.h"
 #include "proto/futex.h"
@@ -114,13 +115,14 @@ static void drop_records(struct stream *s)
         struct ipc_open *open;
 
         if (!stream_read_entry(s, p, &task))
-            return;
+            break;
         if (task.op != TASK_IPC_RECORD)
             continue;
         open = slots_get_generation(&s->session->ipc, task.object, task.generation);
         if (open)
             ipc_event_drop(open, task.ipc.number);
     }
+    ipc_events_wake(&s->session->server->ipc);
 }
 
 /*
@@ -146,8 +148,16 @@ static void discard(struct stream *s)
 
 void stream_abort(struct stream *s)
 {
+    /*
+     * A whole ring of records takes its time, in which the engines are not kept out. "Parked" keeps this one off the stream: it
+     * passes over the doorbell's bits of such ones, and those it swallows here are of tasks that are discarded below, too.
+     */
     session_lock(s->session);
+    engine_forget(s->attach->device->engine, s);
+    s->run = RUN_PARKED;
+    session_unlock(s->session);
     drop_records(s);
+    session_lock(s->session);
     discard(s);
     session_unlock(s->session);
 }
