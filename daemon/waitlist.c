@@ -2,14 +2,12 @@
 
 #include <assert.h>
 #include <stddef.h>
-#include <utlist.h>
 
 #include "proto/clock.h"
 
 void waitlist_init(struct waitlist *list)
 {
     pthread_mutex_init(&list->lock, NULL);
-    list->head = NULL;
     list->root = NULL;
     list->seed = (uint32_t)(uintptr_t)list ^ (uint32_t)clock_ns();
     atomic_init(&list->n, 0);
@@ -17,7 +15,7 @@ void waitlist_init(struct waitlist *list)
 
 void waitlist_deinit(struct waitlist *list)
 {
-    assert(!list->head);
+    assert(!list->root);
     pthread_mutex_destroy(&list->lock);
 }
 
@@ -51,31 +49,21 @@ static uint32_t next_rank(struct waitlist *list)
     return list->seed ^ list->seed >> 16;
 }
 
-/* By target, ascending; behind its equals. */
+/* Behind its equals. */
 static void insert(struct waitlist *list, struct waiter *w)
 {
-    struct waiter *before = NULL, *up = NULL;
+    struct waiter **place = &list->root, *up = NULL;
 
-    for (struct waiter *at = list->root; at; at = at->target <= w->target ? at->right : at->left) {
-        up = at;
-        if (at->target <= w->target)
-            before = at;
+    while (*place) {
+        up = *place;
+        place = up->target <= w->target ? &up->right : &up->left;
     }
+    *place = w;
     w->left = w->right = NULL;
     w->up = up;
     w->rank = next_rank(list);
-    if (!up)
-        list->root = w;
-    else if (up == before)
-        up->right = w;
-    else
-        up->left = w;
     while (w->up && w->up->rank < w->rank)
         rotate_up(list, w);
-    if (before)
-        DL_APPEND_ELEM(list->head, before, w);
-    else
-        DL_PREPEND(list->head, w);
 }
 
 static void delete (struct waitlist *list, struct waiter *w)
@@ -89,7 +77,6 @@ static void delete (struct waitlist *list, struct waiter *w)
         w->up->left = NULL;
     else
         w->up->right = NULL;
-    DL_DELETE(list->head, w);
 }
 
 /* The first one whose target is at least from. */
@@ -161,14 +148,13 @@ bool waitlist_next(struct waitlist *list, uint64_t from, uint64_t *target)
 void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
                    int32_t pid)
 {
-    struct waiter *waiter, *next;
+    struct waiter *waiter;
 
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&list->n, memory_order_relaxed) == 0)
         return;
     pthread_mutex_lock(&list->lock);
-    for (waiter = first_from(list, first); waiter && waiter->target <= last; waiter = next) {
-        next = waiter->next;
+    while ((waiter = first_from(list, first)) && waiter->target <= last) {
         unlink_locked(list, waiter);
         waiter->result = result;
         waiter->pid = pid;

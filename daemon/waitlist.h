@@ -23,24 +23,22 @@
 struct waitlist;
 
 struct waiter {
-    struct waiter *prev, *next;       /* waitlist.head */
     struct waiter *up, *left, *right; /* waitlist.root */
-    uint32_t rank;                    /* random; none is above a greater one */
     struct waitlist *list;            /* NULL: on none; changes only under that list's lock */
     uint64_t target;
     int32_t result; /* set by whoever fires: 0 or an ACL error */
     int32_t pid;    /* who is to blame for result */
     void (*fire)(struct waiter *waiter);
+    uint32_t rank; /* random; none is below a smaller one */
 };
 
 /*
- * The list in order, and a treap over it to find places: targets are the clients' choice, and a client that waits for the furthest
+ * A treap by target, equals in the order in which they came: targets are the clients' choice, and a client that waits for the furthest
  * first must not make engines walk along thousands of its streams.
  */
 struct waitlist {
     pthread_mutex_t lock;
-    struct waiter *head; /* ascending targets */
-    struct waiter *root; /* the same, by target */
+    struct waiter *root;
     uint32_t seed;
     _Atomic uint32_t n;
 };
