@@ -635,6 +635,29 @@ static void stay_busy(struct hostile *h)
     }
 }
 
+/* The same with copies, as long as one task may be. */
+static void copy_much(struct hostile *h)
+{
+    static struct raw_object m;
+    struct task t = {.op = TASK_COPY, .copy.size = 8 << 20, .copy.dst_offset = 8 << 20};
+
+    come_in_with_streams(8);
+    if (!raw_malloc(&raw, false, 16 << 20, &m))
+        _exit(1);
+    t.object = t.copy.src = m.slot;
+    t.generation = t.copy.src_generation = m.generation;
+    for (;;) {
+        for (unsigned i = 0; i < raw.n_streams; i++)
+            for (unsigned n = 0; n < 4; n++) {
+                raw_put(&raw, &raw.stream[i], &t);
+                raw_ring(&raw, &raw.stream[i]);
+            }
+        for (unsigned i = 0; i < raw.n_streams; i++)
+            raw_wait(&raw.stream[i]);
+        did_it(h);
+    }
+}
+
 /* As many streams as there can be wait for positions of one, the furthest first; then it goes there. */
 static void wait_in_wrong_order(struct hostile *h)
 {
@@ -894,6 +917,7 @@ const struct hostile_case hostile_cases[] = {
     {"plays with the doorbell's counter", play_with_counter, SHAPE_RING, "rings"},
     {"rings for 4096 idle streams", ring_for_all_streams, SHAPE_SPIN2, "rings"},
     {"keeps its streams full", stay_busy, SHAPE_SPIN2, NULL},
+    {"copies all the time", copy_much, SHAPE_SPIN, NULL},
     {"4095 streams wait in wrong order", wait_in_wrong_order, SHAPE_SPIN, NULL},
     {"waits for forged records", wait_for_forged_records, SHAPE_PAIR, NULL},
     {"waits for failed records", wait_for_failed_records, SHAPE_SPIN2, NULL},
