@@ -256,11 +256,19 @@ END_TEST
 /* Each member has a stream that waits for its gate, and all but the first one that waits for the record of the one before. */
 static void expect_waits(void)
 {
-    uint64_t start = now_ns(), cpu = proc_main_cpu_ns(npud.pid);
-    char *json = npuctl("--json waits");
-    unsigned rows = rows_in(json);
+    uint64_t give_up = now_ns() + UINT64_C(20000000000), start, cpu;
+    unsigned rows;
 
-    free(json);
+    /* The last ones may not have got to their waits when all have submitted them. */
+    do {
+        char *json;
+
+        start = now_ns();
+        cpu = proc_main_cpu_ns(npud.pid);
+        json = npuctl("--json waits");
+        rows = rows_in(json);
+        free(json);
+    } while (rows != 2 * CROWD - 1 && now_ns() < give_up);
     printf("  npuctl --json waits: %u rows, %.2f s, npud's CPU time %.2f ms\n", rows,
            SECONDS(now_ns() - start), (double)(proc_main_cpu_ns(npud.pid) - cpu) / 1e6);
     ck_assert_uint_eq(rows, 2 * CROWD - 1);
