@@ -104,7 +104,7 @@ struct event *event_new(struct context *c, const char *function, enum event_kind
     e->flags = flags;
     e->device = c->device;
     e->shm = NULL;
-    e->n_uses = 0;
+    e->n_uses = e->n_resets = 0;
     atomic_store_explicit(&e->reset_number, 0, memory_order_relaxed);
     e->record_flag = e->wait_flag = -1;
     atomic_store_explicit(&e->record_ctrl, NULL, memory_order_relaxed);
@@ -313,18 +313,60 @@ void events_forget_all(struct session *s)
 
         ipc_unmap(e);
         free(e->uses);
+        free(e->resets);
     }
 }
 
 /* --- the latest record --- */
+
+static bool reset_passed(const struct event *e)
+{
+    for (uint32_t i = 0; i < e->n_resets; i++)
+        if (point_passed(&e->resets[i]))
+            return true;
+    return false;
+}
 
 void event_record_locked(struct event *e, struct record *r)
 {
     event_read_record(e, r);
     if (r->number != 0 &&
         r->number == atomic_load_explicit(&e->reset_number, memory_order_relaxed) &&
-        point_passed(&e->reset))
+        reset_passed(e))
         *r = (struct record){0};
+}
+
+static int add_reset(struct event *e, const struct stream *s, const char *function)
+{
+    struct point *grown;
+
+    if (e->n_resets == e->resets_size) {
+        grown = reallocarray(e->resets, e->resets_size + 2, sizeof(*grown));
+        if (!grown)
+            return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        e->resets = grown;
+        e->resets_size += 2;
+    }
+    e->resets[e->n_resets++] = (struct point){.ctrl = s->ctrl, .position = s->tail};
+    return 0;
+}
+
+int event_reset_in(struct event *e, const struct stream *s, const char *function)
+{
+    uint64_t number = atomic_load_explicit(&e->record_number, memory_order_relaxed);
+    int error;
+
+    if (atomic_load_explicit(&e->reset_number, memory_order_relaxed) != number)
+        e->n_resets = 0; /* they were for an earlier record */
+    if (number == 0 || reset_passed(e))
+        return 0;
+    for (uint32_t i = 0; i < e->n_resets; i++)
+        if (e->resets[i].ctrl == s->ctrl)
+            return 0; /* this stream gets to the earlier one first */
+    error = add_reset(e, s, function);
+    if (error == 0)
+        atomic_store_explicit(&e->reset_number, number, memory_order_relaxed);
+    return error;
 }
 
 void event_record_slow(struct event *e, struct record *r)

@@ -90,9 +90,14 @@ struct event {
     _Atomic uint64_t record_number; /* 0: never recorded */
     _Atomic uint64_t record_ns;     /* timestamp, if the record was complete at the call; else 0 */
 
-    uint32_t record_stream;        /* npud's slot of the stream of the latest record; under lock */
-    struct point reset;            /* (a): where the latest reset takes effect; under lock */
-    _Atomic uint64_t reset_number; /* the record it undoes; 0: none */
+    uint32_t record_stream; /* npud's slot of the stream of the latest record; under lock */
+    /*
+     * (a): where resets take effect, one place per stream; the first that is reached undoes the record. Under lock.
+     */
+    struct point *resets;
+    uint32_t n_resets;
+    uint32_t resets_size;
+    _Atomic uint64_t reset_number; /* the record they undo; 0: none */
     int8_t record_flag;            /* first flag used with RecordEventWithFlag: -1 none yet */
     int8_t wait_flag;
 
@@ -135,6 +140,12 @@ static inline void event_read_record(const struct event *e, struct record *r)
         atomic_thread_fence(memory_order_acquire);
     } while ((before & 1) || atomic_load_explicit(&e->sequence, memory_order_relaxed) != before);
 }
+
+/**
+ * Locked: a reset of a default event was given to s. The latest record is undone when the stream gets there, unless it is followed
+ * by another one before or after that. ACL error code.
+ */
+int event_reset_in(struct event *e, const struct stream *s, const char *function);
 
 /** The latest record, or none (number 0) if a reset has undone it and has taken effect. Locked. */
 void event_record_locked(struct event *e, struct record *r);

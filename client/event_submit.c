@@ -187,16 +187,6 @@ static int reset_level(struct event *e, struct stream *s, const char *function)
     return error;
 }
 
-/* A default event goes back to "not recorded" when the stream gets here, unless it is recorded anew
- * before or after that. */
-static void reset_default(struct event *e, struct stream *s)
-{
-    e->reset = (struct point){.ctrl = s->ctrl, .position = s->tail};
-    atomic_store_explicit(&e->reset_number,
-                          atomic_load_explicit(&e->record_number, memory_order_relaxed),
-                          memory_order_relaxed);
-}
-
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 {
     int error;
@@ -209,10 +199,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
         return error;
     error = event_lock(e, __func__, event);
     if (error == 0) {
-        if (has_level(e))
-            error = reset_level(e, s, __func__);
-        else
-            reset_default(e, s);
+        error = has_level(e) ? reset_level(e, s, __func__) : event_reset_in(e, s, __func__);
         event_unlock(e);
     }
     stream_unlock(s);

@@ -893,6 +893,31 @@ START_TEST(record_of_a_stream_that_is_destroyed_by_force)
 }
 END_TEST
 
+/* A reset that had taken effect, or was about to, was forgotten when another one was queued: the event was "recorded" again. */
+START_TEST(second_reset_leaves_the_first_in_force)
+{
+    aclrtEventRecordedStatus status;
+    aclrtEvent event, gate, other_gate;
+
+    open_device();
+    OK(aclrtCreateEvent(&event));
+    OK(aclrtRecordEvent(event, stream));
+    gate = stream_hold(stream);
+    OK(aclrtResetEvent(event, stream));
+    other_gate = stream_hold(other);
+    OK(aclrtResetEvent(event, other));
+    stream_let_go(gate);
+    OK(aclrtSynchronizeStream(stream));
+    OK(aclrtQueryEventStatus(event, &status));
+    ck_assert_int_eq(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+    OK(aclrtResetEvent(event, other));
+    OK(aclrtQueryEventStatus(event, &status));
+    ck_assert_int_eq(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+    stream_let_go(other_gate);
+    OK(aclrtSynchronizeStream(other));
+}
+END_TEST
+
 static void add(Suite *s, TCase *c, void (*setup)(void))
 {
     tcase_set_timeout(c, 60);
@@ -920,6 +945,7 @@ static Suite *suite(void)
     tcase_add_loop_test(running, destroying_an_event_with_3000_uses, 0, 2);
     tcase_add_test(running, reset_leaves_alone_what_came_after_it);
     tcase_add_test(running, thread_ends_after_dlclose);
+    tcase_add_test(running, second_reset_leaves_the_first_in_force);
     tcase_add_test(running, record_of_a_stream_that_is_destroyed_by_force);
     add(s, running, npud_setup);
     tcase_add_test(own, refusal_reaches_who_has_spoken_already);
