@@ -23,6 +23,14 @@ $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(LIB)
 	$(Q)$(CC) $(SAN) $(CFLAGS) $(BUILD)/tests/e2e/$*.o $(E2E_MORE_$*) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
 
+# Random programs against a model of the reference. MODEL_SEED and MODEL_COUNT choose them.
+MODEL_BIN := $(BUILD)/tests/model/test_model
+MODEL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/model/*.c))
+$(MODEL_BIN): $(MODEL_OBJ) $(E2E_LIB) $(LIB)
+	$(call say,LD)
+	$(Q)$(CC) $(SAN) $(CFLAGS) $(MODEL_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
+	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
+
 # Built once more, with kill points in the library; npud and the rest are those of $(BUILD).
 KILL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/kill_point.c,$(wildcard tests/kill/*.c)))
 $(BUILD)/tests/kill/test_kill: $(KILL_OBJ) $(E2E_LIB) $(LIB)
@@ -49,27 +57,29 @@ $(BUILD)/tests/abi/ok: $(BUILD)/tests/abi/abi_test.c $(wildcard include/acl/*.h 
 	@touch $@
 
 .PHONY: test-programs check-run check-asan check-tsan check-valgrind
-test-programs: all $(UNIT_BIN) $(E2E_BIN) $(if $(KILL_BIN),test-kill)
+test-programs: all $(UNIT_BIN) $(E2E_BIN) $(MODEL_BIN) $(if $(KILL_BIN),test-kill)
 
 # What needs the ordinary build: installing it and linking against it.
 RUN_TESTS ?= $(wildcard tests/run/test-*.sh)
 
 check-run: test-programs examples
-	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(KILL_BIN) $(FUZZ_BIN) $(RUN_TESTS)
+	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(MODEL_BIN) $(KILL_BIN) $(FUZZ_BIN) $(RUN_TESTS)
 
 check: deps
 	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run
 
 # -O1 keeps stack traces readable. What an allocation that the sanitizer itself refuses would end is an error for us: null.
 check-asan: deps
-	$(Q)ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	$(Q)MODEL_COUNT=$${MODEL_COUNT:-600} \
+	ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(MAKE) --no-print-directory check-run BUILD=build-asan RUN_TESTS= CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
 # Not the kill points: what dies there is one thread after the other.
 # setarch -R: gcc 12's runtime cannot live with the address randomisation of newer kernels.
 check-tsan: deps
-	$(Q)TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp:halt_on_error=1:second_deadlock_stack=1:die_after_fork=0 setarch -R \
+	$(Q)MODEL_COUNT=$${MODEL_COUNT:-300} \
+	TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp:halt_on_error=1:second_deadlock_stack=1:die_after_fork=0 setarch -R \
 	$(MAKE) --no-print-directory check-run BUILD=build-tsan RUN_TESTS= KILL_BIN= CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	    SAN=-fsanitize=thread WARN='$(WARN) -Wno-tsan'
 
