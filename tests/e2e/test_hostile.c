@@ -35,17 +35,18 @@
 #include "tests/hostile/raw.h"
 #include "tests/hostile/victims.h"
 
-#define GUARD_NS     (20 * NSEC_PER_SEC) /* against hanging only */
-#define SLICES       3                   /* of each load, per measurement */
-#define ATTEMPTS     3
-#define RATIO_MAX    2.0
-#define SLOWDOWN_MAX 2.5                 /* the same, and noise */
-#define NOISE_NS     (6 * NSEC_PER_MSEC) /* two turns of the scheduler, for times at the far end */
-#define FLOOR_NS     (10 * NSEC_PER_USEC)
-#define MEMORY_MAX   (160u << 20) /* of npud's, beside any of these */
-#define FDS_MAX      4500
-#define LINES_MAX    40 /* per case and uid, beside one more each second */
-#define NOBODY       65534
+#define GUARD_NS        (20 * NSEC_PER_SEC) /* against hanging only */
+#define SLICES          3                   /* of each load, per measurement */
+#define ATTEMPTS        3
+#define RATIO_MAX       2.0
+#define SLOWDOWN_MAX    2.5                 /* the same, and noise */
+#define NOISE_NS        (6 * NSEC_PER_MSEC) /* two turns of the scheduler, for times at the far end */
+#define FLOOR_NS        (10 * NSEC_PER_USEC)
+#define LONG_REQUEST_NS (50 * NSEC_PER_USEC)
+#define MEMORY_MAX      (160u << 20) /* of npud's, beside any of these */
+#define FDS_MAX         4500
+#define LINES_MAX       40 /* per case and uid, beside one more each second */
+#define NOBODY          65534
 
 /* Of npud's memory, what malloc may keep for the next one. Sanitizers keep what was freed, to see it used. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -209,6 +210,12 @@ static double seconds(void)
     return text ? atof(text) : 0.8;
 }
 
+/* A request waits for the one that npud has just begun: of those that bring it much work, the longest take this long. */
+static uint64_t floor_of(enum measured kind)
+{
+    return kind == MEASURED_REQUEST ? FLOOR_NS + 2 * LONG_REQUEST_NS : FLOOR_NS;
+}
+
 /* How much longer it takes beside the hostile one. */
 static double ratio(enum measured kind, unsigned per_mille, uint64_t tolerance)
 {
@@ -233,7 +240,7 @@ static bool times_are_good(void)
     bool good = SANITIZED || slowdown() <= SLOWDOWN_MAX;
 
     for (unsigned k = 0; k < MEASURED_KINDS; k++)
-        good &= ratio(k, 500, FLOOR_NS) <= RATIO_MAX &&
+        good &= ratio(k, 500, floor_of(k)) <= RATIO_MAX &&
                 (SANITIZED || ratio(k, 990, NOISE_NS) <= RATIO_MAX);
     return good;
 }
@@ -247,12 +254,8 @@ static bool strict(void)
 static void measure_once(uint32_t ms)
 {
     for (unsigned i = 0; i < SLICES; i++) {
-        uint32_t before = victims_count(PHASE_HOSTILE, MEASURED_ROUND);
-
         honest_slice(ms);
         hostile_slice(ms);
-        ck_assert_msg(!strict() || victims_count(PHASE_HOSTILE, MEASURED_ROUND) > before,
-                      "nothing gets done beside it in %u ms", ms);
     }
 }
 
@@ -266,6 +269,7 @@ static bool measure(void)
         measure_once(ms);
         good = times_are_good();
     }
+    ck_assert_msg(victims_count(PHASE_HOSTILE, MEASURED_ROUND) > 0, "nothing gets done beside it");
     return good;
 }
 

@@ -902,14 +902,14 @@ static void punch_holes(struct hostile *h)
 const struct hostile_case hostile_cases[] = {
     {"random bytes in all shared memory", scribble, SHAPE_SPIN2, "bad "},
     {"random tasks", submit_nonsense, SHAPE_SPIN2, "bad "},
-    {"random and damaged packets", send_garbage, SHAPE_PAIR, "session ended"},
-    {"descriptors nobody asked for", send_descriptors, SHAPE_PAIR, NULL},
+    {"random and damaged packets", send_garbage, SHAPE_FLOOD, "session ended"},
+    {"descriptors nobody asked for", send_descriptors, SHAPE_FLOOD, NULL},
     {"requests in no order", ask_out_of_order, SHAPE_PAIR, NULL},
-    {"stops reading", never_read, SHAPE_PAIR, "does not read"},
-    {"asks and dies", ask_and_die, SHAPE_PAIR, NULL},
+    {"stops reading", never_read, SHAPE_FLOOD, "does not read"},
+    {"asks and dies", ask_and_die, SHAPE_FLOOD, NULL},
     {"sessions until refused",
      open_sessions,
-     SHAPE_PAIR,
+     SHAPE_FLOOD,
      "too many sessions",
      {"--set=limits.sessions=64"}},
     {"everything until refused", take_everything, SHAPE_PAIR, "limit", {SMALL_LIMITS}},
@@ -990,6 +990,14 @@ void hostile_compare(enum shape shape)
         for (;;) {
             send(pair[0], buf, 64, 0);
             recv(pair[0], buf, sizeof(buf), 0);
+        }
+    case SHAPE_FLOOD:
+        socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair);
+        start_other(answer, pair[1]);
+        for (;;) {
+            send(pair[0], buf, 64, 0);
+            while (recv(pair[0], buf, sizeof(buf), MSG_DONTWAIT) > 0)
+                ;
         }
     case SHAPE_RING:
         bell = eventfd(0, EFD_NONBLOCK);
