@@ -39,8 +39,11 @@
 
 /* --- locks --- */
 
+/* A halted session has no engine that could come near it, and many objects to be freed. */
 void session_lock(struct session *session)
 {
+    if (session->halted)
+        return;
     for (unsigned i = 0; i < DEVICES_MAX; i++)
         if (session->attach[i])
             engine_lock(session->attach[i]->device->engine);
@@ -48,6 +51,8 @@ void session_lock(struct session *session)
 
 void session_unlock(struct session *session)
 {
+    if (session->halted)
+        return;
     for (unsigned i = DEVICES_MAX; i-- > 0;)
         if (session->attach[i])
             engine_unlock(session->attach[i]->device->engine);
@@ -316,13 +321,13 @@ void session_halt(struct session *session)
     struct stream *stream;
 
     session_lock(session);
-    session->halted = true;
     slots_foreach (&session->streams, i, stream)
         engine_forget(stream->attach->device->engine, stream);
     for (unsigned i = 0; i < DEVICES_MAX; i++)
         if (session->attach[i])
             engine_detach(session->attach[i]->device->engine, session->attach[i]);
     session_unlock(session);
+    session->halted = true;
 }
 
 /*

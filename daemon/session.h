@@ -62,7 +62,7 @@ struct session {
     struct event *on_socket;
     struct event *on_death;
     bool hello;
-    bool halted; /* session_halt(); under the locks of its engines */
+    bool halted; /* by session_halt() */
     _Atomic bool fault_logged;
     bool limit_logged;
     unsigned fds_unread; /* descriptors sent since it was last seen to have read everything */
@@ -148,6 +148,6 @@ bool session_close_ipc(struct session *session, struct ipc_open *open, const str
 /** The table of users that the session's charges go to. */
 struct users *session_users(struct session *session);
 
-/** Keep the engines of all devices that the session uses out of its tables. */
+/** Keep the engines of all devices that the session uses out of its tables. Nothing to do when it is halted. */
 void session_lock(struct session *session);
 void session_unlock(struct session *session);
