@@ -125,6 +125,6 @@ void closer_free_memory(int fd, void *map, size_t bytes)
 {
     struct item item = {.fd = fd, .map = map, .bytes = bytes};
 
-    if (bytes < CLOSER_MUCH || !closer.started || !enqueue(&item))
+    if (bytes <= CLOSER_MUCH || !closer.started || !enqueue(&item))
         let_go(&item);
 }

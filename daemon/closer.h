@@ -20,8 +20,8 @@ void closer_refuse_fds(int socket);
 /** Close fd without ever waiting for that. fd must be a client's socket, or have come from a client. */
 void closer_close(int fd);
 
-/** Memory of this size takes its time to be freed: more than any request should. */
-#define CLOSER_MUCH ((size_t)8 << 20)
+/** More memory than this takes its time to be freed: more than any request should. */
+#define CLOSER_MUCH ((size_t)1 << 20)
 
 /** Unmap (map may be NULL) and close a memfd; by that thread when it is much, of which the pages may be ours to free. */
 void closer_free_memory(int fd, void *map, size_t bytes);
