@@ -210,7 +210,7 @@ check_journal_fields() {
     other=$(as npu-alice ./client babble)
     session=$(journalctl -b -q -o cat --output-fields=NPUD_SESSION NPUD_CLIENT_PID="$pid")
     lines=$(journalctl -b -q -o cat NPUD_SESSION="$session")
-    contains "journalctl NPUD_SESSION=$session shows who misbehaved" "$lines" "session $session (pid $pid): "
+    contains "journalctl NPUD_SESSION=$session shows who misbehaved" "$lines" "session $session (pid $pid, uid $(id -u npu-alice)): "
     equal "... and nobody else" 1 "$(wc -l <<<"$lines")"
     equal "journalctl NPUD_CLIENT_UID=npu-alice has both" 2 \
         "$(journalctl -b -q -o cat -p warning NPUD_CLIENT_UID="$(id -u npu-alice)" | grep -c "pid $pid\\|pid $other")"
