@@ -906,7 +906,7 @@ const struct hostile_case hostile_cases[] = {
     {"descriptors nobody asked for", send_descriptors, SHAPE_FLOOD, NULL},
     {"requests in no order", ask_out_of_order, SHAPE_PAIR, NULL},
     {"stops reading", never_read, SHAPE_FLOOD, "does not read"},
-    {"asks and dies", ask_and_die, SHAPE_FLOOD, NULL},
+    {"asks and dies", ask_and_die, SHAPE_FORKS, NULL},
     {"sessions until refused",
      open_sessions,
      SHAPE_FLOOD,
@@ -998,6 +998,20 @@ void hostile_compare(enum shape shape)
             send(pair[0], buf, 64, 0);
             while (recv(pair[0], buf, sizeof(buf), MSG_DONTWAIT) > 0)
                 ;
+        }
+    case SHAPE_FORKS:
+        socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair);
+        start_other(answer, pair[1]);
+        for (;;) {
+            pid_t pid = fork();
+
+            for (unsigned i = 0; pid == 0 && i < 8; i++) {
+                send(pair[0], buf, 64, 0);
+                recv(pair[0], buf, sizeof(buf), 0);
+            }
+            if (pid == 0)
+                _exit(0);
+            waitpid(pid, NULL, 0);
         }
     case SHAPE_RING:
         bell = eventfd(0, EFD_NONBLOCK);

@@ -24,6 +24,7 @@ enum shape {
     SHAPE_SPIN2, /* two of them: a client and the engine that it keeps busy */
     SHAPE_PAIR,  /* packets to a second process that answers them */
     SHAPE_FLOOD, /* the same without waiting for the answers: both always have work */
+    SHAPE_FORKS, /* processes that end at once, each with some packets to the second */
     SHAPE_RING,  /* an eventfd whose reader is woken by every write */
 };
 
