@@ -212,17 +212,13 @@ static uint64_t newest(struct event *e)
 
 int ipc_query(struct event *e, const char *function, bool *complete)
 {
-    uint64_t latest = atomic_load_explicit(&e->page->latest, memory_order_acquire);
-    uint64_t number = ipc_latest_number(latest);
-    enum ipc_state state = (enum ipc_state)ipc_latest_state(latest);
+    uint64_t number = newest(e);
+    enum ipc_state state = ipc_state_of(e->page, number);
 
-    if (__builtin_expect(state != IPC_DONE, 0)) {
-        state = ipc_state_of(e->page, number);
-        *complete = state != IPC_PENDING;
-        return *complete ? outcome(e, function, number, state) : 0;
-    }
-    *complete = true;
-    return 0;
+    *complete = state != IPC_PENDING;
+    if (__builtin_expect(state == IPC_DONE || state == IPC_PENDING, 1))
+        return 0;
+    return outcome(e, function, number, state);
 }
 
 int ipc_synchronize(struct event *e, const char *function, int32_t timeout)
