@@ -59,6 +59,9 @@ $(BUILD)/%.pic.o: %.c | $(PB).h
 	$(call say,CC)
 	$(Q)$(CC) $(ALL) -fPIC -fvisibility=hidden -DFUNC_VISIBILITY -ftls-model=initial-exec -c $< -o $@
 
+# Callbacks of the program run in it, which may throw.
+$(BUILD)/client/report_run.pic.o: override CFLAGS += -fexceptions
+
 $(PB).o: $(PB).c
 	$(call say,CC)
 	$(Q)$(CC) $(STD) $(INC) $(SAN) $(CFLAGS) -c $< -o $@

@@ -6,6 +6,7 @@
 #include "client/error.h"
 #include "client/handle.h"
 #include "client/memory.h"
+#include "client/report.h"
 #include "client/stream.h"
 
 /* --- binding --- */
@@ -60,6 +61,7 @@ static int context_new(struct session *s, const char *function, uint32_t device,
     c->session = s;
     c->device = device;
     c->primary = primary;
+    c->host = NULL;
     error = stream_new(c, function, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC, true,
                        &c->default_stream);
     if (error != 0) {
@@ -76,8 +78,11 @@ static int context_new(struct session *s, const char *function, uint32_t device,
 static int context_end(struct context *c, const char *function)
 {
     struct session *s = c->session;
-    int error = streams_destroy_of(c, function);
+    int error;
 
+    report_context_leave(c);
+    error = streams_destroy_of(c, function);
+    report_context_end(c);
     pthread_mutex_lock(&s->lock);
     slots_put(&s->contexts, c);
     pthread_mutex_unlock(&s->lock);

@@ -12,6 +12,7 @@
 #include "proto/slots.h"
 
 struct stream;
+struct worker;
 
 struct context {
     struct slot slot; /* in session->contexts */
@@ -19,6 +20,7 @@ struct context {
     uint32_t device;
     bool primary;
     struct stream *default_stream;
+    struct worker *host; /* runs its host functions; NULL: none launched so far */
 };
 
 /** The current context if there is one and it is alive; no binding to a default device, no error.

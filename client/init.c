@@ -6,6 +6,7 @@
 #include "client/device.h"
 #include "client/error.h"
 #include "client/process.h"
+#include "client/report.h"
 #include "client/session.h"
 
 /* A default device that npud does not have is found out here, if npud can be asked; else by the first call that needs it. */
@@ -50,6 +51,7 @@ aclError aclInit(const char *configPath)
     int error;
 
     process_begin();
+    report_drop_lost();
     error = init(configPath);
     if (error != 0)
         return error;

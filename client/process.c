@@ -30,6 +30,11 @@ static void set_up(void)
     atomic_store_explicit(&process->alive, true, memory_order_release);
 }
 
+pid_t process_id(void)
+{
+    return atomic_load_explicit(&process->alive, memory_order_acquire) ? owner : 0;
+}
+
 int process_enter_slow(void)
 {
     pthread_once(&once, set_up);

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 struct session;
 
@@ -22,11 +23,16 @@ struct process {
     pthread_mutex_t lock;       /* set-up, connecting, init counting */
     pthread_mutex_t store_lock; /* sentences of the whole process (err_msg_mode "1"): see error.c */
     size_t store_length;
+    pthread_mutex_t report_lock; /* callbacks: see report.h */
+    pthread_cond_t report_idle;  /* one has returned, or a thread has left */
     unsigned init_count;
     bool finalized; /* init_count has been above zero before */
 };
 
 extern struct process *process;
+
+/** The process that the library is set up in; 0: a forked child that has not called aclInit. */
+pid_t process_id(void);
 
 /** Slow part of process_enter(). */
 int process_enter_slow(void) __attribute__((cold));

@@ -20,7 +20,9 @@
 #include "client/error.h"
 #include "client/event.h"
 #include "client/memory.h"
+#include "client/report.h"
 #include "client/stream.h"
+#include "client/thread.h"
 #include "client/wait.h"
 #include "proto/packet.h"
 
@@ -294,6 +296,7 @@ static void session_free(struct session *s)
 {
     size_t streams = arena_stream_segment_size(s->ring_depth);
 
+    report_session_free(s);
     memory_forget_all(s);
     for (size_t i = 0; i < sizeof(s->stream_segments) / sizeof(s->stream_segments[0]); i++)
         if (s->stream_segments[i])
@@ -389,7 +392,7 @@ struct session *session_get(const char *function, int *error)
 
 static bool in_use(struct session *s)
 {
-    bool used = false;
+    bool used = thread_self()->in_callback; /* which returns to what would be freed */
 
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < DEVICES_MAX; i++)

@@ -20,6 +20,7 @@
 #include "proto/slots.h"
 
 struct context;
+struct reports;
 struct staging;
 struct wait;
 
@@ -75,6 +76,7 @@ struct session {
     pthread_mutex_t waits_lock;
     struct wait *waits;                   /* threads of this process that sleep */
     uint64_t wait_slots[WAIT_SLOTS / 64]; /* bits of page->waits that are taken; under waits_lock */
+    struct reports *reports; /* under process->report_lock; NULL: no callbacks so far */
     struct session *forgotten_next;
 };
 

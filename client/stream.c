@@ -194,6 +194,7 @@ static void fill(struct stream *s, struct context *c, const Npud__CreateStreamRe
     s->bell = &session->page->doorbell[c->device];
     s->doorbell = session->devices[c->device].doorbell;
     s->tail = s->done_seen = reply->position;
+    report_stream_init(s);
 }
 
 static int create_remote(struct stream *s, struct context *c, const char *function)
@@ -272,7 +273,8 @@ static int destroy_remote(struct stream *s, const char *function)
 
 /*
  * The handle is dead already. Submitters that were in time are let out, then npud forgets the
- * stream: not before, because its slot may be another stream's from then on.
+ * stream: not before, because its slot may be another stream's from then on. Callbacks that have not begun are dropped, but for host
+ * functions of a stream that is to come to its end: those always do.
  */
 static int stream_end(struct stream *s, const char *function, bool force)
 {
@@ -282,9 +284,11 @@ static int stream_end(struct stream *s, const char *function, bool force)
     /* A submitter may hold the lock and wait for room that only the abort makes. */
     if (force)
         abort_remote(s, function);
+    report_stream_end(s, force);
     pthread_mutex_lock(&s->lock);
     if (!force)
         wait_position(session, function, s->ctrl, s->tail, WAIT_FOREVER);
+    report_stream_end(s, true);
     error = destroy_remote(s, function);
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&session->lock);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/report.h"
 #include "client/session.h"
 #include "proto/slots.h"
 #include "proto/stream_shm.h"
@@ -33,6 +34,7 @@ struct stream {
     uint64_t tail;        /* under lock; ctrl->tail is a copy of it */
     uint64_t
         done_seen; /* under lock: a past value of ctrl->done, to look at that only when it matters */
+    struct callbacks callbacks;
 };
 
 /** Make a stream in a context. Caller holds session->lock. */

@@ -54,4 +54,5 @@ void thread_renew(void)
     t->tid = (uint32_t)syscall(SYS_gettid);
     t->last_task = UINT32_MAX;
     t->context = NULL;
+    t->in_callback = false;
 }

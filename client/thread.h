@@ -16,6 +16,8 @@ struct thread {
     uint32_t tid;
     uint32_t last_task;
     bool muted; /* see error_mute() */
+    bool in_callback;
+    uint32_t report; /* where it was found among the workers (report.h): where to look first */
     /* Sentences for aclGetRecentErrMsg(), newest first, on the heap. */
     char *errors;
     char *shown; /* what the last call of this thread returned */

@@ -19,9 +19,6 @@ struct wait {
     struct wait_slot *slot; /* NULL: more threads sleep than the report can show */
 };
 
-/* What it sleeps on: arms the wake-up, then tells whether it is over already. */
-typedef bool settled_fn(void *object, uint64_t target);
-
 uint64_t wait_deadline(int64_t ms)
 {
     return ms < 0 ? WAIT_FOREVER : clock_ns() + (uint64_t)ms * NSEC_PER_MSEC;
@@ -183,4 +180,13 @@ int wait_record(struct session *s, const char *function, uint32_t remote, struct
         return 0;
     describe(&info, function, WAIT_RECORD, remote, number, deadline);
     return wait_until(s, &info, &page->wake_seq, record_settled, page, deadline);
+}
+
+int wait_report(struct session *s, const char *function, uint32_t report, _Atomic uint32_t *word,
+                settled_fn *settled, void *object, uint64_t deadline)
+{
+    struct wait_info info;
+
+    describe(&info, function, WAIT_CALLBACK, report, 0, deadline);
+    return wait_until(s, &info, word, settled, object, deadline);
 }

@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct session;
@@ -29,6 +31,13 @@ int wait_position(struct session *s, const char *function, struct stream_ctrl *c
  */
 int wait_record(struct session *s, const char *function, uint32_t remote, struct ipc_page *page,
                 uint64_t number, uint64_t deadline);
+
+/** What a thread sleeps on: arms the wake-up, then tells whether it is over already. */
+typedef bool settled_fn(void *object, uint64_t target);
+
+/** Wait for callbacks: until settled(object, 0), looked at whenever word changes. 0, -ETIMEDOUT, -EPIPE. */
+int wait_report(struct session *s, const char *function, uint32_t report, _Atomic uint32_t *word,
+                settled_fn *settled, void *object, uint64_t deadline);
 
 /** Watcher: npud is gone; let everybody who sleeps see that. */
 void wait_abort_all(struct session *s);

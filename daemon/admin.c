@@ -427,6 +427,7 @@ static void report_blocked(struct rows *rows, const struct waits *waits, const s
     r->owner_session = b->owner ? b->owner->id : 0;
     r->owner_pid = b->owner ? b->owner->pid : 0;
     r->owner_stream = b->owner_stream;
+    r->owner_thread = b->owner_thread;
     r->timed = b->timed;
     r->deadlock = b->deadlock;
 }

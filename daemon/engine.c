@@ -163,6 +163,7 @@ static void resume(struct engine *e, struct stream *s)
     assert(s->run == RUN_PARKED);
     timers_clear(&e->timers, s);
     s->waiting_on = NULL;
+    s->callback = 0;
     s->run = RUN_ACTIVE;
     s->idle_since = e->now;
     DL_APPEND(s->attach->active, s);
@@ -238,6 +239,7 @@ void engine_forget(struct engine *e, struct stream *s)
     if (!remove_from_inbox(e, s) && s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter))
         remove_from_inbox(e, s);
     s->waiting_on = NULL;
+    s->callback = 0;
     s->run = RUN_IDLE;
 }
 
@@ -253,7 +255,7 @@ void engine_clear_timer(struct stream *s)
 
 /* --- doorbells --- */
 
-static bool collect_word(struct attach *a, unsigned w, uint64_t now)
+static bool collect_word(struct engine *e, struct attach *a, unsigned w, uint64_t now)
 {
     uint64_t bits = atomic_exchange(&a->bell->word[w], 0);
     bool found = false;
@@ -262,15 +264,20 @@ static bool collect_word(struct attach *a, unsigned w, uint64_t now)
         struct stream *s =
             slots_get(&a->session->streams, w * 64 + (unsigned)__builtin_ctzll(bits));
 
-        if (s && s->attach == a && s->run == RUN_IDLE) {
+        if (!s || s->attach != a)
+            continue;
+        if (s->run == RUN_IDLE) {
             activate(s, now);
+            found = true;
+        } else if (s->callback != 0 && task_callback_done(s)) {
+            resume(e, s);
             found = true;
         }
     }
     return found;
 }
 
-static bool collect(struct attach *a, uint64_t now)
+static bool collect(struct engine *e, struct attach *a, uint64_t now)
 {
     bool found = false;
 
@@ -278,7 +285,7 @@ static bool collect(struct attach *a, uint64_t now)
     if (a->words == 0 && atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0)
         a->words = atomic_exchange(&a->bell->summary, 0);
     for (unsigned n = 0; n < COLLECT_WORDS && a->words; n++) {
-        found |= collect_word(a, (unsigned)__builtin_ctzll(a->words), now);
+        found |= collect_word(e, a, (unsigned)__builtin_ctzll(a->words), now);
         a->words &= a->words - 1;
     }
     if (found)
@@ -310,7 +317,7 @@ static void handle_doorbells(struct engine *e, const struct epoll_event *events,
         ref = slots_get_generation(&e->refs, (uint32_t)token, (uint32_t)(token >> 32));
         if (ref) {
             watch(e, ref->attach, now);
-            if (!collect(ref->attach, now) && !ref->attach->active && !ref->attach->words)
+            if (!collect(e, ref->attach, now) && !ref->attach->active && !ref->attach->words)
                 rang_in_vain(ref->attach);
         }
     }
@@ -665,7 +672,7 @@ static void turn(struct engine *e)
     run_timers(e, now);
     DL_FOREACH_SAFE (e->watched, a, tmp) {
         /* With work elsewhere the engine stays awake, but need not look at sessions that have none. */
-        if (!collect(a, now) && !a->active && now - a->idle_since > e->spin_max)
+        if (!collect(e, a, now) && !a->active && now - a->idle_since > e->spin_max)
             demote_attach(e, a, now);
     }
     poll_doorbells(e, now);

@@ -286,6 +286,40 @@ static enum run_result run_delay(struct stream *s, uint64_t now)
     return step_work(s, now);
 }
 
+/* --- callbacks --- */
+
+bool task_callback_done(const struct stream *s)
+{
+    return atomic_load_explicit(&s->ctrl->callbacks_done, memory_order_acquire) >=
+           s->task.callback.ordinal;
+}
+
+/* Parked without a list: what the client stores when the function has returned comes with a doorbell bit, which the engine looks at when we have
+ * parked. */
+static enum run_result run_callback(struct stream *s, uint64_t now)
+{
+    const struct task *t = &s->task;
+    struct report *report;
+
+    (void)now;
+    if (s->started)
+        return RUN_RETIRED;
+    if (t->callback.report >= REPORTS || t->callback.ordinal <= s->callbacks)
+        return bad_entry(s, "no such thread or order");
+    s->callbacks = t->callback.ordinal;
+    if (task_callback_done(s))
+        return RUN_RETIRED; /* the client has dropped it */
+    publish_before(s);
+    report = &s->session->page->report[t->callback.report];
+    atomic_store_explicit(&s->ctrl->callbacks, t->callback.ordinal, memory_order_release);
+    if (report_post(report))
+        futex_wake_all(&report->seq);
+    if (!t->callback.block)
+        return RUN_RETIRED;
+    s->callback = t->callback.ordinal;
+    return RUN_WAITS;
+}
+
 static const struct {
     const char *name;
     enum run_result (*run)(struct stream *s, uint64_t now);
@@ -300,6 +334,7 @@ static const struct {
     [TASK_COPY] = {"copy", run_copy},
     [TASK_SET] = {"set", run_set},
     [TASK_DELAY] = {"delay", run_delay},
+    [TASK_CALLBACK] = {"callback", run_callback},
 };
 
 const char *task_op_name(unsigned op)

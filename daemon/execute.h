@@ -2,6 +2,7 @@
  * stream's engine. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct stream;
@@ -16,6 +17,9 @@ enum run_result {
 
 /** Start stream->task, or go on with it. now: CLOCK_MONOTONIC nanoseconds. */
 enum run_result task_execute(struct stream *stream, uint64_t now);
+
+/** The stream's current task is a callback: has it returned? */
+bool task_callback_done(const struct stream *stream);
 
 /** The op in words ("copy"), for messages. */
 const char *task_op_name(unsigned op);

@@ -44,6 +44,8 @@ static void reset_ctrl(struct stream *s)
     atomic_store_explicit(&s->ctrl->done, start, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->watched, 0, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->error, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->ctrl->callbacks, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->ctrl->callbacks_done, 0, memory_order_relaxed);
 }
 
 static int32_t acquire(struct stream *s, struct session *session, struct attach *attach,
@@ -96,6 +98,7 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t prio
     s->in_inbox = false;
     s->waiter = (struct waiter){0};
     s->timer = 0;
+    s->callback = s->callbacks = 0;
     waitlist_init(&s->passed);
     reset_ctrl(s);
     attach->streams++;

@@ -62,6 +62,8 @@ struct stream {
     uint64_t deadline; /* while timer != 0 */
     uint32_t timer;    /* 1 + index in the engine's heap; 0: none */
     uint64_t parked_since;
+    uint64_t callback;  /* ordinal of the callback that it is parked for; 0: none */
+    uint64_t callbacks; /* ordinal of the latest callback that was handed over */
 
     _Atomic uint64_t done;  /* tasks retired; what was published to the client */
     struct waitlist passed; /* who waits for positions of this stream */

@@ -28,6 +28,8 @@ struct process {
     struct session *session;
     size_t first_stream, n_streams; /* in blocked[] */
     size_t first_thread, n_threads;
+    bool reports; /* one of them waits for callbacks */
+    bool busy;    /* a stream has something to do */
     struct queued queued;
     bool scanned;
 };
@@ -78,6 +80,25 @@ static int blocked_add(struct graph *g, const struct blocked *b)
     return 0;
 }
 
+static bool blocked_of_callback(const struct stream *s, struct blocked *b)
+{
+    uint32_t report = s->task.callback.report;
+
+    *b = (struct blocked){
+        .session = s->session,
+        .stream = stream_id(s),
+        .slot = s->slot.number,
+        .since_ns = s->parked_since,
+        .on = ON_CALLBACK,
+        .object = report,
+        .target = s->callback,
+        .owner_stream = -1,
+        .owner_thread =
+            atomic_load_explicit(&s->session->page->report[report].thread, memory_order_relaxed),
+    };
+    return !task_callback_done(s);
+}
+
 bool blocked_of_stream(const struct stream *s, struct blocked *b)
 {
     static const enum wait_on on[TASK_OPS] = {
@@ -88,6 +109,8 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
     const struct task *t = &s->task;
     bool ipc = t->op == TASK_IPC_WAIT;
 
+    if (s->run == RUN_PARKED && s->callback != 0)
+        return blocked_of_callback(s, b);
     /* Without a list it waits for the clock; off the list it is about to go on. */
     if (s->run != RUN_PARKED || !s->waiting_on || !waitlist_has(s->waiting_on, &s->waiter))
         return false;
@@ -113,21 +136,31 @@ static int collect_streams(struct graph *g, struct process *p)
     int r = 0;
 
     p->first_stream = g->waits->n;
-    slots_foreach (&p->session->streams, i, s)
+    slots_foreach (&p->session->streams, i, s) {
         if (r == 0 && blocked_of_stream(s, &b))
             r = blocked_add(g, &b);
+        else
+            p->busy |= atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed) != s->head;
+    }
     p->n_streams = g->waits->n - p->first_stream;
     return r;
 }
 
 static bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b)
 {
+    static const enum wait_on on[] = {
+        [WAIT_POSITION] = ON_POSITION,
+        [WAIT_RECORD] = ON_RECORD,
+        [WAIT_CALLBACK] = ON_REPORT,
+    };
     struct wait_info info;
     uint32_t kind;
 
     if (!wait_slot_read(&session->page->waits[slot], &info))
         return false;
     kind = info.what & WAIT_KIND_MASK;
+    if (kind == 0)
+        return false;
     *b = (struct blocked){
         .session = session,
         .stream = -1,
@@ -135,13 +168,13 @@ static bool blocked_of_thread(struct session *session, uint32_t slot, struct blo
         .thread = info.thread,
         .since_ns = info.since_ns,
         .timed = info.what & WAIT_TIMED,
-        .on = kind == WAIT_RECORD ? ON_RECORD : ON_POSITION,
+        .on = on[kind],
         .object = info.object,
         .target = info.target,
         .owner_stream = -1,
     };
     memcpy(b->call, info.call, sizeof(b->call));
-    return kind == WAIT_POSITION || kind == WAIT_RECORD;
+    return true;
 }
 
 static int collect_threads(struct graph *g, struct process *p)
@@ -154,8 +187,10 @@ static int collect_threads(struct graph *g, struct process *p)
     if (p->session->page)
         used = atomic_load_explicit(&p->session->page->waits_used, memory_order_relaxed);
     for (uint32_t i = 0; i < used && i < WAIT_SLOTS && r == 0; i++)
-        if (blocked_of_thread(p->session, i, &b))
+        if (blocked_of_thread(p->session, i, &b)) {
+            p->reports |= b.on == ON_REPORT;
             r = blocked_add(g, &b);
+        }
     p->n_threads = g->waits->n - p->first_thread;
     return r;
 }
@@ -242,7 +277,7 @@ static int edge_add(struct graph *g, uint32_t from, uint32_t to, bool weak)
     return 0;
 }
 
-static uint32_t node_of(struct graph *g, const struct blocked *b)
+static uint32_t node_of(const struct graph *g, const struct blocked *b)
 {
     return (uint32_t)(b - g->waits->blocked);
 }
@@ -338,12 +373,58 @@ static int owe_level(struct graph *g, struct blocked *b)
     return r < 0 ? r : edge_add(g, node_of(g, b), process_node(g, p), b->owner_stream >= 0);
 }
 
+/*
+ * The thread that runs the callbacks of the stream: stuck if it sleeps for something else. One that npud does not know yet may be any of
+ * the process.
+ */
+static int owe_callback(struct graph *g, struct blocked *b)
+{
+    struct process *p = process_of(g, b->session);
+
+    b->owner = b->session;
+    if (b->owner_thread == 0)
+        return edge_add(g, node_of(g, b), process_node(g, p), false);
+    for (size_t t = 0; t < p->n_threads; t++) {
+        const struct blocked *thread = &g->waits->blocked[p->first_thread + t];
+
+        if (thread->thread == b->owner_thread && thread->on != ON_REPORT)
+            return edge_add(g, node_of(g, b), node_of(g, thread), false);
+    }
+    g->live[node_of(g, b)] = true; /* it is awake, or about to be */
+    return 0;
+}
+
+/* Any thread of its process may launch a callback, and any of its streams may get to one. */
+static int owe_report(struct graph *g, struct blocked *b)
+{
+    b->owner = b->session;
+    return edge_add(g, node_of(g, b), process_node(g, process_of(g, b->session)), false);
+}
+
+/*
+ * A process can do what any of its threads does when it goes on. Threads that wait for callbacks do so when any of its streams does: one edge per stream,
+ * and not for each of these threads as well.
+ */
+static int resolve_process(struct graph *g, struct process *p)
+{
+    int r = 0;
+
+    for (size_t t = 0; t < p->n_threads && r == 0; t++) {
+        const struct blocked *b = &g->waits->blocked[p->first_thread + t];
+
+        if (b->on != ON_REPORT)
+            r = edge_add(g, process_node(g, p), node_of(g, b), false);
+    }
+    for (size_t s = 0; p->reports && s < p->n_streams && r == 0; s++)
+        r = edge_add(g, process_node(g, p), (uint32_t)(p->first_stream + s), false);
+    return r;
+}
+
 static int resolve(struct graph *g)
 {
     static int (*const owe[])(struct graph * g, struct blocked * b) = {
-        [ON_POSITION] = owe_position,
-        [ON_RECORD] = owe_record,
-        [ON_LEVEL] = owe_level,
+        [ON_POSITION] = owe_position, [ON_RECORD] = owe_record, [ON_LEVEL] = owe_level,
+        [ON_CALLBACK] = owe_callback, [ON_REPORT] = owe_report,
     };
     int r = 0;
 
@@ -354,9 +435,7 @@ static int resolve(struct graph *g)
         r = owe[b->on](g, b);
     }
     for (size_t i = 0; i < g->n_processes && r == 0; i++)
-        for (size_t t = 0; t < g->process[i].n_threads && r == 0; t++)
-            r = edge_add(g, process_node(g, &g->process[i]),
-                         (uint32_t)(g->process[i].first_thread + t), false);
+        r = resolve_process(g, &g->process[i]);
     return r;
 }
 
@@ -589,7 +668,8 @@ static int find_deadlocks(struct graph *g, bool certain)
     for (size_t i = 0; i < g->n_processes; i++) {
         struct process *p = &g->process[i];
 
-        g->live[process_node(g, p)] = p->n_threads == 0 || (certain && other_threads(p) != 0);
+        g->live[process_node(g, p)] =
+            p->n_threads == 0 || (p->reports && p->busy) || (certain && other_threads(p) != 0);
     }
     spread_life(g, certain);
     if (find_circles(g, certain) < 0)
@@ -675,6 +755,12 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
     case ON_LEVEL:
         snprintf(buf, size, "a record of event %u", b->object);
         break;
+    case ON_CALLBACK:
+        snprintf(buf, size, "callback %llu to return", (unsigned long long)b->target);
+        break;
+    case ON_REPORT:
+        snprintf(buf, size, "a callback to run");
+        break;
     }
 }
 
@@ -682,6 +768,10 @@ void blocked_describe_owner(const struct blocked *b, char *buf, size_t size)
 {
     if (!b->owner)
         snprintf(buf, size, "nobody any more");
+    else if (b->owner_thread != 0)
+        snprintf(buf, size, "process %d, thread %u", (int)b->owner->pid, b->owner_thread);
+    else if (b->on == ON_CALLBACK)
+        snprintf(buf, size, "process %d: no thread has come for it yet", (int)b->owner->pid);
     else if (b->owner_stream >= 0)
         snprintf(buf, size, "stream %d of process %d", (int)b->owner_stream, (int)b->owner->pid);
     else

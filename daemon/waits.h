@@ -22,6 +22,8 @@ enum wait_on {
     ON_POSITION, /* a stream of the same session has to retire `target` tasks */
     ON_RECORD,   /* record `target` of an IPC event */
     ON_LEVEL,    /* somebody has to record a plain event */
+    ON_CALLBACK, /* a stream: the thread of report `object` has to run callback `target` */
+    ON_REPORT,   /* a thread: something has to tell it of a callback */
 };
 
 /** A stream or thread that waits. */
@@ -40,6 +42,7 @@ struct blocked {
 
     struct session *owner; /* who is to do something; NULL: nobody, it goes on at this moment */
     int32_t owner_stream;  /* where the record is queued or the position is; -1: not submitted */
+    uint32_t owner_thread; /* ON_CALLBACK: tid, as the client says; 0: it has not come yet */
     uint32_t deadlock;     /* 1 + index of the deadlock that keeps it; 0: none */
     bool member;           /* of that deadlock; else it only waits behind it */
 };

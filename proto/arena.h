@@ -1,7 +1,7 @@
 /*
  * The arena of a session: the memfds that it shares with npud alone.
  *
- *   session page    one, made at Hello: the doorbells (doorbell.h) and who sleeps (wait_slot.h)
+ *   session page    one, made at Hello: the doorbells (doorbell.h), who sleeps (wait_slot.h), who runs callbacks (report.h)
  *   stream segment  ARENA_STREAMS control blocks (one page), then as many rings
  *   event segment   ARENA_EVENTS event slots
  *

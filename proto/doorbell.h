@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "proto/kill_point.h"
+#include "proto/report.h"
 #include "proto/wait_slot.h"
 
 #define SESSION_STREAMS_MAX 4096 /* 64 words of 64 bits */
@@ -44,6 +45,7 @@ struct session_page {
     struct doorbell doorbell[DEVICES_MAX];
     alignas(64) _Atomic uint32_t waits_used; /* client: no slot from here on was ever taken */
     struct wait_slot waits[WAIT_SLOTS];
+    struct report report[REPORTS];
 };
 
 /**

@@ -34,7 +34,13 @@
     X(SLEEP_BEGIN, "about to sleep")                                                               \
     X(SLEEP_END, "woken, condition not looked at")                                                 \
     X(SLEEP_CLEAR, "awake, wait slot not cleared")                                                 \
-    X(SLEEP_CLEARED, "wait slot cleared")
+    X(SLEEP_CLEARED, "wait slot cleared")                                                          \
+    X(CALLBACK_LISTED, "callback in the list, task not submitted")                                 \
+    X(REPORT_ARMED, "asleep for npud, callbacks not looked at")                                    \
+    X(CALLBACK_TAKEN, "callback taken, not run")                                                   \
+    X(CALLBACK_RUN, "callback has returned, npud not told")                                        \
+    X(CALLBACK_DONE, "callback done, doorbell not rung")                                           \
+    X(CALLBACK_DROPPED, "callbacks dropped, npud not told")
 
 enum kill_point {
 #define KILL_POINT_ENUM(name, what) KILL_##name,

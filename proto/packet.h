@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PROTOCOL       1u /* see npud.proto for the rule */
+#define PROTOCOL       2u /* see npud.proto for the rule */
 #define PACKET_MAX     (16 * 1024)
 #define PACKET_FDS_MAX 4
 #define FENCES_MAX     256 /* per request; 256 of them fit a packet */

@@ -6,7 +6,7 @@
  * 1)]. They go on when a slot is given to a new stream, so that an event that captured a position
  * of the old stream reads as complete and needs no generation.
  *
- * Who writes what: the client writes `tail`, `wake_at` and the ring, both write `error`; npud writes the rest. npud keeps its own head
+ * Who writes what: the client writes `tail`, `wake_at`, `callbacks_done` and the ring, both write `error`; npud writes the rest. npud keeps its own head
  * and never reads back what it published. It takes an entry when its sequence says that it is there; tail is for the
  * client's own threads, and for npud when it discards what is queued (where an impossible tail is replaced).
  *
@@ -24,6 +24,9 @@
  *     if (done < target) FUTEX_WAIT on the wake_seq that was read before arming
  * Either the engine sees the armed wake_at, or the waiter sees the new done: no wake-up is lost, and
  * an engine that nobody waits for makes no system call.
+ *
+ * Callbacks (report.h): npud stores in `callbacks` which one the client may run; the client stores in
+ * `callbacks_done` which one has returned, and rings the doorbell if that one blocked the stream.
  *
  * A client killed at any of these stores leaves: an entry that nobody was told of (ignored), or a
  * tail that the engine may or may not have acted on (the session's death drops the stream either
@@ -46,6 +49,8 @@ struct stream_ctrl {
     /* client */
     alignas(64) _Atomic uint64_t tail;
     _Atomic uint64_t wake_at; /* also set to NONE by the engine when it wakes */
+    /* Callbacks up to this one have returned or will never run. Never goes back. */
+    _Atomic uint64_t callbacks_done;
     /* npud: changes with every batch of tasks */
     alignas(64) _Atomic uint64_t done;
     /* npud: changes rarely, and is read at every submission; so it must not share a line with done */
@@ -60,6 +65,8 @@ struct stream_ctrl {
     _Atomic uint32_t wake_seq; /* futex */
     _Atomic uint32_t
         number; /* npud's slot of the stream: the same for every stream that is ever here */
+    /* npud: callbacks up to this one may run: what was submitted before is done. */
+    _Atomic uint64_t callbacks;
 };
 
 static_assert(sizeof(struct stream_ctrl) == 256, "four cache lines");

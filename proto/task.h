@@ -23,6 +23,7 @@ enum task_op {
     TASK_COPY,       /* move bytes between two allocations of this session */
     TASK_SET,        /* fill bytes of an allocation */
     TASK_DELAY,      /* occupy the stream for a while, then succeed or fail */
+    TASK_CALLBACK, /* tell a thread of the client to run a callback; park until it has, if it blocks */
     TASK_OPS
 };
 
@@ -72,6 +73,11 @@ struct task {
             uint64_t ns;
             int32_t result; /* 0 or the ACL error the task fails with */
         } delay;
+        struct {
+            uint64_t ordinal; /* of the stream's callbacks, from 1: grows from each to the next */
+            uint32_t report;  /* word of the session page that its thread sleeps on */
+            uint32_t block;   /* 1: the stream goes on when the function has returned */
+        } callback;
         uint64_t words[5];
     };
 };

@@ -25,6 +25,7 @@
 enum wait_kind {
     WAIT_POSITION = 1, /* until stream `object` has retired `target` tasks */
     WAIT_RECORD = 2,   /* until record `target` of open IPC event `object` is not pending */
+    WAIT_CALLBACK = 3, /* until report word `object` tells of a callback */
 };
 #define WAIT_KIND_MASK 3u
 #define WAIT_TIMED     4u /* the call has a time limit */
