@@ -177,6 +177,21 @@ void report_stream_init(struct stream *s)
     cb->last = &cb->first;
 }
 
+/* A callback ends its own stream, which shall not wait for it: it counts as returned. */
+static void disown(struct stream *s)
+{
+    struct callbacks *cb = &s->callbacks;
+    struct callback_run *run = cb->running;
+    uint64_t ordinal = run->callback->ordinal;
+
+    run->orphan = true;
+    cb->running = NULL;
+    cb->runs++;
+    pthread_cond_broadcast(&process->report_idle);
+    if (!session_lost(s->session))
+        callbacks_acknowledge(s, cb->dropped > ordinal ? cb->dropped : ordinal, run->ring);
+}
+
 void report_stream_end(struct stream *s, bool host_too)
 {
     struct callback *list = NULL;
@@ -190,12 +205,8 @@ void report_stream_end(struct stream *s, bool host_too)
     }
     if (!worker_of(s)) {
         await_running(s);
-        if (host_too && s->callbacks.running) {
-            s->callbacks.running->orphan = true;
-            s->callbacks.running = NULL;
-            s->callbacks.runs++;
-            pthread_cond_broadcast(&process->report_idle);
-        }
+        if (s->callbacks.running)
+            disown(s);
     }
     report_unlock();
     callbacks_dispose(list);

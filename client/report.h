@@ -84,7 +84,7 @@ struct callbacks {
 void report_stream_init(struct stream *s);
 
 /**
- * The stream is about to end: drop what has not begun, wait for what is running (unless the caller is that). Host functions only if
+ * The stream is about to end: drop what has not begun, wait for what is running (unless the caller is that: then the stream goes on without it). Host functions only if
  * host_too, or if the caller is their thread: they come to their end by themselves. Idempotent. Takes the lock; calls drop functions.
  */
 void report_stream_end(struct stream *s, bool host_too);

@@ -10,7 +10,7 @@ import sys
 ACTIONS = ("hello request _ packet open admin mute hang_up die task _ poke _ turns rest doorbell take_record wait refuse poke_later sleep").split()
 REQUESTS = ("hello open_device create_stream destroy_stream create_event destroy_event create_ipc_event export_ipc_event "
             "open_ipc_event close_ipc_event explain_record malloc free mem_info abort_stream").split()
-TASKS = "nop record reset wait_level wait_pos ipc_record ipc_wait copy set delay".split()
+TASKS = "nop record reset wait_level wait_pos ipc_record ipc_wait copy set delay callback".split()
 BORDERS = [255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 8191, 8192, 65535, 65536, 262143, 262144, 1 << 20,
            0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 1 << 32, 1 << 46, 1 << 62, (1 << 62) + 1, 1 << 63,
            2**64 - 4096, 2**64 - 4095, 2**64 - 64, 2**64 - 2, 2**64 - 1]
@@ -107,6 +107,8 @@ RING_SEEDS = {
     "sleepers": act("take_record", 0, 0, 1) + act("sleep", 1, 0, 2, 0, 1, 1, 0, 0) + act("sleep", 0, 1, 2, 0, 2, 1, 0, 0)
     + task(0, 2, "wait_level", 1) + REST + WAITS + act("wait") + number(1 << 20) + WAITS,
     "owed": act("sleep", 0, 0, 2, 0, 1, 1, 0, 0) + task(1, 0, "ipc_wait", 0, (1, 0, 0, 0)) + act("take_record", 0, 0x0f, 0) + REST + WAITS,
+    "callback": task(0, 0, "callback", 0, (1, 1 << 32, 0, 0)) + task(0, 0, "nop") + REST + WAITS + poke(0, 6, 0, 16, 1)
+    + act("doorbell", 0, 0, 0) + REST + task(0, 0, "callback", 0, (2, 2047, 0, 0)) + task(0, 0, "callback", 0, (3, 2048, 0, 0)) + REST,
     "ended": act("admin", 0, 0) + bytes([1, 1, 0, 1]) + REST,
     "slices": task(0, 0, "set", 1, (0, 1 << 20, 7, 0)) + task(0, 2, "set", 1, (0, 1 << 20, 8, 0)) + REST,
     "destroyed": task(0, 0, "delay", 0, (255, 0, 0, 0)) + request(0, "destroy_event", 0, b"\x00", 1) + act("turns", 3)

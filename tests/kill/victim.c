@@ -1,4 +1,5 @@
 /* The victim, and the operations that it can die in. */
+#include <pthread.h>
 #include <unistd.h>
 
 #include "proto/ipc_page.h"
@@ -205,6 +206,39 @@ static void act_leave(void)
     OK(aclFinalize());
 }
 
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void prepare_callbacks(void)
+{
+    OK(aclrtSubscribeReport((uint64_t)pthread_self(), idle));
+}
+
+/* Launched, run, dropped; by one thread, so that the points come in the same order each time. */
+static void act_callbacks(void)
+{
+    OK(aclrtLaunchCallback(nothing, NULL, ACL_CALLBACK_BLOCK, idle));
+    OK(aclrtProcessReport(-1));
+    OK(aclrtLaunchCallback(nothing, NULL, ACL_CALLBACK_NO_BLOCK, idle));
+    OK(aclrtLaunchCallback(nothing, NULL, ACL_CALLBACK_BLOCK, idle));
+    OK(aclrtUnSubscribeReport((uint64_t)pthread_self(), idle));
+    OK(aclrtSynchronizeStream(idle));
+}
+
+static void act_process_report(void)
+{
+    aclrtProcessReport(-1);
+}
+
+/* The library's thread runs it, or does not get to. */
+static void act_host_function(void)
+{
+    OK(aclrtLaunchHostFunc(idle, nothing, NULL));
+    OK(aclrtSynchronizeStream(idle));
+}
+
 const struct role roles[] = {
     {.name = "connect", .act = act_connect, .alone = true, .before_connect = true},
     {.name = "create stream", .act = act_create_stream},
@@ -247,6 +281,12 @@ const struct role roles[] = {
      .prepare = prepare_full_ring,
      .act = act_full_ring,
      .sleeps_in = "aclrtRecordEvent"},
+    {.name = "callbacks", .prepare = prepare_callbacks, .act = act_callbacks, .varies = true},
+    {.name = "process report",
+     .prepare = prepare_callbacks,
+     .act = act_process_report,
+     .sleeps_in = "aclrtProcessReport"},
+    {.name = "host function", .act = act_host_function, .varies = true},
     {.name = "leave", .act = act_leave, .alone = true},
 };
 const size_t n_roles = sizeof(roles) / sizeof(roles[0]);

@@ -46,7 +46,7 @@ cat >"$work/client" <<'S'
 #!/usr/bin/env python3
 import os, socket, subprocess, sys
 name = os.fsencode(sys.argv[1])
-hello = b"\x08\x01\x12" + bytes([len(name)]) + name
+hello = b"\x08\x02\x12" + bytes([len(name)]) + name
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.connect(os.environ["NPUD_SOCKET"])
 s.send(b"\x08\x01\x12" + bytes([len(hello)]) + hello)
