@@ -244,10 +244,9 @@ void report_context_leave(struct context *c)
 
 void report_session_free(struct session *session)
 {
-    if (!session->reports)
-        return;
+    /* The lock in any case: who found the session in process->session before it was taken out of there looks at it under the lock. */
     report_lock();
-    while (session->reports->inside > 0)
+    while (session->reports && session->reports->inside > 0)
         pthread_cond_wait(&process->report_idle, &process->report_lock);
     report_unlock();
     free(session->reports);

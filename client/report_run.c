@@ -177,7 +177,8 @@ static int worker_sleep(struct sleeper *sl, const char *function, uint64_t deadl
 /* --- a visit: the calling thread runs callbacks, and nobody frees what it looks at --- */
 
 struct visit {
-    struct session *session;
+    struct session *session; /* NULL: none, or nobody ever subscribed in it */
+    bool lost;
     pid_t process;
 };
 
@@ -198,6 +199,7 @@ static void visit_begin(struct visit *v)
     v->process = process_id();
     report_lock();
     s = session_peek();
+    v->lost = s && session_lost(s);
     if (s && s->reports) {
         s->reports->inside++;
         v->session = s;
@@ -291,11 +293,8 @@ static int process_report(const char *function, int32_t timeout)
         return error_set(ACL_ERROR_RT_THREAD_SUBSCRIBE,
                          "%s: called in a callback, where callbacks cannot run", function);
     visit_begin(&visit);
-    if (!visit.session) {
-        struct session *s = session_peek();
-
-        return s && session_lost(s) ? session_error_lost(function) : not_subscribed(function);
-    }
+    if (!visit.session)
+        return visit.lost ? session_error_lost(function) : not_subscribed(function);
     switch (serve(visit.session, NULL, function, wait_deadline(timeout))) {
     case SERVED:
         return 0;

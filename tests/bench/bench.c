@@ -31,6 +31,7 @@ static const struct group {
     {"10", rows_request_one_cpu, NULL, true},
     {"11", rows_first_use},
     {"12", rows_idle},
+    {"13", rows_callback},
 };
 
 #define N_GROUPS (sizeof(groups) / sizeof(groups[0]))
@@ -43,7 +44,7 @@ static const char usage[] =
     "not an error.\n"
     "\n"
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
-    "  --rows LIST   only these rows: 1 2 3 4 4b 5 9 10 11 12\n"
+    "  --rows LIST   only these rows: 1 2 3 4 4b 5 9 10 11 12 13\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n";
 

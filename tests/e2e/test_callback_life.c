@@ -468,7 +468,10 @@ static void await_threads(int n)
 
 START_TEST(npud_dies_host_functions)
 {
+    int before;
+
     open_device();
+    before = count_threads() - 1;
     OK(aclrtLaunchHostFunc(stream, count_run, NULL));
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtLaunchHostFunc(stream, stay, NULL));
@@ -477,7 +480,7 @@ START_TEST(npud_dies_host_functions)
     npud_kill();
     ck_assert_int_eq(aclrtSynchronizeStream(stream), ACL_ERROR_RT_SOCKET_CLOSE);
     latch_open(&leave);
-    await_threads(1);
+    await_threads(before); /* the watcher has gone as well */
     expect(2, 0);
 }
 END_TEST
@@ -738,6 +741,7 @@ START_TEST(fork_in_a_callback)
 }
 END_TEST
 
+#ifndef __SANITIZE_THREAD__
 /* A child that begins anew, with a thread of the parent asleep in aclrtProcessReport and callbacks pending. */
 static int child_begins_anew(void)
 {
@@ -783,6 +787,7 @@ START_TEST(fork_beside_a_sleeper)
     reporter_leave(&r, stream);
 }
 END_TEST
+#endif
 
 int main(void)
 {
@@ -807,7 +812,9 @@ int main(void)
     tcase_add_test(tc, each_runs_or_is_dropped_once);
     tcase_add_test(tc, client_dies);
     tcase_add_test(tc, fork_in_a_callback);
+#ifndef __SANITIZE_THREAD__ /* which allows no new threads in a child of a process with several */
     tcase_add_test(tc, fork_beside_a_sleeper);
+#endif
     tc = suite_case(suite, "killed npud", 100, npud_setup, NULL);
     tcase_add_test(tc, npud_dies);
     tcase_add_test(tc, npud_dies_host_functions);

@@ -498,7 +498,7 @@ END_TEST
 /* --- host functions --- */
 
 static _Atomic int host_inside, host_overlaps, host_runs;
-static pthread_t host_thread[2];
+static _Atomic pthread_t host_thread[2];
 
 static void host_fn(void *arg)
 {
@@ -539,13 +539,13 @@ static aclrtEvent recorded_behind;
 
 static void check_held(void *arg)
 {
-    *(aclrtEventRecordedStatus *)arg = status_of(recorded_behind);
+    atomic_store((_Atomic int *)arg, (int)status_of(recorded_behind));
 }
 
 /* Later tasks wait for a host function, too. */
 START_TEST(host_function_holds_the_stream)
 {
-    aclrtEventRecordedStatus seen = ACL_EVENT_RECORDED_STATUS_COMPLETE;
+    _Atomic int seen = ACL_EVENT_RECORDED_STATUS_COMPLETE;
     aclrtEvent gate;
 
     open_device();
