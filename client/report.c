@@ -61,7 +61,7 @@ static void push(struct stream *s, struct callback *c)
     cb->last = &c->next;
 }
 
-/* The task could not be submitted. False: the callback was dropped meanwhile. */
+/* The task could not be submitted. False: the callback was run or dropped meanwhile. */
 static bool withdraw(struct stream *s, const struct callback *c)
 {
     struct callbacks *cb = &s->callbacks;
@@ -442,10 +442,19 @@ static int enlist(const char *function, struct stream *s, struct callback *c, bo
     return 0;
 }
 
+/* The stream has nothing else to do, so it has got to the callback. True: its worker sleeps, and is to be woken. */
+static bool tell_worker(struct stream *s, const struct callback *c)
+{
+    s->callbacks.told = c->ordinal;
+    return atomic_load(&worker_report(s->session, worker_of(s))->sleeping) != 0;
+}
+
 /* Room first: while the ring is full nobody may be kept from ending the subscription. The stream is locked. */
 static int launch_locked(const char *function, struct stream *s, struct callback *c, bool host)
 {
     struct task task = {.op = TASK_CALLBACK, .callback.block = c->block};
+    struct worker *w;
+    bool wake = false;
     int error = check_owner(function, worker_of(s), host);
 
     if (error == 0)
@@ -455,18 +464,26 @@ static int launch_locked(const char *function, struct stream *s, struct callback
     report_lock();
     error = enlist(function, s, c, host);
     if (error == 0) {
+        w = worker_of(s);
         task.callback.ordinal = c->ordinal;
-        task.callback.report = worker_index(s->session->reports, worker_of(s));
+        task.callback.report = worker_index(s->session->reports, w);
+        if (stream_idle(s)) {
+            task.flags = TASK_CALLBACK_TOLD;
+            wake = tell_worker(s, c);
+        }
     }
     report_unlock();
     if (error != 0)
         return error;
     KILL_POINT(CALLBACK_LISTED);
+    /* Without the lock, which is what it is going to need. */
+    if (wake)
+        worker_wake(s->session, w);
     error = stream_submit(s, function, &task);
     if (error == 0)
         return 0;
     report_lock();
-    /* Dropped already: then it was launched before npud went. */
+    /* Run or dropped already: then it was launched before npud went. */
     if (!withdraw(s, c))
         error = 0;
     report_unlock();

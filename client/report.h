@@ -73,6 +73,7 @@ struct callbacks {
     struct callback *first, **last;
     uint64_t launched; /* ordinal of the latest one */
     uint64_t dropped;  /* ordinal of the latest one that was dropped */
+    uint64_t told;     /* up to here we have told the worker by ourselves */
     uint64_t batch;    /* up to here they run in this turn of the worker */
     struct callback_run *running;
     uint64_t runs; /* counts those that have returned; never goes back */

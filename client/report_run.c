@@ -87,7 +87,9 @@ static bool ready(const struct callbacks *cb, uint64_t batch)
 
 static uint64_t handed_over(const struct stream *s)
 {
-    return atomic_load_explicit(&s->ctrl->callbacks, memory_order_acquire);
+    uint64_t by_npud = atomic_load_explicit(&s->ctrl->callbacks, memory_order_acquire);
+
+    return by_npud > s->callbacks.told ? by_npud : s->callbacks.told;
 }
 
 /* The first stream of w that has something to run in this turn. */

@@ -312,7 +312,7 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
     publish_before(s);
     report = &s->session->page->report[t->callback.report];
     atomic_store_explicit(&s->ctrl->callbacks, t->callback.ordinal, memory_order_release);
-    if (report_post(report))
+    if (!(t->flags & TASK_CALLBACK_TOLD) && report_post(report))
         futex_wake_all(&report->seq);
     if (!t->callback.block)
         return RUN_RETIRED;

@@ -11,6 +11,9 @@
  *     if (nothing to run) FUTEX_WAIT on the seq that was read before
  * One of the two sees the other, and an engine that nobody waits for makes no system call.
  *
+ * A stream that has nothing else to do has got to the callback when it is launched: then the client tells its thread by itself, and the task says
+ * so. That saves the thread the way over the engine.
+ *
  * A callback that blocks its stream: the engine parks the stream, with its look at the doorbell still to come; the client stores
  * ctrl->callbacks_done when the function has returned, and then raises the stream's doorbell bit. A callback that will never run, because
  * nobody is left to run it, is one that has returned, for npud.

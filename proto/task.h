@@ -33,6 +33,9 @@ enum task_op {
 #define TASK_RECORD_LEVEL 0x02u /* raise the level */
 #define TASK_RECORD_WAKE  0x04u /* the client has raised it: let parked streams go on */
 
+/** TASK_CALLBACK: the client has told its thread by itself, since the stream had nothing else to do. */
+#define TASK_CALLBACK_TOLD 0x01u
+
 struct task {
     /*
      * Position + 1: says that the entry is there. Stored last by the client and polled by npud, so that one cache line brings
