@@ -1296,16 +1296,18 @@ typedef void (*aclrtOpExceptionCallback)(aclrtExceptionInfo *exceptionInfo, void
 /*
  * Lets a thread run the callbacks of a stream; threadId is its pthread_self(), not the kernel's id.
  * A stream has one such thread, a thread may serve many streams of one device. Any thread may call.
+ * Whether such a thread exists is not checked; another that is given the same id later takes its place.
  * Errors: stream already subscribed or used with aclrtLaunchHostFunc 107011; thread serves another
- * device 107012; 107002; 107017; too many threads 507000.
+ * device 107012; 107002; 107017; more than 1024 threads 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
 
 /*
  * A task that has fn(userData) run once in the subscribed thread, inside its aclrtProcessReport,
  * after everything submitted before. With BLOCK the stream goes on when fn has returned, with
- * NO_BLOCK at once. Callbacks of a stream run in order, those of a thread one at a time. fn must
- * not allocate, free, synchronise, submit or abort.
+ * NO_BLOCK at once: then a synchronise may return before fn has run. Callbacks of a stream run in
+ * order, those of a thread one at a time. fn must not allocate, free, synchronise, submit or abort.
+ * A function that throws or ends its thread counts as returned. Behind a failed task it runs.
  * Errors: fn NULL 107000; bad blockType 100000; nobody subscribed 107015; 107011; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void *userData,
@@ -1314,25 +1316,37 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void *userDat
 
 /*
  * Waits until callbacks of the calling thread's streams are ready, runs those, and returns. timeout
- * in milliseconds limits only the waiting; -1 waits for ever.
- * Errors: timeout 0 or below -1 100000; thread not subscribed 107012 at once; none in time 507012.
+ * in milliseconds limits only the waiting; -1 waits until there are some, or the thread's last
+ * subscription ends (107012). Needs no context.
+ * Errors: timeout 0 or below -1 100000; thread not subscribed, or called in a callback, 107012 at
+ * once; none in time 507012; npud gone 507901.
  */
 ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 
 /*
- * Ends the subscription; synchronise the stream first while the thread still runs its loop. Errors:
- * not subscribed 107011; subscribed to another thread 107012; 107002; 107017.
+ * Ends the subscription; synchronise the stream first while the thread still runs its loop. What has
+ * not begun is dropped: it never runs, and the stream goes on as if it had. What is running is waited
+ * for, unless it is the caller. The same when a subscribed stream is destroyed, its context, or its
+ * device reset.
+ * Errors: not subscribed or used with aclrtLaunchHostFunc 107011; subscribed to another thread
+ * 107012; 107002; 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream);
 
 /*
  * As aclrtLaunchCallback with BLOCK, but a thread of the library runs fn; the host functions of a
- * context never run at the same time. A stream uses either this or subscriptions, never both.
+ * context never run at the same time. A stream uses either this or subscriptions, never both, until
+ * it is destroyed, which waits for them (aclrtDestroyStreamForce drops what has not begun). The thread
+ * is made at the first call in a context, blocks all signals, and ends with the context. It has no
+ * current context.
  * Errors: fn NULL 107000; subscribed stream 107011; stream codes; 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args);
 
-/* Host operators of models on small devices: rarely used. */
+/*
+ * For host operators of models on small devices: rarely used. npud has no such operators; the three
+ * are the functions for reports above under other names, but exeStream must not be NULL (107000).
+ */
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId,
                                                     aclrtStream exeStream);
 ACL_FUNC_VISIBILITY aclError aclrtProcessHostFunc(int32_t timeout);

@@ -474,6 +474,89 @@ START_TEST(random_waits_come_to_an_end)
 }
 END_TEST
 
+/* --- callbacks --- */
+
+static struct task callback(uint64_t ordinal, uint32_t report, bool block)
+{
+    return (struct task){.op = TASK_CALLBACK,
+                         .callback = {.ordinal = ordinal, .report = report, .block = block}};
+}
+
+/* What the library does when the function has returned. */
+static void returned(struct stream *s, uint64_t ordinal)
+{
+    atomic_store(&s->ctrl->callbacks_done, ordinal);
+    if (doorbell_raise(s->attach->bell, s->slot.number))
+        eventfd_write(s->attach->fd, 1);
+}
+
+/* Asleep or not, before or after the engine has got there: the stream goes on when it is told, and not before. */
+START_TEST(callbacks_hold_until_they_return)
+{
+    struct stream *s = npud_stream(session, 0), *probe = npud_stream(session, 0);
+    struct report *report = &session->page->report[5];
+
+    for (uint64_t i = 1; i < 2000; i++) {
+        uint32_t seq = atomic_load(&report->seq);
+        uint64_t position = client_submit(s, callback(i, 5, true));
+
+        client_submit(s, nop);
+        if (i % 2) {
+            AWAIT(atomic_load(&s->ctrl->callbacks) == i);
+            AWAIT(atomic_load(&report->seq) == seq + 1);
+            client_wait(probe, client_submit(probe, nop));
+            ck_assert(!client_passed(s, position));
+        }
+        returned(
+            s,
+            i); /* every other one is dropped at any moment, perhaps before the engine got there */
+        client_wait(s, position + 1);
+    }
+    ck_assert_int_eq(error_of(s), 0);
+    stream_free(s);
+    stream_free(probe);
+}
+END_TEST
+
+/* Entries that no honest client writes, and rings for callbacks that have not returned. */
+START_TEST(bad_callbacks)
+{
+    struct stream *s = npud_stream(session, 0), *probe = npud_stream(session, 0);
+    uint64_t position;
+
+    client_wait(s, client_submit(s, callback(1, REPORTS, false)));
+    ck_assert_int_eq(error_of(s), ACL_ERROR_RT_PARAM_INVALID);
+    atomic_store(&s->ctrl->error, 0);
+    client_wait(s, client_submit(s, callback(0, 0, true)));
+    ck_assert_int_eq(error_of(s), ACL_ERROR_RT_PARAM_INVALID);
+    atomic_store(&s->ctrl->error, 0);
+    client_wait(s, client_submit(s, callback(7, 0, false)));
+    ck_assert_int_eq(error_of(s), 0);
+    client_wait(s, client_submit(s, callback(7, 0, true)));
+    ck_assert_int_eq(error_of(s), ACL_ERROR_RT_PARAM_INVALID);
+    atomic_store(&s->ctrl->error, 0);
+    position = client_submit(s, callback(UINT64_MAX, REPORTS - 1, true));
+    AWAIT(atomic_load(&s->ctrl->callbacks) == UINT64_MAX);
+    returned(s, 8); /* not that one */
+    client_wait(probe, client_submit(probe, nop));
+    ck_assert(!client_passed(s, position));
+    /* Freed while it waits; nothing is left of that for the next one in its slot. */
+    stream_free(s);
+    s = npud_stream(session, 0);
+    ck_assert_uint_eq(atomic_load(&s->ctrl->callbacks), 0);
+    ck_assert_uint_eq(atomic_load(&s->ctrl->callbacks_done), 0);
+    client_wait(s, client_submit(s, callback(1, 0, false)));
+    ck_assert_int_eq(error_of(s), 0);
+    position = client_submit(s, callback(2, 0, true));
+    AWAIT(atomic_load(&s->ctrl->callbacks) == 2);
+    stream_abort(s); /* the engine forgets that it waited */
+    ck_assert(client_passed(s, position));
+    client_wait(s, client_submit(s, nop));
+    stream_free(s);
+    stream_free(probe);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("engine");
@@ -492,6 +575,8 @@ static Suite *suite(void)
     tcase_add_test(single, failures_keep_their_culprits);
     tcase_add_test(single, death_completes_nothing);
     tcase_add_test(single, closing_an_event_frees_streams_from_a_forged_record);
+    tcase_add_test(single, callbacks_hold_until_they_return);
+    tcase_add_test(single, bad_callbacks);
     suite_add_tcase(s, single);
     tcase_set_timeout(truth, 60);
     tcase_add_checked_fixture(truth, setup_spinning, npud_stop);
