@@ -114,8 +114,8 @@ struct callback *worker_take(struct worker *w)
     struct callback *list = NULL;
     struct stream *s;
 
-    DL_FOREACH2(w->streams, s, callbacks.next)
-    list = join(callbacks_take(s), list);
+    DL_FOREACH2 (w->streams, s, callbacks.next)
+        list = join(callbacks_take(s), list);
     return list;
 }
 
@@ -217,10 +217,11 @@ static struct stream *find_subscribed(struct reports *r, const struct context *c
     struct stream *s;
 
     for (uint32_t i = 0; i < r->end; i++) {
-        if (r->worker[i].used)
-            DL_FOREACH2(r->worker[i].streams, s, callbacks.next)
-        if (s->context == c)
-            return s;
+        if (!r->worker[i].used)
+            continue;
+        DL_FOREACH2 (r->worker[i].streams, s, callbacks.next)
+            if (s->context == c)
+                return s;
     }
     return NULL;
 }

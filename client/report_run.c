@@ -97,9 +97,9 @@ static struct stream *next_ready(const struct worker *w)
 {
     struct stream *s;
 
-    DL_FOREACH2(w->streams, s, callbacks.next)
-    if (ready(&s->callbacks, s->callbacks.batch))
-        return s;
+    DL_FOREACH2 (w->streams, s, callbacks.next)
+        if (ready(&s->callbacks, s->callbacks.batch))
+            return s;
     return NULL;
 }
 
@@ -113,8 +113,8 @@ static int run_ready(struct worker *w)
     struct stream *s;
     int n = 0;
 
-    DL_FOREACH2(w->streams, s, callbacks.next)
-    s->callbacks.batch = handed_over(s);
+    DL_FOREACH2 (w->streams, s, callbacks.next)
+        s->callbacks.batch = handed_over(s);
     s = next_ready(w);
     while (s) {
         changes = w->changes;
@@ -154,8 +154,8 @@ static bool sleep_settled(void *object, uint64_t target)
     settled = w->serial != sl->serial || w->ended;
     if (!settled) {
         report_arm(worker_report(sl->session, w));
-        DL_FOREACH2(w->streams, s, callbacks.next)
-        settled |= ready(&s->callbacks, handed_over(s));
+        DL_FOREACH2 (w->streams, s, callbacks.next)
+            settled |= ready(&s->callbacks, handed_over(s));
     }
     report_unlock();
     return settled;
