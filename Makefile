@@ -41,6 +41,7 @@ BINS    := $(BUILD)/npud $(BUILD)/npuctl $(BUILD)/npu-run
 all: $(BINS) $(LIB)
 
 include mk/deps.mk
+include mk/python.mk
 include mk/test.mk
 include mk/fuzz.mk
 include mk/install.mk

@@ -130,7 +130,7 @@ lint: deps-lint $(PB).h
 	@echo '== clang-format'
 	$(Q)clang-format --dry-run --Werror $(C_FILES)
 	@echo '== clang-tidy'
-	$(Q)clang-tidy --quiet $(TIDY_SRC) -- $(STD) $(INC) 2>&1 | grep -v 'warnings generated' | \
+	$(Q)clang-tidy --quiet $(TIDY_SRC) $(PY_SRC) -- $(STD) $(INC) $(PY_INC) 2>&1 | grep -v 'warnings generated' | \
 	    { ! grep -E '(warning|error):'; }
 	@echo '== shellcheck'
 	$(Q)shellcheck $(SH_FILES)

@@ -1,0 +1,275 @@
+#include "client/python/call.h"
+
+#include <string.h>
+
+#include "client/python/callback.h"
+
+/* What to make of a conversion that failed. */
+enum taken {
+    TAKEN,
+    UNFIT,  /* TypeError: args parse failed */
+    RAISED, /* an exception of its own is set */
+};
+
+/* --- arguments --- */
+
+/* Python has set an exception: is it one that says no more than "of another kind" or "too big"? */
+static enum taken conversion_failed(void)
+{
+    if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError) &&
+        !PyErr_ExceptionMatches(PyExc_OverflowError))
+        return RAISED; /* from somebody's __index__ */
+    PyErr_Clear();
+    return UNFIT;
+}
+
+static enum taken take_modulo(PyObject *object, uint64_t *value)
+{
+    *value = PyLong_AsUnsignedLongLongMask(object);
+    return *value == UINT64_MAX && PyErr_Occurred() ? conversion_failed() : TAKEN;
+}
+
+static enum taken take_between(PyObject *object, long low, long high, long *value)
+{
+    *value = PyLong_AsLong(object);
+    if (*value == -1 && PyErr_Occurred())
+        return conversion_failed();
+    return *value < low || *value > high ? UNFIT : TAKEN;
+}
+
+static enum taken take_text(PyObject *object, const char **text)
+{
+    Py_ssize_t size;
+
+    if (!PyUnicode_Check(object))
+        return UNFIT;
+    *text = PyUnicode_AsUTF8AndSize(object, &size);
+    if (!*text)
+        return conversion_failed();
+    return strlen(*text) == (size_t)size ? TAKEN : UNFIT;
+}
+
+static enum taken value_error(const char *why)
+{
+    PyErr_SetString(PyExc_ValueError, why);
+    return RAISED;
+}
+
+static enum taken take_handle(PyObject *object, aclrtIpcEventHandle *handle)
+{
+    if (!PyBytes_Check(object) || PyBytes_GET_SIZE(object) != sizeof(*handle))
+        return value_error("an exported event is a bytes object of length 64");
+    memcpy(handle, PyBytes_AS_STRING(object), sizeof(*handle));
+    return TAKEN;
+}
+
+static enum taken take_item(PyObject *object, char kind, void *items, Py_ssize_t i)
+{
+    uint64_t handle;
+    long number;
+    enum taken taken;
+
+    if (kind == 'h') {
+        taken = take_modulo(object, &handle);
+        ((void **)items)[i] = (void *)(uintptr_t)handle;
+    } else {
+        taken = take_between(object, INT32_MIN, INT32_MAX, &number);
+        ((int32_t *)items)[i] = (int32_t)number;
+    }
+    return taken;
+}
+
+/* An item's __index__ may change the list: its size is asked for again. */
+static enum taken take_list(PyObject *object, char kind, union in *in)
+{
+    enum taken taken = TAKEN;
+    Py_ssize_t n;
+
+    if (!PyList_Check(object))
+        return value_error("not a list");
+    n = PyList_GET_SIZE(object);
+    in->list.count = (size_t)n;
+    in->list.items = PyMem_Calloc((size_t)n + 1, sizeof(uint64_t));
+    if (!in->list.items) {
+        PyErr_NoMemory();
+        return RAISED;
+    }
+    for (Py_ssize_t i = 0; i < n && taken == TAKEN; i++) {
+        PyObject *item = i < PyList_GET_SIZE(object) ? PyList_GET_ITEM(object, i) : NULL;
+
+        if (!item)
+            return UNFIT;
+        Py_INCREF(item);
+        taken = take_item(item, kind, in->list.items, i);
+        Py_DECREF(item);
+    }
+    return taken;
+}
+
+static enum taken take_object(PyObject *object, char kind, union in *in)
+{
+    in->o = object;
+    if (kind == 'b' && !PyBytes_Check(object))
+        return value_error("not a bytes object");
+    if (kind == 'F' && object == Py_None) {
+        in->o = NULL;
+        return TAKEN;
+    }
+    if ((kind == 'f' || kind == 'F') && !PyCallable_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "'%.200s' object is not callable", Py_TYPE(object)->tp_name);
+        return RAISED;
+    }
+    return TAKEN;
+}
+
+static enum taken take(struct call *c, int i, char kind, PyObject *object)
+{
+    union in *in = &c->in[i];
+    enum taken taken;
+    long number = 0;
+
+    switch (kind) {
+    case 'P':
+        return take_modulo(object, &in->u);
+    case 'u':
+        taken = take_modulo(object, &in->u);
+        in->w = (uint32_t)in->u;
+        return taken;
+    case 'i':
+        taken = take_between(object, INT32_MIN, INT32_MAX, &number);
+        in->i = (int32_t)number;
+        return taken;
+    case 'm':
+        taken = take_between(object, 0, UINT32_MAX, &number);
+        in->w = (uint32_t)number;
+        return taken;
+    case 'k':
+        taken = take_modulo(object, &in->u);
+        return taken == TAKEN && in->u >= KEY_SIZE ? value_error("a length of 1024 or more")
+                                                   : taken;
+    case 's':
+        return take_text(object, &in->s);
+    case 'e':
+        return take_handle(object, &c->handle);
+    case 'l':
+    case 'h':
+        return take_list(object, kind, in);
+    default:
+        return take_object(object, kind, in);
+    }
+}
+
+static enum taken take_all(const struct row *row, struct call *c, PyObject *const *args,
+                           Py_ssize_t n)
+{
+    enum taken taken = TAKEN;
+    const char *kind = row->takes;
+    Py_ssize_t i = 0;
+
+    /* Programs hand arguments to functions that have none: acl.rt.get_context(0). */
+    if (!*kind)
+        return TAKEN;
+    for (; taken == TAKEN && *kind && *kind != '|' && i < n; kind++, i++)
+        taken = take(c, (int)i, *kind, args[i]);
+    if (taken == TAKEN && *kind == '|')
+        for (kind++; taken == TAKEN && *kind && i < n; kind++, i++)
+            taken = take(c, (int)i, *kind, args[i]);
+    else if (taken == TAKEN && *kind)
+        return UNFIT;
+    return taken == TAKEN && i < n ? UNFIT : taken;
+}
+
+static void free_lists(const struct row *row, struct call *c)
+{
+    for (int i = 0; row->takes[i]; i++)
+        if (row->takes[i] == 'l' || row->takes[i] == 'h')
+            PyMem_Free(c->in[i].list.items);
+}
+
+/* --- results --- */
+
+static PyObject *give(struct call *c, int i, char kind)
+{
+    union out *out = &c->out[i];
+
+    switch (kind) {
+    case 'P':
+        return PyLong_FromUnsignedLongLong(out->u);
+    case 'i':
+        return PyLong_FromLong(out->i);
+    case 'u':
+        return PyLong_FromUnsignedLong(out->w);
+    case 'f':
+        return PyFloat_FromDouble((double)out->f);
+    case 't':
+        if (!out->s)
+            Py_RETURN_NONE;
+        return PyUnicode_DecodeUTF8(out->s, (Py_ssize_t)strlen(out->s), "replace");
+    case 'k':
+        return PyUnicode_DecodeUTF8(c->key, (Py_ssize_t)strnlen(c->key, KEY_SIZE), "replace");
+    case 'e':
+        return PyBytes_FromStringAndSize(c->handle.reserved, sizeof(c->handle));
+    default:
+        return out->o;
+    }
+}
+
+static PyObject *give_one(const struct row *row, struct call *c, int error, int i)
+{
+    return row->gives[i] ? give(c, i, row->gives[i]) : PyLong_FromLong(error);
+}
+
+static PyObject *give_all(const struct row *row, struct call *c, int error)
+{
+    int n = (int)strlen(row->gives) + !(row->flags & BARE);
+    PyObject *result, *value;
+
+    if (row->flags & NOTHING)
+        Py_RETURN_NONE;
+    if (n == 1)
+        return give_one(row, c, error, 0);
+    result = PyTuple_New(n);
+    for (int i = 0; result && i < n; i++) {
+        value = give_one(row, c, error, i);
+        if (!value)
+            Py_CLEAR(result);
+        else
+            PyTuple_SET_ITEM(result, i, value);
+    }
+    return result;
+}
+
+/* --- the call --- */
+
+static int call_out(const struct row *row, struct call *c)
+{
+    int error;
+
+    if (row->flags & HOLDS_GIL)
+        return row->call(c);
+    Py_BEGIN_ALLOW_THREADS error = row->call(c);
+    Py_END_ALLOW_THREADS callback_let_go();
+    return error;
+}
+
+PyObject *call_row(const struct row *row, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *result = NULL;
+    enum taken taken;
+    struct call c;
+    int error;
+
+    memset(c.in, 0, sizeof(c.in));
+    memset(c.out, 0, sizeof(c.out));
+    memset(&c.handle, 0, sizeof(c.handle));
+    c.key[0] = 0;
+    taken = take_all(row, &c, args, n);
+    if (taken == TAKEN) {
+        error = call_out(row, &c);
+        result = PyErr_Occurred() ? NULL : give_all(row, &c, error);
+    } else if (taken == UNFIT) {
+        PyErr_Format(PyExc_TypeError, "%s args parse failed", row->name);
+    }
+    free_lists(row, &c);
+    return result;
+}

@@ -1,0 +1,82 @@
+/*
+ * From a Python call to a C call and back. What a function takes and gives is a row (functions.h);
+ * everything that conventions ask of all functions alike is done here, once: conversion of
+ * arguments, TypeError texts, releasing the GIL, the shape of the result.
+ */
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+
+#include "acl/acl.h"
+
+#define ARGS_MAX 8
+#define KEY_SIZE 1024 /* of text that a C function writes; the length asked for is below it */
+
+union in {
+    void *p;
+    uint64_t u;
+    size_t z;
+    int32_t i;
+    uint32_t w;
+    const char *s;
+    PyObject *o; /* borrowed */
+    struct {
+        void *items;
+        size_t count;
+    } list;
+};
+
+/* All zero before the call: that is what a failed call shows. */
+union out {
+    void *p;
+    uint64_t u;
+    size_t z;
+    int32_t i;
+    uint32_t w;
+    float f;
+    const char *s;
+    PyObject *o; /* owned */
+};
+
+struct call {
+    union in in[ARGS_MAX];
+    union out out[3];
+    aclrtIpcEventHandle handle; /* in or out */
+    char key[KEY_SIZE];         /* out */
+};
+
+/*
+ * takes: a letter per argument. Those after | may be missing, and are zero then.
+ *   P  handle, address, size or other 64-bit number: any integer, modulo 2^64
+ *   i  int32_t: out of range is an error
+ *   u  uint32_t: modulo 2^32
+ *   m  uint32_t: out of range is an error
+ *   s  str
+ *   k  size of a text that is asked for: at most KEY_SIZE - 1
+ *   b  bytes
+ *   e  bytes of an exported event, exactly 64
+ *   l  list of int32_t          h  list of handles
+ *   f  callable                 F  callable or None
+ *   O  any object
+ * gives: a letter per value.
+ *   P  void * or uint64_t   i  int32_t   u  uint32_t   f  float
+ *   t  text or None         k  text in key             e  bytes of handle
+ *   o  object: NULL after an exception
+ */
+struct row {
+    const char *name; /* with the module: acl.rt.malloc */
+    const char *takes;
+    const char *gives;
+    unsigned flags;
+    int (*call)(struct call *c); /* the C call; its result is what comes last in Python */
+};
+
+#define HOLDS_GIL                                                                                  \
+    1u /* the C call neither blocks nor waits for a lock of somebody who does; or releases the GIL itself */
+#define BARE    2u /* there is no error code */
+#define NOTHING 4u /* no result at all: None */
+
+/** One call from Python. NULL with an exception set only for what is wrong with the arguments. */
+PyObject *call_row(const struct row *row, PyObject *const *args, Py_ssize_t n);

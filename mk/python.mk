@@ -1,0 +1,30 @@
+# The module acl for Debian's Python. Not the python3 of the PATH, which may be another one.
+
+PYTHON     := /usr/bin/python3
+PY_CONFIG  := /usr/bin/python3-config
+PY_SRC     := $(wildcard client/python/*.c)
+PY_INC     := $(patsubst -I%,-isystem %,$(shell $(PY_CONFIG) --includes 2>/dev/null))
+PY_SUFFIX  := $(shell $(PY_CONFIG) --extension-suffix 2>/dev/null)
+# As deep as the place where it is installed: so it finds its library in both by one relative path.
+PY_BUILT   := $(BUILD)/python3/dist-packages
+PY_MODULE  := $(PY_BUILT)/acl$(PY_SUFFIX)
+PY_OBJ     := $(PY_SRC:%.c=$(BUILD)/%.pic.o)
+
+# Where Debian's Python looks: /usr/local has the version in its name, /usr has not.
+PY_INSTALL  = $(PREFIX)/lib/$(if $(filter /usr,$(PREFIX)),python3,python$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))/dist-packages
+
+all: $(PY_MODULE)
+
+# What libaclclient has only by name is not exported.
+$(BUILD)/client/python/unsupported.h: client/unsupported.c
+	@mkdir -p $(@D)
+	$(Q)sed -n 's/^[A-Z0-9]*(\(.*, \)*\(acl[A-Za-z0-9]*\))$$/"\2",/p' $< >$@
+
+$(PY_OBJ): $(BUILD)/client/python/unsupported.h
+$(PY_OBJ): INC += $(PY_INC)
+
+$(PY_MODULE): $(PY_OBJ) $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(CC) $(SAN) $(CFLAGS) -shared $(PY_OBJ) -o $@ -L$(BUILD) -laclclient -Wl,-z,now \
+	    -Wl,-rpath,'$$ORIGIN/../..:$$ORIGIN/../../lib64' -lpthread
