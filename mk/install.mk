@@ -19,7 +19,7 @@ put   = install -D -m $(1) $(2) '$(DESTDIR)$(3)'
 fill  = install -d '$(DESTDIR)$(dir $(2))' && $(FILL) $(1) >'$(DESTDIR)$(2)' && chmod 644 '$(DESTDIR)$(2)'
 
 INSTALLED := $(PREFIX)/sbin/npud $(PREFIX)/bin/npuctl $(PREFIX)/bin/npu-run $(PREFIX)/lib/libaclclient.so.1 \
-    $(PREFIX)/lib/libaclclient.so $(PREFIX)/lib/pkgconfig/aclclient.pc $(HEADERS:%=$(PREFIX)/include/%) \
+    $(PREFIX)/lib/libaclclient.so $(PY_INSTALL)/$(notdir $(PY_MODULE)) $(PREFIX)/lib/pkgconfig/aclclient.pc $(HEADERS:%=$(PREFIX)/include/%) \
     $(UNITS:%=$(SYSTEMD_UNITS)/%) $(PREFIX)/lib/sysusers.d/npud.conf $(PREFIX)/lib/tmpfiles.d/npud.conf \
     $(foreach m,$(MAN),$(call man_path,$(m))) $(addprefix $(COMPLETIONS)/,npuctl npu-run npud)
 
@@ -30,6 +30,7 @@ install: all
 	$(Q)$(call put,755,$(BUILD)/npu-run,$(PREFIX)/bin/npu-run)
 	$(Q)$(call put,755,$(LIB),$(PREFIX)/lib/libaclclient.so.1)
 	$(Q)ln -sf libaclclient.so.1 '$(DESTDIR)$(PREFIX)/lib/libaclclient.so'
+	$(Q)$(call put,644,$(PY_MODULE),$(PY_INSTALL)/$(notdir $(PY_MODULE)))
 	$(Q)$(call fill,client/aclclient.pc.in,$(PREFIX)/lib/pkgconfig/aclclient.pc)
 	$(Q)for h in $(HEADERS); do $(call put,644,include/$$h,$(PREFIX)/include/)$$h || exit 1; done
 	$(Q)$(call fill,systemd/npud.service.in,$(SYSTEMD_UNITS)/npud.service)
@@ -54,6 +55,8 @@ install-toolkit:
 	$(Q)ln -sfn ../../../../include/acl '$(DESTDIR)$(TOOLKIT)/include/acl'
 	$(Q)for l in $(TOOLKIT_LIBS); do \
 	    ln -sf ../../../libaclclient.so.1 '$(DESTDIR)$(TOOLKIT)/lib64/'$$l; done
+	$(Q)install -d '$(DESTDIR)$(TOOLKIT)/python/site-packages'
+	$(Q)ln -sf ../../../../$(PY_INSTALL:$(PREFIX)/lib/%=%)/$(notdir $(PY_MODULE)) '$(DESTDIR)$(TOOLKIT)/python/site-packages/'
 	$(Q)$(call put,644,client/toolkit/setenv.bash,$(TOOLKIT)/bin/setenv.bash)
 	$(Q)$(call fill,client/toolkit/set_env.sh.in,$(TOOLKIT)/set_env.sh)
 

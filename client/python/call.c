@@ -162,21 +162,20 @@ static enum taken take(struct call *c, int i, char kind, PyObject *object)
 static enum taken take_all(const struct row *row, struct call *c, PyObject *const *args,
                            Py_ssize_t n)
 {
-    enum taken taken = TAKEN;
+    size_t required = strcspn(row->takes, "|");
     const char *kind = row->takes;
-    Py_ssize_t i = 0;
+    enum taken taken = TAKEN;
 
     /* Programs hand arguments to functions that have none: acl.rt.get_context(0). */
     if (!*kind)
         return TAKEN;
-    for (; taken == TAKEN && *kind && *kind != '|' && i < n; kind++, i++)
-        taken = take(c, (int)i, *kind, args[i]);
-    if (taken == TAKEN && *kind == '|')
-        for (kind++; taken == TAKEN && *kind && i < n; kind++, i++)
-            taken = take(c, (int)i, *kind, args[i]);
-    else if (taken == TAKEN && *kind)
+    if ((size_t)n < required || (size_t)n > strlen(kind) - (kind[required] == '|'))
         return UNFIT;
-    return taken == TAKEN && i < n ? UNFIT : taken;
+    for (int i = 0; taken == TAKEN && i < n; i++, kind++) {
+        kind += *kind == '|';
+        taken = take(c, i, *kind, args[i]);
+    }
+    return taken;
 }
 
 static void free_lists(const struct row *row, struct call *c)

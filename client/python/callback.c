@@ -57,8 +57,12 @@ struct launched {
     struct launched *next; /* in dropped */
 };
 
-/* What will not run. The library drops from threads and under locks of its own, where no Python may run: collected here. */
-static _Atomic(struct launched *) dropped;
+/*
+ * What will not run. The library drops it in the middle of a call and under locks of its own, where no Python may run. So it is
+ * collected: by a thread of Python until its call returns, and for other threads in one list for whoever comes first.
+ */
+static _Thread_local struct launched *dropped_here;
+static _Atomic(struct launched *) dropped_elsewhere;
 
 static void launched_free(struct launched *l)
 {
@@ -67,16 +71,23 @@ static void launched_free(struct launched *l)
     PyMem_RawFree(l);
 }
 
-void callback_let_go(void)
+static void list_free(struct launched *l)
 {
-    struct launched *l, *next;
-
-    if (!atomic_load_explicit(&dropped, memory_order_relaxed))
-        return;
-    for (l = atomic_exchange(&dropped, NULL); l; l = next) {
+    for (struct launched *next; l; l = next) {
         next = l->next;
         launched_free(l);
     }
+}
+
+/* Destructors may call into the library, and come here again. */
+void callback_let_go(void)
+{
+    struct launched *l = dropped_here;
+
+    dropped_here = NULL;
+    list_free(l);
+    if (atomic_load_explicit(&dropped_elsewhere, memory_order_relaxed))
+        list_free(atomic_exchange(&dropped_elsewhere, NULL));
 }
 
 static int let_go_later(void *unused)
@@ -90,10 +101,15 @@ static void drop(void *arg)
 {
     struct launched *l = arg;
 
-    l->next = atomic_load(&dropped);
-    while (!atomic_compare_exchange_weak(&dropped, &l->next, l))
+    if (!callback_is_over() && PyGILState_GetThisThreadState()) {
+        l->next = dropped_here;
+        dropped_here = l;
+        return;
+    }
+    l->next = atomic_load(&dropped_elsewhere);
+    while (!atomic_compare_exchange_weak(&dropped_elsewhere, &l->next, l))
         ;
-    /* Soon, in the main thread, if no call into the library comes first. No room in its list: such a call will come. */
+    /* In the main thread, if no call into the library comes first. No room in its list of calls: one will come. */
     if (!callback_is_over())
         (void)Py_AddPendingCall(let_go_later, NULL);
 }

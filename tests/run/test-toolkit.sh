@@ -44,6 +44,21 @@ run() { "$work/usr/bin/npu-run" -- "$@"; }
 )
 report $? "pkg-config"
 
+cat >"$work/prog.py" <<'P'
+import acl, acl.rt
+assert acl.init() == 0 and acl.rt.set_device(0) == 0
+event, ret = acl.rt.create_event_ex_with_flag(0x40)
+assert ret == 0 and acl.rt.record_event(event, 0) == 0 and acl.rt.synchronize_event(event) == 0
+assert acl.rt.query_event_status(event) == (1, 0)
+assert open("/proc/self/maps").read().count("libaclclient.so") > 0
+print(acl.__file__)
+P
+
+# The place is what README tells; the library is found without LD_LIBRARY_PATH.
+dist=$(echo "$work"/usr/lib/python3*/dist-packages)
+[ "$(PYTHONPATH=$dist run /usr/bin/python3 "$work/prog.py")" = "$(echo "$dist"/acl.*.so)" ]
+report $? "import acl"
+
 # shellcheck disable=SC1091
 . "$work/usr/lib/npud/ascend-toolkit/bin/setenv.bash"
 [ "$ASCEND_INSTALL_PATH" = "$work/usr/lib/npud/ascend-toolkit" ]
@@ -69,6 +84,16 @@ C
 cmake -S "$work/cmake" -B "$work/cmake/out" >"$work/log" 2>&1 && cmake --build "$work/cmake/out" >>"$work/log" 2>&1 &&
     run "$work/cmake/out/main"
 report $? "CMake"
+
+(
+    unset LD_LIBRARY_PATH
+    mv "$work/usr" "$work/moved"
+    # shellcheck disable=SC1091
+    . "$work/moved/lib/npud/ascend-toolkit/bin/setenv.bash"
+    LD_LIBRARY_PATH= "$work/moved/bin/npu-run" -- /usr/bin/python3 "$work/prog.py" | grep -q site-packages
+)
+report $? "import acl from the toolkit's tree, moved elsewhere"
+mv "$work/moved" "$work/usr"
 
 for l in libascendcl libacl_rt libacl_tdt_queue libacl_tdt_channel; do
     [ -e "$ASCEND_INSTALL_PATH/lib64/$l.so" ]

@@ -1,0 +1,324 @@
+"""How every function takes its arguments and shapes its result: one table for all of them."""
+import sys
+import unittest
+
+import acl
+import acl.rt
+import acl.util
+from support import main
+
+# Kinds, as in api/python.md. None: a value that the function must refuse with the TypeError of the conventions.
+BAD = {
+    "P": [1.5, None, b"x", "1", [], object()],
+    "I": [1.5, None, b"x", "1", 2**31, -(2**31) - 1, 2**70],
+    "U": [1.5, None, b"x", "1", []],
+    "M": [1.5, None, -1, 2**32, "1"],
+    "S": [1, None, b"x", "a\0b", "\udc80"],
+    "O": [],
+    "F": [],
+    "B": [],
+    "L": [],
+}
+GOOD = {"P": 0, "I": 0, "U": 0, "M": 0, "S": "", "O": None, "F": print, "B": b"", "L": []}
+
+# Name: kinds of the arguments. Required functions first.
+TAKES = {
+    "acl.rt.create_event": "",
+    "acl.rt.destroy_event": "P",
+    "acl.rt.record_event": "PP",
+    "acl.rt.reset_event": "PP",
+    "acl.rt.query_event": "P",
+    "acl.rt.synchronize_event": "P",
+    "acl.rt.event_elapsed_time": "PP",
+    "acl.rt.stream_wait_event": "PP",
+    "acl.rt.synchronize_device": "",
+    "acl.rt.synchronize_stream": "P",
+    "acl.rt.subscribe_report": "PP",
+    "acl.rt.launch_callback": "FOIP",
+    "acl.rt.process_report": "I",
+    "acl.rt.unsubscribe_report": "PP",
+    "acl.rt.get_task_id_from_exception_info": "P",
+    "acl.rt.get_stream_id_from_exception_info": "P",
+    "acl.rt.get_thread_id_from_exception_info": "P",
+    "acl.rt.get_device_id_from_exception_info": "P",
+    "acl.rt.get_error_code_from_exception_info": "P",
+    "acl.finalize_reference": "",
+    "acl.get_recent_err_msg": "",
+    "acl.get_soc_name": "",
+    "acl.get_version": "",
+    "acl.app_log": "IS",
+    "acl.rt.set_device": "I",
+    "acl.rt.reset_device": "I",
+    "acl.rt.reset_device_force": "I",
+    "acl.rt.get_device": "",
+    "acl.rt.get_device_count": "",
+    "acl.rt.get_run_mode": "",
+    "acl.rt.query_device_status": "I",
+    "acl.rt.device_get_stream_priority_range": "",
+    "acl.rt.device_can_access_peer": "II",
+    "acl.rt.device_enable_peer_access": "IU",
+    "acl.rt.device_disable_peer_access": "I",
+    "acl.rt.device_get_bare_tgid": "",
+    "acl.rt.peek_at_last_error": "I",
+    "acl.rt.get_last_error": "I",
+    "acl.rt.create_context": "I",
+    "acl.rt.destroy_context": "P",
+    "acl.rt.set_context": "P",
+    "acl.rt.get_context": "",
+    "acl.rt.create_stream": "",
+    "acl.rt.create_stream_with_config": "UU",
+    "acl.rt.destroy_stream": "P",
+    "acl.rt.destroy_stream_force": "P",
+    "acl.rt.synchronize_stream_with_timeout": "PI",
+    "acl.rt.stream_query": "P",
+    "acl.rt.create_event_with_flag": "U",
+    "acl.rt.create_event_ex_with_flag": "U",
+    "acl.rt.query_event_status": "P",
+    "acl.rt.query_event_wait_status": "P",
+    "acl.rt.synchronize_event_with_timeout": "PI",
+    "acl.rt.event_get_timestamp": "P",
+    "acl.rt.get_event_id": "P",
+    "acl.rt.get_event_avail_num": "",
+    "acl.rt.set_op_wait_timeout": "U",
+    "acl.rt.synchronize_device_with_timeout": "I",
+    "acl.rt.ipc_get_event_handle": "P",
+    "acl.rt.ipc_open_event_handle": "B",
+    "acl.rt.malloc": "PI",
+    "acl.rt.free": "P",
+    "acl.rt.malloc_host": "P",
+    "acl.rt.free_host": "P",
+    "acl.rt.memcpy": "PPPPI",
+    "acl.rt.memcpy_async": "PPPPIP",
+    "acl.rt.memset": "PPIP",
+    "acl.rt.memset_async": "PPIPP",
+    "acl.rt.get_mem_info": "I",
+    "acl.rt.malloc_align32": "PI",
+    "acl.rt.malloc_cached": "PI",
+    "acl.rt.mem_flush": "PP",
+    "acl.rt.mem_invalidate": "PP",
+    "acl.rt.memcpy2d": "PPPPPPI",
+    "acl.rt.memcpy2d_async": "PPPPPPIP",
+    "acl.rt.host_register": "PPI",
+    "acl.rt.host_unregister": "P",
+    "acl.rt.ipc_mem_get_export_key": "PPPP",
+    "acl.rt.ipc_mem_set_import_pid": "SL",
+    "acl.rt.ipc_mem_import_by_key": "SP",
+    "acl.rt.ipc_mem_close": "S",
+    "acl.rt.create_notify": "P",
+    "acl.rt.destroy_notify": "P",
+    "acl.rt.record_notify": "PP",
+    "acl.rt.wait_and_reset_notify": "PPM",
+    "acl.rt.get_notify_id": "P",
+    "acl.rt.notify_batch_reset": "L",
+    "acl.rt.notify_get_export_key": "PPP",
+    "acl.rt.notify_set_import_pid": "PL",
+    "acl.rt.notify_import_by_key": "SP",
+    "acl.util.bytes_to_ptr": "B",
+    "acl.util.ptr_to_bytes": "PP",
+    "acl.util.numpy_to_ptr": "O",
+    "acl.util.numpy_contiguous_to_ptr": "O",
+    "acl.util.ptr_to_numpy": "POI",
+    "acl.util.start_thread": "FO",
+    "acl.util.stop_thread": "P",
+    "acl.npud.launch_delay": "PIP",
+}
+# Tested by themselves: their one argument may be missing.
+OPTIONAL = {"acl.init", "acl.finalize", "acl.rt.set_exception_info_callback"}
+
+# Number of results, ret included, when no context is there. Others have one: ret, or a bare value.
+GIVES = {
+    2: """acl.finalize_reference acl.rt.get_device acl.rt.get_device_count acl.rt.get_run_mode
+        acl.rt.query_device_status acl.rt.device_can_access_peer acl.rt.device_get_bare_tgid
+        acl.rt.create_context acl.rt.get_context acl.rt.create_stream acl.rt.create_stream_with_config
+        acl.rt.stream_query acl.rt.create_event acl.rt.create_event_with_flag
+        acl.rt.create_event_ex_with_flag acl.rt.query_event acl.rt.query_event_status
+        acl.rt.query_event_wait_status acl.rt.event_elapsed_time acl.rt.event_get_timestamp
+        acl.rt.get_event_id acl.rt.get_event_avail_num acl.rt.ipc_get_event_handle
+        acl.rt.malloc acl.rt.malloc_host acl.rt.malloc_align32 acl.rt.malloc_cached
+        acl.rt.host_register acl.rt.ipc_mem_get_export_key acl.rt.ipc_mem_import_by_key
+        acl.rt.create_notify acl.rt.get_notify_id acl.rt.notify_get_export_key
+        acl.rt.notify_import_by_key acl.util.start_thread""",
+    3: "acl.rt.get_mem_info acl.rt.device_get_stream_priority_range",
+    4: "acl.get_version",
+}
+
+
+def exported():
+    """Qualified name: function, of everything that the module has."""
+    found = {}
+    for module in (acl, acl.rt, acl.util, acl.npud):
+        for name in dir(module):
+            if callable(getattr(module, name)) and not name.startswith("_"):
+                found[module.__name__ + "." + name] = getattr(module, name)
+    return found
+
+
+def for_each(test):
+    """A test of one function: of each that the module has."""
+
+    def test_all(self):
+        for name, function in exported().items():
+            if name in TAKES:
+                with self.subTest(name):
+                    test(self, name, function, TAKES[name])
+
+    return test_all
+
+
+def with_one(kinds, i, value):
+    """Good arguments, but for one."""
+    arguments = [GOOD[k] for k in kinds]
+    arguments[i] = value
+    return arguments
+
+
+class Arguments(unittest.TestCase):
+    def refused(self, name, function, arguments):
+        with self.assertRaises(TypeError) as caught:
+            function(*arguments)
+        self.assertEqual(str(caught.exception), name + " args parse failed")
+
+    def test_every_function_is_in_the_table(self):
+        self.assertEqual(set(exported()) - set(TAKES) - OPTIONAL, set())
+
+    @for_each
+    def test_too_few(self, name, function, kinds):
+        for n in range(len(kinds)):
+            self.refused(name, function, [GOOD[k] for k in kinds[:n]])
+
+    @for_each
+    def test_too_many(self, name, function, kinds):
+        if kinds:
+            self.refused(name, function, [GOOD[k] for k in kinds] + [0])
+
+    @for_each
+    def test_surplus_of_functions_without_arguments_is_ignored(self, name, function, kinds):
+        if not kinds and name != "acl.finalize_reference":
+            function(1, None, "three")
+
+    @for_each
+    def test_wrong_type(self, name, function, kinds):
+        for i, kind in enumerate(kinds):
+            for bad in BAD[kind]:
+                self.refused(name, function, with_one(kinds, i, bad))
+
+    @for_each
+    def test_keywords(self, _name, function, _kinds):
+        self.assertRaises(TypeError, function, size=1)
+
+    @for_each
+    def test_not_callable(self, _name, function, kinds):
+        if "F" in kinds:
+            self.assertRaises(TypeError, function, *with_one(kinds, kinds.index("F"), 5))
+
+    @for_each
+    def test_containers(self, name, function, kinds):
+        for i, kind in enumerate(kinds):
+            if kind == "L":
+                self.assertRaises(ValueError, function, *with_one(kinds, i, (1, 2)))
+                self.refused(name, function, with_one(kinds, i, [1, 2.5]))
+            if kind == "B":
+                for bad in (bytearray(64), memoryview(bytes(64)), "x", 5, None):
+                    self.assertRaises(ValueError, function, *with_one(kinds, i, bad))
+
+    @for_each
+    def test_shape_of_results(self, name, function, kinds):
+        expected = {name: n for n, names in GIVES.items() for name in names.split()}
+        if name.startswith("acl.util") or "F" in kinds or "B" in kinds:
+            return
+        result = function(*[GOOD[k] for k in kinds])
+        n = len(result) if isinstance(result, tuple) else 1
+        self.assertEqual(n, expected.get(name, 1), result)
+        if isinstance(result, tuple):
+            self.assertIs(type(result[-1]), int)
+
+    def test_index_is_accepted_and_its_errors_kept(self):
+        class Number:
+            def __index__(self):
+                return 2**64 + 77  # not a handle, modulo 2^64
+
+        class Broken:
+            def __index__(self):
+                raise KeyError("mine")
+
+        self.assertEqual(acl.rt.free(Number()), acl.rt.free(77))
+        self.assertRaises(KeyError, acl.rt.free, Broken())
+        self.assertRaises(KeyError, acl.rt.set_device, Broken())
+
+    def test_modulo(self):
+        data = b"modulo"
+        address = acl.util.bytes_to_ptr(data)
+        self.assertEqual(acl.util.ptr_to_bytes(address - 2**64, len(data) + 2**64), data)
+        # What 2^32 cuts off makes no difference.
+        self.assertEqual(acl.rt.set_op_wait_timeout(2**32), 0)
+
+    def test_bool_and_subclasses(self):
+        class Int(int):
+            pass
+
+        self.assertEqual(acl.rt.set_device(Int(0)), 0)
+        self.assertEqual(acl.rt.reset_device(False), 0)
+
+    @for_each
+    def test_references_of_arguments(self, name, function, kinds):
+        if not kinds or set(kinds) & set("FLBO"):
+            return
+        objects = [object() for _ in kinds]
+        before = [sys.getrefcount(o) for o in objects]
+        for _ in range(20):
+            self.assertRaises(TypeError, function, *objects)
+        self.assertEqual([sys.getrefcount(o) for o in objects], before)
+
+
+class Modules(unittest.TestCase):
+    def test_names(self):
+        for module in (acl.rt, acl.util, acl.npud):
+            self.assertIs(sys.modules[module.__name__], module)
+        from acl.util import bytes_to_ptr
+
+        self.assertIs(bytes_to_ptr, acl.util.bytes_to_ptr)
+        self.assertEqual(acl.rt.malloc.__module__, "acl.rt")
+
+    def test_seven_helpers(self):
+        names = {n for n in dir(acl.util) if not n.startswith("_")}
+        self.assertEqual(
+            names,
+            {"numpy_to_ptr", "numpy_contiguous_to_ptr", "ptr_to_numpy", "bytes_to_ptr",
+             "ptr_to_bytes", "start_thread", "stop_thread"},
+        )
+
+    def test_what_is_exported_can_work(self):
+        self.assertFalse(hasattr(acl, "tdt"))
+        for name, function in exported().items():
+            self.assertTrue(function.__doc__.strip(), name)
+
+
+class TopLevel(unittest.TestCase):
+    """Runs in a process of its own: one line of test_python.sh per file."""
+
+    def test_init_and_finalize(self):
+        self.assertRaises(TypeError, acl.init, None)
+        self.assertRaises(TypeError, acl.init, "", "")
+        self.assertEqual(acl.init(), 0)
+        self.assertEqual(acl.init(""), 100002)
+        self.assertEqual(acl.finalize_reference(), (1, 0))
+        self.assertEqual(acl.finalize(), 0)
+        self.assertEqual(acl.finalize(), 100037)
+        self.assertEqual(acl.init(""), 0)
+        self.assertEqual(acl.finalize("ignored"), 0)
+
+    def test_messages(self):
+        acl.get_recent_err_msg()
+        self.assertIsNone(acl.get_recent_err_msg())
+        self.assertNotEqual(acl.rt.destroy_event(5), 0)
+        self.assertIn("aclrtDestroyEvent", acl.get_recent_err_msg())
+        self.assertIsNone(acl.get_recent_err_msg())
+
+    def test_versions_and_chip(self):
+        self.assertEqual(acl.get_version()[3], 0)
+        self.assertIs(type(acl.get_soc_name()), str)
+        self.assertIsNone(acl.app_log(1, "100 %s %n"))
+
+
+if __name__ == "__main__":
+    main()
