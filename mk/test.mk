@@ -100,7 +100,7 @@ $(BUILD)/examples/%: examples/%.c $(wildcard examples/common/*.h) $(LIB)
 	$(Q)$(CC) -std=gnu11 -Wall -Wextra -Werror $(SAN) $(CFLAGS) -Iinclude -Iexamples $< -o $@ \
 	    -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD))
 
-.PHONY: examples bench bench-smoke lint
+.PHONY: examples demo-python bench bench-smoke lint
 examples: $(EXAMPLES)
 
 demo: deps-build
@@ -108,6 +108,12 @@ demo: deps-build
 	@echo '== private npud with two simulated NPUs; the IPC event example between two processes'
 	$(Q)$(BUILD)/npu-run --devices 2 -- sh examples/ipc_event/run.sh $(BUILD)/examples/ipc_event
 	@echo '== demo: OK'
+
+demo-python: deps-build
+	$(Q)$(MAKE) --no-print-directory all examples
+	@echo '== private npud with two simulated NPUs; the IPC event example in Python, and with one of the two in C'
+	$(Q)PYTHONPATH=$(abspath $(PY_BUILT)) $(BUILD)/npu-run --devices 2 -- bash examples/python/run.sh $(BUILD)/examples/ipc_event
+	@echo '== demo-python: OK'
 
 BENCH_SRC := $(wildcard tests/bench/*.c)
 $(BUILD)/bench: $(BENCH_SRC:%.c=$(BUILD)/%.o) $(COMMON_OBJ) $(LIB)

@@ -90,7 +90,7 @@ report $? "CMake"
     mv "$work/usr" "$work/moved"
     # shellcheck disable=SC1091
     . "$work/moved/lib/npud/ascend-toolkit/bin/setenv.bash"
-    LD_LIBRARY_PATH= "$work/moved/bin/npu-run" -- /usr/bin/python3 "$work/prog.py" | grep -q site-packages
+    LD_LIBRARY_PATH="" "$work/moved/bin/npu-run" -- /usr/bin/python3 "$work/prog.py" | grep -q site-packages
 )
 report $? "import acl from the toolkit's tree, moved elsewhere"
 mv "$work/moved" "$work/usr"
