@@ -32,6 +32,7 @@ static const struct group {
     {"11", rows_first_use},
     {"12", rows_idle},
     {"13", rows_callback},
+    {"14", rows_python},
 };
 
 #define N_GROUPS (sizeof(groups) / sizeof(groups[0]))
@@ -44,7 +45,7 @@ static const char usage[] =
     "not an error.\n"
     "\n"
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
-    "  --rows LIST   only these rows: 1 2 3 4 4b 5 9 10 11 12 13\n"
+    "  --rows LIST   only these rows: 1 2 3 4 4b 5 9 10 11 12 13 14\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n";
 
@@ -134,7 +135,10 @@ static void print_result(const struct result *r, int width)
     char value[32], baseline[32], spread[32], budget[32];
 
     snprintf(spread, sizeof(spread), "%.3f..%.3f", r->low, r->high);
-    snprintf(budget, sizeof(budget), "%s %g", r->at_least ? ">=" : "<=", r->budget);
+    if (r->budget == 0)
+        snprintf(budget, sizeof(budget), "none");
+    else
+        snprintf(budget, sizeof(budget), "%s %g", r->at_least ? ">=" : "<=", r->budget);
     printf("%-13s %-*s %10s %10s %7.3f %15s %8s  %-3s %s\n", r->row, width, r->what,
            value_text(r, r->value_ns, value, sizeof(value)),
            value_text(r, r->baseline_ns, baseline, sizeof(baseline)), r->ratio, spread, budget,

@@ -35,7 +35,7 @@ struct result {
 struct row {
     const char *name;
     const char *what;
-    double budget;
+    double budget; /* 0: none, the figure is told and not judged */
     bool at_least;
 };
 
@@ -103,6 +103,7 @@ void rows_request(void);         /* 10 */
 void rows_request_one_cpu(void); /* 10, under an npud on the same CPU */
 void rows_first_use(void);       /* 11 */
 void rows_callback(void);        /* 13 */
+void rows_python(void);          /* 14 */
 
 /** What `bench --crowd N` does, under an npud of its own: assembles N clients of it, prints their npud's socket, and lets them go at the end
  * of its input. */
