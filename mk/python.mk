@@ -1,9 +1,9 @@
 # The module acl for Debian's Python. Not the python3 of the PATH, which may be another one.
 
-PYTHON     := /usr/bin/python3
 PY_CONFIG  := /usr/bin/python3-config
 PY_SRC     := $(wildcard client/python/*.c)
-PY_INC     := $(patsubst -I%,-isystem %,$(shell $(PY_CONFIG) --includes 2>/dev/null))
+PY_INCLUDE := $(patsubst -I%,%,$(sort $(shell $(PY_CONFIG) --includes 2>/dev/null)))
+PY_INC     := $(PY_INCLUDE:%=-isystem %)
 PY_SUFFIX  := $(shell $(PY_CONFIG) --extension-suffix 2>/dev/null)
 # As deep as the place where it is installed: so it finds its library in both by one relative path.
 PY_BUILT   := $(BUILD)/python3/dist-packages
@@ -11,7 +11,7 @@ PY_MODULE  := $(PY_BUILT)/acl$(PY_SUFFIX)
 PY_OBJ     := $(PY_SRC:%.c=$(BUILD)/%.pic.o)
 
 # Where Debian's Python looks: /usr/local has the version in its name, /usr has not.
-PY_INSTALL  = $(PREFIX)/lib/$(if $(filter /usr,$(PREFIX)),python3,python$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))/dist-packages
+PY_INSTALL := $(PREFIX)/lib/$(if $(filter /usr,$(PREFIX)),python3,$(notdir $(PY_INCLUDE)))/dist-packages
 
 all: $(PY_MODULE)
 

@@ -198,6 +198,9 @@ ROW(rt, memcpy2d, "PPPPPPi", "", 0, aclrtMemcpy2d,
 ROW(rt, memcpy2d_async, "PPPPPPiP", "", 0, aclrtMemcpy2dAsync,
     aclrtMemcpy2dAsync(P(0), Z(1), P(2), Z(3), Z(4), Z(5), (aclrtMemcpyKind)I(6), P(7)),
     "ret = acl.rt.memcpy2d_async(dst, dpitch, src, spitch, width, height, kind, stream)")
+ROW(rt, pointer_get_attributes, "P", "o", HOLDS_GIL, aclrtPointerGetAttributes,
+    pointer_attributes(P(0), O_O(0)),
+    "attributes, ret = acl.rt.pointer_get_attributes(ptr): a dict")
 ROW(rt, host_register, "PPi", "P", 0, aclrtHostRegister,
     aclrtHostRegister(P(0), U(1), (aclrtHostRegisterType)I(2), O_P(0)),
     "dev_ptr, ret = acl.rt.host_register(ptr, size, type)")

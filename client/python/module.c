@@ -43,6 +43,19 @@ static int app_log(int32_t level, const char *text)
     return 0;
 }
 
+/* A dict with the names of the C fields. */
+static int pointer_attributes(void *pointer, PyObject **dict)
+{
+    aclrtPtrAttributes a = {0};
+    int error;
+
+    Py_BEGIN_ALLOW_THREADS error = aclrtPointerGetAttributes(pointer, &a);
+    Py_END_ALLOW_THREADS *dict = Py_BuildValue(
+        "{s:{s:I,s:i},s:I,s:[IIII]}", "location", "id", a.location.id, "type", (int)a.location.type,
+        "page_size", a.pageSize, "rsv", a.rsv[0], a.rsv[1], a.rsv[2], a.rsv[3]);
+    return error;
+}
+
 /* --- rows --- */
 
 #define PREFIX_top  "acl."

@@ -98,6 +98,7 @@ TAKES = {
     "acl.rt.mem_invalidate": "PP",
     "acl.rt.memcpy2d": "PPPPPPI",
     "acl.rt.memcpy2d_async": "PPPPPPIP",
+    "acl.rt.pointer_get_attributes": "P",
     "acl.rt.host_register": "PPI",
     "acl.rt.host_unregister": "P",
     "acl.rt.ipc_mem_get_export_key": "PPPP",
@@ -135,7 +136,7 @@ GIVES = {
         acl.rt.query_event_wait_status acl.rt.event_elapsed_time acl.rt.event_get_timestamp
         acl.rt.get_event_id acl.rt.get_event_avail_num acl.rt.ipc_get_event_handle
         acl.rt.malloc acl.rt.malloc_host acl.rt.malloc_align32 acl.rt.malloc_cached
-        acl.rt.host_register acl.rt.ipc_mem_get_export_key acl.rt.ipc_mem_import_by_key
+        acl.rt.pointer_get_attributes acl.rt.host_register acl.rt.ipc_mem_get_export_key acl.rt.ipc_mem_import_by_key
         acl.rt.create_notify acl.rt.get_notify_id acl.rt.notify_get_export_key
         acl.rt.notify_import_by_key acl.util.start_thread""",
     3: "acl.rt.get_mem_info acl.rt.device_get_stream_priority_range",

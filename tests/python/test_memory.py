@@ -53,6 +53,13 @@ class Memory(DeviceTest):
         self.assertLess(free, total)
         self.ok(acl.rt.free(more))
 
+    def test_pointer_get_attributes(self):
+        device = self.ok(acl.rt.pointer_get_attributes(self.device + 5))
+        self.assertEqual(device["location"], {"id": 0, "type": 1})
+        self.assertGreater(device["page_size"], 0)
+        self.assertEqual(device["rsv"], [0] * 4)
+        self.assertEqual(self.ok(acl.rt.pointer_get_attributes(self.host))["location"]["type"], 0)
+
 
 class Bytes(unittest.TestCase):
     def test_bytes_to_ptr(self):
