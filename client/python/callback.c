@@ -6,13 +6,6 @@
 
 #include "acl/acl_npud.h"
 
-/* Not in the library yet: then launch_callback is not exported. */
-ACL_FUNC_VISIBILITY aclError aclnpudLaunchCallbackWithDrop(aclrtCallback fn, aclrtCallback drop,
-                                                           void *userData,
-                                                           aclrtCallbackBlockType blockType,
-                                                           aclrtStream stream)
-    __attribute__((weak));
-
 /* --- in and out of Python --- */
 
 static atomic_bool over; /* an exit function of the interpreter has run */

@@ -12,7 +12,7 @@ import weakref
 import acl
 import acl.rt
 import acl.util
-from support import KERNEL_FAILED, STREAM_SYNC_TIMEOUT, DeviceTest, c_library, main
+from support import HAS_EXCEPTIONS, KERNEL_FAILED, STREAM_SYNC_TIMEOUT, DeviceTest, c_library, main
 
 NO_BLOCK, BLOCK = 0, 1
 NOT_SUBSCRIBED, NOT_THIS_THREAD, NO_THREAD = 107011, 107012, 107015
@@ -56,7 +56,6 @@ class Worker:
             self.id = None
 
 
-@unittest.skipUnless(hasattr(acl.rt, "launch_callback"), "not in the library yet")
 class Callbacks(DeviceTest):
     def setUp(self):
         super().setUp()
@@ -297,7 +296,7 @@ class Callbacks(DeviceTest):
         self.assertEqual(seen, [1])
 
 
-@unittest.skipUnless(hasattr(acl.rt, "set_exception_info_callback"), "not in the library yet")
+@unittest.skipUnless(HAS_EXCEPTIONS, "not in the library yet")
 class Exceptions(DeviceTest):
     def setUp(self):
         super().setUp()

@@ -12,7 +12,7 @@ import unittest
 import acl
 import acl.rt
 import acl.util
-from support import main, ok
+from support import HAS_EXCEPTIONS, main, ok
 
 
 class Threads(unittest.TestCase):
@@ -208,8 +208,6 @@ begun.acquire()
 """)
 
     def test_with_callbacks_pending(self):
-        if not hasattr(acl.rt, "launch_callback"):
-            self.skipTest("not in the library yet")
         self.program("""
 def work():
     acl.rt.set_context(context)
@@ -227,8 +225,6 @@ sys.exit(7)
 
     def test_in_the_middle_of_callbacks(self):
         """They come as fast as they can; the interpreter ends while some are run and more are asked for."""
-        if not hasattr(acl.rt, "launch_callback"):
-            self.skipTest("not in the library yet")
         for _ in range(5):
             self.program("""
 count = [0]
@@ -251,8 +247,6 @@ begun.acquire()
 """)
 
     def test_in_a_callback_that_does_not_return(self):
-        if not hasattr(acl.rt, "launch_callback"):
-            self.skipTest("not in the library yet")
         self.program("""
 import time
 def work():
@@ -270,8 +264,6 @@ begun.acquire()
 """)
 
     def test_a_callback_that_is_dropped_by_the_end_of_the_session(self):
-        if not hasattr(acl.rt, "launch_callback"):
-            self.skipTest("not in the library yet")
         self.assertEqual(self.program("""
 class Argument:
     def __del__(self):
@@ -282,9 +274,8 @@ must(acl.rt.launch_callback(print, Argument(), 1, stream))
 must(acl.rt.destroy_stream_force(stream))
 """), "let go of\n")
 
+    @unittest.skipUnless(HAS_EXCEPTIONS, "not in the library yet")
     def test_with_an_exception_callback(self):
-        if not hasattr(acl.rt, "set_exception_info_callback"):
-            self.skipTest("not in the library yet")
         for _ in range(5):
             self.program("""
 count = [0]
@@ -302,8 +293,6 @@ begun.acquire()
 """)
 
     def test_forked_with_callbacks_pending(self):
-        if not hasattr(acl.rt, "launch_callback"):
-            self.skipTest("not in the library yet")
         self.assertEqual(self.program("""
 must(acl.rt.subscribe_report(threading.get_ident(), stream))
 must(acl.rt.launch_callback(lambda a: a.append(1), [], 1, stream))
