@@ -190,6 +190,20 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     return 0;
 }
 
+aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
+{
+    int error;
+    struct session *s;
+    int32_t device;
+
+    REQUIRE(uuid);
+    device = device_get(__func__, deviceId, &s, &error);
+    if (device < 0)
+        return error;
+    memcpy(uuid->bytes, s->device_info[device].uuid, sizeof(uuid->bytes));
+    return 0;
+}
+
 /* --- peer access: state of this process, one direction per call --- */
 
 aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)

@@ -85,24 +85,24 @@ int event_lock(struct event *e, const char *function, void *handle)
 
 /* --- life --- */
 
-struct event *event_new(struct context *c, const char *function, enum event_kind kind,
-                        uint32_t flags, int *error)
+struct event *event_new(struct session *s, struct context *c, uint32_t device, const char *function,
+                        enum event_kind kind, uint32_t flags, int *error)
 {
     struct event *e;
 
-    pthread_mutex_lock(&c->session->lock);
-    e = slots_take(&c->session->events);
-    pthread_mutex_unlock(&c->session->lock);
+    pthread_mutex_lock(&s->lock);
+    e = slots_take(&s->events);
+    pthread_mutex_unlock(&s->lock);
     if (!e) {
         *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: too many events in this process",
                            function);
         return NULL;
     }
-    e->session = c->session;
+    e->session = s;
     e->context = c;
     e->kind = kind;
     e->flags = flags;
-    e->device = c->device;
+    e->device = device;
     e->shm = NULL;
     e->n_uses = e->n_resets = 0;
     atomic_store_explicit(&e->reset_number, 0, memory_order_relaxed);
@@ -162,7 +162,7 @@ static int create(const char *function, aclrtEvent *event, enum event_kind kind,
 
     if (!c)
         return error;
-    e = event_new(c, function, kind, flags, &error);
+    e = event_new(c->session, c, c->device, function, kind, flags, &error);
     if (!e)
         return error;
     pthread_mutex_lock(&c->session->lock);

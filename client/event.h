@@ -70,7 +70,7 @@ struct use {
 struct event {
     struct slot slot; /* in session->events: the handle */
     struct session *session;
-    struct context *context;
+    struct context *context; /* may be gone; NULL: opened on a device without one */
     enum event_kind kind;
     uint32_t flags;
     uint32_t device;
@@ -190,9 +190,11 @@ static inline void event_unlock(struct event *e)
 /** Locked: the task just submitted to s uses the event. */
 void event_used(struct event *e, struct stream *s, unsigned how);
 
-/** Make a local event object of a kind. Caller publishes it. NULL with *error set. */
-struct event *event_new(struct context *c, const char *function, enum event_kind kind,
-                        uint32_t flags, int *error);
+/**
+ * Make a local event object of a kind, of a device and of one of its contexts, or of none. Caller publishes it. NULL with *error set.
+ */
+struct event *event_new(struct session *s, struct context *c, uint32_t device, const char *function,
+                        enum event_kind kind, uint32_t flags, int *error);
 /** Give back an object that was never published. */
 void event_abandon(struct event *e);
 

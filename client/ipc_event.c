@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "acl/acl_npud.h"
 #include "client/context.h"
+#include "client/device.h"
 #include "client/error.h"
 #include "client/event.h"
 #include "client/handle.h"
@@ -77,15 +79,16 @@ int ipc_close(struct event *e, const char *function)
 }
 
 /* Send the request that gives an IPC event, and make its local object. */
-static int obtain(struct context *c, const char *function, Npud__Request *request, void **handle)
+static int obtain(struct session *s, struct context *c, uint32_t device, const char *function,
+                  Npud__Request *request, void **handle)
 {
     Npud__Reply *reply = NULL;
     int error, fd = -1;
-    struct event *e = event_new(c, function, EVENT_IPC, ACL_EVENT_IPC, &error);
+    struct event *e = event_new(s, c, device, function, EVENT_IPC, ACL_EVENT_IPC, &error);
 
     if (!e)
         return error;
-    error = session_request(c->session, function, request, &reply, &fd);
+    error = session_request(s, function, request, &reply, &fd);
     if (error == 0) {
         e->remote = reply->ipc_event->slot;
         e->remote_generation = reply->ipc_event->generation;
@@ -117,13 +120,24 @@ int ipc_create(const char *function, void **handle)
     in.device = c->device;
     request.create_ipc_event = &in;
     request.body_case = NPUD__REQUEST__BODY_CREATE_IPC_EVENT;
-    return obtain(c, function, &request, handle);
+    return obtain(c->session, c, c->device, function, &request, handle);
+}
+
+static int open_handle(struct session *s, struct context *c, uint32_t device, const char *function,
+                       aclrtIpcEventHandle *handle, aclrtEvent *event)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__OpenIpcEvent in = NPUD__OPEN_IPC_EVENT__INIT;
+
+    in.handle.data = (uint8_t *)handle;
+    in.handle.len = sizeof(*handle);
+    request.open_ipc_event = &in;
+    request.body_case = NPUD__REQUEST__BODY_OPEN_IPC_EVENT;
+    return obtain(s, c, device, function, &request, event);
 }
 
 aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__OpenIpcEvent in = NPUD__OPEN_IPC_EVENT__INIT;
     struct context *c;
     int error;
 
@@ -131,11 +145,76 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
     c = context_get(__func__, &error);
     if (!c)
         return error;
+    return open_handle(c->session, c, c->device, __func__, &handle, event);
+}
+
+aclError aclnpudIpcOpenEventOnDevice(aclrtEvent *event, aclrtIpcEventHandle handle,
+                                     int32_t deviceId)
+{
+    struct session *s;
+    struct context *c;
+    int32_t device;
+    int error;
+
+    REQUIRE(event);
+    device = device_get(__func__, deviceId, &s, &error);
+    if (device < 0)
+        return error;
+    pthread_mutex_lock(&s->lock);
+    c = s->devices[device].primary;
+    pthread_mutex_unlock(&s->lock);
+    return open_handle(s, c, (uint32_t)device, __func__, &handle, event);
+}
+
+aclError aclnpudIpcOpenEventInContext(aclrtEvent *event, aclrtIpcEventHandle handle,
+                                      aclrtContext context)
+{
+    struct session *s;
+    struct context *c;
+    int error;
+
+    REQUIRE(event);
+    REQUIRE(context);
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    c = handle_get(&s->contexts, HANDLE_CONTEXT, context);
+    if (!c)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: no such context, or it was destroyed",
+                         __func__);
+    return open_handle(s, c, c->device, __func__, &handle, event);
+}
+
+aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle, aclnpudIpcEventInfo *info)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__IpcEventInfo in = NPUD__IPC_EVENT_INFO__INIT;
+    Npud__Reply *reply = NULL;
+    struct session *s;
+    uint32_t device;
+    int error;
+
+    REQUIRE(info);
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
     in.handle.data = (uint8_t *)&handle;
     in.handle.len = sizeof(handle);
-    request.open_ipc_event = &in;
-    request.body_case = NPUD__REQUEST__BODY_OPEN_IPC_EVENT;
-    return obtain(c, __func__, &request, event);
+    request.ipc_event_info = &in;
+    request.body_case = NPUD__REQUEST__BODY_IPC_EVENT_INFO;
+    error = session_request(s, __func__, &request, &reply, NULL);
+    if (error != 0)
+        return error;
+    device = reply->ipc_event_info->device;
+    *info = (aclnpudIpcEventInfo){
+        .deviceId = device_user_id(s, device),
+        .pid = reply->ipc_event_info->pid,
+        .alive = reply->ipc_event_info->alive,
+    };
+    session_reply_free(reply);
+    if (device < s->n_devices)
+        memcpy(info->deviceUuid.bytes, s->device_info[device].uuid, sizeof(info->deviceUuid));
+    return 0;
 }
 
 aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)

@@ -38,8 +38,10 @@ int session_error_lost(const char *function)
 
 static void lose(struct session *s)
 {
-    if (!atomic_exchange(&s->lost, true))
-        wait_abort_all(s);
+    if (atomic_exchange(&s->lost, true))
+        return;
+    wait_abort_all(s);
+    event_fds_abort(s);
 }
 
 /*
@@ -84,19 +86,21 @@ void session_reply_free(Npud__Reply *reply)
 }
 
 /*
- * Send and receive, the socket being ours alone. 0 with *replyp, -EMFILE when the answer's descriptor found no place in this
- * process, -EPIPE when npud is gone.
+ * Send, with send_fd if it is not -1, and receive, the socket being ours alone. 0 with *replyp, -EMFILE when the answer's descriptor
+ * found no place in this process, -ETOOMANYREFS when ours cannot be sent now, -EPIPE when npud is gone.
  */
-static int exchange(struct session *s, Npud__Request *request, struct packet *packet,
+static int exchange(struct session *s, Npud__Request *request, int send_fd, struct packet *packet,
                     Npud__Reply **replyp)
 {
     int r;
 
     request->id = ++s->last_request;
     KILL_POINT(REQUEST_BEGIN);
-    r = packet_send_message(s->socket, &request->base, NULL, 0, 0);
+    r = packet_send_message(s->socket, &request->base, &send_fd, send_fd >= 0 ? 1 : 0, 0);
     KILL_POINT(REQUEST_SENT);
     assert(r != -EMSGSIZE); /* every request fits, by its bounds */
+    if (r == -ETOOMANYREFS)
+        return r;
     /* A refusal may have been sent before npud closed: read what there is even if our packet could
      * not be sent. */
     if (r < 0 && r != -EPIPE && r != -ECONNRESET)
@@ -115,8 +119,9 @@ static int exchange(struct session *s, Npud__Request *request, struct packet *pa
     return r == -EMFILE ? r : -EPIPE;
 }
 
-int session_request(struct session *s, const char *function, Npud__Request *request,
-                    Npud__Reply **replyp, int *fd)
+/* What session_request() and session_command_fd() share. */
+static int ask(struct session *s, const char *function, Npud__Request *request, int send_fd,
+               Npud__Reply **replyp, int *fd)
 {
     struct packet packet = {.n_fds = 0};
     Npud__Reply *reply = NULL;
@@ -124,11 +129,15 @@ int session_request(struct session *s, const char *function, Npud__Request *requ
 
     pthread_mutex_lock(&s->request_lock);
     if (!session_lost(s))
-        r = exchange(s, request, &packet, &reply);
+        r = exchange(s, request, send_fd, &packet, &reply);
     pthread_mutex_unlock(&s->request_lock);
     if (r == -EMFILE)
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                          "%s: this process has no file descriptor left for what npud sent",
+                         function);
+    if (r == -ETOOMANYREFS)
+        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                         "%s: too many descriptors of this user are on their way (RLIMIT_NOFILE)",
                          function);
     if (!reply) {
         lose(s);
@@ -144,6 +153,22 @@ int session_request(struct session *s, const char *function, Npud__Request *requ
     }
     packet_deinit(&packet);
     *replyp = reply;
+    return error;
+}
+
+int session_request(struct session *s, const char *function, Npud__Request *request,
+                    Npud__Reply **replyp, int *fd)
+{
+    return ask(s, function, request, -1, replyp, fd);
+}
+
+int session_command_fd(struct session *s, const char *function, Npud__Request *request, int fd)
+{
+    Npud__Reply *reply = NULL;
+    int error = ask(s, function, request, fd, &reply, NULL);
+
+    if (error == 0)
+        session_reply_free(reply);
     return error;
 }
 
@@ -266,6 +291,9 @@ static void take_hello(struct session *s, const Npud__HelloReply *hello)
         snprintf(s->device_info[i].soc_name, sizeof(s->device_info[i].soc_name), "%s",
                  hello->devices[i]->soc_name);
         s->device_info[i].memory = hello->devices[i]->memory;
+        if (hello->devices[i]->uuid.len == sizeof(s->device_info[i].uuid))
+            memcpy(s->device_info[i].uuid, hello->devices[i]->uuid.data,
+                   sizeof(s->device_info[i].uuid));
     }
     device_read_visible(s);
 }
@@ -298,6 +326,7 @@ static void session_free(struct session *s)
 
     report_session_free(s);
     memory_forget_all(s);
+    event_fds_deinit(&s->event_fds);
     for (size_t i = 0; i < sizeof(s->stream_segments) / sizeof(s->stream_segments[0]); i++)
         if (s->stream_segments[i])
             munmap(s->stream_segments[i], streams);
@@ -334,6 +363,7 @@ static struct session *session_new(void)
     pthread_mutex_init(&s->waits_lock, NULL);
     pthread_mutex_init(&s->staging_lock, NULL);
     pthread_rwlock_init(&s->memory_lock, NULL);
+    event_fds_init(&s->event_fds);
     slots_init(&s->contexts, sizeof(struct context), 4096, seed);
     slots_init(&s->streams, sizeof(struct stream), SESSION_STREAMS_MAX, seed);
     slots_init(&s->events, sizeof(struct event), SESSION_EVENTS_MAX, seed);
@@ -442,6 +472,7 @@ void session_forget_inherited(void)
     if (!s)
         return;
     close(s->socket);
+    event_fds_deinit(&s->event_fds);
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
         if (s->devices[i].open)
             close(s->devices[i].doorbell);

@@ -3,7 +3,7 @@
  * call that needs a device.
  *
  * Locks, outermost first: session->lock (tables, contexts, segments), a stream's or an event's
- * lock, request_lock (the socket), waits_lock. A stream's lock may be held while its ring is full,
+ * lock, request_lock (the socket), waits_lock, event_fds.lock. A stream's lock may be held while its ring is full,
  * so nobody takes one while holding session->lock.
  */
 #pragma once
@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/event_fd.h"
 #include "client/process.h"
 #include "proto/arena.h"
 #include "proto/doorbell.h"
@@ -50,6 +51,7 @@ struct session {
     struct {
         char soc_name[64];
         uint64_t memory;
+        uint8_t uuid[16];
     } device_info[DEVICES_MAX];
     struct {
         bool set; /* ASCEND_RT_VISIBLE_DEVICES is */
@@ -77,6 +79,7 @@ struct session {
     struct wait *waits;                   /* threads of this process that sleep */
     uint64_t wait_slots[WAIT_SLOTS / 64]; /* bits of page->waits that are taken; under waits_lock */
     struct reports *reports; /* under process->report_lock; NULL: no callbacks so far */
+    struct event_fds event_fds;
     struct session *forgotten_next;
 };
 
@@ -111,6 +114,9 @@ void session_reply_free(Npud__Reply *reply);
 
 /** A request whose answer carries nothing. */
 int session_command(struct session *s, const char *function, Npud__Request *request);
+
+/** The same, with a descriptor (borrowed) for npud. */
+int session_command_fd(struct session *s, const char *function, Npud__Request *request, int fd);
 
 /** Map a segment of the arena that came as fd (closed in any case) to *where. 0 or an ACL error. */
 int session_map_segment(struct session *s, const char *function, int fd, size_t size, void **where);

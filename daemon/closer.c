@@ -89,6 +89,14 @@ void closer_refuse_fds(int socket)
         kernel_accepts_fds = true;
 }
 
+void closer_accept_fds(int socket)
+{
+    int on = 1;
+
+    setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
+    kernel_accepts_fds = true;
+}
+
 /* False: no memory. */
 static bool enqueue(const struct item *item)
 {

@@ -17,6 +17,9 @@ void closer_stop(void);
 /** Ask the kernel to refuse descriptors on this socket. Call before anything can arrive. */
 void closer_refuse_fds(int socket);
 
+/** From now on this client may send descriptors. */
+void closer_accept_fds(int socket);
+
 /** Close fd without ever waiting for that. fd must be a client's socket, or have come from a client. */
 void closer_close(int fd);
 

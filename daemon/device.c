@@ -1,6 +1,9 @@
 #include "daemon/device.h"
 
 #include <errno.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <systemd/sd-id128.h>
 
 #include "daemon/config.h"
 #include "daemon/engine.h"
@@ -10,6 +13,34 @@
 #include "proto/doorbell.h"
 
 #define DEVICE_STREAMS_MAX (1u << 18)
+
+/* What is hashed into every UUID, the last byte being that of the device. Random. */
+#define UUID_BASE SD_ID128_MAKE(1d, 0b, 5e, c7, 6a, 43, 4f, 0e, 9c, 12, 70, e8, 3d, b4, 95, 00)
+
+/*
+ * From the machine's id, by a keyed hash, so that it does not give that away. A machine without one (some containers) has its name, and
+ * its UUIDs are as unique as that.
+ */
+static void make_uuid(struct device *d)
+{
+    sd_id128_t id = UUID_BASE, uuid;
+    struct utsname names;
+    uint64_t half[2] = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4)};
+
+    id.bytes[15] = (uint8_t)d->index;
+    if (sd_id128_get_machine_app_specific(id, &uuid) >= 0) {
+        memcpy(d->uuid, uuid.bytes, sizeof(d->uuid));
+        return;
+    }
+    uname(&names);
+    for (unsigned i = 0; i < 2 * sizeof(names.nodename); i++) { /* FNV-1a, twice over */
+        half[0] = (half[0] ^ (uint8_t)names.nodename[i / 2]) * UINT64_C(0x100000001b3);
+        half[1] = (half[1] ^ half[0] >> 32 ^ id.bytes[i % 16]) * UINT64_C(0x100000001b3);
+    }
+    memcpy(d->uuid, half, sizeof(d->uuid));
+    d->uuid[6] = (d->uuid[6] & 0x0f) | 0x40; /* shaped like a random one, as the others are */
+    d->uuid[8] = (d->uuid[8] & 0x3f) | 0x80;
+}
 
 int devices_init(struct devices *ds, const struct config *config)
 {
@@ -30,6 +61,7 @@ int devices_init(struct devices *ds, const struct config *config)
         *d = (struct device){
             .index = ds->n, .backend = ds->backend, .backend_state = ds->backend_state};
         ds->backend->device_info(ds->backend_state, d->index, &d->info);
+        make_uuid(d);
         slots_init(&d->stream_ids, sizeof(struct stream_id), DEVICE_STREAMS_MAX, 0);
         d->engine = engine_new(d, config->spin_us * NSEC_PER_USEC);
         if (!d->engine)

@@ -15,6 +15,8 @@ struct device {
     const struct backend *backend;
     void *backend_state;
     struct backend_device_info info;
+    uint8_t
+        uuid[16]; /* of this device of this host, whichever npud runs it, and after every reboot */
     uint64_t memory_used;
     uint32_t sessions; /* that opened it */
     struct slots stream_ids;

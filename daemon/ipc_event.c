@@ -53,6 +53,7 @@ static void linger_stop(struct ipc_event *ev)
 
 static void export_free(struct ipc_export *export)
 {
+    export->event->last_exporter = export->session->pid;
     LL_DELETE(export->event->exports, export);
     LL_DELETE2(export->session->exports, export, session_next);
     free(export);
@@ -154,7 +155,8 @@ static int32_t open_new(struct session *session, struct ipc_event *ev, struct ip
     open->opener->open = open;
     open->session = session;
     open->event = ev;
-    open->closing = false;
+    open->closing = open->released = false;
+    open->pins = 0;
     DL_APPEND(ev->opens, open);
     linger_stop(ev);
     slots_publish(open->opener);
@@ -235,9 +237,6 @@ static int32_t find(struct session *session, const struct ipc_handle *handle,
     if (!secret_equal(handle->secret, ev->handle.secret) ||
         memcmp(handle, &ev->handle, sizeof(*handle)) != 0)
         return ACL_ERROR_RT_PARAM_INVALID;
-    /* Only an export tells the secret, so this handle was good: who gave it out has left. */
-    if (!ev->exports)
-        return ACL_ERROR_RT_INVALID_HANDLE;
     if (!all->any_uid && ev->user->uid != session->uid)
         return ACL_ERROR_RT_NO_PERMISSION;
     *evp = ev;
@@ -253,6 +252,9 @@ int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
 
     if (error != 0)
         return error;
+    /* Only an export tells the secret, so this handle was good: who gave it out has left. */
+    if (!ev->exports)
+        return ACL_ERROR_RT_INVALID_HANDLE;
     /* Charging may evict what lingers, and this event may be just that: not while it is being
      * opened. */
     linger_stop(ev);
@@ -282,6 +284,28 @@ int32_t ipc_event_export(struct ipc_open *open)
     export->event = open->event;
     LL_PREPEND(open->event->exports, export);
     LL_PREPEND2(open->session->exports, export, session_next);
+    return 0;
+}
+
+int32_t ipc_event_info(struct session *session, const struct ipc_handle *handle,
+                       struct ipc_event_info *info)
+{
+    struct ipc_event *ev;
+    struct ipc_export *export;
+    int32_t error = find(session, handle, &ev);
+
+    if (error != 0)
+        return error;
+    *info = (struct ipc_event_info){.device = ev->device, .pid = ev->last_exporter};
+    /* From the newest to the oldest: the oldest that lives counts, or else the oldest. */
+    LL_FOREACH (ev->exports, export) {
+        bool alive = session_alive(export->session);
+
+        if (alive || !info->alive) {
+            info->pid = export->session->pid;
+            info->alive = alive;
+        }
+    }
     return 0;
 }
 
@@ -573,4 +597,22 @@ void ipc_open_free(struct ipc_open *open)
     slots_put(&session->ipc, open);
     if (!ev->opens)
         linger(ev);
+}
+
+void ipc_open_release(struct ipc_open *open)
+{
+    open->released = true;
+    if (open->pins == 0)
+        ipc_open_free(open);
+}
+
+void ipc_open_pin(struct ipc_open *open)
+{
+    open->pins++;
+}
+
+void ipc_open_unpin(struct ipc_open *open)
+{
+    if (--open->pins == 0 && open->released)
+        ipc_open_free(open);
 }

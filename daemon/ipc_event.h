@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "daemon/hash.h"
 #include "daemon/user.h"
@@ -35,7 +36,8 @@ struct ipc_event {
     struct ipc_handle handle;
     struct slots openers; /* struct ipc_opener: numbers in the page */
     struct ipc_open *opens;
-    struct ipc_export *exports;
+    struct ipc_export *exports; /* the first exporter is the last here */
+    pid_t last_exporter;        /* the one that left last */
     struct charge linger_charge;
     struct charge linger_charge_fd;
     bool lingers;
@@ -73,6 +75,8 @@ struct ipc_opener {
 struct ipc_open {
     struct slot slot; /* in session->ipc */
     bool closing;     /* closed by the client, not yet passed by its streams */
+    bool released;    /* passed by its streams, too: freed when nothing pins it */
+    uint32_t pins;    /* descriptors that wait for its records */
     struct session *session;
     struct ipc_event *event;
     struct ipc_opener *opener;
@@ -89,14 +93,28 @@ struct ipc_export {
     struct ipc_export *session_next; /* session->exports */
 };
 
-/** Errors of the following three are ACL codes for the client; 0 with *openp set. */
+/** What a handle tells. */
+struct ipc_event_info {
+    uint32_t device;
+    pid_t pid;
+    bool alive;
+};
+
+/** Errors of the following four are ACL codes for the client; 0 with *openp set. */
 int32_t ipc_event_new(struct session *session, uint32_t device, struct ipc_open **openp);
 int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
                        struct ipc_open **openp);
 int32_t ipc_event_export(struct ipc_open *open);
+int32_t ipc_event_info(struct session *session, const struct ipc_handle *handle,
+                       struct ipc_event_info *info);
 
 /** Close one handle; the event goes with its last one, or lingers. */
 void ipc_open_free(struct ipc_open *open);
+
+/** The same when nothing pins it (any more): what waits for a record waits on after the client has closed the event. */
+void ipc_open_release(struct ipc_open *open);
+void ipc_open_pin(struct ipc_open *open);
+void ipc_open_unpin(struct ipc_open *open);
 
 /** The session is gone: it exports nothing any more. */
 void ipc_exports_drop(struct session *session);

@@ -24,7 +24,7 @@
 #include "daemon/config.h"
 #include "daemon/engine.h"
 #include "daemon/log.h"
-#include "daemon/release.h"
+#include "daemon/post.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "proto/clock.h"
@@ -398,7 +398,7 @@ static int serve(struct server *server, const struct options *o, int signals)
     int r = -ENOMEM;
 
     server->base = event_base_new();
-    server->passed_fd = -1;
+    server->posts.fd = -1;
     if (!server->base)
         return r;
     packet_close = closer_close;
@@ -406,7 +406,7 @@ static int serve(struct server *server, const struct options *o, int signals)
     if (r == 0)
         r = sessions_init(server);
     if (r == 0)
-        r = releases_init(server);
+        r = posts_init(&server->posts, server->base);
     if (r == 0)
         r = devices_init(&server->devices, server->config);
     if (r == 0)
@@ -423,7 +423,8 @@ static int serve(struct server *server, const struct options *o, int signals)
     admin_end_all(server);
     sessions_deinit(server);
     devices_deinit(&server->devices);
-    releases_deinit(server);
+    posts_deinit(&server->posts);
+    event_fds_deinit(&server->event_fds);
     closer_stop();
     for (int i = 0; i < 2; i++)
         if (events[i])

@@ -1,12 +1,11 @@
 #include "daemon/release.h"
 
 #include <assert.h>
-#include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 #include <utlist.h>
 
+#include "daemon/post.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
@@ -18,9 +17,8 @@ struct release {
     struct session *session;
     void (*free_object)(void *object);
     void *object;
-    bool posted;                 /* under server->passed_lock */
+    struct post post;            /* a fence was passed */
     struct release *prev, *next; /* session->releases */
-    struct release *passed_next; /* server->passed */
     size_t n;
     size_t at;
     struct fence fences[];
@@ -30,13 +28,8 @@ struct release {
 static void fence_fired(struct waiter *w)
 {
     struct release *r = (struct release *)w;
-    struct server *server = r->server;
 
-    pthread_mutex_lock(&server->passed_lock);
-    r->posted = true;
-    LL_PREPEND2(server->passed, r, passed_next);
-    pthread_mutex_unlock(&server->passed_lock);
-    eventfd_write(server->passed_fd, 1);
+    post_send(&r->server->posts, &r->post);
 }
 
 static void finish(struct release *r)
@@ -63,33 +56,9 @@ static void go_on(struct release *r)
     finish(r);
 }
 
-static void on_passed(evutil_socket_t fd, short what, void *arg)
+static void on_passed(struct post *post)
 {
-    struct server *server = arg;
-    struct release *r, *next;
-    eventfd_t count;
-
-    (void)what;
-    eventfd_read(fd, &count);
-    pthread_mutex_lock(&server->passed_lock);
-    r = server->passed;
-    server->passed = NULL;
-    for (struct release *p = r; p; p = p->passed_next)
-        p->posted = false;
-    pthread_mutex_unlock(&server->passed_lock);
-    for (; r; r = next) {
-        next = r->passed_next;
-        go_on(r);
-    }
-}
-
-/* What the client says cannot be later than what it has submitted; a fence beyond that would never be passed. */
-static uint64_t stream_end(const struct stream *s)
-{
-    uint64_t done = atomic_load(&s->done);
-    uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
-
-    return tail - done > s->depth ? done + s->depth : tail;
+    go_on((struct release *)((char *)post - offsetof(struct release, post)));
 }
 
 /* fences NULL: only count. */
@@ -119,7 +88,7 @@ static size_t fill(struct session *session, struct fence *out, const struct fenc
 
         if (!s)
             continue;
-        out[used] = fences[i];
+        out[used] = fences[i]; /* one beyond the end would never be passed */
         if (out[used].position > stream_end(s))
             out[used].position = stream_end(s);
         used++;
@@ -143,6 +112,7 @@ bool release_when_passed(struct session *session, const struct fence *fences, si
     if (!r)
         return false;
     r->waiter.fire = fence_fired;
+    r->post.run = on_passed;
     r->server = session->server;
     r->session = session;
     r->free_object = free_object;
@@ -158,36 +128,13 @@ bool release_when_passed(struct session *session, const struct fence *fences, si
  * fired any more. */
 void releases_flush(struct session *session)
 {
-    struct server *server = session->server;
     struct release *r, *tmp;
 
     DL_FOREACH_SAFE (session->releases, r, tmp) {
-        pthread_mutex_lock(&server->passed_lock);
-        assert(r->posted);
-        LL_DELETE2(server->passed, r, passed_next);
-        pthread_mutex_unlock(&server->passed_lock);
+        bool posted = post_cancel(&session->server->posts, &r->post);
+
+        assert(posted);
+        (void)posted;
         finish(r);
     }
-}
-
-int releases_init(struct server *server)
-{
-    pthread_mutex_init(&server->passed_lock, NULL);
-    server->passed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (server->passed_fd < 0)
-        return -errno;
-    server->on_passed =
-        event_new(server->base, server->passed_fd, EV_READ | EV_PERSIST, on_passed, server);
-    if (!server->on_passed || event_add(server->on_passed, NULL) < 0)
-        return -ENOMEM;
-    return 0;
-}
-
-void releases_deinit(struct server *server)
-{
-    if (server->on_passed)
-        event_free(server->on_passed);
-    if (server->passed_fd >= 0)
-        close(server->passed_fd);
-    pthread_mutex_destroy(&server->passed_lock);
 }

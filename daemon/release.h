@@ -13,7 +13,6 @@
 #include <stdint.h>
 
 struct session;
-struct server;
 
 struct fence {
     uint32_t stream;
@@ -34,7 +33,3 @@ bool release_when_passed(struct session *session, const struct fence *fences, si
 
 /** The session ends and its streams are gone: free everything that still waits. */
 void releases_flush(struct session *session);
-
-/** Set up and tear down what brings releases back from the engines. 0 or -errno. */
-int releases_init(struct server *server);
-void releases_deinit(struct server *server);

@@ -11,7 +11,9 @@
 #include <linux/sockios.h>
 
 #include "acl/acl_base.h"
+#include "daemon/closer.h"
 #include "daemon/event.h"
+#include "daemon/event_fd.h"
 #include "daemon/ipc_event.h"
 #include "daemon/log.h"
 #include "daemon/memory.h"
@@ -31,6 +33,7 @@ struct call {
     const Npud__Request *request;
     Npud__Reply reply;
     char message[256];
+    int in_fd;     /* came with the request; -1: none, or taken */
     int fd;        /* goes with the reply; -1: none */
     bool close_fd; /* ours: closed after it was sent */
     bool fault;    /* end the session */
@@ -98,6 +101,8 @@ static int32_t on_hello(struct call *call)
         device[i] = (Npud__Device)NPUD__DEVICE__INIT;
         device[i].soc_name = (char *)devices->device[i].info.soc_name;
         device[i].memory = devices->device[i].info.memory;
+        device[i].uuid.data = devices->device[i].uuid;
+        device[i].uuid.len = sizeof(devices->device[i].uuid);
         list[i] = &device[i];
     }
     call->reply.hello = &out;
@@ -432,6 +437,78 @@ static int32_t on_mem_info(struct call *call)
     return 0;
 }
 
+/* --- event descriptors --- */
+
+static int32_t on_send_descriptors(struct call *call)
+{
+    if (!call->session->sends_fds)
+        closer_accept_fds(call->session->socket);
+    call->session->sends_fds = true;
+    return 0;
+}
+
+static int32_t explain_watch_error(struct call *call, int32_t error)
+{
+    switch (error) {
+    case 0:
+        return 0;
+    case ACL_ERROR_RT_PARAM_INVALID:
+        return fail(call, error, "the descriptor is not an eventfd");
+    case ACL_ERROR_RT_FEATURE_NOT_SUPPORT:
+        return fail(call, error, "npud cannot use io_submit() on this kernel, or not now");
+    default:
+        return fail_limit(call, error,
+                          "no event descriptor: a process may have %u unwritten, its user %llu "
+                          "descriptors, or npud is out of memory",
+                          EVENT_FDS_MAX, limit(call, RESOURCE_FDS));
+    }
+}
+
+static int32_t on_notify_fd(struct call *call)
+{
+    const Npud__NotifyFd *in = call->request->notify_fd;
+    struct captured captured = {.stream = in->slot, .target = in->target};
+    int fd = call->in_fd;
+
+    if (in->number >= EVENT_FDS_MAX) {
+        call->fault = true;
+        return fail(call, ACL_ERROR_RT_PARAM_INVALID, "no such number");
+    }
+    if (fd < 0)
+        return fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                          "npud has no descriptor left for the eventfd");
+    if (in->ipc) {
+        captured.open = get_open(call, in->slot);
+        if (!captured.open || slot_generation(captured.open) != in->generation)
+            return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
+    }
+    call->in_fd = -1;
+    return explain_watch_error(call, event_fd_watch(call->session, fd, in->number, &captured));
+}
+
+static int32_t on_ipc_event_info(struct call *call)
+{
+    const Npud__IpcEventInfo *in = call->request->ipc_event_info;
+    static Npud__IpcEventInfoReply out;
+    struct ipc_handle handle;
+    struct ipc_event_info info;
+    int32_t error = ACL_ERROR_RT_PARAM_INVALID;
+
+    if (in->handle.len == sizeof(handle)) {
+        memcpy(&handle, in->handle.data, sizeof(handle));
+        error = ipc_event_info(call->session, &handle, &info);
+    }
+    if (error != 0)
+        return explain_open_error(call, error);
+    out = (Npud__IpcEventInfoReply)NPUD__IPC_EVENT_INFO_REPLY__INIT;
+    out.device = info.device;
+    out.pid = info.pid;
+    out.alive = info.alive;
+    call->reply.ipc_event_info = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_IPC_EVENT_INFO;
+    return 0;
+}
+
 /* --- dispatch --- */
 
 static const struct {
@@ -453,6 +530,9 @@ static const struct {
     [NPUD__REQUEST__BODY_MALLOC] = {on_malloc, false},
     [NPUD__REQUEST__BODY_FREE] = {on_free, false},
     [NPUD__REQUEST__BODY_MEM_INFO] = {on_mem_info, false},
+    [NPUD__REQUEST__BODY_SEND_DESCRIPTORS] = {on_send_descriptors, false},
+    [NPUD__REQUEST__BODY_NOTIFY_FD] = {on_notify_fd, false},
+    [NPUD__REQUEST__BODY_IPC_EVENT_INFO] = {on_ipc_event_info, false},
 };
 
 static void dispatch(struct call *call)
@@ -504,25 +584,38 @@ static int answer(struct call *call)
     return r;
 }
 
+/* Those that a request may bring along, from a client that has said so. */
+static bool descriptors_fit(const struct session *session, const struct packet *packet,
+                            const Npud__Request *request)
+{
+    if (packet->n_fds == 0)
+        return true;
+    return session->sends_fds && packet->n_fds == 1 &&
+           request->body_case == NPUD__REQUEST__BODY_NOTIFY_FD;
+}
+
 static int handle_packet(struct session *session, struct packet *packet)
 {
     struct call call = {.session = session};
-    Npud__Request *request;
+    Npud__Request *request = npud__request__unpack(NULL, packet->size, packet->data);
     int r;
 
-    if (packet->n_fds > 0) {
-        log_client_fault(session, "sent descriptors that nobody asked for: session ended");
-        return -EBADMSG;
-    }
-    request = npud__request__unpack(NULL, packet->size, packet->data);
     if (!request) {
         log_client_fault(session, "sent a malformed packet: session ended");
         return -EBADMSG;
     }
+    if (!descriptors_fit(session, packet, request)) {
+        log_client_fault(session, "sent descriptors that nobody asked for: session ended");
+        npud__request__free_unpacked(request, NULL);
+        return -EBADMSG;
+    }
     session->requests++;
     call.request = request;
+    call.in_fd = packet_take_fd(packet, 0);
     dispatch(&call);
     npud__request__free_unpacked(request, NULL);
+    if (call.in_fd >= 0)
+        packet_close(call.in_fd);
     r = answer(&call);
     if (call.fault) {
         log_client_fault(session, "broke the protocol (%s): session ended", call.message);
@@ -540,7 +633,8 @@ void request_handle(struct session *session)
         return;
     if (r == -EBADMSG)
         log_client_fault(session, "sent a truncated, oversized or empty packet: session ended");
-    if (r > 0) {
+    /* Its descriptor found no place here: the request is answered without, and says so. */
+    if (r > 0 || r == -EMFILE) {
         r = handle_packet(session, &packet);
         packet_deinit(&packet);
         if (r == 0)

@@ -2,18 +2,18 @@
 #pragma once
 
 #include <event2/event.h>
-#include <pthread.h>
 #include <stdint.h>
 
 #include "daemon/config.h"
 #include "daemon/device.h"
+#include "daemon/event_fd.h"
 #include "daemon/ipc_event.h"
 #include "daemon/listener.h"
+#include "daemon/post.h"
 #include "daemon/user.h"
 
 struct admin;
 struct session;
-struct release;
 
 struct server {
     struct config *config;
@@ -35,9 +35,6 @@ struct server {
     struct listener admins;
     struct admin *admin_list;
 
-    /* Releases whose fences are all passed, from engines to the control thread. */
-    pthread_mutex_t passed_lock;
-    struct release *passed;
-    int passed_fd;
-    struct event *on_passed;
+    struct posts posts;
+    struct event_fds event_fds;
 };

@@ -18,6 +18,7 @@
 #include "daemon/closer.h"
 #include "daemon/engine.h"
 #include "daemon/event.h"
+#include "daemon/event_fd.h"
 #include "daemon/ipc_event.h"
 #include "daemon/log.h"
 #include "daemon/memfd.h"
@@ -289,7 +290,7 @@ static void free_event(void *event)
 
 static void free_open(void *open)
 {
-    ipc_open_free(open);
+    ipc_open_release(open);
 }
 
 bool session_destroy_event(struct session *session, struct event_obj *event,
@@ -345,6 +346,7 @@ static void empty_ledger(struct session *session)
     session_halt(session);
     slots_foreach (&session->streams, i, stream)
         stream_free(stream);
+    event_fds_drop(session);
     releases_flush(session);
     close_devices(session);
     ipc_exports_drop(session);
@@ -389,6 +391,13 @@ void session_free(struct session *session)
 }
 
 /* --- ends --- */
+
+bool session_alive(const struct session *session)
+{
+    struct pollfd p = {.fd = session->pidfd, .events = POLLIN};
+
+    return !session->ended && poll(&p, 1, 0) == 0;
+}
 
 /*
  * Many small objects of many sessions leave a heap that is free and full of holes. After a crowd has left, and not after every client, its pages

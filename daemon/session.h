@@ -22,6 +22,7 @@ struct device;
 struct release;
 struct ipc_export;
 struct ipc_open;
+struct event_fd;
 struct event_obj;
 struct fence;
 struct attach_ref;
@@ -85,6 +86,9 @@ struct session {
     struct release *releases; /* destroyed objects that streams have not passed yet */
     size_t n_fences;          /* that these wait for */
     struct ipc_export *exports;
+    bool sends_fds;             /* it has said that it will */
+    struct event_fd *event_fds; /* not written yet */
+    uint32_t n_event_fds;
 
     struct session *prev, *next; /* server->sessions */
     bool ended;                  /* by session_end() */
@@ -108,6 +112,12 @@ void session_halt(struct session *session);
  * those that live have requests: then npud hears no more of it, and frees it soon.
  */
 void session_end(struct session *session);
+
+/**
+ * Is the session's process still there? As the kernel knows it now, by its pidfd, also when the news has not come to its turn yet. No other
+ * process that gets the same pid is taken for it.
+ */
+bool session_alive(const struct session *session);
 
 /** Prepare for session_end(). 0 or -ENOMEM. */
 int sessions_init(struct server *server);

@@ -48,6 +48,14 @@ static void reset_ctrl(struct stream *s)
     atomic_store_explicit(&s->ctrl->callbacks_done, 0, memory_order_relaxed);
 }
 
+uint64_t stream_end(const struct stream *s)
+{
+    uint64_t done = atomic_load(&s->done);
+    uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
+
+    return tail - done > s->depth ? done + s->depth : tail;
+}
+
 static int32_t acquire(struct stream *s, struct session *session, struct attach *attach,
                        int *segment_fd)
 {

@@ -99,6 +99,9 @@ static inline bool stream_read_entry(const struct stream *s, uint64_t position, 
     return true;
 }
 
+/** The position behind what the client has submitted; never further than its ring reaches, whatever the client says. Control thread. */
+uint64_t stream_end(const struct stream *stream);
+
 /** Drop what is queued; done jumps to the tail. IPC records among it fail. Takes the locks of the session's engines. */
 void stream_abort(struct stream *stream);
 

@@ -33,6 +33,7 @@
 
 #define SESSION_STREAMS_MAX 4096 /* 64 words of 64 bits */
 #define DEVICES_MAX         16
+#define EVENT_FDS_MAX       1024 /* event descriptors of a session, aclnpudEventNotifyFd() */
 
 struct doorbell {
     alignas(64) _Atomic uint32_t watched; /* npud */
@@ -46,6 +47,11 @@ struct session_page {
     alignas(64) _Atomic uint32_t waits_used; /* client: no slot from here on was ever taken */
     struct wait_slot waits[WAIT_SLOTS];
     struct report report[REPORTS];
+    /*
+     * Event descriptors that were written, by the number that the client has given them: npud sets a bit after it has written (or
+     * has found no room to), the client clears it and closes its own copy. If npud ends, the client writes the others.
+     */
+    alignas(64) _Atomic uint64_t written[EVENT_FDS_MAX / 64];
 };
 
 /**

@@ -28,6 +28,60 @@ ACL_FUNC_VISIBILITY aclError aclnpudLaunchCallbackWithDrop(aclrtCallback fn, acl
                                                            void *userData,
                                                            aclrtCallbackBlockType blockType,
                                                            aclrtStream stream);
+/* What aclnpudIpcEventGetInfo() tells. */
+typedef struct aclnpudIpcEventInfo {
+    int32_t
+        deviceId;  /* of the event, as this process numbers devices; -1: it does not see that one */
+    int32_t pid;   /* process that exported it, in npud's numbering */
+    int32_t alive; /* 1: that process lives and is connected to npud; else 0 */
+    uint32_t reserved;    /* 0 */
+    aclrtUuid deviceUuid; /* what aclrtDeviceGetUuid() has for the device, in every process */
+} aclnpudIpcEventInfo;
+
+/*
+ * What stands behind the handle of an IPC event. Opens nothing; needs no context. Of several processes that exported the event, which
+ * all get the same handle, the one that was first of those that live counts; when none lives, the one that left last. npud knows
+ * processes by their connection and pidfd: another one with the same pid is not taken for it. Between the answer and its
+ * use the process may end: to learn of that, open the event and wait.
+ * Errors: info NULL 100000; not a handle that this npud gave out 107000; the event is gone (nobody has it open, and nobody lives who
+ * exported it) 107017; another user's, see [ipc] scope, 207006.
+ * An event that is open somewhere, but whose exporters have all left, has information and cannot be opened.
+ */
+ACL_FUNC_VISIBILITY aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle,
+                                                    aclnpudIpcEventInfo *info);
+
+/*
+ * aclrtIpcOpenEventHandle() on a device, whatever is current. The thread needs no context and keeps the one that it has; the device need not
+ * have been set. Each is matched by aclrtDestroyEvent().
+ * Errors: event NULL 100000; no such device 107001; those of aclrtIpcOpenEventHandle().
+ */
+ACL_FUNC_VISIBILITY aclError aclnpudIpcOpenEventOnDevice(aclrtEvent *event,
+                                                         aclrtIpcEventHandle handle,
+                                                         int32_t deviceId);
+
+/*
+ * The same in a context and on its device.
+ * Errors: event or context NULL 100000; no such context 107000; those of aclrtIpcOpenEventHandle().
+ */
+ACL_FUNC_VISIBILITY aclError aclnpudIpcOpenEventInContext(aclrtEvent *event,
+                                                          aclrtIpcEventHandle handle,
+                                                          aclrtContext context);
+
+/*
+ * Have an eventfd written, once, by adding 1, when the record that is the event's latest at the call is complete or has failed: for
+ * poll() and event loops. At once when it is complete already, or when there is none. Later records, resets and the event's end change nothing
+ * about it: one that was destroyed before is still told of. aclrtQueryEventStatus() has the outcome; the descriptor does not tell.
+ * Any kind of event that can be synchronised with. The call is a request to npud, and never waits for the record.
+ *
+ * fd stays the program's, blocking or not, semaphore or not; one may serve many records. npud and the library keep copies until it
+ * is written; the library's goes with the next call. So take it out of an epoll set before closing it. aclFinalize() forgets what is not
+ * written. When npud ends, or the session, what is not written is written by the library, and the calls return 507901; a
+ * write of npud's own in that very moment may then be seen twice.
+ *
+ * Errors: event NULL 100000; stale or wrong event 107017; (b-ext) 207000; fd not open, or no eventfd, 107000; more than 1024
+ * unwritten in the process, or no descriptors left in it or for its user, 207005; npud runs where io_submit() is not allowed 207000.
+ */
+ACL_FUNC_VISIBILITY aclError aclnpudEventNotifyFd(aclrtEvent event, int fd);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,7 @@
 #include "daemon/admin.h"
 #include "daemon/engine.h"
 #include "daemon/log.h"
-#include "daemon/release.h"
+#include "daemon/post.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
 #include "encode.h"
@@ -73,13 +73,13 @@ void world_begin(unsigned flags)
         surroundings.tick = 15 * NSEC_PER_USEC;
     surroundings.on = true;
     configure(&world.config, flags);
-    *server = (struct server){.config = &world.config, .passed_fd = -1};
+    *server = (struct server){.config = &world.config, .posts.fd = -1};
     server->users.limit = world.config.limit;
     server->ipc.linger_max = world.config.linger_max;
     server->ipc.any_uid = world.config.ipc_any_uid;
     server->ipc.instance = 1;
     server->base = event_base_new();
-    MUST(server->base && sessions_init(server) == 0 && releases_init(server) == 0);
+    MUST(server->base && sessions_init(server) == 0 && posts_init(&server->posts, server->base) == 0);
     MUST(devices_init(&server->devices, &world.config) == 0);
 }
 
@@ -117,7 +117,7 @@ static void must_be_empty(struct server *server)
     MUST(!server->sessions && server->n_sessions == 0 && !server->admin_list);
     MUST(HASH_COUNT(server->users.by_uid) == 0);
     MUST(HASH_COUNT(server->ipc.by_id) == 0 && server->ipc.lingering == 0);
-    MUST(!server->passed);
+    MUST(!server->posts.first);
     for (uint32_t i = 0; i < server->devices.n; i++) {
         struct device *d = &server->devices.device[i];
 
@@ -138,7 +138,8 @@ void world_end(void)
     must_be_empty(server);
     sessions_deinit(server);
     devices_deinit(&server->devices);
-    releases_deinit(server);
+    posts_deinit(&server->posts);
+    event_fds_deinit(&server->event_fds);
     event_base_free(server->base);
     config_deinit(&world.config);
     surroundings.on = false;

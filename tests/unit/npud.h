@@ -18,6 +18,7 @@
 #include "daemon/ipc_event.h"
 #include "daemon/log.h"
 #include "daemon/memory.h"
+#include "daemon/post.h"
 #include "daemon/release.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -38,14 +39,14 @@ static inline void npud_start(const char *const *settings)
     config_init(&config);
     for (; settings && *settings; settings++)
         ck_assert_int_eq(config_set(&config, *settings), 0);
-    server = (struct server){.config = &config, .passed_fd = -1};
+    server = (struct server){.config = &config, .posts.fd = -1};
     server.users.limit = config.limit;
     server.ipc.linger_max = config.linger_max;
     server.ipc.instance = 1;
     server.base = event_base_new();
     ck_assert_ptr_nonnull(server.base);
     ck_assert_int_eq(sessions_init(&server), 0);
-    ck_assert_int_eq(releases_init(&server), 0);
+    ck_assert_int_eq(posts_init(&server.posts, server.base), 0);
     ck_assert_int_eq(devices_init(&server.devices, &config), 0);
 }
 
@@ -54,7 +55,8 @@ static inline void npud_stop(void)
 {
     sessions_deinit(&server);
     devices_deinit(&server.devices);
-    releases_deinit(&server);
+    posts_deinit(&server.posts);
+    event_fds_deinit(&server.event_fds);
     event_base_free(server.base);
     ck_assert_uint_eq(HASH_COUNT(server.users.by_uid), 0);
     ck_assert_uint_eq(HASH_COUNT(server.ipc.by_id), 0);
