@@ -45,6 +45,15 @@ test-kill:
 
 .SECONDARY: $(UNIT_BIN:%=%.o) $(E2E_BIN:%=%.o) $(E2E_LIB)
 
+# The C++ headers, as users compile them.
+CXX_WARN := -std=c++17 -Wall -Wextra -Werror
+CXX_BIN  := $(patsubst tests/cxx/%.cpp,$(BUILD)/tests/cxx/%,$(wildcard tests/cxx/test_*.cpp))
+$(BUILD)/tests/cxx/%: tests/cxx/%.cpp $(E2E_LIB) $(LIB) $(wildcard include/acl/*.h include/acl/*.hpp) tests/e2e/harness.h
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(CXX) $(CXX_WARN) $(SAN) $(CFLAGS) -I. -Iinclude $< $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
+	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
+
 # The headers against the reference table, in C and in C++.
 $(BUILD)/tests/abi/abi_test.c: tests/abi/gen-abi-test.sh tests/abi/abi.tsv
 	@mkdir -p $(@D)
@@ -57,13 +66,13 @@ $(BUILD)/tests/abi/ok: $(BUILD)/tests/abi/abi_test.c $(wildcard include/acl/*.h 
 	@touch $@
 
 .PHONY: test-programs check-run check-asan check-tsan check-valgrind
-test-programs: all $(UNIT_BIN) $(E2E_BIN) $(MODEL_BIN) $(if $(KILL_BIN),test-kill)
+test-programs: all $(UNIT_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(if $(KILL_BIN),test-kill)
 
 # What needs the ordinary build: installing it and linking against it.
 RUN_TESTS ?= $(wildcard tests/run/test-*.sh)
 
 check-run: test-programs examples
-	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(MODEL_BIN) $(KILL_BIN) $(FUZZ_BIN) $(RUN_TESTS)
+	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(KILL_BIN) $(FUZZ_BIN) $(RUN_TESTS)
 
 check: deps
 	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run
@@ -128,7 +137,7 @@ bench: deps-build
 bench-smoke: all $(BUILD)/bench
 	$(Q)$(BUILD)/bench --bindir $(BUILD) --smoke
 
-C_FILES := $(shell find proto daemon client include tests examples -name '*.[ch]' -o -name '*.hpp' 2>/dev/null)
+C_FILES := $(shell find proto daemon client include tests examples -name '*.[ch]' -o -name '*.[ch]pp' 2>/dev/null)
 SH_FILES := .ci/run $(shell find tests examples -name '*.sh') client/npuctl.bash-completion
 TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) daemon/npu-run.c client/npuctl.c
 
