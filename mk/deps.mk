@@ -1,8 +1,8 @@
 # The one list of Debian packages. `make deps` installs what is missing; the other targets call it.
 
-DEPS_BUILD := gcc libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev \
+DEPS_BUILD := gcc g++ libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev \
               libinih-dev uthash-dev libcjson-dev python3-dev
-DEPS_TEST  := check g++ cmake pkg-config python3 python3-numpy procps mandoc
+DEPS_TEST  := check cmake pkg-config python3 python3-numpy procps mandoc
 DEPS_SYSTEMD := systemd systemd-container
 DEPS_LINT  := clang-format clang-tidy shellcheck
 DEPS_FUZZ  := clang libclang-rt-14-dev

@@ -101,13 +101,20 @@ check-systemd: deps
 
 # --- demo, bench, lint ---
 
-EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*/*.c))
+EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*/*.c)) \
+            $(patsubst examples/%.cpp,$(BUILD)/examples/%,$(wildcard examples/*/*.cpp))
+EXAMPLE_LIBS_event_loop := -levent_core
 
 $(BUILD)/examples/%: examples/%.c $(wildcard examples/common/*.h) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)
 	$(Q)$(CC) -std=gnu11 -Wall -Wextra -Werror $(SAN) $(CFLAGS) -Iinclude -Iexamples $< -o $@ \
-	    -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD))
+	    -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD)) $(EXAMPLE_LIBS_$(@F))
+
+$(BUILD)/examples/%: examples/%.cpp $(wildcard include/acl/*.hpp) $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(CXX) $(CXX_WARN) $(SAN) $(CFLAGS) -Iinclude $< -o $@ -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD))
 
 .PHONY: examples demo-python bench bench-smoke lint
 examples: $(EXAMPLES)
@@ -116,6 +123,10 @@ demo: deps-build
 	$(Q)$(MAKE) --no-print-directory all examples
 	@echo '== private npud with two simulated NPUs; the IPC event example between two processes'
 	$(Q)$(BUILD)/npu-run --devices 2 -- sh examples/ipc_event/run.sh $(BUILD)/examples/ipc_event
+	@echo '== NPU events in the loop of libevent'
+	$(Q)$(BUILD)/npu-run --devices 2 -- $(BUILD)/examples/event_loop/event_loop
+	@echo '== the same between two processes in C++'
+	$(Q)$(BUILD)/npu-run --devices 2 -- $(BUILD)/examples/ipc_cpp/ipc_cpp
 	@echo '== demo: OK'
 
 demo-python: deps-build

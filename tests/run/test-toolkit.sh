@@ -70,6 +70,30 @@ report $? "C with -lascendcl"
 c++ "$work/prog.cpp" -o "$work/p3" -I"$ASCEND_INSTALL_PATH/include" -L"$ASCEND_INSTALL_PATH/lib64" -lascendcl && run "$work/p3"
 report $? "C++ with -lascendcl"
 
+cat >"$work/ipc.cpp" <<'C'
+#include <acl/npud_event_ipc.hpp>
+#include <iostream>
+namespace ipc = npud::event::ipc;
+int main()
+{
+    aclInit(nullptr);
+    npud::throw_if_error(aclrtSetDevice(0), "aclrtSetDevice");
+    try {
+        ipc::import(0, ipc::handle_t());
+        return 1;
+    } catch (const npud::error &e) {
+        std::cout << e.code() << ' ' << e.what() << '\n';
+    }
+    npud::event_t event = ipc::create(), same = ipc::import(0, ipc::export_(event));
+    event.record();
+    same.synchronize();
+    return same.query() ? 0 : 1;
+}
+C
+c++ -std=c++17 -Wall -Wextra -Werror "$work/ipc.cpp" -o "$work/p4" -I"$ASCEND_INSTALL_PATH/include" \
+    -L"$ASCEND_INSTALL_PATH/lib64" -lascendcl && run "$work/p4"
+report $? "C++17 with acl/npud_event_ipc.hpp"
+
 mkdir "$work/cmake"
 cat >"$work/cmake/CMakeLists.txt" <<'C'
 cmake_minimum_required(VERSION 3.5)
