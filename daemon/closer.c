@@ -94,7 +94,6 @@ void closer_accept_fds(int socket)
     int on = 1;
 
     setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
-    kernel_accepts_fds = true;
 }
 
 /* False: no memory. */
@@ -125,7 +124,17 @@ void closer_close(int fd)
 {
     struct item item = {.fd = fd};
 
-    if (!kernel_accepts_fds || !closer.started || !enqueue(&item))
+    if (kernel_accepts_fds)
+        closer_close_slow(fd);
+    else
+        let_go(&item);
+}
+
+void closer_close_slow(int fd)
+{
+    struct item item = {.fd = fd};
+
+    if (!closer.started || !enqueue(&item))
         let_go(&item);
 }
 

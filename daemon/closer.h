@@ -17,11 +17,13 @@ void closer_stop(void);
 /** Ask the kernel to refuse descriptors on this socket. Call before anything can arrive. */
 void closer_refuse_fds(int socket);
 
-/** From now on this client may send descriptors. */
+/** From now on this client may send descriptors: its socket, and what came, is to be closed by closer_close_slow(). */
 void closer_accept_fds(int socket);
 
-/** Close fd without ever waiting for that. fd must be a client's socket, or have come from a client. */
+/** Close a client's socket without ever waiting for that: at once when nothing can be in it that makes it wait. */
 void closer_close(int fd);
+/** The same for what came from a client, or for a socket in which something may have come. */
+void closer_close_slow(int fd);
 
 /** More memory than this takes its time to be freed: more than any request should. */
 #define CLOSER_MUCH ((size_t)1 << 20)

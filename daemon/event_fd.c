@@ -1,6 +1,7 @@
 #include "daemon/event_fd.h"
 
 #include <errno.h>
+#include <linux/aio_abi.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -34,11 +35,12 @@ struct event_fd {
 
 /* --- writing --- */
 
-static int add_one(struct event_fds *fds, int fd)
+static int add_one(struct server *server, int fd)
 {
+    /* Poll for what holds already: nobody ever fills the counter of our own descriptor. */
     struct iocb op = {
         .aio_lio_opcode = IOCB_CMD_POLL,
-        .aio_fildes = (uint32_t)fds->ready,
+        .aio_fildes = (uint32_t)server->posts.fd,
         .aio_buf = POLLOUT,
         .aio_flags = IOCB_FLAG_RESFD,
         .aio_resfd = (uint32_t)fd,
@@ -46,41 +48,37 @@ static int add_one(struct event_fds *fds, int fd)
     struct iocb *list[] = {&op};
     struct io_event done;
 
-    if (syscall(SYS_io_submit, fds->aio, 1, list) != 1)
+    if (syscall(SYS_io_submit, server->aio, 1, list) != 1)
         return -errno;
     /* It is over; this only makes room for the next. */
-    syscall(SYS_io_getevents, fds->aio, 0, 1, &done, NULL);
+    syscall(SYS_io_getevents, server->aio, 0, 1, &done, NULL);
     return 0;
 }
 
-void event_fds_deinit(struct event_fds *fds)
+void event_fds_deinit(struct server *server)
 {
-    if (!fds->aio)
-        return;
-    syscall(SYS_io_destroy, fds->aio);
-    close(fds->ready);
-    *fds = (struct event_fds){0};
+    if (server->aio)
+        syscall(SYS_io_destroy, server->aio);
+    server->aio = 0;
 }
 
 /* False: not to be had from this kernel, or not now. Tried once, so that what fails later is for want of memory. */
-static bool prepare(struct event_fds *fds)
+static bool prepare(struct server *server)
 {
     eventfd_t count = 0;
+    int fd;
 
-    if (fds->aio)
+    if (server->aio)
         return true;
-    fds->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fds->ready < 0)
+    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0)
         return false;
-    if (syscall(SYS_io_setup, 8, &fds->aio) < 0) {
-        close(fds->ready);
-        fds->aio = 0;
-        return false;
-    }
-    if (add_one(fds, fds->ready) == 0 && eventfd_read(fds->ready, &count) == 0 && count == 1)
-        return true;
-    event_fds_deinit(fds);
-    return false;
+    if (syscall(SYS_io_setup, 8, &server->aio) < 0)
+        server->aio = 0;
+    else if (add_one(server, fd) < 0 || eventfd_read(fd, &count) < 0 || count != 1)
+        event_fds_deinit(server);
+    close(fd);
+    return server->aio != 0;
 }
 
 /* --- one descriptor --- */
@@ -89,7 +87,7 @@ static void fd_free(struct event_fd *e)
 {
     DL_DELETE(e->session->event_fds, e);
     e->session->n_event_fds--;
-    closer_close(e->fd);
+    closer_close_slow(e->fd); /* a client's epoll set may make this wait */
     charge_deinit(&e->charge);
     if (e->open)
         ipc_open_unpin(e->open);
@@ -99,7 +97,7 @@ static void fd_free(struct event_fd *e)
 static void fd_write(struct event_fd *e)
 {
     struct session *session = e->session;
-    int r = add_one(&session->server->event_fds, e->fd);
+    int r = add_one(session->server, e->fd);
 
     if (r < 0) {
         /* Nobody would ever wake who waits for it: the client learns of the end of its session. */
@@ -173,7 +171,7 @@ static int32_t may_watch(struct session *session, int fd, uint32_t number)
         return ACL_ERROR_RT_PARAM_INVALID;
     if (session->n_event_fds == EVENT_FDS_MAX)
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
-    return prepare(&session->server->event_fds) ? 0 : ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    return prepare(session->server) ? 0 : ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 }
 
 int32_t event_fd_watch(struct session *session, int fd, uint32_t number,
@@ -186,7 +184,7 @@ int32_t event_fd_watch(struct session *session, int fd, uint32_t number,
         (!e || charge_init(&e->charge, session_users(session), session->user, RESOURCE_FDS, 1) < 0))
         error = ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     if (error != 0) {
-        closer_close(fd);
+        closer_close_slow(fd);
         free(e);
         return error;
     }

@@ -12,19 +12,13 @@
  */
 #pragma once
 
-#include <linux/aio_abi.h>
 #include <stdint.h>
 
 #include "daemon/user.h"
 
 struct ipc_open;
+struct server;
 struct session;
-
-/** What it takes to write; made when it is first needed. */
-struct event_fds {
-    aio_context_t aio;
-    int ready; /* a descriptor that can always be polled for writing; valid while aio != 0 */
-};
 
 /** What a descriptor waits for. */
 struct captured {
@@ -45,4 +39,4 @@ int32_t event_fd_watch(struct session *session, int fd, uint32_t number,
 void event_fds_drop(struct session *session);
 
 /** npud ends. */
-void event_fds_deinit(struct event_fds *fds);
+void event_fds_deinit(struct server *server);

@@ -24,6 +24,7 @@
 #include "daemon/config.h"
 #include "daemon/engine.h"
 #include "daemon/log.h"
+#include "daemon/event_fd.h"
 #include "daemon/post.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -401,7 +402,7 @@ static int serve(struct server *server, const struct options *o, int signals)
     server->posts.fd = -1;
     if (!server->base)
         return r;
-    packet_close = closer_close;
+    packet_close = closer_close_slow;
     r = closer_start();
     if (r == 0)
         r = sessions_init(server);
@@ -424,7 +425,7 @@ static int serve(struct server *server, const struct options *o, int signals)
     sessions_deinit(server);
     devices_deinit(&server->devices);
     posts_deinit(&server->posts);
-    event_fds_deinit(&server->event_fds);
+    event_fds_deinit(server);
     closer_stop();
     for (int i = 0; i < 2; i++)
         if (events[i])

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <event2/event.h>
+#include <linux/aio_abi.h>
 #include <stdint.h>
 
 #include "daemon/config.h"
 #include "daemon/device.h"
-#include "daemon/event_fd.h"
 #include "daemon/ipc_event.h"
 #include "daemon/listener.h"
 #include "daemon/post.h"
@@ -36,5 +36,5 @@ struct server {
     struct admin *admin_list;
 
     struct posts posts;
-    struct event_fds event_fds;
+    aio_context_t aio; /* event_fd.c: made when it is first needed; 0: not yet */
 };

@@ -377,7 +377,10 @@ void session_free(struct session *session)
         event_free(session->on_socket);
     if (session->on_death)
         event_free(session->on_death);
-    closer_close(session->socket);
+    if (session->sends_fds)
+        closer_close_slow(session->socket);
+    else
+        closer_close(session->socket);
     if (session->pidfd >= 0)
         close(session->pidfd);
     charge_deinit(&session->charge);

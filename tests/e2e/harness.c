@@ -180,6 +180,16 @@ void npud_await_sessions(uint32_t n)
     ck_assert_uint_eq(npud_ledger().sessions, n);
 }
 
+void npud_await_fds(uint32_t n)
+{
+    uint64_t give_up = now_ns() + (uint64_t)GUARD_MS * 1000000;
+    uint32_t fds;
+
+    while ((fds = npud_ledger().fds) != n && now_ns() < give_up)
+        ;
+    ck_assert_uint_eq(fds, n);
+}
+
 void npud_expect_empty(void)
 {
     struct ledger l;

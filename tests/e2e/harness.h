@@ -49,6 +49,9 @@ struct Npud__Report *npud_report(int topic);
  * comes. */
 void npud_await_sessions(uint32_t n);
 
+/** The same for its descriptors: those that came from clients are closed by a thread of their own. */
+void npud_await_fds(uint32_t n);
+
 /** Wait until npud has no session (it sees a death in its own time), then assert that the ledger is
  * zero. */
 void npud_expect_empty(void);

@@ -320,6 +320,33 @@ static void act_take_record(struct input *in)
             world_submit(&world.client[i], stream & 0x7f, t);
 }
 
+/* An eventfd, or something else, to be written when a position or a record has come; said before that descriptors will, or not. */
+static void act_notify(struct input *in)
+{
+    struct client *c = take_client(in);
+    uint8_t how = take_u8(in), slot = take_u8(in);
+    struct session *session = world_session(c);
+    struct output body = {.size = 0}, out = {.size = 0};
+    void *open = session ? slots_get(&session->ipc, slot) : NULL;
+    int fd = eventfd(0, how & 2 ? EFD_NONBLOCK : 0);
+
+    if (fd < 0)
+        return;
+    if (how & 1)
+        world_request(c, NPUD__REQUEST__BODY_SEND_DESCRIPTORS, NULL, 0);
+    if (how & 4)
+        eventfd_write(fd, UINT64_MAX - 1);
+    put_varint_field(&body, 1, take_number(in) % (how & 8 ? UINT64_MAX : EVENT_FDS_MAX));
+    put_varint_field(&body, 2, how >> 4 & 1);
+    put_varint_field(&body, 3, slot);
+    put_varint_field(&body, 4, open && !(how & 32) ? slot_generation(open) : take_u8(in));
+    put_varint_field(&body, 5, take_number(in));
+    put_varint_field(&out, 1, ++c->last_request);
+    put_bytes_field(&out, NPUD__REQUEST__BODY_NOTIFY_FD, body.data, body.size);
+    world_send(c, out.data, out.size, how & 64 ? &c->socket : &fd, how & 128 ? 0 : 1);
+    close(fd);
+}
+
 /* A thread says that it sleeps, truly or not. */
 static void act_sleep(struct input *in)
 {
@@ -375,7 +402,7 @@ void world_act(struct input *in)
         act_hello,  act_request,    act_request, act_packet,        act_open,        act_admin,
         act_mute,   act_hang_up,    act_die,     act_task,          act_task,        act_poke,
         act_poke,   act_turns,      act_rest,    act_ring_doorbell, act_take_record, act_wait,
-        act_refuse, act_poke_later, act_sleep,
+        act_refuse, act_poke_later, act_sleep,   act_notify,
     };
 
     actions[take_u8(in) % (sizeof(actions) / sizeof(actions[0]))](in);

@@ -12,6 +12,7 @@
 #include "daemon/admin.h"
 #include "daemon/engine.h"
 #include "daemon/log.h"
+#include "daemon/event_fd.h"
 #include "daemon/post.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
@@ -79,7 +80,8 @@ void world_begin(unsigned flags)
     server->ipc.any_uid = world.config.ipc_any_uid;
     server->ipc.instance = 1;
     server->base = event_base_new();
-    MUST(server->base && sessions_init(server) == 0 && posts_init(&server->posts, server->base) == 0);
+    MUST(server->base && sessions_init(server) == 0 &&
+         posts_init(&server->posts, server->base) == 0);
     MUST(devices_init(&server->devices, &world.config) == 0);
 }
 
@@ -139,7 +141,7 @@ void world_end(void)
     sessions_deinit(server);
     devices_deinit(&server->devices);
     posts_deinit(&server->posts);
-    event_fds_deinit(&server->event_fds);
+    event_fds_deinit(server);
     event_base_free(server->base);
     config_deinit(&world.config);
     surroundings.on = false;

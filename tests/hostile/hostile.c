@@ -370,6 +370,82 @@ static void send_descriptors(struct hostile *h)
     }
 }
 
+/* One request with one descriptor. False: the session is over. */
+static bool ask_with(Npud__Request *q, int fd)
+{
+    static struct packet packet;
+
+    q->id = ++raw.last_id;
+    if (packet_send_message(raw.socket, &q->base, &fd, fd >= 0 ? 1 : 0, 0) < 0 ||
+        packet_recv(raw.socket, &packet, 0) <= 0)
+        return false;
+    packet_deinit(&packet);
+    return true;
+}
+
+static bool announce_descriptors(void)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__SendDescriptors in = NPUD__SEND_DESCRIPTORS__INIT;
+
+    q.send_descriptors = &in;
+    q.body_case = NPUD__REQUEST__BODY_SEND_DESCRIPTORS;
+    return ask_with(&q, -1);
+}
+
+static bool notify_somehow(struct hostile *h, int fd)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__NotifyFd in = NPUD__NOTIFY_FD__INIT;
+    unsigned i = (unsigned)below(h, 4);
+
+    in.number = (uint32_t)below(h, EVENT_FDS_MAX);
+    in.ipc = below(h, 2);
+    in.slot = in.ipc              ? ipcs[i].slot
+              : raw.n_streams > 0 ? raw.stream[below(h, raw.n_streams)].slot
+                                  : some_slot(h);
+    in.generation = ipcs[i].generation;
+    in.target = some_number(h);
+    q.notify_fd = &in;
+    q.body_case = NPUD__REQUEST__BODY_NOTIFY_FD;
+    return ask_with(&q, fd);
+}
+
+/*
+ * Descriptors whose writing would block, and everything that is none, waiting for records and positions that are there, that come, and
+ * that nobody will ever reach; while streams and events come and go under them.
+ */
+static void block_descriptors(struct hostile *h)
+{
+    int full = eventfd(0, 0);
+
+    eventfd_write(full, UINT64_MAX - 1);
+    come_in_with_everything();
+    announce_descriptors();
+    for (;;) {
+        int other = below(h, 4) ? -1 : some_fd(h, raw.socket);
+        bool there = notify_somehow(h, other >= 0 ? other : full);
+
+        if (other >= 0)
+            close(other);
+        for (unsigned i = 0; i < 4 && raw.n_streams > 0; i++) {
+            struct raw_stream *s = &raw.stream[below(h, raw.n_streams)];
+            struct task t = some_task(h);
+
+            if (s->tail - atomic_load(&s->ctrl->done) < raw.depth)
+                raw_put(&raw, s, &t);
+            raw_ring(&raw, s);
+        }
+        if (below(h, 16) == 0)
+            renew_something(h);
+        if (!there || raw.socket < 0) {
+            come_in_with_everything();
+            announce_descriptors();
+        }
+        did_it(h);
+    }
+}
+
 /* All well-formed, but in no order, with slots that are not there, and on devices that are not open. */
 static void ask_out_of_order(struct hostile *h)
 {
@@ -904,6 +980,7 @@ const struct hostile_case hostile_cases[] = {
     {"random tasks", submit_nonsense, SHAPE_SPIN2, "bad "},
     {"random and damaged packets", send_garbage, SHAPE_FLOOD, "session ended"},
     {"descriptors nobody asked for", send_descriptors, SHAPE_FLOOD, NULL},
+    {"event descriptors that block", block_descriptors, SHAPE_PAIR, NULL},
     {"requests in no order", ask_out_of_order, SHAPE_PAIR, NULL},
     {"stops reading", never_read, SHAPE_FLOOD, "does not read"},
     {"asks and dies", ask_and_die, SHAPE_FORKS, NULL},

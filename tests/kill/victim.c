@@ -1,5 +1,6 @@
 /* The victim, and the operations that it can die in. */
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "proto/ipc_page.h"
@@ -143,6 +144,17 @@ static void act_synchronize_stream_woken(void)
     OK(aclrtSynchronizeStream(idle));
 }
 
+/* Nobody is told any more; npud has copies of the descriptor, or none. */
+static void act_notify(void)
+{
+    int fd = eventfd(0, EFD_CLOEXEC);
+
+    OK(aclnpudEventNotifyFd(events[EVENT], fd));
+    OK(aclnpudEventNotifyFd(events[FOREIGN], fd));
+    OK(aclrtRecordEvent(events[EVENT], idle));
+    OK(aclnpudEventNotifyFd(events[EVENT], fd));
+}
+
 static void act_close(void)
 {
     OK(aclrtDestroyEvent(events[EVENT]));
@@ -273,6 +285,7 @@ const struct role roles[] = {
      .act = act_synchronize_stream,
      .sleeps_in = "aclrtSynchronizeStream"},
     {.name = "synchronise stream, woken", .act = act_synchronize_stream_woken, .varies = true},
+    {.name = "notify by descriptor", .act = act_notify, .shares = true, .completes = true},
     {.name = "close", .act = act_close, .shares = true},
     {.name = "close, foreign", .act = act_close_foreign},
     {.name = "plain events", .act = act_plain},

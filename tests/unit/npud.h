@@ -18,6 +18,7 @@
 #include "daemon/ipc_event.h"
 #include "daemon/log.h"
 #include "daemon/memory.h"
+#include "daemon/event_fd.h"
 #include "daemon/post.h"
 #include "daemon/release.h"
 #include "daemon/server.h"
@@ -56,7 +57,7 @@ static inline void npud_stop(void)
     sessions_deinit(&server);
     devices_deinit(&server.devices);
     posts_deinit(&server.posts);
-    event_fds_deinit(&server.event_fds);
+    event_fds_deinit(&server);
     event_base_free(server.base);
     ck_assert_uint_eq(HASH_COUNT(server.users.by_uid), 0);
     ck_assert_uint_eq(HASH_COUNT(server.ipc.by_id), 0);
