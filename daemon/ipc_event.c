@@ -368,7 +368,7 @@ static bool grow_failures(struct ipc_event *ev)
     if (!table)
         return false;
     /* Who had a place of his own has one in a table that is a multiple of the old one. */
-    for (uint32_t i = 0; i < ev->failures_size; i++)
+    for (uint32_t i = 0; ev->failures && i < ev->failures_size; i++)
         if (ev->failures[i].number != 0)
             table[ev->failures[i].number % size] = ev->failures[i];
     free(ev->failures);
