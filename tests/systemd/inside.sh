@@ -105,7 +105,8 @@ build_programs() {
 
     flags=$(pkg-config --cflags --libs aclclient) || return 1
     # shellcheck disable=SC2086 # words
-    cc -O2 -Wall client.c -o client $flags && make -s -C examples/ipc_event
+    cc -O2 -Wall client.c -o client $flags && make -s -C examples/ipc_event &&
+        make -s -C examples/event_loop && make -s -C examples/ipc_cpp
 }
 
 check_installation() {
@@ -159,6 +160,11 @@ check_access() {
 
     said=$(as npu-alice bash examples/ipc_event/run.sh examples/ipc_event 2>&1)
     contains "the IPC event example runs as npu-alice" "$said" "ipc_event: OK"
+    # Its eventfds are written by io_submit(), which the sandbox has to allow.
+    said=$(as npu-alice examples/event_loop/event_loop 2>&1)
+    contains "the event loop example, too" "$said" "event_loop: OK"
+    said=$(as npu-alice examples/ipc_cpp/ipc_cpp 2>&1)
+    contains "the C++ example, too" "$said" "ipc_cpp: OK"
     said=$(as npu-mallory ./client use)
     contains "npu-mallory is refused, and told the group and how to join it" "$said" \
         "207004 " 'group "npu"' 'usermod -aG npu USER'
