@@ -359,6 +359,28 @@ START_TEST(limit_of_the_user)
 }
 END_TEST
 
+/* npud itself has no room for what comes: the caller is told, and everything goes on. */
+START_TEST(npud_has_no_descriptor_left)
+{
+    struct rlimit limit, tight;
+    aclrtEvent e;
+    int fd = new_fd();
+
+    OK(aclrtCreateEvent(&e));
+    turn();
+    ck_assert_int_eq(prlimit(npud.pid, RLIMIT_NOFILE, NULL, &limit), 0);
+    tight = limit;
+    tight.rlim_cur = 5;
+    ck_assert_int_eq(prlimit(npud.pid, RLIMIT_NOFILE, &tight, NULL), 0);
+    FAILS(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, aclnpudEventNotifyFd(e, fd));
+    ck_assert(!readable(fd, 0));
+    ck_assert_int_eq(prlimit(npud.pid, RLIMIT_NOFILE, &limit, NULL), 0);
+    OK(aclnpudEventNotifyFd(e, fd));
+    expect_written(fd);
+    close(fd);
+}
+END_TEST
+
 /* --- what becomes of npud with a counter that is full --- */
 
 /* Writing to it would block, and O_NONBLOCK is not even set. */
@@ -671,6 +693,7 @@ int main(void)
     tcase_add_test(t, one_descriptor_counts_many);
     tcase_add_test(t, refused);
     tcase_add_test(t, as_many_as_there_may_be);
+    tcase_add_test(t, npud_has_no_descriptor_left);
     tcase_add_test(t, full_counter_stops_nobody);
     tcase_add_test(t, semaphore_and_closed_descriptors);
     tcase_add_test(t, threads_at_the_edge);

@@ -96,14 +96,9 @@ static void expect_idle(void)
                   (unsigned long long)used);
 }
 
-/* Closed by a thread of its own, what is much: within some time. */
 static void expect_as_before(unsigned fds, uint64_t memory)
 {
-    uint64_t give_up = now_ns() + GUARD_NS;
-
-    while (npud_ledger().fds != fds && now_ns() < give_up)
-        ;
-    ck_assert_uint_eq(npud_ledger().fds, fds);
+    npud_await_fds(fds);
     ck_assert_uint_le(proc_usage(npud.pid).anon, memory + MEMORY_KEPT);
 }
 

@@ -1,6 +1,7 @@
 /* What acl_npud.h adds to IPC events: what a handle tells, and opening it whatever is current. And the UUIDs of devices. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -174,6 +175,46 @@ START_TEST(bad_handles)
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclnpudIpcEventGetInfo(bad, &info));
     ck_assert_mem_eq(&info, &untouched, sizeof(info));
     ck_assert_ptr_null(none);
+    OK(aclrtDestroyEvent(e));
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+}
+END_TEST
+
+#define NOBODY 65534
+
+static int as_nobody(void *arg)
+{
+    aclrtIpcEventHandle handle = receive();
+    aclnpudIpcEventInfo info;
+    aclrtEvent e;
+
+    (void)arg;
+    if (setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0)
+        return 1;
+    OK(aclInit(NULL));
+    FAILS(ACL_ERROR_RT_NO_PERMISSION, aclnpudIpcEventGetInfo(handle, &info));
+    FAILS(ACL_ERROR_RT_NO_PERMISSION, aclnpudIpcOpenEventOnDevice(&e, handle, 0));
+    OK(aclFinalize());
+    return 0;
+}
+
+/* Another user may not open it, and is told nothing. */
+START_TEST(of_another_user)
+{
+    aclrtIpcEventHandle handle;
+    aclrtEvent e;
+    pid_t child;
+
+    if (getuid() != 0)
+        return; /* nobody to become */
+    ck_assert_int_eq(chmod(npud.dir, 0755), 0);
+    ck_assert_int_eq(chmod(getenv("NPUD_SOCKET"), 0666), 0);
+    child = child_start(as_nobody, NULL);
+    OK(aclInit(NULL));
+    e = make_event(0, &handle);
+    ck_assert_int_eq(write(link_fd[1], &handle, sizeof(handle)), sizeof(handle));
+    child_expect_ok(child);
     OK(aclrtDestroyEvent(e));
     OK(aclrtResetDevice(0));
     OK(aclFinalize());
@@ -372,6 +413,7 @@ int main(void)
     tcase_add_test(t, exporter_dies_before_anybody_opens);
     tcase_add_test(t, exported_by_two);
     tcase_add_test(t, bad_handles);
+    tcase_add_test(t, of_another_user);
     tcase_add_loop_test(t, other_numbers, 0, 2);
     tcase_add_test(t, on_a_device);
     tcase_add_test(t, in_a_context);
