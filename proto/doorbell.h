@@ -48,8 +48,8 @@ struct session_page {
     struct wait_slot waits[WAIT_SLOTS];
     struct report report[REPORTS];
     /*
-     * Event descriptors that were written, by the number that the client has given them: npud sets a bit after it has written (or
-     * has found no room to), the client clears it and closes its own copy. If npud ends, the client writes the others.
+     * Event descriptors that were written, by the number that the client has given them: npud sets a bit after it has written,
+     * the client clears it and closes its own copy. If npud ends, the client writes the others.
      */
     alignas(64) _Atomic uint64_t written[EVENT_FDS_MAX / 64];
 };

@@ -28,12 +28,12 @@ ACL_FUNC_VISIBILITY aclError aclnpudLaunchCallbackWithDrop(aclrtCallback fn, acl
                                                            void *userData,
                                                            aclrtCallbackBlockType blockType,
                                                            aclrtStream stream);
+
 /* What aclnpudIpcEventGetInfo() tells. */
 typedef struct aclnpudIpcEventInfo {
-    int32_t
-        deviceId;  /* of the event, as this process numbers devices; -1: it does not see that one */
-    int32_t pid;   /* process that exported it, in npud's numbering */
-    int32_t alive; /* 1: that process lives and is connected to npud; else 0 */
+    int32_t deviceId;     /* of the event, as this process numbers it; -1: it does not see it */
+    int32_t pid;          /* process that exported it, in npud's numbering */
+    int32_t alive;        /* 1: that process lives and is connected to npud; else 0 */
     uint32_t reserved;    /* 0 */
     aclrtUuid deviceUuid; /* what aclrtDeviceGetUuid() has for the device, in every process */
 } aclnpudIpcEventInfo;
