@@ -22,7 +22,7 @@ PB      := $(BUILD)/proto/npud.pb-c
 
 PROTO_SRC  := $(wildcard proto/*.c)
 DAEMON_SRC := $(filter-out daemon/npu-run.c,$(wildcard daemon/*.c))
-CLIENT_SRC := $(filter-out client/npuctl.c,$(wildcard client/*.c))
+CLIENT_SRC := $(filter-out client/npuctl%.c,$(wildcard client/*.c))
 
 PROTO_OBJ  := $(PROTO_SRC:%.c=$(BUILD)/%.o) $(PB).o
 DAEMON_OBJ := $(DAEMON_SRC:%.c=$(BUILD)/%.o)
@@ -49,6 +49,14 @@ include mk/install.mk
 $(PB).c $(PB).h &: proto/npud.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=proto --c_out=$(BUILD)/proto npud.proto
+
+# Names of error codes, for proto/error_name.c: from what programs include.
+ERROR_NAMES := $(BUILD)/proto/error_names.inc
+ERROR_HEADERS := include/acl/acl_base_rt.h $(wildcard include/acl/error_codes/*.h)
+$(ERROR_NAMES): $(ERROR_HEADERS)
+	@mkdir -p $(@D)
+	$(Q)sed -En 's/^(#define|static const int) (ACL_ERROR_[A-Z0-9_]+) (= )?([0-9]{6});?$$/{"\2", \4},/p' $^ >$@
+$(BUILD)/proto/error_name.o $(BUILD)/proto/error_name.pic.o: $(ERROR_NAMES)
 
 $(BUILD)/%.o: %.c | $(PB).h
 	@mkdir -p $(@D)
@@ -81,7 +89,7 @@ $(LIB): $(CLIENT_OBJ) client/libaclclient.map
 	    -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete $(CLIENT_OBJ) -o $@ -lprotobuf-c -lcjson -lpthread
 	$(Q)ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
 
-$(BUILD)/npuctl: $(BUILD)/client/npuctl.o $(BUILD)/client/access.o $(PROTO_OBJ)
+$(BUILD)/npuctl: $(BUILD)/client/npuctl.o $(BUILD)/client/npuctl_inject.o $(BUILD)/client/access.o $(PROTO_OBJ)
 	$(call say,LD)
 	$(Q)$(CC) $(SAN) $(CFLAGS) $^ -o $@ -lprotobuf-c -lcjson
 

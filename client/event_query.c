@@ -99,6 +99,9 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
 
     if (!e)
         return error;
+    error = device_check_lost(e->session, function, e->device);
+    if (error != 0)
+        return error;
     if (e->kind == EVENT_IPC)
         return ipc_synchronize(e, function, timeout);
     event_record_now(e, &record_now);
@@ -109,7 +112,8 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
     if (r == -ETIMEDOUT)
         return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: not complete after %d ms", function,
                          timeout);
-    return r == 0 ? 0 : session_error_lost(function);
+    return r == 0 ? device_check_lost(e->session, function, e->device)
+                  : session_error_lost(function);
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event)

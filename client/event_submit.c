@@ -64,9 +64,8 @@ static int record_queued(struct event *e, struct stream *s, const char *function
 {
     int error = 0;
 
-    /* A plain position needs no task of its own: the event is complete when the stream gets there.
-     */
-    if (has_time(e) || has_level(e))
+    /* A plain position needs no task of its own, where nobody counts them: the event is complete when the stream gets there. */
+    if (has_time(e) || has_level(e) || stream_mode(s) != DOORBELL_FREE)
         error = submit_record(e, s, function,
                               (has_time(e) ? TASK_RECORD_TIME : 0) |
                                   (has_level(e) ? TASK_RECORD_LEVEL : 0));
@@ -237,7 +236,7 @@ static int wait_record_of(struct event *e, struct stream *s, const char *functio
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: the event was not recorded; a stream cannot wait for it yet",
                          function);
-    if (point_passed(&r.point) || r.point.ctrl == s->ctrl)
+    if (stream_mode(s) == DOORBELL_FREE && (point_passed(&r.point) || r.point.ctrl == s->ctrl))
         return 0;
     task.object = e->record_stream;
     task.wait.target = r.point.position;

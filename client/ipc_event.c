@@ -268,7 +268,7 @@ static int explain(struct event *e, const char *function, uint64_t number)
     if (reply->explain_record->failed)
         error = error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
                           "%s: record %llu of IPC event %llu was never executed: process %d, which "
-                          "had submitted it, ended or destroyed its stream before",
+                          "had submitted it, ended or destroyed its stream before, or it failed",
                           function, (unsigned long long)number, (unsigned long long)e->ipc_id, pid);
     session_reply_free(reply);
     return error;
@@ -367,7 +367,8 @@ int ipc_wait(struct event *e, struct stream *s, const char *function, uint64_t t
     int error;
 
     task.ipc.number = newest(e);
-    if (task.ipc.number == 0 || ipc_state_of(e->page, task.ipc.number) == IPC_DONE)
+    if (stream_mode(s) == DOORBELL_FREE &&
+        (task.ipc.number == 0 || ipc_state_of(e->page, task.ipc.number) == IPC_DONE))
         return 0;
     KILL_POINT(WAIT_CAPTURED);
     error = stream_submit(s, function, &task);

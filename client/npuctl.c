@@ -8,6 +8,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <locale.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 
 #include "proto/clock.h"
 #include "client/access.h"
+#include "client/npuctl_inject.h"
 #include "proto/npud.pb-c.h"
 #include "proto/packet.h"
 
@@ -54,11 +56,17 @@ static const struct command {
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
+/* What `inject list` prints. */
+static const struct command list_rules = {"rules", NPUD__ADMIN_REQUEST__TOPIC__RULES, false, NULL,
+                                          NULL};
+
 static void usage(FILE *f)
 {
     fputs("Usage: npuctl [OPTION]... COMMAND\n"
           "       npuctl [OPTION]... kill SESSION\n"
-          "Ask npud who holds what, and who waits for whom; or end a session.\n"
+          "       npuctl [OPTION]... inject fail|stall|lose-device [RULE-OPTION]...\n"
+          "       npuctl [OPTION]... inject list | clear [RULE]\n"
+          "Ask npud who holds what, and who waits for whom; end a session; or make tasks fail.\n"
           "\n",
           f);
     for (size_t i = 0; i < N_COMMANDS; i++)
@@ -67,6 +75,19 @@ static void usage(FILE *f)
         "  kill       end SESSION (a number from `sessions`) as if its process had died: what it\n"
         "             held is free, who waited for it gets an error. The process lives on, and\n"
         "             gets 507901 from its next call\n"
+        "  inject     let tasks fail, hold them, or lose a device: sets a rule and prints its\n"
+        "             number. `inject list` shows the rules, `inject clear` ends all of them or\n"
+        "             one: what is held goes on, and a lost device is back\n"
+        "\n"
+        "  --kind=KIND        rules are for tasks of this kind (copy, delay, ipc-record, ...),\n"
+        "  --session=SESSION  of this session,\n"
+        "  --device=DEVICE    on this device (with lose-device alone: the one to lose)\n"
+        "  --stream=STREAM    and in this stream. They hit all of these, or\n"
+        "  --nth=N            the Nth and, with\n"
+        "  --count=N          from there on N in all,\n"
+        "  --probability=P    each with this probability, drawn from\n"
+        "  --seed=SEED        this seed\n"
+        "  --code=CODE        what they fail with, a number or a name; default 507000\n"
         "\n"
         "  -j, --json         print one JSON object, {\"COMMAND\": [{...}, ...]}; for\n"
         "                     status an object in place of the list. Keys are the headings\n"
@@ -222,8 +243,13 @@ static void field_format(const ProtobufCMessage *message, const ProtobufCFieldDe
     case PROTOBUF_C_TYPE_BOOL:
         snprintf(buf, size, "%s", *(const protobuf_c_boolean *)p ? "true" : "false");
         break;
-    case PROTOBUF_C_TYPE_FLOAT:
     case PROTOBUF_C_TYPE_DOUBLE:
+        if (isfinite(*(const double *)p)) {
+            snprintf(buf, size, "%.15g", *(const double *)p);
+            break;
+        }
+        /* fall through */
+    case PROTOBUF_C_TYPE_FLOAT:
     case PROTOBUF_C_TYPE_STRING:
     case PROTOBUF_C_TYPE_BYTES:
     case PROTOBUF_C_TYPE_MESSAGE:
@@ -561,10 +587,21 @@ static Npud__Report *report_read(int fd, uint64_t size)
 /* What to do, from the command line. */
 struct task {
     const char *path;
-    const struct command *command; /* NULL: end session */
+    const struct command *command; /* NULL: end session, or inject */
     uint64_t session;
+    struct inject_command *inject; /* NULL: not that */
     bool json;
 };
+
+/* What was set: for scripts, its number. */
+static enum status rule_print(uint64_t rule, bool json)
+{
+    printf(json ? "{\"rule\":%" PRIu64 "}\n" : "%" PRIu64 "\n", rule);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return STATUS_OK;
+    fprintf(stderr, "npuctl: cannot write: %s\n", strerror(errno));
+    return STATUS_ERROR;
+}
 
 static enum status answer_print(const Npud__AdminReply *reply, struct packet *packet,
                                 const struct task *task)
@@ -582,7 +619,7 @@ static enum status answer_print(const Npud__AdminReply *reply, struct packet *pa
         return STATUS_ERROR;
     }
     if (!task->command)
-        return STATUS_OK;
+        return reply->rule != 0 ? rule_print(reply->rule, task->json) : STATUS_OK;
     report = report_read(packet->n_fds > 0 ? packet->fds[0] : -1, reply->size);
     if (!report) {
         fputs("npuctl: npud's report cannot be read\n", stderr);
@@ -609,6 +646,12 @@ static enum status ask(const struct task *task)
     request.protocol = PROTOCOL;
     request.topic = task->command ? task->command->topic : 0;
     request.end_session = task->session;
+    if (task->inject && task->inject->verb == INJECT_VERB_SET)
+        request.inject = &task->inject->rule;
+    if (task->inject && task->inject->verb == INJECT_VERB_CLEAR) {
+        request.clear_rule = task->inject->clear;
+        request.clear_rules = task->inject->clear == 0;
+    }
     reply = exchange(fd, &request, &packet, &error);
     if (reply) {
         status = answer_print(reply, &packet, task);
@@ -649,9 +692,13 @@ static enum status watch(const struct task *task, double seconds)
 /* --- command line --- */
 
 static const struct option long_options[] = {
-    {"json", no_argument, NULL, 'j'},         {"watch", optional_argument, NULL, 'w'},
-    {"socket", required_argument, NULL, 's'}, {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
+    {"json", no_argument, NULL, 'j'},
+    {"watch", optional_argument, NULL, 'w'},
+    {"socket", required_argument, NULL, 's'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    INJECT_LONG_OPTIONS,
+    {NULL, 0, NULL, 0},
 };
 
 static enum status wrong_usage(const char *what, const char *name)
@@ -693,11 +740,29 @@ static bool parse_session(const char *text, uint64_t *session)
     return text[0] >= '0' && text[0] <= '9' && !*end && errno == 0 && *session != 0;
 }
 
+static enum status parse_inject(char **words, int n, const struct inject_options *options,
+                                struct task *task)
+{
+    static struct inject_command inject;
+    const char *name, *wrong = inject_parse(words, n, options, &inject, &name);
+
+    if (wrong)
+        return wrong_usage(wrong, name);
+    task->inject = &inject;
+    task->command = inject.verb == INJECT_VERB_LIST ? &list_rules : NULL;
+    return STATUS_OK;
+}
+
 /* The words after the options. */
-static enum status parse_words(char **words, int n, struct task *task)
+static enum status parse_words(char **words, int n, const struct inject_options *options,
+                               struct task *task)
 {
     if (n == 0)
         return wrong_usage("no command given", NULL);
+    if (strcmp(words[0], "inject") == 0)
+        return parse_inject(words + 1, n - 1, options, task);
+    if (inject_option_given(options))
+        return wrong_usage("this goes with inject:", inject_option_given(options));
     if (strcmp(words[0], "kill") == 0) {
         if (n < 2)
             return wrong_usage("kill needs the number of a session", NULL);
@@ -716,6 +781,7 @@ static enum status parse_words(char **words, int n, struct task *task)
 int main(int argc, char **argv)
 {
     struct task task = {.path = socket_default()};
+    struct inject_options options = {0};
     double seconds = 0;
     enum status status;
     int c;
@@ -739,11 +805,15 @@ int main(int argc, char **argv)
             usage(stdout);
             return STATUS_OK;
         default:
+            if (c >= INJECT_KIND && c < INJECT_END) {
+                options.value[c - INJECT_KIND] = optarg;
+                break;
+            }
             fputs("Try 'npuctl --help'.\n", stderr);
             return STATUS_USAGE;
         }
     }
-    status = parse_words(argv + optind, argc - optind, &task);
+    status = parse_words(argv + optind, argc - optind, &options, &task);
     if (status != STATUS_OK)
         return status;
     if (seconds > 0 && !task.command)

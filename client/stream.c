@@ -82,10 +82,21 @@ static int wait_for_room(struct stream *s, const char *function)
     return r == 0 ? 0 : session_error_lost(function);
 }
 
+int device_check_lost(struct session *s, const char *function, uint32_t device)
+{
+    uint32_t mode = atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed);
+
+    if (mode <= DOORBELL_STRICT)
+        return 0;
+    return error_set((int)mode, "%s: device %u is lost", function, device);
+}
+
 int stream_reserve(struct stream *s, const char *function)
 {
     if (__builtin_expect(session_lost(s->session), 0))
         return session_error_lost(function);
+    if (__builtin_expect(stream_mode(s) > DOORBELL_STRICT, 0))
+        return device_check_lost(s->session, function, s->device);
     if (__builtin_expect(s->tail - s->done_seen < s->depth, 1))
         return 0;
     s->done_seen = atomic_load_explicit(&s->ctrl->done, memory_order_acquire);
@@ -132,6 +143,8 @@ static const char *error_cause(int code)
         return "it used memory that is freed, of another process, or too short";
     case ACL_ERROR_RT_PARAM_INVALID:
         return "npud did not understand it";
+    case ACL_ERROR_RT_LOST_HEARTBEAT:
+        return "its device, or that of a stream it waited for, was lost";
     default:
         return "it ended with this error";
     }
@@ -156,10 +169,11 @@ static bool finished_with_remark(int code)
 static int report(struct stream *s, const char *function, int code, int pid)
 {
     if (code == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
-        return error_set(code,
-                         "%s: stream %d waited for an IPC event record of process %d, which ended "
-                         "or destroyed its stream before the record was executed",
-                         function, s->id, pid);
+        return error_set(
+            code,
+            "%s: stream %d waited for an IPC event record of process %d, which ended "
+            "or destroyed its stream before the record was executed, or the record failed",
+            function, s->id, pid);
     if (finished_with_remark(code))
         return error_soft(code, "%s: stream %d finished with a remark", function, s->id);
     return error_set(code, "%s: a task of stream %d failed: %s", function, s->id,
@@ -173,6 +187,9 @@ int stream_take_error(struct stream *s, const char *function)
     /* Of two threads that synchronise, one reports. */
     if (error != 0)
         error = atomic_exchange_explicit(&s->ctrl->error, 0, memory_order_acquire);
+    /* Until it is back, whatever its streams had to report. */
+    if (stream_mode(s) > DOORBELL_STRICT)
+        return device_check_lost(s->session, function, s->device);
     return error == 0 ? 0 : report(s, function, stream_error_code(error), stream_error_pid(error));
 }
 
@@ -533,6 +550,9 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
     done = (s->flags & FLAGS_NO_WAIT) ||
            atomic_load_explicit(&s->ctrl->done, memory_order_acquire) >=
                atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
+    /* All is done soon when the device is lost: who polls need not look at that each time. */
+    if (done && stream_mode(s) > DOORBELL_STRICT)
+        return device_check_lost(s->session, __func__, s->device);
     *status = done ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
     return 0;
 }

@@ -57,11 +57,21 @@ static inline void stream_unlock(struct stream *s)
 /** The same without locking, and for a stream of any context: synchronise and query. */
 struct stream *stream_find(const char *function, void *handle, int *error);
 
-/** Nothing outstanding: what is submitted now would run at once. Locked. */
+/** What npud says of the stream's device: DOORBELL_FREE, DOORBELL_STRICT, or the error code of its loss. */
+static inline uint32_t stream_mode(const struct stream *s)
+{
+    return atomic_load_explicit(&s->bell->mode, memory_order_relaxed);
+}
+
+/** Nothing outstanding: what is submitted now would run at once, and need not be a task. Locked. */
 static inline bool stream_idle(const struct stream *s)
 {
-    return atomic_load_explicit(&s->ctrl->done, memory_order_acquire) == s->tail;
+    return stream_mode(s) == DOORBELL_FREE &&
+           atomic_load_explicit(&s->ctrl->done, memory_order_acquire) == s->tail;
 }
+
+/** The error, with its sentence, of a call on a device that is lost; 0 when it is not. */
+int device_check_lost(struct session *s, const char *function, uint32_t device);
 
 /** Wait until the ring has room for a task. Locked, and stays so: who comes later is behind us in
  * submission order. */

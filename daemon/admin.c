@@ -17,6 +17,7 @@
 #include "daemon/closer.h"
 #include "daemon/engine.h"
 #include "daemon/event.h"
+#include "daemon/inject.h"
 #include "daemon/log.h"
 #include "daemon/memory.h"
 #include "daemon/server.h"
@@ -51,6 +52,7 @@ struct admin {
     unsigned topic;
     int report; /* ... its memfd; -1: none, ... */
     uint64_t size;
+    uint64_t rule; /* that the request being answered has set */
     struct progress progress;
     struct admin *prev, *next; /* server->admin_list */
 };
@@ -232,6 +234,7 @@ static void report_devices(struct server *server, struct rows *rows)
         r->tasks = stats.tasks;
         r->wakeups = stats.wakeups;
         r->asleep = stats.asleep;
+        r->state = (char *)(atomic_load(&d->lost) ? "lost" : "up");
     }
 }
 
@@ -262,6 +265,8 @@ static void report_sessions(struct server *server, struct rows *rows)
 /* Under the engine's lock. */
 static const char *stream_state(const struct stream *s, uint64_t submitted)
 {
+    if (s->run == RUN_PARKED && inject_holder(&s->session->server->inject, s->waiting_on))
+        return "stalled";
     if (s->run == RUN_PARKED)
         return "waiting";
     return submitted != s->head ? "running" : "idle";
@@ -458,6 +463,45 @@ static void report_waits(struct server *server, struct rows *rows)
     waits_deinit(&waits);
 }
 
+static void report_rule(struct rows *rows, struct inject_rule *rule)
+{
+    char text[128];
+    ADD_ROW(rows, Npud__RuleRow, NPUD__RULE_ROW__INIT, r, return );
+
+    r->rule = rule->id;
+    r->action = (char *)inject_action_names[rule->spec.action];
+    inject_describe_tasks(rule, text, sizeof(text));
+    r->tasks = copy_text(rows, text);
+    inject_describe_which(rule, text, sizeof(text));
+    r->which = copy_text(rows, text);
+    inject_describe_effect(rule, text, sizeof(text));
+    r->effect = copy_text(rows, text);
+    inject_describe_state(rule, text, sizeof(text));
+    r->state = copy_text(rows, text);
+    r->matched = rule->matched;
+    r->hits = rule->hits;
+    r->held = atomic_load_explicit(&rule->held.n, memory_order_relaxed);
+    r->kind = (char *)(rule->spec.kind ? rule->spec.kind : "");
+    r->session = rule->spec.session;
+    r->device = rule->spec.device;
+    r->stream = rule->spec.stream;
+    r->nth = rule->spec.nth;
+    r->count = rule->spec.count;
+    r->code = rule->spec.code;
+    r->probability = rule->spec.probability;
+    r->seed = rule->spec.seed;
+}
+
+static void report_rules(struct server *server, struct rows *rows)
+{
+    struct inject *in = &server->inject;
+
+    pthread_mutex_lock(&in->lock);
+    for (uint32_t i = 0; i < in->n; i++)
+        report_rule(rows, in->order[i]);
+    pthread_mutex_unlock(&in->lock);
+}
+
 /* Where a list is in Npud__Report. */
 struct list {
     size_t n, list;
@@ -481,6 +525,7 @@ static const struct {
     TOPIC(events, EVENTS),
     TOPIC(memory, MEMORY),
     TOPIC(limits, LIMITS),
+    TOPIC(rules, RULES),
     [NPUD__ADMIN_REQUEST__TOPIC__WAITS] = {report_waits, {LIST(waits), LIST(deadlocks)}},
 };
 
@@ -585,6 +630,7 @@ static int reply(struct admin *admin, uint64_t id, int32_t error, const char *me
     out.error = error;
     out.message = (char *)message;
     out.size = admin->size;
+    out.rule = admin->rule;
     return packet_send_message(admin->socket, &out.base, &admin->report, admin->report >= 0,
                                MSG_DONTWAIT);
 }
@@ -639,20 +685,30 @@ static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
 
 static int answer(struct admin *admin, const Npud__AdminRequest *request)
 {
-    char message[128] = "";
+    char message[256] = "";
     int32_t error;
 
-    admin->size = 0;
+    admin->size = admin->rule = 0;
     if (request->protocol != PROTOCOL) {
         snprintf(message, sizeof(message), "this npud speaks protocol %u, npuctl speaks %u",
                  PROTOCOL, request->protocol);
         return reply(admin, request->id, ACL_ERROR_API_NOT_SUPPORT, message);
     }
-    if ((unsigned)request->topic >= sizeof(topics) / sizeof(topics[0]))
+    if ((unsigned)request->topic >= sizeof(topics) / sizeof(topics[0]) ||
+        !topics[request->topic].fill)
         return reply(admin, request->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                      "this npud has no such report");
     if (request->end_session != 0) {
         error = end_session(admin->server, request->end_session, message, sizeof(message));
+        return reply(admin, request->id, error, message);
+    }
+    if (request->inject) {
+        error = inject_set(admin->server, request->inject, &admin->rule, message, sizeof(message));
+        return reply(admin, request->id, error, message);
+    }
+    if (request->clear_rule != 0 || request->clear_rules) {
+        error = inject_clear(admin->server, request->clear_rules ? 0 : request->clear_rule, message,
+                             sizeof(message));
         return reply(admin, request->id, error, message);
     }
     return report_begin(admin, request->id, (unsigned)request->topic);

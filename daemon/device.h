@@ -2,12 +2,14 @@
  * unless said otherwise. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "daemon/backend.h"
 #include "proto/slots.h"
 
 struct engine;
+struct inject;
 struct config;
 
 struct device {
@@ -21,6 +23,9 @@ struct device {
     uint32_t sessions; /* that opened it */
     struct slots stream_ids;
     struct engine *engine;
+    struct inject
+        *inject;          /* rules that may be for its tasks; NULL: none. Under the engine's lock */
+    _Atomic int32_t lost; /* 0, or what its tasks fail with. Written under the engine's lock */
 };
 
 struct devices {

@@ -14,6 +14,7 @@
 
 #include "daemon/device.h"
 #include "daemon/execute.h"
+#include "daemon/inject.h"
 #include "daemon/log.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
@@ -71,6 +72,7 @@ struct engine {
     struct slots refs;
     struct attach *watched; /* sessions that it looks at, each with its active streams */
     struct timers timers;
+    uint32_t mode; /* of the doorbells */
     uint64_t last_poll;
     uint64_t now; /* when this turn began */
 
@@ -336,6 +338,7 @@ int engine_attach(struct engine *e, struct attach *a)
         goto out;
     }
     ref->attach = a;
+    atomic_store_explicit(&a->bell->mode, e->mode, memory_order_relaxed);
     slots_publish(ref);
     /* Edge-triggered: every write to an eventfd is an edge, so the counter never has to be read. */
     ev.data.u64 = (uint64_t)slot_generation(ref) << 32 | ref->slot.number;
@@ -360,6 +363,45 @@ void engine_detach(struct engine *e, struct attach *a)
     if (a->watched)
         DL_DELETE(e->watched, a);
     a->watched = false;
+}
+
+void engine_set_mode(struct engine *e, uint32_t mode)
+{
+    struct attach_ref *ref;
+
+    e->mode = mode;
+    slots_foreach (&e->refs, i, ref)
+        atomic_store_explicit(&ref->attach->bell->mode, mode, memory_order_relaxed);
+}
+
+/* Parked on neither a list, nor the clock, nor a callback: it is being aborted, and its queue is somebody else's to read. */
+static bool waits_for_something(const struct stream *s)
+{
+    return s->run == RUN_PARKED && (s->waiting_on || s->timer != 0 || s->callback != 0);
+}
+
+static void unpark_streams(struct engine *e, struct attach *a)
+{
+    struct stream *s;
+
+    /* By number: how far the table goes is the control thread's to know, but there is nothing behind the first hole in its memory. */
+    for (uint32_t i = 0; (s = slots_at(&a->session->streams, i)); i++) {
+        if (!slot_live(s) || s->attach != a || !waits_for_something(s) ||
+            (s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter)))
+            continue;
+        timers_clear(&e->timers, s);
+        s->waiting_on = NULL;
+        s->callback = 0;
+        engine_unpark(s);
+    }
+}
+
+void engine_unpark_all(struct engine *e)
+{
+    struct attach_ref *ref;
+
+    slots_foreach (&e->refs, i, ref)
+        unpark_streams(e, ref->attach);
 }
 
 /* --- running --- */
@@ -387,7 +429,8 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
     unsigned n;
 
     for (n = 0; n < BUDGET && (s->has_task || fetch(s)); n++) {
-        enum run_result r = task_execute(s, now);
+        enum run_result r = __builtin_expect(e->device->inject != NULL, 0) ? inject_execute(s, now)
+                                                                           : task_execute(s, now);
 
         if (r == RUN_RETIRED || r == RUN_WORKED) {
             s->has_task = false;

@@ -54,6 +54,15 @@ void engine_unpark(struct stream *stream);
 int engine_set_timer(struct stream *stream, uint64_t deadline);
 void engine_clear_timer(struct stream *stream);
 
+/**
+ * Let every parked stream of the device go on with the task that it is parked in. Engine thread, or another that holds the lock. A wait that was
+ * fired already goes on by itself.
+ */
+void engine_unpark_all(struct engine *engine);
+
+/** The mode (proto/doorbell.h) of all sessions that use the device now or later. Caller holds the lock. */
+void engine_set_mode(struct engine *engine, uint32_t mode);
+
 /** Milliseconds for which the engine has been busy with one turn; 0 when it sleeps or turns. For
  * the watchdog. Any thread. */
 uint64_t engine_stuck_ms(struct engine *engine);

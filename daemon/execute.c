@@ -320,21 +320,55 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
     return RUN_WAITS;
 }
 
+/* --- failing on purpose --- */
+
+/* The record takes no timestamp. It counts as passed all the same, as the position of a failed task does: who waits for it goes on. */
+static void fail_record(struct stream *s)
+{
+    struct event_obj *ev = task_event(s);
+
+    if (s->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
+        publish_before(s);
+    if (ev)
+        event_obj_record(ev, s->task.record.number, s->task.flags & ~TASK_RECORD_TIME);
+}
+
+/* Another process must not take for done what was not: the record fails, as it does when its process dies. */
+static void fail_ipc_record(struct stream *s)
+{
+    struct ipc_open *open =
+        slots_get_generation(&s->session->ipc, s->task.object, s->task.generation);
+
+    publish_before(s);
+    if (open)
+        ipc_event_fail(open, s->task.ipc.number);
+}
+
+/* The program's function runs all the same, once: but the stream does not wait for it. */
+static void fail_callback(struct stream *s)
+{
+    if (!s->started)
+        run_callback(s, 0);
+    s->callback = 0;
+}
+
+/* fail: what a task has to do that fails without being executed, for those who wait for it. NULL: nobody can. */
 static const struct {
     const char *name;
     enum run_result (*run)(struct stream *s, uint64_t now);
+    void (*fail)(struct stream *s);
 } ops[TASK_OPS] = {
     [TASK_NOP] = {"nop", run_nop},
-    [TASK_RECORD] = {"record", run_record},
+    [TASK_RECORD] = {"record", run_record, fail_record},
     [TASK_RESET] = {"reset", run_reset},
     [TASK_WAIT_LEVEL] = {"wait", run_wait_level},
     [TASK_WAIT_POS] = {"wait", run_wait_pos},
-    [TASK_IPC_RECORD] = {"IPC record", run_ipc_record},
+    [TASK_IPC_RECORD] = {"IPC record", run_ipc_record, fail_ipc_record},
     [TASK_IPC_WAIT] = {"IPC wait", run_ipc_wait},
     [TASK_COPY] = {"copy", run_copy},
     [TASK_SET] = {"set", run_set},
     [TASK_DELAY] = {"delay", run_delay},
-    [TASK_CALLBACK] = {"callback", run_callback},
+    [TASK_CALLBACK] = {"callback", run_callback, fail_callback},
 };
 
 const char *task_op_name(unsigned op)
@@ -351,4 +385,19 @@ enum run_result task_execute(struct stream *s, uint64_t now)
     r = ops[s->task.op].run(s, now);
     s->started = true;
     return r;
+}
+
+enum run_result task_fail(struct stream *s, int32_t code)
+{
+    if (s->task.op < TASK_OPS && ops[s->task.op].fail)
+        ops[s->task.op].fail(s);
+    stream_fail(s, code, 0);
+    return RUN_RETIRED;
+}
+
+enum run_result task_hold(struct stream *s, struct waitlist *list, uint64_t now)
+{
+    /* Without a time limit it needs no memory. */
+    park(s, list, 0, 0, now);
+    return RUN_WAITS;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct stream;
+struct waitlist;
 
 enum run_result {
     RUN_RETIRED, /* the task is finished, well or badly */
@@ -20,6 +21,15 @@ enum run_result task_execute(struct stream *stream, uint64_t now);
 
 /** The stream's current task is a callback: has it returned? */
 bool task_callback_done(const struct stream *stream);
+
+/**
+ * Let stream->task fail with code, begun or not, in place of going on with it. It does nothing more, except that nobody is left waiting for it:
+ * a failed record lets go who waits for it, those of an IPC event with an error of their own (507057). Off all lists.
+ */
+enum run_result task_fail(struct stream *stream, int32_t code);
+
+/** Park the stream on list before it begins with its task, until the list is fired; then it begins. */
+enum run_result task_hold(struct stream *stream, struct waitlist *list, uint64_t now);
 
 /** The op in words ("copy"), for messages. */
 const char *task_op_name(unsigned op);

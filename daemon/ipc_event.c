@@ -388,11 +388,12 @@ static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
     if (ev->failures)
         ev->failures[number % ev->failures_size] =
             (struct ipc_failure){.number = number, .pid = pid};
-    pthread_mutex_unlock(&ev->completed.lock);
+    /* Under the lock: records may fail in several engines at once. */
     if (number > ev->newest_failed) {
         ev->newest_failed = number;
         atomic_store_explicit(&ev->page->failed, number, memory_order_release);
     }
+    pthread_mutex_unlock(&ev->completed.lock);
 }
 
 /* False: it is not pending, or somebody wrote nonsense. */
@@ -407,7 +408,8 @@ static bool fail_record(struct ipc_event *ev, uint64_t number, uint32_t opener, 
     return true;
 }
 
-void ipc_event_drop(struct ipc_open *open, uint64_t number)
+/* True when the record has failed and somebody sleeps on it. */
+static bool fail_own(struct ipc_open *open, uint64_t number)
 {
     struct ipc_event *ev = open->event;
     uint32_t opener = open->opener->slot.number;
@@ -416,10 +418,23 @@ void ipc_event_drop(struct ipc_open *open, uint64_t number)
 
     /* The ring is the client's to write: nothing is remembered of records that are not pending, or another's. */
     if (ipc_state_of(ev->page, number) != IPC_PENDING)
-        return;
+        return false;
     slot = atomic_load_explicit(&ev->page->slot[number % IPC_SLOTS], memory_order_relaxed);
-    if (ipc_slot_opener(slot) != opener ||
-        !fail_record(ev, number, opener, open->session->pid, &waiters) || !waiters || ev->to_wake)
+    return ipc_slot_opener(slot) == opener &&
+           fail_record(ev, number, opener, open->session->pid, &waiters) && waiters;
+}
+
+void ipc_event_fail(struct ipc_open *open, uint64_t number)
+{
+    if (fail_own(open, number))
+        wake_sleepers(open->event);
+}
+
+void ipc_event_drop(struct ipc_open *open, uint64_t number)
+{
+    struct ipc_event *ev = open->event;
+
+    if (!fail_own(open, number) || ev->to_wake)
         return;
     ev->to_wake = true;
     LL_PREPEND2(ev->all->to_wake, ev, to_wake_next);

@@ -130,5 +130,8 @@ void ipc_event_complete(struct ipc_open *open, uint64_t number);
 void ipc_event_drop(struct ipc_open *open, uint64_t number);
 void ipc_events_wake(struct ipc_events *all);
 
+/** Engine: the session's record `number` fails in place of being completed. Ignored if there is no such pending record. */
+void ipc_event_fail(struct ipc_open *open, uint64_t number);
+
 /** Has record number failed, and whose was it? Any thread. */
 bool ipc_event_failed(struct ipc_event *event, uint64_t number, int32_t *pid);

@@ -403,6 +403,7 @@ static int serve(struct server *server, const struct options *o, int signals)
     if (!server->base)
         return r;
     packet_close = closer_close_slow;
+    inject_init(&server->inject);
     r = closer_start();
     if (r == 0)
         r = sessions_init(server);
@@ -426,6 +427,7 @@ static int serve(struct server *server, const struct options *o, int signals)
     devices_deinit(&server->devices);
     posts_deinit(&server->posts);
     event_fds_deinit(server);
+    inject_deinit(&server->inject);
     closer_stop();
     for (int i = 0; i < 2; i++)
         if (events[i])

@@ -155,6 +155,9 @@ static int32_t on_create_stream(struct call *call)
 
     if (!attach)
         return error;
+    error = atomic_load(&attach->device->lost);
+    if (error != 0)
+        return fail(call, error, "device %u is lost", in->device);
     error = stream_new(call->session, attach, in->priority, in->flags, &stream, &call->fd);
     if (error != 0)
         return fail_limit(

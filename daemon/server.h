@@ -7,6 +7,7 @@
 
 #include "daemon/config.h"
 #include "daemon/device.h"
+#include "daemon/inject.h"
 #include "daemon/ipc_event.h"
 #include "daemon/listener.h"
 #include "daemon/post.h"
@@ -21,6 +22,7 @@ struct server {
     struct users users;
     struct devices devices;
     struct ipc_events ipc;
+    struct inject inject;
     struct session *sessions;
     uint32_t n_sessions;
     uint32_t most_sessions; /* since the heap was last given back */

@@ -78,6 +78,8 @@ struct session {
     struct segments stream_segments;
     struct segments event_segments;
 
+    uint64_t streams_made;
+
     struct slots streams; /* struct stream */
     struct slots events;  /* struct event */
     struct slots ipc;     /* struct ipc_open */

@@ -37,7 +37,7 @@ static void reset_ctrl(struct stream *s)
 {
     uint64_t start = atomic_load_explicit(&s->done, memory_order_relaxed);
 
-    s->head = start;
+    s->head = s->first = start;
     atomic_store_explicit(&s->ctrl->number, s->slot.number, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->tail, start, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->wake_at, STREAM_WAKE_NONE, memory_order_relaxed);
@@ -107,6 +107,8 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t prio
     s->waiter = (struct waiter){0};
     s->timer = 0;
     s->callback = s->callbacks = 0;
+    s->judged = 0;
+    s->ordinal = session->streams_made++;
     waitlist_init(&s->passed);
     reset_ctrl(s);
     attach->streams++;

@@ -67,6 +67,11 @@ struct stream {
 
     _Atomic uint64_t done;  /* tasks retired; what was published to the client */
     struct waitlist passed; /* who waits for positions of this stream */
+
+    /* fault injection (inject.h): last, since it is hardly ever looked at */
+    uint64_t ordinal; /* constant: how many streams its session had made before */
+    uint64_t first;   /* constant: its first position */
+    uint64_t judged;  /* 1 + the last position that rules have been asked about */
 };
 
 static inline int32_t stream_id(const struct stream *stream)

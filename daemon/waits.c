@@ -10,6 +10,7 @@
 #include "daemon/device.h"
 #include "daemon/engine.h"
 #include "daemon/execute.h"
+#include "daemon/inject.h"
 #include "daemon/queued.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -106,6 +107,7 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
         [TASK_WAIT_POS] = ON_POSITION,
         [TASK_IPC_WAIT] = ON_RECORD,
     };
+    const struct inject_rule *rule = inject_holder(&s->session->server->inject, s->waiting_on);
     const struct task *t = &s->task;
     bool ipc = t->op == TASK_IPC_WAIT;
 
@@ -114,6 +116,18 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
     /* Without a list it waits for the clock; off the list it is about to go on. */
     if (s->run != RUN_PARKED || !s->waiting_on || !waitlist_has(s->waiting_on, &s->waiter))
         return false;
+    if (rule) {
+        *b = (struct blocked){
+            .session = s->session,
+            .stream = stream_id(s),
+            .slot = s->slot.number,
+            .since_ns = s->parked_since,
+            .on = ON_RULE,
+            .target = rule->id,
+            .owner_stream = -1,
+        };
+        return true;
+    }
     *b = (struct blocked){
         .session = s->session,
         .stream = stream_id(s),
@@ -420,11 +434,18 @@ static int resolve_process(struct graph *g, struct process *p)
     return r;
 }
 
+/* No deadlock: somebody outside can end it. */
+static int owe_rule(struct graph *g, struct blocked *b)
+{
+    g->live[node_of(g, b)] = true;
+    return 0;
+}
+
 static int resolve(struct graph *g)
 {
     static int (*const owe[])(struct graph * g, struct blocked * b) = {
         [ON_POSITION] = owe_position, [ON_RECORD] = owe_record, [ON_LEVEL] = owe_level,
-        [ON_CALLBACK] = owe_callback, [ON_REPORT] = owe_report,
+        [ON_CALLBACK] = owe_callback, [ON_REPORT] = owe_report, [ON_RULE] = owe_rule,
     };
     int r = 0;
 
@@ -761,12 +782,17 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
     case ON_REPORT:
         snprintf(buf, size, "a callback to run");
         break;
+    case ON_RULE:
+        snprintf(buf, size, "rule %llu of npuctl inject", (unsigned long long)b->target);
+        break;
     }
 }
 
 void blocked_describe_owner(const struct blocked *b, char *buf, size_t size)
 {
-    if (!b->owner)
+    if (b->on == ON_RULE)
+        snprintf(buf, size, "npuctl inject clear %llu", (unsigned long long)b->target);
+    else if (!b->owner)
         snprintf(buf, size, "nobody any more");
     else if (b->owner_thread != 0)
         snprintf(buf, size, "process %d, thread %u", (int)b->owner->pid, b->owner_thread);

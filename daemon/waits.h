@@ -24,6 +24,7 @@ enum wait_on {
     ON_LEVEL,    /* somebody has to record a plain event */
     ON_CALLBACK, /* a stream: the thread of report `object` has to run callback `target` */
     ON_REPORT,   /* a thread: something has to tell it of a callback */
+    ON_RULE,     /* an administrator has to clear rule `target` (inject.h) */
 };
 
 /** A stream or thread that waits. */

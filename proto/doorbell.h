@@ -35,8 +35,17 @@
 #define DEVICES_MAX         16
 #define EVENT_FDS_MAX       1024 /* event descriptors of a session, aclnpudEventNotifyFd() */
 
+/*
+ * How calls on streams of the device behave; npud's word, which changes with the rules of `npuctl inject` only. FREE: what can be
+ * complete at the call is, and no engine hears of it. STRICT: every record, reset and wait is a task, so that rules see, and count, the same
+ * tasks in every run. Anything else: the device is lost; submitting and synchronising return this ACL error code.
+ */
+#define DOORBELL_FREE   0u
+#define DOORBELL_STRICT 1u
+
 struct doorbell {
     alignas(64) _Atomic uint32_t watched; /* npud */
+    _Atomic uint32_t mode;                /* npud; the client loads it relaxed */
     alignas(64) _Atomic uint64_t summary; /* bit w: word[w] may be non-zero */
     alignas(64) _Atomic uint64_t word[SESSION_STREAMS_MAX / 64];
 };

@@ -169,6 +169,31 @@ struct ledger npud_ledger(void)
     return l;
 }
 
+char *npuctl(const char *arguments, int *status)
+{
+    char command[512], *out = calloc(1, 65536);
+    FILE *f;
+
+    snprintf(command, sizeof(command), "%s/npuctl %s 2>&1", bin_dir(), arguments);
+    f = popen(command, "re");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(fread(out, 1, 65535, f) == 65535, 0);
+    *status = pclose(f);
+    *status = WIFEXITED(*status) ? WEXITSTATUS(*status) : -1;
+    return out;
+}
+
+void npuctl_says(const char *arguments, int status, const char *words)
+{
+    int got;
+    char *out = npuctl(arguments, &got);
+
+    ck_assert_msg(got == status, "npuctl %s: status %d\n%s", arguments, got, out);
+    ck_assert_msg(strstr(out, words), "npuctl %s does not say \"%s\":\n%s", arguments, words, out);
+    free(out);
+}
+
 void npud_await_sessions(uint32_t n)
 {
     uint64_t give_up = now_ns() + (uint64_t)GUARD_MS * 1000000;

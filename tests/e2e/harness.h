@@ -45,6 +45,11 @@ struct ledger npud_ledger(void);
 /** What npuctl prints (proto/npud.proto): a report by topic, freed with npud__report__free_unpacked(). */
 struct Npud__Report *npud_report(int topic);
 
+/** Run npuctl with these arguments (shell words): what it prints on either output, freed by the caller, and its exit status. */
+char *npuctl(const char *arguments, int *status);
+/** Run it, and assert that it exits with status and prints these words. */
+void npuctl_says(const char *arguments, int status, const char *words);
+
 /** Wait until npud has this many sessions: it sees a death in its own time. Asserts that the day
  * comes. */
 void npud_await_sessions(uint32_t n);

@@ -59,7 +59,7 @@ static uint64_t json_number(const char *json, const char *key)
 }
 
 /* Run npuctl and read what it prints. The caller frees it. */
-static char *npuctl(const char *arguments)
+static char *printed_by(const char *arguments)
 {
     const char *dir = getenv("NPUD_BINDIR");
     char command[512], *text = NULL;
@@ -82,7 +82,7 @@ static char *npuctl(const char *arguments)
 
 static void expect_counts(unsigned members)
 {
-    char *json = npuctl("--json status");
+    char *json = printed_by("--json status");
 
     ck_assert_uint_eq(json_number(json, "sessions"), members);
     ck_assert_uint_eq(json_number(json, "streams"), members * CROWD_STREAMS);
@@ -265,7 +265,7 @@ static void expect_waits(void)
 
         start = now_ns();
         cpu = proc_main_cpu_ns(npud.pid);
-        json = npuctl("--json waits");
+        json = printed_by("--json waits");
         rows = rows_in(json);
         free(json);
     } while (rows != 2 * CROWD - 1 && now_ns() < give_up);
@@ -326,7 +326,7 @@ START_TEST(reports_of_everything)
 
         worker_start(&worker);
         start = now_ns();
-        json = npuctl(reports[i].command);
+        json = printed_by(reports[i].command);
         printf("  npuctl %s: %.2f s, %zu KiB\n", reports[i].command, SECONDS(now_ns() - start),
                strlen(json) / 1024);
         ck_assert(worker_stop(&worker, "meanwhile"));

@@ -79,33 +79,6 @@ static int32_t id_of(aclrtStream s)
     return id;
 }
 
-/* What npuctl prints. Freed by the caller. */
-static char *npuctl(const char *arguments, int *status)
-{
-    const char *dir = getenv("NPUD_BINDIR");
-    char command[512], *out = calloc(1, 65536);
-    FILE *f;
-
-    snprintf(command, sizeof(command), "%s/npuctl %s 2>&1", dir ? dir : "build", arguments);
-    f = popen(command, "re");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_ptr_nonnull(out);
-    ck_assert_int_eq(fread(out, 1, 65535, f) == 65535, 0);
-    *status = pclose(f);
-    *status = WIFEXITED(*status) ? WEXITSTATUS(*status) : -1;
-    return out;
-}
-
-static void npuctl_says(const char *arguments, int status, const char *words)
-{
-    int got;
-    char *out = npuctl(arguments, &got);
-
-    ck_assert_msg(got == status, "npuctl %s: status %d\n%s", arguments, got, out);
-    ck_assert_msg(strstr(out, words), "npuctl %s does not say \"%s\":\n%s", arguments, words, out);
-    free(out);
-}
-
 /* --- rows --- */
 
 static void *synchronize_event(void *event)

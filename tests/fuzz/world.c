@@ -80,6 +80,7 @@ void world_begin(unsigned flags)
     server->ipc.any_uid = world.config.ipc_any_uid;
     server->ipc.instance = 1;
     server->base = event_base_new();
+    inject_init(&server->inject);
     MUST(server->base && sessions_init(server) == 0 &&
          posts_init(&server->posts, server->base) == 0);
     MUST(devices_init(&server->devices, &world.config) == 0);

@@ -82,15 +82,16 @@ for k in sim.devices:1:16:0:17 sim.memory:1M:64T:1023K:65T engine.spin_us:0:1000
 done
 
 commands_of >"$work/wanted"
-[ "$(grep -cxE 'status|devices|sessions|streams|events|memory|limits|waits|kill' "$work/wanted")" -eq 9 ]
+[ "$(grep -cxE 'status|devices|sessions|streams|events|memory|limits|waits|kill|inject' "$work/wanted")" -eq 10 ]
 report $? "npuctl --help can be read"
 sed -En 's/^\.It Cm ([a-z]+).*/\1/p' "$(page_of npuctl.1)" >"$work/got"
 same "npuctl.1 describes every command" "$work/wanted" "$work/got"
 
 # Headings of tables, and the names in the lines of status, as the page has them below the command.
-mapfile -t reports < <(grep -vx kill "$work/wanted")
+mapfile -t reports < <(grep -vxE 'kill|inject' "$work/wanted")
+reports+=("inject list")
 # shellcheck disable=SC2016 # for the shell that npu-run starts
-npu-run -- sh -c 'for c; do npuctl "$c" >"$0/report.$c"; done' "$work" "${reports[@]}"
+npu-run -- sh -c 'for c; do npuctl $c >"$0/report.$c"; done' "$work" "${reports[@]}"
 for c in "${reports[@]}"; do
     sed -n "/^\.It Cm $c\$/,/^\.It Cm/p" "$(page_of npuctl.1)" | tr -s ' ,' '\n' >"$work/page"
     if [ "$c" = status ]; then
@@ -191,10 +192,18 @@ same "completion offers every key after npud --set=" "$work/wanted" "$work/got"
 offered npu-run -s "" >"$work/got"
 same "completion offers every key after npu-run -s" "$work/wanted" "$work/got"
 offers "completion of a command" status npuctl --json stat
+offers "completion of a verb" list npuctl inject li
 offers "completion after a socket of npuctl" devices npuctl --socket = /x dev
 offers "completion of a key" limits.streams= npud --set = limits.str
 offers "completion of a value" any npud --set = ipc.scope = a
 offers "completion of npu-run's command" "$build/npu-run" npu-run -d 4 -s sim.devices = 3 -- "$build/npu-ru"
+# shellcheck disable=SC2016
+npu-run --devices 3 -- bash -c '. "$1"; COMP_WORDS=(npuctl inject fail --kind = ipc); COMP_CWORD=5; _npud_complete npuctl ipc =
+    printf "%s\n" "${COMPREPLY[@]}"; COMP_WORDS=(npuctl inject fail --device = ""); _npud_complete npuctl "" =
+    printf "%s\n" "${COMPREPLY[@]}"; npuctl inject list | wc -l' - "$completions/npuctl" >"$work/got"
+printf '%s\n' ipc-record ipc-wait 0 1 2 1 >"$work/offers"
+cmp -s "$work/offers" "$work/got"
+report $? "completion of kinds and devices, and no rule is set by that"
 offers "completion gives npu-run's options to npu-run only" "" npu-run "$build/npuctl" --devi
 
 exit $failed

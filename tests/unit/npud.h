@@ -46,6 +46,7 @@ static inline void npud_start(const char *const *settings)
     server.ipc.instance = 1;
     server.base = event_base_new();
     ck_assert_ptr_nonnull(server.base);
+    inject_init(&server.inject);
     ck_assert_int_eq(sessions_init(&server), 0);
     ck_assert_int_eq(posts_init(&server.posts, server.base), 0);
     ck_assert_int_eq(devices_init(&server.devices, &config), 0);
@@ -58,6 +59,7 @@ static inline void npud_stop(void)
     devices_deinit(&server.devices);
     posts_deinit(&server.posts);
     event_fds_deinit(&server);
+    inject_deinit(&server.inject);
     event_base_free(server.base);
     ck_assert_uint_eq(HASH_COUNT(server.users.by_uid), 0);
     ck_assert_uint_eq(HASH_COUNT(server.ipc.by_id), 0);

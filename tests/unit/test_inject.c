@@ -1,0 +1,191 @@
+/* Rules of fault injection against engines that run, and the names of error codes. */
+#include "daemon/inject.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "acl/acl_base.h"
+#include "npud.h"
+#include "proto/error_name.h"
+#include "proto/npud.pb-c.h"
+
+#define TASKS 300000
+
+static const char *const settings[] = {"sim.devices=2", NULL};
+static struct session *session;
+static char message[256];
+
+static void setup(void)
+{
+    npud_start(settings);
+    session = npud_session(1);
+}
+
+static void teardown(void)
+{
+    session_free(session);
+    npud_stop();
+}
+
+static uint64_t set(Npud__Inject rule)
+{
+    uint64_t id = 0;
+    int32_t error = inject_set(&server, &rule, &id, message, sizeof(message));
+
+    ck_assert_msg(error == 0, "%d: %s", error, message);
+    return id;
+}
+
+static void clear(uint64_t id)
+{
+    ck_assert_int_eq(inject_clear(&server, id, message, sizeof(message)), 0);
+}
+
+static Npud__Inject rule_for(Npud__Inject__Action action)
+{
+    Npud__Inject rule = NPUD__INJECT__INIT;
+
+    rule.action = action;
+    rule.device = rule.stream = -1;
+    rule.code = ACL_ERROR_RT_INTERNAL_ERROR;
+    return rule;
+}
+
+static const struct task nop = {.op = TASK_NOP};
+
+static uint32_t held(void)
+{
+    return atomic_load(&server.inject.order[0]->held.n);
+}
+
+/* An engine that has nothing to do but to hold a task sleeps, which is what the watchdog takes for well. */
+START_TEST(engine_sleeps_while_it_holds_a_task)
+{
+    struct stream *s = npud_stream(session, 0);
+    struct engine_stats stats;
+    uint64_t position, id = set(rule_for(NPUD__INJECT__ACTION__STALL));
+
+    position = client_submit(s, nop);
+    AWAIT(held() == 1);
+    AWAIT((engine_get_stats(s->attach->device->engine, &stats), stats.asleep));
+    AWAIT(engine_stuck_ms(s->attach->device->engine) == 0);
+    clear(id);
+    client_wait(s, position);
+    ck_assert_int_eq(stream_error_code(atomic_load(&s->ctrl->error)), 0);
+}
+END_TEST
+
+/* Clients are told to make tasks of everything while there are rules for a device, also those that come later; not on the others. */
+START_TEST(mode_follows_the_rules)
+{
+    Npud__Inject rule = rule_for(NPUD__INJECT__ACTION__FAIL);
+    struct session *late;
+    uint64_t first, second;
+
+#define MODE(s, device) atomic_load(&(s)->attach[device]->bell->mode)
+    ck_assert_uint_eq(MODE(session, 0), DOORBELL_FREE);
+    rule.device = 1;
+    first = set(rule);
+    ck_assert_uint_eq(MODE(session, 0), DOORBELL_FREE);
+    ck_assert_uint_eq(MODE(session, 1), DOORBELL_STRICT);
+    late = npud_session(2);
+    ck_assert_uint_eq(MODE(late, 1), DOORBELL_STRICT);
+    rule = rule_for(NPUD__INJECT__ACTION__LOSE_DEVICE);
+    rule.device = 1;
+    second = set(rule);
+    ck_assert_uint_eq(MODE(late, 1), ACL_ERROR_RT_LOST_HEARTBEAT);
+    ck_assert_uint_eq(MODE(late, 0), DOORBELL_FREE);
+    clear(first);
+    ck_assert_uint_eq(MODE(late, 1), ACL_ERROR_RT_LOST_HEARTBEAT);
+    clear(second);
+    ck_assert_uint_eq(MODE(late, 1), DOORBELL_FREE);
+    ck_assert_ptr_null(server.devices.device[1].inject);
+    session_free(late);
+}
+END_TEST
+
+static void *submit(void *arg)
+{
+    struct stream *s = arg;
+    uint64_t position = 0;
+
+    for (int i = 0; i < TASKS; i++) {
+        while (atomic_load(&s->ctrl->tail) - atomic_load(&s->ctrl->done) >= s->depth)
+            sched_yield();
+        position = client_submit(s, nop);
+    }
+    client_wait(s, position);
+    return NULL;
+}
+
+/* Rules come and go, tasks are held and devices lost, while streams on both devices are busy: every task is retired. */
+START_TEST(rules_change_under_way)
+{
+    static const Npud__Inject__Action actions[] = {
+        NPUD__INJECT__ACTION__STALL, NPUD__INJECT__ACTION__FAIL, NPUD__INJECT__ACTION__LOSE_DEVICE};
+    struct stream *s[4];
+    pthread_t thread[4];
+    uint64_t rng = 1;
+    bool busy = true;
+
+    for (int i = 0; i < 4; i++) {
+        s[i] = npud_stream(session, (uint32_t)i % 2);
+        thread[i] = thread_start(submit, s[i]);
+    }
+    while (busy) {
+        Npud__Inject rule = rule_for(actions[random_below(&rng, 3)]);
+
+        rule.kind = random_below(&rng, 2) ? (char *)"nop" : (char *)"";
+        rule.device = (int32_t)random_below(&rng, 2);
+        rule.nth = 1 + random_below(&rng, 50);
+        rule.probability = random_below(&rng, 2) ? 0.1 : 0;
+        rule.seed = rng;
+        set(rule);
+        dawdle(&rng, 20000);
+        if (server.inject.n > 3)
+            clear(server.inject.order[random_below(&rng, server.inject.n)]->id);
+        dawdle(&rng, 20000);
+        if (random_below(&rng, 4) == 0)
+            clear(0);
+        busy = false;
+        for (int i = 0; i < 4; i++)
+            busy |= atomic_load(&s[i]->ctrl->done) < TASKS;
+    }
+    clear(0);
+    for (int i = 0; i < 4; i++)
+        thread_join(thread[i]);
+}
+END_TEST
+
+START_TEST(names_of_errors)
+{
+    ck_assert_str_eq(error_name(507013), "ACL_ERROR_RT_SYS_DMA");
+    ck_assert_str_eq(error_name(100000), "ACL_ERROR_INVALID_PARAM");
+    ck_assert_ptr_null(error_name(0));
+    ck_assert_ptr_null(error_name(123456));
+    ck_assert_int_eq(error_named("ACL_ERROR_RT_SYS_DMA"), 507013);
+    ck_assert_int_eq(error_named("rt_sys_dma"), 507013);
+    ck_assert_int_eq(error_named("Sys_Dma"), 507013);
+    ck_assert_int_eq(error_named("acl_error_ge_failure"), error_named("GE_FAILURE"));
+    ck_assert_int_eq(error_named(""), 0);
+    ck_assert_int_eq(error_named("SYS"), 0);
+    ck_assert_int_eq(error_named("ACL_ERROR_RT_"), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("inject");
+    TCase *tc = tcase_create("inject");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, engine_sleeps_while_it_holds_a_task);
+    tcase_add_test(tc, mode_follows_the_rules);
+    tcase_add_test(tc, rules_change_under_way);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("names");
+    tcase_add_test(tc, names_of_errors);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
