@@ -11,21 +11,25 @@
 #include "client/session.h"
 #include "client/thread.h"
 
-/* Until the first call, and if there is no memory for a page of its own: then fork is not noticed,
- * which is the smaller evil. */
+/* If there is no memory for a page of its own: then fork is not noticed, which is the smaller evil. */
 static struct process none;
 struct process *process = &none;
 
 static pid_t owner; /* not wiped: tells a child from a process that never called anything */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void set_up(void)
+/* When the library is loaded, before there are threads that could find the pointer changed under their hands. */
+static __attribute__((constructor)) void make_page(void)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
     void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (page != MAP_FAILED && madvise(page, size, MADV_WIPEONFORK) == 0)
         process = page;
+}
+
+static void set_up(void)
+{
     owner = getpid();
     atomic_store_explicit(&process->alive, true, memory_order_release);
 }
