@@ -148,8 +148,14 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
 
 aclError aclrtDeviceGetBareTgid(int32_t *pid)
 {
+    struct session *s;
+    int error;
+
     REQUIRE(pid);
-    *pid = getpid();
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    *pid = s->pid;
     return 0;
 }
 

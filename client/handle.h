@@ -19,6 +19,8 @@ enum handle_kind {
     HANDLE_CONTEXT = 1,
     HANDLE_STREAM = 2,
     HANDLE_EVENT = 3,
+    HANDLE_NOTIFY = 8,
+    HANDLE_COUNT_NOTIFY = 9,
 };
 
 #define HANDLE_MARK       UINT64_C(0x4e)

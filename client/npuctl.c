@@ -51,6 +51,7 @@ static const struct command {
     {"memory", NPUD__ADMIN_REQUEST__TOPIC__MEMORY, false, NULL,
      "allocations on devices, and pinned"},
     {"limits", NPUD__ADMIN_REQUEST__TOPIC__LIMITS, false, NULL, "per user: used, and allowed"},
+    {"notifies", NPUD__ADMIN_REQUEST__TOPIC__NOTIFIES, false, NULL, "notifies and count notifies"},
     {"waits", NPUD__ADMIN_REQUEST__TOPIC__WAITS, false, "deadlocks",
      "who waits for whom, and deadlocks"},
 };

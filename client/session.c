@@ -21,6 +21,7 @@
 #include "client/event.h"
 #include "client/memory.h"
 #include "client/report.h"
+#include "client/notify.h"
 #include "client/stream.h"
 #include "client/thread.h"
 #include "client/wait.h"
@@ -284,6 +285,7 @@ static int connect_socket(const char *function)
 static void take_hello(struct session *s, const Npud__HelloReply *hello)
 {
     s->id = hello->session;
+    s->pid = hello->pid;
     s->ring_depth = hello->ring_depth;
     s->epoch_ns = hello->epoch_ns;
     s->n_devices = hello->n_devices < DEVICES_MAX ? (uint32_t)hello->n_devices : DEVICES_MAX;
@@ -344,6 +346,7 @@ static void session_free(struct session *s)
     slots_deinit(&s->contexts);
     slots_deinit(&s->streams);
     slots_deinit(&s->events);
+    slots_deinit(&s->notifies);
     free(s);
 }
 
@@ -367,6 +370,7 @@ static struct session *session_new(void)
     slots_init(&s->contexts, sizeof(struct context), 4096, seed);
     slots_init(&s->streams, sizeof(struct stream), SESSION_STREAMS_MAX, seed);
     slots_init(&s->events, sizeof(struct event), SESSION_EVENTS_MAX, seed);
+    slots_init(&s->notifies, sizeof(struct notify), SESSION_NOTIFIES_MAX, seed);
     s->socket = -1;
     return s;
 }

@@ -45,6 +45,7 @@ struct session {
         ended; /* by npud's end or by us: who sets it first decides who frees the watcher */
 
     uint64_t id;
+    int32_t pid; /* of this process, as npud's host has it */
     uint32_t ring_depth;
     uint64_t epoch_ns;
     uint32_t n_devices;
@@ -65,6 +66,7 @@ struct session {
     struct slots contexts;
     struct slots streams;
     struct slots events;
+    struct slots notifies;
     void *stream_segments[SESSION_STREAMS_MAX / ARENA_STREAMS];
     void *event_segments[SESSION_EVENTS_MAX / ARENA_EVENTS];
 

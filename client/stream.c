@@ -141,6 +141,8 @@ static const char *error_cause(int code)
         return "it waited longer than its time limit";
     case ACL_ERROR_RT_SYS_DMA:
         return "it used memory that is freed, of another process, or too short";
+    case ACL_ERROR_RT_INVALID_HANDLE:
+        return "what it waited for was destroyed";
     case ACL_ERROR_RT_PARAM_INVALID:
         return "npud did not understand it";
     case ACL_ERROR_RT_LOST_HEARTBEAT:
@@ -169,11 +171,11 @@ static bool finished_with_remark(int code)
 static int report(struct stream *s, const char *function, int code, int pid)
 {
     if (code == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
-        return error_set(
-            code,
-            "%s: stream %d waited for an IPC event record of process %d, which ended "
-            "or destroyed its stream before the record was executed, or the record failed",
-            function, s->id, pid);
+        return error_set(code,
+                         "%s: stream %d waited for a record of an IPC event or notify by process "
+                         "%d, which ended or dropped its stream before the record was executed, or "
+                         "the record failed",
+                         function, s->id, pid);
     if (finished_with_remark(code))
         return error_soft(code, "%s: stream %d finished with a remark", function, s->id);
     return error_set(code, "%s: a task of stream %d failed: %s", function, s->id,

@@ -160,22 +160,6 @@ STATUS(aclrtCacheLastTaskExtendInfo)
 STATUS(aclrtProfTrace)
 
 /* Notifies. */
-STATUS(aclrtCreateNotify)
-STATUS(aclrtDestroyNotify)
-STATUS(aclrtRecordNotify)
-STATUS(aclrtWaitAndResetNotify)
-STATUS(aclrtGetNotifyId)
-STATUS(aclrtNotifyBatchReset)
-STATUS(aclrtNotifyGetExportKey)
-STATUS(aclrtNotifySetImportPid)
-STATUS(aclrtNotifyImportByKey)
-STATUS(aclrtNotifySetImportPidInterServer)
-STATUS(aclrtCntNotifyCreate)
-STATUS(aclrtCntNotifyDestroy)
-STATUS(aclrtCntNotifyRecord)
-STATUS(aclrtCntNotifyWaitWithTimeout)
-STATUS(aclrtCntNotifyReset)
-STATUS(aclrtCntNotifyGetId)
 
 /* Callbacks and exceptions. */
 STATUS(aclrtSetExceptionInfoCallback)

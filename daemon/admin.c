@@ -20,6 +20,7 @@
 #include "daemon/inject.h"
 #include "daemon/log.h"
 #include "daemon/memory.h"
+#include "daemon/notify.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
@@ -213,6 +214,7 @@ static void report_status(struct server *server, struct rows *rows)
     DL_FOREACH (server->sessions, session) {
         r->streams += session->streams.live;
         r->events += session->events.live + session->ipc.live;
+        r->notifies += session->notifies.live;
         r->memory_bytes += session->memory;
     }
 }
@@ -381,6 +383,39 @@ static void report_memory(struct server *server, struct rows *rows)
     }
 }
 
+static const char *notify_kind(const struct notify_open *open)
+{
+    const struct notify *n = open->notify;
+
+    if (n->counts)
+        return "count";
+    if (!n->exported)
+        return "local";
+    return n->creator == open ? "exported" : "imported";
+}
+
+static void report_notifies(struct server *server, struct rows *rows)
+{
+    static const size_t tables[] = {offsetof(struct session, notifies)};
+    struct session *session = NULL;
+    struct notify_open *open;
+
+    while ((open = next_object(server, rows, tables, 1, &session))) {
+        struct notify *n = open->notify;
+        ADD_ROW(rows, Npud__NotifyRow, NPUD__NOTIFY_ROW__INIT, r, return );
+
+        r->session = session->id;
+        r->pid = session->pid;
+        r->kind = (char *)notify_kind(open);
+        r->device = n->device->index;
+        r->notify = n->id->slot.number;
+        r->value = notify_value(n);
+        r->waiting = atomic_load_explicit(&n->waiting.n, memory_order_relaxed);
+        r->openers = n->n_opens;
+        r->allowed = n->n_pids;
+    }
+}
+
 static void report_limits(struct server *server, struct rows *rows)
 {
     struct user *user, *tmp;
@@ -526,6 +561,7 @@ static const struct {
     TOPIC(memory, MEMORY),
     TOPIC(limits, LIMITS),
     TOPIC(rules, RULES),
+    TOPIC(notifies, NOTIFIES),
     [NPUD__ADMIN_REQUEST__TOPIC__WAITS] = {report_waits, {LIST(waits), LIST(deadlocks)}},
 };
 

@@ -67,6 +67,7 @@ static const struct key {
     LIMIT("device_memory", RESOURCE_DEVICE_MEMORY, "1T", "per uid: bytes, all devices together"),
     LIMIT("host_memory", RESOURCE_HOST_MEMORY, "64G", "per uid: bytes of pinned host memory"),
     LIMIT("fds", RESOURCE_FDS, "65536", "per uid: descriptors that npud holds for it"),
+    LIMIT("notifies", RESOURCE_NOTIFIES, "8192", "per uid: open notifies and count notifies"),
 };
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))

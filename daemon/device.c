@@ -8,11 +8,13 @@
 #include "daemon/config.h"
 #include "daemon/engine.h"
 #include "daemon/log.h"
+#include "daemon/notify.h"
 #include "daemon/stream.h"
 #include "proto/clock.h"
 #include "proto/doorbell.h"
 
-#define DEVICE_STREAMS_MAX (1u << 18)
+#define DEVICE_STREAMS_MAX  (1u << 18)
+#define DEVICE_NOTIFIES_MAX (1u << 16)
 
 /* What is hashed into every UUID, the last byte being that of the device. Random. */
 #define UUID_BASE SD_ID128_MAKE(1d, 0b, 5e, c7, 6a, 43, 4f, 0e, 9c, 12, 70, e8, 3d, b4, 95, 00)
@@ -63,6 +65,7 @@ int devices_init(struct devices *ds, const struct config *config)
         ds->backend->device_info(ds->backend_state, d->index, &d->info);
         make_uuid(d);
         slots_init(&d->stream_ids, sizeof(struct stream_id), DEVICE_STREAMS_MAX, 0);
+        slots_init(&d->notify_ids, sizeof(struct notify_id), DEVICE_NOTIFIES_MAX, 0);
         d->engine = engine_new(d, config->spin_us * NSEC_PER_USEC);
         if (!d->engine)
             return -ENOMEM;
@@ -75,6 +78,7 @@ void devices_deinit(struct devices *ds)
     for (uint32_t i = 0; i < ds->n; i++) {
         engine_free(ds->device[i].engine);
         slots_deinit(&ds->device[i].stream_ids);
+        slots_deinit(&ds->device[i].notify_ids);
     }
     if (ds->backend)
         ds->backend->close(ds->backend_state);

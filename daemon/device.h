@@ -22,6 +22,7 @@ struct device {
     uint64_t memory_used;
     uint32_t sessions; /* that opened it */
     struct slots stream_ids;
+    struct slots notify_ids;
     struct engine *engine;
     struct inject
         *inject;          /* rules that may be for its tasks; NULL: none. Under the engine's lock */

@@ -16,6 +16,7 @@
 #include "daemon/execute.h"
 #include "daemon/inject.h"
 #include "daemon/log.h"
+#include "daemon/notify.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
 #include "daemon/timers.h"
@@ -243,6 +244,8 @@ void engine_forget(struct engine *e, struct stream *s)
     s->waiting_on = NULL;
     s->callback = 0;
     s->run = RUN_IDLE;
+    if (s->took)
+        notify_give_back(s);
 }
 
 int engine_set_timer(struct stream *s, uint64_t deadline)

@@ -11,6 +11,8 @@
 #include "daemon/ipc_event.h"
 #include "daemon/log.h"
 #include "daemon/memory.h"
+#include "daemon/notify.h"
+#include "daemon/park.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
 #include "proto/clock.h"
@@ -20,8 +22,7 @@
 #define DELAY_MAX_NS (3600 * NSEC_PER_SEC)
 #define WORK_SMALL   4096 /* bytes that take no longer than any other task */
 
-/* An entry that no honest client writes: the task fails, and the journal names the session once. */
-static enum run_result bad_entry(struct stream *s, const char *what)
+enum run_result bad_entry(struct stream *s, const char *what)
 {
     log_client_fault(s->session, "stream %d: bad %s task: %s", (int)stream_id(s),
                      task_op_name(s->task.op), what);
@@ -31,7 +32,7 @@ static enum run_result bad_entry(struct stream *s, const char *what)
 
 /* --- waiting --- */
 
-static void stream_fired(struct waiter *w)
+void stream_fired(struct waiter *w)
 {
     engine_unpark((struct stream *)((char *)w - offsetof(struct stream, waiter)));
 }
@@ -60,26 +61,25 @@ static bool unpark_self(struct stream *s)
     return true;
 }
 
-static enum run_result no_memory(struct stream *s)
+enum run_result no_memory(struct stream *s)
 {
     stream_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     return RUN_RETIRED;
 }
 
-static enum run_result finish_wait(struct stream *s)
+enum run_result finish_wait(struct stream *s)
 {
     if (s->waiter.result != 0)
         stream_fail(s, s->waiter.result, s->waiter.pid);
     return RUN_RETIRED;
 }
 
-static bool valid_timeout(uint64_t ns)
+bool valid_timeout(uint64_t ns)
 {
     return ns <= UINT64_C(1) << 62;
 }
 
-/* Who sees a record, in this process or in another, must find everything before it done. */
-static void publish_before(struct stream *s)
+void publish_before(struct stream *s)
 {
     if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head)
         stream_publish(s, s->head);
@@ -369,6 +369,10 @@ static const struct {
     [TASK_SET] = {"set", run_set},
     [TASK_DELAY] = {"delay", run_delay},
     [TASK_CALLBACK] = {"callback", run_callback, fail_callback},
+    [TASK_NOTIFY_RECORD] = {"notify record", run_notify_record},
+    [TASK_NOTIFY_WAIT] = {"notify wait", run_notify_wait},
+    [TASK_COUNT_RECORD] = {"count notify record", run_count_record},
+    [TASK_COUNT_WAIT] = {"count notify wait", run_count_wait},
 };
 
 const char *task_op_name(unsigned op)

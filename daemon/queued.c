@@ -6,6 +6,19 @@
 #include "daemon/stream.h"
 #include "proto/task.h"
 
+/* Of a notify any record will do. */
+static uint64_t number_of(const struct task *task)
+{
+    switch (task->op) {
+    case TASK_IPC_RECORD:
+        return task->ipc.number;
+    case TASK_RECORD:
+        return task->record.number;
+    default:
+        return 0;
+    }
+}
+
 static bool add(struct queued *q, const struct task *task, uint32_t stream)
 {
     if (q->n == q->size) {
@@ -21,7 +34,7 @@ static bool add(struct queued *q, const struct task *task, uint32_t stream)
         .op = task->op,
         .object = task->object,
         .generation = task->generation,
-        .number = task->op == TASK_IPC_RECORD ? task->ipc.number : task->record.number,
+        .number = number_of(task),
         .stream = stream,
     };
     return true;
@@ -29,7 +42,8 @@ static bool add(struct queued *q, const struct task *task, uint32_t stream)
 
 static bool is_record(const struct task *task)
 {
-    return task->op == TASK_IPC_RECORD ||
+    return task->op == TASK_IPC_RECORD || task->op == TASK_NOTIFY_RECORD ||
+           task->op == TASK_COUNT_RECORD ||
            (task->op == TASK_RECORD && (task->flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE)));
 }
 

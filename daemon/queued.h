@@ -14,7 +14,8 @@ struct session;
 #define QUEUED_ANY         UINT64_MAX
 
 struct queued_record {
-    uint8_t op; /* TASK_IPC_RECORD, or TASK_RECORD that raises a level */
+    uint8_t
+        op; /* TASK_IPC_RECORD, TASK_NOTIFY_RECORD, TASK_COUNT_RECORD, or TASK_RECORD that raises a level */
     uint32_t object;
     uint32_t generation;
     uint64_t number;

@@ -10,6 +10,7 @@
 #include "daemon/inject.h"
 #include "daemon/ipc_event.h"
 #include "daemon/listener.h"
+#include "daemon/notify.h"
 #include "daemon/post.h"
 #include "daemon/user.h"
 
@@ -23,6 +24,7 @@ struct server {
     struct devices devices;
     struct ipc_events ipc;
     struct inject inject;
+    struct notifies notifies;
     struct session *sessions;
     uint32_t n_sessions;
     uint32_t most_sessions; /* since the heap was last given back */

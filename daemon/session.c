@@ -23,6 +23,7 @@
 #include "daemon/log.h"
 #include "daemon/memfd.h"
 #include "daemon/memory.h"
+#include "daemon/notify.h"
 #include "daemon/release.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
@@ -257,6 +258,7 @@ struct session *session_new(struct server *server, int socket)
     slots_init(&session->events, sizeof(struct event_obj), SESSION_EVENTS_MAX, seed);
     slots_init(&session->ipc, sizeof(struct ipc_open), SESSION_IPC_EVENTS_MAX, seed);
     slots_init(&session->mems, sizeof(struct mem), SESSION_MEMS_MAX, seed);
+    slots_init(&session->notifies, sizeof(struct notify_open), SESSION_NOTIFIES_MAX, seed);
     session->id = ++server->last_session;
     DL_APPEND(server->sessions, session);
     if (++server->n_sessions > server->most_sessions)
@@ -342,8 +344,12 @@ static void empty_ledger(struct session *session)
     struct event_obj *event;
     struct ipc_open *open;
     struct mem *mem;
+    struct notify_open *notify;
 
     session_halt(session);
+    if (session->notifies.live > 0)
+        slots_foreach (&session->streams, i, stream)
+            stream_drop_notifies(stream);
     slots_foreach (&session->streams, i, stream)
         stream_free(stream);
     event_fds_drop(session);
@@ -354,6 +360,8 @@ static void empty_ledger(struct session *session)
         ipc_open_free(open);
     slots_foreach (&session->events, i, event)
         event_obj_free(event);
+    slots_foreach (&session->notifies, i, notify)
+        notify_open_free(notify);
     slots_foreach (&session->mems, i, mem)
         mem_free(mem);
 }
@@ -373,6 +381,7 @@ void session_free(struct session *session)
     slots_deinit(&session->events);
     slots_deinit(&session->ipc);
     slots_deinit(&session->mems);
+    slots_deinit(&session->notifies);
     if (session->on_socket)
         event_free(session->on_socket);
     if (session->on_death)

@@ -80,10 +80,11 @@ struct session {
 
     uint64_t streams_made;
 
-    struct slots streams; /* struct stream */
-    struct slots events;  /* struct event */
-    struct slots ipc;     /* struct ipc_open */
-    struct slots mems;    /* struct mem */
+    struct slots streams;  /* struct stream */
+    struct slots events;   /* struct event */
+    struct slots ipc;      /* struct ipc_open */
+    struct slots mems;     /* struct mem */
+    struct slots notifies; /* struct notify_open */
     struct attach *attach[DEVICES_MAX];
     struct release *releases; /* destroyed objects that streams have not passed yet */
     size_t n_fences;          /* that these wait for */

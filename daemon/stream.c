@@ -4,6 +4,7 @@
 #include "daemon/device.h"
 #include "daemon/engine.h"
 #include "daemon/ipc_event.h"
+#include "daemon/notify.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "proto/arena.h"
@@ -104,6 +105,7 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t prio
     s->has_task = false;
     s->waiting_on = NULL;
     s->in_inbox = false;
+    s->took = false;
     s->waiter = (struct waiter){0};
     s->timer = 0;
     s->callback = s->callbacks = 0;
@@ -129,6 +131,7 @@ static void drop_records(struct stream *s)
 
         if (!stream_read_entry(s, p, &task))
             break;
+        notify_drop_task(s->session, &task);
         if (task.op != TASK_IPC_RECORD)
             continue;
         open = slots_get_generation(&s->session->ipc, task.object, task.generation);
@@ -136,6 +139,20 @@ static void drop_records(struct stream *s)
             ipc_event_drop(open, task.ipc.number);
     }
     ipc_events_wake(&s->session->server->ipc);
+}
+
+/* IPC records of a session that ends are failed when its open events are freed; for notifies the rings are all there is to tell. */
+void stream_drop_notifies(struct stream *s)
+{
+    uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
+    struct task task;
+
+    /* Not further than the tail: the first look at a page of a ring makes the kernel give it memory. */
+    for (uint64_t p = s->head; p != tail && p - s->head < s->depth; p++) {
+        if (!stream_read_entry(s, p, &task))
+            break;
+        notify_drop_task(s->session, &task);
+    }
 }
 
 /*

@@ -56,6 +56,7 @@ struct stream {
     bool rung;    /* active because the doorbell said so, and no task was found so far */
     struct waiter waiter;        /* on another stream, an event flag or an IPC event ... */
     struct waitlist *waiting_on; /* ... namely this list, until resumed */
+    bool took; /* a notify's bit was spent on this wait, which has not been retired (notify.c) */
     struct stream *inbox_next;
     bool in_inbox; /* under the engine's inbox lock */
     struct work work;
@@ -109,6 +110,9 @@ uint64_t stream_end(const struct stream *stream);
 
 /** Drop what is queued; done jumps to the tail. IPC records among it fail. Takes the locks of the session's engines. */
 void stream_abort(struct stream *stream);
+
+/** The session ends: what its stream has queued for notifies will not come. The stream is forgotten by its engine. */
+void stream_drop_notifies(struct stream *stream);
 
 /** Drop what is queued, wake everybody who waits for it, give the slot back. Takes the locks of the
  * session's engines. */

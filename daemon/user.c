@@ -12,6 +12,7 @@ const char *const resource_names[RESOURCE_COUNT] = {
     [RESOURCE_DEVICE_MEMORY] = "device_memory",
     [RESOURCE_HOST_MEMORY] = "host_memory",
     [RESOURCE_FDS] = "fds",
+    [RESOURCE_NOTIFIES] = "notifies",
 };
 
 struct user *user_ref(struct users *users, uid_t uid)

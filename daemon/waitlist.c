@@ -90,16 +90,21 @@ static struct waiter *first_from(const struct waitlist *list, uint64_t from)
     return found;
 }
 
-void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target)
+void waitlist_add_locked(struct waitlist *list, struct waiter *waiter, uint64_t target)
 {
+    assert(!waiter->list);
     waiter->target = target;
     waiter->result = 0;
     waiter->pid = 0;
-    pthread_mutex_lock(&list->lock);
-    assert(!waiter->list);
     waiter->list = list;
     insert(list, waiter);
     atomic_fetch_add(&list->n, 1);
+}
+
+void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target)
+{
+    pthread_mutex_lock(&list->lock);
+    waitlist_add_locked(list, waiter, target);
     pthread_mutex_unlock(&list->lock);
     atomic_thread_fence(memory_order_seq_cst);
 }
@@ -109,6 +114,18 @@ static void unlink_locked(struct waitlist *list, struct waiter *waiter)
     delete (list, waiter);
     waiter->list = NULL;
     atomic_fetch_sub_explicit(&list->n, 1, memory_order_relaxed);
+}
+
+struct waiter *waitlist_first_locked(const struct waitlist *list, uint64_t from)
+{
+    return first_from(list, from);
+}
+
+void waitlist_take_locked(struct waitlist *list, struct waiter *waiter, int32_t result, int32_t pid)
+{
+    unlink_locked(list, waiter);
+    waiter->result = result;
+    waiter->pid = pid;
 }
 
 bool waitlist_remove(struct waitlist *list, struct waiter *waiter)
@@ -155,9 +172,7 @@ void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t
         return;
     pthread_mutex_lock(&list->lock);
     while ((waiter = first_from(list, first)) && waiter->target <= last) {
-        unlink_locked(list, waiter);
-        waiter->result = result;
-        waiter->pid = pid;
+        waitlist_take_locked(list, waiter, result, pid);
         waiter->fire(waiter);
     }
     pthread_mutex_unlock(&list->lock);

@@ -11,6 +11,7 @@
 #include "daemon/engine.h"
 #include "daemon/execute.h"
 #include "daemon/inject.h"
+#include "daemon/notify.h"
 #include "daemon/queued.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -23,7 +24,7 @@
 /*
  * The graph. Nodes are what is blocked (streams, then threads) and, after them, one per session: its process, for what has not been
  * submitted and can come from any of its threads. A node can go on if any node that it leads to can: so what is stuck is what
- * cannot reach a live node.
+ * cannot reach a live node. And one node for whoever may yet come.
  */
 struct process {
     struct session *session;
@@ -38,7 +39,7 @@ struct process {
 struct edge {
     uint32_t from, to;
     bool
-        weak; /* from a level to the process, beside a record that is queued: counts for certainty only */
+        weak; /* to the process, beside a record that is queued, or to those outside: counts for certainty only */
 };
 
 struct graph {
@@ -57,9 +58,15 @@ struct graph {
     size_t budget; /* ring entries that may still be looked at */
 };
 
+/* The last node: processes that have not come yet. They can end any wait that is open to them, but nobody may count on them. */
+static uint32_t outside_node(const struct graph *g)
+{
+    return (uint32_t)(g->waits->n + g->n_processes);
+}
+
 static size_t n_nodes(const struct graph *g)
 {
-    return g->waits->n + g->n_processes;
+    return g->waits->n + g->n_processes + 1;
 }
 
 /* --- what is blocked --- */
@@ -103,13 +110,16 @@ static bool blocked_of_callback(const struct stream *s, struct blocked *b)
 bool blocked_of_stream(const struct stream *s, struct blocked *b)
 {
     static const enum wait_on on[TASK_OPS] = {
-        [TASK_WAIT_LEVEL] = ON_LEVEL,
-        [TASK_WAIT_POS] = ON_POSITION,
-        [TASK_IPC_WAIT] = ON_RECORD,
+        [TASK_WAIT_LEVEL] = ON_LEVEL,   [TASK_WAIT_POS] = ON_POSITION, [TASK_IPC_WAIT] = ON_RECORD,
+        [TASK_NOTIFY_WAIT] = ON_NOTIFY, [TASK_COUNT_WAIT] = ON_NOTIFY,
     };
     const struct inject_rule *rule = inject_holder(&s->session->server->inject, s->waiting_on);
     const struct task *t = &s->task;
     bool ipc = t->op == TASK_IPC_WAIT;
+    bool notify = t->op == TASK_NOTIFY_WAIT || t->op == TASK_COUNT_WAIT;
+    uint64_t timeout_ns = notify ? t->notify.timeout_ns
+                          : ipc  ? t->ipc.timeout_ns
+                                 : t->wait.timeout_ns;
 
     if (s->run == RUN_PARKED && s->callback != 0)
         return blocked_of_callback(s, b);
@@ -133,11 +143,13 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
         .stream = stream_id(s),
         .slot = s->slot.number,
         .since_ns = s->parked_since,
-        .timed = (ipc ? t->ipc.timeout_ns : t->wait.timeout_ns) != 0,
+        .timed = timeout_ns != 0,
         .on = on[t->op],
         .object = t->object,
         .generation = t->generation,
-        .target = ipc ? t->ipc.number : t->wait.target,
+        .target = notify ? 0
+                  : ipc  ? t->ipc.number
+                         : t->wait.target,
         .owner_stream = -1,
     };
     return true;
@@ -441,11 +453,59 @@ static int owe_rule(struct graph *g, struct blocked *b)
     return 0;
 }
 
+static int owe_notify_of(struct graph *g, struct blocked *b, const struct notify_open *open)
+{
+    struct process *p = process_of(g, open->session);
+    const struct queued *queued = queue_of(g, p);
+    size_t n;
+    const struct queued_record *record =
+        queued_find(queued, open->notify->counts ? TASK_COUNT_RECORD : TASK_NOTIFY_RECORD,
+                    open->slot.number, QUEUED_ANY, &n);
+    bool is_queued = false;
+    int r = 0;
+
+    if (!queued->complete)
+        g->live[node_of(g, b)] = true;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        if (record[i].generation != slot_generation(open))
+            continue;
+        if (b->owner_stream < 0)
+            b->owner = open->session;
+        is_queued = true;
+        r = depends_on_stream(g, b, p, record[i].stream);
+    }
+    return r < 0 ? r : edge_add(g, node_of(g, b), process_node(g, p), is_queued);
+}
+
+/* Any record by anybody who has it open; and while it can be imported, by processes that have not. */
+static int owe_notify(struct graph *g, struct blocked *b)
+{
+    const struct notify_open *mine = slots_get(&b->session->notifies, b->object), *open;
+    const struct notify *n;
+    int r = 0;
+
+    if (!mine) {
+        g->live[node_of(g, b)] = true;
+        return 0;
+    }
+    n = mine->notify;
+    DL_FOREACH (n->opens, open)
+        if (!b->owner || b->owner == b->session)
+            b->owner = open->session;
+    DL_FOREACH (n->opens, open)
+        if (r == 0)
+            r = owe_notify_of(g, b, open);
+    if (r == 0 && n->exported && n->creator)
+        r = edge_add(g, node_of(g, b), outside_node(g), true);
+    return r;
+}
+
 static int resolve(struct graph *g)
 {
     static int (*const owe[])(struct graph * g, struct blocked * b) = {
         [ON_POSITION] = owe_position, [ON_RECORD] = owe_record, [ON_LEVEL] = owe_level,
         [ON_CALLBACK] = owe_callback, [ON_REPORT] = owe_report, [ON_RULE] = owe_rule,
+        [ON_NOTIFY] = owe_notify,
     };
     int r = 0;
 
@@ -692,6 +752,7 @@ static int find_deadlocks(struct graph *g, bool certain)
         g->live[process_node(g, p)] =
             p->n_threads == 0 || (p->reports && p->busy) || (certain && other_threads(p) != 0);
     }
+    g->live[outside_node(g)] = certain;
     spread_life(g, certain);
     if (find_circles(g, certain) < 0)
         return -ENOMEM;
@@ -761,6 +822,7 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
 {
     struct stream *s;
     struct ipc_open *open;
+    struct notify_open *notify;
 
     switch (b->on) {
     case ON_POSITION:
@@ -784,6 +846,13 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
         break;
     case ON_RULE:
         snprintf(buf, size, "rule %llu of npuctl inject", (unsigned long long)b->target);
+        break;
+    case ON_NOTIFY:
+        notify = slots_get(&b->session->notifies, b->object);
+        snprintf(buf, size, "%s %u of device %u",
+                 notify && notify->notify->counts ? "count notify" : "notify",
+                 notify ? notify->notify->id->slot.number : 0,
+                 notify ? notify->notify->device->index : 0);
         break;
     }
 }

@@ -25,6 +25,7 @@ enum wait_on {
     ON_CALLBACK, /* a stream: the thread of report `object` has to run callback `target` */
     ON_REPORT,   /* a thread: something has to tell it of a callback */
     ON_RULE,     /* an administrator has to clear rule `target` (inject.h) */
+    ON_NOTIFY,   /* somebody who has it open has to record a notify or count notify */
 };
 
 /** A stream or thread that waits. */
@@ -37,7 +38,7 @@ struct blocked {
     uint64_t since_ns;
     bool timed; /* it will end by itself */
     enum wait_on on;
-    uint32_t object; /* in the session: stream, open IPC event, plain event */
+    uint32_t object; /* in the session: stream, open IPC event, plain event, notify */
     uint32_t generation;
     uint64_t target;
 

@@ -24,6 +24,10 @@ enum task_op {
     TASK_SET,        /* fill bytes of an allocation */
     TASK_DELAY,      /* occupy the stream for a while, then succeed or fail */
     TASK_CALLBACK, /* tell a thread of the client to run a callback; park until it has, if it blocks */
+    TASK_NOTIFY_RECORD, /* notify: set the bit */
+    TASK_NOTIFY_WAIT,   /* park until the bit is set, and clear it */
+    TASK_COUNT_RECORD,  /* count notify: change the counter */
+    TASK_COUNT_WAIT,    /* park until the counter is as wanted */
     TASK_OPS
 };
 
@@ -81,6 +85,12 @@ struct task {
             uint32_t report;  /* word of the session page that its thread sleeps on */
             uint32_t block;   /* 1: the stream goes on when the function has returned */
         } callback;
+        struct {
+            uint64_t timeout_ns; /* waits; 0: no limit */
+            uint32_t value;      /* COUNT_RECORD, COUNT_WAIT */
+            uint8_t mode;        /* the same: aclrtCntNotifyRecordMode, aclrtCntNotifyWaitMode */
+            uint8_t clear;       /* COUNT_WAIT: the counter becomes 0 when the stream goes on */
+        } notify;
         uint64_t words[5];
     };
 };

@@ -370,7 +370,8 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId,
 
 /*
  * The id of the calling process as the host sees it, also from inside a container; this is the pid
- * that white lists of shared objects want. Needs no context. Errors: NULL 100000.
+ * that white lists of shared objects want. npud says it, as the kernel of its host does. Needs no
+ * context. Errors: NULL 100000; no npud, or npud gone, as the first use of a device.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetBareTgid(int32_t *pid);
 
@@ -1189,24 +1190,32 @@ typedef struct aclrtServerPid {
 
 /*
  * Creates a notify on the current device: a one-bit latch, initially clear. A record sets the bit,
- * a wait takes it, so one record releases exactly one wait, and records do not add up. Ids are
- * limited. Needs a context. Errors: NULL 100000; unknown flag 107000; 207009.
+ * a wait takes it, so one record releases exactly one wait, and records do not add up. Of several
+ * waits, the one that came first is released. DEVICE_USE_ONLY is accepted and changes nothing. Ids
+ * are limited. Any thread. Needs a context. Errors: NULL 100000; unknown flag 107000; 207009.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag);
 
 /*
- * Frees the handle at once; make sure that the tasks using it have finished. Each process destroys
- * its own handle, and the last one frees the notify. Needs a context. Errors: NULL 100000; 107017.
+ * Frees the handle at once; make sure that the tasks using it have finished. Records that have not
+ * do nothing, waits fail with 107017; no other notify is ever hit. Each process destroys its own
+ * handle, and the last one frees the notify. Needs a context. Errors: NULL 100000; 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyNotify(aclrtNotify notify);
 
-/* A task that sets the bit; also on imported notifies. Errors: notify NULL 100000; stream codes. */
+/*
+ * A task that sets the bit; also on imported notifies, and from streams of any device. One that is
+ * dropped, with its stream or its process, fails the wait that it would have released, with 507057.
+ * Errors: notify NULL 100000; 107017; stream codes.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream);
 
 /*
  * A task that holds the stream until the bit is set, and clears it. timeout in seconds; 0 and
- * 0xFFFFFFFF wait for ever; when it passes, the next synchronise returns the error. Only on the
- * device of the notify. Errors: notify NULL 100000; other device 107000; stream codes.
+ * 0xFFFFFFFF wait for ever; when it passes, the next synchronise returns 107020. Only on the device
+ * of the notify, also for importers. If all other processes that have the notify open are gone and
+ * the last of them died, the wait fails with 507057. Errors: notify NULL 100000; other device
+ * 107000; 107017; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream,
                                                      uint32_t timeout);
@@ -1214,36 +1223,50 @@ ACL_FUNC_VISIBILITY aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtSt
 /* The id on the device; read it after an export. Errors: NULL 100000; 107002; 107017. */
 ACL_FUNC_VISIBILITY aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId);
 
-/* Clears many bits at once, outside any stream order: rarely used. */
+/*
+ * Clears the bits one after the other before it returns, outside any stream order; stops at the first
+ * that fails. Errors: notifies NULL 100000; num 0 or a NULL element 107000; 107017; shared 507009.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num);
 
 /*
- * Exports a notify, once, and writes its name, text of at most 65 bytes with the final NUL. Unless
- * the flags say DISABLE_PID_VALIDATION, importers must be on the list of aclrtNotifySetImportPid.
- * Errors: NULL 100000; len 0 or unknown flags 107000; 107017; second export 507000; 207000.
+ * Exports a notify, once, and writes its name, text of 65 bytes with the final NUL. Unless the flags
+ * say DISABLE_PID_VALIDATION (then npud's [ipc] scope decides), importers must be on the list of
+ * aclrtNotifySetImportPid. Errors: NULL 100000; len below 65 or unknown flags 107000; 107017;
+ * exported before, or imported, 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len,
                                                      uint64_t flags);
 
 /*
  * Adds processes to the list of importers, before they import. The pids are those that importers
- * got from aclrtDeviceGetBareTgid. Errors: NULL 100000; num 0 107000; 107002; 107017.
+ * got from aclrtDeviceGetBareTgid. A pid stands for the process that has it at the call; if there is
+ * none, for the first that imports. At most 256. Errors: NULL 100000; num 0, not exported by this
+ * process, or a pid that is none 107000; too many 207005; 107002; 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num);
 
 /*
  * Opens an exported notify for records. ENABLE_PEER_ACCESS also lets the current device reach that
- * of the notify. Needs a context. Errors: NULL 100000; bad flags 107000; not on the list 207006.
+ * of the notify; records need it not. The process that made the notify may import it, too. Needs a
+ * context. Errors: NULL 100000; bad flags or key 107000; its creator has destroyed it or ended
+ * 107017; not on the list 207006; 207009.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key,
                                                     uint64_t flags);
 
-/* White list across servers: rarely used. */
+/* White list across servers. Checks its arguments (107000, 107017), then 207000: there is no fabric. */
 ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify,
                                                                 aclrtServerPid *serverPids,
                                                                 size_t num);
 
-/* Count notifies, a 32-bit counter instead of a bit, within one process: rarely used. */
+/*
+ * Count notifies: a 32-bit counter, 0 at first, instead of a bit, within one process. Records, waits
+ * and resets are tasks; sums wrap around; waits are looked at in the order in which they came. Limits
+ * and destroying as with notifies, on any device of the process. A record that is dropped with its
+ * stream fails the waits that are blocked then (507057). Errors: NULL 107000, info NULL 100000,
+ * unknown mode or flag 107000; 107017; 107002; 107003; 207009.
+ */
 typedef enum aclrtCntNotifyRecordMode {
     ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE = 0,
     ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE = 1,

@@ -164,6 +164,7 @@ struct ledger npud_ledger(void)
         .lingering = report->status[0]->lingering_events,
         .fds = report->status[0]->fds,
         .memory = report->status[0]->memory_bytes,
+        .notifies = report->status[0]->notifies,
     };
     npud__report__free_unpacked(report, NULL);
     return l;
@@ -225,6 +226,7 @@ void npud_expect_empty(void)
     ck_assert_uint_eq(l.events, 0);
     ck_assert_uint_eq(l.lingering, 0);
     ck_assert_uint_eq(l.memory, 0);
+    ck_assert_uint_eq(l.notifies, 0);
 }
 
 /* --- children --- */

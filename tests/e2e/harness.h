@@ -37,7 +37,7 @@ void npud_kill(void);
 
 /** What `npuctl status` would show. */
 struct ledger {
-    uint32_t sessions, streams, events, lingering, fds;
+    uint32_t sessions, streams, events, lingering, fds, notifies;
     uint64_t memory;
 };
 struct ledger npud_ledger(void);

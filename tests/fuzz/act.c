@@ -178,9 +178,17 @@ static void act_die(struct input *in)
 static uint32_t generation_of(const struct session *s, unsigned op, uint32_t object)
 {
     const struct slots *tables[TASK_OPS] = {
-        [TASK_RECORD] = &s->events,  [TASK_RESET] = &s->events, [TASK_WAIT_LEVEL] = &s->events,
-        [TASK_IPC_RECORD] = &s->ipc, [TASK_IPC_WAIT] = &s->ipc, [TASK_COPY] = &s->mems,
+        [TASK_RECORD] = &s->events,
+        [TASK_RESET] = &s->events,
+        [TASK_WAIT_LEVEL] = &s->events,
+        [TASK_IPC_RECORD] = &s->ipc,
+        [TASK_IPC_WAIT] = &s->ipc,
+        [TASK_COPY] = &s->mems,
         [TASK_SET] = &s->mems,
+        [TASK_NOTIFY_RECORD] = &s->notifies,
+        [TASK_NOTIFY_WAIT] = &s->notifies,
+        [TASK_COUNT_RECORD] = &s->notifies,
+        [TASK_COUNT_WAIT] = &s->notifies,
     };
     void *slot = op < TASK_OPS && tables[op] ? slots_get(tables[op], object) : NULL;
 
