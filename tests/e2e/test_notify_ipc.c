@@ -156,11 +156,13 @@ static int listed(void *arg)
     return 0;
 }
 
+static struct turn to_stranger;
+
 static int not_listed(void *arg)
 {
     (void)arg;
     open_device();
-    turn_await(&to_child);
+    turn_await(&to_stranger);
     FAILS(ACL_ERROR_RT_NO_PERMISSION, aclrtNotifyImportByKey(&notify, shared->key, 0));
     return 0;
 }
@@ -170,6 +172,7 @@ START_TEST(list_of_pids)
     pid_t pid = start(listed, NULL), stranger;
     int32_t many[300];
 
+    turn_init(&to_stranger);
     turn_await(&to_parent);
     ck_assert_int_eq(shared->pid, pid);
     stranger = start(not_listed, NULL);
@@ -177,9 +180,8 @@ START_TEST(list_of_pids)
     OK(aclrtCreateNotify(&notify, 0));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtNotifySetImportPid(notify, &shared->pid, 1));
     OK(aclrtNotifyGetExportKey(notify, shared->key, KEY, ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT));
-    turn_tell(&to_child); /* one of the two; both are refused */
-    turn_tell(&to_child);
-    turn_await(&to_parent);
+    turn_tell(&to_stranger);
+    meet(); /* both are refused */
     child_expect_ok(stranger);
     OK(aclrtNotifySetImportPid(notify, &shared->pid, 1));
     OK(aclrtNotifySetImportPid(notify, &shared->pid, 1));

@@ -19,6 +19,7 @@ enum { BASE, EVENT, FOREIGN, N_EVENTS };
 struct shared {
     struct kill_switch kill;
     aclrtIpcEventHandle handle[N_EVENTS];
+    char notify_key[65];       /* the first observer's, which a stream of its waits for */
     _Atomic uint64_t death_ns; /* when the parent had reaped it */
     _Atomic int32_t victim;
     _Atomic uint64_t
@@ -37,7 +38,8 @@ struct role {
     bool alone;            /* it has no events that others wait for */
     bool completes;        /* it may complete a record of EVENT */
     bool before_connect;
-    bool varies; /* whether it sleeps on its way is up to the engine */
+    bool notifies; /* it uses the first observer's notify */
+    bool varies;   /* whether it sleeps on its way is up to the engine */
 };
 extern const struct role roles[];
 extern const size_t n_roles;

@@ -13,8 +13,9 @@
 #define LIMIT_NS UINT64_C(100000000)
 #endif
 
-static aclrtStream idle, gated;
+static aclrtStream idle, gated, notified;
 static aclrtEvent gate;
+static aclrtNotify notify;
 
 struct waiter {
     aclError (*synchronize)(void *object);
@@ -122,7 +123,33 @@ static void owe(const struct kill_case *c)
     OK(aclrtRecordEvent(events[FOREIGN], gated));
     if (!c->victim_creates)
         event_make(EVENT);
+    if (c->role->notifies) {
+        OK(aclrtCreateNotify(&notify, 0));
+        OK(aclrtNotifyGetExportKey(notify, shared->notify_key, sizeof(shared->notify_key),
+                                   ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION));
+        OK(aclrtCreateStream(&notified));
+        OK(aclrtWaitAndResetNotify(notify, notified, 0));
+    }
     turn_tell(&to_parent);
+}
+
+/*
+ * The wait from before the death has got the victim's record, or failed with it, or it goes on with this one, if the victim had not
+ * come to import the notify. After that the bit is as good as new: whatever else the victim had queued does not come.
+ */
+static void go_on_notifying(void)
+{
+    aclError r;
+
+    OK(aclrtRecordNotify(notify, idle));
+    r = aclrtSynchronizeStreamWithTimeout(notified, 30000);
+    if (r != 0)
+        expect_remote_error(r, aclGetRecentErrMsg());
+    for (int i = 0; i < 2; i++) {
+        OK(aclrtRecordNotify(notify, idle));
+        OK(aclrtWaitAndResetNotify(notify, notified, 0));
+        OK(aclrtSynchronizeStreamWithTimeout(notified, 30000));
+    }
 }
 
 /* The death of who waited for it has not changed it; and the event under test works as before. */
@@ -166,6 +193,8 @@ int observer_main(void *arg)
     }
     turn_tell(&to_parent);
     turn_await(turn);
+    if (c->role->notifies && c->observer == 0)
+        go_on_notifying();
     if (c->observer == 0)
         go_on();
     else if (events[EVENT])

@@ -145,7 +145,7 @@ static void act_synchronize_stream_woken(void)
 }
 
 /* Nobody is told any more; npud has copies of the descriptor, or none. */
-static void act_notify(void)
+static void act_notify_fd(void)
 {
     int fd = eventfd(0, EFD_CLOEXEC);
 
@@ -210,6 +210,33 @@ static void prepare_full_ring(void)
 static void act_full_ring(void)
 {
     aclrtRecordEvent(events[FOREIGN], gated_too);
+}
+
+static void act_notify(void)
+{
+    aclrtNotify n, own;
+    char key[65];
+
+    OK(aclrtNotifyImportByKey(&n, shared->notify_key, 0));
+    OK(aclrtRecordNotify(n, idle));
+    OK(aclrtCreateNotify(&own, 0));
+    OK(aclrtNotifyGetExportKey(own, key, sizeof(key), 0));
+    OK(aclrtNotifySetImportPid(own, &(int32_t){1}, 1));
+    OK(aclrtRecordNotify(own, idle));
+    OK(aclrtWaitAndResetNotify(own, idle, 0));
+    OK(aclrtDestroyNotify(own));
+    OK(aclrtDestroyNotify(n));
+}
+
+/* Nothing of it is executed; and it waits, too, in the hope of nothing that comes. */
+static void act_notify_queued(void)
+{
+    aclrtNotify n;
+
+    OK(aclrtNotifyImportByKey(&n, shared->notify_key, 0));
+    OK(aclrtRecordNotify(n, gated));
+    OK(aclrtRecordNotify(n, gated));
+    OK(aclrtWaitAndResetNotify(n, idle, 0));
 }
 
 static void act_leave(void)
@@ -285,7 +312,7 @@ const struct role roles[] = {
      .act = act_synchronize_stream,
      .sleeps_in = "aclrtSynchronizeStream"},
     {.name = "synchronise stream, woken", .act = act_synchronize_stream_woken, .varies = true},
-    {.name = "notify by descriptor", .act = act_notify, .shares = true, .completes = true},
+    {.name = "notify by descriptor", .act = act_notify_fd, .shares = true, .completes = true},
     {.name = "close", .act = act_close, .shares = true},
     {.name = "close, foreign", .act = act_close_foreign},
     {.name = "plain events", .act = act_plain},
@@ -300,6 +327,8 @@ const struct role roles[] = {
      .act = act_process_report,
      .sleeps_in = "aclrtProcessReport"},
     {.name = "host function", .act = act_host_function, .varies = true},
+    {.name = "notify", .act = act_notify, .notifies = true, .varies = true},
+    {.name = "notify, queued", .act = act_notify_queued, .notifies = true, .varies = true},
     {.name = "leave", .act = act_leave, .alone = true},
 };
 const size_t n_roles = sizeof(roles) / sizeof(roles[0]);
