@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 #include <utlist.h>
 
 #include "acl/acl_rt.h"
@@ -17,6 +21,9 @@
 #include "daemon/session.h"
 #include "daemon/stream.h"
 
+#ifndef PIDFS_MAGIC
+#define PIDFS_MAGIC 0x50494446
+#endif
 #define LOOKED_AT_MUCH 32 /* waiters, by one record: others have their turn then */
 
 static struct stream *stream_of(struct waiter *w)
@@ -182,7 +189,7 @@ int32_t notify_export(struct notify_open *open, bool any_pid)
     return 0;
 }
 
-/* When the process started: tells it from a later one with the same pid. 0: there is none, or npud may not look. */
+/* When the process started, in clock ticks. 0: there is none, or npud may not look. */
 static uint64_t process_start(int32_t pid)
 {
     char path[32], text[1024], *end;
@@ -206,6 +213,33 @@ static uint64_t process_start(int32_t pid)
     return start;
 }
 
+/*
+ * What tells a process from a later one with the same pid: the inode of its pidfd (since Linux 6.9), or else the time when it started.
+ * 0: unknown.
+ */
+static uint64_t identity_of(int32_t pid, int pidfd)
+{
+    struct statfs fs;
+    struct stat st;
+
+    if (fstatfs(pidfd, &fs) == 0 && fs.f_type == PIDFS_MAGIC && fstat(pidfd, &st) == 0)
+        return st.st_ino;
+    return process_start(pid);
+}
+
+/* 0: there is no process with that pid. */
+static uint64_t identity_now(int32_t pid)
+{
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    uint64_t identity;
+
+    if (pidfd < 0)
+        return 0;
+    identity = identity_of(pid, pidfd);
+    close(pidfd);
+    return identity;
+}
+
 static struct notify_pid *find_pid(struct notify *n, int32_t pid)
 {
     for (uint32_t i = 0; i < n->n_pids; i++)
@@ -227,7 +261,7 @@ static int32_t allow(struct notify *n, int32_t pid)
         n->pids = entry;
         entry += n->n_pids++;
     }
-    *entry = (struct notify_pid){.pid = pid, .start = process_start(pid)};
+    *entry = (struct notify_pid){.pid = pid, .identity = identity_now(pid)};
     return 0;
 }
 
@@ -251,7 +285,7 @@ int32_t notify_allow(struct notify_open *open, const int32_t *pids, size_t n)
 static bool may_import(struct notify *n, const struct session *session)
 {
     struct notify_pid *entry;
-    uint64_t start;
+    uint64_t identity;
 
     if (n->creator->session == session)
         return true;
@@ -260,10 +294,10 @@ static bool may_import(struct notify *n, const struct session *session)
     entry = find_pid(n, session->pid);
     if (!entry)
         return false;
-    start = process_start(session->pid);
-    if (entry->start == 0)
-        entry->start = start;
-    return entry->start == start;
+    identity = identity_of(session->pid, session->pidfd);
+    if (entry->identity == 0)
+        entry->identity = identity;
+    return entry->identity == identity;
 }
 
 static int32_t find(struct session *session, const char *text, size_t length, struct notify **np)

@@ -40,8 +40,8 @@ struct notify_id {
 /** A process that may import. */
 struct notify_pid {
     int32_t pid;
-    uint64_t
-        start; /* when it started, in clock ticks; 0: there was none with that pid, and the first to import is the one */
+    /* No other process has it (notify.c). 0: there was none with that pid, and the first to import is the one. */
+    uint64_t identity;
 };
 
 struct notify {
