@@ -44,6 +44,7 @@ int notify_get(const char *function, enum handle_kind kind, void *handle, struct
     struct context *c;
     int error = process_enter();
 
+    *copy = (struct notify){.kind = kind};
     if (error != 0)
         return error;
     if (!s || !copy_of(s, kind, handle, copy))

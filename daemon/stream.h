@@ -56,9 +56,9 @@ struct stream {
     bool rung;    /* active because the doorbell said so, and no task was found so far */
     struct waiter waiter;        /* on another stream, an event flag or an IPC event ... */
     struct waitlist *waiting_on; /* ... namely this list, until resumed */
-    bool took; /* a notify's bit was spent on this wait, which has not been retired (notify.c) */
     struct stream *inbox_next;
     bool in_inbox; /* under the engine's inbox lock */
+    bool took; /* a notify's bit was spent on this wait, which has not been retired (notify.c) */
     struct work work;
     uint64_t deadline; /* while timer != 0 */
     uint32_t timer;    /* 1 + index in the engine's heap; 0: none */

@@ -489,8 +489,9 @@ static int owe_notify(struct graph *g, struct blocked *b)
         return 0;
     }
     n = mine->notify;
+    b->owner = b->session;
     DL_FOREACH (n->opens, open)
-        if (!b->owner || b->owner == b->session)
+        if (b->owner == b->session)
             b->owner = open->session;
     DL_FOREACH (n->opens, open)
         if (r == 0)

@@ -576,6 +576,12 @@ static int tied(void *arg)
     return 0;
 }
 
+#ifdef __SANITIZE_THREAD__ /* its runtime has a thread in every process, and npud cannot know what that will do */
+#define CERTAINLY "suspected"
+#else
+#define CERTAINLY "certain"
+#endif
+
 /* Within one process, all of whose threads sleep, nobody else can come: that one is certain. */
 START_TEST(certain_deadlock)
 {
@@ -586,7 +592,7 @@ START_TEST(certain_deadlock)
     while (!certain) {
         Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS);
 
-        certain = r->n_deadlocks == 1 && strcmp(r->deadlocks[0]->certainty, "certain") == 0;
+        certain = r->n_deadlocks == 1 && strcmp(r->deadlocks[0]->certainty, CERTAINLY) == 0;
         for (size_t i = 0; certain && i < r->n_waits; i++)
             ck_assert(r->waits[i]->thread != 0 ||
                       (r->waits[i]->owner_stream >= 0 && strstr(r->waits[i]->waits_for, "notify")));
