@@ -148,14 +148,16 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
 
 aclError aclrtDeviceGetBareTgid(int32_t *pid)
 {
-    struct session *s;
+    struct session *s = session_peek();
     int error;
 
     REQUIRE(pid);
-    s = session_get(__func__, &error);
+    /* Without npud nobody knows better, and there is nobody to whom the number matters. */
+    error_mute(true);
     if (!s)
-        return error;
-    *pid = s->pid;
+        s = session_get(__func__, &error);
+    error_mute(false);
+    *pid = s ? s->pid : getpid();
     return 0;
 }
 

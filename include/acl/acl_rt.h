@@ -370,8 +370,8 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId,
 
 /*
  * The id of the calling process as the host sees it, also from inside a container; this is the pid
- * that white lists of shared objects want. npud says it, as the kernel of its host does. Needs no
- * context. Errors: NULL 100000; no npud, or npud gone, as the first use of a device.
+ * that white lists of shared objects want. npud says it, as the kernel of its host does; without
+ * npud, it is what getpid() says. Needs no context. Errors: NULL 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetBareTgid(int32_t *pid);
 
