@@ -263,3 +263,12 @@ ROW(util, stop_thread, "P", "", HOLDS_GIL, NULL, thread_stop(U(0)),
 /* --- acl.npud: what other implementations do not have (acl_npud.h) --- */
 ROW(npud, launch_delay, "PiP", "", 0, aclnpudLaunchDelay, aclnpudLaunchDelay(U(0), I(1), P(2)),
     "ret = acl.npud.launch_delay(microseconds, result, stream)")
+ROW(npud, ipc_open_event_on_device, "ei", "P", 0, aclnpudIpcOpenEventOnDevice,
+    aclnpudIpcOpenEventOnDevice(O_P(0), c->handle, I(1)),
+    "event, ret = acl.npud.ipc_open_event_on_device(handle, device)")
+ROW(npud, ipc_open_event_in_context, "eP", "P", 0, aclnpudIpcOpenEventInContext,
+    aclnpudIpcOpenEventInContext(O_P(0), c->handle, P(1)),
+    "event, ret = acl.npud.ipc_open_event_in_context(handle, context)")
+ROW(npud, event_notify_fd, "Pi", "", 0, aclnpudEventNotifyFd, aclnpudEventNotifyFd(P(0), I(1)),
+    "ret = acl.npud.event_notify_fd(event, fd): the eventfd is written when the latest record is "
+    "complete")

@@ -19,7 +19,7 @@ BAD = {
     "B": [],
     "L": [],
 }
-GOOD = {"P": 0, "I": 0, "U": 0, "M": 0, "S": "", "O": None, "F": print, "B": b"", "L": []}
+GOOD = {"P": 0, "I": 0, "U": 0, "M": 0, "S": "", "O": None, "F": print, "B": bytes(64), "L": []}
 
 # Name: kinds of the arguments. Required functions first.
 TAKES = {
@@ -122,6 +122,9 @@ TAKES = {
     "acl.util.start_thread": "FO",
     "acl.util.stop_thread": "P",
     "acl.npud.launch_delay": "PIP",
+    "acl.npud.ipc_open_event_on_device": "BI",
+    "acl.npud.ipc_open_event_in_context": "BP",
+    "acl.npud.event_notify_fd": "PI",
 }
 # Tested by themselves: their one argument may be missing.
 OPTIONAL = {"acl.init", "acl.finalize", "acl.rt.set_exception_info_callback"}

@@ -1,6 +1,7 @@
 """Events and synchronisation: every required function has a test that fails if the function did nothing."""
 import ctypes
 import os
+import select
 import subprocess
 import sys
 
@@ -259,6 +260,26 @@ class Ipc(DeviceTest):
             self.assertRaises(ValueError, acl.rt.ipc_open_event_handle, bad)
         self.assertNotEqual(acl.rt.ipc_open_event_handle(bytes(64))[1], 0)
         self.assertEqual(acl.rt.ipc_get_event_handle(self.event()), (bytes(64), 107000))
+
+    def test_open_somewhere_else(self):
+        handle = self.ok(acl.rt.ipc_get_event_handle(self.event(IPC)))
+        opened = [self.ok(acl.npud.ipc_open_event_on_device(handle, 1)),
+                  self.ok(acl.npud.ipc_open_event_in_context(handle, self.context))]
+        self.assertEqual(acl.npud.ipc_open_event_on_device(handle, 99)[1], 107001)
+        self.assertEqual(acl.npud.ipc_open_event_in_context(handle, 99)[1], 107000)
+        for event in opened:
+            self.ok(acl.rt.destroy_event(event))
+
+    def test_event_notify_fd(self):
+        fd = ctypes.CDLL(None).eventfd(0, 0)
+        gate, event = self.gate(), self.event()
+        self.ok(acl.rt.record_event(event, self.stream))
+        self.ok(acl.npud.event_notify_fd(event, fd))
+        self.assertEqual(select.select([fd], [], [], 0)[0], [])
+        self.open_gate(gate)
+        self.assertEqual(select.select([fd], [], [])[0], [fd])
+        self.assertEqual(acl.rt.query_event_status(event), (1, 0))
+        os.close(fd)
 
     def test_two_processes(self):
         event = self.event(IPC)
