@@ -352,6 +352,20 @@ static void fail_callback(struct stream *s)
     s->callback = 0;
 }
 
+/* Whoever the record would have let go fails, too. */
+static void fail_notify_record(struct stream *s)
+{
+    publish_before(s);
+    notify_drop_task(s->session, &s->task);
+}
+
+/* Let go already, and failed before it went on: the record is for the next one. */
+static void fail_notify_wait(struct stream *s)
+{
+    if (s->took)
+        notify_give_back(s);
+}
+
 /* fail: what a task has to do that fails without being executed, for those who wait for it. NULL: nobody can. */
 static const struct {
     const char *name;
@@ -369,9 +383,9 @@ static const struct {
     [TASK_SET] = {"set", run_set},
     [TASK_DELAY] = {"delay", run_delay},
     [TASK_CALLBACK] = {"callback", run_callback, fail_callback},
-    [TASK_NOTIFY_RECORD] = {"notify record", run_notify_record},
-    [TASK_NOTIFY_WAIT] = {"notify wait", run_notify_wait},
-    [TASK_COUNT_RECORD] = {"count notify record", run_count_record},
+    [TASK_NOTIFY_RECORD] = {"notify record", run_notify_record, fail_notify_record},
+    [TASK_NOTIFY_WAIT] = {"notify wait", run_notify_wait, fail_notify_wait},
+    [TASK_COUNT_RECORD] = {"count notify record", run_count_record, fail_notify_record},
     [TASK_COUNT_WAIT] = {"count notify wait", run_count_wait},
 };
 
