@@ -8,14 +8,10 @@
 #include <acl/acl_rt.h>
 
 #include "error.h"
+#include "proto/float16.h"
 
 enum {
-    HALF_MANTISSA_BITS = 10,
-    HALF_BIAS = 15,
     HALF_MAX = 0x7BFF,
-    FLOAT_MANTISSA_BITS = 23,
-    FLOAT_BIAS = 127,
-    MANTISSA_SHIFT = FLOAT_MANTISSA_BITS - HALF_MANTISSA_BITS,
     LOG_TEXT_MAX = 1024,
 };
 
@@ -57,74 +53,17 @@ size_t aclDataTypeSize(aclDataType dataType)
     }
 }
 
-static float float_from_bits(uint32_t bits)
-{
-    float value;
-
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
-static uint32_t bits_of_float(float value)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &value, sizeof(bits));
-    return bits;
-}
-
 float aclFloat16ToFloat(aclFloat16 value)
 {
-    const uint32_t sign = (uint32_t)(value & 0x8000U) << 16;
-    uint32_t exponent = (value >> HALF_MANTISSA_BITS) & 0x1FU;
-    uint32_t mantissa = value & 0x3FFU;
-
-    if (exponent == 0x1F)
-        return float_from_bits(sign | 0x7F800000U | mantissa << MANTISSA_SHIFT);
-    if (exponent == 0) {
-        if (mantissa == 0)
-            return float_from_bits(sign);
-        /* Subnormal: every such number is a normal one in single precision. */
-        for (exponent = 1; (mantissa & 0x400U) == 0; exponent--)
-            mantissa <<= 1;
-        mantissa &= 0x3FFU;
-    }
-    exponent += FLOAT_BIAS - HALF_BIAS; /* wraps below zero and back */
-    return float_from_bits(sign | exponent << FLOAT_MANTISSA_BITS | mantissa << MANTISSA_SHIFT);
+    return half_to_float(value);
 }
 
-/* Shifts right by 1 to 31 bits, rounding to nearest and ties to even. */
-static uint32_t shift_rounding(uint32_t bits, unsigned int shift)
-{
-    const uint32_t rest = bits & ((1U << shift) - 1);
-    const uint32_t half = 1U << (shift - 1);
-    const uint32_t result = bits >> shift;
-
-    return result + (rest > half || (rest == half && (result & 1U) != 0));
-}
-
+/* What is too large, infinite or no number becomes the largest finite half. */
 aclFloat16 aclFloatToFloat16(float value)
 {
-    const uint32_t bits = bits_of_float(value);
-    const uint32_t sign = bits >> 16 & 0x8000U;
-    const int exponent = (int)(bits >> FLOAT_MANTISSA_BITS & 0xFFU) - FLOAT_BIAS + HALF_BIAS;
-    uint32_t mantissa = bits & 0x7FFFFFU;
-    uint32_t half;
+    const uint16_t half = half_from_float(value);
 
-    if (exponent >= 0x1F) { /* too large, infinite, or NaN */
-        half = HALF_MAX;
-    } else if (exponent > 0) {
-        /* A carry out of the mantissa rightly raises the exponent. */
-        half = shift_rounding((uint32_t)exponent << FLOAT_MANTISSA_BITS | mantissa, MANTISSA_SHIFT);
-        if (half > HALF_MAX)
-            half = HALF_MAX;
-    } else if (exponent >= -HALF_MANTISSA_BITS) {
-        mantissa |= 1U << FLOAT_MANTISSA_BITS;
-        half = shift_rounding(mantissa, (unsigned int)(MANTISSA_SHIFT + 1 - exponent));
-    } else { /* below half of the smallest subnormal */
-        half = 0;
-    }
-    return (aclFloat16)(sign | half);
+    return (half & 0x7FFFU) > HALF_MAX ? (aclFloat16)((half & 0x8000U) | HALF_MAX) : half;
 }
 
 aclDataBuffer *aclCreateDataBuffer(void *data, size_t size)
