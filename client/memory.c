@@ -328,18 +328,61 @@ static int classify(struct session *s, const char *function, const void *address
 }
 
 /* Reaching another device's memory must have been allowed, as on hardware. */
-static int check_peers(struct session *s, const char *function, const struct side *dst,
-                       const struct side *src)
+static int check_reach(struct session *s, const char *function, uint32_t a, uint32_t b)
 {
-    uint32_t a = dst->memory.device, b = src->memory.device;
-
-    if (dst->place != DEVICE || src->place != DEVICE || a == b || (s->devices[a].peers >> b & 1) ||
-        (s->devices[b].peers >> a & 1))
+    if (a == b || (s->devices[a].peers >> b & 1) || (s->devices[b].peers >> a & 1))
         return 0;
     return error_set(
         ACL_ERROR_RT_DRV_INTERNAL_ERROR,
         "%s: devices %u and %u cannot reach each other: call aclrtDeviceEnablePeerAccess first",
         function, b, a);
+}
+
+static int check_peers(struct session *s, const char *function, const struct side *dst,
+                       const struct side *src)
+{
+    if (dst->place != DEVICE || src->place != DEVICE)
+        return 0;
+    return check_reach(s, function, dst->memory.device, src->memory.device);
+}
+
+int memory_device_place(struct session *s, const char *function, uint32_t device, const char *name,
+                        const void *address, uint64_t size, struct memory_place *place)
+{
+    struct side side;
+    int error = classify(s, function, address, size, name, &side);
+
+    if (error == 0 && side.place != DEVICE)
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %s (%p) is not device memory", function,
+                          name, address);
+    if (error == 0)
+        error = check_reach(s, function, device, side.memory.device);
+    *place = (struct memory_place){side.memory.remote, side.memory.remote_generation, side.offset};
+    return error;
+}
+
+/*
+ * This thread has written there by itself, and streams may wait for a word of it (proto/doorbell.h). The fence: either npud sees what we
+ * wrote, or we see that somebody waits.
+ */
+static int written(struct session *s, const char *function, const struct side *to, size_t count)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__MemoryWritten in = NPUD__MEMORY_WRITTEN__INIT;
+
+    KILL_POINT(MEMORY_WRITTEN);
+    if (to->place != DEVICE)
+        return 0;
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&s->page->value_waiters, memory_order_relaxed) == 0)
+        return 0;
+    in.slot = to->memory.remote;
+    in.generation = to->memory.remote_generation;
+    in.offset = to->offset;
+    in.size = count;
+    request.memory_written = &in;
+    request.body_case = NPUD__REQUEST__BODY_MEMORY_WRITTEN;
+    return session_command(s, function, &request);
 }
 
 /* What both copy functions check, in the reference's order. -1: go on. */
@@ -381,11 +424,11 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
     if (!c)
         return error;
     error = find_sides(c->session, __func__, dst, src, count, &to, &from);
-    if (error == 0)
-        memmove(
-            dst, src,
-            count); /* overlapping ranges are the program's mistake, but must not be undefined */
-    return error;
+    if (error != 0)
+        return error;
+    /* overlapping ranges are the program's mistake, but must not be undefined */
+    memmove(dst, src, count);
+    return written(c->session, __func__, &to, count);
 }
 
 /* The kinds that a pair with a pageable side accepts; others are known by their addresses, whatever
@@ -433,13 +476,14 @@ static int submit_copy(struct stream *s, const char *function, const struct side
  * synchronise call.
  */
 static int copy_pageable(struct stream *s, const char *function, void *dst, const void *src,
-                         size_t count)
+                         size_t count, const struct side *to)
 {
     int error = stream_drain(s, function);
 
-    if (error == 0)
-        memmove(dst, src, count);
-    return error;
+    if (error != 0)
+        return error;
+    memmove(dst, src, count);
+    return written(s->session, function, to, count);
 }
 
 /*
@@ -606,7 +650,7 @@ static int copy_async(struct stream *s, const char *function, void *dst, const v
     if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
         return copy_buffered(s, function, &to, src, count);
     if (to.place == PAGEABLE || from.place == PAGEABLE)
-        return copy_pageable(s, function, dst, src, count);
+        return copy_pageable(s, function, dst, src, count, &to);
     return submit_copy(s, function, &to, &from, count);
 }
 
@@ -652,9 +696,10 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
     if (!c)
         return error;
     error = classify(c->session, __func__, devPtr, count, "devPtr", &side);
-    if (error == 0)
-        memset(devPtr, value, count);
-    return error;
+    if (error != 0)
+        return error;
+    memset(devPtr, value, count);
+    return written(c->session, __func__, &side, count);
 }
 
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,

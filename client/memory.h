@@ -17,6 +17,20 @@ struct memory {
     uint32_t remote_generation;
 };
 
+/** How a task names a place in memory. */
+struct memory_place {
+    uint32_t remote;
+    uint32_t generation;
+    uint64_t offset;
+};
+
+/**
+ * Where `size` bytes at address are, which must be device memory that the device reaches. 0, ACL_ERROR_RT_PARAM_INVALID, or
+ * ACL_ERROR_RT_DRV_INTERNAL_ERROR without aclrtDeviceEnablePeerAccess. name: of the argument, for the sentence.
+ */
+int memory_device_place(struct session *s, const char *function, uint32_t device, const char *name,
+                        const void *address, uint64_t size, struct memory_place *place);
+
 /** Allocations taken out of the table, not freed yet. */
 struct memory_list;
 

@@ -22,6 +22,7 @@ enum work_kind {
     WORK_COPY,
     WORK_SET,
     WORK_DELAY,
+    WORK_REDUCE,
 };
 
 /** One piece of work, with everything validated and mapped by the engine. Owned by the stream that
@@ -35,6 +36,8 @@ struct work {
     uint64_t delay_ns;
     int32_t result; /* WORK_DELAY: what to fail with, 0: succeed */
     uint8_t value;
+    uint32_t reduce; /* WORK_REDUCE: aclrtReduceKind, aclDataType, a pair of proto/reduce.h */
+    uint32_t type;
 };
 
 enum work_state {
@@ -53,8 +56,8 @@ struct backend {
     /** A sealed memfd of size bytes (a multiple of the page size) that is memory of the device. fd
      * or -errno. */
     int (*memory_new)(void *state, uint32_t device, uint64_t size);
-    /** Do a bounded amount (at most tens of microseconds) of work. now: CLOCK_MONOTONIC
-     * nanoseconds. */
+    /** Do a bounded amount (at most tens of microseconds) of work. Bytes that are all done may be asked for once more: WORK_DONE
+     * with the same result. now: CLOCK_MONOTONIC nanoseconds. */
     enum work_state (*step)(void *state, uint32_t device, struct work *work, uint64_t now,
                             uint64_t *deadline, int32_t *result);
 };

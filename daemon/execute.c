@@ -15,8 +15,10 @@
 #include "daemon/park.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
+#include "daemon/value.h"
 #include "proto/clock.h"
 #include "proto/futex.h"
+#include "proto/reduce.h"
 #include "proto/task.h"
 
 #define DELAY_MAX_NS (3600 * NSEC_PER_SEC)
@@ -37,10 +39,8 @@ void stream_fired(struct waiter *w)
     engine_unpark((struct stream *)((char *)w - offsetof(struct stream, waiter)));
 }
 
-/* Join list. The caller tests the condition after this and calls unpark_self() if it holds already.
- */
-static int park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
-                uint64_t now)
+int park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
+         uint64_t now)
 {
     if (timeout_ns != 0 && engine_set_timer(s, now + timeout_ns) < 0)
         return -1;
@@ -50,9 +50,7 @@ static int park(struct stream *s, struct waitlist *list, uint64_t target, uint64
     return 0;
 }
 
-/* The condition came true while joining. False: somebody fired us as well, and the inbox brings
- * that news. */
-static bool unpark_self(struct stream *s)
+bool unpark_self(struct stream *s)
 {
     if (!waitlist_remove(s->waiting_on, &s->waiter))
         return false;
@@ -64,6 +62,12 @@ static bool unpark_self(struct stream *s)
 enum run_result no_memory(struct stream *s)
 {
     stream_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
+    return RUN_RETIRED;
+}
+
+enum run_result no_such_memory(struct stream *s)
+{
+    stream_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     return RUN_RETIRED;
 }
 
@@ -220,13 +224,21 @@ static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
 
 /* --- work, done by the backend --- */
 
-static enum run_result step_work(struct stream *s, uint64_t now)
+enum run_result step_work(struct stream *s, uint64_t now, uint64_t offset)
 {
     struct device *d = s->attach->device;
-    uint64_t deadline;
+    uint64_t before = s->work.progress, deadline;
+    enum work_state state;
     int32_t result;
 
-    switch (d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result)) {
+    state = d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result);
+    if (s->work.kind != WORK_DELAY) {
+        values_changed(s, offset + before, s->work.progress - before);
+        if (!values_check(s))
+            return RUN_AGAIN; /* and, at the end, once more into the backend, which has no more to do */
+    }
+
+    switch (state) {
     case WORK_MORE:
         return RUN_AGAIN;
     case WORK_UNTIL:
@@ -249,15 +261,13 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
     void *src = mem_range(s->session, t->copy.src, t->copy.src_generation, t->copy.src_offset,
                           t->copy.size);
 
-    if (!dst || !src) {
-        stream_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-        return RUN_RETIRED;
-    }
+    if (!dst || !src)
+        return no_such_memory(s);
     if (!s->started)
         s->work = (struct work){.kind = WORK_COPY, .size = t->copy.size};
     s->work.dst = dst;
     s->work.src = src;
-    return step_work(s, now);
+    return step_work(s, now, t->copy.dst_offset);
 }
 
 static enum run_result run_set(struct stream *s, uint64_t now)
@@ -265,15 +275,13 @@ static enum run_result run_set(struct stream *s, uint64_t now)
     const struct task *t = &s->task;
     void *dst = mem_range(s->session, t->object, t->generation, t->set.offset, t->set.size);
 
-    if (!dst) {
-        stream_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-        return RUN_RETIRED;
-    }
+    if (!dst)
+        return no_such_memory(s);
     if (!s->started)
         s->work =
             (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value};
     s->work.dst = dst;
-    return step_work(s, now);
+    return step_work(s, now, t->set.offset);
 }
 
 static enum run_result run_delay(struct stream *s, uint64_t now)
@@ -283,7 +291,37 @@ static enum run_result run_delay(struct stream *s, uint64_t now)
     if (!s->started)
         s->work = (struct work){
             .kind = WORK_DELAY, .delay_ns = s->task.delay.ns, .result = s->task.delay.result};
-    return step_work(s, now);
+    return step_work(s, now, 0);
+}
+
+static bool valid_reduce(const struct task *t)
+{
+    size_t element = reduce_element(t->reduce.type);
+
+    return reduce_offered(t->reduce.kind, t->reduce.type) && t->reduce.size % element == 0 &&
+           t->reduce.dst_offset % element == 0 && t->reduce.src_offset % element == 0;
+}
+
+static enum run_result run_reduce(struct stream *s, uint64_t now)
+{
+    const struct task *t = &s->task;
+    void *dst =
+        mem_range(s->session, t->object, t->generation, t->reduce.dst_offset, t->reduce.size);
+    void *src = mem_range(s->session, t->reduce.src, t->reduce.src_generation, t->reduce.src_offset,
+                          t->reduce.size);
+
+    if (!valid_reduce(t))
+        return bad_entry(s, "no such reduction");
+    if (!dst || !src)
+        return no_such_memory(s);
+    if (!s->started)
+        s->work = (struct work){.kind = WORK_REDUCE,
+                                .size = t->reduce.size,
+                                .reduce = t->reduce.kind,
+                                .type = t->reduce.type};
+    s->work.dst = dst;
+    s->work.src = src;
+    return step_work(s, now, t->reduce.dst_offset);
 }
 
 /* --- callbacks --- */
@@ -387,6 +425,9 @@ static const struct {
     [TASK_NOTIFY_WAIT] = {"notify wait", run_notify_wait, fail_notify_wait},
     [TASK_COUNT_RECORD] = {"count notify record", run_count_record, fail_notify_record},
     [TASK_COUNT_WAIT] = {"count notify wait", run_count_wait},
+    [TASK_VALUE_WRITE] = {"value write", run_value_write},
+    [TASK_VALUE_WAIT] = {"value wait", run_value_wait},
+    [TASK_REDUCE] = {"reduce", run_reduce},
 };
 
 const char *task_op_name(unsigned op)
@@ -400,6 +441,8 @@ enum run_result task_execute(struct stream *s, uint64_t now)
 
     if (s->task.op >= TASK_OPS)
         return bad_entry(s, "unknown op");
+    if (s->started && !values_check(s)) /* what the last step has changed */
+        return RUN_AGAIN;
     r = ops[s->task.op].run(s, now);
     s->started = true;
     return r;
@@ -409,6 +452,7 @@ enum run_result task_fail(struct stream *s, int32_t code)
 {
     if (s->task.op < TASK_OPS && ops[s->task.op].fail)
         ops[s->task.op].fail(s);
+    values_drop(s); /* of a task that had begun */
     stream_fail(s, code, 0);
     return RUN_RETIRED;
 }

@@ -60,6 +60,7 @@ int32_t mem_new(struct session *session, struct device *device, enum mem_kind ki
     if (kind == MEM_DEVICE)
         device->memory_used += m->size;
     session->memory += m->size;
+    waitlist_init(&m->values);
     slots_publish(m);
     *memp = m;
     return 0;
@@ -77,6 +78,8 @@ void mem_free(struct mem *m)
      * slice. */
     session_lock(session);
     slots_unpublish(m);
+    waitlist_fire(&m->values, 0, UINT64_MAX, ACL_ERROR_RT_SYS_DMA, 0);
+    waitlist_deinit(&m->values);
     map = atomic_exchange_explicit(&m->map, NULL, memory_order_relaxed);
     session_unlock(session);
     closer_free_memory(m->fd, map, m->size);
@@ -106,10 +109,15 @@ static void *map_once(struct mem *m)
     return map;
 }
 
+struct mem *mem_get(struct session *session, uint32_t slot, uint32_t generation)
+{
+    return slots_get_generation(&session->mems, slot, generation);
+}
+
 void *mem_range(struct session *session, uint32_t slot, uint32_t generation, uint64_t offset,
                 uint64_t size)
 {
-    struct mem *m = slots_get_generation(&session->mems, slot, generation);
+    struct mem *m = mem_get(session, slot, generation);
     unsigned char *map;
 
     if (!m || offset > m->size || size > m->size - offset)

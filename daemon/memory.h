@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "daemon/user.h"
+#include "daemon/waitlist.h"
 #include "proto/slots.h"
 
 struct session;
@@ -23,7 +24,8 @@ struct mem {
     enum mem_kind kind;
     uint64_t size;
     int fd;
-    _Atomic(void *) map; /* npud's mapping, made when a task first needs it */
+    _Atomic(void *) map;    /* npud's mapping, made when a task first needs it */
+    struct waitlist values; /* streams that wait for words of it: value.h */
     struct charge charge;
     struct charge charge_fd;
 };
@@ -32,9 +34,12 @@ struct mem {
  * Control thread. */
 int32_t mem_new(struct session *session, struct device *device, enum mem_kind kind, uint64_t size,
                 struct mem **memp);
-/** Free it. Tasks that come to use it later fail. Control thread; takes the locks of the session's
+/** Free it. Tasks that come to use it later fail, and so do streams that wait for a word of it. Control thread; takes the locks of the session's
  * engines. */
 void mem_free(struct mem *mem);
+
+/** The session's allocation in slot, or NULL. Engines, under their lock, and the control thread. */
+struct mem *mem_get(struct session *session, uint32_t slot, uint32_t generation);
 
 /**
  * Address in npud of `size` bytes at offset of the session's allocation in slot, or NULL when there

@@ -6,20 +6,7 @@
 #include "daemon/stream.h"
 #include "proto/task.h"
 
-/* Of a notify any record will do. */
-static uint64_t number_of(const struct task *task)
-{
-    switch (task->op) {
-    case TASK_IPC_RECORD:
-        return task->ipc.number;
-    case TASK_RECORD:
-        return task->record.number;
-    default:
-        return 0;
-    }
-}
-
-static bool add(struct queued *q, const struct task *task, uint32_t stream)
+static bool add(struct queued *q, const struct queued_record *record, uint32_t stream)
 {
     if (q->n == q->size) {
         size_t bigger = q->size ? 2 * q->size : 64;
@@ -30,21 +17,47 @@ static bool add(struct queued *q, const struct task *task, uint32_t stream)
         q->record = p;
         q->size = bigger;
     }
-    q->record[q->n++] = (struct queued_record){
-        .op = task->op,
-        .object = task->object,
-        .generation = task->generation,
-        .number = number_of(task),
-        .stream = stream,
-    };
+    q->record[q->n] = *record;
+    q->record[q->n++].stream = stream;
     return true;
 }
 
-static bool is_record(const struct task *task)
+/* False: it is nothing that others wait for. */
+static bool read_record(const struct task *task, struct queued_record *r)
 {
-    return task->op == TASK_IPC_RECORD || task->op == TASK_NOTIFY_RECORD ||
-           task->op == TASK_COUNT_RECORD ||
-           (task->op == TASK_RECORD && (task->flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE)));
+    *r = (struct queued_record){
+        .op = task->op, .object = task->object, .generation = task->generation};
+    switch (task->op) {
+    case TASK_RECORD:
+        r->number = task->record.number;
+        return task->flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE);
+    case TASK_IPC_RECORD:
+        r->number = task->ipc.number;
+        return true;
+    case TASK_NOTIFY_RECORD: /* of a notify any record will do */
+    case TASK_COUNT_RECORD:
+        return true;
+    case TASK_VALUE_WRITE:
+        r->number = task->value.offset;
+        r->size = sizeof(task->value.value);
+        break;
+    case TASK_COPY:
+        r->number = task->copy.dst_offset;
+        r->size = task->copy.size;
+        break;
+    case TASK_SET:
+        r->number = task->set.offset;
+        r->size = task->set.size;
+        break;
+    case TASK_REDUCE:
+        r->number = task->reduce.dst_offset;
+        r->size = task->reduce.size;
+        break;
+    default:
+        return false;
+    }
+    r->op = TASK_VALUE_WRITE;
+    return true;
 }
 
 /*
@@ -57,11 +70,12 @@ static bool scan(struct queued *q, struct stream *s, size_t *budget)
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
 
     for (uint64_t p = head; p != tail && p - head<s->depth && * budget> 0; p++, --*budget) {
+        struct queued_record record;
         struct task task;
 
         if (!stream_read_entry(s, p, &task))
             break;
-        if (is_record(&task) && !add(q, &task, s->slot.number))
+        if (read_record(&task, &record) && !add(q, &record, s->slot.number))
             return false;
     }
     return true;

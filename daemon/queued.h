@@ -1,6 +1,6 @@
 /*
- * The records that are queued in a session's rings: who will complete what. Read from shared memory for a report, so all of it is only
- * what the client says; the number of entries looked at is bounded.
+ * The records that are queued in a session's rings, and the tasks that change memory: who will complete what. Read from shared memory
+ * for a report, so all of it is only what the client says; the number of entries looked at is bounded.
  */
 #pragma once
 
@@ -15,10 +15,11 @@ struct session;
 
 struct queued_record {
     uint8_t
-        op; /* TASK_IPC_RECORD, TASK_NOTIFY_RECORD, TASK_COUNT_RECORD, or TASK_RECORD that raises a level */
+        op; /* TASK_IPC_RECORD, TASK_NOTIFY_RECORD, TASK_COUNT_RECORD, TASK_RECORD that raises a level, or TASK_VALUE_WRITE: whatever writes memory */
     uint32_t object;
     uint32_t generation;
-    uint64_t number;
+    uint64_t number; /* memory: offset of the first byte that is written */
+    uint64_t size;   /* memory: bytes */
     uint32_t stream; /* slot */
 };
 

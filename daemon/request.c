@@ -200,6 +200,32 @@ static int32_t on_abort_stream(struct call *call)
     return 0;
 }
 
+static int32_t on_set_stream_priority(struct call *call)
+{
+    const Npud__SetStreamPriority *in = call->request->set_stream_priority;
+    struct stream *stream = slots_get(&call->session->streams, in->slot);
+
+    if (!stream)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
+    stream->priority = in->priority;
+    return 0;
+}
+
+static int32_t on_streams_left(struct call *call)
+{
+    static Npud__StreamsLeftReply out;
+    int32_t error;
+    struct attach *attach = need_device(call, call->request->streams_left->device, &error);
+
+    if (!attach)
+        return error;
+    out = (Npud__StreamsLeftReply)NPUD__STREAMS_LEFT_REPLY__INIT;
+    out.streams = streams_left(call->session, attach);
+    call->reply.streams_left = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_STREAMS_LEFT;
+    return 0;
+}
+
 /* --- events --- */
 
 static void read_fences(Npud__Fence **in, size_t n, struct fence *out)
@@ -423,6 +449,19 @@ static int32_t on_free(struct call *call)
     if (!mem)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such allocation");
     mem_free(mem);
+    return 0;
+}
+
+static int32_t on_memory_written(struct call *call)
+{
+    const Npud__MemoryWritten *in = call->request->memory_written;
+    struct mem *mem = mem_get(call->session, in->slot, in->generation);
+
+    if (!mem)
+        return 0;
+    if (in->offset > mem->size || in->size > mem->size - in->offset)
+        return fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than the allocation");
+    values_written(mem, in->offset, in->size);
     return 0;
 }
 
@@ -680,6 +719,9 @@ static const struct {
     [NPUD__REQUEST__BODY_EXPORT_NOTIFY] = {on_export_notify, false},
     [NPUD__REQUEST__BODY_ALLOW_NOTIFY] = {on_allow_notify, false},
     [NPUD__REQUEST__BODY_IMPORT_NOTIFY] = {on_import_notify, false},
+    [NPUD__REQUEST__BODY_SET_STREAM_PRIORITY] = {on_set_stream_priority, false},
+    [NPUD__REQUEST__BODY_STREAMS_LEFT] = {on_streams_left, false},
+    [NPUD__REQUEST__BODY_MEMORY_WRITTEN] = {on_memory_written, false},
 };
 
 static void dispatch(struct call *call)

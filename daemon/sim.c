@@ -6,10 +6,13 @@
 #include "daemon/backend.h"
 #include "daemon/config.h"
 #include "daemon/memfd.h"
+#include "daemon/reduce.h"
 
 /* About 3 us of memcpy: long enough to stream, short enough that nobody else on the device
  * notices. */
 #define SLICE (32 * 1024)
+/* The same for numbers that have to be unpacked one by one. */
+#define REDUCE_SLICE 2048
 
 struct sim {
     uint32_t devices;
@@ -76,10 +79,13 @@ static enum work_state sim_step(void *state, uint32_t device, struct work *w, ui
         *result = w->result;
         return now >= w->progress ? WORK_DONE : WORK_UNTIL;
     }
-    if (n > SLICE)
-        n = SLICE;
+    if (n > (w->kind == WORK_REDUCE ? REDUCE_SLICE : SLICE))
+        n = w->kind == WORK_REDUCE ? REDUCE_SLICE : SLICE;
     if (w->kind == WORK_SET)
         memset((char *)w->dst + w->progress, w->value, n);
+    else if (w->kind == WORK_REDUCE)
+        reduce_apply((char *)w->dst + w->progress, (const char *)w->src + w->progress, n, w->reduce,
+                     w->type);
     else
         /* memmove: overlapping ranges are unspecified for programs, but must not be undefined for
          * npud */

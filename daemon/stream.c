@@ -107,6 +107,8 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t prio
     s->in_inbox = false;
     s->took = false;
     s->waiter = (struct waiter){0};
+    s->changing = false;
+    s->counted = false;
     s->timer = 0;
     s->callback = s->callbacks = 0;
     s->judged = 0;
@@ -117,6 +119,22 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t prio
     slots_publish(s);
     *streamp = s;
     return 0;
+}
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint32_t streams_left(const struct session *session, const struct attach *attach)
+{
+    uint64_t limit = session->server->users.limit[RESOURCE_STREAMS];
+    uint64_t used = session->user->used[RESOURCE_STREAMS];
+    const struct slots *ids = &attach->device->stream_ids;
+    uint64_t left = session->streams.max - session->streams.live;
+
+    left = min_u64(left, used < limit ? limit - used : 0);
+    return (uint32_t)min_u64(left, ids->max - ids->live);
 }
 
 /*
@@ -168,6 +186,7 @@ static void discard(struct stream *s)
         tail = s->head + s->depth;
     if (tail != s->head)
         s->attach->vain = 0; /* it rang for these */
+    values_drop(s);
     s->has_task = false;
     s->head = tail;
     atomic_store_explicit(&s->ctrl->watched, 0, memory_order_relaxed);

@@ -14,6 +14,7 @@
 
 #include "daemon/backend.h"
 #include "daemon/user.h"
+#include "daemon/value.h"
 #include "daemon/waitlist.h"
 #include "proto/slots.h"
 #include "proto/stream_shm.h"
@@ -34,11 +35,12 @@ struct stream_id {
 struct stream {
     struct slot slot; /* in session->streams */
 
+    uint32_t priority; /* control thread */
+
     /* constant while it lives */
     struct session *session;
     struct attach *attach;
     struct stream_id *id;
-    uint32_t priority;
     uint32_t flags;
     uint32_t depth;
     struct stream_ctrl *ctrl; /* shared, hostile */
@@ -54,15 +56,22 @@ struct stream {
     bool has_task;    /* taken from the ring, not finished */
     bool started; /* task_execute() was called before; after a wait, waiter.result is the outcome */
     bool rung;    /* active because the doorbell said so, and no task was found so far */
-    struct waiter waiter;        /* on another stream, an event flag or an IPC event ... */
+    bool changing;        /* memory, and who waits for that is not told completely: see changed */
+    bool counted;         /* TASK_VALUE_WAIT: in value_waiters of the session page */
+    struct waiter waiter; /* on another stream, an event flag or an IPC event ... */
     struct waitlist *waiting_on; /* ... namely this list, until resumed */
     struct stream *inbox_next;
     bool in_inbox; /* under the engine's inbox lock */
     bool took; /* a notify's bit was spent on this wait, which has not been retired (notify.c) */
-    struct work work;
-    uint64_t deadline; /* while timer != 0 */
-    uint32_t timer;    /* 1 + index in the engine's heap; 0: none */
-    uint64_t parked_since;
+    struct work work; /* TASK_VALUE_WAIT: dst is the word, in npud's mapping */
+    uint32_t timer;   /* 1 + index in the engine's heap; 0: none */
+    union {
+        struct {
+            uint64_t deadline; /* while timer != 0 */
+            uint64_t parked_since;
+        };
+        struct values_range changed; /* while changing, and so neither timed nor parked */
+    };
     uint64_t callback;  /* ordinal of the callback that it is parked for; 0: none */
     uint64_t callbacks; /* ordinal of the latest callback that was handed over */
 
@@ -87,6 +96,9 @@ static inline int32_t stream_id(const struct stream *stream)
  */
 int32_t stream_new(struct session *session, struct attach *attach, uint32_t priority,
                    uint32_t flags, struct stream **streamp, int *segment_fd);
+
+/** How many more streams the session could make there now. */
+uint32_t streams_left(const struct session *session, const struct attach *attach);
 
 /**
  * Copy the entry at a position; false when it is not there (yet). Any thread, while the stream lives. Word by word with atomic loads:

@@ -128,6 +128,12 @@ void waitlist_take_locked(struct waitlist *list, struct waiter *waiter, int32_t 
     waiter->pid = pid;
 }
 
+static void fire_locked(struct waitlist *list, struct waiter *waiter, int32_t result, int32_t pid)
+{
+    waitlist_take_locked(list, waiter, result, pid);
+    waiter->fire(waiter);
+}
+
 bool waitlist_remove(struct waitlist *list, struct waiter *waiter)
 {
     bool on_list;
@@ -171,9 +177,25 @@ void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t
     if (atomic_load_explicit(&list->n, memory_order_relaxed) == 0)
         return;
     pthread_mutex_lock(&list->lock);
-    while ((waiter = first_from(list, first)) && waiter->target <= last) {
-        waitlist_take_locked(list, waiter, result, pid);
-        waiter->fire(waiter);
+    while ((waiter = first_from(list, first)) && waiter->target <= last)
+        fire_locked(list, waiter, result, pid);
+    pthread_mutex_unlock(&list->lock);
+}
+
+bool waitlist_fire_some(struct waitlist *list, uint64_t *next, uint64_t last, unsigned max,
+                        bool (*test)(const struct waiter *waiter))
+{
+    struct waiter *waiter;
+
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&list->n, memory_order_relaxed) == 0)
+        return true;
+    pthread_mutex_lock(&list->lock);
+    for (; max > 0 && (waiter = first_from(list, *next)) && waiter->target <= last; max--) {
+        *next = waiter->target + 1;
+        if (test(waiter))
+            fire_locked(list, waiter, 0, 0);
     }
     pthread_mutex_unlock(&list->lock);
+    return max > 0;
 }

@@ -68,6 +68,13 @@ bool waitlist_has(struct waitlist *list, const struct waiter *waiter);
 /** The smallest target >= from that somebody waits for. False: there is none. */
 bool waitlist_next(struct waitlist *list, uint64_t from, uint64_t *target);
 
+/**
+ * Go through at most `max` waiters with targets in [*next, last], which must be unique on this list, fire those for whom test() holds, and
+ * leave in *next where to go on. True: that was all of them. test() is called with the list's lock held.
+ */
+bool waitlist_fire_some(struct waitlist *list, uint64_t *next, uint64_t last, unsigned max,
+                        bool (*test)(const struct waiter *waiter));
+
 /** Fire everybody whose target is in [first, last]. */
 void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
                    int32_t pid);

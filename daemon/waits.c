@@ -111,7 +111,7 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
 {
     static const enum wait_on on[TASK_OPS] = {
         [TASK_WAIT_LEVEL] = ON_LEVEL,   [TASK_WAIT_POS] = ON_POSITION, [TASK_IPC_WAIT] = ON_RECORD,
-        [TASK_NOTIFY_WAIT] = ON_NOTIFY, [TASK_COUNT_WAIT] = ON_NOTIFY,
+        [TASK_NOTIFY_WAIT] = ON_NOTIFY, [TASK_COUNT_WAIT] = ON_NOTIFY, [TASK_VALUE_WAIT] = ON_VALUE,
     };
     const struct inject_rule *rule = inject_holder(&s->session->server->inject, s->waiting_on);
     const struct task *t = &s->task;
@@ -152,6 +152,12 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
                          : t->wait.target,
         .owner_stream = -1,
     };
+    if (b->on == ON_VALUE) {
+        b->timed = false;
+        b->target = t->value.offset;
+        b->value = t->value.value;
+        b->condition = t->flags;
+    }
     return true;
 }
 
@@ -501,12 +507,33 @@ static int owe_notify(struct graph *g, struct blocked *b)
     return r;
 }
 
+/* Any task that writes the word may do, queued or not, and so may any thread that writes it itself. */
+static int owe_value(struct graph *g, struct blocked *b)
+{
+    struct process *p = process_of(g, b->session);
+    const struct queued *queued = queue_of(g, p);
+    size_t n;
+    const struct queued_record *record =
+        queued_find(queued, TASK_VALUE_WRITE, b->object, QUEUED_ANY, &n);
+    int r = 0;
+
+    b->owner = b->session;
+    if (!queued->complete)
+        g->live[node_of(g, b)] = true;
+    for (size_t i = 0; i < n && r == 0; i++)
+        if (record[i].generation == b->generation &&
+            record[i].number < b->target + sizeof(b->value) &&
+            (record[i].number >= b->target || b->target - record[i].number < record[i].size))
+            r = depends_on_stream(g, b, p, record[i].stream);
+    return r < 0 ? r : edge_add(g, node_of(g, b), process_node(g, p), b->owner_stream >= 0);
+}
+
 static int resolve(struct graph *g)
 {
     static int (*const owe[])(struct graph * g, struct blocked * b) = {
         [ON_POSITION] = owe_position, [ON_RECORD] = owe_record, [ON_LEVEL] = owe_level,
         [ON_CALLBACK] = owe_callback, [ON_REPORT] = owe_report, [ON_RULE] = owe_rule,
-        [ON_NOTIFY] = owe_notify,
+        [ON_NOTIFY] = owe_notify,     [ON_VALUE] = owe_value,
     };
     int r = 0;
 
@@ -821,6 +848,8 @@ void blocked_name(const struct blocked *b, char *buf, size_t size)
 
 void blocked_describe(const struct blocked *b, char *buf, size_t size)
 {
+    static const char *const conditions[] = {">=", "==", "to have a bit of",
+                                             "to lack a bit beside"};
     struct stream *s;
     struct ipc_open *open;
     struct notify_open *notify;
@@ -854,6 +883,11 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
                  notify && notify->notify->counts ? "count notify" : "notify",
                  notify ? notify->notify->id->slot.number : 0,
                  notify ? notify->notify->device->index : 0);
+        break;
+    case ON_VALUE:
+        snprintf(buf, size, "word %llu of allocation %u %s %llu",
+                 (unsigned long long)b->target / sizeof(b->value), b->object,
+                 conditions[b->condition & 3], (unsigned long long)b->value);
         break;
     }
 }

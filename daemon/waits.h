@@ -26,6 +26,7 @@ enum wait_on {
     ON_REPORT,   /* a thread: something has to tell it of a callback */
     ON_RULE,     /* an administrator has to clear rule `target` (inject.h) */
     ON_NOTIFY,   /* somebody who has it open has to record a notify or count notify */
+    ON_VALUE,    /* somebody has to write the word at `target` of an allocation */
 };
 
 /** A stream or thread that waits. */
@@ -38,9 +39,11 @@ struct blocked {
     uint64_t since_ns;
     bool timed; /* it will end by itself */
     enum wait_on on;
-    uint32_t object; /* in the session: stream, open IPC event, plain event, notify */
+    uint32_t object; /* in the session: stream, open IPC event, plain event, notify, allocation */
     uint32_t generation;
     uint64_t target;
+    uint64_t value; /* ON_VALUE: what the word is compared with */
+    uint8_t condition;
 
     struct session *owner; /* who is to do something; NULL: nobody, it goes on at this moment */
     int32_t owner_stream;  /* where the record is queued or the position is; -1: not submitted */

@@ -61,6 +61,11 @@ struct session_page {
      * the client clears it and closes its own copy. If npud ends, the client writes the others.
      */
     alignas(64) _Atomic uint64_t written[EVENT_FDS_MAX / 64];
+    /*
+     * npud: streams of the session that are parked on a word of device memory. A thread that has written device memory by itself tells
+     * npud when there are any: stores, seq_cst fence, this load; npud counts up before it looks at the word.
+     */
+    alignas(64) _Atomic uint32_t value_waiters;
 };
 
 /**

@@ -40,7 +40,8 @@
     X(CALLBACK_TAKEN, "callback taken, not run")                                                   \
     X(CALLBACK_RUN, "callback has returned, npud not told")                                        \
     X(CALLBACK_DONE, "callback done, doorbell not rung")                                           \
-    X(CALLBACK_DROPPED, "callbacks dropped, npud not told")
+    X(CALLBACK_DROPPED, "callbacks dropped, npud not told")                                        \
+    X(MEMORY_WRITTEN, "memory written by the host, npud not told")
 
 enum kill_point {
 #define KILL_POINT_ENUM(name, what) KILL_##name,

@@ -28,6 +28,9 @@ enum task_op {
     TASK_NOTIFY_WAIT,   /* park until the bit is set, and clear it */
     TASK_COUNT_RECORD,  /* count notify: change the counter */
     TASK_COUNT_WAIT,    /* park until the counter is as wanted */
+    TASK_VALUE_WRITE,   /* store 64 bits in device memory */
+    TASK_VALUE_WAIT, /* park until a word of device memory is as `flags` (ACL_STREAM_WAIT_VALUE_*) wants it */
+    TASK_REDUCE, /* dst = dst op src, element by element (proto/reduce.h) */
     TASK_OPS
 };
 
@@ -91,6 +94,19 @@ struct task {
             uint8_t mode;        /* the same: aclrtCntNotifyRecordMode, aclrtCntNotifyWaitMode */
             uint8_t clear;       /* COUNT_WAIT: the counter becomes 0 when the stream goes on */
         } notify;
+        struct {
+            uint64_t offset; /* a multiple of 8 */
+            uint64_t value;
+        } value;
+        struct {
+            uint64_t dst_offset;
+            uint64_t src_offset;
+            uint64_t size; /* bytes */
+            uint32_t src;
+            uint32_t src_generation;
+            uint32_t kind; /* aclrtReduceKind */
+            uint32_t type; /* aclDataType */
+        } reduce;
         uint64_t words[5];
     };
 };

@@ -377,9 +377,12 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceGetBareTgid(int32_t *pid);
 
 /*
  * Registers a callback under a unique name; a NULL callback removes it. It runs on the thread that
- * sets or resets: SET_POST after every successful set, the others only when the device is really
- * opened or released. No lock is held, so it may use the API, except setting or resetting the same
- * device. Errors: regName NULL 100000; name in use 107000.
+ * sets or resets, in the order of registration: SET_POST after every successful set, the others
+ * only when the device is really opened or released (threads that set or reset the same device at
+ * the same moment may each see the PRE of it). At RESET_PRE the device can still be used. No lock is
+ * held, so it may use the API, except setting or resetting the same device. A callback that is
+ * removed meanwhile is not called any more; a forked child begins without any.
+ * Errors: regName NULL 100000; name in use 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtRegDeviceStateCallback(const char *regName,
                                                          aclrtDeviceStateCallback callback,
@@ -481,7 +484,16 @@ ACL_FUNC_VISIBILITY aclError
 aclrtDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations,
                                     const uint32_t count, int32_t srcDeviceId, int32_t dstDeviceId);
 
-/* Limits on the number of cores: rarely used. Stream limits act once a thread uses the stream's. */
+/*
+ * Limits on the number of cores that kernels may use: rarely used. A device's limit goes when the
+ * process releases the device, a stream's with the stream. Stream limits act once a thread uses the
+ * stream's; one stream per thread, the last wins. What is in force for a thread: the limit of the
+ * stream that it uses, else that of the device, else the number of cores (24 and 48); Get of a
+ * stream without a limit answers alike. The simulated NPU keeps the numbers and runs nothing on
+ * cores. An explicit stream needs no context.
+ * Errors: Get NULL 100000; type unknown, value 0 or above the number of cores 107000; no such device
+ * 107001; device not open 507033; stream codes.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
                                                     uint32_t value);
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
@@ -785,8 +797,10 @@ ACL_FUNC_VISIBILITY aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *f
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode);
 
 /*
- * One attribute of a stream. A priority above 7 counts as 7. Needs a context.
- * Errors: value NULL 100000; unknown attribute or bad value 107000; stream codes; 207000.
+ * One attribute of a stream. A priority above 7 counts as 7, and is a hint that npuctl shows. The
+ * overflow switch, the tag and CACHE_OP_INFO are kept and given back; nothing here overflows in a
+ * kernel, or is captured. Needs a context. Errors: value NULL 100000; unknown attribute or bad value
+ * 107000, so is PRIORITY of the default stream; stream codes; 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamAttribute(aclrtStream stream,
                                                      aclrtStreamAttr stmAttrType,
@@ -797,8 +811,11 @@ ACL_FUNC_VISIBILITY aclError aclrtGetStreamAttribute(aclrtStream stream,
 
 /*
  * Registers a callback under a unique name for the creation and destruction of streams, default
- * streams included; a NULL callback removes it. It runs on the thread that creates or destroys.
- * Errors: regName NULL 100000; name in use 107000.
+ * streams included; a NULL callback removes it. It runs on the thread that creates or destroys, in
+ * the order of registration, with no lock held: at CREATE_POST and DESTROY_PRE the stream can be
+ * used. Streams that go with their context or device are told of when nobody can make that context
+ * current any more. A callback that is removed meanwhile is not called any more; a forked child
+ * begins without any. Errors: regName NULL 100000; name in use 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtRegStreamStateCallback(const char *regName,
                                                          aclrtStreamStateCallback callback,
@@ -806,16 +823,22 @@ ACL_FUNC_VISIBILITY aclError aclrtRegStreamStateCallback(const char *regName,
 
 /*
  * A task that stores the 64-bit value at devAddr when the stream reaches it. devAddr is device
- * memory, 8-byte aligned, shared memory included; flag must be 0. Needs a context.
- * Errors: devAddr NULL 100000; flag not 0, or not device memory, 107000; stream codes; 207000.
+ * memory of the stream's device, or of one with which peer access is enabled, 8-byte aligned; flag
+ * must be 0. Needs a context. Memory that is freed before the stream gets there fails the task with 507013.
+ * Errors: devAddr NULL 100000; flag not 0, not aligned, or not device memory, 107000; no peer access
+ * 507899; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag,
                                              aclrtStream stream);
 
 /*
  * A task that holds the stream until the 64-bit word at devAddr meets the ACL_STREAM_WAIT_VALUE_*
- * condition; it has no time limit and does not change the word. Needs a context.
- * Errors: devAddr NULL 100000; flag above 3, or not device memory, 107000; stream codes; 207000.
+ * condition; it has no time limit and does not change the word. The word is looked at when the
+ * stream gets there, and whenever a task of any stream (value write, copy, set, reduction) or a
+ * copy or set function of any thread of the process has written it; a store through a pointer wakes
+ * nobody. A condition that held in between only may have been missed. When the memory is freed, the
+ * task fails with 507013. Needs a context.
+ * Errors: as aclrtValueWrite, and flag above 3 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
                                             aclrtStream stream);
@@ -835,21 +858,38 @@ ACL_FUNC_VISIBILITY aclError aclrtGetThreadLastTaskId(uint32_t *taskId);
 ACL_FUNC_VISIBILITY aclError aclrtSetOpWaitTimeout(uint32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOut(uint32_t timeout);
 
-/* The kernel limit in milliseconds and microseconds, and what is in force: rarely used. */
+/*
+ * The kernel limit in milliseconds and microseconds, and what is in force: rarely used. Limits are
+ * rounded up to steps of 100 ms (aclrtGetOpTimeOutInterval), 254 of them at most, which is what 0 and
+ * anything longer means; UINT32_MAX: none was set, and kernels may run as long as they like. What
+ * stands in for kernels (aclnpudLaunchDelay) is cut off at the limit and fails with 507014.
+ * V2 and Interval need a context. Errors: NULL 100000; 107002.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout);
 ACL_FUNC_VISIBILITY aclError aclrtGetOpTimeOutInterval(uint64_t *interval);
 ACL_FUNC_VISIBILITY aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs);
 
-/* More about streams: rarely used. */
+/*
+ * How many more streams the process could make on the current device at this moment: the least of
+ * what the process, its user and the device have left. Needs a context. Errors: NULL 100000; 107002.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamAvailableNum(uint32_t *streamCount);
+
+/* More about streams: rarely used. The switch is that of FLOAT_OVERFLOW_CHECK; flag above 1 100000. */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag);
 ACL_FUNC_VISIBILITY aclError aclrtStreamAbort(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtStreamStop(aclrtStream stream);
+/* There are no models here, and ACL_STREAM_PERSISTENT streams keep no tasks: 207000. */
 ACL_FUNC_VISIBILITY aclError aclrtPersistentTaskClean(aclrtStream stream);
 
-/* Stream creation on small devices: rarely used. */
+/*
+ * Stream creation on small devices: rarely used. The work space is not used here. A new handle has
+ * priority 0 and no flags; no handle means aclrtCreateStream. The handle is the program's to destroy.
+ * Errors: NULL, a size that is not the attribute's, priority above 7, unknown attribute 100000; as
+ * aclrtCreateStreamWithConfig.
+ */
 typedef enum aclrtStreamConfigAttr {
     ACL_RT_STREAM_WORK_ADDR_PTR = 0,
     ACL_RT_STREAM_WORK_SIZE = 1,
@@ -901,7 +941,17 @@ ACL_FUNC_VISIBILITY aclError aclrtDestroyLabelList(aclrtLabelList labelList);
 ACL_FUNC_VISIBILITY aclError aclrtSwitchLabelByIndex(void *ptr, uint32_t maxValue,
                                                      aclrtLabelList labelList, aclrtStream stream);
 
-/* Element-wise reduction by the DMA engine; count is bytes: rarely used. */
+/*
+ * Element-wise dst = op(dst, src) by the DMA engine; count is bytes, of whole elements: rarely used.
+ * All kinds are offered for FLOAT, FLOAT16, BF16, INT8, INT16, INT32, UINT8, UINT16 and UINT32, and
+ * SUM, MAX and MIN for INT4 (two to a byte). Integers wrap around. Floating-point sums are rounded
+ * to nearest, ties to even, and overflow to infinity; MAX and MIN with a NaN are NaN. EQUAL is 1 or 0
+ * in the type. dst and src may be the same; other overlap is unspecified. Both are memory of the
+ * stream's device, or of one with which peer access is enabled. Needs a context.
+ * Errors: dst or src NULL, reserve not NULL, any other type 100000; count 0 or not whole elements,
+ * SUM of more than 4 GiB, kind unknown, not device memory 107000; EQUAL of INT4 207000; not aligned
+ * to an element 107008; no peer access 507899; stream codes.
+ */
 typedef enum aclrtReduceKind {
     ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM = 10,
     ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX = 11,

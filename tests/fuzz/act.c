@@ -189,6 +189,9 @@ static uint32_t generation_of(const struct session *s, unsigned op, uint32_t obj
         [TASK_NOTIFY_WAIT] = &s->notifies,
         [TASK_COUNT_RECORD] = &s->notifies,
         [TASK_COUNT_WAIT] = &s->notifies,
+        [TASK_VALUE_WRITE] = &s->mems,
+        [TASK_VALUE_WAIT] = &s->mems,
+        [TASK_REDUCE] = &s->mems,
     };
     void *slot = op < TASK_OPS && tables[op] ? slots_get(tables[op], object) : NULL;
 
@@ -206,11 +209,17 @@ static void act_task(struct input *in)
     t.object = (uint32_t)take_number(in);
     for (unsigned i = 0; i < 4; i++)
         t.words[i] = take_number(in);
+    if (t.op == TASK_REDUCE) {
+        t.reduce.kind = take_u8(in) & 15;
+        t.reduce.type = take_u8(in) & 31;
+    }
     if (!session)
         return;
     t.generation = stream & 0x80 ? take_u8(in) : generation_of(session, t.op, t.object);
     if (t.op == TASK_COPY && !(stream & 0x80))
         t.copy.src_generation = generation_of(session, TASK_COPY, t.copy.src);
+    if (t.op == TASK_REDUCE && !(stream & 0x80))
+        t.reduce.src_generation = generation_of(session, TASK_COPY, t.reduce.src);
     world_submit(c, stream & 0x7f, t);
 }
 

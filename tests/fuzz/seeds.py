@@ -9,8 +9,8 @@ import sys
 
 ACTIONS = ("hello request _ packet open admin mute hang_up die task _ poke _ turns rest doorbell take_record wait refuse poke_later sleep").split()
 REQUESTS = ("hello open_device create_stream destroy_stream create_event destroy_event create_ipc_event export_ipc_event "
-            "open_ipc_event close_ipc_event explain_record malloc free mem_info abort_stream").split()
-TASKS = "nop record reset wait_level wait_pos ipc_record ipc_wait copy set delay callback".split()
+            "open_ipc_event close_ipc_event explain_record malloc free mem_info abort_stream set_stream_priority streams_left memory_written").split()
+TASKS = "nop record reset wait_level wait_pos ipc_record ipc_wait copy set delay callback value_write value_wait reduce".split()
 BORDERS = [255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 8191, 8192, 65535, 65536, 262143, 262144, 1 << 20,
            0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 1 << 32, 1 << 46, 1 << 62, (1 << 62) + 1, 1 << 63,
            2**64 - 4096, 2**64 - 4095, 2**64 - 64, 2**64 - 2, 2**64 - 1]
@@ -92,6 +92,16 @@ RING_SEEDS = {
     + act("die", 0) + REST,
     "copy": task(0, 0, "set", 1, (0, 262144, 7, 0)) + task(0, 0, "copy", 0, (0, 0, 4096, 1)) + REST,
     "freed": task(0, 0, "set", 1, (0, 262144, 7, 0)) + act("turns", 4) + request(0, "free", 1) + REST,
+    "value": task(0, 0, "value_wait", 0, (8, 5, 0, 0), 1) + task(0, 1, "value_wait", 0, (8, 5, 0, 0)) + REST + WAITS
+    + task(0, 2, "value_write", 0, (8, 4, 0, 0)) + REST + task(0, 2, "value_write", 0, (8, 5, 0, 0)) + REST,
+    "value-free": task(0, 0, "value_wait", 0, (0, 5, 0, 0), 1) + REST + request(0, "free", 0) + REST,
+    "value-abort": task(0, 0, "value_wait", 0, (0, 5, 0, 0), 1) + REST + request(0, "abort_stream", 0) + REST,
+    "value-host": task(0, 0, "value_wait", 0, (0, 0, 0, 0), 2) + REST + request(0, "memory_written", 0, 0, 0, 8) + act("die", 0),
+    "value-late": act("poke_later", 0, 6, 0, 0) + number(1) + task(0, 0, "value_wait", 0, (0, 1, 0, 0), 1) + REST,
+    "value-copy": task(0, 0, "value_wait", 1, (4096, 1, 0, 0), 2) + REST + task(0, 1, "set", 1, (0, 1 << 20, 1, 0)) + act("turns", 4)
+    + request(0, "free", 1) + REST,
+    "reduce": task(0, 0, "reduce", 1, (0, 4096, 8192, 1)) + bytes([10, 1]) + task(0, 1, "reduce", 1, (1, 2, 3, 1)) + bytes([12, 29])
+    + task(0, 2, "reduce", 0, (0, 0, 2**64 - 1, 0)) + bytes([10, 0]) + REST,
     "delay": task(0, 0, "delay", 0, (65536, 0x7fffffff, 0, 0)) + REST,
     "tail": poke(0, 6, 0, 0, 2**64 - 1) + request(0, "abort_stream", 0) + REST,
     "sequence": poke(0, 7, 0, 0, 1) + poke(0, 0, 0, 64, 1) + poke(0, 0, 0, 128, 1) + act("doorbell", 0, 0, 0) + REST,

@@ -189,6 +189,20 @@ static struct task some_task(struct hostile *h)
         t.copy.src = src->slot;
         t.copy.src_generation = src->generation;
     }
+    if (t.op == TASK_REDUCE) {
+        struct raw_object *src = &mems[below(h, 4)];
+
+        t.reduce.size &= below(h, 4) ? (uint64_t)0xffc : UINT64_MAX;
+        t.reduce.src = src->slot;
+        t.reduce.src_generation = src->generation;
+        t.reduce.kind = 9 + (uint32_t)below(h, 6);
+        t.reduce.type = (uint32_t)below(h, 32);
+    }
+    if (t.op == TASK_VALUE_WAIT &&
+        below(h, 4)) { /* one that holds, or other tasks of the stream have no turn */
+        t.flags = 0;
+        t.value.value = UINT64_C(3) << 62;
+    }
     if (t.op == TASK_DELAY)
         t.delay.ns = below(h, 64) ? below(h, 50000) : rnd(h);
     if (t.op == TASK_WAIT_POS || t.op == TASK_WAIT_LEVEL || t.op == TASK_IPC_WAIT)
@@ -762,6 +776,46 @@ static void wait_in_wrong_order(struct hostile *h)
     }
 }
 
+/* As many streams as there can be wait for one word, and never get what they want; all the time it is written, and the host says so, too. */
+static void wait_for_one_word(struct hostile *h)
+{
+    static struct raw_object m;
+    struct task wait = {.op = TASK_VALUE_WAIT, .flags = 1}, write = {.op = TASK_VALUE_WRITE};
+
+    wait.value.value = UINT64_MAX;
+    for (;;) {
+        Npud__Request request = NPUD__REQUEST__INIT;
+        Npud__MemoryWritten written = NPUD__MEMORY_WRITTEN__INIT;
+        struct raw_stream *writer;
+
+        if (!still_there(raw.socket)) {
+            come_in_with_streams(RAW_STREAMS);
+            if (!raw_malloc(&raw, false, 4096, &m))
+                _exit(1);
+            wait.object = write.object = m.slot;
+            wait.generation = write.generation = m.generation;
+            for (unsigned i = 1; i < raw.n_streams; i++) {
+                raw_put(&raw, &raw.stream[i], &wait);
+                raw_ring(&raw, &raw.stream[i]);
+            }
+        }
+        writer = &raw.stream[0];
+        for (unsigned i = 0; i < 100; i++) {
+            write.value.value++;
+            raw_put(&raw, writer, &write);
+        }
+        raw_ring(&raw, writer);
+        written.slot = m.slot;
+        written.generation = m.generation;
+        written.size = 4096;
+        request.memory_written = &written;
+        request.body_case = NPUD__REQUEST__BODY_MEMORY_WRITTEN;
+        npud__reply__free_unpacked(raw_ask(&raw, &request, NULL), NULL);
+        raw_wait(writer);
+        did_it(h);
+    }
+}
+
 /* --- IPC events --- */
 
 /* A slot of the page as a pending record would leave it. */
@@ -996,6 +1050,7 @@ const struct hostile_case hostile_cases[] = {
     {"keeps its streams full", stay_busy, SHAPE_SPIN2, NULL},
     {"copies all the time", copy_much, SHAPE_SPIN, NULL},
     {"4095 streams wait in wrong order", wait_in_wrong_order, SHAPE_SPIN, NULL},
+    {"4095 streams wait for one word", wait_for_one_word, SHAPE_SPIN, NULL},
     {"waits for forged records", wait_for_forged_records, SHAPE_PAIR, NULL},
     {"waits for failed records", wait_for_failed_records, SHAPE_SPIN2, NULL},
     {"drops streams full of records", drop_records, SHAPE_PAIR, NULL},

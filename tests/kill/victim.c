@@ -196,6 +196,22 @@ static void act_memory(void)
     OK(aclrtFreeHost(host));
 }
 
+/* Values, written by the host and by streams, for which others wait: no other process sees them, but npud does. */
+static void act_values(void)
+{
+    uint64_t *word, one = 1;
+
+    OK(aclrtMalloc((void **)&word, 16, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMemset(word, 16, 0, 16));
+    OK(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, idle));
+    OK(aclrtValueWrite(word, 2, 0, idle));
+    OK(aclrtMemcpy(word, 8, &one, 8, ACL_MEMCPY_HOST_TO_DEVICE));
+    OK(aclrtReduceAsync(word, word + 1, 8, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT32, idle,
+                        NULL));
+    OK(aclrtSynchronizeStream(idle));
+    OK(aclrtFree(word));
+}
+
 static void prepare_full_ring(void)
 {
     aclrtEvent e;
@@ -317,6 +333,7 @@ const struct role roles[] = {
     {.name = "close, foreign", .act = act_close_foreign},
     {.name = "plain events", .act = act_plain},
     {.name = "memory, copies", .act = act_memory, .varies = true},
+    {.name = "values", .act = act_values, .varies = true},
     {.name = "submit, ring full",
      .prepare = prepare_full_ring,
      .act = act_full_ring,

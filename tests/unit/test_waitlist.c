@@ -189,6 +189,39 @@ START_TEST(any_order_of_many)
 }
 END_TEST
 
+static bool is_even(const struct waiter *w)
+{
+    return w->target % 2 == 0;
+}
+
+/* In portions, from where the one before ended; who is not fired stays. */
+START_TEST(some_at_a_time)
+{
+    enum { N = 200 };
+    static struct probe probes[N];
+    uint64_t next = 10;
+    unsigned calls = 1;
+
+    for (unsigned i = 0; i < N; i++)
+        add(&probes[i], (i * 77) % N);
+    while (!waitlist_fire_some(&list, &next, 149, 7, is_even))
+        calls++;
+    ck_assert_uint_eq(calls, 140 / 7 + 1);
+    for (unsigned i = 0; i < N; i++) {
+        uint64_t t = (i * 77) % N;
+
+        ck_assert_uint_eq(atomic_load(&probes[i].fired), t % 2 == 0 && t >= 10 && t <= 149);
+    }
+    ck_assert_uint_eq(atomic_load(&list.n), N - 70);
+    next = 150;
+    ck_assert(!waitlist_fire_some(&list, &next, UINT64_MAX, 0, is_even));
+    ck_assert_uint_eq(next, 150);
+    waitlist_fire(&list, 0, UINT64_MAX, 0, 0);
+    next = 0;
+    ck_assert(waitlist_fire_some(&list, &next, UINT64_MAX, 1, is_even));
+}
+END_TEST
+
 START_TEST(the_last_of_all_numbers_is_one)
 {
     struct probe p = {0};
@@ -397,6 +430,7 @@ static Suite *suite(void)
     tcase_add_test(one, told_in_the_order_of_targets);
     tcase_add_test(one, random_operations_agree_with_a_model);
     tcase_add_loop_test(one, any_order_of_many, 0, 3);
+    tcase_add_test(one, some_at_a_time);
     tcase_add_test(one, the_last_of_all_numbers_is_one);
     tcase_add_test(one, remove_says_if_it_was_in_time);
     tcase_add_test(one, remove_from_another_list_does_nothing);
