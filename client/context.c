@@ -7,6 +7,7 @@
 #include "client/handle.h"
 #include "client/memory.h"
 #include "client/report.h"
+#include "client/state_callback.h"
 #include "client/stream.h"
 
 /* --- binding --- */
@@ -91,25 +92,61 @@ static int context_end(struct context *c, const char *function)
 
 /* --- devices --- */
 
+static bool is_set(struct session *s, const struct device_state *d, uint32_t more_than)
+{
+    bool set;
+
+    pthread_mutex_lock(&s->lock);
+    set = d->set_count > more_than;
+    pthread_mutex_unlock(&s->lock);
+    return set;
+}
+
 aclError aclrtSetDevice(int32_t deviceId)
 {
     int error;
     struct session *s;
     struct device_state *d;
+    struct stream *made = NULL;
     int32_t device = device_get(__func__, deviceId, &s, &error);
 
     if (device < 0)
         return error;
     d = &s->devices[device];
+    if (!is_set(s, d, 0))
+        device_state_tell(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
     pthread_mutex_lock(&s->lock);
-    if (d->set_count == 0)
+    if (d->set_count == 0) {
         error = context_new(s, __func__, (uint32_t)device, true, &d->primary);
+        made = error == 0 ? d->primary->default_stream : NULL;
+    }
     if (error == 0) {
         d->set_count++;
         bind_thread(d->primary);
     }
     pthread_mutex_unlock(&s->lock);
+    if (made)
+        stream_state_tell(made, ACL_RT_STREAM_STATE_CREATE_POST);
+    if (error == 0)
+        device_state_tell(deviceId, ACL_RT_DEVICE_STATE_SET_POST);
     return error;
+}
+
+/* Nothing of the process is left on the device. Under session->lock. */
+static struct memory_list *close_device(struct session *s, uint32_t device)
+{
+    for (unsigned i = 0; i < RES_LIMITS; i++)
+        s->devices[device].res_limit[i] = 0;
+    return memory_take_device(s, device);
+}
+
+static int not_set(const char *function, int32_t user_id, bool force)
+{
+    if (force) /* not kept in the last-error record, as the reference has it */
+        return error_soft(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "%s: device %d is not set", function,
+                          user_id);
+    return error_set(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "%s: device %d is not set", function,
+                     user_id);
 }
 
 static int reset(const char *function, int32_t user_id, bool force)
@@ -124,14 +161,12 @@ static int reset(const char *function, int32_t user_id, bool force)
     if (device < 0)
         return error;
     d = &s->devices[device];
+    if (is_set(s, d, 0) && (force || !is_set(s, d, 1)))
+        device_state_tell(user_id, ACL_RT_DEVICE_STATE_RESET_PRE);
     pthread_mutex_lock(&s->lock);
     if (d->set_count == 0) {
         pthread_mutex_unlock(&s->lock);
-        if (force) /* not kept in the last-error record, as the reference has it */
-            return error_soft(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "%s: device %d is not set",
-                              function, user_id);
-        return error_set(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "%s: device %d is not set", function,
-                         user_id);
+        return not_set(function, user_id, force);
     }
     d->set_count = force ? 0 : d->set_count - 1;
     if (d->set_count == 0) {
@@ -140,11 +175,13 @@ static int reset(const char *function, int32_t user_id, bool force)
         slots_unpublish(ended);
     }
     if (d->set_count == 0 && d->contexts == 0)
-        memory = memory_take_device(s, (uint32_t)device);
+        memory = close_device(s, (uint32_t)device);
     pthread_mutex_unlock(&s->lock);
     if (ended)
         error = context_end(ended, function);
     memory_release(s, function, memory);
+    if (ended)
+        device_state_tell(user_id, ACL_RT_DEVICE_STATE_RESET_POST);
     return error;
 }
 
@@ -203,6 +240,7 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
     int error;
     struct session *s;
     struct context *c = NULL;
+    struct stream *made = NULL;
     int32_t device;
 
     REQUIRE(context);
@@ -215,8 +253,11 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
         s->devices[device].contexts++;
         bind_thread(c);
         *context = handle_of(HANDLE_CONTEXT, c);
+        made = c->default_stream;
     }
     pthread_mutex_unlock(&s->lock);
+    if (made)
+        stream_state_tell(made, ACL_RT_STREAM_STATE_CREATE_POST);
     return error;
 }
 
@@ -252,7 +293,7 @@ aclError aclrtDestroyContext(aclrtContext context)
     }
     slots_unpublish(c);
     if (--s->devices[c->device].contexts == 0 && s->devices[c->device].set_count == 0)
-        memory = memory_take_device(s, c->device);
+        memory = close_device(s, c->device);
     pthread_mutex_unlock(&s->lock);
     if (thread_self()->context == c)
         thread_self()->context = NULL;

@@ -8,7 +8,9 @@
 #include "client/acl_config.h"
 #include "client/error.h"
 #include "client/event.h"
+#include "client/op_timeout.h"
 #include "client/session.h"
+#include "client/state_callback.h"
 #include "client/thread.h"
 
 /* If there is no memory for a page of its own: then fork is not noticed, which is the smaller evil. */
@@ -60,6 +62,8 @@ void process_begin(void)
         session_forget_inherited();
         acl_config_forget();
         event_forget_op_timeout();
+        op_timeout_forget();
+        state_callbacks_forget();
         thread_renew();
         owner = getpid();
         atomic_store(&process->alive, true);

@@ -25,13 +25,16 @@ struct reports;
 struct staging;
 struct wait;
 
+#define RES_LIMITS 2 /* kinds of cores: aclrtDevResLimitType */
+
 struct device_state {
     bool open; /* OpenDevice was answered */
     int doorbell;
     uint32_t set_count;
     uint32_t contexts; /* explicit ones */
     struct context *primary;
-    uint32_t peers; /* bit p: this device may reach device p */
+    uint32_t peers;                 /* bit p: this device may reach device p */
+    uint32_t res_limit[RES_LIMITS]; /* by aclrtDevResLimitType; 0: not set */
 };
 
 struct session {

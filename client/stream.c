@@ -10,6 +10,8 @@
 #include "client/context.h"
 #include "client/error.h"
 #include "client/handle.h"
+#include "client/op_timeout.h"
+#include "client/state_callback.h"
 #include "client/wait.h"
 
 #define FLAGS_KNOWN                                                                                \
@@ -34,6 +36,22 @@ struct stream *stream_find(const char *function, void *handle, int *error)
     if (!c)
         return NULL;
     s = handle ? handle_get(&c->session->streams, HANDLE_STREAM, handle) : c->default_stream;
+    if (!s)
+        *error = bad_stream(function);
+    return s;
+}
+
+struct stream *stream_find_anywhere(const char *function, void *handle, int *error)
+{
+    struct session *session = session_peek();
+    struct stream *s;
+
+    if (!handle)
+        return stream_find(function, NULL, error);
+    *error = process_enter();
+    if (*error != 0)
+        return NULL;
+    s = session ? handle_get(&session->streams, HANDLE_STREAM, handle) : NULL;
     if (!s)
         *error = bad_stream(function);
     return s;
@@ -246,6 +264,15 @@ static int create_remote(struct stream *s, struct context *c, const char *functi
     return error;
 }
 
+/* What the slot's last stream has left. */
+static void set_defaults(struct stream *s)
+{
+    s->leaving = false;
+    s->overflow_check = s->custom_tag = s->cache_op_info = 0;
+    for (unsigned i = 0; i < RES_LIMITS; i++)
+        atomic_store_explicit(&s->res_limit[i], 0, memory_order_relaxed);
+}
+
 int stream_new(struct context *c, const char *function, uint32_t priority, uint32_t flags,
                bool is_default, struct stream **sp)
 {
@@ -255,9 +282,10 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
     if (!s)
         return error_set(ACL_ERROR_RT_NO_STREAM_RESOURCE, "%s: a process can have %u streams",
                          function, SESSION_STREAMS_MAX);
-    s->priority = priority > 7 ? 7 : priority;
+    s->priority = priority > STREAM_PRIORITY_LEAST ? STREAM_PRIORITY_LEAST : priority;
     s->flags = flags & FLAGS_KNOWN;
     s->is_default = is_default;
+    set_defaults(s);
     error = create_remote(s, c, function);
     if (error != 0) {
         slots_put(&c->session->streams, s);
@@ -316,6 +344,18 @@ static int stream_end(struct stream *s, const char *function, bool force)
     return error;
 }
 
+/* The last that the program sees of it; s->leaving is ours. */
+static int stream_leave(struct stream *s, const char *function, bool force)
+{
+    struct session *session = s->session;
+
+    stream_state_tell(s, ACL_RT_STREAM_STATE_DESTROY_PRE);
+    pthread_mutex_lock(&session->lock);
+    slots_unpublish(s);
+    pthread_mutex_unlock(&session->lock);
+    return stream_end(s, function, force);
+}
+
 int streams_destroy_of(struct context *c, const char *function)
 {
     struct session *session = c->session;
@@ -324,14 +364,14 @@ int streams_destroy_of(struct context *c, const char *function)
 
     for (uint32_t cursor = 0;;) {
         pthread_mutex_lock(&session->lock);
-        while ((s = slots_next(&session->streams, &cursor)) && s->context != c)
+        while ((s = slots_next(&session->streams, &cursor)) && (s->context != c || s->leaving))
             ;
         if (s)
-            slots_unpublish(s);
+            s->leaving = true;
         pthread_mutex_unlock(&session->lock);
         if (!s)
             return first;
-        error = stream_end(s, function, false);
+        error = stream_leave(s, function, false);
         if (first == 0)
             first = error;
     }
@@ -356,6 +396,8 @@ aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uin
     if (error == 0)
         *stream = handle_of(HANDLE_STREAM, s);
     pthread_mutex_unlock(&c->session->lock);
+    if (error == 0)
+        stream_state_tell(s, ACL_RT_STREAM_STATE_CREATE_POST);
     return error;
 }
 
@@ -374,7 +416,7 @@ static int destroy(const char *function, aclrtStream handle, bool force)
         return error;
     pthread_mutex_lock(&c->session->lock);
     s = handle_get(&c->session->streams, HANDLE_STREAM, handle);
-    if (!s)
+    if (!s || s->leaving)
         error = bad_stream(function);
     else if (s->is_default)
         error = error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a default stream cannot be destroyed",
@@ -383,9 +425,9 @@ static int destroy(const char *function, aclrtStream handle, bool force)
         error = error_set(ACL_ERROR_RT_STREAM_CONTEXT, "%s: the stream belongs to another context",
                           function);
     else
-        slots_unpublish(s);
+        s->leaving = true;
     pthread_mutex_unlock(&c->session->lock);
-    return error != 0 ? error : stream_end(s, function, force);
+    return error != 0 ? error : stream_leave(s, function, force);
 }
 
 aclError aclrtDestroyStream(aclrtStream stream)
@@ -567,20 +609,9 @@ aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
     struct stream *s;
 
     REQUIRE(streamId);
-    if (stream) {
-        struct session *session = session_peek();
-
-        error = process_enter();
-        if (error != 0)
-            return error;
-        s = session ? handle_get(&session->streams, HANDLE_STREAM, stream) : NULL;
-        if (!s)
-            return bad_stream(__func__);
-    } else {
-        s = stream_find(__func__, NULL, &error);
-        if (!s)
-            return error;
-    }
+    s = stream_find_anywhere(__func__, stream, &error);
+    if (!s)
+        return error;
     *streamId = s->id;
     return 0;
 }
@@ -631,6 +662,7 @@ aclError aclnpudLaunchDelay(uint64_t microseconds, aclError result, aclrtStream 
         return error;
     task.delay.ns = microseconds * 1000;
     task.delay.result = result;
+    op_timeout_apply(&task);
     error = stream_submit(s, __func__, &task);
     stream_unlock(s);
     return error;

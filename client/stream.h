@@ -15,6 +15,8 @@
 
 struct context;
 
+#define STREAM_PRIORITY_LEAST 7
+
 struct stream {
     struct slot slot; /* in session->streams: the handle. Not npud's slot. */
     struct session *session;
@@ -25,6 +27,12 @@ struct stream {
     uint32_t priority;
     uint32_t flags;
     bool is_default;
+    bool
+        leaving; /* under session->lock: somebody destroys it, and its state callbacks run or have run */
+    uint32_t overflow_check; /* attributes; under lock */
+    uint32_t custom_tag;
+    uint32_t cache_op_info;
+    _Atomic uint32_t res_limit[RES_LIMITS]; /* 0: not set */
     struct stream_ctrl *ctrl;
     struct task *ring;
     uint32_t depth;
@@ -56,6 +64,9 @@ static inline void stream_unlock(struct stream *s)
 
 /** The same without locking, and for a stream of any context: synchronise and query. */
 struct stream *stream_find(const char *function, void *handle, int *error);
+
+/** The same, and an explicit stream needs no context: what is only about the stream as an object. */
+struct stream *stream_find_anywhere(const char *function, void *handle, int *error);
 
 /** What npud says of the stream's device: DOORBELL_FREE, DOORBELL_STRICT, or the error code of its loss. */
 static inline uint32_t stream_mode(const struct stream *s)

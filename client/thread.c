@@ -55,4 +55,5 @@ void thread_renew(void)
     t->last_task = UINT32_MAX;
     t->context = NULL;
     t->in_callback = false;
+    t->res_stream = NULL;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct context;
+struct stream;
 
 struct thread {
     /* Current context: valid while that session is current and the object carries this tag. */
@@ -15,6 +16,10 @@ struct thread {
     int32_t last_error;
     uint32_t tid;
     uint32_t last_task;
+    /* Whose limits on cores are in force here: valid like the context (res_limit.c). */
+    uint64_t res_session;
+    struct stream *res_stream;
+    uint32_t res_tag;
     bool muted; /* see error_mute() */
     bool in_callback;
     uint32_t report; /* where it was found among the workers (report.h): where to look first */
