@@ -19,6 +19,9 @@ struct context {
     struct session *session;
     uint32_t device;
     bool primary;
+    uint32_t number; /* npud's name of it: no two of a session have the same */
+    _Atomic bool
+        stop; /* failure mode: on a failure all its streams stop; written under a lock of one of them */
     struct stream *default_stream;
     struct worker *host; /* runs its host functions; NULL: none launched so far */
 };

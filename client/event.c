@@ -336,7 +336,7 @@ void event_record_locked(struct event *e, struct record *r)
         *r = (struct record){0};
 }
 
-static int add_reset(struct event *e, const struct stream *s, const char *function)
+static int add_reset(struct event *e, struct point at, const char *function)
 {
     struct point *grown;
 
@@ -347,7 +347,7 @@ static int add_reset(struct event *e, const struct stream *s, const char *functi
         e->resets = grown;
         e->resets_size += 2;
     }
-    e->resets[e->n_resets++] = (struct point){.ctrl = s->ctrl, .position = s->tail};
+    e->resets[e->n_resets++] = at;
     return 0;
 }
 
@@ -363,10 +363,26 @@ int event_reset_in(struct event *e, const struct stream *s, const char *function
     for (uint32_t i = 0; i < e->n_resets; i++)
         if (e->resets[i].ctrl == s->ctrl)
             return 0; /* this stream gets to the earlier one first */
-    error = add_reset(e, s, function);
+    error = add_reset(e, (struct point){.ctrl = s->ctrl, .position = s->tail}, function);
     if (error == 0)
         atomic_store_explicit(&e->reset_number, number, memory_order_relaxed);
     return error;
+}
+
+void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64_t done)
+{
+    struct record r;
+
+    pthread_mutex_lock(&e->lock);
+    event_record_locked(e, &r);
+    if (r.number != 0 && r.point.ctrl == ctrl && r.point.position > done) {
+        if (atomic_load_explicit(&e->reset_number, memory_order_relaxed) != r.number)
+            e->n_resets = 0;
+        /* As a reset that has taken effect. */
+        if (add_reset(e, (struct point){.ctrl = NULL}, "aclrtDeviceTaskAbort") == 0)
+            atomic_store_explicit(&e->reset_number, r.number, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&e->lock);
 }
 
 void event_record_slow(struct event *e, struct record *r)

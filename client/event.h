@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "client/session.h"
+#include "client/stream.h"
 #include "proto/event_shm.h"
 #include "proto/ipc_page.h"
 #include "proto/slots.h"
@@ -146,6 +147,27 @@ static inline void event_read_record(const struct event *e, struct record *r)
  * by another one before or after that. ACL error code.
  */
 int event_reset_in(struct event *e, const struct stream *s, const char *function);
+
+/**
+ * The tasks of the stream with this control block were discarded from position done on: if the latest record is one of them, the event looks as
+ * never recorded. Without its lock.
+ */
+void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64_t done);
+
+/**
+ * 0, or the code of the failure for which the latest record of an event will never be executed, with its sentence: its context has
+ * stopped before.
+ */
+static inline int event_stopped(const struct record *r, const char *function)
+{
+    if (__builtin_expect(point_passed(&r->point) ||
+                             atomic_load_explicit(&r->point.ctrl->stopped, memory_order_acquire) ==
+                                 0 ||
+                             point_passed(&r->point),
+                         1))
+        return 0;
+    return stream_error_stopped(r->point.ctrl, function);
+}
 
 /** The latest record, or none (number 0) if a reset has undone it and has taken effect. Locked. */
 void event_record_locked(struct event *e, struct record *r);

@@ -5,6 +5,7 @@
 #include "client/context.h"
 #include "client/error.h"
 #include "client/event.h"
+#include "client/exception.h"
 #include "client/stream.h"
 #include "client/wait.h"
 #include "proto/clock.h"
@@ -16,7 +17,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
     int error = 0;
     struct event *e;
     struct record r;
-    bool complete;
+    bool complete, passed;
 
     REQUIRE(event);
     REQUIRE(status);
@@ -35,7 +36,10 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
             return error;
         event_record_now(e, &r);
         /* Before the first record the kinds differ: (a) and (b) are not ready, (c) is complete. */
-        complete = point_passed(&r.point) && (r.number != 0 || e->kind >= EVENT_EX_SYNC);
+        passed = point_passed(&r.point);
+        if (!passed && (error = event_stopped(&r, __func__)) != 0)
+            return error;
+        complete = passed && (r.number != 0 || e->kind >= EVENT_EX_SYNC);
     }
     *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return 0;
@@ -67,6 +71,9 @@ aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status)
     if (!e)
         return error;
     event_record_now(e, &r);
+    error = event_stopped(&r, __func__);
+    if (error != 0)
+        return error;
     *status = point_passed(&r.point) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return 0;
 }
@@ -90,12 +97,24 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *statu
     return 0;
 }
 
+/* The wait is over: 0, or the code for which the record was not executed. */
+static int ended_badly(const struct record *r, const char *function, uint64_t aborts_before)
+{
+    uint64_t aborts = atomic_load_explicit(&r->point.ctrl->aborts, memory_order_acquire);
+    int error = event_stopped(r, function);
+
+    if (error == 0 && aborts != aborts_before)
+        error = stream_error_aborted(function, stream_error_code(aborts));
+    return error;
+}
+
 static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
 {
     int error, r;
     struct event *e = find_for(function, event, USE_SYNCHRONIZE, &error);
     struct record record_now;
     uint64_t deadline = wait_deadline(timeout);
+    uint64_t aborts;
 
     if (!e)
         return error;
@@ -107,13 +126,21 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
     event_record_now(e, &record_now);
     if (point_passed(&record_now.point))
         return 0;
+    aborts = atomic_load_explicit(&record_now.point.ctrl->aborts, memory_order_acquire);
     r = wait_position(e->session, function, record_now.point.ctrl, record_now.point.position,
                       deadline);
     if (r == -ETIMEDOUT)
         return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: not complete after %d ms", function,
                          timeout);
-    return r == 0 ? device_check_lost(e->session, function, e->device)
-                  : session_error_lost(function);
+    if (r == -EPIPE)
+        error = session_error_lost(function);
+    else
+        error = ended_badly(&record_now, function, aborts);
+    if (error == 0)
+        error = device_check_lost(e->session, function, e->device);
+    if (error != 0)
+        exception_drain(e->session);
+    return error;
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event)
@@ -146,6 +173,8 @@ static int timestamp(struct event *e, const char *function, uint64_t *ns)
     if (!has_time(e))
         return error_set(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                          "%s: the event was made without ACL_EVENT_TIME_LINE", function);
+    if (event_stopped(&r, function) != 0)
+        return stream_error_stopped(r.point.ctrl, function);
     if (!point_passed(&r.point))
         return error_set(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                          "%s: the record is not complete: synchronise its stream first", function);

@@ -26,7 +26,8 @@ static void set_record(struct event *e, struct stream_ctrl *ctrl, uint64_t posit
     atomic_store_explicit(&e->sequence, sequence + 2, memory_order_release);
 }
 
-static int submit_record(struct event *e, struct stream *s, const char *function, uint8_t flags)
+/* The stream has room, and the level may be up already: this is not refused. */
+static void submit_record(struct event *e, struct stream *s, uint8_t flags)
 {
     struct task task = {
         .op = TASK_RECORD,
@@ -35,43 +36,41 @@ static int submit_record(struct event *e, struct stream *s, const char *function
         .generation = e->remote_generation,
         .record.number = atomic_load_explicit(&e->record_number, memory_order_relaxed) + 1,
     };
-    int error = stream_submit(s, function, &task);
 
-    if (error == 0 && has_level(e))
+    stream_submit_reserved(s, &task);
+    if (has_level(e))
         event_used(e, s, USE_FENCE);
-    return error;
 }
 
 /*
  * With nothing outstanding the record is complete at the call, and no engine hears of it; unless a stream is parked on the level:
  * then an engine has to let it go on.
  */
-static int record_idle(struct event *e, struct stream *s, const char *function)
+static void record_idle(struct event *e, struct stream *s)
 {
-    int error = 0;
+    bool waking = false;
 
     if (has_level(e)) {
         event_slot_raise(e->shm);
-        if (atomic_load(&e->shm->level_waiters) != 0)
-            error = submit_record(e, s, function, TASK_RECORD_WAKE);
+        waking = atomic_load(&e->shm->level_waiters) != 0;
     }
-    if (error == 0)
-        set_record(e, NULL, 0, has_time(e) ? clock_ns() : 0);
-    return error;
+    if (waking)
+        submit_record(e, s, TASK_RECORD_WAKE);
+    else
+        stream_count_taskless(s);
+    set_record(e, NULL, 0, has_time(e) ? clock_ns() : 0);
 }
 
-static int record_queued(struct event *e, struct stream *s, const char *function)
+static void record_queued(struct event *e, struct stream *s)
 {
-    int error = 0;
-
-    /* A plain position needs no task of its own, where nobody counts them: the event is complete when the stream gets there. */
+    /* A plain position needs no task of its own, where nobody counts them: the event is complete when the stream gets there.
+     */
     if (has_time(e) || has_level(e) || stream_mode(s) != DOORBELL_FREE)
-        error = submit_record(e, s, function,
-                              (has_time(e) ? TASK_RECORD_TIME : 0) |
-                                  (has_level(e) ? TASK_RECORD_LEVEL : 0));
-    if (error == 0)
-        set_record(e, s->ctrl, s->tail, 0);
-    return error;
+        submit_record(
+            e, s, (has_time(e) ? TASK_RECORD_TIME : 0) | (has_level(e) ? TASK_RECORD_LEVEL : 0));
+    else
+        stream_count_taskless(s);
+    set_record(e, s->ctrl, s->tail, 0);
 }
 
 /*
@@ -110,9 +109,11 @@ static int record(const char *function, aclrtEvent event, aclrtStream stream)
     if (e->kind == EVENT_IPC) {
         error = ipc_record(e, s, function);
     } else if ((error = event_lock(e, function, event)) == 0) {
-        error = stream_idle(s) ? record_idle(e, s, function) : record_queued(e, s, function);
-        if (error == 0)
-            e->record_stream = s->remote;
+        if (stream_idle(s))
+            record_idle(e, s);
+        else
+            record_queued(e, s);
+        e->record_stream = s->remote;
         event_unlock(e);
     }
     stream_unlock(s);
@@ -178,6 +179,7 @@ static int reset_level(struct event *e, struct stream *s, const char *function)
 
     if (stream_idle(s)) {
         event_slot_lower(e->shm);
+        stream_count_taskless(s);
         return 0;
     }
     error = stream_submit(s, function, &task);
@@ -198,7 +200,13 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
         return error;
     error = event_lock(e, __func__, event);
     if (error == 0) {
-        error = has_level(e) ? reset_level(e, s, __func__) : event_reset_in(e, s, __func__);
+        if (has_level(e)) {
+            error = reset_level(e, s, __func__);
+        } else {
+            error = event_reset_in(e, s, __func__);
+            if (error == 0)
+                stream_count_taskless(s);
+        }
         event_unlock(e);
     }
     stream_unlock(s);
@@ -213,11 +221,17 @@ static int wait_level(struct event *e, struct stream *s, const char *function, u
                         .object = e->remote,
                         .generation = e->remote_generation,
                         .wait.timeout_ns = timeout_ns};
+    struct record r;
     int error;
 
     if (stream_idle(s) &&
         (atomic_load_explicit(&e->shm->level, memory_order_acquire) & EVENT_LEVEL_UP))
         return 0;
+    event_record_locked(e, &r);
+    error = event_stopped(&r, function);
+    if (error != 0)
+        return error;
+    task.wait.target = r.number;
     error = stream_submit(s, function, &task);
     if (error == 0)
         event_used(e, s, USE_FENCE | USE_WAITS);
@@ -238,6 +252,9 @@ static int wait_record_of(struct event *e, struct stream *s, const char *functio
                          function);
     if (stream_mode(s) == DOORBELL_FREE && (point_passed(&r.point) || r.point.ctrl == s->ctrl))
         return 0;
+    error = event_stopped(&r, function);
+    if (error != 0)
+        return error;
     task.object = e->record_stream;
     task.wait.target = r.point.position;
     error = stream_submit(s, function, &task);

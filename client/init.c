@@ -5,6 +5,7 @@
 #include "client/acl_config.h"
 #include "client/device.h"
 #include "client/error.h"
+#include "client/exception.h"
 #include "client/process.h"
 #include "client/report.h"
 #include "client/session.h"
@@ -46,11 +47,23 @@ static int init(const char *configPath)
     return error;
 }
 
+/* Whoever finalises waits for the thread that runs exception callbacks. */
+static int check_thread(const char *function)
+{
+    if (!exception_in_callback())
+        return 0;
+    return error_set(ACL_ERROR_INTERNAL_ERROR, "%s: not from within an exception callback",
+                     function);
+}
+
 aclError aclInit(const char *configPath)
 {
     int error;
 
     process_begin();
+    error = check_thread(__func__);
+    if (error != 0)
+        return error;
     report_drop_lost();
     error = init(configPath);
     if (error != 0)
@@ -78,6 +91,8 @@ aclError aclFinalize(void)
 {
     int error = process_enter();
 
+    if (error == 0)
+        error = check_thread(__func__);
     if (error != 0)
         return error;
     pthread_mutex_lock(&process->lock);
@@ -93,6 +108,8 @@ aclError aclFinalizeReference(uint64_t *refCount)
 {
     int error = process_enter();
 
+    if (error == 0)
+        error = check_thread(__func__);
     if (error != 0)
         return error;
     pthread_mutex_lock(&process->lock);

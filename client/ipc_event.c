@@ -10,6 +10,7 @@
 #include "client/device.h"
 #include "client/error.h"
 #include "client/event.h"
+#include "client/exception.h"
 #include "client/handle.h"
 #include "client/stream.h"
 #include "client/wait.h"
@@ -248,6 +249,22 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
 
 /* --- what became of a record --- */
 
+/* The code for which a stream of this process has stopped that the event was used in; 0: there is none. */
+static int stopped_here(struct event *e, const char *function)
+{
+    struct stream_ctrl *stopped = NULL;
+
+    pthread_mutex_lock(&e->lock);
+    for (uint32_t i = 0; i < e->n_uses && !stopped; i++) {
+        struct point *p = &e->uses[i].point;
+
+        if (!point_passed(p) && atomic_load_explicit(&p->ctrl->stopped, memory_order_acquire) != 0)
+            stopped = p->ctrl;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return stopped ? stream_error_stopped(stopped, function) : 0;
+}
+
 /* npud knows: the page tells only that the record failed, or that its place was taken over. 0: it
  * is done. */
 static int explain(struct event *e, const char *function, uint64_t number)
@@ -257,6 +274,9 @@ static int explain(struct event *e, const char *function, uint64_t number)
     Npud__Reply *reply = NULL;
     int error, pid;
 
+    error = stopped_here(e, function);
+    if (error != 0)
+        return error;
     in.slot = e->remote;
     in.number = number;
     request.explain_record = &in;
@@ -304,6 +324,7 @@ int ipc_synchronize(struct event *e, const char *function, int32_t timeout)
 {
     uint64_t number = newest(e);
     int r = wait_record(e->session, function, e->remote, e->page, number, wait_deadline(timeout));
+    int error;
 
     if (r == -ETIMEDOUT)
         return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
@@ -311,7 +332,10 @@ int ipc_synchronize(struct event *e, const char *function, int32_t timeout)
                          (unsigned long long)number, timeout);
     if (r == -EPIPE)
         return session_error_lost(function);
-    return outcome(e, function, number, ipc_state_of(e->page, number));
+    error = outcome(e, function, number, ipc_state_of(e->page, number));
+    if (error != 0)
+        exception_drain(e->session);
+    return error;
 }
 
 /* --- record and wait --- */
@@ -346,16 +370,18 @@ int ipc_record(struct event *e, struct stream *s, const char *function)
     /* Complete at the call when nothing is outstanding: never pending, so nobody can sleep on it,
      * and npud hears of nothing. */
     if (stream_idle(s)) {
-        take(e, IPC_DONE, function, &error);
+        if (take(e, IPC_DONE, function, &error) != 0)
+            stream_count_taskless(s);
         return error;
     }
     task.ipc.number = take(e, IPC_PENDING, function, &error);
-    if (error == 0)
-        error = stream_submit(s, function, &task);
+    if (error != 0)
+        return error;
+    stream_submit_reserved(
+        s, &task); /* it has its number: who waits for that must not do so in vain */
     KILL_POINT(RECORD_QUEUED);
-    if (error == 0)
-        used(e, s);
-    return error;
+    used(e, s);
+    return 0;
 }
 
 int ipc_wait(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns)

@@ -8,6 +8,8 @@
 #include "client/acl_config.h"
 #include "client/error.h"
 #include "client/event.h"
+#include "client/exception.h"
+#include "client/failure.h"
 #include "client/op_timeout.h"
 #include "client/session.h"
 #include "client/state_callback.h"
@@ -64,6 +66,8 @@ void process_begin(void)
         event_forget_op_timeout();
         op_timeout_forget();
         state_callbacks_forget();
+        exception_forget_inherited();
+        failure_forget_inherited();
         thread_renew();
         owner = getpid();
         atomic_store(&process->alive, true);

@@ -61,21 +61,6 @@ static void push(struct stream *s, struct callback *c)
     cb->last = &c->next;
 }
 
-/* The task could not be submitted. False: the callback was run or dropped meanwhile. */
-static bool withdraw(struct stream *s, const struct callback *c)
-{
-    struct callbacks *cb = &s->callbacks;
-    struct callback **p = &cb->first;
-
-    while (*p && *p != c)
-        p = &(*p)->next;
-    if (!*p)
-        return false;
-    *p = c->next; /* the last one: the stream is locked */
-    cb->last = p;
-    return true;
-}
-
 struct callback *callbacks_take(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
@@ -210,6 +195,16 @@ void report_stream_end(struct stream *s, bool host_too)
     }
     report_unlock();
     callbacks_dispose(list);
+}
+
+struct callback *report_stream_discard(struct stream *s)
+{
+    struct callback *list;
+
+    report_lock();
+    list = callbacks_take(s);
+    report_unlock();
+    return list;
 }
 
 static struct stream *find_subscribed(struct reports *r, const struct context *c)
@@ -480,15 +475,8 @@ static int launch_locked(const char *function, struct stream *s, struct callback
     /* Without the lock, which is what it is going to need. */
     if (wake)
         worker_wake(s->session, w);
-    error = stream_submit(s, function, &task);
-    if (error == 0)
-        return 0;
-    report_lock();
-    /* Run or dropped already: then it was launched before npud went. */
-    if (!withdraw(s, c))
-        error = 0;
-    report_unlock();
-    return error;
+    stream_submit_reserved(s, &task);
+    return 0;
 }
 
 static int launch(const char *function, const struct callback *what, aclrtStream handle, bool host)

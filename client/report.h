@@ -90,6 +90,9 @@ void report_stream_init(struct stream *s);
  */
 void report_stream_end(struct stream *s, bool host_too);
 
+/** Tasks of the stream were discarded: its callbacks that have not begun never run. The caller disposes of them, without locks. */
+struct callback *report_stream_discard(struct stream *s);
+
 /** The same for all streams of a context that threads of the program have subscribed to. */
 void report_context_leave(struct context *c);
 

@@ -19,6 +19,7 @@
 #include "client/device.h"
 #include "client/error.h"
 #include "client/event.h"
+#include "client/exception.h"
 #include "client/memory.h"
 #include "client/report.h"
 #include "client/notify.h"
@@ -43,6 +44,7 @@ static void lose(struct session *s)
         return;
     wait_abort_all(s);
     event_fds_abort(s);
+    exception_session_lost(s);
 }
 
 /*
@@ -220,6 +222,7 @@ int session_open_device(struct session *s, const char *function, uint32_t device
     session_reply_free(reply);
     s->devices[device].doorbell = fd;
     s->devices[device].open = true;
+    atomic_fetch_or_explicit(&s->exceptions.devices, 1u << device, memory_order_release);
     return 0;
 }
 
@@ -365,6 +368,7 @@ static struct session *session_new(void)
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->waits_lock, NULL);
     pthread_mutex_init(&s->staging_lock, NULL);
+    pthread_mutex_init(&s->abort_lock, NULL);
     pthread_rwlock_init(&s->memory_lock, NULL);
     event_fds_init(&s->event_fds);
     slots_init(&s->contexts, sizeof(struct context), 4096, seed);
@@ -388,8 +392,12 @@ static struct session *session_connect(const char *function, int *error)
     s->socket = connect_socket(function);
     if (s->socket >= 0)
         *error = say_hello(s, function);
-    if (*error == 0 && start_watcher(s) < 0)
+    if (*error == 0)
+        *error = exception_session_begin(s, function);
+    if (*error == 0 && start_watcher(s) < 0) {
+        exception_session_end(s);
         *error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot start a thread", function);
+    }
     if (*error == 0)
         return s;
     session_free(s);
@@ -441,6 +449,7 @@ void session_close_if_unused(void)
 
     if (!s || session_lost(s) || in_use(s))
         return;
+    exception_session_end(s);
     if (atomic_exchange(&s->ended, true))
         return; /* npud went at this very moment */
     atomic_store(&process->session, NULL);

@@ -85,6 +85,16 @@ struct session {
     uint64_t wait_slots[WAIT_SLOTS / 64]; /* bits of page->waits that are taken; under waits_lock */
     struct reports *reports; /* under process->report_lock; NULL: no callbacks so far */
     struct event_fds event_fds;
+    pthread_mutex_t abort_lock; /* who discards tasks of a stream; before the stream's lock */
+    struct {
+        _Atomic uint32_t devices; /* bit d: device d is open */
+        pthread_t thread;
+        bool started;         /* it is */
+        uint32_t lost_device; /* next one to be told of as lost */
+        _Atomic bool end;     /* it shall */
+        _Atomic bool over;    /* as `ended`: by itself, or by us */
+    } exceptions;
+    uint32_t contexts_made;
     struct session *forgotten_next;
 };
 

@@ -7,8 +7,10 @@
 
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
+#include "client/abort.h"
 #include "client/context.h"
 #include "client/error.h"
+#include "client/exception.h"
 #include "client/handle.h"
 #include "client/op_timeout.h"
 #include "client/state_callback.h"
@@ -26,6 +28,12 @@ static int bad_stream(const char *function)
 {
     return error_set(ACL_ERROR_RT_INVALID_HANDLE,
                      "%s: this is no stream of this process, or it was destroyed", function);
+}
+
+int stream_error_aborted(const char *function, int32_t code)
+{
+    return error_set(code, "%s: the tasks of the %s were discarded by another call", function,
+                     code == ACL_ERROR_RT_DEVICE_TASK_ABORT ? "device" : "stream");
 }
 
 struct stream *stream_find(const char *function, void *handle, int *error)
@@ -91,13 +99,32 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
 
 /* --- submitting --- */
 
+/* What may not be submitted now, and why. Locked. */
+static int refuse(struct stream *s, const char *function)
+{
+    int code = atomic_load(&s->aborting);
+
+    if (!slot_live(s))
+        return bad_stream(function); /* aclrtDestroyStreamForce is waiting for us */
+    if (code != 0)
+        return stream_error_aborted(function, code);
+    return stream_error_stopped(s->ctrl, function);
+}
+
+/* The outcome of waiting with the stream locked. */
+static int waited(struct stream *s, const char *function, int r)
+{
+    /* An abort asks to leave first, and may then have made what was waited for. */
+    if (r == -ECANCELED || (r == 0 && atomic_load(&s->aborting) != 0))
+        return refuse(s, function);
+    return r == 0 ? 0 : session_error_lost(function);
+}
+
 static int wait_for_room(struct stream *s, const char *function)
 {
-    int r = wait_position(s->session, function, s->ctrl, s->tail - s->depth + 1, WAIT_FOREVER);
-
-    if (r == 0 && !slot_live(s))
-        return bad_stream(function); /* aclrtDestroyStreamForce made the room */
-    return r == 0 ? 0 : session_error_lost(function);
+    return waited(
+        s, function,
+        wait_position_or(s->session, function, s->ctrl, s->tail - s->depth + 1, &s->aborting));
 }
 
 int device_check_lost(struct session *s, const char *function, uint32_t device)
@@ -115,23 +142,25 @@ int stream_reserve(struct stream *s, const char *function)
         return session_error_lost(function);
     if (__builtin_expect(stream_mode(s) > DOORBELL_STRICT, 0))
         return device_check_lost(s->session, function, s->device);
+    if (stream_stopped(s) || __builtin_expect(atomic_load(&s->aborting) != 0, 0))
+        return refuse(s, function);
     if (__builtin_expect(s->tail - s->done_seen < s->depth, 1))
         return 0;
     s->done_seen = atomic_load_explicit(&s->ctrl->done, memory_order_acquire);
     return s->tail - s->done_seen < s->depth ? 0 : wait_for_room(s, function);
 }
 
-int stream_submit(struct stream *s, const char *function, struct task *task)
+void stream_submit_reserved(struct stream *s, struct task *task)
 {
     struct thread *t = thread_self();
-    int error = stream_reserve(s, function);
     struct task *entry;
 
-    if (__builtin_expect(error != 0, 0))
-        return error;
     KILL_POINT(SUBMIT_BEGIN);
     task->thread = t->tid;
-    t->last_task = (uint32_t)s->tail;
+    task->taskless = (uint16_t)s->taskless;
+    s->taskless_run = 0;
+    if (!s->is_default)
+        t->last_task = (uint32_t)s->tail + s->taskless;
     entry = &s->ring[s->tail & (s->depth - 1)];
     memcpy((char *)entry + sizeof(entry->sequence), (char *)task + sizeof(task->sequence),
            sizeof(*task) - sizeof(task->sequence));
@@ -147,7 +176,15 @@ int stream_submit(struct stream *s, const char *function, struct task *task)
         eventfd_write(s->doorbell, 1);
         KILL_POINT(BELL_RUNG);
     }
-    return 0;
+}
+
+int stream_submit(struct stream *s, const char *function, struct task *task)
+{
+    int error = stream_reserve(s, function);
+
+    if (__builtin_expect(error == 0, 1))
+        stream_submit_reserved(s, task);
+    return error;
 }
 
 /* --- errors --- */
@@ -213,6 +250,17 @@ int stream_take_error(struct stream *s, const char *function)
     return error == 0 ? 0 : report(s, function, stream_error_code(error), stream_error_pid(error));
 }
 
+int stream_error_stopped(struct stream_ctrl *ctrl, const char *function)
+{
+    uint64_t error = atomic_load_explicit(&ctrl->stopped, memory_order_acquire);
+    int code = stream_error_code(error);
+
+    return error_set(code,
+                     "%s: a task of this context failed (%s), and its streams stop on failure: "
+                     "destroy the context or reset the device",
+                     function, error_cause(code));
+}
+
 /* --- life --- */
 
 static void fill(struct stream *s, struct context *c, const Npud__CreateStreamReply *reply,
@@ -232,6 +280,9 @@ static void fill(struct stream *s, struct context *c, const Npud__CreateStreamRe
     s->doorbell = session->devices[c->device].doorbell;
     s->tail = s->done_seen = reply->position;
     report_stream_init(s);
+    s->taskless = 0;
+    s->taskless_run = 0;
+    atomic_store(&s->aborting, 0);
 }
 
 static int create_remote(struct stream *s, struct context *c, const char *function)
@@ -246,6 +297,7 @@ static int create_remote(struct stream *s, struct context *c, const char *functi
     create.device = c->device;
     create.priority = s->priority;
     create.flags = s->flags;
+    create.context = c->number;
     request.create_stream = &create;
     request.body_case = NPUD__REQUEST__BODY_CREATE_STREAM;
     error = session_request(session, function, &request, &reply, &fd);
@@ -296,17 +348,6 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
     return 0;
 }
 
-static int abort_remote(struct stream *s, const char *function)
-{
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__AbortStream abort = NPUD__ABORT_STREAM__INIT;
-
-    abort.slot = s->remote;
-    request.abort_stream = &abort;
-    request.body_case = NPUD__REQUEST__BODY_ABORT_STREAM;
-    return session_command(s->session, function, &request);
-}
-
 static int destroy_remote(struct stream *s, const char *function)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
@@ -328,16 +369,20 @@ static int stream_end(struct stream *s, const char *function, bool force)
     struct session *session = s->session;
     int error;
 
-    /* A submitter may hold the lock and wait for room that only the abort makes. */
     if (force)
-        abort_remote(s, function);
+        abort_discard(s, function, 0);
     report_stream_end(s, force);
-    pthread_mutex_lock(&s->lock);
-    if (!force)
+    if (!force) {
+        pthread_mutex_lock(&s->lock);
         wait_position(session, function, s->ctrl, s->tail, WAIT_FOREVER);
+        pthread_mutex_unlock(&s->lock);
+    }
+    /* Nobody submits any more: who had the lock when the handle died has let go of it. */
     report_stream_end(s, true);
+    abort_lock(s, function, atomic_load_explicit(&s->slot.tag, memory_order_relaxed),
+               ACL_ERROR_RT_STREAM_ABORT, 0);
     error = destroy_remote(s, function);
-    pthread_mutex_unlock(&s->lock);
+    abort_unlock(s);
     pthread_mutex_lock(&session->lock);
     slots_put(&session->streams, s);
     pthread_mutex_unlock(&session->lock);
@@ -453,27 +498,40 @@ static int sync_timeout_error(const char *function)
 static int wait_until(struct session *session, struct stream_ctrl *ctrl, const char *function,
                       uint64_t target, uint64_t deadline)
 {
+    uint64_t aborts = atomic_load_explicit(&ctrl->aborts, memory_order_acquire);
     int r = wait_position(session, function, ctrl, target, deadline);
+    uint64_t now = atomic_load_explicit(&ctrl->aborts, memory_order_acquire);
 
     if (r == -ETIMEDOUT)
         return sync_timeout_error(function);
-    return r == 0 ? 0 : session_error_lost(function);
+    if (r == -EPIPE)
+        return session_error_lost(function);
+    if (atomic_load(&ctrl->stopped) != 0)
+        return stream_error_stopped(ctrl, function);
+    return now == aborts ? 0 : stream_error_aborted(function, stream_error_code(now));
 }
 
 int stream_drain(struct stream *s, const char *function)
 {
-    return wait_until(s->session, s->ctrl, function, s->tail, WAIT_FOREVER);
+    return waited(s, function,
+                  wait_position_or(s->session, function, s->ctrl, s->tail, &s->aborting));
 }
 
 int stream_synchronize(struct stream *s, const char *function, uint64_t deadline)
 {
     uint64_t target = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
-    int error;
+    int error = atomic_load_explicit(&s->aborting, memory_order_relaxed);
 
     if (s->flags & FLAGS_NO_WAIT)
         return 0;
+    if (error != 0)
+        return stream_error_aborted(function, error);
     error = wait_until(s->session, s->ctrl, function, target, deadline);
-    return error != 0 ? error : stream_take_error(s, function);
+    if (error == 0)
+        error = stream_take_error(s, function);
+    if (error != 0)
+        exception_drain(s->session);
+    return error;
 }
 
 static int check_timeout(const char *function, int32_t timeout)
@@ -564,6 +622,8 @@ static int synchronize_device(const char *function, int32_t timeout)
             break;
     }
     free(targets);
+    if (first != 0)
+        exception_drain(c->session);
     return first;
 }
 
@@ -591,6 +651,8 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
         return error;
     if (session_lost(s->session))
         return session_error_lost(__func__);
+    if (stream_stopped(s))
+        return stream_error_stopped(s->ctrl, __func__);
     done = (s->flags & FLAGS_NO_WAIT) ||
            atomic_load_explicit(&s->ctrl->done, memory_order_acquire) >=
                atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);

@@ -10,6 +10,7 @@
 
 #include "client/report.h"
 #include "client/session.h"
+#include "client/thread.h"
 #include "proto/slots.h"
 #include "proto/stream_shm.h"
 
@@ -38,8 +39,11 @@ struct stream {
     uint32_t depth;
     struct doorbell *bell;
     int doorbell;
-    pthread_mutex_t lock; /* submission order; never initialised anew, see struct event */
-    uint64_t tail;        /* under lock; ctrl->tail is a copy of it */
+    _Atomic int32_t aborting; /* not 0: what is submitted is refused with this code */
+    pthread_mutex_t lock;     /* submission order; never initialised anew, see struct event */
+    uint64_t tail;            /* under lock; ctrl->tail is a copy of it */
+    uint32_t taskless;        /* under lock: see stream_count_taskless() */
+    uint16_t taskless_run;    /* of them since the last task */
     uint64_t
         done_seen; /* under lock: a past value of ctrl->done, to look at that only when it matters */
     struct callbacks callbacks;
@@ -88,9 +92,39 @@ int device_check_lost(struct session *s, const char *function, uint32_t device);
  * submission order. */
 int stream_reserve(struct stream *s, const char *function);
 
+/** Its context has stopped at a failure: nothing that is not done will be. */
+static inline bool stream_stopped(const struct stream *s)
+{
+    return __builtin_expect(atomic_load_explicit(&s->ctrl->stopped, memory_order_acquire) != 0, 0);
+}
+
+/** The code of that failure, with its sentence. The stream may be gone meanwhile. */
+int stream_error_stopped(struct stream_ctrl *ctrl, const char *function) __attribute__((cold));
+
+/** What was or would be submitted is discarded: code, with its sentence. */
+int stream_error_aborted(const char *function, int32_t code) __attribute__((cold));
+
+/**
+ * What the calling thread has submitted is in force without a task: it has an id all the same, and the next task the one after it. Locked.
+ */
+static inline void stream_count_taskless(struct stream *s)
+{
+    if (s->is_default)
+        return;
+    thread_self()->last_task = (uint32_t)s->tail + s->taskless;
+    /* More than this between two tasks, npud could not tell: they share an id. */
+    if (s->taskless_run == UINT16_MAX)
+        return;
+    s->taskless_run++;
+    s->taskless++;
+}
+
 /** Queue a task, after stream_reserve() or waiting for room by itself. Locked. 0 or the error of a
  * lost npud or broken stream. */
 int stream_submit(struct stream *s, const char *function, struct task *task);
+
+/** The same right after stream_reserve(), for what is not to be refused any more because it has been begun. Locked. */
+void stream_submit_reserved(struct stream *s, struct task *task);
 
 /**
  * The failure that no synchronising call has reported yet, or 0. Reports it: the next call gets 0

@@ -33,7 +33,6 @@ int error_unsupported(const char *function); /* error.h */
     }
 
 #define POINTER(name)           RETURNS(void *, NULL, name)
-#define NUMBER32(name)          RETURNS(uint32_t, UINT32_MAX, name)
 #define NUMBER64(name)          RETURNS(uint64_t, 0, name)
 #define SIZE(name)              RETURNS(size_t, 0, name)
 #define ENUMERATOR(value, name) RETURNS(int, value, name)
@@ -96,8 +95,6 @@ STATUS(aclrtGetFloatOverflowStatus)
 STATUS(aclrtResetFloatOverflowStatus)
 STATUS(aclrtNpuGetFloatOverFlowStatus)
 STATUS(aclrtNpuClearFloatOverFlowStatus)
-STATUS(aclrtDeviceTaskAbort)
-STATUS(aclrtSetDeviceTaskAbortCallback)
 STATUS(aclrtGetErrorVerbose)
 STATUS(aclrtRepairError)
 STATUS(aclrtGetMemUceInfo)
@@ -113,10 +110,6 @@ STATUS(aclrtSnapShotCallbackUnregister)
 STATUS(aclrtCtxGetFloatOverflowAddr)
 
 /* Streams. */
-STATUS(aclrtSetStreamFailureMode)
-STATUS(aclrtGetThreadLastTaskId)
-STATUS(aclrtStreamAbort)
-STATUS(aclrtStreamStop)
 STATUS(aclrtActiveStream)
 STATUS(aclrtSwitchStream)
 STATUS(aclrtCreateLabel)
@@ -132,14 +125,6 @@ STATUS(aclrtCacheLastTaskExtendInfo)
 STATUS(aclrtProfTrace)
 
 /* Notifies. */
-
-/* Callbacks and exceptions. */
-STATUS(aclrtSetExceptionInfoCallback)
-STATUS(aclrtExceptionInfoCallbackRegister)
-STATUS(aclrtExceptionInfoCallbackUnregister)
-STATUS(aclrtGetArgsFromExceptionInfo)
-STATUS(aclrtGetFuncHandleFromExceptionInfo)
-STATUS(aclrtBinarySetExceptionCallback)
 
 /* Memory. */
 STATUS(aclrtMallocWithCfg)
@@ -425,13 +410,6 @@ POINTER(aclprofCreateSubscribeConfig)
 POINTER(aclprofGetOpAttriValue)
 POINTER(aclprofCreateStepInfo)
 POINTER(aclprofCreateStamp)
-
-/* 32-bit ids and counts: 0xFFFFFFFF. */
-NUMBER32(aclrtGetTaskIdFromExceptionInfo)
-NUMBER32(aclrtGetStreamIdFromExceptionInfo)
-NUMBER32(aclrtGetThreadIdFromExceptionInfo)
-NUMBER32(aclrtGetDeviceIdFromExceptionInfo)
-NUMBER32(aclrtGetErrorCodeFromExceptionInfo)
 
 /* 64-bit times and ids: 0. */
 NUMBER64(aclprofGetOpStart)

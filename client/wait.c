@@ -5,6 +5,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "client/exception.h"
 #include "client/session.h"
 #include "client/thread.h"
 #include "proto/clock.h"
@@ -148,22 +149,63 @@ static bool reached(struct stream_ctrl *c, uint64_t position)
     return atomic_load_explicit(&c->done, memory_order_acquire) >= position;
 }
 
+struct position {
+    struct stream_ctrl *ctrl;
+    _Atomic int32_t *leave;
+};
+
+static bool given_up(const struct position *p)
+{
+    return atomic_load(&p->ctrl->stopped) != 0 || (p->leave && atomic_load(p->leave) != 0);
+}
+
 static bool position_settled(void *object, uint64_t target)
 {
-    stream_arm(object, target);
-    return reached(object, target);
+    struct position *p = object;
+
+    stream_arm(p->ctrl, target);
+    return reached(p->ctrl, target) || given_up(p);
+}
+
+static int wait_at(struct session *s, const char *function, struct position *p, uint64_t position,
+                   uint64_t deadline)
+{
+    struct exception_wait *w;
+    struct wait_info info;
+    int r;
+
+    if (reached(p->ctrl, position))
+        return 0;
+    if (given_up(p))
+        return -ECANCELED;
+    describe(&info, function, WAIT_POSITION,
+             atomic_load_explicit(&p->ctrl->number, memory_order_relaxed), position, deadline);
+    w = exception_wait_begin(s);
+    r = wait_until(s, &info, &p->ctrl->wake_seq, position_settled, p, deadline);
+    exception_wait_end(s, w);
+    return r == 0 && !reached(p->ctrl, position) ? -ECANCELED : r;
 }
 
 int wait_position(struct session *s, const char *function, struct stream_ctrl *c, uint64_t position,
                   uint64_t deadline)
 {
-    struct wait_info info;
+    struct position p = {.ctrl = c};
 
-    if (reached(c, position))
-        return 0;
-    describe(&info, function, WAIT_POSITION, atomic_load_explicit(&c->number, memory_order_relaxed),
-             position, deadline);
-    return wait_until(s, &info, &c->wake_seq, position_settled, c, deadline);
+    return wait_at(s, function, &p, position, deadline);
+}
+
+int wait_position_or(struct session *s, const char *function, struct stream_ctrl *c,
+                     uint64_t position, _Atomic int32_t *leave)
+{
+    struct position p = {.ctrl = c, .leave = leave};
+
+    return wait_at(s, function, &p, position, WAIT_FOREVER);
+}
+
+void wait_leave(struct stream_ctrl *c)
+{
+    atomic_fetch_add(&c->wake_seq, 1);
+    futex_wake_all(&c->wake_seq);
 }
 
 static bool record_settled(void *object, uint64_t target)
@@ -176,10 +218,16 @@ int wait_record(struct session *s, const char *function, uint32_t remote, struct
 {
     struct wait_info info;
 
+    struct exception_wait *w;
+    int r;
+
     if (ipc_state_of(page, number) != IPC_PENDING)
         return 0;
     describe(&info, function, WAIT_RECORD, remote, number, deadline);
-    return wait_until(s, &info, &page->wake_seq, record_settled, page, deadline);
+    w = exception_wait_begin(s);
+    r = wait_until(s, &info, &page->wake_seq, record_settled, page, deadline);
+    exception_wait_end(s, w);
+    return r;
 }
 
 int wait_report(struct session *s, const char *function, uint32_t report, _Atomic uint32_t *word,

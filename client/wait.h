@@ -20,10 +20,15 @@ uint64_t wait_deadline(int64_t ms);
 
 /**
  * Wait until `done` of the stream reaches position. 0, -ETIMEDOUT at the deadline (CLOCK_MONOTONIC
- * ns), -EPIPE when npud is gone.
+ * ns), -ECANCELED when it never will because the stream has stopped, -EPIPE when npud is gone.
  */
 int wait_position(struct session *s, const char *function, struct stream_ctrl *ctrl,
                   uint64_t position, uint64_t deadline);
+
+/** The same without a deadline; also -ECANCELED when *leave is not 0. Who sets that calls wait_leave(). */
+int wait_position_or(struct session *s, const char *function, struct stream_ctrl *ctrl,
+                     uint64_t position, _Atomic int32_t *leave);
+void wait_leave(struct stream_ctrl *ctrl);
 
 /**
  * Wait until record number of an IPC event is not pending any more. remote: npud's slot of the open event. 0, -ETIMEDOUT,

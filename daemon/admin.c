@@ -269,6 +269,8 @@ static const char *stream_state(const struct stream *s, uint64_t submitted)
 {
     if (s->run == RUN_PARKED && inject_holder(&s->session->server->inject, s->waiting_on))
         return "stalled";
+    if (atomic_load(&s->stopped) != 0)
+        return "stopped";
     if (s->run == RUN_PARKED)
         return "waiting";
     return submitted != s->head ? "running" : "idle";
@@ -279,7 +281,9 @@ static void describe_parked(const struct stream *s, char *buf, size_t size)
 {
     struct blocked b;
 
-    if (blocked_of_stream(s, &b))
+    if (s->stuck)
+        snprintf(buf, size, "its process to take exceptions");
+    else if (blocked_of_stream(s, &b))
         blocked_describe(&b, buf, size);
     else if (s->run == RUN_PARKED && s->task.op == TASK_DELAY)
         snprintf(buf, size, "a delay of %llu us",
@@ -298,7 +302,11 @@ static void report_stream(struct rows *rows, struct stream *s)
     r->priority = s->priority;
     engine_lock(s->attach->device->engine);
     r->submitted = atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed);
-    r->done = s->head;
+    r->done = atomic_load(&s->done);
+    r->failures = s->failures;
+    r->failed_task = s->failed.task;
+    r->failed_thread = s->failed.thread;
+    r->failed_code = s->failed.code;
     r->state = (char *)stream_state(s, r->submitted);
     describe_parked(s, waits, sizeof(waits));
     engine_unlock(s->attach->device->engine);

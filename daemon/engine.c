@@ -234,6 +234,7 @@ void engine_forget(struct engine *e, struct stream *s)
     if (s->run == RUN_ACTIVE)
         DL_DELETE(s->attach->active, s);
     timers_clear(&e->timers, s);
+    failure_forget(s);
     /*
      * Inbox first: a waiter that was fired may have waited on something that is gone by now. Then
      * the list, and if it was fired in between, the inbox again. Lists are freed by the control
@@ -284,7 +285,7 @@ static bool collect_word(struct engine *e, struct attach *a, unsigned w, uint64_
 
 static bool collect(struct engine *e, struct attach *a, uint64_t now)
 {
-    bool found = false;
+    bool found = failure_can_retry(a) && failure_retry(a);
 
     /* Before the words: a bit raised after this exchange raises the summary again. */
     if (a->words == 0 && atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0)
@@ -420,6 +421,7 @@ static bool fetch(struct stream *s)
     if (!stream_read_entry(s, s->head, &s->task))
         return false;
     __builtin_prefetch(&s->ring[(s->head + 1) & (s->depth - 1)]);
+    s->taskless += (uint16_t)(s->task.taskless - (uint16_t)s->taskless);
     s->has_task = true;
     s->started = false;
     return true;
@@ -432,8 +434,9 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
     unsigned n;
 
     for (n = 0; n < BUDGET && (s->has_task || fetch(s)); n++) {
-        enum run_result r = __builtin_expect(e->device->inject != NULL, 0) ? inject_execute(s, now)
-                                                                           : task_execute(s, now);
+        enum run_result r = __builtin_expect(e->device->inject != NULL, 0) && task_is_new(s)
+                                ? inject_execute(s, now)
+                                : task_execute(s, now);
 
         if (r == RUN_RETIRED || r == RUN_WORKED) {
             s->has_task = false;
@@ -446,11 +449,15 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
             s->run = RUN_PARKED;
             s->parked_since = now;
             DL_DELETE(s->attach->active, s);
+            if (s->stuck)
+                failure_wait(s);
         }
         n++;
         break;
     }
-    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head)
+    /* Of a stopped stream nothing more is done, though it goes through its tasks. */
+    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head &&
+        atomic_load_explicit(&s->stopped, memory_order_relaxed) == 0)
         stream_publish(s, s->head);
     atomic_store_explicit(&e->tasks,
                           atomic_load_explicit(&e->tasks, memory_order_relaxed) + s->head - first,
@@ -479,7 +486,7 @@ static bool demote_stream(struct stream *s)
 static bool demote_attach(struct engine *e, struct attach *a, uint64_t now)
 {
     atomic_store(&a->bell->watched, 0);
-    if (a->words || atomic_load(&a->bell->summary) != 0) {
+    if (a->words || atomic_load(&a->bell->summary) != 0 || failure_can_retry(a)) {
         atomic_store(&a->bell->watched, 1);
         a->idle_since = now;
         return false;
@@ -673,7 +680,8 @@ static bool glance(const struct engine *e)
     DL_FOREACH (e->watched, a) {
         unsigned n = 0;
 
-        if (a->words || atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0)
+        if (a->words || atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0 ||
+            failure_can_retry(a))
             return true;
         DL_FOREACH (a->active, s) {
             if (entry_ready(s, memory_order_relaxed))

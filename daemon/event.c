@@ -26,10 +26,11 @@ int32_t event_obj_new(struct session *session, uint32_t flags, uint32_t device,
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     }
     ev->session = session;
-    ev->flags = flags;
-    ev->device = device;
+    ev->flags = (uint16_t)flags;
+    ev->device = (uint8_t)device;
     ev->shm = arena_event(segment, ev->slot.number);
     ev->time_number = 0;
+    atomic_store_explicit(&ev->dropped_code, 0, memory_order_relaxed);
     ev->closing = false;
     waitlist_init(&ev->raised);
     atomic_store_explicit(&ev->shm->level, 0, memory_order_relaxed);
@@ -93,4 +94,25 @@ void event_obj_record(struct event_obj *ev, uint64_t number, unsigned flags)
         event_slot_raise(ev->shm);
     if (flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
         wake_level(ev);
+}
+
+void event_obj_drop(struct event_obj *ev, uint64_t number, int32_t code)
+{
+    /* Of two engines that pass over records of one event, either may be the last. */
+    pthread_mutex_lock(&ev->raised.lock);
+    if (atomic_load(&ev->dropped_code) == 0 ||
+        (int32_t)((uint32_t)number - atomic_load(&ev->dropped)) > 0)
+        atomic_store(&ev->dropped, (uint32_t)number);
+    atomic_store(&ev->dropped_code, code);
+    pthread_mutex_unlock(&ev->raised.lock);
+    waitlist_fire(&ev->raised, 0, UINT64_MAX, EVENT_LOOK_AGAIN, 0);
+}
+
+int32_t event_obj_dropped(const struct event_obj *ev, uint64_t number)
+{
+    int32_t code = atomic_load(&ev->dropped_code);
+
+    if (code == 0 || number == 0)
+        return 0;
+    return (int32_t)((uint32_t)number - atomic_load(&ev->dropped)) > 0 ? 0 : code;
 }

@@ -44,7 +44,7 @@ int park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t time
 {
     if (timeout_ns != 0 && engine_set_timer(s, now + timeout_ns) < 0)
         return -1;
-    s->waiter.fire = stream_fired;
+    s->waiter = (struct waiter){.fire = stream_fired};
     s->waiting_on = list;
     waitlist_add(list, &s->waiter, target);
     return 0;
@@ -73,7 +73,7 @@ enum run_result no_such_memory(struct stream *s)
 
 enum run_result finish_wait(struct stream *s)
 {
-    if (s->waiter.result != 0)
+    if (s->waiter.result > 0)
         stream_fail(s, s->waiter.result, s->waiter.pid);
     return RUN_RETIRED;
 }
@@ -137,30 +137,45 @@ static bool level_passed(struct event_obj *ev, uint64_t count)
     return (level & EVENT_LEVEL_UP) || level >> 1 != count;
 }
 
+/* Of the limit of the current wait, which has begun. */
+static uint64_t time_left(const struct stream *s, uint64_t now)
+{
+    if (s->task.wait.timeout_ns == 0)
+        return 0;
+    return s->deadline > now ? s->deadline - now : 1;
+}
+
 static enum run_result run_wait_level(struct stream *s, uint64_t now)
 {
     struct event_obj *ev = task_event(s);
-    uint64_t level;
+    uint64_t level, timeout_ns = s->task.wait.timeout_ns;
+    int32_t dropped;
 
-    if (s->started)
+    if (s->started && (s->waiter.result != EVENT_LOOK_AGAIN || !ev))
         return finish_wait(s);
-    if (!ev || !valid_timeout(s->task.wait.timeout_ns))
+    if (s->started)
+        timeout_ns = time_left(s, now);
+    if (!ev || !valid_timeout(timeout_ns))
         return bad_entry(s, "no such event");
     level = atomic_load_explicit(&ev->shm->level, memory_order_acquire);
     if (level & EVENT_LEVEL_UP)
         return RUN_RETIRED;
-    if (park(s, &ev->raised, level >> 1, s->task.wait.timeout_ns, now) < 0)
+    if (park(s, &ev->raised, level >> 1, timeout_ns, now) < 0)
         return no_memory(s);
     atomic_store(&ev->shm->level_waiters, 1);
-    if (level_passed(ev, level >> 1) && unpark_self(s))
-        return RUN_RETIRED;
-    return RUN_WAITS;
+    dropped = event_obj_dropped(ev, s->task.wait.target);
+    if ((!dropped && !level_passed(ev, level >> 1)) || !unpark_self(s))
+        return RUN_WAITS;
+    if (dropped && !level_passed(ev, level >> 1))
+        stream_fail(s, dropped, s->session->pid);
+    return RUN_RETIRED;
 }
 
 static enum run_result run_wait_pos(struct stream *s, uint64_t now)
 {
     struct stream *t = slots_get(&s->session->streams, s->task.object);
     uint64_t target = s->task.wait.target;
+    int32_t stopped;
 
     if (s->started)
         return finish_wait(s);
@@ -170,9 +185,17 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
         return RUN_RETIRED; /* a stream that is gone has passed every position it had */
     if (park(s, &t->passed, target, s->task.wait.timeout_ns, now) < 0)
         return no_memory(s);
-    if (atomic_load(&t->done) >= target && unpark_self(s))
-        return RUN_RETIRED;
-    return RUN_WAITS;
+    /* In this order: what it has done before it was stopped is done. */
+    stopped = atomic_load(&t->stopped);
+    if (atomic_load(&t->done) >= target)
+        stopped = 0;
+    else if (stopped == 0)
+        return RUN_WAITS;
+    if (!unpark_self(s))
+        return RUN_WAITS;
+    if (stopped != 0)
+        stream_fail(s, stopped, s->session->pid);
+    return RUN_RETIRED;
 }
 
 static enum run_result run_ipc_record(struct stream *s, uint64_t now)
@@ -435,17 +458,29 @@ const char *task_op_name(unsigned op)
     return op < TASK_OPS ? ops[op].name : "unknown";
 }
 
+/* A task that has failed is over when everybody was told. */
+static enum run_result told(struct stream *s, enum run_result r)
+{
+    if ((r == RUN_RETIRED || r == RUN_WORKED) && s->failure.code != 0 && !failure_tell(s))
+        return RUN_WAITS;
+    return r;
+}
+
 enum run_result task_execute(struct stream *s, uint64_t now)
 {
-    enum run_result r;
+    enum run_result r = RUN_RETIRED;
 
+    if (atomic_load_explicit(&s->stopped, memory_order_relaxed) != 0)
+        return failure_pass_over(s);
     if (s->task.op >= TASK_OPS)
-        return bad_entry(s, "unknown op");
-    if (s->started && !values_check(s)) /* what the last step has changed */
-        return RUN_AGAIN;
-    r = ops[s->task.op].run(s, now);
+        bad_entry(s, "unknown op");
+    else if (s->failure.code == 0) { /* else it has failed before, and there was no room to tell */
+        if (s->started && !values_check(s)) /* what the last step has changed */
+            return RUN_AGAIN;
+        r = ops[s->task.op].run(s, now);
+    }
     s->started = true;
-    return r;
+    return told(s, r);
 }
 
 enum run_result task_fail(struct stream *s, int32_t code)
@@ -454,7 +489,8 @@ enum run_result task_fail(struct stream *s, int32_t code)
         ops[s->task.op].fail(s);
     values_drop(s); /* of a task that had begun */
     stream_fail(s, code, 0);
-    return RUN_RETIRED;
+    s->started = true;
+    return told(s, RUN_RETIRED);
 }
 
 enum run_result task_hold(struct stream *s, struct waitlist *list, uint64_t now)

@@ -4,7 +4,7 @@
  * An IPC event lives while it is open anywhere (struct ipc_open: one per handle that a session
  * holds), or while a session that exported it lives (struct ipc_export). When only exports are left
  * it lingers: openable, but among the first to go when its user has too many of those. Control
- * thread, but for ipc_event_complete() and ipc_event_failed().
+ * thread, but for ipc_event_complete(), ipc_event_fail() and ipc_event_failed().
  *
  * When a session dies, closes the event or drops a stream, its records that are still pending are failed here
  * (ipc_open_free, ipc_event_drop), remembered in `failures`, and everybody who waits for them is woken.

@@ -14,6 +14,7 @@
 #include "daemon/closer.h"
 #include "daemon/event.h"
 #include "daemon/event_fd.h"
+#include "daemon/failure.h"
 #include "daemon/ipc_event.h"
 #include "daemon/log.h"
 #include "daemon/memory.h"
@@ -160,7 +161,8 @@ static int32_t on_create_stream(struct call *call)
     error = atomic_load(&attach->device->lost);
     if (error != 0)
         return fail(call, error, "device %u is lost", in->device);
-    error = stream_new(call->session, attach, in->priority, in->flags, &stream, &call->fd);
+    error =
+        stream_new(call->session, attach, in->context, in->priority, in->flags, &stream, &call->fd);
     if (error != 0)
         return fail_limit(
             call, error,
@@ -185,18 +187,40 @@ static int32_t on_destroy_stream(struct call *call)
     if (!stream)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
     /* For clients that have not done so, or waited until it was empty, like honest ones. */
-    stream_abort(stream);
+    stream_abort(stream, 0);
     stream_free(stream);
     return 0;
 }
 
 static int32_t on_abort_stream(struct call *call)
 {
-    struct stream *stream = slots_get(&call->session->streams, call->request->abort_stream->slot);
+    const Npud__AbortStream *in = call->request->abort_stream;
+    struct stream *stream = slots_get(&call->session->streams, in->slot);
 
     if (!stream)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
-    stream_abort(stream);
+    stream_abort(stream, in->told);
+    return 0;
+}
+
+static int32_t on_set_failure_mode(struct call *call)
+{
+    struct stream *stream =
+        slots_get(&call->session->streams, call->request->set_failure_mode->slot);
+
+    if (!stream)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
+    context_set_stop(stream);
+    return 0;
+}
+
+static int32_t on_stop_task(struct call *call)
+{
+    struct stream *stream = slots_get(&call->session->streams, call->request->stop_task->slot);
+
+    if (!stream)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
+    failure_stop_task(stream);
     return 0;
 }
 
@@ -722,6 +746,8 @@ static const struct {
     [NPUD__REQUEST__BODY_SET_STREAM_PRIORITY] = {on_set_stream_priority, false},
     [NPUD__REQUEST__BODY_STREAMS_LEFT] = {on_streams_left, false},
     [NPUD__REQUEST__BODY_MEMORY_WRITTEN] = {on_memory_written, false},
+    [NPUD__REQUEST__BODY_SET_FAILURE_MODE] = {on_set_failure_mode, false},
+    [NPUD__REQUEST__BODY_STOP_TASK] = {on_stop_task, false},
 };
 
 static void dispatch(struct call *call)

@@ -43,6 +43,10 @@ struct attach {
     struct stream *active; /* streams with tasks, or with some a moment ago */
     uint64_t idle_since;
     struct attach *prev, *next; /* engine->watched */
+    uint64_t exceptions;        /* head of the exception ring */
+    struct stream *stuck;       /* whose exceptions found no room there */
+
+    struct context *contexts; /* newest first; control thread */
 };
 
 /** Mappings of the arena segments of one kind, by segment number. */

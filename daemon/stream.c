@@ -26,7 +26,7 @@ void stream_publish(struct stream *s, uint64_t position)
 
 void stream_fail(struct stream *s, int32_t error, int32_t pid)
 {
-    atomic_store_explicit(&s->ctrl->error, stream_error_make(error, pid), memory_order_release);
+    s->failure = (struct failure){.code = error, .pid = pid};
 }
 
 /*
@@ -47,6 +47,7 @@ static void reset_ctrl(struct stream *s)
     atomic_store_explicit(&s->ctrl->error, 0, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->callbacks, 0, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->callbacks_done, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->ctrl->stopped, 0, memory_order_relaxed);
 }
 
 uint64_t stream_end(const struct stream *s)
@@ -84,8 +85,16 @@ static int32_t acquire(struct stream *s, struct session *session, struct attach 
     return 0;
 }
 
-int32_t stream_new(struct session *session, struct attach *attach, uint32_t priority,
-                   uint32_t flags, struct stream **streamp, int *segment_fd)
+/* Give back what acquire() took, and the slot. */
+static void release(struct stream *s)
+{
+    slots_put(&s->attach->device->stream_ids, s->id);
+    charge_deinit(&s->charge);
+    slots_put(&s->session->streams, s);
+}
+
+int32_t stream_new(struct session *session, struct attach *attach, uint32_t context,
+                   uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd)
 {
     struct stream *s = slots_take(&session->streams);
     int32_t error;
@@ -113,8 +122,19 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t prio
     s->callback = s->callbacks = 0;
     s->judged = 0;
     s->ordinal = session->streams_made++;
+    s->failure.code = 0;
+    s->stuck = s->discarding = false;
+    s->taskless = 0;
+    s->failures = 0;
+    s->failed.task = s->failed.thread = 0;
+    s->failed.code = 0;
     waitlist_init(&s->passed);
     reset_ctrl(s);
+    if (!context_join(s, context)) {
+        waitlist_deinit(&s->passed);
+        release(s);
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    }
     attach->streams++;
     slots_publish(s);
     *streamp = s;
@@ -139,11 +159,13 @@ uint32_t streams_left(const struct session *session, const struct attach *attach
 
 /*
  * Whoever waits for an IPC record that is queued here would wait for good. Read like any entry: a copy, which can only name records of
- * this session's own.
+ * this session's own. Returns where the first entry is that was not there.
  */
-static void drop_records(struct stream *s)
+static uint64_t drop_records(struct stream *s)
 {
-    for (uint64_t p = s->head; p - s->head < s->depth; p++) {
+    uint64_t p;
+
+    for (p = s->head; p - s->head < s->depth; p++) {
         struct task task;
         struct ipc_open *open;
 
@@ -157,6 +179,7 @@ static void drop_records(struct stream *s)
             ipc_event_drop(open, task.ipc.number);
     }
     ipc_events_wake(&s->session->server->ipc);
+    return p;
 }
 
 /* IPC records of a session that ends are failed when its open events are freed; for notifies the rings are all there is to tell. */
@@ -173,30 +196,52 @@ void stream_drop_notifies(struct stream *s)
     }
 }
 
-/*
- * Skip to the tail. It is the client's number, and decides no more than where the client's own slot
- * goes on; one that cannot be is replaced by the furthest that can.
- */
-static void discard(struct stream *s)
+/* The stream's end: it is the client's number, and decides no more than where the client's own slot goes on; one that cannot be is replaced by
+ * the furthest that can. */
+static uint64_t end_of(const struct stream *s)
 {
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
 
+    return tail - s->head > s->depth ? s->head + s->depth : tail;
+}
+
+static void discard(struct stream *s, uint64_t tail, int32_t told)
+{
     engine_forget(s->attach->device->engine, s);
-    if (tail - s->head > s->depth)
-        tail = s->head + s->depth;
     if (tail != s->head)
         s->attach->vain = 0; /* it rang for these */
     values_drop(s);
     s->has_task = false;
+    s->failure.code = 0;
     s->head = tail;
-    atomic_store_explicit(&s->ctrl->watched, 0, memory_order_relaxed);
+    atomic_store(&s->ctrl->watched, 0);
     /* A client whose session ends while it lives learns that from its socket, and not that its work is done. */
-    if (!s->session->halted)
-        stream_publish(s, tail);
+    if (s->session->halted)
+        return;
+    if (told != 0) {
+        atomic_store_explicit(&s->ctrl->aborts, (uint64_t)++s->aborts << 32 | (uint32_t)told,
+                              memory_order_relaxed);
+        waitlist_fire(&s->passed, 0, UINT64_MAX, told, 0);
+    }
+    stream_publish(s, tail);
 }
 
-void stream_abort(struct stream *s)
+/* A task that came after the last look, from somebody who found the stream watched and did not ring. */
+static void look_again(struct stream *s)
 {
+    /* Dekker with the submitter, who stores the sequence and then loads watched. */
+    if (s->session->halted ||
+        atomic_load(&s->ring[s->head & (s->depth - 1)].sequence) != s->head + 1)
+        return;
+    atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
+    s->run = RUN_PARKED;
+    engine_unpark(s);
+}
+
+void stream_abort(struct stream *s, int32_t told)
+{
+    uint64_t end;
+
     /*
      * A whole ring of records takes its time, in which the engines are not kept out. "Parked" keeps this one off the stream: it
      * passes over the doorbell's bits of such ones, and those it swallows here are of tasks that are discarded below, too.
@@ -204,10 +249,14 @@ void stream_abort(struct stream *s)
     session_lock(s->session);
     engine_forget(s->attach->device->engine, s);
     s->run = RUN_PARKED;
+    s->discarding = true;
     session_unlock(s->session);
-    drop_records(s);
+    end = drop_records(s);
     session_lock(s->session);
-    discard(s);
+    /* Not to the tail: a task on its way there may be a record, and was not looked at. */
+    discard(s, end, told);
+    s->discarding = false;
+    look_again(s);
     session_unlock(s->session);
 }
 
@@ -220,12 +269,11 @@ void stream_free(struct stream *s)
      * this one. */
     session_lock(session);
     slots_unpublish(s);
-    discard(s);
+    discard(s, end_of(s), 0);
     waitlist_fire(&s->passed, 0, UINT64_MAX, 0, 0);
     waitlist_deinit(&s->passed);
+    context_leave(s);
     session_unlock(session);
     a->streams--;
-    slots_put(&a->device->stream_ids, s->id);
-    charge_deinit(&s->charge);
-    slots_put(&session->streams, s);
+    release(s);
 }

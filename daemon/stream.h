@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/backend.h"
+#include "daemon/failure.h"
 #include "daemon/user.h"
 #include "daemon/value.h"
 #include "daemon/waitlist.h"
@@ -49,32 +50,52 @@ struct stream {
 
     /* engine */
     enum stream_run run;
-    struct stream *prev, *next; /* attach->active */
+    struct stream *prev, *next; /* attach->active, or attach->stuck */
     uint64_t idle_since;
     uint64_t head;    /* next position to execute */
     struct task task; /* the copy of the entry at head, while has_task */
     bool has_task;    /* taken from the ring, not finished */
     bool started; /* task_execute() was called before; after a wait, waiter.result is the outcome */
     bool rung;    /* active because the doorbell said so, and no task was found so far */
-    bool changing;        /* memory, and who waits for that is not told completely: see changed */
-    bool counted;         /* TASK_VALUE_WAIT: in value_waiters of the session page */
-    struct waiter waiter; /* on another stream, an event flag or an IPC event ... */
-    struct waitlist *waiting_on; /* ... namely this list, until resumed */
-    struct stream *inbox_next;
-    bool in_inbox; /* under the engine's inbox lock */
+    bool changing;   /* memory, and who waits for that is not told completely: see changed */
+    bool counted;    /* TASK_VALUE_WAIT: in value_waiters of the session page */
+    bool in_inbox;   /* under the engine's inbox lock */
+    bool stuck;      /* the exception ring is full: in attach->stuck, in place of active */
+    bool discarding; /* by stream_abort(): parked, whatever happens */
     bool took; /* a notify's bit was spent on this wait, which has not been retired (notify.c) */
-    struct work work; /* TASK_VALUE_WAIT: dst is the word, in npud's mapping */
-    uint32_t timer;   /* 1 + index in the engine's heap; 0: none */
+    union {    /* no task both waits and works */
+        struct waiter waiter; /* on another stream, an event flag or an IPC event, on ... */
+        struct work work;
+    };
+    struct waitlist *waiting_on; /* ... this list, until resumed */
+    struct stream *inbox_next;
+    uint32_t timer; /* 1 + index in the engine's heap; 0: none */
     union {
         struct {
-            uint64_t deadline; /* while timer != 0 */
+            union {
+                uint64_t deadline; /* while timer != 0 */
+                const _Atomic uint64_t
+                    *word; /* TASK_VALUE_WAIT, which has no limit: in npud's mapping */
+            };
             uint64_t parked_since;
         };
         struct values_range changed; /* while changing, and so neither timed nor parked */
     };
     uint64_t callback;  /* ordinal of the callback that it is parked for; 0: none */
     uint64_t callbacks; /* ordinal of the latest callback that was handed over */
+    struct context *context;
+    struct stream *context_prev, *context_next;
+    struct failure failure; /* of the task at head, until everybody has been told */
+    uint32_t aborts;        /* that waiters were told of */
+    uint32_t taskless;      /* as the tasks so far say, but not modulo 2^16 */
+    uint64_t failures;
+    struct {
+        uint32_t task, thread;
+        int32_t code;
+    } failed; /* the last failure */
 
+    _Atomic int32_t
+        stopped; /* why its context executes nothing any more; 0: it does. Written under the engine's lock */
     _Atomic uint64_t done;  /* tasks retired; what was published to the client */
     struct waitlist passed; /* who waits for positions of this stream */
 
@@ -89,13 +110,26 @@ static inline int32_t stream_id(const struct stream *stream)
     return (int32_t)stream->id->slot.number;
 }
 
+/** Its current task has not failed yet, and is not passed over: rules may decide about it. */
+static inline bool task_is_new(const struct stream *stream)
+{
+    return stream->failure.code == 0 &&
+           atomic_load_explicit(&stream->stopped, memory_order_relaxed) == 0;
+}
+
+/** Id of the task at head, while has_task: the same as the client has given to the thread that submitted it. */
+static inline uint32_t stream_task_id(const struct stream *stream)
+{
+    return (uint32_t)stream->head + stream->taskless;
+}
+
 /**
- * Make a stream of session on an opened device. Errors are ACL codes for the client; 0 with
+ * Make a stream of session on an opened device, in the session's context of that number. Errors are ACL codes for the client; 0 with
  * *streamp set. *segment_fd is the arena segment when a new one was made (the caller sends and
  * closes it), else -1.
  */
-int32_t stream_new(struct session *session, struct attach *attach, uint32_t priority,
-                   uint32_t flags, struct stream **streamp, int *segment_fd);
+int32_t stream_new(struct session *session, struct attach *attach, uint32_t context,
+                   uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd);
 
 /** How many more streams the session could make there now. */
 uint32_t streams_left(const struct session *session, const struct attach *attach);
@@ -120,8 +154,11 @@ static inline bool stream_read_entry(const struct stream *s, uint64_t position, 
 /** The position behind what the client has submitted; never further than its ring reaches, whatever the client says. Control thread. */
 uint64_t stream_end(const struct stream *stream);
 
-/** Drop what is queued; done jumps to the tail. IPC records among it fail. Takes the locks of the session's engines. */
-void stream_abort(struct stream *stream);
+/**
+ * Drop what is queued; done jumps to the tail. IPC records among it fail. told: the ACL error that whoever waits for any of it gets, 0: he goes
+ * on. Takes the locks of the session's engines.
+ */
+void stream_abort(struct stream *stream, int32_t told);
 
 /** The session ends: what its stream has queued for notifies will not come. The stream is forgotten by its engine. */
 void stream_drop_notifies(struct stream *stream);
@@ -134,6 +171,5 @@ void stream_free(struct stream *stream);
  * engine's lock. */
 void stream_publish(struct stream *stream, uint64_t position);
 
-/** Engine: note the failure of the current task, for the client's next synchronise call. pid: who
- * is to blame, or 0. */
+/** Engine: the current task, which retires now, has failed; task_execute() tells everybody. pid: who is to blame, or 0. */
 void stream_fail(struct stream *stream, int32_t error, int32_t pid);

@@ -32,8 +32,8 @@ static bool holds(uint64_t p, uint64_t v, unsigned condition)
 
 static bool has_come(const struct stream *s)
 {
-    return holds(atomic_load_explicit((const _Atomic uint64_t *)s->work.dst, memory_order_acquire),
-                 s->task.value.value, s->task.flags);
+    return holds(atomic_load_explicit(s->word, memory_order_acquire), s->task.value.value,
+                 s->task.flags);
 }
 
 /* By word, and by stream: no two waiters of an allocation are alike. Offsets are those of mapped memory, far below 2^52. */
@@ -145,8 +145,8 @@ enum run_result run_value_wait(struct stream *s, uint64_t now)
     if (t->flags >= VALUE_CONDITIONS || t->value.offset % WORD != 0)
         return bad_entry(s, "not aligned, or no such condition");
     m = mem_get(s->session, t->object, t->generation);
-    s->work.dst = mem_range(s->session, t->object, t->generation, t->value.offset, WORD);
-    if (!m || !s->work.dst)
+    s->word = mem_range(s->session, t->object, t->generation, t->value.offset, WORD);
+    if (!m || !s->word)
         return no_such_memory(s);
     if (has_come(s))
         return RUN_RETIRED;

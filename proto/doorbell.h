@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/exception_shm.h"
 #include "proto/kill_point.h"
 #include "proto/report.h"
 #include "proto/wait_slot.h"
@@ -66,6 +67,8 @@ struct session_page {
      * npud when there are any: stores, seq_cst fence, this load; npud counts up before it looks at the word.
      */
     alignas(64) _Atomic uint32_t value_waiters;
+    alignas(64) _Atomic uint32_t exception_seq; /* futex: npud has put something in a ring */
+    struct exception_ring exceptions[DEVICES_MAX];
 };
 
 /**

@@ -41,7 +41,10 @@
     X(CALLBACK_RUN, "callback has returned, npud not told")                                        \
     X(CALLBACK_DONE, "callback done, doorbell not rung")                                           \
     X(CALLBACK_DROPPED, "callbacks dropped, npud not told")                                        \
-    X(MEMORY_WRITTEN, "memory written by the host, npud not told")
+    X(MEMORY_WRITTEN, "memory written by the host, npud not told")                                 \
+    X(EXCEPTION_READ, "exception copied, its place not given back")                                \
+    X(EXCEPTION_TAKEN, "its place given back, the engine not told")                                \
+    X(ABORT_LOCKED, "submitters out, abort not asked for")
 
 enum kill_point {
 #define KILL_POINT_ENUM(name, what) KILL_##name,

@@ -57,6 +57,11 @@ struct stream_ctrl {
     alignas(64) _Atomic uint32_t
         watched; /* the engine looks at the ring by itself: no doorbell needed */
     /*
+     * Not 0: a task of the stream's context has failed, in failure mode "stop", and nothing that is not done will be. As `error`.
+     * Stored before sleepers on wake_seq are woken.
+     */
+    _Atomic uint64_t stopped;
+    /*
      * The latest failure, 0 once it was reported: pid that is to blame (0: nobody) in the upper half, ACL error code in the lower,
      * in one word so that a reader never gets the code of one failure and the pid of another. npud stores it, over an unreported
      * one if need be, as the API has it; the client takes it by swapping in 0.
@@ -67,6 +72,11 @@ struct stream_ctrl {
         number; /* npud's slot of the stream: the same for every stream that is ever here */
     /* npud: callbacks up to this one may run: what was submitted before is done. */
     _Atomic uint64_t callbacks;
+    /*
+     * npud: how often an abort has discarded tasks, and the error code (in the lower half) that who waited for them gets. Stored
+     * before `done` passes them.
+     */
+    _Atomic uint64_t aborts;
 };
 
 static_assert(sizeof(struct stream_ctrl) == 256, "four cache lines");

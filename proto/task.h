@@ -49,18 +49,24 @@ struct task {
      * both the news and the task. Every other value, the entry of the lap before among them, is "not yet".
      */
     _Atomic uint64_t sequence;
-    uint8_t op;          /* enum task_op */
-    uint8_t flags;       /* per op */
-    uint16_t reserved;   /* 0 */
+    uint8_t op;    /* enum task_op */
+    uint8_t flags; /* per op */
+    /*
+     * How many records, resets and the like the stream was given that needed no task: modulo 2^16, and never more than that many
+     * between two tasks. They have ids all the same: a task's id is its position and this number, see stream_task_id().
+     */
+    uint16_t taskless;
     uint32_t object;     /* slot of the event, stream, IPC event, or destination allocation */
     uint32_t generation; /* of that slot, where the op checks it */
-    uint32_t thread;     /* submitting thread, for reports only */
+    uint32_t thread;     /* submitting thread, for reports and exceptions only */
     union {
         struct {
             uint64_t number; /* which record of this event */
         } record;
         struct {
-            uint64_t target;     /* WAIT_POS: position of the other stream */
+            uint64_t
+                target; /* WAIT_POS: position of the other stream; WAIT_LEVEL: number of the latest
+                                record at the call, 0: none */
             uint64_t timeout_ns; /* from the moment the stream reaches the wait; 0: no limit */
         } wait;
         struct {

@@ -106,7 +106,8 @@ static inline struct stream *npud_stream(struct session *session, uint32_t devic
     struct stream *stream;
     int fd;
 
-    ck_assert_int_eq(stream_new(session, session_attach(session, device), 0, 0, &stream, &fd), 0);
+    ck_assert_int_eq(stream_new(session, session_attach(session, device), 0, 0, 0, &stream, &fd),
+                     0);
     if (fd >= 0)
         close(fd);
     return stream;

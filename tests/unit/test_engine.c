@@ -549,7 +549,7 @@ START_TEST(bad_callbacks)
     ck_assert_int_eq(error_of(s), 0);
     position = client_submit(s, callback(2, 0, true));
     AWAIT(atomic_load(&s->ctrl->callbacks) == 2);
-    stream_abort(s); /* the engine forgets that it waited */
+    stream_abort(s, 0); /* the engine forgets that it waited */
     ck_assert(client_passed(s, position));
     client_wait(s, client_submit(s, nop));
     stream_free(s);

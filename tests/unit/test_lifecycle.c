@@ -190,7 +190,7 @@ static void toggle_stream(struct client *c)
     if (!*s) {
         *s = npud_stream(c->session, below(2));
     } else if (below(4) == 0) {
-        stream_abort(*s);
+        stream_abort(*s, 0);
     } else {
         stream_free(*s);
         *s = NULL;
@@ -279,6 +279,8 @@ static void scribble(const struct client *c)
 
     atomic_store(&bell->word[below(64)], random_next(&rng));
     atomic_store(&bell->summary, random_next(&rng));
+    atomic_store(&c->session->page->exceptions[below(2)].wanted, below(2));
+    atomic_store(&c->session->page->exceptions[below(2)].tail, random_next(&rng));
     if (s) {
         atomic_store(&s->ctrl->wake_at, below(100));
         atomic_store(&s->ctrl->watched, below(2));

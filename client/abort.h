@@ -1,0 +1,36 @@
+/*
+ * Discarding what is queued in streams. Who submits holds the stream's lock, and may do so while the ring is full: so he is asked to
+ * leave first, and nobody is in the middle of a submission when npud discards.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct session;
+struct stream;
+
+/**
+ * Lock a stream; who submits, or waits with it locked, leaves with the code, or goes on because what is queued is discarded: then that is
+ * done, and who waits for it gets the code `told`, if that is not 0. One thread of the session at a time, and nobody else has npud end the stream. False: its slot has not this tag (any more), and nothing is
+ * locked.
+ */
+bool abort_lock(struct stream *s, const char *function, uint32_t tag, int32_t code, int32_t told);
+/** Let go. Submitting is still refused, while s->aborting says so. */
+void abort_unlock(struct stream *s);
+
+/** Discard what is queued in a stream whose handle is dead: who waits for it goes on. */
+void abort_discard(struct stream *s, const char *function, int32_t told);
+
+/**
+ * Discard what is queued: who waits for it gets the code, and so does who submits meanwhile. Without locks. 0, 107017, the code of a stopped
+ * context, or of a lost npud.
+ */
+int abort_stream(struct stream *s, const char *function, int32_t code);
+
+/** The same for all streams of a device, in steps: from begin (NULL: no memory) to end, submitting calls return 107022. */
+struct device_abort;
+struct device_abort *device_abort_begin(struct session *session, uint32_t device);
+/** 0, 107019 at the deadline, or the error of a lost npud. */
+int device_abort_run(struct device_abort *a, const char *function, uint64_t deadline);
+void device_abort_end(struct device_abort *a);
