@@ -68,6 +68,29 @@ static void act_drop_stream(void)
     OK(aclrtDestroyStreamForce(gated_too));
 }
 
+static void act_abort_stream(void)
+{
+    OK(aclrtStreamAbort(gated_too));
+}
+
+static void ignore_exception(aclrtExceptionInfo *info)
+{
+    (void)info;
+}
+
+static void prepare_failure(void)
+{
+    OK(aclrtSetExceptionInfoCallback(ignore_exception));
+}
+
+static void act_failure(void)
+{
+    for (int i = 0; i < 2; i++) {
+        OK(aclnpudLaunchDelay(0, ACL_ERROR_RT_AICORE_EXCEPTION, idle));
+        FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(idle));
+    }
+}
+
 static void act_export(void)
 {
     aclrtIpcEventHandle handle;
@@ -299,6 +322,8 @@ const struct role roles[] = {
     {.name = "create stream", .act = act_create_stream},
     {.name = "destroy stream", .act = act_destroy_stream},
     {.name = "drop stream", .prepare = prepare_drop, .act = act_drop_stream},
+    {.name = "abort stream", .prepare = prepare_drop, .act = act_abort_stream},
+    {.name = "failing task", .prepare = prepare_failure, .act = act_failure, .varies = true},
     {.name = "create, export", .act = act_export},
     {.name = "open", .act = act_open, .shares = true},
     {.name = "record", .act = act_record, .shares = true},
