@@ -542,7 +542,14 @@ ACL_FUNC_VISIBILITY aclError aclrtNpuGetFloatOverFlowStatus(void *outputAddr, ui
 ACL_FUNC_VISIBILITY aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode,
                                                               aclrtStream stream);
 
-/* Abort of all work of the process on a device: rarely used. timeout in milliseconds, 0 = none. */
+/*
+ * Abort of all work of the process on a device: rarely used. timeout in milliseconds, 0 = none, at
+ * most 36 minutes. Callers that wait or submit meanwhile get 107022; events whose latest record is
+ * discarded look as never recorded. Callbacks (by unique name, called in the order of their names in
+ * the calling thread; NULL removes) run before anything is discarded and after; one that returns
+ * another value than 0 ends the call with it. Errors: timeout too long, or name in use, 107000; no such
+ * device 107001; over the limit 107019; regName NULL 100000.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceTaskAbortCallback(const char *regName,
                                                              aclrtDeviceTaskAbortCallback callback,
@@ -793,6 +800,12 @@ ACL_FUNC_VISIBILITY aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *f
  * ACL_STOP_ON_FAILURE makes every stream of the context stop at the first failed task and refuse
  * new ones with its code, until context or device are torn down; only bit 0 of mode counts. Needs a
  * context. Errors: stop back to continue 207000; stream codes.
+ *
+ * What a stopped stream has not done is never done: synchronise, query and event calls that depend
+ * on it return the code each time, streams of other contexts that wait for it fail with it, other
+ * processes that wait for an IPC record of it get 507057. An event recorded anew elsewhere is as
+ * good as before. A stream that is made in a stopped context is stopped. End-of-sequence and normal
+ * model abort stop nothing; an event wait over its limit does. NULL is the default stream.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode);
 
@@ -845,7 +858,9 @@ ACL_FUNC_VISIBILITY aclError aclrtValueWait(void *devAddr, uint64_t value, uint3
 
 /*
  * The id of the last task that the calling thread submitted to a stream that the program created;
- * 0xFFFFFFFF before the first. Unique within a stream, and wraps. Errors: NULL 100000.
+ * 0xFFFFFFFF before the first. Unique within a stream, and wraps. Records and resets have one even
+ * where they take effect at the call; a wait for what is complete has none and changes nothing.
+ * Errors: NULL 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetThreadLastTaskId(uint32_t *taskId);
 
@@ -879,6 +894,16 @@ ACL_FUNC_VISIBILITY aclError aclrtGetStreamAvailableNum(uint32_t *streamCount);
 /* More about streams: rarely used. The switch is that of FLOAT_OVERFLOW_CHECK; flag above 1 100000. */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag);
+
+/*
+ * Abort discards all that is queued and ends what runs: threads that synchronise with it, and streams
+ * of this process that wait for it, get 107023, other processes that wait for an IPC record of it
+ * 507057; calls that submit meanwhile return 107023. Then the stream is usable again. An unreported
+ * failure from before is still reported. Waits for the level of an ACL_EVENT_SYNC event stay. NULL is
+ * the default stream. Stop ends only the task that the stream is at, which counts as failed with
+ * 107023 at the next synchronise, without an exception; it does nothing when there is none. Both need
+ * a context. Errors: 107003; 107017; the code of a stopped context; Stop with NULL 107000.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtStreamAbort(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtStreamStop(aclrtStream stream);
 /* There are no models here, and ACL_STREAM_PERSISTENT streams keep no tasks: 207000. */
@@ -1435,6 +1460,13 @@ ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId,
  * Deprecated, still common: sets the one process-wide callback for failed tasks; NULL removes it.
  * It runs once per failed task, in a thread of the library's choice and perhaps in several at once,
  * not for event-wait timeouts. It must not allocate, free, synchronise, submit or abort.
+ *
+ * npud: one call at a time, in order for each stream; in a thread of the library, or in the one whose
+ * synchronise call is about to return the failure, which waits until all that failed before was told.
+ * While 64 failures of a device wait for a callback that is slow, further streams that fail wait, too.
+ * The end of npud is a failure of each device in use (507901). Of stopped contexts only the first
+ * failure is told, of discarded tasks none. aclInit and aclFinalize are refused inside (500000).
+ * A forked child that calls aclInit has no callbacks.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback);
 
@@ -1458,7 +1490,11 @@ ACL_FUNC_VISIBILITY uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExcept
 ACL_FUNC_VISIBILITY uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info);
 ACL_FUNC_VISIBILITY uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info);
 
-/* Kernel details of a failure: rarely used. */
+/*
+ * Kernel details of a failure: rarely used. npud runs no kernels, so no failure has any: info NULL -1;
+ * output pointer NULL 100000; else -1 for arguments, 107000 for the function. The last is not
+ * implemented: NULL binHandle or callback 100000, else 207000.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info,
                                                            void **devArgsPtr, uint32_t *devArgsLen);
 ACL_FUNC_VISIBILITY aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info,
