@@ -1,6 +1,7 @@
 /* Attributes of streams: what a program sets and reads back. Kept here, under the stream's lock; npud is told of the priority alone. */
 #include "acl/acl.h"
 #include "client/error.h"
+#include "client/failure.h"
 #include "client/stream.h"
 
 static int bad_switch(const char *function, int code, uint32_t value)
@@ -38,19 +39,10 @@ static int unknown_attribute(const char *function, aclrtStreamAttr attribute)
                      (int)attribute);
 }
 
-static int no_failure_mode(const char *function)
-{
-    return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                     "%s: failure modes are not implemented; streams continue on failure",
-                     function);
-}
-
 static int set(struct stream *s, const char *function, aclrtStreamAttr attribute,
                const aclrtStreamAttrValue *value)
 {
     switch (attribute) {
-    case ACL_STREAM_ATTR_FAILURE_MODE:
-        return no_failure_mode(function);
     case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
         return set_switch(function, &s->overflow_check, value->overflowSwitch);
     case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
@@ -69,8 +61,6 @@ static int get(const struct stream *s, const char *function, aclrtStreamAttr att
                aclrtStreamAttrValue *value)
 {
     switch (attribute) {
-    case ACL_STREAM_ATTR_FAILURE_MODE:
-        return no_failure_mode(function);
     case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
         value->overflowSwitch = s->overflow_check;
         return 0;
@@ -98,6 +88,8 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
     if (stmAttrType == ACL_STREAM_ATTR_PRIORITY && !stream)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtSetStreamAttribute: the default stream's priority is fixed");
+    if (stmAttrType == ACL_STREAM_ATTR_FAILURE_MODE)
+        return stream_set_failure_mode(__func__, stream, value->failureMode);
     s = stream_lock(__func__, stream, &error);
     if (!s)
         return error;
@@ -116,8 +108,12 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
     s = stream_lock(__func__, stream, &error);
     if (!s)
         return error;
-    error = get(s, __func__, stmAttrType, value);
+    if (stmAttrType != ACL_STREAM_ATTR_FAILURE_MODE)
+        error = get(s, __func__, stmAttrType, value);
     stream_unlock(s);
+    /* That one is the context's, and has its own lock. The stream was found to be of the current one. */
+    if (stmAttrType == ACL_STREAM_ATTR_FAILURE_MODE)
+        error = stream_get_failure_mode(__func__, stream, &value->failureMode);
     return error;
 }
 

@@ -408,6 +408,14 @@ void engine_unpark_all(struct engine *e)
         unpark_streams(e, ref->attach);
 }
 
+void engine_each_attach(struct engine *e, void (*fn)(struct attach *a))
+{
+    struct attach_ref *ref;
+
+    slots_foreach (&e->refs, i, ref)
+        fn(ref->attach);
+}
+
 /* --- running --- */
 
 /* True when the entry at head is there. */

@@ -60,6 +60,9 @@ void engine_clear_timer(struct stream *stream);
  */
 void engine_unpark_all(struct engine *engine);
 
+/** Call fn for every session's use of the engine's device. Under the lock. */
+void engine_each_attach(struct engine *engine, void (*fn)(struct attach *attach));
+
 /** The mode (proto/doorbell.h) of all sessions that use the device now or later. Caller holds the lock. */
 void engine_set_mode(struct engine *engine, uint32_t mode);
 

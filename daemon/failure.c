@@ -173,25 +173,33 @@ static bool post(struct attach *a, const struct exception *e)
     return true;
 }
 
+/* As post(); without room the client is asked to say when there is some. */
+static bool post_or_ask(struct attach *a, const struct exception *e)
+{
+    if (post(a, e))
+        return true;
+    /* Dekker with exception_take(): full, then tail; there tail, then full. */
+    atomic_store(&ring_of(a)->full, 1);
+    return post(a, e);
+}
+
+static void ask_no_more(struct attach *a)
+{
+    if (!a->stuck && a->lost == 0)
+        atomic_store_explicit(&ring_of(a)->full, 0, memory_order_relaxed);
+}
+
 static bool tell_exception(struct stream *s)
 {
     struct exception e = {.task = stream_task_id(s),
                           .stream = (uint32_t)stream_id(s),
                           .thread = s->task.thread,
                           .code = s->failure.code};
-    struct attach *a = s->attach;
 
-    if (post(a, &e))
-        return true;
-    /* Dekker with exception_take(): full, then tail; there tail, then full. */
-    atomic_store(&ring_of(a)->full, 1);
-    if (post(a, &e)) {
-        if (!a->stuck)
-            atomic_store_explicit(&ring_of(a)->full, 0, memory_order_relaxed);
-        return true;
-    }
-    s->stuck = true;
-    return false;
+    s->stuck = !post_or_ask(s->attach, &e);
+    if (!s->stuck)
+        ask_no_more(s->attach);
+    return !s->stuck;
 }
 
 void failure_wait(struct stream *s)
@@ -207,26 +215,46 @@ void failure_forget(struct stream *s)
         return;
     DL_DELETE(a->stuck, s);
     s->stuck = false;
-    if (!a->stuck)
-        atomic_store_explicit(&ring_of(a)->full, 0, memory_order_relaxed);
+    ask_no_more(a);
+}
+
+/* Once per loss: one that comes before the last one was told of is the same to the client. */
+static void tell_lost(struct attach *a)
+{
+    struct exception e = {EXCEPTION_NONE, EXCEPTION_NONE, EXCEPTION_NONE, a->lost};
+
+    if (!post_or_ask(a, &e))
+        return;
+    a->lost = 0;
+    ask_no_more(a);
+}
+
+void failure_device_lost(struct attach *a)
+{
+    a->lost = a->device->lost;
+    tell_lost(a);
 }
 
 bool failure_can_retry(const struct attach *a)
 {
-    return a->stuck && exception_room(ring_of(a), a->exceptions) > 0;
+    return (a->stuck || a->lost != 0) && exception_room(ring_of(a), a->exceptions) > 0;
 }
 
 bool failure_retry(struct attach *a)
 {
     uint64_t room = exception_room(ring_of(a), a->exceptions);
+    bool found = false;
 
-    if (room == 0)
-        return false;
+    if (room > 0 && a->lost != 0) {
+        tell_lost(a);
+        room--;
+    }
     for (struct stream *s; room > 0 && (s = a->stuck); room--) {
         failure_forget(s);
         engine_unpark(s);
+        found = true;
     }
-    return true;
+    return found;
 }
 
 bool failure_tell(struct stream *s)

@@ -58,6 +58,8 @@ enum run_result failure_pass_over(struct stream *stream);
 bool failure_retry(struct attach *attach);
 /** Is there room that streams of the attachment wait for? Any thread, under the engine's lock. */
 bool failure_can_retry(const struct attach *attach);
+/** The device is lost: tell the client, without naming a task, as soon as there is room. Under the engine's lock. */
+void failure_device_lost(struct attach *attach);
 /** Take stream off the list of those that wait for room. Under the engine's lock. */
 void failure_forget(struct stream *stream);
 

@@ -79,19 +79,14 @@ static struct inject_rule *judge(struct inject *in, const struct stream *s)
     return hit;
 }
 
-/* Programs that have asked for it learn of the loss here, once per loss. Under the engine's lock. */
-static void tell_device_lost(struct device *d)
-{
-    log_warning("device %u is lost: its streams fail with %d until the rule is cleared", d->index,
-                LOST_CODE);
-}
-
 /* Streams that are parked go on, to find that their task fails. Engine thread, or another under the engine's lock. */
 static void lose_device(struct device *d)
 {
     atomic_store(&d->lost, LOST_CODE);
     engine_set_mode(d->engine, LOST_CODE);
-    tell_device_lost(d);
+    log_warning("device %u is lost: its streams fail with %d until the rule is cleared", d->index,
+                LOST_CODE);
+    engine_each_attach(d->engine, failure_device_lost);
     engine_unpark_all(d->engine);
 }
 

@@ -45,6 +45,7 @@ struct attach {
     struct attach *prev, *next; /* engine->watched */
     uint64_t exceptions;        /* head of the exception ring */
     struct stream *stuck;       /* whose exceptions found no room there */
+    int32_t lost;               /* why the device was lost, until there is room to say so; 0 */
 
     struct context *contexts; /* newest first; control thread */
 };

@@ -51,7 +51,7 @@ int charge_init(struct charge *charge, struct users *users, struct user *user,
 {
     /* used <= limit always holds, so the subtraction cannot wrap and the comparison cannot overflow
      */
-    if (amount > users->limit[resource] - user->used[resource])
+    if (amount > CHARGE_MAX || amount > users->limit[resource] - user->used[resource])
         return -EDQUOT;
     user->used[resource] += amount;
     *charge = (struct charge){.user = user, .resource = resource, .amount = amount};

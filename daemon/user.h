@@ -46,11 +46,13 @@ struct users {
     const uint64_t *limit; /* RESOURCE_COUNT entries, borrowed from the configuration */
 };
 
+/* In 16 bytes: there is one in every event. */
 struct charge {
     struct user *user;
-    enum resource resource;
-    uint64_t amount;
+    uint64_t resource : 8; /* enum resource */
+    uint64_t amount : 56;
 };
+#define CHARGE_MAX ((UINT64_C(1) << 56) - 1)
 
 /** The user with this uid, made if new. NULL: no memory. */
 struct user *user_ref(struct users *users, uid_t uid);

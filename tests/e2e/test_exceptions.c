@@ -680,6 +680,68 @@ START_TEST(test_last_task)
 }
 END_TEST
 
+/* Unlike those of events. */
+START_TEST(test_notify_over_its_limit)
+{
+    aclrtNotify notify;
+    uint32_t task;
+
+    open_noting();
+    OK(aclrtCreateNotify(&notify, 0));
+    OK(aclrtWaitAndResetNotify(notify, stream, 1));
+    task = last_task();
+    FAILS(ACL_ERROR_RT_TASK_TIMEOUT, aclrtSynchronizeStream(stream));
+    ck_assert_uint_eq(n_seen, 1);
+    ck_assert_uint_eq(seen[0].code, ACL_ERROR_RT_TASK_TIMEOUT);
+    ck_assert_uint_eq(seen[0].task, task);
+    OK(aclrtDestroyNotify(notify));
+}
+END_TEST
+
+static _Atomic unsigned n_device;
+
+/* The tasks that fail with the device come beside it. */
+static void note_device(aclrtExceptionInfo *info)
+{
+    struct seen s = read_info(info);
+
+    if (s.task != UINT32_MAX)
+        return;
+    seen[atomic_load(&n_device)] = s;
+    atomic_fetch_add(&n_device, 1);
+}
+
+/* Also when the ring has no room at that moment: it is full of tasks that have failed. */
+START_TEST(test_device_lost)
+{
+    const struct seen expect = {UINT32_MAX, UINT32_MAX, UINT32_MAX, 0, ACL_ERROR_RT_LOST_HEARTBEAT};
+    uint64_t give_up = now_ns() + GUARD_NS;
+    int status;
+
+    sem_init(&entered, 0, 0);
+    sem_init(&go_on, 0, 0);
+    streams_open(&stream, &other);
+    OK(aclrtSetExceptionInfoCallback(_i ? note_slowly : note_device));
+    if (_i) {
+        flood();
+        await_stuck(other);
+    }
+    free(npuctl("inject lose-device --device 0", &status));
+    ck_assert_int_eq(status, 0);
+    if (_i) {
+        OK(aclrtSetExceptionInfoCallback(note_device));
+        sem_post(&go_on);
+    }
+    while (atomic_load(&n_device) == 0)
+        ck_assert_msg(now_ns() < give_up, "nobody is told of the device");
+    ck_assert_int_eq(memcmp(&seen[0], &expect, sizeof(expect)), 0);
+    free(npuctl("inject clear", &status));
+    aclrtSynchronizeDevice();
+    ck_assert_uint_eq(n_device, 1);
+    OK(aclrtSetExceptionInfoCallback(NULL));
+}
+END_TEST
+
 /* Records without a task in between, many of them: npud and the program still agree. */
 START_TEST(test_ids_after_taskless)
 {
@@ -721,6 +783,8 @@ int main(void)
     tcase_add_test(c, test_dead_peer);
     tcase_add_test(c, test_last_task);
     tcase_add_test(c, test_ids_after_taskless);
+    tcase_add_test(c, test_notify_over_its_limit);
+    tcase_add_loop_test(c, test_device_lost, 0, 2);
     c = suite_case(suite, "npud ends", 60, npud_setup, NULL);
     tcase_add_loop_test(c, test_npud_killed, 0, 2);
     return run_suite(suite);

@@ -82,6 +82,31 @@ static uint32_t priority_in_npud(void)
     return priority;
 }
 
+/* The context's, under another name. */
+START_TEST(failure_mode_is_an_attribute)
+{
+    aclrtStreamAttrValue v = {.failureMode = 77};
+    aclrtStream other;
+
+    OK(aclrtCreateStream(&other));
+    OK(aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_FAILURE_MODE, &v));
+    ck_assert_uint_eq(v.failureMode, ACL_CONTINUE_ON_FAILURE);
+    v.failureMode = ACL_STOP_ON_FAILURE;
+    OK(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_FAILURE_MODE, &v));
+    v.failureMode = 77;
+    OK(aclrtGetStreamAttribute(other, ACL_STREAM_ATTR_FAILURE_MODE, &v));
+    ck_assert_uint_eq(v.failureMode, ACL_STOP_ON_FAILURE);
+    v.failureMode = ACL_CONTINUE_ON_FAILURE;
+    FAILS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+          aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_FAILURE_MODE, &v));
+    /* which is what is in force */
+    OK(aclnpudLaunchDelay(0, ACL_ERROR_RT_AICORE_EXCEPTION, other));
+    FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(other));
+    FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclnpudLaunchDelay(0, 0, stream));
+    OK(aclrtDestroyStream(other));
+}
+END_TEST
+
 START_TEST(attributes_come_back)
 {
     aclrtStream other;
@@ -624,6 +649,7 @@ int main(void)
 
     tcase_add_test(bare, worked_cases);
     tcase_add_test(all, attributes_come_back);
+    tcase_add_test(all, failure_mode_is_an_attribute);
     tcase_add_test(all, attribute_errors);
     tcase_add_test(all, stream_callbacks);
     tcase_add_test(all, default_streams_have_states);
