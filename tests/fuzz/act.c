@@ -360,7 +360,8 @@ static void act_notify(struct input *in)
     put_varint_field(&body, 5, take_number(in));
     put_varint_field(&out, 1, ++c->last_request);
     put_bytes_field(&out, NPUD__REQUEST__BODY_NOTIFY_FD, body.data, body.size);
-    world_send(c, out.data, out.size, how & 64 ? &c->socket : &fd, how & 128 ? 0 : 1);
+    if (c->socket >= 0) /* that it wants to send descriptors may have been its end */
+        world_send(c, out.data, out.size, how & 64 ? &c->socket : &fd, how & 128 ? 0 : 1);
     close(fd);
 }
 

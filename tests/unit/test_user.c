@@ -86,10 +86,13 @@ START_TEST(amounts_do_not_overflow)
     }
     charge_deinit(&some);
     limit[RESOURCE_DEVICE_MEMORY] = UINT64_MAX;
-    ck_assert_int_eq(charge(&some, RESOURCE_DEVICE_MEMORY, UINT64_MAX), 0);
-    ck_assert_int_eq(charge(&c, RESOURCE_DEVICE_MEMORY, 1), -EDQUOT);
+    ck_assert_int_eq(charge(&some, RESOURCE_DEVICE_MEMORY, CHARGE_MAX + 1), -EDQUOT);
+    ck_assert_int_eq(charge(&some, RESOURCE_DEVICE_MEMORY, CHARGE_MAX), 0);
     ck_assert_int_eq(charge(&c, RESOURCE_DEVICE_MEMORY, UINT64_MAX), -EDQUOT);
-    ck_assert_uint_eq(user->used[RESOURCE_DEVICE_MEMORY], UINT64_MAX);
+    ck_assert_int_eq(charge(&c, RESOURCE_DEVICE_MEMORY, UINT64_MAX - CHARGE_MAX), -EDQUOT);
+    ck_assert_uint_eq(user->used[RESOURCE_DEVICE_MEMORY], CHARGE_MAX);
+    limit[RESOURCE_DEVICE_MEMORY] = CHARGE_MAX;
+    ck_assert_int_eq(charge(&c, RESOURCE_DEVICE_MEMORY, 1), -EDQUOT);
     charge_deinit(&some);
 }
 END_TEST
