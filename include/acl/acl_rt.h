@@ -898,7 +898,8 @@ ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, ui
 /*
  * Abort discards all that is queued and ends what runs: threads that synchronise with it, and streams
  * of this process that wait for it, get 107023, other processes that wait for an IPC record of it
- * 507057; calls that submit meanwhile return 107023. Then the stream is usable again. An unreported
+ * 507057; calls that submit meanwhile return 107023. Who comes later to wait for what was discarded
+ * does not wait, as for work that is done. Then the stream is usable again. An unreported
  * failure from before is still reported. Waits for the level of an ACL_EVENT_SYNC event stay. NULL is
  * the default stream. Stop ends only the task that the stream is at, which counts as failed with
  * 107023 at the next synchronise, without an exception; it does nothing when there is none. Both need

@@ -575,6 +575,7 @@ START_TEST(test_abort)
     OK(aclrtStreamWaitEvent(other, behind));
     sleeper_start(&s[0], "aclrtSynchronizeEvent", event_fn, behind);
     sleeper_start(&s[1], "aclrtSynchronizeStream", stream_fn, failing);
+    await_state(other, "waiting");
     OK(aclrtStreamAbort(failing));
     ck_assert_int_eq(sleeper_result(&s[0]), ABORTED);
     ck_assert_int_eq(sleeper_result(&s[1]), ABORTED);

@@ -4,7 +4,7 @@
 
 static void put(struct output *out, const void *data, size_t size)
 {
-    if (size > sizeof(out->data) - out->size)
+    if (size == 0 || size > sizeof(out->data) - out->size)
         return;
     memcpy(out->data + out->size, data, size);
     out->size += size;
