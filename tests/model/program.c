@@ -3,27 +3,7 @@
 #include <string.h>
 
 #include "acl/acl.h"
-
-/* --- chance: splitmix64 --- */
-
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-static unsigned below(uint64_t *state, unsigned n)
-{
-    return (unsigned)(draw(state) % n);
-}
-
-static bool chance(uint64_t *state, unsigned percent)
-{
-    return below(state, 100) < percent;
-}
+#include "tests/common/chance.h"
 
 /* --- traces --- */
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "tests/e2e/harness.h"
+#include "tests/e2e/single.h"
 #include "tests/model/program.h"
 #include "tests/model/worker.h"
 
@@ -532,18 +533,6 @@ START_TEST(programs)
 }
 END_TEST
 
-static uint64_t number(const char *text)
-{
-    char *end;
-    uint64_t n = strtoull(text, &end, 0);
-
-    if (end == text || *end) {
-        fprintf(stderr, "not a number: %s\n", text);
-        exit(2);
-    }
-    return n;
-}
-
 static void parse(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -554,15 +543,13 @@ static void parse(int argc, char **argv)
     };
     int c;
 
-    if (getenv("MODEL_SEED"))
-        run.seed = number(getenv("MODEL_SEED"));
-    if (getenv("MODEL_COUNT"))
-        run.count = number(getenv("MODEL_COUNT"));
+    run.seed = number_from_env("MODEL_SEED", run.seed);
+    run.count = number_from_env("MODEL_COUNT", run.count);
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (c == 's')
-            run.seed = number(optarg);
+            run.seed = number_of(optarg);
         else if (c == 'c')
-            run.count = number(optarg);
+            run.count = number_of(optarg);
         else if (c == 'v')
             run.verbose = true;
         else
@@ -570,33 +557,8 @@ static void parse(int argc, char **argv)
     }
 }
 
-static void print_reason(SRunner *runner)
-{
-    TestResult **results = srunner_failures(runner);
-
-    printf("%s\n", tr_msg(results[0]));
-    free(results);
-}
-
-/* One test of check, for the sake of the harness, in this process; what is counted is programs. */
 int main(int argc, char **argv)
 {
-    Suite *suite = suite_create("model");
-    TCase *tcase = tcase_create("programs");
-    SRunner *runner;
-    bool failed;
-
     parse(argc, argv);
-    tcase_add_test(tcase, programs);
-    suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner) != 0;
-    if (failed)
-        print_reason(runner);
-    srunner_free(runner);
-    printf("100%%: Checks: %llu, Failures: %d, Errors: 0\n",
-           (unsigned long long)run.passed + failed, failed);
-    return failed;
+    return single_run("model", programs, &run.passed);
 }

@@ -1,18 +1,17 @@
 #include "tests/model/worker.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "acl/acl_npud.h"
+#include "tests/common/sleeper.h"
 
 #define MARKS (QUEUE + 8)
-#define NEVER -1
+#define NEVER SLEEPER_NEVER
 
 static_assert(MARKS > QUEUE + 1,
               "the mark of the last task that ran and those of all others are there");
@@ -25,17 +24,6 @@ struct stream {
     unsigned gates, gates_open;
 };
 
-struct second_thread {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    aclrtEvent event; /* NULL: nothing to do */
-    int32_t limit_ms;
-    bool returned;
-    bool stop;
-    int code;
-};
-
 static struct {
     unsigned process;
     aclrtContext context[DEVICES];
@@ -45,9 +33,8 @@ static struct {
     aclrtEvent var[VARS];
     bool live[VARS];
     int32_t guard_ms;
-    struct second_thread sleeper;
-} me = {.device = -1,
-        .sleeper = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER}};
+    struct sleeper_thread sleeper;
+} me = {.device = -1, .sleeper = SLEEPER_INIT};
 
 /* What the harness itself needs must succeed. */
 static void must_(int code, const char *call)
@@ -69,64 +56,14 @@ static void enter(unsigned device)
 
 /* --- the second thread --- */
 
-static void *sleeper_main(void *arg)
-{
-    struct second_thread *z = arg;
-
-    pthread_mutex_lock(&z->lock);
-    while (!z->stop) {
-        aclrtEvent event = z->event;
-        int32_t limit = z->limit_ms;
-        int code;
-
-        if (!event || z->returned) {
-            pthread_cond_wait(&z->changed, &z->lock);
-            continue;
-        }
-        pthread_mutex_unlock(&z->lock);
-        code = limit == NEVER ? aclrtSynchronizeEvent(event)
-                              : aclrtSynchronizeEventWithTimeout(event, limit);
-        pthread_mutex_lock(&z->lock);
-        z->code = code;
-        z->returned = true;
-        pthread_cond_broadcast(&z->changed);
-    }
-    pthread_mutex_unlock(&z->lock);
-    return NULL;
-}
-
-static void sleeper_begin(aclrtEvent event, int32_t limit_ms)
-{
-    struct second_thread *z = &me.sleeper;
-
-    pthread_mutex_lock(&z->lock);
-    z->event = event;
-    z->limit_ms = limit_ms;
-    z->returned = false;
-    pthread_cond_broadcast(&z->changed);
-    pthread_mutex_unlock(&z->lock);
-}
-
-static bool sleeper_returned(struct second_thread *z, bool wait)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += me.guard_ms / 1000 + 1;
-    while (wait && !z->returned)
-        if (pthread_cond_timedwait(&z->changed, &z->lock, &until) != 0)
-            break;
-    return z->returned;
-}
-
 static void sleeper_check(uint8_t expected, struct report *r)
 {
-    struct second_thread *z = &me.sleeper;
+    struct sleeper_thread *z = &me.sleeper;
     bool returned;
 
     pthread_mutex_lock(&z->lock);
     if (z->event && expected != SLEEPER_ANY) {
-        returned = sleeper_returned(z, expected == SLEEPER_RETURNS);
+        returned = sleeper_returned(z, expected == SLEEPER_RETURNS ? me.guard_ms : 0);
         r->code = z->code;
         if (returned && expected == SLEEPER_BLOCKED)
             r->trouble = TROUBLE_AWAKE;
@@ -391,7 +328,7 @@ static void do_renew(const struct order *o, struct report *r)
 static void do_sleep(const struct order *o, struct report *r)
 {
     (void)r;
-    sleeper_begin(me.var[o->step.var], limit(o));
+    sleeper_begin(&me.sleeper, me.var[o->step.var], limit(o));
 }
 
 static void do_rescue(const struct order *o, struct report *r)
@@ -474,17 +411,13 @@ static void start(void)
     }
     for (unsigned i = 0; i < STREAMS; i++)
         make_stream(i);
-    if (pthread_create(&me.sleeper.thread, NULL, sleeper_main, &me.sleeper) != 0)
+    if (!sleeper_start(&me.sleeper))
         _exit(1);
 }
 
 static void stop(void)
 {
-    pthread_mutex_lock(&me.sleeper.lock);
-    me.sleeper.stop = true;
-    pthread_cond_broadcast(&me.sleeper.changed);
-    pthread_mutex_unlock(&me.sleeper.lock);
-    pthread_join(me.sleeper.thread, NULL);
+    sleeper_stop(&me.sleeper);
     for (int d = 0; d < DEVICES; d++)
         MUST(aclrtResetDevice(d));
     MUST(aclFinalize());
