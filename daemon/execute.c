@@ -311,9 +311,13 @@ static enum run_result run_delay(struct stream *s, uint64_t now)
 {
     if (s->task.delay.ns > DELAY_MAX_NS)
         return bad_entry(s, "too long");
-    if (!s->started)
+    if (!s->started) {
         s->work = (struct work){
             .kind = WORK_DELAY, .delay_ns = s->task.delay.ns, .result = s->task.delay.result};
+        /* The turn began before the tasks that came first in it, and records have told the time since. */
+        if (s->task.delay.ns != 0)
+            now = clock_ns();
+    }
     return step_work(s, now, 0);
 }
 

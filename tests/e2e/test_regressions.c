@@ -918,6 +918,34 @@ START_TEST(second_reset_leaves_the_first_in_force)
 }
 END_TEST
 
+/* Delays were counted from the beginning of the engine's turn: a record behind what came first in the turn saw them end too early. */
+START_TEST(delays_take_their_time)
+{
+    enum { OTHERS = 15, US = 20 };
+    aclrtEvent begin, end, gate, others[OTHERS];
+    float ms = 0;
+
+    open_device();
+    OK(aclrtCreateEvent(&begin));
+    OK(aclrtCreateEvent(&end));
+    for (unsigned i = 0; i < OTHERS; i++)
+        OK(aclrtCreateEvent(&others[i]));
+    for (unsigned n = 0; n < 200; n++) {
+        gate = stream_hold(stream);
+        for (unsigned i = 0; i < OTHERS; i++)
+            OK(aclrtRecordEvent(others[i], stream));
+        OK(aclrtRecordEvent(begin, stream));
+        OK(aclnpudLaunchDelay(US, 0, stream));
+        OK(aclrtRecordEvent(end, stream));
+        OK(aclrtRecordEvent(gate, other));
+        OK(aclrtSynchronizeStream(stream));
+        OK(aclrtEventElapsedTime(&ms, begin, end));
+        ck_assert_float_ge(ms * 1000, US);
+        OK(aclrtDestroyEvent(gate));
+    }
+}
+END_TEST
+
 static void add(Suite *s, TCase *c, void (*setup)(void))
 {
     tcase_set_timeout(c, 60);
@@ -947,6 +975,7 @@ static Suite *suite(void)
     tcase_add_test(running, thread_ends_after_dlclose);
     tcase_add_test(running, second_reset_leaves_the_first_in_force);
     tcase_add_test(running, record_of_a_stream_that_is_destroyed_by_force);
+    tcase_add_test(running, delays_take_their_time);
     add(s, running, npud_setup);
     tcase_add_test(own, refusal_reaches_who_has_spoken_already);
     add(s, own, NULL);
