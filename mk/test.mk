@@ -31,6 +31,20 @@ $(MODEL_BIN): $(MODEL_OBJ) $(E2E_LIB) $(LIB)
 	$(Q)$(CC) $(SAN) $(CFLAGS) $(MODEL_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
 
+# Everything at once, for as long as one likes: SOAK_SEED, SOAK_SECONDS, SOAK_ROUNDS.
+SOAK_BIN := $(BUILD)/tests/soak/test_soak
+SOAK_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/soak/*.c))
+$(SOAK_BIN): $(SOAK_OBJ) $(E2E_LIB) $(LIB)
+	$(call say,LD)
+	$(Q)$(CC) $(SAN) $(CFLAGS) $(SOAK_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
+	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
+
+# SECONDS and SEED as asked for. Long programs: what is found after many rounds is found again from the seed.
+.PHONY: soak
+soak: deps
+	$(Q)$(MAKE) --no-print-directory -s all $(SOAK_BIN)
+	$(Q)NPUD_BINDIR=$(BUILD) $(SOAK_BIN) --seconds $(SECONDS) --seed $(or $(SEED),1) --rounds 500 --verbose
+
 # Built once more, with kill points in the library; npud and the rest are those of $(BUILD).
 KILL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/kill_point.c,$(wildcard tests/kill/*.c)))
 $(BUILD)/tests/kill/test_kill: $(KILL_OBJ) $(E2E_LIB) $(LIB)
@@ -66,13 +80,13 @@ $(BUILD)/tests/abi/ok: $(BUILD)/tests/abi/abi_test.c $(wildcard include/acl/*.h 
 	@touch $@
 
 .PHONY: test-programs check-run check-asan check-tsan check-valgrind
-test-programs: all $(UNIT_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(if $(KILL_BIN),test-kill)
+test-programs: all $(UNIT_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(if $(KILL_BIN),test-kill)
 
 # What needs the ordinary build: installing it and linking against it.
 RUN_TESTS ?= $(wildcard tests/run/test-*.sh)
 
 check-run: test-programs examples
-	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(KILL_BIN) $(FUZZ_BIN) $(RUN_TESTS)
+	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(KILL_BIN) $(FUZZ_BIN) $(RUN_TESTS)
 
 check: deps
 	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run

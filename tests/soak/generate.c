@@ -1,0 +1,424 @@
+/* Rounds from seeds: what is tried. What of it makes sense, and what comes of it, plan.c knows. */
+#include "tests/common/chance.h"
+#include "tests/soak/plan.h"
+
+#define OPS_MARGIN 1400 /* left for the end of a round */
+
+enum move {
+    MOVE_RECORD,
+    MOVE_WAIT,
+    MOVE_EDGE,
+    MOVE_QUERY,
+    MOVE_SYNC_EVENT,
+    MOVE_SLEEP,
+    MOVE_LOOK,
+    MOVE_DELAY,
+    MOVE_LEVEL,
+    MOVE_GATE,
+    MOVE_OPEN_GATE,
+    MOVE_COPY,
+    MOVE_SET,
+    MOVE_FILL,
+    MOVE_CHECK,
+    MOVE_TIMED,
+    MOVE_ELAPSED,
+    MOVE_SYNC_STREAM,
+    MOVE_SYNC_DEVICE,
+    MOVE_QUERY_STREAM,
+    MOVE_RENEW_STREAM,
+    MOVE_RENEW_EVENT,
+    MOVE_WILD,
+    MOVE_BURST,
+    MOVES
+};
+
+static const uint8_t usual_weight[MOVES] = {
+    [MOVE_RECORD] = 20,     [MOVE_WAIT] = 20,        [MOVE_EDGE] = 25,
+    [MOVE_QUERY] = 20,      [MOVE_SYNC_EVENT] = 5,   [MOVE_SLEEP] = 4,
+    [MOVE_LOOK] = 6,        [MOVE_DELAY] = 16,       [MOVE_LEVEL] = 8,
+    [MOVE_GATE] = 10,       [MOVE_OPEN_GATE] = 8,    [MOVE_COPY] = 30,
+    [MOVE_SET] = 8,         [MOVE_FILL] = 5,         [MOVE_CHECK] = 5,
+    [MOVE_TIMED] = 4,       [MOVE_ELAPSED] = 4,      [MOVE_SYNC_STREAM] = 5,
+    [MOVE_SYNC_DEVICE] = 2, [MOVE_QUERY_STREAM] = 5, [MOVE_RENEW_STREAM] = 1,
+    [MOVE_RENEW_EVENT] = 4, [MOVE_WILD] = 12,        [MOVE_BURST] = 0,
+};
+
+struct taste {
+    uint64_t random;
+    unsigned ops;
+    unsigned gates; /* closed at the same time, of one process */
+    unsigned big;   /* percent of copies that are big */
+    int32_t delay;  /* at most, usually */
+    unsigned brief; /* percent of blocked calls that are made */
+    unsigned weight[MOVES], total;
+};
+
+static void choose_taste(struct taste *t, uint64_t seed)
+{
+    uint64_t *random = &t->random;
+
+    *random = seed * UINT64_C(0xd1342543de82ef95) + 1;
+    t->ops = 300 + below(random, 5) * below(random, 300);
+    t->gates = below(random, GATES + 1);
+    t->big = below(random, 3) * 10;
+    t->delay = chance(random, 20) ? 400 : 40;
+    t->brief = below(random, 12);
+    t->total = 0;
+    for (unsigned i = 0; i < MOVES; i++) {
+        t->weight[i] = usual_weight[i] * below(random, 4);
+        t->total += t->weight[i];
+    }
+    if (chance(random, 10))
+        t->weight[MOVE_BURST] = 1 + t->total / 400;
+    t->total += t->weight[MOVE_BURST] + 1;
+    t->weight[MOVE_RECORD]++;
+}
+
+static unsigned choose_move(struct taste *t)
+{
+    unsigned n = below(&t->random, t->total), move = 0;
+
+    while (n >= t->weight[move])
+        n -= t->weight[move++];
+    return move;
+}
+
+static unsigned choose_process(struct plan *plan, struct taste *t)
+{
+    unsigned p = below(&t->random, PROCESSES);
+
+    return plan->process[p].alive ? p : (p + 1) % PROCESSES;
+}
+
+/* Of those that can be recorded as one likes. */
+static unsigned choose_var(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned n = VAR_LEVEL + ORDERLY, first = below(&t->random, n);
+
+    for (unsigned i = 0; i < n; i++) {
+        unsigned var = (first + i) % n;
+
+        var = var < VAR_LEVEL ? var : var - VAR_LEVEL + VAR_SHARED;
+        if (plan_has(plan, p, var))
+            return var;
+    }
+    return VAR_ANY;
+}
+
+/* A stream of the variable's device. */
+static unsigned choose_stream_of(struct taste *t, unsigned p, unsigned var)
+{
+    return device_of_var(p, var) * 2 + below(&t->random, 2);
+}
+
+static unsigned choose_kind(struct taste *t, unsigned var)
+{
+    static const uint8_t any[] = {KIND_A,      KIND_A,         KIND_C,     KIND_C,
+                                  KIND_C_TIME, KIND_SYNC_TIME, KIND_C_MARK};
+
+    if (var < VAR_LEVEL)
+        return any[below(&t->random, sizeof(any))];
+    if (var < VAR_ACK)
+        return chance(&t->random, 50) ? KIND_SYNC : KIND_SYNC_TIME;
+    if (var < VAR_BEGIN)
+        return KIND_C;
+    return chance(&t->random, 50) ? KIND_A : KIND_C_TIME;
+}
+
+/* --- moves --- */
+
+static void move_record(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned var = choose_var(plan, t, p);
+
+    plan_record(plan, p, var, choose_stream_of(t, p, var));
+}
+
+static void move_wait(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_wait(plan, p, choose_var(plan, t, p), below(&t->random, OWN));
+}
+
+static void move_edge(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned var = choose_var(plan, t, p), q = p;
+
+    if (var >= VAR_SHARED && chance(&t->random, 85))
+        q = choose_process(plan, t);
+    plan_edge(plan, p, choose_stream_of(t, p, var), var, q, below(&t->random, OWN), var);
+}
+
+static void move_query(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_query(plan, p, choose_var(plan, t, p), chance(&t->random, 15));
+}
+
+static void move_sync_event(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_sync_event(plan, p, choose_var(plan, t, p), chance(&t->random, t->brief));
+}
+
+static void move_sleep(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_sleep(plan, p, choose_var(plan, t, p));
+}
+
+static void move_look(struct plan *plan, struct taste *t, unsigned p)
+{
+    (void)t;
+    plan_look(plan, p);
+}
+
+static int32_t choose_delay(struct taste *t)
+{
+    return (int32_t)below(&t->random, chance(&t->random, 3) ? 1500 : (unsigned)t->delay);
+}
+
+static void move_delay(struct plan *plan, struct taste *t, unsigned p)
+{
+    static const int results[] = {ACL_ERROR_RT_AICORE_EXCEPTION, ACL_ERROR_RT_AICPU_EXCEPTION,
+                                  ACL_ERROR_RT_TASK_TIMEOUT};
+    unsigned stream = below(&t->random, OWN);
+    int32_t us = choose_delay(t);
+
+    plan_delay(plan, p, stream, us, chance(&t->random, 85) ? 0 : results[below(&t->random, 3)]);
+}
+
+static void move_level(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned device = below(&t->random, DEVICES), from = below(&t->random, 2);
+
+    plan_level(plan, p, device, from, chance(&t->random, 50));
+}
+
+static void move_gate(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned gate = below(&t->random, GATES), closed = 0;
+
+    for (unsigned g = 0; g < GATES; g++)
+        closed += plan->process[p].gate[g].state == GATE_CLOSED;
+    if (closed < t->gates || plan->process[p].gate[gate].state == GATE_CLOSED)
+        plan_gate(plan, p, gate, below(&t->random, OWN));
+}
+
+static void move_open_gate(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_open_gate(plan, p, below(&t->random, GATES));
+}
+
+static unsigned choose_cell(struct taste *t, bool big)
+{
+    unsigned cell;
+
+    do
+        cell = below(&t->random, CELLS);
+    while ((cell_size(cell) == CELL_BIG) != big);
+    return cell;
+}
+
+static void move_copy(struct plan *plan, struct taste *t, unsigned p)
+{
+    bool big = chance(&t->random, t->big);
+    unsigned dst = choose_cell(t, big), src = choose_cell(t, big);
+
+    plan_copy(plan, p, below(&t->random, OWN), dst, src);
+}
+
+static void move_set(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned cell = choose_cell(t, chance(&t->random, t->big));
+
+    plan_set(plan, p, below(&t->random, OWN), cell, (uint8_t)below(&t->random, 256));
+}
+
+static void move_fill(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_fill(plan, p, CELLS_PINNED + below(&t->random, CELLS - CELLS_PINNED));
+}
+
+static void move_check(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_check(plan, p, below(&t->random, CELLS));
+}
+
+static void move_timed(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned stream = below(&t->random, OWN);
+
+    plan_timed(plan, p, stream, choose_delay(t));
+}
+
+static void move_elapsed(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_elapsed(plan, p, below(&t->random, DEVICES));
+}
+
+static void move_sync_stream(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned stream = below(&t->random, OWN);
+
+    plan_sync_stream(plan, p, stream,
+                     plan_blocked(plan, p, stream) && chance(&t->random, t->brief));
+}
+
+static void move_sync_device(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_sync_device(plan, p, below(&t->random, DEVICES));
+}
+
+static void move_query_stream(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_query_stream(plan, p, below(&t->random, OWN));
+}
+
+static void move_renew_stream(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_renew_stream(plan, p, below(&t->random, OWN));
+}
+
+static void move_renew_event(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned var = choose_var(plan, t, p);
+
+    if (plan_destroy(plan, p, var) && var < VAR_LEVEL)
+        plan_create(plan, p, var, choose_kind(t, var));
+}
+
+static void move_wild(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned var = VAR_SHARED + WILD_FIRST + below(&t->random, SHARED - WILD_FIRST);
+
+    switch (below(&t->random, 5)) {
+    case 0:
+        plan_wait(plan, p, var, below(&t->random, OWN));
+        break;
+    case 1:
+        plan_query(plan, p, var, 0);
+        break;
+    case 2:
+        if (chance(&t->random, 20))
+            plan_sync_event(plan, p, var, false);
+        break;
+    case 3:
+        plan_wait(plan, p, var, WILD_STREAM);
+        break;
+    default:
+        plan_record(plan, p, var, WILD_STREAM);
+        break;
+    }
+}
+
+static void move_burst(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_burst(plan, p, below(&t->random, OWN));
+}
+
+static void (*const moves[MOVES])(struct plan *plan, struct taste *t, unsigned p) = {
+    [MOVE_RECORD] = move_record,
+    [MOVE_WAIT] = move_wait,
+    [MOVE_EDGE] = move_edge,
+    [MOVE_QUERY] = move_query,
+    [MOVE_SYNC_EVENT] = move_sync_event,
+    [MOVE_SLEEP] = move_sleep,
+    [MOVE_LOOK] = move_look,
+    [MOVE_DELAY] = move_delay,
+    [MOVE_LEVEL] = move_level,
+    [MOVE_GATE] = move_gate,
+    [MOVE_OPEN_GATE] = move_open_gate,
+    [MOVE_COPY] = move_copy,
+    [MOVE_SET] = move_set,
+    [MOVE_FILL] = move_fill,
+    [MOVE_CHECK] = move_check,
+    [MOVE_TIMED] = move_timed,
+    [MOVE_ELAPSED] = move_elapsed,
+    [MOVE_SYNC_STREAM] = move_sync_stream,
+    [MOVE_SYNC_DEVICE] = move_sync_device,
+    [MOVE_QUERY_STREAM] = move_query_stream,
+    [MOVE_RENEW_STREAM] = move_renew_stream,
+    [MOVE_RENEW_EVENT] = move_renew_event,
+    [MOVE_WILD] = move_wild,
+    [MOVE_BURST] = move_burst,
+};
+
+/* --- rounds --- */
+
+/* What every process has at the beginning of a round. */
+static void furnish(struct plan *plan, struct taste *t)
+{
+    for (unsigned p = 0; p < PROCESSES; p++)
+        for (unsigned var = 0; var < VAR_SHARED; var++)
+            plan_create(plan, p, var, choose_kind(t, var));
+    for (unsigned i = 0; i < SHARED; i++)
+        plan_create(plan, below(&t->random, PROCESSES), VAR_SHARED + i, KIND_IPC);
+    for (unsigned p = 0; p < PROCESSES; p++)
+        for (unsigned i = 0; i < SHARED; i++)
+            if (i >= WILD_FIRST || chance(&t->random, 30))
+                plan_open(plan, p, i);
+    /* The wild ones are there for ever. */
+    for (unsigned p = 0; p < PROCESSES; p++)
+        for (unsigned i = 0; i < SHARED; i++)
+            if (i >= WILD_FIRST || chance(&t->random, 10))
+                plan_export(plan, p, i);
+}
+
+/* Who will die leaves records behind a gate of its own, for which others wait. */
+static void leave_records(struct plan *plan, struct taste *t)
+{
+    unsigned victim = (unsigned)plan->victim, gate = 0;
+
+    while (gate + 1 < GATES && plan->process[victim].gate[gate].state == GATE_OPENED)
+        gate++;
+    for (unsigned n = below(&t->random, 4); n > 0; n--) {
+        unsigned var = VAR_SHARED + below(&t->random, ORDERLY);
+        unsigned stream = choose_stream_of(t, victim, var);
+
+        if (!plan_gate(plan, victim, gate, stream) || !plan_record(plan, victim, var, stream))
+            continue;
+        for (unsigned p = 0; p < PROCESSES; p++) {
+            if (p == victim || chance(&t->random, 40))
+                continue;
+            plan_wait(plan, p, var, below(&t->random, OWN));
+            plan_sleep(plan, p, var);
+        }
+    }
+}
+
+/* And others find out. */
+static void find_records(struct plan *plan, struct taste *t)
+{
+    for (unsigned n = 0; n < 4; n++) {
+        unsigned p = choose_process(plan, t), var = VAR_SHARED + below(&t->random, ORDERLY);
+
+        plan_look(plan, p);
+        plan_sync_event(plan, p, var, false);
+    }
+}
+
+static void die(struct plan *plan, struct taste *t)
+{
+    leave_records(plan, t);
+    plan_death(plan, chance(&t->random, 60), (int32_t)below(&t->random, 400));
+    find_records(plan, t);
+}
+
+void generate(struct plan *plan, struct round *round, uint64_t seed, uint32_t number, bool kill)
+{
+    struct taste t;
+    uint64_t mixed = seed + number * UINT64_C(0x9e3779b97f4a7c15);
+    unsigned death = 0;
+
+    choose_taste(&t, draw(&mixed));
+    round->seed = seed;
+    round->number = number;
+    plan_begin(plan, round, kill ? (int)below(&t.random, PROCESSES) : -1);
+    furnish(plan, &t);
+    if (kill)
+        death = round->n + below(&t.random, t.ops);
+    for (unsigned end = round->n + t.ops; round->n < end && round->n < OPS_MAX - OPS_MARGIN;) {
+        moves[choose_move(&t)](plan, &t, choose_process(plan, &t));
+        if (kill && !plan->dead && (round->n >= death || round->n >= end))
+            die(plan, &t);
+    }
+    plan_finish(plan);
+    plan_end(plan);
+}

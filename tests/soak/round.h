@@ -1,0 +1,198 @@
+/*
+ * The soak test: eight processes with eight streams each, on four devices, for as long as one likes.
+ *
+ * How it differs from tests/model, which has random programs, too. There, one process at a time makes a step, streams come to rest
+ * after it, every answer has one right value, and a program of some dozen steps begins and ends with nothing. It finds out what the
+ * rules are. Here all processes submit at the same time, streams and events live on from round to round, and the operations are all
+ * that streams have: events of every kind that streams can wait for, within a process and between processes, levels and resets,
+ * copies and sets, delays that fail, and deaths. It finds out whether the rules hold under load.
+ *
+ * A round is a program: one list of operations for all processes. Each process runs its own in order, at the same time as the others.
+ * What can be said of a round in which nearly everything happens at once follows from three things that plan.h keeps while the list
+ * is made:
+ *   - what certainly happened before what: a clock for each stream and for each host thread, as race detectors have them. What is in
+ *     the clock of who asks is COMPLETE, an access to memory that is not in the clock of a stream is not made, and contents are known;
+ *   - which gates are closed: a stream that waits at one, or for what waits at one, is NOT_READY until who opens it has been told that
+ *     everybody has looked;
+ *   - which calls must follow one another: records and waits of an IPC event, which tell the same story to all in any order of events
+ *     only if the calls have one.
+ * A call that must come after a call of another process says so (op.need), and waits for that process to have got there. Every wait
+ * of a stream and every call that blocks needs only what comes before it in the list: nothing can deadlock unless npud is wrong.
+ *
+ * A round ends when all streams have been synchronised with the error that was due, all memory has been compared and all events
+ * have been asked; then the next one begins with the same processes, streams and events.
+ *
+ * In rounds with a death one process is killed: at a point of its list, or at any instruction while it does things that concern nobody
+ * else but through two events that all processes record and wait for as they like.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "acl/acl.h"
+
+#define PROCESSES 8
+#define DEVICES   4
+#define OWN       8 /* streams of a process, two on each device */
+#define STREAMS   (PROCESSES * OWN)
+
+#define SHARED 14 /* IPC events that all processes know; a process may have one open */
+#define ORDERLY                                                                                    \
+    12 /* of them; the others are recorded and waited for without any order among processes */
+
+/* Event variables of a process. Those up to VAR_SHARED are its own; device: var % DEVICES. */
+#define VAR_ANY     0  /* any kind */
+#define VAR_LEVEL   8  /* raised in one stream, waited for and lowered in the other of its device */
+#define VAR_ACK     12 /* recorded when the level is down again */
+#define VAR_BEGIN   16 /* time at the beginning ... */
+#define VAR_END     20 /* ... and end of a delay */
+#define VAR_STAMP   24 /* time of something that comes before or after something in another process */
+#define VAR_SHARED  32
+#define VARS        (VAR_SHARED + SHARED)
+#define NO_VAR      255
+#define LEVEL_GATES 4 /* gates that are levels: of device 0 .. 3 */
+#define GATES       4
+
+#define CELLS        22 /* pieces of memory: four on each device, the rest pinned host memory */
+#define CELLS_PINNED 16
+#define CELL_SMALL   256u
+#define CELL_BIG     (192u << 10)
+#define WORDS_OF(c)  (cell_size(c) / sizeof(uint64_t))
+#define SURE_CODES   4
+#define OPS_MAX      4096
+#define BURST        1500 /* tasks: more than a ring holds */
+#define ERRORS_MAX   32
+#define WILD_FIRST   ORDERLY
+#define WILD_STREAM  6 /* of each process: it waits for nothing but wild records */
+#define BLOCKED_MS   1 /* a call that must not succeed gets so long */
+#define GUARD_MS     60000
+
+static inline unsigned cell_size(unsigned cell)
+{
+    return cell % 4 == 3 || cell == CELLS_PINNED + 4 || cell == CELLS_PINNED + 5 ? CELL_BIG
+                                                                                 : CELL_SMALL;
+}
+
+/** Of a stream of a process. */
+static inline unsigned device_of(unsigned stream)
+{
+    return stream % OWN / 2;
+}
+
+/** Device of the context in which process p makes or opens a variable. Records go to streams of that device. */
+static inline unsigned device_of_var(unsigned p, unsigned var)
+{
+    if (var >= VAR_SHARED + WILD_FIRST)
+        return device_of(WILD_STREAM);
+    return var >= VAR_SHARED ? (p + var) % DEVICES : var % DEVICES;
+}
+
+enum what {
+    DO_CREATE,
+    DO_DESTROY,
+    DO_EXPORT,
+    DO_EXPORT_AGAIN, /* somebody else has */
+    DO_OPEN,
+    DO_RECORD,
+    DO_WAIT,
+    DO_LOWER, /* reset */
+    DO_QUERY,
+    DO_SYNC_EVENT,
+    DO_SLEEP, /* a second thread synchronises with the event */
+    DO_PEEK,  /* and sleeps */
+    DO_JOIN,  /* and has returned */
+    DO_DELAY,
+    DO_BURST,
+    DO_CLOSE_GATE,
+    DO_GATE,
+    DO_OPEN_GATE,
+    DO_COPY,
+    DO_SET,
+    DO_FILL,  /* the host writes pinned memory */
+    DO_CHECK, /* the host compares */
+    DO_ELAPSED,
+    DO_STAMP, /* the host reads the time of a record */
+    DO_SYNC_STREAM,
+    DO_SYNC_DEVICE,
+    DO_QUERY_STREAM,
+    DO_RENEW_STREAM,
+    DO_MEET, /* only waits for the others */
+    DO_DIE,
+    DO_RUN_WILD, /* whatever, until killed */
+    WHATS
+};
+
+enum kind { KIND_A, KIND_SYNC, KIND_SYNC_TIME, KIND_C, KIND_C_TIME, KIND_C_MARK, KIND_IPC, KINDS };
+
+enum status { STATUS_ANY, STATUS_COMPLETE, STATUS_NOT_READY };
+
+struct op {
+    uint8_t what;
+    uint8_t process;
+    uint8_t stream; /* of the process */
+    uint8_t var;    /* or gate */
+    uint8_t kind;
+    uint8_t variant; /* which of several calls that do the same */
+    uint8_t cell, from;
+    int32_t arg;         /* microseconds; limit in ms; a byte */
+    int32_t result;      /* of a delay */
+    uint64_t base, step; /* content of the cell: word i is base + i * step */
+
+    /* expected */
+    int32_t code[SURE_CODES]; /* any of these */
+    uint8_t codes;
+    uint8_t status;
+    float at_least; /* milliseconds */
+
+    uint16_t number;          /* which of the operations of its process */
+    uint16_t need[PROCESSES]; /* how many operations of the others must have returned before */
+    uint16_t cause[6],
+        causes; /* operations that it follows from; for telling what led to a failure */
+};
+
+struct edge {
+    uint8_t from_process, from_var, to_process, to_var; /* stamps: from is not later than to */
+    uint16_t op;
+};
+
+struct round {
+    uint64_t seed;
+    uint32_t number;
+    unsigned n;
+    struct op op[OPS_MAX]; /* [0] is none */
+    unsigned n_edges;
+    struct edge edge[64];
+    int victim;     /* -1: nobody */
+    uint16_t death; /* DO_DIE or DO_RUN_WILD */
+    unsigned own[PROCESSES];
+};
+
+struct progress {
+    _Alignas(64) _Atomic uint32_t done; /* operations of this round that have returned; futex */
+    _Atomic uint32_t waiters;
+};
+
+/* What driver and processes share. */
+struct common {
+    struct round round[2];
+    struct progress progress[PROCESSES];
+    _Atomic uint32_t wild_steps; /* of the victim */
+    aclrtIpcEventHandle handle[SHARED];
+    uint64_t stamp[PROCESSES][8]; /* 0: none */
+    struct {
+        uint16_t op;
+        char text[512];
+    } trouble[PROCESSES];
+};
+
+/** What runs in process p. Orders come through fd, one byte each: which of the rounds; 'q': end. Returns the exit status. */
+int worker_run(struct common *common, unsigned p, int fd);
+
+/** What an operation does, with %x for its operands. */
+const char *op_name(unsigned what);
+void op_print(FILE *f, const struct op *op);
+/** The operations from which this one follows, and itself, in their order. */
+void round_print(FILE *f, const struct round *r, unsigned op);

@@ -1,0 +1,81 @@
+#include "tests/soak/wild.h"
+
+#include "acl/acl_npud.h"
+#include "proto/futex.h"
+#include "tests/common/chance.h"
+
+static aclrtEvent some(struct wild *w)
+{
+    return w->event[below(&w->random, w->events)];
+}
+
+static void wild_record(struct wild *w)
+{
+    if (chance(&w->random, 50))
+        aclnpudLaunchDelay(below(&w->random, 50), 0, w->stream);
+    aclrtRecordEvent(some(w), w->stream);
+}
+
+static void wild_wait(struct wild *w)
+{
+    aclrtStreamWaitEvent(w->stream, some(w));
+}
+
+static void wild_sync(struct wild *w)
+{
+    aclrtSynchronizeEventWithTimeout(some(w), 1);
+    aclrtSynchronizeStreamWithTimeout(w->stream, 1);
+}
+
+static void wild_events(struct wild *w)
+{
+    aclrtEvent event;
+
+    aclrtIpcOpenEventHandle(w->handle[below(&w->random, w->events)], &event);
+    aclrtRecordEvent(event, w->stream);
+    aclrtStreamWaitEvent(w->stream, event);
+    aclrtDestroyEvent(event);
+    if (aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC) == 0) {
+        aclrtRecordEvent(event, w->stream);
+        aclrtResetEvent(event, w->stream);
+        aclrtDestroyEvent(event);
+    }
+}
+
+static void wild_stream(struct wild *w)
+{
+    aclrtStream stream;
+
+    if (aclrtCreateStream(&stream) != 0)
+        return;
+    aclnpudLaunchDelay(below(&w->random, 100), 0, stream);
+    aclrtRecordEvent(some(w), stream);
+    if (chance(&w->random, 50))
+        aclrtDestroyStreamForce(stream);
+}
+
+static void wild_memory(struct wild *w)
+{
+    size_t size = 4096u << below(&w->random, 6);
+    void *memory;
+
+    if (aclrtMalloc(&memory, size, ACL_MEM_MALLOC_HUGE_FIRST) != 0)
+        return;
+    aclrtMemsetAsync(memory, size, 7, size, w->stream);
+    if (chance(&w->random, 50))
+        aclrtFree(memory);
+}
+
+void wild_run(struct wild *w)
+{
+    static void (*const steps[])(struct wild * w) = {
+        wild_record, wild_record, wild_wait,   wild_wait,
+        wild_sync,   wild_events, wild_stream, wild_memory,
+    };
+
+    for (;;) {
+        steps[below(&w->random, sizeof(steps) / sizeof(steps[0]))](w);
+        atomic_fetch_add(w->steps, 1);
+        futex_wake_all(w->steps);
+    }
+}
