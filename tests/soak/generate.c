@@ -28,19 +28,22 @@ enum move {
     MOVE_RENEW_STREAM,
     MOVE_RENEW_EVENT,
     MOVE_WILD,
+    MOVE_CALLBACK,
+    MOVE_CALLBACK_ON,
     MOVE_BURST,
     MOVES
 };
 
 static const uint8_t usual_weight[MOVES] = {
-    [MOVE_RECORD] = 20,     [MOVE_WAIT] = 20,        [MOVE_EDGE] = 25,
-    [MOVE_QUERY] = 20,      [MOVE_SYNC_EVENT] = 5,   [MOVE_SLEEP] = 4,
-    [MOVE_LOOK] = 6,        [MOVE_DELAY] = 16,       [MOVE_LEVEL] = 8,
-    [MOVE_GATE] = 10,       [MOVE_OPEN_GATE] = 8,    [MOVE_COPY] = 30,
-    [MOVE_SET] = 8,         [MOVE_FILL] = 5,         [MOVE_CHECK] = 5,
-    [MOVE_TIMED] = 4,       [MOVE_ELAPSED] = 4,      [MOVE_SYNC_STREAM] = 5,
-    [MOVE_SYNC_DEVICE] = 2, [MOVE_QUERY_STREAM] = 5, [MOVE_RENEW_STREAM] = 1,
-    [MOVE_RENEW_EVENT] = 4, [MOVE_WILD] = 12,        [MOVE_BURST] = 0,
+    [MOVE_RECORD] = 20,      [MOVE_WAIT] = 20,        [MOVE_EDGE] = 25,
+    [MOVE_QUERY] = 20,       [MOVE_SYNC_EVENT] = 5,   [MOVE_SLEEP] = 4,
+    [MOVE_LOOK] = 6,         [MOVE_DELAY] = 16,       [MOVE_LEVEL] = 8,
+    [MOVE_GATE] = 10,        [MOVE_OPEN_GATE] = 8,    [MOVE_COPY] = 30,
+    [MOVE_SET] = 8,          [MOVE_FILL] = 5,         [MOVE_CHECK] = 5,
+    [MOVE_TIMED] = 4,        [MOVE_ELAPSED] = 4,      [MOVE_SYNC_STREAM] = 5,
+    [MOVE_SYNC_DEVICE] = 2,  [MOVE_QUERY_STREAM] = 5, [MOVE_RENEW_STREAM] = 1,
+    [MOVE_RENEW_EVENT] = 4,  [MOVE_WILD] = 12,        [MOVE_CALLBACK] = 12,
+    [MOVE_CALLBACK_ON] = 12, [MOVE_BURST] = 0,
 };
 
 struct taste {
@@ -308,6 +311,25 @@ static void move_wild(struct plan *plan, struct taste *t, unsigned p)
     }
 }
 
+static void move_callback(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned stream = below(&t->random, OWN);
+
+    if (chance(&t->random, 5))
+        plan_refused_callback(plan, p, stream);
+    else
+        plan_callback(plan, p, stream, chance(&t->random, 50));
+}
+
+static void move_callback_on(struct plan *plan, struct taste *t, unsigned p)
+{
+    bool write = chance(&t->random, 50);
+    unsigned cell = write ? CELLS_PINNED + below(&t->random, CELLS - CELLS_PINNED)
+                          : choose_cell(t, chance(&t->random, t->big));
+
+    plan_callback_on(plan, p, below(&t->random, OWN), cell, write);
+}
+
 static void move_burst(struct plan *plan, struct taste *t, unsigned p)
 {
     plan_burst(plan, p, below(&t->random, OWN));
@@ -337,6 +359,8 @@ static void (*const moves[MOVES])(struct plan *plan, struct taste *t, unsigned p
     [MOVE_RENEW_STREAM] = move_renew_stream,
     [MOVE_RENEW_EVENT] = move_renew_event,
     [MOVE_WILD] = move_wild,
+    [MOVE_CALLBACK] = move_callback,
+    [MOVE_CALLBACK_ON] = move_callback_on,
     [MOVE_BURST] = move_burst,
 };
 
@@ -366,7 +390,7 @@ static void leave_records(struct plan *plan, struct taste *t)
 {
     unsigned victim = (unsigned)plan->victim, gate = 0;
 
-    while (gate + 1 < GATES && plan->process[victim].gate[gate].state == GATE_OPENED)
+    while (gate + 1 < LEVEL_GATES && plan->process[victim].gate[gate].state == GATE_OPENED)
         gate++;
     for (unsigned n = below(&t->random, 4); n > 0; n--) {
         unsigned var = VAR_SHARED + below(&t->random, ORDERLY);

@@ -210,6 +210,7 @@ static void finish_streams(struct plan *plan, unsigned p)
         ;
     for (unsigned s = 0; s < OWN; s++)
         plan_sync_stream(plan, p, (s + p) % OWN, false);
+    op_end(plan, op_begin(plan, DO_AWAIT_CALLBACKS, p));
     for (unsigned k = 0; k < VAR_SHARED - VAR_STAMP; k++)
         if (plan->process[p].stamps >> k & 1) {
             struct op *op = op_begin(plan, DO_STAMP, p);

@@ -148,6 +148,12 @@ uint16_t plan_check(struct plan *plan, unsigned p, unsigned cell);
 /** Time, delay, time. */
 uint16_t plan_timed(struct plan *plan, unsigned p, unsigned stream, int32_t us);
 uint16_t plan_elapsed(struct plan *plan, unsigned p, unsigned device);
+/** A callback that does nothing but come in order; or one that compares a cell, or writes a pinned one, and blocks. */
+uint16_t plan_callback(struct plan *plan, unsigned p, unsigned stream, bool block);
+uint16_t plan_callback_on(struct plan *plan, unsigned p, unsigned stream, unsigned cell,
+                          bool write);
+/** The wrong function for the stream. */
+uint16_t plan_refused_callback(struct plan *plan, unsigned p, unsigned stream);
 uint16_t plan_sync_stream(struct plan *plan, unsigned p, unsigned stream, bool briefly);
 uint16_t plan_sync_device(struct plan *plan, unsigned p, unsigned device);
 uint16_t plan_query_stream(struct plan *plan, unsigned p, unsigned stream);

@@ -43,11 +43,31 @@ static void close_gate(struct plan *plan, unsigned p, unsigned gate)
     plan->closed |= GATE_BIT(p, gate);
 }
 
+/* A callback of the last stream that does not return. It is the only one of its thread. */
+static uint16_t callback_gate(struct plan *plan, unsigned p)
+{
+    struct gate_plan *g = &plan->process[p].gate[CALLBACK_GATE];
+    struct op *op;
+
+    if (g->state != GATE_UNUSED)
+        return 0;
+    op = op_begin(plan, DO_CALLBACK, p);
+    task(plan, op, OWN - 1);
+    op->action = CALL_STAND;
+    op->block = true;
+    plan->closed |= GATE_BIT(p, CALLBACK_GATE);
+    stream_of(plan, p, OWN - 1)->mask |= GATE_BIT(p, CALLBACK_GATE);
+    g->state = GATE_CLOSED;
+    return g->op = op_end(plan, op);
+}
+
 uint16_t plan_gate(struct plan *plan, unsigned p, unsigned gate, unsigned stream)
 {
     struct gate_plan *g = &plan->process[p].gate[gate];
     struct op *op;
 
+    if (gate == CALLBACK_GATE)
+        return callback_gate(plan, p);
     if (stream == WILD_STREAM || g->state == GATE_OPENED)
         return 0;
     if (g->state == GATE_UNUSED)
@@ -228,6 +248,66 @@ uint16_t plan_check(struct plan *plan, unsigned p, unsigned cell)
     return op_end(plan, op);
 }
 
+/* --- callbacks --- */
+
+static struct op *callback_begin(struct plan *plan, unsigned p, unsigned stream, bool block,
+                                 unsigned action, uint16_t *pos)
+{
+    struct op *op = op_begin(plan, DO_CALLBACK, p);
+
+    op->block = block || device_of(stream) == 2; /* host functions always do */
+    op->action = (uint8_t)action;
+    *pos = task(plan, op, stream);
+    return op;
+}
+
+uint16_t plan_callback(struct plan *plan, unsigned p, unsigned stream, bool block)
+{
+    uint16_t pos;
+
+    if (stream == WILD_STREAM)
+        return 0;
+    return op_end(plan, callback_begin(plan, p, stream, block, CALL_NOTHING, &pos));
+}
+
+uint16_t plan_callback_on(struct plan *plan, unsigned p, unsigned stream, unsigned cell, bool write)
+{
+    const struct cell_plan *c = &plan->process[p].cell[cell];
+    struct op *op;
+    uint16_t pos;
+
+    if (stream == WILD_STREAM || (write && !pinned(cell)) ||
+        !order_stream(plan, p, stream, cell, write))
+        return 0;
+    op = callback_begin(plan, p, stream, true, write ? CALL_FILL : CALL_CHECK, &pos);
+    op->cell = (uint8_t)cell;
+    if (write) {
+        op->base = ++plan->tag << 20;
+        op->step = plan->tag * 2 + 1;
+        write_cell(plan, op, cell, (int)stream, pos);
+    } else {
+        op->base = c->base;
+        op->step = c->step;
+        read_cell(plan, op, cell, pos);
+    }
+    return op_end(plan, op);
+}
+
+uint16_t plan_refused_callback(struct plan *plan, unsigned p, unsigned stream)
+{
+    struct op *op;
+
+    /* Until its first host function a stream is nobody's. */
+    if (device_of(stream) == 2)
+        return 0;
+    op = op_begin(plan, DO_CALLBACK, p);
+    op->stream = (uint8_t)stream;
+    op->action = CALL_REFUSED;
+    expect(op,
+           stream == WILD_STREAM ? ACL_ERROR_RT_STREAM_NO_CB_REG : ACL_ERROR_RT_STREAM_SUBSCRIBE);
+    return op_end(plan, op);
+}
+
 /* --- synchronising streams --- */
 
 /* What the next synchronise may say of the stream. */
@@ -337,12 +417,13 @@ uint16_t plan_renew_stream(struct plan *plan, unsigned p, unsigned stream)
     struct stream_plan *s = stream_of(plan, p, stream);
     struct op *op;
 
-    /* Destroying waits for the end. */
-    if (waits_on(plan, s->mask) || s->stamped)
+    /* Destroying waits for the end, but drops callbacks that have not begun. */
+    if (waits_on(plan, s->mask) || s->stamped || !plan_sync_stream(plan, p, stream, false))
         return 0;
     op = op_begin(plan, DO_RENEW_STREAM, p);
     op->stream = (uint8_t)stream;
     follow(op, s->last);
+    s->last = op_index(plan, op);
     stream_done(plan, p, stream);
     plan->process[p].timed[device_of(stream)].valid = false;
     return op_end(plan, op);

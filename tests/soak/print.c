@@ -3,6 +3,8 @@
 
 #include "tests/soak/round.h"
 
+#define PRINTED_MAX 40u /* operations */
+
 static void print_var(FILE *f, unsigned var)
 {
     static const char *const names[] = {"level", "ack", "begin", "end"};
@@ -17,7 +19,18 @@ static void print_var(FILE *f, unsigned var)
         fprintf(f, "%s%u", var < VAR_SHARED + WILD_FIRST ? "ipc" : "wild", var - VAR_SHARED);
 }
 
-/* %e event, %s stream, %g gate, %d device, %c and %f the cells, %a and %r the numbers, %k the kind */
+static void print_action(FILE *f, const struct op *op)
+{
+    static const char *const actions[] = {"does nothing", "compares", "writes",
+                                          "waits for its gate", "is refused"};
+
+    fputs(actions[op->action], f);
+    if (op->action == CALL_CHECK || op->action == CALL_FILL)
+        fprintf(f, " c%u", op->cell);
+    fputs(op->block ? ", blocking" : "", f);
+}
+
+/* %e event, %s stream, %g gate, %d device, %c and %f the cells, %a and %r the numbers, %k the kind, %x what a callback does */
 static void print_words(FILE *f, const struct op *op, const char *words)
 {
     static const char *const kinds[KINDS] = {"default",      "sync",         "sync time", "ex sync",
@@ -40,6 +53,9 @@ static void print_words(FILE *f, const struct op *op, const char *words)
             break;
         case 'd':
             fprintf(f, "device %u", device_of(op->stream));
+            break;
+        case 'x':
+            print_action(f, op);
             break;
         case 'c':
         case 'f':
@@ -84,6 +100,8 @@ static const char *const texts[WHATS] = {
     [DO_SYNC_DEVICE] = "synchronise %d",
     [DO_QUERY_STREAM] = "query %s",
     [DO_RENEW_STREAM] = "destroy and make anew %s",
+    [DO_CALLBACK] = "%s gets a callback that %x",
+    [DO_AWAIT_CALLBACKS] = "all callbacks have run",
     [DO_MEET] = "wait for the others",
     [DO_DIE] = "die",
     [DO_RUN_WILD] = "do whatever until killed after %a steps",
@@ -107,20 +125,37 @@ void op_print(FILE *f, const struct op *op)
     fputs(status[op->status], f);
 }
 
-static void mark(const struct round *r, bool *wanted)
+/* The nearest first: what is many steps away is seldom to blame. */
+static unsigned gather(const struct round *r, unsigned op, bool *wanted)
 {
-    for (unsigned i = r->n - 1; i > 0; i--)
-        for (unsigned k = 0; wanted[i] && k < r->op[i].causes; k++)
-            wanted[r->op[i].cause[k]] = true;
+    static uint16_t queue[OPS_MAX];
+    unsigned n = 0, seen = 0;
+
+    queue[n++] = (uint16_t)op;
+    wanted[op] = true;
+    while (seen < n && seen < PRINTED_MAX) {
+        const struct op *o = &r->op[queue[seen++]];
+
+        for (unsigned k = 0; k < o->causes; k++)
+            if (!wanted[o->cause[k]]) {
+                wanted[o->cause[k]] = true;
+                queue[n++] = o->cause[k];
+            }
+    }
+    for (unsigned i = PRINTED_MAX; i < n; i++)
+        wanted[queue[i]] = false;
+    return n > PRINTED_MAX ? n - PRINTED_MAX : 0;
 }
 
 void round_print(FILE *f, const struct round *r, unsigned op)
 {
     static bool wanted[OPS_MAX];
+    unsigned more;
 
     memset(wanted, 0, sizeof(wanted));
-    wanted[op] = true;
-    mark(r, wanted);
+    more = gather(r, op, wanted);
+    if (more != 0)
+        fprintf(f, "  (more that is further away)\n");
     for (unsigned i = 1; i < r->n; i++) {
         if (!wanted[i])
             continue;

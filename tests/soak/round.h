@@ -44,17 +44,18 @@
     12 /* of them; the others are recorded and waited for without any order among processes */
 
 /* Event variables of a process. Those up to VAR_SHARED are its own; device: var % DEVICES. */
-#define VAR_ANY     0  /* any kind */
-#define VAR_LEVEL   8  /* raised in one stream, waited for and lowered in the other of its device */
-#define VAR_ACK     12 /* recorded when the level is down again */
-#define VAR_BEGIN   16 /* time at the beginning ... */
-#define VAR_END     20 /* ... and end of a delay */
-#define VAR_STAMP   24 /* time of something that comes before or after something in another process */
-#define VAR_SHARED  32
-#define VARS        (VAR_SHARED + SHARED)
-#define NO_VAR      255
-#define LEVEL_GATES 4 /* gates that are levels: of device 0 .. 3 */
-#define GATES       4
+#define VAR_ANY       0 /* any kind */
+#define VAR_LEVEL     8 /* raised in one stream, waited for and lowered in the other of its device */
+#define VAR_ACK       12 /* recorded when the level is down again */
+#define VAR_BEGIN     16 /* time at the beginning ... */
+#define VAR_END       20 /* ... and end of a delay */
+#define VAR_STAMP     24 /* time of something that comes before or after something in another process */
+#define VAR_SHARED    32
+#define VARS          (VAR_SHARED + SHARED)
+#define NO_VAR        255
+#define LEVEL_GATES   4 /* gates that are levels: of device 0 .. 3 */
+#define CALLBACK_GATE 4 /* one that is a callback of stream 7 which does not return */
+#define GATES         5
 
 #define CELLS        22 /* pieces of memory: four on each device, the rest pinned host memory */
 #define CELLS_PINNED 16
@@ -119,13 +120,24 @@ enum what {
     DO_SYNC_DEVICE,
     DO_QUERY_STREAM,
     DO_RENEW_STREAM,
-    DO_MEET, /* only waits for the others */
+    DO_CALLBACK,
+    DO_AWAIT_CALLBACKS, /* all of them have run */
+    DO_MEET,            /* only waits for the others */
     DO_DIE,
     DO_RUN_WILD, /* whatever, until killed */
     WHATS
 };
 
 enum kind { KIND_A, KIND_SYNC, KIND_SYNC_TIME, KIND_C, KIND_C_TIME, KIND_C_MARK, KIND_IPC, KINDS };
+
+/* What a callback does. */
+enum action {
+    CALL_NOTHING,
+    CALL_CHECK,  /* compare a cell */
+    CALL_FILL,   /* write a pinned one */
+    CALL_STAND,  /* until the gate is opened */
+    CALL_REFUSED /* it is not launched: the wrong function for its stream */
+};
 
 enum status { STATUS_ANY, STATUS_COMPLETE, STATUS_NOT_READY };
 
@@ -137,6 +149,8 @@ struct op {
     uint8_t kind;
     uint8_t variant; /* which of several calls that do the same */
     uint8_t cell, from;
+    uint8_t action; /* of a callback */
+    bool block;
     int32_t arg;         /* microseconds; limit in ms; a byte */
     int32_t result;      /* of a delay */
     uint64_t base, step; /* content of the cell: word i is base + i * step */
@@ -194,5 +208,5 @@ int worker_run(struct common *common, unsigned p, int fd);
 /** What an operation does, with %x for its operands. */
 const char *op_name(unsigned what);
 void op_print(FILE *f, const struct op *op);
-/** The operations from which this one follows, and itself, in their order. */
+/** The operations from which this one follows, and itself, in their order; the nearest when there are many. */
 void round_print(FILE *f, const struct round *r, unsigned op);

@@ -54,6 +54,22 @@ static void wild_stream(struct wild *w)
         aclrtDestroyStreamForce(stream);
 }
 
+static void do_nothing(void *data)
+{
+    (void)data;
+}
+
+static void wild_callback(struct wild *w)
+{
+    aclrtStream stream;
+
+    if (aclrtCreateStream(&stream) != 0)
+        return;
+    aclrtLaunchHostFunc(stream, do_nothing, NULL);
+    aclrtRecordEvent(some(w), stream);
+    aclrtLaunchHostFunc(stream, do_nothing, NULL);
+}
+
 static void wild_memory(struct wild *w)
 {
     size_t size = 4096u << below(&w->random, 6);
@@ -69,8 +85,8 @@ static void wild_memory(struct wild *w)
 void wild_run(struct wild *w)
 {
     static void (*const steps[])(struct wild * w) = {
-        wild_record, wild_record, wild_wait,   wild_wait,
-        wild_sync,   wild_events, wild_stream, wild_memory,
+        wild_record, wild_record, wild_wait,   wild_wait,     wild_sync,
+        wild_events, wild_stream, wild_memory, wild_callback,
     };
 
     for (;;) {

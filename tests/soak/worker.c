@@ -10,64 +10,58 @@
 #include "acl/acl_npud.h"
 #include "proto/futex.h"
 #include "tests/common/sleeper.h"
-#include "tests/soak/round.h"
 #include "tests/soak/wild.h"
+#include "tests/soak/worker.h"
+
+struct worker me;
 
 static struct {
-    struct common *common;
-    unsigned p;
-    int fd;
-    const struct round *round;
-    const struct op *op;
     aclrtContext context[DEVICES];
-    int device; /* current */
-    aclrtStream stream[OWN];
+    int device; /* current, of the main thread */
     aclrtEvent var[VARS];
-    aclrtEvent gate[GATES];
-    char *cell[CELLS];
+    aclrtEvent gate[LEVEL_GATES];
     struct sleeper_thread sleeper;
-} me = {.device = -1, .sleeper = SLEEPER_INIT};
+} own = {.device = -1, .sleeper = SLEEPER_INIT};
 
-/* Tell the driver, and wait to be killed. */
-__attribute__((noreturn, format(printf, 1, 2))) static void trouble(const char *format, ...)
+void trouble(const struct op *op, const char *format, ...)
 {
+    static _Atomic bool told;
     char *text = me.common->trouble[me.p].text;
     va_list args;
 
-    me.common->trouble[me.p].op = me.op ? (uint16_t)(me.op - me.round->op) : 0;
-    va_start(args, format);
-    vsnprintf(text, sizeof(me.common->trouble[me.p].text), format, args);
-    va_end(args);
-    if (write(me.fd, "!", 1) == 1)
-        for (;;)
-            pause();
-    _exit(1);
+    if (!atomic_exchange(&told, true)) {
+        me.common->trouble[me.p].op = op ? (uint16_t)(op - me.round->op) : 0;
+        va_start(args, format);
+        vsnprintf(text, sizeof(me.common->trouble[me.p].text), format, args);
+        va_end(args);
+        if (write(me.fd, "!", 1) != 1)
+            _exit(1);
+    }
+    for (;;)
+        pause();
 }
 
-static void expect(const char *call, int code)
+void expect_code(const struct op *op, const char *call, int code)
 {
-    for (unsigned i = 0; i < me.op->codes; i++)
-        if (me.op->code[i] == code)
+    for (unsigned i = 0; i < op->codes; i++)
+        if (op->code[i] == code)
             return;
-    trouble("%s returned %d%s%s", call, code, code == 0 ? "" : ": ",
+    trouble(op, "%s returned %d%s%s", call, code, code == 0 ? "" : ": ",
             code == 0 ? "" : aclGetRecentErrMsg());
 }
-#define EXPECT(call) expect(#call, (call))
 
-/* What the test itself needs must succeed. */
-static void must(int code, const char *call)
+void must_succeed(const char *call, int code)
 {
     if (code != 0)
-        trouble("%s returned %d: %s", call, code, aclGetRecentErrMsg());
+        trouble(me.op, "%s returned %d: %s", call, code, aclGetRecentErrMsg());
 }
-#define MUST(call) must((call), #call)
 
-static void enter(unsigned device)
+void enter(unsigned device)
 {
-    if (me.device == (int)device)
+    if (own.device == (int)device)
         return;
-    MUST(aclrtSetCurrentContext(me.context[device]));
-    me.device = (int)device;
+    MUST(aclrtSetCurrentContext(own.context[device]));
+    own.device = (int)device;
 }
 
 static aclrtStream stream_of(const struct op *op)
@@ -101,38 +95,38 @@ static int make_event(aclrtEvent *event, unsigned kind)
 static void do_create(const struct op *op)
 {
     enter(device_of_var(me.p, op->var));
-    EXPECT(make_event(&me.var[op->var], op->kind));
+    EXPECT(make_event(&own.var[op->var], op->kind));
 }
 
 static void do_destroy(const struct op *op)
 {
-    EXPECT(aclrtDestroyEvent(me.var[op->var]));
+    EXPECT(aclrtDestroyEvent(own.var[op->var]));
 }
 
 static void do_export(const struct op *op)
 {
-    EXPECT(aclrtIpcGetEventHandle(me.var[op->var], &me.common->handle[op->var - VAR_SHARED]));
+    EXPECT(aclrtIpcGetEventHandle(own.var[op->var], &me.common->handle[op->var - VAR_SHARED]));
 }
 
 static void do_export_again(const struct op *op)
 {
     aclrtIpcEventHandle handle;
 
-    EXPECT(aclrtIpcGetEventHandle(me.var[op->var], &handle));
+    EXPECT(aclrtIpcGetEventHandle(own.var[op->var], &handle));
     if (memcmp(&handle, &me.common->handle[op->var - VAR_SHARED], sizeof(handle)) != 0)
-        trouble("these are not the bytes that the first export gave");
+        trouble(op, "these are not the bytes that the first export gave");
 }
 
 static void do_open(const struct op *op)
 {
     enter(device_of_var(me.p, op->var));
-    EXPECT(aclrtIpcOpenEventHandle(me.common->handle[op->var - VAR_SHARED], &me.var[op->var]));
+    EXPECT(aclrtIpcOpenEventHandle(me.common->handle[op->var - VAR_SHARED], &own.var[op->var]));
 }
 
 static void do_record(const struct op *op)
 {
     aclrtStream stream = stream_of(op);
-    aclrtEvent event = me.var[op->var];
+    aclrtEvent event = own.var[op->var];
 
     if (op->variant == 0)
         EXPECT(aclrtRecordEventWithFlag(event, stream, ACL_EVENT_RECORD_DEFAULT));
@@ -143,7 +137,7 @@ static void do_record(const struct op *op)
 static void do_wait(const struct op *op)
 {
     aclrtStream stream = stream_of(op);
-    aclrtEvent event = me.var[op->var];
+    aclrtEvent event = own.var[op->var];
 
     switch (op->variant) {
     case 0:
@@ -165,13 +159,13 @@ static void do_lower(const struct op *op)
 {
     aclrtStream stream = stream_of(op);
 
-    EXPECT(aclrtResetEvent(me.var[op->var], stream));
+    EXPECT(aclrtResetEvent(own.var[op->var], stream));
 }
 
-static void expect_status(bool is_complete)
+static void expect_status(const struct op *op, bool is_complete)
 {
-    if (me.op->status != STATUS_ANY && is_complete != (me.op->status == STATUS_COMPLETE))
-        trouble("npud says %s", is_complete ? "complete" : "not ready");
+    if (op->status != STATUS_ANY && is_complete != (op->status == STATUS_COMPLETE))
+        trouble(op, "npud says %s", is_complete ? "complete" : "not ready");
 }
 
 static void do_query(const struct op *op)
@@ -181,55 +175,53 @@ static void do_query(const struct op *op)
     int code;
 
     if (op->variant == 0) {
-        code = aclrtQueryEventStatus(me.var[op->var], &status);
-        expect("aclrtQueryEventStatus", code);
+        code = aclrtQueryEventStatus(own.var[op->var], &status);
+        expect_code(op, "aclrtQueryEventStatus", code);
         if (code == 0)
-            expect_status(status == ACL_EVENT_RECORDED_STATUS_COMPLETE);
+            expect_status(op, status == ACL_EVENT_RECORDED_STATUS_COMPLETE);
     } else {
-        code = aclrtQueryEvent(me.var[op->var], &old);
-        expect("aclrtQueryEvent", code);
+        code = aclrtQueryEvent(own.var[op->var], &old);
+        expect_code(op, "aclrtQueryEvent", code);
         if (code == 0)
-            expect_status(old == ACL_EVENT_STATUS_COMPLETE);
+            expect_status(op, old == ACL_EVENT_STATUS_COMPLETE);
     }
 }
 
 static void do_sync_event(const struct op *op)
 {
     if (op->variant == 0 && op->arg == GUARD_MS)
-        EXPECT(aclrtSynchronizeEvent(me.var[op->var]));
+        EXPECT(aclrtSynchronizeEvent(own.var[op->var]));
     else
-        EXPECT(aclrtSynchronizeEventWithTimeout(me.var[op->var], op->arg));
+        EXPECT(aclrtSynchronizeEventWithTimeout(own.var[op->var], op->arg));
 }
 
 static void do_sleep(const struct op *op)
 {
-    sleeper_begin(&me.sleeper, me.var[op->var], op->variant == 0 ? SLEEPER_NEVER : GUARD_MS);
+    sleeper_begin(&own.sleeper, own.var[op->var], op->variant == 0 ? SLEEPER_NEVER : GUARD_MS);
 }
 
 static void do_peek(const struct op *op)
 {
     bool returned;
 
-    (void)op;
-    pthread_mutex_lock(&me.sleeper.lock);
-    returned = sleeper_returned(&me.sleeper, 0);
-    pthread_mutex_unlock(&me.sleeper.lock);
+    pthread_mutex_lock(&own.sleeper.lock);
+    returned = sleeper_returned(&own.sleeper, 0);
+    pthread_mutex_unlock(&own.sleeper.lock);
     if (returned)
-        trouble("the second thread's synchronise returned %d too early", me.sleeper.code);
+        trouble(op, "the second thread's synchronise returned %d too early", own.sleeper.code);
 }
 
 static void do_join(const struct op *op)
 {
     bool returned;
 
-    (void)op;
-    pthread_mutex_lock(&me.sleeper.lock);
-    returned = sleeper_returned(&me.sleeper, GUARD_MS);
-    me.sleeper.event = NULL;
-    pthread_mutex_unlock(&me.sleeper.lock);
+    pthread_mutex_lock(&own.sleeper.lock);
+    returned = sleeper_returned(&own.sleeper, GUARD_MS);
+    own.sleeper.event = NULL;
+    pthread_mutex_unlock(&own.sleeper.lock);
     if (!returned)
-        trouble("the second thread's synchronise did not return");
-    expect("the second thread's aclrtSynchronizeEvent", me.sleeper.code);
+        trouble(op, "the second thread's synchronise did not return");
+    expect_code(op, "the second thread's aclrtSynchronizeEvent", own.sleeper.code);
 }
 
 /* --- work --- */
@@ -253,7 +245,7 @@ static void do_burst(const struct op *op)
 static void do_close_gate(const struct op *op)
 {
     enter(op->var);
-    EXPECT(aclrtResetEvent(me.gate[op->var], NULL));
+    EXPECT(aclrtResetEvent(own.gate[op->var], NULL));
     EXPECT(aclrtSynchronizeStream(NULL));
 }
 
@@ -261,13 +253,17 @@ static void do_gate(const struct op *op)
 {
     aclrtStream stream = stream_of(op);
 
-    EXPECT(aclrtStreamWaitEvent(stream, me.gate[op->var]));
+    EXPECT(aclrtStreamWaitEvent(stream, own.gate[op->var]));
 }
 
 static void do_open_gate(const struct op *op)
 {
+    if (op->var == CALLBACK_GATE) {
+        callbacks_open_gate();
+        return;
+    }
     enter(op->var);
-    EXPECT(aclrtRecordEvent(me.gate[op->var], NULL));
+    EXPECT(aclrtRecordEvent(own.gate[op->var], NULL));
 }
 
 /* --- memory --- */
@@ -293,7 +289,7 @@ static void do_set(const struct op *op)
     EXPECT(aclrtMemsetAsync(me.cell[op->cell], size, op->arg, size, stream));
 }
 
-static void do_fill(const struct op *op)
+void cell_fill(const struct op *op)
 {
     uint64_t *word = (uint64_t *)me.cell[op->cell];
 
@@ -301,13 +297,13 @@ static void do_fill(const struct op *op)
         word[i] = op->base + i * op->step;
 }
 
-static void do_check(const struct op *op)
+void cell_check(const struct op *op)
 {
     const uint64_t *word = (const uint64_t *)me.cell[op->cell];
 
     for (unsigned i = 0; i < WORDS_OF(op->cell); i++)
         if (word[i] != op->base + i * op->step)
-            trouble("word %u is %llx, not %llx", i, (unsigned long long)word[i],
+            trouble(op, "word %u is %llx, not %llx", i, (unsigned long long)word[i],
                     (unsigned long long)(op->base + i * op->step));
 }
 
@@ -316,16 +312,16 @@ static void do_check(const struct op *op)
 static void do_elapsed(const struct op *op)
 {
     float ms = -1;
-    int code = aclrtEventElapsedTime(&ms, me.var[VAR_BEGIN + op->var], me.var[VAR_END + op->var]);
+    int code = aclrtEventElapsedTime(&ms, own.var[VAR_BEGIN + op->var], own.var[VAR_END + op->var]);
 
-    expect("aclrtEventElapsedTime", code);
+    expect_code(op, "aclrtEventElapsedTime", code);
     if (code == 0 && ms < op->at_least)
-        trouble("%g ms, and the delay was %g", (double)ms, (double)op->at_least);
+        trouble(op, "%g ms, and the delay was %g", (double)ms, (double)op->at_least);
 }
 
 static void do_stamp(const struct op *op)
 {
-    EXPECT(aclrtEventGetTimestamp(me.var[op->var], &me.common->stamp[me.p][op->var - VAR_STAMP]));
+    EXPECT(aclrtEventGetTimestamp(own.var[op->var], &me.common->stamp[me.p][op->var - VAR_STAMP]));
 }
 
 /* --- streams --- */
@@ -338,6 +334,8 @@ static void do_sync_stream(const struct op *op)
         EXPECT(aclrtSynchronizeStream(stream));
     else
         EXPECT(aclrtSynchronizeStreamWithTimeout(stream, op->arg));
+    if (op->arg == GUARD_MS)
+        callbacks_check_blocking(op, op->stream);
 }
 
 static void do_sync_device(const struct op *op)
@@ -353,7 +351,7 @@ static void do_query_stream(const struct op *op)
     aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
 
     EXPECT(aclrtStreamQuery(stream, &status));
-    expect_status(status == ACL_STREAM_STATUS_COMPLETE);
+    expect_status(op, status == ACL_STREAM_STATUS_COMPLETE);
 }
 
 static void do_renew_stream(const struct op *op)
@@ -362,6 +360,7 @@ static void do_renew_stream(const struct op *op)
 
     EXPECT(aclrtDestroyStream(stream));
     EXPECT(aclrtCreateStream(&me.stream[op->stream]));
+    callbacks_renew(op->stream);
 }
 
 /* --- death --- */
@@ -382,7 +381,7 @@ static void do_run_wild(const struct op *op)
     struct wild wild = {
         .random = me.round->seed ^ me.round->number,
         .stream = me.stream[WILD_STREAM],
-        .event = &me.var[VAR_SHARED + WILD_FIRST],
+        .event = &own.var[VAR_SHARED + WILD_FIRST],
         .events = SHARED - WILD_FIRST,
         .handle = &me.common->handle[WILD_FIRST],
         .steps = &me.common->wild_steps,
@@ -416,14 +415,16 @@ static void (*const doers[WHATS])(const struct op *op) = {
     [DO_OPEN_GATE] = do_open_gate,
     [DO_COPY] = do_copy,
     [DO_SET] = do_set,
-    [DO_FILL] = do_fill,
-    [DO_CHECK] = do_check,
+    [DO_FILL] = cell_fill,
+    [DO_CHECK] = cell_check,
     [DO_ELAPSED] = do_elapsed,
     [DO_STAMP] = do_stamp,
     [DO_SYNC_STREAM] = do_sync_stream,
     [DO_SYNC_DEVICE] = do_sync_device,
     [DO_QUERY_STREAM] = do_query_stream,
     [DO_RENEW_STREAM] = do_renew_stream,
+    [DO_CALLBACK] = callbacks_launch,
+    [DO_AWAIT_CALLBACKS] = callbacks_await,
     [DO_MEET] = do_meet,
     [DO_DIE] = do_die,
     [DO_RUN_WILD] = do_run_wild,
@@ -476,12 +477,12 @@ static void run_round(const struct round *r)
 static void start_device(unsigned d)
 {
     MUST(aclrtSetDevice((int32_t)d));
-    MUST(aclrtGetCurrentContext(&me.context[d]));
-    me.device = (int)d;
+    MUST(aclrtGetCurrentContext(&own.context[d]));
+    own.device = (int)d;
     for (unsigned s = 0; s < OWN; s++)
         if (device_of(s) == d)
             MUST(aclrtCreateStream(&me.stream[s]));
-    MUST(aclrtCreateEventWithFlag(&me.gate[d], ACL_EVENT_SYNC));
+    MUST(aclrtCreateEventWithFlag(&own.gate[d], ACL_EVENT_SYNC));
     for (unsigned c = d * 4; c < d * 4 + 4; c++) {
         MUST(aclrtMalloc((void **)&me.cell[c], cell_size(c), ACL_MEM_MALLOC_HUGE_FIRST));
         MUST(aclrtMemset(me.cell[c], cell_size(c), 0, cell_size(c)));
@@ -508,13 +509,15 @@ static void start(void)
         MUST(aclrtMallocHost((void **)&me.cell[c], cell_size(c)));
         memset(me.cell[c], 0, cell_size(c));
     }
-    if (!sleeper_start(&me.sleeper))
-        trouble("no second thread");
+    callbacks_start();
+    if (!sleeper_start(&own.sleeper))
+        trouble(NULL, "no second thread");
 }
 
 static void stop(void)
 {
-    sleeper_stop(&me.sleeper);
+    sleeper_stop(&own.sleeper);
+    callbacks_stop();
     for (unsigned d = 0; d < DEVICES; d++)
         MUST(aclrtResetDevice((int32_t)d));
     MUST(aclFinalize());
