@@ -28,6 +28,7 @@ enum move {
     MOVE_RENEW_STREAM,
     MOVE_RENEW_EVENT,
     MOVE_WILD,
+    MOVE_BEFORE,
     MOVE_CALLBACK,
     MOVE_CALLBACK_ON,
     MOVE_BURST,
@@ -35,15 +36,15 @@ enum move {
 };
 
 static const uint8_t usual_weight[MOVES] = {
-    [MOVE_RECORD] = 20,      [MOVE_WAIT] = 20,        [MOVE_EDGE] = 25,
-    [MOVE_QUERY] = 20,       [MOVE_SYNC_EVENT] = 5,   [MOVE_SLEEP] = 4,
-    [MOVE_LOOK] = 6,         [MOVE_DELAY] = 16,       [MOVE_LEVEL] = 8,
-    [MOVE_GATE] = 10,        [MOVE_OPEN_GATE] = 8,    [MOVE_COPY] = 30,
-    [MOVE_SET] = 8,          [MOVE_FILL] = 5,         [MOVE_CHECK] = 5,
-    [MOVE_TIMED] = 4,        [MOVE_ELAPSED] = 4,      [MOVE_SYNC_STREAM] = 5,
-    [MOVE_SYNC_DEVICE] = 2,  [MOVE_QUERY_STREAM] = 5, [MOVE_RENEW_STREAM] = 1,
-    [MOVE_RENEW_EVENT] = 4,  [MOVE_WILD] = 12,        [MOVE_CALLBACK] = 12,
-    [MOVE_CALLBACK_ON] = 12, [MOVE_BURST] = 0,
+    [MOVE_RECORD] = 20,     [MOVE_WAIT] = 20,        [MOVE_EDGE] = 25,
+    [MOVE_QUERY] = 20,      [MOVE_SYNC_EVENT] = 5,   [MOVE_SLEEP] = 4,
+    [MOVE_LOOK] = 6,        [MOVE_DELAY] = 16,       [MOVE_LEVEL] = 8,
+    [MOVE_GATE] = 10,       [MOVE_OPEN_GATE] = 8,    [MOVE_COPY] = 30,
+    [MOVE_SET] = 8,         [MOVE_FILL] = 5,         [MOVE_CHECK] = 5,
+    [MOVE_TIMED] = 4,       [MOVE_ELAPSED] = 4,      [MOVE_SYNC_STREAM] = 5,
+    [MOVE_SYNC_DEVICE] = 2, [MOVE_QUERY_STREAM] = 5, [MOVE_RENEW_STREAM] = 1,
+    [MOVE_RENEW_EVENT] = 4, [MOVE_WILD] = 12,        [MOVE_BEFORE] = 5,
+    [MOVE_CALLBACK] = 12,   [MOVE_CALLBACK_ON] = 12, [MOVE_BURST] = 0,
 };
 
 struct taste {
@@ -311,6 +312,20 @@ static void move_wild(struct plan *plan, struct taste *t, unsigned p)
     }
 }
 
+/* Who has seen a record must find done what came before it in the stream, at once. */
+static void move_before(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned later = choose_var(plan, t, p), stream = choose_stream_of(t, p, later);
+    unsigned earlier = device_of(stream) + (chance(&t->random, 50) ? DEVICES : 0);
+
+    if (plan_blocked(plan, p, stream) || earlier == later)
+        return;
+    plan_delay(plan, p, stream, (int32_t)below(&t->random, 30), 0);
+    plan_record(plan, p, earlier, stream);
+    if (plan_record(plan, p, later, stream) && plan_sync_event(plan, p, later, false))
+        plan_query(plan, p, earlier, 0);
+}
+
 static void move_callback(struct plan *plan, struct taste *t, unsigned p)
 {
     unsigned stream = below(&t->random, OWN);
@@ -359,6 +374,7 @@ static void (*const moves[MOVES])(struct plan *plan, struct taste *t, unsigned p
     [MOVE_RENEW_STREAM] = move_renew_stream,
     [MOVE_RENEW_EVENT] = move_renew_event,
     [MOVE_WILD] = move_wild,
+    [MOVE_BEFORE] = move_before,
     [MOVE_CALLBACK] = move_callback,
     [MOVE_CALLBACK_ON] = move_callback_on,
     [MOVE_BURST] = move_burst,
