@@ -28,6 +28,7 @@ enum move {
     MOVE_RENEW_STREAM,
     MOVE_RENEW_EVENT,
     MOVE_WILD,
+    MOVE_LATCH,
     MOVE_BEFORE,
     MOVE_CALLBACK,
     MOVE_CALLBACK_ON,
@@ -44,7 +45,8 @@ static const uint8_t usual_weight[MOVES] = {
     [MOVE_TIMED] = 4,       [MOVE_ELAPSED] = 4,      [MOVE_SYNC_STREAM] = 5,
     [MOVE_SYNC_DEVICE] = 2, [MOVE_QUERY_STREAM] = 5, [MOVE_RENEW_STREAM] = 1,
     [MOVE_RENEW_EVENT] = 4, [MOVE_WILD] = 12,        [MOVE_BEFORE] = 5,
-    [MOVE_CALLBACK] = 12,   [MOVE_CALLBACK_ON] = 12, [MOVE_BURST] = 0,
+    [MOVE_LATCH] = 20,      [MOVE_CALLBACK] = 12,    [MOVE_CALLBACK_ON] = 12,
+    [MOVE_BURST] = 0,
 };
 
 struct taste {
@@ -312,6 +314,26 @@ static void move_wild(struct plan *plan, struct taste *t, unsigned p)
     }
 }
 
+static void move_latch(struct plan *plan, struct taste *t, unsigned p)
+{
+    static const uint8_t some[] = {0,
+                                   1,
+                                   2,
+                                   3,
+                                   LATCH_COUNT,
+                                   LATCH_COUNT + 1,
+                                   LATCH_IPC,
+                                   LATCH_IPC,
+                                   LATCH_IPC + 1,
+                                   LATCH_IPC + 1};
+    unsigned latch = some[below(&t->random, sizeof(some))], q = p;
+
+    if (latch >= LATCH_IPC)
+        q = choose_process(plan, t);
+    plan_latch(plan, p, latch, q, below(&t->random, OWN),
+               device_of_latch(latch) * 2 + below(&t->random, 2), chance(&t->random, 50));
+}
+
 /* Who has seen a record must find done what came before it in the stream, at once. */
 static void move_before(struct plan *plan, struct taste *t, unsigned p)
 {
@@ -374,6 +396,7 @@ static void (*const moves[MOVES])(struct plan *plan, struct taste *t, unsigned p
     [MOVE_RENEW_STREAM] = move_renew_stream,
     [MOVE_RENEW_EVENT] = move_renew_event,
     [MOVE_WILD] = move_wild,
+    [MOVE_LATCH] = move_latch,
     [MOVE_BEFORE] = move_before,
     [MOVE_CALLBACK] = move_callback,
     [MOVE_CALLBACK_ON] = move_callback_on,
@@ -399,6 +422,7 @@ static void furnish(struct plan *plan, struct taste *t)
         for (unsigned i = 0; i < SHARED; i++)
             if (i >= WILD_FIRST || chance(&t->random, 10))
                 plan_export(plan, p, i);
+    plan_share_latches(plan, 4);
 }
 
 /* Who will die leaves records behind a gate of its own, for which others wait. */
@@ -423,6 +447,22 @@ static void leave_records(struct plan *plan, struct taste *t)
     }
 }
 
+/* And notifies. */
+static void leave_notifies(struct plan *plan, struct taste *t)
+{
+    unsigned victim = (unsigned)plan->victim, stream = below(&t->random, WILD_STREAM);
+
+    for (unsigned gate = 0; gate < LEVEL_GATES; gate++)
+        if (plan_gate(plan, victim, gate, stream))
+            break;
+    for (unsigned n = below(&t->random, 4); n > 0; n--) {
+        unsigned latch = LATCH_IPC + below(&t->random, 2);
+
+        plan_latch(plan, choose_process(plan, t), latch, victim, stream,
+                   device_of_latch(latch) * 2 + below(&t->random, 2), chance(&t->random, 50));
+    }
+}
+
 /* And others find out. */
 static void find_records(struct plan *plan, struct taste *t)
 {
@@ -437,6 +477,7 @@ static void find_records(struct plan *plan, struct taste *t)
 static void die(struct plan *plan, struct taste *t)
 {
     leave_records(plan, t);
+    leave_notifies(plan, t);
     plan_death(plan, chance(&t->random, 60), (int32_t)below(&t->random, 400));
     find_records(plan, t);
 }

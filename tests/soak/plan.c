@@ -169,6 +169,8 @@ static void end_process(struct plan *plan, struct process_plan *p)
     memset(p->clock, 0, sizeof(p->clock));
     memset(p->gate, 0, sizeof(p->gate));
     memset(p->timed, 0, sizeof(p->timed));
+    memset(p->latch, 0, sizeof(p->latch));
+    p->exported = 0;
     p->ops = p->last_look = p->sleep_op = 0;
     p->stamps = 0;
 }
@@ -198,6 +200,8 @@ void plan_end(struct plan *plan)
     plan->records = 0;
     plan->closed = 0;
     plan->wild_death |= plan->dead;
+    for (unsigned p = 0; p < PROCESSES && plan->dead; p++)
+        plan->process[p].imported = (uint8_t)(plan->process[p].imported & ~(1u << plan->victim));
     if (plan->dead)
         new_process(&plan->process[plan->victim]);
     plan->dead = false;

@@ -83,6 +83,12 @@ struct timed {
     int32_t us;
 };
 
+/* A notify. */
+struct latch_plan {
+    uint16_t wait_pos; /* of the latest wait of this round; 0: none */
+    int8_t waiter;     /* its stream */
+};
+
 struct process_plan {
     bool alive;
     uint16_t clock[STREAMS]; /* of its host thread */
@@ -95,6 +101,10 @@ struct process_plan {
     struct cell_plan cell[CELLS];
     struct gate_plan gate[GATES];
     struct timed timed[DEVICES];
+    struct latch_plan latch[LATCHES];
+    bool exports;      /* its notifies */
+    uint16_t exported; /* when it did so, in this round */
+    uint8_t imported;  /* from these processes */
 };
 
 struct plan {
@@ -141,6 +151,11 @@ uint16_t plan_burst(struct plan *plan, unsigned p, unsigned stream);
 uint16_t plan_level(struct plan *plan, unsigned p, unsigned device, unsigned from, bool early);
 uint16_t plan_gate(struct plan *plan, unsigned p, unsigned gate, unsigned stream);
 uint16_t plan_open_gate(struct plan *plan, unsigned p, unsigned gate);
+/** Every process gets the notifies of every other; one in so many tries before it may. */
+void plan_share_latches(struct plan *plan, unsigned refused_of);
+/** Process q records a notify of p, and a stream of p waits for that; early: the wait is submitted first. */
+uint16_t plan_latch(struct plan *plan, unsigned p, unsigned latch, unsigned q, unsigned from,
+                    unsigned to, bool early);
 uint16_t plan_copy(struct plan *plan, unsigned p, unsigned stream, unsigned dst, unsigned src);
 uint16_t plan_set(struct plan *plan, unsigned p, unsigned stream, unsigned cell, uint8_t value);
 uint16_t plan_fill(struct plan *plan, unsigned p, unsigned cell);

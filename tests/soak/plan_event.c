@@ -149,7 +149,7 @@ uint16_t plan_export(struct plan *plan, unsigned p, unsigned shared)
 
 /* --- records --- */
 
-static struct record *new_record(struct plan *plan, const struct op *op, uint16_t pos)
+struct record *new_record(struct plan *plan, const struct op *op, uint16_t pos)
 {
     unsigned s = op->process * OWN + op->stream;
     struct record *r = &plan->record[++plan->records];
@@ -195,26 +195,34 @@ static bool doubtful(const struct plan *plan, unsigned p, const struct record *r
     return r->weak && (int)p != plan->victim && !complete(plan, p, r);
 }
 
-/* The stream waits for the latest record of an event. */
-static void wait_latest(struct plan *plan, struct op *op, struct latest *latest, unsigned stream)
+void comes_after(struct plan *plan, struct op *op, uint16_t record, unsigned stream)
 {
     struct stream_plan *s = stream_of(plan, op->process, stream);
-    const struct record *r = &plan->record[latest->record];
+    const struct record *r = &plan->record[record];
 
-    task(plan, op, stream);
-    if (latest->record == 0) {
-        if (latest->old == RECORD_LOST || latest->old == RECORD_MAYBE)
-            fail(s, latest->old == RECORD_LOST ? LOST : -LOST, 0);
-        return;
-    }
     follow(op, r->op);
     s->mask |= r->mask;
     s->tainted |= r->tainted;
     if (doubtful(plan, op->process, r)) {
         s->tainted = true;
-        fail(s, 0, latest->record);
+        fail(s, 0, record);
+        op->fails = -LOST;
     } else {
         join(s->clock, r->clock);
+    }
+}
+
+/* The stream waits for the latest record of an event. */
+static void wait_latest(struct plan *plan, struct op *op, struct latest *latest, unsigned stream)
+{
+    struct stream_plan *s = stream_of(plan, op->process, stream);
+
+    task(plan, op, stream);
+    if (latest->record != 0) {
+        comes_after(plan, op, latest->record, stream);
+    } else if (latest->old == RECORD_LOST || latest->old == RECORD_MAYBE) {
+        op->fails = latest->old == RECORD_LOST ? LOST : -LOST;
+        fail(s, op->fails, 0);
     }
 }
 
@@ -224,8 +232,10 @@ static uint16_t wait_wild(struct plan *plan, unsigned p, unsigned var, unsigned 
 
     op->var = (uint8_t)var;
     task(plan, op, stream);
-    if (plan->victim >= 0 || plan->wild_death)
+    if (plan->victim >= 0 || plan->wild_death) {
+        op->fails = -LOST;
         fail(stream_of(plan, p, stream), -LOST, 0);
+    }
     return op_end(plan, op);
 }
 

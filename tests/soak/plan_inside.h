@@ -52,3 +52,16 @@ void set_asleep(struct plan *plan, unsigned p, unsigned var, bool sleeps);
 bool complete(const struct plan *plan, unsigned p, const struct record *r);
 /** Blocked, but for what nobody can know. */
 bool surely_blocked(const struct plan *plan, const struct record *r);
+/** A record at this place of its stream, which is the latest task of that. Its number is plan->records. */
+struct record *new_record(struct plan *plan, const struct op *op, uint16_t pos);
+/** What the stream does from the operation on comes after the record, or the operation fails. */
+void comes_after(struct plan *plan, struct op *op, uint16_t record, unsigned stream);
+/** Some event that p may record on its stream, for a stream of q to wait for, or NO_VAR. */
+unsigned some_var(const struct plan *plan, unsigned p, unsigned from, unsigned q);
+
+/* --- gates that are notifies --- */
+
+bool plan_is_latch_gate(unsigned gate);
+uint16_t plan_latch_gate(struct plan *plan, unsigned p, unsigned gate, unsigned stream);
+/** The operation that opens it, begun. */
+struct op *plan_latch_opener(struct plan *plan, unsigned p, unsigned gate);

@@ -11,7 +11,7 @@ uint16_t plan_delay(struct plan *plan, unsigned p, unsigned stream, int32_t us, 
     op = op_begin(plan, DO_DELAY, p);
     task(plan, op, stream);
     op->arg = us;
-    op->result = result;
+    op->result = op->fails = result;
     if (result != 0)
         fail(stream_of(plan, p, stream), result, 0);
     return op_end(plan, op);
@@ -68,6 +68,8 @@ uint16_t plan_gate(struct plan *plan, unsigned p, unsigned gate, unsigned stream
 
     if (gate == CALLBACK_GATE)
         return callback_gate(plan, p);
+    if (plan_is_latch_gate(gate))
+        return plan_latch_gate(plan, p, gate, stream);
     if (stream == WILD_STREAM || g->state == GATE_OPENED)
         return 0;
     if (g->state == GATE_UNUSED)
@@ -87,8 +89,12 @@ uint16_t plan_open_gate(struct plan *plan, unsigned p, unsigned gate)
 
     if (g->state != GATE_CLOSED)
         return 0;
-    op = op_begin(plan, DO_OPEN_GATE, p);
-    op->var = (uint8_t)gate;
+    if (plan_is_latch_gate(gate)) {
+        op = plan_latch_opener(plan, p, gate);
+    } else {
+        op = op_begin(plan, DO_OPEN_GATE, p);
+        op->var = (uint8_t)gate;
+    }
     for (unsigned q = 0; q < PROCESSES; q++)
         need(plan, op, g->observer[q]);
     follow(op, g->op);
@@ -122,17 +128,17 @@ static unsigned conflicts(const struct plan *plan, unsigned p, unsigned cell, bo
     return mask;
 }
 
-/* Some event that p may record on `from`, for another stream to wait for. */
-static unsigned some_var(const struct plan *plan, unsigned p, unsigned from)
+unsigned some_var(const struct plan *plan, unsigned p, unsigned from, unsigned q)
 {
     unsigned first = (unsigned)(plan->tag * 7 % VARS);
 
     for (unsigned i = 0; i < VARS; i++) {
         unsigned var = (first + i) % VARS, kind = kind_of(plan, p, var);
 
-        if ((var < VAR_LEVEL || var >= VAR_SHARED) && !is_wild(var) && plan_has(plan, p, var) &&
-            !asleep(plan, p, var) && device_of_var(p, var) == device_of(from) &&
-            kind != KIND_C_MARK && kind != KIND_SYNC && kind != KIND_SYNC_TIME)
+        if ((var < VAR_LEVEL ? p == q : var >= VAR_SHARED) && !is_wild(var) &&
+            plan_has(plan, p, var) && plan_has(plan, q, var) && !asleep(plan, p, var) &&
+            device_of_var(p, var) == device_of(from) && kind != KIND_C_MARK && kind != KIND_SYNC &&
+            kind != KIND_SYNC_TIME)
             return var;
     }
     return NO_VAR;
@@ -145,7 +151,7 @@ static bool order_stream(struct plan *plan, unsigned p, unsigned stream, unsigne
 
     for (unsigned from = 0; from < OWN; from++)
         if (mask >> from & 1) {
-            unsigned var = some_var(plan, p, from);
+            unsigned var = some_var(plan, p, from, p);
 
             if (stream == WILD_STREAM || var == NO_VAR ||
                 !plan_edge(plan, p, from, var, p, stream, var))

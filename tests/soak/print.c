@@ -30,7 +30,7 @@ static void print_action(FILE *f, const struct op *op)
     fputs(op->block ? ", blocking" : "", f);
 }
 
-/* %e event, %s stream, %g gate, %d device, %c and %f the cells, %a and %r the numbers, %k the kind, %x what a callback does */
+/* %e event, %s stream, %g gate, %d device, %c and %f the cells, %a and %r the numbers, %k the kind, %x what a callback does, %n notify, %p its process */
 static void print_words(FILE *f, const struct op *op, const char *words)
 {
     static const char *const kinds[KINDS] = {"default",      "sync",         "sync time", "ex sync",
@@ -45,8 +45,17 @@ static void print_words(FILE *f, const struct op *op, const char *words)
         case 'e':
             print_var(f, op->var);
             break;
+        case 'n':
+            fprintf(f, "notify %u of p%u", op->var, op->from);
+            break;
+        case 'p':
+            fprintf(f, "%u", op->from);
+            break;
         case 's':
-            fprintf(f, "s%u", op->stream);
+            if (op->service)
+                fputs("the default stream", f);
+            else
+                fprintf(f, "s%u", op->stream);
             break;
         case 'g':
             fprintf(f, "gate %u", op->var);
@@ -102,6 +111,12 @@ static const char *const texts[WHATS] = {
     [DO_RENEW_STREAM] = "destroy and make anew %s",
     [DO_CALLBACK] = "%s gets a callback that %x",
     [DO_AWAIT_CALLBACKS] = "all callbacks have run",
+    [DO_LATCH_RECORD] = "record %n in %s",
+    [DO_LATCH_WAIT] = "%s waits for %n",
+    [DO_EXPORT_KEYS] = "export notifies",
+    [DO_ADMIT] = "admit p%p to the notifies",
+    [DO_IMPORT] = "import the notifies of p%p",
+    [DO_IMPORT_REFUSED] = "import a notify of p%p, not admitted",
     [DO_MEET] = "wait for the others",
     [DO_DIE] = "die",
     [DO_RUN_WILD] = "do whatever until killed after %a steps",
@@ -160,6 +175,15 @@ void round_print(FILE *f, const struct round *r, unsigned op)
         if (!wanted[i])
             continue;
         fprintf(f, "%s%5u  ", i == op ? "> " : "  ", i);
+        op_print(f, &r->op[i]);
+        fputc('\n', f);
+    }
+}
+
+void round_print_all(FILE *f, const struct round *r)
+{
+    for (unsigned i = 1; i < r->n; i++) {
+        fprintf(f, "  %5u  ", i);
         op_print(f, &r->op[i]);
         fputc('\n', f);
     }

@@ -44,18 +44,31 @@
     12 /* of them; the others are recorded and waited for without any order among processes */
 
 /* Event variables of a process. Those up to VAR_SHARED are its own; device: var % DEVICES. */
-#define VAR_ANY       0 /* any kind */
-#define VAR_LEVEL     8 /* raised in one stream, waited for and lowered in the other of its device */
-#define VAR_ACK       12 /* recorded when the level is down again */
-#define VAR_BEGIN     16 /* time at the beginning ... */
-#define VAR_END       20 /* ... and end of a delay */
-#define VAR_STAMP     24 /* time of something that comes before or after something in another process */
-#define VAR_SHARED    32
-#define VARS          (VAR_SHARED + SHARED)
-#define NO_VAR        255
-#define LEVEL_GATES   4 /* gates that are levels: of device 0 .. 3 */
-#define CALLBACK_GATE 4 /* one that is a callback of stream 7 which does not return */
-#define GATES         5
+#define VAR_ANY         0 /* any kind */
+#define VAR_LEVEL       8 /* raised in one stream, waited for and lowered in the other of its device */
+#define VAR_ACK         12 /* recorded when the level is down again */
+#define VAR_BEGIN       16 /* time at the beginning ... */
+#define VAR_END         20 /* ... and end of a delay */
+#define VAR_STAMP       24 /* time of something that comes before or after something in another process */
+#define VAR_SHARED      32
+#define VARS            (VAR_SHARED + SHARED)
+#define NO_VAR          255
+#define LEVEL_GATES     4 /* gates that are levels: of device 0 .. 3 */
+#define CALLBACK_GATE   4 /* one that is a callback of stream 7 which does not return */
+#define NOTIFY_GATE     5 /* a notify that is recorded by the process itself ... */
+#define IPC_NOTIFY_GATE 6 /* ... or by another one */
+#define GATES           7
+
+/* Notifies and count notifies of a process. */
+#define LATCH_LOCAL    0 /* one on each device */
+#define LATCH_COUNT    4 /* of devices 0 and 1 */
+#define LATCH_GATE     6
+#define LATCH_IPC_GATE 7 /* from here on all processes have them */
+#define LATCH_IPC      8 /* of devices 0 and 1 */
+#define LATCHES        10
+#define LATCH_SHARED   LATCH_IPC_GATE
+#define LATCHES_SHARED (LATCHES - LATCH_SHARED)
+#define LATCH_LISTED   2 /* of the shared ones: with a list of processes that may import it */
 
 #define CELLS        22 /* pieces of memory: four on each device, the rest pinned host memory */
 #define CELLS_PINNED 16
@@ -91,6 +104,11 @@ static inline unsigned device_of_var(unsigned p, unsigned var)
     return var >= VAR_SHARED ? (p + var) % DEVICES : var % DEVICES;
 }
 
+static inline unsigned device_of_latch(unsigned latch)
+{
+    return latch % DEVICES;
+}
+
 enum what {
     DO_CREATE,
     DO_DESTROY,
@@ -122,7 +140,13 @@ enum what {
     DO_RENEW_STREAM,
     DO_CALLBACK,
     DO_AWAIT_CALLBACKS, /* all of them have run */
-    DO_MEET,            /* only waits for the others */
+    DO_LATCH_RECORD,
+    DO_LATCH_WAIT,
+    DO_EXPORT_KEYS,
+    DO_ADMIT,
+    DO_IMPORT,
+    DO_IMPORT_REFUSED, /* not admitted yet */
+    DO_MEET,           /* only waits for the others */
     DO_DIE,
     DO_RUN_WILD, /* whatever, until killed */
     WHATS
@@ -148,10 +172,14 @@ struct op {
     uint8_t var;    /* or gate */
     uint8_t kind;
     uint8_t variant; /* which of several calls that do the same */
-    uint8_t cell, from;
+    uint8_t cell;
+    uint8_t from;   /* cell, or process that made a notify */
     uint8_t action; /* of a callback */
     bool block;
-    int32_t arg;         /* microseconds; limit in ms; a byte */
+    bool service; /* of a notify: in the default stream */
+    int32_t
+        fails;   /* what the exception of its task will say; negative: perhaps; 0: there is none */
+    int32_t arg; /* microseconds; limit in ms; a byte */
     int32_t result;      /* of a delay */
     uint64_t base, step; /* content of the cell: word i is base + i * step */
 
@@ -195,7 +223,9 @@ struct common {
     struct progress progress[PROCESSES];
     _Atomic uint32_t wild_steps; /* of the victim */
     aclrtIpcEventHandle handle[SHARED];
-    uint64_t stamp[PROCESSES][8]; /* 0: none */
+    uint64_t stamp[PROCESSES][8];            /* 0: none */
+    char key[PROCESSES][LATCHES_SHARED][80]; /* of notifies */
+    int32_t pid[PROCESSES];                  /* as npud sees them */
     struct {
         uint16_t op;
         char text[512];
@@ -210,3 +240,5 @@ const char *op_name(unsigned what);
 void op_print(FILE *f, const struct op *op);
 /** The operations from which this one follows, and itself, in their order; the nearest when there are many. */
 void round_print(FILE *f, const struct round *r, unsigned op);
+/** All of them. */
+void round_print_all(FILE *f, const struct round *r);

@@ -4,7 +4,8 @@
  * usage: test_soak [--seed S] [--seconds N] [--rounds N] [--kills yes|no] [--verbose]      also SOAK_SEED, SOAK_SECONDS, SOAK_ROUNDS
  * Runs the programs of the seeds S, S + 1, ... for N seconds, each of so many rounds with an npud and processes of its own. Of 24 rounds
  * the last twelve have deaths among them, unless --kills no. On a failure it prints seed and round, the operations that led to the wrong answer, and how far
- * everybody was.
+ * everybody was;
+ * with --verbose, all of that round.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -187,6 +188,10 @@ __attribute__((format(printf, 3, 4))) static void failed(const struct round *r, 
     }
     print_progress(r);
     print_waits();
+    if (run.verbose) {
+        printf("\nAll of the round:\n");
+        round_print_all(stdout, r);
+    }
     printf("\nAgain: NPUD_BINDIR=build build/tests/soak/test_soak --seed %llu --rounds %u "
            "--seconds 0\n",
            (unsigned long long)r->seed, r->number + 1);

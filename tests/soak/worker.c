@@ -41,19 +41,28 @@ void trouble(const struct op *op, const char *format, ...)
         pause();
 }
 
+/* Of the latest error; those before it are in further lines. */
+static const char *sentence(int code)
+{
+    static _Thread_local char text[400];
+    const char *all = code == 0 ? NULL : aclGetRecentErrMsg();
+
+    snprintf(text, sizeof(text), ": %.*s", all ? (int)strcspn(all, "\n") : 0, all ? all : "");
+    return all ? text : "";
+}
+
 void expect_code(const struct op *op, const char *call, int code)
 {
     for (unsigned i = 0; i < op->codes; i++)
         if (op->code[i] == code)
             return;
-    trouble(op, "%s returned %d%s%s", call, code, code == 0 ? "" : ": ",
-            code == 0 ? "" : aclGetRecentErrMsg());
+    trouble(op, "%s returned %d%s", call, code, sentence(code));
 }
 
 void must_succeed(const char *call, int code)
 {
     if (code != 0)
-        trouble(me.op, "%s returned %d: %s", call, code, aclGetRecentErrMsg());
+        trouble(me.op, "%s returned %d%s", call, code, sentence(code));
 }
 
 void enter(unsigned device)
@@ -334,8 +343,9 @@ static void do_sync_stream(const struct op *op)
         EXPECT(aclrtSynchronizeStream(stream));
     else
         EXPECT(aclrtSynchronizeStreamWithTimeout(stream, op->arg));
-    if (op->arg == GUARD_MS)
-        callbacks_check_blocking(op, op->stream);
+    if (op->arg != GUARD_MS)
+        return;
+    callbacks_check_blocking(op, op->stream);
 }
 
 static void do_sync_device(const struct op *op)
@@ -425,6 +435,12 @@ static void (*const doers[WHATS])(const struct op *op) = {
     [DO_RENEW_STREAM] = do_renew_stream,
     [DO_CALLBACK] = callbacks_launch,
     [DO_AWAIT_CALLBACKS] = callbacks_await,
+    [DO_LATCH_RECORD] = latches_record,
+    [DO_LATCH_WAIT] = latches_wait,
+    [DO_EXPORT_KEYS] = latches_export,
+    [DO_ADMIT] = latches_admit,
+    [DO_IMPORT] = latches_import,
+    [DO_IMPORT_REFUSED] = latches_import_refused,
     [DO_MEET] = do_meet,
     [DO_DIE] = do_die,
     [DO_RUN_WILD] = do_run_wild,
@@ -510,6 +526,7 @@ static void start(void)
         memset(me.cell[c], 0, cell_size(c));
     }
     callbacks_start();
+    latches_start();
     if (!sleeper_start(&own.sleeper))
         trouble(NULL, "no second thread");
 }
@@ -518,6 +535,7 @@ static void stop(void)
 {
     sleeper_stop(&own.sleeper);
     callbacks_stop();
+    latches_stop();
     for (unsigned d = 0; d < DEVICES; d++)
         MUST(aclrtResetDevice((int32_t)d));
     MUST(aclFinalize());

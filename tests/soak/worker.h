@@ -50,3 +50,14 @@ void callbacks_renew(unsigned stream);
 void callbacks_check_blocking(const struct op *op, unsigned stream);
 /** Wait until all of them have run. */
 void callbacks_await(const struct op *op);
+
+/* --- notifies --- */
+
+void latches_start(void);
+void latches_stop(void);
+void latches_record(const struct op *op);
+void latches_wait(const struct op *op);
+void latches_export(const struct op *op);
+void latches_admit(const struct op *op);
+void latches_import(const struct op *op);
+void latches_import_refused(const struct op *op);
