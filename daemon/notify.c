@@ -559,7 +559,7 @@ static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now
 
     if (timeout != 0 && engine_set_timer(s, now + timeout) < 0)
         return no_memory(s);
-    s->waiter.fire = stream_fired;
+    s->waiter = (struct waiter){.fire = stream_fired};
     s->waiting_on = &n->waiting;
     pthread_mutex_lock(&n->waiting.lock);
     over = take_now(n, &s->task, &pid);
