@@ -17,6 +17,7 @@ enum move {
     MOVE_GATE,
     MOVE_OPEN_GATE,
     MOVE_COPY,
+    MOVE_COPY_FREED,
     MOVE_SET,
     MOVE_FILL,
     MOVE_CHECK,
@@ -37,16 +38,16 @@ enum move {
 };
 
 static const uint8_t usual_weight[MOVES] = {
-    [MOVE_RECORD] = 20,     [MOVE_WAIT] = 20,        [MOVE_EDGE] = 25,
-    [MOVE_QUERY] = 20,      [MOVE_SYNC_EVENT] = 5,   [MOVE_SLEEP] = 4,
-    [MOVE_LOOK] = 6,        [MOVE_DELAY] = 16,       [MOVE_LEVEL] = 8,
-    [MOVE_GATE] = 10,       [MOVE_OPEN_GATE] = 8,    [MOVE_COPY] = 30,
-    [MOVE_SET] = 8,         [MOVE_FILL] = 5,         [MOVE_CHECK] = 5,
-    [MOVE_TIMED] = 4,       [MOVE_ELAPSED] = 4,      [MOVE_SYNC_STREAM] = 5,
-    [MOVE_SYNC_DEVICE] = 2, [MOVE_QUERY_STREAM] = 5, [MOVE_RENEW_STREAM] = 1,
-    [MOVE_RENEW_EVENT] = 4, [MOVE_WILD] = 12,        [MOVE_BEFORE] = 5,
-    [MOVE_LATCH] = 20,      [MOVE_CALLBACK] = 12,    [MOVE_CALLBACK_ON] = 12,
-    [MOVE_BURST] = 0,
+    [MOVE_RECORD] = 20,      [MOVE_WAIT] = 20,        [MOVE_EDGE] = 25,
+    [MOVE_QUERY] = 20,       [MOVE_SYNC_EVENT] = 5,   [MOVE_SLEEP] = 4,
+    [MOVE_LOOK] = 6,         [MOVE_DELAY] = 16,       [MOVE_LEVEL] = 8,
+    [MOVE_GATE] = 10,        [MOVE_OPEN_GATE] = 8,    [MOVE_COPY] = 30,
+    [MOVE_SET] = 8,          [MOVE_FILL] = 5,         [MOVE_CHECK] = 5,
+    [MOVE_TIMED] = 4,        [MOVE_ELAPSED] = 4,      [MOVE_SYNC_STREAM] = 5,
+    [MOVE_SYNC_DEVICE] = 2,  [MOVE_QUERY_STREAM] = 5, [MOVE_RENEW_STREAM] = 1,
+    [MOVE_RENEW_EVENT] = 4,  [MOVE_WILD] = 12,        [MOVE_COPY_FREED] = 15,
+    [MOVE_BEFORE] = 5,       [MOVE_LATCH] = 20,       [MOVE_CALLBACK] = 12,
+    [MOVE_CALLBACK_ON] = 12, [MOVE_BURST] = 0,
 };
 
 struct taste {
@@ -230,6 +231,11 @@ static void move_copy(struct plan *plan, struct taste *t, unsigned p)
     plan_copy(plan, p, below(&t->random, OWN), dst, src);
 }
 
+static void move_copy_freed(struct plan *plan, struct taste *t, unsigned p)
+{
+    plan_copy_freed(plan, p, below(&t->random, OWN));
+}
+
 static void move_set(struct plan *plan, struct taste *t, unsigned p)
 {
     unsigned cell = choose_cell(t, chance(&t->random, t->big));
@@ -385,6 +391,7 @@ static void (*const moves[MOVES])(struct plan *plan, struct taste *t, unsigned p
     [MOVE_GATE] = move_gate,
     [MOVE_OPEN_GATE] = move_open_gate,
     [MOVE_COPY] = move_copy,
+    [MOVE_COPY_FREED] = move_copy_freed,
     [MOVE_SET] = move_set,
     [MOVE_FILL] = move_fill,
     [MOVE_CHECK] = move_check,

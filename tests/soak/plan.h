@@ -157,6 +157,8 @@ void plan_share_latches(struct plan *plan, unsigned refused_of);
 uint16_t plan_latch(struct plan *plan, unsigned p, unsigned latch, unsigned q, unsigned from,
                     unsigned to, bool early);
 uint16_t plan_copy(struct plan *plan, unsigned p, unsigned stream, unsigned dst, unsigned src);
+/** A copy that fails because its memory has been freed. Only where the stream stands at a gate. */
+uint16_t plan_copy_freed(struct plan *plan, unsigned p, unsigned stream);
 uint16_t plan_set(struct plan *plan, unsigned p, unsigned stream, unsigned cell, uint8_t value);
 uint16_t plan_fill(struct plan *plan, unsigned p, unsigned cell);
 uint16_t plan_check(struct plan *plan, unsigned p, unsigned cell);

@@ -210,6 +210,21 @@ uint16_t plan_copy(struct plan *plan, unsigned p, unsigned stream, unsigned dst,
     return op_end(plan, op);
 }
 
+uint16_t plan_copy_freed(struct plan *plan, unsigned p, unsigned stream)
+{
+    struct stream_plan *s = stream_of(plan, p, stream);
+    struct op *op;
+
+    if (!waits_on(plan, s->mask) || (plan->dead && s->tainted) || !room_for_error(plan, p, stream))
+        return 0;
+    op = op_begin(plan, DO_COPY_FREED, p);
+    look(plan, op, s->mask);
+    task(plan, op, stream);
+    op->fails = ACL_ERROR_RT_SYS_DMA;
+    fail(s, op->fails, 0);
+    return op_end(plan, op);
+}
+
 uint16_t plan_set(struct plan *plan, unsigned p, unsigned stream, unsigned cell, uint8_t value)
 {
     struct op *op;

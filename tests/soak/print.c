@@ -100,6 +100,7 @@ static const char *const texts[WHATS] = {
     [DO_GATE] = "%s stops at %g",
     [DO_OPEN_GATE] = "open %g",
     [DO_COPY] = "%s copies %f to %c",
+    [DO_COPY_FREED] = "%s copies what is freed at once",
     [DO_SET] = "%s sets %c to %a",
     [DO_FILL] = "write %c",
     [DO_CHECK] = "compare %c",

@@ -129,6 +129,7 @@ enum what {
     DO_GATE,
     DO_OPEN_GATE,
     DO_COPY,
+    DO_COPY_FREED, /* of memory that is freed before the stream gets there */
     DO_SET,
     DO_FILL,  /* the host writes pinned memory */
     DO_CHECK, /* the host compares */

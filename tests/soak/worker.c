@@ -290,6 +290,17 @@ static void do_copy(const struct op *op)
     EXPECT(aclrtMemcpyAsync(me.cell[op->cell], size, me.cell[op->from], size, kind, stream));
 }
 
+static void do_copy_freed(const struct op *op)
+{
+    aclrtStream stream = stream_of(op);
+    char *memory;
+
+    MUST(aclrtMalloc((void **)&memory, CELL_SMALL, ACL_MEM_MALLOC_HUGE_FIRST));
+    EXPECT(aclrtMemcpyAsync(memory, CELL_SMALL / 2, memory + CELL_SMALL / 2, CELL_SMALL / 2,
+                            ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+    MUST(aclrtFree(memory));
+}
+
 static void do_set(const struct op *op)
 {
     aclrtStream stream = stream_of(op);
@@ -424,6 +435,7 @@ static void (*const doers[WHATS])(const struct op *op) = {
     [DO_GATE] = do_gate,
     [DO_OPEN_GATE] = do_open_gate,
     [DO_COPY] = do_copy,
+    [DO_COPY_FREED] = do_copy_freed,
     [DO_SET] = do_set,
     [DO_FILL] = cell_fill,
     [DO_CHECK] = cell_check,
