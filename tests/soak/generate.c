@@ -26,6 +26,7 @@ enum move {
     MOVE_SYNC_STREAM,
     MOVE_SYNC_DEVICE,
     MOVE_QUERY_STREAM,
+    MOVE_ABORT,
     MOVE_RENEW_STREAM,
     MOVE_RENEW_EVENT,
     MOVE_WILD,
@@ -38,16 +39,16 @@ enum move {
 };
 
 static const uint8_t usual_weight[MOVES] = {
-    [MOVE_RECORD] = 20,      [MOVE_WAIT] = 20,        [MOVE_EDGE] = 25,
-    [MOVE_QUERY] = 20,       [MOVE_SYNC_EVENT] = 5,   [MOVE_SLEEP] = 4,
-    [MOVE_LOOK] = 6,         [MOVE_DELAY] = 16,       [MOVE_LEVEL] = 8,
-    [MOVE_GATE] = 10,        [MOVE_OPEN_GATE] = 8,    [MOVE_COPY] = 30,
-    [MOVE_SET] = 8,          [MOVE_FILL] = 5,         [MOVE_CHECK] = 5,
-    [MOVE_TIMED] = 4,        [MOVE_ELAPSED] = 4,      [MOVE_SYNC_STREAM] = 5,
-    [MOVE_SYNC_DEVICE] = 2,  [MOVE_QUERY_STREAM] = 5, [MOVE_RENEW_STREAM] = 1,
-    [MOVE_RENEW_EVENT] = 4,  [MOVE_WILD] = 12,        [MOVE_COPY_FREED] = 15,
-    [MOVE_BEFORE] = 5,       [MOVE_LATCH] = 20,       [MOVE_CALLBACK] = 12,
-    [MOVE_CALLBACK_ON] = 12, [MOVE_BURST] = 0,
+    [MOVE_RECORD] = 20,     [MOVE_WAIT] = 20,        [MOVE_EDGE] = 25,
+    [MOVE_QUERY] = 20,      [MOVE_SYNC_EVENT] = 5,   [MOVE_SLEEP] = 4,
+    [MOVE_LOOK] = 6,        [MOVE_DELAY] = 16,       [MOVE_LEVEL] = 8,
+    [MOVE_GATE] = 10,       [MOVE_OPEN_GATE] = 8,    [MOVE_COPY] = 30,
+    [MOVE_SET] = 8,         [MOVE_FILL] = 5,         [MOVE_CHECK] = 5,
+    [MOVE_TIMED] = 4,       [MOVE_ELAPSED] = 4,      [MOVE_SYNC_STREAM] = 5,
+    [MOVE_SYNC_DEVICE] = 2, [MOVE_QUERY_STREAM] = 5, [MOVE_RENEW_STREAM] = 1,
+    [MOVE_RENEW_EVENT] = 4, [MOVE_WILD] = 12,        [MOVE_ABORT] = 2,
+    [MOVE_COPY_FREED] = 15, [MOVE_BEFORE] = 5,       [MOVE_LATCH] = 20,
+    [MOVE_CALLBACK] = 12,   [MOVE_CALLBACK_ON] = 12, [MOVE_BURST] = 0,
 };
 
 struct taste {
@@ -283,6 +284,16 @@ static void move_query_stream(struct plan *plan, struct taste *t, unsigned p)
     plan_query_stream(plan, p, below(&t->random, OWN));
 }
 
+static void move_abort(struct plan *plan, struct taste *t, unsigned p)
+{
+    unsigned stream = below(&t->random, OWN), shared = VAR_SHARED + below(&t->random, ORDERLY);
+    unsigned var = VAR_ANY + device_of(stream) + (chance(&t->random, 50) ? DEVICES : 0);
+
+    if (device_of_var(p, shared) != device_of(stream) || !plan_has(plan, p, shared))
+        shared = NO_VAR;
+    plan_abort(plan, p, stream, below(&t->random, LEVEL_GATES), var, shared);
+}
+
 static void move_renew_stream(struct plan *plan, struct taste *t, unsigned p)
 {
     plan_renew_stream(plan, p, below(&t->random, OWN));
@@ -400,6 +411,7 @@ static void (*const moves[MOVES])(struct plan *plan, struct taste *t, unsigned p
     [MOVE_SYNC_STREAM] = move_sync_stream,
     [MOVE_SYNC_DEVICE] = move_sync_device,
     [MOVE_QUERY_STREAM] = move_query_stream,
+    [MOVE_ABORT] = move_abort,
     [MOVE_RENEW_STREAM] = move_renew_stream,
     [MOVE_RENEW_EVENT] = move_renew_event,
     [MOVE_WILD] = move_wild,

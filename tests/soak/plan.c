@@ -145,6 +145,7 @@ static void new_process(struct process_plan *p)
 void plan_init(struct plan *plan)
 {
     memset(plan, 0, sizeof(*plan));
+    plan->doomed = -1;
     for (unsigned p = 0; p < PROCESSES; p++)
         new_process(&plan->process[p]);
 }
@@ -204,7 +205,7 @@ void plan_end(struct plan *plan)
         plan->process[p].imported = (uint8_t)(plan->process[p].imported & ~(1u << plan->victim));
     if (plan->dead)
         new_process(&plan->process[plan->victim]);
-    plan->dead = false;
+    plan->dead = plan->cut = false;
     plan->victim = -1;
 }
 
@@ -263,6 +264,13 @@ void plan_finish(struct plan *plan)
 }
 /* --- death --- */
 
+int lost_code(const struct plan *plan, const struct record *r)
+{
+    bool local = r->aborted && plan->round->op[r->op].var < VAR_SHARED;
+
+    return local ? ACL_ERROR_RT_STREAM_ABORT : LOST;
+}
+
 /* What becomes of the records of the victim. */
 static void judge(struct plan *plan)
 {
@@ -301,7 +309,7 @@ uint16_t plan_death(struct plan *plan, bool wild, int32_t after)
         need(plan, op, plan->process[q].last_look);
     judge(plan);
     leave(plan, victim);
-    plan->dead = true;
+    plan->dead = plan->cut = true;
     plan->process[victim].alive = false;
     plan->round->death = op_index(plan, op);
     return op_end(plan, op);

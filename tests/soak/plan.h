@@ -9,11 +9,12 @@ enum record_state {
     RECORD_NONE, /* there never was one */
     RECORD_LIVE, /* of this round: see its clock */
     RECORD_DONE,
-    RECORD_LOST,  /* certainly not executed when its process died */
+    RECORD_LOST,  /* not executed when its process died, or its stream was aborted */
     RECORD_MAYBE, /* its process died, and nobody knew how far it was */
 };
 
 struct record {
+    bool aborted; /* its stream is going to be aborted */
     uint8_t state;
     uint8_t stream; /* of all */
     bool
@@ -117,9 +118,11 @@ struct plan {
     uint64_t closed;                 /* gates */
     uint16_t seen[OPS_MAX][STREAMS]; /* clock of the host thread after each operation */
     int victim;                      /* of this round; -1: nobody */
-    bool dead;                       /* and so it is */
-    bool wild_death;                 /* ever: wild records may be lost */
-    uint64_t tag;                    /* contents, never the same */
+    int doomed;      /* stream of all that is going to be aborted, at once; -1: none */
+    bool cut;        /* records have been lost in this round */
+    bool dead;       /* and so it is */
+    bool wild_death; /* ever: wild records may be lost */
+    uint64_t tag;    /* contents, never the same */
 };
 
 #define GATE_BIT(p, g) (UINT64_C(1) << ((p)*GATES + (g)))
@@ -174,6 +177,9 @@ uint16_t plan_refused_callback(struct plan *plan, unsigned p, unsigned stream);
 uint16_t plan_sync_stream(struct plan *plan, unsigned p, unsigned stream, bool briefly);
 uint16_t plan_sync_device(struct plan *plan, unsigned p, unsigned device);
 uint16_t plan_query_stream(struct plan *plan, unsigned p, unsigned stream);
+/** Stop the stream at a gate, record an event, and a shared one (or NO_VAR), behind that, let others wait for them, and abort it. */
+uint16_t plan_abort(struct plan *plan, unsigned p, unsigned stream, unsigned gate, unsigned var,
+                    unsigned shared);
 uint16_t plan_renew_stream(struct plan *plan, unsigned p, unsigned stream);
 uint16_t plan_death(struct plan *plan, bool wild, int32_t after);
 /** What all processes do at the end of a round. */

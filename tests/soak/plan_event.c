@@ -156,7 +156,8 @@ struct record *new_record(struct plan *plan, const struct op *op, uint16_t pos)
 
     r->state = RECORD_LIVE;
     r->stream = (uint8_t)s;
-    r->weak = op->process == plan->victim;
+    r->aborted = plan->doomed == (int)s;
+    r->weak = op->process == plan->victim || r->aborted;
     r->tainted = plan->stream[s].tainted;
     r->pos = pos;
     r->op = op_index(plan, op);
@@ -186,13 +187,13 @@ uint16_t plan_record(struct plan *plan, unsigned p, unsigned var, unsigned strea
 /* Does p know that it is complete? */
 bool complete(const struct plan *plan, unsigned p, const struct record *r)
 {
-    return plan->process[p].clock[r->stream] >= r->pos;
+    return !r->aborted && plan->process[p].clock[r->stream] >= r->pos;
 }
 
 /* May it be lost, as far as p can tell? */
 static bool doubtful(const struct plan *plan, unsigned p, const struct record *r)
 {
-    return r->weak && (int)p != plan->victim && !complete(plan, p, r);
+    return r->weak && (r->aborted || (int)p != plan->victim) && !complete(plan, p, r);
 }
 
 void comes_after(struct plan *plan, struct op *op, uint16_t record, unsigned stream)
@@ -206,7 +207,7 @@ void comes_after(struct plan *plan, struct op *op, uint16_t record, unsigned str
     if (doubtful(plan, op->process, r)) {
         s->tainted = true;
         fail(s, 0, record);
-        op->fails = -LOST;
+        op->fails = -lost_code(plan, r);
     } else {
         join(s->clock, r->clock);
     }
@@ -290,7 +291,7 @@ static void expect_old(struct op *op, uint8_t state)
 
 static void expect_status(struct plan *plan, struct op *op, const struct record *r)
 {
-    bool sure = !plan->dead || !(r->tainted || r->weak);
+    bool sure = !plan->cut || !(r->tainted || r->weak);
 
     follow(op, r->op);
     if (complete(plan, op->process, r)) {
@@ -338,7 +339,7 @@ uint16_t plan_query(struct plan *plan, unsigned p, unsigned var, unsigned varian
 /* Blocked, but for what nobody can know. */
 bool surely_blocked(const struct plan *plan, const struct record *r)
 {
-    return waits_on(plan, r->mask) && !(plan->dead && (r->tainted || r->weak));
+    return waits_on(plan, r->mask) && !(plan->cut && (r->tainted || r->weak));
 }
 
 static void sync_record(struct plan *plan, struct op *op, const struct record *r)

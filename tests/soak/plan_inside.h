@@ -52,6 +52,8 @@ void set_asleep(struct plan *plan, unsigned p, unsigned var, bool sleeps);
 bool complete(const struct plan *plan, unsigned p, const struct record *r);
 /** Blocked, but for what nobody can know. */
 bool surely_blocked(const struct plan *plan, const struct record *r);
+/** What waits for the record return when it is lost. */
+int lost_code(const struct plan *plan, const struct record *r);
 /** A record at this place of its stream, which is the latest task of that. Its number is plan->records. */
 struct record *new_record(struct plan *plan, const struct op *op, uint16_t pos);
 /** What the stream does from the operation on comes after the record, or the operation fails. */

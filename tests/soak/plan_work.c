@@ -215,7 +215,7 @@ uint16_t plan_copy_freed(struct plan *plan, unsigned p, unsigned stream)
     struct stream_plan *s = stream_of(plan, p, stream);
     struct op *op;
 
-    if (!waits_on(plan, s->mask) || (plan->dead && s->tainted) || !room_for_error(plan, p, stream))
+    if (!waits_on(plan, s->mask) || (plan->cut && s->tainted) || !room_for_error(plan, p, stream))
         return 0;
     op = op_begin(plan, DO_COPY_FREED, p);
     look(plan, op, s->mask);
@@ -340,8 +340,11 @@ static void expect_errors(const struct plan *plan, const struct stream_plan *s, 
 
         if (s->error[i].record == 0 && code > 0)
             expect(op, code);
-        else if (s->error[i].record == 0 || r->state != RECORD_LOST)
+        else if (s->error[i].record == 0)
             allow(op, LOST);
+        else if (r->state != RECORD_LOST || lost_code(plan, r) != LOST)
+            allow(op,
+                  lost_code(plan, r)); /* a stream that comes to the wait after the abort goes on */
         else
             expect(op, LOST);
     }
@@ -361,7 +364,7 @@ uint16_t plan_sync_stream(struct plan *plan, unsigned p, unsigned stream, bool b
     struct stream_plan *s = stream_of(plan, p, stream);
     struct op *op;
 
-    if (briefly != waits_on(plan, s->mask) || (briefly && plan->dead && s->tainted))
+    if (briefly != waits_on(plan, s->mask) || (briefly && plan->cut && s->tainted))
         return 0;
     op = op_begin(plan, DO_SYNC_STREAM, p);
     op->stream = (uint8_t)stream;
@@ -426,11 +429,62 @@ uint16_t plan_query_stream(struct plan *plan, unsigned p, unsigned stream)
     /* An IPC record at its end may be seen before it is counted: that all came before it is what records promise. */
     if (s->done == s->clock[i]) {
         op->status = STATUS_COMPLETE;
-    } else if (waits_on(plan, s->mask) && !(plan->dead && s->tainted)) {
+    } else if (waits_on(plan, s->mask) && !(plan->cut && s->tainted)) {
         op->status = STATUS_NOT_READY;
         look(plan, op, s->mask);
     }
     return op_end(plan, op);
+}
+
+/* What the stream has been given since it came to the gate. */
+static void doom(struct plan *plan, unsigned p, unsigned stream, unsigned var, unsigned shared)
+{
+    plan->doomed = (int)(p * OWN + stream);
+    plan_record(plan, p, var, stream);
+    for (unsigned s = 0; s < OWN; s++)
+        if (s != stream && s != WILD_STREAM && (plan->tag + s) % 3 == 0)
+            plan_wait(plan, p, var, s);
+    if (shared != NO_VAR && plan_record(plan, p, shared, stream))
+        for (unsigned q = 0; q < PROCESSES; q++)
+            if (q != p && plan_wait(plan, q, shared, (p + q) % WILD_STREAM) && (p + q) % 2)
+                plan_sleep(plan, q, shared);
+    plan->doomed = -1;
+}
+
+static void lose_aborted(struct plan *plan)
+{
+    for (unsigned i = 1; i <= plan->records; i++)
+        if (plan->record[i].aborted)
+            plan->record[i].state = RECORD_LOST;
+    plan->cut = true;
+}
+
+uint16_t plan_abort(struct plan *plan, unsigned p, unsigned stream, unsigned gate, unsigned var,
+                    unsigned shared)
+{
+    struct stream_plan *s = stream_of(plan, p, stream);
+    uint64_t mask = s->mask;
+    struct op *op;
+
+    /* Nobody knows what of it has been done, but for what it gets here. */
+    if (plan->victim >= 0 || stream == WILD_STREAM || s->stamped || asleep(plan, p, var) ||
+        device_of_var(p, var) != device_of(stream) ||
+        plan->process[p].gate[gate].state == GATE_OPENED ||
+        !plan_sync_stream(plan, p, stream, false))
+        return 0;
+    plan_gate(plan, p, gate, stream);
+    doom(plan, p, stream, var, shared);
+    op = op_begin(plan, DO_ABORT, p);
+    op->stream = (uint8_t)stream;
+    follow(op, s->last);
+    s->last = op_index(plan, op);
+    for (unsigned q = 0; q < PROCESSES; q++)
+        need(plan, op, plan->process[q].last_look);
+    lose_aborted(plan);
+    s->mask = mask;
+    op_end(plan, op);
+    plan_sync_stream(plan, p, stream, false);
+    return plan_record(plan, p, var, stream);
 }
 
 uint16_t plan_renew_stream(struct plan *plan, unsigned p, unsigned stream)

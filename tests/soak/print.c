@@ -109,6 +109,7 @@ static const char *const texts[WHATS] = {
     [DO_SYNC_STREAM] = "synchronise %s, limit %a ms",
     [DO_SYNC_DEVICE] = "synchronise %d",
     [DO_QUERY_STREAM] = "query %s",
+    [DO_ABORT] = "abort %s",
     [DO_RENEW_STREAM] = "destroy and make anew %s",
     [DO_CALLBACK] = "%s gets a callback that %x",
     [DO_AWAIT_CALLBACKS] = "all callbacks have run",

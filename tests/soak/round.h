@@ -138,6 +138,7 @@ enum what {
     DO_SYNC_STREAM,
     DO_SYNC_DEVICE,
     DO_QUERY_STREAM,
+    DO_ABORT,
     DO_RENEW_STREAM,
     DO_CALLBACK,
     DO_AWAIT_CALLBACKS, /* all of them have run */

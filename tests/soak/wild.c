@@ -70,6 +70,19 @@ static void wild_callback(struct wild *w)
     aclrtLaunchHostFunc(stream, do_nothing, NULL);
 }
 
+static void wild_abort(struct wild *w)
+{
+    aclrtStream stream;
+
+    if (aclrtCreateStream(&stream) != 0)
+        return;
+    aclrtStreamWaitEvent(stream, some(w));
+    aclnpudLaunchDelay(1000000, 0, stream);
+    aclrtRecordEvent(some(w), stream);
+    aclrtStreamAbort(stream);
+    aclrtDestroyStream(stream);
+}
+
 static void wild_memory(struct wild *w)
 {
     size_t size = 4096u << below(&w->random, 6);
@@ -86,7 +99,7 @@ void wild_run(struct wild *w)
 {
     static void (*const steps[])(struct wild * w) = {
         wild_record, wild_record, wild_wait,   wild_wait,     wild_sync,
-        wild_events, wild_stream, wild_memory, wild_callback,
+        wild_events, wild_stream, wild_memory, wild_callback, wild_abort,
     };
 
     for (;;) {

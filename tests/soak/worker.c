@@ -34,6 +34,9 @@ void trouble(const struct op *op, const char *format, ...)
         va_start(args, format);
         vsnprintf(text, sizeof(me.common->trouble[me.p].text), format, args);
         va_end(args);
+        /* The driver waits for one or the other. */
+        atomic_fetch_add(&me.common->wild_steps, 1);
+        futex_wake_all(&me.common->wild_steps);
         if (write(me.fd, "!", 1) != 1)
             _exit(1);
     }
@@ -364,6 +367,7 @@ static void do_sync_stream(const struct op *op)
     if (op->arg != GUARD_MS)
         return;
     callbacks_check_blocking(op, op->stream);
+    exceptions_check(op, op->stream);
 }
 
 static void do_sync_device(const struct op *op)
@@ -371,6 +375,8 @@ static void do_sync_device(const struct op *op)
     enter(device_of(op->stream));
     EXPECT(op->variant == 0 ? aclrtSynchronizeDevice()
                             : aclrtSynchronizeDeviceWithTimeout(GUARD_MS));
+    for (unsigned s = op->stream; s < op->stream + 2u; s++)
+        exceptions_check(op, s);
 }
 
 static void do_query_stream(const struct op *op)
@@ -382,6 +388,13 @@ static void do_query_stream(const struct op *op)
     expect_status(op, status == ACL_STREAM_STATUS_COMPLETE);
 }
 
+static void do_abort(const struct op *op)
+{
+    aclrtStream stream = stream_of(op);
+
+    EXPECT(aclrtStreamAbort(stream));
+}
+
 static void do_renew_stream(const struct op *op)
 {
     aclrtStream stream = stream_of(op);
@@ -389,6 +402,7 @@ static void do_renew_stream(const struct op *op)
     EXPECT(aclrtDestroyStream(stream));
     EXPECT(aclrtCreateStream(&me.stream[op->stream]));
     callbacks_renew(op->stream);
+    exceptions_renew(op->stream);
 }
 
 /* --- death --- */
@@ -417,6 +431,7 @@ static void do_run_wild(const struct op *op)
 
     (void)op;
     enter(device_of(WILD_STREAM));
+    exceptions_expect_any();
     if (write(me.fd, "w", 1) != 1)
         _exit(1);
     wild_run(&wild);
@@ -451,6 +466,7 @@ static void (*const doers[WHATS])(const struct op *op) = {
     [DO_SYNC_STREAM] = do_sync_stream,
     [DO_SYNC_DEVICE] = do_sync_device,
     [DO_QUERY_STREAM] = do_query_stream,
+    [DO_ABORT] = do_abort,
     [DO_RENEW_STREAM] = do_renew_stream,
     [DO_CALLBACK] = callbacks_launch,
     [DO_AWAIT_CALLBACKS] = callbacks_await,
@@ -502,6 +518,7 @@ static void run_round(const struct round *r)
                 await_progress(q, op->need[q]);
         me.op = op;
         doers[op->what](op);
+        exceptions_expect(op);
         tell_progress();
     }
     me.op = NULL;
@@ -546,6 +563,7 @@ static void start(void)
     }
     callbacks_start();
     latches_start();
+    exceptions_start();
     if (!sleeper_start(&own.sleeper))
         trouble(NULL, "no second thread");
 }

@@ -61,3 +61,15 @@ void latches_export(const struct op *op);
 void latches_admit(const struct op *op);
 void latches_import(const struct op *op);
 void latches_import_refused(const struct op *op);
+
+/* --- exceptions --- */
+
+void exceptions_start(void);
+/** From now on they are taken and not looked at. */
+void exceptions_expect_any(void);
+/** The stream is a new one. */
+void exceptions_renew(unsigned stream);
+/** The operation, which may fail, has just been submitted. */
+void exceptions_expect(const struct op *op);
+/** All exceptions of the stream that were due have been told, and no others. */
+void exceptions_check(const struct op *op, unsigned stream);
