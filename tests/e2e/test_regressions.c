@@ -946,6 +946,28 @@ START_TEST(delays_take_their_time)
 }
 END_TEST
 
+/* The waiter shares its memory with work, and was not made anew for a notify: npud ended with an assertion. */
+START_TEST(notify_wait_behind_work)
+{
+    aclrtNotify notify;
+    aclrtEvent gate;
+    void *memory;
+
+    open_device();
+    OK(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT));
+    OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    for (int i = 0; i < 2; i++) {
+        gate = stream_hold(stream);
+        OK(aclrtMemsetAsync(memory, 4096, 1, 4096, stream));
+        OK(aclrtWaitAndResetNotify(notify, stream, 0));
+        stream_let_go(gate);
+        OK(aclnpudLaunchDelay(2000, 0, other));
+        OK(aclrtRecordNotify(notify, other));
+        OK(aclrtSynchronizeStreamWithTimeout(stream, 20000));
+    }
+}
+END_TEST
+
 static void add(Suite *s, TCase *c, void (*setup)(void))
 {
     tcase_set_timeout(c, 60);
@@ -976,6 +998,7 @@ static Suite *suite(void)
     tcase_add_test(running, second_reset_leaves_the_first_in_force);
     tcase_add_test(running, record_of_a_stream_that_is_destroyed_by_force);
     tcase_add_test(running, delays_take_their_time);
+    tcase_add_test(running, notify_wait_behind_work);
     add(s, running, npud_setup);
     tcase_add_test(own, refusal_reaches_who_has_spoken_already);
     add(s, own, NULL);
