@@ -76,23 +76,33 @@ void exceptions_expect(const struct op *op)
     pthread_mutex_unlock(&failures.lock);
 }
 
-/* What was expected and not told, or the other way round. */
+static bool contains(const struct entry *list, unsigned n, const struct entry *e)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (list[i].task == e->task && list[i].code == e->code)
+            return true;
+    return false;
+}
+
+/* What was expected and not told, or the other way round. A wait that was satisfied at the call was no task: what is expected of it is that of a
+ * task of another stream, and never told. */
 static void compare(const struct op *op, unsigned s)
 {
-    unsigned told = 0;
+    const struct entry *told = failures.of[s].tell, *expected = failures.of[s].expect;
+    unsigned n_told = failures.of[s].told, n_expected = failures.of[s].expected;
 
-    for (unsigned i = 0; i < failures.of[s].expected; i++) {
-        const struct entry *e = &failures.of[s].expect[i], *t = &failures.of[s].tell[told];
-
-        if (told < failures.of[s].told && t->task == e->task && t->code == e->code)
-            told++;
-        else if (e->sure)
-            trouble(op, "no exception for task %u of s%u, which failed with %u", e->task, s,
-                    e->code);
+    for (unsigned i = 0; i < n_expected; i++)
+        if (expected[i].sure && !contains(told, n_told, &expected[i]))
+            trouble(op, "no exception for task %u of s%u, which failed with %u", expected[i].task,
+                    s, expected[i].code);
+    for (unsigned i = 0; i < n_told; i++) {
+        if (!contains(expected, n_expected, &told[i]))
+            trouble(op, "an exception for task %u of s%u with %u that nobody expects", told[i].task,
+                    s, told[i].code);
+        if (i > 0 && told[i].task <= told[i - 1].task)
+            trouble(op, "an exception for task %u of s%u after that for task %u", told[i].task, s,
+                    told[i - 1].task);
     }
-    if (told < failures.of[s].told)
-        trouble(op, "an exception for task %u of s%u with %u that nobody expects",
-                failures.of[s].tell[told].task, s, failures.of[s].tell[told].code);
     failures.of[s].told = failures.of[s].expected = 0;
 }
 
