@@ -4,8 +4,8 @@
  * How it differs from tests/model, which has random programs, too. There, one process at a time makes a step, streams come to rest
  * after it, every answer has one right value, and a program of some dozen steps begins and ends with nothing. It finds out what the
  * rules are. Here all processes submit at the same time, streams and events live on from round to round, and the operations are all
- * that streams have: events of every kind that streams can wait for, within a process and between processes, levels and resets,
- * copies and sets, delays that fail, and deaths. It finds out whether the rules hold under load.
+ * that streams have: events of every kind that streams can wait for, within a process and between processes, levels and resets, notifies,
+ * copies and sets, callbacks, tasks that fail and their exceptions, aborts, and deaths. It finds out whether the rules hold under load.
  *
  * A round is a program: one list of operations for all processes. Each process runs its own in order, at the same time as the others.
  * What can be said of a round in which nearly everything happens at once follows from three things that plan.h keeps while the list
