@@ -139,6 +139,12 @@ static bool await_record(struct event_fd *e, uint64_t number)
     return record_over(e, number) && waitlist_remove(list, &e->waiter);
 }
 
+/* A stopped stream passes nothing more: what it has not passed has failed. */
+static bool position_over(struct stream *s, uint64_t position)
+{
+    return atomic_load(&s->done) >= position || atomic_load(&s->stopped) != 0;
+}
+
 static bool await_position(struct event_fd *e, uint32_t slot, uint64_t position)
 {
     struct stream *s = slots_get(&e->session->streams, slot);
@@ -148,10 +154,10 @@ static bool await_position(struct event_fd *e, uint32_t slot, uint64_t position)
     /* What the client says cannot be later than what it has submitted; beyond that it would never come. */
     if (position > stream_end(s))
         position = stream_end(s);
-    if (atomic_load(&s->done) >= position)
+    if (position_over(s, position))
         return true;
     waitlist_add(&s->passed, &e->waiter, position);
-    return atomic_load(&s->done) >= position && waitlist_remove(&s->passed, &e->waiter);
+    return position_over(s, position) && waitlist_remove(&s->passed, &e->waiter);
 }
 
 /* The name that the kernel gives to nothing else: names of files begin with a slash. */
