@@ -384,7 +384,7 @@ static bool waits_for_something(const struct stream *s)
     return s->run == RUN_PARKED && (s->waiting_on || s->timer != 0 || s->callback != 0);
 }
 
-static void unpark_streams(struct engine *e, struct attach *a)
+static void unpark_streams(struct engine *e, struct attach *a, int32_t result)
 {
     struct stream *s;
 
@@ -394,18 +394,20 @@ static void unpark_streams(struct engine *e, struct attach *a)
             (s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter)))
             continue;
         timers_clear(&e->timers, s);
+        if (s->waiting_on)
+            s->waiter.result = result;
         s->waiting_on = NULL;
         s->callback = 0;
         engine_unpark(s);
     }
 }
 
-void engine_unpark_all(struct engine *e)
+void engine_unpark_all(struct engine *e, int32_t result)
 {
     struct attach_ref *ref;
 
     slots_foreach (&e->refs, i, ref)
-        unpark_streams(e, ref->attach);
+        unpark_streams(e, ref->attach, result);
 }
 
 void engine_each_attach(struct engine *e, void (*fn)(struct attach *a))

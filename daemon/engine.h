@@ -56,9 +56,9 @@ void engine_clear_timer(struct stream *stream);
 
 /**
  * Let every parked stream of the device go on with the task that it is parked in. Engine thread, or another that holds the lock. A wait that was
- * fired already goes on by itself.
+ * fired already goes on by itself; the others are over with result.
  */
-void engine_unpark_all(struct engine *engine);
+void engine_unpark_all(struct engine *engine, int32_t result);
 
 /** Call fn for every session's use of the engine's device. Under the lock. */
 void engine_each_attach(struct engine *engine, void (*fn)(struct attach *attach));

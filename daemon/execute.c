@@ -361,14 +361,20 @@ bool task_callback_done(const struct stream *s)
 
 /* Parked without a list: what the client stores when the function has returned comes with a doorbell bit, which the engine looks at when we have
  * parked. */
+static enum run_result await_callback(struct stream *s)
+{
+    s->callback = s->task.callback.ordinal;
+    return RUN_WAITS;
+}
+
 static enum run_result run_callback(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->task;
     struct report *report;
 
     (void)now;
-    if (s->started)
-        return RUN_RETIRED;
+    if (s->started) /* the device was lost, and is back, when it has not returned */
+        return task_callback_done(s) ? RUN_RETIRED : await_callback(s);
     if (t->callback.report >= REPORTS || t->callback.ordinal <= s->callbacks)
         return bad_entry(s, "no such thread or order");
     s->callbacks = t->callback.ordinal;
@@ -379,10 +385,7 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
     atomic_store_explicit(&s->ctrl->callbacks, t->callback.ordinal, memory_order_release);
     if (!(t->flags & TASK_CALLBACK_TOLD) && report_post(report))
         futex_wake_all(&report->seq);
-    if (!t->callback.block)
-        return RUN_RETIRED;
-    s->callback = t->callback.ordinal;
-    return RUN_WAITS;
+    return t->callback.block ? await_callback(s) : RUN_RETIRED;
 }
 
 /* --- failing on purpose --- */

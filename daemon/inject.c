@@ -87,7 +87,7 @@ static void lose_device(struct device *d)
     log_warning("device %u is lost: its streams fail with %d until the rule is cleared", d->index,
                 LOST_CODE);
     engine_each_attach(d->engine, failure_device_lost);
-    engine_unpark_all(d->engine);
+    engine_unpark_all(d->engine, LOST_CODE);
 }
 
 /* Who waits for this very task learns what came of it, before it is passed like all others. */

@@ -157,6 +157,43 @@ START_TEST(rules_change_under_way)
 }
 END_TEST
 
+#define LOSSES 300
+
+/* The device is back before its engine has looked: what was parked there has not come all the same. */
+START_TEST(loss_of_a_moment)
+{
+    Npud__Inject lose = rule_for(NPUD__INJECT__ACTION__LOSE_DEVICE);
+    struct stream *s = npud_stream(session, 0), *never = npud_stream(session, 1);
+    struct stream *blocked = npud_stream(session, 0);
+    struct task wait = {.op = TASK_WAIT_POS, .object = never->slot.number, .wait.target = 1};
+    struct task callback = {.op = TASK_CALLBACK, .callback = {.block = 1}};
+    uint64_t position;
+
+    wait.wait.target += atomic_load(&never->done);
+    lose.device = 0;
+    for (int i = 0; i < LOSSES; i++) {
+        callback.callback.ordinal++;
+        client_submit(blocked, callback);
+        position = client_submit(s, wait);
+        AWAIT(atomic_load(&never->passed.n) == 1);
+        AWAIT(atomic_load(&blocked->ctrl->callbacks) == callback.callback.ordinal);
+        set(lose);
+        clear(0);
+        client_wait(s, position);
+        ck_assert_int_eq(stream_error_code(atomic_exchange(&s->ctrl->error, 0)),
+                         ACL_ERROR_RT_LOST_HEARTBEAT);
+        /* Behind what the loss has put on the engine's list. */
+        if (client_passed(blocked, atomic_load(&blocked->ctrl->tail) - 1))
+            ck_assert_int_eq(stream_error_code(atomic_exchange(&blocked->ctrl->error, 0)),
+                             ACL_ERROR_RT_LOST_HEARTBEAT);
+        atomic_store(&blocked->ctrl->callbacks_done, callback.callback.ordinal);
+        if (doorbell_raise(blocked->attach->bell, blocked->slot.number))
+            eventfd_write(blocked->attach->fd, 1);
+        client_wait(blocked, atomic_load(&blocked->ctrl->tail) - 1);
+    }
+}
+END_TEST
+
 START_TEST(names_of_errors)
 {
     ck_assert_str_eq(error_name(507013), "ACL_ERROR_RT_SYS_DMA");
@@ -183,6 +220,7 @@ int main(void)
     tcase_add_test(tc, engine_sleeps_while_it_holds_a_task);
     tcase_add_test(tc, mode_follows_the_rules);
     tcase_add_test(tc, rules_change_under_way);
+    tcase_add_test(tc, loss_of_a_moment);
     suite_add_tcase(suite, tc);
     tc = tcase_create("names");
     tcase_add_test(tc, names_of_errors);
