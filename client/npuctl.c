@@ -75,7 +75,7 @@ static void usage(FILE *f)
     fputs(
         "  kill       end SESSION (a number from `sessions`) as if its process had died: what it\n"
         "             held is free, who waited for it gets an error. The process lives on, and\n"
-        "             gets 507901 from its next call\n"
+        "             gets 507901 from calls that need npud\n"
         "  inject     let tasks fail, hold them, or lose a device: sets a rule and prints its\n"
         "             number. `inject list` shows the rules, `inject clear` ends all of them or\n"
         "             one: what is held goes on, and a lost device is back\n"
@@ -101,8 +101,9 @@ static void usage(FILE *f)
         "  -V, --version      print the version and exit\n"
         "  -h, --help         print this and exit\n"
         "\n"
-        "Numbers are bytes, seconds (-S), or counts. Bytes of a text that cannot be printed\n"
-        "are shown as \\xHH, an empty text as -. In JSON, what is not UTF-8 becomes U+FFFD.\n"
+        "Numbers are bytes, seconds (-S), milliseconds (-MS), or counts. Bytes of a text that\n"
+        "cannot be printed are shown as \\xHH, an empty text as -. In JSON, what is not UTF-8\n"
+        "becomes U+FFFD.\n"
         "\n"
         "Exit status: 0 printed; 1 npud answered with an error, or the output could not be\n"
         "written; 2 wrong usage; 3 no npud could be reached.\n",

@@ -232,6 +232,13 @@ static bool same_kind(const char *name, const char *typed)
     return *name == *typed;
 }
 
+/* A name in the spelling that needs no quotes in a shell. */
+static void as_typed(char *name)
+{
+    for (; *name; name++)
+        *name = *name == ' ' ? '-' : (char)(*name >= 'A' && *name <= 'Z' ? *name + 32 : *name);
+}
+
 static int32_t refuse_kind(const char *kind, char *message, size_t size)
 {
     size_t used;
@@ -240,8 +247,10 @@ static int32_t refuse_kind(const char *kind, char *message, size_t size)
     for (unsigned op = 0; op < TASK_OPS && (used = strlen(message)) < size - 1; op++) {
         bool again = op > 0 && strcmp(task_op_name(op), task_op_name(op - 1)) == 0;
 
-        if (!again)
+        if (!again) {
             snprintf(message + used, size - used, "%s %s", op ? "," : "", task_op_name(op));
+            as_typed(message + used + (op ? 2 : 1));
+        }
     }
     return ACL_ERROR_RT_PARAM_INVALID;
 }

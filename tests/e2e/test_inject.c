@@ -812,6 +812,8 @@ END_TEST
 START_TEST(list_and_usage)
 {
     npuctl_says("--json inject fail --kind ipc_record", 1, "there are no \"ipc_record\" tasks");
+    npuctl_says("inject fail --kind x", 1,
+                " reset, wait, ipc-record, ipc-wait, copy,"); /* as typed in a shell */
     npuctl_says("--json inject fail --kind ipc-record --nth 2", 0, "{\"rule\":1}");
     npuctl_says("inject fail --session 7 --probability 0.5 --seed 9 --code sys_dma", 0, "2");
     npuctl_says("inject stall --stream 4 --device 1 --count 3", 0, "3");
