@@ -265,9 +265,14 @@ static int32_t allow(struct notify *n, int32_t pid)
     return 0;
 }
 
+bool notify_can_allow(const struct notify_open *open)
+{
+    return open->notify->exported && open->notify->creator == open;
+}
+
 int32_t notify_allow(struct notify_open *open, const int32_t *pids, size_t n)
 {
-    if (!open->notify->exported || open->notify->creator != open)
+    if (!notify_can_allow(open))
         return ACL_ERROR_RT_PARAM_INVALID;
     for (size_t i = 0; i < n; i++)
         if (pids[i] <= 0)

@@ -94,6 +94,9 @@ void notify_open_free(struct notify_open *open);
 /** Once per notify, by its creator: 507000 otherwise. The key is in open->notify->key then. */
 int32_t notify_export(struct notify_open *open, bool any_pid);
 
+/** May this handle be given to notify_allow()? Its creator's may, once it is exported. */
+bool notify_can_allow(const struct notify_open *open);
+
 /** Put pids on the list of an exported notify. 107000: not exported, not the creator's, or no pid; 207005: too many. */
 int32_t notify_allow(struct notify_open *open, const int32_t *pids, size_t n);
 

@@ -109,7 +109,9 @@ int32_t on_allow_notify(struct call *call)
     error = notify_allow(open, in->pids, in->n_pids);
     if (error == ACL_ERROR_RT_PARAM_INVALID)
         return fail(call, error,
-                    "this process has not exported the notify, or a pid is not positive");
+                    notify_can_allow(open) ? "a pid is not positive"
+                                           : "this process has not exported the notify: call "
+                                             "aclrtNotifyGetExportKey first");
     return error == 0 ? 0
                       : fail_limit(call, error, "at most %u processes can be allowed to import",
                                    NOTIFY_PIDS_MAX);

@@ -116,6 +116,16 @@ uint64_t cpu_wait_ns(pid_t pid);
         ck_assert_msg(m_ &&m_[0], "%s: %d without a sentence", #call, r_);                         \
     } while (0)
 
+/** The same with these words in the sentence. */
+#define FAILS_SAYING(code, words, call)                                                            \
+    do {                                                                                           \
+        aclError r_ = (call);                                                                      \
+        const char *m_;                                                                            \
+        ck_assert_msg(r_ == (code), "%s: %d, expected %d", #call, r_, (int)(code));                \
+        m_ = aclGetRecentErrMsg();                                                                 \
+        ck_assert_msg(m_ &&strstr(m_, words), "%s: %s", #call, m_);                                \
+    } while (0)
+
 /** A new case of a suite, with its time limit in seconds and what is done before and after each of its tests (NULL: nothing). */
 TCase *suite_case(Suite *suite, const char *name, double seconds, void (*before)(void),
                   void (*after)(void));

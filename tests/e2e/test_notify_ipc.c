@@ -178,7 +178,8 @@ START_TEST(list_of_pids)
     stranger = start(not_listed, NULL);
     open_device();
     OK(aclrtCreateNotify(&notify, 0));
-    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtNotifySetImportPid(notify, &shared->pid, 1));
+    FAILS_SAYING(ACL_ERROR_RT_PARAM_INVALID, "aclrtNotifyGetExportKey first",
+                 aclrtNotifySetImportPid(notify, &shared->pid, 1));
     OK(aclrtNotifyGetExportKey(notify, shared->key, KEY, ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT));
     turn_tell(&to_stranger);
     meet(); /* both are refused */
@@ -191,6 +192,8 @@ START_TEST(list_of_pids)
     OK(aclrtSynchronizeStream(stream));
     FAILS(ACL_ERROR_INVALID_PARAM, aclrtNotifySetImportPid(NULL, &shared->pid, 1));
     FAILS(ACL_ERROR_INVALID_PARAM, aclrtNotifySetImportPid(notify, NULL, 1));
+    FAILS_SAYING(ACL_ERROR_RT_PARAM_INVALID, "a pid is not positive",
+                 aclrtNotifySetImportPid(notify, &(int32_t){0}, 1));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtNotifySetImportPid(notify, &shared->pid, 0));
     FAILS(ACL_ERROR_RT_PARAM_INVALID,
           aclrtNotifySetImportPid(notify, &shared->pid, (size_t)INT32_MAX + 1));
