@@ -631,6 +631,13 @@ void memory_forget_all(struct session *s)
     unmap_all(take_all(s, true, 0));
 }
 
+static const char *place_name(enum place place)
+{
+    return place == DEVICE   ? "device memory"
+           : place == PINNED ? "memory of aclrtMallocHost"
+                             : "neither device memory nor of aclrtMallocHost, or freed";
+}
+
 static int copy_async(struct stream *s, const char *function, void *dst, const void *src,
                       size_t count, aclrtMemcpyKind kind)
 {
@@ -640,8 +647,9 @@ static int copy_async(struct stream *s, const char *function, void *dst, const v
     if (error != 0)
         return error;
     if (!kind_fits(from.place, to.place, kind))
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: kind %d does not fit the two addresses",
-                         function, kind);
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: kind %d does not fit the two addresses: dst is %s, src is %s",
+                         function, kind, place_name(to.place), place_name(from.place));
     if (to.place != DEVICE && from.place != DEVICE)
         return error_set(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,

@@ -527,7 +527,8 @@ aclError aclnpudLaunchCallbackWithDrop(aclrtCallback fn, aclrtCallback drop, voi
 {
     struct callback what = {.fn = fn, .drop = drop, .data = userData};
 
-    return launch_callback(__func__, &what, blockType, stream);
+    /* Under the name that users of other languages know. */
+    return launch_callback("aclrtLaunchCallback", &what, blockType, stream);
 }
 
 aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)

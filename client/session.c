@@ -33,7 +33,7 @@
 int session_error_lost(const char *function)
 {
     return error_set(ACL_ERROR_RT_SOCKET_CLOSE,
-                     "%s: npud has ended or closed the connection; its journal says why. Call "
+                     "%s: npud has ended or closed the connection; its log says why. Call "
                      "aclFinalize and aclInit to connect anew",
                      function);
 }

@@ -15,6 +15,7 @@
 #include "client/op_timeout.h"
 #include "client/state_callback.h"
 #include "client/wait.h"
+#include "proto/error_name.h"
 
 #define FLAGS_KNOWN                                                                                \
     (ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE |     \
@@ -203,7 +204,7 @@ static const char *error_cause(int code)
     case ACL_ERROR_RT_LOST_HEARTBEAT:
         return "its device, or that of a stream it waited for, was lost";
     default:
-        return "it ended with this error";
+        return error_name(code) ? error_name(code) : "it ended with this error";
     }
 }
 

@@ -22,7 +22,7 @@ ACL_FUNC_VISIBILITY aclError aclnpudLaunchDelay(uint64_t microseconds, aclError 
 /*
  * aclrtLaunchCallback for who holds something for userData, bindings of other languages for one: when fn is never going to run, because the stream
  * or its subscription ended first, drop(userData) is called in its place, once, in the thread that ended it. drop NULL: nothing is
- * called. When this function returns an error, neither is called.
+ * called. When this function returns an error, neither is called, and the sentence names aclrtLaunchCallback.
  */
 ACL_FUNC_VISIBILITY aclError aclnpudLaunchCallbackWithDrop(aclrtCallback fn, aclrtCallback drop,
                                                            void *userData,

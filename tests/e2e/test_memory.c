@@ -801,6 +801,10 @@ START_TEST(freed_after_the_task_is_fine)
         OK(aclrtSynchronizeStream(stream));
         ck_assert(holds(p, COPY_SIZE, PINNED));
         OK(aclrtFree(p));
+        if (i == 0)
+            FAILS_SAYING(PARAM, "dst is neither device memory nor of aclrtMallocHost, or freed",
+                         aclrtMemcpyAsync(p, COPY_SIZE, source[PINNED], COPY_SIZE,
+                                          ACL_MEMCPY_HOST_TO_DEVICE, stream));
     }
     OK(aclrtSynchronizeStream(stream));
 }

@@ -35,7 +35,8 @@ START_TEST(worked_cases)
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtSynchronizeStreamWithTimeout(s, -2));
     FAILS(ACL_ERROR_INVALID_PARAM, aclrtDestroyStream(NULL));
     OK(aclnpudLaunchDelay(0, ACL_ERROR_RT_AICORE_EXCEPTION, s));
-    FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(s));
+    FAILS_SAYING(ACL_ERROR_RT_AICORE_EXCEPTION, "failed: ACL_ERROR_RT_AICORE_EXCEPTION",
+                 aclrtSynchronizeStream(s));
     OK(aclrtSynchronizeStream(s));
     OK(aclrtCreateStream(&on0));
     OK(aclrtSetDevice(1));
