@@ -87,6 +87,12 @@ report $? "npuctl --help can be read"
 sed -En 's/^\.It Cm ([a-z]+).*/\1/p' "$(page_of npuctl.1)" >"$work/got"
 same "npuctl.1 describes every command" "$work/wanted" "$work/got"
 
+# Kinds of tasks, as npud names them when it is asked for one that it does not have.
+npu-run -- npuctl inject fail --kind=x 2>&1 | sed -n 's/.*; there are \(.*\) (error.*/\1/p' | sed 's/, /\n/g' >"$work/wanted"
+sed -n '/^The rule is for tasks of this kind:/,/^\.Xr/s/^\.Li //p' "$(page_of npuctl.1)" | tr -d ' .' | tr ',' '\n' |
+    sed '/^$/d' >"$work/got"
+same "npuctl.1 describes every kind of task" "$work/wanted" "$work/got"
+
 # Headings of tables, and the names in the lines of status, as the page has them below the command.
 mapfile -t reports < <(grep -vxE 'kill|inject' "$work/wanted")
 reports+=("inject list")
