@@ -2,7 +2,8 @@
 
 SYSTEMD_UNITS := $(PREFIX)/lib/systemd/system
 TOOLKIT       := $(PREFIX)/lib/npud/ascend-toolkit
-# A package (PREFIX=/usr) keeps its configuration in /etc; so does everybody else, since that is where npud looks.
+# A package (PREFIX=/usr) keeps its configuration in /etc; so does everybody else, since that is where npud looks. Who may not write there,
+# with a PREFIX below his home, does without.
 SYSCONF       := /etc/npud
 
 UNITS := npud.service npud.socket npud-admin.socket
@@ -42,8 +43,9 @@ install: all
 	$(Q)$(call put,644,client/npuctl.bash-completion,$(COMPLETIONS)/npuctl)
 	$(Q)ln -sf npuctl '$(DESTDIR)$(COMPLETIONS)/npu-run'
 	$(Q)ln -sf npuctl '$(DESTDIR)$(COMPLETIONS)/npud'
-	$(Q)install -d '$(DESTDIR)$(SYSCONF)'
-	$(Q)[ -e '$(DESTDIR)$(SYSCONF)/npud.conf' ] || $(BUILD)/npud --print-config >'$(DESTDIR)$(SYSCONF)/npud.conf'
+	$(Q)[ -e '$(DESTDIR)$(SYSCONF)/npud.conf' ] || \
+	    { install -d '$(DESTDIR)$(SYSCONF)' && $(BUILD)/npud --print-config >'$(DESTDIR)$(SYSCONF)/npud.conf'; } || \
+	    { [ -z '$(DESTDIR)' ] && echo '$(SYSCONF)/npud.conf is not there: npud has its defaults, or reads what --config tells it'; }
 	$(Q)$(MAKE) --no-print-directory install-toolkit
 	@echo "npud $(VERSION) installed under $(DESTDIR)$(PREFIX)"
 	@[ -n '$(DESTDIR)' ] || ldconfig 2>/dev/null || true
