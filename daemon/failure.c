@@ -98,7 +98,7 @@ static void stop_context(struct context *c, struct stream *failed, const struct 
         stop_stream(s, c->code, c->pid);
 }
 
-enum run_result failure_pass_over(struct stream *s)
+static void pass_over(struct stream *s)
 {
     const struct task *t = &s->task;
     struct event_obj *event;
@@ -119,6 +119,12 @@ enum run_result failure_pass_over(struct stream *s)
         notify_drop_task(s->session, t);
         break;
     }
+}
+
+enum run_result failure_pass_over(struct stream *s)
+{
+    if (!stream_has_begun(s))
+        pass_over(s);
     values_drop(s); /* it may have begun */
     return RUN_RETIRED;
 }

@@ -171,6 +171,8 @@ static uint64_t drop_records(struct stream *s)
 
         if (!stream_read_entry(s, p, &task))
             break;
+        if (p == s->head && stream_has_begun(s))
+            continue;
         notify_drop_task(s->session, &task);
         if (task.op != TASK_IPC_RECORD)
             continue;
@@ -192,7 +194,8 @@ void stream_drop_notifies(struct stream *s)
     for (uint64_t p = s->head; p != tail && p - s->head < s->depth; p++) {
         if (!stream_read_entry(s, p, &task))
             break;
-        notify_drop_task(s->session, &task);
+        if (p != s->head || !stream_has_begun(s))
+            notify_drop_task(s->session, &task);
     }
 }
 

@@ -117,6 +117,12 @@ static inline bool task_is_new(const struct stream *stream)
            atomic_load_explicit(&stream->stopped, memory_order_relaxed) == 0;
 }
 
+/** Its current task was begun, or has failed without that: a record has been told of then, and only waits to be counted as a failure. */
+static inline bool stream_has_begun(const struct stream *stream)
+{
+    return stream->has_task && stream->started;
+}
+
 /** Id of the task at head, while has_task: the same as the client has given to the thread that submitted it. */
 static inline uint32_t stream_task_id(const struct stream *stream)
 {

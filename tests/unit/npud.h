@@ -18,6 +18,7 @@
 #include "daemon/ipc_event.h"
 #include "daemon/log.h"
 #include "daemon/memory.h"
+#include "daemon/notify.h"
 #include "daemon/event_fd.h"
 #include "daemon/post.h"
 #include "daemon/release.h"
@@ -91,6 +92,7 @@ static inline struct session *npud_session(pid_t pid)
     slots_init(&s->events, sizeof(struct event_obj), SESSION_EVENTS_MAX, 2);
     slots_init(&s->ipc, sizeof(struct ipc_open), SESSION_IPC_EVENTS_MAX, 3);
     slots_init(&s->mems, sizeof(struct mem), SESSION_MEMS_MAX, 4);
+    slots_init(&s->notifies, sizeof(struct notify_open), SESSION_NOTIFIES_MAX, 5);
     s->id = ++server.last_session;
     DL_APPEND(server.sessions, s);
     server.n_sessions++;

@@ -1,6 +1,8 @@
 /* daemon/failure with real engines and a client that is the test: nothing is lost at the edges, and who lies harms himself. */
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/inject.h"
 #include "npud.h"
+#include "proto/npud.pb-c.h"
 
 #define CODE ACL_ERROR_RT_AICORE_EXCEPTION
 
@@ -303,6 +305,66 @@ START_TEST(records_beside_a_stop)
 }
 END_TEST
 
+static void fail_next(const char *kind)
+{
+    Npud__Inject rule = NPUD__INJECT__INIT;
+    char message[256];
+    uint64_t id;
+
+    rule.action = NPUD__INJECT__ACTION__FAIL;
+    rule.kind = (char *)kind;
+    rule.device = rule.stream = -1;
+    rule.nth = 1;
+    rule.code = CODE;
+    ck_assert_int_eq(inject_set(&server, &rule, &id, message, sizeof(message)), 0);
+}
+
+/* A record that has failed has failed one wait, also when it cannot be told and is discarded then. */
+START_TEST(a_record_fails_once)
+{
+    struct stream *full = npud_stream(session, 0), *s = npud_stream(session, 0);
+    struct stream *waiter[2] = {npud_stream(session, 1), npud_stream(session, 1)};
+    struct task record = {.op = TASK_NOTIFY_RECORD}, wait = {.op = TASK_NOTIFY_WAIT};
+    struct notify_open *open;
+    uint64_t first = 0;
+
+    want(session);
+    ck_assert_int_eq(notify_new(session, devices_get(&server.devices, 0), false, &open), 0);
+    record.object = wait.object = open->slot.number;
+    record.generation = wait.generation = slot_generation(open);
+    for (unsigned i = 0; i < 2; i++) {
+        first = client_submit(waiter[i], wait);
+        AWAIT(atomic_load(&open->notify->waiting.n) == i + 1);
+    }
+    for (unsigned i = 0; i <= EXCEPTIONS; i++)
+        client_submit(full, bad);
+    await_stuck(full);
+    fail_next("notify record");
+    client_submit(s, record);
+    await_stuck(s);
+    ck_assert_uint_eq(atomic_load(&open->notify->waiting.n), 1);
+    if (_i == 0) {
+        stream_abort(s, ACL_ERROR_RT_STREAM_ABORT);
+    } else { /* a failure without an exception stops the context */
+        struct stream *late = npud_stream(session, 0);
+        struct task never = {.op = TASK_WAIT_POS,
+                             .object = waiter[1]->slot.number,
+                             .wait = {.target = first + 1, .timeout_ns = 1000000}};
+
+        context_set_stop(s);
+        client_submit(late, never);
+        AWAIT(atomic_load(&s->ctrl->stopped) != 0);
+        AWAIT(!is_stuck(s));
+    }
+    ck_assert_uint_eq(atomic_load(&open->notify->waiting.n), 1);
+    client_submit(waiter[0], record);
+    client_wait(waiter[1], first);
+    ck_assert_int_eq(stream_error_code(atomic_load(&waiter[1]->ctrl->error)), 0);
+    session_free(session);
+    session_free(neighbour);
+}
+END_TEST
+
 static void add_tests(TCase *c)
 {
     tcase_set_timeout(c, 60);
@@ -312,6 +374,7 @@ static void add_tests(TCase *c)
     tcase_add_test(c, scribbled_ring);
     tcase_add_test(c, submission_during_abort);
     tcase_add_test(c, records_beside_a_stop);
+    tcase_add_loop_test(c, a_record_fails_once, 0, 2);
 }
 
 int main(void)
