@@ -1,10 +1,14 @@
 /* Where the parts of the engine and of the library meet: each test takes at least two of them. */
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "gate.h"
@@ -88,6 +92,345 @@ START_TEST(test_fd_of_stopped_stream)
 }
 END_TEST
 
+/* --- whatever a stream is held by, it can be ended --- */
+
+#define HOUR UINT64_C(3600000000) /* us */
+
+static aclrtStream third;
+static aclrtNotify notify;
+static aclrtCntNotify counter;
+static aclrtEvent gate, ipc;
+static uint64_t *word;
+static sem_t let_return;
+static _Atomic bool returns; /* host functions and exception callbacks do not wait */
+static _Atomic unsigned n_exceptions;
+
+static void hold_here(void *arg)
+{
+    (void)arg;
+    while (!returns)
+        sem_wait(&let_return);
+    sem_post(&let_return);
+}
+
+static void on_exception(aclrtExceptionInfo *info)
+{
+    (void)info;
+    n_exceptions++;
+    hold_here(NULL);
+}
+
+static void never_called(void *arg)
+{
+    (void)arg;
+    ck_abort_msg("nobody processes reports");
+}
+
+static void by_callback(void)
+{
+    OK(aclrtSubscribeReport((uint64_t)pthread_self(), stream));
+    OK(aclrtLaunchCallback(never_called, NULL, ACL_CALLBACK_BLOCK, stream));
+}
+
+static void by_host_function(void)
+{
+    OK(aclrtLaunchHostFunc(stream, hold_here, NULL));
+    OK(aclrtLaunchHostFunc(stream, hold_here, NULL));
+}
+
+static void by_notify(void)
+{
+    OK(aclrtWaitAndResetNotify(notify, stream, 0));
+}
+
+static void by_notify_with_limit(void)
+{
+    OK(aclrtWaitAndResetNotify(notify, stream, 3000));
+}
+
+static void by_counter(void)
+{
+    aclrtCntNotifyWaitInfo info = {.mode = ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE, .value = 5};
+
+    OK(aclrtCntNotifyWaitWithTimeout(counter, stream, &info));
+}
+
+static void by_value(void)
+{
+    OK(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, stream));
+}
+
+static void by_level(void)
+{
+    OK(aclrtStreamWaitEvent(stream, gate));
+}
+
+static void by_level_with_limit(void)
+{
+    OK(aclrtStreamWaitEventWithTimeout(stream, gate, 3000));
+}
+
+/* Of a record in the third stream, which is held by the gate. */
+static void by_position(void)
+{
+    aclrtEvent event;
+
+    OK(aclrtCreateEvent(&event));
+    OK(aclrtStreamWaitEvent(third, gate));
+    OK(aclrtRecordEvent(event, third));
+    OK(aclrtStreamWaitEventWithTimeout(stream, event, 3000));
+}
+
+static void by_ipc_record(void)
+{
+    OK(aclrtStreamWaitEvent(third, gate));
+    OK(aclrtRecordEvent(ipc, third));
+    OK(aclrtStreamWaitEvent(stream, ipc));
+}
+
+static void by_delay(void)
+{
+    OK(aclnpudLaunchDelay(HOUR, 0, stream));
+}
+
+static void by_rule(void)
+{
+    npuctl_says("inject stall --kind copy --nth 1", 0, "");
+    OK(aclrtMemcpyAsync(word, 64, word + 8, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+}
+
+static void by_rule_behind_notify(void)
+{
+    npuctl_says("inject stall --kind 'notify wait' --nth 1", 0, "");
+    OK(aclrtWaitAndResetNotify(notify, stream, 0));
+}
+
+/* The client takes one: its callback does not return. */
+static void fill_ring(void)
+{
+    for (int i = 0; i < 70; i++)
+        OK(aclnpudLaunchDelay(0, CODE, third));
+    while (n_exceptions == 0)
+        sched_yield();
+    engine_turn(probe);
+    engine_turn(probe);
+}
+
+static void by_full_ring(void)
+{
+    OK(aclrtSetExceptionInfoCallback(on_exception));
+    fill_ring();
+    OK(aclnpudLaunchDelay(0, CODE, stream));
+}
+
+static void by_full_ring_at_record(void)
+{
+    OK(aclrtSetExceptionInfoCallback(on_exception));
+    npuctl_says("inject fail --kind 'notify record'", 0, "");
+    fill_ring();
+    OK(aclrtRecordNotify(notify, stream));
+}
+
+static const struct {
+    const char *name;
+    void (*hold)(void);
+} holds[] = {
+    {"callback", by_callback},
+    {"host function", by_host_function},
+    {"notify", by_notify},
+    {"notify with limit", by_notify_with_limit},
+    {"counter", by_counter},
+    {"value", by_value},
+    {"level", by_level},
+    {"level with limit", by_level_with_limit},
+    {"position", by_position},
+    {"IPC record", by_ipc_record},
+    {"delay", by_delay},
+    {"rule", by_rule},
+    {"rule, notify", by_rule_behind_notify},
+    {"full ring", by_full_ring},
+    {"full ring, record", by_full_ring_at_record},
+};
+#define HOLDS ((int)(sizeof(holds) / sizeof(holds[0])))
+
+static void prepare(int hold)
+{
+    void *m;
+
+    open_device();
+    OK(aclrtCreateStream(&third));
+    sem_init(&let_return, 0, 0);
+    OK(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT));
+    OK(aclrtCntNotifyCreate(&counter, 0));
+    OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
+    OK(aclrtCreateEventExWithFlag(&ipc, ACL_EVENT_IPC));
+    OK(aclrtMalloc(&m, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    word = m;
+    OK(aclrtMemset(m, 4096, 0, 4096));
+    /* Something in the place where waiters are. */
+    OK(aclrtMemsetAsync(word + 8, 1024, 0xff, 1024, stream));
+    holds[hold].hold();
+    /* And behind it, what others wait for. */
+    OK(aclrtRecordNotify(notify, stream));
+    OK(aclrtValueWrite(word, 2, 0, stream));
+    engine_turn(probe);
+    ck_assert_msg(!idle(stream), "not held by %s", holds[hold].name);
+}
+
+/* All that held it comes after all. */
+static void let_all_go(void)
+{
+    aclrtCntNotifyRecordInfo info = {ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, 5};
+
+    returns = true;
+    sem_post(&let_return);
+    free(npuctl("inject clear", &(int){0}));
+    OK(aclrtRecordEvent(gate, other));
+    OK(aclrtRecordNotify(notify, other));
+    OK(aclrtCntNotifyRecord(counter, other, &info));
+    OK(aclrtValueWrite(word, 1, 0, other));
+    OK(aclrtSynchronizeStream(other));
+}
+
+static void expect_usable(aclrtStream s)
+{
+    OK(aclnpudLaunchDelay(100, 0, s));
+    OK(aclrtMemsetAsync(word + 8, 1024, 0, 1024, s));
+    OK(aclrtSynchronizeStreamWithTimeout(s, GUARD_MS));
+}
+
+static void expect_nothing_left(void)
+{
+    OK(aclrtResetDeviceForce(0));
+    OK(aclFinalize());
+    npud_expect_empty();
+}
+
+START_TEST(test_held_abort)
+{
+    prepare(_i);
+    OK(aclrtStreamAbort(stream));
+    ck_assert(idle(stream));
+    returns = true;
+    sem_post(&let_return);
+    expect_usable(stream);
+    let_all_go();
+    aclrtSynchronizeStream(third);
+    expect_usable(stream);
+    expect_nothing_left();
+}
+END_TEST
+
+START_TEST(test_held_stop_task)
+{
+    prepare(_i);
+    OK(aclrtStreamStop(stream));
+    let_all_go();
+    aclrtSynchronizeStreamWithTimeout(stream, GUARD_MS);
+    expect_usable(stream);
+    expect_nothing_left();
+}
+END_TEST
+
+START_TEST(test_held_device_abort)
+{
+    prepare(_i);
+    OK(aclrtDeviceTaskAbort(0, 0));
+    ck_assert(idle(stream));
+    returns = true;
+    sem_post(&let_return);
+    expect_usable(stream);
+    let_all_go();
+    expect_usable(stream);
+    expect_nothing_left();
+}
+END_TEST
+
+START_TEST(test_held_destroy)
+{
+    prepare(_i);
+    if (strcmp(holds[_i].name, "host function") == 0)
+        let_all_go();
+    OK(aclrtDestroyStreamForce(stream));
+    OK(aclrtCreateStream(&stream));
+    expect_usable(stream);
+    let_all_go();
+    expect_usable(stream);
+    expect_nothing_left();
+}
+END_TEST
+
+START_TEST(test_held_lost)
+{
+    prepare(_i);
+    npuctl_says("inject lose-device --device 0", 0, "");
+    returns = true;
+    sem_post(&let_return);
+    ck_assert_int_eq(aclrtSynchronizeStreamWithTimeout(stream, GUARD_MS),
+                     ACL_ERROR_RT_LOST_HEARTBEAT);
+    npuctl_says("inject clear", 0, "");
+    aclrtSynchronizeStream(stream);
+    expect_usable(stream);
+    let_all_go();
+    expect_usable(stream);
+    expect_nothing_left();
+}
+END_TEST
+
+START_TEST(test_held_lost_for_a_moment)
+{
+    prepare(_i);
+    npuctl_says("inject lose-device --device 0", 0, "");
+    let_all_go();
+    aclrtSynchronizeStreamWithTimeout(stream, GUARD_MS);
+    aclrtStreamAbort(stream);
+    aclrtSynchronizeStream(stream);
+    expect_usable(stream);
+    expect_nothing_left();
+}
+END_TEST
+
+/* Stopped by another stream of the context. */
+START_TEST(test_held_stopped)
+{
+    aclrtStreamStatus status;
+    aclrtStream failing;
+
+    prepare(_i);
+    OK(aclrtCreateStream(&failing));
+    OK(aclrtSetStreamFailureMode(failing, ACL_STOP_ON_FAILURE));
+    /* Of a wait: no exception, for which there may be no room. */
+    OK(aclrtStreamWaitEventWithTimeout(failing, gate, 1));
+    while (aclrtStreamQuery(probe, &status) == 0)
+        sched_yield();
+    returns = true;
+    sem_post(&let_return);
+    ck_assert_int_eq(aclrtSynchronizeStream(stream), ACL_ERROR_RT_TASK_TIMEOUT);
+    ck_assert_int_eq(aclrtSynchronizeStream(third), ACL_ERROR_RT_TASK_TIMEOUT);
+    free(npuctl("inject clear", &(int){0}));
+    OK(aclrtDestroyStream(stream));
+    expect_nothing_left();
+}
+END_TEST
+
+/* --- death --- */
+
+static int held_main(void *arg)
+{
+    prepare(*(int *)arg);
+    raise(SIGKILL);
+    return 1;
+}
+
+START_TEST(test_held_death)
+{
+    pid_t child = child_start(held_main, &_i);
+
+    waitpid(child, NULL, 0);
+    npud_expect_empty();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("interplay");
@@ -95,5 +438,21 @@ int main(void)
 
     tcase_add_test(c, test_notify_wait_after_copy);
     tcase_add_test(c, test_fd_of_stopped_stream);
+    c = suite_case(suite, "abort", 60, npud_setup, npud_teardown);
+    tcase_add_loop_test(c, test_held_abort, 0, HOLDS);
+    c = suite_case(suite, "stop_task", 60, npud_setup, npud_teardown);
+    tcase_add_loop_test(c, test_held_stop_task, 0, HOLDS);
+    c = suite_case(suite, "device_abort", 60, npud_setup, npud_teardown);
+    tcase_add_loop_test(c, test_held_device_abort, 0, HOLDS);
+    c = suite_case(suite, "destroy", 60, npud_setup, npud_teardown);
+    tcase_add_loop_test(c, test_held_destroy, 0, HOLDS);
+    c = suite_case(suite, "lost", 60, npud_setup, npud_teardown);
+    tcase_add_loop_test(c, test_held_lost, 0, HOLDS);
+    c = suite_case(suite, "lost_for_a_moment", 60, npud_setup, npud_teardown);
+    tcase_add_loop_test(c, test_held_lost_for_a_moment, 0, HOLDS);
+    c = suite_case(suite, "stopped", 60, npud_setup, npud_teardown);
+    tcase_add_loop_test(c, test_held_stopped, 0, HOLDS);
+    c = suite_case(suite, "death", 60, npud_setup, npud_teardown);
+    tcase_add_loop_test(c, test_held_death, 0, HOLDS);
     return run_suite(suite);
 }
