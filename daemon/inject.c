@@ -309,7 +309,8 @@ static int32_t read_rule(struct server *server, const Npud__Inject *in, struct i
     r->stream = in->stream < 0 ? -1 : in->stream;
     r->nth = in->nth ? in->nth : 1;
     r->count = in->count;
-    if (r->count == 0 && (in->nth != 0 || r->action == INJECT_LOSE_DEVICE))
+    /* A rule remembers one device to give back. */
+    if (r->action == INJECT_LOSE_DEVICE || (r->count == 0 && in->nth != 0))
         r->count = 1;
     r->code = r->action == INJECT_FAIL ? in->code : r->action == INJECT_LOSE_DEVICE ? LOST_CODE : 0;
     r->probability = in->probability;

@@ -157,6 +157,25 @@ START_TEST(rules_change_under_way)
 }
 END_TEST
 
+/* A rule that has lost a device by a task gives back all it has lost. */
+START_TEST(lost_by_a_task)
+{
+    Npud__Inject lose = rule_for(NPUD__INJECT__ACTION__LOSE_DEVICE);
+    struct stream *s;
+
+    lose.kind = (char *)"nop";
+    lose.count = 2;
+    set(lose);
+    for (uint32_t i = 0; i < 2; i++) {
+        s = npud_stream(session, i);
+        client_wait(s, client_submit(s, nop));
+    }
+    clear(0);
+    for (uint32_t i = 0; i < 2; i++)
+        ck_assert_int_eq(atomic_load(&server.devices.device[i].lost), 0);
+}
+END_TEST
+
 #define LOSSES 300
 
 /* The device is back before its engine has looked: what was parked there has not come all the same. */
@@ -220,6 +239,7 @@ int main(void)
     tcase_add_test(tc, engine_sleeps_while_it_holds_a_task);
     tcase_add_test(tc, mode_follows_the_rules);
     tcase_add_test(tc, rules_change_under_way);
+    tcase_add_test(tc, lost_by_a_task);
     tcase_add_test(tc, loss_of_a_moment);
     suite_add_tcase(suite, tc);
     tc = tcase_create("names");
