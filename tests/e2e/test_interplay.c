@@ -92,6 +92,93 @@ START_TEST(test_fd_of_stopped_stream)
 }
 END_TEST
 
+/* --- callbacks of a stream that is aborted --- */
+
+#define ROUNDS 200
+
+static _Atomic unsigned n_run, n_dropped, last_run;
+static _Atomic bool finished;
+static sem_t begun, go_on;
+static aclrtContext context;
+
+static void run_slowly(void *arg)
+{
+    (void)arg;
+    n_run++;
+    sem_post(&begun);
+    sem_wait(&go_on);
+}
+
+static void run_in_order(void *arg)
+{
+    unsigned number = (unsigned)(uintptr_t)arg;
+
+    ck_assert_uint_gt(number, last_run);
+    last_run = number;
+    n_run++;
+}
+
+static void count_drop(void *arg)
+{
+    (void)arg;
+    n_dropped++;
+}
+
+static void *process_reports(void *arg)
+{
+    (void)arg;
+    OK(aclrtSetCurrentContext(context));
+    while (!finished)
+        aclrtProcessReport(10000);
+    return NULL;
+}
+
+static void launch(aclrtCallback fn, unsigned number)
+{
+    OK(aclnpudLaunchCallbackWithDrop(fn, count_drop, (void *)(uintptr_t)number,
+                                     number % 2 ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK,
+                                     stream));
+}
+
+/* Each runs once or is dropped once, and none of the new ones before the one that was running. */
+START_TEST(test_callbacks_of_aborted_stream)
+{
+    unsigned n = 0, launched = 0;
+    pthread_t thread;
+
+    open_device();
+    sem_init(&begun, 0, 0);
+    sem_init(&go_on, 0, 0);
+    OK(aclrtGetCurrentContext(&context));
+    pthread_create(&thread, NULL, process_reports, NULL);
+    OK(aclrtSubscribeReport((uint64_t)thread, stream));
+    for (int round = 0; round < ROUNDS; round++) {
+        launch(run_slowly, 1 + round % 2);
+        for (int i = 0; i < 6; i++)
+            launch(run_in_order, ++n);
+        launched += 7;
+        sem_wait(&begun);
+        OK(aclrtStreamAbort(stream));
+        ck_assert(idle(stream));
+        ck_assert_uint_eq(n_run + n_dropped, launched);
+        /* New ones, while an old one runs. */
+        for (int i = 0; i < 3; i++)
+            launch(run_in_order, ++n);
+        launched += 3;
+        engine_turn(probe);
+        ck_assert_uint_eq(n_run + n_dropped, launched - 3);
+        sem_post(&go_on);
+        OK(aclrtSynchronizeStreamWithTimeout(stream, GUARD_MS));
+        while (n_run + n_dropped < launched)
+            sched_yield();
+    }
+    ck_assert_uint_eq(n_run, 4 * ROUNDS);
+    finished = true;
+    OK(aclrtUnSubscribeReport((uint64_t)thread, stream));
+    pthread_join(thread, NULL);
+}
+END_TEST
+
 /* --- whatever a stream is held by, it can be ended --- */
 
 #define HOUR UINT64_C(3600000000) /* us */
@@ -438,6 +525,7 @@ int main(void)
 
     tcase_add_test(c, test_notify_wait_after_copy);
     tcase_add_test(c, test_fd_of_stopped_stream);
+    tcase_add_test(c, test_callbacks_of_aborted_stream);
     c = suite_case(suite, "abort", 60, npud_setup, npud_teardown);
     tcase_add_loop_test(c, test_held_abort, 0, HOLDS);
     c = suite_case(suite, "stop_task", 60, npud_setup, npud_teardown);
