@@ -92,6 +92,51 @@ START_TEST(test_fd_of_stopped_stream)
 }
 END_TEST
 
+static void end_by_abort(void)
+{
+    OK(aclrtStreamAbort(stream));
+}
+
+static void end_by_task_abort(void)
+{
+    OK(aclrtDeviceTaskAbort(0, 0));
+}
+
+static void end_by_loss(void)
+{
+    npuctl_says("inject lose-device --device 0", 0, "");
+}
+
+static void end_by_destruction(void)
+{
+    OK(aclrtDestroyStreamForce(stream));
+}
+
+static void (*const ends[])(void) = {end_by_abort, end_by_task_abort, end_by_loss,
+                                     end_by_destruction};
+#define ENDS ((int)(sizeof(ends) / sizeof(ends[0])))
+
+/* Also of an IPC event, and when it is asked for afterwards. */
+START_TEST(test_fd_of_ended_stream)
+{
+    aclrtEvent event, shared;
+    int fd[2];
+
+    open_device();
+    OK(aclrtCreateEventExWithFlag(&shared, ACL_EVENT_IPC));
+    stream_hold(stream);
+    event = record_behind_failure();
+    OK(aclrtRecordEvent(shared, stream));
+    fd[0] = notify_fd(event);
+    fd[1] = notify_fd(shared);
+    ends[_i]();
+    for (int i = 0; i < 2; i++)
+        expect_written(fd[i]);
+    expect_written(notify_fd(event));
+    expect_written(notify_fd(shared));
+}
+END_TEST
+
 /* --- callbacks of a stream that is aborted --- */
 
 #define ROUNDS 200
@@ -525,6 +570,7 @@ int main(void)
 
     tcase_add_test(c, test_notify_wait_after_copy);
     tcase_add_test(c, test_fd_of_stopped_stream);
+    tcase_add_loop_test(c, test_fd_of_ended_stream, 0, ENDS);
     tcase_add_test(c, test_callbacks_of_aborted_stream);
     c = suite_case(suite, "abort", 60, npud_setup, npud_teardown);
     tcase_add_loop_test(c, test_held_abort, 0, HOLDS);
