@@ -12,6 +12,7 @@ passed=0
 failed=0
 
 for t in "$@"; do
+    begun=$(date +%s)
     case $t in
     *.sh) timeout 300 bash "$t" "$NPUD_BINDIR" >"$out" 2>&1 ;;
     *) timeout 300 "$t" >"$out" 2>&1 ;;
@@ -25,7 +26,7 @@ for t in "$@"; do
     if [ "$p" -eq 0 ] && [ "$f" -eq 0 ]; then f=1; fi
     passed=$((passed + p))
     failed=$((failed + f))
-    printf '%-40s %4d passed' "${t##*/}" "$p"
+    printf '%-40s %4d passed in %3d s' "${t##*/}" "$p" $(($(date +%s) - begun))
     if [ "$f" -ne 0 ]; then
         printf ', %d FAILED (status %d)\n' "$f" "$status"
         sed 's/^/    /' "$out"
