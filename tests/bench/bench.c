@@ -135,7 +135,7 @@ static void print_result(const struct result *r, int width)
     char value[32], baseline[32], spread[32], budget[32];
 
     snprintf(spread, sizeof(spread), "%.3f..%.3f", r->low, r->high);
-    if (r->budget == 0)
+    if (r->budget == BUDGET_NONE)
         snprintf(budget, sizeof(budget), "none");
     else
         snprintf(budget, sizeof(budget), "%s %g", r->at_least ? ">=" : "<=", r->budget);
@@ -175,8 +175,12 @@ static void write_json(const char *path, const struct result *results, unsigned 
                 r->baseline_ns, r->baseline_low, r->baseline_high);
         fprintf(f, "\"ratio\": %.4f, \"spread_low\": %.4f, \"spread_high\": %.4f, ", r->ratio,
                 r->low, r->high);
-        fprintf(f, "\"budget\": %g, \"at_least\": %s, \"ok\": %s, ", r->budget,
-                r->at_least ? "true" : "false", r->ok ? "true" : "false");
+        if (r->budget == BUDGET_NONE)
+            fprintf(f, "\"budget\": null, ");
+        else
+            fprintf(f, "\"budget\": %g, ", r->budget);
+        fprintf(f, "\"at_least\": %s, \"ok\": %s, ", r->at_least ? "true" : "false",
+                r->ok ? "true" : "false");
         fprintf(f, "\"unit\": \"%s\", \"note\": \"%s\"}%s\n", r->unit[0] ? r->unit : "ns", r->note,
                 i + 1 < n ? "," : "");
     }

@@ -32,10 +32,12 @@ struct result {
 };
 
 /** What a row is called and what it must reach. */
+#define BUDGET_NONE (-1.0)
+
 struct row {
     const char *name;
     const char *what;
-    double budget; /* 0: none, the figure is told and not judged */
+    double budget; /* BUDGET_NONE: the figure is told and not judged */
     bool at_least;
 };
 

@@ -87,7 +87,8 @@ static struct result summarise(const struct row *row, double *values, double *ba
     spread(values, n, &r.value_low, &r.value_ns, &r.value_high);
     spread(baselines, n, &r.baseline_low, &r.baseline_ns, &r.baseline_high);
     spread(ratios, n, &r.low, &r.ratio, &r.high);
-    r.ok = row->budget == 0 || (row->at_least ? r.ratio >= r.budget : r.ratio <= r.budget);
+    r.ok =
+        row->budget == BUDGET_NONE || (row->at_least ? r.ratio >= r.budget : r.ratio <= r.budget);
     return r;
 }
 

@@ -141,7 +141,7 @@ static double record_side(void *arg, unsigned n)
 static void python_contest(struct python *p, const char *name, const char *row_name,
                            const char *what, side_fn baseline)
 {
-    struct row row = {.name = row_name, .what = what};
+    struct row row = {.name = row_name, .what = what, .budget = BUDGET_NONE};
     struct contest contest = {
         .value = python_side,
         .baseline = baseline,
