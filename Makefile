@@ -19,6 +19,8 @@ ALL      = $(STD) $(WARN) $(INC) $(SAN) $(CFLAGS)
 
 # Names that hide nothing: headers generated from proto/npud.proto live in $(BUILD)/proto.
 PB      := $(BUILD)/proto/npud.pb-c
+# Names of error codes, for proto/error_name.c: from what programs include.
+ERROR_NAMES := $(BUILD)/proto/error_names.inc
 
 PROTO_SRC  := $(wildcard proto/*.c)
 DAEMON_SRC := $(filter-out daemon/npu-run.c,$(wildcard daemon/*.c))
@@ -50,8 +52,6 @@ $(PB).c $(PB).h &: proto/npud.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=proto --c_out=$(BUILD)/proto npud.proto
 
-# Names of error codes, for proto/error_name.c: from what programs include.
-ERROR_NAMES := $(BUILD)/proto/error_names.inc
 ERROR_HEADERS := include/acl/acl_base_rt.h $(wildcard include/acl/error_codes/*.h)
 $(ERROR_NAMES): $(ERROR_HEADERS)
 	@mkdir -p $(@D)

@@ -16,11 +16,12 @@ PY_INSTALL := $(PREFIX)/lib/$(if $(filter /usr,$(PREFIX)),python3,$(notdir $(PY_
 all: $(PY_MODULE)
 
 # What libaclclient has only by name is not exported.
-$(BUILD)/client/python/unsupported.h: client/unsupported.c
+PY_NAMES   := $(BUILD)/client/python/unsupported.h
+$(PY_NAMES): client/unsupported.c
 	@mkdir -p $(@D)
 	$(Q)sed -n 's/^[A-Z0-9]*(\(.*, \)*\(acl[A-Za-z0-9]*\))$$/"\2",/p' $< >$@
 
-$(PY_OBJ): $(BUILD)/client/python/unsupported.h
+$(PY_OBJ): $(PY_NAMES)
 $(PY_OBJ): INC += $(PY_INC)
 
 $(PY_MODULE): $(PY_OBJ) $(LIB)

@@ -130,7 +130,7 @@ $(BUILD)/examples/%: examples/%.cpp $(wildcard include/acl/*.hpp) $(LIB)
 	$(call say,LD)
 	$(Q)$(CXX) $(CXX_WARN) $(SAN) $(CFLAGS) -Iinclude $< -o $@ -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD))
 
-.PHONY: examples demo-python bench bench-smoke lint
+.PHONY: examples demo-python bench bench-smoke lint lint-run
 examples: $(EXAMPLES)
 
 demo: deps-build
@@ -166,7 +166,10 @@ C_FILES := $(shell find proto daemon client include tests examples -name '*.[ch]
 SH_FILES := .ci/run $(shell find tests examples -name '*.sh') client/npuctl.bash-completion
 TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) daemon/npu-run.c client/npuctl.c client/npuctl_inject.c
 
-lint: deps-lint $(PB).h $(ERROR_NAMES)
+lint: deps-lint
+	$(Q)$(MAKE) --no-print-directory lint-run
+
+lint-run: $(PB).h $(ERROR_NAMES) $(PY_NAMES)
 	@echo '== clang-format'
 	$(Q)clang-format --dry-run --Werror $(C_FILES)
 	@echo '== clang-tidy'
