@@ -55,69 +55,58 @@ static void remove_entry(struct table *t, const char *name)
     free(e);
 }
 
-static struct entry *add_entry(struct table *t, const char *function, const char *name, void *args,
-                               int *error)
+static int add_entry(struct table *t, const char *function, const char *name,
+                     const struct entry *what)
 {
     size_t size = strlen(name) + 1;
     struct entry *e;
 
-    *error = 0;
-    if (find(t, name)) {
-        *error = error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: \"%s\" is registered: remove it first",
-                           function, name);
-        return NULL;
-    }
+    if (find(t, name))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: \"%s\" is registered: remove it first",
+                         function, name);
     e = calloc(1, sizeof(*e) + size);
-    if (!e) {
-        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
-        return NULL;
-    }
+    if (!e)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+    *e = *what;
     memcpy(e->name, name, size);
-    e->args = args;
     e->serial = ++t->last_serial;
     DL_APPEND(t->first, e);
     atomic_fetch_add_explicit(&t->n, 1, memory_order_relaxed);
-    return e;
+    return 0;
+}
+
+/* what NULL: remove. */
+static int change(struct table *t, const char *function, const char *name, const struct entry *what)
+{
+    int error = process_enter();
+
+    if (error != 0)
+        return error;
+    pthread_mutex_lock(&t->lock);
+    if (what)
+        error = add_entry(t, function, name, what);
+    else
+        remove_entry(t, name);
+    pthread_mutex_unlock(&t->lock);
+    return error;
 }
 
 aclError aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallback callback,
                                      void *args)
 {
-    int error = process_enter();
-    struct entry *e = NULL;
+    struct entry what = {.stream = callback, .args = args};
 
     REQUIRE(regName);
-    if (error != 0)
-        return error;
-    pthread_mutex_lock(&streams.lock);
-    if (!callback)
-        remove_entry(&streams, regName);
-    else
-        e = add_entry(&streams, __func__, regName, args, &error);
-    if (e)
-        e->stream = callback;
-    pthread_mutex_unlock(&streams.lock);
-    return error;
+    return change(&streams, __func__, regName, callback ? &what : NULL);
 }
 
 aclError aclrtRegDeviceStateCallback(const char *regName, aclrtDeviceStateCallback callback,
                                      void *args)
 {
-    int error = process_enter();
-    struct entry *e = NULL;
+    struct entry what = {.device = callback, .args = args};
 
     REQUIRE(regName);
-    if (error != 0)
-        return error;
-    pthread_mutex_lock(&devices.lock);
-    if (!callback)
-        remove_entry(&devices, regName);
-    else
-        e = add_entry(&devices, __func__, regName, args, &error);
-    if (e)
-        e->device = callback;
-    pthread_mutex_unlock(&devices.lock);
-    return error;
+    return change(&devices, __func__, regName, callback ? &what : NULL);
 }
 
 /* --- telling --- */
