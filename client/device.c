@@ -10,6 +10,7 @@
 #include "client/context.h"
 #include "client/error.h"
 #include "client/session.h"
+#include "client/stream.h"
 
 /* ASCEND_RT_VISIBLE_DEVICES as it was when the process first asked: NULL when not set. */
 static const char *visible_text;
@@ -136,14 +137,22 @@ const char *aclrtGetSocName(void)
 
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
+    int32_t device;
     int error;
     struct session *s;
 
     REQUIRE(deviceStatus);
-    if (device_get(__func__, deviceId, &s, &error) < 0)
+    device = device_get(__func__, deviceId, &s, &error);
+    if (device < 0)
         return error;
-    *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
-    return 0;
+    /* npud tells it those who have the device open: in their doorbell. */
+    pthread_mutex_lock(&s->lock);
+    error = session_open_device(s, __func__, (uint32_t)device);
+    pthread_mutex_unlock(&s->lock);
+    if (error == 0)
+        *deviceStatus = device_is_lost(s, (uint32_t)device) ? ACL_RT_DEVICE_STATUS_ABNORMAL
+                                                            : ACL_RT_DEVICE_STATUS_NORMAL;
+    return error;
 }
 
 aclError aclrtDeviceGetBareTgid(int32_t *pid)

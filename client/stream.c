@@ -128,6 +128,12 @@ static int wait_for_room(struct stream *s, const char *function)
         wait_position_or(s->session, function, s->ctrl, s->tail - s->depth + 1, &s->aborting));
 }
 
+bool device_is_lost(const struct session *s, uint32_t device)
+{
+    return atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed) >
+           DOORBELL_STRICT;
+}
+
 int device_check_lost(struct session *s, const char *function, uint32_t device)
 {
     uint32_t mode = atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed);

@@ -87,6 +87,8 @@ static inline bool stream_idle(const struct stream *s)
 
 /** The error, with its sentence, of a call on a device that is lost; 0 when it is not. */
 int device_check_lost(struct session *s, const char *function, uint32_t device);
+/** Without an error. The device is open in the session. */
+bool device_is_lost(const struct session *s, uint32_t device);
 
 /** Wait until the ring has room for a task. Locked, and stays so: who comes later is behind us in
  * submission order. */

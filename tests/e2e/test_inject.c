@@ -642,6 +642,7 @@ static bool two_wait(void)
 START_TEST(lost_device_lets_go_everybody)
 {
     uint64_t give_up = now_ns() + GUARD_NS;
+    aclrtDeviceStatus status;
     aclrtEvent never, point;
     aclrtStream far, third;
     pthread_t thread[2];
@@ -680,6 +681,10 @@ START_TEST(lost_device_lets_go_everybody)
     FAILS(LOST, aclrtMemcpyAsync(to, SIZE, from, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     FAILS(LOST, aclrtCreateStream(&third));
     ck_assert_str_eq(state_of_device(0), "lost");
+    OK(aclrtQueryDeviceStatus(0, &status));
+    ck_assert_int_eq(status, ACL_RT_DEVICE_STATUS_ABNORMAL);
+    OK(aclrtQueryDeviceStatus(1, &status));
+    ck_assert_int_eq(status, ACL_RT_DEVICE_STATUS_NORMAL);
     /* The other device is as it was, but for the wait for a stream of this one. */
     ck_assert_str_eq(state_of_device(1), "up");
     OK(aclrtSetDevice(1));
@@ -691,6 +696,8 @@ START_TEST(lost_device_lets_go_everybody)
     clear(rule);
     clear(0);
     ck_assert_str_eq(state_of_device(0), "up");
+    OK(aclrtQueryDeviceStatus(0, &status));
+    ck_assert_int_eq(status, ACL_RT_DEVICE_STATUS_NORMAL);
     aclrtSynchronizeDevice(); /* what its streams have not reported yet */
     OK(aclrtSynchronizeDevice());
     memset(to, '.', SIZE);
