@@ -122,9 +122,9 @@ static int exchange(struct session *s, Npud__Request *request, int send_fd, stru
     return r == -EMFILE ? r : -EPIPE;
 }
 
-/* What session_request() and session_command_fd() share. */
+/* What all kinds of requests share. */
 static int ask(struct session *s, const char *function, Npud__Request *request, int send_fd,
-               Npud__Reply **replyp, int *fd)
+               Npud__Reply **replyp, int *fds, size_t n)
 {
     struct packet packet = {.n_fds = 0};
     Npud__Reply *reply = NULL;
@@ -151,8 +151,9 @@ static int ask(struct session *s, const char *function, Npud__Request *request, 
         error_store(error, "%s: %s", function, reply->message);
         session_reply_free(reply);
         reply = NULL;
-    } else if (fd) {
-        *fd = packet_take_fd(&packet, 0);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            fds[i] = packet_take_fd(&packet, i);
     }
     packet_deinit(&packet);
     *replyp = reply;
@@ -162,13 +163,19 @@ static int ask(struct session *s, const char *function, Npud__Request *request, 
 int session_request(struct session *s, const char *function, Npud__Request *request,
                     Npud__Reply **replyp, int *fd)
 {
-    return ask(s, function, request, -1, replyp, fd);
+    return ask(s, function, request, -1, replyp, fd, fd ? 1 : 0);
+}
+
+int session_request_fds(struct session *s, const char *function, Npud__Request *request,
+                        Npud__Reply **replyp, int *fds, size_t n)
+{
+    return ask(s, function, request, -1, replyp, fds, n);
 }
 
 int session_command_fd(struct session *s, const char *function, Npud__Request *request, int fd)
 {
     Npud__Reply *reply = NULL;
-    int error = ask(s, function, request, fd, &reply, NULL);
+    int error = ask(s, function, request, fd, &reply, NULL, 0);
 
     if (error == 0)
         session_reply_free(reply);
@@ -289,6 +296,7 @@ static void take_hello(struct session *s, const Npud__HelloReply *hello)
 {
     s->id = hello->session;
     s->pid = hello->pid;
+    s->share = hello->share;
     s->ring_depth = hello->ring_depth;
     s->epoch_ns = hello->epoch_ns;
     s->n_devices = hello->n_devices < DEVICES_MAX ? (uint32_t)hello->n_devices : DEVICES_MAX;

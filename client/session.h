@@ -48,7 +48,8 @@ struct session {
         ended; /* by npud's end or by us: who sets it first decides who frees the watcher */
 
     uint64_t id;
-    int32_t pid; /* of this process, as npud's host has it */
+    int32_t pid;    /* of this process, as npud's host has it */
+    uint32_t share; /* our name in shared buffers (proto/mbuf_shm.h) */
     uint32_t ring_depth;
     uint64_t epoch_ns;
     uint32_t n_devices;
@@ -126,6 +127,10 @@ int session_error_lost(const char *function) __attribute__((cold));
 int session_request(struct session *s, const char *function, Npud__Request *request,
                     Npud__Reply **reply, int *fd);
 void session_reply_free(Npud__Reply *reply);
+
+/** The same for an answer with n descriptors: fds[i] is -1 where there is none. */
+int session_request_fds(struct session *s, const char *function, Npud__Request *request,
+                        Npud__Reply **reply, int *fds, size_t n);
 
 /** A request whose answer carries nothing. */
 int session_command(struct session *s, const char *function, Npud__Request *request);

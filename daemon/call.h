@@ -21,7 +21,8 @@ struct call {
     char message[256];
     int in_fd;     /* came with the request; -1: none, or taken */
     int fd;        /* goes with the reply; -1: none */
-    bool close_fd; /* ours: closed after it was sent */
+    int second_fd; /* after fd; -1: none */
+    bool close_fd; /* both are ours: closed after they were sent */
     bool fault;    /* end the session */
 };
 

@@ -48,6 +48,7 @@ static int32_t on_hello(struct call *call)
     out.ring_depth = session_ring_depth(call->session);
     out.epoch_ns = devices->epoch_ns;
     out.pid = call->session->pid;
+    out.share = call->session->share;
     out.backend = (char *)devices->backend->name;
     out.n_devices = devices->n;
     out.devices = list;
@@ -194,7 +195,7 @@ static void dispatch(struct call *call)
 
     call->reply = (Npud__Reply)NPUD__REPLY__INIT;
     call->reply.id = call->request->id;
-    call->fd = -1;
+    call->fd = call->second_fd = -1;
     if (kind >= sizeof(table) / sizeof(table[0]) || !table[kind].handle) {
         call->fault = true;
         call->reply.error = fail(call, ACL_ERROR_API_NOT_SUPPORT, "unknown request");
@@ -213,25 +214,27 @@ static void dispatch(struct call *call)
  * Descriptors that were sent and not yet received count as ours in the kernel, which has one limit for all of npud's: a client
  * that leaves them lie would have the others go without. An honest one has a single request under way.
  */
-static bool takes_descriptors(struct session *session)
+static bool takes_descriptors(struct session *session, unsigned n)
 {
     int unread = 0;
 
     if (ioctl(session->socket, SIOCOUTQ, &unread) < 0 || unread == 0)
         session->fds_unread = 0;
-    return session->fds_unread++ < FDS_UNREAD_MAX;
+    session->fds_unread += n;
+    return session->fds_unread <= FDS_UNREAD_MAX;
 }
 
 /* 0, or negative: the session must end. */
 static int answer(struct call *call)
 {
+    const int fds[] = {call->fd, call->second_fd};
+    unsigned n = (call->fd >= 0) + (call->second_fd >= 0);
     int r = -EAGAIN;
 
-    if (call->fd < 0 || takes_descriptors(call->session))
-        r = packet_send_message(call->session->socket, &call->reply.base, &call->fd,
-                                call->fd >= 0 ? 1 : 0, MSG_DONTWAIT);
-    if (call->fd >= 0 && call->close_fd)
-        close(call->fd);
+    if (n == 0 || takes_descriptors(call->session, n))
+        r = packet_send_message(call->session->socket, &call->reply.base, fds, n, MSG_DONTWAIT);
+    for (unsigned i = 0; i < n && call->close_fd; i++)
+        close(fds[i]);
     if (r == -EAGAIN)
         log_client_fault(call->session, "does not read its replies: session ended");
     return r;

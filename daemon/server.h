@@ -12,6 +12,7 @@
 #include "daemon/listener.h"
 #include "daemon/notify.h"
 #include "daemon/post.h"
+#include "daemon/share.h"
 #include "daemon/user.h"
 
 struct admin;
@@ -25,6 +26,7 @@ struct server {
     struct ipc_events ipc;
     struct inject inject;
     struct notifies notifies;
+    struct shares shares;
     struct session *sessions;
     uint32_t n_sessions;
     uint32_t most_sessions; /* since the heap was last given back */

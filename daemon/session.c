@@ -27,6 +27,7 @@
 #include "daemon/release.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
+#include "daemon/share.h"
 #include "daemon/stream.h"
 #include "proto/arena.h"
 #include "proto/clock.h"
@@ -264,7 +265,7 @@ struct session *session_new(struct server *server, int socket)
     if (++server->n_sessions > server->most_sessions)
         server->most_sessions = server->n_sessions;
     bound_answers(session);
-    if (identify(session) < 0 || listen_to(session) < 0 ||
+    if (identify(session) < 0 || listen_to(session) < 0 || !share_name(session) ||
         !(session->user = user_ref(&server->users, session->uid))) {
         request_refuse(socket, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                        "npud has no file descriptors or memory left for another client");
@@ -373,6 +374,7 @@ void session_free(struct session *session)
     if (session->hello)
         log_line(LOG_DEBUG, session, "gone");
     empty_ledger(session);
+    share_free(session);
     segments_deinit(&session->stream_segments);
     segments_deinit(&session->event_segments);
     if (session->page)
@@ -478,7 +480,7 @@ int sessions_init(struct server *server)
 {
     server->ended_tail = &server->ended;
     server->on_ended = event_new(server->base, -1, 0, on_ended, server);
-    return server->on_ended ? 0 : -ENOMEM;
+    return server->on_ended ? shares_init(&server->shares) : -ENOMEM;
 }
 
 void sessions_deinit(struct server *server)
@@ -489,6 +491,7 @@ void sessions_deinit(struct server *server)
     }
     if (server->on_ended)
         event_free(server->on_ended);
+    shares_deinit(&server->shares);
 }
 
 int32_t session_hello(struct session *session, const char *program, int *page_fd)

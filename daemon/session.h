@@ -26,6 +26,7 @@ struct event_fd;
 struct event_obj;
 struct fence;
 struct attach_ref;
+struct share;
 
 /** A session's use of a device. */
 struct attach {
@@ -84,6 +85,9 @@ struct session {
     struct segments event_segments;
 
     uint64_t streams_made;
+
+    uint32_t share;       /* number in shared buffers (proto/mbuf_shm.h) */
+    struct share *shared; /* NULL: nothing so far */
 
     struct slots streams;  /* struct stream */
     struct slots events;   /* struct event */

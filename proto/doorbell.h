@@ -67,6 +67,8 @@ struct session_page {
      * npud when there are any: stores, seq_cst fence, this load; npud counts up before it looks at the word.
      */
     alignas(64) _Atomic uint32_t value_waiters;
+    alignas(64) _Atomic uint32_t
+        grants; /* futex; npud: changes when a queue has been granted to this process */
     alignas(64) _Atomic uint32_t exception_seq; /* futex: npud has put something in a ring */
     struct exception_ring exceptions[DEVICES_MAX];
 };

@@ -44,7 +44,36 @@
     X(MEMORY_WRITTEN, "memory written by the host, npud not told")                                 \
     X(EXCEPTION_READ, "exception copied, its place not given back")                                \
     X(EXCEPTION_TAKEN, "its place given back, the engine not told")                                \
-    X(ABORT_LOCKED, "submitters out, abort not asked for")
+    X(ABORT_LOCKED, "submitters out, abort not asked for")                                         \
+    X(MBUF_HINT_TAKEN, "hint of a free slot taken, slot not claimed")                              \
+    X(MBUF_CLAIMED, "slot claimed, not prepared")                                                  \
+    X(MBUF_PREPARED, "buffer prepared, not held")                                                  \
+    X(MBUF_HOLDS, "buffer held, its handle not given out")                                         \
+    X(MBUF_RELEASED, "slot free, its hint not set")                                                \
+    X(MBUF_CACHING, "buffer back in the cache, the thread does not know it")                       \
+    X(REF_CLAIMED, "slot for a reference claimed, its block not written")                          \
+    X(REF_SETTLED, "last change of a count settled, own not announced")                            \
+    X(REF_ANNOUNCED, "change of a count announced, not made")                                      \
+    X(REF_CHANGED, "count changed, not settled")                                                   \
+    X(REF_DONE, "change of a count settled")                                                       \
+    X(BLOCK_LEFT, "head of a block gone, references not looked at")                                \
+    X(BLOCK_UNUSED, "block without reference seen, not freed")                                     \
+    X(BLOCK_FREED, "block freed, its hint not set")                                                \
+    X(CHAIN_FREED, "member of a chain freed, the next not")                                        \
+    X(CHAIN_MEMBER, "buffer made a member, not linked")                                            \
+    X(CHAIN_LINKED, "member linked, not counted")                                                  \
+    X(PUT_SENDING, "buffer on its way, in no slot")                                                \
+    X(PUT_LOST, "slot taken by another sender")                                                    \
+    X(PUT_DONE, "message in the ring, tail not moved")                                             \
+    X(PUT_TAIL, "tail moved, nobody woken")                                                        \
+    X(PUT_WAKE, "wake word changed, futex not called")                                             \
+    X(TAKE_HEAD, "message taken, not settled")                                                     \
+    X(TAKE_HELD, "buffer held, message not settled")                                               \
+    X(TAKE_SETTLED, "message settled, nobody woken")                                               \
+    X(TAKE_WAKE, "room for a message, futex not called")                                           \
+    X(QUEUE_ARMED, "among those who wait, not looked again")                                       \
+    X(QUEUE_DISARMED, "not among those who wait any more")                                         \
+    X(QUEUE_MAPPED, "one file of a queue mapped, not the other")
 
 enum kill_point {
 #define KILL_POINT_ENUM(name, what) KILL_##name,

@@ -8,10 +8,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PROTOCOL       2u /* see npud.proto for the rule */
+#define PROTOCOL       3u /* see npud.proto for the rule */
 #define PACKET_MAX     (16 * 1024)
 #define PACKET_FDS_MAX 4
 #define FENCES_MAX     256 /* per request; 256 of them fit a packet */
+#define ROUTES_MAX     512 /* per request and reply */
 
 #define NPUD_SOCKET_DEFAULT       "/run/npud/npud.sock"
 #define NPUD_ADMIN_SOCKET_DEFAULT "/run/npud/admin.sock"

@@ -26,9 +26,12 @@ enum wait_kind {
     WAIT_POSITION = 1, /* until stream `object` has retired `target` tasks */
     WAIT_RECORD = 2,   /* until record `target` of open IPC event `object` is not pending */
     WAIT_CALLBACK = 3, /* until report word `object` tells of a callback */
+    WAIT_MESSAGE = 4,  /* until the ring with number `object` has a message for us */
+    WAIT_ROOM = 5,     /* until the ring with number `object` has room */
+    WAIT_GRANT = 6,    /* until we are granted the queue with id `object` */
 };
-#define WAIT_KIND_MASK 3u
-#define WAIT_TIMED     4u /* the call has a time limit */
+#define WAIT_KIND_MASK 15u
+#define WAIT_TIMED     16u /* the call has a time limit */
 
 struct wait_slot {
     alignas(64) _Atomic uint64_t since_ns; /* CLOCK_MONOTONIC; 0: the slot is free */

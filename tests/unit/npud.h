@@ -96,6 +96,7 @@ static inline struct session *npud_session(pid_t pid)
     s->id = ++server.last_session;
     DL_APPEND(server.sessions, s);
     server.n_sessions++;
+    ck_assert(share_name(s));
     ck_assert_int_eq(session_hello(s, "unit test", &fd), 0);
     close(fd);
     for (uint32_t i = 0; i < server.devices.n; i++)

@@ -1,0 +1,354 @@
+/*
+ * A queue in shared memory: a ring of buffers (mbuf_shm.h) between any number of sessions that put and any number that take.
+ *
+ * Two files, so that the kernel enforces the rights: struct queue_put is writable for sessions that may enqueue, struct queue_take for those
+ * that may dequeue, and each is read-only for the others.
+ *
+ * Position p is in slot[p & mask]: low 32 bits of p + 1, and the ref of the buffer. There are more slots than `depth`, so that the slot of
+ * the message taken last is not written to before the next one is taken.
+ *
+ * Putting:
+ *   1. word of the buffer HELD -> SENDING                  it is on its way, and still the sender's should he die
+ *   2. slot: what was there -> (p + 1, ref), one compare-and-swap    that is the enqueue
+ *   3. tail, a hint: p -> p + 1; by whoever comes next if not by us
+ *   4. wake who waits for messages
+ * Taking:
+ *   1. settle the message that was taken last, whoever took it
+ *   2. head: (p, who took last) -> (p + 1, me), one compare-and-swap      that is the dequeue
+ *   3. settle it: word of the buffer SENDING -> HELD by who took it; then settled: p -> p + 1
+ *   4. wake who waits for room
+ * Killed at any place: a buffer that is SENDING by a dead session and in no slot from `settled` on was not put, and goes. A message
+ * that was taken and not settled is the last one, and head says whose it is. npud's sweep settles it, frees what the dead session holds,
+ * and wakes both sides, as a wake-up may have died with it.
+ *
+ * The word of the buffer decides in every race: a message whose word does not say that it is in this queue is none, and is passed over.
+ *
+ * Sleeping. Who waits for messages adds itself to take->waiting, looks once more, and sleeps on put->wake, which who puts changes; and the
+ * other way round. Both sides order their store before their load, sequentially consistent. In the count of who waits is a generation: npud
+ * sets the count to 0 under a new one when one of them has died, and wakes the others, who add themselves again.
+ *
+ * State. npud ends a ring by storing QUEUE_DEAD (destroyed) or QUEUE_MOVED (there is a new one, because somebody has lost a right and still maps this one)
+ * in both files, and then takes out what is in it by changing the words. Who has put a message looks at the state afterwards: if the ring has
+ * ended, either it gets its word back from SENDING to HELD, or npud has taken the message out and it is where npud has put it.
+ *
+ * Everything here is hostile for npud and for the other side: numbers are checked, loops are bounded.
+ */
+#pragma once
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/kill_point.h"
+#include "proto/mbuf_shm.h"
+
+#define QUEUE_DEPTH_MIN 2u
+#define QUEUE_DEPTH_MAX 8192u /* messages; a queue of depth n holds n */
+#define QUEUE_IDS       4096u /* per user */
+#define QUEUE_NAME      128u
+#define QUEUE_NUMBERS   65536u
+
+/* Rights, as in the API. */
+#define QUEUE_MANAGE 1u
+#define QUEUE_TAKE   2u
+#define QUEUE_PUT    4u
+#define QUEUE_RIGHTS 7u
+
+enum queue_state {
+    QUEUE_LIVE = 0,
+    QUEUE_DEAD,
+    QUEUE_MOVED,
+};
+
+/* What npud says to one side about the other; read-only by agreement: a session that changes it misleads its own side. */
+struct queue_news {
+    _Atomic uint32_t state; /* enum queue_state */
+    _Atomic uint32_t
+        others; /* sessions, and granted processes that are still to come, with the right of the other side */
+    _Atomic uint32_t gone; /* how many of these died or lost the right since one came */
+    _Atomic int32_t pid;   /* of the last one that did */
+    _Atomic uint32_t
+        routed; /* npud takes from here (file of who takes), or puts here (file of who puts) */
+};
+
+struct queue_slot {
+    alignas(64) _Atomic uint64_t word; /* low 32 bits of position + 1, << 32 | ref */
+};
+
+/** Written by who may enqueue, and npud. */
+struct queue_put {
+    alignas(64) _Atomic uint64_t tail;    /* hint: every position below it was put */
+    alignas(64) _Atomic uint64_t waiting; /* for room: generation << 32 | QUEUE_ROUTER | count */
+    alignas(64) _Atomic uint32_t wake;    /* futex of who waits for messages */
+    alignas(64) struct queue_news news;
+    struct queue_slot slot[];
+};
+
+/** Written by who may dequeue, and npud. */
+struct queue_take {
+    alignas(64) _Atomic uint64_t
+        head;                 /* position to be taken next << 16 | share number of who took last */
+    _Atomic uint64_t settled; /* every position below it is */
+    alignas(64) _Atomic uint64_t waiting; /* for messages: as above */
+    alignas(64) _Atomic uint32_t wake;    /* futex of who waits for room */
+    alignas(64) struct queue_news news;
+};
+
+#define QUEUE_ROUTER                                                                               \
+    0x80000000u /* in `waiting`: npud's router sleeps, and wants its eventfd written */
+
+/** A ring as one process has it mapped; private to it. */
+struct queue_view {
+    struct queue_put *put;
+    struct queue_take *take;
+    uint32_t depth;
+    uint32_t mask;   /* slots - 1 */
+    uint32_t number; /* of the ring, in words of buffers */
+};
+
+static inline uint32_t queue_slots(uint32_t depth)
+{
+    return 1u << (32 - __builtin_clz(depth));
+}
+static_assert(QUEUE_DEPTH_MAX * 2 <= 1u << 31, "positions are compared by their low 32 bits");
+
+static inline size_t queue_put_size(uint32_t depth)
+{
+    return (sizeof(struct queue_put) + queue_slots(depth) * sizeof(struct queue_slot) + 4095) &
+           ~(size_t)4095;
+}
+
+static inline size_t queue_take_size(void)
+{
+    return (sizeof(struct queue_take) + 4095) & ~(size_t)4095;
+}
+
+static inline uint64_t queue_slot_word(uint64_t position, uint32_t ref)
+{
+    return (uint64_t)(uint32_t)(position + 1) << 32 | ref;
+}
+
+/** Is the message of position in the slot? */
+static inline bool queue_slot_has(uint64_t word, uint64_t position)
+{
+    return word >> 32 == (uint32_t)(position + 1);
+}
+
+static inline uint64_t queue_head_position(uint64_t head)
+{
+    return head >> 16;
+}
+
+/** Messages in the queue, as far as one can tell. */
+static inline uint32_t queue_fill(const struct queue_view *q)
+{
+    uint64_t head = queue_head_position(atomic_load_explicit(&q->take->head, memory_order_relaxed));
+    uint64_t n = atomic_load_explicit(&q->put->tail, memory_order_relaxed) - head;
+
+    return n <= q->depth ? (uint32_t)n : 0;
+}
+
+/* --- putting --- */
+
+enum queue_result {
+    QUEUE_OK = 0,
+    QUEUE_FULL,
+    QUEUE_EMPTY,
+    QUEUE_STALE,   /* put: the word of the buffer is not what the caller believes */
+    QUEUE_NOTHING, /* take: the message was none, and is passed over */
+    QUEUE_ENDED,   /* see the state; the buffer is still the caller's */
+    QUEUE_DAMAGED, /* somebody with a right to this queue plays with it */
+};
+
+/** Room for one more, or a reason why not: QUEUE_OK, QUEUE_FULL, QUEUE_DAMAGED. On OK where it would go, and what is there. */
+static inline enum queue_result queue_place(const struct queue_view *q, uint64_t *position,
+                                            uint64_t *old)
+{
+    for (unsigned tries = 0; tries < SEGMENT_TRIES; tries++) {
+        uint64_t t = atomic_load_explicit(&q->put->tail, memory_order_acquire);
+        uint64_t w = atomic_load_explicit(&q->put->slot[t & q->mask].word, memory_order_acquire);
+        uint64_t n;
+
+        if (queue_slot_has(w, t)) {
+            atomic_compare_exchange_strong_explicit(&q->put->tail, &t, t + 1, memory_order_acq_rel,
+                                                    memory_order_relaxed);
+            continue;
+        }
+        /* acquire: before we write to a slot, who took the message before is done with it */
+        n = t - queue_head_position(atomic_load_explicit(&q->take->head, memory_order_acquire));
+        if (n == q->depth)
+            return QUEUE_FULL;
+        /* More than the depth: t is old, or head is nonsense. The slot must be that of the lap before, or never used. */
+        if (n > q->depth || !(w == 0 ? t <= q->mask : queue_slot_has(w, t - q->mask - 1)))
+            continue;
+        *position = t;
+        *old = w;
+        return QUEUE_OK;
+    }
+    return QUEUE_DAMAGED;
+}
+
+/**
+ * Put buffer m, named ref, whose word is `held` (the caller's, HELD), as session me. QUEUE_OK: it is the queue's, and the caller looks
+ * whether to wake (queue_wakes()). Else it is still the caller's, under the same word.
+ */
+static inline enum queue_result queue_enqueue(const struct queue_view *q, struct mbuf *m,
+                                              uint32_t ref, uint64_t held, uint32_t me)
+{
+    uint64_t sending = mbuf_word(mbuf_generation(held), MBUF_SENDING, me, q->number);
+    uint64_t position, old, expected = held;
+    enum queue_result r = queue_place(q, &position, &old);
+
+    if (r != QUEUE_OK)
+        return r;
+    if (!atomic_compare_exchange_strong_explicit(&m->word, &expected, sending, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return QUEUE_STALE;
+    KILL_POINT(PUT_SENDING);
+    /* Sequentially consistent: before we look at the state, and at who waits. release: all of the buffer, for who takes it. */
+    while (!atomic_compare_exchange_strong(&q->put->slot[position & q->mask].word, &old,
+                                           queue_slot_word(position, ref))) {
+        KILL_POINT(PUT_LOST);
+        r = queue_place(q, &position, &old);
+        if (r == QUEUE_OK)
+            continue;
+        /* Nobody has seen it: the word is ours to take back, but for npud, which thinks us dead. */
+        expected = sending;
+        atomic_compare_exchange_strong_explicit(&m->word, &expected, held, memory_order_acq_rel,
+                                                memory_order_relaxed);
+        return r;
+    }
+    KILL_POINT(PUT_DONE);
+    old = position;
+    atomic_compare_exchange_strong_explicit(&q->put->tail, &old, position + 1, memory_order_acq_rel,
+                                            memory_order_relaxed);
+    KILL_POINT(PUT_TAIL);
+    if (__builtin_expect(atomic_load(&q->put->news.state) != QUEUE_LIVE, 0)) {
+        expected = sending;
+        if (atomic_compare_exchange_strong_explicit(&m->word, &expected, held, memory_order_acq_rel,
+                                                    memory_order_relaxed))
+            return QUEUE_ENDED;
+    }
+    return QUEUE_OK;
+}
+
+/* --- taking --- */
+
+/** Which message would be taken next: queue_front(). */
+struct queue_front {
+    uint64_t head;
+    uint32_t ref;
+};
+
+/** QUEUE_OK, or QUEUE_EMPTY. */
+static inline enum queue_result queue_front(const struct queue_view *q, struct queue_front *f)
+{
+    uint64_t p, w;
+
+    f->head = atomic_load_explicit(&q->take->head, memory_order_acquire);
+    p = queue_head_position(f->head);
+    w = atomic_load_explicit(&q->put->slot[p & q->mask].word, memory_order_acquire);
+    f->ref = (uint32_t)w;
+    return queue_slot_has(w, p) ? QUEUE_OK : QUEUE_EMPTY;
+}
+
+/**
+ * Settle the message that was taken when head became `head`, if it is not: the one before its position, taken by the session that it names.
+ */
+static inline void queue_settle(const struct queue_view *q, uint64_t head, struct segment_table *t)
+{
+    uint64_t p = queue_head_position(head), w, slot, word = 0;
+    struct mbuf *m = NULL;
+
+    if (p == 0 || atomic_load_explicit(&q->take->settled, memory_order_acquire) >= p)
+        return;
+    slot = atomic_load_explicit(&q->put->slot[(p - 1) & q->mask].word, memory_order_acquire);
+    if (queue_slot_has(slot, p - 1))
+        m = mbuf_at(t, (uint32_t)slot);
+    if (m)
+        word = atomic_load_explicit(&m->word, memory_order_acquire);
+    /*
+     * The word first, then this: if it is not settled even now, then the buffer has not been anywhere else since it was taken, and the word
+     * is that of this message, or it is settled already.
+     */
+    w = atomic_load(&q->take->settled);
+    if (w != p - 1)
+        return;
+    if (m && mbuf_state(word) == MBUF_SENDING && mbuf_queue(word) == q->number)
+        atomic_compare_exchange_strong(
+            &m->word, &word, mbuf_word_held(mbuf_generation(word) + 1, (uint32_t)(head & 0xffff)));
+    KILL_POINT(TAKE_HELD);
+    atomic_compare_exchange_strong(&q->take->settled, &w, p);
+    KILL_POINT(TAKE_SETTLED);
+}
+
+/** Is there a message that was taken and is not settled, taken by another than session? Then queue_settle() comes first. */
+static inline bool queue_unsettled(const struct queue_view *q, uint64_t head)
+{
+    return atomic_load_explicit(&q->take->settled, memory_order_acquire) !=
+           queue_head_position(head);
+}
+
+/**
+ * Take the message at the front, which is buffer m, as session me. queue_settle() of f->head was called. QUEUE_OK: m is the caller's, under
+ * *held. QUEUE_NOTHING: it was no message of this queue and is passed over, or the ring has ended: look at the state. QUEUE_EMPTY: somebody else
+ * took it. m NULL: pass it over.
+ */
+static inline enum queue_result queue_dequeue(const struct queue_view *q,
+                                              const struct queue_front *f, struct mbuf *m,
+                                              uint32_t me, struct segment_table *t, uint64_t *held)
+{
+    uint64_t head = f->head, word = 0;
+    uint64_t next = (queue_head_position(head) + 1) << 16 | me;
+
+    if (m)
+        word = atomic_load_explicit(&m->word, memory_order_acquire);
+    if (!atomic_compare_exchange_strong(&q->take->head, &head, next))
+        return QUEUE_EMPTY;
+    KILL_POINT(TAKE_HEAD);
+    queue_settle(q, next, t);
+    if (!m || mbuf_state(word) != MBUF_SENDING || mbuf_queue(word) != q->number)
+        return QUEUE_NOTHING;
+    *held = mbuf_word_held(mbuf_generation(word) + 1, me);
+    return atomic_load_explicit(&m->word, memory_order_acquire) == *held ? QUEUE_OK : QUEUE_NOTHING;
+}
+
+/* --- sleeping --- */
+
+/** Count the caller among those who wait. Returns the generation, for queue_disarm(). The caller looks once more, then sleeps. */
+static inline uint32_t queue_arm(_Atomic uint64_t *waiting)
+{
+    uint64_t w = atomic_fetch_add(waiting, 1);
+
+    atomic_thread_fence(memory_order_seq_cst);
+    KILL_POINT(QUEUE_ARMED);
+    return (uint32_t)(w >> 32);
+}
+
+static inline void queue_disarm(_Atomic uint64_t *waiting, uint32_t generation)
+{
+    uint64_t w = atomic_load_explicit(waiting, memory_order_relaxed);
+
+    while (w >> 32 == generation && (uint32_t)w << 1 != 0)
+        if (atomic_compare_exchange_weak_explicit(waiting, &w, w - 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            break;
+}
+
+/** npud: forget who waits, under a new generation. The router's bit stays. */
+static inline void queue_disarm_all(_Atomic uint64_t *waiting)
+{
+    uint64_t w = atomic_load_explicit(waiting, memory_order_relaxed);
+
+    for (unsigned tries = 0; tries < SEGMENT_TRIES; tries++)
+        if (atomic_compare_exchange_weak(waiting, &w, ((w >> 32) + 1) << 32 | (w & QUEUE_ROUTER)))
+            break;
+}
+
+/** After putting (take->waiting) or taking (put->waiting): 0, QUEUE_ROUTER, a count, or both. */
+static inline uint32_t queue_waiting(_Atomic uint64_t *waiting)
+{
+    return (uint32_t)atomic_load(waiting);
+}
