@@ -202,9 +202,15 @@ struct segment_table {
     _Atomic(struct segment_view *) view[SEGMENT_IDS];
 };
 
+/**
+ * The segment of ref, or NULL: not known here, or given back meanwhile, and the id may be another's. That says nothing about whether the words
+ * there are FREE: who takes a dead segment for the one that is meant finds every buffer in it free.
+ */
 static inline struct segment_view *segment_get(struct segment_table *t, uint32_t ref)
 {
-    return atomic_load_explicit(&t->view[ref >> 16], memory_order_acquire);
+    struct segment_view *v = atomic_load_explicit(&t->view[ref >> 16], memory_order_acquire);
+
+    return v && atomic_load_explicit(&v->page->dead, memory_order_relaxed) == 0 ? v : NULL;
 }
 
 /** The slot that ref names, or NULL: unknown here, or none of its segment. */

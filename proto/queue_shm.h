@@ -23,13 +23,21 @@
  *
  * The word of the buffer decides in every race: a message whose word does not say that it is in this queue is none, and is passed over.
  *
- * Sleeping. Who waits for messages adds itself to take->waiting, looks once more, and sleeps on put->wake, which who puts changes; and the
- * other way round. Both sides order their store before their load, sequentially consistent. In the count of who waits is a generation: npud
- * sets the count to 0 under a new one when one of them has died, and wakes the others, who add themselves again.
+ * Who settles a message for another must know its buffer (queue_unsettled()): were `settled` moved on by somebody who does not map the segment, the
+ * word would stay SENDING, and who took the message would find that it is none.
  *
- * State. npud ends a ring by storing QUEUE_DEAD (destroyed) or QUEUE_MOVED (there is a new one, because somebody has lost a right and still maps this one)
- * in both files, and then takes out what is in it by changing the words. Who has put a message looks at the state afterwards: if the ring has
- * ended, either it gets its word back from SENDING to HELD, or npud has taken the message out and it is where npud has put it.
+ * Sleeping. Who waits for messages loads put->wake, adds itself to take->waiting, looks once more, and sleeps while put->wake is what it was; who
+ * puts changes it; and the other way round. Both sides order their store before their load, sequentially consistent. In the count of who waits
+ * is a generation: npud sets the count to 0 under a new one when one of them has died, and wakes the others, who add themselves again: that is why
+ * the wake word is loaded before. Not to be counted and to have seen the new wake word would be to sleep for ever.
+ *
+ * State. npud ends a ring (queue_end()) by storing QUEUE_DEAD (destroyed) or QUEUE_MOVED (there is a new one, because somebody has lost a right and
+ * still maps this one) in both files. Then it moves head out of reach, which ends the taking in one step: had it stayed, one message could be taken
+ * here while those before it are in the new ring already. Then it takes out what is in it by changing the words. Who has put a message looks
+ * at the state afterwards: if the ring has ended, either it gets its word back from SENDING to HELD, or npud has taken the message out and it is
+ * where npud has put it.
+ *
+ * Positions are of 48 bits in `head`: a ring that passes ten million messages per second comes to their end after 325 days.
  *
  * Everything here is hostile for npud and for the other side: numbers are checked, loops are bounded.
  */
@@ -141,6 +149,12 @@ static inline uint64_t queue_head_position(uint64_t head)
     return head >> 16;
 }
 
+/*
+ * How far npud moves the head of a ring that has ended. Much more than the depth; and in the low 32 bits, by which slots are recognised, as far
+ * from every position in it as can be.
+ */
+#define QUEUE_END (UINT64_C(1) << 40 | UINT64_C(1) << 31)
+
 /** Messages in the queue, as far as one can tell. */
 static inline uint32_t queue_fill(const struct queue_view *q)
 {
@@ -158,11 +172,11 @@ enum queue_result {
     QUEUE_EMPTY,
     QUEUE_STALE,   /* put: the word of the buffer is not what the caller believes */
     QUEUE_NOTHING, /* take: the message was none, and is passed over */
-    QUEUE_ENDED,   /* see the state; the buffer is still the caller's */
+    QUEUE_ENDED,   /* the ring has: see the state; a buffer to be put is still the caller's */
     QUEUE_DAMAGED, /* somebody with a right to this queue plays with it */
 };
 
-/** Room for one more, or a reason why not: QUEUE_OK, QUEUE_FULL, QUEUE_DAMAGED. On OK where it would go, and what is there. */
+/** Room for one more, or a reason why not: QUEUE_OK, QUEUE_FULL, QUEUE_ENDED, QUEUE_DAMAGED. On OK where it would go, and what is there. */
 static inline enum queue_result queue_place(const struct queue_view *q, uint64_t *position,
                                             uint64_t *old)
 {
@@ -180,8 +194,14 @@ static inline enum queue_result queue_place(const struct queue_view *q, uint64_t
         n = t - queue_head_position(atomic_load_explicit(&q->take->head, memory_order_acquire));
         if (n == q->depth)
             return QUEUE_FULL;
-        /* More than the depth: t is old, or head is nonsense. The slot must be that of the lap before, or never used. */
-        if (n > q->depth || !(w == 0 ? t <= q->mask : queue_slot_has(w, t - q->mask - 1)))
+        /* More than the depth: t is old, or the ring has ended, or head is nonsense. */
+        if (n > q->depth) {
+            if (atomic_load(&q->put->news.state) != QUEUE_LIVE)
+                return QUEUE_ENDED;
+            continue;
+        }
+        /* The slot must be that of the lap before, or never used. */
+        if (!(w == 0 ? t <= q->mask : queue_slot_has(w, t - q->mask - 1)))
             continue;
         *position = t;
         *old = w;
@@ -242,7 +262,7 @@ struct queue_front {
     uint32_t ref;
 };
 
-/** QUEUE_OK, or QUEUE_EMPTY. */
+/** QUEUE_OK, QUEUE_EMPTY, or QUEUE_ENDED. */
 static inline enum queue_result queue_front(const struct queue_view *q, struct queue_front *f)
 {
     uint64_t p, w;
@@ -251,11 +271,29 @@ static inline enum queue_result queue_front(const struct queue_view *q, struct q
     p = queue_head_position(f->head);
     w = atomic_load_explicit(&q->put->slot[p & q->mask].word, memory_order_acquire);
     f->ref = (uint32_t)w;
-    return queue_slot_has(w, p) ? QUEUE_OK : QUEUE_EMPTY;
+    if (queue_slot_has(w, p))
+        return QUEUE_OK;
+    return atomic_load(&q->take->news.state) == QUEUE_LIVE ? QUEUE_EMPTY : QUEUE_ENDED;
 }
 
 /**
- * Settle the message that was taken when head became `head`, if it is not: the one before its position, taken by the session that it names.
+ * Was the message that was taken when head became `head` not settled yet? Then *ref is its buffer (or 0: somebody plays). Before the caller settles
+ * it, its segment must be in the caller's table and not be dead, or npud must have said that there is none that the caller may map.
+ */
+static inline bool queue_unsettled(const struct queue_view *q, uint64_t head, uint32_t *ref)
+{
+    uint64_t p = queue_head_position(head), w;
+
+    if (atomic_load_explicit(&q->take->settled, memory_order_acquire) >= p)
+        return false;
+    w = atomic_load_explicit(&q->put->slot[(p - 1) & q->mask].word, memory_order_acquire);
+    *ref = queue_slot_has(w, p - 1) ? (uint32_t)w : 0;
+    return true;
+}
+
+/**
+ * Settle the message that was taken when head became `head`, if it is not: the one before its position, taken by the session that it names. The caller
+ * has it, or has done what queue_unsettled() says.
  */
 static inline void queue_settle(const struct queue_view *q, uint64_t head, struct segment_table *t)
 {
@@ -284,17 +322,10 @@ static inline void queue_settle(const struct queue_view *q, uint64_t head, struc
     KILL_POINT(TAKE_SETTLED);
 }
 
-/** Is there a message that was taken and is not settled, taken by another than session? Then queue_settle() comes first. */
-static inline bool queue_unsettled(const struct queue_view *q, uint64_t head)
-{
-    return atomic_load_explicit(&q->take->settled, memory_order_acquire) !=
-           queue_head_position(head);
-}
-
 /**
- * Take the message at the front, which is buffer m, as session me. queue_settle() of f->head was called. QUEUE_OK: m is the caller's, under
- * *held. QUEUE_NOTHING: it was no message of this queue and is passed over, or the ring has ended: look at the state. QUEUE_EMPTY: somebody else
- * took it. m NULL: pass it over.
+ * Take the message at the front, which is buffer m, as session me. queue_settle() of f->head was called, if it was queue_unsettled(). QUEUE_OK: m is
+ * the caller's, under *held. QUEUE_NOTHING: it was no message of this queue and is passed over. QUEUE_EMPTY: somebody else took it, or the ring has
+ * ended: look again with queue_front(). m NULL: pass it over; only when its segment does not exist, or npud refuses it.
  */
 static inline enum queue_result queue_dequeue(const struct queue_view *q,
                                               const struct queue_front *f, struct mbuf *m,
@@ -317,11 +348,17 @@ static inline enum queue_result queue_dequeue(const struct queue_view *q,
 
 /* --- sleeping --- */
 
-/** Count the caller among those who wait. Returns the generation, for queue_disarm(). The caller looks once more, then sleeps. */
-static inline uint32_t queue_arm(_Atomic uint64_t *waiting)
+/**
+ * Count the caller among those who wait. Returns the generation, for queue_disarm(). The caller looks once more, then sleeps while *wake is still
+ * *seen.
+ */
+static inline uint32_t queue_arm(_Atomic uint64_t *waiting, const _Atomic uint32_t *wake,
+                                 uint32_t *seen)
 {
-    uint64_t w = atomic_fetch_add(waiting, 1);
+    uint64_t w;
 
+    *seen = atomic_load_explicit(wake, memory_order_acquire);
+    w = atomic_fetch_add(waiting, 1);
     atomic_thread_fence(memory_order_seq_cst);
     KILL_POINT(QUEUE_ARMED);
     return (uint32_t)(w >> 32);
@@ -351,4 +388,41 @@ static inline void queue_disarm_all(_Atomic uint64_t *waiting)
 static inline uint32_t queue_waiting(_Atomic uint64_t *waiting)
 {
     return (uint32_t)atomic_load(waiting);
+}
+
+/* --- the end of a ring --- */
+
+/**
+ * npud: end the ring. The message that was taken last is settled then, nobody takes another one, and who puts one from here on sees the state. Returns
+ * the position of the first message that is left. Who sleeps is not woken yet.
+ */
+static inline uint64_t queue_end(const struct queue_view *q, enum queue_state why,
+                                 struct segment_table *t)
+{
+    uint64_t head = 0;
+
+    atomic_store(&q->put->news.state, why);
+    atomic_store(&q->take->news.state, why);
+    for (unsigned tries = 0; tries < SEGMENT_TRIES; tries++) {
+        head = atomic_load(&q->take->head);
+        queue_settle(q, head, t);
+        if (atomic_compare_exchange_strong(
+                &q->take->head, &head, (queue_head_position(head) + QUEUE_END) << 16 | SHARE_NPUD))
+            break;
+    }
+    return queue_head_position(head);
+}
+
+/**
+ * npud: the message at *position of a ring that has ended, or that nobody takes from, or 0: there is none.
+ * *position is the next one then.
+ */
+static inline uint32_t queue_next(const struct queue_view *q, uint64_t *position)
+{
+    uint64_t w = atomic_load(&q->put->slot[*position & q->mask].word);
+
+    if (!queue_slot_has(w, *position))
+        return 0;
+    ++*position;
+    return (uint32_t)w;
 }
