@@ -148,6 +148,8 @@ struct segment_page {
         draining; /* not to be allocated from: somebody maps it who should not see more */
     _Atomic uint32_t orphan; /* its session is gone: tell npud when everything in it is free */
     _Atomic uint32_t armed;  /* npud is going to look whether it is free: no need to tell */
+    _Atomic uint32_t
+        wanted; /* npud's router waits for a slot without data: tell it, see segment_wanted() */
     alignas(64) _Atomic uint64_t hint[SEGMENT_SLOTS / 64]; /* bit: the slot may be free */
 };
 
@@ -235,6 +237,16 @@ static inline bool segment_hint(struct segment_view *v, uint32_t slot)
 
     return (atomic_fetch_or_explicit(&v->page->hint[slot / 64], bit, memory_order_release) | bit) ==
            UINT64_MAX;
+}
+
+/**
+ * mbuf_drop() said *full: is that because npud's router waits for a slot here? Then the caller, the only one who is told so, tells npud
+ * (TrimSegment).
+ */
+static inline bool segment_wanted(struct segment_view *v)
+{
+    return atomic_load_explicit(&v->page->wanted, memory_order_relaxed) != 0 &&
+           atomic_exchange(&v->page->wanted, 0) != 0;
 }
 
 /** Set aside a slot for session, if it is free. */
@@ -420,7 +432,8 @@ static inline void mbuf_block_release(struct segment_view *v, uint32_t block, bo
 
 /**
  * The caller owns slot m (in whatever state but FREE): it goes, and its data with it unless others have it. *full is set when
- * segment_hint() said so. The slot is one buffer: a chain is the caller's business.
+ * segment_hint() said so, or when a slot without data has become free and npud's router may be waiting for one (segment_wanted()). The slot is
+ * one buffer: a chain is the caller's business.
  */
 static inline void mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
 {
@@ -450,6 +463,10 @@ static inline void mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
         return;
     }
     if (mbuf_release(v, m))
+        *full = true;
+    /* npud says that it wants a slot and looks for one once more; we free one and look whether one is wanted. One of us sees both. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (__builtin_expect(atomic_load_explicit(&v->page->wanted, memory_order_relaxed) != 0, 0))
         *full = true;
     if (block < v->n_data)
         mbuf_block_release(v, block, full);
