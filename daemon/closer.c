@@ -1,6 +1,7 @@
 #include "daemon/closer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -21,6 +22,7 @@ static struct {
         int fd;
         void *map; /* NULL: none */
         size_t bytes;
+        uint64_t hole, hole_bytes; /* to be punched into the file first */
     } * items;
     size_t n, size;
     bool stop;
@@ -32,6 +34,9 @@ static bool kernel_accepts_fds;
 
 static void let_go(const struct item *item)
 {
+    if (item->hole_bytes > 0)
+        fallocate(item->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)item->hole,
+                  (off_t)item->hole_bytes);
     if (item->map)
         munmap(item->map, item->bytes);
     close(item->fd);
@@ -143,5 +148,13 @@ void closer_free_memory(int fd, void *map, size_t bytes)
     struct item item = {.fd = fd, .map = map, .bytes = bytes};
 
     if (bytes <= CLOSER_MUCH || !closer.started || !enqueue(&item))
+        let_go(&item);
+}
+
+void closer_free_shared(int fd, void *map, size_t map_bytes, uint64_t from, uint64_t bytes)
+{
+    struct item item = {fd, map, map_bytes, from, bytes};
+
+    if (map_bytes + bytes <= CLOSER_MUCH || !closer.started || !enqueue(&item))
         let_go(&item);
 }

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /** Start the thread. 0 or -errno. */
 int closer_start(void);
@@ -30,3 +31,6 @@ void closer_close_slow(int fd);
 
 /** Unmap (map may be NULL) and close a memfd; by that thread when it is much, of which the pages may be ours to free. */
 void closer_free_memory(int fd, void *map, size_t bytes);
+
+/** The same for a memfd that others may have mapped for as long as they like: its pages go, `bytes` from `from` on, from under them. */
+void closer_free_shared(int fd, void *map, size_t map_bytes, uint64_t from, uint64_t bytes);

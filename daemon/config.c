@@ -68,6 +68,8 @@ static const struct key {
     LIMIT("host_memory", RESOURCE_HOST_MEMORY, "64G", "per uid: bytes of pinned host memory"),
     LIMIT("fds", RESOURCE_FDS, "65536", "per uid: descriptors that npud holds for it"),
     LIMIT("notifies", RESOURCE_NOTIFIES, "8192", "per uid: open notifies and count notifies"),
+    LIMIT("mbuf_memory", RESOURCE_MBUF_MEMORY, "64G",
+          "per uid: bytes of shared buffers, with what describes them"),
 };
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))

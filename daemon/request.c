@@ -187,6 +187,9 @@ static const struct {
     [NPUD__REQUEST__BODY_MEMORY_WRITTEN] = {on_memory_written, false},
     [NPUD__REQUEST__BODY_SET_FAILURE_MODE] = {on_set_failure_mode, false},
     [NPUD__REQUEST__BODY_STOP_TASK] = {on_stop_task, false},
+    [NPUD__REQUEST__BODY_CREATE_SEGMENT] = {on_create_segment, false},
+    [NPUD__REQUEST__BODY_MAP_SEGMENT] = {on_map_segment, false},
+    [NPUD__REQUEST__BODY_TRIM_SEGMENT] = {on_trim_segment, false},
 };
 
 static void dispatch(struct call *call)

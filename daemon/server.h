@@ -11,6 +11,7 @@
 #include "daemon/ipc_event.h"
 #include "daemon/listener.h"
 #include "daemon/notify.h"
+#include "daemon/pool.h"
 #include "daemon/post.h"
 #include "daemon/share.h"
 #include "daemon/user.h"
@@ -27,6 +28,7 @@ struct server {
     struct inject inject;
     struct notifies notifies;
     struct shares shares;
+    struct pools pools;
     struct session *sessions;
     uint32_t n_sessions;
     uint32_t most_sessions; /* since the heap was last given back */

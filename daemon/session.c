@@ -24,6 +24,7 @@
 #include "daemon/memfd.h"
 #include "daemon/memory.h"
 #include "daemon/notify.h"
+#include "daemon/pool.h"
 #include "daemon/release.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
@@ -478,9 +479,14 @@ static void on_ended(evutil_socket_t fd, short what, void *arg)
 
 int sessions_init(struct server *server)
 {
+    int r;
+
     server->ended_tail = &server->ended;
     server->on_ended = event_new(server->base, -1, 0, on_ended, server);
-    return server->on_ended ? shares_init(&server->shares) : -ENOMEM;
+    if (!server->on_ended)
+        return -ENOMEM;
+    r = shares_init(&server->shares);
+    return r < 0 ? r : pools_init(&server->pools);
 }
 
 void sessions_deinit(struct server *server)
@@ -491,6 +497,7 @@ void sessions_deinit(struct server *server)
     }
     if (server->on_ended)
         event_free(server->on_ended);
+    pools_deinit(&server->pools);
     shares_deinit(&server->shares);
 }
 

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/pool.h"
+#include "daemon/segment.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "proto/mbuf_shm.h"
@@ -52,10 +54,24 @@ struct share *share_get(struct session *session)
     return session->shared;
 }
 
+static void forget_maps(struct share *share)
+{
+    struct segment_map *map, *tmp;
+
+    HASH_ITER (hh, share->maps, map, tmp)
+        segment_unmap(map);
+}
+
 void share_free(struct session *session)
 {
-    free(session->shared);
-    session->shared = NULL;
+    struct share *share = session->shared;
+
+    if (share) {
+        forget_maps(share);
+        pool_leave(share);
+        free(share);
+        session->shared = NULL;
+    }
     if (session->share != SHARE_NPUD)
         session->server->shares.by_number[session->share] = NULL;
     session->share = SHARE_NPUD;

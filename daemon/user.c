@@ -13,6 +13,7 @@ const char *const resource_names[RESOURCE_COUNT] = {
     [RESOURCE_HOST_MEMORY] = "host_memory",
     [RESOURCE_FDS] = "fds",
     [RESOURCE_NOTIFIES] = "notifies",
+    [RESOURCE_MBUF_MEMORY] = "mbuf_memory",
 };
 
 struct user *user_ref(struct users *users, uid_t uid)
