@@ -339,6 +339,7 @@ static void session_free(struct session *s)
 
     report_session_free(s);
     memory_forget_all(s);
+    segments_deinit(&s->segments);
     event_fds_deinit(&s->event_fds);
     for (size_t i = 0; i < sizeof(s->stream_segments) / sizeof(s->stream_segments[0]); i++)
         if (s->stream_segments[i])
@@ -379,6 +380,8 @@ static struct session *session_new(void)
     pthread_mutex_init(&s->abort_lock, NULL);
     pthread_rwlock_init(&s->memory_lock, NULL);
     event_fds_init(&s->event_fds);
+    segments_init(&s->segments);
+    pool_init(&s->pool);
     slots_init(&s->contexts, sizeof(struct context), 4096, seed);
     slots_init(&s->streams, sizeof(struct stream), SESSION_STREAMS_MAX, seed);
     slots_init(&s->events, sizeof(struct event), SESSION_EVENTS_MAX, seed);
@@ -460,7 +463,9 @@ void session_close_if_unused(void)
     exception_session_end(s);
     if (atomic_exchange(&s->ended, true))
         return; /* npud went at this very moment */
+    pthread_mutex_lock(&process->threads_lock);
     atomic_store(&process->session, NULL);
+    pthread_mutex_unlock(&process->threads_lock);
     known = NULL;
     shutdown(s->socket, SHUT_RDWR);
     pthread_join(s->watcher, NULL);
@@ -476,6 +481,7 @@ void session_forget_lost(void)
 
     if (!s || !session_lost(s))
         return;
+    segments_forget(&s->segments, false);
     s->forgotten_next = forgotten;
     forgotten = s;
     atomic_store(&process->session, NULL);
@@ -494,6 +500,7 @@ void session_forget_inherited(void)
         return;
     close(s->socket);
     event_fds_deinit(&s->event_fds);
+    segments_forget(&s->segments, true);
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
         if (s->devices[i].open)
             close(s->devices[i].doorbell);

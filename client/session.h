@@ -3,7 +3,7 @@
  * call that needs a device.
  *
  * Locks, outermost first: session->lock (tables, contexts, segments), a stream's or an event's
- * lock, request_lock (the socket), waits_lock, event_fds.lock. A stream's lock may be held while its ring is full,
+ * lock, pool.lock, segments.lock, request_lock (the socket), waits_lock, event_fds.lock. A stream's lock may be held while its ring is full,
  * so nobody takes one while holding session->lock.
  */
 #pragma once
@@ -14,7 +14,9 @@
 #include <stdint.h>
 
 #include "client/event_fd.h"
+#include "client/mbuf_cache.h"
 #include "client/process.h"
+#include "client/segment.h"
 #include "proto/arena.h"
 #include "proto/doorbell.h"
 #include "proto/npud.pb-c.h"
@@ -95,6 +97,8 @@ struct session {
         _Atomic bool end;     /* it shall */
         _Atomic bool over;    /* as `ended`: by itself, or by us */
     } exceptions;
+    struct segments segments; /* shared buffers: what is mapped */
+    struct pool pool;
     uint32_t contexts_made;
     struct session *forgotten_next;
 };

@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client/mbuf_cache.h"
+
 __thread struct thread *thread_current;
 
 static pthread_key_t key;
@@ -14,6 +16,8 @@ static void thread_free(void *arg)
 {
     struct thread *t = arg;
 
+    mbuf_cache_free(t->buffers);
+    t->buffers = NULL;
     free(t->errors);
     free(t->shown);
     free(t);

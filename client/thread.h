@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct context;
+struct mbuf_cache;
 struct stream;
 
 struct thread {
@@ -23,6 +24,7 @@ struct thread {
     bool muted; /* see error_mute() */
     bool in_callback;
     uint32_t report; /* where it was found among the workers (report.h): where to look first */
+    struct mbuf_cache *buffers; /* slots that it keeps; NULL: none */
     /* Sentences for aclGetRecentErrMsg(), newest first, on the heap. */
     char *errors;
     char *shown; /* what the last call of this thread returned */

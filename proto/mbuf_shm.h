@@ -430,6 +430,17 @@ static inline void mbuf_block_release(struct segment_view *v, uint32_t block, bo
     }
 }
 
+/** The caller's slot has data that nobody else ever had: the last change of its count is mbuf_prepare(). */
+static inline bool mbuf_unshared(struct segment_view *v, struct mbuf *m)
+{
+    uint32_t slot = (uint32_t)(m - v->mbufs);
+    uint64_t refs = atomic_load_explicit(&m->refs, memory_order_acquire);
+
+    return slot < v->n_data && refs == mbuf_refs(1, slot, (uint32_t)refs) &&
+           atomic_load_explicit(&m->block, memory_order_relaxed) == slot &&
+           atomic_load_explicit(&m->op, memory_order_relaxed) == mbuf_op(MBUF_HAS, (uint32_t)refs);
+}
+
 /**
  * The caller owns slot m (in whatever state but FREE): it goes, and its data with it unless others have it. *full is set when
  * segment_hint() said so, or when a slot without data has become free and npud's router may be waiting for one (segment_wanted()). The slot is
@@ -439,12 +450,9 @@ static inline void mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
 {
     uint32_t slot = (uint32_t)(m - v->mbufs);
     uint32_t block = atomic_load_explicit(&m->block, memory_order_relaxed);
-    uint64_t refs = atomic_load_explicit(&m->refs, memory_order_acquire);
     uint64_t w;
 
-    /* Nobody else ever had it: the last change of its count is mbuf_prepare(). */
-    if (slot < v->n_data && block == slot && refs == mbuf_refs(1, slot, (uint32_t)refs) &&
-        atomic_load_explicit(&m->op, memory_order_relaxed) == mbuf_op(MBUF_HAS, (uint32_t)refs)) {
+    if (mbuf_unshared(v, m)) {
         if (mbuf_release(v, m))
             *full = true;
         return;

@@ -1,0 +1,349 @@
+#include "client/segment.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "acl/acl.h"
+#include "client/error.h"
+#include "client/session.h"
+
+#define RETIRED_KEPT 4096 /* views of retired segments */
+#define LOOK_AT                                                                                    \
+    4 /* segments that are looked at whether they are retired, for each one that comes */
+/* The data of a segment up to here is made present when it is mapped: touching pages one by one costs more than the rest of a call. */
+#define POPULATE_MAX ((size_t)256 << 10)
+
+struct segment_table segment_table;
+
+void segments_init(struct segments *all)
+{
+    pthread_mutex_init(&all->lock, NULL);
+    pthread_rwlock_init(&all->tree_lock, NULL);
+}
+
+/* --- by address: a tree of ranges, in which overlapping is being equal --- */
+
+static int compare(const void *a, const void *b)
+{
+    const struct segment *x = a, *y = b;
+    const unsigned char *x_end = x->map + x->mapped, *y_end = y->map + y->mapped;
+
+    if (x_end <= y->map)
+        return -1;
+    return x->map >= y_end;
+}
+
+bool segment_locate(struct session *s, const void *address, struct segment_place *place)
+{
+    struct segments *all = &s->segments;
+    struct segment key = {.map = (unsigned char *)(uintptr_t)address, .mapped = 1};
+    const unsigned char *p = address;
+    struct segment **node, *g = NULL;
+    bool found = false;
+
+    pthread_rwlock_rdlock(&all->tree_lock);
+    node = tfind(&key, &all->by_address, compare);
+    if (node)
+        g = *node;
+    if (g && p >= g->view.data && p < g->view.data + g->view.n_data * g->view.stride) {
+        uint64_t offset = (uint64_t)(p - g->view.data);
+
+        *place = (struct segment_place){.view = &g->view,
+                                        .block = (uint32_t)(offset / g->view.stride),
+                                        .offset = offset % g->view.stride};
+        found = true;
+    }
+    pthread_rwlock_unlock(&all->tree_lock);
+    return found;
+}
+
+/* --- coming and going --- */
+
+static void unmap(struct segment *g)
+{
+    munmap(g->map, g->mapped);
+    free(g);
+}
+
+/* Unless another segment with its id has come already. */
+static void take_out(struct segment *g)
+{
+    struct segment_view *view = &g->view;
+
+    atomic_compare_exchange_strong(&segment_table.view[g->view.id], &view, NULL);
+}
+
+/* Caller holds lock. The oldest views that nothing was to be seen in for long go. */
+static void bury(struct segments *all, struct segment *g)
+{
+    size_t heads = segment_data_offset(segment_slots(&g->view));
+
+    take_out(g);
+    DL_DELETE(all->live, g);
+    pthread_rwlock_wrlock(&all->tree_lock);
+    tdelete(g, &all->by_address, compare);
+    pthread_rwlock_unlock(&all->tree_lock);
+    munmap(g->map + heads, g->mapped - heads);
+    g->mapped = heads;
+    DL_APPEND(all->retired, g);
+    if (++all->n_retired > RETIRED_KEPT) {
+        struct segment *oldest = all->retired;
+
+        DL_DELETE(all->retired, oldest);
+        all->n_retired--;
+        unmap(oldest);
+    }
+}
+
+static bool is_dead(const struct segment_view *view)
+{
+    return atomic_load_explicit(&view->page->dead, memory_order_acquire) != 0;
+}
+
+/*
+ * Caller holds lock. Others' segments that are retired are noticed here, a few at a time: the list goes round. Our own are noticed when the pool
+ * finds them among its own (mbuf_cache.c).
+ */
+static void look_around(struct segments *all)
+{
+    for (int i = 0; i < LOOK_AT && all->live; i++) {
+        struct segment *g = all->live;
+
+        if (is_dead(&g->view) && !g->own) {
+            bury(all, g);
+        } else {
+            DL_DELETE(all->live, g);
+            DL_APPEND(all->live, g);
+        }
+    }
+}
+
+void segment_retire(struct session *s, struct segment *g)
+{
+    pthread_mutex_lock(&s->segments.lock);
+    bury(&s->segments, g);
+    pthread_mutex_unlock(&s->segments.lock);
+}
+
+/* Caller holds lock. */
+static bool add(struct segments *all, struct segment *g)
+{
+    struct segment_view *old = segment_get(&segment_table, g->view.id << 16);
+    bool ok;
+
+    if (all->forgotten)
+        return false;
+    /* The id has come again: what had it before is retired. If it was our own, the pool still has it, and notices when it looks there. */
+    if (old && !segment_of(old)->own)
+        bury(all, segment_of(old));
+    pthread_rwlock_wrlock(&all->tree_lock);
+    ok = tsearch(g, &all->by_address, compare) != NULL;
+    pthread_rwlock_unlock(&all->tree_lock);
+    if (!ok)
+        return false;
+    DL_APPEND(all->live, g);
+    atomic_store_explicit(&segment_table.view[g->view.id], &g->view, memory_order_release);
+    look_around(all);
+    return true;
+}
+
+static void unmap_list(struct segment *list)
+{
+    struct segment *g, *next;
+
+    DL_FOREACH_SAFE (list, g, next)
+        unmap(g);
+}
+
+static void clear_table(struct segments *all)
+{
+    struct segment *g;
+
+    DL_FOREACH (all->live, g)
+        take_out(g);
+}
+
+static void keep_node(void *node)
+{
+    (void)node;
+}
+
+void segments_deinit(struct segments *all)
+{
+    clear_table(all);
+    tdestroy(all->by_address, keep_node);
+    all->by_address = NULL;
+    unmap_list(all->live);
+    unmap_list(all->retired);
+    all->live = all->retired = NULL;
+    pthread_mutex_destroy(&all->lock);
+    pthread_rwlock_destroy(&all->tree_lock);
+}
+
+void segments_forget(struct segments *all, bool inherited)
+{
+    if (inherited)
+        pthread_mutex_init(&all->lock, NULL);
+    pthread_mutex_lock(&all->lock);
+    all->forgotten = true;
+    clear_table(all);
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* --- giving back --- */
+
+void segment_trim(struct session *s, uint32_t id)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__TrimSegment in = NPUD__TRIM_SEGMENT__INIT;
+
+    in.segment = id;
+    request.trim_segment = &in;
+    request.body_case = NPUD__REQUEST__BODY_TRIM_SEGMENT;
+    error_mute(true);
+    session_command(s, "", &request);
+    error_mute(false);
+}
+
+static bool all_hinted(const struct segment_view *view)
+{
+    uint32_t slots = segment_slots(view), w;
+
+    for (w = 0; w < slots / 64; w++)
+        if (atomic_load_explicit(&view->page->hint[w], memory_order_relaxed) != UINT64_MAX)
+            return false;
+    return slots % 64 == 0 || ~atomic_load_explicit(&view->page->hint[w], memory_order_relaxed)
+                                      << (64 - slots % 64) ==
+                                  0;
+}
+
+void segment_freed(struct session *s, struct segment_view *view)
+{
+    struct segment *g = segment_of(view);
+
+    /* npud says that it is going to look before it looks: either it sees our slot free, or we see that it is not going to. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&view->page->armed, memory_order_relaxed) != 0 || is_dead(view))
+        return;
+    if (!segment_large(g) && atomic_load_explicit(&view->page->orphan, memory_order_relaxed) == 0)
+        return;
+    if (all_hinted(view))
+        segment_trim(s, view->id);
+}
+
+/* --- mapping --- */
+
+/* What pages of it are used first is decided by who makes it: others find them present. */
+static void populate(struct segment *g)
+{
+    size_t data = segment_data_offset(segment_slots(&g->view));
+    size_t heads = segment_mbufs_offset() + g->view.n_data * sizeof(struct mbuf);
+
+    madvise(g->map, heads < data ? (heads + SEGMENT_PAGE - 1) & ~(SEGMENT_PAGE - 1) : data,
+            MADV_POPULATE_WRITE);
+    if (g->size - data <= POPULATE_MAX)
+        madvise(g->map + data, g->size - data, MADV_POPULATE_WRITE);
+}
+
+/* Map what npud has sent (fd is closed). NULL: the sentence is stored. */
+static struct segment *map(const char *function, const Npud__SegmentReply *reply, int fd)
+{
+    struct segment *g = calloc(1, sizeof(*g));
+
+    if (!g) {
+        close(fd);
+        error_store(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        return NULL;
+    }
+    g->view = (struct segment_view){.stride = reply->stride,
+                                    .number = reply->number,
+                                    .n_data = reply->n_data,
+                                    .n_refs = reply->n_refs,
+                                    .id = reply->id};
+    g->pid = reply->pid;
+    g->cached = SEGMENT_NO_CLASS;
+    g->cursor = g->view.n_data;
+    g->size = g->mapped = segment_size(g->view.n_data, g->view.n_refs, g->view.stride);
+    g->map = mmap(NULL, g->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    KILL_POINT(SEGMENT_MAPPED);
+    close(fd);
+    if (g->map == MAP_FAILED) {
+        error_store(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes of shared memory: %m",
+                    function, g->size);
+        free(g);
+        return NULL;
+    }
+    /* A forked child has no business there: its stores would be ours. */
+    madvise(g->map, g->size, MADV_DONTFORK);
+    segment_view_place(&g->view, g->map, true);
+    return g;
+}
+
+/* Ask, map, and make it known. Caller holds lock. */
+static int obtain(const char *function, struct session *s, Npud__Request *request, bool own,
+                  struct segment **out)
+{
+    Npud__Reply *reply = NULL;
+    struct segment *g;
+    int fd = -1, error = session_request(s, function, request, &reply, &fd);
+
+    if (error != 0)
+        return error;
+    g = map(function, reply->segment, fd);
+    if (!g && own)
+        segment_trim(s, reply->segment->id);
+    session_reply_free(reply);
+    if (!g)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    g->own = own;
+    if (own)
+        populate(g);
+    *out = g;
+    if (add(&s->segments, g))
+        return 0;
+    unmap(g);
+    return s->segments.forgotten
+               ? session_error_lost(function)
+               : error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+}
+
+int segment_need(const char *function, struct session *s, uint32_t ref)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__MapSegment in = NPUD__MAP_SEGMENT__INIT;
+    struct segment_view *view = segment_get(&segment_table, ref);
+    struct segment *g;
+    int error = 0;
+
+    if (__builtin_expect(view && !is_dead(view), 1))
+        return 0;
+    in.segment = ref >> 16;
+    request.map_segment = &in;
+    request.body_case = NPUD__REQUEST__BODY_MAP_SEGMENT;
+    pthread_mutex_lock(&s->segments.lock);
+    view = segment_get(&segment_table, ref);
+    if (!view || is_dead(view))
+        error = obtain(function, s, &request, false, &g);
+    pthread_mutex_unlock(&s->segments.lock);
+    return error;
+}
+
+int segment_create(const char *function, struct session *s, uint64_t stride, uint32_t count,
+                   struct segment **segment)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CreateSegment in = NPUD__CREATE_SEGMENT__INIT;
+    int error;
+
+    in.stride = stride;
+    in.count = count;
+    request.create_segment = &in;
+    request.body_case = NPUD__REQUEST__BODY_CREATE_SEGMENT;
+    pthread_mutex_lock(&s->segments.lock);
+    error = obtain(function, s, &request, true, segment);
+    pthread_mutex_unlock(&s->segments.lock);
+    return error;
+}
