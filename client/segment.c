@@ -226,6 +226,10 @@ void segment_freed(struct session *s, struct segment_view *view)
 
     /* npud says that it is going to look before it looks: either it sees our slot free, or we see that it is not going to. */
     atomic_thread_fence(memory_order_seq_cst);
+    if (segment_wanted(view)) {
+        segment_trim(s, view->id);
+        return;
+    }
     if (atomic_load_explicit(&view->page->armed, memory_order_relaxed) != 0 || is_dead(view))
         return;
     if (!segment_large(g) && atomic_load_explicit(&view->page->orphan, memory_order_relaxed) == 0)

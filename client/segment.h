@@ -75,7 +75,7 @@ int segment_need(const char *function, struct session *s, uint32_t ref);
 int segment_create(const char *function, struct session *s, uint64_t stride, uint32_t count,
                    struct segment **segment);
 
-/** After a slot was freed and all that share its hint word with it are free too: if the whole segment is, tell npud, when it is worth it. */
+/** After a slot was freed and mbuf_drop() or mbuf_release() said so: tell npud if the whole segment is free, or when it waits for a slot. */
 void segment_freed(struct session *s, struct segment_view *view);
 
 /** Have npud look in a moment what of the pool of this segment it can take back. A hint: errors go nowhere. */
