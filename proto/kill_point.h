@@ -47,6 +47,8 @@
     X(ABORT_LOCKED, "submitters out, abort not asked for")                                         \
     X(MBUF_HINT_TAKEN, "hint of a free slot taken, slot not claimed")                              \
     X(MBUF_CLAIMED, "slot claimed, not prepared")                                                  \
+    X(MBUF_OWNED, "buffer has its data, which counts no reference")                                \
+    X(MBUF_COUNTED, "reference counted, buffer not prepared")                                      \
     X(MBUF_PREPARED, "buffer prepared, not held")                                                  \
     X(MBUF_HOLDS, "buffer held, its handle not given out")                                         \
     X(MBUF_RELEASED, "slot free, its hint not set")                                                \

@@ -19,20 +19,21 @@
  *   SENDING session, q   on its way through queue q: being put there by the session, or in the ring, or taken and not settled (queue_shm.h)
  *   MEMBER  ref          of the chain with this head; owned by whoever owns the head. Links only tell the order.
  *   BLOCK                its own head is gone, but references to its data are not
- *   RETIRED              npud's: the segment goes
  *
  * The generation goes up whenever a slot gets a new holder, so that a handle made for an earlier one is recognised. Sessions are named
  * by their share number (HelloReply.share); npud itself is 0.
  *
  * References. Data belongs to slot `block` of the same segment (a slot's own, unless it is a reference), whose word `refs` counts the
  * heads that have it. A count cannot tell who raised it before he was killed, so the word also names the slot for which it was changed last,
- * and a sequence number; and that slot's `op` says with which number it means to change the count. Changing refs:
- *   1. settle the last change: move op of that slot from TAKING to HAS, or DROPPING to HAS_NOT, if it has this number;
+ * and a sequence number; and that slot's `op` says of which block, and with which number, it means to change the count. Changing refs:
+ *   1. settle the last change: move op of that slot from TAKING to HAS, or DROPPING to HAS_NOT, if it has this block and number;
  *   2. store the own op with the next number;
  *   3. compare-and-swap refs to the new count, the own slot, the next number;
  *   4. settle the own op.
  * Killed between 2 and 4: it happened exactly if refs names the slot and the number, or the op is settled already, since nobody changes refs
- * again without settling it first (mbuf_ref_resolve()).
+ * again without settling it first (mbuf_ref_resolve()). Whoever settles for another may be delayed for as long as one likes: numbers of a block
+ * never come again, so what he then finds is either the change that he means or none of his business. Which block a slot has is in its op, and
+ * not beside it: else who dies between the two stores would have dropped another's data.
  *
  * Who writes what: whoever maps the segment could write anything, and damages the buffers that were shared with him. Honest sessions
  * write as above. npud and receivers check what they read: numbers against the geometry that npud told them, never against what is written here.
@@ -67,7 +68,6 @@ enum mbuf_state {
     MBUF_SENDING,
     MBUF_MEMBER,
     MBUF_BLOCK,
-    MBUF_RETIRED,
 };
 
 #define MBUF_GENERATION 0xfffffffu /* 28 bits */
@@ -128,10 +128,10 @@ enum mbuf_op { /* of a slot on the count of its block */
 struct mbuf {
     alignas(64) _Atomic uint64_t word;
     _Atomic uint64_t refs;     /* of the data of this slot: count << 48 | slot << 32 | number */
-    _Atomic uint64_t op;       /* enum mbuf_op << 32 | number */
+    _Atomic uint64_t op;       /* enum mbuf_op << 48 | block << 32 | number */
     _Atomic uint64_t length;   /* of the data, as set by the program */
     _Atomic uint64_t room;     /* bytes that were asked for */
-    _Atomic uint32_t block;    /* slot whose data this is */
+    _Atomic uint32_t block;    /* slot whose data this is; while it is somebody's, that of op */
     _Atomic uint32_t next;     /* ref of the next in the chain; 0: none */
     _Atomic uint32_t tail;     /* head: ref of the last in the chain */
     _Atomic uint32_t count;    /* head: buffers in the chain */
@@ -143,7 +143,8 @@ static_assert(sizeof(struct mbuf) == 192,
 
 struct segment_page {
     /* npud; hints for clients, as everything here is writable for all members */
-    _Atomic uint32_t dead; /* given back: this mapping is of no use any more */
+    _Atomic uint32_t dead;    /* given back: this mapping is of no use any more. This page stays */
+    _Atomic uint32_t closing; /* npud is looking whether everything is free: segment_claim() */
     _Atomic uint32_t
         draining; /* not to be allocated from: somebody maps it who should not see more */
     _Atomic uint32_t orphan; /* its session is gone: tell npud when everything in it is free */
@@ -212,7 +213,10 @@ static inline struct segment_view *segment_get(struct segment_table *t, uint32_t
 {
     struct segment_view *v = atomic_load_explicit(&t->view[ref >> 16], memory_order_acquire);
 
-    return v && atomic_load_explicit(&v->page->dead, memory_order_relaxed) == 0 ? v : NULL;
+    /* npud itself, which has no data mapped, has it from nobody's page. */
+    return v && (!v->data || atomic_load_explicit(&v->page->dead, memory_order_relaxed) == 0)
+               ? v
+               : NULL;
 }
 
 /** The slot that ref names, or NULL: unknown here, or none of its segment. */
@@ -261,7 +265,34 @@ static inline bool mbuf_claim(struct mbuf *m, uint32_t session)
                memory_order_acquire, memory_order_relaxed);
 }
 
-/** Set aside the first free slot in [from, to), or return `to`. Takes hints away from slots that turn out not to be free. */
+/** The caller owns the slot, and nothing refers to its data: give it back. Returns what segment_hint() does. */
+static inline bool mbuf_release(struct segment_view *v, struct mbuf *m)
+{
+    uint64_t w = atomic_load_explicit(&m->word, memory_order_relaxed);
+
+    atomic_store_explicit(&m->word, mbuf_word(mbuf_generation(w) + 1, MBUF_FREE, 0, 0),
+                          memory_order_release);
+    KILL_POINT(MBUF_RELEASED);
+    return segment_hint(v, (uint32_t)(m - v->mbufs));
+}
+
+/**
+ * Giving a segment back. npud says that it is closing and then looks at all words; who has claimed a slot with data looks whether it is
+ * closing. One of us sees both, so who takes the hint of a slot and is delayed does not get a slot of a segment that is gone. A slot without data is
+ * claimed by who has a reference already: then there is a slot with data that is not free.
+ */
+static inline bool segment_closing(struct segment_view *v, uint32_t slot)
+{
+    if (slot >= v->n_data)
+        return false;
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load_explicit(&v->page->closing, memory_order_relaxed) != 0;
+}
+
+/**
+ * Set aside the first free slot in [from, to), or return `to`: also when the segment is about to go. Takes hints away from slots that turn out
+ * not to be free.
+ */
 static inline uint32_t segment_claim(struct segment_view *v, uint32_t from, uint32_t to,
                                      uint32_t session)
 {
@@ -278,24 +309,16 @@ static inline uint32_t segment_claim(struct segment_view *v, uint32_t from, uint
             if (!(atomic_fetch_and_explicit(&v->page->hint[w], ~bit, memory_order_acq_rel) & bit))
                 continue;
             KILL_POINT(MBUF_HINT_TAKEN);
-            if (mbuf_claim(&v->mbufs[slot], session)) {
-                KILL_POINT(MBUF_CLAIMED);
+            if (!mbuf_claim(&v->mbufs[slot], session))
+                continue;
+            KILL_POINT(MBUF_CLAIMED);
+            if (!__builtin_expect(segment_closing(v, slot), 0))
                 return slot;
-            }
+            mbuf_release(v, &v->mbufs[slot]);
+            return to;
         }
     }
     return to;
-}
-
-/** The caller owns the slot, and nothing refers to its data: give it back. Returns what segment_hint() does. */
-static inline bool mbuf_release(struct segment_view *v, struct mbuf *m)
-{
-    uint64_t w = atomic_load_explicit(&m->word, memory_order_relaxed);
-
-    atomic_store_explicit(&m->word, mbuf_word(mbuf_generation(w) + 1, MBUF_FREE, 0, 0),
-                          memory_order_release);
-    KILL_POINT(MBUF_RELEASED);
-    return segment_hint(v, (uint32_t)(m - v->mbufs));
 }
 
 /* --- references --- */
@@ -315,14 +338,19 @@ static inline uint32_t mbuf_refs_slot(uint64_t refs)
     return (uint32_t)(refs >> 32) & 0xffff;
 }
 
-static inline uint64_t mbuf_op(enum mbuf_op op, uint32_t number)
+static inline uint64_t mbuf_op(enum mbuf_op op, uint32_t block, uint32_t number)
 {
-    return (uint64_t)op << 32 | number;
+    return (uint64_t)op << 48 | (uint64_t)(block & 0xffff) << 32 | number;
 }
 
 static inline enum mbuf_op mbuf_op_of(uint64_t op)
 {
-    return (enum mbuf_op)(op >> 32);
+    return (enum mbuf_op)(op >> 48 & 3);
+}
+
+static inline uint32_t mbuf_op_block(uint64_t op)
+{
+    return (uint32_t)(op >> 32) & 0xffff;
 }
 
 static inline enum mbuf_op mbuf_op_settled(enum mbuf_op op)
@@ -334,64 +362,80 @@ static inline enum mbuf_op mbuf_op_settled(enum mbuf_op op)
 static inline void mbuf_ref_settle(struct segment_view *v, uint32_t block, uint64_t refs)
 {
     uint32_t slot = mbuf_refs_slot(refs);
-    struct mbuf *m = &v->mbufs[slot];
+    struct mbuf *m;
     uint64_t op;
 
     if (slot >= segment_slots(v))
         return;
+    m = &v->mbufs[slot];
     op = atomic_load_explicit(&m->op, memory_order_acquire);
-    if ((uint32_t)op != (uint32_t)refs ||
-        atomic_load_explicit(&m->block, memory_order_relaxed) != block)
-        return;
-    if (mbuf_op_of(op) == MBUF_TAKING || mbuf_op_of(op) == MBUF_DROPPING)
+    if (op == mbuf_op(MBUF_TAKING, block, (uint32_t)refs) ||
+        op == mbuf_op(MBUF_DROPPING, block, (uint32_t)refs))
         atomic_compare_exchange_strong_explicit(
-            &m->op, &op, mbuf_op(mbuf_op_settled(mbuf_op_of(op)), (uint32_t)op),
+            &m->op, &op, mbuf_op(mbuf_op_settled(mbuf_op_of(op)), block, (uint32_t)refs),
             memory_order_acq_rel, memory_order_relaxed);
 }
 
+/** Of mbuf_ref_change(): no change. */
+#define MBUF_REF_NONE (-1) /* the count is at its end, or the block is none */
+#define MBUF_REF_LOST (-2) /* others change it all the time: somebody plays with it */
+
 /**
- * Slot m, the caller's, begins (MBUF_TAKING) or ends (MBUF_DROPPING) to have the data of slot m->block, which somebody has at this
- * moment, the caller or for him. Returns the count that results, or -1: there are too many references, or somebody plays with the count.
+ * Slot m, the caller's, begins (MBUF_TAKING) or ends (MBUF_DROPPING) to have the data of slot `block`, which somebody has at this
+ * moment, the caller or for him. Returns the count that results, or MBUF_REF_*.
  */
-static inline int mbuf_ref_change(struct segment_view *v, struct mbuf *m, enum mbuf_op op)
+static inline int mbuf_ref_change(struct segment_view *v, struct mbuf *m, uint32_t block,
+                                  enum mbuf_op op)
 {
-    uint32_t block = atomic_load_explicit(&m->block, memory_order_relaxed);
     uint32_t slot = (uint32_t)(m - v->mbufs);
     struct mbuf *b;
 
     if (block >= v->n_data)
-        return -1;
+        return MBUF_REF_NONE;
     b = &v->mbufs[block];
     for (unsigned tries = 0; tries < SEGMENT_TRIES; tries++) {
         uint64_t refs = atomic_load_explicit(&b->refs, memory_order_acquire);
         uint32_t count = mbuf_refs_count(refs), number = (uint32_t)refs + 1;
 
         if (count == (op == MBUF_TAKING ? UINT16_MAX : 0))
-            return -1;
+            return MBUF_REF_NONE;
         count = op == MBUF_TAKING ? count + 1 : count - 1;
         mbuf_ref_settle(v, block, refs);
         KILL_POINT(REF_SETTLED);
-        atomic_store_explicit(&m->op, mbuf_op(op, number), memory_order_release);
+        atomic_store_explicit(&m->op, mbuf_op(op, block, number), memory_order_release);
         KILL_POINT(REF_ANNOUNCED);
         /* Steps 1 and 2 are before it for whoever sees the new word; sequentially consistent for mbuf_block_release(). */
         if (atomic_compare_exchange_strong(&b->refs, &refs, mbuf_refs(count, slot, number))) {
             KILL_POINT(REF_CHANGED);
-            atomic_store_explicit(&m->op, mbuf_op(mbuf_op_settled(op), number),
+            atomic_store_explicit(&m->op, mbuf_op(mbuf_op_settled(op), block, number),
                                   memory_order_release);
             KILL_POINT(REF_DONE);
             return (int)count;
         }
-        atomic_store_explicit(&m->op, mbuf_op(op == MBUF_TAKING ? MBUF_HAS_NOT : MBUF_HAS, number),
+        atomic_store_explicit(&m->op,
+                              mbuf_op(op == MBUF_TAKING ? MBUF_HAS_NOT : MBUF_HAS, block, number),
                               memory_order_relaxed);
     }
-    return -1;
+    return MBUF_REF_LOST;
+}
+
+/**
+ * Slot m without data, which the caller has set aside, becomes one more reference to the data of slot `block`, which the caller has, too.
+ * As mbuf_ref_change(); after MBUF_REF_* the slot is still set aside.
+ */
+static inline int mbuf_refer(struct segment_view *v, struct mbuf *m, uint32_t block)
+{
+    /* What it had in an earlier life may have been given up in a way that did not get that far. */
+    atomic_store_explicit(&m->op, 0, memory_order_relaxed);
+    atomic_store_explicit(&m->block, block, memory_order_relaxed);
+    return mbuf_ref_change(v, m, block, MBUF_TAKING);
 }
 
 /** Whose process is dead: does the slot have its data? Settles its op. */
 static inline bool mbuf_ref_resolve(struct segment_view *v, struct mbuf *m)
 {
     uint64_t op = atomic_load_explicit(&m->op, memory_order_acquire);
-    uint32_t block = atomic_load_explicit(&m->block, memory_order_relaxed);
+    uint32_t block = mbuf_op_block(op);
     uint32_t slot = (uint32_t)(m - v->mbufs);
     uint64_t refs;
 
@@ -404,10 +448,11 @@ static inline bool mbuf_ref_resolve(struct segment_view *v, struct mbuf *m)
         /* After refs: had it been changed since ours, ours would be settled by now. */
         op = atomic_load_explicit(&m->op, memory_order_acquire);
         if (mbuf_op_of(op) == MBUF_TAKING)
-            atomic_store_explicit(&m->op, mbuf_op(MBUF_HAS_NOT, (uint32_t)op),
+            atomic_store_explicit(&m->op, mbuf_op(MBUF_HAS_NOT, block, (uint32_t)op),
                                   memory_order_relaxed);
         if (mbuf_op_of(op) == MBUF_DROPPING)
-            atomic_store_explicit(&m->op, mbuf_op(MBUF_HAS, (uint32_t)op), memory_order_relaxed);
+            atomic_store_explicit(&m->op, mbuf_op(MBUF_HAS, block, (uint32_t)op),
+                                  memory_order_relaxed);
         op = atomic_load_explicit(&m->op, memory_order_relaxed);
     }
     return mbuf_op_of(op) == MBUF_HAS;
@@ -437,28 +482,29 @@ static inline bool mbuf_unshared(struct segment_view *v, struct mbuf *m)
     uint64_t refs = atomic_load_explicit(&m->refs, memory_order_acquire);
 
     return slot < v->n_data && refs == mbuf_refs(1, slot, (uint32_t)refs) &&
-           atomic_load_explicit(&m->block, memory_order_relaxed) == slot &&
-           atomic_load_explicit(&m->op, memory_order_relaxed) == mbuf_op(MBUF_HAS, (uint32_t)refs);
+           atomic_load_explicit(&m->op, memory_order_relaxed) ==
+               mbuf_op(MBUF_HAS, slot, (uint32_t)refs);
 }
 
 /**
  * The caller owns slot m (in whatever state but FREE): it goes, and its data with it unless others have it. *full is set when
  * segment_hint() said so, or when a slot without data has become free and npud's router may be waiting for one (segment_wanted()). The slot is
- * one buffer: a chain is the caller's business.
+ * one buffer: a chain is the caller's business. False: somebody plays with the count of its data, which stays.
  */
-static inline void mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
+static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
 {
     uint32_t slot = (uint32_t)(m - v->mbufs);
-    uint32_t block = atomic_load_explicit(&m->block, memory_order_relaxed);
+    uint64_t op = atomic_load_explicit(&m->op, memory_order_relaxed);
+    bool ok = true;
     uint64_t w;
 
     if (mbuf_unshared(v, m)) {
         if (mbuf_release(v, m))
             *full = true;
-        return;
+        return true;
     }
-    if (mbuf_op_of(atomic_load_explicit(&m->op, memory_order_relaxed)) == MBUF_HAS)
-        mbuf_ref_change(v, m, MBUF_DROPPING);
+    if (mbuf_op_of(op) == MBUF_HAS)
+        ok = mbuf_ref_change(v, m, mbuf_op_block(op), MBUF_DROPPING) != MBUF_REF_LOST;
     if (slot < v->n_data) {
         /*
          * Sequentially consistent, as in mbuf_block_release(): who drops the last reference lowers the count and then looks at the
@@ -468,7 +514,7 @@ static inline void mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
         atomic_store(&m->word, mbuf_word(mbuf_generation(w) + 1, MBUF_BLOCK, 0, 0));
         KILL_POINT(BLOCK_LEFT);
         mbuf_block_release(v, slot, full);
-        return;
+        return ok;
     }
     if (mbuf_release(v, m))
         *full = true;
@@ -476,8 +522,9 @@ static inline void mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
     atomic_thread_fence(memory_order_seq_cst);
     if (__builtin_expect(atomic_load_explicit(&v->page->wanted, memory_order_relaxed) != 0, 0))
         *full = true;
-    if (block < v->n_data)
-        mbuf_block_release(v, block, full);
+    if (mbuf_op_block(op) < v->n_data)
+        mbuf_block_release(v, mbuf_op_block(op), full);
+    return ok;
 }
 
 /* --- heads --- */
@@ -492,8 +539,14 @@ static inline void mbuf_prepare(struct segment_view *v, struct mbuf *m, uint64_t
     /* Whoever made the last change to the count in an earlier life may be dead and not swept yet: he must not take it for undone. */
     if (mbuf_refs_slot(refs) != slot)
         mbuf_ref_settle(v, slot, refs);
-    atomic_store_explicit(&m->refs, mbuf_refs(1, slot, number), memory_order_relaxed);
-    atomic_store_explicit(&m->op, mbuf_op(MBUF_HAS, number), memory_order_relaxed);
+    /*
+     * In this order also for who is killed in between: without op the count would be nobody's, and never go down again; without the count op is
+     * what a block without references is freed by.
+     */
+    atomic_store_explicit(&m->op, mbuf_op(MBUF_HAS, slot, number), memory_order_relaxed);
+    KILL_POINT(MBUF_OWNED);
+    atomic_store_explicit(&m->refs, mbuf_refs(1, slot, number), memory_order_release);
+    KILL_POINT(MBUF_COUNTED);
     atomic_store_explicit(&m->block, slot, memory_order_relaxed);
     atomic_store_explicit(&m->room, size, memory_order_relaxed);
     atomic_store_explicit(&m->length, 0, memory_order_relaxed);
