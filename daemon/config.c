@@ -70,6 +70,7 @@ static const struct key {
     LIMIT("notifies", RESOURCE_NOTIFIES, "8192", "per uid: open notifies and count notifies"),
     LIMIT("mbuf_memory", RESOURCE_MBUF_MEMORY, "64G",
           "per uid: bytes of shared buffers, with what describes them"),
+    LIMIT("queues", RESOURCE_QUEUES, "4096", "per uid: shared queues; there are no more ids"),
 };
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))

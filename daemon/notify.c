@@ -1,29 +1,22 @@
 #include "daemon/notify.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "acl/acl_rt.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/device.h"
 #include "daemon/engine.h"
+#include "daemon/identity.h"
 #include "daemon/log.h"
 #include "daemon/park.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
 
-#ifndef PIDFS_MAGIC
-#define PIDFS_MAGIC 0x50494446
-#endif
 #define LOOKED_AT_MUCH 32 /* waiters, by one record: others have their turn then */
 
 static struct stream *stream_of(struct waiter *w)
@@ -187,57 +180,6 @@ int32_t notify_export(struct notify_open *open, bool any_pid)
     n->exported = true;
     n->any_pid = any_pid;
     return 0;
-}
-
-/* When the process started, in clock ticks. 0: there is none, or npud may not look. */
-static uint64_t process_start(int32_t pid)
-{
-    char path[32], text[1024], *end;
-    unsigned long long start = 0;
-    size_t size;
-    FILE *f;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    f = fopen(path, "re");
-    if (!f)
-        return 0;
-    size = fread(text, 1, sizeof(text) - 1, f);
-    fclose(f);
-    text[size] = '\0';
-    /* The name, in parentheses, may hold anything. The start is the 20th field behind it. */
-    end = strrchr(text, ')');
-    for (int field = 0; end && field < 20; field++)
-        end = strchr(end + 1, ' ');
-    if (end)
-        start = strtoull(end + 1, NULL, 10);
-    return start;
-}
-
-/*
- * What tells a process from a later one with the same pid: the inode of its pidfd (since Linux 6.9), or else the time when it started.
- * 0: unknown.
- */
-static uint64_t identity_of(int32_t pid, int pidfd)
-{
-    struct statfs fs;
-    struct stat st;
-
-    if (fstatfs(pidfd, &fs) == 0 && fs.f_type == PIDFS_MAGIC && fstat(pidfd, &st) == 0)
-        return st.st_ino;
-    return process_start(pid);
-}
-
-/* 0: there is no process with that pid. */
-static uint64_t identity_now(int32_t pid)
-{
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    uint64_t identity;
-
-    if (pidfd < 0)
-        return 0;
-    identity = identity_of(pid, pidfd);
-    close(pidfd);
-    return identity;
 }
 
 static struct notify_pid *find_pid(struct notify *n, int32_t pid)

@@ -13,6 +13,7 @@
 #include "daemon/notify.h"
 #include "daemon/pool.h"
 #include "daemon/post.h"
+#include "daemon/queue.h"
 #include "daemon/share.h"
 #include "daemon/user.h"
 
@@ -29,6 +30,7 @@ struct server {
     struct notifies notifies;
     struct shares shares;
     struct pools pools;
+    struct queues queues;
     struct session *sessions;
     uint32_t n_sessions;
     uint32_t most_sessions; /* since the heap was last given back */

@@ -25,6 +25,7 @@
 #include "daemon/memory.h"
 #include "daemon/notify.h"
 #include "daemon/pool.h"
+#include "daemon/queue.h"
 #include "daemon/release.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
@@ -486,7 +487,9 @@ int sessions_init(struct server *server)
     if (!server->on_ended)
         return -ENOMEM;
     r = shares_init(&server->shares);
-    return r < 0 ? r : pools_init(&server->pools);
+    if (r == 0)
+        r = pools_init(&server->pools);
+    return r < 0 ? r : queues_init(&server->queues);
 }
 
 void sessions_deinit(struct server *server)
@@ -497,6 +500,7 @@ void sessions_deinit(struct server *server)
     }
     if (server->on_ended)
         event_free(server->on_ended);
+    queues_deinit(&server->queues);
     pools_deinit(&server->pools);
     shares_deinit(&server->shares);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/pool.h"
+#include "daemon/queue.h"
 #include "daemon/segment.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -67,6 +68,8 @@ void share_free(struct session *session)
     struct share *share = session->shared;
 
     if (share) {
+        queue_sweep(share);
+        queues_leave(share);
         forget_maps(share);
         pool_leave(share);
         free(share);

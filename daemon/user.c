@@ -14,6 +14,7 @@ const char *const resource_names[RESOURCE_COUNT] = {
     [RESOURCE_FDS] = "fds",
     [RESOURCE_NOTIFIES] = "notifies",
     [RESOURCE_MBUF_MEMORY] = "mbuf_memory",
+    [RESOURCE_QUEUES] = "queues",
 };
 
 struct user *user_ref(struct users *users, uid_t uid)

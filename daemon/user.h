@@ -23,6 +23,7 @@ enum resource {
     RESOURCE_FDS,
     RESOURCE_NOTIFIES,
     RESOURCE_MBUF_MEMORY,
+    RESOURCE_QUEUES,
     RESOURCE_COUNT
 };
 
@@ -38,6 +39,7 @@ struct user {
     /* Destroyed but still openable events of this user, oldest first (ipc_event.c). */
     struct ipc_event *linger;
     uint32_t n_linger;
+    uint32_t next_queue; /* id of the next queue, unless it is taken */
     bool refused; /* a session was refused, and that was logged */
     UT_hash_handle hh;
 };
