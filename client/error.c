@@ -62,6 +62,21 @@ static void store_for_thread(const char *line)
         prepend(t->errors, strlen(t->errors), line);
 }
 
+/* What was deferred comes before what happened after it. */
+static void store_deferred(struct thread *t)
+{
+    char line[SENTENCE_MAX];
+    int n;
+
+    if (!t->deferred.render)
+        return;
+    n = snprintf(line, sizeof(line), "[%d] ", t->deferred.code);
+    t->deferred.render(line + n, sizeof(line) - (size_t)n, t->deferred.function, t->deferred.a,
+                       t->deferred.b);
+    t->deferred.render = NULL;
+    store_for_thread(line);
+}
+
 static void store(int code, const char *fmt, va_list ap)
 {
     int saved = errno;
@@ -69,6 +84,7 @@ static void store(int code, const char *fmt, va_list ap)
     int n = snprintf(line, sizeof(line), "[%d] ", code);
 
     vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
+    store_deferred(thread_self());
     if (process_wide)
         store_for_process(line);
     else
@@ -113,6 +129,31 @@ void error_store_soft(int code, const char *fmt, ...)
     va_end(ap);
 }
 
+int error_defer(int code, error_render_fn *render, const char *function, uint32_t a, uint32_t b)
+{
+    struct thread *t = thread_self();
+    bool again = t->deferred.render == render && t->deferred.function == function &&
+                 t->deferred.a == a && t->deferred.b == b;
+    char text[SENTENCE_MAX];
+
+    if (t->muted)
+        return code;
+    if (process_wide) {
+        render(text, sizeof(text), function, a, b);
+        return error_set(code, "%s", text);
+    }
+    if (!again)
+        store_deferred(t);
+    t->deferred.render = render;
+    t->deferred.code = code;
+    t->deferred.function = function;
+    t->deferred.a = a;
+    t->deferred.b = b;
+    if (of_runtime_layer(code))
+        t->last_error = code;
+    return code;
+}
+
 int error_unsupported(const char *function)
 {
     return error_soft(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s is not implemented by npud", function);
@@ -140,6 +181,7 @@ const char *aclGetRecentErrMsg(void)
 {
     struct thread *t = thread_self();
 
+    store_deferred(t);
     free(t->shown);
     if (process_wide) {
         t->shown = take_of_process();

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /**
@@ -19,6 +20,13 @@
 
 void error_store(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
 void error_store_soft(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
+
+/**
+ * Errors that a program polls for: what render would write is put into words only when somebody asks for it, and the same one after itself is told
+ * once. function is a literal. Returns code.
+ */
+typedef void error_render_fn(char *text, size_t size, const char *function, uint32_t a, uint32_t b);
+int error_defer(int code, error_render_fn *render, const char *function, uint32_t a, uint32_t b);
 
 /** A function that is declared but not there. Returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT. */
 int error_unsupported(const char *function) __attribute__((cold));

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/error.h"
+
 struct context;
 struct mbuf_cache;
 struct stream;
@@ -25,6 +27,12 @@ struct thread {
     bool in_callback;
     uint32_t report; /* where it was found among the workers (report.h): where to look first */
     struct mbuf_cache *buffers; /* slots that it keeps; NULL: none */
+    struct {
+        error_render_fn *render; /* NULL: none */
+        int code;
+        const char *function;
+        uint32_t a, b;
+    } deferred; /* a sentence that is not put into words yet: error_defer() */
     /* Sentences for aclGetRecentErrMsg(), newest first, on the heap. */
     char *errors;
     char *shown; /* what the last call of this thread returned */

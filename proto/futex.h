@@ -36,3 +36,11 @@ static inline void futex_wake_all(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     errno = saved;
 }
+
+/** Wake one of them. */
+static inline void futex_wake_one(_Atomic uint32_t *word)
+{
+    int saved = errno;
+    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+    errno = saved;
+}
