@@ -18,6 +18,7 @@ struct wait {
     _Atomic uint32_t *word;
     struct wait *prev, *next;
     struct wait_slot *slot; /* NULL: more threads sleep than the report can show */
+    bool fixed;             /* word may be mapped read-only: it is not ours to change */
 };
 
 uint64_t wait_deadline(int64_t ms)
@@ -79,18 +80,36 @@ static void delist(struct session *s, struct wait *w)
     pthread_mutex_unlock(&s->waits_lock);
 }
 
-void wait_abort_all(struct session *s)
+/* True: somebody has been woken who may have been about to sleep, and cannot have noticed. */
+static bool wake_sleepers(struct session *s)
 {
+    bool again = false;
     struct wait *w;
 
     pthread_mutex_lock(&s->waits_lock);
     DL_FOREACH (s->waits, w) {
         /* npud is not there to be confused, and other processes on the same word only look once
          * more. */
-        atomic_fetch_add(w->word, 1);
+        if (w->fixed)
+            again = true;
+        else
+            atomic_fetch_add(w->word, 1);
         futex_wake_all(w->word);
     }
     pthread_mutex_unlock(&s->waits_lock);
+    return again;
+}
+
+/*
+ * A word that does not change is no help to who has seen `lost` clear and is not asleep yet. He is within a few instructions of it: so they
+ * are woken until all have left the list.
+ */
+void wait_abort_all(struct session *s)
+{
+    const struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
+
+    while (wake_sleepers(s))
+        nanosleep(&pause, NULL);
 }
 
 /* --- sleeping --- */
@@ -105,13 +124,13 @@ static int sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
     return futex_wait_until(word, seen, &ts);
 }
 
-static int wait_until(struct session *s, const struct wait_info *info, _Atomic uint32_t *word,
-                      settled_fn *settled, void *object, uint64_t deadline)
+static int wait_listed(struct session *s, struct wait *w, const struct wait_info *info,
+                       settled_fn *settled, void *object, uint64_t deadline)
 {
-    struct wait w = {.word = word};
+    _Atomic uint32_t *word = w->word;
     int r = 0;
 
-    enlist(s, &w, info);
+    enlist(s, w, info);
     for (;;) {
         uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
 
@@ -127,8 +146,16 @@ static int wait_until(struct session *s, const struct wait_info *info, _Atomic u
         }
         break;
     }
-    delist(s, &w);
+    delist(s, w);
     return r;
+}
+
+static int wait_until(struct session *s, const struct wait_info *info, _Atomic uint32_t *word,
+                      settled_fn *settled, void *object, uint64_t deadline)
+{
+    struct wait w = {.word = word};
+
+    return wait_listed(s, &w, info, settled, object, deadline);
 }
 
 static void describe(struct wait_info *info, const char *function, uint32_t what, uint32_t object,
@@ -237,4 +264,42 @@ int wait_report(struct session *s, const char *function, uint32_t report, _Atomi
 
     describe(&info, function, WAIT_CALLBACK, report, 0, deadline);
     return wait_until(s, &info, word, settled, object, deadline);
+}
+
+int wait_queue(struct session *s, const char *function, uint32_t kind, uint32_t object,
+               _Atomic uint32_t *word, settled_fn *settled, void *arg, uint64_t deadline)
+{
+    struct wait w = {.word = word, .fixed = true};
+    struct exception_wait *e;
+    struct wait_info info;
+    int r;
+
+    describe(&info, function, kind, object, 0, deadline);
+    e = exception_wait_begin(s);
+    r = wait_listed(s, &w, &info, settled, arg, deadline);
+    exception_wait_end(s, e);
+    return r;
+}
+
+struct grants {
+    _Atomic uint32_t *word;
+    uint32_t seen;
+};
+
+static bool grants_changed(void *object, uint64_t target)
+{
+    const struct grants *g = object;
+
+    (void)target;
+    return atomic_load_explicit(g->word, memory_order_acquire) != g->seen;
+}
+
+int wait_grant(struct session *s, const char *function, uint32_t id, uint32_t seen,
+               uint64_t deadline)
+{
+    struct grants g = {.word = &s->page->grants, .seen = seen};
+    struct wait_info info;
+
+    describe(&info, function, WAIT_GRANT, id, 0, deadline);
+    return wait_until(s, &info, g.word, grants_changed, &g, deadline);
 }

@@ -1,6 +1,6 @@
 /*
- * Sleeping in the library: on a stream's position or on a record of an IPC event. Never a poll: the
- * engine or the recording process wakes the futex, and when npud dies the watcher thread does.
+ * Sleeping in the library: on a stream's position, on a record of an IPC event, on a queue. Never a poll: the
+ * engine or the other process wakes the futex, and when npud dies the watcher thread does.
  *
  * Who sleeps is written down for npud (proto/wait_slot.h), with the API function that was called.
  */
@@ -43,6 +43,17 @@ typedef bool settled_fn(void *object, uint64_t target);
 /** Wait for callbacks: until settled(object, 0), looked at whenever word changes. 0, -ETIMEDOUT, -EPIPE. */
 int wait_report(struct session *s, const char *function, uint32_t report, _Atomic uint32_t *word,
                 settled_fn *settled, void *object, uint64_t deadline);
+
+/**
+ * Wait at a queue: kind WAIT_MESSAGE or WAIT_ROOM, object the number of the ring, word of the other side, which this process may be able to read
+ * only. Until settled(arg, 0), looked at whenever word changes. 0, -ETIMEDOUT, -EPIPE.
+ */
+int wait_queue(struct session *s, const char *function, uint32_t kind, uint32_t object,
+               _Atomic uint32_t *word, settled_fn *settled, void *arg, uint64_t deadline);
+
+/** Wait until npud has granted queue id something: `grants` of the session page is not `seen` any more. 0, -ETIMEDOUT, -EPIPE. */
+int wait_grant(struct session *s, const char *function, uint32_t id, uint32_t seen,
+               uint64_t deadline);
 
 /** Watcher: npud is gone; let everybody who sleeps see that. */
 void wait_abort_all(struct session *s);
