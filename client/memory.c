@@ -385,6 +385,22 @@ static int written(struct session *s, const char *function, const struct side *t
     return session_command(s, function, &request);
 }
 
+int memory_check(struct session *s, const char *function, const char *name, const void *address,
+                 size_t size)
+{
+    struct side side;
+
+    return classify(s, function, address, size, name, &side);
+}
+
+int memory_written(struct session *s, const char *function, const void *address, size_t size)
+{
+    struct side side;
+    int error = classify(s, function, address, size, "memory", &side);
+
+    return error != 0 ? error : written(s, function, &side, size);
+}
+
 /* What both copy functions check, in the reference's order. -1: go on. */
 static int check_copy(const char *function, void *dst, size_t dest_max, const void *src,
                       size_t count, aclrtMemcpyKind kind)

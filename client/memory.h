@@ -31,6 +31,15 @@ struct memory_place {
 int memory_device_place(struct session *s, const char *function, uint32_t device, const char *name,
                         const void *address, uint64_t size, struct memory_place *place);
 
+/**
+ * Memory of the program, of any kind, that a call reads or writes by itself: do `size` bytes at address stay within the allocation, if it is
+ * one of ours? 0, or ACL_ERROR_RT_PARAM_INVALID. name: of the argument, for the sentence.
+ */
+int memory_check(struct session *s, const char *function, const char *name, const void *address,
+                 size_t size);
+/** A call has written there by itself: npud is told if streams wait for it. 0, or an ACL error of the request. */
+int memory_written(struct session *s, const char *function, const void *address, size_t size);
+
 /** Allocations taken out of the table, not freed yet. */
 struct memory_list;
 
