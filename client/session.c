@@ -23,6 +23,7 @@
 #include "client/memory.h"
 #include "client/report.h"
 #include "client/notify.h"
+#include "client/queue.h"
 #include "client/stream.h"
 #include "client/thread.h"
 #include "client/wait.h"
@@ -340,6 +341,7 @@ static void session_free(struct session *s)
     report_session_free(s);
     memory_forget_all(s);
     segments_deinit(&s->segments);
+    queues_free(s);
     event_fds_deinit(&s->event_fds);
     for (size_t i = 0; i < sizeof(s->stream_segments) / sizeof(s->stream_segments[0]); i++)
         if (s->stream_segments[i])
@@ -501,6 +503,7 @@ void session_forget_inherited(void)
     close(s->socket);
     event_fds_deinit(&s->event_fds);
     segments_forget(&s->segments, true);
+    queues_forget_inherited(s);
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
         if (s->devices[i].open)
             close(s->devices[i].doorbell);

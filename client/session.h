@@ -23,6 +23,7 @@
 #include "proto/slots.h"
 
 struct context;
+struct queues;
 struct reports;
 struct staging;
 struct wait;
@@ -99,6 +100,7 @@ struct session {
     } exceptions;
     struct segments segments; /* shared buffers: what is mapped */
     struct pool pool;
+    _Atomic(struct queues *) queues; /* client/queue.c; NULL: none so far */
     uint32_t contexts_made;
     struct session *forgotten_next;
 };

@@ -1,0 +1,452 @@
+#include "client/queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "acl/acl_tdt_queue.h"
+#include "client/error.h"
+#include "client/queue_attr.h"
+#include "client/session.h"
+#include "client/wait.h"
+
+/* Entries are made when an id is first used and stay as long as the session, so that finding one takes no lock. */
+struct queues {
+    _Atomic(struct queue *) queue[QUEUE_IDS];
+};
+
+/* --- rings --- */
+
+void ring_use(struct ring *ring)
+{
+    atomic_fetch_add_explicit(&ring->uses, 1, memory_order_relaxed);
+}
+
+void ring_drop(struct ring *ring)
+{
+    if (atomic_fetch_sub_explicit(&ring->uses, 1, memory_order_acq_rel) != 1)
+        return;
+    if (ring->view.put)
+        munmap(ring->view.put, queue_put_size(ring->view.depth));
+    if (ring->view.take)
+        munmap(ring->view.take, queue_take_size());
+    queue_bell_close(&ring->bell);
+    free(ring->fed);
+    free(ring);
+}
+
+/* Populated: who puts the first message shall not pay for the page. NULL: could not be mapped. */
+static void *map_file(int fd, size_t size, bool writable)
+{
+    void *map =
+        mmap(NULL, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED | MAP_POPULATE, fd, 0);
+
+    if (map == MAP_FAILED)
+        return NULL;
+    /* A forked child has no business here: its stores would be ours. */
+    madvise(map, size, MADV_DONTFORK);
+    return map;
+}
+
+/* What npud has answered, mapped. NULL: no memory. */
+static struct ring *ring_new(const Npud__QueueReply *reply, const int fds[2])
+{
+    struct ring *ring = calloc(1, sizeof(*ring));
+
+    if (!ring)
+        return NULL;
+    ring->rights = reply->rights;
+    ring->uses = 1;
+    ring->view.depth = reply->depth;
+    ring->view.mask = queue_slots(reply->depth) - 1;
+    ring->view.number = reply->number;
+    ring->view.put = map_file(fds[0], queue_put_size(reply->depth), reply->rights & QUEUE_PUT);
+    KILL_POINT(QUEUE_MAPPED);
+    ring->view.take = map_file(fds[1], queue_take_size(), reply->rights & QUEUE_TAKE);
+    if (ring->view.put && ring->view.take)
+        return ring;
+    ring_drop(ring);
+    return NULL;
+}
+
+/* A request that is answered by a ring. 0 with *ringp and *id, or the ACL error. */
+static int request_ring(struct session *s, const char *function, Npud__Request *request,
+                        struct ring **ringp, uint32_t *id)
+{
+    Npud__Reply *reply = NULL;
+    int fds[2] = {-1, -1};
+    int error = session_request_fds(s, function, request, &reply, fds, 2);
+
+    if (error != 0)
+        return error;
+    *ringp = ring_new(reply->queue, fds);
+    *id = reply->queue->queue;
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    session_reply_free(reply);
+    if (*ringp)
+        return 0;
+    return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map queue %u (%m)", function, *id);
+}
+
+/* --- the table --- */
+
+static int error_memory(const char *function)
+{
+    return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+}
+
+static struct queues *table(struct session *s, bool make)
+{
+    struct queues *t = atomic_load_explicit(&s->queues, memory_order_acquire), *mine;
+
+    if (t || !make)
+        return t;
+    mine = calloc(1, sizeof(*mine));
+    if (!mine || atomic_compare_exchange_strong(&s->queues, &t, mine))
+        return mine;
+    free(mine);
+    return t;
+}
+
+static struct queue *queue_new(uint32_t id)
+{
+    struct queue *q = calloc(1, sizeof(*q));
+
+    if (!q)
+        return NULL;
+    q->id = id;
+    pthread_mutex_init(&q->put_lock, NULL);
+    pthread_mutex_init(&q->take_lock, NULL);
+    pthread_mutex_init(&q->follow_lock, NULL);
+    return q;
+}
+
+/* The entry of an id, made if need be. NULL: no memory. */
+static struct queue *entry(struct session *s, uint32_t id)
+{
+    struct queues *t = table(s, true);
+    struct queue *q, *mine;
+
+    if (!t)
+        return NULL;
+    q = atomic_load_explicit(&t->queue[id], memory_order_acquire);
+    if (q)
+        return q;
+    mine = queue_new(id);
+    if (!mine || atomic_compare_exchange_strong(&t->queue[id], &q, mine))
+        return mine;
+    free(mine);
+    return q;
+}
+
+int queue_error_unknown(const char *function, uint32_t id)
+{
+    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                     "%s: queue %u is unknown here: it does not exist, has been destroyed, or this "
+                     "process has not attached it (acltdtAttachQueue)",
+                     function, id);
+}
+
+static int check_id(const char *function, uint32_t id)
+{
+    if (__builtin_expect(id < QUEUE_IDS, 1))
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: no queue has id %u: ids are 0 to %u",
+                     function, id, QUEUE_IDS - 1);
+}
+
+struct queue *queue_find(struct session *s, const char *function, uint32_t id, int *error)
+{
+    struct queues *t = table(s, false);
+    struct queue *q;
+
+    *error = check_id(function, id);
+    if (*error != 0)
+        return NULL;
+    q = t ? atomic_load_explicit(&t->queue[id], memory_order_acquire) : NULL;
+    if (__builtin_expect(!q, 0))
+        *error = queue_error_unknown(function, id);
+    return q;
+}
+
+/* From here on the queue's ring is `ring`, which it takes over; NULL: none. Under follow_lock. */
+static void set_ring(struct queue *q, struct ring *ring, bool same_queue)
+{
+    struct ring *old = q->ring;
+
+    if (!same_queue) {
+        q->lives++;
+        atomic_store_explicit(&q->has_put, false, memory_order_relaxed);
+        atomic_store_explicit(&q->has_taken, false, memory_order_relaxed);
+    }
+    if (ring)
+        ring->life = q->lives;
+    pthread_mutex_lock(&q->put_lock);
+    pthread_mutex_lock(&q->take_lock);
+    q->ring = ring;
+    pthread_mutex_unlock(&q->take_lock);
+    pthread_mutex_unlock(&q->put_lock);
+    if (old)
+        ring_drop(old);
+}
+
+/* The ring of the queue at this moment, to be dropped. NULL: none. */
+static struct ring *current(struct queue *q)
+{
+    struct ring *ring;
+
+    pthread_mutex_lock(&q->take_lock);
+    ring = q->ring;
+    if (ring)
+        ring_use(ring);
+    pthread_mutex_unlock(&q->take_lock);
+    return ring;
+}
+
+void queues_free(struct session *s)
+{
+    struct queues *t = table(s, false);
+
+    for (uint32_t id = 0; t && id < QUEUE_IDS; id++) {
+        struct queue *q = t->queue[id];
+
+        if (q && q->ring)
+            ring_drop(q->ring);
+        free(q);
+    }
+    free(t);
+}
+
+void queues_forget_inherited(struct session *s)
+{
+    struct queues *t = table(s, false);
+
+    for (uint32_t id = 0; t && id < QUEUE_IDS; id++)
+        if (t->queue[id] && t->queue[id]->ring)
+            queue_bell_close(&t->queue[id]->ring->bell);
+}
+
+/* --- attaching --- */
+
+/* Ask npud, and take over the ring that it answers with, unless it is the one that is known already. Under follow_lock. */
+static int attach(struct session *s, const char *function, struct queue *q, uint32_t *rights)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__AttachQueue in = NPUD__ATTACH_QUEUE__INIT;
+    struct ring *ring, *known;
+    bool same, moved;
+    uint32_t id;
+    int error;
+
+    in.queue = q->id;
+    request.attach_queue = &in;
+    request.body_case = NPUD__REQUEST__BODY_ATTACH_QUEUE;
+    error = request_ring(s, function, &request, &ring, &id);
+    if (error != 0)
+        return error;
+    *rights = ring->rights;
+    known = current(q);
+    same = known && known->view.number == ring->view.number;
+    moved = known && atomic_load(&known->view.put->news.state) == QUEUE_MOVED;
+    if (same && known->rights == ring->rights)
+        ring_drop(ring);
+    else
+        set_ring(q, ring, same || moved);
+    if (known)
+        ring_drop(known);
+    return 0;
+}
+
+static int attach_locked(struct session *s, const char *function, struct queue *q, uint32_t *rights)
+{
+    int error;
+
+    pthread_mutex_lock(&q->follow_lock);
+    error = attach(s, function, q, rights);
+    pthread_mutex_unlock(&q->follow_lock);
+    return error;
+}
+
+int queue_follow(struct session *s, const char *function, struct queue *q, struct ring *old)
+{
+    uint32_t rights;
+    int error = 0;
+
+    pthread_mutex_lock(&q->follow_lock);
+    /* Another thread may have been here first; then `old`, which the caller uses, is not the queue's any more. */
+    if (q->ring == old) {
+        if (atomic_load(&old->view.put->news.state) == QUEUE_MOVED) {
+            error = attach(s, function, q, &rights);
+        } else {
+            error = error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: queue %u has been destroyed",
+                              function, q->id);
+        }
+        if (error != 0 && !session_lost(s))
+            set_ring(q, NULL, false);
+    }
+    pthread_mutex_unlock(&q->follow_lock);
+    return error;
+}
+
+/*
+ * Attach, and wait for the grant as long as the deadline allows. What npud says of a grant that is not there yet is told only when there is no more
+ * time.
+ */
+static int attach_patiently(struct session *s, const char *function, struct queue *q,
+                            uint64_t deadline, uint32_t *rights)
+{
+    bool last = deadline == 0;
+
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(&s->page->grants, memory_order_acquire);
+        int error;
+
+        error_mute(!last);
+        error = attach_locked(s, function, q, rights);
+        error_mute(false);
+        if (error == 0 || last)
+            return error;
+        /* Whatever else it is will be so again, and is told then; but npud's end is not waited for twice. */
+        last = error != ACL_ERROR_RT_NO_PERMISSION ||
+               wait_grant(s, function, q->id, seen, deadline) != 0;
+    }
+}
+
+aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission)
+{
+    uint64_t deadline = timeout == 0 ? 0 : wait_deadline(timeout);
+    struct session *s;
+    struct queue *q;
+    uint32_t rights;
+    int error;
+
+    REQUIRE(permission);
+    if (timeout < -1)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: timeout %d: it is -1 for no limit, or milliseconds", __func__,
+                         timeout);
+    error = check_id(__func__, qid);
+    if (error != 0)
+        return error;
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    q = entry(s, qid);
+    if (!q)
+        return error_memory(__func__);
+    error = attach_patiently(s, __func__, q, deadline, &rights);
+    if (error == 0)
+        *permission = rights;
+    return error;
+}
+
+/* --- creating, destroying, granting --- */
+
+static int destroy(struct session *s, const char *function, uint32_t id)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__DestroyQueue in = NPUD__DESTROY_QUEUE__INIT;
+
+    in.queue = id;
+    request.destroy_queue = &in;
+    request.body_case = NPUD__REQUEST__BODY_DESTROY_QUEUE;
+    return session_command(s, function, &request);
+}
+
+/* A queue of which the program will not learn: it must not stay. */
+static int give_up(struct session *s, const char *function, uint32_t id, int error)
+{
+    error_mute(true);
+    destroy(s, function, id);
+    error_mute(false);
+    return error;
+}
+
+aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CreateQueue in = NPUD__CREATE_QUEUE__INIT;
+    uint32_t id = QUEUE_IDS;
+    struct ring *ring;
+    struct session *s;
+    struct queue *q;
+    int error;
+
+    REQUIRE(qid);
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    in.name = (char *)(attr ? attr->name : "");
+    in.depth = attr ? attr->depth : QUEUE_DEPTH_DEFAULT;
+    request.create_queue = &in;
+    request.body_case = NPUD__REQUEST__BODY_CREATE_QUEUE;
+    error = request_ring(s, __func__, &request, &ring, &id);
+    if (error != 0)
+        return id < QUEUE_IDS ? give_up(s, __func__, id, error) : error;
+    q = entry(s, id);
+    if (!q) {
+        ring_drop(ring);
+        return give_up(s, __func__, id, error_memory(__func__));
+    }
+    pthread_mutex_lock(&q->follow_lock);
+    set_ring(q, ring, false);
+    pthread_mutex_unlock(&q->follow_lock);
+    *qid = id;
+    return 0;
+}
+
+aclError acltdtDestroyQueue(uint32_t qid)
+{
+    struct session *s;
+    struct queue *q;
+    struct ring *ring;
+    int error = check_id(__func__, qid);
+
+    if (error != 0)
+        return error;
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    q = queue_find(s, __func__, qid, &error);
+    if (!q)
+        return error;
+    /* Its ring, before npud may give the id to another queue, which another thread may get. */
+    ring = current(q);
+    error = destroy(s, __func__, qid);
+    if (!ring)
+        return error;
+    if (error == 0) {
+        pthread_mutex_lock(&q->follow_lock);
+        if (q->ring == ring)
+            set_ring(q, NULL, false);
+        pthread_mutex_unlock(&q->follow_lock);
+    }
+    ring_drop(ring);
+    return error;
+}
+
+aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission, int32_t timeout)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__GrantQueue in = NPUD__GRANT_QUEUE__INIT;
+    struct session *s;
+    int error = check_id(__func__, qid);
+
+    (void)timeout;
+    if (error != 0)
+        return error;
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    in.queue = qid;
+    in.pid = pid;
+    in.rights = permission;
+    request.grant_queue = &in;
+    request.body_case = NPUD__REQUEST__BODY_GRANT_QUEUE;
+    return session_command(s, __func__, &request);
+}

@@ -1,0 +1,788 @@
+/*
+ * Putting messages into queues and taking them out: by ownership of a buffer, or by copying bytes.
+ *
+ * A transfer is a loop of attempts. An attempt runs under the lock of its direction and makes no request and no sleep: it succeeds, or says what
+ * must be done before the next one (enum outcome), which is then done without locks. Full and empty queues, segments that are not mapped yet,
+ * rings that have moved are all steps of this loop.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/acl.h"
+#include "acl/acl_tdt_queue.h"
+#include "client/error.h"
+#include "client/mbuf.h"
+#include "client/memory.h"
+#include "client/queue.h"
+#include "client/session.h"
+#include "client/wait.h"
+#include "proto/futex.h"
+
+enum outcome {
+    DONE,
+    AGAIN,   /* nothing to do first */
+    WAIT,    /* full, or empty */
+    ENDED,   /* the ring has: destroyed or moved */
+    MAP,     /* segment of `needed` first */
+    FEED,    /* npud must be told first that segment of `needed` feeds the ring */
+    REFUSED, /* `error` is what the call returns */
+};
+
+struct transfer {
+    const char *function;
+    struct session *session;
+    struct queue *queue;
+    struct mbuf_ref *buffer; /* that is put, or was taken */
+    uint64_t deadline;       /* 0: one attempt */
+    bool putting;
+    bool slept;
+    struct ring *ring; /* of the last attempt; unless that was DONE, a use of it is held */
+    uint32_t life;     /* of the queue; 0: not known yet */
+    uint32_t woken;    /* what the other side's `waiting` was after the attempt; 0: nothing to do */
+    uint32_t needed;   /* MAP, FEED: a ref */
+    int error;         /* REFUSED */
+    /* Putting: a ref into each segment that the chain is in. */
+    uint32_t n_refs;
+    uint32_t refs[MBUF_CHAIN_MAX];
+    /* Taking: the position that was tried last, and what npud would not let us map for it: that of the message before, and of this one. */
+    uint64_t position;
+    uint32_t n_refused;
+    uint32_t refused[2];
+};
+
+/* --- waking who sleeps --- */
+
+/* One is enough: each message, and each place that becomes free, wakes one. Who leaves without it wakes the next (pass_on()). */
+static void wake(const struct transfer *t)
+{
+    const struct queue_view *v = &t->ring->view;
+
+    if (t->woken & ~QUEUE_ROUTER) {
+        if (t->putting) {
+            atomic_fetch_add(&v->put->wake, 1);
+            KILL_POINT(PUT_WAKE);
+            futex_wake_one(&v->put->wake);
+        } else {
+            atomic_fetch_add(&v->take->wake, 1);
+            KILL_POINT(TAKE_WAKE);
+            futex_wake_one(&v->take->wake);
+        }
+    }
+    if (t->woken & QUEUE_ROUTER)
+        queue_bell_ring(t->session, &t->ring->bell, v->number);
+}
+
+/* --- sleeping --- */
+
+static struct queue_news *news_of(const struct transfer *t)
+{
+    return t->putting ? &t->ring->view.put->news : &t->ring->view.take->news;
+}
+
+static bool ended(const struct transfer *t)
+{
+    return atomic_load(&news_of(t)->state) != QUEUE_LIVE;
+}
+
+/* npud works on the other side: it takes for a route where we put, or puts where we take. */
+static bool served_by_router(const struct transfer *t)
+{
+    const struct queue_view *v = &t->ring->view;
+
+    return atomic_load(t->putting ? &v->take->news.routed : &v->put->news.routed) != 0;
+}
+
+/* Whoever could end our wait is gone, and so is everybody who ever could: threads of this process that have done so before still can. */
+static bool deserted(const struct transfer *t)
+{
+    struct queue_news *news = news_of(t);
+    uint32_t self = (t->ring->rights & (t->putting ? QUEUE_TAKE : QUEUE_PUT)) != 0;
+    bool serves_itself =
+        atomic_load(t->putting ? &t->queue->has_taken : &t->queue->has_put) && self != 0;
+
+    return atomic_load(&news->gone) != 0 && atomic_load(&news->others) <= self && !serves_itself &&
+           !served_by_router(t);
+}
+
+/* npud takes from here for a route: that is no place for programs. */
+static bool taken_by_router(const struct transfer *t)
+{
+    return !t->putting && atomic_load(&t->ring->view.take->news.routed) != 0;
+}
+
+static bool could_go_on(const struct transfer *t)
+{
+    const struct queue_view *v = &t->ring->view;
+    uint64_t position, old;
+    struct queue_front front;
+
+    return t->putting ? queue_place(v, &position, &old) != QUEUE_FULL
+                      : queue_front(v, &front) != QUEUE_EMPTY;
+}
+
+struct nap {
+    struct transfer *t;
+    bool armed;
+    uint32_t generation;
+};
+
+static _Atomic uint64_t *waiting_of(const struct transfer *t)
+{
+    return t->putting ? &t->ring->view.put->waiting : &t->ring->view.take->waiting;
+}
+
+/* What the other side changes to wake us. */
+static _Atomic uint32_t *word_of(const struct transfer *t)
+{
+    return t->putting ? &t->ring->view.take->wake : &t->ring->view.put->wake;
+}
+
+/* Armed once, and again when npud has forgotten all who wait because one of them has died. */
+static bool nap_over(void *arg, uint64_t target)
+{
+    struct nap *n = arg;
+    _Atomic uint64_t *waiting = waiting_of(n->t);
+    uint32_t seen;
+
+    (void)target;
+    if (!n->armed || (uint32_t)(atomic_load(waiting) >> 32) != n->generation) {
+        /* What counts is what wait_queue() saw, before this. */
+        n->generation = queue_arm(waiting, word_of(n->t), &seen);
+        n->armed = true;
+    }
+    return could_go_on(n->t) || ended(n->t) || deserted(n->t) || taken_by_router(n->t);
+}
+
+static void say_full(char *text, size_t size, const char *function, uint32_t id, uint32_t depth)
+{
+    snprintf(text, size, "%s: queue %u is full: it holds %u messages", function, id, depth);
+}
+
+static void say_empty(char *text, size_t size, const char *function, uint32_t id, uint32_t depth)
+{
+    (void)depth;
+    snprintf(text, size, "%s: queue %u is empty", function, id);
+}
+
+static int error_time_up(const struct transfer *t)
+{
+    return error_defer(t->putting ? ACL_ERROR_RT_QUEUE_FULL : ACL_ERROR_RT_QUEUE_EMPTY,
+                       t->putting ? say_full : say_empty, t->function, t->queue->id,
+                       t->ring->view.depth);
+}
+
+static int error_deserted(const struct transfer *t)
+{
+    return error_set(
+        ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+        "%s: queue %u is %s, and nobody is left who could %s: process %d, the last one, "
+        "has died or lost the right",
+        t->function, t->queue->id, t->putting ? "full" : "empty",
+        t->putting ? "dequeue" : "enqueue", (int)atomic_load(&news_of(t)->pid));
+}
+
+/* Sleep until there may be something to do: 0, or what the call returns. */
+static int sleep_a_while(struct transfer *t)
+{
+    const struct queue_view *v = &t->ring->view;
+    struct nap nap = {.t = t};
+    int r;
+
+    if (t->deadline == 0)
+        return error_time_up(t);
+    if (deserted(t) && !could_go_on(t) && !ended(t))
+        return error_deserted(t);
+    t->slept = true;
+    r = wait_queue(t->session, t->function, t->putting ? WAIT_ROOM : WAIT_MESSAGE, v->number,
+                   word_of(t), nap_over, &nap, t->deadline);
+    queue_disarm(waiting_of(t), nap.generation);
+    KILL_POINT(QUEUE_DISARMED);
+    return r == 0 ? 0 : r == -EPIPE ? session_error_lost(t->function) : error_time_up(t);
+}
+
+/*
+ * The wake-up of what we leave there may have been ours alone. The word need not change: who is not asleep yet has either read it before it
+ * changed for that, or has looked since.
+ */
+static void pass_on(const struct transfer *t)
+{
+    if (t->slept)
+        futex_wake_one(word_of(t));
+}
+
+/* --- segments --- */
+
+static bool is_refused(const struct transfer *t, uint32_t ref)
+{
+    for (uint32_t i = 0; i < t->n_refused; i++)
+        if (t->refused[i] == ref)
+            return true;
+    return false;
+}
+
+/* Is there nothing more to be done about the segment of ref? */
+static bool is_known(struct transfer *t, uint32_t ref)
+{
+    if (__builtin_expect(segment_get(segments(), ref) || is_refused(t, ref), 1))
+        return true;
+    t->needed = ref;
+    return false;
+}
+
+/* npud may refuse what was never fed, or is gone: then what we have seen is no message that we can take. */
+static int map_needed(struct transfer *t)
+{
+    int error;
+
+    error_mute(true);
+    error = segment_need(t->function, t->session, t->needed);
+    error_mute(false);
+    if (error == 0)
+        return 0;
+    if (error != ACL_ERROR_RT_NO_PERMISSION && error != ACL_ERROR_RT_PARAM_INVALID)
+        return segment_need(t->function, t->session, t->needed);
+    if (t->n_refused < sizeof(t->refused) / sizeof(t->refused[0]))
+        t->refused[t->n_refused++] = t->needed;
+    return 0;
+}
+
+static bool is_fed(const struct ring *ring, uint32_t ref)
+{
+    const struct segment_view *v = segment_get(segments(), ref);
+
+    return v && ref >> 16 < ring->n_fed && ring->fed[ref >> 16] == v->number;
+}
+
+/* Under the lock. False: no memory. */
+static bool note_fed(struct ring *ring, uint32_t id, uint64_t number)
+{
+    uint32_t n = ring->n_fed ? ring->n_fed : 64;
+    uint64_t *fed;
+
+    if (id >= ring->n_fed) {
+        while (n <= id)
+            n *= 2;
+        fed = realloc(ring->fed, n * sizeof(*fed));
+        if (!fed)
+            return false;
+        memset(fed + ring->n_fed, 0, (n - ring->n_fed) * sizeof(*fed));
+        ring->fed = fed;
+        ring->n_fed = n;
+    }
+    ring->fed[id] = number;
+    return true;
+}
+
+static int feed_needed(struct transfer *t)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__FeedQueue in = NPUD__FEED_QUEUE__INIT;
+    uint32_t id = t->needed >> 16;
+    uint64_t number = segment_get(segments(), t->needed)->number;
+    bool noted;
+    int error;
+
+    in.number = t->ring->view.number;
+    in.segment = id;
+    request.feed_queue = &in;
+    request.body_case = NPUD__REQUEST__BODY_FEED_QUEUE;
+    error_mute(true);
+    error = session_command(t->session, t->function, &request);
+    error_mute(false);
+    if (error != 0 && ended(t))
+        return 0;
+    if (error != 0)
+        return session_command(t->session, t->function, &request);
+    pthread_mutex_lock(&t->queue->put_lock);
+    noted = note_fed(t->ring, id, number);
+    pthread_mutex_unlock(&t->queue->put_lock);
+    return noted ? 0 : error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", t->function);
+}
+
+/* --- the loop --- */
+
+static enum outcome refuse_right(struct transfer *t)
+{
+    t->error = error_set(ACL_ERROR_RT_NO_PERMISSION,
+                         "%s: this process has not been granted the right to %s queue %u",
+                         t->function, t->putting ? "put into" : "take from", t->queue->id);
+    return REFUSED;
+}
+
+static enum outcome refuse_unknown(struct transfer *t)
+{
+    if (t->life == 0)
+        t->error = queue_error_unknown(t->function, t->queue->id);
+    else
+        t->error =
+            error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                      "%s: queue %u has been destroyed, or the last right to it was taken away",
+                      t->function, t->queue->id);
+    return REFUSED;
+}
+
+/* Under the lock: the ring to try, or why not. */
+static enum outcome look(struct transfer *t)
+{
+    struct ring *ring = t->queue->ring;
+
+    t->ring = ring;
+    if (__builtin_expect(!ring || (t->life != 0 && t->life != ring->life), 0)) {
+        t->ring = NULL;
+        return refuse_unknown(t);
+    }
+    t->life = ring->life;
+    if (__builtin_expect(ended(t), 0))
+        return ENDED;
+    return __builtin_expect(ring->rights & (t->putting ? QUEUE_PUT : QUEUE_TAKE), 1)
+               ? DONE
+               : refuse_right(t);
+}
+
+/* What an attempt that was not DONE asks for. 0: try again. */
+static int prepare(struct transfer *t, enum outcome outcome)
+{
+    switch (outcome) {
+    case WAIT:
+        return sleep_a_while(t);
+    case ENDED:
+        return queue_follow(t->session, t->function, t->queue, t->ring);
+    case MAP:
+        return map_needed(t);
+    case FEED:
+        return feed_needed(t);
+    case REFUSED:
+        return t->error;
+    default:
+        return 0;
+    }
+}
+
+typedef enum outcome attempt_fn(struct transfer *t);
+
+/* One attempt. What it calls for beyond the lock is done with a use of the ring. */
+static enum outcome try(struct transfer *t, attempt_fn *attempt)
+{
+    pthread_mutex_t *lock = t->putting ? &t->queue->put_lock : &t->queue->take_lock;
+    enum outcome outcome;
+
+    t->woken = 0;
+    pthread_mutex_lock(lock);
+    outcome = look(t);
+    if (__builtin_expect(outcome == DONE, 1))
+        outcome = attempt(t);
+    if (t->ring && (outcome != DONE || t->woken != 0))
+        ring_use(t->ring);
+    pthread_mutex_unlock(lock);
+    if (__builtin_expect(t->woken != 0 && t->ring, 0)) {
+        wake(t);
+        if (outcome == DONE)
+            ring_drop(t->ring);
+    }
+    return outcome;
+}
+
+static int run(struct transfer *t, attempt_fn *attempt)
+{
+    for (;;) {
+        enum outcome outcome = try(t, attempt);
+        int error;
+
+        if (__builtin_expect(outcome == DONE, 1))
+            return 0;
+        error = prepare(t, outcome);
+        if (error != 0 && t->ring)
+            pass_on(t);
+        if (t->ring)
+            ring_drop(t->ring);
+        if (error != 0)
+            return error;
+    }
+}
+
+/* Checks that all calls share, and what they begin with. 0 or an ACL error. */
+static int begin(struct transfer *t, const char *function, uint32_t id, int32_t timeout,
+                 bool putting, struct mbuf_ref *buffer)
+{
+    int error;
+
+    t->function = function;
+    t->session = session_get(function, &error);
+    if (!t->session)
+        return error;
+    t->queue = queue_find(t->session, function, id, &error);
+    if (!t->queue)
+        return error;
+    t->buffer = buffer;
+    t->deadline = timeout == 0 ? 0 : wait_deadline(timeout);
+    t->putting = putting;
+    t->slept = false;
+    t->ring = NULL;
+    t->life = 0;
+    t->position = 0;
+    t->n_refused = 0;
+    return 0;
+}
+
+static void note(_Atomic bool *flag)
+{
+    if (__builtin_expect(!atomic_load_explicit(flag, memory_order_relaxed), 0))
+        atomic_store(flag, true);
+}
+
+static enum outcome refuse_damaged(struct transfer *t)
+{
+    t->error = error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                         "%s: queue %u is damaged: a process with a right to it has written there",
+                         t->function, t->queue->id);
+    return REFUSED;
+}
+
+/* --- putting --- */
+
+/* A ref into each of the segments of the chain. */
+static void list_segments(struct transfer *t)
+{
+    struct mbuf_ref at = *t->buffer;
+    uint32_t n = 0;
+
+    t->n_refs = 1;
+    t->refs[0] = at.ref;
+    if (atomic_load_explicit(&at.mbuf->count, memory_order_relaxed) <= 1)
+        return;
+    while (mbuf_next(t->buffer->ref, &at, &n))
+        if (at.ref >> 16 != t->refs[t->n_refs - 1] >> 16)
+            t->refs[t->n_refs++] = at.ref;
+}
+
+static enum outcome refuse_stale(struct transfer *t)
+{
+    t->error =
+        error_set(ACL_ERROR_RT_PARAM_INVALID,
+                  "%s: buf was freed or given away by another thread during the call", t->function);
+    return REFUSED;
+}
+
+static enum outcome put(struct transfer *t)
+{
+    const struct queue_view *v = &t->ring->view;
+    const struct mbuf_ref *b = t->buffer;
+
+    for (uint32_t i = 0; i < t->n_refs; i++)
+        if (__builtin_expect(!is_fed(t->ring, t->refs[i]), 0)) {
+            t->needed = t->refs[i];
+            return FEED;
+        }
+    switch (queue_enqueue(v, b->mbuf, b->ref, b->word, t->session->share)) {
+    case QUEUE_OK:
+        t->woken = queue_waiting(&v->take->waiting);
+        note(&t->queue->has_put);
+        return DONE;
+    case QUEUE_FULL:
+        return WAIT;
+    case QUEUE_ENDED:
+        return ENDED;
+    case QUEUE_STALE:
+        return refuse_stale(t);
+    default:
+        return refuse_damaged(t);
+    }
+}
+
+/* Whether there is room, before anything is copied. */
+static enum outcome find_room(struct transfer *t)
+{
+    uint64_t position, old;
+
+    switch (queue_place(&t->ring->view, &position, &old)) {
+    case QUEUE_OK:
+        return DONE;
+    case QUEUE_FULL:
+        return WAIT;
+    case QUEUE_ENDED:
+        return ENDED;
+    default:
+        return refuse_damaged(t);
+    }
+}
+
+aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout)
+{
+    struct mbuf_ref buffer;
+    struct transfer t;
+    int error;
+
+    REQUIRE(buf);
+    error = begin(&t, __func__, qid, timeout, true, &buffer);
+    if (__builtin_expect(error == 0, 1))
+        error = mbuf_check_head(__func__, t.session, buf, &buffer);
+    if (__builtin_expect(error != 0, 0))
+        return error;
+    list_segments(&t);
+    return run(&t, put);
+}
+
+/* --- taking --- */
+
+static enum outcome refuse_source(struct transfer *t)
+{
+    t->error = error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                         "%s: queue %u is the source of a route: its messages go to the "
+                         "destinations (acltdtUnbindQueueRoutes ends that)",
+                         t->function, t->queue->id);
+    return REFUSED;
+}
+
+/* Are all segments of the message known, as far as can be? Nobody changes a chain that is in the ring; if this one is not any more, taking it fails. */
+static bool chain_known(struct transfer *t, uint32_t head)
+{
+    struct mbuf_ref at;
+    uint32_t n = 0, next;
+
+    if (!is_known(t, head))
+        return false;
+    if (!mbuf_find(head, &at) || atomic_load_explicit(&at.mbuf->count, memory_order_relaxed) <= 1)
+        return true;
+    do {
+        next = atomic_load_explicit(&at.mbuf->next, memory_order_relaxed);
+        if (next != 0 && !is_known(t, next))
+            return false;
+    } while (mbuf_next(head, &at, &n));
+    return true;
+}
+
+/* Settle the message before, if another was killed or stopped before he could, and see that this one can be taken. False: MAP. */
+static bool message_known(struct transfer *t, const struct queue_front *front)
+{
+    const struct queue_view *v = &t->ring->view;
+    uint32_t before;
+
+    if (queue_head_position(front->head) != t->position) {
+        t->position = queue_head_position(front->head);
+        t->n_refused = 0;
+    }
+    if (__builtin_expect(queue_unsettled(v, front->head, &before), 0)) {
+        if (before != 0 && !is_known(t, before))
+            return false;
+        queue_settle(v, front->head, segments());
+    }
+    return chain_known(t, front->ref);
+}
+
+static enum outcome take(struct transfer *t)
+{
+    const struct queue_view *v = &t->ring->view;
+    struct queue_front front;
+    enum queue_result r;
+    uint64_t held;
+
+    if (__builtin_expect(taken_by_router(t), 0))
+        return refuse_source(t);
+    r = queue_front(v, &front);
+    if (r != QUEUE_OK)
+        return r == QUEUE_EMPTY ? WAIT : ENDED;
+    if (__builtin_expect(!message_known(t, &front), 0))
+        return MAP;
+    r = queue_dequeue(v, &front, mbuf_at(segments(), front.ref), t->session->share, segments(),
+                      &held);
+    if (r == QUEUE_EMPTY)
+        return AGAIN;
+    t->woken = queue_waiting(&v->put->waiting);
+    note(&t->queue->has_taken);
+    if (__builtin_expect(r != QUEUE_OK || !mbuf_find(front.ref, t->buffer), 0))
+        return AGAIN;
+    t->buffer->word = held;
+    return DONE;
+}
+
+/*
+ * The members get a new generation, as the head has: handles that somebody has of them from before are dead. 0, or the ACL error when members
+ * are missing: then the message is gone.
+ */
+static int own_chain(struct transfer *t)
+{
+    struct mbuf_ref *head = t->buffer, at = *head;
+    uint32_t count = atomic_load_explicit(&head->mbuf->count, memory_order_relaxed), n = 0;
+
+    if (__builtin_expect(count == 1, 1))
+        return 0;
+    while (mbuf_next(head->ref, &at, &n))
+        atomic_store_explicit(&at.mbuf->word,
+                              mbuf_word_member(mbuf_generation(at.word) + 1, head->ref),
+                              memory_order_release);
+    if (n + 1 == count)
+        return 0;
+    mbuf_free(t->session, head);
+    return error_set(
+        ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+        "%s: queue %u: a message was damaged by a process that it was shared with, and "
+        "is lost: %u of its %u buffers were found",
+        t->function, t->queue->id, n + 1, count);
+}
+
+static int take_message(struct transfer *t)
+{
+    int error = run(t, take);
+
+    return __builtin_expect(error == 0, 1) ? own_chain(t) : error;
+}
+
+aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout)
+{
+    struct mbuf_ref buffer;
+    struct transfer t;
+    int error;
+
+    REQUIRE(buf);
+    error = begin(&t, __func__, qid, timeout, false, &buffer);
+    if (__builtin_expect(error == 0, 1))
+        error = take_message(&t);
+    if (__builtin_expect(error != 0, 0))
+        return error;
+    *buf = mbuf_handle(buffer.word, buffer.ref);
+    return 0;
+}
+
+/* --- by bytes --- */
+
+static int check_user(const char *function, const void *data, size_t size)
+{
+    if (size > MBUF_USER && size <= 256)
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "%s: userDataSize %zu: there are %u bytes of user data", function, size,
+                         MBUF_USER);
+    if (size > 256)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: userDataSize %zu: there are %u bytes of user data", function, size,
+                         MBUF_USER);
+    if ((data != NULL) != (size != 0))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: userData is %s and userDataSize %zu",
+                         function, data ? "not NULL" : "NULL", size);
+    return 0;
+}
+
+static int check_data(const char *function, const void *data, size_t size)
+{
+    if (!data)
+        return error_null(function, "data");
+    return size > 0 ? 0 : error_set(ACL_ERROR_INVALID_PARAM, "%s: dataSize is 0", function);
+}
+
+static void set_user(struct mbuf *m, const void *data, size_t size)
+{
+    if (size == 0)
+        return;
+    memset(m->user, 0, sizeof(m->user));
+    memcpy(m->user, data, size);
+    atomic_store_explicit(&m->user_set, 1, memory_order_relaxed);
+}
+
+static void get_user(struct mbuf *m, void *data, size_t size)
+{
+    if (size == 0)
+        return;
+    if (atomic_load_explicit(&m->user_set, memory_order_relaxed) != 0)
+        memcpy(data, m->user, size);
+    else
+        memset(data, 0, size);
+}
+
+/* The buffer that the bytes travel in: t->buffer. */
+static int fill_buffer(struct transfer *t, const void *data, size_t size, const void *user,
+                       size_t user_size)
+{
+    int error = mbuf_alloc(t->function, t->session, size, t->buffer);
+    unsigned char *place;
+    uint64_t room;
+
+    if (error != 0)
+        return error;
+    if (!mbuf_data(t->buffer, &place, &room) || room < size) {
+        mbuf_free(t->session, t->buffer);
+        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                         "%s: a process that a buffer was shared with has written into its head",
+                         t->function);
+    }
+    memcpy(place, data, size);
+    atomic_store_explicit(&t->buffer->mbuf->length, size, memory_order_relaxed);
+    set_user(t->buffer->mbuf, user, user_size);
+    return 0;
+}
+
+aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, const void *userData,
+                           size_t userDataSize, int32_t timeout, uint32_t rsv)
+{
+    struct mbuf_ref buffer;
+    struct transfer t;
+    int error = check_data(__func__, data, dataSize);
+
+    (void)rsv;
+    if (error == 0)
+        error = check_user(__func__, userData, userDataSize);
+    if (error == 0)
+        error = begin(&t, __func__, qid, timeout, true, &buffer);
+    if (error == 0)
+        error = memory_check(t.session, __func__, "data", data, dataSize);
+    if (error == 0)
+        error = run(&t, find_room);
+    if (error == 0)
+        error = fill_buffer(&t, data, dataSize, userData, userDataSize);
+    if (error != 0)
+        return error;
+    list_segments(&t);
+    error = run(&t, put);
+    if (error != 0)
+        mbuf_free(t.session, &buffer);
+    return error;
+}
+
+/* The bytes of the buffers of a message, one behind the other, as far as there is room for them. Returns how many there are in all. */
+static uint64_t copy_out(const struct mbuf_ref *head, unsigned char *data, size_t size)
+{
+    struct mbuf_ref at = *head;
+    uint64_t total = 0;
+    uint32_t n = 0;
+
+    do {
+        uint64_t length = atomic_load_explicit(&at.mbuf->length, memory_order_relaxed), room;
+        unsigned char *place;
+
+        if (!mbuf_data(&at, &place, &room))
+            break;
+        if (length > room)
+            length = room;
+        if (total < size)
+            memcpy(data + total, place, length < size - total ? length : size - total);
+        total += length;
+    } while (mbuf_next(head->ref, &at, &n));
+    return total;
+}
+
+aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize, size_t *retDataSize,
+                           void *userData, size_t userDataSize, int32_t timeout)
+{
+    struct mbuf_ref buffer;
+    struct transfer t;
+    uint64_t total;
+    int error = check_data(__func__, data, dataSize);
+
+    if (error != 0)
+        return error;
+    REQUIRE(retDataSize);
+    error = check_user(__func__, userData, userDataSize);
+    if (error == 0)
+        error = begin(&t, __func__, qid, timeout, false, &buffer);
+    if (error == 0)
+        error = memory_check(t.session, __func__, "data", data, dataSize);
+    if (error == 0)
+        error = take_message(&t);
+    if (error != 0)
+        return error;
+    total = copy_out(&buffer, data, dataSize);
+    get_user(buffer.mbuf, userData, userDataSize);
+    mbuf_free(t.session, &buffer);
+    *retDataSize = total;
+    return memory_written(t.session, __func__, data, total < dataSize ? total : dataSize);
+}
