@@ -1,10 +1,5 @@
-/*
- * Putting messages into queues and taking them out: by ownership of a buffer, or by copying bytes.
- *
- * A transfer is a loop of attempts. An attempt runs under the lock of its direction and makes no request and no sleep: it succeeds, or says what
- * must be done before the next one (enum outcome), which is then done without locks. Full and empty queues, segments that are not mapped yet,
- * rings that have moved are all steps of this loop.
- */
+#include "client/queue_transfer.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +8,11 @@
 #include "acl/acl.h"
 #include "acl/acl_tdt_queue.h"
 #include "client/error.h"
-#include "client/mbuf.h"
-#include "client/memory.h"
-#include "client/queue.h"
 #include "client/session.h"
 #include "client/wait.h"
 #include "proto/futex.h"
 
+/* Of an attempt. */
 enum outcome {
     DONE,
     AGAIN,   /* nothing to do first */
@@ -28,28 +21,6 @@ enum outcome {
     MAP,     /* segment of `needed` first */
     FEED,    /* npud must be told first that segment of `needed` feeds the ring */
     REFUSED, /* `error` is what the call returns */
-};
-
-struct transfer {
-    const char *function;
-    struct session *session;
-    struct queue *queue;
-    struct mbuf_ref *buffer; /* that is put, or was taken */
-    uint64_t deadline;       /* 0: one attempt */
-    bool putting;
-    bool slept;
-    struct ring *ring; /* of the last attempt; unless that was DONE, a use of it is held */
-    uint32_t life;     /* of the queue; 0: not known yet */
-    uint32_t woken;    /* what the other side's `waiting` was after the attempt; 0: nothing to do */
-    uint32_t needed;   /* MAP, FEED: a ref */
-    int error;         /* REFUSED */
-    /* Putting: a ref into each segment that the chain is in. */
-    uint32_t n_refs;
-    uint32_t refs[MBUF_CHAIN_MAX];
-    /* Taking: the position that was tried last, and what npud would not let us map for it: that of the message before, and of this one. */
-    uint64_t position;
-    uint32_t n_refused;
-    uint32_t refused[2];
 };
 
 /* --- waking who sleeps --- */
@@ -402,19 +373,16 @@ static int run(struct transfer *t, attempt_fn *attempt)
     }
 }
 
-/* Checks that all calls share, and what they begin with. 0 or an ACL error. */
-static int begin(struct transfer *t, const char *function, uint32_t id, int32_t timeout,
-                 bool putting, struct mbuf_ref *buffer)
+bool transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_t timeout,
+                    bool putting, struct mbuf_ref *buffer, int *error)
 {
-    int error;
-
     t->function = function;
-    t->session = session_get(function, &error);
+    t->session = session_get(function, error);
     if (!t->session)
-        return error;
-    t->queue = queue_find(t->session, function, id, &error);
+        return false;
+    t->queue = queue_find(t->session, function, id, error);
     if (!t->queue)
-        return error;
+        return false;
     t->buffer = buffer;
     t->deadline = timeout == 0 ? 0 : wait_deadline(timeout);
     t->putting = putting;
@@ -423,7 +391,7 @@ static int begin(struct transfer *t, const char *function, uint32_t id, int32_t 
     t->life = 0;
     t->position = 0;
     t->n_refused = 0;
-    return 0;
+    return true;
 }
 
 static void note(_Atomic bool *flag)
@@ -508,6 +476,17 @@ static enum outcome find_room(struct transfer *t)
     }
 }
 
+int transfer_room(struct transfer *t)
+{
+    return run(t, find_room);
+}
+
+int transfer_put(struct transfer *t)
+{
+    list_segments(t);
+    return run(t, put);
+}
+
 aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout)
 {
     struct mbuf_ref buffer;
@@ -515,13 +494,12 @@ aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout)
     int error;
 
     REQUIRE(buf);
-    error = begin(&t, __func__, qid, timeout, true, &buffer);
-    if (__builtin_expect(error == 0, 1))
-        error = mbuf_check_head(__func__, t.session, buf, &buffer);
+    if (!transfer_begin(&t, __func__, qid, timeout, true, &buffer, &error))
+        return error;
+    error = mbuf_check_head(__func__, t.session, buf, &buffer);
     if (__builtin_expect(error != 0, 0))
         return error;
-    list_segments(&t);
-    return run(&t, put);
+    return transfer_put(&t);
 }
 
 /* --- taking --- */
@@ -622,7 +600,7 @@ static int own_chain(struct transfer *t)
         t->function, t->queue->id, n + 1, count);
 }
 
-static int take_message(struct transfer *t)
+int transfer_take(struct transfer *t)
 {
     int error = run(t, take);
 
@@ -636,153 +614,11 @@ aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout)
     int error;
 
     REQUIRE(buf);
-    error = begin(&t, __func__, qid, timeout, false, &buffer);
-    if (__builtin_expect(error == 0, 1))
-        error = take_message(&t);
+    if (!transfer_begin(&t, __func__, qid, timeout, false, &buffer, &error))
+        return error;
+    error = transfer_take(&t);
     if (__builtin_expect(error != 0, 0))
         return error;
     *buf = mbuf_handle(buffer.word, buffer.ref);
     return 0;
-}
-
-/* --- by bytes --- */
-
-static int check_user(const char *function, const void *data, size_t size)
-{
-    if (size > MBUF_USER && size <= 256)
-        return error_set(ACL_ERROR_INVALID_PARAM,
-                         "%s: userDataSize %zu: there are %u bytes of user data", function, size,
-                         MBUF_USER);
-    if (size > 256)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: userDataSize %zu: there are %u bytes of user data", function, size,
-                         MBUF_USER);
-    if ((data != NULL) != (size != 0))
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: userData is %s and userDataSize %zu",
-                         function, data ? "not NULL" : "NULL", size);
-    return 0;
-}
-
-static int check_data(const char *function, const void *data, size_t size)
-{
-    if (!data)
-        return error_null(function, "data");
-    return size > 0 ? 0 : error_set(ACL_ERROR_INVALID_PARAM, "%s: dataSize is 0", function);
-}
-
-static void set_user(struct mbuf *m, const void *data, size_t size)
-{
-    if (size == 0)
-        return;
-    memset(m->user, 0, sizeof(m->user));
-    memcpy(m->user, data, size);
-    atomic_store_explicit(&m->user_set, 1, memory_order_relaxed);
-}
-
-static void get_user(struct mbuf *m, void *data, size_t size)
-{
-    if (size == 0)
-        return;
-    if (atomic_load_explicit(&m->user_set, memory_order_relaxed) != 0)
-        memcpy(data, m->user, size);
-    else
-        memset(data, 0, size);
-}
-
-/* The buffer that the bytes travel in: t->buffer. */
-static int fill_buffer(struct transfer *t, const void *data, size_t size, const void *user,
-                       size_t user_size)
-{
-    int error = mbuf_alloc(t->function, t->session, size, t->buffer);
-    unsigned char *place;
-    uint64_t room;
-
-    if (error != 0)
-        return error;
-    if (!mbuf_data(t->buffer, &place, &room) || room < size) {
-        mbuf_free(t->session, t->buffer);
-        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                         "%s: a process that a buffer was shared with has written into its head",
-                         t->function);
-    }
-    memcpy(place, data, size);
-    atomic_store_explicit(&t->buffer->mbuf->length, size, memory_order_relaxed);
-    set_user(t->buffer->mbuf, user, user_size);
-    return 0;
-}
-
-aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, const void *userData,
-                           size_t userDataSize, int32_t timeout, uint32_t rsv)
-{
-    struct mbuf_ref buffer;
-    struct transfer t;
-    int error = check_data(__func__, data, dataSize);
-
-    (void)rsv;
-    if (error == 0)
-        error = check_user(__func__, userData, userDataSize);
-    if (error == 0)
-        error = begin(&t, __func__, qid, timeout, true, &buffer);
-    if (error == 0)
-        error = memory_check(t.session, __func__, "data", data, dataSize);
-    if (error == 0)
-        error = run(&t, find_room);
-    if (error == 0)
-        error = fill_buffer(&t, data, dataSize, userData, userDataSize);
-    if (error != 0)
-        return error;
-    list_segments(&t);
-    error = run(&t, put);
-    if (error != 0)
-        mbuf_free(t.session, &buffer);
-    return error;
-}
-
-/* The bytes of the buffers of a message, one behind the other, as far as there is room for them. Returns how many there are in all. */
-static uint64_t copy_out(const struct mbuf_ref *head, unsigned char *data, size_t size)
-{
-    struct mbuf_ref at = *head;
-    uint64_t total = 0;
-    uint32_t n = 0;
-
-    do {
-        uint64_t length = atomic_load_explicit(&at.mbuf->length, memory_order_relaxed), room;
-        unsigned char *place;
-
-        if (!mbuf_data(&at, &place, &room))
-            break;
-        if (length > room)
-            length = room;
-        if (total < size)
-            memcpy(data + total, place, length < size - total ? length : size - total);
-        total += length;
-    } while (mbuf_next(head->ref, &at, &n));
-    return total;
-}
-
-aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize, size_t *retDataSize,
-                           void *userData, size_t userDataSize, int32_t timeout)
-{
-    struct mbuf_ref buffer;
-    struct transfer t;
-    uint64_t total;
-    int error = check_data(__func__, data, dataSize);
-
-    if (error != 0)
-        return error;
-    REQUIRE(retDataSize);
-    error = check_user(__func__, userData, userDataSize);
-    if (error == 0)
-        error = begin(&t, __func__, qid, timeout, false, &buffer);
-    if (error == 0)
-        error = memory_check(t.session, __func__, "data", data, dataSize);
-    if (error == 0)
-        error = take_message(&t);
-    if (error != 0)
-        return error;
-    total = copy_out(&buffer, data, dataSize);
-    get_user(buffer.mbuf, userData, userDataSize);
-    mbuf_free(t.session, &buffer);
-    *retDataSize = total;
-    return memory_written(t.session, __func__, data, total < dataSize ? total : dataSize);
 }
