@@ -121,17 +121,19 @@ int mbuf_alloc(const char *function, struct session *s, uint64_t size, struct mb
 static void drop(struct session *s, struct segment_view *view, struct mbuf *m)
 {
     struct segment *g = segment_of(view);
-    struct mbuf_cache *cache;
-    bool full = false;
+    struct mbuf_cache *cache = g->own ? mbuf_cache_get(s) : NULL;
+    bool full = false, leaves = cache && mbuf_cache_leave(s, cache, g);
 
-    if (g->cached != SEGMENT_NO_CLASS && mbuf_unshared(view, m) && segment_usable(view) &&
-        (cache = mbuf_cache_get(s))) {
+    if (g->cached != SEGMENT_NO_CLASS && cache && !leaves && mbuf_unshared(view, m) &&
+        segment_usable(view)) {
         mbuf_cache_push(s, cache, g, m);
         return;
     }
     mbuf_drop(view, m, &full);
     if (full)
         segment_freed(s, view);
+    if (leaves && atomic_load_explicit(&view->page->armed, memory_order_relaxed) == 0)
+        segment_trim(s, view->id);
 }
 
 void mbuf_free(struct session *s, struct mbuf_ref *head)

@@ -12,6 +12,7 @@
 #define SEGMENT_LAST  ((uint64_t)4 << 20)  /* and at most */
 #define SEGMENT_DATA  16384u               /* slots with data that npud allows */
 #define CACHE_BYTES   ((uint64_t)64 << 10) /* per class */
+#define KEPT_FEW      4                    /* slots of a class that are not worth a look */
 #define POOL_KEPT     ((uint64_t)1 << 20)  /* a pool up to here is not worth giving back */
 
 void pool_init(struct pool *pool)
@@ -90,13 +91,16 @@ static void refill(struct session *s, struct segment_view *view, uint32_t class)
     if (!cache || segment_of(view)->cached == SEGMENT_NO_CLASS)
         return;
     stack = &cache->stack[class];
-    while (stack->n < stack->max / 2) {
+    for (uint32_t n = stack->fetch; n > 0; n--) {
         uint32_t slot = segment_claim(view, 0, view->n_data, s->share);
 
         if (slot == view->n_data)
             return;
         stack->ref[stack->n++] = view->id << 16 | slot;
     }
+    stack->fetch = 2 * stack->fetch + 1;
+    if (stack->fetch > stack->max / 2)
+        stack->fetch = stack->max / 2;
 }
 
 int pool_take(const char *function, struct session *s, uint32_t class, struct segment_view **view,
@@ -140,8 +144,8 @@ static void cache_reset(struct mbuf_cache *cache, uint64_t session)
     for (uint32_t i = 0; i < MBUF_CACHED; i++) {
         uint64_t max = CACHE_BYTES / mbuf_class_size(i);
 
-        cache->stack[i].n = 0;
-        cache->stack[i].max = max < MBUF_CACHE_SLOTS ? (uint32_t)max : MBUF_CACHE_SLOTS;
+        cache->stack[i].n = cache->stack[i].fetch = 0;
+        cache->stack[i].max = max < MBUF_CACHE_SLOTS ? (uint16_t)max : MBUF_CACHE_SLOTS;
     }
 }
 
@@ -183,9 +187,11 @@ static void give_back(struct session *s, uint32_t class, uint32_t ref)
 
 static void flush(struct session *s, struct mbuf_cache *cache)
 {
-    for (uint32_t i = 0; i < MBUF_CACHED; i++)
+    for (uint32_t i = 0; i < MBUF_CACHED; i++) {
+        cache->stack[i].fetch = 0;
         while (cache->stack[i].n > 0)
             give_back(s, i, cache->stack[i].ref[--cache->stack[i].n]);
+    }
 }
 
 uint32_t mbuf_cache_pop(struct session *s, struct mbuf_cache *cache, uint32_t class)
@@ -204,13 +210,27 @@ uint32_t mbuf_cache_pop(struct session *s, struct mbuf_cache *cache, uint32_t cl
     return 0;
 }
 
-/* The thread has nothing any more, and the pool is large: what the thread has kept must not keep it so. */
-static void settle(struct session *s, struct mbuf_cache *cache, struct segment *g)
+/*
+ * Who allocates and frees one buffer after the other, while others have made the pool large, comes here each time: he keeps his few, which are
+ * seen to about once a second, when npud is not going to look anyway.
+ */
+static bool leave(struct session *s, struct mbuf_cache *cache, struct segment *g)
 {
-    if (atomic_load_explicit(&g->view.page->armed, memory_order_relaxed) != 0)
-        return;
+    bool armed = atomic_load_explicit(&g->view.page->armed, memory_order_relaxed) != 0;
+
+    if (armed && (g->cached == SEGMENT_NO_CLASS || cache->stack[g->cached].n <= KEPT_FEW))
+        return false;
     flush(s, cache);
-    segment_trim(s, g->view.id);
+    return true;
+}
+
+bool mbuf_cache_leave(struct session *s, struct mbuf_cache *cache, struct segment *g)
+{
+    return __builtin_expect(--cache->held <= 0 &&
+                                atomic_load_explicit(&s->pool.size, memory_order_relaxed) >
+                                    POOL_KEPT,
+                            0) &&
+           leave(s, cache, g);
 }
 
 void mbuf_cache_push(struct session *s, struct mbuf_cache *cache, struct segment *g, struct mbuf *m)
@@ -226,10 +246,6 @@ void mbuf_cache_push(struct session *s, struct mbuf_cache *cache, struct segment
                           memory_order_release);
     KILL_POINT(MBUF_CACHING);
     stack->ref[stack->n++] = mbuf_ref(&g->view, m);
-    if (__builtin_expect(--cache->held <= 0 &&
-                             atomic_load_explicit(&s->pool.size, memory_order_relaxed) > POOL_KEPT,
-                         0))
-        settle(s, cache, g);
 }
 
 void mbuf_cache_free(struct mbuf_cache *cache)

@@ -34,7 +34,8 @@ struct mbuf_cache {
     uint64_t session; /* serial; slots of another are not ours */
     int64_t held;     /* buffers that this thread has allocated and not freed, more or less */
     struct mbuf_stack {
-        uint32_t n, max;
+        uint16_t n, max;
+        uint16_t fetch; /* slots to bring when there are none: more each time */
         uint32_t ref[MBUF_CACHE_SLOTS];
     } stack[MBUF_CACHED];
 };
@@ -64,12 +65,27 @@ bool pool_take_ref(struct session *s, struct segment_view *view, uint32_t *slot)
 /** The calling thread's, emptied if it is of another session. NULL: no memory for one. */
 struct mbuf_cache *mbuf_cache_get(struct session *s);
 
+/** The calling thread has got a slot of this segment without mbuf_alloc(). */
+static inline void mbuf_cache_took(struct session *s, struct segment_view *view)
+{
+    struct mbuf_cache *cache = segment_of(view)->own ? mbuf_cache_get(s) : NULL;
+
+    if (cache)
+        cache->held++;
+}
+
 /** A free slot that the thread has kept, or 0. class < MBUF_CACHED. */
 uint32_t mbuf_cache_pop(struct session *s, struct mbuf_cache *cache, uint32_t class);
 
 /** The slot, which nobody else has a reference to and whose segment has `cached`, is kept. */
 void mbuf_cache_push(struct session *s, struct mbuf_cache *cache, struct segment *segment,
                      struct mbuf *m);
+
+/**
+ * The thread frees a buffer of the pool, in this segment: true when it was its last, and what the thread keeps should rather go back to a pool which
+ * is large. That has been done; the buffer is to go the same way, and then segment_trim().
+ */
+bool mbuf_cache_leave(struct session *s, struct mbuf_cache *cache, struct segment *segment);
 
 /** What a thread kept goes back to the pool, at its end. NULL: nothing. */
 void mbuf_cache_free(struct mbuf_cache *cache);
