@@ -13,8 +13,7 @@
 
 #include "acl/acl_tdt_queue.h"
 #include "client/segment.h"
-
-struct session;
+#include "client/session.h"
 
 /** A buffer of this session at some moment. */
 struct mbuf_ref {
@@ -44,14 +43,41 @@ static inline bool mbuf_find(uint32_t ref, struct mbuf_ref *out)
     return true;
 }
 
+static inline bool mbuf_is_handle(acltdtBuf buf)
+{
+    return (uint64_t)(uintptr_t)buf >> 60 == MBUF_HANDLE >> 60;
+}
+
+/** Whether the session holds what a handle names: by far the commonest answer. */
+static inline bool mbuf_check_held(struct session *s, acltdtBuf buf, struct mbuf_ref *out)
+{
+    uint64_t handle = (uint64_t)(uintptr_t)buf;
+
+    return __builtin_expect(mbuf_is_handle(buf) && mbuf_find((uint32_t)handle, out) &&
+                                out->word == mbuf_word_held((uint32_t)(handle >> 32), s->share),
+                            1);
+}
+
+/** What mbuf_check() and mbuf_check_head() do when it does not. */
+int mbuf_check_member(const char *function, struct session *s, acltdtBuf buf, bool head_only,
+                      struct mbuf_ref *out) __attribute__((cold));
+
 /**
  * What a handle names: a head of this session's (the word is HELD), or a member of a chain whose head is (MEMBER). 0, or 107000 with a sentence
  * that tells what became of it.
  */
-int mbuf_check(const char *function, struct session *s, acltdtBuf buf, struct mbuf_ref *out);
+static inline int mbuf_check(const char *function, struct session *s, acltdtBuf buf,
+                             struct mbuf_ref *out)
+{
+    return mbuf_check_held(s, buf, out) ? 0 : mbuf_check_member(function, s, buf, false, out);
+}
 
 /** The same where only a head will do: 107000 for a member too. */
-int mbuf_check_head(const char *function, struct session *s, acltdtBuf buf, struct mbuf_ref *out);
+static inline int mbuf_check_head(const char *function, struct session *s, acltdtBuf buf,
+                                  struct mbuf_ref *out)
+{
+    return mbuf_check_held(s, buf, out) ? 0 : mbuf_check_member(function, s, buf, true, out);
+}
 
 /**
  * From a buffer of the chain of head (its ref) to the next: false at its end, after MBUF_CHAIN_MAX, where the next is no member of this
@@ -70,7 +96,7 @@ static inline bool mbuf_next(uint32_t head, struct mbuf_ref *at, uint32_t *n)
 int mbuf_alloc(const char *function, struct session *s, uint64_t size, struct mbuf_ref *out);
 
 /** Free what a head that this session holds owns: the chain. */
-void mbuf_free(struct session *s, struct mbuf_ref *head);
+void mbuf_free(struct session *s, const struct mbuf_ref *head);
 
 /** Where its data is and how much was asked for. False: not possible, so somebody has written into its head. */
 bool mbuf_data(const struct mbuf_ref *m, unsigned char **data, uint64_t *room);

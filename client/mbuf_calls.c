@@ -8,21 +8,19 @@
 #include "acl/acl_tdt_queue.h"
 #include "client/error.h"
 #include "client/mbuf.h"
+#include "client/mbuf_cache.h"
 #include "client/mbuf_chain.h"
 #include "client/process.h"
 #include "client/session.h"
 
 #define FAST(condition) __builtin_expect((condition), 1)
 
-/* The session at hand, or NULL: then the long way tells why. */
+/* The session at hand, which in a forked child is none, or NULL: then the long way tells why. */
 static inline struct session *session_ready(void)
 {
     struct session *s = session_peek();
 
-    return FAST(s && !session_lost(s) &&
-                atomic_load_explicit(&process->alive, memory_order_relaxed))
-               ? s
-               : NULL;
+    return FAST(s && !session_lost(s)) ? s : NULL;
 }
 
 static int no_session(const char *function, acltdtBuf buf)
@@ -38,15 +36,18 @@ static int no_session(const char *function, acltdtBuf buf)
                      buf);
 }
 
-typedef int check_fn(const char *function, struct session *s, acltdtBuf buf, struct mbuf_ref *out);
-
-static inline int find(const char *function, acltdtBuf buf, check_fn *check, struct session **s,
+static inline int find(const char *function, acltdtBuf buf, struct session **s,
                        struct mbuf_ref *out)
 {
     *s = session_ready();
-    if (!FAST(*s != NULL))
-        return no_session(function, buf);
-    return check(function, *s, buf, out);
+    return FAST(*s != NULL) ? mbuf_check(function, *s, buf, out) : no_session(function, buf);
+}
+
+static inline int find_head(const char *function, acltdtBuf buf, struct session **s,
+                            struct mbuf_ref *out)
+{
+    *s = session_ready();
+    return FAST(*s != NULL) ? mbuf_check_head(function, *s, buf, out) : no_session(function, buf);
 }
 
 static int alloc_buf(const char *function, size_t size, acltdtBuf *buf)
@@ -55,14 +56,15 @@ static int alloc_buf(const char *function, size_t size, acltdtBuf *buf)
     struct mbuf_ref m;
     int error = 0;
 
-    if (!FAST(s != NULL))
+    if (!FAST(s && mbuf_cache_take(s, size, &m))) {
         s = session_get(function, &error);
-    if (!s)
-        return error;
-    error = mbuf_alloc(function, s, size, &m);
-    if (FAST(error == 0))
-        *buf = mbuf_handle(m.word, m.ref);
-    return error;
+        if (s)
+            error = mbuf_alloc(function, s, size, &m);
+        if (error != 0)
+            return error;
+    }
+    *buf = mbuf_handle(m.word, m.ref);
+    return 0;
 }
 
 static int free_buf(const char *function, acltdtBuf buf)
@@ -73,10 +75,13 @@ static int free_buf(const char *function, acltdtBuf buf)
 
     if (!buf)
         return error_null(function, "buf");
-    error = find(function, buf, mbuf_check_head, &s, &m);
-    if (FAST(error == 0))
+    error = find_head(function, buf, &s, &m);
+    if (!FAST(error == 0))
+        return error;
+    if (!FAST(atomic_load_explicit(&m.mbuf->next, memory_order_relaxed) == 0 &&
+              mbuf_cache_put(s, &m)))
         mbuf_free(s, &m);
-    return error;
+    return 0;
 }
 
 static int damaged(const char *function, acltdtBuf buf)
@@ -96,7 +101,7 @@ static int get_data(const char *function, acltdtBuf buf, void **where, size_t *s
 
     if (!buf || !where || !size)
         return error_null(function, !buf ? "buf" : !where ? "dataPtr" : "size");
-    error = find(function, buf, mbuf_check, &s, &m);
+    error = find(function, buf, &s, &m);
     if (error != 0)
         return error;
     if (!mbuf_data(&m, &data, &room))
@@ -115,7 +120,7 @@ static int set_length(const char *function, acltdtBuf buf, size_t len)
 
     if (!buf)
         return error_null(function, "buf");
-    error = find(function, buf, mbuf_check, &s, &m);
+    error = find(function, buf, &s, &m);
     if (error != 0)
         return error;
     room = atomic_load_explicit(&m.mbuf->room, memory_order_relaxed);
@@ -139,7 +144,7 @@ static int get_length(const char *function, acltdtBuf buf, size_t *len)
 
     if (!buf || !len)
         return error_null(function, buf ? "len" : "buf");
-    error = find(function, buf, mbuf_check, &s, &m);
+    error = find(function, buf, &s, &m);
     if (error == 0)
         *len = atomic_load_explicit(&m.mbuf->length, memory_order_relaxed);
     return error;
@@ -157,7 +162,7 @@ static int check_user(const char *function, acltdtBuf buf, const void *data, siz
                          size, offset, MBUF_USER);
     if (!buf || !data)
         return error_null(function, buf ? "dataPtr" : "buf");
-    return find(function, buf, mbuf_check, &s, m);
+    return find(function, buf, &s, m);
 }
 
 static int set_user(const char *function, acltdtBuf buf, const void *data, size_t size,
@@ -201,7 +206,7 @@ static int copy_ref(const char *function, acltdtBuf buf, acltdtBuf *copy)
 
     if (!buf || !copy)
         return error_null(function, buf ? "newBuf" : "buf");
-    error = find(function, buf, mbuf_check, &s, &m);
+    error = find(function, buf, &s, &m);
     if (error == 0)
         error = mbuf_chain_copy(function, s, &m, &made);
     if (error == 0)
@@ -217,7 +222,7 @@ static int append(const char *function, acltdtBuf head, acltdtBuf buf)
 
     if (!head || !buf)
         return error_null(function, head ? "buf" : "headBuf");
-    error = find(function, head, mbuf_check_head, &s, &to);
+    error = find_head(function, head, &s, &to);
     if (error == 0)
         error = mbuf_check_head(function, s, buf, &more);
     if (error != 0)
@@ -237,7 +242,7 @@ static int chain_num(const char *function, acltdtBuf head, uint32_t *num)
 
     if (!head || !num)
         return error_null(function, head ? "num" : "headBuf");
-    error = find(function, head, mbuf_check_head, &s, &m);
+    error = find_head(function, head, &s, &m);
     if (error == 0)
         *num = mbuf_chain_count(&m);
     return error;
@@ -251,7 +256,7 @@ static int from_chain(const char *function, acltdtBuf head, uint32_t index, aclt
 
     if (!head || !buf)
         return error_null(function, head ? "buf" : "headBuf");
-    error = find(function, head, mbuf_check_head, &s, &m);
+    error = find_head(function, head, &s, &m);
     if (error != 0)
         return error;
     if (index >= MBUF_CHAIN_MAX)

@@ -140,7 +140,7 @@ static int copy_one(const char *function, struct session *s, const struct mbuf_r
     atomic_store_explicit(&to->block, block, memory_order_relaxed);
     copy_head(to, m->mbuf);
     if (mbuf_ref_change(m->view, to, MBUF_TAKING) > 0) {
-        mbuf_cache_took(s, m->view);
+        mbuf_cache_took(s, segment_of(m->view));
         return 0;
     }
     if (mbuf_release(m->view, to))

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "client/event_fd.h"
-#include "client/mbuf_cache.h"
+#include "client/pool.h"
 #include "client/process.h"
 #include "client/segment.h"
 #include "proto/arena.h"

@@ -476,9 +476,9 @@ static inline void mbuf_block_release(struct segment_view *v, uint32_t block, bo
 }
 
 /** The caller's slot has data that nobody else ever had: the last change of its count is mbuf_prepare(). */
-static inline bool mbuf_unshared(struct segment_view *v, struct mbuf *m)
+static inline bool mbuf_unshared(struct segment_view *v, uint32_t slot)
 {
-    uint32_t slot = (uint32_t)(m - v->mbufs);
+    struct mbuf *m = &v->mbufs[slot];
     uint64_t refs = atomic_load_explicit(&m->refs, memory_order_acquire);
 
     return slot < v->n_data && refs == mbuf_refs(1, slot, (uint32_t)refs) &&
@@ -498,7 +498,7 @@ static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
     bool ok = true;
     uint64_t w;
 
-    if (mbuf_unshared(v, m)) {
+    if (mbuf_unshared(v, slot)) {
         if (mbuf_release(v, m))
             *full = true;
         return true;
@@ -529,10 +529,20 @@ static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
 
 /* --- heads --- */
 
-/** A slot with data that the caller has set aside becomes a buffer of size bytes with one reference, not published yet. */
-static inline void mbuf_prepare(struct segment_view *v, struct mbuf *m, uint64_t size)
+/** A slot that the caller has set aside, and whose data nobody but it has, becomes a buffer of size bytes. */
+static inline void mbuf_renew(struct mbuf *m, uint64_t size)
 {
-    uint32_t slot = (uint32_t)(m - v->mbufs);
+    atomic_store_explicit(&m->room, size, memory_order_relaxed);
+    atomic_store_explicit(&m->length, 0, memory_order_relaxed);
+    atomic_store_explicit(&m->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&m->count, 1, memory_order_relaxed);
+    atomic_store_explicit(&m->user_set, 0, memory_order_relaxed);
+}
+
+/** A slot with data that the caller has set aside becomes a buffer of size bytes with one reference, not published yet. */
+static inline void mbuf_prepare(struct segment_view *v, uint32_t slot, uint64_t size)
+{
+    struct mbuf *m = &v->mbufs[slot];
     uint64_t refs = atomic_load_explicit(&m->refs, memory_order_acquire);
     uint32_t number = (uint32_t)refs + 1;
 
@@ -548,11 +558,7 @@ static inline void mbuf_prepare(struct segment_view *v, struct mbuf *m, uint64_t
     atomic_store_explicit(&m->refs, mbuf_refs(1, slot, number), memory_order_release);
     KILL_POINT(MBUF_COUNTED);
     atomic_store_explicit(&m->block, slot, memory_order_relaxed);
-    atomic_store_explicit(&m->room, size, memory_order_relaxed);
-    atomic_store_explicit(&m->length, 0, memory_order_relaxed);
-    atomic_store_explicit(&m->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&m->count, 1, memory_order_relaxed);
-    atomic_store_explicit(&m->user_set, 0, memory_order_relaxed);
+    mbuf_renew(m, size);
 }
 
 /** What the caller has set aside, or has prepared, is session's from here on. Returns the word. */
