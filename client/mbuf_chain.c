@@ -137,9 +137,8 @@ static int copy_one(const char *function, struct session *s, const struct mbuf_r
     to = &m->view->mbufs[slot];
     *out = (struct mbuf_ref){.view = m->view, .mbuf = to, .ref = m->view->id << 16 | slot};
     out->word = atomic_load_explicit(&to->word, memory_order_relaxed);
-    atomic_store_explicit(&to->block, block, memory_order_relaxed);
     copy_head(to, m->mbuf);
-    if (mbuf_ref_change(m->view, to, MBUF_TAKING) > 0) {
+    if (mbuf_refer(m->view, to, block) > 0) {
         mbuf_cache_took(s, segment_of(m->view));
         return 0;
     }

@@ -131,7 +131,7 @@ void segment_retire(struct session *s, struct segment *g)
 /* Caller holds lock. */
 static bool add(struct segments *all, struct segment *g)
 {
-    struct segment_view *old = segment_get(&segment_table, g->view.id << 16);
+    struct segment_view *old = segment_table.view[g->view.id];
     bool ok;
 
     if (all->forgotten)
@@ -322,14 +322,14 @@ int segment_need(const char *function, struct session *s, uint32_t ref)
     struct segment *g;
     int error = 0;
 
-    if (__builtin_expect(view && !is_dead(view), 1))
+    if (__builtin_expect(view != NULL, 1))
         return 0;
     in.segment = ref >> 16;
     request.map_segment = &in;
     request.body_case = NPUD__REQUEST__BODY_MAP_SEGMENT;
     pthread_mutex_lock(&s->segments.lock);
     view = segment_get(&segment_table, ref);
-    if (!view || is_dead(view))
+    if (!view)
         error = obtain(function, s, &request, false, &g);
     pthread_mutex_unlock(&s->segments.lock);
     return error;
