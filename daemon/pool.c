@@ -7,6 +7,12 @@
 #include "daemon/segment.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/sweep.h"
+#include "proto/clock.h"
+
+#define LOOK_DELAY NSEC_PER_SEC
+#define LOOK_PAUSE (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
+#define LOOK_SLICE (500 * NSEC_PER_USEC) /* before clients have their turn */
 
 int pools_init(struct pools *pools)
 {
@@ -38,12 +44,92 @@ void pools_deinit(struct pools *pools)
     *pools = (struct pools){0};
 }
 
+/* --- giving memory back --- */
+
+static void set_armed(struct pool *pool, bool armed)
+{
+    struct segment *s;
+
+    DL_FOREACH (pool->segments, s)
+        atomic_store_explicit(&s->view.page->armed, armed, memory_order_relaxed);
+}
+
+static void schedule(struct pool *pool, uint64_t ns)
+{
+    struct timeval in = {(time_t)(ns / NSEC_PER_SEC),
+                         (suseconds_t)(ns % NSEC_PER_SEC / NSEC_PER_USEC)};
+
+    event_add(pool->on_look, &in);
+}
+
+/* Most are in use, and that is seen at once. Who is told that it is closing takes no slot of it any more (segment_claim()). */
+bool segment_give_back(struct segment *s)
+{
+    if (!segment_unused(s))
+        return false;
+    atomic_store(&s->view.page->closing, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (segment_unused(s)) {
+        segment_free(s);
+        return true;
+    }
+    atomic_store(&s->view.page->closing, 0);
+    return false;
+}
+
+/* In slices. True: all segments were looked at. */
+static bool look(struct pool *pool)
+{
+    uint64_t until = clock_ns() + LOOK_SLICE;
+
+    while (pool->next_look) {
+        struct segment *s = pool->next_look;
+
+        pool->next_look = s->next;
+        segment_give_back(s);
+        if (clock_ns() >= until)
+            break;
+    }
+    pool->looked_ns = clock_ns();
+    return !pool->next_look;
+}
+
 static void on_look(evutil_socket_t fd, short what, void *arg)
 {
+    struct pool *pool = arg;
+
     (void)fd;
     (void)what;
-    ((struct pool *)arg)->looks = false;
+    if (!pool->next_look) {
+        /* From here on, who frees something tells us again. */
+        pool->looks = false;
+        set_armed(pool, false);
+        atomic_thread_fence(memory_order_seq_cst);
+        pool->next_look = pool->segments;
+    }
+    if (!look(pool))
+        schedule(pool, 0);
+    else if (!pool->session && !pool->segments)
+        pool_free(pool);
+    else if (pool->looks)
+        schedule(pool, pool->session ? LOOK_DELAY : LOOK_PAUSE);
 }
+
+void pool_look_soon(struct pool *pool)
+{
+    uint64_t wait = LOOK_DELAY;
+
+    if (pool->looks)
+        return;
+    pool->looks = true;
+    set_armed(pool, true);
+    if (!pool->session)
+        wait = clock_ns() - pool->looked_ns < LOOK_PAUSE ? LOOK_PAUSE : 0;
+    if (!pool->next_look)
+        schedule(pool, wait);
+}
+
+/* --- life --- */
 
 struct pool *pool_get(struct session *session)
 {
@@ -73,14 +159,19 @@ struct pool *pool_get(struct session *session)
     return share->pool = pool;
 }
 
-void pool_look_soon(struct pool *pool)
-{
-    (void)pool;
-}
-
 void pool_leave(struct share *share)
 {
-    if (share->pool)
-        pool_free(share->pool);
+    struct pool *pool = share->pool;
+    struct segment *s;
+
+    if (!pool)
+        return;
     share->pool = NULL;
+    pool->session = NULL;
+    /* Who frees its last buffer of a segment tells us from here on; who did before is seen below. */
+    DL_FOREACH (pool->segments, s)
+        atomic_store_explicit(&s->view.page->orphan, 1, memory_order_relaxed);
+    event_del(pool->on_look);
+    pool->next_look = NULL;
+    on_look(-1, 0, pool);
 }

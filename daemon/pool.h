@@ -27,10 +27,11 @@ struct pool {
     pid_t pid;
     struct segment *segments;
     uint32_t n_segments;
-    struct event *on_look;    /* looks which segments nobody needs any more */
-    bool looks;               /* it is going to */
-    uint64_t looked_ns;       /* when it did last */
-    struct pool *prev, *next; /* server->pools.list */
+    struct event *on_look;     /* looks which segments nobody needs any more */
+    bool looks;                /* it is going to */
+    uint64_t looked_ns;        /* when it did last */
+    struct segment *next_look; /* it is at it, and goes on here */
+    struct pool *prev, *next;  /* server->pools.list */
 };
 
 struct pools {
@@ -38,6 +39,8 @@ struct pools {
     struct pool *list; /* oldest first */
     uint32_t last_id;  /* of a segment */
     uint64_t last_number;
+    /** The router's, if there is one: a slot has become free in a segment where it has said that it wants one. */
+    void (*on_freed)(struct segment *segment);
 };
 
 /** 0 or -ENOMEM. */
@@ -48,8 +51,14 @@ void pools_deinit(struct pools *pools);
 /** The session's pool, made if need be. NULL: no memory. */
 struct pool *pool_get(struct session *session);
 
-/** Somebody thinks that there is a segment in which everything is free: look, in a moment, and give back its memory. */
+/**
+ * Somebody thinks that there is a segment in which everything is free: look, in a moment, and give back the memory of all that are. In a moment: who has
+ * just freed everything may be about to begin again. Not so the owner of an orphan.
+ */
 void pool_look_soon(struct pool *pool);
+
+/** If nothing in the segment is anybody's, it goes. While clients are at work, too. True: it has gone. */
+bool segment_give_back(struct segment *segment);
 
 /** The session ends, and has been swept: what others have of its pool stays, as an orphan. */
 void pool_leave(struct share *share);

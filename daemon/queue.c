@@ -19,6 +19,7 @@
 #include "daemon/segment.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/sweep.h"
 #include "proto/futex.h"
 
 #define FEEDS_WORDS (SEGMENT_IDS / 64)
@@ -359,24 +360,6 @@ static bool take_out(const struct queue *queue, const struct queue_view *ring, u
     return mbuf_state(w) == MBUF_SENDING && mbuf_queue(w) == ring->number &&
            atomic_compare_exchange_strong(
                &m->word, &w, mbuf_word(mbuf_generation(w) + 1, state, SHARE_NPUD, number));
-}
-
-/* The head of the chain is npud's. */
-static void mbuf_free_chain(struct server *server, uint32_t head)
-{
-    struct segment_table *t = segments_table(server);
-    uint32_t ref = head, next;
-    bool full = false;
-
-    for (uint32_t i = 0; i < MBUF_CHAIN_MAX && ref != 0; i++, ref = next) {
-        struct mbuf *m = mbuf_at(t, ref);
-        uint64_t w = m ? atomic_load(&m->word) : 0;
-
-        if (!m || (i > 0 && (mbuf_state(w) != MBUF_MEMBER || mbuf_head(w) != head)))
-            return;
-        next = atomic_load_explicit(&m->next, memory_order_relaxed);
-        mbuf_drop(segment_get(t, ref), m, &full);
-    }
 }
 
 static void free_messages(struct queue *queue)

@@ -80,7 +80,10 @@ int32_t on_trim_segment(struct call *call)
     struct segment *segment =
         segment_find(call->session->server, call->request->trim_segment->segment);
 
-    if (segment && segment_maps(call->session, segment))
+    if (segment && segment_maps(call->session, segment)) {
+        if (call->session->server->pools.on_freed)
+            call->session->server->pools.on_freed(segment);
         pool_look_soon(segment->pool);
+    }
     return 0;
 }

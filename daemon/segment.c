@@ -143,6 +143,7 @@ int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct s
         discard(s);
         return error;
     }
+    atomic_store_explicit(&s->view.page->armed, pool->looks, memory_order_relaxed);
     DL_APPEND(pool->segments, s);
     pool->n_segments++;
     atomic_store_explicit(&pool->server->pools.table->view[s->view.id], &s->view,
@@ -154,6 +155,8 @@ int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct s
 void segment_free(struct segment *s)
 {
     queue_segment_gone(s);
+    if (s->pool->next_look == s)
+        s->pool->next_look = s->next;
     while (s->maps)
         segment_unmap(s->maps);
     atomic_store_explicit(&s->pool->server->pools.table->view[s->view.id], NULL,
@@ -208,6 +211,19 @@ void segment_unmap(struct segment_map *map)
     DL_DELETE(s->maps, map);
     s->n_maps--;
     free(map);
+    /* What only it could have of an orphan is nobody's any more. */
+    if (!s->pool->session)
+        pool_look_soon(s->pool);
+}
+
+void segment_freed(struct segment *s)
+{
+    struct pools *pools = &s->pool->server->pools;
+
+    if (segment_wanted(&s->view) && pools->on_freed)
+        pools->on_freed(s);
+    if (!s->pool->session)
+        pool_look_soon(s->pool);
 }
 
 void segment_rights_changed(struct session *session)

@@ -75,5 +75,8 @@ bool segment_map(struct share *share, struct segment *segment);
 /** The session has gone, with all its mappings. */
 void segment_unmap(struct segment_map *map);
 
+/** Something in it has become free: whoever waits for that in npud is told. */
+void segment_freed(struct segment *segment);
+
 /** The session has lost, or got, rights to queues: owners of segments that it maps without right put nothing new there. */
 void segment_rights_changed(struct session *session);

@@ -8,6 +8,7 @@
 #include "daemon/segment.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/sweep.h"
 #include "proto/mbuf_shm.h"
 
 int shares_init(struct shares *shares)
@@ -69,6 +70,7 @@ void share_free(struct session *session)
 
     if (share) {
         queue_sweep(share);
+        share_sweep(share);
         queues_leave(share);
         forget_maps(share);
         pool_leave(share);

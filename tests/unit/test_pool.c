@@ -1,0 +1,770 @@
+/* Pools as npud has them: what is charged, what a dead session leaves, orphans, and memory that is given back. The clients are the test itself. */
+#include "npud.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "acl/acl_base.h"
+#include "daemon/pool.h"
+#include "daemon/queue.h"
+#include "daemon/segment.h"
+#include "daemon/sweep.h"
+#include "proto/mbuf_shm.h"
+#include "proto/queue_shm.h"
+
+#define MIB(n) ((uint64_t)(n) << 20)
+
+/* --- a client --- */
+
+/** A segment as a client has it mapped. */
+struct mapped {
+    struct segment_view view;
+    void *map;
+    size_t size;
+};
+
+static struct mapped map_all(const struct segment *s)
+{
+    struct mapped m = {.view = s->view, .size = s->size};
+
+    m.map = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+    ck_assert_ptr_ne(m.map, MAP_FAILED);
+    segment_view_place(&m.view, m.map, true);
+    return m;
+}
+
+static void unmap_all(struct mapped *m)
+{
+    munmap(m->map, m->size);
+}
+
+static struct segment *add_segment(struct session *session, uint64_t stride, uint32_t count)
+{
+    struct pool *pool = pool_get(session);
+    struct segment *s = NULL;
+
+    ck_assert_ptr_nonnull(pool);
+    ck_assert_int_eq(segment_new(pool, stride, count, &s), 0);
+    return s;
+}
+
+/* As one that dequeued from a queue that is fed by it. */
+static void share_segment(struct session *session, struct segment *s)
+{
+    ck_assert(segment_map(share_get(session), s));
+}
+
+static struct mbuf *claim_data(struct mapped *m, const struct session *session)
+{
+    uint32_t slot = segment_claim(&m->view, 0, m->view.n_data, session->share);
+
+    ck_assert_uint_lt(slot, m->view.n_data);
+    return &m->view.mbufs[slot];
+}
+
+static struct mbuf *claim_ref(struct mapped *m, const struct session *session)
+{
+    uint32_t slot =
+        segment_claim(&m->view, m->view.n_data, segment_slots(&m->view), session->share);
+
+    ck_assert_uint_lt(slot, segment_slots(&m->view));
+    return &m->view.mbufs[slot];
+}
+
+static struct mbuf *alloc(struct mapped *m, const struct session *session)
+{
+    struct mbuf *b = claim_data(m, session);
+
+    mbuf_prepare(&m->view, b, 100);
+    mbuf_hold(b, session->share);
+    return b;
+}
+
+static struct mbuf *copy_ref(struct mapped *m, const struct mbuf *of, const struct session *session)
+{
+    struct mbuf *b = claim_ref(m, session);
+
+    ck_assert_int_gt(mbuf_refer(&m->view, b, mbuf_op_block(atomic_load(&of->op))), 1);
+    mbuf_hold(b, session->share);
+    return b;
+}
+
+static void set_word(struct mbuf *b, uint64_t word)
+{
+    atomic_store(&b->word, word);
+}
+
+static enum mbuf_state state_of(const struct mbuf *b)
+{
+    return mbuf_state(atomic_load(&b->word));
+}
+
+static uint32_t count_of(const struct mbuf *b)
+{
+    return mbuf_refs_count(atomic_load(&b->refs));
+}
+
+static uint32_t ref_of(const struct mapped *m, const struct mbuf *b)
+{
+    return mbuf_ref(&m->view, b);
+}
+
+/* Every slot FREE with its hint, and no reference left but those of slots that were only ever their holder's own. */
+static void check_all_free(const struct mapped *m)
+{
+    for (uint32_t i = 0; i < segment_slots(&m->view); i++) {
+        const struct mbuf *b = &m->view.mbufs[i];
+
+        CHECK(state_of(b) == MBUF_FREE);
+        CHECK(atomic_load(&m->view.page->hint[i / 64]) >> i % 64 & 1);
+        CHECK(count_of(b) == 0 || mbuf_op_of(atomic_load(&b->op)) == MBUF_HAS);
+    }
+}
+
+static void append(struct mapped *m, struct mbuf *head, struct mbuf *tail, struct mapped *of,
+                   struct mbuf *b)
+{
+    uint64_t w = atomic_load(&b->word);
+
+    atomic_store(&b->next, 0);
+    set_word(b, mbuf_word_member(mbuf_generation(w), ref_of(m, head)));
+    atomic_store(&tail->next, ref_of(of, b));
+}
+
+static uint64_t used(enum resource r)
+{
+    struct user *user;
+    uid_t uid = 1000;
+
+    HASH_FIND(hh, server.users.by_uid, &uid, sizeof(uid), user);
+    return user ? user->used[r] : 0;
+}
+
+static uint32_t n_pools(void)
+{
+    struct pool *pool;
+    uint32_t n;
+
+    DL_COUNT(server.pools.list, pool, n);
+    return n;
+}
+
+static void await_pools(uint32_t n)
+{
+    uint64_t until = clock_ns() + GUARD_NS;
+
+    while (n_pools() != n) {
+        ck_assert_uint_lt(clock_ns(), until);
+        event_base_loop(server.base, EVLOOP_ONCE);
+    }
+}
+
+static void setup(void)
+{
+    npud_start(NULL);
+}
+
+/* --- shapes --- */
+
+START_TEST(sizes_are_made_to_fit)
+{
+    static const struct {
+        uint64_t stride;
+        uint32_t count;
+        uint64_t want_stride;
+        uint32_t want_data, want_refs;
+    } cases[] = {
+        {1, 1, 128, 1, 1024},
+        {128, 1, 128, 1, 1024},
+        {129, 300, 256, 300, 1200},
+        {64, UINT32_MAX, 128, 16384, 49152},
+        {64, 16384, 128, 16384, 49152},
+        {64, 13000, 128, 13000, 52000},
+        {64, 13108, 128, 13108, 52428},
+        {8192, 100000, 8192, 8192, 32768},
+        {MIB(1), 64, MIB(1), 64, 1024},
+        {MIB(1), 65, MIB(1), 64, 1024},
+        {MIB(1) + 1, 1, MIB(1) + 4096, 1, 1024},
+        {MIB(64) + 1, 7, MIB(64) + 4096, 1, 1024},
+        {MBUF_SIZE_MAX, 3, MBUF_SIZE_MAX, 1, 1024},
+    };
+    struct segment_view v;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert(segment_shape(&v, cases[i].stride, cases[i].count));
+        ck_assert_uint_eq(v.stride, cases[i].want_stride);
+        ck_assert_uint_eq(v.n_data, cases[i].want_data);
+        ck_assert_uint_eq(v.n_refs, cases[i].want_refs);
+        ck_assert_uint_le(segment_slots(&v), SEGMENT_SLOTS);
+    }
+    ck_assert(!segment_shape(&v, 0, 1));
+    ck_assert(!segment_shape(&v, 1, 0));
+    ck_assert(!segment_shape(&v, MBUF_SIZE_MAX + 1, 1));
+    ck_assert(!segment_shape(&v, UINT64_MAX, 1));
+}
+END_TEST
+
+START_TEST(segment_is_charged_whole)
+{
+    struct session *a = npud_session(1);
+    uint64_t fds = used(RESOURCE_FDS);
+    struct segment *s = add_segment(a, 1000, 10), *t;
+    struct stat st;
+
+    ck_assert_int_eq(fstat(s->fd, &st), 0);
+    ck_assert_uint_eq((uint64_t)st.st_size, s->size);
+    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), s->size);
+    ck_assert_uint_eq(used(RESOURCE_FDS), fds + 1);
+    ck_assert_ptr_eq(segment_find(&server, s->view.id), s);
+    ck_assert(segment_maps(a, s));
+    t = add_segment(a, 1000, 10);
+    ck_assert_uint_ne(t->view.id, s->view.id);
+    ck_assert_uint_ne(t->view.number, s->view.number);
+    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 2 * s->size);
+    session_free(a);
+    ck_assert_uint_eq(n_pools(), 0);
+    npud_stop();
+}
+END_TEST
+
+static struct session *limited(const char *limit, uint64_t value)
+{
+    char text[64];
+    const char *settings[] = {text, NULL};
+
+    snprintf(text, sizeof(text), "limits.%s=%llu", limit, (unsigned long long)value);
+    npud_start(settings);
+    return npud_session(1);
+}
+
+START_TEST(memory_of_a_user_ends)
+{
+    struct segment_view v;
+    struct session *a;
+    struct segment *s;
+    uint64_t size;
+
+    ck_assert(segment_shape(&v, 4096, 4));
+    size = segment_size(v.n_data, v.n_refs, v.stride);
+    a = limited("mbuf_memory", 2 * size);
+    add_segment(a, 4096, 4);
+    ck_assert_int_eq(segment_new(pool_get(a), 4096, 5, &s), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    s = add_segment(a, 4096, 4);
+    ck_assert_int_eq(segment_new(pool_get(a), 1, 1, &s), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 2 * size);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+START_TEST(descriptors_of_a_user_end)
+{
+    struct session *a = limited("fds", 4); /* two devices, two segments */
+    struct segment *s;
+
+    add_segment(a, 1, 1);
+    add_segment(a, 1, 1);
+    ck_assert_int_eq(segment_new(pool_get(a), 1, 1, &s), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+    ck_assert_uint_eq(used(RESOURCE_FDS), 4);
+    ck_assert_uint_eq(pool_get(a)->n_segments, 2);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* An id comes again after all the others. */
+START_TEST(ids_are_used_again_late)
+{
+    struct session *a = npud_session(1);
+    struct segment *keep = add_segment(a, 1, 1), *s;
+    uint32_t id = keep->view.id, first = 0;
+
+    for (uint32_t i = 0; i < SEGMENT_IDS; i++) {
+        s = add_segment(a, 1, 1);
+        ck_assert_uint_ne(s->view.id, 0);
+        ck_assert_uint_ne(s->view.id, id);
+        if (i == 0)
+            first = s->view.id;
+        else if (s->view.id == first)
+            ck_assert_uint_eq(i, SEGMENT_IDS - 2);
+        ck_assert(segment_give_back(s));
+    }
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* --- the sweep --- */
+
+START_TEST(what_the_dead_hold_is_freed)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct segment *s = add_segment(a, 1000, 64);
+    struct mapped m = map_all(s);
+    struct mbuf *kept, *x;
+
+    share_segment(b, s);
+    kept = alloc(&m, a);
+    alloc(&m, b);
+    claim_data(&m, b);
+    claim_ref(&m, b);
+    copy_ref(&m, kept, b);
+    copy_ref(&m, alloc(&m, b), b);
+    x = alloc(&m, b); /* in no ring of this number */
+    set_word(x, mbuf_word(mbuf_generation(atomic_load(&x->word)), MBUF_SENDING, b->share, 77));
+    /* between the hint and the claim, and between the release and the hint */
+    atomic_fetch_and(&m.view.page->hint[0], ~(UINT64_C(1) << 60));
+    atomic_fetch_and(&m.view.page->hint[(s->view.n_data + 900) / 64], 0);
+    session_free(b);
+    ck_assert_int_eq(state_of(kept), MBUF_HELD);
+    ck_assert_uint_eq(count_of(kept), 1);
+    ck_assert_uint_eq(s->n_maps, 1);
+    mbuf_drop(&m.view, kept, &(bool){false});
+    check_all_free(&m);
+    session_free(a);
+    ck_assert_uint_eq(n_pools(), 0);
+    unmap_all(&m);
+    npud_stop();
+}
+END_TEST
+
+/* Chains over two segments, linked as far as the dead one came. */
+START_TEST(chains_of_the_dead_are_freed)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct segment *s = add_segment(a, 1000, 64), *t = add_segment(b, 1000, 64);
+    struct mapped ms = map_all(s), mt = map_all(t);
+    struct mbuf *head, *x, *y, *z, *others, *other;
+
+    share_segment(b, s);
+    head = alloc(&mt, b);
+    x = alloc(&ms, b);
+    y = copy_ref(&ms, x, b);
+    z = alloc(&mt, b);
+    append(&mt, head, head, &ms, x);
+    append(&mt, head, x, &ms, y);
+    set_word(z, mbuf_word_member(3, ref_of(&mt, head))); /* a member, not linked */
+    others = alloc(&ms, a);
+    other = copy_ref(&ms, x, a);
+    append(&ms, others, others, &ms, other);
+    session_free(b);
+    ck_assert_int_eq(state_of(others), MBUF_HELD);
+    ck_assert_int_eq(state_of(other), MBUF_MEMBER);
+    ck_assert_int_eq(state_of(x), MBUF_BLOCK);
+    ck_assert_uint_eq(count_of(x), 1);
+    ck_assert_ptr_null(segment_find(&server, mt.view.id)); /* its pool was empty */
+    session_free(a);
+    ck_assert_uint_eq(n_pools(), 0);
+    unmap_all(&ms);
+    unmap_all(&mt);
+    npud_stop();
+}
+END_TEST
+
+/* Rings of the dead: what is in one stays. */
+START_TEST(messages_of_the_dead_stay)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct segment *s = add_segment(a, 1000, 64);
+    struct mapped m = map_all(s);
+    struct queue_attach *qa, *qb;
+    struct queue_front front;
+    struct mbuf *sent, *part;
+    uint64_t held;
+
+    ck_assert_int_eq(queue_new(b, "", 8, &qb), 0);
+    qa = queue_attach_new(a, qb->queue, QUEUE_PUT);
+    ck_assert_ptr_nonnull(qa);
+    ck_assert(queue_feed(qb->queue, s));
+    share_segment(b, s);
+    sent = alloc(&m, a);
+    part = alloc(&m, a);
+    append(&m, sent, sent, &m, part);
+    ck_assert_int_eq(queue_enqueue(&qb->queue->ring.view, sent, ref_of(&m, sent),
+                                   atomic_load(&sent->word), a->share),
+                     QUEUE_OK);
+    alloc(&m, a);
+    session_free(a);
+    ck_assert_uint_eq(n_pools(), 1);
+    ck_assert_int_eq(state_of(sent), MBUF_SENDING);
+    ck_assert_int_eq(state_of(part), MBUF_MEMBER);
+    ck_assert_uint_eq(atomic_load(&m.view.page->orphan), 1);
+    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), s->size);
+    npud_turn();
+    ck_assert_uint_eq(n_pools(), 1);
+
+    ck_assert_int_eq(queue_front(&qb->queue->ring.view, &front), QUEUE_OK);
+    ck_assert_uint_eq(front.ref, ref_of(&m, sent));
+    ck_assert_int_eq(queue_dequeue(&qb->queue->ring.view, &front,
+                                   mbuf_at(segments_table(&server), front.ref), b->share,
+                                   segments_table(&server), &held),
+                     QUEUE_OK);
+    ck_assert_int_eq(state_of(sent), MBUF_HELD);
+    session_free(b);
+    await_pools(0);
+    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 0);
+    unmap_all(&m);
+    npud_stop();
+}
+END_TEST
+
+/* --- orphans --- */
+
+START_TEST(orphan_goes_with_its_last_buffer)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct segment *s = add_segment(a, 1000, 64), *t = add_segment(a, 1000, 64);
+    struct mapped m = map_all(s);
+    struct mbuf *x, *ref;
+    bool full = false;
+
+    share_segment(b, s);
+    share_segment(b, t);
+    x = alloc(&m, b);
+    ref = copy_ref(&m, x, b);
+    session_free(a);
+    /* The empty one goes at once. */
+    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), s->size);
+    ck_assert_uint_eq(n_pools(), 1);
+    mbuf_drop(&m.view, x, &full);
+    pool_look_soon(s->pool);
+    npud_turn();
+    ck_assert_uint_eq(n_pools(), 1);
+    full = false;
+    mbuf_drop(&m.view, ref, &full);
+    ck_assert(full);
+    check_all_free(&m);
+    pool_look_soon(s->pool);
+    await_pools(0);
+    ck_assert_uint_eq(atomic_load(&m.view.page->dead), 1);
+    ck_assert(!share_get(b)->maps);
+    session_free(b);
+    unmap_all(&m);
+    npud_stop();
+}
+END_TEST
+
+/* Words that nobody's life explains keep an orphan only while somebody maps it who could be behind them. */
+START_TEST(lies_do_not_keep_an_orphan)
+{
+    struct session *a = npud_session(1), *b = npud_session(2), *c = npud_session(3);
+    struct segment *s = add_segment(a, 1000, 64);
+    struct mapped m = map_all(s);
+    uint64_t lies[] = {
+        mbuf_word(1, MBUF_HELD, 999, 0),
+        mbuf_word(2, MBUF_CACHED, c->share, 0), /* lives, and does not map it */
+        mbuf_word(3, MBUF_SENDING, 999, 5),
+        mbuf_word(4, MBUF_SENDING, SHARE_NPUD, 5),
+        mbuf_word_member(5, s->view.id << 16 | 60),
+        mbuf_word_member(6, 0xffffffff),
+        mbuf_word(7, MBUF_BLOCK, 0, 0),
+        mbuf_word(8, (enum mbuf_state)6, 1, 1),
+        mbuf_word(9, (enum mbuf_state)15, 0xffff, 0xffff),
+    };
+
+    share_segment(b, s);
+    alloc(&m, b);
+    session_free(a);
+    ck_assert_uint_eq(n_pools(), 1);
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        set_word(&m.view.mbufs[10 + i], lies[i]);
+        atomic_store(&m.view.mbufs[10 + i].refs, mbuf_refs(7, 7, 7));
+    }
+    session_free(b);
+    await_pools(0);
+    session_free(c);
+    unmap_all(&m);
+    npud_stop();
+}
+END_TEST
+
+/* Whatever is written there: npud comes through the sweep, and what it has charged comes back. */
+START_TEST(garbage_is_survived)
+{
+    uint64_t rng = 1;
+
+    for (int round = 0; round < 20; round++) {
+        struct session *a = npud_session(1), *b = npud_session(2);
+        struct segment *s = add_segment(a, 128, 1000), *t = add_segment(b, 128, 10);
+        struct mapped m = map_all(s);
+        struct queue_attach *q;
+        uint64_t *p = m.map;
+
+        ck_assert_int_eq(queue_new(b, "", 8, &q), 0);
+        share_segment(b, s);
+        share_segment(a, t);
+        for (size_t i = 0; i < segment_data_offset(segment_slots(&m.view)) / 8; i++)
+            p[i] = random_next(&rng);
+        /* Something that makes more sense than that: states, sessions, refs that there are. */
+        for (uint32_t i = 0; i < segment_slots(&m.view); i++) {
+            struct mbuf *x = &m.view.mbufs[i];
+            uint32_t ref = s->view.id << 16 | random_below(&rng, segment_slots(&m.view));
+            enum mbuf_state state = (enum mbuf_state)random_below(&rng, 7);
+            uint32_t session = random_below(&rng, 2) ? a->share : b->share;
+
+            set_word(x, state == MBUF_MEMBER
+                            ? mbuf_word_member(1, ref)
+                            : mbuf_word(1, state, session, q->queue->ring.view.number));
+            atomic_store(&x->next, s->view.id << 16 | random_below(&rng, 70000));
+            atomic_store(&x->op, mbuf_op((enum mbuf_op)random_below(&rng, 4),
+                                         random_below(&rng, 1100), random_below(&rng, 3)));
+            atomic_store(&x->refs, mbuf_refs(random_below(&rng, 3), random_below(&rng, 6000),
+                                             random_below(&rng, 3)));
+        }
+        session_free(round % 2 ? a : b);
+        npud_turn();
+        session_free(round % 2 ? b : a);
+        await_pools(0);
+        unmap_all(&m);
+    }
+    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 0);
+    npud_stop();
+}
+END_TEST
+
+static struct {
+    struct mapped m;
+    _Atomic bool stop;
+} player;
+
+/* Changes the count of slot 0 all the time. */
+static void *play(void *arg)
+{
+    (void)arg;
+    while (!atomic_load_explicit(&player.stop, memory_order_relaxed))
+        atomic_fetch_add(&player.m.view.mbufs[0].refs, 1);
+    return NULL;
+}
+
+/* Every try to take the references of the dead back is disturbed: npud gives it up, and does not try it once per slot. */
+START_TEST(who_plays_with_a_count_does_not_stall_npud)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct segment *s = add_segment(a, 128, 16384);
+    struct mbuf *x;
+    pthread_t thread;
+    uint64_t begin;
+
+    player.m = map_all(s);
+    share_segment(b, s);
+    x = alloc(&player.m, a);
+    for (int i = 0; i < 40000; i++)
+        copy_ref(&player.m, x, b);
+    thread = thread_start(play, NULL);
+    begin = clock_ns();
+    session_free(b);
+    ck_assert_uint_lt(clock_ns() - begin, 2 * NSEC_PER_SEC);
+    atomic_store(&player.stop, true);
+    thread_join(thread);
+    session_free(a);
+    await_pools(0);
+    unmap_all(&player.m);
+    npud_stop();
+}
+END_TEST
+
+/* --- giving back --- */
+
+START_TEST(memory_is_given_back)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct segment *s = add_segment(a, MIB(1), 4), *t = add_segment(a, MIB(1), 4);
+    uint64_t size = s->size;
+    struct mapped m = map_all(s);
+    struct mbuf *x = alloc(&m, a), *y = alloc(&m, b);
+    struct stat st;
+    uint64_t begin;
+
+    (void)t;
+    share_segment(b, s);
+    memset(m.view.data, 0xff, MIB(2));
+    ck_assert_int_eq(fstat(s->fd, &st), 0);
+    ck_assert_uint_ge((uint64_t)st.st_blocks * 512, MIB(2));
+    mbuf_drop(&m.view, x, &(bool){false});
+    begin = clock_ns();
+    pool_look_soon(s->pool);
+    ck_assert_uint_eq(atomic_load(&m.view.page->armed), 1);
+    npud_turn();
+    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 2 * size);
+    while (used(RESOURCE_MBUF_MEMORY) != size) {
+        ck_assert_uint_lt(clock_ns() - begin, GUARD_NS);
+        event_base_loop(server.base, EVLOOP_ONCE);
+    }
+    ck_assert_uint_ge(clock_ns() - begin, 900 * NSEC_PER_MSEC);
+    ck_assert_uint_eq(atomic_load(&m.view.page->armed), 0);
+    ck_assert_uint_eq(atomic_load(&m.view.page->closing), 0);
+    ck_assert_int_eq(state_of(y), MBUF_HELD);
+    mbuf_drop(&m.view, y, &(bool){false});
+    ck_assert(segment_give_back(s));
+    /* Whoever has it mapped has the page that says so, and nothing else. */
+    ck_assert_uint_eq(atomic_load(&m.view.page->dead), 1);
+    ck_assert_uint_eq(m.view.data[5], 0);
+    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 0);
+    ck_assert_uint_eq(pool_get(a)->n_segments, 0);
+    session_free(a);
+    session_free(b);
+    unmap_all(&m);
+    npud_stop();
+}
+END_TEST
+
+static struct {
+    struct session *session;
+    struct segment *segment;
+    struct mapped m;
+    struct mbuf *claimed; /* by the client of the first race */
+    struct mbuf *ref;     /* the one that the client of the second has */
+    bool gone;
+} race;
+
+static void race_prepare(void)
+{
+    race.segment = add_segment(race.session, 128, 4);
+    race.m = map_all(race.segment);
+    race.claimed = race.ref = NULL;
+    race.gone = false;
+}
+
+static void race_claim(void)
+{
+    uint32_t slot = segment_claim(&race.m.view, 0, race.m.view.n_data, race.session->share);
+
+    if (slot < race.m.view.n_data)
+        race.claimed = &race.m.view.mbufs[slot];
+}
+
+static void race_give_back(void)
+{
+    race.gone = segment_give_back(race.segment);
+}
+
+static void race_judge(void)
+{
+    CHECK(!(race.gone && race.claimed));
+    if (!race.gone) {
+        CHECK(atomic_load(&race.m.view.page->closing) == 0);
+        if (race.claimed)
+            mbuf_release(&race.m.view, race.claimed);
+        CHECK(segment_give_back(race.segment));
+    }
+    unmap_all(&race.m);
+}
+
+/* Who claims a slot has it, or the segment goes. */
+START_TEST(claim_meets_giving_back)
+{
+    static const struct duel duel = {race_prepare, race_give_back, race_claim, race_judge};
+
+    race.session = npud_session(1);
+    duel_run(&duel, 700);
+    session_free(race.session);
+    npud_stop();
+}
+END_TEST
+
+/* A buffer whose references go from slot to slot, down and up, while npud looks: the segment is never free. */
+static void race_look(void)
+{
+    race.gone = segment_give_back(race.segment);
+}
+
+static void race_prepare_used(void)
+{
+    race_prepare();
+    race.claimed = alloc(&race.m, race.session);
+    race.ref = copy_ref(&race.m, race.claimed, race.session);
+    mbuf_drop(&race.m.view, race.claimed, &(bool){false});
+    race.claimed = NULL;
+}
+
+static void race_pass_on(void)
+{
+    for (int i = 0; i < 20; i++) {
+        struct mbuf *next = copy_ref(&race.m, race.ref, race.session);
+
+        mbuf_drop(&race.m.view, race.ref, &(bool){false});
+        race.ref = next;
+    }
+}
+
+static void race_judge_used(void)
+{
+    CHECK(!race.gone);
+    mbuf_drop(&race.m.view, race.ref, &(bool){false});
+    check_all_free(&race.m);
+    CHECK(segment_give_back(race.segment));
+    unmap_all(&race.m);
+}
+
+START_TEST(references_on_the_move_are_seen)
+{
+    static const struct duel duel = {race_prepare_used, race_look, race_pass_on, race_judge_used};
+
+    race.session = npud_session(1);
+    duel_run(&duel, 700);
+    session_free(race.session);
+    npud_stop();
+}
+END_TEST
+
+/* --- rights --- */
+
+START_TEST(lost_rights_drain_a_segment)
+{
+    struct session *a = npud_session(1), *b = npud_session(2), *c = npud_session(3);
+    struct segment *s = add_segment(a, 128, 4);
+    struct queue_attach *qa, *qb, *qc;
+
+    ck_assert_int_eq(queue_new(a, "", 8, &qa), 0);
+    qb = queue_attach_new(b, qa->queue, QUEUE_TAKE);
+    qc = queue_attach_new(c, qa->queue, QUEUE_TAKE);
+    ck_assert(qb && qc);
+    ck_assert(!queue_feeds(b, s));
+    ck_assert(queue_feed(qa->queue, s));
+    ck_assert(queue_feeds(b, s));
+    share_segment(b, s);
+    share_segment(c, s);
+    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
+    ck_assert_int_eq(queue_attach_change(qb, 0), 0);
+    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 1);
+    ck_assert_int_eq(queue_attach_change(qc, QUEUE_PUT), 0);
+    ck_assert_uint_eq(s->n_lost, 2);
+    session_free(b);
+    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 1);
+    ck_assert_int_eq(queue_attach_change(qc, QUEUE_PUT | QUEUE_TAKE), 0);
+    segment_rights_changed(c);
+    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
+    session_free(a);
+    session_free(c);
+    npud_stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pool");
+    TCase *t = tcase_create("pool");
+
+    tcase_add_test(t, sizes_are_made_to_fit);
+    tcase_add_test(t, memory_of_a_user_ends);
+    tcase_add_test(t, descriptors_of_a_user_end);
+    suite_add_tcase(suite, t);
+    t = tcase_create("npud");
+    tcase_add_checked_fixture(t, setup, NULL);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, segment_is_charged_whole);
+    tcase_add_test(t, ids_are_used_again_late);
+    tcase_add_test(t, what_the_dead_hold_is_freed);
+    tcase_add_test(t, chains_of_the_dead_are_freed);
+    tcase_add_test(t, messages_of_the_dead_stay);
+    tcase_add_test(t, orphan_goes_with_its_last_buffer);
+    tcase_add_test(t, lies_do_not_keep_an_orphan);
+    tcase_add_test(t, garbage_is_survived);
+    tcase_add_test(t, who_plays_with_a_count_does_not_stall_npud);
+    tcase_add_test(t, memory_is_given_back);
+    tcase_add_test(t, claim_meets_giving_back);
+    tcase_add_test(t, references_on_the_move_are_seen);
+    tcase_add_test(t, lost_rights_drain_a_segment);
+    suite_add_tcase(suite, t);
+    return run_suite(suite);
+}
