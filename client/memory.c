@@ -281,6 +281,7 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
 {
     int error = process_enter();
     struct session *s = session_peek();
+    struct segment_place buffer;
     struct memory m;
 
     REQUIRE(ptr);
@@ -293,6 +294,9 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
         attributes->location.type =
             m.host ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
         attributes->location.id = m.host ? 0 : (uint32_t)device_user_id(s, m.device);
+    } else if (s && segment_locate(s, ptr, &buffer)) {
+        /* of no device, and for every device to copy from and to */
+        attributes->location.type = ACL_MEM_LOCATION_TYPE_HOST;
     }
     return 0;
 }
@@ -303,20 +307,48 @@ enum place {
     PAGEABLE,
     PINNED,
     DEVICE,
+    BUFFER, /* a shared one: host memory, or a device's, as one likes */
 };
 
 struct side {
     enum place place;
-    struct memory memory; /* unless PAGEABLE */
+    struct memory memory; /* of PINNED and DEVICE */
     uint64_t offset;
 };
+
+static int classify_buffer(const char *function, const void *address, size_t count,
+                           const char *name, const struct segment_place *at)
+{
+    struct mbuf *m = &at->view->mbufs[at->block];
+    enum mbuf_state state = mbuf_state(atomic_load_explicit(&m->word, memory_order_acquire));
+    uint64_t room = atomic_load_explicit(&m->room, memory_order_relaxed);
+
+    if (state == MBUF_FREE || state == MBUF_CACHED)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %s: %p is in the data of a buffer that was freed", function, name,
+                         address);
+    if (room > at->view->stride)
+        room = at->view->stride;
+    if (at->offset > room || count > room - at->offset)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %s: %zu bytes at offset %llu leave the buffer of %llu bytes",
+                         function, name, count, (unsigned long long)at->offset,
+                         (unsigned long long)room);
+    return 0;
+}
 
 static int classify(struct session *s, const char *function, const void *address, size_t count,
                     const char *name, struct side *side)
 {
+    struct segment_place buffer;
+
     *side = (struct side){.place = PAGEABLE};
-    if (!look_up(s, address, &side->memory))
-        return 0;
+    if (!look_up(s, address, &side->memory)) {
+        if (!segment_locate(s, address, &buffer))
+            return 0;
+        side->place = BUFFER;
+        return classify_buffer(function, address, count, name, &buffer);
+    }
     side->place = side->memory.host ? PINNED : DEVICE;
     side->offset = (uintptr_t)address - side->memory.start;
     if (count > side->memory.mapped - side->offset)
@@ -462,7 +494,7 @@ static bool kind_fits(enum place from, enum place to, aclrtMemcpyKind kind)
         {PAGEABLE, PAGEABLE, 0xf},
     };
 
-    if (kind == ACL_MEMCPY_DEFAULT)
+    if (kind == ACL_MEMCPY_DEFAULT || from == BUFFER || to == BUFFER)
         return true;
     if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
         return from != DEVICE && to == DEVICE;
@@ -484,6 +516,12 @@ static int submit_copy(struct stream *s, const char *function, const struct side
     task.copy.src_offset = from->offset;
     task.copy.size = count;
     return stream_submit(s, function, &task);
+}
+
+/* The engine cannot reach it. A buffer it must not: who frees it, or sends it on, would have to wait for the engine. */
+static bool by_hand(enum place place)
+{
+    return place == PAGEABLE || place == BUFFER;
 }
 
 /*
@@ -650,6 +688,7 @@ void memory_forget_all(struct session *s)
 static const char *place_name(enum place place)
 {
     return place == DEVICE   ? "device memory"
+           : place == BUFFER ? "a shared buffer"
            : place == PINNED ? "memory of aclrtMallocHost"
                              : "neither device memory nor of aclrtMallocHost, or freed";
 }
@@ -666,14 +705,14 @@ static int copy_async(struct stream *s, const char *function, void *dst, const v
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: kind %d does not fit the two addresses: dst is %s, src is %s",
                          function, kind, place_name(to.place), place_name(from.place));
-    if (to.place != DEVICE && from.place != DEVICE)
+    if (to.place < DEVICE && from.place < DEVICE)
         return error_set(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
             "%s: there is no asynchronous copy from host to host memory: use aclrtMemcpy",
             function);
-    if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
+    if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && to.place == DEVICE)
         return copy_buffered(s, function, &to, src, count);
-    if (to.place == PAGEABLE || from.place == PAGEABLE)
+    if (by_hand(to.place) || by_hand(from.place))
         return copy_pageable(s, function, dst, src, count, &to);
     return submit_copy(s, function, &to, &from, count);
 }
@@ -740,6 +779,8 @@ aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t c
     if (!s)
         return error;
     error = classify(s->session, __func__, devPtr, count, "devPtr", &side);
+    if (error == 0 && side.place == BUFFER)
+        error = stream_drain(s, __func__); /* in its turn, as on a device */
     if (error == 0 && side.place != DEVICE) {
         memset(devPtr, value, count); /* host memory is filled at once, as the reference has it */
     } else if (error == 0) {

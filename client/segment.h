@@ -93,8 +93,7 @@ static inline bool segment_large(const struct segment *segment)
 /** Whether new buffers may be taken from it. */
 static inline bool segment_usable(const struct segment_view *view)
 {
-    return atomic_load_explicit(&view->page->draining, memory_order_relaxed) == 0 &&
-           atomic_load_explicit(&view->page->dead, memory_order_relaxed) == 0;
+    return atomic_load_explicit(&view->page->draining, memory_order_relaxed) == 0;
 }
 
 /** A place in the data of a segment. */
