@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <malloc.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,6 +18,7 @@
 #include "daemon/engine.h"
 #include "daemon/event.h"
 #include "daemon/event_fd.h"
+#include "daemon/identity.h"
 #include "daemon/ipc_event.h"
 #include "daemon/log.h"
 #include "daemon/memfd.h"
@@ -40,6 +40,7 @@
 #endif
 
 #define ENDED_SLICE   (500 * NSEC_PER_USEC) /* of freeing sessions, before requests have their turn */
+#define DEATH_US      50000 /* how long a process may take from closing its socket to its end */
 #define TRIM_SESSIONS 128                   /* that have left since the heap was given back last */
 
 /* --- locks --- */
@@ -410,9 +411,8 @@ void session_free(struct session *session)
 
 bool session_alive(const struct session *session)
 {
-    struct pollfd p = {.fd = session->pidfd, .events = POLLIN};
-
-    return !session->ended && poll(&p, 1, 0) == 0;
+    return !session->ended && !session->leaves &&
+           (session->pidfd < 0 || identity_alive(session->pidfd));
 }
 
 /*
@@ -435,12 +435,31 @@ static void free_ended(struct server *server, struct session *session)
     server->ended_ns += clock_ns() - start;
 }
 
+/*
+ * A process that dies closes its socket a moment before its pidfd tells. A session that has queues need not have the others go to new rings, as they must
+ * when the process lives on, if that moment is given to it. Its memory is not mapped any more by then, or it is none of ours that it does.
+ */
+static bool await_death(struct session *session)
+{
+    struct timeval most = {.tv_usec = DEATH_US};
+
+    if (session->leaves || !session->shared || !session->shared->attached ||
+        !identity_alive(session->pidfd))
+        return false;
+    event_del(session->on_socket);
+    if (event_add(session->on_death, &most) < 0)
+        return false;
+    session_halt(session);
+    session->leaves = true;
+    return true;
+}
+
 void session_end(struct session *session)
 {
     struct server *server = session->server;
     struct timeval now = {0};
 
-    if (session->ended)
+    if (session->ended || await_death(session))
         return;
     event_add(server->on_ended, &now);
     if (!server->ended && server->ended_ns < ENDED_SLICE) {

@@ -103,6 +103,7 @@ struct session {
     uint32_t n_event_fds;
 
     struct session *prev, *next; /* server->sessions */
+    bool leaves;                 /* session_end() waits for the end of its process */
     bool ended;                  /* by session_end() */
     struct session *ended_next;  /* server->ended */
 };
