@@ -12,6 +12,7 @@
 #include "daemon/event.h"
 #include "daemon/inject.h"
 #include "daemon/memory.h"
+#include "daemon/grant.h"
 #include "daemon/notify.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -272,6 +273,78 @@ static void report_notifies(struct server *server, struct rows *rows)
     }
 }
 
+/* Threads that sleep on the ring. A client's word, like all that is there. */
+static uint32_t queue_sleepers(const struct queue_view *v)
+{
+    return (queue_waiting(&v->take->waiting) & ~QUEUE_ROUTER) +
+           (queue_waiting(&v->put->waiting) & ~QUEUE_ROUTER);
+}
+
+static void report_queues(struct server *server, struct rows *rows)
+{
+    struct queue_attach *attach;
+    struct queue *queue;
+
+    for (queue = queue_from(server, rows->progress->session); queue; queue = queue->next) {
+        rows->progress->session = queue->serial;
+        if (rows_slice_over(rows))
+            return;
+        ADD_ROW(rows, Npud__QueueRow, NPUD__QUEUE_ROW__INIT, r, return );
+
+        r->queue = queue->id;
+        r->uid = queue->user->uid;
+        r->pid = queue->creator ? queue->creator->pid : 0;
+        r->name = rows_copy_text(rows, queue->name);
+        r->depth = queue->ring.view.depth;
+        r->fill = queue_fill(&queue->ring.view);
+        DL_FOREACH2 (queue->attached, attach, qnext)
+            r->attached++;
+        r->waiting = queue_sleepers(&queue->ring.view);
+        r->messages = queue_messages(queue);
+        r->number = queue->serial;
+        r->ring = queue->ring.view.number;
+        r->routes_from = queue->routes_from;
+        r->routes_to = queue->routes_to;
+    }
+}
+
+static void report_grant(struct rows *rows, const struct queue *queue, pid_t pid, uint32_t rights,
+                         const struct session *session)
+{
+    static const char *const words[] = {
+        "",        "manage",         "dequeue",         "manage dequeue",
+        "enqueue", "manage enqueue", "dequeue enqueue", "manage dequeue enqueue",
+    };
+    ADD_ROW(rows, Npud__GrantRow, NPUD__GRANT_ROW__INIT, r, return );
+
+    r->queue = queue->id;
+    r->uid = queue->user->uid;
+    r->pid = pid;
+    r->rights = (char *)words[rights & QUEUE_RIGHTS];
+    r->attached = session != NULL;
+    r->session = session ? session->id : 0;
+    r->number = queue->serial;
+    r->rights_bits = rights;
+}
+
+static void report_grants(struct server *server, struct rows *rows)
+{
+    struct queue_attach *attach;
+    struct grant *grant;
+    struct queue *queue;
+
+    for (queue = queue_from(server, rows->progress->session); queue; queue = queue->next) {
+        rows->progress->session = queue->serial;
+        if (rows_slice_over(rows))
+            return;
+        DL_FOREACH2 (queue->attached, attach, qnext)
+            report_grant(rows, queue, attach->share->session->pid, attach->rights,
+                         attach->share->session);
+        DL_FOREACH (queue->grants, grant)
+            report_grant(rows, queue, grant->pid, grant->rights, NULL);
+    }
+}
+
 static void report_limits(struct server *server, struct rows *rows)
 {
     struct user *user, *tmp;
@@ -418,6 +491,8 @@ static const struct {
     TOPIC(limits, LIMITS),
     TOPIC(rules, RULES),
     TOPIC(notifies, NOTIFIES),
+    TOPIC(queues, QUEUES),
+    TOPIC(grants, GRANTS),
     [NPUD__ADMIN_REQUEST__TOPIC__WAITS] = {report_waits, {LIST(waits), LIST(deadlocks)}},
 };
 

@@ -240,6 +240,8 @@ struct queue_attach *queue_attach_new(struct session *session, struct queue *que
 
 static void attach_free(struct queue_attach *attach)
 {
+    if (attach->queue->creator == attach->share->session)
+        attach->queue->creator = NULL;
     DL_DELETE(attach->share->attached, attach);
     DL_DELETE2(attach->queue->attached, attach, qprev, qnext);
     free(attach);
@@ -341,6 +343,8 @@ int32_t queue_new(struct session *session, const char *name, uint32_t depth,
         *attach = queue_attach_new(session, queue, QUEUE_RIGHTS);
         if (!*attach)
             error = ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+        else
+            queue->creator = session;
     }
     if (error != 0 && queue)
         queue_free(queue);

@@ -55,7 +55,8 @@ struct queue {
     struct server *server;
     uint64_t serial; /* in all of npud */
     uint32_t id;
-    struct user *user; /* whose ids it is of, and who pays for it */
+    struct user *user;       /* whose ids it is of, and who pays for it */
+    struct session *creator; /* NULL: is not attached any more */
     char name[QUEUE_NAME];
     struct queue_ring ring;
     struct charge charge, charge_fds;

@@ -10,8 +10,10 @@
 #include "daemon/device.h"
 #include "daemon/engine.h"
 #include "daemon/execute.h"
+#include "daemon/grant.h"
 #include "daemon/inject.h"
 #include "daemon/notify.h"
+#include "daemon/queue.h"
 #include "daemon/queued.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -181,9 +183,8 @@ static int collect_streams(struct graph *g, struct process *p)
 static bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b)
 {
     static const enum wait_on on[] = {
-        [WAIT_POSITION] = ON_POSITION,
-        [WAIT_RECORD] = ON_RECORD,
-        [WAIT_CALLBACK] = ON_REPORT,
+        [WAIT_POSITION] = ON_POSITION, [WAIT_RECORD] = ON_RECORD, [WAIT_CALLBACK] = ON_REPORT,
+        [WAIT_MESSAGE] = ON_MESSAGE,   [WAIT_ROOM] = ON_ROOM,     [WAIT_GRANT] = ON_GRANT,
     };
     struct wait_info info;
     uint32_t kind;
@@ -191,7 +192,7 @@ static bool blocked_of_thread(struct session *session, uint32_t slot, struct blo
     if (!wait_slot_read(&session->page->waits[slot], &info))
         return false;
     kind = info.what & WAIT_KIND_MASK;
-    if (kind == 0)
+    if (kind == 0 || kind >= sizeof(on) / sizeof(on[0]))
         return false;
     *b = (struct blocked){
         .session = session,
@@ -528,12 +529,76 @@ static int owe_value(struct graph *g, struct blocked *b)
     return r < 0 ? r : edge_add(g, node_of(g, b), process_node(g, p), b->owner_stream >= 0);
 }
 
+/* One who could do it: any of his threads. */
+static int owe_peer(struct graph *g, struct blocked *b, struct session *peer)
+{
+    b->owners++;
+    if (!b->owner || b->owner == b->session)
+        b->owner = peer;
+    return edge_add(g, node_of(g, b), process_node(g, process_of(g, peer)), false);
+}
+
+/* Everybody with the right on the other side, those included who are granted it and have not come. */
+static int owe_queue_side(struct graph *g, struct blocked *b, uint32_t right)
+{
+    struct queue *queue = queue_by_number(g->server, b->object);
+    struct queue_attach *attach = queue ? queue_attached(b->session, queue->id) : NULL;
+    struct grant *grant;
+    uint32_t fill;
+    int r = 0;
+
+    if (!attach || attach->queue != queue) {
+        g->live[node_of(g, b)] = true; /* the ring has ended: it has been woken */
+        return 0;
+    }
+    fill = queue_fill(&queue->ring.view);
+    if (right == QUEUE_PUT ? fill > 0 || queue->routes_to > 0
+                           : fill < queue->ring.view.depth || queue->routes_from > 0)
+        g->live[node_of(g, b)] = true;
+    DL_FOREACH2 (queue->attached, attach, qnext)
+        if (r == 0 && attach->rights & right && !attach->leaving)
+            r = owe_peer(g, b, attach->share->session);
+    DL_FOREACH (queue->grants, grant)
+        if (r == 0 && grant->rights & right)
+            r = edge_add(g, node_of(g, b), outside_node(g), true);
+    return r;
+}
+
+static int owe_message(struct graph *g, struct blocked *b)
+{
+    return owe_queue_side(g, b, QUEUE_PUT);
+}
+
+static int owe_room(struct graph *g, struct blocked *b)
+{
+    return owe_queue_side(g, b, QUEUE_TAKE);
+}
+
+/* Whoever manages a queue with that id. */
+static int owe_grant(struct graph *g, struct blocked *b)
+{
+    struct queue_attach *attach;
+    struct queue *queue = NULL;
+    int r = 0;
+
+    if (b->object < QUEUE_IDS)
+        queue = g->server->queues.by_id[b->object];
+    if (!queue || queue_attached(b->session, b->object))
+        g->live[node_of(g, b)] = true;
+    for (; queue; queue = queue->id_next)
+        DL_FOREACH2 (queue->attached, attach, qnext)
+            if (r == 0 && attach->rights & QUEUE_MANAGE && !attach->leaving)
+                r = owe_peer(g, b, attach->share->session);
+    return r;
+}
+
 static int resolve(struct graph *g)
 {
     static int (*const owe[])(struct graph * g, struct blocked * b) = {
         [ON_POSITION] = owe_position, [ON_RECORD] = owe_record, [ON_LEVEL] = owe_level,
         [ON_CALLBACK] = owe_callback, [ON_REPORT] = owe_report, [ON_RULE] = owe_rule,
-        [ON_NOTIFY] = owe_notify,     [ON_VALUE] = owe_value,
+        [ON_NOTIFY] = owe_notify,     [ON_VALUE] = owe_value,   [ON_MESSAGE] = owe_message,
+        [ON_ROOM] = owe_room,         [ON_GRANT] = owe_grant,
     };
     int r = 0;
 
@@ -853,6 +918,7 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
     struct stream *s;
     struct ipc_open *open;
     struct notify_open *notify;
+    struct queue *queue;
 
     switch (b->on) {
     case ON_POSITION:
@@ -889,7 +955,27 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
                  (unsigned long long)b->target / sizeof(b->value), b->object,
                  conditions[b->condition & 3], (unsigned long long)b->value);
         break;
+    case ON_MESSAGE:
+    case ON_ROOM:
+        queue = queue_by_number(b->session->server, b->object);
+        snprintf(buf, size, "%s queue %d", b->on == ON_ROOM ? "room in" : "a message in",
+                 queue ? (int)queue->id : -1);
+        break;
+    case ON_GRANT:
+        snprintf(buf, size, "rights to queue %u", b->object);
+        break;
     }
+}
+
+static void describe_peers(const struct blocked *b, char *buf, size_t size)
+{
+    const char *what = b->on == ON_MESSAGE ? "enqueue" : b->on == ON_ROOM ? "dequeue" : "grant";
+
+    if (b->owners == 1)
+        snprintf(buf, size, "process %d may %s", (int)b->owner->pid, what);
+    else
+        snprintf(buf, size, "process %d or %u more may %s", (int)b->owner->pid, b->owners - 1,
+                 what);
 }
 
 void blocked_describe_owner(const struct blocked *b, char *buf, size_t size)
@@ -898,6 +984,8 @@ void blocked_describe_owner(const struct blocked *b, char *buf, size_t size)
         snprintf(buf, size, "npuctl inject clear %llu", (unsigned long long)b->target);
     else if (!b->owner)
         snprintf(buf, size, "nobody any more");
+    else if (b->on == ON_MESSAGE || b->on == ON_ROOM || b->on == ON_GRANT)
+        describe_peers(b, buf, size);
     else if (b->owner_thread != 0)
         snprintf(buf, size, "process %d, thread %u", (int)b->owner->pid, b->owner_thread);
     else if (b->on == ON_CALLBACK)

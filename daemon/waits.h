@@ -27,6 +27,9 @@ enum wait_on {
     ON_RULE,     /* an administrator has to clear rule `target` (inject.h) */
     ON_NOTIFY,   /* somebody who has it open has to record a notify or count notify */
     ON_VALUE,    /* somebody has to write the word at `target` of an allocation */
+    ON_MESSAGE,  /* a thread: somebody who may has to put a message into ring `object` */
+    ON_ROOM,     /* a thread: somebody who may has to take one from there */
+    ON_GRANT,    /* a thread: somebody who may has to grant queue `object` to its process */
 };
 
 /** A stream or thread that waits. */
@@ -47,6 +50,8 @@ struct blocked {
 
     struct session *owner; /* who is to do something; NULL: nobody, it goes on at this moment */
     int32_t owner_stream;  /* where the record is queued or the position is; -1: not submitted */
+    uint32_t
+        owners; /* ON_MESSAGE, ON_ROOM, ON_GRANT: processes that could do it, owner's included */
     uint32_t owner_thread; /* ON_CALLBACK: tid, as the client says; 0: it has not come yet */
     uint32_t deadlock;     /* 1 + index of the deadlock that keeps it; 0: none */
     bool member;           /* of that deadlock; else it only waits behind it */
