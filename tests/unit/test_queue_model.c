@@ -508,7 +508,7 @@ static void prepare(void)
         if (scenario->actor[i].run == run_sender)
             message += a->count;
         for (unsigned m = a->base; m < message; m++) {
-            mbuf_prepare(&segment, &mbufs[m], 1);
+            mbuf_prepare(&segment, m, 1);
             mbuf_hold(&mbufs[m], a->share);
         }
         getcontext(&a->context);
