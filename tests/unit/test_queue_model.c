@@ -486,6 +486,23 @@ static void main_of_actor(void)
     abort();
 }
 
+static void prepare_actor(unsigned i, unsigned *message)
+{
+    struct actor *a = &w.actor[i];
+
+    a->share = 100 + i;
+    a->count = scenario->actor[i].count;
+    a->base = *message;
+    for (unsigned k = 0; scenario->actor[i].run == run_sender && k < a->count; k++) {
+        mbuf_prepare(&segment, *message, 1);
+        mbuf_hold(&mbufs[(*message)++], a->share);
+    }
+    getcontext(&a->context);
+    a->context.uc_stack.ss_sp = stacks + i * STACK;
+    a->context.uc_stack.ss_size = STACK;
+    makecontext(&a->context, main_of_actor, 0);
+}
+
 static void prepare(void)
 {
     unsigned message = 0;
@@ -499,23 +516,8 @@ static void prepare(void)
     make_ring(0, scenario->start);
     make_ring(1, 0);
     w.n = scenario->n;
-    for (unsigned i = 0; i < w.n; i++) {
-        struct actor *a = &w.actor[i];
-
-        a->share = 100 + i;
-        a->count = scenario->actor[i].count;
-        a->base = message;
-        if (scenario->actor[i].run == run_sender)
-            message += a->count;
-        for (unsigned m = a->base; m < message; m++) {
-            mbuf_prepare(&segment, m, 1);
-            mbuf_hold(&mbufs[m], a->share);
-        }
-        getcontext(&a->context);
-        a->context.uc_stack.ss_sp = stacks + i * STACK;
-        a->context.uc_stack.ss_size = STACK;
-        makecontext(&a->context, main_of_actor, 0);
-    }
+    for (unsigned i = 0; i < w.n; i++)
+        prepare_actor(i, &message);
 }
 
 static unsigned sender_of(unsigned message)
@@ -592,7 +594,7 @@ static uint64_t budget_ns(void)
 {
     const char *text = getenv("QUEUE_MODEL_MS");
 
-    return (text ? strtoull(text, NULL, 10) : 1500) * NSEC_PER_MSEC;
+    return (text ? strtoull(text, NULL, 10) : 400) * NSEC_PER_MSEC;
 }
 
 /* All plans with two switches, as far as the time goes in strides; with kills, one switch and the place of the death. */
