@@ -5,6 +5,11 @@ DESTDIR ?=
 BUILD   ?= build
 SECONDS ?= 60
 
+# All processors, unless -j says otherwise. Below the first make its jobserver does that.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
 VERSION := 1.0.0
 CC      ?= gcc
 CFLAGS  ?= -O2 -g

@@ -40,7 +40,7 @@ struct user {
     struct ipc_event *linger;
     uint32_t n_linger;
     uint32_t next_queue; /* id of the next queue, unless it is taken */
-    bool refused; /* a session was refused, and that was logged */
+    bool refused;        /* a session was refused, and that was logged */
     UT_hash_handle hh;
 };
 

@@ -168,6 +168,11 @@ C_FILES := $(shell find proto daemon client include tests examples -name '*.[ch]
 SH_FILES := .ci/run $(shell find tests examples -name '*.sh') client/npuctl.bash-completion
 TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) daemon/npu-run.c client/npuctl.c client/npuctl_inject.c
 
+TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
+.PHONY: $(TIDY)
+$(TIDY): tidy/%: $(PB).h $(ERROR_NAMES) $(PY_NAMES)
+	$(Q)! clang-tidy --quiet $* -- $(STD) $(INC) $(PY_INC) 2>&1 | grep -E -A9 '(warning|error):'
+
 lint: deps-lint
 	$(Q)$(MAKE) --no-print-directory lint-run
 
@@ -175,8 +180,7 @@ lint-run: $(PB).h $(ERROR_NAMES) $(PY_NAMES)
 	@echo '== clang-format'
 	$(Q)clang-format --dry-run --Werror $(C_FILES)
 	@echo '== clang-tidy'
-	$(Q)clang-tidy --quiet $(TIDY_SRC) $(PY_SRC) -- $(STD) $(INC) $(PY_INC) 2>&1 | grep -v 'warnings generated' | \
-	    { ! grep -E '(warning|error):'; }
+	$(Q)$(MAKE) --no-print-directory -k $(TIDY)
 	@echo '== shellcheck'
 	$(Q)shellcheck $(SH_FILES)
 	@echo '== mandoc'
