@@ -52,6 +52,7 @@ static const struct command {
      "allocations on devices, and pinned"},
     {"limits", NPUD__ADMIN_REQUEST__TOPIC__LIMITS, false, NULL, "per user: used, and allowed"},
     {"notifies", NPUD__ADMIN_REQUEST__TOPIC__NOTIFIES, false, NULL, "notifies and count notifies"},
+    {"pools", NPUD__ADMIN_REQUEST__TOPIC__POOLS, false, NULL, "shared buffers, and who has them"},
     {"waits", NPUD__ADMIN_REQUEST__TOPIC__WAITS, false, "deadlocks",
      "who waits for whom, and deadlocks"},
 };

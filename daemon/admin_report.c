@@ -14,6 +14,8 @@
 #include "daemon/memory.h"
 #include "daemon/grant.h"
 #include "daemon/notify.h"
+#include "daemon/pool.h"
+#include "daemon/segment.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
@@ -46,6 +48,18 @@ static uint32_t count_fds(void)
     return n - 3; /* ".", "..", and the directory itself */
 }
 
+static void report_buffers(struct server *server, Npud__StatusRow *r)
+{
+    struct segment *segment;
+    struct pool *pool;
+
+    DL_FOREACH (server->pools.list, pool) {
+        r->pools++;
+        DL_FOREACH (pool->segments, segment)
+            r->buffer_bytes += segment->size;
+    }
+}
+
 static void report_status(struct server *server, struct rows *rows)
 {
     struct session *session;
@@ -66,6 +80,7 @@ static void report_status(struct server *server, struct rows *rows)
         r->notifies += session->notifies.live;
         r->memory_bytes += session->memory;
     }
+    report_buffers(server, r);
 }
 
 static void report_devices(struct server *server, struct rows *rows)
@@ -345,6 +360,41 @@ static void report_grants(struct server *server, struct rows *rows)
     }
 }
 
+static void report_pool(struct rows *rows, struct pool *pool)
+{
+    struct pool_census census;
+    ADD_ROW(rows, Npud__PoolRow, NPUD__POOL_ROW__INIT, r, return );
+
+    pool_count(pool, &census);
+    r->session = pool->session_id;
+    r->pid = pool->pid;
+    r->uid = pool->user->uid;
+    r->state = (char *)(!pool->session ? "orphan" : census.draining ? "draining" : "live");
+    r->segments = pool->n_segments;
+    r->bytes = census.bytes;
+    r->others = census.others;
+    r->free = census.slots[MBUF_FREE];
+    r->cached = census.slots[MBUF_CACHED];
+    r->held = census.slots[MBUF_HELD];
+    r->sending = census.slots[MBUF_SENDING];
+    r->member = census.slots[MBUF_MEMBER];
+    r->shared = census.slots[MBUF_BLOCK];
+}
+
+/* Each may have many buffers: the time is up after any of them. */
+static void report_pools(struct server *server, struct rows *rows)
+{
+    struct pool *pool;
+
+    for (pool = pool_from(server, rows->progress->session); pool; pool = pool->next) {
+        rows->progress->session = pool->number;
+        rows->more = clock_ns() >= rows->until;
+        if (rows->more)
+            return;
+        report_pool(rows, pool);
+    }
+}
+
 static void report_limits(struct server *server, struct rows *rows)
 {
     struct user *user, *tmp;
@@ -493,6 +543,7 @@ static const struct {
     TOPIC(notifies, NOTIFIES),
     TOPIC(queues, QUEUES),
     TOPIC(grants, GRANTS),
+    TOPIC(pools, POOLS),
     [NPUD__ADMIN_REQUEST__TOPIC__WAITS] = {report_waits, {LIST(waits), LIST(deadlocks)}},
 };
 

@@ -153,11 +153,59 @@ struct pool *pool_get(struct session *session)
     }
     pool->server = server;
     pool->session = session;
+    pool->number = ++server->pools.last_pool;
     pool->session_id = session->id;
     pool->pid = session->pid;
     DL_APPEND(server->pools.list, pool);
     return share->pool = pool;
 }
+
+/* --- for npuctl --- */
+
+static void count_segment(const struct segment *s, struct pool_census *census)
+{
+    uint32_t free = s->view.n_data;
+
+    for (uint32_t from = 0, to; segment_touched(s, &from, &to); from = to)
+        for (; from < to; from++) {
+            enum mbuf_state state =
+                mbuf_state(atomic_load_explicit(&s->view.mbufs[from].word, memory_order_relaxed));
+
+            if (state == MBUF_FREE || state > MBUF_BLOCK)
+                continue;
+            census->slots[state]++;
+            if (from < s->view.n_data)
+                free--;
+        }
+    census->slots[MBUF_FREE] += free;
+}
+
+void pool_count(struct pool *pool, struct pool_census *census)
+{
+    struct segment *s;
+
+    *census = (struct pool_census){0};
+    DL_FOREACH (pool->segments, s) {
+        uint32_t others = s->n_maps - (pool->session ? 1 : 0);
+
+        census->bytes += s->size;
+        census->draining |= s->n_lost > 0;
+        if (others > census->others)
+            census->others = others;
+        count_segment(s, census);
+    }
+}
+
+struct pool *pool_from(struct server *server, uint64_t number)
+{
+    struct pool *pool = server->pools.list;
+
+    while (pool && pool->number < number)
+        pool = pool->next;
+    return pool;
+}
+
+/* --- the end --- */
 
 void pool_leave(struct share *share)
 {

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proto/mbuf_shm.h"
+
 struct segment;
 struct segment_table;
 struct server;
@@ -23,6 +25,7 @@ struct pool {
     struct server *server;
     struct session *session; /* NULL: an orphan */
     struct user *user;       /* who is charged */
+    uint64_t number;         /* of all that ever were */
     uint64_t session_id;     /* also of an orphan, for npuctl and messages */
     pid_t pid;
     struct segment *segments;
@@ -36,9 +39,10 @@ struct pool {
 
 struct pools {
     struct segment_table *table;
-    struct pool *list; /* oldest first */
-    uint32_t last_id;  /* of a segment */
-    uint64_t last_number;
+    struct pool *list;    /* oldest first */
+    uint32_t last_id;     /* of a segment */
+    uint64_t last_number; /* of a segment */
+    uint64_t last_pool;
     /** The router's, if there is one: a slot has become free in a segment where it has said that it wants one. */
     void (*on_freed)(struct segment *segment);
 };
@@ -59,6 +63,19 @@ void pool_look_soon(struct pool *pool);
 
 /** If nothing in the segment is anybody's, it goes. While clients are at work, too. True: it has gone. */
 bool segment_give_back(struct segment *segment);
+
+/** Buffers of a pool by what they are, at this moment: states of slots. FREE: those with data. */
+struct pool_census {
+    uint32_t slots[MBUF_BLOCK + 1];
+    uint64_t bytes;
+    uint32_t others; /* that map the segment with the most */
+    bool draining;
+};
+
+void pool_count(struct pool *pool, struct pool_census *census);
+
+/** The pool with this number, or the next newer one, or NULL. */
+struct pool *pool_from(struct server *server, uint64_t number);
 
 /** The session ends, and has been swept: what others have of its pool stays, as an orphan. */
 void pool_leave(struct share *share);

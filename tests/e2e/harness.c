@@ -165,6 +165,8 @@ struct ledger npud_ledger(void)
         .fds = report->status[0]->fds,
         .memory = report->status[0]->memory_bytes,
         .notifies = report->status[0]->notifies,
+        .pools = report->status[0]->pools,
+        .buffers = report->status[0]->buffer_bytes,
     };
     npud__report__free_unpacked(report, NULL);
     return l;
@@ -216,6 +218,15 @@ void npud_await_fds(uint32_t n)
     ck_assert_uint_eq(fds, n);
 }
 
+static void npud_await_no_pools(void)
+{
+    uint64_t give_up = now_ns() + (uint64_t)GUARD_MS * 1000000;
+
+    while (npud_ledger().pools != 0 && now_ns() < give_up)
+        ;
+    ck_assert_uint_eq(npud_ledger().pools, 0);
+}
+
 void npud_expect_empty(void)
 {
     struct ledger l;
@@ -227,6 +238,7 @@ void npud_expect_empty(void)
     ck_assert_uint_eq(l.lingering, 0);
     ck_assert_uint_eq(l.memory, 0);
     ck_assert_uint_eq(l.notifies, 0);
+    npud_await_no_pools();
 }
 
 /* --- children --- */

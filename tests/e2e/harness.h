@@ -37,8 +37,8 @@ void npud_kill(void);
 
 /** What `npuctl status` would show. */
 struct ledger {
-    uint32_t sessions, streams, events, lingering, fds, notifies;
-    uint64_t memory;
+    uint32_t sessions, streams, events, lingering, fds, notifies, pools;
+    uint64_t memory, buffers;
 };
 struct ledger npud_ledger(void);
 

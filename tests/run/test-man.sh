@@ -82,7 +82,7 @@ for k in sim.devices:1:16:0:17 sim.memory:1M:64T:1023K:65T engine.spin_us:0:1000
 done
 
 commands_of >"$work/wanted"
-[ "$(grep -cxE 'status|devices|sessions|streams|events|memory|limits|notifies|waits|kill|inject' "$work/wanted")" -eq 11 ]
+[ "$(grep -cxE 'status|devices|sessions|streams|events|memory|limits|notifies|pools|waits|kill|inject' "$work/wanted")" -eq 12 ]
 report $? "npuctl --help can be read"
 sed -En 's/^\.It Cm ([a-z]+).*/\1/p' "$(page_of npuctl.1)" >"$work/got"
 same "npuctl.1 describes every command" "$work/wanted" "$work/got"

@@ -75,7 +75,7 @@ static struct mbuf *alloc(struct mapped *m, const struct session *session)
 {
     struct mbuf *b = claim_data(m, session);
 
-    mbuf_prepare(&m->view, b, 100);
+    mbuf_prepare(&m->view, (uint32_t)(b - m->view.mbufs), 100);
     mbuf_hold(b, session->share);
     return b;
 }
