@@ -90,3 +90,9 @@ int32_t on_destroy_queue(struct call *call);
 int32_t on_grant_queue(struct call *call);
 int32_t on_attach_queue(struct call *call);
 int32_t on_feed_queue(struct call *call);
+
+/** request_route.c */
+int32_t on_queue_bell(struct call *call);
+int32_t on_bind_routes(struct call *call);
+int32_t on_unbind_routes(struct call *call);
+int32_t on_query_routes(struct call *call);

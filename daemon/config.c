@@ -71,6 +71,7 @@ static const struct key {
     LIMIT("mbuf_memory", RESOURCE_MBUF_MEMORY, "64G",
           "per uid: bytes of shared buffers, with what describes them"),
     LIMIT("queues", RESOURCE_QUEUES, "4096", "per uid: shared queues; there are no more ids"),
+    LIMIT("routes", RESOURCE_ROUTES, "65536", "per uid: routes between queues"),
 };
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))

@@ -508,15 +508,20 @@ bool queue_feed(struct queue *queue, struct segment *segment)
     return true;
 }
 
-bool queue_feeds(struct session *session, struct segment *segment)
+bool queue_fed(const struct queue *queue, const struct segment *segment)
 {
     uint32_t id = segment->view.id;
+
+    return queue->feeds && queue->feeds[id / 64] >> id % 64 & 1;
+}
+
+bool queue_feeds(struct session *session, struct segment *segment)
+{
     struct queue_attach *attach;
 
     if (session->shared)
         DL_FOREACH (session->shared->attached, attach)
-            if (attach->rights & QUEUE_TAKE && attach->queue->feeds &&
-                attach->queue->feeds[id / 64] >> id % 64 & 1)
+            if (attach->rights & QUEUE_TAKE && queue_fed(attach->queue, segment))
                 return true;
     return false;
 }

@@ -149,6 +149,9 @@ struct queue *queue_from(struct server *server, uint64_t serial);
 /** From now on who may take from the queue may map the segment. False: no memory. */
 bool queue_feed(struct queue *queue, struct segment *segment);
 
+/** Does the segment feed the queue? */
+bool queue_fed(const struct queue *queue, const struct segment *segment);
+
 /** May the session map the segment, because it feeds a queue from which the session may take? */
 bool queue_feeds(struct session *session, struct segment *segment);
 

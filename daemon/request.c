@@ -195,6 +195,10 @@ static const struct {
     [NPUD__REQUEST__BODY_GRANT_QUEUE] = {on_grant_queue, false},
     [NPUD__REQUEST__BODY_ATTACH_QUEUE] = {on_attach_queue, false},
     [NPUD__REQUEST__BODY_FEED_QUEUE] = {on_feed_queue, false},
+    [NPUD__REQUEST__BODY_QUEUE_BELL] = {on_queue_bell, false},
+    [NPUD__REQUEST__BODY_BIND_ROUTES] = {on_bind_routes, false},
+    [NPUD__REQUEST__BODY_UNBIND_ROUTES] = {on_unbind_routes, false},
+    [NPUD__REQUEST__BODY_QUERY_ROUTES] = {on_query_routes, false},
 };
 
 static void dispatch(struct call *call)

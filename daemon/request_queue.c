@@ -6,6 +6,7 @@
 #include "acl/acl_base.h"
 #include "daemon/grant.h"
 #include "daemon/queue.h"
+#include "daemon/router.h"
 #include "daemon/segment.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -92,7 +93,7 @@ int32_t on_destroy_queue(struct call *call)
     if (!(attach->rights & QUEUE_MANAGE))
         return fail(call, ACL_ERROR_RT_NO_PERMISSION,
                     "this process may not manage queue %u, and so not destroy it", id);
-    if (attach->queue->routes_from || attach->queue->routes_to)
+    if (router_uses(attach->queue))
         return fail(call, ACL_ERROR_FAILURE,
                     "queue %u is part of a route: unbind it first (acltdtUnbindQueueRoutes)", id);
     queue_destroy(attach->queue);

@@ -14,6 +14,7 @@
 #include "daemon/pool.h"
 #include "daemon/post.h"
 #include "daemon/queue.h"
+#include "daemon/router.h"
 #include "daemon/share.h"
 #include "daemon/user.h"
 
@@ -31,6 +32,7 @@ struct server {
     struct shares shares;
     struct pools pools;
     struct queues queues;
+    struct router router;
     struct session *sessions;
     uint32_t n_sessions;
     uint32_t most_sessions; /* since the heap was last given back */

@@ -508,7 +508,9 @@ int sessions_init(struct server *server)
     r = shares_init(&server->shares);
     if (r == 0)
         r = pools_init(&server->pools);
-    return r < 0 ? r : queues_init(&server->queues);
+    if (r == 0)
+        r = queues_init(&server->queues);
+    return r < 0 ? r : router_init(server);
 }
 
 void sessions_deinit(struct server *server)
@@ -519,6 +521,7 @@ void sessions_deinit(struct server *server)
     }
     if (server->on_ended)
         event_free(server->on_ended);
+    router_deinit(server);
     queues_deinit(&server->queues);
     pools_deinit(&server->pools);
     shares_deinit(&server->shares);

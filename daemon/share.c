@@ -5,6 +5,7 @@
 
 #include "daemon/pool.h"
 #include "daemon/queue.h"
+#include "daemon/router.h"
 #include "daemon/segment.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -72,6 +73,7 @@ void share_free(struct session *session)
         queue_sweep(share);
         share_sweep(share);
         queues_leave(share);
+        router_session_gone(share);
         forget_maps(share);
         pool_leave(share);
         free(share);

@@ -9,6 +9,7 @@
 
 struct pool;
 struct queue_attach;
+struct route;
 struct segment_map;
 struct server;
 struct session;
@@ -18,6 +19,7 @@ struct share {
     struct pool *pool;             /* its own; NULL: none so far. pool.h */
     struct segment_map *maps;      /* segments that it maps, its own and others'. segment.h */
     struct queue_attach *attached; /* queue.h */
+    struct route *routes;          /* that it has bound. router.h */
 };
 
 /** Sessions by their share number. */

@@ -15,6 +15,7 @@ const char *const resource_names[RESOURCE_COUNT] = {
     [RESOURCE_NOTIFIES] = "notifies",
     [RESOURCE_MBUF_MEMORY] = "mbuf_memory",
     [RESOURCE_QUEUES] = "queues",
+    [RESOURCE_ROUTES] = "routes",
 };
 
 struct user *user_ref(struct users *users, uid_t uid)

@@ -1,0 +1,960 @@
+/*
+ * daemon/router, daemon/forward, daemon/chain, daemon/backlog: routes between queues, with the test as every client: it puts into and takes from
+ * rings, allocates and frees buffers, by the functions of proto/.
+ */
+#include "daemon/router.h"
+
+#include "daemon/chain.h"
+#include "daemon/pool.h"
+#include "daemon/queue.h"
+#include "daemon/segment.h"
+#include "daemon/sweep.h"
+#include "npud.h"
+
+static struct session *owner, *other;
+static struct segment *segment;
+
+static void start_with(const char *const *settings)
+{
+    npud_start(settings);
+    owner = npud_session(100);
+    other = npud_session(200);
+    ck_assert_ptr_nonnull(share_get(owner));
+    ck_assert_int_eq(segment_new(pool_get(owner), 64, 4096, &segment), 0);
+}
+
+static void setup(void)
+{
+    start_with(NULL);
+}
+
+/* Every buffer is back, exactly once. */
+static unsigned in_use(struct segment *s)
+{
+    unsigned n = 0;
+
+    for (uint32_t i = 0; i < segment_slots(&s->view); i++)
+        n += mbuf_state(atomic_load(&s->view.mbufs[i].word)) != MBUF_FREE;
+    return n;
+}
+
+static void teardown(void)
+{
+    npud_stop();
+}
+
+/* --- the clients --- */
+
+static struct queue *queue_for(struct session *session, uint32_t depth)
+{
+    struct queue_attach *attach;
+
+    ck_assert_int_eq(queue_new(session, "", depth, &attach), 0);
+    return attach->queue;
+}
+
+static struct mbuf *mbuf_of(uint32_t ref)
+{
+    struct mbuf *m = mbuf_at(segments_table(&server), ref);
+
+    ck_assert_ptr_nonnull(m);
+    return m;
+}
+
+/* A buffer of `session` with that length. */
+static uint32_t alloc(struct session *session, struct segment *s, uint64_t length)
+{
+    uint32_t slot = segment_claim(&s->view, 0, s->view.n_data, session->share);
+    struct mbuf *m = &s->view.mbufs[slot];
+
+    ck_assert_uint_lt(slot, s->view.n_data);
+    mbuf_prepare(&s->view, slot, 64);
+    atomic_store(&m->length, length);
+    mbuf_hold(m, session->share);
+    return mbuf_ref(&s->view, m);
+}
+
+/* What the library does in acltdtAppendBufChain(). */
+static void append(uint32_t head, uint32_t ref)
+{
+    struct mbuf *h = mbuf_of(head), *m = mbuf_of(ref);
+    uint32_t tail = atomic_load(&h->count) == 1 ? head : atomic_load(&h->tail);
+
+    atomic_store(&m->word, mbuf_word_member(mbuf_generation(atomic_load(&m->word)) + 1, head));
+    atomic_store(&mbuf_of(tail)->next, ref);
+    atomic_store(&h->tail, ref);
+    atomic_fetch_add(&h->count, 1);
+}
+
+static void ring_bell(struct queue *queue, _Atomic uint64_t *waiting)
+{
+    int fd;
+
+    if (!(queue_waiting(waiting) & QUEUE_ROUTER))
+        return;
+    fd = router_bell(queue);
+    ck_assert_int_ge(fd, 0);
+    eventfd_write(fd, 1);
+}
+
+static enum queue_result put(struct session *session, struct queue *queue, uint32_t ref)
+{
+    struct segment *s = segment_find(&server, ref >> 16);
+    enum queue_result r;
+
+    CHECK(queue_feed(queue, s));
+    r = queue_enqueue(&queue->ring.view, mbuf_of(ref), ref, atomic_load(&mbuf_of(ref)->word),
+                      session->share);
+    if (r == QUEUE_OK)
+        ring_bell(queue, &queue->ring.view.take->waiting);
+    return r;
+}
+
+/* The buffer taken, now session's; 0: the queue is empty. */
+static uint32_t take(struct session *session, struct queue *queue)
+{
+    struct queue_front front;
+    uint64_t held;
+
+    if (queue_front(&queue->ring.view, &front) != QUEUE_OK)
+        return 0;
+    queue_settle(&queue->ring.view, front.head, segments_table(&server));
+    CHECK(queue_dequeue(&queue->ring.view, &front, mbuf_of(front.ref), session->share,
+                        segments_table(&server), &held) == QUEUE_OK);
+    ring_bell(queue, &queue->ring.view.put->waiting);
+    return front.ref;
+}
+
+/* As mbuf_free() of the library. */
+static void drop(struct session *session, uint32_t head)
+{
+    uint32_t ref = head, next;
+    bool full = false;
+
+    CHECK(mbuf_state(atomic_load(&mbuf_of(head)->word)) == MBUF_HELD);
+    CHECK(mbuf_session(atomic_load(&mbuf_of(head)->word)) == session->share);
+    for (uint32_t i = 0, n = atomic_load(&mbuf_of(head)->count); i < n; i++, ref = next) {
+        struct segment_view *v = segment_get(segments_table(&server), ref);
+
+        next = atomic_load(&mbuf_of(ref)->next);
+        mbuf_drop(v, mbuf_of(ref), &full);
+        if (full && segment_wanted(v))
+            server.pools.on_freed(segment_find(&server, ref >> 16));
+    }
+}
+
+/* Until npud has nothing more to do. */
+static void settle(void)
+{
+    do
+        npud_turn();
+    while (server.router.ready);
+}
+
+static enum route_state bind_route(struct queue *source, struct queue *destination)
+{
+    char why[256] = "";
+
+    return router_bind(owner, source->id, destination->id, why, sizeof(why));
+}
+
+static enum route_state unbind_route(struct queue *source, struct queue *destination)
+{
+    char why[256] = "";
+
+    return router_unbind(owner, source->id, destination->id, why, sizeof(why));
+}
+
+static void send_lengths(struct queue *queue, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from; i < to; i++)
+        CHECK(put(owner, queue, alloc(owner, segment, i)) == QUEUE_OK);
+}
+
+/* Take and free messages with lengths [from, to). */
+static void expect_lengths(struct queue *queue, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from; i < to; i++) {
+        uint32_t ref = take(owner, queue);
+
+        if (ref == 0) {
+            settle();
+            ref = take(owner, queue);
+        }
+        ck_assert_uint_ne(ref, 0);
+        ck_assert_uint_eq(atomic_load(&mbuf_of(ref)->length), i);
+        drop(owner, ref);
+    }
+}
+
+/* --- messages --- */
+
+START_TEST(one_to_one_moves_buffers_in_order)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 64);
+    uint32_t ref = alloc(owner, segment, 7);
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_uint_eq(atomic_load(&a->ring.view.take->news.routed), 1);
+    ck_assert_uint_eq(atomic_load(&b->ring.view.put->news.routed), 1);
+    ck_assert_int_eq(put(owner, a, ref), QUEUE_OK);
+    settle();
+    ck_assert_uint_eq(take(owner, b), ref);
+    drop(owner, ref);
+    for (uint64_t i = 0; i < 1000; i += 50) {
+        send_lengths(a, i, i + 50);
+        settle();
+        expect_lengths(b, i, i + 50);
+    }
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(messages_from_before_the_route_go_along)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 64);
+
+    send_lengths(a, 0, 64);
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    settle();
+    expect_lengths(b, 0, 64);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(one_to_many_shares_data_only)
+{
+    struct queue *a = queue_for(owner, 8), *b[3];
+    uint32_t ref = alloc(owner, segment, 5), got[3];
+    struct mbuf *m = mbuf_of(ref);
+
+    memset(m->user, 'u', sizeof(m->user));
+    atomic_store(&m->user_set, 1);
+    for (int i = 0; i < 3; i++) {
+        b[i] = queue_for(owner, 8);
+        ck_assert_int_eq(bind_route(a, b[i]), ROUTE_BOUND);
+    }
+    ck_assert_int_eq(put(owner, a, ref), QUEUE_OK);
+    settle();
+    for (int i = 0; i < 3; i++) {
+        struct mbuf *n;
+
+        got[i] = take(owner, b[i]);
+        ck_assert_uint_ne(got[i], 0);
+        n = mbuf_of(got[i]);
+        ck_assert_uint_eq(atomic_load(&n->block), ref & 0xffff);
+        ck_assert_uint_eq(atomic_load(&n->length), 5);
+        ck_assert_uint_eq(atomic_load(&n->room), 64);
+        ck_assert_uint_eq(atomic_load(&n->count), 1);
+        ck_assert_int_eq(n->user[95], 'u');
+        atomic_store(&n->length, 50 + i);
+        n->user[95] = (unsigned char)i;
+        for (int j = 0; j < i; j++)
+            ck_assert_uint_ne(got[i], got[j]);
+    }
+    ck_assert_uint_eq(mbuf_refs_count(atomic_load(&m->refs)), 3);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(atomic_load(&mbuf_of(got[i])->length), 50 + i);
+        ck_assert_int_eq(mbuf_of(got[i])->user[95], i);
+    }
+    for (int i = 3; i-- > 0;)
+        drop(owner, got[i]);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(many_to_one_keeps_the_order_of_each)
+{
+    struct queue *a[3], *b = queue_for(owner, 4);
+    uint64_t next[3] = {0, 1000, 2000};
+
+    for (int i = 0; i < 3; i++) {
+        a[i] = queue_for(owner, 128);
+        ck_assert_int_eq(bind_route(a[i], b), ROUTE_BOUND);
+    }
+    for (int i = 0; i < 3; i++)
+        send_lengths(a[i], (uint64_t)i * 1000, (uint64_t)i * 1000 + 100);
+    for (int i = 0; i < 300; i++) {
+        uint32_t ref;
+        uint64_t length;
+
+        settle();
+        ref = take(owner, b);
+        ck_assert_uint_ne(ref, 0);
+        length = atomic_load(&mbuf_of(ref)->length);
+        ck_assert_uint_eq(length, next[length / 1000]);
+        next[length / 1000]++;
+        drop(owner, ref);
+        /* None has to wait for another to be through. */
+        if (i == 150)
+            for (int j = 0; j < 3; j++)
+                ck_assert_uint_gt(next[j] % 1000, 20);
+    }
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(a_chain_goes_to_three)
+{
+    struct queue *a = queue_for(owner, 8), *b[3];
+    uint32_t head = alloc(owner, segment, 0);
+
+    for (uint32_t i = 1; i < MBUF_CHAIN_MAX; i++)
+        append(head, alloc(owner, segment, i));
+    for (int i = 0; i < 3; i++) {
+        b[i] = queue_for(owner, 8);
+        ck_assert_int_eq(bind_route(a, b[i]), ROUTE_BOUND);
+    }
+    ck_assert_int_eq(put(owner, a, head), QUEUE_OK);
+    settle();
+    for (int i = 0; i < 3; i++) {
+        uint32_t ref = take(owner, b[i]), at = ref, last = 0;
+
+        ck_assert_uint_ne(ref, 0);
+        ck_assert_uint_eq(atomic_load(&mbuf_of(ref)->count), MBUF_CHAIN_MAX);
+        for (uint32_t j = 0; j < MBUF_CHAIN_MAX; j++) {
+            ck_assert_uint_ne(at, 0);
+            ck_assert_uint_eq(atomic_load(&mbuf_of(at)->length), j);
+            last = at;
+            at = atomic_load(&mbuf_of(at)->next);
+        }
+        ck_assert_uint_eq(at, 0);
+        ck_assert_uint_eq(atomic_load(&mbuf_of(ref)->tail), last);
+        drop(owner, ref);
+    }
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(a_slow_destination_stalls_nobody_else)
+{
+    struct queue *a = queue_for(owner, 64), *slow = queue_for(owner, 2),
+                 *fast = queue_for(owner, 64);
+    struct segment *more[8];
+
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(segment_new(pool_get(owner), 64, 4096, &more[i]), 0);
+    ck_assert_int_eq(bind_route(a, slow), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, fast), ROUTE_BOUND);
+    for (uint64_t i = 0; i < 20000; i++) {
+        ck_assert_int_eq(put(owner, a, alloc(owner, more[i / 4000], i)), QUEUE_OK);
+        if (i % 50 == 49) {
+            settle();
+            expect_lengths(fast, i - 49, i + 1);
+        }
+    }
+    ck_assert_uint_eq(take(owner, fast), 0);
+    expect_lengths(slow, 0, 20000);
+    ck_assert_uint_eq(take(owner, slow), 0);
+    for (int i = 0; i < 8; i++)
+        ck_assert_uint_eq(in_use(more[i]), 0);
+}
+END_TEST
+
+/* Buffers of a MiB: it is their bytes that are too many. */
+START_TEST(a_full_backlog_stops_the_source)
+{
+    struct queue *a = queue_for(owner, 64), *slow = queue_for(owner, 2),
+                 *fast = queue_for(owner, 512);
+    struct segment *big[8];
+    uint64_t n = 0, through = BACKLOG_BYTES >> 20;
+
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(segment_new(pool_get(owner), 1 << 20, 64, &big[i]), 0);
+    ck_assert_int_eq(bind_route(a, slow), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, fast), ROUTE_BOUND);
+    for (;; n++) {
+        uint32_t ref = alloc(owner, big[n / 64], n);
+
+        if (put(owner, a, ref) != QUEUE_OK) {
+            drop(owner, ref);
+            break;
+        }
+        settle();
+    }
+    ck_assert_uint_eq(n, 2 + through + 64);
+    expect_lengths(fast, 0, 2 + through);
+    settle();
+    ck_assert_uint_eq(take(owner, fast), 0);
+    /* Each that is taken lets one more through. */
+    expect_lengths(slow, 0, 1);
+    settle();
+    expect_lengths(fast, 2 + through, 3 + through);
+    ck_assert_uint_eq(take(owner, fast), 0);
+    for (uint64_t i = 1; i < n; i++) {
+        expect_lengths(slow, i, i + 1);
+        settle();
+    }
+    expect_lengths(fast, 3 + through, n);
+    for (int i = 0; i < 8; i++)
+        ck_assert_uint_eq(in_use(big[i]), 0);
+}
+END_TEST
+
+START_TEST(no_slot_for_a_reference_is_waited_for)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 8192),
+                 *c = queue_for(owner, 8192);
+    struct segment *small;
+    uint32_t refs;
+
+    ck_assert_int_eq(segment_new(pool_get(owner), 4 << 20, 1, &small), 0);
+    refs = small->view.n_refs;
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, c), ROUTE_BOUND);
+    /* The one buffer of the segment, sent so often that references to it run out. */
+    for (uint32_t i = 0; i < refs - 1; i++) {
+        uint32_t slot = segment_claim(&small->view, small->view.n_data, segment_slots(&small->view),
+                                      other->share);
+
+        ck_assert_uint_ne(slot, segment_slots(&small->view));
+    }
+    ck_assert_int_eq(put(owner, a, alloc(owner, small, 1)), QUEUE_OK);
+    send_lengths(a, 2, 4);
+    settle();
+    expect_lengths(b, 1, 2);
+    settle();
+    expect_lengths(c, 1, 2);
+    expect_lengths(b, 2, 4);
+    expect_lengths(c, 2, 4);
+    /* Now with none at all. */
+    ck_assert_uint_ne(
+        segment_claim(&small->view, small->view.n_data, segment_slots(&small->view), other->share),
+        segment_slots(&small->view));
+    ck_assert_int_eq(put(owner, a, alloc(owner, small, 1)), QUEUE_OK);
+    send_lengths(a, 2, 4);
+    settle();
+    ck_assert_uint_eq(take(owner, b), 0);
+    ck_assert_uint_eq(take(owner, c), 0);
+    ck_assert_uint_eq(atomic_load(&small->view.page->wanted), 1);
+    {
+        bool full = false;
+
+        mbuf_drop(&small->view, &small->view.mbufs[small->view.n_data], &full);
+        ck_assert(full);
+        ck_assert(segment_wanted(&small->view));
+        ck_assert(!segment_wanted(&small->view));
+        server.pools.on_freed(small);
+    }
+    settle();
+    expect_lengths(b, 1, 4);
+    expect_lengths(c, 1, 4);
+    for (uint32_t i = 1; i < segment_slots(&small->view); i++)
+        if (mbuf_state(atomic_load(&small->view.mbufs[i].word)) == MBUF_CACHED)
+            mbuf_release(&small->view, &small->view.mbufs[i]);
+    ck_assert_uint_eq(in_use(small), 0);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+/* --- ends --- */
+
+START_TEST(what_was_taken_before_unbind_is_delivered)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 2);
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    send_lengths(a, 0, 40);
+    settle();
+    send_lengths(a, 40, 60);
+    ck_assert_int_eq(unbind_route(a, b), ROUTE_UNBOUND);
+    ck_assert_uint_eq(atomic_load(&a->ring.view.take->news.routed), 0);
+    settle();
+    expect_lengths(b, 0, 40);
+    settle();
+    ck_assert_uint_eq(take(owner, b), 0);
+    ck_assert_ptr_null(b->route);
+    ck_assert_ptr_null(server.router.all);
+    /* What was not taken is the application's again. */
+    expect_lengths(a, 40, 60);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(a_route_bound_again_goes_on_in_order)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 2);
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    send_lengths(a, 0, 40);
+    settle();
+    ck_assert_int_eq(unbind_route(a, b), ROUTE_UNBOUND);
+    ck_assert_int_eq(unbind_route(a, b), ROUTE_UNBOUND);
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    send_lengths(a, 40, 80);
+    settle();
+    expect_lengths(b, 0, 80);
+    ck_assert_uint_eq(owner->user->used[RESOURCE_ROUTES], 1);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(unbinding_the_slow_one_frees_the_others)
+{
+    struct queue *a = queue_for(owner, 8), *slow = queue_for(owner, 2),
+                 *fast = queue_for(owner, 64);
+    struct segment *big;
+
+    ck_assert_int_eq(segment_new(pool_get(owner), BACKLOG_BYTES, 1, &big), 0);
+    ck_assert_int_eq(bind_route(a, slow), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, fast), ROUTE_BOUND);
+    send_lengths(a, 0, 2);
+    ck_assert_int_eq(put(owner, a, alloc(owner, big, 2)), QUEUE_OK);
+    settle();
+    send_lengths(a, 3, 6);
+    settle();
+    expect_lengths(fast, 0, 3);
+    settle();
+    ck_assert_uint_eq(take(owner, fast), 0);
+    ck_assert_int_eq(unbind_route(a, slow), ROUTE_UNBOUND);
+    settle();
+    expect_lengths(fast, 3, 6);
+    expect_lengths(slow, 0, 3);
+    settle();
+    ck_assert_uint_eq(take(owner, slow), 0);
+    ck_assert_uint_eq(in_use(segment) + in_use(big), 0);
+}
+END_TEST
+
+START_TEST(with_a_destination_goes_what_was_meant_for_it)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 2), *c = queue_for(owner, 64);
+    const struct route *found[4];
+    struct route_query query = {.mode = 100};
+    bool more;
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, c), ROUTE_BOUND);
+    send_lengths(a, 0, 40);
+    settle();
+    queue_destroy(b);
+    send_lengths(a, 40, 60);
+    settle();
+    expect_lengths(c, 0, 60);
+    ck_assert_uint_eq(in_use(segment), 0);
+    ck_assert_uint_eq(router_query(owner, &query, found, 4, &more), 1);
+    ck_assert_int_eq(found[0]->state, ROUTE_ABNORMAL);
+    ck_assert(router_uses(a));
+    /* The last one that worked: messages stay, and are the application's. */
+    queue_destroy(c);
+    ck_assert_uint_eq(atomic_load(&a->ring.view.take->news.routed), 0);
+    send_lengths(a, 60, 70);
+    settle();
+    expect_lengths(a, 60, 70);
+    ck_assert_uint_eq(router_query(owner, &query, found, 4, &more), 2);
+    queue_destroy(a);
+    ck_assert_uint_eq(router_query(owner, &query, found, 4, &more), 2);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(what_a_source_had_is_delivered_when_it_goes)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 2);
+    char why[256];
+    uint32_t source = a->id, destination = b->id;
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    send_lengths(a, 0, 30);
+    settle();
+    send_lengths(a, 30, 60);
+    queue_destroy(a);
+    ck_assert_uint_eq(atomic_load(&b->ring.view.put->news.routed), 0);
+    ck_assert_int_eq(router_unbind(owner, source, destination, why, sizeof(why)), ROUTE_UNBOUND);
+    expect_lengths(b, 0, 60);
+    settle();
+    ck_assert_uint_eq(take(owner, b), 0);
+    ck_assert_ptr_null(server.router.all);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(abnormal_routes_do_not_heal)
+{
+    struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8);
+    char why[256] = "";
+    uint32_t id = b->id;
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    queue_destroy(b);
+    ck_assert_int_eq(router_bind(owner, a->id, id, why, sizeof(why)), ROUTE_ABNORMAL);
+    ck_assert_ptr_nonnull(strstr(why, "unbind it first"));
+    /* Nor when another queue has got the id. */
+    owner->user->next_queue = id;
+    b = queue_for(owner, 8);
+    ck_assert_uint_eq(b->id, id);
+    ck_assert_int_eq(bind_route(a, b), ROUTE_ABNORMAL);
+    ck_assert_int_eq(unbind_route(a, b), ROUTE_UNBOUND);
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    send_lengths(a, 0, 8);
+    settle();
+    expect_lengths(b, 0, 8);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(an_abnormal_route_goes_with_all_who_know_it)
+{
+    struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8);
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    queue_destroy(b);
+    queue_destroy(a);
+    ck_assert_ptr_nonnull(server.router.all);
+    session_free(owner);
+    ck_assert_ptr_null(server.router.all);
+}
+END_TEST
+
+START_TEST(the_ring_of_either_end_may_move)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 4);
+    struct queue_attach *third[2] = {queue_attach_new(other, a, QUEUE_TAKE),
+                                     queue_attach_new(other, b, QUEUE_PUT)};
+    uint32_t numbers[2] = {a->ring.view.number, b->ring.view.number};
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    send_lengths(a, 0, 20);
+    settle();
+    send_lengths(a, 20, 40);
+    ck_assert_int_eq(queue_attach_change(third[0], 0), 0);
+    ck_assert_int_eq(queue_attach_change(third[1], 0), 0);
+    ck_assert_uint_ne(a->ring.view.number, numbers[0]);
+    ck_assert_uint_ne(b->ring.view.number, numbers[1]);
+    settle();
+    send_lengths(a, 40, 60);
+    expect_lengths(b, 0, 60);
+    settle();
+    send_lengths(a, 60, 61);
+    settle();
+    expect_lengths(b, 60, 61);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+/* --- who is bound to whom --- */
+
+START_TEST(what_is_refused)
+{
+    struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8), *c = queue_for(owner, 8);
+    char why[256] = "";
+
+    ck_assert_int_eq(bind_route(a, a), ROUTE_UNBOUND);
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(b, a), ROUTE_UNBOUND);
+    ck_assert_int_eq(bind_route(b, c), ROUTE_UNBOUND);
+    ck_assert_int_eq(bind_route(c, a), ROUTE_UNBOUND);
+    ck_assert_int_eq(bind_route(c, b), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, c), ROUTE_UNBOUND);
+    ck_assert_int_eq(router_bind(owner, a->id, 4095, why, sizeof(why)), ROUTE_UNBOUND);
+    ck_assert_ptr_nonnull(strstr(why, "4095"));
+    ck_assert_int_eq(router_bind(owner, 1u << 31, a->id, why, sizeof(why)), ROUTE_UNBOUND);
+    ck_assert_int_eq(router_unbind(owner, 77, 78, why, sizeof(why)), ROUTE_UNBOUND);
+    ck_assert_ptr_null(c->route == NULL ? a : NULL);
+    ck_assert_uint_eq(owner->user->used[RESOURCE_ROUTES], 2);
+}
+END_TEST
+
+START_TEST(only_who_manages_binds_and_unbinds)
+{
+    struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8);
+    struct queue_attach *x = queue_attach_new(other, a, QUEUE_TAKE | QUEUE_PUT);
+    struct queue_attach *y = queue_attach_new(other, b, QUEUE_RIGHTS);
+    char why[256] = "";
+
+    ck_assert_int_eq(router_bind(other, a->id, b->id, why, sizeof(why)), ROUTE_UNBOUND);
+    ck_assert_ptr_nonnull(strstr(why, "may not manage"));
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(queue_attach_change(y, QUEUE_TAKE), 0);
+    ck_assert_int_eq(router_unbind(other, a->id, b->id, why, sizeof(why)), ROUTE_BOUND);
+    ck_assert_int_eq(queue_attach_change(x, QUEUE_RIGHTS), 0);
+    ck_assert_int_eq(router_unbind(other, a->id, b->id, why, sizeof(why)), ROUTE_UNBOUND);
+    ck_assert_ptr_null(server.router.all);
+}
+END_TEST
+
+START_TEST(the_limit_is_exact)
+{
+    static const char *const settings[] = {"limits.routes=2", NULL};
+    struct queue *a, *b[3];
+
+    start_with(settings);
+    a = queue_for(owner, 8);
+    for (int i = 0; i < 3; i++)
+        b[i] = queue_for(owner, 8);
+    ck_assert_int_eq(bind_route(a, b[0]), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, b[1]), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, b[2]), ROUTE_UNBOUND);
+    ck_assert_ptr_null(b[2]->route);
+    ck_assert_int_eq(unbind_route(a, b[0]), ROUTE_UNBOUND);
+    ck_assert_int_eq(bind_route(a, b[2]), ROUTE_BOUND);
+}
+END_TEST
+
+START_TEST(queries_give_all_in_pages)
+{
+    static const struct route *found[64];
+    struct queue *a[3], *b[100];
+    struct route_query query = {.mode = 0};
+    unsigned n = 0;
+    bool more = true;
+
+    for (int i = 0; i < 3; i++)
+        a[i] = queue_for(owner, 2);
+    for (int i = 0; i < 100; i++)
+        b[i] = queue_for(owner, 2);
+    for (int i = 100; i-- > 0;)
+        for (int j = 0; j < 3; j++)
+            ck_assert_int_eq(bind_route(a[j], b[i]), ROUTE_BOUND);
+    query.source = a[1]->id;
+    for (uint32_t last = 0; more; query.goes_on = true) {
+        size_t got = router_query(owner, &query, found, 33, &more);
+
+        for (size_t i = 0; i < got; i++, n++) {
+            ck_assert_uint_eq(found[i]->named->name.source, a[1]->id);
+            ck_assert_uint_gt(found[i]->named->name.destination, last);
+            last = found[i]->named->name.destination;
+        }
+        query.after_source = a[1]->id;
+        query.after_destination = last;
+    }
+    ck_assert_uint_eq(n, 100);
+    query = (struct route_query){.mode = 1, .destination = b[7]->id};
+    ck_assert_uint_eq(router_query(owner, &query, found, 64, &more), 3);
+    query = (struct route_query){.mode = 2, .source = a[0]->id, .destination = b[7]->id};
+    ck_assert_uint_eq(router_query(owner, &query, found, 64, &more), 1);
+    query = (struct route_query){.mode = 100};
+    ck_assert_uint_eq(router_query(owner, &query, found, 64, &more), 0);
+    /* Others see routes of queues that they are attached to. */
+    query = (struct route_query){.mode = 0, .source = a[0]->id};
+    ck_assert_uint_eq(router_query(other, &query, found, 64, &more), 0);
+    ck_assert_ptr_nonnull(queue_attach_new(other, a[0], QUEUE_PUT));
+    ck_assert_uint_eq(router_query(other, &query, found, 64, &more), 64);
+    ck_assert(more);
+}
+END_TEST
+
+/* --- hostile clients --- */
+
+/* Whatever stands in the ring: what is no message is passed over, and what is one gets through. */
+START_TEST(forged_messages_are_passed_over)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 64);
+    struct queue_view *v = &a->ring.view;
+    uint32_t mine = alloc(owner, segment, 9);
+    const uint32_t forged[] = {
+        0,    0xffffffff, segment->view.id << 16 | 0xffff,
+        mine, 1u << 16,   segment->view.id << 16 | (segment->view.n_data - 1)};
+    uint64_t position = 0;
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    settle();
+    for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++, position++)
+        atomic_store(&v->put->slot[position & v->mask].word, queue_slot_word(position, forged[i]));
+    atomic_store(&v->put->tail, position);
+    send_lengths(a, 1, 5);
+    settle();
+    expect_lengths(b, 1, 5);
+    ck_assert_uint_eq(mbuf_state(atomic_load(&mbuf_of(mine)->word)), MBUF_HELD);
+    drop(owner, mine);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+/* Who may take from the destination would map the segment of everything that is in the message. */
+START_TEST(segments_that_do_not_feed_the_source_do_not_travel)
+{
+    struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8);
+    struct segment *secret;
+    uint32_t head = alloc(owner, segment, 1), member;
+
+    ck_assert_ptr_nonnull(share_get(other));
+    ck_assert_int_eq(segment_new(pool_get(other), 64, 16, &secret), 0);
+    member = alloc(other, secret, 2);
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    append(head, member);
+    ck_assert_int_eq(put(owner, a, head), QUEUE_OK);
+    settle();
+    ck_assert_uint_eq(take(owner, b), 0);
+    ck_assert(!queue_fed(b, secret));
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(chains_that_never_end_do)
+{
+    struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8), *c = queue_for(owner, 8);
+    uint32_t head = alloc(owner, segment, 1), member = alloc(owner, segment, 2), got;
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, c), ROUTE_BOUND);
+    append(head, member);
+    atomic_store(&mbuf_of(member)->next, member);
+    atomic_store(&mbuf_of(head)->count, UINT32_MAX);
+    ck_assert_int_eq(put(owner, a, head), QUEUE_OK);
+    settle();
+    got = take(owner, b);
+    ck_assert_uint_eq(atomic_load(&mbuf_of(got)->count), MBUF_CHAIN_MAX);
+    drop(owner, got);
+    ck_assert_uint_eq(take(owner, c), head);
+    queue_destroy(b);
+    atomic_store(&mbuf_of(head)->count, 2);
+    drop(owner, head);
+    ck_assert_uint_eq(in_use(segment), 0);
+    /* And one that npud frees. */
+    head = alloc(owner, segment, 1);
+    member = alloc(owner, segment, 2);
+    append(head, member);
+    atomic_store(&mbuf_of(member)->next, member);
+    mbuf_hold(mbuf_of(head), SHARE_NPUD);
+    mbuf_free_chain(&server, head);
+    mbuf_free_chain(&server, head);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(words_that_change_in_the_backlog)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 2);
+    uint32_t refs[10];
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    for (uint64_t i = 0; i < 10; i++) {
+        refs[i] = alloc(owner, segment, i);
+        ck_assert_int_eq(put(owner, a, refs[i]), QUEUE_OK);
+    }
+    settle();
+    /* Taken back while npud has it; and sent once more. */
+    mbuf_hold(mbuf_of(refs[5]), owner->share);
+    mbuf_hold(mbuf_of(refs[7]), owner->share);
+    ck_assert_int_eq(put(owner, a, refs[7]), QUEUE_OK);
+    settle();
+    expect_lengths(b, 0, 5);
+    expect_lengths(b, 6, 10);
+    settle();
+    ck_assert_uint_eq(take(owner, b), 0);
+    drop(owner, refs[5]);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+/* Every word of both files, at random, all the time: npud stays in its bounds, and comes to an end. */
+START_TEST(noise_in_the_rings)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 4), *c = queue_for(owner, 4);
+    uint64_t rng = 42;
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, c), ROUTE_BOUND);
+    for (int i = 0; i < 3000; i++) {
+        struct queue *q = random_below(&rng, 2) ? a : random_below(&rng, 2) ? b : c;
+        bool put_side = random_below(&rng, 2);
+        size_t size = put_side ? queue_put_size(q->ring.view.depth) : queue_take_size();
+        _Atomic uint64_t *words =
+            put_side ? (_Atomic uint64_t *)q->ring.view.put : (_Atomic uint64_t *)q->ring.view.take;
+        uint64_t *word = (uint64_t *)(words + random_below(&rng, (uint32_t)(size / 8)));
+        uint32_t ref = alloc(owner, segment, 1);
+
+        *word = random_below(&rng, 4) ? random_next(&rng) : random_below(&rng, 4);
+        if (put(owner, a, ref) != QUEUE_OK)
+            mbuf_release(&segment->view, mbuf_of(ref));
+        router_bell(a);
+        npud_turn();
+        if (i % 64 == 0)
+            for (uint32_t slot = 0; slot < segment_slots(&segment->view); slot++)
+                if (random_below(&rng, 2))
+                    mbuf_release(&segment->view, &segment->view.mbufs[slot]);
+    }
+    queue_destroy(a);
+    queue_destroy(b);
+}
+END_TEST
+
+/* --- backlog --- */
+
+START_TEST(a_backlog_is_a_queue)
+{
+    struct backlog b = {0};
+    uint32_t in = 1, out = 1;
+    uint64_t rng = 7;
+
+    ck_assert_uint_eq(backlog_first(&b), 0);
+    for (int i = 0; i < 100000; i++) {
+        if (random_below(&rng, 1000) < (i / 10000 % 2 ? 400u : 600u)) {
+            ck_assert(backlog_reserve(&b));
+            backlog_push(&b, in++, 1025);
+        } else if (b.n > 0) {
+            CHECK(backlog_first(&b) == out);
+            backlog_pop(&b);
+            out++;
+        }
+        CHECK(b.n == in - out && b.kib == 2 * b.n);
+    }
+    while (b.n > 0)
+        backlog_pop(&b);
+    ck_assert_ptr_null(b.item);
+    for (uint32_t i = 0; i < BACKLOG_MESSAGES; i++) {
+        CHECK(!backlog_full(&b));
+        CHECK(backlog_reserve(&b));
+        backlog_push(&b, i + 1, 64);
+    }
+    ck_assert(backlog_full(&b));
+    backlog_pop(&b);
+    ck_assert(!backlog_full(&b));
+    while (b.n > 0)
+        backlog_pop(&b);
+}
+END_TEST
+
+static TCase *add_case(Suite *suite, const char *name)
+{
+    TCase *c = tcase_create(name);
+
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 120);
+    suite_add_tcase(suite, c);
+    return c;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("router");
+    TCase *c = add_case(suite, "messages");
+
+    tcase_add_test(c, one_to_one_moves_buffers_in_order);
+    tcase_add_test(c, messages_from_before_the_route_go_along);
+    tcase_add_test(c, one_to_many_shares_data_only);
+    tcase_add_test(c, many_to_one_keeps_the_order_of_each);
+    tcase_add_test(c, a_chain_goes_to_three);
+    tcase_add_test(c, a_slow_destination_stalls_nobody_else);
+    tcase_add_test(c, a_full_backlog_stops_the_source);
+    tcase_add_test(c, no_slot_for_a_reference_is_waited_for);
+    c = add_case(suite, "ends");
+    tcase_add_test(c, what_was_taken_before_unbind_is_delivered);
+    tcase_add_test(c, a_route_bound_again_goes_on_in_order);
+    tcase_add_test(c, unbinding_the_slow_one_frees_the_others);
+    tcase_add_test(c, with_a_destination_goes_what_was_meant_for_it);
+    tcase_add_test(c, what_a_source_had_is_delivered_when_it_goes);
+    tcase_add_test(c, abnormal_routes_do_not_heal);
+    tcase_add_test(c, an_abnormal_route_goes_with_all_who_know_it);
+    tcase_add_test(c, the_ring_of_either_end_may_move);
+    c = add_case(suite, "names");
+    tcase_add_test(c, what_is_refused);
+    tcase_add_test(c, only_who_manages_binds_and_unbinds);
+    tcase_add_test(c, queries_give_all_in_pages);
+    c = add_case(suite, "hostile");
+    tcase_add_test(c, forged_messages_are_passed_over);
+    tcase_add_test(c, segments_that_do_not_feed_the_source_do_not_travel);
+    tcase_add_test(c, chains_that_never_end_do);
+    tcase_add_test(c, words_that_change_in_the_backlog);
+    tcase_add_test(c, noise_in_the_rings);
+    c = tcase_create("by themselves");
+    tcase_add_checked_fixture(c, NULL, teardown);
+    tcase_add_test(c, the_limit_is_exact);
+    suite_add_tcase(suite, c);
+    c = tcase_create("backlog");
+    tcase_add_test(c, a_backlog_is_a_queue);
+    suite_add_tcase(suite, c);
+    return run_suite(suite);
+}
