@@ -23,6 +23,7 @@
 #include "proto/clock.h"
 #include "client/access.h"
 #include "client/npuctl_inject.h"
+#include "client/npuctl_rate.h"
 #include "proto/npud.pb-c.h"
 #include "proto/packet.h"
 
@@ -42,6 +43,7 @@ static const struct command {
     bool single;      /* one row by nature: printed as lines, and no list in JSON */
     const char *also; /* a second list of the same report, printed below if it is not empty */
     const char *help;
+    bool rates; /* asked for twice, to know how fast something goes */
 } commands[] = {
     {"status", NPUD__ADMIN_REQUEST__TOPIC__STATUS, true, NULL, "npud itself, and totals"},
     {"devices", NPUD__ADMIN_REQUEST__TOPIC__DEVICES, false, NULL, "the NPUs and what they did"},
@@ -53,14 +55,17 @@ static const struct command {
     {"limits", NPUD__ADMIN_REQUEST__TOPIC__LIMITS, false, NULL, "per user: used, and allowed"},
     {"notifies", NPUD__ADMIN_REQUEST__TOPIC__NOTIFIES, false, NULL, "notifies and count notifies"},
     {"pools", NPUD__ADMIN_REQUEST__TOPIC__POOLS, false, NULL, "shared buffers, and who has them"},
+    {"queues", NPUD__ADMIN_REQUEST__TOPIC__QUEUES, false, NULL, "shared queues, and how fast",
+     .rates = true},
+    {"grants", NPUD__ADMIN_REQUEST__TOPIC__GRANTS, false, NULL, "who may do what with queues"},
     {"waits", NPUD__ADMIN_REQUEST__TOPIC__WAITS, false, "deadlocks",
      "who waits for whom, and deadlocks"},
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 /* What `inject list` prints. */
-static const struct command list_rules = {"rules", NPUD__ADMIN_REQUEST__TOPIC__RULES, false, NULL,
-                                          NULL};
+static const struct command list_rules = {.name = "rules",
+                                          .topic = NPUD__ADMIN_REQUEST__TOPIC__RULES};
 
 static void usage(FILE *f)
 {
@@ -97,6 +102,8 @@ static void usage(FILE *f)
         "                     add keys, and change none\n"
         "  -w, --watch[=SECONDS]\n"
         "                     print again every SECONDS (default 1) until interrupted\n"
+        "  -i, --interval=SECONDS\n"
+        "                     rates are over so many seconds (default 0.2)\n"
         "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET,\n"
         "                     else " NPUD_ADMIN_SOCKET_DEFAULT "\n"
         "  -V, --version      print the version and exit\n"
@@ -594,6 +601,7 @@ struct task {
     uint64_t session;
     struct inject_command *inject; /* NULL: not that */
     bool json;
+    double interval; /* seconds between the two questions of a report with rates */
 };
 
 /* What was set: for scripts, its number. */
@@ -606,11 +614,16 @@ static enum status rule_print(uint64_t rule, bool json)
     return STATUS_ERROR;
 }
 
-static enum status answer_print(const Npud__AdminReply *reply, struct packet *packet,
-                                const struct task *task)
+/* What npud has answered. */
+struct answer {
+    Npud__Report *report; /* NULL: not asked for one */
+    uint64_t rule;
+    uint64_t at; /* when */
+};
+
+static enum status answer_read(const Npud__AdminReply *reply, struct packet *packet,
+                               const struct task *task, struct answer *answer)
 {
-    Npud__Report *report;
-    enum status status;
     int width;
 
     if (reply->error != 0) {
@@ -621,30 +634,25 @@ static enum status answer_print(const Npud__AdminReply *reply, struct packet *pa
         free(message);
         return STATUS_ERROR;
     }
+    *answer = (struct answer){.rule = reply->rule, .at = clock_ns()};
     if (!task->command)
-        return reply->rule != 0 ? rule_print(reply->rule, task->json) : STATUS_OK;
-    report = report_read(packet->n_fds > 0 ? packet->fds[0] : -1, reply->size);
-    if (!report) {
-        fputs("npuctl: npud's report cannot be read\n", stderr);
-        return STATUS_ERROR;
-    }
-    status = report_print(report, task->command, task->json);
-    npud__report__free_unpacked(report, NULL);
-    return status;
+        return STATUS_OK;
+    answer->report = report_read(packet->n_fds > 0 ? packet->fds[0] : -1, reply->size);
+    if (answer->report)
+        return STATUS_OK;
+    fputs("npuctl: npud's report cannot be read\n", stderr);
+    return STATUS_ERROR;
 }
 
-static enum status ask(const struct task *task)
+/* One question. On STATUS_OK the caller frees answer->report. */
+static enum status question(int fd, const struct task *task, struct answer *answer)
 {
     static struct packet packet;
     Npud__AdminRequest request = NPUD__ADMIN_REQUEST__INIT;
     Npud__AdminReply *reply;
-    enum status status;
-    int error, fd = connect_admin(task->path);
+    enum status status = STATUS_UNREACHABLE;
+    int error;
 
-    if (fd < 0) {
-        explain_unreachable(task->path, -fd);
-        return STATUS_UNREACHABLE;
-    }
     request.id = 1;
     request.protocol = PROTOCOL;
     request.topic = task->command ? task->command->topic : 0;
@@ -657,14 +665,57 @@ static enum status ask(const struct task *task)
     }
     reply = exchange(fd, &request, &packet, &error);
     if (reply) {
-        status = answer_print(reply, &packet, task);
+        status = answer_read(reply, &packet, task, answer);
         npud__admin_reply__free_unpacked(reply, NULL);
     } else {
         fprintf(stderr, "npuctl: npud at %s does not answer: %s\n", task->path, strerror(-error));
-        status = STATUS_UNREACHABLE;
     }
     packet_deinit(&packet);
+    return status;
+}
+
+static void sleep_until(uint64_t ns)
+{
+    struct timespec until = timespec_from_ns(ns);
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
+}
+
+/* The same question again, a moment after the first answer: what was counted in between. */
+static enum status question_rates(int fd, const struct task *task, struct answer *answer)
+{
+    struct answer before = *answer;
+    enum status status;
+
+    sleep_until(before.at + (uint64_t)(task->interval * (double)NSEC_PER_SEC));
+    status = question(fd, task, answer);
+    if (status == STATUS_OK)
+        rates_fill(answer->report, before.report, answer->at - before.at);
+    npud__report__free_unpacked(before.report, NULL);
+    return status;
+}
+
+static enum status ask(const struct task *task)
+{
+    struct answer answer;
+    enum status status;
+    int fd = connect_admin(task->path);
+
+    if (fd < 0) {
+        explain_unreachable(task->path, -fd);
+        return STATUS_UNREACHABLE;
+    }
+    status = question(fd, task, &answer);
+    if (status == STATUS_OK && task->command && task->command->rates)
+        status = question_rates(fd, task, &answer);
     close(fd);
+    if (status != STATUS_OK)
+        return status;
+    if (!task->command)
+        return answer.rule != 0 ? rule_print(answer.rule, task->json) : STATUS_OK;
+    status = report_print(answer.report, task->command, task->json);
+    npud__report__free_unpacked(answer.report, NULL);
     return status;
 }
 
@@ -676,8 +727,6 @@ static enum status watch(const struct task *task, double seconds)
     enum status status;
 
     for (;;) {
-        struct timespec until;
-
         if (terminal)
             fputs("\033[H\033[2J", stdout); /* home, clear */
         status = ask(task);
@@ -686,9 +735,7 @@ static enum status watch(const struct task *task, double seconds)
         if (!terminal && !task->json)
             puts("");
         next += step;
-        until = timespec_from_ns(next);
-        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-            ;
+        sleep_until(next);
     }
 }
 
@@ -697,6 +744,7 @@ static enum status watch(const struct task *task, double seconds)
 static const struct option long_options[] = {
     {"json", no_argument, NULL, 'j'},
     {"watch", optional_argument, NULL, 'w'},
+    {"interval", required_argument, NULL, 'i'},
     {"socket", required_argument, NULL, 's'},
     {"version", no_argument, NULL, 'V'},
     {"help", no_argument, NULL, 'h'},
@@ -783,13 +831,13 @@ static enum status parse_words(char **words, int n, const struct inject_options 
 
 int main(int argc, char **argv)
 {
-    struct task task = {.path = socket_default()};
+    struct task task = {.path = socket_default(), .interval = 0.2};
     struct inject_options options = {0};
     double seconds = 0;
     enum status status;
     int c;
 
-    while ((c = getopt_long(argc, argv, "jw::s:Vh", long_options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "jw::i:s:Vh", long_options, NULL)) != -1) {
         switch (c) {
         case 'j':
             task.json = true;
@@ -797,6 +845,10 @@ int main(int argc, char **argv)
         case 'w':
             if (!parse_seconds(optarg, &seconds))
                 return wrong_usage("--watch wants 0.01 to 86400 seconds, not", optarg);
+            break;
+        case 'i':
+            if (!parse_seconds(optarg, &task.interval))
+                return wrong_usage("--interval wants 0.01 to 86400 seconds, not", optarg);
             break;
         case 's':
             task.path = optarg;
