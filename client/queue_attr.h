@@ -7,13 +7,11 @@
 #include <stdint.h>
 
 #include "acl/acl_tdt_queue.h"
+#include "proto/queue_shm.h"
 
-enum {
-    QUEUE_NAME_SIZE = 128, /* with the NUL */
-    QUEUE_DEPTH_DEFAULT = 8,
-};
+#define QUEUE_DEPTH_DEFAULT 8
 
 struct tagMemQueueAttr {
-    char name[QUEUE_NAME_SIZE]; /* ends with a NUL; "": none */
-    uint32_t depth;             /* as it was set, whether or not a queue can have it */
+    char name[QUEUE_NAME]; /* ends with a NUL; "": none */
+    uint32_t depth;        /* as it was set, whether or not a queue can have it */
 };
