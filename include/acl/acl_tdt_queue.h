@@ -89,29 +89,41 @@ ACL_FUNC_VISIBILITY aclError acltdtGetBufFromChain(acltdtBuf headBuf, uint32_t i
 /* -------------------------------------------------------------------------- queue attributes */
 
 typedef enum acltdtQueueAttrType {
-    ACL_TDT_QUEUE_NAME_PTR = 0,     /* const char *, at most 127 characters */
+    ACL_TDT_QUEUE_NAME_PTR = 0,     /* const char *, at most 127 characters, "" unless set */
     ACL_TDT_QUEUE_DEPTH_UINT32 = 1, /* uint32_t, 2 to 8192, 8 unless set */
 } acltdtQueueAttrType;
 
 typedef struct tagMemQueueAttr acltdtQueueAttr;
 
-/* New attributes: no name, depth 8. NULL when memory is short. For one thread at a time. */
+/*
+ * New attributes: the name is "", the depth 8. NULL when memory is short, and in a forked child
+ * that has not called aclInit. They are private to the process, need no npud, and are for one
+ * thread at a time. Free them with acltdtDestroyQueueAttr.
+ */
 ACL_FUNC_VISIBILITY acltdtQueueAttr *acltdtCreateQueueAttr(void);
 
-/* Frees them; queues made from them stay as they are. Errors: NULL 100000. */
+/*
+ * Frees them, and the name that was lent; queues made from them stay as they are. Not twice.
+ * Errors: NULL 100000.
+ */
 ACL_FUNC_VISIBILITY aclError acltdtDestroyQueueAttr(const acltdtQueueAttr *attr);
 
 /*
- * Sets one attribute from *param: for the name a variable that holds a const char *, whose text is
- * copied, and len 8; for the depth a uint32_t and len 4.
- * Errors: NULL, unknown type, wrong len, or a name over 127 characters 100000.
+ * Sets one attribute from *param: for the name a variable that holds a const char * (param is a
+ * pointer to that pointer, not the text), whose text is copied, and len 8; for the depth a uint32_t
+ * and len 4. Any depth is taken here; acltdtCreateQueue refuses what is out of range. An attribute
+ * that could not be set keeps its value.
+ * Errors: NULL, also in the variable; unknown type; any other len; a name over 127 characters
+ * 100000.
  */
 ACL_FUNC_VISIBILITY aclError acltdtSetQueueAttr(acltdtQueueAttr *attr, acltdtQueueAttrType type,
                                                 size_t len, const void *param);
 
 /*
  * Reads one attribute into param, which has room for len bytes; *paramRetSize tells the bytes
- * written. The name is lent until it is changed. Errors: NULL, unknown type, len too small 100000.
+ * written: 8 for the name, a const char *, and 4 for the depth, a uint32_t. The name is lent: do
+ * not free it, and copy it before it is set again or the attributes are destroyed.
+ * Errors, which write nothing: NULL, unknown type, len too small 100000.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr,
                                                 acltdtQueueAttrType type, size_t len,
@@ -193,25 +205,26 @@ ACL_FUNC_VISIBILITY aclError acltdtDequeueData(uint32_t qid, void *data, size_t 
 /* States of a route. */
 #define ACL_TDT_QUEUE_ROUTE_UNBIND        0
 #define ACL_TDT_QUEUE_ROUTE_BIND          1
-#define ACL_TDT_QUEUE_ROUTE_BIND_ABNORMAL 2
+#define ACL_TDT_QUEUE_ROUTE_BIND_ABNORMAL 2 /* bound, but one of its queues is gone */
 
 typedef enum acltdtQueueRouteParamType {
-    ACL_TDT_QUEUE_ROUTE_SRC_UINT32 = 0,
-    ACL_TDT_QUEUE_ROUTE_DST_UINT32 = 1,
-    ACL_TDT_QUEUE_ROUTE_STATUS_INT32 = 2,
+    ACL_TDT_QUEUE_ROUTE_SRC_UINT32 = 0,   /* uint32_t: id of the queue that messages leave */
+    ACL_TDT_QUEUE_ROUTE_DST_UINT32 = 1,   /* uint32_t: id of the queue that they go to */
+    ACL_TDT_QUEUE_ROUTE_STATUS_INT32 = 2, /* int32_t: one of the states above */
 } acltdtQueueRouteParamType;
 
+/* Which routes to look for, and what has to be set for that. */
 typedef enum acltdtQueueRouteQueryMode {
-    ACL_TDT_QUEUE_ROUTE_QUERY_SRC = 0,
-    ACL_TDT_QUEUE_ROUTE_QUERY_DST = 1,
-    ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST = 2,
-    ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL = 100,
+    ACL_TDT_QUEUE_ROUTE_QUERY_SRC = 0,         /* those from a source; SRC_ID */
+    ACL_TDT_QUEUE_ROUTE_QUERY_DST = 1,         /* those into a destination; DST_ID */
+    ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST = 2, /* that one pair; both */
+    ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL = 100,  /* all in state BIND_ABNORMAL; nothing */
 } acltdtQueueRouteQueryMode;
 
 typedef enum acltdtQueueRouteQueryInfoParamType {
-    ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM = 0, /* acltdtQueueRouteQueryMode */
-    ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32 = 1,
-    ACL_TDT_QUEUE_ROUTE_QUERY_DST_ID_UINT32 = 2,
+    ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM = 0,     /* acltdtQueueRouteQueryMode */
+    ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32 = 1, /* uint32_t */
+    ACL_TDT_QUEUE_ROUTE_QUERY_DST_ID_UINT32 = 2, /* uint32_t */
 } acltdtQueueRouteQueryInfoParamType;
 
 typedef struct acltdtQueueRoute acltdtQueueRoute;
@@ -219,29 +232,57 @@ typedef struct acltdtQueueRouteList acltdtQueueRouteList;
 typedef struct acltdtQueueRouteQueryInfo acltdtQueueRouteQueryInfo;
 
 /*
- * Descriptions of routes. They are private to the process, for one thread at a time, and destroying
- * them unbinds nothing. Create functions return NULL when memory is short.
- * Errors: NULL, unknown type, wrong len, index past the end 100000.
+ * Descriptions of routes, lists of them, and of what to look for. They are private to the process,
+ * need no npud, and are for one thread at a time; destroying them unbinds nothing, and must not be
+ * done twice. Create functions return NULL when memory is short, and in a forked child that has not
+ * called aclInit. Calls that fail write nothing and change nothing. Errors common to all: NULL
+ * 100000.
  */
+
+/* A new route, in state UNBIND. The ids are not looked at before the route is bound. */
 ACL_FUNC_VISIBILITY acltdtQueueRoute *acltdtCreateQueueRoute(uint32_t srcId, uint32_t dstId);
 ACL_FUNC_VISIBILITY aclError acltdtDestroyQueueRoute(const acltdtQueueRoute *route);
+
+/*
+ * Reads an id or the state of a route into param, which has room for len bytes; *paramRetSize tells
+ * the bytes written, 4. Errors: unknown type, len below 4 100000.
+ */
 ACL_FUNC_VISIBILITY aclError acltdtGetQueueRouteParam(const acltdtQueueRoute *route,
                                                       acltdtQueueRouteParamType type, size_t len,
                                                       size_t *paramRetSize, void *param);
 
-/* Lists of routes. Add copies the route, Get copies it out; states are read from the list. */
+/* A new list, empty. Destroying it leaves alone the routes that it was filled from. */
 ACL_FUNC_VISIBILITY acltdtQueueRouteList *acltdtCreateQueueRouteList(void);
 ACL_FUNC_VISIBILITY aclError acltdtDestroyQueueRouteList(const acltdtQueueRouteList *routeList);
+
+/*
+ * Puts a copy of the route at the end of the list, a second one if it is there already. The route
+ * may be destroyed; it learns nothing of what becomes of the copy. Errors: no memory 200000.
+ */
 ACL_FUNC_VISIBILITY aclError acltdtAddQueueRoute(acltdtQueueRouteList *routeList,
                                                  const acltdtQueueRoute *route);
+
+/*
+ * Copies one route of the list, 0 being the first, into a route that was created before: the way to
+ * read states after acltdtBindQueueRoutes. Takes the same time for each.
+ * Errors: index not below acltdtGetQueueRouteNum 100000.
+ */
 ACL_FUNC_VISIBILITY aclError acltdtGetQueueRoute(const acltdtQueueRouteList *routeList,
                                                  size_t index, acltdtQueueRoute *route);
+
+/* How many routes the list has; 0 for NULL. */
 ACL_FUNC_VISIBILITY size_t acltdtGetQueueRouteNum(const acltdtQueueRouteList *routeList);
 
-/* What to look for: a mode, and the ids that it needs. */
+/* What to look for: a mode, and the ids that it needs. Nothing is set at first. */
 ACL_FUNC_VISIBILITY acltdtQueueRouteQueryInfo *acltdtCreateQueueRouteQueryInfo(void);
 ACL_FUNC_VISIBILITY aclError
 acltdtDestroyQueueRouteQueryInfo(const acltdtQueueRouteQueryInfo *info);
+
+/*
+ * Sets the mode or one of the ids from the len bytes at value, 4 for each, once or again. Any value
+ * is taken here; acltdtQueryQueueRoutes refuses modes that do not exist.
+ * Errors: unknown type, any other len 100000.
+ */
 ACL_FUNC_VISIBILITY aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo *param,
                                                           acltdtQueueRouteQueryInfoParamType type,
                                                           size_t len, const void *value);
