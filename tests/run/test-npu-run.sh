@@ -5,9 +5,12 @@
 # shellcheck disable=SC2016
 set -u
 build=$(cd "$1" && pwd)
+top=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'kill $(jobs -pr) 2>/dev/null; rm -rf "$work"' EXIT
 export PATH="$build:$PATH" TMPDIR="$work/tmp"
+PROTOCOL=$(sed -En 's/^#define PROTOCOL +([0-9]+)u .*/\1/p' "$top/proto/packet.h")
+export PROTOCOL
 unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY XDG_RUNTIME_DIR
 mkdir "$TMPDIR"
 failed=0
@@ -46,7 +49,7 @@ cat >"$work/client" <<'S'
 #!/usr/bin/env python3
 import os, socket, subprocess, sys
 name = os.fsencode(sys.argv[1])
-hello = b"\x08\x02\x12" + bytes([len(name)]) + name
+hello = bytes([8, int(os.environ["PROTOCOL"]), 0x12, len(name)]) + name
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.connect(os.environ["NPUD_SOCKET"])
 s.send(b"\x08\x01\x12" + bytes([len(hello)]) + hello)
