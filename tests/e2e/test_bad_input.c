@@ -986,7 +986,7 @@ START_TEST(unsupported_functions_say_so)
     static const char *const names[] = {
         "aclrtActiveStream", "aclrtRandomNumAsync",     "aclmdlRICaptureBegin",
         "aclrtHostRegister", "aclrtMemcpy2d",           "aclmdlRICaptureEnd",
-        "acltdtCreateQueue", "aclrtIpcMemGetExportKey", "aclInitCallbackRegister",
+        "acltdtStopChannel", "aclrtIpcMemGetExportKey", "aclInitCallbackRegister",
     };
 
     aclrtGetLastError(ACL_RT_THREAD_LEVEL);
