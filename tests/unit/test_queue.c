@@ -1,29 +1,553 @@
 /* npud's side of queues: rights, grants, feeds, new rings, who is told of whose end, what a dead session has left in a ring. */
 #include "npud.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <fcntl.h>
+#include <sys/wait.h>
 
 #include "acl/acl_base.h"
 #include "daemon/grant.h"
+#include "daemon/identity.h"
+#include "daemon/pool.h"
 #include "daemon/queue.h"
+#include "daemon/segment.h"
+
+#define DEPTH 4
+
+/* --- processes and messages --- */
+
+/* A process that does nothing until it is ended. */
+static pid_t process_start_idle(void)
+{
+    pid_t pid = fork();
+
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0)
+        for (;;)
+            pause();
+    return pid;
+}
+
+static void process_end(pid_t pid)
+{
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+static struct queue_attach *make_queue(struct session *session)
+{
+    struct queue_attach *attach;
+
+    ck_assert_int_eq(queue_new(session, "", DEPTH, &attach), 0);
+    return attach;
+}
+
+/* As on_attach_queue(). */
+static struct queue_attach *join(struct session *session, struct queue *queue)
+{
+    struct grant *grant = grant_find(session, queue->id);
+    struct queue_attach *attach;
+
+    ck_assert_ptr_nonnull(grant);
+    ck_assert_ptr_eq(grant->queue, queue);
+    attach = queue_attach_new(session, queue, grant->rights);
+    ck_assert_ptr_nonnull(attach);
+    grant_free(grant);
+    queue_party_came(queue, 0);
+    return attach;
+}
+
+static struct segment *make_segment(struct session *session)
+{
+    struct segment *segment;
+
+    ck_assert_int_eq(segment_new(pool_get(session), 64, 64, &segment), 0);
+    return segment;
+}
+
+/* A buffer of the session's. Returns its ref. */
+static uint32_t make_buffer(struct session *session, struct segment *segment)
+{
+    struct segment_view *v = &segment->view;
+    uint32_t slot = segment_claim(v, 0, v->n_data, session->share);
+
+    ck_assert_uint_lt(slot, v->n_data);
+    mbuf_prepare(v, slot, 64);
+    mbuf_hold(&v->mbufs[slot], session->share);
+    return mbuf_ref(v, &v->mbufs[slot]);
+}
+
+static struct mbuf *buffer(uint32_t ref)
+{
+    return mbuf_at(segments_table(&server), ref);
+}
+
+static enum queue_result put(const struct queue_view *v, struct session *session, uint32_t ref)
+{
+    return queue_enqueue(v, buffer(ref), ref, buffer(ref)->word, session->share);
+}
+
+/* The ref of the message, or 0. */
+static uint32_t take(const struct queue_view *v, struct session *session)
+{
+    struct queue_front f;
+    uint64_t held;
+
+    if (queue_front(v, &f) != QUEUE_OK)
+        return 0;
+    queue_settle(v, f.head, segments_table(&server));
+    return queue_dequeue(v, &f, buffer(f.ref), session->share, segments_table(&server), &held) ==
+                   QUEUE_OK
+               ? f.ref
+               : 0;
+}
+
+/* --- life --- */
 
 START_TEST(a_queue_lives_as_long_as_somebody_has_it)
 {
     struct queue_attach *a;
-    struct session *s;
+    struct session *s, *other;
+    struct queue *queue;
 
     npud_start(NULL);
     s = npud_session(100);
     ck_assert_int_eq(queue_new(s, "", 1, &a), ACL_ERROR_RT_PARAM_INVALID);
     ck_assert_int_eq(queue_new(s, "", 8193, &a), ACL_ERROR_RT_PARAM_INVALID);
-    ck_assert_int_eq(queue_new(s, "", 8, &a), 0);
+    a = make_queue(s);
+    queue = a->queue;
     ck_assert_uint_eq(a->rights, QUEUE_RIGHTS);
-    ck_assert_str_eq(a->queue->name, "queue-0");
-    ck_assert_ptr_eq(queue_attached(s, a->queue->id), a);
+    ck_assert_str_eq(queue->name, "queue-0");
+    ck_assert_ptr_eq(queue_attached(s, queue->id), a);
+    ck_assert_ptr_eq(queue_by_number(&server, queue->ring.view.number), queue);
+
+    other = npud_session(getpid());
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
+    ck_assert_uint_eq(join(other, queue)->rights, QUEUE_TAKE);
     session_free(s);
+    ck_assert_uint_eq(server.queues.n, 1);
+    ck_assert_ptr_null(queue->creator);
+    session_free(other);
     ck_assert_uint_eq(server.queues.n, 0);
+    npud_stop();
+}
+END_TEST
+
+START_TEST(ids_are_used_again_as_late_as_possible)
+{
+    struct queue_attach *a;
+    struct session *s;
+
+    npud_start((const char *const[]){"limits.queues=5000", NULL});
+    s = npud_session(100);
+    for (uint32_t i = 0; i < 10; i++) {
+        a = make_queue(s);
+        ck_assert_uint_eq(a->queue->id, i);
+        queue_destroy(a->queue);
+    }
+    for (uint32_t i = 0; i < QUEUE_IDS; i++)
+        make_queue(s);
+    ck_assert_int_eq(queue_new(s, "", 2, &a), ACL_ERROR_RT_OVER_LIMIT);
+    queue_destroy(queue_attached(s, 77)->queue);
+    ck_assert_uint_eq(make_queue(s)->queue->id, 77);
+    session_free(s);
+    npud_stop();
+}
+END_TEST
+
+START_TEST(limits_hold)
+{
+    struct queue_attach *a;
+    struct session *s;
+
+    npud_start((const char *const[]){"limits.queues=3", "limits.fds=100", NULL});
+    s = npud_session(100);
+    for (int i = 0; i < 3; i++)
+        make_queue(s);
+    ck_assert_int_eq(queue_new(s, "", 2, &a), ACL_ERROR_RT_OVER_LIMIT);
+    ck_assert_uint_eq(server.queues.n, 3);
+    /* A pidfd each, of what the creator may have. */
+    config.limit[RESOURCE_FDS] = s->user->used[RESOURCE_FDS];
+    ck_assert_int_eq(grant_set(queue_attached(s, 0)->queue, getpid(), QUEUE_PUT),
+                     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+    queue_destroy(queue_attached(s, 2)->queue);
+    ck_assert_int_eq(grant_set(queue_attached(s, 0)->queue, getpid(), QUEUE_PUT), 0);
+    ck_assert_int_eq(queue_new(s, "", 2, &a), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+    session_free(s);
+    ck_assert_uint_eq(server.queues.n, 1); /* of this process, which may still attach */
+    grant_set(queue_from(&server, 0), getpid(), 0);
+    ck_assert_uint_eq(server.queues.n, 0);
+    npud_stop();
+}
+END_TEST
+
+/* --- grants --- */
+
+START_TEST(a_grant_is_for_one_process)
+{
+    struct session *s, *other, *third;
+    struct queue *queue;
+    uint32_t told;
+
+    npud_start(NULL);
+    s = npud_session(100);
+    other = npud_session(getpid());
+    third = npud_session(getppid());
+    queue = make_queue(s)->queue;
+    ck_assert_int_eq(grant_set(queue, 0, QUEUE_TAKE), ACL_ERROR_RT_PARAM_INVALID);
+    ck_assert_int_eq(grant_set(queue, -1, QUEUE_TAKE), ACL_ERROR_RT_PARAM_INVALID);
+    ck_assert_int_eq(grant_set(queue, INT32_MAX, QUEUE_TAKE), ACL_ERROR_RT_INTERNAL_ERROR);
+    ck_assert_ptr_null(grant_find(other, queue->id));
+
+    told = atomic_load(&other->page->grants);
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
+    ck_assert_uint_ne(atomic_load(&other->page->grants), told);
+    ck_assert_ptr_null(grant_find(third, queue->id));
+    ck_assert_ptr_null(grant_find(other, queue->id + 1));
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_MANAGE), 0);
+    ck_assert_uint_eq(queue->n_grants, 1);
+    ck_assert_uint_eq(join(other, queue)->rights, QUEUE_PUT | QUEUE_MANAGE);
+    ck_assert_uint_eq(queue->n_grants, 0);
+    ck_assert_int_eq(grant_set(queue, getppid(), QUEUE_PUT), 0);
+    ck_assert_int_eq(grant_set(queue, getppid(), 0), 0);
+    ck_assert_ptr_null(grant_find(third, queue->id));
+    ck_assert_int_eq(grant_set(queue, getppid(), 0), 0);
+    session_free(third);
+    session_free(other);
+    session_free(s);
+    npud_stop();
+}
+END_TEST
+
+START_TEST(a_grant_ends_with_its_process)
+{
+    struct session *s;
+    struct queue *queue;
+    pid_t pid;
+
+    npud_start(NULL);
+    s = npud_session(100);
+    queue = make_queue(s)->queue;
+    pid = process_start_idle();
+    ck_assert_int_eq(grant_set(queue, pid, QUEUE_PUT), 0);
+    ck_assert_uint_eq(queue->ring.view.take->news.others, 2);
+    session_free(s);
+    ck_assert_uint_eq(server.queues.n, 1);
+    ck_assert_uint_eq(queue->ring.view.take->news.others, 1);
+    process_end(pid);
+    AWAIT((npud_turn(), server.queues.n == 0));
+    npud_stop();
+}
+END_TEST
+
+/* The number is another process's already, and npud has not heard of the end of the first. */
+START_TEST(who_gets_the_pid_later_gets_no_grant)
+{
+    struct session *s, *later;
+    struct queue *queue;
+    pid_t pid = process_start_idle();
+
+    npud_start(NULL);
+    s = npud_session(100);
+    queue = make_queue(s)->queue;
+    ck_assert_int_eq(grant_set(queue, pid, QUEUE_RIGHTS), 0);
+    process_end(pid);
+    later = npud_session(pid);
+    ck_assert_ptr_null(grant_find(later, queue->id));
+    ck_assert_int_eq(grant_set(queue, pid, QUEUE_TAKE), ACL_ERROR_RT_INTERNAL_ERROR);
+    session_free(later);
+    session_free(s);
+    AWAIT((npud_turn(), server.queues.n == 0));
+    npud_stop();
+}
+END_TEST
+
+/* --- descriptors --- */
+
+/* Can this process map the file for writing? With the descriptor as it is, or opened again. */
+static bool is_writable(int fd)
+{
+    char path[32];
+    void *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int again;
+
+    if (map != MAP_FAILED)
+        return true;
+    ck_assert_int_eq(errno, EACCES);
+    map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(map, MAP_FAILED);
+    ck_assert_int_lt(mprotect(map, 4096, PROT_READ | PROT_WRITE), 0);
+    munmap(map, 4096);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    again = open(path, O_RDWR | O_CLOEXEC);
+    if (again >= 0)
+        close(again);
+    return again >= 0;
+}
+
+/* As another user: root may write to anything. */
+static bool is_writable_for_others(int fd)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
+            _exit(2);
+        _exit(is_writable(fd));
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_lt(WEXITSTATUS(status), 2);
+    return WEXITSTATUS(status);
+}
+
+START_TEST(a_right_is_a_mapping)
+{
+    struct session *s;
+    int fd[2];
+
+    npud_start(NULL);
+    s = npud_session(100);
+    make_queue(s);
+    for (uint32_t rights = 0; rights <= QUEUE_RIGHTS; rights++) {
+        ck_assert_int_eq(queue_open(queue_attached(s, 0)->queue, rights, &fd[0], &fd[1]), 0);
+        ck_assert_int_eq(is_writable_for_others(fd[0]), (rights & QUEUE_PUT) != 0);
+        ck_assert_int_eq(is_writable_for_others(fd[1]), (rights & QUEUE_TAKE) != 0);
+        close(fd[0]);
+        close(fd[1]);
+    }
+    session_free(s);
+    npud_stop();
+}
+END_TEST
+
+/* --- feeds --- */
+
+START_TEST(who_may_take_may_map_what_feeds)
+{
+    struct session *a, *b;
+    struct segment *fed, *not_fed;
+    struct queue *queue;
+
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(getpid());
+    fed = make_segment(a);
+    not_fed = make_segment(a);
+    queue = make_queue(a)->queue;
+    ck_assert(!queue_feeds(a, fed));
+    ck_assert(queue_feed(queue, fed));
+    ck_assert(queue_feeds(a, fed));
+    ck_assert(!queue_feeds(a, not_fed));
+    ck_assert(!queue_feeds(b, fed));
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
+    join(b, queue);
+    ck_assert(!queue_feeds(b, fed));
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_TAKE), 0);
+    ck_assert(queue_feeds(b, fed));
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
+    ck_assert(!queue_feeds(b, fed));
+    ck_assert(queue_feeds(a, fed)); /* feeds move along */
+    queue_segment_gone(fed);
+    ck_assert(!queue_feeds(a, fed));
+    session_free(b);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* --- new rings --- */
+
+START_TEST(who_loses_a_right_is_left_behind_in_the_old_ring)
+{
+    struct session *a, *b;
+    struct segment *segment;
+    struct queue_view old, *now;
+    struct queue *queue;
+    uint32_t ref[DEPTH + 1];
+    int fd[2];
+
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(getpid());
+    segment = make_segment(a);
+    queue = make_queue(a)->queue;
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_TAKE), 0);
+    join(b, queue);
+    for (int i = 0; i <= DEPTH; i++)
+        ref[i] = make_buffer(a, segment);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(put(&queue->ring.view, a, ref[i]), QUEUE_OK);
+    ck_assert_uint_eq(take(&queue->ring.view, b), ref[0]);
+
+    /* As b has it mapped. */
+    old = queue->ring.view;
+    ck_assert_int_eq(queue_open(queue, QUEUE_PUT | QUEUE_TAKE, &fd[0], &fd[1]), 0);
+    old.put = mmap(NULL, queue_put_size(DEPTH), PROT_READ | PROT_WRITE, MAP_SHARED, fd[0], 0);
+    old.take = mmap(NULL, queue_take_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd[1], 0);
+    close(fd[0]);
+    close(fd[1]);
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
+    now = &queue->ring.view;
+    ck_assert_uint_ne(now->number, old.number);
+    ck_assert_ptr_null(queue_by_number(&server, old.number));
+    ck_assert_ptr_eq(queue_by_number(&server, now->number), queue);
+    ck_assert_uint_eq(queue_messages(queue), 1);
+
+    ck_assert_int_eq(queue_front(&old, &(struct queue_front){0}), QUEUE_ENDED);
+    ck_assert_int_eq(put(&old, a, ref[3]), QUEUE_ENDED);
+    ck_assert_uint_eq(buffer(ref[3])->word, mbuf_word_held(1, a->share));
+    ck_assert_int_eq(old.put->news.state, QUEUE_MOVED);
+    ck_assert_int_eq(old.take->news.state, QUEUE_MOVED);
+
+    ck_assert_int_eq(put(now, a, ref[3]), QUEUE_OK);
+    for (int i = 1; i <= 3; i++)
+        ck_assert_uint_eq(take(now, a), ref[i]);
+    ck_assert_uint_eq(take(now, a), 0);
+    ck_assert_uint_eq(now->put->news.others, 1);
+    ck_assert_uint_eq(now->take->news.others, 2);
+    munmap(old.put, queue_put_size(DEPTH));
+    munmap(old.take, queue_take_size());
+    session_free(b);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* The messages are gone, and so is everything that was in the queue by its own. */
+START_TEST(a_queue_that_is_destroyed_frees_its_messages)
+{
+    struct session *a;
+    struct segment *segment;
+    struct queue *queue;
+    uint32_t ref[3];
+
+    npud_start(NULL);
+    a = npud_session(100);
+    segment = make_segment(a);
+    queue = make_queue(a)->queue;
+    for (int i = 0; i < 3; i++)
+        ref[i] = make_buffer(a, segment);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(put(&queue->ring.view, a, ref[i]), QUEUE_OK);
+    queue_destroy(queue);
+    ck_assert_uint_eq(mbuf_state(buffer(ref[0])->word), MBUF_FREE);
+    ck_assert_uint_eq(mbuf_state(buffer(ref[1])->word), MBUF_FREE);
+    ck_assert_uint_eq(mbuf_state(buffer(ref[2])->word), MBUF_HELD);
+    ck_assert_ptr_null(queue_attached(a, 0));
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* --- the end of sessions --- */
+
+/* Messages of a dead sender stay; what he was about to put does not; what a dead taker has taken does neither. */
+START_TEST(the_dead_are_swept_out_of_rings)
+{
+    struct session *a, *b;
+    struct segment *segment;
+    struct queue *queue;
+    struct queue_view *v;
+    struct queue_front f;
+    uint32_t ref[4];
+
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(getpid());
+    segment = make_segment(a);
+    queue = make_queue(a)->queue;
+    v = &queue->ring.view;
+    ck_assert(queue_feed(queue, segment));
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_TAKE), 0);
+    join(b, queue);
+    ck_assert(segment_map(b->shared, segment));
+    for (int i = 0; i < 4; i++)
+        ref[i] = make_buffer(a, segment);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(put(v, a, ref[i]), QUEUE_OK);
+    /* b takes one, and dies before it is settled. */
+    ck_assert_int_eq(queue_front(v, &f), QUEUE_OK);
+    atomic_store(&v->take->head, (queue_head_position(f.head) + 1) << 16 | b->share);
+    /* a dies between the word and the slot. */
+    atomic_store(&buffer(ref[3])->word, mbuf_word(1, MBUF_SENDING, a->share, v->number));
+    session_free(b);
+    ck_assert_uint_eq(mbuf_state(buffer(ref[0])->word), MBUF_FREE);
+    ck_assert(!queue_has(queue, ref[0]));
+    ck_assert(queue_has(queue, ref[1]));
+    ck_assert_uint_eq(v->put->news.gone, 1);
+    ck_assert_int_eq(v->put->news.pid, getpid());
+
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
+    b = npud_session(getpid());
+    join(b, queue);
+    ck_assert_uint_eq(v->put->news.gone, 0);
+    session_free(a);
+    ck_assert_uint_eq(server.queues.n, 1);
+    ck_assert_uint_eq(mbuf_state(buffer(ref[3])->word), MBUF_FREE);
+    ck_assert_uint_eq(take(v, b), ref[1]);
+    ck_assert_uint_eq(take(v, b), ref[2]);
+    ck_assert_uint_eq(take(v, b), 0);
+    ck_assert_uint_eq(v->take->news.others, 0);
+    ck_assert_uint_eq(v->take->news.gone, 2); /* both */
+    ck_assert_int_eq(v->take->news.pid, 100);
+    session_free(b);
+    ck_assert_uint_eq(server.queues.n, 0);
+    npud_stop();
+}
+END_TEST
+
+/* Who sleeps is counted anew, and its wake word has changed. */
+START_TEST(a_death_wakes_who_sleeps)
+{
+    struct session *a, *b;
+    struct queue *queue;
+    struct queue_view *v;
+    uint32_t generation, seen;
+
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(getpid());
+    queue = make_queue(a)->queue;
+    v = &queue->ring.view;
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
+    join(b, queue);
+    generation = queue_arm(&v->take->waiting, &v->put->wake, &seen);
+    queue_arm(&v->take->waiting, &v->put->wake, &seen);
+    ck_assert_uint_eq(queue_waiting(&v->take->waiting), 2);
+    session_free(b);
+    ck_assert_uint_ne(atomic_load(&v->put->wake), seen);
+    ck_assert_uint_eq(queue_waiting(&v->take->waiting), 0);
+    queue_disarm(&v->take->waiting, generation);
+    ck_assert_uint_eq(queue_waiting(&v->take->waiting), 0);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* Its process lives, and has the ring mapped: it stays behind in it. */
+START_TEST(who_ends_and_lives_is_left_behind_too)
+{
+    struct session *a, *b;
+    struct queue *queue;
+    uint32_t number;
+
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(getpid());
+    b->pidfd = identity_open(getpid());
+    queue = make_queue(a)->queue;
+    number = queue->ring.view.number;
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
+    join(b, queue);
+    ck_assert_uint_eq(queue->ring.view.number, number);
+    session_free(b);
+    ck_assert_uint_ne(queue->ring.view.number, number);
+    ck_assert_uint_eq(queue->ring.view.take->news.gone, 1);
+    session_free(a);
     npud_stop();
 }
 END_TEST
@@ -33,7 +557,20 @@ int main(void)
     Suite *suite = suite_create("queue");
     TCase *tc = tcase_create("queue");
 
+    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_queue_lives_as_long_as_somebody_has_it);
+    tcase_add_test(tc, ids_are_used_again_as_late_as_possible);
+    tcase_add_test(tc, limits_hold);
+    tcase_add_test(tc, a_grant_is_for_one_process);
+    tcase_add_test(tc, a_grant_ends_with_its_process);
+    tcase_add_test(tc, who_gets_the_pid_later_gets_no_grant);
+    tcase_add_test(tc, a_right_is_a_mapping);
+    tcase_add_test(tc, who_may_take_may_map_what_feeds);
+    tcase_add_test(tc, who_loses_a_right_is_left_behind_in_the_old_ring);
+    tcase_add_test(tc, a_queue_that_is_destroyed_frees_its_messages);
+    tcase_add_test(tc, the_dead_are_swept_out_of_rings);
+    tcase_add_test(tc, a_death_wakes_who_sleeps);
+    tcase_add_test(tc, who_ends_and_lives_is_left_behind_too);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
