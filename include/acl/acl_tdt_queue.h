@@ -11,42 +11,65 @@ extern "C" {
 /* ----------------------------------------------------------------------------- shared buffers */
 
 /*
- * A buffer is a reference-counted block of data, and per handle a data length and 96 bytes of user
- * data. Whoever got a handle from AllocBuf, CopyBufRef or Dequeue owns it, and frees it once or
- * gives it away with a successful enqueue. Handles mean nothing in other processes; a queue is the
- * only carrier. Two threads that use one handle, or one chain, need a lock of their own; no call
- * on buffers blocks. Errors common to all: NULL 100000; stale or foreign handle 107000.
+ * A buffer is a reference-counted block of data and, per handle, a data length and 96 bytes of user
+ * data. Sizes, lengths and offsets are in bytes.
+ *
+ * Ownership. Whoever got a handle from acltdtAllocBuf, acltdtCopyBufRef or acltdtDequeue owns it,
+ * and frees it once, or gives it away with an enqueue that succeeds: then the handle is dead, and
+ * so are the pointers that were got with it. A handle means nothing in another process, and changes
+ * on the way: a queue is the only carrier, and a consumer uses what it dequeued. What a process
+ * holds when it ends is freed; what it has enqueued stays in the queue.
+ *
+ * No call on buffers waits for another process. Threads may use different buffers at the same time.
+ * Two that use the same one, or the same chain, need a lock of their own, which they do not need
+ * for the counts of references. The data of a buffer with several references may be read by all
+ * their owners at once; who writes to it agrees with the others, also those in other processes. A
+ * forked child has none of the buffers of its parent (its memory does not have the data either),
+ * and gets 100001 until it calls aclInit.
+ *
+ * Errors common to all: NULL 100000; a handle that was freed or enqueued, is another process's, or
+ * never was one, 107000; one that a process which shares it has damaged 507899; npud cannot be
+ * reached 207004, or has ended 507901. A call that fails changes nothing and writes no result.
+ * There is no gate by run mode: what elsewhere works on one side of a system only works here
+ * everywhere.
  */
 typedef void *acltdtBuf;
 
 typedef enum acltdtAllocBufType {
     ACL_TDT_NORMAL_MEM = 0,
-    ACL_TDT_DVPP_MEM = 1, /* for the image and video units: aligned to 128 bytes */
+    ACL_TDT_DVPP_MEM = 1, /* for the image and video units; the same memory here */
 } acltdtAllocBufType;
 
 /*
- * Allocates a buffer with room for size bytes, 1 to 4 GiB, of one acltdtAllocBufType. Its data
- * length is 0, the user data zero, the data undefined. Free it with acltdtFreeBuf.
- * Errors: bad type or NULL 100000; bad size 107000; no memory 207001 or 207005.
+ * Allocates a buffer with room for size bytes, 1 to 4 GiB, of one acltdtAllocBufType, which the
+ * caller owns: a chain of one, with data length 0, zero user data, and undefined data. The data
+ * starts at a multiple of 128, from 1 MiB on at a page. The first one connects to npud; later
+ * ones ask npud only when the pool of the process has to grow.
+ * Errors: bad type 100000; size 0 or above 4 GiB 107000; the user's limit or the memory is used up
+ * 207001; descriptors or numbers are 207005.
  */
 ACL_FUNC_VISIBILITY aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf);
 
 /*
- * Gives up a buffer; with the head of a chain, the whole chain. Data that copy-refs share stays
- * until the last of them is freed. Errors: NULL 100000; a member that is not the head 107000.
+ * Gives up a buffer; with the head of a chain, the whole chain. Data that has other references, in
+ * any process, stays until the last of them is freed, and the memory then returns to the process
+ * that allocated it; it is given back to the system when that process needs it no more.
+ * Errors: a member of a chain that is not its head 107000.
  */
 ACL_FUNC_VISIBILITY aclError acltdtFreeBuf(acltdtBuf buf);
 
 /*
- * Where the data starts and how much room there is (the size of the allocation, not the data
- * length), for this buffer of a chain only. Valid until the handle is freed or enqueued; ask again
- * after a dequeue.
+ * Where the data starts, and how much room there is: the size of the allocation, not the data
+ * length; of this buffer of a chain only. aclrtMemcpy takes the address as host and as device
+ * memory. It is valid until the handle is freed or enqueued, differs from process to process, and
+ * is asked for again after a dequeue.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetBufData(const acltdtBuf buf, void **dataPtr, size_t *size);
 
 /*
  * Notes how many bytes from the start mean something, 1 to the room; it travels with the buffer.
- * Copy-refs made earlier keep their own. Errors: NULL 100000; len 0 or above the room 107000.
+ * Of several references to the data each has a length of its own. Errors: len 0 or above the room
+ * 107000.
  */
 ACL_FUNC_VISIBILITY aclError acltdtSetBufDataLen(acltdtBuf buf, size_t len);
 
@@ -54,8 +77,10 @@ ACL_FUNC_VISIBILITY aclError acltdtSetBufDataLen(acltdtBuf buf, size_t len);
 ACL_FUNC_VISIBILITY aclError acltdtGetBufDataLen(acltdtBuf buf, size_t *len);
 
 /*
- * Write to and read from the 96 bytes of user data, which travel with the buffer; bytes never set
- * are zero. Errors: size + offset above 96, or NULL, 100000; reading 0 bytes 500001.
+ * Write to and read from the 96 bytes of user data, which travel with the buffer, and of which each
+ * reference to the data has its own; bytes never set are zero. dataPtr is memory of the program,
+ * size bytes of it. Errors: size + offset above 96 100000; reading 0 bytes, or writing 0 bytes at
+ * offset 96, 500001.
  */
 ACL_FUNC_VISIBILITY aclError acltdtSetBufUserData(acltdtBuf buf, const void *dataPtr, size_t size,
                                                   size_t offset);
@@ -63,25 +88,28 @@ ACL_FUNC_VISIBILITY aclError acltdtGetBufUserData(const acltdtBuf buf, void *dat
                                                   size_t offset);
 
 /*
- * Makes a second owner of the same data, without copying bytes, for buf and all that follows it in
- * its chain. Length and user data are taken over now and go their own ways. Free or enqueue it by
- * itself. Errors: NULL 100000; over 128 buffers 207012; no memory 207001 or 207005.
+ * Makes another reference to the same data, without copying it, for buf and all that follows it in
+ * its chain. The caller owns it, and frees or enqueues it by itself. Length and user data are taken
+ * over now and go their own ways.
+ * Errors: as many references as the pool has room for, for buffers of about this size, 207005.
  */
 ACL_FUNC_VISIBILITY aclError acltdtCopyBufRef(const acltdtBuf buf, acltdtBuf *newBuf);
 
 /*
  * Puts buf, or the chain that it heads, at the end of the chain of headBuf, which owns it from then
- * on. Errors: NULL 100000; either is not a head, or both are the same, 107000; over 128 in all
- * 207012 with both unchanged.
+ * on. The handle of buf remains good for data, length and user data, as long as the head is not
+ * freed or enqueued. There is no way out of a chain. Errors: either is not a head 107000; both are
+ * the same 507899; more than 128 buffers in all 207012.
  */
 ACL_FUNC_VISIBILITY aclError acltdtAppendBufChain(acltdtBuf headBuf, acltdtBuf buf);
 
-/* How many buffers a chain has, its head included. Errors: NULL 100000; no head 107000. */
+/* How many buffers a chain has, its head included: 1 to 128. Errors: no head 107000. */
 ACL_FUNC_VISIBILITY aclError acltdtGetBufChainNum(acltdtBuf headBuf, uint32_t *num);
 
 /*
  * Lends a member of a chain, 0 being the head: not to be freed or enqueued, and dead with the head.
- * Errors: NULL 100000; no head or index of 128 and above 107000; other index too large 507899.
+ * It may be given to acltdtCopyBufRef. Errors: no head, or index of 128 and above, 107000; another
+ * index that is too large 507899.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetBufFromChain(acltdtBuf headBuf, uint32_t index,
                                                    acltdtBuf *buf);
@@ -131,70 +159,106 @@ ACL_FUNC_VISIBILITY aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr,
 
 /* ------------------------------------------------------------------------------------- queues */
 
-/* Rights on a queue. */
+/*
+ * A queue is first in, first out; a message is one buffer or one chain, and moves as a whole. An id
+ * is a plain number, 0 to 4095, the same in all processes of the user; it may be sent to others,
+ * and opens nothing. A process uses a queue that it has created, or that it was granted and has
+ * attached to. Each right is needed for what it names, and enforced by how the memory of the queue
+ * is mapped, not by good will.
+ *
+ * Any thread may use a queue, also several of several processes on the same side; there is no
+ * fairness among them. Who waits sleeps until it is woken. Timeouts are in milliseconds, by a clock
+ * that nobody sets: 0 tries once and does not wait, a negative one (acltdtAttachQueue: -1) waits
+ * for ever.
+ *
+ * The queue goes when it is destroyed, or when the last process that is attached has ended and no
+ * grant is left. When a process ends, what it had completely enqueued stays, and others go on. One
+ * that waits for a message, or for room, is woken with 507899 and a sentence that names the process
+ * when the last one that could have served it has died.
+ *
+ * Errors common to all: id of 4096 and above 107000; a queue that does not exist or was destroyed,
+ * or that this process is not attached to, 507899; it has not the right 207006; npud cannot be
+ * reached 207004, or has ended 507901. A call that fails changes nothing and writes no result.
+ */
+
+/* Rights on a queue, to be combined with |. */
 #define ACL_TDT_QUEUE_PERMISSION_MANAGE  1 /* grant onwards and destroy */
-#define ACL_TDT_QUEUE_PERMISSION_DEQUEUE 2
-#define ACL_TDT_QUEUE_PERMISSION_ENQUEUE 4
+#define ACL_TDT_QUEUE_PERMISSION_DEQUEUE 2 /* take messages */
+#define ACL_TDT_QUEUE_PERMISSION_ENQUEUE 4 /* put messages */
 
 /*
- * Creates a queue; attr NULL means the defaults. The id is a plain number that may be sent to other
- * processes. The creator holds all rights and need not attach.
- * Errors: qid NULL 100000; depth outside 2..8192 107000; too many queues 207012; 207001, 207005.
+ * Creates a queue; attr NULL means the defaults. A depth of n holds n messages. Without a name it
+ * is called queue-ID; several may have the same. The creator has all rights and need not attach.
+ * Errors: qid NULL 100000; depth outside 2 to 8192 107000; the user has too many queues 207012;
+ * memory or descriptors are used up 207005.
  */
 ACL_FUNC_VISIBILITY aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid);
 
 /*
- * Destroys a queue and frees the messages in it; calls that wait on it return an error. Ids are
- * used again later. Errors: queue is part of a route 500001; bad id 107000; unknown or not attached
- * 507899; no right 207006.
+ * Destroys a queue, in all processes, and frees the messages in it; calls that wait on it return
+ * 507899. Needs MANAGE. The id is used again later, for another queue. Errors: the queue is
+ * part of a route 500001.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDestroyQueue(uint32_t qid);
 
 /*
- * Gives the process pid an OR of rights; it still has to attach. Granting a queue grants the
- * buffers that travel through it. timeout in milliseconds; npud waits for nothing here.
- * Errors: pid not above 0, or bad id, 107000; unknown or not attached 507899; no MANAGE 207006.
+ * Lets the process pid have these rights and no others: it replaces what it was granted before,
+ * also when it is attached, and 0 takes all away. Needs MANAGE. pid is what aclrtDeviceGetBareTgid
+ * says in that process: it has to run, need not use the library yet, and one that gets the number
+ * later has no part in it. With DEQUEUE, the process gets to see the memory that the messages come
+ * from, and what it has seen it keeps (see the README: what sharing a queue exposes). timeout is
+ * not used: npud waits for nothing here.
+ * Errors: pid not above 0, or bits that are no right, 107000; no such process 507000.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission,
                                               int32_t timeout);
 
 /*
- * Makes a granted queue usable in this process and tells the rights held. timeout in milliseconds
- * limits the wait for the grant: -1 for ever, 0 not at all. May be repeated; process exit detaches.
- * Errors: NULL 100000; timeout below -1, or bad id, 107000; unknown 507899; not granted 207006.
+ * Makes a granted queue usable in this process and tells the rights held. timeout limits the wait
+ * for the grant of a queue that exists: -1 for ever, 0 not at all. May be repeated, also by the
+ * creator. There is no call to detach; the end of the process does.
+ * Errors: permission NULL 100000; timeout below -1 107000; no grant in time 207006.
  */
 ACL_FUNC_VISIBILITY aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission);
 
 /*
- * Moves a buffer, or a whole chain by its head, into the queue. Success takes it from the caller:
- * the handle is dead. Failure leaves it. A queue is first in, first out, and has one producer and
- * one consumer, each one thread. timeout in milliseconds: -1 for ever, 0 one attempt.
- * Errors: NULL 100000; full 207014 (elsewhere also 500001); no head or bad id 107000; unknown,
- * destroyed or not attached 507899; no right 207006.
+ * Moves a buffer, or a whole chain by its head, into the queue; its data is not copied. Success
+ * takes it from the caller: the handle is dead. Failure leaves it. Needs ENQUEUE. timeout limits
+ * the wait for room. Errors: buf NULL 100000; buf is no head, or no buffer of this process, 107000;
+ * full, at once or when the time is up, 207014 (elsewhere also 500001); nobody is left who could
+ * make room 507899.
  */
 ACL_FUNC_VISIBILITY aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout);
 
 /*
  * Takes the next message; the caller owns it. Data, length, user data and chain are as enqueued,
- * and all that the producer stored before is visible. timeout as for acltdtEnqueue.
- * Errors: NULL 100000; empty 207013 (elsewhere also 500001); the others as for acltdtEnqueue.
+ * and all that the producer stored before is visible. Needs DEQUEUE. timeout limits the wait for a
+ * message.
+ * Errors: buf NULL 100000; empty, at once or when the time is up, 207013 (elsewhere also 500001);
+ * the queue is the source of a route, or nobody is left who could put a message, 507899; the memory
+ * of the message cannot be mapped 207001, and it stays in the queue; a process that shares it has
+ * damaged it 207005, and it is lost.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout);
 
 /*
- * Copies dataSize bytes, and up to 96 bytes of user data (NULL with 0 for none), into a fresh
- * buffer and enqueues that; the caller keeps its memory. rsv is 0. timeout in milliseconds.
- * Errors: data NULL, dataSize 0, userDataSize above 96 100000; user data NULL with a size or the
- * reverse 107000; full 207014; 207001; the others as for acltdtEnqueue.
+ * Copies dataSize bytes (of host or device memory), and up to 96 bytes of user data (NULL with 0
+ * for none), into a new buffer and enqueues that; the caller keeps its memory. The data length is
+ * dataSize. rsv is 0, and not looked at. timeout as for acltdtEnqueue.
+ * Errors: data NULL, dataSize 0, or userDataSize 97 to 256 100000; userDataSize above 256, user
+ * data NULL with a size, or the reverse, 107000; no memory 207001; the others as for acltdtEnqueue.
  */
 ACL_FUNC_VISIBILITY aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize,
                                                const void *userData, size_t userDataSize,
                                                int32_t timeout, uint32_t rsv);
 
 /*
- * Takes the next message, copies out what fits, and frees it. *retDataSize is the full length, so a
- * value above dataSize tells of a loss. timeout in milliseconds.
- * Errors: data or retDataSize NULL, dataSize 0 100000; empty 207013; the others as above.
+ * Takes the next message, copies out what fits, and frees it; of a chain, its head. *retDataSize is
+ * the full length, so a value above dataSize tells of a loss. userData gets the first userDataSize
+ * bytes, at most 96, of the user data; NULL with 0 for none. timeout as for acltdtDequeue, in
+ * total.
+ * Errors: data or retDataSize NULL, dataSize 0, or userDataSize 97 to 256 100000; userDataSize
+ * above 256, user data NULL with a size, or the reverse, 107000; the others as for acltdtDequeue.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize,
                                                size_t *retDataSize, void *userData,
@@ -288,19 +352,30 @@ ACL_FUNC_VISIBILITY aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryI
                                                           size_t len, const void *value);
 
 /*
- * Has every message of a source queue moved to the destination queue from now on. Routes are taken
- * one by one and nothing is rolled back: the state of each tells what happened. A queue is source
- * or destination, never both. Binding a bound pair succeeds.
- * Errors: NULL 100000; unknown queue, same queue twice, or queue on the other side 500001.
+ * Has npud move every message of a source queue to the destination queue from now on, those that
+ * are in it already first. Data is not copied: of several destinations of a source each gets a
+ * reference to the same data, and length and user data of its own. Order is kept per route. A
+ * destination that is full does not stall the others.
+ * The caller needs MANAGE on both queues. A queue is source or destination, never both, and nobody
+ * dequeues from a source. Routes are taken one by one and nothing is rolled back: the state of each
+ * is written to the list, also after an error. Binding a bound pair, or an empty list, succeeds.
+ * Errors: NULL 100000; unknown queue, same queue twice, or queue on the other side 500001; too few
+ * rights 207006.
  */
 ACL_FUNC_VISIBILITY aclError acltdtBindQueueRoutes(acltdtQueueRouteList *qRouteList);
 
-/* Ends the routes of the list; pairs that are not bound succeed. Errors: NULL 100000. */
+/*
+ * Ends the routes of the list; pairs that are not bound succeed. What npud has taken from the
+ * source for a destination that was full is freed; what is in the queues stays. Errors: NULL
+ * 100000.
+ */
 ACL_FUNC_VISIBILITY aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *qRouteList);
 
 /*
- * Empties the list and fills it with the routes that match; none is a success. Errors: NULL, no
- * mode, or an id that the mode needs is missing 100000.
+ * Empties the list and fills it with the routes that match, of queues that this process is attached
+ * to, or that it has bound; none is a success. Their state is 1, or 2 when a queue of theirs is
+ * gone: such a route is listed until it is unbound. Errors: NULL, unknown mode, or no mode, or an
+ * id that the mode needs is missing 100000.
  */
 ACL_FUNC_VISIBILITY aclError acltdtQueryQueueRoutes(const acltdtQueueRouteQueryInfo *queryInfo,
                                                     acltdtQueueRouteList *qRouteList);
