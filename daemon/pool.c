@@ -13,6 +13,7 @@
 #define LOOK_DELAY NSEC_PER_SEC
 #define LOOK_PAUSE (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
 #define LOOK_SLICE (500 * NSEC_PER_USEC) /* before clients have their turn */
+#define ROOM_SLICE (2 * NSEC_PER_MSEC)   /* for one of them, who waits for it */
 
 int pools_init(struct pools *pools)
 {
@@ -92,6 +93,20 @@ static bool look(struct pool *pool)
     }
     pool->looked_ns = clock_ns();
     return !pool->next_look;
+}
+
+bool pool_make_room(struct pool *pool)
+{
+    uint64_t until = clock_ns() + ROOM_SLICE;
+    struct segment *s, *next;
+    bool any = false;
+
+    DL_FOREACH_SAFE (pool->segments, s, next) {
+        any |= segment_give_back(s);
+        if (clock_ns() >= until)
+            break;
+    }
+    return any;
 }
 
 static void on_look(evutil_socket_t fd, short what, void *arg)

@@ -77,5 +77,10 @@ void pool_count(struct pool *pool, struct pool_census *census);
 /** The pool with this number, or the next newer one, or NULL. */
 struct pool *pool_from(struct server *server, uint64_t number);
 
+/**
+ * A limit was met: give back what of the pool is free at this moment, as far as a look of a millisecond or two finds it. True: something.
+ */
+bool pool_make_room(struct pool *pool);
+
 /** The session ends, and has been swept: what others have of its pool stays, as an orphan. */
 void pool_leave(struct share *share);

@@ -32,6 +32,9 @@ int32_t on_create_segment(struct call *call)
     int32_t error =
         pool ? segment_new(pool, in->stride, in->count, &segment) : ACL_ERROR_RT_MEMORY_ALLOCATION;
 
+    /* What the pool could do without would have been given back in a moment. */
+    if (error == ACL_ERROR_RT_MEMORY_ALLOCATION && pool && pool_make_room(pool))
+        error = segment_new(pool, in->stride, in->count, &segment);
     if (error == ACL_ERROR_INVALID_PARAM)
         return fail(call, error, "%llu bytes: a buffer has 1 byte to 4 GiB",
                     (unsigned long long)in->stride);
