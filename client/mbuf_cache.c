@@ -60,13 +60,17 @@ static void give_back(struct session *s, uint32_t class, uint32_t ref)
         segment_freed(s, view);
 }
 
-static void flush(struct session *s, struct mbuf_cache *cache)
+/* False: there was nothing. */
+static bool flush(struct session *s, struct mbuf_cache *cache)
 {
+    bool any = false;
+
     for (uint32_t i = 0; i < MBUF_CACHED; i++) {
         cache->stack[i].fetch = 0;
-        while (cache->stack[i].n > 0)
+        for (; cache->stack[i].n > 0; any = true)
             give_back(s, i, cache->stack[i].ref[--cache->stack[i].n]);
     }
+    return any;
 }
 
 /* The thread has none, or such as nothing may be allocated from any more. */
@@ -92,18 +96,28 @@ static int fetch(const char *function, struct session *s, uint32_t class, struct
     return 0;
 }
 
+static int take(const char *function, struct session *s, struct mbuf_cache *cache, uint32_t class,
+                uint32_t *ref)
+{
+    uint32_t n;
+
+    if (cache && class < MBUF_CACHED)
+        return fetch(function, s, class, &cache->stack[class], ref);
+    return pool_take(function, s, class, 1, ref, &n);
+}
+
 int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, struct mbuf_ref *out)
 {
     struct mbuf_cache *cache = mbuf_cache_get(s);
-    uint32_t class = pool_class(size), ref, n;
+    uint32_t class = pool_class(size), ref;
     int error;
 
     if (cache && mbuf_cache_take(s, size, out))
         return 0;
-    if (cache && class < MBUF_CACHED)
-        error = fetch(function, s, class, &cache->stack[class], &ref);
-    else
-        error = pool_take(function, s, class, 1, &ref, &n);
+    error = take(function, s, cache, class, &ref);
+    /* What of other classes the thread keeps may be what keeps segments from being given back. */
+    if (error == ACL_ERROR_RT_MEMORY_ALLOCATION && cache && flush(s, cache))
+        error = take(function, s, cache, class, &ref);
     if (error != 0)
         return error;
     if (cache)
