@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "acl/acl.h"
+#include "client/error.h"
 #include "client/process.h"
 #include "client/thread.h"
 
@@ -60,17 +61,13 @@ static void give_back(struct session *s, uint32_t class, uint32_t ref)
         segment_freed(s, view);
 }
 
-/* False: there was nothing. */
-static bool flush(struct session *s, struct mbuf_cache *cache)
+static void flush(struct session *s, struct mbuf_cache *cache)
 {
-    bool any = false;
-
     for (uint32_t i = 0; i < MBUF_CACHED; i++) {
         cache->stack[i].fetch = 0;
-        for (; cache->stack[i].n > 0; any = true)
+        while (cache->stack[i].n > 0)
             give_back(s, i, cache->stack[i].ref[--cache->stack[i].n]);
     }
-    return any;
 }
 
 /* The thread has none, or such as nothing may be allocated from any more. */
@@ -106,6 +103,27 @@ static int take(const char *function, struct session *s, struct mbuf_cache *cach
     return pool_take(function, s, class, 1, ref, &n);
 }
 
+/*
+ * At a limit npud gives back what of the pool it finds free in a short time, so it is worth asking again; and slots of other classes that the
+ * thread keeps may be what keeps segments from being free.
+ */
+static int take_patiently(const char *function, struct session *s, struct mbuf_cache *cache,
+                          uint32_t class, uint32_t *ref)
+{
+    bool muted = thread_self()->muted;
+    int error;
+
+    error_mute(true);
+    error = take(function, s, cache, class, ref);
+    for (int tries = 0; error == ACL_ERROR_RT_MEMORY_ALLOCATION && tries < 2; tries++) {
+        if (cache)
+            flush(s, cache);
+        error = take(function, s, cache, class, ref);
+    }
+    error_mute(muted);
+    return error == 0 ? 0 : take(function, s, cache, class, ref);
+}
+
 int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, struct mbuf_ref *out)
 {
     struct mbuf_cache *cache = mbuf_cache_get(s);
@@ -114,10 +132,7 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
 
     if (cache && mbuf_cache_take(s, size, out))
         return 0;
-    error = take(function, s, cache, class, &ref);
-    /* What of other classes the thread keeps may be what keeps segments from being given back. */
-    if (error == ACL_ERROR_RT_MEMORY_ALLOCATION && cache && flush(s, cache))
-        error = take(function, s, cache, class, &ref);
+    error = take_patiently(function, s, cache, class, &ref);
     if (error != 0)
         return error;
     if (cache)

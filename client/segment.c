@@ -9,6 +9,7 @@
 #include "acl/acl.h"
 #include "client/error.h"
 #include "client/session.h"
+#include "client/thread.h"
 
 #define RETIRED_KEPT 4096 /* views of retired segments */
 #define LOOK_AT                                                                                    \
@@ -199,13 +200,14 @@ void segment_trim(struct session *s, uint32_t id)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__TrimSegment in = NPUD__TRIM_SEGMENT__INIT;
+    bool muted = thread_self()->muted;
 
     in.segment = id;
     request.trim_segment = &in;
     request.body_case = NPUD__REQUEST__BODY_TRIM_SEGMENT;
     error_mute(true);
     session_command(s, "", &request);
-    error_mute(false);
+    error_mute(muted);
 }
 
 static bool all_hinted(const struct segment_view *view)
