@@ -121,7 +121,7 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*/*.
             $(patsubst examples/%.cpp,$(BUILD)/examples/%,$(wildcard examples/*/*.cpp))
 EXAMPLE_LIBS_event_loop := -levent_core
 
-$(BUILD)/examples/%: examples/%.c $(wildcard examples/common/*.h) $(LIB)
+$(BUILD)/examples/%: examples/%.c $(wildcard examples/*/*.h) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)
 	$(Q)$(CC) -std=gnu11 -Wall -Wextra -Werror $(SAN) $(CFLAGS) -Iinclude -Iexamples $< -o $@ \
@@ -143,6 +143,8 @@ demo: deps-build
 	$(Q)$(BUILD)/npu-run --devices 2 -- $(BUILD)/examples/event_loop/event_loop
 	@echo '== the same between two processes in C++'
 	$(Q)$(BUILD)/npu-run --devices 2 -- $(BUILD)/examples/ipc_cpp/ipc_cpp
+	@echo '== a buffer that two processes share, and the queues that it travels through'
+	$(Q)$(BUILD)/npu-run --devices 2 -- sh examples/shared_buffer/run.sh $(BUILD)/examples/shared_buffer
 	@echo '== demo: OK'
 
 demo-python: deps-build

@@ -69,6 +69,19 @@ static inline void check_call(aclError error, const char *call)
 
 #define CHECK(call) check_call((call), #call)
 
+/* For a call that has to be refused: with this code, and a sentence that says why. */
+static inline void check_refused(aclError error, aclError wanted, const char *call)
+{
+    const char *why;
+
+    if (error != wanted)
+        fail("%s: error %d where %d was expected", call, error, wanted);
+    why = aclGetRecentErrMsg();
+    say("%.*s is refused: %s", (int)strcspn(call, "("), call, why ? why : "no message");
+}
+
+#define REFUSED(error, call) check_refused((call), (error), #call)
+
 /* Of the latest record of an event, whoever made it: 1 is complete. */
 static inline aclrtEventRecordedStatus event_status(aclrtEvent event)
 {
@@ -103,26 +116,38 @@ static inline struct path path_in(const char *dir, const char *name, int number)
 }
 
 /* Under its name, the file is always whole: it gets the name when it is written. */
-static inline void handle_write(const char *dir, const char *name, int number,
-                                const aclrtIpcEventHandle *handle)
+static inline void file_write(const char *dir, const char *name, int number, const void *bytes,
+                              size_t size)
 {
     struct path p = path_in(dir, name, number), tmp = path_in(dir, name, -number - 1);
     FILE *f = fopen(tmp.text, "w");
 
-    if (!f || fwrite(handle, sizeof(*handle), 1, f) != 1 || fclose(f) != 0 ||
-        rename(tmp.text, p.text) < 0)
+    if (!f || fwrite(bytes, size, 1, f) != 1 || fclose(f) != 0 || rename(tmp.text, p.text) < 0)
         fail("%s: cannot be written: %s", p.text, strerror(errno));
+}
+
+static inline void file_read(const char *dir, const char *name, int number, void *bytes,
+                             size_t size)
+{
+    struct path p = path_in(dir, name, number);
+    FILE *f = fopen(p.text, "r");
+
+    if (!f || fread(bytes, size, 1, f) != 1)
+        fail("%s: cannot be read: %s", p.text, strerror(errno));
+    fclose(f);
+}
+
+static inline void handle_write(const char *dir, const char *name, int number,
+                                const aclrtIpcEventHandle *handle)
+{
+    file_write(dir, name, number, handle, sizeof(*handle));
 }
 
 static inline aclrtIpcEventHandle handle_read(const char *dir, const char *name, int number)
 {
-    struct path p = path_in(dir, name, number);
     aclrtIpcEventHandle handle;
-    FILE *f = fopen(p.text, "r");
 
-    if (!f || fread(&handle, sizeof(handle), 1, f) != 1)
-        fail("%s: cannot be read: %s", p.text, strerror(errno));
-    fclose(f);
+    file_read(dir, name, number, &handle, sizeof(handle));
     return handle;
 }
 

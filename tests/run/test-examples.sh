@@ -19,7 +19,7 @@ example() { # NAME COMMAND...
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 
-for e in ipc_event ipc_fanout; do
+for e in ipc_event ipc_fanout shared_buffer; do
     run=("$build/npu-run" --devices 4 -- bash "$top/examples/$e/run.sh" "$build/examples/$e")
     example "$e" "${run[@]}"
     example "$e on one CPU" taskset -c 0 "${run[@]}"

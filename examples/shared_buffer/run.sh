@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Runs both programs of the example, shows what npuctl says while a buffer is on its way, and sees that nothing is left of them. They
+# need a npud: npu-run -- ./run.sh
+# usage: run.sh [DIRECTORY OF THE PROGRAMS]
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # started with sh, which has no wait -n
+set -u
+bin=${1:-$(dirname "$0")}
+dir=$(mktemp -d)
+trap 'kill $(jobs -pr) 2>/dev/null; rm -rf "$dir"' EXIT
+PATH=$bin/../..:$PATH # npuctl, where it is not installed
+
+failed() {
+    echo "shared_buffer: FAILED${1:+: $1}"
+    exit 1
+}
+
+look() { # when the primary has a buffer in a queue
+    read -r -n 1 <"$dir/look.0"
+    for what in pools queues; do
+        echo "--- npuctl $what"
+        npuctl "$what" || return
+    done
+    echo "---"
+    printf '!' >"$dir/looked.0"
+}
+
+mkfifo "$dir/look.0" "$dir/looked.0"
+"$bin/primary" "$dir" &
+"$bin/secondary" "$dir" &
+look &
+# One after the other as they end. If one fails, the others may wait for it for good: then they are ended (trap).
+for _ in primary secondary look; do
+    wait -n || failed
+done
+# npud hears from the kernel that a process has ended, a moment later perhaps: npuctl asks until it knows.
+for what in pools queues grants; do
+    timeout 10 npuctl --watch=0.02 --json "$what" | grep -q -m 1 -x -F "{\"$what\":[]}" || failed "$what left"
+done
+echo "npuctl: no pools, queues and grants left"
+echo "shared_buffer: OK"
