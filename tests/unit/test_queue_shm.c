@@ -1,0 +1,564 @@
+/*
+ * Rings of proto/queue_shm.h between threads and between processes that run at the same time, that are held up at the places where they could
+ * be killed, or are killed there; and rings in which somebody has written nonsense. Every message comes exactly once, in the order of its sender.
+ */
+#define NPUD_KILL_POINTS
+#include "unit.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/futex.h"
+#include "proto/mbuf_shm.h"
+#include "proto/queue_shm.h"
+
+#define BUFFERS  256u
+#define DEPTH    3u
+#define SENDERS  4096u /* share numbers of one test */
+#define EACH_MAX 4096u /* messages of one sender */
+#define NOBODY   0xffffu
+
+/* --- what all share --- */
+
+static struct world {
+    alignas(4096) unsigned char put[4096];
+    alignas(4096) unsigned char take[4096];
+    struct segment_page page;
+    struct mbuf mbufs[BUFFERS];
+    _Atomic uint32_t seen[SENDERS][EACH_MAX / 32]; /* messages that have come, a bit each */
+    _Atomic uint32_t sent[SENDERS];                /* messages that a sender knows he has sent */
+    _Atomic uint64_t came;
+    _Atomic uint32_t closed;   /* takers end when nothing is left */
+    _Atomic uint64_t progress; /* for who is held up */
+    _Atomic uint32_t wrong;    /* line of the first thing that was */
+} * world;
+
+static struct segment_table table;
+static struct segment_view segment;
+static struct queue_view ring;
+
+/* Who runs. */
+static __thread struct {
+    uint32_t share;
+    uint64_t rng;
+    uint32_t lives; /* kill points to pass before the process ends itself; 0: it does not */
+    bool held_up;   /* now and then, for a long time */
+} me;
+
+#define RIGHT(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            uint32_t none_ = 0;                                                                    \
+            atomic_compare_exchange_strong(&world->wrong, &none_, __LINE__);                       \
+        }                                                                                          \
+    } while (0)
+
+/* Until the others have got on, by some laps at most, or do not any more. */
+static void hold_up(void)
+{
+    uint64_t until = atomic_load(&world->progress) + random_below(&me.rng, 8 * DEPTH);
+
+    for (int i = 0; i < 100 && atomic_load(&world->progress) < until; i++)
+        sched_yield();
+}
+
+void kill_point(enum kill_point point)
+{
+    (void)point;
+    if (me.lives > 0 && --me.lives == 0)
+        kill(getpid(), SIGKILL);
+    if (me.held_up && random_below(&me.rng, 128) == 0)
+        hold_up();
+}
+
+static void world_make(uint64_t start)
+{
+    world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(world, MAP_FAILED);
+    segment = (struct segment_view){.page = &world->page,
+                                    .mbufs = world->mbufs,
+                                    .stride = 64,
+                                    .number = 1,
+                                    .n_data = BUFFERS,
+                                    .id = 1};
+    memset(world->page.hint, 0xff, BUFFERS / 8);
+    table.view[1] = &segment;
+    ring = (struct queue_view){(struct queue_put *)world->put, (struct queue_take *)world->take,
+                               DEPTH, queue_slots(DEPTH) - 1, 77};
+    ck_assert_uint_le(queue_put_size(DEPTH), sizeof(world->put));
+    atomic_store(&ring.put->tail, start);
+    atomic_store(&ring.take->head, start << 16);
+    atomic_store(&ring.take->settled, start);
+    for (uint64_t p = start; start > 0 && p <= start + ring.mask; p++)
+        atomic_store(&ring.put->slot[p & ring.mask].word, queue_slot_word(p - ring.mask - 1, 1));
+}
+
+static void world_end(void)
+{
+    for (uint32_t i = 0; i < BUFFERS; i++)
+        ck_assert_uint_eq(mbuf_state(atomic_load(&world->mbufs[i].word)), MBUF_FREE);
+    munmap(world, sizeof(*world));
+}
+
+/* --- clients --- */
+
+/* What is in a buffer. */
+struct content {
+    uint32_t sender, number, check;
+};
+
+static struct content *content_of(struct mbuf *m)
+{
+    return (struct content *)(void *)m->user;
+}
+
+static void wake(_Atomic uint64_t *waiting, _Atomic uint32_t *word)
+{
+    if (queue_waiting(waiting) == 0)
+        return;
+    atomic_fetch_add(word, 1);
+    futex_wake_all(word);
+}
+
+static void doze(_Atomic uint32_t *word, uint32_t seen)
+{
+    struct timespec guard = timespec_from_ns(clock_ns() + GUARD_NS);
+
+    if (futex_wait_until(word, seen, &guard) == -ETIMEDOUT)
+        RIGHT(!"woken");
+}
+
+static uint32_t alloc(void)
+{
+    uint32_t slot;
+
+    while ((slot = segment_claim(&segment, 0, BUFFERS, me.share)) == BUFFERS)
+        sched_yield();
+    mbuf_prepare(&segment, slot, 64);
+    return slot;
+}
+
+static void send_message(uint32_t number)
+{
+    uint32_t slot = alloc(), ref = segment.id << 16 | slot, generation, seen;
+    struct mbuf *m = &segment.mbufs[slot];
+    uint64_t held;
+    enum queue_result r;
+
+    *content_of(m) = (struct content){me.share, number, me.share * 31 + number};
+    held = mbuf_hold(m, me.share);
+    while ((r = queue_enqueue(&ring, m, ref, held, me.share)) == QUEUE_FULL) {
+        generation = queue_arm(&ring.put->waiting, &ring.take->wake, &seen);
+        r = queue_enqueue(&ring, m, ref, held, me.share);
+        if (r == QUEUE_FULL)
+            doze(&ring.take->wake, seen);
+        queue_disarm(&ring.put->waiting, generation);
+        if (r != QUEUE_FULL)
+            break;
+    }
+    RIGHT(r == QUEUE_OK);
+    atomic_store(&world->sent[me.share], number + 1);
+    atomic_fetch_add(&world->progress, 1);
+    wake(&ring.take->waiting, &ring.put->wake);
+}
+
+/* Has come now; false: had come before. */
+static bool note(const struct content *c)
+{
+    uint32_t bit = UINT32_C(1) << c->number % 32;
+
+    if (c->sender >= SENDERS || c->number >= EACH_MAX)
+        return false;
+    return !(atomic_fetch_or(&world->seen[c->sender][c->number / 32], bit) & bit);
+}
+
+static void consume(struct mbuf *m, uint32_t *next)
+{
+    struct content c = *content_of(m);
+
+    RIGHT(c.check == c.sender * 31 + c.number);
+    RIGHT(note(&c));
+    RIGHT(c.sender < SENDERS && c.number >= next[c.sender]);
+    if (c.sender < SENDERS)
+        next[c.sender] = c.number + 1;
+    mbuf_drop(&segment, m, &(bool){false});
+    atomic_fetch_add(&world->came, 1);
+    atomic_fetch_add(&world->progress, 1);
+    wake(&ring.put->waiting, &ring.take->wake);
+}
+
+/* False: the queue is empty, and closed. */
+static bool take_message(uint32_t *next)
+{
+    struct queue_front f;
+    enum queue_result r = queue_front(&ring, &f);
+    uint32_t generation, seen, ref;
+    uint64_t held;
+
+    if (r == QUEUE_EMPTY) {
+        generation = queue_arm(&ring.take->waiting, &ring.put->wake, &seen);
+        r = queue_front(&ring, &f);
+        if (r == QUEUE_EMPTY && atomic_load(&world->closed))
+            return false;
+        if (r == QUEUE_EMPTY)
+            doze(&ring.put->wake, seen);
+        queue_disarm(&ring.take->waiting, generation);
+    }
+    if (r != QUEUE_OK)
+        return true;
+    if (queue_unsettled(&ring, f.head, &ref))
+        queue_settle(&ring, f.head, &table);
+    r = queue_dequeue(&ring, &f, mbuf_at(&table, f.ref), me.share, &table, &held);
+    RIGHT(r != QUEUE_NOTHING);
+    if (r == QUEUE_OK)
+        consume(&segment.mbufs[f.ref & 0xffff], next);
+    return true;
+}
+
+static void close_queue(void)
+{
+    atomic_store(&world->closed, 1);
+    atomic_fetch_add(&ring.put->wake, 1);
+    futex_wake_all(&ring.put->wake);
+}
+
+static void be(uint32_t share, bool held_up)
+{
+    me.share = share;
+    me.rng = share * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    me.held_up = held_up;
+    me.lives = 0;
+}
+
+static void run_sender(uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        send_message(i);
+}
+
+static void run_taker(void)
+{
+    uint32_t *next = calloc(SENDERS, sizeof(*next));
+
+    while (take_message(next) && !atomic_load(&world->wrong))
+        ;
+    free(next);
+}
+
+static void check_all_came(uint32_t from, uint32_t to, uint32_t each)
+{
+    ck_assert_uint_eq(atomic_load(&world->wrong), 0);
+    for (uint32_t s = from; s < to; s++)
+        for (uint32_t i = 0; i < each; i++)
+            CHECK(atomic_load(&world->seen[s][i / 32]) >> i % 32 & 1);
+    ck_assert_uint_eq(atomic_load(&ring.take->settled),
+                      queue_head_position(atomic_load(&ring.take->head)));
+}
+
+/* --- threads --- */
+
+#define SIDE 3
+#define EACH 2000u
+
+static bool hold_threads_up;
+
+static void *sender_thread(void *arg)
+{
+    be((uint32_t)(uintptr_t)arg, hold_threads_up);
+    run_sender(EACH);
+    return NULL;
+}
+
+static void *taker_thread(void *arg)
+{
+    be((uint32_t)(uintptr_t)arg, hold_threads_up);
+    run_taker();
+    return NULL;
+}
+
+static void run_threads(uint64_t start)
+{
+    pthread_t sender[SIDE], taker[SIDE];
+
+    world_make(start);
+    for (uintptr_t i = 0; i < SIDE; i++) {
+        taker[i] = thread_start(taker_thread, (void *)(100 + i));
+        sender[i] = thread_start(sender_thread, (void *)(1 + i));
+    }
+    for (int i = 0; i < SIDE; i++)
+        thread_join(sender[i]);
+    close_queue();
+    for (int i = 0; i < SIDE; i++)
+        thread_join(taker[i]);
+    check_all_came(1, 1 + SIDE, EACH);
+    world_end();
+}
+
+START_TEST(threads)
+{
+    static const uint64_t start[] = {0, 5, UINT32_MAX - 1000, UINT32_MAX - 1};
+
+    hold_threads_up = _i % 2;
+    run_threads(start[_i / 2]);
+}
+END_TEST
+
+/* --- processes --- */
+
+static pid_t child(void (*run)(uint32_t share, uint32_t lives), uint32_t share, uint32_t lives)
+{
+    pid_t pid = fork();
+
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        be(share, share % 2);
+        run(share, lives);
+        _exit(0);
+    }
+    return pid;
+}
+
+static void sender_process(uint32_t share, uint32_t lives)
+{
+    (void)share;
+    me.lives = lives;
+    run_sender(lives ? 200 : EACH);
+}
+
+static void taker_process(uint32_t share, uint32_t lives)
+{
+    uint32_t *next = calloc(SENDERS, sizeof(*next));
+
+    (void)share;
+    me.lives = lives;
+    while (take_message(next) && !atomic_load(&world->wrong))
+        ;
+}
+
+static void await_child(pid_t pid)
+{
+    int status;
+
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+START_TEST(processes)
+{
+    pid_t sender[SIDE], taker[SIDE];
+
+    world_make(_i ? UINT32_MAX - 500 : 0);
+    for (uint32_t i = 0; i < SIDE; i++) {
+        taker[i] = child(taker_process, 100 + i, 0);
+        sender[i] = child(sender_process, 1 + i, 0);
+    }
+    for (int i = 0; i < SIDE; i++)
+        await_child(sender[i]);
+    close_queue();
+    for (int i = 0; i < SIDE; i++)
+        await_child(taker[i]);
+    check_all_came(1, 1 + SIDE, EACH);
+    world_end();
+}
+END_TEST
+
+/* --- deaths --- */
+
+static bool in_ring(uint32_t ref)
+{
+    uint64_t position = atomic_load(&ring.take->settled);
+    uint32_t r;
+
+    while ((r = queue_next(&ring, &position)) != 0)
+        if (r == ref)
+            return true;
+    return false;
+}
+
+/* What the dead one holds goes; a message that he had taken has come. */
+static void bury(uint32_t slot, uint32_t dead)
+{
+    struct mbuf *m = &segment.mbufs[slot];
+    uint64_t word = atomic_load(&m->word);
+
+    if (mbuf_state(word) == MBUF_SENDING && mbuf_session(word) == dead) {
+        uint64_t held = mbuf_word_held(mbuf_generation(word) + 1, dead);
+
+        if (in_ring(segment.id << 16 | slot) ||
+            !atomic_compare_exchange_strong(&m->word, &word, held))
+            return;
+        word = held;
+    }
+    if ((mbuf_state(word) != MBUF_HELD && mbuf_state(word) != MBUF_CACHED) ||
+        mbuf_session(word) != dead)
+        return;
+    if (mbuf_state(word) == MBUF_HELD && content_of(m)->sender != dead)
+        note(content_of(m));
+    mbuf_release(&segment, m);
+}
+
+/* As npud does it. */
+static void sweep(uint32_t dead)
+{
+    queue_settle(&ring, atomic_load(&ring.take->head), &table);
+    queue_disarm_all(&ring.take->waiting);
+    atomic_fetch_add(&ring.put->wake, 1);
+    futex_wake_all(&ring.put->wake);
+    queue_disarm_all(&ring.put->waiting);
+    atomic_fetch_add(&ring.take->wake, 1);
+    futex_wake_all(&ring.take->wake);
+    for (uint32_t i = 0; i < BUFFERS; i++) {
+        bury(i, dead);
+        if (mbuf_state(atomic_load(&segment.mbufs[i].word)) == MBUF_FREE)
+            segment_hint(&segment, i);
+    }
+}
+
+struct party {
+    pid_t pid;
+    uint32_t share;
+    bool sends;
+};
+
+static void party_start(struct party *p, uint32_t share, uint32_t lives)
+{
+    p->share = share;
+    p->pid = child(p->sends ? sender_process : taker_process, share, lives);
+}
+
+/* Waits for the end of any. Returns which, and whether it was killed. */
+static struct party *party_await(struct party *p, unsigned n, bool *killed)
+{
+    int status;
+    pid_t pid = wait(&status);
+    unsigned i = 0;
+
+    ck_assert_int_gt(pid, 0);
+    *killed = WIFSIGNALED(status);
+    ck_assert(*killed ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
+    while (i < n && p[i].pid != pid)
+        i++;
+    ck_assert_uint_lt(i, n);
+    return &p[i];
+}
+
+#define PARTIES 5
+#define DEATHS  400u
+
+START_TEST(every_message_comes_once_however_many_die)
+{
+    struct party party[PARTIES] = {{.sends = true}, {.sends = true}, {.sends = true}};
+    uint64_t rng = 1 + (uint64_t)_i;
+    uint32_t share = 1, deaths = 0, left = PARTIES;
+    uint32_t *next = calloc(SENDERS, sizeof(*next));
+
+    world_make(_i ? UINT32_MAX - 3000 : 0);
+    for (unsigned i = 0; i < PARTIES; i++)
+        party_start(&party[i], share++, 1 + random_below(&rng, 300));
+    while (left > 0) {
+        bool killed, over;
+        struct party *p = party_await(party, PARTIES, &killed);
+
+        sweep(p->share);
+        deaths += killed;
+        over = deaths >= DEATHS || atomic_load(&world->wrong) || share >= SENDERS - PARTIES;
+        /* Senders end by themselves then, takers when nothing is left. */
+        if (over && p->sends)
+            left--;
+        else if (over && !killed)
+            left--;
+        else
+            party_start(p, share++, over ? 0 : 1 + random_below(&rng, 300));
+        if (over && left <= 2)
+            close_queue();
+    }
+    be(SENDERS - 1, false);
+    while (take_message(next))
+        ;
+    ck_assert_uint_eq(atomic_load(&world->wrong), 0);
+    for (uint32_t s = 1; s < share; s++)
+        check_all_came(s, s + 1, atomic_load(&world->sent[s]));
+    free(next);
+    world_end();
+}
+END_TEST
+
+/* --- nonsense --- */
+
+static uint64_t nonsense(uint64_t *rng)
+{
+    uint64_t n = random_next(rng);
+
+    switch (random_below(rng, 4)) {
+    case 0:
+        return n;
+    case 1:
+        return n & 0xf;
+    case 2:
+        return (n & 0xf) << 16 | (n >> 60);
+    default:
+        return queue_slot_word(n & 7, 1u << 16 | (uint32_t)(n >> 56));
+    }
+}
+
+/* All calls come to an end, and touch nothing outside: the sanitizers see to that. */
+START_TEST(nonsense_in_a_ring_harms_nobody_else)
+{
+    uint64_t rng = 7, position, held;
+    struct queue_front f;
+    uint32_t ref, seen;
+
+    world_make(0);
+    ring.put = aligned_alloc(64, sizeof(*ring.put) + (ring.mask + 1) * sizeof(struct queue_slot));
+    ring.take = aligned_alloc(64, sizeof(*ring.take));
+    be(1, false);
+    for (int round = 0; round < 20000; round++) {
+        uint64_t *words = (uint64_t *)ring.put;
+
+        for (size_t i = 0;
+             i < (sizeof(*ring.put) + (ring.mask + 1) * sizeof(struct queue_slot)) / 8; i++)
+            words[i] = nonsense(&rng);
+        words = (uint64_t *)ring.take;
+        for (size_t i = 0; i < sizeof(*ring.take) / 8; i++)
+            words[i] = nonsense(&rng);
+        for (uint32_t i = 0; i < BUFFERS; i++)
+            atomic_store(&segment.mbufs[i].word, nonsense(&rng));
+        if (round % 64 == 0)
+            queue_enqueue(&ring, &segment.mbufs[0], 1u << 16, segment.mbufs[0].word, 1);
+        if (queue_front(&ring, &f) == QUEUE_OK) {
+            queue_unsettled(&ring, f.head, &ref);
+            queue_settle(&ring, f.head, &table);
+            queue_dequeue(&ring, &f, mbuf_at(&table, f.ref), 1, &table, &held);
+        }
+        queue_disarm(&ring.put->waiting, queue_arm(&ring.put->waiting, &ring.take->wake, &seen));
+        queue_disarm_all(&ring.take->waiting);
+        ck_assert_uint_le(queue_fill(&ring), DEPTH);
+        position = queue_end(&ring, QUEUE_DEAD, &table);
+        for (uint32_t i = 0; i <= ring.mask && queue_next(&ring, &position); i++)
+            ;
+    }
+    free(ring.put);
+    free(ring.take);
+    munmap(world, sizeof(*world));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("queue_shm");
+    TCase *tc = tcase_create("rings");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, threads, 0, 8);
+#ifndef __SANITIZE_THREAD__
+    tcase_add_loop_test(tc, processes, 0, 2);
+    tcase_add_loop_test(tc, every_message_comes_once_however_many_die, 0, 2);
+#endif
+    tcase_add_test(tc, nonsense_in_a_ring_harms_nobody_else);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
