@@ -26,6 +26,8 @@ static const struct group {
     {"4", rows_ipc},
     {"4b", rows_ipc_asleep, "engine.spin_us=0"},
     {"5", rows_crowd},
+    {"7", rows_queue_polling},
+    {"8", rows_queue_asleep},
     {"9", rows_copy},
     {"10", rows_request},
     {"10", rows_request_one_cpu, NULL, true},
@@ -33,6 +35,7 @@ static const struct group {
     {"12", rows_idle},
     {"13", rows_callback},
     {"14", rows_python},
+    {"15", rows_queue_rate},
 };
 
 #define N_GROUPS (sizeof(groups) / sizeof(groups[0]))
@@ -45,7 +48,7 @@ static const char usage[] =
     "not an error.\n"
     "\n"
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
-    "  --rows LIST   only these rows: 1 2 3 4 4b 5 9 10 11 12 13 14\n"
+    "  --rows LIST   only these rows: 1 2 3 4 4b 5 7 8 9 10 11 12 13 14 15\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n";
 

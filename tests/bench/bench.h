@@ -106,6 +106,9 @@ void rows_request_one_cpu(void); /* 10, under an npud on the same CPU */
 void rows_first_use(void);       /* 11 */
 void rows_callback(void);        /* 13 */
 void rows_python(void);          /* 14 */
+void rows_queue_polling(void);   /* 7 */
+void rows_queue_asleep(void);    /* 8 */
+void rows_queue_rate(void);      /* 15 */
 
 /** What `bench --crowd N` does, under an npud of its own: assembles N clients of it, prints their npud's socket, and lets them go at the end
  * of its input. */
