@@ -148,7 +148,7 @@ int queue_error_unknown(const char *function, uint32_t id)
 {
     return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                      "%s: queue %u is unknown here: it does not exist, has been destroyed, or this "
-                     "process has not attached it (acltdtAttachQueue)",
+                     "process has not attached it, or lost its right to it (acltdtAttachQueue)",
                      function, id);
 }
 

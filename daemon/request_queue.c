@@ -64,8 +64,8 @@ int32_t on_create_queue(struct call *call)
         break;
     case ACL_ERROR_RT_PARAM_INVALID:
         return fail(call, error,
-                    "a queue has a depth from %u to %u, and a name of less than %u bytes",
-                    QUEUE_DEPTH_MIN, QUEUE_DEPTH_MAX, QUEUE_NAME);
+                    "depth is %u: a queue has one from %u to %u, and a name of less than %u bytes",
+                    in->depth, QUEUE_DEPTH_MIN, QUEUE_DEPTH_MAX, QUEUE_NAME);
     case ACL_ERROR_RT_OVER_LIMIT:
         return fail_limit(
             call, error,
@@ -126,7 +126,8 @@ int32_t on_grant_queue(struct call *call)
     if (!attach)
         return error;
     if (in->rights & ~QUEUE_RIGHTS)
-        return fail(call, ACL_ERROR_RT_PARAM_INVALID, "%#x is no right to a queue",
+        return fail(call, ACL_ERROR_RT_PARAM_INVALID,
+                    "permission has bits %#x: there are MANAGE 1, DEQUEUE 2 and ENQUEUE 4",
                     in->rights & ~QUEUE_RIGHTS);
     if (!(attach->rights & QUEUE_MANAGE))
         return fail(call, ACL_ERROR_RT_NO_PERMISSION,
@@ -148,7 +149,7 @@ int32_t on_attach_queue(struct call *call)
     grant = grant_find(call->session, id);
     if (!grant && call->session->server->queues.by_id[id])
         return fail(call, ACL_ERROR_RT_NO_PERMISSION,
-                    "process %d has not been granted queue %u (acltdtGrantQueue)",
+                    "process %d has no grant of queue %u, or none any more (acltdtGrantQueue)",
                     (int)call->session->pid, id);
     if (!grant)
         return fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "there is no queue %u", id);
