@@ -297,9 +297,6 @@ STATUS(aclrtAllocatorGetByStream)
 STATUS(aclrtAllocatorUnregister)
 
 /* Shared buffers, queues and routes. */
-STATUS(acltdtBindQueueRoutes)
-STATUS(acltdtUnbindQueueRoutes)
-STATUS(acltdtQueryQueueRoutes)
 
 /* Tensor channels. */
 STATUS(acltdtDestroyDataItem)

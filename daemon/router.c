@@ -45,14 +45,19 @@ static void close_bell(struct relay *relay)
     relay->bell = -1;
 }
 
-static void relay_check(struct relay *relay)
+static void relay_free(struct relay *relay)
 {
-    if (!relay || relay->out || relay->in)
-        return;
     relay_forget(relay);
     close_bell(relay);
     relay->queue->route = NULL;
     free(relay);
+}
+
+/* Once clients have the eventfd it stays that of the ring: they would not ask again when there is another route. */
+static void relay_check(struct relay *relay)
+{
+    if (relay && !relay->out && !relay->in && relay->bell < 0)
+        relay_free(relay);
 }
 
 /*
@@ -630,7 +635,7 @@ static void on_gone(struct queue *queue)
         lose_source(route);
     DL_FOREACH_SAFE2 (relay->in, route, next, in_next)
         lose_destination(route);
-    relay_check(relay);
+    relay_free(relay);
     router_reap(&queue->server->router);
 }
 

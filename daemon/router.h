@@ -71,7 +71,7 @@ struct route {
     struct route *over_next;                   /* router->over */
 };
 
-/** What the router knows of a queue: queue->relay. It goes with its last route. */
+/** What the router knows of a queue: queue->route. It goes with its last route, or, when somebody may ring, with the queue. */
 struct relay {
     struct server *server;
     struct queue *queue;

@@ -1,0 +1,907 @@
+/* Routes between queues: npud moves messages, between threads of one process and between processes. */
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "acl/acl_tdt_queue.h"
+#include "harness.h"
+#include "proto/npud.pb-c.h"
+
+#define MANAGE  ACL_TDT_QUEUE_PERMISSION_MANAGE
+#define DEQUEUE ACL_TDT_QUEUE_PERMISSION_DEQUEUE
+#define ENQUEUE ACL_TDT_QUEUE_PERMISSION_ENQUEUE
+#define ALL     (MANAGE | DEQUEUE | ENQUEUE)
+
+#define GUARD_MS 60000 /* against hanging only */
+
+/* --- helpers --- */
+
+static uint32_t queue_of(uint32_t depth)
+{
+    acltdtQueueAttr *attr = acltdtCreateQueueAttr();
+    uint32_t id;
+
+    ck_assert_ptr_nonnull(attr);
+    OK(acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_DEPTH_UINT32, sizeof(depth), &depth));
+    OK(acltdtCreateQueue(attr, &id));
+    OK(acltdtDestroyQueueAttr(attr));
+    return id;
+}
+
+static acltdtQueueRouteList *list_of(size_t n, const uint32_t (*pairs)[2])
+{
+    acltdtQueueRouteList *list = acltdtCreateQueueRouteList();
+
+    ck_assert_ptr_nonnull(list);
+    for (size_t i = 0; i < n; i++) {
+        acltdtQueueRoute *route = acltdtCreateQueueRoute(pairs[i][0], pairs[i][1]);
+
+        ck_assert_ptr_nonnull(route);
+        OK(acltdtAddQueueRoute(list, route));
+        OK(acltdtDestroyQueueRoute(route));
+    }
+    return list;
+}
+
+struct row {
+    uint32_t source, destination;
+    int32_t status;
+};
+
+static struct row row_of(const acltdtQueueRouteList *list, size_t i)
+{
+    acltdtQueueRoute *route = acltdtCreateQueueRoute(0, 0);
+    struct row row;
+    size_t size;
+
+    OK(acltdtGetQueueRoute(list, i, route));
+    OK(acltdtGetQueueRouteParam(route, ACL_TDT_QUEUE_ROUTE_SRC_UINT32, 4, &size, &row.source));
+    OK(acltdtGetQueueRouteParam(route, ACL_TDT_QUEUE_ROUTE_DST_UINT32, 4, &size, &row.destination));
+    OK(acltdtGetQueueRouteParam(route, ACL_TDT_QUEUE_ROUTE_STATUS_INT32, 4, &size, &row.status));
+    OK(acltdtDestroyQueueRoute(route));
+    return row;
+}
+
+/* Bind or unbind one pair; the state goes to *status. */
+static aclError change(aclError (*fn)(acltdtQueueRouteList *), uint32_t source,
+                       uint32_t destination, int32_t *status)
+{
+    const uint32_t pair[1][2] = {{source, destination}};
+    acltdtQueueRouteList *list = list_of(1, pair);
+    aclError error = fn(list);
+
+    *status = row_of(list, 0).status;
+    OK(acltdtDestroyQueueRouteList(list));
+    return error;
+}
+
+static void bind_pair(uint32_t source, uint32_t destination)
+{
+    int32_t status = -1;
+
+    OK(change(acltdtBindQueueRoutes, source, destination, &status));
+    ck_assert_int_eq(status, ACL_TDT_QUEUE_ROUTE_BIND);
+}
+
+static void unbind_pair(uint32_t source, uint32_t destination)
+{
+    int32_t status = -1;
+
+    OK(change(acltdtUnbindQueueRoutes, source, destination, &status));
+    ck_assert_int_eq(status, ACL_TDT_QUEUE_ROUTE_UNBIND);
+}
+
+static void refused(uint32_t source, uint32_t destination, const char *words)
+{
+    int32_t status = -1;
+
+    FAILS_SAYING(ACL_ERROR_FAILURE, words,
+                 change(acltdtBindQueueRoutes, source, destination, &status));
+    ck_assert_int_eq(status, ACL_TDT_QUEUE_ROUTE_UNBIND);
+}
+
+/* What a query finds; source, destination: UINT32_MAX: not configured. */
+static acltdtQueueRouteList *query(uint32_t mode, uint32_t source, uint32_t destination)
+{
+    acltdtQueueRouteQueryInfo *info = acltdtCreateQueueRouteQueryInfo();
+    acltdtQueueRouteList *list = acltdtCreateQueueRouteList();
+
+    OK(acltdtSetQueueRouteQueryInfo(info, ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM, 4, &mode));
+    if (source != UINT32_MAX)
+        OK(acltdtSetQueueRouteQueryInfo(info, ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32, 4, &source));
+    if (destination != UINT32_MAX)
+        OK(acltdtSetQueueRouteQueryInfo(info, ACL_TDT_QUEUE_ROUTE_QUERY_DST_ID_UINT32, 4,
+                                        &destination));
+    OK(acltdtQueryQueueRoutes(info, list));
+    OK(acltdtDestroyQueueRouteQueryInfo(info));
+    return list;
+}
+
+static size_t found(uint32_t mode, uint32_t source, uint32_t destination, int32_t status)
+{
+    acltdtQueueRouteList *list = query(mode, source, destination);
+    size_t n = acltdtGetQueueRouteNum(list);
+
+    for (size_t i = 0; i < n; i++)
+        ck_assert_int_eq(row_of(list, i).status, status);
+    OK(acltdtDestroyQueueRouteList(list));
+    return n;
+}
+
+/* A buffer with `value` as its bytes, and as its user data. */
+static acltdtBuf buffer_of(uint64_t value)
+{
+    acltdtBuf buf;
+    void *data;
+    size_t size;
+
+    OK(acltdtAllocBuf(64, ACL_TDT_NORMAL_MEM, &buf));
+    OK(acltdtGetBufData(buf, &data, &size));
+    memcpy(data, &value, sizeof(value));
+    OK(acltdtSetBufDataLen(buf, sizeof(value)));
+    OK(acltdtSetBufUserData(buf, &value, sizeof(value), 8));
+    return buf;
+}
+
+static uint64_t value_of(acltdtBuf buf)
+{
+    uint64_t value, user;
+    void *data;
+    size_t size;
+
+    OK(acltdtGetBufDataLen(buf, &size));
+    ck_assert_uint_eq(size, sizeof(value));
+    OK(acltdtGetBufData(buf, &data, &size));
+    memcpy(&value, data, sizeof(value));
+    OK(acltdtGetBufUserData(buf, &user, sizeof(user), 8));
+    ck_assert_uint_eq(user, value);
+    return value;
+}
+
+static void send_value(uint32_t queue, uint64_t value)
+{
+    OK(acltdtEnqueue(queue, buffer_of(value), GUARD_MS));
+}
+
+static uint64_t take_value(uint32_t queue)
+{
+    acltdtBuf buf;
+    uint64_t value;
+
+    OK(acltdtDequeue(queue, &buf, GUARD_MS));
+    value = value_of(buf);
+    OK(acltdtFreeBuf(buf));
+    return value;
+}
+
+static void expect_values(uint32_t queue, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from; i < to; i++) {
+        uint64_t value = take_value(queue);
+
+        if (value != i)
+            ck_abort_msg("queue %u: %llu instead of %llu", queue, (unsigned long long)value,
+                         (unsigned long long)i);
+    }
+}
+
+/* Buffers of all pools that are anybody's. */
+static uint64_t buffers_in_use(void)
+{
+    Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__POOLS);
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < report->n_pools; i++) {
+        const Npud__PoolRow *row = report->pools[i];
+
+        n += row->held + row->sending + row->member + row->shared;
+    }
+    npud__report__free_unpacked(report, NULL);
+    return n;
+}
+
+/* What processes tell each other. */
+struct board {
+    uint32_t queue[4];
+    _Atomic uint64_t sent, taken[4];
+    _Atomic int stop;
+};
+static struct board *board;
+static struct turn turns[4];
+
+static void setup(void)
+{
+    board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(board, MAP_FAILED);
+    for (int i = 0; i < 4; i++)
+        turn_init(&turns[i]);
+    npud_setup();
+}
+
+static void attach(uint32_t queue, uint32_t wanted)
+{
+    uint32_t rights;
+
+    OK(acltdtAttachQueue(queue, GUARD_MS, &rights));
+    ck_assert_uint_eq(rights, wanted);
+}
+
+/* --- in one process --- */
+
+START_TEST(one_to_one)
+{
+    uint32_t a, b;
+
+    OK(aclInit(NULL));
+    a = queue_of(16);
+    b = queue_of(4);
+    bind_pair(a, b);
+    for (uint64_t i = 0; i < 5000; i += 10) {
+        for (uint64_t j = i; j < i + 10; j++)
+            send_value(a, j);
+        expect_values(b, i, i + 10);
+    }
+    ck_assert_uint_eq(buffers_in_use(), 0);
+    unbind_pair(a, b);
+    OK(acltdtDestroyQueue(a));
+    OK(acltdtDestroyQueue(b));
+    OK(aclFinalize());
+}
+END_TEST
+
+START_TEST(all_destinations_see_the_same_bytes)
+{
+    uint32_t a, b[3];
+    acltdtBuf got[3];
+    void *data[3];
+    size_t size;
+
+    OK(aclInit(NULL));
+    a = queue_of(8);
+    for (int i = 0; i < 3; i++) {
+        b[i] = queue_of(8);
+        bind_pair(a, b[i]);
+    }
+    send_value(a, 77);
+    for (uint64_t i = 0; i < 3; i++) {
+        OK(acltdtDequeue(b[i], &got[i], GUARD_MS));
+        ck_assert_uint_eq(value_of(got[i]), 77);
+        OK(acltdtGetBufData(got[i], &data[i], &size));
+        ck_assert_uint_eq(size, 64);
+        ck_assert_ptr_eq(data[i], data[0]);
+        /* Lengths and user data are each one's own. */
+        OK(acltdtSetBufDataLen(got[i], 10 + i));
+        OK(acltdtSetBufUserData(got[i], &i, sizeof(i), 8));
+    }
+    for (uint64_t i = 0; i < 3; i++) {
+        uint64_t user;
+
+        OK(acltdtGetBufDataLen(got[i], &size));
+        ck_assert_uint_eq(size, 10 + i);
+        OK(acltdtGetBufUserData(got[i], &user, sizeof(user), 8));
+        ck_assert_uint_eq(user, i);
+    }
+    for (int i = 0; i < 3; i++)
+        OK(acltdtFreeBuf(got[i]));
+    ck_assert_uint_eq(buffers_in_use(), 0);
+    OK(aclFinalize());
+}
+END_TEST
+
+START_TEST(many_to_one)
+{
+    uint32_t a[3], b;
+    uint64_t next[3] = {0};
+
+    OK(aclInit(NULL));
+    b = queue_of(2);
+    for (int i = 0; i < 3; i++) {
+        a[i] = queue_of(256);
+        bind_pair(a[i], b);
+    }
+    for (uint64_t j = 0; j < 200; j++)
+        for (uint64_t i = 0; i < 3; i++)
+            send_value(a[i], i << 32 | j);
+    for (int i = 0; i < 600; i++) {
+        uint64_t value = take_value(b);
+
+        ck_assert_uint_eq(value & 0xffffffff, next[value >> 32]);
+        next[value >> 32]++;
+    }
+    ck_assert_uint_eq(buffers_in_use(), 0);
+    OK(aclFinalize());
+}
+END_TEST
+
+START_TEST(chains_of_128_to_three)
+{
+    uint32_t a, b[3];
+
+    OK(aclInit(NULL));
+    a = queue_of(8);
+    for (int i = 0; i < 3; i++) {
+        b[i] = queue_of(8);
+        bind_pair(a, b[i]);
+    }
+    for (int round = 0; round < 50; round++) {
+        acltdtBuf head = buffer_of(0);
+
+        for (uint64_t i = 1; i < 128; i++)
+            OK(acltdtAppendBufChain(head, buffer_of(i)));
+        OK(acltdtEnqueue(a, head, GUARD_MS));
+        for (int i = 0; i < 3; i++) {
+            acltdtBuf got, member;
+            uint32_t n;
+
+            OK(acltdtDequeue(b[i], &got, GUARD_MS));
+            OK(acltdtGetBufChainNum(got, &n));
+            ck_assert_uint_eq(n, 128);
+            for (uint32_t j = 0; j < n; j++) {
+                OK(acltdtGetBufFromChain(got, j, &member));
+                ck_assert_uint_eq(value_of(member), j);
+            }
+            OK(acltdtFreeBuf(got));
+        }
+    }
+    ck_assert_uint_eq(buffers_in_use(), 0);
+    OK(aclFinalize());
+}
+END_TEST
+
+START_TEST(a_destination_that_nobody_reads)
+{
+    uint32_t a, slow, fast;
+
+    OK(aclInit(NULL));
+    a = queue_of(16);
+    slow = queue_of(2);
+    fast = queue_of(16);
+    bind_pair(a, slow);
+    bind_pair(a, fast);
+    for (uint64_t i = 0; i < 20000; i += 10) {
+        for (uint64_t j = i; j < i + 10; j++)
+            send_value(a, j);
+        expect_values(fast, i, i + 10);
+    }
+    /* In the ring of the slow one, in its backlog: nothing is lost, nothing is there twice. */
+    ck_assert_uint_ge(buffers_in_use(), 20000);
+    expect_values(slow, 0, 20000);
+    ck_assert_uint_eq(buffers_in_use(), 0);
+    OK(aclFinalize());
+}
+END_TEST
+
+/* Frames of 8 MiB: 32 of them are as much as a backlog takes. */
+START_TEST(a_full_backlog)
+{
+    uint32_t a, b;
+    uint64_t n = 0;
+    acltdtBuf buf;
+    aclError error = 0;
+
+    OK(aclInit(NULL));
+    a = queue_of(4);
+    b = queue_of(2);
+    bind_pair(a, b);
+    while (error == 0) {
+        OK(acltdtAllocBuf(8 << 20, ACL_TDT_NORMAL_MEM, &buf));
+        OK(acltdtSetBufDataLen(buf, n + 1));
+        error = acltdtEnqueue(a, buf, 200);
+        n += error == 0;
+    }
+    ck_assert_int_eq(error, ACL_ERROR_RT_QUEUE_FULL);
+    ck_assert_uint_eq(n, 2 + 32 + 4);
+    OK(acltdtFreeBuf(buf));
+    for (uint64_t i = 0; i < n; i++) {
+        size_t length;
+
+        OK(acltdtDequeue(b, &buf, GUARD_MS));
+        OK(acltdtGetBufDataLen(buf, &length));
+        ck_assert_uint_eq(length, i + 1);
+        OK(acltdtFreeBuf(buf));
+    }
+    FAILS(ACL_ERROR_RT_QUEUE_EMPTY, acltdtDequeue(b, &buf, 0));
+    send_value(a, 5);
+    expect_values(b, 5, 6);
+    ck_assert_uint_eq(buffers_in_use(), 0);
+    OK(aclFinalize());
+}
+END_TEST
+
+START_TEST(unbind_with_messages_in_flight)
+{
+    uint32_t a, b[2];
+
+    OK(aclInit(NULL));
+    a = queue_of(64);
+    for (int i = 0; i < 2; i++)
+        b[i] = queue_of(2);
+    for (uint64_t round = 0; round < 50; round++) {
+        uint64_t n[2] = {0};
+        acltdtBuf buf;
+
+        bind_pair(a, b[0]);
+        bind_pair(a, b[1]);
+        for (uint64_t i = 0; i < 40; i++)
+            send_value(a, i);
+        unbind_pair(a, b[round % 2]);
+        unbind_pair(a, b[1 - round % 2]);
+        /* What npud has taken comes, to both, or to that which was unbound last; the rest is in the source, and the application's. */
+        while (acltdtDequeue(a, &buf, 0) == 0) {
+            n[0]++;
+            OK(acltdtFreeBuf(buf));
+        }
+        expect_values(b[1 - round % 2], 0, 40 - n[0]);
+        FAILS(ACL_ERROR_RT_QUEUE_EMPTY, acltdtDequeue(b[1 - round % 2], &buf, 0));
+        while (acltdtDequeue(b[round % 2], &buf, 0) == 0) {
+            ck_assert_uint_eq(value_of(buf), n[1]++);
+            OK(acltdtFreeBuf(buf));
+        }
+        while (buffers_in_use() > 0) {
+            ck_assert_uint_eq(take_value(b[round % 2]), n[1]);
+            n[1]++;
+        }
+        ck_assert_uint_le(n[1], 40 - n[0]);
+    }
+    OK(aclFinalize());
+}
+END_TEST
+
+START_TEST(bound_again)
+{
+    uint32_t a, b;
+
+    OK(aclInit(NULL));
+    a = queue_of(16);
+    b = queue_of(2);
+    bind_pair(a, b);
+    bind_pair(a, b);
+    for (uint64_t i = 0; i < 10; i++)
+        send_value(a, i);
+    unbind_pair(a, b);
+    unbind_pair(a, b);
+    bind_pair(a, b);
+    for (uint64_t i = 10; i < 20; i++)
+        send_value(a, i);
+    expect_values(b, 0, 20);
+    ck_assert_uint_eq(buffers_in_use(), 0);
+    OK(aclFinalize());
+}
+END_TEST
+
+START_TEST(what_is_refused)
+{
+    uint32_t a, b, c;
+    acltdtBuf buf;
+    int32_t status;
+    acltdtQueueRouteList *list;
+    acltdtQueueRouteQueryInfo *info = acltdtCreateQueueRouteQueryInfo();
+    uint32_t mode = 3;
+
+    OK(aclInit(NULL));
+    a = queue_of(8);
+    b = queue_of(8);
+    c = queue_of(8);
+    refused(a, a, "itself");
+    bind_pair(a, b);
+    refused(b, a, "chained");
+    refused(b, c, "chained");
+    refused(c, a, "chained");
+    refused(a, 4000, "no queue 4000");
+    refused(5000, a, "no queue 5000");
+    FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "source of a route", acltdtDequeue(a, &buf, 0));
+    FAILS_SAYING(ACL_ERROR_FAILURE, "route", acltdtDestroyQueue(a));
+    FAILS_SAYING(ACL_ERROR_FAILURE, "route", acltdtDestroyQueue(b));
+    FAILS(ACL_ERROR_INVALID_PARAM, acltdtBindQueueRoutes(NULL));
+    FAILS(ACL_ERROR_INVALID_PARAM, acltdtUnbindQueueRoutes(NULL));
+    list = acltdtCreateQueueRouteList();
+    OK(acltdtBindQueueRoutes(list));
+    OK(acltdtUnbindQueueRoutes(list));
+    FAILS(ACL_ERROR_INVALID_PARAM, acltdtQueryQueueRoutes(NULL, list));
+    FAILS(ACL_ERROR_INVALID_PARAM, acltdtQueryQueueRoutes(info, NULL));
+    FAILS_SAYING(ACL_ERROR_INVALID_PARAM, "no mode", acltdtQueryQueueRoutes(info, list));
+    OK(acltdtSetQueueRouteQueryInfo(info, ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM, 4, &mode));
+    FAILS_SAYING(ACL_ERROR_INVALID_PARAM, "mode 3", acltdtQueryQueueRoutes(info, list));
+    mode = ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST;
+    OK(acltdtSetQueueRouteQueryInfo(info, ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM, 4, &mode));
+    FAILS_SAYING(ACL_ERROR_INVALID_PARAM, "a source", acltdtQueryQueueRoutes(info, list));
+    OK(acltdtSetQueueRouteQueryInfo(info, ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32, 4, &a));
+    FAILS_SAYING(ACL_ERROR_INVALID_PARAM, "a destination", acltdtQueryQueueRoutes(info, list));
+    OK(acltdtDestroyQueueRouteQueryInfo(info));
+    OK(acltdtDestroyQueueRouteList(list));
+    /* Of several, each by itself; the states of all are written back. */
+    {
+        const uint32_t pairs[4][2] = {{a, c}, {c, c}, {a, 4000}, {a, b}};
+
+        list = list_of(4, pairs);
+        FAILS_SAYING(ACL_ERROR_FAILURE, "itself", acltdtBindQueueRoutes(list));
+        ck_assert_int_eq(row_of(list, 0).status, 1);
+        ck_assert_int_eq(row_of(list, 1).status, 0);
+        ck_assert_int_eq(row_of(list, 2).status, 0);
+        ck_assert_int_eq(row_of(list, 3).status, 1);
+        OK(acltdtUnbindQueueRoutes(list));
+        OK(acltdtDestroyQueueRouteList(list));
+    }
+    FAILS(ACL_ERROR_RT_QUEUE_EMPTY, acltdtDequeue(a, &buf, 0));
+    OK(change(acltdtUnbindQueueRoutes, 4000, 5000, &status));
+    OK(acltdtDestroyQueue(a));
+    OK(acltdtDestroyQueue(b));
+    OK(aclFinalize());
+}
+END_TEST
+
+START_TEST(queries_and_many_routes)
+{
+    uint32_t a[30], b[20], pairs[600][2];
+    acltdtQueueRouteList *list;
+
+    OK(aclInit(NULL));
+    for (int i = 0; i < 30; i++)
+        a[i] = queue_of(2);
+    for (int i = 0; i < 20; i++)
+        b[i] = queue_of(2);
+    for (int i = 0; i < 600; i++) {
+        pairs[i][0] = a[i % 30];
+        pairs[i][1] = b[i / 30];
+    }
+    list = list_of(600, pairs);
+    OK(acltdtBindQueueRoutes(list));
+    for (size_t i = 0; i < 600; i++)
+        ck_assert_int_eq(row_of(list, i).status, 1);
+    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, a[3], UINT32_MAX, 1), 20);
+    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_DST, UINT32_MAX, b[3], 1), 30);
+    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST, a[1], b[2], 1), 1);
+    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST, b[1], a[2], 1), 0);
+    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, UINT32_MAX, UINT32_MAX, 2), 0);
+    OK(acltdtUnbindQueueRoutes(list));
+    for (size_t i = 0; i < 600; i++)
+        ck_assert_int_eq(row_of(list, i).status, 0);
+    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, a[3], UINT32_MAX, 1), 0);
+    OK(acltdtDestroyQueueRouteList(list));
+    OK(aclFinalize());
+}
+END_TEST
+
+/* One source to more destinations than a page of an answer has. */
+START_TEST(more_than_a_page)
+{
+    uint32_t a, pairs[700][2];
+    acltdtQueueRouteList *list;
+    uint64_t seen = 0;
+
+    OK(aclInit(NULL));
+    a = queue_of(2);
+    for (int i = 0; i < 700; i++) {
+        pairs[i][0] = a;
+        pairs[i][1] = queue_of(2);
+    }
+    list = list_of(700, pairs);
+    OK(acltdtBindQueueRoutes(list));
+    OK(acltdtDestroyQueueRouteList(list));
+    list = query(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, a, UINT32_MAX);
+    ck_assert_uint_eq(acltdtGetQueueRouteNum(list), 700);
+    for (size_t i = 0; i < 700; i++)
+        seen += row_of(list, i).destination;
+    for (size_t i = 0; i < 700; i++)
+        seen -= pairs[i][1];
+    ck_assert_uint_eq(seen, 0);
+    send_value(a, 9);
+    for (int i = 0; i < 700; i++)
+        expect_values(pairs[i][1], 9, 10);
+    ck_assert_uint_eq(buffers_in_use(), 0);
+    OK(acltdtDestroyQueueRouteList(list));
+    OK(aclFinalize());
+}
+END_TEST
+
+/* --- between processes --- */
+
+#define MESSAGES 20000
+
+static int producer(void *arg)
+{
+    (void)arg;
+    turn_await(&turns[0]);
+    OK(aclInit(NULL));
+    attach(board->queue[0], ENQUEUE);
+    for (uint64_t i = 0; i < MESSAGES; i++)
+        send_value(board->queue[0], i);
+    OK(aclFinalize());
+    return 0;
+}
+
+static int consumer(void *arg)
+{
+    uint32_t number = (uint32_t)(uintptr_t)arg;
+
+    turn_await(&turns[number]);
+    OK(aclInit(NULL));
+    attach(board->queue[number], DEQUEUE);
+    expect_values(board->queue[number], 0, MESSAGES);
+    OK(aclFinalize());
+    return 0;
+}
+
+/* All of them sleep and are woken all the time: the queues are short. */
+START_TEST(a_producer_and_two_consumers)
+{
+    pid_t pids[3] = {child_start(producer, NULL), child_start(consumer, (void *)1),
+                     child_start(consumer, (void *)2)};
+
+    OK(aclInit(NULL));
+    for (int i = 0; i < 3; i++) {
+        board->queue[i] = queue_of(i == 2 ? 2 : 8);
+        OK(acltdtGrantQueue(board->queue[i], pids[i], i == 0 ? ENQUEUE : DEQUEUE, 0));
+    }
+    bind_pair(board->queue[0], board->queue[1]);
+    bind_pair(board->queue[0], board->queue[2]);
+    for (int i = 0; i < 3; i++)
+        turn_tell(&turns[i]);
+    for (int i = 0; i < 3; i++)
+        child_expect_ok(pids[i]);
+    ck_assert_uint_eq(buffers_in_use(), 0);
+    OK(aclFinalize());
+}
+END_TEST
+
+/* Makes a queue of its own, grants it to nobody, binds it to or from board->queue[0], and waits to be killed. */
+static int owner_of_an_end(void *arg)
+{
+    bool source = arg != NULL;
+    uint32_t mine;
+
+    turn_await(&turns[0]);
+    OK(aclInit(NULL));
+    attach(board->queue[0], ALL);
+    mine = queue_of(4);
+    board->queue[1] = mine;
+    if (source)
+        bind_pair(mine, board->queue[0]);
+    else
+        bind_pair(board->queue[0], mine);
+    if (source)
+        for (uint64_t i = 0; i < 6; i++)
+            send_value(mine, i);
+    turn_tell(&turns[1]);
+    for (;;)
+        pause();
+    return 1;
+}
+
+static void await_abnormal(size_t n)
+{
+    uint64_t give_up = now_ns() + 20000000000u;
+
+    while (found(ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, UINT32_MAX, UINT32_MAX, 2) != n)
+        ck_assert_uint_lt(now_ns(), give_up);
+}
+
+START_TEST(the_process_of_a_destination_is_killed)
+{
+    pid_t pid = child_start(owner_of_an_end, NULL);
+    acltdtBuf buf;
+    int32_t status;
+
+    OK(aclInit(NULL));
+    board->queue[0] = queue_of(16);
+    OK(acltdtGrantQueue(board->queue[0], pid, ALL, 0));
+    turn_tell(&turns[0]);
+    turn_await(&turns[1]);
+    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, board->queue[0], UINT32_MAX, 1), 1);
+    for (uint64_t i = 0; i < 10; i++)
+        send_value(board->queue[0], i);
+    FAILS(ACL_ERROR_RT_DRV_INTERNAL_ERROR, acltdtDequeue(board->queue[0], &buf, 0));
+    child_kill(pid);
+    npud_await_sessions(1);
+    await_abnormal(1);
+    ck_assert_uint_eq(buffers_in_use(), 0);
+    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, board->queue[0], UINT32_MAX, 2), 1);
+    FAILS_SAYING(ACL_ERROR_FAILURE, "unbind it first",
+                 change(acltdtBindQueueRoutes, board->queue[0], board->queue[1], &status));
+    ck_assert_int_eq(status, ACL_TDT_QUEUE_ROUTE_BIND_ABNORMAL);
+    /* There is nobody whom it could be sent to: it stays, and is the application's. */
+    send_value(board->queue[0], 10);
+    expect_values(board->queue[0], 10, 11);
+    FAILS(ACL_ERROR_FAILURE, acltdtDestroyQueue(board->queue[0]));
+    unbind_pair(board->queue[0], board->queue[1]);
+    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, UINT32_MAX, UINT32_MAX, 2), 0);
+    OK(acltdtDestroyQueue(board->queue[0]));
+    OK(aclFinalize());
+}
+END_TEST
+
+/* What it has put is delivered all the same. */
+START_TEST(the_process_of_a_source_is_killed)
+{
+    pid_t pid = child_start(owner_of_an_end, (void *)1);
+    acltdtBuf buf;
+
+    OK(aclInit(NULL));
+    board->queue[0] = queue_of(2);
+    OK(acltdtGrantQueue(board->queue[0], pid, ALL, 0));
+    turn_tell(&turns[0]);
+    turn_await(&turns[1]);
+    child_kill(pid);
+    npud_await_sessions(1);
+    await_abnormal(1);
+    expect_values(board->queue[0], 0, 6);
+    FAILS(ACL_ERROR_RT_QUEUE_EMPTY, acltdtDequeue(board->queue[0], &buf, 0));
+    unbind_pair(board->queue[1], board->queue[0]);
+    OK(aclFinalize());
+}
+END_TEST
+
+/* --- kills at random --- */
+
+static int random_producer(void *arg)
+{
+    (void)arg;
+    OK(aclInit(NULL));
+    attach(board->queue[0], ENQUEUE);
+    for (uint64_t i = atomic_load(&board->sent);; i++) {
+        acltdtBuf buf = buffer_of(i);
+
+        if (i % 7 == 0)
+            OK(acltdtAppendBufChain(buf, buffer_of(i)));
+        OK(acltdtEnqueue(board->queue[0], buf, GUARD_MS));
+        atomic_store(&board->sent, i + 1);
+    }
+    return 1;
+}
+
+static int random_consumer(void *arg)
+{
+    uint32_t number = (uint32_t)(uintptr_t)arg;
+
+    OK(aclInit(NULL));
+    attach(board->queue[number], DEQUEUE);
+    for (;;) {
+        acltdtBuf buf;
+
+        OK(acltdtDequeue(board->queue[number], &buf, GUARD_MS));
+        value_of(buf);
+        OK(acltdtFreeBuf(buf));
+        atomic_fetch_add(&board->taken[number], 1);
+    }
+    return 1;
+}
+
+struct role {
+    int (*fn)(void *arg);
+    uintptr_t arg;
+    uint32_t queue;
+    uint32_t rights;
+};
+
+/* Must not inherit a session: forked by a helper that has none. */
+static const struct role roles[3] = {{random_producer, 0, 0, ENQUEUE},
+                                     {random_consumer, 1, 1, DEQUEUE},
+                                     {random_consumer, 2, 2, DEQUEUE}};
+
+static int nursery(void *arg)
+{
+    int(*pipes)[2] = arg;
+    uint32_t role;
+
+    close(pipes[0][1]);
+    /* Each byte that comes is a role to be born; its pid goes back. */
+    while (read(pipes[0][0], &role, sizeof(role)) == sizeof(role)) {
+        pid_t pid = fork();
+
+        if (pid == 0)
+            _exit(roles[role].fn((void *)roles[role].arg));
+        if (write(pipes[1][1], &pid, sizeof(pid)) != sizeof(pid))
+            return 1;
+        /* And the pid of one that was killed, to be reaped. */
+        if (read(pipes[0][0], &pid, sizeof(pid)) != sizeof(pid) ||
+            (pid != 0 && waitpid(pid, NULL, 0) != pid))
+            return 1;
+    }
+    return 0;
+}
+
+static pid_t born(int pipes[2][2], uint32_t role, pid_t dead)
+{
+    pid_t pid;
+
+    ck_assert_int_eq(write(pipes[0][1], &role, sizeof(role)), sizeof(role));
+    ck_assert_int_eq(read(pipes[1][0], &pid, sizeof(pid)), sizeof(pid));
+    ck_assert_int_eq(write(pipes[0][1], &dead, sizeof(dead)), sizeof(dead));
+    OK(acltdtGrantQueue(board->queue[roles[role].queue], pid, roles[role].rights, 0));
+    return pid;
+}
+
+static void drain(void)
+{
+    uint64_t give_up = now_ns() + 20000000000u;
+
+    while (buffers_in_use() > 0) {
+        ck_assert_uint_lt(now_ns(), give_up);
+        for (int i = 1; i < 3; i++) {
+            acltdtBuf buf;
+
+            while (acltdtDequeue(board->queue[i], &buf, 0) == 0)
+                OK(acltdtFreeBuf(buf));
+        }
+    }
+}
+
+START_TEST(kills_at_random)
+{
+    int pipes[2][2];
+    pid_t pids[3], helper;
+    uint64_t seed = 1;
+
+    ck_assert_int_eq(pipe(pipes[0]), 0);
+    ck_assert_int_eq(pipe(pipes[1]), 0);
+    helper = child_start(nursery, pipes);
+    OK(aclInit(NULL));
+    for (int i = 0; i < 3; i++)
+        board->queue[i] = queue_of(4);
+    bind_pair(board->queue[0], board->queue[1]);
+    bind_pair(board->queue[0], board->queue[2]);
+    for (uint32_t i = 0; i < 3; i++)
+        pids[i] = born(pipes, i, 0);
+    for (int round = 0; round < 60; round++) {
+        uint32_t victim = (uint32_t)((seed = seed * 6364136223846793005u + 1) >> 33) % 3;
+        uint64_t more = atomic_load(&board->sent) + (seed >> 40) % 300;
+        uint64_t give_up = now_ns() + 20000000000u;
+
+        while (atomic_load(&board->sent) < more) {
+            ck_assert_uint_lt(now_ns(), give_up);
+            sched_yield();
+        }
+        ck_assert_int_eq(kill(pids[victim], SIGKILL), 0);
+        pids[victim] = born(pipes, victim, pids[victim]);
+    }
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(kill(pids[i], SIGKILL), 0);
+    npud_await_sessions(1);
+    drain();
+    ck_assert_uint_gt(atomic_load(&board->taken[1]), 1000);
+    ck_assert_uint_gt(atomic_load(&board->taken[2]), 1000);
+    /* The routes are as good as new. */
+    send_value(board->queue[0], 3);
+    expect_values(board->queue[1], 3, 4);
+    expect_values(board->queue[2], 3, 4);
+    ck_assert_uint_eq(buffers_in_use(), 0);
+    OK(aclFinalize());
+    close(pipes[0][1]);
+    child_expect_ok(helper);
+}
+END_TEST
+
+static void teardown(void)
+{
+    npud_expect_empty();
+    npud_teardown();
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("route");
+    TCase *c = suite_case(suite, "one process", 120, setup, teardown);
+
+    tcase_add_test(c, one_to_one);
+    tcase_add_test(c, all_destinations_see_the_same_bytes);
+    tcase_add_test(c, many_to_one);
+    tcase_add_test(c, chains_of_128_to_three);
+    tcase_add_test(c, a_destination_that_nobody_reads);
+    tcase_add_test(c, a_full_backlog);
+    tcase_add_test(c, unbind_with_messages_in_flight);
+    tcase_add_test(c, bound_again);
+    tcase_add_test(c, what_is_refused);
+    tcase_add_test(c, queries_and_many_routes);
+    tcase_add_test(c, more_than_a_page);
+    c = suite_case(suite, "processes", 120, setup, teardown);
+    tcase_add_test(c, a_producer_and_two_consumers);
+    tcase_add_test(c, the_process_of_a_destination_is_killed);
+    tcase_add_test(c, the_process_of_a_source_is_killed);
+    tcase_add_test(c, kills_at_random);
+    return run_suite(suite);
+}
