@@ -82,10 +82,12 @@ for k in sim.devices:1:16:0:17 sim.memory:1M:64T:1023K:65T engine.spin_us:0:1000
 done
 
 commands_of >"$work/wanted"
-[ "$(grep -cxE 'status|devices|sessions|streams|events|memory|limits|notifies|pools|waits|kill|inject' "$work/wanted")" -eq 12 ]
+[ "$(grep -cxE 'status|devices|sessions|streams|events|memory|limits|notifies|pools|queues|grants|waits|kill|inject' "$work/wanted")" -eq 14 ]
 report $? "npuctl --help can be read"
 sed -En 's/^\.It Cm ([a-z]+).*/\1/p' "$(page_of npuctl.1)" >"$work/got"
 same "npuctl.1 describes every command" "$work/wanted" "$work/got"
+mapfile -t reports < <(grep -vxE 'kill|inject' "$work/wanted")
+reports+=("inject list")
 
 # Kinds of tasks, as npud names them when it is asked for one that it does not have.
 npu-run -- npuctl inject fail --kind=x 2>&1 | sed -n 's/.*; there are \(.*\) (error.*/\1/p' | sed 's/, /\n/g' >"$work/wanted"
@@ -94,8 +96,6 @@ sed -n '/^The rule is for tasks of this kind:/,/^\.Xr/s/^\.Li //p' "$(page_of np
 same "npuctl.1 describes every kind of task" "$work/wanted" "$work/got"
 
 # Headings of tables, and the names in the lines of status, as the page has them below the command.
-mapfile -t reports < <(grep -vxE 'kill|inject' "$work/wanted")
-reports+=("inject list")
 # shellcheck disable=SC2016 # for the shell that npu-run starts
 npu-run -- sh -c 'for c; do npuctl $c >"$0/report.$c"; done' "$work" "${reports[@]}"
 for c in "${reports[@]}"; do

@@ -106,7 +106,7 @@ build_programs() {
     flags=$(pkg-config --cflags --libs aclclient) || return 1
     # shellcheck disable=SC2086 # words
     cc -O2 -Wall client.c -o client $flags && make -s -C examples/ipc_event &&
-        make -s -C examples/event_loop && make -s -C examples/ipc_cpp
+        make -s -C examples/event_loop && make -s -C examples/ipc_cpp && make -s -C examples/shared_buffer
 }
 
 check_installation() {
@@ -165,6 +165,9 @@ check_access() {
     contains "the event loop example, too" "$said" "event_loop: OK"
     said=$(as npu-alice examples/ipc_cpp/ipc_cpp 2>&1)
     contains "the C++ example, too" "$said" "ipc_cpp: OK"
+    # npud opens its own memory files again, read-only, by /proc/self/fd; as root, which may also ask npuctl.
+    said=$(bash examples/shared_buffer/run.sh examples/shared_buffer 2>&1)
+    contains "the example with queues, too" "$said" "shared_buffer: OK"
     said=$(as npu-mallory ./client use)
     contains "npu-mallory is refused, and told the group and how to join it" "$said" \
         "207004 " 'group "npu"' 'usermod -aG npu USER'
