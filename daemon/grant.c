@@ -12,16 +12,33 @@
 #include "daemon/session.h"
 #include "proto/futex.h"
 
+void grant_asked(struct session *session)
+{
+    struct share *share = share_get(session);
+
+    if (share)
+        share->asked = session->server->queues.asked = true;
+}
+
+/* Queues end by the thousand when many sessions do, and hardly ever does somebody wait for one of them. */
 void grant_tell(struct server *server, pid_t pid)
 {
     struct session *session;
+    bool asked = false;
 
+    if (!server->queues.asked)
+        return;
     DL_FOREACH (server->sessions, session) {
-        if (!session->page || (pid != 0 && session->pid != pid))
+        if (!session->shared || !session->shared->asked || !session->page)
             continue;
+        asked = true;
+        if (pid != 0 && session->pid != pid)
+            continue;
+        session->shared->asked = false;
         atomic_fetch_add(&session->page->grants, 1);
         futex_wake_all(&session->page->grants);
     }
+    server->queues.asked = asked;
 }
 
 void grant_free(struct grant *grant)

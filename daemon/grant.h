@@ -38,5 +38,8 @@ struct grant *grant_find(struct session *session, uint32_t id);
 /** The grant is used up, or taken back. Who counts the rights is told by the caller. */
 void grant_free(struct grant *grant);
 
-/** Let threads of that process which wait for a grant look again. 0: of all processes. */
+/** The session was told that it has no grant: threads of it may wait for one. */
+void grant_asked(struct session *session);
+
+/** Let threads that wait for a grant look again: those of the process with this pid; 0: of all. */
 void grant_tell(struct server *server, pid_t pid);

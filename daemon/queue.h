@@ -89,7 +89,7 @@ struct queues {
     struct queue *by_id[QUEUE_IDS]; /* of all users */
     uint64_t sweeps;                /* so far */
     bool sweeping;
-    bool asked; /* some session waits for a grant */
+    bool asked; /* some session may wait for a grant: share->asked */
     /* router.h, when there is one. The queue is about to go; has a new ring; somebody died who might have had to tell the router something. */
     void (*on_gone)(struct queue *queue);
     void (*on_moved)(struct queue *queue);

@@ -201,6 +201,7 @@ START_TEST(a_grant_is_for_one_process)
     ck_assert_int_eq(grant_set(queue, INT32_MAX, QUEUE_TAKE), ACL_ERROR_RT_INTERNAL_ERROR);
     ck_assert_ptr_null(grant_find(other, queue->id));
 
+    grant_asked(other);
     told = atomic_load(&other->page->grants);
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
     ck_assert_uint_ne(atomic_load(&other->page->grants), told);
