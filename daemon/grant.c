@@ -127,7 +127,8 @@ static struct queue_attach *attachment_of(struct queue *queue, pid_t pid)
     struct queue_attach *attach;
 
     DL_FOREACH2 (queue->attached, attach, qnext)
-        if (attach->share->session->pid == pid && !attach->leaving)
+        if (attach->share->session->pid == pid && !attach->leaving &&
+            !attach->share->session->leaves)
             return attach;
     return NULL;
 }

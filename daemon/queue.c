@@ -592,23 +592,30 @@ bool queue_has(struct queue *queue, uint32_t ref)
            bsearch(&ref, queue->swept, queue->n_swept, sizeof(ref), compare_refs) != NULL;
 }
 
-static bool others_use(const struct queue *queue)
+/* May it write to a ring that others use? */
+static bool is_shared(const struct queue_attach *mine)
 {
+    const struct queue *queue = mine->queue;
     const struct queue_attach *attach;
 
+    if (!(mine->rights & (QUEUE_PUT | QUEUE_TAKE)) || queues_of(queue)->ending)
+        return false;
     if (queue->grants || queue->routes_from || queue->routes_to)
         return true;
     DL_FOREACH2 (queue->attached, attach, qnext)
-        if (!attach->leaving)
+        if (attach != mine && !attach->leaving)
             return true;
     return false;
 }
 
-/* Its process lives, and would go on in rings where npud knows it no more. */
-static bool lives_on(const struct queue_attach *attach)
+bool queues_shared(const struct share *share)
 {
-    return attach->rights & (QUEUE_PUT | QUEUE_TAKE) &&
-           identity_alive(attach->share->session->pidfd) && others_use(attach->queue);
+    const struct queue_attach *attach;
+
+    DL_FOREACH (share->attached, attach)
+        if (is_shared(attach))
+            return true;
+    return false;
 }
 
 static void sweep(struct queue_attach *attach)
@@ -619,7 +626,8 @@ static void sweep(struct queue_attach *attach)
     int r;
 
     attach->leaving = true;
-    if (lives_on(attach)) {
+    /* It would go on in a ring where npud knows it no more. */
+    if (is_shared(attach) && identity_alive(session->pidfd)) {
         r = move(queue);
         if (r < 0)
             log_line(LOG_WARNING, session,

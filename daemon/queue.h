@@ -89,7 +89,8 @@ struct queues {
     struct queue *by_id[QUEUE_IDS]; /* of all users */
     uint64_t sweeps;                /* so far */
     bool sweeping;
-    bool asked; /* some session may wait for a grant: share->asked */
+    bool ending; /* npud: nobody is to have a new ring */
+    bool asked;  /* some session may wait for a grant: share->asked */
     /* router.h, when there is one. The queue is about to go; has a new ring; somebody died who might have had to tell the router something. */
     void (*on_gone)(struct queue *queue);
     void (*on_moved)(struct queue *queue);
@@ -166,6 +167,9 @@ bool queue_has(struct queue *queue, uint32_t ref);
 
 /** Messages that were ever taken from it. */
 uint64_t queue_messages(const struct queue *queue);
+
+/** Does the session have rings that others would have to leave if it ended and its process went on? */
+bool queues_shared(const struct share *share);
 
 /* --- the end of a session; in this order, the sweep of segments between the two --- */
 

@@ -40,8 +40,8 @@
 #endif
 
 #define ENDED_SLICE   (500 * NSEC_PER_USEC) /* of freeing sessions, before requests have their turn */
-#define DEATH_US      50000 /* how long a process may take from closing its socket to its end */
-#define TRIM_SESSIONS 128                   /* that have left since the heap was given back last */
+#define DEATH_US      10000 /* how long a process may take from closing its socket to its end */
+#define TRIM_SESSIONS 128   /* that have left since the heap was given back last */
 
 /* --- locks --- */
 
@@ -443,7 +443,7 @@ static bool await_death(struct session *session)
 {
     struct timeval most = {.tv_usec = DEATH_US};
 
-    if (session->leaves || !session->shared || !session->shared->attached ||
+    if (session->leaves || !session->shared || !queues_shared(session->shared) ||
         !identity_alive(session->pidfd))
         return false;
     event_del(session->on_socket);
@@ -515,6 +515,7 @@ int sessions_init(struct server *server)
 
 void sessions_deinit(struct server *server)
 {
+    server->queues.ending = true;
     for (struct session *s = server->sessions, *next; s; s = next) {
         next = s->next;
         session_free(s);
