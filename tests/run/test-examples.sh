@@ -28,7 +28,7 @@ done
 run=(env PYTHONPATH="$(cd "$build" && pwd)/python3/dist-packages" "$build/npu-run" --devices 2 -- bash "$top/examples/python/run.sh" "$build/examples/ipc_event")
 example "python" "${run[@]}"
 example "python on one CPU" taskset -c 0 "${run[@]}"
-for e in event_loop ipc_cpp; do
+for e in event_loop ipc_cpp pipeline; do
     run=("$build/npu-run" --devices 2 -- "$build/examples/$e/$e")
     example "$e" "${run[@]}"
     example "$e on one CPU" taskset -c 0 "${run[@]}"
