@@ -353,21 +353,25 @@ ACL_FUNC_VISIBILITY aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryI
 
 /*
  * Has npud move every message of a source queue to the destination queue from now on, those that
- * are in it already first. Data is not copied: of several destinations of a source each gets a
- * reference to the same data, and length and user data of its own. Order is kept per route. A
- * destination that is full does not stall the others.
- * The caller needs MANAGE on both queues. A queue is source or destination, never both, and nobody
- * dequeues from a source. Routes are taken one by one and nothing is rolled back: the state of each
- * is written to the list, also after an error. Binding a bound pair, or an empty list, succeeds.
- * Errors: NULL 100000; unknown queue, same queue twice, or queue on the other side 500001; too few
- * rights 207006.
+ * are in it already first. Data is not copied: of several destinations of a source all but one get
+ * a reference to the same data, and each has a length and user data of its own. Order is kept per
+ * route. A destination that is full does not stall the others: npud keeps up to 256 MiB, or 32768
+ * messages, for it, then the source waits. A queue is source or destination, never both, and nobody
+ * dequeues from a source. The caller needs MANAGE on both queues. Routes are taken one by one and
+ * nothing is rolled back: the state of each is written to the list, also after an error, which
+ * tells of the first that is not bound. Binding a bound pair, or an empty list, succeeds. It is the
+ * queues that are bound: the process may end.
+ * Errors: NULL 100000; a queue that this process is not attached to or may not manage, the same
+ * queue twice, a queue on the other side, an abnormal route of this pair, or too many of the user,
+ * 500001.
  */
 ACL_FUNC_VISIBILITY aclError acltdtBindQueueRoutes(acltdtQueueRouteList *qRouteList);
 
 /*
- * Ends the routes of the list; pairs that are not bound succeed. What npud has taken from the
- * source for a destination that was full is freed; what is in the queues stays. Errors: NULL
- * 100000.
+ * Ends the routes of the list; pairs that are not bound succeed. What npud has taken from a source
+ * it still delivers; the rest stays there. For who has bound the route, or has MANAGE on one of its
+ * queues.
+ * Errors: NULL 100000; not this process's to unbind 500001.
  */
 ACL_FUNC_VISIBILITY aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *qRouteList);
 
