@@ -58,6 +58,8 @@ static const struct command {
     {"queues", NPUD__ADMIN_REQUEST__TOPIC__QUEUES, false, NULL, "shared queues, and how fast",
      .rates = true},
     {"grants", NPUD__ADMIN_REQUEST__TOPIC__GRANTS, false, NULL, "who may do what with queues"},
+    {"routes", NPUD__ADMIN_REQUEST__TOPIC__ROUTES, false, NULL,
+     "who moves what from queue to queue", .rates = true},
     {"waits", NPUD__ADMIN_REQUEST__TOPIC__WAITS, false, "deadlocks",
      "who waits for whom, and deadlocks"},
 };

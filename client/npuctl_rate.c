@@ -10,14 +10,18 @@ static uint64_t rate(uint64_t before, uint64_t after, uint64_t ns)
 }
 
 /* Rows are in the order of their numbers in both. */
+#define FILL(rows, Row)                                                                            \
+    for (size_t i = 0, k = 0; i < after->n_##rows; i++) {                                          \
+        Row *row = after->rows[i];                                                                 \
+                                                                                                   \
+        while (k < before->n_##rows && before->rows[k]->number < row->number)                      \
+            k++;                                                                                   \
+        if (k < before->n_##rows && before->rows[k]->number == row->number)                        \
+            row->rate = rate(before->rows[k]->messages, row->messages, ns);                        \
+    }
+
 void rates_fill(Npud__Report *after, const Npud__Report *before, uint64_t ns)
 {
-    for (size_t i = 0, k = 0; i < after->n_queues; i++) {
-        Npud__QueueRow *row = after->queues[i];
-
-        while (k < before->n_queues && before->queues[k]->number < row->number)
-            k++;
-        if (k < before->n_queues && before->queues[k]->number == row->number)
-            row->rate = rate(before->queues[k]->messages, row->messages, ns);
-    }
+    FILL(queues, Npud__QueueRow)
+    FILL(routes, Npud__RouteRow)
 }

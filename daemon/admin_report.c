@@ -323,6 +323,44 @@ static void report_queues(struct server *server, struct rows *rows)
     }
 }
 
+static const char *route_state(const struct route *route)
+{
+    switch (route->state) {
+    case ROUTE_BOUND:
+        return backlog_full(&route->backlog) ? "stalled"
+               : route->backlog.n > 0        ? "waiting"
+                                             : "bound";
+    case ROUTE_ABNORMAL:
+        return "abnormal";
+    default:
+        return "ending";
+    }
+}
+
+static void report_routes(struct server *server, struct rows *rows)
+{
+    const struct route *route;
+
+    DL_FOREACH (server->router.all, route) {
+        if (route->number < rows->progress->session)
+            continue;
+        rows->progress->session = route->number;
+        if (rows_slice_over(rows))
+            return;
+        ADD_ROW(rows, Npud__RouteRow, NPUD__ROUTE_ROW__INIT, r, return );
+
+        r->uid = route->named->name.uid;
+        r->source = route->named->name.source;
+        r->destination = route->named->name.destination;
+        r->pid = route->binder ? route->binder->session->pid : 0;
+        r->state = (char *)route_state(route);
+        r->backlog = route->backlog.n;
+        r->backlog_bytes = route->backlog.kib << 10;
+        r->messages = route->messages;
+        r->number = route->number;
+    }
+}
+
 static void report_grant(struct rows *rows, const struct queue *queue, pid_t pid, uint32_t rights,
                          const struct session *session)
 {
@@ -543,6 +581,7 @@ static const struct {
     TOPIC(notifies, NOTIFIES),
     TOPIC(queues, QUEUES),
     TOPIC(grants, GRANTS),
+    TOPIC(routes, ROUTES),
     TOPIC(pools, POOLS),
     [NPUD__ADMIN_REQUEST__TOPIC__WAITS] = {report_waits, {LIST(waits), LIST(deadlocks)}},
 };

@@ -50,8 +50,13 @@ void backlog_pop(struct backlog *b)
     assert(b->n > 0);
     b->kib -= b->item[b->first].kib;
     b->first = (b->first + 1) & (b->size - 1);
-    if (--b->n > 0)
-        return;
+    if (--b->n == 0)
+        backlog_deinit(b);
+}
+
+void backlog_deinit(struct backlog *b)
+{
+    assert(b->n == 0);
     free(b->item);
     *b = (struct backlog){0};
 }

@@ -37,3 +37,6 @@ uint32_t backlog_first(const struct backlog *b);
 
 /** Take the first one away. The last one takes the memory along. */
 void backlog_pop(struct backlog *b);
+
+/** It is empty, and gives back what backlog_reserve() took. */
+void backlog_deinit(struct backlog *b);

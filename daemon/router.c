@@ -151,12 +151,41 @@ static struct route_name name_of(const struct session *session, const struct que
 
 /* --- life of a route --- */
 
+/* Does npud put messages there, were it only the last ones of a route that has ended? */
+static bool puts_there(const struct relay *relay)
+{
+    const struct route *route;
+
+    if (relay->n_in > 0 || relay->waiting)
+        return true;
+    DL_FOREACH2 (relay->in, route, in_next)
+        if (route->due)
+            return true;
+    return false;
+}
+
 /* What is new for who waits there. */
 static void tell(struct relay *relay)
 {
     relay->queue->routes_from = relay->n_out;
-    relay->queue->routes_to = relay->n_in;
+    relay->queue->routes_to = relay->n_in > 0 ? relay->n_in : puts_there(relay);
     queue_routed(relay->queue);
+}
+
+/* The last message of the last route into there has been delivered: who waits for another one learns why none will come. */
+static void check_puts(struct relay *relay)
+{
+    if (relay->n_in > 0)
+        relay->queue->routes_to = relay->n_in;
+    if (relay->queue->routes_to == 0 || puts_there(relay))
+        return;
+    if (relay->gone == 0) {
+        tell(relay);
+        return;
+    }
+    relay->queue->routes_to = 0;
+    queue_party_left(relay->queue, QUEUE_PUT, relay->gone);
+    relay->gone = 0;
 }
 
 static void set_state(struct route *route, enum route_state state)
@@ -227,6 +256,8 @@ static bool is_over(const struct route *route)
 
 void route_settle(struct route *route)
 {
+    if (route->state != ROUTE_BOUND && route->destination)
+        check_puts(route->destination);
     if (route->over || !is_over(route))
         return;
     route->over = true;
@@ -244,6 +275,7 @@ static void route_free(struct router *router, struct route *route)
         leave_destination(route);
     relay_check(source);
     relay_check(destination);
+    backlog_deinit(&route->backlog);
     remove_named(router, route);
     DL_DELETE(router->all, route);
     charge_deinit(&route->charge);
@@ -353,6 +385,7 @@ static void bind_route(struct session *session, struct route *route)
     set_state(route, ROUTE_BOUND);
     route->binder = session->shared;
     DL_APPEND2(route->binder->routes, route, bound_prev, bound_next);
+    route->destination->gone = 0;
     tell(route->source);
     tell(route->destination);
     relay_ready(route->source);
@@ -595,11 +628,8 @@ static void lose_source(struct route *route)
     if (bound)
         set_state(route, ROUTE_ABNORMAL);
     leave_source(route);
-    if (bound && destination) {
-        destination->queue->routes_to = destination->n_in;
-        if (destination->n_in == 0)
-            queue_party_left(destination->queue, QUEUE_PUT, source->queue->puts.pid);
-    }
+    if (bound)
+        destination->gone = source->queue->puts.pid;
     route_settle(route);
 }
 

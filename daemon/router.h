@@ -80,6 +80,7 @@ struct relay {
     uint32_t n_due;        /* routes from here that are due the pending message */
     uint32_t pending;      /* ref of the head; 0: none */
     struct route *waiting; /* routes into here with a backlog, the next one to be served first */
+    int32_t gone;          /* pid of who could put last into a source that has gone; 0: none has */
 
     bool ready;   /* in router->ready */
     bool armed;   /* QUEUE_ROUTER is set where somebody will see it */

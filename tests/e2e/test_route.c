@@ -370,6 +370,9 @@ START_TEST(a_destination_that_nobody_reads)
     }
     /* In the ring of the slow one, in its backlog: nothing is lost, nothing is there twice. */
     ck_assert_uint_ge(buffers_in_use(), 20000);
+    npuctl_says("routes", 0, "waiting");
+    npuctl_says("routes", 0, " 19998 ");
+    npuctl_says("routes", 0, "bound");
     expect_values(slow, 0, 20000);
     ck_assert_uint_eq(buffers_in_use(), 0);
     OK(aclFinalize());
@@ -395,6 +398,8 @@ START_TEST(a_full_backlog)
         n += error == 0;
     }
     ck_assert_int_eq(error, ACL_ERROR_RT_QUEUE_FULL);
+    npuctl_says("routes", 0, "stalled");
+    npuctl_says("routes", 0, "268435456");
     ck_assert_uint_eq(n, 2 + 32 + 4);
     OK(acltdtFreeBuf(buf));
     for (uint64_t i = 0; i < n; i++) {
@@ -699,6 +704,7 @@ START_TEST(the_process_of_a_destination_is_killed)
     child_kill(pid);
     npud_await_sessions(1);
     await_abnormal(1);
+    npuctl_says("routes", 0, "abnormal");
     ck_assert_uint_eq(buffers_in_use(), 0);
     ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, board->queue[0], UINT32_MAX, 2), 1);
     FAILS_SAYING(ACL_ERROR_FAILURE, "unbind it first",
@@ -733,6 +739,72 @@ START_TEST(the_process_of_a_source_is_killed)
     FAILS(ACL_ERROR_RT_QUEUE_EMPTY, acltdtDequeue(board->queue[0], &buf, 0));
     unbind_pair(board->queue[1], board->queue[0]);
     OK(aclFinalize());
+}
+END_TEST
+
+/* Who sleeps at a destination learns that nothing more will come through the route. */
+static int sleeper(void *arg)
+{
+    acltdtBuf buf;
+
+    (void)arg;
+    turn_await(&turns[2]);
+    OK(aclInit(NULL));
+    attach(board->queue[0], DEQUEUE);
+    for (uint64_t i = 0; i < 6; i++)
+        ck_assert_uint_eq(take_value(board->queue[0]), i);
+    turn_tell(&turns[3]);
+    FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "nobody is left",
+                 acltdtDequeue(board->queue[0], &buf, GUARD_MS));
+    OK(aclFinalize());
+    return 0;
+}
+
+static int maker_of_a_destination(void *arg)
+{
+    int32_t *pids = arg;
+
+    turn_await(&turns[1]);
+    OK(aclInit(NULL));
+    board->queue[0] = queue_of(2);
+    OK(acltdtGrantQueue(board->queue[0], pids[0], MANAGE, 0));
+    OK(acltdtGrantQueue(board->queue[0], pids[1], DEQUEUE, 0));
+    OK(aclFinalize());
+    return 0;
+}
+
+static int maker_of_a_source(void *arg)
+{
+    uint32_t mine;
+
+    (void)arg;
+    turn_await(&turns[0]);
+    OK(aclInit(NULL));
+    attach(board->queue[0], MANAGE);
+    mine = queue_of(8);
+    bind_pair(mine, board->queue[0]);
+    for (uint64_t i = 0; i < 6; i++)
+        send_value(mine, i);
+    turn_tell(&turns[2]);
+    for (;;)
+        pause();
+    return 1;
+}
+
+START_TEST(who_waits_at_a_destination_learns_that_the_source_is_gone)
+{
+    static int32_t pids[2];
+    pid_t maker;
+
+    pids[0] = child_start(maker_of_a_source, NULL);
+    pids[1] = child_start(sleeper, NULL);
+    maker = child_start(maker_of_a_destination, pids);
+    turn_tell(&turns[1]);
+    child_expect_ok(maker);
+    turn_tell(&turns[0]);
+    turn_await(&turns[3]);
+    child_kill(pids[0]);
+    child_expect_ok(pids[1]);
 }
 END_TEST
 
@@ -902,6 +974,7 @@ int main(void)
     tcase_add_test(c, a_producer_and_two_consumers);
     tcase_add_test(c, the_process_of_a_destination_is_killed);
     tcase_add_test(c, the_process_of_a_source_is_killed);
+    tcase_add_test(c, who_waits_at_a_destination_learns_that_the_source_is_gone);
     tcase_add_test(c, kills_at_random);
     return run_suite(suite);
 }
