@@ -169,7 +169,10 @@ ACL_FUNC_VISIBILITY aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr,
  * Any thread may use a queue, also several of several processes on the same side; there is no
  * fairness among them. Who waits sleeps until it is woken. Timeouts are in milliseconds, by a clock
  * that nobody sets: 0 tries once and does not wait, a negative one (acltdtAttachQueue: -1) waits
- * for ever.
+ * for ever. A queue that is full is 207014, one that is empty 207013, for all four calls, at once
+ * and when the time is up: what the manuals say. Elsewhere acltdtEnqueue and acltdtDequeue say
+ * 500001 there, which is what they say of everything; a program that is to run there too treats it
+ * alike.
  *
  * The queue goes when it is destroyed, or when the last process that is attached has ended and no
  * grant is left. When a process ends, what it had completely enqueued stays, and others go on. One
@@ -253,10 +256,10 @@ ACL_FUNC_VISIBILITY aclError acltdtEnqueueData(uint32_t qid, const void *data, s
                                                int32_t timeout, uint32_t rsv);
 
 /*
- * Takes the next message, copies out what fits, and frees it; of a chain, its head. *retDataSize is
- * the full length, so a value above dataSize tells of a loss. userData gets the first userDataSize
- * bytes, at most 96, of the user data; NULL with 0 for none. timeout as for acltdtDequeue, in
- * total.
+ * Takes the next message, copies out what fits, and frees it; of a chain, the bytes of its buffers
+ * one after the other, and the user data of its head. *retDataSize is the full length of them all,
+ * so a value above dataSize tells of a loss. userData gets the first userDataSize bytes, at most
+ * 96, of the user data; NULL with 0 for none. timeout as for acltdtDequeue, in total.
  * Errors: data or retDataSize NULL, dataSize 0, or userDataSize 97 to 256 100000; userDataSize
  * above 256, user data NULL with a size, or the reverse, 107000; the others as for acltdtDequeue.
  */
