@@ -99,13 +99,16 @@ check-asan: deps
 	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
 # Not the kill points: what dies there is one thread after the other. Nor what asks one question after the other, for minutes: the
-# threads of npud and of the library meet in the same ways in test_ipc_order, test_ipc_life, the model and the soak.
+# threads of npud and of the library meet in the same ways in test_ipc_order, test_ipc_life, the model and the soak. Nor what has one thread, on
+# many stacks.
 TSAN_SKIP := test_contexts test_ipc_cells
+TSAN_SKIP_UNIT := test_mbuf_steps
 # setarch -R: gcc 12's runtime cannot live with the address randomisation of newer kernels.
 check-tsan: deps
 	$(Q)MODEL_COUNT=$${MODEL_COUNT:-300} \
 	TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp:halt_on_error=1:second_deadlock_stack=1:die_after_fork=0 setarch -R \
-	$(MAKE) --no-print-directory check-run BUILD=build-tsan RUN_TESTS= KILL_BIN= E2E_BIN='$(filter-out $(addprefix build-tsan/tests/e2e/,$(TSAN_SKIP)),$(patsubst $(BUILD)/%,build-tsan/%,$(E2E_BIN)))' CFLAGS='-O1 -g -fno-omit-frame-pointer' \
+	$(MAKE) --no-print-directory check-run BUILD=build-tsan RUN_TESTS= KILL_BIN= E2E_BIN='$(filter-out $(addprefix build-tsan/tests/e2e/,$(TSAN_SKIP)),$(patsubst $(BUILD)/%,build-tsan/%,$(E2E_BIN)))' \
+	    UNIT_BIN='$(filter-out $(addprefix build-tsan/tests/unit/,$(TSAN_SKIP_UNIT)),$(patsubst $(BUILD)/%,build-tsan/%,$(UNIT_BIN)))' CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	    SAN=-fsanitize=thread WARN='$(WARN) -Wno-tsan'
 
 # npud under a real systemd, in a container of the machine's own files. Says "SKIPPED" where none can be booted: without root, for one.
