@@ -25,11 +25,10 @@ int pools_init(struct pools *pools)
 static void pool_free(struct pool *pool)
 {
     struct server *server = pool->server;
+    struct segment *s, *next;
 
-    for (struct segment *s = pool->segments, *next; s; s = next) {
-        next = s->next;
+    DL_FOREACH_SAFE (pool->segments, s, next)
         segment_free(s);
-    }
     if (pool->on_look)
         event_free(pool->on_look);
     DL_DELETE(server->pools.list, pool);
@@ -39,8 +38,10 @@ static void pool_free(struct pool *pool)
 
 void pools_deinit(struct pools *pools)
 {
-    while (pools->list)
-        pool_free(pools->list);
+    struct pool *pool, *next;
+
+    DL_FOREACH_SAFE (pools->list, pool, next)
+        pool_free(pool);
     free(pools->table);
     *pools = (struct pools){0};
 }

@@ -154,11 +154,13 @@ int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct s
 
 void segment_free(struct segment *s)
 {
+    struct segment_map *map, *next;
+
     queue_segment_gone(s);
     if (s->pool->next_look == s)
         s->pool->next_look = s->next;
-    while (s->maps)
-        segment_unmap(s->maps);
+    DL_FOREACH_SAFE (s->maps, map, next)
+        segment_unmap(map);
     atomic_store_explicit(&s->pool->server->pools.table->view[s->view.id], NULL,
                           memory_order_relaxed);
     atomic_store(&s->view.page->dead, 1);

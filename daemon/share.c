@@ -15,7 +15,7 @@
 int shares_init(struct shares *shares)
 {
     /* Half a megabyte of which only the pages with sessions in them are ever touched. */
-    shares->by_number = calloc(SHARE_MAX + 1, sizeof(*shares->by_number));
+    shares->by_number = calloc(SHARE_MAX + 1, sizeof(struct session *));
     return shares->by_number ? 0 : -ENOMEM;
 }
 
