@@ -219,6 +219,7 @@ static inline enum queue_result queue_enqueue(const struct queue_view *q, struct
 {
     uint64_t sending = mbuf_word(mbuf_generation(held), MBUF_SENDING, me, q->number);
     uint64_t position, old, expected = held;
+    unsigned lost = 0;
     enum queue_result r = queue_place(q, &position, &old);
 
     if (r != QUEUE_OK)
@@ -232,8 +233,10 @@ static inline enum queue_result queue_enqueue(const struct queue_view *q, struct
                                            queue_slot_word(position, ref))) {
         KILL_POINT(PUT_LOST);
         r = queue_place(q, &position, &old);
-        if (r == QUEUE_OK)
+        if (r == QUEUE_OK && ++lost < SEGMENT_TRIES)
             continue;
+        if (r == QUEUE_OK)
+            r = QUEUE_DAMAGED;
         /* Nobody has seen it: the word is ours to take back, but for npud, which thinks us dead. */
         expected = sending;
         atomic_compare_exchange_strong_explicit(&m->word, &expected, held, memory_order_acq_rel,
