@@ -43,7 +43,6 @@ static const struct command {
     bool single;      /* one row by nature: printed as lines, and no list in JSON */
     const char *also; /* a second list of the same report, printed below if it is not empty */
     const char *help;
-    bool rates; /* asked for twice, to know how fast something goes */
 } commands[] = {
     {"status", NPUD__ADMIN_REQUEST__TOPIC__STATUS, true, NULL, "npud itself, and totals"},
     {"devices", NPUD__ADMIN_REQUEST__TOPIC__DEVICES, false, NULL, "the NPUs and what they did"},
@@ -55,11 +54,10 @@ static const struct command {
     {"limits", NPUD__ADMIN_REQUEST__TOPIC__LIMITS, false, NULL, "per user: used, and allowed"},
     {"notifies", NPUD__ADMIN_REQUEST__TOPIC__NOTIFIES, false, NULL, "notifies and count notifies"},
     {"pools", NPUD__ADMIN_REQUEST__TOPIC__POOLS, false, NULL, "shared buffers, and who has them"},
-    {"queues", NPUD__ADMIN_REQUEST__TOPIC__QUEUES, false, NULL, "shared queues, and how fast",
-     .rates = true},
+    {"queues", NPUD__ADMIN_REQUEST__TOPIC__QUEUES, false, NULL, "shared queues, and how fast"},
     {"grants", NPUD__ADMIN_REQUEST__TOPIC__GRANTS, false, NULL, "who may do what with queues"},
     {"routes", NPUD__ADMIN_REQUEST__TOPIC__ROUTES, false, NULL,
-     "who moves what from queue to queue", .rates = true},
+     "who moves what from queue to queue"},
     {"waits", NPUD__ADMIN_REQUEST__TOPIC__WAITS, false, "deadlocks",
      "who waits for whom, and deadlocks"},
 };
@@ -684,6 +682,15 @@ static void sleep_until(uint64_t ns)
         ;
 }
 
+/* Do its rows say how fast something goes? */
+static bool has_rates(const struct command *command)
+{
+    const ProtobufCFieldDescriptor *list =
+        protobuf_c_message_descriptor_get_field_by_name(&npud__report__descriptor, command->name);
+
+    return protobuf_c_message_descriptor_get_field_by_name(list->descriptor, "rate") != NULL;
+}
+
 /* The same question again, a moment after the first answer: what was counted in between. */
 static enum status question_rates(int fd, const struct task *task, struct answer *answer)
 {
@@ -709,7 +716,7 @@ static enum status ask(const struct task *task)
         return STATUS_UNREACHABLE;
     }
     status = question(fd, task, &answer);
-    if (status == STATUS_OK && task->command && task->command->rates)
+    if (status == STATUS_OK && task->command && has_rates(task->command))
         status = question_rates(fd, task, &answer);
     close(fd);
     if (status != STATUS_OK)

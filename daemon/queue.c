@@ -621,8 +621,8 @@ bool queues_shared(const struct share *share)
 static void sweep(struct queue_attach *attach)
 {
     struct queue *queue = attach->queue;
-    const struct queue_view *v = &queue->ring.view;
     struct session *session = attach->share->session;
+    const struct queue_view *v;
     int r;
 
     attach->leaving = true;

@@ -13,6 +13,7 @@
 #include "daemon/pool.h"
 #include "daemon/queue.h"
 #include "daemon/segment.h"
+#include "daemon/waits.h"
 
 #define DEPTH 4
 
@@ -553,6 +554,58 @@ START_TEST(who_ends_and_lives_is_left_behind_too)
 }
 END_TEST
 
+/* --- who waits for whom --- */
+
+static void sleep_slot(struct session *session, uint32_t slot, uint32_t kind, uint32_t object)
+{
+    struct wait_info info = {
+        .since_ns = clock_ns(), .thread = 7 + slot, .object = object, .what = kind, .call = "call"};
+
+    wait_slot_fill(&session->page->waits[slot], &info);
+    atomic_store(&session->page->waits_used, slot + 1);
+}
+
+static void check_wait(const struct blocked *b, const char *what, const char *who)
+{
+    char text[128];
+
+    blocked_describe(b, text, sizeof(text));
+    ck_assert_str_eq(text, what);
+    blocked_describe_owner(b, text, sizeof(text));
+    ck_assert_str_eq(text, who);
+}
+
+START_TEST(npuctl_tells_who_could_serve)
+{
+    struct session *a, *b;
+    struct queue *queue;
+    struct waits waits;
+    char who[64];
+
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(getpid());
+    queue = make_queue(a)->queue;
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
+    join(b, queue);
+    sleep_slot(b, 0, WAIT_MESSAGE, queue->ring.view.number);
+    sleep_slot(a, 0, WAIT_ROOM, queue->ring.view.number);
+    sleep_slot(b, 1, WAIT_GRANT, queue->id + 1);
+    sleep_slot(b, 2, WAIT_MESSAGE, 4711); /* no such ring: it is awake soon */
+    sleep_slot(b, 3, WAIT_KIND_MASK, 0);  /* nonsense */
+    ck_assert_int_eq(waits_init(&waits, &server), 0);
+    ck_assert_uint_eq(waits.n, 4);
+    snprintf(who, sizeof(who), "process %d or 1 more may dequeue", (int)getpid());
+    check_wait(&waits.blocked[0], "room in queue 0", who);
+    check_wait(&waits.blocked[1], "a message in queue 0", "process 100 may enqueue");
+    check_wait(&waits.blocked[2], "rights to queue 1", "nobody any more");
+    waits_deinit(&waits);
+    session_free(b);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("queue");
@@ -572,6 +625,7 @@ int main(void)
     tcase_add_test(tc, the_dead_are_swept_out_of_rings);
     tcase_add_test(tc, a_death_wakes_who_sleeps);
     tcase_add_test(tc, who_ends_and_lives_is_left_behind_too);
+    tcase_add_test(tc, npuctl_tells_who_could_serve);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
