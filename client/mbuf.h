@@ -32,9 +32,9 @@ static inline acltdtBuf mbuf_handle(uint64_t word, uint32_t ref)
 }
 
 /** The slot that ref names. False: unknown here. Its word is read with acquire. */
-static inline bool mbuf_find(uint32_t ref, struct mbuf_ref *out)
+static inline __attribute__((always_inline)) bool mbuf_find(uint32_t ref, struct mbuf_ref *out)
 {
-    struct segment_view *view = segment_get(segments(), ref);
+    struct segment_view *view = segment_known(ref);
 
     if (!view || (ref & 0xffff) >= segment_slots(view))
         return false;
@@ -49,7 +49,8 @@ static inline bool mbuf_is_handle(acltdtBuf buf)
 }
 
 /** Whether the session holds what a handle names: by far the commonest answer. */
-static inline bool mbuf_check_held(struct session *s, acltdtBuf buf, struct mbuf_ref *out)
+static inline __attribute__((always_inline)) bool mbuf_check_held(struct session *s, acltdtBuf buf,
+                                                                  struct mbuf_ref *out)
 {
     uint64_t handle = (uint64_t)(uintptr_t)buf;
 

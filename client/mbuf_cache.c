@@ -13,15 +13,15 @@
 static struct mbuf_cache none; /* serials begin at 1 */
 __thread struct mbuf_cache *mbuf_cache_mine = &none;
 
-static void cache_reset(struct mbuf_cache *cache, uint64_t session)
+static void cache_reset(struct mbuf_cache *cache, const struct session *s)
 {
-    cache->session = session;
-    cache->used = 0;
-    for (uint32_t i = 0; i < MBUF_CACHED; i++) {
+    cache->session = s->serial;
+    cache->held = mbuf_word_held(0, s->share);
+    for (uint32_t i = 0; i < MBUF_CACHE_CLASSES; i++) {
         uint64_t max = CACHE_BYTES / pool_class_size(i);
 
-        cache->stack[i].n = cache->stack[i].fetch = 0;
-        cache->stack[i].max = max < MBUF_CACHE_SLOTS ? (uint16_t)max : MBUF_CACHE_SLOTS;
+        cache->stack[i] = (struct mbuf_stack){0};
+        cache->stack[i].max = max < MBUF_CACHE_SLOTS ? (uint8_t)max : MBUF_CACHE_SLOTS;
     }
 }
 
@@ -37,7 +37,7 @@ struct mbuf_cache *mbuf_cache_get(struct session *s)
             return NULL;
     }
     if (__builtin_expect(t->buffers->session != s->serial, 0))
-        cache_reset(t->buffers, s->serial);
+        cache_reset(t->buffers, s);
     return mbuf_cache_mine = t->buffers;
 }
 
@@ -52,21 +52,24 @@ static struct segment_view *kept_in(uint32_t class, uint32_t ref)
     return view && segment_of(view)->cached == class && (ref & 0xffff) < view->n_data ? view : NULL;
 }
 
-/* Back to where every thread finds it. */
-static void give_back(struct session *s, uint32_t class, uint32_t ref)
+/* All but n go back to where every thread finds them. */
+static void give_back(struct session *s, struct mbuf_stack *stack, uint32_t class, uint8_t n)
 {
-    struct segment_view *view = kept_in(class, ref);
+    while (stack->n > n) {
+        uint32_t ref = stack->ref[--stack->n];
+        struct segment_view *view = kept_in(class, ref);
 
-    if (view && mbuf_release(view, &view->mbufs[ref & 0xffff]))
-        segment_freed(s, view);
+        stack->fetched--;
+        if (view && mbuf_release(view, &view->mbufs[ref & 0xffff]))
+            segment_freed(s, view);
+    }
 }
 
 static void flush(struct session *s, struct mbuf_cache *cache)
 {
-    for (uint32_t i = 0; i < MBUF_CACHED; i++) {
+    for (uint32_t i = 0; i < MBUF_CACHE_CLASSES; i++) {
+        give_back(s, &cache->stack[i], i, 0);
         cache->stack[i].fetch = 0;
-        while (cache->stack[i].n > 0)
-            give_back(s, i, cache->stack[i].ref[--cache->stack[i].n]);
     }
 }
 
@@ -77,17 +80,17 @@ static int fetch(const char *function, struct session *s, uint32_t class, struct
     uint32_t refs[1 + MBUF_CACHE_SLOTS], n;
     int error;
 
-    while (stack->n > 0)
-        give_back(s, class, stack->ref[--stack->n]);
+    give_back(s, stack, class, 0);
     error = pool_take(function, s, class, 1 + stack->fetch, refs, &n);
     if (error != 0)
         return error;
     *ref = refs[0];
+    stack->fetched += (int32_t)n;
     while (n-- > 1) {
-        mbuf_prepare(segment_get(segments(), refs[n]), refs[n] & 0xffff, 0);
+        mbuf_prepare(segment_known(refs[n]), refs[n] & 0xffff, 0);
         stack->ref[stack->n++] = refs[n];
     }
-    stack->fetch = 2 * stack->fetch + 1;
+    stack->fetch = (uint8_t)(2 * stack->fetch + 1);
     if (stack->fetch > stack->max / 2)
         stack->fetch = stack->max / 2;
     return 0;
@@ -98,7 +101,7 @@ static int take(const char *function, struct session *s, struct mbuf_cache *cach
 {
     uint32_t n;
 
-    if (cache && class < MBUF_CACHED)
+    if (cache && class < MBUF_CACHE_CLASSES)
         return fetch(function, s, class, &cache->stack[class], ref);
     return pool_take(function, s, class, 1, ref, &n);
 }
@@ -135,8 +138,6 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
     error = take_patiently(function, s, cache, class, &ref);
     if (error != 0)
         return error;
-    if (cache)
-        cache->used++;
     mbuf_find(ref, out);
     mbuf_prepare(out->view, ref & 0xffff, size);
     KILL_POINT(MBUF_PREPARED);
@@ -145,59 +146,43 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
     return 0;
 }
 
-void mbuf_cache_took(struct session *s, const struct segment *segment)
-{
-    struct mbuf_cache *cache = segment->own ? mbuf_cache_get(s) : NULL;
-
-    if (cache)
-        cache->used++;
-}
-
 /*
  * Who allocates and frees one buffer after the other, while others have made the pool large, comes here each time: he keeps his few, which are
  * seen to about once a second, when npud is not going to look anyway.
  */
-bool mbuf_cache_leave(struct session *s, struct mbuf_cache *cache, struct segment *g)
+bool mbuf_cache_leave(struct session *s, struct mbuf_stack *stack, struct segment *g)
 {
     bool armed = atomic_load_explicit(&g->view.page->armed, memory_order_relaxed) != 0;
 
-    if (armed && (g->cached == SEGMENT_NO_CLASS || cache->stack[g->cached].n <= KEPT_FEW))
+    if (stack->fetched > stack->n + 1 || (armed && stack->n <= KEPT_FEW))
         return false;
-    flush(s, cache);
-    return true;
-}
-
-/* Half of it at once: so who allocates and frees at the edge does not come here each time. */
-static bool make_room(struct session *s, struct mbuf_cache *cache, struct segment *g)
-{
-    struct mbuf_stack *stack;
-
-    if (g->cached == SEGMENT_NO_CLASS)
-        return false;
-    stack = &cache->stack[g->cached];
-    if (stack->n < stack->max)
-        return false;
-    while (stack->n > stack->max / 2)
-        give_back(s, g->cached, stack->ref[--stack->n]);
+    give_back(s, stack, g->cached, 0);
+    stack->fetch = 0;
     return true;
 }
 
 void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m)
 {
     struct segment *g = segment_of(m->view);
-    struct mbuf_cache *cache = g->own ? mbuf_cache_get(s) : NULL;
-    bool full = false, leaves = false;
+    bool full = false, small = g->cached != SEGMENT_NO_CLASS;
+    struct mbuf_cache *cache = small ? mbuf_cache_get(s) : NULL;
+    struct mbuf_stack *stack = cache ? &cache->stack[g->cached] : NULL;
 
-    if (cache && make_room(s, cache, g) && mbuf_cache_put(s, m))
-        return;
-    if (cache) {
-        leaves = !mbuf_cache_keeps(s, cache, g);
-        cache->used--;
+    if (stack && stack->n == stack->max) {
+        /* Half of it at once: so who allocates and frees at the edge does not come here each time. */
+        give_back(s, stack, g->cached, stack->max / 2);
+        if (mbuf_cache_put(s, m))
+            return;
     }
+    if (stack && (m->ref & 0xffff) < m->view->n_data)
+        stack->fetched--;
     mbuf_drop(m->view, m->mbuf, &full);
     if (full)
         segment_freed(s, m->view);
-    if (leaves && atomic_load_explicit(&m->view->page->armed, memory_order_relaxed) == 0)
+    /* A thread that has nothing of the class any more: the segment, which is too small to be told of by itself, may be what is left of the pool. */
+    if (stack && stack->fetched <= 0 && stack->n == 0 &&
+        atomic_load_explicit(&s->pool.size, memory_order_relaxed) > POOL_KEPT &&
+        atomic_load_explicit(&m->view->page->armed, memory_order_relaxed) == 0)
         segment_trim(s, m->view->id);
 }
 

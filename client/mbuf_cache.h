@@ -9,10 +9,9 @@
 #include "client/mbuf.h"
 #include "client/session.h"
 
-#define MBUF_CACHED      32                   /* classes that are kept in caches */
-#define MBUF_CACHED_SIZE (UINT64_C(64) << 10) /* the largest of them */
-#define MBUF_CACHE_SLOTS 30
-#define POOL_KEPT        (UINT64_C(1) << 20) /* a pool up to here is not worth giving back */
+#define MBUF_CACHE_CLASSES 32 /* classes that are kept in caches */
+#define MBUF_CACHE_SLOTS   30
+#define POOL_KEPT          (UINT64_C(1) << 20) /* a pool up to here is not worth giving back */
 
 /**
  * Of one thread. Every slot in it is CACHED, and has been through mbuf_prepare() since others last had a reference to its data. All zero:
@@ -20,14 +19,16 @@
  */
 struct mbuf_cache {
     uint64_t session; /* serial; slots of another are not ours */
-    int64_t used;     /* buffers that this thread has allocated and not freed, more or less */
+    uint64_t held;    /* the word of a buffer that the session holds, without generation */
     struct mbuf_stack {
-        uint16_t n, max;
-        uint16_t fetch; /* slots to bring when there are none: more each time */
-        uint16_t unused;
+        uint8_t n, max;
+        uint8_t fetch; /* slots to bring when there are none: more each time */
+        int32_t
+            fetched; /* in all, less those that were given back: more than n when the thread has buffers of this class */
         uint32_t ref[MBUF_CACHE_SLOTS];
-    } stack[MBUF_CACHED];
+    } stack[MBUF_CACHE_CLASSES];
 };
+static_assert(sizeof(struct mbuf_stack) == 128, "found by a shift");
 
 /** The calling thread's; one that fits no session as long as it has none. */
 extern __thread struct mbuf_cache *mbuf_cache_mine;
@@ -35,61 +36,62 @@ extern __thread struct mbuf_cache *mbuf_cache_mine;
 /** The calling thread's, emptied if it is of another session. NULL: no memory for one. */
 struct mbuf_cache *mbuf_cache_get(struct session *s);
 
-/** The calling thread has got a slot of this segment, but not from its cache. */
-void mbuf_cache_took(struct session *s, const struct segment *segment);
-
 /** The long ways of mbuf_cache_take(), as mbuf_alloc(), and of mbuf_cache_put(). */
 int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, struct mbuf_ref *out);
 void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m);
 
 /**
- * The thread has freed its last buffer, and the pool is large: whether what it keeps should go back. Then it has, and the buffer is to go the same
- * way.
+ * The thread frees its last buffer of a class, while the pool is large: whether it should rather give back what it keeps of the class. Then it has, and
+ * the buffer is to go the same way.
  */
-bool mbuf_cache_leave(struct session *s, struct mbuf_cache *cache, struct segment *segment)
+bool mbuf_cache_leave(struct session *s, struct mbuf_stack *stack, struct segment *segment)
     __attribute__((cold));
 
-static inline bool mbuf_cache_keeps(struct session *s, struct mbuf_cache *cache,
-                                    struct segment *segment)
+#define MBUF_GENERATION_1 (UINT64_C(1) << 36) /* one up, in a word */
+
+/** The generation of word, and CACHED by the session that `held` is of. */
+static inline uint64_t mbuf_word_cached(uint64_t word, uint64_t held)
 {
-    return __builtin_expect(cache->used > 1 ||
-                                atomic_load_explicit(&s->pool.size, memory_order_relaxed) <=
-                                    POOL_KEPT,
-                            1) ||
-           !mbuf_cache_leave(s, cache, segment);
+    return (word & -MBUF_GENERATION_1) | (held ^ (MBUF_HELD ^ MBUF_CACHED) * (UINT64_C(1) << 32));
 }
 
 /** A buffer from what the thread has kept. False: by the long way, then. No locked instruction. */
-static inline bool mbuf_cache_take(struct session *s, uint64_t size, struct mbuf_ref *out)
+static inline __attribute__((always_inline)) bool mbuf_cache_take(struct session *s, uint64_t size,
+                                                                  struct mbuf_ref *out)
 {
     struct mbuf_cache *cache = mbuf_cache_mine;
     struct segment_view *view;
     struct mbuf_stack *stack;
     struct mbuf *m;
     uint32_t class, ref;
+    uint64_t word;
 
-    if (size - 1 >= MBUF_CACHED_SIZE || cache->session != s->serial)
+    if (size - 1 >= POOL_SMALL || cache->session != s->serial)
         return false;
-    class = pool_class(size);
+    class = pool_small_class(&s->pool, size);
     stack = &cache->stack[class];
     if (stack->n == 0)
         return false;
     ref = stack->ref[stack->n - 1];
-    view = segment_get(segments(), ref);
+    view = segment_known(ref);
     if (!view || segment_of(view)->cached != class || !segment_usable(view))
         return false;
     stack->n--;
-    cache->used++;
     m = &view->mbufs[ref & 0xffff];
     mbuf_renew(m, size);
     KILL_POINT(MBUF_PREPARED);
-    *out = (struct mbuf_ref){.view = view, .mbuf = m, .ref = ref, .word = mbuf_hold(m, s->share)};
+    /* as mbuf_hold() */
+    word = atomic_load_explicit(&m->word, memory_order_relaxed);
+    word = ((word & -MBUF_GENERATION_1) + MBUF_GENERATION_1) | cache->held;
+    atomic_store_explicit(&m->word, word, memory_order_release);
     KILL_POINT(MBUF_HOLDS);
+    *out = (struct mbuf_ref){.view = view, .mbuf = m, .ref = ref, .word = word};
     return true;
 }
 
 /** Keep the slot of a buffer that this session owns. False: by the long way. No locked instruction. */
-static inline bool mbuf_cache_put(struct session *s, const struct mbuf_ref *m)
+static inline __attribute__((always_inline)) bool mbuf_cache_put(struct session *s,
+                                                                 const struct mbuf_ref *m)
 {
     struct mbuf_cache *cache = mbuf_cache_mine;
     struct segment *g = segment_of(m->view);
@@ -99,14 +101,16 @@ static inline bool mbuf_cache_put(struct session *s, const struct mbuf_ref *m)
         return false;
     stack = &cache->stack[g->cached];
     if (stack->n == stack->max || !mbuf_unshared(m->view, m->ref & 0xffff) ||
-        !segment_usable(m->view) || !mbuf_cache_keeps(s, cache, g))
+        !segment_usable(m->view))
         return false;
-    atomic_store_explicit(&m->mbuf->word,
-                          mbuf_word(mbuf_generation(m->word), MBUF_CACHED, s->share, 0),
+    if (__builtin_expect(atomic_load_explicit(&s->pool.size, memory_order_relaxed) > POOL_KEPT,
+                         0) &&
+        mbuf_cache_leave(s, stack, g))
+        return false;
+    atomic_store_explicit(&m->mbuf->word, mbuf_word_cached(m->word, cache->held),
                           memory_order_release);
     KILL_POINT(MBUF_CACHING);
     stack->ref[stack->n++] = m->ref;
-    cache->used--;
     return true;
 }
 

@@ -14,6 +14,7 @@
 #include "client/session.h"
 
 #define FAST(condition) __builtin_expect((condition), 1)
+#define INLINE          inline __attribute__((always_inline))
 
 /* The session at hand, which in a forked child is none, or NULL: then the long way tells why. */
 static inline struct session *session_ready(void)
@@ -23,7 +24,7 @@ static inline struct session *session_ready(void)
     return FAST(s && !session_lost(s)) ? s : NULL;
 }
 
-static int no_session(const char *function, acltdtBuf buf)
+static __attribute__((cold)) int no_session(const char *function, acltdtBuf buf)
 {
     int error = process_enter();
     struct session *s = session_peek();
@@ -36,38 +37,49 @@ static int no_session(const char *function, acltdtBuf buf)
                      buf);
 }
 
-static inline int find(const char *function, acltdtBuf buf, struct session **s,
+static INLINE int find(const char *function, acltdtBuf buf, struct session **s,
                        struct mbuf_ref *out)
 {
     *s = session_ready();
     return FAST(*s != NULL) ? mbuf_check(function, *s, buf, out) : no_session(function, buf);
 }
 
-static inline int find_head(const char *function, acltdtBuf buf, struct session **s,
+static INLINE int find_head(const char *function, acltdtBuf buf, struct session **s,
                             struct mbuf_ref *out)
 {
     *s = session_ready();
     return FAST(*s != NULL) ? mbuf_check_head(function, *s, buf, out) : no_session(function, buf);
 }
 
-static int alloc_buf(const char *function, size_t size, acltdtBuf *buf)
+/*
+ * Alloc and free of what the thread keeps, without a call and with everything in registers: hence the long ways are functions of their own,
+ * which begin again.
+ */
+static __attribute__((noinline)) int alloc_long(const char *function, size_t size, acltdtBuf *buf)
+{
+    int error;
+    struct session *s = session_get(function, &error);
+    struct mbuf_ref m;
+
+    if (s)
+        error = mbuf_alloc(function, s, size, &m);
+    if (error == 0)
+        *buf = mbuf_handle(m.word, m.ref);
+    return error;
+}
+
+static INLINE int alloc_buf(const char *function, size_t size, acltdtBuf *buf)
 {
     struct session *s = session_ready();
     struct mbuf_ref m;
-    int error = 0;
 
-    if (!FAST(s && mbuf_cache_take(s, size, &m))) {
-        s = session_get(function, &error);
-        if (s)
-            error = mbuf_alloc(function, s, size, &m);
-        if (error != 0)
-            return error;
-    }
+    if (!FAST(s && mbuf_cache_take(s, size, &m)))
+        return alloc_long(function, size, buf);
     *buf = mbuf_handle(m.word, m.ref);
     return 0;
 }
 
-static int free_buf(const char *function, acltdtBuf buf)
+static __attribute__((noinline)) int free_long(const char *function, acltdtBuf buf)
 {
     struct session *s;
     struct mbuf_ref m;
@@ -76,12 +88,21 @@ static int free_buf(const char *function, acltdtBuf buf)
     if (!buf)
         return error_null(function, "buf");
     error = find_head(function, buf, &s, &m);
-    if (!FAST(error == 0))
-        return error;
-    if (!FAST(atomic_load_explicit(&m.mbuf->next, memory_order_relaxed) == 0 &&
-              mbuf_cache_put(s, &m)))
+    if (error == 0)
         mbuf_free(s, &m);
-    return 0;
+    return error;
+}
+
+static INLINE int free_buf(const char *function, acltdtBuf buf)
+{
+    struct session *s = session_ready();
+    struct mbuf_ref m;
+
+    if (FAST(s && mbuf_check_held(s, buf, &m) &&
+             atomic_load_explicit(&m.mbuf->next, memory_order_relaxed) == 0 &&
+             mbuf_cache_put(s, &m)))
+        return 0;
+    return free_long(function, buf);
 }
 
 static int damaged(const char *function, acltdtBuf buf)

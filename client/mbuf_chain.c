@@ -138,10 +138,8 @@ static int copy_one(const char *function, struct session *s, const struct mbuf_r
     *out = (struct mbuf_ref){.view = m->view, .mbuf = to, .ref = m->view->id << 16 | slot};
     out->word = atomic_load_explicit(&to->word, memory_order_relaxed);
     copy_head(to, m->mbuf);
-    if (mbuf_refer(m->view, to, block) > 0) {
-        mbuf_cache_took(s, segment_of(m->view));
+    if (mbuf_refer(m->view, to, block) > 0)
         return 0;
-    }
     if (mbuf_release(m->view, to))
         segment_freed(s, m->view);
     return error_damaged(function, m->ref);

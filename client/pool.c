@@ -11,6 +11,21 @@
 void pool_init(struct pool *pool)
 {
     pthread_mutex_init(&pool->lock, NULL);
+    for (uint32_t i = 0; i < POOL_SMALL / POOL_STEP; i++)
+        pool->small[i] = (uint8_t)pool_class((i + 1) * POOL_STEP);
+}
+
+uint32_t pool_class(uint64_t size)
+{
+    uint64_t last = size - 1;
+    unsigned k;
+
+    if (last < 512)
+        return (uint32_t)(last / POOL_STEP);
+    k = 63 - (unsigned)__builtin_clzll(last);
+    if (k < 20)
+        return 4 + (k - 9) * 4 + (uint32_t)(last >> (k - 2) & 3);
+    return 48 + (k - 20) * 8 + (uint32_t)(last >> (k - 3) & 7);
 }
 
 uint64_t pool_class_size(uint32_t class)

@@ -59,6 +59,14 @@ static inline struct segment_table *segments(void)
     return &segment_table;
 }
 
+/**
+ * The view of ref's segment, also when it is retired: then everything in it is FREE, and nothing has to look twice to see that.
+ */
+static inline struct segment_view *segment_known(uint32_t ref)
+{
+    return atomic_load_explicit(&segment_table.view[ref >> 16], memory_order_acquire);
+}
+
 /** The segment of a view that came out of the table. */
 static inline struct segment *segment_of(struct segment_view *view)
 {

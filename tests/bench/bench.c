@@ -26,6 +26,7 @@ static const struct group {
     {"4", rows_ipc},
     {"4b", rows_ipc_asleep, "engine.spin_us=0"},
     {"5", rows_crowd},
+    {"6", rows_mbuf},
     {"7", rows_queue_polling},
     {"8", rows_queue_asleep},
     {"9", rows_copy},
@@ -48,7 +49,7 @@ static const char usage[] =
     "not an error.\n"
     "\n"
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
-    "  --rows LIST   only these rows: 1 2 3 4 4b 5 7 8 9 10 11 12 13 14 15\n"
+    "  --rows LIST   only these rows: 1 2 3 4 4b 5 6 7 8 9 10 11 12 13 14 15\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n";
 
