@@ -60,3 +60,8 @@ void backlog_deinit(struct backlog *b)
     free(b->item);
     *b = (struct backlog){0};
 }
+
+const struct backlog_item *backlog_at(const struct backlog *b, uint32_t i)
+{
+    return &b->item[(b->first + i) & (b->size - 1)];
+}

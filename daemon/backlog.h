@@ -40,3 +40,6 @@ void backlog_pop(struct backlog *b);
 
 /** It is empty, and gives back what backlog_reserve() took. */
 void backlog_deinit(struct backlog *b);
+
+/** The item at this place, counted from the first one; below n. */
+const struct backlog_item *backlog_at(const struct backlog *b, uint32_t i);

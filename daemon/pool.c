@@ -145,6 +145,15 @@ void pool_look_soon(struct pool *pool)
         schedule(pool, wait);
 }
 
+void pools_look_at_orphans(struct pools *pools)
+{
+    struct pool *pool;
+
+    DL_FOREACH (pools->list, pool)
+        if (!pool->session)
+            pool_look_soon(pool);
+}
+
 /* --- life --- */
 
 struct pool *pool_get(struct session *session)

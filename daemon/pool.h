@@ -61,6 +61,9 @@ struct pool *pool_get(struct session *session);
  */
 void pool_look_soon(struct pool *pool);
 
+/** Something has gone for which buffers of the dead were kept, by their own account: look whether there is anything left. */
+void pools_look_at_orphans(struct pools *pools);
+
 /** If nothing in the segment is anybody's, it goes. While clients are at work, too. True: it has gone. */
 bool segment_give_back(struct segment *segment);
 

@@ -397,6 +397,8 @@ void queue_destroy(struct queue *queue)
         segment_rights_changed(session);
     }
     queue_free(queue);
+    /* What was in the ring is freed; what only said so of itself, by the hand of somebody who plays, is nobody's from now on. */
+    pools_look_at_orphans(&server->pools);
     /* Who waits for a grant of this one need not wait any more. */
     grant_tell(server, 0);
 }

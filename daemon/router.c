@@ -727,3 +727,20 @@ void router_deinit(struct server *server)
         event_free(server->router.on_ready);
     server->router.on_ready = NULL;
 }
+
+static void note_holding(uint64_t *bits, uint32_t ref)
+{
+    bits[(ref >> 16) / 64] |= UINT64_C(1) << (ref >> 16) % 64;
+}
+
+void router_holdings(struct server *server, uint64_t *bits)
+{
+    struct route *route;
+
+    DL_FOREACH (server->router.all, route) {
+        if (route->source && route->source->pending != 0)
+            note_holding(bits, route->source->pending);
+        for (uint32_t i = 0; i < route->backlog.n; i++)
+            note_holding(bits, backlog_at(&route->backlog, i)->ref);
+    }
+}

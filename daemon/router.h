@@ -109,6 +109,9 @@ int router_init(struct server *server);
 /** No session is left, and so no route. */
 void router_deinit(struct server *server);
 
+/** Set the bit of each segment from which the router has the head of a message: pending, or in a backlog. bits: SEGMENT_IDS of them. */
+void router_holdings(struct server *server, uint64_t *bits);
+
 /* --- for requests; sentences say why, for humans --- */
 
 /**

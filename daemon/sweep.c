@@ -1,10 +1,12 @@
 #include "daemon/sweep.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "daemon/pool.h"
 #include "daemon/queue.h"
+#include "daemon/router.h"
 #include "daemon/segment.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -215,40 +217,69 @@ void share_sweep(struct share *share)
 
 /* --- is it needed --- */
 
+/* Segments of which the router has something at this moment, once somebody has asked. */
+static struct {
+    bool known;
+    uint64_t bits[SEGMENT_IDS / 64];
+} routed;
+
+/* Does the router have this head, or one from the same segment? Words say so to whoever writes them. */
+static bool router_may_have(struct server *server, uint32_t ref)
+{
+    uint32_t id = ref >> 16;
+
+    if (!routed.known) {
+        memset(routed.bits, 0, sizeof(routed.bits));
+        router_holdings(server, routed.bits);
+        routed.known = true;
+    }
+    return routed.bits[id / 64] >> id % 64 & 1;
+}
+
 /* Of an orphan: the session lives and may have it; if not, then what the word says is a leftover, or a lie. */
 static bool may_have(const struct segment *s, uint32_t number)
 {
     struct session *session = share_session(s->pool->server, number);
 
-    return number == SHARE_NPUD || (session && segment_maps(session, (struct segment *)s));
+    return session && segment_maps(session, (struct segment *)s);
 }
 
-static bool is_sent(struct segment *s, const struct mbuf *m, uint64_t word)
+static bool is_held(const struct segment *s, uint32_t ref, uint64_t word)
+{
+    return mbuf_session(word) == SHARE_NPUD ? router_may_have(s->pool->server, ref)
+                                            : may_have(s, mbuf_session(word));
+}
+
+/* On its way to a ring, or in one that the segment feeds. */
+static bool is_sent(const struct segment *s, uint32_t ref, uint64_t word)
 {
     struct queue *queue = queue_by_number(s->pool->server, mbuf_queue(word));
 
-    return (queue && queue_has(queue, mbuf_ref(&s->view, m))) ||
-           (mbuf_session(word) != SHARE_NPUD && may_have(s, mbuf_session(word)));
+    return may_have(s, mbuf_session(word)) ||
+           (queue && queue_fed(queue, s) && queue_has(queue, ref));
 }
 
+/* Whoever has the head has the members: so he has their segments mapped, or what carries them is fed by these. */
 static bool has_head(struct segment *s, uint64_t word)
 {
     struct segment *of;
     struct mbuf *head = mbuf_find(s->pool->server, mbuf_head(word), &of);
-    enum mbuf_state state =
-        head ? mbuf_state(atomic_load_explicit(&head->word, memory_order_acquire)) : MBUF_FREE;
+    uint64_t w = head ? atomic_load_explicit(&head->word, memory_order_acquire) : 0;
 
-    return state == MBUF_HELD || state == MBUF_SENDING;
+    if (mbuf_state(w) == MBUF_HELD)
+        return is_held(s, mbuf_head(word), w);
+    return mbuf_state(w) == MBUF_SENDING && is_sent(s, mbuf_head(word), w);
 }
 
 static bool somebodys(struct segment *s, const struct mbuf *m, uint64_t word)
 {
     switch (mbuf_state(word)) {
     case MBUF_CACHED:
-    case MBUF_HELD:
         return may_have(s, mbuf_session(word));
+    case MBUF_HELD:
+        return is_held(s, mbuf_ref(&s->view, m), word);
     case MBUF_SENDING:
-        return is_sent(s, m, word);
+        return is_sent(s, mbuf_ref(&s->view, m), word);
     case MBUF_MEMBER:
         return has_head(s, word);
     case MBUF_BLOCK:
@@ -271,6 +302,7 @@ static bool slot_unused(struct segment *s, const struct mbuf *m)
 
 bool segment_unused(struct segment *s)
 {
+    routed.known = false;
     for (uint32_t from = 0, to; segment_touched(s, &from, &to); from = to)
         for (; from < to; from++)
             if (!slot_unused(s, &s->view.mbufs[from]))
