@@ -87,7 +87,13 @@ static int fetch(const char *function, struct session *s, uint32_t class, struct
     *ref = refs[0];
     stack->fetched += (int32_t)n;
     while (n-- > 1) {
-        mbuf_prepare(segment_known(refs[n]), refs[n] & 0xffff, 0);
+        struct segment_view *view = kept_in(class, refs[n]);
+
+        if (!view) {
+            stack->fetched--;
+            continue;
+        }
+        mbuf_prepare(view, refs[n] & 0xffff, 0);
         stack->ref[stack->n++] = refs[n];
     }
     stack->fetch = (uint8_t)(2 * stack->fetch + 1);
@@ -138,7 +144,13 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
     error = take_patiently(function, s, cache, class, &ref);
     if (error != 0)
         return error;
-    mbuf_find(ref, out);
+    /* Its segment was there a moment ago, and npud has not taken it back: we have a buffer of it. */
+    if (!mbuf_find(ref, out))
+        return error_set(
+            ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+            "%s: segment %u of shared buffers is damaged: a process that shares it has "
+            "written there",
+            function, ref >> 16);
     mbuf_prepare(out->view, ref & 0xffff, size);
     KILL_POINT(MBUF_PREPARED);
     out->word = mbuf_hold(out->mbuf, s->share);

@@ -214,8 +214,12 @@ static int map_needed(struct transfer *t)
         return 0;
     if (error != ACL_ERROR_RT_NO_PERMISSION && error != ACL_ERROR_RT_PARAM_INVALID)
         return segment_need(t->function, t->session, t->needed);
-    if (t->n_refused < sizeof(t->refused) / sizeof(t->refused[0]))
-        t->refused[t->n_refused++] = t->needed;
+    /* A message needs two at most. More are needed only if somebody changes what is in the ring. */
+    if (t->n_refused == sizeof(t->refused) / sizeof(t->refused[0])) {
+        t->refused[0] = t->refused[1];
+        t->n_refused--;
+    }
+    t->refused[t->n_refused++] = t->needed;
     return 0;
 }
 
@@ -246,15 +250,29 @@ static bool note_fed(struct ring *ring, uint32_t id, uint64_t number)
     return true;
 }
 
+static enum outcome refuse_stale(struct transfer *t)
+{
+    t->error =
+        error_set(ACL_ERROR_RT_PARAM_INVALID,
+                  "%s: buf was freed or given away by another thread during the call", t->function);
+    return REFUSED;
+}
+
 static int feed_needed(struct transfer *t)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__FeedQueue in = NPUD__FEED_QUEUE__INIT;
     uint32_t id = t->needed >> 16;
-    uint64_t number = segment_get(segments(), t->needed)->number;
+    const struct segment_view *view = segment_get(segments(), t->needed);
+    uint64_t number = view ? view->number : 0;
     bool noted;
     int error;
 
+    /* The caller has a buffer of it: that it is gone is what somebody has written there. */
+    if (!view) {
+        refuse_stale(t);
+        return t->error;
+    }
     in.number = t->ring->view.number;
     in.segment = id;
     request.feed_queue = &in;
@@ -423,14 +441,6 @@ static void list_segments(struct transfer *t)
     while (mbuf_next(t->buffer->ref, &at, &n))
         if (at.ref >> 16 != t->refs[t->n_refs - 1] >> 16)
             t->refs[t->n_refs++] = at.ref;
-}
-
-static enum outcome refuse_stale(struct transfer *t)
-{
-    t->error =
-        error_set(ACL_ERROR_RT_PARAM_INVALID,
-                  "%s: buf was freed or given away by another thread during the call", t->function);
-    return REFUSED;
 }
 
 static enum outcome put(struct transfer *t)

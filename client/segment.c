@@ -333,6 +333,11 @@ int segment_need(const char *function, struct session *s, uint32_t ref)
     view = segment_get(&segment_table, ref);
     if (!view)
         error = obtain(function, s, &request, false, &g);
+    /* Given back since npud answered; or who shares it says so, and then no other mapping would be better. */
+    if (error == 0 && !segment_get(&segment_table, ref))
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
+                          "%s: segment %u of shared buffers is not there any more", function,
+                          ref >> 16);
     pthread_mutex_unlock(&s->segments.lock);
     return error;
 }
