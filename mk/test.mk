@@ -17,6 +17,8 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ)
 # What one of them alone needs: clients without the library, which kill points could not be built into.
 E2E_MORE_test_hostile := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/hostile/*.c))
 $(BUILD)/tests/e2e/test_hostile: $(E2E_MORE_test_hostile)
+E2E_MORE_test_share_hostile := $(BUILD)/tests/hostile/raw.o $(BUILD)/tests/hostile/raw_share.o
+$(BUILD)/tests/e2e/test_share_hostile: $(E2E_MORE_test_share_hostile)
 
 $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(LIB)
 	$(call say,LD)
@@ -52,7 +54,14 @@ $(BUILD)/tests/kill/test_kill: $(KILL_OBJ) $(E2E_LIB) $(LIB)
 	$(Q)$(CC) $(SAN) $(CFLAGS) $(KILL_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
 
-KILL_BIN := $(BUILD)/kill/tests/kill/test_kill
+# The same for shared buffers and queues.
+KILL_SHARE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill/share/*.c))
+$(BUILD)/tests/kill/share/test_kill_share: $(KILL_SHARE_OBJ) $(E2E_LIB) $(LIB)
+	$(call say,LD)
+	$(Q)$(CC) $(SAN) $(CFLAGS) $(KILL_SHARE_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
+	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
+
+KILL_BIN := $(BUILD)/kill/tests/kill/test_kill $(BUILD)/kill/tests/kill/share/test_kill_share
 .PHONY: test-kill
 test-kill:
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN)

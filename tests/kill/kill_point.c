@@ -16,6 +16,10 @@ void kill_point(enum kill_point point)
         return;
     pass = atomic_fetch_add(&s->hits[point], 1) + 1;
     if (atomic_load(&s->point) == (uint32_t)point + 1 && atomic_load(&s->pass) == pass) {
+        if (atomic_load(&s->stops)) {
+            raise(SIGSTOP);
+            return;
+        }
         kill(getpid(), SIGKILL);
         for (;;)
             pause(); /* the signal is on its way to all threads */

@@ -7,9 +7,10 @@
 #include "proto/kill_point.h"
 
 struct kill_switch {
-    _Atomic uint32_t on;                     /* points count from here on */
-    _Atomic uint32_t point;                  /* 1 + where to die; 0: nowhere */
-    _Atomic uint32_t pass;                   /* at which time of coming by, from 1 */
+    _Atomic uint32_t on;    /* points count from here on */
+    _Atomic uint32_t point; /* 1 + where to die; 0: nowhere */
+    _Atomic uint32_t pass;  /* at which time of coming by, from 1 */
+    _Atomic uint32_t stops; /* it does not die there, but stops until it is told to go on */
     _Atomic uint32_t hits[KILL_POINT_COUNT]; /* how often each was passed while on */
 };
 
