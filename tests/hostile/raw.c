@@ -41,26 +41,31 @@ int raw_send(struct raw *r, Npud__Request *request, int flags)
     return packet_send_message(r->socket, &request->base, NULL, 0, flags);
 }
 
-Npud__Reply *raw_ask(struct raw *r, Npud__Request *request, int *fd)
+Npud__Reply *raw_ask_fds(struct raw *r, Npud__Request *request, int *fds, unsigned n)
 {
     static struct packet packet;
     Npud__Reply *reply = NULL;
 
-    if (fd)
-        *fd = -1;
+    for (unsigned i = 0; i < n; i++)
+        fds[i] = -1;
     if (r->socket < 0)
         return NULL;
     raw_send(r, request, 0); /* ended already: its last words may be there all the same */
     if (packet_recv(r->socket, &packet, 0) == 1)
         reply = npud__reply__unpack(NULL, packet.size, packet.data);
-    if (reply && fd)
-        *fd = packet_take_fd(&packet, 0);
+    for (unsigned i = 0; reply && i < n; i++)
+        fds[i] = packet_take_fd(&packet, i);
     packet_deinit(&packet);
     if (reply)
         r->error = reply->error;
     else
         hang_up(r);
     return reply;
+}
+
+Npud__Reply *raw_ask(struct raw *r, Npud__Request *request, int *fd)
+{
+    return raw_ask_fds(r, request, fd, fd ? 1 : 0);
 }
 
 /* For answers that carry nothing of interest. */

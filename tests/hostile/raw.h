@@ -71,6 +71,8 @@ int raw_send(struct raw *r, Npud__Request *request, int flags);
  * socket is closed. *fd (when not NULL) is the descriptor that came along, or -1.
  */
 Npud__Reply *raw_ask(struct raw *r, Npud__Request *request, int *fd);
+/** The same with n descriptors. */
+Npud__Reply *raw_ask_fds(struct raw *r, Npud__Request *request, int *fds, unsigned n);
 
 /** The requests. True: npud has done it. False: r->error says why not, or the session is gone. */
 bool raw_open_device(struct raw *r, uint32_t device);

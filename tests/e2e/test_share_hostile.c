@@ -1,0 +1,813 @@
+/*
+ * Hostile sessions that share buffers and queues.
+ *
+ * Rights: what a session was not given it cannot write, map, open again or attach, whatever it tries; not even by being given the pid of who
+ * was granted it. Damage: a session that writes garbage to all that it may write hurts those that it shares with, and nobody else: npud
+ * lives, cleans up all of it, and a pair that shares other queues goes on as if nothing were, with no message lost or changed.
+ *
+ * Those who misbehave are another user than npud, as far as the test is root. NPUD_HOSTILE_SEED, NPUD_HOSTILE_CASE: as for test_hostile.
+ * NPUD_HOSTILE_SECONDS: how long each case goes on (default 0.6).
+ */
+#include "share_cast.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/common/chance.h"
+#include "proto/futex.h"
+#include "tests/hostile/raw_share.h"
+
+#define NOBODY 65534
+
+/* The cast. */
+enum { MANAGER, PARTNER, PING, PONG, HOSTILE };
+/* Queues: what the hostile one shares with manager and partner; the innocent ones' own. */
+enum { LINE, BRANCH, THERE, BACK };
+
+#define DEPTH     16
+#define MEDIAN_NS UINT64_C(20000000) /* of a round of the innocent ones, at most */
+#define SEGMENTS  32                 /* that a hostile session maps */
+
+static struct {
+    _Atomic uint32_t stop;
+    _Atomic uint32_t progress;
+    _Atomic int32_t hostile; /* process that is to be granted both queues ... */
+    _Atomic uint32_t asked;  /* ... again, whenever this changes */
+} * shared;
+
+static void become_nobody(void)
+{
+    if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+                           setresuid(NOBODY, NOBODY, NOBODY) < 0))
+        _exit(1);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* forgotten when the user changes */
+    prctl(PR_SET_DUMPABLE, 1);        /* its own /proc/self/fd is its own again */
+}
+
+static void setup(void)
+{
+    npud_setup();
+    if (geteuid() == 0) { /* let nobody in */
+        ck_assert_int_eq(chmod(npud.dir, 0711), 0);
+        ck_assert_int_eq(chmod(getenv("NPUD_SOCKET"), 0666), 0);
+    }
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+    cast_begin();
+}
+
+static void finish(void)
+{
+    npud_expect_empty();
+    shared_expect_empty();
+    cast_finish();
+    npud_teardown();
+}
+
+/* --- rights --- */
+
+/* The session of a member that does not use the library. */
+static struct raw raw = {.socket = -1};
+
+static aclError order_raw_open(const struct order *o, int64_t *value)
+{
+    (void)o, (void)value;
+    become_nobody();
+    ck_assert(raw_open(&raw));
+    return 0;
+}
+
+static aclError order_raw_attach(const struct order *o, int64_t *value)
+{
+    struct raw_queue q;
+
+    if (!raw_attach_queue(&raw, queue_id(o->a), &q))
+        return raw.error;
+    *value = q.rights;
+    raw_unmap_queue(&q);
+    return 0;
+}
+
+/* What a store there comes to: the signal, or 0. */
+static int store_signal(volatile unsigned char *at)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        at[0] = 1;
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+/* As a debugger would: through /proc/PID/mem, which forces its way into private mappings. */
+static bool memory_file_writes(void *at)
+{
+    int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    bool wrote;
+
+    ck_assert_int_ge(fd, 0);
+    wrote = pwrite(fd, "x", 1, (off_t)(uintptr_t)at) == 1;
+    close(fd);
+    return wrote;
+}
+
+static void expect_read_only(int fd, size_t size)
+{
+    char path[64];
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    ck_assert_ptr_eq(at, MAP_FAILED);
+    ck_assert_int_eq(errno, EACCES);
+    at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(at, MAP_FAILED);
+    ck_assert_int_eq(mprotect(at, size, PROT_READ | PROT_WRITE), -1);
+    ck_assert_int_eq(errno, EACCES);
+    ck_assert_int_eq(store_signal(at), SIGSEGV);
+    ck_assert(!memory_file_writes(at));
+    ck_assert_int_eq(pwrite(fd, "x", 1, 0), -1);
+    ck_assert_int_eq(ftruncate(fd, 0), -1);
+    ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+    if (geteuid() != 0) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        ck_assert_int_eq(open(path, O_RDWR | O_CLOEXEC), -1);
+        ck_assert_int_eq(errno, EACCES);
+        ck_assert_int_eq(fchmod(fd, 0666), -1);
+    }
+    munmap(at, size);
+}
+
+/* Attach LINE with rights b, and try to write what these do not allow. */
+static aclError order_rights(const struct order *o, int64_t *value)
+{
+    struct raw_queue q;
+
+    (void)value;
+    if (!raw_attach_queue(&raw, queue_id(LINE), &q))
+        return raw.error;
+    ck_assert_uint_eq(q.rights, o->b);
+    if (o->b & QUEUE_PUT)
+        ck_assert_int_eq(store_signal((void *)q.view.put->slot), 0);
+    else
+        expect_read_only(q.fd[0], queue_put_size(q.view.depth));
+    if (o->b & QUEUE_TAKE)
+        ck_assert_int_eq(store_signal((void *)&q.view.take->wake), 0);
+    else
+        expect_read_only(q.fd[1], queue_take_size());
+    raw_unmap_queue(&q);
+    return 0;
+}
+
+START_TEST(a_right_is_a_mapping)
+{
+    uint32_t rights = (uint32_t)_i;
+
+    member_start(MANAGER, true);
+    member_start(HOSTILE, false);
+    member_does(HOSTILE, (struct order){order_raw_open, 0, 0, 0});
+    member_does(MANAGER, (struct order){order_create, LINE, 4, 0});
+    member_does(MANAGER, (struct order){order_grant, LINE, member_pid(HOSTILE), rights});
+    member_does(HOSTILE, (struct order){order_rights, 0, rights, 0});
+    member_end(HOSTILE);
+    member_end(MANAGER);
+}
+END_TEST
+
+/* How many segments does npud let it map, of all those that it could guess? */
+static aclError order_guess_segments(const struct order *o, int64_t *value)
+{
+    struct raw_segment s;
+
+    (void)o;
+    for (uint32_t id = 0; id < 300; id++) {
+        if (raw_map_segment(&raw, id, &s)) {
+            ++*value;
+            raw_unmap_segment(&s);
+        } else {
+            ck_assert_int_ge(raw.socket, 0);
+            ck_assert(raw.error == ACL_ERROR_RT_NO_PERMISSION ||
+                      raw.error == ACL_ERROR_RT_PARAM_INVALID);
+        }
+    }
+    for (uint32_t bit = 9; bit < 32; bit++)
+        ck_assert(!raw_map_segment(&raw, UINT32_C(1) << bit, &s));
+    return 0;
+}
+
+/* And queues: attached, fed, granted to itself, destroyed, routed, its bell. */
+static aclError order_guess_queues(const struct order *o, int64_t *value)
+{
+    struct raw_queue q;
+    int fd;
+
+    (void)o;
+    for (uint32_t id = 0; id < 300; id++) {
+        *value += raw_attach_queue(&raw, id, &q);
+        *value += raw_destroy_queue(&raw, id);
+        *value += raw_grant(&raw, id, getpid(), QUEUE_RIGHTS);
+        *value += raw_bell(&raw, id, &fd);
+        for (uint32_t segment = 0; segment < 8; segment++)
+            *value += raw_feed(&raw, id, segment);
+    }
+    ck_assert(!raw_attach_queue(&raw, UINT32_MAX, &q));
+    ck_assert(!raw_grant(&raw, queue_id(LINE), getpid(), UINT32_MAX));
+    ck_assert_int_ge(raw.socket, 0);
+    return 0;
+}
+
+/* Without a grant there is nothing to be had. With the right to take, what has been put there, and no more. */
+START_TEST(only_what_was_granted)
+{
+    member_start(MANAGER, true);
+    member_start(HOSTILE, false);
+    member_does(HOSTILE, (struct order){order_raw_open, 0, 0, 0});
+    member_does(MANAGER, (struct order){order_create, LINE, 4, 0});
+    member_does(MANAGER, (struct order){order_create, BRANCH, 4, 0});
+    member_does(MANAGER, (struct order){order_put, BRANCH, 1, 0});
+    member_does(MANAGER, (struct order){order_churn, 500, 0, 0}); /* more segments */
+    ck_assert_int_eq(member_does(HOSTILE, (struct order){order_guess_segments, 0, 0, 0}), 0);
+    ck_assert_int_eq(member_does(HOSTILE, (struct order){order_guess_queues, 0, 0, 0}), 0);
+    member_fails(HOSTILE, ACL_ERROR_RT_NO_PERMISSION, (struct order){order_raw_attach, LINE, 0, 0});
+    /* The right to put gives no buffers; nor does that to take where there are none. */
+    member_does(MANAGER, (struct order){order_grant, BRANCH, member_pid(HOSTILE), QUEUE_PUT});
+    member_does(MANAGER, (struct order){order_grant, LINE, member_pid(HOSTILE), QUEUE_TAKE});
+    member_does(HOSTILE, (struct order){order_raw_attach, LINE, 0, 0});
+    member_does(HOSTILE, (struct order){order_raw_attach, BRANCH, 0, 0});
+    ck_assert_int_eq(member_does(HOSTILE, (struct order){order_guess_segments, 0, 0, 0}), 0);
+    member_does(MANAGER, (struct order){order_put, LINE, 1, 0});
+    ck_assert_int_eq(member_does(HOSTILE, (struct order){order_guess_segments, 0, 0, 0}), 1);
+    /* Taken away: nor the queue, nor what it had not mapped. */
+    member_does(MANAGER, (struct order){order_grant, LINE, member_pid(HOSTILE), 0});
+    member_fails(HOSTILE, ACL_ERROR_RT_NO_PERMISSION, (struct order){order_raw_attach, LINE, 0, 0});
+    member_end(HOSTILE);
+    member_end(MANAGER);
+}
+END_TEST
+
+/* --- a pid that comes again --- */
+
+/* A child with this pid; -1 with errno: not here. */
+static pid_t fork_as(pid_t pid)
+{
+    struct clone_args args = {
+        .exit_signal = SIGCHLD, .set_tid = (uintptr_t)&pid, .set_tid_size = 1};
+
+    return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static void attach_as_another(pid_t pid)
+{
+    static struct raw_queue q;
+    int status;
+    pid_t again = fork_as(pid);
+
+    if (again < 0) {
+        printf("a pid cannot be chosen here: %s\n", strerror(errno));
+        return;
+    }
+    if (again == 0)
+        _exit(raw_open(&raw) && !raw_attach_queue(&raw, queue_id(LINE), &q) &&
+                      raw.error == ACL_ERROR_RT_NO_PERMISSION
+                  ? 0
+                  : 1);
+    ck_assert_int_eq(again, pid);
+    ck_assert_int_eq(waitpid(again, &status, 0), again);
+    ck_assert_msg(status == 0, "another process with the same pid: 0x%x", status);
+}
+
+/* The grant was for a process, and has ended with it: used (_i: 1) or not. */
+START_TEST(a_pid_inherits_nothing)
+{
+    pid_t pid;
+
+    member_start(MANAGER, true);
+    member_start(HOSTILE, _i);
+    pid = member_pid(HOSTILE);
+    member_does(MANAGER, (struct order){order_create, LINE, 4, 0});
+    member_does(MANAGER, (struct order){order_grant, LINE, pid, QUEUE_RIGHTS});
+    if (_i)
+        member_does(HOSTILE, (struct order){order_attach, LINE, 0, 0});
+    member_kill(HOSTILE);
+    attach_as_another(pid);
+    member_fails(MANAGER, ACL_ERROR_RT_INTERNAL_ERROR,
+                 (struct order){order_grant, LINE, pid, QUEUE_RIGHTS});
+    member_end(MANAGER);
+}
+END_TEST
+
+/* --- the innocent --- */
+
+/* Rounds for a ms. value: how many. The first word of each buffer is counted up by either. */
+static aclError order_ping(const struct order *o, int64_t *value)
+{
+    static uint64_t i;
+    uint64_t end = now_ns() + (uint64_t)o->a * 1000000, *words, before = i;
+    acltdtBuf buf, back;
+    size_t size;
+
+    while (now_ns() < end) {
+        OK(acltdtAllocBuf(64 << i % 10, ACL_TDT_NORMAL_MEM, &buf));
+        OK(acltdtGetBufData(buf, (void **)&words, &size));
+        words[0] = 2 * ++i;
+        words[size / 8 - 1] += words[0];
+        OK(acltdtEnqueue(queue_id(THERE), buf, 10000));
+        OK(acltdtDequeue(queue_id(BACK), &back, 10000));
+        OK(acltdtGetBufData(back, (void **)&words, &size));
+        MUST(size == (size_t)64 << (i - 1) % 10);
+        MUST(words[0] == 2 * i + 1);
+        OK(acltdtFreeBuf(back));
+    }
+    *value = (int64_t)(i - before);
+    return 0;
+}
+
+/* Until it is told to stop. value: how many rounds. */
+static aclError order_pong(const struct order *o, int64_t *value)
+{
+    uint64_t *words;
+    acltdtBuf buf;
+    size_t size;
+    aclError r;
+
+    (void)o;
+    while (!atomic_load(&shared->stop)) {
+        r = acltdtDequeue(queue_id(THERE), &buf, 50);
+        if (r == ACL_ERROR_RT_QUEUE_EMPTY)
+            continue;
+        OK(r);
+        OK(acltdtGetBufData(buf, (void **)&words, &size));
+        ++*value;
+        MUST(words[0] == 2 * (uint64_t)*value);
+        words[0]++;
+        OK(acltdtEnqueue(queue_id(BACK), buf, 10000));
+    }
+    return 0;
+}
+
+/* --- one that shares with the hostile, and does nothing wrong itself --- */
+
+static uint64_t touched;
+
+/* All that it is told is there must be there. */
+static void touch(acltdtBuf buf)
+{
+    unsigned char *data;
+    acltdtBuf member;
+    uint32_t n = 0;
+    size_t size;
+
+    if (acltdtGetBufChainNum(buf, &n) != 0)
+        return;
+    for (uint32_t i = 0; i < n; i++) {
+        if (acltdtGetBufFromChain(buf, i, &member) != 0 ||
+            acltdtGetBufData(member, (void **)&data, &size) != 0)
+            continue;
+        for (size_t at = 0; at < size; at += 4096)
+            touched += data[at];
+        if (size > 0)
+            touched += data[size - 1];
+        if (acltdtGetBufDataLen(member, &size) == 0)
+            touched += size;
+    }
+}
+
+/* Any error is all right; to crash, to hang, and to have something of others is not. */
+static aclError order_partner(const struct order *o, int64_t *value)
+{
+    uint64_t rng = (uint64_t)o->a;
+    acltdtBuf buf, other;
+
+    while (!atomic_load(&shared->stop)) {
+        if (acltdtAllocBuf(64 << below(&rng, 12), ACL_TDT_NORMAL_MEM, &buf) != 0)
+            continue;
+        touch(buf);
+        if (chance(&rng, 30) && acltdtAllocBuf(100, ACL_TDT_NORMAL_MEM, &other) == 0)
+            acltdtAppendBufChain(buf, other);
+        if (chance(&rng, 30) && acltdtCopyBufRef(buf, &other) == 0)
+            acltdtFreeBuf(other);
+        if (acltdtEnqueue(queue_id(LINE), buf, (int32_t)below(&rng, 2)) != 0)
+            acltdtFreeBuf(buf);
+        if (acltdtDequeue(queue_id(chance(&rng, 70) ? LINE : BRANCH), &buf,
+                          (int32_t)below(&rng, 3)) == 0) {
+            touch(buf);
+            acltdtFreeBuf(buf);
+        }
+        ++*value;
+    }
+    return 0;
+}
+
+/* The manager: whatever comes, both queues are granted to it. */
+static aclError order_grant_all(const struct order *o, int64_t *value)
+{
+    uint32_t seen;
+
+    (void)o, (void)value;
+    while (!atomic_load(&shared->stop)) {
+        seen = atomic_load(&shared->asked);
+        for (int q = LINE; q <= BRANCH && atomic_load(&shared->hostile) > 0; q++)
+            acltdtGrantQueue(queue_id(q), atomic_load(&shared->hostile), QUEUE_RIGHTS, 0);
+        futex_wait_until(&shared->asked, seen, NULL);
+    }
+    return 0;
+}
+
+/* --- the hostile --- */
+
+static struct {
+    uint64_t rng;
+    struct raw_queue queue[2];            /* LINE, BRANCH */
+    struct raw_segment segment[SEGMENTS]; /* the first is its own */
+    unsigned n;
+} it;
+
+static struct raw_segment *any_segment(void)
+{
+    return &it.segment[below(&it.rng, it.n)];
+}
+
+static struct mbuf *any_mbuf(struct raw_segment *s)
+{
+    return &s->view.mbufs[below(&it.rng, segment_slots(&s->view))];
+}
+
+/* A reference: right, wrong by little, or of others. */
+static uint32_t any_ref(void)
+{
+    struct raw_segment *s = any_segment();
+
+    switch (below(&it.rng, 5)) {
+    case 0:
+        return s->view.id << 16 | segment_slots(&s->view);
+    case 1:
+        return below(&it.rng, 64) << 16 | below(&it.rng, 512); /* perhaps of the innocent */
+    case 2:
+        return (uint32_t)draw(&it.rng);
+    default:
+        return mbuf_ref(&s->view, any_mbuf(s));
+    }
+}
+
+static uint64_t any_number(void)
+{
+    static const uint64_t borders[] = {0,     1,          127,        128,        65535,
+                                       65536, UINT32_MAX, 1ull << 32, 1ull << 63, UINT64_MAX};
+
+    return chance(&it.rng, 60) ? borders[below(&it.rng, 10)] : draw(&it.rng);
+}
+
+/* A word as there could be one: of any session, for either queue. */
+static uint64_t any_word(void)
+{
+    enum mbuf_state state = (enum mbuf_state)below(&it.rng, 9);
+    uint32_t ref = any_ref();
+
+    if (state == MBUF_MEMBER)
+        return mbuf_word_member((uint32_t)draw(&it.rng), ref);
+    return mbuf_word((uint32_t)draw(&it.rng) & 3, state, below(&it.rng, 12),
+                     state == MBUF_SENDING ? it.queue[below(&it.rng, 2)].view.number : 0);
+}
+
+static void garble_mbuf(void)
+{
+    struct raw_segment *s = any_segment();
+    struct mbuf *m = any_mbuf(s);
+
+    atomic_store(&m->refs,
+                 mbuf_refs((uint32_t)any_number(), (uint32_t)any_number(), (uint32_t)any_number()));
+    atomic_store(&m->op, any_number());
+    atomic_store(&m->length, any_number());
+    atomic_store(&m->room, any_number());
+    atomic_store(&m->block, (uint32_t)any_number());
+    atomic_store(&m->next, any_ref());
+    atomic_store(&m->tail, any_ref());
+    atomic_store(&m->count, (uint32_t)any_number());
+    atomic_store(&m->user_set, (uint32_t)any_number());
+    atomic_store(&m->word, any_word());
+}
+
+static void garble_words(void)
+{
+    atomic_store(&any_mbuf(any_segment())->word, chance(&it.rng, 90) ? any_word() : draw(&it.rng));
+}
+
+/* Anything, anywhere in a page of it. */
+static void garble_memory(void *at, size_t size)
+{
+    _Atomic uint64_t *words = at;
+
+    for (unsigned i = 0; i < 32; i++)
+        atomic_store(&words[below(&it.rng, (unsigned)(size / 8))], any_number());
+}
+
+static void garble_segment(void)
+{
+    struct raw_segment *s = any_segment();
+
+    garble_memory(s->map, segment_data_offset(segment_slots(&s->view)));
+}
+
+static void garble_flags(void)
+{
+    struct segment_page *page = any_segment()->view.page;
+
+    atomic_store(&page->dead, (uint32_t)any_number());
+    atomic_store(&page->draining, (uint32_t)any_number());
+    atomic_store(&page->orphan, (uint32_t)any_number());
+    atomic_store(&page->armed, (uint32_t)any_number());
+    atomic_store(&page->hint[below(&it.rng, SEGMENT_SLOTS / 64)], any_number());
+}
+
+static void garble_ring(void)
+{
+    struct raw_queue *q = &it.queue[below(&it.rng, 2)];
+
+    garble_memory(q->view.put, queue_put_size(q->view.depth));
+    garble_memory(q->view.take, sizeof(struct queue_take));
+    futex_wake_all(&q->view.put->wake);
+}
+
+/* The ring stays one, but what is in it is not. */
+static void forge_messages(void)
+{
+    struct raw_queue *q = &it.queue[below(&it.rng, 2)];
+    uint64_t tail = atomic_load(&q->view.put->tail);
+    uint32_t ref = any_ref();
+    struct raw_segment *s = any_segment();
+    struct mbuf *m = any_mbuf(s);
+
+    if (chance(&it.rng, 70)) {
+        ref = mbuf_ref(&s->view, m);
+        atomic_store(&m->word, mbuf_word(1, MBUF_SENDING, below(&it.rng, 12), q->view.number));
+    }
+    atomic_store(&q->view.put->slot[tail & q->view.mask].word, queue_slot_word(tail, ref));
+    atomic_store(&q->view.put->tail, tail + 1);
+    atomic_fetch_add(&q->view.put->wake, 1);
+    futex_wake_all(&q->view.put->wake);
+}
+
+/* A chain without an end, of its own buffers, as a message. */
+static void make_circle(void)
+{
+    struct segment_view *v = &it.segment[0].view;
+    uint32_t head = v->id << 16, n = segment_slots(v) < 200 ? segment_slots(v) : 200;
+    struct raw_queue *q = &it.queue[below(&it.rng, 2)];
+    uint64_t tail = atomic_load(&q->view.put->tail);
+
+    for (uint32_t i = 1; i < n; i++) {
+        atomic_store(&v->mbufs[i].word, mbuf_word_member(1, head));
+        atomic_store(&v->mbufs[i].next, head | (i + 1 < n ? i + 1 : below(&it.rng, 3)));
+        atomic_store(&v->mbufs[i].block, chance(&it.rng, 50) ? i : 0);
+    }
+    atomic_store(&v->mbufs[0].next, head | 1);
+    atomic_store(&v->mbufs[0].count, chance(&it.rng, 50) ? UINT32_MAX : 128);
+    atomic_store(&v->mbufs[0].word, mbuf_word(1, MBUF_SENDING, SHARE_NPUD, q->view.number));
+    raw_feed(&raw, q->view.number, v->id);
+    atomic_store(&q->view.put->slot[tail & q->view.mask].word, queue_slot_word(tail, head));
+    atomic_store(&q->view.put->tail, tail + 1);
+    atomic_fetch_add(&q->view.put->wake, 1);
+    futex_wake_all(&q->view.put->wake);
+}
+
+/* Counts that go round, references to blocks that are none. */
+static void garble_references(void)
+{
+    struct raw_segment *s = any_segment();
+    struct mbuf *m = any_mbuf(s);
+
+    atomic_store(&m->refs, mbuf_refs(chance(&it.rng, 50) ? 65535 : below(&it.rng, 3),
+                                     below(&it.rng, 300), (uint32_t)draw(&it.rng)));
+    atomic_store(&m->op, draw(&it.rng) & 0x3ffffffffull);
+    atomic_store(&m->block, below(&it.rng, 2 * segment_slots(&s->view)));
+}
+
+static void flood_requests(void)
+{
+    struct raw_segment s;
+    int fd;
+
+    raw_trim(&raw, any_ref() >> 16);
+    raw_feed(&raw, it.queue[below(&it.rng, 2)].view.number, below(&it.rng, 64));
+    if (raw_map_segment(&raw, below(&it.rng, 64), &s))
+        raw_unmap_segment(&s);
+    if (raw_bell(&raw, it.queue[0].view.number, &fd)) {
+        write(fd, &(uint64_t){1}, 8);
+        close(fd);
+    }
+    /* To nobody else: a grant that waits for its process is a reason for the queue to stay. */
+    raw_grant(&raw, it.queue[0].id, chance(&it.rng, 50) ? getpid() : -(int32_t)below(&it.rng, 9),
+              QUEUE_RIGHTS);
+    raw_grant(&raw, it.queue[0].id, INT32_MAX - (int32_t)below(&it.rng, 9), QUEUE_RIGHTS);
+    if (raw_create_segment(&raw, 64u << below(&it.rng, 12), 1 + below(&it.rng, 100), &s)) {
+        raw_trim(&raw, s.view.id);
+        raw_unmap_segment(&s);
+    }
+}
+
+/* What the innocent have is claimed to be here. */
+static void blame_others(void)
+{
+    struct raw_segment *s = any_segment();
+
+    for (uint32_t i = 0; i < segment_slots(&s->view); i++)
+        atomic_store(&s->view.mbufs[i].word,
+                     mbuf_word_held(i, chance(&it.rng, 90) ? 1 + i % 8 : SHARE_NPUD));
+}
+
+static void leave_and_come_back(void);
+
+static void route_round(void)
+{
+    raw_route(&raw, it.queue[0].id, it.queue[1].id, true);
+    forge_messages();
+    garble_words();
+    if (chance(&it.rng, 5))
+        raw_route(&raw, it.queue[0].id, it.queue[1].id, false);
+}
+
+static void everything(void);
+
+static const struct {
+    const char *name;
+    void (*misbehave)(void);
+} cases[] = {
+    {"garbage in heads of buffers", garble_mbuf},
+    {"plausible words", garble_words},
+    {"garbage in segments", garble_segment},
+    {"flags and hints of segments", garble_flags},
+    {"garbage in rings", garble_ring},
+    {"forged messages", forge_messages},
+    {"chains in a circle", make_circle},
+    {"counts of references", garble_references},
+    {"requests", flood_requests},
+    {"buffers of others", blame_others},
+    {"routes", route_round},
+    {"sessions that come and go", leave_and_come_back},
+    {"everything", everything},
+};
+#define CASES ((int)(sizeof(cases) / sizeof(cases[0])))
+
+static void everything(void)
+{
+    cases[below(&it.rng, CASES - 2)].misbehave();
+}
+
+/* All that it may map; its own segment first. */
+static void gather(void)
+{
+    MUST(raw_open(&raw));
+    atomic_fetch_add(&shared->asked, 1);
+    futex_wake_all(&shared->asked);
+    for (int q = 0; q < 2; q++)
+        while (!raw_attach_queue(&raw, queue_id(q ? BRANCH : LINE), &it.queue[q]))
+            MUST(raw.socket >= 0);
+    MUST(raw_create_segment(&raw, 128, 64, &it.segment[0]));
+    it.n = 1;
+    for (uint32_t id = 0; id < 64 && it.n < SEGMENTS; id++)
+        if (id != it.segment[0].view.id)
+            it.n += raw_map_segment(&raw, id, &it.segment[it.n]);
+}
+
+/* Another session of this process, which finds what the one before has left. */
+static void leave_and_come_back(void)
+{
+    for (unsigned i = 0; i < 200; i++)
+        everything();
+    for (unsigned i = 0; i < it.n; i++)
+        raw_unmap_segment(&it.segment[i]);
+    for (int q = 0; q < 2; q++)
+        raw_unmap_queue(&it.queue[q]);
+    raw_close(&raw);
+    gather();
+}
+
+/* Case a with seed b, until it is killed. */
+static aclError order_misbehave(const struct order *o, int64_t *value)
+{
+    (void)value;
+    become_nobody();
+    it.rng = (uint64_t)o->b;
+    gather();
+    for (;;) {
+        cases[o->a].misbehave();
+        MUST(raw.socket >= 0);
+        atomic_fetch_add(&shared->progress, 1);
+    }
+}
+
+/* --- beside --- */
+
+static void begin_both_groups(void)
+{
+    for (int who = MANAGER; who <= PONG; who++)
+        member_start(who, true);
+    for (int q = LINE; q <= BRANCH; q++) {
+        member_does(MANAGER, (struct order){order_create, q, DEPTH, 0});
+        member_does(MANAGER, (struct order){order_grant, q, member_pid(PARTNER), QUEUE_RIGHTS});
+        member_does(PARTNER, (struct order){order_attach, q, 0, 0});
+    }
+    for (int q = THERE; q <= BACK; q++) {
+        member_does(PING, (struct order){order_create, q, 2, 0});
+        member_does(PING, (struct order){order_grant, q, member_pid(PONG), q == THERE ? 2 : 4});
+        member_does(PONG, (struct order){order_attach, q, 0, 0});
+    }
+}
+
+static void hostile_start(int which, uint64_t seed)
+{
+    uint64_t give_up = now_ns() + 20 * UINT64_C(1000000000);
+
+    atomic_store(&shared->progress, 0);
+    member_start(HOSTILE, false);
+    atomic_store(&shared->hostile, member_pid(HOSTILE));
+    member_tell(HOSTILE, (struct order){order_misbehave, which, (int64_t)seed, 0});
+    while (atomic_load(&shared->progress) < 20) {
+        ck_assert_int_eq(waitpid(member_pid(HOSTILE), NULL, WNOHANG), 0);
+        ck_assert_msg(now_ns() < give_up, "the hostile process gets nowhere");
+        poll(NULL, 0, 1);
+    }
+}
+
+static double seconds(void)
+{
+    const char *text = getenv("NPUD_HOSTILE_SECONDS");
+
+    return text ? atof(text) : 0.6;
+}
+
+START_TEST(beside_a_hostile_member)
+{
+    const char *text = getenv("NPUD_HOSTILE_SEED");
+    uint64_t seed = text ? strtoull(text, NULL, 0) : now_ns() % 1000000;
+    int64_t rounds = 0, before, n;
+    uint32_t ms = (uint32_t)(seconds() * 1000 / 3), fds;
+
+    fprintf(stderr, "%s: NPUD_HOSTILE_SEED=%llu\n", cases[_i].name, (unsigned long long)seed);
+    fds = npud_ledger().fds;
+    begin_both_groups();
+    member_tell(MANAGER, (struct order){order_grant_all, 0, 0, 0});
+    member_tell(PONG, (struct order){order_pong, 0, 0, 0});
+    member_tell(PARTNER, (struct order){order_partner, (int64_t)seed, 0, 0});
+    before = member_does(PING, (struct order){order_ping, ms, 0, 0});
+    rounds += before;
+    for (unsigned i = 0; i < 3; i++) {
+        hostile_start(_i, seed + i);
+        n = member_does(PING, (struct order){order_ping, ms, 0, 0});
+        ck_assert_msg((uint64_t)n * MEDIAN_NS >= (uint64_t)ms * 1000000,
+                      "%s: %lld rounds in %u ms, %lld before", cases[_i].name, (long long)n, ms,
+                      (long long)before);
+        rounds += n;
+        ck_assert_msg(waitpid(member_pid(HOSTILE), NULL, WNOHANG) == 0,
+                      "the hostile process ended by itself");
+        member_kill(HOSTILE);
+    }
+    npud_await_sessions(4);
+    atomic_store(&shared->stop, 1);
+    atomic_fetch_add(&shared->asked, 1);
+    futex_wake_all(&shared->asked);
+    member_answer(MANAGER);
+    ck_assert_int_gt(member_answer(PARTNER).value, 0);
+    ck_assert_int_eq(member_answer(PONG).value, rounds);
+    printf("%-30s %6lld rounds\n", cases[_i].name, (long long)rounds);
+    fflush(stdout);
+    member_end(PARTNER);
+    member_end(MANAGER);
+    shared_await(0, 2); /* of what the others had nothing is left, whatever they have written */
+    member_end(PING);
+    member_end(PONG);
+    npud_await_fds(fds);
+}
+END_TEST
+
+int main(void)
+{
+    const char *only = getenv("NPUD_HOSTILE_CASE");
+    Suite *s = suite_create("share hostile");
+    TCase *t = suite_case(s, "rights", 60, setup, finish);
+
+    if (!only) {
+        tcase_add_loop_test(t, a_right_is_a_mapping, 1, 8);
+        tcase_add_test(t, only_what_was_granted);
+        tcase_add_loop_test(t, a_pid_inherits_nothing, 0, 2);
+    }
+    t = suite_case(s, "beside", 60 + 4 * seconds(), setup, finish);
+    tcase_add_loop_test(t, beside_a_hostile_member, only ? atoi(only) : 0,
+                        only ? atoi(only) + 1 : CASES);
+    return run_suite(s);
+}

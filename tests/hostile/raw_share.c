@@ -1,0 +1,225 @@
+#include "raw_share.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* An answer without error, or NULL: then there are no descriptors either. */
+static Npud__Reply *obtain(struct raw *r, Npud__Request *q, int *fds, unsigned n)
+{
+    Npud__Reply *reply = raw_ask_fds(r, q, fds, n);
+
+    if (!reply || reply->error == 0)
+        return reply;
+    npud__reply__free_unpacked(reply, NULL);
+    for (unsigned i = 0; i < n; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return NULL;
+}
+
+static bool command(struct raw *r, Npud__Request *q)
+{
+    Npud__Reply *reply = obtain(r, q, NULL, 0);
+
+    if (reply)
+        npud__reply__free_unpacked(reply, NULL);
+    return reply != NULL;
+}
+
+/* --- segments --- */
+
+static bool take_segment(struct raw *r, Npud__Request *q, struct raw_segment *s)
+{
+    int fd;
+    Npud__Reply *reply = obtain(r, q, &fd, 1);
+    struct segment_view *v = &s->view;
+
+    memset(s, 0, sizeof(*s));
+    if (!reply)
+        return false;
+    v->id = reply->segment->id;
+    v->number = reply->segment->number;
+    v->stride = reply->segment->stride;
+    v->n_data = reply->segment->n_data;
+    v->n_refs = reply->segment->n_refs;
+    npud__reply__free_unpacked(reply, NULL);
+    s->size = segment_size(v->n_data, v->n_refs, v->stride);
+    s->map = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (s->map == MAP_FAILED)
+        return false;
+    segment_view_place(v, s->map, true);
+    return true;
+}
+
+bool raw_create_segment(struct raw *r, uint64_t stride, uint32_t count, struct raw_segment *s)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__CreateSegment in = NPUD__CREATE_SEGMENT__INIT;
+
+    in.stride = stride;
+    in.count = count;
+    q.create_segment = &in;
+    q.body_case = NPUD__REQUEST__BODY_CREATE_SEGMENT;
+    return take_segment(r, &q, s);
+}
+
+bool raw_map_segment(struct raw *r, uint32_t id, struct raw_segment *s)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__MapSegment in = NPUD__MAP_SEGMENT__INIT;
+
+    in.segment = id;
+    q.map_segment = &in;
+    q.body_case = NPUD__REQUEST__BODY_MAP_SEGMENT;
+    return take_segment(r, &q, s);
+}
+
+void raw_unmap_segment(struct raw_segment *s)
+{
+    if (s->map && s->map != MAP_FAILED)
+        munmap(s->map, s->size);
+    memset(s, 0, sizeof(*s));
+}
+
+bool raw_trim(struct raw *r, uint32_t id)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__TrimSegment in = NPUD__TRIM_SEGMENT__INIT;
+
+    in.segment = id;
+    q.trim_segment = &in;
+    q.body_case = NPUD__REQUEST__BODY_TRIM_SEGMENT;
+    return command(r, &q);
+}
+
+/* --- queues --- */
+
+static void *map_as(int fd, size_t size, bool writable)
+{
+    return mmap(NULL, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
+}
+
+static bool take_queue(struct raw *r, Npud__Request *request, struct raw_queue *q)
+{
+    int fd[2];
+    Npud__Reply *reply = obtain(r, request, fd, 2);
+
+    memset(q, 0, sizeof(*q));
+    if (!reply)
+        return false;
+    q->id = reply->queue->queue;
+    q->rights = reply->queue->rights;
+    q->view.depth = reply->queue->depth;
+    q->view.mask = queue_slots(q->view.depth) - 1;
+    q->view.number = reply->queue->number;
+    npud__reply__free_unpacked(reply, NULL);
+    q->fd[0] = fd[0];
+    q->fd[1] = fd[1];
+    q->view.put = map_as(fd[0], queue_put_size(q->view.depth), q->rights & QUEUE_PUT);
+    q->view.take = map_as(fd[1], queue_take_size(), q->rights & QUEUE_TAKE);
+    return q->view.put != MAP_FAILED && q->view.take != MAP_FAILED;
+}
+
+bool raw_create_queue(struct raw *r, uint32_t depth, struct raw_queue *queue)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__CreateQueue in = NPUD__CREATE_QUEUE__INIT;
+
+    in.name = (char *)"raw";
+    in.depth = depth;
+    q.create_queue = &in;
+    q.body_case = NPUD__REQUEST__BODY_CREATE_QUEUE;
+    return take_queue(r, &q, queue);
+}
+
+bool raw_attach_queue(struct raw *r, uint32_t id, struct raw_queue *queue)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__AttachQueue in = NPUD__ATTACH_QUEUE__INIT;
+
+    in.queue = id;
+    q.attach_queue = &in;
+    q.body_case = NPUD__REQUEST__BODY_ATTACH_QUEUE;
+    return take_queue(r, &q, queue);
+}
+
+void raw_unmap_queue(struct raw_queue *q)
+{
+    munmap(q->view.put, queue_put_size(q->view.depth));
+    munmap(q->view.take, queue_take_size());
+    close(q->fd[0]);
+    close(q->fd[1]);
+    memset(q, 0, sizeof(*q));
+}
+
+bool raw_destroy_queue(struct raw *r, uint32_t id)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__DestroyQueue in = NPUD__DESTROY_QUEUE__INIT;
+
+    in.queue = id;
+    q.destroy_queue = &in;
+    q.body_case = NPUD__REQUEST__BODY_DESTROY_QUEUE;
+    return command(r, &q);
+}
+
+bool raw_grant(struct raw *r, uint32_t id, int32_t pid, uint32_t rights)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__GrantQueue in = NPUD__GRANT_QUEUE__INIT;
+
+    in.queue = id;
+    in.pid = pid;
+    in.rights = rights;
+    q.grant_queue = &in;
+    q.body_case = NPUD__REQUEST__BODY_GRANT_QUEUE;
+    return command(r, &q);
+}
+
+bool raw_feed(struct raw *r, uint32_t number, uint32_t segment)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__FeedQueue in = NPUD__FEED_QUEUE__INIT;
+
+    in.number = number;
+    in.segment = segment;
+    q.feed_queue = &in;
+    q.body_case = NPUD__REQUEST__BODY_FEED_QUEUE;
+    return command(r, &q);
+}
+
+bool raw_bell(struct raw *r, uint32_t number, int *fd)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__QueueBell in = NPUD__QUEUE_BELL__INIT;
+    Npud__Reply *reply;
+
+    in.number = number;
+    q.queue_bell = &in;
+    q.body_case = NPUD__REQUEST__BODY_QUEUE_BELL;
+    reply = obtain(r, &q, fd, 1);
+    if (reply)
+        npud__reply__free_unpacked(reply, NULL);
+    return reply != NULL;
+}
+
+bool raw_route(struct raw *r, uint32_t source, uint32_t destination, bool bind)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__BindRoutes in = NPUD__BIND_ROUTES__INIT;
+    Npud__UnbindRoutes out = NPUD__UNBIND_ROUTES__INIT;
+    Npud__Route route = NPUD__ROUTE__INIT, *routes[] = {&route};
+
+    route.source = source;
+    route.destination = destination;
+    in.n_routes = out.n_routes = 1;
+    in.routes = out.routes = routes;
+    if (bind)
+        q.bind_routes = &in;
+    else
+        q.unbind_routes = &out;
+    q.body_case = bind ? NPUD__REQUEST__BODY_BIND_ROUTES : NPUD__REQUEST__BODY_UNBIND_ROUTES;
+    return command(r, &q);
+}

@@ -1,0 +1,34 @@
+/* Shared buffers and queues for a client without the library (raw.h): the requests, and the memory bare. */
+#pragma once
+
+#include "proto/mbuf_shm.h"
+#include "proto/queue_shm.h"
+#include "tests/hostile/raw.h"
+
+struct raw_segment {
+    struct segment_view view;
+    void *map;
+    size_t size;
+};
+
+struct raw_queue {
+    struct queue_view view; /* each file mapped as the rights allow */
+    uint32_t id;
+    uint32_t rights;
+    int fd[2]; /* of struct queue_put and struct queue_take; open */
+};
+
+/** A segment for the own pool, or one of another session. */
+bool raw_create_segment(struct raw *r, uint64_t stride, uint32_t count, struct raw_segment *s);
+bool raw_map_segment(struct raw *r, uint32_t id, struct raw_segment *s);
+void raw_unmap_segment(struct raw_segment *s);
+bool raw_trim(struct raw *r, uint32_t id);
+
+bool raw_create_queue(struct raw *r, uint32_t depth, struct raw_queue *q);
+bool raw_attach_queue(struct raw *r, uint32_t id, struct raw_queue *q);
+void raw_unmap_queue(struct raw_queue *q);
+bool raw_destroy_queue(struct raw *r, uint32_t id);
+bool raw_grant(struct raw *r, uint32_t id, int32_t pid, uint32_t rights);
+bool raw_feed(struct raw *r, uint32_t number, uint32_t segment);
+bool raw_bell(struct raw *r, uint32_t number, int *fd);
+bool raw_route(struct raw *r, uint32_t source, uint32_t destination, bool bind);
