@@ -8,7 +8,6 @@
 #include "client/thread.h"
 
 #define CACHE_BYTES ((uint64_t)64 << 10) /* per class */
-#define KEPT_FEW    4                    /* slots of a class that are not worth a look */
 
 static struct mbuf_cache none; /* serials begin at 1 */
 __thread struct mbuf_cache *mbuf_cache_mine = &none;
@@ -85,7 +84,9 @@ static int fetch(const char *function, struct session *s, uint32_t class, struct
     if (error != 0)
         return error;
     *ref = refs[0];
-    stack->fetched += (int32_t)n;
+    /* One of a large segment goes back there without coming to this stack. */
+    if (segment_of(segment_known(refs[0]))->cached == class)
+        stack->fetched += (int32_t)n;
     while (n-- > 1) {
         struct segment_view *view = kept_in(class, refs[n]);
 
@@ -158,15 +159,9 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
     return 0;
 }
 
-/*
- * Who allocates and frees one buffer after the other, while others have made the pool large, comes here each time: he keeps his few, which are
- * seen to about once a second, when npud is not going to look anyway.
- */
 bool mbuf_cache_leave(struct session *s, struct mbuf_stack *stack, struct segment *g)
 {
-    bool armed = atomic_load_explicit(&g->view.page->armed, memory_order_relaxed) != 0;
-
-    if (stack->fetched > stack->n + 1 || (armed && stack->n <= KEPT_FEW))
+    if (stack->fetched > stack->n + 1)
         return false;
     give_back(s, stack, g->cached, 0);
     stack->fetch = 0;

@@ -166,8 +166,8 @@ static uint64_t pool_memory(void)
     return used;
 }
 
-/* What threads may keep of small segments, in a pool that is not used: a few slots of a class each, which keep their segments. */
-#define KEPT (8 * MIB)
+/* What may stay of a pool that is not used: POOL_KEPT. */
+#define KEPT MIB
 
 /* npud looks for what is free in its own time. */
 static void await_memory_below(uint64_t bytes)
