@@ -7,7 +7,10 @@
 #include "daemon/event.h"
 #include "daemon/ipc_event.h"
 #include "daemon/memory.h"
+#include "daemon/queue.h"
+#include "daemon/segment.h"
 #include "daemon/session.h"
+#include "daemon/share.h"
 #include "daemon/stream.h"
 #include "encode.h"
 #include "proto/arena.h"
@@ -124,7 +127,7 @@ static void connect_admin(uid_t uid)
 static void act_admin(struct input *in)
 {
     const ProtobufCMessageDescriptor *type = &npud__admin_request__descriptor;
-    uint8_t how = take_u8(in);
+    uint8_t how = take_u8(in), topic;
     struct output out = {.size = 0};
     static struct packet packet;
     const uint8_t *p;
@@ -136,7 +139,8 @@ static void act_admin(struct input *in)
             memcpy(out.data, p, out.size);
     } else {
         put_varint_field(&out, 2, PROTOCOL);
-        put_varint_field(&out, 3, take_u8(in) % 12);
+        topic = take_u8(in);
+        put_varint_field(&out, 3, topic < 200 ? topic % 12 : 70 + topic % 3);
         encode_message(&out, type, in);
     }
     if (spares_others(&out))
@@ -223,6 +227,30 @@ static void act_task(struct input *in)
     world_submit(c, stream & 0x7f, t);
 }
 
+/* Heads of a segment that it maps, or a file of a queue that it may write, or NULL. */
+static void *find_shared(struct session *s, uint32_t i, size_t *size)
+{
+    struct segment_map *map = s->shared ? s->shared->maps : NULL;
+    struct queue_attach *a = s->shared ? s->shared->attached : NULL;
+    const struct queue_view *ring;
+
+    if (i & 1) {
+        for (i >>= 1; map && i > 0; i--)
+            map = map->hh.next;
+        *size = map ? map->segment->mapped : 0;
+        return map ? map->segment->view.page : NULL;
+    }
+    for (uint32_t n = i >> 2; a && n > 0; n--)
+        a = a->next;
+    if (!a)
+        return NULL;
+    ring = &a->queue->ring.view;
+    *size = i & 2 ? queue_take_size() : queue_put_size(ring->depth);
+    if (i & 2)
+        return a->rights & QUEUE_TAKE ? ring->take : NULL;
+    return a->rights & QUEUE_PUT ? ring->put : NULL;
+}
+
 /* Something that the client has mapped, or NULL. */
 static void *find_region(struct session *s, uint8_t which, size_t *size)
 {
@@ -241,8 +269,9 @@ static void *find_region(struct session *s, uint8_t which, size_t *size)
     case 3:
         *size = s->event_segments.size;
         return i < s->event_segments.n ? s->event_segments.map[i] : NULL;
-    case 4:
     case 5:
+        return find_shared(s, i, size);
+    case 4:
         open = slots_get(&s->ipc, i);
         *size = sizeof(struct ipc_page);
         return open ? open->event->page : NULL;

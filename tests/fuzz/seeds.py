@@ -9,7 +9,10 @@ import sys
 
 ACTIONS = ("hello request _ packet open admin mute hang_up die task _ poke _ turns rest doorbell take_record wait refuse poke_later sleep").split()
 REQUESTS = ("hello open_device create_stream destroy_stream create_event destroy_event create_ipc_event export_ipc_event "
-            "open_ipc_event close_ipc_event explain_record malloc free mem_info abort_stream set_stream_priority streams_left memory_written").split()
+            "open_ipc_event close_ipc_event explain_record malloc free mem_info abort_stream set_failure_mode stop_task create_notify "
+            "destroy_notify reset_notify export_notify allow_notify import_notify set_stream_priority streams_left memory_written "
+            "send_descriptors notify_fd ipc_event_info create_segment map_segment trim_segment create_queue destroy_queue grant_queue "
+            "attach_queue feed_queue queue_bell bind_routes unbind_routes query_routes").split()  # as they are numbered
 TASKS = "nop record reset wait_level wait_pos ipc_record ipc_wait copy set delay callback value_write value_wait reduce".split()
 BORDERS = [255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 8191, 8192, 65535, 65536, 262143, 262144, 1 << 20,
            0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 1 << 32, 1 << 46, 1 << 62, (1 << 62) + 1, 1 << 63,
@@ -52,7 +55,38 @@ SHARE = (act("hello", 0) + request(0, "create_ipc_event", 0) + request(0, "expor
 STREAMS = (act("hello", 0) + request(0, "open_device", 0) + request(0, "open_device", 1)
            + b"".join(request(0, "create_stream", i & 1, 0, 0) for i in range(3)))
 
+# Two queues, rings 1 and 2, fed by segment 1.
+QUEUES = (act("hello", 0) + request(0, "create_queue", b"\x01q", 4) + request(0, "create_queue", b"\x00", 2)
+          + request(0, "create_segment", 128, 16) + request(0, "feed_queue", 1, 1) + request(0, "feed_queue", 2, 1))
+PUT, TAKE, SEGMENT, HEADS, SLOTS = 0, 2, 1, 12288, 256
+
+
+def shared(kind, offset, value):
+    return poke(0, 5, kind, offset, value)
+
+
+def put_message(slot, position, words=(1, 3, 1, 1)):
+    """Buffer in slot of segment 1, with this word, as the message at position in ring 1."""
+    generation, state, a, b = words
+    return (shared(SEGMENT, HEADS + 192 * slot, generation << 36 | state << 32 | a << 16 | b)
+            + shared(PUT, SLOTS + 64 * position, (position + 1) << 32 | 1 << 16 | slot) + shared(PUT, 0, position + 1))
+
+
 REQUEST_SEEDS = {
+    "queues": QUEUES + request(0, "map_segment", 1) + request(0, "trim_segment", 1) + request(0, "attach_queue", 0)
+    + request(0, "destroy_queue", 1),
+    "queues-admin": QUEUES + put_message(0, 0) + b"".join(act("admin", 0, 0) + bytes([i]) + number(1) * 8 for i in (210, 211, 212)) + act("die", 0),
+    "queue-grant": QUEUES + act("hello", 1) + request(0, "grant_queue", 0, 1, 7) + request(1, "attach_queue", 0)
+    + request(0, "grant_queue", 0, 1, 2) + request(0, "grant_queue", 0, 1, 0),
+    "messages": QUEUES + put_message(0, 0) + put_message(1, 1, (1, 2, 1, 0)) + put_message(2, 2, (1, 4, 1, 0)) + act("die", 0),
+    "messages-freed": QUEUES + put_message(0, 0) + put_message(200, 1) + request(0, "destroy_queue", 0),
+    "chain-in-circle": QUEUES + put_message(0, 0) + shared(SEGMENT, HEADS + 44, 1 << 16 | 1) + put_message(1, 1, (1, 4, 1, 0))
+    + shared(SEGMENT, HEADS + 192 + 40, (1 << 16 | 1) << 32) + act("hang_up", 0),
+    "held-by-npud": QUEUES + put_message(0, 0, (1, 2, 0, 0)) + put_message(1, 1, (1, 3, 0, 1)) + act("die", 0),
+    "routes": QUEUES + request(0, "bind_routes", b"\x01", 0, 1, 0) + request(0, "queue_bell", 1) + put_message(0, 0) + put_message(1, 1)
+    + REST + request(0, "query_routes", 0, 0, 0) + request(0, "unbind_routes", b"\x01", 0, 1, 0) + act("die", 0),
+    "routes-to-many": QUEUES + request(0, "create_queue", b"\x00", 2) + request(0, "bind_routes", b"\x02", 0, 1, 0, 0, 2, 0)
+    + put_message(0, 0) + put_message(1, 1) + put_message(2, 2) + put_message(3, 3) + REST + request(0, "destroy_queue", 2) + REST + act("die", 0),
     "hello": act("hello", 0),
     "hello-twice": act("hello", 0) * 2,
     "no-hello": request(0, "open_device", 0),

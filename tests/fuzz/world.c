@@ -45,7 +45,7 @@ static unsigned count_fds(void)
 
 static void configure(struct config *config, unsigned flags)
 {
-    static const uint64_t poor[RESOURCE_COUNT] = {2, 3, 3, 2, 65536, 65536, 14};
+    static const uint64_t poor[RESOURCE_COUNT] = {2, 3, 3, 2, 65536, 65536, 14, 2, 1 << 20, 2};
 
     config_init(config);
     config->ring_depth = 64;
@@ -121,6 +121,7 @@ static void must_be_empty(struct server *server)
     MUST(HASH_COUNT(server->users.by_uid) == 0);
     MUST(HASH_COUNT(server->ipc.by_id) == 0 && server->ipc.lingering == 0);
     MUST(!server->posts.first);
+    MUST(!server->pools.list && server->queues.n == 0);
     for (uint32_t i = 0; i < server->devices.n; i++) {
         struct device *d = &server->devices.device[i];
 
