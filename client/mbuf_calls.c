@@ -59,7 +59,7 @@ static __attribute__((noinline)) int alloc_long(const char *function, size_t siz
 {
     int error;
     struct session *s = session_get(function, &error);
-    struct mbuf_ref m;
+    struct mbuf_ref m = {0};
 
     if (s)
         error = mbuf_alloc(function, s, size, &m);
@@ -171,49 +171,52 @@ static int get_length(const char *function, acltdtBuf buf, size_t *len)
     return error;
 }
 
-/* What both directions check, in the reference's order. */
-static int check_user(const char *function, acltdtBuf buf, const void *data, size_t size,
-                      size_t offset, struct mbuf_ref *m)
+/* What both directions check, in the reference's order. NULL with *error. */
+static struct mbuf *find_user(const char *function, acltdtBuf buf, const void *data, size_t size,
+                              size_t offset, int *error)
 {
     struct session *s;
+    struct mbuf_ref m = {0};
 
     if (size > MBUF_USER || offset > MBUF_USER - size)
-        return error_set(ACL_ERROR_INVALID_PARAM,
-                         "%s: %zu bytes at offset %zu: there are %u bytes of user data", function,
-                         size, offset, MBUF_USER);
-    if (!buf || !data)
-        return error_null(function, buf ? "dataPtr" : "buf");
-    return find(function, buf, &s, m);
+        *error = error_set(ACL_ERROR_INVALID_PARAM,
+                           "%s: %zu bytes at offset %zu: there are %u bytes of user data", function,
+                           size, offset, MBUF_USER);
+    else if (!buf || !data)
+        *error = error_null(function, buf ? "dataPtr" : "buf");
+    else if ((*error = find(function, buf, &s, &m)) == 0)
+        return m.mbuf;
+    return NULL;
 }
 
 static int set_user(const char *function, acltdtBuf buf, const void *data, size_t size,
                     size_t offset)
 {
-    struct mbuf_ref m;
-    int error = check_user(function, buf, data, size, offset, &m);
+    int error;
+    struct mbuf *m = find_user(function, buf, data, size, offset, &error);
 
-    if (error != 0)
+    if (!m)
         return error;
     if (size == 0 && offset == MBUF_USER)
         return error_set(ACL_ERROR_FAILURE, "%s: 0 bytes at the end of the user data", function);
-    if (atomic_load_explicit(&m.mbuf->user_set, memory_order_relaxed) == 0)
-        memset(m.mbuf->user, 0, MBUF_USER);
-    memcpy(m.mbuf->user + offset, data, size);
-    atomic_store_explicit(&m.mbuf->user_set, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&m->user_set, memory_order_relaxed) == 0)
+        memset(m->user, 0, MBUF_USER);
+    memcpy(m->user + offset, data, size);
+    atomic_store_explicit(&m->user_set, 1, memory_order_relaxed);
     return 0;
 }
 
 static int get_user(const char *function, acltdtBuf buf, void *data, size_t size, size_t offset)
 {
-    struct mbuf_ref m;
-    int error = check_user(function, buf, data, size, offset, &m);
+    int error;
+    struct mbuf *m = find_user(function, buf, data, size, offset, &error);
 
-    if (error != 0)
+    if (!m)
         return error;
     if (size == 0)
         return error_set(ACL_ERROR_FAILURE, "%s: size is 0", function);
-    if (atomic_load_explicit(&m.mbuf->user_set, memory_order_relaxed) != 0)
-        memcpy(data, m.mbuf->user + offset, size);
+    if (atomic_load_explicit(&m->user_set, memory_order_relaxed) != 0)
+        memcpy(data, m->user + offset, size);
     else
         memset(data, 0, size);
     return 0;
@@ -325,15 +328,15 @@ aclError aclrtAllocBuf(aclrtMbuf *buf, size_t size)
     }
 
 TWINS(FreeBuf, free_buf, (acltdtBuf buf), (__func__, buf))
-TWINS(GetBufData, get_data, (const acltdtBuf buf, void **dataPtr, size_t *size),
+TWINS(GetBufData, get_data, (acltdtBuf buf, void **dataPtr, size_t *size),
       (__func__, buf, dataPtr, size))
 TWINS(SetBufDataLen, set_length, (acltdtBuf buf, size_t len), (__func__, buf, len))
 TWINS(GetBufDataLen, get_length, (acltdtBuf buf, size_t *len), (__func__, buf, len))
 TWINS(SetBufUserData, set_user, (acltdtBuf buf, const void *dataPtr, size_t size, size_t offset),
       (__func__, buf, dataPtr, size, offset))
-TWINS(GetBufUserData, get_user, (const acltdtBuf buf, void *dataPtr, size_t size, size_t offset),
+TWINS(GetBufUserData, get_user, (acltdtBuf buf, void *dataPtr, size_t size, size_t offset),
       (__func__, buf, dataPtr, size, offset))
-TWINS(CopyBufRef, copy_ref, (const acltdtBuf buf, acltdtBuf *newBuf), (__func__, buf, newBuf))
+TWINS(CopyBufRef, copy_ref, (acltdtBuf buf, acltdtBuf *newBuf), (__func__, buf, newBuf))
 TWINS(AppendBufChain, append, (acltdtBuf headBuf, acltdtBuf buf), (__func__, headBuf, buf))
 TWINS(GetBufChainNum, chain_num, (acltdtBuf headBuf, uint32_t *num), (__func__, headBuf, num))
 TWINS(GetBufFromChain, from_chain, (acltdtBuf headBuf, uint32_t index, acltdtBuf *buf),

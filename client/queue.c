@@ -10,6 +10,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "client/error.h"
 #include "client/queue_attr.h"
+#include "client/segment.h"
 #include "client/session.h"
 #include "client/wait.h"
 
@@ -272,6 +273,21 @@ static int attach_locked(struct session *s, const char *function, struct queue *
     return error;
 }
 
+/* One request without effect: npud answers, or the session is lost by the time that it does not. */
+bool queue_still_served(struct session *s)
+{
+    segment_trim(s, 0);
+    return !session_lost(s);
+}
+
+static int explain_dead(struct session *s, const char *function, uint32_t id)
+{
+    if (!queue_still_served(s))
+        return session_error_lost(function);
+    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: queue %u has been destroyed", function,
+                     id);
+}
+
 int queue_follow(struct session *s, const char *function, struct queue *q, struct ring *old)
 {
     uint32_t rights;
@@ -283,8 +299,7 @@ int queue_follow(struct session *s, const char *function, struct queue *q, struc
         if (atomic_load(&old->view.put->news.state) == QUEUE_MOVED) {
             error = attach(s, function, q, &rights);
         } else {
-            error = error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: queue %u has been destroyed",
-                              function, q->id);
+            error = explain_dead(s, function, q->id);
         }
         if (error != 0 && !session_lost(s))
             set_ring(q, NULL, false);

@@ -54,6 +54,12 @@ void ring_use(struct ring *ring);
 void ring_drop(struct ring *ring);
 
 /**
+ * Is npud still there for the session? When it ends, or ends the session, it ends rings and tells of leaving peers before it closes the connection: what
+ * the ring says may be the first news of that.
+ */
+bool queue_still_served(struct session *s);
+
+/**
  * `old` has ended: it was destroyed, or has moved. 0: look at queue->ring again. Else the ACL error: 507899 destroyed, or what npud says when this
  * process has no right any more. Without locks.
  */
