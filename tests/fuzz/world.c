@@ -14,6 +14,7 @@
 #include "daemon/log.h"
 #include "daemon/event_fd.h"
 #include "daemon/post.h"
+#include "daemon/queue.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
 #include "encode.h"
@@ -139,6 +140,16 @@ void world_end(void)
     for (int i = 0; i < CLIENTS; i++)
         world_hang_up(&world.client[i]);
     hang_up_admin();
+    /*
+     * Who hangs up and has queues is given a moment to be seen dying; what was a dead one's is looked at again some time later. And
+     * clients grant queues to pids, which may be those of processes of this machine: these live, and could still come.
+     */
+    while (server->sessions || server->queues.all || server->pools.list) {
+        if (server->sessions || !server->queues.all)
+            event_base_loop(server->base, EVLOOP_ONCE);
+        else
+            queue_destroy(server->queues.all);
+    }
     must_be_empty(server);
     sessions_deinit(server);
     devices_deinit(&server->devices);
