@@ -55,10 +55,12 @@ static void *map_file(int fd, size_t size, bool writable)
 /* What npud has answered, mapped. NULL: no memory. */
 static struct ring *ring_new(const Npud__QueueReply *reply, const int fds[2])
 {
-    struct ring *ring = calloc(1, sizeof(*ring));
+    struct ring *ring = aligned_alloc(alignof(struct ring), sizeof(*ring));
 
     if (!ring)
         return NULL;
+    memset(ring, 0, sizeof(*ring));
+    ring->view.seen = &ring->head_seen;
     ring->rights = reply->rights;
     ring->uses = 1;
     ring->view.depth = reply->depth;

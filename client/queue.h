@@ -13,6 +13,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,6 +30,7 @@ struct ring {
     uint32_t life;         /* of the queue that it is a ring of */
     _Atomic uint32_t uses; /* the queue's, and those of who sleeps */
     struct queue_bell bell;
+    alignas(64) _Atomic uint64_t head_seen; /* view.seen */
     /* By segment id: the number of the segment that npud was told of as feeding this ring; 0: none. Under the lock of who puts. */
     uint64_t *fed;
     uint32_t n_fed;

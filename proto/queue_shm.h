@@ -10,7 +10,7 @@
  * Putting:
  *   1. word of the buffer HELD -> SENDING                  it is on its way, and still the sender's should he die
  *   2. slot: what was there -> (p + 1, ref), one compare-and-swap    that is the enqueue
- *   3. tail, a hint: p -> p + 1; by whoever comes next if not by us
+ *   3. tail, a hint: p + 1, a plain store: it may be behind, even behind head, but every position below it was put
  *   4. wake who waits for messages
  * Taking:
  *   1. settle the message that was taken last, whoever took it
@@ -114,6 +114,8 @@ struct queue_view {
     uint32_t depth;
     uint32_t mask;   /* slots - 1 */
     uint32_t number; /* of the ring, in words of buffers */
+    _Atomic uint64_t *
+        seen; /* a position of head that was, so that who puts need not look each time; NULL: he does */
 };
 
 static inline uint32_t queue_slots(uint32_t depth)
@@ -158,10 +160,16 @@ static inline uint64_t queue_head_position(uint64_t head)
 /** Messages in the queue, as far as one can tell. */
 static inline uint32_t queue_fill(const struct queue_view *q)
 {
-    uint64_t head = queue_head_position(atomic_load_explicit(&q->take->head, memory_order_relaxed));
-    uint64_t n = atomic_load_explicit(&q->put->tail, memory_order_relaxed) - head;
+    uint64_t head = queue_head_position(atomic_load_explicit(&q->take->head, memory_order_acquire));
+    uint64_t t = atomic_load_explicit(&q->put->tail, memory_order_acquire);
 
-    return n <= q->depth ? (uint32_t)n : 0;
+    if (t - head > q->depth)
+        t = head;
+    while (t - head < q->depth &&
+           queue_slot_has(
+               atomic_load_explicit(&q->put->slot[t & q->mask].word, memory_order_acquire), t))
+        t++;
+    return (uint32_t)(t - head);
 }
 
 /* --- putting --- */
@@ -176,31 +184,66 @@ enum queue_result {
     QUEUE_DAMAGED, /* somebody with a right to this queue plays with it */
 };
 
+/*
+ * Every position below `position` was put: so says tail from now on, unless it is further already. Who is delayed before the store may set it back: that
+ * makes no difference but to how far queue_place() has to look.
+ */
+static inline void queue_reached(const struct queue_view *q, uint64_t position)
+{
+    if ((int64_t)(position - atomic_load_explicit(&q->put->tail, memory_order_relaxed)) > 0)
+        atomic_store_explicit(&q->put->tail, position, memory_order_release);
+}
+
+/*
+ * Where to look for the first free slot: where tail says, but never before head, below which every position was put. *head is that of now, or one
+ * that was: then there is at least the room that it leaves. That will do unless `now`.
+ */
+static inline enum queue_result queue_search(const struct queue_view *q, bool now, uint64_t *t,
+                                             uint64_t *head)
+{
+    *t = atomic_load_explicit(&q->put->tail, memory_order_acquire);
+    if (q->seen && !now) {
+        *head = atomic_load_explicit(q->seen, memory_order_acquire);
+        if (*t - *head < q->depth)
+            return QUEUE_OK;
+    }
+    /* acquire: before we write to a slot, who took the message before is done with it */
+    *head = queue_head_position(atomic_load_explicit(&q->take->head, memory_order_acquire));
+    if (*t - *head > q->depth) {
+        /* tail is behind, or nonsense, unless the ring has ended: the state changes before head does. */
+        if (atomic_load(&q->put->news.state) != QUEUE_LIVE)
+            return QUEUE_ENDED;
+        *t = *head;
+    }
+    if (q->seen)
+        atomic_store_explicit(q->seen, *head, memory_order_release);
+    return *t - *head == q->depth ? QUEUE_FULL : QUEUE_OK;
+}
+
 /** Room for one more, or a reason why not: QUEUE_OK, QUEUE_FULL, QUEUE_ENDED, QUEUE_DAMAGED. On OK where it would go, and what is there. */
 static inline enum queue_result queue_place(const struct queue_view *q, uint64_t *position,
                                             uint64_t *old)
 {
-    for (unsigned tries = 0; tries < SEGMENT_TRIES; tries++) {
-        uint64_t t = atomic_load_explicit(&q->put->tail, memory_order_acquire);
-        uint64_t w = atomic_load_explicit(&q->put->slot[t & q->mask].word, memory_order_acquire);
-        uint64_t n;
+    uint64_t t, head, w;
 
-        if (queue_slot_has(w, t)) {
-            atomic_compare_exchange_strong_explicit(&q->put->tail, &t, t + 1, memory_order_acq_rel,
-                                                    memory_order_relaxed);
+    /* The second time by what head is now: what was believed of it, and tail, may be laps behind. */
+    for (uint32_t tries = 0; tries < SEGMENT_TRIES + 4 * q->depth; tries++) {
+        enum queue_result r = queue_search(q, tries > 0, &t, &head);
+
+        if (r != QUEUE_OK)
+            return r;
+        w = atomic_load_explicit(&q->put->slot[t & q->mask].word, memory_order_acquire);
+        /* Others may have put there and not have come to say so. */
+        for (; queue_slot_has(w, t) && t - head < q->depth; tries++)
+            w = atomic_load_explicit(&q->put->slot[++t & q->mask].word, memory_order_acquire);
+        if (t - head == q->depth) {
+            if (head ==
+                queue_head_position(atomic_load_explicit(&q->take->head, memory_order_acquire)))
+                return QUEUE_FULL;
+            queue_reached(q, t);
             continue;
         }
-        /* acquire: before we write to a slot, who took the message before is done with it */
-        n = t - queue_head_position(atomic_load_explicit(&q->take->head, memory_order_acquire));
-        if (n == q->depth)
-            return QUEUE_FULL;
-        /* More than the depth: t is old, or the ring has ended, or head is nonsense. */
-        if (n > q->depth) {
-            if (atomic_load(&q->put->news.state) != QUEUE_LIVE)
-                return QUEUE_ENDED;
-            continue;
-        }
-        /* The slot must be that of the lap before, or never used. */
+        /* The slot must be that of the lap before, or never used. Else we are late, or somebody plays. */
         if (!(w == 0 ? t <= q->mask : queue_slot_has(w, t - q->mask - 1)))
             continue;
         *position = t;
@@ -212,21 +255,22 @@ static inline enum queue_result queue_place(const struct queue_view *q, uint64_t
 
 /**
  * Put buffer m, named ref, whose word is `held` (the caller's, HELD), as session me. QUEUE_OK: it is the queue's, and the caller looks
- * whether to wake (queue_wakes()). Else it is still the caller's, under the same word.
+ * whether to wake (queue_waiting()). Else it is still the caller's, under the same word. Nobody else uses the buffer meanwhile.
  */
 static inline enum queue_result queue_enqueue(const struct queue_view *q, struct mbuf *m,
                                               uint32_t ref, uint64_t held, uint32_t me)
 {
     uint64_t sending = mbuf_word(mbuf_generation(held), MBUF_SENDING, me, q->number);
-    uint64_t position, old, expected = held;
+    uint64_t position, old, expected;
     unsigned lost = 0;
     enum queue_result r = queue_place(q, &position, &old);
 
     if (r != QUEUE_OK)
         return r;
-    if (!atomic_compare_exchange_strong_explicit(&m->word, &expected, sending, memory_order_acq_rel,
-                                                 memory_order_relaxed))
+    if (atomic_load_explicit(&m->word, memory_order_relaxed) != held)
         return QUEUE_STALE;
+    /* Only its holder changes a word that is HELD. */
+    atomic_store_explicit(&m->word, sending, memory_order_release);
     KILL_POINT(PUT_SENDING);
     /* Sequentially consistent: before we look at the state, and at who waits. release: all of the buffer, for who takes it. */
     while (!atomic_compare_exchange_strong(&q->put->slot[position & q->mask].word, &old,
@@ -244,9 +288,7 @@ static inline enum queue_result queue_enqueue(const struct queue_view *q, struct
         return r;
     }
     KILL_POINT(PUT_DONE);
-    old = position;
-    atomic_compare_exchange_strong_explicit(&q->put->tail, &old, position + 1, memory_order_acq_rel,
-                                            memory_order_relaxed);
+    queue_reached(q, position + 1);
     KILL_POINT(PUT_TAIL);
     if (__builtin_expect(atomic_load(&q->put->news.state) != QUEUE_LIVE, 0)) {
         expected = sending;
@@ -334,19 +376,30 @@ static inline enum queue_result queue_dequeue(const struct queue_view *q,
                                               const struct queue_front *f, struct mbuf *m,
                                               uint32_t me, struct segment_table *t, uint64_t *held)
 {
-    uint64_t head = f->head, word = 0;
-    uint64_t next = (queue_head_position(head) + 1) << 16 | me;
+    uint64_t head = f->head, word = 0, p = queue_head_position(head);
+    uint64_t next = (p + 1) << 16 | me;
+    bool ours;
 
     if (m)
         word = atomic_load_explicit(&m->word, memory_order_acquire);
     if (!atomic_compare_exchange_strong(&q->take->head, &head, next))
         return QUEUE_EMPTY;
     KILL_POINT(TAKE_HEAD);
-    queue_settle(q, next, t);
-    if (!m || mbuf_state(word) != MBUF_SENDING || mbuf_queue(word) != q->number)
+    if (__builtin_expect(!m || mbuf_state(word) != MBUF_SENDING || mbuf_queue(word) != q->number,
+                         0)) {
+        queue_settle(q, next, t);
         return QUEUE_NOTHING;
+    }
+    /*
+     * As queue_settle() does it. Head was as it was before we looked at the word, so the word is that of this message. Others may settle it for us, or the
+     * sender or npud take it back when the ring has ended: so both are compared. The buffer goes nowhere before `settled` is moved on.
+     */
     *held = mbuf_word_held(mbuf_generation(word) + 1, me);
-    return atomic_load_explicit(&m->word, memory_order_acquire) == *held ? QUEUE_OK : QUEUE_NOTHING;
+    ours = atomic_compare_exchange_strong(&m->word, &word, *held) || word == *held;
+    KILL_POINT(TAKE_HELD);
+    atomic_compare_exchange_strong(&q->take->settled, &p, p + 1);
+    KILL_POINT(TAKE_SETTLED);
+    return ours ? QUEUE_OK : QUEUE_NOTHING;
 }
 
 /* --- sleeping --- */

@@ -99,7 +99,8 @@ struct actor {
     unsigned count; /* messages to be put or taken */
     unsigned base;  /* first of its messages */
     bool done, dead;
-    const uint32_t *asleep; /* on this word, while it is ... */
+    _Atomic uint64_t head_seen[2]; /* its own, of each ring */
+    const uint32_t *asleep;        /* on this word, while it is ... */
     uint32_t seen;
 };
 
@@ -243,6 +244,15 @@ static void sleep_on(const _Atomic uint32_t *word, uint32_t seen)
     a->asleep = NULL;
 }
 
+/* The ring as this actor has it mapped. */
+static struct queue_view view(unsigned r)
+{
+    struct queue_view v = ring[r];
+
+    v.seen = &self()->head_seen[r];
+    return v;
+}
+
 static void wake(_Atomic uint64_t *waiting, _Atomic uint32_t *word)
 {
     if (queue_waiting(waiting) != 0)
@@ -264,7 +274,7 @@ static bool put(unsigned message)
     unsigned r = w.ring;
 
     for (;;) {
-        struct queue_view *q = &ring[r];
+        struct queue_view of_ring = view(r), *q = &of_ring;
         enum queue_result result = queue_enqueue(q, m, ref_of(message), held, me);
 
         if (result == QUEUE_FULL) {
@@ -303,7 +313,7 @@ static int take(bool wait)
     unsigned r = w.ring;
 
     for (;;) {
-        struct queue_view *q = &ring[r];
+        struct queue_view of_ring = view(r), *q = &of_ring;
         struct queue_front f;
         enum queue_result result = queue_front(q, &f);
         uint64_t held;
@@ -491,6 +501,7 @@ static void prepare_actor(unsigned i, unsigned *message)
     struct actor *a = &w.actor[i];
 
     a->share = 100 + i;
+    a->head_seen[0] = scenario->start;
     a->count = scenario->actor[i].count;
     a->base = *message;
     for (unsigned k = 0; scenario->actor[i].run == run_sender && k < a->count; k++) {
@@ -696,6 +707,7 @@ static const struct scenario scenarios[] = {
      UINT32_MAX - 2,
      false,
      false},
+    {"a lap behind", 3, {{run_sender, 2}, {run_sender, 6}, {run_taker, 8}}, 0, false, false},
     {"put back",
      4,
      {{run_sender, 3}, {run_returner, 2}, {run_taker, 2}, {run_taker, 1}},

@@ -75,6 +75,9 @@ void kill_point(enum kill_point point)
         hold_up();
 }
 
+/* Of the process. */
+static _Atomic uint64_t head_seen;
+
 static void world_make(uint64_t start)
 {
     world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -87,8 +90,13 @@ static void world_make(uint64_t start)
                                     .id = 1};
     memset(world->page.hint, 0xff, BUFFERS / 8);
     table.view[1] = &segment;
-    ring = (struct queue_view){(struct queue_put *)world->put, (struct queue_take *)world->take,
-                               DEPTH, queue_slots(DEPTH) - 1, 77};
+    ring = (struct queue_view){(struct queue_put *)world->put,
+                               (struct queue_take *)world->take,
+                               DEPTH,
+                               queue_slots(DEPTH) - 1,
+                               77,
+                               &head_seen};
+    atomic_store(&head_seen, start);
     ck_assert_uint_le(queue_put_size(DEPTH), sizeof(world->put));
     atomic_store(&ring.put->tail, start);
     atomic_store(&ring.take->head, start << 16);
