@@ -110,7 +110,8 @@ check-asan: deps
 # Not the kill points: what dies there is one thread after the other. Nor what asks one question after the other, for minutes: the
 # threads of npud and of the library meet in the same ways in test_ipc_order, test_ipc_life, the model and the soak. Nor what has one thread, on
 # many stacks.
-TSAN_SKIP := test_contexts test_ipc_cells
+# Nor what hostile sessions write into shared memory: no thread of npud but the one that reads it.
+TSAN_SKIP := test_contexts test_ipc_cells test_hostile test_share_hostile
 TSAN_SKIP_UNIT := test_mbuf_steps
 # setarch -R: gcc 12's runtime cannot live with the address randomisation of newer kernels.
 check-tsan: deps
