@@ -62,6 +62,7 @@ static struct ring *ring_new(const Npud__QueueReply *reply, const int fds[2])
     memset(ring, 0, sizeof(*ring));
     ring->view.seen = &ring->head_seen;
     ring->rights = reply->rights;
+    ring->life = reply->serial;
     ring->uses = 1;
     ring->view.depth = reply->depth;
     ring->view.mask = queue_slots(reply->depth) - 1;
@@ -178,17 +179,15 @@ struct queue *queue_find(struct session *s, const char *function, uint32_t id, i
 }
 
 /* From here on the queue's ring is `ring`, which it takes over; NULL: none. Under follow_lock. */
-static void set_ring(struct queue *q, struct ring *ring, bool same_queue)
+static void set_ring(struct queue *q, struct ring *ring)
 {
     struct ring *old = q->ring;
 
-    if (!same_queue) {
-        q->lives++;
+    if (ring && ring->life != q->life) {
+        q->life = ring->life;
         atomic_store_explicit(&q->has_put, false, memory_order_relaxed);
         atomic_store_explicit(&q->has_taken, false, memory_order_relaxed);
     }
-    if (ring)
-        ring->life = q->lives;
     pthread_mutex_lock(&q->put_lock);
     pthread_mutex_lock(&q->take_lock);
     q->ring = ring;
@@ -242,7 +241,6 @@ static int attach(struct session *s, const char *function, struct queue *q, uint
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__AttachQueue in = NPUD__ATTACH_QUEUE__INIT;
     struct ring *ring, *known;
-    bool same, moved;
     uint32_t id;
     int error;
 
@@ -254,12 +252,11 @@ static int attach(struct session *s, const char *function, struct queue *q, uint
         return error;
     *rights = ring->rights;
     known = current(q);
-    same = known && known->view.number == ring->view.number;
-    moved = known && atomic_load(&known->view.put->news.state) == QUEUE_MOVED;
-    if (same && known->rights == ring->rights)
+    if (known && known->view.number == ring->view.number && known->life == ring->life &&
+        known->rights == ring->rights)
         ring_drop(ring);
     else
-        set_ring(q, ring, same || moved);
+        set_ring(q, ring);
     if (known)
         ring_drop(known);
     return 0;
@@ -303,8 +300,9 @@ int queue_follow(struct session *s, const char *function, struct queue *q, struc
         } else {
             error = explain_dead(s, function, q->id);
         }
-        if (error != 0 && !session_lost(s))
-            set_ring(q, NULL, false);
+        /* Whatever else it is, say that no descriptor was left, says nothing about the queue, and may be over next time. */
+        if (error == ACL_ERROR_RT_NO_PERMISSION || error == ACL_ERROR_RT_DRV_INTERNAL_ERROR)
+            set_ring(q, NULL);
     }
     pthread_mutex_unlock(&q->follow_lock);
     return error;
@@ -411,7 +409,7 @@ aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
         return give_up(s, __func__, id, error_memory(__func__));
     }
     pthread_mutex_lock(&q->follow_lock);
-    set_ring(q, ring, false);
+    set_ring(q, ring);
     pthread_mutex_unlock(&q->follow_lock);
     *qid = id;
     return 0;
@@ -440,7 +438,7 @@ aclError acltdtDestroyQueue(uint32_t qid)
     if (error == 0) {
         pthread_mutex_lock(&q->follow_lock);
         if (q->ring == ring)
-            set_ring(q, NULL, false);
+            set_ring(q, NULL);
         pthread_mutex_unlock(&q->follow_lock);
     }
     ring_drop(ring);

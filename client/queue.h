@@ -8,7 +8,7 @@
  * Locks: each direction has one, for the few instructions that put or take, never held across a request or asleep. queue->ring changes with both
  * held, and is read with either. Who sleeps holds a use of the ring instead, so that it stays mapped.
  *
- * A call that has begun on one queue must not go on with another that has got its id meanwhile: each has a `life` of its own.
+ * A call that has begun on one queue must not go on with another that has got its id meanwhile: npud gives each a serial, its `life`.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct session;
 struct ring {
     struct queue_view view;
     uint32_t rights;       /* of this process */
-    uint32_t life;         /* of the queue that it is a ring of */
+    uint64_t life;         /* of the queue that it is a ring of */
     _Atomic uint32_t uses; /* the queue's, and those of who sleeps */
     struct queue_bell bell;
     alignas(64) _Atomic uint64_t head_seen; /* view.seen */
@@ -39,9 +39,9 @@ struct ring {
 struct queue {
     uint32_t id;
     pthread_mutex_t put_lock, take_lock; /* in this order */
-    pthread_mutex_t follow_lock; /* who changes the ring; before the others, across requests */
-    struct ring *ring;           /* NULL: not known */
-    uint32_t lives;
+    pthread_mutex_t follow_lock;     /* who changes the ring; before the others, across requests */
+    struct ring *ring;               /* NULL: not known */
+    uint64_t life;                   /* of the last one that had this id; 0: none so far */
     _Atomic bool has_put, has_taken; /* threads of this process serve each other */
 };
 

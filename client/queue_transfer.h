@@ -22,7 +22,7 @@ struct transfer {
     bool putting;
     bool slept;
     struct ring *ring; /* of the last attempt; unless that was DONE, a use of it is held */
-    uint32_t life;     /* of the queue; 0: not known yet */
+    uint64_t life;     /* of the queue; 0: not known yet */
     uint32_t woken;    /* what the other side's `waiting` was after the attempt; 0: nothing to do */
     uint32_t needed;   /* MAP, FEED: a ref */
     int error;         /* REFUSED */

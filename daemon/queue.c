@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,14 +224,27 @@ void queue_routed(struct queue *queue)
 
 /* --- attachments --- */
 
+static int compare_ids(const void *a, const void *b)
+{
+    const struct queue_attach *x = a, *y = b;
+
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
 struct queue_attach *queue_attach_new(struct session *session, struct queue *queue, uint32_t rights)
 {
     struct share *share = share_get(session);
-    struct queue_attach *attach = share ? calloc(1, sizeof(*attach)) : NULL;
+    struct queue_attach *attach = share ? calloc(1, sizeof(*attach)) : NULL, **node;
 
     if (!attach)
         return NULL;
-    *attach = (struct queue_attach){.share = share, .queue = queue, .rights = rights};
+    *attach =
+        (struct queue_attach){.id = queue->id, .share = share, .queue = queue, .rights = rights};
+    node = tsearch(attach, &share->by_id, compare_ids);
+    if (!node || *node != attach) {
+        free(attach);
+        return NULL;
+    }
     DL_APPEND(share->attached, attach);
     DL_APPEND2(queue->attached, attach, qprev, qnext);
     queue_party_came(queue, rights);
@@ -242,6 +256,7 @@ static void attach_free(struct queue_attach *attach)
 {
     if (attach->queue->creator == attach->share->session)
         attach->queue->creator = NULL;
+    tdelete(attach, &attach->share->by_id, compare_ids);
     DL_DELETE(attach->share->attached, attach);
     DL_DELETE2(attach->queue->attached, attach, qprev, qnext);
     free(attach);
@@ -249,13 +264,11 @@ static void attach_free(struct queue_attach *attach)
 
 struct queue_attach *queue_attached(const struct session *session, uint32_t id)
 {
-    struct queue_attach *attach;
+    const struct queue_attach key = {.id = id};
+    struct queue_attach **node =
+        session->shared ? tfind(&key, &session->shared->by_id, compare_ids) : NULL;
 
-    if (session->shared)
-        DL_FOREACH (session->shared->attached, attach)
-            if (attach->queue->id == id)
-                return attach;
-    return NULL;
+    return node ? *node : NULL;
 }
 
 /* --- life --- */
@@ -279,12 +292,16 @@ static void queue_free(struct queue *queue)
 }
 
 /* Used again as late as possible. QUEUE_IDS: the user has them all. */
-static uint32_t new_id(struct queues *queues, struct user *user)
+static uint32_t new_id(const struct session *session)
 {
+    struct queues *queues = &session->server->queues;
+    struct user *user = session->user;
+
     for (uint32_t i = 0; i < QUEUE_IDS; i++) {
         uint32_t id = user->next_queue;
         struct queue *queue;
-        bool taken = false;
+        /* By another user's queue, which this session could not tell from its own. */
+        bool taken = queue_attached(session, id) != NULL;
 
         user->next_queue = (id + 1) % QUEUE_IDS;
         DL_FOREACH2 (queues->by_id[id], queue, id_next)
@@ -300,7 +317,7 @@ static int32_t queue_make(struct session *session, const char *name, uint32_t de
 {
     struct queues *queues = &session->server->queues;
     struct user *user = session->user;
-    uint32_t id = user->used[RESOURCE_QUEUES] < QUEUE_IDS ? new_id(queues, user) : QUEUE_IDS;
+    uint32_t id = user->used[RESOURCE_QUEUES] < QUEUE_IDS ? new_id(session) : QUEUE_IDS;
     struct queue *queue;
 
     if (id == QUEUE_IDS)

@@ -28,8 +28,9 @@ struct server;
 struct session;
 struct share;
 
-/** A session's use of a queue. */
+/** A session's use of a queue. It has no two with the same id, though queues of different users may have it. */
 struct queue_attach {
+    uint32_t id;
     struct share *share;
     struct queue *queue;
     uint32_t rights;
@@ -115,7 +116,7 @@ void queue_destroy(struct queue *queue);
 /** The session's attachment to the queue with this id, or NULL. */
 struct queue_attach *queue_attached(const struct session *session, uint32_t id);
 
-/** A new attachment of the session, which has none to this queue. NULL: no memory. */
+/** A new attachment of the session, which has none to a queue with this id. NULL: no memory. */
 struct queue_attach *queue_attach_new(struct session *session, struct queue *queue,
                                       uint32_t rights);
 

@@ -25,6 +25,7 @@ static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
     out.number = queue->ring.view.number;
     out.depth = queue->ring.view.depth;
     out.rights = attach->rights;
+    out.serial = queue->serial;
     call->reply.queue = &out;
     call->reply.body_case = NPUD__REPLY__BODY_QUEUE;
     return 0;
