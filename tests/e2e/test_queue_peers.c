@@ -800,6 +800,7 @@ static int passes_on(void *arg)
     child_open();
     attach(shared->q[me], TAKE);
     attach(shared->q[1 - me], PUT);
+    turn_tell(&to_parent);
     do {
         error = acltdtDequeue(shared->q[me], &buf, -1);
         if (error == 0) {
@@ -829,6 +830,8 @@ START_TEST(npud_ends_in_traffic)
     OK(acltdtEnqueue(shared->q[0], buffer_of(1), 0));
     turn_tell(&to_child);
     turn_tell(&to_child);
+    turn_await(&to_parent);
+    turn_await(&to_parent);
     while (atomic_load(&shared->received) < 1 + 100u * (unsigned)_i)
         sched_yield();
     if (_i % 3)
