@@ -447,7 +447,8 @@ struct session *session_get(const char *function, int *error)
 
 static bool in_use(struct session *s)
 {
-    bool used = thread_self()->in_callback; /* which returns to what would be freed */
+    /* A callback returns to what would be freed; who sleeps on a queue, which needs no device, wakes up in it. */
+    bool used = thread_self()->in_callback || wait_any(s);
 
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < DEVICES_MAX; i++)

@@ -112,6 +112,16 @@ void wait_abort_all(struct session *s)
         nanosleep(&pause, NULL);
 }
 
+bool wait_any(struct session *s)
+{
+    bool any;
+
+    pthread_mutex_lock(&s->waits_lock);
+    any = s->waits != NULL;
+    pthread_mutex_unlock(&s->waits_lock);
+    return any;
+}
+
 /* --- sleeping --- */
 
 static int sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)

@@ -57,3 +57,6 @@ int wait_grant(struct session *s, const char *function, uint32_t id, uint32_t se
 
 /** Watcher: npud is gone; let everybody who sleeps see that. */
 void wait_abort_all(struct session *s);
+
+/** Does a thread of this process sleep here? */
+bool wait_any(struct session *s);
