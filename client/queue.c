@@ -17,6 +17,8 @@
 /* Entries are made when an id is first used and stay as long as the session, so that finding one takes no lock. */
 struct queues {
     _Atomic(struct queue *) queue[QUEUE_IDS];
+    pthread_mutex_t retired_lock; /* innermost */
+    struct ring *retired;         /* no queue's any more, but perhaps in use */
 };
 
 /* --- rings --- */
@@ -35,7 +37,8 @@ void ring_drop(struct ring *ring)
     if (ring->view.take)
         munmap(ring->view.take, queue_take_size());
     queue_bell_close(&ring->bell);
-    free(ring->fed);
+    for (size_t i = 0; i < sizeof(ring->fed) / sizeof(ring->fed[0]); i++)
+        free(ring->fed[i]);
     free(ring);
 }
 
@@ -111,6 +114,8 @@ static struct queues *table(struct session *s, bool make)
     if (t || !make)
         return t;
     mine = calloc(1, sizeof(*mine));
+    if (mine)
+        pthread_mutex_init(&mine->retired_lock, NULL);
     if (!mine || atomic_compare_exchange_strong(&s->queues, &t, mine))
         return mine;
     free(mine);
@@ -124,8 +129,6 @@ static struct queue *queue_new(uint32_t id)
     if (!q)
         return NULL;
     q->id = id;
-    pthread_mutex_init(&q->put_lock, NULL);
-    pthread_mutex_init(&q->take_lock, NULL);
     pthread_mutex_init(&q->follow_lock, NULL);
     return q;
 }
@@ -178,35 +181,44 @@ struct queue *queue_find(struct session *s, const char *function, uint32_t id, i
     return q;
 }
 
-/* From here on the queue's ring is `ring`, which it takes over; NULL: none. Under follow_lock. */
-static void set_ring(struct queue *q, struct ring *ring)
+/* It is no queue's any more: unmap it, and others that have been in use until now, unless some thread is still there. That is rare and over soon. */
+static void retire(struct queues *t, struct ring *ring)
 {
-    struct ring *old = q->ring;
+    struct ring **where;
 
-    if (ring && ring->life != q->life) {
-        q->life = ring->life;
-        atomic_store_explicit(&q->has_put, false, memory_order_relaxed);
-        atomic_store_explicit(&q->has_taken, false, memory_order_relaxed);
-    }
-    pthread_mutex_lock(&q->put_lock);
-    pthread_mutex_lock(&q->take_lock);
-    q->ring = ring;
-    pthread_mutex_unlock(&q->take_lock);
-    pthread_mutex_unlock(&q->put_lock);
-    if (old)
+    pthread_mutex_lock(&t->retired_lock);
+    ring->retired_next = t->retired;
+    t->retired = ring;
+    where = ring_guard_barrier() ? &t->retired : NULL;
+    while (where && *where) {
+        struct ring *old = *where;
+
+        if (ring_guarded(old)) {
+            where = &old->retired_next;
+            continue;
+        }
+        *where = old->retired_next;
         ring_drop(old);
+    }
+    pthread_mutex_unlock(&t->retired_lock);
 }
 
-/* The ring of the queue at this moment, to be dropped. NULL: none. */
+/* From here on the queue's ring is `ring`, which it takes over; NULL: none. Under follow_lock. */
+static void set_ring(struct session *s, struct queue *q, struct ring *ring)
+{
+    struct ring *old = atomic_exchange(&q->ring, ring);
+
+    if (old)
+        retire(table(s, false), old);
+}
+
+/* The ring of the queue at this moment, to be dropped. Under follow_lock. NULL: none. */
 static struct ring *current(struct queue *q)
 {
-    struct ring *ring;
+    struct ring *ring = q->ring;
 
-    pthread_mutex_lock(&q->take_lock);
-    ring = q->ring;
     if (ring)
         ring_use(ring);
-    pthread_mutex_unlock(&q->take_lock);
     return ring;
 }
 
@@ -220,6 +232,12 @@ void queues_free(struct session *s)
         if (q && q->ring)
             ring_drop(q->ring);
         free(q);
+    }
+    while (t && t->retired) {
+        struct ring *ring = t->retired;
+
+        t->retired = ring->retired_next;
+        ring_drop(ring);
     }
     free(t);
 }
@@ -256,7 +274,7 @@ static int attach(struct session *s, const char *function, struct queue *q, uint
         known->rights == ring->rights)
         ring_drop(ring);
     else
-        set_ring(q, ring);
+        set_ring(s, q, ring);
     if (known)
         ring_drop(known);
     return 0;
@@ -302,7 +320,7 @@ int queue_follow(struct session *s, const char *function, struct queue *q, struc
         }
         /* Whatever else it is, say that no descriptor was left, says nothing about the queue, and may be over next time. */
         if (error == ACL_ERROR_RT_NO_PERMISSION || error == ACL_ERROR_RT_DRV_INTERNAL_ERROR)
-            set_ring(q, NULL);
+            set_ring(s, q, NULL);
     }
     pthread_mutex_unlock(&q->follow_lock);
     return error;
@@ -409,7 +427,7 @@ aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
         return give_up(s, __func__, id, error_memory(__func__));
     }
     pthread_mutex_lock(&q->follow_lock);
-    set_ring(q, ring);
+    set_ring(s, q, ring);
     pthread_mutex_unlock(&q->follow_lock);
     *qid = id;
     return 0;
@@ -431,14 +449,16 @@ aclError acltdtDestroyQueue(uint32_t qid)
     if (!q)
         return error;
     /* Its ring, before npud may give the id to another queue, which another thread may get. */
+    pthread_mutex_lock(&q->follow_lock);
     ring = current(q);
+    pthread_mutex_unlock(&q->follow_lock);
     error = destroy(s, __func__, qid);
     if (!ring)
         return error;
     if (error == 0) {
         pthread_mutex_lock(&q->follow_lock);
         if (q->ring == ring)
-            set_ring(q, NULL);
+            set_ring(s, q, NULL);
         pthread_mutex_unlock(&q->follow_lock);
     }
     ring_drop(ring);

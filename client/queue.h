@@ -5,8 +5,8 @@
  * The ring of a queue changes: npud makes a new one when somebody has lost a right and still maps the old one. Who finds the old one ended attaches
  * again (queue_follow()) and goes on.
  *
- * Locks: each direction has one, for the few instructions that put or take, never held across a request or asleep. queue->ring changes with both
- * held, and is read with either. Who sleeps holds a use of the ring instead, so that it stays mapped.
+ * Who puts or takes has no lock: the ring itself needs none (proto/queue_shm.h), and a guard keeps it mapped (ring_guard.h). Who sleeps or asks npud
+ * for something holds a use of the ring instead.
  *
  * A call that has begun on one queue must not go on with another that has got its id meanwhile: npud gives each a serial, its `life`.
  */
@@ -20,29 +20,35 @@
 #include <stdint.h>
 
 #include "client/queue_bell.h"
+#include "client/ring_guard.h"
 #include "proto/queue_shm.h"
 
 struct session;
 
+#define FED_CHUNK 256u /* segments */
+
+/* Which segments feed a ring: by the id of a segment its number, of which npud was told; 0: it was not. */
+struct fed_chunk {
+    _Atomic uint64_t number[FED_CHUNK];
+};
+
 struct ring {
-    struct queue_view view;
-    uint32_t rights;       /* of this process */
-    uint64_t life;         /* of the queue that it is a ring of */
-    _Atomic uint32_t uses; /* the queue's, and those of who sleeps */
-    struct queue_bell bell;
     alignas(64) _Atomic uint64_t head_seen; /* view.seen */
-    /* By segment id: the number of the segment that npud was told of as feeding this ring; 0: none. Under the lock of who puts. */
-    uint64_t *fed;
-    uint32_t n_fed;
+    struct ring *retired_next;
+    struct queue_bell bell;
+    _Atomic uint32_t uses; /* the queue's, and those of who sleeps */
+    uint64_t life;         /* of the queue that it is a ring of */
+    struct queue_view view;
+    uint32_t rights; /* of this process */
+    _Atomic(struct fed_chunk *) fed[SEGMENT_IDS / FED_CHUNK];
 };
 
 struct queue {
     uint32_t id;
-    pthread_mutex_t put_lock, take_lock; /* in this order */
-    pthread_mutex_t follow_lock;     /* who changes the ring; before the others, across requests */
-    struct ring *ring;               /* NULL: not known */
-    uint64_t life;                   /* of the last one that had this id; 0: none so far */
-    _Atomic bool has_put, has_taken; /* threads of this process serve each other */
+    pthread_mutex_t follow_lock; /* who changes the ring; across requests */
+    _Atomic(struct ring *) ring; /* NULL: not known */
+    /* The last life in which threads of this process have put, or taken: they serve each other. */
+    _Atomic uint64_t has_put, has_taken;
 };
 
 /** The queue with this id as the session knows it, or NULL with *error set and the sentence stored: 107000 or 507899. */
@@ -51,7 +57,7 @@ struct queue *queue_find(struct session *s, const char *function, uint32_t id, i
 /** 507899: there is no such queue here. */
 int queue_error_unknown(const char *function, uint32_t id) __attribute__((cold));
 
-/** One more, or one less, use of a ring. The last unmaps it. */
+/** One more, or one less, use of a ring, which the caller guards or has a use of. The last unmaps it. */
 void ring_use(struct ring *ring);
 void ring_drop(struct ring *ring);
 
@@ -60,6 +66,25 @@ void ring_drop(struct ring *ring);
  * the ring says may be the first news of that.
  */
 bool queue_still_served(struct session *s);
+
+/** The ring of the queue at this moment, or NULL. It stays mapped until ring_leave(). Never two at once in a thread. */
+static inline struct ring *ring_enter(struct ring_guard *guard, struct queue *queue)
+{
+    struct ring *ring = atomic_load_explicit(&queue->ring, memory_order_acquire), *seen;
+
+    for (;;) {
+        ring_guard_set(guard, ring);
+        seen = atomic_load_explicit(&queue->ring, memory_order_acquire);
+        if (__builtin_expect(seen == ring, 1))
+            return ring;
+        ring = seen;
+    }
+}
+
+static inline void ring_leave(struct ring_guard *guard)
+{
+    ring_guard_set(guard, NULL);
+}
 
 /**
  * `old` has ended: it was destroyed, or has moved. 0: look at queue->ring again. Else the ACL error: 507899 destroyed, or what npud says when this

@@ -9,6 +9,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "client/error.h"
 #include "client/session.h"
+#include "client/thread.h"
 #include "client/wait.h"
 #include "proto/futex.h"
 
@@ -30,19 +31,15 @@ static void wake(const struct transfer *t)
 {
     const struct queue_view *v = &t->ring->view;
 
-    if (t->woken & ~QUEUE_ROUTER) {
-        if (t->putting) {
-            atomic_fetch_add(&v->put->wake, 1);
-            KILL_POINT(PUT_WAKE);
-            futex_wake_one(&v->put->wake);
-        } else {
-            atomic_fetch_add(&v->take->wake, 1);
-            KILL_POINT(TAKE_WAKE);
-            futex_wake_one(&v->take->wake);
-        }
+    if (t->putting) {
+        atomic_fetch_add(&v->put->wake, 1);
+        KILL_POINT(PUT_WAKE);
+        futex_wake_one(&v->put->wake);
+    } else {
+        atomic_fetch_add(&v->take->wake, 1);
+        KILL_POINT(TAKE_WAKE);
+        futex_wake_one(&v->take->wake);
     }
-    if (t->woken & QUEUE_ROUTER)
-        queue_bell_ring(t->session, &t->ring->bell, v->number);
 }
 
 /* --- sleeping --- */
@@ -71,7 +68,7 @@ static bool deserted(const struct transfer *t)
     struct queue_news *news = news_of(t);
     uint32_t self = (t->ring->rights & (t->putting ? QUEUE_TAKE : QUEUE_PUT)) != 0;
     bool serves_itself =
-        atomic_load(t->putting ? &t->queue->has_taken : &t->queue->has_put) && self != 0;
+        atomic_load(t->putting ? &t->queue->has_taken : &t->queue->has_put) == t->life && self != 0;
 
     return atomic_load(&news->gone) != 0 && atomic_load(&news->others) <= self && !serves_itself &&
            !served_by_router(t);
@@ -163,8 +160,6 @@ static int sleep_a_while(struct transfer *t)
     struct nap nap = {.t = t};
     int r;
 
-    if (t->deadline == 0)
-        return error_time_up(t);
     if (deserted(t) && !could_go_on(t) && !ended(t))
         return error_deserted(t);
     t->slept = true;
@@ -196,7 +191,7 @@ static bool is_refused(const struct transfer *t, uint32_t ref)
 }
 
 /* Is there nothing more to be done about the segment of ref? */
-static bool is_known(struct transfer *t, uint32_t ref)
+static inline __attribute__((always_inline)) bool is_known(struct transfer *t, uint32_t ref)
 {
     if (__builtin_expect(segment_get(segments(), ref) || is_refused(t, ref), 1))
         return true;
@@ -228,27 +223,30 @@ static int map_needed(struct transfer *t)
 static bool is_fed(const struct ring *ring, uint32_t ref)
 {
     const struct segment_view *v = segment_get(segments(), ref);
+    uint32_t id = ref >> 16;
+    struct fed_chunk *chunk =
+        atomic_load_explicit(&ring->fed[id / FED_CHUNK], memory_order_acquire);
 
-    return v && ref >> 16 < ring->n_fed && ring->fed[ref >> 16] == v->number;
+    return v && chunk &&
+           atomic_load_explicit(&chunk->number[id % FED_CHUNK], memory_order_acquire) == v->number;
 }
 
-/* Under the lock. False: no memory. */
+/* False: no memory. */
 static bool note_fed(struct ring *ring, uint32_t id, uint64_t number)
 {
-    uint32_t n = ring->n_fed ? ring->n_fed : 64;
-    uint64_t *fed;
+    _Atomic(struct fed_chunk *) *where = &ring->fed[id / FED_CHUNK];
+    struct fed_chunk *chunk = atomic_load_explicit(where, memory_order_acquire), *mine;
 
-    if (id >= ring->n_fed) {
-        while (n <= id)
-            n *= 2;
-        fed = realloc(ring->fed, n * sizeof(*fed));
-        if (!fed)
+    if (!chunk) {
+        mine = calloc(1, sizeof(*mine));
+        if (!mine)
             return false;
-        memset(fed + ring->n_fed, 0, (n - ring->n_fed) * sizeof(*fed));
-        ring->fed = fed;
-        ring->n_fed = n;
+        if (atomic_compare_exchange_strong(where, &chunk, mine))
+            chunk = mine;
+        else
+            free(mine);
     }
-    ring->fed[id] = number;
+    atomic_store_explicit(&chunk->number[id % FED_CHUNK], number, memory_order_release);
     return true;
 }
 
@@ -260,6 +258,11 @@ static enum outcome refuse_stale(struct transfer *t)
     return REFUSED;
 }
 
+static int error_memory(const struct transfer *t)
+{
+    return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", t->function);
+}
+
 static int feed_needed(struct transfer *t)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
@@ -267,7 +270,6 @@ static int feed_needed(struct transfer *t)
     uint32_t id = t->needed >> 16;
     const struct segment_view *view = segment_get(segments(), t->needed);
     uint64_t number = view ? view->number : 0;
-    bool noted;
     int error;
 
     /* The caller has a buffer of it: that it is gone is what somebody has written there. */
@@ -286,10 +288,7 @@ static int feed_needed(struct transfer *t)
         return 0;
     if (error != 0)
         return session_command(t->session, t->function, &request);
-    pthread_mutex_lock(&t->queue->put_lock);
-    noted = note_fed(t->ring, id, number);
-    pthread_mutex_unlock(&t->queue->put_lock);
-    return noted ? 0 : error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", t->function);
+    return note_fed(t->ring, id, number) ? 0 : error_memory(t);
 }
 
 /* --- the loop --- */
@@ -314,11 +313,9 @@ static enum outcome refuse_unknown(struct transfer *t)
     return REFUSED;
 }
 
-/* Under the lock: the ring to try, or why not. */
-static enum outcome look(struct transfer *t)
+/* Is this, which is guarded, the ring to try? Or why not. */
+static enum outcome look(struct transfer *t, struct ring *ring)
 {
-    struct ring *ring = t->queue->ring;
-
     t->ring = ring;
     if (__builtin_expect(!ring || (t->life != 0 && t->life != ring->life), 0)) {
         t->ring = NULL;
@@ -353,29 +350,46 @@ static int prepare(struct transfer *t, enum outcome outcome)
 
 typedef enum outcome attempt_fn(struct transfer *t);
 
-/* One attempt. What it calls for beyond the lock is done with a use of the ring. */
-static enum outcome try(struct transfer *t, attempt_fn *attempt)
+/*
+ * One attempt. What it calls for is done with a use of the ring; a caller who does not wait for what is full or empty gets his answer at once. Inlined, as
+ * run() is, so that the attempts are.
+ */
+static inline __attribute__((always_inline)) enum outcome try(struct transfer *t,
+                                                              attempt_fn *attempt)
 {
-    pthread_mutex_t *lock = t->putting ? &t->queue->put_lock : &t->queue->take_lock;
+    struct ring_guard *guard = thread_guard();
     enum outcome outcome;
+    bool bell;
 
+    if (__builtin_expect(!guard, 0)) {
+        t->ring = NULL;
+        t->error = error_memory(t);
+        return REFUSED;
+    }
     t->woken = 0;
-    pthread_mutex_lock(lock);
-    outcome = look(t);
+    outcome = look(t, ring_enter(guard, t->queue));
     if (__builtin_expect(outcome == DONE, 1))
         outcome = attempt(t);
-    if (t->ring && (outcome != DONE || t->woken != 0))
-        ring_use(t->ring);
-    pthread_mutex_unlock(lock);
-    if (__builtin_expect(t->woken != 0 && t->ring, 0)) {
+    if (t->woken & ~QUEUE_ROUTER)
         wake(t);
+    if (outcome == WAIT && t->deadline == 0) {
+        t->error = error_time_up(t);
+        t->ring = NULL;
+        outcome = REFUSED;
+    }
+    bell = t->ring && (t->woken & QUEUE_ROUTER);
+    if (__builtin_expect(bell || (outcome != DONE && t->ring), 0))
+        ring_use(t->ring);
+    ring_leave(guard);
+    if (__builtin_expect(bell, 0)) {
+        queue_bell_ring(t->session, &t->ring->bell, t->ring->view.number);
         if (outcome == DONE)
             ring_drop(t->ring);
     }
     return outcome;
 }
 
-static int run(struct transfer *t, attempt_fn *attempt)
+static inline __attribute__((always_inline)) int run(struct transfer *t, attempt_fn *attempt)
 {
     for (;;) {
         enum outcome outcome = try(t, attempt);
@@ -414,10 +428,11 @@ bool transfer_begin(struct transfer *t, const char *function, uint32_t id, int32
     return true;
 }
 
-static void note(_Atomic bool *flag)
+/* In this life of the queue threads of this process do that. */
+static void note(_Atomic uint64_t *last, uint64_t life)
 {
-    if (__builtin_expect(!atomic_load_explicit(flag, memory_order_relaxed), 0))
-        atomic_store(flag, true);
+    if (__builtin_expect(atomic_load_explicit(last, memory_order_relaxed) != life, 0))
+        atomic_store(last, life);
 }
 
 static enum outcome refuse_damaged(struct transfer *t)
@@ -458,7 +473,7 @@ static enum outcome put(struct transfer *t)
     switch (queue_enqueue(v, b->mbuf, b->ref, b->word, t->session->share)) {
     case QUEUE_OK:
         t->woken = queue_waiting(&v->take->waiting);
-        note(&t->queue->has_put);
+        note(&t->queue->has_put, t->life);
         return DONE;
     case QUEUE_FULL:
         return WAIT;
@@ -566,6 +581,7 @@ static enum outcome take(struct transfer *t)
     const struct queue_view *v = &t->ring->view;
     struct queue_front front;
     enum queue_result r;
+    struct mbuf *m;
     uint64_t held;
 
     if (__builtin_expect(taken_by_router(t), 0))
@@ -573,14 +589,18 @@ static enum outcome take(struct transfer *t)
     r = queue_front(v, &front);
     if (r != QUEUE_OK)
         return r == QUEUE_EMPTY ? WAIT : ENDED;
+    /* It comes from the sender's cache, and will be written to. */
+    m = mbuf_at(segments(), front.ref);
+    if (m)
+        __builtin_prefetch(m, 1);
     if (__builtin_expect(!message_known(t, &front), 0))
         return MAP;
-    r = queue_dequeue(v, &front, mbuf_at(segments(), front.ref), t->session->share, segments(),
-                      &held);
+    m = mbuf_at(segments(), front.ref);
+    r = queue_dequeue(v, &front, m, t->session->share, segments(), &held);
     if (r == QUEUE_EMPTY)
         return AGAIN;
     t->woken = queue_waiting(&v->put->waiting);
-    note(&t->queue->has_taken);
+    note(&t->queue->has_taken, t->life);
     if (__builtin_expect(r != QUEUE_OK || !mbuf_find(front.ref, t->buffer), 0))
         return AGAIN;
     t->buffer->word = held;

@@ -1,8 +1,8 @@
 /*
  * One call that puts a message into a queue, or takes one out: what the calls by buffer and the calls by bytes share.
  *
- * A transfer is a loop of attempts. An attempt runs under the lock of its direction and makes no request and no sleep: it succeeds, or says what
- * must be done before the next one, which is then done without locks. Full and empty queues, segments that are not mapped yet, rings that have
+ * A transfer is a loop of attempts. An attempt makes no request and no sleep: it succeeds, or says what
+ * must be done before the next one, Full and empty queues, segments that are not mapped yet, rings that have
  * moved are all steps of this loop.
  */
 #pragma once

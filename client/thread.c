@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/mbuf_cache.h"
+#include "client/ring_guard.h"
 
 __thread struct thread *thread_current;
 
@@ -18,6 +19,7 @@ static void thread_free(void *arg)
 
     mbuf_cache_free(t->buffers);
     t->buffers = NULL;
+    ring_guard_free(t->guard);
     free(t->errors);
     free(t->shown);
     free(t);
@@ -49,6 +51,16 @@ struct thread *thread_new(void)
     pthread_setspecific(key, t);
     thread_current = t;
     return t;
+}
+
+struct ring_guard *thread_new_guard(void)
+{
+    struct thread *t = thread_self();
+
+    /* The dummy is several threads', a guard is one's. */
+    if (t == thread_current)
+        t->guard = ring_guard_new();
+    return t->guard;
 }
 
 void thread_renew(void)

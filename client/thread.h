@@ -9,6 +9,7 @@
 
 struct context;
 struct mbuf_cache;
+struct ring_guard;
 struct stream;
 
 struct thread {
@@ -26,6 +27,7 @@ struct thread {
     bool muted; /* see error_mute() */
     bool in_callback;
     uint32_t report; /* where it was found among the workers (report.h): where to look first */
+    struct ring_guard *guard;   /* NULL: it has used no queue */
     struct mbuf_cache *buffers; /* slots that it keeps; NULL: none */
     struct {
         error_render_fn *render; /* NULL: none */
@@ -48,6 +50,16 @@ static inline struct thread *thread_self(void)
     struct thread *t = thread_current;
 
     return __builtin_expect(t != NULL, 1) ? t : thread_new();
+}
+
+struct ring_guard *thread_new_guard(void) __attribute__((cold));
+
+/** The calling thread's guard of rings. NULL: no memory. */
+static inline struct ring_guard *thread_guard(void)
+{
+    struct ring_guard *guard = thread_self()->guard;
+
+    return __builtin_expect(guard != NULL, 1) ? guard : thread_new_guard();
 }
 
 /** aclInit in a forked child: the calling thread is another one than that of the parent which forked. */
