@@ -85,7 +85,7 @@ static int fetch(const char *function, struct session *s, uint32_t class, struct
         return error;
     *ref = refs[0];
     /* One of a large segment goes back there without coming to this stack. */
-    if (segment_of(segment_known(refs[0]))->cached == class)
+    if (kept_in(class, refs[0]))
         stack->fetched += (int32_t)n;
     while (n-- > 1) {
         struct segment_view *view = kept_in(class, refs[n]);

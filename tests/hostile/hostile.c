@@ -1044,8 +1044,9 @@ const struct hostile_case hostile_cases[] = {
      "too many sessions",
      {"--set=limits.sessions=64"}},
     {"everything until refused", take_everything, SHAPE_PAIR, "limit", {SMALL_LIMITS}},
-    {"rings for nothing", ring_for_nothing, SHAPE_RING, "rings"},
-    {"plays with the doorbell's counter", play_with_counter, SHAPE_RING, "rings"},
+    /* Whether npud gets to hear a thousand rings of these two while others are measured is the scheduler's decision. */
+    {"rings for nothing", ring_for_nothing, SHAPE_RING, NULL},
+    {"plays with the doorbell's counter", play_with_counter, SHAPE_RING, NULL},
     {"rings for 4096 idle streams", ring_for_all_streams, SHAPE_SPIN2, "rings"},
     {"keeps its streams full", stay_busy, SHAPE_SPIN2, NULL},
     {"copies all the time", copy_much, SHAPE_SPIN, NULL},
