@@ -112,7 +112,7 @@ check-asan: deps
 # many stacks.
 # Nor what hostile sessions write into shared memory: no thread of npud but the one that reads it.
 TSAN_SKIP := test_contexts test_ipc_cells test_hostile test_share_hostile
-TSAN_SKIP_UNIT := test_mbuf_steps
+TSAN_SKIP_UNIT := test_mbuf_steps test_queue_model
 # setarch -R: gcc 12's runtime cannot live with the address randomisation of newer kernels.
 check-tsan: deps
 	$(Q)MODEL_COUNT=$${MODEL_COUNT:-300} \

@@ -771,12 +771,8 @@ int main(void)
     TCase *tc = tcase_create("interleavings");
 
     tcase_set_timeout(tc, 600);
-#ifndef __SANITIZE_THREAD__ /* one thread, with several stacks: nothing for it to see, and it would not know them */
     tcase_add_loop_test(tc, no_interleaving_loses_or_doubles_a_message, 0,
                         sizeof(scenarios) / sizeof(scenarios[0]));
-#else
-    (void)no_interleaving_loses_or_doubles_a_message;
-#endif
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
