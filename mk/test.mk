@@ -107,11 +107,11 @@ check-asan: deps
 	$(MAKE) --no-print-directory check-run BUILD=build-asan RUN_TESTS= CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
-# Not the kill points: what dies there is one thread after the other. Nor what asks one question after the other, for minutes: the
-# threads of npud and of the library meet in the same ways in test_ipc_order, test_ipc_life, the model and the soak. Nor what has one thread, on
-# many stacks.
-# Nor what hostile sessions write into shared memory: no thread of npud but the one that reads it.
-TSAN_SKIP := test_contexts test_ipc_cells test_hostile test_share_hostile
+# Not the kill points: what dies there is one thread after the other. Nor what asks one question after the other, or ends one process after the
+# other, for minutes, or only costs memory: the threads of npud and of the library meet in the same ways in test_ipc_order, test_queue,
+# test_queue_ends, the model and the soak. Nor what hostile sessions write into shared memory: no thread of npud but the one that reads it. Nor what
+# has one thread, on many stacks. ASan looks at all of them.
+TSAN_SKIP := test_contexts test_ipc_cells test_hostile test_share_hostile test_ipc_life test_queue_peers test_scale test_memory test_interplay
 TSAN_SKIP_UNIT := test_mbuf_steps test_queue_model
 # setarch -R: gcc 12's runtime cannot live with the address randomisation of newer kernels.
 check-tsan: deps
