@@ -21,6 +21,7 @@ struct transfer {
     uint64_t deadline;       /* 0: one attempt */
     bool putting;
     bool slept;
+    uint32_t attempts; /* that were not DONE */
     struct ring *ring; /* of the last attempt; unless that was DONE, a use of it is held */
     uint64_t life;     /* of the queue; 0: not known yet */
     uint32_t woken;    /* what the other side's `waiting` was after the attempt; 0: nothing to do */
