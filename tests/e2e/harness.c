@@ -227,6 +227,31 @@ static void npud_await_no_pools(void)
     ck_assert_uint_eq(npud_ledger().pools, 0);
 }
 
+bool npud_lists_sleeper(pid_t pid, const char *call)
+{
+    Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS);
+    bool found = false;
+
+    for (size_t i = 0; i < r->n_waits; i++)
+        found |= r->waits[i]->pid == pid && strcmp(r->waits[i]->call, call) == 0;
+    npud__report__free_unpacked(r, NULL);
+    return found;
+}
+
+uint32_t npud_buffers(void)
+{
+    Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__POOLS);
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < report->n_pools; i++) {
+        const Npud__PoolRow *row = report->pools[i];
+
+        n += row->held + row->sending + row->member + row->shared;
+    }
+    npud__report__free_unpacked(report, NULL);
+    return n;
+}
+
 void npud_expect_empty(void)
 {
     struct ledger l;

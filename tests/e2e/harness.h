@@ -57,6 +57,12 @@ void npud_await_sessions(uint32_t n);
 /** The same for its descriptors: those that came from clients are closed by a thread of their own. */
 void npud_await_fds(uint32_t n);
 
+/** Does a thread of that process sleep in that function of the library, as npud sees it? */
+bool npud_lists_sleeper(pid_t pid, const char *call);
+
+/** Shared buffers of all pools that are anybody's: a program's, in queues, or data that others have references to. */
+uint32_t npud_buffers(void);
+
 /** Wait until npud has no session (it sees a death in its own time), then assert that the ledger is
  * zero. */
 void npud_expect_empty(void);

@@ -79,26 +79,12 @@ uint64_t take_value(uint32_t qid, int32_t timeout)
     return value;
 }
 
-static uint32_t count_buffers(void)
-{
-    Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__POOLS);
-    uint32_t n = 0;
-
-    for (size_t i = 0; i < report->n_pools; i++) {
-        const Npud__PoolRow *row = report->pools[i];
-
-        n += row->held + row->sending + row->member + row->shared;
-    }
-    npud__report__free_unpacked(report, NULL);
-    return n;
-}
-
 void await_buffers(uint32_t n)
 {
     uint64_t give_up = now_ns() + GUARD_NS;
 
-    while (count_buffers() != n)
-        ck_assert_msg(now_ns() < give_up, "%u buffers, not %u", count_buffers(), n);
+    while (npud_buffers() != n)
+        ck_assert_msg(now_ns() < give_up, "%u buffers, not %u", npud_buffers(), n);
 }
 
 /* --- who sleeps --- */

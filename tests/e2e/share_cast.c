@@ -504,24 +504,13 @@ static char process_state(pid_t pid)
     return end ? end[2] : 0;
 }
 
-static bool is_listed(pid_t pid, const char *call)
-{
-    Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS);
-    bool found = false;
-
-    for (size_t i = 0; i < r->n_waits; i++)
-        found |= r->waits[i]->pid == pid && strcmp(r->waits[i]->call, call) == 0;
-    npud__report__free_unpacked(r, NULL);
-    return found;
-}
-
 bool member_sleeps(int who, const char *call)
 {
     pid_t pid = members[who].pid;
 
     /* Listed before and after, so that what it sleeps in is not something else. */
-    return is_listed(pid, call) && process_state(pid) == 'S' && is_listed(pid, call) &&
-           process_state(pid) == 'S' && !member_answered(who, 0);
+    return npud_lists_sleeper(pid, call) && process_state(pid) == 'S' &&
+           npud_lists_sleeper(pid, call) && process_state(pid) == 'S' && !member_answered(who, 0);
 }
 
 void member_await_sleep(int who, const char *call)

@@ -767,15 +767,16 @@ static void *consume(void *arg)
     }
 }
 
-START_TEST(many_threads)
+/* Producers and consumers through one queue: every message comes, once. One producer does as `first`, the others as `others`. */
+static void through_one_queue(uint32_t depth, void *(*first)(void *), void *(*others)(void *))
 {
     pthread_t producer[PRODUCERS], consumer[CONSUMERS];
 
-    OK(create_with_depth(_i ? 64 : 2, &shared_queue));
+    OK(create_with_depth(depth, &shared_queue));
     for (uintptr_t i = 0; i < CONSUMERS; i++)
         pthread_create(&consumer[i], NULL, consume, NULL);
     for (uintptr_t i = 0; i < PRODUCERS; i++)
-        pthread_create(&producer[i], NULL, produce, (void *)i);
+        pthread_create(&producer[i], NULL, i == 0 ? first : others, (void *)i);
     for (unsigned i = 0; i < PRODUCERS; i++)
         pthread_join(producer[i], NULL);
     for (unsigned i = 0; i < CONSUMERS; i++)
@@ -785,6 +786,11 @@ START_TEST(many_threads)
     for (unsigned i = 0; i < PRODUCERS; i++)
         ck_assert_uint_eq(taken[i], EACH);
     OK(acltdtDestroyQueue(shared_queue));
+}
+
+START_TEST(many_threads)
+{
+    through_one_queue(_i ? 64 : 2, produce, produce);
 }
 END_TEST
 
@@ -806,22 +812,7 @@ static void *produce_impatiently(void *arg)
 
 START_TEST(impatient_threads)
 {
-    pthread_t producer[PRODUCERS], consumer[CONSUMERS];
-
-    OK(create_with_depth(2, &shared_queue));
-    for (uintptr_t i = 0; i < CONSUMERS; i++)
-        pthread_create(&consumer[i], NULL, consume, NULL);
-    for (uintptr_t i = 0; i < PRODUCERS; i++)
-        pthread_create(&producer[i], NULL, i == 0 ? produce : produce_impatiently, (void *)i);
-    for (unsigned i = 0; i < PRODUCERS; i++)
-        pthread_join(producer[i], NULL);
-    for (unsigned i = 0; i < CONSUMERS; i++)
-        OK(acltdtEnqueue(shared_queue, buffer_of((uint64_t)PRODUCERS << 32), -1));
-    for (unsigned i = 0; i < CONSUMERS; i++)
-        pthread_join(consumer[i], NULL);
-    for (unsigned i = 0; i < PRODUCERS; i++)
-        ck_assert_uint_eq(taken[i], EACH);
-    OK(acltdtDestroyQueue(shared_queue));
+    through_one_queue(2, produce, produce_impatiently);
 }
 END_TEST
 

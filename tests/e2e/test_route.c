@@ -190,21 +190,6 @@ static void expect_values(uint32_t queue, uint64_t from, uint64_t to)
     }
 }
 
-/* Buffers of all pools that are anybody's. */
-static uint64_t buffers_in_use(void)
-{
-    Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__POOLS);
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < report->n_pools; i++) {
-        const Npud__PoolRow *row = report->pools[i];
-
-        n += row->held + row->sending + row->member + row->shared;
-    }
-    npud__report__free_unpacked(report, NULL);
-    return n;
-}
-
 /* What processes tell each other. */
 struct board {
     uint32_t queue[4];
@@ -246,7 +231,7 @@ START_TEST(one_to_one)
             send_value(a, j);
         expect_values(b, i, i + 10);
     }
-    ck_assert_uint_eq(buffers_in_use(), 0);
+    ck_assert_uint_eq(npud_buffers(), 0);
     unbind_pair(a, b);
     OK(acltdtDestroyQueue(a));
     OK(acltdtDestroyQueue(b));
@@ -288,7 +273,7 @@ START_TEST(all_destinations_see_the_same_bytes)
     }
     for (int i = 0; i < 3; i++)
         OK(acltdtFreeBuf(got[i]));
-    ck_assert_uint_eq(buffers_in_use(), 0);
+    ck_assert_uint_eq(npud_buffers(), 0);
     OK(aclFinalize());
 }
 END_TEST
@@ -313,7 +298,7 @@ START_TEST(many_to_one)
         ck_assert_uint_eq(value & 0xffffffff, next[value >> 32]);
         next[value >> 32]++;
     }
-    ck_assert_uint_eq(buffers_in_use(), 0);
+    ck_assert_uint_eq(npud_buffers(), 0);
     OK(aclFinalize());
 }
 END_TEST
@@ -348,7 +333,7 @@ START_TEST(chains_of_128_to_three)
             OK(acltdtFreeBuf(got));
         }
     }
-    ck_assert_uint_eq(buffers_in_use(), 0);
+    ck_assert_uint_eq(npud_buffers(), 0);
     OK(aclFinalize());
 }
 END_TEST
@@ -369,12 +354,12 @@ START_TEST(a_destination_that_nobody_reads)
         expect_values(fast, i, i + 10);
     }
     /* In the ring of the slow one, in its backlog: nothing is lost, nothing is there twice. */
-    ck_assert_uint_ge(buffers_in_use(), 20000);
+    ck_assert_uint_ge(npud_buffers(), 20000);
     npuctl_says("routes", 0, "waiting");
     npuctl_says("routes", 0, " 19998 ");
     npuctl_says("routes", 0, "bound");
     expect_values(slow, 0, 20000);
-    ck_assert_uint_eq(buffers_in_use(), 0);
+    ck_assert_uint_eq(npud_buffers(), 0);
     OK(aclFinalize());
 }
 END_TEST
@@ -413,7 +398,7 @@ START_TEST(a_full_backlog)
     FAILS(ACL_ERROR_RT_QUEUE_EMPTY, acltdtDequeue(b, &buf, 0));
     send_value(a, 5);
     expect_values(b, 5, 6);
-    ck_assert_uint_eq(buffers_in_use(), 0);
+    ck_assert_uint_eq(npud_buffers(), 0);
     OK(aclFinalize());
 }
 END_TEST
@@ -447,7 +432,7 @@ START_TEST(unbind_with_messages_in_flight)
             ck_assert_uint_eq(value_of(buf), n[1]++);
             OK(acltdtFreeBuf(buf));
         }
-        while (buffers_in_use() > 0) {
+        while (npud_buffers() > 0) {
             ck_assert_uint_eq(take_value(b[round % 2]), n[1]);
             n[1]++;
         }
@@ -474,7 +459,7 @@ START_TEST(bound_again)
     for (uint64_t i = 10; i < 20; i++)
         send_value(a, i);
     expect_values(b, 0, 20);
-    ck_assert_uint_eq(buffers_in_use(), 0);
+    ck_assert_uint_eq(npud_buffers(), 0);
     OK(aclFinalize());
 }
 END_TEST
@@ -598,7 +583,7 @@ START_TEST(more_than_a_page)
     send_value(a, 9);
     for (int i = 0; i < 700; i++)
         expect_values(pairs[i][1], 9, 10);
-    ck_assert_uint_eq(buffers_in_use(), 0);
+    ck_assert_uint_eq(npud_buffers(), 0);
     OK(acltdtDestroyQueueRouteList(list));
     OK(aclFinalize());
 }
@@ -649,7 +634,7 @@ START_TEST(a_producer_and_two_consumers)
         turn_tell(&turns[i]);
     for (int i = 0; i < 3; i++)
         child_expect_ok(pids[i]);
-    ck_assert_uint_eq(buffers_in_use(), 0);
+    ck_assert_uint_eq(npud_buffers(), 0);
     OK(aclFinalize());
 }
 END_TEST
@@ -708,7 +693,7 @@ START_TEST(the_process_of_a_destination_is_killed)
     /* What was meant for it is gone; what npud had not come to is still in the source. */
     while (acltdtDequeue(board->queue[0], &buf, 0) == 0)
         OK(acltdtFreeBuf(buf));
-    ck_assert_uint_eq(buffers_in_use(), 0);
+    ck_assert_uint_eq(npud_buffers(), 0);
     ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, board->queue[0], UINT32_MAX, 2), 1);
     FAILS_SAYING(ACL_ERROR_FAILURE, "unbind it first",
                  change(acltdtBindQueueRoutes, board->queue[0], board->queue[1], &status));
@@ -895,7 +880,7 @@ static void drain(void)
 {
     uint64_t give_up = now_ns() + 20000000000u;
 
-    while (buffers_in_use() > 0) {
+    while (npud_buffers() > 0) {
         ck_assert_uint_lt(now_ns(), give_up);
         for (int i = 1; i < 3; i++) {
             acltdtBuf buf;
@@ -944,7 +929,7 @@ START_TEST(kills_at_random)
     send_value(board->queue[0], 3);
     expect_values(board->queue[1], 3, 4);
     expect_values(board->queue[2], 3, 4);
-    ck_assert_uint_eq(buffers_in_use(), 0);
+    ck_assert_uint_eq(npud_buffers(), 0);
     OK(aclFinalize());
     close(pipes[0][1]);
     child_expect_ok(helper);

@@ -22,6 +22,7 @@
 
 #include "proto/npud.pb-c.h"
 #include "tests/kill/kill_case.h"
+#include "tests/kill/points.h"
 
 #define GUARD_NS UINT64_C(30000000000)
 #define PASSES   3 /* of one point by one operation that are tried */
@@ -32,33 +33,7 @@ struct shared *shared;
 static uint64_t slowest_ns; /* wake-up of the role so far */
 struct turn to_parent, to_victim, to_observer[OBSERVERS];
 
-static const struct {
-    const char *name, *what;
-} points[] = {
-#define POINT_ROW(name, what) {#name, what},
-    KILL_POINTS(POINT_ROW)
-#undef POINT_ROW
-};
-
-/* How the victim came to its end. */
-enum end {
-    DIED,     /* at the point */
-    FINISHED, /* did not come by it; killed afterwards */
-};
-
 /* --- watching npud --- */
-
-/* Does a thread of that process sleep in that function? */
-static bool sleeps_in(pid_t pid, const char *call)
-{
-    Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS);
-    bool found = false;
-
-    for (size_t i = 0; i < r->n_waits; i++)
-        found |= r->waits[i]->pid == pid && strcmp(r->waits[i]->call, call) == 0;
-    npud__report__free_unpacked(r, NULL);
-    return found;
-}
 
 /* All threads of the observers sleep, waiting for the victim or for a stream that does. */
 static void await_observers(void)
@@ -100,7 +75,7 @@ static void close_turns(void)
 static bool sleeps(const struct kill_case *c, pid_t pid)
 {
     return c->role->sleeps_in && atomic_load(&shared->kill.hits[KILL_SLEEP_BEGIN]) > 0 &&
-           sleeps_in(pid, c->role->sleeps_in);
+           npud_lists_sleeper(pid, c->role->sleeps_in);
 }
 
 /* It dies, or says that it is through, or sleeps where it should. */

@@ -656,24 +656,24 @@ static void race_judge(void)
     unmap_all(&race.m);
 }
 
+static void run_race(const struct duel *duel)
+{
+    race.session = npud_session(1);
+    duel_run(duel, 700);
+    session_free(race.session);
+    npud_stop();
+}
+
 /* Who claims a slot has it, or the segment goes. */
 START_TEST(claim_meets_giving_back)
 {
     static const struct duel duel = {race_prepare, race_give_back, race_claim, race_judge};
 
-    race.session = npud_session(1);
-    duel_run(&duel, 700);
-    session_free(race.session);
-    npud_stop();
+    run_race(&duel);
 }
 END_TEST
 
 /* A buffer whose references go from slot to slot, down and up, while npud looks: the segment is never free. */
-static void race_look(void)
-{
-    race.gone = segment_give_back(race.segment);
-}
-
 static void race_prepare_used(void)
 {
     race_prepare();
@@ -704,12 +704,10 @@ static void race_judge_used(void)
 
 START_TEST(references_on_the_move_are_seen)
 {
-    static const struct duel duel = {race_prepare_used, race_look, race_pass_on, race_judge_used};
+    static const struct duel duel = {race_prepare_used, race_give_back, race_pass_on,
+                                     race_judge_used};
 
-    race.session = npud_session(1);
-    duel_run(&duel, 700);
-    session_free(race.session);
-    npud_stop();
+    run_race(&duel);
 }
 END_TEST
 

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "tests/kill/share/case.h"
+#include "tests/kill/points.h"
 
 #define GUARD_NS UINT64_C(30000000000)
 #define PASSES   2 /* of one point by one operation that are tried */
@@ -30,20 +31,6 @@
 #define CHURN    100 /* buffers that are written to in search of one that is given twice */
 
 struct switches *switches;
-
-static const struct {
-    const char *name, *what;
-} points[] = {
-#define POINT_ROW(name, what) {#name, what},
-    KILL_POINTS(POINT_ROW)
-#undef POINT_ROW
-};
-
-/* How the victim came to its end. */
-enum end {
-    DIED,     /* at the point */
-    FINISHED, /* did not come by it; killed afterwards */
-};
 
 /* --- orders --- */
 
