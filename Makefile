@@ -1,7 +1,9 @@
 # npud: see README.md. `make demo` and `make check` are the two targets to know.
 
-PREFIX  ?= /usr/local
-DESTDIR ?=
+PREFIX     ?= /usr/local
+LIBDIR     ?= $(PREFIX)/lib
+SYSCONFDIR ?= /etc
+DESTDIR    ?=
 BUILD   ?= build
 SECONDS ?= 60
 
@@ -11,16 +13,38 @@ MAKEFLAGS += -j$(shell nproc)
 endif
 
 VERSION := 1.0.0
-CC      ?= gcc
+# CC, CFLAGS, CPPFLAGS, LDFLAGS: as usual, from the environment or the command line. WERROR=1: warnings are errors, as in CI.
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
+ifeq ($(origin CXX),default)
+CXX     := g++
+endif
 CFLAGS  ?= -O2 -g
+WERROR  ?=
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla \
-           -Wno-missing-field-initializers -Werror
-STD     := -std=gnu11 -D_GNU_SOURCE -DNPUD_VERSION='"$(VERSION)"' -MMD -MP
+           -Wno-missing-field-initializers $(if $(WERROR),-Werror)
+STD     := -std=gnu11 -D_GNU_SOURCE -DNPUD_VERSION='"$(VERSION)"' -DNPUD_SYSCONFDIR='"$(SYSCONFDIR)"' -MMD -MP
 INC     := -I. -Iinclude -I$(BUILD)
 SAN     ?=
+
+# Hardening, on by default: HARDEN=no leaves it out. The sanitizers look for themselves; _FORTIFY_SOURCE needs a compiler that
+# optimizes, and gives way to a level that the caller has chosen; -fcf-protection is for processors that have it.
+HARDEN  ?= $(if $(SAN),no,yes)
+ifeq ($(HARDEN),yes)
+HARDEN_CFLAGS  := -fstack-protector-strong -fstack-clash-protection -Wformat -Wformat-security
+HARDEN_CFLAGS  += $(if $(filter -O0,$(CFLAGS))$(if $(filter -O%,$(CFLAGS)),,-O0)$(findstring _FORTIFY_SOURCE,$(CFLAGS) $(CPPFLAGS)),,-D_FORTIFY_SOURCE=2)
+HARDEN_CFLAGS  += $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),-fcf-protection)
+HARDEN_LDFLAGS := -Wl,-z,relro -Wl,-z,now
+endif
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
-ALL      = $(STD) $(WARN) $(INC) $(SAN) $(CFLAGS)
+# Not for tests: some of them run the code as coroutines, and longjmp() between stacks is what _FORTIFY_SOURCE forbids.
+BASE     = $(STD) $(INC) $(SAN) $(if $(filter tests/%,$<),,$(HARDEN_CFLAGS)) $(CPPFLAGS) $(CFLAGS)
+ALL      = $(WARN) $(BASE)
+LINK     = $(CC) $(SAN) $(HARDEN_CFLAGS) $(CFLAGS) $(HARDEN_LDFLAGS) $(LDFLAGS)
+# Programs are position independent; a library has its own flag.
+PIE     := -fPIE
 
 # Names that hide nothing: headers generated from proto/npud.proto live in $(BUILD)/proto.
 PB      := $(BUILD)/proto/npud.pb-c
@@ -44,14 +68,19 @@ endif
 LIB     := $(BUILD)/libaclclient.so.1
 BINS    := $(BUILD)/npud $(BUILD)/npuctl $(BUILD)/npu-run
 
-.PHONY: all deps demo check clean
-all: $(BINS) $(LIB)
+# `make` installs what is missing first; `programs` is for the targets that have done so.
+.PHONY: all programs deps demo check clean
+all: deps-build
+	$(Q)$(MAKE) --no-print-directory programs
+programs: $(BINS) $(LIB)
 
 include mk/deps.mk
 include mk/python.mk
 include mk/test.mk
+include mk/mutants.mk
 include mk/fuzz.mk
 include mk/install.mk
+include mk/arm64.mk
 
 $(PB).c $(PB).h &: proto/npud.proto
 	@mkdir -p $(@D)
@@ -66,7 +95,7 @@ $(BUILD)/proto/error_name.o $(BUILD)/proto/error_name.pic.o: $(ERROR_NAMES)
 $(BUILD)/%.o: %.c | $(PB).h
 	@mkdir -p $(@D)
 	$(call say,CC)
-	$(Q)$(CC) $(ALL) -c $< -o $@
+	$(Q)$(CC) $(ALL) $(PIE) -c $< -o $@
 
 $(BUILD)/%.pic.o: %.c | $(PB).h
 	@mkdir -p $(@D)
@@ -78,31 +107,31 @@ $(BUILD)/client/report_run.pic.o: override CFLAGS += -fexceptions
 
 $(PB).o: $(PB).c
 	$(call say,CC)
-	$(Q)$(CC) $(STD) $(INC) $(SAN) $(CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(BASE) $(PIE) -c $< -o $@
 
 $(PB).pic.o: $(PB).c
 	$(call say,CC)
-	$(Q)$(CC) $(STD) $(INC) $(SAN) $(CFLAGS) -fPIC -fvisibility=hidden -c $< -o $@
+	$(Q)$(CC) $(BASE) -fPIC -fvisibility=hidden -c $< -o $@
 
 $(BUILD)/npud: $(DAEMON_OBJ) $(PROTO_OBJ)
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
+	$(Q)$(LINK) -pie $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
 
 $(LIB): $(CLIENT_OBJ) client/libaclclient.map
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) -shared -Wl,-soname,libaclclient.so.1 -Wl,--version-script=client/libaclclient.map \
+	$(Q)$(LINK) -shared -Wl,-soname,libaclclient.so.1 -Wl,--version-script=client/libaclclient.map \
 	    -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete $(CLIENT_OBJ) -o $@ -lprotobuf-c -lcjson -lpthread
 	$(Q)ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
 
 $(BUILD)/npuctl: $(BUILD)/client/npuctl.o $(BUILD)/client/npuctl_inject.o $(BUILD)/client/npuctl_rate.o $(BUILD)/client/access.o $(PROTO_OBJ)
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) $^ -o $@ -lprotobuf-c -lcjson
+	$(Q)$(LINK) -pie $^ -o $@ -lprotobuf-c -lcjson
 
 $(BUILD)/npu-run: $(BUILD)/daemon/npu-run.o
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) $^ -o $@
+	$(Q)$(LINK) -pie $^ -o $@
 
 clean:
 	rm -rf build build-*
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -type f -name '*.d' 2>/dev/null)

@@ -13,11 +13,12 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "proto/random.h"
 
 /* As env(1), nohup(1) and timeout(1) have them. */
 #define STATUS_OWN_FAILURE    125
@@ -100,7 +101,7 @@ static const char *runtime_dir_choose(void)
     const char *const parents[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
     uint64_t name;
 
-    if (getrandom(&name, sizeof(name), 0) != sizeof(name))
+    if (!random_fill(&name, sizeof(name)))
         return NULL;
     for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
         if (!dir_usable(parents[i]))
@@ -116,8 +117,11 @@ static void runtime_dir_remove(const char *dir)
 {
     char path[PATH_MAX];
 
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof(path), "%s/%s", dir, i ? "admin.sock" : "npud.sock");
+    static const char *const names[] = {"npud.sock", "npud.sock.lock", "admin.sock",
+                                        "admin.sock.lock"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
         unlink(path);
     }
     rmdir(dir);

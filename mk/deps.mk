@@ -4,7 +4,8 @@ DEPS_BUILD := gcc g++ libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compil
               libinih-dev uthash-dev libcjson-dev python3-dev
 DEPS_TEST  := check cmake pkg-config python3 python3-numpy procps mandoc
 DEPS_SYSTEMD := systemd systemd-container
-DEPS_LINT  := clang-format clang-tidy shellcheck
+DEPS_LINT  := clang-format clang-tidy shellcheck git
+DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 DEPS_FUZZ  := clang libclang-rt-14-dev
 
 # Ask dpkg once per package that is not there; nothing is printed and nothing is run when all are.
@@ -15,14 +16,17 @@ define install_packages
 @m="$(call missing,$(1))"; [ -z "$$m" ] && exit 0; \
 echo "== packages needed: $$m"; \
 if [ "$$(id -u)" = 0 ]; then sudo=; \
-elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo=sudo; \
-else echo "Not root and no sudo. Run as root: apt-get install $$m" >&2; exit 1; fi; \
+elif ! command -v sudo >/dev/null; then \
+    echo "This is not root, and there is no sudo. Run as root: apt-get install $$m" >&2; exit 1; \
+elif sudo -n true 2>/dev/null; then sudo=sudo; \
+elif [ -t 0 ] && [ -t 2 ]; then sudo=sudo; echo "== sudo may ask for your password"; \
+else echo "sudo asks for a password, and there is no terminal to ask on. Run: sudo apt-get install $$m" >&2; exit 1; fi; \
 export DEBIAN_FRONTEND=noninteractive; \
 $$sudo apt-get update -qq && \
 $$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "== installed: $$m"
 endef
 
-.PHONY: deps deps-build deps-lint deps-systemd deps-fuzz
+.PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
@@ -31,5 +35,7 @@ deps-systemd:
 	$(call install_packages,$(DEPS_SYSTEMD))
 deps-lint:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT))
+deps-arm64:
+	$(call install_packages,$(DEPS_BUILD) $(DEPS_ARM64))
 deps-fuzz:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_FUZZ))

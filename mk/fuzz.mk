@@ -15,7 +15,7 @@ comma     := ,
 
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(FUZZ_LIB) $(FUZZ_NPUD)
 	$(call say,LD)
-	$(Q)$(CC) $(FUZZ_LINK) $(CFLAGS) $^ -o $@ $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) \
+	$(Q)$(LINK) $(FUZZ_LINK) $^ -o $@ $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) \
 	    -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lcjson -lpthread
 
 .SECONDARY: $(FUZZ_BIN:%=%.o) $(FUZZ_LIB) $(FUZZ_MAIN)

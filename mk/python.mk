@@ -1,5 +1,8 @@
 # The module acl for Debian's Python. Not the python3 of the PATH, which may be another one.
+# PYTHON=no leaves it out: where there is no Python for the machine that is built for.
 
+PYTHON     ?= yes
+ifeq ($(PYTHON),yes)
 PY_CONFIG  := /usr/bin/python3-config
 PY_SRC     := $(wildcard client/python/*.c)
 PY_INCLUDE := $(patsubst -I%,%,$(sort $(shell $(PY_CONFIG) --includes 2>/dev/null)))
@@ -11,9 +14,9 @@ PY_MODULE  := $(PY_BUILT)/acl$(PY_SUFFIX)
 PY_OBJ     := $(PY_SRC:%.c=$(BUILD)/%.pic.o)
 
 # Where Debian's Python looks: /usr/local has the version in its name, /usr has not.
-PY_INSTALL := $(PREFIX)/lib/$(if $(filter /usr,$(PREFIX)),python3,$(notdir $(PY_INCLUDE)))/dist-packages
+PY_INSTALL := $(PREFIX)/lib/$(if $(filter /usr,$(firstword $(PREFIX))),python3,$(notdir $(PY_INCLUDE)))/dist-packages
 
-all: $(PY_MODULE)
+programs: $(PY_MODULE)
 
 # What libaclclient has only by name is not exported.
 PY_NAMES   := $(BUILD)/client/python/unsupported.h
@@ -27,5 +30,6 @@ $(PY_OBJ): INC += $(PY_INC)
 $(PY_MODULE): $(PY_OBJ) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) -shared $(PY_OBJ) -o $@ -L$(BUILD) -laclclient -Wl,-z,now \
+	$(Q)$(LINK) -shared $(PY_OBJ) -o $@ -L$(BUILD) -laclclient -Wl,-z,now \
 	    -Wl,-rpath,'$$ORIGIN/../..:$$ORIGIN/../../lib64' -lpthread
+endif

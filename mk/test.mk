@@ -12,7 +12,7 @@ DAEMON_TESTABLE := $(filter-out $(BUILD)/daemon/main.o,$(DAEMON_OBJ))
 
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ)
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih $(CHECK_LIBS)
+	$(Q)$(LINK) $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih $(CHECK_LIBS)
 
 # What one of them alone needs: clients without the library, which kill points could not be built into.
 E2E_MORE_test_hostile := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/hostile/*.c))
@@ -22,7 +22,7 @@ $(BUILD)/tests/e2e/test_share_hostile: $(E2E_MORE_test_share_hostile)
 
 $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(LIB)
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) $(BUILD)/tests/e2e/$*.o $(E2E_MORE_$*) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
+	$(Q)$(LINK) $(BUILD)/tests/e2e/$*.o $(E2E_MORE_$*) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
 
 # Random programs against a model of the reference. MODEL_SEED and MODEL_COUNT choose them.
@@ -30,35 +30,50 @@ MODEL_BIN := $(BUILD)/tests/model/test_model
 MODEL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/model/*.c))
 $(MODEL_BIN): $(MODEL_OBJ) $(E2E_LIB) $(LIB)
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) $(MODEL_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
+	$(Q)$(LINK) $(MODEL_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
+
+# Oracles for every hand-over between processes: messages, records of events, copies. HANDOVER_SEED, HANDOVER_SECONDS.
+HANDOVER_BIN := $(patsubst tests/handover/%.c,$(BUILD)/tests/handover/%,$(wildcard tests/handover/test_*.c))
+HANDOVER_LIB := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/handover/test_%,$(wildcard tests/handover/*.c)))
+$(BUILD)/tests/handover/%: $(BUILD)/tests/handover/%.o $(HANDOVER_LIB) $(E2E_LIB) $(LIB)
+	$(call say,LD)
+	$(Q)$(LINK) $(BUILD)/tests/handover/$*.o $(HANDOVER_LIB) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
+	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
+
+# The protocols of proto/ under C11's memory orders (tests/order/explore.h). It is its own machine: sanitizers have nothing to see in it.
+ORDER_BIN := $(BUILD)/tests/order/test_order
+ORDER_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/order/*.c))
+$(ORDER_BIN): $(ORDER_OBJ)
+	$(call say,LD)
+	$(Q)$(LINK) $^ -o $@ $(CHECK_LIBS)
 
 # Everything at once, for as long as one likes: SOAK_SEED, SOAK_SECONDS, SOAK_ROUNDS.
 SOAK_BIN := $(BUILD)/tests/soak/test_soak
 SOAK_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/soak/*.c))
 $(SOAK_BIN): $(SOAK_OBJ) $(E2E_LIB) $(LIB)
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) $(SOAK_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
+	$(Q)$(LINK) $(SOAK_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
 
 # SECONDS and SEED as asked for. Long programs: what is found after many rounds is found again from the seed.
 .PHONY: soak
 soak: deps
-	$(Q)$(MAKE) --no-print-directory -s all $(SOAK_BIN)
+	$(Q)$(MAKE) --no-print-directory -s programs $(SOAK_BIN)
 	$(Q)NPUD_BINDIR=$(BUILD) $(SOAK_BIN) --seconds $(SECONDS) --seed $(or $(SEED),1) --rounds 500 --verbose
 
 # Built once more, with kill points in the library; npud and the rest are those of $(BUILD).
 KILL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/kill_point.c,$(wildcard tests/kill/*.c)))
 $(BUILD)/tests/kill/test_kill: $(KILL_OBJ) $(E2E_LIB) $(LIB)
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) $(KILL_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
+	$(Q)$(LINK) $(KILL_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
 
 # The same for shared buffers and queues.
 KILL_SHARE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill/share/*.c))
 $(BUILD)/tests/kill/share/test_kill_share: $(KILL_SHARE_OBJ) $(E2E_LIB) $(LIB)
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) $(KILL_SHARE_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
+	$(Q)$(LINK) $(KILL_SHARE_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
 
 KILL_BIN := $(BUILD)/kill/tests/kill/test_kill $(BUILD)/kill/tests/kill/share/test_kill_share
@@ -66,7 +81,7 @@ KILL_BIN := $(BUILD)/kill/tests/kill/test_kill $(BUILD)/kill/tests/kill/share/te
 test-kill:
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN)
 
-.SECONDARY: $(UNIT_BIN:%=%.o) $(E2E_BIN:%=%.o) $(E2E_LIB)
+.SECONDARY: $(UNIT_BIN:%=%.o) $(E2E_BIN:%=%.o) $(HANDOVER_BIN:%=%.o) $(E2E_LIB)
 
 # The C++ headers, as users compile them.
 CXX_WARN := -std=c++17 -Wall -Wextra -Werror
@@ -88,36 +103,42 @@ $(BUILD)/tests/abi/ok: $(BUILD)/tests/abi/abi_test.c $(wildcard include/acl/*.h 
 	$(Q)$(CXX) -x c++ -std=c++11 -Wall -Wextra -Werror -Iinclude -fsyntax-only $<
 	@touch $@
 
-.PHONY: test-programs check-run check-asan check-tsan check-valgrind
-test-programs: all $(UNIT_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(if $(KILL_BIN),test-kill)
+.PHONY: test-programs check-run check-long check-asan check-tsan check-valgrind
+test-programs: programs $(UNIT_BIN) $(ORDER_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(if $(KILL_BIN),test-kill)
 
 # What needs the ordinary build: installing it and linking against it.
 RUN_TESTS ?= $(wildcard tests/run/test-*.sh)
 
 check-run: test-programs examples
-	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(KILL_BIN) $(FUZZ_BIN) $(RUN_TESTS)
+	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(ORDER_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(KILL_BIN) $(FUZZ_BIN) $(RUN_TESTS)
 
 check: deps
 	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run
+
+# The same tests for longer: tests/common/effort.h.
+check-long: deps
+	$(Q)NPUD_TEST_LONG=1 CK_DEFAULT_TIMEOUT=$${CK_DEFAULT_TIMEOUT:-1800} \
+	$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run
 
 # -O1 keeps stack traces readable. What an allocation that the sanitizer itself refuses would end is an error for us: null.
 check-asan: deps
 	$(Q)MODEL_COUNT=$${MODEL_COUNT:-600} \
 	ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	$(MAKE) --no-print-directory check-run BUILD=build-asan RUN_TESTS= CFLAGS='-O1 -g -fno-omit-frame-pointer' \
+	$(MAKE) --no-print-directory check-run BUILD=build-asan RUN_TESTS= ORDER_BIN= CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
 # Not the kill points: what dies there is one thread after the other. Nor what asks one question after the other, or ends one process after the
 # other, for minutes, or only costs memory: the threads of npud and of the library meet in the same ways in test_ipc_order, test_queue,
 # test_queue_ends, the model and the soak. Nor what hostile sessions write into shared memory: no thread of npud but the one that reads it. Nor what
 # has one thread, on many stacks. ASan looks at all of them.
-TSAN_SKIP := test_contexts test_ipc_cells test_hostile test_share_hostile test_ipc_life test_queue_peers test_scale test_memory test_interplay
+# Nor an npud that ends while the reader of its log stalls: the sanitizer's runtime does not end there.
+TSAN_SKIP := test_daemon test_contexts test_ipc_cells test_hostile test_share_hostile test_ipc_life test_queue_peers test_scale test_memory test_interplay
 TSAN_SKIP_UNIT := test_mbuf_steps test_queue_model
 # setarch -R: gcc 12's runtime cannot live with the address randomisation of newer kernels.
 check-tsan: deps
 	$(Q)MODEL_COUNT=$${MODEL_COUNT:-300} \
 	TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp:halt_on_error=1:second_deadlock_stack=1:die_after_fork=0 setarch -R \
-	$(MAKE) --no-print-directory check-run BUILD=build-tsan RUN_TESTS= KILL_BIN= E2E_BIN='$(filter-out $(addprefix build-tsan/tests/e2e/,$(TSAN_SKIP)),$(patsubst $(BUILD)/%,build-tsan/%,$(E2E_BIN)))' \
+	$(MAKE) --no-print-directory check-run BUILD=build-tsan RUN_TESTS= ORDER_BIN= HANDOVER_BIN= KILL_BIN= E2E_BIN='$(filter-out $(addprefix build-tsan/tests/e2e/,$(TSAN_SKIP)),$(patsubst $(BUILD)/%,build-tsan/%,$(E2E_BIN)))' \
 	    UNIT_BIN='$(filter-out $(addprefix build-tsan/tests/unit/,$(TSAN_SKIP_UNIT)),$(patsubst $(BUILD)/%,build-tsan/%,$(UNIT_BIN)))' CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	    SAN=-fsanitize=thread WARN='$(WARN) -Wno-tsan'
 
@@ -125,7 +146,7 @@ check-tsan: deps
 .PHONY: check-systemd
 check-systemd: deps
 	$(Q)[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory deps-systemd || true
-	$(Q)$(MAKE) --no-print-directory -s all
+	$(Q)$(MAKE) --no-print-directory -s programs
 	$(Q)bash tests/systemd/check-systemd.sh $(BUILD)
 
 # --- demo, bench, lint ---
@@ -149,7 +170,7 @@ $(BUILD)/examples/%: examples/%.cpp $(wildcard include/acl/*.hpp) $(LIB)
 examples: $(EXAMPLES)
 
 demo: deps-build
-	$(Q)$(MAKE) --no-print-directory all examples
+	$(Q)$(MAKE) --no-print-directory programs examples
 	@echo '== private npud with two simulated NPUs; the IPC event example between two processes'
 	$(Q)$(BUILD)/npu-run --devices 2 -- sh examples/ipc_event/run.sh $(BUILD)/examples/ipc_event
 	@echo '== NPU events in the loop of libevent'
@@ -161,7 +182,7 @@ demo: deps-build
 	@echo '== demo: OK'
 
 demo-python: deps-build
-	$(Q)$(MAKE) --no-print-directory all examples
+	$(Q)$(MAKE) --no-print-directory programs examples
 	@echo '== private npud with two simulated NPUs; the IPC event example in Python, and with one of the two in C'
 	$(Q)PYTHONPATH=$(abspath $(PY_BUILT)) $(BUILD)/npu-run --devices 2 -- bash examples/python/run.sh $(BUILD)/examples/ipc_event
 	@echo '== demo-python: OK'
@@ -169,18 +190,19 @@ demo-python: deps-build
 BENCH_SRC := $(wildcard tests/bench/*.c)
 $(BUILD)/bench: $(BENCH_SRC:%.c=$(BUILD)/%.o) $(COMMON_OBJ) $(LIB)
 	$(call say,LD)
-	$(Q)$(CC) $(SAN) $(CFLAGS) $(BENCH_SRC:%.c=$(BUILD)/%.o) $(COMMON_OBJ) -o $@ -L$(BUILD) -laclclient \
+	$(Q)$(LINK) $(BENCH_SRC:%.c=$(BUILD)/%.o) $(COMMON_OBJ) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lm -lpthread
 
 bench: deps-build
-	$(Q)$(MAKE) --no-print-directory all $(BUILD)/bench
+	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
 	$(Q)$(BUILD)/bench --bindir $(BUILD)
 
-bench-smoke: all $(BUILD)/bench
+bench-smoke: deps-build
+	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
 	$(Q)$(BUILD)/bench --bindir $(BUILD) --smoke
 
 C_FILES := $(shell find proto daemon client include tests examples -name '*.[ch]' -o -name '*.[ch]pp' 2>/dev/null)
-SH_FILES := .ci/run $(shell find tests examples -name '*.sh') client/npuctl.bash-completion
+SH_FILES := .ci/run $(shell find tests examples mk -name '*.sh') client/npuctl.bash-completion
 TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) daemon/npu-run.c client/npuctl.c client/npuctl_inject.c client/npuctl_rate.c
 
 TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
@@ -199,5 +221,7 @@ lint-run: $(PB).h $(ERROR_NAMES) $(PY_NAMES)
 	@echo '== shellcheck'
 	$(Q)shellcheck $(SH_FILES)
 	@echo '== mandoc'
-	$(Q)mandoc -T lint -W warning $(MAN)
+	$(Q)mandoc -T lint -W warning $(wildcard */*.[1-8])
+	@echo '== mutants apply'
+	$(Q)$(MAKE) --no-print-directory mutants-apply
 	@echo 'lint: clean'

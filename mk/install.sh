@@ -1,0 +1,144 @@
+#!/bin/sh
+# Installs npud, or removes what it installs: one list serves both. Called by `make install` and `make uninstall`, which set
+# PREFIX, LIBDIR, SYSCONFDIR, DESTDIR, BUILD and VERSION, and PYTHON_MODULE and PYTHON_DIR (empty: no Python module). Runs no program
+# that was built, because that may be for another machine. Names may have blanks.
+# usage: mk/install.sh install | uninstall
+set -eu
+action=$1
+toolkit=$PREFIX/lib/npud/ascend-toolkit
+share=$PREFIX/share
+units=$PREFIX/lib/systemd/system
+
+# --- one entry each: file MODE SOURCE TARGET, link TEXT TARGET, fill SOURCE TARGET ---
+
+file() {
+    if [ "$action" = install ]; then
+        install -D -m "$1" "$2" "$DESTDIR$3"
+    else
+        rm -f "$DESTDIR$3"
+    fi
+}
+
+# install(1) gives the folders that it makes mode 755, whatever the umask; so must those of links and filled files be.
+parent() {
+    dir=$(dirname "$DESTDIR$1")
+    [ -d "$dir" ] || install -d "$dir"
+}
+
+link() {
+    if [ "$action" = install ]; then
+        parent "$2"
+        ln -sfn "$1" "$DESTDIR$2"
+    else
+        rm -f "$DESTDIR$2"
+    fi
+}
+
+escaped() { # for the right side of sed's s|||
+    printf '%s' "$1" | sed 's/[&|\\]/\\&/g'
+}
+
+fill() {
+    if [ "$action" = install ]; then
+        parent "$2"
+        sed -e "s|@PREFIX@|$(escaped "$PREFIX")|g" -e "s|@LIBDIR@|$(escaped "$LIBDIR")|g" \
+            -e "s|@VERSION@|$(escaped "$VERSION")|g" -e "s|@TOOLKIT@|$(escaped "$toolkit")|g" "$1" >"$DESTDIR$2"
+        chmod 644 "$DESTDIR$2"
+    else
+        rm -f "$DESTDIR$2"
+    fi
+}
+
+# --- the list ---
+
+programs() {
+    file 755 "$BUILD/npud" "$PREFIX/sbin/npud"
+    file 755 "$BUILD/npuctl" "$PREFIX/bin/npuctl"
+    file 755 "$BUILD/npu-run" "$PREFIX/bin/npu-run"
+}
+
+library() {
+    file 755 "$BUILD/libaclclient.so.1" "$LIBDIR/libaclclient.so.1"
+    link libaclclient.so.1 "$LIBDIR/libaclclient.so"
+    fill client/aclclient.pc.in "$LIBDIR/pkgconfig/aclclient.pc"
+    find include/acl -name '*.h' -o -name '*.hpp' | while IFS= read -r header; do
+        file 644 "$header" "$PREFIX/$header"
+    done
+    [ -z "$PYTHON_MODULE" ] || file 644 "$PYTHON_MODULE" "$PYTHON_DIR/${PYTHON_MODULE##*/}"
+}
+
+service() {
+    fill systemd/npud.service.in "$units/npud.service"
+    file 644 systemd/npud.socket "$units/npud.socket"
+    file 644 systemd/npud-admin.socket "$units/npud-admin.socket"
+    file 644 systemd/sysusers.conf "$PREFIX/lib/sysusers.d/npud.conf"
+    file 644 systemd/tmpfiles.conf "$PREFIX/lib/tmpfiles.d/npud.conf"
+}
+
+manuals() {
+    for page in daemon/npud.8 daemon/npud.conf.5 daemon/npu-run.1 client/npuctl.1 client/libaclclient.7; do
+        file 644 "$page" "$share/man/man${page##*.}/${page##*/}"
+    done
+    file 644 client/npuctl.bash-completion "$share/bash-completion/completions/npuctl"
+    link npuctl "$share/bash-completion/completions/npu-run"
+    link npuctl "$share/bash-completion/completions/npud"
+}
+
+below_prefix() { # FOLDER BACK: FOLDER by way of BACK, which leads to PREFIX, or as it is when it is not below PREFIX
+    case $1 in
+    "$PREFIX"/*) printf '%s' "$2${1#"$PREFIX"}" ;;
+    *) printf '%s' "$1" ;;
+    esac
+}
+
+# A tree that programs take for a CANN installation. Its links are relative, so all of PREFIX may be moved.
+toolkit() {
+    link ../../../../include/acl "$toolkit/include/acl"
+    for name in libascendcl.so libacl_rt.so libacl_tdt_queue.so libacl_tdt_channel.so libaclclient.so libaclclient.so.1; do
+        link "$(below_prefix "$LIBDIR" ../../../..)/libaclclient.so.1" "$toolkit/lib64/$name"
+    done
+    [ -z "$PYTHON_MODULE" ] ||
+        link "$(below_prefix "$PYTHON_DIR" ../../../../..)/${PYTHON_MODULE##*/}" \
+            "$toolkit/python/site-packages/${PYTHON_MODULE##*/}"
+    file 644 client/toolkit/setenv.bash "$toolkit/bin/setenv.bash"
+    fill client/toolkit/set_env.sh.in "$toolkit/set_env.sh"
+}
+
+# An administrator may have changed it: never replaced, never removed. A user who installs below his home may not write there.
+configuration() {
+    [ "$action" = install ] || return 0
+    [ ! -e "$DESTDIR$SYSCONFDIR/npud/npud.conf" ] || return 0
+    install -D -m 644 systemd/npud.conf "$DESTDIR$SYSCONFDIR/npud/npud.conf" || [ -z "$DESTDIR" ] || return 1
+    [ -e "$DESTDIR$SYSCONFDIR/npud/npud.conf" ] ||
+        echo "$SYSCONFDIR/npud/npud.conf is not there: npud has its defaults, or reads what --config tells it"
+}
+
+# What runs of this very installation is stopped before its files go.
+stop_services() {
+    [ -z "$DESTDIR" ] && command -v systemctl >/dev/null || return 0
+    [ "$(systemctl show --value -p FragmentPath npud.service 2>/dev/null)" = "$units/npud.service" ] || return 0
+    systemctl disable --now npud.socket npud-admin.socket npud.service >/dev/null 2>&1 || true
+}
+
+remove_folders() {
+    for dir in "$toolkit/include" "$toolkit/lib64" "$toolkit/bin" "$toolkit/python/site-packages" "$toolkit/python" "$toolkit" \
+        "$PREFIX/lib/npud" "$PREFIX/include/acl/error_codes" "$PREFIX/include/acl"; do
+        rmdir "$DESTDIR$dir" 2>/dev/null || true
+    done
+}
+
+[ "$action" = install ] || stop_services
+programs
+library
+service
+manuals
+toolkit
+configuration
+if [ "$action" = install ]; then
+    echo "npud $VERSION installed under $DESTDIR$PREFIX"
+    [ -n "$DESTDIR" ] || ldconfig 2>/dev/null || true
+else
+    remove_folders
+    [ -n "$DESTDIR" ] || systemctl daemon-reload 2>/dev/null || true
+    echo "npud removed from $DESTDIR$PREFIX ($SYSCONFDIR/npud kept)"
+fi
