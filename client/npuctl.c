@@ -120,7 +120,8 @@ static void usage(FILE *f)
 
 /* --- text --- */
 
-#define NO_CHARACTER (-1)
+/* wchar_t is unsigned on arm64: compare as what it is there and here. */
+#define NO_CHARACTER ((wchar_t)-1)
 
 /* The character at s in the current locale, or NO_CHARACTER for a byte that begins none. Returns its length. */
 static size_t char_read(const char *s, wchar_t *wc)
@@ -183,7 +184,7 @@ static char *text_clean(const char *s)
         return NULL;
     while (*s) {
         size_t n = char_read(s, &wc);
-        bool bad = wc == NO_CHARACTER || (wc >= 0x7f && wc < 0xa0);
+        bool bad = wc == NO_CHARACTER || (wc >= (wchar_t)0x7f && wc < (wchar_t)0xa0);
 
         p = bad ? stpcpy(p, replacement) : mempcpy(p, s, n);
         s += n;

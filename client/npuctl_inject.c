@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "acl/acl_base.h"
 #include "proto/error_name.h"
+#include "proto/random.h"
 
 /* In the order of enum inject_option. */
 static const char *const option_names[] = {"--kind",   "--session",     "--device",
@@ -129,7 +129,7 @@ static const char *parse_rule(const struct inject_options *o, Npud__Inject *rule
     if (value_of(o, INJECT_SEED) && !value_of(o, INJECT_PROBABILITY))
         return "--seed goes with --probability";
     if (value_of(o, INJECT_PROBABILITY) && !value_of(o, INJECT_SEED) &&
-        getrandom(&rule->seed, sizeof(uint32_t), 0) < 0)
+        !random_fill(&rule->seed, sizeof(uint32_t)))
         return "no random seed can be had; give one with --seed";
     return NULL;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,16 @@
 #include <systemd/sd-journal.h>
 #include <unistd.h>
 
+#include "daemon/outbox.h"
 #include "daemon/session.h"
 #include "proto/clock.h"
 
-static int log_level = LOG_INFO;
+#define LINES_WAITING 1024 /* while the reader of the log does not read */
+#define STOP_MS       500  /* for what is left when npud ends */
+
+static _Atomic int log_level = LOG_INFO;
 static bool to_journal;
+static struct outbox *outbox; /* NULL: lines are written at once, by their thread */
 
 /* systemd names the journal socket that it connected stderr to; a redirected stderr is somebody
  * else's file. */
@@ -34,6 +40,24 @@ void log_setup(int level)
     to_journal = stderr_is_journal();
 }
 
+static const char *const level_names[] = {
+    [LOG_ERR] = "error", [LOG_WARNING] = "warning", [LOG_NOTICE] = "notice",
+    [LOG_INFO] = "info", [LOG_DEBUG] = "debug",
+};
+
+int log_level_named(const char *name)
+{
+    for (int level = LOG_ERR; level <= LOG_DEBUG; level++)
+        if (strcmp(level_names[level], name) == 0)
+            return level;
+    return -1;
+}
+
+void log_set_level(int level)
+{
+    log_level = level;
+}
+
 /* Text may contain what a client sent: control bytes must not reach a terminal or break a line. */
 static void escape(char *s)
 {
@@ -42,35 +66,88 @@ static void escape(char *s)
             *s = '?';
 }
 
-static void log_text(int priority, const struct session *session, const char *text)
-{
-    static const char *const names[] = {"", "", "", "error", "warning", "notice", "info", "debug"};
+/* A line on its way to the reader. */
+struct line {
+    int priority;
+    bool of_session;
+    uint64_t session;
+    pid_t pid;
+    uid_t uid;
+    char text[1024]; /* sent as far as it is used */
+};
 
-    if (to_journal && session)
-        sd_journal_send("MESSAGE=%s", text, "PRIORITY=%d", priority, "NPUD_SESSION=%llu",
-                        (unsigned long long)session->id, "NPUD_CLIENT_PID=%d", (int)session->pid,
-                        "NPUD_CLIENT_UID=%u", (unsigned)session->uid, NULL);
+/* Not by stdio: a stalled write would keep a lock that the end of the process takes. */
+static void write_stderr(const struct line *line)
+{
+    char text[sizeof(line->text) + 32];
+    int n = snprintf(text, sizeof(text), "npud: %s: %s\n", level_names[line->priority], line->text);
+
+    if (write(STDERR_FILENO, text, (size_t)n) < 0)
+        return; /* there is nobody to tell */
+}
+
+static void line_write(const struct line *line)
+{
+    if (to_journal && line->of_session)
+        sd_journal_send("MESSAGE=%s", line->text, "PRIORITY=%d", line->priority,
+                        "NPUD_SESSION=%llu", (unsigned long long)line->session,
+                        "NPUD_CLIENT_PID=%d", (int)line->pid, "NPUD_CLIENT_UID=%u",
+                        (unsigned)line->uid, NULL);
     else if (to_journal)
-        sd_journal_send("MESSAGE=%s", text, "PRIORITY=%d", priority, NULL);
+        sd_journal_send("MESSAGE=%s", line->text, "PRIORITY=%d", line->priority, NULL);
     else
-        fprintf(stderr, "npud: %s: %s\n", names[priority], text);
+        write_stderr(line);
+}
+
+/* On the thread of the log. */
+static void line_deliver(const void *message, size_t size, uint64_t lost)
+{
+    struct line line = {.priority = LOG_WARNING}, given;
+
+    if (lost > 0) {
+        snprintf(line.text, sizeof(line.text),
+                 "%llu log lines are lost: the reader of the log did not keep up",
+                 (unsigned long long)lost);
+        line_write(&line);
+    }
+    memcpy(&given, message, size);
+    line_write(&given);
+}
+
+int log_start(void)
+{
+    outbox = outbox_new(line_deliver, LINES_WAITING);
+    return outbox ? 0 : -ENOMEM;
+}
+
+void log_stop(void)
+{
+    outbox = outbox_free(outbox, STOP_MS);
 }
 
 static void log_va(int priority, const struct session *session, const char *fmt, va_list ap)
 {
+    struct line line = {.priority = priority};
     int saved = errno;
-    char text[1024];
     int n = 0;
 
     if (priority > log_level)
         return;
-    if (session)
-        n = snprintf(text, sizeof(text),
+    if (session) {
+        line.of_session = true;
+        line.session = session->id;
+        line.pid = session->pid;
+        line.uid = session->uid;
+        n = snprintf(line.text, sizeof(line.text),
                      "session %llu (pid %d, uid %u): ", (unsigned long long)session->id,
                      (int)session->pid, (unsigned)session->uid);
-    vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
-    escape(text);
-    log_text(priority, session, text);
+    }
+    vsnprintf(line.text + n, sizeof(line.text) - (size_t)n, fmt, ap);
+    escape(line.text);
+    if (outbox)
+        outbox_put(outbox, &line, offsetof(struct line, text) + strlen(line.text) + 1);
+    else
+        line_write(&line);
     errno = saved;
 }
 

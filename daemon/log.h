@@ -4,6 +4,9 @@
  *
  * Fields beside MESSAGE and PRIORITY: NPUD_SESSION, NPUD_CLIENT_PID, NPUD_CLIENT_UID for lines
  * about a session, so that `journalctl NPUD_SESSION=7` shows the life of one client.
+ *
+ * The journal, and a pipe behind stderr, may stall. From log_start() on a thread writes the lines, and no other thread waits for a reader;
+ * lines that find too many before them are lost and counted in the log.
  */
 #pragma once
 
@@ -15,6 +18,18 @@ struct session;
 
 /** level: least important priority to show (LOG_ERR .. LOG_DEBUG). Chooses journal or stderr. */
 void log_setup(int level);
+
+/** LOG_ERR .. LOG_DEBUG for "error", "warning", "notice", "info", "debug"; -1 for other text. */
+int log_level_named(const char *name);
+
+/** Changes the level only. Any thread. */
+void log_set_level(int level);
+
+/** Starts the thread that writes. 0 or -ENOMEM: then lines are written by the thread that logs. */
+int log_start(void);
+
+/** Writes what is left, but does not wait for long, and ends the thread. Before main() returns, when no other thread logs any more. */
+void log_stop(void);
 
 void log_line(int priority, const struct session *session, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

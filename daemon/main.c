@@ -1,17 +1,14 @@
-/* npud: options, sockets, signals, systemd, and the loop of the control thread. */
+/* npud: signals, the service manager, and the loop of the control thread. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <event2/event.h>
 #include <event2/thread.h>
-#include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -23,263 +20,47 @@
 #include "daemon/closer.h"
 #include "daemon/config.h"
 #include "daemon/engine.h"
+#include "daemon/entrance.h"
 #include "daemon/log.h"
 #include "daemon/event_fd.h"
+#include "daemon/manager.h"
+#include "daemon/options.h"
 #include "daemon/post.h"
+#include "daemon/reload.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "proto/clock.h"
 #include "proto/packet.h"
+#include "proto/random.h"
 
-#define CONFIG_DEFAULT  "/etc/npud/npud.conf"
 #define ENGINE_STUCK_MS 10000 /* a turn takes microseconds: ten seconds is a hang */
-
-struct options {
-    const char *config_file;
-    char *runtime_dir;
-    int ready_fd;
-    int log_level;
-    bool die_with_parent;
-};
-
-static void usage(FILE *f)
-{
-    fprintf(f,
-            "Usage: npud [OPTION]...\n"
-            "Own the NPU devices of this host and let processes share them.\n"
-            "\n"
-            "  -c, --config=FILE         read FILE instead of " CONFIG_DEFAULT "\n"
-            "  -s, --set=SECTION.KEY=VALUE\n"
-            "                            override one key of the file; may be repeated\n"
-            "  -d, --devices=N           same as --set=sim.devices=N\n"
-            "  -S, --socket=PATH         same as --set=npud.socket=PATH\n"
-            "  -A, --admin-socket=PATH   same as --set=npud.admin_socket=PATH\n"
-            "  -r, --runtime-dir=DIR     make DIR (mode 0700), keep both sockets in it, remove it "
-            "at the end\n"
-            "      --ready-fd=N          write a newline to descriptor N when clients can connect\n"
-            "      --die-with-parent     end when the parent process ends\n"
-            "  -v, --verbose             log what clients do\n"
-            "  -q, --quiet               log warnings and errors only\n"
-            "      --print-config        print a configuration file with every key and its "
-            "default, and exit\n"
-            "  -V, --version             print the version and exit\n"
-            "  -h, --help                print this and exit\n"
-            "\n"
-            "Sockets passed by systemd (FileDescriptorName=control and =admin) take the place of "
-            "its own.\n"
-            "SIGTERM and SIGINT end it; connected programs get ACL_ERROR_RT_SOCKET_CLOSE.\n"
-            "Exit status: 0 ended by a signal, 1 could not start, 2 wrong usage.\n"
-            "See npud(8), and npud.conf(5) for what the keys below mean.\n"
-            "\n"
-            "Configuration keys, with their defaults:\n\n");
-    config_print_reference(f);
-}
-
-/* --- command line --- */
-
-static const struct option long_options[] = {
-    {"config", required_argument, NULL, 'c'},
-    {"set", required_argument, NULL, 's'},
-    {"devices", required_argument, NULL, 'd'},
-    {"socket", required_argument, NULL, 'S'},
-    {"admin-socket", required_argument, NULL, 'A'},
-    {"runtime-dir", required_argument, NULL, 'r'},
-    {"ready-fd", required_argument, NULL, 1},
-    {"die-with-parent", no_argument, NULL, 2},
-    {"verbose", no_argument, NULL, 'v'},
-    {"quiet", no_argument, NULL, 'q'},
-    {"print-config", no_argument, NULL, 3},
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-#define SHORT_OPTIONS "c:s:d:S:A:r:vqVh"
-
-static int set_key(struct config *config, const char *key, const char *value)
-{
-    char *assignment;
-    int r;
-
-    if (asprintf(&assignment, "%s=%s", key, value) < 0)
-        return -ENOMEM;
-    r = config_set(config, assignment);
-    free(assignment);
-    return r;
-}
-
-static bool read_fd(const char *text, int *fd)
-{
-    char *end;
-    long n = strtol(text, &end, 10);
-
-    *fd = (int)n;
-    return end != text && *end == '\0' && n >= 0 && n <= INT_MAX && fcntl(*fd, F_GETFD) >= 0;
-}
-
-/* First pass: what must be known before the configuration file is read. Returns an exit status, or
- * -1 to go on. */
-static int read_options(int argc, char **argv, struct options *o)
-{
-    int c;
-
-    while ((c = getopt_long(argc, argv, SHORT_OPTIONS, long_options, NULL)) != -1) {
-        switch (c) {
-        case 'c':
-            o->config_file = optarg;
-            break;
-        case 'r':
-            o->runtime_dir = optarg;
-            break;
-        case 1:
-            if (!read_fd(optarg, &o->ready_fd)) {
-                fprintf(stderr, "npud: --ready-fd=%s: not an open descriptor\n", optarg);
-                return 2;
-            }
-            break;
-        case 2:
-            o->die_with_parent = true;
-            break;
-        case 3:
-            puts("# npud.conf: lines that are commented out show the defaults. See npud.conf(5).");
-            config_print_reference(stdout);
-            return 0;
-        case 'v':
-            o->log_level = LOG_DEBUG;
-            break;
-        case 'q':
-            o->log_level = LOG_WARNING;
-            break;
-        case 'V':
-            puts("npud " NPUD_VERSION);
-            return 0;
-        case 'h':
-            usage(stdout);
-            return 0;
-        case '?':
-            fputs("Try 'npud --help'.\n", stderr);
-            return 2;
-        default:
-            break;
-        }
-    }
-    if (optind == argc)
-        return -1;
-    fprintf(stderr, "npud: unexpected argument \"%s\"\nTry 'npud --help'.\n", argv[optind]);
-    return 2;
-}
-
-/* Second pass: overrides of the configuration file. */
-static int apply_options(int argc, char **argv, struct config *config)
-{
-    int c, r = 0;
-
-    optind = 1;
-    while (r == 0 && (c = getopt_long(argc, argv, SHORT_OPTIONS, long_options, NULL)) != -1) {
-        if (c == 's')
-            r = config_set(config, optarg);
-        else if (c == 'd')
-            r = set_key(config, "sim.devices", optarg);
-        else if (c == 'S')
-            r = set_key(config, "npud.socket", optarg);
-        else if (c == 'A')
-            r = set_key(config, "npud.admin_socket", optarg);
-    }
-    return r;
-}
-
-static int load_config(int argc, char **argv, const struct options *o, struct config *config)
-{
-    const char *file = o->config_file;
-    int r;
-
-    config_init(config);
-    if (!file && access(CONFIG_DEFAULT, F_OK) == 0)
-        file = CONFIG_DEFAULT;
-    r = file ? config_read(config, file) : 0;
-    if (r == 0)
-        r = apply_options(argc, argv, config);
-    return r;
-}
-
-/* --- sockets --- */
-
-/* A private directory holds both sockets; who may enter it is decided by its mode. */
-static int make_runtime_dir(const char *dir, struct config *config)
-{
-    char *path;
-
-    if (mkdir(dir, 0700) < 0) {
-        log_error("%s: cannot be made: %m", dir);
-        return -errno;
-    }
-    for (int i = 0; i < 2; i++) {
-        if (asprintf(&path, "%s/%s", dir, i ? "admin.sock" : "npud.sock") < 0)
-            return -ENOMEM;
-        free(i ? config->admin_socket : config->socket);
-        *(i ? &config->admin_socket : &config->socket) = path;
-    }
-    return set_key(config, "npud.access_group", "") < 0 ? -ENOMEM
-                                                        : set_key(config, "npud.admin_group", "");
-}
-
-static void accept_client(struct server *server, int socket)
-{
-    session_new(server, socket);
-}
-
-/* The socket that systemd passed under this name, or -1. */
-static int passed_socket(const char *name)
-{
-    char **names = NULL;
-    int n = sd_listen_fds_with_names(0, &names);
-    int fd = -1;
-
-    for (int i = 0; i < n; i++) {
-        if (strcmp(names[i], name) == 0)
-            fd = SD_LISTEN_FDS_START + i;
-        free(names[i]);
-    }
-    free(names);
-    return fd;
-}
-
-static int open_sockets(struct server *server)
-{
-    struct config *c = server->config;
-    int control = passed_socket("control");
-    int admin = passed_socket("admin");
-    bool own_control = control < 0, own_admin = admin < 0;
-    int r;
-
-    if (own_control)
-        control = listener_bind(c->socket, c->access_group, strcmp(c->access_group, "*") == 0);
-    if (control < 0)
-        return control;
-    r = listener_init(&server->clients, server, control, own_control ? c->socket : NULL,
-                      accept_client);
-    if (r < 0)
-        return r;
-    if (own_admin)
-        admin = listener_bind(c->admin_socket, c->admin_group, false);
-    if (admin < 0)
-        return admin;
-    return listener_init(&server->admins, server, admin, own_admin ? c->admin_socket : NULL,
-                         admin_accept);
-}
 
 /* --- running --- */
 
+/* What main() has, for the callbacks of the loop. */
+struct npud {
+    struct server *server;
+    const struct options *options;
+    struct entrance entrance;
+    struct reload reload;
+    struct event *on_signal, *on_watchdog;
+};
+
 static void on_signal(evutil_socket_t fd, short what, void *arg)
 {
-    struct server *server = arg;
+    struct npud *npud = arg;
     struct signalfd_siginfo info;
 
     (void)what;
     if (read(fd, &info, sizeof(info)) != sizeof(info))
         return;
+    if (info.ssi_signo == SIGHUP) {
+        reload_begin(&npud->reload, npud->server, npud->options);
+        return;
+    }
     log_info("%s: ending", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
-    sd_notify(0, "STOPPING=1");
-    event_base_loopbreak(server->base);
+    manager_tell("STOPPING=1");
+    event_base_loopbreak(npud->server->base);
 }
 
 /* Tell systemd that we live, unless an engine does not. Only armed when the unit has a watchdog:
@@ -298,13 +79,13 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg)
             return;
         }
     }
-    sd_notifyf(0, "WATCHDOG=1\nSTATUS=%u devices, %u sessions", server->devices.n,
-               server->n_sessions);
+    manager_tell("WATCHDOG=1\nSTATUS=%u devices, %u sessions", server->devices.n,
+                 server->n_sessions);
 }
 
 /*
- * Signals to end npud are read, never delivered: blocked from the first moment, so that what has been made by then is removed,
- * and in every thread.
+ * Signals are read, never delivered: blocked in every thread from the first moment, so that what
+ * npud has made by then is removed. A SIGHUP that comes early is answered once the loop runs.
  */
 static int signals_open(void)
 {
@@ -313,38 +94,51 @@ static int signals_open(void)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int add_events(struct server *server, int signals, struct event **events)
+static int add_events(struct npud *npud, int signals)
 {
+    struct event_base *base = npud->server->base;
     uint64_t usec;
     struct timeval interval;
 
-    events[0] = event_new(server->base, signals, EV_READ | EV_PERSIST, on_signal, server);
-    if (!events[0] || event_add(events[0], NULL) < 0)
+    npud->on_signal = event_new(base, signals, EV_READ | EV_PERSIST, on_signal, npud);
+    if (!npud->on_signal || event_add(npud->on_signal, NULL) < 0)
         return -ENOMEM;
     if (sd_watchdog_enabled(0, &usec) <= 0)
         return 0;
     interval = (struct timeval){.tv_sec = (time_t)(usec / 2 / 1000000),
                                 .tv_usec = (suseconds_t)(usec / 2 % 1000000)};
-    events[1] = event_new(server->base, -1, EV_PERSIST, on_watchdog, server);
-    return events[1] && event_add(events[1], &interval) == 0 ? 0 : -ENOMEM;
+    npud->on_watchdog = event_new(base, -1, EV_PERSIST, on_watchdog, npud->server);
+    return npud->on_watchdog && event_add(npud->on_watchdog, &interval) == 0 ? 0 : -ENOMEM;
 }
 
-static void tell_ready(struct server *server, const struct options *o)
+static void tell_ready(struct npud *npud)
 {
-    sd_notifyf(0, "READY=1\nSTATUS=%u devices (%s), ready", server->devices.n,
-               server->devices.backend->name);
-    if (o->ready_fd >= 0) {
-        if (write(o->ready_fd, "\n", 1) != 1)
-            log_warning("cannot write to --ready-fd: %m");
-        close(o->ready_fd);
-    }
-    log_info("ready: %u devices (%s), listening at %s", server->devices.n,
-             server->devices.backend->name,
-             server->clients.path ? server->clients.path : "the socket passed by systemd");
+    const struct devices *devices = &npud->server->devices;
+    int fd = npud->options->ready_fd;
+
+    manager_tell("READY=1\nSTATUS=%u devices (%s), ready", devices->n, devices->backend->name);
+    if (fd >= 0 && write(fd, "\n", 1) != 1)
+        log_warning("cannot write to --ready-fd: %m");
+    if (fd > STDERR_FILENO)
+        close(fd);
+    log_info("ready: %u devices (%s), listening at %s", devices->n, devices->backend->name,
+             npud->entrance.passed ? "the socket passed by systemd" : npud->entrance.control.path);
+}
+
+/*
+ * Whatever is written to descriptors 0 to 2 must never reach a client: each is open from here on,
+ * so no socket gets its number.
+ */
+static void occupy_standard_fds(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+            abort(); /* not even /dev/null: nothing that follows would work */
 }
 
 /* As many descriptors as we may have. Returns how many that are. */
@@ -359,31 +153,6 @@ static uint64_t raise_fd_limit(void)
     return r.rlim_max;
 }
 
-/*
- * Where several users share npud, none may have more than half of the descriptors that there are, whatever the configuration allows,
- * nor of the mappings, of which most of them need one each: the others are to notice nothing.
- */
-static void share_fds(struct config *config, uint64_t fds)
-{
-    unsigned long long maps = 65530; /* the kernel's default; a sandbox may hide the setting */
-    uint64_t *limit = &config->limit[RESOURCE_FDS];
-    FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
-
-    if (f && fscanf(f, "%llu", &maps) != 1)
-        maps = 65530;
-    if (f)
-        fclose(f);
-    if (config->access_group[0] == '\0')
-        return;
-    if (fds > maps)
-        fds = maps;
-    if (*limit <= fds / 2)
-        return;
-    log_info("limits.fds: %llu instead of %llu, half of what npud itself may have",
-             (unsigned long long)(fds / 2), (unsigned long long)*limit);
-    *limit = fds / 2;
-}
-
 /* Before any of them is freed, because streams of one may wait for another. */
 static void halt_sessions(struct server *server)
 {
@@ -393,18 +162,11 @@ static void halt_sessions(struct server *server)
         session_halt(s);
 }
 
-static int serve(struct server *server, const struct options *o, int signals)
+static int serve_begin(struct npud *npud, int signals)
 {
-    struct event *events[2] = {0};
-    int r = -ENOMEM;
+    struct server *server = npud->server;
+    int r = closer_start();
 
-    server->base = event_base_new();
-    server->posts.fd = -1;
-    if (!server->base)
-        return r;
-    packet_close = closer_close_slow;
-    inject_init(&server->inject);
-    r = closer_start();
     if (r == 0)
         r = sessions_init(server);
     if (r == 0)
@@ -412,61 +174,112 @@ static int serve(struct server *server, const struct options *o, int signals)
     if (r == 0)
         r = devices_init(&server->devices, server->config);
     if (r == 0)
-        r = open_sockets(server);
-    if (r == 0)
-        r = add_events(server, signals, events);
+        r = entrance_open(&npud->entrance, server);
+    return r == 0 ? add_events(npud, signals) : r;
+}
+
+static int serve(struct npud *npud, int signals)
+{
+    struct server *server = npud->server;
+    int r;
+
+    server->base = event_base_new();
+    server->posts.fd = -1;
+    if (!server->base)
+        return -ENOMEM;
+    packet_close = closer_close_slow;
+    inject_init(&server->inject);
+    r = serve_begin(npud, signals);
     if (r == 0) {
-        tell_ready(server, o);
+        tell_ready(npud);
         event_base_dispatch(server->base);
     }
     halt_sessions(server);
-    listener_deinit(&server->clients);
-    listener_deinit(&server->admins);
+    entrance_close(&npud->entrance, server);
     admin_end_all(server);
     sessions_deinit(server);
     devices_deinit(&server->devices);
-    posts_deinit(&server->posts);
+    if (reload_end(&npud->reload))
+        posts_deinit(&server->posts);
     event_fds_deinit(server);
     inject_deinit(&server->inject);
     closer_stop();
-    for (int i = 0; i < 2; i++)
-        if (events[i])
-            event_free(events[i]);
+    if (npud->on_signal)
+        event_free(npud->on_signal);
+    if (npud->on_watchdog)
+        event_free(npud->on_watchdog);
     event_base_free(server->base);
+    return r;
+}
+
+/* With a configuration: everything from the first socket to the last. */
+static int run(struct server *server, const struct options *options, int signals)
+{
+    static struct npud npud; /* a reading thread may outlive the call: reload_end() */
+    int r = 0;
+
+    npud = (struct npud){.server = server,
+                         .options = options,
+                         .entrance = {.control = SOCKET_FILE_NULL, .admin = SOCKET_FILE_NULL}};
+    if (!random_fill(&server->ipc.instance, sizeof(server->ipc.instance))) {
+        log_error("the kernel gives no random bytes: %m");
+        return -EIO;
+    }
+    if (options->runtime_dir && mkdir(options->runtime_dir, 0700) < 0) {
+        r = -errno;
+        log_error("%s: cannot be made: %m", options->runtime_dir);
+        return r;
+    }
+    server_share_fds(server, server->config);
+    server_configure(server);
+    r = serve(&npud, signals);
+    if (options->runtime_dir)
+        rmdir(options->runtime_dir);
+    return r;
+}
+
+static int configure_and_run(const struct options *options, int signals)
+{
+    static struct config config;
+    static struct server server = {.config = &config};
+    int r;
+
+    server.since_ns = clock_ns();
+    server.fds = raise_fd_limit();
+    r = options_load_config(options, &config);
+    if (r < 0)
+        entrance_refuse(
+            "npud does not start: its configuration is wrong, and its log "
+            "(journalctl -u npud) says where; an administrator of this host can mend it");
+    else if (!options->check_config)
+        r = run(&server, options, signals);
+    config_deinit(&config);
     return r;
 }
 
 int main(int argc, char **argv)
 {
-    struct options o = {.ready_fd = -1, .log_level = LOG_INFO};
-    struct config config;
-    struct server server = {.config = &config, .since_ns = clock_ns()};
-    int signals, r = read_options(argc, argv, &o);
-    uint64_t fds;
+    struct options options;
+    int signals, r = options_read(&options, argc, argv);
 
     if (r >= 0)
         return r;
-    log_setup(o.log_level);
+    occupy_standard_fds();
+    log_setup(options.log_level);
     signals = signals_open();
-    if (o.die_with_parent)
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* who starts us makes sure that it still lives */
+    if (options.die_with_parent)
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* the parent makes sure that it still lives */
     signal(SIGPIPE, SIG_IGN);
-    /* What big tables took goes back to the system with them: without this, malloc keeps ever bigger pieces for itself. */
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit: the failed call is a client's named error */
+    /* What big tables took goes back to the system with them: without this, malloc keeps ever
+     * bigger pieces for itself. */
     mallopt(M_MMAP_THRESHOLD, 128 * 1024);
-    fds = raise_fd_limit();
-    r = load_config(argc, argv, &o, &config);
-    if (r == 0 && o.runtime_dir)
-        r = make_runtime_dir(o.runtime_dir, &config);
-    if (r == 0) {
-        share_fds(&config, fds);
-        server.users.limit = config.limit;
-        server.ipc.linger_max = config.linger_max;
-        server.ipc.any_uid = config.ipc_any_uid;
-        getrandom(&server.ipc.instance, sizeof(server.ipc.instance), 0);
-        r = serve(&server, &o, signals);
-        if (o.runtime_dir)
-            rmdir(o.runtime_dir);
-    }
-    config_deinit(&config);
+    r = log_start();
+    if (r == 0)
+        r = manager_start();
+    if (r == 0)
+        r = configure_and_run(&options, signals);
+    manager_stop();
+    log_stop();
     return r == 0 ? 0 : 1;
 }

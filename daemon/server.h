@@ -20,6 +20,7 @@
 
 struct admin;
 struct session;
+struct survivor;
 
 struct server {
     struct config *config;
@@ -34,6 +35,7 @@ struct server {
     struct queues queues;
     struct router router;
     struct session *sessions;
+    struct survivor *survivors; /* survivor.h */
     uint32_t n_sessions;
     uint32_t most_sessions; /* since the heap was last given back */
     struct session *ended;  /* to be freed, in the order in which they ended */
@@ -42,6 +44,7 @@ struct server {
     struct event *on_ended;
     uint64_t last_session;
     uint64_t since_ns;
+    uint64_t fds; /* that npud may have open */
 
     struct listener clients;
     struct listener admins;
@@ -50,3 +53,9 @@ struct server {
     struct posts posts;
     aio_context_t aio; /* event_fd.c: made when it is first needed; 0: not yet */
 };
+
+/** Lower limits.fds of a configuration to the share of one user in what npud may have. */
+void server_share_fds(struct server *server, struct config *config);
+
+/** Put the live keys of server->config into force. Control thread. */
+void server_configure(struct server *server);

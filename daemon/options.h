@@ -1,0 +1,26 @@
+/* The command line of npud, and the configuration that it and the file make together. */
+#pragma once
+
+#include <stdbool.h>
+
+struct config;
+
+struct options {
+    int argc;
+    char **argv;
+    const char *config_file; /* NULL: the file of the host, if there is one */
+    const char *runtime_dir;
+    int ready_fd;
+    int log_level; /* until the configuration is read */
+    bool die_with_parent;
+    bool check_config;
+};
+
+/** Reads what must be known before the configuration file is. Returns an exit status, or -1 to go
+ * on. argv must live as long as the options. */
+int options_read(struct options *options, int argc, char **argv);
+
+/** Initialises config with defaults, the file, and what the command line overrides, in this order.
+ * 0, or a negative errno after a line in the log. The caller calls config_deinit() in any case. One
+ * thread at a time. */
+int options_load_config(const struct options *options, struct config *config);

@@ -1,0 +1,34 @@
+/*
+ * A listening socket with a name in the file system. Beside it lies a lock file, NAME.lock, which
+ * npud holds as long as it listens: two npuds that start at once are decided by it.
+ *
+ * npud removes only a socket that an npud has bound. At its end that is the one it bound itself, if
+ * the name still leads there. At its start it is a socket that nobody listens on and beside which a
+ * lock file lies that nobody holds: an npud that ends in order removes both.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct socket_file {
+    char *path; /* NULL: none */
+    int lock;   /* holds an exclusive flock(); -1: none */
+    bool found; /* the lock file was there before: an npud has died here */
+    dev_t device;
+    ino_t inode; /* of the socket that was bound */
+};
+
+#define SOCKET_FILE_NULL                                                                           \
+    (struct socket_file)                                                                           \
+    {                                                                                              \
+        .lock = -1                                                                                 \
+    }
+
+/** Makes a listening SEQPACKET socket at path, for a group (empty: npud's own user only) or for
+ * everybody, whatever the umask. Start only: waits for the file system and for the group database.
+ * Returns the socket, or -errno after a line in the log; the file is SOCKET_FILE_NULL then. */
+int socket_file_bind(struct socket_file *file, const char *path, const char *group, bool everybody);
+
+/** Removes the name and the lock, if they are still those of socket_file_bind(). Safe to repeat. */
+void socket_file_remove(struct socket_file *file);
