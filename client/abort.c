@@ -10,6 +10,32 @@
 #include "client/wait.h"
 #include "proto/clock.h"
 
+/* The positions after from, up to `to`, are discarded. */
+struct range {
+    uint64_t from, to;
+};
+
+/* What is queued is dropped; nobody can take it for done before request_abort(). */
+static int request_hold(struct stream *s, const char *function, struct range *range)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__AbortStream abort = NPUD__ABORT_STREAM__INIT;
+    Npud__Reply *reply = NULL;
+    int error;
+
+    abort.slot = s->remote;
+    abort.hold = true;
+    request.abort_stream = &abort;
+    request.body_case = NPUD__REQUEST__BODY_ABORT_STREAM;
+    error = session_request(s->session, function, &request, &reply, NULL);
+    if (error != 0)
+        return error;
+    range->from = reply->abort_stream->from;
+    range->to = reply->abort_stream->to;
+    session_reply_free(reply);
+    return 0;
+}
+
 static int request_abort(struct stream *s, const char *function, int32_t told)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
@@ -24,28 +50,26 @@ static int request_abort(struct stream *s, const char *function, int32_t told)
 
 /* --- one stream --- */
 
+/* Under abort_lock, as all stores to aborting. */
 static void ask_to_leave(struct stream *s, int32_t code)
 {
     atomic_store(&s->aborting, code);
-    wait_leave(s->ctrl);
+    wait_leave(s->session, &s->aborting);
 }
 
-bool abort_lock(struct stream *s, const char *function, uint32_t tag, int32_t code, int32_t told)
+/* Every submitter that waits with the stream locked leaves: for room, for the stream's work, for a
+ * number of a record. */
+static void lock_stream(struct stream *s, int32_t code)
+{
+    ask_to_leave(s, code);
+    pthread_mutex_lock(&s->lock);
+    KILL_POINT(ABORT_LOCKED);
+}
+
+void abort_lock_ending(struct stream *s)
 {
     pthread_mutex_lock(&s->session->abort_lock);
-    /* A stream whose end is on its way waits for us before npud gives its slot to another one. */
-    if (atomic_load_explicit(&s->slot.tag, memory_order_relaxed) != tag) {
-        pthread_mutex_unlock(&s->session->abort_lock);
-        return false;
-    }
-    ask_to_leave(s, code);
-    if (pthread_mutex_trylock(&s->lock) != 0) {
-        /* Who has it may wait for what only this ends: for a record in this very stream. */
-        request_abort(s, function, told);
-        pthread_mutex_lock(&s->lock);
-    }
-    KILL_POINT(ABORT_LOCKED);
-    return true;
+    lock_stream(s, ACL_ERROR_RT_STREAM_ABORT);
 }
 
 void abort_unlock(struct stream *s)
@@ -54,39 +78,51 @@ void abort_unlock(struct stream *s)
     pthread_mutex_unlock(&s->session->abort_lock);
 }
 
-/* False: it has not this tag. Callbacks that have not begun never run. */
-static bool discard(struct stream *s, const char *function, uint32_t tag, int32_t code,
-                    int32_t told, int *error)
+void abort_discard(struct stream *s, const char *function)
 {
     struct callback *callbacks;
 
-    if (!abort_lock(s, function, tag, code, told))
-        return false;
-    *error = request_abort(s, function, told);
+    pthread_mutex_lock(&s->session->abort_lock);
+    lock_stream(s, ACL_ERROR_RT_STREAM_ABORT);
+    request_abort(s, function, 0);
     callbacks = report_stream_discard(s);
-    atomic_store(&s->aborting, 0);
     abort_unlock(s);
     callbacks_dispose(callbacks);
-    return true;
 }
 
-void abort_discard(struct stream *s, const char *function, int32_t told)
+/* Locked. Threads that sleep for a discarded position get the code, and then go on. */
+static int discard(struct stream *s, const char *function, int32_t code)
 {
-    int error;
+    struct range range = {0};
+    int error = request_hold(s, function, &range);
 
-    discard(s, function, atomic_load_explicit(&s->slot.tag, memory_order_relaxed),
-            ACL_ERROR_RT_STREAM_ABORT, told, &error);
+    if (error != 0)
+        return error;
+    wait_discarded(s->session, s->ctrl, range.from, range.to, code);
+    return request_abort(s, function, code);
 }
 
 int abort_stream(struct stream *s, const char *function, int32_t code)
 {
     uint32_t tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
-    int error = 0;
+    struct callback *callbacks = NULL;
+    int32_t before;
+    int error;
 
     if (stream_stopped(s))
         return stream_error_stopped(s->ctrl, function);
-    if (!(tag & 1) || !discard(s, function, tag, code, code, &error))
+    pthread_mutex_lock(&s->session->abort_lock);
+    if (!(tag & 1) || !stream_is(s, tag)) {
+        pthread_mutex_unlock(&s->session->abort_lock);
         return error_set(ACL_ERROR_RT_INVALID_HANDLE, "%s: the stream was destroyed", function);
+    }
+    before = atomic_load(&s->aborting); /* its device may be being aborted, too */
+    lock_stream(s, code);
+    error = discard(s, function, code);
+    callbacks = report_stream_discard(s);
+    atomic_store(&s->aborting, before);
+    abort_unlock(s);
+    callbacks_dispose(callbacks);
     return error;
 }
 
@@ -95,8 +131,8 @@ int abort_stream(struct stream *s, const char *function, int32_t code)
 struct aborted {
     struct stream *stream;
     uint32_t tag;
-    struct stream_ctrl *ctrl;
-    uint64_t done; /* before */
+    bool held;
+    struct range range;
 };
 
 struct device_abort {
@@ -107,10 +143,10 @@ struct device_abort {
 
 static bool is_there(const struct aborted *t)
 {
-    return atomic_load_explicit(&t->stream->slot.tag, memory_order_relaxed) == t->tag;
+    return stream_is(t->stream, t->tag);
 }
 
-struct device_abort *device_abort_begin(struct session *session, uint32_t device)
+static struct device_abort *list_streams(struct session *session, uint32_t device)
 {
     struct device_abort *a;
     struct stream *s;
@@ -119,68 +155,109 @@ struct device_abort *device_abort_begin(struct session *session, uint32_t device
     a = calloc(1, sizeof(*a) + session->streams.live * sizeof(a->streams[0]));
     if (a) {
         a->session = session;
-        slots_foreach (&session->streams, i, s)
+        for (uint32_t i = 0; (s = streams_next(session, &i));)
             if (s->device == device)
                 a->streams[a->n++] = (struct aborted){
                     .stream = s,
                     .tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed),
-                    .ctrl = s->ctrl,
                 };
     }
-    for (size_t i = 0; a && i < a->n; i++)
-        ask_to_leave(a->streams[i].stream, ACL_ERROR_RT_DEVICE_TASK_ABORT);
     pthread_mutex_unlock(&session->lock);
     return a;
 }
 
-static int abort_one(struct aborted *t, const char *function)
+struct device_abort *device_abort_begin(struct session *session, uint32_t device)
+{
+    struct device_abort *a = list_streams(session, device);
+
+    pthread_mutex_lock(&session->abort_lock);
+    for (size_t i = 0; a && i < a->n; i++)
+        if (is_there(&a->streams[i]))
+            ask_to_leave(a->streams[i].stream, ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    pthread_mutex_unlock(&session->abort_lock);
+    return a;
+}
+
+/* Under abort_lock, which keeps npud from giving the control block to another stream. */
+static int hold_one(struct aborted *t, const char *function)
 {
     struct stream *s = t->stream;
-    int error = 0;
+    int error;
 
-    if (stream_stopped(s))
-        return 0; /* it does nothing any more */
-    t->done = atomic_load_explicit(&t->ctrl->done, memory_order_acquire);
-    discard(s, function, t->tag, ACL_ERROR_RT_DEVICE_TASK_ABORT, ACL_ERROR_RT_DEVICE_TASK_ABORT,
-            &error);
-    /* Until device_abort_end(). */
-    if (is_there(t))
-        ask_to_leave(s, ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    if (!is_there(t) || stream_stopped(s)) /* a stopped one does nothing any more */
+        return 0;
+    lock_stream(s, ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    error = request_hold(s, function, &t->range);
+    t->held = error == 0;
+    pthread_mutex_unlock(&s->lock);
     return error;
 }
 
-/* What was recorded behind the last task that was done is not recorded any more. */
-static void forget_records(const struct device_abort *a)
+/* A discarded record is not recorded, and says so before anybody can take it for done. */
+static void tell(const struct device_abort *a)
 {
     struct event *e;
 
-    pthread_mutex_lock(&a->session->lock);
-    slots_foreach (&a->session->events, i, e)
-        for (size_t k = 0; k < a->n; k++)
-            event_forget_record(e, a->streams[k].ctrl, a->streams[k].done);
-    pthread_mutex_unlock(&a->session->lock);
+    for (size_t k = 0; k < a->n; k++) {
+        const struct aborted *t = &a->streams[k];
+
+        if (!t->held || t->range.from == t->range.to)
+            continue;
+        wait_discarded(a->session, t->stream->ctrl, t->range.from, t->range.to,
+                       ACL_ERROR_RT_DEVICE_TASK_ABORT);
+        pthread_mutex_lock(&a->session->lock);
+        slots_foreach (&a->session->events, i, e)
+            event_forget_record(e, t->stream->ctrl, t->range.from, t->range.to);
+        pthread_mutex_unlock(&a->session->lock);
+    }
 }
 
+/* The callbacks that will never run, in front of list. */
+static struct callback *let_go(struct aborted *t, const char *function, struct callback *list,
+                               int *error)
+{
+    struct callback *callbacks = report_stream_discard(t->stream), **end = &callbacks;
+    int r = request_abort(t->stream, function, ACL_ERROR_RT_DEVICE_TASK_ABORT);
+
+    if (*error == 0)
+        *error = r;
+    while (*end)
+        end = &(*end)->next;
+    *end = list;
+    return callbacks;
+}
+
+/*
+ * All streams are held before one goes on: a stream that waits for another one's discarded work must
+ * not execute what comes behind the wait.
+ */
 int device_abort_run(struct device_abort *a, const char *function, uint64_t deadline)
 {
+    struct callback *callbacks = NULL;
     int error = 0;
 
-    for (size_t i = 0; i < a->n; i++)
-        a->streams[i].done = UINT64_MAX;
+    pthread_mutex_lock(&a->session->abort_lock);
     for (size_t i = 0; i < a->n && error == 0; i++) {
-        error = abort_one(&a->streams[i], function);
+        error = hold_one(&a->streams[i], function);
         if (error == 0 && clock_ns() > deadline)
             error = error_set(ACL_ERROR_RT_WAIT_TIMEOUT, "%s: not over within the time limit",
                               function);
     }
-    forget_records(a);
+    tell(a);
+    for (size_t i = 0; i < a->n; i++)
+        if (a->streams[i].held)
+            callbacks = let_go(&a->streams[i], function, callbacks, &error);
+    pthread_mutex_unlock(&a->session->abort_lock);
+    callbacks_dispose(callbacks);
     return error;
 }
 
 void device_abort_end(struct device_abort *a)
 {
+    pthread_mutex_lock(&a->session->abort_lock);
     for (size_t i = 0; i < a->n; i++)
         if (is_there(&a->streams[i]))
             atomic_store(&a->streams[i].stream->aborting, 0);
+    pthread_mutex_unlock(&a->session->abort_lock);
     free(a);
 }

@@ -11,16 +11,15 @@ struct session;
 struct stream;
 
 /**
- * Lock a stream; who submits, or waits with it locked, leaves with the code, or goes on because what is queued is discarded: then that is
- * done, and who waits for it gets the code `told`, if that is not 0. One thread of the session at a time, and nobody else has npud end the stream. False: its slot has not this tag (any more), and nothing is
- * locked.
+ * Lock a stream that is ENDING, against an abort that has begun before: npud may forget it then. A
+ * submitter that has its lock leaves.
  */
-bool abort_lock(struct stream *s, const char *function, uint32_t tag, int32_t code, int32_t told);
+void abort_lock_ending(struct stream *s);
 /** Let go. Submitting is still refused, while s->aborting says so. */
 void abort_unlock(struct stream *s);
 
 /** Discard what is queued in a stream whose handle is dead: who waits for it goes on. */
-void abort_discard(struct stream *s, const char *function, int32_t told);
+void abort_discard(struct stream *s, const char *function);
 
 /**
  * Discard what is queued: who waits for it gets the code, and so does who submits meanwhile. Without locks. 0, 107017, the code of a stopped

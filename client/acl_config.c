@@ -142,7 +142,8 @@ static int check_numbers(const cJSON *root)
         item = cJSON_GetObjectItemCaseSensitive(root, key);
         if (item && (!cJSON_IsNumber(item) || item->valuedouble < (i ? 1 << 20 : 1 << 10) ||
                      item->valuedouble > 64 << 20))
-            return error_set(ACL_ERROR_FAILURE, "aclInit: %s is out of range", key);
+            return error_set(ACL_ERROR_FAILURE, "aclInit: %s must be a number from %d to %d", key,
+                             i ? 1 << 20 : 1 << 10, 64 << 20);
     }
     return 0;
 }

@@ -46,6 +46,13 @@ struct context *context_get_slow(const char *function, int *error)
     return NULL;
 }
 
+int context_error_gone(const char *function)
+{
+    return error_set(ACL_ERROR_RT_CONTEXT_NULL,
+                     "%s: another thread destroyed the current context or reset its device",
+                     function);
+}
+
 /* --- life; all under session->lock --- */
 
 static int context_new(struct session *s, const char *function, uint32_t device, bool primary,
@@ -106,6 +113,7 @@ static bool is_set(struct session *s, const struct device_state *d, uint32_t mor
 
 aclError aclrtSetDevice(int32_t deviceId)
 {
+    CALL_SCOPE;
     int error;
     struct session *s;
     struct device_state *d;
@@ -189,16 +197,21 @@ static int reset(const char *function, int32_t user_id, bool force)
 
 aclError aclrtResetDevice(int32_t deviceId)
 {
+    CALL_SCOPE;
+
     return reset(__func__, deviceId, false);
 }
 
 aclError aclrtResetDeviceForce(int32_t deviceId)
 {
+    CALL_SCOPE;
+
     return reset(__func__, deviceId, true);
 }
 
 aclError aclrtGetDevice(int32_t *deviceId)
 {
+    CALL_SCOPE;
     struct context *c;
     int error;
 
@@ -219,6 +232,7 @@ aclError aclrtGetDevice(int32_t *deviceId)
 
 aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
 {
+    CALL_SCOPE;
     int error;
     struct session *s;
     int32_t device;
@@ -239,6 +253,7 @@ aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *act
 
 aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {
+    CALL_SCOPE;
     int error;
     struct session *s;
     struct context *c = NULL;
@@ -273,6 +288,7 @@ static int not_destroyable(bool primary)
 
 aclError aclrtDestroyContext(aclrtContext context)
 {
+    CALL_SCOPE;
     int error;
     struct memory_list *memory = NULL;
     struct session *s;
@@ -306,6 +322,7 @@ aclError aclrtDestroyContext(aclrtContext context)
 
 aclError aclrtSetCurrentContext(aclrtContext context)
 {
+    CALL_SCOPE;
     struct session *s;
     struct context *c = NULL;
     int error;
@@ -330,6 +347,7 @@ aclError aclrtSetCurrentContext(aclrtContext context)
 
 aclError aclrtGetCurrentContext(aclrtContext *context)
 {
+    CALL_SCOPE;
     struct context *c;
     int error;
 
@@ -347,6 +365,7 @@ aclError aclrtGetCurrentContext(aclrtContext *context)
 
 aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 {
+    CALL_SCOPE;
     int error;
     struct context *c;
 

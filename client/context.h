@@ -43,6 +43,9 @@ static inline struct context *context_peek(struct thread *t)
     return NULL;
 }
 
+/** 107002, with its sentence: the context ended during the call. */
+int context_error_gone(const char *function) __attribute__((cold));
+
 /**
  * The current context, binding the default device of acl.json if one is configured. NULL with
  * *error set (forked, 107002); *error is 0 otherwise.

@@ -11,6 +11,8 @@
 
 aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag)
 {
+    CALL_SCOPE;
+
     REQUIRE_HANDLE(cntNotify);
     if (flag != 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtCntNotifyCreate: flag must be 0");
@@ -19,6 +21,8 @@ aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag)
 
 aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
 {
+    CALL_SCOPE;
+
     REQUIRE_HANDLE(cntNotify);
     return notify_destroy(__func__, HANDLE_COUNT_NOTIFY, cntNotify);
 }
@@ -31,6 +35,7 @@ static int bad_mode(const char *function, int mode)
 aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream,
                               aclrtCntNotifyRecordInfo *info)
 {
+    CALL_SCOPE;
     struct task task = {.op = TASK_COUNT_RECORD};
     unsigned mode;
 
@@ -47,6 +52,7 @@ aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream,
 aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream,
                                        aclrtCntNotifyWaitInfo *info)
 {
+    CALL_SCOPE;
     struct task task = {.op = TASK_COUNT_WAIT};
     unsigned mode;
 
@@ -64,6 +70,7 @@ aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream str
 
 aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
 {
+    CALL_SCOPE;
     struct task task = {.op = TASK_COUNT_RECORD,
                         .notify.mode = ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE};
 
@@ -73,6 +80,7 @@ aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
 
 aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId)
 {
+    CALL_SCOPE;
     struct notify n;
     int error;
 

@@ -72,8 +72,11 @@ static int32_t device_or_code(struct session *s, const char *function, int64_t u
 
     if (user_id >= 0 && user_id < n)
         return s->visible.set ? (int32_t)s->visible.device[user_id] : (int32_t)user_id;
-    *error = error_set(code, "%s: there is no device %lld, this process sees %u%s", function,
-                       (long long)user_id, n, s->visible.set ? " (ASCEND_RT_VISIBLE_DEVICES)" : "");
+    *error = error_set(
+        code,
+        "%s: there is no device %lld: devices are numbered from 0, and this process sees "
+        "%u of them%s",
+        function, (long long)user_id, n, s->visible.set ? " (ASCEND_RT_VISIBLE_DEVICES)" : "");
     return -1;
 }
 
@@ -102,6 +105,7 @@ int32_t device_user_id(struct session *s, uint32_t device)
 
 aclError aclrtGetDeviceCount(uint32_t *count)
 {
+    CALL_SCOPE;
     int error;
     struct session *s;
     uint32_t n;
@@ -122,6 +126,8 @@ aclError aclrtGetDeviceCount(uint32_t *count)
 
 aclError aclrtGetRunMode(aclrtRunMode *runMode)
 {
+    CALL_SCOPE;
+
     REQUIRE(runMode);
     *runMode = ACL_HOST;
     return 0;
@@ -129,6 +135,7 @@ aclError aclrtGetRunMode(aclrtRunMode *runMode)
 
 const char *aclrtGetSocName(void)
 {
+    CALL_SCOPE;
     int error;
     struct session *s = session_get(__func__, &error);
 
@@ -137,6 +144,7 @@ const char *aclrtGetSocName(void)
 
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
+    CALL_SCOPE;
     int32_t device;
     int error;
     struct session *s;
@@ -157,6 +165,7 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
 
 aclError aclrtDeviceGetBareTgid(int32_t *pid)
 {
+    CALL_SCOPE;
     struct session *s = session_peek();
     int error;
 
@@ -172,6 +181,8 @@ aclError aclrtDeviceGetBareTgid(int32_t *pid)
 
 aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority)
 {
+    CALL_SCOPE;
+
     if (leastPriority)
         *leastPriority = 7;
     if (greatestPriority)
@@ -181,6 +192,8 @@ aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *grea
 
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 {
+    CALL_SCOPE;
+
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__MemInfo in = NPUD__MEM_INFO__INIT;
     Npud__Reply *reply = NULL;
@@ -209,6 +222,7 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 
 aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
 {
+    CALL_SCOPE;
     int error;
     struct session *s;
     int32_t device;
@@ -225,6 +239,7 @@ aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
 
 aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
 {
+    CALL_SCOPE;
     int error;
     struct session *s;
 
@@ -269,6 +284,8 @@ static int set_peer(const char *function, int32_t peer_id, bool enable)
 
 aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
 {
+    CALL_SCOPE;
+
     if (flags != 0)
         return error_set(ACL_ERROR_FEATURE_UNSUPPORTED,
                          "aclrtDeviceEnablePeerAccess: flags must be 0");
@@ -277,11 +294,14 @@ aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
 
 aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
 {
+    CALL_SCOPE;
+
     return set_peer(__func__, peerDeviceId, false);
 }
 
 aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status)
 {
+    CALL_SCOPE;
     int error;
     struct session *s;
     int32_t device, peer;

@@ -10,6 +10,7 @@
 
 #include "acl/acl.h"
 #include "client/process.h"
+#include "client/session.h"
 #include "client/thread.h"
 
 #define SENTENCE_MAX 512
@@ -92,6 +93,15 @@ static void store(int code, const char *fmt, va_list ap)
     errno = saved;
 }
 
+static __attribute__((format(printf, 2, 3))) void store_line(int code, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    store(code, fmt, ap);
+    va_end(ap);
+}
+
 void error_mute(bool on)
 {
     thread_self()->muted = on;
@@ -104,29 +114,58 @@ static bool of_runtime_layer(int code)
     return class == 107 || class == 207 || class == 507;
 }
 
-void error_store(int code, const char *fmt, ...)
+/*
+ * The code to return for an error: if the session has ended, the code that says so. Codes of other
+ * layers stay: they tell of arguments and of the library's own state.
+ */
+static int final_code(int code)
+{
+    struct session *s = session_peek();
+
+    return s && of_runtime_layer(code) && session_ended(s) ? ACL_ERROR_RT_SOCKET_CLOSE : code;
+}
+
+/* A replaced code gets the sentence of the new one. Each sentence begins with the function. */
+static void store_final(int code, int final, const char *fmt, va_list ap)
+{
+    char line[SENTENCE_MAX];
+
+    if (final == code) {
+        store(code, fmt, ap);
+        return;
+    }
+    vsnprintf(line, sizeof(line), fmt, ap);
+    line[strcspn(line, ": ")] = '\0';
+    store_line(final, ERROR_LOST_SENTENCE, line);
+}
+
+int error_store(int code, const char *fmt, ...)
 {
     struct thread *t = thread_self();
+    int final = final_code(code);
     va_list ap;
 
     if (t->muted)
-        return;
+        return final;
     va_start(ap, fmt);
-    store(code, fmt, ap);
+    store_final(code, final, fmt, ap);
     va_end(ap);
-    if (of_runtime_layer(code))
-        t->last_error = code;
+    if (of_runtime_layer(final))
+        t->last_error = final;
+    return final;
 }
 
-void error_store_soft(int code, const char *fmt, ...)
+int error_store_soft(int code, const char *fmt, ...)
 {
+    int final = final_code(code);
     va_list ap;
 
     if (thread_self()->muted)
-        return;
+        return final;
     va_start(ap, fmt);
-    store(code, fmt, ap);
+    store_final(code, final, fmt, ap);
     va_end(ap);
+    return final;
 }
 
 int error_defer(int code, error_render_fn *render, const char *function, uint32_t a, uint32_t b)
@@ -136,6 +175,8 @@ int error_defer(int code, error_render_fn *render, const char *function, uint32_
                  t->deferred.a == a && t->deferred.b == b;
     char text[SENTENCE_MAX];
 
+    if (__builtin_expect(final_code(code) != code, 0))
+        return session_error_lost(function);
     if (t->muted)
         return code;
     if (process_wide) {
@@ -156,7 +197,10 @@ int error_defer(int code, error_render_fn *render, const char *function, uint32_
 
 int error_unsupported(const char *function)
 {
-    return error_soft(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s is not implemented by npud", function);
+    /* The session has nothing to do with it: also when it has ended. */
+    if (!thread_self()->muted)
+        store_line(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s is not implemented by npud", function);
+    return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 }
 
 int error_null(const char *function, const char *argument)

@@ -10,20 +10,34 @@
 #include <stdint.h>
 
 /**
- * Record a sentence for the calling thread; the value is code. A macro, so that compilers and analysers see that what is returned
- * is not 0.
+ * Record a sentence for the calling thread; the value is the code to return, which is not 0. A macro,
+ * so that compilers and analysers see that.
  */
-#define error_set(code, ...) (error_store((code), __VA_ARGS__), (code))
+#define error_set(code, ...) ERROR_NOT_ZERO(error_store((code), __VA_ARGS__))
 
 /** The same without touching the last-error record, for answers that the API excepts from it. */
-#define error_soft(code, ...) (error_store_soft((code), __VA_ARGS__), (code))
-
-void error_store(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
-void error_store_soft(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
+#define error_soft(code, ...) ERROR_NOT_ZERO(error_store_soft((code), __VA_ARGS__))
 
 /**
- * Errors that a program polls for: what render would write is put into words only when somebody asks for it, and the same one after itself is told
- * once. function is a literal. Returns code.
+ * Both return the code that the caller of the API gets. Here, and nowhere else, an error becomes a
+ * code: once the session has ended, every code of the runtime layer becomes
+ * ACL_ERROR_RT_SOCKET_CLOSE, because npud rewrites what the session had before it closes the
+ * connection, and a refusal that comes of that must not be reported as a mistake of the program.
+ */
+int error_store(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
+int error_store_soft(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
+
+#define ERROR_NOT_ZERO(stored)                                                                     \
+    ({                                                                                             \
+        int stored_ = (stored);                                                                    \
+        if (stored_ == 0)                                                                          \
+            __builtin_unreachable();                                                               \
+        stored_;                                                                                   \
+    })
+
+/**
+ * Errors that a program polls for: the sentence is written only when the program asks for it, and the
+ * same error twice in a row is one sentence. function is a literal. The value as of error_set().
  */
 typedef void error_render_fn(char *text, size_t size, const char *function, uint32_t a, uint32_t b);
 int error_defer(int code, error_render_fn *render, const char *function, uint32_t a, uint32_t b);

@@ -107,7 +107,13 @@ struct event *event_new(struct session *s, struct context *c, uint32_t device, c
     e->n_uses = e->n_resets = 0;
     atomic_store_explicit(&e->reset_number, 0, memory_order_relaxed);
     e->record_flag = e->wait_flag = -1;
+    /*
+     * The position too: with fault injection a wait for an event that was never recorded is a task
+     * like any other.
+     */
+    e->record_stream = 0;
     atomic_store_explicit(&e->record_ctrl, NULL, memory_order_relaxed);
+    atomic_store_explicit(&e->record_position, 0, memory_order_relaxed);
     atomic_store_explicit(&e->record_number, 0, memory_order_relaxed);
     atomic_store_explicit(&e->record_ns, 0, memory_order_relaxed);
     return e;
@@ -179,15 +185,21 @@ static int create(const char *function, aclrtEvent *event, enum event_kind kind,
 
 #define DEFAULT_FLAGS 0x0eu /* what the vendor's default event amounts to */
 #define ORDINARY      (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | 0x04u)
+#define ORDINARY_FLAGS                                                                             \
+    "allowed are ACL_EVENT_SYNC, ACL_EVENT_CAPTURE_STREAM_PROGRESS and ACL_EVENT_TIME_LINE, also " \
+    "several of them"
 
 aclError aclrtCreateEvent(aclrtEvent *event)
 {
+    CALL_SCOPE;
+
     REQUIRE(event);
     return create(__func__, event, EVENT_DEFAULT, DEFAULT_FLAGS);
 }
 
 aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 {
+    CALL_SCOPE;
     enum event_kind kind;
 
     REQUIRE(event);
@@ -199,20 +211,26 @@ aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
         kind = flag & ACL_EVENT_SYNC ? EVENT_SYNC : EVENT_MARK;
     else
         return error_set(
-            ACL_ERROR_RT_PARAM_INVALID, "aclrtCreateEventWithFlag: flag 0x%x is not allowed here%s",
+            ACL_ERROR_RT_PARAM_INVALID,
+            "aclrtCreateEventWithFlag: flag 0x%x is not allowed here: " ORDINARY_FLAGS
+            "; or ACL_EVENT_DEVICE_USE_ONLY or ACL_EVENT_EXTERNAL alone%s",
             flag, flag & ACL_EVENT_IPC ? "; use aclrtCreateEventExWithFlag for ACL_EVENT_IPC" : "");
     return create(__func__, event, kind, flag);
 }
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 {
+    CALL_SCOPE;
+
     REQUIRE(event);
     if (flag == ACL_EVENT_IPC)
         return ipc_create(__func__, event);
     if (flag == 0 || (flag & ~ORDINARY) != 0)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtCreateEventExWithFlag: flag 0x%x is not allowed here%s", flag,
-                         flag & ACL_EVENT_IPC ? "; ACL_EVENT_IPC goes with no other flag" : "");
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "aclrtCreateEventExWithFlag: flag 0x%x is not allowed here: " ORDINARY_FLAGS
+            "; or ACL_EVENT_IPC alone",
+            flag);
     return create(__func__, event, flag & ACL_EVENT_SYNC ? EVENT_EX_SYNC : EVENT_EX_MARK, flag);
 }
 
@@ -285,6 +303,7 @@ static int destroy_remote(struct event *e, const char *function)
 
 aclError aclrtDestroyEvent(aclrtEvent event)
 {
+    CALL_SCOPE;
     int error;
     struct event *e;
 
@@ -369,13 +388,20 @@ int event_reset_in(struct event *e, const struct stream *s, const char *function
     return error;
 }
 
-void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64_t done)
+void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64_t from,
+                         uint64_t to)
 {
     struct record r;
 
+    /* A record of this stream is not made meanwhile, so most events are told without their locks. */
+    event_read_record(e, &r);
+    if (r.point.ctrl != ctrl || r.point.position <= from || r.point.position > to)
+        return;
+
     pthread_mutex_lock(&e->lock);
     event_record_locked(e, &r);
-    if (r.number != 0 && r.point.ctrl == ctrl && r.point.position > done) {
+    if (r.number != 0 && r.point.ctrl == ctrl && r.point.position > from &&
+        r.point.position <= to) {
         if (atomic_load_explicit(&e->reset_number, memory_order_relaxed) != r.number)
             e->n_resets = 0;
         /* As a reset that has taken effect. */

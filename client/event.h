@@ -149,10 +149,11 @@ static inline void event_read_record(const struct event *e, struct record *r)
 int event_reset_in(struct event *e, const struct stream *s, const char *function);
 
 /**
- * The tasks of the stream with this control block were discarded from position done on: if the latest record is one of them, the event looks as
- * never recorded. Without its lock.
+ * The positions after `from`, up to `to`, of the stream with this control block are discarded: if the
+ * latest record is one of them, the event looks as never recorded. Without its lock.
  */
-void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64_t done);
+void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64_t from,
+                         uint64_t to);
 
 /**
  * 0, or the code of the failure for which the latest record of an event will never be executed, with its sentence: its context has
@@ -174,14 +175,25 @@ void event_record_locked(struct event *e, struct record *r);
 /** event_record_locked() for a default event that was reset, by a caller that does not hold the lock. */
 void event_record_slow(struct event *e, struct record *r) __attribute__((cold));
 
-/** The same for callers without the lock, which only a default event that was reset needs. */
-static inline void event_record_now(struct event *e, struct record *r)
+/**
+ * The same for callers without the lock, which only a default event that was reset needs. Returns
+ * whether the record's position has passed.
+ *
+ * `done` first, with acquire: an abort undoes the records that it discards before `done` passes
+ * them, so a record that looks passed and is not undone has been executed.
+ */
+static inline bool event_record_now(struct event *e, struct record *r)
 {
+    bool passed;
+
     event_read_record(e, r);
-    if (__builtin_expect(r->number != 0 && r->number == atomic_load_explicit(&e->reset_number,
+    passed = point_passed(&r->point);
+    if (__builtin_expect(r->number == 0 || r->number != atomic_load_explicit(&e->reset_number,
                                                                              memory_order_relaxed),
-                         0))
-        event_record_slow(e, r);
+                         1))
+        return passed;
+    event_record_slow(e, r);
+    return point_passed(&r->point);
 }
 
 /** The event that handle names, or NULL with *error set. */
@@ -222,7 +234,7 @@ void event_abandon(struct event *e);
 
 /** The parts of the API for IPC events. The stream is locked and has room, the event is not locked.
  */
-int ipc_record(struct event *e, struct stream *s, const char *function);
+int ipc_record(struct event *e, struct stream *s, const char *function, void *handle);
 int ipc_wait(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns);
 /** No locks. *complete of the latest record, or the error that it ended with. */
 int ipc_query(struct event *e, const char *function, bool *complete);

@@ -177,6 +177,8 @@ static int hand_over(struct session *s, const char *function, Npud__NotifyFd *in
 
 aclError aclnpudEventNotifyFd(aclrtEvent event, int fd)
 {
+    CALL_SCOPE;
+
     Npud__NotifyFd in = NPUD__NOTIFY_FD__INIT;
     struct event *e;
     int error, copy;

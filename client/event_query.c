@@ -14,6 +14,7 @@
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
 {
+    CALL_SCOPE;
     int error = 0;
     struct event *e;
     struct record r;
@@ -34,9 +35,8 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
         error = event_check_use(e, __func__, USE_QUERY_STATUS);
         if (error != 0)
             return error;
-        event_record_now(e, &r);
+        passed = event_record_now(e, &r);
         /* Before the first record the kinds differ: (a) and (b) are not ready, (c) is complete. */
-        passed = point_passed(&r.point);
         if (!passed && (error = event_stopped(&r, __func__)) != 0)
             return error;
         complete = passed && (r.number != 0 || e->kind >= EVENT_EX_SYNC);
@@ -61,25 +61,28 @@ static struct event *find_for(const char *function, aclrtEvent event, enum use_o
 
 aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status)
 {
+    CALL_SCOPE;
     int error;
     struct event *e;
     struct record r;
+    bool passed;
 
     REQUIRE(event);
     REQUIRE(status);
     e = find_for(__func__, event, USE_QUERY, &error);
     if (!e)
         return error;
-    event_record_now(e, &r);
-    error = event_stopped(&r, __func__);
+    passed = event_record_now(e, &r);
+    error = passed ? 0 : event_stopped(&r, __func__);
     if (error != 0)
         return error;
-    *status = point_passed(&r.point) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+    *status = passed ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return 0;
 }
 
 aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status)
 {
+    CALL_SCOPE;
     int error;
     struct event *e;
 
@@ -97,24 +100,13 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *statu
     return 0;
 }
 
-/* The wait is over: 0, or the code for which the record was not executed. */
-static int ended_badly(const struct record *r, const char *function, uint64_t aborts_before)
-{
-    uint64_t aborts = atomic_load_explicit(&r->point.ctrl->aborts, memory_order_acquire);
-    int error = event_stopped(r, function);
-
-    if (error == 0 && aborts != aborts_before)
-        error = stream_error_aborted(function, stream_error_code(aborts));
-    return error;
-}
-
 static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
 {
     int error, r;
     struct event *e = find_for(function, event, USE_SYNCHRONIZE, &error);
     struct record record_now;
     uint64_t deadline = wait_deadline(timeout);
-    uint64_t aborts;
+    int32_t discarded;
 
     if (!e)
         return error;
@@ -126,16 +118,15 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
     event_record_now(e, &record_now);
     if (point_passed(&record_now.point))
         return 0;
-    aborts = atomic_load_explicit(&record_now.point.ctrl->aborts, memory_order_acquire);
     r = wait_position(e->session, function, record_now.point.ctrl, record_now.point.position,
-                      deadline);
+                      deadline, &discarded);
     if (r == -ETIMEDOUT)
         return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: not complete after %d ms", function,
                          timeout);
     if (r == -EPIPE)
         error = session_error_lost(function);
-    else
-        error = ended_badly(&record_now, function, aborts);
+    else if ((error = event_stopped(&record_now, function)) == 0 && discarded != 0)
+        error = stream_error_aborted(function, discarded);
     if (error == 0)
         error = device_check_lost(e->session, function, e->device);
     if (error != 0)
@@ -145,12 +136,16 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
 
 aclError aclrtSynchronizeEvent(aclrtEvent event)
 {
+    CALL_SCOPE;
+
     REQUIRE(event);
     return synchronize(__func__, event, -1);
 }
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
 {
+    CALL_SCOPE;
+
     if (timeout < -1)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtSynchronizeEventWithTimeout: timeout is %d ms", timeout);
@@ -189,6 +184,7 @@ static int timestamp(struct event *e, const char *function, uint64_t *ns)
 
 aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent)
 {
+    CALL_SCOPE;
     int error;
     struct event *start, *end;
     uint64_t from = 0, to = 0;
@@ -210,6 +206,7 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endE
 
 aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp_us)
 {
+    CALL_SCOPE;
     int error;
     struct event *e;
     uint64_t ns = 0;
@@ -233,6 +230,7 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp_us)
  */
 aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
 {
+    CALL_SCOPE;
     int error;
     struct event *e;
     struct record r;
@@ -262,6 +260,7 @@ aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
 
 aclError aclrtGetEventAvailNum(uint32_t *eventCount)
 {
+    CALL_SCOPE;
     int error;
     struct context *c;
 

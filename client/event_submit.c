@@ -107,7 +107,7 @@ static int record(const char *function, aclrtEvent event, aclrtStream stream)
     if (!e)
         return error;
     if (e->kind == EVENT_IPC) {
-        error = ipc_record(e, s, function);
+        error = ipc_record(e, s, function, event);
     } else if ((error = event_lock(e, function, event)) == 0) {
         if (stream_idle(s))
             record_idle(e, s);
@@ -122,6 +122,8 @@ static int record(const char *function, aclrtEvent event, aclrtStream stream)
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 {
+    CALL_SCOPE;
+
     REQUIRE(event);
     return record(__func__, event, stream);
 }
@@ -160,11 +162,14 @@ static int use_flag(const char *function, aclrtEvent event, uint32_t flag, bool 
 
 aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag)
 {
+    CALL_SCOPE;
     int error;
 
     REQUIRE(event);
     if (flag > ACL_EVENT_RECORD_EXTERNAL)
-        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtRecordEventWithFlag: flag %u is unknown",
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "aclrtRecordEventWithFlag: flag %u is not one of ACL_EVENT_RECORD_DEFAULT "
+                         "(0) and ACL_EVENT_RECORD_EXTERNAL (1)",
                          flag);
     error = use_flag(__func__, event, flag, true);
     return error != 0 ? error : record(__func__, event, stream);
@@ -190,6 +195,7 @@ static int reset_level(struct event *e, struct stream *s, const char *function)
 
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 {
+    CALL_SCOPE;
     int error;
     struct event *e;
     struct stream *s;
@@ -256,7 +262,8 @@ static int wait_record_of(struct event *e, struct stream *s, const char *functio
     if (error != 0)
         return error;
     task.object = e->record_stream;
-    task.wait.target = r.point.position;
+    /* What was discarded before the call counts as done, also where every wait is a task. */
+    task.wait.target = point_passed(&r.point) ? 0 : r.point.position;
     error = stream_submit(s, function, &task);
     /* The task names the other stream, not the event; only (a) has a wait status to tell. */
     if (error == 0 && e->kind == EVENT_DEFAULT)
@@ -286,6 +293,8 @@ static int stream_wait(const char *function, aclrtStream stream, aclrtEvent even
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 {
+    CALL_SCOPE;
+
     REQUIRE(event);
     return stream_wait(__func__, stream, event,
                        atomic_load_explicit(&op_wait_timeout_ns, memory_order_relaxed));
@@ -293,6 +302,8 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 
 aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
 {
+    CALL_SCOPE;
+
     if (timeout < 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtStreamWaitEventWithTimeout: timeout is %d s, must not be negative",
@@ -306,6 +317,7 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
 aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout,
                                       uint32_t flag)
 {
+    CALL_SCOPE;
     int error;
 
     REQUIRE(event);
@@ -328,6 +340,7 @@ void event_forget_op_timeout(void)
 
 aclError aclrtSetOpWaitTimeout(uint32_t timeout)
 {
+    CALL_SCOPE;
     int error = process_enter();
 
     if (error != 0)

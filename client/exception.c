@@ -367,6 +367,7 @@ static int changed(const char *function)
 
 aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
 {
+    CALL_SCOPE;
     int error = process_enter();
 
     if (error != 0)
@@ -405,6 +406,7 @@ static int null_callback(const char *function)
 
 aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
 {
+    CALL_SCOPE;
     int error = process_enter();
     struct registered **p;
 
@@ -431,6 +433,7 @@ aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
 
 aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
 {
+    CALL_SCOPE;
     int error = process_enter();
     struct registered **p;
 
@@ -479,6 +482,8 @@ uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
 aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **devArgsPtr,
                                        uint32_t *devArgsLen)
 {
+    CALL_SCOPE;
+
     if (!info)
         return error_set(-1, "aclrtGetArgsFromExceptionInfo: info is NULL");
     REQUIRE(devArgsPtr);
@@ -488,6 +493,8 @@ aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **de
 
 aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, aclrtFuncHandle *func)
 {
+    CALL_SCOPE;
+
     if (!info)
         return error_set(-1, "aclrtGetFuncHandleFromExceptionInfo: info is NULL");
     REQUIRE(func);
@@ -498,6 +505,8 @@ aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, acl
 aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle,
                                          aclrtOpExceptionCallback callback, void *userData)
 {
+    CALL_SCOPE;
+
     (void)userData;
     REQUIRE(binHandle);
     REQUIRE(callback);

@@ -17,6 +17,7 @@
 
 aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
 {
+    CALL_SCOPE;
     int error;
 
     REQUIRE(taskId);
@@ -78,6 +79,8 @@ int stream_get_failure_mode(const char *function, void *handle, uint64_t *mode)
 
 aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
 {
+    CALL_SCOPE;
+
     return stream_set_failure_mode(__func__, stream, mode);
 }
 
@@ -98,6 +101,7 @@ static struct stream *own_stream(const char *function, void *handle, int *error)
 
 aclError aclrtStreamAbort(aclrtStream stream)
 {
+    CALL_SCOPE;
     int error;
     struct stream *s = own_stream(__func__, stream, &error);
 
@@ -106,6 +110,8 @@ aclError aclrtStreamAbort(aclrtStream stream)
 
 aclError aclrtStreamStop(aclrtStream stream)
 {
+    CALL_SCOPE;
+
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__StopTask stop = NPUD__STOP_TASK__INIT;
     int error;
@@ -168,6 +174,7 @@ static int add_callback(struct abort_callback **at, const char *name,
 aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback,
                                          void *args)
 {
+    CALL_SCOPE;
     struct abort_callback **at = &callbacks, *found;
     int error = process_enter();
 
@@ -225,6 +232,7 @@ static int call_all(int32_t device, aclrtDeviceTaskAbortStage stage, uint64_t de
 
 aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
 {
+    CALL_SCOPE;
     uint64_t deadline = wait_deadline(timeout == 0 ? -1 : (int64_t)timeout);
     struct session *session;
     struct device_abort *abort;

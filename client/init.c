@@ -58,6 +58,7 @@ static int check_thread(const char *function)
 
 aclError aclInit(const char *configPath)
 {
+    CALL_SCOPE;
     int error;
 
     process_begin();
@@ -78,18 +79,23 @@ aclError aclInit(const char *configPath)
     return error;
 }
 
-/* Caller holds process->lock. */
-static void finalize(void)
+/*
+ * Caller holds process->lock. nested: another call of this thread is still using the session. True:
+ * call session_free_closed() without the lock.
+ */
+static bool finalize(bool nested)
 {
     process->init_count = 0;
     process->finalized = true;
     acl_config_disable();
-    session_close_if_unused();
+    return !nested && session_close_if_unused();
 }
 
 aclError aclFinalize(void)
 {
+    CALL_SCOPE;
     int error = process_enter();
+    bool closed = false;
 
     if (error == 0)
         error = check_thread(__func__);
@@ -99,14 +105,18 @@ aclError aclFinalize(void)
     if (process->init_count == 0 && process->finalized)
         error = error_set(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize: nothing is initialised");
     else
-        finalize();
+        closed = finalize(CALL_IS_NESTED);
     pthread_mutex_unlock(&process->lock);
+    if (closed)
+        session_free_closed();
     return error;
 }
 
 aclError aclFinalizeReference(uint64_t *refCount)
 {
+    CALL_SCOPE;
     int error = process_enter();
+    bool closed = false;
 
     if (error == 0)
         error = check_thread(__func__);
@@ -117,11 +127,13 @@ aclError aclFinalizeReference(uint64_t *refCount)
         error =
             error_set(ACL_ERROR_REPEAT_FINALIZE, "aclFinalizeReference: nothing is initialised");
     else if (process->init_count == 1)
-        finalize();
+        closed = finalize(CALL_IS_NESTED);
     else
         process->init_count--;
     if (refCount)
         *refCount = process->init_count;
     pthread_mutex_unlock(&process->lock);
+    if (closed)
+        session_free_closed();
     return error;
 }

@@ -139,6 +139,7 @@ static int open_handle(struct session *s, struct context *c, uint32_t device, co
 
 aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
 {
+    CALL_SCOPE;
     struct context *c;
     int error;
 
@@ -152,6 +153,7 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
 aclError aclnpudIpcOpenEventOnDevice(aclrtEvent *event, aclrtIpcEventHandle handle,
                                      int32_t deviceId)
 {
+    CALL_SCOPE;
     struct session *s;
     struct context *c;
     int32_t device;
@@ -170,6 +172,7 @@ aclError aclnpudIpcOpenEventOnDevice(aclrtEvent *event, aclrtIpcEventHandle hand
 aclError aclnpudIpcOpenEventInContext(aclrtEvent *event, aclrtIpcEventHandle handle,
                                       aclrtContext context)
 {
+    CALL_SCOPE;
     struct session *s;
     struct context *c;
     int error;
@@ -188,6 +191,8 @@ aclError aclnpudIpcOpenEventInContext(aclrtEvent *event, aclrtIpcEventHandle han
 
 aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle, aclnpudIpcEventInfo *info)
 {
+    CALL_SCOPE;
+
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__IpcEventInfo in = NPUD__IPC_EVENT_INFO__INIT;
     Npud__Reply *reply = NULL;
@@ -220,6 +225,8 @@ aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle, aclnpudIpcEventInfo 
 
 aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
 {
+    CALL_SCOPE;
+
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__ExportIpcEvent in = NPUD__EXPORT_IPC_EVENT__INIT;
     Npud__Reply *reply = NULL;
@@ -265,18 +272,14 @@ static int stopped_here(struct event *e, const char *function)
     return stopped ? stream_error_stopped(stopped, function) : 0;
 }
 
-/* npud knows: the page tells only that the record failed, or that its place was taken over. 0: it
- * is done. */
-static int explain(struct event *e, const char *function, uint64_t number)
+/* Ask npud what became of a record. One that is pending fails then if its opener is gone. */
+static int ask(struct event *e, const char *function, uint64_t number, bool *failed, int *pid)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__ExplainRecord in = NPUD__EXPLAIN_RECORD__INIT;
     Npud__Reply *reply = NULL;
-    int error, pid;
+    int error;
 
-    error = stopped_here(e, function);
-    if (error != 0)
-        return error;
     in.slot = e->remote;
     in.number = number;
     request.explain_record = &in;
@@ -284,24 +287,44 @@ static int explain(struct event *e, const char *function, uint64_t number)
     error = session_request(e->session, function, &request, &reply, NULL);
     if (error != 0)
         return error;
-    pid = reply->explain_record->pid;
-    if (reply->explain_record->failed)
-        error = error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
-                          "%s: record %llu of IPC event %llu was never executed: process %d, which "
-                          "had submitted it, ended or destroyed its stream before, or it failed",
-                          function, (unsigned long long)number, (unsigned long long)e->ipc_id, pid);
+    *failed = reply->explain_record->failed;
+    *pid = reply->explain_record->pid;
     session_reply_free(reply);
-    return error;
+    return 0;
 }
 
-/* Outcome of a record that is not pending any more. */
+/* npud knows: the page tells only that the record failed, or that its place was taken over. 0: it
+ * is done, or pending. */
+static int explain(struct event *e, const char *function, uint64_t number, enum ipc_state state)
+{
+    bool failed;
+    int pid, error = stopped_here(e, function);
+
+    if (error == 0)
+        error = ask(e, function, number, &failed, &pid);
+    if (error != 0)
+        return error;
+    if (failed && pid != 0)
+        return error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+                         "%s: record %llu of IPC event %llu was never executed: process %d, which "
+                         "had submitted it, ended or destroyed its stream before, or it failed",
+                         function, (unsigned long long)number, (unsigned long long)e->ipc_id, pid);
+    if (failed || state == IPC_FAILED)
+        return error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+                         "%s: record %llu of IPC event %llu has failed, or failed so long ago that "
+                         "npud has forgotten it",
+                         function, (unsigned long long)number, (unsigned long long)e->ipc_id);
+    return 0;
+}
+
+/* Outcome of a record that is not pending any more, or whose opener is gone. */
 static int outcome(struct event *e, const char *function, uint64_t number, enum ipc_state state)
 {
     if (__builtin_expect(state == IPC_DONE || number == 0, 1))
         return 0;
     if (state == IPC_NONE && number > atomic_load_explicit(&e->page->failed, memory_order_acquire))
         return 0;
-    return explain(e, function, number);
+    return explain(e, function, number, state);
 }
 
 static uint64_t newest(struct event *e)
@@ -309,21 +332,47 @@ static uint64_t newest(struct event *e)
     return ipc_latest_number(atomic_load_explicit(&e->page->latest, memory_order_acquire));
 }
 
+/*
+ * Wait until a record is not pending. If its opener is gone, npud fails it when it is asked; if
+ * npud says that it knows the opener after all, it will wake us when that one leaves. 0,
+ * -ETIMEDOUT, -EPIPE; -ECANCELED when *leave (or NULL) is not 0.
+ */
+static int await_record(struct event *e, const char *function, uint64_t number, uint64_t deadline,
+                        _Atomic int32_t *leave)
+{
+    bool failed, known = false;
+    int r, pid;
+
+    for (;;) {
+        r = wait_record(e->session, function, e->remote, e->page, number, known, deadline, leave);
+        if (r != 0 || ipc_state_of(e->page, number) != IPC_PENDING)
+            return r;
+        if (!known && ask(e, function, number, &failed, &pid) != 0)
+            return session_lost(e->session) ? -EPIPE : 0;
+        known = true;
+    }
+}
+
 int ipc_query(struct event *e, const char *function, bool *complete)
 {
     uint64_t number = newest(e);
     enum ipc_state state = ipc_state_of(e->page, number);
+    int error;
 
     *complete = state != IPC_PENDING;
-    if (__builtin_expect(state == IPC_DONE || state == IPC_PENDING, 1))
+    if (__builtin_expect(state == IPC_DONE, 1) ||
+        (state == IPC_PENDING && !ipc_orphaned(e->page, number)))
         return 0;
-    return outcome(e, function, number, state);
+    error = outcome(e, function, number, state);
+    if (error == 0 && state == IPC_PENDING)
+        *complete = ipc_state_of(e->page, number) != IPC_PENDING;
+    return error;
 }
 
 int ipc_synchronize(struct event *e, const char *function, int32_t timeout)
 {
     uint64_t number = newest(e);
-    int r = wait_record(e->session, function, e->remote, e->page, number, wait_deadline(timeout));
+    int r = await_record(e, function, number, wait_deadline(timeout), NULL);
     int error;
 
     if (r == -ETIMEDOUT)
@@ -347,40 +396,65 @@ static void used(struct event *e, struct stream *s)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Take the next number. Waits while IPC_SLOTS records are in flight. 0 with *error set when npud is
- * gone. */
-static uint64_t take(struct event *e, enum ipc_state state, const char *function, int *error)
+/*
+ * Take the next number, with the event's lock, and only while handle names the event: so nothing is
+ * recorded with the number of an opener that has closed it. Waits, without the event's lock and with
+ * the stream's, while IPC_SLOTS records are in flight: an abort of the stream ends that. 0 with
+ * *error set and no lock: then, and if the event was destroyed, or npud is gone.
+ */
+static uint64_t take_pending(struct event *e, struct stream *s, const char *function, void *handle,
+                             int *error)
 {
     uint64_t number, blocker = 0;
 
-    while ((number = ipc_take(e->page, e->opener, state, &blocker)) == 0)
-        if (wait_record(e->session, function, e->remote, e->page, blocker, WAIT_FOREVER) < 0) {
-            *error = session_error_lost(function);
-            return 0;
-        }
-    return number;
+    while ((*error = event_lock(e, function, handle)) == 0) {
+        number = ipc_take(e->page, e->opener, IPC_PENDING, &blocker);
+        if (number != 0)
+            return number;
+        event_unlock(e);
+        *error = stream_waited(s, function,
+                               await_record(e, function, blocker, WAIT_FOREVER, &s->aborting));
+        if (*error != 0)
+            break;
+    }
+    return 0;
 }
 
-int ipc_record(struct event *e, struct stream *s, const char *function)
+/*
+ * Complete at the call, because nothing is outstanding: never pending, so nobody can sleep on it,
+ * and npud hears of nothing.
+ */
+static int record_done(struct event *e, struct stream *s, const char *function)
+{
+    uint64_t blocker = 0;
+    int error;
+
+    while (ipc_take(e->page, e->opener, IPC_DONE, &blocker) == 0) {
+        error = stream_waited(s, function,
+                              await_record(e, function, blocker, WAIT_FOREVER, &s->aborting));
+        if (error != 0)
+            return error;
+    }
+    stream_count_taskless(s);
+    return 0;
+}
+
+int ipc_record(struct event *e, struct stream *s, const char *function, void *handle)
 {
     struct task task = {
         .op = TASK_IPC_RECORD, .object = e->remote, .generation = e->remote_generation};
     int error = 0;
 
-    /* Complete at the call when nothing is outstanding: never pending, so nobody can sleep on it,
-     * and npud hears of nothing. */
-    if (stream_idle(s)) {
-        if (take(e, IPC_DONE, function, &error) != 0)
-            stream_count_taskless(s);
-        return error;
-    }
-    task.ipc.number = take(e, IPC_PENDING, function, &error);
+    if (stream_idle(s))
+        return record_done(e, s, function);
+    task.ipc.number = take_pending(e, s, function, handle, &error);
     if (error != 0)
         return error;
     stream_submit_reserved(
         s, &task); /* it has its number: who waits for that must not do so in vain */
     KILL_POINT(RECORD_QUEUED);
-    used(e, s);
+    event_used(e, s, USE_FENCE);
+    event_unlock(e);
     return 0;
 }
 

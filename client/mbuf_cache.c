@@ -77,10 +77,15 @@ static int fetch(const char *function, struct session *s, uint32_t class, struct
                  uint32_t *ref)
 {
     uint32_t refs[1 + MBUF_CACHE_SLOTS], n;
+    /*
+     * In a large pool the thread brings no slots in advance. If others free its buffers and it never allocates again, nobody could take these slots
+     * from it, and each would keep a segment from being given back.
+     */
+    bool large = atomic_load_explicit(&s->pool.size, memory_order_relaxed) > POOL_KEPT;
     int error;
 
     give_back(s, stack, class, 0);
-    error = pool_take(function, s, class, 1 + stack->fetch, refs, &n);
+    error = pool_take(function, s, class, large ? 1 : 1 + stack->fetch, refs, &n);
     if (error != 0)
         return error;
     *ref = refs[0];

@@ -11,7 +11,6 @@
 
 #define MBUF_CACHE_CLASSES 32 /* classes that are kept in caches */
 #define MBUF_CACHE_SLOTS   30
-#define POOL_KEPT          (UINT64_C(1) << 20) /* a pool up to here is not worth giving back */
 
 /**
  * Of one thread. Every slot in it is CACHED, and has been through mbuf_prepare() since others last had a reference to its data. All zero:

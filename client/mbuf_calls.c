@@ -297,6 +297,8 @@ static int from_chain(const char *function, acltdtBuf head, uint32_t index, aclt
 
 aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf)
 {
+    CALL_SCOPE;
+
     /* All memory is aligned as DVPP asks for. */
     if (type != ACL_TDT_NORMAL_MEM && type != ACL_TDT_DVPP_MEM)
         return error_set(
@@ -309,6 +311,8 @@ aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf)
 
 aclError aclrtAllocBuf(aclrtMbuf *buf, size_t size)
 {
+    CALL_SCOPE;
+
     REQUIRE(buf);
     if (size == 0)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0", __func__);
@@ -320,10 +324,12 @@ aclError aclrtAllocBuf(aclrtMbuf *buf, size_t size)
 #define TWINS(name, does, parameters, arguments)                                                   \
     aclError acltdt##name parameters                                                               \
     {                                                                                              \
+        CALL_SCOPE;                                                                                \
         return does arguments;                                                                     \
     }                                                                                              \
     aclError aclrt##name parameters                                                                \
     {                                                                                              \
+        CALL_SCOPE;                                                                                \
         return does arguments;                                                                     \
     }
 

@@ -240,6 +240,8 @@ struct memory_list *memory_take_device(struct session *s, uint32_t device)
 
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
+    CALL_SCOPE;
+
     REQUIRE(devPtr);
     (void)policy; /* pages of the simulated device are the host's */
     return allocate(__func__, devPtr, size, GUARD, false);
@@ -247,6 +249,8 @@ aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
+    CALL_SCOPE;
+
     REQUIRE(devPtr);
     (void)policy;
     return allocate(__func__, devPtr, size, 0, false);
@@ -254,6 +258,8 @@ aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy pol
 
 aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
+    CALL_SCOPE;
+
     REQUIRE(devPtr);
     (void)policy;
     return allocate(__func__, devPtr, size, GUARD, false);
@@ -261,24 +267,31 @@ aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy poli
 
 aclError aclrtFree(void *devPtr)
 {
+    CALL_SCOPE;
+
     REQUIRE(devPtr);
     return release(__func__, devPtr, false);
 }
 
 aclError aclrtMallocHost(void **hostPtr, size_t size)
 {
+    CALL_SCOPE;
+
     REQUIRE(hostPtr);
     return allocate(__func__, hostPtr, size, 0, true);
 }
 
 aclError aclrtFreeHost(void *hostPtr)
 {
+    CALL_SCOPE;
+
     REQUIRE(hostPtr);
     return release(__func__, hostPtr, true);
 }
 
 aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
 {
+    CALL_SCOPE;
     int error = process_enter();
     struct session *s = session_peek();
     struct segment_place buffer;
@@ -462,6 +475,7 @@ static int find_sides(struct session *s, const char *function, void *dst, const 
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
 {
+    CALL_SCOPE;
     int error = check_copy(__func__, dst, destMax, src, count, kind);
     struct context *c;
     struct side to = {0}, from = {0};
@@ -720,6 +734,7 @@ static int copy_async(struct stream *s, const char *function, void *dst, const v
 aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count,
                           aclrtMemcpyKind kind, aclrtStream stream)
 {
+    CALL_SCOPE;
     int error = check_copy(__func__, dst, destMax, src, count, kind);
     struct stream *s;
 
@@ -749,6 +764,7 @@ static int check_set(const char *function, void *p, size_t max, size_t count)
 
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 {
+    CALL_SCOPE;
     int error = check_set(__func__, devPtr, maxCount, count);
     struct context *c;
     struct side side;
@@ -768,6 +784,7 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,
                           aclrtStream stream)
 {
+    CALL_SCOPE;
     int error = check_set(__func__, devPtr, maxCount, count);
     struct task task = {.op = TASK_SET};
     struct stream *s;
@@ -781,6 +798,8 @@ aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t c
     error = classify(s->session, __func__, devPtr, count, "devPtr", &side);
     if (error == 0 && side.place == BUFFER)
         error = stream_drain(s, __func__); /* in its turn, as on a device */
+    else if (error == 0)
+        error = stream_check(s, __func__);
     if (error == 0 && side.place != DEVICE) {
         memset(devPtr, value, count); /* host memory is filled at once, as the reference has it */
     } else if (error == 0) {

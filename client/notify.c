@@ -137,15 +137,21 @@ int notify_destroy(const char *function, enum handle_kind kind, void *handle)
 
 aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 {
+    CALL_SCOPE;
+
     REQUIRE(notify);
     if (flag != ACL_NOTIFY_DEFAULT && flag != ACL_NOTIFY_DEVICE_USE_ONLY)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtCreateNotify: unknown flag 0x%llx",
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtCreateNotify: flag 0x%llx is not one of ACL_NOTIFY_DEFAULT (0) and "
+                         "ACL_NOTIFY_DEVICE_USE_ONLY (1)",
                          (unsigned long long)flag);
     return notify_create(__func__, HANDLE_NOTIFY, notify);
 }
 
 aclError aclrtDestroyNotify(aclrtNotify notify)
 {
+    CALL_SCOPE;
+
     REQUIRE(notify);
     return notify_destroy(__func__, HANDLE_NOTIFY, notify);
 }
@@ -185,6 +191,7 @@ int notify_submit(const char *function, enum handle_kind kind, void *handle, voi
 
 aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
 {
+    CALL_SCOPE;
     struct task task = {.op = TASK_NOTIFY_RECORD};
 
     REQUIRE(notify);
@@ -193,6 +200,7 @@ aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
 
 aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout)
 {
+    CALL_SCOPE;
     struct task task = {.op = TASK_NOTIFY_WAIT, .notify.timeout_ns = notify_timeout_ns(timeout)};
 
     REQUIRE(notify);
@@ -203,6 +211,7 @@ aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_
 
 aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId)
 {
+    CALL_SCOPE;
     struct notify n;
     int error;
 
@@ -234,6 +243,7 @@ static int reset(const char *function, aclrtNotify notify)
 
 aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 {
+    CALL_SCOPE;
     uint32_t n = (uint32_t)num; /* as the reference has it */
     int error = 0;
 
@@ -251,6 +261,8 @@ aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 
 aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags)
 {
+    CALL_SCOPE;
+
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__ExportNotify in = NPUD__EXPORT_NOTIFY__INIT;
     Npud__Reply *reply = NULL;
@@ -265,7 +277,8 @@ aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint
                          len);
     if (flags & ~ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtNotifyGetExportKey: unknown flags 0x%llx",
+                         "aclrtNotifyGetExportKey: flags 0x%llx: 0 or "
+                         "ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION",
                          (unsigned long long)flags);
     error = notify_get(__func__, HANDLE_NOTIFY, notify, &n);
     if (error != 0)
@@ -285,6 +298,8 @@ aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint
 
 aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
 {
+    CALL_SCOPE;
+
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__AllowNotify in = NPUD__ALLOW_NOTIFY__INIT;
     struct notify n;
@@ -312,6 +327,7 @@ aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
 aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *serverPids,
                                             size_t num)
 {
+    CALL_SCOPE;
     struct notify n;
     int error;
 
@@ -341,6 +357,8 @@ static void enable_peer(struct context *c, uint32_t peer)
 
 aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
 {
+    CALL_SCOPE;
+
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__ImportNotify in = NPUD__IMPORT_NOTIFY__INIT;
     char text[KEY_SIZE + 1] = "";
@@ -351,7 +369,8 @@ aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t f
     REQUIRE(notify);
     REQUIRE(key);
     if ((uint32_t)flags & ~IMPORT_FLAGS)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtNotifyImportByKey: unknown flags 0x%llx",
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtNotifyImportByKey: flags 0x%llx: allowed are the bits 0x1 and 0x2",
                          (unsigned long long)flags);
     c = context_get(__func__, &error);
     if (!c)

@@ -47,6 +47,7 @@ void op_timeout_apply(struct task *delay)
 
 aclError aclrtSetOpExecuteTimeOut(uint32_t timeout)
 {
+    CALL_SCOPE;
     int error = process_enter();
 
     if (error == 0)
@@ -56,6 +57,7 @@ aclError aclrtSetOpExecuteTimeOut(uint32_t timeout)
 
 aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout)
 {
+    CALL_SCOPE;
     int error = process_enter();
 
     if (error == 0)
@@ -65,6 +67,7 @@ aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout)
 
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout)
 {
+    CALL_SCOPE;
     int error;
 
     REQUIRE(actualTimeout);
@@ -76,6 +79,7 @@ aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout)
 
 aclError aclrtGetOpTimeOutInterval(uint64_t *interval)
 {
+    CALL_SCOPE;
     int error;
 
     REQUIRE(interval);
@@ -87,6 +91,7 @@ aclError aclrtGetOpTimeOutInterval(uint64_t *interval)
 
 aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs)
 {
+    CALL_SCOPE;
     uint64_t limit;
     int error = process_enter();
 

@@ -61,7 +61,10 @@ static uint32_t claim(struct session *s, uint32_t class, uint32_t n, uint32_t *r
     return taken;
 }
 
-/* Caller holds pool->lock. One more segment, twice as large as the last of its class. */
+/*
+ * Caller holds pool->lock. One more segment, twice as large as the last of its class. Those that drain do not count: each of them would make the next one
+ * larger, though the class has no more buffers.
+ */
 static int grow(const char *function, struct session *s, uint32_t class)
 {
     uint64_t stride = pool_class_size(class), bytes = SEGMENT_FIRST, count;
@@ -69,7 +72,8 @@ static int grow(const char *function, struct session *s, uint32_t class)
     int error;
 
     for (; *at; at = &(*at)->class_next)
-        bytes = bytes < SEGMENT_LAST ? 2 * bytes : bytes;
+        if (segment_usable(&(*at)->view) && bytes < SEGMENT_LAST)
+            bytes *= 2;
     count = bytes / stride;
     count = count == 0 ? 1 : count < SEGMENT_DATA ? count : SEGMENT_DATA;
     error = segment_create(function, s, stride, (uint32_t)count, &g);

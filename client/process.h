@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "client/call.h"
+
 struct session;
 
 struct process {

@@ -10,6 +10,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "client/error.h"
 #include "client/queue_attr.h"
+#include "client/queue_retire.h"
 #include "client/segment.h"
 #include "client/session.h"
 #include "client/wait.h"
@@ -90,6 +91,7 @@ static int request_ring(struct session *s, const char *function, Npud__Request *
     if (error != 0)
         return error;
     *ringp = ring_new(reply->queue, fds);
+    queue_retire_begin(s);
     *id = reply->queue->queue;
     for (int i = 0; i < 2; i++)
         if (fds[i] >= 0)
@@ -181,15 +183,11 @@ struct queue *queue_find(struct session *s, const char *function, uint32_t id, i
     return q;
 }
 
-/* It is no queue's any more: unmap it, and others that have been in use until now, unless some thread is still there. That is rare and over soon. */
-static void retire(struct queues *t, struct ring *ring)
+/* Caller holds retired_lock. What no thread uses any more is unmapped. */
+static void unmap_retired(struct queues *t)
 {
-    struct ring **where;
+    struct ring **where = t->retired && ring_guard_barrier() ? &t->retired : NULL;
 
-    pthread_mutex_lock(&t->retired_lock);
-    ring->retired_next = t->retired;
-    t->retired = ring;
-    where = ring_guard_barrier() ? &t->retired : NULL;
     while (where && *where) {
         struct ring *old = *where;
 
@@ -200,6 +198,15 @@ static void retire(struct queues *t, struct ring *ring)
         *where = old->retired_next;
         ring_drop(old);
     }
+}
+
+/* It is no queue's any more: unmap it, and others that have been in use until now, unless some thread is still there. That is rare and over soon. */
+static void retire(struct queues *t, struct ring *ring)
+{
+    pthread_mutex_lock(&t->retired_lock);
+    ring->retired_next = t->retired;
+    t->retired = ring;
+    unmap_retired(t);
     pthread_mutex_unlock(&t->retired_lock);
 }
 
@@ -319,11 +326,55 @@ int queue_follow(struct session *s, const char *function, struct queue *q, struc
             error = explain_dead(s, function, q->id);
         }
         /* Whatever else it is, say that no descriptor was left, says nothing about the queue, and may be over next time. */
-        if (error == ACL_ERROR_RT_NO_PERMISSION || error == ACL_ERROR_RT_DRV_INTERNAL_ERROR)
+        if (error == ACL_ERROR_RT_NO_PERMISSION || error == ACL_ERROR_RT_DRV_INTERNAL_ERROR) {
+            /* For threads that slept on the ring and find none: the thread that lets go of rings may
+             * have been here before them. */
+            atomic_store(&q->lost_right, error == ACL_ERROR_RT_NO_PERMISSION);
             set_ring(s, q, NULL);
+        }
     }
     pthread_mutex_unlock(&q->follow_lock);
     return error;
+}
+
+/* Has its ring ended? Then what queue_follow() does is done without a call of the program. */
+static void let_go(struct session *s, struct queue *q)
+{
+    struct ring *ring;
+    bool ended;
+
+    pthread_mutex_lock(&q->follow_lock);
+    ring = current(q);
+    pthread_mutex_unlock(&q->follow_lock);
+    if (!ring)
+        return;
+    ended = atomic_load(&ring->view.put->news.state) != QUEUE_LIVE;
+    if (ended) {
+        error_mute(true);
+        queue_follow(s, "", q, ring);
+        error_mute(false);
+    }
+    ring_drop(ring);
+}
+
+bool queues_let_go(struct session *s)
+{
+    struct queues *t = table(s, false);
+    bool all;
+
+    for (uint32_t id = 0; t && id < QUEUE_IDS; id++) {
+        struct queue *q = atomic_load_explicit(&t->queue[id], memory_order_acquire);
+
+        if (q && atomic_load_explicit(&q->ring, memory_order_relaxed) != NULL)
+            let_go(s, q);
+    }
+    if (!t)
+        return true;
+    pthread_mutex_lock(&t->retired_lock);
+    unmap_retired(t);
+    all = t->retired == NULL;
+    pthread_mutex_unlock(&t->retired_lock);
+    return all;
 }
 
 /*
@@ -352,6 +403,7 @@ static int attach_patiently(struct session *s, const char *function, struct queu
 
 aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission)
 {
+    CALL_SCOPE;
     uint64_t deadline = timeout == 0 ? 0 : wait_deadline(timeout);
     struct session *s;
     struct queue *q;
@@ -402,6 +454,8 @@ static int give_up(struct session *s, const char *function, uint32_t id, int err
 
 aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
 {
+    CALL_SCOPE;
+
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__CreateQueue in = NPUD__CREATE_QUEUE__INIT;
     uint32_t id = QUEUE_IDS;
@@ -435,6 +489,7 @@ aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
 
 aclError acltdtDestroyQueue(uint32_t qid)
 {
+    CALL_SCOPE;
     struct session *s;
     struct queue *q;
     struct ring *ring;
@@ -467,6 +522,8 @@ aclError acltdtDestroyQueue(uint32_t qid)
 
 aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission, int32_t timeout)
 {
+    CALL_SCOPE;
+
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__GrantQueue in = NPUD__GRANT_QUEUE__INIT;
     struct session *s;

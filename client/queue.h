@@ -47,6 +47,8 @@ struct queue {
     uint32_t id;
     pthread_mutex_t follow_lock; /* who changes the ring; across requests */
     _Atomic(struct ring *) ring; /* NULL: not known */
+    /* Why the last ring went: the process lost its last right, or else npud destroyed the queue. */
+    _Atomic bool lost_right;
     /* The last life in which threads of this process have put, or taken: they serve each other. */
     _Atomic uint64_t has_put, has_taken;
 };
@@ -91,6 +93,11 @@ static inline void ring_leave(struct ring_guard *guard)
  * process has no right any more. Without locks.
  */
 int queue_follow(struct session *s, const char *function, struct queue *queue, struct ring *old);
+
+/**
+ * Let go of the rings of queues that were destroyed, or that this process has lost all rights to. False: a thread still uses one; try again in a moment.
+ */
+bool queues_let_go(struct session *s);
 
 /** The session ends, and no thread is in a call any more. */
 void queues_free(struct session *s);

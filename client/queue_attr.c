@@ -22,6 +22,7 @@ static int check_type(const char *function, acltdtQueueAttrType type)
 
 acltdtQueueAttr *acltdtCreateQueueAttr(void)
 {
+    CALL_SCOPE;
     acltdtQueueAttr *attr;
 
     if (process_enter() != 0)
@@ -36,6 +37,8 @@ acltdtQueueAttr *acltdtCreateQueueAttr(void)
 
 aclError acltdtDestroyQueueAttr(const acltdtQueueAttr *attr)
 {
+    CALL_SCOPE;
+
     REQUIRE(attr);
     free((void *)(uintptr_t)attr); /* the interface has it const, the object is not */
     return 0;
@@ -61,6 +64,7 @@ static int set_name(acltdtQueueAttr *attr, const char *function, const char *nam
 aclError acltdtSetQueueAttr(acltdtQueueAttr *attr, acltdtQueueAttrType type, size_t len,
                             const void *param)
 {
+    CALL_SCOPE;
     const char *name;
     int error;
 
@@ -85,6 +89,7 @@ aclError acltdtSetQueueAttr(acltdtQueueAttr *attr, acltdtQueueAttrType type, siz
 aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr, acltdtQueueAttrType type, size_t len,
                             size_t *paramRetSize, void *param)
 {
+    CALL_SCOPE;
     const char *name;
     int error;
 

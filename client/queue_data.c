@@ -74,6 +74,7 @@ static int fill_buffer(struct transfer *t, const void *data, size_t size, const 
 aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, const void *userData,
                            size_t userDataSize, int32_t timeout, uint32_t rsv)
 {
+    CALL_SCOPE;
     struct mbuf_ref buffer;
     struct transfer t;
     int error = check_data(__func__, data, dataSize);
@@ -86,10 +87,13 @@ aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, cons
     error = memory_check(t.session, __func__, "data", data, dataSize);
     if (error == 0)
         error = transfer_room(&t);
-    if (error == 0)
-        error = fill_buffer(&t, data, dataSize, userData, userDataSize);
     if (error != 0)
         return error;
+    error = fill_buffer(&t, data, dataSize, userData, userDataSize);
+    if (error != 0) {
+        transfer_give_up(&t);
+        return error;
+    }
     error = transfer_put(&t);
     if (error != 0)
         mbuf_free(t.session, &buffer);
@@ -121,6 +125,7 @@ static uint64_t copy_out(const struct mbuf_ref *head, unsigned char *data, size_
 aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize, size_t *retDataSize,
                            void *userData, size_t userDataSize, int32_t timeout)
 {
+    CALL_SCOPE;
     struct mbuf_ref buffer;
     struct transfer t;
     uint64_t total;

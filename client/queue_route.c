@@ -35,6 +35,7 @@ static void destroy(const void *object)
 
 acltdtQueueRoute *acltdtCreateQueueRoute(uint32_t srcId, uint32_t dstId)
 {
+    CALL_SCOPE;
     acltdtQueueRoute *route = create(__func__, sizeof(*route));
 
     if (route)
@@ -45,6 +46,8 @@ acltdtQueueRoute *acltdtCreateQueueRoute(uint32_t srcId, uint32_t dstId)
 
 aclError acltdtDestroyQueueRoute(const acltdtQueueRoute *route)
 {
+    CALL_SCOPE;
+
     REQUIRE(route);
     destroy(route);
     return 0;
@@ -53,6 +56,7 @@ aclError acltdtDestroyQueueRoute(const acltdtQueueRoute *route)
 aclError acltdtGetQueueRouteParam(const acltdtQueueRoute *route, acltdtQueueRouteParamType type,
                                   size_t len, size_t *paramRetSize, void *param)
 {
+    CALL_SCOPE;
     static const size_t offsets[] = {
         [ACL_TDT_QUEUE_ROUTE_SRC_UINT32] = offsetof(acltdtQueueRoute, src),
         [ACL_TDT_QUEUE_ROUTE_DST_UINT32] = offsetof(acltdtQueueRoute, dst),
@@ -77,11 +81,15 @@ aclError acltdtGetQueueRouteParam(const acltdtQueueRoute *route, acltdtQueueRout
 
 acltdtQueueRouteList *acltdtCreateQueueRouteList(void)
 {
+    CALL_SCOPE;
+
     return create(__func__, sizeof(acltdtQueueRouteList));
 }
 
 aclError acltdtDestroyQueueRouteList(const acltdtQueueRouteList *routeList)
 {
+    CALL_SCOPE;
+
     REQUIRE(routeList);
     free(routeList->routes);
     destroy(routeList);
@@ -107,6 +115,8 @@ int queue_route_list_add(struct acltdtQueueRouteList *list, const struct acltdtQ
 
 aclError acltdtAddQueueRoute(acltdtQueueRouteList *routeList, const acltdtQueueRoute *route)
 {
+    CALL_SCOPE;
+
     REQUIRE(routeList);
     REQUIRE(route);
     return queue_route_list_add(routeList, route, __func__);
@@ -115,6 +125,8 @@ aclError acltdtAddQueueRoute(acltdtQueueRouteList *routeList, const acltdtQueueR
 aclError acltdtGetQueueRoute(const acltdtQueueRouteList *routeList, size_t index,
                              acltdtQueueRoute *route)
 {
+    CALL_SCOPE;
+
     REQUIRE(routeList);
     REQUIRE(route);
     if (index >= routeList->n)
@@ -133,11 +145,15 @@ size_t acltdtGetQueueRouteNum(const acltdtQueueRouteList *routeList)
 
 acltdtQueueRouteQueryInfo *acltdtCreateQueueRouteQueryInfo(void)
 {
+    CALL_SCOPE;
+
     return create(__func__, sizeof(acltdtQueueRouteQueryInfo));
 }
 
 aclError acltdtDestroyQueueRouteQueryInfo(const acltdtQueueRouteQueryInfo *info)
 {
+    CALL_SCOPE;
+
     REQUIRE(info);
     destroy(info);
     return 0;
@@ -147,6 +163,7 @@ aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo *param,
                                       acltdtQueueRouteQueryInfoParamType type, size_t len,
                                       const void *value)
 {
+    CALL_SCOPE;
     static const size_t offsets[] = {
         [ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM] = offsetof(acltdtQueueRouteQueryInfo, mode),
         [ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32] = offsetof(acltdtQueueRouteQueryInfo, src),

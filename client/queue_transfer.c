@@ -35,11 +35,11 @@ static void wake(const struct transfer *t)
     const struct queue_view *v = &t->ring->view;
 
     if (t->putting) {
-        atomic_fetch_add(&v->put->wake, 1);
+        queue_change(&v->put->wake);
         KILL_POINT(PUT_WAKE);
         futex_wake_one(&v->put->wake);
     } else {
-        atomic_fetch_add(&v->take->wake, 1);
+        queue_change(&v->take->wake);
         KILL_POINT(TAKE_WAKE);
         futex_wake_one(&v->take->wake);
     }
@@ -183,6 +183,20 @@ static void pass_on(const struct transfer *t)
         futex_wake_one(word_of(t));
 }
 
+void transfer_give_up(struct transfer *t)
+{
+    struct ring_guard *guard = t->slept ? thread_guard() : NULL;
+
+    if (!guard)
+        return;
+    /* A ring that has ended meanwhile has woken all. */
+    t->ring = ring_enter(guard, t->queue);
+    if (t->ring && t->ring->life == t->life)
+        pass_on(t);
+    t->ring = NULL;
+    ring_leave(guard);
+}
+
 /* --- segments --- */
 
 static bool is_refused(const struct transfer *t, uint32_t ref)
@@ -304,16 +318,21 @@ static enum outcome refuse_right(struct transfer *t)
     return REFUSED;
 }
 
+static enum outcome refuse_destroyed(struct transfer *t)
+{
+    t->error = error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: queue %u has been destroyed",
+                         t->function, t->queue->id);
+    return REFUSED;
+}
+
+/* The queue has no ring. */
 static enum outcome refuse_unknown(struct transfer *t)
 {
-    if (t->life == 0)
+    if (t->life == 0) {
         t->error = queue_error_unknown(t->function, t->queue->id);
-    else
-        t->error =
-            error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                      "%s: queue %u has been destroyed, or the last right to it was taken away",
-                      t->function, t->queue->id);
-    return REFUSED;
+        return REFUSED;
+    }
+    return atomic_load(&t->queue->lost_right) ? refuse_right(t) : refuse_destroyed(t);
 }
 
 /* Is this, which is guarded, the ring to try? Or why not. */
@@ -322,7 +341,7 @@ static enum outcome look(struct transfer *t, struct ring *ring)
     t->ring = ring;
     if (__builtin_expect(!ring || (t->life != 0 && t->life != ring->life), 0)) {
         t->ring = NULL;
-        return refuse_unknown(t);
+        return ring ? refuse_destroyed(t) : refuse_unknown(t);
     }
     t->life = ring->life;
     if (__builtin_expect(ended(t), 0))
@@ -437,6 +456,7 @@ bool transfer_begin(struct transfer *t, const char *function, uint32_t id, int32
     t->ring = NULL;
     t->life = 0;
     t->position = 0;
+    t->number = 0;
     t->n_refused = 0;
     return true;
 }
@@ -529,6 +549,7 @@ int transfer_put(struct transfer *t)
 
 aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout)
 {
+    CALL_SCOPE;
     struct mbuf_ref buffer;
     struct transfer t;
     int error;
@@ -577,8 +598,10 @@ static bool message_known(struct transfer *t, const struct queue_front *front)
     const struct queue_view *v = &t->ring->view;
     uint32_t before;
 
-    if (queue_head_position(front->head) != t->position) {
+    /* A refusal holds for this message only. Positions of a new ring begin at 0 again, and a right that was lost has ended the ring. */
+    if (queue_head_position(front->head) != t->position || v->number != t->number) {
         t->position = queue_head_position(front->head);
+        t->number = v->number;
         t->n_refused = 0;
     }
     if (__builtin_expect(queue_unsettled(v, front->head, &before), 0)) {
@@ -654,6 +677,7 @@ int transfer_take(struct transfer *t)
 
 aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout)
 {
+    CALL_SCOPE;
     struct mbuf_ref buffer;
     struct transfer t;
     int error;

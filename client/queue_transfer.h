@@ -30,8 +30,10 @@ struct transfer {
     /* Putting: a ref into each segment that the chain is in. */
     uint32_t n_refs;
     uint32_t refs[MBUF_CHAIN_MAX];
-    /* Taking: the position that was tried last, and what npud would not let us map for it: that of the message before, and of this one. */
+    /* Taking: the position that was tried last, in the ring of this number, and what npud would not let us map for it: that of the message
+     * before, and of this one. */
     uint64_t position;
+    uint32_t number;
     uint32_t n_refused;
     uint32_t refused[2];
 };
@@ -45,6 +47,9 @@ bool transfer_begin(struct transfer *t, const char *function, uint32_t id, int32
 
 /** Wait until there is room. 0, or what the call returns. */
 int transfer_room(struct transfer *t);
+
+/** transfer_room() has returned 0, and the caller puts nothing: another one who waits for room gets the wake-up that t may have had. */
+void transfer_give_up(struct transfer *t);
 
 /** Put the chain whose head is *t->buffer. 0: it is the queue's; else it is still the caller's. */
 int transfer_put(struct transfer *t);

@@ -162,7 +162,7 @@ void report_stream_init(struct stream *s)
     cb->last = &cb->first;
 }
 
-/* A callback ends its own stream, which shall not wait for it: it counts as returned. */
+/* A callback ends its own stream or context, which shall not wait for it: it counts as returned. */
 static void disown(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
@@ -175,6 +175,14 @@ static void disown(struct stream *s)
     pthread_cond_broadcast(&process->report_idle);
     if (!session_lost(s->session))
         callbacks_acknowledge(s, cb->dropped > ordinal ? cb->dropped : ordinal, run->ring);
+}
+
+void report_stream_go_on(struct stream *s)
+{
+    report_lock();
+    if (s->callbacks.running && pthread_equal(s->callbacks.running->thread, pthread_self()))
+        disown(s);
+    report_unlock();
 }
 
 void report_stream_end(struct stream *s, bool host_too)
@@ -382,11 +390,15 @@ static int unsubscribe(const char *function, uint64_t thread_id, aclrtStream han
 
 aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
+    CALL_SCOPE;
+
     return subscribe(__func__, threadId, stream);
 }
 
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
+    CALL_SCOPE;
+
     return unsubscribe(__func__, threadId, stream);
 }
 
@@ -397,11 +409,15 @@ static int null_stream(const char *function)
 
 aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
+    CALL_SCOPE;
+
     return exeStream ? subscribe(__func__, hostFuncThreadId, exeStream) : null_stream(__func__);
 }
 
 aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
+    CALL_SCOPE;
+
     return exeStream ? unsubscribe(__func__, hostFuncThreadId, exeStream) : null_stream(__func__);
 }
 
@@ -438,18 +454,37 @@ static int enlist(const char *function, struct stream *s, struct callback *c, bo
     return 0;
 }
 
-/* The stream has nothing else to do, so it has got to the callback. True: its worker sleeps, and is to be woken. */
-static bool tell_worker(struct stream *s, const struct callback *c)
+/*
+ * Under the lock: submit the task, and hand the callback over if the stream has nothing else to do.
+ * True: its worker sleeps, and the caller wakes it. Workers take callbacks under the same lock, so a
+ * callback starts only after its task counts as submitted: a stream is never complete inside its own
+ * blocking callback. The callback may have run and be freed once the lock is released.
+ */
+static bool submit(struct stream *s, const struct callback *c)
 {
+    struct worker *w = worker_of(s);
+    struct report *report = worker_report(s->session, w);
+    struct task task = {
+        .op = TASK_CALLBACK,
+        .callback.ordinal = c->ordinal,
+        .callback.report = worker_index(s->session->reports, w),
+        .callback.block = c->block,
+    };
+    bool idle = stream_idle(s);
+
+    if (idle)
+        task.flags = TASK_CALLBACK_TOLD;
+    stream_submit_reserved(s, &task);
+    if (!idle)
+        return false;
     s->callbacks.told = c->ordinal;
-    return atomic_load(&worker_report(s->session, worker_of(s))->sleeping) != 0;
+    return atomic_load(&report->sleeping) != 0;
 }
 
 /* Room first: while the ring is full nobody may be kept from ending the subscription. The stream is locked. */
 static int launch_locked(const char *function, struct stream *s, struct callback *c, bool host)
 {
-    struct task task = {.op = TASK_CALLBACK, .callback.block = c->block};
-    struct worker *w;
+    struct worker *w = NULL;
     bool wake = false;
     int error = check_owner(function, worker_of(s), host);
 
@@ -460,23 +495,15 @@ static int launch_locked(const char *function, struct stream *s, struct callback
     report_lock();
     error = enlist(function, s, c, host);
     if (error == 0) {
+        KILL_POINT(CALLBACK_LISTED);
         w = worker_of(s);
-        task.callback.ordinal = c->ordinal;
-        task.callback.report = worker_index(s->session->reports, w);
-        if (stream_idle(s)) {
-            task.flags = TASK_CALLBACK_TOLD;
-            wake = tell_worker(s, c);
-        }
+        wake = submit(s, c);
     }
     report_unlock();
-    if (error != 0)
-        return error;
-    KILL_POINT(CALLBACK_LISTED);
     /* Without the lock, which is what it is going to need. */
     if (wake)
         worker_wake(s->session, w);
-    stream_submit_reserved(s, &task);
-    return 0;
+    return error;
 }
 
 static int launch(const char *function, const struct callback *what, aclrtStream handle, bool host)
@@ -517,6 +544,7 @@ static int launch_callback(const char *function, struct callback *what, aclrtCal
 aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType,
                              aclrtStream stream)
 {
+    CALL_SCOPE;
     struct callback what = {.fn = fn, .data = userData};
 
     return launch_callback(__func__, &what, blockType, stream);
@@ -525,6 +553,7 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBloc
 aclError aclnpudLaunchCallbackWithDrop(aclrtCallback fn, aclrtCallback drop, void *userData,
                                        aclrtCallbackBlockType blockType, aclrtStream stream)
 {
+    CALL_SCOPE;
     struct callback what = {.fn = fn, .drop = drop, .data = userData};
 
     /* Under the name that users of other languages know. */
@@ -533,6 +562,7 @@ aclError aclnpudLaunchCallbackWithDrop(aclrtCallback fn, aclrtCallback drop, voi
 
 aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
 {
+    CALL_SCOPE;
     struct callback what = {.fn = fn, .data = args, .block = true};
 
     return launch(__func__, &what, stream, true);

@@ -90,6 +90,12 @@ void report_stream_init(struct stream *s);
  */
 void report_stream_end(struct stream *s, bool host_too);
 
+/**
+ * If the caller runs a callback of the stream, the stream does not wait for it any more: it counts
+ * as returned. For a caller that is about to wait for the stream's end. Takes the lock.
+ */
+void report_stream_go_on(struct stream *s);
+
 /** Tasks of the stream were discarded: its callbacks that have not begun never run. The caller disposes of them, without locks. */
 struct callback *report_stream_discard(struct stream *s);
 

@@ -280,6 +280,13 @@ static int not_subscribed(const char *function)
                      function);
 }
 
+/* aclFinalize closes a session only after the last subscription has gone with its device. */
+static int lost_or_closed(const char *function, struct session *session)
+{
+    return session_lost(session) && !atomic_load(&session->closed) ? session_error_lost(function)
+                                                                   : not_subscribed(function);
+}
+
 static int process_report(const char *function, int32_t timeout)
 {
     struct visit visit __attribute__((cleanup(visit_end))) = {NULL};
@@ -304,23 +311,27 @@ static int process_report(const char *function, int32_t timeout)
         return error_set(ACL_ERROR_RT_REPORT_TIMEOUT, "%s: no callback within %d ms", function,
                          timeout);
     case LOST:
-        return session_error_lost(function);
+        return lost_or_closed(function, visit.session);
     case FORKED:
         error = process_enter();
         return error != 0 ? error : not_subscribed(function);
     case NOBODY:
         break;
     }
-    return session_lost(visit.session) ? session_error_lost(function) : not_subscribed(function);
+    return lost_or_closed(function, visit.session);
 }
 
 aclError aclrtProcessReport(int32_t timeout)
 {
+    CALL_SCOPE;
+
     return process_report(__func__, timeout);
 }
 
 aclError aclrtProcessHostFunc(int32_t timeout)
 {
+    CALL_SCOPE;
+
     return process_report(__func__, timeout);
 }
 

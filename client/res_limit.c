@@ -65,6 +65,7 @@ static struct device_state *lock_device(const char *function, int32_t user_id, s
 
 aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
 {
+    CALL_SCOPE;
     int error = check_value(__func__, type, value);
     struct device_state *d;
     struct session *s;
@@ -81,6 +82,7 @@ aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uin
 
 aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value)
 {
+    CALL_SCOPE;
     struct device_state *d;
     struct session *s;
     int error;
@@ -99,6 +101,7 @@ aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uin
 
 aclError aclrtResetDeviceResLimit(int32_t deviceId)
 {
+    CALL_SCOPE;
     struct session *s;
     int error;
     struct device_state *d = lock_device(__func__, deviceId, &s, &error);
@@ -122,6 +125,7 @@ static uint32_t stream_limit(struct stream *s, aclrtDevResLimitType type)
 
 aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value)
 {
+    CALL_SCOPE;
     int error = check_value(__func__, type, value);
     struct stream *s;
 
@@ -136,6 +140,7 @@ aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, u
 
 aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t *value)
 {
+    CALL_SCOPE;
     struct stream *s;
     int error;
 
@@ -152,6 +157,7 @@ aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, u
 
 aclError aclrtResetStreamResLimit(aclrtStream stream)
 {
+    CALL_SCOPE;
     int error;
     struct stream *s = stream_find_anywhere(__func__, stream, &error);
 
@@ -178,6 +184,7 @@ static struct stream *stream_in_use(struct thread *t)
 
 aclError aclrtUseStreamResInCurrentThread(aclrtStream stream)
 {
+    CALL_SCOPE;
     struct thread *t = thread_self();
     int error;
     struct stream *s = stream_find_anywhere(__func__, stream, &error);
@@ -192,6 +199,7 @@ aclError aclrtUseStreamResInCurrentThread(aclrtStream stream)
 
 aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream)
 {
+    CALL_SCOPE;
     struct thread *t = thread_self();
     int error;
     struct stream *s = stream_find_anywhere(__func__, stream, &error);
@@ -205,6 +213,7 @@ aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream)
 
 aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value)
 {
+    CALL_SCOPE;
     struct stream *s;
     struct context *c;
     int error;

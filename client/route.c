@@ -90,12 +90,16 @@ static int change(const char *function, struct acltdtQueueRouteList *list, bool 
 
 aclError acltdtBindQueueRoutes(acltdtQueueRouteList *qRouteList)
 {
+    CALL_SCOPE;
+
     REQUIRE(qRouteList);
     return change(__func__, qRouteList, true);
 }
 
 aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *qRouteList)
 {
+    CALL_SCOPE;
+
     REQUIRE(qRouteList);
     return change(__func__, qRouteList, false);
 }
@@ -187,6 +191,7 @@ static int query(struct session *s, const char *function, const acltdtQueueRoute
 aclError acltdtQueryQueueRoutes(const acltdtQueueRouteQueryInfo *queryInfo,
                                 acltdtQueueRouteList *qRouteList)
 {
+    CALL_SCOPE;
     struct session *s;
     int error;
 

@@ -14,7 +14,7 @@
 #define RETIRED_KEPT 4096 /* views of retired segments */
 #define LOOK_AT                                                                                    \
     4 /* segments that are looked at whether they are retired, for each one that comes */
-/* The data of a segment up to here is made present when it is mapped: touching pages one by one costs more than the rest of a call. */
+/* The heads of a segment up to here, and its data if it is no more, are made present when it is mapped: touching pages one by one costs more than the rest of a call. */
 #define POPULATE_MAX ((size_t)256 << 10)
 
 struct segment_table segment_table;
@@ -210,16 +210,24 @@ void segment_trim(struct session *s, uint32_t id)
     error_mute(muted);
 }
 
-static bool all_hinted(const struct segment_view *view)
+static bool word_full(const struct segment_view *view, uint32_t w)
 {
-    uint32_t slots = segment_slots(view), w;
+    return atomic_load_explicit(&view->page->hint[w], memory_order_relaxed) == UINT64_MAX;
+}
 
-    for (w = 0; w < slots / 64; w++)
-        if (atomic_load_explicit(&view->page->hint[w], memory_order_relaxed) != UINT64_MAX)
+/* npud has set the bits beyond the last slot. The word that was not full last time is looked at first: mostly it still is not. */
+static bool all_hinted(struct segment *g)
+{
+    uint32_t words = (segment_slots(&g->view) + 63) / 64;
+
+    if (!word_full(&g->view, atomic_load_explicit(&g->in_use, memory_order_relaxed)))
+        return false;
+    for (uint32_t w = 0; w < words; w++)
+        if (!word_full(&g->view, w)) {
+            atomic_store_explicit(&g->in_use, w, memory_order_relaxed);
             return false;
-    return slots % 64 == 0 || ~atomic_load_explicit(&view->page->hint[w], memory_order_relaxed)
-                                      << (64 - slots % 64) ==
-                                  0;
+        }
+    return true;
 }
 
 void segment_freed(struct session *s, struct segment_view *view)
@@ -232,36 +240,42 @@ void segment_freed(struct session *s, struct segment_view *view)
         segment_trim(s, view->id);
         return;
     }
-    if (atomic_load_explicit(&view->page->armed, memory_order_relaxed) != 0 || is_dead(view))
+    /* Nobody allocates from one that drains: npud does not wait, and its own look may be far. */
+    if (is_dead(view) || (segment_usable(view) &&
+                          atomic_load_explicit(&view->page->armed, memory_order_relaxed) != 0))
         return;
-    if (!segment_large(g) && atomic_load_explicit(&view->page->orphan, memory_order_relaxed) == 0)
-        return;
-    if (all_hinted(view))
+    if (all_hinted(g))
         segment_trim(s, view->id);
 }
 
 /* --- mapping --- */
 
-/* What pages of it are used first is decided by who makes it: others find them present. */
+/*
+ * What pages of it are used first is decided by who makes it: others find them present. Of many heads only the first: they are used from the first one
+ * on, and most segments are given back before the last.
+ */
 static void populate(struct segment *g)
 {
     size_t data = segment_data_offset(segment_slots(&g->view));
     size_t heads = segment_mbufs_offset() + g->view.n_data * sizeof(struct mbuf);
 
+    if (heads > POPULATE_MAX)
+        heads = POPULATE_MAX;
     madvise(g->map, heads < data ? (heads + SEGMENT_PAGE - 1) & ~(SEGMENT_PAGE - 1) : data,
             MADV_POPULATE_WRITE);
     if (g->size - data <= POPULATE_MAX)
         madvise(g->map + data, g->size - data, MADV_POPULATE_WRITE);
 }
 
-/* Map what npud has sent (fd is closed). NULL: the sentence is stored. */
-static struct segment *map(const char *function, const Npud__SegmentReply *reply, int fd)
+/* Map what npud has sent (fd is closed). NULL with *error. */
+static struct segment *map(const char *function, const Npud__SegmentReply *reply, int fd,
+                           int *error)
 {
     struct segment *g = calloc(1, sizeof(*g));
 
     if (!g) {
         close(fd);
-        error_store(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
         return NULL;
     }
     g->view = (struct segment_view){.stride = reply->stride,
@@ -277,8 +291,8 @@ static struct segment *map(const char *function, const Npud__SegmentReply *reply
     KILL_POINT(SEGMENT_MAPPED);
     close(fd);
     if (g->map == MAP_FAILED) {
-        error_store(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes of shared memory: %m",
-                    function, g->size);
+        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                           "%s: cannot map %zu bytes of shared memory: %m", function, g->size);
         free(g);
         return NULL;
     }
@@ -298,12 +312,12 @@ static int obtain(const char *function, struct session *s, Npud__Request *reques
 
     if (error != 0)
         return error;
-    g = map(function, reply->segment, fd);
+    g = map(function, reply->segment, fd, &error);
     if (!g && own)
         segment_trim(s, reply->segment->id);
     session_reply_free(reply);
     if (!g)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+        return error;
     g->own = own;
     if (own)
         populate(g);

@@ -33,6 +33,7 @@ struct segment {
     size_t mapped;           /* of the mapping: less when its data is gone */
     int32_t pid;             /* whose pool it is of, as npud's host has it; for messages */
     _Atomic uint32_t cursor; /* where to look for a free slot for a reference first */
+    _Atomic uint32_t in_use; /* a hint word that was not full when it was looked at last */
 };
 
 /** All segments of a session; part of it. All zero but the lock: none. */

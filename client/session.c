@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -24,28 +23,52 @@
 #include "client/report.h"
 #include "client/notify.h"
 #include "client/queue.h"
+#include "client/queue_retire.h"
 #include "client/stream.h"
 #include "client/thread.h"
+#include "client/undo.h"
 #include "client/wait.h"
+#include "proto/clock.h"
 #include "proto/packet.h"
+#include "proto/clock.h"
+#include "proto/random.h"
+
+/*
+ * How long aclFinalize waits for threads to leave their calls. They are about to: nothing of the
+ * session blocks any more. A stopped thread is not waited for: the memory stays until a later
+ * aclFinalize finds that the thread has left.
+ */
+#define LEAVE_NS NSEC_PER_SEC
 
 /* --- npud gone --- */
 
 int session_error_lost(const char *function)
 {
-    return error_set(ACL_ERROR_RT_SOCKET_CLOSE,
-                     "%s: npud has ended or closed the connection; its log says why. Call "
-                     "aclFinalize and aclInit to connect anew",
-                     function);
+    error_store(ACL_ERROR_RT_SOCKET_CLOSE, ERROR_LOST_SENTENCE, function);
+    return ACL_ERROR_RT_SOCKET_CLOSE;
+}
+
+/* Sets the flag only, because the calling thread may hold any lock. The watcher does the rest when the
+ * connection ends. */
+bool session_ended(struct session *s)
+{
+    if (session_lost(s))
+        return true;
+    if (!session_has_ended(s->page))
+        return false;
+    atomic_store_explicit(&s->lost, true, memory_order_release);
+    return true;
 }
 
 static void lose(struct session *s)
 {
-    if (atomic_exchange(&s->lost, true))
+    atomic_store(&s->lost, true);
+    if (atomic_exchange(&s->aborted, true))
         return;
     wait_abort_all(s);
     event_fds_abort(s);
     exception_session_lost(s);
+    queue_retire_lost(s);
 }
 
 /*
@@ -123,6 +146,23 @@ static int exchange(struct session *s, Npud__Request *request, int send_fd, stru
     return r == -EMFILE ? r : -EPIPE;
 }
 
+/*
+ * npud has made something and its descriptor found no place here: no one knows of the object. It
+ * goes before the next request of this process, as npud keeps a new segment of the arena only until
+ * that one. A process that dies before this loses its session, and all that it made.
+ */
+static void take_back(struct session *s, const Npud__Request *request, struct packet *packet)
+{
+    Npud__Reply *made = npud__reply__unpack(NULL, packet->size, packet->data), *reply = NULL;
+    struct undo undo;
+
+    if (made && made->id == request->id && undo_fill(&undo, request, made) &&
+        exchange(s, &undo.request, -1, packet, &reply) == 0)
+        packet_deinit(packet);
+    session_reply_free(reply);
+    session_reply_free(made);
+}
+
 /* What all kinds of requests share. */
 static int ask(struct session *s, const char *function, Npud__Request *request, int send_fd,
                Npud__Reply **replyp, int *fds, size_t n)
@@ -134,6 +174,8 @@ static int ask(struct session *s, const char *function, Npud__Request *request, 
     pthread_mutex_lock(&s->request_lock);
     if (!session_lost(s))
         r = exchange(s, request, send_fd, &packet, &reply);
+    if (r == -EMFILE)
+        take_back(s, request, &packet);
     pthread_mutex_unlock(&s->request_lock);
     if (r == -EMFILE)
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -149,7 +191,7 @@ static int ask(struct session *s, const char *function, Npud__Request *request, 
     }
     error = reply->error;
     if (error != 0) {
-        error_store(error, "%s: %s", function, reply->message);
+        error = error_set(error, "%s: %s", function, reply->message);
         session_reply_free(reply);
         reply = NULL;
     } else {
@@ -200,11 +242,13 @@ int session_map_segment(struct session *s, const char *function, int fd, size_t 
     KILL_POINT(SEGMENT_MAPPED);
     close(fd);
     if (map == MAP_FAILED) {
-        error_store(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                    "%s: cannot map shared memory (%m); the session with npud ends", function);
+        int error =
+            error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                      "%s: cannot map shared memory (%m); the session with npud ends", function);
+
         /* npud sends each segment once, and further objects may be in this one. */
         lose(s);
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+        return error;
     }
     /* A forked child has no business in the arena: its stores would be ours. */
     madvise(map, size, MADV_DONTFORK);
@@ -340,8 +384,6 @@ static void session_free(struct session *s)
 
     report_session_free(s);
     memory_forget_all(s);
-    segments_deinit(&s->segments);
-    queues_free(s);
     event_fds_deinit(&s->event_fds);
     for (size_t i = 0; i < sizeof(s->stream_segments) / sizeof(s->stream_segments[0]); i++)
         if (s->stream_segments[i])
@@ -373,10 +415,13 @@ static struct session *session_new(void)
 
     if (!s)
         return NULL;
-    getrandom(&seed, sizeof(seed), GRND_NONBLOCK);
+    /* Only makes handles of one session differ from those of the next: any number will do. */
+    if (!random_fill(&seed, sizeof(seed)))
+        seed = (uint32_t)clock_ns();
     s->serial = atomic_fetch_add(&serials, 1) + 1;
     pthread_mutex_init(&s->request_lock, NULL);
     pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->stream_gone, NULL);
     pthread_mutex_init(&s->waits_lock, NULL);
     pthread_mutex_init(&s->staging_lock, NULL);
     pthread_mutex_init(&s->abort_lock, NULL);
@@ -396,9 +441,8 @@ static struct session *session_connect(const char *function, int *error)
 {
     struct session *s = session_new();
 
-    *error = ACL_ERROR_RT_MEMORY_ALLOCATION;
     if (!s) {
-        error_store(*error, "%s: out of memory", function);
+        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
         return NULL;
     }
     *error = ACL_ERROR_RT_NO_DEVICE;
@@ -448,7 +492,7 @@ struct session *session_get(const char *function, int *error)
 static bool in_use(struct session *s)
 {
     /* A callback returns to what would be freed; who sleeps on a queue, which needs no device, wakes up in it. */
-    bool used = thread_self()->in_callback || wait_any(s);
+    bool used = thread_self()->in_callback || wait_any_without_device(s);
 
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
@@ -457,22 +501,105 @@ static bool in_use(struct session *s)
     return used;
 }
 
-void session_close_if_unused(void)
+/*
+ * What other processes share with this one is unmapped, then npud is told so: a process whose connection just ends may still write there, and what it
+ * had would stay set aside until it exits.
+ */
+static void leave(struct session *s)
 {
-    struct session *s = session_peek();
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__LeaveSession in = NPUD__LEAVE_SESSION__INIT;
 
-    if (!s || session_lost(s) || in_use(s))
-        return;
-    exception_session_end(s);
-    if (atomic_exchange(&s->ended, true))
-        return; /* npud went at this very moment */
+    queue_retire_end(s);
+    segments_deinit(&s->segments);
+    queues_free(s);
+    request.leave_session = &in;
+    request.body_case = NPUD__REQUEST__BODY_LEAVE_SESSION;
+    /* No other thread is there to be refused, and requests are sent only while this is not set. */
+    atomic_store(&s->lost, false);
+    error_mute(true);
+    session_command(s, "aclFinalize", &request);
+    error_mute(false);
+    shutdown(s->socket, SHUT_RDWR);
+    pthread_join(s->watcher, NULL);
+    session_free(s);
+}
+
+/*
+ * Sessions that aclFinalize has closed, and that threads inside calls may still use. Under
+ * process->lock.
+ */
+static struct session *left;
+
+static void free_left(void)
+{
+    struct session **at = &left, *s;
+
+    while ((s = *at)) {
+        wait_wake_all(s);
+        if (!call_all_left(s->left_epoch)) {
+            at = &s->forgotten_next;
+            continue;
+        }
+        *at = s->forgotten_next;
+        leave(s);
+    }
+}
+
+/* A thread does not leave its call: npud shall not wait for it. */
+static void shut_left(void)
+{
+    pthread_mutex_lock(&process->lock);
+    for (struct session *s = left; s; s = s->forgotten_next)
+        shutdown(s->socket, SHUT_RDWR);
+    pthread_mutex_unlock(&process->lock);
+}
+
+/* No call finds the session from here on. Calls that have found it do not sleep any more, and fail. */
+static void take_away(struct session *s)
+{
     pthread_mutex_lock(&process->threads_lock);
     atomic_store(&process->session, NULL);
     pthread_mutex_unlock(&process->threads_lock);
     known = NULL;
-    shutdown(s->socket, SHUT_RDWR);
-    pthread_join(s->watcher, NULL);
-    session_free(s);
+    atomic_store(&s->closed, true);
+    atomic_store(&s->lost, true);
+    segments_forget(&s->segments, false);
+    s->left_epoch = call_new_epoch();
+    s->forgotten_next = left;
+    left = s;
+}
+
+bool session_close_if_unused(void)
+{
+    struct session *s = session_peek();
+
+    if (!s || session_lost(s) || in_use(s))
+        return false;
+    exception_session_end(s);
+    if (atomic_exchange(&s->ended, true))
+        return false; /* npud went at this very moment */
+    take_away(s);
+    return true;
+}
+
+void session_free_closed(void)
+{
+    const struct timespec pause = {.tv_nsec = 50 * NSEC_PER_USEC};
+    uint64_t until = clock_ns() + LEAVE_NS;
+    bool any;
+
+    for (;;) {
+        pthread_mutex_lock(&process->lock);
+        free_left();
+        any = left != NULL;
+        pthread_mutex_unlock(&process->lock);
+        if (!any || clock_ns() >= until)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    if (any)
+        shut_left();
 }
 
 /* Kept, not freed: other threads may still be on their way out of calls that failed. */
@@ -499,6 +626,7 @@ void session_forget_inherited(void)
 {
     struct session *s = known;
 
+    left = NULL; /* the parent's */
     if (!s)
         return;
     close(s->socket);

@@ -45,7 +45,9 @@ struct session {
     int socket;
     pthread_mutex_t request_lock;
     uint64_t last_request;
-    _Atomic bool lost; /* npud is gone */
+    _Atomic bool lost;    /* npud is gone, or has ended the session, or closed */
+    _Atomic bool closed;  /* by aclFinalize; stored before lost */
+    _Atomic bool aborted; /* by lose(): sleepers are woken */
     pthread_t watcher;
     _Atomic bool
         ended; /* by npud's end or by us: who sets it first decides who frees the watcher */
@@ -72,6 +74,7 @@ struct session {
     struct device_state devices[DEVICES_MAX];
     struct slots contexts;
     struct slots streams;
+    pthread_cond_t stream_gone; /* under lock: a stream that was being destroyed is gone */
     struct slots events;
     struct slots notifies;
     void *stream_segments[SESSION_STREAMS_MAX / ARENA_STREAMS];
@@ -101,8 +104,16 @@ struct session {
     struct segments segments; /* shared buffers: what is mapped */
     struct pool pool;
     _Atomic(struct queues *) queues; /* client/queue.c; NULL: none so far */
+    struct {
+        _Atomic bool tried; /* to start it */
+        bool started;       /* it is */
+        pthread_t thread;
+        _Atomic bool end;  /* it shall */
+        _Atomic bool over; /* as exceptions.over */
+    } retire;              /* client/queue_retire.h */
     uint32_t contexts_made;
     struct session *forgotten_next;
+    uint64_t left_epoch; /* closed: of client/call.h, the first one in which no call can find it */
 };
 
 /**
@@ -121,6 +132,16 @@ static inline bool session_lost(const struct session *s)
 {
     return __builtin_expect(atomic_load_explicit(&s->lost, memory_order_acquire), 0);
 }
+
+/**
+ * Whether npud has ended the session; asked after a refusal. Known before the watcher has noticed the
+ * end of the connection.
+ */
+bool session_ended(struct session *s) __attribute__((cold));
+
+#define ERROR_LOST_SENTENCE                                                                        \
+    "%s: npud has ended or closed the connection; its log says why. Call aclFinalize and aclInit " \
+    "to connect anew"
 
 /** ACL_ERROR_RT_SOCKET_CLOSE, with its sentence. */
 int session_error_lost(const char *function) __attribute__((cold));
@@ -150,8 +171,14 @@ int session_map_segment(struct session *s, const char *function, int fd, size_t 
 /** Open device at npud for this process, once. Caller holds session->lock. */
 int session_open_device(struct session *s, const char *function, uint32_t device);
 
-/** Leave npud, when nothing is open any more (aclFinalize). */
-void session_close_if_unused(void);
+/**
+ * Leave npud, if nothing of the session is in use (aclFinalize). Caller holds process->lock. True:
+ * the session is closed; call session_free_closed() after releasing the lock.
+ */
+bool session_close_if_unused(void);
+
+/** Free the closed sessions once all other threads have left the calls that may use them. */
+void session_free_closed(void);
 
 /** aclInit after npud was lost: forget the old session, so that the next call connects anew. */
 void session_forget_lost(void);

@@ -94,6 +94,7 @@ static int change(struct table *t, const char *function, const char *name, const
 aclError aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallback callback,
                                      void *args)
 {
+    CALL_SCOPE;
     struct entry what = {.stream = callback, .args = args};
 
     REQUIRE(regName);
@@ -103,6 +104,7 @@ aclError aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallba
 aclError aclrtRegDeviceStateCallback(const char *regName, aclrtDeviceStateCallback callback,
                                      void *args)
 {
+    CALL_SCOPE;
     struct entry what = {.device = callback, .args = args};
 
     REQUIRE(regName);

@@ -112,8 +112,7 @@ static int refuse(struct stream *s, const char *function)
     return stream_error_stopped(s->ctrl, function);
 }
 
-/* The outcome of waiting with the stream locked. */
-static int waited(struct stream *s, const char *function, int r)
+int stream_waited(struct stream *s, const char *function, int r)
 {
     /* An abort asks to leave first, and may then have made what was waited for. */
     if (r == -ECANCELED || (r == 0 && atomic_load(&s->aborting) != 0))
@@ -123,7 +122,7 @@ static int waited(struct stream *s, const char *function, int r)
 
 static int wait_for_room(struct stream *s, const char *function)
 {
-    return waited(
+    return stream_waited(
         s, function,
         wait_position_or(s->session, function, s->ctrl, s->tail - s->depth + 1, &s->aborting));
 }
@@ -143,7 +142,7 @@ int device_check_lost(struct session *s, const char *function, uint32_t device)
     return error_set((int)mode, "%s: device %u is lost", function, device);
 }
 
-int stream_reserve(struct stream *s, const char *function)
+int stream_check(struct stream *s, const char *function)
 {
     if (__builtin_expect(session_lost(s->session), 0))
         return session_error_lost(function);
@@ -151,6 +150,15 @@ int stream_reserve(struct stream *s, const char *function)
         return device_check_lost(s->session, function, s->device);
     if (stream_stopped(s) || __builtin_expect(atomic_load(&s->aborting) != 0, 0))
         return refuse(s, function);
+    return 0;
+}
+
+int stream_reserve(struct stream *s, const char *function)
+{
+    int error = stream_check(s, function);
+
+    if (__builtin_expect(error != 0, 0))
+        return error;
     if (__builtin_expect(s->tail - s->done_seen < s->depth, 1))
         return 0;
     s->done_seen = atomic_load_explicit(&s->ctrl->done, memory_order_acquire);
@@ -173,13 +181,7 @@ void stream_submit_reserved(struct stream *s, struct task *task)
            sizeof(*task) - sizeof(task->sequence));
     KILL_POINT(SUBMIT_WRITTEN);
     s->tail++;
-    atomic_store_explicit(&s->ctrl->tail, s->tail, memory_order_release);
-    KILL_POINT(SUBMIT_TAIL);
-    /* Publishes the entry, and comes before the load of watched: see stream_shm.h. */
-    atomic_store_explicit(&entry->sequence, s->tail, memory_order_seq_cst);
-    KILL_POINT(SUBMIT_PUBLISHED);
-    if (!atomic_load_explicit(&s->ctrl->watched, memory_order_seq_cst) &&
-        doorbell_raise(s->bell, s->remote)) {
+    if (stream_publish_entry(s->ctrl, entry, s->tail) && doorbell_raise(s->bell, s->remote)) {
         eventfd_write(s->doorbell, 1);
         KILL_POINT(BELL_RUNG);
     }
@@ -230,36 +232,21 @@ static bool finished_with_remark(int code)
     }
 }
 
-static int report(struct stream *s, const char *function, int code, int pid)
+static int report(int32_t id, const char *function, int code, int pid)
 {
     if (code == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
         return error_set(code,
                          "%s: stream %d waited for a record of an IPC event or notify by process "
                          "%d, which ended or dropped its stream before the record was executed, or "
                          "the record failed",
-                         function, s->id, pid);
+                         function, id, pid);
     if (finished_with_remark(code))
-        return error_soft(code, "%s: stream %d finished with a remark", function, s->id);
-    return error_set(code, "%s: a task of stream %d failed: %s", function, s->id,
-                     error_cause(code));
+        return error_soft(code, "%s: stream %d finished with a remark", function, id);
+    return error_set(code, "%s: a task of stream %d failed: %s", function, id, error_cause(code));
 }
 
-int stream_take_error(struct stream *s, const char *function)
+static int error_stopped(uint64_t error, const char *function)
 {
-    uint64_t error = atomic_load_explicit(&s->ctrl->error, memory_order_relaxed);
-
-    /* Of two threads that synchronise, one reports. */
-    if (error != 0)
-        error = atomic_exchange_explicit(&s->ctrl->error, 0, memory_order_acquire);
-    /* Until it is back, whatever its streams had to report. */
-    if (stream_mode(s) > DOORBELL_STRICT)
-        return device_check_lost(s->session, function, s->device);
-    return error == 0 ? 0 : report(s, function, stream_error_code(error), stream_error_pid(error));
-}
-
-int stream_error_stopped(struct stream_ctrl *ctrl, const char *function)
-{
-    uint64_t error = atomic_load_explicit(&ctrl->stopped, memory_order_acquire);
     int code = stream_error_code(error);
 
     return error_set(code,
@@ -268,7 +255,52 @@ int stream_error_stopped(struct stream_ctrl *ctrl, const char *function)
                      function, error_cause(code));
 }
 
+int stream_error_stopped(struct stream_ctrl *ctrl, const char *function)
+{
+    return error_stopped(atomic_load_explicit(&ctrl->stopped, memory_order_acquire), function);
+}
+
 /* --- life --- */
+
+/* Under session->lock. Readers without it pair with the release: see stream_is(). */
+static void set_phase(struct stream *s, enum stream_phase phase)
+{
+    atomic_store_explicit(&s->phase, phase, memory_order_release);
+}
+
+static enum stream_phase phase_of(const struct stream *s)
+{
+    return atomic_load_explicit(&s->phase, memory_order_acquire);
+}
+
+static bool has_tasks(const struct stream *s)
+{
+    enum stream_phase phase = phase_of(s);
+
+    return phase == STREAM_USABLE || phase == STREAM_LEAVING;
+}
+
+struct stream *streams_next(struct session *session, uint32_t *cursor)
+{
+    while (*cursor < session->streams.end) {
+        struct stream *s = slots_at(&session->streams, (*cursor)++);
+
+        if (has_tasks(s))
+            return s;
+    }
+    return NULL;
+}
+
+/*
+ * A caller that has read the control block asks afterwards: the stream became ENDING before npud
+ * could give the control block to another one, so a value of that one comes with the phase, or with
+ * the next generation.
+ */
+bool stream_is(const struct stream *s, uint32_t tag)
+{
+    return atomic_load_explicit(&s->slot.tag, memory_order_acquire) >> 1 == tag >> 1 &&
+           has_tasks(s);
+}
 
 static void fill(struct stream *s, struct context *c, const Npud__CreateStreamReply *reply,
                  void *segment)
@@ -326,7 +358,6 @@ static int create_remote(struct stream *s, struct context *c, const char *functi
 /* What the slot's last stream has left. */
 static void set_defaults(struct stream *s)
 {
-    s->leaving = false;
     s->overflow_check = s->custom_tag = s->cache_op_info = 0;
     for (unsigned i = 0; i < RES_LIMITS; i++)
         atomic_store_explicit(&s->res_limit[i], 0, memory_order_relaxed);
@@ -350,6 +381,7 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
         slots_put(&c->session->streams, s);
         return error;
     }
+    set_phase(s, STREAM_USABLE);
     slots_publish(s);
     *sp = s;
     return 0;
@@ -374,29 +406,43 @@ static int destroy_remote(struct stream *s, const char *function)
 static int stream_end(struct stream *s, const char *function, bool force)
 {
     struct session *session = s->session;
+    uint64_t tail;
     int error;
 
     if (force)
-        abort_discard(s, function, 0);
+        abort_discard(s, function);
     report_stream_end(s, force);
     if (!force) {
+        /* The lock lets submitters out; an abort may need it while we wait. */
         pthread_mutex_lock(&s->lock);
-        wait_position(session, function, s->ctrl, s->tail, WAIT_FOREVER);
+        tail = s->tail;
         pthread_mutex_unlock(&s->lock);
+        wait_position(session, function, s->ctrl, tail, WAIT_FOREVER, NULL);
     }
     /* Nobody submits any more: who had the lock when the handle died has let go of it. */
     report_stream_end(s, true);
-    abort_lock(s, function, atomic_load_explicit(&s->slot.tag, memory_order_relaxed),
-               ACL_ERROR_RT_STREAM_ABORT, 0);
+    pthread_mutex_lock(&session->lock);
+    set_phase(s, STREAM_ENDING);
+    pthread_mutex_unlock(&session->lock);
+    abort_lock_ending(s);
     error = destroy_remote(s, function);
     abort_unlock(s);
     pthread_mutex_lock(&session->lock);
+    set_phase(s, STREAM_ABSENT);
     slots_put(&session->streams, s);
+    pthread_cond_broadcast(&session->stream_gone);
     pthread_mutex_unlock(&session->lock);
     return error;
 }
 
-/* The last that the program sees of it; s->leaving is ours. */
+/* Under session->lock: from now on the calling thread destroys it. */
+static void begin_to_leave(struct stream *s)
+{
+    s->leaver = pthread_self();
+    set_phase(s, STREAM_LEAVING);
+}
+
+/* The last that the program sees of it; the calling thread has begun to leave. */
 static int stream_leave(struct stream *s, const char *function, bool force)
 {
     struct session *session = s->session;
@@ -408,31 +454,59 @@ static int stream_leave(struct stream *s, const char *function, bool force)
     return stream_end(s, function, force);
 }
 
+/*
+ * Under session->lock: wait for streams of the context that other threads are destroying. One whose
+ * callback the caller runs goes on without that callback, as if the caller destroyed it itself. A
+ * stream whose state callback is what calls here ends later.
+ */
+static void await_leaving(struct context *c)
+{
+    struct session *session = c->session;
+    struct stream *s;
+    bool found;
+
+    do {
+        found = false;
+        for (uint32_t i = 0; i < session->streams.end && !found; i++) {
+            s = slots_at(&session->streams, i);
+            found = phase_of(s) >= STREAM_LEAVING && s->context == c &&
+                    !pthread_equal(s->leaver, pthread_self());
+        }
+        if (found) {
+            report_stream_go_on(s);
+            pthread_cond_wait(&session->stream_gone, &session->lock);
+        }
+    } while (found);
+}
+
 int streams_destroy_of(struct context *c, const char *function)
 {
     struct session *session = c->session;
     struct stream *s;
     int error, first = 0;
 
-    for (uint32_t cursor = 0;;) {
-        pthread_mutex_lock(&session->lock);
-        while ((s = slots_next(&session->streams, &cursor)) && (s->context != c || s->leaving))
-            ;
-        if (s)
-            s->leaving = true;
+    pthread_mutex_lock(&session->lock);
+    for (uint32_t cursor = 0; (s = streams_next(session, &cursor));) {
+        if (s->context != c || phase_of(s) != STREAM_USABLE)
+            continue;
+        begin_to_leave(s);
         pthread_mutex_unlock(&session->lock);
-        if (!s)
-            return first;
         error = stream_leave(s, function, false);
         if (first == 0)
             first = error;
+        pthread_mutex_lock(&session->lock);
     }
+    await_leaving(c);
+    pthread_mutex_unlock(&session->lock);
+    return first;
 }
 
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
 {
+    CALL_SCOPE;
     int error;
     struct context *c;
+    struct session *session;
     struct stream *s = NULL;
 
     REQUIRE(stream);
@@ -443,18 +517,25 @@ aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uin
         return error_set(
             ACL_ERROR_RT_PARAM_INVALID,
             "aclrtCreateStreamWithConfig: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag");
-    pthread_mutex_lock(&c->session->lock);
-    error = stream_new(c, __func__, priority, flag, false, &s);
-    if (error == 0)
+    session = c->session;
+    pthread_mutex_lock(&session->lock);
+    /* A context dies under this lock, and its end destroys the streams that it has then. */
+    if (context_peek(thread_self()) != c)
+        error = context_error_gone(__func__);
+    else
+        error = stream_new(c, __func__, priority, flag, false, &s);
+    if (s)
         *stream = handle_of(HANDLE_STREAM, s);
-    pthread_mutex_unlock(&c->session->lock);
-    if (error == 0)
+    pthread_mutex_unlock(&session->lock);
+    if (s)
         stream_state_tell(s, ACL_RT_STREAM_STATE_CREATE_POST);
     return error;
 }
 
 aclError aclrtCreateStream(aclrtStream *stream)
 {
+    CALL_SCOPE;
+
     return aclrtCreateStreamWithConfig(stream, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC);
 }
 
@@ -468,7 +549,7 @@ static int destroy(const char *function, aclrtStream handle, bool force)
         return error;
     pthread_mutex_lock(&c->session->lock);
     s = handle_get(&c->session->streams, HANDLE_STREAM, handle);
-    if (!s || s->leaving)
+    if (!s || phase_of(s) != STREAM_USABLE)
         error = bad_stream(function);
     else if (s->is_default)
         error = error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a default stream cannot be destroyed",
@@ -477,19 +558,23 @@ static int destroy(const char *function, aclrtStream handle, bool force)
         error = error_set(ACL_ERROR_RT_STREAM_CONTEXT, "%s: the stream belongs to another context",
                           function);
     else
-        s->leaving = true;
+        begin_to_leave(s);
     pthread_mutex_unlock(&c->session->lock);
     return error != 0 ? error : stream_leave(s, function, force);
 }
 
 aclError aclrtDestroyStream(aclrtStream stream)
 {
+    CALL_SCOPE;
+
     REQUIRE(stream);
     return destroy(__func__, stream, false);
 }
 
 aclError aclrtDestroyStreamForce(aclrtStream stream)
 {
+    CALL_SCOPE;
+
     REQUIRE(stream);
     return destroy(__func__, stream, true);
 }
@@ -502,43 +587,87 @@ static int sync_timeout_error(const char *function)
                      "%s: not finished within the time limit; nothing was cancelled", function);
 }
 
-static int wait_until(struct session *session, struct stream_ctrl *ctrl, const char *function,
-                      uint64_t target, uint64_t deadline)
+/*
+ * A stream and what it had been given when the synchronise call began. The control block is
+ * remembered beside the object, which may stand for another stream of npud's by the time it is
+ * waited for; positions of a control block never go back.
+ */
+struct target {
+    struct stream *stream;
+    struct stream_ctrl *ctrl;
+    uint32_t tag;
+    uint32_t device;
+    int32_t id;
+    uint64_t position;
+};
+
+static struct target target_of(struct stream *s)
 {
-    uint64_t aborts = atomic_load_explicit(&ctrl->aborts, memory_order_acquire);
-    int r = wait_position(session, function, ctrl, target, deadline);
-    uint64_t now = atomic_load_explicit(&ctrl->aborts, memory_order_acquire);
+    /* The tag first: what is read behind it may be of a later stream, and the caller looks. */
+    uint32_t tag = atomic_load_explicit(&s->slot.tag, memory_order_acquire);
+
+    return (struct target){
+        .stream = s,
+        .ctrl = s->ctrl,
+        .tag = tag,
+        .device = s->device,
+        .id = s->id,
+        .position = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire),
+    };
+}
+
+static int wait_until(struct session *session, const struct target *t, const char *function,
+                      uint64_t deadline)
+{
+    struct stream_ctrl *ctrl = t->ctrl;
+    int32_t discarded;
+    int r = wait_position(session, function, ctrl, t->position, deadline, &discarded);
+    uint64_t stopped = atomic_load_explicit(&ctrl->stopped, memory_order_acquire);
 
     if (r == -ETIMEDOUT)
         return sync_timeout_error(function);
     if (r == -EPIPE)
         return session_error_lost(function);
-    if (atomic_load(&ctrl->stopped) != 0)
-        return stream_error_stopped(ctrl, function);
-    return now == aborts ? 0 : stream_error_aborted(function, stream_error_code(now));
+    if (stopped != 0 && stream_is(t->stream, t->tag))
+        return error_stopped(stopped, function);
+    return discarded == 0 ? 0 : stream_error_aborted(function, discarded);
+}
+
+/*
+ * The failure that no synchronising call has reported yet, or 0. Reports it: the next call gets 0
+ * unless another task fails. Continue-on-failure mode.
+ *
+ * Under session->lock no stream ends: what is taken is a failure of the stream that was meant, and
+ * not of the next one with its control block.
+ */
+static int take_error(struct session *session, const struct target *t, const char *function)
+{
+    uint64_t error = atomic_load_explicit(&t->ctrl->error, memory_order_relaxed);
+
+    if (error != 0) {
+        pthread_mutex_lock(&session->lock);
+        /* Of two threads that synchronise, one reports. */
+        error = stream_is(t->stream, t->tag)
+                    ? atomic_exchange_explicit(&t->ctrl->error, 0, memory_order_acquire)
+                    : 0;
+        pthread_mutex_unlock(&session->lock);
+    }
+    /* Until it is back, whatever its streams had to report. */
+    if (device_is_lost(session, t->device))
+        return device_check_lost(session, function, t->device);
+    return error == 0 ? 0
+                      : report(t->id, function, stream_error_code(error), stream_error_pid(error));
 }
 
 int stream_drain(struct stream *s, const char *function)
 {
-    return waited(s, function,
-                  wait_position_or(s->session, function, s->ctrl, s->tail, &s->aborting));
-}
+    int error = stream_check(s, function);
 
-int stream_synchronize(struct stream *s, const char *function, uint64_t deadline)
-{
-    uint64_t target = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
-    int error = atomic_load_explicit(&s->aborting, memory_order_relaxed);
-
-    if (s->flags & FLAGS_NO_WAIT)
-        return 0;
-    if (error != 0)
-        return stream_error_aborted(function, error);
-    error = wait_until(s->session, s->ctrl, function, target, deadline);
     if (error == 0)
-        error = stream_take_error(s, function);
-    if (error != 0)
-        exception_drain(s->session);
-    return error;
+        error = stream_waited(
+            s, function, wait_position_or(s->session, function, s->ctrl, s->tail, &s->aborting));
+    /* What it waited for may have been the end of its device or context. */
+    return error != 0 ? error : stream_check(s, function);
 }
 
 static int check_timeout(const char *function, int32_t timeout)
@@ -549,40 +678,62 @@ static int check_timeout(const char *function, int32_t timeout)
                      function, timeout);
 }
 
+/* Is t the stream that handle names in the calling thread, still? */
+static bool is_target(const struct target *t, struct session *session, void *handle)
+{
+    struct context *c;
+
+    if (handle)
+        return handle_get(&session->streams, HANDLE_STREAM, handle) == t->stream;
+    c = context_peek(thread_self());
+    return c && c->default_stream == t->stream;
+}
+
 static int synchronize(const char *function, aclrtStream handle, int32_t timeout)
 {
+    uint64_t deadline = wait_deadline(timeout);
     int error;
     struct stream *s = stream_find(function, handle, &error);
+    struct session *session;
+    struct target t;
 
-    return s ? stream_synchronize(s, function, wait_deadline(timeout)) : error;
+    if (!s)
+        return error;
+    session = s->session;
+    error = atomic_load_explicit(&s->aborting, memory_order_relaxed);
+    if (s->flags & FLAGS_NO_WAIT)
+        return 0;
+    t = target_of(s);
+    /* A slot changes its generation before its next stream: this one is what the handle named. */
+    if (!is_target(&t, session, handle))
+        return bad_stream(function);
+    if (error != 0)
+        return stream_error_aborted(function, error);
+    error = wait_until(session, &t, function, deadline);
+    if (error == 0)
+        error = take_error(session, &t, function);
+    if (error != 0)
+        exception_drain(session);
+    return error;
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream)
 {
+    CALL_SCOPE;
+
     return synchronize(__func__, stream, -1);
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
 {
+    CALL_SCOPE;
     int error = check_timeout(__func__, timeout);
 
     return error != 0 ? error : synchronize(__func__, stream, timeout);
 }
 
-/*
- * A stream and what it had been given when the synchronise call began. The control block is
- * remembered beside the object, which may stand for another stream of npud's by the time it is
- * waited for; positions of a control block never go back.
- */
-struct target {
-    struct stream *stream;
-    struct stream_ctrl *ctrl;
-    uint32_t tag;
-    uint64_t position;
-};
-
-/* All streams of this process on the device: decided in step 2 of the plan, and what the API
- * documentation says. */
+/* All streams of this process on the device, as the API documentation has it: also those that
+ * another thread is destroying. */
 static size_t snapshot(struct context *c, struct target **targets)
 {
     struct session *session = c->session;
@@ -592,14 +743,9 @@ static size_t snapshot(struct context *c, struct target **targets)
     pthread_mutex_lock(&session->lock);
     *targets = calloc(session->streams.live + 1, sizeof(**targets));
     if (*targets)
-        slots_foreach (&session->streams, i, s)
+        for (uint32_t i = 0; (s = streams_next(session, &i));)
             if (s->device == c->device && !(s->flags & FLAGS_NO_WAIT))
-                (*targets)[n++] = (struct target){
-                    .stream = s,
-                    .ctrl = s->ctrl,
-                    .tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed),
-                    .position = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire),
-                };
+                (*targets)[n++] = target_of(s);
     pthread_mutex_unlock(&session->lock);
     return n;
 }
@@ -618,11 +764,9 @@ static int synchronize_device(const char *function, int32_t timeout)
     if (!targets)
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
     for (size_t i = 0; i < n; i++) {
-        struct target *t = &targets[i];
-
-        error = wait_until(c->session, t->ctrl, function, t->position, deadline);
-        if (error == 0 && atomic_load(&t->stream->slot.tag) == t->tag)
-            error = stream_take_error(t->stream, function);
+        error = wait_until(c->session, &targets[i], function, deadline);
+        if (error == 0)
+            error = take_error(c->session, &targets[i], function);
         if (first == 0)
             first = error;
         if (error == ACL_ERROR_RT_SOCKET_CLOSE || error == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
@@ -636,11 +780,14 @@ static int synchronize_device(const char *function, int32_t timeout)
 
 aclError aclrtSynchronizeDevice(void)
 {
+    CALL_SCOPE;
+
     return synchronize_device(__func__, -1);
 }
 
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
 {
+    CALL_SCOPE;
     int error = check_timeout(__func__, timeout);
 
     return error != 0 ? error : synchronize_device(__func__, timeout);
@@ -648,6 +795,7 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
 {
+    CALL_SCOPE;
     int error;
     struct stream *s;
     bool done;
@@ -674,6 +822,7 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
 
 aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
 {
+    CALL_SCOPE;
     int error;
     struct stream *s;
 
@@ -687,6 +836,7 @@ aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
 
 aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority)
 {
+    CALL_SCOPE;
     int error;
     struct stream *s;
 
@@ -700,6 +850,7 @@ aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority)
 
 aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags)
 {
+    CALL_SCOPE;
     int error;
     struct stream *s;
 
@@ -717,6 +868,7 @@ aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags)
 
 aclError aclnpudLaunchDelay(uint64_t microseconds, aclError result, aclrtStream stream)
 {
+    CALL_SCOPE;
     struct task task = {.op = TASK_DELAY};
     int error;
     struct stream *s;

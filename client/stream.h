@@ -18,6 +18,18 @@ struct context;
 
 #define STREAM_PRIORITY_LEAST 7
 
+/*
+ * The life of a stream. The handle dies while the stream is LEAVING, after the state callbacks and
+ * before the wait for its work. The stream stays one of its device and context until its end is
+ * over: synchronising, aborting and resetting count it, because its tasks still run.
+ */
+enum stream_phase {
+    STREAM_ABSENT, /* the slot holds no stream */
+    STREAM_USABLE,
+    STREAM_LEAVING, /* a thread (leaver) destroys it; its tasks may go on */
+    STREAM_ENDING,  /* its tasks are over; npud may give the control block to another stream */
+};
+
 struct stream {
     struct slot slot; /* in session->streams: the handle. Not npud's slot. */
     struct session *session;
@@ -28,8 +40,8 @@ struct stream {
     uint32_t priority;
     uint32_t flags;
     bool is_default;
-    bool
-        leaving; /* under session->lock: somebody destroys it, and its state callbacks run or have run */
+    _Atomic int phase;       /* enum stream_phase; written under session->lock */
+    pthread_t leaver;        /* from LEAVING on; under session->lock */
     uint32_t overflow_check; /* attributes; under lock */
     uint32_t custom_tag;
     uint32_t cache_op_info;
@@ -39,11 +51,12 @@ struct stream {
     uint32_t depth;
     struct doorbell *bell;
     int doorbell;
-    _Atomic int32_t aborting; /* not 0: what is submitted is refused with this code */
-    pthread_mutex_t lock;     /* submission order; never initialised anew, see struct event */
-    uint64_t tail;            /* under lock; ctrl->tail is a copy of it */
-    uint32_t taskless;        /* under lock: see stream_count_taskless() */
-    uint16_t taskless_run;    /* of them since the last task */
+    /* Not 0: what is submitted is refused with this code. Written under session->abort_lock. */
+    _Atomic int32_t aborting;
+    pthread_mutex_t lock;  /* submission order; never initialised anew, see struct event */
+    uint64_t tail;         /* under lock; ctrl->tail is a copy of it */
+    uint32_t taskless;     /* under lock: see stream_count_taskless() */
+    uint16_t taskless_run; /* of them since the last task */
     uint64_t
         done_seen; /* under lock: a past value of ctrl->done, to look at that only when it matters */
     struct callbacks callbacks;
@@ -53,7 +66,19 @@ struct stream {
 int stream_new(struct context *c, const char *function, uint32_t priority, uint32_t flags,
                bool is_default, struct stream **sp);
 
-/** Let all streams of a context that is ending finish and go. 0, or why the first that did not could not. */
+/**
+ * Next stream after *cursor (start with 0) whose tasks are not over, or NULL: also one whose handle
+ * is dead because a thread destroys it. Caller holds session->lock.
+ */
+struct stream *streams_next(struct session *session, uint32_t *cursor);
+
+/** Does s still stand for the stream that had this tag, and is its control block still that stream's? */
+bool stream_is(const struct stream *s, uint32_t tag);
+
+/**
+ * Let all streams of a context that is ending finish and go, and wait for those that other threads
+ * are destroying. 0, or why the first that did not could not.
+ */
 int streams_destroy_of(struct context *c, const char *function);
 
 /**
@@ -90,7 +115,13 @@ int device_check_lost(struct session *s, const char *function, uint32_t device);
 /** Without an error. The device is open in the session. */
 bool device_is_lost(const struct session *s, uint32_t device);
 
-/** Wait until the ring has room for a task. Locked, and stays so: who comes later is behind us in
+/**
+ * May anything be submitted? 0, or why not: npud is gone, the device is lost, the context has
+ * stopped, an abort is in progress. For submissions that need no task. Locked.
+ */
+int stream_check(struct stream *s, const char *function);
+
+/** stream_check(), and wait until the ring has room for a task. Locked, and stays so: who comes later is behind us in
  * submission order. */
 int stream_reserve(struct stream *s, const char *function);
 
@@ -121,6 +152,12 @@ static inline void stream_count_taskless(struct stream *s)
     s->taskless++;
 }
 
+/**
+ * The outcome of a wait with s->aborting to leave for: r as wait_position_or() returns it. 0, or why
+ * nothing may be submitted. Locked.
+ */
+int stream_waited(struct stream *s, const char *function, int r);
+
 /** Queue a task, after stream_reserve() or waiting for room by itself. Locked. 0 or the error of a
  * lost npud or broken stream. */
 int stream_submit(struct stream *s, const char *function, struct task *task);
@@ -129,13 +166,7 @@ int stream_submit(struct stream *s, const char *function, struct task *task);
 void stream_submit_reserved(struct stream *s, struct task *task);
 
 /**
- * The failure that no synchronising call has reported yet, or 0. Reports it: the next call gets 0
- * unless another task fails. Continue-on-failure mode.
+ * Wait until everything that was submitted is done, whatever came of it. Locked, and stays so. 0, or
+ * as stream_check(), before the wait or after it.
  */
-int stream_take_error(struct stream *s, const char *function);
-
-/** Wait until everything that was submitted is done, whatever came of it. Locked, and stays so. */
 int stream_drain(struct stream *s, const char *function);
-
-/** Wait until all that was submitted so far is done, then stream_take_error(). */
-int stream_synchronize(struct stream *s, const char *function, uint64_t deadline);

@@ -81,6 +81,7 @@ static int get(const struct stream *s, const char *function, aclrtStreamAttr att
 aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType,
                                  aclrtStreamAttrValue *value)
 {
+    CALL_SCOPE;
     struct stream *s;
     int error;
 
@@ -101,6 +102,7 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
 aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType,
                                  aclrtStreamAttrValue *value)
 {
+    CALL_SCOPE;
     struct stream *s;
     int error;
 
@@ -119,6 +121,7 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
 
 aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
 {
+    CALL_SCOPE;
     struct stream *s;
     int error;
 
@@ -134,6 +137,7 @@ aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
 
 aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
 {
+    CALL_SCOPE;
     struct stream *s;
     int error;
 
@@ -148,6 +152,7 @@ aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
 
 aclError aclrtPersistentTaskClean(aclrtStream stream)
 {
+    CALL_SCOPE;
     int error;
     struct stream *s = stream_lock(__func__, stream, &error);
 

@@ -9,6 +9,7 @@
 
 aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
 {
+    CALL_SCOPE;
     aclrtStreamConfigHandle *handle = NULL;
 
     if (process_enter() != 0)
@@ -21,6 +22,8 @@ aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
 
 aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle)
 {
+    CALL_SCOPE;
+
     REQUIRE(handle);
     free(handle);
     return 0;
@@ -29,6 +32,7 @@ aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle)
 aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr,
                                  const void *attrValue, size_t valueSize)
 {
+    CALL_SCOPE;
     static const struct {
         size_t offset, size;
     } rows[] = {
@@ -62,6 +66,8 @@ aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStreamCon
 
 aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle *handle)
 {
+    CALL_SCOPE;
+
     if (!handle)
         return aclrtCreateStream(stream);
     /* The workspace is for devices that have no memory of their own for a stream. */
@@ -70,6 +76,8 @@ aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle 
 
 aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
 {
+    CALL_SCOPE;
+
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__StreamsLeft in = NPUD__STREAMS_LEFT__INIT;
     Npud__Reply *reply = NULL;

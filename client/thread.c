@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client/call.h"
 #include "client/mbuf_cache.h"
 #include "client/ring_guard.h"
 
@@ -20,6 +21,7 @@ static void thread_free(void *arg)
     mbuf_cache_free(t->buffers);
     t->buffers = NULL;
     ring_guard_free(t->guard);
+    call_mark_free(t->mark);
     free(t->errors);
     free(t->shown);
     free(t);

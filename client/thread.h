@@ -7,6 +7,7 @@
 
 #include "client/error.h"
 
+struct call_mark;
 struct context;
 struct mbuf_cache;
 struct ring_guard;
@@ -28,6 +29,7 @@ struct thread {
     bool in_callback;
     uint32_t report; /* where it was found among the workers (report.h): where to look first */
     struct ring_guard *guard;   /* NULL: it has used no queue */
+    struct call_mark *mark;     /* NULL: it has called nothing */
     struct mbuf_cache *buffers; /* slots that it keeps; NULL: none */
     struct {
         error_render_fn *render; /* NULL: none */

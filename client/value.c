@@ -35,6 +35,8 @@ static int submit_value(const char *function, enum task_op op, void *address, ui
 
 aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
 {
+    CALL_SCOPE;
+
     REQUIRE(devAddr);
     if (flag != 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtValueWrite: flag is %u, must be 0",
@@ -44,6 +46,8 @@ aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStre
 
 aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
 {
+    CALL_SCOPE;
+
     REQUIRE(devAddr);
     if (flag > ACL_STREAM_WAIT_VALUE_NOR)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
@@ -105,6 +109,7 @@ static int submit_reduce(struct stream *s, const char *function, void *dst, cons
 aclError aclrtReduceAsync(void *dst, const void *src, uint64_t count, aclrtReduceKind kind,
                           aclDataType type, aclrtStream stream, void *reserve)
 {
+    CALL_SCOPE;
     struct task task = {.op = TASK_REDUCE};
     struct stream *s;
     int error;

@@ -18,7 +18,13 @@ struct wait {
     _Atomic uint32_t *word;
     struct wait *prev, *next;
     struct wait_slot *slot; /* NULL: more threads sleep than the report can show */
+    uint32_t what;          /* of its wait_info */
     bool fixed;             /* word may be mapped read-only: it is not ours to change */
+    _Atomic int32_t *leave; /* or NULL: see wait_leave() */
+    /* For a position of a stream, and what became of it: see wait_discarded(). Under waits_lock. */
+    const struct stream_ctrl *ctrl;
+    uint64_t position;
+    int32_t discarded;
 };
 
 uint64_t wait_deadline(int64_t ms)
@@ -60,6 +66,7 @@ static void slot_put(struct session *s, struct wait_slot *slot)
  */
 static void enlist(struct session *s, struct wait *w, const struct wait_info *info)
 {
+    w->what = info->what & WAIT_KIND_MASK;
     pthread_mutex_lock(&s->waits_lock);
     DL_APPEND(s->waits, w);
     w->slot = slot_take(s);
@@ -80,8 +87,7 @@ static void delist(struct session *s, struct wait *w)
     pthread_mutex_unlock(&s->waits_lock);
 }
 
-/* True: somebody has been woken who may have been about to sleep, and cannot have noticed. */
-static bool wake_sleepers(struct session *s)
+bool wait_wake_all(struct session *s)
 {
     bool again = false;
     struct wait *w;
@@ -108,16 +114,18 @@ void wait_abort_all(struct session *s)
 {
     const struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
 
-    while (wake_sleepers(s))
+    while (wait_wake_all(s))
         nanosleep(&pause, NULL);
 }
 
-bool wait_any(struct session *s)
+bool wait_any_without_device(struct session *s)
 {
-    bool any;
+    bool any = false;
+    struct wait *w;
 
     pthread_mutex_lock(&s->waits_lock);
-    any = s->waits != NULL;
+    DL_FOREACH (s->waits, w)
+        any |= w->what != WAIT_POSITION && w->what != WAIT_CALLBACK;
     pthread_mutex_unlock(&s->waits_lock);
     return any;
 }
@@ -186,6 +194,12 @@ static bool reached(struct stream_ctrl *c, uint64_t position)
     return atomic_load_explicit(&c->done, memory_order_acquire) >= position;
 }
 
+/* seq_cst: before sleeping, and after the sleeper is listed; the other side sets, and then looks at the list. */
+static bool shall_leave(_Atomic int32_t *leave)
+{
+    return leave && atomic_load(leave) != 0;
+}
+
 struct position {
     struct stream_ctrl *ctrl;
     _Atomic int32_t *leave;
@@ -193,7 +207,7 @@ struct position {
 
 static bool given_up(const struct position *p)
 {
-    return atomic_load(&p->ctrl->stopped) != 0 || (p->leave && atomic_load(p->leave) != 0);
+    return atomic_load(&p->ctrl->stopped) != 0 || shall_leave(p->leave);
 }
 
 static bool position_settled(void *object, uint64_t target)
@@ -205,8 +219,10 @@ static bool position_settled(void *object, uint64_t target)
 }
 
 static int wait_at(struct session *s, const char *function, struct position *p, uint64_t position,
-                   uint64_t deadline)
+                   uint64_t deadline, int32_t *discarded)
 {
+    struct wait wait = {
+        .word = &p->ctrl->wake_seq, .leave = p->leave, .ctrl = p->ctrl, .position = position};
     struct exception_wait *w;
     struct wait_info info;
     int r;
@@ -218,17 +234,21 @@ static int wait_at(struct session *s, const char *function, struct position *p, 
     describe(&info, function, WAIT_POSITION,
              atomic_load_explicit(&p->ctrl->number, memory_order_relaxed), position, deadline);
     w = exception_wait_begin(s);
-    r = wait_until(s, &info, &p->ctrl->wake_seq, position_settled, p, deadline);
+    r = wait_listed(s, &wait, &info, position_settled, p, deadline);
     exception_wait_end(s, w);
+    if (discarded)
+        *discarded = wait.discarded;
     return r == 0 && !reached(p->ctrl, position) ? -ECANCELED : r;
 }
 
 int wait_position(struct session *s, const char *function, struct stream_ctrl *c, uint64_t position,
-                  uint64_t deadline)
+                  uint64_t deadline, int32_t *discarded)
 {
     struct position p = {.ctrl = c};
 
-    return wait_at(s, function, &p, position, deadline);
+    if (discarded)
+        *discarded = 0;
+    return wait_at(s, function, &p, position, deadline, discarded);
 }
 
 int wait_position_or(struct session *s, const char *function, struct stream_ctrl *c,
@@ -236,35 +256,64 @@ int wait_position_or(struct session *s, const char *function, struct stream_ctrl
 {
     struct position p = {.ctrl = c, .leave = leave};
 
-    return wait_at(s, function, &p, position, WAIT_FOREVER);
+    return wait_at(s, function, &p, position, WAIT_FOREVER, NULL);
 }
 
-void wait_leave(struct stream_ctrl *c)
+void wait_leave(struct session *s, _Atomic int32_t *leave)
 {
-    atomic_fetch_add(&c->wake_seq, 1);
-    futex_wake_all(&c->wake_seq);
+    struct wait *w;
+
+    pthread_mutex_lock(&s->waits_lock);
+    DL_FOREACH (s->waits, w)
+        if (w->leave == leave) {
+            atomic_fetch_add(w->word, 1);
+            futex_wake_all(w->word);
+        }
+    pthread_mutex_unlock(&s->waits_lock);
 }
+
+void wait_discarded(struct session *s, const struct stream_ctrl *ctrl, uint64_t from, uint64_t to,
+                    int32_t code)
+{
+    struct wait *w;
+
+    pthread_mutex_lock(&s->waits_lock);
+    DL_FOREACH (s->waits, w)
+        if (w->ctrl == ctrl && w->position > from && w->position <= to)
+            w->discarded = code;
+    pthread_mutex_unlock(&s->waits_lock);
+}
+
+struct pending {
+    struct ipc_page *page;
+    bool known; /* npud has said that it knows the opener: it will wake us when that one leaves */
+    _Atomic int32_t *leave;
+};
 
 static bool record_settled(void *object, uint64_t target)
 {
-    return !ipc_arm(object, target);
+    const struct pending *p = object;
+
+    return !ipc_arm(p->page, target) || (!p->known && ipc_orphaned(p->page, target)) ||
+           shall_leave(p->leave);
 }
 
 int wait_record(struct session *s, const char *function, uint32_t remote, struct ipc_page *page,
-                uint64_t number, uint64_t deadline)
+                uint64_t number, bool known, uint64_t deadline, _Atomic int32_t *leave)
 {
-    struct wait_info info;
-
+    struct wait wait = {.word = &page->wake_seq, .leave = leave};
+    struct pending p = {.page = page, .known = known, .leave = leave};
     struct exception_wait *w;
+    struct wait_info info;
     int r;
 
     if (ipc_state_of(page, number) != IPC_PENDING)
         return 0;
     describe(&info, function, WAIT_RECORD, remote, number, deadline);
     w = exception_wait_begin(s);
-    r = wait_until(s, &info, &page->wake_seq, record_settled, page, deadline);
+    r = wait_listed(s, &wait, &info, record_settled, &p, deadline);
     exception_wait_end(s, w);
-    return r;
+    return r == 0 && shall_leave(leave) ? -ECANCELED : r;
 }
 
 int wait_report(struct session *s, const char *function, uint32_t report, _Atomic uint32_t *word,

@@ -21,21 +21,34 @@ uint64_t wait_deadline(int64_t ms);
 /**
  * Wait until `done` of the stream reaches position. 0, -ETIMEDOUT at the deadline (CLOCK_MONOTONIC
  * ns), -ECANCELED when it never will because the stream has stopped, -EPIPE when npud is gone.
+ * *discarded (or NULL) becomes the code of the abort that has discarded the position while the
+ * caller waited for it, else 0.
  */
 int wait_position(struct session *s, const char *function, struct stream_ctrl *ctrl,
-                  uint64_t position, uint64_t deadline);
+                  uint64_t position, uint64_t deadline, int32_t *discarded);
 
 /** The same without a deadline; also -ECANCELED when *leave is not 0. Who sets that calls wait_leave(). */
 int wait_position_or(struct session *s, const char *function, struct stream_ctrl *ctrl,
                      uint64_t position, _Atomic int32_t *leave);
-void wait_leave(struct stream_ctrl *ctrl);
+
+/** *leave was set: whoever sleeps with it looks at it now. */
+void wait_leave(struct session *s, _Atomic int32_t *leave);
 
 /**
- * Wait until record number of an IPC event is not pending any more. remote: npud's slot of the open event. 0, -ETIMEDOUT,
- * -EPIPE.
+ * The positions after `from`, up to `to`, are discarded, and `done` has not passed them: tell the
+ * threads of this process that sleep until one of them is done.
+ */
+void wait_discarded(struct session *s, const struct stream_ctrl *ctrl, uint64_t from, uint64_t to,
+                    int32_t code);
+
+/**
+ * Wait until record number of an IPC event is not pending any more, or its opener is gone
+ * (ipc_orphaned()): then npud is to be asked, and if it says that it knows the opener, the caller
+ * waits again with `known`. remote: npud's slot of the open event. 0, -ETIMEDOUT, -EPIPE; -ECANCELED
+ * when *leave (or NULL) is not 0.
  */
 int wait_record(struct session *s, const char *function, uint32_t remote, struct ipc_page *page,
-                uint64_t number, uint64_t deadline);
+                uint64_t number, bool known, uint64_t deadline, _Atomic int32_t *leave);
 
 /** What a thread sleeps on: arms the wake-up, then tells whether it is over already. */
 typedef bool settled_fn(void *object, uint64_t target);
@@ -55,8 +68,18 @@ int wait_queue(struct session *s, const char *function, uint32_t kind, uint32_t 
 int wait_grant(struct session *s, const char *function, uint32_t id, uint32_t seen,
                uint64_t deadline);
 
+/**
+ * Wake all threads that sleep, so that they see `lost`. True: call it again, because a thread that was
+ * about to sleep may have missed it.
+ */
+bool wait_wake_all(struct session *s);
+
 /** Watcher: npud is gone; let everybody who sleeps see that. */
 void wait_abort_all(struct session *s);
 
-/** Does a thread of this process sleep here? */
-bool wait_any(struct session *s);
+/**
+ * Whether a thread sleeps on something that needs no device: a queue, or a record of an IPC event.
+ * A thread that sleeps on a stream's position or in aclrtProcessReport needs a device: once no device
+ * is in use, its streams are gone and it is on its way out.
+ */
+bool wait_any_without_device(struct session *s);

@@ -191,7 +191,10 @@ static void report_ipc_event(struct rows *rows, struct ipc_event *ev, struct ses
 {
     static const char *const states[] = {"none", "pending", "done", "failed"};
     uint64_t latest = atomic_load(&ev->page->latest);
-    enum ipc_state state = ipc_state_of(ev->page, ipc_latest_number(latest));
+    int32_t error, pid;
+    bool settled = ipc_event_settled(ev, ipc_latest_number(latest), &error, &pid);
+    enum ipc_state state =
+        settled && error != 0 ? IPC_FAILED : ipc_state_of(ev->page, ipc_latest_number(latest));
     ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return );
 
     r->session = session ? session->id : 0;
@@ -201,7 +204,7 @@ static void report_ipc_event(struct rows *rows, struct ipc_event *ev, struct ses
     r->event = ev->id;
     r->records = ipc_latest_number(latest);
     r->status = (char *)states[state];
-    r->openers = ev->openers.live;
+    r->openers = ev->openers.live - ev->n_left;
 }
 
 static void report_event(struct rows *rows, struct event_obj *event, struct session *session)

@@ -28,27 +28,23 @@ bool backlog_reserve(struct backlog *b)
     return true;
 }
 
-void backlog_push(struct backlog *b, uint32_t ref, uint64_t bytes)
+void backlog_push(struct backlog *b, struct message *message)
 {
-    uint64_t kib = (bytes + 1023) >> 10;
-
     assert(b->n < b->size);
-    if (kib > UINT32_MAX)
-        kib = UINT32_MAX;
-    b->item[(b->first + b->n) & (b->size - 1)] = (struct backlog_item){ref, (uint32_t)kib};
+    b->item[(b->first + b->n) & (b->size - 1)].message = message;
     b->n++;
-    b->kib += kib;
+    b->kib += message->kib;
 }
 
-uint32_t backlog_first(const struct backlog *b)
+struct message *backlog_first(const struct backlog *b)
 {
-    return b->n > 0 ? b->item[b->first].ref : 0;
+    return b->n > 0 ? b->item[b->first].message : NULL;
 }
 
 void backlog_pop(struct backlog *b)
 {
     assert(b->n > 0);
-    b->kib -= b->item[b->first].kib;
+    b->kib -= b->item[b->first].message->kib;
     b->first = (b->first + 1) & (b->size - 1);
     if (--b->n == 0)
         backlog_deinit(b);
@@ -61,7 +57,7 @@ void backlog_deinit(struct backlog *b)
     *b = (struct backlog){0};
 }
 
-const struct backlog_item *backlog_at(const struct backlog *b, uint32_t i)
+const struct message *backlog_at(const struct backlog *b, uint32_t i)
 {
-    return &b->item[(b->first + i) & (b->size - 1)];
+    return b->item[(b->first + i) & (b->size - 1)].message;
 }

@@ -1,6 +1,7 @@
 /*
- * Messages on their way to a destination that is full: chains that npud holds, by the refs of their heads, first in, first out. It gives and takes
- * refs, and knows nothing of the buffers. Control thread.
+ * Messages that npud has taken for a destination that is full, first in, first out. The backlogs of
+ * several routes share a message: it holds one chain of buffers, whatever the number of routes. A
+ * backlog knows nothing of the buffers. Control thread.
  */
 #pragma once
 
@@ -10,9 +11,15 @@
 #define BACKLOG_MESSAGES 32768u                /* at most */
 #define BACKLOG_BYTES    (UINT64_C(256) << 20) /* of data: no further message, once it is that much */
 
+/** A chain that npud has taken from a source, and holds until the last route has delivered it. */
+struct message {
+    uint32_t ref;      /* of the head */
+    uint32_t n_routes; /* that have not delivered it yet */
+    uint32_t kib;      /* of data, rounded up */
+};
+
 struct backlog_item {
-    uint32_t ref;
-    uint32_t kib; /* of data, rounded up */
+    struct message *message;
 };
 
 /** All zero: empty. */
@@ -29,11 +36,11 @@ bool backlog_full(const struct backlog *b);
 /** Make sure that the next backlog_push() succeeds. False: no memory. */
 bool backlog_reserve(struct backlog *b);
 
-/** Append a message with so many bytes of data; backlog_reserve() has said yes. */
-void backlog_push(struct backlog *b, uint32_t ref, uint64_t bytes);
+/** Append a message; backlog_reserve() has said yes. */
+void backlog_push(struct backlog *b, struct message *message);
 
-/** The first message, or 0: it is empty. */
-uint32_t backlog_first(const struct backlog *b);
+/** The first message, or NULL: it is empty. */
+struct message *backlog_first(const struct backlog *b);
 
 /** Take the first one away. The last one takes the memory along. */
 void backlog_pop(struct backlog *b);
@@ -41,5 +48,5 @@ void backlog_pop(struct backlog *b);
 /** It is empty, and gives back what backlog_reserve() took. */
 void backlog_deinit(struct backlog *b);
 
-/** The item at this place, counted from the first one; below n. */
-const struct backlog_item *backlog_at(const struct backlog *b, uint32_t i);
+/** The message at this place, counted from the first one; below n. */
+const struct message *backlog_at(const struct backlog *b, uint32_t i);

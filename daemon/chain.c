@@ -80,22 +80,22 @@ static uint32_t claim_slot(struct segment_view *v)
     return slot != segment_slots(v) ? slot : 0;
 }
 
-/* A reference to the data of member `from`, set aside for npud. False: no slot, or no further reference. */
-static bool copy_member(const struct chain_member *from, struct chain_member *to)
+/* A reference to the data of member `from`, set aside for npud. */
+static enum chain_result copy_member(const struct chain_member *from, struct chain_member *to)
 {
     struct mbuf *old = from->mbuf, *m;
     uint32_t slot = claim_slot(from->view);
     uint32_t user_set;
 
     if (slot == 0)
-        return false;
+        return CHAIN_NO_SLOT;
     m = &from->view->mbufs[slot];
     *to = *from;
     to->mbuf = m;
     to->ref = mbuf_ref(from->view, m);
     if (mbuf_refer(from->view, m, atomic_load_explicit(&old->block, memory_order_relaxed)) < 0) {
         mbuf_release(from->view, m);
-        return false;
+        return CHAIN_DAMAGED;
     }
     atomic_store_explicit(&m->room, atomic_load_explicit(&old->room, memory_order_relaxed),
                           memory_order_relaxed);
@@ -106,7 +106,7 @@ static bool copy_member(const struct chain_member *from, struct chain_member *to
     if (user_set)
         memcpy(m->user, old->user, sizeof(m->user));
     atomic_store_explicit(&m->next, 0, memory_order_relaxed);
-    return true;
+    return CHAIN_OK;
 }
 
 /* The head is held first, so that members name one that is; nobody else knows any of them yet. */
@@ -128,18 +128,56 @@ static void link_members(struct chain *copy)
     }
 }
 
-uint32_t chain_copy(const struct chain *chain)
+enum chain_result chain_copy(const struct chain *chain, uint32_t *ref)
 {
     static struct chain copy; /* 5 KiB; one control thread */
     bool full;
 
     for (copy.n = 0; copy.n < chain->n; copy.n++) {
-        if (copy_member(&chain->member[copy.n], &copy.member[copy.n]))
+        enum chain_result r = copy_member(&chain->member[copy.n], &copy.member[copy.n]);
+
+        if (r == CHAIN_OK)
             continue;
+        *ref = chain->member[copy.n].ref;
         while (copy.n-- > 0)
             mbuf_drop(copy.member[copy.n].view, copy.member[copy.n].mbuf, &full);
-        return 0;
+        return r;
     }
     link_members(&copy);
-    return copy.member[0].ref;
+    *ref = copy.member[0].ref;
+    return CHAIN_OK;
+}
+
+/*
+ * Are so many slots without data free? Stops counting when it has seen enough: mostly that is one
+ * word of hints.
+ */
+static bool has_free_slots(const struct segment_view *v, uint64_t n)
+{
+    uint32_t to = segment_slots(v);
+    uint64_t found = 0;
+
+    for (uint32_t w = v->n_data / 64; w <= (to - 1) / 64 && found < n; w++) {
+        uint64_t bits = atomic_load_explicit(&v->page->hint[w], memory_order_relaxed);
+
+        if (w == v->n_data / 64)
+            bits &= UINT64_MAX << v->n_data % 64;
+        if (w == to / 64)
+            bits &= ~(UINT64_MAX << to % 64);
+        found += (uint64_t)__builtin_popcountll(bits);
+    }
+    return found >= n;
+}
+
+bool chain_has_room(const struct chain *chain, uint32_t copies)
+{
+    for (uint32_t i = 0, n; i < chain->n; i += n) {
+        const struct segment_view *v = chain->member[i].view;
+
+        for (n = 1; i + n < chain->n && chain->member[i + n].view == v; n++)
+            ;
+        if (!has_free_slots(v, (uint64_t)n * copies))
+            return false;
+    }
+    return true;
 }

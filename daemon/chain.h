@@ -31,8 +31,21 @@ bool chain_held(struct server *server, uint32_t ref);
  */
 bool chain_read(struct server *server, uint32_t head, struct chain *chain);
 
+enum chain_result {
+    CHAIN_OK,
+    CHAIN_NO_SLOT, /* in a segment; the client that frees one there tells npud */
+    CHAIN_DAMAGED, /* no further reference to be had: only a hostile peer brings that about */
+};
+
 /**
- * A chain of references to the data of another: of the same lengths and user data, held by npud. Returns the ref of its head; 0: there is no free slot
- * somewhere, or no further reference to be had. Who frees a slot there tells npud (segment_wanted()).
+ * A chain of references to the data of another: of the same lengths and user data, held by npud.
+ * CHAIN_OK: *ref is its head. CHAIN_NO_SLOT: *ref is a ref in the segment without a slot.
  */
-uint32_t chain_copy(const struct chain *chain);
+enum chain_result chain_copy(const struct chain *chain, uint32_t *ref);
+
+/**
+ * Is there room for `copies` more copies of the chain, as far as hints of free slots tell? The
+ * slots of a segment are shared by all destinations: that is how npud keeps one of them from having
+ * them all.
+ */
+bool chain_has_room(const struct chain *chain, uint32_t copies);

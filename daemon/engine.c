@@ -420,10 +420,11 @@ void engine_each_attach(struct engine *e, void (*fn)(struct attach *a))
 
 /* --- running --- */
 
-/* True when the entry at head is there. */
-static bool entry_ready(const struct stream *s, memory_order order)
+/* True when the entry at head is there: a glance, which orders nothing. */
+static bool entry_ready(const struct stream *s)
 {
-    return atomic_load_explicit(&s->ring[s->head & (s->depth - 1)].sequence, order) == s->head + 1;
+    return atomic_load_explicit(&s->ring[s->head & (s->depth - 1)].sequence,
+                                memory_order_relaxed) == s->head + 1;
 }
 
 static bool fetch(struct stream *s)
@@ -475,17 +476,11 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
     return n > 0;
 }
 
-/*
- * Stop looking at the ring of s. False when a task came in between: Dekker with the submitter, who
- * stores the entry's sequence and then loads watched.
- */
+/* Stop looking at the ring of s. False when a task came in between. */
 static bool demote_stream(struct stream *s)
 {
-    atomic_store(&s->ctrl->watched, 0);
-    if (entry_ready(s, memory_order_seq_cst)) {
-        atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
+    if (!stream_unwatch(s->ctrl, &s->ring[s->head & (s->depth - 1)], s->head))
         return false;
-    }
     DL_DELETE(s->attach->active, s);
     s->run = RUN_IDLE;
     if (s->rung)
@@ -495,8 +490,7 @@ static bool demote_stream(struct stream *s)
 
 static bool demote_attach(struct engine *e, struct attach *a, uint64_t now)
 {
-    atomic_store(&a->bell->watched, 0);
-    if (a->words || atomic_load(&a->bell->summary) != 0 || failure_can_retry(a)) {
+    if (!doorbell_unwatch(a->bell) || a->words || failure_can_retry(a)) {
         atomic_store(&a->bell->watched, 1);
         a->idle_since = now;
         return false;
@@ -694,7 +688,7 @@ static bool glance(const struct engine *e)
             failure_can_retry(a))
             return true;
         DL_FOREACH (a->active, s) {
-            if (entry_ready(s, memory_order_relaxed))
+            if (entry_ready(s))
                 return true;
             if (++n == GLANCE_STREAMS)
                 break; /* the full turn looks at all */

@@ -125,7 +125,9 @@ static void on_fire(struct waiter *w)
 
 static bool record_over(const struct event_fd *e, uint64_t number)
 {
-    return ipc_state_of(e->open->event->page, number) != IPC_PENDING;
+    int32_t error, pid;
+
+    return ipc_event_settled(e->open->event, number, &error, &pid);
 }
 
 /* True: what it waits for has come. Else it is on the list, or already fired from there. */

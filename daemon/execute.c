@@ -130,10 +130,8 @@ static enum run_result run_reset(struct stream *s, uint64_t now)
 }
 
 /* Has the level been up since `count` raises? */
-static bool level_passed(struct event_obj *ev, uint64_t count)
+static bool level_passed(uint64_t level, uint64_t count)
 {
-    uint64_t level = atomic_load_explicit(&ev->shm->level, memory_order_seq_cst);
-
     return (level & EVENT_LEVEL_UP) || level >> 1 != count;
 }
 
@@ -145,11 +143,17 @@ static uint64_t time_left(const struct stream *s, uint64_t now)
     return s->deadline > now ? s->deadline - now : 1;
 }
 
+/*
+ * The count that decides is the one at which the stream parked first. If it is made to look again,
+ * what was raised and lowered since then counts as well: nobody will fire the stream for that raise
+ * any more.
+ */
 static enum run_result run_wait_level(struct stream *s, uint64_t now)
 {
     struct event_obj *ev = task_event(s);
-    uint64_t level, timeout_ns = s->task.wait.timeout_ns;
+    uint64_t level, count, timeout_ns = s->task.wait.timeout_ns;
     int32_t dropped;
+    bool passed;
 
     if (s->started && (s->waiter.result != EVENT_LOOK_AGAIN || !ev))
         return finish_wait(s);
@@ -158,15 +162,17 @@ static enum run_result run_wait_level(struct stream *s, uint64_t now)
     if (!ev || !valid_timeout(timeout_ns))
         return bad_entry(s, "no such event");
     level = atomic_load_explicit(&ev->shm->level, memory_order_acquire);
-    if (level & EVENT_LEVEL_UP)
+    count = s->started ? s->waiter.target : level >> 1;
+    if (level_passed(level, count))
         return RUN_RETIRED;
-    if (park(s, &ev->raised, level >> 1, timeout_ns, now) < 0)
+    if (park(s, &ev->raised, count, timeout_ns, now) < 0)
         return no_memory(s);
     atomic_store(&ev->shm->level_waiters, 1);
     dropped = event_obj_dropped(ev, s->task.wait.target);
-    if ((!dropped && !level_passed(ev, level >> 1)) || !unpark_self(s))
+    passed = level_passed(atomic_load(&ev->shm->level), count);
+    if ((!dropped && !passed) || !unpark_self(s))
         return RUN_WAITS;
-    if (dropped && !level_passed(ev, level >> 1))
+    if (!passed)
         stream_fail(s, dropped, s->session->pid);
     return RUN_RETIRED;
 }
@@ -175,14 +181,19 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
 {
     struct stream *t = slots_get(&s->session->streams, s->task.object);
     uint64_t target = s->task.wait.target;
-    int32_t stopped;
+    int32_t stopped, discarded;
 
     if (s->started)
         return finish_wait(s);
     if (!valid_timeout(s->task.wait.timeout_ns) || (t == s && target > s->head))
         return bad_entry(s, "waits for itself");
-    if (!t || atomic_load_explicit(&t->done, memory_order_acquire) >= target)
-        return RUN_RETIRED; /* a stream that is gone has passed every position it had */
+    if (!t || atomic_load_explicit(&t->done, memory_order_acquire) >= target) {
+        /* A stream that is gone has passed every position it had; what it passed may be discarded. */
+        discarded = stream_discarded(s->session, s->task.object, target);
+        if (discarded != 0)
+            stream_fail(s, discarded, 0);
+        return RUN_RETIRED;
+    }
     if (park(s, &t->passed, target, s->task.wait.timeout_ns, now) < 0)
         return no_memory(s);
     /* In this order: what it has done before it was stopped is done. */
@@ -210,19 +221,6 @@ static enum run_result run_ipc_record(struct stream *s, uint64_t now)
     return RUN_RETIRED;
 }
 
-/* True when the record is not pending any more; the outcome is then in *error and *pid. */
-static bool ipc_settled(struct ipc_open *open, uint64_t number, int32_t *error, int32_t *pid)
-{
-    enum ipc_state state = ipc_state_of(open->event->page, number);
-
-    *error = 0;
-    if (state == IPC_PENDING)
-        return false;
-    if (state != IPC_DONE && ipc_event_failed(open->event, number, pid))
-        *error = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;
-    return true;
-}
-
 static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
 {
     struct ipc_open *open = slots_get(&s->session->ipc, s->task.object);
@@ -234,11 +232,14 @@ static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
     if (!open || slot_generation(open) != s->task.generation ||
         !valid_timeout(s->task.ipc.timeout_ns))
         return bad_entry(s, "no such event");
-    if (!ipc_settled(open, number, &error, &pid)) {
+    if (!ipc_event_settled(open->event, number, &error, &pid)) {
         if (park(s, &open->event->completed, number, s->task.ipc.timeout_ns, now) < 0)
             return no_memory(s);
-        if (!ipc_settled(open, number, &error, &pid) || !unpark_self(s))
+        /* Off the list first: a record that fails here fires all that are on it. */
+        if (!ipc_event_over(open->event, number) || !unpark_self(s))
             return RUN_WAITS;
+        if (!ipc_event_settled(open->event, number, &error, &pid))
+            error = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR; /* an opener keeps changing it */
     }
     if (error != 0)
         stream_fail(s, error, pid);
@@ -498,6 +499,12 @@ enum run_result task_fail(struct stream *s, int32_t code)
     stream_fail(s, code, 0);
     s->started = true;
     return told(s, RUN_RETIRED);
+}
+
+void task_abandon(struct stream *s)
+{
+    if (s->has_task && !s->started && s->task.op < TASK_OPS && ops[s->task.op].fail)
+        ops[s->task.op].fail(s);
 }
 
 enum run_result task_hold(struct stream *s, struct waitlist *list, uint64_t now)

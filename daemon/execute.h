@@ -28,6 +28,13 @@ bool task_callback_done(const struct stream *stream);
  */
 enum run_result task_fail(struct stream *stream, int32_t code);
 
+/**
+ * The current task is ended before it began, while a rule of fault injection holds it: do for it
+ * what a failed task does for those that wait for it. Nothing to do for a task that has begun. The
+ * engine is locked out.
+ */
+void task_abandon(struct stream *stream);
+
 /** Park the stream on list before it begins with its task, until the list is fired; then it begins. */
 enum run_result task_hold(struct stream *stream, struct waitlist *list, uint64_t now);
 

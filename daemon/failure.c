@@ -7,6 +7,7 @@
 #include "daemon/device.h"
 #include "daemon/engine.h"
 #include "daemon/event.h"
+#include "daemon/execute.h"
 #include "daemon/ipc_event.h"
 #include "daemon/notify.h"
 #include "daemon/session.h"
@@ -69,7 +70,7 @@ static void stop_stream(struct stream *s, int32_t code, int32_t pid)
         futex_wake_all(&s->ctrl->wake_seq);
     }
     waitlist_fire(&s->passed, 0, UINT64_MAX, code, pid);
-    if (s->run != RUN_PARKED || s->discarding)
+    if (s->run != RUN_PARKED || s->held)
         return;
     engine_forget(s->attach->device->engine, s);
     s->failure.code = 0;
@@ -112,7 +113,9 @@ static void pass_over(struct stream *s)
         break;
     case TASK_RECORD:
         event = slots_get_generation(&s->session->events, t->object, t->generation);
-        if (event && (t->flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE)))
+        if (event && (t->flags & TASK_RECORD_WAKE))
+            event_obj_record(event, t->record.number, TASK_RECORD_WAKE);
+        else if (event && (t->flags & TASK_RECORD_LEVEL))
             event_obj_drop(event, t->record.number, atomic_load(&s->stopped));
         break;
     default:
@@ -308,9 +311,10 @@ static bool takes_time(const struct task *t)
 void failure_stop_task(struct stream *s)
 {
     session_lock(s->session);
-    if (atomic_load(&s->stopped) == 0 &&
+    if (atomic_load(&s->stopped) == 0 && !s->held &&
         (s->has_task || (stream_read_entry(s, s->head, &s->task) && takes_time(&s->task)))) {
         engine_forget(s->attach->device->engine, s);
+        task_abandon(s);
         values_drop(s);
         s->has_task = false;
         s->failure.code = 0;

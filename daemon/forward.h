@@ -6,24 +6,37 @@
 struct relay;
 struct route;
 struct router;
+struct segment;
 
 /** The relay may have something to do. */
 void relay_ready(struct relay *relay);
 
-/** It will not be there any more: the pending message is dropped, nobody is to ring for it. */
+/**
+ * The same, and its routes that wait for a slot try again: the client that freed one may have
+ * stopped before it told npud.
+ */
+void relay_try_again(struct relay *relay);
+
+/** It goes: nobody is to ring for it. */
 void relay_forget(struct relay *relay);
 
 /** Take what is in the ring of a source that is about to go, as far as its destinations take it. */
 void relay_empty(struct relay *relay);
 
-/** The route is no more to get the pending message of its source. */
-void route_not_due(struct route *route);
-
 /** Its destination has gone: free what is in the backlog. */
 void route_drop_backlog(struct route *route);
 
-/** Who waits for a slot tries again. */
+/** All relays that wait for memory, and all routes that wait for a slot, try again. */
 void router_unstarve(struct router *router);
+
+/** A slot without data has become free in this segment: the routes that wait for one try again. */
+void router_slot_freed(struct router *router, const struct segment *segment);
+
+/** The relay has a new ring. */
+void relay_moved(struct relay *relay);
+
+/** npud ends: free what it keeps for the next message. */
+void router_free_spare(struct router *router);
 
 /** Timer of the router: one slice. */
 void router_turn(int fd, short what, void *router);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -15,17 +14,62 @@
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
+#include "daemon/survivor.h"
 #include "proto/arena.h"
 #include "proto/futex.h"
+#include "proto/random.h"
 
 #define IPC_FAILURES_FIRST 16
 #define IPC_FAILURES_MAX   (4 * IPC_SLOTS)
+
+/* --- openers that have left, and whose process lives on --- */
+
+static void left_free(struct ipc_left *left)
+{
+    struct ipc_event *ev = left->event;
+
+    DL_DELETE(ev->left, left);
+    DL_DELETE2(left->survivor->openers, left, survivor_prev, survivor_next);
+    ev->n_left--;
+    slots_put(&ev->openers, left->opener);
+    free(left);
+}
+
+/* False: there is no survivor to wait for, or no memory to remember the number. */
+static bool left_new(struct ipc_event *ev, struct ipc_opener *opener, struct session *session)
+{
+    struct ipc_left *left = calloc(1, sizeof(*left));
+
+    if (left)
+        left->survivor = survivor_of(session);
+    if (!left || !left->survivor) {
+        free(left);
+        return false;
+    }
+    left->opener = opener;
+    left->event = ev;
+    DL_APPEND(ev->left, left);
+    DL_APPEND2(left->survivor->openers, left, survivor_prev, survivor_next);
+    ev->n_left++;
+    return true;
+}
+
+/* The number is not given out again while the session's process can still record with it. */
+static void opener_leave(struct ipc_event *ev, struct ipc_opener *opener, struct session *session)
+{
+    bool stays = ev->opens || ev->exports;
+
+    if (!stays || !session->halted || !left_new(ev, opener, session))
+        slots_put(&ev->openers, opener);
+}
 
 /* --- life of the event --- */
 
 static void ipc_event_free(struct ipc_event *ev)
 {
     assert(!ev->opens && !ev->exports && !ev->lingers);
+    while (ev->left)
+        left_free(ev->left);
     if (ev->hh.tbl)
         HASH_DEL(ev->all->by_id, ev);
     waitlist_deinit(&ev->completed);
@@ -117,18 +161,19 @@ static struct ipc_event *ipc_event_make(struct session *session, uint32_t device
         .object = ev->id,
         .instance = all->instance,
     };
-    /* Cannot fail or be short: the pool is initialised long before npud runs, and 16 bytes are
-     * never interrupted. */
-    getrandom(ev->handle.secret, sizeof(ev->handle.secret), 0);
-    ev->handle.check = ipc_handle_check(&ev->handle);
-    HASH_ADD(hh, all->by_id, id, sizeof(ev->id), ev);
-    if (ev->hh.tbl)
-        return ev;
+    if (random_fill(ev->handle.secret, sizeof(ev->handle.secret))) {
+        ev->handle.check = ipc_handle_check(&ev->handle);
+        HASH_ADD(hh, all->by_id, id, sizeof(ev->id), ev);
+        if (ev->hh.tbl)
+            return ev;
+    }
     ipc_event_free(ev);
     return NULL;
 }
 
 /* --- open handles --- */
+
+static void sweep_opener(struct ipc_event *ev, struct ipc_opener *opener);
 
 static int32_t charge_open(struct session *session, struct ipc_open *open)
 {
@@ -153,6 +198,11 @@ static int32_t open_new(struct session *session, struct ipc_event *ev, struct ip
     if (!open->opener)
         return ACL_ERROR_RT_NO_EVENT_RESOURCE;
     open->opener->open = open;
+    /* What the last one with this number has recorded late, after its end, is nobody's. */
+    if (atomic_load_explicit(&open->opener->pid, memory_order_relaxed) != 0)
+        sweep_opener(ev, open->opener);
+    ipc_clear_gone(ev->page, open->opener->slot.number);
+    atomic_store_explicit(&open->opener->pid, session->pid, memory_order_relaxed);
     open->session = session;
     open->event = ev;
     open->closing = open->released = false;
@@ -227,7 +277,7 @@ static int32_t find(struct session *session, const struct ipc_handle *handle,
     if (!ipc_handle_valid(handle, IPC_HANDLE_EVENT))
         return ACL_ERROR_RT_PARAM_INVALID;
     if (handle->instance != all->instance)
-        return ACL_ERROR_RT_INVALID_HANDLE; /* of an npud that is gone, with all its events */
+        return ACL_ERROR_RT_PARAM_INVALID; /* of an npud at another socket, or one that has ended */
     if (handle->object == 0 || handle->object > all->last_id)
         return ACL_ERROR_RT_PARAM_INVALID;
     HASH_FIND(hh, all->by_id, &handle->object, sizeof(handle->object), ev);
@@ -348,13 +398,17 @@ bool ipc_event_failed(struct ipc_event *ev, uint64_t number, int32_t *pid)
 {
     bool found = false;
 
+    *pid = 0;
     pthread_mutex_lock(&ev->completed.lock);
     if (ev->failures && number != 0) {
         const struct ipc_failure *f = &ev->failures[number % ev->failures_size];
 
         found = f->number == number;
-        *pid = f->pid;
+        if (found)
+            *pid = f->pid;
     }
+    /* What is forgotten may have failed, and a failed record never reads as done. */
+    found |= number != 0 && number <= ev->forgotten;
     pthread_mutex_unlock(&ev->completed.lock);
     return found;
 }
@@ -377,17 +431,33 @@ static bool grow_failures(struct ipc_event *ev)
     return true;
 }
 
-/* By number, so that finding one is no work: of two that fall on the same place in the biggest table, the older is forgotten. */
+static void forget_failure(struct ipc_event *ev, uint64_t number)
+{
+    if (number > ev->forgotten)
+        ev->forgotten = number;
+}
+
+/*
+ * By number, so that finding one is no work. Of two that fall on the same place in the biggest
+ * table, the older is forgotten.
+ */
 static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
 {
+    struct ipc_failure *f = NULL;
+
     pthread_mutex_lock(&ev->completed.lock);
-    while (!ev->failures || (ev->failures[number % ev->failures_size].number != 0 &&
-                             ev->failures[number % ev->failures_size].number != number))
+    while (!ev->failures ||
+           ((f = &ev->failures[number % ev->failures_size])->number != 0 && f->number != number))
         if (!grow_failures(ev))
             break;
-    if (ev->failures)
-        ev->failures[number % ev->failures_size] =
-            (struct ipc_failure){.number = number, .pid = pid};
+    if (!ev->failures) {
+        forget_failure(ev, number);
+    } else {
+        f = &ev->failures[number % ev->failures_size];
+        if (f->number != 0 && f->number != number)
+            forget_failure(ev, f->number);
+        *f = (struct ipc_failure){.number = number, .pid = pid};
+    }
     /* Under the lock: records may fail in several engines at once. */
     if (number > ev->newest_failed) {
         ev->newest_failed = number;
@@ -451,26 +521,76 @@ void ipc_events_wake(struct ipc_events *all)
     all->to_wake = NULL;
 }
 
+static bool is_open(const struct ipc_event *ev, uint32_t opener)
+{
+    return slots_get(&ev->openers, opener) != NULL;
+}
+
+/* Whose number it is, or was last. 0: nobody has ever had it. */
+static int32_t opener_pid(const struct ipc_event *ev, uint32_t opener)
+{
+    const struct ipc_opener *o = slots_at(&ev->openers, opener);
+
+    return o ? atomic_load_explicit(&o->pid, memory_order_relaxed) : 0;
+}
+
+bool ipc_event_over(struct ipc_event *ev, uint64_t number)
+{
+    uint64_t word = ipc_word_of(ev->page, number);
+
+    if (ipc_slot_state(word) != IPC_PENDING)
+        return true;
+    /* As ipc_orphaned() with npud's own word in place of the page's: pairs with ipc_set_gone(). */
+    atomic_thread_fence(memory_order_seq_cst);
+    return !is_open(ev, ipc_slot_opener(word));
+}
+
+/* A pending record whose opener is not there: it was recorded after the end of its session. */
+static void fail_orphan(struct ipc_event *ev, uint64_t number)
+{
+    uint64_t word = ipc_word_of(ev->page, number);
+    uint32_t opener = ipc_slot_opener(word);
+    bool waiters;
+
+    if (ipc_slot_state(word) == IPC_PENDING && !is_open(ev, opener) &&
+        fail_record(ev, number, opener, opener_pid(ev, opener), &waiters) && waiters)
+        wake_sleepers(ev);
+}
+
+bool ipc_event_settled(struct ipc_event *ev, uint64_t number, int32_t *error, int32_t *pid)
+{
+    enum ipc_state state;
+
+    *error = *pid = 0;
+    if (!ipc_event_over(ev, number))
+        return false;
+    fail_orphan(ev, number);
+    state = ipc_state_of(ev->page, number);
+    if (state == IPC_DONE || number == 0)
+        return true;
+    /* Also if npud does not remember it, and if an opener keeps writing "pending" there. */
+    if (ipc_event_failed(ev, number, pid) || state != IPC_NONE)
+        *error = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;
+    return true;
+}
+
 /*
- * Streams that wait for a record which somebody has marked complete in the page without telling us go on now at the latest. (The
- * page is the openers' to spoil, but a death must not leave anybody waiting.)
+ * Streams that wait for a record which somebody has completed in the page without telling us go on
+ * now at the latest. (The page is the openers' to spoil, but a death must not leave anybody
+ * waiting.)
  */
 static void fire_settled(struct ipc_event *ev)
 {
     uint64_t from = 0, target;
+    int32_t error, pid;
 
     while (waitlist_next(&ev->completed, from, &target)) {
-        if (ipc_state_of(ev->page, target) != IPC_PENDING)
-            waitlist_fire(&ev->completed, target, target, 0, 0);
+        if (ipc_event_settled(ev, target, &error, &pid))
+            waitlist_fire(&ev->completed, target, target, error, pid);
         if (target == UINT64_MAX)
             break;
         from = target + 1;
     }
-}
-
-static bool is_open(const struct ipc_event *ev, uint32_t opener)
-{
-    return slots_get(&ev->openers, opener) != NULL;
 }
 
 /*
@@ -486,7 +606,18 @@ static bool slot_damaged(uint32_t i, uint64_t slot, uint64_t newest)
     return ipc_slot_tag(slot) % IPC_SLOTS != i || age > (int32_t)IPC_SLOTS || age < -(1 << 20);
 }
 
-/* Pages of the file that nobody has touched stay so: most events are hardly used. */
+/* The newest number up to `newest` that belongs in slot i; 0: none was recorded there yet. */
+static uint64_t number_in_slot(uint32_t i, uint64_t newest)
+{
+    uint64_t back = (newest - i) % IPC_SLOTS;
+
+    return newest > back ? newest - back : 0;
+}
+
+/*
+ * Pages of the file that nobody has touched stay so: most events are hardly used. But a page with
+ * records is looked at also if it is not resident, because then it was swapped out.
+ */
 static bool is_damaged(struct ipc_event *ev, uint64_t newest)
 {
     unsigned char resident[sizeof(struct ipc_page) / 4096 + 1];
@@ -498,7 +629,7 @@ static bool is_damaged(struct ipc_event *ev, uint64_t newest)
         size_t at = offsetof(struct ipc_page, slot) + i * sizeof(ev->page->slot[0]);
         uint64_t slot = 0;
 
-        if (resident[at / page_size] & 1)
+        if ((resident[at / page_size] & 1) || number_in_slot(i, newest) != 0)
             slot = atomic_load_explicit(&ev->page->slot[i], memory_order_relaxed);
         if (slot_damaged(i, slot, newest))
             return true;
@@ -506,31 +637,55 @@ static bool is_damaged(struct ipc_event *ev, uint64_t newest)
     return false;
 }
 
+/* Is it known how record number ended, or was its slot taken over in the way that records do? */
+static bool slot_tells(uint64_t slot, uint64_t number, uint64_t newest)
+{
+    uint32_t ahead = ipc_slot_tag(slot) - (uint32_t)number;
+
+    if (ahead == 0)
+        return ipc_slot_state(slot) == IPC_DONE || ipc_slot_state(slot) == IPC_FAILED;
+    return ahead % IPC_SLOTS == 0 && ahead <= (uint32_t)(newest - number) + (1 << 20);
+}
+
+/* True: it has failed now. What is not known of a record is taken for a failure. */
+static bool fail_slot(struct ipc_event *ev, uint32_t i, uint64_t newest, int32_t pid)
+{
+    uint64_t slot = atomic_load_explicit(&ev->page->slot[i], memory_order_relaxed);
+    uint64_t number = number_in_slot(i, newest), failed = number << 32 | IPC_FAILED;
+
+    if (number == 0) {
+        failed = (slot & ~(uint64_t)(IPC_STATE_MASK | IPC_WAITERS)) | IPC_FAILED;
+        if (ipc_slot_state(slot) != IPC_PENDING)
+            return false;
+    } else {
+        if (slot_tells(slot, number, newest))
+            return false;
+        remember_failure(ev, number, pid);
+    }
+    return atomic_compare_exchange_strong(&ev->page->slot[i], &slot, failed);
+}
+
 /*
- * One of the openers has written what it liked into the page, and leaves. What waits for this event may wait for something that nobody
- * knows of: nothing stays pending, in whoever's name, and all go on with an error.
+ * One of the openers has written what it liked into the page, and leaves. What waits for this event
+ * may wait for something that nobody knows of: nothing stays pending, in whoever's name, and all go
+ * on with an error. So it is remembered, for those that look when the slot has been taken over.
  */
-static uint32_t fail_all(struct ipc_event *ev, int32_t pid)
+static uint32_t fail_all(struct ipc_event *ev, uint64_t newest, int32_t pid)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < IPC_SLOTS; i++) {
-        uint64_t slot = atomic_load_explicit(&ev->page->slot[i], memory_order_relaxed);
-
-        if (ipc_slot_state(slot) == IPC_PENDING)
-            n += atomic_compare_exchange_strong(&ev->page->slot[i], &slot,
-                                                (slot & ~(uint64_t)(IPC_STATE_MASK | IPC_WAITERS)) |
-                                                    IPC_FAILED);
-    }
+    for (uint32_t i = 0; i < IPC_SLOTS; i++)
+        n += fail_slot(ev, i, newest, pid);
     waitlist_fire(&ev->completed, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
     return n;
 }
 
 /*
  * Fail what the opener has recorded and no engine has executed. Its streams are gone or past, so
- * nothing of it becomes done any more. Only numbers up to the newest, read once, can be pending: an event that
- * was hardly used costs no look at all slots, and no memory for them. The same for records of openers that are not there: somebody has
- * made them up. Returns how many; *sleepers: somebody slept on one.
+ * nothing of it becomes done any more. Only numbers up to the newest, read once, can be pending: an
+ * event that was hardly used costs no look at all slots, and no memory for them. The same for
+ * records of openers that are not there: they are late, or made up. pid: to blame if it is not
+ * known whose number that was. Returns how many; *sleepers: somebody slept on one.
  */
 static uint32_t fail_records(struct ipc_event *ev, uint64_t newest, uint32_t opener, int32_t pid,
                              bool *sleepers)
@@ -543,16 +698,40 @@ static uint32_t fail_records(struct ipc_event *ev, uint64_t newest, uint32_t ope
         uint64_t slot =
             atomic_load_explicit(&ev->page->slot[number % IPC_SLOTS], memory_order_relaxed);
         uint32_t owner = ipc_slot_opener(slot);
+        int32_t whose = opener_pid(ev, owner);
 
         if (ipc_slot_tag(slot) != (uint32_t)number || ipc_slot_state(slot) != IPC_PENDING ||
             (owner != opener && is_open(ev, owner)))
             continue;
-        if (!fail_record(ev, number, owner, pid, &waiters))
+        if (!fail_record(ev, number, owner, whose != 0 ? whose : pid, &waiters))
             continue;
         *sleepers |= waiters;
         n++;
     }
     return n;
+}
+
+/* Once more, for a number that has been set aside: nobody records with it any more. */
+static void sweep_opener(struct ipc_event *ev, struct ipc_opener *opener)
+{
+    uint64_t latest = atomic_load_explicit(&ev->page->latest, memory_order_acquire);
+    bool sleepers = false;
+
+    ipc_help(ev->page, latest);
+    fail_records(ev, ipc_latest_number(latest), opener->slot.number,
+                 atomic_load_explicit(&opener->pid, memory_order_relaxed), &sleepers);
+    if (sleepers)
+        wake_sleepers(ev);
+}
+
+void ipc_openers_free_left(struct survivor *survivor)
+{
+    struct ipc_left *left, *next;
+
+    DL_FOREACH_SAFE2 (survivor->openers, left, next, survivor_next) {
+        sweep_opener(left->event, left->opener);
+        left_free(left);
+    }
 }
 
 /* Nobody may be left waiting for this opener, which is leaving. Returns how many records fail. */
@@ -566,7 +745,7 @@ static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
     ipc_help(ev->page, latest);
     n = fail_records(ev, newest, opener, pid, &sleepers);
     if (shared && is_damaged(ev, newest))
-        n += fail_all(ev, pid);
+        n += fail_all(ev, newest, pid);
     /* Where others remain, also if no slot says that somebody sleeps: the opener could write that, too. */
     if (shared || sleepers)
         wake_sleepers(ev);
@@ -601,12 +780,15 @@ void ipc_open_free(struct ipc_open *open)
     slots_unpublish(open);
     evict_waiters(open);
     session_unlock(session);
+    /* In this order: a record that the sweep does not find is seen with its opener gone. */
+    slots_unpublish(open->opener);
+    ipc_set_gone(ev->page, open->opener->slot.number);
     failed = fail_pending(ev, open->opener->slot.number, session->pid);
     if (failed)
         log_line(LOG_INFO, session, "IPC event %llu: %u pending record(s) failed",
                  (unsigned long long)ev->id, failed);
-    slots_put(&ev->openers, open->opener);
     DL_DELETE(ev->opens, open);
+    opener_leave(ev, open->opener, session);
     charge_deinit(&open->charge);
     charge_deinit(&open->charge_fd);
     slots_put(&session->ipc, open);

@@ -24,26 +24,27 @@
 
 struct server;
 struct session;
+struct survivor;
 
 struct ipc_event {
     uint64_t id;
     uint32_t device;
+    int fd;            /* of the page */
     struct user *user; /* who made it */
     struct users *users;
     struct ipc_events *all;
-    int fd;
     struct ipc_page *page; /* shared, hostile */
     struct ipc_handle handle;
     struct slots openers; /* struct ipc_opener: numbers in the page */
     struct ipc_open *opens;
+    struct ipc_left *left;      /* their process outlives its session, and may still record */
     struct ipc_export *exports; /* the first exporter is the last here */
     pid_t last_exporter;        /* the one that left last */
+    uint32_t n_left;            /* in `left` */
     struct charge linger_charge;
     struct charge linger_charge_fd;
-    bool lingers;
     struct ipc_event *linger_prev, *linger_next; /* user->linger */
-    bool to_wake;
-    struct ipc_event *to_wake_next; /* all->to_wake */
+    struct ipc_event *to_wake_next;              /* all->to_wake */
 
     struct waitlist completed; /* streams parked on records */
     struct ipc_failure {
@@ -51,7 +52,11 @@ struct ipc_event {
         int32_t pid;
     } * failures; /* failures_size of them, by number; made when needed; under completed.lock */
     uint32_t failures_size;
+    bool lingers;
+    bool to_wake;
     uint64_t newest_failed; /* what page->failed says, if nobody has overwritten it */
+    uint64_t
+        forgotten; /* newest failure that is not in `failures` any more; under completed.lock */
     UT_hash_handle hh;
 };
 
@@ -69,6 +74,17 @@ struct ipc_events {
 struct ipc_opener {
     struct slot slot; /* in event->openers: its number is the opener number in the page */
     struct ipc_open *open;
+    _Atomic int32_t pid; /* of the last one that had the number; 0: nobody had it */
+};
+
+/** A number that is set aside, because its session's process lives on. Apart from the opener: each
+ * event has places for many of those. */
+struct ipc_left {
+    struct ipc_opener *opener;
+    struct ipc_event *event;
+    struct survivor *survivor;
+    struct ipc_left *prev, *next;                   /* event->left */
+    struct ipc_left *survivor_prev, *survivor_next; /* survivor->openers */
 };
 
 /** One open handle of a session. */
@@ -133,5 +149,18 @@ void ipc_events_wake(struct ipc_events *all);
 /** Engine: the session's record `number` fails in place of being completed. Ignored if there is no such pending record. */
 void ipc_event_fail(struct ipc_open *open, uint64_t number);
 
-/** Has record number failed, and whose was it? Any thread. */
+/** Has record number failed, and whose was it (0: unknown)? Any thread. */
 bool ipc_event_failed(struct ipc_event *event, uint64_t number, int32_t *pid);
+
+/**
+ * Is the record not pending any more? Then *error says how it ended: 0 or an ACL error, and *pid
+ * who is to blame. A pending record whose opener npud does not know (any more) fails here. Any
+ * thread.
+ */
+bool ipc_event_settled(struct ipc_event *event, uint64_t number, int32_t *error, int32_t *pid);
+
+/** The same question without a change of anything: for those that are on the list of waiters. */
+bool ipc_event_over(struct ipc_event *event, uint64_t number);
+
+/** The process has exited: the numbers of its openers may be given out again. */
+void ipc_openers_free_left(struct survivor *survivor);

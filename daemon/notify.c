@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <utlist.h>
 
 #include "acl/acl_rt.h"
@@ -16,6 +15,7 @@
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
+#include "proto/random.h"
 
 #define LOOKED_AT_MUCH 32 /* waiters, by one record: others have their turn then */
 
@@ -171,8 +171,8 @@ int32_t notify_export(struct notify_open *open, bool any_pid)
         .number = n->number,
         .instance = open->session->server->ipc.instance,
     };
-    /* Cannot fail or be short: see ipc_event.c. */
-    getrandom(n->key.secret, sizeof(n->key.secret), 0);
+    if (!random_fill(n->key.secret, sizeof(n->key.secret)))
+        return ACL_ERROR_RT_INTERNAL_ERROR;
     notify_key_seal(&n->key);
     HASH_ADD(hh, n->all->by_number, number, sizeof(n->number), n);
     if (!n->hh.tbl)

@@ -79,6 +79,12 @@ bool segment_give_back(struct segment *s)
     return false;
 }
 
+/* Worth giving something back of. */
+static bool is_large(const struct pool *pool)
+{
+    return !pool->session || pool->bytes > POOL_KEPT;
+}
+
 /* In slices. True: all segments were looked at. */
 static bool look(struct pool *pool)
 {
@@ -88,7 +94,8 @@ static bool look(struct pool *pool)
         struct segment *s = pool->next_look;
 
         pool->next_look = s->next;
-        segment_give_back(s);
+        if (is_large(pool) || s->n_lost > 0)
+            segment_give_back(s);
         if (clock_ns() >= until)
             break;
     }
@@ -96,9 +103,8 @@ static bool look(struct pool *pool)
     return !pool->next_look;
 }
 
-bool pool_make_room(struct pool *pool)
+static bool make_room(struct pool *pool, uint64_t until)
 {
-    uint64_t until = clock_ns() + ROOM_SLICE;
     struct segment *s, *next;
     bool any = false;
 
@@ -107,6 +113,25 @@ bool pool_make_room(struct pool *pool)
         if (clock_ns() >= until)
             break;
     }
+    return any;
+}
+
+bool pools_make_room(struct pool *pool)
+{
+    struct pools *pools = &pool->server->pools;
+    uint64_t until = clock_ns() + ROOM_SLICE;
+    bool any = make_room(pool, until);
+    struct pool *first = pool_from(pool->server, pools->room_at), *p;
+
+    /* Others in turns: one request may not get through all of them. */
+    first = first ? first : pools->list;
+    p = first;
+    do {
+        if (p != pool && p->user == pool->user)
+            any |= make_room(p, until);
+        p = p->next ? p->next : pools->list;
+    } while (p != first && clock_ns() < until);
+    pools->room_at = p->number;
     return any;
 }
 
@@ -137,12 +162,24 @@ void pool_look_soon(struct pool *pool)
 
     if (pool->looks)
         return;
-    pool->looks = true;
     set_armed(pool, true);
+    pool->kept = !is_large(pool);
+    if (pool->kept)
+        return;
+    pool->looks = true;
     if (!pool->session)
         wait = clock_ns() - pool->looked_ns < LOOK_PAUSE ? LOOK_PAUSE : 0;
     if (!pool->next_look)
         schedule(pool, wait);
+}
+
+/* What was freed while the pool was small has been told to nobody. */
+void pool_grown(struct pool *pool)
+{
+    if (!pool->kept || !is_large(pool))
+        return;
+    pool->kept = false;
+    pool_look_soon(pool);
 }
 
 void pools_look_at_orphans(struct pools *pools)
@@ -246,5 +283,6 @@ void pool_leave(struct share *share)
         atomic_store_explicit(&s->view.page->orphan, 1, memory_order_relaxed);
     event_del(pool->on_look);
     pool->next_look = NULL;
+    pool->kept = false;
     on_look(-1, 0, pool);
 }

@@ -30,6 +30,8 @@ struct pool {
     pid_t pid;
     struct segment *segments;
     uint32_t n_segments;
+    uint64_t bytes;            /* in all segments */
+    bool kept;                 /* small, and so not looked at, though something was freed */
     struct event *on_look;     /* looks which segments nobody needs any more */
     bool looks;                /* it is going to */
     uint64_t looked_ns;        /* when it did last */
@@ -43,6 +45,7 @@ struct pools {
     uint32_t last_id;     /* of a segment */
     uint64_t last_number; /* of a segment */
     uint64_t last_pool;
+    uint64_t room_at; /* number of the pool where pools_make_room() goes on */
     /** The router's, if there is one: a slot has become free in a segment where it has said that it wants one. */
     void (*on_freed)(struct segment *segment);
 };
@@ -57,12 +60,16 @@ struct pool *pool_get(struct session *session);
 
 /**
  * Somebody thinks that there is a segment in which everything is free: look, in a moment, and give back the memory of all that are. In a moment: who has
- * just freed everything may be about to begin again. Not so the owner of an orphan.
+ * just freed everything may be about to begin again. Not so the owner of an orphan. The last POOL_KEPT of a pool whose owner lives stays, unless
+ * a limit is met.
  */
 void pool_look_soon(struct pool *pool);
 
 /** Something has gone for which buffers of the dead were kept, by their own account: look whether there is anything left. */
 void pools_look_at_orphans(struct pools *pools);
+
+/** The pool has one more segment. */
+void pool_grown(struct pool *pool);
 
 /** If nothing in the segment is anybody's, it goes. While clients are at work, too. True: it has gone. */
 bool segment_give_back(struct segment *segment);
@@ -81,9 +88,10 @@ void pool_count(struct pool *pool, struct pool_census *census);
 struct pool *pool_from(struct server *server, uint64_t number);
 
 /**
- * A limit was met: give back what of the pool is free at this moment, as far as a look of a millisecond or two finds it. True: something.
+ * A limit was met by this pool: give back what of it is free at this moment, and then of the other pools of its user, as far as a look of a millisecond
+ * or two finds it. True: something.
  */
-bool pool_make_room(struct pool *pool);
+bool pools_make_room(struct pool *pool);
 
 /** The session ends, and has been swept: what others have of its pool stays, as an orphan. */
 void pool_leave(struct share *share);

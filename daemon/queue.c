@@ -12,6 +12,7 @@
 #include <utlist.h>
 
 #include "acl/acl_base.h"
+#include "daemon/closer.h"
 #include "daemon/grant.h"
 #include "daemon/identity.h"
 #include "daemon/log.h"
@@ -20,10 +21,12 @@
 #include "daemon/segment.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/survivor.h"
 #include "daemon/sweep.h"
 #include "proto/futex.h"
 
 #define FEEDS_WORDS (SEGMENT_IDS / 64)
+#define RING_PAGE   ((size_t)4096)
 
 int queues_init(struct queues *queues)
 {
@@ -50,12 +53,12 @@ static void ring_free(struct queue_ring *ring)
 {
     struct queue_view *v = &ring->view;
 
-    if (v->put)
-        munmap(v->put, queue_put_size(v->depth));
+    /* The memory goes whoever still has it mapped. The first page stays: there stands that the ring has ended. */
+    if (ring->put_fd >= 0)
+        closer_free_shared(ring->put_fd, v->put, v->put ? queue_put_size(v->depth) : 0, RING_PAGE,
+                           queue_put_size(v->depth) - RING_PAGE);
     if (v->take)
         munmap(v->take, queue_take_size());
-    if (ring->put_fd >= 0)
-        close(ring->put_fd);
     if (ring->take_fd >= 0)
         close(ring->take_fd);
     *ring = (struct queue_ring){.put_fd = -1, .take_fd = -1};
@@ -395,6 +398,15 @@ static void free_messages(struct queue *queue)
             mbuf_free_chain(queue->server, ref);
 }
 
+/* The session has no right to a queue any more: its process lets go of the ring, without a call (client/queue_retire.h). */
+static void tell_to_let_go(struct session *session)
+{
+    if (!session->page)
+        return;
+    atomic_fetch_add(&session->page->rings, 1);
+    futex_wake_one(&session->page->rings);
+}
+
 void queue_destroy(struct queue *queue)
 {
     struct server *server = queue->server;
@@ -411,6 +423,7 @@ void queue_destroy(struct queue *queue)
 
         next = attach->qnext;
         attach_free(attach);
+        tell_to_let_go(session);
         segment_rights_changed(session);
     }
     queue_free(queue);
@@ -480,8 +493,10 @@ int32_t queue_attach_change(struct queue_attach *attach, uint32_t rights)
     if (lost & (QUEUE_PUT | QUEUE_TAKE) && move(queue) < 0)
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     attach->rights = rights;
-    if (rights == 0)
+    if (rights == 0) {
         attach_free(attach);
+        tell_to_let_go(session);
+    }
     queue_party_came(queue, rights & ~old);
     if (lost)
         queue_party_left(queue, lost, session->pid);
@@ -515,13 +530,18 @@ uint64_t queue_messages(const struct queue *queue)
 
 /* --- feeds --- */
 
+bool queue_feed_prepare(struct queue *queue)
+{
+    if (__builtin_expect(!queue->feeds, 0))
+        queue->feeds = calloc(FEEDS_WORDS, sizeof(*queue->feeds));
+    return queue->feeds != NULL;
+}
+
 bool queue_feed(struct queue *queue, struct segment *segment)
 {
     uint32_t id = segment->view.id;
 
-    if (!queue->feeds)
-        queue->feeds = calloc(FEEDS_WORDS, sizeof(*queue->feeds));
-    if (!queue->feeds)
+    if (!queue_feed_prepare(queue))
         return false;
     queue->feeds[id / 64] |= UINT64_C(1) << id % 64;
     return true;
@@ -564,16 +584,11 @@ static int compare_refs(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Taken and not settled counts. */
-static uint64_t first_unsettled(const struct queue_view *v)
-{
-    return atomic_load(&v->take->settled);
-}
-
+/* Each slot is read once, because the members of the queue go on putting and taking meanwhile. Taken and not settled counts. */
 static bool sweep_ring(struct queue *queue)
 {
     const struct queue_view *v = &queue->ring.view;
-    uint64_t position = first_unsettled(v);
+    uint64_t since = atomic_load(&v->take->settled);
     uint32_t ref;
 
     if (!queue->swept)
@@ -581,22 +596,25 @@ static bool sweep_ring(struct queue *queue)
     if (!queue->swept)
         return false;
     queue->n_swept = 0;
-    while (queue->n_swept <= v->mask && (ref = queue_next(v, &position)) != 0)
-        queue->swept[queue->n_swept++] = ref;
+    for (uint32_t i = 0; i <= v->mask; i++) {
+        ref = queue_slot_since(v, i, since);
+        if (ref != 0)
+            queue->swept[queue->n_swept++] = ref;
+    }
     if (queue->n_swept > 0)
         qsort(queue->swept, queue->n_swept, sizeof(*queue->swept), compare_refs);
     queue->swept_in = queues_of(queue)->sweeps;
     return true;
 }
 
+/* From the first message on, which is likely to be of the segment that the caller asks about. */
 static bool has_now(const struct queue *queue, uint32_t ref)
 {
     const struct queue_view *v = &queue->ring.view;
-    uint64_t position = first_unsettled(v);
-    uint32_t r;
+    uint64_t since = atomic_load(&v->take->settled);
 
-    for (uint32_t i = 0; i <= v->mask && (r = queue_next(v, &position)) != 0; i++)
-        if (r == ref)
+    for (uint32_t i = 0; i <= v->mask; i++)
+        if (queue_slot_since(v, (uint32_t)(since + i) & v->mask, since) == ref)
             return true;
     return false;
 }
@@ -646,7 +664,7 @@ static void sweep(struct queue_attach *attach)
 
     attach->leaving = true;
     /* It would go on in a ring where npud knows it no more. */
-    if (is_shared(attach) && identity_alive(session->pidfd)) {
+    if (is_shared(attach) && session_outlived(session)) {
         r = move(queue);
         if (r < 0)
             log_line(LOG_WARNING, session,

@@ -148,6 +148,9 @@ struct queue *queue_by_number(struct server *server, uint32_t number);
 /** The queue of serial, or the next newer one, or NULL. */
 struct queue *queue_from(struct server *server, uint64_t serial);
 
+/** The memory that queue_feed() needs. False: none. */
+bool queue_feed_prepare(struct queue *queue);
+
 /** From now on who may take from the queue may map the segment. False: no memory. */
 bool queue_feed(struct queue *queue, struct segment *segment);
 
@@ -161,8 +164,9 @@ bool queue_feeds(struct session *session, struct segment *segment);
 void queue_segment_gone(struct segment *segment);
 
 /**
- * Is the buffer in the ring: put, and not settled? Between queue_sweep() and queues_leave() as of the first call: good enough for what a
- * dead session has put, and faster.
+ * Is the buffer in the ring: put, and not settled? For a buffer whose sender puts nothing any more, whatever the members of the queue do meanwhile: if
+ * false, it is not, or its word is not what it was before the call. Between queue_sweep() and queues_leave() as of the first call: good enough
+ * for what a dead session has put, and faster.
  */
 bool queue_has(struct queue *queue, uint32_t ref);
 

@@ -152,6 +152,12 @@ static int32_t on_mem_info(struct call *call)
     return 0;
 }
 
+static int32_t on_leave_session(struct call *call)
+{
+    call->session->left = true;
+    return 0;
+}
+
 /* --- dispatch --- */
 
 static const struct {
@@ -199,7 +205,17 @@ static const struct {
     [NPUD__REQUEST__BODY_BIND_ROUTES] = {on_bind_routes, false},
     [NPUD__REQUEST__BODY_UNBIND_ROUTES] = {on_unbind_routes, false},
     [NPUD__REQUEST__BODY_QUERY_ROUTES] = {on_query_routes, false},
+    [NPUD__REQUEST__BODY_LEAVE_SESSION] = {on_leave_session, false},
 };
+
+/* Does the client say that it could not take the segment that came with the reply before? */
+static bool undoes(const Npud__Request *request)
+{
+    return (request->body_case == NPUD__REQUEST__BODY_DESTROY_STREAM &&
+            request->destroy_stream->new_segment) ||
+           (request->body_case == NPUD__REQUEST__BODY_DESTROY_EVENT &&
+            request->destroy_event->new_segment);
+}
 
 static void dispatch(struct call *call)
 {
@@ -214,7 +230,11 @@ static void dispatch(struct call *call)
     } else if (!call->session->hello && !table[kind].before_hello) {
         call->fault = true;
         call->reply.error = fail(call, ACL_ERROR_UNINITIALIZE, "the first request must be Hello");
+    } else if (call->session->left) {
+        call->fault = true;
+        call->reply.error = fail(call, ACL_ERROR_UNINITIALIZE, "the session has left already");
     } else {
+        session_segments_taken(call->session, undoes(call->request));
         call->reply.error = table[kind].handle(call);
     }
     call->reply.message = call->message;

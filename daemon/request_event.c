@@ -9,6 +9,7 @@
 #include "daemon/event_fd.h"
 #include "daemon/ipc_event.h"
 #include "daemon/release.h"
+#include "daemon/server.h"
 #include "daemon/session.h"
 #include "proto/arena.h"
 #include "proto/packet.h"
@@ -67,6 +68,8 @@ int32_t on_destroy_event(struct call *call)
     read_fences(in->fences, in->n_fences, fences);
     if (!session_destroy_event(call->session, event, fences, in->n_fences, in->all_streams))
         return too_many_fences(call, 0);
+    if (in->new_segment)
+        session_segment_resend(&call->session->event_segments, in->slot / ARENA_EVENTS);
     return 0;
 }
 
@@ -133,10 +136,16 @@ int32_t on_export_ipc_event(struct call *call)
     return 0;
 }
 
-static int32_t explain_open_error(struct call *call, int32_t error)
+/* handle: as far as it was given; zero if its size was wrong. */
+static int32_t explain_open_error(struct call *call, const struct ipc_handle *handle, int32_t error)
 {
     switch (error) {
     case ACL_ERROR_RT_PARAM_INVALID:
+        if (ipc_handle_valid(handle, IPC_HANDLE_EVENT) &&
+            handle->instance != call->session->server->ipc.instance)
+            return fail(call, error,
+                        "another npud gave out this handle: one at another socket, or one that has "
+                        "ended; export the event again");
         return fail(call, error, "these 64 bytes are not an event handle that this npud gave out");
     case ACL_ERROR_RT_INVALID_HANDLE:
         return fail(call, error,
@@ -151,7 +160,7 @@ static int32_t explain_open_error(struct call *call, int32_t error)
 int32_t on_open_ipc_event(struct call *call)
 {
     const Npud__OpenIpcEvent *in = call->request->open_ipc_event;
-    struct ipc_handle handle;
+    struct ipc_handle handle = {0};
     struct ipc_open *open;
     int32_t error = ACL_ERROR_RT_PARAM_INVALID;
 
@@ -160,7 +169,7 @@ int32_t on_open_ipc_event(struct call *call)
         error = ipc_event_open(call->session, &handle, &open);
     }
     if (error != 0)
-        return explain_open_error(call, error);
+        return explain_open_error(call, &handle, error);
     reply_ipc_event(call, open);
     return 0;
 }
@@ -186,11 +195,12 @@ int32_t on_explain_record(struct call *call)
     const Npud__ExplainRecord *in = call->request->explain_record;
     struct ipc_open *open = get_open(call, in->slot);
     static Npud__ExplainRecordReply out;
+    int32_t error;
 
     if (!open)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
     out = (Npud__ExplainRecordReply)NPUD__EXPLAIN_RECORD_REPLY__INIT;
-    out.failed = ipc_event_failed(open->event, in->number, &out.pid);
+    out.failed = ipc_event_settled(open->event, in->number, &error, &out.pid) && error != 0;
     call->reply.explain_record = &out;
     call->reply.body_case = NPUD__REPLY__BODY_EXPLAIN_RECORD;
     return 0;
@@ -200,7 +210,7 @@ int32_t on_ipc_event_info(struct call *call)
 {
     const Npud__IpcEventInfo *in = call->request->ipc_event_info;
     static Npud__IpcEventInfoReply out;
-    struct ipc_handle handle;
+    struct ipc_handle handle = {0};
     struct ipc_event_info info;
     int32_t error = ACL_ERROR_RT_PARAM_INVALID;
 
@@ -209,7 +219,7 @@ int32_t on_ipc_event_info(struct call *call)
         error = ipc_event_info(call->session, &handle, &info);
     }
     if (error != 0)
-        return explain_open_error(call, error);
+        return explain_open_error(call, &handle, error);
     out = (Npud__IpcEventInfoReply)NPUD__IPC_EVENT_INFO_REPLY__INIT;
     out.device = info.device;
     out.pid = info.pid;

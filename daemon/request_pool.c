@@ -33,7 +33,7 @@ int32_t on_create_segment(struct call *call)
         pool ? segment_new(pool, in->stride, in->count, &segment) : ACL_ERROR_RT_MEMORY_ALLOCATION;
 
     /* What the pool could do without would have been given back in a moment. */
-    if (error == ACL_ERROR_RT_MEMORY_ALLOCATION && pool && pool_make_room(pool))
+    if (error == ACL_ERROR_RT_MEMORY_ALLOCATION && pool && pools_make_room(pool))
         error = segment_new(pool, in->stride, in->count, &segment);
     if (error == ACL_ERROR_INVALID_PARAM)
         return fail(call, error, "%llu bytes: a buffer has 1 byte to 4 GiB",
@@ -86,7 +86,9 @@ int32_t on_trim_segment(struct call *call)
     if (segment && segment_maps(call->session, segment)) {
         if (call->session->server->pools.on_freed)
             call->session->server->pools.on_freed(segment);
-        pool_look_soon(segment->pool);
+        /* Nobody allocates from one that drains: it is not kept for the owner. */
+        if (segment->n_lost == 0 || !segment_give_back(segment))
+            pool_look_soon(segment->pool);
     }
     return 0;
 }

@@ -42,24 +42,37 @@ int32_t on_create_stream(struct call *call)
 
 int32_t on_destroy_stream(struct call *call)
 {
-    struct stream *stream = slots_get(&call->session->streams, call->request->destroy_stream->slot);
+    const Npud__DestroyStream *in = call->request->destroy_stream;
+    struct stream *stream = slots_get(&call->session->streams, in->slot);
 
     if (!stream)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
     /* For clients that have not done so, or waited until it was empty, like honest ones. */
     stream_abort(stream, 0);
     stream_free(stream);
+    if (in->new_segment)
+        session_segment_resend(&call->session->stream_segments, in->slot / ARENA_STREAMS);
     return 0;
 }
 
 int32_t on_abort_stream(struct call *call)
 {
     const Npud__AbortStream *in = call->request->abort_stream;
+    static Npud__AbortStreamReply out;
     struct stream *stream = slots_get(&call->session->streams, in->slot);
 
     if (!stream)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
-    stream_abort(stream, in->told);
+    if (!in->hold) {
+        stream_abort(stream, in->told);
+        return 0;
+    }
+    stream_hold(stream);
+    out = (Npud__AbortStreamReply)NPUD__ABORT_STREAM_REPLY__INIT;
+    out.from = stream->held_from;
+    out.to = stream->head;
+    call->reply.abort_stream = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_ABORT_STREAM;
     return 0;
 }
 

@@ -73,8 +73,7 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     (void)what;
     if (preadv2(fd, &iov, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP)
         eventfd_read(fd, &count);
-    router_unstarve(&relay->server->router);
-    relay_ready(relay);
+    relay_try_again(relay);
 }
 
 int router_bell(struct queue *queue)
@@ -159,7 +158,7 @@ static bool puts_there(const struct relay *relay)
     if (relay->n_in > 0 || relay->waiting)
         return true;
     DL_FOREACH2 (relay->in, route, in_next)
-        if (route->due)
+        if (route->backlog.n > 0)
             return true;
     return false;
 }
@@ -234,7 +233,6 @@ static void leave_binder(struct route *route)
 
 static void leave_source(struct route *route)
 {
-    route_not_due(route);
     DL_DELETE2(route->source->out, route, out_prev, out_next);
     route->source = NULL;
 }
@@ -249,7 +247,7 @@ static void leave_destination(struct route *route)
 static bool is_over(const struct route *route)
 {
     if (route->state == ROUTE_UNBOUND)
-        return !route->due && route->backlog.n == 0;
+        return route->backlog.n == 0;
     return route->state == ROUTE_ABNORMAL && !route->binder && !route->source &&
            !route->destination;
 }
@@ -640,8 +638,6 @@ static void lose_destination(struct route *route)
 
     if (bound)
         set_state(route, ROUTE_ABNORMAL);
-    if (source)
-        route_not_due(route);
     leave_destination(route);
     if (bound && source) {
         source->queue->routes_from = source->n_out;
@@ -676,7 +672,7 @@ static void on_moved(struct queue *queue)
 
     if (!relay)
         return;
-    relay->armed = false;
+    relay_moved(relay);
     close_bell(relay);
     relay_ready(relay);
 }
@@ -689,7 +685,7 @@ static void on_stirred(struct queue *queue)
 
 static void on_freed(struct segment *segment)
 {
-    router_unstarve(&segment->pool->server->router);
+    router_slot_freed(&segment->pool->server->router, segment);
 }
 
 void router_session_gone(struct share *share)
@@ -726,6 +722,7 @@ void router_deinit(struct server *server)
     if (server->router.on_ready)
         event_free(server->router.on_ready);
     server->router.on_ready = NULL;
+    router_free_spare(&server->router);
 }
 
 static void note_holding(uint64_t *bits, uint32_t ref)
@@ -737,10 +734,7 @@ void router_holdings(struct server *server, uint64_t *bits)
 {
     struct route *route;
 
-    DL_FOREACH (server->router.all, route) {
-        if (route->source && route->source->pending != 0)
-            note_holding(bits, route->source->pending);
+    DL_FOREACH (server->router.all, route)
         for (uint32_t i = 0; i < route->backlog.n; i++)
             note_holding(bits, backlog_at(&route->backlog, i)->ref);
-    }
 }

@@ -2,9 +2,20 @@
  * Routes: npud moves every message of a source queue to one or more destination queues, without copying data.
  *
  * A queue that is the source or the destination of a route has a relay. npud is one more consumer of a source, and one more producer of a
- * destination, under share number 0. A message that is taken becomes `pending`, and each route from there is due it: all but the last get references
- * to the data of the whole chain, the last one gets the buffers themselves. A destination that is full lets messages pile up in the backlog of
- * the route, in order, so that nobody but it waits; when the backlog is full too, the source waits, and its producers find it full.
+ * destination, under share number 0. npud takes a message only when it has the memory to give it to
+ * every route that is bound at that moment. Taking it and giving it to all of them is one step of
+ * the control thread, so that no unbinding, and no end of a queue, comes in between. A destination
+ * that is full lets messages pile up in the backlog of the route, in order, so that nobody but it
+ * waits; when the backlog is full too, the source waits, and its producers find it full.
+ *
+ * Slots. A message has one chain of buffers, however many routes have yet to deliver it (struct
+ * message). A route gets references of its own to the data only when it puts the message into the
+ * ring of its destination; the last one puts the buffers themselves. So a backlog needs no slots,
+ * but a ring does, and all rings share those of a segment. A destination may have as many messages
+ * of npud's in its ring as the segment has free slots: rings that nobody empties thus leave some
+ * free, the more rings, the fewer messages in each (put() in forward.c). With that many in its ring
+ * a destination counts as full. A route to an empty ring that finds no free slot waits, in
+ * router->waits_slot, until a client frees one.
  *
  * Routes end, their messages do not: of a route that was unbound, or whose source has gone, npud delivers what it has taken. With a destination goes
  * what was meant for it.
@@ -57,18 +68,20 @@ struct route {
     struct user *user;    /* whose it is; a reference */
     struct charge charge;
 
-    bool over; /* in router->over */
-    bool due;  /* the pending message of the source */
+    bool over;       /* in router->over */
+    bool waits_slot; /* in router->waits_slot, and not in destination->waiting */
+    uint32_t wanted; /* then: id of the segment */
     struct backlog backlog;
     uint64_t messages; /* delivered */
 
-    struct route *prev, *next;                 /* router->all, by number */
-    struct route *same_prev, *same_next;       /* named->routes */
-    struct route *out_prev, *out_next;         /* source->out */
-    struct route *in_prev, *in_next;           /* destination->in */
-    struct route *waiting_prev, *waiting_next; /* destination->waiting, while there is a backlog */
-    struct route *bound_prev, *bound_next;     /* binder->routes */
-    struct route *over_next;                   /* router->over */
+    struct route *prev, *next;           /* router->all, by number */
+    struct route *same_prev, *same_next; /* named->routes */
+    struct route *out_prev, *out_next;   /* source->out */
+    struct route *in_prev, *in_next;     /* destination->in */
+    struct route *waiting_prev,
+        *waiting_next; /* destination->waiting, or router->waits_slot, while there is a backlog */
+    struct route *bound_prev, *bound_next; /* binder->routes */
+    struct route *over_next;               /* router->over */
 };
 
 /** What the router knows of a queue: queue->route. It goes with its last route, or, when somebody may ring, with the queue. */
@@ -77,14 +90,14 @@ struct relay {
     struct queue *queue;
     struct route *out, *in;
     uint32_t n_out, n_in;  /* of these: ROUTE_BOUND */
-    uint32_t n_due;        /* routes from here that are due the pending message */
-    uint32_t pending;      /* ref of the head; 0: none */
     struct route *waiting; /* routes into here with a backlog, the next one to be served first */
+    uint32_t n_copies;     /* that npud has put into the ring since it last had none there */
+    uint64_t copies_end;   /* the position behind the last one */
     int32_t gone;          /* pid of who could put last into a source that has gone; 0: none has */
 
     bool ready;   /* in router->ready */
     bool armed;   /* QUEUE_ROUTER is set where somebody will see it */
-    bool starved; /* in router->starved: no slot for a reference */
+    bool starved; /* in router->starved: npud has no memory */
     struct relay *ready_prev, *ready_next;
     struct relay *starved_prev, *starved_next;
 
@@ -99,7 +112,9 @@ struct router {
     struct route_namesakes *by_name;
     uint64_t last_route;
     struct relay *ready;   /* have something to do, the next one first */
-    struct relay *starved; /* wait for a free slot */
+    struct relay *starved; /* sources: wait for npud's memory */
+    struct route *waits_slot;
+    struct message *spare; /* for the next message that is taken, or NULL */
     struct route *over;    /* to be freed by router_reap() */
     struct event *on_ready;
 };
@@ -109,7 +124,10 @@ int router_init(struct server *server);
 /** No session is left, and so no route. */
 void router_deinit(struct server *server);
 
-/** Set the bit of each segment from which the router has the head of a message: pending, or in a backlog. bits: SEGMENT_IDS of them. */
+/**
+ * Set the bit of each segment from which the router has the head of a message. bits: SEGMENT_IDS of
+ * them.
+ */
 void router_holdings(struct server *server, uint64_t *bits);
 
 /* --- for requests; sentences say why, for humans --- */

@@ -12,6 +12,7 @@
 #include "daemon/queue.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/share.h"
 
 #define DATA_ALIGN  UINT64_C(128)
 #define PAGES_ABOVE (UINT64_C(1) << 20) /* strides from here on are whole pages */
@@ -37,6 +38,16 @@ static struct segment_map *find_map(const struct session *session, uint32_t id)
     if (session->shared)
         HASH_FIND(hh, session->shared->maps, &id, sizeof(id), map);
     return map;
+}
+
+bool segment_left(const struct segment *segment, uint32_t number)
+{
+    struct share *share = share_left(segment->pool->server, number);
+    struct segment_map *map = NULL;
+
+    if (share)
+        HASH_FIND(hh, share->maps, &segment->view.id, sizeof(segment->view.id), map);
+    return map != NULL;
 }
 
 bool segment_maps(struct session *session, struct segment *segment)
@@ -143,11 +154,13 @@ int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct s
         discard(s);
         return error;
     }
-    atomic_store_explicit(&s->view.page->armed, pool->looks, memory_order_relaxed);
+    atomic_store_explicit(&s->view.page->armed, pool->looks || pool->kept, memory_order_relaxed);
     DL_APPEND(pool->segments, s);
     pool->n_segments++;
+    pool->bytes += s->size;
     atomic_store_explicit(&pool->server->pools.table->view[s->view.id], &s->view,
                           memory_order_relaxed);
+    pool_grown(pool);
     *segmentp = s;
     return 0;
 }
@@ -166,6 +179,7 @@ void segment_free(struct segment *s)
     atomic_store(&s->view.page->dead, 1);
     DL_DELETE(s->pool->segments, s);
     s->pool->n_segments--;
+    s->pool->bytes -= s->size;
     discard(s);
 }
 
@@ -208,14 +222,31 @@ void segment_unmap(struct segment_map *map)
 {
     struct segment *s = map->segment;
 
+    bool draining = map->lost;
+
     set_lost(map, false);
     HASH_DEL(map->share->maps, map);
     DL_DELETE(s->maps, map);
     s->n_maps--;
+    s->n_left -= map->left;
     free(map);
-    /* What only it could have of an orphan is nobody's any more. */
-    if (!s->pool->session)
+    /* What only it could have of an orphan is nobody's any more; and what it held in a segment that drained is free now. */
+    if (!s->pool->session || draining)
         pool_look_soon(s->pool);
+}
+
+void segments_left(struct share *share)
+{
+    struct segment_map *map, *tmp;
+
+    HASH_ITER (hh, share->maps, map, tmp) {
+        map->left = true;
+        map->segment->n_left++;
+        if (map->segment->pool == share->pool)
+            continue;
+        set_lost(map, true);
+        segment_give_back(map->segment);
+    }
 }
 
 void segment_freed(struct segment *s)
@@ -224,8 +255,7 @@ void segment_freed(struct segment *s)
 
     if (segment_wanted(&s->view) && pools->on_freed)
         pools->on_freed(s);
-    if (!s->pool->session)
-        pool_look_soon(s->pool);
+    pool_look_soon(s->pool);
 }
 
 void segment_rights_changed(struct session *session)
@@ -235,6 +265,12 @@ void segment_rights_changed(struct session *session)
     if (!session->shared)
         return;
     HASH_ITER (hh, session->shared->maps, map, tmp)
-        if (map->segment->pool->session != session)
+        if (map->segment->pool->session != session) {
+            bool had = !map->lost;
+
             set_lost(map, !queue_feeds(session, map->segment));
+            /* Its owner puts nothing there any more: if nothing is there, it goes. */
+            if (had && map->lost)
+                segment_give_back(map->segment);
+        }
 }

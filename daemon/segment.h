@@ -33,6 +33,7 @@ struct segment {
     struct segment_map *maps; /* who maps it, its owner included */
     uint32_t n_maps;
     uint32_t n_lost;             /* of these, who should not see new data */
+    uint32_t n_left;             /* of these, processes whose session has ended (survivor.h) */
     bool damaged;                /* somebody plays with its counts: npud does not any more */
     struct segment *prev, *next; /* pool->segments */
 };
@@ -43,6 +44,7 @@ struct segment_map {
     struct segment *segment;
     uint32_t id;                     /* of the segment: key in share->maps */
     bool lost;                       /* the right to see new data */
+    bool left;                       /* its session has ended, its process lives on */
     struct segment_map *prev, *next; /* segment->maps */
     UT_hash_handle hh;               /* share->maps */
 };
@@ -71,6 +73,15 @@ void segment_free(struct segment *segment);
 
 /** The share's session maps the segment from now on. Safe to repeat. False: no memory. */
 bool segment_map(struct share *share, struct segment *segment);
+
+/**
+ * The share's session has ended, its process lives on and has its segments mapped: those of others get no new data while it does, and are given back if
+ * nothing but the process's own is in them.
+ */
+void segments_left(struct share *share);
+
+/** Does the process of a session that has ended under this number live, with the segment mapped? */
+bool segment_left(const struct segment *segment, uint32_t number);
 
 /** The session has gone, with all its mappings. */
 void segment_unmap(struct segment_map *map);

@@ -2,12 +2,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -31,9 +31,11 @@
 #include "daemon/server.h"
 #include "daemon/share.h"
 #include "daemon/stream.h"
+#include "daemon/survivor.h"
 #include "proto/arena.h"
 #include "proto/clock.h"
 #include "proto/packet.h"
+#include "proto/random.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -76,6 +78,49 @@ uint32_t session_ring_depth(const struct session *session)
 
 /* --- arena --- */
 
+static void forget_newest(struct segments *segs)
+{
+    if (segs->newest != 0)
+        close(segs->newest - 1);
+    segs->newest = 0;
+    segs->resend = false;
+}
+
+void session_segments_taken(struct session *session, bool undoes)
+{
+    if (undoes)
+        return;
+    if (session->stream_segments.newest != 0 && !session->stream_segments.resend)
+        forget_newest(&session->stream_segments);
+    if (session->event_segments.newest != 0 && !session->event_segments.resend)
+        forget_newest(&session->event_segments);
+}
+
+void session_segment_resend(struct segments *segs, uint32_t index)
+{
+    if (segs->newest != 0 && segs->newest_at == index)
+        segs->resend = true;
+}
+
+/*
+ * A descriptor for the reply, if the client needs one; another stays here until the client is known
+ * to have it. False: npud has none.
+ */
+static bool send_newest(struct segments *segs, uint32_t index, int *fd)
+{
+    if (segs->resend && segs->newest_at == index) {
+        *fd = fcntl(segs->newest - 1, F_DUPFD_CLOEXEC, 0);
+        segs->resend = *fd < 0;
+        return *fd >= 0;
+    }
+    if (*fd >= 0) {
+        forget_newest(segs);
+        segs->newest = fcntl(*fd, F_DUPFD_CLOEXEC, 0) + 1;
+        segs->newest_at = index;
+    }
+    return true;
+}
+
 void *session_segment(struct session *session, struct segments *segs, uint32_t index, size_t size,
                       int *fd)
 {
@@ -100,7 +145,7 @@ void *session_segment(struct session *session, struct segments *segs, uint32_t i
             return NULL;
         }
     }
-    return segs->map[index];
+    return send_newest(segs, index, fd) ? segs->map[index] : NULL;
 }
 
 static void segments_deinit(struct segments *segs)
@@ -109,6 +154,7 @@ static void segments_deinit(struct segments *segs)
         if (segs->map[i])
             munmap(segs->map[i], segs->size);
     free(segs->map);
+    forget_newest(segs);
     *segs = (struct segments){0};
 }
 
@@ -249,11 +295,11 @@ struct session *session_new(struct server *server, int socket)
     struct session *session = calloc(1, sizeof(*session));
     uint32_t seed;
 
-    if (!session) {
+    if (!session || !random_fill(&seed, sizeof(seed))) {
+        free(session);
         close(socket);
         return NULL;
     }
-    getrandom(&seed, sizeof(seed), 0);
     session->server = server;
     session->socket = socket;
     session->pidfd = -1;
@@ -327,6 +373,9 @@ void session_halt(struct session *session)
 {
     struct stream *stream;
 
+    /* First: the client must know of the end before it can meet a change that comes of it. */
+    if (session->page)
+        session_announce_end(session->page);
     session_lock(session);
     slots_foreach (&session->streams, i, stream)
         engine_forget(stream->attach->device->engine, stream);
@@ -382,6 +431,7 @@ void session_free(struct session *session)
     segments_deinit(&session->event_segments);
     if (session->page)
         munmap(session->page, sizeof(*session->page));
+    streams_forget_discards(session);
     slots_deinit(&session->streams);
     slots_deinit(&session->events);
     slots_deinit(&session->ipc);
@@ -395,6 +445,7 @@ void session_free(struct session *session)
         closer_close_slow(session->socket);
     else
         closer_close(session->socket);
+    survivor_watch(session);
     if (session->pidfd >= 0)
         close(session->pidfd);
     charge_deinit(&session->charge);
@@ -444,7 +495,7 @@ static bool await_death(struct session *session)
     struct timeval most = {.tv_usec = DEATH_US};
 
     if (session->leaves || !session->shared || !queues_shared(session->shared) ||
-        !identity_alive(session->pidfd))
+        !session_outlived(session))
         return false;
     event_del(session->on_socket);
     if (event_add(session->on_death, &most) < 0)
@@ -522,6 +573,7 @@ void sessions_deinit(struct server *server)
     }
     if (server->on_ended)
         event_free(server->on_ended);
+    survivors_deinit(server);
     router_deinit(server);
     queues_deinit(&server->queues);
     pools_deinit(&server->pools);

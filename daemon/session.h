@@ -27,6 +27,7 @@ struct event_obj;
 struct fence;
 struct attach_ref;
 struct share;
+struct survivor;
 
 /** A session's use of a device. */
 struct attach {
@@ -55,7 +56,10 @@ struct attach {
 struct segments {
     void **map;
     uint32_t n;
-    size_t size; /* of each */
+    size_t size;        /* of each */
+    int newest;         /* descriptor of the newest segment + 1; 0: none is kept */
+    uint32_t newest_at; /* its number */
+    bool resend;        /* the client could not take it: it goes along once more */
 };
 
 struct session {
@@ -103,9 +107,11 @@ struct session {
     uint32_t n_event_fds;
 
     struct session *prev, *next; /* server->sessions */
-    bool leaves;                 /* session_end() waits for the end of its process */
-    bool ended;                  /* by session_end() */
-    struct session *ended_next;  /* server->ended */
+    bool left;                   /* LeaveSession: its process writes nothing any more */
+    struct survivor *survivor;  /* while the session is being freed: of its process that lives on */
+    bool leaves;                /* session_end() waits for the end of its process */
+    bool ended;                 /* by session_end() */
+    struct session *ended_next; /* server->ended */
 };
 
 /**
@@ -140,6 +146,17 @@ void sessions_deinit(struct server *server);
 /** Empty the ledger and forget the client. Everybody who waited for it is woken with a named error.
  */
 void session_free(struct session *session);
+
+/**
+ * A request has come, which tells that the client has the descriptor of the newest segment, unless
+ * `undoes`: then the request says so.
+ */
+void session_segments_taken(struct session *session, bool undoes);
+
+/**
+ * The client could not take the newest segment. Nothing happens if it is not the one of `index`.
+ */
+void session_segment_resend(struct segments *segments, uint32_t index);
 
 /** Answer to Hello: make the arena. ACL error, or 0 with *page_fd (the caller closes it). */
 int32_t session_hello(struct session *session, const char *program, int *page_fd);

@@ -9,13 +9,14 @@
 #include "daemon/segment.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/survivor.h"
 #include "daemon/sweep.h"
 #include "proto/mbuf_shm.h"
 
 int shares_init(struct shares *shares)
 {
-    /* Half a megabyte of which only the pages with sessions in them are ever touched. */
-    shares->by_number = calloc(SHARE_MAX + 1, sizeof(struct session *));
+    /* A megabyte of which only the pages with sessions in them are ever touched. */
+    shares->by_number = calloc(SHARE_MAX + 1, sizeof(struct share_number));
     return shares->by_number ? 0 : -ENOMEM;
 }
 
@@ -25,26 +26,39 @@ void shares_deinit(struct shares *shares)
     *shares = (struct shares){0};
 }
 
-/* Numbers are used again as late as possible, but while sessions are few from 1 again after 1023: two pages of pointers serve most hosts. */
-bool share_name(struct session *session)
+static bool take_number(struct session *session, uint32_t range)
 {
     struct shares *shares = &session->server->shares;
-    uint32_t range = session->server->n_sessions < 512 ? 1023 : SHARE_MAX;
 
     for (uint32_t i = 0; i < range; i++) {
+        struct share_number *n;
+
         shares->last = shares->last % range + 1;
-        if (shares->by_number[shares->last])
+        n = &shares->by_number[shares->last];
+        if (n->session || n->left)
             continue;
-        shares->by_number[shares->last] = session;
+        n->session = session;
         session->share = shares->last;
         return true;
     }
     return false;
 }
 
+/* Numbers are used again as late as possible, but while few are in use from 1 again after 1023: a few pages of the table serve most hosts. */
+bool share_name(struct session *session)
+{
+    return (session->server->n_sessions < 512 && take_number(session, 1023)) ||
+           take_number(session, SHARE_MAX);
+}
+
 struct session *share_session(struct server *server, uint32_t number)
 {
-    return number <= SHARE_MAX ? server->shares.by_number[number] : NULL;
+    return number <= SHARE_MAX ? server->shares.by_number[number].session : NULL;
+}
+
+struct share *share_left(struct server *server, uint32_t number)
+{
+    return number <= SHARE_MAX ? server->shares.by_number[number].left : NULL;
 }
 
 struct share *share_get(struct session *session)
@@ -52,7 +66,8 @@ struct share *share_get(struct session *session)
     if (!session->shared) {
         session->shared = calloc(1, sizeof(*session->shared));
         if (session->shared)
-            session->shared->session = session;
+            *session->shared = (struct share){
+                .server = session->server, .session = session, .number = session->share};
     }
     return session->shared;
 }
@@ -65,21 +80,46 @@ static void forget_maps(struct share *share)
         segment_unmap(map);
 }
 
+/* The share is the survivor's from here on. Before the pool is left, which looks whether anything in it is anybody's. */
+static void leave_to(struct survivor *survivor, struct share *share)
+{
+    survivor->share = share;
+    share->server->shares.by_number[share->number].left = share;
+    segments_left(share);
+    share->session = NULL;
+}
+
 void share_free(struct session *session)
 {
     struct share *share = session->shared;
+    struct share_number *number = &session->server->shares.by_number[session->share];
+    struct survivor *survivor = share && share->maps ? survivor_of(session) : NULL;
 
     if (share) {
         queue_sweep(share);
-        share_sweep(share);
+        if (!survivor)
+            share_sweep(share);
         queues_leave(share);
         router_session_gone(share);
-        forget_maps(share);
-        pool_leave(share);
-        free(share);
+        number->session = NULL;
         session->shared = NULL;
+        if (survivor)
+            leave_to(survivor, share);
+        else
+            forget_maps(share);
+        pool_leave(share);
+        if (!survivor)
+            free(share);
     }
     if (session->share != SHARE_NPUD)
-        session->server->shares.by_number[session->share] = NULL;
+        number->session = NULL;
     session->share = SHARE_NPUD;
+}
+
+void share_free_left(struct share *share)
+{
+    share_sweep(share);
+    forget_maps(share);
+    share->server->shares.by_number[share->number].left = NULL;
+    free(share);
 }

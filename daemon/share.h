@@ -14,8 +14,11 @@ struct segment_map;
 struct server;
 struct session;
 
+/* While its process outlives the session (survivor.h), only the first four are of use. */
 struct share {
-    struct session *session;
+    struct server *server;
+    struct session *session;       /* NULL: it has ended, and its process lives on */
+    uint32_t number;               /* session->share */
     struct pool *pool;             /* its own; NULL: none so far. pool.h */
     struct segment_map *maps;      /* segments that it maps, its own and others'. segment.h */
     struct queue_attach *attached; /* queue.h */
@@ -24,10 +27,15 @@ struct share {
     struct route *routes; /* that it has bound. router.h */
 };
 
-/** Sessions by their share number. */
+/* What has a share number: a session, or the share of one that has ended whose process lives on. Neither: the number is free. */
+struct share_number {
+    struct session *session;
+    struct share *left;
+};
+
 struct shares {
-    struct session **by_number; /* SHARE_MAX + 1 */
-    uint32_t last;              /* number given out last */
+    struct share_number *by_number; /* SHARE_MAX + 1 */
+    uint32_t last;                  /* number given out last */
 };
 
 /** 0 or -ENOMEM. */
@@ -40,11 +48,20 @@ bool share_name(struct session *session);
 /** The session that has this number, or NULL. */
 struct session *share_session(struct server *server, uint32_t number);
 
+/** The share of a session that has ended, under this number, whose process lives on; or NULL. */
+struct share *share_left(struct server *server, uint32_t number);
+
 /** What the session shares, made if need be. NULL: no memory. */
 struct share *share_get(struct session *session);
 
 /**
  * The session has ended: what it holds is freed, what it has put into queues stays there, who waits for it learns that it is gone. Then its number may
  * be another's.
+ *
+ * If its process lives on, then what the session holds is not freed before share_free_left(): the process may be between two stores of a call, or use
+ * the data of a buffer, and what it holds must not be another's meanwhile. Segments that nothing else is in are given back all the same.
  */
 void share_free(struct session *session);
+
+/** The process has exited: free what it held, and its number. */
+void share_free_left(struct share *share);

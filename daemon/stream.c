@@ -1,8 +1,11 @@
 #include "daemon/stream.h"
 
+#include <stdlib.h>
+
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/device.h"
 #include "daemon/engine.h"
+#include "daemon/event.h"
 #include "daemon/ipc_event.h"
 #include "daemon/notify.h"
 #include "daemon/server.h"
@@ -123,7 +126,7 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t cont
     s->judged = 0;
     s->ordinal = session->streams_made++;
     s->failure.code = 0;
-    s->stuck = s->discarding = false;
+    s->stuck = s->held = false;
     s->taskless = 0;
     s->failures = 0;
     s->failed.task = s->failed.thread = 0;
@@ -158,6 +161,19 @@ uint32_t streams_left(const struct session *session, const struct attach *attach
 }
 
 /*
+ * The client has raised the level and completed the record at the call: the streams that wait for
+ * that level go on all the same.
+ */
+static void wake_level_of(struct stream *s, const struct task *task)
+{
+    struct event_obj *ev =
+        slots_get_generation(&s->session->events, task->object, task->generation);
+
+    if (ev)
+        event_obj_record(ev, task->record.number, TASK_RECORD_WAKE);
+}
+
+/*
  * Whoever waits for an IPC record that is queued here would wait for good. Read like any entry: a copy, which can only name records of
  * this session's own. Returns where the first entry is that was not there.
  */
@@ -174,6 +190,8 @@ static uint64_t drop_records(struct stream *s)
         if (p == s->head && stream_has_begun(s))
             continue;
         notify_drop_task(s->session, &task);
+        if (task.op == TASK_RECORD && (task.flags & TASK_RECORD_WAKE))
+            wake_level_of(s, &task);
         if (task.op != TASK_IPC_RECORD)
             continue;
         open = slots_get_generation(&s->session->ipc, task.object, task.generation);
@@ -208,7 +226,8 @@ static uint64_t end_of(const struct stream *s)
     return tail - s->head > s->depth ? s->head + s->depth : tail;
 }
 
-static void discard(struct stream *s, uint64_t tail, int32_t told)
+/* What is queued up to `tail` is over without having been executed; done does not tell yet. */
+static void drop(struct stream *s, uint64_t tail)
 {
     engine_forget(s->attach->device->engine, s);
     if (tail != s->head)
@@ -218,15 +237,6 @@ static void discard(struct stream *s, uint64_t tail, int32_t told)
     s->failure.code = 0;
     s->head = tail;
     atomic_store(&s->ctrl->watched, 0);
-    /* A client whose session ends while it lives learns that from its socket, and not that its work is done. */
-    if (s->session->halted)
-        return;
-    if (told != 0) {
-        atomic_store_explicit(&s->ctrl->aborts, (uint64_t)++s->aborts << 32 | (uint32_t)told,
-                              memory_order_relaxed);
-        waitlist_fire(&s->passed, 0, UINT64_MAX, told, 0);
-    }
-    stream_publish(s, tail);
 }
 
 /* A task that came after the last look, from somebody who found the stream watched and did not ring. */
@@ -241,24 +251,87 @@ static void look_again(struct stream *s)
     engine_unpark(s);
 }
 
-void stream_abort(struct stream *s, int32_t told)
+/* "Parked" keeps the engine off the stream: it passes over the doorbell's bits of such ones. */
+static void park_held(struct stream *s)
+{
+    s->run = RUN_PARKED;
+    s->held = true;
+}
+
+void stream_hold(struct stream *s)
 {
     uint64_t end;
 
+    if (s->held)
+        return;
     /*
-     * A whole ring of records takes its time, in which the engines are not kept out. "Parked" keeps this one off the stream: it
-     * passes over the doorbell's bits of such ones, and those it swallows here are of tasks that are discarded below, too.
+     * A whole ring of records takes its time, in which the engines are not kept out. The bits of the
+     * doorbell that are passed over meanwhile are of tasks that are dropped, or looked for at the end.
      */
     session_lock(s->session);
     engine_forget(s->attach->device->engine, s);
-    s->run = RUN_PARKED;
-    s->discarding = true;
+    park_held(s);
+    s->held_from = s->head;
     session_unlock(s->session);
     end = drop_records(s);
     session_lock(s->session);
     /* Not to the tail: a task on its way there may be a record, and was not looked at. */
-    discard(s, end, told);
-    s->discarding = false;
+    drop(s, end);
+    park_held(s);
+    session_unlock(s->session);
+}
+
+int32_t stream_discarded(const struct session *session, uint32_t slot, uint64_t position)
+{
+    const struct stream *s = slots_at(&session->streams, slot);
+    const struct discards *d = s ? s->discards : NULL;
+
+    for (uint32_t i = 0; d && i < d->n; i++)
+        if (position > d->range[i].from && position <= d->range[i].to)
+            return d->range[i].code;
+    return 0;
+}
+
+void streams_forget_discards(struct session *session)
+{
+    for (uint32_t i = 0; i < session->streams.end; i++) {
+        struct stream *s = slots_at(&session->streams, i);
+
+        free(s->discards);
+        s->discards = NULL;
+    }
+}
+
+/* Without memory for it, streams that come to their waits later go on. */
+static void remember_discard(struct stream *s, int32_t code)
+{
+    struct discards *d = s->discards;
+
+    if (code == 0 || s->head == s->held_from)
+        return;
+    if (!d)
+        d = s->discards = calloc(1, sizeof(*d));
+    if (!d)
+        return;
+    if (d->n == DISCARDS_MAX)
+        memmove(&d->range[0], &d->range[1], --d->n * sizeof(d->range[0]));
+    d->range[d->n++] = (struct discard){.from = s->held_from, .to = s->head, .code = code};
+}
+
+void stream_abort(struct stream *s, int32_t told)
+{
+    stream_hold(s);
+    session_lock(s->session);
+    remember_discard(s, told);
+    s->run = RUN_IDLE;
+    s->held = false;
+    /* A client whose session ends while it lives learns that from its socket, and not that its work is done. */
+    if (!s->session->halted) {
+        /* What was executed is done, and only who waits for what was not executed is told so. */
+        waitlist_fire(&s->passed, 0, s->held_from, 0, 0);
+        waitlist_fire(&s->passed, s->held_from + 1, s->head, told, 0);
+        stream_publish(s, s->head);
+    }
     look_again(s);
     session_unlock(s->session);
 }
@@ -272,7 +345,9 @@ void stream_free(struct stream *s)
      * this one. */
     session_lock(session);
     slots_unpublish(s);
-    discard(s, end_of(s), 0);
+    drop(s, end_of(s));
+    if (!session->halted)
+        stream_publish(s, s->head);
     waitlist_fire(&s->passed, 0, UINT64_MAX, 0, 0);
     waitlist_deinit(&s->passed);
     context_leave(s);

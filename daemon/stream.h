@@ -33,6 +33,19 @@ struct stream_id {
     struct slot slot;
 };
 
+/*
+ * What aborts have discarded in a slot, the latest last: a stream whose wait was queued before the
+ * abort may come to it later. Kept until the session ends, as positions of a slot never go back.
+ */
+#define DISCARDS_MAX 16 /* the oldest one is forgotten for one more */
+struct discards {
+    uint32_t n;
+    struct discard {
+        uint64_t from, to; /* positions after from, up to `to` */
+        int32_t code;      /* for streams that wait for one of these */
+    } range[DISCARDS_MAX];
+};
+
 struct stream {
     struct slot slot; /* in session->streams */
 
@@ -57,11 +70,11 @@ struct stream {
     bool has_task;    /* taken from the ring, not finished */
     bool started; /* task_execute() was called before; after a wait, waiter.result is the outcome */
     bool rung;    /* active because the doorbell said so, and no task was found so far */
-    bool changing;   /* memory, and who waits for that is not told completely: see changed */
-    bool counted;    /* TASK_VALUE_WAIT: in value_waiters of the session page */
-    bool in_inbox;   /* under the engine's inbox lock */
-    bool stuck;      /* the exception ring is full: in attach->stuck, in place of active */
-    bool discarding; /* by stream_abort(): parked, whatever happens */
+    bool changing; /* memory, and who waits for that is not told completely: see changed */
+    bool counted;  /* TASK_VALUE_WAIT: in value_waiters of the session page */
+    bool in_inbox; /* under the engine's inbox lock */
+    bool stuck;    /* the exception ring is full: in attach->stuck, in place of active */
+    bool held;     /* by stream_hold(): parked, whatever happens */
     bool took; /* a notify's bit was spent on this wait, which has not been retired (notify.c) */
     union {    /* no task both waits and works */
         struct waiter waiter; /* on another stream, an event flag or an IPC event, on ... */
@@ -86,7 +99,7 @@ struct stream {
     struct context *context;
     struct stream *context_prev, *context_next;
     struct failure failure; /* of the task at head, until everybody has been told */
-    uint32_t aborts;        /* that waiters were told of */
+    uint64_t held_from;     /* while held: the tasks from here to head are discarded */
     uint32_t taskless;      /* as the tasks so far say, but not modulo 2^16 */
     uint64_t failures;
     struct {
@@ -98,6 +111,9 @@ struct stream {
         stopped; /* why its context executes nothing any more; 0: it does. Written under the engine's lock */
     _Atomic uint64_t done;  /* tasks retired; what was published to the client */
     struct waitlist passed; /* who waits for positions of this stream */
+
+    /* Of this stream and earlier ones of the slot; NULL: none. Under the locks of the session's engines. */
+    struct discards *discards;
 
     /* fault injection (inject.h): last, since it is hardly ever looked at */
     uint64_t ordinal; /* constant: how many streams its session had made before */
@@ -161,13 +177,28 @@ static inline bool stream_read_entry(const struct stream *s, uint64_t position, 
 uint64_t stream_end(const struct stream *stream);
 
 /**
- * Drop what is queued; done jumps to the tail. IPC records among it fail. told: the ACL error that whoever waits for any of it gets, 0: he goes
- * on. Takes the locks of the session's engines.
+ * Drop what is queued, which is from held_from to head then; IPC records among it fail. Nothing is
+ * executed, and done does not move, until stream_abort(). Takes the locks of the session's engines.
+ */
+void stream_hold(struct stream *stream);
+
+/**
+ * stream_hold(), if it is not held, and let done pass what was dropped. told: the ACL error that
+ * streams get which wait for a dropped position; 0: they go on. Takes the locks of the session's
+ * engines.
  */
 void stream_abort(struct stream *stream, int32_t told);
 
 /** The session ends: what its stream has queued for notifies will not come. The stream is forgotten by its engine. */
 void stream_drop_notifies(struct stream *stream);
+
+/**
+ * The code for streams of the session that wait for this position of a slot, if an abort has
+ * discarded it; else 0. Engine thread.
+ */
+int32_t stream_discarded(const struct session *session, uint32_t slot, uint64_t position);
+/** The session ends: forget what was discarded in its streams. */
+void streams_forget_discards(struct session *session);
 
 /** Drop what is queued, wake everybody who waits for it, give the slot back. Takes the locks of the
  * session's engines. */

@@ -204,7 +204,7 @@ static void visit_segments(struct sweep *sweep, struct share *share, visit_fn *v
 
 void share_sweep(struct share *share)
 {
-    struct sweep sweep = {.server = share->session->server, .dead = share->session->share};
+    struct sweep sweep = {.server = share->server, .dead = share->number};
 
     /* In this order: who is head of a chain must be known before members are asked, and members need their head to be found. */
     visit_segments(&sweep, share, look_at);
@@ -266,9 +266,12 @@ static bool has_head(struct segment *s, uint64_t word)
     struct mbuf *head = mbuf_find(s->pool->server, mbuf_head(word), &of);
     uint64_t w = head ? atomic_load_explicit(&head->word, memory_order_acquire) : 0;
 
-    if (mbuf_state(w) == MBUF_HELD)
-        return is_held(s, mbuf_head(word), w);
-    return mbuf_state(w) == MBUF_SENDING && is_sent(s, mbuf_head(word), w);
+    if (mbuf_state(w) == MBUF_HELD
+            ? is_held(s, mbuf_head(word), w)
+            : mbuf_state(w) == MBUF_SENDING && is_sent(s, mbuf_head(word), w))
+        return true;
+    /* A head that changes hands while npud looks has an owner, and its members have not heard of that yet. */
+    return head && atomic_load(&head->word) != w;
 }
 
 static bool somebodys(struct segment *s, const struct mbuf *m, uint64_t word)
@@ -284,7 +287,33 @@ static bool somebodys(struct segment *s, const struct mbuf *m, uint64_t word)
         return has_head(s, word);
     case MBUF_BLOCK:
         /* Who has a reference to it is a slot that is somebody's: but that may change hands while we look. */
-        return s->n_maps > 0 && mbuf_refs_count(atomic_load(&m->refs)) > 0;
+        return s->n_maps > s->n_left && mbuf_refs_count(atomic_load(&m->refs)) > 0;
+    default:
+        return false;
+    }
+}
+
+/*
+ * What a process holds whose session has ended must not be another's while it lives, but that keeps only the slot from being used again, and not the
+ * segment from being given back: the memory of a segment is never used for another. Messages that others may still take do keep it.
+ */
+static bool is_left(struct segment *s, const struct mbuf *m, uint64_t word)
+{
+    struct segment *of;
+    struct mbuf *head;
+
+    if (s->n_left == 0)
+        return false;
+    switch (mbuf_state(word)) {
+    case MBUF_CACHED:
+    case MBUF_HELD:
+        return segment_left(s, mbuf_session(word));
+    case MBUF_SENDING:
+        return segment_left(s, mbuf_session(word)) && !is_sent(s, mbuf_ref(&s->view, m), word);
+    case MBUF_MEMBER:
+        head = mbuf_find(s->pool->server, mbuf_head(word), &of);
+        word = head ? atomic_load_explicit(&head->word, memory_order_acquire) : 0;
+        return mbuf_state(word) == MBUF_HELD && segment_left(of, mbuf_session(word));
     default:
         return false;
     }
@@ -297,7 +326,9 @@ static bool slot_unused(struct segment *s, const struct mbuf *m)
 
     if (mbuf_state(word) == MBUF_FREE)
         return true;
-    return !s->pool->session && !somebodys(s, m, word) && atomic_load(&m->word) == word;
+    if (s->pool->session ? !is_left(s, m, word) : somebodys(s, m, word))
+        return false;
+    return atomic_load(&m->word) == word;
 }
 
 bool segment_unused(struct segment *s)

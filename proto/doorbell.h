@@ -70,8 +70,31 @@ struct session_page {
     alignas(64) _Atomic uint32_t
         grants; /* futex; npud: changes when a queue has been granted to this process */
     alignas(64) _Atomic uint32_t exception_seq; /* futex: npud has put something in a ring */
+    /* futex; npud: changes when a queue of the session was destroyed, or its last right to one is gone (client/queue_retire.h) */
+    alignas(64) _Atomic uint32_t rings;
+    /*
+     * npud: not 0 once the session has ended. npud stores it before it changes any other word because
+     * of the end, so a client that was refused something because of such a change finds it set:
+     * session_announce_end(), session_has_ended().
+     */
+    _Atomic uint32_t ended;
     struct exception_ring exceptions[DEVICES_MAX];
 };
+
+/** npud: before the end of the session changes the first word that the client reads. */
+static inline void session_announce_end(struct session_page *page)
+{
+    atomic_store_explicit(&page->ended, 1, memory_order_relaxed);
+    /* A client that sees a later store of npud, also a relaxed one, sees this one after its own fence. */
+    atomic_thread_fence(memory_order_release);
+}
+
+/** Client: whether the refusal that the calling thread has just met may be due to the end. */
+static inline bool session_has_ended(const struct session_page *page)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&page->ended, memory_order_relaxed) != 0;
+}
 
 /**
  * Client: tell the engine that stream `slot` has new tasks, after their tail was stored and the
@@ -92,4 +115,14 @@ static inline bool doorbell_raise(struct doorbell *d, uint32_t slot)
     atomic_fetch_or(&d->summary, UINT64_C(1) << (slot / 64));
     KILL_POINT(BELL_SUMMARY);
     return !atomic_load(&d->watched);
+}
+
+/**
+ * Engine: stop to look at the summary. False: a bit was set meanwhile, and the caller goes on. Dekker with doorbell_raise(): each side
+ * stores and then loads, all seq_cst, so one of the two sees the other.
+ */
+static inline bool doorbell_unwatch(struct doorbell *d)
+{
+    atomic_store(&d->watched, 0);
+    return atomic_load(&d->summary) == 0;
 }

@@ -41,12 +41,24 @@ static_assert(sizeof(struct event_slot) == 64, "one cache line per event");
 
 #define EVENT_LEVEL_UP UINT64_C(1)
 
-/** Raise the level. Up first, so that nobody finds the count moved and the level still down. */
+#define EVENT_RAISE_TRIES 1000 /* more than any honest race takes */
+
+/**
+ * Raise the level: count and level change in one atomic step. A reset between two steps would leave
+ * the count moved and the level down, and a stream that waits for this raise alone could not tell
+ * whether it had come. The slot is the client's to write: the attempts are bounded, and a client
+ * that makes each of them fail loses its own raise.
+ */
 static inline void event_slot_raise(struct event_slot *e)
 {
-    atomic_fetch_or(&e->level, EVENT_LEVEL_UP);
-    KILL_POINT(LEVEL_UP);
-    atomic_fetch_add(&e->level, 2);
+    uint64_t old = atomic_load_explicit(&e->level, memory_order_relaxed);
+    unsigned tries = 0;
+
+    /* seq_cst: level_waiters is loaded next; see level. */
+    while (!atomic_compare_exchange_weak_explicit(&e->level, &old, (old + 2) | EVENT_LEVEL_UP,
+                                                  memory_order_seq_cst, memory_order_relaxed) &&
+           ++tries < EVENT_RAISE_TRIES)
+        ;
     KILL_POINT(LEVEL_RAISED);
 }
 

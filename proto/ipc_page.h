@@ -27,6 +27,13 @@
  * nobody can sleep on it. Sleepers on a pending record set IPC_WAITERS in its slot, and sleep on
  * wake_seq; whoever completes the record swaps the state, sees the bit, bumps wake_seq and wakes.
  * Same word, so neither can miss the other.
+ *
+ * A process may outlive its session, or be late with a record of an event that it has closed. So
+ * npud fails the pending records of an opener that leaves in two steps: it sets the opener's bit in
+ * `gone`, then it sweeps. A waiter sees a pending record, and then looks at `gone` before it
+ * sleeps. Whatever the order, either the sweep finds the record, or the waiter finds the bit; then
+ * the waiter asks npud, which fails the record. The bit stays until the number is given out again,
+ * and that is not before the process has exited (daemon/survivor.h).
  */
 #pragma once
 
@@ -38,7 +45,9 @@
 
 #include "proto/kill_point.h"
 
-#define IPC_SLOTS       1024u /* records in flight per event; the 1025th recorder waits */
+#ifndef IPC_SLOTS       /* a model of this page takes fewer */
+#define IPC_SLOTS 1024u /* records in flight per event; the 1025th recorder waits */
+#endif
 #define IPC_OPENERS_MAX 4095u /* sessions with the event open at the same time */
 
 enum ipc_state {
@@ -58,6 +67,8 @@ struct ipc_page {
     _Atomic uint64_t failed;
     alignas(64) _Atomic uint64_t
         slot[IPC_SLOTS]; /* low 32 bits of number << 32 | opener << 16 | waiters | state */
+    /* npud: a bit for each opener that it does not know any more. */
+    alignas(64) _Atomic uint64_t gone[(IPC_OPENERS_MAX + 63) / 64];
 };
 
 static inline uint64_t ipc_latest_make(uint64_t number, uint32_t opener, uint32_t state)
@@ -116,6 +127,23 @@ static inline void ipc_help(struct ipc_page *p, uint64_t latest)
     }
 }
 
+/** What the page has of record number, in the form of a slot. 0: nothing (any more). */
+static inline uint64_t ipc_word_of(struct ipc_page *p, uint64_t number)
+{
+    uint64_t latest = atomic_load_explicit(&p->latest, memory_order_acquire);
+    uint64_t slot;
+
+    if (number == 0)
+        return 0;
+    if (ipc_latest_number(latest) == number) {
+        if (ipc_latest_state(latest) != IPC_PENDING)
+            return ipc_slot_of_latest(latest);
+        ipc_help(p, latest);
+    }
+    slot = atomic_load_explicit(&p->slot[number % IPC_SLOTS], memory_order_acquire);
+    return ipc_slot_tag(slot) == (uint32_t)number ? slot : 0;
+}
+
 /**
  * State of record number. IPC_NONE: nothing was ever recorded (number 0), or the slot was taken
  * over by a later record and so this one is not pending any more; then it has failed if npud
@@ -123,18 +151,36 @@ static inline void ipc_help(struct ipc_page *p, uint64_t latest)
  */
 static inline enum ipc_state ipc_state_of(struct ipc_page *p, uint64_t number)
 {
-    uint64_t latest = atomic_load_explicit(&p->latest, memory_order_acquire);
-    uint64_t slot;
+    return (enum ipc_state)ipc_slot_state(ipc_word_of(p, number));
+}
 
-    if (number == 0)
-        return IPC_NONE;
-    if (ipc_latest_number(latest) == number) {
-        if (ipc_latest_state(latest) != IPC_PENDING)
-            return (enum ipc_state)ipc_latest_state(latest);
-        ipc_help(p, latest);
-    }
-    slot = atomic_load_explicit(&p->slot[number % IPC_SLOTS], memory_order_acquire);
-    return ipc_slot_tag(slot) == (uint32_t)number ? (enum ipc_state)ipc_slot_state(slot) : IPC_NONE;
+/** npud: the opener is not known any more. Before the sweep that fails its pending records. */
+static inline void ipc_set_gone(struct ipc_page *p, uint32_t opener)
+{
+    atomic_fetch_or_explicit(&p->gone[opener / 64 % 64], UINT64_C(1) << opener % 64,
+                             memory_order_relaxed);
+    /* Pairs with the fence in ipc_orphaned(): the bit first, then the look at the records. */
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+/** npud: the number is given out again. No process is left that records with it. */
+static inline void ipc_clear_gone(struct ipc_page *p, uint32_t opener)
+{
+    atomic_fetch_and_explicit(&p->gone[opener / 64 % 64], ~(UINT64_C(1) << opener % 64),
+                              memory_order_relaxed);
+}
+
+/** Is the record pending and its opener gone? Then npud fails it when it is asked. */
+static inline bool ipc_orphaned(struct ipc_page *p, uint64_t number)
+{
+    uint64_t word = ipc_word_of(p, number);
+    uint32_t opener = ipc_slot_opener(word);
+
+    if (ipc_slot_state(word) != IPC_PENDING)
+        return false;
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load_explicit(&p->gone[opener / 64 % 64], memory_order_relaxed) >> opener % 64 &
+           1;
 }
 
 /**
@@ -192,7 +238,10 @@ static inline bool ipc_complete(struct ipc_page *p, uint64_t number, uint32_t op
     return true;
 }
 
-/** Announce a sleeper on record number. False: the record is not pending (any more). */
+/**
+ * Announce a sleeper on record number. False: the record is not pending (any more). True: the
+ * caller looks at ipc_orphaned() before it sleeps.
+ */
 static inline bool ipc_arm(struct ipc_page *p, uint64_t number)
 {
     _Atomic uint64_t *slot = &p->slot[number % IPC_SLOTS];

@@ -18,8 +18,7 @@
     X(BELL_WORD, "doorbell bit set, summary not")                                                  \
     X(BELL_SUMMARY, "summary set, eventfd not written")                                            \
     X(BELL_RUNG, "eventfd written")                                                                \
-    X(LEVEL_UP, "level up, raise not counted")                                                     \
-    X(LEVEL_RAISED, "raise counted, waiters not looked for")                                       \
+    X(LEVEL_RAISED, "level raised, waiters not looked for")                                        \
     X(LEVEL_LOWERED, "level lowered")                                                              \
     X(RECORD_HELP, "newest record not in its slot")                                                \
     X(RECORD_HELPED, "newest record in its slot, next not taken")                                  \

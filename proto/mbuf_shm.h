@@ -56,7 +56,8 @@
 #define SEGMENT_SLOTS  65536u              /* at most, with data and without */
 #define SEGMENT_IDS    65536u
 #define SEGMENT_TRIES  4096u /* of a loop that others can disturb, before it is their intention */
-#define SHARE_NPUD     0u    /* npud's share number */
+#define POOL_KEPT      (UINT64_C(1) << 20) /* a pool up to here is not worth giving back */
+#define SHARE_NPUD     0u                  /* npud's share number */
 #define SHARE_MAX      65535u
 
 /* --- the word --- */
@@ -70,7 +71,8 @@ enum mbuf_state {
     MBUF_BLOCK,
 };
 
-#define MBUF_GENERATION 0xfffffffu /* 28 bits */
+/* 28 bits: as many as a handle has beside its mark and the ref. The word has no more to spare than one bit of the state. */
+#define MBUF_GENERATION 0xfffffffu
 
 static inline uint64_t mbuf_word(uint32_t generation, enum mbuf_state state, uint32_t a, uint32_t b)
 {

@@ -17,9 +17,9 @@
  *   2. head: (p, who took last) -> (p + 1, me), one compare-and-swap      that is the dequeue
  *   3. settle it: word of the buffer SENDING -> HELD by who took it; then settled: p -> p + 1
  *   4. wake who waits for room
- * Killed at any place: a buffer that is SENDING by a dead session and in no slot from `settled` on was not put, and goes. A message
- * that was taken and not settled is the last one, and head says whose it is. npud's sweep settles it, frees what the dead session holds,
- * and wakes both sides, as a wake-up may have died with it.
+ * Killed at any place: a buffer that is SENDING by a dead session and in no slot from `settled` on was not put, and goes (others go on meanwhile:
+ * queue_slot_since() says how npud looks for it). A message that was taken and not settled is the last one, and head says whose it is.
+ * npud's sweep settles it, frees what the dead session holds, and wakes both sides, as a wake-up may have died with it.
  *
  * The word of the buffer decides in every race: a message whose word does not say that it is in this queue is none, and is passed over.
  *
@@ -307,17 +307,26 @@ struct queue_front {
     uint32_t ref;
 };
 
-/** QUEUE_OK, QUEUE_EMPTY, or QUEUE_ENDED. */
+/**
+ * QUEUE_OK, QUEUE_EMPTY, or QUEUE_ENDED. The slot of the front may belong to another lap for two reasons: nothing was put there yet, or other
+ * takers have moved head on and a producer has used the slot again. Only the first one means empty. So head decides: if it has not moved
+ * since before the slot was read, the queue was empty at that moment. Retries are bounded, because a hostile taker can move head each time.
+ */
 static inline enum queue_result queue_front(const struct queue_view *q, struct queue_front *f)
 {
-    uint64_t p, w;
+    uint64_t p, w, head = atomic_load_explicit(&q->take->head, memory_order_acquire);
 
-    f->head = atomic_load_explicit(&q->take->head, memory_order_acquire);
-    p = queue_head_position(f->head);
-    w = atomic_load_explicit(&q->put->slot[p & q->mask].word, memory_order_acquire);
-    f->ref = (uint32_t)w;
-    if (queue_slot_has(w, p))
-        return QUEUE_OK;
+    for (unsigned tries = 0; tries < SEGMENT_TRIES; tries++) {
+        f->head = head;
+        p = queue_head_position(head);
+        w = atomic_load_explicit(&q->put->slot[p & q->mask].word, memory_order_acquire);
+        f->ref = (uint32_t)w;
+        if (queue_slot_has(w, p))
+            return QUEUE_OK;
+        head = atomic_load_explicit(&q->take->head, memory_order_acquire);
+        if (head == f->head)
+            break;
+    }
     return atomic_load(&q->take->news.state) == QUEUE_LIVE ? QUEUE_EMPTY : QUEUE_ENDED;
 }
 
@@ -446,6 +455,15 @@ static inline uint32_t queue_waiting(_Atomic uint64_t *waiting)
     return (uint32_t)atomic_load(waiting);
 }
 
+/**
+ * Before a futex call that wakes: whoever has looked at the ring and is about to sleep finds another word, and looks again. Sleepers are
+ * only woken by the call when they sleep already.
+ */
+static inline void queue_change(_Atomic uint32_t *wake)
+{
+    atomic_fetch_add(wake, 1);
+}
+
 /* --- the end of a ring --- */
 
 /**
@@ -470,8 +488,8 @@ static inline uint64_t queue_end(const struct queue_view *q, enum queue_state wh
 }
 
 /**
- * npud: the message at *position of a ring that has ended, or that nobody takes from, or 0: there is none.
- * *position is the next one then.
+ * npud: the message at *position of a ring that has ended, or that nobody takes from, or 0: there is none. *position is the next one then. Not for
+ * a ring in use: its members overwrite the slots behind head while the caller walks. There queue_slot_since() is right.
  */
 static inline uint32_t queue_next(const struct queue_view *q, uint64_t *position)
 {
@@ -481,4 +499,22 @@ static inline uint32_t queue_next(const struct queue_view *q, uint64_t *position
         return 0;
     ++*position;
     return (uint32_t)w;
+}
+
+/**
+ * npud: the buffer in slot `index`, if its message is at position `since` or a later one; else 0. For a ring in use.
+ *
+ * `since` is `settled` as it was before the caller read the first slot, and the sender of the message had put it before that. Then the caller
+ * reads all slots, each once, in any order, and either finds the message or finds that its slot has gone to a later lap. A slot goes to a
+ * later lap only after its message was taken and settled, and to settle it changes the word of the buffer. So a message that is in no slot is
+ * not in the ring, or the word of its buffer has changed: who acts on the former compares and swaps the word that it read.
+ */
+static inline uint32_t queue_slot_since(const struct queue_view *q, uint32_t index, uint64_t since)
+{
+    uint64_t w = atomic_load_explicit(&q->put->slot[index].word, memory_order_acquire);
+    uint32_t position = (uint32_t)(w >> 32) - 1;
+
+    return (position & q->mask) == index && position - (uint32_t)since < UINT32_C(1) << 31
+               ? (uint32_t)w
+               : 0;
 }

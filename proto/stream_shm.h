@@ -72,11 +72,6 @@ struct stream_ctrl {
         number; /* npud's slot of the stream: the same for every stream that is ever here */
     /* npud: callbacks up to this one may run: what was submitted before is done. */
     _Atomic uint64_t callbacks;
-    /*
-     * npud: how often an abort has discarded tasks, and the error code (in the lower half) that who waited for them gets. Stored
-     * before `done` passes them.
-     */
-    _Atomic uint64_t aborts;
 };
 
 static_assert(sizeof(struct stream_ctrl) == 256, "four cache lines");
@@ -94,6 +89,34 @@ static inline int32_t stream_error_pid(uint64_t error)
 static inline int32_t stream_error_code(uint64_t error)
 {
     return (int32_t)(uint32_t)error;
+}
+
+/**
+ * Client: publish the entry that was written, which makes `tail` the new tail. True: the engine does not look at the ring, and the caller
+ * rings the doorbell.
+ */
+static inline bool stream_publish_entry(struct stream_ctrl *c, struct task *entry, uint64_t tail)
+{
+    atomic_store_explicit(&c->tail, tail, memory_order_release);
+    KILL_POINT(SUBMIT_TAIL);
+    /* Publishes the entry. seq_cst: it comes before the load of watched, see stream_unwatch(). */
+    atomic_store_explicit(&entry->sequence, tail, memory_order_seq_cst);
+    KILL_POINT(SUBMIT_PUBLISHED);
+    return atomic_load_explicit(&c->watched, memory_order_seq_cst) == 0;
+}
+
+/**
+ * Engine: stop to look at the ring, whose next entry is that of `position`. False: the entry came in between, and the engine still looks.
+ * Dekker with stream_publish_entry(): each side stores and then loads, all seq_cst, so one of the two sees the other.
+ */
+static inline bool stream_unwatch(struct stream_ctrl *c, const struct task *entry,
+                                  uint64_t position)
+{
+    atomic_store(&c->watched, 0);
+    if (atomic_load(&entry->sequence) != position + 1)
+        return true;
+    atomic_store_explicit(&c->watched, 1, memory_order_relaxed);
+    return false;
 }
 
 /** Engine: publish `done` and wake those who wait for it. */

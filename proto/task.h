@@ -65,7 +65,7 @@ struct task {
         } record;
         struct {
             uint64_t
-                target; /* WAIT_POS: position of the other stream; WAIT_LEVEL: number of the latest
+                target; /* WAIT_POS: position of the other stream, 0: passed already; WAIT_LEVEL: number of the latest
                                 record at the call, 0: none */
             uint64_t timeout_ns; /* from the moment the stream reaches the wait; 0: no limit */
         } wait;

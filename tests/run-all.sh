@@ -10,12 +10,18 @@ out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 passed=0
 failed=0
+named= # programs that failed
+skipped=
+# A guard against hanging, for one program.
+limit=300
+if [ -n "${NPUD_TEST_LONG:-}" ]; then limit=3600; fi
 
 for t in "$@"; do
     begun=$(date +%s)
+    # shellcheck disable=SC2086 # RUNNER is words: an emulator with its options, or nothing
     case $t in
-    *.sh) timeout 300 bash "$t" "$NPUD_BINDIR" >"$out" 2>&1 ;;
-    *) timeout 300 "$t" >"$out" 2>&1 ;;
+    *.sh) timeout "$limit" bash "$t" "$NPUD_BINDIR" >"$out" 2>&1 ;;
+    *) timeout "$limit" ${RUNNER:-} "$t" >"$out" 2>&1 ;;
     esac
     status=$?
     # What libcheck sums up, and single lines of scripts.
@@ -27,7 +33,9 @@ for t in "$@"; do
     passed=$((passed + p))
     failed=$((failed + f))
     printf '%-40s %4d passed in %3d s' "${t##*/}" "$p" $(($(date +%s) - begun))
+    skipped="$skipped$(sed -n 's/^SKIPPED /    /p' "$out" | sed 's/$/\\n/' | tr -d '\n')"
     if [ "$f" -ne 0 ]; then
+        named="$named ${t##*/}"
         printf ', %d FAILED (status %d)\n' "$f" "$status"
         sed 's/^/    /' "$out"
     else
@@ -37,5 +45,7 @@ for t in "$@"; do
 done
 
 echo
+[ -z "$skipped" ] || printf 'SKIPPED here:\n%b' "$skipped"
+[ -z "$named" ] || echo "FAILED:$named"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -78,7 +78,7 @@ ACL_FUNC_VISIBILITY aclError aclnpudIpcOpenEventInContext(aclrtEvent *event,
  * written. When npud ends, or the session, what is not written is written by the library, and the calls return 507901; a
  * write of npud's own in that very moment may then be seen twice.
  *
- * Errors: event NULL 100000; stale or wrong event 107017; (b-ext) 207000; fd not open, or no eventfd, 107000; more than 1024
+ * Errors: event NULL 100000; stale or wrong event 107017; an ACL_EVENT_EXTERNAL event 207000; fd not open, or no eventfd, 107000; more than 1024
  * unwritten in the process, or no descriptors left in it or for its user, 207005; npud runs where io_submit() is not allowed 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclnpudEventNotifyFd(aclrtEvent event, int fd);

@@ -29,6 +29,11 @@ extern "C" {
  * 107000 bad value, 107001 device id out of range, 107002 no context, 107003 foreign stream, 107017
  * stale or wrong handle, 207000 not supported, 207001 out of memory, 507901 npud is gone.
  *
+ * Once npud has ended the session (npuctl kill), or has itself ended, every blocked and later call
+ * that fails with a code of the runtime layer (107xxx, 207xxx, 507xxx) returns 507901 in its place:
+ * handles, buffers and records are no longer what they were, and that is no mistake of the program.
+ * Codes of the API layer (100000, 100001 ...) and 207000 of a missing function stay as they are.
+ *
  * A function that npud declares but does not implement returns 207000, and aclGetRecentErrMsg names
  * it; it never pretends success. Getters that return no aclError answer NULL, 0 or 0xFFFFFFFF then.
  */
@@ -72,6 +77,14 @@ ACL_FUNC_VISIBILITY aclError aclInit(const char *configPath);
  * Ends the use, however many times aclInit was called. Does not reset devices or destroy contexts
  * and streams; do that before. Not for destructors that run at process exit. A later aclInit with
  * the same configuration text is allowed. Errors: 100037 when nothing is active.
+ *
+ * The connection to npud ends here unless it is in use: by a device that is set, by a context, by a
+ * thread that sleeps at a queue or for a record of another process, or by a callback that the calling
+ * thread is in. Then it stays, with all that the process has, and 0 is returned as well; the process
+ * closes it by calling aclInit and aclFinalize again. Other threads may be inside calls: aclFinalize
+ * waits until they have returned, at most one second, and frees the session's memory after that. Such
+ * a call succeeds, or returns 507901 or an error of a handle that is no longer there (107000, 107002,
+ * 107017). A call that begins afterwards connects anew if it needs npud, and knows no older handle.
  */
 ACL_FUNC_VISIBILITY aclError aclFinalize(void);
 
@@ -305,9 +318,9 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceCount(uint32_t *count);
 ACL_FUNC_VISIBILITY aclError aclrtGetRunMode(aclrtRunMode *runMode);
 
 /*
- * Blocks until everything submitted so far to the streams of the current context (not of other
- * contexts of the device) is done. Needs a context. Returns the error of the first failed stream,
- * under the same rules as aclrtSynchronizeStream; 107027 when a stream of the context is captured.
+ * Blocks until everything submitted so far to any stream of this process on the device of the
+ * current context is done, whatever context the stream belongs to. Needs a context. Returns the
+ * error of the first failed stream, under the same rules as aclrtSynchronizeStream.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDevice(void);
 
@@ -896,14 +909,16 @@ ACL_FUNC_VISIBILITY aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, ui
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag);
 
 /*
- * Abort discards all that is queued and ends what runs: threads that synchronise with it, and streams
- * of this process that wait for it, get 107023, other processes that wait for an IPC record of it
- * 507057; calls that submit meanwhile return 107023. Who comes later to wait for what was discarded
- * does not wait, as for work that is done. Then the stream is usable again. An unreported
+ * Abort discards all that is queued and ends what runs: threads that synchronise with what is
+ * discarded, and streams of this process that were given a wait for it before, get 107023, whether
+ * the stream has reached its wait or comes to it later (npud remembers the last 16 aborts of a stream
+ * that discarded anything); other processes that wait for an IPC record of it get 507057; calls that
+ * submit meanwhile return 107023. Work that was executed before stays done, and who waits for it gets
+ * 0. A call made after the abort does not wait for what was discarded, as for work that is done. Then the stream is usable again. An unreported
  * failure from before is still reported. Waits for the level of an ACL_EVENT_SYNC event stay. NULL is
  * the default stream. Stop ends only the task that the stream is at, which counts as failed with
- * 107023 at the next synchronise, without an exception; it does nothing when there is none. Both need
- * a context. Errors: 107003; 107017; the code of a stopped context; Stop with NULL 107000.
+ * 107023 at the next synchronise, without an exception; it does nothing when there is none. A record
+ * that a rule of npuctl inject holds fails for those that wait for it. Both need a context. Errors: 107003; 107017; the code of a stopped context; Stop with NULL 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtStreamAbort(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtStreamStop(aclrtStream stream);

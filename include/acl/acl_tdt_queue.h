@@ -28,7 +28,9 @@ extern "C" {
  * and gets 100001 until it calls aclInit.
  *
  * Errors common to all: NULL 100000; a handle that was freed or enqueued, is another process's, or
- * never was one, 107000; one that a process which shares it has damaged 507899; npud cannot be
+ * never was one, 107000 (a dead handle is recognised until its place in the pool has had 2^28 more
+ * owners, which takes a loop of alloc and free some seconds: a handle has 28 bits to tell them
+ * apart); one that a process which shares it has damaged 507899; npud cannot be
  * reached 207004, or has ended 507901. A call that fails changes nothing and writes no result.
  * There is no gate by run mode: what elsewhere works on one side of a system only works here
  * everywhere.
@@ -167,7 +169,10 @@ ACL_FUNC_VISIBILITY aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr,
  * is mapped, not by good will.
  *
  * Any thread may use a queue, also several of several processes on the same side; there is no
- * fairness among them. Who waits sleeps until it is woken. Timeouts are in milliseconds, by a clock
+ * fairness among them. Who waits sleeps until it is woken. Each message, and each place, wakes one
+ * process. If that process is stopped (SIGSTOP, a debugger) before it has taken the message or the
+ * place, the others that wait are woken by the next one, or look when their time is up. Where
+ * processes may be stopped, wait with a timeout and call again. Timeouts are in milliseconds, by a clock
  * that nobody sets: 0 tries once and does not wait, a negative one (acltdtAttachQueue: -1) waits
  * for ever. A queue that is full is 207014, one that is empty 207013, for all four calls, at once
  * and when the time is up: what the manuals say. Elsewhere acltdtEnqueue and acltdtDequeue say
@@ -359,11 +364,12 @@ ACL_FUNC_VISIBILITY aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryI
  * are in it already first. Data is not copied: of several destinations of a source all but one get
  * a reference to the same data, and each has a length and user data of its own. Order is kept per
  * route. A destination that is full does not stall the others: npud keeps up to 256 MiB, or 32768
- * messages, for it, then the source waits. A queue is source or destination, never both, and nobody
- * dequeues from a source. The caller needs MANAGE on both queues. Routes are taken one by one and
- * nothing is rolled back: the state of each is written to the list, also after an error, which
- * tells of the first that is not bound. Binding a bound pair, or an empty list, succeeds. It is the
- * queues that are bound: the process may end.
+ * messages, for each, then the source waits; npud may keep messages for a destination before that
+ * holds as many as its depth, when many destinations are not emptied. A queue is source or
+ * destination, never both, and nobody dequeues from a source. The caller needs MANAGE on both
+ * queues. Routes are taken one by one and nothing is rolled back: the state of each is written to
+ * the list, also after an error, which tells of the first that is not bound. Binding a bound pair,
+ * or an empty list, succeeds. It is the queues that are bound: the process may end.
  * Errors: NULL 100000; a queue that this process is not attached to or may not manage, the same
  * queue twice, a queue on the other side, an abnormal route of this pair, or too many of the user,
  * 500001.
@@ -372,8 +378,8 @@ ACL_FUNC_VISIBILITY aclError acltdtBindQueueRoutes(acltdtQueueRouteList *qRouteL
 
 /*
  * Ends the routes of the list; pairs that are not bound succeed. What npud has taken from a source
- * it still delivers; the rest stays there. For who has bound the route, or has MANAGE on one of its
- * queues.
+ * it still delivers, to each destination that was bound then; the rest stays there. For who has
+ * bound the route, or has MANAGE on one of its queues.
  * Errors: NULL 100000; not this process's to unbind 500001.
  */
 ACL_FUNC_VISIBILITY aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *qRouteList);

@@ -44,7 +44,7 @@ static const struct group {
 static const char usage[] =
     "usage: bench [--smoke] [--rows 1,2,...] [--bindir DIR] [--json FILE]\n"
     "\n"
-    "Measures the rows of DESIGN section 11 against an npud that it starts through npu-run,\n"
+    "Measures what has a budget against an npud that it starts through npu-run,\n"
     "prints a table, and writes the same to a JSON file. Missed budgets are marked, and are\n"
     "not an error.\n"
     "\n"

@@ -1,5 +1,5 @@
 /*
- * The benchmark behind `make bench`: the rows of DESIGN section 11, each beside the raw primitive
+ * The benchmark behind `make bench`: the rows with a budget, each beside the raw primitive
  * it is compared with.
  *
  * A measurement is a contest of two sides. They take turns within milliseconds, for many short

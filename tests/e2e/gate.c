@@ -27,8 +27,12 @@ bool idle(aclrtStream s)
 
 void engine_turn(aclrtStream probe)
 {
-    /* Twice: the first may have been seen in the middle of a round. */
-    for (int i = 0; i < 2; i++) {
+    /*
+     * Three times. During the first, the engine may not have looked at the doorbells yet. During
+     * the second, it has, but a stream that rang may come behind the probe in the round. When the
+     * third is seen, that round is over.
+     */
+    for (int i = 0; i < 3; i++) {
         OK(aclnpudLaunchDelay(0, 0, probe));
         OK(aclrtSynchronizeStreamWithTimeout(probe, LIMIT_MS));
     }

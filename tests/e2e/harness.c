@@ -103,14 +103,24 @@ void npud_teardown(void)
                   status);
 }
 
+/* With the lock file beside it. */
+static void remove_socket(const char *path)
+{
+    char lock[128];
+
+    snprintf(lock, sizeof(lock), "%s.lock", path);
+    unlink(lock);
+    unlink(path);
+}
+
 void npud_kill(void)
 {
     kill(npud.pid, SIGKILL);
     waitpid(npud.pid, NULL, 0);
     npud.pid = 0;
     /* It could not clean up after itself. */
-    unlink(getenv("NPUD_SOCKET"));
-    unlink(getenv("NPUD_ADMIN_SOCKET"));
+    remove_socket(getenv("NPUD_SOCKET"));
+    remove_socket(getenv("NPUD_ADMIN_SOCKET"));
     rmdir(npud.dir);
 }
 

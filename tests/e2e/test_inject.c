@@ -570,6 +570,76 @@ START_TEST(stall_counts_and_holds_several_streams)
 }
 END_TEST
 
+/*
+ * Guards against a record that is neither done nor failed: aclrtStreamStop() ended the held task of
+ * an IPC record, and all who waited for that record waited for ever.
+ */
+START_TEST(stop_of_a_stalled_ipc_record_fails_it)
+{
+    aclrtEventRecordedStatus status;
+    aclrtEvent e;
+
+    OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_IPC));
+    inject("stall --kind ipc-record --count 1");
+    OK(aclrtRecordEvent(e, stream));
+    await_held(0, 1);
+    OK(aclrtQueryEventStatus(e, &status));
+    ck_assert_int_eq(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+    OK(aclrtStreamWaitEvent(other, e));
+    OK(aclrtStreamStop(stream));
+    FAILS(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, aclrtSynchronizeEvent(e));
+    FAILS(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, aclrtQueryEventStatus(e, &status));
+    FAILS(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, aclrtSynchronizeStream(other));
+    FAILS(ACL_ERROR_RT_STREAM_ABORT, aclrtSynchronizeStream(stream));
+    /* The event is as good as new. */
+    OK(aclrtRecordEvent(e, stream));
+    OK(aclrtSynchronizeEvent(e));
+    OK(aclrtDestroyEvent(e));
+}
+END_TEST
+
+/* The same for those that a notify would let go. */
+START_TEST(stop_of_a_stalled_notify_record_fails_its_wait)
+{
+    aclrtNotify n;
+
+    OK(aclrtCreateNotify(&n, ACL_NOTIFY_DEFAULT));
+    OK(aclrtWaitAndResetNotify(n, other, 0));
+    inject("stall --kind notify-record --count 1");
+    OK(aclrtRecordNotify(n, stream));
+    await_held(0, 1);
+    OK(aclrtStreamStop(stream));
+    FAILS(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, aclrtSynchronizeStreamWithTimeout(other, 10000));
+    FAILS(ACL_ERROR_RT_STREAM_ABORT, aclrtSynchronizeStream(stream));
+    OK(aclrtDestroyNotify(n));
+}
+END_TEST
+
+/*
+ * Guards against a wait for a record of another event: the library's slot of an event kept the
+ * position of the last record of the event that had the slot before, and with rules set a wait for
+ * an event that was never recorded is a task that names a position.
+ */
+START_TEST(wait_for_an_event_that_was_never_recorded)
+{
+    aclrtEvent e, gate;
+
+    gate = stream_hold(stream);
+    inject("fail --kind copy --nth 1000 --code 507052");
+    for (int i = 0; i < 20; i++) {
+        OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_SYNC));
+        OK(aclrtRecordEvent(e, stream));
+        OK(aclrtDestroyEvent(e));
+        OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_SYNC));
+        OK(aclrtStreamWaitEvent(other, e));
+        OK(aclrtSynchronizeStreamWithTimeout(other, 10000));
+        OK(aclrtDestroyEvent(e));
+    }
+    stream_let_go(gate);
+    OK(aclrtSynchronizeStream(stream));
+}
+END_TEST
+
 static int stall_for_good(void *arg)
 {
     (void)arg;
@@ -878,6 +948,9 @@ int main(void)
     tcase_add_test(tc, stalled_until_cleared);
     tcase_add_test(tc, waiting_for_a_stalled_stream);
     tcase_add_test(tc, stall_counts_and_holds_several_streams);
+    tcase_add_test(tc, stop_of_a_stalled_ipc_record_fails_it);
+    tcase_add_test(tc, stop_of_a_stalled_notify_record_fails_its_wait);
+    tcase_add_test(tc, wait_for_an_event_that_was_never_recorded);
     tcase_add_test(tc, lost_device_lets_go_everybody);
     tcase_add_test(tc, nth_task_loses_its_device);
     tc = suite_case(suite, "its end", 60, setup, NULL);

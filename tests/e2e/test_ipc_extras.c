@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "tests/common/need.h"
 #include "proto/ipc_handle.h"
 
 static struct turn go, ready;
@@ -206,8 +207,8 @@ START_TEST(of_another_user)
     aclrtEvent e;
     pid_t child;
 
-    if (getuid() != 0)
-        return; /* nobody to become */
+    if (!need_root(__func__))
+        return;
     ck_assert_int_eq(chmod(npud.dir, 0755), 0);
     ck_assert_int_eq(chmod(getenv("NPUD_SOCKET"), 0666), 0);
     child = child_start(as_nobody, NULL);

@@ -1,6 +1,6 @@
 /*
  * Handles of IPC events, and who destroys and leaves when (sections 4 and 6 of the event reference,
- * DESIGN section 9), in one, two and three processes. Decisions where the reference is open:
+ * acl_npud.h and libaclclient(7)), in one, two and three processes. Decisions where the reference is open:
  *
  * | case                                            | here                                   |
  * | ----------------------------------------------- | -------------------------------------- |
@@ -147,7 +147,8 @@ START_TEST(bad_handles)
         memcpy(&genuine, &handle, sizeof(genuine));
         genuine.instance ^= 1;
         genuine.check = ipc_handle_check(&genuine);
-        cell(opens(who, &genuine, GONE), "handle of an npud that is gone", "process %u opens", who);
+        cell(opens(who, &genuine, ACL_ERROR_RT_PARAM_INVALID), "handle of another npud",
+             "process %u opens", who);
         cell(opens(who, &handle, 0), "genuine handle", "process %u opens", who);
     }
     DONE(ref_destroy(&secretive));

@@ -275,8 +275,8 @@ START_TEST(closing_an_event_that_a_stream_waits_for)
     reply = raw_ask(&r, &request, NPUD__REQUEST__BODY_CREATE_IPC_EVENT, &fd);
     ck_assert_int_eq(reply->error, 0);
     page = map_shared(fd, sizeof(*page));
-    /* By an opener that is not there: nobody ever completes or fails it. */
-    ck_assert_uint_eq(ipc_take(page, 4000, IPC_PENDING, &blocker), 1);
+    /* By this session, which never submits it. */
+    ck_assert_uint_eq(ipc_take(page, reply->ipc_event->opener, IPC_PENDING, &blocker), 1);
     tasks[1].object = close_event.slot = reply->ipc_event->slot;
     tasks[1].generation = reply->ipc_event->generation;
     npud__reply__free_unpacked(reply, NULL);

@@ -95,11 +95,22 @@ static void control_turn(void)
     } while (world.server.ended);
 }
 
+/* npud waits for the exit of processes that have outlived their sessions. All have exited here. */
+static void let_survivors_exit(void)
+{
+    for (unsigned turns = 0; world.server.survivors; turns++) {
+        MUST(turns < 1000);
+        control_turn();
+    }
+}
+
 void world_hang_up(struct client *c)
 {
     if (c->socket < 0)
         return;
     close(c->socket);
+    control_turn();
+    eventfd_write(c->death, 1); /* then its process exits */
     close(c->death);
     *c = (struct client){.socket = -1, .death = -1};
     control_turn();
@@ -140,6 +151,7 @@ void world_end(void)
     for (int i = 0; i < CLIENTS; i++)
         world_hang_up(&world.client[i]);
     hang_up_admin();
+    let_survivors_exit();
     /*
      * Who hangs up and has queues is given a moment to be seen dying; what was a dead one's is looked at again some time later. And
      * clients grant queues to pids, which may be those of processes of this machine: these live, and could still come.
@@ -150,6 +162,7 @@ void world_end(void)
         else
             queue_destroy(server->queues.all);
     }
+    let_survivors_exit();
     must_be_empty(server);
     sessions_deinit(server);
     devices_deinit(&server->devices);

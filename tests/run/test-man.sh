@@ -40,6 +40,9 @@ keys_of() {
     npud --print-config | sed -En 's/^\[(.*)\]$/\1/; T key; h; b; :key s/^#([a-z_]+ =.*)/\1/; T; G; s/(.*)\n(.*)/\2.\1/; p'
 }
 
+npud --print-config | cmp -s - "$top/systemd/npud.conf"
+report $? "systemd/npud.conf is what npud --print-config prints"
+
 # --- what the pages say ---
 
 page_of() { # NAME.SECTION

@@ -212,11 +212,17 @@ check_journal_clean() {
 }
 
 # Two clients that misbehave: each gets its line, to be found by its session and by its process.
+logged_about() { # PID
+    [ -n "$(journalctl -b -q -o cat NPUD_CLIENT_PID="$1")" ]
+}
+
 check_journal_fields() {
     local pid other session lines
 
     pid=$(as npu-alice ./client babble)
     other=$(as npu-alice ./client babble)
+    # A thread of npud writes the log: a line may come after what it is about.
+    check "npud logs about both" until_true logged_about "$other"
     session=$(journalctl -b -q -o cat --output-fields=NPUD_SESSION NPUD_CLIENT_PID="$pid")
     lines=$(journalctl -b -q -o cat NPUD_SESSION="$session")
     contains "journalctl NPUD_SESSION=$session shows who misbehaved" "$lines" "session $session (pid $pid, uid $(id -u npu-alice)): "
@@ -224,6 +230,27 @@ check_journal_fields() {
     equal "journalctl NPUD_CLIENT_UID=npu-alice has both" 2 \
         "$(journalctl -b -q -o cat -p warning NPUD_CLIENT_UID="$(id -u npu-alice)" | grep -c "pid $pid\\|pid $other")"
     equal "nothing else is a warning" 2 "$(unit_lines -p warning | wc -l)"
+}
+
+# A limit changes while npud runs; a bad file changes nothing, and does not keep the sockets from starting npud once it is good again.
+check_reload() {
+    local cursor conf=/etc/npud/npud.conf said
+
+    check "npud runs" systemctl start npud.service
+    cursor=$(journalctl -b -q -n1 --show-cursor -o cat | sed -n 's/^-- cursor: //p')
+    cp "$conf" conf.before
+    printf '[limits]\nstreams = 77\n' >>"$conf"
+    check "systemctl reload npud.service" systemctl reload npud.service
+    check "npud says what has changed" journal_has "$cursor" "limits.streams has changed"
+    printf '[limits]\nstreams = many\n' >>"$conf"
+    check "systemctl reload npud.service with a bad file" systemctl reload npud.service
+    check "npud keeps its configuration" journal_has "$cursor" "the one before stays in force"
+    check "systemctl stop npud.service" systemctl stop npud.service
+    for _ in 1 2 3 4 5 6 7 8; do said=$(as npu-alice ./client use); done
+    contains "a client is told that the configuration is wrong" "$said" "its configuration is wrong"
+    equal "the sockets listen all the same" "active active" "$(systemctl is-active npud.socket npud-admin.socket | xargs)"
+    mv conf.before "$conf"
+    check "with the file as it was a client starts npud" as npu-alice ./client use
 }
 
 # holding: a client of npu-alice that waits on its stream, its output to be read from descriptor 4
@@ -321,6 +348,7 @@ install)
     check_journal_clean
     check_journal_fields
     check_watchdog
+    check_reload
     check_stop_and_start
     check_end
     ;;

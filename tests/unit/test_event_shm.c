@@ -126,6 +126,36 @@ START_TEST(parking_stream_sees_the_raise_or_is_seen)
 }
 END_TEST
 
+static uint64_t level_seen;
+
+static void look_at_level(void)
+{
+    level_seen = atomic_load(&slot.level);
+}
+
+static void raise_level(void)
+{
+    event_slot_raise(&slot);
+}
+
+static void judge_raise(void)
+{
+    CHECK(level_seen == 2 * count_before || level_seen == 2 * (count_before + 1) + EVENT_LEVEL_UP);
+}
+
+/*
+ * Guards against a raise in two steps: between them the level was up and not counted, or counted
+ * and not up, and a reset that came there left the count moved for streams that parked after that
+ * reset.
+ */
+START_TEST(a_raise_is_one_step)
+{
+    static const struct duel d = {prepare_level, look_at_level, raise_level, judge_raise};
+
+    duel_run(&d, 200);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("event_shm");
@@ -137,6 +167,7 @@ static Suite *suite(void)
     suite_add_tcase(s, one);
     tcase_set_timeout(duels, 60);
     tcase_add_test(duels, times_are_never_torn);
+    tcase_add_test(duels, a_raise_is_one_step);
     tcase_add_test(duels, parking_stream_sees_the_raise_or_is_seen);
     suite_add_tcase(s, duels);
     return s;

@@ -1,10 +1,13 @@
 /* Pools as npud has them: what is charged, what a dead session leaves, orphans, and memory that is given back. The clients are the test itself. */
 #include "npud.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "acl/acl_base.h"
+#include "daemon/identity.h"
 #include "daemon/pool.h"
 #include "daemon/queue.h"
 #include "daemon/segment.h"
@@ -718,6 +721,9 @@ START_TEST(lost_rights_drain_a_segment)
     struct session *a = npud_session(1), *b = npud_session(2), *c = npud_session(3);
     struct segment *s = add_segment(a, 128, 4);
     struct queue_attach *qa, *qb, *qc;
+    struct mapped m = map_all(s);
+    struct mbuf *held = alloc(&m, a);
+    uint32_t id = s->view.id;
 
     ck_assert_int_eq(queue_new(a, "", 8, &qa), 0);
     qb = queue_attach_new(b, qa->queue, QUEUE_TAKE);
@@ -738,8 +744,160 @@ START_TEST(lost_rights_drain_a_segment)
     ck_assert_int_eq(queue_attach_change(qc, QUEUE_PUT | QUEUE_TAKE), 0);
     segment_rights_changed(c);
     ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
+    /* Nobody allocates from it while it drains: when nothing is in it, it goes at once. */
+    mbuf_release(&m.view, held);
+    ck_assert_ptr_eq(segment_find(&server, id), s);
+    ck_assert_int_eq(queue_attach_change(qc, QUEUE_PUT), 0);
+    ck_assert_ptr_null(segment_find(&server, id));
+    unmap_all(&m);
     session_free(a);
     session_free(c);
+    npud_stop();
+}
+END_TEST
+
+/* --- processes that outlive their session --- */
+
+/* A session whose process is a child that does nothing. */
+static struct session *session_of_child(pid_t *child)
+{
+    struct session *s;
+
+    *child = fork();
+    ck_assert_int_ge(*child, 0);
+    if (*child == 0)
+        for (;;)
+            pause();
+    s = npud_session(*child);
+    s->pidfd = identity_open(*child);
+    ck_assert_int_ge(s->pidfd, 0);
+    return s;
+}
+
+static void end_child(pid_t child)
+{
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    npud_turn();
+}
+
+static bool peer_id_is_free(uint32_t number)
+{
+    return !share_session(&server, number) && !share_left(&server, number);
+}
+
+START_TEST(slots_of_a_survivor_stay_until_it_exits)
+{
+    pid_t child;
+    struct session *a = npud_session(1), *b = session_of_child(&child);
+    struct segment *s = add_segment(a, 128, 4);
+    struct mapped m = map_all(s);
+    struct mbuf *held, *own, *copy, *head, *member;
+    uint32_t number = b->share, slot;
+
+    share_segment(b, s);
+    own = alloc(&m, a);
+    held = alloc(&m, b);
+    copy = copy_ref(&m, own, b);
+    head = alloc(&m, b);
+    member = alloc(&m, b);
+    set_word(member, mbuf_word_member(1, ref_of(&m, head)));
+    session_free(b);
+    ck_assert(!peer_id_is_free(number));
+    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 1);
+    ck_assert_int_eq(state_of(held), MBUF_HELD);
+    ck_assert_int_eq(state_of(copy), MBUF_HELD);
+    ck_assert_int_eq(state_of(member), MBUF_MEMBER);
+    /* What the survivor still stores is its own affair: here, that it has freed a reference and a buffer. */
+    slot = segment_claim(&m.view, 0, m.view.n_data, a->share);
+    ck_assert_uint_eq(slot, m.view.n_data);
+    end_child(child);
+    ck_assert(peer_id_is_free(number));
+    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
+    ck_assert_int_eq(state_of(held), MBUF_FREE);
+    ck_assert_int_eq(state_of(copy), MBUF_FREE);
+    ck_assert_int_eq(state_of(head), MBUF_FREE);
+    ck_assert_int_eq(state_of(member), MBUF_FREE);
+    ck_assert_int_eq(state_of(own), MBUF_HELD);
+    ck_assert_uint_eq(count_of(own), 1);
+    unmap_all(&m);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* Memory of a segment is never used for another: nobody is hurt when it goes while a survivor has something in it. */
+START_TEST(segment_of_a_survivor_alone_is_given_back)
+{
+    pid_t child;
+    struct session *a = npud_session(1), *b = session_of_child(&child);
+    struct segment *s = add_segment(a, 128, 4);
+    uint32_t id = s->view.id;
+    struct mapped m = map_all(s);
+    struct mbuf *own;
+
+    share_segment(b, s);
+    own = alloc(&m, a);
+    alloc(&m, b);
+    session_free(b);
+    ck_assert(!segment_give_back(s));
+    mbuf_release(&m.view, own);
+    ck_assert(segment_give_back(s));
+    ck_assert_ptr_null(segment_find(&server, id));
+    end_child(child);
+    unmap_all(&m);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* Its own pool goes at the end of its session, as far as others have nothing of it. */
+START_TEST(pool_of_a_survivor_goes_with_its_session)
+{
+    pid_t child;
+    struct session *a = npud_session(1), *b = session_of_child(&child);
+    struct segment *alone = add_segment(b, 128, 4), *with = add_segment(b, 128, 4);
+    uint32_t id = alone->view.id, id_with = with->view.id;
+    struct mapped m = map_all(alone), w = map_all(with);
+    struct mbuf *held;
+
+    share_segment(a, with);
+    alloc(&m, b);
+    alloc(&w, b);
+    held = alloc(&w, a);
+    session_free(b);
+    ck_assert_ptr_null(segment_find(&server, id));
+    ck_assert_ptr_eq(segment_find(&server, id_with), with);
+    mbuf_release(&w.view, held);
+    ck_assert(segment_give_back(with));
+    end_child(child);
+    unmap_all(&m);
+    unmap_all(&w);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* A session that ends in order has no survivor, though its process lives. */
+START_TEST(session_that_leaves_is_freed_at_once)
+{
+    pid_t child;
+    struct session *a = npud_session(1), *b = session_of_child(&child);
+    struct segment *s = add_segment(a, 128, 4);
+    struct mapped m = map_all(s);
+    struct mbuf *held;
+    uint32_t number = b->share;
+
+    share_segment(b, s);
+    held = alloc(&m, b);
+    b->left = true;
+    session_free(b);
+    ck_assert(peer_id_is_free(number));
+    ck_assert_int_eq(state_of(held), MBUF_FREE);
+    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
+    end_child(child);
+    unmap_all(&m);
+    session_free(a);
     npud_stop();
 }
 END_TEST
@@ -769,6 +927,10 @@ int main(void)
     tcase_add_test(t, claim_meets_giving_back);
     tcase_add_test(t, references_on_the_move_are_seen);
     tcase_add_test(t, lost_rights_drain_a_segment);
+    tcase_add_test(t, slots_of_a_survivor_stay_until_it_exits);
+    tcase_add_test(t, segment_of_a_survivor_alone_is_given_back);
+    tcase_add_test(t, pool_of_a_survivor_goes_with_its_session);
+    tcase_add_test(t, session_that_leaves_is_freed_at_once);
     suite_add_tcase(suite, t);
     return run_suite(suite);
 }

@@ -502,6 +502,48 @@ START_TEST(the_dead_are_swept_out_of_rings)
 }
 END_TEST
 
+/*
+ * npud has read how far the messages are settled, and looks for what a dead session has put. Before it reads the first slot, others take and put so
+ * much that this slot belongs to the next lap. It must look further: the message is in a later slot.
+ */
+START_TEST(a_lap_that_moves_on_under_the_sweep_hides_no_message)
+{
+    struct session *a, *b;
+    struct segment *segment;
+    struct queue *queue;
+    struct queue_view *v;
+    uint32_t ref, dead;
+
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(getpid());
+    segment = make_segment(a);
+    queue = make_queue(a)->queue;
+    v = &queue->ring.view;
+    ck_assert(queue_feed(queue, segment));
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
+    join(b, queue);
+    ck_assert(segment_map(b->shared, segment));
+    for (uint32_t i = 0; i <= DEPTH; i++) {
+        ref = make_buffer(a, segment);
+        ck_assert_int_eq(put(v, a, ref), QUEUE_OK);
+        ck_assert_uint_eq(take(v, a), ref);
+    }
+    dead = make_buffer(b, segment);
+    ck_assert_int_eq(put(v, b, dead), QUEUE_OK);
+    for (uint32_t i = 1; i < DEPTH; i++)
+        ck_assert_int_eq(put(v, a, make_buffer(a, segment)), QUEUE_OK);
+    ck_assert(queue_slot_has(v->put->slot[0].word, v->mask + 1));
+    atomic_store(&v->take->settled, 0);
+    ck_assert(queue_has(queue, dead));
+    session_free(b);
+    atomic_store(&v->take->settled, DEPTH + 1);
+    ck_assert_uint_eq(take(v, a), dead);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
 /* Who sleeps is counted anew, and its wake word has changed. */
 START_TEST(a_death_wakes_who_sleeps)
 {
@@ -623,6 +665,7 @@ int main(void)
     tcase_add_test(tc, who_loses_a_right_is_left_behind_in_the_old_ring);
     tcase_add_test(tc, a_queue_that_is_destroyed_frees_its_messages);
     tcase_add_test(tc, the_dead_are_swept_out_of_rings);
+    tcase_add_test(tc, a_lap_that_moves_on_under_the_sweep_hides_no_message);
     tcase_add_test(tc, a_death_wakes_who_sleeps);
     tcase_add_test(tc, who_ends_and_lives_is_left_behind_too);
     tcase_add_test(tc, npuctl_tells_who_could_serve);

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include "tests/common/effort.h"
 #include "unit.h"
 
 /* Every atomic operation of the headers that follow is a step. */
@@ -60,8 +61,8 @@ static void step(void);
 
 #define ACTORS_MAX   5
 #define SWITCHES_MAX 8
-#define MESSAGES     8 /* buffers; those from N on are free */
-#define DEPTH        2
+#define MESSAGES     16 /* buffers; those from N on are free */
+#define DEPTH        2  /* of a ring, unless its scenario says otherwise */
 #define STACK        (64u << 10)
 #define STEPS_MAX    100000
 
@@ -86,8 +87,10 @@ struct scenario {
         unsigned count; /* messages */
     } actor[ACTORS_MAX];
     uint64_t start; /* first position of the ring */
-    bool starves;   /* who puts back what he takes may find nothing left */
-    bool kills;     /* the victim is any of the first n - 1 actors; the last one sweeps */
+    bool starves;   /* without a death, too, some may find nothing left to take, or no room */
+    bool kills;     /* the victim is any of the first n - 1 actors; the last one, npud, sweeps */
+    uint32_t depth; /* 0: DEPTH */
+    bool routed;    /* npud takes from ring 0 and puts into ring 1; takers take from ring 1 */
 };
 
 /* --- the world --- */
@@ -119,7 +122,11 @@ static struct world {
     uint32_t ring; /* npud's newest one */
     bool destroyed;
     uint32_t death;           /* 1: the victim is dead */
+    bool filled;              /* and never empty from here on */
+    bool swept;               /* npud knows that */
+    int pending;              /* of the router: taken, and there is no room for it; -1: none */
     unsigned owner[MESSAGES]; /* 1 + who has received it */
+    uint64_t known[MESSAGES]; /* word of the buffer, as it was received last */
     unsigned sent[MESSAGES];  /* into a ring */
     unsigned got[MESSAGES];   /* out of a ring, by somebody who lives, or was found with him */
     struct received log[64];
@@ -162,13 +169,18 @@ static uint32_t ref_of(unsigned message)
     return segment.id << 16 | message;
 }
 
+static uint32_t depth(void)
+{
+    return scenario->depth ? scenario->depth : DEPTH;
+}
+
 static void make_ring(unsigned i, uint64_t start)
 {
     struct queue_view *q = &ring[i];
 
     memset(files[i], 0, sizeof(files[i]));
     *q = (struct queue_view){(struct queue_put *)files[i][0], (struct queue_take *)files[i][1],
-                             DEPTH, queue_slots(DEPTH) - 1, 7 + i};
+                             depth(), queue_slots(depth()) - 1, 7 + i};
     q->put->tail = start;
     q->take->head = start << 16;
     q->take->settled = start;
@@ -215,6 +227,8 @@ static void step(void)
     if ((int)w.current == plan.victim && ++a->steps == plan.kill_step) {
         a->dead = true;
         w.death = 1;
+        /* npud hears of it, whatever it waits for. */
+        w.actor[w.n - 1].asleep = NULL;
         switch_away();
     }
     if (w.next_switch < plan.n && w.steps >= plan.at[w.next_switch].step) {
@@ -232,11 +246,15 @@ static struct actor *self(void)
     return &w.actor[w.current];
 }
 
+static bool is_npud(unsigned i);
+
 static void sleep_on(const _Atomic uint32_t *word, uint32_t seen)
 {
     struct actor *a = self();
 
     step();
+    if (is_npud(w.current) && w.death && !w.swept)
+        return;
     a->asleep = (const uint32_t *)word;
     a->seen = seen;
     if (!can_go_on(a))
@@ -302,15 +320,15 @@ static bool put(unsigned message)
 static void receive(unsigned message, unsigned r, uint64_t position)
 {
     w.got[message]++;
+    w.known[message] = mbufs[message].word;
     w.owner[message] = w.current + 1;
     w.log[w.n_log++] = (struct received){message, r, position};
 }
 
-/* The message, or -1: the ring has ended, or it is empty and we shall not wait. */
-static int take(bool wait)
+/* The message of ring r, or a later one; or -1: the ring has ended, or it is empty and we shall not wait. */
+static int take_from(unsigned r, bool wait)
 {
     uint32_t me = self()->share, generation, seen, ref = 0;
-    unsigned r = w.ring;
 
     for (;;) {
         struct queue_view of_ring = view(r), *q = &of_ring;
@@ -350,6 +368,11 @@ static int take(bool wait)
     }
 }
 
+static int take(bool wait)
+{
+    return take_from(scenario->routed ? 1 : w.ring, wait);
+}
+
 static void run_sender(void)
 {
     struct actor *a = self();
@@ -372,6 +395,39 @@ static void run_taker(void)
     }
 }
 
+/* A lap moves on under whoever looks at the ring: so many are taken, and then so many others put. */
+static void run_trader(void)
+{
+    run_taker();
+    run_sender();
+}
+
+/* From the first message on, the ring is never empty: what is taken is not the only one. */
+static void run_churner(void)
+{
+    struct actor *a = self();
+
+    put(a->base);
+    w.filled = true;
+    for (unsigned i = 1; i < a->count; i++) {
+        put(a->base + i);
+        mbuf_drop(&segment, &mbufs[take(true)], &(bool){false});
+    }
+}
+
+/* Would be told that the queue is empty. */
+static void run_prober(void)
+{
+    struct actor *a = self();
+    struct queue_front front;
+
+    for (unsigned i = 0; i < a->count; i++) {
+        step();
+        if (w.filled)
+            SURE(queue_front(&ring[0], &front) == QUEUE_OK);
+    }
+}
+
 /* Puts back what it takes, once: the same buffer is on its way a second time. */
 static void run_returner(void)
 {
@@ -384,6 +440,14 @@ static void run_returner(void)
             return;
         put((unsigned)message);
     }
+}
+
+static void wake_all(unsigned r)
+{
+    queue_disarm_all(&ring[r].take->waiting);
+    atomic_fetch_add(&ring[r].put->wake, 1);
+    queue_disarm_all(&ring[r].put->waiting);
+    atomic_fetch_add(&ring[r].take->wake, 1);
 }
 
 /* As the queue_move() of npud. */
@@ -401,87 +465,201 @@ static void run_mover(void)
                 &m->word, &word,
                 mbuf_word(mbuf_generation(word) + 1, MBUF_SENDING, 0, ring[1].number)))
             continue;
-        SURE(to < DEPTH);
+        SURE(to < depth());
         ring[1].put->slot[to & ring[1].mask].word = queue_slot_word(to, ref);
         to++;
     }
     ring[1].put->tail = to;
     w.ring = 1;
-    queue_disarm_all(&ring[0].take->waiting);
-    atomic_fetch_add(&ring[0].put->wake, 1);
-    queue_disarm_all(&ring[0].put->waiting);
-    atomic_fetch_add(&ring[0].take->wake, 1);
+    wake_all(0);
 }
 
+/* Of the newest ring. */
 static void run_destroyer(void)
 {
+    unsigned r = w.ring;
     uint64_t position;
     uint32_t ref;
 
     w.destroyed = true;
-    position = queue_end(&ring[0], QUEUE_DEAD, &table);
-    while ((ref = queue_next(&ring[0], &position)) != 0) {
+    position = queue_end(&ring[r], QUEUE_DEAD, &table);
+    while ((ref = queue_next(&ring[r], &position)) != 0) {
         struct mbuf *m = mbuf_at(&table, ref);
         uint64_t word = atomic_load(&m->word);
 
-        if (mbuf_state(word) == MBUF_SENDING && mbuf_queue(word) == ring[0].number &&
+        if (mbuf_state(word) == MBUF_SENDING && mbuf_queue(word) == ring[r].number &&
             atomic_compare_exchange_strong(&m->word, &word,
                                            mbuf_word_held(mbuf_generation(word) + 1, SHARE_NPUD))) {
-            receive(ref & 0xffff, 0, position - 1);
+            receive(ref & 0xffff, r, position - 1);
             mbuf_drop(&segment, m, &(bool){false});
         }
     }
-    queue_disarm_all(&ring[0].take->waiting);
-    atomic_fetch_add(&ring[0].put->wake, 1);
-    queue_disarm_all(&ring[0].put->waiting);
-    atomic_fetch_add(&ring[0].take->wake, 1);
+    wake_all(r);
 }
 
-static bool in_ring(const struct queue_view *q, uint32_t ref)
+/* The ring with this number, as npud knows it, or NULL: it has ended. */
+static const struct queue_view *ring_by_number(uint32_t number)
 {
-    uint64_t position = atomic_load(&q->take->settled);
-    uint32_t r;
+    for (unsigned r = 0; r < 2; r++)
+        if (ring[r].number == number && (scenario->routed || r == w.ring))
+            return w.destroyed ? NULL : &ring[r];
+    return NULL;
+}
 
-    while ((r = queue_next(q, &position)) != 0)
-        if (r == ref)
-            return true;
-    return false;
+/* As queue_has() of npud: one look at each ring, for all buffers. */
+static bool found[2][MESSAGES];
+
+static void look_into(unsigned r)
+{
+    const struct queue_view *q = &ring[r];
+    uint64_t since = atomic_load(&q->take->settled);
+
+    for (unsigned i = 0; i < MESSAGES; i++)
+        found[r][i] = false;
+    for (uint32_t i = 0; i <= q->mask; i++) {
+        uint32_t ref = queue_slot_since(q, i, since);
+
+        if (ref != 0 && (ref & 0xffff) < MESSAGES)
+            found[r][ref & 0xffff] = true;
+    }
+}
+
+/* Has messages of its own. */
+static bool is_sender(unsigned i)
+{
+    void (*run)(void) = scenario->actor[i].run;
+
+    return run == run_sender || run == run_trader || run == run_churner;
+}
+
+static unsigned sender_of(unsigned message)
+{
+    unsigned i = 0;
+
+    while (!is_sender(i) || message >= w.actor[i].base + w.actor[i].count)
+        i++;
+    return i;
+}
+
+/* A buffer, when its session is dead. */
+static void sweep_buffer(unsigned i, const struct actor *v)
+{
+    uint64_t word = atomic_load(&mbufs[i].word), held;
+    bool not_put = false;
+
+    if (mbuf_state(word) == MBUF_SENDING && mbuf_session(word) == v->share) {
+        const struct queue_view *q = ring_by_number(mbuf_queue(word));
+
+        held = mbuf_word_held(mbuf_generation(word) + 1, v->share);
+        not_put = (!q || !found[q - ring][i]) &&
+                  atomic_compare_exchange_strong(&mbufs[i].word, &word, held);
+        if (not_put)
+            word = held;
+    }
+    if (mbuf_state(word) != MBUF_HELD || mbuf_session(word) != v->share)
+        return;
+    /* Taken, and not yet its taker's word: as if he had had it. */
+    if (!not_put && sender_of(i) != (unsigned)plan.victim && w.known[i] != word)
+        w.got[i]++;
+    mbuf_drop(&segment, &mbufs[i], &(bool){false});
 }
 
 /* npud, when it hears of the victim's end. */
+static void sweep(void)
+{
+    for (unsigned r = 0; r < 2; r++)
+        if (ring_by_number(ring[r].number)) {
+            queue_settle(&ring[r], atomic_load(&ring[r].take->head), &table);
+            wake_all(r);
+        }
+    for (unsigned r = 0; r < 2; r++)
+        look_into(r);
+    for (unsigned i = 0; i < MESSAGES; i++)
+        sweep_buffer(i, &w.actor[plan.victim]);
+    w.swept = true;
+}
+
 static void run_sweeper(void)
 {
-    struct queue_view *q = &ring[0];
-    const struct actor *v;
-    bool has[MESSAGES];
-
     sleep_on((_Atomic uint32_t *)&w.death, 0);
-    v = &w.actor[plan.victim];
-    queue_settle(q, atomic_load(&q->take->head), &table);
-    queue_disarm_all(&q->take->waiting);
-    atomic_fetch_add(&q->put->wake, 1);
-    queue_disarm_all(&q->put->waiting);
-    atomic_fetch_add(&q->take->wake, 1);
-    for (unsigned i = 0; i < MESSAGES; i++)
-        has[i] = in_ring(q, ref_of(i));
-    for (unsigned i = 0; i < MESSAGES; i++) {
-        uint64_t word = atomic_load(&mbufs[i].word);
+    sweep();
+}
 
-        if (mbuf_state(word) == MBUF_SENDING && mbuf_session(word) == v->share &&
-            mbuf_queue(word) == q->number && !has[i]) {
-            uint64_t held = mbuf_word_held(mbuf_generation(word) + 1, v->share);
+/* A session loses a right, and npud hears of a death only after that. */
+static void run_mover_and_sweeper(void)
+{
+    run_mover();
+    run_sweeper();
+}
 
-            if (atomic_compare_exchange_strong(&mbufs[i].word, &word, held))
-                word = held;
-        }
-        if (mbuf_state(word) != MBUF_HELD || mbuf_session(word) != v->share)
-            continue;
-        /* Taken, and not yet its taker's word: as if he had had it. */
-        if (scenario->actor[plan.victim].run == run_taker &&
-            w.owner[i] != (unsigned)plan.victim + 1)
-            w.got[i]++;
-        mbuf_drop(&segment, &mbufs[i], &(bool){false});
+static void run_destroyer_and_sweeper(void)
+{
+    run_destroyer();
+    run_sweeper();
+}
+
+static void run_sweeper_and_destroyer(void)
+{
+    run_sweeper();
+    run_destroyer();
+}
+
+/* npud takes from ring 0 and puts into ring 1, and is interrupted by a death. */
+static void sleep_of_router(_Atomic uint64_t *waiting, _Atomic uint32_t *word, bool full,
+                            int message)
+{
+    uint32_t seen, generation = queue_arm(waiting, word, &seen);
+    struct queue_front front;
+    uint64_t position, old;
+
+    if (full ? queue_place(&ring[1], &position, &old) == QUEUE_FULL
+             : queue_front(&ring[0], &front) == QUEUE_EMPTY) {
+        w.pending = message;
+        sleep_on(word, seen);
     }
+    queue_disarm(waiting, generation);
+    if (w.death && !w.swept)
+        sweep();
+}
+
+static void relay(int message)
+{
+    struct mbuf *m = &mbufs[message];
+    uint64_t held = m->word;
+
+    while (queue_enqueue(&ring[1], m, ref_of((unsigned)message), held, SHARE_NPUD) != QUEUE_OK)
+        sleep_of_router(&ring[1].put->waiting, &ring[1].take->wake, true, message);
+    w.pending = -1;
+    wake(&ring[1].take->waiting, &ring[1].put->wake);
+}
+
+static void run_router(void)
+{
+    for (unsigned n = 0;;) {
+        struct queue_front f;
+        uint64_t held;
+
+        if (queue_front(&ring[0], &f) != QUEUE_OK) {
+            if (n == self()->count && !scenario->kills)
+                return;
+            sleep_of_router(&ring[0].take->waiting, &ring[0].put->wake, false, -1);
+            continue;
+        }
+        queue_settle(&ring[0], f.head, &table);
+        SURE(queue_dequeue(&ring[0], &f, mbuf_at(&table, f.ref), SHARE_NPUD, &table, &held) ==
+             QUEUE_OK);
+        n++;
+        wake(&ring[0].put->waiting, &ring[0].take->wake);
+        relay((int)(f.ref & 0xffff));
+    }
+}
+
+static bool is_npud(unsigned i)
+{
+    void (*run)(void) = scenario->actor[i].run;
+
+    return run != run_sender && run != run_taker && run != run_trader && run != run_returner &&
+           run != run_churner && run != run_prober;
 }
 
 /* --- runs --- */
@@ -500,11 +678,11 @@ static void prepare_actor(unsigned i, unsigned *message)
 {
     struct actor *a = &w.actor[i];
 
-    a->share = 100 + i;
+    a->share = is_npud(i) ? SHARE_NPUD : 100 + i;
     a->head_seen[0] = scenario->start;
     a->count = scenario->actor[i].count;
     a->base = *message;
-    for (unsigned k = 0; scenario->actor[i].run == run_sender && k < a->count; k++) {
+    for (unsigned k = 0; is_sender(i) && k < a->count; k++) {
         mbuf_prepare(&segment, *message, 1);
         mbuf_hold(&mbufs[(*message)++], a->share);
     }
@@ -519,6 +697,7 @@ static void prepare(void)
     unsigned message = 0;
 
     memset(&w, 0, sizeof(w));
+    w.pending = -1;
     memset(&page, 0, sizeof(page));
     memset(mbufs, 0, sizeof(mbufs));
     segment = (struct segment_view){
@@ -531,15 +710,6 @@ static void prepare(void)
         prepare_actor(i, &message);
 }
 
-static unsigned sender_of(unsigned message)
-{
-    unsigned i = 0;
-
-    while (scenario->actor[i].run != run_sender || message >= w.actor[i].base + w.actor[i].count)
-        i++;
-    return i;
-}
-
 /* Of one sender, in the order in which he has sent; over all takers. Not for what was put back. */
 static void check_order(void)
 {
@@ -548,9 +718,41 @@ static void check_order(void)
             const struct received *a = &w.log[i], *b = &w.log[k];
 
             if (a->message < b->message && sender_of(a->message) == sender_of(b->message) &&
-                w.sent[a->message] == 1 && w.sent[b->message] == 1)
+                w.sent[a->message] == 1 && w.sent[b->message] == 1 && w.got[a->message] == 1 &&
+                w.got[b->message] == 1)
                 SURE(a->ring < b->ring || (a->ring == b->ring && a->position < b->position));
         }
+}
+
+/* What is left in ring r is received, as out of ring `as`. */
+static void drain(unsigned r, unsigned as)
+{
+    for (int m; (m = take_from(r, false)) >= 0;) {
+        w.log[w.n_log - 1].ring = as;
+        mbuf_drop(&segment, &mbufs[m], &(bool){false});
+    }
+}
+
+/* Beside a full ring, or an empty one. */
+static bool sleeps_rightly(const struct actor *a)
+{
+    for (unsigned r = 0; r < 2; r++) {
+        if (a->asleep == (const uint32_t *)&ring[r].take->wake)
+            return queue_fill(&ring[r]) == depth();
+        if (a->asleep == (const uint32_t *)&ring[r].put->wake)
+            return queue_fill(&ring[r]) == 0;
+    }
+    return false;
+}
+
+/* A sender that has not got rid of its message, or who could not put back what it took. */
+static bool may_hold(unsigned message, uint32_t share)
+{
+    for (unsigned i = 0; i < w.n; i++)
+        if (w.actor[i].share == share && !w.actor[i].dead)
+            return (scenario->actor[i].run == run_returner || sender_of(message) == i) &&
+                   (w.destroyed || !w.actor[i].done);
+    return false;
 }
 
 static void judge(void)
@@ -561,25 +763,32 @@ static void judge(void)
         const struct actor *a = &w.actor[i];
         bool may_sleep = (victim && victim->dead) || w.destroyed;
 
-        if (a->done || a->dead || scenario->actor[i].run == run_sweeper)
+        if (a->done || a->dead || is_npud(i))
             continue;
         /* Without the dead one there is no more to take, or nobody else who takes. */
-        SURE(may_sleep || (scenario->starves && scenario->actor[i].run != run_sender));
-        SURE(queue_fill(&ring[w.ring]) == (scenario->actor[i].run == run_sender ? DEPTH : 0));
+        SURE(may_sleep || scenario->starves);
+        SURE(w.destroyed || sleeps_rightly(a));
     }
-    /* What is left in the newest ring. */
+    SURE(!victim || !victim->dead || w.swept);
+    SURE(!scenario->routed ||
+         queue_fill(&ring[w.pending < 0 ? 0 : 1]) == (w.pending < 0 ? 0 : depth()));
+    /* What is left in the newest ring; of a route in the order of what its takers would have got. */
     w.current = w.n - 1;
+    if (scenario->routed)
+        drain(1, 1);
+    if (w.pending >= 0) {
+        receive((unsigned)w.pending, 2, 0);
+        mbuf_drop(&segment, &mbufs[w.pending], &(bool){false});
+    }
     if (!w.destroyed)
-        for (int m; (m = take(false)) >= 0;)
-            mbuf_drop(&segment, &mbufs[m], &(bool){false});
+        drain(w.ring, scenario->routed ? 3 : w.ring);
     for (unsigned i = 0; i < MESSAGES; i++) {
         uint64_t word = mbufs[i].word;
         bool kept = mbuf_state(word) == MBUF_HELD;
 
         SURE(mbuf_state(word) == MBUF_FREE || kept);
         if (kept)
-            SURE(mbuf_session(word) == w.actor[sender_of(i)].share &&
-                 (w.destroyed || !w.actor[sender_of(i)].done));
+            SURE(may_hold(i, mbuf_session(word)));
         /* The dead one may have sent one message more, or taken one, than he could tell. */
         if (victim && victim->dead)
             SURE(w.got[i] >= w.sent[i] && w.got[i] <= w.sent[i] + 1);
@@ -605,7 +814,7 @@ static uint64_t budget_ns(void)
 {
     const char *text = getenv("QUEUE_MODEL_MS");
 
-    return (text ? strtoull(text, NULL, 10) : 400) * NSEC_PER_MSEC;
+    return (text ? strtoull(text, NULL, 10) : effort(250, 20000)) * NSEC_PER_MSEC;
 }
 
 /* All plans with two switches, as far as the time goes in strides; with kills, one switch and the place of the death. */
@@ -708,6 +917,13 @@ static const struct scenario scenarios[] = {
      false,
      false},
     {"a lap behind", 3, {{run_sender, 2}, {run_sender, 6}, {run_taker, 8}}, 0, false, false},
+    {"never empty",
+     2,
+     {{run_churner, 16}, {run_prober, 8}},
+     UINT32_MAX - 5,
+     false,
+     false,
+     .depth = 3},
     {"put back",
      4,
      {{run_sender, 3}, {run_returner, 2}, {run_taker, 2}, {run_taker, 1}},
@@ -745,6 +961,100 @@ static const struct scenario scenarios[] = {
      0,
      false,
      true},
+    {"killed, put back, one of each",
+     3,
+     {{run_sender, 2}, {run_returner, 2}, {run_sweeper, 0}},
+     0,
+     true,
+     true},
+    {"killed, and a new ring, one of each",
+     3,
+     {{run_sender, 2}, {run_taker, 2}, {run_mover_and_sweeper, 0}},
+     0,
+     false,
+     true},
+    {"destroyed, then killed, one of each",
+     3,
+     {{run_sender, 2}, {run_taker, 2}, {run_destroyer_and_sweeper, 0}},
+     0,
+     false,
+     true},
+    /* Three laps of a ring of four slots, of which one is to spare. */
+    {"killed, three laps",
+     4,
+     {{run_sender, 3}, {run_sender, 10}, {run_taker, 13}, {run_sweeper, 0}},
+     0,
+     false,
+     true,
+     .depth = 3},
+    {"killed, a lap under the sweep",
+     4,
+     {{run_sender, 2}, {run_sender, 2}, {run_trader, 2}, {run_sweeper, 0}},
+     0,
+     true,
+     true,
+     .depth = 3},
+    {"killed, a lap under the sweep, two rings",
+     5,
+     {{run_sender, 2},
+      {run_sender, 2},
+      {run_trader, 2},
+      {run_taker, 1},
+      {run_mover_and_sweeper, 0}},
+     UINT32_MAX - 1,
+     true,
+     true,
+     .depth = 3},
+    {"killed, three laps, numbers at their end",
+     5,
+     {{run_sender, 3}, {run_sender, 10}, {run_taker, 7}, {run_taker, 6}, {run_sweeper, 0}},
+     UINT32_MAX - 5,
+     false,
+     true,
+     .depth = 3},
+    {"killed, three laps, put back",
+     5,
+     {{run_sender, 4}, {run_sender, 5}, {run_returner, 4}, {run_taker, 9}, {run_sweeper, 0}},
+     0,
+     true,
+     true,
+     .depth = 3},
+    {"killed, and a new ring",
+     5,
+     {{run_sender, 4}, {run_sender, 8}, {run_taker, 8}, {run_taker, 4}, {run_mover_and_sweeper, 0}},
+     0,
+     false,
+     true,
+     .depth = 3},
+    {"killed, then destroyed",
+     4,
+     {{run_sender, 4}, {run_sender, 8}, {run_taker, 12}, {run_sweeper_and_destroyer, 0}},
+     0,
+     false,
+     true,
+     .depth = 3},
+    {"destroyed, then killed",
+     4,
+     {{run_sender, 4}, {run_sender, 8}, {run_taker, 12}, {run_destroyer_and_sweeper, 0}},
+     0,
+     false,
+     true,
+     .depth = 3},
+    {"a route",
+     4,
+     {{run_sender, 6}, {run_sender, 6}, {run_taker, 12}, {run_router, 12}},
+     0,
+     false,
+     false,
+     .routed = true},
+    {"a route, killed",
+     5,
+     {{run_sender, 5}, {run_sender, 8}, {run_taker, 7}, {run_taker, 6}, {run_router, 13}},
+     UINT32_MAX - 5,
+     false,
+     true,
+     .depth = 3,
+     .routed = true},
 };
 
 START_TEST(no_interleaving_loses_or_doubles_a_message)

@@ -1,0 +1,62 @@
+/*
+ * What a test needs of the machine beyond the ordinary. Where it is missing, the test says so by name and ends as passed; the runner
+ * of all tests repeats these lines at its end.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/** Always false: "SKIPPED test: needs what". check's START_TEST makes test_fn of the name. */
+static inline bool need_lacks(const char *test, const char *what)
+{
+    const char *end = strstr(test, "_fn");
+
+    printf("SKIPPED %.*s: needs %s\n", (int)(end ? end - test : (ptrdiff_t)strlen(test)), test,
+           what);
+    fflush(stdout);
+    return false;
+}
+
+/** May a process have n descriptors? npud raises its own soft limit to the hard one. */
+static inline bool need_fds(const char *test, rlim_t n)
+{
+    struct rlimit limit;
+    char what[64];
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max >= n)
+        return true;
+    snprintf(what, sizeof(what), "ulimit -Hn %llu", (unsigned long long)n);
+    return need_lacks(test, what);
+}
+
+/** Raises the soft limit of this process to n descriptors, if it may. */
+static inline bool need_own_fds(const char *test, rlim_t n)
+{
+    struct rlimit limit;
+
+    if (!need_fds(test, n) || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    if (limit.rlim_cur < n) {
+        limit.rlim_cur = n;
+        return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+    }
+    return true;
+}
+
+/** That store-releases and load-acquires keep their order: an emulator may not see to it. */
+static inline bool need_memory_order(const char *test)
+{
+    return !getenv("NPUD_EMULATED") || need_lacks(test, "a processor, not an emulator");
+}
+
+/** To run programs as several users. */
+static inline bool need_root(const char *test)
+{
+    return geteuid() == 0 || need_lacks(test, "root, to have a second user");
+}
