@@ -1,0 +1,372 @@
+/*
+ * Memory and mappings that are given back: rings of queues that were destroyed, segments of pools in which others have freed the last buffer, and
+ * segments that drain after a right was revoked.
+ */
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "acl/acl_tdt_queue.h"
+#include "proto/mbuf_shm.h"
+#include "proto/queue_shm.h"
+#include "queue_kit.h"
+#include "tests/common/effort.h"
+
+#define TAKE 2u
+
+#define GUARD_NS UINT64_C(20000000000) /* against hanging only */
+#define QUEUES   32u
+
+static struct shared {
+    uint32_t q[QUEUES];
+    uint32_t messages;
+} * shared;
+static struct turn to_child, to_other, to_parent;
+
+static void share(void)
+{
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+    turn_init(&to_child);
+    turn_init(&to_other);
+    turn_init(&to_parent);
+}
+
+static void setup(void)
+{
+    npud_setup();
+    share();
+}
+
+static void setup_with_10_mib(void)
+{
+    const char *const args[] = {"--set", "limits.mbuf_memory=10M", NULL};
+
+    npud_start(args);
+    share();
+}
+
+static void over(void)
+{
+    await_buffers(0);
+    OK(aclFinalize());
+    npud_expect_empty();
+    npud_teardown();
+}
+
+struct mapped {
+    unsigned n;
+    unsigned long kib; /* present */
+};
+
+/* What a process has mapped of npud's files of this name. */
+static struct mapped mapped(pid_t pid, const char *name)
+{
+    struct mapped m = {0};
+    char line[512], path[40], rights[5];
+    unsigned long kib;
+    bool counts = false;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/smaps", (int)pid);
+    f = fopen(path, "re");
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof(line), f)) {
+        /* The line that a mapping begins with has its addresses first. */
+        if (sscanf(line, "%*x-%*x %4s", rights) == 1) {
+            counts = strstr(line, name) != NULL;
+            m.n += counts;
+        }
+        if (counts && sscanf(line, "Rss: %lu", &kib) == 1)
+            m.kib += kib;
+    }
+    fclose(f);
+    return m;
+}
+
+static void await_mapped(pid_t pid, const char *name, unsigned n)
+{
+    uint64_t give_up = now_ns() + GUARD_NS;
+
+    while (mapped(pid, name).n != n)
+        ck_assert_msg(now_ns() < give_up, "%u mappings, not %u", mapped(pid, name).n, n);
+}
+
+/* --- rings --- */
+
+static uint32_t create(uint32_t depth)
+{
+    acltdtQueueAttr *attr = acltdtCreateQueueAttr();
+    uint32_t qid;
+
+    OK(acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_DEPTH_UINT32, sizeof(depth), &depth));
+    OK(acltdtCreateQueue(attr, &qid));
+    OK(acltdtDestroyQueueAttr(attr));
+    return qid;
+}
+
+static int attaches_all(void *arg)
+{
+    uint32_t rights;
+
+    (void)arg;
+    turn_await(&to_child);
+    OK(aclInit(NULL));
+    for (unsigned i = 0; i < QUEUES; i++)
+        OK(acltdtAttachQueue(shared->q[i], -1, &rights));
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    FAILS(ACL_ERROR_RT_DRV_INTERNAL_ERROR, acltdtAttachQueue(shared->q[0], 0, &rights));
+    OK(aclFinalize());
+    return 0;
+}
+
+static void create_all(pid_t pid)
+{
+    OK(aclInit(NULL));
+    for (unsigned i = 0; i < QUEUES; i++) {
+        shared->q[i] = create(QUEUE_DEPTH_MAX);
+        OK(acltdtGrantQueue(shared->q[i], pid, TAKE, 0));
+    }
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    ck_assert_uint_eq(mapped(pid, "npud-queue").n, 2 * QUEUES);
+}
+
+/* Guards against rings that stay mapped in a peer that calls nothing any more. */
+START_TEST(idle_peer_lets_go_of_destroyed_queues)
+{
+    pid_t pid = child_start(attaches_all, NULL);
+
+    create_all(pid);
+    for (unsigned i = 0; i < QUEUES; i++)
+        OK(acltdtDestroyQueue(shared->q[i]));
+    await_mapped(pid, "npud-queue", 0);
+    await_mapped(getpid(), "npud-queue", 0);
+    turn_tell(&to_child);
+    child_expect_ok(pid);
+    over();
+}
+END_TEST
+
+/* The same for queues that the peer may not use any more, and that live on. */
+START_TEST(idle_peer_lets_go_of_revoked_queues)
+{
+    pid_t pid = child_start(attaches_all, NULL);
+
+    create_all(pid);
+    for (unsigned i = 0; i < QUEUES; i++)
+        OK(acltdtGrantQueue(shared->q[i], pid, 0, 0));
+    await_mapped(pid, "npud-queue", 0);
+    for (unsigned i = 0; i < QUEUES; i++)
+        OK(acltdtDestroyQueue(shared->q[i]));
+    turn_tell(&to_child);
+    child_expect_ok(pid);
+    over();
+}
+END_TEST
+
+/* A stopped peer lets go of nothing: npud frees the memory from under it, but for a page of each ring, and one of what its takers write. */
+START_TEST(stopped_peer_keeps_no_memory_of_destroyed_queues)
+{
+    pid_t pid = child_start(attaches_all, NULL);
+    uint64_t give_up = now_ns() + GUARD_NS;
+
+    create_all(pid);
+    ck_assert_uint_ge(mapped(pid, "npud-queue").kib, QUEUES * 1024);
+    kill(pid, SIGSTOP);
+    for (unsigned i = 0; i < QUEUES; i++)
+        OK(acltdtDestroyQueue(shared->q[i]));
+    /* Much memory is freed by a thread of npud. */
+    while (mapped(pid, "npud-queue").kib > QUEUES * 8)
+        ck_assert_uint_lt(now_ns(), give_up);
+    ck_assert_uint_eq(mapped(pid, "npud-queue").n, 2 * QUEUES);
+    kill(pid, SIGCONT);
+    await_mapped(pid, "npud-queue", 0);
+    turn_tell(&to_child);
+    child_expect_ok(pid);
+    over();
+}
+END_TEST
+
+/* --- pools --- */
+
+#define MESSAGES 2000u
+
+/* Of many classes: their segments are small ones, of which threads keep slots. */
+static size_t size_of(unsigned i)
+{
+    return 100 + i % 30 * 128;
+}
+
+static int takes_all_and_frees(void *arg)
+{
+    static acltdtBuf buf[MESSAGES];
+    uint32_t rights;
+
+    (void)arg;
+    turn_await(&to_child);
+    OK(aclInit(NULL));
+    OK(acltdtAttachQueue(shared->q[0], -1, &rights));
+    for (unsigned i = 0; i < shared->messages; i++)
+        OK(acltdtDequeue(shared->q[0], &buf[i], -1));
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    for (unsigned i = 0; i < shared->messages; i++)
+        OK(acltdtFreeBuf(buf[i]));
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    OK(aclFinalize());
+    return 0;
+}
+
+/* The pool of this process is large, and all of it is with the child. */
+static void give_all_to(pid_t pid, uint32_t messages)
+{
+    acltdtBuf buf;
+
+    shared->messages = messages;
+    OK(aclInit(NULL));
+    shared->q[0] = create(MESSAGES);
+    for (unsigned i = 0; i < messages; i++) {
+        OK(acltdtAllocBuf(size_of(i), ACL_TDT_NORMAL_MEM, &buf));
+        OK(acltdtEnqueue(shared->q[0], buf, 0));
+    }
+    OK(acltdtGrantQueue(shared->q[0], pid, TAKE, 0));
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    ck_assert_uint_gt(npud_ledger().buffers, 2 * POOL_KEPT);
+}
+
+/* Guards against pools that stay large when it is others who free, and the owner calls nothing. */
+START_TEST(pool_shrinks_when_others_free_it)
+{
+    pid_t pid = child_start(takes_all_and_frees, NULL);
+    uint64_t give_up = now_ns() + GUARD_NS;
+
+    give_all_to(pid, MESSAGES);
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    while (npud_ledger().buffers > POOL_KEPT)
+        ck_assert_msg(now_ns() < give_up, "%llu bytes", (unsigned long long)npud_ledger().buffers);
+    turn_tell(&to_child);
+    child_expect_ok(pid);
+    over();
+}
+END_TEST
+
+/* The same when the process that has the buffers is killed. */
+START_TEST(pool_shrinks_when_the_holder_is_killed)
+{
+    pid_t pid = child_start(takes_all_and_frees, NULL);
+    uint64_t give_up = now_ns() + GUARD_NS;
+
+    give_all_to(pid, MESSAGES);
+    child_kill(pid);
+    while (npud_ledger().buffers > POOL_KEPT)
+        ck_assert_msg(now_ns() < give_up, "%llu bytes", (unsigned long long)npud_ledger().buffers);
+    over();
+}
+END_TEST
+
+static int allocates_8_mib(void *arg)
+{
+    acltdtBuf buf;
+
+    (void)arg;
+    turn_await(&to_other);
+    OK(aclInit(NULL));
+    OK(acltdtAllocBuf(8u << 20, ACL_TDT_NORMAL_MEM, &buf));
+    OK(acltdtFreeBuf(buf));
+    OK(aclFinalize());
+    return 0;
+}
+
+/* At the limit of a user, what is free in the pools of other processes is given back at once. Guards against 207001 with nothing held. */
+START_TEST(free_memory_of_others_makes_room)
+{
+    pid_t holder = child_start(takes_all_and_frees, NULL);
+    pid_t other = child_start(allocates_8_mib, NULL);
+
+    give_all_to(holder, MESSAGES / 4);
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    turn_tell(&to_other);
+    child_expect_ok(other);
+    turn_tell(&to_child);
+    child_expect_ok(holder);
+    over();
+}
+END_TEST
+
+/* --- revoking --- */
+
+static int takes_one_each_time(void *arg)
+{
+    unsigned rounds = *(unsigned *)arg;
+    uint32_t rights;
+
+    turn_await(&to_child);
+    OK(aclInit(NULL));
+    for (unsigned i = 0; i < rounds; i++) {
+        acltdtBuf buf;
+
+        OK(acltdtAttachQueue(shared->q[0], -1, &rights));
+        OK(acltdtDequeue(shared->q[0], &buf, -1));
+        OK(acltdtFreeBuf(buf));
+        turn_tell(&to_parent);
+        turn_await(&to_child);
+    }
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    OK(aclFinalize());
+    return 0;
+}
+
+/* Guards against an owner that collects a new, ever larger segment for each process that has lost its right. */
+START_TEST(granting_and_revoking_costs_no_memory)
+{
+    unsigned rounds = effort(150, 5000);
+    pid_t pid = child_start(takes_one_each_time, &rounds);
+
+    OK(aclInit(NULL));
+    shared->q[0] = create(8);
+    turn_tell(&to_child);
+    for (unsigned i = 0; i < rounds; i++) {
+        acltdtBuf buf;
+
+        OK(acltdtAllocBuf(100, ACL_TDT_NORMAL_MEM, &buf));
+        OK(acltdtEnqueue(shared->q[0], buf, 0));
+        OK(acltdtGrantQueue(shared->q[0], pid, TAKE, 0));
+        turn_await(&to_parent);
+        OK(acltdtGrantQueue(shared->q[0], pid, 0, 0));
+        turn_tell(&to_child);
+        ck_assert_uint_lt(npud_ledger().buffers, 4u << 20);
+    }
+    turn_await(&to_parent);
+    turn_tell(&to_child);
+    child_expect_ok(pid);
+    over();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("giving back");
+    TCase *tc = suite_case(s, "rings", 60, setup, NULL);
+
+    tcase_add_test(tc, idle_peer_lets_go_of_destroyed_queues);
+    tcase_add_test(tc, idle_peer_lets_go_of_revoked_queues);
+    tcase_add_test(tc, stopped_peer_keeps_no_memory_of_destroyed_queues);
+    tc = suite_case(s, "pools", 60, setup, NULL);
+    tcase_add_test(tc, pool_shrinks_when_others_free_it);
+    tcase_add_test(tc, pool_shrinks_when_the_holder_is_killed);
+    tcase_add_test(tc, granting_and_revoking_costs_no_memory);
+    tc = suite_case(s, "a limit", 60, setup_with_10_mib, NULL);
+    tcase_add_test(tc, free_memory_of_others_makes_room);
+    return run_suite(s);
+}
