@@ -1,0 +1,67 @@
+/* The guards of rings in a client: client/ring_guard.c as it is, with the explorer's membarrier. */
+#include "tests/order/atomics.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define syscall(number, command, ...) ((void)(command), order_membarrier(), 0)
+#include "client/ring_guard.c"
+#undef syscall
+
+#include "tests/common/effort.h"
+#include "tests/order/scenarios.h"
+
+struct ring {
+    unsigned mapping; /* plain */
+};
+
+static struct ring ring;
+static _Atomic(struct ring *) current; /* of the queue */
+static struct ring_guard guard[2];
+
+static void begin(void)
+{
+    for (unsigned i = 0; i < 2; i++)
+        guard[i] = (struct ring_guard){.taken = true};
+    guard[0].next = &guard[1];
+    guards = &guard[0];
+    current = &ring;
+}
+
+static void use(void)
+{
+    struct ring *r = atomic_load_explicit(&current, memory_order_acquire);
+
+    ring_guard_set(&guard[order_self()], r);
+    if (r && atomic_load_explicit(&current, memory_order_acquire) == r)
+        PLAIN_READ(&r->mapping);
+    ring_guard_set(&guard[order_self()], NULL);
+}
+
+static void retire(void)
+{
+    atomic_store_explicit(&current, NULL, memory_order_release);
+    if (ring_guard_barrier() && !ring_guarded(&ring))
+        PLAIN_WRITE(&ring.mapping);
+}
+
+/* A ring that was taken from its queue is unmapped only when no thread uses it, or comes to use it. */
+START_TEST(a_ring_in_use_stays)
+{
+    struct order_scenario one = {"guard", begin, {use, retire}, NULL, 4, effort(1000, 100000)};
+    struct order_scenario two = {"two guards", begin,        {use, use, retire},
+                                 NULL,         effort(3, 4), effort(2000, 100000)};
+
+    expect_right(&one);
+    expect_right(&two);
+}
+END_TEST
+
+TCase *guard_case(void)
+{
+    TCase *t = tcase_create("guards of rings");
+
+    tcase_set_timeout(t, 1800);
+    tcase_add_test(t, a_ring_in_use_stays);
+    return t;
+}

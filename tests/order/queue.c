@@ -1,0 +1,237 @@
+/* Queues: what travels through a ring, who sleeps beside it, and its end. */
+#include "tests/order/atomics.h"
+
+#include <string.h>
+
+#include "proto/mbuf_shm.h"
+#include "proto/queue_shm.h"
+#include "tests/common/effort.h"
+#include "tests/order/scenarios.h"
+
+#define DEPTH    2u
+#define MESSAGES 4u
+#define NUMBER   7u
+
+static struct segment_table table;
+static struct segment_view segment;
+static struct segment_page page;
+static struct mbuf mbufs[MESSAGES];
+static unsigned data[MESSAGES]; /* of the buffers: plain */
+static alignas(4096) unsigned char files[2][4096];
+static struct queue_view q;
+static unsigned got[MESSAGES];  /* how often the message arrived */
+static unsigned kept[MESSAGES]; /* or is still its sender's */
+
+static void begin(void)
+{
+    memset(files, 0, sizeof(files));
+    q = (struct queue_view){(struct queue_put *)files[0], (struct queue_take *)files[1], DEPTH,
+                            queue_slots(DEPTH) - 1, NUMBER};
+    segment = (struct segment_view){.page = &page, .mbufs = mbufs, .n_data = MESSAGES, .id = 1};
+    table.view[1] = &segment;
+    memset(mbufs, 0, sizeof(mbufs));
+    for (unsigned i = 0; i < MESSAGES; i++)
+        mbufs[i].word = mbuf_word_held(1, 1 + i);
+    memset(got, 0, sizeof(got));
+    memset(kept, 0, sizeof(kept));
+}
+
+static void wake(_Atomic uint64_t *waiting, _Atomic uint32_t *word)
+{
+    if (queue_waiting(waiting) != 0) {
+        queue_change(word);
+        FUTEX_WAKE_ONE(word);
+    }
+}
+
+static void put(unsigned message)
+{
+    uint32_t seen, generation, ref = 1u << 16 | message;
+    uint64_t held = atomic_load_explicit(&mbufs[message].word, memory_order_relaxed);
+    enum queue_result r;
+
+    PLAIN_WRITE(&data[message]);
+    while ((r = queue_enqueue(&q, &mbufs[message], ref, held, 1 + message)) == QUEUE_FULL) {
+        generation = queue_arm(&q.put->waiting, &q.take->wake, &seen);
+        r = queue_enqueue(&q, &mbufs[message], ref, held, 1 + message);
+        if (r == QUEUE_FULL)
+            FUTEX_WAIT_ON(&q.take->wake, seen);
+        queue_disarm(&q.put->waiting, generation);
+        if (r != QUEUE_FULL)
+            break;
+    }
+    SURE(r == QUEUE_OK || r == QUEUE_ENDED);
+    if (r == QUEUE_OK)
+        wake(&q.take->waiting, &q.put->wake);
+    else
+        kept[message]++;
+}
+
+/* False: there was none, and the caller does not wait; or the ring has ended. */
+static bool take(bool wait)
+{
+    uint32_t seen, generation, ref, me = 100 + order_self();
+    struct queue_front f;
+    enum queue_result r;
+    uint64_t held;
+
+    for (;;) {
+        r = queue_front(&q, &f);
+        if (r == QUEUE_EMPTY && wait) {
+            generation = queue_arm(&q.take->waiting, &q.put->wake, &seen);
+            r = queue_front(&q, &f);
+            if (r == QUEUE_EMPTY)
+                FUTEX_WAIT_ON(&q.put->wake, seen);
+            queue_disarm(&q.take->waiting, generation);
+        }
+        if (r == QUEUE_ENDED || (r == QUEUE_EMPTY && !wait))
+            return false;
+        if (r != QUEUE_OK)
+            continue;
+        if (queue_unsettled(&q, f.head, &ref))
+            queue_settle(&q, f.head, &table);
+        r = queue_dequeue(&q, &f, mbuf_at(&table, f.ref), me, &table, &held);
+        if (r != QUEUE_OK)
+            continue;
+        SURE((f.ref & 0xffff) < MESSAGES);
+        SURE(atomic_load_explicit(&mbufs[f.ref & 0xffff].word, memory_order_relaxed) == held);
+        /* It is ours alone: what the sender has written is there, and nobody reads what we write. */
+        PLAIN_READ(&data[f.ref & 0xffff]);
+        PLAIN_WRITE(&data[f.ref & 0xffff]);
+        got[f.ref & 0xffff]++;
+        wake(&q.put->waiting, &q.take->wake);
+        return true;
+    }
+}
+
+static void put_0(void)
+{
+    put(0);
+}
+static void put_1(void)
+{
+    put(1);
+}
+static void put_0_1_2(void)
+{
+    put(0);
+    put(1);
+    put(2);
+}
+static void put_0_1(void)
+{
+    put(0);
+    put(1);
+}
+static void take_1(void)
+{
+    take(true);
+}
+static void take_2(void)
+{
+    take(true);
+    take(true);
+}
+static void take_3(void)
+{
+    take_2();
+    take_1();
+}
+
+static void end(void)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        SURE(got[i] + kept[i] <= 1);
+        n += got[i];
+    }
+    SURE(n == queue_head_position(q.take->head));
+    SURE(q.take->settled == queue_head_position(q.take->head));
+    SURE((uint32_t)q.take->waiting == 0 && (uint32_t)q.put->waiting == 0);
+}
+
+/* Each message arrives once, with what its sender has written, and nobody sleeps beside a message or beside room. */
+START_TEST(messages_arrive)
+{
+    struct order_scenario few = {"one to one", begin,        {put_0_1, take_2},
+                                 end,          effort(2, 3), effort(12000, 200000)};
+    struct order_scenario full = {"a full ring", begin,        {put_0_1_2, take_3},
+                                  end,           effort(1, 2), effort(12000, 200000)};
+    struct order_scenario two_senders = {"two senders", begin,        {put_0, put_1, take_2},
+                                         end,           effort(1, 2), effort(12000, 200000)};
+    struct order_scenario two_takers = {"two takers", begin,        {put_0_1, take_1, take_1},
+                                        end,          effort(1, 2), effort(12000, 200000)};
+
+    expect_right(&few);
+    expect_right(&full);
+    expect_right(&two_senders);
+    expect_right(&two_takers);
+}
+END_TEST
+
+/* --- the end of a ring --- */
+
+static void end_ring(void)
+{
+    uint64_t position = queue_end(&q, QUEUE_DEAD, &table);
+    uint32_t ref;
+
+    while ((ref = queue_next(&q, &position)) != 0) {
+        struct mbuf *m = mbuf_at(&table, ref);
+        uint64_t word = atomic_load(&m->word);
+
+        if (mbuf_state(word) == MBUF_SENDING && mbuf_queue(word) == NUMBER &&
+            atomic_compare_exchange_strong(&m->word, &word,
+                                           mbuf_word_held(mbuf_generation(word) + 1, SHARE_NPUD))) {
+            PLAIN_READ(&data[ref & 0xffff]);
+            got[ref & 0xffff]++;
+        }
+    }
+    queue_disarm_all(&q.take->waiting);
+    queue_change(&q.put->wake);
+    FUTEX_WAKE_ALL(&q.put->wake);
+    queue_disarm_all(&q.put->waiting);
+    queue_change(&q.take->wake);
+    FUTEX_WAKE_ALL(&q.take->wake);
+}
+
+static void end_with(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        SURE(got[i] + kept[i] == 1);
+}
+static void end_with_1(void)
+{
+    end_with(1);
+}
+static void end_with_3(void)
+{
+    end_with(3);
+}
+
+/* A message is put while the ring ends: npud, a taker or its sender has it, one of them. Who sleeps goes on. */
+START_TEST(a_ring_ends)
+{
+    struct order_scenario one = {"end",      begin,        {put_0, end_ring},
+                                 end_with_1, effort(3, 4), effort(12000, 200000)};
+    struct order_scenario taker = {"end with a taker", begin,        {put_0, end_ring, take_1},
+                                   end_with_1,         effort(1, 2), effort(12000, 200000)};
+    struct order_scenario full = {"end of a full ring", begin, {put_0_1_2, end_ring},
+                                  end_with_3,           2,     effort(12000, 200000)};
+
+    expect_right(&one);
+    expect_right(&taker);
+    expect_right(&full);
+}
+END_TEST
+
+TCase *queue_case(void)
+{
+    TCase *t = tcase_create("queues");
+
+    tcase_set_timeout(t, 1800);
+    tcase_add_test(t, messages_arrive);
+    tcase_add_test(t, a_ring_ends);
+    return t;
+}

@@ -1,0 +1,48 @@
+/*
+ * The protocols of proto/ under C11's memory orders: explore.h. Each scenario says what it proves.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/order/explore.h"
+#include "tests/order/scenarios.h"
+
+void expect_right(const struct order_scenario *scenario)
+{
+    const char *wrong = order_explore(scenario);
+
+    if (getenv("ORDER_VERBOSE"))
+        printf("%s: %lu runs\n", scenario->name, order_runs());
+    if (wrong)
+        ck_abort_msg("%s", wrong);
+}
+
+void expect_wrong(const struct order_scenario *scenario, const char *what)
+{
+    const char *wrong = order_explore(scenario);
+
+    if (!wrong || !strstr(wrong, what))
+        ck_abort_msg("%s: no run with '%s', but: %s", scenario->name, what,
+                     wrong ? wrong : "nothing");
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("memory orders");
+    SRunner *runner;
+    int failed;
+
+    suite_add_tcase(suite, litmus_case());
+    suite_add_tcase(suite, stream_case());
+    suite_add_tcase(suite, queue_case());
+    suite_add_tcase(suite, mbuf_case());
+    suite_add_tcase(suite, ipc_case());
+    suite_add_tcase(suite, waitlist_case());
+    suite_add_tcase(suite, guard_case());
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,111 @@
+/* Lists of waiters between the engines of npud: daemon/waitlist.c as it is, with the explorer's locks. */
+#include "tests/order/atomics.h"
+
+#include <pthread.h>
+
+#define pthread_mutex_lock(lock)   order_lock(lock)
+#define pthread_mutex_unlock(lock) order_unlock(lock)
+#include "daemon/waitlist.c"
+
+#include "tests/common/effort.h"
+#include "tests/order/scenarios.h"
+
+static struct waitlist list;
+static struct waiter waiters[2];
+static _Atomic uint64_t done;
+static unsigned result; /* plain */
+
+static void fire(struct waiter *w)
+{
+    order_post(w);
+}
+
+static void begin(void)
+{
+    list.root = NULL;
+    list.seed = 1;
+    list.n = 0;
+    for (unsigned i = 0; i < 2; i++)
+        waiters[i] = (struct waiter){.fire = fire};
+    done = 0;
+}
+
+static void advance(void)
+{
+    PLAIN_WRITE(&result);
+    atomic_store_explicit(&done, 1, memory_order_release);
+    waitlist_fire(&list, 0, 1, 0, 0);
+}
+
+static void advance_twice(void)
+{
+    for (uint64_t n = 1; n <= 2; n++) {
+        atomic_store_explicit(&done, n, memory_order_release);
+        waitlist_fire(&list, 0, n, 0, 0);
+    }
+}
+
+static bool is_done(const struct waiter *w)
+{
+    return atomic_load_explicit(&done, memory_order_relaxed) >= w->target;
+}
+
+static void advance_some(void)
+{
+    uint64_t next = 0;
+
+    PLAIN_WRITE(&result);
+    atomic_store_explicit(&done, 1, memory_order_release);
+    while (!waitlist_fire_some(&list, &next, 1, 1, is_done))
+        ;
+}
+
+static void park(struct waiter *w, uint64_t target)
+{
+    waitlist_add(&list, w, target);
+    if (atomic_load_explicit(&done, memory_order_acquire) < target || !waitlist_remove(&list, w))
+        order_wait_post(w);
+}
+static void park_and_read(void)
+{
+    park(&waiters[0], 1);
+    PLAIN_READ(&result);
+}
+static void park_1(void)
+{
+    park(&waiters[0], 1);
+}
+static void park_2(void)
+{
+    park(&waiters[1], 2);
+}
+
+static void end(void)
+{
+    SURE(list.root == NULL && list.n == 0);
+}
+
+/* An engine parks a stream while another one fires the list: the stream goes on, with the results that it waits for. */
+START_TEST(nobody_stays_parked)
+{
+    struct order_scenario one = {"park", begin, {advance, park_and_read},
+                                 end,    4,     effort(2000, 100000)};
+    struct order_scenario some = {"fire some", begin, {advance_some, park_and_read},
+                                  end,         4,     effort(2000, 100000)};
+    struct order_scenario two = {"two targets", begin,        {advance_twice, park_1, park_2},
+                                 end,           effort(2, 3), effort(12000, 200000)};
+
+    expect_right(&one);
+    expect_right(&some);
+    expect_right(&two);
+}
+END_TEST
+
+TCase *waitlist_case(void)
+{
+    TCase *t = tcase_create("wait lists");
+
+    tcase_set_timeout(t, 1800);
+    tcase_add_test(t, nobody_stays_parked);
+    return t;
+}
