@@ -1,0 +1,449 @@
+/*
+ * An oracle for asynchronous copies: each process has a pipeline of streams that hand data on,
+ * host to device, device to device and device to host, ordered by events alone. A second thread
+ * waits for the last event of each lap and looks at the data. Some laps go on to another process,
+ * through a queue, and once more through its device. Processes are killed, stopped, abort their
+ * streams and lose their sessions at random.
+ *
+ *   - what comes out of a lap is what went in, unless the lap was aborted
+ *   - no wait hangs
+ *   - in the end npud holds nothing
+ *
+ * HANDOVER_SEED, HANDOVER_SECONDS: another run, or the same one as far as the scheduler lets it.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "acl/acl.h"
+#include "acl/acl_npud.h"
+#include "acl/acl_tdt_queue.h"
+#include "content.h"
+#include "stage.h"
+#include "tests/e2e/share_cast.h"
+
+#define PLAYERS 4u
+#define STAGES  4u /* copies of a lap, at most */
+#define SLOTS   4u /* laps under way */
+#define LARGEST (600u << 10)
+#define GHOSTLY 20u
+#define MS      UINT64_C(1000000)
+
+/* One lap: what is copied, and where it arrives. */
+struct lap {
+    uint64_t seed;
+    size_t size, at; /* at: offset in each of the buffers */
+    uint8_t *from, *to;
+    _Atomic bool aborted;
+};
+
+/* One process. Data of slot j are at stage k in device[j][k]. */
+static struct {
+    uint64_t rng;
+    unsigned stages;
+    aclrtStream stream[STAGES];
+    aclrtEvent event[SLOTS][STAGES];
+    uint8_t *device[SLOTS][STAGES];
+    uint8_t *pinned[SLOTS][2], *pageable[SLOTS][2];
+    struct lap lap[SLOTS];
+    _Atomic uint64_t submitted, looked_at;
+    _Atomic uint32_t ghostly;
+    struct player *player;
+} pipe_of;
+
+/* What the second thread has of its own. */
+static struct {
+    uint64_t rng;
+    aclrtStream stream;
+    uint8_t *device, *pinned;
+} second;
+
+struct note {
+    uint64_t seed, size;
+};
+
+static struct totals {
+    _Atomic uint64_t laps, aborted, passed_on;
+} * totals;
+
+static bool is_over(void)
+{
+    return atomic_load(&stage->stop) || atomic_load(&pipe_of.ghostly) > GHOSTLY;
+}
+
+/* True: go on. */
+static bool well(aclError r, bool aborted, const char *what)
+{
+    if (r == 0)
+        return true;
+    if (aborted && (r == ACL_ERROR_RT_STREAM_ABORT || r == ACL_ERROR_RT_DEVICE_TASK_ABORT))
+        return false;
+    HOLDS(life_ends() && r == ACL_ERROR_RT_SOCKET_CLOSE, "%s: %d: %s", what, r,
+          aclGetRecentErrMsg());
+    atomic_fetch_add(&pipe_of.ghostly, 1);
+    return false;
+}
+#define DO(call) well(CALL(-1, WITHOUT_END, call), false, #call)
+
+/* Around what copies are cut into, too. */
+static size_t draw_size(uint64_t *rng)
+{
+    unsigned k = below(rng, 10);
+
+    if (k < 3)
+        return 1 + below(rng, 300);
+    if (k < 8)
+        return (1u << (9 + below(rng, 11))) - 2 + below(rng, 5);
+    return 1 + below(rng, LARGEST);
+}
+
+/* --- the pipeline --- */
+
+static bool copy_stage(struct lap *lap, unsigned slot, unsigned k)
+{
+    aclrtStream stream = pipe_of.stream[k];
+    uint8_t *from = k == 0 ? lap->from : pipe_of.device[slot][k - 1];
+    uint8_t *to = k == pipe_of.stages - 1 ? lap->to : pipe_of.device[slot][k];
+
+    if (k > 0 && !DO(aclrtStreamWaitEvent(stream, pipe_of.event[slot][k - 1])))
+        return false;
+    if (chance(&pipe_of.rng, 10) && !DO(aclnpudLaunchDelay(below(&pipe_of.rng, 500), 0, stream)))
+        return false;
+    return DO(aclrtMemcpyAsync(to + lap->at, lap->size, from + lap->at, lap->size,
+                               ACL_MEMCPY_DEFAULT, stream)) &&
+           DO(aclrtRecordEvent(pipe_of.event[slot][k], stream));
+}
+
+static bool submit_lap(uint64_t number)
+{
+    unsigned slot = number % SLOTS;
+    struct lap *lap = &pipe_of.lap[slot];
+
+    lap->size = draw_size(&pipe_of.rng);
+    if (lap->size > LARGEST)
+        lap->size = LARGEST;
+    lap->at = below(&pipe_of.rng, 64);
+    lap->seed = draw(&pipe_of.rng);
+    lap->from = (chance(&pipe_of.rng, 70) ? pipe_of.pinned : pipe_of.pageable)[slot][0];
+    lap->to = (chance(&pipe_of.rng, 70) ? pipe_of.pinned : pipe_of.pageable)[slot][1];
+    atomic_store(&lap->aborted, false);
+    content_fill(lap->from + lap->at, lap->size, lap->seed);
+    memset(lap->to + lap->at, 0x55, lap->size);
+    /* The data of the lap before in this slot were copied by the last stream. */
+    if (number >= SLOTS &&
+        !DO(aclrtStreamWaitEvent(pipe_of.stream[0], pipe_of.event[slot][pipe_of.stages - 1])))
+        return false;
+    for (unsigned k = 0; k < pipe_of.stages; k++)
+        if (!copy_stage(lap, slot, k))
+            return false;
+    atomic_store(&pipe_of.submitted, number + 1);
+    return true;
+}
+
+static void abort_laps(void)
+{
+    uint64_t to = atomic_load(&pipe_of.submitted);
+
+    for (uint64_t n = atomic_load(&pipe_of.looked_at); n < to; n++)
+        atomic_store(&pipe_of.lap[n % SLOTS].aborted, true);
+    atomic_fetch_add(&totals->aborted, 1);
+    for (unsigned k = 0; k < pipe_of.stages; k++)
+        DO(aclrtStreamAbort(pipe_of.stream[k]));
+    while (atomic_load(&pipe_of.looked_at) < to && !is_over())
+        sched_yield();
+    for (unsigned k = 0; k < pipe_of.stages; k++)
+        well(CALL(k, WITHOUT_END, aclrtSynchronizeStream(pipe_of.stream[k])), true, "synchronize");
+}
+
+static void submit_laps(void)
+{
+    while (!is_over()) {
+        uint64_t n = atomic_load(&pipe_of.submitted);
+
+        if (atomic_load(&stage->hold) || n - atomic_load(&pipe_of.looked_at) >= SLOTS) {
+            stage_rest(chance(&pipe_of.rng, 50) ? 0 : 1);
+            continue;
+        }
+        if (!submit_lap(n))
+            continue; /* the session has ended */
+        if (chance(&pipe_of.rng, 2))
+            abort_laps();
+    }
+}
+
+/* --- the second thread --- */
+
+/* The data once more, through a buffer, a queue, and another process. */
+static void pass_on(const struct lap *lap)
+{
+    struct note note = {lap->seed, lap->size};
+    acltdtBuf buf;
+    size_t room;
+    void *data;
+
+    if (!DO(acltdtAllocBuf(lap->size, ACL_TDT_NORMAL_MEM, &buf)) ||
+        !DO(acltdtGetBufData(buf, &data, &room)))
+        return;
+    if (!DO(aclrtMemcpyAsync(second.device, lap->size, lap->to + lap->at, lap->size,
+                             ACL_MEMCPY_DEFAULT, second.stream)) ||
+        !DO(aclrtMemcpyAsync(data, room, second.device, lap->size, ACL_MEMCPY_DEFAULT,
+                             second.stream)) ||
+        !DO(aclrtSynchronizeStream(second.stream)) || !DO(acltdtSetBufDataLen(buf, lap->size)) ||
+        !DO(acltdtSetBufUserData(buf, &note, sizeof(note), 0)))
+        return;
+    if (CALL(-1, 0, acltdtEnqueue(queue_id(0), buf, 0)) != 0)
+        DO(acltdtFreeBuf(buf));
+}
+
+static void take_over(void)
+{
+    struct note note;
+    acltdtBuf buf;
+    size_t room;
+    void *data;
+
+    if (CALL(-1, 0, acltdtDequeue(queue_id(0), &buf, 0)) != 0)
+        return;
+    if (DO(acltdtGetBufData(buf, &data, &room)) &&
+        DO(acltdtGetBufUserData(buf, &note, sizeof(note), 0)) &&
+        DO(aclrtMemcpyAsync(second.device, room, data, room, ACL_MEMCPY_DEFAULT, second.stream)) &&
+        DO(aclrtMemcpyAsync(second.pinned, room, second.device, room, ACL_MEMCPY_DEFAULT,
+                            second.stream)) &&
+        DO(aclrtSynchronizeStream(second.stream))) {
+        HOLDS(life_ends() || content_wrong(second.pinned, note.size, note.size, note.seed) < 0,
+              "%zu bytes from another process have changed", (size_t)note.size);
+        atomic_fetch_add(&totals->passed_on, 1);
+    }
+    DO(acltdtFreeBuf(buf));
+}
+
+static void look_at_lap(uint64_t number)
+{
+    unsigned slot = number % SLOTS;
+    struct lap *lap = &pipe_of.lap[slot];
+    aclError r =
+        CALL(number, WITHOUT_END, aclrtSynchronizeEvent(pipe_of.event[slot][pipe_of.stages - 1]));
+    int64_t at = content_wrong(lap->to + lap->at, lap->size, lap->size, lap->seed);
+
+    if (well(r, atomic_load(&lap->aborted), "aclrtSynchronizeEvent") &&
+        !atomic_load(&lap->aborted)) {
+        HOLDS(at < 0 || life_ends() || atomic_load(&lap->aborted),
+              "lap %llu: byte %lld of %zu is not what was copied (%s to %s, %u stages)",
+              (unsigned long long)number, (long long)at, lap->size,
+              lap->from == pipe_of.pinned[slot][0] ? "pinned" : "pageable",
+              lap->to == pipe_of.pinned[slot][1] ? "pinned" : "pageable", pipe_of.stages);
+        if (chance(&second.rng, 30) && !life_ends())
+            pass_on(lap);
+    }
+    atomic_fetch_add(&totals->laps, 1);
+    atomic_fetch_add(&self->moves, 1);
+    atomic_store(&pipe_of.looked_at, number + 1);
+}
+
+static void *look_at_laps(void *arg)
+{
+    (void)arg;
+    life_begin(pipe_of.player->first + 1);
+    DO(aclrtSetDevice((int32_t)(pipe_of.player->first / 2 % 2)));
+    while (!is_over()) {
+        uint64_t n = atomic_load(&pipe_of.looked_at);
+
+        if (chance(&second.rng, 20))
+            take_over();
+        if (n < atomic_load(&pipe_of.submitted))
+            look_at_lap(n);
+        else
+            stage_rest(chance(&second.rng, 90) ? 0 : 1);
+    }
+    life_over();
+    return NULL;
+}
+
+/* --- a process --- */
+
+static bool open_slot(unsigned j)
+{
+    size_t room = LARGEST + 64;
+    bool ok = true;
+
+    for (unsigned k = 0; k < pipe_of.stages && ok; k++)
+        ok = DO(aclrtCreateEvent(&pipe_of.event[j][k])) &&
+             DO(aclrtMalloc((void **)&pipe_of.device[j][k], room, ACL_MEM_MALLOC_NORMAL_ONLY));
+    for (unsigned i = 0; i < 2 && ok; i++) {
+        ok = DO(aclrtMallocHost((void **)&pipe_of.pinned[j][i], room));
+        pipe_of.pageable[j][i] = malloc(room);
+    }
+    return ok;
+}
+
+static bool open_all(struct player *p)
+{
+    uint32_t rights;
+    aclError r;
+    bool ok = DO(aclInit(NULL)) && DO(aclrtSetDevice((int32_t)(p->first / 2 % 2)));
+
+    for (unsigned k = 0; k < pipe_of.stages && ok; k++)
+        ok = DO(aclrtCreateStream(&pipe_of.stream[k]));
+    for (unsigned j = 0; j < SLOTS && ok; j++)
+        ok = open_slot(j);
+    ok = ok && DO(aclrtCreateStream(&second.stream)) &&
+         DO(aclrtMalloc((void **)&second.device, LARGEST + 64, ACL_MEM_MALLOC_NORMAL_ONLY)) &&
+         DO(aclrtMallocHost((void **)&second.pinned, LARGEST + 64));
+    while (ok && !is_over()) {
+        r = CALL(-1, 1000, acltdtAttachQueue(queue_id(0), 1000, &rights));
+        if (r != ACL_ERROR_RT_NO_PERMISSION)
+            return well(r, false, "acltdtAttachQueue");
+    }
+    return false;
+}
+
+static int copies_main(struct player *p)
+{
+    pthread_t thread;
+
+    pipe_of.player = p;
+    pipe_of.rng = p->seed;
+    second.rng = p->seed + 1;
+    pipe_of.stages = 2 + below(&pipe_of.rng, STAGES - 1);
+    life_begin(p->first);
+    if (!open_all(p))
+        return 0;
+    HOLDS(pthread_create(&thread, NULL, look_at_laps, NULL) == 0, "no thread");
+    submit_laps();
+    pthread_join(thread, NULL);
+    life_over();
+    if (chance(&pipe_of.rng, 50))
+        aclFinalize();
+    return 0;
+}
+
+/* --- the director --- */
+
+static struct {
+    uint64_t rng, rounds, killed, stopped, ended;
+    struct player player[PLAYERS];
+} round_of;
+
+static void start_player(unsigned i)
+{
+    player_start(&round_of.player[i], "copies", 2, draw(&round_of.rng), copies_main);
+    member_do(0, (struct order){order_grant, 0, round_of.player[i].pid, 6});
+}
+
+static void look_after_players(bool replace)
+{
+    stage_look();
+    for (unsigned i = 0; i < PLAYERS; i++) {
+        struct player *p = &round_of.player[i];
+
+        if (p->pid && p->stopped && now_ns() >= p->until)
+            player_continue(p);
+        if (p->pid && !p->stopped)
+            player_left(p);
+        if (!p->pid && replace)
+            start_player(i);
+    }
+}
+
+static void disturb(void)
+{
+    unsigned i = below(&round_of.rng, PLAYERS), what = below(&round_of.rng, 100);
+    struct player *p = &round_of.player[i];
+
+    if (what < 15) {
+        player_kill(p);
+        start_player(i);
+        round_of.killed++;
+    } else if (what < 30 && !p->stopped) {
+        player_stop(p, now_ns() + below(&round_of.rng, 50) * MS);
+        round_of.stopped++;
+    } else if (what < 40 && !p->stopped && !p->ended) {
+        round_of.ended += player_end_session(p);
+    }
+}
+
+static bool is_quiet(void *arg)
+{
+    uint32_t n = atomic_load(&stage->lives);
+
+    (void)arg;
+    look_after_players(false);
+    for (uint32_t i = 0; i < n; i++)
+        if (!atomic_load(&stage->life[i].over) && atomic_load(&stage->life[i].call) &&
+            atomic_load(&stage->life[i].limit_ms) == WITHOUT_END)
+            return false;
+    return true;
+}
+
+static bool are_all_over(void *arg)
+{
+    (void)arg;
+    look_after_players(false);
+    for (unsigned i = 0; i < PLAYERS; i++)
+        if (round_of.player[i].pid)
+            return false;
+    return true;
+}
+
+static void run_round(void)
+{
+    uint64_t end = now_ns() + (200 + below(&round_of.rng, 600)) * MS;
+
+    stage_clear();
+    cast_begin();
+    member_start(0, true);
+    member_does(0, (struct order){order_create, 0, 8, 0});
+    for (unsigned i = 0; i < PLAYERS; i++)
+        start_player(i);
+    while (now_ns() < end) {
+        look_after_players(true);
+        disturb();
+        stage_rest(below(&round_of.rng, 40));
+    }
+    for (unsigned i = 0; i < PLAYERS; i++)
+        player_continue(&round_of.player[i]);
+    atomic_store(&stage->hold, 1);
+    stage_await(is_quiet, NULL, "all copies have come to their end");
+    atomic_store(&stage->stop, 1);
+    stage_await(are_all_over, NULL, "all have left");
+    member_end(0);
+    cast_finish();
+    npud_expect_empty();
+    shared_expect_empty();
+    round_of.rounds++;
+}
+
+START_TEST(copies_arrive_whole)
+{
+    uint32_t fds = npud_ledger().fds;
+    uint64_t end;
+
+    round_of.rng = stage_seed();
+    stage_open();
+    totals = stage_share(sizeof(*totals));
+    end = now_ns() + (uint64_t)(stage_seconds(2, 90) * 1e9);
+    while (round_of.rounds < 1 || now_ns() < end) {
+        run_round();
+        npud_await_fds(fds);
+    }
+    fprintf(stderr,
+            "%llu rounds, %llu laps, %llu aborts, %llu passed on, %llu kills, %llu stops, %llu "
+            "sessions ended\n",
+            (unsigned long long)round_of.rounds, (unsigned long long)totals->laps,
+            (unsigned long long)totals->aborted, (unsigned long long)totals->passed_on,
+            (unsigned long long)round_of.killed, (unsigned long long)round_of.stopped,
+            (unsigned long long)round_of.ended);
+    ck_assert_uint_gt(totals->laps, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("hand-over of copies");
+    TCase *t = suite_case(s, "random", 400 + 2 * stage_seconds(2, 90), npud_setup, npud_teardown);
+
+    tcase_add_test(t, copies_arrive_whole);
+    return run_suite(s);
+}
