@@ -87,15 +87,29 @@ uint64_t call_new_epoch(void)
     return ring_guard_barrier() ? epoch : 0;
 }
 
+static bool in_older(const struct call_mark *m, uint64_t epoch)
+{
+    uint64_t began = atomic_load_explicit(&m->epoch, memory_order_acquire);
+
+    return began != 0 && began < epoch;
+}
+
 bool call_all_left(uint64_t epoch)
 {
     if (epoch == 0 || atomic_load(&unmarked))
         return false;
-    for (struct call_mark *m = atomic_load(&marks); m; m = m->next) {
-        uint64_t began = atomic_load_explicit(&m->epoch, memory_order_acquire);
-
-        if (began != 0 && began < epoch && m != call_mine)
+    for (struct call_mark *m = atomic_load(&marks); m; m = m->next)
+        if (m != call_mine && in_older(m, epoch))
             return false;
-    }
+    return true;
+}
+
+bool call_all_left_views(uint64_t epoch)
+{
+    if (epoch == 0 || atomic_load(&unmarked))
+        return false;
+    for (struct call_mark *m = atomic_load(&marks); m; m = m->next)
+        if (!atomic_load_explicit(&m->resting, memory_order_acquire) && in_older(m, epoch))
+            return false;
     return true;
 }

@@ -18,6 +18,7 @@
 
 struct call_mark {
     alignas(64) _Atomic uint64_t epoch; /* in which its thread began its call; 0: it is in none */
+    _Atomic bool resting;               /* its thread sleeps, and uses no view of a segment */
     _Atomic bool taken;                 /* by a thread */
     struct call_mark *next;
 };
@@ -68,3 +69,25 @@ uint64_t call_new_epoch(void);
 
 /** Whether all threads but the calling one have left the calls that they began before `epoch`. */
 bool call_all_left(uint64_t epoch);
+
+/**
+ * Whether all threads, the calling one too, have left the calls that they began before `epoch`, or sleep in them between call_rest() and call_resume().
+ */
+bool call_all_left_views(uint64_t epoch);
+
+/*
+ * Around a sleep. The thread forgets the views of segments (client/segment.h) that it has found: afterwards it looks them up again. Else a thread that
+ * waits for a message for hours would keep all that was retired meanwhile mapped.
+ */
+static inline void call_rest(void)
+{
+    /* release: what the thread did in a view comes before its memory goes. */
+    atomic_store_explicit(&call_mine->resting, true, memory_order_release);
+}
+
+static inline void call_resume(void)
+{
+    atomic_store_explicit(&call_mine->resting, false, memory_order_relaxed);
+    /* As in call_enter(): call_new_epoch() makes the barrier for the processor. */
+    atomic_signal_fence(memory_order_seq_cst);
+}

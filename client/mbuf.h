@@ -43,6 +43,17 @@ static inline __attribute__((always_inline)) bool mbuf_find(uint32_t ref, struct
     return true;
 }
 
+/** After a sleep: the same slot again, whose word must still be the one that is noted. */
+static inline bool mbuf_still_there(struct mbuf_ref *m)
+{
+    struct mbuf_ref again;
+
+    if (!mbuf_find(m->ref, &again) || again.word != m->word)
+        return false;
+    *m = again;
+    return true;
+}
+
 static inline bool mbuf_is_handle(acltdtBuf buf)
 {
     return (uint64_t)(uintptr_t)buf >> 60 == MBUF_HANDLE >> 60;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "acl/acl.h"
+#include "client/call.h"
 #include "client/error.h"
 #include "client/process.h"
 #include "client/thread.h"
@@ -198,18 +199,24 @@ void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m)
         segment_trim(s, m->view->id);
 }
 
-void mbuf_cache_free(struct mbuf_cache *cache)
+static void leave_session(struct mbuf_cache *cache)
 {
+    CALL_SCOPE;
     struct session *s;
 
-    if (!cache)
-        return;
-    mbuf_cache_mine = &none;
     /* Not while the session goes: whoever ends it waits here for us, and we find none when it has gone. */
     pthread_mutex_lock(&process->threads_lock);
     s = session_peek();
     if (s && s->serial == cache->session && !session_lost(s))
         flush(s, cache);
     pthread_mutex_unlock(&process->threads_lock);
+}
+
+void mbuf_cache_free(struct mbuf_cache *cache)
+{
+    if (!cache)
+        return;
+    mbuf_cache_mine = &none;
+    leave_session(cache);
     free(cache);
 }

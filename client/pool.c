@@ -37,6 +37,33 @@ uint64_t pool_class_size(uint32_t class)
     return (9 + (uint64_t)(class % 8)) << ((class - 48) / 8 + 17);
 }
 
+/* Caller holds pool->lock. Of the segments from *at on those that npud has taken back are out of the class, up to the first one that it has not. */
+static void take_out_retired(struct session *s, struct segment **at)
+{
+    struct segment *g;
+
+    while ((g = *at) && segment_gone(s, g)) {
+        *at = g->class_next;
+        atomic_fetch_sub_explicit(&s->pool.size, g->size, memory_order_relaxed);
+        segment_retire(s, g);
+    }
+}
+
+void pool_let_go(struct session *s)
+{
+    pthread_mutex_lock(&s->pool.lock);
+    for (uint32_t i = 0; i < POOL_CLASSES; i++) {
+        struct segment **at = &s->pool.class[i];
+
+        take_out_retired(s, at);
+        while (*at) {
+            at = &(*at)->class_next;
+            take_out_retired(s, at);
+        }
+    }
+    pthread_mutex_unlock(&s->pool.lock);
+}
+
 /*
  * Caller holds pool->lock. Up to n slots of one segment, one if threads may not keep them. Segments that npud has taken back are no more in the class
  * afterwards.
@@ -46,13 +73,11 @@ static uint32_t claim(struct session *s, uint32_t class, uint32_t n, uint32_t *r
     struct segment *g, **at = &s->pool.class[class];
     uint32_t slot, taken = 0;
 
-    while (taken == 0 && (g = *at)) {
-        if (atomic_load_explicit(&g->view.page->dead, memory_order_acquire) != 0) {
-            *at = g->class_next;
-            atomic_fetch_sub_explicit(&s->pool.size, g->size, memory_order_relaxed);
-            segment_retire(s, g);
-            continue;
-        }
+    while (taken == 0) {
+        take_out_retired(s, at);
+        g = *at;
+        if (!g)
+            break;
         at = &g->class_next;
         while (segment_usable(&g->view) && taken < (g->cached == SEGMENT_NO_CLASS ? 1 : n) &&
                (slot = segment_claim(&g->view, 0, g->view.n_data, s->share)) < g->view.n_data)

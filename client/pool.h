@@ -50,5 +50,8 @@ uint64_t pool_class_size(uint32_t class);
 int pool_take(const char *function, struct session *s, uint32_t class, uint32_t n, uint32_t *refs,
               uint32_t *taken);
 
+/** Segments of the pool that npud has taken back are no more in it. */
+void pool_let_go(struct session *s);
+
 /** A slot without data in the segment, for a reference: false when all are in use. */
 bool pool_take_ref(struct session *s, struct segment_view *view, uint32_t *slot);

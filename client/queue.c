@@ -10,7 +10,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "client/error.h"
 #include "client/queue_attr.h"
-#include "client/queue_retire.h"
+#include "client/retire.h"
 #include "client/segment.h"
 #include "client/session.h"
 #include "client/wait.h"
@@ -91,7 +91,7 @@ static int request_ring(struct session *s, const char *function, Npud__Request *
     if (error != 0)
         return error;
     *ringp = ring_new(reply->queue, fds);
-    queue_retire_begin(s);
+    retire_begin(s);
     *id = reply->queue->queue;
     for (int i = 0; i < 2; i++)
         if (fds[i] >= 0)

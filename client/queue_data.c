@@ -95,7 +95,7 @@ aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, cons
         return error;
     }
     error = transfer_put(&t);
-    if (error != 0)
+    if (error != 0 && mbuf_still_there(&buffer))
         mbuf_free(t.session, &buffer);
     return error;
 }

@@ -498,6 +498,8 @@ static enum outcome put(struct transfer *t)
     const struct queue_view *v = &t->ring->view;
     const struct mbuf_ref *b = t->buffer;
 
+    if (__builtin_expect(t->slept, 0) && !mbuf_still_there(t->buffer))
+        return refuse_stale(t);
     for (uint32_t i = 0; i < t->n_refs; i++)
         if (__builtin_expect(!is_fed(t->ring, t->refs[i]), 0)) {
             t->needed = t->refs[i];

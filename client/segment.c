@@ -7,13 +7,13 @@
 #include <utlist.h>
 
 #include "acl/acl.h"
+#include "client/call.h"
 #include "client/error.h"
 #include "client/session.h"
 #include "client/thread.h"
 
-#define RETIRED_KEPT 4096 /* views of retired segments */
-#define LOOK_AT                                                                                    \
-    4 /* segments that are looked at whether they are retired, for each one that comes */
+/* Segments that are looked at whether they are gone, for each one that comes. */
+#define LOOK_AT 4
 /* The heads of a segment up to here, and its data if it is no more, are made present when it is mapped: touching pages one by one costs more than the rest of a call. */
 #define POPULATE_MAX ((size_t)256 << 10)
 
@@ -77,7 +77,7 @@ static void take_out(struct segment *g)
     atomic_compare_exchange_strong(&segment_table.view[g->view.id], &view, NULL);
 }
 
-/* Caller holds lock. The oldest views that nothing was to be seen in for long go. */
+/* Caller holds lock. From here on no call finds it. */
 static void bury(struct segments *all, struct segment *g)
 {
     size_t heads = segment_data_offset(segment_slots(&g->view));
@@ -90,36 +90,86 @@ static void bury(struct segments *all, struct segment *g)
     munmap(g->map + heads, g->mapped - heads);
     g->mapped = heads;
     DL_APPEND(all->retired, g);
-    if (++all->n_retired > RETIRED_KEPT) {
-        struct segment *oldest = all->retired;
-
-        DL_DELETE(all->retired, oldest);
-        all->n_retired--;
-        unmap(oldest);
-    }
 }
 
+/* What its page says: a hint, as all processes that map the segment can write there. */
 static bool is_dead(const struct segment_view *view)
 {
-    return atomic_load_explicit(&view->page->dead, memory_order_acquire) != 0;
+    return atomic_load_explicit(&view->page->dead, memory_order_relaxed) != 0;
 }
 
-/*
- * Caller holds lock. Others' segments that are retired are noticed here, a few at a time: the list goes round. Our own are noticed when the pool
- * finds them among its own (mbuf_cache.c).
- */
-static void look_around(struct segments *all)
+bool segment_gone(struct session *s, const struct segment *g)
 {
-    for (int i = 0; i < LOOK_AT && all->live; i++) {
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CheckSegment in = NPUD__CHECK_SEGMENT__INIT;
+    bool muted = thread_self()->muted;
+    int error;
+
+    if (__builtin_expect(!is_dead(&g->view), 1))
+        return false;
+    in.segment = g->view.id;
+    in.number = g->view.number;
+    request.check_segment = &in;
+    request.body_case = NPUD__REQUEST__BODY_CHECK_SEGMENT;
+    error_mute(true);
+    error = session_command(s, "", &request);
+    error_mute(muted);
+    return error == ACL_ERROR_RT_PARAM_INVALID;
+}
+
+/* Caller holds lock. Of others' segments the first n in the list, which goes round: our own are noticed when the pool finds them among its own. */
+static void look_around(struct session *s, size_t n)
+{
+    struct segments *all = &s->segments;
+
+    while (n-- > 0 && all->live) {
         struct segment *g = all->live;
 
-        if (is_dead(&g->view) && !g->own) {
+        if (!g->own && segment_gone(s, g)) {
             bury(all, g);
         } else {
             DL_DELETE(all->live, g);
             DL_APPEND(all->live, g);
         }
     }
+}
+
+/*
+ * Caller holds lock. What was retired since the last time gets an epoch of its own now; the calling thread, too, may be in a call in which it has
+ * found one of the others.
+ */
+static void unmap_retired(struct segments *all)
+{
+    uint64_t epoch = 0;
+    struct segment *g, *next;
+
+    DL_FOREACH_SAFE (all->retired, g, next) {
+        if (g->left_epoch == 0) {
+            epoch = epoch == 0 ? call_new_epoch() : epoch;
+            g->left_epoch = epoch;
+        }
+        if (!call_all_left_views(g->left_epoch))
+            continue;
+        DL_DELETE(all->retired, g);
+        unmap(g);
+    }
+}
+
+bool segments_let_go(struct session *s)
+{
+    struct segments *all = &s->segments;
+    struct segment *g;
+    size_t n;
+    bool done;
+
+    pthread_mutex_lock(&all->lock);
+    DL_COUNT(all->live, g, n);
+    if (!all->forgotten)
+        look_around(s, n);
+    unmap_retired(all);
+    done = all->retired == NULL;
+    pthread_mutex_unlock(&all->lock);
+    return done;
 }
 
 void segment_retire(struct session *s, struct segment *g)
@@ -130,8 +180,9 @@ void segment_retire(struct session *s, struct segment *g)
 }
 
 /* Caller holds lock. */
-static bool add(struct segments *all, struct segment *g)
+static bool add(struct session *s, struct segment *g)
 {
+    struct segments *all = &s->segments;
     struct segment_view *old = segment_table.view[g->view.id];
     bool ok;
 
@@ -147,7 +198,8 @@ static bool add(struct segments *all, struct segment *g)
         return false;
     DL_APPEND(all->live, g);
     atomic_store_explicit(&segment_table.view[g->view.id], &g->view, memory_order_release);
-    look_around(all);
+    look_around(s, LOOK_AT);
+    unmap_retired(all);
     return true;
 }
 
@@ -302,6 +354,13 @@ static struct segment *map(const char *function, const Npud__SegmentReply *reply
     return g;
 }
 
+static bool is_known(const struct segment *g)
+{
+    const struct segment_view *known = segment_known(g->view.id << 16);
+
+    return known && known->number == g->view.number;
+}
+
 /* Ask, map, and make it known. Caller holds lock. */
 static int obtain(const char *function, struct session *s, Npud__Request *request, bool own,
                   struct segment **out)
@@ -318,11 +377,16 @@ static int obtain(const char *function, struct session *s, Npud__Request *reques
     session_reply_free(reply);
     if (!g)
         return error;
+    /* It is mapped already, and not gone: a process that shares it has written so in its page. Buffers of it may be in use here. */
+    if (is_known(g)) {
+        unmap(g);
+        return 0;
+    }
     g->own = own;
     if (own)
         populate(g);
     *out = g;
-    if (add(&s->segments, g))
+    if (add(s, g))
         return 0;
     unmap(g);
     return s->segments.forgotten

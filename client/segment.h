@@ -2,9 +2,9 @@
  * Segments of shared buffers (proto/mbuf_shm.h) as this process has them mapped: those of its own pool, and those of others that
  * buffers came from. Any thread.
  *
- * A segment that npud takes back (page->dead) keeps its view, in which everything reads as FREE, so that who still looks at an old
- * ref finds nothing of interest instead of nothing mapped. Only its data is unmapped at once; the rest when many more have gone the
- * same way.
+ * A segment that npud takes back (page->dead) is out of the table, and its data is unmapped, at once: nothing in it is in use. Its heads stay mapped
+ * until all threads have left the calls in which they can have found them (client/call.h); everything in them reads as FREE. The thread of
+ * client/retire.h sees to that. What says that a segment is gone is npud's answer: all processes that map a segment can write in its page.
  */
 #pragma once
 
@@ -29,8 +29,10 @@ struct segment {
     struct segment *prev, *next;
     struct segment *class_next; /* of the pool, in its class: mbuf_cache.h */
     unsigned char *map;
-    size_t size;             /* of the memfd */
-    size_t mapped;           /* of the mapping: less when its data is gone */
+    size_t size;   /* of the memfd */
+    size_t mapped; /* of the mapping: less when its data is gone */
+    uint64_t
+        left_epoch; /* retired: of client/call.h, the first one in which no call can find it; 0: none yet */
     int32_t pid;             /* whose pool it is of, as npud's host has it; for messages */
     _Atomic uint32_t cursor; /* where to look for a free slot for a reference first */
     _Atomic uint32_t in_use; /* a hint word that was not full when it was looked at last */
@@ -39,9 +41,8 @@ struct segment {
 /** All segments of a session; part of it. All zero but the lock: none. */
 struct segments {
     pthread_mutex_t lock;
-    struct segment *live;    /* in the table */
-    struct segment *retired; /* not any more, longest ago first */
-    size_t n_retired;
+    struct segment *live;       /* in the table */
+    struct segment *retired;    /* not any more */
     bool forgotten;             /* nothing is added any more */
     void *by_address;           /* tsearch() tree of struct segment, by where their data is */
     pthread_rwlock_t tree_lock; /* of by_address; inside lock */
@@ -90,8 +91,17 @@ void segment_freed(struct session *s, struct segment_view *view);
 /** Have npud look in a moment what of the pool of this segment it can take back. A hint: errors go nowhere. */
 void segment_trim(struct session *s, uint32_t id);
 
-/** One of the own pool's is retired, and out of its class. */
+/** Has npud taken it back? One load as long as its page does not say so; then npud is asked. */
+bool segment_gone(struct session *s, const struct segment *segment);
+
+/** One of the own pool's is gone, and out of its class. */
 void segment_retire(struct session *s, struct segment *segment);
+
+/**
+ * Unmap the segments that are gone: of others' all, of the own pool's those that were retired. False: a thread may still use one; try again in a
+ * moment.
+ */
+bool segments_let_go(struct session *s);
 
 /** Too large for its slots to be kept by threads. */
 static inline bool segment_large(const struct segment *segment)

@@ -23,7 +23,7 @@
 #include "client/report.h"
 #include "client/notify.h"
 #include "client/queue.h"
-#include "client/queue_retire.h"
+#include "client/retire.h"
 #include "client/stream.h"
 #include "client/thread.h"
 #include "client/undo.h"
@@ -68,7 +68,7 @@ static void lose(struct session *s)
     wait_abort_all(s);
     event_fds_abort(s);
     exception_session_lost(s);
-    queue_retire_lost(s);
+    retire_lost(s);
 }
 
 /*
@@ -510,7 +510,7 @@ static void leave(struct session *s)
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__LeaveSession in = NPUD__LEAVE_SESSION__INIT;
 
-    queue_retire_end(s);
+    retire_end(s);
     segments_deinit(&s->segments);
     queues_free(s);
     request.leave_session = &in;

@@ -110,7 +110,7 @@ struct session {
         pthread_t thread;
         _Atomic bool end;  /* it shall */
         _Atomic bool over; /* as exceptions.over */
-    } retire;              /* client/queue_retire.h */
+    } retire;              /* client/retire.h */
     uint32_t contexts_made;
     struct session *forgotten_next;
     uint64_t left_epoch; /* closed: of client/call.h, the first one in which no call can find it */

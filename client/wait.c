@@ -5,6 +5,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "client/call.h"
 #include "client/exception.h"
 #include "client/session.h"
 #include "client/thread.h"
@@ -135,11 +136,14 @@ bool wait_any_without_device(struct session *s)
 static int sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
 {
     struct timespec ts;
+    int r;
 
-    if (deadline == WAIT_FOREVER)
-        return futex_wait_until(word, seen, NULL);
-    ts = timespec_from_ns(deadline);
-    return futex_wait_until(word, seen, &ts);
+    if (deadline != WAIT_FOREVER)
+        ts = timespec_from_ns(deadline);
+    call_rest();
+    r = futex_wait_until(word, seen, deadline == WAIT_FOREVER ? NULL : &ts);
+    call_resume();
+    return r;
 }
 
 static int wait_listed(struct session *s, struct wait *w, const struct wait_info *info,

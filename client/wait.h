@@ -2,6 +2,8 @@
  * Sleeping in the library: on a stream's position, on a record of an IPC event, on a queue. Never a poll: the
  * engine or the other process wakes the futex, and when npud dies the watcher thread does.
  *
+ * A caller that has found a buffer or a segment looks it up again after a sleep (call_rest()).
+ *
  * Who sleeps is written down for npud (proto/wait_slot.h), with the API function that was called.
  */
 #pragma once

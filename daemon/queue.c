@@ -398,15 +398,6 @@ static void free_messages(struct queue *queue)
             mbuf_free_chain(queue->server, ref);
 }
 
-/* The session has no right to a queue any more: its process lets go of the ring, without a call (client/queue_retire.h). */
-static void tell_to_let_go(struct session *session)
-{
-    if (!session->page)
-        return;
-    atomic_fetch_add(&session->page->rings, 1);
-    futex_wake_one(&session->page->rings);
-}
-
 void queue_destroy(struct queue *queue)
 {
     struct server *server = queue->server;
@@ -423,7 +414,7 @@ void queue_destroy(struct queue *queue)
 
         next = attach->qnext;
         attach_free(attach);
-        tell_to_let_go(session);
+        session_tell_retired(session);
         segment_rights_changed(session);
     }
     queue_free(queue);
@@ -495,7 +486,7 @@ int32_t queue_attach_change(struct queue_attach *attach, uint32_t rights)
     attach->rights = rights;
     if (rights == 0) {
         attach_free(attach);
-        tell_to_let_go(session);
+        session_tell_retired(session);
     }
     queue_party_came(queue, rights & ~old);
     if (lost)

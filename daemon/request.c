@@ -196,6 +196,7 @@ static const struct {
     [NPUD__REQUEST__BODY_CREATE_SEGMENT] = {on_create_segment, false},
     [NPUD__REQUEST__BODY_MAP_SEGMENT] = {on_map_segment, false},
     [NPUD__REQUEST__BODY_TRIM_SEGMENT] = {on_trim_segment, false},
+    [NPUD__REQUEST__BODY_CHECK_SEGMENT] = {on_check_segment, false},
     [NPUD__REQUEST__BODY_CREATE_QUEUE] = {on_create_queue, false},
     [NPUD__REQUEST__BODY_DESTROY_QUEUE] = {on_destroy_queue, false},
     [NPUD__REQUEST__BODY_GRANT_QUEUE] = {on_grant_queue, false},

@@ -78,6 +78,18 @@ int32_t on_map_segment(struct call *call)
     return 0;
 }
 
+int32_t on_check_segment(struct call *call)
+{
+    const Npud__CheckSegment *in = call->request->check_segment;
+    const struct segment *segment = segment_find(call->session->server, in->segment);
+
+    if (segment && segment->view.number == in->number)
+        return 0;
+    return fail(call, ACL_ERROR_RT_PARAM_INVALID,
+                "segment %u of shared buffers, number %llu, was taken back", in->segment,
+                (unsigned long long)in->number);
+}
+
 int32_t on_trim_segment(struct call *call)
 {
     struct segment *segment =

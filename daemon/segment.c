@@ -172,11 +172,13 @@ void segment_free(struct segment *s)
     queue_segment_gone(s);
     if (s->pool->next_look == s)
         s->pool->next_look = s->next;
-    DL_FOREACH_SAFE (s->maps, map, next)
-        segment_unmap(map);
     atomic_store_explicit(&s->pool->server->pools.table->view[s->view.id], NULL,
                           memory_order_relaxed);
     atomic_store(&s->view.page->dead, 1);
+    DL_FOREACH_SAFE (s->maps, map, next) {
+        session_tell_retired(map->share->session);
+        segment_unmap(map);
+    }
     DL_DELETE(s->pool->segments, s);
     s->pool->n_segments--;
     s->pool->bytes -= s->size;

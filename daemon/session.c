@@ -35,6 +35,7 @@
 #include "proto/arena.h"
 #include "proto/clock.h"
 #include "proto/packet.h"
+#include "proto/futex.h"
 #include "proto/random.h"
 
 #ifndef SO_PEERPIDFD
@@ -578,6 +579,14 @@ void sessions_deinit(struct server *server)
     queues_deinit(&server->queues);
     pools_deinit(&server->pools);
     shares_deinit(&server->shares);
+}
+
+void session_tell_retired(struct session *session)
+{
+    if (!session || !session->page)
+        return;
+    atomic_fetch_add(&session->page->retired, 1);
+    futex_wake_one(&session->page->retired);
 }
 
 int32_t session_hello(struct session *session, const char *program, int *page_fd)

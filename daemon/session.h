@@ -158,6 +158,12 @@ void session_segments_taken(struct session *session, bool undoes);
  */
 void session_segment_resend(struct segments *segments, uint32_t index);
 
+/**
+ * Something that the client has mapped has ended, and the client is to unmap it: a queue, its last right to one, or a segment of shared buffers. Its
+ * process needs no call of the program for that (client/retire.h). The caller has changed before what the client looks at. NULL: nobody is there to do it.
+ */
+void session_tell_retired(struct session *session);
+
 /** Answer to Hello: make the arena. ACL error, or 0 with *page_fd (the caller closes it). */
 int32_t session_hello(struct session *session, const char *program, int *page_fd);
 

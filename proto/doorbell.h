@@ -70,8 +70,11 @@ struct session_page {
     alignas(64) _Atomic uint32_t
         grants; /* futex; npud: changes when a queue has been granted to this process */
     alignas(64) _Atomic uint32_t exception_seq; /* futex: npud has put something in a ring */
-    /* futex; npud: changes when a queue of the session was destroyed, or its last right to one is gone (client/queue_retire.h) */
-    alignas(64) _Atomic uint32_t rings;
+    /*
+     * futex; npud: changes when a queue of the session was destroyed, its last right to one is gone, or a segment of shared buffers that it
+     * maps was taken back (client/retire.h)
+     */
+    alignas(64) _Atomic uint32_t retired;
     /*
      * npud: not 0 once the session has ended. npud stores it before it changes any other word because
      * of the end, so a client that was refused something because of such a change finds it set:

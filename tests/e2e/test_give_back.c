@@ -1,10 +1,12 @@
 /*
  * Memory and mappings that are given back: rings of queues that were destroyed, segments of pools in which others have freed the last buffer, and
- * segments that drain after a right was revoked.
+ * segments that drain after a right was revoked. And what must stay: buffers that a program has.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -88,12 +90,18 @@ static struct mapped mapped(pid_t pid, const char *name)
     return m;
 }
 
-static void await_mapped(pid_t pid, const char *name, unsigned n)
+static void await_mapped_at_most(pid_t pid, const char *name, unsigned n)
 {
     uint64_t give_up = now_ns() + GUARD_NS;
 
-    while (mapped(pid, name).n != n)
+    while (mapped(pid, name).n > n)
         ck_assert_msg(now_ns() < give_up, "%u mappings, not %u", mapped(pid, name).n, n);
+}
+
+static void await_mapped(pid_t pid, const char *name, unsigned n)
+{
+    await_mapped_at_most(pid, name, n);
+    ck_assert_uint_eq(mapped(pid, name).n, n);
 }
 
 /* --- rings --- */
@@ -305,13 +313,29 @@ END_TEST
 
 /* --- revoking --- */
 
+/* For as long as the others grant and revoke: a thread inside a call. */
+static void *waits_for_a_message(void *arg)
+{
+    uint32_t rights;
+    acltdtBuf buf;
+
+    (void)arg;
+    OK(acltdtAttachQueue(shared->q[1], -1, &rights));
+    OK(acltdtDequeue(shared->q[1], &buf, -1));
+    OK(acltdtFreeBuf(buf));
+    return NULL;
+}
+
 static int takes_one_each_time(void *arg)
 {
     unsigned rounds = *(unsigned *)arg;
+    pthread_t waiter;
     uint32_t rights;
 
     turn_await(&to_child);
     OK(aclInit(NULL));
+    ck_assert_int_eq(pthread_create(&waiter, NULL, waits_for_a_message, NULL), 0);
+    await_asleep(getpid(), 1);
     for (unsigned i = 0; i < rounds; i++) {
         acltdtBuf buf;
 
@@ -322,19 +346,26 @@ static int takes_one_each_time(void *arg)
         turn_await(&to_child);
     }
     turn_tell(&to_parent);
+    ck_assert_int_eq(pthread_join(waiter, NULL), 0);
     turn_await(&to_child);
     OK(aclFinalize());
     return 0;
 }
 
-/* Guards against an owner that collects a new, ever larger segment for each process that has lost its right. */
+/*
+ * Guards against an owner that collects a new, ever larger segment for each process that has lost its right; and against mappings of segments that were
+ * given back, which stay in both processes, or until a thread that waits for a message gets one.
+ */
 START_TEST(granting_and_revoking_costs_no_memory)
 {
     unsigned rounds = effort(150, 5000);
     pid_t pid = child_start(takes_one_each_time, &rounds);
+    acltdtBuf last;
 
     OK(aclInit(NULL));
     shared->q[0] = create(8);
+    shared->q[1] = create(8);
+    OK(acltdtGrantQueue(shared->q[1], pid, TAKE, 0));
     turn_tell(&to_child);
     for (unsigned i = 0; i < rounds; i++) {
         acltdtBuf buf;
@@ -348,8 +379,109 @@ START_TEST(granting_and_revoking_costs_no_memory)
         ck_assert_uint_lt(npud_ledger().buffers, 4u << 20);
     }
     turn_await(&to_parent);
+    /* Of the last one this thread may keep slots. */
+    await_mapped_at_most(pid, "npud-buffers", 1);
+    await_mapped_at_most(getpid(), "npud-buffers", 2);
+    OK(acltdtAllocBuf(100, ACL_TDT_NORMAL_MEM, &last));
+    OK(acltdtEnqueue(shared->q[1], last, 0));
     turn_tell(&to_child);
     child_expect_ok(pid);
+    over();
+}
+END_TEST
+
+#define HELD 7u /* buffers that the child keeps, each of a segment of its own */
+
+static int keeps_what_it_took(void *arg)
+{
+    acltdtBuf buf[HELD];
+    uint64_t *data[HELD];
+    uint32_t rights;
+
+    (void)arg;
+    turn_await(&to_child);
+    OK(aclInit(NULL));
+    for (unsigned i = 0; i < HELD; i++) {
+        OK(acltdtAttachQueue(shared->q[0], -1, &rights));
+        OK(acltdtDequeue(shared->q[0], &buf[i], -1));
+        data[i] = buffer_data(buf[i]);
+        turn_tell(&to_parent);
+        turn_await(&to_child);
+    }
+    for (unsigned i = HELD; i-- > 0;) {
+        for (unsigned j = 0; j <= i; j++)
+            ck_assert_uint_eq(*data[j], j);
+        OK(acltdtFreeBuf(buf[i]));
+        turn_tell(&to_parent);
+        turn_await(&to_child);
+    }
+    OK(aclFinalize());
+    return 0;
+}
+
+/* The address of a buffer is good until it is freed, whatever right is gone. Then it goes without another call. */
+START_TEST(what_is_held_stays_mapped_after_revoking)
+{
+    pid_t pid = child_start(keeps_what_it_took, NULL);
+
+    OK(aclInit(NULL));
+    shared->q[0] = create(8);
+    for (unsigned i = 0; i < HELD; i++) {
+        OK(acltdtEnqueue(shared->q[0], buffer_of(i), 0));
+        OK(acltdtGrantQueue(shared->q[0], pid, TAKE, 0));
+        turn_tell(&to_child);
+        turn_await(&to_parent);
+        OK(acltdtGrantQueue(shared->q[0], pid, 0, 0));
+    }
+    await_mapped(pid, "npud-queue", 0);
+    ck_assert_uint_eq(mapped(pid, "npud-buffers").n, HELD);
+    for (unsigned left = HELD; left-- > 0;) {
+        turn_tell(&to_child);
+        turn_await(&to_parent);
+        await_mapped(pid, "npud-buffers", left);
+    }
+    await_mapped_at_most(getpid(), "npud-buffers", 1);
+    turn_tell(&to_child);
+    child_expect_ok(pid);
+    over();
+}
+END_TEST
+
+/* The page of the one segment of buffers that this process has mapped. */
+static struct segment_page *only_segment(void)
+{
+    uintptr_t from = 0;
+    char line[512];
+    FILE *f = fopen("/proc/self/maps", "re");
+
+    ck_assert_ptr_nonnull(f);
+    while (from == 0 && fgets(line, sizeof(line), f))
+        if (strstr(line, "npud-buffers"))
+            from = (uintptr_t)strtoull(line, NULL, 16);
+    fclose(f);
+    ck_assert_uint_ne(from, 0);
+    return (struct segment_page *)from; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+/* All processes that map a segment can write that it is dead. What the others have in it stays. */
+START_TEST(a_lie_about_a_segment_unmaps_nothing)
+{
+    acltdtBuf mine, more[1000];
+    uint32_t qid;
+
+    OK(aclInit(NULL));
+    qid = create(8);
+    mine = buffer_of(77);
+    atomic_store(&only_segment()->dead, 1);
+    for (unsigned i = 0; i < 1000; i++)
+        OK(acltdtAllocBuf(8, ACL_TDT_NORMAL_MEM, &more[i]));
+    OK(acltdtDestroyQueue(qid));
+    await_mapped(getpid(), "npud-queue", 0);
+    ck_assert_uint_eq(*buffer_data(mine), 77);
+    atomic_store(&only_segment()->dead, 0);
+    for (unsigned i = 0; i < 1000; i++)
+        OK(acltdtFreeBuf(more[i]));
+    OK(acltdtFreeBuf(mine));
     over();
 }
 END_TEST
@@ -366,6 +498,8 @@ int main(void)
     tcase_add_test(tc, pool_shrinks_when_others_free_it);
     tcase_add_test(tc, pool_shrinks_when_the_holder_is_killed);
     tcase_add_test(tc, granting_and_revoking_costs_no_memory);
+    tcase_add_test(tc, what_is_held_stays_mapped_after_revoking);
+    tcase_add_test(tc, a_lie_about_a_segment_unmaps_nothing);
     tc = suite_case(s, "a limit", 60, setup_with_10_mib, NULL);
     tcase_add_test(tc, free_memory_of_others_makes_room);
     return run_suite(s);

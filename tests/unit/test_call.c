@@ -1,0 +1,159 @@
+/* Threads inside calls (client/call.h): which of them may still use a session, or a view of a segment. */
+#include "client/call.h"
+#include "client/ring_guard.h"
+#include "client/thread.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+
+#include "unit.h"
+
+/* What of the client library call.c needs. */
+#include "client/call.c" /* NOLINT(bugprone-suspicious-include) */
+
+__thread struct thread *thread_current;
+
+struct thread *thread_new(void)
+{
+    return thread_current = calloc(1, sizeof(struct thread));
+}
+
+bool ring_guard_barrier(void)
+{
+    return true;
+}
+
+/* --- another thread, which does one thing after the other --- */
+
+static sem_t go, done;
+
+static void step(void)
+{
+    sem_post(&done);
+    sem_wait(&go);
+}
+
+/* Does the next thing, up to its next step(). */
+static void let_it(void)
+{
+    sem_post(&go);
+    sem_wait(&done);
+}
+
+static void sleeps(void)
+{
+    call_rest();
+    step();
+    call_resume();
+    step();
+}
+
+static void nested(void)
+{
+    CALL_SCOPE;
+
+    ck_assert(CALL_IS_NESTED);
+    sleeps();
+}
+
+static void first_call(void)
+{
+    CALL_SCOPE;
+
+    ck_assert(!CALL_IS_NESTED);
+    step();
+    sleeps();
+    nested();
+}
+
+static void second_call(void)
+{
+    CALL_SCOPE;
+
+    step();
+}
+
+static void *calls(void *arg)
+{
+    sem_wait(&go);
+    first_call();
+    step();
+    second_call();
+    call_mark_free(thread_current->mark);
+    free(thread_current);
+    sem_post(&done);
+    return arg;
+}
+
+static void expect(uint64_t epoch, bool left, bool left_views)
+{
+    ck_assert_int_eq(call_all_left(epoch), left);
+    ck_assert_int_eq(call_all_left_views(epoch), left_views);
+}
+
+/* A thread counts from the beginning of its outer call to its end; for views not while it sleeps. */
+START_TEST(a_thread_counts_until_it_leaves)
+{
+    pthread_t thread;
+    uint64_t epoch;
+
+    sem_init(&go, 0, 0);
+    sem_init(&done, 0, 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, calls, NULL), 0);
+    expect(call_new_epoch(), true, true);
+    let_it(); /* has begun */
+    epoch = call_new_epoch();
+    expect(epoch, false, false);
+    let_it(); /* sleeps */
+    expect(epoch, false, true);
+    let_it(); /* has woken */
+    expect(epoch, false, false);
+    let_it(); /* sleeps in a call inside the call */
+    expect(epoch, false, true);
+    let_it(); /* has woken there */
+    expect(epoch, false, false);
+    let_it(); /* has left */
+    expect(epoch, true, true);
+    let_it(); /* is in its next call, which has begun after the epoch */
+    expect(epoch, true, true);
+    expect(call_new_epoch(), false, false);
+    let_it(); /* has ended */
+    expect(call_new_epoch(), true, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
+static void expect_inside(void)
+{
+    CALL_SCOPE;
+
+    expect(call_new_epoch(), true, false);
+}
+
+/* aclFinalize does not wait for itself. A call that has found a view may still use it when it lets go of others. */
+START_TEST(the_calling_thread_counts_for_views_only)
+{
+    expect_inside();
+    expect(call_new_epoch(), true, true);
+}
+END_TEST
+
+/* Without the kernel's barrier nobody can tell who is inside. */
+START_TEST(without_an_epoch_none_has_left)
+{
+    expect(0, false, false);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("calls");
+    TCase *tc = tcase_create("calls");
+
+    tcase_add_test(tc, a_thread_counts_until_it_leaves);
+    tcase_add_test(tc, the_calling_thread_counts_for_views_only);
+    tcase_add_test(tc, without_an_epoch_none_has_left);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
