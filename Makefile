@@ -123,7 +123,9 @@ $(LIB): $(CLIENT_OBJ) client/libaclclient.map
 	    -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete $(CLIENT_OBJ) -o $@ -lprotobuf-c -lcjson -lpthread
 	$(Q)ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
 
-$(BUILD)/npuctl: $(BUILD)/client/npuctl.o $(BUILD)/client/npuctl_inject.o $(BUILD)/client/npuctl_rate.o $(BUILD)/client/access.o $(PROTO_OBJ)
+NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/npuctl*.c) client/access.c)
+
+$(BUILD)/npuctl: $(NPUCTL_OBJ) $(PROTO_OBJ)
 	$(call say,LD)
 	$(Q)$(LINK) -pie $^ -o $@ -lprotobuf-c -lcjson
 

@@ -14,16 +14,16 @@ static _Atomic uint64_t op_wait_timeout_ns;
 static void set_record(struct event *e, struct stream_ctrl *ctrl, uint64_t position, uint64_t ns)
 {
     uint32_t sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed);
+    uint64_t number = atomic_load_explicit(&e->record_number, memory_order_relaxed) + 1;
 
     atomic_store_explicit(&e->sequence, sequence + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&e->record_ctrl, ctrl, memory_order_relaxed);
     atomic_store_explicit(&e->record_position, position, memory_order_relaxed);
-    atomic_store_explicit(&e->record_number,
-                          atomic_load_explicit(&e->record_number, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
+    atomic_store_explicit(&e->record_number, number, memory_order_relaxed);
     atomic_store_explicit(&e->record_ns, ns, memory_order_relaxed);
     atomic_store_explicit(&e->sequence, sequence + 2, memory_order_release);
+    atomic_store_explicit(&e->shm->records, number, memory_order_relaxed);
 }
 
 /* The stream has room, and the level may be up already: this is not refused. */

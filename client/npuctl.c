@@ -19,11 +19,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include <wchar.h>
+#include <wctype.h>
 
 #include "proto/clock.h"
 #include "client/access.h"
 #include "client/npuctl_inject.h"
 #include "client/npuctl_rate.h"
+#include "client/npuctl_sort.h"
 #include "proto/npud.pb-c.h"
 #include "proto/packet.h"
 
@@ -100,6 +102,7 @@ static void usage(FILE *f)
         "                     status an object in place of the list. Keys are the headings\n"
         "                     of the table in lower case with _ for -. Later versions may\n"
         "                     add keys, and change none\n"
+        "  -b, --bytes        print exact sizes in tables, too: bytes, not KiB, MiB and so on\n"
         "  -w, --watch[=SECONDS]\n"
         "                     print again every SECONDS (default 1) until interrupted\n"
         "  -i, --interval=SECONDS\n"
@@ -109,9 +112,10 @@ static void usage(FILE *f)
         "  -V, --version      print the version and exit\n"
         "  -h, --help         print this and exit\n"
         "\n"
-        "Numbers are bytes, seconds (-S), milliseconds (-MS), or counts. Bytes of a text that\n"
-        "cannot be printed are shown as \\xHH, an empty text as -. In JSON, what is not UTF-8\n"
-        "becomes U+FFFD.\n"
+        "Rows are sorted, by the first column first. Numbers are sizes, seconds (-S),\n"
+        "milliseconds (-MS), or counts. Bytes of a text that cannot be printed are shown as\n"
+        "\\xHH, and so are blanks in names that programs choose; an empty text is shown as -.\n"
+        "In JSON sizes are bytes, and what is not UTF-8 becomes U+FFFD.\n"
         "\n"
         "Exit status: 0 printed; 1 npud answered with an error, or the output could not be\n"
         "written; 2 wrong usage; 3 no npud could be reached.\n",
@@ -141,8 +145,11 @@ static int char_width(wchar_t wc)
     return wc == NO_CHARACTER || wc == L'\\' ? -1 : wcwidth(wc);
 }
 
-/* What a client sent, fit for a terminal. The caller frees it. */
-static char *text_escape(const char *s, int *width)
+/*
+ * What a client sent, fit for a terminal. With `one_word` without blanks, so that it cannot look like more columns than one.
+ * The caller frees it.
+ */
+static char *text_escape(const char *s, bool one_word, int *width)
 {
     char *out = malloc(4 * strlen(s) + 2), *p = out;
     wchar_t wc;
@@ -156,7 +163,7 @@ static char *text_escape(const char *s, int *width)
         size_t n = char_read(s, &wc);
         int w = char_width(wc);
 
-        if (w > 0) {
+        if (w > 0 && !(one_word && iswspace((wint_t)wc))) {
             p = mempcpy(p, s, n);
             *width += w;
         } else {
@@ -269,6 +276,62 @@ static void field_format(const ProtobufCMessage *message, const ProtobufCFieldDe
     }
 }
 
+/* Programs choose it: everything else in a table is said by npud. */
+static bool field_is_chosen(const ProtobufCFieldDescriptor *field)
+{
+    return strcmp(field->name, "program") == 0 || strcmp(field->name, "name") == 0;
+}
+
+/* A limit is of bytes if its resource is memory. */
+static bool is_memory_limit(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    const char *resource;
+
+    if (message->descriptor != &npud__limit_row__descriptor || field_is_text(field) ||
+        strcmp(field->name, "uid") == 0)
+        return false;
+    resource = ((const Npud__LimitRow *)message)->resource;
+    return resource && strstr(resource, "memory");
+}
+
+/* Is it a number of bytes? All of these are uint64. */
+static bool field_is_size(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    static const char *const names[] = {"bytes",        "backlog_bytes", "buffer_bytes",
+                                        "memory_bytes", "memory_total",  "memory_used",
+                                        "size"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(field->name, names[i]) == 0)
+            return true;
+    return is_memory_limit(message, field);
+}
+
+/* Three digits or four, and the unit: as exact as one can take in at a glance. */
+static void size_format(uint64_t bytes, char *buf, size_t size)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+
+    if (bytes < 1024) {
+        snprintf(buf, size, "%" PRIu64, bytes);
+        return;
+    }
+    while (value >= 1023.5) {
+        value /= 1024;
+        unit++;
+    }
+    /* 2 and not 2.0: most are powers of two. */
+    if (value < 99.95 && value != (double)(uint64_t)value)
+        snprintf(buf, size, "%.1f%s", value, units[unit]);
+    else
+        snprintf(buf, size, "%.0f%s", value, units[unit]);
+}
+
+/* What --bytes sets. */
+static bool exact_sizes;
+
 /* For people. The caller frees it. */
 static char *field_print(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                          int *width)
@@ -276,12 +339,14 @@ static char *field_print(const ProtobufCMessage *message, const ProtobufCFieldDe
     char buf[32];
 
     if (field_is_text(field))
-        return text_escape(field_text(message, field), width);
+        return text_escape(field_text(message, field), field_is_chosen(field), width);
     if (field->type == PROTOBUF_C_TYPE_BOOL)
         strcpy(buf, *(const protobuf_c_boolean *)field_of(message, field) ? "yes" : "no");
+    else if (!exact_sizes && field_is_size(message, field))
+        size_format(*(const uint64_t *)field_of(message, field), buf, sizeof(buf));
     else
         field_format(message, field, buf, sizeof(buf));
-    return text_escape(buf, width);
+    return text_escape(buf, false, width);
 }
 
 /* The field's name as people read it: upper case as a heading, with '-' for '_'. */
@@ -302,7 +367,7 @@ static char *field_heading(const ProtobufCFieldDescriptor *field, bool upper)
 
 struct rows {
     const ProtobufCMessageDescriptor *type;
-    ProtobufCMessage *const *row;
+    ProtobufCMessage **row; /* the report's */
     size_t n;
 };
 
@@ -314,7 +379,7 @@ static struct rows rows_of(const Npud__Report *report, const char *name)
 
     return (struct rows){
         .type = list->descriptor,
-        .row = *(ProtobufCMessage *const *const *)(const void *)(base + list->offset),
+        .row = *(ProtobufCMessage * *const *)(const void *)(base + list->offset),
         .n = *(const size_t *)(const void *)(base + list->quantifier_offset),
     };
 }
@@ -498,17 +563,33 @@ static bool text_print(const Npud__Report *report, const struct command *command
     return rows.n == 0 || (puts("") != EOF && table_print(&rows));
 }
 
+static void report_sort(const Npud__Report *report, const char *name)
+{
+    struct rows rows = rows_of(report, name);
+
+    rows_sort(rows.row, rows.n, fields_shown(rows.type));
+}
+
+/* "npuctl: cannot write", unless all was written. */
+static enum status output_end(bool ok)
+{
+    if (ok && fflush(stdout) == 0 && !ferror(stdout))
+        return STATUS_OK;
+    fprintf(stderr, "npuctl: cannot write: %s\n", strerror(ok ? errno : ENOMEM));
+    return STATUS_ERROR;
+}
+
 static enum status report_print(const Npud__Report *report, const struct command *command,
                                 bool json)
 {
     bool ok;
 
     setlocale(LC_CTYPE, json ? "C.UTF-8" : "");
+    report_sort(report, command->name);
+    if (command->also)
+        report_sort(report, command->also);
     ok = json ? json_print(report, command) : text_print(report, command);
-    if (ok && fflush(stdout) == 0 && !ferror(stdout))
-        return STATUS_OK;
-    fprintf(stderr, "npuctl: cannot write: %s\n", strerror(ok ? errno : ENOMEM));
-    return STATUS_ERROR;
+    return output_end(ok);
 }
 
 /* --- asking --- */
@@ -528,8 +609,15 @@ static void explain_unreachable(const char *path, int error)
           stderr);
 }
 
+static const char *socket_of(const char *variable, const char *otherwise)
+{
+    const char *path = getenv(variable);
+
+    return path && path[0] ? path : otherwise;
+}
+
 /* A connected socket, or a negative errno. */
-static int connect_admin(const char *path)
+static int connect_socket(const char *path)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     struct timeval limit = {.tv_sec = ANSWER_TIMEOUT_S};
@@ -550,28 +638,37 @@ static int connect_admin(const char *path)
     return r < 0 ? r : fd;
 }
 
-/* The reply, or NULL and a negative errno. */
-static Npud__AdminReply *exchange(int fd, const Npud__AdminRequest *request, struct packet *packet,
-                                  int *error)
+/* One packet there, one back. 0 or a negative errno. */
+static int exchange(int fd, const ProtobufCMessage *request, struct packet *packet)
 {
-    Npud__AdminReply *reply;
-    int sent, r;
+    int sent = packet_send_message(fd, request, NULL, 0, 0);
+    int r = packet_recv(fd, packet, 0);
 
-    sent = packet_send_message(fd, &request->base, NULL, 0, 0);
-    r = packet_recv(fd, packet, 0);
     /* npud may refuse us and hang up before it reads the request. The kernel tells that first, and then gives the answer. */
     if (r == -ECONNRESET)
         r = packet_recv(fd, packet, 0);
-    if (r <= 0) {
-        *error = r < 0 ? r : sent < 0 ? sent : -ECONNRESET;
-        return NULL;
-    }
-    reply = npud__admin_reply__unpack(NULL, packet->size, packet->data);
-    *error = reply ? 0 : -EPROTO;
-    return reply;
+    if (r <= 0)
+        return r < 0 ? r : sent < 0 ? sent : -ECONNRESET;
+    return 0;
 }
 
-/* The report in the memory file fd. Read, not mapped: a file shorter than promised is an error and no SIGBUS. */
+static enum status explain_silence(const char *path, int error)
+{
+    fprintf(stderr, "npuctl: npud at %s does not answer: %s\n", path, strerror(-error));
+    return STATUS_UNREACHABLE;
+}
+
+static enum status explain_refusal(const char *sentence, int32_t code)
+{
+    int width;
+    char *message = text_escape(sentence, false, &width);
+
+    fprintf(stderr, "npuctl: npud refuses: %s (error %d)\n", message ? message : "", (int)code);
+    free(message);
+    return STATUS_ERROR;
+}
+
+/* The report in the memory file fd, empty without one. Read, not mapped: a file shorter than promised is an error and no SIGBUS. */
 static Npud__Report *report_read(int fd, uint64_t size)
 {
     Npud__Report *report = NULL;
@@ -579,9 +676,11 @@ static Npud__Report *report_read(int fd, uint64_t size)
     uint8_t *data;
     uint64_t got = 0;
 
+    if (size == 0)
+        return npud__report__unpack(NULL, 0, NULL);
     if (fd < 0 || fstat(fd, &st) < 0 || size > (uint64_t)st.st_size)
         return NULL;
-    data = malloc(size ? size : 1);
+    data = malloc(size);
     while (data && got < size) {
         ssize_t n = pread(fd, data + got, size - got, (off_t)got);
 
@@ -595,9 +694,18 @@ static Npud__Report *report_read(int fd, uint64_t size)
     return report;
 }
 
+static void sleep_until(uint64_t ns)
+{
+    struct timespec until = timespec_from_ns(ns);
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
+}
+
 /* What to do, from the command line. */
 struct task {
     const char *path;
+    bool named;                    /* path was given on the command line */
     const struct command *command; /* NULL: end session, or inject */
     uint64_t session;
     struct inject_command *inject; /* NULL: not that */
@@ -609,10 +717,7 @@ struct task {
 static enum status rule_print(uint64_t rule, bool json)
 {
     printf(json ? "{\"rule\":%" PRIu64 "}\n" : "%" PRIu64 "\n", rule);
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return STATUS_OK;
-    fprintf(stderr, "npuctl: cannot write: %s\n", strerror(errno));
-    return STATUS_ERROR;
+    return output_end(true);
 }
 
 /* What npud has answered. */
@@ -622,27 +727,22 @@ struct answer {
     uint64_t at; /* when */
 };
 
-static enum status answer_read(const Npud__AdminReply *reply, struct packet *packet,
-                               const struct task *task, struct answer *answer)
+static enum status answer_report(const struct packet *packet, uint64_t size, struct answer *answer)
 {
-    int width;
-
-    if (reply->error != 0) {
-        char *message = text_escape(reply->message, &width);
-
-        fprintf(stderr, "npuctl: npud refuses: %s (error %d)\n", message ? message : "",
-                (int)reply->error);
-        free(message);
-        return STATUS_ERROR;
-    }
-    *answer = (struct answer){.rule = reply->rule, .at = clock_ns()};
-    if (!task->command)
-        return STATUS_OK;
-    answer->report = report_read(packet->n_fds > 0 ? packet->fds[0] : -1, reply->size);
+    answer->report = report_read(packet->n_fds > 0 ? packet->fds[0] : -1, size);
     if (answer->report)
         return STATUS_OK;
     fputs("npuctl: npud's report cannot be read\n", stderr);
     return STATUS_ERROR;
+}
+
+static enum status answer_read(const Npud__AdminReply *reply, struct packet *packet,
+                               const struct task *task, struct answer *answer)
+{
+    if (reply->error != 0)
+        return explain_refusal(reply->message, reply->error);
+    *answer = (struct answer){.rule = reply->rule, .at = clock_ns()};
+    return task->command ? answer_report(packet, reply->size, answer) : STATUS_OK;
 }
 
 /* One question. On STATUS_OK the caller frees answer->report. */
@@ -650,8 +750,8 @@ static enum status question(int fd, const struct task *task, struct answer *answ
 {
     static struct packet packet;
     Npud__AdminRequest request = NPUD__ADMIN_REQUEST__INIT;
-    Npud__AdminReply *reply;
-    enum status status = STATUS_UNREACHABLE;
+    Npud__AdminReply *reply = NULL;
+    enum status status;
     int error;
 
     request.id = 1;
@@ -664,23 +764,81 @@ static enum status question(int fd, const struct task *task, struct answer *answ
         request.clear_rule = task->inject->clear;
         request.clear_rules = task->inject->clear == 0;
     }
-    reply = exchange(fd, &request, &packet, &error);
-    if (reply) {
-        status = answer_read(reply, &packet, task, answer);
+    error = exchange(fd, &request.base, &packet);
+    if (error == 0)
+        reply = npud__admin_reply__unpack(NULL, packet.size, packet.data);
+    status = reply ? answer_read(reply, &packet, task, answer)
+                   : explain_silence(task->path, error ? error : -EPROTO);
+    if (reply)
         npud__admin_reply__free_unpacked(reply, NULL);
-    } else {
-        fprintf(stderr, "npuctl: npud at %s does not answer: %s\n", task->path, strerror(-error));
-    }
     packet_deinit(&packet);
     return status;
 }
 
-static void sleep_until(uint64_t ns)
-{
-    struct timespec until = timespec_from_ns(ns);
+/* --- a user's own waits, at the clients' socket --- */
 
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-        ;
+/* STATUS_OK and *again_ms not 0: it is to be asked again after so long. */
+static enum status own_answer_read(const Npud__Reply *reply, const struct packet *packet,
+                                   struct answer *answer, uint32_t *again_ms)
+{
+    if (reply->body_case != NPUD__REPLY__BODY_OWN_WAITS)
+        return explain_refusal(reply->message, reply->error);
+    *again_ms = reply->own_waits->again_ms;
+    return *again_ms == 0 ? answer_report(packet, reply->own_waits->size, answer) : STATUS_OK;
+}
+
+static enum status question_own(int fd, const char *path, struct answer *answer, uint32_t *again_ms)
+{
+    static struct packet packet;
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__OwnWaits own_waits = NPUD__OWN_WAITS__INIT;
+    Npud__Reply *reply = NULL;
+    enum status status;
+    int error;
+
+    request.id = 1;
+    request.body_case = NPUD__REQUEST__BODY_OWN_WAITS;
+    request.own_waits = &own_waits;
+    error = exchange(fd, &request.base, &packet);
+    if (error == 0)
+        reply = npud__reply__unpack(NULL, packet.size, packet.data);
+    status = reply ? own_answer_read(reply, &packet, answer, again_ms)
+                   : explain_silence(path, error ? error : -EPROTO);
+    if (reply)
+        npud__reply__free_unpacked(reply, NULL);
+    packet_deinit(&packet);
+    return status;
+}
+
+/* For who may use npud and not administer it. */
+static enum status ask_own(const struct task *task)
+{
+    static bool told;
+    const char *path = socket_of("NPUD_SOCKET", NPUD_SOCKET_DEFAULT);
+    struct answer answer = {0};
+    uint32_t again_ms = 0;
+    enum status status;
+    int fd = connect_socket(path);
+
+    if (fd < 0) {
+        explain_unreachable(task->path, EACCES);
+        return STATUS_UNREACHABLE;
+    }
+    do {
+        sleep_until(clock_ns() + again_ms * NSEC_PER_MSEC);
+        status = question_own(fd, path, &answer, &again_ms);
+    } while (status == STATUS_OK && !answer.report);
+    close(fd);
+    if (status != STATUS_OK)
+        return status;
+    if (!told)
+        fprintf(stderr,
+                "npuctl: %s is for administrators: these are the waits of your own processes\n",
+                task->path);
+    told = true;
+    status = report_print(answer.report, task->command, task->json);
+    npud__report__free_unpacked(answer.report, NULL);
+    return status;
 }
 
 /* Do its rows say how fast something goes? */
@@ -708,10 +866,13 @@ static enum status question_rates(int fd, const struct task *task, struct answer
 
 static enum status ask(const struct task *task)
 {
-    struct answer answer;
+    struct answer answer = {0};
     enum status status;
-    int fd = connect_admin(task->path);
+    int fd = connect_socket(task->path);
 
+    if (fd == -EACCES && !task->named && task->command &&
+        task->command->topic == NPUD__ADMIN_REQUEST__TOPIC__WAITS)
+        return ask_own(task);
     if (fd < 0) {
         explain_unreachable(task->path, -fd);
         return STATUS_UNREACHABLE;
@@ -722,18 +883,22 @@ static enum status ask(const struct task *task)
     close(fd);
     if (status != STATUS_OK)
         return status;
-    if (!task->command)
+    if (!task->command || !answer.report)
         return answer.rule != 0 ? rule_print(answer.rule, task->json) : STATUS_OK;
     status = report_print(answer.report, task->command, task->json);
     npud__report__free_unpacked(answer.report, NULL);
     return status;
 }
 
-/* Again and again, at even distances, until it fails or somebody interrupts it. */
+/*
+ * Again and again, at even distances, until it fails or somebody interrupts it. What it has slept through, stopped by a shell or
+ * with the machine, is not made up for: the next report comes at the next even distance.
+ */
 static enum status watch(const struct task *task, double seconds)
 {
     bool terminal = isatty(STDOUT_FILENO);
     uint64_t step = (uint64_t)(seconds * (double)NSEC_PER_SEC), next = clock_ns();
+    uint64_t now;
     enum status status;
 
     for (;;) {
@@ -745,6 +910,9 @@ static enum status watch(const struct task *task, double seconds)
         if (!terminal && !task->json)
             puts("");
         next += step;
+        now = clock_ns();
+        if (next < now)
+            next += (now - next + step - 1) / step * step;
         sleep_until(next);
     }
 }
@@ -753,6 +921,7 @@ static enum status watch(const struct task *task, double seconds)
 
 static const struct option long_options[] = {
     {"json", no_argument, NULL, 'j'},
+    {"bytes", no_argument, NULL, 'b'},
     {"watch", optional_argument, NULL, 'w'},
     {"interval", required_argument, NULL, 'i'},
     {"socket", required_argument, NULL, 's'},
@@ -775,13 +944,6 @@ static const struct command *command_find(const char *name)
         if (strcmp(commands[i].name, name) == 0)
             return &commands[i];
     return NULL;
-}
-
-static const char *socket_default(void)
-{
-    const char *path = getenv("NPUD_ADMIN_SOCKET");
-
-    return path && path[0] ? path : NPUD_ADMIN_SOCKET_DEFAULT;
 }
 
 static bool parse_seconds(const char *text, double *seconds)
@@ -841,16 +1003,20 @@ static enum status parse_words(char **words, int n, const struct inject_options 
 
 int main(int argc, char **argv)
 {
-    struct task task = {.path = socket_default(), .interval = 0.2};
+    struct task task = {.path = socket_of("NPUD_ADMIN_SOCKET", NPUD_ADMIN_SOCKET_DEFAULT),
+                        .interval = 0.2};
     struct inject_options options = {0};
     double seconds = 0;
     enum status status;
     int c;
 
-    while ((c = getopt_long(argc, argv, "jw::i:s:Vh", long_options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "jbw::i:s:Vh", long_options, NULL)) != -1) {
         switch (c) {
         case 'j':
             task.json = true;
+            break;
+        case 'b':
+            exact_sizes = true;
             break;
         case 'w':
             if (!parse_seconds(optarg, &seconds))
@@ -862,13 +1028,14 @@ int main(int argc, char **argv)
             break;
         case 's':
             task.path = optarg;
+            task.named = true;
             break;
         case 'V':
             puts("npuctl " NPUD_VERSION);
-            return STATUS_OK;
+            return output_end(true);
         case 'h':
             usage(stdout);
-            return STATUS_OK;
+            return output_end(true);
         default:
             if (c >= INJECT_KIND && c < INJECT_END) {
                 options.value[c - INJECT_KIND] = optarg;

@@ -1,11 +1,9 @@
 #include "daemon/admin.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -61,15 +59,20 @@ static struct session *session_numbered(struct server *server, uint64_t id)
     return NULL;
 }
 
-static int32_t end_session(struct server *server, uint64_t id, char *message, size_t size)
+static int32_t end_session(struct admin *admin, uint64_t id, char *message, size_t size)
 {
-    struct session *session = session_numbered(server, id);
+    struct session *session = session_numbered(admin->server, id);
+    struct ucred asker = {.uid = (uid_t)-1};
+    socklen_t len = sizeof(asker);
 
     if (!session) {
         snprintf(message, size, "there is no session %llu", (unsigned long long)id);
         return ACL_ERROR_RT_PARAM_INVALID;
     }
-    log_line(LOG_NOTICE, session, "ended on an administrator's request");
+    /* Who connected, not who is there now: the kernel keeps it with the socket. */
+    getsockopt(admin->socket, SOL_SOCKET, SO_PEERCRED, &asker, &len);
+    log_line(LOG_NOTICE, session, "ended on an administrator's request: of uid %u, pid %d",
+             (unsigned)asker.uid, (int)asker.pid);
     session_end(session);
     return 0;
 }
@@ -87,16 +90,6 @@ static int reply(struct admin *admin, uint64_t id, int32_t error, const char *me
                                MSG_DONTWAIT);
 }
 
-/* Without pages nothing can be mapped; and nobody maps what can still shrink. */
-static int report_seal(struct admin *admin)
-{
-    if (admin->report.size == 0 && ftruncate(admin->report.fd, 1) < 0)
-        return -errno;
-    return fcntl(admin->report.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0
-               ? -errno
-               : 0;
-}
-
 /* A timer of zero: after this slice the loop looks at all descriptors, then comes the next. */
 static void on_slice(evutil_socket_t fd, short what, void *arg)
 {
@@ -111,7 +104,7 @@ static void on_slice(evutil_socket_t fd, short what, void *arg)
         return;
     }
     if (r == 0)
-        r = report_seal(admin);
+        r = admin_report_seal(&admin->report);
     if (r < 0) {
         report_close(admin);
         admin->report.size = 0;
@@ -125,11 +118,7 @@ static void on_slice(evutil_socket_t fd, short what, void *arg)
 static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
 {
     admin->request = request;
-    admin->report.topic = topic;
-    admin->report.size = 0;
-    admin->report.progress = (struct progress){.last = admin->server->last_session};
-    admin->report.fd = memfd_create("npud-report", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (admin->report.fd < 0)
+    if (admin_report_open(admin->server, &admin->report, topic) < 0)
         return reply(admin, request, ACL_ERROR_RT_MEMORY_ALLOCATION, "");
     event_del(admin->on_socket);
     on_slice(-1, 0, admin);
@@ -151,7 +140,7 @@ static int answer(struct admin *admin, const Npud__AdminRequest *request)
         return reply(admin, request->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                      "this npud has no such report");
     if (request->end_session != 0) {
-        error = end_session(admin->server, request->end_session, message, sizeof(message));
+        error = end_session(admin, request->end_session, message, sizeof(message));
         return reply(admin, request->id, error, message);
     }
     if (request->inject) {

@@ -2,8 +2,10 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -216,7 +218,7 @@ static void report_event(struct rows *rows, struct event_obj *event, struct sess
     r->kind = (char *)"plain";
     r->device = event->device;
     r->event = event->slot.number;
-    r->records = event->time_number;
+    r->records = atomic_load_explicit(&event->shm->records, memory_order_relaxed);
     r->openers = 1;
 }
 
@@ -505,15 +507,32 @@ static void report_deadlock(struct rows *rows, const struct waits *waits, size_t
     r->members = rows_copy_text(rows, text);
 }
 
+static bool is_told(const struct rows *rows, const struct blocked *b)
+{
+    return !rows->own || b->session->uid == rows->uid;
+}
+
+/* One that a told wait is in or behind. */
+static bool deadlock_is_told(const struct rows *rows, const struct waits *waits, size_t i)
+{
+    bool told = !rows->own;
+
+    for (size_t k = 0; !told && k < waits->n; k++)
+        told = waits->blocked[k].deadlock == i + 1 && is_told(rows, &waits->blocked[k]);
+    return told;
+}
+
 static void report_waits(struct server *server, struct rows *rows)
 {
     struct waits waits;
 
     if (waits_init(&waits, server) == 0) {
         for (size_t i = 0; i < waits.n; i++)
-            report_blocked(&rows[0], &waits, &waits.blocked[i]);
+            if (is_told(rows, &waits.blocked[i]))
+                report_blocked(&rows[0], &waits, &waits.blocked[i]);
         for (size_t i = 0; i < waits.n_deadlocks; i++)
-            report_deadlock(&rows[1], &waits, i);
+            if (deadlock_is_told(rows, &waits, i))
+                report_deadlock(&rows[1], &waits, i);
     }
     waits_deinit(&waits);
 }
@@ -628,9 +647,9 @@ static int append_rows(struct admin_report *report, struct rows *rows)
     return r;
 }
 
-int admin_report_append_slice(struct server *server, struct admin_report *report)
+static int append_slice(struct server *server, struct admin_report *report,
+                        struct rows rows[TOPIC_LISTS])
 {
-    struct rows rows[TOPIC_LISTS] = {{.progress = &report->progress, .until = clock_ns() + SLICE}};
     bool more;
     int r;
 
@@ -640,4 +659,40 @@ int admin_report_append_slice(struct server *server, struct admin_report *report
     for (unsigned i = 0; i < TOPIC_LISTS; i++)
         rows_deinit(&rows[i]);
     return r < 0 ? r : more;
+}
+
+int admin_report_append_slice(struct server *server, struct admin_report *report)
+{
+    struct rows rows[TOPIC_LISTS] = {{.progress = &report->progress, .until = clock_ns() + SLICE}};
+
+    return append_slice(server, report, rows);
+}
+
+int admin_report_open(struct server *server, struct admin_report *report, unsigned topic)
+{
+    *report = (struct admin_report){
+        .topic = topic,
+        .fd = memfd_create("npud-report", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+        .progress.last = server->last_session,
+    };
+    return report->fd < 0 ? -errno : 0;
+}
+
+/* Without pages nothing can be mapped. */
+int admin_report_seal(const struct admin_report *report)
+{
+    if (report->size == 0 && ftruncate(report->fd, 1) < 0)
+        return -errno;
+    return fcntl(report->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0 ? -errno
+                                                                                         : 0;
+}
+
+int admin_report_own_waits(struct server *server, struct admin_report *report, uid_t uid)
+{
+    struct rows rows[TOPIC_LISTS] = {{.progress = &report->progress, .own = true, .uid = uid}};
+    int r = admin_report_open(server, report, NPUD__ADMIN_REQUEST__TOPIC__WAITS);
+
+    if (r == 0)
+        r = append_slice(server, report, rows);
+    return r < 0 ? r : admin_report_seal(report);
 }

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "daemon/admin_rows.h"
 
@@ -15,6 +16,15 @@ struct admin_report {
     uint64_t size; /* bytes written */
     struct progress progress;
 };
+
+/** Begin a report on a topic that there is. 0, or -errno; the caller closes report->fd. */
+int admin_report_open(struct server *server, struct admin_report *report, unsigned topic);
+
+/** The whole of it is there: nobody who maps it can see it shrink. 0 or -errno. */
+int admin_report_seal(const struct admin_report *report);
+
+/** The waits of one user's processes, and the deadlocks that they are in or behind, complete. 0 or -errno; the caller closes report->fd. */
+int admin_report_own_waits(struct server *server, struct admin_report *report, uid_t uid);
 
 /** Does this npud know that topic? Any number may be asked about. */
 bool admin_report_has_topic(unsigned topic);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct server;
 struct session;
@@ -30,6 +31,8 @@ struct rows {
     struct progress *progress;
     uint64_t until; /* when this slice is over */
     bool more;      /* it ended before the report was complete */
+    bool own;       /* only what concerns processes of uid is to be told; waits alone can do that */
+    uid_t uid;
     void **row;
     size_t n;
     size_t size;

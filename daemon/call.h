@@ -80,6 +80,9 @@ int32_t on_export_notify(struct call *call);
 int32_t on_allow_notify(struct call *call);
 int32_t on_import_notify(struct call *call);
 
+/** request_report.c */
+int32_t on_own_waits(struct call *call);
+
 /** request_pool.c */
 int32_t on_create_segment(struct call *call);
 int32_t on_map_segment(struct call *call);

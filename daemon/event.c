@@ -36,6 +36,7 @@ int32_t event_obj_new(struct session *session, uint32_t flags, uint32_t device,
     atomic_store_explicit(&ev->shm->level, 0, memory_order_relaxed);
     atomic_store_explicit(&ev->shm->level_waiters, 0, memory_order_relaxed);
     atomic_store_explicit(&ev->shm->time_number, 0, memory_order_relaxed);
+    atomic_store_explicit(&ev->shm->records, 0, memory_order_relaxed);
     slots_publish(ev);
     *eventp = ev;
     return 0;

@@ -402,6 +402,15 @@ static void args_add(struct args *args, const char *option, const char *value)
         args->v[args->n++] = (char *)value;
 }
 
+/* Of an option that only prints: output that got lost is a failure. */
+static int end_of_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    complain("cannot write: %s", strerror(errno));
+    return STATUS_OWN_FAILURE;
+}
+
 /* Translates our options to those of npud, in their order: for one key the last one wins. */
 static int options_read(struct run *run, int argc, char **argv, struct args *args)
 {
@@ -426,10 +435,10 @@ static int options_read(struct run *run, int argc, char **argv, struct args *arg
             break;
         case 'V':
             puts("npu-run " NPUD_VERSION);
-            return 0;
+            return end_of_output();
         case 'h':
             usage(stdout);
-            return 0;
+            return end_of_output();
         default:
             fputs("Try 'npu-run --help'.\n", stderr);
             return STATUS_OWN_FAILURE;

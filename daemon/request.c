@@ -207,6 +207,7 @@ static const struct {
     [NPUD__REQUEST__BODY_UNBIND_ROUTES] = {on_unbind_routes, false},
     [NPUD__REQUEST__BODY_QUERY_ROUTES] = {on_query_routes, false},
     [NPUD__REQUEST__BODY_LEAVE_SESSION] = {on_leave_session, false},
+    [NPUD__REQUEST__BODY_OWN_WAITS] = {on_own_waits, true},
 };
 
 /* Does the client say that it could not take the segment that came with the reply before? */

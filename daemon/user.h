@@ -42,6 +42,7 @@ struct user {
     uint32_t n_linger;
     uint32_t next_queue; /* id of the next queue, unless it is taken */
     bool refused;        /* a session was refused, and that was logged */
+    uint64_t report_ns;  /* its next report of its own waits is made from then on */
     UT_hash_handle hh;
 };
 

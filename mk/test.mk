@@ -203,7 +203,7 @@ bench-smoke: deps-build
 
 C_FILES := $(shell find proto daemon client include tests examples -name '*.[ch]' -o -name '*.[ch]pp' 2>/dev/null)
 SH_FILES := .ci/run $(shell find tests examples mk -name '*.sh') client/npuctl.bash-completion
-TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) daemon/npu-run.c client/npuctl.c client/npuctl_inject.c client/npuctl_rate.c
+TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) daemon/npu-run.c $(wildcard client/npuctl*.c)
 
 TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
 .PHONY: $(TIDY)

@@ -8,8 +8,8 @@
  * that was executed by an engine.
  *
  * Who writes what: `level` is raised and lowered by the engines when they execute a record or a
- * reset, and by the client when it does so at the call because the stream was idle. The rest is
- * written by npud.
+ * reset, and by the client when it does so at the call because the stream was idle; `records` by the
+ * client. The rest is written by npud.
  */
 #pragma once
 
@@ -35,6 +35,7 @@ struct event_slot {
      * noticed. */
     _Atomic uint64_t time_number; /* record that time_ns belongs to; 0: none */
     _Atomic uint64_t time_ns;     /* CLOCK_MONOTONIC */
+    _Atomic uint64_t records; /* client: how often it was recorded. Only told to people; relaxed */
 };
 
 static_assert(sizeof(struct event_slot) == 64, "one cache line per event");

@@ -1,0 +1,391 @@
+/* What npuctl prints for people, whom it tells, and what npud writes down of who asked. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "tests/common/need.h"
+#include "proto/npud.pb-c.h"
+#include "proto/packet.h"
+
+#define SECOND_USER 65534
+
+static const char *bin_dir(void)
+{
+    const char *dir = getenv("NPUD_BINDIR");
+
+    return dir ? dir : "build";
+}
+
+/* Asserts that the text has these words in this order. */
+static void in_order(const char *text, const char *const *words)
+{
+    const char *p = text;
+
+    for (; *words; words++) {
+        p = strstr(p, *words);
+        ck_assert_msg(p, "no \"%s\" where it should be in:\n%s", *words, text);
+        p += strlen(*words);
+    }
+}
+
+static void says_in_order(const char *arguments, const char *const *words)
+{
+    int status;
+    char *text = npuctl(arguments, &status);
+
+    ck_assert_int_eq(status, 0);
+    in_order(text, words);
+    free(text);
+}
+
+/* --- tables --- */
+
+START_TEST(sizes_are_for_people_unless_exact_ones_are_asked_for)
+{
+    void *p;
+
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    OK(aclrtMalloc(&p, 5 << 19, ACL_MEM_MALLOC_NORMAL_ONLY)); /* and a page behind it */
+    npuctl_says("memory", 0, " 2.5MiB\n");
+    npuctl_says("--bytes memory", 0, " 2625536\n");
+    npuctl_says("-b sessions", 0, " 2625536 ");
+    npuctl_says("--json memory", 0, "\"size\":2625536}");
+    npuctl_says("status", 0, "memory-bytes: 2.5MiB\n");
+    says_in_order("limits",
+                  (const char *const[]){"device_memory", "2.5MiB", "sessions", " 1 ", NULL});
+    OK(aclrtFree(p));
+}
+END_TEST
+
+START_TEST(rows_are_sorted)
+{
+    aclrtStream stream;
+
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(1));
+    OK(aclrtSetDevice(0));
+    for (int i = 0; i < 11; i++)
+        OK(aclrtCreateStream(&stream));
+    OK(aclrtSetDevice(1));
+    OK(aclrtCreateStream(&stream));
+    OK(aclrtSetDevice(0));
+    OK(aclrtCreateStream(&stream));
+    says_in_order("--json limits",
+                  (const char *const[]){"device_memory", "\"events\"", "\"fds\"", "host_memory",
+                                        "ipc_events", "mbuf_memory", "notifies", "\"queues\"",
+                                        "routes", "sessions", "streams", NULL});
+    says_in_order("--json streams",
+                  (const char *const[]){"\"device\":0,\"stream\":2,", "\"device\":0,\"stream\":9,",
+                                        "\"device\":0,\"stream\":10,", "\"device\":1,", NULL});
+}
+END_TEST
+
+/* Says Hello under a name that looks like more columns than one, and waits until it is killed. */
+static int client_with_blanks(void *arg)
+{
+    aclrtStream one, two;
+
+    program_invocation_short_name = (char *)"idle 7  7\t0B";
+    streams_open(&one, &two);
+    turn_tell(arg);
+    pause();
+    return 0;
+}
+
+START_TEST(a_name_stays_one_column)
+{
+    struct turn up;
+    pid_t pid;
+
+    turn_init(&up);
+    pid = child_start(client_with_blanks, &up);
+    turn_await(&up);
+    npuctl_says("sessions", 0, " idle\\x207\\x20\\x207\\x090B ");
+    npuctl_says("--json sessions", 0, "\"idle 7  7\\t0B\"");
+    child_kill(pid);
+    npud_await_sessions(0);
+}
+END_TEST
+
+START_TEST(records_of_every_event_are_counted)
+{
+    aclrtStream stream, other;
+    aclrtEvent plain, timed;
+
+    streams_open(&stream, &other);
+    OK(aclrtCreateEvent(&plain));
+    OK(aclrtCreateEventWithFlag(&timed, ACL_EVENT_TIME_LINE));
+    for (int i = 0; i < 3; i++)
+        OK(aclrtRecordEvent(plain, stream));
+    npuctl_says("--json events", 0, "\"records\":3,");
+    for (int i = 0; i < 5; i++)
+        OK(aclrtRecordEvent(timed, stream));
+    npuctl_says("--json events", 0, "\"records\":5,");
+    OK(aclrtDestroyEvent(plain));
+    OK(aclrtDestroyEvent(timed));
+    OK(aclrtCreateEvent(&plain));
+    npuctl_says("--json events", 0, "\"records\":0,");
+}
+END_TEST
+
+/* --- output --- */
+
+static int status_of(const char *program, const char *arguments)
+{
+    char command[256];
+
+    snprintf(command, sizeof(command), "exec %s/%s %s >/dev/full 2>&1", bin_dir(), program,
+             arguments);
+    return WEXITSTATUS(system(command));
+}
+
+START_TEST(what_could_not_be_printed_is_a_failure)
+{
+    const char *const options[] = {"--version", "--help"};
+
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(status_of("npuctl", options[i]), 1);
+        ck_assert_int_eq(status_of("npud", options[i]), 1);
+        ck_assert_int_ne(status_of("npu-run", options[i]), 0);
+    }
+    ck_assert_int_eq(status_of("npuctl", "sessions"), 1);
+}
+END_TEST
+
+#define STEP_MS 20
+#define MISSED  30 /* reports, while it is stopped */
+#define LOOKED  15 /* at, afterwards */
+
+START_TEST(a_watch_does_not_make_up_for_a_pause)
+{
+    const struct timespec pause_for = {.tv_nsec = MISSED * STEP_MS * 1000000L};
+    char command[256], line[4096];
+    uint64_t since;
+    FILE *f;
+    int pid;
+
+    snprintf(command, sizeof(command), "echo $$; exec %s/npuctl --json --watch=0.0%d status",
+             bin_dir(), STEP_MS);
+    f = popen(command, "re");
+    ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
+    pid = atoi(line);
+    ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
+    /* What is waited for here is nothing that happens: it is the pause itself. */
+    ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+    nanosleep(&pause_for, NULL);
+    ck_assert_int_eq(fcntl(fileno(f), F_SETFL, O_NONBLOCK), 0);
+    while (fgets(line, sizeof(line), f))
+        ;
+    clearerr(f);
+    ck_assert_int_eq(fcntl(fileno(f), F_SETFL, 0), 0);
+    since = now_ns();
+    ck_assert_int_eq(kill(pid, SIGCONT), 0);
+    for (int i = 0; i < LOOKED; i++)
+        ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
+    /* The first two may come at once: one that was under way, and the next at its even distance. */
+    ck_assert_uint_ge(now_ns() - since, (LOOKED - 3) * STEP_MS * UINT64_C(1000000));
+    kill(pid, SIGKILL);
+    pclose(f);
+}
+END_TEST
+
+/* --- who asks --- */
+
+static void log_open(void)
+{
+    npud_stderr = memfd_create("log of npud", MFD_CLOEXEC);
+    ck_assert_int_ge(npud_stderr, 0);
+    npud_start((const char *const[]){"--verbose", NULL});
+}
+
+START_TEST(the_log_says_who_ended_a_session)
+{
+    char command[64], wanted[128], text[8192];
+    struct turn up;
+    ssize_t n;
+    pid_t pid;
+    Npud__Report *r;
+
+    log_open();
+    turn_init(&up);
+    pid = child_start(client_with_blanks, &up);
+    turn_await(&up);
+    r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__SESSIONS);
+    snprintf(command, sizeof(command), "kill %llu", (unsigned long long)r->sessions[0]->session);
+    npud__report__free_unpacked(r, NULL);
+    npuctl_says(command, 0, "");
+    npud_await_sessions(0);
+    child_kill(pid);
+    npud_teardown(); /* its log is written when it has ended */
+    n = pread(npud_stderr, text, sizeof(text) - 1, 0);
+    ck_assert_int_gt(n, 0);
+    text[n] = '\0';
+    snprintf(wanted, sizeof(wanted), "ended on an administrator's request: of uid %u, pid ",
+             (unsigned)geteuid());
+    ck_assert_msg(strstr(text, wanted), "%s", text);
+}
+END_TEST
+
+static int clients_socket(void)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", getenv("NPUD_SOCKET"));
+    ck_assert_int_eq(connect(fd, (const struct sockaddr *)&addr, sizeof(addr)), 0);
+    return fd;
+}
+
+static void become_second_user(void)
+{
+    if (setgroups(0, NULL) < 0 || setgid(SECOND_USER) < 0 || setuid(SECOND_USER) < 0)
+        _exit(99);
+}
+
+static int second_user_waits(void *arg)
+{
+    aclrtStream one, two;
+
+    become_second_user();
+    streams_open(&one, &two);
+    stream_hold(one);
+    turn_tell(arg);
+    pause();
+    return 0;
+}
+
+static int first_user_waits(void *arg)
+{
+    aclrtStream one, two;
+
+    streams_open(&one, &two);
+    stream_hold(one);
+    stream_hold(two);
+    turn_tell(arg);
+    pause();
+    return 0;
+}
+
+static bool three_wait(void)
+{
+    Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS);
+    bool all = r->n_waits == 3;
+
+    npud__report__free_unpacked(r, NULL);
+    return all;
+}
+
+/* As many rows as there are processes of its own that wait, and not the others'. Asked in a row: npud lets it wait. */
+static int second_user_asks(void *arg)
+{
+    pid_t *waiting = arg;
+    char wanted[32];
+    int status;
+
+    become_second_user();
+    snprintf(wanted, sizeof(wanted), "\"pid\":%d,", *waiting);
+    for (int i = 0; i < 20; i++) {
+        char *text = npuctl("--json waits", &status);
+        char *first = strstr(text, "\"pid\":");
+
+        ck_assert_msg(status == 0 && first && strncmp(first, wanted, strlen(wanted)) == 0, "%s",
+                      text);
+        ck_assert_msg(!strstr(first + 1, "\"pid\":"), "%s", text);
+        ck_assert_ptr_nonnull(strstr(text, "\"deadlocks\":[]"));
+        free(text);
+    }
+    npuctl_says("waits", 0, "waits of your own processes");
+    npuctl_says("sessions", 3, "refuses this user");
+    npuctl_says("kill 1", 3, "refuses this user");
+    return 0;
+}
+
+START_TEST(a_user_sees_the_waits_of_its_own_processes)
+{
+    pid_t waiting, others;
+    struct turn up;
+    char path[128];
+
+    if (!need_root(__func__))
+        return;
+    npud_setup();
+    ck_assert_int_eq(chmod(npud.dir, 0755), 0);
+    snprintf(path, sizeof(path), "%s/npud.sock", npud.dir);
+    ck_assert_int_eq(chmod(path, 0666), 0);
+    turn_init(&up);
+    others = child_start(first_user_waits, &up);
+    turn_await(&up);
+    waiting = child_start(second_user_waits, &up);
+    turn_await(&up);
+    while (!three_wait())
+        ;
+    child_expect_ok(child_start(second_user_asks, &waiting));
+    child_kill(waiting);
+    npud_await_sessions(1);
+    child_kill(others);
+    npud_expect_empty();
+    npud_teardown();
+}
+END_TEST
+
+/* Both asked before the first is answered, so nobody can be late: the second comes too early. */
+START_TEST(reports_take_a_small_part_of_npuds_time)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__OwnWaits own_waits = NPUD__OWN_WAITS__INIT;
+    struct packet packet;
+    Npud__Reply *reply;
+    int fd;
+
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    request.body_case = NPUD__REQUEST__BODY_OWN_WAITS;
+    request.own_waits = &own_waits;
+    fd = clients_socket();
+    for (request.id = 1; request.id <= 2; request.id++)
+        ck_assert_int_ge(packet_send_message(fd, &request.base, NULL, 0, 0), 0);
+    for (uint64_t id = 1; id <= 2; id++) {
+        ck_assert_int_gt(packet_recv(fd, &packet, 0), 0);
+        reply = npud__reply__unpack(NULL, packet.size, packet.data);
+        ck_assert_ptr_nonnull(reply);
+        ck_assert_uint_eq(reply->id, id);
+        ck_assert_int_eq(reply->body_case, NPUD__REPLY__BODY_OWN_WAITS);
+        ck_assert_uint_eq(packet.n_fds, id == 1 ? 1 : 0);
+        ck_assert_int_eq(reply->own_waits->again_ms > 0, id == 2);
+        npud__reply__free_unpacked(reply, NULL);
+        packet_deinit(&packet);
+    }
+    close(fd);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("npuctl");
+    TCase *tc = suite_case(suite, "npuctl", 60, npud_setup, npud_teardown);
+
+    tcase_add_test(tc, sizes_are_for_people_unless_exact_ones_are_asked_for);
+    tcase_add_test(tc, rows_are_sorted);
+    tcase_add_test(tc, a_name_stays_one_column);
+    tcase_add_test(tc, records_of_every_event_are_counted);
+    tcase_add_test(tc, what_could_not_be_printed_is_a_failure);
+    tcase_add_test(tc, a_watch_does_not_make_up_for_a_pause);
+    tcase_add_test(tc, reports_take_a_small_part_of_npuds_time);
+    tc = suite_case(suite, "who", 60, NULL, NULL);
+    tcase_add_test(tc, the_log_says_who_ended_a_session);
+    tcase_add_test(tc, a_user_sees_the_waits_of_its_own_processes);
+    return run_suite(suite);
+}
