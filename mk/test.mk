@@ -109,8 +109,13 @@ test-programs: programs $(UNIT_BIN) $(ORDER_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_B
 # What needs the ordinary build: installing it and linking against it.
 RUN_TESTS ?= $(wildcard tests/run/test-*.sh)
 
+# Several run at a time: the longest begin first, so that the end waits for none of them.
+LONGEST := test_kill_share test_hostile test_scale test_interplay test_mbuf test_share_hostile test_ipc_order test_ipc_cells \
+           test_model test_kill test_queue_model test_soak test_event_states test_memory test_pool
+longest_first = $(foreach t,$(LONGEST),$(filter %/$(t),$(1))) $(filter-out $(addprefix %/,$(LONGEST)),$(1))
+
 check-run: test-programs examples
-	$(Q)sh tests/run-all.sh $(BUILD) $(UNIT_BIN) $(ORDER_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(KILL_BIN) $(FUZZ_BIN) $(RUN_TESTS)
+	$(Q)sh tests/run-all.sh $(BUILD) $(call longest_first,$(UNIT_BIN) $(ORDER_BIN) $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(KILL_BIN) $(FUZZ_BIN) $(RUN_TESTS))
 
 check: deps
 	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run

@@ -1,22 +1,17 @@
 #!/bin/sh
-# Run test programs and scripts one after the other, and close with one line: "N passed, N failed".
+# Run test programs and scripts, several at a time, and close with one line: "N passed, N failed".
 # usage: run-all.sh BUILD_DIR TEST...
 # A program is a libcheck suite ("Checks: N, Failures: N, Errors: N"); a script prints "ok ..." and "not ok ..." lines.
+# TEST_JOBS: how many at a time. Otherwise one more than there are processors, because many only wait, but no more than five. They begin
+# in the order given.
 set -u
-NPUD_BINDIR=$1
-export NPUD_BINDIR
-shift
-out=$(mktemp)
-trap 'rm -f "$out"' EXIT
-passed=0
-failed=0
-named= # programs that failed
-skipped=
-# A guard against hanging, for one program.
-limit=300
-if [ -n "${NPUD_TEST_LONG:-}" ]; then limit=3600; fi
 
-for t in "$@"; do
+# One program, in a process of its own: run-all.sh --one DIR TEST. Its output and its line go to DIR/NAME.out and .sum.
+run_one() {
+    dir=$1
+    t=$2
+    base=$dir/$(printf '%s' "$t" | tr / _)
+    out=$base.out
     begun=$(date +%s)
     # shellcheck disable=SC2086 # RUNNER is words: an emulator with its options, or nothing
     case $t in
@@ -30,22 +25,56 @@ for t in "$@"; do
     # Died, or lied: no count, or a bad status without a failure.
     if [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
     if [ "$p" -eq 0 ] && [ "$f" -eq 0 ]; then f=1; fi
+    echo "$p $f $t" >"$base.sum"
+    {
+        printf '%-40s %4d passed in %3d s' "${t##*/}" "$p" $(($(date +%s) - begun))
+        [ "$f" -eq 0 ] || printf ', %d FAILED (status %d)' "$f" "$status"
+        printf '\n'
+        [ "$f" -eq 0 ] || sed 's/^/    /' "$out"
+        sed -n 's/^cells:/    &/p' "$out" # how many cells of the event reference were asked for
+    } >"$base.line"
+    # In one piece, whoever else has something to say.
+    flock "$dir/lock" cat "$base.line"
+}
+
+# Guards against hanging, for one program and for one case of it: not limits of time, which a busy machine would break.
+limit=1800
+CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-5}
+export CK_TIMEOUT_MULTIPLIER
+if [ -n "${NPUD_TEST_LONG:-}" ]; then limit=3600; fi
+
+if [ "$1" = --one ]; then
+    run_one "$2" "$3"
+    exit 0
+fi
+
+NPUD_BINDIR=$1
+export NPUD_BINDIR
+shift
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+jobs=$(($(nproc) + 1))
+[ "$jobs" -le 5 ] || jobs=5
+jobs=${TEST_JOBS:-$jobs}
+
+printf '%s\n' "$@" | xargs -P "$jobs" -I '{}' sh "$0" --one "$dir" '{}'
+
+# What did not come to its end has no sum.
+passed=0
+failed=0
+named= # programs that failed
+for t in "$@"; do
+    base=$dir/$(printf '%s' "$t" | tr / _)
+    p=0 f=1
+    [ ! -e "$base.sum" ] || read -r p f _ <"$base.sum"
     passed=$((passed + p))
     failed=$((failed + f))
-    printf '%-40s %4d passed in %3d s' "${t##*/}" "$p" $(($(date +%s) - begun))
-    skipped="$skipped$(sed -n 's/^SKIPPED /    /p' "$out" | sed 's/$/\\n/' | tr -d '\n')"
-    if [ "$f" -ne 0 ]; then
-        named="$named ${t##*/}"
-        printf ', %d FAILED (status %d)\n' "$f" "$status"
-        sed 's/^/    /' "$out"
-    else
-        printf '\n'
-    fi
-    sed -n 's/^cells:/    &/p' "$out" # how many cells of the event reference were asked for
+    [ "$f" -eq 0 ] || named="$named ${t##*/}"
 done
 
 echo
-[ -z "$skipped" ] || printf 'SKIPPED here:\n%b' "$skipped"
+skipped=$(cat "$dir"/*.out 2>/dev/null | sed -n 's/^SKIPPED /    /p')
+[ -z "$skipped" ] || printf 'SKIPPED here:\n%s\n' "$skipped"
 [ -z "$named" ] || echo "FAILED:$named"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -5,12 +5,13 @@
  * load on the machine, which npud cannot help. So times are compared with those beside an honest load of about the same shape
  * (processes that compute, or that talk to one another), in short slices that alternate. What other work there is on the machine
  * meets both; the ratio tells what npud lets the hostile one do. A result that is too bad is measured anew, twice: noise
- * passes, what npud does wrong stays.
+ * passes, what npud does wrong stays. make check has no use for the comparison, and leaves it out: a machine that does other things
+ * as well cannot judge times.
  *
  * Each hostile process is killed at the end of its slice, in the midst of what it does, and another one, with another seed, begins
  * the next. Afterwards npud must be as it was: in its ledger, its descriptors and its memory; and idle.
  *
- * NPUD_HOSTILE_SECONDS: how long each case goes on (default 0.8). NPUD_TEST_TABLE: print the table also when all is well.
+ * NPUD_HOSTILE_SECONDS: how long each case goes on (default 0.5, in make check-long 0.8). NPUD_TEST_TABLE: print the table also when all is well.
  * NPUD_HOSTILE_SEED: the seed of the first process of each case. NPUD_HOSTILE_CASE: the number of the one case to run.
  */
 #include "harness.h"
@@ -30,6 +31,7 @@
 #include <unistd.h>
 
 #include "proto/clock.h"
+#include "tests/common/effort.h"
 #include "tests/common/proc.h"
 #include "tests/hostile/hostile.h"
 #include "tests/hostile/raw.h"
@@ -203,7 +205,7 @@ static double seconds(void)
 {
     const char *text = getenv("NPUD_HOSTILE_SECONDS");
 
-    return text ? atof(text) : 0.8;
+    return text ? atof(text) : effort(5, 8) / 10.0;
 }
 
 /* A request waits for the one that npud has just begun: of those that bring it much work, the longest take this long. */
@@ -247,10 +249,17 @@ static bool strict(void)
     return getenv("NPUD_HOSTILE_STRICT") != NULL;
 }
 
+/* Nobody asks for the comparison: then there is none, and no second attempt. */
+static bool compares(void)
+{
+    return strict() || getenv("NPUD_TEST_TABLE") || effort(0, 1);
+}
+
 static void measure_once(uint32_t ms)
 {
     for (unsigned i = 0; i < SLICES; i++) {
-        honest_slice(ms);
+        if (compares())
+            honest_slice(ms);
         hostile_slice(ms);
     }
 }
@@ -260,7 +269,7 @@ static bool measure(void)
     uint32_t ms = (uint32_t)(seconds() * 1000 / (2 * SLICES));
     bool good = false;
 
-    for (unsigned i = 0; i < ATTEMPTS && !good; i++) {
+    for (unsigned i = 0; i < (compares() ? ATTEMPTS : 1) && !good; i++) {
         victims_forget_times();
         measure_once(ms);
         good = times_are_good();

@@ -20,6 +20,7 @@
 
 #include "harness.h"
 #include "tests/common/crowd.h"
+#include "tests/common/effort.h"
 #include "tests/common/proc.h"
 #include "tests/common/need.h"
 
@@ -423,7 +424,6 @@ static struct visits visits(unsigned n)
                            .cpu = SECONDS(proc_cpu_ns(npud.pid) - cpu)};
 }
 
-#define ROUNDS     5
 #define ROUNDS_MAX 12
 
 /*
@@ -435,7 +435,7 @@ START_TEST(clients_come_and_go)
 {
     struct visits r[ROUNDS_MAX];
     struct proc_usage warm, u;
-    unsigned n = 0;
+    unsigned n = 0, rounds = effort(3, 8);
 
     remember();
     r[n++] = visits(VISITS);
@@ -445,7 +445,7 @@ START_TEST(clients_come_and_go)
         printf("  %u clients come and go: %.2f s, of which npud %.3f\n", VISITS, r[n].seconds,
                r[n].cpu);
         n++;
-    } while (n < ROUNDS || (n < ROUNDS_MAX && r[n - 1].cpu > 1.3 * r[1].cpu));
+    } while (n < rounds || (n < ROUNDS_MAX && r[n - 1].cpu > 1.3 * r[1].cpu));
     u = expect_nothing_left();
     printf("  npud after the first round and after the last: %.0f and %.0f KiB of its own, %u and "
            "%u mappings\n",

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/common/effort.h"
 #include "tests/e2e/harness.h"
 #include "tests/e2e/single.h"
 #include "tests/model/program.h"
@@ -33,7 +34,7 @@ static struct {
     uint64_t passed;
     uint64_t steps;
     struct counters counters;
-} run = {.seed = 1, .count = 5000};
+} run = {.seed = 1};
 
 /* --- the world: npud and the processes --- */
 
@@ -544,7 +545,7 @@ static void parse(int argc, char **argv)
     int c;
 
     run.seed = number_from_env("MODEL_SEED", run.seed);
-    run.count = number_from_env("MODEL_COUNT", run.count);
+    run.count = number_from_env("MODEL_COUNT", effort(2500, 20000));
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (c == 's')
             run.seed = number_of(optarg);
