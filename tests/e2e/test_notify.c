@@ -1,10 +1,13 @@
 /* Notifies and count notifies within one process: the latch, the counter, limits, and every error of the reference. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gate.h"
 #include "proto/npud.pb-c.h"
+#include "tests/common/effort.h"
 
 #define STREAMS 64
 
@@ -305,6 +308,57 @@ START_TEST(a_record_outlives_the_stream_it_released)
         OK(aclrtWaitAndResetNotify(notify, stream, 0));
         OK(aclrtRecordNotify(notify, other));
         OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+    }
+}
+END_TEST
+
+static void *synchronize(void *arg)
+{
+    OK(aclrtSetDevice(0));
+    return (void *)(intptr_t)aclrtSynchronizeStream(arg);
+}
+
+/*
+ * An abort at that moment: either the wait was executed, and the record is spent, or the wait was
+ * discarded, and the record is there for the next one. Never both, never neither.
+ */
+START_TEST(an_aborted_wait_is_told_or_has_its_record)
+{
+    aclrtContext first, second;
+    aclrtStream remote, doomed;
+
+    open_device();
+    OK(aclrtGetCurrentContext(&first));
+    OK(aclrtCreateContext(&second, 1));
+    OK(aclrtCreateStream(&remote));
+    OK(aclrtSetCurrentContext(first));
+    OK(aclrtCreateStream(&doomed));
+    for (int i = 0; i < (int)effort(100, 5000); i++) {
+        pthread_t thread;
+        void *told;
+
+        OK(aclrtWaitAndResetNotify(notify, doomed, 0));
+        ck_assert_int_eq(pthread_create(&thread, NULL, synchronize, doomed), 0);
+        while (!npud_lists_sleeper(getpid(), "aclrtSynchronizeStream"))
+            sched_yield();
+        OK(aclrtSetCurrentContext(second));
+        OK(aclrtRecordNotify(notify, remote));
+        for (volatile int n = i % 50 * 200; n > 0; n--)
+            ;
+        OK(aclrtSetCurrentContext(first));
+        OK(aclrtStreamAbort(doomed));
+        ck_assert_int_eq(pthread_join(thread, &told), 0);
+        ck_assert(told == NULL || (intptr_t)told == ACL_ERROR_RT_STREAM_ABORT);
+        OK(aclrtSetCurrentContext(second));
+        OK(aclrtSynchronizeStream(remote));
+        OK(aclrtSetCurrentContext(first));
+        OK(aclrtWaitAndResetNotify(notify, other, 0));
+        engine_turn(probe);
+        ck_assert_msg(idle(other) == (told != NULL), "round %d: told %d, the record is %s", i,
+                      (int)(intptr_t)told, idle(other) ? "there" : "not there");
+        if (!idle(other))
+            OK(aclrtRecordNotify(notify, probe));
+        OK(aclrtSynchronizeStreamWithTimeout(other, LIMIT_MS));
     }
 }
 END_TEST
@@ -637,6 +691,7 @@ int main(void)
     tcase_add_test(tc, destroyed_with_tasks_queued);
     tcase_add_test(tc, a_dropped_wait_swallows_nothing);
     tcase_add_test(tc, a_record_outlives_the_stream_it_released);
+    tcase_add_test(tc, an_aborted_wait_is_told_or_has_its_record);
     tcase_add_test(tc, a_dropped_record_fails_its_wait);
     tcase_add_test(tc, refused);
     tc = suite_case(suite, "limits", 60, few_setup, npud_teardown);
