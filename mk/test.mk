@@ -33,7 +33,7 @@ $(MODEL_BIN): $(MODEL_OBJ) $(E2E_LIB) $(LIB)
 	$(Q)$(LINK) $(MODEL_OBJ) $(E2E_LIB) -o $@ -L$(BUILD) -laclclient \
 	    -Wl,-rpath,$(abspath $(BUILD)) -lprotobuf-c $(CHECK_LIBS)
 
-# Oracles for every hand-over between processes: messages, records of events, copies. HANDOVER_SEED, HANDOVER_SECONDS.
+# Oracles for every hand-over between processes: messages, records of events, notifies, copies. HANDOVER_SEED, HANDOVER_SECONDS.
 HANDOVER_BIN := $(patsubst tests/handover/%.c,$(BUILD)/tests/handover/%,$(wildcard tests/handover/test_*.c))
 HANDOVER_LIB := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/handover/test_%,$(wildcard tests/handover/*.c)))
 $(BUILD)/tests/handover/%: $(BUILD)/tests/handover/%.o $(HANDOVER_LIB) $(E2E_LIB) $(LIB)
