@@ -207,11 +207,14 @@ static inline enum queue_result queue_search(const struct queue_view *q, bool no
         if (*t - *head < q->depth)
             return QUEUE_OK;
     }
-    /* acquire: before we write to a slot, who took the message before is done with it */
+    /*
+     * acquire: a head that is out of reach comes with the state that was stored before it. The slot needs no order from here: it changes by
+     * compare-and-swap, and a taker has read it with acquire before it moves head.
+     */
     *head = queue_head_position(atomic_load_explicit(&q->take->head, memory_order_acquire));
     if (*t - *head > q->depth) {
-        /* tail is behind, or nonsense, unless the ring has ended: the state changes before head does. */
-        if (atomic_load(&q->put->news.state) != QUEUE_LIVE)
+        /* tail is behind, or nonsense, unless the ring has ended: the state changes before head does. relaxed: head was read with acquire. */
+        if (atomic_load_explicit(&q->put->news.state, memory_order_relaxed) != QUEUE_LIVE)
             return QUEUE_ENDED;
         *t = *head;
     }
@@ -354,6 +357,7 @@ static inline void queue_settle(const struct queue_view *q, uint64_t head, struc
     uint64_t p = queue_head_position(head), w, slot, word = 0;
     struct mbuf *m = NULL;
 
+    /* acquire, here and below: npud, which is told that it is settled, sees in the word of the buffer by whom. It looks there once. */
     if (p == 0 || atomic_load_explicit(&q->take->settled, memory_order_acquire) >= p)
         return;
     slot = atomic_load_explicit(&q->put->slot[(p - 1) & q->mask].word, memory_order_acquire);
@@ -363,9 +367,10 @@ static inline void queue_settle(const struct queue_view *q, uint64_t head, struc
         word = atomic_load_explicit(&m->word, memory_order_acquire);
     /*
      * The word first, then this: if it is not settled even now, then the buffer has not been anywhere else since it was taken, and the word
-     * is that of this message, or it is settled already.
+     * is that of this message, or it is settled already. acquire of the word keeps the two in this order: a holder that has put the buffer again
+     * has seen it settled before.
      */
-    w = atomic_load(&q->take->settled);
+    w = atomic_load_explicit(&q->take->settled, memory_order_acquire);
     if (w != p - 1)
         return;
     if (m && mbuf_state(word) == MBUF_SENDING && mbuf_queue(word) == q->number)
@@ -391,6 +396,7 @@ static inline enum queue_result queue_dequeue(const struct queue_view *q,
 
     if (m)
         word = atomic_load_explicit(&m->word, memory_order_acquire);
+    /* Sequentially consistent: before we look at who waits for room. */
     if (!atomic_compare_exchange_strong(&q->take->head, &head, next))
         return QUEUE_EMPTY;
     KILL_POINT(TAKE_HEAD);

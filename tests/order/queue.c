@@ -158,6 +158,8 @@ START_TEST(messages_arrive)
                                  end,          effort(2, 3), effort(12000, 200000)};
     struct order_scenario full = {"a full ring", begin,        {put_0_1_2, take_3},
                                   end,           effort(1, 2), effort(12000, 200000)};
+    struct order_scenario room = {
+        "room for one", begin, {put_0_1_2, take_1}, end, effort(3, 4), effort(12000, 200000)};
     struct order_scenario two_senders = {"two senders", begin,        {put_0, put_1, take_2},
                                          end,           effort(1, 2), effort(12000, 200000)};
     struct order_scenario two_takers = {"two takers", begin,        {put_0_1, take_1, take_1},
@@ -165,6 +167,7 @@ START_TEST(messages_arrive)
 
     expect_right(&few);
     expect_right(&full);
+    expect_right(&room);
     expect_right(&two_senders);
     expect_right(&two_takers);
 }
@@ -226,6 +229,81 @@ START_TEST(a_ring_ends)
 }
 END_TEST
 
+/* A producer that finds head out of reach finds that the ring has ended, too: it does not look for a place there. */
+static void look_for_room(void)
+{
+    uint64_t t, head;
+    enum queue_result r = queue_search(&q, true, &t, &head);
+
+    SURE(r == QUEUE_ENDED || head < QUEUE_END);
+}
+
+START_TEST(no_room_beyond_the_end)
+{
+    struct order_scenario s = {"no room beyond the end", begin, {end_ring, look_for_room}, NULL, 3,
+                               effort(3000, 200000)};
+
+    expect_right(&s);
+}
+END_TEST
+
+/* --- a death between two steps of taking --- */
+
+#define DEAD 99u
+
+/* A message was put. */
+static void begin_with_a_message(void)
+{
+    begin();
+    mbufs[0].word = mbuf_word(1, MBUF_SENDING, 1, NUMBER);
+    q.put->slot[0].word = queue_slot_word(0, 1u << 16);
+    q.put->tail = 1;
+}
+
+/* Moves head, and is killed. */
+static void take_and_die(void)
+{
+    struct queue_front f;
+
+    SURE(queue_front(&q, &f) == QUEUE_OK);
+    SURE(atomic_compare_exchange_strong(&q.take->head, &f.head, UINT64_C(1) << 16 | DEAD));
+    order_post(&q);
+}
+
+/* What the next taker does first. */
+static void settle_for_the_dead(void)
+{
+    uint64_t head = atomic_load_explicit(&q.take->head, memory_order_acquire);
+    uint32_t ref;
+
+    if (queue_unsettled(&q, head, &ref))
+        queue_settle(&q, head, &table);
+}
+
+/* npud looks once at each word, so it must see there what has become of the message. */
+static void sweep_the_dead(void)
+{
+    uint64_t word;
+
+    order_wait_post(&q);
+    queue_settle(&q, atomic_load(&q.take->head), &table);
+    word = atomic_load_explicit(&mbufs[0].word, memory_order_acquire);
+    SURE(word == mbuf_word_held(2, DEAD));
+}
+
+START_TEST(npud_sees_what_others_have_settled)
+{
+    struct order_scenario s = {"settled for a dead taker",
+                               begin_with_a_message,
+                               {take_and_die, settle_for_the_dead, sweep_the_dead},
+                               NULL,
+                               3,
+                               effort(12000, 200000)};
+
+    expect_right(&s);
+}
+END_TEST
+
 TCase *queue_case(void)
 {
     TCase *t = tcase_create("queues");
@@ -233,5 +311,7 @@ TCase *queue_case(void)
     tcase_set_timeout(t, 1800);
     tcase_add_test(t, messages_arrive);
     tcase_add_test(t, a_ring_ends);
+    tcase_add_test(t, no_room_beyond_the_end);
+    tcase_add_test(t, npud_sees_what_others_have_settled);
     return t;
 }
