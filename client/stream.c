@@ -696,17 +696,19 @@ static int synchronize(const char *function, aclrtStream handle, int32_t timeout
     struct stream *s = stream_find(function, handle, &error);
     struct session *session;
     struct target t;
+    uint32_t flags;
 
     if (!s)
         return error;
     session = s->session;
-    error = atomic_load_explicit(&s->aborting, memory_order_relaxed);
-    if (s->flags & FLAGS_NO_WAIT)
-        return 0;
+    error = atomic_load_explicit(&s->aborting, memory_order_acquire);
+    flags = s->flags;
     t = target_of(s);
     /* A slot changes its generation before its next stream: this one is what the handle named. */
     if (!is_target(&t, session, handle))
         return bad_stream(function);
+    if (flags & FLAGS_NO_WAIT)
+        return 0;
     if (error != 0)
         return stream_error_aborted(function, error);
     error = wait_until(session, &t, function, deadline);

@@ -32,13 +32,18 @@ enum stream_phase {
 
 struct stream {
     struct slot slot; /* in session->streams: the handle. Not npud's slot. */
-    struct session *session;
-    struct context *context;
-    uint32_t device;
+    /*
+     * Atomic is what calls read without a lock, of a stream that another thread may be destroying: the slot's next stream may
+     * have written it already. Such a call looks afterwards whether the stream is still the one that was meant. The order of
+     * plain assignments is what makes that look tell: no value of the next stream is seen with the tag of this one.
+     */
+    struct session *_Atomic session;
+    struct context *_Atomic context;
+    _Atomic uint32_t device;
     uint32_t remote; /* npud's slot */
-    int32_t id;
+    _Atomic int32_t id;
     uint32_t priority;
-    uint32_t flags;
+    _Atomic uint32_t flags;
     bool is_default;
     _Atomic int phase;       /* enum stream_phase; written under session->lock */
     pthread_t leaver;        /* from LEAVING on; under session->lock */
@@ -46,7 +51,7 @@ struct stream {
     uint32_t custom_tag;
     uint32_t cache_op_info;
     _Atomic uint32_t res_limit[RES_LIMITS]; /* 0: not set */
-    struct stream_ctrl *ctrl;
+    struct stream_ctrl *_Atomic ctrl;
     struct task *ring;
     uint32_t depth;
     struct doorbell *bell;
