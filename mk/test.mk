@@ -136,8 +136,7 @@ check-asan: deps
 # other, for minutes, or only costs memory: the threads of npud and of the library meet in the same ways in test_ipc_order, test_queue,
 # test_queue_ends, the model and the soak. Nor what hostile sessions write into shared memory: no thread of npud but the one that reads it. Nor what
 # has one thread, on many stacks. ASan looks at all of them.
-# Nor an npud that ends while the reader of its log stalls: the sanitizer's runtime does not end there.
-TSAN_SKIP := test_daemon test_contexts test_ipc_cells test_hostile test_share_hostile test_ipc_life test_queue_peers test_scale test_memory test_interplay
+TSAN_SKIP := test_contexts test_ipc_cells test_hostile test_share_hostile test_ipc_life test_queue_peers test_scale test_memory test_interplay
 TSAN_SKIP_UNIT := test_mbuf_steps test_queue_model
 # setarch -R: gcc 12's runtime cannot live with the address randomisation of newer kernels.
 check-tsan: deps
