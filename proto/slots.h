@@ -6,8 +6,13 @@
  *
  * Chunk k holds 16 << k objects, so 16 pointers cover a million and an empty table costs nothing.
  *
- * Threads: slots_take() and slots_put() are for one thread at a time (the owner's lock); slots_at()
- * and slots_get() are for any.
+ * After a peak, slots_release() gives pages back to the system, by blocks of objects that follow each
+ * other. The addresses stay: a reader finds zeros there, which are not live. The generations go with
+ * the objects, so each block has one from which all its slots go on; a number and generation of
+ * before never match again. slots_take() prefers low numbers, so that high blocks become empty.
+ *
+ * Threads: slots_take(), slots_put() and slots_release() are for one thread at a time (the owner's
+ * lock); slots_at() and slots_get() are for any.
  */
 #pragma once
 
@@ -24,18 +29,35 @@
 struct slot {
     _Atomic uint32_t tag; /* generation << 1 | live */
     uint32_t number;      /* its slot number, fixed */
-    uint32_t next_free;
+    uint32_t next_free;   /* in its block */
+};
+
+/** Of the objects that are released together. */
+struct slots_block {
+    uint32_t used;      /* its slots below this one hold an object, taken or not */
+    uint32_t live;      /* taken */
+    uint32_t free_list; /* of the used; SLOTS_NONE: empty */
+    uint32_t first; /* generation of a slot that is used for the first time, or since a release */
+    uint32_t last;  /* no slot has had a later generation */
+    bool condemned; /* by slots_condemn(), and none of its slots was taken since */
 };
 
 struct slots {
     _Atomic(unsigned char *) chunk[SLOTS_CHUNKS];
+    struct slots_block *block;
     size_t object_size;
-    uint32_t max;       /* most objects ever */
-    uint32_t end;       /* slots below this were used before */
-    uint32_t free_list; /* SLOTS_NONE: empty */
-    uint32_t live;
-    uint32_t seed; /* first generation of a slot */
+    uint32_t max;         /* most objects ever */
+    uint32_t end;         /* behind the last slot that holds an object */
+    uint32_t live;        /* taken */
+    uint32_t seed;        /* first generation of a slot */
+    uint32_t blocks;      /* that there are */
+    uint32_t lowest;      /* blocks below this one have no free slot */
+    uint32_t idle;        /* blocks that may be released: used, and nothing taken */
+    unsigned block_shift; /* a block has 1 << block_shift slots; the first one 16 less */
 };
+
+/** How many idle blocks owners keep: 32 to 64 KiB each, or SLOTS_FIRST objects. */
+#define SLOTS_IDLE_KEPT 2u
 
 /** object_size: of the struct that begins with a struct slot. Generations start at seed. */
 void slots_init(struct slots *t, size_t object_size, uint32_t max, uint32_t seed);
@@ -44,13 +66,34 @@ void slots_init(struct slots *t, size_t object_size, uint32_t max, uint32_t seed
 void slots_deinit(struct slots *t);
 
 /**
- * Take a slot: zeroed memory the first time, afterwards the content that its last owner left. Not
- * live until slots_publish(). NULL when the table is full or memory is short.
+ * Take a slot: zeroed memory the first time, afterwards the content that its last owner left, or
+ * zeros if it was released since. Not live until slots_publish(). NULL when the table is full or
+ * memory is short.
  */
 void *slots_take(struct slots *t);
 
 /** Give the slot back: it is not live any more, and its next owner has another generation. */
 void slots_put(struct slots *t, void *object);
+
+/** Called for an object before its memory goes, or for one whose memory stays after all. */
+typedef void slots_forget_fn(void *object);
+
+/**
+ * Give back the memory of all idle blocks but the lowest `kept`, once there are more. Only for tables
+ * whose owners expect zeros, and when no thread still uses an object that it has found before it was
+ * put. forget (or NULL) frees what an object holds, and leaves it so that its next owner finds
+ * nothing. Costs a comparison when there is nothing to do; put after put it costs a
+ * system call for each block.
+ */
+void slots_release(struct slots *t, uint32_t kept, slots_forget_fn *forget);
+
+/**
+ * For owners with readers that keep objects for a while: condemn what slots_release() would release.
+ * When every reader has let go of what it had found by then, slots_release_condemned() releases
+ * those blocks of which no slot was taken meanwhile. condemn: true if there are any.
+ */
+bool slots_condemn(struct slots *t, uint32_t kept);
+void slots_release_condemned(struct slots *t, slots_forget_fn *forget);
 
 /** Make a taken and initialised object visible to slots_get(). */
 static inline void slots_publish(void *object)

@@ -4,6 +4,8 @@
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "unit.h"
 
@@ -313,6 +315,236 @@ START_TEST(random_takes_and_puts_agree_with_a_model)
 }
 END_TEST
 
+/* --- after a peak --- */
+
+static uint64_t value_of(uint32_t number, uint32_t generation)
+{
+    return (uint64_t)number << 32 | generation;
+}
+
+#define CROWD 30000u
+
+static struct object *crowd[CROWD];
+static uint32_t crowd_generation[CROWD];
+
+static void make_crowd(void)
+{
+    slots_deinit(&table);
+    slots_init(&table, sizeof(struct object), CROWD, 0x7fffff00);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        crowd[i] = take_live();
+        CHECK(crowd[i]->slot.number == i);
+        crowd_generation[i] = slot_generation(crowd[i]);
+        atomic_store(&crowd[i]->value, i);
+    }
+}
+
+/* Pages of the objects, as the kernel knows them; those at the ends belong to neighbours as well. */
+static size_t pages_of(uint32_t first, uint32_t n)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = (uintptr_t)slots_at(&table, first) & ~(page - 1);
+    uintptr_t to = (uintptr_t)slots_at(&table, first + n - 1) + sizeof(struct object);
+    static unsigned char there[1024];
+    size_t found = 0, size = (to - from + page - 1) / page;
+
+    ck_assert_uint_le(size, sizeof(there));
+    ck_assert_int_eq(mincore((void *)from, to - from, there), 0);
+    for (size_t i = 0; i < size; i++)
+        found += there[i] & 1;
+    return found;
+}
+
+static void expect_stale(uint32_t number)
+{
+    CHECK(!slots_get(&table, number));
+    CHECK(!slots_get_generation(&table, number, crowd_generation[number]));
+}
+
+START_TEST(memory_goes_back_after_a_peak)
+{
+    make_crowd();
+    ck_assert_uint_gt(pages_of(16368, 8192), 50);
+    for (uint32_t i = 100; i < CROWD; i++)
+        slots_put(&table, crowd[i]);
+    ck_assert_uint_gt(pages_of(16368, 8192), 50);
+    slots_release(&table, 0, NULL);
+    ck_assert_uint_le(pages_of(16368, 8192), 1);
+    ck_assert_uint_eq(table.live, 100);
+    ck_assert_uint_lt(table.end, 2048);
+    for (uint32_t i = 0; i < 100; i++)
+        CHECK(slots_get_generation(&table, i, crowd_generation[i]) == crowd[i] &&
+              atomic_load(&crowd[i]->value) == i);
+}
+END_TEST
+
+/* A number and generation from before the release never match again, whoever has the slot. */
+START_TEST(released_slots_keep_no_old_generation)
+{
+    make_crowd();
+    for (uint32_t i = 0; i < CROWD; i++) {
+        /* Some slots had more owners than others of their block. */
+        for (uint32_t n = i % 512 == 300 ? 1000 : 0; n > 0; n--) {
+            slots_put(&table, crowd[i]);
+            CHECK(take_live() == crowd[i]);
+        }
+        crowd_generation[i] = slot_generation(crowd[i]);
+    }
+    for (uint32_t i = 0; i < CROWD; i++)
+        slots_put(&table, crowd[i]);
+    slots_release(&table, 0, NULL);
+    for (uint32_t i = 0; i < CROWD; i++)
+        expect_stale(i);
+    for (uint32_t i = 0; i < CROWD; i++)
+        CHECK(take_live());
+    for (uint32_t i = 0; i < CROWD; i++) {
+        uint32_t ahead = slot_generation(crowd[i]) - crowd_generation[i];
+
+        CHECK(slots_at(&table, i) == crowd[i] && crowd[i]->slot.number == i);
+        CHECK(!slots_get_generation(&table, i, crowd_generation[i]));
+        CHECK((ahead & 0x7fffffff) - 1 < 2000);
+    }
+}
+END_TEST
+
+START_TEST(released_slots_hold_zeros_or_what_their_owner_left)
+{
+    make_crowd();
+    for (uint32_t i = 0; i < CROWD; i++)
+        slots_put(&table, crowd[i]);
+    slots_release(&table, 0, NULL);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct object *o = take();
+        uint64_t value = atomic_load(&o->value);
+
+        CHECK(value == 0 || value == o->slot.number);
+    }
+}
+END_TEST
+
+/* A block with a single object in use stays, with its neighbours' halves of its pages. */
+START_TEST(what_is_in_use_stays)
+{
+    make_crowd();
+    for (uint32_t i = 0; i < CROWD; i++)
+        if (i % 3000 != 0)
+            slots_put(&table, crowd[i]);
+    slots_release(&table, 0, NULL);
+    for (uint32_t i = 0; i < CROWD; i++)
+        if (i % 3000 == 0)
+            CHECK(slots_get_generation(&table, i, crowd_generation[i]) == crowd[i] &&
+                  atomic_load(&crowd[i]->value) == i);
+        else
+            expect_stale(i);
+}
+END_TEST
+
+START_TEST(few_idle_blocks_are_kept)
+{
+    make_crowd();
+    for (uint32_t i = 0; i < CROWD; i++)
+        slots_put(&table, crowd[i]);
+    ck_assert_uint_gt(table.idle, 4);
+    slots_release(&table, 3, NULL);
+    ck_assert_uint_eq(table.idle, 3);
+    /* The lowest ones, as the next owners come there first. */
+    ck_assert_uint_gt(pages_of(1050, 900), 8);
+    ck_assert_uint_le(pages_of(16368, 8192), 1);
+    slots_release(&table, 3, NULL);
+    ck_assert_uint_eq(table.idle, 3);
+}
+END_TEST
+
+static unsigned forgotten;
+
+static void forget(void *object)
+{
+    struct object *o = object;
+
+    CHECK(!slot_live(o) && o->slot.number >= 1000);
+    CHECK(atomic_exchange(&o->value, UINT64_MAX) == o->slot.number);
+    forgotten++;
+}
+
+START_TEST(each_released_object_is_forgotten_once)
+{
+    uint32_t first;
+
+    make_crowd();
+    for (uint32_t i = 0; i < CROWD; i++)
+        slots_put(&table, crowd[i]);
+    slots_release(&table, 0, forget);
+    first = table.end; /* the first block stays */
+    ck_assert_uint_eq(forgotten, CROWD - first);
+}
+END_TEST
+
+START_TEST(a_condemned_block_stays_when_a_slot_was_taken)
+{
+    uint32_t idle;
+
+    make_crowd();
+    for (uint32_t i = 3000; i < CROWD; i++)
+        slots_put(&table, crowd[i]);
+    idle = table.idle;
+    ck_assert(!slots_condemn(&table, idle));
+    ck_assert(slots_condemn(&table, 0));
+    for (uint32_t i = 3000; i < 8000; i++)
+        crowd[i] = take_live();
+    for (uint32_t i = 3000; i < 8000; i++)
+        slots_put(&table, crowd[i]);
+    ck_assert_uint_eq(table.idle, idle);
+    slots_release_condemned(&table, NULL);
+    ck_assert_uint_gt(table.idle, 2);
+    ck_assert_uint_lt(table.idle, 6);
+    ck_assert_uint_gt(pages_of(5000, 2000), 18);
+    ck_assert_uint_le(pages_of(16368, 8192), 1);
+    ck_assert(slots_condemn(&table, 0));
+    slots_release_condemned(&table, NULL);
+    ck_assert_uint_eq(table.idle, 0);
+    ck_assert_uint_le(pages_of(5000, 2000), 2);
+}
+END_TEST
+
+/* Against a model: whatever is released when, no number has a generation that it had before. */
+START_TEST(random_releases_agree_with_a_model)
+{
+    uint64_t rng = 11;
+    uint32_t n = 0;
+
+    slots_deinit(&table);
+    slots_init(&table, sizeof(struct object), CROWD, 0x7ffffff0);
+    memset(crowd_generation, 0, sizeof(crowd_generation));
+    for (uint32_t round = 0; round < 400; round++) {
+        uint32_t few = random_below(&rng, CROWD / 4), kept = random_below(&rng, 3);
+        bool grow = round % 8 < 4;
+
+        for (uint32_t i = 0; i < few && (grow ? n < CROWD : n > 0); i++) {
+            uint32_t at = n > 0 ? random_below(&rng, n) : 0;
+            struct object *o = grow ? take_live() : crowd[at];
+            uint32_t number = o->slot.number, generation = slot_generation(o);
+
+            if (grow) {
+                CHECK((generation - crowd_generation[number] - 0x7ffffff0) % 0x80000000 < 1u << 20);
+                atomic_store(&o->value, value_of(number, generation));
+                crowd[n++] = o;
+            } else {
+                CHECK(atomic_load(&o->value) == value_of(number, generation));
+                slots_put(&table, o);
+                /* The least generation that the next owner may have, from the seed. */
+                crowd_generation[number] = (generation + 1 - 0x7ffffff0) & 0x7fffffff;
+                crowd[at] = crowd[--n];
+            }
+        }
+        if (random_below(&rng, 2))
+            slots_release(&table, kept, NULL);
+        else if (slots_condemn(&table, kept))
+            slots_release_condemned(&table, NULL);
+        CHECK(table.live == n && table.idle <= kept);
+    }
+}
+END_TEST
+
 /* --- readers beside the owner --- */
 
 #define SHARED  300
@@ -322,11 +554,6 @@ static _Atomic(uint64_t) current[SHARED]; /* generation << 32 | 1 of the latest 
 static _Atomic(void *) seen_at[SHARED];
 static _Atomic bool stop;
 static _Atomic uint64_t hits, stale;
-
-static uint64_t value_of(uint32_t number, uint32_t generation)
-{
-    return (uint64_t)number << 32 | generation;
-}
 
 static void check_object(struct object *o, uint32_t number)
 {
@@ -446,6 +673,14 @@ static Suite *suite(void)
     tcase_add_test(one, objects_keep_their_alignment);
     tcase_add_test(one, foreach_visits_the_live_in_order);
     tcase_add_test(one, random_takes_and_puts_agree_with_a_model);
+    tcase_add_test(one, memory_goes_back_after_a_peak);
+    tcase_add_test(one, released_slots_keep_no_old_generation);
+    tcase_add_test(one, released_slots_hold_zeros_or_what_their_owner_left);
+    tcase_add_test(one, what_is_in_use_stays);
+    tcase_add_test(one, few_idle_blocks_are_kept);
+    tcase_add_test(one, each_released_object_is_forgotten_once);
+    tcase_add_test(one, a_condemned_block_stays_when_a_slot_was_taken);
+    tcase_add_test(one, random_releases_agree_with_a_model);
     suite_add_tcase(s, one);
     tcase_set_timeout(many, 60);
     tcase_add_checked_fixture(many, setup, teardown);
