@@ -51,6 +51,7 @@ void event_obj_free(struct event_obj *ev)
     session_unlock(ev->session);
     charge_deinit(&ev->charge);
     slots_put(&ev->session->events, ev);
+    session_give_back(ev->session, &ev->session->events);
 }
 
 /* Streams that parked before the latest raise go on; those that came after it, and after a reset, stay. */

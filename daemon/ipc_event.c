@@ -15,6 +15,7 @@
 #include "daemon/session.h"
 #include "daemon/stream.h"
 #include "daemon/survivor.h"
+#include "daemon/trim.h"
 #include "proto/arena.h"
 #include "proto/futex.h"
 #include "proto/random.h"
@@ -81,6 +82,7 @@ static void ipc_event_free(struct ipc_event *ev)
     free(ev->failures);
     user_unref(ev->users, ev->user);
     free(ev);
+    trim_count();
 }
 
 static void linger_stop(struct ipc_event *ev)
@@ -101,6 +103,7 @@ static void export_free(struct ipc_export *export)
     LL_DELETE(export->event->exports, export);
     LL_DELETE2(export->session->exports, export, session_next);
     free(export);
+    trim_count();
 }
 
 static void evict(struct ipc_event *ev)
@@ -792,6 +795,7 @@ void ipc_open_free(struct ipc_open *open)
     charge_deinit(&open->charge);
     charge_deinit(&open->charge_fd);
     slots_put(&session->ipc, open);
+    session_give_back(session, &session->ipc);
     if (!ev->opens)
         linger(ev);
 }

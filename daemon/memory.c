@@ -89,6 +89,7 @@ void mem_free(struct mem *m)
     charge_deinit(&m->charge);
     charge_deinit(&m->charge_fd);
     slots_put(&session->mems, m);
+    session_give_back(session, &session->mems);
 }
 
 static void *map_once(struct mem *m)

@@ -15,6 +15,7 @@
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
+#include "daemon/trim.h"
 #include "proto/random.h"
 
 #define LOOKED_AT_MUCH 32 /* waiters, by one record: others have their turn then */
@@ -36,6 +37,7 @@ static void notify_free(struct notify *n)
     waitlist_deinit(&n->waiting);
     free(n->pids);
     free(n);
+    trim_count();
 }
 
 static struct notify *notify_make(struct session *session, struct device *device, bool counts)
@@ -148,6 +150,7 @@ void notify_open_free(struct notify_open *open)
         n->creator = NULL;
     charge_deinit(&open->charge);
     slots_put(&session->notifies, open);
+    session_give_back(session, &session->notifies);
     if (!n->opens)
         notify_free(n);
     else if (session->halted)

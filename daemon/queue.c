@@ -23,6 +23,7 @@
 #include "daemon/session.h"
 #include "daemon/survivor.h"
 #include "daemon/sweep.h"
+#include "daemon/trim.h"
 #include "proto/futex.h"
 
 #define FEEDS_WORDS (SEGMENT_IDS / 64)
@@ -263,6 +264,7 @@ static void attach_free(struct queue_attach *attach)
     DL_DELETE(attach->share->attached, attach);
     DL_DELETE2(attach->queue->attached, attach, qprev, qnext);
     free(attach);
+    trim_count();
 }
 
 struct queue_attach *queue_attached(const struct session *session, uint32_t id)
@@ -292,6 +294,7 @@ static void queue_free(struct queue *queue)
     free(queue->feeds);
     free(queue->swept);
     free(queue);
+    trim_count();
 }
 
 /* Used again as late as possible. QUEUE_IDS: the user has them all. */

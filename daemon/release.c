@@ -9,6 +9,7 @@
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
+#include "daemon/trim.h"
 
 /* Waits for one fence after the other: one waiter, however many fences. */
 struct release {
@@ -38,6 +39,7 @@ static void finish(struct release *r)
     r->session->n_fences -= r->n;
     r->free_object(r->object);
     free(r);
+    trim_count();
 }
 
 /* Wait for the next stream that has not passed yet; without one, finish. */

@@ -32,6 +32,7 @@
 #include "daemon/share.h"
 #include "daemon/stream.h"
 #include "daemon/survivor.h"
+#include "daemon/trim.h"
 #include "proto/arena.h"
 #include "proto/clock.h"
 #include "proto/packet.h"
@@ -65,6 +66,14 @@ void session_unlock(struct session *session)
     for (unsigned i = DEVICES_MAX; i-- > 0;)
         if (session->attach[i])
             engine_unlock(session->attach[i]->device->engine);
+}
+
+/* Engines find no object that was put, and use none outside of their locks. */
+void session_give_back(struct session *session, struct slots *table)
+{
+    /* A session that ends frees the whole table. */
+    if (!session->halted)
+        slots_release(table, SLOTS_IDLE_KEPT, NULL);
 }
 
 struct users *session_users(struct session *session)
@@ -455,6 +464,7 @@ void session_free(struct session *session)
     DL_DELETE(server->sessions, session);
     server->n_sessions--;
     free(session);
+    trim_count();
     /* A descriptor is free again: the next exhaustion is news. */
     server->clients.exhausted = false;
 }
@@ -557,7 +567,9 @@ int sessions_init(struct server *server)
     server->on_ended = event_new(server->base, -1, 0, on_ended, server);
     if (!server->on_ended)
         return -ENOMEM;
-    r = shares_init(&server->shares);
+    r = trim_init(server->base);
+    if (r == 0)
+        r = shares_init(&server->shares);
     if (r == 0)
         r = pools_init(&server->pools);
     if (r == 0)
@@ -568,6 +580,7 @@ int sessions_init(struct server *server)
 void sessions_deinit(struct server *server)
 {
     server->queues.ending = true;
+    trim_deinit();
     for (struct session *s = server->sessions, *next; s; s = next) {
         next = s->next;
         session_free(s);

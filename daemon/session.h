@@ -191,6 +191,12 @@ bool session_destroy_event(struct session *session, struct event_obj *event,
 bool session_close_ipc(struct session *session, struct ipc_open *open, const struct fence *fences,
                        size_t n, bool all);
 
+/**
+ * An object was put into a table of the session, for good: when many were, their memory goes back to the
+ * system. For tables whose objects are filled anew by each owner. Control thread.
+ */
+void session_give_back(struct session *session, struct slots *table);
+
 /** The table of users that the session's charges go to. */
 struct users *session_users(struct session *session);
 

@@ -173,15 +173,30 @@ static void wake_level_of(struct stream *s, const struct task *task)
         event_obj_record(ev, task->record.number, TASK_RECORD_WAKE);
 }
 
+/* The stream's end: it is the client's number, and decides no more than where the client's own slot goes on; one that cannot be is replaced by
+ * the furthest that can. */
+static uint64_t end_of(const struct stream *s)
+{
+    uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
+
+    return tail - s->head > s->depth ? s->head + s->depth : tail;
+}
+
 /*
  * Whoever waits for an IPC record that is queued here would wait for good. Read like any entry: a copy, which can only name records of
  * this session's own. Returns where the first entry is that was not there.
+ *
+ * Not further than the tail, because the first look at a page of a ring makes the kernel give it
+ * memory: an entry behind it is of a submission that has just begun, for which look_again() looks.
+ * The task at head was there, whatever the tail says now.
  */
 static uint64_t drop_records(struct stream *s)
 {
-    uint64_t p;
+    uint64_t p, end = end_of(s);
 
-    for (p = s->head; p - s->head < s->depth; p++) {
+    if (s->has_task && end == s->head)
+        end++;
+    for (p = s->head; p != end; p++) {
         struct task task;
         struct ipc_open *open;
 
@@ -217,15 +232,6 @@ void stream_drop_notifies(struct stream *s)
     }
 }
 
-/* The stream's end: it is the client's number, and decides no more than where the client's own slot goes on; one that cannot be is replaced by
- * the furthest that can. */
-static uint64_t end_of(const struct stream *s)
-{
-    uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
-
-    return tail - s->head > s->depth ? s->head + s->depth : tail;
-}
-
 /* What is queued up to `tail` is over without having been executed; done does not tell yet. */
 static void drop(struct stream *s, uint64_t tail)
 {
@@ -239,12 +245,20 @@ static void drop(struct stream *s, uint64_t tail)
     atomic_store(&s->ctrl->watched, 0);
 }
 
-/* A task that came after the last look, from somebody who found the stream watched and did not ring. */
+/*
+ * A task that came after the last look: its submitter found the stream watched and did not ring, or
+ * rang while the stream was held, and the engine passed over that.
+ *
+ * If no submitter can have found the stream watched, only the ring tells of such a task; the engine
+ * took its bit from the doorbell after the tail was stored, and under its lock. So the tail is told by then, and a ring that is not
+ * used is not looked at, which would make the kernel give it memory.
+ */
 static void look_again(struct stream *s)
 {
+    if (s->session->halted || (!s->held_watched && end_of(s) == s->head))
+        return;
     /* Dekker with the submitter, who stores the sequence and then loads watched. */
-    if (s->session->halted ||
-        atomic_load(&s->ring[s->head & (s->depth - 1)].sequence) != s->head + 1)
+    if (atomic_load(&s->ring[s->head & (s->depth - 1)].sequence) != s->head + 1)
         return;
     atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
     s->run = RUN_PARKED;
@@ -269,6 +283,7 @@ void stream_hold(struct stream *s)
      * doorbell that are passed over meanwhile are of tasks that are dropped, or looked for at the end.
      */
     session_lock(s->session);
+    s->held_watched = s->run != RUN_IDLE;
     engine_forget(s->attach->device->engine, s);
     park_held(s);
     s->held_from = s->head;

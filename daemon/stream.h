@@ -70,11 +70,12 @@ struct stream {
     bool has_task;    /* taken from the ring, not finished */
     bool started; /* task_execute() was called before; after a wait, waiter.result is the outcome */
     bool rung;    /* active because the doorbell said so, and no task was found so far */
-    bool changing; /* memory, and who waits for that is not told completely: see changed */
-    bool counted;  /* TASK_VALUE_WAIT: in value_waiters of the session page */
-    bool in_inbox; /* under the engine's inbox lock */
-    bool stuck;    /* the exception ring is full: in attach->stuck, in place of active */
-    bool held;     /* by stream_hold(): parked, whatever happens */
+    bool changing;     /* memory, and who waits for that is not told completely: see changed */
+    bool counted;      /* TASK_VALUE_WAIT: in value_waiters of the session page */
+    bool in_inbox;     /* under the engine's inbox lock */
+    bool stuck;        /* the exception ring is full: in attach->stuck, in place of active */
+    bool held;         /* by stream_hold(): parked, whatever happens */
+    bool held_watched; /* it was watched when it was held */
     bool took; /* a notify's bit was spent on this wait, which has not been retired (notify.c) */
     union {    /* no task both waits and works */
         struct waiter waiter; /* on another stream, an event flag or an IPC event, on ... */

@@ -1,0 +1,17 @@
+/*
+ * The heap after a peak: thousands of small objects of clients leave it free and full of holes, and
+ * malloc keeps the pages. A moment after so many were freed, they go back to the system. A timer runs
+ * once for that: an idle npud never wakes. Control thread.
+ */
+#pragma once
+
+struct event_base;
+
+/** 0 or -ENOMEM. */
+int trim_init(struct event_base *base);
+
+/** Afterwards trim_count() does nothing. */
+void trim_deinit(void);
+
+/** An object of the heap was freed that clients may have thousands of. */
+void trim_count(void);
