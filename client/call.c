@@ -76,6 +76,9 @@ void call_forget_inherited(void)
         if (m == call_mine)
             continue;
         atomic_store_explicit(&m->epoch, 0, memory_order_relaxed);
+        /* Its thread may have slept. */
+        atomic_store_explicit(&m->resting, false, memory_order_relaxed);
+        atomic_store_explicit(&m->no_events, false, memory_order_relaxed);
         atomic_store_explicit(&m->taken, false, memory_order_release);
     }
 }
@@ -110,6 +113,21 @@ bool call_all_left_views(uint64_t epoch)
         return false;
     for (struct call_mark *m = atomic_load(&marks); m; m = m->next)
         if (!atomic_load_explicit(&m->resting, memory_order_acquire) && in_older(m, epoch))
+            return false;
+    return true;
+}
+
+bool call_events_unused(uint64_t epoch)
+{
+    if (epoch == 0 || atomic_load(&unmarked))
+        return false;
+    /*
+     * A thread that sleeps and wakes up now, leaves, and finds an event in its next call, finds one
+     * that lives: the barrier of the epoch is behind us, so it sees which do not.
+     */
+    for (struct call_mark *m = atomic_load(&marks); m; m = m->next)
+        if (m != call_mine && in_older(m, epoch) &&
+            !atomic_load_explicit(&m->no_events, memory_order_acquire))
             return false;
     return true;
 }

@@ -19,6 +19,7 @@
 struct call_mark {
     alignas(64) _Atomic uint64_t epoch; /* in which its thread began its call; 0: it is in none */
     _Atomic bool resting;               /* its thread sleeps, and uses no view of a segment */
+    _Atomic bool no_events;             /* it sleeps, and uses no event that it has found before */
     _Atomic bool taken;                 /* by a thread */
     struct call_mark *next;
 };
@@ -90,4 +91,20 @@ static inline void call_resume(void)
     atomic_store_explicit(&call_mine->resting, false, memory_order_relaxed);
     /* As in call_enter(): call_new_epoch() makes the barrier for the processor. */
     atomic_signal_fence(memory_order_seq_cst);
+}
+
+/**
+ * Whether no thread but the calling one uses an event that it found before `epoch`: it has left its
+ * call, or said that it uses none. Memory of destroyed events goes then.
+ */
+bool call_events_unused(uint64_t epoch);
+
+/**
+ * The calling thread begins or ends a sleep in a call that uses no event afterwards which it has
+ * found before. Such a sleep may last for hours, and memory of destroyed events does not wait for it.
+ */
+static inline void call_use_no_events(bool none)
+{
+    /* release: its uses come before the memory goes. The shared mark of threads without one counts as in use anyway. */
+    atomic_store_explicit(&call_mine->no_events, none, memory_order_release);
 }

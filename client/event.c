@@ -148,6 +148,7 @@ static int create_remote(struct event *e, const char *function)
         return error;
     e->remote = reply->create_event->slot;
     e->remote_generation = reply->create_event->generation;
+    arena_event_taken(s, e->remote);
     session_reply_free(reply);
     segment = &s->event_segments[e->remote / ARENA_EVENTS];
     if (fd >= 0)
@@ -234,11 +235,29 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
     return create(__func__, event, flag & ACL_EVENT_SYNC ? EVENT_EX_SYNC : EVENT_EX_MARK, flag);
 }
 
+static bool grow_uses(struct event *e)
+{
+    struct use *grown;
+
+    if (!e->uses) {
+        e->uses = e->few;
+        e->uses_size = USES_FEW;
+        return true;
+    }
+    grown = reallocarray(e->uses == e->few ? NULL : e->uses, e->uses_size + 4, sizeof(*grown));
+    if (!grown)
+        return false;
+    if (e->uses == e->few)
+        memcpy(grown, e->few, sizeof(e->few));
+    e->uses = grown;
+    e->uses_size += 4;
+    return true;
+}
+
 void event_used(struct event *e, struct stream *s, unsigned how)
 {
     struct use use = {
         .point = {.ctrl = s->ctrl, .position = s->tail}, .stream = s->remote, .how = how};
-    struct use *grown;
 
     for (uint32_t i = 0; i < e->n_uses; i++)
         if ((e->uses[i].point.ctrl == s->ctrl && e->uses[i].how == how) ||
@@ -246,13 +265,8 @@ void event_used(struct event *e, struct stream *s, unsigned how)
             e->uses[i] = use;
             return;
         }
-    if (e->n_uses == e->uses_size) {
-        grown = reallocarray(e->uses, e->uses_size + 4, sizeof(use));
-        if (!grown)
-            return; /* npud looks objects up by generation: this task may lose its effect, no more */
-        e->uses = grown;
-        e->uses_size += 4;
-    }
+    if (e->n_uses == e->uses_size && !grow_uses(e))
+        return; /* npud looks objects up by generation: this task may lose its effect, no more */
     e->uses[e->n_uses++] = use;
 }
 
@@ -301,6 +315,56 @@ static int destroy_remote(struct event *e, const char *function)
     return error;
 }
 
+static void forget_places(struct event *e)
+{
+    if (e->uses != e->few)
+        free(e->uses);
+    free(e->resets);
+    e->uses = NULL;
+    e->resets = NULL;
+    e->n_uses = e->uses_size = e->n_resets = e->resets_size = 0;
+}
+
+static void forget(void *object)
+{
+    ipc_unmap(object);
+    forget_places(object);
+}
+
+/*
+ * Under session->lock: memory of events that were destroyed goes back, when no thread uses one any
+ * more that it has found before. Callbacks call here, but no call that runs one uses an event
+ * afterwards. What a thread keeps back, because it is inside a long call, goes at a later destroy.
+ */
+static void give_back(struct session *s)
+{
+    if (s->events_epoch == 0 && slots_condemn(&s->events, SLOTS_IDLE_KEPT))
+        s->events_epoch = call_new_epoch();
+    if (!call_events_unused(s->events_epoch))
+        return;
+    slots_release_condemned(&s->events, forget);
+    s->events_epoch = 0;
+}
+
+/* Locked, and unlocks: npud was asked to destroy it. */
+static void give_up(struct event *e)
+{
+    struct session *s = e->session;
+
+    /* Locked anew: session->lock is the outer one. A thread that is late does nothing to a dead event. */
+    event_unlock(e);
+    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&e->lock);
+    if (e->kind != EVENT_IPC)
+        arena_event_left(s, e->remote, e->uses, e->n_uses);
+    forget_places(e);
+    event_unlock(e);
+    slots_put(&s->events, e);
+    if (s->events.idle > SLOTS_IDLE_KEPT)
+        give_back(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
 aclError aclrtDestroyEvent(aclrtEvent event)
 {
     CALL_SCOPE;
@@ -317,23 +381,19 @@ aclError aclrtDestroyEvent(aclrtEvent event)
     slots_unpublish(e);
     error = e->kind == EVENT_IPC ? ipc_close(e, __func__) : destroy_remote(e, __func__);
     /* Refused, because too many destroyed events wait for their streams: it is not destroyed. */
-    if (error == ACL_ERROR_RT_RESOURCE_ALLOC_FAIL)
+    if (error == ACL_ERROR_RT_RESOURCE_ALLOC_FAIL) {
         slots_publish(e);
-    event_unlock(e);
-    if (error != ACL_ERROR_RT_RESOURCE_ALLOC_FAIL)
-        event_abandon(e);
+        event_unlock(e);
+    } else {
+        give_up(e);
+    }
     return error;
 }
 
 void events_forget_all(struct session *s)
 {
-    for (uint32_t i = 0; i < s->events.end; i++) {
-        struct event *e = slots_at(&s->events, i);
-
-        ipc_unmap(e);
-        free(e->uses);
-        free(e->resets);
-    }
+    for (uint32_t i = 0; i < s->events.end; i++)
+        forget(slots_at(&s->events, i));
 }
 
 /* --- the latest record --- */

@@ -68,6 +68,9 @@ struct use {
     unsigned how;
 };
 
+/** As many are in the event itself: small pieces of hundreds of thousands of events would leave a heap full of holes. */
+#define USES_FEW 2u
+
 struct event {
     struct slot slot; /* in session->events: the handle */
     struct session *session;
@@ -104,14 +107,16 @@ struct event {
 
     struct event_slot *shm; /* all kinds but IPC */
     /*
-     * IPC. The address range is this object's for good: a destroyed event's page is replaced by
-     * empty memory, so that a thread that is late finds an event without records and not a hole.
+     * IPC. The address range is this object's until the memory of the object goes back: a destroyed
+     * event's page is replaced by empty memory, so that a thread that is late finds an event without
+     * records and not a hole.
      */
     struct ipc_page *page;
     uint32_t opener;
     uint64_t ipc_id;
 
-    struct use *uses;
+    struct use *uses; /* few, or on the heap; NULL: none so far */
+    struct use few[USES_FEW];
     uint32_t n_uses;
     uint32_t uses_size;
 };

@@ -106,11 +106,15 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
     struct event *e = find_for(function, event, USE_SYNCHRONIZE, &error);
     struct record record_now;
     uint64_t deadline = wait_deadline(timeout);
+    struct session *session;
+    uint32_t device;
     int32_t discarded;
 
     if (!e)
         return error;
-    error = device_check_lost(e->session, function, e->device);
+    session = e->session;
+    device = e->device;
+    error = device_check_lost(session, function, device);
     if (error != 0)
         return error;
     if (e->kind == EVENT_IPC)
@@ -118,8 +122,9 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
     event_record_now(e, &record_now);
     if (point_passed(&record_now.point))
         return 0;
-    r = wait_position(e->session, function, record_now.point.ctrl, record_now.point.position,
-                      deadline, &discarded);
+    /* The event may be destroyed meanwhile, and its memory gone. */
+    r = wait_position(session, function, record_now.point.ctrl, record_now.point.position, deadline,
+                      &discarded);
     if (r == -ETIMEDOUT)
         return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: not complete after %d ms", function,
                          timeout);
@@ -128,9 +133,9 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
     else if ((error = event_stopped(&record_now, function)) == 0 && discarded != 0)
         error = stream_error_aborted(function, discarded);
     if (error == 0)
-        error = device_check_lost(e->session, function, e->device);
+        error = device_check_lost(session, function, device);
     if (error != 0)
-        exception_drain(e->session);
+        exception_drain(session);
     return error;
 }
 

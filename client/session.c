@@ -399,6 +399,7 @@ static void session_free(struct session *s)
     if (s->socket >= 0)
         close(s->socket);
     events_forget_all(s);
+    arena_pages_deinit(s);
     slots_deinit(&s->contexts);
     slots_deinit(&s->streams);
     slots_deinit(&s->events);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/arena_pages.h"
 #include "client/event_fd.h"
 #include "client/pool.h"
 #include "client/process.h"
@@ -76,9 +77,12 @@ struct session {
     struct slots streams;
     pthread_cond_t stream_gone; /* under lock: a stream that was being destroyed is gone */
     struct slots events;
+    uint64_t
+        events_epoch; /* of client/call.h: condemned events go when nobody uses older ones; 0: none are */
     struct slots notifies;
     void *stream_segments[SESSION_STREAMS_MAX / ARENA_STREAMS];
     void *event_segments[SESSION_EVENTS_MAX / ARENA_EVENTS];
+    struct arena_pages arena; /* under lock */
 
     pthread_rwlock_t memory_lock;
     void *memory; /* tsearch() tree of struct memory, by address */

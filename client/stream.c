@@ -317,7 +317,8 @@ static void fill(struct stream *s, struct context *c, const Npud__CreateStreamRe
     s->depth = session->ring_depth;
     s->bell = &session->page->doorbell[c->device];
     s->doorbell = session->devices[c->device].doorbell;
-    s->tail = s->done_seen = reply->position;
+    s->tail = s->first = s->done_seen = reply->position;
+    arena_ring_taken(session, s->remote);
     report_stream_init(s);
     s->taskless = 0;
     s->taskless_run = 0;
@@ -423,11 +424,14 @@ static int stream_end(struct stream *s, const char *function, bool force)
     report_stream_end(s, true);
     pthread_mutex_lock(&session->lock);
     set_phase(s, STREAM_ENDING);
+    arena_ring_leaving(session, s->remote, s->tail != s->first);
     pthread_mutex_unlock(&session->lock);
     abort_lock_ending(s);
     error = destroy_remote(s, function);
     abort_unlock(s);
     pthread_mutex_lock(&session->lock);
+    if (error == 0)
+        arena_ring_left(session, s->remote);
     set_phase(s, STREAM_ABSENT);
     slots_put(&session->streams, s);
     pthread_cond_broadcast(&session->stream_gone);

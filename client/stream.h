@@ -60,6 +60,7 @@ struct stream {
     _Atomic int32_t aborting;
     pthread_mutex_t lock;  /* submission order; never initialised anew, see struct event */
     uint64_t tail;         /* under lock; ctrl->tail is a copy of it */
+    uint64_t first;        /* constant: what tail was at first */
     uint32_t taskless;     /* under lock: see stream_count_taskless() */
     uint16_t taskless_run; /* of them since the last task */
     uint64_t

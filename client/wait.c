@@ -21,6 +21,7 @@ struct wait {
     struct wait_slot *slot; /* NULL: more threads sleep than the report can show */
     uint32_t what;          /* of its wait_info */
     bool fixed;             /* word may be mapped read-only: it is not ours to change */
+    bool keeps_event;       /* the caller uses an event afterwards that it found before */
     _Atomic int32_t *leave; /* or NULL: see wait_leave() */
     /* For a position of a stream, and what became of it: see wait_discarded(). Under waits_lock. */
     const struct stream_ctrl *ctrl;
@@ -153,6 +154,7 @@ static int wait_listed(struct session *s, struct wait *w, const struct wait_info
     int r = 0;
 
     enlist(s, w, info);
+    call_use_no_events(!w->keeps_event);
     for (;;) {
         uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
 
@@ -168,6 +170,7 @@ static int wait_listed(struct session *s, struct wait *w, const struct wait_info
         }
         break;
     }
+    call_use_no_events(false);
     delist(s, w);
     return r;
 }
@@ -225,8 +228,11 @@ static bool position_settled(void *object, uint64_t target)
 static int wait_at(struct session *s, const char *function, struct position *p, uint64_t position,
                    uint64_t deadline, int32_t *discarded)
 {
-    struct wait wait = {
-        .word = &p->ctrl->wake_seq, .leave = p->leave, .ctrl = p->ctrl, .position = position};
+    struct wait wait = {.word = &p->ctrl->wake_seq,
+                        .keeps_event = p->leave != NULL, /* a submission, maybe of an event */
+                        .leave = p->leave,
+                        .ctrl = p->ctrl,
+                        .position = position};
     struct exception_wait *w;
     struct wait_info info;
     int r;
@@ -305,7 +311,7 @@ static bool record_settled(void *object, uint64_t target)
 int wait_record(struct session *s, const char *function, uint32_t remote, struct ipc_page *page,
                 uint64_t number, bool known, uint64_t deadline, _Atomic int32_t *leave)
 {
-    struct wait wait = {.word = &page->wake_seq, .leave = leave};
+    struct wait wait = {.word = &page->wake_seq, .keeps_event = true, .leave = leave};
     struct pending p = {.page = page, .known = known, .leave = leave};
     struct exception_wait *w;
     struct wait_info info;

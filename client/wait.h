@@ -24,7 +24,8 @@ uint64_t wait_deadline(int64_t ms);
  * Wait until `done` of the stream reaches position. 0, -ETIMEDOUT at the deadline (CLOCK_MONOTONIC
  * ns), -ECANCELED when it never will because the stream has stopped, -EPIPE when npud is gone.
  * *discarded (or NULL) becomes the code of the abort that has discarded the position while the
- * caller waited for it, else 0.
+ * caller waited for it, else 0. The caller must not use an event afterwards that it has found before:
+ * its memory may be gone (call_use_no_events()).
  */
 int wait_position(struct session *s, const char *function, struct stream_ctrl *ctrl,
                   uint64_t position, uint64_t deadline, int32_t *discarded);
