@@ -36,8 +36,12 @@ static inline void *handle_of(enum handle_kind kind, const void *object)
                                s->number);
 }
 
-/** The live object that handle names in table t, or NULL. Any thread, no lock. */
-static inline void *handle_get(const struct slots *t, enum handle_kind kind, const void *handle)
+/**
+ * The live object that handle names in table t, or NULL. Any thread, no lock. *tagp is its tag: who locks the object afterwards and
+ * finds another tag has come too late, though the slot may have got a live object again.
+ */
+static inline void *handle_get_tag(const struct slots *t, enum handle_kind kind, const void *handle,
+                                   uint32_t *tagp)
 {
     uint64_t h = (uint64_t)(uintptr_t)handle;
     struct slot *s;
@@ -51,5 +55,14 @@ static inline void *handle_get(const struct slots *t, enum handle_kind kind, con
     tag = atomic_load_explicit(&s->tag, memory_order_acquire);
     if (!(tag & 1) || ((tag >> 1) ^ (uint32_t)(h >> 24)) & HANDLE_GENERATION)
         return NULL;
+    *tagp = tag;
     return s;
+}
+
+/** The same for who does not look again. */
+static inline void *handle_get(const struct slots *t, enum handle_kind kind, const void *handle)
+{
+    uint32_t tag;
+
+    return handle_get_tag(t, kind, handle, &tag);
 }

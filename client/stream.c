@@ -66,15 +66,25 @@ struct stream *stream_find_anywhere(const char *function, void *handle, int *err
     return s;
 }
 
+static struct stream *default_stream(struct context *c, uint32_t *tag)
+{
+    struct stream *s = c->default_stream;
+
+    if (s)
+        *tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
+    return s;
+}
+
 struct stream *stream_lock(const char *function, void *handle, int *error)
 {
     struct context *c = context_get(function, error);
     struct stream *s;
-    uint32_t tag;
+    uint32_t tag = 0;
 
     if (__builtin_expect(!c, 0))
         return NULL;
-    s = handle ? handle_get(&c->session->streams, HANDLE_STREAM, handle) : c->default_stream;
+    s = handle ? handle_get_tag(&c->session->streams, HANDLE_STREAM, handle, &tag)
+               : default_stream(c, &tag);
     if (__builtin_expect(!s, 0)) {
         *error = bad_stream(function);
         return NULL;
@@ -86,7 +96,6 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
                            function, s->device, c->device);
         return NULL;
     }
-    tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
     pthread_mutex_lock(&s->lock);
     /* Destroyed while we waited for the lock? */
     if (__builtin_expect(
