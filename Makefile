@@ -58,6 +58,7 @@ CLIENT_SRC := $(filter-out client/npuctl%.c,$(wildcard client/*.c))
 PROTO_OBJ  := $(PROTO_SRC:%.c=$(BUILD)/%.o) $(PB).o
 DAEMON_OBJ := $(DAEMON_SRC:%.c=$(BUILD)/%.o)
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.pic.o) $(PROTO_SRC:%.c=$(BUILD)/%.pic.o) $(PB).pic.o
+NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/npuctl*.c) client/access.c)
 
 # The library for tests/kill, with numbered kill points.
 ifdef KILL_POINTS
@@ -123,7 +124,6 @@ $(LIB): $(CLIENT_OBJ) client/libaclclient.map
 	    -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete $(CLIENT_OBJ) -o $@ -lprotobuf-c -lcjson -lpthread
 	$(Q)ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
 
-NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/npuctl*.c) client/access.c)
 
 $(BUILD)/npuctl: $(NPUCTL_OBJ) $(PROTO_OBJ)
 	$(call say,LD)
