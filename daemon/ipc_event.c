@@ -455,9 +455,9 @@ static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
             break;
     if (!ev->failures) {
         forget_failure(ev, number);
-    } else {
-        f = &ev->failures[number % ev->failures_size];
-        if (f->number != 0 && f->number != number)
+    } else if ((f = &ev->failures[number % ev->failures_size])->number != number) {
+        /* The first to remember it knew whose it was; since then the opener's number may be another's. */
+        if (f->number != 0)
             forget_failure(ev, f->number);
         *f = (struct ipc_failure){.number = number, .pid = pid};
     }

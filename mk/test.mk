@@ -14,6 +14,11 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ)
 	$(call say,LD)
 	$(Q)$(LINK) $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih $(CHECK_LIBS)
 
+# It has daemon/ipc_event.c in it, with each atomic operation as a step and with few slots.
+$(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o $(filter-out $(BUILD)/daemon/ipc_event.o,$(DAEMON_TESTABLE)) $(PROTO_OBJ)
+	$(call say,LD)
+	$(Q)$(LINK) $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih $(CHECK_LIBS)
+
 # What one of them alone needs: clients without the library, which kill points could not be built into.
 E2E_MORE_test_hostile := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/hostile/*.c))
 $(BUILD)/tests/e2e/test_hostile: $(E2E_MORE_test_hostile)
@@ -137,7 +142,7 @@ check-asan: deps
 # test_queue_ends, the model and the soak. Nor what hostile sessions write into shared memory: no thread of npud but the one that reads it. Nor what
 # has one thread, on many stacks. ASan looks at all of them.
 TSAN_SKIP := test_contexts test_ipc_cells test_hostile test_share_hostile test_ipc_life test_queue_peers test_scale test_memory test_interplay
-TSAN_SKIP_UNIT := test_mbuf_steps test_queue_model
+TSAN_SKIP_UNIT := test_mbuf_steps test_queue_model test_ipc_model
 # setarch -R: gcc 12's runtime cannot live with the address randomisation of newer kernels.
 check-tsan: deps
 	$(Q)MODEL_COUNT=$${MODEL_COUNT:-300} \

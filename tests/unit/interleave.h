@@ -1,0 +1,362 @@
+/*
+ * One interleaving after the other. Actors are coroutines. Each atomic operation of the headers and
+ * sources that are included after this file is a step: a place where another actor may go on, or
+ * where one is killed. A run is what its plan says, and the same every time.
+ *
+ * What this cannot find is what takes two CPUs that see stores in different orders: tests/order.
+ *
+ * The test defines interleave_prepare(), interleave_judge(), interleave_died(), interleave_swapped()
+ * and interleave_describe(). All system headers come before this file.
+ */
+#pragma once
+
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "proto/futex.h"
+#include "unit.h"
+
+#define ACTORS_MAX   6
+#define SWITCHES_MAX 8
+#define STACK        (64u << 10)
+#define STEPS_MAX    20000
+
+/** What a run goes by. */
+struct plan {
+    unsigned first;
+    unsigned n; /* switches */
+    struct {
+        uint32_t step; /* of the run */
+        unsigned to;   /* this actor goes on there, if it can */
+    } at[SWITCHES_MAX];
+    int victim;         /* who is killed; -1: nobody */
+    uint32_t kill_step; /* of the victim's own */
+};
+
+struct actor {
+    ucontext_t context;
+    void (*run)(void);
+    uint32_t steps;
+    bool done, dead;
+    bool mortal;       /* it may be killed */
+    unsigned safe;     /* > 0: what it does now is npud's work, and ends whether it dies or not */
+    const void *futex; /* it sleeps on this word, until it is woken */
+    bool (*awaits)(void *); /* it waits until this holds */
+    void *awaits_arg;
+};
+
+static struct {
+    struct actor actor[ACTORS_MAX];
+    unsigned n, current;
+    unsigned held; /* > 0: a lock is held, and the others have to wait for it */
+    uint32_t steps;
+    unsigned next_switch;
+    bool running;
+} cast;
+
+static struct plan plan;
+static ucontext_t scheduler;
+static char *stacks;
+
+static void interleave_prepare(void); /* calls actor_add() */
+static void interleave_judge(void);
+static void interleave_died(unsigned actor);
+static void interleave_swapped(const void *word, uint64_t value); /* a swap was successful */
+static const char *interleave_describe(void);
+
+static inline char *plan_text(void)
+{
+    static char text[512];
+    int used = snprintf(text, sizeof(text), "%s: first %u, victim %d at %u, switches",
+                        interleave_describe(), plan.first, plan.victim, plan.kill_step);
+
+    for (unsigned i = 0; i < plan.n; i++)
+        used += snprintf(text + used, sizeof(text) - (size_t)used, " %u->%u", plan.at[i].step,
+                         plan.at[i].to);
+    return text;
+}
+
+#define SURE(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            ck_abort_msg("%s; plan: %s", #condition, plan_text());                                 \
+    } while (0)
+
+static inline struct actor *actor_self(void)
+{
+    return &cast.actor[cast.current];
+}
+
+static inline bool actor_can_go_on(const struct actor *a)
+{
+    return !a->done && !a->dead && !a->futex && (!a->awaits || a->awaits(a->awaits_arg));
+}
+
+static inline void switch_to(unsigned to)
+{
+    unsigned from = cast.current;
+
+    if (to == from)
+        return;
+    cast.current = to;
+    swapcontext(&cast.actor[from].context, &cast.actor[to].context);
+}
+
+/** Another actor must go on in place of the current one. The run is over if none can. */
+static inline void switch_away(void)
+{
+    for (unsigned i = 0; i < cast.n; i++) {
+        unsigned to = (plan.first + i) % cast.n;
+
+        if (actor_can_go_on(&cast.actor[to])) {
+            switch_to(to);
+            return;
+        }
+    }
+    swapcontext(&cast.actor[cast.current].context, &scheduler);
+}
+
+static inline void step(void)
+{
+    struct actor *a = actor_self();
+
+    if (!cast.running || cast.held > 0)
+        return;
+    SURE(++cast.steps < STEPS_MAX);
+    a->steps++;
+    if ((int)cast.current == plan.victim && a->steps >= plan.kill_step && a->mortal &&
+        a->safe == 0) {
+        a->dead = true;
+        interleave_died(cast.current);
+        switch_away();
+    }
+    if (cast.next_switch < plan.n && cast.steps >= plan.at[cast.next_switch].step) {
+        unsigned to = plan.at[cast.next_switch++].to;
+
+        if (to < cast.n && actor_can_go_on(&cast.actor[to]))
+            switch_to(to);
+    }
+}
+
+/** Sleep until the word is woken, unless it has changed. As the system call: it can be killed there. */
+static inline void actor_sleep(const _Atomic uint32_t *word, uint32_t seen)
+{
+    struct actor *a = actor_self();
+
+    step();
+    if (*word != seen)
+        return;
+    a->futex = (const void *)word;
+    switch_away();
+    step();
+}
+
+static inline void actor_wake(const void *word)
+{
+    for (unsigned i = 0; i < cast.n; i++)
+        if (cast.actor[i].futex == word)
+            cast.actor[i].futex = NULL;
+}
+
+/** Wait until it holds. */
+static inline void actor_await(bool (*holds)(void *arg), void *arg)
+{
+    struct actor *a = actor_self();
+
+    step();
+    if (holds(arg))
+        return;
+    a->awaits = holds;
+    a->awaits_arg = arg;
+    switch_away();
+    a->awaits = NULL;
+}
+
+static inline void actor_main(void)
+{
+    struct actor *a = actor_self();
+
+    a->run();
+    a->done = true;
+    switch_away();
+    abort();
+}
+
+static inline struct actor *actor_add(void (*run)(void))
+{
+    struct actor *a = &cast.actor[cast.n];
+
+    *a = (struct actor){.run = run};
+    getcontext(&a->context);
+    a->context.uc_stack.ss_sp = stacks + cast.n * STACK;
+    a->context.uc_stack.ss_size = STACK;
+    makecontext(&a->context, actor_main, 0);
+    cast.n++;
+    return a;
+}
+
+/* --- runs --- */
+
+/* Returns how many steps it took. */
+static inline uint32_t interleave_run(void)
+{
+    cast.n = cast.held = cast.steps = cast.next_switch = 0;
+    interleave_prepare();
+    cast.running = true;
+    cast.current = plan.first % cast.n;
+    swapcontext(&scheduler, &cast.actor[cast.current].context);
+    cast.running = false;
+    SURE(cast.held == 0);
+    interleave_judge();
+    return cast.steps;
+}
+
+static inline uint32_t interleave_length(void)
+{
+    plan.n = 0;
+    plan.victim = -1;
+    return interleave_run();
+}
+
+/* One switch anywhere, and a second one every `stride` steps, from `offset` on. */
+static inline uint64_t run_switches(uint32_t stride, uint32_t offset, uint64_t end)
+{
+    uint64_t runs = 0;
+
+    for (plan.first = 0; plan.first < cast.n; plan.first++) {
+        uint32_t length = interleave_length();
+
+        plan.n = 2;
+        for (plan.at[0].to = 0; plan.at[0].to < cast.n; plan.at[0].to++)
+            for (plan.at[1].to = 0; plan.at[1].to < cast.n; plan.at[1].to++)
+                for (plan.at[0].step = 1; plan.at[0].step < length; plan.at[0].step++)
+                    for (plan.at[1].step = plan.at[0].step + 1 + offset; plan.at[1].step < length;
+                         plan.at[1].step += stride) {
+                        interleave_run();
+                        if (++runs % 64 == 0 && clock_ns() > end)
+                            return runs;
+                    }
+    }
+    return runs;
+}
+
+/* Each place of each victim's death, with one switch every `stride` steps, from `offset` on. */
+static inline uint64_t run_kills(uint32_t stride, uint32_t offset, uint64_t end)
+{
+    uint64_t runs = 0;
+
+    for (int victim = 0; victim < (int)cast.n; victim++) {
+        bool died = cast.actor[victim].mortal;
+        uint32_t length = interleave_length();
+
+        plan.n = 1;
+        plan.victim = victim;
+        for (plan.kill_step = 1; died; plan.kill_step++) {
+            died = false;
+            for (plan.at[0].to = 0; plan.at[0].to < cast.n; plan.at[0].to++)
+                for (plan.at[0].step = 1 + offset; plan.at[0].step < length;
+                     plan.at[0].step += stride) {
+                    plan.first = plan.at[0].step / stride % cast.n;
+                    interleave_run();
+                    died |= cast.actor[victim].dead;
+                    if (++runs % 64 == 0 && clock_ns() > end)
+                        return runs;
+                }
+        }
+    }
+    return runs;
+}
+
+static inline uint64_t run_random(bool kills, uint64_t seed, uint64_t end)
+{
+    uint64_t rng = seed, runs = 0;
+    uint32_t length = interleave_length();
+
+    for (; runs % 64 != 0 || clock_ns() < end; runs++) {
+        uint32_t at = 0;
+
+        plan.first = random_below(&rng, cast.n);
+        plan.n = 1 + random_below(&rng, SWITCHES_MAX);
+        for (unsigned i = 0; i < plan.n; i++) {
+            at += 1 + random_below(&rng, 2 * length / plan.n);
+            plan.at[i].step = at;
+            plan.at[i].to = random_below(&rng, cast.n);
+        }
+        plan.victim = kills ? (int)random_below(&rng, cast.n) : -1;
+        plan.kill_step = 1 + random_below(&rng, length / 2);
+        interleave_run();
+    }
+    return runs;
+}
+
+/**
+ * Explore for so long: a third of the time for each way. Strides become finer from pass to pass, so
+ * that little time is spread over all of a run. Returns the number of runs.
+ */
+static inline uint64_t interleave_explore(bool kills, uint64_t ns)
+{
+    uint64_t start = clock_ns(), runs = 0;
+    uint32_t length;
+
+    stacks =
+        mmap(NULL, ACTORS_MAX * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(stacks, MAP_FAILED);
+    plan = (struct plan){0};
+    length = interleave_length();
+    for (uint32_t stride = length / 2; stride > 0 && clock_ns() < start + ns / 3; stride /= 2)
+        runs += run_switches(stride, stride / 2, start + ns / 3);
+    for (uint32_t stride = length / 4; kills && stride > 0 && clock_ns() < start + 2 * ns / 3;
+         stride /= 2)
+        runs += run_kills(stride, stride / 2, start + 2 * ns / 3);
+    runs += run_random(kills, 88172645463325252u, start + ns);
+    munmap(stacks, ACTORS_MAX * STACK);
+    return runs;
+}
+
+/* --- every atomic operation of what follows is a step --- */
+
+#define SWAP_(p, e, v)                                                                             \
+    __extension__({                                                                                \
+        __typeof__(e) expected_ = (e);                                                             \
+        bool same_ = *(p) == *expected_;                                                           \
+        if (same_) {                                                                               \
+            *(p) = (v);                                                                            \
+            interleave_swapped((const void *)(p), (uint64_t)(v));                                  \
+        } else {                                                                                   \
+            *expected_ = *(p);                                                                     \
+        }                                                                                          \
+        same_;                                                                                     \
+    })
+
+#undef atomic_load
+#undef atomic_load_explicit
+#undef atomic_store
+#undef atomic_store_explicit
+#undef atomic_fetch_add_explicit
+#undef atomic_fetch_or_explicit
+#undef atomic_fetch_and_explicit
+#undef atomic_compare_exchange_strong
+#undef atomic_compare_exchange_strong_explicit
+#undef atomic_compare_exchange_weak_explicit
+#undef atomic_thread_fence
+#define atomic_load(p)                                            (step(), *(p))
+#define atomic_load_explicit(p, order)                            (step(), *(p))
+#define atomic_store(p, v)                                        (step(), (void)(*(p) = (v)))
+#define atomic_store_explicit(p, v, order)                        (step(), (void)(*(p) = (v)))
+#define atomic_fetch_add_explicit(p, v, order)                    (step(), __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST))
+#define atomic_fetch_or_explicit(p, v, order)                     (step(), __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST))
+#define atomic_fetch_and_explicit(p, v, order)                    (step(), __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST))
+#define atomic_compare_exchange_strong(p, e, v)                   (step(), SWAP_(p, e, v))
+#define atomic_compare_exchange_strong_explicit(p, e, v, yes, no) (step(), SWAP_(p, e, v))
+#define atomic_compare_exchange_weak_explicit(p, e, v, yes, no)   (step(), SWAP_(p, e, v))
+#define atomic_thread_fence(order)                                ((void)0)
+#define futex_wake_all(word)                                      (step(), actor_wake((const void *)(word)))
+/* What is done under a lock is one step for all that take the lock. */
+#define pthread_mutex_lock(lock)   ((void)(lock), step(), (void)cast.held++)
+#define pthread_mutex_unlock(lock) ((void)(lock), (void)cast.held--)
