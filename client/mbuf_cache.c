@@ -192,11 +192,6 @@ void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m)
     mbuf_drop(m->view, m->mbuf, &full);
     if (full)
         segment_freed(s, m->view);
-    /* A thread that has nothing of the class any more: the segment, which is too small to be told of by itself, may be what is left of the pool. */
-    if (stack && stack->fetched <= 0 && stack->n == 0 &&
-        atomic_load_explicit(&s->pool.size, memory_order_relaxed) > POOL_KEPT &&
-        atomic_load_explicit(&m->view->page->armed, memory_order_relaxed) == 0)
-        segment_trim(s, m->view->id);
 }
 
 static void leave_session(struct mbuf_cache *cache)

@@ -267,6 +267,24 @@ START_TEST(pool_shrinks_when_others_free_it)
 }
 END_TEST
 
+/* The same when the thread that has allocated all frees all: it keeps no slots of a large pool. */
+START_TEST(pool_shrinks_when_its_owner_frees_it)
+{
+    static acltdtBuf buf[MESSAGES];
+    uint64_t give_up = now_ns() + GUARD_NS;
+
+    OK(aclInit(NULL));
+    for (unsigned i = 0; i < MESSAGES; i++)
+        OK(acltdtAllocBuf(size_of(i), ACL_TDT_NORMAL_MEM, &buf[i]));
+    ck_assert_uint_gt(npud_ledger().buffers, 2 * POOL_KEPT);
+    for (unsigned i = 0; i < MESSAGES; i++)
+        OK(acltdtFreeBuf(buf[i]));
+    while (npud_ledger().buffers > POOL_KEPT)
+        ck_assert_msg(now_ns() < give_up, "%llu bytes", (unsigned long long)npud_ledger().buffers);
+    over();
+}
+END_TEST
+
 /* The same when the process that has the buffers is killed. */
 START_TEST(pool_shrinks_when_the_holder_is_killed)
 {
@@ -447,6 +465,127 @@ START_TEST(what_is_held_stays_mapped_after_revoking)
 }
 END_TEST
 
+/* --- a small pool, which npud does not look at by itself --- */
+
+/* So large that few of them share a segment, and two segments are a small pool. */
+#define BUFFER 4000u
+
+static int takes_two(void *arg)
+{
+    uint32_t rights;
+    acltdtBuf buf;
+
+    (void)arg;
+    turn_await(&to_child);
+    OK(aclInit(NULL));
+    for (unsigned i = 0; i < 2; i++) {
+        OK(acltdtAttachQueue(shared->q[i], -1, &rights));
+        OK(acltdtDequeue(shared->q[i], &buf, -1));
+        if (i == 1) {
+            turn_tell(&to_parent);
+            turn_await(&to_child);
+        }
+        OK(acltdtFreeBuf(buf));
+        turn_tell(&to_parent);
+        turn_await(&to_child);
+    }
+    OK(aclFinalize());
+    return 0;
+}
+
+static acltdtBuf big_buffer(void)
+{
+    acltdtBuf buf;
+
+    OK(acltdtAllocBuf(BUFFER, ACL_TDT_NORMAL_MEM, &buf));
+    return buf;
+}
+
+enum last { A_BUFFER, A_REFERENCE, A_KEPT_SLOT };
+
+/*
+ * Whoever frees what is last in a segment that drains tells npud, though npud has said that it need not be told of segments of this pool: the one who
+ * took a buffer, the one who has the last reference to its data, or a thread of the owner that had kept a slot.
+ */
+START_TEST(last_of_a_draining_segment_is_told)
+{
+    pid_t pid = child_start(takes_two, NULL);
+    acltdtBuf sent, copy, next = NULL;
+
+    OK(aclInit(NULL));
+    for (unsigned i = 0; i < 2; i++) {
+        shared->q[i] = create(8);
+        OK(acltdtGrantQueue(shared->q[i], pid, TAKE, 0));
+    }
+    /* The first one is freed: npud is told, and is not interested. */
+    OK(acltdtEnqueue(shared->q[0], big_buffer(), 0));
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    /* With the second one, this thread gets slots that it keeps. */
+    sent = big_buffer();
+    if (_i == A_REFERENCE) {
+        OK(acltdtCopyBufRef(sent, &copy));
+        OK(acltdtFreeBuf(sent));
+        sent = copy;
+    }
+    OK(acltdtEnqueue(shared->q[1], sent, 0));
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    for (unsigned i = 0; i < 2; i++)
+        OK(acltdtGrantQueue(shared->q[i], pid, 0, 0));
+    ck_assert_uint_lt(npud_ledger().buffers, POOL_KEPT / 2);
+    if (_i != A_KEPT_SLOT)
+        next = big_buffer();
+    ck_assert_uint_eq(mapped(pid, "npud-buffers").n, 1);
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    if (_i == A_KEPT_SLOT)
+        next = big_buffer();
+    await_mapped(pid, "npud-buffers", 0);
+    await_mapped(getpid(), "npud-buffers", 1);
+    ck_assert_uint_lt(npud_ledger().buffers, POOL_KEPT / 2);
+    OK(acltdtFreeBuf(next));
+    turn_tell(&to_child);
+    child_expect_ok(pid);
+    over();
+}
+END_TEST
+
+/* What others free while the pool is small is told to nobody: npud looks when it grows. */
+START_TEST(what_was_free_goes_when_the_pool_grows)
+{
+    pid_t pid = child_start(takes_two, NULL);
+    uint64_t small, give_up;
+    acltdtBuf buf, large;
+
+    OK(aclInit(NULL));
+    for (unsigned i = 0; i < 2; i++) {
+        shared->q[i] = create(8);
+        OK(acltdtGrantQueue(shared->q[i], pid, TAKE, 0));
+        OK(acltdtAllocBuf(BUFFER << i, ACL_TDT_NORMAL_MEM, &buf));
+        OK(acltdtEnqueue(shared->q[i], buf, 0));
+    }
+    turn_tell(&to_child);
+    for (unsigned i = 0; i < 3; i++) {
+        turn_await(&to_parent);
+        if (i < 2)
+            turn_tell(&to_child);
+    }
+    small = npud_ledger().buffers;
+    ck_assert_uint_lt(small, POOL_KEPT);
+    OK(acltdtAllocBuf(2 * POOL_KEPT, ACL_TDT_NORMAL_MEM, &large));
+    give_up = now_ns() + GUARD_NS;
+    while (npud_ledger().buffers > 2 * POOL_KEPT + small / 2)
+        ck_assert_msg(now_ns() < give_up, "%llu bytes", (unsigned long long)npud_ledger().buffers);
+    OK(acltdtFreeBuf(large));
+    turn_tell(&to_child);
+    child_expect_ok(pid);
+    over();
+}
+END_TEST
+
+/* --- lies --- */
+
 /* The page of the one segment of buffers that this process has mapped. */
 static struct segment_page *only_segment(void)
 {
@@ -496,9 +635,12 @@ int main(void)
     tcase_add_test(tc, stopped_peer_keeps_no_memory_of_destroyed_queues);
     tc = suite_case(s, "pools", 60, setup, NULL);
     tcase_add_test(tc, pool_shrinks_when_others_free_it);
+    tcase_add_test(tc, pool_shrinks_when_its_owner_frees_it);
     tcase_add_test(tc, pool_shrinks_when_the_holder_is_killed);
     tcase_add_test(tc, granting_and_revoking_costs_no_memory);
     tcase_add_test(tc, what_is_held_stays_mapped_after_revoking);
+    tcase_add_loop_test(tc, last_of_a_draining_segment_is_told, 0, A_KEPT_SLOT + 1);
+    tcase_add_test(tc, what_was_free_goes_when_the_pool_grows);
     tcase_add_test(tc, a_lie_about_a_segment_unmaps_nothing);
     tc = suite_case(s, "a limit", 60, setup_with_10_mib, NULL);
     tcase_add_test(tc, free_memory_of_others_makes_room);
