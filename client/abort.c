@@ -78,16 +78,34 @@ void abort_unlock(struct stream *s)
     pthread_mutex_unlock(&s->session->abort_lock);
 }
 
-void abort_discard(struct stream *s, const char *function)
+/* Under abort_lock, which it gives back. */
+static void discard_all(struct stream *s, const char *function)
 {
     struct callback *callbacks;
 
-    pthread_mutex_lock(&s->session->abort_lock);
     lock_stream(s, ACL_ERROR_RT_STREAM_ABORT);
     request_abort(s, function, 0);
     callbacks = report_stream_discard(s);
     abort_unlock(s);
     callbacks_dispose(callbacks);
+}
+
+void abort_discard(struct stream *s, const char *function)
+{
+    pthread_mutex_lock(&s->session->abort_lock);
+    discard_all(s, function);
+}
+
+void abort_discard_leaving(struct stream *s, uint32_t tag, const char *function)
+{
+    pthread_mutex_lock(&s->session->abort_lock);
+    /* While it is there, its thread cannot end it without this lock. */
+    if (!stream_is(s, tag)) {
+        pthread_mutex_unlock(&s->session->abort_lock);
+        return;
+    }
+    report_stream_disown(s);
+    discard_all(s, function);
 }
 
 /* Locked. Threads that sleep for a discarded position get the code, and then go on. */

@@ -22,6 +22,12 @@ void abort_unlock(struct stream *s);
 void abort_discard(struct stream *s, const char *function);
 
 /**
+ * The same for a stream that another thread destroys, which had this tag then; that thread does not wait for a callback either.
+ * Without locks. If it has ended meanwhile, nothing.
+ */
+void abort_discard_leaving(struct stream *s, uint32_t tag, const char *function);
+
+/**
  * Discard what is queued: who waits for it gets the code, and so does who submits meanwhile. Without locks. 0, 107017, the code of a stopped
  * context, or of a lost npud.
  */

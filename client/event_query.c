@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "acl/acl.h"
+#include "acl/acl_npud.h"
 #include "client/context.h"
 #include "client/error.h"
 #include "client/event.h"
@@ -130,6 +131,8 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
                          timeout);
     if (r == -EPIPE)
         error = session_error_lost(function);
+    else if (r == -EINTR)
+        return ACLNPUD_ERROR_INTERRUPTED;
     else if ((error = event_stopped(&record_now, function)) == 0 && discarded != 0)
         error = stream_error_aborted(function, discarded);
     if (error == 0)

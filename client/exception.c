@@ -8,6 +8,7 @@
 
 #include "acl/acl.h"
 #include "client/device.h"
+#include "client/interrupt.h"
 #include "client/error.h"
 #include "client/session.h"
 #include "proto/futex.h"
@@ -155,7 +156,8 @@ static bool drain(struct session *s)
 
     if (in_callback)
         return true;
-    pthread_mutex_lock(&exceptions.calling);
+    if (!interrupt_lock(&exceptions.calling))
+        return true; /* whoever calls one now goes on with the next */
     while (take(s, &info))
         if (!call(s, &info))
             return false;

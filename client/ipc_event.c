@@ -381,6 +381,8 @@ int ipc_synchronize(struct event *e, const char *function, int32_t timeout)
                          (unsigned long long)number, timeout);
     if (r == -EPIPE)
         return session_error_lost(function);
+    if (r == -EINTR)
+        return ACLNPUD_ERROR_INTERRUPTED;
     error = outcome(e, function, number, ipc_state_of(e->page, number));
     if (error != 0)
         exception_drain(e->session);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "acl/acl_npud.h"
 #include "acl/acl_tdt_queue.h"
 #include "client/error.h"
 #include "client/session.h"
@@ -170,6 +171,8 @@ static int sleep_a_while(struct transfer *t)
                    word_of(t), nap_over, &nap, t->deadline);
     queue_disarm(waiting_of(t), nap.generation);
     KILL_POINT(QUEUE_DISARMED);
+    if (r == -EINTR)
+        return ACLNPUD_ERROR_INTERRUPTED;
     return r == 0 ? 0 : r == -EPIPE ? session_error_lost(t->function) : error_time_up(t);
 }
 

@@ -8,6 +8,7 @@
 #include "acl/acl_npud.h"
 #include "client/context.h"
 #include "client/error.h"
+#include "client/interrupt.h"
 #include "client/session.h"
 #include "client/stream.h"
 #include "proto/futex.h"
@@ -140,7 +141,7 @@ static void unbind_stream(struct stream *s)
     worker_wake(s->session, w);
 }
 
-/* Until the callback that runs has returned; not if that is who asks. The stream may be another one by then. */
+/* Until the callback that runs has returned, or the call is to end; not if that is who asks. The stream may be another one by then. */
 static void await_running(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
@@ -149,7 +150,8 @@ static void await_running(struct stream *s)
     while (cb->running && cb->runs == runs) {
         if (pthread_equal(cb->running->thread, pthread_self()))
             return;
-        pthread_cond_wait(&process->report_idle, &process->report_lock);
+        if (!interrupt_cond_wait(&process->report_idle, &process->report_lock))
+            return;
     }
 }
 
@@ -162,7 +164,7 @@ void report_stream_init(struct stream *s)
     cb->last = &cb->first;
 }
 
-/* A callback ends its own stream or context, which shall not wait for it: it counts as returned. */
+/* A callback ends its own stream or context, or the thread that does is interrupted: neither shall wait for it, and it counts as returned. */
 static void disown(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
@@ -181,6 +183,14 @@ void report_stream_go_on(struct stream *s)
 {
     report_lock();
     if (s->callbacks.running && pthread_equal(s->callbacks.running->thread, pthread_self()))
+        disown(s);
+    report_unlock();
+}
+
+void report_stream_disown(struct stream *s)
+{
+    report_lock();
+    if (s->callbacks.running)
         disown(s);
     report_unlock();
 }

@@ -96,6 +96,9 @@ void report_stream_end(struct stream *s, bool host_too);
  */
 void report_stream_go_on(struct stream *s);
 
+/** The callback of the stream that runs counts as returned: nobody waits for it any more. Takes the lock. */
+void report_stream_disown(struct stream *s);
+
 /** Tasks of the stream were discarded: its callbacks that have not begun never run. The caller disposes of them, without locks. */
 struct callback *report_stream_discard(struct stream *s);
 

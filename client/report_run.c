@@ -8,8 +8,10 @@
 #include <utlist.h>
 
 #include "acl/acl.h"
+#include "acl/acl_npud.h"
 #include "client/context.h"
 #include "client/error.h"
+#include "client/interrupt.h"
 #include "client/report.h"
 #include "client/session.h"
 #include "client/stream.h"
@@ -46,8 +48,11 @@ static void run_end(struct callback_run *run)
     free(run->callback);
 }
 
-/* Under the lock, which is not held while the function runs. False: this is a child that was forked in it, and no lock is held. */
-static bool run_first(struct worker *w, struct stream *s)
+/*
+ * Under the lock, which is not held while the function runs. False: this is a child that was forked in it, and no lock is held. *enough becomes
+ * true when the caller is to run no other one.
+ */
+static bool run_first(struct worker *w, struct stream *s, bool *enough)
 {
     struct callbacks *cb = &s->callbacks;
     pid_t me = process_id();
@@ -74,6 +79,7 @@ static bool run_first(struct worker *w, struct stream *s)
     }
     if (process_id() != me)
         return false;
+    *enough = interrupt_after_callback();
     report_lock();
     return true;
 }
@@ -110,6 +116,7 @@ static struct stream *next_ready(const struct worker *w)
 static int run_ready(struct worker *w)
 {
     uint64_t serial = w->serial, changes;
+    bool enough = false;
     struct stream *s;
     int n = 0;
 
@@ -118,11 +125,11 @@ static int run_ready(struct worker *w)
     s = next_ready(w);
     while (s) {
         changes = w->changes;
-        if (!run_first(w, s))
+        if (!run_first(w, s, &enough))
             return -1;
         n++;
-        if (w->serial != serial)
-            break; /* its last stream has gone */
+        if (w->serial != serial || enough)
+            break; /* its last stream has gone, or the call is to end */
         /* On from here: what is before this one has had its turn. */
         if (w->changes == changes)
             while (s && !ready(&s->callbacks, s->callbacks.batch))
@@ -161,7 +168,7 @@ static bool sleep_settled(void *object, uint64_t target)
     return settled;
 }
 
-/* Until there is something to look at. 0, -ETIMEDOUT, -EPIPE. The lock is not held. */
+/* Until there is something to look at. 0, -ETIMEDOUT, -EINTR, -EPIPE. The lock is not held. */
 static int worker_sleep(struct sleeper *sl, const char *function, uint64_t deadline)
 {
     struct report *report = worker_report(sl->session, sl->worker);
@@ -215,6 +222,7 @@ enum served {
     LATE,
     LOST,
     FORKED,
+    INTERRUPTED,
 };
 
 static struct worker *worker_of_thread(struct reports *r, struct thread *t)
@@ -268,6 +276,8 @@ static enum served serve(struct session *session, struct worker *fixed, const ch
         }
         if (r == -ETIMEDOUT)
             return LATE;
+        if (r == -EINTR)
+            return INTERRUPTED;
         r = worker_sleep(&sl, function, deadline);
     }
 }
@@ -315,6 +325,8 @@ static int process_report(const char *function, int32_t timeout)
     case FORKED:
         error = process_enter();
         return error != 0 ? error : not_subscribed(function);
+    case INTERRUPTED:
+        return ACLNPUD_ERROR_INTERRUPTED;
     case NOBODY:
         break;
     }

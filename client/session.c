@@ -13,12 +13,14 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "acl/acl_npud.h"
 #include "client/access.h"
 #include "client/context.h"
 #include "client/device.h"
 #include "client/error.h"
 #include "client/event.h"
 #include "client/exception.h"
+#include "client/interrupt.h"
 #include "client/memory.h"
 #include "client/report.h"
 #include "client/notify.h"
@@ -303,32 +305,34 @@ static int explain_connect(const char *function, const char *path)
 }
 
 /* Blocks while npud's queue of new clients is full, so signals may come in between. A connection is not begun before there is room: trying again is
- * all there is to do. */
+ * all there is to do; the caller does that whose signals are handled outside of signal handlers. */
 static int connect_patiently(int fd, const struct sockaddr_un *addr)
 {
     int r;
 
     do {
         r = connect(fd, (const struct sockaddr *)addr, sizeof(*addr));
-    } while (r < 0 && errno == EINTR);
+    } while (r < 0 && errno == EINTR && !interrupt_possible());
     return r;
 }
 
-static int connect_socket(const char *function)
+/* -1 with *error set. */
+static int connect_socket(const char *function, int *error)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     const char *path = socket_path();
     int fd;
 
     if (strlen(path) >= sizeof(addr.sun_path)) {
-        error_store(ACL_ERROR_RT_NO_DEVICE, "%s: NPUD_SOCKET is too long for a socket address: %s",
-                    function, path);
+        *error = error_set(ACL_ERROR_RT_NO_DEVICE,
+                           "%s: NPUD_SOCKET is too long for a socket address: %s", function, path);
         return -1;
     }
     strcpy(addr.sun_path, path);
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect_patiently(fd, &addr) < 0) {
-        explain_connect(function, path);
+        *error =
+            fd >= 0 && errno == EINTR ? ACLNPUD_ERROR_INTERRUPTED : explain_connect(function, path);
         if (fd >= 0)
             close(fd);
         return -1;
@@ -446,8 +450,8 @@ static struct session *session_connect(const char *function, int *error)
         *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
         return NULL;
     }
-    *error = ACL_ERROR_RT_NO_DEVICE;
-    s->socket = connect_socket(function);
+    *error = 0;
+    s->socket = connect_socket(function, error);
     if (s->socket >= 0)
         *error = say_hello(s, function);
     if (*error == 0)

@@ -12,6 +12,7 @@
 #include "client/error.h"
 #include "client/exception.h"
 #include "client/handle.h"
+#include "client/interrupt.h"
 #include "client/op_timeout.h"
 #include "client/state_callback.h"
 #include "client/wait.h"
@@ -96,7 +97,10 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
                            function, s->device, c->device);
         return NULL;
     }
-    pthread_mutex_lock(&s->lock);
+    if (__builtin_expect(!interrupt_lock(&s->lock), 0)) {
+        *error = ACLNPUD_ERROR_INTERRUPTED;
+        return NULL;
+    }
     /* Destroyed while we waited for the lock? */
     if (__builtin_expect(
             !(tag & 1) || atomic_load_explicit(&s->slot.tag, memory_order_relaxed) != tag, 0)) {
@@ -126,6 +130,8 @@ int stream_waited(struct stream *s, const char *function, int r)
     /* An abort asks to leave first, and may then have made what was waited for. */
     if (r == -ECANCELED || (r == 0 && atomic_load(&s->aborting) != 0))
         return refuse(s, function);
+    if (r == -EINTR)
+        return ACLNPUD_ERROR_INTERRUPTED;
     return r == 0 ? 0 : session_error_lost(function);
 }
 
@@ -408,26 +414,37 @@ static int destroy_remote(struct stream *s, const char *function)
     return session_command(s->session, function, &request);
 }
 
+/* Everything that was submitted is done, whatever came of it. False: the call is to end before. */
+static bool await_work(struct stream *s, const char *function)
+{
+    uint64_t tail;
+
+    /* The lock lets submitters out; an abort may need it while we wait. */
+    if (!interrupt_lock(&s->lock))
+        return false;
+    tail = s->tail;
+    pthread_mutex_unlock(&s->lock);
+    return wait_position(s->session, function, s->ctrl, tail, WAIT_FOREVER, NULL) != -EINTR;
+}
+
 /*
  * The handle is dead already. Submitters that were in time are let out, then npud forgets the
  * stream: not before, because its slot may be another stream's from then on. Callbacks that have not begun are dropped, but for host
- * functions of a stream that is to come to its end: those always do.
+ * functions of a stream that is to come to its end: those always do. *force: what is queued is discarded; becomes true when the
+ * caller was interrupted.
  */
-static int stream_end(struct stream *s, const char *function, bool force)
+static int stream_end(struct stream *s, const char *function, bool *force)
 {
     struct session *session = s->session;
-    uint64_t tail;
     int error;
 
-    if (force)
+    if (*force)
         abort_discard(s, function);
-    report_stream_end(s, force);
-    if (!force) {
-        /* The lock lets submitters out; an abort may need it while we wait. */
-        pthread_mutex_lock(&s->lock);
-        tail = s->tail;
-        pthread_mutex_unlock(&s->lock);
-        wait_position(session, function, s->ctrl, tail, WAIT_FOREVER, NULL);
+    report_stream_end(s, *force);
+    if (!*force && !await_work(s, function)) {
+        /* Not half: what is left of it goes, and of the caller's other streams too. */
+        *force = true;
+        abort_discard(s, function);
     }
     /* Nobody submits any more: who had the lock when the handle died has let go of it. */
     report_stream_end(s, true);
@@ -456,7 +473,7 @@ static void begin_to_leave(struct stream *s)
 }
 
 /* The last that the program sees of it; the calling thread has begun to leave. */
-static int stream_leave(struct stream *s, const char *function, bool force)
+static int stream_leave(struct stream *s, const char *function, bool *force)
 {
     struct session *session = s->session;
 
@@ -470,12 +487,13 @@ static int stream_leave(struct stream *s, const char *function, bool force)
 /*
  * Under session->lock: wait for streams of the context that other threads are destroying. One whose
  * callback the caller runs goes on without that callback, as if the caller destroyed it itself. A
- * stream whose state callback is what calls here ends later.
+ * stream whose state callback is what calls here ends later. If the caller is interrupted, they end by force.
  */
-static void await_leaving(struct context *c)
+static void await_leaving(struct context *c, const char *function)
 {
     struct session *session = c->session;
     struct stream *s;
+    uint32_t tag;
     bool found;
 
     do {
@@ -487,7 +505,12 @@ static void await_leaving(struct context *c)
         }
         if (found) {
             report_stream_go_on(s);
-            pthread_cond_wait(&session->stream_gone, &session->lock);
+            tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
+            if (interrupt_cond_wait(&session->stream_gone, &session->lock))
+                continue;
+            pthread_mutex_unlock(&session->lock);
+            abort_discard_leaving(s, tag, function);
+            pthread_mutex_lock(&session->lock);
         }
     } while (found);
 }
@@ -496,6 +519,7 @@ int streams_destroy_of(struct context *c, const char *function)
 {
     struct session *session = c->session;
     struct stream *s;
+    bool force = false;
     int error, first = 0;
 
     pthread_mutex_lock(&session->lock);
@@ -504,12 +528,12 @@ int streams_destroy_of(struct context *c, const char *function)
             continue;
         begin_to_leave(s);
         pthread_mutex_unlock(&session->lock);
-        error = stream_leave(s, function, false);
+        error = stream_leave(s, function, &force);
         if (first == 0)
             first = error;
         pthread_mutex_lock(&session->lock);
     }
-    await_leaving(c);
+    await_leaving(c, function);
     pthread_mutex_unlock(&session->lock);
     return first;
 }
@@ -573,7 +597,7 @@ static int destroy(const char *function, aclrtStream handle, bool force)
     else
         begin_to_leave(s);
     pthread_mutex_unlock(&c->session->lock);
-    return error != 0 ? error : stream_leave(s, function, force);
+    return error != 0 ? error : stream_leave(s, function, &force);
 }
 
 aclError aclrtDestroyStream(aclrtStream stream)
@@ -641,6 +665,8 @@ static int wait_until(struct session *session, const struct target *t, const cha
         return sync_timeout_error(function);
     if (r == -EPIPE)
         return session_error_lost(function);
+    if (r == -EINTR)
+        return ACLNPUD_ERROR_INTERRUPTED;
     if (stopped != 0 && stream_is(t->stream, t->tag))
         return error_stopped(stopped, function);
     return discarded == 0 ? 0 : stream_error_aborted(function, discarded);
@@ -727,7 +753,7 @@ static int synchronize(const char *function, aclrtStream handle, int32_t timeout
     error = wait_until(session, &t, function, deadline);
     if (error == 0)
         error = take_error(session, &t, function);
-    if (error != 0)
+    if (error != 0 && error != ACLNPUD_ERROR_INTERRUPTED)
         exception_drain(session);
     return error;
 }
@@ -782,13 +808,14 @@ static int synchronize_device(const char *function, int32_t timeout)
         error = wait_until(c->session, &targets[i], function, deadline);
         if (error == 0)
             error = take_error(c->session, &targets[i], function);
-        if (first == 0)
+        if (first == 0 || error == ACLNPUD_ERROR_INTERRUPTED)
             first = error;
-        if (error == ACL_ERROR_RT_SOCKET_CLOSE || error == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
+        if (error == ACL_ERROR_RT_SOCKET_CLOSE || error == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT ||
+            error == ACLNPUD_ERROR_INTERRUPTED)
             break;
     }
     free(targets);
-    if (first != 0)
+    if (first != 0 && first != ACLNPUD_ERROR_INTERRUPTED)
         exception_drain(c->session);
     return first;
 }

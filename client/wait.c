@@ -7,6 +7,7 @@
 
 #include "client/call.h"
 #include "client/exception.h"
+#include "client/interrupt.h"
 #include "client/session.h"
 #include "client/thread.h"
 #include "proto/clock.h"
@@ -134,7 +135,7 @@ bool wait_any_without_device(struct session *s)
 
 /* --- sleeping --- */
 
-static int sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
+static int sleep_until(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
 {
     struct timespec ts;
     int r;
@@ -145,6 +146,26 @@ static int sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
     r = futex_wait_until(word, seen, deadline == WAIT_FOREVER ? NULL : &ts);
     call_resume();
     return r;
+}
+
+/* 0, -ETIMEDOUT at the deadline, -EINTR after a signal, -EAGAIN when the time has come to ask the thread's check. */
+static int sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
+{
+    uint64_t end = interrupt_possible() ? interrupt_slice(deadline) : deadline;
+    int r = sleep_until(word, seen, end);
+
+    return r == -ETIMEDOUT && end < deadline ? -EAGAIN : r;
+}
+
+/*
+ * What sleep_on() returned: is the call to end? With something to leave for, the caller holds locks, and what a signal has
+ * set off can run only when it has let go of them: it comes back later.
+ */
+static bool interrupted(int r, const struct wait *w)
+{
+    if (!interrupt_possible() || (r != -EINTR && r != -EAGAIN))
+        return false;
+    return (r == -EINTR && w->leave) || interrupt_asked(w->leave != NULL);
 }
 
 static int wait_listed(struct session *s, struct wait *w, const struct wait_info *info,
@@ -162,6 +183,8 @@ static int wait_listed(struct session *s, struct wait *w, const struct wait_info
             r = 0;
         else if (session_lost(s))
             r = -EPIPE;
+        else if (interrupted(r, w))
+            r = -EINTR;
         else if (r != -ETIMEDOUT) {
             KILL_POINT(SLEEP_BEGIN);
             r = sleep_on(word, seen, deadline);

@@ -5,6 +5,9 @@
  * A caller that has found a buffer or a segment looks it up again after a sleep (call_rest()).
  *
  * Who sleeps is written down for npud (proto/wait_slot.h), with the API function that was called.
+ *
+ * All of these return -EINTR when the thread's interrupt check wants the call to end (interrupt.h).
+ * Callers with a word to leave for hold locks.
  */
 #pragma once
 

@@ -83,6 +83,37 @@ ACL_FUNC_VISIBILITY aclError aclnpudIpcOpenEventInContext(aclrtEvent *event,
  */
 ACL_FUNC_VISIBILITY aclError aclnpudEventNotifyFd(aclrtEvent event, int fd);
 
+/*
+ * For bindings of languages whose signal handlers run outside of signal handlers, as Python's do: the check is asked whether the call that the calling
+ * thread is in is to end. Of the calling thread only; NULL: none, as at first. A forked child keeps it.
+ *
+ * It is asked while the thread sleeps in the library: after a signal that a handler has taken without SA_RESTART, and at least ten times a second. moment
+ * says what it may do:
+ *   ACLNPUD_INTERRUPT_SLEEP     anything, calls of this library included; for one, run the handlers
+ *   ACLNPUD_INTERRUPT_LOCKED    say whether there is something to run, and call nothing of this library, which holds locks
+ *   ACLNPUD_INTERRUPT_CALLBACK  as SLEEP; a callback has just run in the call
+ * Once it has returned something else than 0, the call ends; until it has ended, the check may be asked again, and should say the same.
+ *
+ * A call that waits or submits has done nothing, and returns ACLNPUD_ERROR_INTERRUPTED without a sentence: it can be made again. So do submitting calls
+ * after any signal while they wait for room; no check is asked then. aclrtProcessReport() runs no further callback, and returns 0 if it has run one.
+ * A call that ends something ends it by force, and returns what it would have returned: aclrtDestroyStream() becomes aclrtDestroyStreamForce(), and so do
+ * the streams of a context or device that ends; a callback that another thread still runs is not waited for. aclrtUnSubscribeReport() does not
+ * wait for it either. acltdtAttachQueue() ends as when its time is up.
+ * Not ended: a request that waits for npud's answer, and aclFinalize() while a thread runs callbacks.
+ */
+typedef enum aclnpudInterruptMoment {
+    ACLNPUD_INTERRUPT_SLEEP,
+    ACLNPUD_INTERRUPT_LOCKED,
+    ACLNPUD_INTERRUPT_CALLBACK,
+} aclnpudInterruptMoment;
+
+typedef int32_t (*aclnpudInterruptCheck)(void *arg, aclnpudInterruptMoment moment);
+
+#define ACLNPUD_ERROR_INTERRUPTED 599001
+
+/* Returns 0. */
+ACL_FUNC_VISIBILITY aclError aclnpudSetInterruptCheck(aclnpudInterruptCheck check, void *arg);
+
 #ifdef __cplusplus
 }
 #endif

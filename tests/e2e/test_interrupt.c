@@ -1,0 +1,219 @@
+/* aclnpudSetInterruptCheck(): what becomes of calls that a check or a signal ends. Python's use of it: tests/python/test_interrupts.py. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "harness.h"
+
+static aclrtStream stream, other;
+
+/* What the check was asked, and what it answers from the nth question on. */
+static struct {
+    _Atomic int asked[3];
+    int answer_from;
+} told;
+
+static int32_t check(void *arg, aclnpudInterruptMoment moment)
+{
+    ck_assert_ptr_eq(arg, &told);
+    return atomic_fetch_add(&told.asked[moment], 1) + 1 >= told.answer_from;
+}
+
+static void answer_from(int n)
+{
+    for (int i = 0; i < 3; i++)
+        atomic_store(&told.asked[i], 0);
+    told.answer_from = n;
+}
+
+static void open_device(void)
+{
+    streams_open(&stream, &other);
+    OK(aclnpudSetInterruptCheck(check, &told));
+}
+
+static void no_sentence(void)
+{
+    ck_assert_ptr_null(aclGetRecentErrMsg());
+}
+
+START_TEST(a_wait_ends_and_can_be_made_again)
+{
+    aclrtEvent gate;
+
+    open_device();
+    gate = stream_hold(stream);
+    answer_from(2);
+    ck_assert_int_eq(aclrtSynchronizeStream(stream), ACLNPUD_ERROR_INTERRUPTED);
+    ck_assert_int_eq(atomic_load(&told.asked[ACLNPUD_INTERRUPT_SLEEP]), 2);
+    no_sentence();
+    answer_from(3);
+    ck_assert_int_eq(aclrtSynchronizeDevice(), ACLNPUD_ERROR_INTERRUPTED);
+    /* The time limit is kept while the check lets it go on. */
+    answer_from(100);
+    FAILS(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stream, 250));
+    stream_let_go(gate);
+    OK(aclrtSynchronizeStream(stream));
+}
+END_TEST
+
+START_TEST(a_submission_ends_without_a_task)
+{
+    aclrtEvent gate;
+    int error, n = 0;
+
+    open_device();
+    gate = stream_hold(stream);
+    answer_from(2);
+    do {
+        error = aclnpudLaunchDelay(0, 0, stream);
+        n += error == 0;
+    } while (error == 0);
+    ck_assert_int_eq(error, ACLNPUD_ERROR_INTERRUPTED);
+    ck_assert_int_eq(n, 1023); /* and the wait */
+    ck_assert_int_eq(atomic_load(&told.asked[ACLNPUD_INTERRUPT_SLEEP]), 0);
+    ck_assert_int_eq(atomic_load(&told.asked[ACLNPUD_INTERRUPT_LOCKED]), 2);
+    no_sentence();
+    answer_from(100);
+    stream_let_go(gate);
+    OK(aclnpudLaunchDelay(0, 0, stream));
+    OK(aclrtSynchronizeStream(stream));
+}
+END_TEST
+
+static void took(int number)
+{
+    (void)number;
+}
+
+static void *keep_signalling(void *arg)
+{
+    struct timespec pause = {.tv_nsec = 1000000};
+
+    while (!atomic_load(&told.asked[ACLNPUD_INTERRUPT_SLEEP])) {
+        pthread_kill(*(pthread_t *)arg, SIGUSR1);
+        nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+/* Asked at once, not at the end of a slice: the time limit is shorter than one. */
+START_TEST(a_signal_has_the_check_asked)
+{
+    struct sigaction action = {.sa_handler = took};
+    pthread_t me = pthread_self(), thread;
+    aclrtEvent gate;
+
+    open_device();
+    gate = stream_hold(stream);
+    sigaction(SIGUSR1, &action, NULL);
+    answer_from(1);
+    ck_assert_int_eq(pthread_create(&thread, NULL, keep_signalling, &me), 0);
+    ck_assert_int_eq(aclrtSynchronizeStreamWithTimeout(stream, 90), ACLNPUD_ERROR_INTERRUPTED);
+    pthread_join(thread, NULL);
+    stream_let_go(gate);
+}
+END_TEST
+
+static int runs;
+
+static void run(void *unused)
+{
+    (void)unused;
+    runs++;
+}
+
+START_TEST(reports_stop_after_the_callback)
+{
+    open_device();
+    OK(aclrtSubscribeReport((uint64_t)pthread_self(), stream));
+    for (int i = 0; i < 3; i++)
+        OK(aclrtLaunchCallback(run, NULL, ACL_CALLBACK_NO_BLOCK, stream));
+    OK(aclrtSynchronizeStream(stream));
+    answer_from(1);
+    OK(aclrtProcessReport(-1));
+    ck_assert_int_eq(runs, 1);
+    answer_from(100);
+    OK(aclrtProcessReport(-1));
+    ck_assert_int_eq(runs, 3);
+    answer_from(1);
+    ck_assert_int_eq(aclrtProcessReport(-1), ACLNPUD_ERROR_INTERRUPTED);
+}
+END_TEST
+
+/* Two streams, of which the first has to be waited for; the rest of the context ends by force with it. */
+START_TEST(what_ends_things_ends_them_by_force)
+{
+    aclrtContext context;
+    aclrtStream more;
+    aclrtEvent gate;
+
+    open_device();
+    gate = stream_hold(stream);
+    answer_from(1);
+    OK(aclrtDestroyStream(stream));
+    ck_assert_int_eq(atomic_load(&told.asked[ACLNPUD_INTERRUPT_SLEEP]), 1);
+    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtDestroyStream(stream));
+    OK(aclrtCreateContext(&context, 0));
+    OK(aclrtCreateStream(&more));
+    OK(aclrtStreamWaitEvent(more, gate));
+    OK(aclrtStreamWaitEvent(NULL, gate));
+    answer_from(1);
+    OK(aclrtDestroyContext(context));
+    ck_assert_int_eq(atomic_load(&told.asked[ACLNPUD_INTERRUPT_SLEEP]), 1);
+    OK(aclnpudSetInterruptCheck(NULL, NULL));
+    OK(aclrtResetDeviceForce(0));
+    OK(aclFinalize());
+    npud_expect_empty();
+}
+END_TEST
+
+static void *destroy(void *arg)
+{
+    OK(aclrtSetCurrentContext(arg));
+    OK(aclrtDestroyStream(stream));
+    return NULL;
+}
+
+/* Another thread, which has no check, is destroying a stream of the device. */
+START_TEST(what_another_thread_destroys_ends_by_force)
+{
+    aclrtContext context;
+    pthread_t thread;
+
+    open_device();
+    stream_hold(stream);
+    OK(aclrtGetCurrentContext(&context));
+    ck_assert_int_eq(pthread_create(&thread, NULL, destroy, context), 0);
+    while (!npud_lists_sleeper(getpid(), "aclrtDestroyStream"))
+        ;
+    answer_from(1);
+    OK(aclrtResetDeviceForce(0));
+    pthread_join(thread, NULL);
+    OK(aclFinalize());
+    npud_expect_empty();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("interrupt");
+    TCase *c = tcase_create("interrupt");
+
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, npud_setup, npud_teardown);
+    tcase_add_test(c, a_wait_ends_and_can_be_made_again);
+    tcase_add_test(c, a_submission_ends_without_a_task);
+    tcase_add_test(c, a_signal_has_the_check_asked);
+    tcase_add_test(c, reports_stop_after_the_callback);
+    tcase_add_test(c, what_ends_things_ends_them_by_force);
+    tcase_add_test(c, what_another_thread_destroys_ends_by_force);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}
