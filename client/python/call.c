@@ -2,13 +2,16 @@
 
 #include <string.h>
 
+#include "acl/acl_npud.h"
 #include "client/python/callback.h"
+#include "client/python/interrupt.h"
 
 /* What to make of a conversion that failed. */
 enum taken {
     TAKEN,
-    UNFIT,  /* TypeError: args parse failed */
-    RAISED, /* an exception of its own is set */
+    UNFIT,       /* TypeError: args parse failed */
+    UNFIT_VALUE, /* the same as a ValueError, where programs expect that */
+    RAISED,      /* an exception of its own is set */
 };
 
 /* --- arguments --- */
@@ -49,16 +52,10 @@ static enum taken take_text(PyObject *object, const char **text)
     return strlen(*text) == (size_t)size ? TAKEN : UNFIT;
 }
 
-static enum taken value_error(const char *why)
-{
-    PyErr_SetString(PyExc_ValueError, why);
-    return RAISED;
-}
-
 static enum taken take_handle(PyObject *object, aclrtIpcEventHandle *handle)
 {
     if (!PyBytes_Check(object) || PyBytes_GET_SIZE(object) != sizeof(*handle))
-        return value_error("an exported event is a bytes object of length 64");
+        return UNFIT_VALUE;
     memcpy(handle, PyBytes_AS_STRING(object), sizeof(*handle));
     return TAKEN;
 }
@@ -86,7 +83,7 @@ static enum taken take_list(PyObject *object, char kind, union in *in)
     Py_ssize_t n;
 
     if (!PyList_Check(object))
-        return value_error("not a list");
+        return UNFIT_VALUE;
     n = PyList_GET_SIZE(object);
     in->list.count = (size_t)n;
     in->list.items = PyMem_Calloc((size_t)n + 1, sizeof(uint64_t));
@@ -110,16 +107,12 @@ static enum taken take_object(PyObject *object, char kind, union in *in)
 {
     in->o = object;
     if (kind == 'b' && !PyBytes_Check(object))
-        return value_error("not a bytes object");
+        return UNFIT_VALUE;
     if (kind == 'F' && object == Py_None) {
         in->o = NULL;
         return TAKEN;
     }
-    if ((kind == 'f' || kind == 'F') && !PyCallable_Check(object)) {
-        PyErr_Format(PyExc_TypeError, "'%.200s' object is not callable", Py_TYPE(object)->tp_name);
-        return RAISED;
-    }
-    return TAKEN;
+    return (kind == 'f' || kind == 'F') && !PyCallable_Check(object) ? UNFIT : TAKEN;
 }
 
 static enum taken take(struct call *c, int i, char kind, PyObject *object)
@@ -145,8 +138,7 @@ static enum taken take(struct call *c, int i, char kind, PyObject *object)
         return taken;
     case 'k':
         taken = take_modulo(object, &in->u);
-        return taken == TAKEN && in->u >= KEY_SIZE ? value_error("a length of 1024 or more")
-                                                   : taken;
+        return taken == TAKEN && in->u >= KEY_SIZE ? UNFIT_VALUE : taken;
     case 's':
         return take_text(object, &in->s);
     case 'e':
@@ -159,21 +151,114 @@ static enum taken take(struct call *c, int i, char kind, PyObject *object)
     }
 }
 
+/* --- what is wrong with them, in words --- */
+
+static const char *kind_text(char kind)
+{
+    switch (kind) {
+    case 'i':
+        return "an int from -2147483648 to 2147483647";
+    case 'm':
+        return "an int from 0 to 4294967295";
+    case 'k':
+        return "a length from 0 to 1023";
+    case 's':
+        return "a str without NUL and surrogates";
+    case 'b':
+        return "a bytes object";
+    case 'e':
+        return "an exported event, a bytes object of length 64";
+    case 'l':
+        return "a list of ints from -2147483648 to 2147483647";
+    case 'h':
+        return "a list of ints";
+    case 'f':
+        return "callable";
+    case 'F':
+        return "callable or None";
+    default:
+        return "an int";
+    }
+}
+
+/* "dev_ptr, ret = acl.rt.malloc(size, policy): and so on": where the names of the arguments begin. */
+static const char *usage_arguments(const char *usage)
+{
+    return usage + strcspn(usage, "(") + 1;
+}
+
+static int usage_length(const char *usage)
+{
+    return (int)(strcspn(usage, ")") + (strchr(usage, ')') != NULL));
+}
+
+/* The name of argument i as the usage has it, and its length. */
+static const char *argument_name(const char *usage, int i, int *length)
+{
+    const char *name = usage_arguments(usage);
+
+    for (; i > 0 && *name; i--) {
+        name += strcspn(name, ",");
+        name += strspn(name, ", ");
+    }
+    name += strspn(name, "[");
+    *length = (int)strcspn(name, ",])");
+    return name;
+}
+
+static enum taken say_unfit(const struct row *row, int i, char kind, PyObject *object,
+                            enum taken unfit)
+{
+    int length;
+    const char *name = argument_name(row->usage, i, &length);
+    PyObject *label = PyUnicode_FromStringAndSize(name, length);
+    PyObject *usage = PyUnicode_FromStringAndSize(row->usage, usage_length(row->usage));
+
+    if (label && usage)
+        PyErr_Format(unfit == UNFIT ? PyExc_TypeError : PyExc_ValueError,
+                     "%s args parse failed: argument %d (%U) must be %s, and this %.200s is not; "
+                     "usage: %U",
+                     row->name, i + 1, label, kind_text(kind), Py_TYPE(object)->tp_name, usage);
+    Py_XDECREF(label);
+    Py_XDECREF(usage);
+    return RAISED;
+}
+
+static enum taken say_count(const struct row *row, size_t least, size_t most, Py_ssize_t n)
+{
+    PyObject *usage = PyUnicode_FromStringAndSize(row->usage, usage_length(row->usage));
+
+    if (usage)
+        PyErr_Format(PyExc_TypeError,
+                     least == most
+                         ? "%s args parse failed: it takes %zu arguments, and not %zd; "
+                           "usage: %U"
+                         : "%s args parse failed: it takes at most %zu arguments, and not "
+                           "%zd; usage: %U",
+                     row->name, most, n, usage);
+    Py_XDECREF(usage);
+    return RAISED;
+}
+
+/* TAKEN or RAISED. */
 static enum taken take_all(const struct row *row, struct call *c, PyObject *const *args,
                            Py_ssize_t n)
 {
     size_t required = strcspn(row->takes, "|");
     const char *kind = row->takes;
+    size_t most = strlen(kind) - (kind[required] == '|');
     enum taken taken = TAKEN;
 
     /* Programs hand arguments to functions that have none: acl.rt.get_context(0). */
     if (!*kind)
         return TAKEN;
-    if ((size_t)n < required || (size_t)n > strlen(kind) - (kind[required] == '|'))
-        return UNFIT;
+    if ((size_t)n < required || (size_t)n > most)
+        return say_count(row, required, most, n);
     for (int i = 0; taken == TAKEN && i < n; i++, kind++) {
         kind += *kind == '|';
         taken = take(c, i, *kind, args[i]);
+        if (taken == UNFIT || taken == UNFIT_VALUE)
+            taken = say_unfit(row, i, *kind, args[i], taken);
     }
     return taken;
 }
@@ -240,14 +325,29 @@ static PyObject *give_all(const struct row *row, struct call *c, int error)
 
 /* --- the call --- */
 
+static int call_once(const struct row *row, struct call *c)
+{
+    struct interrupt_scope outer = interrupt_enter(true);
+    int error;
+
+    if (row->flags & HOLDS_GIL) {
+        error = row->call(c);
+    } else {
+        Py_BEGIN_ALLOW_THREADS error = row->call(c);
+        Py_END_ALLOW_THREADS
+    }
+    interrupt_leave(outer);
+    callback_let_go();
+    return error;
+}
+
 static int call_out(const struct row *row, struct call *c)
 {
     int error;
 
-    if (row->flags & HOLDS_GIL)
-        return row->call(c);
-    Py_BEGIN_ALLOW_THREADS error = row->call(c);
-    Py_END_ALLOW_THREADS callback_let_go();
+    do {
+        error = call_once(row, c);
+    } while (error == ACLNPUD_ERROR_INTERRUPTED && interrupt_again() == 0);
     return error;
 }
 
@@ -266,8 +366,6 @@ PyObject *call_row(const struct row *row, PyObject *const *args, Py_ssize_t n)
     if (taken == TAKEN) {
         error = call_out(row, &c);
         result = PyErr_Occurred() ? NULL : give_all(row, &c, error);
-    } else if (taken == UNFIT) {
-        PyErr_Format(PyExc_TypeError, "%s args parse failed", row->name);
     }
     free_lists(row, &c);
     return result;

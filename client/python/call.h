@@ -66,7 +66,8 @@ struct call {
  *   o  object: NULL after an exception
  */
 struct row {
-    const char *name; /* with the module: acl.rt.malloc */
+    const char *name;  /* with the module: acl.rt.malloc */
+    const char *usage; /* value, ret = acl.rt.name(argument, ...): and then text */
     const char *takes;
     const char *gives;
     unsigned flags;

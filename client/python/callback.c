@@ -1,18 +1,61 @@
 #include "client/python/callback.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "acl/acl_npud.h"
+#include "client/python/interrupt.h"
 
 /* --- in and out of Python --- */
 
-static atomic_bool over; /* an exit function of the interpreter has run */
+/*
+ * The gate between the library's threads and the interpreter. A thread that is on its way in or out uses what the end of the interpreter
+ * takes away, so that waits for it; a function that runs is given GRACE_MS.
+ */
+#define GRACE_MS 500
 
-int callback_is_over(void)
+static struct gate {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    unsigned crossing; /* threads on their way in or out */
+    unsigned inside;   /* threads that run Python functions */
+    bool over;         /* an exit function of the interpreter has run */
+} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
+
+static _Thread_local struct gate mine; /* the calling thread's part of these */
+
+/* From one state of the calling thread to another: how many more cross, and are inside. */
+static void gate_move(int crossing, int inside)
 {
-    return atomic_load(&over) || !Py_IsInitialized();
+    mine.crossing += (unsigned)crossing;
+    mine.inside += (unsigned)inside;
+    gate.crossing += (unsigned)crossing;
+    gate.inside += (unsigned)inside;
+    if (gate.over)
+        pthread_cond_broadcast(&gate.moved);
+}
+
+int callback_cross(void)
+{
+    int may;
+
+    pthread_mutex_lock(&gate.lock);
+    may = !gate.over;
+    if (may)
+        gate_move(1, 0);
+    pthread_mutex_unlock(&gate.lock);
+    return may;
+}
+
+void callback_crossed(int inside)
+{
+    pthread_mutex_lock(&gate.lock);
+    gate_move(-1, inside);
+    pthread_mutex_unlock(&gate.lock);
 }
 
 /* pthread_exit() in a frame above the library's: see callback.h. */
@@ -26,21 +69,39 @@ static void stay(void *unused)
 /* Whether Python still runs, and then the GIL is held. */
 static int enter(PyGILState_STATE *gil)
 {
-    if (callback_is_over())
+    if (!callback_cross())
         return 0;
     *gil = PyGILState_Ensure();
+    callback_crossed(1);
     return 1;
+}
+
+/* Also when the gate is closed: the one that closes it needs the GIL, which this thread has. */
+void callback_leave(PyGILState_STATE gil, int inside)
+{
+    pthread_mutex_lock(&gate.lock);
+    gate_move(1, -inside);
+    pthread_mutex_unlock(&gate.lock);
+    PyGILState_Release(gil);
+    callback_crossed(0);
 }
 
 /* new reference to argument: stolen */
 static void call(PyObject *fn, PyObject *argument)
 {
-    PyObject *result = argument ? PyObject_CallOneArg(fn, argument) : NULL;
+    struct interrupt_scope outer = interrupt_enter(false);
+    PyObject *type, *value, *trace, *result;
 
-    if (!result)
+    /* What ends the call that we are in, if anything does. */
+    PyErr_Fetch(&type, &value, &trace);
+    result = argument ? PyObject_CallOneArg(fn, argument) : NULL;
+    if (!result && !interrupt_ends_call(&outer))
         PyErr_WriteUnraisable(fn);
+    if (type)
+        PyErr_Restore(type, value, trace);
     Py_XDECREF(result);
     Py_XDECREF(argument);
+    interrupt_leave(outer);
 }
 
 /* --- callbacks in streams --- */
@@ -94,17 +155,20 @@ static void drop(void *arg)
 {
     struct launched *l = arg;
 
-    if (!callback_is_over() && PyGILState_GetThisThreadState()) {
+    /* The interpreter has ended, and its objects with it. */
+    if (!callback_cross())
+        return;
+    if (PyGILState_GetThisThreadState()) {
         l->next = dropped_here;
         dropped_here = l;
-        return;
-    }
-    l->next = atomic_load(&dropped_elsewhere);
-    while (!atomic_compare_exchange_weak(&dropped_elsewhere, &l->next, l))
-        ;
-    /* In the main thread, if no call into the library comes first. No room in its list of calls: one will come. */
-    if (!callback_is_over())
+    } else {
+        l->next = atomic_load(&dropped_elsewhere);
+        while (!atomic_compare_exchange_weak(&dropped_elsewhere, &l->next, l))
+            ;
+        /* In the main thread, if no call into the library comes first. No room in its list of calls: one will come. */
         (void)Py_AddPendingCall(let_go_later, NULL);
+    }
+    callback_crossed(0);
 }
 
 static void run(void *arg)
@@ -117,7 +181,7 @@ static void run(void *arg)
         Py_INCREF(l->argument);
         call(l->fn, l->argument);
         launched_free(l);
-        PyGILState_Release(gil);
+        callback_leave(gil, 1);
     }
     pthread_cleanup_pop(0);
 }
@@ -156,7 +220,7 @@ static void on_exception(aclrtExceptionInfo *info)
             call(fn, PyLong_FromVoidPtr(info));
             Py_DECREF(fn);
         }
-        PyGILState_Release(gil);
+        callback_leave(gil, 1);
     }
     pthread_cleanup_pop(0);
 }
@@ -182,12 +246,46 @@ int callback_set_exception(PyObject *fn)
 
 /* --- the end --- */
 
+static struct timespec grace_end(void)
+{
+    struct timespec end;
+
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += (end.tv_nsec + GRACE_MS * 1000000L) / 1000000000L;
+    end.tv_nsec = (end.tv_nsec + GRACE_MS * 1000000L) % 1000000000L;
+    return end;
+}
+
+static void gate_close(void)
+{
+    struct timespec end = grace_end();
+    int late = 0;
+
+    pthread_mutex_lock(&gate.lock);
+    gate.over = true;
+    while (late != ETIMEDOUT && gate.inside > mine.inside)
+        late = pthread_cond_clockwait(&gate.moved, &gate.lock, CLOCK_MONOTONIC, &end);
+    /* These have the GIL, or get it. */
+    while (gate.crossing > 0)
+        pthread_cond_wait(&gate.moved, &gate.lock);
+    pthread_mutex_unlock(&gate.lock);
+}
+
 static PyObject *exiting(PyObject *self, PyObject *unused)
 {
     (void)self;
     (void)unused;
-    atomic_store(&over, true);
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS gate_close();
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+/* In a child there is only the thread that has forked. */
+static void forget_others(void)
+{
+    pthread_mutex_init(&gate.lock, NULL);
+    pthread_cond_init(&gate.moved, NULL);
+    gate.crossing = mine.crossing;
+    gate.inside = mine.inside;
 }
 
 static PyMethodDef exit_method = {"_end_of_callbacks", exiting, METH_NOARGS, NULL};
@@ -199,6 +297,10 @@ int callback_init(void)
     PyObject *done =
         module && function ? PyObject_CallMethod(module, "register", "O", function) : NULL;
 
+    if (done && pthread_atfork(NULL, NULL, forget_others) != 0) {
+        PyErr_NoMemory();
+        Py_CLEAR(done);
+    }
     Py_XDECREF(function);
     Py_XDECREF(module);
     Py_XDECREF(done);

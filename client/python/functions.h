@@ -246,7 +246,9 @@ ROW(rt, notify_import_by_key, "sP", "P", 0, aclrtNotifyImportByKey,
 ROW(util, bytes_to_ptr, "b", "P", BARE | HOLDS_GIL, NULL, (*O_P(0) = PyBytes_AS_STRING(O(0)), 0),
     "ptr = acl.util.bytes_to_ptr(data): address of the bytes; keep data alive")
 ROW(util, ptr_to_bytes, "PP", "o", BARE | HOLDS_GIL, NULL, (*O_O(0) = util_bytes(P(0), U(1)), 0),
-    "data = acl.util.ptr_to_bytes(ptr, size): a copy")
+    "data = acl.util.ptr_to_bytes(ptr, size): a copy; of 64 KiB or more while other threads run, "
+    "whose "
+    "writes to it meanwhile are in the copy or not")
 ROW(util, numpy_to_ptr, "O", "P", BARE | HOLDS_GIL, NULL, util_numpy_address(O(0), O_U(0)),
     "ptr = acl.util.numpy_to_ptr(array): address of element 0; keep array alive")
 ROW(util, numpy_contiguous_to_ptr, "O", "Po", BARE | HOLDS_GIL, NULL,

@@ -4,6 +4,7 @@
 #include "acl/acl_npud.h"
 #include "client/python/call.h"
 #include "client/python/callback.h"
+#include "client/python/interrupt.h"
 #include "client/python/thread.h"
 #include "client/python/util.h"
 
@@ -63,7 +64,7 @@ static int pointer_attributes(void *pointer, PyObject **dict)
 #define PREFIX_util "acl.util."
 #define PREFIX_npud "acl.npud."
 
-#define ROW(module, fname, takes_, gives_, flags_, cfunction, expression, usage)                   \
+#define ROW(module, fname, takes_, gives_, flags_, cfunction, expression, usage_)                  \
     static int call_##module##_##fname(struct call *c)                                             \
     {                                                                                              \
         (void)c;                                                                                   \
@@ -71,6 +72,7 @@ static int pointer_attributes(void *pointer, PyObject **dict)
     }                                                                                              \
     static const struct row row_##module##_##fname = {                                             \
         .name = PREFIX_##module #fname,                                                            \
+        .usage = (usage_),                                                                         \
         .takes = takes_,                                                                           \
         .gives = gives_,                                                                           \
         .flags = flags_,                                                                           \
@@ -167,7 +169,7 @@ PyMODINIT_FUNC PyInit_acl(void)
     PyObject *acl;
 
     definition.m_doc = module_docs[MODULE_top];
-    if (callback_init() < 0 || thread_init() < 0)
+    if (callback_init() < 0 || interrupt_init() < 0 || thread_init() < 0)
         return NULL;
     acl = PyModule_Create(&definition);
     if (!acl)

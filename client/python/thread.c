@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "client/python/callback.h"
+#include "client/python/interrupt.h"
 
 struct thread {
     pthread_t id;
@@ -36,11 +37,12 @@ static void *thread_main(void *arg)
     PyGILState_STATE gil;
     PyObject *result;
 
-    if (callback_is_over()) {
+    if (!callback_cross()) {
         sem_post(&t->begun);
         return NULL;
     }
     gil = PyGILState_Ensure();
+    callback_crossed(0);
     sem_post(&t->begun);
     result = t->argument == Py_None ? PyObject_CallNoArgs(t->fn)
                                     : PyObject_CallOneArg(t->fn, t->argument);
@@ -49,7 +51,7 @@ static void *thread_main(void *arg)
     Py_XDECREF(result);
     Py_CLEAR(t->fn);
     Py_CLEAR(t->argument);
-    PyGILState_Release(gil);
+    callback_leave(gil, 0);
     return NULL;
 }
 
@@ -129,8 +131,8 @@ int thread_stop(uint64_t id)
     if (t->joining)
         return EINVAL;
     t->joining = true;
-    Py_BEGIN_ALLOW_THREADS error = pthread_join(t->id, NULL);
-    Py_END_ALLOW_THREADS t->joining = false;
+    error = interrupt_join(t->id);
+    t->joining = false;
     if (error != 0)
         return error;
     thread_unlink(t);

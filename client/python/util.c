@@ -1,16 +1,33 @@
 #include "client/python/util.h"
 
 #include <stddef.h>
+#include <string.h>
+
+/* Bytes that are copied faster than the GIL changes hands. */
+#define COPY_WITH_GIL (64 * 1024)
 
 PyObject *util_bytes(const void *address, uint64_t size)
 {
+    PyObject *bytes;
+
     if (size > PY_SSIZE_T_MAX)
         return PyErr_NoMemory();
-    if (size > 0 && !address) {
+    if (size == 0)
+        return PyBytes_FromStringAndSize("", 0);
+    if (!address) {
         PyErr_SetString(PyExc_ValueError, "acl.util.ptr_to_bytes: a null pointer");
         return NULL;
     }
-    return PyBytes_FromStringAndSize(size > 0 ? address : "", (Py_ssize_t)size);
+    bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (!bytes)
+        return NULL;
+    if (size < COPY_WITH_GIL) {
+        memcpy(PyBytes_AS_STRING(bytes), address, size);
+    } else {
+        Py_BEGIN_ALLOW_THREADS memcpy(PyBytes_AS_STRING(bytes), address, size);
+        Py_END_ALLOW_THREADS
+    }
+    return bytes;
 }
 
 /* --- numpy: used as any Python program would; nothing of it is needed to build or to import acl --- */

@@ -5,7 +5,7 @@
 #include <Python.h>
 #include <stdint.h>
 
-/** A copy of size bytes. */
+/** A copy of size bytes. The GIL is given away for a big one: what other threads write there meanwhile is in it or not, byte by byte. */
 PyObject *util_bytes(const void *address, uint64_t size);
 
 /** The address of element 0. Warns that it is deprecated, and if the elements are not in one piece. */

@@ -1,4 +1,5 @@
 """How every function takes its arguments and shapes its result: one table for all of them."""
+import re
 import sys
 import unittest
 
@@ -180,7 +181,7 @@ class Arguments(unittest.TestCase):
     def refused(self, name, function, arguments):
         with self.assertRaises(TypeError) as caught:
             function(*arguments)
-        self.assertEqual(str(caught.exception), name + " args parse failed")
+        self.assertRegex(str(caught.exception), re.escape(name) + r" args parse failed: .*; usage: .*" + re.escape(name) + r"\(.*\)$")
 
     def test_every_function_is_in_the_table(self):
         self.assertEqual(set(exported()) - set(TAKES) - OPTIONAL, set())
@@ -205,6 +206,28 @@ class Arguments(unittest.TestCase):
         for i, kind in enumerate(kinds):
             for bad in BAD[kind]:
                 self.refused(name, function, with_one(kinds, i, bad))
+
+    def test_sentences(self):
+        usage = "; usage: ret = acl.rt.memcpy(dst, dest_max, src, count, kind)"
+        begin = "acl.rt.memcpy args parse failed: "
+        for kind, arguments, sentence in (
+            (TypeError, (0, 1, b"x", 1, 1), "argument 3 (src) must be an int, and this bytes is not"),
+            (TypeError, (0, 1, 0, 1, 2**31),
+             "argument 5 (kind) must be an int from -2147483648 to 2147483647, and this int is not"),
+            (TypeError, (0, 1), "it takes 5 arguments, and not 2"),
+        ):
+            with self.assertRaises(kind) as caught:
+                acl.rt.memcpy(*arguments)
+            self.assertEqual(str(caught.exception), begin + sentence + usage)
+        for kind, call, sentence in (
+            (TypeError, lambda: acl.init(1), "argument 1 (config_path) must be a str without NUL and surrogates, and this int is not"),
+            (TypeError, lambda: acl.init("a", "b"), "it takes at most 1 arguments, and not 2"),
+            (TypeError, lambda: acl.rt.launch_callback(5, 0, 0, 0), "argument 1 (fn) must be callable, and this int is not"),
+            (ValueError, lambda: acl.util.bytes_to_ptr("x"), "argument 1 (data) must be a bytes object, and this str is not"),
+        ):
+            with self.assertRaises(kind) as caught:
+                call()
+            self.assertIn(" args parse failed: " + sentence + "; usage: ", str(caught.exception))
 
     @for_each
     def test_keywords(self, _name, function, _kinds):

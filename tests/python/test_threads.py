@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -168,9 +169,9 @@ begun.acquire()
 class Endings(unittest.TestCase):
     """Programs that end in the middle of something: with the status that they chose, and without a word."""
 
-    def program(self, code, status=0):
+    def program(self, code, status=0, **environment):
         ended = subprocess.run([sys.executable, "-X", "dev", "-c", PRELUDE + code], timeout=60,
-                               capture_output=True, text=True)
+                               capture_output=True, text=True, env=dict(os.environ, **environment))
         self.assertEqual((ended.returncode, ended.stderr), (status, ""))
         return ended.stdout
 
@@ -291,6 +292,42 @@ def fail():
 must(acl.util.start_thread(fail, None))
 begun.acquire()
 """)
+
+    @unittest.skipUnless(HAS_EXCEPTIONS, "not in the library yet")
+    def test_with_a_thread_on_its_way_in(self):
+        """The interpreter is gone while the library's thread asks for it. Slowed down: that takes the fraction of a microsecond otherwise."""
+        with tempfile.TemporaryDirectory() as folder:
+            slow = folder + "/slow.so"
+            source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slow_entry.c")
+            subprocess.run(os.environ.get("CC", "cc").split() + ["-D_GNU_SOURCE", "-shared", "-fPIC", "-o", slow, source], check=True)
+            for _ in range(3):
+                self.program("""
+told = lambda info: begun.locked() and begun.release()
+must(acl.rt.set_exception_info_callback(told))
+def fail():
+    acl.rt.set_context(context)
+    while True:
+        acl.npud.launch_delay(0, 507015, stream)
+must(acl.util.start_thread(fail, None))
+begun.acquire()
+""", LD_PRELOAD=slow)
+
+    def test_a_callback_that_returns_soon_is_waited_for(self):
+        self.assertEqual(self.program("""
+import time
+def work():
+    acl.rt.set_context(context)
+    while True:
+        acl.rt.process_report(10)
+def fn(argument):
+    begun.release()
+    time.sleep(0.1)
+    print("to its end", flush=True)
+tid = must(acl.util.start_thread(work, None))
+must(acl.rt.subscribe_report(tid, stream))
+must(acl.rt.launch_callback(fn, None, 1, stream))
+begun.acquire()
+"""), "to its end\n")
 
     def test_forked_with_callbacks_pending(self):
         self.assertEqual(self.program("""
