@@ -86,12 +86,14 @@ while len(filled) < 1023:
     "destroy_stream": ("", """(lambda s: (hold(s), acl.rt.destroy_stream(s)))(must(acl.rt.create_stream()))"""),
     "destroy_stream_beside_a_callback": ("""
 begun, go = threading.Event(), threading.Event()
-def work():
+def work(subscribed):
     acl.rt.set_context(context)
-    while True:
-        acl.rt.process_report(-1)
+    subscribed.wait()
+    acl.rt.process_report(-1)
 def make(s):
-    must(acl.rt.subscribe_report(must(acl.util.start_thread(work, None)), s))
+    subscribed = threading.Event()
+    must(acl.rt.subscribe_report(must(acl.util.start_thread(work, subscribed)), s))
+    subscribed.set()
     begun.clear()
     must(acl.rt.launch_callback(lambda _: (begun.set(), go.wait()), None, 1, s))
     begun.wait()
@@ -156,7 +158,7 @@ class Interrupts(unittest.TestCase):
                     sent = self.interrupt(program)
                     self.assertTrue(program.until("caught"), program.said)
                     # A look every tenth of a second is the longest; the rest is for a busy machine.
-                    self.assertLess(time.monotonic() - sent, 5)
+                    self.assertLess(time.monotonic() - sent, 20)
                 self.assertEqual(program.end()[::2], (0, ""))
 
     def test_one_that_no_signal_brings(self):
@@ -165,8 +167,11 @@ class Interrupts(unittest.TestCase):
             with self.subTest(name):
                 before, call = WAITS[name]
                 program = self.program(f"""
-import _thread, time
+import _thread
+ready = []
 def work():
+    while not ready:
+        pass
     while True:
         with open("/proc/self/syscall") as number:
             if number.read().split()[0] == "{FUTEX}":
@@ -174,7 +179,7 @@ def work():
     _thread.interrupt_main()
 {before}
 threading.Thread(target=work, daemon=True).start()
-rounds(lambda: {call}, 1)
+rounds(lambda: (ready.append(1), {call}), 1)
 os._exit(0)
 """)
                 self.assertTrue(program.until("caught"), program.said)
@@ -280,7 +285,7 @@ signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
 hold(stream)
 begin = time.monotonic()
 assert acl.rt.synchronize_stream_with_timeout(stream, 300) == 507046
-assert time.monotonic() - begin < 5
+assert time.monotonic() - begin < 20
 os._exit(0)
 """)
         self.assertEqual(program.end()[::2], (0, ""))
