@@ -35,6 +35,7 @@ static _Thread_local struct {
     aclrtEvent event[EVENTS];
     uint8_t *pinned, *device;
     struct work *work; /* what host functions are given, by number */
+    uint64_t synced;   /* records up to this one have been executed */
     unsigned ghostly;
     bool over;
 } me;
@@ -200,13 +201,20 @@ static void do_record(void)
     atomic_fetch_add_explicit(&self->moves, 1, memory_order_relaxed);
 }
 
+/* What has been executed does not fail: only records since the last synchronisation may. */
 static void abort_stream(void)
 {
     struct event_log *log = &records->event[process.cast.event];
+    uint64_t tried = atomic_load(&log->tried);
+    unsigned how = below(&me.rng, 3);
 
-    atomic_store(&log->aborted, atomic_load(&log->tried));
-    if (chance(&me.rng, 50)) {
+    if (tried > me.synced)
+        atomic_store(&log->aborted, tried);
+    atomic_fetch_add_explicit(&records->aborts, 1, memory_order_relaxed);
+    if (how == 0) {
         DO(process.cast.event, aclrtStreamAbort(me.stream));
+    } else if (how == 1) {
+        DO(process.cast.event, aclrtDeviceTaskAbort(0, 0));
     } else if (DO(process.cast.event, aclrtDestroyStreamForce(me.stream))) {
         me.stream = NULL;
         DO(process.cast.event, aclrtCreateStream(&me.stream));
@@ -215,8 +223,11 @@ static void abort_stream(void)
 
 static void synchronize(void)
 {
-    well(CALL(process.cast.event, WITHOUT_END, aclrtSynchronizeStream(me.stream)),
-         "aclrtSynchronizeStream");
+    uint64_t done = atomic_load(&records->event[process.cast.event].done);
+
+    if (well(CALL(process.cast.event, WITHOUT_END, aclrtSynchronizeStream(me.stream)),
+             "aclrtSynchronizeStream"))
+        me.synced = done;
 }
 
 static void do_records(void)
@@ -227,7 +238,9 @@ static void do_records(void)
         do_record();
     if (me.ghostly)
         do_record();
-    if (chance(&me.rng, 3))
+    if (chance(&me.rng, 30))
+        synchronize();
+    if (chance(&me.rng, 6))
         abort_stream();
     else
         synchronize();

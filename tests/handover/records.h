@@ -24,7 +24,7 @@ struct event_log {
 
 struct records {
     _Atomic uint32_t phase;
-    _Atomic uint64_t failed_waits, verified;
+    _Atomic uint64_t failed_waits, verified, aborts;
     struct event_log event[EVENTS];
     uint8_t region[EVENTS][REGIONS][REGION];
     _Atomic uint32_t doomed[LIVES]; /* its records may fail */

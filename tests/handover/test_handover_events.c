@@ -29,7 +29,7 @@ static struct {
     struct record_cast cast[PLAYERS];
     unsigned players, pause_ms;
     const uint8_t *theme;
-    uint64_t killed, stopped, ended, rounds, records, verified, failed;
+    uint64_t killed, stopped, ended, rounds, records, verified, failed, aborts;
 } round_of;
 
 static aclError order_make(const struct order *o, int64_t *value)
@@ -232,6 +232,7 @@ static void close_round(void)
         round_of.records += records->event[e].done;
     round_of.verified += records->verified;
     round_of.failed += records->failed_waits;
+    round_of.aborts += records->aborts;
     round_of.rounds++;
 }
 
@@ -259,12 +260,12 @@ START_TEST(waits_see_what_was_recorded)
     grown = after.anon > before.anon ? after.anon - before.anon : 0;
     fprintf(stderr,
             "%llu rounds, %llu records, %llu waits verified, %llu failed, %llu kills, %llu stops, "
-            "%llu sessions ended; npud %llu + %llu KiB\n",
+            "%llu sessions ended, %llu aborts; npud %llu + %llu KiB\n",
             (unsigned long long)round_of.rounds, (unsigned long long)round_of.records,
             (unsigned long long)round_of.verified, (unsigned long long)round_of.failed,
             (unsigned long long)round_of.killed, (unsigned long long)round_of.stopped,
-            (unsigned long long)round_of.ended, (unsigned long long)after.anon >> 10,
-            (unsigned long long)grown >> 10);
+            (unsigned long long)round_of.ended, (unsigned long long)round_of.aborts,
+            (unsigned long long)after.anon >> 10, (unsigned long long)grown >> 10);
     ck_assert_uint_gt(round_of.records, 10);
 }
 END_TEST
