@@ -6,6 +6,8 @@
  * streams and lose their sessions at random.
  *
  *   - what comes out of a lap is what went in, unless the lap was aborted
+ *   - an abort forgets no record that was executed, and makes none of those complete that it discards
+ *     (aclrtDeviceTaskAbort); who comes after it is not told of it again
  *   - no wait hangs
  *   - in the end npud holds nothing
  *
@@ -49,9 +51,14 @@ static struct {
     uint8_t *pinned[SLOTS][2], *pageable[SLOTS][2];
     struct lap lap[SLOTS];
     _Atomic uint64_t submitted, looked_at;
+    uint64_t idle_at; /* laps when all streams were idle: nothing of those is to be waited for */
     _Atomic uint32_t ghostly;
     struct player *player;
 } pipe_of;
+
+/* Odd while the process aborts its device. */
+static _Atomic uint32_t device_aborts;
+static _Thread_local uint32_t aborts_seen;
 
 /* What the second thread has of its own. */
 static struct {
@@ -73,11 +80,19 @@ static bool is_over(void)
     return atomic_load(&stage->stop) || atomic_load(&pipe_of.ghostly) > GHOSTLY;
 }
 
+/* May what the thread has begun since it last looked have been discarded with the device's work? */
+static bool is_device_aborted(void)
+{
+    return atomic_load(&device_aborts) != aborts_seen || aborts_seen % 2 != 0;
+}
+
 /* True: go on. */
 static bool well(aclError r, bool aborted, const char *what)
 {
     if (r == 0)
         return true;
+    if (r == ACL_ERROR_RT_DEVICE_TASK_ABORT && is_device_aborted())
+        return false;
     if (aborted && (r == ACL_ERROR_RT_STREAM_ABORT || r == ACL_ERROR_RT_DEVICE_TASK_ABORT))
         return false;
     HOLDS(life_ends() && r == ACL_ERROR_RT_SOCKET_CLOSE, "%s: %d: %s", what, r,
@@ -132,7 +147,7 @@ static bool submit_lap(uint64_t number)
     content_fill(lap->from + lap->at, lap->size, lap->seed);
     memset(lap->to + lap->at, 0x55, lap->size);
     /* The data of the lap before in this slot were copied by the last stream. */
-    if (number >= SLOTS &&
+    if (number >= SLOTS + pipe_of.idle_at &&
         !DO(aclrtStreamWaitEvent(pipe_of.stream[0], pipe_of.event[slot][pipe_of.stages - 1])))
         return false;
     for (unsigned k = 0; k < pipe_of.stages; k++)
@@ -142,19 +157,96 @@ static bool submit_lap(uint64_t number)
     return true;
 }
 
+/* --- aborts --- */
+
+/* What is seen of the laps around an abort. */
+struct view {
+    bool complete[SLOTS][STAGES];
+};
+
+static void look_at_events(struct view *v)
+{
+    for (unsigned j = 0; j < SLOTS; j++)
+        for (unsigned k = 0; k < pipe_of.stages; k++) {
+            aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+
+            DO(aclrtQueryEventStatus(pipe_of.event[j][k], &status));
+            v->complete[j][k] = status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
+        }
+}
+
+/* Was the copy of this stage executed? What came there before had another content. */
+static bool is_copied(const struct lap *lap, unsigned slot, unsigned k)
+{
+    static uint8_t copy[LARGEST];
+
+    if (k == pipe_of.stages - 1)
+        return content_wrong(lap->to + lap->at, lap->size, lap->size, lap->seed) < 0;
+    return DO(aclrtMemcpy(copy, lap->size, pipe_of.device[slot][k] + lap->at, lap->size,
+                          ACL_MEMCPY_DEVICE_TO_HOST)) &&
+           content_wrong(copy, lap->size, lap->size, lap->seed) < 0;
+}
+
+/*
+ * A record is behind the copy of its stage, and before that of the next lap. Short contents can be
+ * equal by chance.
+ */
+static void check_stage(uint64_t n, unsigned k, const struct view *before, const struct view *after,
+                        bool whole_device)
+{
+    unsigned slot = n % SLOTS, next = (n + 1) % SLOTS;
+    const struct lap *lap = &pipe_of.lap[slot];
+    bool complete = after->complete[slot][k];
+    bool last = n + 1 == atomic_load(&pipe_of.submitted);
+
+    HOLDS(complete || !before->complete[slot][k] || life_ends(),
+          "lap %llu, stage %u: complete before the abort, but not after it", (unsigned long long)n,
+          k);
+    if (!complete && !last && pipe_of.lap[next].size >= 16)
+        HOLDS(!is_copied(&pipe_of.lap[next], next, k) || life_ends(),
+              "lap %llu, stage %u: executed, and forgotten", (unsigned long long)n, k);
+    if (complete && whole_device)
+        HOLDS(is_copied(lap, slot, k) || life_ends(), "lap %llu, stage %u: discarded, but complete",
+              (unsigned long long)n, k);
+}
+
+static void discard(bool whole_device)
+{
+    if (whole_device) {
+        atomic_fetch_add(&device_aborts, 1);
+        DO(aclrtDeviceTaskAbort((int32_t)(pipe_of.player->first / 2 % 2), 0));
+        aborts_seen = atomic_fetch_add(&device_aborts, 1) + 1;
+        return;
+    }
+    for (unsigned k = 0; k < pipe_of.stages; k++)
+        DO(aclrtStreamAbort(pipe_of.stream[k]));
+}
+
 static void abort_laps(void)
 {
     uint64_t to = atomic_load(&pipe_of.submitted);
+    uint64_t from = to > SLOTS + pipe_of.idle_at ? to - SLOTS : pipe_of.idle_at;
+    bool whole_device = chance(&pipe_of.rng, 50);
+    struct view before, after;
 
     for (uint64_t n = atomic_load(&pipe_of.looked_at); n < to; n++)
         atomic_store(&pipe_of.lap[n % SLOTS].aborted, true);
     atomic_fetch_add(&totals->aborted, 1);
-    for (unsigned k = 0; k < pipe_of.stages; k++)
-        DO(aclrtStreamAbort(pipe_of.stream[k]));
-    while (atomic_load(&pipe_of.looked_at) < to && !is_over())
-        sched_yield();
+    look_at_events(&before);
+    discard(whole_device);
+    look_at_events(&after);
     for (unsigned k = 0; k < pipe_of.stages; k++)
         well(CALL(k, WITHOUT_END, aclrtSynchronizeStream(pipe_of.stream[k])), true, "synchronize");
+    for (unsigned k = 0; k < pipe_of.stages; k++)
+        DO(aclrtSynchronizeStream(pipe_of.stream[k]));
+    while (atomic_load(&pipe_of.looked_at) < to && !is_over())
+        sched_yield();
+    for (uint64_t n = from; n < to; n++)
+        for (unsigned k = 0; k < pipe_of.stages && !life_ends(); k++)
+            check_stage(n, k, &before, &after, whole_device);
+    for (uint64_t n = from; n < to; n++)
+        DO(aclrtSynchronizeEvent(pipe_of.event[n % SLOTS][pipe_of.stages - 1]));
+    pipe_of.idle_at = to;
 }
 
 static void submit_laps(void)
@@ -191,8 +283,10 @@ static void pass_on(const struct lap *lap)
         !DO(aclrtMemcpyAsync(data, room, second.device, lap->size, ACL_MEMCPY_DEFAULT,
                              second.stream)) ||
         !DO(aclrtSynchronizeStream(second.stream)) || !DO(acltdtSetBufDataLen(buf, lap->size)) ||
-        !DO(acltdtSetBufUserData(buf, &note, sizeof(note), 0)))
+        !DO(acltdtSetBufUserData(buf, &note, sizeof(note), 0)) || is_device_aborted()) {
+        DO(acltdtFreeBuf(buf));
         return;
+    }
     if (CALL(-1, 0, acltdtEnqueue(queue_id(0), buf, 0)) != 0)
         DO(acltdtFreeBuf(buf));
 }
@@ -211,7 +305,7 @@ static void take_over(void)
         DO(aclrtMemcpyAsync(second.device, room, data, room, ACL_MEMCPY_DEFAULT, second.stream)) &&
         DO(aclrtMemcpyAsync(second.pinned, room, second.device, room, ACL_MEMCPY_DEFAULT,
                             second.stream)) &&
-        DO(aclrtSynchronizeStream(second.stream))) {
+        DO(aclrtSynchronizeStream(second.stream)) && !is_device_aborted()) {
         HOLDS(life_ends() || content_wrong(second.pinned, note.size, note.size, note.seed) < 0,
               "%zu bytes from another process have changed", (size_t)note.size);
         atomic_fetch_add(&totals->passed_on, 1);
@@ -250,6 +344,7 @@ static void *look_at_laps(void *arg)
     while (!is_over()) {
         uint64_t n = atomic_load(&pipe_of.looked_at);
 
+        aborts_seen = atomic_load(&device_aborts);
         if (chance(&second.rng, 20))
             take_over();
         if (n < atomic_load(&pipe_of.submitted))
