@@ -116,8 +116,12 @@ static int discard(struct stream *s, const char *function, int32_t code)
 
     if (error != 0)
         return error;
+    KILL_POINT(ABORT_HELD);
     wait_discarded(s->session, s->ctrl, range.from, range.to, code);
-    return request_abort(s, function, code);
+    KILL_POINT(ABORT_TOLD);
+    error = request_abort(s, function, code);
+    KILL_POINT(ABORT_OVER);
+    return error;
 }
 
 int abort_stream(struct stream *s, const char *function, int32_t code)
@@ -207,6 +211,7 @@ static int hold_one(struct aborted *t, const char *function)
     lock_stream(s, ACL_ERROR_RT_DEVICE_TASK_ABORT);
     error = request_hold(s, function, &t->range);
     t->held = error == 0;
+    KILL_POINT(ABORT_HELD);
     pthread_mutex_unlock(&s->lock);
     return error;
 }
@@ -237,6 +242,7 @@ static struct callback *let_go(struct aborted *t, const char *function, struct c
     struct callback *callbacks = report_stream_discard(t->stream), **end = &callbacks;
     int r = request_abort(t->stream, function, ACL_ERROR_RT_DEVICE_TASK_ABORT);
 
+    KILL_POINT(ABORT_OVER);
     if (*error == 0)
         *error = r;
     while (*end)
@@ -262,6 +268,7 @@ int device_abort_run(struct device_abort *a, const char *function, uint64_t dead
                               function);
     }
     tell(a);
+    KILL_POINT(ABORT_TOLD);
     for (size_t i = 0; i < a->n; i++)
         if (a->streams[i].held)
             callbacks = let_go(&a->streams[i], function, callbacks, &error);

@@ -44,6 +44,9 @@
     X(EXCEPTION_READ, "exception copied, its place not given back")                                \
     X(EXCEPTION_TAKEN, "its place given back, the engine not told")                                \
     X(ABORT_LOCKED, "submitters out, abort not asked for")                                         \
+    X(ABORT_HELD, "stream held, waiters not told")                                                 \
+    X(ABORT_TOLD, "waiters told, nothing discarded")                                               \
+    X(ABORT_OVER, "discarded, callbacks not let go")                                               \
     X(MBUF_HINT_TAKEN, "hint of a free slot taken, slot not claimed")                              \
     X(MBUF_CLAIMED, "slot claimed, not prepared")                                                  \
     X(MBUF_OWNED, "buffer has its data, which counts no reference")                                \

@@ -68,6 +68,22 @@ static void act_drop_stream(void)
     OK(aclrtDestroyStreamForce(gated_too));
 }
 
+/* Two streams: one is held when the victim dies, or both are. */
+static void prepare_abort_device(void)
+{
+    hold(&gated);
+    hold(&gated_too);
+    event_make(BASE);
+    OK(aclrtRecordEvent(events[BASE], gated));
+    OK(aclrtStreamWaitEvent(gated_too, events[BASE]));
+    OK(aclrtRecordEvent(events[BASE], gated_too));
+}
+
+static void act_abort_device(void)
+{
+    OK(aclrtDeviceTaskAbort(0, 0));
+}
+
 static void act_abort_stream(void)
 {
     OK(aclrtStreamAbort(gated_too));
@@ -323,6 +339,10 @@ const struct role roles[] = {
     {.name = "destroy stream", .act = act_destroy_stream},
     {.name = "drop stream", .prepare = prepare_drop, .act = act_drop_stream},
     {.name = "abort stream", .prepare = prepare_drop, .act = act_abort_stream},
+    {.name = "abort device",
+     .prepare = prepare_abort_device,
+     .act = act_abort_device,
+     .alone = true},
     {.name = "failing task", .prepare = prepare_failure, .act = act_failure, .varies = true},
     {.name = "create, export", .act = act_export},
     {.name = "open", .act = act_open, .shares = true},
