@@ -24,6 +24,8 @@ E2E_MORE_test_hostile := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/hostile/*.
 $(BUILD)/tests/e2e/test_hostile: $(E2E_MORE_test_hostile)
 E2E_MORE_test_share_hostile := $(BUILD)/tests/hostile/raw.o $(BUILD)/tests/hostile/raw_share.o
 $(BUILD)/tests/e2e/test_share_hostile: $(E2E_MORE_test_share_hostile)
+E2E_MORE_test_abort_steps := $(BUILD)/tests/hostile/raw.o
+$(BUILD)/tests/e2e/test_abort_steps: $(E2E_MORE_test_abort_steps)
 
 $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(LIB)
 	$(call say,LD)

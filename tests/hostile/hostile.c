@@ -230,6 +230,35 @@ static void submit_nonsense(struct hostile *h)
     }
 }
 
+/* The steps of an abort in any order and number, on streams that have everything to do. */
+static void abort_in_halves(struct hostile *h)
+{
+    uint64_t from, to;
+
+    come_in_with_everything();
+    for (;;) {
+        for (unsigned n = 0; n < 16 && raw.n_streams > 0; n++) {
+            unsigned i = (unsigned)below(h, raw.n_streams);
+            struct raw_stream *s = &raw.stream[i];
+
+            for (unsigned k = (unsigned)below(h, 16); k > 0; k--) {
+                struct task t = some_task(h);
+
+                if (s->tail - atomic_load(&s->ctrl->done) < raw.depth)
+                    raw_put(&raw, s, &t);
+            }
+            raw_ring(&raw, s);
+            if (below(h, 2))
+                raw_hold_stream(&raw, i, &from, &to);
+            else
+                raw_abort_stream(&raw, i, (int32_t)rnd(h));
+        }
+        if (below(h, 4) == 0)
+            renew_something(h);
+        did_it(h);
+    }
+}
+
 /* --- packets --- */
 
 static size_t pack(struct hostile *h, uint8_t *buf)
@@ -1032,6 +1061,7 @@ static void punch_holes(struct hostile *h)
 const struct hostile_case hostile_cases[] = {
     {"random bytes in all shared memory", scribble, SHAPE_SPIN2, "bad "},
     {"random tasks", submit_nonsense, SHAPE_SPIN2, "bad "},
+    {"aborts in halves", abort_in_halves, SHAPE_SPIN2, NULL},
     {"random and damaged packets", send_garbage, SHAPE_FLOOD, "session ended"},
     {"descriptors nobody asked for", send_descriptors, SHAPE_FLOOD, NULL},
     {"event descriptors that block", block_descriptors, SHAPE_PAIR, NULL},

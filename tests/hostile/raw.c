@@ -235,6 +235,37 @@ bool raw_destroy_stream(struct raw *r, unsigned i)
     return command(r, &q);
 }
 
+bool raw_hold_stream(struct raw *r, unsigned i, uint64_t *from, uint64_t *to)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__AbortStream in = NPUD__ABORT_STREAM__INIT;
+    Npud__Reply *reply;
+
+    in.slot = r->stream[i].slot;
+    in.hold = true;
+    q.abort_stream = &in;
+    q.body_case = NPUD__REQUEST__BODY_ABORT_STREAM;
+    reply = obtain(r, &q, NULL);
+    if (!reply)
+        return false;
+    *from = reply->abort_stream->from;
+    *to = reply->abort_stream->to;
+    npud__reply__free_unpacked(reply, NULL);
+    return true;
+}
+
+bool raw_abort_stream(struct raw *r, unsigned i, int32_t told)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__AbortStream in = NPUD__ABORT_STREAM__INIT;
+
+    in.slot = r->stream[i].slot;
+    in.told = told;
+    q.abort_stream = &in;
+    q.body_case = NPUD__REQUEST__BODY_ABORT_STREAM;
+    return command(r, &q);
+}
+
 void raw_put(struct raw *r, struct raw_stream *s, const struct task *task)
 {
     struct task *entry = &s->ring[s->tail & (r->depth - 1)];

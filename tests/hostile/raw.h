@@ -79,6 +79,10 @@ bool raw_open_device(struct raw *r, uint32_t device);
 bool raw_create_stream(struct raw *r, uint32_t device);
 /** The last one in the table takes its place there. */
 bool raw_destroy_stream(struct raw *r, unsigned i);
+/** The first step of an abort. Positions after *from up to *to are discarded. */
+bool raw_hold_stream(struct raw *r, unsigned i, uint64_t *from, uint64_t *to);
+/** The second step, or the whole of it. told: the code for streams that wait for what is discarded. */
+bool raw_abort_stream(struct raw *r, unsigned i, int32_t told);
 bool raw_create_event(struct raw *r, struct raw_object *event);
 bool raw_create_ipc(struct raw *r, struct raw_object *event);
 bool raw_export_ipc(struct raw *r, uint32_t slot, uint8_t handle[64]);

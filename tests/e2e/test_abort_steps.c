@@ -1,0 +1,296 @@
+/*
+ * An abort of a stream has two steps: npud holds the stream and says what it discards, the library
+ * tells its threads, and then the stream goes on empty. A client that ends between the two, or that
+ * takes them as it likes, harms nobody: what it discards fails for those who wait, all that others
+ * do goes on, and npud has nothing left of it.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "gate.h"
+#include "proto/npud.pb-c.h"
+#include "tests/hostile/raw.h"
+
+#define HOUR (UINT64_C(3600) * 1000000000)
+#define TOLD ACL_ERROR_RT_STREAM_ABORT
+
+static struct turn to_child, to_parent;
+static aclrtStream stream, probe;
+static aclrtEvent event;
+static struct {
+    aclrtIpcEventHandle handle;
+} * shared;
+
+/* --- the client that aborts; its streams: [0] is aborted, [1] waits for it, [2] is a probe --- */
+
+static struct raw raw;
+static struct raw_object ipc;
+static uint64_t discarded_from, discarded_to;
+
+static void ring(unsigned i, struct task task)
+{
+    raw_put(&raw, &raw.stream[i], &task);
+    raw_ring(&raw, &raw.stream[i]);
+}
+
+static uint64_t done(unsigned i)
+{
+    return atomic_load(&raw.stream[i].ctrl->done);
+}
+
+/* What was submitted before has been looked at. */
+static void take_turns(void)
+{
+    for (int i = 0; i < 3; i++) {
+        ring(2, (struct task){.op = TASK_DELAY});
+        raw_wait(&raw.stream[2]);
+    }
+}
+
+/* A record is queued behind a task without end, and a stream waits for that. */
+static void set_up(void)
+{
+    struct task record = {.op = TASK_IPC_RECORD}, wait = {.op = TASK_WAIT_POS};
+    uint64_t blocker;
+
+    ck_assert(raw_open(&raw) && raw_open_device(&raw, 0));
+    for (int i = 0; i < 3; i++)
+        ck_assert(raw_create_stream(&raw, 0));
+    ck_assert(raw_open_ipc(&raw, &shared->handle, &ipc));
+    ring(0, (struct task){.op = TASK_DELAY});
+    raw_wait(&raw.stream[0]);
+    discarded_from = raw.stream[0].tail;
+    ring(0, (struct task){.op = TASK_DELAY, .delay.ns = HOUR});
+    record.object = ipc.slot;
+    record.generation = ipc.generation;
+    record.ipc.number = ipc_take(ipc.at, ipc.opener, IPC_PENDING, &blocker);
+    ring(0, record);
+    discarded_to = raw.stream[0].tail;
+    wait.object = raw.stream[0].slot;
+    wait.wait.target = discarded_to;
+    ring(1, wait);
+    take_turns();
+}
+
+static void hold(void)
+{
+    uint64_t from = 0, to = 0;
+
+    ck_assert(raw_hold_stream(&raw, 0, &from, &to));
+    ck_assert_uint_eq(from, discarded_from);
+    ck_assert_uint_eq(to, discarded_to);
+    take_turns();
+    ck_assert_uint_eq(done(0), discarded_from);
+    ck_assert_uint_eq(done(1) + 1, raw.stream[1].tail);
+}
+
+static void discard(void)
+{
+    ck_assert(raw_abort_stream(&raw, 0, TOLD));
+    raw_wait(&raw.stream[1]);
+    ck_assert_int_eq(stream_error_code(atomic_exchange(&raw.stream[1].ctrl->error, 0)), TOLD);
+}
+
+static void abort_again(void)
+{
+    uint64_t from = 0, to = 0, before = raw.stream[0].tail;
+
+    ring(0, (struct task){.op = TASK_DELAY, .delay.ns = HOUR});
+    take_turns();
+    ck_assert(raw_hold_stream(&raw, 0, &from, &to));
+    ck_assert_uint_eq(from, before);
+    ck_assert_uint_eq(to, before + 1);
+    ck_assert(raw_abort_stream(&raw, 0, 0));
+    raw_wait(&raw.stream[0]);
+}
+
+/* The stream does what comes after the abort, and can be aborted again. */
+static void go_on(void)
+{
+    ck_assert_uint_ge(done(0), discarded_to);
+    ring(0, (struct task){.op = TASK_DELAY});
+    raw_wait(&raw.stream[0]);
+    ck_assert_int_eq(stream_error_code(atomic_load(&raw.stream[0].ctrl->error)), 0);
+    abort_again();
+}
+
+/* --- what it does when its stream is held --- */
+
+static void never_discards(void)
+{
+    hold();
+}
+
+static void discards(void)
+{
+    hold();
+    discard();
+    go_on();
+}
+
+static void discards_twice(void)
+{
+    hold();
+    discard();
+    ck_assert(raw_abort_stream(&raw, 0, TOLD));
+    go_on();
+}
+
+static void holds_twice(void)
+{
+    hold();
+    hold();
+    discard();
+    go_on();
+}
+
+static void discards_at_once(void)
+{
+    discard();
+    go_on();
+}
+
+/* The task waits for the second step, and is none of those that are discarded. */
+static void submits_while_held(void)
+{
+    hold();
+    ring(0, (struct task){.op = TASK_DELAY});
+    take_turns();
+    ck_assert_uint_eq(done(0), discarded_from);
+    hold();
+    discard();
+    raw_wait(&raw.stream[0]);
+    go_on();
+}
+
+/* Who waits for the stream goes on; the next one in its place is not held. */
+static void destroys(void)
+{
+    struct raw_stream waiter = raw.stream[1];
+
+    hold();
+    ck_assert(raw_destroy_stream(&raw, 0));
+    raw_wait(&waiter);
+    ck_assert(raw_create_stream(&raw, 0));
+    ring(2, (struct task){.op = TASK_DELAY});
+    raw_wait(&raw.stream[2]);
+}
+
+static void closes_the_event(void)
+{
+    hold();
+    ck_assert(raw_close_ipc(&raw, ipc.slot));
+    discard();
+    go_on();
+}
+
+static void hangs_up(void)
+{
+    hold();
+    raw_close(&raw);
+}
+
+static const struct {
+    const char *name;
+    void (*act)(void);
+    bool npuctl; /* its session is ended while it lives */
+} cases[] = {
+    {"killed", never_discards, false},
+    {"session ended", never_discards, true},
+    {"hangs up", hangs_up, false},
+    {"second step", discards, false},
+    {"second step twice", discards_twice, false},
+    {"first step twice", holds_twice, false},
+    {"second step without the first", discards_at_once, false},
+    {"submits while held", submits_while_held, false},
+    {"destroys the stream", destroys, false},
+    {"closes the event", closes_the_event, false},
+};
+
+static int child(void *arg)
+{
+    turn_await(&to_child);
+    set_up();
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    cases[(intptr_t)arg].act();
+    turn_tell(&to_parent);
+    pause();
+    return 0;
+}
+
+/* --- the others --- */
+
+static void end_session_of(pid_t pid)
+{
+    Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__SESSIONS);
+    char words[64] = "";
+
+    for (size_t i = 0; i < r->n_sessions; i++)
+        if (r->sessions[i]->pid == pid)
+            snprintf(words, sizeof(words), "kill %llu",
+                     (unsigned long long)r->sessions[i]->session);
+    npud__report__free_unpacked(r, NULL);
+    npuctl_says(words, 0, "");
+}
+
+/* All that others do goes on: on the same device, and with the same event. */
+static void work(void)
+{
+    OK(aclnpudLaunchDelay(1, 0, stream));
+    OK(aclrtRecordEvent(event, stream));
+    OK(aclrtSynchronizeEventWithTimeout(event, LIMIT_MS));
+    OK(aclrtStreamWaitEvent(probe, event));
+    OK(aclrtSynchronizeStreamWithTimeout(probe, LIMIT_MS));
+}
+
+START_TEST(between_the_steps)
+{
+    pid_t pid = child_start(child, (void *)(intptr_t)_i);
+
+    streams_open(&stream, &probe);
+    OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+    OK(aclrtIpcGetEventHandle(event, &shared->handle));
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    OK(aclrtStreamWaitEvent(stream, event));
+    engine_turn(probe);
+    ck_assert(!idle(stream));
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    FAILS(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+    FAILS(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, aclrtSynchronizeEventWithTimeout(event, LIMIT_MS));
+    work();
+    if (cases[_i].npuctl)
+        end_session_of(pid);
+    else
+        child_kill(pid);
+    npud_await_sessions(1);
+    work();
+    if (cases[_i].npuctl)
+        child_kill(pid);
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+    npud_expect_empty();
+}
+END_TEST
+
+static void setup(void)
+{
+    npud_setup();
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+    turn_init(&to_child);
+    turn_init(&to_parent);
+}
+
+int main(void)
+{
+    Suite *s = suite_create("abort_steps");
+    TCase *t = suite_case(s, "abort_steps", 10, setup, npud_teardown);
+
+    tcase_add_loop_test(t, between_the_steps, 0, sizeof(cases) / sizeof(cases[0]));
+    return run_suite(s);
+}
