@@ -30,12 +30,20 @@ void server_share_fds(struct server *server, struct config *config)
     *limit = fds / 2;
 }
 
+/* Of the descriptors that there are, what nobody uses at present gets a quarter at most. */
+static uint32_t linger_max(const struct server *server)
+{
+    uint64_t max = server->fds / 4;
+
+    return server->config->linger_max < max ? server->config->linger_max : (uint32_t)max;
+}
+
 void server_configure(struct server *server)
 {
     const struct config *config = server->config;
 
     server->users.limit = config->limit;
-    server->ipc.linger_max = config->linger_max;
+    server->ipc.linger_max = linger_max(server);
     server->ipc.any_uid = config->ipc_any_uid;
     log_set_level(config->log_level);
 }

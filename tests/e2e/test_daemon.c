@@ -528,6 +528,32 @@ START_TEST(a_limit_on_file_sizes_is_a_named_error)
 }
 END_TEST
 
+static void limit_descriptors(void)
+{
+    struct rlimit limit = {256, 256};
+
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Events that are closed and can still be opened have a descriptor each: they leave enough for those that are used. */
+START_TEST(few_descriptors_are_not_kept_for_closed_events)
+{
+    struct run run = start_ready(&(struct start){.before = limit_descriptors});
+    aclrtIpcEventHandle handle;
+    aclrtEvent event;
+
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    for (int i = 0; i < 300; i++) {
+        OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+        OK(aclrtIpcGetEventHandle(event, &handle));
+        OK(aclrtDestroyEvent(event));
+    }
+    OK(aclFinalize());
+    expect_end(&run);
+}
+END_TEST
+
 static void close_standard_fds(void)
 {
     dup2(STDERR_FILENO, 9);
@@ -565,6 +591,7 @@ int main(void)
     tcase_add_test(readers, a_log_reader_that_stalls_stalls_nobody);
     tcase_add_test(readers, a_service_manager_that_stalls_stalls_nobody);
     tcase_add_test(readers, a_limit_on_file_sizes_is_a_named_error);
+    tcase_add_test(readers, few_descriptors_are_not_kept_for_closed_events);
     tcase_add_test(readers, lines_of_the_log_never_reach_a_client);
     return run_suite(suite);
 }
