@@ -11,6 +11,7 @@
 #include "queue_kit.h"
 #include "tests/common/effort.h"
 #include "tests/common/proc.h"
+#include "tests/common/need.h"
 
 #define GUARD_NS UINT64_C(20000000000) /* against hanging only */
 #define STREAMS  400u
@@ -339,6 +340,8 @@ START_TEST(the_heap_of_npud_goes_back)
 {
     uint64_t before;
 
+    if (!need_fds(__func__, IPC_EVENTS + 100))
+        return;
     begin();
     before = npud_bytes();
     create_ipc_events();
@@ -371,6 +374,8 @@ START_TEST(a_killed_process_leaves_nothing)
     uint64_t before;
     pid_t pid;
 
+    if (!need_fds(__func__, IPC_EVENTS + 100))
+        return;
     turn_init(&to_parent);
     before = npud_bytes();
     pid = child_start(makes_a_peak, NULL);

@@ -1,5 +1,6 @@
 /* npud's side of queues: rights, grants, feeds, new rings, who is told of whose end, what a dead session has left in a ring. */
 #include "npud.h"
+#include "tests/common/need.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -141,6 +142,8 @@ START_TEST(ids_are_used_again_as_late_as_possible)
     struct queue_attach *a;
     struct session *s;
 
+    if (!need_own_fds(__func__, 2 * QUEUE_IDS + 100))
+        return;
     npud_start((const char *const[]){"limits.queues=5000", NULL});
     s = npud_session(100);
     for (uint32_t i = 0; i < 10; i++) {
