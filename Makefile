@@ -124,7 +124,6 @@ $(LIB): $(CLIENT_OBJ) client/libaclclient.map
 	    -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete $(CLIENT_OBJ) -o $@ -lprotobuf-c -lcjson -lpthread
 	$(Q)ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
 
-
 $(BUILD)/npuctl: $(NPUCTL_OBJ) $(PROTO_OBJ)
 	$(call say,LD)
 	$(Q)$(LINK) -pie $^ -o $@ -lprotobuf-c -lcjson

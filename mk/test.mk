@@ -213,7 +213,7 @@ bench-smoke: deps-build
 	$(Q)$(BUILD)/bench --bindir $(BUILD) --smoke
 
 C_FILES := $(shell find proto daemon client include tests examples -name '*.[ch]' -o -name '*.[ch]pp' 2>/dev/null)
-SH_FILES := .ci/run $(shell find tests examples mk -name '*.sh') client/npuctl.bash-completion
+SH_FILES := .ci/run .ci/check-as-user $(shell find tests examples mk -name '*.sh') client/npuctl.bash-completion
 TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) daemon/npu-run.c $(wildcard client/npuctl*.c)
 
 TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))

@@ -3,7 +3,7 @@
 # usage: run-all.sh BUILD_DIR TEST...
 # A program is a libcheck suite ("Checks: N, Failures: N, Errors: N"); a script prints "ok ..." and "not ok ..." lines.
 # TEST_JOBS: how many at a time. Otherwise one more than there are processors, because many only wait, but no more than five. They begin
-# in the order given.
+# in the order given. SKIPPED_LIST: a file that gets the names of the programs of which a test was skipped.
 set -u
 
 # One program, in a process of its own: run-all.sh --one DIR TEST. Its output and its line go to DIR/NAME.out and .sum.
@@ -72,8 +72,14 @@ for t in "$@"; do
     [ "$f" -eq 0 ] || named="$named ${t##*/}"
 done
 
+skipped=$(for t in "$@"; do
+    sed -n "s|^SKIPPED |    ${t##*/}: |p" "$dir/$(printf '%s' "$t" | tr / _).out"
+done)
+[ -z "${SKIPPED_LIST:-}" ] || for t in "$@"; do
+    if grep -q '^SKIPPED ' "$dir/$(printf '%s' "$t" | tr / _).out"; then echo "$t"; fi
+done >"$SKIPPED_LIST"
+
 echo
-skipped=$(cat "$dir"/*.out 2>/dev/null | sed -n 's/^SKIPPED /    /p')
 [ -z "$skipped" ] || printf 'SKIPPED here:\n%s\n' "$skipped"
 [ -z "$named" ] || echo "FAILED:$named"
 echo "$passed passed, $failed failed"
