@@ -6,6 +6,8 @@
 #include "client/event.h"
 #include "client/session.h"
 
+#define PAGE 4096u /* where pages are larger, fewer are kept */
+
 /* Without success (locked memory, a kernel that refuses) the pages stay until the session ends. */
 static void punch(void *at, size_t size)
 {
@@ -24,52 +26,54 @@ static size_t ring_size(const struct session *s)
     return (size_t)s->ring_depth * sizeof(struct task);
 }
 
-/* Free rings of a word that follow each other in one segment take one call. */
+/* Rings of a word that follow each other in one segment take one call. */
 static void punch_word(struct session *s, uint32_t word)
 {
-    uint64_t bits = s->arena.rings[word].free & s->arena.rings[word].dirty;
+    uint64_t bits = s->arena.rings[word].left;
 
-    s->arena.rings[word].dirty &= ~bits;
-    s->arena.rings_left -= (uint32_t)__builtin_popcountll(bits);
     while (bits) {
-        uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
+        uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits), n = 0;
         void *segment = s->stream_segments[slot / ARENA_STREAMS];
-        uint32_t n = 0;
+        uint32_t pages = 0;
 
-        for (; (slot + n) / ARENA_STREAMS == slot / ARENA_STREAMS && (bits & bit_of(slot + n)); n++)
+        for (; (slot + n) / ARENA_STREAMS == slot / ARENA_STREAMS && (bits & bit_of(slot + n));
+             n++) {
             bits &= ~bit_of(slot + n);
-        punch(arena_stream_ring(segment, slot, s->ring_depth), n * ring_size(s));
+            pages += s->arena.ring_pages[slot + n];
+            s->arena.ring_pages[slot + n] = 0;
+        }
+        if (pages > 0)
+            punch(arena_stream_ring(segment, slot, s->ring_depth), n * ring_size(s));
+        s->arena.pages_left -= pages;
     }
 }
 
 void arena_ring_taken(struct session *s, uint32_t slot)
 {
-    uint64_t bit = bit_of(slot);
-
-    if (s->arena.rings[slot / 64].free & s->arena.rings[slot / 64].dirty & bit)
-        s->arena.rings_left--;
-    s->arena.rings[slot / 64].free &= ~bit;
-    s->arena.rings[slot / 64].live |= bit;
+    if (s->arena.rings[slot / 64].left & bit_of(slot))
+        s->arena.pages_left -= s->arena.ring_pages[slot];
+    s->arena.rings[slot / 64].left &= ~bit_of(slot);
+    s->arena.rings[slot / 64].live |= bit_of(slot);
 }
 
-void arena_ring_leaving(struct session *s, uint32_t slot, bool used)
+void arena_ring_leaving(struct session *s, uint32_t slot, uint64_t tasks)
 {
+    uint64_t most = ring_size(s) / PAGE, pages = s->arena.ring_pages[slot];
+
     s->arena.rings[slot / 64].live &= ~bit_of(slot);
-    if (used)
-        s->arena.rings[slot / 64].dirty |= bit_of(slot);
+    /* The engine looks for the task behind the last one. */
+    if (tasks > 0)
+        pages += tasks < s->ring_depth ? tasks * sizeof(struct task) / PAGE + 1 : most;
+    s->arena.ring_pages[slot] = (uint16_t)(pages < most ? pages : most);
 }
 
 void arena_ring_left(struct session *s, uint32_t slot)
 {
-    uint64_t bit = bit_of(slot);
-
-    if (s->arena.rings[slot / 64].live & bit)
+    if (s->arena.rings[slot / 64].live & bit_of(slot))
         return;
-    s->arena.rings[slot / 64].free |= bit;
-    if (!(s->arena.rings[slot / 64].dirty & bit))
-        return;
-    s->arena.rings_left++;
-    if (s->arena.rings_left * ring_size(s) <= ARENA_RINGS_KEPT)
+    s->arena.rings[slot / 64].left |= bit_of(slot);
+    s->arena.pages_left += s->arena.ring_pages[slot];
+    if (s->arena.pages_left <= ARENA_RINGS_KEPT / PAGE)
         return;
     for (uint32_t w = 0; w < SESSION_STREAMS_MAX / 64; w++)
         punch_word(s, w);

@@ -27,8 +27,9 @@
 struct session;
 struct use;
 
-#define ARENA_RINGS_KEPT    (UINT64_C(1) << 20) /* bytes of rings that are kept for new streams */
-#define ARENA_SEGMENTS_KEPT 2u                  /* event segments that are kept for new events */
+#define ARENA_RINGS_KEPT                                                                           \
+    (UINT64_C(1) << 20)        /* bytes of pages of rings that are kept for new streams */
+#define ARENA_SEGMENTS_KEPT 2u /* event segments that are kept for new events */
 
 /** Of an event segment. Zeroed: it was never used. */
 struct arena_events {
@@ -42,11 +43,12 @@ struct arena_events {
 struct arena_pages {
     /* Bits by npud's slot of a stream. */
     struct {
-        uint64_t live;  /* a stream has it */
-        uint64_t free;  /* npud has destroyed its stream, and no other has it */
-        uint64_t dirty; /* the ring may have pages */
+        uint64_t live; /* a stream has it */
+        uint64_t left; /* npud has destroyed its stream, and no other has it */
     } rings[SESSION_STREAMS_MAX / 64];
-    uint32_t rings_left; /* free and dirty */
+    uint16_t
+        ring_pages[SESSION_STREAMS_MAX]; /* that the slot's ring may have; of destroyed streams */
+    uint32_t pages_left;                 /* in all rings that are left */
     struct arena_events events[SESSION_EVENTS_MAX / ARENA_EVENTS];
     uint32_t segments_left; /* dirty and without events */
 };
@@ -54,8 +56,8 @@ struct arena_pages {
 /** npud has given out this slot for a stream. */
 void arena_ring_taken(struct session *s, uint32_t slot);
 
-/** npud is about to be asked to destroy the stream. used: it has had tasks. */
-void arena_ring_leaving(struct session *s, uint32_t slot, bool used);
+/** npud is about to be asked to destroy the stream, which has had so many tasks. */
+void arena_ring_leaving(struct session *s, uint32_t slot, uint64_t tasks);
 
 /** npud has answered. If another stream has the slot by now, the ring is that one's. */
 void arena_ring_left(struct session *s, uint32_t slot);

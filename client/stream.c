@@ -450,7 +450,7 @@ static int stream_end(struct stream *s, const char *function, bool *force)
     report_stream_end(s, true);
     pthread_mutex_lock(&session->lock);
     set_phase(s, STREAM_ENDING);
-    arena_ring_leaving(session, s->remote, s->tail != s->first);
+    arena_ring_leaving(session, s->remote, s->tail - s->first);
     pthread_mutex_unlock(&session->lock);
     abort_lock_ending(s);
     error = destroy_remote(s, function);
