@@ -439,6 +439,34 @@ START_TEST(what_is_in_use_stays)
 }
 END_TEST
 
+struct large {
+    struct slot slot;
+    unsigned char fill[620];
+};
+
+/* The same where a block does not end with a page. */
+START_TEST(neighbours_keep_their_part_of_a_page)
+{
+    static struct large *all[4000];
+
+    slots_deinit(&table);
+    slots_init(&table, sizeof(struct large), 4000, 1);
+    for (uint32_t i = 0; i < 4000; i++) {
+        all[i] = slots_take(&table);
+        ck_assert_ptr_nonnull(all[i]);
+        memset(all[i]->fill, (int)(i % 251) + 1, sizeof(all[i]->fill));
+    }
+    /* Of four blocks one stays, with its first and last object. */
+    for (uint32_t i = 0; i < 4000; i++)
+        if ((i + SLOTS_FIRST) / 64 % 4 != 0)
+            slots_put(&table, all[i]);
+    slots_release(&table, 0, NULL);
+    for (uint32_t i = 0; i < 4000; i++)
+        for (size_t b = 0; (i + SLOTS_FIRST) / 64 % 4 == 0 && b < sizeof(all[i]->fill); b++)
+            CHECK(all[i]->fill[b] == i % 251 + 1);
+}
+END_TEST
+
 START_TEST(few_idle_blocks_are_kept)
 {
     make_crowd();
@@ -677,6 +705,7 @@ static Suite *suite(void)
     tcase_add_test(one, released_slots_keep_no_old_generation);
     tcase_add_test(one, released_slots_hold_zeros_or_what_their_owner_left);
     tcase_add_test(one, what_is_in_use_stays);
+    tcase_add_test(one, neighbours_keep_their_part_of_a_page);
     tcase_add_test(one, few_idle_blocks_are_kept);
     tcase_add_test(one, each_released_object_is_forgotten_once);
     tcase_add_test(one, a_condemned_block_stays_when_a_slot_was_taken);
