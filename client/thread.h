@@ -27,6 +27,8 @@ struct thread {
     uint32_t res_tag;
     bool muted; /* see error_mute() */
     bool in_callback;
+    /* Sleeps, of calls that are inside of each other, after which an event is used (call_use_no_events()). */
+    uint32_t keep_events;
     uint32_t report; /* where it was found among the workers (report.h): where to look first */
     struct ring_guard *guard;   /* NULL: it has used no queue */
     struct call_mark *mark;     /* NULL: it has called nothing */

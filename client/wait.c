@@ -172,10 +172,11 @@ static int wait_listed(struct session *s, struct wait *w, const struct wait_info
                        settled_fn *settled, void *object, uint64_t deadline)
 {
     _Atomic uint32_t *word = w->word;
+    struct thread *t = thread_self();
     int r = 0;
 
     enlist(s, w, info);
-    call_use_no_events(!w->keeps_event);
+    t->keep_events += w->keeps_event;
     for (;;) {
         uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
 
@@ -187,13 +188,15 @@ static int wait_listed(struct session *s, struct wait *w, const struct wait_info
             r = -EINTR;
         else if (r != -ETIMEDOUT) {
             KILL_POINT(SLEEP_BEGIN);
+            call_use_no_events(t->keep_events == 0);
             r = sleep_on(word, seen, deadline);
+            call_use_no_events(false);
             KILL_POINT(SLEEP_END);
             continue;
         }
         break;
     }
-    call_use_no_events(false);
+    t->keep_events -= w->keeps_event;
     delist(s, w);
     return r;
 }
