@@ -15,6 +15,9 @@
 #include "proto/ipc_page.h"
 #include "proto/stream_shm.h"
 
+/* A thread that does not get to look for so long counts as one that sleeps on. */
+#define ASK_NS NSEC_PER_SEC
+
 /* A thread that sleeps, on its own stack. */
 struct wait {
     _Atomic uint32_t *word;
@@ -23,6 +26,9 @@ struct wait {
     uint32_t what;          /* of its wait_info */
     bool fixed;             /* word may be mapped read-only: it is not ours to change */
     bool keeps_event;       /* the caller uses an event afterwards that it found before */
+    _Atomic uint32_t looks; /* how often its thread has looked and found that it must sleep */
+    uint32_t asked_at; /* looks, when wait_any_without_device() asked first. Under waits_lock */
+    bool asked;
     _Atomic int32_t *leave; /* or NULL: see wait_leave() */
     /* For a position of a stream, and what became of it: see wait_discarded(). Under waits_lock. */
     const struct stream_ctrl *ctrl;
@@ -121,16 +127,56 @@ void wait_abort_all(struct session *s)
         nanosleep(&pause, NULL);
 }
 
-bool wait_any_without_device(struct session *s)
+enum stays { LEFT, UNKNOWN, STAYS };
+
+/*
+ * Has the thread looked again since it was asked, and gone to sleep once more? Twice: the first look
+ * may have begun before it was asked.
+ */
+static enum stays ask_sleeper(struct wait *w)
 {
-    bool any = false;
+    uint32_t looks = atomic_load_explicit(&w->looks, memory_order_relaxed);
+
+    if (w->what == WAIT_POSITION || w->what == WAIT_CALLBACK)
+        return LEFT;
+    if (!w->asked)
+        w->asked_at = looks;
+    w->asked = true;
+    if (looks - w->asked_at >= 2)
+        return STAYS;
+    futex_wake_all(w->word);
+    return UNKNOWN;
+}
+
+static enum stays ask_sleepers(struct session *s, bool anew)
+{
+    enum stays all = LEFT;
     struct wait *w;
 
     pthread_mutex_lock(&s->waits_lock);
-    DL_FOREACH (s->waits, w)
-        any |= w->what != WAIT_POSITION && w->what != WAIT_CALLBACK;
+    DL_FOREACH (s->waits, w) {
+        enum stays one;
+
+        if (anew)
+            w->asked = false;
+        one = ask_sleeper(w);
+        all = one > all ? one : all;
+    }
     pthread_mutex_unlock(&s->waits_lock);
-    return any;
+    return all;
+}
+
+bool wait_any_without_device(struct session *s)
+{
+    const struct timespec pause = {.tv_nsec = 20 * NSEC_PER_USEC};
+    uint64_t until = clock_ns() + ASK_NS;
+    enum stays all = ask_sleepers(s, true);
+
+    while (all == UNKNOWN && clock_ns() < until) {
+        nanosleep(&pause, NULL);
+        all = ask_sleepers(s, false);
+    }
+    return all != LEFT;
 }
 
 /* --- sleeping --- */
@@ -188,6 +234,7 @@ static int wait_listed(struct session *s, struct wait *w, const struct wait_info
             r = -EINTR;
         else if (r != -ETIMEDOUT) {
             KILL_POINT(SLEEP_BEGIN);
+            atomic_fetch_add_explicit(&w->looks, 1, memory_order_relaxed);
             call_use_no_events(t->keep_events == 0);
             r = sleep_on(word, seen, deadline);
             call_use_no_events(false);

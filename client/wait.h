@@ -86,6 +86,8 @@ void wait_abort_all(struct session *s);
 /**
  * Whether a thread sleeps on something that needs no device: a queue, or a record of an IPC event.
  * A thread that sleeps on a stream's position or in aclrtProcessReport needs a device: once no device
- * is in use, its streams are gone and it is on its way out.
+ * is in use, its streams are gone and it is on its way out. So is one whose wait is over and who has
+ * not woken yet: all are woken, and those that look and go to sleep again count. One caller at a
+ * time; it takes microseconds, or up to a second when a thread does not get a CPU.
  */
 bool wait_any_without_device(struct session *s);

@@ -421,6 +421,49 @@ START_TEST(finalize_beside_a_sleeping_consumer)
 }
 END_TEST
 
+/* Comes back with a message, or the session has gone under it. */
+static void *take_last_message(void *arg)
+{
+    acltdtBuf buf;
+    aclError r = acltdtDequeue(*(uint32_t *)arg, &buf, -1);
+
+    ck_assert_msg(r == 0 || r == LOST || r == ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%d: %s", r,
+                  aclGetRecentErrMsg());
+    return NULL;
+}
+
+/*
+ * Their messages are there, so they are about to leave: aclFinalize took them for threads that go on
+ * to use the session, and left it open for good.
+ */
+START_TEST(finalize_beside_leaving_consumers)
+{
+    enum { N = 6 };
+    unsigned rounds = effort(40, 2000);
+
+    for (unsigned i = 0; i < rounds; i++) {
+        pthread_t thread[N];
+        uint32_t qid[N];
+        acltdtBuf buf;
+
+        OK(aclInit(NULL));
+        for (int k = 0; k < N; k++) {
+            OK(acltdtCreateQueue(NULL, &qid[k]));
+            pthread_create(&thread[k], NULL, take_last_message, &qid[k]);
+        }
+        await_asleep(getpid(), N);
+        for (int k = 0; k < N; k++) {
+            OK(acltdtAllocBuf(8, ACL_TDT_NORMAL_MEM, &buf));
+            OK(acltdtEnqueue(qid[k], buf, 0));
+        }
+        OK(aclFinalize());
+        npud_await_sessions(0);
+        for (int k = 0; k < N; k++)
+            pthread_join(thread[k], NULL);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("session_end");
@@ -429,6 +472,7 @@ int main(void)
     tcase_add_loop_test(tc, every_call_says_that_the_session_has_ended, 0, 3);
     tcase_add_test(tc, finalize_beside_calls);
     tcase_add_test(tc, finalize_beside_leaving_reporters);
+    tcase_add_test(tc, finalize_beside_leaving_consumers);
     tcase_add_test(tc, finalize_beside_a_sleeping_consumer);
     return run_suite(suite);
 }
