@@ -15,6 +15,12 @@
 
 #define GUARD 32 /* what the vendor appends, and capacity planning counts */
 
+/* What a program may use of an allocation: the API rounds sizes up, and programs copy whole blocks. */
+static size_t size_allocated(size_t size)
+{
+    return (size + 31) & ~(size_t)31;
+}
+
 /* --- the table: a tree of ranges, in which overlapping is being equal --- */
 
 static int compare(const void *a, const void *b)
@@ -26,14 +32,27 @@ static int compare(const void *a, const void *b)
     return x->start >= y->start + y->mapped;
 }
 
-/* Caller holds memory_lock. The allocation that holds address, or NULL: memory that the runtime
- * does not know (pageable). */
-static struct memory *find(struct session *s, const void *address)
+static struct memory *find_in(void *const *tree, const void *address)
 {
     struct memory key = {.start = (uintptr_t)address, .mapped = 1};
-    struct memory **node = tfind(&key, &s->memory, compare);
+    struct memory **node = tfind(&key, tree, compare);
 
     return node ? *node : NULL;
+}
+
+/* Caller holds memory_lock. The allocation that holds address, or NULL: memory that the runtime
+ * does not know (pageable), or freed. */
+static struct memory *find(struct session *s, const void *address)
+{
+    return find_in(&s->memory, address);
+}
+
+/* The same for what was freed. Most addresses of programs are elsewhere: in a heap, or on a stack. */
+static struct memory *find_freed(struct session *s, const void *address)
+{
+    if ((uintptr_t)address < s->freed_from || (uintptr_t)address >= s->freed_to)
+        return NULL;
+    return find_in(&s->freed_tree, address);
 }
 
 /* A copy of what is at address; false: pageable. */
@@ -43,6 +62,8 @@ static bool look_up(struct session *s, const void *address, struct memory *copy)
 
     pthread_rwlock_rdlock(&s->memory_lock);
     m = find(s, address);
+    if (!m)
+        m = find_freed(s, address);
     if (m)
         *copy = *m;
     pthread_rwlock_unlock(&s->memory_lock);
@@ -57,6 +78,99 @@ static bool insert(struct session *s, struct memory *m)
     ok = tsearch(m, &s->memory, compare) != NULL;
     pthread_rwlock_unlock(&s->memory_lock);
     return ok;
+}
+
+/* --- what was freed --- */
+
+/* Of addresses: enough for the mistakes of a program that has just freed something, and little for the kernel. */
+#define FREED_MAX       256
+#define FREED_BYTES_MAX ((uint64_t)64 << 30)
+
+static void unmap_list(struct memory *list)
+{
+    struct memory *m, *next;
+
+    DL_FOREACH_SAFE (list, m, next) {
+        munmap((void *)m->start, m->mapped);
+        free(m);
+    }
+}
+
+/* Caller holds memory_lock. */
+static void freed_remove(struct session *s, struct memory *m)
+{
+    DL_DELETE(s->freed, m);
+    s->freed_count--;
+    s->freed_bytes -= m->mapped;
+}
+
+/* Give the addresses of those freed longest ago back, until no more than this is left. */
+static void freed_trim(struct session *s, size_t count, uint64_t bytes)
+{
+    struct memory *m, *next, *out = NULL;
+
+    pthread_rwlock_wrlock(&s->memory_lock);
+    DL_FOREACH_SAFE (s->freed, m, next) {
+        if (s->freed_count <= count && s->freed_bytes <= bytes)
+            break;
+        freed_remove(s, m);
+        tdelete(m, &s->freed_tree, compare);
+        DL_APPEND(out, m);
+    }
+    pthread_rwlock_unlock(&s->memory_lock);
+    unmap_list(out);
+}
+
+/* Caller holds memory_lock. From the one table to the other. */
+static void move_to_freed(struct session *s, struct memory *m)
+{
+    bool first = s->freed_tree == NULL;
+
+    tdelete(m, &s->memory, compare);
+    m->freed = tsearch(m, &s->freed_tree, compare) != NULL;
+    if (first || m->start < s->freed_from)
+        s->freed_from = m->start;
+    if (first || m->start + m->mapped > s->freed_to)
+        s->freed_to = m->start + m->mapped;
+}
+
+/* The memory goes, and its addresses stay, after move_to_freed(). */
+static void freed_keep(struct session *s, struct memory *m)
+{
+    if (!m->freed) { /* without memory for that */
+        munmap((void *)m->start, m->mapped);
+        free(m);
+        return;
+    }
+    /* At the limit of mappings this may fail: the pages are still mapped then, and go later. */
+    mmap((void *)m->start, m->mapped, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    pthread_rwlock_wrlock(&s->memory_lock);
+    DL_APPEND(s->freed, m);
+    s->freed_count++;
+    s->freed_bytes += m->mapped;
+    pthread_rwlock_unlock(&s->memory_lock);
+    freed_trim(s, FREED_MAX, FREED_BYTES_MAX);
+}
+
+/* Take the allocation that begins at address out of the table. NULL: there is none of this kind. *again becomes true: there was one. */
+static struct memory *take(struct session *s, const void *address, bool host, bool *again)
+{
+    struct memory *m;
+
+    pthread_rwlock_wrlock(&s->memory_lock);
+    m = find(s, address);
+    if (m && (m->start != (uintptr_t)address || m->host != host))
+        m = NULL;
+    if (m) {
+        move_to_freed(s, m);
+    } else {
+        m = find_freed(s, address);
+        *again = m && m->start == (uintptr_t)address && m->host == host;
+        m = NULL;
+    }
+    pthread_rwlock_unlock(&s->memory_lock);
+    return m;
 }
 
 /* --- allocate and free --- */
@@ -99,6 +213,10 @@ static int map(struct context *c, const char *function, struct memory *m, int fd
 {
     void *p = mmap(NULL, m->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
+    if (p == MAP_FAILED) {
+        freed_trim(c->session, 0, 0); /* the process may be at a limit of addresses or mappings */
+        p = mmap(NULL, m->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
     close(fd);
     if (p == MAP_FAILED)
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
@@ -129,7 +247,7 @@ static int allocate(const char *function, void **pointer, size_t size, size_t gu
     m->size = size;
     m->host = host;
     m->device = c->device;
-    error = allocate_remote(c, function, m, ((size + 31) & ~(size_t)31) + guard, &fd);
+    error = allocate_remote(c, function, m, size_allocated(size) + guard, &fd);
     if (error == 0) {
         error = map(c, function, m, fd);
         if (error != 0)
@@ -144,38 +262,26 @@ static int allocate(const char *function, void **pointer, size_t size, size_t gu
     return 0;
 }
 
-/* Take the allocation that begins at address out of the table. NULL: there is none of this kind. */
-static struct memory *take(struct session *s, const void *address, bool host)
-{
-    struct memory *m;
-
-    pthread_rwlock_wrlock(&s->memory_lock);
-    m = find(s, address);
-    if (m && (m->start != (uintptr_t)address || m->host != host))
-        m = NULL;
-    if (m)
-        tdelete(m, &s->memory, compare);
-    pthread_rwlock_unlock(&s->memory_lock);
-    return m;
-}
-
 static int release(const char *function, void *pointer, bool host)
 {
     int error = process_enter();
     struct session *s = session_peek();
     struct memory *m = NULL;
+    bool again = false;
 
     if (error != 0)
         return error;
     if (s)
-        m = take(s, pointer, host);
+        m = take(s, pointer, host, &again);
+    if (again)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: the memory at %p was freed already",
+                         function, pointer);
     if (!m)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %p is not the start of an allocation of %s", function, pointer,
                          host ? "aclrtMallocHost" : "aclrtMalloc");
     error = free_remote(s, function, m->remote);
-    munmap((void *)m->start, m->mapped);
-    free(m);
+    freed_keep(s, m);
     return error;
 }
 
@@ -217,20 +323,15 @@ static struct memory_list *take_all(struct session *s, bool all, uint32_t device
     if (c.list) {
         twalk_r(s->memory, collect_one, &c);
         c.list->n = c.n;
-        for (size_t i = 0; i < c.n; i++)
-            tdelete(c.list->entry[i], &s->memory, compare);
+        for (size_t i = 0; i < c.n; i++) {
+            if (all)
+                tdelete(c.list->entry[i], &s->memory, compare);
+            else
+                move_to_freed(s, c.list->entry[i]);
+        }
     }
     pthread_rwlock_unlock(&s->memory_lock);
     return c.list;
-}
-
-static void unmap_all(struct memory_list *list)
-{
-    for (size_t i = 0; list && i < list->n; i++) {
-        munmap((void *)list->entry[i]->start, list->entry[i]->mapped);
-        free(list->entry[i]);
-    }
-    free(list);
 }
 
 struct memory_list *memory_take_device(struct session *s, uint32_t device)
@@ -303,7 +404,7 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
         return error;
     *attributes = (aclrtPtrAttributes){.pageSize = 4096};
     attributes->location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED;
-    if (s && look_up(s, ptr, &m)) {
+    if (s && look_up(s, ptr, &m) && !m.freed) {
         attributes->location.type =
             m.host ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
         attributes->location.id = m.host ? 0 : (uint32_t)device_user_id(s, m.device);
@@ -354,6 +455,7 @@ static int classify(struct session *s, const char *function, const void *address
                     const char *name, struct side *side)
 {
     struct segment_place buffer;
+    size_t room;
 
     *side = (struct side){.place = PAGEABLE};
     if (!look_up(s, address, &side->memory)) {
@@ -364,7 +466,13 @@ static int classify(struct session *s, const char *function, const void *address
     }
     side->place = side->memory.host ? PINNED : DEVICE;
     side->offset = (uintptr_t)address - side->memory.start;
-    if (count > side->memory.mapped - side->offset)
+    if (__builtin_expect(side->memory.freed, 0))
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "%s: %s: %p is in memory that was freed: it was an allocation of %zu bytes", function,
+            name, address, side->memory.size);
+    room = size_allocated(side->memory.size);
+    if (__builtin_expect(side->offset > room || count > room - side->offset, 0))
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %zu bytes at offset %llu leave the allocation of %zu bytes",
                          function, name, count, (unsigned long long)side->offset,
@@ -678,15 +786,19 @@ static int copy_buffered(struct stream *s, const char *function, const struct si
 
 void memory_release(struct session *s, const char *function, struct memory_list *list)
 {
-    for (size_t i = 0; list && i < list->n; i++)
+    if (!list)
+        return;
+    for (size_t i = 0; i < list->n; i++) {
         free_remote(s, function, list->entry[i]->remote);
-    unmap_all(list);
-    if (list)
-        staging_trim(s, function, 0);
+        freed_keep(s, list->entry[i]);
+    }
+    free(list);
+    staging_trim(s, function, 0);
 }
 
 void memory_forget_all(struct session *s)
 {
+    struct memory_list *list = take_all(s, true, 0);
     struct staging *b, *next;
 
     for (b = s->staging; b; b = next) {
@@ -696,7 +808,12 @@ void memory_forget_all(struct session *s)
     }
     s->staging = NULL;
     s->staging_bytes = 0;
-    unmap_all(take_all(s, true, 0));
+    for (size_t i = 0; list && i < list->n; i++) {
+        munmap((void *)list->entry[i]->start, list->entry[i]->mapped);
+        free(list->entry[i]);
+    }
+    free(list);
+    freed_trim(s, 0, 0);
 }
 
 static const char *place_name(enum place place)

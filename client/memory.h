@@ -1,4 +1,7 @@
-/* Allocations of this process, found by any address inside them. */
+/*
+ * Allocations of this process, found by any address inside them. Those freed last are found as well, and their addresses belong to
+ * nobody else yet: so a call with such an address is refused, where it would read or write what came there since, or fault.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -11,10 +14,12 @@ struct memory {
     uintptr_t start;
     size_t size; /* what the program asked for */
     size_t mapped;
-    bool host; /* pinned host memory, else device memory */
+    bool host;  /* pinned host memory, else device memory */
+    bool freed; /* in the table of those: only its addresses are left */
     uint32_t device;
     uint32_t remote; /* npud's slot and generation */
     uint32_t remote_generation;
+    struct memory *prev, *next; /* session->freed */
 };
 
 /** How a task names a place in memory. */

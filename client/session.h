@@ -86,6 +86,12 @@ struct session {
 
     pthread_rwlock_t memory_lock;
     void *memory; /* tsearch() tree of struct memory, by address */
+    /* What was freed last: all under memory_lock. */
+    void *freed_tree;
+    struct memory *freed;           /* the same, longest ago first */
+    uintptr_t freed_from, freed_to; /* it lies between these */
+    size_t freed_count;
+    uint64_t freed_bytes;
 
     pthread_mutex_t staging_lock;
     struct staging *staging; /* buffers of copies that take their source at the call */

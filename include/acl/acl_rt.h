@@ -76,7 +76,8 @@ ACL_FUNC_VISIBILITY aclError aclInit(const char *configPath);
 /*
  * Ends the use, however many times aclInit was called. Does not reset devices or destroy contexts
  * and streams; do that before. Not for destructors that run at process exit. A later aclInit with
- * the same configuration text is allowed. Errors: 100037 when nothing is active.
+ * the same configuration text is allowed. Errors: 100037 when nothing is active; the very first call of a process that has not called aclInit
+ * succeeds all the same, as in the vendor's library, because functions work without aclInit, and programs end what those have begun.
  *
  * The connection to npud ends here unless it is in use: by a device that is set, by a context, by a
  * thread that sleeps at a queue or for a record of another process, or by a callback that the calling
@@ -1675,7 +1676,9 @@ ACL_FUNC_VISIBILITY aclError aclrtFreeHost(void *hostPtr);
  * Copies count bytes to dst, which has room for destMax, and returns when they are there. The
  * addresses tell the direction. Waits for no stream: synchronise first. count 0 and dst == src are
  * successes; otherwise overlapping ranges are undefined. Needs a context.
- * Errors: NULL, or kind above 5, 100000; count above destMax 107000; peer not enabled 107000.
+ * Errors: NULL, or kind above 5, 100000; count above destMax 107000; peer not enabled 107000; beyond the end of an allocation of aclrtMalloc or
+ * aclrtMallocHost, whose size counts as rounded up to a multiple of 32, 107000; in one of the last 256 that were freed (64 GiB of them at most,
+ * whose addresses are not given out again until then), 107000. Other addresses are the program's own business.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,
                                          aclrtMemcpyKind kind);
@@ -1693,7 +1696,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsync(void *dst, size_t destMax, const v
 /*
  * Sets count bytes of device or library-allocated host memory to the low 8 bits of value and
  * returns when done; count 0 is a success. Waits for no stream. Needs a context.
- * Errors: NULL 100000; count above maxCount 107000.
+ * Errors: NULL 100000; count above maxCount 107000; addresses as in aclrtMemcpy.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value,
                                          size_t count);

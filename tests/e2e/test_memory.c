@@ -3,12 +3,21 @@
  * their order on streams, and what becomes of tasks whose memory is gone.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "harness.h"
+
+/* The sanitizers need more addresses than a limit would leave. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
 
 #define LIMIT_MS 10000 /* against hanging */
 #define KIB      ((size_t)1 << 10)
@@ -135,6 +144,27 @@ static void *free_elsewhere(void *p)
     OK(aclrtFree(p));
     return NULL;
 }
+
+/* Sizes count as the API rounds them, and up to them pointers into an allocation are as good as its start. */
+START_TEST(ranges_stay_within_their_allocation)
+{
+    static const char says[] = "1000 bytes at offset 0 leave the allocation of 100 bytes";
+    char own[1000] = {0}, *p;
+
+    OK(allocators[_i].allocate((void **)&p, 100, ACL_MEM_MALLOC_HUGE_FIRST));
+    FAILS_SAYING(PARAM, says, aclrtMemcpy(p, 1000, own, 1000, ACL_MEMCPY_DEFAULT));
+    FAILS_SAYING(PARAM, says, aclrtMemcpy(own, 1000, p, 1000, ACL_MEMCPY_DEFAULT));
+    FAILS_SAYING(PARAM, says, aclrtMemset(p, 1000, 0, 1000));
+    OK(aclrtMemset(p, 128, 7, 128));
+    FAILS(PARAM, aclrtMemset(p, 129, 7, 129));
+    OK(aclrtMemcpy(p + 96, 32, own, 32, ACL_MEMCPY_DEFAULT));
+    FAILS_SAYING(PARAM, "33 bytes at offset 96",
+                 aclrtMemcpy(p + 96, 33, own, 33, ACL_MEMCPY_DEFAULT));
+    FAILS_SAYING(PARAM, "offset 129", aclrtMemset(p + 129, 1, 0, 1));
+    OK(aclrtMemcpy(own, 1000, own + 500, 500, ACL_MEMCPY_DEFAULT));
+    OK(allocators[_i].release(p));
+}
+END_TEST
 
 START_TEST(any_thread_may_free)
 {
@@ -802,11 +832,84 @@ START_TEST(freed_after_the_task_is_fine)
         ck_assert(holds(p, COPY_SIZE, PINNED));
         OK(aclrtFree(p));
         if (i == 0)
-            FAILS_SAYING(PARAM, "dst is neither device memory nor of aclrtMallocHost, or freed",
+            FAILS_SAYING(PARAM, "is in memory that was freed: it was an allocation of",
                          aclrtMemcpyAsync(p, COPY_SIZE, source[PINNED], COPY_SIZE,
                                           ACL_MEMCPY_HOST_TO_DEVICE, stream));
     }
     OK(aclrtSynchronizeStream(stream));
+}
+END_TEST
+
+static aclError any_free(void *p, bool pinned)
+{
+    return pinned ? aclrtFreeHost(p) : aclrtFree(p);
+}
+
+/* Calls that read and write by themselves; _i: pinned. Addresses of the program's own stay as they are. */
+START_TEST(freed_memory_is_a_named_error)
+{
+    char *p = _i ? pinned_new(COPY_SIZE) : device_new(COPY_SIZE), own[64] = {0};
+
+    OK(any_free(p, _i));
+    FAILS_SAYING(PARAM, "devPtr: ", aclrtMemset(p, 64, 0, 64));
+    FAILS_SAYING(PARAM, "is in memory that was freed: it was an allocation of",
+                 aclrtMemset(p + 100, 64, 0, 64));
+    FAILS_SAYING(PARAM, "dst: ", aclrtMemcpy(p, 64, own, 64, ACL_MEMCPY_DEFAULT));
+    FAILS_SAYING(PARAM, "src: ", aclrtMemcpy(own, 64, p, 64, ACL_MEMCPY_DEFAULT));
+    FAILS_SAYING(PARAM, "was freed already", any_free(p, _i));
+    OK(aclrtMemset(own, 64, 0, 64));
+}
+END_TEST
+
+START_TEST(memory_that_a_reset_has_freed_is_a_named_error)
+{
+    char *p = device_new(COPY_SIZE);
+
+    OK(aclrtResetDeviceForce(0));
+    OK(aclrtSetDevice(0));
+    FAILS_SAYING(PARAM, "is in memory that was freed", aclrtMemset(p, 64, 0, 64));
+}
+END_TEST
+
+static bool is_mapped(void *p)
+{
+    unsigned char resident;
+
+    return mincore(p, 1, &resident) == 0;
+}
+
+/* Their addresses are kept for a while, their memory is not. */
+START_TEST(addresses_of_freed_memory_are_given_back)
+{
+    size_t before = available();
+    void *first = device_new(MIB), *last = NULL;
+
+    OK(aclrtFree(first));
+    ck_assert(is_mapped(first));
+    for (int i = 0; i < 256; i++) {
+        last = device_new(MIB);
+        OK(aclrtFree(last));
+    }
+    ck_assert(!is_mapped(first));
+    ck_assert(is_mapped(last));
+    ck_assert_uint_eq(available(), before);
+}
+END_TEST
+
+/* A process with little room for addresses. */
+START_TEST(addresses_of_freed_memory_are_given_back_at_a_limit)
+{
+    struct rlimit limit;
+    size_t used = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fscanf(f, "%zu", &used), 1);
+    fclose(f);
+    limit.rlim_cur = limit.rlim_max = used * 4096 + 64 * MIB;
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    for (int i = 0; i < 20; i++)
+        OK(aclrtFree(device_new(8 * MIB)));
 }
 END_TEST
 
@@ -893,6 +996,7 @@ static void add_allocation(Suite *s)
     TCase *t = suite_case(s, "allocation", 120, setup, npud_teardown);
 
     tcase_add_loop_test(t, allocations_are_aligned_apart_and_writable, 0, 4);
+    tcase_add_loop_test(t, ranges_stay_within_their_allocation, 0, 4);
     tcase_add_test(t, any_thread_may_free);
     tcase_add_test(t, wrong_frees_change_nothing);
     tcase_add_test(t, locations);
@@ -935,6 +1039,11 @@ static void add_gone(Suite *s)
     tcase_add_loop_test(t, task_whose_memory_was_freed_fails, 0, 5);
     tcase_add_test(t, freed_pinned_memory_fails_too);
     tcase_add_test(t, freed_after_the_task_is_fine);
+    tcase_add_loop_test(t, freed_memory_is_a_named_error, 0, 2);
+    tcase_add_test(t, memory_that_a_reset_has_freed_is_a_named_error);
+    tcase_add_test(t, addresses_of_freed_memory_are_given_back);
+    if (!SANITIZED)
+        tcase_add_test(t, addresses_of_freed_memory_are_given_back_at_a_limit);
     tcase_add_test(t, freed_in_the_middle_of_a_copy);
     t = suite_case(s, "peers", 120, peer_setup, npud_teardown);
     tcase_add_test(t, peer_copy_needs_access);
