@@ -142,9 +142,10 @@ static void freed_keep(struct session *s, struct memory *m)
         free(m);
         return;
     }
-    /* At the limit of mappings this may fail: the pages are still mapped then, and go later. */
-    mmap((void *)m->start, m->mapped, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    /* At the limit of mappings: then the memory goes with its addresses. */
+    if (mmap((void *)m->start, m->mapped, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        mprotect((void *)m->start, m->mapped, PROT_NONE);
     pthread_rwlock_wrlock(&s->memory_lock);
     DL_APPEND(s->freed, m);
     s->freed_count++;
