@@ -21,6 +21,16 @@
 
 #define GUARD_MS 60000 /* against hanging only */
 
+/*
+ * ck_assert() for processes that are killed, and for loops: ck_assert() writes to the runner's file for each success, and a message of which a killed
+ * process has written a part makes the rest of it unreadable.
+ */
+#define SURE(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            ck_abort_msg("%s", #condition);                                                        \
+    } while (0)
+
 /* --- helpers --- */
 
 static uint32_t queue_of(uint32_t depth)
@@ -28,7 +38,7 @@ static uint32_t queue_of(uint32_t depth)
     acltdtQueueAttr *attr = acltdtCreateQueueAttr();
     uint32_t id;
 
-    ck_assert_ptr_nonnull(attr);
+    SURE(attr);
     OK(acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_DEPTH_UINT32, sizeof(depth), &depth));
     OK(acltdtCreateQueue(attr, &id));
     OK(acltdtDestroyQueueAttr(attr));
@@ -39,11 +49,11 @@ static acltdtQueueRouteList *list_of(size_t n, const uint32_t (*pairs)[2])
 {
     acltdtQueueRouteList *list = acltdtCreateQueueRouteList();
 
-    ck_assert_ptr_nonnull(list);
+    SURE(list);
     for (size_t i = 0; i < n; i++) {
         acltdtQueueRoute *route = acltdtCreateQueueRoute(pairs[i][0], pairs[i][1]);
 
-        ck_assert_ptr_nonnull(route);
+        SURE(route);
         OK(acltdtAddQueueRoute(list, route));
         OK(acltdtDestroyQueueRoute(route));
     }
@@ -87,7 +97,7 @@ static void bind_pair(uint32_t source, uint32_t destination)
     int32_t status = -1;
 
     OK(change(acltdtBindQueueRoutes, source, destination, &status));
-    ck_assert_int_eq(status, ACL_TDT_QUEUE_ROUTE_BIND);
+    SURE(status == ACL_TDT_QUEUE_ROUTE_BIND);
 }
 
 static void unbind_pair(uint32_t source, uint32_t destination)
@@ -95,7 +105,7 @@ static void unbind_pair(uint32_t source, uint32_t destination)
     int32_t status = -1;
 
     OK(change(acltdtUnbindQueueRoutes, source, destination, &status));
-    ck_assert_int_eq(status, ACL_TDT_QUEUE_ROUTE_UNBIND);
+    SURE(status == ACL_TDT_QUEUE_ROUTE_UNBIND);
 }
 
 static void refused(uint32_t source, uint32_t destination, const char *words)
@@ -157,11 +167,11 @@ static uint64_t value_of(acltdtBuf buf)
     size_t size;
 
     OK(acltdtGetBufDataLen(buf, &size));
-    ck_assert_uint_eq(size, sizeof(value));
+    SURE(size == sizeof(value));
     OK(acltdtGetBufData(buf, &data, &size));
     memcpy(&value, data, sizeof(value));
     OK(acltdtGetBufUserData(buf, &user, sizeof(user), 8));
-    ck_assert_uint_eq(user, value);
+    SURE(user == value);
     return value;
 }
 
@@ -218,7 +228,13 @@ static void attach(uint32_t queue, uint32_t wanted)
     uint32_t rights;
 
     OK(acltdtAttachQueue(queue, GUARD_MS, &rights));
-    ck_assert_uint_eq(rights, wanted);
+    SURE(rights == wanted);
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + 1;
+    return *state >> 33;
 }
 
 /* --- in one process --- */
@@ -916,8 +932,8 @@ static void note_taken(uint32_t number, acltdtBuf buf)
 {
     uint64_t value = value_of(buf);
 
-    ck_assert_uint_lt(value, NUMBERS);
-    ck_assert_uint_ge(value, atomic_load(&board->next[number]));
+    SURE(value < NUMBERS);
+    SURE(value >= atomic_load(&board->next[number]));
     atomic_store(&board->next[number], value + 1);
     atomic_store(&board->seen[number][value], 1);
     atomic_store(&board->taken[number], value + 1);
@@ -946,10 +962,18 @@ struct role {
     uint32_t rights;
 };
 
+static int source_owner(void *arg);
+static int source_producer(void *arg);
+
+#define SOURCE_OWNER    3
+#define SOURCE_PRODUCER 4
+
 /* Must not inherit a session: forked by a helper that has none. */
-static const struct role roles[3] = {{random_producer, 0, 0, ENQUEUE},
-                                     {random_consumer, 1, 1, DEQUEUE},
-                                     {random_consumer, 2, 2, DEQUEUE}};
+static const struct role roles[] = {{random_producer, 0, 0, ENQUEUE},
+                                    {random_consumer, 1, 1, DEQUEUE},
+                                    {random_consumer, 2, 2, DEQUEUE},
+                                    {source_owner, 0, 1, MANAGE},
+                                    {source_producer, 0, 0, 0}};
 
 static int nursery(void *arg)
 {
@@ -981,7 +1005,8 @@ static pid_t born(int pipes[2][2], uint32_t role, pid_t dead)
     ck_assert_int_eq(write(pipes[0][1], &role, sizeof(role)), sizeof(role));
     ck_assert_int_eq(read(pipes[1][0], &pid, sizeof(pid)), sizeof(pid));
     ck_assert_int_eq(write(pipes[0][1], &dead, sizeof(dead)), sizeof(dead));
-    OK(acltdtGrantQueue(board->queue[roles[role].queue], pid, roles[role].rights, 0));
+    if (roles[role].rights != 0)
+        OK(acltdtGrantQueue(board->queue[roles[role].queue], pid, roles[role].rights, 0));
     return pid;
 }
 
@@ -1068,6 +1093,277 @@ START_TEST(kills_at_random)
 }
 END_TEST
 
+/* --- owners of routes at random --- */
+
+#define LOST_NS UINT64_C(20000000000) /* against hanging only */
+
+/* What happens to a source while messages flow from it to both destinations. */
+enum event {
+    OWNER_KILLED,  /* it is the only process at the source, which goes with it */
+    ONE_UNBOUND,   /* then the owner is killed */
+    BOUND_AGAIN,   /* after a while, before the owner is killed */
+    DESTROYED,     /* by its owner, after it has unbound both destinations */
+    ORPHANS_ROUTE, /* the owner is killed, and a producer goes on */
+    EVENTS,
+};
+
+static struct sources {
+    _Atomic uint32_t event, depth;
+    _Atomic uint32_t first;   /* DESTROYED: the destination that is unbound first */
+    _Atomic uint32_t source;  /* 1 + its id, once it is bound */
+    _Atomic int32_t producer; /* ORPHANS_ROUTE: its pid */
+    _Atomic uint64_t put;     /* messages whose enqueue returned 0, from 0 on without a gap */
+    _Atomic uint64_t got[3];  /* messages of each destination that were taken */
+    _Atomic uint32_t stop, over;
+    _Atomic uint32_t bind_again; /* the owner shall bind the second destination again */
+    _Atomic uint64_t bound;      /* 1 + the message that was put first after that */
+} * sources;
+
+/* Numbers from 0. Never far ahead of the first destination. */
+static void put_until_stopped(uint32_t queue)
+{
+    for (uint64_t i = 0; atomic_load(&sources->stop) == 0; i++) {
+        if (atomic_exchange(&sources->bind_again, 0) != 0) {
+            bind_pair(queue, board->queue[2]);
+            atomic_store(&sources->bound, i + 1);
+        }
+        while (i > atomic_load(&sources->got[1]) + AHEAD && atomic_load(&sources->stop) == 0)
+            sched_yield();
+        OK(acltdtEnqueue(queue, buffer_of(i), GUARD_MS));
+        atomic_store(&sources->put, i + 1);
+    }
+}
+
+static int source_owner(void *arg)
+{
+    uint32_t first = atomic_load(&sources->first), queue;
+
+    (void)arg;
+    OK(aclInit(NULL));
+    attach(board->queue[1], MANAGE);
+    attach(board->queue[2], MANAGE);
+    queue = queue_of(atomic_load(&sources->depth));
+    bind_pair(queue, board->queue[1]);
+    bind_pair(queue, board->queue[2]);
+    atomic_store(&sources->source, queue + 1);
+    if (atomic_load(&sources->event) == ORPHANS_ROUTE) {
+        turn_await(&turns[0]);
+        OK(acltdtGrantQueue(queue, atomic_load(&sources->producer), ENQUEUE, 0));
+        turn_await(&turns[1]); /* it is killed here */
+    }
+    put_until_stopped(queue);
+    unbind_pair(queue, board->queue[first]);
+    unbind_pair(queue, board->queue[3 - first]);
+    OK(acltdtDestroyQueue(queue));
+    atomic_store(&sources->over, 1);
+    OK(aclFinalize());
+    return 0;
+}
+
+static int source_producer(void *arg)
+{
+    uint32_t queue = atomic_load(&sources->source) - 1;
+
+    (void)arg;
+    OK(aclInit(NULL));
+    attach(queue, ENQUEUE);
+    put_until_stopped(queue);
+    atomic_store(&sources->over, 1);
+    turn_await(&turns[2]);
+    OK(aclFinalize());
+    return 0;
+}
+
+/* A destination as the test knows it. */
+struct due {
+    uint64_t next;      /* message that must come now */
+    bool again;         /* it was unbound and bound: messages may be left out, once ... */
+    uint64_t must_come; /* ... but not from this one on */
+};
+
+/* Takes what is there. In order, once, without a gap. */
+static void take_due(uint32_t number, struct due *due)
+{
+    acltdtBuf buf;
+
+    while (acltdtDequeue(board->queue[number], &buf, 0) == 0) {
+        uint64_t value = value_of(buf);
+
+        if (due->again && value > due->next) {
+            SURE(value <= due->must_come);
+            due->next = value;
+        }
+        due->again &= value < due->must_come;
+        SURE(value == due->next);
+        atomic_store(&sources->got[number], ++due->next);
+        OK(acltdtFreeBuf(buf));
+    }
+}
+
+static void take_until(struct due due[3], uint64_t n, bool second)
+{
+    uint64_t give_up = now_ns() + LOST_NS;
+
+    while (due[1].next < n) {
+        ck_assert_uint_lt(now_ns(), give_up);
+        take_due(1, &due[1]);
+        if (second)
+            take_due(2, &due[2]);
+    }
+}
+
+/* Until nobody has a message of the round. */
+static void take_all(struct due due[3])
+{
+    uint64_t give_up = now_ns() + LOST_NS;
+
+    while (npud_buffers() > 0) {
+        ck_assert_uint_lt(now_ns(), give_up);
+        for (uint32_t i = 1; i < 3; i++)
+            take_due(i, &due[i]);
+    }
+}
+
+/* Of what was put `lost` may be missing, and that of a call which was cut off may have come. */
+static void expect_most(uint64_t got, uint64_t lost)
+{
+    uint64_t put = atomic_load(&sources->put);
+
+    ck_assert_uint_ge(got + lost, put);
+    ck_assert_uint_le(got, put + 1);
+}
+
+static uint32_t wait_for_source(void)
+{
+    uint64_t give_up = now_ns() + LOST_NS;
+    uint32_t source;
+
+    while ((source = atomic_load(&sources->source)) == 0)
+        ck_assert_uint_lt(now_ns(), give_up);
+    return source - 1;
+}
+
+static void run_orphans_route(int pipes[2][2], pid_t owner, pid_t *last, struct due due[3],
+                              uint64_t n, bool second)
+{
+    pid_t producer;
+
+    producer = born(pipes, SOURCE_PRODUCER, *last);
+    *last = producer;
+    atomic_store(&sources->producer, producer);
+    turn_tell(&turns[0]);
+    take_until(due, n, second);
+    ck_assert_int_eq(kill(owner, SIGKILL), 0);
+    take_until(due, 2 * n, second);
+    atomic_store(&sources->stop, 1);
+    while (atomic_load(&sources->over) == 0)
+        take_due(1, &due[1]);
+    take_all(due);
+    /* Nothing is lost: the routes are the queues', and these live. */
+    ck_assert_uint_eq(due[1].next, atomic_load(&sources->put));
+    ck_assert_uint_eq(due[2].next, atomic_load(&sources->put));
+    turn_tell(&turns[2]);
+}
+
+/* The source has gone. Its routes are abnormal until they are unbound. */
+static void forget_routes(uint32_t source)
+{
+    npud_await_sessions(1);
+    for (uint32_t i = 1; i < 3; i++)
+        unbind_pair(source, board->queue[i]);
+    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_DST, UINT32_MAX, board->queue[1], 0), 0);
+    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_DST, UINT32_MAX, board->queue[2], 0), 0);
+}
+
+static void run_source(int pipes[2][2], pid_t *last, uint64_t *rng)
+{
+    enum event event = next_random(rng) % EVENTS;
+    uint64_t n = 1 + next_random(rng) % 300, seen;
+    bool second = next_random(rng) % 2; /* is taken from all the time, or in the end */
+    struct due due[3] = {{0}};
+    uint32_t source;
+    pid_t owner;
+
+    *sources = (struct sources){.event = event,
+                                .depth = 2 + (uint32_t)(next_random(rng) % 30),
+                                .first = 1 + (uint32_t)(next_random(rng) % 2)};
+    owner = born(pipes, SOURCE_OWNER, *last);
+    *last = owner;
+    OK(acltdtGrantQueue(board->queue[2], owner, MANAGE, 0));
+    source = wait_for_source();
+    if (event == ORPHANS_ROUTE) {
+        run_orphans_route(pipes, owner, last, due, n, second);
+        forget_routes(source);
+        return;
+    }
+    take_until(due, n, second);
+    seen = due[1].next;
+    if (event == DESTROYED) {
+        atomic_store(&sources->stop, 1);
+    } else {
+        if (event != OWNER_KILLED)
+            unbind_pair(source, board->queue[2]);
+        if (event == BOUND_AGAIN) {
+            take_until(due, 2 * n, second);
+            atomic_store(&sources->bind_again, 1);
+            while (atomic_load(&sources->bound) == 0)
+                take_due(1, &due[1]);
+            due[2].must_come = atomic_load(&sources->bound) - 1;
+            due[2].again = true;
+            take_until(due, due[2].must_come + n, second);
+        }
+        ck_assert_int_eq(kill(owner, SIGKILL), 0);
+    }
+    npud_await_sessions(1);
+    take_all(due);
+    /* What has come to one was taken while both were bound. */
+    ck_assert_uint_ge(due[2].next, seen);
+    if (event == DESTROYED) {
+        uint32_t first = atomic_load(&sources->first);
+
+        ck_assert_uint_eq(atomic_load(&sources->over), 1);
+        ck_assert_uint_le(due[first].next, due[3 - first].next);
+        /* What was in the source when both were unbound went with it. */
+        expect_most(due[3 - first].next, atomic_load(&sources->depth));
+    } else {
+        if (event == ONE_UNBOUND)
+            ck_assert_uint_le(due[2].next, due[1].next);
+        else
+            ck_assert_uint_eq(due[2].next, due[1].next);
+        /* npud takes what is left when the last process at a source has ended. */
+        expect_most(due[1].next, 0);
+    }
+    forget_routes(source);
+}
+
+/*
+ * Owners of routes are killed, routes are unbound and bound again, and sources destroyed, while messages flow. Each message arrives once and in order at
+ * each destination that was bound when npud took it; what is lost was in a source that was destroyed.
+ */
+START_TEST(owners_and_sources_go_at_random)
+{
+    unsigned rounds = effort(60, 3000);
+    uint64_t rng = (uint64_t)getpid();
+    pid_t last = 0, helper;
+    int pipes[2][2];
+
+    sources =
+        mmap(NULL, sizeof(*sources), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(sources, MAP_FAILED);
+    ck_assert_int_eq(pipe(pipes[0]), 0);
+    ck_assert_int_eq(pipe(pipes[1]), 0);
+    helper = child_start(nursery, pipes);
+    OK(aclInit(NULL));
+    for (int i = 1; i < 3; i++)
+        board->queue[i] = queue_of(i == 1 ? 64 : 4);
+    for (unsigned i = 0; i < rounds; i++)
+        run_source(pipes, &last, &rng);
+    OK(aclFinalize());
+    close(pipes[0][1]);
+    child_expect_ok(helper);
+}
+END_TEST
+
 static void teardown(void)
 {
     npud_expect_empty();
@@ -1098,5 +1394,7 @@ int main(void)
     tcase_add_test(c, the_process_of_a_source_is_killed);
     tcase_add_test(c, who_waits_at_a_destination_learns_that_the_source_is_gone);
     tcase_add_test(c, kills_at_random);
+    c = suite_case(suite, "owners", effort(120, 600), setup, teardown);
+    tcase_add_test(c, owners_and_sources_go_at_random);
     return run_suite(suite);
 }
