@@ -90,7 +90,8 @@ struct scenario {
     bool starves;   /* without a death, too, some may find nothing left to take, or no room */
     bool kills;     /* the victim is any of the first n - 1 actors; the last one, npud, sweeps */
     uint32_t depth; /* 0: DEPTH */
-    bool routed;    /* npud takes from ring 0 and puts into ring 1; takers take from ring 1 */
+    /* npud takes from ring 0 and puts into ring 1; takers take from ring 1, or from ring 0 when the route was unbound. */
+    bool routed;
 };
 
 /* --- the world --- */
@@ -106,6 +107,9 @@ struct actor {
     const uint32_t *asleep;        /* on this word, while it is ... */
     uint32_t seen;
 };
+
+#define LEFT                                                                                       \
+    3 /* in place of a ring: what npud had not taken for the route, and so after what it had */
 
 struct received {
     unsigned message;
@@ -124,6 +128,7 @@ static struct world {
     uint32_t death;           /* 1: the victim is dead */
     bool filled;              /* and never empty from here on */
     bool swept;               /* npud knows that */
+    uint32_t unbound;         /* 1: the router has nothing to do with ring 0 any more */
     int pending;              /* of the router: taken, and there is no room for it; -1: none */
     unsigned owner[MESSAGES]; /* 1 + who has received it */
     uint64_t known[MESSAGES]; /* word of the buffer, as it was received last */
@@ -351,7 +356,8 @@ static int take_from(unsigned r, bool wait)
                 unsigned message = f.ref & 0xffff;
 
                 SURE(mbufs[message].word == held);
-                receive(message, r, queue_head_position(f.head));
+                receive(message, scenario->routed && r == 0 ? LEFT : r,
+                        queue_head_position(f.head));
                 wake(&q->put->waiting, &q->take->wake);
                 return (int)message;
             }
@@ -633,15 +639,14 @@ static void relay(int message)
     wake(&ring[1].take->waiting, &ring[1].put->wake);
 }
 
-static void run_router(void)
+/* Until so many were taken, if they are counted. */
+static void route(bool counted)
 {
-    for (unsigned n = 0;;) {
+    for (unsigned n = 0; !counted || n < self()->count;) {
         struct queue_front f;
         uint64_t held;
 
         if (queue_front(&ring[0], &f) != QUEUE_OK) {
-            if (n == self()->count && !scenario->kills)
-                return;
             sleep_of_router(&ring[0].take->waiting, &ring[0].put->wake, false, -1);
             continue;
         }
@@ -654,12 +659,32 @@ static void run_router(void)
     }
 }
 
+static void run_router(void)
+{
+    route(!scenario->kills);
+}
+
+/* npud hears that the route is unbound between two messages. */
+static void run_unbinding_router(void)
+{
+    route(true);
+    atomic_store((_Atomic uint32_t *)&w.unbound, 1);
+}
+
+/* Takes from the source what the router has left there. */
+static void run_source_taker(void)
+{
+    sleep_on((_Atomic uint32_t *)&w.unbound, 0);
+    for (unsigned i = 0; i < self()->count; i++)
+        mbuf_drop(&segment, &mbufs[take_from(0, true)], &(bool){false});
+}
+
 static bool is_npud(unsigned i)
 {
     void (*run)(void) = scenario->actor[i].run;
 
     return run != run_sender && run != run_taker && run != run_trader && run != run_returner &&
-           run != run_churner && run != run_prober;
+           run != run_churner && run != run_prober && run != run_source_taker;
 }
 
 /* --- runs --- */
@@ -781,7 +806,7 @@ static void judge(void)
         mbuf_drop(&segment, &mbufs[w.pending], &(bool){false});
     }
     if (!w.destroyed)
-        drain(w.ring, scenario->routed ? 3 : w.ring);
+        drain(w.ring, scenario->routed ? LEFT : w.ring);
     for (unsigned i = 0; i < MESSAGES; i++) {
         uint64_t word = mbufs[i].word;
         bool kept = mbuf_state(word) == MBUF_HELD;
@@ -1044,6 +1069,17 @@ static const struct scenario scenarios[] = {
      4,
      {{run_sender, 6}, {run_sender, 6}, {run_taker, 12}, {run_router, 12}},
      0,
+     false,
+     false,
+     .routed = true},
+    {"a route, unbound",
+     5,
+     {{run_sender, 6},
+      {run_sender, 6},
+      {run_taker, 7},
+      {run_source_taker, 5},
+      {run_unbinding_router, 7}},
+     UINT32_MAX - 5,
      false,
      false,
      .routed = true},
