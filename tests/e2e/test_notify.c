@@ -7,6 +7,7 @@
 
 #include "gate.h"
 #include "proto/npud.pb-c.h"
+#include "tests/common/chance.h"
 #include "tests/common/effort.h"
 
 #define STREAMS 64
@@ -363,6 +364,93 @@ START_TEST(an_aborted_wait_is_told_or_has_its_record)
 }
 END_TEST
 
+#define WAITERS 5
+
+/* One bit, and streams of which some are parked: which of them a record lets go is not said. */
+struct model {
+    aclrtStream waiter[WAITERS];
+    bool waits[WAITERS];
+    bool bit;
+    uint64_t rng;
+};
+
+static unsigned count_waits_of(const struct model *m)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < WAITERS; i++)
+        n += m->waits[i];
+    return n;
+}
+
+/* As many streams as the model says are parked, and only some of those that were before. */
+static void compare(struct model *m, unsigned parked, const char *after)
+{
+    unsigned n = 0;
+
+    engine_turn(probe);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        bool waits = !idle(m->waiter[i]);
+
+        ck_assert_msg(!waits || m->waits[i], "after %s a stream waits that had gone on", after);
+        m->waits[i] = waits;
+        n += waits;
+    }
+    ck_assert_msg(n == parked, "after %s %u streams wait, and not %u", after, n, parked);
+}
+
+static void discard_wait(struct model *m, unsigned i)
+{
+    if (chance(&m->rng, 50)) {
+        OK(aclrtStreamAbort(m->waiter[i]));
+    } else {
+        OK(aclrtDestroyStreamForce(m->waiter[i]));
+        OK(aclrtCreateStream(&m->waiter[i]));
+    }
+}
+
+static void operate(struct model *m)
+{
+    unsigned i = below(&m->rng, WAITERS), parked = count_waits_of(m);
+
+    switch (below(&m->rng, 4)) {
+    case 0:
+        record();
+        m->bit |= parked == 0;
+        compare(m, parked - (parked > 0), "a record");
+        break;
+    case 1:
+        if (m->waits[i])
+            break;
+        OK(aclrtWaitAndResetNotify(notify, m->waiter[i], 0));
+        m->waits[i] = !m->bit;
+        compare(m, parked + !m->bit, "a wait");
+        m->bit = false;
+        break;
+    case 2:
+        OK(aclrtNotifyBatchReset(&notify, 1));
+        m->bit = false;
+        compare(m, parked, "a reset");
+        break;
+    default:
+        discard_wait(m, i);
+        compare(m, parked - m->waits[i], "an abort");
+    }
+}
+
+/* Records, waits, resets and aborts of waits in any order: nothing is lost, and nothing doubled. */
+START_TEST(any_order)
+{
+    struct model m = {.rng = 1};
+
+    open_device();
+    for (unsigned i = 0; i < WAITERS; i++)
+        OK(aclrtCreateStream(&m.waiter[i]));
+    for (unsigned n = effort(1000, 50000); n > 0; n--)
+        operate(&m);
+}
+END_TEST
+
 /* A record that is dropped fails the wait that it would have ended, also one that comes later, and no other. */
 START_TEST(a_dropped_record_fails_its_wait)
 {
@@ -692,6 +780,7 @@ int main(void)
     tcase_add_test(tc, a_dropped_wait_swallows_nothing);
     tcase_add_test(tc, a_record_outlives_the_stream_it_released);
     tcase_add_test(tc, an_aborted_wait_is_told_or_has_its_record);
+    tcase_add_test(tc, any_order);
     tcase_add_test(tc, a_dropped_record_fails_its_wait);
     tcase_add_test(tc, refused);
     tc = suite_case(suite, "limits", 60, few_setup, npud_teardown);
