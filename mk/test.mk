@@ -177,7 +177,7 @@ $(BUILD)/examples/%: examples/%.cpp $(wildcard include/acl/*.hpp) $(LIB)
 	$(call say,LD)
 	$(Q)$(CXX) $(CXX_WARN) $(SAN) $(CFLAGS) -Iinclude $< -o $@ -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD))
 
-.PHONY: examples demo-python bench bench-smoke lint lint-run
+.PHONY: examples demo-python bench bench-smoke bench-ab lint lint-run
 examples: $(EXAMPLES)
 
 demo: deps-build
@@ -211,6 +211,13 @@ bench: deps-build
 bench-smoke: deps-build
 	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
 	$(Q)$(BUILD)/bench --bindir $(BUILD) --smoke
+
+# This build beside that of another tree, round by round: OLD is the tree or its build folder. ROWS: only these, 1,2,6 for example.
+OLD_BUILD = $(abspath $(if $(wildcard $(OLD)/npud),$(OLD),$(OLD)/build))
+bench-ab: deps-build
+	@[ -x '$(OLD_BUILD)/npud' ] || { echo 'make bench-ab OLD=folder: a tree that was built, or its build folder' >&2; exit 1; }
+	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
+	$(Q)$(BUILD)/bench --bindir $(abspath $(BUILD)) --against '$(OLD_BUILD)' $(if $(ROWS),--rows $(ROWS))
 
 C_FILES := $(shell find proto daemon client include tests examples -name '*.[ch]' -o -name '*.[ch]pp' 2>/dev/null)
 SH_FILES := .ci/run .ci/check-as-user $(shell find tests examples mk -name '*.sh') client/npuctl.bash-completion

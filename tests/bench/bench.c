@@ -5,20 +5,24 @@
 #include <getopt.h>
 #include <libgen.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/bench/ab.h"
 #include "tests/bench/helper.h"
 
-#define RESULTS_MAX 64
+#define PAIRS       7 /* of processes, for two builds */
+#define RESULTS_MAX (64 * PAIRS)
 
 static const struct group {
     const char *row;
     void (*run)(void);
     const char *setting; /* of npud; NULL: defaults */
     bool one_cpu;        /* everybody on one CPU, npud too */
+    bool no_contest;     /* nothing that two builds can take turns in */
 } groups[] = {
     {"1", rows_query},
     {"2", rows_record},
@@ -33,7 +37,7 @@ static const struct group {
     {"10", rows_request},
     {"10", rows_request_one_cpu, NULL, true},
     {"11", rows_first_use},
-    {"12", rows_idle},
+    {"12", rows_idle, .no_contest = true},
     {"13", rows_callback},
     {"14", rows_python},
     {"15", rows_queue_rate},
@@ -42,7 +46,7 @@ static const struct group {
 #define N_GROUPS (sizeof(groups) / sizeof(groups[0]))
 
 static const char usage[] =
-    "usage: bench [--smoke] [--rows 1,2,...] [--bindir DIR] [--json FILE]\n"
+    "usage: bench [--smoke] [--rows 1,2,...] [--bindir DIR] [--json FILE] [--against DIR]\n"
     "\n"
     "Measures what has a budget against an npud that it starts through npu-run,\n"
     "prints a table, and writes the same to a JSON file. Missed budgets are marked, and are\n"
@@ -51,19 +55,23 @@ static const char usage[] =
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
     "  --rows LIST   only these rows: 1 2 3 4 4b 5 6 7 8 9 10 11 12 13 14 15\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
-    "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n";
+    "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n"
+    "  --against DIR compare this build with the one in DIR: several pairs of processes, which "
+    "take\n"
+    "                turns round by round; prints the median of their ratios and its quartiles\n";
 
 /* --- running --- */
 
-static int run_group(const struct group *group, const char *self)
+/* Where the library and npud come from. */
+static pid_t start_group(const struct group *group, const char *self, const char *bindir,
+                         const char *page, enum ab_side side)
 {
     char runner[PATH_MAX], index[16];
     const char *argv[16];
     unsigned n = 0;
-    int status;
     pid_t pid;
 
-    snprintf(runner, sizeof(runner), "%s/npu-run", options.bindir);
+    snprintf(runner, sizeof(runner), "%s/npu-run", bindir);
     snprintf(index, sizeof(index), "%zu", (size_t)(group - groups));
     argv[n++] = runner;
     argv[n++] = "--devices";
@@ -78,7 +86,7 @@ static int run_group(const struct group *group, const char *self)
     argv[n++] = index;
     argv[n++] = options.results;
     argv[n++] = options.smoke ? "smoke" : "full";
-    argv[n++] = options.bindir;
+    argv[n++] = bindir;
     argv[n] = NULL;
     pid = fork();
     if (pid < 0)
@@ -86,13 +94,46 @@ static int run_group(const struct group *group, const char *self)
     if (pid == 0) {
         if (group->one_cpu)
             pin(0);
+        if (page)
+            ab_share(page, side, bindir);
         execv(runner, (char *const *)argv);
         fprintf(stderr, "bench: %s: %s\n", runner, strerror(errno));
         _exit(127);
     }
+    return pid;
+}
+
+static int end_of(pid_t pid)
+{
+    int status;
+
     if (waitpid(pid, &status, 0) != pid)
         die("waitpid: %m");
     return status;
+}
+
+static int run_group(const struct group *group, const char *self)
+{
+    return end_of(start_group(group, self, options.bindir, NULL, AB_NEW));
+}
+
+/* When one of the two fails, the other one waits for it in vain. */
+static int run_group_against(const struct group *group, const char *self, const char *other)
+{
+    char page[PATH_MAX];
+    pid_t pid[AB_SIDES], first;
+    int status, rest;
+
+    snprintf(page, sizeof(page), "%s.page", options.results);
+    ab_create(page);
+    pid[AB_NEW] = start_group(group, self, options.bindir, page, AB_NEW);
+    pid[AB_OLD] = start_group(group, self, other, page, AB_OLD);
+    first = waitpid(-1, &status, 0);
+    if (status != 0)
+        kill(first == pid[AB_NEW] ? pid[AB_OLD] : pid[AB_NEW], SIGTERM);
+    rest = end_of(first == pid[AB_NEW] ? pid[AB_OLD] : pid[AB_NEW]);
+    unlink(page);
+    return status ? status : rest;
 }
 
 static int measure_main(char **argv)
@@ -104,7 +145,8 @@ static int measure_main(char **argv)
     options.results = argv[1];
     options.smoke = strcmp(argv[2], "smoke") == 0;
     options.bindir = argv[3];
-    watchdog_start(options.smoke ? 30 : 120);
+    ab_join();
+    watchdog_start((options.smoke ? 30 : 120) * (options.ab ? 3 : 1));
     groups[index].run();
     return 0;
 }
@@ -149,17 +191,78 @@ static void print_result(const struct result *r, int width)
            r->ok ? "yes" : "NO", r->note);
 }
 
-static void print_table(const struct result *results, unsigned n)
+static int width_of(const struct result *results, unsigned n)
 {
     int width = 4;
 
     for (unsigned i = 0; i < n; i++)
         if ((int)strlen(results[i].what) > width)
             width = (int)strlen(results[i].what);
+    return width;
+}
+
+static void print_table(const struct result *results, unsigned n)
+{
+    int width = width_of(results, n);
+
     printf("%-13s %-*s %10s %10s %7s %15s %8s  %-3s %s\n", "row", width, "what", "value",
            "baseline", "ratio", "p10..p90", "budget", "ok", "note");
     for (unsigned i = 0; i < n; i++)
         print_result(&results[i], width);
+}
+
+/*
+ * How fast a process is differs from the next one of the same build: by where its memory happens to lie, for one. So there are several pairs of
+ * processes, and what counts of each is its median: of these the median and the quartiles are shown. Returns how many rows there are.
+ */
+static unsigned merge_pairs(struct result *results, unsigned n)
+{
+    unsigned rows = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        struct result merged = results[i];
+        double ratio[PAIRS], new[PAIRS], old[PAIRS], ignored;
+        unsigned pairs = 0;
+
+        for (unsigned k = 0; k < rows && merged.row[0]; k++)
+            if (strcmp(results[k].row, merged.row) == 0)
+                merged.row[0] = '\0'; /* merged already */
+        if (!merged.row[0])
+            continue;
+        for (unsigned k = i; k < n && pairs < PAIRS; k++) {
+            if (strcmp(results[k].row, merged.row) != 0)
+                continue;
+            ratio[pairs] = results[k].ratio;
+            new[pairs] = results[k].value_ns;
+            old[pairs++] = results[k].baseline_ns;
+        }
+        samples_spread(ratio, pairs, 25, &merged.low, &merged.ratio, &merged.high);
+        samples_spread(new, pairs, 25, &ignored, &merged.value_ns, &ignored);
+        samples_spread(old, pairs, 25, &ignored, &merged.baseline_ns, &ignored);
+        results[rows++] = merged;
+    }
+    return rows;
+}
+
+/* Two builds: what the rows are otherwise compared with is not there. */
+static void print_pairs(struct result *results, unsigned n)
+{
+    char new[32], old[32], spread[32];
+    int width;
+
+    for (unsigned i = 0; i < n; i++)
+        results[i].what[strcspn(results[i].what, ";")] = '\0';
+    width = width_of(results, n);
+    printf("%-13s %-*s %10s %10s %9s %15s\n", "row", width, "what", "new", "old", "new/old",
+           "p25..p75");
+    for (unsigned i = 0; i < n; i++) {
+        const struct result *r = &results[i];
+
+        snprintf(spread, sizeof(spread), "%.3f..%.3f", r->low, r->high);
+        printf("%-13s %-*s %10s %10s %9.3f %15s\n", r->row, width, r->what,
+               value_text(r, r->value_ns, new, sizeof(new)),
+               value_text(r, r->baseline_ns, old, sizeof(old)), r->ratio, spread);
+    }
 }
 
 static void write_json(const char *path, const struct result *results, unsigned n)
@@ -206,16 +309,25 @@ static bool is_wanted(const char *row, const char *list)
     return false;
 }
 
-static int run_rows(const char *rows, const char *self)
+static int run_pairs(const struct group *group, const char *self, const char *other)
+{
+    int status = 0;
+
+    for (unsigned i = 0; i < count_of(PAIRS, 2) && status == 0; i++)
+        status = run_group_against(group, self, other);
+    return status;
+}
+
+static int run_rows(const char *rows, const char *self, const char *against)
 {
     int failed = 0;
 
     for (size_t i = 0; i < N_GROUPS; i++) {
         int status;
 
-        if (rows && !is_wanted(groups[i].row, rows))
+        if ((rows && !is_wanted(groups[i].row, rows)) || (against && groups[i].no_contest))
             continue;
-        status = run_group(&groups[i], self);
+        status = against ? run_pairs(&groups[i], self, against) : run_group(&groups[i], self);
         if (status != 0) {
             fprintf(stderr, "bench: row %s failed (status %#x)\n", groups[i].row, status);
             failed = 1;
@@ -243,7 +355,7 @@ static const char *self_dir(void)
     return dirname(dir);
 }
 
-static int bench_main(const char *rows, const char *bindir, const char *json)
+static int bench_main(const char *rows, const char *bindir, const char *json, const char *against)
 {
     static struct result results[RESULTS_MAX];
     char path[] = "/tmp/bench-results.XXXXXX";
@@ -259,13 +371,19 @@ static int bench_main(const char *rows, const char *bindir, const char *json)
     if (!bindir)
         bindir = self_dir();
     options.bindir = bindir;
-    failed = run_rows(rows, self_path());
+    if (against)
+        ab_print_placement();
+    failed = run_rows(rows, self_path(), against);
     n = read_results(results);
     unlink(path);
     if (n == 0 && !failed)
         die("no such rows: %s", rows);
     if (options.smoke)
         printf("Smoke run: too short for the numbers to mean anything.\n");
+    if (against) {
+        print_pairs(results, merge_pairs(results, n));
+        return failed;
+    }
     print_table(results, n);
     if (!json) {
         snprintf(default_json, sizeof(default_json), "%s/bench.json", bindir);
@@ -295,11 +413,15 @@ static bool play_part(int argc, char **argv, int *status)
 int main(int argc, char **argv)
 {
     static const struct option long_options[] = {
-        {"smoke", no_argument, NULL, 's'},        {"rows", required_argument, NULL, 'r'},
-        {"bindir", required_argument, NULL, 'b'}, {"json", required_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},         {0},
+        {"smoke", no_argument, NULL, 's'},
+        {"rows", required_argument, NULL, 'r'},
+        {"bindir", required_argument, NULL, 'b'},
+        {"json", required_argument, NULL, 'j'},
+        {"against", required_argument, NULL, 'a'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
-    const char *rows = NULL, *bindir = NULL, *json = NULL;
+    const char *rows = NULL, *bindir = NULL, *json = NULL, *against = NULL;
     int option, status;
 
     if (play_part(argc, argv, &status))
@@ -318,10 +440,13 @@ int main(int argc, char **argv)
         case 'j':
             json = optarg;
             break;
+        case 'a':
+            against = optarg;
+            break;
         default:
             fputs(usage, option == 'h' ? stdout : stderr);
             return option == 'h' ? 0 : 2;
         }
     }
-    return bench_main(rows, bindir, json);
+    return bench_main(rows, bindir, json, against);
 }

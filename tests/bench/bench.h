@@ -53,6 +53,7 @@ struct contest {
 
 struct options {
     bool smoke;
+    bool ab;             /* this process is one of two that are compared: ab.h */
     const char *results; /* file that measuring processes append to */
     const char *bindir;  /* where npu-run is */
 };
@@ -73,10 +74,19 @@ struct result contest_run(const struct row *row, const struct contest *contest);
 struct result result_of_samples(const struct row *row, double *samples, unsigned n,
                                 double baseline_ns);
 
+/** Median of n samples, and the one that `tail` percent lie below and the one that as many lie above. Sorts them. */
+void samples_spread(double *samples, unsigned n, unsigned tail, double *low, double *median,
+                    double *high);
+
+/** The result of n pairs, value and baseline of a round each. Sorts both arrays. tail: how many percent of the ratios lie below `low`, and as
+ * many above `high`. */
+struct result result_of_pairs(const struct row *row, double *values, double *baselines, unsigned n,
+                              unsigned tail);
+
 /** Append to the results file. */
 void result_emit(const struct result *result);
 
-/** Emit all, and before them one row `name` that repeats the one with the worst ratio. */
+/** Emit all, and before them one row `name` that repeats the one with the worst ratio (but for ab.h). */
 void results_emit_worst(const char *name, const struct result *results, unsigned n);
 
 /** One getppid system call: the unit of the rows about the cost of a call. */

@@ -1,5 +1,6 @@
 /* Clock, contests, medians. */
 #include "tests/bench/bench.h"
+#include "tests/bench/ab.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -67,26 +68,28 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts the samples. */
-static void spread(double *samples, unsigned n, double *low, double *median, double *high)
+void samples_spread(double *samples, unsigned n, unsigned tail, double *low, double *median,
+                    double *high)
 {
+    size_t cut = (size_t)(n - 1) * tail / 100;
+
     qsort(samples, n, sizeof(*samples), compare_doubles);
-    *low = samples[(n - 1) / 10];
+    *low = samples[cut];
     *median = samples[(n - 1) / 2];
-    *high = samples[(size_t)(n - 1) * 9 / 10];
+    *high = samples[n - 1 - cut];
 }
 
 /* All three arrays are sorted by this. */
 static struct result summarise(const struct row *row, double *values, double *baselines,
-                               double *ratios, unsigned n)
+                               double *ratios, unsigned n, unsigned tail)
 {
     struct result r = {.budget = row->budget, .at_least = row->at_least};
 
     snprintf(r.row, sizeof(r.row), "%s", row->name);
     snprintf(r.what, sizeof(r.what), "%s", row->what);
-    spread(values, n, &r.value_low, &r.value_ns, &r.value_high);
-    spread(baselines, n, &r.baseline_low, &r.baseline_ns, &r.baseline_high);
-    spread(ratios, n, &r.low, &r.ratio, &r.high);
+    samples_spread(values, n, tail, &r.value_low, &r.value_ns, &r.value_high);
+    samples_spread(baselines, n, tail, &r.baseline_low, &r.baseline_ns, &r.baseline_high);
+    samples_spread(ratios, n, tail, &r.low, &r.ratio, &r.high);
     r.ok =
         row->budget == BUDGET_NONE || (row->at_least ? r.ratio >= r.budget : r.ratio <= r.budget);
     return r;
@@ -101,13 +104,28 @@ static double *new_samples(unsigned n)
     return samples;
 }
 
-struct result contest_run(const struct row *row, const struct contest *c)
+struct result result_of_pairs(const struct row *row, double *values, double *baselines, unsigned n,
+                              unsigned tail)
 {
-    double *values = new_samples(c->rounds);
-    double *baselines = new_samples(c->rounds);
-    double *ratios = new_samples(c->rounds);
+    double *ratios = new_samples(n);
     struct result result;
 
+    for (unsigned i = 0; i < n; i++)
+        ratios[i] = row->at_least ? baselines[i] / values[i] : values[i] / baselines[i];
+    result = summarise(row, values, baselines, ratios, n, tail);
+    free(ratios);
+    return result;
+}
+
+struct result contest_run(const struct row *row, const struct contest *c)
+{
+    double *values, *baselines;
+    struct result result;
+
+    if (options.ab)
+        return ab_run(row, c);
+    values = new_samples(c->rounds);
+    baselines = new_samples(c->rounds);
     for (unsigned i = 0; i < c->rounds; i++) {
         /* Who begins changes, so that neither side always inherits the other's caches. */
         if (i % 2)
@@ -115,12 +133,10 @@ struct result contest_run(const struct row *row, const struct contest *c)
         values[i] = c->value(c->arg, c->n_value);
         if (i % 2 == 0)
             baselines[i] = c->baseline(c->arg, c->n_baseline);
-        ratios[i] = row->at_least ? baselines[i] / values[i] : values[i] / baselines[i];
     }
-    result = summarise(row, values, baselines, ratios, c->rounds);
+    result = result_of_pairs(row, values, baselines, c->rounds, 10);
     free(values);
     free(baselines);
-    free(ratios);
     return result;
 }
 
@@ -128,23 +144,22 @@ struct result result_of_samples(const struct row *row, double *samples, unsigned
                                 double baseline_ns)
 {
     double *baselines = new_samples(n);
-    double *ratios = new_samples(n);
     struct result result;
 
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
         baselines[i] = baseline_ns;
-        ratios[i] = samples[i] / baseline_ns;
-    }
-    result = summarise(row, samples, baselines, ratios, n);
+    result = result_of_pairs(row, samples, baselines, n, 10);
     free(baselines);
-    free(ratios);
     return result;
 }
 
 void result_emit(const struct result *result)
 {
-    FILE *f = fopen(options.results, "ab");
+    FILE *f;
 
+    if (options.ab && !ab_is_new())
+        return;
+    f = fopen(options.results, "ab");
     if (!f || fwrite(result, sizeof(*result), 1, f) != 1 || fclose(f) != 0)
         die("%s: %m", options.results);
 }
@@ -163,7 +178,8 @@ void results_emit_worst(const char *name, const struct result *results, unsigned
             worst = results[i];
     snprintf(worst.note, sizeof(worst.note), "worst of those below: %s", worst.row);
     snprintf(worst.row, sizeof(worst.row), "%s", name);
-    result_emit(&worst);
+    if (!options.ab)
+        result_emit(&worst);
     for (unsigned i = 0; i < n; i++)
         result_emit(&results[i]);
 }

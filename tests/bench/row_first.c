@@ -5,8 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MILLISECOND 1e6
-
 int first_use_main(void)
 {
     uint64_t start = now_ns();
@@ -27,7 +25,7 @@ int first_use_main(void)
     return 0;
 }
 
-static double first_use(void)
+static double first_use(void *arg, unsigned n)
 {
     unsigned long long ns = 0;
     int pipe_fds[2];
@@ -35,6 +33,8 @@ static double first_use(void)
     pid_t pid;
     FILE *f;
 
+    (void)arg;
+    (void)n;
     if (pipe(pipe_fds) < 0 || (pid = fork()) < 0)
         die("fork: %m");
     if (pid == 0) {
@@ -50,6 +50,13 @@ static double first_use(void)
     return (double)ns;
 }
 
+static double millisecond(void *arg, unsigned n)
+{
+    (void)arg;
+    (void)n;
+    return 1e6;
+}
+
 void rows_first_use(void)
 {
     static const struct row row = {
@@ -57,15 +64,12 @@ void rows_first_use(void)
         .what = "init, set device, create, record, synchronise, finalize; vs 1 ms",
         .budget = 1,
     };
-    unsigned n = count_of(200, 5);
-    double *samples = calloc(n, sizeof(*samples));
-    struct result result;
+    struct contest contest = {
+        .value = first_use,
+        .baseline = millisecond,
+        .rounds = count_of(200, 5),
+    };
+    struct result result = contest_run(&row, &contest);
 
-    if (!samples)
-        die("out of memory");
-    for (unsigned i = 0; i < n; i++)
-        samples[i] = first_use();
-    result = result_of_samples(&row, samples, n, MILLISECOND);
     result_emit(&result);
-    free(samples);
 }
