@@ -39,8 +39,9 @@ struct run {
     char **npud_argv;
     char **command;
     const char *runtime_dir;
-    sigset_t mask; /* as we were started with: the command gets it back */
-    int signals;   /* signalfd */
+    sigset_t mask;    /* as we were started with: the command gets it back */
+    sigset_t ignored; /* by our caller, as nohup(1) does, or blocked: they do not end us */
+    int signals;      /* signalfd */
     struct child npud;
 };
 
@@ -195,6 +196,17 @@ static bool wait_readable(int fd, int timeout_ms)
 
 /* --- signals --- */
 
+/* A signal that is blocked arrives at the signalfd, also when it is ignored. */
+static void note_ignored(struct run *run)
+{
+    struct sigaction action;
+
+    run->ignored = run->mask;
+    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+        if (sigaction(forwarded[i], NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+            sigaddset(&run->ignored, forwarded[i]);
+}
+
 static int signals_block(struct run *run)
 {
     sigset_t set;
@@ -206,6 +218,7 @@ static int signals_block(struct run *run)
     signal(SIGCHLD, SIG_DFL);
     if (sigprocmask(SIG_BLOCK, &set, &run->mask) < 0)
         return -errno;
+    note_ignored(run);
     run->signals = signalfd(-1, &set, SFD_CLOEXEC);
     return run->signals < 0 ? -errno : 0;
 }
@@ -273,18 +286,29 @@ static void __attribute__((noreturn)) npud_exec(struct run *run, pid_t parent, i
     _exit(STATUS_OWN_FAILURE);
 }
 
-/* STATUS_NONE when clients can connect. */
+/* A signal that has arrived and ends us; 0: none. */
+static int signal_to_end(struct run *run)
+{
+    bool from_terminal;
+    int sig = signal_take(run, &from_terminal);
+
+    return sig && !sigismember(&run->ignored, sig) ? sig : 0;
+}
+
+/* STATUS_NONE when clients can connect. There is no command yet that a signal could be for. */
 static int npud_wait_ready(struct run *run, int ready)
 {
     struct pollfd p[] = {{.fd = ready, .events = POLLIN}, {.fd = run->signals, .events = POLLIN}};
-    bool from_terminal;
     char c = '\0';
+    int sig;
 
-    while (poll(p, 2, -1) < 0)
-        if (errno != EINTR)
+    while (!p[0].revents || p[1].revents) {
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
             return STATUS_OWN_FAILURE;
-    if (p[1].revents)
-        return 128 + signal_take(run, &from_terminal);
+        sig = p[1].revents ? signal_to_end(run) : 0;
+        if (sig)
+            return 128 + sig;
+    }
     if (read(ready, &c, 1) == 1 && c == '\n')
         return STATUS_NONE;
     complain("npud did not start");

@@ -261,6 +261,34 @@ wait $job
 expect "the command ends by a forwarded SIGTERM" 143 $?
 gone "SIGTERM"
 
+# A npud that waits to be told to start, and npu-run with signals that its caller ignores.
+cat >"$work/slow_npud" <<'S'
+#!/bin/sh
+echo >"$WORK/ready"
+read -r _ <"$WORK/go"
+exec "$REAL" "$@"
+S
+chmod +x "$work/slow_npud"
+starting() { # COMMAND of npu-run
+    rm -f "$work/ready" "$work/go"
+    mkfifo "$work/ready" "$work/go"
+    (trap "" HUP INT USR1; WORK="$work" REAL="$build/npud" NPUD_BINARY="$work/slow_npud" exec npu-run -- "$@") &
+    job=$!
+    read -r _ <"$work/ready"
+}
+starting sh -c 'exit 6'
+for sig in HUP INT USR1; do
+    kill -$sig $job
+done
+echo >"$work/go"
+wait $job
+expect "signals that the caller ignores do not end npu-run while npud starts" 6 $?
+starting true
+kill -HUP $job
+kill -TERM $job
+wait $job
+expect "another one does" 143 $?
+
 timeout 30 "$work/on_terminal" npu-run -- "$work/count_interrupts" >"$work/out"
 expect "^C arrives once, and npud stays" 1 $?
 
