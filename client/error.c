@@ -242,7 +242,8 @@ aclError aclrtGetLastError(aclrtLastErrLevel level)
     aclError last = t->last_error;
 
     if (level != ACL_RT_THREAD_LEVEL)
-        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtGetLastError: level %d is unknown", level);
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "aclrtGetLastError: level is %d, must be ACL_RT_THREAD_LEVEL (0)", level);
     t->last_error = 0;
     return last;
 }
@@ -250,7 +251,8 @@ aclError aclrtGetLastError(aclrtLastErrLevel level)
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level)
 {
     if (level != ACL_RT_THREAD_LEVEL)
-        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtPeekAtLastError: level %d is unknown",
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "aclrtPeekAtLastError: level is %d, must be ACL_RT_THREAD_LEVEL (0)",
                          level);
     return thread_self()->last_error;
 }

@@ -155,12 +155,14 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
     CALL_SCOPE;
 
     if (timeout < -1)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtSynchronizeEventWithTimeout: timeout is %d ms", timeout);
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "aclrtSynchronizeEventWithTimeout: timeout is %d ms, must be positive or -1", timeout);
     REQUIRE(event);
     if (timeout == 0)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtSynchronizeEventWithTimeout: timeout is 0 ms");
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "aclrtSynchronizeEventWithTimeout: timeout is 0 ms, must be positive or -1");
     return synchronize(__func__, event, timeout);
 }
 

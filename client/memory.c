@@ -564,8 +564,8 @@ static int check_copy(const char *function, void *dst, size_t dest_max, const vo
     if (!dst || !src)
         return error_null(function, dst ? "src" : "dst");
     if ((unsigned)kind > ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
-        return error_set(ACL_ERROR_INVALID_PARAM, "%s: kind %d is not allowed here", function,
-                         kind);
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: kind is %d, must be 0 to %d here", function,
+                         (int)kind, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
     if (count > dest_max)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: count %zu is more than destMax %zu",
                          function, count, dest_max);

@@ -16,8 +16,8 @@ static int check_type(const char *function, acltdtQueueAttrType type)
 {
     if ((unsigned)type < sizeof(sizes) / sizeof(sizes[0]))
         return 0;
-    return error_set(ACL_ERROR_INVALID_PARAM, "%s: queues have no attribute %d", function,
-                     (int)type);
+    return error_set(ACL_ERROR_INVALID_PARAM, "%s: attribute %d: queues have those from 0 to %zu",
+                     function, (int)type, sizeof(sizes) / sizeof(sizes[0]) - 1);
 }
 
 acltdtQueueAttr *acltdtCreateQueueAttr(void)

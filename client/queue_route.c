@@ -67,8 +67,9 @@ aclError acltdtGetQueueRouteParam(const acltdtQueueRoute *route, acltdtQueueRout
     REQUIRE(paramRetSize);
     REQUIRE(param);
     if ((unsigned)type >= sizeof(offsets) / sizeof(offsets[0]))
-        return error_set(ACL_ERROR_INVALID_PARAM, "%s: routes have no parameter %d", __func__,
-                         (int)type);
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "%s: parameter %d: routes have those from 0 to %zu", __func__, (int)type,
+                         sizeof(offsets) / sizeof(offsets[0]) - 1);
     if (len < PARAM_SIZE)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: len is %zu, a parameter needs room for %zu",
                          __func__, len, PARAM_SIZE);
@@ -173,8 +174,9 @@ aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo *param,
     REQUIRE(param);
     REQUIRE(value);
     if ((unsigned)type >= sizeof(offsets) / sizeof(offsets[0]))
-        return error_set(ACL_ERROR_INVALID_PARAM, "%s: queries have no parameter %d", __func__,
-                         (int)type);
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "%s: parameter %d: queries have those from 0 to %zu", __func__, (int)type,
+                         sizeof(offsets) / sizeof(offsets[0]) - 1);
     if (len != PARAM_SIZE)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: len is %zu, a parameter has %zu bytes",
                          __func__, len, PARAM_SIZE);

@@ -131,8 +131,10 @@ static int check_query(const char *function, const acltdtQueueRouteQueryInfo *in
     while (i < n && modes[i].mode != info->mode)
         i++;
     if (i == n)
-        return error_set(ACL_ERROR_INVALID_PARAM, "%s: there is no query mode %u", function,
-                         info->mode);
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "%s: mode is %u, must be 0 (of a source), 1 (into a destination), 2 "
+                         "(both) or 100 (abnormal)",
+                         function, info->mode);
     if (modes[i].source && !has(info, ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32))
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: mode %u needs the id of a source", function,
                          info->mode);

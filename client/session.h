@@ -150,8 +150,9 @@ static inline bool session_lost(const struct session *s)
 bool session_ended(struct session *s) __attribute__((cold));
 
 #define ERROR_LOST_SENTENCE                                                                        \
-    "%s: npud has ended or closed the connection; its log says why. Call aclFinalize and aclInit " \
-    "to connect anew"
+    "%s: npud has ended or closed the connection. Call aclFinalize and aclInit to connect anew. "  \
+    "If it happens again, an administrator can see why: journalctl -u npud; under npu-run, add "   \
+    "--verbose"
 
 /** ACL_ERROR_RT_SOCKET_CLOSE, with its sentence. */
 int session_error_lost(const char *function) __attribute__((cold));

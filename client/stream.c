@@ -916,10 +916,13 @@ aclError aclnpudLaunchDelay(uint64_t microseconds, aclError result, aclrtStream 
     struct stream *s;
 
     if (microseconds > DELAY_MAX_US)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclnpudLaunchDelay: more than an hour");
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclnpudLaunchDelay: microseconds is %llu, must be at most %llu, an hour",
+                         (unsigned long long)microseconds, (unsigned long long)DELAY_MAX_US);
     if (result != 0 && (result < 100000 || result > 599999))
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclnpudLaunchDelay: result %d is no ACL error code", result);
+                         "aclnpudLaunchDelay: result is %d, must be 0 or from 100000 to 599999",
+                         result);
     s = stream_lock(__func__, stream, &error);
     if (!s)
         return error;

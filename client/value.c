@@ -67,7 +67,8 @@ static int check_reduce(const void *dst, const void *src, uint64_t count, uint32
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: type %d cannot be reduced", function,
                          (int)type);
     if (!reduce_kind_known(kind))
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: kind %d is unknown", function, (int)kind);
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: kind is %d, must be 10 to 13", function,
+                         (int)kind);
     if (count == 0 || count % element != 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: count is %llu bytes, must be whole elements of %zu, and one at least",

@@ -162,6 +162,16 @@ static void halt_sessions(struct server *server)
         session_halt(s);
 }
 
+/* An npud that was started by hand, without a directory that this user may write to. */
+static void say_how_by_hand(const struct npud *npud)
+{
+    const char *manager = getenv("NOTIFY_SOCKET");
+
+    if (!npud->options->runtime_dir && !(manager && manager[0]))
+        log_error("to run an npud of your own: npu-run -- COMMAND, or npud --runtime-dir=DIR with "
+                  "a DIR that does not exist yet, and NPUD_SOCKET=DIR/npud.sock for its clients");
+}
+
 static int serve_begin(struct npud *npud, int signals)
 {
     struct server *server = npud->server;
@@ -175,6 +185,8 @@ static int serve_begin(struct npud *npud, int signals)
         r = devices_init(&server->devices, server->config);
     if (r == 0)
         r = entrance_open(&npud->entrance, server);
+    if (r == -EACCES || r == -ENOENT || r == -EROFS)
+        say_how_by_hand(npud);
     return r == 0 ? add_events(npud, signals) : r;
 }
 
@@ -227,7 +239,9 @@ static int run(struct server *server, const struct options *options, int signals
     }
     if (options->runtime_dir && mkdir(options->runtime_dir, 0700) < 0) {
         r = -errno;
-        log_error("%s: cannot be made: %m", options->runtime_dir);
+        log_error("%s: cannot be made: %m%s", options->runtime_dir,
+                  r == -EEXIST ? "; --runtime-dir wants a directory that npud makes and removes"
+                               : "");
         return r;
     }
     server_share_fds(server, server->config);

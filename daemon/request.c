@@ -35,10 +35,16 @@ static int32_t on_hello(struct call *call)
         return fail(call, ACL_ERROR_REPEAT_INITIALIZE, "Hello a second time");
     }
     if (hello->protocol != PROTOCOL)
-        return fail(
-            call, ACL_ERROR_API_NOT_SUPPORT,
-            "this npud speaks protocol %u, the client library speaks %u: install matching versions",
-            PROTOCOL, hello->protocol);
+        return fail(call, ACL_ERROR_API_NOT_SUPPORT,
+                    PROTOCOL < hello->protocol
+                        ? "this npud speaks protocol %u, the client library speaks %u: npud is the "
+                          "older one; "
+                          "restart it with the version that is installed (systemctl restart npud)"
+                        : "this npud speaks protocol %u, the client library speaks %u: the program "
+                          "runs with "
+                          "the older one; restart the program, so that it loads the library that "
+                          "is installed",
+                    PROTOCOL, hello->protocol);
     error = session_hello(call->session, hello->program, &call->fd);
     if (error != 0)
         return fail(call, error, "npud has no memory or descriptors for another session");

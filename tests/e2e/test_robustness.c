@@ -371,13 +371,15 @@ START_TEST(malformed_packets_end_that_session_only)
 }
 END_TEST
 
+/* The lower number is the older one: that side is to be restarted. _i: the program is. */
 START_TEST(protocol_mismatch_is_explained)
 {
     int fd = raw_connect();
-    Npud__Reply *reply = hello(fd, PROTOCOL + 1);
+    Npud__Reply *reply = hello(fd, _i ? PROTOCOL - 1 : PROTOCOL + 1);
 
     ck_assert_int_eq(reply->error, ACL_ERROR_API_NOT_SUPPORT);
     ck_assert_ptr_nonnull(strstr(reply->message, "protocol"));
+    ck_assert_ptr_nonnull(strstr(reply->message, _i ? "restart the program" : "restart it with"));
     npud__reply__free_unpacked(reply, NULL);
     close(fd);
 }
@@ -589,7 +591,7 @@ static Suite *suite(void)
     tcase_add_loop_test(running, npud_end_ends_every_blocked_call, 0, 2);
     tcase_add_loop_test(running, npud_end_blames_no_process, 0, 2);
     tcase_add_test(running, malformed_packets_end_that_session_only);
-    tcase_add_test(running, protocol_mismatch_is_explained);
+    tcase_add_loop_test(running, protocol_mismatch_is_explained, 0, 2);
     tcase_add_test(running, who_does_not_read_is_ended);
     tcase_add_test(running, forked_child_gets_a_clear_error);
     tcase_add_test(running, garbage_in_an_arena_hurts_its_session_only);

@@ -587,7 +587,8 @@ START_TEST(what_is_refused)
     FAILS(ACL_ERROR_INVALID_PARAM, acltdtQueryQueueRoutes(info, NULL));
     FAILS_SAYING(ACL_ERROR_INVALID_PARAM, "no mode", acltdtQueryQueueRoutes(info, list));
     OK(acltdtSetQueueRouteQueryInfo(info, ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM, 4, &mode));
-    FAILS_SAYING(ACL_ERROR_INVALID_PARAM, "mode 3", acltdtQueryQueueRoutes(info, list));
+    FAILS_SAYING(ACL_ERROR_INVALID_PARAM, "mode is 3, must be 0 ",
+                 acltdtQueryQueueRoutes(info, list));
     mode = ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST;
     OK(acltdtSetQueueRouteQueryInfo(info, ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM, 4, &mode));
     FAILS_SAYING(ACL_ERROR_INVALID_PARAM, "a source", acltdtQueryQueueRoutes(info, list));

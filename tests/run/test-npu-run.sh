@@ -136,6 +136,15 @@ report $? "npuctl names the socket that it tried"
 status_of 3 npuctl --socket "$work/no.sock" status
 status_of 1 npu-run -- sh -c 'npuctl status >/dev/full'
 
+# --- npud by hand ---
+
+status_of 1 env -u NOTIFY_SOCKET npud --config /dev/null --set npud.socket="$work/no/where/npud.sock"
+grep -q 'npu-run -- COMMAND, or npud --runtime-dir=DIR' "$work/err"
+report $? "npud without a directory says how it runs with one"
+status_of 1 npud --config /dev/null --runtime-dir "$work"
+grep -q 'a directory that npud makes' "$work/err"
+report $? "a directory that exists is none to make"
+
 # --- what the command gets ---
 
 expect "arguments stay as they are" "a|b c||-v|" "$(npu-run printf '%s|' a 'b c' '' -v)"
