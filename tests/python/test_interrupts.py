@@ -187,7 +187,7 @@ os._exit(0)
 
     def test_while_callbacks_arrive(self):
         """It comes in the callback, between two, or in the library."""
-        rounds = 20 if ROUNDS < 20 else 400
+        rounds = 20 if ROUNDS < 20 else 150
         program = self.program(f"""
 must(acl.rt.subscribe_report(me, stream))
 ready = []

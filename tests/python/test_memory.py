@@ -27,6 +27,19 @@ class Memory(DeviceTest):
         self.assertEqual(ptr_to_bytes(self.host, SIZE), self.data)
         self.assertNotEqual(acl.rt.memcpy(self.device, 1, self.host, 2, TO_DEVICE), 0)
 
+    def test_other_threads_run_while_much_is_copied(self):
+        """How far the copy has come then is for the scheduler to say: once it has not ended is enough."""
+        size = 32 << 20
+        source = self.ok(acl.rt.malloc_host(size))
+        self.addCleanup(acl.rt.free_host, source)
+        for _ in range(100):
+            ended, before = [], []
+            self.while_in(lambda: ended.append(len(ptr_to_bytes(source, size))) or 0, lambda: before.append(not ended))
+            self.assertEqual(ended, [size])
+            if before[0]:
+                return
+        self.fail("never")
+
     def test_memcpy_async(self):
         self.ok(acl.rt.memcpy_async(self.device, SIZE, bytes_to_ptr(self.data), SIZE, TO_DEVICE, self.stream))
         self.ok(acl.rt.memcpy_async(self.host, SIZE, self.device, SIZE, TO_HOST, self.stream))
