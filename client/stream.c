@@ -300,7 +300,7 @@ struct stream *streams_next(struct session *session, uint32_t *cursor)
     while (*cursor < session->streams.end) {
         struct stream *s = slots_at(&session->streams, (*cursor)++);
 
-        if (has_tasks(s))
+        if (s && has_tasks(s)) /* all below `end` are there, which a compiler cannot see */
             return s;
     }
     return NULL;

@@ -225,7 +225,7 @@ START_TEST(segment_is_charged_whole)
     ck_assert_uint_ne(t->view.number, s->view.number);
     ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 2 * s->size);
     session_free(a);
-    ck_assert_uint_eq(n_pools(), 0);
+    await_pools(0);
     npud_stop();
 }
 END_TEST
@@ -325,7 +325,7 @@ START_TEST(what_the_dead_hold_is_freed)
     mbuf_drop(&m.view, kept, &(bool){false});
     check_all_free(&m);
     session_free(a);
-    ck_assert_uint_eq(n_pools(), 0);
+    await_pools(0);
     unmap_all(&m);
     npud_stop();
 }
@@ -357,7 +357,7 @@ START_TEST(chains_of_the_dead_are_freed)
     ck_assert_uint_eq(count_of(x), 1);
     ck_assert_ptr_null(segment_find(&server, mt.view.id)); /* its pool was empty */
     session_free(a);
-    ck_assert_uint_eq(n_pools(), 0);
+    await_pools(0);
     unmap_all(&ms);
     unmap_all(&mt);
     npud_stop();
