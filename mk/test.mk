@@ -88,7 +88,7 @@ KILL_BIN := $(BUILD)/kill/tests/kill/test_kill $(BUILD)/kill/tests/kill/share/te
 test-kill:
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN)
 
-.SECONDARY: $(UNIT_BIN:%=%.o) $(E2E_BIN:%=%.o) $(HANDOVER_BIN:%=%.o) $(E2E_LIB)
+.SECONDARY: $(UNIT_BIN:%=%.o) $(E2E_BIN:%=%.o) $(HANDOVER_BIN:%=%.o) $(HANDOVER_LIB) $(E2E_LIB)
 
 # The C++ headers, as users compile them.
 CXX_WARN := -std=c++17 -Wall -Wextra -Werror
