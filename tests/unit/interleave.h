@@ -10,13 +10,12 @@
  */
 #pragma once
 
-#include <setjmp.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <ucontext.h>
 
 #include "proto/futex.h"
@@ -25,7 +24,7 @@
 #define ACTORS_MAX   6
 #define SWITCHES_MAX 8
 #define STACK        (64u << 10)
-#define STEPS_MAX    20000
+#define STEPS_MAX    100000
 
 /** What a run goes by. */
 struct plan {
@@ -40,7 +39,6 @@ struct plan {
 };
 
 struct actor {
-    ucontext_t context;
     void (*run)(void);
     uint32_t steps;
     bool done, dead;
@@ -61,8 +59,8 @@ static struct {
 } cast;
 
 static struct plan plan;
-static ucontext_t scheduler;
-static char *stacks;
+static ucontext_t scheduler, contexts[ACTORS_MAX];
+static alignas(4096) unsigned char stacks[ACTORS_MAX][STACK];
 
 static void interleave_prepare(void); /* calls actor_add() */
 static void interleave_judge(void);
@@ -105,7 +103,7 @@ static inline void switch_to(unsigned to)
     if (to == from)
         return;
     cast.current = to;
-    swapcontext(&cast.actor[from].context, &cast.actor[to].context);
+    swapcontext(&contexts[from], &contexts[to]);
 }
 
 /** Another actor must go on in place of the current one. The run is over if none can. */
@@ -119,7 +117,7 @@ static inline void switch_away(void)
             return;
         }
     }
-    swapcontext(&cast.actor[cast.current].context, &scheduler);
+    swapcontext(&contexts[cast.current], &scheduler);
 }
 
 static inline void step(void)
@@ -191,12 +189,15 @@ static inline void actor_main(void)
 static inline struct actor *actor_add(void (*run)(void))
 {
     struct actor *a = &cast.actor[cast.n];
+    ucontext_t *context = &contexts[cast.n];
 
     *a = (struct actor){.run = run};
-    getcontext(&a->context);
-    a->context.uc_stack.ss_sp = stacks + cast.n * STACK;
-    a->context.uc_stack.ss_size = STACK;
-    makecontext(&a->context, actor_main, 0);
+    /* A system call, so only once: what the last run has left serves as well. */
+    if (!context->uc_stack.ss_sp)
+        getcontext(context);
+    context->uc_stack.ss_sp = stacks[cast.n];
+    context->uc_stack.ss_size = STACK;
+    makecontext(context, actor_main, 0);
     cast.n++;
     return a;
 }
@@ -210,27 +211,27 @@ static inline uint32_t interleave_run(void)
     interleave_prepare();
     cast.running = true;
     cast.current = plan.first % cast.n;
-    swapcontext(&scheduler, &cast.actor[cast.current].context);
+    swapcontext(&scheduler, &contexts[cast.current]);
     cast.running = false;
     SURE(cast.held == 0);
     interleave_judge();
     return cast.steps;
 }
 
-static inline uint32_t interleave_length(void)
+/* Of a run without switches and without a death, in which this actor begins. */
+static inline uint32_t interleave_length(unsigned first)
 {
-    plan.n = 0;
-    plan.victim = -1;
+    plan = (struct plan){.first = first, .victim = -1};
     return interleave_run();
 }
 
 /* One switch anywhere, and a second one every `stride` steps, from `offset` on. */
-static inline uint64_t run_switches(uint32_t stride, uint32_t offset, uint64_t end)
+static inline uint64_t pass_switches(uint32_t stride, uint32_t offset, uint64_t end)
 {
     uint64_t runs = 0;
 
-    for (plan.first = 0; plan.first < cast.n; plan.first++) {
-        uint32_t length = interleave_length();
+    for (unsigned first = 0; first < cast.n; first++) {
+        uint32_t length = interleave_length(first);
 
         plan.n = 2;
         for (plan.at[0].to = 0; plan.at[0].to < cast.n; plan.at[0].to++)
@@ -247,13 +248,13 @@ static inline uint64_t run_switches(uint32_t stride, uint32_t offset, uint64_t e
 }
 
 /* Each place of each victim's death, with one switch every `stride` steps, from `offset` on. */
-static inline uint64_t run_kills(uint32_t stride, uint32_t offset, uint64_t end)
+static inline uint64_t pass_kills(uint32_t stride, uint32_t offset, uint64_t end)
 {
     uint64_t runs = 0;
 
     for (int victim = 0; victim < (int)cast.n; victim++) {
         bool died = cast.actor[victim].mortal;
-        uint32_t length = interleave_length();
+        uint32_t length = interleave_length(0);
 
         plan.n = 1;
         plan.victim = victim;
@@ -273,12 +274,64 @@ static inline uint64_t run_kills(uint32_t stride, uint32_t offset, uint64_t end)
     return runs;
 }
 
-static inline uint64_t run_random(bool kills, uint64_t seed, uint64_t end)
-{
-    uint64_t rng = seed, runs = 0;
-    uint32_t length = interleave_length();
+typedef uint64_t pass_fn(uint32_t stride, uint32_t offset, uint64_t end);
 
-    for (; runs % 64 != 0 || clock_ns() < end; runs++) {
+/*
+ * Strides become finer from pass to pass, so that little time is spread over all of a run. They are
+ * powers of two, so that each plan belongs to exactly one pass.
+ */
+static inline uint64_t explore_passes(pass_fn *pass, uint64_t end)
+{
+    uint32_t length = interleave_length(0), longest = 1;
+    uint64_t runs = 0;
+
+    while (longest < length)
+        longest *= 2;
+    for (uint32_t stride = longest; stride > 1 && clock_ns() < end; stride /= 2)
+        runs += pass(stride, stride / 2, end);
+    if (clock_ns() < end)
+        runs += pass(longest, 0, end);
+    return runs;
+}
+
+/*
+ * The ways to explore. Each goes on until `end`, a time of clock_ns(), or until it has run all of
+ * its plans, and returns the number of runs.
+ */
+
+/** All plans with two switches, without a death. */
+static inline uint64_t explore_switches(uint64_t end)
+{
+    return explore_passes(pass_switches, end);
+}
+
+/** Each place of each mortal actor's death, with one switch. */
+static inline uint64_t explore_kills(uint64_t end)
+{
+    return explore_passes(pass_kills, end);
+}
+
+/* A mortal actor, or -1. */
+static inline int random_victim(uint64_t *rng)
+{
+    unsigned mortal[ACTORS_MAX], n = 0;
+
+    for (unsigned i = 0; i < cast.n; i++)
+        if (cast.actor[i].mortal)
+            mortal[n++] = i;
+    return n > 0 ? (int)mortal[random_below(rng, n)] : -1;
+}
+
+/**
+ * Random plans with more switches, and a death if there is a mortal actor. They never run out, and
+ * there are at least 64 of them.
+ */
+static inline uint64_t explore_random(uint64_t end)
+{
+    uint64_t rng = 88172645463325252u, runs = 0;
+    uint32_t length = interleave_length(0);
+
+    for (; runs == 0 || runs % 64 != 0 || clock_ns() < end; runs++) {
         uint32_t at = 0;
 
         plan.first = random_below(&rng, cast.n);
@@ -288,34 +341,10 @@ static inline uint64_t run_random(bool kills, uint64_t seed, uint64_t end)
             plan.at[i].step = at;
             plan.at[i].to = random_below(&rng, cast.n);
         }
-        plan.victim = kills ? (int)random_below(&rng, cast.n) : -1;
-        plan.kill_step = 1 + random_below(&rng, length / 2);
+        plan.victim = random_victim(&rng);
+        plan.kill_step = 1 + random_below(&rng, length);
         interleave_run();
     }
-    return runs;
-}
-
-/**
- * Explore for so long: a third of the time for each way. Strides become finer from pass to pass, so
- * that little time is spread over all of a run. Returns the number of runs.
- */
-static inline uint64_t interleave_explore(bool kills, uint64_t ns)
-{
-    uint64_t start = clock_ns(), runs = 0;
-    uint32_t length;
-
-    stacks =
-        mmap(NULL, ACTORS_MAX * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(stacks, MAP_FAILED);
-    plan = (struct plan){0};
-    length = interleave_length();
-    for (uint32_t stride = length / 2; stride > 0 && clock_ns() < start + ns / 3; stride /= 2)
-        runs += run_switches(stride, stride / 2, start + ns / 3);
-    for (uint32_t stride = length / 4; kills && stride > 0 && clock_ns() < start + 2 * ns / 3;
-         stride /= 2)
-        runs += run_kills(stride, stride / 2, start + 2 * ns / 3);
-    runs += run_random(kills, 88172645463325252u, start + ns);
-    munmap(stacks, ACTORS_MAX * STACK);
     return runs;
 }
 
@@ -338,22 +367,26 @@ static inline uint64_t interleave_explore(bool kills, uint64_t ns)
 #undef atomic_load_explicit
 #undef atomic_store
 #undef atomic_store_explicit
+#undef atomic_fetch_add
 #undef atomic_fetch_add_explicit
 #undef atomic_fetch_or_explicit
 #undef atomic_fetch_and_explicit
 #undef atomic_compare_exchange_strong
 #undef atomic_compare_exchange_strong_explicit
+#undef atomic_compare_exchange_weak
 #undef atomic_compare_exchange_weak_explicit
 #undef atomic_thread_fence
 #define atomic_load(p)                                            (step(), *(p))
 #define atomic_load_explicit(p, order)                            (step(), *(p))
 #define atomic_store(p, v)                                        (step(), (void)(*(p) = (v)))
 #define atomic_store_explicit(p, v, order)                        (step(), (void)(*(p) = (v)))
+#define atomic_fetch_add(p, v)                                    (step(), __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST))
 #define atomic_fetch_add_explicit(p, v, order)                    (step(), __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST))
 #define atomic_fetch_or_explicit(p, v, order)                     (step(), __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST))
 #define atomic_fetch_and_explicit(p, v, order)                    (step(), __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST))
 #define atomic_compare_exchange_strong(p, e, v)                   (step(), SWAP_(p, e, v))
 #define atomic_compare_exchange_strong_explicit(p, e, v, yes, no) (step(), SWAP_(p, e, v))
+#define atomic_compare_exchange_weak(p, e, v)                     (step(), SWAP_(p, e, v))
 #define atomic_compare_exchange_weak_explicit(p, e, v, yes, no)   (step(), SWAP_(p, e, v))
 #define atomic_thread_fence(order)                                ((void)0)
 #define futex_wake_all(word)                                      (step(), actor_wake((const void *)(word)))

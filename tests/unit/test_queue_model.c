@@ -1,83 +1,26 @@
 /*
- * The protocol of proto/queue_shm.h, one interleaving after the other. Every atomic operation of the real header is a place where another
- * participant may go on, or where one is killed; participants are coroutines, so a run is what its plan says, and the same every time. All plans with two
- * switches beside those that must be, then random ones with more.
+ * The protocol of proto/queue_shm.h, one interleaving after the other: senders, takers and npud.
+ * npud moves and destroys rings, relays messages, and sweeps after a sender or a taker was killed
+ * between any two steps. Rings have two or three places, so a handful of messages goes round them.
  *
- * What this cannot find is what takes two CPUs that see stores in different orders: test_queue_shm.c runs the same code in threads and processes.
+ *   - no message is lost, or received twice
+ *   - the messages of one sender are received in the order in which they were sent
+ *   - no actor sleeps beside a ring that has what it waits for
+ *   - each buffer is free in the end, or held by a session that lives
+ *
+ * test_queue_shm.c runs the same code in threads and processes, on several CPUs.
  */
-#include <check.h>
-#include <setjmp.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <ucontext.h>
 
 #include "tests/common/effort.h"
-#include "unit.h"
+#include "interleave.h"
 
-/* Every atomic operation of the headers that follow is a step. */
-static void step(void);
-#undef atomic_load
-#undef atomic_load_explicit
-#undef atomic_store
-#undef atomic_store_explicit
-#undef atomic_fetch_add
-#undef atomic_fetch_or_explicit
-#undef atomic_fetch_and_explicit
-#undef atomic_compare_exchange_strong
-#undef atomic_compare_exchange_strong_explicit
-#undef atomic_compare_exchange_weak
-#undef atomic_compare_exchange_weak_explicit
-#undef atomic_thread_fence
-#define atomic_load(p)                                            (step(), *(p))
-#define atomic_load_explicit(p, order)                            (step(), *(p))
-#define atomic_store(p, v)                                        (step(), (void)(*(p) = (v)))
-#define atomic_store_explicit(p, v, order)                        (step(), (void)(*(p) = (v)))
-#define atomic_fetch_add(p, v)                                    (step(), __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST))
-#define atomic_fetch_or_explicit(p, v, order)                     (step(), __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST))
-#define atomic_fetch_and_explicit(p, v, order)                    (step(), __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST))
-#define atomic_compare_exchange_strong(p, e, v)                   (step(), exchange(p, e, v))
-#define atomic_compare_exchange_strong_explicit(p, e, v, yes, no) (step(), exchange(p, e, v))
-#define atomic_compare_exchange_weak(p, e, v)                     (step(), exchange(p, e, v))
-#define atomic_compare_exchange_weak_explicit(p, e, v, yes, no)   (step(), exchange(p, e, v))
-#define atomic_thread_fence(order)                                ((void)0)
-#define exchange(p, e, v)                                                                          \
-    __extension__({                                                                                \
-        __typeof__(e) expected_ = (e);                                                             \
-        bool same_ = *(p) == *expected_;                                                           \
-        if (same_)                                                                                 \
-            *(p) = (v);                                                                            \
-        else                                                                                       \
-            *expected_ = *(p);                                                                     \
-        same_;                                                                                     \
-    })
-
+/* From here on each atomic operation is a step. */
 #include "proto/mbuf_shm.h"
 #include "proto/queue_shm.h"
 
-#define ACTORS_MAX   5
-#define SWITCHES_MAX 8
-#define MESSAGES     16 /* buffers; those from N on are free */
-#define DEPTH        2  /* of a ring, unless its scenario says otherwise */
-#define STACK        (64u << 10)
-#define STEPS_MAX    100000
-
-/* --- what a run goes by --- */
-
-struct plan {
-    unsigned n;
-    struct {
-        uint32_t step; /* of the run */
-        unsigned to;   /* this actor goes on there, if it can */
-    } at[SWITCHES_MAX];
-    unsigned first; /* who is asked first when somebody must be chosen; then the others in turn */
-    int victim;     /* who is killed; -1: nobody */
-    uint32_t kill_step; /* of the victim's own */
-};
+#define MESSAGES 16 /* buffers; those from N on are free */
+#define DEPTH    2  /* of a ring, unless its scenario says otherwise */
 
 struct scenario {
     const char *name;
@@ -96,13 +39,11 @@ struct scenario {
 
 /* --- the world --- */
 
-struct actor {
-    ucontext_t context;
+/* What the protocol knows of an actor. */
+struct peer {
     uint32_t share;
-    uint32_t steps;
-    unsigned count; /* messages to be put or taken */
-    unsigned base;  /* first of its messages */
-    bool done, dead;
+    unsigned count;                /* messages to be put or taken */
+    unsigned base;                 /* first of its messages */
     _Atomic uint64_t head_seen[2]; /* its own, of each ring */
     const uint32_t *asleep;        /* on this word, while it is ... */
     uint32_t seen;
@@ -118,11 +59,7 @@ struct received {
 };
 
 static struct world {
-    struct actor actor[ACTORS_MAX];
-    unsigned n;
-    unsigned current;
-    uint32_t steps;
-    unsigned next_switch;
+    struct peer peer[ACTORS_MAX];
     uint32_t ring; /* npud's newest one */
     bool destroyed;
     uint32_t death;           /* 1: the victim is dead */
@@ -139,10 +76,6 @@ static struct world {
 } w;
 
 static const struct scenario *scenario;
-static struct plan plan;
-static ucontext_t scheduler;
-static char *stacks;
-static bool running;
 
 static struct segment_table table;
 static struct segment_view segment;
@@ -151,23 +84,10 @@ static struct mbuf mbufs[MESSAGES];
 static struct queue_view ring[2];
 static alignas(4096) unsigned char files[2][2][4096];
 
-static char *describe(void)
+static const char *interleave_describe(void)
 {
-    static char text[512];
-    int used = snprintf(text, sizeof(text), "%s: first %u, victim %d at %u, switches",
-                        scenario->name, plan.first, plan.victim, plan.kill_step);
-
-    for (unsigned i = 0; i < plan.n; i++)
-        used += snprintf(text + used, sizeof(text) - (size_t)used, " %u->%u", plan.at[i].step,
-                         plan.at[i].to);
-    return text;
+    return scenario->name;
 }
-
-#define SURE(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            ck_abort_msg("%s; plan: %s", #condition, describe());                                  \
-    } while (0)
 
 static uint32_t ref_of(unsigned message)
 {
@@ -193,78 +113,43 @@ static void make_ring(unsigned i, uint64_t start)
         q->put->slot[p & q->mask].word = queue_slot_word(p - q->mask - 1, 0xdead);
 }
 
-static bool can_go_on(const struct actor *a)
-{
-    return !a->done && !a->dead && (!a->asleep || *a->asleep != a->seen);
-}
-
-static void switch_to(unsigned to)
-{
-    unsigned from = w.current;
-
-    if (to == from)
-        return;
-    w.current = to;
-    swapcontext(&w.actor[from].context, &w.actor[to].context);
-}
-
-/* Somebody must go on in place of the current one. */
-static void switch_away(void)
-{
-    for (unsigned i = 0; i < w.n; i++) {
-        unsigned to = (plan.first + i) % w.n;
-
-        if (can_go_on(&w.actor[to])) {
-            switch_to(to);
-            return;
-        }
-    }
-    swapcontext(&w.actor[w.current].context, &scheduler);
-}
-
-static void step(void)
-{
-    struct actor *a = &w.actor[w.current];
-
-    if (!running)
-        return;
-    SURE(++w.steps < STEPS_MAX);
-    if ((int)w.current == plan.victim && ++a->steps == plan.kill_step) {
-        a->dead = true;
-        w.death = 1;
-        /* npud hears of it, whatever it waits for. */
-        w.actor[w.n - 1].asleep = NULL;
-        switch_away();
-    }
-    if (w.next_switch < plan.n && w.steps >= plan.at[w.next_switch].step) {
-        unsigned to = plan.at[w.next_switch++].to;
-
-        if (to < w.n && can_go_on(&w.actor[to]))
-            switch_to(to);
-    }
-}
-
 /* --- actors --- */
 
-static struct actor *self(void)
+static struct peer *self(void)
 {
-    return &w.actor[w.current];
+    return &w.peer[cast.current];
 }
 
 static bool is_npud(unsigned i);
 
+static void interleave_died(unsigned actor)
+{
+    (void)actor;
+    w.death = 1;
+}
+
+static void interleave_swapped(const void *word, uint64_t value)
+{
+    (void)word;
+    (void)value;
+}
+
+/* npud hears of a death, whatever it waits for. */
+static bool is_awake(void *arg)
+{
+    const struct peer *p = arg;
+
+    return *p->asleep != p->seen || (is_npud((unsigned)(p - w.peer)) && w.death && !w.swept);
+}
+
 static void sleep_on(const _Atomic uint32_t *word, uint32_t seen)
 {
-    struct actor *a = self();
+    struct peer *p = self();
 
-    step();
-    if (is_npud(w.current) && w.death && !w.swept)
-        return;
-    a->asleep = (const uint32_t *)word;
-    a->seen = seen;
-    if (!can_go_on(a))
-        switch_away();
-    a->asleep = NULL;
+    p->asleep = (const uint32_t *)word;
+    p->seen = seen;
+    actor_await(is_awake, p);
+    p->asleep = NULL;
 }
 
 /* The ring as this actor has it mapped. */
@@ -326,7 +211,7 @@ static void receive(unsigned message, unsigned r, uint64_t position)
 {
     w.got[message]++;
     w.known[message] = mbufs[message].word;
-    w.owner[message] = w.current + 1;
+    w.owner[message] = cast.current + 1;
     w.log[w.n_log++] = (struct received){message, r, position};
 }
 
@@ -381,7 +266,7 @@ static int take(bool wait)
 
 static void run_sender(void)
 {
-    struct actor *a = self();
+    struct peer *a = self();
 
     for (unsigned i = 0; i < a->count; i++)
         if (!put(a->base + i))
@@ -390,7 +275,7 @@ static void run_sender(void)
 
 static void run_taker(void)
 {
-    struct actor *a = self();
+    struct peer *a = self();
     int message;
 
     for (unsigned i = 0; i < a->count; i++) {
@@ -411,7 +296,7 @@ static void run_trader(void)
 /* From the first message on, the ring is never empty: what is taken is not the only one. */
 static void run_churner(void)
 {
-    struct actor *a = self();
+    struct peer *a = self();
 
     put(a->base);
     w.filled = true;
@@ -424,7 +309,7 @@ static void run_churner(void)
 /* Would be told that the queue is empty. */
 static void run_prober(void)
 {
-    struct actor *a = self();
+    struct peer *a = self();
     struct queue_front front;
 
     for (unsigned i = 0; i < a->count; i++) {
@@ -437,7 +322,7 @@ static void run_prober(void)
 /* Puts back what it takes, once: the same buffer is on its way a second time. */
 static void run_returner(void)
 {
-    struct actor *a = self();
+    struct peer *a = self();
 
     for (unsigned i = 0; i < a->count; i++) {
         int message = take(true);
@@ -542,13 +427,13 @@ static unsigned sender_of(unsigned message)
 {
     unsigned i = 0;
 
-    while (!is_sender(i) || message >= w.actor[i].base + w.actor[i].count)
+    while (!is_sender(i) || message >= w.peer[i].base + w.peer[i].count)
         i++;
     return i;
 }
 
 /* A buffer, when its session is dead. */
-static void sweep_buffer(unsigned i, const struct actor *v)
+static void sweep_buffer(unsigned i, const struct peer *v)
 {
     uint64_t word = atomic_load(&mbufs[i].word), held;
     bool not_put = false;
@@ -581,7 +466,7 @@ static void sweep(void)
     for (unsigned r = 0; r < 2; r++)
         look_into(r);
     for (unsigned i = 0; i < MESSAGES; i++)
-        sweep_buffer(i, &w.actor[plan.victim]);
+        sweep_buffer(i, &w.peer[plan.victim]);
     w.swept = true;
 }
 
@@ -689,20 +574,11 @@ static bool is_npud(unsigned i)
 
 /* --- runs --- */
 
-static void main_of_actor(void)
-{
-    unsigned me = w.current;
-
-    scenario->actor[me].run();
-    w.actor[me].done = true;
-    switch_away();
-    abort();
-}
-
 static void prepare_actor(unsigned i, unsigned *message)
 {
-    struct actor *a = &w.actor[i];
+    struct peer *a = &w.peer[i];
 
+    actor_add(scenario->actor[i].run)->mortal = scenario->kills && i < scenario->n - 1;
     a->share = is_npud(i) ? SHARE_NPUD : 100 + i;
     a->head_seen[0] = scenario->start;
     a->count = scenario->actor[i].count;
@@ -711,13 +587,9 @@ static void prepare_actor(unsigned i, unsigned *message)
         mbuf_prepare(&segment, *message, 1);
         mbuf_hold(&mbufs[(*message)++], a->share);
     }
-    getcontext(&a->context);
-    a->context.uc_stack.ss_sp = stacks + i * STACK;
-    a->context.uc_stack.ss_size = STACK;
-    makecontext(&a->context, main_of_actor, 0);
 }
 
-static void prepare(void)
+static void interleave_prepare(void)
 {
     unsigned message = 0;
 
@@ -730,8 +602,7 @@ static void prepare(void)
     table.view[1] = &segment;
     make_ring(0, scenario->start);
     make_ring(1, 0);
-    w.n = scenario->n;
-    for (unsigned i = 0; i < w.n; i++)
+    for (unsigned i = 0; i < scenario->n; i++)
         prepare_actor(i, &message);
 }
 
@@ -759,7 +630,7 @@ static void drain(unsigned r, unsigned as)
 }
 
 /* Beside a full ring, or an empty one. */
-static bool sleeps_rightly(const struct actor *a)
+static bool sleeps_rightly(const struct peer *a)
 {
     for (unsigned r = 0; r < 2; r++) {
         if (a->asleep == (const uint32_t *)&ring[r].take->wake)
@@ -773,32 +644,32 @@ static bool sleeps_rightly(const struct actor *a)
 /* A sender that has not got rid of its message, or who could not put back what it took. */
 static bool may_hold(unsigned message, uint32_t share)
 {
-    for (unsigned i = 0; i < w.n; i++)
-        if (w.actor[i].share == share && !w.actor[i].dead)
+    for (unsigned i = 0; i < cast.n; i++)
+        if (w.peer[i].share == share && !cast.actor[i].dead)
             return (scenario->actor[i].run == run_returner || sender_of(message) == i) &&
-                   (w.destroyed || !w.actor[i].done);
+                   (w.destroyed || !cast.actor[i].done);
     return false;
 }
 
-static void judge(void)
+static void interleave_judge(void)
 {
-    const struct actor *victim = plan.victim >= 0 ? &w.actor[plan.victim] : NULL;
+    const struct actor *victim = plan.victim >= 0 ? &cast.actor[plan.victim] : NULL;
 
-    for (unsigned i = 0; i < w.n; i++) {
-        const struct actor *a = &w.actor[i];
+    for (unsigned i = 0; i < cast.n; i++) {
+        const struct actor *a = &cast.actor[i];
         bool may_sleep = (victim && victim->dead) || w.destroyed;
 
         if (a->done || a->dead || is_npud(i))
             continue;
         /* Without the dead one there is no more to take, or nobody else who takes. */
         SURE(may_sleep || scenario->starves);
-        SURE(w.destroyed || sleeps_rightly(a));
+        SURE(w.destroyed || sleeps_rightly(&w.peer[i]));
     }
     SURE(!victim || !victim->dead || w.swept);
     SURE(!scenario->routed ||
          queue_fill(&ring[w.pending < 0 ? 0 : 1]) == (w.pending < 0 ? 0 : depth()));
     /* What is left in the newest ring; of a route in the order of what its takers would have got. */
-    w.current = w.n - 1;
+    cast.current = cast.n - 1;
     if (scenario->routed)
         drain(1, 1);
     if (w.pending >= 0) {
@@ -823,96 +694,11 @@ static void judge(void)
     check_order();
 }
 
-/* Returns how many steps it took. */
-static uint32_t run(void)
-{
-    prepare();
-    running = true;
-    w.current = plan.first % w.n;
-    swapcontext(&scheduler, &w.actor[w.current].context);
-    running = false;
-    judge();
-    return w.steps;
-}
-
 static uint64_t budget_ns(void)
 {
     const char *text = getenv("QUEUE_MODEL_MS");
 
     return (text ? strtoull(text, NULL, 10) : effort(250, 20000)) * NSEC_PER_MSEC;
-}
-
-/* All plans with two switches, as far as the time goes in strides; with kills, one switch and the place of the death. */
-static uint64_t run_all(uint64_t end)
-{
-    uint64_t runs = 0;
-
-    for (plan.first = 0; plan.first < scenario->n; plan.first++)
-        for (plan.at[0].to = 0; plan.at[0].to < scenario->n; plan.at[0].to++)
-            for (plan.at[1].to = 0; plan.at[1].to < scenario->n; plan.at[1].to++) {
-                uint32_t length;
-
-                plan.n = 0;
-                length = run();
-                plan.n = 2;
-                for (plan.at[0].step = 1; plan.at[0].step < length; plan.at[0].step++) {
-                    for (plan.at[1].step = plan.at[0].step + 1; plan.at[1].step < length;
-                         plan.at[1].step++, runs++)
-                        run();
-                    if (clock_ns() > end)
-                        return runs;
-                }
-            }
-    return runs;
-}
-
-static uint64_t run_random(uint64_t end)
-{
-    uint64_t rng = 88172645463325252u, runs = 0;
-    uint32_t length;
-
-    plan = (struct plan){.victim = -1};
-    length = run();
-    for (; runs % 256 != 0 || clock_ns() < end; runs++) {
-        uint32_t at = 0;
-
-        plan.first = random_below(&rng, scenario->n);
-        plan.n = 1 + random_below(&rng, SWITCHES_MAX);
-        for (unsigned i = 0; i < plan.n; i++) {
-            at += 1 + random_below(&rng, 2 * length / plan.n);
-            plan.at[i].step = at;
-            plan.at[i].to = random_below(&rng, scenario->n);
-        }
-        plan.victim = scenario->kills ? (int)random_below(&rng, scenario->n - 1) : -1;
-        plan.kill_step = 1 + random_below(&rng, length);
-        run();
-    }
-    return runs;
-}
-
-/* Each place of each victim's death, with one switch anywhere. */
-static uint64_t run_kills(uint64_t end)
-{
-    uint64_t runs = 0;
-    uint32_t length;
-
-    plan = (struct plan){.victim = -1};
-    length = run();
-    plan.n = 1;
-    for (plan.victim = 0; plan.victim < (int)scenario->n - 1; plan.victim++)
-        for (plan.kill_step = 1;; plan.kill_step++) {
-            bool died = false;
-
-            for (plan.at[0].to = 0; plan.at[0].to < scenario->n; plan.at[0].to++)
-                for (plan.at[0].step = 1; plan.at[0].step < length; plan.at[0].step++, runs++) {
-                    plan.first = plan.at[0].step % scenario->n;
-                    run();
-                    died |= w.actor[plan.victim].dead;
-                }
-            if (!died || clock_ns() > end)
-                break;
-        }
-    return runs;
 }
 
 static const struct scenario scenarios[] = {
@@ -1098,16 +884,12 @@ START_TEST(no_interleaving_loses_or_doubles_a_message)
     uint64_t start = clock_ns(), budget = budget_ns(), runs;
 
     scenario = &scenarios[_i];
-    stacks =
-        mmap(NULL, ACTORS_MAX * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(stacks, MAP_FAILED);
-    plan = (struct plan){.victim = -1};
-    runs = scenario->kills ? run_kills(start + budget / 2) : run_all(start + budget / 2);
-    runs += run_random(start + budget);
-    ck_assert_uint_gt(runs, 100);
+    runs =
+        scenario->kills ? explore_kills(start + budget / 2) : explore_switches(start + budget / 2);
+    runs += explore_random(start + budget);
+    ck_assert_uint_ge(runs, 64); /* what is done however slow the machine is */
     if (getenv("QUEUE_MODEL_MS"))
         fprintf(stderr, "%s: %llu runs\n", scenario->name, (unsigned long long)runs);
-    munmap(stacks, ACTORS_MAX * STACK);
 }
 END_TEST
 
