@@ -699,13 +699,19 @@ static const char *state_of_device(uint32_t device)
     return state;
 }
 
-static bool two_wait(void)
+/* Two threads, and the stream on the other device: of those that wait for a position the only one. */
+static bool all_wait(void)
 {
     Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS);
-    bool met = r->n_waits >= 3; /* two threads, and the stream on the other device */
+    unsigned threads = 0, streams = 0;
 
+    for (size_t i = 0; i < r->n_waits; i++)
+        if (r->waits[i]->thread != 0)
+            threads++;
+        else
+            streams += strncmp(r->waits[i]->waits_for, "position ", strlen("position ")) == 0;
     npud__report__free_unpacked(r, NULL);
-    return met;
+    return threads == 2 && streams == 1;
 }
 
 /* What is under way on the device fails, whatever it waits for, and who waits for it is told. */
@@ -734,7 +740,7 @@ START_TEST(lost_device_lets_go_everybody)
     OK(aclrtSetDevice(0));
     ck_assert_int_eq(pthread_create(&thread[0], NULL, synchronize, stream), 0);
     ck_assert_int_eq(pthread_create(&thread[1], NULL, synchronize, other), 0);
-    while (!two_wait())
+    while (!all_wait())
         ck_assert(now_ns() < give_up);
     rule = inject("lose-device --device 0");
     for (int i = 0; i < 2; i++) {
