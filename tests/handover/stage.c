@@ -335,6 +335,37 @@ void stage_await(bool (*holds)(void *arg), void *arg, const char *what)
     }
 }
 
+void players_look_after(struct player *players, unsigned n, void (*left)(struct player *p),
+                        void (*start)(unsigned i))
+{
+    stage_look();
+    for (unsigned i = 0; i < n; i++) {
+        struct player *p = &players[i];
+
+        if (p->pid && p->stopped && now_ns() >= p->until)
+            player_continue(p);
+        if (p->pid && !p->stopped && player_left(p) && left)
+            left(p);
+        if (!p->pid && start)
+            start(i);
+    }
+}
+
+void players_continue(struct player *players, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (players[i].pid)
+            player_continue(&players[i]);
+}
+
+bool players_are_over(const struct player *players, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (players[i].pid)
+            return false;
+    return true;
+}
+
 void stage_rest(unsigned ms)
 {
     poll(NULL, 0, (int)ms);

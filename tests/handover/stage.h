@@ -129,6 +129,17 @@ void player_continue(struct player *p);
 /** End its session by npuctl. False: it has none (yet, or any more). */
 bool player_end_session(struct player *p);
 
+/**
+ * Look at all lives, continue each player whose time has come, and reap each that has ended by
+ * itself: `left` is told of those (or NULL). `start` starts each that is not there (NULL: none).
+ */
+void players_look_after(struct player *players, unsigned n, void (*left)(struct player *p),
+                        void (*start)(unsigned i));
+/** Continue all that are there. */
+void players_continue(struct player *players, unsigned n);
+/** Have all been reaped? */
+bool players_are_over(const struct player *players, unsigned n);
+
 /** What the test has to say when something hangs; or NULL. */
 extern void (*stage_tell)(void);
 /** Print what all lives are doing, and what npud says. */

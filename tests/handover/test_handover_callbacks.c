@@ -262,19 +262,14 @@ static struct {
     struct player player[PLAYERS];
 } round_of;
 
+static void start_player(unsigned i)
+{
+    player_start(&round_of.player[i], "callbacks", 2, draw(&round_of.rng), callbacks_main);
+}
+
 static void look_after_players(bool replace)
 {
-    stage_look();
-    for (unsigned i = 0; i < PLAYERS; i++) {
-        struct player *p = &round_of.player[i];
-
-        if (p->pid && p->stopped && now_ns() >= p->until)
-            player_continue(p);
-        if (p->pid && !p->stopped)
-            player_left(p);
-        if (!p->pid && replace)
-            player_start(p, "callbacks", 2, draw(&round_of.rng), callbacks_main);
-    }
+    players_look_after(round_of.player, PLAYERS, NULL, replace ? start_player : NULL);
 }
 
 static void disturb(void)
@@ -297,10 +292,7 @@ static bool are_all_over(void *arg)
 {
     (void)arg;
     look_after_players(false);
-    for (unsigned i = 0; i < PLAYERS; i++)
-        if (round_of.player[i].pid)
-            return false;
-    return true;
+    return players_are_over(round_of.player, PLAYERS);
 }
 
 static void run_round(void)
@@ -313,9 +305,7 @@ static void run_round(void)
         disturb();
         stage_rest(below(&round_of.rng, 40));
     }
-    for (unsigned i = 0; i < PLAYERS; i++)
-        if (round_of.player[i].pid)
-            player_continue(&round_of.player[i]);
+    players_continue(round_of.player, PLAYERS);
     atomic_store(&stage->stop, 1);
     stage_await(are_all_over, NULL, "all have left");
     npud_expect_empty();

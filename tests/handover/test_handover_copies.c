@@ -429,17 +429,7 @@ static void start_player(unsigned i)
 
 static void look_after_players(bool replace)
 {
-    stage_look();
-    for (unsigned i = 0; i < PLAYERS; i++) {
-        struct player *p = &round_of.player[i];
-
-        if (p->pid && p->stopped && now_ns() >= p->until)
-            player_continue(p);
-        if (p->pid && !p->stopped)
-            player_left(p);
-        if (!p->pid && replace)
-            start_player(i);
-    }
+    players_look_after(round_of.player, PLAYERS, NULL, replace ? start_player : NULL);
 }
 
 static void disturb(void)
@@ -476,10 +466,7 @@ static bool are_all_over(void *arg)
 {
     (void)arg;
     look_after_players(false);
-    for (unsigned i = 0; i < PLAYERS; i++)
-        if (round_of.player[i].pid)
-            return false;
-    return true;
+    return players_are_over(round_of.player, PLAYERS);
 }
 
 static void run_round(void)
@@ -497,8 +484,7 @@ static void run_round(void)
         disturb();
         stage_rest(below(&round_of.rng, 40));
     }
-    for (unsigned i = 0; i < PLAYERS; i++)
-        player_continue(&round_of.player[i]);
+    players_continue(round_of.player, PLAYERS);
     atomic_store(&stage->hold, 1);
     stage_await(is_quiet, NULL, "all copies have come to their end");
     atomic_store(&stage->stop, 1);

@@ -72,19 +72,7 @@ static void doom(struct player *p)
 
 static void look_after_players(bool replace)
 {
-    uint64_t now = now_ns();
-
-    stage_look();
-    for (unsigned i = 0; i < round_of.players; i++) {
-        struct player *p = &round_of.player[i];
-
-        if (is_alive(i) && p->stopped && now >= p->until)
-            player_continue(p);
-        if (is_alive(i) && !p->stopped)
-            player_left(p);
-        if (!is_alive(i) && replace)
-            start_player(i);
-    }
+    players_look_after(round_of.player, round_of.players, NULL, replace ? start_player : NULL);
 }
 
 /* --- disturbances --- */
@@ -157,10 +145,7 @@ static bool are_all_over(void *arg)
 {
     (void)arg;
     look_after_players(false);
-    for (unsigned i = 0; i < round_of.players; i++)
-        if (is_alive(i))
-            return false;
-    return true;
+    return players_are_over(round_of.player, round_of.players);
 }
 
 static void tell_events(void)
@@ -206,9 +191,7 @@ static void phase(void)
         disturb();
         stage_rest(below(&round_of.rng, round_of.pause_ms));
     }
-    for (unsigned i = 0; i < round_of.players; i++)
-        if (is_alive(i))
-            player_continue(&round_of.player[i]);
+    players_continue(round_of.player, round_of.players);
     atomic_store(&stage->hold, 1);
     stage_await(is_quiet, NULL, "all waits for records have come back");
 }

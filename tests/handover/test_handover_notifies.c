@@ -268,17 +268,8 @@ static void start_player(unsigned i)
 
 static void look_after_players(bool replace)
 {
-    stage_look();
-    for (unsigned i = 0; i < PLAYERS; i++) {
-        struct player *p = &round_of.player[i];
-
-        if (p->pid && p->stopped && now_ns() >= p->until)
-            player_continue(p);
-        if (p->pid && !p->stopped)
-            player_left(p);
-        if (!p->pid && replace && !shared->orphaned)
-            start_player(i);
-    }
+    players_look_after(round_of.player, PLAYERS, NULL,
+                       replace && !shared->orphaned ? start_player : NULL);
 }
 
 static void disturb(void)
@@ -400,10 +391,7 @@ static bool are_all_over(void *arg)
 {
     (void)arg;
     look_after_players(false);
-    for (unsigned i = 0; i < PLAYERS; i++)
-        if (round_of.player[i].pid)
-            return false;
-    return true;
+    return players_are_over(round_of.player, PLAYERS);
 }
 
 static void open_round(void)
@@ -424,9 +412,7 @@ static void open_round(void)
 static void close_round(void)
 {
     atomic_store(&stage->hold, 1);
-    for (unsigned i = 0; i < PLAYERS; i++)
-        if (round_of.player[i].pid)
-            player_continue(&round_of.player[i]);
+    players_continue(round_of.player, PLAYERS);
     stage_await(is_quiet, NULL, "each record has ended a wait");
     release_all();
     check_nothing_doubled();

@@ -165,19 +165,7 @@ static void kill_player(unsigned i)
 /* Those that were stopped for long enough go on; those that have left are replaced. */
 static void look_after_players(bool replace)
 {
-    uint64_t now = now_ns();
-
-    stage_look();
-    for (unsigned i = 0; i < round_of.players; i++) {
-        struct player *p = &round_of.player[i];
-
-        if (is_alive(i) && p->stopped && now >= p->until)
-            player_continue(p);
-        if (is_alive(i) && !p->stopped && player_left(p))
-            bury(p);
-        if (!is_alive(i) && replace)
-            start_player(i);
-    }
+    players_look_after(round_of.player, round_of.players, bury, replace ? start_player : NULL);
 }
 
 static void revoke_and_grant(unsigned i)
@@ -357,10 +345,7 @@ static bool are_all_over(void *arg)
 {
     (void)arg;
     look_after_players(false);
-    for (unsigned i = 0; i < round_of.players; i++)
-        if (is_alive(i))
-            return false;
-    return true;
+    return players_are_over(round_of.player, round_of.players);
 }
 
 /* --- the round --- */
@@ -483,9 +468,7 @@ static void go_on_for(unsigned ms)
 
 static void continue_all(void)
 {
-    for (unsigned i = 0; i < round_of.players; i++)
-        if (is_alive(i))
-            player_continue(&round_of.player[i]);
+    players_continue(round_of.player, round_of.players);
 }
 
 static void phase(void)
