@@ -20,7 +20,7 @@
 #include "proto/packet.h"
 #include "tests/common/proc.h"
 
-#define GUARD_MS 20000 /* against hanging only */
+#define GUARD_MS 60000 /* against hanging only */
 
 struct npud npud;
 int npud_stderr = -1;
