@@ -278,6 +278,14 @@ void npud_expect_empty(void)
 
 /* --- children --- */
 
+void *child_share(size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(p, MAP_FAILED);
+    return p;
+}
+
 pid_t child_start(int (*fn)(void *arg), void *arg)
 {
     pid_t pid = fork();

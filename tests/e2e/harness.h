@@ -67,6 +67,8 @@ uint32_t npud_buffers(void);
  * zero. */
 void npud_expect_empty(void);
 
+/** New memory, all zero, that children started from now on share with their parent. */
+void *child_share(size_t size);
 /** A child process that runs fn(arg) and exits with its result. Fork before the library is used. */
 pid_t child_start(int (*fn)(void *arg), void *arg);
 /** Wait for it and assert that it exited with 0. */

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,8 +37,7 @@ static struct turn to_producer[PRODUCERS];
 static void setup(void)
 {
     npud_setup();
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(shared, MAP_FAILED);
+    shared = child_share(sizeof(*shared));
     turn_init(&to_consumer);
     for (unsigned i = 0; i < PRODUCERS; i++)
         turn_init(&to_producer[i]);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,8 +26,7 @@ static struct turn to_child, to_parent;
 static void setup(void)
 {
     npud_setup();
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(shared, MAP_FAILED);
+    shared = child_share(sizeof(*shared));
     turn_init(&to_child);
     turn_init(&to_parent);
 }
