@@ -51,15 +51,16 @@ class DeviceTest(unittest.TestCase):
         self.addCleanup(acl.rt.destroy_event, event)
         return event
 
-    def gate(self):
-        """Holds self.stream until open_gate(): what is queued behind it is not executed."""
+    def gate(self, stream=None):
+        """Holds a stream, or else self.stream, until open_gate(): what is queued behind it is not executed."""
         gate = self.ok(acl.rt.create_event_with_flag(SYNC))
         self.addCleanup(acl.rt.destroy_event, gate)
-        self.ok(acl.rt.stream_wait_event(self.stream, gate))
+        self.ok(acl.rt.stream_wait_event(self.stream if stream is None else stream, gate))
         return gate
 
-    def open_gate(self, gate):
-        self.ok(acl.rt.record_event(gate, self.other))
+    def open_gate(self, gate, stream=None):
+        """From a stream that is not held itself, or else from self.other."""
+        self.ok(acl.rt.record_event(gate, self.other if stream is None else stream))
 
     def while_in(self, call, then):
         """

@@ -44,17 +44,21 @@ class Events(DeviceTest):
 
     def test_record_in_default_stream(self):
         event = self.event()
+        gate = self.gate(0)
         self.ok(acl.npud.launch_delay(20000, 0, 0))
         self.ok(acl.rt.record_event(event, 0))
         self.assertEqual(acl.rt.query_event_status(event), (0, 0))
+        self.open_gate(gate)
         self.ok(acl.rt.synchronize_stream(0))
         self.assertEqual(acl.rt.query_event_status(event), (1, 0))
 
     def test_synchronize_event(self):
         event = self.event()
+        gate = self.gate()
         self.ok(acl.npud.launch_delay(20000, 0, self.stream))
         self.ok(acl.rt.record_event(event, self.stream))
         self.assertEqual(acl.rt.query_event_status(event), (0, 0))
+        self.open_gate(gate)
         self.ok(acl.rt.synchronize_event(event))
         self.assertEqual(acl.rt.query_event_status(event), (1, 0))
 
@@ -114,9 +118,11 @@ class Events(DeviceTest):
 
     def test_synchronize_stream(self):
         event = self.event()
+        gate = self.gate()
         self.ok(acl.npud.launch_delay(20000, 0, self.stream))
         self.ok(acl.rt.record_event(event, self.stream))
         self.assertEqual(acl.rt.stream_query(self.stream), (1, 0))
+        self.open_gate(gate)
         self.ok(acl.rt.synchronize_stream(self.stream))
         self.assertEqual(acl.rt.query_event_status(event), (1, 0))
         self.assertEqual(acl.rt.stream_query(self.stream), (0, 0))
@@ -131,11 +137,15 @@ class Events(DeviceTest):
 
     def test_synchronize_device(self):
         events = [self.event(), self.event()]
-        for event, stream in zip(events, (self.stream, self.other)):
+        streams = (self.stream, self.other)
+        gates = [self.gate(stream) for stream in streams]
+        for event, stream in zip(events, streams):
             self.ok(acl.npud.launch_delay(20000, 0, stream))
             self.ok(acl.rt.record_event(event, stream))
             self.assertEqual(acl.rt.query_event_status(event), (0, 0))
         self.assertEqual(acl.rt.synchronize_device_with_timeout(1), STREAM_SYNC_TIMEOUT)
+        for gate in gates:
+            self.open_gate(gate, 0)
         self.ok(acl.rt.synchronize_device())
         for event in events:
             self.assertEqual(acl.rt.query_event_status(event), (1, 0))
