@@ -12,6 +12,13 @@
 
 static_assert(SLOTS_FIRST == 16, "slots_at() derives the chunk from the highest bit");
 
+/*
+ * There when the program runs under LeakSanitizer, whose search for leaks does not look into mapped memory: what only an object in
+ * a mapped chunk points to would be told to the program's author as lost.
+ */
+void __lsan_register_root_region(const void *p, size_t size) __attribute__((weak));
+void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((weak));
+
 void slots_init(struct slots *t, size_t object_size, uint32_t max, uint32_t seed)
 {
     unsigned shift = 4;
@@ -31,15 +38,23 @@ static size_t chunk_size(const struct slots *t, size_t k)
     return (((size_t)SLOTS_FIRST << k) * t->object_size + 63) & ~(size_t)63;
 }
 
+static void chunk_free(unsigned char *chunk, size_t size)
+{
+    if (!chunk || size < CHUNK_MAP) {
+        free(chunk);
+        return;
+    }
+    if (__lsan_unregister_root_region)
+        __lsan_unregister_root_region(chunk, size);
+    munmap(chunk, size);
+}
+
 void slots_deinit(struct slots *t)
 {
     for (size_t k = 0; k < SLOTS_CHUNKS; k++) {
         unsigned char *chunk = atomic_load_explicit(&t->chunk[k], memory_order_relaxed);
 
-        if (chunk && chunk_size(t, k) >= CHUNK_MAP)
-            munmap(chunk, chunk_size(t, k));
-        else
-            free(chunk);
+        chunk_free(chunk, chunk_size(t, k));
     }
     free(t->block);
     *t = (struct slots){.max = 0}; /* clang 14 takes no {0} before an atomic pointer */
@@ -52,7 +67,11 @@ static unsigned char *chunk_new(size_t size)
 
     if (size >= CHUNK_MAP) {
         chunk = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        return chunk == MAP_FAILED ? NULL : chunk;
+        if (chunk == MAP_FAILED)
+            return NULL;
+        if (__lsan_register_root_region)
+            __lsan_register_root_region(chunk, size);
+        return chunk;
     }
     chunk = aligned_alloc(64, size);
     if (chunk)
