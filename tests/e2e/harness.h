@@ -71,6 +71,11 @@ void npud_expect_empty(void);
 void *child_share(size_t size);
 /** A child process that runs fn(arg) and exits with its result. Fork before the library is used. */
 pid_t child_start(int (*fn)(void *arg), void *arg);
+/**
+ * fork(), as soon as the other threads of this process sleep. The sanitizers of gcc 12 do not look after
+ * their locks: a child hangs if a thread, such as one that the library has just started, was in its allocator.
+ */
+pid_t fork_when_quiet(void);
 /** Wait for it and assert that it exited with 0. */
 void child_expect_ok(pid_t pid);
 /** Kill it with SIGKILL and reap it. */

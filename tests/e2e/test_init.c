@@ -859,7 +859,7 @@ START_TEST(child_that_exits)
     int status;
 
     make_parent();
-    pid = fork();
+    pid = fork_when_quiet();
     if (pid == 0) {
         alarm(60);
         expect_forked();
