@@ -312,7 +312,7 @@ START_TEST(as_many_as_there_may_be)
     uint32_t before;
     eventfd_t count, sum = 0;
 
-    if (!need_fds(__func__, 2 * EVENT_FDS_MAX))
+    if (!need_own_fds(__func__, 2 * EVENT_FDS_MAX))
         return;
     gate = stream_hold(work);
     fd = new_fd();
