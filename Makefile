@@ -46,19 +46,22 @@ LINK     = $(CC) $(SAN) $(HARDEN_CFLAGS) $(CFLAGS) $(HARDEN_LDFLAGS) $(LDFLAGS)
 # Programs are position independent; a library has its own flag.
 PIE     := -fPIE
 
-# Names that hide nothing: headers generated from proto/npud.proto live in $(BUILD)/proto.
-PB      := $(BUILD)/proto/npud.pb-c
-# Names of error codes, for proto/error_name.c: from what programs include.
-ERROR_NAMES := $(BUILD)/proto/error_names.inc
+# Names that hide nothing: headers generated from proto/wire/npud.proto live in $(BUILD)/proto/wire.
+PB      := $(BUILD)/proto/wire/npud.pb-c
+# Names of error codes, for proto/wire/error_name.c: from what programs include.
+ERROR_NAMES := $(BUILD)/proto/wire/error_names.inc
 
-PROTO_SRC  := $(wildcard proto/*.c)
-DAEMON_SRC := $(filter-out daemon/npu-run.c,$(wildcard daemon/*.c))
-CLIENT_SRC := $(filter-out client/npuctl%.c,$(wildcard client/*.c))
+PROTO_SRC  := $(wildcard proto/*/*.c)
+DAEMON_SRC := $(wildcard daemon/*.c daemon/*/*.c)
+CLIENT_SRC := $(filter-out client/python/%,$(wildcard client/*/*.c))
+NPUCTL_SRC := $(wildcard client/tools/npuctl/*.c)
+NPU_RUN_SRC := $(wildcard client/tools/npu-run/*.c)
 
 PROTO_OBJ  := $(PROTO_SRC:%.c=$(BUILD)/%.o) $(PB).o
 DAEMON_OBJ := $(DAEMON_SRC:%.c=$(BUILD)/%.o)
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.pic.o) $(PROTO_SRC:%.c=$(BUILD)/%.pic.o) $(PB).pic.o
-NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/npuctl*.c) client/access.c)
+NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(NPUCTL_SRC) client/core/access.c)
+NPU_RUN_OBJ := $(NPU_RUN_SRC:%.c=$(BUILD)/%.o)
 
 # The library for tests/kill, with numbered kill points.
 ifdef KILL_POINTS
@@ -83,15 +86,15 @@ include mk/fuzz.mk
 include mk/install.mk
 include mk/arm64.mk
 
-$(PB).c $(PB).h &: proto/npud.proto
+$(PB).c $(PB).h &: proto/wire/npud.proto
 	@mkdir -p $(@D)
-	$(Q)protoc-c --proto_path=proto --c_out=$(BUILD)/proto npud.proto
+	$(Q)protoc-c --proto_path=proto/wire --c_out=$(BUILD)/proto/wire npud.proto
 
 ERROR_HEADERS := include/acl/acl_base_rt.h $(wildcard include/acl/error_codes/*.h)
 $(ERROR_NAMES): $(ERROR_HEADERS)
 	@mkdir -p $(@D)
 	$(Q)sed -En 's/^(#define|static const int) (ACL_ERROR_[A-Z0-9_]+) (= )?([0-9]{6});?$$/{"\2", \4},/p' $^ >$@
-$(BUILD)/proto/error_name.o $(BUILD)/proto/error_name.pic.o: $(ERROR_NAMES)
+$(BUILD)/proto/wire/error_name.o $(BUILD)/proto/wire/error_name.pic.o: $(ERROR_NAMES)
 
 $(BUILD)/%.o: %.c | $(PB).h
 	@mkdir -p $(@D)
@@ -104,7 +107,7 @@ $(BUILD)/%.pic.o: %.c | $(PB).h
 	$(Q)$(CC) $(ALL) -fPIC -fvisibility=hidden -DFUNC_VISIBILITY -ftls-model=initial-exec -c $< -o $@
 
 # Callbacks of the program run in it, which may throw.
-$(BUILD)/client/report_run.pic.o: override CFLAGS += -fexceptions
+$(BUILD)/client/callback/callback_run.pic.o: override CFLAGS += -fexceptions
 
 $(PB).o: $(PB).c
 	$(call say,CC)
@@ -118,9 +121,9 @@ $(BUILD)/npud: $(DAEMON_OBJ) $(PROTO_OBJ)
 	$(call say,LD)
 	$(Q)$(LINK) -pie $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
 
-$(LIB): $(CLIENT_OBJ) client/libaclclient.map
+$(LIB): $(CLIENT_OBJ) client/abi/libaclclient.map
 	$(call say,LD)
-	$(Q)$(LINK) -shared -Wl,-soname,libaclclient.so.1 -Wl,--version-script=client/libaclclient.map \
+	$(Q)$(LINK) -shared -Wl,-soname,libaclclient.so.1 -Wl,--version-script=client/abi/libaclclient.map \
 	    -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete $(CLIENT_OBJ) -o $@ -lprotobuf-c -lcjson -lpthread
 	$(Q)ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
 
@@ -128,7 +131,7 @@ $(BUILD)/npuctl: $(NPUCTL_OBJ) $(PROTO_OBJ)
 	$(call say,LD)
 	$(Q)$(LINK) -pie $^ -o $@ -lprotobuf-c -lcjson
 
-$(BUILD)/npu-run: $(BUILD)/daemon/npu-run.o
+$(BUILD)/npu-run: $(NPU_RUN_OBJ)
 	$(call say,LD)
 	$(Q)$(LINK) -pie $^ -o $@
 

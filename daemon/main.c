@@ -16,22 +16,22 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon/admin.h"
-#include "daemon/closer.h"
-#include "daemon/config.h"
-#include "daemon/engine.h"
-#include "daemon/entrance.h"
-#include "daemon/log.h"
-#include "daemon/event_fd.h"
-#include "daemon/manager.h"
-#include "daemon/options.h"
-#include "daemon/post.h"
-#include "daemon/reload.h"
-#include "daemon/server.h"
-#include "daemon/session.h"
-#include "proto/clock.h"
-#include "proto/packet.h"
-#include "proto/random.h"
+#include "daemon/admin/admin.h"
+#include "daemon/base/deferred_close.h"
+#include "daemon/base/config.h"
+#include "daemon/engine/engine.h"
+#include "daemon/control/entrance.h"
+#include "daemon/base/log.h"
+#include "daemon/control/event_fd.h"
+#include "daemon/base/service_manager.h"
+#include "daemon/base/options.h"
+#include "daemon/base/work_item.h"
+#include "daemon/control/reload.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "proto/util/clock.h"
+#include "proto/wire/packet.h"
+#include "proto/util/random.h"
 
 #define ENGINE_STUCK_MS 10000 /* a turn takes microseconds: ten seconds is a hang */
 

@@ -5,9 +5,9 @@ FUZZ_BIN  := $(FUZZ:%=$(BUILD)/tests/fuzz/fuzz_%)
 FUZZ_MAIN := $(BUILD)/tests/fuzz/replay.o
 FUZZ_LIB  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/replay.c tests/fuzz/fuzz_%,$(wildcard tests/fuzz/*.c)))
 # What npuctl is made of beside its main file, which fuzz_report.c includes.
-$(BUILD)/tests/fuzz/fuzz_report: $(filter-out $(BUILD)/client/npuctl.o,$(NPUCTL_OBJ))
+$(BUILD)/tests/fuzz/fuzz_report: $(filter-out $(BUILD)/client/tools/npuctl/npuctl.o,$(NPUCTL_OBJ))
 # Engines without threads, and answers of the kernel that are the same in every run.
-FUZZ_NPUD := $(filter-out $(BUILD)/daemon/engine.o,$(DAEMON_TESTABLE)) $(PROTO_OBJ)
+FUZZ_NPUD := $(filter-out $(BUILD)/daemon/engine/engine.o,$(DAEMON_TESTABLE)) $(PROTO_OBJ)
 FUZZ_WRAP := clock_gettime getrandom getsockopt malloc calloc realloc reallocarray aligned_alloc mmap memfd_create eventfd \
              sched_getaffinity stat fprintf waitlist_add
 FUZZ_LINK := $(SAN)

@@ -60,7 +60,7 @@ programs() {
 library() {
     file 755 "$BUILD/libaclclient.so.1" "$LIBDIR/libaclclient.so.1"
     link libaclclient.so.1 "$LIBDIR/libaclclient.so"
-    fill client/aclclient.pc.in "$LIBDIR/pkgconfig/aclclient.pc"
+    fill client/abi/aclclient.pc.in "$LIBDIR/pkgconfig/aclclient.pc"
     find include/acl -name '*.h' -o -name '*.hpp' | while IFS= read -r header; do
         file 644 "$header" "$PREFIX/$header"
     done
@@ -76,10 +76,10 @@ service() {
 }
 
 manuals() {
-    for page in daemon/npud.8 daemon/npud.conf.5 daemon/npu-run.1 client/npuctl.1 client/libaclclient.7; do
+    for page in daemon/npud.8 daemon/npud.conf.5 client/tools/npu-run/npu-run.1 client/tools/npuctl/npuctl.1 client/abi/libaclclient.7; do
         file 644 "$page" "$share/man/man${page##*.}/${page##*/}"
     done
-    file 644 client/npuctl.bash-completion "$share/bash-completion/completions/npuctl"
+    file 644 client/tools/npuctl/npuctl.bash-completion "$share/bash-completion/completions/npuctl"
     link npuctl "$share/bash-completion/completions/npu-run"
     link npuctl "$share/bash-completion/completions/npud"
 }

@@ -20,7 +20,7 @@ programs: $(PY_MODULE)
 
 # What libaclclient has only by name is not exported.
 PY_NAMES   := $(BUILD)/client/python/unsupported.h
-$(PY_NAMES): client/unsupported.c
+$(PY_NAMES): client/abi/unsupported.c
 	@mkdir -p $(@D)
 	$(Q)sed -n 's/^[A-Z0-9]*(\(.*, \)*\(acl[A-Za-z0-9]*\))$$/"\2",/p' $< >$@
 

@@ -14,8 +14,8 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ)
 	$(call say,LD)
 	$(Q)$(LINK) $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih $(CHECK_LIBS)
 
-# It has daemon/ipc_event.c in it, with each atomic operation as a step and with few slots.
-$(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o $(filter-out $(BUILD)/daemon/ipc_event.o,$(DAEMON_TESTABLE)) $(PROTO_OBJ)
+# It has daemon/core/ipc_event.c in it, with each atomic operation as a step and with few slots.
+$(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o $(filter-out $(BUILD)/daemon/core/ipc_event.o,$(DAEMON_TESTABLE)) $(PROTO_OBJ)
 	$(call say,LD)
 	$(Q)$(LINK) $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih $(CHECK_LIBS)
 
@@ -220,8 +220,8 @@ bench-ab: deps-build
 	$(Q)$(BUILD)/bench --bindir $(abspath $(BUILD)) --against '$(OLD_BUILD)' $(if $(ROWS),--rows $(ROWS))
 
 C_FILES := $(shell find proto daemon client include tests examples -name '*.[ch]' -o -name '*.[ch]pp' 2>/dev/null)
-SH_FILES := .ci/run .ci/check-as-user $(shell find tests examples mk -name '*.sh') client/npuctl.bash-completion
-TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) daemon/npu-run.c $(wildcard client/npuctl*.c)
+SH_FILES := .ci/run .ci/check-as-user $(shell find tests examples mk -name '*.sh') client/tools/npuctl/npuctl.bash-completion
+TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) $(NPU_RUN_SRC) $(NPUCTL_SRC)
 
 TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
 .PHONY: $(TIDY)
@@ -239,7 +239,7 @@ lint-run: $(PB).h $(ERROR_NAMES) $(PY_NAMES)
 	@echo '== shellcheck'
 	$(Q)shellcheck $(SH_FILES)
 	@echo '== mandoc'
-	$(Q)mandoc -T lint -W warning $(wildcard */*.[1-8])
+	$(Q)mandoc -T lint -W warning $(shell find daemon client -name '*.[1-8]')
 	@echo '== mutants apply'
 	$(Q)$(MAKE) --no-print-directory mutants-apply
 	@echo 'lint: clean'

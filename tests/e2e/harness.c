@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/npud.pb-c.h"
-#include "proto/packet.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
 #include "tests/common/proc.h"
 
 #define GUARD_MS 60000                /* against hanging only */

@@ -42,7 +42,7 @@ struct ledger {
 };
 struct ledger npud_ledger(void);
 
-/** What npuctl prints (proto/npud.proto): a report by topic, freed with npud__report__free_unpacked(). */
+/** What npuctl prints (proto/wire/npud.proto): a report by topic, freed with npud__report__free_unpacked(). */
 struct Npud__Report *npud_report(int topic);
 
 /** Run npuctl with these arguments (shell words): what it prints on either output, freed by the caller, and its exit status. */

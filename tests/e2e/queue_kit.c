@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 
 #define GUARD_NS UINT64_C(20000000000) /* against hanging only */
 

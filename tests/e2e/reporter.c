@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 
 #define GUARD_S 60 /* against hanging only */
 

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 
 #define GUARD_NS UINT64_C(20000000000)
 #define SIZE     200 /* bytes of each buffer: not a class of its own */

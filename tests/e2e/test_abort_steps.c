@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "gate.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 #include "tests/hostile/raw.h"
 
 #define HOUR (UINT64_C(3600) * 1000000000)

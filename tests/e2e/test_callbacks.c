@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "gate.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 #include "reporter.h"
 
 static aclrtStream stream, other, probe;

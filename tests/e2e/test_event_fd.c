@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "gate.h"
-#include "proto/doorbell.h"
+#include "proto/shm/doorbell.h"
 #include "tests/common/need.h"
 
 static aclrtStream work, other;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 
 #define GUARD_NS UINT64_C(20000000000) /* against hanging only */
 #define CODE     ACL_ERROR_RT_AICORE_EXCEPTION

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "acl/acl_tdt_queue.h"
-#include "proto/mbuf_shm.h"
-#include "proto/queue_shm.h"
+#include "proto/shm/mbuf_shm.h"
+#include "proto/shm/queue_shm.h"
 #include "queue_kit.h"
 #include "tests/common/effort.h"
 

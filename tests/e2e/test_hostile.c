@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/clock.h"
+#include "proto/util/clock.h"
 #include "tests/common/effort.h"
 #include "tests/common/proc.h"
 #include "tests/hostile/hostile.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "proto/task.h"
+#include "proto/shm/task.h"
 
 /*
  * The address sanitizer's allocator stays locked in a child when another thread was in it at the

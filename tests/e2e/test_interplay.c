@@ -13,7 +13,7 @@
 
 #include "gate.h"
 #include "harness.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 
 #define GUARD_MS 20000
 #define CODE     ACL_ERROR_RT_AICORE_EXCEPTION

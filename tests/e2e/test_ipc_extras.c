@@ -6,7 +6,7 @@
 
 #include "harness.h"
 #include "tests/common/need.h"
-#include "proto/ipc_handle.h"
+#include "proto/wire/ipc_handle.h"
 
 static struct turn go, ready;
 static int link_fd[2];

@@ -19,7 +19,7 @@
 
 #include "cells.h"
 #include "ipc_cast.h"
-#include "proto/ipc_handle.h"
+#include "proto/wire/ipc_handle.h"
 
 #define PARAM ACL_ERROR_RT_PARAM_INVALID
 #define GONE  ACL_ERROR_RT_INVALID_HANDLE

@@ -17,7 +17,7 @@
  */
 #include "cells.h"
 #include "ipc_cast.h"
-#include "proto/ipc_page.h"
+#include "proto/shm/ipc_page.h"
 
 static struct cast cast;
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "gate.h"
-#include "proto/npud.pb-c.h"
-#include "proto/ipc_page.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/shm/ipc_page.h"
 #include "tests/common/effort.h"
 
 #define FAILED ACL_ERROR_RT_SUSPECT_REMOTE_ERROR

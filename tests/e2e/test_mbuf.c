@@ -12,7 +12,7 @@
 
 #include "acl/acl_tdt_queue.h"
 #include "harness.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 #include "tests/common/chance.h"
 
 #define PARAM    ACL_ERROR_RT_PARAM_INVALID

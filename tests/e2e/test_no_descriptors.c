@@ -8,7 +8,7 @@
 
 #include "acl/acl_tdt_queue.h"
 #include "harness.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 
 #define ROUNDS 20
 

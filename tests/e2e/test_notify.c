@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "gate.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 #include "tests/common/chance.h"
 #include "tests/common/effort.h"
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "gate.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 
 #define ANY ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION
 #define KEY 65

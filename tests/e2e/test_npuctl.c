@@ -16,8 +16,8 @@
 
 #include "harness.h"
 #include "tests/common/need.h"
-#include "proto/npud.pb-c.h"
-#include "proto/packet.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
 
 #define SECOND_USER 65534
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "acl/acl_tdt_queue.h"
-#include "client/queue_route.h" /* what only bound routes and queries show: states, and what has been set */
+#include "client/buffers/route_object.h" /* what only bound routes and queries show: states, and what has been set */
 #include "harness.h"
 
 #define INVALID ACL_ERROR_INVALID_PARAM

@@ -23,10 +23,10 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "proto/arena.h"
-#include "proto/ipc_page.h"
-#include "proto/npud.pb-c.h"
-#include "proto/packet.h"
+#include "proto/shm/arena.h"
+#include "proto/shm/ipc_page.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
 
 #define KIB   ((size_t)1024)
 #define NS_MS 1000000u

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "proto/npud.pb-c.h"
-#include "proto/packet.h"
-#include "proto/task.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
+#include "proto/shm/task.h"
 
 static aclrtStream stream, other;
 

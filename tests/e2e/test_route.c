@@ -12,7 +12,7 @@
 #include "harness.h"
 #include "tests/common/effort.h"
 #include "tests/common/need.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 
 #define MANAGE  ACL_TDT_QUEUE_PERMISSION_MANAGE
 #define DEQUEUE ACL_TDT_QUEUE_PERMISSION_DEQUEUE

@@ -13,7 +13,7 @@
 #include "tests/common/effort.h"
 #include "acl/acl_tdt_queue.h"
 #include "harness.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 #include "queue_kit.h"
 
 #define LOST ACL_ERROR_RT_SOCKET_CLOSE

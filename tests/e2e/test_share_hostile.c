@@ -28,7 +28,7 @@
 
 #include "tests/common/chance.h"
 #include "tests/common/effort.h"
-#include "proto/futex.h"
+#include "proto/util/futex.h"
 #include "tests/hostile/raw_share.h"
 #include "tests/common/need.h"
 

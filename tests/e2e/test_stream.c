@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 
 static aclrtStream stream;
 

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "proto/ipc_page.h"
-#include "proto/npud.pb-c.h"
+#include "proto/shm/ipc_page.h"
+#include "proto/wire/npud.pb-c.h"
 #include "reporter.h"
 #include "tests/common/effort.h"
 

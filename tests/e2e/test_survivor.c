@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "acl/acl_tdt_queue.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 #include "queue_kit.h"
 #include "tests/common/effort.h"
 

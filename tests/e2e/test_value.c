@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 
 #define GUARD_NS UINT64_C(20000000000) /* against hanging only */
 #define GUARD_MS 20000

@@ -2,8 +2,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/config.h"
-#include "daemon/log.h"
+#include "daemon/base/config.h"
+#include "daemon/base/log.h"
 #include "fuzz.h"
 
 static void must_be_sane(const struct config *c)

@@ -3,10 +3,10 @@
  * npud.proto say: not given out by this npud: 107000; given out, and the event is gone: 107017.
  */
 #include "acl/error_codes/rt_error_codes.h"
-#include "daemon/session.h"
+#include "daemon/core/session.h"
 #include "encode.h"
-#include "proto/ipc_handle.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/ipc_handle.h"
+#include "proto/wire/npud.pb-c.h"
 #include "world.h"
 
 #define EVENTS 3 /* the newest of them is gone */

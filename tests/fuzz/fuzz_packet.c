@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "proto/npud.pb-c.h"
-#include "proto/packet.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
 
 #define FDS_MOST 12 /* more than packet_recv() has room for */
 

@@ -5,7 +5,7 @@
 int npuctl_main(int argc, char **argv);
 
 #define main npuctl_main
-#include "client/npuctl.c"
+#include "client/tools/npuctl/npuctl.c"
 #undef main
 
 #include "fuzz.h"

@@ -2,10 +2,10 @@
  * Shared memory: a client with streams, events, IPC events and memory writes what it likes where it likes, and its neighbour, an honest
  * client with streams on the same devices, must not notice.
  */
-#include "daemon/session.h"
-#include "daemon/stream.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
 #include "encode.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 #include "surroundings.h"
 #include "world.h"
 

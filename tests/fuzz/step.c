@@ -25,7 +25,7 @@ static int look(int epoll, struct epoll_event *events, int max)
 #define epoll_pwait2(epoll, events, max, timeout, sigmask)                                         \
     ((void)(timeout), look(epoll, events, max))
 
-#include "daemon/engine.c"
+#include "daemon/engine/engine.c"
 
 enum step engine_step(struct engine *e)
 {

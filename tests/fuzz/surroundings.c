@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "daemon/waitlist.h"
+#include "daemon/base/waitlist.h"
 #include "fuzz.h"
-#include "proto/clock.h"
+#include "proto/util/clock.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77

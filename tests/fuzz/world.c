@@ -9,17 +9,17 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon/admin.h"
-#include "daemon/engine.h"
-#include "daemon/log.h"
-#include "daemon/event_fd.h"
-#include "daemon/post.h"
-#include "daemon/queue.h"
-#include "daemon/session.h"
-#include "daemon/stream.h"
+#include "daemon/admin/admin.h"
+#include "daemon/engine/engine.h"
+#include "daemon/base/log.h"
+#include "daemon/control/event_fd.h"
+#include "daemon/base/work_item.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
 #include "encode.h"
-#include "proto/clock.h"
-#include "proto/npud.pb-c.h"
+#include "proto/util/clock.h"
+#include "proto/wire/npud.pb-c.h"
 #include "step.h"
 #include "surroundings.h"
 

@@ -4,11 +4,11 @@
  */
 #pragma once
 
-#include "daemon/config.h"
-#include "daemon/server.h"
+#include "daemon/base/config.h"
+#include "daemon/core/server.h"
 #include "fuzz.h"
-#include "proto/packet.h"
-#include "proto/task.h"
+#include "proto/wire/packet.h"
+#include "proto/shm/task.h"
 
 #define CLIENTS 3
 

@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "proto/futex.h"
+#include "proto/util/futex.h"
 
 /* --- packets --- */
 

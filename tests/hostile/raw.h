@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/arena.h"
-#include "proto/ipc_page.h"
-#include "proto/npud.pb-c.h"
-#include "proto/packet.h"
+#include "proto/shm/arena.h"
+#include "proto/shm/ipc_page.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
 
 #define RAW_STREAMS SESSION_STREAMS_MAX
 #define RAW_MAPS    512

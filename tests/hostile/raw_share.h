@@ -1,8 +1,8 @@
 /* Shared buffers and queues for a client without the library (raw.h): the requests, and the memory bare. */
 #pragma once
 
-#include "proto/mbuf_shm.h"
-#include "proto/queue_shm.h"
+#include "proto/shm/mbuf_shm.h"
+#include "proto/shm/queue_shm.h"
 #include "tests/hostile/raw.h"
 
 struct raw_segment {

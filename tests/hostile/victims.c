@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "tests/e2e/harness.h"
-#include "proto/clock.h"
-#include "proto/futex.h"
+#include "proto/util/clock.h"
+#include "proto/util/futex.h"
 
 #define EVENTS     4 /* taken in turn; why more than one: tests/bench/row_ipc.c */
 #define TIMES_MAX  65536

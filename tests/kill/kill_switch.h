@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "proto/kill_point.h"
+#include "proto/util/kill_point.h"
 
 struct kill_switch {
     _Atomic uint32_t on;    /* points count from here on */

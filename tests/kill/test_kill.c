@@ -1,5 +1,5 @@
 /*
- * Death at every numbered kill point (proto/kill_point.h).
+ * Death at every numbered kill point (proto/util/kill_point.h).
  *
  * A role is one operation of the API. The victim performs it once unharmed, which tells which points it passes and how often; then once
  * for each of those, and dies there. Two other processes wait for records that the victim has queued and never executes, in streams and
@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 #include "tests/kill/kill_case.h"
 #include "tests/kill/points.h"
 

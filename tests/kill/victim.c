@@ -3,7 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "proto/ipc_page.h"
+#include "proto/shm/ipc_page.h"
 #include "tests/kill/kill_case.h"
 
 #define DEPTH 1024 /* of a ring */

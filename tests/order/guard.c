@@ -1,11 +1,11 @@
-/* The guards of rings in a client: client/ring_guard.c as it is, with the explorer's membarrier. */
+/* The guards of rings in a client: client/buffers/ring_guard.c as it is, with the explorer's membarrier. */
 #include "tests/order/atomics.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define syscall(number, command, ...) ((void)(command), order_membarrier(), 0)
-#include "client/ring_guard.c"
+#include "client/buffers/ring_guard.c"
 #undef syscall
 
 #include "tests/common/effort.h"

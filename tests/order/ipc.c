@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "proto/ipc_page.h"
+#include "proto/shm/ipc_page.h"
 #include "tests/common/effort.h"
 #include "tests/order/scenarios.h"
 

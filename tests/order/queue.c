@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "proto/mbuf_shm.h"
-#include "proto/queue_shm.h"
+#include "proto/shm/mbuf_shm.h"
+#include "proto/shm/queue_shm.h"
 #include "tests/common/effort.h"
 #include "tests/order/scenarios.h"
 

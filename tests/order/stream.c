@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "proto/doorbell.h"
-#include "proto/event_shm.h"
-#include "proto/stream_shm.h"
+#include "proto/shm/doorbell.h"
+#include "proto/shm/event_shm.h"
+#include "proto/shm/stream_shm.h"
 #include "tests/common/effort.h"
 #include "tests/order/scenarios.h"
 

@@ -1,11 +1,11 @@
-/* Lists of waiters between the engines of npud: daemon/waitlist.c as it is, with the explorer's locks. */
+/* Lists of waiters between the engines of npud: daemon/base/waitlist.c as it is, with the explorer's locks. */
 #include "tests/order/atomics.h"
 
 #include <pthread.h>
 
 #define pthread_mutex_lock(lock)   order_lock(lock)
 #define pthread_mutex_unlock(lock) order_unlock(lock)
-#include "daemon/waitlist.c"
+#include "daemon/base/waitlist.c"
 
 #include "tests/common/effort.h"
 #include "tests/order/scenarios.h"

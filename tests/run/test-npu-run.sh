@@ -9,7 +9,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'kill $(jobs -pr) 2>/dev/null; rm -rf "$work"' EXIT
 export PATH="$build:$PATH" TMPDIR="$work/tmp"
-PROTOCOL=$(sed -En 's/^#define PROTOCOL +([0-9]+)u .*/\1/p' "$top/proto/packet.h")
+PROTOCOL=$(sed -En 's/^#define PROTOCOL +([0-9]+)u .*/\1/p' "$top/proto/wire/packet.h")
 export PROTOCOL
 unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY XDG_RUNTIME_DIR
 mkdir "$TMPDIR"

@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proto/clock.h"
-#include "proto/futex.h"
+#include "proto/util/clock.h"
+#include "proto/util/futex.h"
 #include "tests/common/proc.h"
 #include "tests/e2e/harness.h"
 #include "tests/e2e/single.h"

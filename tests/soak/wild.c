@@ -1,7 +1,7 @@
 #include "tests/soak/wild.h"
 
 #include "acl/acl_npud.h"
-#include "proto/futex.h"
+#include "proto/util/futex.h"
 #include "tests/common/chance.h"
 
 static aclrtEvent some(struct wild *w)

@@ -8,7 +8,7 @@
 
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
-#include "proto/futex.h"
+#include "proto/util/futex.h"
 #include "tests/common/sleeper.h"
 #include "tests/soak/wild.h"
 #include "tests/soak/worker.h"

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include "proto/futex.h"
+#include "proto/util/futex.h"
 #include "unit.h"
 
 #define ACTORS_MAX   6

@@ -11,22 +11,22 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon/config.h"
-#include "daemon/device.h"
-#include "daemon/engine.h"
-#include "daemon/event.h"
-#include "daemon/ipc_event.h"
-#include "daemon/log.h"
-#include "daemon/memory.h"
-#include "daemon/notify.h"
-#include "daemon/event_fd.h"
-#include "daemon/post.h"
-#include "daemon/release.h"
-#include "daemon/server.h"
-#include "daemon/session.h"
-#include "daemon/stream.h"
-#include "proto/arena.h"
-#include "proto/futex.h"
+#include "daemon/base/config.h"
+#include "daemon/core/device.h"
+#include "daemon/engine/engine.h"
+#include "daemon/core/event.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/base/log.h"
+#include "daemon/memory/allocation.h"
+#include "daemon/core/notify.h"
+#include "daemon/control/event_fd.h"
+#include "daemon/base/work_item.h"
+#include "daemon/core/release.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "proto/shm/arena.h"
+#include "proto/util/futex.h"
 #include "unit.h"
 
 static struct config config;
@@ -116,7 +116,7 @@ static inline struct stream *npud_stream(struct session *session, uint32_t devic
     return stream;
 }
 
-/* --- the client's side, as in client/stream.c --- */
+/* --- the client's side, as in client/runtime/stream.c --- */
 
 /** Submit a task; the ring must have room. Returns its position. One thread per stream. */
 static inline uint64_t client_submit(struct stream *s, struct task task)

@@ -1,7 +1,7 @@
-/* Threads inside calls (client/call.h): which of them may still use a session, or a view of a segment. */
-#include "client/call.h"
-#include "client/ring_guard.h"
-#include "client/thread.h"
+/* Threads inside calls (client/core/epoch.h): which of them may still use a session, or a view of a segment. */
+#include "client/core/epoch.h"
+#include "client/buffers/ring_guard.h"
+#include "client/core/thread.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -10,7 +10,7 @@
 #include "unit.h"
 
 /* What of the client library call.c needs. */
-#include "client/call.c" /* NOLINT(bugprone-suspicious-include) */
+#include "client/core/epoch.c" /* NOLINT(bugprone-suspicious-include) */
 
 __thread struct thread *thread_current;
 

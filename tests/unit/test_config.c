@@ -1,13 +1,13 @@
 /* daemon/config: defaults, the file, --set; and what is wrong with them. */
-#include "daemon/config.h"
+#include "daemon/base/config.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/log.h"
-#include "proto/packet.h"
+#include "daemon/base/log.h"
+#include "proto/wire/packet.h"
 #include "unit.h"
 
 #define KIB(n) ((uint64_t)(n) << 10)

@@ -1,5 +1,5 @@
 /* proto/doorbell: how an engine that does not look, or sleeps, learns of new tasks. */
-#include "proto/doorbell.h"
+#include "proto/shm/doorbell.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -119,7 +119,7 @@ static void raise_70(void)
     raised = doorbell_raise(bell, 70);
 }
 
-/* As demote_attach() of daemon/engine.c. */
+/* As demote_attach() of daemon/engine/engine.c. */
 static void stop_watching(void)
 {
     atomic_store(&bell->watched, 0);
@@ -209,7 +209,7 @@ END_TEST
 /* --- an engine that sleeps, and submitters --- */
 
 /*
- * Both levels as in daemon/engine.c: streams whose tail the engine polls, a bell that it polls, and an eventfd, edge-triggered
+ * Both levels as in daemon/engine/engine.c: streams whose tail the engine polls, a bell that it polls, and an eventfd, edge-triggered
  * and never read, that it sleeps on. Submitters wait for each burst to be seen before they submit the next, so what is
  * lost stays lost.
  */

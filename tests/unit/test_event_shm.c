@@ -1,5 +1,5 @@
 /* proto/event_shm: the level and the timestamp of a plain event. */
-#include "proto/event_shm.h"
+#include "proto/shm/event_shm.h"
 
 #include "unit.h"
 
@@ -94,7 +94,7 @@ static void prepare_level(void)
     atomic_store(&slot.level_waiters, 0);
 }
 
-/* As a stream that parks (daemon/execute.c): announce, then look. */
+/* As a stream that parks (daemon/engine/execute.c): announce, then look. */
 static void park(void)
 {
     uint64_t level;

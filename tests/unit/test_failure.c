@@ -1,8 +1,8 @@
 /* daemon/failure with real engines and a client that is the test: nothing is lost at the edges, and who lies harms himself. */
 #include "acl/error_codes/rt_error_codes.h"
-#include "daemon/inject.h"
+#include "daemon/engine/inject.h"
 #include "npud.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 
 #define CODE ACL_ERROR_RT_AICORE_EXCEPTION
 

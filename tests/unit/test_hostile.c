@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "proto/ipc_page.h"
+#include "proto/shm/ipc_page.h"
 
 /* --- IPC events --- */
 

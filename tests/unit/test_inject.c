@@ -1,13 +1,13 @@
 /* Rules of fault injection against engines that run, and the names of error codes. */
-#include "daemon/inject.h"
+#include "daemon/engine/inject.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "acl/acl_base.h"
 #include "npud.h"
-#include "proto/error_name.h"
-#include "proto/npud.pb-c.h"
+#include "proto/wire/error_name.h"
+#include "proto/wire/npud.pb-c.h"
 
 #define TASKS 300000
 

@@ -1,5 +1,5 @@
 /* proto/ipc_handle: a damaged handle is recognised as such. */
-#include "proto/ipc_handle.h"
+#include "proto/wire/ipc_handle.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "daemon/survivor.h"
+#include "daemon/core/survivor.h"
 #include "npud.h"
 
 #define FAILED ACL_ERROR_RT_SUSPECT_REMOTE_ERROR

@@ -1,6 +1,6 @@
 /*
  * The page of an IPC event, one interleaving after the other: processes that record, wait, open and
- * close, npud's engine and control thread (daemon/ipc_event.c as it is), deaths between any two
+ * close, npud's engine and control thread (daemon/core/ipc_event.c as it is), deaths between any two
  * steps, and processes that live on and record after their session has ended. The page has four
  * slots, so that a handful of records goes round it three times.
  *
@@ -18,14 +18,14 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "daemon/hash.h"
+#include "daemon/base/hash.h"
 #include "tests/common/effort.h"
 #include "interleave.h"
 
 /* From here on each atomic operation is a step. */
 #define IPC_SLOTS 4u
-#include "daemon/session.h"
-#include "daemon/survivor.h"
+#include "daemon/core/session.h"
+#include "daemon/core/survivor.h"
 
 static struct survivor *model_survivor_of(struct session *session);
 static void engine_lock_all(struct session *session);
@@ -33,7 +33,7 @@ static void engine_unlock_all(struct session *session);
 #define survivor_of(session)    model_survivor_of(session)
 #define session_lock(session)   engine_lock_all(session)
 #define session_unlock(session) engine_unlock_all(session)
-#include "daemon/ipc_event.c"
+#include "daemon/core/ipc_event.c"
 
 #define RECORDS  64u
 #define FIRST_ID 1000 /* pid of actor 0 */
@@ -305,7 +305,7 @@ static void run_engine(void)
     }
 }
 
-/* --- processes: as client/ipc_event.c and client/wait.c --- */
+/* --- processes: as client/event/ipc_event.c and client/core/wait.c --- */
 
 /* False: the session has ended. */
 static bool ask(uint64_t number, bool *failed, int32_t *pid)

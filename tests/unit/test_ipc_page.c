@@ -1,5 +1,5 @@
 /* proto/ipc_page: numbered records that processes share, and that survive the death of any of them. */
-#include "proto/ipc_page.h"
+#include "proto/shm/ipc_page.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static uint64_t slot_of(uint64_t number)
     return atomic_load(&page->slot[number % IPC_SLOTS]);
 }
 
-/* What npud does for an opener that is gone, as in daemon/ipc_event.c. Returns how many records failed. */
+/* What npud does for an opener that is gone, as in daemon/core/ipc_event.c. Returns how many records failed. */
 static unsigned sweep(uint32_t opener)
 {
     uint64_t latest = atomic_load(&page->latest), newest = ipc_latest_number(latest);

@@ -1,9 +1,9 @@
 /* proto/ipc_page with many threads on one event: one outcome for every record, and no wake-up lost. */
-#include "proto/ipc_page.h"
+#include "proto/shm/ipc_page.h"
 
 #include <errno.h>
 
-#include "proto/futex.h"
+#include "proto/util/futex.h"
 #include "unit.h"
 
 #define ME    7u
@@ -190,7 +190,7 @@ static bool bag_get(uint64_t *rng, struct job *job)
     return any;
 }
 
-/* As client/wait.c does. Fails when nobody wakes us though the record is complete. */
+/* As client/core/wait.c does. Fails when nobody wakes us though the record is complete. */
 static void wait_record(uint64_t number, _Atomic unsigned *count)
 {
     uint64_t deadline = clock_ns() + GUARD_NS;

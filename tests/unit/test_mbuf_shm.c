@@ -9,10 +9,10 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "daemon/pool.h"
-#include "daemon/segment.h"
-#include "daemon/sweep.h"
-#include "proto/mbuf_shm.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/segment.h"
+#include "daemon/buffers/sweep.h"
+#include "proto/shm/mbuf_shm.h"
 
 #define WORKERS     4u
 #define DATA        16u /* buffers in play */

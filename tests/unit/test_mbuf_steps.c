@@ -1,6 +1,6 @@
 /*
  * References to shared buffers, one step after the other: processes and npud as coroutines that may be held, or die, before each atomic access of
- * proto/mbuf_shm.h and of npud's sweep, and another goes on. All ways of two preemptions, and many random ones of more. What comes out must be exact:
+ * proto/shm/mbuf_shm.h and of npud's sweep, and another goes on. All ways of two preemptions, and many random ones of more. What comes out must be exact:
  * who lives has what it had, and nothing else is left.
  */
 #include <stdatomic.h>
@@ -28,7 +28,7 @@ static void step(void);
 #define mbuf_free_chain stepped_mbuf_free_chain
 #define segment_touched stepped_segment_touched
 #define segment_unused  stepped_segment_unused
-#include "daemon/sweep.c"
+#include "daemon/buffers/sweep.c"
 
 #include "npud.h"
 

@@ -2,7 +2,7 @@
  * A record of a notify is spent on one wait. If the stream that it has let go ends, or is aborted,
  * before its engine has looked at it, the record is for the next wait.
  */
-#include "daemon/notify_key.h"
+#include "daemon/core/notify_key.h"
 #include "npud.h"
 
 static const char *const settings[] = {"engine.spin_us=0", NULL};

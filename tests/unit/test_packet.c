@@ -1,5 +1,5 @@
 /* proto/packet over a socketpair: whole packets with descriptors, or an error and no descriptor lost. */
-#include "proto/packet.h"
+#include "proto/wire/packet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proto/npud.pb-c.h"
+#include "proto/wire/npud.pb-c.h"
 #include "unit.h"
 
 static int a, b;

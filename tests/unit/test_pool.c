@@ -7,13 +7,13 @@
 #include <sys/wait.h>
 
 #include "acl/acl_base.h"
-#include "daemon/identity.h"
-#include "daemon/pool.h"
-#include "daemon/queue.h"
-#include "daemon/segment.h"
-#include "daemon/sweep.h"
-#include "proto/mbuf_shm.h"
-#include "proto/queue_shm.h"
+#include "daemon/base/pidfd.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/segment.h"
+#include "daemon/buffers/sweep.h"
+#include "proto/shm/mbuf_shm.h"
+#include "proto/shm/queue_shm.h"
 
 #define MIB(n) ((uint64_t)(n) << 20)
 

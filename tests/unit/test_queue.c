@@ -9,12 +9,12 @@
 #include <sys/wait.h>
 
 #include "acl/acl_base.h"
-#include "daemon/grant.h"
-#include "daemon/identity.h"
-#include "daemon/pool.h"
-#include "daemon/queue.h"
-#include "daemon/segment.h"
-#include "daemon/waits.h"
+#include "daemon/buffers/grant.h"
+#include "daemon/base/pidfd.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/segment.h"
+#include "daemon/admin/wait_graph.h"
 
 #define DEPTH 4
 

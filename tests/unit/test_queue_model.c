@@ -1,5 +1,5 @@
 /*
- * The protocol of proto/queue_shm.h, one interleaving after the other: senders, takers and npud.
+ * The protocol of proto/shm/queue_shm.h, one interleaving after the other: senders, takers and npud.
  * npud moves and destroys rings, relays messages, and sweeps after a sender or a taker was killed
  * between any two steps. Rings have two or three places, so a handful of messages goes round them.
  *
@@ -16,8 +16,8 @@
 #include "interleave.h"
 
 /* From here on each atomic operation is a step. */
-#include "proto/mbuf_shm.h"
-#include "proto/queue_shm.h"
+#include "proto/shm/mbuf_shm.h"
+#include "proto/shm/queue_shm.h"
 
 #define MESSAGES 16 /* buffers; those from N on are free */
 #define DEPTH    2  /* of a ring, unless its scenario says otherwise */

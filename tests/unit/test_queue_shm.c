@@ -1,5 +1,5 @@
 /*
- * Rings of proto/queue_shm.h between threads and between processes that run at the same time, that are held up at the places where they could
+ * Rings of proto/shm/queue_shm.h between threads and between processes that run at the same time, that are held up at the places where they could
  * be killed, or are killed there; and rings in which somebody has written nonsense. Every message comes exactly once, in the order of its sender.
  */
 #define NPUD_KILL_POINTS
@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proto/futex.h"
-#include "proto/mbuf_shm.h"
-#include "proto/queue_shm.h"
+#include "proto/util/futex.h"
+#include "proto/shm/mbuf_shm.h"
+#include "proto/shm/queue_shm.h"
 
 #define BUFFERS  256u
 #define DEPTH    3u

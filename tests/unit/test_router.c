@@ -2,13 +2,13 @@
  * daemon/router, daemon/forward, daemon/chain, daemon/backlog: routes between queues, with the test as every client: it puts into and takes from
  * rings, allocates and frees buffers, by the functions of proto/.
  */
-#include "daemon/router.h"
+#include "daemon/buffers/router.h"
 
-#include "daemon/chain.h"
-#include "daemon/pool.h"
-#include "daemon/queue.h"
-#include "daemon/segment.h"
-#include "daemon/sweep.h"
+#include "daemon/buffers/chain.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/segment.h"
+#include "daemon/buffers/sweep.h"
 #include "npud.h"
 
 static struct session *owner, *other;

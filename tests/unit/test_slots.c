@@ -1,5 +1,5 @@
 /* proto/slots: numbered objects with generations, at addresses that never change. */
-#include "proto/slots.h"
+#include "proto/util/slots.h"
 
 #include <stdalign.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* proto/stream_shm: how an engine publishes positions, and how waiters sleep until they are reached. */
-#include "proto/stream_shm.h"
+#include "proto/shm/stream_shm.h"
 
 #include <errno.h>
 #include <limits.h>
 
-#include "proto/futex.h"
+#include "proto/util/futex.h"
 #include "unit.h"
 
 static struct stream_ctrl ctrl;
@@ -168,7 +168,7 @@ END_TEST
 static _Atomic bool over;
 static _Atomic uint64_t arms, sleeps, finished;
 
-/* As client/wait.c does. */
+/* As client/core/wait.c does. */
 static void wait_position(uint64_t target)
 {
     struct timespec ts = timespec_from_ns(clock_ns() + GUARD_NS);

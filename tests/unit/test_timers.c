@@ -1,9 +1,9 @@
 /* daemon/timers: the heap always knows the earliest deadline. */
-#include "daemon/timers.h"
+#include "daemon/base/timers.h"
 
 #include <stdlib.h>
 
-#include "daemon/stream.h"
+#include "daemon/core/stream.h"
 #include "unit.h"
 
 #define STREAMS 300

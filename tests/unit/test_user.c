@@ -1,5 +1,5 @@
 /* daemon/user: what a uid may hold, by its exact edges. */
-#include "daemon/user.h"
+#include "daemon/base/quota.h"
 
 #include <errno.h>
 #include <signal.h>

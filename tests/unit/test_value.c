@@ -1,7 +1,7 @@
 /* daemon/value with real engines: what clients write that no library would, and what must be gone afterwards. */
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
-#include "daemon/value.h"
+#include "daemon/engine/value.h"
 #include "npud.h"
 
 static const char *const settings[] = {"engine.spin_us=0", "stream.depth=64", NULL};

@@ -1,5 +1,5 @@
 /* daemon/waitlist: who waits is told once, by whoever comes first. */
-#include "daemon/waitlist.h"
+#include "daemon/base/waitlist.h"
 
 #include <signal.h>
 #include <stdalign.h>

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/clock.h"
+#include "proto/util/clock.h"
 
 #ifndef GUARD_NS
 #define GUARD_NS (60 * NSEC_PER_SEC) /* against hanging only */

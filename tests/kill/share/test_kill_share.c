@@ -1,5 +1,5 @@
 /*
- * Death at every numbered kill point (proto/kill_point.h), of sessions that share buffers and queues.
+ * Death at every numbered kill point (proto/util/kill_point.h), of sessions that share buffers and queues.
  *
  * A role is one operation of the API. The victim performs it once unharmed, which tells which points it passes and how often; then once
  * for each of those, and dies there. Beside it are a manager, which makes the queues and has references to what the victim has; a peer,

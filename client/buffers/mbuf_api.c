@@ -1,0 +1,349 @@
+/*
+ * The calls on shared buffers, in both families: acltdt, and the twins aclrt, which programs may mix, as both have the same handles.
+ * They work on every machine: npud has no host and device sides.
+ */
+#include <string.h>
+
+#include "acl/acl.h"
+#include "acl/acl_tdt_queue.h"
+#include "client/core/error.h"
+#include "client/buffers/mbuf.h"
+#include "client/buffers/mbuf_cache.h"
+#include "client/buffers/mbuf_chain.h"
+#include "client/core/process.h"
+#include "client/runtime/session.h"
+
+#define FAST(condition) __builtin_expect((condition), 1)
+#define INLINE          inline __attribute__((always_inline))
+
+/* The session at hand, which in a forked child is none, or NULL: then the long way tells why. */
+static inline struct session *session_ready(void)
+{
+    struct session *s = session_peek();
+
+    return FAST(s && !session_lost(s)) ? s : NULL;
+}
+
+static __attribute__((cold)) int no_session(const char *function, acltdtBuf buf)
+{
+    int error = process_enter();
+    struct session *s = session_peek();
+
+    if (error != 0)
+        return error;
+    if (s && session_lost(s))
+        return session_error_lost(function);
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not a buffer of this process", function,
+                     buf);
+}
+
+static INLINE int find(const char *function, acltdtBuf buf, struct session **s,
+                       struct mbuf_ref *out)
+{
+    *s = session_ready();
+    return FAST(*s != NULL) ? mbuf_check(function, *s, buf, out) : no_session(function, buf);
+}
+
+static INLINE int find_head(const char *function, acltdtBuf buf, struct session **s,
+                            struct mbuf_ref *out)
+{
+    *s = session_ready();
+    return FAST(*s != NULL) ? mbuf_check_head(function, *s, buf, out) : no_session(function, buf);
+}
+
+/*
+ * Alloc and free of what the thread keeps, without a call and with everything in registers: hence the long ways are functions of their own,
+ * which begin again.
+ */
+static __attribute__((noinline)) int alloc_long(const char *function, size_t size, acltdtBuf *buf)
+{
+    int error;
+    struct session *s = session_get(function, &error);
+    struct mbuf_ref m = {0};
+
+    if (s)
+        error = mbuf_alloc(function, s, size, &m);
+    if (error == 0)
+        *buf = mbuf_handle(m.word, m.ref);
+    return error;
+}
+
+static INLINE int alloc_buf(const char *function, size_t size, acltdtBuf *buf)
+{
+    struct session *s = session_ready();
+    struct mbuf_ref m;
+
+    if (!FAST(s && mbuf_cache_take(s, size, &m)))
+        return alloc_long(function, size, buf);
+    *buf = mbuf_handle(m.word, m.ref);
+    return 0;
+}
+
+static __attribute__((noinline)) int free_long(const char *function, acltdtBuf buf)
+{
+    struct session *s;
+    struct mbuf_ref m;
+    int error;
+
+    if (!buf)
+        return error_null(function, "buf");
+    error = find_head(function, buf, &s, &m);
+    if (error == 0)
+        mbuf_free(s, &m);
+    return error;
+}
+
+static INLINE int free_buf(const char *function, acltdtBuf buf)
+{
+    struct session *s = session_ready();
+    struct mbuf_ref m;
+
+    if (FAST(s && mbuf_check_held(s, buf, &m) &&
+             atomic_load_explicit(&m.mbuf->next, memory_order_relaxed) == 0 &&
+             mbuf_cache_put(s, &m)))
+        return 0;
+    return free_long(function, buf);
+}
+
+static int damaged(const char *function, acltdtBuf buf)
+{
+    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                     "%s: buffer %p is damaged: a process that shares it has written into its head",
+                     function, buf);
+}
+
+static int get_data(const char *function, acltdtBuf buf, void **where, size_t *size)
+{
+    struct session *s;
+    struct mbuf_ref m;
+    unsigned char *data;
+    uint64_t room;
+    int error;
+
+    if (!buf || !where || !size)
+        return error_null(function, !buf ? "buf" : !where ? "dataPtr" : "size");
+    error = find(function, buf, &s, &m);
+    if (error != 0)
+        return error;
+    if (!mbuf_data(&m, &data, &room))
+        return damaged(function, buf);
+    *where = data;
+    *size = room;
+    return 0;
+}
+
+static int set_length(const char *function, acltdtBuf buf, size_t len)
+{
+    struct session *s;
+    struct mbuf_ref m;
+    uint64_t room;
+    int error;
+
+    if (!buf)
+        return error_null(function, "buf");
+    error = find(function, buf, &s, &m);
+    if (error != 0)
+        return error;
+    room = atomic_load_explicit(&m.mbuf->room, memory_order_relaxed);
+    if (len == 0)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: len is 0: 1 to %llu, as much as the buffer has room for", function,
+                         (unsigned long long)room);
+    if (len > room)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: len %zu is more than the %llu bytes that the buffer has room for",
+                         function, len, (unsigned long long)room);
+    atomic_store_explicit(&m.mbuf->length, len, memory_order_relaxed);
+    return 0;
+}
+
+static int get_length(const char *function, acltdtBuf buf, size_t *len)
+{
+    struct session *s;
+    struct mbuf_ref m;
+    int error;
+
+    if (!buf || !len)
+        return error_null(function, buf ? "len" : "buf");
+    error = find(function, buf, &s, &m);
+    if (error == 0)
+        *len = atomic_load_explicit(&m.mbuf->length, memory_order_relaxed);
+    return error;
+}
+
+/* What both directions check, in the reference's order. NULL with *error. */
+static struct mbuf *find_user(const char *function, acltdtBuf buf, const void *data, size_t size,
+                              size_t offset, int *error)
+{
+    struct session *s;
+    struct mbuf_ref m = {0};
+
+    if (size > MBUF_USER || offset > MBUF_USER - size)
+        *error = error_set(ACL_ERROR_INVALID_PARAM,
+                           "%s: %zu bytes at offset %zu: there are %u bytes of user data", function,
+                           size, offset, MBUF_USER);
+    else if (!buf || !data)
+        *error = error_null(function, buf ? "dataPtr" : "buf");
+    else if ((*error = find(function, buf, &s, &m)) == 0)
+        return m.mbuf;
+    return NULL;
+}
+
+static int set_user(const char *function, acltdtBuf buf, const void *data, size_t size,
+                    size_t offset)
+{
+    int error;
+    struct mbuf *m = find_user(function, buf, data, size, offset, &error);
+
+    if (!m)
+        return error;
+    if (size == 0 && offset == MBUF_USER)
+        return error_set(ACL_ERROR_FAILURE, "%s: 0 bytes at the end of the user data", function);
+    if (atomic_load_explicit(&m->user_set, memory_order_relaxed) == 0)
+        memset(m->user, 0, MBUF_USER);
+    memcpy(m->user + offset, data, size);
+    atomic_store_explicit(&m->user_set, 1, memory_order_relaxed);
+    return 0;
+}
+
+static int get_user(const char *function, acltdtBuf buf, void *data, size_t size, size_t offset)
+{
+    int error;
+    struct mbuf *m = find_user(function, buf, data, size, offset, &error);
+
+    if (!m)
+        return error;
+    if (size == 0)
+        return error_set(ACL_ERROR_FAILURE, "%s: size is 0", function);
+    if (atomic_load_explicit(&m->user_set, memory_order_relaxed) != 0)
+        memcpy(data, m->user + offset, size);
+    else
+        memset(data, 0, size);
+    return 0;
+}
+
+static int copy_ref(const char *function, acltdtBuf buf, acltdtBuf *copy)
+{
+    struct session *s;
+    struct mbuf_ref m, made;
+    int error;
+
+    if (!buf || !copy)
+        return error_null(function, buf ? "newBuf" : "buf");
+    error = find(function, buf, &s, &m);
+    if (error == 0)
+        error = mbuf_chain_copy(function, s, &m, &made);
+    if (error == 0)
+        *copy = mbuf_handle(made.word, made.ref);
+    return error;
+}
+
+static int append(const char *function, acltdtBuf head, acltdtBuf buf)
+{
+    struct session *s;
+    struct mbuf_ref to, more;
+    int error;
+
+    if (!head || !buf)
+        return error_null(function, head ? "buf" : "headBuf");
+    error = find_head(function, head, &s, &to);
+    if (error == 0)
+        error = mbuf_check_head(function, s, buf, &more);
+    if (error != 0)
+        return error;
+    if (head == buf)
+        return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                         "%s: headBuf and buf are the same buffer: a chain cannot be its own end",
+                         function);
+    return mbuf_chain_append(function, &to, &more);
+}
+
+static int chain_num(const char *function, acltdtBuf head, uint32_t *num)
+{
+    struct session *s;
+    struct mbuf_ref m;
+    int error;
+
+    if (!head || !num)
+        return error_null(function, head ? "num" : "headBuf");
+    error = find_head(function, head, &s, &m);
+    if (error == 0)
+        *num = mbuf_chain_count(&m);
+    return error;
+}
+
+static int from_chain(const char *function, acltdtBuf head, uint32_t index, acltdtBuf *buf)
+{
+    struct session *s;
+    struct mbuf_ref m, member;
+    int error;
+
+    if (!head || !buf)
+        return error_null(function, head ? "buf" : "headBuf");
+    error = find_head(function, head, &s, &m);
+    if (error != 0)
+        return error;
+    if (index >= MBUF_CHAIN_MAX)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: index %u: a chain has at most %u buffers",
+                         function, index, MBUF_CHAIN_MAX);
+    if (!mbuf_chain_at(&m, index, &member))
+        return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: index %u: the chain has %u buffers",
+                         function, index, mbuf_chain_count(&m));
+    *buf = mbuf_handle(member.word, member.ref);
+    return 0;
+}
+
+/* --- alloc: the one pair that differs --- */
+
+aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf)
+{
+    CALL_SCOPE;
+
+    /* All memory is aligned as DVPP asks for. */
+    if (type != ACL_TDT_NORMAL_MEM && type != ACL_TDT_DVPP_MEM)
+        return error_set(
+            ACL_ERROR_INVALID_PARAM,
+            "%s: type is %u: ACL_TDT_NORMAL_MEM is 0, ACL_TDT_DVPP_MEM is 1, there are no others",
+            __func__, type);
+    REQUIRE(buf);
+    return alloc_buf(__func__, size, buf);
+}
+
+aclError aclrtAllocBuf(aclrtMbuf *buf, size_t size)
+{
+    CALL_SCOPE;
+
+    REQUIRE(buf);
+    if (size == 0)
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0", __func__);
+    return alloc_buf(__func__, size, buf);
+}
+
+/* --- the others, in pairs --- */
+
+#define TWINS(name, does, parameters, arguments)                                                   \
+    aclError acltdt##name parameters                                                               \
+    {                                                                                              \
+        CALL_SCOPE;                                                                                \
+        return does arguments;                                                                     \
+    }                                                                                              \
+    aclError aclrt##name parameters                                                                \
+    {                                                                                              \
+        CALL_SCOPE;                                                                                \
+        return does arguments;                                                                     \
+    }
+
+TWINS(FreeBuf, free_buf, (acltdtBuf buf), (__func__, buf))
+TWINS(GetBufData, get_data, (acltdtBuf buf, void **dataPtr, size_t *size),
+      (__func__, buf, dataPtr, size))
+TWINS(SetBufDataLen, set_length, (acltdtBuf buf, size_t len), (__func__, buf, len))
+TWINS(GetBufDataLen, get_length, (acltdtBuf buf, size_t *len), (__func__, buf, len))
+TWINS(SetBufUserData, set_user, (acltdtBuf buf, const void *dataPtr, size_t size, size_t offset),
+      (__func__, buf, dataPtr, size, offset))
+TWINS(GetBufUserData, get_user, (acltdtBuf buf, void *dataPtr, size_t size, size_t offset),
+      (__func__, buf, dataPtr, size, offset))
+TWINS(CopyBufRef, copy_ref, (acltdtBuf buf, acltdtBuf *newBuf), (__func__, buf, newBuf))
+TWINS(AppendBufChain, append, (acltdtBuf headBuf, acltdtBuf buf), (__func__, headBuf, buf))
+TWINS(GetBufChainNum, chain_num, (acltdtBuf headBuf, uint32_t *num), (__func__, headBuf, num))
+TWINS(GetBufFromChain, from_chain, (acltdtBuf headBuf, uint32_t index, acltdtBuf *buf),
+      (__func__, headBuf, index, buf))

@@ -1,0 +1,217 @@
+#include "client/buffers/mbuf_cache.h"
+
+#include <stdlib.h>
+
+#include "acl/acl.h"
+#include "client/core/epoch.h"
+#include "client/core/error.h"
+#include "client/core/process.h"
+#include "client/core/thread.h"
+
+#define CACHE_BYTES ((uint64_t)64 << 10) /* per class */
+
+static struct mbuf_cache none; /* serials begin at 1 */
+__thread struct mbuf_cache *mbuf_cache_mine = &none;
+
+static void cache_reset(struct mbuf_cache *cache, const struct session *s)
+{
+    cache->session = s->serial;
+    cache->held = mbuf_word_held(0, s->share);
+    for (uint32_t i = 0; i < MBUF_CACHE_CLASSES; i++) {
+        uint64_t max = CACHE_BYTES / pool_class_size(i);
+
+        cache->stack[i] = (struct mbuf_stack){0};
+        cache->stack[i].max = max < MBUF_CACHE_SLOTS ? (uint8_t)max : MBUF_CACHE_SLOTS;
+    }
+}
+
+struct mbuf_cache *mbuf_cache_get(struct session *s)
+{
+    struct thread *t = thread_self();
+
+    if (__builtin_expect(!t->buffers, 0)) {
+        if (t != thread_current) /* out of memory: all such threads share one */
+            return NULL;
+        t->buffers = calloc(1, sizeof(*t->buffers));
+        if (!t->buffers)
+            return NULL;
+    }
+    if (__builtin_expect(t->buffers->session != s->serial, 0))
+        cache_reset(t->buffers, s);
+    return mbuf_cache_mine = t->buffers;
+}
+
+/*
+ * The segment of a slot that the thread has kept. NULL: it is gone. No honest session could make npud take it back, but whoever shares it can
+ * write that the slot is free.
+ */
+static struct segment_view *kept_in(uint32_t class, uint32_t ref)
+{
+    struct segment_view *view = segment_get(segments(), ref);
+
+    return view && segment_of(view)->cached == class && (ref & 0xffff) < view->n_data ? view : NULL;
+}
+
+/* All but n go back to where every thread finds them. */
+static void give_back(struct session *s, struct mbuf_stack *stack, uint32_t class, uint8_t n)
+{
+    while (stack->n > n) {
+        uint32_t ref = stack->ref[--stack->n];
+        struct segment_view *view = kept_in(class, ref);
+
+        stack->fetched--;
+        if (view && mbuf_release(view, &view->mbufs[ref & 0xffff]))
+            segment_freed(s, view);
+    }
+}
+
+static void flush(struct session *s, struct mbuf_cache *cache)
+{
+    for (uint32_t i = 0; i < MBUF_CACHE_CLASSES; i++) {
+        give_back(s, &cache->stack[i], i, 0);
+        cache->stack[i].fetch = 0;
+    }
+}
+
+/* The thread has none, or such as nothing may be allocated from any more. */
+static int fetch(const char *function, struct session *s, uint32_t class, struct mbuf_stack *stack,
+                 uint32_t *ref)
+{
+    uint32_t refs[1 + MBUF_CACHE_SLOTS], n;
+    /*
+     * In a large pool the thread brings no slots in advance. If others free its buffers and it never allocates again, nobody could take these slots
+     * from it, and each would keep a segment from being given back.
+     */
+    bool large = atomic_load_explicit(&s->pool.size, memory_order_relaxed) > POOL_KEPT;
+    int error;
+
+    give_back(s, stack, class, 0);
+    error = pool_take(function, s, class, large ? 1 : 1 + stack->fetch, refs, &n);
+    if (error != 0)
+        return error;
+    *ref = refs[0];
+    /* One of a large segment goes back there without coming to this stack. */
+    if (kept_in(class, refs[0]))
+        stack->fetched += (int32_t)n;
+    while (n-- > 1) {
+        struct segment_view *view = kept_in(class, refs[n]);
+
+        if (!view) {
+            stack->fetched--;
+            continue;
+        }
+        mbuf_prepare(view, refs[n] & 0xffff, 0);
+        stack->ref[stack->n++] = refs[n];
+    }
+    stack->fetch = (uint8_t)(2 * stack->fetch + 1);
+    if (stack->fetch > stack->max / 2)
+        stack->fetch = stack->max / 2;
+    return 0;
+}
+
+static int take(const char *function, struct session *s, struct mbuf_cache *cache, uint32_t class,
+                uint32_t *ref)
+{
+    uint32_t n;
+
+    if (cache && class < MBUF_CACHE_CLASSES)
+        return fetch(function, s, class, &cache->stack[class], ref);
+    return pool_take(function, s, class, 1, ref, &n);
+}
+
+/*
+ * At a limit npud gives back what of the pool it finds free in a short time, so it is worth asking again; and slots of other classes that the
+ * thread keeps may be what keeps segments from being free.
+ */
+static int take_patiently(const char *function, struct session *s, struct mbuf_cache *cache,
+                          uint32_t class, uint32_t *ref)
+{
+    bool muted = thread_self()->muted;
+    int error;
+
+    error_mute(true);
+    error = take(function, s, cache, class, ref);
+    for (int tries = 0; error == ACL_ERROR_RT_MEMORY_ALLOCATION && tries < 2; tries++) {
+        if (cache)
+            flush(s, cache);
+        error = take(function, s, cache, class, ref);
+    }
+    error_mute(muted);
+    return error == 0 ? 0 : take(function, s, cache, class, ref);
+}
+
+int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, struct mbuf_ref *out)
+{
+    struct mbuf_cache *cache = mbuf_cache_get(s);
+    uint32_t class = pool_class(size), ref;
+    int error;
+
+    if (cache && mbuf_cache_take(s, size, out))
+        return 0;
+    error = take_patiently(function, s, cache, class, &ref);
+    if (error != 0)
+        return error;
+    /* Its segment was there a moment ago, and npud has not taken it back: we have a buffer of it. */
+    if (!mbuf_find(ref, out))
+        return error_set(
+            ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+            "%s: segment %u of shared buffers is damaged: a process that shares it has "
+            "written there",
+            function, ref >> 16);
+    mbuf_prepare(out->view, ref & 0xffff, size);
+    KILL_POINT(MBUF_PREPARED);
+    out->word = mbuf_hold(out->mbuf, s->share);
+    KILL_POINT(MBUF_HOLDS);
+    return 0;
+}
+
+bool mbuf_cache_leave(struct session *s, struct mbuf_stack *stack, struct segment *g)
+{
+    if (stack->fetched > stack->n + 1)
+        return false;
+    give_back(s, stack, g->cached, 0);
+    stack->fetch = 0;
+    return true;
+}
+
+void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m)
+{
+    struct segment *g = segment_of(m->view);
+    bool full = false, small = g->cached != SEGMENT_NO_CLASS;
+    struct mbuf_cache *cache = small ? mbuf_cache_get(s) : NULL;
+    struct mbuf_stack *stack = cache ? &cache->stack[g->cached] : NULL;
+
+    if (stack && stack->n == stack->max) {
+        /* Half of it at once: so who allocates and frees at the edge does not come here each time. */
+        give_back(s, stack, g->cached, stack->max / 2);
+        if (mbuf_cache_put(s, m))
+            return;
+    }
+    if (stack && (m->ref & 0xffff) < m->view->n_data)
+        stack->fetched--;
+    mbuf_drop(m->view, m->mbuf, &full);
+    if (full)
+        segment_freed(s, m->view);
+}
+
+static void leave_session(struct mbuf_cache *cache)
+{
+    CALL_SCOPE;
+    struct session *s;
+
+    /* Not while the session goes: whoever ends it waits here for us, and we find none when it has gone. */
+    pthread_mutex_lock(&process->threads_lock);
+    s = session_peek();
+    if (s && s->serial == cache->session && !session_lost(s))
+        flush(s, cache);
+    pthread_mutex_unlock(&process->threads_lock);
+}
+
+void mbuf_cache_free(struct mbuf_cache *cache)
+{
+    if (!cache)
+        return;
+    mbuf_cache_mine = &none;
+    leave_session(cache);
+    free(cache);
+}

@@ -1,0 +1,544 @@
+#include "client/buffers/queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "acl/acl_tdt_queue.h"
+#include "client/core/error.h"
+#include "client/buffers/queue_attr.h"
+#include "client/buffers/retire.h"
+#include "client/buffers/segment.h"
+#include "client/runtime/session.h"
+#include "client/core/wait.h"
+
+/* Entries are made when an id is first used and stay as long as the session, so that finding one takes no lock. */
+struct queues {
+    _Atomic(struct queue *) queue[QUEUE_IDS];
+    pthread_mutex_t retired_lock; /* innermost */
+    struct ring *retired;         /* no queue's any more, but perhaps in use */
+};
+
+/* --- rings --- */
+
+void ring_use(struct ring *ring)
+{
+    atomic_fetch_add_explicit(&ring->uses, 1, memory_order_relaxed);
+}
+
+void ring_drop(struct ring *ring)
+{
+    if (atomic_fetch_sub_explicit(&ring->uses, 1, memory_order_acq_rel) != 1)
+        return;
+    if (ring->view.put)
+        munmap(ring->view.put, queue_put_size(ring->view.depth));
+    if (ring->view.take)
+        munmap(ring->view.take, queue_take_size());
+    queue_bell_close(&ring->bell);
+    for (size_t i = 0; i < sizeof(ring->fed) / sizeof(ring->fed[0]); i++)
+        free(ring->fed[i]);
+    free(ring);
+}
+
+/* Populated: who puts the first message shall not pay for the page. NULL: could not be mapped. */
+static void *map_file(int fd, size_t size, bool writable)
+{
+    void *map =
+        mmap(NULL, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED | MAP_POPULATE, fd, 0);
+
+    if (map == MAP_FAILED)
+        return NULL;
+    /* A forked child has no business here: its stores would be ours. */
+    madvise(map, size, MADV_DONTFORK);
+    return map;
+}
+
+/* What npud has answered, mapped. NULL: no memory. */
+static struct ring *ring_new(const Npud__QueueReply *reply, const int fds[2])
+{
+    struct ring *ring = aligned_alloc(alignof(struct ring), sizeof(*ring));
+
+    if (!ring)
+        return NULL;
+    memset(ring, 0, sizeof(*ring));
+    ring->view.seen = &ring->head_seen;
+    ring->rights = reply->rights;
+    ring->life = reply->serial;
+    ring->uses = 1;
+    ring->view.depth = reply->depth;
+    ring->view.mask = queue_slots(reply->depth) - 1;
+    ring->view.number = reply->number;
+    ring->view.put = map_file(fds[0], queue_put_size(reply->depth), reply->rights & QUEUE_PUT);
+    KILL_POINT(QUEUE_MAPPED);
+    ring->view.take = map_file(fds[1], queue_take_size(), reply->rights & QUEUE_TAKE);
+    if (ring->view.put && ring->view.take)
+        return ring;
+    ring_drop(ring);
+    return NULL;
+}
+
+/* A request that is answered by a ring. 0 with *ringp and *id, or the ACL error. */
+static int request_ring(struct session *s, const char *function, Npud__Request *request,
+                        struct ring **ringp, uint32_t *id)
+{
+    Npud__Reply *reply = NULL;
+    int fds[2] = {-1, -1};
+    int error = session_request_fds(s, function, request, &reply, fds, 2);
+
+    if (error != 0)
+        return error;
+    *ringp = ring_new(reply->queue, fds);
+    retire_begin(s);
+    *id = reply->queue->queue;
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    session_reply_free(reply);
+    if (*ringp)
+        return 0;
+    return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map queue %u (%m)", function, *id);
+}
+
+/* --- the table --- */
+
+static int error_memory(const char *function)
+{
+    return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+}
+
+static struct queues *table(struct session *s, bool make)
+{
+    struct queues *t = atomic_load_explicit(&s->queues, memory_order_acquire), *mine;
+
+    if (t || !make)
+        return t;
+    mine = calloc(1, sizeof(*mine));
+    if (mine)
+        pthread_mutex_init(&mine->retired_lock, NULL);
+    if (!mine || atomic_compare_exchange_strong(&s->queues, &t, mine))
+        return mine;
+    free(mine);
+    return t;
+}
+
+static struct queue *queue_new(uint32_t id)
+{
+    struct queue *q = calloc(1, sizeof(*q));
+
+    if (!q)
+        return NULL;
+    q->id = id;
+    pthread_mutex_init(&q->follow_lock, NULL);
+    return q;
+}
+
+/* The entry of an id, made if need be. NULL: no memory. */
+static struct queue *entry(struct session *s, uint32_t id)
+{
+    struct queues *t = table(s, true);
+    struct queue *q, *mine;
+
+    if (!t)
+        return NULL;
+    q = atomic_load_explicit(&t->queue[id], memory_order_acquire);
+    if (q)
+        return q;
+    mine = queue_new(id);
+    if (!mine || atomic_compare_exchange_strong(&t->queue[id], &q, mine))
+        return mine;
+    free(mine);
+    return q;
+}
+
+int queue_error_unknown(const char *function, uint32_t id)
+{
+    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                     "%s: queue %u is unknown here: it does not exist, has been destroyed, or this "
+                     "process has not attached it, or lost its right to it (acltdtAttachQueue)",
+                     function, id);
+}
+
+static int check_id(const char *function, uint32_t id)
+{
+    if (__builtin_expect(id < QUEUE_IDS, 1))
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: no queue has id %u: ids are 0 to %u",
+                     function, id, QUEUE_IDS - 1);
+}
+
+struct queue *queue_find(struct session *s, const char *function, uint32_t id, int *error)
+{
+    struct queues *t = table(s, false);
+    struct queue *q;
+
+    *error = check_id(function, id);
+    if (*error != 0)
+        return NULL;
+    q = t ? atomic_load_explicit(&t->queue[id], memory_order_acquire) : NULL;
+    if (__builtin_expect(!q, 0))
+        *error = queue_error_unknown(function, id);
+    return q;
+}
+
+/* Caller holds retired_lock. What no thread uses any more is unmapped. */
+static void unmap_retired(struct queues *t)
+{
+    struct ring **where = t->retired && ring_guard_barrier() ? &t->retired : NULL;
+
+    while (where && *where) {
+        struct ring *old = *where;
+
+        if (ring_guarded(old)) {
+            where = &old->retired_next;
+            continue;
+        }
+        *where = old->retired_next;
+        ring_drop(old);
+    }
+}
+
+/* It is no queue's any more: unmap it, and others that have been in use until now, unless some thread is still there. That is rare and over soon. */
+static void retire(struct queues *t, struct ring *ring)
+{
+    pthread_mutex_lock(&t->retired_lock);
+    ring->retired_next = t->retired;
+    t->retired = ring;
+    unmap_retired(t);
+    pthread_mutex_unlock(&t->retired_lock);
+}
+
+/* From here on the queue's ring is `ring`, which it takes over; NULL: none. Under follow_lock. */
+static void set_ring(struct session *s, struct queue *q, struct ring *ring)
+{
+    struct ring *old = atomic_exchange(&q->ring, ring);
+
+    if (old)
+        retire(table(s, false), old);
+}
+
+/* The ring of the queue at this moment, to be dropped. Under follow_lock. NULL: none. */
+static struct ring *current(struct queue *q)
+{
+    struct ring *ring = q->ring;
+
+    if (ring)
+        ring_use(ring);
+    return ring;
+}
+
+void queues_free(struct session *s)
+{
+    struct queues *t = table(s, false);
+
+    for (uint32_t id = 0; t && id < QUEUE_IDS; id++) {
+        struct queue *q = t->queue[id];
+
+        if (q && q->ring)
+            ring_drop(q->ring);
+        free(q);
+    }
+    while (t && t->retired) {
+        struct ring *ring = t->retired;
+
+        t->retired = ring->retired_next;
+        ring_drop(ring);
+    }
+    free(t);
+}
+
+void queues_forget_inherited(struct session *s)
+{
+    struct queues *t = table(s, false);
+
+    for (uint32_t id = 0; t && id < QUEUE_IDS; id++)
+        if (t->queue[id] && t->queue[id]->ring)
+            queue_bell_close(&t->queue[id]->ring->bell);
+}
+
+/* --- attaching --- */
+
+/* Ask npud, and take over the ring that it answers with, unless it is the one that is known already. Under follow_lock. */
+static int attach(struct session *s, const char *function, struct queue *q, uint32_t *rights)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__AttachQueue in = NPUD__ATTACH_QUEUE__INIT;
+    struct ring *ring, *known;
+    uint32_t id;
+    int error;
+
+    in.queue = q->id;
+    request.attach_queue = &in;
+    request.body_case = NPUD__REQUEST__BODY_ATTACH_QUEUE;
+    error = request_ring(s, function, &request, &ring, &id);
+    if (error != 0)
+        return error;
+    *rights = ring->rights;
+    known = current(q);
+    if (known && known->view.number == ring->view.number && known->life == ring->life &&
+        known->rights == ring->rights)
+        ring_drop(ring);
+    else
+        set_ring(s, q, ring);
+    if (known)
+        ring_drop(known);
+    return 0;
+}
+
+static int attach_locked(struct session *s, const char *function, struct queue *q, uint32_t *rights)
+{
+    int error;
+
+    pthread_mutex_lock(&q->follow_lock);
+    error = attach(s, function, q, rights);
+    pthread_mutex_unlock(&q->follow_lock);
+    return error;
+}
+
+/* One request without effect: npud answers, or the session is lost by the time that it does not. */
+bool queue_still_served(struct session *s)
+{
+    segment_trim(s, 0);
+    return !session_lost(s);
+}
+
+static int explain_dead(struct session *s, const char *function, uint32_t id)
+{
+    if (!queue_still_served(s))
+        return session_error_lost(function);
+    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: queue %u has been destroyed", function,
+                     id);
+}
+
+int queue_follow(struct session *s, const char *function, struct queue *q, struct ring *old)
+{
+    uint32_t rights;
+    int error = 0;
+
+    pthread_mutex_lock(&q->follow_lock);
+    /* Another thread may have been here first; then `old`, which the caller uses, is not the queue's any more. */
+    if (q->ring == old) {
+        if (atomic_load(&old->view.put->news.state) == QUEUE_MOVED) {
+            error = attach(s, function, q, &rights);
+        } else {
+            error = explain_dead(s, function, q->id);
+        }
+        /* Whatever else it is, say that no descriptor was left, says nothing about the queue, and may be over next time. */
+        if (error == ACL_ERROR_RT_NO_PERMISSION || error == ACL_ERROR_RT_DRV_INTERNAL_ERROR) {
+            /* For threads that slept on the ring and find none: the thread that lets go of rings may
+             * have been here before them. */
+            atomic_store(&q->lost_right, error == ACL_ERROR_RT_NO_PERMISSION);
+            set_ring(s, q, NULL);
+        }
+    }
+    pthread_mutex_unlock(&q->follow_lock);
+    return error;
+}
+
+/* Has its ring ended? Then what queue_follow() does is done without a call of the program. */
+static void let_go(struct session *s, struct queue *q)
+{
+    struct ring *ring;
+    bool ended;
+
+    pthread_mutex_lock(&q->follow_lock);
+    ring = current(q);
+    pthread_mutex_unlock(&q->follow_lock);
+    if (!ring)
+        return;
+    ended = atomic_load(&ring->view.put->news.state) != QUEUE_LIVE;
+    if (ended) {
+        error_mute(true);
+        queue_follow(s, "", q, ring);
+        error_mute(false);
+    }
+    ring_drop(ring);
+}
+
+bool queues_let_go(struct session *s)
+{
+    struct queues *t = table(s, false);
+    bool all;
+
+    for (uint32_t id = 0; t && id < QUEUE_IDS; id++) {
+        struct queue *q = atomic_load_explicit(&t->queue[id], memory_order_acquire);
+
+        if (q && atomic_load_explicit(&q->ring, memory_order_relaxed) != NULL)
+            let_go(s, q);
+    }
+    if (!t)
+        return true;
+    pthread_mutex_lock(&t->retired_lock);
+    unmap_retired(t);
+    all = t->retired == NULL;
+    pthread_mutex_unlock(&t->retired_lock);
+    return all;
+}
+
+/*
+ * Attach, and wait for the grant as long as the deadline allows. What npud says of a grant that is not there yet is told only when there is no more
+ * time.
+ */
+static int attach_patiently(struct session *s, const char *function, struct queue *q,
+                            uint64_t deadline, uint32_t *rights)
+{
+    bool last = deadline == 0;
+
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(&s->page->grants, memory_order_acquire);
+        int error;
+
+        error_mute(!last);
+        error = attach_locked(s, function, q, rights);
+        error_mute(false);
+        if (error == 0 || last)
+            return error;
+        /* Whatever else it is will be so again, and is told then; but npud's end is not waited for twice. */
+        last = error != ACL_ERROR_RT_NO_PERMISSION ||
+               wait_grant(s, function, q->id, seen, deadline) != 0;
+    }
+}
+
+aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission)
+{
+    CALL_SCOPE;
+    uint64_t deadline = timeout == 0 ? 0 : wait_deadline(timeout);
+    struct session *s;
+    struct queue *q;
+    uint32_t rights;
+    int error;
+
+    REQUIRE(permission);
+    if (timeout < -1)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: timeout %d: it is -1 for no limit, or milliseconds", __func__,
+                         timeout);
+    error = check_id(__func__, qid);
+    if (error != 0)
+        return error;
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    q = entry(s, qid);
+    if (!q)
+        return error_memory(__func__);
+    error = attach_patiently(s, __func__, q, deadline, &rights);
+    if (error == 0)
+        *permission = rights;
+    return error;
+}
+
+/* --- creating, destroying, granting --- */
+
+static int destroy(struct session *s, const char *function, uint32_t id)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__DestroyQueue in = NPUD__DESTROY_QUEUE__INIT;
+
+    in.queue = id;
+    request.destroy_queue = &in;
+    request.body_case = NPUD__REQUEST__BODY_DESTROY_QUEUE;
+    return session_command(s, function, &request);
+}
+
+/* A queue of which the program will not learn: it must not stay. */
+static int give_up(struct session *s, const char *function, uint32_t id, int error)
+{
+    error_mute(true);
+    destroy(s, function, id);
+    error_mute(false);
+    return error;
+}
+
+aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
+{
+    CALL_SCOPE;
+
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CreateQueue in = NPUD__CREATE_QUEUE__INIT;
+    uint32_t id = QUEUE_IDS;
+    struct ring *ring;
+    struct session *s;
+    struct queue *q;
+    int error;
+
+    REQUIRE(qid);
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    in.name = (char *)(attr ? attr->name : "");
+    in.depth = attr ? attr->depth : QUEUE_DEPTH_DEFAULT;
+    request.create_queue = &in;
+    request.body_case = NPUD__REQUEST__BODY_CREATE_QUEUE;
+    error = request_ring(s, __func__, &request, &ring, &id);
+    if (error != 0)
+        return id < QUEUE_IDS ? give_up(s, __func__, id, error) : error;
+    q = entry(s, id);
+    if (!q) {
+        ring_drop(ring);
+        return give_up(s, __func__, id, error_memory(__func__));
+    }
+    pthread_mutex_lock(&q->follow_lock);
+    set_ring(s, q, ring);
+    pthread_mutex_unlock(&q->follow_lock);
+    *qid = id;
+    return 0;
+}
+
+aclError acltdtDestroyQueue(uint32_t qid)
+{
+    CALL_SCOPE;
+    struct session *s;
+    struct queue *q;
+    struct ring *ring;
+    int error = check_id(__func__, qid);
+
+    if (error != 0)
+        return error;
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    q = queue_find(s, __func__, qid, &error);
+    if (!q)
+        return error;
+    /* Its ring, before npud may give the id to another queue, which another thread may get. */
+    pthread_mutex_lock(&q->follow_lock);
+    ring = current(q);
+    pthread_mutex_unlock(&q->follow_lock);
+    error = destroy(s, __func__, qid);
+    if (!ring)
+        return error;
+    if (error == 0) {
+        pthread_mutex_lock(&q->follow_lock);
+        if (q->ring == ring)
+            set_ring(s, q, NULL);
+        pthread_mutex_unlock(&q->follow_lock);
+    }
+    ring_drop(ring);
+    return error;
+}
+
+aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission, int32_t timeout)
+{
+    CALL_SCOPE;
+
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__GrantQueue in = NPUD__GRANT_QUEUE__INIT;
+    struct session *s;
+    int error = check_id(__func__, qid);
+
+    (void)timeout;
+    if (error != 0)
+        return error;
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    in.queue = qid;
+    in.pid = pid;
+    in.rights = permission;
+    request.grant_queue = &in;
+    request.body_case = NPUD__REQUEST__BODY_GRANT_QUEUE;
+    return session_command(s, __func__, &request);
+}

@@ -1,0 +1,47 @@
+#include "client/buffers/queue_bell.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "client/core/error.h"
+#include "client/runtime/session.h"
+
+/* npud takes the request itself for the first ring. The descriptor, or -1. */
+static int ask(struct session *session, uint32_t number)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__QueueBell in = NPUD__QUEUE_BELL__INIT;
+    Npud__Reply *reply = NULL;
+    int error, fd = -1;
+
+    in.number = number;
+    request.queue_bell = &in;
+    request.body_case = NPUD__REQUEST__BODY_QUEUE_BELL;
+    error_mute(true);
+    error = session_request(session, __func__, &request, &reply, &fd);
+    error_mute(false);
+    if (error == 0)
+        session_reply_free(reply);
+    return fd;
+}
+
+void queue_bell_ring(struct session *session, struct queue_bell *bell, uint32_t number)
+{
+    int have = atomic_load_explicit(&bell->fd_plus_one, memory_order_acquire), fd;
+
+    if (have != 0) {
+        eventfd_write(have - 1, 1);
+        return;
+    }
+    fd = ask(session, number);
+    if (fd >= 0 && !atomic_compare_exchange_strong(&bell->fd_plus_one, &have, fd + 1))
+        close(fd);
+}
+
+void queue_bell_close(struct queue_bell *bell)
+{
+    int have = atomic_exchange(&bell->fd_plus_one, 0);
+
+    if (have != 0)
+        close(have - 1);
+}

@@ -1,0 +1,150 @@
+/* Messages by bytes: copied into a buffer of this process's pool that is put, and out of one that is taken. */
+#include <string.h>
+
+#include "acl/acl.h"
+#include "acl/acl_tdt_queue.h"
+#include "client/core/error.h"
+#include "client/memory/alloc.h"
+#include "client/buffers/transfer.h"
+
+static int check_user(const char *function, const void *data, size_t size)
+{
+    if (size > MBUF_USER && size <= 256)
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "%s: userDataSize %zu: there are %u bytes of user data", function, size,
+                         MBUF_USER);
+    if (size > 256)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: userDataSize %zu: there are %u bytes of user data", function, size,
+                         MBUF_USER);
+    if ((data != NULL) != (size != 0))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: userData is %s and userDataSize %zu",
+                         function, data ? "not NULL" : "NULL", size);
+    return 0;
+}
+
+static int check_data(const char *function, const void *data, size_t size)
+{
+    if (!data)
+        return error_null(function, "data");
+    return size > 0 ? 0 : error_set(ACL_ERROR_INVALID_PARAM, "%s: dataSize is 0", function);
+}
+
+static void set_user(struct mbuf *m, const void *data, size_t size)
+{
+    if (size == 0)
+        return;
+    memset(m->user, 0, sizeof(m->user));
+    memcpy(m->user, data, size);
+    atomic_store_explicit(&m->user_set, 1, memory_order_relaxed);
+}
+
+static void get_user(struct mbuf *m, void *data, size_t size)
+{
+    if (size == 0)
+        return;
+    if (atomic_load_explicit(&m->user_set, memory_order_relaxed) != 0)
+        memcpy(data, m->user, size);
+    else
+        memset(data, 0, size);
+}
+
+/* The buffer that the bytes travel in: t->buffer. */
+static int fill_buffer(struct transfer *t, const void *data, size_t size, const void *user,
+                       size_t user_size)
+{
+    int error = mbuf_alloc(t->function, t->session, size, t->buffer);
+    unsigned char *place;
+    uint64_t room;
+
+    if (error != 0)
+        return error;
+    if (!mbuf_data(t->buffer, &place, &room) || room < size) {
+        mbuf_free(t->session, t->buffer);
+        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                         "%s: a process that a buffer was shared with has written into its head",
+                         t->function);
+    }
+    memcpy(place, data, size);
+    atomic_store_explicit(&t->buffer->mbuf->length, size, memory_order_relaxed);
+    set_user(t->buffer->mbuf, user, user_size);
+    return 0;
+}
+
+aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, const void *userData,
+                           size_t userDataSize, int32_t timeout, uint32_t rsv)
+{
+    CALL_SCOPE;
+    struct mbuf_ref buffer;
+    struct transfer t;
+    int error = check_data(__func__, data, dataSize);
+
+    (void)rsv;
+    if (error == 0)
+        error = check_user(__func__, userData, userDataSize);
+    if (error != 0 || !transfer_begin(&t, __func__, qid, timeout, true, &buffer, &error))
+        return error;
+    error = memory_check(t.session, __func__, "data", data, dataSize);
+    if (error == 0)
+        error = transfer_room(&t);
+    if (error != 0)
+        return error;
+    error = fill_buffer(&t, data, dataSize, userData, userDataSize);
+    if (error != 0) {
+        transfer_give_up(&t);
+        return error;
+    }
+    error = transfer_put(&t);
+    if (error != 0 && mbuf_still_there(&buffer))
+        mbuf_free(t.session, &buffer);
+    return error;
+}
+
+/* The bytes of the buffers of a message, one behind the other, as far as there is room for them. Returns how many there are in all. */
+static uint64_t copy_out(const struct mbuf_ref *head, unsigned char *data, size_t size)
+{
+    struct mbuf_ref at = *head;
+    uint64_t total = 0;
+    uint32_t n = 0;
+
+    do {
+        uint64_t length = atomic_load_explicit(&at.mbuf->length, memory_order_relaxed), room;
+        unsigned char *place;
+
+        if (!mbuf_data(&at, &place, &room))
+            break;
+        if (length > room)
+            length = room;
+        if (total < size)
+            memcpy(data + total, place, length < size - total ? length : size - total);
+        total += length;
+    } while (mbuf_next(head->ref, &at, &n));
+    return total;
+}
+
+aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize, size_t *retDataSize,
+                           void *userData, size_t userDataSize, int32_t timeout)
+{
+    CALL_SCOPE;
+    struct mbuf_ref buffer;
+    struct transfer t;
+    uint64_t total;
+    int error = check_data(__func__, data, dataSize);
+
+    if (error != 0)
+        return error;
+    REQUIRE(retDataSize);
+    error = check_user(__func__, userData, userDataSize);
+    if (error != 0 || !transfer_begin(&t, __func__, qid, timeout, false, &buffer, &error))
+        return error;
+    error = memory_check(t.session, __func__, "data", data, dataSize);
+    if (error == 0)
+        error = transfer_take(&t);
+    if (error != 0)
+        return error;
+    total = copy_out(&buffer, data, dataSize);
+    get_user(buffer.mbuf, userData, userDataSize);
+    mbuf_free(t.session, &buffer);
+    *retDataSize = total;
+    return memory_written(t.session, __func__, data, total < dataSize ? total : dataSize);
+}

@@ -1,0 +1,102 @@
+#include "client/buffers/retire.h"
+
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/buffers/pool.h"
+#include "client/buffers/queue.h"
+#include "client/buffers/segment.h"
+#include "client/runtime/session.h"
+#include "proto/util/clock.h"
+
+/*
+ * A thread inside a call keeps a mapping for a moment: how long until it is tried again. Longer each time, because the call may be a callback
+ * of the program.
+ */
+#define TRY_AGAIN_FIRST (10 * NSEC_PER_MSEC)
+#define TRY_AGAIN_LAST  (640 * NSEC_PER_MSEC)
+#define STACK           ((size_t)256 << 10)
+
+/* Plain FUTEX_WAIT, whose timeout is relative. 0: none. */
+static void sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t ns)
+{
+    const struct timespec timeout = timespec_from_ns(ns);
+
+    syscall(SYS_futex, word, FUTEX_WAIT, seen, ns == 0 ? NULL : &timeout, NULL, 0);
+}
+
+/* False: a thread still uses something. */
+static bool let_go(struct session *s)
+{
+    bool rings = queues_let_go(s);
+
+    pool_let_go(s);
+    return segments_let_go(s) && rings;
+}
+
+static void *retire_main(void *arg)
+{
+    struct session *s = arg;
+    _Atomic uint32_t *word = &s->page->retired;
+    uint64_t again = TRY_AGAIN_FIRST;
+    uint32_t before = 0;
+
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
+
+        if (atomic_load(&s->retire.end))
+            return NULL;
+        if (session_lost(s))
+            break;
+        again = seen != before ? TRY_AGAIN_FIRST : again < TRY_AGAIN_LAST ? 2 * again : again;
+        before = seen;
+        sleep_on(word, seen, let_go(s) ? 0 : again);
+    }
+    /* retire_end() joins the thread, if it was first. */
+    if (!atomic_exchange(&s->retire.over, true))
+        pthread_detach(pthread_self());
+    return NULL;
+}
+
+void retire_begin(struct session *s)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+
+    if (atomic_load_explicit(&s->retire.tried, memory_order_relaxed) ||
+        atomic_exchange(&s->retire.tried, true))
+        return;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    /* The program's signals are for its own threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    s->retire.started = pthread_create(&s->retire.thread, &attr, retire_main, s) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    if (s->retire.started)
+        pthread_setname_np(s->retire.thread, "npud-retire");
+}
+
+static void wake(struct session *s)
+{
+    atomic_fetch_add(&s->page->retired, 1);
+    syscall(SYS_futex, &s->page->retired, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void retire_end(struct session *s)
+{
+    if (!s->retire.started || atomic_exchange(&s->retire.over, true))
+        return;
+    atomic_store(&s->retire.end, true);
+    wake(s);
+    pthread_join(s->retire.thread, NULL);
+}
+
+void retire_lost(struct session *s)
+{
+    if (s->page)
+        wake(s);
+}

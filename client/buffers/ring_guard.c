@@ -1,0 +1,70 @@
+#include "client/buffers/ring_guard.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Of all threads so far, those that have ended too: theirs are used again, none is freed. */
+static _Atomic(struct ring_guard *) guards;
+
+static bool take(struct ring_guard *g)
+{
+    bool taken = false;
+
+    return atomic_compare_exchange_strong(&g->taken, &taken, true);
+}
+
+struct ring_guard *ring_guard_new(void)
+{
+    struct ring_guard *g;
+
+    for (g = atomic_load(&guards); g; g = g->next)
+        if (take(g))
+            return g;
+    g = aligned_alloc(alignof(struct ring_guard), sizeof(*g));
+    if (!g)
+        return NULL;
+    memset(g, 0, sizeof(*g));
+    atomic_store(&g->taken, true);
+    g->next = atomic_load(&guards);
+    while (!atomic_compare_exchange_weak(&guards, &g->next, g))
+        ;
+    return g;
+}
+
+void ring_guard_free(struct ring_guard *g)
+{
+    if (!g)
+        return;
+    ring_guard_set(g, NULL);
+    atomic_store_explicit(&g->taken, false, memory_order_release);
+}
+
+static bool barrier(enum membarrier_cmd command)
+{
+    return syscall(SYS_membarrier, command, 0, 0) == 0;
+}
+
+bool ring_guard_barrier(void)
+{
+    int saved = errno;
+    bool done = barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+
+    /* A process says once that it is going to use it: the first time that a ring goes. */
+    if (!done && errno == EPERM)
+        done = barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+               barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    errno = saved;
+    return done;
+}
+
+bool ring_guarded(const struct ring *ring)
+{
+    for (struct ring_guard *g = atomic_load(&guards); g; g = g->next)
+        if (atomic_load_explicit(&g->ring, memory_order_acquire) == ring)
+            return true;
+    return false;
+}

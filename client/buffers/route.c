@@ -1,0 +1,210 @@
+/* Routes between queues: npud binds them, and moves the messages. The objects that describe them are in route_object.c. */
+#include "client/core/error.h"
+#include "client/buffers/route_object.h"
+#include "client/runtime/session.h"
+#include "proto/wire/packet.h"
+
+/* Sends one part of a list, routes[0..n), and takes the answer. */
+static int ask(struct session *s, const char *function, Npud__Request *request, Npud__Reply **reply)
+{
+    int error = session_request(s, function, request, reply, NULL);
+
+    if (error != 0)
+        return error;
+    if ((*reply)->body_case == NPUD__REPLY__BODY_ROUTES)
+        return 0;
+    session_reply_free(*reply);
+    return error_set(ACL_ERROR_INTERNAL_ERROR, "%s: npud's answer has no routes", function);
+}
+
+/* --- bind, unbind --- */
+
+/* The two requests are the same but for their names. */
+static void fill(Npud__Request *request, Npud__BindRoutes *bind, Npud__UnbindRoutes *unbind,
+                 Npud__Route **routes, size_t n, bool binds)
+{
+    bind->routes = unbind->routes = routes;
+    bind->n_routes = unbind->n_routes = n;
+    if (binds) {
+        request->bind_routes = bind;
+        request->body_case = NPUD__REQUEST__BODY_BIND_ROUTES;
+    } else {
+        request->unbind_routes = unbind;
+        request->body_case = NPUD__REQUEST__BODY_UNBIND_ROUTES;
+    }
+}
+
+/*
+ * Up to ROUTES_MAX of a list. *refused: the first that did not come out as wanted has been told; further ones have nothing to add.
+ */
+static int change_part(struct session *s, const char *function, struct acltdtQueueRoute *list,
+                       size_t n, bool binds, bool *refused)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__BindRoutes bind = NPUD__BIND_ROUTES__INIT;
+    Npud__UnbindRoutes unbind = NPUD__UNBIND_ROUTES__INIT;
+    Npud__Route route[ROUTES_MAX], *routes[ROUTES_MAX];
+    int32_t wanted = binds ? ACL_TDT_QUEUE_ROUTE_BIND : ACL_TDT_QUEUE_ROUTE_UNBIND;
+    Npud__Reply *reply = NULL;
+    int error;
+
+    for (size_t i = 0; i < n; i++) {
+        routes[i] = &route[i];
+        route[i] = (Npud__Route)NPUD__ROUTE__INIT;
+        route[i].source = list[i].src;
+        route[i].destination = list[i].dst;
+    }
+    fill(&request, &bind, &unbind, routes, n, binds);
+    error = ask(s, function, &request, &reply);
+    if (error != 0)
+        return error;
+    for (size_t i = 0; i < n && i < reply->routes->n_routes; i++) {
+        list[i].status = reply->routes->routes[i]->status;
+        if (list[i].status == wanted || *refused)
+            continue;
+        *refused = true;
+        error_store(ACL_ERROR_FAILURE, "%s: %s", function, reply->message);
+    }
+    session_reply_free(reply);
+    return 0;
+}
+
+static int change(const char *function, struct acltdtQueueRouteList *list, bool binds)
+{
+    bool refused = false;
+    int error = process_enter();
+    struct session *s;
+
+    if (error != 0 || list->n == 0)
+        return error;
+    s = session_get(function, &error);
+    if (!s)
+        return error;
+    for (size_t i = 0; error == 0 && i < list->n; i += ROUTES_MAX) {
+        size_t n = list->n - i < ROUTES_MAX ? list->n - i : ROUTES_MAX;
+
+        error = change_part(s, function, list->routes + i, n, binds, &refused);
+    }
+    return error != 0 ? error : refused ? ACL_ERROR_FAILURE : 0;
+}
+
+aclError acltdtBindQueueRoutes(acltdtQueueRouteList *qRouteList)
+{
+    CALL_SCOPE;
+
+    REQUIRE(qRouteList);
+    return change(__func__, qRouteList, true);
+}
+
+aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *qRouteList)
+{
+    CALL_SCOPE;
+
+    REQUIRE(qRouteList);
+    return change(__func__, qRouteList, false);
+}
+
+/* --- query --- */
+
+/* What must be configured for each mode. */
+static const struct {
+    acltdtQueueRouteQueryMode mode;
+    bool source, destination;
+} modes[] = {
+    {ACL_TDT_QUEUE_ROUTE_QUERY_SRC, true, false},
+    {ACL_TDT_QUEUE_ROUTE_QUERY_DST, false, true},
+    {ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST, true, true},
+    {ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, false, false},
+};
+
+static bool has(const acltdtQueueRouteQueryInfo *info, acltdtQueueRouteQueryInfoParamType type)
+{
+    return info->configured & ROUTE_QUERY_HAS(type);
+}
+
+static int check_query(const char *function, const acltdtQueueRouteQueryInfo *info)
+{
+    size_t i = 0, n = sizeof(modes) / sizeof(modes[0]);
+
+    if (!has(info, ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM))
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: the query has no mode", function);
+    while (i < n && modes[i].mode != info->mode)
+        i++;
+    if (i == n)
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "%s: mode is %u, must be 0 (of a source), 1 (into a destination), 2 "
+                         "(both) or 100 (abnormal)",
+                         function, info->mode);
+    if (modes[i].source && !has(info, ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32))
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: mode %u needs the id of a source", function,
+                         info->mode);
+    if (modes[i].destination && !has(info, ACL_TDT_QUEUE_ROUTE_QUERY_DST_ID_UINT32))
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: mode %u needs the id of a destination",
+                         function, info->mode);
+    return 0;
+}
+
+/* Append what an answer has. *after: its last pair. */
+static int take_part(const char *function, struct acltdtQueueRouteList *list,
+                     const Npud__RoutesReply *reply, Npud__Route *after)
+{
+    int error = 0;
+
+    for (size_t i = 0; error == 0 && i < reply->n_routes; i++) {
+        const Npud__Route *r = reply->routes[i];
+        struct acltdtQueueRoute route = {
+            .src = r->source, .dst = r->destination, .status = r->status};
+
+        after->source = r->source;
+        after->destination = r->destination;
+        error = queue_route_list_add(list, &route, function);
+    }
+    return error;
+}
+
+static int query(struct session *s, const char *function, const acltdtQueueRouteQueryInfo *info,
+                 struct acltdtQueueRouteList *list)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__QueryRoutes in = NPUD__QUERY_ROUTES__INIT;
+    Npud__Route after = NPUD__ROUTE__INIT;
+    bool more = true;
+    int error = 0;
+
+    in.mode = info->mode;
+    in.source = info->src;
+    in.destination = info->dst;
+    request.query_routes = &in;
+    request.body_case = NPUD__REQUEST__BODY_QUERY_ROUTES;
+    while (error == 0 && more) {
+        Npud__Reply *reply = NULL;
+
+        error = ask(s, function, &request, &reply);
+        if (error != 0)
+            break;
+        error = take_part(function, list, reply->routes, &after);
+        more = reply->routes->more && reply->routes->n_routes > 0;
+        in.after = &after;
+        session_reply_free(reply);
+    }
+    return error;
+}
+
+aclError acltdtQueryQueueRoutes(const acltdtQueueRouteQueryInfo *queryInfo,
+                                acltdtQueueRouteList *qRouteList)
+{
+    CALL_SCOPE;
+    struct session *s;
+    int error;
+
+    REQUIRE(queryInfo);
+    REQUIRE(qRouteList);
+    qRouteList->n = 0;
+    error = process_enter();
+    if (error == 0)
+        error = check_query(__func__, queryInfo);
+    if (error != 0)
+        return error;
+    s = session_get(__func__, &error);
+    return s ? query(s, __func__, queryInfo, qRouteList) : error;
+}

@@ -1,0 +1,438 @@
+#include "client/buffers/segment.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "acl/acl.h"
+#include "client/core/epoch.h"
+#include "client/core/error.h"
+#include "client/runtime/session.h"
+#include "client/core/thread.h"
+
+/* Segments that are looked at whether they are gone, for each one that comes. */
+#define LOOK_AT 4
+/* The heads of a segment up to here, and its data if it is no more, are made present when it is mapped: touching pages one by one costs more than the rest of a call. */
+#define POPULATE_MAX ((size_t)256 << 10)
+
+struct segment_table segment_table;
+
+void segments_init(struct segments *all)
+{
+    pthread_mutex_init(&all->lock, NULL);
+    pthread_rwlock_init(&all->tree_lock, NULL);
+}
+
+/* --- by address: a tree of ranges, in which overlapping is being equal --- */
+
+static int compare(const void *a, const void *b)
+{
+    const struct segment *x = a, *y = b;
+    const unsigned char *x_end = x->map + x->mapped, *y_end = y->map + y->mapped;
+
+    if (x_end <= y->map)
+        return -1;
+    return x->map >= y_end;
+}
+
+bool segment_locate(struct session *s, const void *address, struct segment_place *place)
+{
+    struct segments *all = &s->segments;
+    struct segment key = {.map = (unsigned char *)(uintptr_t)address, .mapped = 1};
+    const unsigned char *p = address;
+    struct segment **node, *g = NULL;
+    bool found = false;
+
+    pthread_rwlock_rdlock(&all->tree_lock);
+    node = tfind(&key, &all->by_address, compare);
+    if (node)
+        g = *node;
+    if (g && p >= g->view.data && p < g->view.data + g->view.n_data * g->view.stride) {
+        uint64_t offset = (uint64_t)(p - g->view.data);
+
+        *place = (struct segment_place){.view = &g->view,
+                                        .block = (uint32_t)(offset / g->view.stride),
+                                        .offset = offset % g->view.stride};
+        found = true;
+    }
+    pthread_rwlock_unlock(&all->tree_lock);
+    return found;
+}
+
+/* --- coming and going --- */
+
+static void unmap(struct segment *g)
+{
+    munmap(g->map, g->mapped);
+    free(g);
+}
+
+/* Unless another segment with its id has come already. */
+static void take_out(struct segment *g)
+{
+    struct segment_view *view = &g->view;
+
+    atomic_compare_exchange_strong(&segment_table.view[g->view.id], &view, NULL);
+}
+
+/* Caller holds lock. From here on no call finds it. */
+static void bury(struct segments *all, struct segment *g)
+{
+    size_t heads = segment_data_offset(segment_slots(&g->view));
+
+    take_out(g);
+    DL_DELETE(all->live, g);
+    pthread_rwlock_wrlock(&all->tree_lock);
+    tdelete(g, &all->by_address, compare);
+    pthread_rwlock_unlock(&all->tree_lock);
+    munmap(g->map + heads, g->mapped - heads);
+    g->mapped = heads;
+    DL_APPEND(all->retired, g);
+}
+
+/* What its page says: a hint, as all processes that map the segment can write there. */
+static bool is_dead(const struct segment_view *view)
+{
+    return atomic_load_explicit(&view->page->dead, memory_order_relaxed) != 0;
+}
+
+bool segment_gone(struct session *s, const struct segment *g)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CheckSegment in = NPUD__CHECK_SEGMENT__INIT;
+    bool muted = thread_self()->muted;
+    int error;
+
+    if (__builtin_expect(!is_dead(&g->view), 1))
+        return false;
+    in.segment = g->view.id;
+    in.number = g->view.number;
+    request.check_segment = &in;
+    request.body_case = NPUD__REQUEST__BODY_CHECK_SEGMENT;
+    error_mute(true);
+    error = session_command(s, "", &request);
+    error_mute(muted);
+    return error == ACL_ERROR_RT_PARAM_INVALID;
+}
+
+/* Caller holds lock. Of others' segments the first n in the list, which goes round: our own are noticed when the pool finds them among its own. */
+static void look_around(struct session *s, size_t n)
+{
+    struct segments *all = &s->segments;
+
+    while (n-- > 0 && all->live) {
+        struct segment *g = all->live;
+
+        if (!g->own && segment_gone(s, g)) {
+            bury(all, g);
+        } else {
+            DL_DELETE(all->live, g);
+            DL_APPEND(all->live, g);
+        }
+    }
+}
+
+/*
+ * Caller holds lock. What was retired since the last time gets an epoch of its own now; the calling thread, too, may be in a call in which it has
+ * found one of the others.
+ */
+static void unmap_retired(struct segments *all)
+{
+    uint64_t epoch = 0;
+    struct segment *g, *next;
+
+    DL_FOREACH_SAFE (all->retired, g, next) {
+        if (g->left_epoch == 0) {
+            epoch = epoch == 0 ? call_new_epoch() : epoch;
+            g->left_epoch = epoch;
+        }
+        if (!call_all_left_views(g->left_epoch))
+            continue;
+        DL_DELETE(all->retired, g);
+        unmap(g);
+    }
+}
+
+bool segments_let_go(struct session *s)
+{
+    struct segments *all = &s->segments;
+    struct segment *g;
+    size_t n;
+    bool done;
+
+    pthread_mutex_lock(&all->lock);
+    DL_COUNT(all->live, g, n);
+    if (!all->forgotten)
+        look_around(s, n);
+    unmap_retired(all);
+    done = all->retired == NULL;
+    pthread_mutex_unlock(&all->lock);
+    return done;
+}
+
+void segment_retire(struct session *s, struct segment *g)
+{
+    pthread_mutex_lock(&s->segments.lock);
+    bury(&s->segments, g);
+    pthread_mutex_unlock(&s->segments.lock);
+}
+
+/* Caller holds lock. */
+static bool add(struct session *s, struct segment *g)
+{
+    struct segments *all = &s->segments;
+    struct segment_view *old = segment_table.view[g->view.id];
+    bool ok;
+
+    if (all->forgotten)
+        return false;
+    /* The id has come again: what had it before is retired. If it was our own, the pool still has it, and notices when it looks there. */
+    if (old && !segment_of(old)->own)
+        bury(all, segment_of(old));
+    pthread_rwlock_wrlock(&all->tree_lock);
+    ok = tsearch(g, &all->by_address, compare) != NULL;
+    pthread_rwlock_unlock(&all->tree_lock);
+    if (!ok)
+        return false;
+    DL_APPEND(all->live, g);
+    atomic_store_explicit(&segment_table.view[g->view.id], &g->view, memory_order_release);
+    look_around(s, LOOK_AT);
+    unmap_retired(all);
+    return true;
+}
+
+static void unmap_list(struct segment *list)
+{
+    struct segment *g, *next;
+
+    DL_FOREACH_SAFE (list, g, next)
+        unmap(g);
+}
+
+static void clear_table(struct segments *all)
+{
+    struct segment *g;
+
+    DL_FOREACH (all->live, g)
+        take_out(g);
+}
+
+static void keep_node(void *node)
+{
+    (void)node;
+}
+
+void segments_deinit(struct segments *all)
+{
+    clear_table(all);
+    tdestroy(all->by_address, keep_node);
+    all->by_address = NULL;
+    unmap_list(all->live);
+    unmap_list(all->retired);
+    all->live = all->retired = NULL;
+    pthread_mutex_destroy(&all->lock);
+    pthread_rwlock_destroy(&all->tree_lock);
+}
+
+void segments_forget(struct segments *all, bool inherited)
+{
+    if (inherited)
+        pthread_mutex_init(&all->lock, NULL);
+    pthread_mutex_lock(&all->lock);
+    all->forgotten = true;
+    clear_table(all);
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* --- giving back --- */
+
+void segment_trim(struct session *s, uint32_t id)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__TrimSegment in = NPUD__TRIM_SEGMENT__INIT;
+    bool muted = thread_self()->muted;
+
+    in.segment = id;
+    request.trim_segment = &in;
+    request.body_case = NPUD__REQUEST__BODY_TRIM_SEGMENT;
+    error_mute(true);
+    session_command(s, "", &request);
+    error_mute(muted);
+}
+
+static bool word_full(const struct segment_view *view, uint32_t w)
+{
+    return atomic_load_explicit(&view->page->hint[w], memory_order_relaxed) == UINT64_MAX;
+}
+
+/* npud has set the bits beyond the last slot. The word that was not full last time is looked at first: mostly it still is not. */
+static bool all_hinted(struct segment *g)
+{
+    uint32_t words = (segment_slots(&g->view) + 63) / 64;
+
+    if (!word_full(&g->view, atomic_load_explicit(&g->in_use, memory_order_relaxed)))
+        return false;
+    for (uint32_t w = 0; w < words; w++)
+        if (!word_full(&g->view, w)) {
+            atomic_store_explicit(&g->in_use, w, memory_order_relaxed);
+            return false;
+        }
+    return true;
+}
+
+void segment_freed(struct session *s, struct segment_view *view)
+{
+    struct segment *g = segment_of(view);
+
+    /* npud says that it is going to look before it looks: either it sees our slot free, or we see that it is not going to. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (segment_wanted(view)) {
+        segment_trim(s, view->id);
+        return;
+    }
+    /* Nobody allocates from one that drains: npud does not wait, and its own look may be far. */
+    if (is_dead(view) || (segment_usable(view) &&
+                          atomic_load_explicit(&view->page->armed, memory_order_relaxed) != 0))
+        return;
+    if (all_hinted(g))
+        segment_trim(s, view->id);
+}
+
+/* --- mapping --- */
+
+/*
+ * What pages of it are used first is decided by who makes it: others find them present. Of many heads only the first: they are used from the first one
+ * on, and most segments are given back before the last.
+ */
+static void populate(struct segment *g)
+{
+    size_t data = segment_data_offset(segment_slots(&g->view));
+    size_t heads = segment_mbufs_offset() + g->view.n_data * sizeof(struct mbuf);
+
+    if (heads > POPULATE_MAX)
+        heads = POPULATE_MAX;
+    madvise(g->map, heads < data ? (heads + SEGMENT_PAGE - 1) & ~(SEGMENT_PAGE - 1) : data,
+            MADV_POPULATE_WRITE);
+    if (g->size - data <= POPULATE_MAX)
+        madvise(g->map + data, g->size - data, MADV_POPULATE_WRITE);
+}
+
+/* Map what npud has sent (fd is closed). NULL with *error. */
+static struct segment *map(const char *function, const Npud__SegmentReply *reply, int fd,
+                           int *error)
+{
+    struct segment *g = calloc(1, sizeof(*g));
+
+    if (!g) {
+        close(fd);
+        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        return NULL;
+    }
+    g->view = (struct segment_view){.stride = reply->stride,
+                                    .number = reply->number,
+                                    .n_data = reply->n_data,
+                                    .n_refs = reply->n_refs,
+                                    .id = reply->id};
+    g->pid = reply->pid;
+    g->cached = SEGMENT_NO_CLASS;
+    g->cursor = g->view.n_data;
+    g->size = g->mapped = segment_size(g->view.n_data, g->view.n_refs, g->view.stride);
+    g->map = mmap(NULL, g->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    KILL_POINT(SEGMENT_MAPPED);
+    close(fd);
+    if (g->map == MAP_FAILED) {
+        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                           "%s: cannot map %zu bytes of shared memory: %m", function, g->size);
+        free(g);
+        return NULL;
+    }
+    /* A forked child has no business there: its stores would be ours. */
+    madvise(g->map, g->size, MADV_DONTFORK);
+    segment_view_place(&g->view, g->map, true);
+    return g;
+}
+
+static bool is_known(const struct segment *g)
+{
+    const struct segment_view *known = segment_known(g->view.id << 16);
+
+    return known && known->number == g->view.number;
+}
+
+/* Ask, map, and make it known. Caller holds lock. */
+static int obtain(const char *function, struct session *s, Npud__Request *request, bool own,
+                  struct segment **out)
+{
+    Npud__Reply *reply = NULL;
+    struct segment *g;
+    int fd = -1, error = session_request(s, function, request, &reply, &fd);
+
+    if (error != 0)
+        return error;
+    g = map(function, reply->segment, fd, &error);
+    if (!g && own)
+        segment_trim(s, reply->segment->id);
+    session_reply_free(reply);
+    if (!g)
+        return error;
+    /* It is mapped already, and not gone: a process that shares it has written so in its page. Buffers of it may be in use here. */
+    if (is_known(g)) {
+        unmap(g);
+        return 0;
+    }
+    g->own = own;
+    if (own)
+        populate(g);
+    *out = g;
+    if (add(s, g))
+        return 0;
+    unmap(g);
+    return s->segments.forgotten
+               ? session_error_lost(function)
+               : error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+}
+
+int segment_need(const char *function, struct session *s, uint32_t ref)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__MapSegment in = NPUD__MAP_SEGMENT__INIT;
+    struct segment_view *view = segment_get(&segment_table, ref);
+    struct segment *g;
+    int error = 0;
+
+    if (__builtin_expect(view != NULL, 1))
+        return 0;
+    in.segment = ref >> 16;
+    request.map_segment = &in;
+    request.body_case = NPUD__REQUEST__BODY_MAP_SEGMENT;
+    pthread_mutex_lock(&s->segments.lock);
+    view = segment_get(&segment_table, ref);
+    if (!view)
+        error = obtain(function, s, &request, false, &g);
+    /* Given back since npud answered; or who shares it says so, and then no other mapping would be better. */
+    if (error == 0 && !segment_get(&segment_table, ref))
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
+                          "%s: segment %u of shared buffers is not there any more", function,
+                          ref >> 16);
+    pthread_mutex_unlock(&s->segments.lock);
+    return error;
+}
+
+int segment_create(const char *function, struct session *s, uint64_t stride, uint32_t count,
+                   struct segment **segment)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CreateSegment in = NPUD__CREATE_SEGMENT__INIT;
+    int error;
+
+    in.stride = stride;
+    in.count = count;
+    request.create_segment = &in;
+    request.body_case = NPUD__REQUEST__BODY_CREATE_SEGMENT;
+    pthread_mutex_lock(&s->segments.lock);
+    error = obtain(function, s, &request, true, segment);
+    pthread_mutex_unlock(&s->segments.lock);
+    return error;
+}

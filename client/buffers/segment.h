@@ -1,0 +1,126 @@
+/*
+ * Segments of shared buffers (proto/shm/mbuf_shm.h) as this process has them mapped: those of its own pool, and those of others that
+ * buffers came from. Any thread.
+ *
+ * A segment that npud takes back (page->dead) is out of the table, and its data is unmapped, at once: nothing in it is in use. Its heads stay mapped
+ * until all threads have left the calls in which they can have found them (client/core/epoch.h); everything in them reads as FREE. The thread of
+ * client/buffers/retire.h sees to that. What says that a segment is gone is npud's answer: all processes that map a segment can write in its page.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/shm/mbuf_shm.h"
+
+struct session;
+
+#define SEGMENT_NO_CLASS UINT32_MAX
+#define SEGMENT_SMALL_MAX                                                                          \
+    ((uint64_t)256 << 10) /* bytes of data of a segment whose slots threads may keep */
+
+struct segment {
+    struct segment_view view; /* the table's; first */
+    uint32_t
+        cached; /* own: class of its buffers when threads may keep its slots; else SEGMENT_NO_CLASS */
+    bool own;
+    struct segment *prev, *next;
+    struct segment *class_next; /* of the pool, in its class: mbuf_cache.h */
+    unsigned char *map;
+    size_t size;   /* of the memfd */
+    size_t mapped; /* of the mapping: less when its data is gone */
+    uint64_t
+        left_epoch; /* retired: of client/core/epoch.h, the first one in which no call can find it; 0: none yet */
+    int32_t pid;             /* whose pool it is of, as npud's host has it; for messages */
+    _Atomic uint32_t cursor; /* where to look for a free slot for a reference first */
+    _Atomic uint32_t in_use; /* a hint word that was not full when it was looked at last */
+};
+
+/** All segments of a session; part of it. All zero but the lock: none. */
+struct segments {
+    pthread_mutex_t lock;
+    struct segment *live;       /* in the table */
+    struct segment *retired;    /* not any more */
+    bool forgotten;             /* nothing is added any more */
+    void *by_address;           /* tsearch() tree of struct segment, by where their data is */
+    pthread_rwlock_t tree_lock; /* of by_address; inside lock */
+};
+
+void segments_init(struct segments *all);
+/** The session ends: unmap everything. */
+void segments_deinit(struct segments *all);
+/** The session is given up: nothing of it is found any more. What is mapped stays. inherited: it was the parent's, and so is what is locked. */
+void segments_forget(struct segments *all, bool inherited);
+
+/** Of the process: that is, of its session. */
+extern struct segment_table segment_table;
+static inline struct segment_table *segments(void)
+{
+    return &segment_table;
+}
+
+/**
+ * The view of ref's segment, also when it is retired: then everything in it is FREE, and nothing has to look twice to see that.
+ */
+static inline struct segment_view *segment_known(uint32_t ref)
+{
+    return atomic_load_explicit(&segment_table.view[ref >> 16], memory_order_acquire);
+}
+
+/** The segment of a view that came out of the table. */
+static inline struct segment *segment_of(struct segment_view *view)
+{
+    return (struct segment *)(void *)view;
+}
+
+/**
+ * The segment of ref is mapped from here on, unless npud takes it back. 0; or with the sentence stored 107000 (npud has none with this id),
+ * 207006 (it may not be mapped here), others when it could not be done.
+ */
+int segment_need(const char *function, struct session *s, uint32_t ref);
+
+/** A new one for the own pool; found in the table, in no class yet. 0; 207001, 207005, 507010. */
+int segment_create(const char *function, struct session *s, uint64_t stride, uint32_t count,
+                   struct segment **segment);
+
+/** After a slot was freed and mbuf_drop() or mbuf_release() said so: tell npud if the whole segment is free, or when it waits for a slot. */
+void segment_freed(struct session *s, struct segment_view *view);
+
+/** Have npud look in a moment what of the pool of this segment it can take back. A hint: errors go nowhere. */
+void segment_trim(struct session *s, uint32_t id);
+
+/** Has npud taken it back? One load as long as its page does not say so; then npud is asked. */
+bool segment_gone(struct session *s, const struct segment *segment);
+
+/** One of the own pool's is gone, and out of its class. */
+void segment_retire(struct session *s, struct segment *segment);
+
+/**
+ * Unmap the segments that are gone: of others' all, of the own pool's those that were retired. False: a thread may still use one; try again in a
+ * moment.
+ */
+bool segments_let_go(struct session *s);
+
+/** Too large for its slots to be kept by threads. */
+static inline bool segment_large(const struct segment *segment)
+{
+    return segment->view.n_data * segment->view.stride > SEGMENT_SMALL_MAX;
+}
+
+/** Whether new buffers may be taken from it. */
+static inline bool segment_usable(const struct segment_view *view)
+{
+    return atomic_load_explicit(&view->page->draining, memory_order_relaxed) == 0;
+}
+
+/** A place in the data of a segment. */
+struct segment_place {
+    struct segment_view *view;
+    uint32_t block;  /* slot whose data it is in */
+    uint64_t offset; /* there */
+};
+
+/** Where address is, or false: in none. */
+bool segment_locate(struct session *s, const void *address, struct segment_place *place);

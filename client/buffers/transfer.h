@@ -1,0 +1,58 @@
+/*
+ * One call that puts a message into a queue, or takes one out: what the calls by buffer and the calls by bytes share.
+ *
+ * A transfer is a loop of attempts. An attempt makes no request and no sleep: it succeeds, or says what
+ * must be done before the next one, Full and empty queues, segments that are not mapped yet, rings that have
+ * moved are all steps of this loop.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/buffers/mbuf.h"
+#include "client/buffers/queue.h"
+
+struct transfer {
+    const char *function;
+    struct session *session;
+    struct queue *queue;
+    struct mbuf_ref *buffer; /* that is put, or was taken */
+    uint64_t deadline;       /* 0: one attempt */
+    bool putting;
+    bool slept;
+    uint32_t attempts; /* that were not DONE */
+    struct ring *ring; /* of the last attempt; unless that was DONE, a use of it is held */
+    uint64_t life;     /* of the queue; 0: not known yet */
+    uint32_t woken;    /* what the other side's `waiting` was after the attempt; 0: nothing to do */
+    uint32_t needed;   /* MAP, FEED: a ref */
+    int error;         /* REFUSED */
+    /* Putting: a ref into each segment that the chain is in. */
+    uint32_t n_refs;
+    uint32_t refs[MBUF_CHAIN_MAX];
+    /* Taking: the position that was tried last, in the ring of this number, and what npud would not let us map for it: that of the message
+     * before, and of this one. */
+    uint64_t position;
+    uint32_t number;
+    uint32_t n_refused;
+    uint32_t refused[2];
+};
+
+/**
+ * The checks that all calls share. timeout in milliseconds, for all that is done with t together; negative: no limit. buffer: of the caller, to be
+ * put, or for what is taken. False with *error set and the sentence stored: the session, the id.
+ */
+bool transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_t timeout,
+                    bool putting, struct mbuf_ref *buffer, int *error);
+
+/** Wait until there is room. 0, or what the call returns. */
+int transfer_room(struct transfer *t);
+
+/** transfer_room() has returned 0, and the caller puts nothing: another one who waits for room gets the wake-up that t may have had. */
+void transfer_give_up(struct transfer *t);
+
+/** Put the chain whose head is *t->buffer. 0: it is the queue's; else it is still the caller's. */
+int transfer_put(struct transfer *t);
+
+/** Take the next message: *t->buffer is the head, which the caller owns. 0, or what the call returns. */
+int transfer_take(struct transfer *t);

@@ -1,0 +1,579 @@
+#include "client/callback/callback.h"
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <utlist.h>
+
+#include "acl/acl.h"
+#include "acl/acl_npud.h"
+#include "client/runtime/context.h"
+#include "client/core/error.h"
+#include "client/core/interrupt.h"
+#include "client/runtime/session.h"
+#include "client/runtime/stream.h"
+#include "proto/util/futex.h"
+
+static struct worker *worker_of(const struct stream *s)
+{
+    return atomic_load_explicit(&s->callbacks.worker, memory_order_relaxed);
+}
+
+static uint32_t worker_index(const struct reports *r, const struct worker *w)
+{
+    return (uint32_t)(w - r->worker);
+}
+
+/* Of host functions, not a thread of the program. */
+static bool is_host(const struct worker *w)
+{
+    return w->context != NULL;
+}
+
+struct report *worker_report(struct session *session, const struct worker *w)
+{
+    return &session->page->report[worker_index(session->reports, w)];
+}
+
+void worker_wake(struct session *session, const struct worker *w)
+{
+    struct report *r = worker_report(session, w);
+
+    atomic_fetch_add(&r->seq, 1);
+    futex_wake_all(&r->seq);
+}
+
+/* --- what is to be run --- */
+
+void callbacks_acknowledge(struct stream *s, uint64_t ordinal, bool ring)
+{
+    atomic_store_explicit(&s->ctrl->callbacks_done, ordinal, memory_order_release);
+    KILL_POINT(CALLBACK_DONE);
+    if (ring && doorbell_raise(s->bell, s->remote))
+        eventfd_write(s->doorbell, 1);
+}
+
+static void push(struct stream *s, struct callback *c)
+{
+    struct callbacks *cb = &s->callbacks;
+
+    c->next = NULL;
+    c->ordinal = ++cb->launched;
+    *cb->last = c;
+    cb->last = &c->next;
+}
+
+struct callback *callbacks_take(struct stream *s)
+{
+    struct callbacks *cb = &s->callbacks;
+    struct callback *list = cb->first;
+    bool ring = false;
+
+    if (!list)
+        return NULL;
+    for (struct callback *c = list; c; c = c->next)
+        ring |= c->block;
+    cb->first = NULL;
+    cb->last = &cb->first;
+    cb->dropped = cb->launched;
+    KILL_POINT(CALLBACK_DROPPED);
+    /* While one runs, the stream waits for it; what was dropped counts when that returns. */
+    if (cb->running)
+        cb->running->ring |= ring;
+    else if (!session_lost(s->session))
+        callbacks_acknowledge(s, cb->dropped, ring);
+    return list;
+}
+
+/* In front of `more`. */
+static struct callback *join(struct callback *list, struct callback *more)
+{
+    struct callback **p = &list;
+
+    while (*p)
+        p = &(*p)->next;
+    *p = more;
+    return list;
+}
+
+struct callback *worker_take(struct worker *w)
+{
+    struct callback *list = NULL;
+    struct stream *s;
+
+    DL_FOREACH2 (w->streams, s, callbacks.next)
+        list = join(callbacks_take(s), list);
+    return list;
+}
+
+void callbacks_dispose(struct callback *list)
+{
+    while (list) {
+        struct callback *c = list;
+
+        list = c->next;
+        if (c->drop)
+            c->drop(c->data);
+        free(c);
+    }
+}
+
+/* --- who runs it --- */
+
+static void bind_stream(struct worker *w, struct stream *s)
+{
+    s->callbacks.batch = 0;
+    DL_APPEND2(w->streams, s, callbacks.prev, callbacks.next);
+    atomic_store_explicit(&s->callbacks.worker, w, memory_order_relaxed);
+}
+
+/* Its callbacks are taken off before. A thread that has no stream left is no worker any more, and learns that at once. */
+static void unbind_stream(struct stream *s)
+{
+    struct worker *w = worker_of(s);
+
+    DL_DELETE2(w->streams, s, callbacks.prev, callbacks.next);
+    atomic_store_explicit(&s->callbacks.worker, NULL, memory_order_relaxed);
+    w->changes++;
+    if (is_host(w) || w->streams)
+        return;
+    w->used = false;
+    w->serial++;
+    worker_wake(s->session, w);
+}
+
+/* Until the callback that runs has returned, or the call is to end; not if that is who asks. The stream may be another one by then. */
+static void await_running(struct stream *s)
+{
+    struct callbacks *cb = &s->callbacks;
+    uint64_t runs = cb->runs;
+
+    while (cb->running && cb->runs == runs) {
+        if (pthread_equal(cb->running->thread, pthread_self()))
+            return;
+        if (!interrupt_cond_wait(&process->report_idle, &process->report_lock))
+            return;
+    }
+}
+
+void report_stream_init(struct stream *s)
+{
+    struct callbacks *cb = &s->callbacks;
+    uint64_t runs = cb->runs;
+
+    *cb = (struct callbacks){.runs = runs};
+    cb->last = &cb->first;
+}
+
+/* A callback ends its own stream or context, or the thread that does is interrupted: neither shall wait for it, and it counts as returned. */
+static void disown(struct stream *s)
+{
+    struct callbacks *cb = &s->callbacks;
+    struct callback_run *run = cb->running;
+    uint64_t ordinal = run->callback->ordinal;
+
+    run->orphan = true;
+    cb->running = NULL;
+    cb->runs++;
+    pthread_cond_broadcast(&process->report_idle);
+    if (!session_lost(s->session))
+        callbacks_acknowledge(s, cb->dropped > ordinal ? cb->dropped : ordinal, run->ring);
+}
+
+void report_stream_go_on(struct stream *s)
+{
+    report_lock();
+    if (s->callbacks.running && pthread_equal(s->callbacks.running->thread, pthread_self()))
+        disown(s);
+    report_unlock();
+}
+
+void report_stream_disown(struct stream *s)
+{
+    report_lock();
+    if (s->callbacks.running)
+        disown(s);
+    report_unlock();
+}
+
+void report_stream_end(struct stream *s, bool host_too)
+{
+    struct callback *list = NULL;
+    struct worker *w;
+
+    report_lock();
+    w = worker_of(s);
+    if (w && (host_too || !is_host(w) || pthread_equal(w->thread, pthread_self()))) {
+        list = callbacks_take(s);
+        unbind_stream(s);
+    }
+    if (!worker_of(s)) {
+        await_running(s);
+        if (s->callbacks.running)
+            disown(s);
+    }
+    report_unlock();
+    callbacks_dispose(list);
+}
+
+struct callback *report_stream_discard(struct stream *s)
+{
+    struct callback *list;
+
+    report_lock();
+    list = callbacks_take(s);
+    report_unlock();
+    return list;
+}
+
+static struct stream *find_subscribed(struct reports *r, const struct context *c)
+{
+    struct stream *s;
+
+    for (uint32_t i = 0; i < r->end; i++) {
+        if (!r->worker[i].used)
+            continue;
+        DL_FOREACH2 (r->worker[i].streams, s, callbacks.next)
+            if (s->context == c)
+                return s;
+    }
+    return NULL;
+}
+
+void report_context_leave(struct context *c)
+{
+    struct callback *list = NULL;
+    struct reports *r;
+    struct stream *s;
+
+    report_lock();
+    r = c->session->reports;
+    while (r && (s = find_subscribed(r, c))) {
+        list = join(callbacks_take(s), list);
+        unbind_stream(s);
+        await_running(s);
+    }
+    report_unlock();
+    callbacks_dispose(list);
+}
+
+void report_session_free(struct session *session)
+{
+    /* The lock in any case: who found the session in process->session before it was taken out of there looks at it under the lock. */
+    report_lock();
+    while (session->reports && session->reports->inside > 0)
+        pthread_cond_wait(&process->report_idle, &process->report_lock);
+    report_unlock();
+    free(session->reports);
+}
+
+void report_drop_lost(void)
+{
+    struct callback *list = NULL;
+    struct session *session;
+
+    report_lock();
+    session = session_peek();
+    if (session && session_lost(session) && session->reports)
+        for (uint32_t i = 0; i < REPORTS; i++)
+            list = join(worker_take(&session->reports->worker[i]), list);
+    report_unlock();
+    callbacks_dispose(list);
+}
+
+/* --- subscribing --- */
+
+static int bad_stream(const char *function)
+{
+    return error_set(ACL_ERROR_RT_INVALID_HANDLE, "%s: the stream was destroyed meanwhile",
+                     function);
+}
+
+static struct worker *find_thread(struct reports *r, uint64_t thread_id)
+{
+    for (uint32_t i = 0; i < r->end; i++)
+        if (r->worker[i].used && r->worker[i].thread_id == thread_id)
+            return &r->worker[i];
+    return NULL;
+}
+
+static struct worker *new_thread(struct session *session, uint64_t thread_id, uint32_t device)
+{
+    struct reports *r = session->reports;
+    struct worker *w;
+    uint32_t i = 0;
+
+    while (i < REPORT_THREADS && r->worker[i].used)
+        i++;
+    if (i == REPORT_THREADS)
+        return NULL;
+    if (i == r->end)
+        r->end++;
+    w = &r->worker[i];
+    w->used = true;
+    w->thread_id = thread_id;
+    w->device = device;
+    atomic_store(&worker_report(session, w)->sleeping, 0);
+    atomic_store(&worker_report(session, w)->thread, 0);
+    return w;
+}
+
+static int owned_error(const char *function, const struct worker *w)
+{
+    return error_set(ACL_ERROR_RT_STREAM_SUBSCRIBE, "%s: the stream %s", function,
+                     is_host(w) ? "is used with aclrtLaunchHostFunc"
+                                : "is subscribed to by a thread");
+}
+
+/* Under the lock. */
+static int subscribe_locked(const char *function, uint64_t thread_id, struct stream *s)
+{
+    struct session *session = s->session;
+    struct worker *w = worker_of(s);
+
+    if (w)
+        return owned_error(function, w);
+    if (!session->reports)
+        session->reports = calloc(1, sizeof(*session->reports));
+    if (!session->reports)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+    w = find_thread(session->reports, thread_id);
+    if (w && w->device != s->device)
+        return error_set(ACL_ERROR_RT_THREAD_SUBSCRIBE,
+                         "%s: the thread serves device %u, and the stream is on device %u",
+                         function, w->device, s->device);
+    if (!w)
+        w = new_thread(session, thread_id, s->device);
+    if (!w)
+        return error_set(ACL_ERROR_RT_INTERNAL_ERROR, "%s: %u threads are subscribed already",
+                         function, REPORT_THREADS);
+    bind_stream(w, s);
+    return 0;
+}
+
+static int subscribe(const char *function, uint64_t thread_id, aclrtStream handle)
+{
+    int error;
+    struct stream *s = stream_find(function, handle, &error);
+    uint32_t tag;
+
+    if (!s)
+        return error;
+    tag = atomic_load_explicit(&s->slot.tag, memory_order_acquire);
+    report_lock();
+    /* Whoever destroys it makes the handle invalid first, and comes for the lock later. */
+    if (!(tag & 1) || atomic_load_explicit(&s->slot.tag, memory_order_acquire) != tag)
+        error = bad_stream(function);
+    else
+        error = subscribe_locked(function, thread_id, s);
+    report_unlock();
+    return error;
+}
+
+static int unsubscribe(const char *function, uint64_t thread_id, aclrtStream handle)
+{
+    int error;
+    struct stream *s = stream_find(function, handle, &error);
+    struct callback *list = NULL;
+    struct worker *w;
+
+    if (!s)
+        return error;
+    report_lock();
+    w = worker_of(s);
+    if (!w) {
+        error = error_set(ACL_ERROR_RT_STREAM_SUBSCRIBE, "%s: nobody is subscribed to the stream",
+                          function);
+    } else if (is_host(w)) {
+        error = owned_error(function, w);
+    } else if (w->thread_id != thread_id) {
+        error = error_set(ACL_ERROR_RT_THREAD_SUBSCRIBE,
+                          "%s: the stream is subscribed to by another thread", function);
+    } else {
+        list = callbacks_take(s);
+        unbind_stream(s);
+        await_running(s);
+    }
+    report_unlock();
+    callbacks_dispose(list);
+    return error;
+}
+
+aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    return subscribe(__func__, threadId, stream);
+}
+
+aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    return unsubscribe(__func__, threadId, stream);
+}
+
+static int null_stream(const char *function)
+{
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: exeStream is NULL", function);
+}
+
+aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
+{
+    CALL_SCOPE;
+
+    return exeStream ? subscribe(__func__, hostFuncThreadId, exeStream) : null_stream(__func__);
+}
+
+aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
+{
+    CALL_SCOPE;
+
+    return exeStream ? unsubscribe(__func__, hostFuncThreadId, exeStream) : null_stream(__func__);
+}
+
+/* --- launching --- */
+
+/* May callbacks of this kind be launched, as far as it can be seen? */
+static int check_owner(const char *function, const struct worker *w, bool host)
+{
+    if (w ? is_host(w) == host : host)
+        return 0;
+    if (w)
+        return owned_error(function, w);
+    return error_set(ACL_ERROR_RT_STREAM_NO_CB_REG,
+                     "%s: nobody is subscribed to the stream: call aclrtSubscribeReport first",
+                     function);
+}
+
+/* Under the lock: the worker is there, and the callback in the list. */
+static int enlist(const char *function, struct stream *s, struct callback *c, bool host)
+{
+    struct worker *w = worker_of(s);
+    int error = check_owner(function, w, host);
+
+    if (error != 0)
+        return error;
+    if (!w) {
+        w = worker_of_context(s->context);
+        if (!w)
+            return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                             "%s: the thread for host functions cannot be started", function);
+        bind_stream(w, s);
+    }
+    push(s, c);
+    return 0;
+}
+
+/*
+ * Under the lock: submit the task, and hand the callback over if the stream has nothing else to do.
+ * True: its worker sleeps, and the caller wakes it. Workers take callbacks under the same lock, so a
+ * callback starts only after its task counts as submitted: a stream is never complete inside its own
+ * blocking callback. The callback may have run and be freed once the lock is released.
+ */
+static bool submit(struct stream *s, const struct callback *c)
+{
+    struct worker *w = worker_of(s);
+    struct report *report = worker_report(s->session, w);
+    struct task task = {
+        .op = TASK_CALLBACK,
+        .callback.ordinal = c->ordinal,
+        .callback.report = worker_index(s->session->reports, w),
+        .callback.block = c->block,
+    };
+    bool idle = stream_idle(s);
+
+    if (idle)
+        task.flags = TASK_CALLBACK_TOLD;
+    stream_submit_reserved(s, &task);
+    if (!idle)
+        return false;
+    s->callbacks.told = c->ordinal;
+    return atomic_load(&report->sleeping) != 0;
+}
+
+/* Room first: while the ring is full nobody may be kept from ending the subscription. The stream is locked. */
+static int launch_locked(const char *function, struct stream *s, struct callback *c, bool host)
+{
+    struct worker *w = NULL;
+    bool wake = false;
+    int error = check_owner(function, worker_of(s), host);
+
+    if (error == 0)
+        error = stream_reserve(s, function);
+    if (error != 0)
+        return error;
+    report_lock();
+    error = enlist(function, s, c, host);
+    if (error == 0) {
+        KILL_POINT(CALLBACK_LISTED);
+        w = worker_of(s);
+        wake = submit(s, c);
+    }
+    report_unlock();
+    /* Without the lock, which is what it is going to need. */
+    if (wake)
+        worker_wake(s->session, w);
+    return error;
+}
+
+static int launch(const char *function, const struct callback *what, aclrtStream handle, bool host)
+{
+    struct callback *c;
+    int error;
+    struct stream *s;
+
+    if (!what->fn)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: fn is NULL", function);
+    s = stream_lock(function, handle, &error);
+    if (!s)
+        return error;
+    c = malloc(sizeof(*c));
+    if (c) {
+        *c = *what;
+        error = launch_locked(function, s, c, host);
+    } else {
+        error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+    }
+    stream_unlock(s);
+    if (error != 0)
+        free(c);
+    return error;
+}
+
+static int launch_callback(const char *function, struct callback *what, aclrtCallbackBlockType type,
+                           aclrtStream stream)
+{
+    if (what->fn && type != ACL_CALLBACK_BLOCK && type != ACL_CALLBACK_NO_BLOCK)
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "%s: blockType is %d, must be ACL_CALLBACK_NO_BLOCK or ACL_CALLBACK_BLOCK",
+                         function, (int)type);
+    what->block = type == ACL_CALLBACK_BLOCK;
+    return launch(function, what, stream, false);
+}
+
+aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType,
+                             aclrtStream stream)
+{
+    CALL_SCOPE;
+    struct callback what = {.fn = fn, .data = userData};
+
+    return launch_callback(__func__, &what, blockType, stream);
+}
+
+aclError aclnpudLaunchCallbackWithDrop(aclrtCallback fn, aclrtCallback drop, void *userData,
+                                       aclrtCallbackBlockType blockType, aclrtStream stream)
+{
+    CALL_SCOPE;
+    struct callback what = {.fn = fn, .drop = drop, .data = userData};
+
+    /* Under the name that users of other languages know. */
+    return launch_callback("aclrtLaunchCallback", &what, blockType, stream);
+}
+
+aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
+{
+    CALL_SCOPE;
+    struct callback what = {.fn = fn, .data = args, .block = true};
+
+    return launch(__func__, &what, stream, true);
+}

@@ -1,0 +1,442 @@
+/*
+ * Running callbacks: aclrtProcessReport, and the library's threads for host functions. Compiled with -fexceptions: a callback that throws, or ends its
+ * thread, has returned for its stream, and nobody waits for it for ever.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "acl/acl.h"
+#include "acl/acl_npud.h"
+#include "client/runtime/context.h"
+#include "client/core/error.h"
+#include "client/core/interrupt.h"
+#include "client/callback/callback.h"
+#include "client/runtime/session.h"
+#include "client/runtime/stream.h"
+#include "client/core/thread.h"
+#include "client/core/wait.h"
+
+/* --- one callback --- */
+
+/* Also when the function threw, or ended the thread. A child that was forked in it has none of this. */
+static void run_end(struct callback_run *run)
+{
+    struct callbacks *cb = &run->stream->callbacks;
+    uint64_t ordinal = run->callback->ordinal;
+    struct worker *w;
+
+    thread_self()->in_callback = false;
+    if (process_id() != run->process)
+        return;
+    KILL_POINT(CALLBACK_RUN);
+    report_lock();
+    if (!run->orphan) {
+        cb->running = NULL;
+        if (!session_lost(run->session))
+            callbacks_acknowledge(run->stream, cb->dropped > ordinal ? cb->dropped : ordinal,
+                                  run->ring);
+        /* Somebody else's by now, who found it running. */
+        w = atomic_load_explicit(&cb->worker, memory_order_relaxed);
+        if (w && w != run->worker)
+            worker_wake(run->session, w);
+        cb->runs++;
+    }
+    pthread_cond_broadcast(&process->report_idle);
+    report_unlock();
+    free(run->callback);
+}
+
+/*
+ * Under the lock, which is not held while the function runs. False: this is a child that was forked in it, and no lock is held. *enough becomes
+ * true when the caller is to run no other one.
+ */
+static bool run_first(struct worker *w, struct stream *s, bool *enough)
+{
+    struct callbacks *cb = &s->callbacks;
+    pid_t me = process_id();
+
+    {
+        struct callback_run run __attribute__((cleanup(run_end))) = {
+            .session = s->session,
+            .stream = s,
+            .worker = w,
+            .callback = cb->first,
+            .thread = pthread_self(),
+            .process = me,
+            .ring = cb->first->block,
+        };
+
+        cb->first = cb->first->next;
+        if (!cb->first)
+            cb->last = &cb->first;
+        cb->running = &run;
+        report_unlock();
+        KILL_POINT(CALLBACK_TAKEN);
+        thread_self()->in_callback = true;
+        run.callback->fn(run.callback->data);
+    }
+    if (process_id() != me)
+        return false;
+    *enough = interrupt_after_callback();
+    report_lock();
+    return true;
+}
+
+/* --- all that are ready --- */
+
+static bool ready(const struct callbacks *cb, uint64_t batch)
+{
+    return !cb->running && cb->first && cb->first->ordinal <= batch;
+}
+
+static uint64_t handed_over(const struct stream *s)
+{
+    uint64_t by_npud = atomic_load_explicit(&s->ctrl->callbacks, memory_order_acquire);
+
+    return by_npud > s->callbacks.told ? by_npud : s->callbacks.told;
+}
+
+/* The first stream of w that has something to run in this turn. */
+static struct stream *next_ready(const struct worker *w)
+{
+    struct stream *s;
+
+    DL_FOREACH2 (w->streams, s, callbacks.next)
+        if (ready(&s->callbacks, s->callbacks.batch))
+            return s;
+    return NULL;
+}
+
+/*
+ * Run what is ready now, and not what becomes ready meanwhile. Under the lock. Returns how many there were; -1: this is a child that was
+ * forked in one, and no lock is held.
+ */
+static int run_ready(struct worker *w)
+{
+    uint64_t serial = w->serial, changes;
+    bool enough = false;
+    struct stream *s;
+    int n = 0;
+
+    DL_FOREACH2 (w->streams, s, callbacks.next)
+        s->callbacks.batch = handed_over(s);
+    s = next_ready(w);
+    while (s) {
+        changes = w->changes;
+        if (!run_first(w, s, &enough))
+            return -1;
+        n++;
+        if (w->serial != serial || enough)
+            break; /* its last stream has gone, or the call is to end */
+        /* On from here: what is before this one has had its turn. */
+        if (w->changes == changes)
+            while (s && !ready(&s->callbacks, s->callbacks.batch))
+                s = s->callbacks.next;
+        else
+            s = next_ready(w);
+    }
+    return n;
+}
+
+/* --- sleeping --- */
+
+struct sleeper {
+    struct session *session;
+    struct worker *worker;
+    uint64_t serial;
+};
+
+/* Something to run, or the worker is not what it was. */
+static bool sleep_settled(void *object, uint64_t target)
+{
+    struct sleeper *sl = object;
+    struct worker *w = sl->worker;
+    bool settled;
+    struct stream *s;
+
+    (void)target;
+    report_lock();
+    settled = w->serial != sl->serial || w->ended;
+    if (!settled) {
+        report_arm(worker_report(sl->session, w));
+        DL_FOREACH2 (w->streams, s, callbacks.next)
+            settled |= ready(&s->callbacks, handed_over(s));
+    }
+    report_unlock();
+    return settled;
+}
+
+/* Until there is something to look at. 0, -ETIMEDOUT, -EINTR, -EPIPE. The lock is not held. */
+static int worker_sleep(struct sleeper *sl, const char *function, uint64_t deadline)
+{
+    struct report *report = worker_report(sl->session, sl->worker);
+    int r = wait_report(sl->session, function, (uint32_t)(report - sl->session->page->report),
+                        &report->seq, sleep_settled, sl, deadline);
+
+    report_lock();
+    /* Another thread may be asleep on the word by now. */
+    if (sl->worker->serial == sl->serial)
+        atomic_store(&report->sleeping, 0);
+    report_unlock();
+    return r;
+}
+
+/* --- a visit: the calling thread runs callbacks, and nobody frees what it looks at --- */
+
+struct visit {
+    struct session *session; /* NULL: none, or nobody ever subscribed in it */
+    bool lost;
+    pid_t process;
+};
+
+static void visit_end(struct visit *v)
+{
+    if (!v->session || process_id() != v->process)
+        return;
+    report_lock();
+    v->session->reports->inside--;
+    pthread_cond_broadcast(&process->report_idle);
+    report_unlock();
+}
+
+static void visit_begin(struct visit *v)
+{
+    struct session *s;
+
+    v->process = process_id();
+    report_lock();
+    s = session_peek();
+    v->lost = s && session_lost(s);
+    if (s && s->reports) {
+        s->reports->inside++;
+        v->session = s;
+    }
+    report_unlock();
+}
+
+enum served {
+    SERVED,
+    NOBODY, /* not a worker (any more) */
+    LATE,
+    LOST,
+    FORKED,
+    INTERRUPTED,
+};
+
+static struct worker *worker_of_thread(struct reports *r, struct thread *t)
+{
+    uint64_t me = (uint64_t)pthread_self();
+    struct worker *w = &r->worker[t->report];
+
+    if (w->used && w->thread_id == me)
+        return w;
+    for (uint32_t i = 0; i < r->end; i++)
+        if (r->worker[i].used && r->worker[i].thread_id == me) {
+            t->report = i;
+            return &r->worker[i];
+        }
+    return NULL;
+}
+
+/* Run callbacks of w (NULL: of whatever the calling thread is) once there are any. */
+static enum served serve(struct session *session, struct worker *fixed, const char *function,
+                         uint64_t deadline)
+{
+    struct thread *t = thread_self();
+    struct callback *dropped = NULL;
+    int r = 0, n = 0;
+
+    for (;;) {
+        struct sleeper sl = {.session = session};
+        struct worker *w;
+
+        report_lock();
+        w = fixed ? fixed : worker_of_thread(session->reports, t);
+        if (!w || (w->ended && !w->streams)) {
+            report_unlock();
+            return NOBODY;
+        }
+        atomic_store_explicit(&worker_report(session, w)->thread, t->tid, memory_order_relaxed);
+        if (session_lost(session))
+            dropped = worker_take(w);
+        else
+            n = run_ready(w);
+        if (n < 0)
+            return FORKED;
+        sl.worker = w;
+        sl.serial = w->serial;
+        report_unlock();
+        if (n > 0)
+            return SERVED;
+        if (session_lost(session)) {
+            callbacks_dispose(dropped);
+            return LOST;
+        }
+        if (r == -ETIMEDOUT)
+            return LATE;
+        if (r == -EINTR)
+            return INTERRUPTED;
+        r = worker_sleep(&sl, function, deadline);
+    }
+}
+
+/* --- threads of the program --- */
+
+static int not_subscribed(const char *function)
+{
+    return error_set(ACL_ERROR_RT_THREAD_SUBSCRIBE, "%s: this thread is not subscribed to a stream",
+                     function);
+}
+
+/* aclFinalize closes a session only after the last subscription has gone with its device. */
+static int lost_or_closed(const char *function, struct session *session)
+{
+    return session_lost(session) && !atomic_load(&session->closed) ? session_error_lost(function)
+                                                                   : not_subscribed(function);
+}
+
+static int process_report(const char *function, int32_t timeout)
+{
+    struct visit visit __attribute__((cleanup(visit_end))) = {NULL};
+    int error;
+
+    if (timeout == 0 || timeout < -1)
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: timeout is %d ms, must be positive or -1",
+                         function, timeout);
+    error = process_enter();
+    if (error != 0)
+        return error;
+    if (thread_self()->in_callback)
+        return error_set(ACL_ERROR_RT_THREAD_SUBSCRIBE,
+                         "%s: called in a callback, where callbacks cannot run", function);
+    visit_begin(&visit);
+    if (!visit.session)
+        return visit.lost ? session_error_lost(function) : not_subscribed(function);
+    switch (serve(visit.session, NULL, function, wait_deadline(timeout))) {
+    case SERVED:
+        return 0;
+    case LATE:
+        return error_set(ACL_ERROR_RT_REPORT_TIMEOUT, "%s: no callback within %d ms", function,
+                         timeout);
+    case LOST:
+        return lost_or_closed(function, visit.session);
+    case FORKED:
+        error = process_enter();
+        return error != 0 ? error : not_subscribed(function);
+    case INTERRUPTED:
+        return ACLNPUD_ERROR_INTERRUPTED;
+    case NOBODY:
+        break;
+    }
+    return lost_or_closed(function, visit.session);
+}
+
+aclError aclrtProcessReport(int32_t timeout)
+{
+    CALL_SCOPE;
+
+    return process_report(__func__, timeout);
+}
+
+aclError aclrtProcessHostFunc(int32_t timeout)
+{
+    CALL_SCOPE;
+
+    return process_report(__func__, timeout);
+}
+
+/* --- the library's threads for host functions --- */
+
+static void *host_main(void *arg)
+{
+    struct worker *w = arg;
+    struct context *c = w->context;
+    struct session *session = c->session;
+    enum served served;
+
+    do {
+        served = serve(session, w, "aclrtLaunchHostFunc", WAIT_FOREVER);
+        if (served == FORKED)
+            return NULL;
+    } while (served == SERVED);
+    report_lock();
+    if (!w->ended) {
+        /* npud is gone, and nobody is going to join us. */
+        pthread_detach(pthread_self());
+        c->host = NULL;
+    }
+    if (!w->streams)
+        w->used = false;
+    w->serial++;
+    session->reports->inside--;
+    pthread_cond_broadcast(&process->report_idle);
+    report_unlock();
+    return NULL;
+}
+
+static int start(struct worker *w)
+{
+    sigset_t all, old;
+    int r;
+
+    /* The program's signals are for its own threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    r = pthread_create(&w->thread, NULL, host_main, w);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (r == 0)
+        pthread_setname_np(w->thread, "npud-host");
+    return -r;
+}
+
+struct worker *worker_of_context(struct context *c)
+{
+    struct session *session = c->session;
+    struct worker *w = NULL;
+
+    if (c->host)
+        return c->host;
+    if (!session->reports)
+        session->reports = calloc(1, sizeof(*session->reports));
+    if (!session->reports)
+        return NULL;
+    for (uint32_t i = REPORT_THREADS; i < REPORTS && !w; i++)
+        if (!session->reports->worker[i].used)
+            w = &session->reports->worker[i];
+    if (!w)
+        return NULL;
+    w->context = c;
+    w->device = c->device;
+    w->ended = false;
+    if (start(w) < 0)
+        return NULL;
+    w->used = true;
+    session->reports->inside++;
+    c->host = w;
+    return w;
+}
+
+void report_context_end(struct context *c)
+{
+    struct worker *w;
+    pthread_t thread;
+
+    report_lock();
+    w = c->host;
+    c->host = NULL;
+    if (!w) {
+        report_unlock();
+        return;
+    }
+    thread = w->thread;
+    w->ended = true;
+    worker_wake(c->session, w);
+    report_unlock();
+    /* A host function may end its own context. */
+    if (pthread_equal(thread, pthread_self()))
+        pthread_detach(thread);
+    else
+        pthread_join(thread, NULL);
+}

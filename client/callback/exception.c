@@ -1,0 +1,516 @@
+#include "client/callback/exception.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "acl/acl.h"
+#include "client/runtime/device.h"
+#include "client/core/interrupt.h"
+#include "client/core/error.h"
+#include "client/runtime/session.h"
+#include "proto/util/futex.h"
+
+/* What a callback gets a pointer to. */
+struct rtExceptionInfo {
+    struct exception failure;
+    uint32_t device;
+};
+
+struct registered {
+    aclrtExceptionInfoCallback callback;
+    struct registered *next;
+};
+
+/* An exception that was taken from its ring while a callback waited. */
+struct aside {
+    aclrtExceptionInfo info;
+    struct aside *next;
+};
+
+static struct {
+    pthread_mutex_t lock; /* callbacks, session */
+    aclrtExceptionInfoCallback set;
+    struct registered *registered;
+    struct session *session; /* that they are for; NULL: none */
+
+    pthread_mutex_t calling; /* held by the thread that calls callbacks; before `taking` */
+    pthread_mutex_t taking;  /* the client's end of the rings, and what follows */
+    struct aside *aside, **aside_end;
+} exceptions = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                .calling = PTHREAD_MUTEX_INITIALIZER,
+                .taking = PTHREAD_MUTEX_INITIALIZER};
+
+static __thread bool in_callback;
+
+bool exception_in_callback(void)
+{
+    return in_callback;
+}
+
+/* --- taking --- */
+
+static bool is_open(struct session *s, uint32_t device)
+{
+    return atomic_load_explicit(&s->exceptions.devices, memory_order_acquire) >> device & 1;
+}
+
+static bool take_from_rings(struct session *s, aclrtExceptionInfo *info)
+{
+    for (uint32_t d = 0; d < s->n_devices; d++) {
+        bool ring;
+
+        if (!is_open(s, d) || !exception_take(&s->page->exceptions[d], &info->failure, &ring))
+            continue;
+        if (ring && !atomic_load(&s->page->doorbell[d].watched))
+            eventfd_write(s->devices[d].doorbell, 1);
+        info->device = d;
+        return true;
+    }
+    return false;
+}
+
+static bool take_aside(aclrtExceptionInfo *info)
+{
+    struct aside *a = exceptions.aside;
+
+    if (!a)
+        return false;
+    *info = a->info;
+    exceptions.aside = a->next;
+    free(a);
+    return true;
+}
+
+/* npud's end is a failure of each device, after all that it has told. */
+static bool take_lost(struct session *s, aclrtExceptionInfo *info)
+{
+    while (session_lost(s) && s->exceptions.lost_device < s->n_devices) {
+        uint32_t d = s->exceptions.lost_device++;
+
+        if (!is_open(s, d))
+            continue;
+        *info = (aclrtExceptionInfo){.failure = {.task = EXCEPTION_NONE,
+                                                 .stream = EXCEPTION_NONE,
+                                                 .thread = EXCEPTION_NONE,
+                                                 .code = ACL_ERROR_RT_SOCKET_CLOSE},
+                                     .device = d};
+        return true;
+    }
+    return false;
+}
+
+static bool take(struct session *s, aclrtExceptionInfo *info)
+{
+    bool found;
+
+    pthread_mutex_lock(&exceptions.taking);
+    found = take_aside(info) || take_from_rings(s, info) || take_lost(s, info);
+    pthread_mutex_unlock(&exceptions.taking);
+    return found;
+}
+
+/* --- calling --- */
+
+/* The table as it is now, without its lock while callbacks run: they may change it. Freed by the caller; NULL: none, or no memory. */
+static aclrtExceptionInfoCallback *snapshot(size_t *n)
+{
+    aclrtExceptionInfoCallback *list;
+
+    *n = 0;
+    pthread_mutex_lock(&exceptions.lock);
+    for (struct registered *r = exceptions.registered; r; r = r->next)
+        ++*n;
+    list = malloc((*n + 1) * sizeof(*list));
+    *n = 0;
+    if (list && exceptions.set)
+        list[(*n)++] = exceptions.set;
+    for (struct registered *r = exceptions.registered; list && r; r = r->next)
+        list[(*n)++] = r->callback;
+    pthread_mutex_unlock(&exceptions.lock);
+    return list;
+}
+
+/* False: this is a child that was forked in a callback, and has nothing of all this. */
+static bool call(struct session *s, aclrtExceptionInfo *info)
+{
+    pid_t me = process_id();
+    size_t n;
+    aclrtExceptionInfoCallback *list = snapshot(&n);
+
+    info->device = (uint32_t)device_user_id(s, info->device);
+    in_callback = true;
+    for (size_t i = 0; i < n && process_id() == me; i++)
+        list[i](info);
+    in_callback = false;
+    free(list);
+    return process_id() == me;
+}
+
+/* False: as call(), and no lock is held. */
+static bool drain(struct session *s)
+{
+    aclrtExceptionInfo info;
+
+    if (in_callback)
+        return true;
+    if (!interrupt_lock(&exceptions.calling))
+        return true; /* whoever calls one now goes on with the next */
+    while (take(s, &info))
+        if (!call(s, &info))
+            return false;
+    pthread_mutex_unlock(&exceptions.calling);
+    return true;
+}
+
+void exception_drain(struct session *s)
+{
+    drain(s);
+}
+
+/* --- waiting inside of a callback --- */
+
+/* The thread that sets exceptions aside; on the stack of the one that waits. */
+struct exception_wait {
+    struct session *session;
+    pthread_t thread;
+    _Atomic bool over;
+};
+
+static void set_aside(struct session *s)
+{
+    aclrtExceptionInfo info;
+    struct aside *a;
+
+    pthread_mutex_lock(&exceptions.taking);
+    /* Without memory they stay where they are. */
+    while ((a = malloc(sizeof(*a))) && take_from_rings(s, &info)) {
+        *a = (struct aside){.info = info};
+        if (!exceptions.aside)
+            exceptions.aside_end = &exceptions.aside;
+        *exceptions.aside_end = a;
+        exceptions.aside_end = &a->next;
+    }
+    free(a);
+    pthread_mutex_unlock(&exceptions.taking);
+}
+
+static void *set_aside_main(void *arg)
+{
+    struct exception_wait *w = arg;
+    _Atomic uint32_t *seq = &w->session->page->exception_seq;
+
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(seq, memory_order_acquire);
+
+        if (atomic_load(&w->over))
+            return NULL;
+        set_aside(w->session);
+        futex_wait_until(seq, seen, NULL);
+    }
+}
+
+/* The program's signals are for its own threads. */
+static int start_thread(pthread_t *thread, void *(*main)(void *arg), void *arg, const char *name)
+{
+    sigset_t all, old;
+    int r;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    r = pthread_create(thread, NULL, main, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (r == 0)
+        pthread_setname_np(*thread, name);
+    return r;
+}
+
+static void wake(struct session *s)
+{
+    atomic_fetch_add(&s->page->exception_seq, 1);
+    futex_wake_all(&s->page->exception_seq);
+}
+
+struct exception_wait *exception_wait_begin(struct session *s)
+{
+    struct exception_wait *w;
+
+    if (!in_callback)
+        return NULL;
+    w = calloc(1, sizeof(*w));
+    if (!w)
+        return NULL;
+    w->session = s;
+    if (start_thread(&w->thread, set_aside_main, w, "npud-aside") == 0)
+        return w;
+    free(w);
+    return NULL;
+}
+
+void exception_wait_end(struct session *s, struct exception_wait *w)
+{
+    if (!w)
+        return;
+    atomic_store(&w->over, true);
+    wake(s);
+    pthread_join(w->thread, NULL);
+    free(w);
+}
+
+/* --- the thread --- */
+
+static void *exception_main(void *arg)
+{
+    struct session *s = arg;
+    _Atomic uint32_t *seq = &s->page->exception_seq;
+
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(seq, memory_order_acquire);
+        bool lost = session_lost(s);
+        bool end = atomic_load(&s->exceptions.end);
+
+        if (!drain(s) || end)
+            return NULL;
+        if (lost)
+            break;
+        futex_wait_until(seq, seen, NULL);
+    }
+    /* Who ends the session joins us, if he was first. */
+    if (!atomic_exchange(&s->exceptions.over, true))
+        pthread_detach(pthread_self());
+    return NULL;
+}
+
+/* Caller holds exceptions.lock. Without a thread, callbacks are called by those who synchronise. 0 or an error number. */
+static int want(struct session *s)
+{
+    bool wanted = exceptions.set || exceptions.registered;
+    int r = 0;
+
+    if (wanted && !s->exceptions.started) {
+        r = start_thread(&s->exceptions.thread, exception_main, s, "npud-exception");
+        s->exceptions.started = r == 0;
+    }
+    for (uint32_t d = 0; d < DEVICES_MAX; d++)
+        atomic_store_explicit(&s->page->exceptions[d].wanted, wanted && r == 0,
+                              memory_order_relaxed);
+    return r;
+}
+
+int exception_session_begin(struct session *s, const char *function)
+{
+    int r;
+
+    pthread_mutex_lock(&exceptions.lock);
+    exceptions.session = s;
+    r = want(s);
+    if (r != 0)
+        exceptions.session = NULL;
+    pthread_mutex_unlock(&exceptions.lock);
+    return r == 0
+               ? 0
+               : error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot start a thread", function);
+}
+
+void exception_session_end(struct session *s)
+{
+    bool started;
+
+    pthread_mutex_lock(&exceptions.lock);
+    if (exceptions.session == s)
+        exceptions.session = NULL;
+    started = s->exceptions.started;
+    pthread_mutex_unlock(&exceptions.lock);
+    if (!started || atomic_exchange(&s->exceptions.over, true))
+        return;
+    atomic_store(&s->exceptions.end, true);
+    wake(s);
+    pthread_join(s->exceptions.thread, NULL);
+}
+
+void exception_session_lost(struct session *s)
+{
+    if (s->page)
+        wake(s);
+}
+
+void exception_forget_inherited(void)
+{
+    struct registered *r;
+    struct aside *a;
+
+    pthread_mutex_init(&exceptions.lock, NULL);
+    pthread_mutex_init(&exceptions.calling, NULL);
+    pthread_mutex_init(&exceptions.taking, NULL);
+    exceptions.set = NULL;
+    exceptions.session = NULL;
+    while ((r = exceptions.registered)) {
+        exceptions.registered = r->next;
+        free(r);
+    }
+    while ((a = exceptions.aside)) {
+        exceptions.aside = a->next;
+        free(a);
+    }
+    in_callback = false;
+}
+
+/* --- callbacks --- */
+
+/* Caller holds exceptions.lock, and has changed the table. */
+static int changed(const char *function)
+{
+    if (!exceptions.session || want(exceptions.session) == 0)
+        return 0;
+    return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot start a thread", function);
+}
+
+aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
+{
+    CALL_SCOPE;
+    int error = process_enter();
+
+    if (error != 0)
+        return error;
+    pthread_mutex_lock(&exceptions.lock);
+    exceptions.set = callback;
+    error = changed(__func__);
+    if (error != 0)
+        exceptions.set = NULL;
+    pthread_mutex_unlock(&exceptions.lock);
+    return error;
+}
+
+/* Where the callback is in the list, or the end of it. */
+static struct registered **find(aclrtExceptionInfoCallback callback)
+{
+    struct registered **p = &exceptions.registered;
+
+    while (*p && (*p)->callback != callback)
+        p = &(*p)->next;
+    return p;
+}
+
+static void remove_at(struct registered **p)
+{
+    struct registered *r = *p;
+
+    *p = r->next;
+    free(r);
+}
+
+static int null_callback(const char *function)
+{
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: callback is NULL", function);
+}
+
+aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
+{
+    CALL_SCOPE;
+    int error = process_enter();
+    struct registered **p;
+
+    if (error != 0)
+        return error;
+    if (!callback)
+        return null_callback(__func__);
+    pthread_mutex_lock(&exceptions.lock);
+    p = find(callback);
+    if (!*p) {
+        *p = calloc(1, sizeof(**p));
+        if (*p) {
+            (*p)->callback = callback;
+            error = changed(__func__);
+            if (error != 0)
+                remove_at(p);
+        } else {
+            error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", __func__);
+        }
+    }
+    pthread_mutex_unlock(&exceptions.lock);
+    return error;
+}
+
+aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
+{
+    CALL_SCOPE;
+    int error = process_enter();
+    struct registered **p;
+
+    if (error != 0)
+        return error;
+    if (!callback)
+        return null_callback(__func__);
+    pthread_mutex_lock(&exceptions.lock);
+    p = find(callback);
+    if (*p) {
+        remove_at(p);
+        error = changed(__func__);
+    }
+    pthread_mutex_unlock(&exceptions.lock);
+    return error;
+}
+
+/* --- getters --- */
+
+uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    return info ? info->failure.task : UINT32_MAX;
+}
+
+uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    return info ? info->failure.stream : UINT32_MAX;
+}
+
+uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    return info ? info->failure.thread : UINT32_MAX;
+}
+
+uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    return info ? info->device : UINT32_MAX;
+}
+
+uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    return info ? (uint32_t)info->failure.code : UINT32_MAX;
+}
+
+/* npud runs no kernels: no failure is that of one. */
+aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **devArgsPtr,
+                                       uint32_t *devArgsLen)
+{
+    CALL_SCOPE;
+
+    if (!info)
+        return error_set(-1, "aclrtGetArgsFromExceptionInfo: info is NULL");
+    REQUIRE(devArgsPtr);
+    REQUIRE(devArgsLen);
+    return error_set(-1, "aclrtGetArgsFromExceptionInfo: it was no kernel that failed");
+}
+
+aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, aclrtFuncHandle *func)
+{
+    CALL_SCOPE;
+
+    if (!info)
+        return error_set(-1, "aclrtGetFuncHandleFromExceptionInfo: info is NULL");
+    REQUIRE(func);
+    return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                     "aclrtGetFuncHandleFromExceptionInfo: it was no kernel that failed");
+}
+
+aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle,
+                                         aclrtOpExceptionCallback callback, void *userData)
+{
+    CALL_SCOPE;
+
+    (void)userData;
+    REQUIRE(binHandle);
+    REQUIRE(callback);
+    return error_unsupported(__func__);
+}

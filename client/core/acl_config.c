@@ -1,0 +1,209 @@
+#include "client/core/acl_config.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "client/core/error.h"
+
+#define FILE_MAX  (10 * 1024 * 1024)
+#define DEPTH_MAX 10
+
+static _Atomic int32_t default_device = -1;
+
+/* Text of the first successful aclInit, as a fingerprint: later ones must come with the same. */
+static uint64_t fingerprint;
+static bool have_fingerprint;
+static bool first_load; /* the latest successful load set the fingerprint */
+
+int32_t acl_config_default_device(void)
+{
+    return default_device;
+}
+
+void acl_config_disable(void)
+{
+    default_device = -1;
+}
+
+void acl_config_undo(void)
+{
+    acl_config_disable();
+    if (first_load)
+        have_fingerprint = false;
+}
+
+void acl_config_forget(void)
+{
+    default_device = -1;
+    have_fingerprint = false;
+    error_use_process_store(false);
+}
+
+static uint64_t hash(const char *text)
+{
+    uint64_t x = UINT64_C(0xcbf29ce484222325);
+
+    for (; *text; text++)
+        x = (x ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return x;
+}
+
+static int read_file(const char *path, char **text)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    ssize_t n = -1;
+
+    if (fd < 0)
+        return error_set(ACL_ERROR_INVALID_FILE, "aclInit: %s: %m", path);
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= FILE_MAX &&
+        (*text = malloc((size_t)st.st_size + 1))) {
+        n = read(fd, *text, (size_t)st.st_size);
+        if (n >= 0)
+            (*text)[n] = '\0';
+        else {
+            free(*text);
+            *text = NULL;
+        }
+    }
+    close(fd);
+    if (n < 0)
+        return error_set(ACL_ERROR_INVALID_FILE,
+                         "aclInit: %s: not a readable regular file of at most 10 MiB", path);
+    return 0;
+}
+
+static int depth_of(const cJSON *item)
+{
+    int deepest = 0;
+
+    for (const cJSON *child = item->child; child; child = child->next) {
+        int d = depth_of(child);
+
+        if (d > deepest)
+            deepest = d;
+    }
+    return deepest + (cJSON_IsObject(item) || cJSON_IsArray(item));
+}
+
+/* "0" or "1", or absent. */
+static int read_switch(const cJSON *object, const char *key, bool *value)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+
+    if (!item)
+        return 0;
+    if (!cJSON_IsString(item) ||
+        (strcmp(item->valuestring, "0") != 0 && strcmp(item->valuestring, "1") != 0))
+        return error_set(ACL_ERROR_INVALID_PARAM, "aclInit: %s must be \"0\" or \"1\"", key);
+    *value = item->valuestring[0] == '1';
+    return 0;
+}
+
+/* Decimal digits without leading zeros, as a string. */
+static int read_default_device(const cJSON *root, int32_t *device)
+{
+    const cJSON *outer = cJSON_GetObjectItemCaseSensitive(root, "defaultDevice");
+    const cJSON *item = outer ? cJSON_GetObjectItemCaseSensitive(outer, "default_device") : NULL;
+    const char *s;
+
+    if (!item)
+        return 0;
+    s = cJSON_IsString(item) ? item->valuestring : "";
+    if (strlen(s) < 1 || strlen(s) > 4 || strspn(s, "0123456789") != strlen(s) ||
+        (s[0] == '0' && s[1]))
+        return error_set(
+            ACL_ERROR_FAILURE,
+            "aclInit: defaultDevice.default_device must be a string of digits, such as \"0\"");
+    *device = atoi(s);
+    return 0;
+}
+
+static int check_numbers(const cJSON *root)
+{
+    const cJSON *stack = cJSON_GetObjectItemCaseSensitive(root, "StackSize");
+    const cJSON *item;
+
+    cJSON_ArrayForEach (item, stack)
+        if (!cJSON_IsNumber(item) || item->valuedouble < 0)
+            return error_set(ACL_ERROR_FAILURE, "aclInit: StackSize.%s must be a number",
+                             item->string);
+    for (int i = 0; i < 2; i++) {
+        const char *key = i ? "simt_printf_fifo_size" : "simd_printf_fifo_size_per_core";
+
+        item = cJSON_GetObjectItemCaseSensitive(root, key);
+        if (item && (!cJSON_IsNumber(item) || item->valuedouble < (i ? 1 << 20 : 1 << 10) ||
+                     item->valuedouble > 64 << 20))
+            return error_set(ACL_ERROR_FAILURE, "aclInit: %s must be a number from %d to %d", key,
+                             i ? 1 << 20 : 1 << 10, 64 << 20);
+    }
+    return 0;
+}
+
+static int apply(const cJSON *root)
+{
+    const cJSON *graph = cJSON_GetObjectItemCaseSensitive(root, "acl_graph");
+    bool process_store = false, event_mode = false;
+    int32_t device = -1;
+    int error = read_switch(root, "err_msg_mode", &process_store);
+
+    if (error == 0 && graph)
+        error = read_switch(graph, "event_mode", &event_mode);
+    if (error == 0)
+        error = read_default_device(root, &device);
+    if (error == 0)
+        error = check_numbers(root);
+    if (error != 0)
+        return error;
+    error_use_process_store(process_store);
+    default_device = device;
+    return 0;
+}
+
+static int parse(const char *path, const char *text)
+{
+    cJSON *root = cJSON_ParseWithOpts(text, NULL, true); /* and nothing behind it */
+    int error = 0;
+
+    if (!root || !cJSON_IsObject(root) || depth_of(root) > DEPTH_MAX)
+        error = error_set(ACL_ERROR_PARSE_FILE, "aclInit: %s: %s", path,
+                          root ? "not an object, or nested deeper than 10" : "not valid JSON");
+    else
+        error = apply(root);
+    cJSON_Delete(root);
+    return error;
+}
+
+int acl_config_load(const char *path)
+{
+    char *text = NULL;
+    int error = 0;
+    uint64_t h;
+
+    if (path && path[0])
+        error = read_file(path, &text);
+    if (error != 0)
+        return error;
+    h = hash(text ? text : "");
+    if (have_fingerprint && h != fingerprint)
+        error = error_set(
+            ACL_ERROR_INVALID_PARAM,
+            "aclInit: the configuration differs from that of the first aclInit in this process");
+    else if (text)
+        error = parse(path, text);
+    free(text);
+    if (error != 0)
+        return error;
+    first_load = !have_fingerprint;
+    fingerprint = h;
+    have_fingerprint = true;
+    return 0;
+}

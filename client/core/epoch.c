@@ -1,0 +1,133 @@
+#include "client/core/epoch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/buffers/ring_guard.h"
+#include "client/core/thread.h"
+
+static struct call_mark none = {.epoch = 1};
+__thread struct call_mark *call_mine = &none;
+_Atomic uint64_t call_epoch = 1;
+
+/* Of all threads so far. A mark is used again after its thread has ended, and is never freed. */
+static _Atomic(struct call_mark *) marks;
+
+/* A thread without memory for a mark has been inside a call: nobody knows whether it still is. */
+static _Atomic bool unmarked;
+
+static struct call_mark *take_old(void)
+{
+    for (struct call_mark *m = atomic_load(&marks); m; m = m->next) {
+        bool taken = false;
+
+        if (atomic_compare_exchange_strong(&m->taken, &taken, true))
+            return m;
+    }
+    return NULL;
+}
+
+static struct call_mark *mark_new(void)
+{
+    struct call_mark *m = take_old();
+
+    if (m)
+        return m;
+    m = aligned_alloc(alignof(struct call_mark), sizeof(*m));
+    if (!m)
+        return NULL;
+    memset(m, 0, sizeof(*m));
+    atomic_store(&m->taken, true);
+    m->next = atomic_load(&marks);
+    while (!atomic_compare_exchange_weak(&marks, &m->next, m))
+        ;
+    return m;
+}
+
+struct call_mark *call_enter_slow(void)
+{
+    struct thread *t = thread_self();
+
+    if (call_mine != &none)
+        return NULL;
+    /* Only a thread with a state of its own gives the mark back when it ends. */
+    if (t == thread_current)
+        t->mark = mark_new();
+    if (t != thread_current || !t->mark) {
+        atomic_store(&unmarked, true);
+        return NULL;
+    }
+    call_mine = t->mark;
+    return call_enter();
+}
+
+void call_mark_free(struct call_mark *mark)
+{
+    call_mine = &none;
+    if (!mark)
+        return;
+    atomic_store_explicit(&mark->epoch, 0, memory_order_release);
+    atomic_store_explicit(&mark->taken, false, memory_order_release);
+}
+
+void call_forget_inherited(void)
+{
+    for (struct call_mark *m = atomic_load(&marks); m; m = m->next) {
+        if (m == call_mine)
+            continue;
+        atomic_store_explicit(&m->epoch, 0, memory_order_relaxed);
+        /* Its thread may have slept. */
+        atomic_store_explicit(&m->resting, false, memory_order_relaxed);
+        atomic_store_explicit(&m->no_events, false, memory_order_relaxed);
+        atomic_store_explicit(&m->taken, false, memory_order_release);
+    }
+}
+
+uint64_t call_new_epoch(void)
+{
+    uint64_t epoch = atomic_fetch_add(&call_epoch, 1) + 1;
+
+    return ring_guard_barrier() ? epoch : 0;
+}
+
+static bool in_older(const struct call_mark *m, uint64_t epoch)
+{
+    uint64_t began = atomic_load_explicit(&m->epoch, memory_order_acquire);
+
+    return began != 0 && began < epoch;
+}
+
+bool call_all_left(uint64_t epoch)
+{
+    if (epoch == 0 || atomic_load(&unmarked))
+        return false;
+    for (struct call_mark *m = atomic_load(&marks); m; m = m->next)
+        if (m != call_mine && in_older(m, epoch))
+            return false;
+    return true;
+}
+
+bool call_all_left_views(uint64_t epoch)
+{
+    if (epoch == 0 || atomic_load(&unmarked))
+        return false;
+    for (struct call_mark *m = atomic_load(&marks); m; m = m->next)
+        if (!atomic_load_explicit(&m->resting, memory_order_acquire) && in_older(m, epoch))
+            return false;
+    return true;
+}
+
+bool call_events_unused(uint64_t epoch)
+{
+    if (epoch == 0 || atomic_load(&unmarked))
+        return false;
+    /*
+     * A thread that sleeps and wakes up now, leaves, and finds an event in its next call, finds one
+     * that lives: the barrier of the epoch is behind us, so it sees which do not.
+     */
+    for (struct call_mark *m = atomic_load(&marks); m; m = m->next)
+        if (m != call_mine && in_older(m, epoch) &&
+            !atomic_load_explicit(&m->no_events, memory_order_acquire))
+            return false;
+    return true;
+}

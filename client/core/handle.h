@@ -1,0 +1,68 @@
+/*
+ * Handles: what programs hold instead of pointers. A handle names kind, slot and generation, so
+ * that a stale one, one of another kind, one of another process (generations start at random) or
+ * garbage is recognised and never followed.
+ *
+ *     63..56  'N'   no user-space pointer begins like this
+ *     55..52  kind
+ *     51..24  generation
+ *     23..0   slot
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/util/slots.h"
+
+enum handle_kind {
+    HANDLE_CONTEXT = 1,
+    HANDLE_STREAM = 2,
+    HANDLE_EVENT = 3,
+    HANDLE_NOTIFY = 8,
+    HANDLE_COUNT_NOTIFY = 9,
+};
+
+#define HANDLE_MARK       UINT64_C(0x4e)
+#define HANDLE_GENERATION 0xfffffffu
+
+/** The handle of an object that begins with a struct slot. */
+static inline void *handle_of(enum handle_kind kind, const void *object)
+{
+    const struct slot *s = object;
+
+    return (void *)(uintptr_t)(HANDLE_MARK << 56 | (uint64_t)kind << 52 |
+                               (uint64_t)(slot_generation(s) & HANDLE_GENERATION) << 24 |
+                               s->number);
+}
+
+/**
+ * The live object that handle names in table t, or NULL. Any thread, no lock. *tagp is its tag: who locks the object afterwards and
+ * finds another tag has come too late, though the slot may have got a live object again.
+ */
+static inline void *handle_get_tag(const struct slots *t, enum handle_kind kind, const void *handle,
+                                   uint32_t *tagp)
+{
+    uint64_t h = (uint64_t)(uintptr_t)handle;
+    struct slot *s;
+    uint32_t tag;
+
+    if (h >> 52 != (HANDLE_MARK << 4 | kind))
+        return NULL;
+    s = slots_at(t, (uint32_t)h & 0xffffff);
+    if (!s)
+        return NULL;
+    tag = atomic_load_explicit(&s->tag, memory_order_acquire);
+    if (!(tag & 1) || ((tag >> 1) ^ (uint32_t)(h >> 24)) & HANDLE_GENERATION)
+        return NULL;
+    *tagp = tag;
+    return s;
+}
+
+/** The same for who does not look again. */
+static inline void *handle_get(const struct slots *t, enum handle_kind kind, const void *handle)
+{
+    uint32_t tag;
+
+    return handle_get_tag(t, kind, handle, &tag);
+}

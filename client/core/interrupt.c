@@ -1,0 +1,76 @@
+#include "client/core/interrupt.h"
+
+#include <errno.h>
+
+#include "acl/acl.h"
+#include "client/core/epoch.h"
+#include "proto/util/clock.h"
+
+__thread aclnpudInterruptCheck interrupt_check;
+static __thread void *check_arg;
+
+aclError aclnpudSetInterruptCheck(aclnpudInterruptCheck check, void *arg)
+{
+    interrupt_check = check;
+    check_arg = arg;
+    return 0;
+}
+
+uint64_t interrupt_slice(uint64_t deadline)
+{
+    uint64_t slice = clock_ns() + INTERRUPT_SLICE_NS;
+
+    return slice < deadline ? slice : deadline;
+}
+
+static bool ask(aclnpudInterruptMoment moment)
+{
+    return interrupt_possible() && interrupt_check(check_arg, moment) != 0;
+}
+
+bool interrupt_asked(bool locked)
+{
+    return ask(locked ? ACLNPUD_INTERRUPT_LOCKED : ACLNPUD_INTERRUPT_SLEEP);
+}
+
+bool interrupt_after_callback(void)
+{
+    return ask(ACLNPUD_INTERRUPT_CALLBACK);
+}
+
+static struct timespec slice_end(void)
+{
+    return timespec_from_ns(clock_ns() + INTERRUPT_SLICE_NS);
+}
+
+bool interrupt_lock_slow(pthread_mutex_t *mutex)
+{
+    if (pthread_mutex_trylock(mutex) == 0)
+        return true;
+    for (;;) {
+        struct timespec end = slice_end();
+
+        if (pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &end) != ETIMEDOUT)
+            return true;
+        if (interrupt_asked(false))
+            return false;
+    }
+}
+
+bool interrupt_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+    struct timespec end;
+    bool asked;
+
+    if (!interrupt_possible()) {
+        pthread_cond_wait(cond, mutex);
+        return true;
+    }
+    end = slice_end();
+    if (pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, &end) != ETIMEDOUT)
+        return true;
+    pthread_mutex_unlock(mutex);
+    asked = interrupt_asked(false);
+    pthread_mutex_lock(mutex);
+    return !asked;
+}

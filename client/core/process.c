@@ -1,0 +1,77 @@
+#include "client/core/process.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "client/core/acl_config.h"
+#include "client/core/error.h"
+#include "client/event/event.h"
+#include "client/callback/exception.h"
+#include "client/event/failure.h"
+#include "client/runtime/op_timeout.h"
+#include "client/runtime/session.h"
+#include "client/callback/state_callback.h"
+#include "client/core/thread.h"
+
+/* If there is no memory for a page of its own: then fork is not noticed, which is the smaller evil. */
+static struct process none;
+struct process *process = &none;
+
+static pid_t owner; /* not wiped: tells a child from a process that never called anything */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* When the library is loaded, before there are threads that could find the pointer changed under their hands. */
+static __attribute__((constructor)) void make_page(void)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page != MAP_FAILED && madvise(page, size, MADV_WIPEONFORK) == 0)
+        process = page;
+}
+
+static void set_up(void)
+{
+    owner = getpid();
+    atomic_store_explicit(&process->alive, true, memory_order_release);
+}
+
+pid_t process_id(void)
+{
+    return atomic_load_explicit(&process->alive, memory_order_acquire) ? owner : 0;
+}
+
+int process_enter_slow(void)
+{
+    pthread_once(&once, set_up);
+    if (owner == getpid())
+        return 0;
+    return error_set(
+        ACL_ERROR_UNINITIALIZE,
+        "process %d was forked from %d, which had used ACL: call aclInit here before anything else",
+        (int)getpid(), (int)owner);
+}
+
+void process_begin(void)
+{
+    pthread_once(&once, set_up);
+    if (atomic_load(&process->alive))
+        return;
+    pthread_mutex_lock(&process->lock);
+    if (!atomic_load(&process->alive)) {
+        session_forget_inherited();
+        call_forget_inherited();
+        acl_config_forget();
+        event_forget_op_timeout();
+        op_timeout_forget();
+        state_callbacks_forget();
+        exception_forget_inherited();
+        failure_forget_inherited();
+        thread_renew();
+        owner = getpid();
+        atomic_store(&process->alive, true);
+    }
+    pthread_mutex_unlock(&process->lock);
+}

@@ -1,0 +1,53 @@
+/*
+ * The process: is this still the one that used the library? A forked child shares nothing with
+ * npud: its parent's session is not its own, and the arena is not mapped there. So every call of a
+ * child fails with a clear error until the child calls aclInit itself.
+ *
+ * The state is a page that the kernel wipes in a forked child (MADV_WIPEONFORK): one load tells, no
+ * handler is installed, and it works for raw clone() too.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "client/core/epoch.h"
+
+struct session;
+
+struct process {
+    _Atomic(struct session *) session; /* NULL: not connected (yet), or forked */
+    _Atomic bool alive;                /* the library is set up in this very process */
+    /* All zero is a valid mutex: that is what a child finds. */
+    pthread_mutex_t lock;       /* set-up, connecting, init counting */
+    pthread_mutex_t store_lock; /* sentences of the whole process (err_msg_mode "1"): see error.c */
+    size_t store_length;
+    pthread_mutex_t report_lock; /* callbacks: see callback.h */
+    pthread_cond_t report_idle;  /* one has returned, or a thread has left */
+    pthread_mutex_t
+        threads_lock; /* threads that end and give back what they kept, and a session that goes; before its locks */
+    unsigned init_count;
+    bool finalized; /* init_count has been above zero before */
+};
+
+extern struct process *process;
+
+/** The process that the library is set up in; 0: a forked child that has not called aclInit. */
+pid_t process_id(void);
+
+/** Slow part of process_enter(). */
+int process_enter_slow(void) __attribute__((cold));
+
+/** aclInit in a forked child: begin anew. */
+void process_begin(void);
+
+/** First line of every call: 0, or the error of a forked child. */
+static inline int process_enter(void)
+{
+    if (__builtin_expect(atomic_load_explicit(&process->alive, memory_order_acquire), 1))
+        return 0;
+    return process_enter_slow();
+}

@@ -1,0 +1,77 @@
+#include "client/core/thread.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/core/epoch.h"
+#include "client/buffers/mbuf_cache.h"
+#include "client/buffers/ring_guard.h"
+
+__thread struct thread *thread_current;
+
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void thread_free(void *arg)
+{
+    struct thread *t = arg;
+
+    mbuf_cache_free(t->buffers);
+    t->buffers = NULL;
+    ring_guard_free(t->guard);
+    call_mark_free(t->mark);
+    free(t->errors);
+    free(t->shown);
+    free(t);
+    thread_current = NULL;
+}
+
+/* The main thread never runs key destructors when it leaves through exit(). */
+static __attribute__((destructor)) void free_last(void)
+{
+    if (thread_current)
+        thread_free(thread_current);
+}
+
+static void make_key(void)
+{
+    pthread_key_create(&key, thread_free);
+}
+
+struct thread *thread_new(void)
+{
+    static struct thread dummy;
+    struct thread *t = calloc(1, sizeof(*t));
+
+    pthread_once(&once, make_key);
+    if (!t)
+        return &dummy;
+    t->tid = (uint32_t)syscall(SYS_gettid);
+    t->last_task = UINT32_MAX;
+    pthread_setspecific(key, t);
+    thread_current = t;
+    return t;
+}
+
+struct ring_guard *thread_new_guard(void)
+{
+    struct thread *t = thread_self();
+
+    /* The dummy is several threads', a guard is one's. */
+    if (t == thread_current)
+        t->guard = ring_guard_new();
+    return t->guard;
+}
+
+void thread_renew(void)
+{
+    struct thread *t = thread_self();
+
+    t->tid = (uint32_t)syscall(SYS_gettid);
+    t->last_task = UINT32_MAX;
+    t->context = NULL;
+    t->in_callback = false;
+    t->res_stream = NULL;
+}

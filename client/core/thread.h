@@ -1,0 +1,70 @@
+/* What the library knows of a thread. Freed when the thread ends. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/core/error.h"
+
+struct call_mark;
+struct context;
+struct mbuf_cache;
+struct ring_guard;
+struct stream;
+
+struct thread {
+    /* Current context: valid while that session is current and the object carries this tag. */
+    uint64_t session; /* serial */
+    struct context *context;
+    uint32_t context_tag;
+    int32_t last_error;
+    uint32_t tid;
+    uint32_t last_task;
+    /* Whose limits on cores are in force here: valid like the context (limits.c). */
+    uint64_t res_session;
+    struct stream *res_stream;
+    uint32_t res_tag;
+    bool muted; /* see error_mute() */
+    bool in_callback;
+    /* Sleeps, of calls that are inside of each other, after which an event is used (call_use_no_events()). */
+    uint32_t keep_events;
+    uint32_t report; /* where it was found among the workers (callback.h): where to look first */
+    struct ring_guard *guard;   /* NULL: it has used no queue */
+    struct call_mark *mark;     /* NULL: it has called nothing */
+    struct mbuf_cache *buffers; /* slots that it keeps; NULL: none */
+    struct {
+        error_render_fn *render; /* NULL: none */
+        int code;
+        const char *function;
+        uint32_t a, b;
+    } deferred; /* a sentence that is not put into words yet: error_defer() */
+    /* Sentences for aclGetRecentErrMsg(), newest first, on the heap. */
+    char *errors;
+    char *shown; /* what the last call of this thread returned */
+};
+
+extern __thread struct thread *thread_current;
+struct thread *thread_new(void) __attribute__((cold));
+
+/** The calling thread's state. Never NULL: without memory for it, a shared dummy that forgets
+ * nothing important. */
+static inline struct thread *thread_self(void)
+{
+    struct thread *t = thread_current;
+
+    return __builtin_expect(t != NULL, 1) ? t : thread_new();
+}
+
+struct ring_guard *thread_new_guard(void) __attribute__((cold));
+
+/** The calling thread's guard of rings. NULL: no memory. */
+static inline struct ring_guard *thread_guard(void)
+{
+    struct ring_guard *guard = thread_self()->guard;
+
+    return __builtin_expect(guard != NULL, 1) ? guard : thread_new_guard();
+}
+
+/** aclInit in a forked child: the calling thread is another one than that of the parent which forked. */
+void thread_renew(void);

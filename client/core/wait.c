@@ -1,0 +1,447 @@
+#include "client/core/wait.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "client/core/epoch.h"
+#include "client/callback/exception.h"
+#include "client/core/interrupt.h"
+#include "client/runtime/session.h"
+#include "client/core/thread.h"
+#include "proto/util/clock.h"
+#include "proto/util/futex.h"
+#include "proto/shm/ipc_page.h"
+#include "proto/shm/stream_shm.h"
+
+/* A thread that does not get to look for so long counts as one that sleeps on. */
+#define ASK_NS NSEC_PER_SEC
+
+/* A thread that sleeps, on its own stack. */
+struct wait {
+    _Atomic uint32_t *word;
+    struct wait *prev, *next;
+    struct wait_slot *slot; /* NULL: more threads sleep than the report can show */
+    uint32_t what;          /* of its wait_info */
+    bool fixed;             /* word may be mapped read-only: it is not ours to change */
+    bool keeps_event;       /* the caller uses an event afterwards that it found before */
+    _Atomic uint32_t looks; /* how often its thread has looked and found that it must sleep */
+    uint32_t asked_at; /* looks, when wait_any_without_device() asked first. Under waits_lock */
+    bool asked;
+    _Atomic int32_t *leave; /* or NULL: see wait_leave() */
+    /* For a position of a stream, and what became of it: see wait_discarded(). Under waits_lock. */
+    const struct stream_ctrl *ctrl;
+    uint64_t position;
+    int32_t discarded;
+};
+
+uint64_t wait_deadline(int64_t ms)
+{
+    return ms < 0 ? WAIT_FOREVER : clock_ns() + (uint64_t)ms * NSEC_PER_MSEC;
+}
+
+/* --- the list of sleepers, and the slots that npud reads. Under waits_lock --- */
+
+static struct wait_slot *slot_take(struct session *s)
+{
+    for (uint32_t w = 0; w < WAIT_SLOTS / 64; w++) {
+        uint64_t free_bits = ~s->wait_slots[w];
+        uint32_t n;
+
+        if (free_bits == 0)
+            continue;
+        n = w * 64 + (uint32_t)__builtin_ctzll(free_bits);
+        s->wait_slots[w] |= free_bits & -free_bits;
+        if (n >= atomic_load_explicit(&s->page->waits_used, memory_order_relaxed))
+            atomic_store_explicit(&s->page->waits_used, n + 1, memory_order_relaxed);
+        return &s->page->waits[n];
+    }
+    return NULL;
+}
+
+static void slot_put(struct session *s, struct wait_slot *slot)
+{
+    uint32_t n = (uint32_t)(slot - s->page->waits);
+
+    wait_slot_clear(slot);
+    s->wait_slots[n / 64] &= ~(UINT64_C(1) << n % 64);
+}
+
+/*
+ * Registered before the sequence word and `lost` are read: the watcher sets `lost` and then bumps
+ * the word of everybody on the list, so either we see `lost`, or our sleep ends at once because the
+ * word has changed.
+ */
+static void enlist(struct session *s, struct wait *w, const struct wait_info *info)
+{
+    w->what = info->what & WAIT_KIND_MASK;
+    pthread_mutex_lock(&s->waits_lock);
+    DL_APPEND(s->waits, w);
+    w->slot = slot_take(s);
+    if (w->slot)
+        wait_slot_fill(w->slot, info);
+    KILL_POINT(SLEEP_LISTED);
+    pthread_mutex_unlock(&s->waits_lock);
+}
+
+static void delist(struct session *s, struct wait *w)
+{
+    pthread_mutex_lock(&s->waits_lock);
+    DL_DELETE(s->waits, w);
+    KILL_POINT(SLEEP_CLEAR);
+    if (w->slot)
+        slot_put(s, w->slot);
+    KILL_POINT(SLEEP_CLEARED);
+    pthread_mutex_unlock(&s->waits_lock);
+}
+
+bool wait_wake_all(struct session *s)
+{
+    bool again = false;
+    struct wait *w;
+
+    pthread_mutex_lock(&s->waits_lock);
+    DL_FOREACH (s->waits, w) {
+        /* npud is not there to be confused, and other processes on the same word only look once
+         * more. */
+        if (w->fixed)
+            again = true;
+        else
+            atomic_fetch_add(w->word, 1);
+        futex_wake_all(w->word);
+    }
+    pthread_mutex_unlock(&s->waits_lock);
+    return again;
+}
+
+/*
+ * A word that does not change is no help to who has seen `lost` clear and is not asleep yet. He is within a few instructions of it: so they
+ * are woken until all have left the list.
+ */
+void wait_abort_all(struct session *s)
+{
+    const struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
+
+    while (wait_wake_all(s))
+        nanosleep(&pause, NULL);
+}
+
+enum stays { LEFT, UNKNOWN, STAYS };
+
+/*
+ * Has the thread looked again since it was asked, and gone to sleep once more? Twice: the first look
+ * may have begun before it was asked.
+ */
+static enum stays ask_sleeper(struct wait *w)
+{
+    uint32_t looks = atomic_load_explicit(&w->looks, memory_order_relaxed);
+
+    if (w->what == WAIT_POSITION || w->what == WAIT_CALLBACK)
+        return LEFT;
+    if (!w->asked)
+        w->asked_at = looks;
+    w->asked = true;
+    if (looks - w->asked_at >= 2)
+        return STAYS;
+    futex_wake_all(w->word);
+    return UNKNOWN;
+}
+
+static enum stays ask_sleepers(struct session *s, bool anew)
+{
+    enum stays all = LEFT;
+    struct wait *w;
+
+    pthread_mutex_lock(&s->waits_lock);
+    DL_FOREACH (s->waits, w) {
+        enum stays one;
+
+        if (anew)
+            w->asked = false;
+        one = ask_sleeper(w);
+        all = one > all ? one : all;
+    }
+    pthread_mutex_unlock(&s->waits_lock);
+    return all;
+}
+
+bool wait_any_without_device(struct session *s)
+{
+    const struct timespec pause = {.tv_nsec = 20 * NSEC_PER_USEC};
+    uint64_t until = clock_ns() + ASK_NS;
+    enum stays all = ask_sleepers(s, true);
+
+    while (all == UNKNOWN && clock_ns() < until) {
+        nanosleep(&pause, NULL);
+        all = ask_sleepers(s, false);
+    }
+    return all != LEFT;
+}
+
+/* --- sleeping --- */
+
+static int sleep_until(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
+{
+    struct timespec ts;
+    int r;
+
+    if (deadline != WAIT_FOREVER)
+        ts = timespec_from_ns(deadline);
+    call_rest();
+    r = futex_wait_until(word, seen, deadline == WAIT_FOREVER ? NULL : &ts);
+    call_resume();
+    return r;
+}
+
+/* 0, -ETIMEDOUT at the deadline, -EINTR after a signal, -EAGAIN when the time has come to ask the thread's check. */
+static int sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
+{
+    uint64_t end = interrupt_possible() ? interrupt_slice(deadline) : deadline;
+    int r = sleep_until(word, seen, end);
+
+    return r == -ETIMEDOUT && end < deadline ? -EAGAIN : r;
+}
+
+/*
+ * What sleep_on() returned: is the call to end? With something to leave for, the caller holds locks, and what a signal has
+ * set off can run only when it has let go of them: it comes back later.
+ */
+static bool interrupted(int r, const struct wait *w)
+{
+    if (!interrupt_possible() || (r != -EINTR && r != -EAGAIN))
+        return false;
+    return (r == -EINTR && w->leave) || interrupt_asked(w->leave != NULL);
+}
+
+static int wait_listed(struct session *s, struct wait *w, const struct wait_info *info,
+                       settled_fn *settled, void *object, uint64_t deadline)
+{
+    _Atomic uint32_t *word = w->word;
+    struct thread *t = thread_self();
+    int r = 0;
+
+    enlist(s, w, info);
+    t->keep_events += w->keeps_event;
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
+
+        if (settled(object, info->target))
+            r = 0;
+        else if (session_lost(s))
+            r = -EPIPE;
+        else if (interrupted(r, w))
+            r = -EINTR;
+        else if (r != -ETIMEDOUT) {
+            KILL_POINT(SLEEP_BEGIN);
+            atomic_fetch_add_explicit(&w->looks, 1, memory_order_relaxed);
+            call_use_no_events(t->keep_events == 0);
+            r = sleep_on(word, seen, deadline);
+            call_use_no_events(false);
+            KILL_POINT(SLEEP_END);
+            continue;
+        }
+        break;
+    }
+    t->keep_events -= w->keeps_event;
+    delist(s, w);
+    return r;
+}
+
+static int wait_until(struct session *s, const struct wait_info *info, _Atomic uint32_t *word,
+                      settled_fn *settled, void *object, uint64_t deadline)
+{
+    struct wait w = {.word = word};
+
+    return wait_listed(s, &w, info, settled, object, deadline);
+}
+
+static void describe(struct wait_info *info, const char *function, uint32_t what, uint32_t object,
+                     uint64_t target, uint64_t deadline)
+{
+    *info = (struct wait_info){
+        .since_ns = clock_ns(),
+        .target = target,
+        .thread = thread_self()->tid,
+        .object = object,
+        .what = what | (deadline == WAIT_FOREVER ? 0 : WAIT_TIMED),
+    };
+    memccpy(info->call, function, 0, sizeof(info->call) - 1);
+}
+
+static bool reached(struct stream_ctrl *c, uint64_t position)
+{
+    return atomic_load_explicit(&c->done, memory_order_acquire) >= position;
+}
+
+/* seq_cst: before sleeping, and after the sleeper is listed; the other side sets, and then looks at the list. */
+static bool shall_leave(_Atomic int32_t *leave)
+{
+    return leave && atomic_load(leave) != 0;
+}
+
+struct position {
+    struct stream_ctrl *ctrl;
+    _Atomic int32_t *leave;
+};
+
+static bool given_up(const struct position *p)
+{
+    return atomic_load(&p->ctrl->stopped) != 0 || shall_leave(p->leave);
+}
+
+static bool position_settled(void *object, uint64_t target)
+{
+    struct position *p = object;
+
+    stream_arm(p->ctrl, target);
+    return reached(p->ctrl, target) || given_up(p);
+}
+
+static int wait_at(struct session *s, const char *function, struct position *p, uint64_t position,
+                   uint64_t deadline, int32_t *discarded)
+{
+    struct wait wait = {.word = &p->ctrl->wake_seq,
+                        .keeps_event = p->leave != NULL, /* a submission, maybe of an event */
+                        .leave = p->leave,
+                        .ctrl = p->ctrl,
+                        .position = position};
+    struct exception_wait *w;
+    struct wait_info info;
+    int r;
+
+    if (reached(p->ctrl, position))
+        return 0;
+    if (given_up(p))
+        return -ECANCELED;
+    describe(&info, function, WAIT_POSITION,
+             atomic_load_explicit(&p->ctrl->number, memory_order_relaxed), position, deadline);
+    w = exception_wait_begin(s);
+    r = wait_listed(s, &wait, &info, position_settled, p, deadline);
+    exception_wait_end(s, w);
+    if (discarded)
+        *discarded = wait.discarded;
+    return r == 0 && !reached(p->ctrl, position) ? -ECANCELED : r;
+}
+
+int wait_position(struct session *s, const char *function, struct stream_ctrl *c, uint64_t position,
+                  uint64_t deadline, int32_t *discarded)
+{
+    struct position p = {.ctrl = c};
+
+    if (discarded)
+        *discarded = 0;
+    return wait_at(s, function, &p, position, deadline, discarded);
+}
+
+int wait_position_or(struct session *s, const char *function, struct stream_ctrl *c,
+                     uint64_t position, _Atomic int32_t *leave)
+{
+    struct position p = {.ctrl = c, .leave = leave};
+
+    return wait_at(s, function, &p, position, WAIT_FOREVER, NULL);
+}
+
+void wait_leave(struct session *s, _Atomic int32_t *leave)
+{
+    struct wait *w;
+
+    pthread_mutex_lock(&s->waits_lock);
+    DL_FOREACH (s->waits, w)
+        if (w->leave == leave) {
+            atomic_fetch_add(w->word, 1);
+            futex_wake_all(w->word);
+        }
+    pthread_mutex_unlock(&s->waits_lock);
+}
+
+void wait_discarded(struct session *s, const struct stream_ctrl *ctrl, uint64_t from, uint64_t to,
+                    int32_t code)
+{
+    struct wait *w;
+
+    pthread_mutex_lock(&s->waits_lock);
+    DL_FOREACH (s->waits, w)
+        if (w->ctrl == ctrl && w->position > from && w->position <= to)
+            w->discarded = code;
+    pthread_mutex_unlock(&s->waits_lock);
+}
+
+struct pending {
+    struct ipc_page *page;
+    bool known; /* npud has said that it knows the opener: it will wake us when that one leaves */
+    _Atomic int32_t *leave;
+};
+
+static bool record_settled(void *object, uint64_t target)
+{
+    const struct pending *p = object;
+
+    return !ipc_arm(p->page, target) || (!p->known && ipc_orphaned(p->page, target)) ||
+           shall_leave(p->leave);
+}
+
+int wait_record(struct session *s, const char *function, uint32_t remote, struct ipc_page *page,
+                uint64_t number, bool known, uint64_t deadline, _Atomic int32_t *leave)
+{
+    struct wait wait = {.word = &page->wake_seq, .keeps_event = true, .leave = leave};
+    struct pending p = {.page = page, .known = known, .leave = leave};
+    struct exception_wait *w;
+    struct wait_info info;
+    int r;
+
+    if (ipc_state_of(page, number) != IPC_PENDING)
+        return 0;
+    describe(&info, function, WAIT_RECORD, remote, number, deadline);
+    w = exception_wait_begin(s);
+    r = wait_listed(s, &wait, &info, record_settled, &p, deadline);
+    exception_wait_end(s, w);
+    return r == 0 && shall_leave(leave) ? -ECANCELED : r;
+}
+
+int wait_report(struct session *s, const char *function, uint32_t report, _Atomic uint32_t *word,
+                settled_fn *settled, void *object, uint64_t deadline)
+{
+    struct wait_info info;
+
+    describe(&info, function, WAIT_CALLBACK, report, 0, deadline);
+    return wait_until(s, &info, word, settled, object, deadline);
+}
+
+int wait_queue(struct session *s, const char *function, uint32_t kind, uint32_t object,
+               _Atomic uint32_t *word, settled_fn *settled, void *arg, uint64_t deadline)
+{
+    struct wait w = {.word = word, .fixed = true};
+    struct exception_wait *e;
+    struct wait_info info;
+    int r;
+
+    describe(&info, function, kind, object, 0, deadline);
+    e = exception_wait_begin(s);
+    r = wait_listed(s, &w, &info, settled, arg, deadline);
+    exception_wait_end(s, e);
+    return r;
+}
+
+struct grants {
+    _Atomic uint32_t *word;
+    uint32_t seen;
+};
+
+static bool grants_changed(void *object, uint64_t target)
+{
+    const struct grants *g = object;
+
+    (void)target;
+    return atomic_load_explicit(g->word, memory_order_acquire) != g->seen;
+}
+
+int wait_grant(struct session *s, const char *function, uint32_t id, uint32_t seen,
+               uint64_t deadline)
+{
+    struct grants g = {.word = &s->page->grants, .seen = seen};
+    struct wait_info info;
+
+    describe(&info, function, WAIT_GRANT, id, 0, deadline);
+    return wait_until(s, &info, g.word, grants_changed, &g, deadline);
+}

@@ -1,0 +1,479 @@
+#include "client/event/event.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/acl.h"
+#include "client/runtime/context.h"
+#include "client/core/error.h"
+#include "client/core/handle.h"
+#include "client/runtime/stream.h"
+#include "proto/wire/packet.h"
+
+#define UNSUPPORTED ACL_ERROR_RT_FEATURE_NOT_SUPPORT
+#define REFUSED     ACL_ERROR_RT_PARAM_INVALID
+
+/* Which function accepts which kind: section 8 of the reference. 0: accepted. */
+
+static const struct {
+    const char *name;
+    int error[USE_COUNT];
+} kinds[EVENT_KINDS] = {
+    /* in the order of enum use_of_event: record, reset, query, status, wait status, synchronise,
+     * stream wait, timing */
+    [EVENT_DEFAULT] = {"a default event", {0, 0, 0, 0, 0, 0, 0, 0}},
+    [EVENT_SYNC] = {"an ACL_EVENT_SYNC event", {0, 0, 0, 0, 0, 0, 0, 0}},
+    [EVENT_MARK] = {"an event without ACL_EVENT_SYNC",
+                    {0, UNSUPPORTED, 0, 0, 0, 0, UNSUPPORTED, 0}},
+    [EVENT_EXTERNAL] = {"an ACL_EVENT_EXTERNAL event",
+                        {0, 0, UNSUPPORTED, UNSUPPORTED, UNSUPPORTED, UNSUPPORTED, 0, UNSUPPORTED}},
+    [EVENT_DEVICE] = {"an ACL_EVENT_DEVICE_USE_ONLY event",
+                      {REFUSED, REFUSED, 0, 0, 0, 0, REFUSED, 0}},
+    [EVENT_EX_SYNC] = {"an event of aclrtCreateEventExWithFlag",
+                       {0, UNSUPPORTED, UNSUPPORTED, 0, UNSUPPORTED, 0, 0, 0}},
+    [EVENT_EX_MARK] = {"an event of aclrtCreateEventExWithFlag without ACL_EVENT_SYNC",
+                       {0, UNSUPPORTED, UNSUPPORTED, 0, UNSUPPORTED, 0, UNSUPPORTED, 0}},
+    [EVENT_IPC] = {"an IPC event",
+                   {0, UNSUPPORTED, UNSUPPORTED, 0, UNSUPPORTED, 0, 0, UNSUPPORTED}},
+};
+
+int event_check_use(struct event *e, const char *function, enum use_of_event use)
+{
+    int error = kinds[e->kind].error[use];
+
+    if (__builtin_expect(error == 0, 1))
+        return 0;
+    return error_set(error, "%s: not possible with %s", function, kinds[e->kind].name);
+}
+
+/* --- finding --- */
+
+static int bad_event(const char *function)
+{
+    return error_set(ACL_ERROR_RT_INVALID_HANDLE,
+                     "%s: this is no event of this process, or it was destroyed", function);
+}
+
+static struct event *find_slow(const char *function, int *error)
+{
+    *error = process_enter();
+    if (*error == 0)
+        *error = bad_event(function);
+    return NULL;
+}
+
+struct event *event_find(const char *function, void *handle, int *error)
+{
+    struct session *s = session_peek();
+    struct event *e = s ? handle_get(&s->events, HANDLE_EVENT, handle) : NULL;
+
+    *error = 0;
+    if (__builtin_expect(e != NULL, 1))
+        return e;
+    return find_slow(function, error);
+}
+
+int event_lock(struct event *e, const char *function, void *handle)
+{
+    pthread_mutex_lock(&e->lock);
+    if (slot_live(e) && handle_of(HANDLE_EVENT, e) == handle)
+        return 0;
+    pthread_mutex_unlock(&e->lock);
+    return bad_event(function);
+}
+
+/* --- life --- */
+
+struct event *event_new(struct session *s, struct context *c, uint32_t device, const char *function,
+                        enum event_kind kind, uint32_t flags, int *error)
+{
+    struct event *e;
+
+    pthread_mutex_lock(&s->lock);
+    e = slots_take(&s->events);
+    pthread_mutex_unlock(&s->lock);
+    if (!e) {
+        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: too many events in this process",
+                           function);
+        return NULL;
+    }
+    e->session = s;
+    e->context = c;
+    e->kind = kind;
+    e->flags = flags;
+    e->device = device;
+    e->shm = NULL;
+    e->n_uses = e->n_resets = 0;
+    atomic_store_explicit(&e->reset_number, 0, memory_order_relaxed);
+    e->record_flag = e->wait_flag = -1;
+    /*
+     * The position too: with fault injection a wait for an event that was never recorded is a task
+     * like any other.
+     */
+    e->record_stream = 0;
+    atomic_store_explicit(&e->record_ctrl, NULL, memory_order_relaxed);
+    atomic_store_explicit(&e->record_position, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->record_number, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->record_ns, 0, memory_order_relaxed);
+    return e;
+}
+
+void event_abandon(struct event *e)
+{
+    struct session *s = e->session;
+
+    pthread_mutex_lock(&s->lock);
+    slots_put(&s->events, e);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Caller holds session->lock, which orders the mapping of a new segment before the use of its slots
+ * by other threads. */
+static int create_remote(struct event *e, const char *function)
+{
+    struct session *s = e->session;
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CreateEvent create = NPUD__CREATE_EVENT__INIT;
+    Npud__Reply *reply = NULL;
+    void **segment;
+    int error, fd = -1;
+
+    create.flags = e->flags;
+    create.device = e->device;
+    request.create_event = &create;
+    request.body_case = NPUD__REQUEST__BODY_CREATE_EVENT;
+    error = session_request(s, function, &request, &reply, &fd);
+    if (error != 0)
+        return error;
+    e->remote = reply->create_event->slot;
+    e->remote_generation = reply->create_event->generation;
+    arena_event_taken(s, e->remote);
+    session_reply_free(reply);
+    segment = &s->event_segments[e->remote / ARENA_EVENTS];
+    if (fd >= 0)
+        error = session_map_segment(s, function, fd, arena_event_segment_size(), segment);
+    if (error == 0 && !*segment) /* it came while this process had no descriptor left for it */
+        error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: the arena could not be mapped",
+                          function);
+    if (error == 0)
+        e->shm = arena_event(*segment, e->remote);
+    return error;
+}
+
+static int create(const char *function, aclrtEvent *event, enum event_kind kind, uint32_t flags)
+{
+    int error;
+    struct context *c = context_get(function, &error);
+    struct event *e;
+
+    if (!c)
+        return error;
+    e = event_new(c->session, c, c->device, function, kind, flags, &error);
+    if (!e)
+        return error;
+    pthread_mutex_lock(&c->session->lock);
+    error = create_remote(e, function);
+    pthread_mutex_unlock(&c->session->lock);
+    if (error != 0) {
+        event_abandon(e);
+        return error;
+    }
+    slots_publish(e);
+    *event = handle_of(HANDLE_EVENT, e);
+    return 0;
+}
+
+#define DEFAULT_FLAGS 0x0eu /* what the vendor's default event amounts to */
+#define ORDINARY      (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | 0x04u)
+#define ORDINARY_FLAGS                                                                             \
+    "allowed are ACL_EVENT_SYNC, ACL_EVENT_CAPTURE_STREAM_PROGRESS and ACL_EVENT_TIME_LINE, also " \
+    "several of them"
+
+aclError aclrtCreateEvent(aclrtEvent *event)
+{
+    CALL_SCOPE;
+
+    REQUIRE(event);
+    return create(__func__, event, EVENT_DEFAULT, DEFAULT_FLAGS);
+}
+
+aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
+{
+    CALL_SCOPE;
+    enum event_kind kind;
+
+    REQUIRE(event);
+    if (flag == ACL_EVENT_DEVICE_USE_ONLY)
+        kind = EVENT_DEVICE;
+    else if (flag == ACL_EVENT_EXTERNAL)
+        kind = EVENT_EXTERNAL;
+    else if (flag != 0 && (flag & ~ORDINARY) == 0)
+        kind = flag & ACL_EVENT_SYNC ? EVENT_SYNC : EVENT_MARK;
+    else
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "aclrtCreateEventWithFlag: flag 0x%x is not allowed here: " ORDINARY_FLAGS
+            "; or ACL_EVENT_DEVICE_USE_ONLY or ACL_EVENT_EXTERNAL alone%s",
+            flag, flag & ACL_EVENT_IPC ? "; use aclrtCreateEventExWithFlag for ACL_EVENT_IPC" : "");
+    return create(__func__, event, kind, flag);
+}
+
+aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
+{
+    CALL_SCOPE;
+
+    REQUIRE(event);
+    if (flag == ACL_EVENT_IPC)
+        return ipc_create(__func__, event);
+    if (flag == 0 || (flag & ~ORDINARY) != 0)
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "aclrtCreateEventExWithFlag: flag 0x%x is not allowed here: " ORDINARY_FLAGS
+            "; or ACL_EVENT_IPC alone",
+            flag);
+    return create(__func__, event, flag & ACL_EVENT_SYNC ? EVENT_EX_SYNC : EVENT_EX_MARK, flag);
+}
+
+static bool grow_uses(struct event *e)
+{
+    struct use *grown;
+
+    if (!e->uses) {
+        e->uses = e->few;
+        e->uses_size = USES_FEW;
+        return true;
+    }
+    grown = reallocarray(e->uses == e->few ? NULL : e->uses, e->uses_size + 4, sizeof(*grown));
+    if (!grown)
+        return false;
+    if (e->uses == e->few)
+        memcpy(grown, e->few, sizeof(e->few));
+    e->uses = grown;
+    e->uses_size += 4;
+    return true;
+}
+
+void event_used(struct event *e, struct stream *s, unsigned how)
+{
+    struct use use = {
+        .point = {.ctrl = s->ctrl, .position = s->tail}, .stream = s->remote, .how = how};
+
+    for (uint32_t i = 0; i < e->n_uses; i++)
+        if ((e->uses[i].point.ctrl == s->ctrl && e->uses[i].how == how) ||
+            point_passed(&e->uses[i].point)) {
+            e->uses[i] = use;
+            return;
+        }
+    if (e->n_uses == e->uses_size && !grow_uses(e))
+        return; /* npud looks objects up by generation: this task may lose its effect, no more */
+    e->uses[e->n_uses++] = use;
+}
+
+Npud__Fence **event_fences(struct event *e, size_t *n, protobuf_c_boolean *all)
+{
+    Npud__Fence **list, *fence;
+
+    *n = 0;
+    *all = false;
+    list = malloc(e->n_uses * (sizeof(Npud__Fence *) + sizeof(Npud__Fence)) + 1);
+    fence = list ? (Npud__Fence *)(list + e->n_uses) : NULL;
+    for (uint32_t i = 0; i < e->n_uses; i++) {
+        if (!(e->uses[i].how & USE_FENCE) || point_passed(&e->uses[i].point))
+            continue;
+        if (!list || *n == FENCES_MAX) {
+            *n = 0;
+            *all = true;
+            break;
+        }
+        fence[*n] = (Npud__Fence)NPUD__FENCE__INIT;
+        fence[*n].stream = e->uses[i].stream;
+        fence[*n].position = e->uses[i].point.position;
+        list[*n] = &fence[*n];
+        ++*n;
+    }
+    return list;
+}
+
+void event_fences_free(Npud__Fence **fences)
+{
+    free(fences);
+}
+
+static int destroy_remote(struct event *e, const char *function)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__DestroyEvent destroy = NPUD__DESTROY_EVENT__INIT;
+    int error;
+
+    destroy.slot = e->remote;
+    destroy.fences = event_fences(e, &destroy.n_fences, &destroy.all_streams);
+    request.destroy_event = &destroy;
+    request.body_case = NPUD__REQUEST__BODY_DESTROY_EVENT;
+    error = session_command(e->session, function, &request);
+    event_fences_free(destroy.fences);
+    return error;
+}
+
+static void forget_places(struct event *e)
+{
+    if (e->uses != e->few)
+        free(e->uses);
+    free(e->resets);
+    e->uses = NULL;
+    e->resets = NULL;
+    e->n_uses = e->uses_size = e->n_resets = e->resets_size = 0;
+}
+
+static void forget(void *object)
+{
+    ipc_unmap(object);
+    forget_places(object);
+}
+
+/*
+ * Under session->lock: memory of events that were destroyed goes back, when no thread uses one any
+ * more that it has found before. Callbacks call here, but no call that runs one uses an event
+ * afterwards. What a thread keeps back, because it is inside a long call, goes at a later destroy.
+ */
+static void give_back(struct session *s)
+{
+    if (s->events_epoch == 0 && slots_condemn(&s->events, SLOTS_IDLE_KEPT))
+        s->events_epoch = call_new_epoch();
+    if (!call_events_unused(s->events_epoch))
+        return;
+    slots_release_condemned(&s->events, forget);
+    s->events_epoch = 0;
+}
+
+/* Locked, and unlocks: npud was asked to destroy it. */
+static void give_up(struct event *e)
+{
+    struct session *s = e->session;
+
+    /* Locked anew: session->lock is the outer one. A thread that is late does nothing to a dead event. */
+    event_unlock(e);
+    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&e->lock);
+    if (e->kind != EVENT_IPC)
+        arena_event_left(s, e->remote, e->uses, e->n_uses);
+    forget_places(e);
+    event_unlock(e);
+    slots_put(&s->events, e);
+    if (s->events.idle > SLOTS_IDLE_KEPT)
+        give_back(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+aclError aclrtDestroyEvent(aclrtEvent event)
+{
+    CALL_SCOPE;
+    int error;
+    struct event *e;
+
+    REQUIRE(event);
+    e = event_find(__func__, event, &error);
+    if (!e)
+        return error;
+    error = event_lock(e, __func__, event);
+    if (error != 0)
+        return error;
+    slots_unpublish(e);
+    error = e->kind == EVENT_IPC ? ipc_close(e, __func__) : destroy_remote(e, __func__);
+    /* Refused, because too many destroyed events wait for their streams: it is not destroyed. */
+    if (error == ACL_ERROR_RT_RESOURCE_ALLOC_FAIL) {
+        slots_publish(e);
+        event_unlock(e);
+    } else {
+        give_up(e);
+    }
+    return error;
+}
+
+void events_forget_all(struct session *s)
+{
+    for (uint32_t i = 0; i < s->events.end; i++)
+        forget(slots_at(&s->events, i));
+}
+
+/* --- the latest record --- */
+
+static bool reset_passed(const struct event *e)
+{
+    for (uint32_t i = 0; i < e->n_resets; i++)
+        if (point_passed(&e->resets[i]))
+            return true;
+    return false;
+}
+
+void event_record_locked(struct event *e, struct record *r)
+{
+    event_read_record(e, r);
+    if (r->number != 0 &&
+        r->number == atomic_load_explicit(&e->reset_number, memory_order_relaxed) &&
+        reset_passed(e))
+        *r = (struct record){0};
+}
+
+static int add_reset(struct event *e, struct point at, const char *function)
+{
+    struct point *grown;
+
+    if (e->n_resets == e->resets_size) {
+        grown = reallocarray(e->resets, e->resets_size + 2, sizeof(*grown));
+        if (!grown)
+            return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        e->resets = grown;
+        e->resets_size += 2;
+    }
+    e->resets[e->n_resets++] = at;
+    return 0;
+}
+
+int event_reset_in(struct event *e, const struct stream *s, const char *function)
+{
+    uint64_t number = atomic_load_explicit(&e->record_number, memory_order_relaxed);
+    int error;
+
+    if (atomic_load_explicit(&e->reset_number, memory_order_relaxed) != number)
+        e->n_resets = 0; /* they were for an earlier record */
+    if (number == 0 || reset_passed(e))
+        return 0;
+    for (uint32_t i = 0; i < e->n_resets; i++)
+        if (e->resets[i].ctrl == s->ctrl)
+            return 0; /* this stream gets to the earlier one first */
+    error = add_reset(e, (struct point){.ctrl = s->ctrl, .position = s->tail}, function);
+    if (error == 0)
+        atomic_store_explicit(&e->reset_number, number, memory_order_relaxed);
+    return error;
+}
+
+void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64_t from,
+                         uint64_t to)
+{
+    struct record r;
+
+    /* A record of this stream is not made meanwhile, so most events are told without their locks. */
+    event_read_record(e, &r);
+    if (r.point.ctrl != ctrl || r.point.position <= from || r.point.position > to)
+        return;
+
+    pthread_mutex_lock(&e->lock);
+    event_record_locked(e, &r);
+    if (r.number != 0 && r.point.ctrl == ctrl && r.point.position > from &&
+        r.point.position <= to) {
+        if (atomic_load_explicit(&e->reset_number, memory_order_relaxed) != r.number)
+            e->n_resets = 0;
+        /* As a reset that has taken effect. */
+        if (add_reset(e, (struct point){.ctrl = NULL}, "aclrtDeviceTaskAbort") == 0)
+            atomic_store_explicit(&e->reset_number, r.number, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+void event_record_slow(struct event *e, struct record *r)
+{
+    pthread_mutex_lock(&e->lock);
+    event_record_locked(e, r);
+    pthread_mutex_unlock(&e->lock);
+}

@@ -1,0 +1,264 @@
+/*
+ * Events, the library's side. What a record captures is a stream and a position: the event is
+ * complete when `done` of that stream has reached it. IPC events capture a record number instead
+ * (ipc_event.c).
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/runtime/session.h"
+#include "client/runtime/stream.h"
+#include "proto/shm/event_shm.h"
+#include "proto/shm/ipc_page.h"
+#include "proto/util/slots.h"
+
+struct context;
+struct stream;
+
+/** Kinds as in section 3 of the reference. */
+enum event_kind {
+    EVENT_DEFAULT, /* (a) aclrtCreateEvent */
+    EVENT_SYNC, /* (b-sync) aclrtCreateEventWithFlag: one level that records raise and resets lower
+                 */
+    EVENT_MARK, /* (b-mark) */
+    EVENT_EXTERNAL, /* (b-ext) */
+    EVENT_DEVICE,   /* (b-dev) */
+    EVENT_EX_SYNC,  /* (c-sync) aclrtCreateEventExWithFlag */
+    EVENT_EX_MARK,  /* (c-mark) */
+    EVENT_IPC,      /* (d) */
+    EVENT_KINDS
+};
+
+/** What a function does with an event: columns of the table of kinds in event.c. */
+enum use_of_event {
+    USE_RECORD,
+    USE_RESET,
+    USE_QUERY,
+    USE_QUERY_STATUS,
+    USE_QUERY_WAIT,
+    USE_SYNCHRONIZE,
+    USE_WAIT,
+    USE_TIMING,
+    USE_COUNT
+};
+
+/**
+ * A captured point: complete when ctrl->done >= position, or at once when ctrl is NULL. The control
+ * block is type-stable memory of the session, and positions of a slot never go back: a stream that
+ * is gone reads as complete.
+ */
+struct point {
+    struct stream_ctrl *ctrl;
+    uint64_t position;
+};
+
+#define USE_FENCE                                                                                  \
+    1u /* an engine needs the event there: npud keeps it until the stream has passed */
+#define USE_WAITS 2u /* a stream wait, for aclrtQueryEventWaitStatus */
+
+/** A place in a stream that uses the event: npud must not give its slot out again before that has
+ * passed. */
+struct use {
+    struct point point;
+    uint32_t stream; /* npud's slot */
+    unsigned how;
+};
+
+/** As many are in the event itself: small pieces of hundreds of thousands of events would leave a heap full of holes. */
+#define USES_FEW 2u
+
+struct event {
+    struct slot slot; /* in session->events: the handle */
+    struct session *session;
+    struct context *context; /* may be gone; NULL: opened on a device without one */
+    enum event_kind kind;
+    uint32_t flags;
+    uint32_t device;
+    uint32_t remote; /* npud's slot and generation */
+    uint32_t remote_generation;
+
+    /*
+     * Writers. Never initialised anew: another thread may be late with a destroyed handle, and
+     * zeroed memory is an unlocked mutex. Taken after a stream's lock, and never held while waiting
+     * for room.
+     */
+    pthread_mutex_t lock;
+    /* The latest record, for readers without the lock: sequence is odd while it changes. */
+    _Atomic uint32_t sequence;
+    _Atomic(struct stream_ctrl *) record_ctrl;
+    _Atomic uint64_t record_position;
+    _Atomic uint64_t record_number; /* 0: never recorded */
+    _Atomic uint64_t record_ns;     /* timestamp, if the record was complete at the call; else 0 */
+
+    uint32_t record_stream; /* npud's slot of the stream of the latest record; under lock */
+    /*
+     * (a): where resets take effect, one place per stream; the first that is reached undoes the record. Under lock.
+     */
+    struct point *resets;
+    uint32_t n_resets;
+    uint32_t resets_size;
+    _Atomic uint64_t reset_number; /* the record they undo; 0: none */
+    int8_t record_flag;            /* first flag used with RecordEventWithFlag: -1 none yet */
+    int8_t wait_flag;
+
+    struct event_slot *shm; /* all kinds but IPC */
+    /*
+     * IPC. The address range is this object's until the memory of the object goes back: a destroyed
+     * event's page is replaced by empty memory, so that a thread that is late finds an event without
+     * records and not a hole.
+     */
+    struct ipc_page *page;
+    uint32_t opener;
+    uint64_t ipc_id;
+
+    struct use *uses; /* few, or on the heap; NULL: none so far */
+    struct use few[USES_FEW];
+    uint32_t n_uses;
+    uint32_t uses_size;
+};
+
+/** A consistent copy of the latest record. */
+struct record {
+    struct point point;
+    uint64_t number;
+    uint64_t ns;
+};
+
+static inline bool point_passed(const struct point *p)
+{
+    return !p->ctrl || atomic_load_explicit(&p->ctrl->done, memory_order_acquire) >= p->position;
+}
+
+static inline void event_read_record(const struct event *e, struct record *r)
+{
+    uint32_t before;
+
+    do {
+        before = atomic_load_explicit(&e->sequence, memory_order_acquire);
+        r->point.ctrl = atomic_load_explicit(&e->record_ctrl, memory_order_relaxed);
+        r->point.position = atomic_load_explicit(&e->record_position, memory_order_relaxed);
+        r->number = atomic_load_explicit(&e->record_number, memory_order_relaxed);
+        r->ns = atomic_load_explicit(&e->record_ns, memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+    } while ((before & 1) || atomic_load_explicit(&e->sequence, memory_order_relaxed) != before);
+}
+
+/**
+ * Locked: a reset of a default event was given to s. The latest record is undone when the stream gets there, unless it is followed
+ * by another one before or after that. ACL error code.
+ */
+int event_reset_in(struct event *e, const struct stream *s, const char *function);
+
+/**
+ * The positions after `from`, up to `to`, of the stream with this control block are discarded: if the
+ * latest record is one of them, the event looks as never recorded. Without its lock.
+ */
+void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64_t from,
+                         uint64_t to);
+
+/**
+ * 0, or the code of the failure for which the latest record of an event will never be executed, with its sentence: its context has
+ * stopped before.
+ */
+static inline int event_stopped(const struct record *r, const char *function)
+{
+    if (__builtin_expect(point_passed(&r->point) ||
+                             atomic_load_explicit(&r->point.ctrl->stopped, memory_order_acquire) ==
+                                 0 ||
+                             point_passed(&r->point),
+                         1))
+        return 0;
+    return stream_error_stopped(r->point.ctrl, function);
+}
+
+/** The latest record, or none (number 0) if a reset has undone it and has taken effect. Locked. */
+void event_record_locked(struct event *e, struct record *r);
+/** event_record_locked() for a default event that was reset, by a caller that does not hold the lock. */
+void event_record_slow(struct event *e, struct record *r) __attribute__((cold));
+
+/**
+ * The same for callers without the lock, which only a default event that was reset needs. Returns
+ * whether the record's position has passed.
+ *
+ * `done` first, with acquire: an abort undoes the records that it discards before `done` passes
+ * them, so a record that looks passed and is not undone has been executed.
+ */
+static inline bool event_record_now(struct event *e, struct record *r)
+{
+    bool passed;
+
+    event_read_record(e, r);
+    passed = point_passed(&r->point);
+    if (__builtin_expect(r->number == 0 || r->number != atomic_load_explicit(&e->reset_number,
+                                                                             memory_order_relaxed),
+                         1))
+        return passed;
+    event_record_slow(e, r);
+    return point_passed(&r->point);
+}
+
+/** The event that handle names, or NULL with *error set. */
+struct event *event_find(const char *function, void *handle, int *error);
+
+/** May the event be used so? 0, or the documented error with its sentence. */
+int event_check_use(struct event *e, const char *function, enum use_of_event use);
+
+/** The level that streams wait for, whatever was recorded when: (b-sync) and (b-ext). */
+static inline bool has_level(const struct event *e)
+{
+    return e->kind == EVENT_SYNC || e->kind == EVENT_EXTERNAL;
+}
+
+static inline bool has_time(const struct event *e)
+{
+    return e->flags & 0x08u; /* ACL_EVENT_TIME_LINE */
+}
+
+/** Take the lock of an event found by handle. ACL_ERROR_RT_INVALID_HANDLE when it was destroyed
+ * meanwhile. */
+int event_lock(struct event *e, const char *function, void *handle);
+static inline void event_unlock(struct event *e)
+{
+    pthread_mutex_unlock(&e->lock);
+}
+
+/** Locked: the task just submitted to s uses the event. */
+void event_used(struct event *e, struct stream *s, unsigned how);
+
+/**
+ * Make a local event object of a kind, of a device and of one of its contexts, or of none. Caller publishes it. NULL with *error set.
+ */
+struct event *event_new(struct session *s, struct context *c, uint32_t device, const char *function,
+                        enum event_kind kind, uint32_t flags, int *error);
+/** Give back an object that was never published. */
+void event_abandon(struct event *e);
+
+/** The parts of the API for IPC events. The stream is locked and has room, the event is not locked.
+ */
+int ipc_record(struct event *e, struct stream *s, const char *function, void *handle);
+int ipc_wait(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns);
+/** No locks. *complete of the latest record, or the error that it ended with. */
+int ipc_query(struct event *e, const char *function, bool *complete);
+int ipc_synchronize(struct event *e, const char *function, int32_t timeout);
+int ipc_create(const char *function, void **handle);
+/** The event is locked. */
+int ipc_close(struct event *e, const char *function);
+/** Give the address range back, at the end of the session. */
+void ipc_unmap(struct event *e);
+
+/**
+ * Fences of the event's unfinished uses, for the request that destroys it; or *all, when they are too many. Freed by the caller with
+ * event_fences_free().
+ */
+Npud__Fence **event_fences(struct event *e, size_t *n, protobuf_c_boolean *all);
+void event_fences_free(Npud__Fence **fences);
+
+/** A forked child begins: no aclrtSetOpWaitTimeout() is in force. */
+void event_forget_op_timeout(void);
+
+/** The session goes: free what its events hold on the heap, and their pages. */
+void events_forget_all(struct session *s);

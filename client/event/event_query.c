@@ -1,0 +1,285 @@
+/* Events seen from the host: query, synchronise, timing, ids. */
+#include <errno.h>
+
+#include "acl/acl.h"
+#include "acl/acl_npud.h"
+#include "client/runtime/context.h"
+#include "client/core/error.h"
+#include "client/event/event.h"
+#include "client/callback/exception.h"
+#include "client/runtime/stream.h"
+#include "client/core/wait.h"
+#include "proto/util/clock.h"
+
+/* --- query and synchronise --- */
+
+aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
+{
+    CALL_SCOPE;
+    int error = 0;
+    struct event *e;
+    struct record r;
+    bool complete, passed;
+
+    REQUIRE(event);
+    REQUIRE(status);
+    e = event_find(__func__, event, &error);
+    if (__builtin_expect(!e, 0))
+        return error;
+    if (__builtin_expect(session_lost(e->session), 0))
+        return session_error_lost(__func__);
+    if (e->kind == EVENT_IPC) {
+        error = ipc_query(e, __func__, &complete);
+        if (__builtin_expect(error != 0, 0))
+            return error;
+    } else {
+        error = event_check_use(e, __func__, USE_QUERY_STATUS);
+        if (error != 0)
+            return error;
+        passed = event_record_now(e, &r);
+        /* Before the first record the kinds differ: (a) and (b) are not ready, (c) is complete. */
+        if (!passed && (error = event_stopped(&r, __func__)) != 0)
+            return error;
+        complete = passed && (r.number != 0 || e->kind >= EVENT_EX_SYNC);
+    }
+    *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    return 0;
+}
+
+/* Checks that the remaining calls share: alive, right kind, npud there. NULL with *error set. */
+static struct event *find_for(const char *function, aclrtEvent event, enum use_of_event use,
+                              int *error)
+{
+    struct event *e = event_find(function, event, error);
+
+    if (!e)
+        return NULL;
+    *error = event_check_use(e, function, use);
+    if (*error == 0 && session_lost(e->session))
+        *error = session_error_lost(function);
+    return *error == 0 ? e : NULL;
+}
+
+aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status)
+{
+    CALL_SCOPE;
+    int error;
+    struct event *e;
+    struct record r;
+    bool passed;
+
+    REQUIRE(event);
+    REQUIRE(status);
+    e = find_for(__func__, event, USE_QUERY, &error);
+    if (!e)
+        return error;
+    passed = event_record_now(e, &r);
+    error = passed ? 0 : event_stopped(&r, __func__);
+    if (error != 0)
+        return error;
+    *status = passed ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+    return 0;
+}
+
+aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status)
+{
+    CALL_SCOPE;
+    int error;
+    struct event *e;
+
+    REQUIRE(event);
+    REQUIRE(status);
+    e = find_for(__func__, event, USE_QUERY_WAIT, &error);
+    if (!e)
+        return error;
+    *status = ACL_EVENT_WAIT_STATUS_COMPLETE;
+    pthread_mutex_lock(&e->lock);
+    for (uint32_t i = 0; i < e->n_uses; i++)
+        if ((e->uses[i].how & USE_WAITS) && !point_passed(&e->uses[i].point))
+            *status = ACL_EVENT_WAIT_STATUS_NOT_READY;
+    pthread_mutex_unlock(&e->lock);
+    return 0;
+}
+
+static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
+{
+    int error, r;
+    struct event *e = find_for(function, event, USE_SYNCHRONIZE, &error);
+    struct record record_now;
+    uint64_t deadline = wait_deadline(timeout);
+    struct session *session;
+    uint32_t device;
+    int32_t discarded;
+
+    if (!e)
+        return error;
+    session = e->session;
+    device = e->device;
+    error = device_check_lost(session, function, device);
+    if (error != 0)
+        return error;
+    if (e->kind == EVENT_IPC)
+        return ipc_synchronize(e, function, timeout);
+    event_record_now(e, &record_now);
+    if (point_passed(&record_now.point))
+        return 0;
+    /* The event may be destroyed meanwhile, and its memory gone. */
+    r = wait_position(session, function, record_now.point.ctrl, record_now.point.position, deadline,
+                      &discarded);
+    if (r == -ETIMEDOUT)
+        return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: not complete after %d ms", function,
+                         timeout);
+    if (r == -EPIPE)
+        error = session_error_lost(function);
+    else if (r == -EINTR)
+        return ACLNPUD_ERROR_INTERRUPTED;
+    else if ((error = event_stopped(&record_now, function)) == 0 && discarded != 0)
+        error = stream_error_aborted(function, discarded);
+    if (error == 0)
+        error = device_check_lost(session, function, device);
+    if (error != 0)
+        exception_drain(session);
+    return error;
+}
+
+aclError aclrtSynchronizeEvent(aclrtEvent event)
+{
+    CALL_SCOPE;
+
+    REQUIRE(event);
+    return synchronize(__func__, event, -1);
+}
+
+aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
+{
+    CALL_SCOPE;
+
+    if (timeout < -1)
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "aclrtSynchronizeEventWithTimeout: timeout is %d ms, must be positive or -1", timeout);
+    REQUIRE(event);
+    if (timeout == 0)
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "aclrtSynchronizeEventWithTimeout: timeout is 0 ms, must be positive or -1");
+    return synchronize(__func__, event, timeout);
+}
+
+/* --- timing --- */
+
+static int timestamp(struct event *e, const char *function, uint64_t *ns)
+{
+    struct record r;
+
+    event_record_now(e, &r);
+    if (r.number == 0)
+        return error_set(ACL_ERROR_RT_INTERNAL_ERROR, "%s: the event was never recorded", function);
+    if (!has_time(e))
+        return error_set(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+                         "%s: the event was made without ACL_EVENT_TIME_LINE", function);
+    if (event_stopped(&r, function) != 0)
+        return stream_error_stopped(r.point.ctrl, function);
+    if (!point_passed(&r.point))
+        return error_set(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+                         "%s: the record is not complete: synchronise its stream first", function);
+    if (r.ns != 0)
+        *ns = r.ns;
+    else if (!event_slot_get_time(e->shm, r.number, ns))
+        return error_set(
+            ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+            "%s: no timestamp: the event was recorded anew, or its stream was destroyed", function);
+    return 0;
+}
+
+aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent)
+{
+    CALL_SCOPE;
+    int error;
+    struct event *start, *end;
+    uint64_t from = 0, to = 0;
+
+    REQUIRE(ms);
+    REQUIRE(startEvent);
+    REQUIRE(endEvent);
+    start = find_for(__func__, startEvent, USE_TIMING, &error);
+    end = start ? find_for(__func__, endEvent, USE_TIMING, &error) : NULL;
+    if (!end)
+        return error;
+    error = timestamp(start, __func__, &from);
+    if (error == 0)
+        error = timestamp(end, __func__, &to);
+    if (error == 0)
+        *ms = (float)((double)(int64_t)(to - from) / 1e6);
+    return error;
+}
+
+aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp_us)
+{
+    CALL_SCOPE;
+    int error;
+    struct event *e;
+    uint64_t ns = 0;
+
+    REQUIRE(event);
+    REQUIRE(timestamp_us);
+    e = find_for(__func__, event, USE_TIMING, &error);
+    if (!e)
+        return error;
+    error = timestamp(e, __func__, &ns);
+    if (error == 0)
+        *timestamp_us = (ns - e->session->epoch_ns) / NSEC_PER_USEC;
+    return error;
+}
+
+/* --- ids --- */
+
+/*
+ * Ids as the vendor's devices hand them out do not exist here; programs print them. Kinds that hold
+ * one while a record is outstanding show npud's slot number under the same conditions.
+ */
+aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
+{
+    CALL_SCOPE;
+    int error;
+    struct event *e;
+    struct record r;
+    bool has = true;
+
+    REQUIRE(event);
+    REQUIRE(eventId);
+    e = event_find(__func__, event, &error);
+    if (!e)
+        return error;
+    if (e->kind == EVENT_IPC)
+        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                         "aclrtGetEventId: not possible with an IPC event");
+    event_record_now(e, &r);
+    if (e->kind == EVENT_MARK || e->kind == EVENT_EX_MARK)
+        has = false;
+    else if (e->kind == EVENT_DEFAULT)
+        has = r.number != 0;
+    else if (e->kind == EVENT_EX_SYNC)
+        has = !point_passed(&r.point);
+    if (!has)
+        return error_set(ACL_ERROR_RT_INTERNAL_ERROR,
+                         "aclrtGetEventId: the event has no id at the moment");
+    *eventId = e->remote;
+    return 0;
+}
+
+aclError aclrtGetEventAvailNum(uint32_t *eventCount)
+{
+    CALL_SCOPE;
+    int error;
+    struct context *c;
+
+    REQUIRE(eventCount);
+    c = context_get(__func__, &error);
+    if (!c)
+        return error;
+    pthread_mutex_lock(&c->session->lock);
+    *eventCount = SESSION_EVENTS_MAX - c->session->events.live;
+    pthread_mutex_unlock(&c->session->lock);
+    return 0;
+}

@@ -1,0 +1,351 @@
+/* Events in streams: record, reset and wait. */
+#include "acl/acl.h"
+#include "client/runtime/context.h"
+#include "client/core/error.h"
+#include "client/event/event.h"
+#include "client/runtime/stream.h"
+#include "proto/util/clock.h"
+
+/* Process-wide limit for stream waits, in nanoseconds; 0: none. */
+static _Atomic uint64_t op_wait_timeout_ns;
+
+/* --- record --- */
+
+static void set_record(struct event *e, struct stream_ctrl *ctrl, uint64_t position, uint64_t ns)
+{
+    uint32_t sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed);
+    uint64_t number = atomic_load_explicit(&e->record_number, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&e->sequence, sequence + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&e->record_ctrl, ctrl, memory_order_relaxed);
+    atomic_store_explicit(&e->record_position, position, memory_order_relaxed);
+    atomic_store_explicit(&e->record_number, number, memory_order_relaxed);
+    atomic_store_explicit(&e->record_ns, ns, memory_order_relaxed);
+    atomic_store_explicit(&e->sequence, sequence + 2, memory_order_release);
+    atomic_store_explicit(&e->shm->records, number, memory_order_relaxed);
+}
+
+/* The stream has room, and the level may be up already: this is not refused. */
+static void submit_record(struct event *e, struct stream *s, uint8_t flags)
+{
+    struct task task = {
+        .op = TASK_RECORD,
+        .flags = flags,
+        .object = e->remote,
+        .generation = e->remote_generation,
+        .record.number = atomic_load_explicit(&e->record_number, memory_order_relaxed) + 1,
+    };
+
+    stream_submit_reserved(s, &task);
+    if (has_level(e))
+        event_used(e, s, USE_FENCE);
+}
+
+/*
+ * With nothing outstanding the record is complete at the call, and no engine hears of it; unless a stream is parked on the level:
+ * then an engine has to let it go on.
+ */
+static void record_idle(struct event *e, struct stream *s)
+{
+    bool waking = false;
+
+    if (has_level(e)) {
+        event_slot_raise(e->shm);
+        waking = atomic_load(&e->shm->level_waiters) != 0;
+    }
+    if (waking)
+        submit_record(e, s, TASK_RECORD_WAKE);
+    else
+        stream_count_taskless(s);
+    set_record(e, NULL, 0, has_time(e) ? clock_ns() : 0);
+}
+
+static void record_queued(struct event *e, struct stream *s)
+{
+    /* A plain position needs no task of its own, where nobody counts them: the event is complete when the stream gets there.
+     */
+    if (has_time(e) || has_level(e) || stream_mode(s) != DOORBELL_FREE)
+        submit_record(
+            e, s, (has_time(e) ? TASK_RECORD_TIME : 0) | (has_level(e) ? TASK_RECORD_LEVEL : 0));
+    else
+        stream_count_taskless(s);
+    set_record(e, s->ctrl, s->tail, 0);
+}
+
+/*
+ * What record, reset and wait begin with: the event, right for this use, and the stream, locked and
+ * with room. Room first, the event's lock after: waiting for room with it held would keep out the
+ * very record that makes room.
+ */
+static struct event *begin(const char *function, aclrtEvent event, aclrtStream stream,
+                           enum use_of_event use, struct stream **sp, int *error)
+{
+    struct event *e = event_find(function, event, error);
+
+    if (!e)
+        return NULL;
+    *error = event_check_use(e, function, use);
+    if (*error != 0)
+        return NULL;
+    *sp = stream_lock(function, stream, error);
+    if (!*sp)
+        return NULL;
+    *error = stream_reserve(*sp, function);
+    if (*error == 0)
+        return e;
+    stream_unlock(*sp);
+    return NULL;
+}
+
+static int record(const char *function, aclrtEvent event, aclrtStream stream)
+{
+    int error;
+    struct stream *s;
+    struct event *e = begin(function, event, stream, USE_RECORD, &s, &error);
+
+    if (!e)
+        return error;
+    if (e->kind == EVENT_IPC) {
+        error = ipc_record(e, s, function, event);
+    } else if ((error = event_lock(e, function, event)) == 0) {
+        if (stream_idle(s))
+            record_idle(e, s);
+        else
+            record_queued(e, s);
+        e->record_stream = s->remote;
+        event_unlock(e);
+    }
+    stream_unlock(s);
+    return error;
+}
+
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    REQUIRE(event);
+    return record(__func__, event, stream);
+}
+
+/* An event keeps to the first flag that was used with it. */
+static int check_flag(struct event *e, int8_t *first, const char *function, uint32_t flag)
+{
+    if (*first < 0)
+        *first = (int8_t)flag;
+    if (*first != (int8_t)flag)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: the event was used with the other flag before", function);
+    if (flag == 0)
+        return 0;
+    if (e->kind != EVENT_EX_SYNC || e->flags != ACL_EVENT_SYNC)
+        return error_set(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "%s: EXTERNAL needs an event of aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)", function);
+    return error_set(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "%s: the stream is not capturing", function);
+}
+
+static int use_flag(const char *function, aclrtEvent event, uint32_t flag, bool record)
+{
+    int error;
+    struct event *e = event_find(function, event, &error);
+
+    if (!e)
+        return error;
+    error = event_lock(e, function, event);
+    if (error != 0)
+        return error;
+    error = check_flag(e, record ? &e->record_flag : &e->wait_flag, function, flag);
+    event_unlock(e);
+    return error;
+}
+
+aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag)
+{
+    CALL_SCOPE;
+    int error;
+
+    REQUIRE(event);
+    if (flag > ACL_EVENT_RECORD_EXTERNAL)
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "aclrtRecordEventWithFlag: flag %u is not one of ACL_EVENT_RECORD_DEFAULT "
+                         "(0) and ACL_EVENT_RECORD_EXTERNAL (1)",
+                         flag);
+    error = use_flag(__func__, event, flag, true);
+    return error != 0 ? error : record(__func__, event, stream);
+}
+
+/* --- reset --- */
+
+static int reset_level(struct event *e, struct stream *s, const char *function)
+{
+    struct task task = {.op = TASK_RESET, .object = e->remote, .generation = e->remote_generation};
+    int error;
+
+    if (stream_idle(s)) {
+        event_slot_lower(e->shm);
+        stream_count_taskless(s);
+        return 0;
+    }
+    error = stream_submit(s, function, &task);
+    if (error == 0)
+        event_used(e, s, USE_FENCE);
+    return error;
+}
+
+aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
+{
+    CALL_SCOPE;
+    int error;
+    struct event *e;
+    struct stream *s;
+
+    REQUIRE(event);
+    e = begin(__func__, event, stream, USE_RESET, &s, &error);
+    if (!e)
+        return error;
+    error = event_lock(e, __func__, event);
+    if (error == 0) {
+        if (has_level(e)) {
+            error = reset_level(e, s, __func__);
+        } else {
+            error = event_reset_in(e, s, __func__);
+            if (error == 0)
+                stream_count_taskless(s);
+        }
+        event_unlock(e);
+    }
+    stream_unlock(s);
+    return error;
+}
+
+/* --- wait --- */
+
+static int wait_level(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns)
+{
+    struct task task = {.op = TASK_WAIT_LEVEL,
+                        .object = e->remote,
+                        .generation = e->remote_generation,
+                        .wait.timeout_ns = timeout_ns};
+    struct record r;
+    int error;
+
+    if (stream_idle(s) &&
+        (atomic_load_explicit(&e->shm->level, memory_order_acquire) & EVENT_LEVEL_UP))
+        return 0;
+    event_record_locked(e, &r);
+    error = event_stopped(&r, function);
+    if (error != 0)
+        return error;
+    task.wait.target = r.number;
+    error = stream_submit(s, function, &task);
+    if (error == 0)
+        event_used(e, s, USE_FENCE | USE_WAITS);
+    return error;
+}
+
+static int wait_record_of(struct event *e, struct stream *s, const char *function,
+                          uint64_t timeout_ns)
+{
+    struct task task = {.op = TASK_WAIT_POS, .wait.timeout_ns = timeout_ns};
+    struct record r;
+    int error;
+
+    event_record_locked(e, &r);
+    if (e->kind == EVENT_DEFAULT && r.number == 0)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: the event was not recorded; a stream cannot wait for it yet",
+                         function);
+    if (stream_mode(s) == DOORBELL_FREE && (point_passed(&r.point) || r.point.ctrl == s->ctrl))
+        return 0;
+    error = event_stopped(&r, function);
+    if (error != 0)
+        return error;
+    task.object = e->record_stream;
+    /* What was discarded before the call counts as done, also where every wait is a task. */
+    task.wait.target = point_passed(&r.point) ? 0 : r.point.position;
+    error = stream_submit(s, function, &task);
+    /* The task names the other stream, not the event; only (a) has a wait status to tell. */
+    if (error == 0 && e->kind == EVENT_DEFAULT)
+        event_used(e, s, USE_WAITS);
+    return error;
+}
+
+static int stream_wait(const char *function, aclrtStream stream, aclrtEvent event,
+                       uint64_t timeout_ns)
+{
+    int error;
+    struct stream *s;
+    struct event *e = begin(function, event, stream, USE_WAIT, &s, &error);
+
+    if (!e)
+        return error;
+    if (e->kind == EVENT_IPC) {
+        error = ipc_wait(e, s, function, timeout_ns);
+    } else if ((error = event_lock(e, function, event)) == 0) {
+        error = has_level(e) ? wait_level(e, s, function, timeout_ns)
+                             : wait_record_of(e, s, function, timeout_ns);
+        event_unlock(e);
+    }
+    stream_unlock(s);
+    return error;
+}
+
+aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
+{
+    CALL_SCOPE;
+
+    REQUIRE(event);
+    return stream_wait(__func__, stream, event,
+                       atomic_load_explicit(&op_wait_timeout_ns, memory_order_relaxed));
+}
+
+aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
+{
+    CALL_SCOPE;
+
+    if (timeout < 0)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtStreamWaitEventWithTimeout: timeout is %d s, must not be negative",
+                         timeout);
+    if (!event)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtStreamWaitEventWithTimeout: event is NULL");
+    return stream_wait(__func__, stream, event, (uint64_t)timeout * NSEC_PER_SEC);
+}
+
+aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout,
+                                      uint32_t flag)
+{
+    CALL_SCOPE;
+    int error;
+
+    REQUIRE(event);
+    if (flag > ACL_EVENT_WAIT_EXTERNAL || (flag == ACL_EVENT_WAIT_EXTERNAL && timeout != 0))
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "aclrtStreamWaitEventWithFlag: flag %u is unknown, or takes no timeout",
+                         flag);
+    error = use_flag(__func__, event, flag, false);
+    if (error != 0)
+        return error;
+    if (timeout == UINT32_MAX)
+        return aclrtStreamWaitEvent(stream, event);
+    return stream_wait(__func__, stream, event, (uint64_t)timeout * NSEC_PER_SEC);
+}
+
+void event_forget_op_timeout(void)
+{
+    atomic_store_explicit(&op_wait_timeout_ns, 0, memory_order_relaxed);
+}
+
+aclError aclrtSetOpWaitTimeout(uint32_t timeout)
+{
+    CALL_SCOPE;
+    int error = process_enter();
+
+    if (error != 0)
+        return error;
+    atomic_store_explicit(&op_wait_timeout_ns, (uint64_t)timeout * NSEC_PER_SEC,
+                          memory_order_relaxed);
+    return 0;
+}

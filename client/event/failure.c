@@ -1,0 +1,257 @@
+#include "client/event/failure.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/acl.h"
+#include "client/runtime/abort.h"
+#include "client/runtime/context.h"
+#include "client/runtime/device.h"
+#include "client/core/error.h"
+#include "client/event/event.h"
+#include "client/runtime/stream.h"
+#include "client/core/wait.h"
+#include "proto/util/clock.h"
+
+/* --- ids --- */
+
+aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
+{
+    CALL_SCOPE;
+    int error;
+
+    REQUIRE(taskId);
+    error = process_enter();
+    if (error != 0)
+        return error;
+    *taskId = thread_self()->last_task;
+    return 0;
+}
+
+/* --- failure mode --- */
+
+static int send_stop(struct stream *s, const char *function)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__SetFailureMode mode = NPUD__SET_FAILURE_MODE__INIT;
+
+    mode.slot = s->remote;
+    request.set_failure_mode = &mode;
+    request.body_case = NPUD__REQUEST__BODY_SET_FAILURE_MODE;
+    return session_command(s->session, function, &request);
+}
+
+int stream_set_failure_mode(const char *function, void *handle, uint64_t mode)
+{
+    bool stop = mode & ACL_STOP_ON_FAILURE;
+    struct stream *s;
+    int error;
+
+    s = stream_lock(function, handle, &error);
+    if (!s)
+        return error;
+    if (s->flags & ACL_STREAM_DEVICE_USE_ONLY)
+        error = error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                          "%s: not possible with an ACL_STREAM_DEVICE_USE_ONLY stream", function);
+    else if (!stop && atomic_load(&s->context->stop))
+        error = error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                          "%s: the streams of this context stop on failure, which cannot be taken "
+                          "back",
+                          function);
+    else if (stop && !atomic_load(&s->context->stop)) {
+        error = send_stop(s, function);
+        if (error == 0)
+            atomic_store(&s->context->stop, true);
+    }
+    stream_unlock(s);
+    return error;
+}
+
+int stream_get_failure_mode(const char *function, void *handle, uint64_t *mode)
+{
+    int error;
+    struct stream *s = stream_find(function, handle, &error);
+
+    if (s)
+        *mode = atomic_load(&s->context->stop) ? ACL_STOP_ON_FAILURE : ACL_CONTINUE_ON_FAILURE;
+    return error;
+}
+
+aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
+{
+    CALL_SCOPE;
+
+    return stream_set_failure_mode(__func__, stream, mode);
+}
+
+/* --- one stream --- */
+
+/* The stream that handle names in the current context, not locked; NULL handle: its default stream. */
+static struct stream *own_stream(const char *function, void *handle, int *error)
+{
+    struct context *c = context_get(function, error);
+    struct stream *s = c ? stream_find(function, handle, error) : NULL;
+
+    if (!s || s->context == c)
+        return s;
+    *error = error_set(ACL_ERROR_RT_STREAM_CONTEXT, "%s: the stream belongs to another context",
+                       function);
+    return NULL;
+}
+
+aclError aclrtStreamAbort(aclrtStream stream)
+{
+    CALL_SCOPE;
+    int error;
+    struct stream *s = own_stream(__func__, stream, &error);
+
+    return s ? abort_stream(s, __func__, ACL_ERROR_RT_STREAM_ABORT) : error;
+}
+
+aclError aclrtStreamStop(aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__StopTask stop = NPUD__STOP_TASK__INIT;
+    int error;
+    struct stream *s;
+
+    if (!stream)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtStreamStop: stream is NULL");
+    s = own_stream(__func__, stream, &error);
+    if (!s)
+        return error;
+    if (stream_stopped(s))
+        return stream_error_stopped(s->ctrl, __func__);
+    stop.slot = s->remote;
+    request.stop_task = &stop;
+    request.body_case = NPUD__REQUEST__BODY_STOP_TASK;
+    return session_command(s->session, __func__, &request);
+}
+
+/* --- a device --- */
+
+#define ABORT_TIMEOUT_MAX 2160000u /* ms */
+
+/* By name, which is the order in which they are called. */
+struct abort_callback {
+    struct abort_callback *next;
+    aclrtDeviceTaskAbortCallback callback;
+    void *args;
+    char name[];
+};
+
+static pthread_mutex_t callbacks_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct abort_callback *callbacks;
+
+void failure_forget_inherited(void)
+{
+    struct abort_callback *c;
+
+    pthread_mutex_init(&callbacks_lock, NULL);
+    while ((c = callbacks)) {
+        callbacks = c->next;
+        free(c);
+    }
+}
+
+static int add_callback(struct abort_callback **at, const char *name,
+                        aclrtDeviceTaskAbortCallback callback, void *args)
+{
+    size_t size = strlen(name) + 1;
+    struct abort_callback *c = malloc(sizeof(*c) + size);
+
+    if (!c)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                         "aclrtSetDeviceTaskAbortCallback: out of memory");
+    *c = (struct abort_callback){.next = *at, .callback = callback, .args = args};
+    memcpy(c->name, name, size);
+    *at = c;
+    return 0;
+}
+
+aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback,
+                                         void *args)
+{
+    CALL_SCOPE;
+    struct abort_callback **at = &callbacks, *found;
+    int error = process_enter();
+
+    if (error != 0)
+        return error;
+    REQUIRE(regName);
+    pthread_mutex_lock(&callbacks_lock);
+    while (*at && strcmp((*at)->name, regName) < 0)
+        at = &(*at)->next;
+    found = *at && strcmp((*at)->name, regName) == 0 ? *at : NULL;
+    if (found && callback) {
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
+                          "aclrtSetDeviceTaskAbortCallback: the name is in use");
+    } else if (found) {
+        *at = found->next;
+        free(found);
+    } else if (callback) {
+        error = add_callback(at, regName, callback, args);
+    }
+    pthread_mutex_unlock(&callbacks_lock);
+    return error;
+}
+
+/* What is left of the caller's time, for callbacks: 0 is "no limit". */
+static uint32_t left_ms(uint64_t deadline)
+{
+    uint64_t now = clock_ns();
+
+    if (deadline == WAIT_FOREVER)
+        return 0;
+    return now >= deadline ? 1 : (uint32_t)((deadline - now) / NSEC_PER_MSEC) + 1;
+}
+
+/* On a copy of the table: callbacks may change it. 0, the code of one that refuses, or no memory. */
+static int call_all(int32_t device, aclrtDeviceTaskAbortStage stage, uint64_t deadline)
+{
+    struct abort_callback *c, *copy;
+    size_t n = 0, i = 0;
+    int error = 0;
+
+    pthread_mutex_lock(&callbacks_lock);
+    for (c = callbacks; c; c = c->next)
+        n++;
+    copy = calloc(n + 1, sizeof(*copy));
+    for (c = callbacks; copy && c; c = c->next)
+        copy[i++] = (struct abort_callback){.callback = c->callback, .args = c->args};
+    pthread_mutex_unlock(&callbacks_lock);
+    if (!copy)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtDeviceTaskAbort: out of memory");
+    for (i = 0; i < n && error == 0; i++)
+        error = copy[i].callback(device, stage, left_ms(deadline), copy[i].args);
+    free(copy);
+    return error;
+}
+
+aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
+{
+    CALL_SCOPE;
+    uint64_t deadline = wait_deadline(timeout == 0 ? -1 : (int64_t)timeout);
+    struct session *session;
+    struct device_abort *abort;
+    int error, after;
+    int32_t device;
+
+    if (timeout > ABORT_TIMEOUT_MAX)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtDeviceTaskAbort: timeout is %u ms, more than 36 minutes", timeout);
+    device = device_get(__func__, deviceId, &session, &error);
+    if (device < 0)
+        return error;
+    abort = device_abort_begin(session, (uint32_t)device);
+    if (!abort)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtDeviceTaskAbort: out of memory");
+    error = call_all(deviceId, ACL_RT_DEVICE_TASK_ABORT_PRE, deadline);
+    if (error == 0)
+        error = device_abort_run(abort, __func__, deadline);
+    after = error == 0 ? call_all(deviceId, ACL_RT_DEVICE_TASK_ABORT_POST, deadline) : 0;
+    device_abort_end(abort);
+    return error != 0 ? error : after;
+}

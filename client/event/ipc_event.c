@@ -1,0 +1,481 @@
+/* IPC events, the library's side. See proto/shm/ipc_page.h. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "acl/acl_npud.h"
+#include "client/runtime/context.h"
+#include "client/runtime/device.h"
+#include "client/core/error.h"
+#include "client/event/event.h"
+#include "client/callback/exception.h"
+#include "client/core/handle.h"
+#include "client/runtime/stream.h"
+#include "client/core/wait.h"
+#include "proto/wire/ipc_handle.h"
+#include "proto/shm/ipc_page.h"
+
+static_assert(sizeof(struct ipc_handle) == sizeof(aclrtIpcEventHandle),
+              "what npud makes is what programs pass");
+
+/* --- mapping --- */
+
+static int map_page(struct event *e, const char *function, int fd)
+{
+    /* The first event in this slot gets a range of its own; later ones are mapped over it. */
+    void *map = mmap(e->page, sizeof(struct ipc_page), PROT_READ | PROT_WRITE,
+                     MAP_SHARED | (e->page ? MAP_FIXED : 0), fd, 0);
+
+    KILL_POINT(SEGMENT_MAPPED);
+    close(fd);
+    if (map == MAP_FAILED)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map shared memory: %m",
+                         function);
+    madvise(map, sizeof(struct ipc_page), MADV_DONTFORK);
+    e->page = map;
+    return 0;
+}
+
+static void empty_page(struct event *e)
+{
+    void *map = mmap(e->page, sizeof(struct ipc_page), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+    (void)map; /* failed: the old page stays mapped, which wastes it and harms nobody */
+}
+
+void ipc_unmap(struct event *e)
+{
+    if (e->page)
+        munmap(e->page, sizeof(struct ipc_page));
+    e->page = NULL;
+}
+
+/* --- create, open, close --- */
+
+static int close_remote(struct event *e, const char *function)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CloseIpcEvent in = NPUD__CLOSE_IPC_EVENT__INIT;
+    int error;
+
+    in.slot = e->remote;
+    in.fences = event_fences(e, &in.n_fences, &in.all_streams);
+    request.close_ipc_event = &in;
+    request.body_case = NPUD__REQUEST__BODY_CLOSE_IPC_EVENT;
+    error = session_command(e->session, function, &request);
+    event_fences_free(in.fences);
+    return error;
+}
+
+int ipc_close(struct event *e, const char *function)
+{
+    int error = close_remote(e, function);
+
+    if (error != ACL_ERROR_RT_RESOURCE_ALLOC_FAIL)
+        empty_page(e);
+    return error;
+}
+
+/* Send the request that gives an IPC event, and make its local object. */
+static int obtain(struct session *s, struct context *c, uint32_t device, const char *function,
+                  Npud__Request *request, void **handle)
+{
+    Npud__Reply *reply = NULL;
+    int error, fd = -1;
+    struct event *e = event_new(s, c, device, function, EVENT_IPC, ACL_EVENT_IPC, &error);
+
+    if (!e)
+        return error;
+    error = session_request(s, function, request, &reply, &fd);
+    if (error == 0) {
+        e->remote = reply->ipc_event->slot;
+        e->remote_generation = reply->ipc_event->generation;
+        e->opener = reply->ipc_event->opener;
+        e->ipc_id = reply->ipc_event->event;
+        session_reply_free(reply);
+        error = map_page(e, function, fd);
+        if (error != 0)
+            close_remote(e, function);
+    }
+    if (error != 0) {
+        event_abandon(e);
+        return error;
+    }
+    slots_publish(e);
+    *handle = handle_of(HANDLE_EVENT, e);
+    return 0;
+}
+
+int ipc_create(const char *function, void **handle)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CreateIpcEvent in = NPUD__CREATE_IPC_EVENT__INIT;
+    int error;
+    struct context *c = context_get(function, &error);
+
+    if (!c)
+        return error;
+    in.device = c->device;
+    request.create_ipc_event = &in;
+    request.body_case = NPUD__REQUEST__BODY_CREATE_IPC_EVENT;
+    return obtain(c->session, c, c->device, function, &request, handle);
+}
+
+static int open_handle(struct session *s, struct context *c, uint32_t device, const char *function,
+                       aclrtIpcEventHandle *handle, aclrtEvent *event)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__OpenIpcEvent in = NPUD__OPEN_IPC_EVENT__INIT;
+
+    in.handle.data = (uint8_t *)handle;
+    in.handle.len = sizeof(*handle);
+    request.open_ipc_event = &in;
+    request.body_case = NPUD__REQUEST__BODY_OPEN_IPC_EVENT;
+    return obtain(s, c, device, function, &request, event);
+}
+
+aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
+{
+    CALL_SCOPE;
+    struct context *c;
+    int error;
+
+    REQUIRE(event);
+    c = context_get(__func__, &error);
+    if (!c)
+        return error;
+    return open_handle(c->session, c, c->device, __func__, &handle, event);
+}
+
+aclError aclnpudIpcOpenEventOnDevice(aclrtEvent *event, aclrtIpcEventHandle handle,
+                                     int32_t deviceId)
+{
+    CALL_SCOPE;
+    struct session *s;
+    struct context *c;
+    int32_t device;
+    int error;
+
+    REQUIRE(event);
+    device = device_get(__func__, deviceId, &s, &error);
+    if (device < 0)
+        return error;
+    pthread_mutex_lock(&s->lock);
+    c = s->devices[device].primary;
+    pthread_mutex_unlock(&s->lock);
+    return open_handle(s, c, (uint32_t)device, __func__, &handle, event);
+}
+
+aclError aclnpudIpcOpenEventInContext(aclrtEvent *event, aclrtIpcEventHandle handle,
+                                      aclrtContext context)
+{
+    CALL_SCOPE;
+    struct session *s;
+    struct context *c;
+    int error;
+
+    REQUIRE(event);
+    REQUIRE(context);
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    c = handle_get(&s->contexts, HANDLE_CONTEXT, context);
+    if (!c)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: no such context, or it was destroyed",
+                         __func__);
+    return open_handle(s, c, c->device, __func__, &handle, event);
+}
+
+aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle, aclnpudIpcEventInfo *info)
+{
+    CALL_SCOPE;
+
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__IpcEventInfo in = NPUD__IPC_EVENT_INFO__INIT;
+    Npud__Reply *reply = NULL;
+    struct session *s;
+    uint32_t device;
+    int error;
+
+    REQUIRE(info);
+    s = session_get(__func__, &error);
+    if (!s)
+        return error;
+    in.handle.data = (uint8_t *)&handle;
+    in.handle.len = sizeof(handle);
+    request.ipc_event_info = &in;
+    request.body_case = NPUD__REQUEST__BODY_IPC_EVENT_INFO;
+    error = session_request(s, __func__, &request, &reply, NULL);
+    if (error != 0)
+        return error;
+    device = reply->ipc_event_info->device;
+    *info = (aclnpudIpcEventInfo){
+        .deviceId = device_user_id(s, device),
+        .pid = reply->ipc_event_info->pid,
+        .alive = reply->ipc_event_info->alive,
+    };
+    session_reply_free(reply);
+    if (device < s->n_devices)
+        memcpy(info->deviceUuid.bytes, s->device_info[device].uuid, sizeof(info->deviceUuid));
+    return 0;
+}
+
+aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
+{
+    CALL_SCOPE;
+
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__ExportIpcEvent in = NPUD__EXPORT_IPC_EVENT__INIT;
+    Npud__Reply *reply = NULL;
+    struct event *e;
+    int error;
+
+    REQUIRE(event);
+    REQUIRE(handle);
+    e = event_find(__func__, event, &error);
+    if (!e)
+        return error;
+    if (e->kind != EVENT_IPC)
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "aclrtIpcGetEventHandle: only events made with ACL_EVENT_IPC have a handle");
+    in.slot = e->remote;
+    request.export_ipc_event = &in;
+    request.body_case = NPUD__REQUEST__BODY_EXPORT_IPC_EVENT;
+    error = session_request(e->session, __func__, &request, &reply, NULL);
+    if (error != 0)
+        return error;
+    if (reply->export_ipc_event->handle.len == sizeof(*handle))
+        memcpy(handle, reply->export_ipc_event->handle.data, sizeof(*handle));
+    session_reply_free(reply);
+    return 0;
+}
+
+/* --- what became of a record --- */
+
+/* The code for which a stream of this process has stopped that the event was used in; 0: there is none. */
+static int stopped_here(struct event *e, const char *function)
+{
+    struct stream_ctrl *stopped = NULL;
+
+    pthread_mutex_lock(&e->lock);
+    for (uint32_t i = 0; i < e->n_uses && !stopped; i++) {
+        struct point *p = &e->uses[i].point;
+
+        if (!point_passed(p) && atomic_load_explicit(&p->ctrl->stopped, memory_order_acquire) != 0)
+            stopped = p->ctrl;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return stopped ? stream_error_stopped(stopped, function) : 0;
+}
+
+/* Ask npud what became of a record. One that is pending fails then if its opener is gone. */
+static int ask(struct event *e, const char *function, uint64_t number, bool *failed, int *pid)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__ExplainRecord in = NPUD__EXPLAIN_RECORD__INIT;
+    Npud__Reply *reply = NULL;
+    int error;
+
+    in.slot = e->remote;
+    in.number = number;
+    request.explain_record = &in;
+    request.body_case = NPUD__REQUEST__BODY_EXPLAIN_RECORD;
+    error = session_request(e->session, function, &request, &reply, NULL);
+    if (error != 0)
+        return error;
+    *failed = reply->explain_record->failed;
+    *pid = reply->explain_record->pid;
+    session_reply_free(reply);
+    return 0;
+}
+
+/* npud knows: the page tells only that the record failed, or that its place was taken over. 0: it
+ * is done, or pending. */
+static int explain(struct event *e, const char *function, uint64_t number, enum ipc_state state)
+{
+    bool failed;
+    int pid, error = stopped_here(e, function);
+
+    if (error == 0)
+        error = ask(e, function, number, &failed, &pid);
+    if (error != 0)
+        return error;
+    if (failed && pid != 0)
+        return error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+                         "%s: record %llu of IPC event %llu was never executed: process %d, which "
+                         "had submitted it, ended or destroyed its stream before, or it failed",
+                         function, (unsigned long long)number, (unsigned long long)e->ipc_id, pid);
+    if (failed || state == IPC_FAILED)
+        return error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+                         "%s: record %llu of IPC event %llu has failed, or failed so long ago that "
+                         "npud has forgotten it",
+                         function, (unsigned long long)number, (unsigned long long)e->ipc_id);
+    return 0;
+}
+
+/* Outcome of a record that is not pending any more, or whose opener is gone. */
+static int outcome(struct event *e, const char *function, uint64_t number, enum ipc_state state)
+{
+    if (__builtin_expect(state == IPC_DONE || number == 0, 1))
+        return 0;
+    if (state == IPC_NONE && number > atomic_load_explicit(&e->page->failed, memory_order_acquire))
+        return 0;
+    return explain(e, function, number, state);
+}
+
+static uint64_t newest(struct event *e)
+{
+    return ipc_latest_number(atomic_load_explicit(&e->page->latest, memory_order_acquire));
+}
+
+/*
+ * Wait until a record is not pending. If its opener is gone, npud fails it when it is asked; if
+ * npud says that it knows the opener after all, it will wake us when that one leaves. 0,
+ * -ETIMEDOUT, -EPIPE; -ECANCELED when *leave (or NULL) is not 0.
+ */
+static int await_record(struct event *e, const char *function, uint64_t number, uint64_t deadline,
+                        _Atomic int32_t *leave)
+{
+    bool failed, known = false;
+    int r, pid;
+
+    for (;;) {
+        r = wait_record(e->session, function, e->remote, e->page, number, known, deadline, leave);
+        if (r != 0 || ipc_state_of(e->page, number) != IPC_PENDING)
+            return r;
+        if (!known && ask(e, function, number, &failed, &pid) != 0)
+            return session_lost(e->session) ? -EPIPE : 0;
+        known = true;
+    }
+}
+
+int ipc_query(struct event *e, const char *function, bool *complete)
+{
+    uint64_t number = newest(e);
+    enum ipc_state state = ipc_state_of(e->page, number);
+    int error;
+
+    *complete = state != IPC_PENDING;
+    if (__builtin_expect(state == IPC_DONE, 1) ||
+        (state == IPC_PENDING && !ipc_orphaned(e->page, number)))
+        return 0;
+    error = outcome(e, function, number, state);
+    if (error == 0 && state == IPC_PENDING)
+        *complete = ipc_state_of(e->page, number) != IPC_PENDING;
+    return error;
+}
+
+int ipc_synchronize(struct event *e, const char *function, int32_t timeout)
+{
+    uint64_t number = newest(e);
+    int r = await_record(e, function, number, wait_deadline(timeout), NULL);
+    int error;
+
+    if (r == -ETIMEDOUT)
+        return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+                         "%s: record %llu not complete after %d ms", function,
+                         (unsigned long long)number, timeout);
+    if (r == -EPIPE)
+        return session_error_lost(function);
+    if (r == -EINTR)
+        return ACLNPUD_ERROR_INTERRUPTED;
+    error = outcome(e, function, number, ipc_state_of(e->page, number));
+    if (error != 0)
+        exception_drain(e->session);
+    return error;
+}
+
+/* --- record and wait --- */
+
+static void used(struct event *e, struct stream *s)
+{
+    pthread_mutex_lock(&e->lock);
+    event_used(e, s, USE_FENCE);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/*
+ * Take the next number, with the event's lock, and only while handle names the event: so nothing is
+ * recorded with the number of an opener that has closed it. Waits, without the event's lock and with
+ * the stream's, while IPC_SLOTS records are in flight: an abort of the stream ends that. 0 with
+ * *error set and no lock: then, and if the event was destroyed, or npud is gone.
+ */
+static uint64_t take_pending(struct event *e, struct stream *s, const char *function, void *handle,
+                             int *error)
+{
+    uint64_t number, blocker = 0;
+
+    while ((*error = event_lock(e, function, handle)) == 0) {
+        number = ipc_take(e->page, e->opener, IPC_PENDING, &blocker);
+        if (number != 0)
+            return number;
+        event_unlock(e);
+        *error = stream_waited(s, function,
+                               await_record(e, function, blocker, WAIT_FOREVER, &s->aborting));
+        if (*error != 0)
+            break;
+    }
+    return 0;
+}
+
+/*
+ * Complete at the call, because nothing is outstanding: never pending, so nobody can sleep on it,
+ * and npud hears of nothing.
+ */
+static int record_done(struct event *e, struct stream *s, const char *function)
+{
+    uint64_t blocker = 0;
+    int error;
+
+    while (ipc_take(e->page, e->opener, IPC_DONE, &blocker) == 0) {
+        error = stream_waited(s, function,
+                              await_record(e, function, blocker, WAIT_FOREVER, &s->aborting));
+        if (error != 0)
+            return error;
+    }
+    stream_count_taskless(s);
+    return 0;
+}
+
+int ipc_record(struct event *e, struct stream *s, const char *function, void *handle)
+{
+    struct task task = {
+        .op = TASK_IPC_RECORD, .object = e->remote, .generation = e->remote_generation};
+    int error = 0;
+
+    if (stream_idle(s))
+        return record_done(e, s, function);
+    task.ipc.number = take_pending(e, s, function, handle, &error);
+    if (error != 0)
+        return error;
+    stream_submit_reserved(
+        s, &task); /* it has its number: who waits for that must not do so in vain */
+    KILL_POINT(RECORD_QUEUED);
+    event_used(e, s, USE_FENCE);
+    event_unlock(e);
+    return 0;
+}
+
+int ipc_wait(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns)
+{
+    struct task task = {.op = TASK_IPC_WAIT,
+                        .object = e->remote,
+                        .generation = e->remote_generation,
+                        .ipc.timeout_ns = timeout_ns};
+    int error;
+
+    task.ipc.number = newest(e);
+    if (stream_mode(s) == DOORBELL_FREE &&
+        (task.ipc.number == 0 || ipc_state_of(e->page, task.ipc.number) == IPC_DONE))
+        return 0;
+    KILL_POINT(WAIT_CAPTURED);
+    error = stream_submit(s, function, &task);
+    KILL_POINT(WAIT_QUEUED);
+    if (error == 0)
+        used(e, s);
+    return error;
+}

@@ -1,0 +1,388 @@
+#include "client/event/notify.h"
+
+#include <string.h>
+
+#include "acl/acl.h"
+#include "client/runtime/context.h"
+#include "client/core/error.h"
+#include "client/runtime/stream.h"
+#include "proto/util/clock.h"
+
+#define KEY_SIZE 65   /* characters of a key, and its NUL */
+#define PIDS_MAX 256u /* that npud keeps for one notify */
+
+/* --- finding --- */
+
+static int bad_notify(const char *function, enum handle_kind kind)
+{
+    return error_set(ACL_ERROR_RT_INVALID_HANDLE,
+                     "%s: this is no %s of this process, or it was destroyed", function,
+                     kind == HANDLE_NOTIFY ? "notify" : "count notify");
+}
+
+/*
+ * A copy, since another thread may destroy it and make another one meanwhile: what is copied is of the notify that was meant if the
+ * tag is the same afterwards.
+ */
+static bool copy_of(struct session *s, enum handle_kind kind, void *handle, struct notify *copy)
+{
+    struct notify *n;
+
+    pthread_mutex_lock(&s->lock);
+    n = handle_get(&s->notifies, kind, handle);
+    if (n && n->kind == kind)
+        *copy = *n;
+    else
+        n = NULL;
+    pthread_mutex_unlock(&s->lock);
+    return n != NULL;
+}
+
+int notify_get(const char *function, enum handle_kind kind, void *handle, struct notify *copy)
+{
+    struct session *s = session_peek();
+    struct context *c;
+    int error = process_enter();
+
+    *copy = (struct notify){.kind = kind};
+    if (error != 0)
+        return error;
+    if (!s || !copy_of(s, kind, handle, copy))
+        return s && session_lost(s) ? session_error_lost(function) : bad_notify(function, kind);
+    c = context_get(function, &error);
+    return c ? 0 : error;
+}
+
+/* --- create, destroy --- */
+
+/* Send the request that gives a notify, and make its local object. */
+static int obtain(struct session *s, const char *function, enum handle_kind kind,
+                  Npud__Request *request, void **handle, uint32_t *device)
+{
+    Npud__Reply *reply = NULL;
+    struct notify *n;
+    int error;
+
+    pthread_mutex_lock(&s->lock);
+    n = slots_take(&s->notifies);
+    pthread_mutex_unlock(&s->lock);
+    if (!n)
+        return error_set(ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "%s: a process can have %u notifies",
+                         function, SESSION_NOTIFIES_MAX);
+    error = session_request(s, function, request, &reply, NULL);
+    pthread_mutex_lock(&s->lock);
+    if (error == 0) {
+        n->session = s;
+        n->kind = kind;
+        n->device = reply->notify->device;
+        n->remote = reply->notify->slot;
+        n->remote_generation = reply->notify->generation;
+        n->id = reply->notify->notify_id;
+        slots_publish(n);
+        *handle = handle_of(kind, n);
+        if (device)
+            *device = n->device;
+    } else {
+        slots_put(&s->notifies, n);
+    }
+    pthread_mutex_unlock(&s->lock);
+    session_reply_free(reply);
+    return error;
+}
+
+int notify_create(const char *function, enum handle_kind kind, void **handle)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CreateNotify in = NPUD__CREATE_NOTIFY__INIT;
+    int error;
+    struct context *c = context_get(function, &error);
+
+    if (!c)
+        return error;
+    in.device = c->device;
+    in.counts = kind == HANDLE_COUNT_NOTIFY;
+    request.create_notify = &in;
+    request.body_case = NPUD__REQUEST__BODY_CREATE_NOTIFY;
+    return obtain(c->session, function, kind, &request, handle, NULL);
+}
+
+int notify_destroy(const char *function, enum handle_kind kind, void *handle)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__DestroyNotify in = NPUD__DESTROY_NOTIFY__INIT;
+    struct notify copy, *n;
+    struct session *s;
+    int error = notify_get(function, kind, handle, &copy);
+
+    if (error != 0)
+        return error;
+    /* Of two threads that destroy it, one does. */
+    s = copy.session;
+    pthread_mutex_lock(&s->lock);
+    n = handle_get(&s->notifies, kind, handle);
+    if (n)
+        slots_unpublish(n);
+    pthread_mutex_unlock(&s->lock);
+    if (!n)
+        return bad_notify(function, kind);
+    in.slot = copy.remote;
+    request.destroy_notify = &in;
+    request.body_case = NPUD__REQUEST__BODY_DESTROY_NOTIFY;
+    error = session_command(s, function, &request);
+    pthread_mutex_lock(&s->lock);
+    slots_put(&s->notifies, n);
+    pthread_mutex_unlock(&s->lock);
+    return error;
+}
+
+aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
+{
+    CALL_SCOPE;
+
+    REQUIRE(notify);
+    if (flag != ACL_NOTIFY_DEFAULT && flag != ACL_NOTIFY_DEVICE_USE_ONLY)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtCreateNotify: flag 0x%llx is not one of ACL_NOTIFY_DEFAULT (0) and "
+                         "ACL_NOTIFY_DEVICE_USE_ONLY (1)",
+                         (unsigned long long)flag);
+    return notify_create(__func__, HANDLE_NOTIFY, notify);
+}
+
+aclError aclrtDestroyNotify(aclrtNotify notify)
+{
+    CALL_SCOPE;
+
+    REQUIRE(notify);
+    return notify_destroy(__func__, HANDLE_NOTIFY, notify);
+}
+
+/* --- in streams --- */
+
+uint64_t notify_timeout_ns(uint32_t seconds)
+{
+    return seconds == UINT32_MAX ? 0 : seconds * NSEC_PER_SEC;
+}
+
+int notify_submit(const char *function, enum handle_kind kind, void *handle, void *stream,
+                  struct task *task, bool same_device)
+{
+    struct notify n;
+    struct stream *s;
+    int error = notify_get(function, kind, handle, &n);
+
+    if (error != 0)
+        return error;
+    s = stream_lock(function, stream, &error);
+    if (!s)
+        return error;
+    if (same_device && s->device != n.device) {
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
+                          "%s: the notify is of device %u, and only streams of that device can "
+                          "wait for it (this one: device %u)",
+                          function, n.device, s->device);
+    } else {
+        task->object = n.remote;
+        task->generation = n.remote_generation;
+        error = stream_submit(s, function, task);
+    }
+    stream_unlock(s);
+    return error;
+}
+
+aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
+{
+    CALL_SCOPE;
+    struct task task = {.op = TASK_NOTIFY_RECORD};
+
+    REQUIRE(notify);
+    return notify_submit(__func__, HANDLE_NOTIFY, notify, stream, &task, false);
+}
+
+aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout)
+{
+    CALL_SCOPE;
+    struct task task = {.op = TASK_NOTIFY_WAIT, .notify.timeout_ns = notify_timeout_ns(timeout)};
+
+    REQUIRE(notify);
+    return notify_submit(__func__, HANDLE_NOTIFY, notify, stream, &task, true);
+}
+
+/* --- from the host --- */
+
+aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId)
+{
+    CALL_SCOPE;
+    struct notify n;
+    int error;
+
+    REQUIRE(notify);
+    REQUIRE(notifyId);
+    error = notify_get(__func__, HANDLE_NOTIFY, notify, &n);
+    if (error == 0)
+        *notifyId = n.id;
+    return error;
+}
+
+static int reset(const char *function, aclrtNotify notify)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__ResetNotify in = NPUD__RESET_NOTIFY__INIT;
+    struct notify n;
+    int error;
+
+    if (!notify)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a notify of the array is NULL", function);
+    error = notify_get(function, HANDLE_NOTIFY, notify, &n);
+    if (error != 0)
+        return error;
+    in.slot = n.remote;
+    request.reset_notify = &in;
+    request.body_case = NPUD__REQUEST__BODY_RESET_NOTIFY;
+    return session_command(n.session, function, &request);
+}
+
+aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
+{
+    CALL_SCOPE;
+    uint32_t n = (uint32_t)num; /* as the reference has it */
+    int error = 0;
+
+    REQUIRE(notifies);
+    if (n == 0)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtNotifyBatchReset: num is 0");
+    if (!context_get(__func__, &error))
+        return error;
+    for (uint32_t i = 0; i < n && error == 0; i++)
+        error = reset(__func__, notifies[i]);
+    return error;
+}
+
+/* --- between processes --- */
+
+aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags)
+{
+    CALL_SCOPE;
+
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__ExportNotify in = NPUD__EXPORT_NOTIFY__INIT;
+    Npud__Reply *reply = NULL;
+    struct notify n;
+    int error;
+
+    REQUIRE(notify);
+    REQUIRE(key);
+    if (len < KEY_SIZE)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtNotifyGetExportKey: a key takes %d bytes, len is %zu", KEY_SIZE,
+                         len);
+    if (flags & ~ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtNotifyGetExportKey: flags 0x%llx: 0 or "
+                         "ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION",
+                         (unsigned long long)flags);
+    error = notify_get(__func__, HANDLE_NOTIFY, notify, &n);
+    if (error != 0)
+        return error;
+    in.slot = n.remote;
+    in.any_pid = flags != 0;
+    request.export_notify = &in;
+    request.body_case = NPUD__REQUEST__BODY_EXPORT_NOTIFY;
+    error = session_request(n.session, __func__, &request, &reply, NULL);
+    if (error != 0)
+        return error;
+    strncpy(key, reply->export_notify->key, KEY_SIZE - 1);
+    key[KEY_SIZE - 1] = '\0';
+    session_reply_free(reply);
+    return 0;
+}
+
+aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
+{
+    CALL_SCOPE;
+
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__AllowNotify in = NPUD__ALLOW_NOTIFY__INIT;
+    struct notify n;
+    int error;
+
+    REQUIRE(notify);
+    REQUIRE(pid);
+    if (num == 0 || num > INT32_MAX)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtNotifySetImportPid: num is %zu", num);
+    error = notify_get(__func__, HANDLE_NOTIFY, notify, &n);
+    if (error != 0)
+        return error;
+    if (num > PIDS_MAX)
+        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                         "aclrtNotifySetImportPid: at most %u processes can be allowed to import",
+                         PIDS_MAX);
+    in.slot = n.remote;
+    in.pids = pid;
+    in.n_pids = num;
+    request.allow_notify = &in;
+    request.body_case = NPUD__REQUEST__BODY_ALLOW_NOTIFY;
+    return session_command(n.session, __func__, &request);
+}
+
+aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *serverPids,
+                                            size_t num)
+{
+    CALL_SCOPE;
+    struct notify n;
+    int error;
+
+    if (!notify || !serverPids || num == 0)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: an argument is NULL or 0", __func__);
+    for (size_t i = 0; i < num; i++)
+        if (!serverPids[i].pid || serverPids[i].num != 1)
+            return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                             "%s: entry %zu must have one pid, and has %s", __func__, i,
+                             serverPids[i].pid ? "another number" : "NULL");
+    error = notify_get(__func__, HANDLE_NOTIFY, notify, &n);
+    if (error != 0)
+        return error;
+    return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                     "%s: these devices have no fabric to other servers", __func__);
+}
+
+#define IMPORT_FLAGS 3u
+
+static void enable_peer(struct context *c, uint32_t peer)
+{
+    pthread_mutex_lock(&c->session->lock);
+    if (c->device != peer)
+        c->session->devices[c->device].peers |= 1u << peer;
+    pthread_mutex_unlock(&c->session->lock);
+}
+
+aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
+{
+    CALL_SCOPE;
+
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__ImportNotify in = NPUD__IMPORT_NOTIFY__INIT;
+    char text[KEY_SIZE + 1] = "";
+    struct context *c;
+    uint32_t device;
+    int error;
+
+    REQUIRE(notify);
+    REQUIRE(key);
+    if ((uint32_t)flags & ~IMPORT_FLAGS)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtNotifyImportByKey: flags 0x%llx: allowed are the bits 0x1 and 0x2",
+                         (unsigned long long)flags);
+    c = context_get(__func__, &error);
+    if (!c)
+        return error;
+    /* One more than a key has is enough to see that it is none. What is no ASCII cannot be in a message. */
+    for (size_t i = 0; i < KEY_SIZE && key[i]; i++)
+        text[i] = key[i] & (char)0x80 ? '?' : key[i];
+    in.key = text;
+    request.import_notify = &in;
+    request.body_case = NPUD__REQUEST__BODY_IMPORT_NOTIFY;
+    error = obtain(c->session, __func__, HANDLE_NOTIFY, &request, notify, &device);
+    if (error == 0 && (flags & ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS))
+        enable_peer(c, device);
+    return error;
+}

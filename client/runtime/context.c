@@ -1,0 +1,378 @@
+#include "client/runtime/context.h"
+
+#include "acl/acl.h"
+#include "client/core/acl_config.h"
+#include "client/runtime/device.h"
+#include "client/core/error.h"
+#include "client/core/handle.h"
+#include "client/memory/alloc.h"
+#include "client/callback/callback.h"
+#include "client/callback/state_callback.h"
+#include "client/runtime/stream.h"
+
+/* --- binding --- */
+
+static void bind_thread(struct context *c)
+{
+    struct thread *t = thread_self();
+
+    t->session = c->session->serial;
+    t->context = c;
+    t->context_tag = atomic_load_explicit(&c->slot.tag, memory_order_relaxed);
+}
+
+struct context *context_get_slow(const char *function, int *error)
+{
+    struct session *s;
+    int32_t device = acl_config_default_device();
+
+    *error = process_enter();
+    if (*error != 0)
+        return NULL;
+    s = session_peek();
+    /* Why there is no context any more matters more than that there is none. */
+    if (s && session_lost(s)) {
+        *error = session_error_lost(function);
+        return NULL;
+    }
+    if (device >= 0) {
+        *error = aclrtSetDevice(device);
+        return *error == 0 ? context_peek(thread_self()) : NULL;
+    }
+    *error = error_set(ACL_ERROR_RT_CONTEXT_NULL,
+                       "%s: this thread has no current context: call aclrtSetDevice or "
+                       "aclrtSetCurrentContext in it first",
+                       function);
+    return NULL;
+}
+
+int context_error_gone(const char *function)
+{
+    return error_set(ACL_ERROR_RT_CONTEXT_NULL,
+                     "%s: another thread destroyed the current context or reset its device",
+                     function);
+}
+
+/* --- life; all under session->lock --- */
+
+static int context_new(struct session *s, const char *function, uint32_t device, bool primary,
+                       struct context **cp)
+{
+    struct context *c;
+    int error = session_open_device(s, function, device);
+
+    if (error != 0)
+        return error;
+    c = slots_take(&s->contexts);
+    if (!c)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: too many contexts", function);
+    c->session = s;
+    c->device = device;
+    c->primary = primary;
+    c->host = NULL;
+    c->number = ++s->contexts_made;
+    atomic_store_explicit(&c->stop, false, memory_order_relaxed);
+    error = stream_new(c, function, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC, true,
+                       &c->default_stream);
+    if (error != 0) {
+        slots_put(&s->contexts, c);
+        return error;
+    }
+    slots_publish(c);
+    *cp = c;
+    return 0;
+}
+
+/* Nobody finds the context any more; its streams finish their work and go. Called without
+ * session->lock: that may take a while. It ends in any case; an error says that its streams did not finish. */
+static int context_end(struct context *c, const char *function)
+{
+    struct session *s = c->session;
+    int error;
+
+    report_context_leave(c);
+    error = streams_destroy_of(c, function);
+    report_context_end(c);
+    pthread_mutex_lock(&s->lock);
+    slots_put(&s->contexts, c);
+    pthread_mutex_unlock(&s->lock);
+    return error;
+}
+
+/* --- devices --- */
+
+static bool is_set(struct session *s, const struct device_state *d, uint32_t more_than)
+{
+    bool set;
+
+    pthread_mutex_lock(&s->lock);
+    set = d->set_count > more_than;
+    pthread_mutex_unlock(&s->lock);
+    return set;
+}
+
+aclError aclrtSetDevice(int32_t deviceId)
+{
+    CALL_SCOPE;
+    int error;
+    struct session *s;
+    struct device_state *d;
+    struct stream *made = NULL;
+    int32_t device = device_get(__func__, deviceId, &s, &error);
+
+    if (device < 0)
+        return error;
+    d = &s->devices[device];
+    if (!is_set(s, d, 0))
+        device_state_tell(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
+    pthread_mutex_lock(&s->lock);
+    if (d->set_count == 0) {
+        error = context_new(s, __func__, (uint32_t)device, true, &d->primary);
+        made = error == 0 ? d->primary->default_stream : NULL;
+    }
+    if (error == 0) {
+        d->set_count++;
+        bind_thread(d->primary);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (made)
+        stream_state_tell(made, ACL_RT_STREAM_STATE_CREATE_POST);
+    if (error == 0)
+        device_state_tell(deviceId, ACL_RT_DEVICE_STATE_SET_POST);
+    return error;
+}
+
+/* Nothing of the process is left on the device. Under session->lock. */
+static struct memory_list *close_device(struct session *s, uint32_t device)
+{
+    for (unsigned i = 0; i < RES_LIMITS; i++)
+        s->devices[device].res_limit[i] = 0;
+    return memory_take_device(s, device);
+}
+
+static int not_set(const char *function, int32_t user_id, bool force)
+{
+    if (force) /* not kept in the last-error record, as the reference has it */
+        return error_soft(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "%s: device %d is not set", function,
+                          user_id);
+    return error_set(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "%s: device %d is not set", function,
+                     user_id);
+}
+
+static int reset(const char *function, int32_t user_id, bool force)
+{
+    int error;
+    struct session *s;
+    struct context *ended = NULL;
+    struct memory_list *memory = NULL;
+    struct device_state *d;
+    int32_t device = device_get(function, user_id, &s, &error);
+
+    if (device < 0)
+        return error;
+    d = &s->devices[device];
+    if (is_set(s, d, 0) && (force || !is_set(s, d, 1)))
+        device_state_tell(user_id, ACL_RT_DEVICE_STATE_RESET_PRE);
+    pthread_mutex_lock(&s->lock);
+    if (d->set_count == 0) {
+        pthread_mutex_unlock(&s->lock);
+        return not_set(function, user_id, force);
+    }
+    d->set_count = force ? 0 : d->set_count - 1;
+    if (d->set_count == 0) {
+        ended = d->primary;
+        d->primary = NULL;
+        slots_unpublish(ended);
+    }
+    if (d->set_count == 0 && d->contexts == 0)
+        memory = close_device(s, (uint32_t)device);
+    pthread_mutex_unlock(&s->lock);
+    if (ended)
+        error = context_end(ended, function);
+    memory_release(s, function, memory);
+    if (ended)
+        device_state_tell(user_id, ACL_RT_DEVICE_STATE_RESET_POST);
+    return error;
+}
+
+aclError aclrtResetDevice(int32_t deviceId)
+{
+    CALL_SCOPE;
+
+    return reset(__func__, deviceId, false);
+}
+
+aclError aclrtResetDeviceForce(int32_t deviceId)
+{
+    CALL_SCOPE;
+
+    return reset(__func__, deviceId, true);
+}
+
+aclError aclrtGetDevice(int32_t *deviceId)
+{
+    CALL_SCOPE;
+    struct context *c;
+    int error;
+
+    REQUIRE(deviceId);
+    error = process_enter();
+    if (error != 0)
+        return error;
+    c = context_peek(thread_self());
+    if (c)
+        *deviceId = device_user_id(c->session, c->device);
+    else if (acl_config_default_device() >= 0)
+        *deviceId = acl_config_default_device();
+    else
+        return error_soft(ACL_ERROR_RT_CONTEXT_NULL,
+                          "aclrtGetDevice: no device was set in this thread");
+    return 0;
+}
+
+aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
+{
+    CALL_SCOPE;
+    int error;
+    struct session *s;
+    int32_t device;
+
+    REQUIRE(active);
+    if (flags)
+        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtGetPrimaryCtxState: flags must be NULL");
+    device = device_get(__func__, deviceId, &s, &error);
+    if (device < 0)
+        return error;
+    pthread_mutex_lock(&s->lock);
+    *active = s->devices[device].set_count > 0;
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+/* --- contexts --- */
+
+aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
+{
+    CALL_SCOPE;
+    int error;
+    struct session *s;
+    struct context *c = NULL;
+    struct stream *made = NULL;
+    int32_t device;
+
+    REQUIRE(context);
+    device = device_get(__func__, deviceId, &s, &error);
+    if (device < 0)
+        return error;
+    pthread_mutex_lock(&s->lock);
+    error = context_new(s, __func__, (uint32_t)device, false, &c);
+    if (error == 0) {
+        s->devices[device].contexts++;
+        bind_thread(c);
+        *context = handle_of(HANDLE_CONTEXT, c);
+        made = c->default_stream;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (made)
+        stream_state_tell(made, ACL_RT_STREAM_STATE_CREATE_POST);
+    return error;
+}
+
+static int not_destroyable(bool primary)
+{
+    return error_set(ACL_ERROR_RT_CONTEXT_NULL,
+                     primary ? "aclrtDestroyContext: this is the primary context of a device: use "
+                               "aclrtResetDevice"
+                             : "aclrtDestroyContext: no such context, or it was destroyed before");
+}
+
+aclError aclrtDestroyContext(aclrtContext context)
+{
+    CALL_SCOPE;
+    int error;
+    struct memory_list *memory = NULL;
+    struct session *s;
+    struct context *c;
+
+    REQUIRE(context);
+    error = process_enter();
+    if (error != 0)
+        return error;
+    s = session_peek();
+    if (!s)
+        return not_destroyable(false);
+    if (session_lost(s))
+        return session_error_lost(__func__);
+    pthread_mutex_lock(&s->lock);
+    c = handle_get(&s->contexts, HANDLE_CONTEXT, context);
+    if (!c || c->primary) {
+        pthread_mutex_unlock(&s->lock);
+        return not_destroyable(c != NULL);
+    }
+    slots_unpublish(c);
+    if (--s->devices[c->device].contexts == 0 && s->devices[c->device].set_count == 0)
+        memory = close_device(s, c->device);
+    pthread_mutex_unlock(&s->lock);
+    if (thread_self()->context == c)
+        thread_self()->context = NULL;
+    error = context_end(c, __func__);
+    memory_release(s, __func__, memory);
+    return error;
+}
+
+aclError aclrtSetCurrentContext(aclrtContext context)
+{
+    CALL_SCOPE;
+    struct session *s;
+    struct context *c = NULL;
+    int error;
+
+    REQUIRE(context);
+    error = process_enter();
+    if (error != 0)
+        return error;
+    s = session_peek();
+    if (s) {
+        pthread_mutex_lock(&s->lock);
+        c = handle_get(&s->contexts, HANDLE_CONTEXT, context);
+        if (c)
+            bind_thread(c);
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (!c)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtSetCurrentContext: no such context, or it was destroyed");
+    return 0;
+}
+
+aclError aclrtGetCurrentContext(aclrtContext *context)
+{
+    CALL_SCOPE;
+    struct context *c;
+    int error;
+
+    REQUIRE(context);
+    error = process_enter();
+    if (error != 0)
+        return error;
+    c = context_peek(thread_self());
+    if (!c)
+        return error_soft(ACL_ERROR_RT_CONTEXT_NULL,
+                          "aclrtGetCurrentContext: this thread has no current context");
+    *context = handle_of(HANDLE_CONTEXT, c);
+    return 0;
+}
+
+aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
+{
+    CALL_SCOPE;
+    int error;
+    struct context *c;
+
+    REQUIRE(stream);
+    c = context_get(__func__, &error);
+    if (!c)
+        return error;
+    *stream = handle_of(HANDLE_STREAM, c->default_stream);
+    return 0;
+}

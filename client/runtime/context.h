@@ -1,0 +1,66 @@
+/*
+ * Contexts and the binding of threads to them. A context is a matter of this process alone: npud
+ * knows sessions, devices and streams.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/runtime/session.h"
+#include "client/core/thread.h"
+#include "proto/util/slots.h"
+
+struct stream;
+struct worker;
+
+struct context {
+    struct slot slot; /* in session->contexts */
+    struct session *session;
+    uint32_t device;
+    bool primary;
+    uint32_t number; /* npud's name of it: no two of a session have the same */
+    _Atomic bool
+        stop; /* failure mode: on a failure all its streams stop; written under a lock of one of them */
+    struct stream *default_stream;
+    struct worker *host; /* runs its host functions; NULL: none launched so far */
+};
+
+/** The current context if there is one and it is alive; no binding to a default device, no error.
+ */
+static inline struct context *context_peek(struct thread *t)
+{
+    struct context *c = t->context;
+    struct session *s = session_peek();
+
+    /* The object's memory is type-stable within its session; the tag tells whether it is still the
+     * one that was bound. */
+    if (__builtin_expect(c != NULL && s != NULL && t->session == s->serial &&
+                             atomic_load_explicit(&c->slot.tag, memory_order_acquire) ==
+                                 t->context_tag,
+                         1))
+        return c;
+    return NULL;
+}
+
+/** 107002, with its sentence: the context ended during the call. */
+int context_error_gone(const char *function) __attribute__((cold));
+
+/**
+ * The current context, binding the default device of acl.json if one is configured. NULL with
+ * *error set (forked, 107002); *error is 0 otherwise.
+ */
+struct context *context_get_slow(const char *function, int *error) __attribute__((cold));
+
+static inline struct context *context_get(const char *function, int *error)
+{
+    struct context *c;
+
+    if (__builtin_expect(atomic_load_explicit(&process->alive, memory_order_acquire), 1)) {
+        c = context_peek(thread_self());
+        *error = 0;
+        if (__builtin_expect(c != NULL && !session_lost(c->session), 1))
+            return c;
+    }
+    return context_get_slow(function, error);
+}

@@ -1,0 +1,139 @@
+/* aclInit and aclFinalize: counting, configuration, and what a forked child begins with. */
+#include <pthread.h>
+
+#include "acl/acl.h"
+#include "client/core/acl_config.h"
+#include "client/runtime/device.h"
+#include "client/core/error.h"
+#include "client/callback/exception.h"
+#include "client/core/process.h"
+#include "client/callback/callback.h"
+#include "client/runtime/session.h"
+
+/* A default device that npud does not have is found out here, if npud can be asked; else by the first call that needs it. */
+static int check_default_device(void)
+{
+    int32_t device = acl_config_default_device();
+    struct session *s;
+    int error;
+
+    if (device < 0)
+        return 0;
+    /* No npud is no failure of aclInit: the first call that needs it says so. */
+    error_mute(true);
+    s = session_get("aclInit", &error);
+    error_mute(false);
+    return !s || device_of_user_id(s, "aclInit", device, &error) >= 0 ? 0 : error;
+}
+
+static int init(const char *configPath)
+{
+    int error;
+
+    pthread_mutex_lock(&process->lock);
+    if (process->init_count > 0) {
+        process->init_count++;
+        pthread_mutex_unlock(&process->lock);
+        return error_set(ACL_ERROR_REPEAT_INITIALIZE,
+                         "aclInit: initialised already; counted, and no reason to stop");
+    }
+    error = acl_config_load(configPath);
+    if (error == 0) {
+        session_forget_lost();
+        process->init_count = 1;
+        process->finalized = false;
+    }
+    pthread_mutex_unlock(&process->lock);
+    return error;
+}
+
+/* Whoever finalises waits for the thread that runs exception callbacks. */
+static int check_thread(const char *function)
+{
+    if (!exception_in_callback())
+        return 0;
+    return error_set(ACL_ERROR_INTERNAL_ERROR, "%s: not from within an exception callback",
+                     function);
+}
+
+aclError aclInit(const char *configPath)
+{
+    CALL_SCOPE;
+    int error;
+
+    process_begin();
+    error = check_thread(__func__);
+    if (error != 0)
+        return error;
+    report_drop_lost();
+    error = init(configPath);
+    if (error != 0)
+        return error;
+    error = check_default_device();
+    if (error != 0) {
+        pthread_mutex_lock(&process->lock);
+        process->init_count = 0;
+        acl_config_undo();
+        pthread_mutex_unlock(&process->lock);
+    }
+    return error;
+}
+
+/*
+ * Caller holds process->lock. nested: another call of this thread is still using the session. True:
+ * call session_free_closed() without the lock.
+ */
+static bool finalize(bool nested)
+{
+    process->init_count = 0;
+    process->finalized = true;
+    acl_config_disable();
+    return !nested && session_close_if_unused();
+}
+
+aclError aclFinalize(void)
+{
+    CALL_SCOPE;
+    int error = process_enter();
+    bool closed = false;
+
+    if (error == 0)
+        error = check_thread(__func__);
+    if (error != 0)
+        return error;
+    pthread_mutex_lock(&process->lock);
+    if (process->init_count == 0 && process->finalized)
+        error = error_set(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize: nothing is initialised");
+    else
+        closed = finalize(CALL_IS_NESTED);
+    pthread_mutex_unlock(&process->lock);
+    if (closed)
+        session_free_closed();
+    return error;
+}
+
+aclError aclFinalizeReference(uint64_t *refCount)
+{
+    CALL_SCOPE;
+    int error = process_enter();
+    bool closed = false;
+
+    if (error == 0)
+        error = check_thread(__func__);
+    if (error != 0)
+        return error;
+    pthread_mutex_lock(&process->lock);
+    if (process->init_count == 0)
+        error =
+            error_set(ACL_ERROR_REPEAT_FINALIZE, "aclFinalizeReference: nothing is initialised");
+    else if (process->init_count == 1)
+        closed = finalize(CALL_IS_NESTED);
+    else
+        process->init_count--;
+    if (refCount)
+        *refCount = process->init_count;
+    pthread_mutex_unlock(&process->lock);
+    if (closed)
+        session_free_closed();
+    return error;
+}

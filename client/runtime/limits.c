@@ -1,0 +1,235 @@
+/*
+ * Limits on the number of cores that kernels may use, per device, per stream, and what is in force for a thread. Nothing here runs on
+ * cores: the numbers are kept and given back.
+ */
+#include "acl/acl.h"
+#include "client/runtime/context.h"
+#include "client/runtime/device.h"
+#include "client/core/error.h"
+#include "client/runtime/stream.h"
+
+/* Cores of the simulated NPU, by aclrtDevResLimitType. */
+static const uint32_t cores[RES_LIMITS] = {
+    [ACL_RT_DEV_RES_CUBE_CORE] = 24,
+    [ACL_RT_DEV_RES_VECTOR_CORE] = 48,
+};
+
+static int check_type(const char *function, aclrtDevResLimitType type)
+{
+    if ((unsigned)type < RES_LIMITS)
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: there is no resource %d", function,
+                     (int)type);
+}
+
+static int check_value(const char *function, aclrtDevResLimitType type, uint32_t value)
+{
+    int error = check_type(function, type);
+
+    if (error != 0 || (value > 0 && value <= cores[type]))
+        return error;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %u cores, must be 1 to %u", function, value,
+                     cores[type]);
+}
+
+/* --- devices; limits are under session->lock --- */
+
+static uint32_t device_limit(struct session *s, uint32_t device, aclrtDevResLimitType type)
+{
+    uint32_t limit;
+
+    pthread_mutex_lock(&s->lock);
+    limit = s->devices[device].res_limit[type];
+    pthread_mutex_unlock(&s->lock);
+    return limit ? limit : cores[type];
+}
+
+/* The device of a call, which must be open. Returns it with session->lock held, or NULL. */
+static struct device_state *lock_device(const char *function, int32_t user_id, struct session **sp,
+                                        int *error)
+{
+    int32_t device = device_get(function, user_id, sp, error);
+    struct device_state *d;
+
+    if (device < 0)
+        return NULL;
+    d = &(*sp)->devices[device];
+    pthread_mutex_lock(&(*sp)->lock);
+    if (d->set_count > 0 || d->contexts > 0)
+        return d;
+    pthread_mutex_unlock(&(*sp)->lock);
+    *error = error_set(ACL_ERROR_RT_DEV_SETUP_ERROR,
+                       "%s: device %d is not open: call aclrtSetDevice", function, user_id);
+    return NULL;
+}
+
+aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
+{
+    CALL_SCOPE;
+    int error = check_value(__func__, type, value);
+    struct device_state *d;
+    struct session *s;
+
+    if (error != 0)
+        return error;
+    d = lock_device(__func__, deviceId, &s, &error);
+    if (!d)
+        return error;
+    d->res_limit[type] = value;
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value)
+{
+    CALL_SCOPE;
+    struct device_state *d;
+    struct session *s;
+    int error;
+
+    REQUIRE(value);
+    error = check_type(__func__, type);
+    if (error != 0)
+        return error;
+    d = lock_device(__func__, deviceId, &s, &error);
+    if (!d)
+        return error;
+    *value = d->res_limit[type] ? d->res_limit[type] : cores[type];
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+aclError aclrtResetDeviceResLimit(int32_t deviceId)
+{
+    CALL_SCOPE;
+    struct session *s;
+    int error;
+    struct device_state *d = lock_device(__func__, deviceId, &s, &error);
+
+    if (!d)
+        return error;
+    for (unsigned i = 0; i < RES_LIMITS; i++)
+        d->res_limit[i] = 0;
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+/* --- streams --- */
+
+static uint32_t stream_limit(struct stream *s, aclrtDevResLimitType type)
+{
+    uint32_t limit = atomic_load_explicit(&s->res_limit[type], memory_order_relaxed);
+
+    return limit ? limit : device_limit(s->session, s->device, type);
+}
+
+aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value)
+{
+    CALL_SCOPE;
+    int error = check_value(__func__, type, value);
+    struct stream *s;
+
+    if (error != 0)
+        return error;
+    s = stream_find_anywhere(__func__, stream, &error);
+    if (!s)
+        return error;
+    atomic_store_explicit(&s->res_limit[type], value, memory_order_relaxed);
+    return 0;
+}
+
+aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t *value)
+{
+    CALL_SCOPE;
+    struct stream *s;
+    int error;
+
+    REQUIRE(value);
+    error = check_type(__func__, type);
+    if (error != 0)
+        return error;
+    s = stream_find_anywhere(__func__, stream, &error);
+    if (!s)
+        return error;
+    *value = stream_limit(s, type);
+    return 0;
+}
+
+aclError aclrtResetStreamResLimit(aclrtStream stream)
+{
+    CALL_SCOPE;
+    int error;
+    struct stream *s = stream_find_anywhere(__func__, stream, &error);
+
+    if (!s)
+        return error;
+    for (unsigned i = 0; i < RES_LIMITS; i++)
+        atomic_store_explicit(&s->res_limit[i], 0, memory_order_relaxed);
+    return 0;
+}
+
+/* --- threads --- */
+
+/* The stream whose limits the thread uses; NULL: none, or it is gone. */
+static struct stream *stream_in_use(struct thread *t)
+{
+    struct session *s = session_peek();
+
+    if (!t->res_stream || !s || t->res_session != s->serial)
+        return NULL;
+    return atomic_load_explicit(&t->res_stream->slot.tag, memory_order_acquire) == t->res_tag
+               ? t->res_stream
+               : NULL;
+}
+
+aclError aclrtUseStreamResInCurrentThread(aclrtStream stream)
+{
+    CALL_SCOPE;
+    struct thread *t = thread_self();
+    int error;
+    struct stream *s = stream_find_anywhere(__func__, stream, &error);
+
+    if (!s)
+        return error;
+    t->res_session = s->session->serial;
+    t->res_stream = s;
+    t->res_tag = atomic_load_explicit(&s->slot.tag, memory_order_acquire);
+    return 0;
+}
+
+aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream)
+{
+    CALL_SCOPE;
+    struct thread *t = thread_self();
+    int error;
+    struct stream *s = stream_find_anywhere(__func__, stream, &error);
+
+    if (!s)
+        return error;
+    if (stream_in_use(t) == s)
+        t->res_stream = NULL;
+    return 0;
+}
+
+aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value)
+{
+    CALL_SCOPE;
+    struct stream *s;
+    struct context *c;
+    int error;
+
+    REQUIRE(value);
+    error = check_type(__func__, type);
+    if (error != 0)
+        return error;
+    s = stream_in_use(thread_self());
+    if (s) {
+        *value = stream_limit(s, type);
+        return 0;
+    }
+    c = context_get(__func__, &error);
+    if (!c)
+        return error;
+    *value = device_limit(c->session, c->device, type);
+    return 0;
+}

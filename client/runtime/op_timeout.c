@@ -1,0 +1,104 @@
+#include "client/runtime/op_timeout.h"
+
+#include <stdatomic.h>
+
+#include "acl/acl.h"
+#include "client/runtime/context.h"
+#include "client/core/error.h"
+#include "proto/util/clock.h"
+
+/* Of the simulated NPU: limits are whole steps, and not more than so many. */
+#define STEP_US UINT64_C(100000)
+#define STEPS   254
+
+#define NEVER UINT64_MAX
+
+static _Atomic uint64_t limit_us = NEVER; /* until a program sets one */
+
+static uint64_t round_up(uint64_t us)
+{
+    if (us == 0 || us > STEPS * STEP_US)
+        return STEPS * STEP_US;
+    return (us + STEP_US - 1) / STEP_US * STEP_US;
+}
+
+static uint64_t set_limit(uint64_t us)
+{
+    uint64_t limit = round_up(us);
+
+    atomic_store_explicit(&limit_us, limit, memory_order_relaxed);
+    return limit;
+}
+
+void op_timeout_forget(void)
+{
+    atomic_store_explicit(&limit_us, NEVER, memory_order_relaxed);
+}
+
+void op_timeout_apply(struct task *delay)
+{
+    uint64_t limit = atomic_load_explicit(&limit_us, memory_order_relaxed);
+
+    if (limit == NEVER || delay->delay.ns <= limit * NSEC_PER_USEC)
+        return;
+    delay->delay.ns = limit * NSEC_PER_USEC;
+    delay->delay.result = ACL_ERROR_RT_AICORE_TIMEOUT;
+}
+
+aclError aclrtSetOpExecuteTimeOut(uint32_t timeout)
+{
+    CALL_SCOPE;
+    int error = process_enter();
+
+    if (error == 0)
+        set_limit((uint64_t)timeout * 1000000);
+    return error;
+}
+
+aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout)
+{
+    CALL_SCOPE;
+    int error = process_enter();
+
+    if (error == 0)
+        set_limit((uint64_t)timeout * 1000);
+    return error;
+}
+
+aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout)
+{
+    CALL_SCOPE;
+    int error;
+
+    REQUIRE(actualTimeout);
+    if (!context_get(__func__, &error))
+        return error;
+    *actualTimeout = set_limit(timeout);
+    return 0;
+}
+
+aclError aclrtGetOpTimeOutInterval(uint64_t *interval)
+{
+    CALL_SCOPE;
+    int error;
+
+    REQUIRE(interval);
+    if (!context_get(__func__, &error))
+        return error;
+    *interval = STEP_US;
+    return 0;
+}
+
+aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs)
+{
+    CALL_SCOPE;
+    uint64_t limit;
+    int error = process_enter();
+
+    REQUIRE(timeoutMs);
+    if (error != 0)
+        return error;
+    limit = atomic_load_explicit(&limit_us, memory_order_relaxed);
+    *timeoutMs = limit == NEVER ? UINT32_MAX : (uint32_t)(limit / 1000);
+    return 0;
+}

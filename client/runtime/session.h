@@ -1,0 +1,199 @@
+/*
+ * The session: this process's connection to npud and everything that hangs on it. Made by the first
+ * call that needs a device.
+ *
+ * Locks, outermost first: session->lock (tables, contexts, segments), a stream's or an event's
+ * lock, pool.lock, segments.lock, request_lock (the socket), waits_lock, event_fds.lock. A stream's lock may be held while its ring is full,
+ * so nobody takes one while holding session->lock.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/runtime/arena_pages.h"
+#include "client/event/event_fd.h"
+#include "client/buffers/pool.h"
+#include "client/core/process.h"
+#include "client/buffers/segment.h"
+#include "proto/shm/arena.h"
+#include "proto/shm/doorbell.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/util/slots.h"
+
+struct context;
+struct queues;
+struct reports;
+struct staging;
+struct wait;
+
+#define RES_LIMITS 2 /* kinds of cores: aclrtDevResLimitType */
+
+struct device_state {
+    bool open; /* OpenDevice was answered */
+    int doorbell;
+    uint32_t set_count;
+    uint32_t contexts; /* explicit ones */
+    struct context *primary;
+    uint32_t peers;                 /* bit p: this device may reach device p */
+    uint32_t res_limit[RES_LIMITS]; /* by aclrtDevResLimitType; 0: not set */
+};
+
+struct session {
+    uint64_t serial; /* no two sessions of this process have the same */
+    int socket;
+    pthread_mutex_t request_lock;
+    uint64_t last_request;
+    _Atomic bool lost;    /* npud is gone, or has ended the session, or closed */
+    _Atomic bool closed;  /* by aclFinalize; stored before lost */
+    _Atomic bool aborted; /* by lose(): sleepers are woken */
+    pthread_t watcher;
+    _Atomic bool
+        ended; /* by npud's end or by us: who sets it first decides who frees the watcher */
+
+    uint64_t id;
+    int32_t pid;    /* of this process, as npud's host has it */
+    uint32_t share; /* our name in shared buffers (proto/shm/mbuf_shm.h) */
+    uint32_t ring_depth;
+    uint64_t epoch_ns;
+    uint32_t n_devices;
+    struct {
+        char soc_name[64];
+        uint64_t memory;
+        uint8_t uuid[16];
+    } device_info[DEVICES_MAX];
+    struct {
+        bool set; /* ASCEND_RT_VISIBLE_DEVICES is */
+        uint32_t n;
+        uint32_t device[DEVICES_MAX];
+    } visible;
+    struct session_page *page;
+
+    pthread_mutex_t lock;
+    struct device_state devices[DEVICES_MAX];
+    struct slots contexts;
+    struct slots streams;
+    pthread_cond_t stream_gone; /* under lock: a stream that was being destroyed is gone */
+    struct slots events;
+    uint64_t
+        events_epoch; /* of client/core/epoch.h: condemned events go when nobody uses older ones; 0: none are */
+    struct slots notifies;
+    void *stream_segments[SESSION_STREAMS_MAX / ARENA_STREAMS];
+    void *event_segments[SESSION_EVENTS_MAX / ARENA_EVENTS];
+    struct arena_pages arena; /* under lock */
+
+    pthread_rwlock_t memory_lock;
+    void *memory; /* tsearch() tree of struct memory, by address */
+    /* What was freed last: all under memory_lock. */
+    void *freed_tree;
+    struct memory *freed;           /* the same, longest ago first */
+    uintptr_t freed_from, freed_to; /* it lies between these */
+    size_t freed_count;
+    uint64_t freed_bytes;
+
+    pthread_mutex_t staging_lock;
+    struct staging *staging; /* buffers of copies that take their source at the call */
+    size_t staging_bytes;    /* in all of them */
+
+    pthread_mutex_t waits_lock;
+    struct wait *waits;                   /* threads of this process that sleep */
+    uint64_t wait_slots[WAIT_SLOTS / 64]; /* bits of page->waits that are taken; under waits_lock */
+    struct reports *reports; /* under process->report_lock; NULL: no callbacks so far */
+    struct event_fds event_fds;
+    pthread_mutex_t abort_lock; /* who discards tasks of a stream; before the stream's lock */
+    struct {
+        _Atomic uint32_t devices; /* bit d: device d is open */
+        pthread_t thread;
+        bool started;         /* it is */
+        uint32_t lost_device; /* next one to be told of as lost */
+        _Atomic bool end;     /* it shall */
+        _Atomic bool over;    /* as `ended`: by itself, or by us */
+    } exceptions;
+    struct segments segments; /* shared buffers: what is mapped */
+    struct pool pool;
+    _Atomic(struct queues *) queues; /* client/buffers/queue.c; NULL: none so far */
+    struct {
+        _Atomic bool tried; /* to start it */
+        bool started;       /* it is */
+        pthread_t thread;
+        _Atomic bool end;  /* it shall */
+        _Atomic bool over; /* as exceptions.over */
+    } retire;              /* client/buffers/retire.h */
+    uint32_t contexts_made;
+    struct session *forgotten_next;
+    uint64_t
+        left_epoch; /* closed: of client/core/epoch.h, the first one in which no call can find it */
+};
+
+/**
+ * The session, connecting if need be. NULL with *error set and the sentence stored: forked child,
+ * no npud to be found (ACL_ERROR_RT_NO_DEVICE), or npud has gone (ACL_ERROR_RT_SOCKET_CLOSE).
+ */
+struct session *session_get(const char *function, int *error);
+
+/** The session if there is one, else NULL without an error: then no handle can be valid. */
+static inline struct session *session_peek(void)
+{
+    return atomic_load_explicit(&process->session, memory_order_acquire);
+}
+
+static inline bool session_lost(const struct session *s)
+{
+    return __builtin_expect(atomic_load_explicit(&s->lost, memory_order_acquire), 0);
+}
+
+/**
+ * Whether npud has ended the session; asked after a refusal. Known before the watcher has noticed the
+ * end of the connection.
+ */
+bool session_ended(struct session *s) __attribute__((cold));
+
+#define ERROR_LOST_SENTENCE                                                                        \
+    "%s: npud has ended or closed the connection. Call aclFinalize and aclInit to connect anew. "  \
+    "If it happens again, an administrator can see why: journalctl -u npud; under npu-run, add "   \
+    "--verbose"
+
+/** ACL_ERROR_RT_SOCKET_CLOSE, with its sentence. */
+int session_error_lost(const char *function) __attribute__((cold));
+
+/**
+ * One request and its answer. 0, or the ACL error with npud's sentence stored. *fd (when not NULL)
+ * is the descriptor that came with the answer, or -1; *reply is to be freed with
+ * session_reply_free().
+ */
+int session_request(struct session *s, const char *function, Npud__Request *request,
+                    Npud__Reply **reply, int *fd);
+void session_reply_free(Npud__Reply *reply);
+
+/** The same for an answer with n descriptors: fds[i] is -1 where there is none. */
+int session_request_fds(struct session *s, const char *function, Npud__Request *request,
+                        Npud__Reply **reply, int *fds, size_t n);
+
+/** A request whose answer carries nothing. */
+int session_command(struct session *s, const char *function, Npud__Request *request);
+
+/** The same, with a descriptor (borrowed) for npud. */
+int session_command_fd(struct session *s, const char *function, Npud__Request *request, int fd);
+
+/** Map a segment of the arena that came as fd (closed in any case) to *where. 0 or an ACL error. */
+int session_map_segment(struct session *s, const char *function, int fd, size_t size, void **where);
+
+/** Open device at npud for this process, once. Caller holds session->lock. */
+int session_open_device(struct session *s, const char *function, uint32_t device);
+
+/**
+ * Leave npud, if nothing of the session is in use (aclFinalize). Caller holds process->lock. True:
+ * the session is closed; call session_free_closed() after releasing the lock.
+ */
+bool session_close_if_unused(void);
+
+/** Free the closed sessions once all other threads have left the calls that may use them. */
+void session_free_closed(void);
+
+/** aclInit after npud was lost: forget the old session, so that the next call connects anew. */
+void session_forget_lost(void);
+
+/** In a forked child: the parent's session is not ours. */
+void session_forget_inherited(void);

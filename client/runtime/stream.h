@@ -1,0 +1,178 @@
+/*
+ * Streams, the library's side: submission into the ring. See proto/shm/stream_shm.h and
+ * proto/shm/doorbell.h.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/callback/callback.h"
+#include "client/runtime/session.h"
+#include "client/core/thread.h"
+#include "proto/util/slots.h"
+#include "proto/shm/stream_shm.h"
+
+struct context;
+
+#define STREAM_PRIORITY_LEAST 7
+
+/*
+ * The life of a stream. The handle dies while the stream is LEAVING, after the state callbacks and
+ * before the wait for its work. The stream stays one of its device and context until its end is
+ * over: synchronising, aborting and resetting count it, because its tasks still run.
+ */
+enum stream_phase {
+    STREAM_ABSENT, /* the slot holds no stream */
+    STREAM_USABLE,
+    STREAM_LEAVING, /* a thread (leaver) destroys it; its tasks may go on */
+    STREAM_ENDING,  /* its tasks are over; npud may give the control block to another stream */
+};
+
+struct stream {
+    struct slot slot; /* in session->streams: the handle. Not npud's slot. */
+    /*
+     * Atomic is what calls read without a lock, of a stream that another thread may be destroying: the slot's next stream may
+     * have written it already. Such a call looks afterwards whether the stream is still the one that was meant. The order of
+     * plain assignments is what makes that look tell: no value of the next stream is seen with the tag of this one.
+     */
+    struct session *_Atomic session;
+    struct context *_Atomic context;
+    _Atomic uint32_t device;
+    uint32_t remote; /* npud's slot */
+    _Atomic int32_t id;
+    uint32_t priority;
+    _Atomic uint32_t flags;
+    bool is_default;
+    _Atomic int phase;       /* enum stream_phase; written under session->lock */
+    pthread_t leaver;        /* from LEAVING on; under session->lock */
+    uint32_t overflow_check; /* attributes; under lock */
+    uint32_t custom_tag;
+    uint32_t cache_op_info;
+    _Atomic uint32_t res_limit[RES_LIMITS]; /* 0: not set */
+    struct stream_ctrl *_Atomic ctrl;
+    struct task *ring;
+    uint32_t depth;
+    struct doorbell *bell;
+    int doorbell;
+    /* Not 0: what is submitted is refused with this code. Written under session->abort_lock. */
+    _Atomic int32_t aborting;
+    pthread_mutex_t lock;  /* submission order; never initialised anew, see struct event */
+    uint64_t tail;         /* under lock; ctrl->tail is a copy of it */
+    uint64_t first;        /* constant: what tail was at first */
+    uint32_t taskless;     /* under lock: see stream_count_taskless() */
+    uint16_t taskless_run; /* of them since the last task */
+    uint64_t
+        done_seen; /* under lock: a past value of ctrl->done, to look at that only when it matters */
+    struct callbacks callbacks;
+};
+
+/** Make a stream in a context. Caller holds session->lock. */
+int stream_new(struct context *c, const char *function, uint32_t priority, uint32_t flags,
+               bool is_default, struct stream **sp);
+
+/**
+ * Next stream after *cursor (start with 0) whose tasks are not over, or NULL: also one whose handle
+ * is dead because a thread destroys it. Caller holds session->lock.
+ */
+struct stream *streams_next(struct session *session, uint32_t *cursor);
+
+/** Does s still stand for the stream that had this tag, and is its control block still that stream's? */
+bool stream_is(const struct stream *s, uint32_t tag);
+
+/**
+ * Let all streams of a context that is ending finish and go, and wait for those that other threads
+ * are destroying. 0, or why the first that did not could not.
+ */
+int streams_destroy_of(struct context *c, const char *function);
+
+/**
+ * The stream that a submitting call means: handle, or the default stream for NULL; of the current
+ * context. Returns it locked, or NULL with *error set (forked, 107002, 107017, 107003, npud gone).
+ */
+struct stream *stream_lock(const char *function, void *handle, int *error);
+static inline void stream_unlock(struct stream *s)
+{
+    pthread_mutex_unlock(&s->lock);
+}
+
+/** The same without locking, and for a stream of any context: synchronise and query. */
+struct stream *stream_find(const char *function, void *handle, int *error);
+
+/** The same, and an explicit stream needs no context: what is only about the stream as an object. */
+struct stream *stream_find_anywhere(const char *function, void *handle, int *error);
+
+/** What npud says of the stream's device: DOORBELL_FREE, DOORBELL_STRICT, or the error code of its loss. */
+static inline uint32_t stream_mode(const struct stream *s)
+{
+    return atomic_load_explicit(&s->bell->mode, memory_order_relaxed);
+}
+
+/** Nothing outstanding: what is submitted now would run at once, and need not be a task. Locked. */
+static inline bool stream_idle(const struct stream *s)
+{
+    return stream_mode(s) == DOORBELL_FREE &&
+           atomic_load_explicit(&s->ctrl->done, memory_order_acquire) == s->tail;
+}
+
+/** The error, with its sentence, of a call on a device that is lost; 0 when it is not. */
+int device_check_lost(struct session *s, const char *function, uint32_t device);
+/** Without an error. The device is open in the session. */
+bool device_is_lost(const struct session *s, uint32_t device);
+
+/**
+ * May anything be submitted? 0, or why not: npud is gone, the device is lost, the context has
+ * stopped, an abort is in progress. For submissions that need no task. Locked.
+ */
+int stream_check(struct stream *s, const char *function);
+
+/** stream_check(), and wait until the ring has room for a task. Locked, and stays so: who comes later is behind us in
+ * submission order. */
+int stream_reserve(struct stream *s, const char *function);
+
+/** Its context has stopped at a failure: nothing that is not done will be. */
+static inline bool stream_stopped(const struct stream *s)
+{
+    return __builtin_expect(atomic_load_explicit(&s->ctrl->stopped, memory_order_acquire) != 0, 0);
+}
+
+/** The code of that failure, with its sentence. The stream may be gone meanwhile. */
+int stream_error_stopped(struct stream_ctrl *ctrl, const char *function) __attribute__((cold));
+
+/** What was or would be submitted is discarded: code, with its sentence. */
+int stream_error_aborted(const char *function, int32_t code) __attribute__((cold));
+
+/**
+ * What the calling thread has submitted is in force without a task: it has an id all the same, and the next task the one after it. Locked.
+ */
+static inline void stream_count_taskless(struct stream *s)
+{
+    if (s->is_default)
+        return;
+    thread_self()->last_task = (uint32_t)s->tail + s->taskless;
+    /* More than this between two tasks, npud could not tell: they share an id. */
+    if (s->taskless_run == UINT16_MAX)
+        return;
+    s->taskless_run++;
+    s->taskless++;
+}
+
+/**
+ * The outcome of a wait with s->aborting to leave for: r as wait_position_or() returns it. 0, or why
+ * nothing may be submitted. Locked.
+ */
+int stream_waited(struct stream *s, const char *function, int r);
+
+/** Queue a task, after stream_reserve() or waiting for room by itself. Locked. 0 or the error of a
+ * lost npud or broken stream. */
+int stream_submit(struct stream *s, const char *function, struct task *task);
+
+/** The same right after stream_reserve(), for what is not to be refused any more because it has been begun. Locked. */
+void stream_submit_reserved(struct stream *s, struct task *task);
+
+/**
+ * Wait until everything that was submitted is done, whatever came of it. Locked, and stays so. 0, or
+ * as stream_check(), before the wait or after it.
+ */
+int stream_drain(struct stream *s, const char *function);

@@ -1,0 +1,529 @@
+/* npu-run: a private npud with simulated NPUs for the time that one command runs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/util/random.h"
+
+/* As env(1), nohup(1) and timeout(1) have them. */
+#define STATUS_OWN_FAILURE    125
+#define STATUS_NOT_EXECUTABLE 126
+#define STATUS_NOT_FOUND      127
+
+#define STATUS_NONE (-1) /* nothing to exit for yet */
+
+#define READY_FD 3
+#define END_MS   10000 /* npud ends in milliseconds: this much later it hangs */
+
+struct child {
+    pid_t pid;
+    int pidfd; /* -1: not started */
+};
+
+struct run {
+    char **npud_argv;
+    char **command;
+    const char *runtime_dir;
+    sigset_t mask;    /* as we were started with: the command gets it back */
+    sigset_t ignored; /* by our caller, as nohup(1) does, or blocked: they do not end us */
+    int signals;      /* signalfd */
+    struct child npud;
+};
+
+static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+static void usage(FILE *f)
+{
+    fputs("Usage: npu-run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
+          "Run COMMAND with simulated NPUs of its own: a private npud that nobody else sees.\n"
+          "\n"
+          "  -d, --devices=N    number of NPUs (default 2, or what FILE says)\n"
+          "  -c, --config=FILE  configuration of npud; without it no file is read\n"
+          "  -s, --set=SECTION.KEY=VALUE\n"
+          "                     one key of the configuration (npud --help); may be repeated\n"
+          "  -v, --verbose      let npud log to stderr what it does\n"
+          "  -V, --version      print the version and exit\n"
+          "  -h, --help         print this and exit\n"
+          "\n"
+          "COMMAND and npuctl find npud through NPUD_SOCKET and NPUD_ADMIN_SOCKET in their\n"
+          "environment. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on\n"
+          "to COMMAND. npud ends after it. npud is taken from $NPUD_BINARY, else from beside\n"
+          "npu-run, ../sbin, or PATH; its sockets are in a private directory under\n"
+          "$XDG_RUNTIME_DIR, $TMPDIR or /tmp.\n"
+          "\n"
+          "Exit status: that of COMMAND; 128 + N when signal N killed it; 125 npud did not\n"
+          "start or npu-run failed; 126 COMMAND cannot be run; 127 COMMAND is not found.\n",
+          f);
+}
+
+static void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void complain(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    fputs("npu-run: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+}
+
+/* --- where things are --- */
+
+/* A socket's address has room for few bytes: a directory that does not leave them cannot be used. */
+static bool dir_usable(const char *dir)
+{
+    struct sockaddr_un addr;
+
+    return dir && dir[0] == '/' &&
+           strlen(dir) + sizeof("/npu-run-0123456789abcdef/admin.sock") <= sizeof(addr.sun_path) &&
+           access(dir, W_OK | X_OK) == 0;
+}
+
+/* npud makes the directory and fails if it exists, so nobody can have prepared it for us. */
+static const char *runtime_dir_choose(void)
+{
+    static char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    const char *const parents[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+    uint64_t name;
+
+    if (!random_fill(&name, sizeof(name)))
+        return NULL;
+    for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
+        if (!dir_usable(parents[i]))
+            continue;
+        snprintf(path, sizeof(path), "%s/npu-run-%016llx", parents[i], (unsigned long long)name);
+        return path;
+    }
+    return NULL;
+}
+
+/* What a npud that was killed has left behind; one that ended by itself has left nothing. */
+static void runtime_dir_remove(const char *dir)
+{
+    char path[PATH_MAX];
+
+    static const char *const names[] = {"npud.sock", "npud.sock.lock", "admin.sock",
+                                        "admin.sock.lock"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+        unlink(path);
+    }
+    rmdir(dir);
+}
+
+/* A path, or a name to be looked up in PATH. */
+static const char *npud_find(void)
+{
+    static char path[PATH_MAX + sizeof("/../sbin/npud")];
+    static const char *const places[] = {"/npud", "/../sbin/npud"};
+    const char *named = getenv("NPUD_BINARY");
+    ssize_t n;
+    char *slash;
+
+    if (named && named[0])
+        return named;
+    n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    path[n < 0 ? 0 : n] = '\0';
+    slash = strrchr(path, '/');
+    for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
+        strcpy(slash, places[i]);
+        if (access(path, X_OK) == 0)
+            return path;
+    }
+    return "npud";
+}
+
+/* --- children --- */
+
+#define CHILD_NULL                                                                                 \
+    {                                                                                              \
+        .pid = -1, .pidfd = -1                                                                     \
+    }
+
+/* In the child: 0. In the parent: a pid, or -1 after saying why. */
+static pid_t child_fork(struct child *child, const char *name)
+{
+    child->pid = fork();
+    if (child->pid > 0)
+        child->pidfd = pidfd_open(child->pid, 0);
+    if (child->pid == 0 || child->pidfd >= 0)
+        return child->pid;
+    complain("%s cannot be started: %s", name, strerror(errno));
+    if (child->pid > 0) {
+        kill(child->pid, SIGKILL);
+        waitpid(child->pid, NULL, 0);
+    }
+    return -1;
+}
+
+/* Waits for its end and returns it the way a shell does. */
+static int child_reap(struct child *child)
+{
+    siginfo_t info = {0};
+
+    while (waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED) < 0)
+        if (errno != EINTR)
+            return STATUS_OWN_FAILURE;
+    close(child->pidfd);
+    *child = (struct child)CHILD_NULL;
+    return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+}
+
+/* True when fd becomes readable (or ends) within timeout. */
+static bool wait_readable(int fd, int timeout_ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    return poll(&p, 1, timeout_ms) > 0;
+}
+
+/* --- signals --- */
+
+/* A signal that is blocked arrives at the signalfd, also when it is ignored. */
+static void note_ignored(struct run *run)
+{
+    struct sigaction action;
+
+    run->ignored = run->mask;
+    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+        if (sigaction(forwarded[i], NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+            sigaddset(&run->ignored, forwarded[i]);
+}
+
+static int signals_block(struct run *run)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+        sigaddset(&set, forwarded[i]);
+    /* Whoever ignores SIGCHLD has its children reaped by the kernel, and we would lose the status. */
+    signal(SIGCHLD, SIG_DFL);
+    if (sigprocmask(SIG_BLOCK, &set, &run->mask) < 0)
+        return -errno;
+    note_ignored(run);
+    run->signals = signalfd(-1, &set, SFD_CLOEXEC);
+    return run->signals < 0 ? -errno : 0;
+}
+
+static int signal_take(struct run *run, bool *from_terminal)
+{
+    struct signalfd_siginfo info;
+
+    if (read(run->signals, &info, sizeof(info)) != sizeof(info))
+        return 0;
+    *from_terminal = info.ssi_code == SI_KERNEL;
+    return (int)info.ssi_signo;
+}
+
+/* What a terminal sends for ^C and ^\ has reached the command as well: a second one would look like an impatient user. */
+static void signal_forward(struct run *run, const struct child *command)
+{
+    bool from_terminal;
+    int sig = signal_take(run, &from_terminal);
+
+    if (sig && !(from_terminal && (sig == SIGINT || sig == SIGQUIT)))
+        kill(command->pid, sig);
+}
+
+/* --- npud --- */
+
+/*
+ * npud is ours alone: no terminal whose ^C or hang-up reaches it, none of the descriptors that our
+ * caller may wait to see closed, and no word to a service manager that waits for word from our
+ * caller.
+ */
+static void npud_isolate(int ready)
+{
+    static const char *const manager[] = {"NOTIFY_SOCKET",  "LISTEN_FDS",    "LISTEN_PID",
+                                          "LISTEN_FDNAMES", "WATCHDOG_USEC", "WATCHDOG_PID"};
+    sigset_t none;
+    int null;
+
+    setsid();
+    if (dup2(ready, READY_FD) == READY_FD)
+        fcntl(READY_FD, F_SETFD, 0); /* dup2 onto itself leaves close-on-exec as it is */
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    if (fcntl(STDERR_FILENO, F_GETFD) != 0) /* closed, or already reused by one of ours */
+        dup2(null, STDERR_FILENO);
+    close_range(READY_FD + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+    for (size_t i = 0; i < sizeof(manager) / sizeof(manager[0]); i++)
+        unsetenv(manager[i]);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void __attribute__((noreturn)) npud_exec(struct run *run, pid_t parent, int ready)
+{
+    int error;
+
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(STATUS_OWN_FAILURE); /* it died before the line above */
+    npud_isolate(ready);
+    execvp(run->npud_argv[0], run->npud_argv);
+    error = errno;
+    complain("%s: %s (set NPUD_BINARY to the path of npud)", run->npud_argv[0], strerror(error));
+    _exit(STATUS_OWN_FAILURE);
+}
+
+/* A signal that has arrived and ends us; 0: none. */
+static int signal_to_end(struct run *run)
+{
+    bool from_terminal;
+    int sig = signal_take(run, &from_terminal);
+
+    return sig && !sigismember(&run->ignored, sig) ? sig : 0;
+}
+
+/* STATUS_NONE when clients can connect. There is no command yet that a signal could be for. */
+static int npud_wait_ready(struct run *run, int ready)
+{
+    struct pollfd p[] = {{.fd = ready, .events = POLLIN}, {.fd = run->signals, .events = POLLIN}};
+    char c = '\0';
+    int sig;
+
+    while (!p[0].revents || p[1].revents) {
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
+            return STATUS_OWN_FAILURE;
+        sig = p[1].revents ? signal_to_end(run) : 0;
+        if (sig)
+            return 128 + sig;
+    }
+    if (read(ready, &c, 1) == 1 && c == '\n')
+        return STATUS_NONE;
+    complain("npud did not start");
+    return STATUS_OWN_FAILURE;
+}
+
+static int npud_start(struct run *run)
+{
+    pid_t parent = getpid(), pid;
+    int ready[2], status;
+
+    if (pipe2(ready, O_CLOEXEC) < 0) {
+        complain("pipe: %s", strerror(errno));
+        return STATUS_OWN_FAILURE;
+    }
+    pid = child_fork(&run->npud, "npud");
+    if (pid == 0)
+        npud_exec(run, parent, ready[1]);
+    close(ready[1]);
+    status = pid < 0 ? STATUS_OWN_FAILURE : npud_wait_ready(run, ready[0]);
+    close(ready[0]);
+    return status;
+}
+
+/* Returns npud's status. */
+static int npud_end(struct run *run)
+{
+    pidfd_send_signal(run->npud.pidfd, SIGTERM, NULL, 0);
+    if (!wait_readable(run->npud.pidfd, END_MS)) {
+        complain("npud (pid %d) does not end: killed", (int)run->npud.pid);
+        pidfd_send_signal(run->npud.pidfd, SIGKILL, NULL, 0);
+    }
+    return child_reap(&run->npud);
+}
+
+static void npud_finish(struct run *run, bool was_ready)
+{
+    const char *kind;
+    bool died;
+    int status, number;
+
+    if (run->npud.pidfd < 0)
+        return;
+    died = wait_readable(run->npud.pidfd, 0);
+    status = died ? child_reap(&run->npud) : npud_end(run);
+    runtime_dir_remove(run->runtime_dir);
+    if (!was_ready)
+        return; /* somebody has said why */
+    kind = status > 128 ? "signal" : "exit status";
+    number = status > 128 ? status - 128 : status;
+    if (died)
+        complain("npud ended while the command ran (%s %d): its calls have failed since", kind,
+                 number);
+    else if (status != 0)
+        complain("npud failed as it ended (%s %d)", kind, number);
+}
+
+/* --- the command --- */
+
+static void __attribute__((noreturn)) command_exec(struct run *run)
+{
+    char path[PATH_MAX];
+    int error;
+
+    snprintf(path, sizeof(path), "%s/npud.sock", run->runtime_dir);
+    setenv("NPUD_SOCKET", path, 1);
+    snprintf(path, sizeof(path), "%s/admin.sock", run->runtime_dir);
+    setenv("NPUD_ADMIN_SOCKET", path, 1);
+    sigprocmask(SIG_SETMASK, &run->mask, NULL);
+    execvp(run->command[0], run->command);
+    error = errno;
+    complain("%s: %s", run->command[0], strerror(error));
+    _exit(error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE);
+}
+
+static int command_run(struct run *run)
+{
+    struct child command = CHILD_NULL;
+    struct pollfd p[] = {{.fd = run->signals, .events = POLLIN}, {.events = POLLIN}};
+    pid_t pid = child_fork(&command, run->command[0]);
+
+    if (pid < 0)
+        return STATUS_OWN_FAILURE;
+    if (pid == 0)
+        command_exec(run);
+    p[1].fd = command.pidfd;
+    while (p[1].revents == 0) {
+        if (poll(p, 2, -1) > 0 && p[0].revents)
+            signal_forward(run, &command);
+    }
+    return child_reap(&command);
+}
+
+/* --- command line --- */
+
+static const struct option long_options[] = {
+    {"devices", required_argument, NULL, 'd'},
+    {"config", required_argument, NULL, 'c'},
+    {"set", required_argument, NULL, 's'},
+    {"verbose", no_argument, NULL, 'v'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+struct args {
+    char **v;
+    size_t n;
+};
+
+static void args_add(struct args *args, const char *option, const char *value)
+{
+    args->v[args->n++] = (char *)option;
+    if (value)
+        args->v[args->n++] = (char *)value;
+}
+
+/* Of an option that only prints: output that got lost is a failure. */
+static int end_of_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    complain("cannot write: %s", strerror(errno));
+    return STATUS_OWN_FAILURE;
+}
+
+/* Translates our options to those of npud, in their order: for one key the last one wins. */
+static int options_read(struct run *run, int argc, char **argv, struct args *args)
+{
+    const char *config = NULL;
+    bool verbose = false;
+    int c;
+
+    /* '+': what follows the command is the command's. */
+    while ((c = getopt_long(argc, argv, "+d:c:s:vVh", long_options, NULL)) != -1) {
+        switch (c) {
+        case 'd':
+            args_add(args, "--devices", optarg);
+            break;
+        case 'c':
+            config = optarg;
+            break;
+        case 's':
+            args_add(args, "--set", optarg);
+            break;
+        case 'v':
+            verbose = true;
+            break;
+        case 'V':
+            puts("npu-run " NPUD_VERSION);
+            return end_of_output();
+        case 'h':
+            usage(stdout);
+            return end_of_output();
+        default:
+            fputs("Try 'npu-run --help'.\n", stderr);
+            return STATUS_OWN_FAILURE;
+        }
+    }
+    run->command = argv + optind;
+    if (!run->command[0]) {
+        fputs("npu-run: no command given\nTry 'npu-run --help'.\n", stderr);
+        return STATUS_OWN_FAILURE;
+    }
+    args_add(args, "--config", config ? config : "/dev/null");
+    args_add(args, verbose ? "--verbose" : "--quiet", NULL);
+    return STATUS_NONE;
+}
+
+static int prepare(struct run *run, int argc, char **argv)
+{
+    /* No option gives npud more than two arguments, and ours alone are fewer than 16. */
+    struct args args = {.v = calloc(2 * (size_t)argc + 16, sizeof(char *))};
+    int status;
+
+    if (!args.v)
+        return STATUS_OWN_FAILURE;
+    run->npud_argv = args.v;
+    args_add(&args, npud_find(), NULL);
+    status = options_read(run, argc, argv, &args);
+    if (status != STATUS_NONE)
+        return status;
+    run->runtime_dir = runtime_dir_choose();
+    if (!run->runtime_dir) {
+        complain("neither $XDG_RUNTIME_DIR nor $TMPDIR nor /tmp is a writable directory with a "
+                 "short path");
+        return STATUS_OWN_FAILURE;
+    }
+    args_add(&args, "--runtime-dir", run->runtime_dir);
+    args_add(&args, "--ready-fd", "3");
+    args_add(&args, "--die-with-parent", NULL);
+    if (signals_block(run) < 0) {
+        complain("signals cannot be caught: %s", strerror(errno));
+        return STATUS_OWN_FAILURE;
+    }
+    return STATUS_NONE;
+}
+
+int main(int argc, char **argv)
+{
+    struct run run = {.signals = -1, .npud = CHILD_NULL};
+    int status;
+
+    /* npud and the command write there, too: each of our lines in one piece. */
+    setvbuf(stderr, NULL, _IOLBF, 0);
+    status = prepare(&run, argc, argv);
+    if (status == STATUS_NONE) {
+        bool ready;
+
+        status = npud_start(&run);
+        ready = status == STATUS_NONE;
+        if (ready)
+            status = command_run(&run);
+        npud_finish(&run, ready);
+    }
+    free(run.npud_argv);
+    return status;
+}

@@ -1,0 +1,248 @@
+#include "daemon/admin/admin.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "acl/acl_base.h"
+#include "daemon/admin/report.h"
+#include "daemon/base/deferred_close.h"
+#include "daemon/engine/inject.h"
+#include "daemon/base/log.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
+
+/* A connected npuctl. While its report is made, no further request of it is read. */
+struct admin {
+    struct server *server;
+    int socket;
+    struct event *on_socket;
+    struct event *on_slice;
+    uint64_t request;           /* that asked for the report being made */
+    struct admin_report report; /* what is told of it; its memfd is open while it is made */
+    uint64_t rule;              /* that the request being answered has set */
+    struct admin *prev, *next;  /* server->admin_list */
+};
+
+static void report_close(struct admin *admin)
+{
+    if (admin->report.fd >= 0)
+        close(admin->report.fd);
+    admin->report.fd = -1;
+}
+
+static void admin_free(struct admin *admin)
+{
+    DL_DELETE(admin->server->admin_list, admin);
+    if (admin->on_socket)
+        event_free(admin->on_socket);
+    if (admin->on_slice)
+        event_free(admin->on_slice);
+    report_close(admin);
+    closer_close(admin->socket);
+    free(admin);
+}
+
+static struct session *session_numbered(struct server *server, uint64_t id)
+{
+    struct session *session;
+
+    DL_FOREACH (server->sessions, session)
+        if (session->id == id)
+            return session;
+    return NULL;
+}
+
+static int32_t end_session(struct admin *admin, uint64_t id, char *message, size_t size)
+{
+    struct session *session = session_numbered(admin->server, id);
+    struct ucred asker = {.uid = (uid_t)-1};
+    socklen_t len = sizeof(asker);
+
+    if (!session) {
+        snprintf(message, size, "there is no session %llu", (unsigned long long)id);
+        return ACL_ERROR_RT_PARAM_INVALID;
+    }
+    /* Who connected, not who is there now: the kernel keeps it with the socket. */
+    getsockopt(admin->socket, SOL_SOCKET, SO_PEERCRED, &asker, &len);
+    log_line(LOG_NOTICE, session, "ended on an administrator's request: of uid %u, pid %d",
+             (unsigned)asker.uid, (int)asker.pid);
+    session_end(session);
+    return 0;
+}
+
+static int reply(struct admin *admin, uint64_t id, int32_t error, const char *message)
+{
+    Npud__AdminReply out = NPUD__ADMIN_REPLY__INIT;
+
+    out.id = id;
+    out.error = error;
+    out.message = (char *)message;
+    out.size = admin->report.size;
+    out.rule = admin->rule;
+    return packet_send_message(admin->socket, &out.base, &admin->report.fd, admin->report.fd >= 0,
+                               MSG_DONTWAIT);
+}
+
+/* A timer of zero: after this slice the loop looks at all descriptors, then comes the next. */
+static void on_slice(evutil_socket_t fd, short what, void *arg)
+{
+    struct admin *admin = arg;
+    struct timeval now = {0};
+    int r = admin_report_append_slice(admin->server, &admin->report);
+
+    (void)fd;
+    (void)what;
+    if (r > 0) {
+        event_add(admin->on_slice, &now);
+        return;
+    }
+    if (r == 0)
+        r = admin_report_seal(&admin->report);
+    if (r < 0) {
+        report_close(admin);
+        admin->report.size = 0;
+    }
+    r = reply(admin, admin->request, r < 0 ? ACL_ERROR_RT_MEMORY_ALLOCATION : 0, "");
+    report_close(admin);
+    if (r < 0 || event_add(admin->on_socket, NULL) < 0)
+        admin_free(admin);
+}
+
+static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
+{
+    admin->request = request;
+    if (admin_report_open(admin->server, &admin->report, topic) < 0)
+        return reply(admin, request, ACL_ERROR_RT_MEMORY_ALLOCATION, "");
+    event_del(admin->on_socket);
+    on_slice(-1, 0, admin);
+    return 0;
+}
+
+static int answer(struct admin *admin, const Npud__AdminRequest *request)
+{
+    char message[256] = "";
+    int32_t error;
+
+    admin->report.size = admin->rule = 0;
+    if (request->protocol != PROTOCOL) {
+        snprintf(message, sizeof(message), "this npud speaks protocol %u, npuctl speaks %u",
+                 PROTOCOL, request->protocol);
+        return reply(admin, request->id, ACL_ERROR_API_NOT_SUPPORT, message);
+    }
+    if (!admin_report_has_topic((unsigned)request->topic))
+        return reply(admin, request->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                     "this npud has no such report");
+    if (request->end_session != 0) {
+        error = end_session(admin, request->end_session, message, sizeof(message));
+        return reply(admin, request->id, error, message);
+    }
+    if (request->inject) {
+        error = inject_set(admin->server, request->inject, &admin->rule, message, sizeof(message));
+        return reply(admin, request->id, error, message);
+    }
+    if (request->clear_rule != 0 || request->clear_rules) {
+        error = inject_clear(admin->server, request->clear_rules ? 0 : request->clear_rule, message,
+                             sizeof(message));
+        return reply(admin, request->id, error, message);
+    }
+    return report_begin(admin, request->id, (unsigned)request->topic);
+}
+
+static void on_socket(evutil_socket_t fd, short what, void *arg)
+{
+    static struct packet packet;
+    struct admin *admin = arg;
+    Npud__AdminRequest *request = NULL;
+    int r = packet_recv(fd, &packet, MSG_DONTWAIT);
+
+    (void)what;
+    if (r == -EAGAIN)
+        return;
+    if (r > 0) {
+        request = npud__admin_request__unpack(NULL, packet.size, packet.data);
+        packet_deinit(&packet);
+    }
+    r = request ? answer(admin, request) : -EBADMSG;
+    if (request)
+        npud__admin_request__free_unpacked(request, NULL);
+    if (r < 0)
+        admin_free(admin);
+}
+
+static bool in_group(int socket, gid_t gid)
+{
+    gid_t *groups = NULL;
+    socklen_t size = 0;
+    bool found = false;
+
+    /* The first call fails and tells how much room the groups need. */
+    getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, NULL, &size);
+    if (size > 0)
+        groups = malloc(size);
+    if (groups && getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups, &size) == 0)
+        for (size_t n = size / sizeof(gid_t); n > 0 && !found; n--)
+            found = groups[n - 1] == gid;
+    free(groups);
+    return found;
+}
+
+/* The socket's mode decides who can connect; this decides it for sockets that were passed to us,
+ * too. */
+static bool allowed(struct server *server, int socket)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    struct group *g = NULL;
+
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return false;
+    if (cred.uid == 0 || cred.uid == geteuid())
+        return true;
+    if (server->config->admin_group[0])
+        g = getgrnam(server->config->admin_group);
+    return g && (cred.gid == g->gr_gid || in_group(socket, g->gr_gid));
+}
+
+void admin_accept(struct server *server, int socket)
+{
+    Npud__AdminReply reply = NPUD__ADMIN_REPLY__INIT;
+    struct admin *admin;
+
+    if (!allowed(server, socket)) {
+        reply.id = 1;
+        reply.error = ACL_ERROR_RT_NO_PERMISSION;
+        reply.message = (char *)"only root and the admin group of npud may ask";
+        packet_send_message(socket, &reply.base, NULL, 0, MSG_DONTWAIT);
+        close(socket);
+        return;
+    }
+    admin = calloc(1, sizeof(*admin));
+    if (!admin) {
+        close(socket);
+        return;
+    }
+    admin->server = server;
+    admin->socket = socket;
+    admin->report.fd = -1;
+    DL_APPEND(server->admin_list, admin);
+    admin->on_socket = event_new(server->base, socket, EV_READ | EV_PERSIST, on_socket, admin);
+    admin->on_slice = event_new(server->base, -1, 0, on_slice, admin);
+    if (!admin->on_socket || !admin->on_slice || event_add(admin->on_socket, NULL) < 0)
+        admin_free(admin);
+}
+
+void admin_end_all(struct server *server)
+{
+    struct admin *admin, *tmp;
+
+    DL_FOREACH_SAFE (server->admin_list, admin, tmp) {
+        admin_free(admin);
+    }
+}

@@ -1,0 +1,135 @@
+#include "daemon/admin/queued.h"
+
+#include <stdlib.h>
+
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "proto/shm/task.h"
+
+static bool add(struct queued *q, const struct queued_record *record, uint32_t stream)
+{
+    if (q->n == q->size) {
+        size_t bigger = q->size ? 2 * q->size : 64;
+        struct queued_record *p = reallocarray(q->record, bigger, sizeof(*p));
+
+        if (!p)
+            return false;
+        q->record = p;
+        q->size = bigger;
+    }
+    q->record[q->n] = *record;
+    q->record[q->n++].stream = stream;
+    return true;
+}
+
+/* False: it is nothing that others wait for. */
+static bool read_record(const struct task *task, struct queued_record *r)
+{
+    *r = (struct queued_record){
+        .op = task->op, .object = task->object, .generation = task->generation};
+    switch (task->op) {
+    case TASK_RECORD:
+        r->number = task->record.number;
+        return task->flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE);
+    case TASK_IPC_RECORD:
+        r->number = task->ipc.number;
+        return true;
+    case TASK_NOTIFY_RECORD: /* of a notify any record will do */
+    case TASK_COUNT_RECORD:
+        return true;
+    case TASK_VALUE_WRITE:
+        r->number = task->value.offset;
+        r->size = sizeof(task->value.value);
+        break;
+    case TASK_COPY:
+        r->number = task->copy.dst_offset;
+        r->size = task->copy.size;
+        break;
+    case TASK_SET:
+        r->number = task->set.offset;
+        r->size = task->set.size;
+        break;
+    case TASK_REDUCE:
+        r->number = task->reduce.dst_offset;
+        r->size = task->reduce.size;
+        break;
+    default:
+        return false;
+    }
+    r->op = TASK_VALUE_WRITE;
+    return true;
+}
+
+/*
+ * False: out of memory. Not further than the client says that it has submitted: the first look at a page of a ring makes the kernel give it memory, and
+ * most streams have nothing queued.
+ */
+static bool scan(struct queued *q, struct stream *s, size_t *budget)
+{
+    uint64_t head = atomic_load_explicit(&s->done, memory_order_acquire);
+    uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
+
+    for (uint64_t p = head; p != tail && p - head<s->depth && * budget> 0; p++, --*budget) {
+        struct queued_record record;
+        struct task task;
+
+        if (!stream_read_entry(s, p, &task))
+            break;
+        if (read_record(&task, &record) && !add(q, &record, s->slot.number))
+            return false;
+    }
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct queued_record *x = a, *y = b;
+
+    if (x->op != y->op)
+        return x->op < y->op ? -1 : 1;
+    if (x->object != y->object)
+        return x->object < y->object ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+void queued_init(struct queued *q, struct session *session, size_t *budget)
+{
+    struct stream *s;
+
+    *q = (struct queued){.complete = true};
+    slots_foreach (&session->streams, i, s)
+        if (!scan(q, s, budget) || *budget == 0)
+            q->complete = false;
+    if (q->n)
+        qsort(q->record, q->n, sizeof(*q->record), compare);
+}
+
+void queued_deinit(struct queued *q)
+{
+    free(q->record);
+    *q = (struct queued){0};
+}
+
+const struct queued_record *queued_find(const struct queued *q, unsigned op, uint32_t object,
+                                        uint64_t number, size_t *n)
+{
+    const struct queued_record key = {
+        .op = (uint8_t)op, .object = object, .number = number == QUEUED_ANY ? 0 : number};
+    size_t low = 0, high = q->n;
+
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+
+        if (compare(&q->record[mid], &key) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (*n = 0; low + *n < q->n; ++*n) {
+        const struct queued_record *r = &q->record[low + *n];
+
+        if (r->op != op || r->object != object || (number != QUEUED_ANY && r->number != number))
+            break;
+    }
+    return *n ? &q->record[low] : NULL;
+}

@@ -1,0 +1,96 @@
+#include "daemon/admin/report_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "proto/util/clock.h"
+
+#define SLICE_ROWS 16 /* between two looks at the clock */
+
+static void *take(struct rows *rows, size_t size)
+{
+    struct block *b = calloc(1, sizeof(*b) + size);
+
+    if (!b)
+        return NULL;
+    b->next = rows->blocks;
+    rows->blocks = b;
+    return b + 1;
+}
+
+void *rows_add(struct rows *rows, size_t size)
+{
+    void *row = take(rows, size);
+
+    if (!row)
+        return NULL;
+    if (rows->n == rows->size) {
+        size_t bigger = rows->size ? 2 * rows->size : 64;
+        void **p = reallocarray(rows->row, bigger, sizeof(*p));
+
+        if (!p)
+            return NULL;
+        rows->row = p;
+        rows->size = bigger;
+    }
+    return rows->row[rows->n++] = row;
+}
+
+char *rows_copy_text(struct rows *rows, const char *text)
+{
+    char *p = take(rows, strlen(text) + 1);
+
+    return p ? strcpy(p, text) : (char *)"";
+}
+
+void rows_deinit(struct rows *rows)
+{
+    struct block *b, *next;
+
+    for (b = rows->blocks; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    free(rows->row);
+}
+
+struct session *rows_session_from(struct server *server, uint64_t id)
+{
+    struct session *s = server->sessions;
+
+    while (s && s->id < id)
+        s = s->next;
+    return s;
+}
+
+bool rows_slice_over(struct rows *rows)
+{
+    if (rows->n % SLICE_ROWS == SLICE_ROWS - 1 && clock_ns() >= rows->until)
+        rows->more = true;
+    return rows->more;
+}
+
+void *rows_next_object(struct server *server, struct rows *rows, const size_t *tables,
+                       unsigned n_tables, struct session **sessionp)
+{
+    struct progress *p = rows->progress;
+    struct session *s = *sessionp ? *sessionp : rows_session_from(server, p->session);
+    void *object;
+
+    if (rows_slice_over(rows))
+        return NULL;
+    for (; s && s->id <= p->last; s = s->next) {
+        if (s->id != p->session)
+            *p = (struct progress){.last = p->last, .session = s->id};
+        for (; p->table < n_tables; p->table++, p->slot = 0) {
+            object = slots_next((struct slots *)((char *)s + tables[p->table]), &p->slot);
+            if (!object)
+                continue;
+            *sessionp = s;
+            return object;
+        }
+    }
+    return NULL;
+}

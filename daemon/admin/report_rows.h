@@ -1,0 +1,72 @@
+/*
+ * Rows of a report for npuctl, and how far it is: what report.c fills its lists with. A report is made in slices, between which clients
+ * have their turn. Control thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct server;
+struct session;
+
+/**
+ * How far a report is that is made in slices. Objects come and go between them: so it is numbers that say where to go on, and sessions that came
+ * after the question are left out.
+ */
+struct progress {
+    uint64_t last;    /* newest session to report */
+    uint64_t session; /* the next object is of this one, or of a later one ... */
+    unsigned table;   /* ... in this table, if a report is of more than one kind of objects ... */
+    uint32_t slot;    /* ... from this slot on */
+};
+
+/**
+ * Rows of one slice of a report. Everything is allocated from one list of blocks and freed at once, so filling
+ * code reads like assignments. Out of memory: the row is left out.
+ */
+struct rows {
+    struct progress *progress;
+    uint64_t until; /* when this slice is over */
+    bool more;      /* it ended before the report was complete */
+    bool own;       /* only what concerns processes of uid is to be told; waits alone can do that */
+    uid_t uid;
+    void **row;
+    size_t n;
+    size_t size;
+    struct block {
+        struct block *next;
+    } * blocks;
+};
+
+/** Free all rows, and what rows_copy_text() gave. */
+void rows_deinit(struct rows *rows);
+
+/** Append a row of that many bytes, zeroed. It belongs to rows. NULL: no memory. */
+void *rows_add(struct rows *rows, size_t size);
+
+/** A row of the protobuf type, initialised; leaves the function or loop with `otherwise` when memory
+ * is out. */
+#define ADD_ROW(rows, type, init, var, otherwise)                                                  \
+    type *var = rows_add(rows, sizeof(type));                                                      \
+    if (!var)                                                                                      \
+        otherwise;                                                                                 \
+    *var = (type)init
+
+/** A copy that lives as long as rows; "" when memory is out. */
+char *rows_copy_text(struct rows *rows, const char *text);
+
+/** Is the time of this slice over? Then rows->more is set. To be asked before each row: only few of the calls look at the clock. */
+bool rows_slice_over(struct rows *rows);
+
+/** The session with this number, or else the next newer one, or NULL. */
+struct session *rows_session_from(struct server *server, uint64_t id);
+
+/**
+ * The next object to report of *sessionp, or of a session after it, in tables[]: offsets in struct session. Begin with *sessionp NULL. NULL when there
+ * is none, and when the slice is over.
+ */
+void *rows_next_object(struct server *server, struct rows *rows, const size_t *tables,
+                       unsigned n_tables, struct session **sessionp);

@@ -1,0 +1,87 @@
+/*
+ * Who waits for whom: every stream that is parked on a wait and every client thread that sleeps in the library, who owes them what they
+ * wait for, and the circles among them. Made for one report and thrown away; control thread.
+ *
+ * A deadlock is certain when nobody in the circle can go on without another of its members: streams that wait without a limit, and
+ * processes all of whose threads sleep in the library. It is suspected, after a second, when a process in it has more threads than
+ * those, or npud cannot count them: one of them may yet submit what is missing.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/shm/wait_slot.h"
+
+struct server;
+struct session;
+struct stream;
+
+enum wait_on {
+    ON_POSITION, /* a stream of the same session has to retire `target` tasks */
+    ON_RECORD,   /* record `target` of an IPC event */
+    ON_LEVEL,    /* somebody has to record a plain event */
+    ON_CALLBACK, /* a stream: the thread of report `object` has to run callback `target` */
+    ON_REPORT,   /* a thread: something has to tell it of a callback */
+    ON_RULE,     /* an administrator has to clear rule `target` (inject.h) */
+    ON_NOTIFY,   /* somebody who has it open has to record a notify or count notify */
+    ON_VALUE,    /* somebody has to write the word at `target` of an allocation */
+    ON_MESSAGE,  /* a thread: somebody who may has to put a message into ring `object` */
+    ON_ROOM,     /* a thread: somebody who may has to take one from there */
+    ON_GRANT,    /* a thread: somebody who may has to grant queue `object` to its process */
+};
+
+/** A stream or thread that waits. */
+struct blocked {
+    struct session *session;
+    int32_t stream;       /* id; -1: a thread */
+    uint32_t slot;        /* of the stream in its session, or of the thread in the session page */
+    uint32_t thread;      /* tid as the client says; 0: a stream */
+    char call[WAIT_CALL]; /* what the thread called */
+    uint64_t since_ns;
+    bool timed; /* it will end by itself */
+    enum wait_on on;
+    uint32_t object; /* in the session: stream, open IPC event, plain event, notify, allocation */
+    uint32_t generation;
+    uint64_t target;
+    uint64_t value; /* ON_VALUE: what the word is compared with */
+    uint8_t condition;
+
+    struct session *owner; /* who is to do something; NULL: nobody, it goes on at this moment */
+    int32_t owner_stream;  /* where the record is queued or the position is; -1: not submitted */
+    uint32_t
+        owners; /* ON_MESSAGE, ON_ROOM, ON_GRANT: processes that could do it, owner's included */
+    uint32_t owner_thread; /* ON_CALLBACK: tid, as the client says; 0: it has not come yet */
+    uint32_t deadlock;     /* 1 + index of the deadlock that keeps it; 0: none */
+    bool member;           /* of that deadlock; else it only waits behind it */
+};
+
+struct deadlock {
+    bool certain;
+    uint32_t processes;
+    size_t n;                      /* members */
+    const struct blocked **member; /* each waits for the next, the last for the first */
+};
+
+struct waits {
+    struct blocked *blocked; /* streams first, then threads */
+    size_t n;
+    struct deadlock *deadlock;
+    size_t n_deadlocks;
+};
+
+/** 0 or -ENOMEM. Freed by waits_deinit() in either case. */
+int waits_init(struct waits *waits, struct server *server);
+void waits_deinit(struct waits *waits);
+
+/** Is the stream parked on something else than the clock? Fills b, but for who owes it. Under the lock of its engine. */
+bool blocked_of_stream(const struct stream *s, struct blocked *b);
+
+/** What it waits for, and who owes it, in words. */
+void blocked_describe(const struct blocked *b, char *buf, size_t size);
+void blocked_describe_owner(const struct blocked *b, char *buf, size_t size);
+/** Who it is: "stream 3" or "thread 1234 in aclrtSynchronizeEvent". */
+void blocked_name(const struct blocked *b, char *buf, size_t size);
+/** The circle, in words. */
+void deadlock_describe(const struct deadlock *d, char *buf, size_t size);

@@ -1,0 +1,444 @@
+#include "daemon/base/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ini.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "proto/wire/packet.h"
+
+enum type {
+    TYPE_STRING,
+    TYPE_U32,
+    TYPE_U64,   /* with K, M, G, T */
+    TYPE_DEPTH, /* u32, a power of two */
+    TYPE_SCOPE, /* uid | any */
+    TYPE_LEVEL, /* of the log */
+};
+
+/* A live key takes effect when the configuration is read again; the others need a restart. */
+enum life {
+    RESTART,
+    LIVE,
+};
+
+/* min and max: of a number; of the length of a string. */
+#define KEY(section, name, type, life, field, min, max, def, help)                                 \
+    {                                                                                              \
+        section, name, type, life, offsetof(struct config, field), min, max, def, help             \
+    }
+#define LIMIT(name, resource, def, help)                                                           \
+    {                                                                                              \
+        "limits", name, TYPE_U64, LIVE,                                                            \
+            offsetof(struct config, limit) + (resource) * sizeof(uint64_t), 0, UINT64_MAX, def,    \
+            help                                                                                   \
+    }
+
+#define FILE_BYTES (1u << 20) /* bytes of a configuration file */
+#define LINE_BYTES 4094u      /* bytes of one of its lines: inih splits what is longer */
+#define PATH_BYTES 107u       /* of a socket address */
+
+static const struct key {
+    const char *section;
+    const char *name;
+    enum type type;
+    enum life life;
+    size_t offset;
+    uint64_t min, max;
+    const char *def;
+    const char *help;
+} keys[] = {
+    KEY("npud", "socket", TYPE_STRING, RESTART, socket, 1, PATH_BYTES, NPUD_SOCKET_DEFAULT,
+        "where clients connect, when systemd passes no sockets"),
+    KEY("npud", "admin_socket", TYPE_STRING, RESTART, admin_socket, 1, PATH_BYTES,
+        NPUD_ADMIN_SOCKET_DEFAULT, "where npuctl connects"),
+    KEY("npud", "access_group", TYPE_STRING, RESTART, access_group, 0, 255, "npu",
+        "group that may use the devices; empty: only npud's own user; *: everybody"),
+    KEY("npud", "admin_group", TYPE_STRING, RESTART, admin_group, 0, 255, "npu-admin",
+        "group that may use npuctl, beside root; empty: root and npud's own user only"),
+    KEY("npud", "backend", TYPE_STRING, RESTART, backend, 1, 63, "sim",
+        "what makes the devices work"),
+    KEY("npud", "log_level", TYPE_LEVEL, LIVE, log_level, 0, 0, "info",
+        "least important lines that are logged: error, warning, notice, info or debug"),
+    KEY("sim", "devices", TYPE_U32, RESTART, devices, 1, 16, "2", "number of simulated NPUs"),
+    KEY("sim", "memory", TYPE_U64, RESTART, device_memory, 1 << 20, UINT64_C(1) << 46, "8G",
+        "memory of each, in bytes; used from the host's only as programs touch it"),
+    KEY("sim", "soc_name", TYPE_STRING, RESTART, soc_name, 1, 63, "AscendSim1",
+        "what aclrtGetSocName() answers"),
+    KEY("engine", "spin_us", TYPE_U64, RESTART, spin_us, 0, 1000000, "50",
+        "how long an engine that was just busy looks for work before it sleeps; 0: not at all"),
+    KEY("stream", "depth", TYPE_DEPTH, RESTART, ring_depth, 64, 65536, "1024",
+        "tasks that a stream can hold before submitting blocks; a power of two"),
+    KEY("ipc", "scope", TYPE_SCOPE, LIVE, ipc_any_uid, 0, 0, "uid",
+        "who may open a handle without pid list: processes of the same uid, or any"),
+    KEY("ipc", "linger_max", TYPE_U32, LIVE, linger_max, 0, 1 << 20, "1024",
+        "per uid: exported events that are destroyed but still openable"),
+    LIMIT("sessions", RESOURCE_SESSIONS, "4096", "per uid: connected processes"),
+    LIMIT("streams", RESOURCE_STREAMS, "65536", "per uid: streams"),
+    LIMIT("events", RESOURCE_EVENTS, "1M", "per uid: plain events"),
+    LIMIT("ipc_events", RESOURCE_IPC_EVENTS, "8192", "per uid: open IPC events"),
+    LIMIT("device_memory", RESOURCE_DEVICE_MEMORY, "1T", "per uid: bytes, all devices together"),
+    LIMIT("host_memory", RESOURCE_HOST_MEMORY, "64G", "per uid: bytes of pinned host memory"),
+    LIMIT("fds", RESOURCE_FDS, "65536", "per uid: descriptors that npud holds for it"),
+    LIMIT("notifies", RESOURCE_NOTIFIES, "8192", "per uid: open notifies and count notifies"),
+    LIMIT("mbuf_memory", RESOURCE_MBUF_MEMORY, "64G",
+          "per uid: bytes of shared buffers, with what describes them"),
+    LIMIT("queues", RESOURCE_QUEUES, "4096", "per uid: shared queues; there are no more ids"),
+    LIMIT("routes", RESOURCE_ROUTES, "65536", "per uid: routes between queues"),
+};
+
+#define N_KEYS (sizeof(keys) / sizeof(keys[0]))
+
+static bool parse_number(const char *text, bool suffix, uint64_t *value)
+{
+    static const char suffixes[] = "KMGT";
+    char *end;
+    const char *s;
+    unsigned shift = 0;
+
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    if (errno != 0)
+        return false;
+    if (suffix && *end && (s = strchr(suffixes, *end))) {
+        shift = 10 * (unsigned)(s - suffixes + 1);
+        end++;
+    }
+    if (*end || *value > UINT64_MAX >> shift)
+        return false;
+    *value <<= shift;
+    return true;
+}
+
+/* What is wrong with a value, as a sentence in `wrong`. */
+struct wrong {
+    char text[128];
+};
+
+static bool set_number(const struct key *key, void *field, const char *text, struct wrong *wrong)
+{
+    uint64_t value;
+
+    if (!parse_number(text, key->type == TYPE_U64, &value)) {
+        snprintf(wrong->text, sizeof(wrong->text), "not a number%s",
+                 key->type == TYPE_U64 ? " (K, M, G or T may follow its digits)" : "");
+        return false;
+    }
+    if (value < key->min || value > key->max) {
+        snprintf(wrong->text, sizeof(wrong->text), "must be from %llu to %llu",
+                 (unsigned long long)key->min, (unsigned long long)key->max);
+        return false;
+    }
+    if (key->type == TYPE_DEPTH && (value & (value - 1))) {
+        snprintf(wrong->text, sizeof(wrong->text), "must be a power of two");
+        return false;
+    }
+    if (key->type == TYPE_U64)
+        *(uint64_t *)field = value;
+    else
+        *(uint32_t *)field = (uint32_t)value;
+    return true;
+}
+
+static bool set_string(const struct key *key, char **field, const char *text, struct wrong *wrong)
+{
+    char *copy;
+
+    if (strlen(text) < key->min || strlen(text) > key->max) {
+        snprintf(wrong->text, sizeof(wrong->text), "must have from %llu to %llu bytes",
+                 (unsigned long long)key->min, (unsigned long long)key->max);
+        return false;
+    }
+    copy = strdup(text);
+    if (!copy) {
+        snprintf(wrong->text, sizeof(wrong->text), "out of memory");
+        return false;
+    }
+    free(*field);
+    *field = copy;
+    return true;
+}
+
+static bool set_level(int *field, const char *text, struct wrong *wrong)
+{
+    int level = log_level_named(text);
+
+    if (level < 0) {
+        snprintf(wrong->text, sizeof(wrong->text), "must be error, warning, notice, info or debug");
+        return false;
+    }
+    *field = level;
+    return true;
+}
+
+static bool set_key(struct config *config, const struct key *key, const char *text,
+                    struct wrong *wrong)
+{
+    void *field = (char *)config + key->offset;
+
+    switch (key->type) {
+    case TYPE_STRING:
+        return set_string(key, field, text, wrong);
+    case TYPE_LEVEL:
+        return set_level(field, text, wrong);
+    case TYPE_SCOPE:
+        if (strcmp(text, "uid") != 0 && strcmp(text, "any") != 0) {
+            snprintf(wrong->text, sizeof(wrong->text), "must be uid or any");
+            return false;
+        }
+        *(bool *)field = text[0] == 'a';
+        return true;
+    case TYPE_U32:
+    case TYPE_U64:
+    case TYPE_DEPTH:
+        break;
+    }
+    return set_number(key, field, text, wrong);
+}
+
+static const struct key *find_key(const char *section, const char *name)
+{
+    for (size_t i = 0; i < N_KEYS; i++)
+        if (strcmp(keys[i].section, section) == 0 && strcmp(keys[i].name, name) == 0)
+            return &keys[i];
+    return NULL;
+}
+
+static int set_named(struct config *config, const char *section, const char *name,
+                     const char *value)
+{
+    const struct key *key = find_key(section, name);
+    struct wrong wrong = {"no such key (see npud --print-config)"};
+
+    if (key && set_key(config, key, value, &wrong))
+        return 0;
+    log_error("%s.%s = %.200s: %s", section, name, value, wrong.text);
+    return -EINVAL;
+}
+
+void config_init(struct config *config)
+{
+    struct wrong wrong;
+
+    *config = (struct config){0};
+    for (size_t i = 0; i < N_KEYS; i++)
+        if (!set_key(config, &keys[i], keys[i].def, &wrong))
+            abort(); /* a default of the table above is wrong: found by the first start */
+}
+
+void config_deinit(struct config *config)
+{
+    for (size_t i = 0; i < N_KEYS; i++)
+        if (keys[i].type == TYPE_STRING)
+            free(*(char **)((char *)config + keys[i].offset));
+    *config = (struct config){0};
+}
+
+static int on_ini(void *arg, const char *section, const char *name, const char *value)
+{
+    return set_named(arg, section, name, value) == 0;
+}
+
+/* The whole file, with a zero byte behind it, or NULL after a line in the log. Freed by the caller. */
+static char *read_whole(int fd, const char *path, size_t *size)
+{
+    char *text = malloc(FILE_BYTES + 2);
+    ssize_t n = 1;
+
+    if (!text)
+        log_error("%s: out of memory", path);
+    for (*size = 0; text && n > 0 && *size <= FILE_BYTES; *size += (size_t)n)
+        if ((n = read(fd, text + *size, FILE_BYTES + 1 - *size)) < 0)
+            break;
+    if (text && n < 0)
+        log_error("%s: cannot be read: %m", path);
+    else if (text && *size > FILE_BYTES)
+        log_error("%s: larger than 1 MiB, which no configuration is", path);
+    else if (text) {
+        text[*size] = '\0';
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
+/*
+ * Only files that are read at once: a pipe could make npud wait. /dev/null is how to say that there
+ * is no configuration.
+ */
+static char *read_file(const char *path, size_t *size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    char *text = NULL;
+    struct stat st, null;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        log_error("%s: cannot be read: %m", path);
+    else if (S_ISREG(st.st_mode) ||
+             (stat("/dev/null", &null) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == null.st_rdev))
+        text = read_whole(fd, path, size);
+    else
+        log_error("%s: is not a regular file", path);
+    if (fd >= 0)
+        close(fd);
+    return text;
+}
+
+/*
+ * What inih would make something of, although it is not what the manual allows: text behind a
+ * section's bracket, ':' in place of '=', lines that it would split. NULL, or what is wrong.
+ */
+static const char *line_fault(const char *line, size_t length)
+{
+    const char *end = line + length, *p, *text = line + strspn(line, " \t\r");
+
+    if (length > LINE_BYTES)
+        return "is longer than 4094 bytes";
+    if (memchr(line, '\0', length))
+        return "has a zero byte";
+    if (text >= end || *text == '#' || *text == ';')
+        return NULL;
+    if (*text != '[')
+        return memchr(text, '=', strcspn(text, ":#;\n")) ? NULL : "is not \"key = value\"";
+    p = memchr(text, ']', (size_t)(end - text));
+    if (!p)
+        return "is a section without \"]\"";
+    p += 1 + strspn(p + 1, " \t\r");
+    return p >= end || *p == '#' || *p == ';' ? NULL : "has text behind the section's \"]\"";
+}
+
+static int check_lines(const char *path, const char *text, size_t size)
+{
+    const char *line = text, *end = text + size, *next;
+    unsigned number = 1;
+
+    for (; line < end; line = next + 1, number++) {
+        const char *fault;
+
+        next = memchr(line, '\n', (size_t)(end - line));
+        if (!next)
+            next = end;
+        fault = line_fault(line, (size_t)(next - line));
+        if (fault) {
+            log_error("%s: line %u %s", path, number, fault);
+            return -EINVAL;
+        }
+    }
+    return 0;
+}
+
+int config_read(struct config *config, const char *path)
+{
+    size_t size;
+    char *text = read_file(path, &size);
+    int line, r = text ? check_lines(path, text, size) : -EINVAL;
+
+    if (r == 0) {
+        /* What inih takes for granted would read "key = value # text" and indented keys as values. */
+        ini_allow_multiline = false;
+        ini_inline_comment_prefixes = (char *)";#";
+        ini_use_stack = false;
+        ini_max_line = ini_initial_alloc = LINE_BYTES + 2;
+        line = ini_parse_string(text, on_ini, config);
+        if (line < 0)
+            log_error("%s: out of memory", path);
+        else if (line > 0)
+            log_error("%s: line %d is wrong", path, line);
+        r = line == 0 ? 0 : -EINVAL;
+    }
+    free(text);
+    return r;
+}
+
+int config_set(struct config *config, const char *assignment)
+{
+    char *copy = strdup(assignment);
+    char *dot = copy ? strchr(copy, '.') : NULL;
+    char *equals = dot ? strchr(dot, '=') : NULL;
+    int r = -EINVAL;
+
+    if (equals) {
+        *dot = *equals = '\0';
+        r = set_named(config, copy, dot + 1, equals + 1);
+    } else {
+        log_error("\"%s\" is not section.key=value", assignment);
+    }
+    free(copy);
+    return r;
+}
+
+static bool key_differs(const struct key *key, const struct config *a, const struct config *b)
+{
+    const char *one = (const char *)a + key->offset, *other = (const char *)b + key->offset;
+
+    switch (key->type) {
+    case TYPE_STRING:
+        return strcmp(*(char *const *)one, *(char *const *)other) != 0;
+    case TYPE_SCOPE:
+        return *(const bool *)one != *(const bool *)other;
+    case TYPE_U64:
+        return *(const uint64_t *)one != *(const uint64_t *)other;
+    case TYPE_U32:
+    case TYPE_DEPTH:
+    case TYPE_LEVEL:
+        break;
+    }
+    return *(const uint32_t *)one != *(const uint32_t *)other;
+}
+
+unsigned config_adopt(struct config *config, const struct config *read)
+{
+    unsigned restart = 0;
+
+    for (size_t i = 0; i < N_KEYS; i++) {
+        const struct key *key = &keys[i];
+        void *field = (char *)config + key->offset;
+
+        if (!key_differs(key, config, read))
+            continue;
+        restart += key->life == RESTART;
+        log_line(key->life == RESTART ? LOG_WARNING : LOG_NOTICE, NULL, "%s.%s has changed%s",
+                 key->section, key->name,
+                 key->life == RESTART ? ": takes effect at the next start of npud" : "");
+        if (key->life == LIVE)
+            memcpy(field, (const char *)read + key->offset,
+                   key->type == TYPE_U64     ? sizeof(uint64_t)
+                   : key->type == TYPE_SCOPE ? sizeof(bool)
+                                             : sizeof(uint32_t));
+    }
+    return restart;
+}
+
+bool config_is_default(const struct config *config, const char *section, const char *name)
+{
+    const struct key *key = find_key(section, name);
+    struct config defaults;
+    bool same;
+
+    config_init(&defaults);
+    same = key && !key_differs(key, config, &defaults);
+    config_deinit(&defaults);
+    return same;
+}
+
+void config_print_reference(FILE *f)
+{
+    const char *section = "";
+
+    for (size_t i = 0; i < N_KEYS; i++) {
+        const struct key *k = &keys[i];
+
+        if (strcmp(section, k->section) != 0)
+            fprintf(f, "%s[%s]\n", i ? "\n" : "", k->section);
+        section = k->section;
+        fprintf(f, "# %s\n#%s = %s\n", k->help, k->name, k->def);
+    }
+}

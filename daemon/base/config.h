@@ -1,0 +1,47 @@
+/* Configuration: built-in defaults, then the file, then --set and options of the command line. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "daemon/base/quota.h"
+
+struct config {
+    char *socket; /* where to listen when systemd gives no sockets */
+    char *admin_socket;
+    char *access_group; /* may connect to socket; empty: own user only; *: everybody */
+    char *admin_group;  /* may connect to admin_socket, beside root; empty: root only */
+    char *backend;
+    int log_level; /* LOG_ERR .. LOG_DEBUG */
+    uint32_t devices;
+    uint64_t device_memory; /* bytes each */
+    char *soc_name;
+    uint64_t spin_us;
+    uint32_t ring_depth;
+    bool ipc_any_uid;
+    uint32_t linger_max;
+    uint64_t limit[RESOURCE_COUNT]; /* per uid */
+};
+
+/** Set every key to its default. */
+void config_init(struct config *config);
+void config_deinit(struct config *config);
+
+/** Read an ini file whole and exactly. -EINVAL after a line in the log: what could not be read, or
+ * which line is wrong. */
+int config_read(struct config *config, const char *path);
+
+/** Apply "section.key=value", as --set does. -EINVAL, after logging what is wrong. */
+int config_set(struct config *config, const char *assignment);
+
+/** Take over the live keys of a configuration that was read again; the log tells which, and which
+ * others have changed. Returns how many of those need a restart of npud. */
+unsigned config_adopt(struct config *config, const struct config *read);
+
+/** Has this key its default? */
+bool config_is_default(const struct config *config, const char *section, const char *name);
+
+/** Print every key with its default and meaning: the reference that --help and the man page show.
+ */
+void config_print_reference(FILE *f);

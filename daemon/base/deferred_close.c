@@ -1,0 +1,160 @@
+#include "daemon/base/deferred_close.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+static struct {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct item {
+        int fd;
+        void *map; /* NULL: none */
+        size_t bytes;
+        uint64_t hole, hole_bytes; /* to be punched into the file first */
+    } * items;
+    size_t n, size;
+    bool stop;
+    bool started;
+} closer = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+
+/* Sockets refuse descriptors: nothing that is closed can be a client's. Set by the first socket that could not. */
+static bool kernel_accepts_fds;
+
+static void let_go(const struct item *item)
+{
+    if (item->hole_bytes > 0)
+        fallocate(item->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)item->hole,
+                  (off_t)item->hole_bytes);
+    if (item->map)
+        munmap(item->map, item->bytes);
+    close(item->fd);
+}
+
+static void *closer_main(void *arg)
+{
+    (void)arg;
+    pthread_setname_np(pthread_self(), "closer");
+    pthread_mutex_lock(&closer.lock);
+    for (;;) {
+        struct item item;
+
+        while (closer.n == 0 && !closer.stop)
+            pthread_cond_wait(&closer.more, &closer.lock);
+        if (closer.n == 0)
+            break;
+        item = closer.items[--closer.n];
+        pthread_mutex_unlock(&closer.lock);
+        let_go(&item);
+        pthread_mutex_lock(&closer.lock);
+    }
+    pthread_mutex_unlock(&closer.lock);
+    return NULL;
+}
+
+int closer_start(void)
+{
+    int r = pthread_create(&closer.thread, NULL, closer_main, NULL);
+
+    closer.started = r == 0;
+    return -r;
+}
+
+void closer_stop(void)
+{
+    if (!closer.started)
+        return;
+    pthread_mutex_lock(&closer.lock);
+    closer.stop = true;
+    pthread_cond_signal(&closer.more);
+    pthread_mutex_unlock(&closer.lock);
+    pthread_join(closer.thread, NULL);
+    free(closer.items);
+    closer.items = NULL;
+    closer.size = 0;
+    closer.started = false;
+}
+
+void closer_refuse_fds(int socket)
+{
+    int off = 0;
+
+    if (setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) < 0)
+        kernel_accepts_fds = true;
+}
+
+void closer_accept_fds(int socket)
+{
+    int on = 1;
+
+    setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
+}
+
+/* False: no memory. */
+static bool enqueue(const struct item *item)
+{
+    bool ok = true;
+
+    pthread_mutex_lock(&closer.lock);
+    if (closer.n == closer.size) {
+        size_t size = closer.size ? 2 * closer.size : 64;
+        struct item *items = reallocarray(closer.items, size, sizeof(*items));
+
+        ok = items != NULL;
+        if (ok) {
+            closer.items = items;
+            closer.size = size;
+        }
+    }
+    if (ok) {
+        closer.items[closer.n++] = *item;
+        pthread_cond_signal(&closer.more);
+    }
+    pthread_mutex_unlock(&closer.lock);
+    return ok;
+}
+
+void closer_close(int fd)
+{
+    struct item item = {.fd = fd};
+
+    if (kernel_accepts_fds)
+        closer_close_slow(fd);
+    else
+        let_go(&item);
+}
+
+void closer_close_slow(int fd)
+{
+    struct item item = {.fd = fd};
+
+    if (!closer.started || !enqueue(&item))
+        let_go(&item);
+}
+
+void closer_free_memory(int fd, void *map, size_t bytes)
+{
+    struct item item = {.fd = fd, .map = map, .bytes = bytes};
+
+    if (bytes <= CLOSER_MUCH || !closer.started || !enqueue(&item))
+        let_go(&item);
+}
+
+void closer_free_shared(int fd, void *map, size_t map_bytes, uint64_t from, uint64_t bytes)
+{
+    struct item item = {fd, map, map_bytes, from, bytes};
+
+    if (map_bytes + bytes <= CLOSER_MUCH || !closer.started || !enqueue(&item))
+        let_go(&item);
+}

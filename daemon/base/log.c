@@ -1,0 +1,246 @@
+#include "daemon/base/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-journal.h>
+#include <unistd.h>
+
+#include "daemon/base/outbox.h"
+#include "daemon/core/session.h"
+#include "proto/util/clock.h"
+
+#define LINES_WAITING 1024 /* while the reader of the log does not read */
+#define STOP_MS       500  /* for what is left when npud ends */
+
+static _Atomic int log_level = LOG_INFO;
+static bool to_journal;
+static struct outbox *outbox; /* NULL: lines are written at once, by their thread */
+
+/* systemd names the journal socket that it connected stderr to; a redirected stderr is somebody
+ * else's file. */
+static bool stderr_is_journal(void)
+{
+    const char *stream = getenv("JOURNAL_STREAM");
+    unsigned long long dev, ino;
+    struct stat st;
+
+    return stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
+           fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
+void log_setup(int level)
+{
+    log_level = level;
+    to_journal = stderr_is_journal();
+}
+
+static const char *const level_names[] = {
+    [LOG_ERR] = "error", [LOG_WARNING] = "warning", [LOG_NOTICE] = "notice",
+    [LOG_INFO] = "info", [LOG_DEBUG] = "debug",
+};
+
+int log_level_named(const char *name)
+{
+    for (int level = LOG_ERR; level <= LOG_DEBUG; level++)
+        if (strcmp(level_names[level], name) == 0)
+            return level;
+    return -1;
+}
+
+void log_set_level(int level)
+{
+    log_level = level;
+}
+
+/* Text may contain what a client sent: control bytes must not reach a terminal or break a line. */
+static void escape(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < ' ' || *s == 0x7f)
+            *s = '?';
+}
+
+/* A line on its way to the reader. */
+struct line {
+    int priority;
+    bool of_session;
+    uint64_t session;
+    pid_t pid;
+    uid_t uid;
+    char text[1024]; /* sent as far as it is used */
+};
+
+/* Not by stdio: a stalled write would keep a lock that the end of the process takes. */
+static void write_stderr(const struct line *line)
+{
+    char text[sizeof(line->text) + 32];
+    int n = snprintf(text, sizeof(text), "npud: %s: %s\n", level_names[line->priority], line->text);
+
+    if (write(STDERR_FILENO, text, (size_t)n) < 0)
+        return; /* there is nobody to tell */
+}
+
+static void line_write(const struct line *line)
+{
+    if (to_journal && line->of_session)
+        sd_journal_send("MESSAGE=%s", line->text, "PRIORITY=%d", line->priority,
+                        "NPUD_SESSION=%llu", (unsigned long long)line->session,
+                        "NPUD_CLIENT_PID=%d", (int)line->pid, "NPUD_CLIENT_UID=%u",
+                        (unsigned)line->uid, NULL);
+    else if (to_journal)
+        sd_journal_send("MESSAGE=%s", line->text, "PRIORITY=%d", line->priority, NULL);
+    else
+        write_stderr(line);
+}
+
+/* On the thread of the log. */
+static void line_deliver(const void *message, size_t size, uint64_t lost)
+{
+    struct line line = {.priority = LOG_WARNING}, given;
+
+    if (lost > 0) {
+        snprintf(line.text, sizeof(line.text),
+                 "%llu log lines are lost: the reader of the log did not keep up",
+                 (unsigned long long)lost);
+        line_write(&line);
+    }
+    memcpy(&given, message, size);
+    line_write(&given);
+}
+
+int log_start(void)
+{
+    outbox = outbox_new(line_deliver, LINES_WAITING);
+    return outbox ? 0 : -ENOMEM;
+}
+
+void log_stop(void)
+{
+    outbox = outbox_free(outbox, STOP_MS);
+}
+
+static void log_va(int priority, const struct session *session, const char *fmt, va_list ap)
+{
+    struct line line = {.priority = priority};
+    int saved = errno;
+    int n = 0;
+
+    if (priority > log_level)
+        return;
+    if (session) {
+        line.of_session = true;
+        line.session = session->id;
+        line.pid = session->pid;
+        line.uid = session->uid;
+        n = snprintf(line.text, sizeof(line.text),
+                     "session %llu (pid %d, uid %u): ", (unsigned long long)session->id,
+                     (int)session->pid, (unsigned)session->uid);
+    }
+    vsnprintf(line.text + n, sizeof(line.text) - (size_t)n, fmt, ap);
+    escape(line.text);
+    if (outbox)
+        outbox_put(outbox, &line, offsetof(struct line, text) + strlen(line.text) + 1);
+    else
+        line_write(&line);
+    errno = saved;
+}
+
+void log_line(int priority, const struct session *session, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    log_va(priority, session, fmt, ap);
+    va_end(ap);
+}
+
+/*
+ * Each session has its lines counted, but a client can have many sessions, one after the other: lines per uid, as many as
+ * LINES_BURST at once and one more every LINE_NS. Uids that have said nothing for long have their places taken.
+ */
+#define LINES_BURST 20
+#define LINE_NS     NSEC_PER_SEC
+#define LINE_UIDS   64
+
+static struct {
+    uid_t uid;
+    uint64_t full_at; /* CLOCK_MONOTONIC: when it may have the whole burst again; 0: free */
+    uint64_t left_out;
+} line_uids[LINE_UIDS];
+static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* True when uid may have a line now; then *left_out is how many it had not been given before. */
+static bool take_line(uid_t uid, uint64_t *left_out)
+{
+    uint64_t now = clock_ns();
+    unsigned place = 0;
+    bool ok;
+
+    pthread_mutex_lock(&line_lock);
+    for (unsigned i = 0; i < LINE_UIDS; i++) {
+        if (line_uids[i].full_at != 0 && line_uids[i].uid == uid) {
+            place = i;
+            break;
+        }
+        if (line_uids[i].full_at < line_uids[place].full_at)
+            place = i;
+    }
+    if (line_uids[place].uid != uid || line_uids[place].full_at < now) {
+        line_uids[place].left_out = line_uids[place].uid == uid ? line_uids[place].left_out : 0;
+        line_uids[place].uid = uid;
+        line_uids[place].full_at = now;
+    }
+    ok = line_uids[place].full_at - now <= (LINES_BURST - 1) * LINE_NS;
+    *left_out = line_uids[place].left_out;
+    if (ok)
+        line_uids[place].full_at += LINE_NS;
+    line_uids[place].left_out = ok ? 0 : *left_out + 1;
+    pthread_mutex_unlock(&line_lock);
+    return ok;
+}
+
+static void log_client(struct session *session, const char *fmt, va_list ap)
+{
+    uint64_t left_out;
+    char text[512];
+
+    if (!take_line(session->uid, &left_out))
+        return;
+    vsnprintf(text, sizeof(text), fmt, ap);
+    if (left_out)
+        log_line(LOG_WARNING, session, "%s (and %llu more of this user before)", text,
+                 (unsigned long long)left_out);
+    else
+        log_line(LOG_WARNING, session, "%s", text);
+}
+
+void log_client_fault(struct session *session, const char *fmt, ...)
+{
+    va_list ap;
+
+    /* Engines and the control thread may both see faults of one session: the first one is the one
+     * that is told. */
+    if (atomic_exchange(&session->fault_logged, true))
+        return;
+    va_start(ap, fmt);
+    log_client(session, fmt, ap);
+    va_end(ap);
+}
+
+void log_client_limit(struct session *session, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (session->limit_logged)
+        return;
+    session->limit_logged = true;
+    va_start(ap, fmt);
+    log_client(session, fmt, ap);
+    va_end(ap);
+}

@@ -1,0 +1,41 @@
+#include "daemon/base/memfd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int memfd_new(const char *name, uint64_t size)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int r;
+
+    if (fd < 0)
+        return -errno;
+    if (ftruncate(fd, (off_t)size) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+        r = -errno;
+        close(fd);
+        return r;
+    }
+    return fd;
+}
+
+int memfd_map_new(const char *name, size_t size, int *fdp, void **mapp)
+{
+    int fd = memfd_new(name, size);
+    void *map;
+    int r;
+
+    if (fd < 0)
+        return fd;
+    map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) {
+        r = -errno;
+        close(fd);
+        return r;
+    }
+    *fdp = fd;
+    *mapp = map;
+    return 0;
+}

@@ -1,0 +1,183 @@
+#include "daemon/buffers/chain.h"
+
+#include <string.h>
+
+#include "daemon/buffers/segment.h"
+#include "daemon/core/server.h"
+
+/* Not by segment_get(): what a page says about itself was written by a client. */
+static bool find(struct server *server, uint32_t ref, struct chain_member *m)
+{
+    m->segment = segment_find(server, ref >> 16);
+    if (!m->segment || (ref & 0xffff) >= segment_slots(&m->segment->view))
+        return false;
+    m->view = &m->segment->view;
+    m->mbuf = &m->view->mbufs[ref & 0xffff];
+    m->ref = ref;
+    return true;
+}
+
+static bool held(const struct chain_member *m)
+{
+    uint64_t w = atomic_load_explicit(&m->mbuf->word, memory_order_acquire);
+
+    return mbuf_state(w) == MBUF_HELD && mbuf_session(w) == SHARE_NPUD;
+}
+
+bool chain_held(struct server *server, uint32_t ref)
+{
+    struct chain_member m;
+
+    return find(server, ref, &m) && held(&m);
+}
+
+static bool belongs(const struct chain_member *m, uint32_t head)
+{
+    uint64_t w = atomic_load_explicit(&m->mbuf->word, memory_order_acquire);
+
+    return mbuf_state(w) == MBUF_MEMBER && mbuf_head(w) == head;
+}
+
+/* A member twice would make a circle: the bound on how many there can be ends it, like any other. */
+bool chain_read(struct server *server, uint32_t head, struct chain *chain)
+{
+    struct chain_member *m = &chain->member[0];
+
+    chain->n = 0;
+    chain->bytes = 0;
+    if (!find(server, head, m) || !held(m))
+        return false;
+    do {
+        chain->bytes += m->view->stride;
+        if (++chain->n == MBUF_CHAIN_MAX)
+            break;
+        m++;
+    } while (find(server, atomic_load_explicit(&m[-1].mbuf->next, memory_order_relaxed), m) &&
+             belongs(m, head));
+    return true;
+}
+
+/* --- references --- */
+
+static uint32_t take_slot(struct segment_view *v)
+{
+    return segment_claim(v, v->n_data, segment_slots(v), SHARE_NPUD);
+}
+
+/*
+ * A free slot without data, or 0. When there is none, whoever frees the next one is to tell us: we say so and look once more, he frees it and looks
+ * whether we do.
+ */
+static uint32_t claim_slot(struct segment_view *v)
+{
+    uint32_t slot = take_slot(v);
+
+    if (slot != segment_slots(v))
+        return slot;
+    atomic_store(&v->page->wanted, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    slot = take_slot(v);
+    return slot != segment_slots(v) ? slot : 0;
+}
+
+/* A reference to the data of member `from`, set aside for npud. */
+static enum chain_result copy_member(const struct chain_member *from, struct chain_member *to)
+{
+    struct mbuf *old = from->mbuf, *m;
+    uint32_t slot = claim_slot(from->view);
+    uint32_t user_set;
+
+    if (slot == 0)
+        return CHAIN_NO_SLOT;
+    m = &from->view->mbufs[slot];
+    *to = *from;
+    to->mbuf = m;
+    to->ref = mbuf_ref(from->view, m);
+    if (mbuf_refer(from->view, m, atomic_load_explicit(&old->block, memory_order_relaxed)) < 0) {
+        mbuf_release(from->view, m);
+        return CHAIN_DAMAGED;
+    }
+    atomic_store_explicit(&m->room, atomic_load_explicit(&old->room, memory_order_relaxed),
+                          memory_order_relaxed);
+    atomic_store_explicit(&m->length, atomic_load_explicit(&old->length, memory_order_relaxed),
+                          memory_order_relaxed);
+    user_set = atomic_load_explicit(&old->user_set, memory_order_relaxed);
+    atomic_store_explicit(&m->user_set, user_set, memory_order_relaxed);
+    if (user_set)
+        memcpy(m->user, old->user, sizeof(m->user));
+    atomic_store_explicit(&m->next, 0, memory_order_relaxed);
+    return CHAIN_OK;
+}
+
+/* The head is held first, so that members name one that is; nobody else knows any of them yet. */
+static void link_members(struct chain *copy)
+{
+    struct chain_member *head = &copy->member[0];
+
+    atomic_store_explicit(&head->mbuf->count, copy->n, memory_order_relaxed);
+    atomic_store_explicit(&head->mbuf->tail, copy->member[copy->n - 1].ref, memory_order_relaxed);
+    mbuf_hold(head->mbuf, SHARE_NPUD);
+    for (uint32_t i = 1; i < copy->n; i++) {
+        struct mbuf *m = copy->member[i].mbuf;
+        uint64_t w = atomic_load_explicit(&m->word, memory_order_relaxed);
+
+        atomic_store_explicit(&m->word, mbuf_word_member(mbuf_generation(w) + 1, head->ref),
+                              memory_order_release);
+        atomic_store_explicit(&copy->member[i - 1].mbuf->next, copy->member[i].ref,
+                              memory_order_relaxed);
+    }
+}
+
+enum chain_result chain_copy(const struct chain *chain, uint32_t *ref)
+{
+    static struct chain copy; /* 5 KiB; one control thread */
+    bool full;
+
+    for (copy.n = 0; copy.n < chain->n; copy.n++) {
+        enum chain_result r = copy_member(&chain->member[copy.n], &copy.member[copy.n]);
+
+        if (r == CHAIN_OK)
+            continue;
+        *ref = chain->member[copy.n].ref;
+        while (copy.n-- > 0)
+            mbuf_drop(copy.member[copy.n].view, copy.member[copy.n].mbuf, &full);
+        return r;
+    }
+    link_members(&copy);
+    *ref = copy.member[0].ref;
+    return CHAIN_OK;
+}
+
+/*
+ * Are so many slots without data free? Stops counting when it has seen enough: mostly that is one
+ * word of hints.
+ */
+static bool has_free_slots(const struct segment_view *v, uint64_t n)
+{
+    uint32_t to = segment_slots(v);
+    uint64_t found = 0;
+
+    for (uint32_t w = v->n_data / 64; w <= (to - 1) / 64 && found < n; w++) {
+        uint64_t bits = atomic_load_explicit(&v->page->hint[w], memory_order_relaxed);
+
+        if (w == v->n_data / 64)
+            bits &= UINT64_MAX << v->n_data % 64;
+        if (w == to / 64)
+            bits &= ~(UINT64_MAX << to % 64);
+        found += (uint64_t)__builtin_popcountll(bits);
+    }
+    return found >= n;
+}
+
+bool chain_has_room(const struct chain *chain, uint32_t copies)
+{
+    for (uint32_t i = 0, n; i < chain->n; i += n) {
+        const struct segment_view *v = chain->member[i].view;
+
+        for (n = 1; i + n < chain->n && chain->member[i + n].view == v; n++)
+            ;
+        if (!has_free_slots(v, (uint64_t)n * copies))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,51 @@
+/*
+ * Chains of buffers that npud holds, as its router needs them: their members, and references to all of their data. What is in shared memory is checked
+ * against npud's own tables. Control thread.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "proto/shm/mbuf_shm.h"
+
+struct segment;
+struct server;
+
+/** The members of a chain, its head first. */
+struct chain {
+    uint32_t n;
+    uint64_t bytes; /* of data, as npud has it: slots, not what was asked for */
+    struct chain_member {
+        struct segment_view *view;
+        struct mbuf *mbuf;
+        struct segment *segment;
+        uint32_t ref;
+    } member[MBUF_CHAIN_MAX];
+};
+
+/** Does npud hold the buffer that ref names, as the head of a chain? */
+bool chain_held(struct server *server, uint32_t ref);
+
+/**
+ * Look up the chain with this head, which npud holds. What does not say that it belongs to it is where it ends. False: npud holds no such head.
+ */
+bool chain_read(struct server *server, uint32_t head, struct chain *chain);
+
+enum chain_result {
+    CHAIN_OK,
+    CHAIN_NO_SLOT, /* in a segment; the client that frees one there tells npud */
+    CHAIN_DAMAGED, /* no further reference to be had: only a hostile peer brings that about */
+};
+
+/**
+ * A chain of references to the data of another: of the same lengths and user data, held by npud.
+ * CHAIN_OK: *ref is its head. CHAIN_NO_SLOT: *ref is a ref in the segment without a slot.
+ */
+enum chain_result chain_copy(const struct chain *chain, uint32_t *ref);
+
+/**
+ * Is there room for `copies` more copies of the chain, as far as hints of free slots tell? The
+ * slots of a segment are shared by all destinations: that is how npud keeps one of them from having
+ * them all.
+ */
+bool chain_has_room(const struct chain *chain, uint32_t copies);

@@ -1,0 +1,188 @@
+#include "daemon/buffers/grant.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "acl/acl_base.h"
+#include "daemon/base/pidfd.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "proto/util/futex.h"
+
+void grant_asked(struct session *session)
+{
+    struct share *share = share_get(session);
+
+    if (share)
+        share->asked = session->server->queues.asked = true;
+}
+
+/* Queues end by the thousand when many sessions do, and hardly ever does somebody wait for one of them. */
+void grant_tell(struct server *server, pid_t pid)
+{
+    struct session *session;
+    bool asked = false;
+
+    if (!server->queues.asked)
+        return;
+    DL_FOREACH (server->sessions, session) {
+        if (!session->shared || !session->shared->asked || !session->page)
+            continue;
+        asked = true;
+        if (pid != 0 && session->pid != pid)
+            continue;
+        session->shared->asked = false;
+        atomic_fetch_add(&session->page->grants, 1);
+        futex_wake_all(&session->page->grants);
+    }
+    server->queues.asked = asked;
+}
+
+void grant_free(struct grant *grant)
+{
+    struct queue *queue = grant->queue;
+
+    DL_DELETE(queue->grants, grant);
+    queue->n_grants--;
+    if (grant->on_death)
+        event_free(grant->on_death);
+    close(grant->pidfd);
+    charge_deinit(&grant->charge_fd);
+    free(grant);
+}
+
+/* The process has ended before it attached. */
+static void on_death(evutil_socket_t fd, short what, void *arg)
+{
+    struct grant *grant = arg;
+    struct queue *queue = grant->queue;
+    uint32_t rights = grant->rights;
+    pid_t pid = grant->pid;
+
+    (void)fd;
+    (void)what;
+    grant_free(grant);
+    queue_party_left(queue, rights, pid);
+    queue_check_used(queue);
+}
+
+/* Takes over the pidfd. */
+static int32_t grant_new(struct queue *queue, pid_t pid, int pidfd, uint32_t rights)
+{
+    struct grant *grant = calloc(1, sizeof(*grant));
+
+    if (!grant) {
+        close(pidfd);
+        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    }
+    *grant = (struct grant){.queue = queue, .pid = pid, .pidfd = pidfd, .rights = rights};
+    DL_APPEND(queue->grants, grant);
+    queue->n_grants++;
+    grant->on_death = event_new(queue->server->base, pidfd, EV_READ, on_death, grant);
+    if (queue->n_grants > GRANTS_MAX || !grant->on_death || event_add(grant->on_death, NULL) < 0 ||
+        charge_init(&grant->charge_fd, &queue->server->users, queue->user, RESOURCE_FDS, 1) < 0) {
+        grant_free(grant);
+        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    }
+    queue_party_came(queue, rights);
+    return 0;
+}
+
+static struct grant *find(struct queue *queue, pid_t pid)
+{
+    struct grant *grant;
+
+    DL_FOREACH (queue->grants, grant)
+        if (grant->pid == pid)
+            return grant;
+    return NULL;
+}
+
+/* A grant that is there, for a process that lives. */
+static void change(struct grant *grant, uint32_t rights)
+{
+    struct queue *queue = grant->queue;
+    uint32_t old = grant->rights;
+    pid_t pid = grant->pid;
+
+    grant->rights = rights;
+    if (rights == 0)
+        grant_free(grant);
+    queue_party_came(queue, rights & ~old);
+    queue_party_left(queue, old & ~rights, pid);
+    queue_check_used(queue);
+}
+
+static void drop_dead(struct grant *grant)
+{
+    if (!identity_alive(grant->pidfd))
+        on_death(grant->pidfd, EV_READ, grant);
+}
+
+static struct queue_attach *attachment_of(struct queue *queue, pid_t pid)
+{
+    struct queue_attach *attach;
+
+    DL_FOREACH2 (queue->attached, attach, qnext)
+        if (attach->share->session->pid == pid && !attach->leaving &&
+            !attach->share->session->leaves)
+            return attach;
+    return NULL;
+}
+
+static int32_t grant_to_process(struct queue *queue, pid_t pid, uint32_t rights)
+{
+    struct grant *grant = find(queue, pid);
+    int pidfd;
+
+    if (grant && identity_alive(grant->pidfd)) {
+        change(grant, rights);
+        return 0;
+    }
+    pidfd = identity_open(pid);
+    if (pidfd < 0)
+        return pidfd == -ESRCH || pidfd == -EINVAL ? ACL_ERROR_RT_INTERNAL_ERROR
+                                                   : ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    /* The caller has the queue: it does not go with the grant. */
+    if (grant)
+        drop_dead(grant);
+    if (rights == 0) {
+        close(pidfd);
+        return 0;
+    }
+    return grant_new(queue, pid, pidfd, rights);
+}
+
+int32_t grant_set(struct queue *queue, pid_t pid, uint32_t rights)
+{
+    struct server *server = queue->server;
+    struct queue_attach *attach = attachment_of(queue, pid);
+    int32_t error;
+
+    if (pid <= 0)
+        return ACL_ERROR_RT_PARAM_INVALID;
+    error = attach ? queue_attach_change(attach, rights) : grant_to_process(queue, pid, rights);
+    if (error == 0)
+        grant_tell(server, pid);
+    return error;
+}
+
+/*
+ * The process of the grant lives, the session's pid is its pid: the session's process is that one, or one that has ended before, whose session goes as soon
+ * as npud hears of it, and its attachment with it.
+ */
+struct grant *grant_find(struct session *session, uint32_t id)
+{
+    struct queue *queue;
+
+    DL_FOREACH2 (session->server->queues.by_id[id], queue, id_next) {
+        struct grant *grant = find(queue, session->pid);
+
+        if (grant && identity_alive(grant->pidfd) && session_alive(session))
+            return grant;
+    }
+    return NULL;
+}

@@ -1,0 +1,45 @@
+/*
+ * Grants: rights to a queue of a process that has not attached to it yet. Bound to the process, by its pidfd, and not to its pid: it ends with the
+ * process. Attaching turns it into an attachment (queue.h), with the same rights. Control thread.
+ */
+#pragma once
+
+#include <event2/event.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/base/quota.h"
+
+struct queue;
+struct server;
+struct session;
+
+#define GRANTS_MAX 1024u /* of one queue, not attached */
+
+struct grant {
+    struct queue *queue;
+    pid_t pid;
+    int pidfd;
+    uint32_t rights;
+    struct event *on_death;
+    struct charge charge_fd;   /* the queue's user pays */
+    struct grant *prev, *next; /* queue->grants */
+};
+
+/**
+ * Give, or take away (rights 0), what the process with this pid may do: an attachment of its is changed, else its grant. 107000 pid; 507000 no such process;
+ * 207005 too many, or no memory or descriptors.
+ */
+int32_t grant_set(struct queue *queue, pid_t pid, uint32_t rights);
+
+/** The queue with this id that the session's process was granted, or NULL. */
+struct grant *grant_find(struct session *session, uint32_t id);
+
+/** The grant is used up, or taken back. Who counts the rights is told by the caller. */
+void grant_free(struct grant *grant);
+
+/** The session was told that it has no grant: threads of it may wait for one. */
+void grant_asked(struct session *session);
+
+/** Let threads that wait for a grant look again: those of the process with this pid; 0: of all. */
+void grant_tell(struct server *server, pid_t pid);

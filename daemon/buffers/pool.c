@@ -1,0 +1,288 @@
+#include "daemon/buffers/pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "daemon/buffers/segment.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/buffers/sweep.h"
+#include "proto/util/clock.h"
+
+#define LOOK_DELAY NSEC_PER_SEC
+#define LOOK_PAUSE (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
+#define LOOK_SLICE (500 * NSEC_PER_USEC) /* before clients have their turn */
+#define ROOM_SLICE (2 * NSEC_PER_MSEC)   /* for one of them, who waits for it */
+
+int pools_init(struct pools *pools)
+{
+    /* As shares_init(): only the pages with segments in them are ever touched. */
+    pools->table = calloc(1, sizeof(*pools->table));
+    return pools->table ? 0 : -ENOMEM;
+}
+
+static void pool_free(struct pool *pool)
+{
+    struct server *server = pool->server;
+    struct segment *s, *next;
+
+    DL_FOREACH_SAFE (pool->segments, s, next)
+        segment_free(s);
+    if (pool->on_look)
+        event_free(pool->on_look);
+    DL_DELETE(server->pools.list, pool);
+    user_unref(&server->users, pool->user);
+    free(pool);
+}
+
+void pools_deinit(struct pools *pools)
+{
+    struct pool *pool, *next;
+
+    DL_FOREACH_SAFE (pools->list, pool, next)
+        pool_free(pool);
+    free(pools->table);
+    *pools = (struct pools){0};
+}
+
+/* --- giving memory back --- */
+
+static void set_armed(struct pool *pool, bool armed)
+{
+    struct segment *s;
+
+    DL_FOREACH (pool->segments, s)
+        atomic_store_explicit(&s->view.page->armed, armed, memory_order_relaxed);
+}
+
+static void schedule(struct pool *pool, uint64_t ns)
+{
+    struct timeval in = {(time_t)(ns / NSEC_PER_SEC),
+                         (suseconds_t)(ns % NSEC_PER_SEC / NSEC_PER_USEC)};
+
+    event_add(pool->on_look, &in);
+}
+
+/* Most are in use, and that is seen at once. Who is told that it is closing takes no slot of it any more (segment_claim()). */
+bool segment_give_back(struct segment *s)
+{
+    if (!segment_unused(s))
+        return false;
+    atomic_store(&s->view.page->closing, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (segment_unused(s)) {
+        segment_free(s);
+        return true;
+    }
+    atomic_store(&s->view.page->closing, 0);
+    return false;
+}
+
+/* Worth giving something back of. */
+static bool is_large(const struct pool *pool)
+{
+    return !pool->session || pool->bytes > POOL_KEPT;
+}
+
+/* In slices. True: all segments were looked at. */
+static bool look(struct pool *pool)
+{
+    uint64_t until = clock_ns() + LOOK_SLICE;
+
+    while (pool->next_look) {
+        struct segment *s = pool->next_look;
+
+        pool->next_look = s->next;
+        if (is_large(pool) || s->n_lost > 0)
+            segment_give_back(s);
+        if (clock_ns() >= until)
+            break;
+    }
+    pool->looked_ns = clock_ns();
+    return !pool->next_look;
+}
+
+static bool make_room(struct pool *pool, uint64_t until)
+{
+    struct segment *s, *next;
+    bool any = false;
+
+    DL_FOREACH_SAFE (pool->segments, s, next) {
+        any |= segment_give_back(s);
+        if (clock_ns() >= until)
+            break;
+    }
+    return any;
+}
+
+bool pools_make_room(struct pool *pool)
+{
+    struct pools *pools = &pool->server->pools;
+    uint64_t until = clock_ns() + ROOM_SLICE;
+    bool any = make_room(pool, until);
+    struct pool *first = pool_from(pool->server, pools->room_at), *p;
+
+    /* Others in turns: one request may not get through all of them. */
+    first = first ? first : pools->list;
+    p = first;
+    do {
+        if (p != pool && p->user == pool->user)
+            any |= make_room(p, until);
+        p = p->next ? p->next : pools->list;
+    } while (p != first && clock_ns() < until);
+    pools->room_at = p->number;
+    return any;
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+    struct pool *pool = arg;
+
+    (void)fd;
+    (void)what;
+    if (!pool->next_look) {
+        /* From here on, who frees something tells us again. */
+        pool->looks = false;
+        set_armed(pool, false);
+        atomic_thread_fence(memory_order_seq_cst);
+        pool->next_look = pool->segments;
+    }
+    if (!look(pool))
+        schedule(pool, 0);
+    else if (!pool->session && !pool->segments)
+        pool_free(pool);
+    else if (pool->looks)
+        schedule(pool, pool->session ? LOOK_DELAY : LOOK_PAUSE);
+}
+
+void pool_look_soon(struct pool *pool)
+{
+    uint64_t wait = LOOK_DELAY;
+
+    if (pool->looks)
+        return;
+    set_armed(pool, true);
+    pool->kept = !is_large(pool);
+    if (pool->kept)
+        return;
+    pool->looks = true;
+    if (!pool->session)
+        wait = clock_ns() - pool->looked_ns < LOOK_PAUSE ? LOOK_PAUSE : 0;
+    if (!pool->next_look)
+        schedule(pool, wait);
+}
+
+/* What was freed while the pool was small has been told to nobody. */
+void pool_grown(struct pool *pool)
+{
+    if (!pool->kept || !is_large(pool))
+        return;
+    pool->kept = false;
+    pool_look_soon(pool);
+}
+
+void pools_look_at_orphans(struct pools *pools)
+{
+    struct pool *pool;
+
+    DL_FOREACH (pools->list, pool)
+        if (!pool->session)
+            pool_look_soon(pool);
+}
+
+/* --- life --- */
+
+struct pool *pool_get(struct session *session)
+{
+    struct share *share = share_get(session);
+    struct server *server = session->server;
+    struct pool *pool;
+
+    if (!share || share->pool)
+        return share ? share->pool : NULL;
+    pool = calloc(1, sizeof(*pool));
+    if (!pool)
+        return NULL;
+    pool->on_look = event_new(server->base, -1, 0, on_look, pool);
+    pool->user = user_ref(&server->users, session->uid);
+    if (!pool->on_look || !pool->user) {
+        if (pool->on_look)
+            event_free(pool->on_look);
+        user_unref(&server->users, pool->user);
+        free(pool);
+        return NULL;
+    }
+    pool->server = server;
+    pool->session = session;
+    pool->number = ++server->pools.last_pool;
+    pool->session_id = session->id;
+    pool->pid = session->pid;
+    DL_APPEND(server->pools.list, pool);
+    return share->pool = pool;
+}
+
+/* --- for npuctl --- */
+
+static void count_segment(const struct segment *s, struct pool_census *census)
+{
+    uint32_t free = s->view.n_data;
+
+    for (uint32_t from = 0, to; segment_touched(s, &from, &to); from = to)
+        for (; from < to; from++) {
+            enum mbuf_state state =
+                mbuf_state(atomic_load_explicit(&s->view.mbufs[from].word, memory_order_relaxed));
+
+            if (state == MBUF_FREE || state > MBUF_BLOCK)
+                continue;
+            census->slots[state]++;
+            if (from < s->view.n_data)
+                free--;
+        }
+    census->slots[MBUF_FREE] += free;
+}
+
+void pool_count(struct pool *pool, struct pool_census *census)
+{
+    struct segment *s;
+
+    *census = (struct pool_census){0};
+    DL_FOREACH (pool->segments, s) {
+        uint32_t others = s->n_maps - (pool->session ? 1 : 0);
+
+        census->bytes += s->size;
+        census->draining |= s->n_lost > 0;
+        if (others > census->others)
+            census->others = others;
+        count_segment(s, census);
+    }
+}
+
+struct pool *pool_from(struct server *server, uint64_t number)
+{
+    struct pool *pool = server->pools.list;
+
+    while (pool && pool->number < number)
+        pool = pool->next;
+    return pool;
+}
+
+/* --- the end --- */
+
+void pool_leave(struct share *share)
+{
+    struct pool *pool = share->pool;
+    struct segment *s;
+
+    if (!pool)
+        return;
+    share->pool = NULL;
+    pool->session = NULL;
+    /* Who frees its last buffer of a segment tells us from here on; who did before is seen below. */
+    DL_FOREACH (pool->segments, s)
+        atomic_store_explicit(&s->view.page->orphan, 1, memory_order_relaxed);
+    event_del(pool->on_look);
+    pool->next_look = NULL;
+    pool->kept = false;
+    on_look(-1, 0, pool);
+}

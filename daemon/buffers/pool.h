@@ -1,0 +1,97 @@
+/*
+ * Pools of shared buffers (proto/shm/mbuf_shm.h): the segments of one session. A pool whose session has ended stays, as an orphan, as long as somebody has a
+ * buffer of it. Control thread.
+ */
+#pragma once
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proto/shm/mbuf_shm.h"
+
+struct segment;
+struct segment_table;
+struct server;
+struct session;
+struct share;
+struct user;
+
+/* A session that ends has them all swept, in one go. */
+#define POOL_SEGMENTS_MAX 8192u
+
+struct pool {
+    struct server *server;
+    struct session *session; /* NULL: an orphan */
+    struct user *user;       /* who is charged */
+    uint64_t number;         /* of all that ever were */
+    uint64_t session_id;     /* also of an orphan, for npuctl and messages */
+    pid_t pid;
+    struct segment *segments;
+    uint32_t n_segments;
+    uint64_t bytes;            /* in all segments */
+    bool kept;                 /* small, and so not looked at, though something was freed */
+    struct event *on_look;     /* looks which segments nobody needs any more */
+    bool looks;                /* it is going to */
+    uint64_t looked_ns;        /* when it did last */
+    struct segment *next_look; /* it is at it, and goes on here */
+    struct pool *prev, *next;  /* server->pools.list */
+};
+
+struct pools {
+    struct segment_table *table;
+    struct pool *list;    /* oldest first */
+    uint32_t last_id;     /* of a segment */
+    uint64_t last_number; /* of a segment */
+    uint64_t last_pool;
+    uint64_t room_at; /* number of the pool where pools_make_room() goes on */
+    /** The router's, if there is one: a slot has become free in a segment where it has said that it wants one. */
+    void (*on_freed)(struct segment *segment);
+};
+
+/** 0 or -ENOMEM. */
+int pools_init(struct pools *pools);
+/** All sessions are gone: free what orphans are left. */
+void pools_deinit(struct pools *pools);
+
+/** The session's pool, made if need be. NULL: no memory. */
+struct pool *pool_get(struct session *session);
+
+/**
+ * Somebody thinks that there is a segment in which everything is free: look, in a moment, and give back the memory of all that are. In a moment: who has
+ * just freed everything may be about to begin again. Not so the owner of an orphan. The last POOL_KEPT of a pool whose owner lives stays, unless
+ * a limit is met.
+ */
+void pool_look_soon(struct pool *pool);
+
+/** Something has gone for which buffers of the dead were kept, by their own account: look whether there is anything left. */
+void pools_look_at_orphans(struct pools *pools);
+
+/** The pool has one more segment. */
+void pool_grown(struct pool *pool);
+
+/** If nothing in the segment is anybody's, it goes. While clients are at work, too. True: it has gone. */
+bool segment_give_back(struct segment *segment);
+
+/** Buffers of a pool by what they are, at this moment: states of slots. FREE: those with data. */
+struct pool_census {
+    uint32_t slots[MBUF_BLOCK + 1];
+    uint64_t bytes;
+    uint32_t others; /* that map the segment with the most */
+    bool draining;
+};
+
+void pool_count(struct pool *pool, struct pool_census *census);
+
+/** The pool with this number, or the next newer one, or NULL. */
+struct pool *pool_from(struct server *server, uint64_t number);
+
+/**
+ * A limit was met by this pool: give back what of it is free at this moment, and then of the other pools of its user, as far as a look of a millisecond
+ * or two finds it. True: something.
+ */
+bool pools_make_room(struct pool *pool);
+
+/** The session ends, and has been swept: what others have of its pool stays, as an orphan. */
+void pool_leave(struct share *share);

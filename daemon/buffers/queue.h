@@ -1,0 +1,185 @@
+/*
+ * Queues (proto/shm/queue_shm.h): their ids and rights, who is attached, which segments feed them. npud carries no message, but for the routes; it
+ * makes the rings, and puts right what a dead session has left in them.
+ *
+ * A queue has an id, which programs pass around: 0 to 4095, one series per uid. What is in shared memory is its ring, which has a number: 1 to 65535,
+ * one series for all, since it stands in the words of buffers. When somebody loses a right and still maps the ring, the queue gets a new one
+ * (QUEUE_MOVED), with the messages of the old one.
+ *
+ * Rights: of an attachment, or of a grant (grant.h) for a process that has not attached yet. The creator is attached from the beginning, with
+ * all of them. A queue lives as long as it has an attachment or a grant. Messages stay in it when their sender has gone; who gets them can map their
+ * segments, which feed the queue.
+ *
+ * Control thread only.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/base/quota.h"
+#include "proto/shm/queue_shm.h"
+
+struct grant;
+struct queue;
+struct segment;
+struct server;
+struct session;
+struct share;
+
+/** A session's use of a queue. It has no two with the same id, though queues of different users may have it. */
+struct queue_attach {
+    uint32_t id;
+    struct share *share;
+    struct queue *queue;
+    uint32_t rights;
+    bool leaving;                       /* its session ends: it counts no more */
+    struct queue_attach *prev, *next;   /* share->attached */
+    struct queue_attach *qprev, *qnext; /* queue->attached */
+};
+
+/** What the other side is told about one side: those who may put, or those who may take. */
+struct queue_party {
+    uint32_t n;    /* attachments and grants with that right, and the router */
+    uint32_t gone; /* that died or lost the right since one came */
+    int32_t pid;   /* of the last of these */
+};
+
+/** The two files, and npud's mappings of them. */
+struct queue_ring {
+    struct queue_view view;
+    int put_fd, take_fd;
+};
+
+struct queue {
+    struct server *server;
+    uint64_t serial; /* in all of npud */
+    uint32_t id;
+    struct user *user;       /* whose ids it is of, and who pays for it */
+    struct session *creator; /* NULL: is not attached any more */
+    char name[QUEUE_NAME];
+    struct queue_ring ring;
+    struct charge charge, charge_fds;
+    struct queue_attach *attached;
+    struct grant *grants; /* not attached yet */
+    uint32_t n_grants;
+    struct queue_party puts, takes;
+    uint64_t *feeds; /* a bit per segment id; NULL: none */
+    uint64_t before; /* messages that were taken from earlier rings */
+
+    /* router: routes that have it as source, as destination. queue_routed() after a change. */
+    uint32_t routes_from, routes_to;
+    void *route; /* the router's own */
+
+    /* The refs in the ring, sorted, as of one sweep. */
+    uint32_t *swept;
+    uint32_t n_swept;
+    uint64_t swept_in;
+
+    struct queue *prev, *next;       /* queues->all, by serial */
+    struct queue *id_prev, *id_next; /* queues->by_id[id] */
+};
+
+struct queues {
+    struct queue **by_number; /* QUEUE_NUMBERS */
+    uint32_t last_number;
+    uint64_t last_serial;
+    uint32_t n;
+    struct queue *all;
+    struct queue *by_id[QUEUE_IDS]; /* of all users */
+    uint64_t sweeps;                /* so far */
+    bool sweeping;
+    bool ending; /* npud: nobody is to have a new ring */
+    bool asked;  /* some session may wait for a grant: share->asked */
+    /* router.h, when there is one. The queue is about to go; has a new ring; somebody died who might have had to tell the router something. */
+    void (*on_gone)(struct queue *queue);
+    void (*on_moved)(struct queue *queue);
+    void (*on_stirred)(struct queue *queue);
+};
+
+/** 0 or -ENOMEM. */
+int queues_init(struct queues *queues);
+/** All queues are gone, with their sessions. */
+void queues_deinit(struct queues *queues);
+
+/**
+ * A queue to which the session is attached with all rights. name: "" for one that npud makes. 107000 depth or name, 207012 the user has too many,
+ * 207005 no memory or descriptors. Else 0 and *attach.
+ */
+int32_t queue_new(struct session *session, const char *name, uint32_t depth,
+                  struct queue_attach **attach);
+
+/** The queue ends, whoever is attached; its messages are freed. */
+void queue_destroy(struct queue *queue);
+
+/** The session's attachment to the queue with this id, or NULL. */
+struct queue_attach *queue_attached(const struct session *session, uint32_t id);
+
+/** A new attachment of the session, which has none to a queue with this id. NULL: no memory. */
+struct queue_attach *queue_attach_new(struct session *session, struct queue *queue,
+                                      uint32_t rights);
+
+/**
+ * Other rights for an attachment; 0: it ends. Who loses one still maps the ring, so the queue moves to a new one: 207005, and nothing has changed, when
+ * there is no memory or descriptor for that.
+ */
+int32_t queue_attach_change(struct queue_attach *attach, uint32_t rights);
+
+/** Descriptors of the files, as they are for these rights; the caller closes both. 0, or -errno and none. */
+int queue_open(const struct queue *queue, uint32_t rights, int *put_fd, int *take_fd);
+
+/** Nobody is attached any more, or is to come: then it goes. */
+void queue_check_used(struct queue *queue);
+
+/** Somebody got, or lost, these rights (of attachments and grants): recount, tell both sides; who sleeps looks again if somebody is lost. */
+void queue_party_came(struct queue *queue, uint32_t rights);
+void queue_party_left(struct queue *queue, uint32_t rights, int32_t pid);
+
+/** router: routes_from or routes_to has changed. */
+void queue_routed(struct queue *queue);
+
+/** Wake all who sleep on the ring; they look again and count themselves anew. */
+void queue_wake(struct queue *queue);
+
+/** The queue with this ring, or NULL. */
+struct queue *queue_by_number(struct server *server, uint32_t number);
+
+/** The queue of serial, or the next newer one, or NULL. */
+struct queue *queue_from(struct server *server, uint64_t serial);
+
+/** The memory that queue_feed() needs. False: none. */
+bool queue_feed_prepare(struct queue *queue);
+
+/** From now on who may take from the queue may map the segment. False: no memory. */
+bool queue_feed(struct queue *queue, struct segment *segment);
+
+/** Does the segment feed the queue? */
+bool queue_fed(const struct queue *queue, const struct segment *segment);
+
+/** May the session map the segment, because it feeds a queue from which the session may take? */
+bool queue_feeds(struct session *session, struct segment *segment);
+
+/** The segment is given back: it feeds nothing any more, and its id may be another's. */
+void queue_segment_gone(struct segment *segment);
+
+/**
+ * Is the buffer in the ring: put, and not settled? For a buffer whose sender puts nothing any more, whatever the members of the queue do meanwhile: if
+ * false, it is not, or its word is not what it was before the call. Between queue_sweep() and queues_leave() as of the first call: good enough
+ * for what a dead session has put, and faster.
+ */
+bool queue_has(struct queue *queue, uint32_t ref);
+
+/** Messages that were ever taken from it. */
+uint64_t queue_messages(const struct queue *queue);
+
+/** Does the session have rings that others would have to leave if it ended and its process went on? */
+bool queues_shared(const struct share *share);
+
+/* --- the end of a session; in this order, the sweep of segments between the two --- */
+
+/** What the session's death, or its end, has left in rings is put right; the others learn that it is gone. */
+void queue_sweep(struct share *share);
+
+/** Its attachments end; queues that nobody has any more go. */
+void queues_leave(struct share *share);

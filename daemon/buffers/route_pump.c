@@ -1,0 +1,608 @@
+#include "daemon/buffers/route_pump.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "daemon/buffers/chain.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/router.h"
+#include "daemon/buffers/segment.h"
+#include "daemon/core/server.h"
+#include "daemon/buffers/sweep.h"
+#include "proto/util/clock.h"
+#include "proto/util/futex.h"
+
+#define SLICE_MESSAGES 64 /* before others have their turn */
+#define SLICE_NS       (50 * NSEC_PER_USEC)
+#define TURN_MESSAGES  16 /* of one relay, before the next one that is ready has its turn */
+
+/* --- who has something to do --- */
+
+static void schedule(struct router *router)
+{
+    event_active(router->on_ready, EV_TIMEOUT, 0);
+}
+
+void relay_ready(struct relay *relay)
+{
+    struct router *router = &relay->server->router;
+
+    if (relay->ready)
+        return;
+    if (!router->ready)
+        schedule(router);
+    relay->ready = true;
+    DL_APPEND2(router->ready, relay, ready_prev, ready_next);
+}
+
+static void unready(struct relay *relay)
+{
+    if (!relay->ready)
+        return;
+    relay->ready = false;
+    DL_DELETE2(relay->server->router.ready, relay, ready_prev, ready_next);
+}
+
+static void starve(struct relay *relay)
+{
+    if (relay->starved)
+        return;
+    relay->starved = true;
+    DL_APPEND2(relay->server->router.starved, relay, starved_prev, starved_next);
+}
+
+static void unstarve(struct relay *relay)
+{
+    if (!relay->starved)
+        return;
+    relay->starved = false;
+    DL_DELETE2(relay->server->router.starved, relay, starved_prev, starved_next);
+}
+
+/* The first message of its backlog needs a slot in a segment without a free one. */
+static void wait_for_slot(struct route *route, uint32_t segment)
+{
+    route->waits_slot = true;
+    route->wanted = segment;
+    DL_APPEND2(route->router->waits_slot, route, waiting_prev, waiting_next);
+}
+
+/* It has a backlog, and the destination may take from it. */
+static void wait_for_turn(struct route *route)
+{
+    struct relay *to = route->destination;
+
+    DL_APPEND2(to->waiting, route, waiting_prev, waiting_next);
+    if (!to->armed)
+        relay_ready(to);
+}
+
+static void stop_waiting(struct route *route)
+{
+    if (route->waits_slot)
+        DL_DELETE2(route->router->waits_slot, route, waiting_prev, waiting_next);
+    else
+        DL_DELETE2(route->destination->waiting, route, waiting_prev, waiting_next);
+    route->waits_slot = false;
+}
+
+static void try_again(struct route *route)
+{
+    stop_waiting(route);
+    wait_for_turn(route);
+}
+
+void router_slot_freed(struct router *router, const struct segment *segment)
+{
+    struct route *route, *next;
+
+    DL_FOREACH_SAFE2 (router->waits_slot, route, next, waiting_next)
+        if (route->wanted == segment->view.id)
+            try_again(route);
+}
+
+void relay_try_again(struct relay *relay)
+{
+    struct route *route;
+
+    relay_ready(relay);
+    DL_FOREACH2 (relay->out, route, out_next)
+        if (route->waits_slot)
+            try_again(route);
+    DL_FOREACH2 (relay->in, route, in_next)
+        if (route->waits_slot)
+            try_again(route);
+}
+
+void router_unstarve(struct router *router)
+{
+    struct relay *relay, *next;
+
+    while (router->waits_slot)
+        try_again(router->waits_slot);
+    DL_FOREACH_SAFE2 (router->starved, relay, next, starved_next) {
+        unstarve(relay);
+        relay_ready(relay);
+    }
+}
+
+/* --- who wakes whom --- */
+
+static struct queue_view *view(struct relay *relay)
+{
+    return &relay->queue->ring.view;
+}
+
+/* From here on who puts, or takes, rings. The caller looks once more. */
+static void arm(struct relay *relay, _Atomic uint64_t *waiting)
+{
+    relay->armed = true;
+    atomic_fetch_or(waiting, QUEUE_ROUTER);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void disarm(struct relay *relay)
+{
+    if (!relay->armed)
+        return;
+    relay->armed = false;
+    atomic_fetch_and(&view(relay)->put->waiting, ~(uint64_t)QUEUE_ROUTER);
+    atomic_fetch_and(&view(relay)->take->waiting, ~(uint64_t)QUEUE_ROUTER);
+}
+
+/* One of those who sleep on the other side of the ring wakes up: it is one message, or one place, more. */
+static void wake(struct relay *relay, _Atomic uint64_t *waiting, _Atomic uint32_t *word)
+{
+    uint32_t w = queue_waiting(waiting);
+
+    if (w & ~QUEUE_ROUTER) {
+        queue_change(word);
+        futex_wake_one(word);
+    }
+    /* It was a destination whose backlog is still being delivered when it became a source. */
+    if (w & QUEUE_ROUTER)
+        relay_ready(relay);
+}
+
+/* --- messages --- */
+
+/* Memory for the next message. False: none. */
+static bool message_prepare(struct router *router)
+{
+    if (!router->spare)
+        router->spare = calloc(1, sizeof(*router->spare));
+    return router->spare != NULL;
+}
+
+static struct message *message_new(struct router *router, uint32_t ref, const struct chain *chain)
+{
+    struct message *m = router->spare;
+    uint64_t kib = (chain->bytes + 1023) >> 10;
+
+    router->spare = NULL;
+    *m = (struct message){.ref = ref, .kib = kib > UINT32_MAX ? UINT32_MAX : (uint32_t)kib};
+    return m;
+}
+
+/* One route less has to deliver it. After the last one npud may still have the buffers. */
+static void message_done(struct router *router, struct message *m)
+{
+    if (--m->n_routes > 0)
+        return;
+    mbuf_free_chain(router->server, m->ref);
+    if (router->spare)
+        free(m);
+    else
+        router->spare = m;
+}
+
+void router_free_spare(struct router *router)
+{
+    free(router->spare);
+    router->spare = NULL;
+}
+
+/* --- putting --- */
+
+enum put_result {
+    PUT_DONE, /* or the message is none any more: a hostile peer has taken its buffers */
+    PUT_FULL,
+    PUT_NO_SLOT, /* for a reference */
+};
+
+static void spend(unsigned *budget, unsigned n)
+{
+    *budget -= n < *budget ? n : *budget;
+}
+
+/*
+ * How many references of npud's are in a ring with `fill` messages? The clients' messages are not
+ * told from npud's: so all that npud has put count until the consumers have taken the last of them.
+ */
+static uint32_t copies_in_ring(struct relay *to, uint32_t fill)
+{
+    uint64_t head =
+        queue_head_position(atomic_load_explicit(&view(to)->take->head, memory_order_relaxed));
+
+    if ((int64_t)(head - to->copies_end) >= 0)
+        to->n_copies = 0;
+    return to->n_copies < fill ? to->n_copies : fill;
+}
+
+/*
+ * One more is in the ring, somewhere before tail. A hostile peer may write to tail: the value is
+ * bounded, because copies_in_ring() would count for ever otherwise.
+ */
+static void note_copy(struct relay *to)
+{
+    const struct queue_view *v = view(to);
+    uint64_t head = queue_head_position(atomic_load_explicit(&v->take->head, memory_order_relaxed));
+    uint64_t tail = atomic_load_explicit(&v->put->tail, memory_order_relaxed);
+
+    to->n_copies++;
+    to->copies_end = tail - head > v->depth ? head + v->depth : tail;
+}
+
+void relay_moved(struct relay *relay)
+{
+    relay->armed = false;
+    relay->copies_end = atomic_load_explicit(&view(relay)->put->tail, memory_order_relaxed);
+}
+
+/*
+ * A chain can change after npud has taken it: members from segments that the consumers may not map
+ * do not travel.
+ */
+static bool all_fed(const struct relay *to, const struct chain *chain)
+{
+    for (uint32_t i = 0; i < chain->n; i++)
+        if (!queue_fed(to->queue, chain->member[i].segment))
+            return false;
+    return true;
+}
+
+/*
+ * References to the message for one destination, if it may have some now: *ref, with what they cost
+ * taken off the budget. PUT_DONE with *ref 0: there is nothing to put.
+ *
+ * A ring without references of npud's gets one if there is a slot. Else more slots must be free
+ * than this ring has: so idle destinations, however many there are, leave slots to the others.
+ */
+static enum put_result refer(struct route *route, const struct message *m, uint32_t *ref,
+                             unsigned *budget)
+{
+    static struct chain chain; /* 5 KiB; one control thread */
+    struct relay *to = route->destination;
+    uint32_t fill = queue_fill(view(to)), copies = copies_in_ring(to, fill);
+    enum chain_result r;
+
+    *ref = 0;
+    if (fill >= view(to)->depth)
+        return PUT_FULL;
+    if (!chain_read(to->server, m->ref, &chain) || !all_fed(to, &chain))
+        return PUT_DONE;
+    if (copies > 0 && !chain_has_room(&chain, copies + 1))
+        return PUT_FULL;
+    r = chain_copy(&chain, ref);
+    if (r == CHAIN_OK) {
+        spend(budget, chain.n - 1);
+        return PUT_DONE;
+    }
+    if (r == CHAIN_NO_SLOT)
+        route->wanted = *ref >> 16;
+    *ref = 0;
+    return r == CHAIN_NO_SLOT ? PUT_NO_SLOT : PUT_DONE;
+}
+
+/* PUT_DONE: the ring has the buffers of this chain, or they are npud's no more. */
+static enum put_result put_chain(struct route *route, uint32_t ref)
+{
+    struct relay *to = route->destination;
+    struct mbuf *m;
+    uint64_t word;
+
+    if (!chain_held(to->server, ref))
+        return PUT_DONE;
+    m = &segment_find(to->server, ref >> 16)->view.mbufs[ref & 0xffff];
+    word = atomic_load_explicit(&m->word, memory_order_relaxed);
+    switch (queue_enqueue(view(to), m, ref, word, SHARE_NPUD)) {
+    case QUEUE_OK:
+        route->messages++;
+        wake(to, &view(to)->take->waiting, &view(to)->put->wake);
+        return PUT_DONE;
+    case QUEUE_STALE:
+        return PUT_DONE;
+    default:
+        return PUT_FULL;
+    }
+}
+
+/* Deliver the message to the destination of this route. */
+static enum put_result put(struct route *route, struct message *m, unsigned *budget)
+{
+    enum put_result r;
+    uint32_t ref;
+
+    if (m->n_routes == 1) {
+        r = put_chain(route, m->ref);
+        if (r == PUT_DONE)
+            m->ref = 0;
+        return r;
+    }
+    r = refer(route, m, &ref, budget);
+    if (ref == 0)
+        return r;
+    r = put_chain(route, ref);
+    if (r == PUT_FULL)
+        mbuf_free_chain(route->router->server, ref);
+    else
+        note_copy(route->destination);
+    return r;
+}
+
+/* The first one of the backlog has been delivered; the next route into here has its turn. */
+static void advance(struct route *route)
+{
+    struct relay *from = route->source;
+    struct message *m = backlog_first(&route->backlog);
+    bool was_full = backlog_full(&route->backlog);
+
+    stop_waiting(route);
+    backlog_pop(&route->backlog);
+    message_done(route->router, m);
+    if (route->backlog.n > 0)
+        DL_APPEND2(route->destination->waiting, route, waiting_prev, waiting_next);
+    if (from && was_full)
+        relay_ready(from);
+    route_settle(route);
+}
+
+/* Backlogs of routes into here, in turns. False: the budget is used up. */
+static bool drain(struct relay *to, unsigned *budget)
+{
+    bool armed = false;
+
+    for (; to->waiting && *budget > 0; spend(budget, 1)) {
+        struct route *route = to->waiting;
+
+        switch (put(route, backlog_first(&route->backlog), budget)) {
+        case PUT_DONE:
+            advance(route);
+            break;
+        case PUT_NO_SLOT:
+            stop_waiting(route);
+            wait_for_slot(route, route->wanted);
+            break;
+        default:
+            if (armed)
+                return true;
+            arm(to, &view(to)->put->waiting);
+            armed = true;
+        }
+    }
+    return to->waiting == NULL;
+}
+
+/* Now, or by the backlog, which has a place: messages that wait come first, of any source. */
+static void deliver(struct route *route, struct message *m, unsigned *budget)
+{
+    enum put_result r = PUT_FULL;
+
+    if (route->backlog.n == 0 && !route->destination->waiting)
+        r = put(route, m, budget);
+    if (r == PUT_DONE) {
+        message_done(route->router, m);
+        return;
+    }
+    backlog_push(&route->backlog, m);
+    if (route->backlog.n > 1)
+        return;
+    if (r == PUT_NO_SLOT)
+        wait_for_slot(route, route->wanted);
+    else
+        wait_for_turn(route);
+}
+
+/* --- distributing --- */
+
+/* The consumers of the destination may map what the source may be fed with. */
+static void feed(struct route *route, const struct chain *chain)
+{
+    struct segment *last = NULL;
+
+    for (uint32_t i = 0; i < chain->n; i++) {
+        if (chain->member[i].segment != last)
+            queue_feed(route->destination->queue, chain->member[i].segment);
+        last = chain->member[i].segment;
+    }
+}
+
+/*
+ * Is everything in it from segments that feed the source? Else a client has made it up, to get at
+ * memory that it was not given.
+ */
+static bool genuine(struct relay *from, const struct chain *chain)
+{
+    for (uint32_t i = 0; i < chain->n; i++)
+        if (!queue_fed(from->queue, chain->member[i].segment))
+            return false;
+    return true;
+}
+
+/* Give a message to all routes that are bound. may_take() has made the memory for it. */
+static void distribute(struct relay *from, uint32_t ref, unsigned *budget)
+{
+    static struct chain chain; /* 5 KiB; one control thread */
+    struct router *router = &from->server->router;
+    struct message *m;
+    struct route *route;
+    uint32_t left;
+
+    if (!chain_read(from->server, ref, &chain) || !genuine(from, &chain)) {
+        mbuf_free_chain(from->server, ref);
+        return;
+    }
+    m = message_new(router, ref, &chain);
+    m->n_routes = left = from->n_out; /* those that are bound */
+    for (route = from->out; left > 0; route = route->out_next) {
+        if (route->state != ROUTE_BOUND)
+            continue;
+        left--;
+        feed(route, &chain);
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): only the last of n_routes calls frees it */
+        deliver(route, m, budget);
+    }
+}
+
+/* --- taking --- */
+
+/* Is there a route, does none have a full backlog, and is there memory for distribute()? */
+static bool may_take(struct relay *from)
+{
+    bool memory = message_prepare(&from->server->router);
+    struct route *route;
+
+    DL_FOREACH2 (from->out, route, out_next) {
+        if (route->state != ROUTE_BOUND)
+            continue;
+        if (backlog_full(&route->backlog))
+            return false;
+        memory = memory && backlog_reserve(&route->backlog) &&
+                 queue_feed_prepare(route->destination->queue);
+    }
+    if (from->n_out > 0 && !memory)
+        starve(from);
+    return from->n_out > 0 && memory;
+}
+
+/* The buffer of a message, or NULL. */
+static struct mbuf *buffer(struct server *server, uint32_t ref)
+{
+    struct segment *segment = segment_find(server, ref >> 16);
+
+    return segment && (ref & 0xffff) < segment_slots(&segment->view)
+               ? &segment->view.mbufs[ref & 0xffff]
+               : NULL;
+}
+
+/*
+ * Take the next message, if it is one, for all routes that are bound. QUEUE_EMPTY: there is none.
+ */
+static enum queue_result take(struct relay *from, unsigned *budget)
+{
+    struct segment_table *table = segments_table(from->server);
+    struct queue_front front;
+    uint64_t held;
+    enum queue_result r = queue_front(view(from), &front);
+
+    if (r != QUEUE_OK)
+        return r;
+    queue_settle(view(from), front.head, table);
+    r = queue_dequeue(view(from), &front, buffer(from->server, front.ref), SHARE_NPUD, table,
+                      &held);
+    if (r == QUEUE_EMPTY)
+        return QUEUE_NOTHING; /* somebody was faster, who should not take: look again */
+    wake(from, &view(from)->put->waiting, &view(from)->take->wake);
+    if (r == QUEUE_OK)
+        distribute(from, front.ref, budget);
+    return r;
+}
+
+/* Messages from here. False: the budget is used up. */
+static bool pump(struct relay *from, unsigned *budget)
+{
+    bool armed = false;
+
+    for (; *budget > 0; spend(budget, 1)) {
+        if (!may_take(from))
+            return true;
+        switch (take(from, budget)) {
+        case QUEUE_OK:
+            break;
+        case QUEUE_NOTHING:
+            armed = false;
+            break;
+        default:
+            if (armed)
+                return true;
+            arm(from, &view(from)->take->waiting);
+            armed = true;
+        }
+    }
+    return false;
+}
+
+void relay_empty(struct relay *from)
+{
+    unsigned budget = UINT_MAX;
+
+    for (uint32_t i = 0; i <= from->queue->ring.view.depth; i++) {
+        enum queue_result r;
+
+        if (!may_take(from))
+            return;
+        r = take(from, &budget);
+        if (r != QUEUE_OK && r != QUEUE_NOTHING)
+            return;
+    }
+}
+
+/* --- turns --- */
+
+/* Returns what was used of the budget, with one for looking. */
+static unsigned run(struct relay *relay, unsigned budget)
+{
+    unsigned left = budget;
+    bool out = true, in = true;
+
+    disarm(relay);
+    if (relay->out)
+        out = pump(relay, &left);
+    if (relay->waiting)
+        in = drain(relay, &left);
+    if (!out || !in)
+        relay_ready(relay);
+    return budget - left + 1;
+}
+
+void router_turn(int fd, short what, void *arg)
+{
+    struct router *router = arg;
+    struct timeval now = {0};
+    uint64_t until = clock_ns() + SLICE_NS;
+
+    (void)fd;
+    (void)what;
+    for (unsigned n = 0; router->ready && n < SLICE_MESSAGES && clock_ns() < until;) {
+        struct relay *relay = router->ready;
+
+        unready(relay);
+        n += run(relay, TURN_MESSAGES);
+    }
+    router_reap(router);
+    /* A timer of zero fires after the loop has looked at all descriptors. */
+    if (router->ready)
+        event_add(router->on_ready, &now);
+}
+
+/* --- ends --- */
+
+void route_drop_backlog(struct route *route)
+{
+    if (route->backlog.n > 0)
+        stop_waiting(route);
+    while (route->backlog.n > 0) {
+        struct message *m = backlog_first(&route->backlog);
+
+        backlog_pop(&route->backlog);
+        message_done(route->router, m);
+    }
+}
+
+void relay_forget(struct relay *relay)
+{
+    disarm(relay);
+    unready(relay);
+    unstarve(relay);
+}

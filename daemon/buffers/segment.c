@@ -1,0 +1,278 @@
+#include "daemon/buffers/segment.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "acl/acl_base.h"
+#include "daemon/base/deferred_close.h"
+#include "daemon/base/memfd.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/buffers/peer.h"
+
+#define DATA_ALIGN  UINT64_C(128)
+#define PAGES_ABOVE (UINT64_C(1) << 20) /* strides from here on are whole pages */
+
+struct segment_table *segments_table(struct server *server)
+{
+    return server->pools.table;
+}
+
+struct segment *segment_find(struct server *server, uint32_t id)
+{
+    if (id >= SEGMENT_IDS)
+        return NULL;
+    /* Not segment_get(): what the page says is what a client has written. */
+    return (struct segment *)atomic_load_explicit(&server->pools.table->view[id],
+                                                  memory_order_relaxed);
+}
+
+static struct segment_map *find_map(const struct session *session, uint32_t id)
+{
+    struct segment_map *map = NULL;
+
+    if (session->shared)
+        HASH_FIND(hh, session->shared->maps, &id, sizeof(id), map);
+    return map;
+}
+
+bool segment_left(const struct segment *segment, uint32_t number)
+{
+    struct share *share = share_left(segment->pool->server, number);
+    struct segment_map *map = NULL;
+
+    if (share)
+        HASH_FIND(hh, share->maps, &segment->view.id, sizeof(segment->view.id), map);
+    return map != NULL;
+}
+
+bool segment_maps(struct session *session, struct segment *segment)
+{
+    return find_map(session, segment->view.id) != NULL;
+}
+
+/* --- life --- */
+
+static uint32_t clamp(uint64_t n, uint32_t least, uint32_t most)
+{
+    return n > most ? most : n < least ? least : (uint32_t)n;
+}
+
+bool segment_shape(struct segment_view *v, uint64_t stride, uint32_t count)
+{
+    uint64_t align = stride >= PAGES_ABOVE ? SEGMENT_PAGE : DATA_ALIGN;
+
+    if (stride == 0 || stride > MBUF_SIZE_MAX || count == 0)
+        return false;
+    v->stride = (stride + align - 1) & ~(align - 1);
+    v->n_data = clamp(count, 1, SEGMENT_N_DATA_MAX);
+    v->n_data = clamp(SEGMENT_DATA_MAX / v->stride, 1, v->n_data);
+    v->n_refs = clamp(UINT64_C(4) * v->n_data, SEGMENT_REFS_MIN, SEGMENT_SLOTS - v->n_data);
+    return true;
+}
+
+/* As late as possible: handles of buffers that are long gone name an id that nobody has. */
+static bool take_id(struct segment *s)
+{
+    struct pools *pools = &s->pool->server->pools;
+
+    for (uint32_t i = 1; i < SEGMENT_IDS; i++) {
+        pools->last_id = pools->last_id % (SEGMENT_IDS - 1) + 1;
+        if (segment_find(s->pool->server, pools->last_id))
+            continue;
+        s->view.id = pools->last_id;
+        s->view.number = ++pools->last_number;
+        return true;
+    }
+    return false;
+}
+
+static int32_t charge(struct segment *s)
+{
+    struct users *users = &s->pool->server->users;
+
+    if (charge_init(&s->charge, users, s->pool->user, RESOURCE_MBUF_MEMORY, s->size) < 0)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    if (s->pool->n_segments >= POOL_SEGMENTS_MAX || !take_id(s) ||
+        charge_init(&s->charge_fd, users, s->pool->user, RESOURCE_FDS, 1) < 0)
+        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    return 0;
+}
+
+static int32_t map_memory(struct segment *s)
+{
+    void *map;
+
+    s->fd = memfd_new("npud-buffers", s->size);
+    if (s->fd < 0)
+        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    map = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+    if (map == MAP_FAILED)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    segment_view_place(&s->view, map, false);
+    /* Of the last word all bits, also those of no slot: so it is full when all its slots are free. */
+    for (uint32_t w = 0; w < (segment_slots(&s->view) + 63) / 64; w++)
+        atomic_store_explicit(&s->view.page->hint[w], UINT64_MAX, memory_order_relaxed);
+    return 0;
+}
+
+/* What segment_new() has made of it so far. */
+static void discard(struct segment *s)
+{
+    if (s->fd >= 0)
+        closer_free_shared(s->fd, s->view.page, s->mapped, SEGMENT_PAGE, s->size - SEGMENT_PAGE);
+    charge_deinit(&s->charge);
+    charge_deinit(&s->charge_fd);
+    free(s);
+}
+
+int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct segment **segmentp)
+{
+    struct segment *s = calloc(1, sizeof(*s));
+    int32_t error;
+
+    if (!s)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    s->pool = pool;
+    s->fd = -1;
+    if (!segment_shape(&s->view, stride, count)) {
+        free(s);
+        return ACL_ERROR_INVALID_PARAM;
+    }
+    s->mapped = segment_data_offset(segment_slots(&s->view));
+    s->size = segment_size(s->view.n_data, s->view.n_refs, s->view.stride);
+    error = charge(s);
+    if (error == 0)
+        error = map_memory(s);
+    if (error == 0 && !segment_map(pool->session->shared, s))
+        error = ACL_ERROR_RT_MEMORY_ALLOCATION;
+    if (error != 0) {
+        discard(s);
+        return error;
+    }
+    atomic_store_explicit(&s->view.page->armed, pool->looks || pool->kept, memory_order_relaxed);
+    DL_APPEND(pool->segments, s);
+    pool->n_segments++;
+    pool->bytes += s->size;
+    atomic_store_explicit(&pool->server->pools.table->view[s->view.id], &s->view,
+                          memory_order_relaxed);
+    pool_grown(pool);
+    *segmentp = s;
+    return 0;
+}
+
+void segment_free(struct segment *s)
+{
+    struct segment_map *map, *next;
+
+    queue_segment_gone(s);
+    if (s->pool->next_look == s)
+        s->pool->next_look = s->next;
+    atomic_store_explicit(&s->pool->server->pools.table->view[s->view.id], NULL,
+                          memory_order_relaxed);
+    atomic_store(&s->view.page->dead, 1);
+    DL_FOREACH_SAFE (s->maps, map, next) {
+        session_tell_retired(map->share->session);
+        segment_unmap(map);
+    }
+    DL_DELETE(s->pool->segments, s);
+    s->pool->n_segments--;
+    s->pool->bytes -= s->size;
+    discard(s);
+}
+
+/* --- who maps it --- */
+
+bool segment_map(struct share *share, struct segment *s)
+{
+    struct segment_map *map = find_map(share->session, s->view.id);
+
+    if (map)
+        return true;
+    map = calloc(1, sizeof(*map));
+    if (!map)
+        return false;
+    map->share = share;
+    map->segment = s;
+    map->id = s->view.id;
+    HASH_ADD(hh, share->maps, id, sizeof(map->id), map);
+    if (!map->hh.tbl) {
+        free(map);
+        return false;
+    }
+    DL_APPEND(s->maps, map);
+    s->n_maps++;
+    return true;
+}
+
+static void set_lost(struct segment_map *map, bool lost)
+{
+    struct segment *s = map->segment;
+
+    if (map->lost == lost)
+        return;
+    map->lost = lost;
+    s->n_lost += lost ? 1 : -1u;
+    atomic_store(&s->view.page->draining, s->n_lost != 0);
+}
+
+void segment_unmap(struct segment_map *map)
+{
+    struct segment *s = map->segment;
+
+    bool draining = map->lost;
+
+    set_lost(map, false);
+    HASH_DEL(map->share->maps, map);
+    DL_DELETE(s->maps, map);
+    s->n_maps--;
+    s->n_left -= map->left;
+    free(map);
+    /* What only it could have of an orphan is nobody's any more; and what it held in a segment that drained is free now. */
+    if (!s->pool->session || draining)
+        pool_look_soon(s->pool);
+}
+
+void segments_left(struct share *share)
+{
+    struct segment_map *map, *tmp;
+
+    HASH_ITER (hh, share->maps, map, tmp) {
+        map->left = true;
+        map->segment->n_left++;
+        if (map->segment->pool == share->pool)
+            continue;
+        set_lost(map, true);
+        segment_give_back(map->segment);
+    }
+}
+
+void segment_freed(struct segment *s)
+{
+    struct pools *pools = &s->pool->server->pools;
+
+    if (segment_wanted(&s->view) && pools->on_freed)
+        pools->on_freed(s);
+    pool_look_soon(s->pool);
+}
+
+void segment_rights_changed(struct session *session)
+{
+    struct segment_map *map, *tmp;
+
+    if (!session->shared)
+        return;
+    HASH_ITER (hh, session->shared->maps, map, tmp)
+        if (map->segment->pool->session != session) {
+            bool had = !map->lost;
+
+            set_lost(map, !queue_feeds(session, map->segment));
+            /* Its owner puts nothing there any more: if nothing is there, it goes. */
+            if (had && map->lost)
+                segment_give_back(map->segment);
+        }
+}

@@ -1,0 +1,93 @@
+/*
+ * Segments of shared buffers (proto/shm/mbuf_shm.h) as npud has them: the geometry that it gave out, its own mapping, and who maps them. Control thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/hash.h"
+#include "daemon/base/quota.h"
+#include "proto/shm/mbuf_shm.h"
+
+struct pool;
+struct segment_map;
+struct server;
+struct session;
+struct share;
+
+#define SEGMENT_DATA_MAX                                                                           \
+    (UINT64_C(64) << 20) /* bytes of data in a segment of more than one buffer */
+#define SEGMENT_N_DATA_MAX 16384u
+#define SEGMENT_REFS_MIN   1024u
+
+struct segment {
+    struct segment_view
+        view; /* first: what the table points to. Without data: npud never touches it */
+    struct pool *pool;
+    int fd;        /* memfd */
+    size_t mapped; /* bytes of npud's mapping: up to the data */
+    uint64_t size; /* of the memfd */
+    struct charge charge;
+    struct charge charge_fd;
+    struct segment_map *maps; /* who maps it, its owner included */
+    uint32_t n_maps;
+    uint32_t n_lost;             /* of these, who should not see new data */
+    uint32_t n_left;             /* of these, processes whose session has ended (survivor.h) */
+    bool damaged;                /* somebody plays with its counts: npud does not any more */
+    struct segment *prev, *next; /* pool->segments */
+};
+
+/** A session that maps a segment. */
+struct segment_map {
+    struct share *share;
+    struct segment *segment;
+    uint32_t id;                     /* of the segment: key in share->maps */
+    bool lost;                       /* the right to see new data */
+    bool left;                       /* its session has ended, its process lives on */
+    struct segment_map *prev, *next; /* segment->maps */
+    UT_hash_handle hh;               /* share->maps */
+};
+
+/** The segment with this id (upper half of a ref), or NULL. */
+struct segment *segment_find(struct server *server, uint32_t id);
+
+/** Views of all segments, for mbuf_at(): heads mapped, data not. */
+struct segment_table *segments_table(struct server *server);
+
+/** Was the session given the segment, and has it still? */
+bool segment_maps(struct session *session, struct segment *segment);
+
+/**
+ * Sizes of a segment for `count` buffers of `stride` bytes: what npud makes of the wish, into v. False: size 0 or above MBUF_SIZE_MAX, or none at all.
+ */
+bool segment_shape(struct segment_view *v, uint64_t stride, uint32_t count);
+
+/**
+ * A segment for the pool of a live session, which maps it from now on. ACL error, or 0 with *segmentp: the pool's.
+ */
+int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct segment **segmentp);
+
+/** It goes, from all who map it; nothing in it is anybody's. Its memory is given back, whoever still has it mapped. */
+void segment_free(struct segment *segment);
+
+/** The share's session maps the segment from now on. Safe to repeat. False: no memory. */
+bool segment_map(struct share *share, struct segment *segment);
+
+/**
+ * The share's session has ended, its process lives on and has its segments mapped: those of others get no new data while it does, and are given back if
+ * nothing but the process's own is in them.
+ */
+void segments_left(struct share *share);
+
+/** Does the process of a session that has ended under this number live, with the segment mapped? */
+bool segment_left(const struct segment *segment, uint32_t number);
+
+/** The session has gone, with all its mappings. */
+void segment_unmap(struct segment_map *map);
+
+/** Something in it has become free: whoever waits for that in npud is told. */
+void segment_freed(struct segment *segment);
+
+/** The session has lost, or got, rights to queues: owners of segments that it maps without right put nothing new there. */
+void segment_rights_changed(struct session *session);

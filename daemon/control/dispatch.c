@@ -1,0 +1,350 @@
+#include "daemon/control/dispatch.h"
+
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <linux/sockios.h>
+
+#include "acl/acl_base.h"
+#include "daemon/core/call.h"
+#include "daemon/core/device.h"
+#include "daemon/base/log.h"
+#include "daemon/memory/allocation.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/engine/value.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
+
+#define FDS_UNREAD_MAX 16
+
+/* --- session and devices --- */
+
+static int32_t on_hello(struct call *call)
+{
+    const Npud__Hello *hello = call->request->hello;
+    struct devices *devices = &call->session->server->devices;
+    static Npud__HelloReply out;
+    static Npud__Device device[DEVICES_MAX];
+    static Npud__Device *list[DEVICES_MAX];
+    int32_t error;
+
+    if (call->session->hello) {
+        call->fault = true;
+        return fail(call, ACL_ERROR_REPEAT_INITIALIZE, "Hello a second time");
+    }
+    if (hello->protocol != PROTOCOL)
+        return fail(call, ACL_ERROR_API_NOT_SUPPORT,
+                    PROTOCOL < hello->protocol
+                        ? "this npud speaks protocol %u, the client library speaks %u: npud is the "
+                          "older one; "
+                          "restart it with the version that is installed (systemctl restart npud)"
+                        : "this npud speaks protocol %u, the client library speaks %u: the program "
+                          "runs with "
+                          "the older one; restart the program, so that it loads the library that "
+                          "is installed",
+                    PROTOCOL, hello->protocol);
+    error = session_hello(call->session, hello->program, &call->fd);
+    if (error != 0)
+        return fail(call, error, "npud has no memory or descriptors for another session");
+    call->close_fd = true;
+    out = (Npud__HelloReply)NPUD__HELLO_REPLY__INIT;
+    out.session = call->session->id;
+    out.ring_depth = session_ring_depth(call->session);
+    out.epoch_ns = devices->epoch_ns;
+    out.pid = call->session->pid;
+    out.share = call->session->share;
+    out.backend = (char *)devices->backend->name;
+    out.n_devices = devices->n;
+    out.devices = list;
+    for (uint32_t i = 0; i < devices->n; i++) {
+        device[i] = (Npud__Device)NPUD__DEVICE__INIT;
+        device[i].soc_name = (char *)devices->device[i].info.soc_name;
+        device[i].memory = devices->device[i].info.memory;
+        device[i].uuid.data = devices->device[i].uuid;
+        device[i].uuid.len = sizeof(devices->device[i].uuid);
+        list[i] = &device[i];
+    }
+    call->reply.hello = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_HELLO;
+    return 0;
+}
+
+static int32_t on_open_device(struct call *call)
+{
+    uint32_t device = call->request->open_device->device;
+    int32_t error = session_open_device(call->session, device, &call->fd);
+
+    if (error == ACL_ERROR_RT_INVALID_DEVICEID)
+        return no_device(call, device);
+    if (error != 0)
+        return fail_limit(call, error, "npud has no memory or descriptors to open device %u",
+                          device);
+    return 0;
+}
+
+/* --- memory --- */
+
+static int32_t on_malloc(struct call *call)
+{
+    const Npud__Malloc *in = call->request->malloc;
+    static Npud__MallocReply out;
+    struct mem *mem;
+    int32_t error;
+    struct attach *attach = need_device(call, in->device, &error);
+    bool host = in->kind == NPUD__MALLOC__KIND__HOST;
+
+    if (!attach)
+        return error;
+    error = mem_new(call->session, attach->device, host ? MEM_HOST : MEM_DEVICE, in->size, &mem);
+    if (error != 0 && host)
+        return fail_limit(call, error,
+                          "no pinned host memory: %llu bytes asked, the user may have %llu",
+                          (unsigned long long)in->size, limit(call, RESOURCE_HOST_MEMORY));
+    if (error != 0)
+        return fail_limit(
+            call, error,
+            "no memory on device %u: %llu bytes asked, %llu free, the user may have %llu",
+            in->device, (unsigned long long)in->size,
+            (unsigned long long)(attach->device->info.memory - attach->device->memory_used),
+            limit(call, RESOURCE_DEVICE_MEMORY));
+    call->fd = mem->fd;
+    out = (Npud__MallocReply)NPUD__MALLOC_REPLY__INIT;
+    out.slot = mem->slot.number;
+    out.generation = slot_generation(mem);
+    out.size = mem->size;
+    call->reply.malloc = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_MALLOC;
+    return 0;
+}
+
+static int32_t on_free(struct call *call)
+{
+    struct mem *mem = slots_get(&call->session->mems, call->request->free->slot);
+
+    if (!mem)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such allocation");
+    mem_free(mem);
+    return 0;
+}
+
+static int32_t on_memory_written(struct call *call)
+{
+    const Npud__MemoryWritten *in = call->request->memory_written;
+    struct mem *mem = mem_get(call->session, in->slot, in->generation);
+
+    if (!mem)
+        return 0;
+    if (in->offset > mem->size || in->size > mem->size - in->offset)
+        return fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than the allocation");
+    values_written(mem, in->offset, in->size);
+    return 0;
+}
+
+static int32_t on_mem_info(struct call *call)
+{
+    uint32_t index = call->request->mem_info->device;
+    struct device *device = devices_get(&call->session->server->devices, index);
+    static Npud__MemInfoReply out;
+
+    if (!device)
+        return no_device(call, index);
+    out = (Npud__MemInfoReply)NPUD__MEM_INFO_REPLY__INIT;
+    out.total = device->info.memory;
+    out.free = device->info.memory - device->memory_used;
+    call->reply.mem_info = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_MEM_INFO;
+    return 0;
+}
+
+static int32_t on_leave_session(struct call *call)
+{
+    call->session->left = true;
+    return 0;
+}
+
+/* --- dispatch --- */
+
+static const struct {
+    int32_t (*handle)(struct call *call);
+    bool before_hello;
+} table[] = {
+    [NPUD__REQUEST__BODY_HELLO] = {on_hello, true},
+    [NPUD__REQUEST__BODY_OPEN_DEVICE] = {on_open_device, false},
+    [NPUD__REQUEST__BODY_CREATE_STREAM] = {on_create_stream, false},
+    [NPUD__REQUEST__BODY_DESTROY_STREAM] = {on_destroy_stream, false},
+    [NPUD__REQUEST__BODY_ABORT_STREAM] = {on_abort_stream, false},
+    [NPUD__REQUEST__BODY_CREATE_EVENT] = {on_create_event, false},
+    [NPUD__REQUEST__BODY_DESTROY_EVENT] = {on_destroy_event, false},
+    [NPUD__REQUEST__BODY_CREATE_IPC_EVENT] = {on_create_ipc_event, false},
+    [NPUD__REQUEST__BODY_EXPORT_IPC_EVENT] = {on_export_ipc_event, false},
+    [NPUD__REQUEST__BODY_OPEN_IPC_EVENT] = {on_open_ipc_event, false},
+    [NPUD__REQUEST__BODY_CLOSE_IPC_EVENT] = {on_close_ipc_event, false},
+    [NPUD__REQUEST__BODY_EXPLAIN_RECORD] = {on_explain_record, false},
+    [NPUD__REQUEST__BODY_MALLOC] = {on_malloc, false},
+    [NPUD__REQUEST__BODY_FREE] = {on_free, false},
+    [NPUD__REQUEST__BODY_MEM_INFO] = {on_mem_info, false},
+    [NPUD__REQUEST__BODY_SEND_DESCRIPTORS] = {on_send_descriptors, false},
+    [NPUD__REQUEST__BODY_NOTIFY_FD] = {on_notify_fd, false},
+    [NPUD__REQUEST__BODY_IPC_EVENT_INFO] = {on_ipc_event_info, false},
+    [NPUD__REQUEST__BODY_CREATE_NOTIFY] = {on_create_notify, false},
+    [NPUD__REQUEST__BODY_DESTROY_NOTIFY] = {on_destroy_notify, false},
+    [NPUD__REQUEST__BODY_RESET_NOTIFY] = {on_reset_notify, false},
+    [NPUD__REQUEST__BODY_EXPORT_NOTIFY] = {on_export_notify, false},
+    [NPUD__REQUEST__BODY_ALLOW_NOTIFY] = {on_allow_notify, false},
+    [NPUD__REQUEST__BODY_IMPORT_NOTIFY] = {on_import_notify, false},
+    [NPUD__REQUEST__BODY_SET_STREAM_PRIORITY] = {on_set_stream_priority, false},
+    [NPUD__REQUEST__BODY_STREAMS_LEFT] = {on_streams_left, false},
+    [NPUD__REQUEST__BODY_MEMORY_WRITTEN] = {on_memory_written, false},
+    [NPUD__REQUEST__BODY_SET_FAILURE_MODE] = {on_set_failure_mode, false},
+    [NPUD__REQUEST__BODY_STOP_TASK] = {on_stop_task, false},
+    [NPUD__REQUEST__BODY_CREATE_SEGMENT] = {on_create_segment, false},
+    [NPUD__REQUEST__BODY_MAP_SEGMENT] = {on_map_segment, false},
+    [NPUD__REQUEST__BODY_TRIM_SEGMENT] = {on_trim_segment, false},
+    [NPUD__REQUEST__BODY_CHECK_SEGMENT] = {on_check_segment, false},
+    [NPUD__REQUEST__BODY_CREATE_QUEUE] = {on_create_queue, false},
+    [NPUD__REQUEST__BODY_DESTROY_QUEUE] = {on_destroy_queue, false},
+    [NPUD__REQUEST__BODY_GRANT_QUEUE] = {on_grant_queue, false},
+    [NPUD__REQUEST__BODY_ATTACH_QUEUE] = {on_attach_queue, false},
+    [NPUD__REQUEST__BODY_FEED_QUEUE] = {on_feed_queue, false},
+    [NPUD__REQUEST__BODY_QUEUE_BELL] = {on_queue_bell, false},
+    [NPUD__REQUEST__BODY_BIND_ROUTES] = {on_bind_routes, false},
+    [NPUD__REQUEST__BODY_UNBIND_ROUTES] = {on_unbind_routes, false},
+    [NPUD__REQUEST__BODY_QUERY_ROUTES] = {on_query_routes, false},
+    [NPUD__REQUEST__BODY_LEAVE_SESSION] = {on_leave_session, false},
+    [NPUD__REQUEST__BODY_OWN_WAITS] = {on_own_waits, true},
+};
+
+/* Does the client say that it could not take the segment that came with the reply before? */
+static bool undoes(const Npud__Request *request)
+{
+    return (request->body_case == NPUD__REQUEST__BODY_DESTROY_STREAM &&
+            request->destroy_stream->new_segment) ||
+           (request->body_case == NPUD__REQUEST__BODY_DESTROY_EVENT &&
+            request->destroy_event->new_segment);
+}
+
+static void dispatch(struct call *call)
+{
+    size_t kind = (size_t)call->request->body_case;
+
+    call->reply = (Npud__Reply)NPUD__REPLY__INIT;
+    call->reply.id = call->request->id;
+    call->fd = call->second_fd = -1;
+    if (kind >= sizeof(table) / sizeof(table[0]) || !table[kind].handle) {
+        call->fault = true;
+        call->reply.error = fail(call, ACL_ERROR_API_NOT_SUPPORT, "unknown request");
+    } else if (!call->session->hello && !table[kind].before_hello) {
+        call->fault = true;
+        call->reply.error = fail(call, ACL_ERROR_UNINITIALIZE, "the first request must be Hello");
+    } else if (call->session->left) {
+        call->fault = true;
+        call->reply.error = fail(call, ACL_ERROR_UNINITIALIZE, "the session has left already");
+    } else {
+        session_segments_taken(call->session, undoes(call->request));
+        call->reply.error = table[kind].handle(call);
+    }
+    call->reply.message = call->message;
+    if (call->reply.error != 0)
+        call->reply.body_case = NPUD__REPLY__BODY__NOT_SET;
+}
+
+/*
+ * Descriptors that were sent and not yet received count as ours in the kernel, which has one limit for all of npud's: a client
+ * that leaves them lie would have the others go without. An honest one has a single request under way.
+ */
+static bool takes_descriptors(struct session *session, unsigned n)
+{
+    int unread = 0;
+
+    if (ioctl(session->socket, SIOCOUTQ, &unread) < 0 || unread == 0)
+        session->fds_unread = 0;
+    session->fds_unread += n;
+    return session->fds_unread <= FDS_UNREAD_MAX;
+}
+
+/* 0, or negative: the session must end. */
+static int answer(struct call *call)
+{
+    const int fds[] = {call->fd, call->second_fd};
+    unsigned n = (call->fd >= 0) + (call->second_fd >= 0);
+    int r = -EAGAIN;
+
+    if (n == 0 || takes_descriptors(call->session, n))
+        r = packet_send_message(call->session->socket, &call->reply.base, fds, n, MSG_DONTWAIT);
+    for (unsigned i = 0; i < n && call->close_fd; i++)
+        close(fds[i]);
+    if (r == -EAGAIN)
+        log_client_fault(call->session, "does not read its replies: session ended");
+    return r;
+}
+
+/* Those that a request may bring along, from a client that has said so. */
+static bool descriptors_fit(const struct session *session, const struct packet *packet,
+                            const Npud__Request *request)
+{
+    if (packet->n_fds == 0)
+        return true;
+    return session->sends_fds && packet->n_fds == 1 &&
+           request->body_case == NPUD__REQUEST__BODY_NOTIFY_FD;
+}
+
+static int handle_packet(struct session *session, struct packet *packet)
+{
+    struct call call = {.session = session};
+    Npud__Request *request = npud__request__unpack(NULL, packet->size, packet->data);
+    int r;
+
+    if (!request) {
+        log_client_fault(session, "sent a malformed packet: session ended");
+        return -EBADMSG;
+    }
+    if (!descriptors_fit(session, packet, request)) {
+        log_client_fault(session, "sent descriptors that nobody asked for: session ended");
+        npud__request__free_unpacked(request, NULL);
+        return -EBADMSG;
+    }
+    session->requests++;
+    call.request = request;
+    call.in_fd = packet_take_fd(packet, 0);
+    dispatch(&call);
+    npud__request__free_unpacked(request, NULL);
+    if (call.in_fd >= 0)
+        packet_close(call.in_fd);
+    r = answer(&call);
+    if (call.fault) {
+        log_client_fault(session, "broke the protocol (%s): session ended", call.message);
+        return -EBADMSG;
+    }
+    return r;
+}
+
+void request_handle(struct session *session)
+{
+    static struct packet packet; /* one control thread, one packet at a time */
+    int r = packet_recv(session->socket, &packet, MSG_DONTWAIT);
+
+    if (r == -EAGAIN)
+        return;
+    if (r == -EBADMSG)
+        log_client_fault(session, "sent a truncated, oversized or empty packet: session ended");
+    /* Its descriptor found no place here: the request is answered without, and says so. */
+    if (r > 0 || r == -EMFILE) {
+        r = handle_packet(session, &packet);
+        packet_deinit(&packet);
+        if (r == 0)
+            return;
+    }
+    session_end(session);
+}
+
+void request_refuse(int socket, int32_t error, const char *message)
+{
+    Npud__Reply reply = NPUD__REPLY__INIT;
+
+    reply.id = 1;
+    reply.error = error;
+    reply.message = (char *)message;
+    packet_send_message(socket, &reply.base, NULL, 0, MSG_DONTWAIT);
+}

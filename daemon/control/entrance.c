@@ -1,0 +1,132 @@
+#include "daemon/control/entrance.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/admin/admin.h"
+#include "daemon/base/log.h"
+#include "daemon/control/dispatch.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+
+struct passed {
+    int control, admin; /* -1: not passed */
+};
+
+static void accept_client(struct server *server, int socket)
+{
+    session_new(server, socket);
+}
+
+/* One descriptor of the list that systemd passed. A wrong one is refused: an accept loop over a
+ * socket that does not listen would only burn time, and under a wrong name clients would wait for
+ * an answer that never comes. */
+static int passed_take(struct passed *passed, int fd, const char *name)
+{
+    int *place = strcmp(name, "control") == 0 ? &passed->control
+                 : strcmp(name, "admin") == 0 ? &passed->admin
+                                              : NULL;
+
+    if (!place) {
+        log_error("descriptor %d was passed under the name \"%s\": npud takes \"control\" and "
+                  "\"admin\" (FileDescriptorName= of the socket units)",
+                  fd, name);
+        return -EINVAL;
+    }
+    if (*place >= 0) {
+        log_error("two descriptors were passed under the name \"%s\"", name);
+        return -EINVAL;
+    }
+    if (sd_is_socket(fd, AF_UNIX, SOCK_SEQPACKET, 1) <= 0) {
+        log_error("descriptor %d, passed under the name \"%s\", is not a listening Unix socket of "
+                  "type SOCK_SEQPACKET",
+                  fd, name);
+        return -EINVAL;
+    }
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+        return -errno;
+    *place = fd;
+    return 0;
+}
+
+static int passed_find(struct passed *passed)
+{
+    char **names = NULL;
+    int n = sd_listen_fds_with_names(0, &names), r = 0;
+
+    *passed = (struct passed){-1, -1};
+    if (n < 0) {
+        log_error("the sockets passed by systemd cannot be taken: %s", strerror(-n));
+        return n;
+    }
+    for (int i = 0; i < n; i++) {
+        if (r == 0)
+            r = passed_take(passed, SD_LISTEN_FDS_START + i, names[i]);
+        free(names[i]);
+    }
+    free(names);
+    return r;
+}
+
+static int open_control(struct entrance *e, struct server *server, int fd)
+{
+    const struct config *c = server->config;
+
+    e->passed = fd >= 0;
+    if (e->passed && !config_is_default(c, "npud", "access_group"))
+        log_warning(
+            "npud.access_group is without effect: systemd made the socket; set SocketGroup= "
+            "and SocketMode= (systemctl edit npud.socket)");
+    if (!e->passed)
+        fd = socket_file_bind(&e->control, c->socket, c->access_group,
+                              strcmp(c->access_group, "*") == 0);
+    return fd < 0 ? fd : listener_init(&server->clients, server, fd, accept_client);
+}
+
+int entrance_open(struct entrance *e, struct server *server)
+{
+    const struct config *c = server->config;
+    struct passed passed;
+    int r;
+
+    *e = (struct entrance){.control = SOCKET_FILE_NULL, .admin = SOCKET_FILE_NULL};
+    r = passed_find(&passed);
+    if (r == 0)
+        r = open_control(e, server, passed.control);
+    if (r < 0)
+        return r;
+    if (passed.admin < 0)
+        passed.admin = socket_file_bind(&e->admin, c->admin_socket, c->admin_group, false);
+    return passed.admin < 0 ? passed.admin
+                            : listener_init(&server->admins, server, passed.admin, admin_accept);
+}
+
+void entrance_close(struct entrance *e, struct server *server)
+{
+    listener_deinit(&server->clients);
+    listener_deinit(&server->admins);
+    socket_file_remove(&e->control);
+    socket_file_remove(&e->admin);
+}
+
+void entrance_refuse(const char *why)
+{
+    struct passed passed;
+    int fd;
+
+    if (passed_find(&passed) < 0 || passed.control < 0)
+        return;
+    while ((fd = accept4(passed.control, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        request_refuse(fd, ACL_ERROR_RT_NO_DEVICE, why);
+        close(fd);
+    }
+    while (passed.admin >= 0 &&
+           (fd = accept4(passed.admin, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+        close(fd);
+}

@@ -1,0 +1,22 @@
+/* The two sockets through which clients and administrators come: passed by systemd, or npud's own. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "daemon/base/socket_file.h"
+
+struct server;
+
+struct entrance {
+    struct socket_file control, admin; /* npud's own */
+    bool passed;                       /* systemd owns the socket of clients */
+};
+
+/** Takes what systemd has passed, makes the rest, and accepts on both. 0, or -errno after a line in
+ * the log. entrance_close() is called in any case. */
+int entrance_open(struct entrance *entrance, struct server *server);
+void entrance_close(struct entrance *entrance, struct server *server);
+
+/** For an npud that cannot start: tells every client that waits at a socket passed by systemd why,
+ * or else systemd would start npud for it again and again. */
+void entrance_refuse(const char *why);

@@ -1,0 +1,66 @@
+#include "daemon/control/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/deferred_close.h"
+#include "daemon/base/log.h"
+#include "daemon/control/dispatch.h"
+#include "daemon/core/server.h"
+
+static void on_client(evutil_socket_t fd, short what, void *arg)
+{
+    struct listener *l = arg;
+    int s;
+
+    (void)what;
+    s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (s >= 0) {
+        closer_refuse_fds(s);
+        l->accept(l->server, s);
+        return;
+    }
+    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
+        return; /* the client has gone again, or a signal came */
+    if (!l->exhausted)
+        log_error("out of file descriptors: new clients are refused until others leave");
+    l->exhausted = true;
+    close(l->reserve);
+    s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (s >= 0) {
+        request_refuse(s, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                       "npud has no file descriptors left for another client");
+        close(s);
+    }
+    l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+int listener_init(struct listener *l, struct server *server, int fd,
+                  void (*accept)(struct server *server, int socket))
+{
+    closer_refuse_fds(fd); /* accepted sockets begin with the listener's setting */
+    *l = (struct listener){.server = server, .fd = fd, .reserve = -1, .accept = accept};
+    l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    l->on_client = event_new(server->base, fd, EV_READ | EV_PERSIST, on_client, l);
+    if (l->reserve < 0 || !l->on_client || event_add(l->on_client, NULL) < 0) {
+        listener_deinit(l);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+void listener_deinit(struct listener *l)
+{
+    if (!l->server)
+        return;
+    if (l->on_client)
+        event_free(l->on_client);
+    if (l->reserve >= 0)
+        close(l->reserve);
+    close(l->fd);
+    *l = (struct listener){0};
+}

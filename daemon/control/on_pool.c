@@ -1,0 +1,106 @@
+/* Requests about segments of shared buffers. */
+#include "daemon/core/call.h"
+
+#include "acl/acl_base.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/segment.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+
+static void reply_segment(struct call *call, const struct segment *segment)
+{
+    static Npud__SegmentReply out;
+
+    out = (Npud__SegmentReply)NPUD__SEGMENT_REPLY__INIT;
+    out.id = segment->view.id;
+    out.number = segment->view.number;
+    out.stride = segment->view.stride;
+    out.n_data = segment->view.n_data;
+    out.n_refs = segment->view.n_refs;
+    out.pid = segment->pool->pid;
+    call->fd = segment->fd;
+    call->reply.segment = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_SEGMENT;
+}
+
+int32_t on_create_segment(struct call *call)
+{
+    const Npud__CreateSegment *in = call->request->create_segment;
+    struct pool *pool = pool_get(call->session);
+    struct segment *segment;
+    int32_t error =
+        pool ? segment_new(pool, in->stride, in->count, &segment) : ACL_ERROR_RT_MEMORY_ALLOCATION;
+
+    /* What the pool could do without would have been given back in a moment. */
+    if (error == ACL_ERROR_RT_MEMORY_ALLOCATION && pool && pools_make_room(pool))
+        error = segment_new(pool, in->stride, in->count, &segment);
+    if (error == ACL_ERROR_INVALID_PARAM)
+        return fail(call, error, "%llu bytes: a buffer has 1 byte to 4 GiB",
+                    (unsigned long long)in->stride);
+    if (error == ACL_ERROR_RT_MEMORY_ALLOCATION)
+        return fail_limit(
+            call, error,
+            "no memory for shared buffers: %llu bytes each asked, the user may have %llu in all",
+            (unsigned long long)in->stride, limit(call, RESOURCE_MBUF_MEMORY));
+    if (error != 0)
+        return fail_limit(call, error,
+                          "npud has no descriptors for more shared buffers: this process has %u "
+                          "segments (at most %u), its user may have %llu descriptors",
+                          pool->n_segments, POOL_SEGMENTS_MAX, limit(call, RESOURCE_FDS));
+    reply_segment(call, segment);
+    return 0;
+}
+
+int32_t on_map_segment(struct call *call)
+{
+    struct session *session = call->session;
+    struct segment *segment = segment_find(session->server, call->request->map_segment->segment);
+    struct share *share = share_get(session);
+
+    if (!segment)
+        return fail(call, ACL_ERROR_RT_PARAM_INVALID, "there is no segment %u of shared buffers",
+                    call->request->map_segment->segment);
+    if (share && (segment_maps(session, segment) || queue_feeds(session, segment))) {
+        if (!segment_map(share, segment))
+            share = NULL;
+        else
+            segment_rights_changed(session);
+    } else if (share) {
+        return fail(call, ACL_ERROR_RT_NO_PERMISSION,
+                    "no buffer of segment %u (of process %d) was sent through a queue that this "
+                    "process may dequeue from",
+                    segment->view.id, (int)segment->pool->pid);
+    }
+    if (!share)
+        return fail(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "npud has no memory");
+    reply_segment(call, segment);
+    return 0;
+}
+
+int32_t on_check_segment(struct call *call)
+{
+    const Npud__CheckSegment *in = call->request->check_segment;
+    const struct segment *segment = segment_find(call->session->server, in->segment);
+
+    if (segment && segment->view.number == in->number)
+        return 0;
+    return fail(call, ACL_ERROR_RT_PARAM_INVALID,
+                "segment %u of shared buffers, number %llu, was taken back", in->segment,
+                (unsigned long long)in->number);
+}
+
+int32_t on_trim_segment(struct call *call)
+{
+    struct segment *segment =
+        segment_find(call->session->server, call->request->trim_segment->segment);
+
+    if (segment && segment_maps(call->session, segment)) {
+        if (call->session->server->pools.on_freed)
+            call->session->server->pools.on_freed(segment);
+        /* Nobody allocates from one that drains: it is not kept for the owner. */
+        if (segment->n_lost == 0 || !segment_give_back(segment))
+            pool_look_soon(segment->pool);
+    }
+    return 0;
+}

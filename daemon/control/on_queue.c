@@ -1,0 +1,187 @@
+/* Requests about queues. */
+#include "daemon/core/call.h"
+
+#include <unistd.h>
+
+#include "acl/acl_base.h"
+#include "daemon/buffers/grant.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/router.h"
+#include "daemon/buffers/segment.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+
+static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
+{
+    const struct queue *queue = attach->queue;
+    static Npud__QueueReply out;
+
+    if (queue_open(queue, attach->rights, &call->fd, &call->second_fd) < 0)
+        return fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                          "npud has no descriptors left to send those of queue %u", queue->id);
+    call->close_fd = true;
+    out = (Npud__QueueReply)NPUD__QUEUE_REPLY__INIT;
+    out.queue = queue->id;
+    out.number = queue->ring.view.number;
+    out.depth = queue->ring.view.depth;
+    out.rights = attach->rights;
+    out.serial = queue->serial;
+    call->reply.queue = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_QUEUE;
+    return 0;
+}
+
+static int32_t bad_id(struct call *call, uint32_t id)
+{
+    return fail(call, ACL_ERROR_RT_PARAM_INVALID, "queue %u: ids end at %u", id, QUEUE_IDS - 1);
+}
+
+/* The session's attachment that a request names; or NULL with *error set and said. */
+static struct queue_attach *need_queue(struct call *call, uint32_t id, int32_t *error)
+{
+    struct queue_attach *attach;
+
+    if (id >= QUEUE_IDS) {
+        *error = bad_id(call, id);
+        return NULL;
+    }
+    attach = queue_attached(call->session, id);
+    if (!attach)
+        *error = fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                      "this process is attached to no queue %u: none was created here, it was "
+                      "destroyed, or acltdtAttachQueue was not called",
+                      id);
+    return attach;
+}
+
+int32_t on_create_queue(struct call *call)
+{
+    const Npud__CreateQueue *in = call->request->create_queue;
+    struct queue_attach *attach;
+    int32_t error = queue_new(call->session, in->name, in->depth, &attach);
+
+    switch (error) {
+    case 0:
+        break;
+    case ACL_ERROR_RT_PARAM_INVALID:
+        return fail(call, error,
+                    "depth is %u: a queue has one from %u to %u, and a name of less than %u bytes",
+                    in->depth, QUEUE_DEPTH_MIN, QUEUE_DEPTH_MAX, QUEUE_NAME);
+    case ACL_ERROR_RT_OVER_LIMIT:
+        return fail_limit(
+            call, error,
+            "no queue: user %u has %llu, and may have %llu ([limits] queues), at most %u",
+            (unsigned)call->session->uid,
+            (unsigned long long)call->session->user->used[RESOURCE_QUEUES],
+            limit(call, RESOURCE_QUEUES), QUEUE_IDS);
+    default:
+        return fail_limit(call, error, "npud has no memory or descriptors for another queue");
+    }
+    error = reply_queue(call, attach);
+    if (error != 0)
+        queue_destroy(attach->queue);
+    return error;
+}
+
+int32_t on_destroy_queue(struct call *call)
+{
+    uint32_t id = call->request->destroy_queue->queue;
+    int32_t error;
+    struct queue_attach *attach = need_queue(call, id, &error);
+
+    if (!attach)
+        return error;
+    if (!(attach->rights & QUEUE_MANAGE))
+        return fail(call, ACL_ERROR_RT_NO_PERMISSION,
+                    "this process may not manage queue %u, and so not destroy it", id);
+    if (router_uses(attach->queue))
+        return fail(call, ACL_ERROR_FAILURE,
+                    "queue %u is part of a route: unbind it first (acltdtUnbindQueueRoutes)", id);
+    queue_destroy(attach->queue);
+    return 0;
+}
+
+static int32_t explain_grant(struct call *call, int32_t error, const Npud__GrantQueue *in)
+{
+    switch (error) {
+    case 0:
+        return 0;
+    case ACL_ERROR_RT_PARAM_INVALID:
+        return fail(call, error, "%d is no pid", in->pid);
+    case ACL_ERROR_RT_INTERNAL_ERROR:
+        return fail(call, error, "there is no process %d", in->pid);
+    default:
+        return fail_limit(call, error,
+                          "no right to queue %u changed: npud has no memory or descriptors, or "
+                          "%u processes that have not attached have one",
+                          in->queue, GRANTS_MAX);
+    }
+}
+
+int32_t on_grant_queue(struct call *call)
+{
+    const Npud__GrantQueue *in = call->request->grant_queue;
+    int32_t error;
+    struct queue_attach *attach = need_queue(call, in->queue, &error);
+
+    if (!attach)
+        return error;
+    if (in->rights & ~QUEUE_RIGHTS)
+        return fail(call, ACL_ERROR_RT_PARAM_INVALID,
+                    "permission has bits %#x: there are MANAGE 1, DEQUEUE 2 and ENQUEUE 4",
+                    in->rights & ~QUEUE_RIGHTS);
+    if (!(attach->rights & QUEUE_MANAGE))
+        return fail(call, ACL_ERROR_RT_NO_PERMISSION,
+                    "this process may not manage queue %u, and so not grant it", in->queue);
+    return explain_grant(call, grant_set(attach->queue, in->pid, in->rights), in);
+}
+
+int32_t on_attach_queue(struct call *call)
+{
+    uint32_t id = call->request->attach_queue->queue;
+    struct queue_attach *attach;
+    struct grant *grant;
+
+    if (id >= QUEUE_IDS)
+        return bad_id(call, id);
+    attach = queue_attached(call->session, id);
+    if (attach)
+        return reply_queue(call, attach);
+    grant = grant_find(call->session, id);
+    if (!grant && call->session->server->queues.by_id[id]) {
+        grant_asked(call->session);
+        return fail(call, ACL_ERROR_RT_NO_PERMISSION,
+                    "process %d has no grant of queue %u, or none any more (acltdtGrantQueue)",
+                    (int)call->session->pid, id);
+    }
+    if (!grant)
+        return fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "there is no queue %u", id);
+    attach = queue_attach_new(call->session, grant->queue, grant->rights);
+    if (!attach)
+        return fail(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "npud has no memory");
+    grant_free(grant);
+    queue_party_came(attach->queue, 0);
+    return reply_queue(call, attach);
+}
+
+int32_t on_feed_queue(struct call *call)
+{
+    const Npud__FeedQueue *in = call->request->feed_queue;
+    struct queue *queue = queue_by_number(call->session->server, in->number);
+    struct queue_attach *attach = queue ? queue_attached(call->session, queue->id) : NULL;
+    struct segment *segment;
+
+    if (!attach || attach->queue != queue)
+        return fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                    "this process is not attached to ring %u, or the ring has ended", in->number);
+    if (!(attach->rights & QUEUE_PUT))
+        return fail(call, ACL_ERROR_RT_NO_PERMISSION, "this process may not enqueue to queue %u",
+                    queue->id);
+    segment = segment_find(call->session->server, in->segment);
+    if (!segment || !segment_maps(call->session, segment))
+        return fail(call, ACL_ERROR_RT_PARAM_INVALID, "this process has no segment %u",
+                    in->segment);
+    if (!queue_feed(queue, segment))
+        return fail(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "npud has no memory");
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* Requests of users about themselves. */
+#include "daemon/core/call.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/admin/report.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "proto/util/clock.h"
+
+#define SHARE 10 /* of npud's time, one part in so many for the reports of one user */
+
+/* A user without any other session waits for nothing: npud need not look, however often one comes to ask. */
+static bool waits_for_something(const struct session *session)
+{
+    return session->user->used[RESOURCE_SESSIONS] > 1;
+}
+
+static int32_t make_report(struct call *call, Npud__OwnWaitsReply *out)
+{
+    struct session *session = call->session;
+    struct admin_report report;
+    uint64_t since = clock_ns(), now;
+    int r = admin_report_own_waits(session->server, &report, session->uid);
+
+    call->fd = report.fd;
+    call->close_fd = true;
+    now = clock_ns();
+    session->user->report_ns = now + (SHARE - 1) * (now - since);
+    if (r < 0)
+        return fail(call, ACL_ERROR_RT_MEMORY_ALLOCATION,
+                    "npud has no memory or descriptors for a report");
+    out->size = report.size;
+    return 0;
+}
+
+int32_t on_own_waits(struct call *call)
+{
+    static Npud__OwnWaitsReply out;
+    uint64_t now = clock_ns(), from = call->session->user->report_ns;
+
+    out = (Npud__OwnWaitsReply)NPUD__OWN_WAITS_REPLY__INIT;
+    call->reply.own_waits = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_OWN_WAITS;
+    if (!waits_for_something(call->session))
+        return 0;
+    if (now < from) {
+        out.again_ms = (uint32_t)((from - now) / NSEC_PER_MSEC) + 1;
+        return 0;
+    }
+    return make_report(call, &out);
+}

@@ -1,0 +1,118 @@
+/* Requests about routes. */
+#include "daemon/core/call.h"
+
+#include <errno.h>
+
+#include "acl/acl_base.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/router.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "proto/wire/packet.h"
+
+int32_t on_queue_bell(struct call *call)
+{
+    uint32_t number = call->request->queue_bell->number;
+    struct queue *queue = queue_by_number(call->session->server, number);
+    struct queue_attach *attach = queue ? queue_attached(call->session, queue->id) : NULL;
+    int fd = attach && attach->queue == queue ? router_bell(queue) : -ENOENT;
+
+    if (fd == -ENOENT)
+        return fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                    "ring %u of this process has no part in a route", number);
+    if (fd < 0)
+        return fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                          "npud has no descriptor left for the routes of queue %u", queue->id);
+    call->fd = fd;
+    return 0;
+}
+
+/* --- replies with routes --- */
+
+static Npud__Route row[ROUTES_MAX];
+static Npud__Route *rows[ROUTES_MAX];
+static Npud__RoutesReply routes_reply;
+
+static void reply_begin(struct call *call)
+{
+    routes_reply = (Npud__RoutesReply)NPUD__ROUTES_REPLY__INIT;
+    routes_reply.routes = rows;
+    call->reply.routes = &routes_reply;
+    call->reply.body_case = NPUD__REPLY__BODY_ROUTES;
+}
+
+static void reply_add(uint32_t source, uint32_t destination, enum route_state state)
+{
+    size_t i = routes_reply.n_routes++;
+
+    rows[i] = &row[i];
+    row[i] = (Npud__Route)NPUD__ROUTE__INIT;
+    row[i].source = source;
+    row[i].destination = destination;
+    row[i].status = (int32_t)state;
+}
+
+/* --- bind, unbind --- */
+
+typedef enum route_state change_fn(struct session *session, uint32_t source, uint32_t destination,
+                                   char *why, size_t room);
+
+/* The sentence is that of the first one that did not become `wanted`. */
+static int32_t change(struct call *call, Npud__Route **routes, size_t n, change_fn *fn,
+                      enum route_state wanted)
+{
+    char why[sizeof(call->message)];
+    bool all = true;
+
+    if (n > ROUTES_MAX)
+        return fail(call, ACL_ERROR_INVALID_PARAM, "more than %u routes in one request",
+                    ROUTES_MAX);
+    reply_begin(call);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t source = routes[i]->source, destination = routes[i]->destination;
+        enum route_state state =
+            fn(call->session, source, destination, all ? call->message : why, sizeof(why));
+
+        all &= state == wanted;
+        reply_add(source, destination, state);
+    }
+    return 0;
+}
+
+int32_t on_bind_routes(struct call *call)
+{
+    const Npud__BindRoutes *in = call->request->bind_routes;
+
+    return change(call, in->routes, in->n_routes, router_bind, ROUTE_BOUND);
+}
+
+int32_t on_unbind_routes(struct call *call)
+{
+    const Npud__UnbindRoutes *in = call->request->unbind_routes;
+
+    return change(call, in->routes, in->n_routes, router_unbind, ROUTE_UNBOUND);
+}
+
+/* --- query --- */
+
+int32_t on_query_routes(struct call *call)
+{
+    const Npud__QueryRoutes *in = call->request->query_routes;
+    static const struct route *found[ROUTES_MAX];
+    struct route_query query = {
+        .mode = in->mode, .source = in->source, .destination = in->destination};
+    bool more;
+    size_t n;
+
+    if (in->after) {
+        query.goes_on = true;
+        query.after_source = in->after->source;
+        query.after_destination = in->after->destination;
+    }
+    n = router_query(call->session, &query, found, ROUTES_MAX, &more);
+    reply_begin(call);
+    for (size_t i = 0; i < n; i++)
+        reply_add(found[i]->named->name.source, found[i]->named->name.destination, found[i]->state);
+    routes_reply.more = more;
+    return 0;
+}

@@ -1,0 +1,124 @@
+/* Requests about streams. */
+#include "daemon/core/call.h"
+
+#include "acl/acl_base.h"
+#include "daemon/core/device.h"
+#include "daemon/engine/failure.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "proto/shm/arena.h"
+
+int32_t on_create_stream(struct call *call)
+{
+    const Npud__CreateStream *in = call->request->create_stream;
+    static Npud__CreateStreamReply out;
+    struct stream *stream;
+    int32_t error;
+    struct attach *attach = need_device(call, in->device, &error);
+
+    if (!attach)
+        return error;
+    error = atomic_load(&attach->device->lost);
+    if (error != 0)
+        return fail(call, error, "device %u is lost", in->device);
+    error =
+        stream_new(call->session, attach, in->context, in->priority, in->flags, &stream, &call->fd);
+    if (error != 0)
+        return fail_limit(
+            call, error,
+            "no stream: this session has %u (at most %u), its user may have %llu, or npud "
+            "is out of memory",
+            call->session->streams.live, SESSION_STREAMS_MAX, limit(call, RESOURCE_STREAMS));
+    call->close_fd = true;
+    out = (Npud__CreateStreamReply)NPUD__CREATE_STREAM_REPLY__INIT;
+    out.slot = stream->slot.number;
+    out.stream_id = stream_id(stream);
+    out.position = atomic_load_explicit(&stream->done, memory_order_relaxed);
+    out.new_segment = call->fd >= 0;
+    call->reply.create_stream = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_CREATE_STREAM;
+    return 0;
+}
+
+int32_t on_destroy_stream(struct call *call)
+{
+    const Npud__DestroyStream *in = call->request->destroy_stream;
+    struct stream *stream = slots_get(&call->session->streams, in->slot);
+
+    if (!stream)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
+    /* For clients that have not done so, or waited until it was empty, like honest ones. */
+    stream_abort(stream, 0);
+    stream_free(stream);
+    if (in->new_segment)
+        session_segment_resend(&call->session->stream_segments, in->slot / ARENA_STREAMS);
+    return 0;
+}
+
+int32_t on_abort_stream(struct call *call)
+{
+    const Npud__AbortStream *in = call->request->abort_stream;
+    static Npud__AbortStreamReply out;
+    struct stream *stream = slots_get(&call->session->streams, in->slot);
+
+    if (!stream)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
+    if (!in->hold) {
+        stream_abort(stream, in->told);
+        return 0;
+    }
+    stream_hold(stream);
+    out = (Npud__AbortStreamReply)NPUD__ABORT_STREAM_REPLY__INIT;
+    out.from = stream->held_from;
+    out.to = stream->head;
+    call->reply.abort_stream = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_ABORT_STREAM;
+    return 0;
+}
+
+int32_t on_set_failure_mode(struct call *call)
+{
+    struct stream *stream =
+        slots_get(&call->session->streams, call->request->set_failure_mode->slot);
+
+    if (!stream)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
+    context_set_stop(stream);
+    return 0;
+}
+
+int32_t on_stop_task(struct call *call)
+{
+    struct stream *stream = slots_get(&call->session->streams, call->request->stop_task->slot);
+
+    if (!stream)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
+    failure_stop_task(stream);
+    return 0;
+}
+
+int32_t on_set_stream_priority(struct call *call)
+{
+    const Npud__SetStreamPriority *in = call->request->set_stream_priority;
+    struct stream *stream = slots_get(&call->session->streams, in->slot);
+
+    if (!stream)
+        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
+    stream->priority = in->priority;
+    return 0;
+}
+
+int32_t on_streams_left(struct call *call)
+{
+    static Npud__StreamsLeftReply out;
+    int32_t error;
+    struct attach *attach = need_device(call, call->request->streams_left->device, &error);
+
+    if (!attach)
+        return error;
+    out = (Npud__StreamsLeftReply)NPUD__STREAMS_LEFT_REPLY__INIT;
+    out.streams = streams_left(call->session, attach);
+    call->reply.streams_left = &out;
+    call->reply.body_case = NPUD__REPLY__BODY_STREAMS_LEFT;
+    return 0;
+}

@@ -1,0 +1,87 @@
+#include "daemon/control/reload.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "daemon/base/config.h"
+#include "daemon/base/log.h"
+#include "daemon/base/service_manager.h"
+#include "daemon/base/options.h"
+#include "daemon/core/server.h"
+
+#define END_SECONDS 1 /* for a file that answers late */
+
+static void reload_run(struct post *post)
+{
+    struct reload *reload = (struct reload *)post; /* its first member */
+    struct config *read = reload->read;
+    unsigned restart;
+
+    pthread_join(reload->thread, NULL); /* its last act was the post */
+    if (read) {
+        server_share_fds(reload->server, read);
+        restart = config_adopt(reload->server->config, read);
+        server_configure(reload->server);
+        log_line(LOG_NOTICE, NULL, "the configuration was read again%s",
+                 restart ? "; some changes wait for the next start" : "");
+        config_deinit(read);
+        free(read);
+    } else {
+        log_error("the configuration that was read again is wrong: the one before stays in force");
+    }
+    manager_tell("READY=1");
+    reload->read = NULL;
+    reload->running = false;
+    if (reload->again)
+        reload_begin(reload, reload->server, reload->options);
+}
+
+static void *reload_read(void *arg)
+{
+    struct reload *reload = arg;
+    struct config *config = malloc(sizeof(*config));
+
+    if (config && options_load_config(reload->options, config) < 0) {
+        config_deinit(config);
+        free(config);
+        config = NULL;
+    }
+    reload->read = config;
+    post_send(&reload->server->posts, &reload->post);
+    return NULL;
+}
+
+void reload_begin(struct reload *reload, struct server *server, const struct options *options)
+{
+    reload->again = reload->running;
+    if (reload->running)
+        return;
+    reload->post.run = reload_run;
+    reload->server = server;
+    reload->options = options;
+    reload->running = true;
+    manager_tell("RELOADING=1");
+    if (pthread_create(&reload->thread, NULL, reload_read, reload) != 0) {
+        log_error("the configuration cannot be read again: no thread can be started");
+        manager_tell("READY=1");
+        reload->running = false;
+    }
+}
+
+bool reload_end(struct reload *reload)
+{
+    struct timespec until;
+
+    if (!reload->running)
+        return true;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_SECONDS;
+    if (pthread_timedjoin_np(reload->thread, NULL, &until) != 0)
+        return false;
+    post_cancel(&reload->server->posts, &reload->post);
+    if (reload->read)
+        config_deinit(reload->read);
+    free(reload->read);
+    return true;
+}

@@ -1,0 +1,30 @@
+/*
+ * Reading the configuration again while npud runs. A thread reads, because a file can be slow; the
+ * control thread takes over what was read, if all of it is good.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "daemon/base/work_item.h"
+
+struct options;
+struct server;
+
+struct reload {
+    struct post post; /* sent by the thread when it has read */
+    struct server *server;
+    const struct options *options;
+    struct config *read; /* by the thread; NULL: it was bad */
+    pthread_t thread;
+    bool running; /* a thread reads; until the post is run */
+    bool again;   /* it was asked for meanwhile */
+};
+
+/** Begin to read. Control thread. Asked for while it goes on, it is done once more afterwards. */
+void reload_begin(struct reload *reload, struct server *server, const struct options *options);
+
+/** npud ends: wait for the thread, but not for long. False: it still reads, and may still use the
+ * server's posts. */
+bool reload_end(struct reload *reload);

@@ -1,0 +1,63 @@
+#include "daemon/core/backlog.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define SIZE_FIRST 16u
+
+bool backlog_full(const struct backlog *b)
+{
+    return b->n >= BACKLOG_MESSAGES || b->kib >= BACKLOG_BYTES >> 10;
+}
+
+bool backlog_reserve(struct backlog *b)
+{
+    uint32_t size = b->size ? 2 * b->size : SIZE_FIRST;
+    struct backlog_item *item;
+
+    if (b->n < b->size)
+        return true;
+    item = reallocarray(b->item, size, sizeof(*item));
+    if (!item)
+        return false;
+    /* It is full: what has come round to the front of the old one goes behind its end. */
+    for (uint32_t i = 0; i < b->first; i++)
+        item[b->size + i] = item[i];
+    b->item = item;
+    b->size = size;
+    return true;
+}
+
+void backlog_push(struct backlog *b, struct message *message)
+{
+    assert(b->n < b->size);
+    b->item[(b->first + b->n) & (b->size - 1)].message = message;
+    b->n++;
+    b->kib += message->kib;
+}
+
+struct message *backlog_first(const struct backlog *b)
+{
+    return b->n > 0 ? b->item[b->first].message : NULL;
+}
+
+void backlog_pop(struct backlog *b)
+{
+    assert(b->n > 0);
+    b->kib -= b->item[b->first].message->kib;
+    b->first = (b->first + 1) & (b->size - 1);
+    if (--b->n == 0)
+        backlog_deinit(b);
+}
+
+void backlog_deinit(struct backlog *b)
+{
+    assert(b->n == 0);
+    free(b->item);
+    *b = (struct backlog){0};
+}
+
+const struct message *backlog_at(const struct backlog *b, uint32_t i)
+{
+    return b->item[(b->first + i) & (b->size - 1)].message;
+}

@@ -1,0 +1,102 @@
+/*
+ * A request of a client while it is handled: what its handler is given, and the handlers. For dispatch.c and the files request_*.c, which
+ * have them by subject. Control thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/quota.h"
+#include "proto/wire/npud.pb-c.h"
+
+struct attach;
+struct session;
+
+/** One request and its answer. */
+struct call {
+    struct session *session;
+    const Npud__Request *request;
+    Npud__Reply reply;
+    char message[256];
+    int in_fd;     /* came with the request; -1: none, or taken */
+    int fd;        /* goes with the reply; -1: none */
+    int second_fd; /* after fd; -1: none */
+    bool close_fd; /* both are ours: closed after they were sent */
+    bool fault;    /* end the session */
+};
+
+/** Set the sentence that goes with an ACL error in the reply. Returns error, for the handler to return. */
+int32_t fail(struct call *call, int32_t error, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** As fail(), when the user or the machine has no more of something. Told once: it may be what a client is after. */
+#define fail_limit(call, error, ...) tell_limit(call, fail(call, error, __VA_ARGS__))
+
+/** Of fail_limit(): log call->message, if it is the session's first of this kind. Returns error. */
+int32_t tell_limit(struct call *call, int32_t error);
+
+/** How much of it one user may have, as configured: in the resource's unit, of the type that "%llu" prints. */
+unsigned long long limit(struct call *call, enum resource r);
+
+/** As fail(), for a device that npud does not have. Returns ACL_ERROR_RT_INVALID_DEVICEID. */
+int32_t no_device(struct call *call, uint32_t device);
+
+/** The attachment that a request needs, the session's; or NULL with *error set, and said in the reply, for the handler to return. */
+struct attach *need_device(struct call *call, uint32_t device, int32_t *error);
+
+/*
+ * Handlers, one per kind of request: rows of the table in dispatch.c. Each returns 0, with the body of the reply and the descriptor that goes
+ * along set in call, or an ACL error with a sentence in call->message, and the reply has no body. What a body points to is the handler's own, static: there
+ * is one call at a time.
+ */
+
+/** on_stream.c */
+int32_t on_create_stream(struct call *call);
+int32_t on_destroy_stream(struct call *call);
+int32_t on_abort_stream(struct call *call);
+int32_t on_set_failure_mode(struct call *call);
+int32_t on_stop_task(struct call *call);
+int32_t on_set_stream_priority(struct call *call);
+int32_t on_streams_left(struct call *call);
+
+/** on_event.c */
+int32_t on_create_event(struct call *call);
+int32_t on_destroy_event(struct call *call);
+int32_t on_create_ipc_event(struct call *call);
+int32_t on_export_ipc_event(struct call *call);
+int32_t on_open_ipc_event(struct call *call);
+int32_t on_close_ipc_event(struct call *call);
+int32_t on_explain_record(struct call *call);
+int32_t on_ipc_event_info(struct call *call);
+int32_t on_send_descriptors(struct call *call);
+int32_t on_notify_fd(struct call *call);
+
+/** on_notify.c */
+int32_t on_create_notify(struct call *call);
+int32_t on_destroy_notify(struct call *call);
+int32_t on_reset_notify(struct call *call);
+int32_t on_export_notify(struct call *call);
+int32_t on_allow_notify(struct call *call);
+int32_t on_import_notify(struct call *call);
+
+/** on_report.c */
+int32_t on_own_waits(struct call *call);
+
+/** on_pool.c */
+int32_t on_create_segment(struct call *call);
+int32_t on_map_segment(struct call *call);
+int32_t on_trim_segment(struct call *call);
+int32_t on_check_segment(struct call *call);
+/** on_queue.c */
+int32_t on_create_queue(struct call *call);
+int32_t on_destroy_queue(struct call *call);
+int32_t on_grant_queue(struct call *call);
+int32_t on_attach_queue(struct call *call);
+int32_t on_feed_queue(struct call *call);
+
+/** on_route.c */
+int32_t on_queue_bell(struct call *call);
+int32_t on_bind_routes(struct call *call);
+int32_t on_unbind_routes(struct call *call);
+int32_t on_query_routes(struct call *call);

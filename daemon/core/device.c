@@ -1,0 +1,91 @@
+#include "daemon/core/device.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <systemd/sd-id128.h>
+
+#include "daemon/base/config.h"
+#include "daemon/engine/engine.h"
+#include "daemon/base/log.h"
+#include "daemon/core/notify.h"
+#include "daemon/core/stream.h"
+#include "proto/util/clock.h"
+#include "proto/shm/doorbell.h"
+
+#define DEVICE_STREAMS_MAX  (1u << 18)
+#define DEVICE_NOTIFIES_MAX (1u << 16)
+
+/* What is hashed into every UUID, the last byte being that of the device. Random. */
+#define UUID_BASE SD_ID128_MAKE(1d, 0b, 5e, c7, 6a, 43, 4f, 0e, 9c, 12, 70, e8, 3d, b4, 95, 00)
+
+/*
+ * From the machine's id, by a keyed hash, so that it does not give that away. A machine without one (some containers) has its name, and
+ * its UUIDs are as unique as that.
+ */
+static void make_uuid(struct device *d)
+{
+    sd_id128_t id = UUID_BASE, uuid;
+    struct utsname names;
+    uint64_t half[2] = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4)};
+
+    id.bytes[15] = (uint8_t)d->index;
+    if (sd_id128_get_machine_app_specific(id, &uuid) >= 0) {
+        memcpy(d->uuid, uuid.bytes, sizeof(d->uuid));
+        return;
+    }
+    uname(&names);
+    for (unsigned i = 0; i < 2 * sizeof(names.nodename); i++) { /* FNV-1a, twice over */
+        half[0] = (half[0] ^ (uint8_t)names.nodename[i / 2]) * UINT64_C(0x100000001b3);
+        half[1] = (half[1] ^ half[0] >> 32 ^ id.bytes[i % 16]) * UINT64_C(0x100000001b3);
+    }
+    memcpy(d->uuid, half, sizeof(d->uuid));
+    d->uuid[6] = (d->uuid[6] & 0x0f) | 0x40; /* shaped like a random one, as the others are */
+    d->uuid[8] = (d->uuid[8] & 0x3f) | 0x80;
+}
+
+int devices_init(struct devices *ds, const struct config *config)
+{
+    int n;
+
+    ds->backend = backend_find(config->backend);
+    if (!ds->backend) {
+        log_error("there is no backend \"%s\" (have: sim)", config->backend);
+        return -EINVAL;
+    }
+    n = ds->backend->open(config, &ds->backend_state);
+    if (n < 0)
+        return n;
+    ds->epoch_ns = clock_ns();
+    for (ds->n = 0; ds->n < (uint32_t)n && ds->n < DEVICES_MAX; ds->n++) {
+        struct device *d = &ds->device[ds->n];
+
+        *d = (struct device){
+            .index = ds->n, .backend = ds->backend, .backend_state = ds->backend_state};
+        ds->backend->device_info(ds->backend_state, d->index, &d->info);
+        make_uuid(d);
+        slots_init(&d->stream_ids, sizeof(struct stream_id), DEVICE_STREAMS_MAX, 0);
+        slots_init(&d->notify_ids, sizeof(struct notify_id), DEVICE_NOTIFIES_MAX, 0);
+        d->engine = engine_new(d, config->spin_us * NSEC_PER_USEC);
+        if (!d->engine)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+void devices_deinit(struct devices *ds)
+{
+    for (uint32_t i = 0; i < ds->n; i++) {
+        engine_free(ds->device[i].engine);
+        slots_deinit(&ds->device[i].stream_ids);
+        slots_deinit(&ds->device[i].notify_ids);
+    }
+    if (ds->backend)
+        ds->backend->close(ds->backend_state);
+    ds->n = 0;
+}
+
+struct device *devices_get(struct devices *ds, uint32_t index)
+{
+    return index < ds->n ? &ds->device[index] : NULL;
+}

@@ -1,0 +1,46 @@
+/* Devices: one NPU each, with its memory account, its stream ids and its engine. Control thread,
+ * unless said otherwise. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "daemon/core/backend.h"
+#include "proto/util/slots.h"
+
+struct engine;
+struct inject;
+struct config;
+
+struct device {
+    uint32_t index;
+    const struct backend *backend;
+    void *backend_state;
+    struct backend_device_info info;
+    uint8_t
+        uuid[16]; /* of this device of this host, whichever npud runs it, and after every reboot */
+    uint64_t memory_used;
+    uint32_t sessions; /* that opened it */
+    struct slots stream_ids;
+    struct slots notify_ids;
+    struct engine *engine;
+    struct inject
+        *inject;          /* rules that may be for its tasks; NULL: none. Under the engine's lock */
+    _Atomic int32_t lost; /* 0, or what its tasks fail with. Written under the engine's lock */
+};
+
+struct devices {
+    const struct backend *backend;
+    void *backend_state;
+    uint32_t n;
+    struct device device[16];
+    uint64_t epoch_ns;
+};
+
+/** Open the backend and start an engine per device. 0 or a negative errno after logging. */
+int devices_init(struct devices *devices, const struct config *config);
+/** Stop the engines and close the backend. No session may be left. */
+void devices_deinit(struct devices *devices);
+
+/** Device index, or NULL when there is none. */
+struct device *devices_get(struct devices *devices, uint32_t index);

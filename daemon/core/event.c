@@ -1,0 +1,120 @@
+#include "daemon/core/event.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/session.h"
+#include "proto/shm/arena.h"
+#include "proto/util/clock.h"
+#include "proto/shm/task.h"
+
+int32_t event_obj_new(struct session *session, uint32_t flags, uint32_t device,
+                      struct event_obj **eventp, int *segment_fd)
+{
+    struct event_obj *ev = slots_take(&session->events);
+    void *segment;
+
+    if (!ev)
+        return ACL_ERROR_RT_NO_EVENT_RESOURCE;
+    if (charge_init(&ev->charge, session_users(session), session->user, RESOURCE_EVENTS, 1) < 0) {
+        slots_put(&session->events, ev);
+        return ACL_ERROR_RT_NO_EVENT_RESOURCE;
+    }
+    segment = session_segment(session, &session->event_segments, ev->slot.number / ARENA_EVENTS,
+                              arena_event_segment_size(), segment_fd);
+    if (!segment) {
+        charge_deinit(&ev->charge);
+        slots_put(&session->events, ev);
+        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    }
+    ev->session = session;
+    ev->flags = (uint16_t)flags;
+    ev->device = (uint8_t)device;
+    ev->shm = arena_event(segment, ev->slot.number);
+    ev->time_number = 0;
+    atomic_store_explicit(&ev->dropped_code, 0, memory_order_relaxed);
+    ev->closing = false;
+    waitlist_init(&ev->raised);
+    atomic_store_explicit(&ev->shm->level, 0, memory_order_relaxed);
+    atomic_store_explicit(&ev->shm->level_waiters, 0, memory_order_relaxed);
+    atomic_store_explicit(&ev->shm->time_number, 0, memory_order_relaxed);
+    atomic_store_explicit(&ev->shm->records, 0, memory_order_relaxed);
+    slots_publish(ev);
+    *eventp = ev;
+    return 0;
+}
+
+void event_obj_free(struct event_obj *ev)
+{
+    session_lock(ev->session);
+    slots_unpublish(ev);
+    waitlist_fire(&ev->raised, 0, UINT64_MAX, 0, 0);
+    waitlist_deinit(&ev->raised);
+    session_unlock(ev->session);
+    charge_deinit(&ev->charge);
+    slots_put(&ev->session->events, ev);
+    session_give_back(ev->session, &ev->session->events);
+}
+
+/* Streams that parked before the latest raise go on; those that came after it, and after a reset, stay. */
+static void wake_level(struct event_obj *ev)
+{
+    uint64_t level = atomic_load_explicit(&ev->shm->level, memory_order_seq_cst);
+    uint64_t count = level >> 1;
+
+    if (level & EVENT_LEVEL_UP)
+        waitlist_fire(&ev->raised, 0, UINT64_MAX, 0, 0);
+    else if (count > 0)
+        waitlist_fire(&ev->raised, 0, count - 1, 0, 0);
+    /*
+     * Let the client raise the level by itself again. Under the lock: a stream that parks meanwhile
+     * stores level_waiters after it has joined the list, so either we see it there or its store
+     * comes after ours.
+     */
+    pthread_mutex_lock(&ev->raised.lock);
+    if (atomic_load_explicit(&ev->raised.n, memory_order_relaxed) == 0)
+        atomic_store_explicit(&ev->shm->level_waiters, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&ev->raised.lock);
+}
+
+static void store_time(struct event_obj *ev, uint64_t number)
+{
+    uint64_t now = clock_ns();
+
+    /* Two streams may finish records of one event in either order: the newer record's time stays. */
+    pthread_mutex_lock(&ev->raised.lock);
+    if (number > ev->time_number) {
+        ev->time_number = number;
+        event_slot_set_time(ev->shm, number, now);
+    }
+    pthread_mutex_unlock(&ev->raised.lock);
+}
+
+void event_obj_record(struct event_obj *ev, uint64_t number, unsigned flags)
+{
+    if (flags & TASK_RECORD_TIME)
+        store_time(ev, number);
+    if (flags & TASK_RECORD_LEVEL)
+        event_slot_raise(ev->shm);
+    if (flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
+        wake_level(ev);
+}
+
+void event_obj_drop(struct event_obj *ev, uint64_t number, int32_t code)
+{
+    /* Of two engines that pass over records of one event, either may be the last. */
+    pthread_mutex_lock(&ev->raised.lock);
+    if (atomic_load(&ev->dropped_code) == 0 ||
+        (int32_t)((uint32_t)number - atomic_load(&ev->dropped)) > 0)
+        atomic_store(&ev->dropped, (uint32_t)number);
+    atomic_store(&ev->dropped_code, code);
+    pthread_mutex_unlock(&ev->raised.lock);
+    waitlist_fire(&ev->raised, 0, UINT64_MAX, EVENT_LOOK_AGAIN, 0);
+}
+
+int32_t event_obj_dropped(const struct event_obj *ev, uint64_t number)
+{
+    int32_t code = atomic_load(&ev->dropped_code);
+
+    if (code == 0 || number == 0)
+        return 0;
+    return (int32_t)((uint32_t)number - atomic_load(&ev->dropped)) > 0 ? 0 : code;
+}

@@ -1,0 +1,166 @@
+/*
+ * IPC events: events that processes share, and the broker of their handles.
+ *
+ * An IPC event lives while it is open anywhere (struct ipc_open: one per handle that a session
+ * holds), or while a session that exported it lives (struct ipc_export). When only exports are left
+ * it lingers: openable, but among the first to go when its user has too many of those. Control
+ * thread, but for ipc_event_complete(), ipc_event_fail() and ipc_event_failed().
+ *
+ * When a session dies, closes the event or drops a stream, its records that are still pending are failed here
+ * (ipc_open_free, ipc_event_drop), remembered in `failures`, and everybody who waits for them is woken.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/base/hash.h"
+#include "daemon/base/quota.h"
+#include "daemon/base/waitlist.h"
+#include "proto/wire/ipc_handle.h"
+#include "proto/shm/ipc_page.h"
+#include "proto/util/slots.h"
+
+struct server;
+struct session;
+struct survivor;
+
+struct ipc_event {
+    uint64_t id;
+    uint32_t device;
+    int fd;            /* of the page */
+    struct user *user; /* who made it */
+    struct users *users;
+    struct ipc_events *all;
+    struct ipc_page *page; /* shared, hostile */
+    struct ipc_handle handle;
+    struct slots openers; /* struct ipc_opener: numbers in the page */
+    struct ipc_open *opens;
+    struct ipc_left *left;      /* their process outlives its session, and may still record */
+    struct ipc_export *exports; /* the first exporter is the last here */
+    pid_t last_exporter;        /* the one that left last */
+    uint32_t n_left;            /* in `left` */
+    struct charge linger_charge;
+    struct charge linger_charge_fd;
+    struct ipc_event *linger_prev, *linger_next; /* user->linger */
+    struct ipc_event *to_wake_next;              /* all->to_wake */
+
+    struct waitlist completed; /* streams parked on records */
+    struct ipc_failure {
+        uint64_t number;
+        int32_t pid;
+    } * failures; /* failures_size of them, by number; made when needed; under completed.lock */
+    uint32_t failures_size;
+    bool lingers;
+    bool to_wake;
+    uint64_t newest_failed; /* what page->failed says, if nobody has overwritten it */
+    uint64_t
+        forgotten; /* newest failure that is not in `failures` any more; under completed.lock */
+    UT_hash_handle hh;
+};
+
+/** All IPC events, by id. */
+struct ipc_events {
+    struct ipc_event *by_id;
+    struct ipc_event *to_wake; /* empty between requests */
+    uint64_t last_id;
+    uint64_t instance; /* random: tells handles of this npud from those of another */
+    uint32_t linger_max;
+    bool any_uid;
+    uint32_t lingering;
+};
+
+struct ipc_opener {
+    struct slot slot; /* in event->openers: its number is the opener number in the page */
+    struct ipc_open *open;
+    _Atomic int32_t pid; /* of the last one that had the number; 0: nobody had it */
+};
+
+/** A number that is set aside, because its session's process lives on. Apart from the opener: each
+ * event has places for many of those. */
+struct ipc_left {
+    struct ipc_opener *opener;
+    struct ipc_event *event;
+    struct survivor *survivor;
+    struct ipc_left *prev, *next;                   /* event->left */
+    struct ipc_left *survivor_prev, *survivor_next; /* survivor->openers */
+};
+
+/** One open handle of a session. */
+struct ipc_open {
+    struct slot slot; /* in session->ipc */
+    bool closing;     /* closed by the client, not yet passed by its streams */
+    bool released;    /* passed by its streams, too: freed when nothing pins it */
+    uint32_t pins;    /* descriptors that wait for its records */
+    struct session *session;
+    struct ipc_event *event;
+    struct ipc_opener *opener;
+    struct charge charge;
+    struct charge charge_fd;
+    struct ipc_open *prev, *next; /* event->opens */
+};
+
+/** A session that has given out the handle. */
+struct ipc_export {
+    struct session *session;
+    struct ipc_event *event;
+    struct ipc_export *next;         /* event->exports */
+    struct ipc_export *session_next; /* session->exports */
+};
+
+/** What a handle tells. */
+struct ipc_event_info {
+    uint32_t device;
+    pid_t pid;
+    bool alive;
+};
+
+/** Errors of the following four are ACL codes for the client; 0 with *openp set. */
+int32_t ipc_event_new(struct session *session, uint32_t device, struct ipc_open **openp);
+int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
+                       struct ipc_open **openp);
+int32_t ipc_event_export(struct ipc_open *open);
+int32_t ipc_event_info(struct session *session, const struct ipc_handle *handle,
+                       struct ipc_event_info *info);
+
+/** Close one handle; the event goes with its last one, or lingers. */
+void ipc_open_free(struct ipc_open *open);
+
+/** The same when nothing pins it (any more): what waits for a record waits on after the client has closed the event. */
+void ipc_open_release(struct ipc_open *open);
+void ipc_open_pin(struct ipc_open *open);
+void ipc_open_unpin(struct ipc_open *open);
+
+/** The session is gone: it exports nothing any more. */
+void ipc_exports_drop(struct session *session);
+
+/** Engine: the session's stream has reached its record `number`. Ignored if there is no such
+ * pending record. */
+void ipc_event_complete(struct ipc_open *open, uint64_t number);
+
+/**
+ * The session has dropped the stream in which its record `number` was queued: it fails. Ignored if there is no such pending record. Who
+ * sleeps on it is woken by ipc_events_wake(), once for many records.
+ */
+void ipc_event_drop(struct ipc_open *open, uint64_t number);
+void ipc_events_wake(struct ipc_events *all);
+
+/** Engine: the session's record `number` fails in place of being completed. Ignored if there is no such pending record. */
+void ipc_event_fail(struct ipc_open *open, uint64_t number);
+
+/** Has record number failed, and whose was it (0: unknown)? Any thread. */
+bool ipc_event_failed(struct ipc_event *event, uint64_t number, int32_t *pid);
+
+/**
+ * Is the record not pending any more? Then *error says how it ended: 0 or an ACL error, and *pid
+ * who is to blame. A pending record whose opener npud does not know (any more) fails here. Any
+ * thread.
+ */
+bool ipc_event_settled(struct ipc_event *event, uint64_t number, int32_t *error, int32_t *pid);
+
+/** The same question without a change of anything: for those that are on the list of waiters. */
+bool ipc_event_over(struct ipc_event *event, uint64_t number);
+
+/** The process has exited: the numbers of its openers may be given out again. */
+void ipc_openers_free_left(struct survivor *survivor);

@@ -1,0 +1,553 @@
+#include "daemon/core/notify.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "acl/acl_rt.h"
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/device.h"
+#include "daemon/engine/engine.h"
+#include "daemon/base/pidfd.h"
+#include "daemon/base/log.h"
+#include "daemon/core/park.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "daemon/base/heap_trim.h"
+#include "proto/util/random.h"
+
+#define LOOKED_AT_MUCH 32 /* waiters, by one record: others have their turn then */
+
+static struct stream *stream_of(struct waiter *w)
+{
+    return (struct stream *)((char *)w - offsetof(struct stream, waiter));
+}
+
+/* --- life --- */
+
+static void notify_free(struct notify *n)
+{
+    assert(!n->opens);
+    if (n->exported)
+        HASH_DEL(n->all->by_number, n);
+    if (n->id)
+        slots_put(&n->device->notify_ids, n->id);
+    waitlist_deinit(&n->waiting);
+    free(n->pids);
+    free(n);
+    trim_count();
+}
+
+static struct notify *notify_make(struct session *session, struct device *device, bool counts)
+{
+    struct notify *n = calloc(1, sizeof(*n));
+
+    if (!n)
+        return NULL;
+    n->all = &session->server->notifies;
+    n->number = ++n->all->last_number;
+    n->device = device;
+    n->counts = counts;
+    n->uid = session->uid;
+    waitlist_init(&n->waiting);
+    n->id = slots_take(&device->notify_ids);
+    if (n->id)
+        return n;
+    notify_free(n);
+    return NULL;
+}
+
+static struct notify_open *open_prepare(struct session *session)
+{
+    struct notify_open *open = slots_take(&session->notifies);
+
+    if (!open)
+        return NULL;
+    if (charge_init(&open->charge, session_users(session), session->user, RESOURCE_NOTIFIES, 1) ==
+        0)
+        return open;
+    slots_put(&session->notifies, open);
+    return NULL;
+}
+
+static void open_publish(struct notify_open *open, struct session *session, struct notify *n)
+{
+    open->session = session;
+    open->notify = n;
+    DL_APPEND(n->opens, open);
+    n->n_opens++;
+    slots_publish(open);
+}
+
+int32_t notify_new(struct session *session, struct device *device, bool counts,
+                   struct notify_open **openp)
+{
+    struct notify_open *open = open_prepare(session);
+    struct notify *n;
+
+    if (!open)
+        return ACL_ERROR_RT_NO_NOTIFY_RESOURCE;
+    n = notify_make(session, device, counts);
+    if (!n) {
+        charge_deinit(&open->charge);
+        slots_put(&session->notifies, open);
+        return ACL_ERROR_RT_NO_NOTIFY_RESOURCE;
+    }
+    open_publish(open, session, n);
+    n->creator = open;
+    *openp = open;
+    return 0;
+}
+
+/*
+ * Streams of the session that wait here fail, since the notify can be gone before they go on. Those that a record has let go have had
+ * what they waited for. The engines are locked out.
+ */
+static void evict_waiters(struct notify_open *open)
+{
+    struct waitlist *list = &open->notify->waiting;
+    struct stream *s;
+
+    slots_foreach (&open->session->streams, i, s) {
+        if (!s->has_task || s->task.object != open->slot.number)
+            continue;
+        if (s->waiting_on == list && waitlist_remove(list, &s->waiter)) {
+            s->waiter.result = ACL_ERROR_RT_INVALID_HANDLE;
+            engine_unpark(s);
+        } else if (s->task.op == TASK_NOTIFY_WAIT) {
+            s->took = false;
+        }
+    }
+}
+
+/* A process has died that had it open. If those that wait for it are all that is left, nobody is going to record it. */
+static void fail_orphans(struct notify *n, int32_t pid)
+{
+    const struct notify_open *open;
+
+    if (!n->exported || !n->opens)
+        return;
+    DL_FOREACH (n->opens, open)
+        if (open->session != n->opens->session)
+            return;
+    waitlist_fire(&n->waiting, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+}
+
+void notify_open_free(struct notify_open *open)
+{
+    struct notify *n = open->notify;
+    struct session *session = open->session;
+
+    session_lock(session);
+    slots_unpublish(open);
+    evict_waiters(open);
+    session_unlock(session);
+    DL_DELETE(n->opens, open);
+    n->n_opens--;
+    if (n->creator == open)
+        n->creator = NULL;
+    charge_deinit(&open->charge);
+    slots_put(&session->notifies, open);
+    session_give_back(session, &session->notifies);
+    if (!n->opens)
+        notify_free(n);
+    else if (session->halted)
+        fail_orphans(n, session->pid);
+}
+
+/* --- sharing --- */
+
+int32_t notify_export(struct notify_open *open, bool any_pid)
+{
+    struct notify *n = open->notify;
+
+    if (n->counts)
+        return ACL_ERROR_RT_PARAM_INVALID;
+    if (n->exported || n->creator != open)
+        return ACL_ERROR_RT_INTERNAL_ERROR;
+    n->key = (struct notify_key){
+        .magic = NOTIFY_KEY_MAGIC,
+        .version = NOTIFY_KEY_VERSION,
+        .device = (uint8_t)n->device->index,
+        .number = n->number,
+        .instance = open->session->server->ipc.instance,
+    };
+    if (!random_fill(n->key.secret, sizeof(n->key.secret)))
+        return ACL_ERROR_RT_INTERNAL_ERROR;
+    notify_key_seal(&n->key);
+    HASH_ADD(hh, n->all->by_number, number, sizeof(n->number), n);
+    if (!n->hh.tbl)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    n->exported = true;
+    n->any_pid = any_pid;
+    return 0;
+}
+
+static struct notify_pid *find_pid(struct notify *n, int32_t pid)
+{
+    for (uint32_t i = 0; i < n->n_pids; i++)
+        if (n->pids[i].pid == pid)
+            return &n->pids[i];
+    return NULL;
+}
+
+static int32_t allow(struct notify *n, int32_t pid)
+{
+    struct notify_pid *entry = find_pid(n, pid);
+
+    if (!entry) {
+        if (n->n_pids == NOTIFY_PIDS_MAX)
+            return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+        entry = reallocarray(n->pids, n->n_pids + 1, sizeof(*entry));
+        if (!entry)
+            return ACL_ERROR_RT_MEMORY_ALLOCATION;
+        n->pids = entry;
+        entry += n->n_pids++;
+    }
+    *entry = (struct notify_pid){.pid = pid, .identity = identity_now(pid)};
+    return 0;
+}
+
+bool notify_can_allow(const struct notify_open *open)
+{
+    return open->notify->exported && open->notify->creator == open;
+}
+
+int32_t notify_allow(struct notify_open *open, const int32_t *pids, size_t n)
+{
+    if (!notify_can_allow(open))
+        return ACL_ERROR_RT_PARAM_INVALID;
+    for (size_t i = 0; i < n; i++)
+        if (pids[i] <= 0)
+            return ACL_ERROR_RT_PARAM_INVALID;
+    for (size_t i = 0; i < n; i++) {
+        int32_t error = allow(open->notify, pids[i]);
+
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+/* The session's process lives, or npud learns in a moment that it does not: its pid is nobody else's. */
+static bool may_import(struct notify *n, const struct session *session)
+{
+    struct notify_pid *entry;
+    uint64_t identity;
+
+    if (n->creator->session == session)
+        return true;
+    if (n->any_pid)
+        return session->server->ipc.any_uid || n->uid == session->uid;
+    entry = find_pid(n, session->pid);
+    if (!entry)
+        return false;
+    identity = identity_of(session->pid, session->pidfd);
+    if (entry->identity == 0)
+        entry->identity = identity;
+    return entry->identity == identity;
+}
+
+static int32_t find(struct session *session, const char *text, size_t length, struct notify **np)
+{
+    struct notifies *all = &session->server->notifies;
+    struct notify_key key;
+    struct notify *n;
+
+    if (!notify_key_decode(&key, text, length))
+        return ACL_ERROR_RT_PARAM_INVALID;
+    if (key.instance != session->server->ipc.instance)
+        return ACL_ERROR_RT_INVALID_HANDLE; /* of an npud that is gone, with all its notifies */
+    if (key.number == 0 || key.number > all->last_number)
+        return ACL_ERROR_RT_PARAM_INVALID;
+    HASH_FIND(hh, all->by_number, &key.number, sizeof(key.number), n);
+    if (!n)
+        return ACL_ERROR_RT_INVALID_HANDLE;
+    if (!notify_key_equal(&key, &n->key))
+        return ACL_ERROR_RT_PARAM_INVALID;
+    if (!n->creator)
+        return ACL_ERROR_RT_INVALID_HANDLE;
+    *np = n;
+    return may_import(n, session) ? 0 : ACL_ERROR_RT_NO_PERMISSION;
+}
+
+int32_t notify_import(struct session *session, const char *text, size_t length,
+                      struct notify_open **openp)
+{
+    struct notify_open *open;
+    struct notify *n;
+    int32_t error = find(session, text, length, &n);
+
+    if (error != 0)
+        return error;
+    open = open_prepare(session);
+    if (!open)
+        return ACL_ERROR_RT_NO_NOTIFY_RESOURCE;
+    open_publish(open, session, n);
+    *openp = open;
+    return 0;
+}
+
+/* --- state; under waiting.lock --- */
+
+static void let_go(struct notify *n, struct waiter *w, int32_t result, int32_t pid)
+{
+    waitlist_take_locked(&n->waiting, w, result, pid);
+    w->fire(w);
+}
+
+static void set_bit(struct notify *n)
+{
+    struct waiter *w = waitlist_first_locked(&n->waiting, 0);
+
+    n->failed_pid = 0;
+    if (w) {
+        stream_of(w)->took = true;
+        let_go(n, w, 0, 0);
+    } else {
+        n->value = 1;
+    }
+}
+
+/* The condition of a count wait. */
+static bool is_met(const struct task *t, uint32_t count)
+{
+    switch (t->notify.mode) {
+    case ACL_RT_CNT_NOTIFY_WAIT_LESS_MODE:
+        return count < t->notify.value;
+    case ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE:
+        return count == t->notify.value;
+    case ACL_RT_CNT_NOTIFY_WAIT_BIGGER_MODE:
+        return count > t->notify.value;
+    case ACL_RT_CNT_NOTIFY_WAIT_BIGGER_OR_EQUAL_MODE:
+        return count >= t->notify.value;
+    default:
+        return (count & t->notify.value) == t->notify.value;
+    }
+}
+
+static uint32_t changed(const struct task *t, uint32_t count)
+{
+    switch (t->notify.mode) {
+    case ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE:
+        return t->notify.value;
+    case ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE:
+        return count + t->notify.value;
+    case ACL_RT_CNT_NOTIFY_RECORD_BIT_OR_MODE:
+        return count | t->notify.value;
+    default:
+        return count & t->notify.value;
+    }
+}
+
+/*
+ * In the order in which they came, each with the counter that those before it have left. After a clear, those that were passed over have
+ * another counter to look at: once, since it stays 0. Returns how many were looked at.
+ */
+static unsigned count_changed(struct notify *n)
+{
+    unsigned looked = 0;
+    uint64_t from = 0;
+    struct waiter *w;
+
+    while ((w = waitlist_first_locked(&n->waiting, from))) {
+        const struct task *t = &stream_of(w)->task;
+
+        looked++;
+        from = w->target + 1;
+        if (!is_met(t, n->value))
+            continue;
+        if (t->notify.clear && n->value != 0) {
+            n->value = 0;
+            from = 0;
+        }
+        let_go(n, w, 0, 0);
+    }
+    return looked;
+}
+
+/* True: the wait is over at once. *pid: whose dropped record it fails with, or 0. */
+static bool take_now(struct notify *n, const struct task *t, int32_t *pid)
+{
+    *pid = 0;
+    if (n->counts) {
+        if (!is_met(t, n->value))
+            return false;
+        if (t->notify.clear && n->value != 0) {
+            n->value = 0;
+            count_changed(n);
+        }
+        return true;
+    }
+    if (n->value == 0 && n->failed_pid == 0)
+        return false;
+    if (n->value == 0)
+        *pid = n->failed_pid;
+    n->failed_pid = 0;
+    n->value = 0;
+    return true;
+}
+
+int32_t notify_reset(struct notify_open *open)
+{
+    struct notify *n = open->notify;
+
+    if (n->exported)
+        return ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT;
+    pthread_mutex_lock(&n->waiting.lock);
+    n->value = 0;
+    n->failed_pid = 0;
+    pthread_mutex_unlock(&n->waiting.lock);
+    return 0;
+}
+
+uint32_t notify_value(struct notify *n)
+{
+    uint32_t value;
+
+    pthread_mutex_lock(&n->waiting.lock);
+    value = n->value;
+    pthread_mutex_unlock(&n->waiting.lock);
+    return value;
+}
+
+/* --- tasks --- */
+
+static struct notify *task_notify(struct session *session, const struct task *t, bool counts)
+{
+    struct notify_open *open = slots_get_generation(&session->notifies, t->object, t->generation);
+
+    return open && open->notify->counts == counts ? open->notify : NULL;
+}
+
+void notify_give_back(struct stream *s)
+{
+    struct notify *n = task_notify(s->session, &s->task, false);
+
+    s->took = false;
+    if (!n)
+        return;
+    pthread_mutex_lock(&n->waiting.lock);
+    set_bit(n);
+    pthread_mutex_unlock(&n->waiting.lock);
+}
+
+/*
+ * Which of the waits for a counter the record would have ended cannot be said: all that are there fail. They are of the same process,
+ * which drops the stream.
+ */
+void notify_drop_task(struct session *session, const struct task *t)
+{
+    struct notify *n;
+    struct waiter *w;
+
+    if (t->op != TASK_NOTIFY_RECORD && t->op != TASK_COUNT_RECORD)
+        return;
+    n = task_notify(session, t, t->op == TASK_COUNT_RECORD);
+    if (!n)
+        return;
+    if (n->counts) {
+        waitlist_fire(&n->waiting, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, session->pid);
+        return;
+    }
+    pthread_mutex_lock(&n->waiting.lock);
+    w = waitlist_first_locked(&n->waiting, 0);
+    if (w)
+        let_go(n, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, session->pid);
+    else if (n->value == 0)
+        n->failed_pid = session->pid;
+    pthread_mutex_unlock(&n->waiting.lock);
+}
+
+/* The client may destroy a notify while tasks that use it are queued: a record does nothing then, a wait fails. */
+enum run_result run_notify_record(struct stream *s, uint64_t now)
+{
+    struct notify *n = task_notify(s->session, &s->task, false);
+
+    (void)now;
+    if (!n)
+        return RUN_RETIRED;
+    publish_before(s);
+    pthread_mutex_lock(&n->waiting.lock);
+    set_bit(n);
+    pthread_mutex_unlock(&n->waiting.lock);
+    return RUN_RETIRED;
+}
+
+enum run_result run_count_record(struct stream *s, uint64_t now)
+{
+    struct notify *n = task_notify(s->session, &s->task, true);
+    unsigned looked;
+
+    (void)now;
+    if (s->task.notify.mode > ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE || s->task.notify.mode == 3)
+        return bad_entry(s, "no such mode");
+    if (!n)
+        return RUN_RETIRED;
+    publish_before(s);
+    pthread_mutex_lock(&n->waiting.lock);
+    n->value = changed(&s->task, n->value);
+    looked = count_changed(n);
+    pthread_mutex_unlock(&n->waiting.lock);
+    return looked > LOOKED_AT_MUCH ? RUN_WORKED : RUN_RETIRED;
+}
+
+static enum run_result end_wait(struct stream *s)
+{
+    s->took = false;
+    return finish_wait(s);
+}
+
+/* As park() in execute.c does, but that test and change are one step. */
+static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now)
+{
+    uint64_t timeout = s->task.notify.timeout_ns;
+    int32_t pid;
+    bool over;
+
+    if (timeout != 0 && engine_set_timer(s, now + timeout) < 0)
+        return no_memory(s);
+    s->waiter = (struct waiter){.fire = stream_fired};
+    s->waiting_on = &n->waiting;
+    pthread_mutex_lock(&n->waiting.lock);
+    over = take_now(n, &s->task, &pid);
+    if (!over)
+        waitlist_add_locked(&n->waiting, &s->waiter, n->arrivals++);
+    pthread_mutex_unlock(&n->waiting.lock);
+    if (!over)
+        return RUN_WAITS;
+    engine_clear_timer(s);
+    s->waiting_on = NULL;
+    if (pid != 0)
+        stream_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    return RUN_RETIRED;
+}
+
+static enum run_result run_wait(struct stream *s, uint64_t now, bool counts)
+{
+    struct notify *n;
+
+    if (s->started)
+        return end_wait(s);
+    if (!valid_timeout(s->task.notify.timeout_ns))
+        return bad_entry(s, "impossible time limit");
+    n = task_notify(s->session, &s->task, counts);
+    if (n)
+        return wait_for(s, n, now);
+    stream_fail(s, ACL_ERROR_RT_INVALID_HANDLE, 0);
+    return RUN_RETIRED;
+}
+
+enum run_result run_notify_wait(struct stream *s, uint64_t now)
+{
+    return run_wait(s, now, false);
+}
+
+enum run_result run_count_wait(struct stream *s, uint64_t now)
+{
+    if (s->task.notify.mode > ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE)
+        return bad_entry(s, "no such mode");
+    return run_wait(s, now, true);
+}

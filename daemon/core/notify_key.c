@@ -1,0 +1,67 @@
+#include "daemon/core/notify_key.h"
+
+#include <string.h>
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/* FNV-1a over everything but `check`. */
+static uint64_t checksum(const struct notify_key *key)
+{
+    const uint8_t *p = (const uint8_t *)key;
+    uint64_t x = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < offsetof(struct notify_key, check); i++)
+        x = (x ^ p[i]) * UINT64_C(0x100000001b3);
+    return x;
+}
+
+void notify_key_seal(struct notify_key *key)
+{
+    key->check = checksum(key);
+}
+
+void notify_key_encode(const struct notify_key *key, char *text)
+{
+    const uint8_t *p = (const uint8_t *)key;
+
+    for (size_t i = 0; i < sizeof(*key); i += 3) {
+        uint32_t bits = (uint32_t)p[i] << 16 | (uint32_t)p[i + 1] << 8 | p[i + 2];
+
+        for (int shift = 18; shift >= 0; shift -= 6)
+            *text++ = alphabet[bits >> shift & 63];
+    }
+}
+
+bool notify_key_decode(struct notify_key *key, const char *text, size_t length)
+{
+    uint8_t *p = (uint8_t *)key;
+
+    if (length != NOTIFY_KEY_TEXT)
+        return false;
+    for (size_t i = 0; i < length; i += 4) {
+        uint32_t bits = 0;
+
+        for (size_t k = 0; k < 4; k++) {
+            const char *c = memchr(alphabet, text[i + k], sizeof(alphabet) - 1);
+
+            if (!c)
+                return false;
+            bits = bits << 6 | (uint32_t)(c - alphabet);
+        }
+        *p++ = (uint8_t)(bits >> 16);
+        *p++ = (uint8_t)(bits >> 8);
+        *p++ = (uint8_t)bits;
+    }
+    return key->magic == NOTIFY_KEY_MAGIC && key->version == NOTIFY_KEY_VERSION &&
+           key->check == checksum(key);
+}
+
+bool notify_key_equal(const struct notify_key *a, const struct notify_key *b)
+{
+    const uint8_t *x = (const uint8_t *)a, *y = (const uint8_t *)b;
+    unsigned diff = 0;
+
+    for (size_t i = 0; i < sizeof(*a); i++)
+        diff |= x[i] ^ y[i];
+    return diff == 0;
+}

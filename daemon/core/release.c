@@ -1,0 +1,142 @@
+#include "daemon/core/release.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "daemon/base/work_item.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "daemon/base/heap_trim.h"
+
+/* Waits for one fence after the other: one waiter, however many fences. */
+struct release {
+    struct waiter waiter; /* on the stream of fences[next] */
+    struct server *server;
+    struct session *session;
+    void (*free_object)(void *object);
+    void *object;
+    struct post post;            /* a fence was passed */
+    struct release *prev, *next; /* session->releases */
+    size_t n;
+    size_t at;
+    struct fence fences[];
+};
+
+/* Any thread, under the lock of a stream's waitlist: only hand it on. */
+static void fence_fired(struct waiter *w)
+{
+    struct release *r = (struct release *)w;
+
+    post_send(&r->server->posts, &r->post);
+}
+
+static void finish(struct release *r)
+{
+    DL_DELETE(r->session->releases, r);
+    r->session->n_fences -= r->n;
+    r->free_object(r->object);
+    free(r);
+    trim_count();
+}
+
+/* Wait for the next stream that has not passed yet; without one, finish. */
+static void go_on(struct release *r)
+{
+    for (; r->at < r->n; r->at++) {
+        struct stream *s = slots_get(&r->session->streams, r->fences[r->at].stream);
+        uint64_t position = r->fences[r->at].position;
+
+        if (!s || atomic_load(&s->done) >= position)
+            continue;
+        waitlist_add(&s->passed, &r->waiter, position);
+        if (atomic_load(&s->done) < position || !waitlist_remove(&s->passed, &r->waiter))
+            return;
+    }
+    finish(r);
+}
+
+static void on_passed(struct post *post)
+{
+    go_on((struct release *)((char *)post - offsetof(struct release, post)));
+}
+
+/* fences NULL: only count. */
+static size_t fill_all(struct session *session, struct fence *fences, size_t max)
+{
+    struct stream *s;
+    size_t n = 0;
+
+    slots_foreach (&session->streams, i, s) {
+        uint64_t end = stream_end(s);
+
+        if (end <= atomic_load(&s->done) || n == max)
+            continue;
+        if (fences)
+            fences[n] = (struct fence){.stream = s->slot.number, .position = end};
+        n++;
+    }
+    return n;
+}
+
+static size_t fill(struct session *session, struct fence *out, const struct fence *fences, size_t n)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct stream *s = slots_get(&session->streams, fences[i].stream);
+
+        if (!s)
+            continue;
+        out[used] = fences[i]; /* one beyond the end would never be passed */
+        if (out[used].position > stream_end(s))
+            out[used].position = stream_end(s);
+        used++;
+    }
+    return used;
+}
+
+bool release_when_passed(struct session *session, const struct fence *fences, size_t n, bool all,
+                         void (*free_object)(void *object), void *object)
+{
+    size_t max = all ? fill_all(session, NULL, SIZE_MAX) : n;
+    struct release *r;
+
+    if (max == 0) {
+        free_object(object);
+        return true;
+    }
+    if (max > SESSION_FENCES_MAX - session->n_fences)
+        return false;
+    r = calloc(1, sizeof(*r) + max * sizeof(r->fences[0]));
+    if (!r)
+        return false;
+    r->waiter.fire = fence_fired;
+    r->post.run = on_passed;
+    r->server = session->server;
+    r->session = session;
+    r->free_object = free_object;
+    r->object = object;
+    r->n = all ? fill_all(session, r->fences, max) : fill(session, r->fences, fences, n);
+    session->n_fences += r->n;
+    DL_APPEND(session->releases, r);
+    go_on(r);
+    return true;
+}
+
+/* The session's streams are gone, and have fired everything: each release is posted, and none can be
+ * fired any more. */
+void releases_flush(struct session *session)
+{
+    struct release *r, *tmp;
+
+    DL_FOREACH_SAFE (session->releases, r, tmp) {
+        bool posted = post_cancel(&session->server->posts, &r->post);
+
+        assert(posted);
+        (void)posted;
+        finish(r);
+    }
+}

@@ -1,0 +1,61 @@
+/* The daemon as a whole: what the control thread holds. */
+#pragma once
+
+#include <event2/event.h>
+#include <linux/aio_abi.h>
+#include <stdint.h>
+
+#include "daemon/base/config.h"
+#include "daemon/core/device.h"
+#include "daemon/engine/inject.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/control/listener.h"
+#include "daemon/core/notify.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/base/work_item.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/router.h"
+#include "daemon/buffers/peer.h"
+#include "daemon/base/quota.h"
+
+struct admin;
+struct session;
+struct survivor;
+
+struct server {
+    struct config *config;
+    struct event_base *base;
+    struct users users;
+    struct devices devices;
+    struct ipc_events ipc;
+    struct inject inject;
+    struct notifies notifies;
+    struct shares shares;
+    struct pools pools;
+    struct queues queues;
+    struct router router;
+    struct session *sessions;
+    struct survivor *survivors; /* survivor.h */
+    uint32_t n_sessions;
+    uint32_t most_sessions; /* since the heap was last given back */
+    struct session *ended;  /* to be freed, in the order in which they ended */
+    struct session **ended_tail;
+    uint64_t ended_ns; /* spent on freeing in this round of the loop */
+    struct event *on_ended;
+    uint64_t last_session;
+    uint64_t since_ns;
+    uint64_t fds; /* that npud may have open */
+
+    struct listener clients;
+    struct listener admins;
+    struct admin *admin_list;
+
+    struct posts posts;
+    aio_context_t aio; /* event_fd.c: made when it is first needed; 0: not yet */
+};
+
+/** Lower limits.fds of a configuration to the share of one user in what npud may have. */
+void server_share_fds(struct server *server, struct config *config);
+
+/** Put the live keys of server->config into force. Control thread. */
+void server_configure(struct server *server);

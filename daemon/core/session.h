@@ -1,0 +1,205 @@
+/*
+ * Sessions: one connected client process each. The session is the ledger: everything that the
+ * client ever got hangs in one of its tables, and session_free() empties them all.
+ *
+ * Control thread. What engines read (the tables, attach) changes only under the locks of the
+ * engines that the session is attached to, or before it is published (proto/util/slots.h).
+ */
+#pragma once
+
+#include <event2/event.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/base/quota.h"
+#include "proto/shm/doorbell.h"
+#include "proto/util/slots.h"
+
+struct server;
+struct engine;
+struct device;
+struct release;
+struct ipc_export;
+struct ipc_open;
+struct event_fd;
+struct event_obj;
+struct fence;
+struct attach_ref;
+struct share;
+struct survivor;
+
+/** A session's use of a device. */
+struct attach {
+    struct session *session;
+    struct device *device;
+    int fd;                /* doorbell: eventfd, shared with the client */
+    struct doorbell *bell; /* shared, hostile */
+    struct charge charge_fd;
+    uint32_t streams;
+    /* engine */
+    struct attach_ref *ref;
+    bool watched;
+    uint64_t words;        /* of the doorbell: taken from its summary, not yet looked at */
+    uint32_t vain;         /* rings for nothing since its streams last had a task */
+    struct stream *active; /* streams with tasks, or with some a moment ago */
+    uint64_t idle_since;
+    struct attach *prev, *next; /* engine->watched */
+    uint64_t exceptions;        /* head of the exception ring */
+    struct stream *stuck;       /* whose exceptions found no room there */
+    int32_t lost;               /* why the device was lost, until there is room to say so; 0 */
+
+    struct context *contexts; /* newest first; control thread */
+};
+
+/** Mappings of the arena segments of one kind, by segment number. */
+struct segments {
+    void **map;
+    uint32_t n;
+    size_t size;        /* of each */
+    int newest;         /* descriptor of the newest segment + 1; 0: none is kept */
+    uint32_t newest_at; /* its number */
+    bool resend;        /* the client could not take it: it goes along once more */
+};
+
+struct session {
+    uint64_t id;
+    struct server *server;
+    pid_t pid;
+    uid_t uid;
+    struct user *user;
+    int socket;
+    int pidfd;
+    struct event *on_socket;
+    struct event *on_death;
+    bool hello;
+    bool halted; /* by session_halt() */
+    _Atomic bool fault_logged;
+    bool limit_logged;
+    unsigned fds_unread; /* descriptors sent since it was last seen to have read everything */
+    uint64_t requests;
+    uint64_t since_ns;
+    uint64_t memory; /* bytes of its allocations */
+    char program[64];
+    struct charge charge;
+    struct charge charge_fds;
+
+    struct session_page *page; /* shared, hostile */
+    struct segments stream_segments;
+    struct segments event_segments;
+
+    uint64_t streams_made;
+
+    uint32_t share;       /* number in shared buffers (proto/shm/mbuf_shm.h) */
+    struct share *shared; /* NULL: nothing so far */
+
+    struct slots streams;  /* struct stream */
+    struct slots events;   /* struct event */
+    struct slots ipc;      /* struct ipc_open */
+    struct slots mems;     /* struct mem */
+    struct slots notifies; /* struct notify_open */
+    struct attach *attach[DEVICES_MAX];
+    struct release *releases; /* destroyed objects that streams have not passed yet */
+    size_t n_fences;          /* that these wait for */
+    struct ipc_export *exports;
+    bool sends_fds;             /* it has said that it will */
+    struct event_fd *event_fds; /* not written yet */
+    uint32_t n_event_fds;
+
+    struct session *prev, *next; /* server->sessions */
+    bool left;                   /* LeaveSession: its process writes nothing any more */
+    struct survivor *survivor;  /* while the session is being freed: of its process that lives on */
+    bool leaves;                /* session_end() waits for the end of its process */
+    bool ended;                 /* by session_end() */
+    struct session *ended_next; /* server->ended */
+};
+
+/**
+ * Take over an accepted socket (closed on failure). Returns NULL after having told the client why,
+ * where it can be told.
+ */
+struct session *session_new(struct server *server, int socket);
+
+/**
+ * From here on no engine does anything for the session: what its streams have not done stays undone, and the client, if it
+ * lives, is not told that it was done. Idempotent.
+ */
+void session_halt(struct session *session);
+
+/**
+ * The client is gone, or must go: free the session. At once when it is one of a few; but a thousand clients may end at the same moment, and
+ * those that live have requests: then npud hears no more of it, and frees it soon.
+ */
+void session_end(struct session *session);
+
+/**
+ * Is the session's process still there? As the kernel knows it now, by its pidfd, also when the news has not come to its turn yet. No other
+ * process that gets the same pid is taken for it.
+ */
+bool session_alive(const struct session *session);
+
+/** Prepare for session_end(). 0 or -ENOMEM. */
+int sessions_init(struct server *server);
+/** Free all sessions. */
+void sessions_deinit(struct server *server);
+
+/** Empty the ledger and forget the client. Everybody who waited for it is woken with a named error.
+ */
+void session_free(struct session *session);
+
+/**
+ * A request has come, which tells that the client has the descriptor of the newest segment, unless
+ * `undoes`: then the request says so.
+ */
+void session_segments_taken(struct session *session, bool undoes);
+
+/**
+ * The client could not take the newest segment. Nothing happens if it is not the one of `index`.
+ */
+void session_segment_resend(struct segments *segments, uint32_t index);
+
+/**
+ * Something that the client has mapped has ended, and the client is to unmap it: a queue, its last right to one, or a segment of shared buffers. Its
+ * process needs no call of the program for that (client/buffers/retire.h). The caller has changed before what the client looks at. NULL: nobody is there to do it.
+ */
+void session_tell_retired(struct session *session);
+
+/** Answer to Hello: make the arena. ACL error, or 0 with *page_fd (the caller closes it). */
+int32_t session_hello(struct session *session, const char *program, int *page_fd);
+
+/** Open device for the session. ACL error, or 0 with *fd borrowed from the attachment. */
+int32_t session_open_device(struct session *session, uint32_t device, int *fd);
+
+/** The attachment to device, or NULL when the session has not opened it. */
+struct attach *session_attach(struct session *session, uint32_t device);
+
+/**
+ * Make sure that segment `index` of a kind is there. Returns its mapping; *fd is its memfd when it
+ * is new (the caller sends and closes it), else -1. NULL: out of memory or descriptors.
+ */
+void *session_segment(struct session *session, struct segments *segments, uint32_t index,
+                      size_t size, int *fd);
+
+uint32_t session_ring_depth(const struct session *session);
+
+/**
+ * The client has destroyed an object: it is freed when its streams have passed the fences
+ * (release.h). False: too many are pending, and the object stays.
+ */
+bool session_destroy_event(struct session *session, struct event_obj *event,
+                           const struct fence *fences, size_t n, bool all);
+bool session_close_ipc(struct session *session, struct ipc_open *open, const struct fence *fences,
+                       size_t n, bool all);
+
+/**
+ * An object was put into a table of the session, for good: when many were, their memory goes back to the
+ * system. For tables whose objects are filled anew by each owner. Control thread.
+ */
+void session_give_back(struct session *session, struct slots *table);
+
+/** The table of users that the session's charges go to. */
+struct users *session_users(struct session *session);
+
+/** Keep the engines of all devices that the session uses out of its tables. Nothing to do when it is halted. */
+void session_lock(struct session *session);
+void session_unlock(struct session *session);

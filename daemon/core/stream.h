@@ -1,0 +1,213 @@
+/*
+ * Streams, npud's side.
+ *
+ * Owner: made and destroyed by the control thread. While it lives, everything but the constant part
+ * belongs to the engine of its device and is touched under that engine's lock; `done` alone may be
+ * read by anybody (other engines park streams on it).
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "daemon/core/backend.h"
+#include "daemon/engine/failure.h"
+#include "daemon/base/quota.h"
+#include "daemon/engine/value.h"
+#include "daemon/base/waitlist.h"
+#include "proto/util/slots.h"
+#include "proto/shm/stream_shm.h"
+
+struct session;
+struct attach;
+
+enum stream_run {
+    RUN_IDLE,   /* not watched: waits for its doorbell bit */
+    RUN_ACTIVE, /* on the engine's list: has tasks, or had some a moment ago */
+    RUN_PARKED, /* waits for something, or for a point in time, or for both */
+};
+
+struct stream_id {
+    struct slot slot;
+};
+
+/*
+ * What aborts have discarded in a slot, the latest last: a stream whose wait was queued before the
+ * abort may come to it later. Kept until the session ends, as positions of a slot never go back.
+ */
+#define DISCARDS_MAX 16 /* the oldest one is forgotten for one more */
+struct discards {
+    uint32_t n;
+    struct discard {
+        uint64_t from, to; /* positions after from, up to `to` */
+        int32_t code;      /* for streams that wait for one of these */
+    } range[DISCARDS_MAX];
+};
+
+struct stream {
+    struct slot slot; /* in session->streams */
+
+    uint32_t priority; /* control thread */
+
+    /* constant while it lives */
+    struct session *session;
+    struct attach *attach;
+    struct stream_id *id;
+    uint32_t flags;
+    uint32_t depth;
+    struct stream_ctrl *ctrl; /* shared, hostile */
+    struct task *ring;        /* shared, hostile */
+    struct charge charge;
+
+    /* engine */
+    enum stream_run run;
+    struct stream *prev, *next; /* attach->active, or attach->stuck */
+    uint64_t idle_since;
+    uint64_t head;    /* next position to execute */
+    struct task task; /* the copy of the entry at head, while has_task */
+    bool has_task;    /* taken from the ring, not finished */
+    bool started; /* task_execute() was called before; after a wait, waiter.result is the outcome */
+    bool rung;    /* active because the doorbell said so, and no task was found so far */
+    bool changing;     /* memory, and who waits for that is not told completely: see changed */
+    bool counted;      /* TASK_VALUE_WAIT: in value_waiters of the session page */
+    bool in_inbox;     /* under the engine's inbox lock */
+    bool stuck;        /* the exception ring is full: in attach->stuck, in place of active */
+    bool held;         /* by stream_hold(): parked, whatever happens */
+    bool held_watched; /* it was watched when it was held */
+    bool took; /* a notify's bit was spent on this wait, which has not been retired (notify.c) */
+    union {    /* no task both waits and works */
+        struct waiter waiter; /* on another stream, an event flag or an IPC event, on ... */
+        struct work work;
+    };
+    struct waitlist *waiting_on; /* ... this list, until resumed */
+    struct stream *inbox_next;
+    uint32_t timer; /* 1 + index in the engine's heap; 0: none */
+    union {
+        struct {
+            union {
+                uint64_t deadline; /* while timer != 0 */
+                const _Atomic uint64_t
+                    *word; /* TASK_VALUE_WAIT, which has no limit: in npud's mapping */
+            };
+            uint64_t parked_since;
+        };
+        struct values_range changed; /* while changing, and so neither timed nor parked */
+    };
+    uint64_t callback;  /* ordinal of the callback that it is parked for; 0: none */
+    uint64_t callbacks; /* ordinal of the latest callback that was handed over */
+    struct context *context;
+    struct stream *context_prev, *context_next;
+    struct failure failure; /* of the task at head, until everybody has been told */
+    uint64_t held_from;     /* while held: the tasks from here to head are discarded */
+    uint32_t taskless;      /* as the tasks so far say, but not modulo 2^16 */
+    uint64_t failures;
+    struct {
+        uint32_t task, thread;
+        int32_t code;
+    } failed; /* the last failure */
+
+    _Atomic int32_t
+        stopped; /* why its context executes nothing any more; 0: it does. Written under the engine's lock */
+    _Atomic uint64_t done;  /* tasks retired; what was published to the client */
+    struct waitlist passed; /* who waits for positions of this stream */
+
+    /* Of this stream and earlier ones of the slot; NULL: none. Under the locks of the session's engines. */
+    struct discards *discards;
+
+    /* fault injection (inject.h): last, since it is hardly ever looked at */
+    uint64_t ordinal; /* constant: how many streams its session had made before */
+    uint64_t first;   /* constant: its first position */
+    uint64_t judged;  /* 1 + the last position that rules have been asked about */
+};
+
+static inline int32_t stream_id(const struct stream *stream)
+{
+    return (int32_t)stream->id->slot.number;
+}
+
+/** Its current task has not failed yet, and is not passed over: rules may decide about it. */
+static inline bool task_is_new(const struct stream *stream)
+{
+    return stream->failure.code == 0 &&
+           atomic_load_explicit(&stream->stopped, memory_order_relaxed) == 0;
+}
+
+/** Its current task was begun, or has failed without that: a record has been told of then, and only waits to be counted as a failure. */
+static inline bool stream_has_begun(const struct stream *stream)
+{
+    return stream->has_task && stream->started;
+}
+
+/** Id of the task at head, while has_task: the same as the client has given to the thread that submitted it. */
+static inline uint32_t stream_task_id(const struct stream *stream)
+{
+    return (uint32_t)stream->head + stream->taskless;
+}
+
+/**
+ * Make a stream of session on an opened device, in the session's context of that number. Errors are ACL codes for the client; 0 with
+ * *streamp set. *segment_fd is the arena segment when a new one was made (the caller sends and
+ * closes it), else -1.
+ */
+int32_t stream_new(struct session *session, struct attach *attach, uint32_t context,
+                   uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd);
+
+/** How many more streams the session could make there now. */
+uint32_t streams_left(const struct session *session, const struct attach *attach);
+
+/**
+ * Copy the entry at a position; false when it is not there (yet). Any thread, while the stream lives. Word by word with atomic loads:
+ * each is read exactly once, whatever the client does meanwhile.
+ */
+static inline bool stream_read_entry(const struct stream *s, uint64_t position, struct task *task)
+{
+    _Atomic uint64_t *entry = (_Atomic uint64_t *)(void *)&s->ring[position & (s->depth - 1)];
+    uint64_t copy[sizeof(*task) / sizeof(uint64_t)] = {0};
+
+    if (atomic_load_explicit(&entry[0], memory_order_acquire) != position + 1)
+        return false;
+    for (size_t i = 1; i < sizeof(copy) / sizeof(copy[0]); i++)
+        copy[i] = atomic_load_explicit(&entry[i], memory_order_relaxed);
+    memcpy(task, copy, sizeof(*task));
+    return true;
+}
+
+/** The position behind what the client has submitted; never further than its ring reaches, whatever the client says. Control thread. */
+uint64_t stream_end(const struct stream *stream);
+
+/**
+ * Drop what is queued, which is from held_from to head then; IPC records among it fail. Nothing is
+ * executed, and done does not move, until stream_abort(). Takes the locks of the session's engines.
+ */
+void stream_hold(struct stream *stream);
+
+/**
+ * stream_hold(), if it is not held, and let done pass what was dropped. told: the ACL error that
+ * streams get which wait for a dropped position; 0: they go on. Takes the locks of the session's
+ * engines.
+ */
+void stream_abort(struct stream *stream, int32_t told);
+
+/** The session ends: what its stream has queued for notifies will not come. The stream is forgotten by its engine. */
+void stream_drop_notifies(struct stream *stream);
+
+/**
+ * The code for streams of the session that wait for this position of a slot, if an abort has
+ * discarded it; else 0. Engine thread.
+ */
+int32_t stream_discarded(const struct session *session, uint32_t slot, uint64_t position);
+/** The session ends: forget what was discarded in its streams. */
+void streams_forget_discards(struct session *session);
+
+/** Drop what is queued, wake everybody who waits for it, give the slot back. Takes the locks of the
+ * session's engines. */
+void stream_free(struct stream *stream);
+
+/** Publish that all tasks below position are retired, and wake who waited for that. Under the
+ * engine's lock. */
+void stream_publish(struct stream *stream, uint64_t position);
+
+/** Engine: the current task, which retires now, has failed; task_execute() tells everybody. pid: who is to blame, or 0. */
+void stream_fail(struct stream *stream, int32_t error, int32_t pid);

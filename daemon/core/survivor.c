@@ -1,0 +1,100 @@
+#include "daemon/core/survivor.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "daemon/base/pidfd.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/base/log.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/buffers/peer.h"
+
+bool session_outlived(const struct session *session)
+{
+    return !session->left && identity_alive(session->pidfd);
+}
+
+struct survivor *survivor_of(struct session *session)
+{
+    struct server *server = session->server;
+    struct survivor *survivor = session->survivor;
+
+    if (survivor || server->queues.ending || !session_outlived(session))
+        return survivor;
+    survivor = calloc(1, sizeof(*survivor));
+    if (!survivor)
+        return NULL;
+    survivor->server = server;
+    survivor->session_id = session->id;
+    survivor->pid = session->pid;
+    survivor->pidfd = -1;
+    survivor->user = user_ref(&server->users, session->uid);
+    DL_APPEND(server->survivors, survivor);
+    return session->survivor = survivor;
+}
+
+static void survivor_free(struct survivor *survivor)
+{
+    struct server *server = survivor->server;
+
+    DL_DELETE(server->survivors, survivor);
+    if (survivor->on_exit)
+        event_free(survivor->on_exit);
+    if (survivor->pidfd >= 0)
+        close(survivor->pidfd);
+    charge_deinit(&survivor->charge);
+    charge_deinit(&survivor->charge_fd);
+    user_unref(&server->users, survivor->user);
+    free(survivor);
+}
+
+/* Nothing of the process is written any more: its parts are freed. */
+static void survivor_exited(struct survivor *survivor)
+{
+    if (survivor->share)
+        share_free_left(survivor->share);
+    ipc_openers_free_left(survivor);
+    survivor_free(survivor);
+}
+
+static void on_exit_of_process(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    survivor_exited(arg);
+}
+
+void survivor_watch(struct session *session)
+{
+    struct survivor *survivor = session->survivor;
+    struct server *server = session->server;
+
+    if (!survivor)
+        return;
+    session->survivor = NULL;
+    survivor->pidfd = session->pidfd;
+    session->pidfd = -1;
+    survivor->charge = session->charge;
+    session->charge = (struct charge){0};
+    /* The socket's descriptor is given back, the pidfd's is kept: there is room for one where two were. */
+    charge_deinit(&session->charge_fds);
+    if (survivor->user && survivor->charge.user)
+        charge_init(&survivor->charge_fd, &server->users, survivor->user, RESOURCE_FDS, 1);
+    survivor->on_exit =
+        event_new(server->base, survivor->pidfd, EV_READ, on_exit_of_process, survivor);
+    if (!survivor->on_exit || event_add(survivor->on_exit, NULL) < 0) {
+        log_line(LOG_WARNING, NULL, "no memory to watch process %d, whose session %llu has ended",
+                 (int)survivor->pid, (unsigned long long)survivor->session_id);
+        survivor_exited(survivor);
+    }
+}
+
+void survivors_deinit(struct server *server)
+{
+    struct survivor *survivor, *next;
+
+    DL_FOREACH_SAFE (server->survivors, survivor, next)
+        survivor_exited(survivor);
+}

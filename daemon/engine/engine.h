@@ -1,0 +1,73 @@
+/*
+ * Engines: one thread per device, which drains the rings of the streams on that device.
+ *
+ * One lock per engine guards all that the engine thread touches: it holds the lock whenever it is
+ * not asleep. Others take it with engine_lock(), which the engine grants at its next turn (bounded:
+ * one slice of a copy), or at once while it sleeps. That makes destroying an object free of
+ * messages and acknowledgements: when the lock is held, the engine is not looking.
+ *
+ * Lock order: engines by device index, then any waitlist, then any inbox.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct attach;
+struct device;
+struct stream;
+
+struct engine_stats {
+    uint64_t tasks;   /* retired */
+    uint64_t wakeups; /* times it was woken from sleep */
+    bool asleep;
+};
+
+struct engine;
+
+/** Start the engine of device. spin_ns: how long to look for work before sleeping, at most. NULL
+ * after logging. */
+struct engine *engine_new(struct device *device, uint64_t spin_ns);
+/** Stop the thread and free. Safe on NULL. */
+void engine_free(struct engine *engine);
+
+void engine_lock(struct engine *engine);
+void engine_unlock(struct engine *engine);
+
+/** Listen to the doorbell of attach. 0 or -errno. Takes the lock. */
+int engine_attach(struct engine *engine, struct attach *attach);
+/** Forget attach, whose streams are gone or forgotten already. Idempotent. Caller holds the lock. */
+void engine_detach(struct engine *engine, struct attach *attach);
+
+/** Take stream off every list of the engine and off whatever it waits for. Caller holds the lock.
+ */
+void engine_forget(struct engine *engine, struct stream *stream);
+
+/** What stream was parked on has happened (stream->waiter says how). Any thread, under the lock of
+ * the list it waited on. */
+void engine_unpark(struct stream *stream);
+
+/** Engine thread: wake the stream, which is about to park, at `deadline` unless it is unparked
+ * before. 0 or -ENOMEM. */
+int engine_set_timer(struct stream *stream, uint64_t deadline);
+void engine_clear_timer(struct stream *stream);
+
+/**
+ * Let every parked stream of the device go on with the task that it is parked in. Engine thread, or another that holds the lock. A wait that was
+ * fired already goes on by itself; the others are over with result.
+ */
+void engine_unpark_all(struct engine *engine, int32_t result);
+
+/** Call fn for every session's use of the engine's device. Under the lock. */
+void engine_each_attach(struct engine *engine, void (*fn)(struct attach *attach));
+
+/** The mode (proto/shm/doorbell.h) of all sessions that use the device now or later. Caller holds the lock. */
+void engine_set_mode(struct engine *engine, uint32_t mode);
+
+/** Milliseconds for which the engine has been busy with one turn; 0 when it sleeps or turns. For
+ * the watchdog. Any thread. */
+uint64_t engine_stuck_ms(struct engine *engine);
+
+void engine_get_stats(struct engine *engine, struct engine_stats *stats);

@@ -1,0 +1,515 @@
+#include "daemon/engine/execute.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/device.h"
+#include "daemon/engine/engine.h"
+#include "daemon/core/event.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/base/log.h"
+#include "daemon/memory/allocation.h"
+#include "daemon/core/notify.h"
+#include "daemon/core/park.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "daemon/engine/value.h"
+#include "proto/util/clock.h"
+#include "proto/util/futex.h"
+#include "proto/util/reduce.h"
+#include "proto/shm/task.h"
+
+#define DELAY_MAX_NS (3600 * NSEC_PER_SEC)
+#define WORK_SMALL   4096 /* bytes that take no longer than any other task */
+
+enum run_result bad_entry(struct stream *s, const char *what)
+{
+    log_client_fault(s->session, "stream %d: bad %s task: %s", (int)stream_id(s),
+                     task_op_name(s->task.op), what);
+    stream_fail(s, ACL_ERROR_RT_PARAM_INVALID, 0);
+    return RUN_RETIRED;
+}
+
+/* --- waiting --- */
+
+void stream_fired(struct waiter *w)
+{
+    engine_unpark((struct stream *)((char *)w - offsetof(struct stream, waiter)));
+}
+
+int park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
+         uint64_t now)
+{
+    if (timeout_ns != 0 && engine_set_timer(s, now + timeout_ns) < 0)
+        return -1;
+    s->waiter = (struct waiter){.fire = stream_fired};
+    s->waiting_on = list;
+    waitlist_add(list, &s->waiter, target);
+    return 0;
+}
+
+bool unpark_self(struct stream *s)
+{
+    if (!waitlist_remove(s->waiting_on, &s->waiter))
+        return false;
+    engine_clear_timer(s);
+    s->waiting_on = NULL;
+    return true;
+}
+
+enum run_result no_memory(struct stream *s)
+{
+    stream_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
+    return RUN_RETIRED;
+}
+
+enum run_result no_such_memory(struct stream *s)
+{
+    stream_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+    return RUN_RETIRED;
+}
+
+enum run_result finish_wait(struct stream *s)
+{
+    if (s->waiter.result > 0)
+        stream_fail(s, s->waiter.result, s->waiter.pid);
+    return RUN_RETIRED;
+}
+
+bool valid_timeout(uint64_t ns)
+{
+    return ns <= UINT64_C(1) << 62;
+}
+
+void publish_before(struct stream *s)
+{
+    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head)
+        stream_publish(s, s->head);
+}
+
+/* --- ops --- */
+
+static enum run_result run_nop(struct stream *s, uint64_t now)
+{
+    (void)s;
+    (void)now;
+    return RUN_RETIRED;
+}
+
+static struct event_obj *task_event(struct stream *s)
+{
+    return slots_get_generation(&s->session->events, s->task.object, s->task.generation);
+}
+
+/*
+ * The client may destroy an event while records and resets of it are queued: without an event there is nothing to do for them, which
+ * is what the API promises.
+ */
+static enum run_result run_record(struct stream *s, uint64_t now)
+{
+    struct event_obj *ev = task_event(s);
+
+    (void)now;
+    if (s->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
+        publish_before(s);
+    if (ev)
+        event_obj_record(ev, s->task.record.number, s->task.flags);
+    return RUN_RETIRED;
+}
+
+static enum run_result run_reset(struct stream *s, uint64_t now)
+{
+    struct event_obj *ev = task_event(s);
+
+    (void)now;
+    if (ev)
+        event_slot_lower(ev->shm);
+    return RUN_RETIRED;
+}
+
+/* Has the level been up since `count` raises? */
+static bool level_passed(uint64_t level, uint64_t count)
+{
+    return (level & EVENT_LEVEL_UP) || level >> 1 != count;
+}
+
+/* Of the limit of the current wait, which has begun. */
+static uint64_t time_left(const struct stream *s, uint64_t now)
+{
+    if (s->task.wait.timeout_ns == 0)
+        return 0;
+    return s->deadline > now ? s->deadline - now : 1;
+}
+
+/*
+ * The count that decides is the one at which the stream parked first. If it is made to look again,
+ * what was raised and lowered since then counts as well: nobody will fire the stream for that raise
+ * any more.
+ */
+static enum run_result run_wait_level(struct stream *s, uint64_t now)
+{
+    struct event_obj *ev = task_event(s);
+    uint64_t level, count, timeout_ns = s->task.wait.timeout_ns;
+    int32_t dropped;
+    bool passed;
+
+    if (s->started && (s->waiter.result != EVENT_LOOK_AGAIN || !ev))
+        return finish_wait(s);
+    if (s->started)
+        timeout_ns = time_left(s, now);
+    if (!ev || !valid_timeout(timeout_ns))
+        return bad_entry(s, "no such event");
+    level = atomic_load_explicit(&ev->shm->level, memory_order_acquire);
+    count = s->started ? s->waiter.target : level >> 1;
+    if (level_passed(level, count))
+        return RUN_RETIRED;
+    if (park(s, &ev->raised, count, timeout_ns, now) < 0)
+        return no_memory(s);
+    atomic_store(&ev->shm->level_waiters, 1);
+    dropped = event_obj_dropped(ev, s->task.wait.target);
+    passed = level_passed(atomic_load(&ev->shm->level), count);
+    if ((!dropped && !passed) || !unpark_self(s))
+        return RUN_WAITS;
+    if (!passed)
+        stream_fail(s, dropped, s->session->pid);
+    return RUN_RETIRED;
+}
+
+static enum run_result run_wait_pos(struct stream *s, uint64_t now)
+{
+    struct stream *t = slots_get(&s->session->streams, s->task.object);
+    uint64_t target = s->task.wait.target;
+    int32_t stopped, discarded;
+
+    if (s->started)
+        return finish_wait(s);
+    if (!valid_timeout(s->task.wait.timeout_ns) || (t == s && target > s->head))
+        return bad_entry(s, "waits for itself");
+    if (!t || atomic_load_explicit(&t->done, memory_order_acquire) >= target) {
+        /* A stream that is gone has passed every position it had; what it passed may be discarded. */
+        discarded = stream_discarded(s->session, s->task.object, target);
+        if (discarded != 0)
+            stream_fail(s, discarded, 0);
+        return RUN_RETIRED;
+    }
+    if (park(s, &t->passed, target, s->task.wait.timeout_ns, now) < 0)
+        return no_memory(s);
+    /* In this order: what it has done before it was stopped is done. */
+    stopped = atomic_load(&t->stopped);
+    if (atomic_load(&t->done) >= target)
+        stopped = 0;
+    else if (stopped == 0)
+        return RUN_WAITS;
+    if (!unpark_self(s))
+        return RUN_WAITS;
+    if (stopped != 0)
+        stream_fail(s, stopped, s->session->pid);
+    return RUN_RETIRED;
+}
+
+static enum run_result run_ipc_record(struct stream *s, uint64_t now)
+{
+    struct ipc_open *open = slots_get(&s->session->ipc, s->task.object);
+
+    (void)now;
+    if (!open || slot_generation(open) != s->task.generation)
+        return bad_entry(s, "no such event");
+    publish_before(s);
+    ipc_event_complete(open, s->task.ipc.number);
+    return RUN_RETIRED;
+}
+
+static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
+{
+    struct ipc_open *open = slots_get(&s->session->ipc, s->task.object);
+    uint64_t number = s->task.ipc.number;
+    int32_t error, pid = 0;
+
+    if (s->started)
+        return finish_wait(s);
+    if (!open || slot_generation(open) != s->task.generation ||
+        !valid_timeout(s->task.ipc.timeout_ns))
+        return bad_entry(s, "no such event");
+    if (!ipc_event_settled(open->event, number, &error, &pid)) {
+        if (park(s, &open->event->completed, number, s->task.ipc.timeout_ns, now) < 0)
+            return no_memory(s);
+        /* Off the list first: a record that fails here fires all that are on it. */
+        if (!ipc_event_over(open->event, number) || !unpark_self(s))
+            return RUN_WAITS;
+        if (!ipc_event_settled(open->event, number, &error, &pid))
+            error = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR; /* an opener keeps changing it */
+    }
+    if (error != 0)
+        stream_fail(s, error, pid);
+    return RUN_RETIRED;
+}
+
+/* --- work, done by the backend --- */
+
+enum run_result step_work(struct stream *s, uint64_t now, uint64_t offset)
+{
+    struct device *d = s->attach->device;
+    uint64_t before = s->work.progress, deadline;
+    enum work_state state;
+    int32_t result;
+
+    state = d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result);
+    if (s->work.kind != WORK_DELAY) {
+        values_changed(s, offset + before, s->work.progress - before);
+        if (!values_check(s))
+            return RUN_AGAIN; /* and, at the end, once more into the backend, which has no more to do */
+    }
+
+    switch (state) {
+    case WORK_MORE:
+        return RUN_AGAIN;
+    case WORK_UNTIL:
+        if (engine_set_timer(s, deadline) < 0)
+            return no_memory(s);
+        return RUN_WAITS;
+    case WORK_DONE:
+        break;
+    }
+    if (result != 0)
+        stream_fail(s, result, 0);
+    return s->work.size > WORK_SMALL ? RUN_WORKED : RUN_RETIRED;
+}
+
+static enum run_result run_copy(struct stream *s, uint64_t now)
+{
+    const struct task *t = &s->task;
+    /* Looked up at every slice: the client may have freed the memory since the last one. */
+    void *dst = mem_range(s->session, t->object, t->generation, t->copy.dst_offset, t->copy.size);
+    void *src = mem_range(s->session, t->copy.src, t->copy.src_generation, t->copy.src_offset,
+                          t->copy.size);
+
+    if (!dst || !src)
+        return no_such_memory(s);
+    if (!s->started)
+        s->work = (struct work){.kind = WORK_COPY, .size = t->copy.size};
+    s->work.dst = dst;
+    s->work.src = src;
+    return step_work(s, now, t->copy.dst_offset);
+}
+
+static enum run_result run_set(struct stream *s, uint64_t now)
+{
+    const struct task *t = &s->task;
+    void *dst = mem_range(s->session, t->object, t->generation, t->set.offset, t->set.size);
+
+    if (!dst)
+        return no_such_memory(s);
+    if (!s->started)
+        s->work =
+            (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value};
+    s->work.dst = dst;
+    return step_work(s, now, t->set.offset);
+}
+
+static enum run_result run_delay(struct stream *s, uint64_t now)
+{
+    if (s->task.delay.ns > DELAY_MAX_NS)
+        return bad_entry(s, "too long");
+    if (!s->started) {
+        s->work = (struct work){
+            .kind = WORK_DELAY, .delay_ns = s->task.delay.ns, .result = s->task.delay.result};
+        /* The turn began before the tasks that came first in it, and records have told the time since. */
+        if (s->task.delay.ns != 0)
+            now = clock_ns();
+    }
+    return step_work(s, now, 0);
+}
+
+static bool valid_reduce(const struct task *t)
+{
+    size_t element = reduce_element(t->reduce.type);
+
+    return reduce_offered(t->reduce.kind, t->reduce.type) && t->reduce.size % element == 0 &&
+           t->reduce.dst_offset % element == 0 && t->reduce.src_offset % element == 0;
+}
+
+static enum run_result run_reduce(struct stream *s, uint64_t now)
+{
+    const struct task *t = &s->task;
+    void *dst =
+        mem_range(s->session, t->object, t->generation, t->reduce.dst_offset, t->reduce.size);
+    void *src = mem_range(s->session, t->reduce.src, t->reduce.src_generation, t->reduce.src_offset,
+                          t->reduce.size);
+
+    if (!valid_reduce(t))
+        return bad_entry(s, "no such reduction");
+    if (!dst || !src)
+        return no_such_memory(s);
+    if (!s->started)
+        s->work = (struct work){.kind = WORK_REDUCE,
+                                .size = t->reduce.size,
+                                .reduce = t->reduce.kind,
+                                .type = t->reduce.type};
+    s->work.dst = dst;
+    s->work.src = src;
+    return step_work(s, now, t->reduce.dst_offset);
+}
+
+/* --- callbacks --- */
+
+bool task_callback_done(const struct stream *s)
+{
+    return atomic_load_explicit(&s->ctrl->callbacks_done, memory_order_acquire) >=
+           s->task.callback.ordinal;
+}
+
+/* Parked without a list: what the client stores when the function has returned comes with a doorbell bit, which the engine looks at when we have
+ * parked. */
+static enum run_result await_callback(struct stream *s)
+{
+    s->callback = s->task.callback.ordinal;
+    return RUN_WAITS;
+}
+
+static enum run_result run_callback(struct stream *s, uint64_t now)
+{
+    const struct task *t = &s->task;
+    struct report *report;
+
+    (void)now;
+    if (s->started) /* the device was lost, and is back, when it has not returned */
+        return task_callback_done(s) ? RUN_RETIRED : await_callback(s);
+    if (t->callback.report >= REPORTS || t->callback.ordinal <= s->callbacks)
+        return bad_entry(s, "no such thread or order");
+    s->callbacks = t->callback.ordinal;
+    if (task_callback_done(s))
+        return RUN_RETIRED; /* the client has dropped it */
+    publish_before(s);
+    report = &s->session->page->report[t->callback.report];
+    atomic_store_explicit(&s->ctrl->callbacks, t->callback.ordinal, memory_order_release);
+    if (!(t->flags & TASK_CALLBACK_TOLD) && report_post(report))
+        futex_wake_all(&report->seq);
+    return t->callback.block ? await_callback(s) : RUN_RETIRED;
+}
+
+/* --- failing on purpose --- */
+
+/* The record takes no timestamp. It counts as passed all the same, as the position of a failed task does: who waits for it goes on. */
+static void fail_record(struct stream *s)
+{
+    struct event_obj *ev = task_event(s);
+
+    if (s->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
+        publish_before(s);
+    if (ev)
+        event_obj_record(ev, s->task.record.number, s->task.flags & ~TASK_RECORD_TIME);
+}
+
+/* Another process must not take for done what was not: the record fails, as it does when its process dies. */
+static void fail_ipc_record(struct stream *s)
+{
+    struct ipc_open *open =
+        slots_get_generation(&s->session->ipc, s->task.object, s->task.generation);
+
+    publish_before(s);
+    if (open)
+        ipc_event_fail(open, s->task.ipc.number);
+}
+
+/* The program's function runs all the same, once: but the stream does not wait for it. */
+static void fail_callback(struct stream *s)
+{
+    if (!s->started)
+        run_callback(s, 0);
+    s->callback = 0;
+}
+
+/* Whoever the record would have let go fails, too. */
+static void fail_notify_record(struct stream *s)
+{
+    publish_before(s);
+    notify_drop_task(s->session, &s->task);
+}
+
+/* Let go already, and failed before it went on: the record is for the next one. */
+static void fail_notify_wait(struct stream *s)
+{
+    if (s->took)
+        notify_give_back(s);
+}
+
+/* fail: what a task has to do that fails without being executed, for those who wait for it. NULL: nobody can. */
+static const struct {
+    const char *name;
+    enum run_result (*run)(struct stream *s, uint64_t now);
+    void (*fail)(struct stream *s);
+} ops[TASK_OPS] = {
+    [TASK_NOP] = {"nop", run_nop},
+    [TASK_RECORD] = {"record", run_record, fail_record},
+    [TASK_RESET] = {"reset", run_reset},
+    [TASK_WAIT_LEVEL] = {"wait", run_wait_level},
+    [TASK_WAIT_POS] = {"wait", run_wait_pos},
+    [TASK_IPC_RECORD] = {"IPC record", run_ipc_record, fail_ipc_record},
+    [TASK_IPC_WAIT] = {"IPC wait", run_ipc_wait},
+    [TASK_COPY] = {"copy", run_copy},
+    [TASK_SET] = {"set", run_set},
+    [TASK_DELAY] = {"delay", run_delay},
+    [TASK_CALLBACK] = {"callback", run_callback, fail_callback},
+    [TASK_NOTIFY_RECORD] = {"notify record", run_notify_record, fail_notify_record},
+    [TASK_NOTIFY_WAIT] = {"notify wait", run_notify_wait, fail_notify_wait},
+    [TASK_COUNT_RECORD] = {"count notify record", run_count_record, fail_notify_record},
+    [TASK_COUNT_WAIT] = {"count notify wait", run_count_wait},
+    [TASK_VALUE_WRITE] = {"value write", run_value_write},
+    [TASK_VALUE_WAIT] = {"value wait", run_value_wait},
+    [TASK_REDUCE] = {"reduce", run_reduce},
+};
+
+const char *task_op_name(unsigned op)
+{
+    return op < TASK_OPS ? ops[op].name : "unknown";
+}
+
+/* A task that has failed is over when everybody was told. */
+static enum run_result told(struct stream *s, enum run_result r)
+{
+    if ((r == RUN_RETIRED || r == RUN_WORKED) && s->failure.code != 0 && !failure_tell(s))
+        return RUN_WAITS;
+    return r;
+}
+
+enum run_result task_execute(struct stream *s, uint64_t now)
+{
+    enum run_result r = RUN_RETIRED;
+
+    if (atomic_load_explicit(&s->stopped, memory_order_relaxed) != 0)
+        return failure_pass_over(s);
+    if (s->task.op >= TASK_OPS)
+        bad_entry(s, "unknown op");
+    else if (s->failure.code == 0) { /* else it has failed before, and there was no room to tell */
+        if (s->started && !values_check(s)) /* what the last step has changed */
+            return RUN_AGAIN;
+        r = ops[s->task.op].run(s, now);
+    }
+    s->started = true;
+    return told(s, r);
+}
+
+enum run_result task_fail(struct stream *s, int32_t code)
+{
+    if (s->task.op < TASK_OPS && ops[s->task.op].fail)
+        ops[s->task.op].fail(s);
+    values_drop(s); /* of a task that had begun */
+    stream_fail(s, code, 0);
+    s->started = true;
+    return told(s, RUN_RETIRED);
+}
+
+void task_abandon(struct stream *s)
+{
+    if (s->has_task && !s->started && s->task.op < TASK_OPS && ops[s->task.op].fail)
+        ops[s->task.op].fail(s);
+}
+
+enum run_result task_hold(struct stream *s, struct waitlist *list, uint64_t now)
+{
+    /* Without a time limit it needs no memory. */
+    park(s, list, 0, 0, now);
+    return RUN_WAITS;
+}

@@ -1,0 +1,329 @@
+#include "daemon/engine/failure.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/device.h"
+#include "daemon/engine/engine.h"
+#include "daemon/core/event.h"
+#include "daemon/engine/execute.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/core/notify.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "daemon/engine/value.h"
+#include "proto/util/futex.h"
+#include "proto/shm/task.h"
+
+/* --- contexts --- */
+
+bool context_join(struct stream *s, uint32_t number)
+{
+    struct attach *a = s->attach;
+    struct engine *engine = a->device->engine;
+    struct context *c;
+
+    LL_SEARCH_SCALAR(a->contexts, c, number, number);
+    if (!c) {
+        c = calloc(1, sizeof(*c));
+        if (!c)
+            return false;
+        c->number = number;
+        LL_PREPEND(a->contexts, c);
+    }
+    s->context = c;
+    engine_lock(engine);
+    DL_APPEND2(c->streams, s, context_prev, context_next);
+    /* A context that has stopped stays so for what comes later. */
+    atomic_store(&s->stopped, c->code);
+    atomic_store(&s->ctrl->stopped, c->code ? stream_error_make(c->code, c->pid) : 0);
+    engine_unlock(engine);
+    return true;
+}
+
+void context_leave(struct stream *s)
+{
+    struct context *c = s->context;
+
+    DL_DELETE2(c->streams, s, context_prev, context_next);
+    s->context = NULL;
+    if (c->streams)
+        return;
+    LL_DELETE(s->attach->contexts, c);
+    free(c);
+}
+
+void context_set_stop(struct stream *s)
+{
+    engine_lock(s->attach->device->engine);
+    s->context->stop = true;
+    engine_unlock(s->attach->device->engine);
+}
+
+/* Nothing that s has not done will be done: say so, to sleepers in its process and to streams. Then have it pass over what is queued. */
+static void stop_stream(struct stream *s, int32_t code, int32_t pid)
+{
+    /* Sleepers arm wake_at, and then look at stopped. */
+    if (atomic_exchange(&s->ctrl->wake_at, STREAM_WAKE_NONE) != STREAM_WAKE_NONE) {
+        atomic_fetch_add_explicit(&s->ctrl->wake_seq, 1, memory_order_release);
+        futex_wake_all(&s->ctrl->wake_seq);
+    }
+    waitlist_fire(&s->passed, 0, UINT64_MAX, code, pid);
+    if (s->run != RUN_PARKED || s->held)
+        return;
+    engine_forget(s->attach->device->engine, s);
+    s->failure.code = 0;
+    s->run = RUN_PARKED;
+    engine_unpark(s);
+}
+
+static void mark_stopped(struct stream *s, const struct failure *f)
+{
+    atomic_store(&s->stopped, f->code);
+    atomic_store(&s->ctrl->stopped, stream_error_make(f->code, f->pid));
+}
+
+/* Who learns of it from the stream that failed finds all the others stopped, too: that one comes last, and is not told before. */
+static void stop_context(struct context *c, struct stream *failed, const struct failure *f)
+{
+    struct stream *s;
+
+    c->code = f->code;
+    c->pid = f->pid;
+    DL_FOREACH2 (c->streams, s, context_next)
+        if (s != failed)
+            mark_stopped(s, f);
+    mark_stopped(failed, f);
+    DL_FOREACH2 (c->streams, s, context_next)
+        stop_stream(s, c->code, c->pid);
+}
+
+static void pass_over(struct stream *s)
+{
+    const struct task *t = &s->task;
+    struct event_obj *event;
+    struct ipc_open *open;
+
+    switch (t->op) {
+    case TASK_IPC_RECORD:
+        open = slots_get_generation(&s->session->ipc, t->object, t->generation);
+        if (open)
+            ipc_event_fail(open, t->ipc.number);
+        break;
+    case TASK_RECORD:
+        event = slots_get_generation(&s->session->events, t->object, t->generation);
+        if (event && (t->flags & TASK_RECORD_WAKE))
+            event_obj_record(event, t->record.number, TASK_RECORD_WAKE);
+        else if (event && (t->flags & TASK_RECORD_LEVEL))
+            event_obj_drop(event, t->record.number, atomic_load(&s->stopped));
+        break;
+    default:
+        notify_drop_task(s->session, t);
+        break;
+    }
+}
+
+enum run_result failure_pass_over(struct stream *s)
+{
+    if (!stream_has_begun(s))
+        pass_over(s);
+    values_drop(s); /* it may have begun */
+    return RUN_RETIRED;
+}
+
+/* --- exceptions --- */
+
+/* How a stream finished, or what was asked for: no exceptions, and no reason to stop. */
+static bool is_remark(int32_t code)
+{
+    switch (code) {
+    case ACL_ERROR_RT_END_OF_SEQUENCE:
+    case ACL_ERROR_RT_MODEL_ABORT_NORMAL:
+    case ACL_ERROR_RT_STREAM_ABORT:
+    case ACL_ERROR_RT_DEVICE_TASK_ABORT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Waits for events over their limit have no exception: the API excepts them. */
+static bool is_exception(const struct task *t, int32_t code)
+{
+    switch (t->op) {
+    case TASK_WAIT_LEVEL:
+    case TASK_WAIT_POS:
+    case TASK_IPC_WAIT:
+        return code != ACL_ERROR_RT_TASK_TIMEOUT && !is_remark(code);
+    default:
+        return !is_remark(code);
+    }
+}
+
+static struct exception_ring *ring_of(const struct attach *a)
+{
+    return &a->session->page->exceptions[a->device->index];
+}
+
+/* False: no room. */
+static bool post(struct attach *a, const struct exception *e)
+{
+    struct exception_ring *r = ring_of(a);
+    struct session_page *page = a->session->page;
+
+    if (!atomic_load_explicit(&r->wanted, memory_order_relaxed))
+        return true;
+    if (exception_room(r, a->exceptions) == 0)
+        return false;
+    exception_put(r, a->exceptions++, e);
+    atomic_fetch_add_explicit(&page->exception_seq, 1, memory_order_release);
+    futex_wake_all(&page->exception_seq);
+    return true;
+}
+
+/* As post(); without room the client is asked to say when there is some. */
+static bool post_or_ask(struct attach *a, const struct exception *e)
+{
+    if (post(a, e))
+        return true;
+    /* Dekker with exception_take(): full, then tail; there tail, then full. */
+    atomic_store(&ring_of(a)->full, 1);
+    return post(a, e);
+}
+
+static void ask_no_more(struct attach *a)
+{
+    if (!a->stuck && a->lost == 0)
+        atomic_store_explicit(&ring_of(a)->full, 0, memory_order_relaxed);
+}
+
+static bool tell_exception(struct stream *s)
+{
+    struct exception e = {.task = stream_task_id(s),
+                          .stream = (uint32_t)stream_id(s),
+                          .thread = s->task.thread,
+                          .code = s->failure.code};
+
+    s->stuck = !post_or_ask(s->attach, &e);
+    if (!s->stuck)
+        ask_no_more(s->attach);
+    return !s->stuck;
+}
+
+void failure_wait(struct stream *s)
+{
+    DL_APPEND(s->attach->stuck, s);
+}
+
+void failure_forget(struct stream *s)
+{
+    struct attach *a = s->attach;
+
+    if (!s->stuck)
+        return;
+    DL_DELETE(a->stuck, s);
+    s->stuck = false;
+    ask_no_more(a);
+}
+
+/* Once per loss: one that comes before the last one was told of is the same to the client. */
+static void tell_lost(struct attach *a)
+{
+    struct exception e = {EXCEPTION_NONE, EXCEPTION_NONE, EXCEPTION_NONE, a->lost};
+
+    if (!post_or_ask(a, &e))
+        return;
+    a->lost = 0;
+    ask_no_more(a);
+}
+
+void failure_device_lost(struct attach *a)
+{
+    a->lost = a->device->lost;
+    tell_lost(a);
+}
+
+bool failure_can_retry(const struct attach *a)
+{
+    return (a->stuck || a->lost != 0) && exception_room(ring_of(a), a->exceptions) > 0;
+}
+
+bool failure_retry(struct attach *a)
+{
+    uint64_t room = exception_room(ring_of(a), a->exceptions);
+    bool found = false;
+
+    if (room > 0 && a->lost != 0) {
+        tell_lost(a);
+        room--;
+    }
+    for (struct stream *s; room > 0 && (s = a->stuck); room--) {
+        failure_forget(s);
+        engine_unpark(s);
+        found = true;
+    }
+    return found;
+}
+
+bool failure_tell(struct stream *s)
+{
+    struct failure f = s->failure;
+
+    if (is_exception(&s->task, f.code) && !tell_exception(s))
+        return false;
+    s->failure.code = 0;
+    s->failures++;
+    s->failed.task = stream_task_id(s);
+    s->failed.thread = s->task.thread;
+    s->failed.code = f.code;
+    if (!s->context->stop || is_remark(f.code)) {
+        atomic_store_explicit(&s->ctrl->error, stream_error_make(f.code, f.pid),
+                              memory_order_release);
+        return true;
+    }
+    /* What was done before it is done; it is not, nor is anything behind it. */
+    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head)
+        stream_publish(s, s->head);
+    stop_context(s->context, s, &f);
+    return true;
+}
+
+/* --- ending a task --- */
+
+/* What a stream has not begun is stopped only if it would stay there: records and the like are never "being executed". */
+static bool takes_time(const struct task *t)
+{
+    switch (t->op) {
+    case TASK_NOP:
+    case TASK_RECORD:
+    case TASK_RESET:
+    case TASK_IPC_RECORD:
+    case TASK_CALLBACK:
+    case TASK_NOTIFY_RECORD:
+    case TASK_COUNT_RECORD:
+        return false;
+    default:
+        return true;
+    }
+}
+
+void failure_stop_task(struct stream *s)
+{
+    session_lock(s->session);
+    if (atomic_load(&s->stopped) == 0 && !s->held &&
+        (s->has_task || (stream_read_entry(s, s->head, &s->task) && takes_time(&s->task)))) {
+        engine_forget(s->attach->device->engine, s);
+        task_abandon(s);
+        values_drop(s);
+        s->has_task = false;
+        s->failure.code = 0;
+        atomic_store_explicit(&s->ctrl->error, stream_error_make(ACL_ERROR_RT_STREAM_ABORT, 0),
+                              memory_order_release);
+        s->head++;
+        stream_publish(s, s->head);
+        s->run = RUN_PARKED;
+        engine_unpark(s);
+    }
+    session_unlock(s->session);
+}

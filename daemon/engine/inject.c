@@ -1,0 +1,468 @@
+#include "daemon/engine/inject.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "acl/acl_base.h"
+#include "daemon/core/device.h"
+#include "daemon/engine/engine.h"
+#include "daemon/base/log.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "proto/wire/error_name.h"
+#include "proto/wire/npud.pb-c.h"
+
+#define LOST_CODE ACL_ERROR_RT_LOST_HEARTBEAT
+#define CODE_MIN  100000
+#define CODE_MAX  599999
+
+const char *const inject_action_names[] = {
+    [INJECT_FAIL] = "fail",
+    [INJECT_STALL] = "stall",
+    [INJECT_LOSE_DEVICE] = "lose-device",
+};
+
+/* --- engines --- */
+
+bool inject_used_up(const struct inject_rule *r)
+{
+    return r->spec.count != 0 && r->hits >= r->spec.count;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    /* The finaliser of splitmix64. */
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* True with the rule's probability, and always the same for the same task of a program. */
+static bool drawn(const struct inject_rule *r, const struct stream *s)
+{
+    uint64_t x = mix(mix(mix(r->spec.seed) ^ s->ordinal) ^ (s->head - s->first));
+
+    return r->spec.probability == 0 || (double)(x >> 11) * 0x1p-53 < r->spec.probability;
+}
+
+static bool is_for(const struct inject_rule *r, const struct stream *s)
+{
+    return (r->spec.ops >> s->task.op & 1) &&
+           (r->spec.session == 0 || r->spec.session == s->session->id) &&
+           (r->spec.device < 0 || r->spec.device == (int32_t)s->attach->device->index) &&
+           (r->spec.stream < 0 || r->spec.stream == stream_id(s));
+}
+
+/* All rules count the task; the first that would hit it does. */
+static struct inject_rule *judge(struct inject *in, const struct stream *s)
+{
+    struct inject_rule *hit = NULL;
+
+    pthread_mutex_lock(&in->lock);
+    for (uint32_t i = 0; i < in->n; i++) {
+        struct inject_rule *r = in->order[i];
+
+        if (inject_used_up(r) || !is_for(r, s))
+            continue;
+        if (++r->matched < r->spec.nth || hit || !drawn(r, s))
+            continue;
+        hit = r;
+        r->hits++;
+        if (r->spec.action == INJECT_LOSE_DEVICE)
+            r->lost = (int32_t)s->attach->device->index;
+    }
+    pthread_mutex_unlock(&in->lock);
+    return hit;
+}
+
+/* Streams that are parked go on, to find that their task fails. Engine thread, or another under the engine's lock. */
+static void lose_device(struct device *d)
+{
+    atomic_store(&d->lost, LOST_CODE);
+    engine_set_mode(d->engine, LOST_CODE);
+    log_warning("device %u is lost: its streams fail with %d until the rule is cleared", d->index,
+                LOST_CODE);
+    engine_each_attach(d->engine, failure_device_lost);
+    engine_unpark_all(d->engine, LOST_CODE);
+}
+
+/* Who waits for this very task learns what came of it, before it is passed like all others. */
+static enum run_result fail_lost(struct stream *s)
+{
+    waitlist_fire(&s->passed, s->head + 1, s->head + 1, LOST_CODE, 0);
+    return task_fail(s, LOST_CODE);
+}
+
+enum run_result inject_execute(struct stream *s, uint64_t now)
+{
+    struct device *d = s->attach->device;
+    struct inject_rule *r = NULL;
+
+    if (atomic_load_explicit(&d->lost, memory_order_relaxed) != 0)
+        return fail_lost(s);
+    if (!s->started && s->judged != s->head + 1 && s->task.op < TASK_OPS) {
+        s->judged = s->head + 1;
+        r = judge(d->inject, s);
+    }
+    if (!r)
+        return task_execute(s, now);
+    switch (r->spec.action) {
+    case INJECT_STALL:
+        return task_hold(s, &r->held, now);
+    case INJECT_LOSE_DEVICE:
+        lose_device(d);
+        return fail_lost(s);
+    case INJECT_FAIL:
+        break;
+    }
+    return task_fail(s, r->spec.code);
+}
+
+/* --- setting and clearing; control thread --- */
+
+static void lock_all(struct server *server)
+{
+    for (uint32_t i = 0; i < server->devices.n; i++)
+        engine_lock(server->devices.device[i].engine);
+}
+
+static void unlock_all(struct server *server)
+{
+    for (uint32_t i = server->devices.n; i-- > 0;)
+        engine_unlock(server->devices.device[i].engine);
+}
+
+static bool may_be_for_device(struct inject *in, uint32_t device)
+{
+    for (uint32_t i = 0; i < in->n; i++) {
+        const struct inject_rule *r = in->order[i];
+
+        if (r->lost == (int32_t)device)
+            return true;
+        if (!inject_used_up(r) && (r->spec.device < 0 || r->spec.device == (int32_t)device))
+            return true;
+    }
+    return false;
+}
+
+/* The engines' locks are held, so that no rule changes. */
+static void tell_engines(struct server *server)
+{
+    for (uint32_t i = 0; i < server->devices.n; i++) {
+        struct device *d = &server->devices.device[i];
+
+        d->inject = may_be_for_device(&server->inject, i) ? &server->inject : NULL;
+        if (atomic_load(&d->lost) == 0)
+            engine_set_mode(d->engine, d->inject ? DOORBELL_STRICT : DOORBELL_FREE);
+    }
+}
+
+static void rule_remove(struct server *server, uint32_t index)
+{
+    struct inject *in = &server->inject;
+    struct inject_rule *r = in->order[index];
+
+    if (r->lost >= 0)
+        atomic_store(&server->devices.device[r->lost].lost, 0);
+    for (in->n--; index < in->n; index++)
+        in->order[index] = in->order[index + 1];
+    waitlist_fire(&r->held, 0, UINT64_MAX, 0, 0);
+    r->id = 0;
+}
+
+static int32_t refuse(char *message, size_t size, int32_t error, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+static int32_t refuse(char *message, size_t size, int32_t error, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(message, size, fmt, ap);
+    va_end(ap);
+    return error;
+}
+
+/* Before it goes, and before engines are kept waiting. */
+static void log_cleared(struct inject *in, const struct inject_rule *r)
+{
+    uint64_t hits;
+
+    pthread_mutex_lock(&in->lock);
+    hits = r->hits;
+    pthread_mutex_unlock(&in->lock);
+    log_line(LOG_NOTICE, NULL, "fault injection: rule %llu cleared, after %llu hit(s)",
+             (unsigned long long)r->id, (unsigned long long)hits);
+}
+
+int32_t inject_clear(struct server *server, uint64_t id, char *message, size_t size)
+{
+    struct inject *in = &server->inject;
+    bool found = id == 0;
+
+    for (uint32_t i = 0; i < in->n; i++)
+        if (id == 0 || in->order[i]->id == id) {
+            log_cleared(in, in->order[i]);
+            found = true;
+        }
+    if (!found)
+        return refuse(message, size, ACL_ERROR_RT_PARAM_INVALID, "there is no rule %llu",
+                      (unsigned long long)id);
+    lock_all(server);
+    for (uint32_t i = in->n; i-- > 0;)
+        if (id == 0 || in->order[i]->id == id)
+            rule_remove(server, i);
+    tell_engines(server);
+    unlock_all(server);
+    return 0;
+}
+
+/* A name as it is typed: "IPC record" is "ipc-record" as well. */
+static bool same_kind(const char *name, const char *typed)
+{
+    for (; *name && *typed; name++, typed++) {
+        int a = *name == ' ' ? '-' : *name, b = *typed == ' ' ? '-' : *typed;
+
+        if ((a >= 'A' && a <= 'Z' ? a + 32 : a) != (b >= 'A' && b <= 'Z' ? b + 32 : b))
+            return false;
+    }
+    return *name == *typed;
+}
+
+/* A name in the spelling that needs no quotes in a shell. */
+static void as_typed(char *name)
+{
+    for (; *name; name++)
+        *name = *name == ' ' ? '-' : (char)(*name >= 'A' && *name <= 'Z' ? *name + 32 : *name);
+}
+
+static int32_t refuse_kind(const char *kind, char *message, size_t size)
+{
+    size_t used;
+
+    refuse(message, size, 0, "there are no \"%.20s\" tasks; there are", kind);
+    for (unsigned op = 0; op < TASK_OPS && (used = strlen(message)) < size - 1; op++) {
+        bool again = op > 0 && strcmp(task_op_name(op), task_op_name(op - 1)) == 0;
+
+        if (!again) {
+            snprintf(message + used, size - used, "%s %s", op ? "," : "", task_op_name(op));
+            as_typed(message + used + (op ? 2 : 1));
+        }
+    }
+    return ACL_ERROR_RT_PARAM_INVALID;
+}
+
+static int32_t find_kind(struct inject_spec *r, const char *kind, char *message, size_t size)
+{
+    static_assert(TASK_OPS <= 64, "a bit each");
+
+    r->ops = UINT64_MAX;
+    r->kind = NULL;
+    if (!kind[0])
+        return 0;
+    r->ops = 0;
+    for (unsigned op = 0; op < TASK_OPS; op++)
+        if (same_kind(task_op_name(op), kind)) {
+            r->ops |= UINT64_C(1) << op;
+            r->kind = task_op_name(op);
+        }
+    return r->kind ? 0 : refuse_kind(kind, message, size);
+}
+
+static int32_t check(struct server *server, const struct inject_spec *r, char *message, size_t size)
+{
+    const int32_t bad = ACL_ERROR_RT_PARAM_INVALID;
+
+    if (r->device >= (int32_t)server->devices.n)
+        return refuse(message, size, ACL_ERROR_RT_INVALID_DEVICEID,
+                      "there is no device %d (npud has %u)", r->device, server->devices.n);
+    if (r->action == INJECT_FAIL && (r->code < CODE_MIN || r->code > CODE_MAX))
+        return refuse(message, size, bad, "%d is no ACL error code", r->code);
+    /* So written that it catches what is no number, too. */
+    if (!(r->probability >= 0 && r->probability <= 1))
+        return refuse(message, size, bad, "a probability is above 0 and at most 1");
+    if (!r->at_once)
+        return 0;
+    if (r->device < 0)
+        return refuse(message, size, bad, "which device is to be lost, or by which task?");
+    if (atomic_load(&server->devices.device[r->device].lost) != 0)
+        return refuse(message, size, bad, "device %d is lost already", r->device);
+    return 0;
+}
+
+static int32_t read_rule(struct server *server, const Npud__Inject *in, struct inject_spec *r,
+                         char *message, size_t size)
+{
+    int32_t error;
+
+    if ((unsigned)in->action > INJECT_LOSE_DEVICE)
+        return refuse(message, size, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "this npud cannot do that");
+    r->action = (enum inject_action)in->action;
+    error = find_kind(r, in->kind, message, size);
+    if (error != 0)
+        return error;
+    r->session = in->session;
+    r->device = in->device < 0 ? -1 : in->device;
+    r->stream = in->stream < 0 ? -1 : in->stream;
+    r->nth = in->nth ? in->nth : 1;
+    r->count = in->count;
+    /* A rule remembers one device to give back. */
+    if (r->action == INJECT_LOSE_DEVICE || (r->count == 0 && in->nth != 0))
+        r->count = 1;
+    r->code = r->action == INJECT_FAIL ? in->code : r->action == INJECT_LOSE_DEVICE ? LOST_CODE : 0;
+    r->probability = in->probability;
+    r->seed = in->seed;
+    r->at_once = r->action == INJECT_LOSE_DEVICE && !r->kind && r->session == 0 && r->stream < 0 &&
+                 in->nth == 0 && r->probability == 0;
+    return check(server, r, message, size);
+}
+
+static bool holds_nothing(struct inject_rule *r)
+{
+    return inject_used_up(r) && r->lost < 0 && atomic_load(&r->held.n) == 0;
+}
+
+/* A place for a rule, or NULL. The engines' locks are held. */
+static struct inject_rule *make_room(struct server *server)
+{
+    struct inject *in = &server->inject;
+
+    for (uint32_t i = 0; i < in->n && in->n == INJECT_RULES_MAX; i++)
+        if (holds_nothing(in->order[i]))
+            rule_remove(server, i);
+    for (uint32_t i = 0; i < INJECT_RULES_MAX; i++)
+        if (in->rule[i].id == 0)
+            return &in->rule[i];
+    return NULL;
+}
+
+static void log_rule(const struct inject_rule *r)
+{
+    char tasks[96], which[96], effect[96];
+
+    inject_describe_tasks(r, tasks, sizeof(tasks));
+    inject_describe_which(r, which, sizeof(which));
+    inject_describe_effect(r, effect, sizeof(effect));
+    log_line(LOG_NOTICE, NULL, "fault injection: rule %llu set: %s: %s, %s: %s",
+             (unsigned long long)r->id, inject_action_names[r->spec.action], tasks, which, effect);
+}
+
+int32_t inject_set(struct server *server, const struct Npud__Inject *request, uint64_t *id,
+                   char *message, size_t size)
+{
+    struct inject *in = &server->inject;
+    struct inject_spec wanted = {0};
+    struct inject_rule *r;
+    int32_t error = read_rule(server, request, &wanted, message, size);
+
+    if (error != 0)
+        return error;
+    lock_all(server);
+    r = make_room(server);
+    if (r) {
+        r->id = ++in->last_id;
+        r->spec = wanted;
+        r->matched = r->hits = 0;
+        r->lost = -1;
+        in->order[in->n++] = r;
+        *id = r->id;
+        if (r->spec.at_once) {
+            r->hits = 1;
+            r->lost = r->spec.device;
+        }
+        tell_engines(server);
+        if (r->lost >= 0)
+            lose_device(&server->devices.device[r->lost]);
+    }
+    unlock_all(server);
+    if (!r)
+        return refuse(message, size, ACL_ERROR_RT_OVER_LIMIT,
+                      "there are %d rules, which is all there can be; clear some",
+                      INJECT_RULES_MAX);
+    log_rule(r);
+    return 0;
+}
+
+void inject_init(struct inject *in)
+{
+    *in = (struct inject){0};
+    pthread_mutex_init(&in->lock, NULL);
+    for (uint32_t i = 0; i < INJECT_RULES_MAX; i++)
+        waitlist_init(&in->rule[i].held);
+}
+
+void inject_deinit(struct inject *in)
+{
+    for (uint32_t i = 0; i < INJECT_RULES_MAX; i++)
+        waitlist_deinit(&in->rule[i].held);
+    pthread_mutex_destroy(&in->lock);
+}
+
+const struct inject_rule *inject_holder(const struct inject *in, const struct waitlist *list)
+{
+    size_t offset = (size_t)((uintptr_t)list - (uintptr_t)&in->rule[0].held);
+
+    return offset < sizeof(in->rule) ? &in->rule[offset / sizeof(in->rule[0])] : NULL;
+}
+
+/* --- in words --- */
+
+void inject_describe_tasks(const struct inject_rule *r, char *buf, size_t size)
+{
+    int n;
+
+    if (r->spec.at_once) {
+        snprintf(buf, size, "device %d", r->spec.device);
+        return;
+    }
+    n = snprintf(buf, size, "%s tasks", r->spec.kind ? r->spec.kind : "all");
+    if (r->spec.session != 0)
+        n += snprintf(buf + n, size - (size_t)n, " of session %llu",
+                      (unsigned long long)r->spec.session);
+    if (r->spec.stream >= 0)
+        n += snprintf(buf + n, size - (size_t)n, " in stream %d", r->spec.stream);
+    if (r->spec.device >= 0)
+        snprintf(buf + n, size - (size_t)n, " on device %d", r->spec.device);
+}
+
+void inject_describe_which(const struct inject_rule *r, char *buf, size_t size)
+{
+    const struct inject_spec *spec = &r->spec;
+    int n = 0;
+
+    if (spec->at_once)
+        n = snprintf(buf, size, "at once");
+    else if (spec->count == 1 && spec->probability == 0)
+        n = snprintf(buf, size, "number %llu", (unsigned long long)spec->nth);
+    else if (spec->count != 0)
+        n = snprintf(buf, size, "%llu", (unsigned long long)spec->count);
+    else
+        n = snprintf(buf, size, "all");
+    if (spec->nth > 1 && (spec->count != 1 || spec->probability != 0))
+        n += snprintf(buf + n, size - (size_t)n, " from number %llu on",
+                      (unsigned long long)spec->nth);
+    if (spec->probability != 0)
+        snprintf(buf + n, size - (size_t)n, " with probability %g, seed %llu", spec->probability,
+                 (unsigned long long)spec->seed);
+}
+
+void inject_describe_effect(const struct inject_rule *r, char *buf, size_t size)
+{
+    const char *name = error_name(r->spec.code);
+
+    if (r->spec.code == 0)
+        snprintf(buf, size, "held");
+    else
+        snprintf(buf, size, "%d%s%s", r->spec.code, name ? " " : "", name ? name : "");
+}
+
+void inject_describe_state(const struct inject_rule *r, char *buf, size_t size)
+{
+    if (r->lost >= 0)
+        snprintf(buf, size, "device %d lost", r->lost);
+    else
+        snprintf(buf, size, "%s", inject_used_up(r) ? "used up" : "active");
+}

@@ -1,0 +1,170 @@
+#include "daemon/engine/value.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/memory/allocation.h"
+#include "daemon/core/park.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+
+#define WORD 8u
+/* Waiters that are looked at before others have their turn. A client may have thousands of streams wait for the same word. */
+#define CHECKS_PER_STEP 64
+
+enum value_condition { VALUE_GEQ, VALUE_EQ, VALUE_AND, VALUE_NOR, VALUE_CONDITIONS };
+
+static bool holds(uint64_t p, uint64_t v, unsigned condition)
+{
+    switch (condition) {
+    case VALUE_GEQ:
+        return (int64_t)(p - v) >= 0;
+    case VALUE_EQ:
+        return p == v;
+    case VALUE_AND:
+        return (p & v) != 0;
+    default:
+        return ~(p | v) != 0;
+    }
+}
+
+static bool has_come(const struct stream *s)
+{
+    return holds(atomic_load_explicit(s->word, memory_order_acquire), s->task.value.value,
+                 s->task.flags);
+}
+
+/* By word, and by stream: no two waiters of an allocation are alike. Offsets are those of mapped memory, far below 2^52. */
+static uint64_t target_of(uint64_t offset, uint32_t stream)
+{
+    static_assert(SESSION_STREAMS_MAX <= 1 << 12, "a stream's slot in 12 bits");
+    return (offset & ~(uint64_t)(WORD - 1)) << 12 | stream;
+}
+
+static struct values_range range_of(uint64_t offset, uint64_t size)
+{
+    if (size == 0)
+        return VALUES_NONE;
+    return (struct values_range){target_of(offset, 0),
+                                 target_of(offset + size - 1, SESSION_STREAMS_MAX - 1)};
+}
+
+static bool waiter_test(const struct waiter *w)
+{
+    return has_come((const struct stream *)((const char *)w - offsetof(struct stream, waiter)));
+}
+
+/* --- who changes memory --- */
+
+static bool check_some(struct mem *m, struct values_range *r)
+{
+    bool all = waitlist_fire_some(&m->values, &r->next, r->last, CHECKS_PER_STEP, waiter_test);
+
+    if (all)
+        *r = VALUES_NONE;
+    return all;
+}
+
+void values_changed(struct stream *s, uint64_t offset, uint64_t size)
+{
+    s->changing = size > 0;
+    if (s->changing)
+        s->changed = range_of(offset, size);
+}
+
+bool values_check(struct stream *s)
+{
+    struct mem *m;
+
+    if (!s->changing)
+        return true;
+    m = mem_get(s->session, s->task.object, s->task.generation);
+    if (!m || check_some(m, &s->changed)) /* freed: its waiters are told */
+        s->changing = false;
+    return !s->changing;
+}
+
+void values_written(struct mem *m, uint64_t offset, uint64_t size)
+{
+    struct values_range r = range_of(offset, size);
+
+    while (r.next <= r.last)
+        check_some(m, &r);
+}
+
+enum run_result run_value_write(struct stream *s, uint64_t now)
+{
+    const struct task *t = &s->task;
+    _Atomic uint64_t *word;
+
+    (void)now;
+    if (s->started)
+        return RUN_RETIRED;
+    if (t->value.offset % WORD != 0)
+        return bad_entry(s, "not aligned");
+    word = mem_range(s->session, t->object, t->generation, t->value.offset, WORD);
+    if (!word)
+        return no_such_memory(s);
+    publish_before(s);
+    atomic_store_explicit(word, t->value.value, memory_order_release);
+    values_changed(s, t->value.offset, WORD);
+    return values_check(s) ? RUN_RETIRED : RUN_AGAIN;
+}
+
+/* --- who waits --- */
+
+static _Atomic uint32_t *waiting_count(struct stream *s)
+{
+    return &s->session->page->value_waiters;
+}
+
+static void count(struct stream *s)
+{
+    s->counted = true;
+    atomic_fetch_add(waiting_count(s), 1);
+}
+
+static void uncount(struct stream *s)
+{
+    if (s->counted)
+        atomic_fetch_sub(waiting_count(s), 1);
+    s->counted = false;
+}
+
+enum run_result run_value_wait(struct stream *s, uint64_t now)
+{
+    const struct task *t = &s->task;
+    struct mem *m;
+
+    if (s->started) {
+        uncount(s);
+        return finish_wait(s);
+    }
+    if (t->flags >= VALUE_CONDITIONS || t->value.offset % WORD != 0)
+        return bad_entry(s, "not aligned, or no such condition");
+    m = mem_get(s->session, t->object, t->generation);
+    s->word = mem_range(s->session, t->object, t->generation, t->value.offset, WORD);
+    if (!m || !s->word)
+        return no_such_memory(s);
+    if (has_come(s))
+        return RUN_RETIRED;
+    count(s);
+    if (park(s, &m->values, target_of(t->value.offset, s->slot.number), 0, now) < 0) {
+        uncount(s);
+        return no_memory(s);
+    }
+    if (has_come(s) && unpark_self(s)) {
+        uncount(s);
+        return RUN_RETIRED;
+    }
+    return RUN_WAITS;
+}
+
+void values_drop(struct stream *s)
+{
+    while (!values_check(s))
+        ;
+    uncount(s);
+}

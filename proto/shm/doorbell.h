@@ -1,0 +1,131 @@
+/*
+ * The doorbell of a session on one device: how an engine that does not look learns of new tasks.
+ *
+ * One block per device in the session page, plus an eventfd that the engine of that device sleeps
+ * on. Two levels, because an engine that is awake must neither poll thousands of idle streams nor
+ * thousands of idle sessions:
+ *
+ *   stream watched   the engine polls the tail of this stream           -> the submitter does
+ * nothing more doorbell watched the engine polls the summary word of this session  -> the submitter
+ * sets two bits neither          the engine may sleep                               -> two bits and
+ * one write to the eventfd
+ *
+ * Who writes what: the client sets bits, npud clears them (with an exchange, before it reads the
+ * tails they stand for) and writes `watched`. Bits of unknown streams are ignored. A client that
+ * damages the block loses its own wake-ups only.
+ *
+ * Order, for both levels: the submitter stores (tail; bit) and then loads watched; the engine
+ * stores watched = 0, fences and then looks at tail / summary once more. Both sequentially
+ * consistent, so one of them sees the other. Killed between the two stores, the client leaves work
+ * that nobody was told of; its death removes it.
+ */
+#pragma once
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/shm/exception_shm.h"
+#include "proto/util/kill_point.h"
+#include "proto/shm/callback_shm.h"
+#include "proto/shm/wait_slot.h"
+
+#define SESSION_STREAMS_MAX 4096 /* 64 words of 64 bits */
+#define DEVICES_MAX         16
+#define EVENT_FDS_MAX       1024 /* event descriptors of a session, aclnpudEventNotifyFd() */
+
+/*
+ * How calls on streams of the device behave; npud's word, which changes with the rules of `npuctl inject` only. FREE: what can be
+ * complete at the call is, and no engine hears of it. STRICT: every record, reset and wait is a task, so that rules see, and count, the same
+ * tasks in every run. Anything else: the device is lost; submitting and synchronising return this ACL error code.
+ */
+#define DOORBELL_FREE   0u
+#define DOORBELL_STRICT 1u
+
+struct doorbell {
+    alignas(64) _Atomic uint32_t watched; /* npud */
+    _Atomic uint32_t mode;                /* npud; the client loads it relaxed */
+    alignas(64) _Atomic uint64_t summary; /* bit w: word[w] may be non-zero */
+    alignas(64) _Atomic uint64_t word[SESSION_STREAMS_MAX / 64];
+};
+
+/** First segment of a session's arena: made at Hello. */
+struct session_page {
+    struct doorbell doorbell[DEVICES_MAX];
+    alignas(64) _Atomic uint32_t waits_used; /* client: no slot from here on was ever taken */
+    struct wait_slot waits[WAIT_SLOTS];
+    struct report report[REPORTS];
+    /*
+     * Event descriptors that were written, by the number that the client has given them: npud sets a bit after it has written,
+     * the client clears it and closes its own copy. If npud ends, the client writes the others.
+     */
+    alignas(64) _Atomic uint64_t written[EVENT_FDS_MAX / 64];
+    /*
+     * npud: streams of the session that are parked on a word of device memory. A thread that has written device memory by itself tells
+     * npud when there are any: stores, seq_cst fence, this load; npud counts up before it looks at the word.
+     */
+    alignas(64) _Atomic uint32_t value_waiters;
+    alignas(64) _Atomic uint32_t
+        grants; /* futex; npud: changes when a queue has been granted to this process */
+    alignas(64) _Atomic uint32_t exception_seq; /* futex: npud has put something in a ring */
+    /*
+     * futex; npud: changes when a queue of the session was destroyed, its last right to one is gone, or a segment of shared buffers that it
+     * maps was taken back (client/buffers/retire.h)
+     */
+    alignas(64) _Atomic uint32_t retired;
+    /*
+     * npud: not 0 once the session has ended. npud stores it before it changes any other word because
+     * of the end, so a client that was refused something because of such a change finds it set:
+     * session_announce_end(), session_has_ended().
+     */
+    _Atomic uint32_t ended;
+    struct exception_ring exceptions[DEVICES_MAX];
+};
+
+/** npud: before the end of the session changes the first word that the client reads. */
+static inline void session_announce_end(struct session_page *page)
+{
+    atomic_store_explicit(&page->ended, 1, memory_order_relaxed);
+    /* A client that sees a later store of npud, also a relaxed one, sees this one after its own fence. */
+    atomic_thread_fence(memory_order_release);
+}
+
+/** Client: whether the refusal that the calling thread has just met may be due to the end. */
+static inline bool session_has_ended(const struct session_page *page)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&page->ended, memory_order_relaxed) != 0;
+}
+
+/**
+ * Client: tell the engine that stream `slot` has new tasks, after their tail was stored and the
+ * stream was found unwatched. True: the engine may be asleep and the caller must write to the
+ * eventfd.
+ *
+ * When the bit was set already, whoever set it rings or has rung, and the engine has not yet
+ * looked: nothing to do. That makes a burst of submissions to a sleeping engine cost one system
+ * call and not one each.
+ */
+static inline bool doorbell_raise(struct doorbell *d, uint32_t slot)
+{
+    uint64_t bit = UINT64_C(1) << (slot % 64);
+
+    if (atomic_fetch_or(&d->word[slot / 64], bit) & bit)
+        return false;
+    KILL_POINT(BELL_WORD);
+    atomic_fetch_or(&d->summary, UINT64_C(1) << (slot / 64));
+    KILL_POINT(BELL_SUMMARY);
+    return !atomic_load(&d->watched);
+}
+
+/**
+ * Engine: stop to look at the summary. False: a bit was set meanwhile, and the caller goes on. Dekker with doorbell_raise(): each side
+ * stores and then loads, all seq_cst, so one of the two sees the other.
+ */
+static inline bool doorbell_unwatch(struct doorbell *d)
+{
+    atomic_store(&d->watched, 0);
+    return atomic_load(&d->summary) == 0;
+}

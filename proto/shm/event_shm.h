@@ -1,0 +1,94 @@
+/*
+ * Shared memory of a plain event (every kind but IPC): one slot in a segment of the session's
+ * arena.
+ *
+ * What an event captured is a stream and a position, and lives in the client: a query compares it
+ * with that stream's `done`. Only two things need a place that the engine can write: the level of
+ * events made for stream waits with ACL_EVENT_SYNC ("flag"), and the timestamp of the latest record
+ * that was executed by an engine.
+ *
+ * Who writes what: `level` is raised and lowered by the engines when they execute a record or a
+ * reset, and by the client when it does so at the call because the stream was idle; `records` by the
+ * client. The rest is written by npud.
+ */
+#pragma once
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/util/kill_point.h"
+
+struct event_slot {
+    /*
+     * Bit 0: the level. Above it: how often it was raised. A stream that parks remembers the count; it goes on when the level
+     * is up or the count has moved, so that a raise followed by a reset at once is not lost on it.
+     *
+     * Raising at the call: raise, then load level_waiters; when not zero, have the engine look (TASK_RECORD_WAKE). Parking:
+     * store level_waiters, then load level. Sequentially consistent both: one of the two sees the other.
+     */
+    alignas(64) _Atomic uint64_t level;
+    _Atomic uint32_t level_waiters; /* npud: streams may be parked on the level */
+    /* Written number last (release) and read number first, again after the time: a torn pair is
+     * noticed. */
+    _Atomic uint64_t time_number; /* record that time_ns belongs to; 0: none */
+    _Atomic uint64_t time_ns;     /* CLOCK_MONOTONIC */
+    _Atomic uint64_t records; /* client: how often it was recorded. Only told to people; relaxed */
+};
+
+static_assert(sizeof(struct event_slot) == 64, "one cache line per event");
+
+#define EVENT_LEVEL_UP UINT64_C(1)
+
+#define EVENT_RAISE_TRIES 1000 /* more than any honest race takes */
+
+/**
+ * Raise the level: count and level change in one atomic step. A reset between two steps would leave
+ * the count moved and the level down, and a stream that waits for this raise alone could not tell
+ * whether it had come. The slot is the client's to write: the attempts are bounded, and a client
+ * that makes each of them fail loses its own raise.
+ */
+static inline void event_slot_raise(struct event_slot *e)
+{
+    uint64_t old = atomic_load_explicit(&e->level, memory_order_relaxed);
+    unsigned tries = 0;
+
+    /* seq_cst: level_waiters is loaded next; see level. */
+    while (!atomic_compare_exchange_weak_explicit(&e->level, &old, (old + 2) | EVENT_LEVEL_UP,
+                                                  memory_order_seq_cst, memory_order_relaxed) &&
+           ++tries < EVENT_RAISE_TRIES)
+        ;
+    KILL_POINT(LEVEL_RAISED);
+}
+
+static inline void event_slot_lower(struct event_slot *e)
+{
+    atomic_fetch_and(&e->level, ~EVENT_LEVEL_UP);
+    KILL_POINT(LEVEL_LOWERED);
+}
+
+/** npud: publish the timestamp of record `number`. Calls for one slot are serialised by the caller.
+ */
+static inline void event_slot_set_time(struct event_slot *e, uint64_t number, uint64_t ns)
+{
+    atomic_store_explicit(&e->time_number, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&e->time_ns, ns, memory_order_relaxed);
+    atomic_store_explicit(&e->time_number, number, memory_order_release);
+}
+
+/** Client: timestamp of record `number`, or false when the slot holds another one. No record has number 0. */
+static inline bool event_slot_get_time(struct event_slot *e, uint64_t number, uint64_t *ns)
+{
+    uint64_t first = atomic_load_explicit(&e->time_number, memory_order_acquire);
+    uint64_t t = atomic_load_explicit(&e->time_ns, memory_order_relaxed);
+
+    atomic_thread_fence(memory_order_acquire);
+    if (number == 0 || first != number ||
+        atomic_load_explicit(&e->time_number, memory_order_relaxed) != first)
+        return false;
+    *ns = t;
+    return true;
+}

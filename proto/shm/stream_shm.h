@@ -1,0 +1,150 @@
+/*
+ * Shared memory of a stream: a control block and a ring of tasks, in a segment of the session's
+ * arena. Shared by exactly one session and npud.
+ *
+ * Positions are 64-bit counts of tasks and never wrap. Entry of position p is ring[p & (depth -
+ * 1)]. They go on when a slot is given to a new stream, so that an event that captured a position
+ * of the old stream reads as complete and needs no generation.
+ *
+ * Who writes what: the client writes `tail`, `wake_at`, `callbacks_done` and the ring, both write `error`; npud writes the rest. npud keeps its own head
+ * and never reads back what it published. It takes an entry when its sequence says that it is there; tail is for the
+ * client's own threads, and for npud when it discards what is queued (where an impossible tail is replaced).
+ *
+ * Submission (client, under its own per-stream mutex):
+ *     ring[tail & mask] = task          plain stores, but for its sequence
+ *     tail = tail + 1                   release
+ *     ring[...].sequence = tail + 1     seq_cst: publishes the entry, and comes before the next load
+ *     if (!watched) ring the doorbell   see doorbell.h
+ * Retirement (engine):
+ *     done = position                   release: who acquires done sees the results of the task
+ *     seq_cst fence
+ *     if (done >= wake_at) { wake_at = NONE; wake_seq += 1; FUTEX_WAKE(wake_seq) }
+ * Waiting (client):
+ *     wake_at = min(wake_at, target)    seq_cst, before done is tested
+ *     if (done < target) FUTEX_WAIT on the wake_seq that was read before arming
+ * Either the engine sees the armed wake_at, or the waiter sees the new done: no wake-up is lost, and
+ * an engine that nobody waits for makes no system call.
+ *
+ * Callbacks (callback_shm.h): npud stores in `callbacks` which one the client may run; the client stores in
+ * `callbacks_done` which one has returned, and rings the doorbell if that one blocked the stream.
+ *
+ * A client killed at any of these stores leaves: an entry that nobody was told of (ignored), or a
+ * tail that the engine may or may not have acted on (the session's death drops the stream either
+ * way).
+ */
+#pragma once
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/util/kill_point.h"
+#include "proto/shm/task.h"
+
+#define STREAM_WAKE_NONE UINT64_MAX
+
+struct stream_ctrl {
+    /* client */
+    alignas(64) _Atomic uint64_t tail;
+    _Atomic uint64_t wake_at; /* also set to NONE by the engine when it wakes */
+    /* Callbacks up to this one have returned or will never run. Never goes back. */
+    _Atomic uint64_t callbacks_done;
+    /* npud: changes with every batch of tasks */
+    alignas(64) _Atomic uint64_t done;
+    /* npud: changes rarely, and is read at every submission; so it must not share a line with done */
+    alignas(64) _Atomic uint32_t
+        watched; /* the engine looks at the ring by itself: no doorbell needed */
+    /*
+     * Not 0: a task of the stream's context has failed, in failure mode "stop", and nothing that is not done will be. As `error`.
+     * Stored before sleepers on wake_seq are woken.
+     */
+    _Atomic uint64_t stopped;
+    /*
+     * The latest failure, 0 once it was reported: pid that is to blame (0: nobody) in the upper half, ACL error code in the lower,
+     * in one word so that a reader never gets the code of one failure and the pid of another. npud stores it, over an unreported
+     * one if need be, as the API has it; the client takes it by swapping in 0.
+     */
+    alignas(64) _Atomic uint64_t error;
+    _Atomic uint32_t wake_seq; /* futex */
+    _Atomic uint32_t
+        number; /* npud's slot of the stream: the same for every stream that is ever here */
+    /* npud: callbacks up to this one may run: what was submitted before is done. */
+    _Atomic uint64_t callbacks;
+};
+
+static_assert(sizeof(struct stream_ctrl) == 256, "four cache lines");
+
+static inline uint64_t stream_error_make(int32_t code, int32_t pid)
+{
+    return (uint64_t)(uint32_t)pid << 32 | (uint32_t)code;
+}
+
+static inline int32_t stream_error_pid(uint64_t error)
+{
+    return (int32_t)(error >> 32);
+}
+
+static inline int32_t stream_error_code(uint64_t error)
+{
+    return (int32_t)(uint32_t)error;
+}
+
+/**
+ * Client: publish the entry that was written, which makes `tail` the new tail. True: the engine does not look at the ring, and the caller
+ * rings the doorbell.
+ */
+static inline bool stream_publish_entry(struct stream_ctrl *c, struct task *entry, uint64_t tail)
+{
+    atomic_store_explicit(&c->tail, tail, memory_order_release);
+    KILL_POINT(SUBMIT_TAIL);
+    /* Publishes the entry. seq_cst: it comes before the load of watched, see stream_unwatch(). */
+    atomic_store_explicit(&entry->sequence, tail, memory_order_seq_cst);
+    KILL_POINT(SUBMIT_PUBLISHED);
+    return atomic_load_explicit(&c->watched, memory_order_seq_cst) == 0;
+}
+
+/**
+ * Engine: stop to look at the ring, whose next entry is that of `position`. False: the entry came in between, and the engine still looks.
+ * Dekker with stream_publish_entry(): each side stores and then loads, all seq_cst, so one of the two sees the other.
+ */
+static inline bool stream_unwatch(struct stream_ctrl *c, const struct task *entry,
+                                  uint64_t position)
+{
+    atomic_store(&c->watched, 0);
+    if (atomic_load(&entry->sequence) != position + 1)
+        return true;
+    atomic_store_explicit(&c->watched, 1, memory_order_relaxed);
+    return false;
+}
+
+/** Engine: publish `done` and wake those who wait for it. */
+static inline bool stream_publish_done(struct stream_ctrl *c, uint64_t done)
+{
+    atomic_store_explicit(&c->done, done, memory_order_release);
+    /* Dekker with stream_arm(): the store of done must not sink below the load of wake_at. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (done < atomic_load_explicit(&c->wake_at, memory_order_relaxed))
+        return false;
+    /* Before the increment: who is woken, or sees the new sequence, arms anew if its own target is
+     * further away. */
+    atomic_store_explicit(&c->wake_at, STREAM_WAKE_NONE, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->wake_seq, 1, memory_order_release);
+    return true; /* caller: futex_wake_all(&c->wake_seq) */
+}
+
+/** Client: ask to be woken when done reaches target. Test done after this and before sleeping. */
+static inline void stream_arm(struct stream_ctrl *c, uint64_t target)
+{
+    uint64_t cur = atomic_load_explicit(&c->wake_at, memory_order_relaxed);
+
+    while (target < cur)
+        if (atomic_compare_exchange_weak_explicit(&c->wake_at, &cur, target, memory_order_seq_cst,
+                                                  memory_order_relaxed))
+            break;
+    KILL_POINT(POSITION_ARMED);
+    /* Also when another thread had armed a lower target: our next load of done must not move above
+     * that. */
+    atomic_thread_fence(memory_order_seq_cst);
+}

@@ -1,0 +1,120 @@
+/*
+ * The 64-byte ring entry: one task.
+ *
+ * Written by the client into its stream ring, copied out once by npud, validated as a copy, used as
+ * a copy. Objects are named by the slot numbers that npud gave out for this session; a slot of
+ * another session cannot be expressed. Generations (where given) tell a reused slot from the object
+ * that the task was written for.
+ */
+#pragma once
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum task_op {
+    TASK_NOP = 0,
+    TASK_RECORD,     /* event: store a timestamp, raise the level, or wake who waits for it */
+    TASK_RESET,      /* event: lower the level */
+    TASK_WAIT_LEVEL, /* park until the level of an event is up */
+    TASK_WAIT_POS,   /* park until another stream of this session has retired `wait.target` tasks */
+    TASK_IPC_RECORD, /* complete record number `ipc.number` of an IPC event */
+    TASK_IPC_WAIT,   /* park until that record is complete */
+    TASK_COPY,       /* move bytes between two allocations of this session */
+    TASK_SET,        /* fill bytes of an allocation */
+    TASK_DELAY,      /* occupy the stream for a while, then succeed or fail */
+    TASK_CALLBACK, /* tell a thread of the client to run a callback; park until it has, if it blocks */
+    TASK_NOTIFY_RECORD, /* notify: set the bit */
+    TASK_NOTIFY_WAIT,   /* park until the bit is set, and clear it */
+    TASK_COUNT_RECORD,  /* count notify: change the counter */
+    TASK_COUNT_WAIT,    /* park until the counter is as wanted */
+    TASK_VALUE_WRITE,   /* store 64 bits in device memory */
+    TASK_VALUE_WAIT, /* park until a word of device memory is as `flags` (ACL_STREAM_WAIT_VALUE_*) wants it */
+    TASK_REDUCE, /* dst = dst op src, element by element (proto/util/reduce.h) */
+    TASK_OPS
+};
+
+/** TASK_RECORD: what the event wants (fixed when the event was made, repeated here for the engine).
+ */
+#define TASK_RECORD_TIME  0x01u
+#define TASK_RECORD_LEVEL 0x02u /* raise the level */
+#define TASK_RECORD_WAKE  0x04u /* the client has raised it: let parked streams go on */
+
+/** TASK_CALLBACK: the client has told its thread by itself, since the stream had nothing else to do. */
+#define TASK_CALLBACK_TOLD 0x01u
+
+struct task {
+    /*
+     * Position + 1: says that the entry is there. Stored last by the client and polled by npud, so that one cache line brings
+     * both the news and the task. Every other value, the entry of the lap before among them, is "not yet".
+     */
+    _Atomic uint64_t sequence;
+    uint8_t op;    /* enum task_op */
+    uint8_t flags; /* per op */
+    /*
+     * How many records, resets and the like the stream was given that needed no task: modulo 2^16, and never more than that many
+     * between two tasks. They have ids all the same: a task's id is its position and this number, see stream_task_id().
+     */
+    uint16_t taskless;
+    uint32_t object;     /* slot of the event, stream, IPC event, or destination allocation */
+    uint32_t generation; /* of that slot, where the op checks it */
+    uint32_t thread;     /* submitting thread, for reports and exceptions only */
+    union {
+        struct {
+            uint64_t number; /* which record of this event */
+        } record;
+        struct {
+            uint64_t
+                target; /* WAIT_POS: position of the other stream, 0: passed already; WAIT_LEVEL: number of the latest
+                                record at the call, 0: none */
+            uint64_t timeout_ns; /* from the moment the stream reaches the wait; 0: no limit */
+        } wait;
+        struct {
+            uint64_t number;
+            uint64_t timeout_ns; /* IPC_WAIT only */
+        } ipc;
+        struct {
+            uint64_t dst_offset;
+            uint64_t src_offset;
+            uint64_t size;
+            uint32_t src;
+            uint32_t src_generation;
+        } copy;
+        struct {
+            uint64_t offset;
+            uint64_t size;
+            uint32_t value; /* low 8 bits */
+        } set;
+        struct {
+            uint64_t ns;
+            int32_t result; /* 0 or the ACL error the task fails with */
+        } delay;
+        struct {
+            uint64_t ordinal; /* of the stream's callbacks, from 1: grows from each to the next */
+            uint32_t report;  /* word of the session page that its thread sleeps on */
+            uint32_t block;   /* 1: the stream goes on when the function has returned */
+        } callback;
+        struct {
+            uint64_t timeout_ns; /* waits; 0: no limit */
+            uint32_t value;      /* COUNT_RECORD, COUNT_WAIT */
+            uint8_t mode;        /* the same: aclrtCntNotifyRecordMode, aclrtCntNotifyWaitMode */
+            uint8_t clear;       /* COUNT_WAIT: the counter becomes 0 when the stream goes on */
+        } notify;
+        struct {
+            uint64_t offset; /* a multiple of 8 */
+            uint64_t value;
+        } value;
+        struct {
+            uint64_t dst_offset;
+            uint64_t src_offset;
+            uint64_t size; /* bytes */
+            uint32_t src;
+            uint32_t src_generation;
+            uint32_t kind; /* aclrtReduceKind */
+            uint32_t type; /* aclDataType */
+        } reduce;
+        uint64_t words[5];
+    };
+};
+
+static_assert(sizeof(struct task) == 64, "one cache line per ring entry");

@@ -1,0 +1,138 @@
+#include "proto/wire/packet.h"
+
+#include <errno.h>
+#include <protobuf-c/protobuf-c.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void close_now(int fd)
+{
+    close(fd);
+}
+
+void (*packet_close)(int fd) = close_now;
+
+/* Room for one more descriptor than is legal, so that a surplus is seen as such and not only as
+ * truncation. */
+union control {
+    char buf[CMSG_SPACE(sizeof(int) * (PACKET_FDS_MAX + 1))];
+    struct cmsghdr align;
+};
+
+int packet_send(int socket, const void *data, size_t size, const int *fds, size_t n, int flags)
+{
+    union control control = {0};
+    struct iovec iov = {.iov_base = (void *)data, .iov_len = size};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    if (n > PACKET_FDS_MAX)
+        return -EINVAL;
+    if (n > 0) {
+        struct cmsghdr *cmsg;
+
+        msg.msg_control = control.buf;
+        msg.msg_controllen = CMSG_SPACE(sizeof(int) * n);
+        cmsg = CMSG_FIRSTHDR(&msg);
+        cmsg->cmsg_level = SOL_SOCKET;
+        cmsg->cmsg_type = SCM_RIGHTS;
+        cmsg->cmsg_len = CMSG_LEN(sizeof(int) * n);
+        memcpy(CMSG_DATA(cmsg), fds, sizeof(int) * n);
+    }
+    while (sendmsg(socket, &msg, flags | MSG_NOSIGNAL) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return 0;
+}
+
+int packet_send_message(int socket, const ProtobufCMessage *message, const int *fds, size_t n,
+                        int flags)
+{
+    uint8_t buf[PACKET_MAX];
+    size_t size = protobuf_c_message_get_packed_size(message);
+
+    if (size > sizeof(buf))
+        return -EMSGSIZE;
+    protobuf_c_message_pack(message, buf);
+    return packet_send(socket, buf, size, fds, n, flags);
+}
+
+static void collect_fds(struct packet *packet, struct msghdr *msg, bool *surplus)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        int fd;
+
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; i < n; i++) {
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+            if (packet->n_fds < PACKET_FDS_MAX) {
+                packet->fds[packet->n_fds++] = fd;
+            } else {
+                packet_close(fd);
+                *surplus = true;
+            }
+        }
+    }
+}
+
+int packet_recv(int socket, struct packet *packet, int flags)
+{
+    union control control;
+    struct iovec iov = {.iov_base = packet->data, .iov_len = sizeof(packet->data)};
+    struct msghdr msg = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = control.buf,
+        .msg_controllen = sizeof(control.buf),
+    };
+    bool surplus = false;
+    ssize_t n;
+
+    packet->n_fds = 0;
+    packet->size = 0;
+    do {
+        n = recvmsg(socket, &msg, flags | MSG_CMSG_CLOEXEC);
+        /*
+         * A peer that closes before it has read what we sent leaves ECONNRESET, reported once and
+         * ahead of its last words. Those say why it closed: go on and read them.
+         */
+    } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+    if (n < 0)
+        return -errno;
+    collect_fds(packet, &msg, &surplus);
+    if (n == 0 && packet->n_fds == 0 && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+        return 0; /* SEQPACKET cannot tell an empty packet from the end: both end the session */
+    if (n == 0 || surplus || (msg.msg_flags & MSG_TRUNC)) {
+        packet_deinit(packet);
+        return -EBADMSG;
+    }
+    packet->size = (size_t)n;
+    if (msg.msg_flags & MSG_CTRUNC) {
+        /* Not more than there is room for, so the kernel could not install one: we are out of descriptors. */
+        packet_deinit(packet);
+        return -EMFILE;
+    }
+    return 1;
+}
+
+int packet_take_fd(struct packet *packet, size_t i)
+{
+    int fd;
+
+    if (i >= packet->n_fds)
+        return -1;
+    fd = packet->fds[i];
+    packet->fds[i] = -1;
+    return fd;
+}
+
+void packet_deinit(struct packet *packet)
+{
+    for (size_t i = 0; i < packet->n_fds; i++)
+        if (packet->fds[i] >= 0)
+            packet_close(packet->fds[i]);
+    packet->n_fds = 0;
+}
