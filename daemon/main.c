@@ -59,7 +59,7 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
         return;
     }
     log_info("%s: ending", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
-    manager_tell("STOPPING=1");
+    service_manager_tell("STOPPING=1");
     event_base_loopbreak(npud->server->base);
 }
 
@@ -79,7 +79,7 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg)
             return;
         }
     }
-    manager_tell("WATCHDOG=1\nSTATUS=%u devices, %u sessions", server->devices.n,
+    service_manager_tell("WATCHDOG=1\nSTATUS=%u devices, %u sessions", server->devices.n,
                  server->n_sessions);
 }
 
@@ -121,7 +121,7 @@ static void tell_ready(struct npud *npud)
     const struct devices *devices = &npud->server->devices;
     int fd = npud->options->ready_fd;
 
-    manager_tell("READY=1\nSTATUS=%u devices (%s), ready", devices->n, devices->backend->name);
+    service_manager_tell("READY=1\nSTATUS=%u devices (%s), ready", devices->n, devices->backend->name);
     if (fd >= 0 && write(fd, "\n", 1) != 1)
         log_warning("cannot write to --ready-fd: %m");
     if (fd > STDERR_FILENO)
@@ -175,12 +175,12 @@ static void say_how_by_hand(const struct npud *npud)
 static int serve_begin(struct npud *npud, int signals)
 {
     struct server *server = npud->server;
-    int r = closer_start();
+    int r = deferred_close_start();
 
     if (r == 0)
         r = sessions_init(server);
     if (r == 0)
-        r = posts_init(&server->posts, server->base);
+        r = work_items_init(&server->work_items, server->base);
     if (r == 0)
         r = devices_init(&server->devices, server->config);
     if (r == 0)
@@ -196,10 +196,10 @@ static int serve(struct npud *npud, int signals)
     int r;
 
     server->base = event_base_new();
-    server->posts.fd = -1;
+    server->work_items.fd = -1;
     if (!server->base)
         return -ENOMEM;
-    packet_close = closer_close_slow;
+    packet_close = deferred_close_close_slow;
     inject_init(&server->inject);
     r = serve_begin(npud, signals);
     if (r == 0) {
@@ -212,10 +212,10 @@ static int serve(struct npud *npud, int signals)
     sessions_deinit(server);
     devices_deinit(&server->devices);
     if (reload_end(&npud->reload))
-        posts_deinit(&server->posts);
+        work_items_deinit(&server->work_items);
     event_fds_deinit(server);
     inject_deinit(&server->inject);
-    closer_stop();
+    deferred_close_stop();
     if (npud->on_signal)
         event_free(npud->on_signal);
     if (npud->on_watchdog)
@@ -290,10 +290,10 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 128 * 1024);
     r = log_start();
     if (r == 0)
-        r = manager_start();
+        r = service_manager_start();
     if (r == 0)
         r = configure_and_run(&options, signals);
-    manager_stop();
+    service_manager_stop();
     log_stop();
     return r == 0 ? 0 : 1;
 }

@@ -20,7 +20,7 @@ static int explain(const char *function, struct session *s, acltdtBuf buf, bool 
     if (!known)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not a buffer of this process",
                          function, buf);
-    if (state == MBUF_SENDING && mbuf_session(m->word) == s->share)
+    if (state == MBUF_SENDING && mbuf_session(m->word) == s->peer_id)
         return error_set(
             ACL_ERROR_RT_PARAM_INVALID,
             "%s: buffer %p was enqueued and is its receiver's: nothing can be done with "
@@ -40,7 +40,7 @@ static bool is_member(struct session *s, acltdtBuf buf, const struct mbuf_ref *m
 
     return mbuf_state(m->word) == MBUF_MEMBER && mbuf_handle(m->word, m->ref) == buf &&
            mbuf_find(mbuf_head(m->word), &head) && mbuf_state(head.word) == MBUF_HELD &&
-           mbuf_session(head.word) == s->share;
+           mbuf_session(head.word) == s->peer_id;
 }
 
 int mbuf_check_member(const char *function, struct session *s, acltdtBuf buf, bool head_only,

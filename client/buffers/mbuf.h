@@ -66,7 +66,7 @@ static inline __attribute__((always_inline)) bool mbuf_check_held(struct session
     uint64_t handle = (uint64_t)(uintptr_t)buf;
 
     return __builtin_expect(mbuf_is_handle(buf) && mbuf_find((uint32_t)handle, out) &&
-                                out->word == mbuf_word_held((uint32_t)(handle >> 32), s->share),
+                                out->word == mbuf_word_held((uint32_t)(handle >> 32), s->peer_id),
                             1);
 }
 

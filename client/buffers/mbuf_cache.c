@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "acl/acl.h"
-#include "client/core/epoch.h"
+#include "client/core/api_call.h"
 #include "client/core/error.h"
 #include "client/core/process.h"
 #include "client/core/thread.h"
@@ -16,7 +16,7 @@ __thread struct mbuf_cache *mbuf_cache_mine = &none;
 static void cache_reset(struct mbuf_cache *cache, const struct session *s)
 {
     cache->session = s->serial;
-    cache->held = mbuf_word_held(0, s->share);
+    cache->held = mbuf_word_held(0, s->peer_id);
     for (uint32_t i = 0; i < MBUF_CACHE_CLASSES; i++) {
         uint64_t max = CACHE_BYTES / pool_class_size(i);
 
@@ -160,7 +160,7 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
             function, ref >> 16);
     mbuf_prepare(out->view, ref & 0xffff, size);
     KILL_POINT(MBUF_PREPARED);
-    out->word = mbuf_hold(out->mbuf, s->share);
+    out->word = mbuf_hold(out->mbuf, s->peer_id);
     KILL_POINT(MBUF_HOLDS);
     return 0;
 }

@@ -174,7 +174,7 @@ int mbuf_chain_copy(const char *function, struct session *s, const struct mbuf_r
 
     if (error != 0)
         return error;
-    out->word = mbuf_hold(out->mbuf, s->share);
+    out->word = mbuf_hold(out->mbuf, s->peer_id);
     error = copy_rest(function, s, source, &at, out);
     if (error != 0)
         mbuf_free(s, out);

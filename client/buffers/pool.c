@@ -80,7 +80,7 @@ static uint32_t claim(struct session *s, uint32_t class, uint32_t n, uint32_t *r
             break;
         at = &g->class_next;
         while (segment_usable(&g->view) && taken < (g->cached == SEGMENT_NO_CLASS ? 1 : n) &&
-               (slot = segment_claim(&g->view, 0, g->view.n_data, s->share)) < g->view.n_data)
+               (slot = segment_claim(&g->view, 0, g->view.n_data, s->peer_id)) < g->view.n_data)
             refs[taken++] = g->view.id << 16 | slot;
     }
     return taken;
@@ -129,9 +129,9 @@ bool pool_take_ref(struct session *s, struct segment_view *view, uint32_t *slot)
     uint32_t slots = segment_slots(view);
     uint32_t from = atomic_load_explicit(&g->cursor, memory_order_relaxed);
 
-    *slot = segment_claim(view, from, slots, s->share);
+    *slot = segment_claim(view, from, slots, s->peer_id);
     if (*slot == slots) {
-        *slot = segment_claim(view, view->n_data, from, s->share);
+        *slot = segment_claim(view, view->n_data, from, s->peer_id);
         if (*slot == from)
             return false;
     }

@@ -7,7 +7,7 @@
 #include <utlist.h>
 
 #include "acl/acl.h"
-#include "client/core/epoch.h"
+#include "client/core/api_call.h"
 #include "client/core/error.h"
 #include "client/runtime/session.h"
 #include "client/core/thread.h"
@@ -145,10 +145,10 @@ static void unmap_retired(struct segments *all)
 
     DL_FOREACH_SAFE (all->retired, g, next) {
         if (g->left_epoch == 0) {
-            epoch = epoch == 0 ? call_new_epoch() : epoch;
+            epoch = epoch == 0 ? api_call_new_epoch() : epoch;
             g->left_epoch = epoch;
         }
-        if (!call_all_left_views(g->left_epoch))
+        if (!api_call_all_left_views(g->left_epoch))
             continue;
         DL_DELETE(all->retired, g);
         unmap(g);

@@ -3,7 +3,7 @@
  * buffers came from. Any thread.
  *
  * A segment that npud takes back (page->dead) is out of the table, and its data is unmapped, at once: nothing in it is in use. Its heads stay mapped
- * until all threads have left the calls in which they can have found them (client/core/epoch.h); everything in them reads as FREE. The thread of
+ * until all threads have left the calls in which they can have found them (client/core/api_call.h); everything in them reads as FREE. The thread of
  * client/buffers/retire.h sees to that. What says that a segment is gone is npud's answer: all processes that map a segment can write in its page.
  */
 #pragma once
@@ -32,7 +32,7 @@ struct segment {
     size_t size;   /* of the memfd */
     size_t mapped; /* of the mapping: less when its data is gone */
     uint64_t
-        left_epoch; /* retired: of client/core/epoch.h, the first one in which no call can find it; 0: none yet */
+        left_epoch; /* retired: of client/core/api_call.h, the first one in which no call can find it; 0: none yet */
     int32_t pid;             /* whose pool it is of, as npud's host has it; for messages */
     _Atomic uint32_t cursor; /* where to look for a free slot for a reference first */
     _Atomic uint32_t in_use; /* a hint word that was not full when it was looked at last */

@@ -508,7 +508,7 @@ static enum outcome put(struct transfer *t)
             t->needed = t->refs[i];
             return FEED;
         }
-    switch (queue_enqueue(v, b->mbuf, b->ref, b->word, t->session->share)) {
+    switch (queue_enqueue(v, b->mbuf, b->ref, b->word, t->session->peer_id)) {
     case QUEUE_OK:
         t->woken = queue_waiting(&v->take->waiting);
         note(&t->queue->has_put, t->life);
@@ -637,7 +637,7 @@ static enum outcome take(struct transfer *t)
     if (__builtin_expect(!message_known(t, &front), 0))
         return MAP;
     m = mbuf_at(segments(), front.ref);
-    r = queue_dequeue(v, &front, m, t->session->share, segments(), &held);
+    r = queue_dequeue(v, &front, m, t->session->peer_id, segments(), &held);
     if (r == QUEUE_EMPTY)
         return AGAIN;
     t->woken = queue_waiting(&v->put->waiting);

@@ -155,7 +155,7 @@ static void await_running(struct stream *s)
     }
 }
 
-void report_stream_init(struct stream *s)
+void callback_stream_init(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
     uint64_t runs = cb->runs;
@@ -179,7 +179,7 @@ static void disown(struct stream *s)
         callbacks_acknowledge(s, cb->dropped > ordinal ? cb->dropped : ordinal, run->ring);
 }
 
-void report_stream_go_on(struct stream *s)
+void callback_stream_go_on(struct stream *s)
 {
     report_lock();
     if (s->callbacks.running && pthread_equal(s->callbacks.running->thread, pthread_self()))
@@ -187,7 +187,7 @@ void report_stream_go_on(struct stream *s)
     report_unlock();
 }
 
-void report_stream_disown(struct stream *s)
+void callback_stream_disown(struct stream *s)
 {
     report_lock();
     if (s->callbacks.running)
@@ -195,7 +195,7 @@ void report_stream_disown(struct stream *s)
     report_unlock();
 }
 
-void report_stream_end(struct stream *s, bool host_too)
+void callback_stream_end(struct stream *s, bool host_too)
 {
     struct callback *list = NULL;
     struct worker *w;
@@ -215,7 +215,7 @@ void report_stream_end(struct stream *s, bool host_too)
     callbacks_dispose(list);
 }
 
-struct callback *report_stream_discard(struct stream *s)
+struct callback *callback_stream_discard(struct stream *s)
 {
     struct callback *list;
 
@@ -239,7 +239,7 @@ static struct stream *find_subscribed(struct reports *r, const struct context *c
     return NULL;
 }
 
-void report_context_leave(struct context *c)
+void callback_context_leave(struct context *c)
 {
     struct callback *list = NULL;
     struct reports *r;
@@ -256,7 +256,7 @@ void report_context_leave(struct context *c)
     callbacks_dispose(list);
 }
 
-void report_session_free(struct session *session)
+void callback_session_free(struct session *session)
 {
     /* The lock in any case: who found the session in process->session before it was taken out of there looks at it under the lock. */
     report_lock();
@@ -266,7 +266,7 @@ void report_session_free(struct session *session)
     free(session->reports);
 }
 
-void report_drop_lost(void)
+void callback_drop_lost(void)
 {
     struct callback *list = NULL;
     struct session *session;

@@ -82,37 +82,37 @@ struct callbacks {
 /* --- for streams, contexts and the session --- */
 
 /** A new stream: nobody, nothing. */
-void report_stream_init(struct stream *s);
+void callback_stream_init(struct stream *s);
 
 /**
  * The stream is about to end: drop what has not begun, wait for what is running (unless the caller is that: then the stream goes on without it). Host functions only if
  * host_too, or if the caller is their thread: they come to their end by themselves. Idempotent. Takes the lock; calls drop functions.
  */
-void report_stream_end(struct stream *s, bool host_too);
+void callback_stream_end(struct stream *s, bool host_too);
 
 /**
  * If the caller runs a callback of the stream, the stream does not wait for it any more: it counts
  * as returned. For a caller that is about to wait for the stream's end. Takes the lock.
  */
-void report_stream_go_on(struct stream *s);
+void callback_stream_go_on(struct stream *s);
 
 /** The callback of the stream that runs counts as returned: nobody waits for it any more. Takes the lock. */
-void report_stream_disown(struct stream *s);
+void callback_stream_disown(struct stream *s);
 
 /** Tasks of the stream were discarded: its callbacks that have not begun never run. The caller disposes of them, without locks. */
-struct callback *report_stream_discard(struct stream *s);
+struct callback *callback_stream_discard(struct stream *s);
 
 /** The same for all streams of a context that threads of the program have subscribed to. */
-void report_context_leave(struct context *c);
+void callback_context_leave(struct context *c);
 
 /** The streams of the context are gone: end its thread for host functions, if it has one. */
-void report_context_end(struct context *c);
+void callback_context_end(struct context *c);
 
 /** Wait until nobody is inside, and free. */
-void report_session_free(struct session *session);
+void callback_session_free(struct session *session);
 
 /** npud is gone: drop all that has not begun. Without process->lock. */
-void report_drop_lost(void);
+void callback_drop_lost(void);
 
 /* --- between callback.c and callback_run.c. Under the lock --- */
 

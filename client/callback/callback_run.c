@@ -418,7 +418,7 @@ struct worker *worker_of_context(struct context *c)
     return w;
 }
 
-void report_context_end(struct context *c)
+void callback_context_end(struct context *c)
 {
     struct worker *w;
     pthread_t thread;

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "acl/acl.h"
-#include "client/core/epoch.h"
+#include "client/core/api_call.h"
 #include "proto/util/clock.h"
 
 __thread aclnpudInterruptCheck interrupt_check;

@@ -62,7 +62,7 @@ void process_begin(void)
     pthread_mutex_lock(&process->lock);
     if (!atomic_load(&process->alive)) {
         session_forget_inherited();
-        call_forget_inherited();
+        api_call_forget_inherited();
         acl_config_forget();
         event_forget_op_timeout();
         op_timeout_forget();

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "client/core/epoch.h"
+#include "client/core/api_call.h"
 
 struct session;
 

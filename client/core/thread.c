@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client/core/epoch.h"
+#include "client/core/api_call.h"
 #include "client/buffers/mbuf_cache.h"
 #include "client/buffers/ring_guard.h"
 
@@ -21,7 +21,7 @@ static void thread_free(void *arg)
     mbuf_cache_free(t->buffers);
     t->buffers = NULL;
     ring_guard_free(t->guard);
-    call_mark_free(t->mark);
+    api_call_mark_free(t->mark);
     free(t->errors);
     free(t->shown);
     free(t);

@@ -7,7 +7,7 @@
 
 #include "client/core/error.h"
 
-struct call_mark;
+struct api_call_mark;
 struct context;
 struct mbuf_cache;
 struct ring_guard;
@@ -27,11 +27,11 @@ struct thread {
     uint32_t res_tag;
     bool muted; /* see error_mute() */
     bool in_callback;
-    /* Sleeps, of calls that are inside of each other, after which an event is used (call_use_no_events()). */
+    /* Sleeps, of calls that are inside of each other, after which an event is used (api_call_use_no_events()). */
     uint32_t keep_events;
     uint32_t report; /* where it was found among the workers (callback.h): where to look first */
     struct ring_guard *guard;   /* NULL: it has used no queue */
-    struct call_mark *mark;     /* NULL: it has called nothing */
+    struct api_call_mark *mark;     /* NULL: it has called nothing */
     struct mbuf_cache *buffers; /* slots that it keeps; NULL: none */
     struct {
         error_render_fn *render; /* NULL: none */

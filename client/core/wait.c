@@ -5,7 +5,7 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "client/core/epoch.h"
+#include "client/core/api_call.h"
 #include "client/callback/exception.h"
 #include "client/core/interrupt.h"
 #include "client/runtime/session.h"
@@ -188,9 +188,9 @@ static int sleep_until(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
 
     if (deadline != WAIT_FOREVER)
         ts = timespec_from_ns(deadline);
-    call_rest();
+    api_call_rest();
     r = futex_wait_until(word, seen, deadline == WAIT_FOREVER ? NULL : &ts);
-    call_resume();
+    api_call_resume();
     return r;
 }
 
@@ -235,9 +235,9 @@ static int wait_listed(struct session *s, struct wait *w, const struct wait_info
         else if (r != -ETIMEDOUT) {
             KILL_POINT(SLEEP_BEGIN);
             atomic_fetch_add_explicit(&w->looks, 1, memory_order_relaxed);
-            call_use_no_events(t->keep_events == 0);
+            api_call_use_no_events(t->keep_events == 0);
             r = sleep_on(word, seen, deadline);
-            call_use_no_events(false);
+            api_call_use_no_events(false);
             KILL_POINT(SLEEP_END);
             continue;
         }

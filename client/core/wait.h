@@ -2,7 +2,7 @@
  * Sleeping in the library: on a stream's position, on a record of an IPC event, on a queue. Never a poll: the
  * engine or the other process wakes the futex, and when npud dies the watcher thread does.
  *
- * A caller that has found a buffer or a segment looks it up again after a sleep (call_rest()).
+ * A caller that has found a buffer or a segment looks it up again after a sleep (api_call_rest()).
  *
  * Who sleeps is written down for npud (proto/shm/wait_slot.h), with the API function that was called.
  *
@@ -28,7 +28,7 @@ uint64_t wait_deadline(int64_t ms);
  * ns), -ECANCELED when it never will because the stream has stopped, -EPIPE when npud is gone.
  * *discarded (or NULL) becomes the code of the abort that has discarded the position while the
  * caller waited for it, else 0. The caller must not use an event afterwards that it has found before:
- * its memory may be gone (call_use_no_events()).
+ * its memory may be gone (api_call_use_no_events()).
  */
 int wait_position(struct session *s, const char *function, struct stream_ctrl *ctrl,
                   uint64_t position, uint64_t deadline, int32_t *discarded);

@@ -225,7 +225,7 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 
     REQUIRE(event);
     if (flag == ACL_EVENT_IPC)
-        return ipc_create(__func__, event);
+        return ipc_event_create(__func__, event);
     if (flag == 0 || (flag & ~ORDINARY) != 0)
         return error_set(
             ACL_ERROR_RT_PARAM_INVALID,
@@ -327,7 +327,7 @@ static void forget_places(struct event *e)
 
 static void forget(void *object)
 {
-    ipc_unmap(object);
+    ipc_event_unmap(object);
     forget_places(object);
 }
 
@@ -339,8 +339,8 @@ static void forget(void *object)
 static void give_back(struct session *s)
 {
     if (s->events_epoch == 0 && slots_condemn(&s->events, SLOTS_IDLE_KEPT))
-        s->events_epoch = call_new_epoch();
-    if (!call_events_unused(s->events_epoch))
+        s->events_epoch = api_call_new_epoch();
+    if (!api_call_events_unused(s->events_epoch))
         return;
     slots_release_condemned(&s->events, forget);
     s->events_epoch = 0;
@@ -379,7 +379,7 @@ aclError aclrtDestroyEvent(aclrtEvent event)
     if (error != 0)
         return error;
     slots_unpublish(e);
-    error = e->kind == EVENT_IPC ? ipc_close(e, __func__) : destroy_remote(e, __func__);
+    error = e->kind == EVENT_IPC ? ipc_event_close(e, __func__) : destroy_remote(e, __func__);
     /* Refused, because too many destroyed events wait for their streams: it is not destroyed. */
     if (error == ACL_ERROR_RT_RESOURCE_ALLOC_FAIL) {
         slots_publish(e);

@@ -239,16 +239,16 @@ void event_abandon(struct event *e);
 
 /** The parts of the API for IPC events. The stream is locked and has room, the event is not locked.
  */
-int ipc_record(struct event *e, struct stream *s, const char *function, void *handle);
-int ipc_wait(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns);
+int ipc_event_record(struct event *e, struct stream *s, const char *function, void *handle);
+int ipc_event_wait(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns);
 /** No locks. *complete of the latest record, or the error that it ended with. */
-int ipc_query(struct event *e, const char *function, bool *complete);
-int ipc_synchronize(struct event *e, const char *function, int32_t timeout);
-int ipc_create(const char *function, void **handle);
+int ipc_event_query(struct event *e, const char *function, bool *complete);
+int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout);
+int ipc_event_create(const char *function, void **handle);
 /** The event is locked. */
-int ipc_close(struct event *e, const char *function);
+int ipc_event_close(struct event *e, const char *function);
 /** Give the address range back, at the end of the session. */
-void ipc_unmap(struct event *e);
+void ipc_event_unmap(struct event *e);
 
 /**
  * Fences of the event's unfinished uses, for the request that destroys it; or *all, when they are too many. Freed by the caller with

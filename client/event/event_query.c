@@ -29,7 +29,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
     if (__builtin_expect(session_lost(e->session), 0))
         return session_error_lost(__func__);
     if (e->kind == EVENT_IPC) {
-        error = ipc_query(e, __func__, &complete);
+        error = ipc_event_query(e, __func__, &complete);
         if (__builtin_expect(error != 0, 0))
             return error;
     } else {
@@ -119,7 +119,7 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
     if (error != 0)
         return error;
     if (e->kind == EVENT_IPC)
-        return ipc_synchronize(e, function, timeout);
+        return ipc_event_synchronize(e, function, timeout);
     event_record_now(e, &record_now);
     if (point_passed(&record_now.point))
         return 0;

@@ -107,7 +107,7 @@ static int record(const char *function, aclrtEvent event, aclrtStream stream)
     if (!e)
         return error;
     if (e->kind == EVENT_IPC) {
-        error = ipc_record(e, s, function, event);
+        error = ipc_event_record(e, s, function, event);
     } else if ((error = event_lock(e, function, event)) == 0) {
         if (stream_idle(s))
             record_idle(e, s);
@@ -281,7 +281,7 @@ static int stream_wait(const char *function, aclrtStream stream, aclrtEvent even
     if (!e)
         return error;
     if (e->kind == EVENT_IPC) {
-        error = ipc_wait(e, s, function, timeout_ns);
+        error = ipc_event_wait(e, s, function, timeout_ns);
     } else if ((error = event_lock(e, function, event)) == 0) {
         error = has_level(e) ? wait_level(e, s, function, timeout_ns)
                              : wait_record_of(e, s, function, timeout_ns);

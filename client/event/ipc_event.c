@@ -46,7 +46,7 @@ static void empty_page(struct event *e)
     (void)map; /* failed: the old page stays mapped, which wastes it and harms nobody */
 }
 
-void ipc_unmap(struct event *e)
+void ipc_event_unmap(struct event *e)
 {
     if (e->page)
         munmap(e->page, sizeof(struct ipc_page));
@@ -70,7 +70,7 @@ static int close_remote(struct event *e, const char *function)
     return error;
 }
 
-int ipc_close(struct event *e, const char *function)
+int ipc_event_close(struct event *e, const char *function)
 {
     int error = close_remote(e, function);
 
@@ -109,7 +109,7 @@ static int obtain(struct session *s, struct context *c, uint32_t device, const c
     return 0;
 }
 
-int ipc_create(const char *function, void **handle)
+int ipc_event_create(const char *function, void **handle)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__CreateIpcEvent in = NPUD__CREATE_IPC_EVENT__INIT;
@@ -353,7 +353,7 @@ static int await_record(struct event *e, const char *function, uint64_t number, 
     }
 }
 
-int ipc_query(struct event *e, const char *function, bool *complete)
+int ipc_event_query(struct event *e, const char *function, bool *complete)
 {
     uint64_t number = newest(e);
     enum ipc_state state = ipc_state_of(e->page, number);
@@ -369,7 +369,7 @@ int ipc_query(struct event *e, const char *function, bool *complete)
     return error;
 }
 
-int ipc_synchronize(struct event *e, const char *function, int32_t timeout)
+int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout)
 {
     uint64_t number = newest(e);
     int r = await_record(e, function, number, wait_deadline(timeout), NULL);
@@ -441,7 +441,7 @@ static int record_done(struct event *e, struct stream *s, const char *function)
     return 0;
 }
 
-int ipc_record(struct event *e, struct stream *s, const char *function, void *handle)
+int ipc_event_record(struct event *e, struct stream *s, const char *function, void *handle)
 {
     struct task task = {
         .op = TASK_IPC_RECORD, .object = e->remote, .generation = e->remote_generation};
@@ -460,7 +460,7 @@ int ipc_record(struct event *e, struct stream *s, const char *function, void *ha
     return 0;
 }
 
-int ipc_wait(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns)
+int ipc_event_wait(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns)
 {
     struct task task = {.op = TASK_IPC_WAIT,
                         .object = e->remote,

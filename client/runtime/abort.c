@@ -85,7 +85,7 @@ static void discard_all(struct stream *s, const char *function)
 
     lock_stream(s, ACL_ERROR_RT_STREAM_ABORT);
     request_abort(s, function, 0);
-    callbacks = report_stream_discard(s);
+    callbacks = callback_stream_discard(s);
     abort_unlock(s);
     callbacks_dispose(callbacks);
 }
@@ -104,7 +104,7 @@ void abort_discard_leaving(struct stream *s, uint32_t tag, const char *function)
         pthread_mutex_unlock(&s->session->abort_lock);
         return;
     }
-    report_stream_disown(s);
+    callback_stream_disown(s);
     discard_all(s, function);
 }
 
@@ -141,7 +141,7 @@ int abort_stream(struct stream *s, const char *function, int32_t code)
     before = atomic_load(&s->aborting); /* its device may be being aborted, too */
     lock_stream(s, code);
     error = discard(s, function, code);
-    callbacks = report_stream_discard(s);
+    callbacks = callback_stream_discard(s);
     atomic_store(&s->aborting, before);
     abort_unlock(s);
     callbacks_dispose(callbacks);
@@ -239,7 +239,7 @@ static void tell(const struct device_abort *a)
 static struct callback *let_go(struct aborted *t, const char *function, struct callback *list,
                                int *error)
 {
-    struct callback *callbacks = report_stream_discard(t->stream), **end = &callbacks;
+    struct callback *callbacks = callback_stream_discard(t->stream), **end = &callbacks;
     int r = request_abort(t->stream, function, ACL_ERROR_RT_DEVICE_TASK_ABORT);
 
     KILL_POINT(ABORT_OVER);

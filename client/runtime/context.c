@@ -90,9 +90,9 @@ static int context_end(struct context *c, const char *function)
     struct session *s = c->session;
     int error;
 
-    report_context_leave(c);
+    callback_context_leave(c);
     error = streams_destroy_of(c, function);
-    report_context_end(c);
+    callback_context_end(c);
     pthread_mutex_lock(&s->lock);
     slots_put(&s->contexts, c);
     pthread_mutex_unlock(&s->lock);

@@ -65,7 +65,7 @@ aclError aclInit(const char *configPath)
     error = check_thread(__func__);
     if (error != 0)
         return error;
-    report_drop_lost();
+    callback_drop_lost();
     error = init(configPath);
     if (error != 0)
         return error;

@@ -345,7 +345,7 @@ static void take_hello(struct session *s, const Npud__HelloReply *hello)
 {
     s->id = hello->session;
     s->pid = hello->pid;
-    s->share = hello->share;
+    s->peer_id = hello->peer;
     s->ring_depth = hello->ring_depth;
     s->epoch_ns = hello->epoch_ns;
     s->n_devices = hello->n_devices < DEVICES_MAX ? (uint32_t)hello->n_devices : DEVICES_MAX;
@@ -386,7 +386,7 @@ static void session_free(struct session *s)
 {
     size_t streams = arena_stream_segment_size(s->ring_depth);
 
-    report_session_free(s);
+    callback_session_free(s);
     memory_forget_all(s);
     event_fds_deinit(&s->event_fds);
     for (size_t i = 0; i < sizeof(s->stream_segments) / sizeof(s->stream_segments[0]); i++)
@@ -542,7 +542,7 @@ static void free_left(void)
 
     while ((s = *at)) {
         wait_wake_all(s);
-        if (!call_all_left(s->left_epoch)) {
+        if (!api_call_all_left(s->left_epoch)) {
             at = &s->forgotten_next;
             continue;
         }
@@ -570,7 +570,7 @@ static void take_away(struct session *s)
     atomic_store(&s->closed, true);
     atomic_store(&s->lost, true);
     segments_forget(&s->segments, false);
-    s->left_epoch = call_new_epoch();
+    s->left_epoch = api_call_new_epoch();
     s->forgotten_next = left;
     left = s;
 }

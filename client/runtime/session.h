@@ -55,7 +55,7 @@ struct session {
 
     uint64_t id;
     int32_t pid;    /* of this process, as npud's host has it */
-    uint32_t share; /* our name in shared buffers (proto/shm/mbuf_shm.h) */
+    uint32_t peer_id; /* our name in shared buffers (proto/shm/mbuf_shm.h) */
     uint32_t ring_depth;
     uint64_t epoch_ns;
     uint32_t n_devices;
@@ -78,7 +78,7 @@ struct session {
     pthread_cond_t stream_gone; /* under lock: a stream that was being destroyed is gone */
     struct slots events;
     uint64_t
-        events_epoch; /* of client/core/epoch.h: condemned events go when nobody uses older ones; 0: none are */
+        events_epoch; /* of client/core/api_call.h: condemned events go when nobody uses older ones; 0: none are */
     struct slots notifies;
     void *stream_segments[SESSION_STREAMS_MAX / ARENA_STREAMS];
     void *event_segments[SESSION_EVENTS_MAX / ARENA_EVENTS];
@@ -124,7 +124,7 @@ struct session {
     uint32_t contexts_made;
     struct session *forgotten_next;
     uint64_t
-        left_epoch; /* closed: of client/core/epoch.h, the first one in which no call can find it */
+        left_epoch; /* closed: of client/core/api_call.h, the first one in which no call can find it */
 };
 
 /**

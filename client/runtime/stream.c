@@ -334,7 +334,7 @@ static void fill(struct stream *s, struct context *c, const Npud__CreateStreamRe
     s->doorbell = session->devices[c->device].doorbell;
     s->tail = s->first = s->done_seen = reply->position;
     arena_ring_taken(session, s->remote);
-    report_stream_init(s);
+    callback_stream_init(s);
     s->taskless = 0;
     s->taskless_run = 0;
     atomic_store(&s->aborting, 0);
@@ -440,14 +440,14 @@ static int stream_end(struct stream *s, const char *function, bool *force)
 
     if (*force)
         abort_discard(s, function);
-    report_stream_end(s, *force);
+    callback_stream_end(s, *force);
     if (!*force && !await_work(s, function)) {
         /* Not half: what is left of it goes, and of the caller's other streams too. */
         *force = true;
         abort_discard(s, function);
     }
     /* Nobody submits any more: who had the lock when the handle died has let go of it. */
-    report_stream_end(s, true);
+    callback_stream_end(s, true);
     pthread_mutex_lock(&session->lock);
     set_phase(s, STREAM_ENDING);
     arena_ring_leaving(session, s->remote, s->tail - s->first);
@@ -504,7 +504,7 @@ static void await_leaving(struct context *c, const char *function)
                     !pthread_equal(s->leaver, pthread_self());
         }
         if (found) {
-            report_stream_go_on(s);
+            callback_stream_go_on(s);
             tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
             if (interrupt_cond_wait(&session->stream_gone, &session->lock))
                 continue;

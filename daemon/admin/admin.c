@@ -45,7 +45,7 @@ static void admin_free(struct admin *admin)
     if (admin->on_slice)
         event_free(admin->on_slice);
     report_close(admin);
-    closer_close(admin->socket);
+    deferred_close(admin->socket);
     free(admin);
 }
 
@@ -95,7 +95,7 @@ static void on_slice(evutil_socket_t fd, short what, void *arg)
 {
     struct admin *admin = arg;
     struct timeval now = {0};
-    int r = admin_report_append_slice(admin->server, &admin->report);
+    int r = report_append_slice(admin->server, &admin->report);
 
     (void)fd;
     (void)what;
@@ -104,7 +104,7 @@ static void on_slice(evutil_socket_t fd, short what, void *arg)
         return;
     }
     if (r == 0)
-        r = admin_report_seal(&admin->report);
+        r = report_seal(&admin->report);
     if (r < 0) {
         report_close(admin);
         admin->report.size = 0;
@@ -118,7 +118,7 @@ static void on_slice(evutil_socket_t fd, short what, void *arg)
 static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
 {
     admin->request = request;
-    if (admin_report_open(admin->server, &admin->report, topic) < 0)
+    if (report_open(admin->server, &admin->report, topic) < 0)
         return reply(admin, request, ACL_ERROR_RT_MEMORY_ALLOCATION, "");
     event_del(admin->on_socket);
     on_slice(-1, 0, admin);
@@ -136,7 +136,7 @@ static int answer(struct admin *admin, const Npud__AdminRequest *request)
                  PROTOCOL, request->protocol);
         return reply(admin, request->id, ACL_ERROR_API_NOT_SUPPORT, message);
     }
-    if (!admin_report_has_topic((unsigned)request->topic))
+    if (!report_has_topic((unsigned)request->topic))
         return reply(admin, request->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                      "this npud has no such report");
     if (request->end_session != 0) {

@@ -111,10 +111,10 @@ static void report_sessions(struct server *server, struct rows *rows)
     struct progress *p = rows->progress;
     struct session *session;
 
-    for (session = rows_session_from(server, p->session); session && session->id <= p->last;
+    for (session = report_rows_session_from(server, p->session); session && session->id <= p->last;
          session = session->next) {
         p->session = session->id;
-        if (rows_slice_over(rows))
+        if (report_rows_slice_over(rows))
             return;
         ADD_ROW(rows, Npud__SessionRow, NPUD__SESSION_ROW__INIT, r, return );
 
@@ -176,7 +176,7 @@ static void report_stream(struct rows *rows, struct stream *s)
     r->state = (char *)stream_state(s, r->submitted);
     describe_parked(s, waits, sizeof(waits));
     engine_unlock(s->attach->device->engine);
-    r->waits_for = rows_copy_text(rows, waits);
+    r->waits_for = report_rows_copy_text(rows, waits);
 }
 
 static void report_streams(struct server *server, struct rows *rows)
@@ -185,7 +185,7 @@ static void report_streams(struct server *server, struct rows *rows)
     struct session *session = NULL;
     struct stream *s;
 
-    while ((s = rows_next_object(server, rows, tables, 1, &session)))
+    while ((s = report_rows_next_object(server, rows, tables, 1, &session)))
         report_stream(rows, s);
 }
 
@@ -230,7 +230,7 @@ static void report_events(struct server *server, struct rows *rows)
     struct ipc_event *ev, *tmp;
     void *object;
 
-    while ((object = rows_next_object(server, rows, tables, 2, &session))) {
+    while ((object = report_rows_next_object(server, rows, tables, 2, &session))) {
         if (rows->progress->table == 0)
             report_ipc_event(rows, ((struct ipc_open *)object)->event, session);
         else
@@ -249,7 +249,7 @@ static void report_memory(struct server *server, struct rows *rows)
     struct session *session = NULL;
     struct mem *mem;
 
-    while ((mem = rows_next_object(server, rows, tables, 1, &session))) {
+    while ((mem = report_rows_next_object(server, rows, tables, 1, &session))) {
         ADD_ROW(rows, Npud__MemoryRow, NPUD__MEMORY_ROW__INIT, r, return );
 
         r->session = session->id;
@@ -277,7 +277,7 @@ static void report_notifies(struct server *server, struct rows *rows)
     struct session *session = NULL;
     struct notify_open *open;
 
-    while ((open = rows_next_object(server, rows, tables, 1, &session))) {
+    while ((open = report_rows_next_object(server, rows, tables, 1, &session))) {
         struct notify *n = open->notify;
         ADD_ROW(rows, Npud__NotifyRow, NPUD__NOTIFY_ROW__INIT, r, return );
 
@@ -307,14 +307,14 @@ static void report_queues(struct server *server, struct rows *rows)
 
     for (queue = queue_from(server, rows->progress->session); queue; queue = queue->next) {
         rows->progress->session = queue->serial;
-        if (rows_slice_over(rows))
+        if (report_rows_slice_over(rows))
             return;
         ADD_ROW(rows, Npud__QueueRow, NPUD__QUEUE_ROW__INIT, r, return );
 
         r->queue = queue->id;
         r->uid = queue->user->uid;
         r->pid = queue->creator ? queue->creator->pid : 0;
-        r->name = rows_copy_text(rows, queue->name);
+        r->name = report_rows_copy_text(rows, queue->name);
         r->depth = queue->ring.view.depth;
         r->fill = queue_fill(&queue->ring.view);
         DL_FOREACH2 (queue->attached, attach, qnext)
@@ -350,7 +350,7 @@ static void report_routes(struct server *server, struct rows *rows)
         if (route->number < rows->progress->session)
             continue;
         rows->progress->session = route->number;
-        if (rows_slice_over(rows))
+        if (report_rows_slice_over(rows))
             return;
         ADD_ROW(rows, Npud__RouteRow, NPUD__ROUTE_ROW__INIT, r, return );
 
@@ -393,11 +393,11 @@ static void report_grants(struct server *server, struct rows *rows)
 
     for (queue = queue_from(server, rows->progress->session); queue; queue = queue->next) {
         rows->progress->session = queue->serial;
-        if (rows_slice_over(rows))
+        if (report_rows_slice_over(rows))
             return;
         DL_FOREACH2 (queue->attached, attach, qnext)
-            report_grant(rows, queue, attach->share->session->pid, attach->rights,
-                         attach->share->session);
+            report_grant(rows, queue, attach->peer->session->pid, attach->rights,
+                         attach->peer->session);
         DL_FOREACH (queue->grants, grant)
             report_grant(rows, queue, grant->pid, grant->rights, NULL);
     }
@@ -475,17 +475,17 @@ static void report_blocked(struct rows *rows, const struct waits *waits, const s
     r->pid = b->session->pid;
     r->program = b->session->program;
     blocked_name(b, text, sizeof(text));
-    r->who = rows_copy_text(rows, text);
+    r->who = report_rows_copy_text(rows, text);
     blocked_describe(b, text, sizeof(text));
-    r->waits_for = rows_copy_text(rows, text);
+    r->waits_for = report_rows_copy_text(rows, text);
     blocked_describe_owner(b, text, sizeof(text));
-    r->owed_by = rows_copy_text(rows, text);
+    r->owed_by = report_rows_copy_text(rows, text);
     describe_state(waits, b, text, sizeof(text));
-    r->state = rows_copy_text(rows, text);
+    r->state = report_rows_copy_text(rows, text);
     r->for_ms = now > b->since_ns ? (now - b->since_ns) / NSEC_PER_MSEC : 0;
     r->stream = b->stream;
     r->thread = b->thread;
-    r->call = rows_copy_text(rows, b->call);
+    r->call = report_rows_copy_text(rows, b->call);
     r->owner_session = b->owner ? b->owner->id : 0;
     r->owner_pid = b->owner ? b->owner->pid : 0;
     r->owner_stream = b->owner_stream;
@@ -504,7 +504,7 @@ static void report_deadlock(struct rows *rows, const struct waits *waits, size_t
     r->deadlock = (uint32_t)i + 1;
     r->certainty = d->certain ? "certain" : "suspected";
     r->processes = d->processes;
-    r->members = rows_copy_text(rows, text);
+    r->members = report_rows_copy_text(rows, text);
 }
 
 static bool is_told(const struct rows *rows, const struct blocked *b)
@@ -545,13 +545,13 @@ static void report_rule(struct rows *rows, struct inject_rule *rule)
     r->rule = rule->id;
     r->action = (char *)inject_action_names[rule->spec.action];
     inject_describe_tasks(rule, text, sizeof(text));
-    r->tasks = rows_copy_text(rows, text);
+    r->tasks = report_rows_copy_text(rows, text);
     inject_describe_which(rule, text, sizeof(text));
-    r->which = rows_copy_text(rows, text);
+    r->which = report_rows_copy_text(rows, text);
     inject_describe_effect(rule, text, sizeof(text));
-    r->effect = rows_copy_text(rows, text);
+    r->effect = report_rows_copy_text(rows, text);
     inject_describe_state(rule, text, sizeof(text));
-    r->state = rows_copy_text(rows, text);
+    r->state = report_rows_copy_text(rows, text);
     r->matched = rule->matched;
     r->hits = rule->hits;
     r->held = atomic_load_explicit(&rule->held.n, memory_order_relaxed);
@@ -608,7 +608,7 @@ static const struct {
     [NPUD__ADMIN_REQUEST__TOPIC__WAITS] = {report_waits, {LIST(waits), LIST(deadlocks)}},
 };
 
-bool admin_report_has_topic(unsigned topic)
+bool report_has_topic(unsigned topic)
 {
     return topic < sizeof(topics) / sizeof(topics[0]) && topics[topic].fill;
 }
@@ -657,18 +657,18 @@ static int append_slice(struct server *server, struct admin_report *report,
     more = rows[0].more;
     r = append_rows(report, rows);
     for (unsigned i = 0; i < TOPIC_LISTS; i++)
-        rows_deinit(&rows[i]);
+        report_rows_deinit(&rows[i]);
     return r < 0 ? r : more;
 }
 
-int admin_report_append_slice(struct server *server, struct admin_report *report)
+int report_append_slice(struct server *server, struct admin_report *report)
 {
     struct rows rows[TOPIC_LISTS] = {{.progress = &report->progress, .until = clock_ns() + SLICE}};
 
     return append_slice(server, report, rows);
 }
 
-int admin_report_open(struct server *server, struct admin_report *report, unsigned topic)
+int report_open(struct server *server, struct admin_report *report, unsigned topic)
 {
     *report = (struct admin_report){
         .topic = topic,
@@ -679,7 +679,7 @@ int admin_report_open(struct server *server, struct admin_report *report, unsign
 }
 
 /* Without pages nothing can be mapped. */
-int admin_report_seal(const struct admin_report *report)
+int report_seal(const struct admin_report *report)
 {
     if (report->size == 0 && ftruncate(report->fd, 1) < 0)
         return -errno;
@@ -687,12 +687,12 @@ int admin_report_seal(const struct admin_report *report)
                                                                                          : 0;
 }
 
-int admin_report_own_waits(struct server *server, struct admin_report *report, uid_t uid)
+int report_own_waits(struct server *server, struct admin_report *report, uid_t uid)
 {
     struct rows rows[TOPIC_LISTS] = {{.progress = &report->progress, .own = true, .uid = uid}};
-    int r = admin_report_open(server, report, NPUD__ADMIN_REQUEST__TOPIC__WAITS);
+    int r = report_open(server, report, NPUD__ADMIN_REQUEST__TOPIC__WAITS);
 
     if (r == 0)
         r = append_slice(server, report, rows);
-    return r < 0 ? r : admin_report_seal(report);
+    return r < 0 ? r : report_seal(report);
 }

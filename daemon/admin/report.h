@@ -18,16 +18,16 @@ struct admin_report {
 };
 
 /** Begin a report on a topic that there is. 0, or -errno; the caller closes report->fd. */
-int admin_report_open(struct server *server, struct admin_report *report, unsigned topic);
+int report_open(struct server *server, struct admin_report *report, unsigned topic);
 
 /** The whole of it is there: nobody who maps it can see it shrink. 0 or -errno. */
-int admin_report_seal(const struct admin_report *report);
+int report_seal(const struct admin_report *report);
 
 /** The waits of one user's processes, and the deadlocks that they are in or behind, complete. 0 or -errno; the caller closes report->fd. */
-int admin_report_own_waits(struct server *server, struct admin_report *report, uid_t uid);
+int report_own_waits(struct server *server, struct admin_report *report, uid_t uid);
 
 /** Does this npud know that topic? Any number may be asked about. */
-bool admin_report_has_topic(unsigned topic);
+bool report_has_topic(unsigned topic);
 
 /** Append a slice. 1 when there is more to come, 0 when the report is complete, or -errno. */
-int admin_report_append_slice(struct server *server, struct admin_report *report);
+int report_append_slice(struct server *server, struct admin_report *report);

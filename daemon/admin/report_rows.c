@@ -20,7 +20,7 @@ static void *take(struct rows *rows, size_t size)
     return b + 1;
 }
 
-void *rows_add(struct rows *rows, size_t size)
+void *report_rows_add(struct rows *rows, size_t size)
 {
     void *row = take(rows, size);
 
@@ -38,14 +38,14 @@ void *rows_add(struct rows *rows, size_t size)
     return rows->row[rows->n++] = row;
 }
 
-char *rows_copy_text(struct rows *rows, const char *text)
+char *report_rows_copy_text(struct rows *rows, const char *text)
 {
     char *p = take(rows, strlen(text) + 1);
 
     return p ? strcpy(p, text) : (char *)"";
 }
 
-void rows_deinit(struct rows *rows)
+void report_rows_deinit(struct rows *rows)
 {
     struct block *b, *next;
 
@@ -56,7 +56,7 @@ void rows_deinit(struct rows *rows)
     free(rows->row);
 }
 
-struct session *rows_session_from(struct server *server, uint64_t id)
+struct session *report_rows_session_from(struct server *server, uint64_t id)
 {
     struct session *s = server->sessions;
 
@@ -65,21 +65,21 @@ struct session *rows_session_from(struct server *server, uint64_t id)
     return s;
 }
 
-bool rows_slice_over(struct rows *rows)
+bool report_rows_slice_over(struct rows *rows)
 {
     if (rows->n % SLICE_ROWS == SLICE_ROWS - 1 && clock_ns() >= rows->until)
         rows->more = true;
     return rows->more;
 }
 
-void *rows_next_object(struct server *server, struct rows *rows, const size_t *tables,
+void *report_rows_next_object(struct server *server, struct rows *rows, const size_t *tables,
                        unsigned n_tables, struct session **sessionp)
 {
     struct progress *p = rows->progress;
-    struct session *s = *sessionp ? *sessionp : rows_session_from(server, p->session);
+    struct session *s = *sessionp ? *sessionp : report_rows_session_from(server, p->session);
     void *object;
 
-    if (rows_slice_over(rows))
+    if (report_rows_slice_over(rows))
         return NULL;
     for (; s && s->id <= p->last; s = s->next) {
         if (s->id != p->session)

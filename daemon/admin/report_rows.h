@@ -41,32 +41,32 @@ struct rows {
     } * blocks;
 };
 
-/** Free all rows, and what rows_copy_text() gave. */
-void rows_deinit(struct rows *rows);
+/** Free all rows, and what report_rows_copy_text() gave. */
+void report_rows_deinit(struct rows *rows);
 
 /** Append a row of that many bytes, zeroed. It belongs to rows. NULL: no memory. */
-void *rows_add(struct rows *rows, size_t size);
+void *report_rows_add(struct rows *rows, size_t size);
 
 /** A row of the protobuf type, initialised; leaves the function or loop with `otherwise` when memory
  * is out. */
 #define ADD_ROW(rows, type, init, var, otherwise)                                                  \
-    type *var = rows_add(rows, sizeof(type));                                                      \
+    type *var = report_rows_add(rows, sizeof(type));                                                      \
     if (!var)                                                                                      \
         otherwise;                                                                                 \
     *var = (type)init
 
 /** A copy that lives as long as rows; "" when memory is out. */
-char *rows_copy_text(struct rows *rows, const char *text);
+char *report_rows_copy_text(struct rows *rows, const char *text);
 
 /** Is the time of this slice over? Then rows->more is set. To be asked before each row: only few of the calls look at the clock. */
-bool rows_slice_over(struct rows *rows);
+bool report_rows_slice_over(struct rows *rows);
 
 /** The session with this number, or else the next newer one, or NULL. */
-struct session *rows_session_from(struct server *server, uint64_t id);
+struct session *report_rows_session_from(struct server *server, uint64_t id);
 
 /**
  * The next object to report of *sessionp, or of a session after it, in tables[]: offsets in struct session. Begin with *sessionp NULL. NULL when there
  * is none, and when the slice is over.
  */
-void *rows_next_object(struct server *server, struct rows *rows, const size_t *tables,
+void *report_rows_next_object(struct server *server, struct rows *rows, const size_t *tables,
                        unsigned n_tables, struct session **sessionp);

@@ -557,7 +557,7 @@ static int owe_queue_side(struct graph *g, struct blocked *b, uint32_t right)
         g->live[node_of(g, b)] = true;
     DL_FOREACH2 (queue->attached, attach, qnext)
         if (r == 0 && attach->rights & right && !attach->leaving)
-            r = owe_peer(g, b, attach->share->session);
+            r = owe_peer(g, b, attach->peer->session);
     DL_FOREACH (queue->grants, grant)
         if (r == 0 && grant->rights & right)
             r = edge_add(g, node_of(g, b), outside_node(g), true);
@@ -588,7 +588,7 @@ static int owe_grant(struct graph *g, struct blocked *b)
     for (; queue; queue = queue->id_next)
         DL_FOREACH2 (queue->attached, attach, qnext)
             if (r == 0 && attach->rights & QUEUE_MANAGE && !attach->leaving)
-                r = owe_peer(g, b, attach->share->session);
+                r = owe_peer(g, b, attach->peer->session);
     return r;
 }
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 
 struct config {
     char *socket; /* where to listen when systemd gives no sockets */

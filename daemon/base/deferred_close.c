@@ -63,7 +63,7 @@ static void *closer_main(void *arg)
     return NULL;
 }
 
-int closer_start(void)
+int deferred_close_start(void)
 {
     int r = pthread_create(&closer.thread, NULL, closer_main, NULL);
 
@@ -71,7 +71,7 @@ int closer_start(void)
     return -r;
 }
 
-void closer_stop(void)
+void deferred_close_stop(void)
 {
     if (!closer.started)
         return;
@@ -86,7 +86,7 @@ void closer_stop(void)
     closer.started = false;
 }
 
-void closer_refuse_fds(int socket)
+void deferred_close_refuse_fds(int socket)
 {
     int off = 0;
 
@@ -94,7 +94,7 @@ void closer_refuse_fds(int socket)
         kernel_accepts_fds = true;
 }
 
-void closer_accept_fds(int socket)
+void deferred_close_accept_fds(int socket)
 {
     int on = 1;
 
@@ -125,17 +125,17 @@ static bool enqueue(const struct item *item)
     return ok;
 }
 
-void closer_close(int fd)
+void deferred_close(int fd)
 {
     struct item item = {.fd = fd};
 
     if (kernel_accepts_fds)
-        closer_close_slow(fd);
+        deferred_close_close_slow(fd);
     else
         let_go(&item);
 }
 
-void closer_close_slow(int fd)
+void deferred_close_close_slow(int fd)
 {
     struct item item = {.fd = fd};
 
@@ -143,7 +143,7 @@ void closer_close_slow(int fd)
         let_go(&item);
 }
 
-void closer_free_memory(int fd, void *map, size_t bytes)
+void deferred_close_free_memory(int fd, void *map, size_t bytes)
 {
     struct item item = {.fd = fd, .map = map, .bytes = bytes};
 
@@ -151,7 +151,7 @@ void closer_free_memory(int fd, void *map, size_t bytes)
         let_go(&item);
 }
 
-void closer_free_shared(int fd, void *map, size_t map_bytes, uint64_t from, uint64_t bytes)
+void deferred_close_free_shared(int fd, void *map, size_t map_bytes, uint64_t from, uint64_t bytes)
 {
     struct item item = {fd, map, map_bytes, from, bytes};
 

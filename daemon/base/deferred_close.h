@@ -11,26 +11,26 @@
 #include <stdint.h>
 
 /** Start the thread. 0 or -errno. */
-int closer_start(void);
+int deferred_close_start(void);
 /** Close what is left and end the thread. */
-void closer_stop(void);
+void deferred_close_stop(void);
 
 /** Ask the kernel to refuse descriptors on this socket. Call before anything can arrive. */
-void closer_refuse_fds(int socket);
+void deferred_close_refuse_fds(int socket);
 
-/** From now on this client may send descriptors: its socket, and what came, is to be closed by closer_close_slow(). */
-void closer_accept_fds(int socket);
+/** From now on this client may send descriptors: its socket, and what came, is to be closed by deferred_close_close_slow(). */
+void deferred_close_accept_fds(int socket);
 
 /** Close a client's socket without ever waiting for that: at once when nothing can be in it that makes it wait. */
-void closer_close(int fd);
+void deferred_close(int fd);
 /** The same for what came from a client, or for a socket in which something may have come. */
-void closer_close_slow(int fd);
+void deferred_close_close_slow(int fd);
 
 /** More memory than this takes its time to be freed: more than any request should. */
 #define CLOSER_MUCH ((size_t)1 << 20)
 
 /** Unmap (map may be NULL) and close a memfd; by that thread when it is much, of which the pages may be ours to free. */
-void closer_free_memory(int fd, void *map, size_t bytes);
+void deferred_close_free_memory(int fd, void *map, size_t bytes);
 
 /** The same for a memfd that others may have mapped for as long as they like: its pages go, `bytes` from `from` on, from under them. */
-void closer_free_shared(int fd, void *map, size_t map_bytes, uint64_t from, uint64_t bytes);
+void deferred_close_free_shared(int fd, void *map, size_t map_bytes, uint64_t from, uint64_t bytes);

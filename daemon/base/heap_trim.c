@@ -19,21 +19,21 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     malloc_trim(0);
 }
 
-int trim_init(struct event_base *base)
+int heap_trim_init(struct event_base *base)
 {
     freed = 0;
     timer = event_new(base, -1, 0, on_timer, NULL);
     return timer ? 0 : -ENOMEM;
 }
 
-void trim_deinit(void)
+void heap_trim_deinit(void)
 {
     if (timer)
         event_free(timer);
     timer = NULL;
 }
 
-void trim_count(void)
+void heap_trim_count(void)
 {
     const struct timeval later = {.tv_sec = TRIM_SECONDS};
 

@@ -8,10 +8,10 @@
 struct event_base;
 
 /** 0 or -ENOMEM. */
-int trim_init(struct event_base *base);
+int heap_trim_init(struct event_base *base);
 
-/** Afterwards trim_count() does nothing. */
-void trim_deinit(void);
+/** Afterwards heap_trim_count() does nothing. */
+void heap_trim_deinit(void);
 
 /** An object of the heap was freed that clients may have thousands of. */
-void trim_count(void);
+void heap_trim_count(void);

@@ -14,14 +14,14 @@
 #define PIDFS_MAGIC 0x50494446
 #endif
 
-int identity_open(int32_t pid)
+int pidfd_open_process(int32_t pid)
 {
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 
     return pidfd < 0 ? -errno : pidfd;
 }
 
-bool identity_alive(int pidfd)
+bool pidfd_alive(int pidfd)
 {
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
 
@@ -52,7 +52,7 @@ static uint64_t process_start(int32_t pid)
     return start;
 }
 
-uint64_t identity_of(int32_t pid, int pidfd)
+uint64_t pidfd_of(int32_t pid, int pidfd)
 {
     struct statfs fs;
     struct stat st;
@@ -62,14 +62,14 @@ uint64_t identity_of(int32_t pid, int pidfd)
     return process_start(pid);
 }
 
-uint64_t identity_now(int32_t pid)
+uint64_t pidfd_now(int32_t pid)
 {
-    int pidfd = identity_open(pid);
+    int pidfd = pidfd_open_process(pid);
     uint64_t identity;
 
     if (pidfd < 0)
         return 0;
-    identity = identity_of(pid, pidfd);
+    identity = pidfd_of(pid, pidfd);
     close(pidfd);
     return identity;
 }

@@ -23,7 +23,7 @@ static void message_deliver(const void *message, size_t size, uint64_t lost)
     sd_notify(0, message);
 }
 
-int manager_start(void)
+int service_manager_start(void)
 {
     if (!getenv("NOTIFY_SOCKET"))
         return 0;
@@ -31,12 +31,12 @@ int manager_start(void)
     return outbox ? 0 : -ENOMEM;
 }
 
-void manager_stop(void)
+void service_manager_stop(void)
 {
     outbox = outbox_free(outbox, STOP_MS);
 }
 
-void manager_tell(const char *fmt, ...)
+void service_manager_tell(const char *fmt, ...)
 {
     char text[512];
     va_list ap;

@@ -5,10 +5,10 @@
 #pragma once
 
 /** Starts the thread, if a manager wants to be told. 0 or -ENOMEM. */
-int manager_start(void);
+int service_manager_start(void);
 
 /** Sends what is left, but does not wait for long, and ends the thread. Safe without a start. */
-void manager_stop(void);
+void service_manager_stop(void);
 
 /** Sends a message of sd_notify(3). Any thread; never waits. Nothing happens without a manager. */
-void manager_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void service_manager_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

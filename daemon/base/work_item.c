@@ -8,9 +8,9 @@
 
 #include "proto/util/clock.h"
 
-#define POSTS_SLICE (500 * NSEC_PER_USEC) /* before requests have their turn */
+#define WORK_ITEMS_SLICE (500 * NSEC_PER_USEC) /* before requests have their turn */
 
-void post_send(struct posts *posts, struct post *post)
+void work_item_send(struct work_items *posts, struct work_item *post)
 {
     bool first;
 
@@ -24,7 +24,7 @@ void post_send(struct posts *posts, struct post *post)
         eventfd_write(posts->fd, 1);
 }
 
-static bool unlink_locked(struct posts *posts, struct post *post)
+static bool unlink_locked(struct work_items *posts, struct work_item *post)
 {
     if (!post || !post->queued)
         return false;
@@ -33,7 +33,7 @@ static bool unlink_locked(struct posts *posts, struct post *post)
     return true;
 }
 
-bool post_cancel(struct posts *posts, struct post *post)
+bool work_item_cancel(struct work_items *posts, struct work_item *post)
 {
     bool queued;
 
@@ -43,9 +43,9 @@ bool post_cancel(struct posts *posts, struct post *post)
     return queued;
 }
 
-static struct post *take_first(struct posts *posts)
+static struct work_item *take_first(struct work_items *posts)
 {
-    struct post *post;
+    struct work_item *post;
 
     pthread_mutex_lock(&posts->lock);
     post = posts->first;
@@ -56,16 +56,16 @@ static struct post *take_first(struct posts *posts)
 
 static void on_posted(evutil_socket_t fd, short what, void *arg)
 {
-    struct posts *posts = arg;
+    struct work_items *posts = arg;
     uint64_t start = clock_ns();
-    struct post *post;
+    struct work_item *post;
     eventfd_t count;
 
     (void)what;
     eventfd_read(fd, &count);
     while ((post = take_first(posts))) {
         post->run(post);
-        if (clock_ns() - start > POSTS_SLICE) {
+        if (clock_ns() - start > WORK_ITEMS_SLICE) {
             /* Nobody else says so when the queue is not empty. */
             eventfd_write(fd, 1);
             break;
@@ -73,7 +73,7 @@ static void on_posted(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-int posts_init(struct posts *posts, struct event_base *base)
+int work_items_init(struct work_items *posts, struct event_base *base)
 {
     pthread_mutex_init(&posts->lock, NULL);
     posts->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -85,7 +85,7 @@ int posts_init(struct posts *posts, struct event_base *base)
     return 0;
 }
 
-void posts_deinit(struct posts *posts)
+void work_items_deinit(struct work_items *posts)
 {
     if (posts->on_posted)
         event_free(posts->on_posted);

@@ -8,25 +8,25 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-struct post {
-    void (*run)(struct post *post); /* control thread; may free the object */
+struct work_item {
+    void (*run)(struct work_item *post); /* control thread; may free the object */
     bool queued;                    /* under posts.lock */
-    struct post *prev, *next;       /* posts.first */
+    struct work_item *prev, *next;       /* posts.first */
 };
 
-struct posts {
+struct work_items {
     pthread_mutex_t lock;
-    struct post *first;
-    int fd; /* eventfd: the queue has been empty, and is not any more; -1 before posts_init() */
+    struct work_item *first;
+    int fd; /* eventfd: the queue has been empty, and is not any more; -1 before work_items_init() */
     struct event *on_posted;
 };
 
 /** Set up the queue. 0 or -errno. */
-int posts_init(struct posts *posts, struct event_base *base);
-/** Safe after posts_init() has failed. Nothing is run any more. */
-void posts_deinit(struct posts *posts);
+int work_items_init(struct work_items *posts, struct event_base *base);
+/** Safe after work_items_init() has failed. Nothing is run any more. */
+void work_items_deinit(struct work_items *posts);
 
 /** Have the control thread call post->run. Any thread. Not while it is queued already. */
-void post_send(struct posts *posts, struct post *post);
+void work_item_send(struct work_items *posts, struct work_item *post);
 /** Control thread: take it back. False: it was not queued. Who could send it must not be able to any more. */
-bool post_cancel(struct posts *posts, struct post *post);
+bool work_item_cancel(struct work_items *posts, struct work_item *post);

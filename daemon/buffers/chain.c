@@ -21,7 +21,7 @@ static bool held(const struct chain_member *m)
 {
     uint64_t w = atomic_load_explicit(&m->mbuf->word, memory_order_acquire);
 
-    return mbuf_state(w) == MBUF_HELD && mbuf_session(w) == SHARE_NPUD;
+    return mbuf_state(w) == MBUF_HELD && mbuf_session(w) == PEER_NPUD;
 }
 
 bool chain_held(struct server *server, uint32_t ref)
@@ -61,7 +61,7 @@ bool chain_read(struct server *server, uint32_t head, struct chain *chain)
 
 static uint32_t take_slot(struct segment_view *v)
 {
-    return segment_claim(v, v->n_data, segment_slots(v), SHARE_NPUD);
+    return segment_claim(v, v->n_data, segment_slots(v), PEER_NPUD);
 }
 
 /*
@@ -116,7 +116,7 @@ static void link_members(struct chain *copy)
 
     atomic_store_explicit(&head->mbuf->count, copy->n, memory_order_relaxed);
     atomic_store_explicit(&head->mbuf->tail, copy->member[copy->n - 1].ref, memory_order_relaxed);
-    mbuf_hold(head->mbuf, SHARE_NPUD);
+    mbuf_hold(head->mbuf, PEER_NPUD);
     for (uint32_t i = 1; i < copy->n; i++) {
         struct mbuf *m = copy->member[i].mbuf;
         uint64_t w = atomic_load_explicit(&m->word, memory_order_relaxed);

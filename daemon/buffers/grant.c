@@ -14,10 +14,10 @@
 
 void grant_asked(struct session *session)
 {
-    struct share *share = share_get(session);
+    struct peer *peer = peer_get(session);
 
-    if (share)
-        share->asked = session->server->queues.asked = true;
+    if (peer)
+        peer->asked = session->server->queues.asked = true;
 }
 
 /* Queues end by the thousand when many sessions do, and hardly ever does somebody wait for one of them. */
@@ -118,7 +118,7 @@ static void change(struct grant *grant, uint32_t rights)
 
 static void drop_dead(struct grant *grant)
 {
-    if (!identity_alive(grant->pidfd))
+    if (!pidfd_alive(grant->pidfd))
         on_death(grant->pidfd, EV_READ, grant);
 }
 
@@ -127,8 +127,8 @@ static struct queue_attach *attachment_of(struct queue *queue, pid_t pid)
     struct queue_attach *attach;
 
     DL_FOREACH2 (queue->attached, attach, qnext)
-        if (attach->share->session->pid == pid && !attach->leaving &&
-            !attach->share->session->leaves)
+        if (attach->peer->session->pid == pid && !attach->leaving &&
+            !attach->peer->session->leaves)
             return attach;
     return NULL;
 }
@@ -138,11 +138,11 @@ static int32_t grant_to_process(struct queue *queue, pid_t pid, uint32_t rights)
     struct grant *grant = find(queue, pid);
     int pidfd;
 
-    if (grant && identity_alive(grant->pidfd)) {
+    if (grant && pidfd_alive(grant->pidfd)) {
         change(grant, rights);
         return 0;
     }
-    pidfd = identity_open(pid);
+    pidfd = pidfd_open_process(pid);
     if (pidfd < 0)
         return pidfd == -ESRCH || pidfd == -EINVAL ? ACL_ERROR_RT_INTERNAL_ERROR
                                                    : ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
@@ -181,7 +181,7 @@ struct grant *grant_find(struct session *session, uint32_t id)
     DL_FOREACH2 (session->server->queues.by_id[id], queue, id_next) {
         struct grant *grant = find(queue, session->pid);
 
-        if (grant && identity_alive(grant->pidfd) && session_alive(session))
+        if (grant && pidfd_alive(grant->pidfd) && session_alive(session))
             return grant;
     }
     return NULL;

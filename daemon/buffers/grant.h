@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 
 struct queue;
 struct server;

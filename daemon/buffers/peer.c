@@ -13,113 +13,113 @@
 #include "daemon/buffers/sweep.h"
 #include "proto/shm/mbuf_shm.h"
 
-int shares_init(struct shares *shares)
+int peers_init(struct peers *peers)
 {
     /* A megabyte of which only the pages with sessions in them are ever touched. */
-    shares->by_number = calloc(SHARE_MAX + 1, sizeof(struct share_number));
-    return shares->by_number ? 0 : -ENOMEM;
+    peers->by_number = calloc(PEER_MAX + 1, sizeof(struct peer_slot));
+    return peers->by_number ? 0 : -ENOMEM;
 }
 
-void shares_deinit(struct shares *shares)
+void peers_deinit(struct peers *peers)
 {
-    free(shares->by_number);
-    *shares = (struct shares){0};
+    free(peers->by_number);
+    *peers = (struct peers){0};
 }
 
 static bool take_number(struct session *session, uint32_t range)
 {
-    struct shares *shares = &session->server->shares;
+    struct peers *peers = &session->server->peers;
 
     for (uint32_t i = 0; i < range; i++) {
-        struct share_number *n;
+        struct peer_slot *n;
 
-        shares->last = shares->last % range + 1;
-        n = &shares->by_number[shares->last];
+        peers->last = peers->last % range + 1;
+        n = &peers->by_number[peers->last];
         if (n->session || n->left)
             continue;
         n->session = session;
-        session->share = shares->last;
+        session->peer_id = peers->last;
         return true;
     }
     return false;
 }
 
 /* Numbers are used again as late as possible, but while few are in use from 1 again after 1023: a few pages of the table serve most hosts. */
-bool share_name(struct session *session)
+bool peer_give_id(struct session *session)
 {
     return (session->server->n_sessions < 512 && take_number(session, 1023)) ||
-           take_number(session, SHARE_MAX);
+           take_number(session, PEER_MAX);
 }
 
-struct session *share_session(struct server *server, uint32_t number)
+struct session *peer_session(struct server *server, uint32_t number)
 {
-    return number <= SHARE_MAX ? server->shares.by_number[number].session : NULL;
+    return number <= PEER_MAX ? server->peers.by_number[number].session : NULL;
 }
 
-struct share *share_left(struct server *server, uint32_t number)
+struct peer *peer_left(struct server *server, uint32_t number)
 {
-    return number <= SHARE_MAX ? server->shares.by_number[number].left : NULL;
+    return number <= PEER_MAX ? server->peers.by_number[number].left : NULL;
 }
 
-struct share *share_get(struct session *session)
+struct peer *peer_get(struct session *session)
 {
     if (!session->shared) {
         session->shared = calloc(1, sizeof(*session->shared));
         if (session->shared)
-            *session->shared = (struct share){
-                .server = session->server, .session = session, .number = session->share};
+            *session->shared = (struct peer){
+                .server = session->server, .session = session, .number = session->peer_id};
     }
     return session->shared;
 }
 
-static void forget_maps(struct share *share)
+static void forget_maps(struct peer *peer)
 {
     struct segment_map *map, *tmp;
 
-    HASH_ITER (hh, share->maps, map, tmp)
+    HASH_ITER (hh, peer->maps, map, tmp)
         segment_unmap(map);
 }
 
-/* The share is the survivor's from here on. Before the pool is left, which looks whether anything in it is anybody's. */
-static void leave_to(struct survivor *survivor, struct share *share)
+/* The peer is the survivor's from here on. Before the pool is left, which looks whether anything in it is anybody's. */
+static void leave_to(struct survivor *survivor, struct peer *peer)
 {
-    survivor->share = share;
-    share->server->shares.by_number[share->number].left = share;
-    segments_left(share);
-    share->session = NULL;
+    survivor->peer = peer;
+    peer->server->peers.by_number[peer->number].left = peer;
+    segments_left(peer);
+    peer->session = NULL;
 }
 
-void share_free(struct session *session)
+void peer_free(struct session *session)
 {
-    struct share *share = session->shared;
-    struct share_number *number = &session->server->shares.by_number[session->share];
-    struct survivor *survivor = share && share->maps ? survivor_of(session) : NULL;
+    struct peer *peer = session->shared;
+    struct peer_slot *number = &session->server->peers.by_number[session->peer_id];
+    struct survivor *survivor = peer && peer->maps ? survivor_of(session) : NULL;
 
-    if (share) {
-        queue_sweep(share);
+    if (peer) {
+        queue_sweep(peer);
         if (!survivor)
-            share_sweep(share);
-        queues_leave(share);
-        router_session_gone(share);
+            peer_sweep(peer);
+        queues_leave(peer);
+        router_session_gone(peer);
         number->session = NULL;
         session->shared = NULL;
         if (survivor)
-            leave_to(survivor, share);
+            leave_to(survivor, peer);
         else
-            forget_maps(share);
-        pool_leave(share);
+            forget_maps(peer);
+        pool_leave(peer);
         if (!survivor)
-            free(share);
+            free(peer);
     }
-    if (session->share != SHARE_NPUD)
+    if (session->peer_id != PEER_NPUD)
         number->session = NULL;
-    session->share = SHARE_NPUD;
+    session->peer_id = PEER_NPUD;
 }
 
-void share_free_left(struct share *share)
+void peer_free_left(struct peer *peer)
 {
-    share_sweep(share);
-    forget_maps(share);
-    share->server->shares.by_number[share->number].left = NULL;
-    free(share);
+    peer_sweep(peer);
+    forget_maps(peer);
+    peer->server->peers.by_number[peer->number].left = NULL;
+    free(peer);
 }

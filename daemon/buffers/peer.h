@@ -15,10 +15,10 @@ struct server;
 struct session;
 
 /* While its process outlives the session (survivor.h), only the first four are of use. */
-struct share {
+struct peer {
     struct server *server;
     struct session *session;       /* NULL: it has ended, and its process lives on */
-    uint32_t number;               /* session->share */
+    uint32_t number;               /* session->peer_id */
     struct pool *pool;             /* its own; NULL: none so far. pool.h */
     struct segment_map *maps;      /* segments that it maps, its own and others'. segment.h */
     struct queue_attach *attached; /* queue.h */
@@ -27,41 +27,41 @@ struct share {
     struct route *routes; /* that it has bound. router.h */
 };
 
-/* What has a share number: a session, or the share of one that has ended whose process lives on. Neither: the number is free. */
-struct share_number {
+/* What has a peer number: a session, or the share of one that has ended whose process lives on. Neither: the number is free. */
+struct peer_slot {
     struct session *session;
-    struct share *left;
+    struct peer *left;
 };
 
-struct shares {
-    struct share_number *by_number; /* SHARE_MAX + 1 */
+struct peers {
+    struct peer_slot *by_number; /* PEER_MAX + 1 */
     uint32_t last;                  /* number given out last */
 };
 
 /** 0 or -ENOMEM. */
-int shares_init(struct shares *shares);
-void shares_deinit(struct shares *shares);
+int peers_init(struct peers *peers);
+void peers_deinit(struct peers *peers);
 
 /** Give the session a number that is no other's. There are more numbers than sessions can have descriptors: false only out of numbers. */
-bool share_name(struct session *session);
+bool peer_give_id(struct session *session);
 
 /** The session that has this number, or NULL. */
-struct session *share_session(struct server *server, uint32_t number);
+struct session *peer_session(struct server *server, uint32_t number);
 
 /** The share of a session that has ended, under this number, whose process lives on; or NULL. */
-struct share *share_left(struct server *server, uint32_t number);
+struct peer *peer_left(struct server *server, uint32_t number);
 
 /** What the session shares, made if need be. NULL: no memory. */
-struct share *share_get(struct session *session);
+struct peer *peer_get(struct session *session);
 
 /**
  * The session has ended: what it holds is freed, what it has put into queues stays there, who waits for it learns that it is gone. Then its number may
  * be another's.
  *
- * If its process lives on, then what the session holds is not freed before share_free_left(): the process may be between two stores of a call, or use
+ * If its process lives on, then what the session holds is not freed before peer_free_left(): the process may be between two stores of a call, or use
  * the data of a buffer, and what it holds must not be another's meanwhile. Segments that nothing else is in are given back all the same.
  */
-void share_free(struct session *session);
+void peer_free(struct session *session);
 
 /** The process has exited: free what it held, and its number. */
-void share_free_left(struct share *share);
+void peer_free_left(struct peer *peer);

@@ -17,7 +17,7 @@
 
 int pools_init(struct pools *pools)
 {
-    /* As shares_init(): only the pages with segments in them are ever touched. */
+    /* As peers_init(): only the pages with segments in them are ever touched. */
     pools->table = calloc(1, sizeof(*pools->table));
     return pools->table ? 0 : -ENOMEM;
 }
@@ -195,12 +195,12 @@ void pools_look_at_orphans(struct pools *pools)
 
 struct pool *pool_get(struct session *session)
 {
-    struct share *share = share_get(session);
+    struct peer *peer = peer_get(session);
     struct server *server = session->server;
     struct pool *pool;
 
-    if (!share || share->pool)
-        return share ? share->pool : NULL;
+    if (!peer || peer->pool)
+        return peer ? peer->pool : NULL;
     pool = calloc(1, sizeof(*pool));
     if (!pool)
         return NULL;
@@ -219,7 +219,7 @@ struct pool *pool_get(struct session *session)
     pool->session_id = session->id;
     pool->pid = session->pid;
     DL_APPEND(server->pools.list, pool);
-    return share->pool = pool;
+    return peer->pool = pool;
 }
 
 /* --- for npuctl --- */
@@ -269,14 +269,14 @@ struct pool *pool_from(struct server *server, uint64_t number)
 
 /* --- the end --- */
 
-void pool_leave(struct share *share)
+void pool_leave(struct peer *peer)
 {
-    struct pool *pool = share->pool;
+    struct pool *pool = peer->pool;
     struct segment *s;
 
     if (!pool)
         return;
-    share->pool = NULL;
+    peer->pool = NULL;
     pool->session = NULL;
     /* Who frees its last buffer of a segment tells us from here on; who did before is seen below. */
     DL_FOREACH (pool->segments, s)

@@ -15,7 +15,7 @@ struct segment;
 struct segment_table;
 struct server;
 struct session;
-struct share;
+struct peer;
 struct user;
 
 /* A session that ends has them all swept, in one go. */
@@ -94,4 +94,4 @@ struct pool *pool_from(struct server *server, uint64_t number);
 bool pools_make_room(struct pool *pool);
 
 /** The session ends, and has been swept: what others have of its pool stays, as an orphan. */
-void pool_leave(struct share *share);
+void pool_leave(struct peer *peer);

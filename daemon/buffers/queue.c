@@ -56,7 +56,7 @@ static void ring_free(struct queue_ring *ring)
 
     /* The memory goes whoever still has it mapped. The first page stays: there stands that the ring has ended. */
     if (ring->put_fd >= 0)
-        closer_free_shared(ring->put_fd, v->put, v->put ? queue_put_size(v->depth) : 0, RING_PAGE,
+        deferred_close_free_shared(ring->put_fd, v->put, v->put ? queue_put_size(v->depth) : 0, RING_PAGE,
                            queue_put_size(v->depth) - RING_PAGE);
     if (v->take)
         munmap(v->take, queue_take_size());
@@ -237,19 +237,19 @@ static int compare_ids(const void *a, const void *b)
 
 struct queue_attach *queue_attach_new(struct session *session, struct queue *queue, uint32_t rights)
 {
-    struct share *share = share_get(session);
-    struct queue_attach *attach = share ? calloc(1, sizeof(*attach)) : NULL, **node;
+    struct peer *peer = peer_get(session);
+    struct queue_attach *attach = peer ? calloc(1, sizeof(*attach)) : NULL, **node;
 
     if (!attach)
         return NULL;
     *attach =
-        (struct queue_attach){.id = queue->id, .share = share, .queue = queue, .rights = rights};
-    node = tsearch(attach, &share->by_id, compare_ids);
+        (struct queue_attach){.id = queue->id, .peer = peer, .queue = queue, .rights = rights};
+    node = tsearch(attach, &peer->by_id, compare_ids);
     if (!node || *node != attach) {
         free(attach);
         return NULL;
     }
-    DL_APPEND(share->attached, attach);
+    DL_APPEND(peer->attached, attach);
     DL_APPEND2(queue->attached, attach, qprev, qnext);
     queue_party_came(queue, rights);
     segment_rights_changed(session);
@@ -258,13 +258,13 @@ struct queue_attach *queue_attach_new(struct session *session, struct queue *que
 
 static void attach_free(struct queue_attach *attach)
 {
-    if (attach->queue->creator == attach->share->session)
+    if (attach->queue->creator == attach->peer->session)
         attach->queue->creator = NULL;
-    tdelete(attach, &attach->share->by_id, compare_ids);
-    DL_DELETE(attach->share->attached, attach);
+    tdelete(attach, &attach->peer->by_id, compare_ids);
+    DL_DELETE(attach->peer->attached, attach);
     DL_DELETE2(attach->queue->attached, attach, qprev, qnext);
     free(attach);
-    trim_count();
+    heap_trim_count();
 }
 
 struct queue_attach *queue_attached(const struct session *session, uint32_t id)
@@ -294,7 +294,7 @@ static void queue_free(struct queue *queue)
     free(queue->feeds);
     free(queue->swept);
     free(queue);
-    trim_count();
+    heap_trim_count();
 }
 
 /* Used again as late as possible. QUEUE_IDS: the user has them all. */
@@ -386,7 +386,7 @@ static bool take_out(const struct queue *queue, const struct queue_view *ring, u
     w = atomic_load(&m->word);
     return mbuf_state(w) == MBUF_SENDING && mbuf_queue(w) == ring->number &&
            atomic_compare_exchange_strong(
-               &m->word, &w, mbuf_word(mbuf_generation(w) + 1, state, SHARE_NPUD, number));
+               &m->word, &w, mbuf_word(mbuf_generation(w) + 1, state, PEER_NPUD, number));
 }
 
 static void free_messages(struct queue *queue)
@@ -413,7 +413,7 @@ void queue_destroy(struct queue *queue)
     DL_FOREACH_SAFE (queue->grants, grant, tmp)
         grant_free(grant);
     for (attach = queue->attached; attach; attach = next) {
-        struct session *session = attach->share->session;
+        struct session *session = attach->peer->session;
 
         next = attach->qnext;
         attach_free(attach);
@@ -481,7 +481,7 @@ static int move(struct queue *queue)
 int32_t queue_attach_change(struct queue_attach *attach, uint32_t rights)
 {
     struct queue *queue = attach->queue;
-    struct session *session = attach->share->session;
+    struct session *session = attach->peer->session;
     uint32_t old = attach->rights, lost = old & ~rights;
 
     if (lost & (QUEUE_PUT | QUEUE_TAKE) && move(queue) < 0)
@@ -639,11 +639,11 @@ static bool is_shared(const struct queue_attach *mine)
     return false;
 }
 
-bool queues_shared(const struct share *share)
+bool queues_shared(const struct peer *peer)
 {
     const struct queue_attach *attach;
 
-    DL_FOREACH (share->attached, attach)
+    DL_FOREACH (peer->attached, attach)
         if (is_shared(attach))
             return true;
     return false;
@@ -652,13 +652,13 @@ bool queues_shared(const struct share *share)
 static void sweep(struct queue_attach *attach)
 {
     struct queue *queue = attach->queue;
-    struct session *session = attach->share->session;
+    struct session *session = attach->peer->session;
     const struct queue_view *v;
     int r;
 
     attach->leaving = true;
     /* It would go on in a ring where npud knows it no more. */
-    if (is_shared(attach) && session_outlived(session)) {
+    if (is_shared(attach) && survivor_of_session(session)) {
         r = move(queue);
         if (r < 0)
             log_line(LOG_WARNING, session,
@@ -670,24 +670,24 @@ static void sweep(struct queue_attach *attach)
     queue_party_left(queue, attach->rights, session->pid);
 }
 
-void queue_sweep(struct share *share)
+void queue_sweep(struct peer *peer)
 {
-    struct queues *queues = &share->session->server->queues;
+    struct queues *queues = &peer->session->server->queues;
     struct queue_attach *attach;
 
     queues->sweeps++;
     queues->sweeping = true;
-    DL_FOREACH (share->attached, attach)
+    DL_FOREACH (peer->attached, attach)
         sweep(attach);
 }
 
-void queues_leave(struct share *share)
+void queues_leave(struct peer *peer)
 {
-    struct queues *queues = &share->session->server->queues;
+    struct queues *queues = &peer->session->server->queues;
     struct queue_attach *attach, *tmp;
 
     queues->sweeping = false;
-    DL_FOREACH_SAFE (share->attached, attach, tmp) {
+    DL_FOREACH_SAFE (peer->attached, attach, tmp) {
         struct queue *queue = attach->queue;
 
         attach_free(attach);

@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 #include "proto/shm/queue_shm.h"
 
 struct grant;
@@ -26,16 +26,16 @@ struct queue;
 struct segment;
 struct server;
 struct session;
-struct share;
+struct peer;
 
 /** A session's use of a queue. It has no two with the same id, though queues of different users may have it. */
 struct queue_attach {
     uint32_t id;
-    struct share *share;
+    struct peer *peer;
     struct queue *queue;
     uint32_t rights;
     bool leaving;                       /* its session ends: it counts no more */
-    struct queue_attach *prev, *next;   /* share->attached */
+    struct queue_attach *prev, *next;   /* peer->attached */
     struct queue_attach *qprev, *qnext; /* queue->attached */
 };
 
@@ -91,7 +91,7 @@ struct queues {
     uint64_t sweeps;                /* so far */
     bool sweeping;
     bool ending; /* npud: nobody is to have a new ring */
-    bool asked;  /* some session may wait for a grant: share->asked */
+    bool asked;  /* some session may wait for a grant: peer->asked */
     /* router.h, when there is one. The queue is about to go; has a new ring; somebody died who might have had to tell the router something. */
     void (*on_gone)(struct queue *queue);
     void (*on_moved)(struct queue *queue);
@@ -174,12 +174,12 @@ bool queue_has(struct queue *queue, uint32_t ref);
 uint64_t queue_messages(const struct queue *queue);
 
 /** Does the session have rings that others would have to leave if it ended and its process went on? */
-bool queues_shared(const struct share *share);
+bool queues_shared(const struct peer *peer);
 
 /* --- the end of a session; in this order, the sweep of segments between the two --- */
 
 /** What the session's death, or its end, has left in rings is put right; the others learn that it is gone. */
-void queue_sweep(struct share *share);
+void queue_sweep(struct peer *peer);
 
 /** Its attachments end; queues that nobody has any more go. */
-void queues_leave(struct share *share);
+void queues_leave(struct peer *peer);

@@ -24,7 +24,7 @@ static void schedule(struct router *router)
     event_active(router->on_ready, EV_TIMEOUT, 0);
 }
 
-void relay_ready(struct relay *relay)
+void route_pump_ready(struct relay *relay)
 {
     struct router *router = &relay->server->router;
 
@@ -75,7 +75,7 @@ static void wait_for_turn(struct route *route)
 
     DL_APPEND2(to->waiting, route, waiting_prev, waiting_next);
     if (!to->armed)
-        relay_ready(to);
+        route_pump_ready(to);
 }
 
 static void stop_waiting(struct route *route)
@@ -93,7 +93,7 @@ static void try_again(struct route *route)
     wait_for_turn(route);
 }
 
-void router_slot_freed(struct router *router, const struct segment *segment)
+void route_pump_slot_freed(struct router *router, const struct segment *segment)
 {
     struct route *route, *next;
 
@@ -102,11 +102,11 @@ void router_slot_freed(struct router *router, const struct segment *segment)
             try_again(route);
 }
 
-void relay_try_again(struct relay *relay)
+void route_pump_try_again(struct relay *relay)
 {
     struct route *route;
 
-    relay_ready(relay);
+    route_pump_ready(relay);
     DL_FOREACH2 (relay->out, route, out_next)
         if (route->waits_slot)
             try_again(route);
@@ -115,7 +115,7 @@ void relay_try_again(struct relay *relay)
             try_again(route);
 }
 
-void router_unstarve(struct router *router)
+void route_pump_unstarve(struct router *router)
 {
     struct relay *relay, *next;
 
@@ -123,7 +123,7 @@ void router_unstarve(struct router *router)
         try_again(router->waits_slot);
     DL_FOREACH_SAFE2 (router->starved, relay, next, starved_next) {
         unstarve(relay);
-        relay_ready(relay);
+        route_pump_ready(relay);
     }
 }
 
@@ -162,7 +162,7 @@ static void wake(struct relay *relay, _Atomic uint64_t *waiting, _Atomic uint32_
     }
     /* It was a destination whose backlog is still being delivered when it became a source. */
     if (w & QUEUE_ROUTER)
-        relay_ready(relay);
+        route_pump_ready(relay);
 }
 
 /* --- messages --- */
@@ -197,7 +197,7 @@ static void message_done(struct router *router, struct message *m)
         router->spare = m;
 }
 
-void router_free_spare(struct router *router)
+void route_pump_free_spare(struct router *router)
 {
     free(router->spare);
     router->spare = NULL;
@@ -244,7 +244,7 @@ static void note_copy(struct relay *to)
     to->copies_end = tail - head > v->depth ? head + v->depth : tail;
 }
 
-void relay_moved(struct relay *relay)
+void route_pump_moved(struct relay *relay)
 {
     relay->armed = false;
     relay->copies_end = atomic_load_explicit(&view(relay)->put->tail, memory_order_relaxed);
@@ -306,7 +306,7 @@ static enum put_result put_chain(struct route *route, uint32_t ref)
         return PUT_DONE;
     m = &segment_find(to->server, ref >> 16)->view.mbufs[ref & 0xffff];
     word = atomic_load_explicit(&m->word, memory_order_relaxed);
-    switch (queue_enqueue(view(to), m, ref, word, SHARE_NPUD)) {
+    switch (queue_enqueue(view(to), m, ref, word, PEER_NPUD)) {
     case QUEUE_OK:
         route->messages++;
         wake(to, &view(to)->take->waiting, &view(to)->put->wake);
@@ -354,7 +354,7 @@ static void advance(struct route *route)
     if (route->backlog.n > 0)
         DL_APPEND2(route->destination->waiting, route, waiting_prev, waiting_next);
     if (from && was_full)
-        relay_ready(from);
+        route_pump_ready(from);
     route_settle(route);
 }
 
@@ -499,7 +499,7 @@ static enum queue_result take(struct relay *from, unsigned *budget)
     if (r != QUEUE_OK)
         return r;
     queue_settle(view(from), front.head, table);
-    r = queue_dequeue(view(from), &front, buffer(from->server, front.ref), SHARE_NPUD, table,
+    r = queue_dequeue(view(from), &front, buffer(from->server, front.ref), PEER_NPUD, table,
                       &held);
     if (r == QUEUE_EMPTY)
         return QUEUE_NOTHING; /* somebody was faster, who should not take: look again */
@@ -533,7 +533,7 @@ static bool pump(struct relay *from, unsigned *budget)
     return false;
 }
 
-void relay_empty(struct relay *from)
+void route_pump_empty(struct relay *from)
 {
     unsigned budget = UINT_MAX;
 
@@ -562,11 +562,11 @@ static unsigned run(struct relay *relay, unsigned budget)
     if (relay->waiting)
         in = drain(relay, &left);
     if (!out || !in)
-        relay_ready(relay);
+        route_pump_ready(relay);
     return budget - left + 1;
 }
 
-void router_turn(int fd, short what, void *arg)
+void route_pump_turn(int fd, short what, void *arg)
 {
     struct router *router = arg;
     struct timeval now = {0};
@@ -600,7 +600,7 @@ void route_drop_backlog(struct route *route)
     }
 }
 
-void relay_forget(struct relay *relay)
+void route_pump_forget(struct relay *relay)
 {
     disarm(relay);
     unready(relay);

@@ -47,7 +47,7 @@ static void close_bell(struct relay *relay)
 
 static void relay_free(struct relay *relay)
 {
-    relay_forget(relay);
+    route_pump_forget(relay);
     close_bell(relay);
     relay->queue->route = NULL;
     free(relay);
@@ -73,7 +73,7 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     (void)what;
     if (preadv2(fd, &iov, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP)
         eventfd_read(fd, &count);
-    relay_try_again(relay);
+    route_pump_try_again(relay);
 }
 
 int router_bell(struct queue *queue)
@@ -82,7 +82,7 @@ int router_bell(struct queue *queue)
 
     if (!relay)
         return -ENOENT;
-    relay_ready(relay);
+    route_pump_ready(relay);
     if (relay->bell >= 0)
         return relay->bell;
     if (charge_init(&relay->charge_bell, &queue->server->users, queue->user, RESOURCE_FDS, 1) < 0)
@@ -386,7 +386,7 @@ static void bind_route(struct session *session, struct route *route)
     route->destination->gone = 0;
     tell(route->source);
     tell(route->destination);
-    relay_ready(route->source);
+    route_pump_ready(route->source);
 }
 
 static enum route_state bind_new(struct session *session, struct queue *from, struct queue *to,
@@ -451,7 +451,7 @@ static void unbind(struct route *route)
     }
     /* It may have been this one that the others had to wait for. */
     if (source)
-        relay_ready(source);
+        route_pump_ready(source);
     route_settle(route);
     router_reap(route->router);
 }
@@ -645,7 +645,7 @@ static void lose_destination(struct route *route)
             queue_party_left(source->queue, QUEUE_TAKE, destination->queue->takes.pid);
     }
     if (source)
-        relay_ready(source);
+        route_pump_ready(source);
     route_settle(route);
 }
 
@@ -656,7 +656,7 @@ static void on_gone(struct queue *queue)
 
     if (!relay)
         return;
-    relay_empty(relay);
+    route_pump_empty(relay);
     DL_FOREACH_SAFE2 (relay->out, route, next, out_next)
         lose_source(route);
     DL_FOREACH_SAFE2 (relay->in, route, next, in_next)
@@ -672,34 +672,34 @@ static void on_moved(struct queue *queue)
 
     if (!relay)
         return;
-    relay_moved(relay);
+    route_pump_moved(relay);
     close_bell(relay);
-    relay_ready(relay);
+    route_pump_ready(relay);
 }
 
 static void on_stirred(struct queue *queue)
 {
     if (queue->route)
-        relay_ready(queue->route);
+        route_pump_ready(queue->route);
 }
 
 static void on_freed(struct segment *segment)
 {
-    router_slot_freed(&segment->pool->server->router, segment);
+    route_pump_slot_freed(&segment->pool->server->router, segment);
 }
 
-void router_session_gone(struct share *share)
+void router_session_gone(struct peer *peer)
 {
-    struct router *router = &share->session->server->router;
+    struct router *router = &peer->session->server->router;
 
-    while (share->routes) {
-        struct route *route = share->routes;
+    while (peer->routes) {
+        struct route *route = peer->routes;
 
         leave_binder(route);
         route_settle(route);
     }
     router_reap(router);
-    router_unstarve(router);
+    route_pump_unstarve(router);
 }
 
 int router_init(struct server *server)
@@ -707,7 +707,7 @@ int router_init(struct server *server)
     struct router *router = &server->router;
 
     *router = (struct router){.server = server};
-    router->on_ready = event_new(server->base, -1, 0, router_turn, router);
+    router->on_ready = event_new(server->base, -1, 0, route_pump_turn, router);
     if (!router->on_ready)
         return -ENOMEM;
     server->queues.on_gone = on_gone;
@@ -722,7 +722,7 @@ void router_deinit(struct server *server)
     if (server->router.on_ready)
         event_free(server->router.on_ready);
     server->router.on_ready = NULL;
-    router_free_spare(&server->router);
+    route_pump_free_spare(&server->router);
 }
 
 static void note_holding(uint64_t *bits, uint32_t ref)

@@ -2,7 +2,7 @@
  * Routes: npud moves every message of a source queue to one or more destination queues, without copying data.
  *
  * A queue that is the source or the destination of a route has a relay. npud is one more consumer of a source, and one more producer of a
- * destination, under share number 0. npud takes a message only when it has the memory to give it to
+ * destination, under peer number 0. npud takes a message only when it has the memory to give it to
  * every route that is bound at that moment. Taking it and giving it to all of them is one step of
  * the control thread, so that no unbinding, and no end of a queue, comes in between. A destination
  * that is full lets messages pile up in the backlog of the route, in order, so that nobody but it
@@ -11,7 +11,7 @@
  * Slots. A message has one chain of buffers, however many routes have yet to deliver it (struct
  * message). A route gets references of its own to the data only when it puts the message into the
  * ring of its destination; the last one puts the buffers themselves. So a backlog needs no slots,
- * but a ring does, and all rings share those of a segment. A destination may have as many messages
+ * but a ring does, and all rings peer those of a segment. A destination may have as many messages
  * of npud's in its ring as the segment has free slots: rings that nobody empties thus leave some
  * free, the more rings, the fewer messages in each (put() in route_pump.c). With that many in its ring
  * a destination counts as full. A route to an empty ring that finds no free slot waits, in
@@ -31,13 +31,13 @@
 
 #include "daemon/core/backlog.h"
 #include "daemon/base/hash.h"
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 
 struct queue;
 struct segment;
 struct server;
 struct session;
-struct share;
+struct peer;
 
 enum route_state {                    /* the first three as in the API */
                    ROUTE_UNBOUND = 0, /* listed no more; there to deliver its backlog */
@@ -64,7 +64,7 @@ struct route {
     enum route_state state;
     struct relay *source, *destination; /* NULL: gone */
     struct route_namesakes *named;
-    struct share *binder; /* NULL: it has ended */
+    struct peer *binder; /* NULL: it has ended */
     struct user *user;    /* whose it is; a reference */
     struct charge charge;
 
@@ -169,7 +169,7 @@ int router_bell(struct queue *queue);
 bool router_uses(const struct queue *queue);
 
 /** The session ends: routes that it has bound are nobody's, and go if their queues have gone. */
-void router_session_gone(struct share *share);
+void router_session_gone(struct peer *peer);
 
 /* --- for route_pump.c --- */
 

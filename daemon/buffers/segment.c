@@ -42,11 +42,11 @@ static struct segment_map *find_map(const struct session *session, uint32_t id)
 
 bool segment_left(const struct segment *segment, uint32_t number)
 {
-    struct share *share = share_left(segment->pool->server, number);
+    struct peer *peer = peer_left(segment->pool->server, number);
     struct segment_map *map = NULL;
 
-    if (share)
-        HASH_FIND(hh, share->maps, &segment->view.id, sizeof(segment->view.id), map);
+    if (peer)
+        HASH_FIND(hh, peer->maps, &segment->view.id, sizeof(segment->view.id), map);
     return map != NULL;
 }
 
@@ -124,7 +124,7 @@ static int32_t map_memory(struct segment *s)
 static void discard(struct segment *s)
 {
     if (s->fd >= 0)
-        closer_free_shared(s->fd, s->view.page, s->mapped, SEGMENT_PAGE, s->size - SEGMENT_PAGE);
+        deferred_close_free_shared(s->fd, s->view.page, s->mapped, SEGMENT_PAGE, s->size - SEGMENT_PAGE);
     charge_deinit(&s->charge);
     charge_deinit(&s->charge_fd);
     free(s);
@@ -176,7 +176,7 @@ void segment_free(struct segment *s)
                           memory_order_relaxed);
     atomic_store(&s->view.page->dead, 1);
     DL_FOREACH_SAFE (s->maps, map, next) {
-        session_tell_retired(map->share->session);
+        session_tell_retired(map->peer->session);
         segment_unmap(map);
     }
     DL_DELETE(s->pool->segments, s);
@@ -187,19 +187,19 @@ void segment_free(struct segment *s)
 
 /* --- who maps it --- */
 
-bool segment_map(struct share *share, struct segment *s)
+bool segment_map(struct peer *peer, struct segment *s)
 {
-    struct segment_map *map = find_map(share->session, s->view.id);
+    struct segment_map *map = find_map(peer->session, s->view.id);
 
     if (map)
         return true;
     map = calloc(1, sizeof(*map));
     if (!map)
         return false;
-    map->share = share;
+    map->peer = peer;
     map->segment = s;
     map->id = s->view.id;
-    HASH_ADD(hh, share->maps, id, sizeof(map->id), map);
+    HASH_ADD(hh, peer->maps, id, sizeof(map->id), map);
     if (!map->hh.tbl) {
         free(map);
         return false;
@@ -227,7 +227,7 @@ void segment_unmap(struct segment_map *map)
     bool draining = map->lost;
 
     set_lost(map, false);
-    HASH_DEL(map->share->maps, map);
+    HASH_DEL(map->peer->maps, map);
     DL_DELETE(s->maps, map);
     s->n_maps--;
     s->n_left -= map->left;
@@ -237,14 +237,14 @@ void segment_unmap(struct segment_map *map)
         pool_look_soon(s->pool);
 }
 
-void segments_left(struct share *share)
+void segments_left(struct peer *peer)
 {
     struct segment_map *map, *tmp;
 
-    HASH_ITER (hh, share->maps, map, tmp) {
+    HASH_ITER (hh, peer->maps, map, tmp) {
         map->left = true;
         map->segment->n_left++;
-        if (map->segment->pool == share->pool)
+        if (map->segment->pool == peer->pool)
             continue;
         set_lost(map, true);
         segment_give_back(map->segment);

@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 #include "daemon/base/hash.h"
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 #include "proto/shm/mbuf_shm.h"
 
 struct pool;
 struct segment_map;
 struct server;
 struct session;
-struct share;
+struct peer;
 
 #define SEGMENT_DATA_MAX                                                                           \
     (UINT64_C(64) << 20) /* bytes of data in a segment of more than one buffer */
@@ -40,13 +40,13 @@ struct segment {
 
 /** A session that maps a segment. */
 struct segment_map {
-    struct share *share;
+    struct peer *peer;
     struct segment *segment;
-    uint32_t id;                     /* of the segment: key in share->maps */
+    uint32_t id;                     /* of the segment: key in peer->maps */
     bool lost;                       /* the right to see new data */
     bool left;                       /* its session has ended, its process lives on */
     struct segment_map *prev, *next; /* segment->maps */
-    UT_hash_handle hh;               /* share->maps */
+    UT_hash_handle hh;               /* peer->maps */
 };
 
 /** The segment with this id (upper half of a ref), or NULL. */
@@ -72,13 +72,13 @@ int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct s
 void segment_free(struct segment *segment);
 
 /** The share's session maps the segment from now on. Safe to repeat. False: no memory. */
-bool segment_map(struct share *share, struct segment *segment);
+bool segment_map(struct peer *peer, struct segment *segment);
 
 /**
  * The share's session has ended, its process lives on and has its segments mapped: those of others get no new data while it does, and are given back if
  * nothing but the process's own is in them.
  */
-void segments_left(struct share *share);
+void segments_left(struct peer *peer);
 
 /** Does the process of a session that has ended under this number live, with the segment mapped? */
 bool segment_left(const struct segment *segment, uint32_t number);

@@ -88,7 +88,7 @@ void mbuf_free_chain(struct server *server, uint32_t ref)
     struct mbuf *m = mbuf_find(server, ref, &s);
     uint64_t w = m ? atomic_load_explicit(&m->word, memory_order_acquire) : 0;
 
-    if (mbuf_state(w) == MBUF_HELD && mbuf_session(w) == SHARE_NPUD)
+    if (mbuf_state(w) == MBUF_HELD && mbuf_session(w) == PEER_NPUD)
         drop_chain(server, s, m);
 }
 
@@ -96,7 +96,7 @@ void mbuf_free_chain(struct server *server, uint32_t ref)
 
 struct sweep {
     struct server *server;
-    uint32_t dead; /* share number */
+    uint32_t dead; /* peer number */
     bool members;  /* there are members of chains somewhere */
 };
 
@@ -194,24 +194,24 @@ static void restore_hints(struct segment *s)
         segment_freed(s);
 }
 
-static void visit_segments(struct sweep *sweep, struct share *share, visit_fn *visit)
+static void visit_segments(struct sweep *sweep, struct peer *peer, visit_fn *visit)
 {
-    for (struct segment_map *map = share->maps, *next; map; map = next) {
+    for (struct segment_map *map = peer->maps, *next; map; map = next) {
         next = map->hh.next;
         visit_slots(sweep, map->segment, visit);
     }
 }
 
-void share_sweep(struct share *share)
+void peer_sweep(struct peer *peer)
 {
-    struct sweep sweep = {.server = share->server, .dead = share->number};
+    struct sweep sweep = {.server = peer->server, .dead = peer->number};
 
     /* In this order: who is head of a chain must be known before members are asked, and members need their head to be found. */
-    visit_segments(&sweep, share, look_at);
+    visit_segments(&sweep, peer, look_at);
     if (sweep.members)
-        visit_segments(&sweep, share, drop_member);
-    visit_segments(&sweep, share, drop_own);
-    for (struct segment_map *map = share->maps; map; map = map->hh.next)
+        visit_segments(&sweep, peer, drop_member);
+    visit_segments(&sweep, peer, drop_own);
+    for (struct segment_map *map = peer->maps; map; map = map->hh.next)
         restore_hints(map->segment);
 }
 
@@ -239,14 +239,14 @@ static bool router_may_have(struct server *server, uint32_t ref)
 /* Of an orphan: the session lives and may have it; if not, then what the word says is a leftover, or a lie. */
 static bool may_have(const struct segment *s, uint32_t number)
 {
-    struct session *session = share_session(s->pool->server, number);
+    struct session *session = peer_session(s->pool->server, number);
 
     return session && segment_maps(session, (struct segment *)s);
 }
 
 static bool is_held(const struct segment *s, uint32_t ref, uint64_t word)
 {
-    return mbuf_session(word) == SHARE_NPUD ? router_may_have(s->pool->server, ref)
+    return mbuf_session(word) == PEER_NPUD ? router_may_have(s->pool->server, ref)
                                             : may_have(s, mbuf_session(word));
 }
 

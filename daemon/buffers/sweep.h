@@ -11,13 +11,13 @@
 
 struct segment;
 struct server;
-struct share;
+struct peer;
 
 /**
  * The session has died: whatever it holds in the segments that it maps is freed, what it was about to put is taken back and freed, and what it has left
  * half done there is done. After queue_sweep(), before its attachments go.
  */
-void share_sweep(struct share *share);
+void peer_sweep(struct peer *peer);
 
 /** The buffer is HELD by npud, a head: free it with its chain. Anything else: nothing happens. */
 void mbuf_free_chain(struct server *server, uint32_t ref);

@@ -54,7 +54,7 @@ static int32_t on_hello(struct call *call)
     out.ring_depth = session_ring_depth(call->session);
     out.epoch_ns = devices->epoch_ns;
     out.pid = call->session->pid;
-    out.share = call->session->share;
+    out.peer = call->session->peer_id;
     out.backend = (char *)devices->backend->name;
     out.n_devices = devices->n;
     out.devices = list;
@@ -97,7 +97,7 @@ static int32_t on_malloc(struct call *call)
 
     if (!attach)
         return error;
-    error = mem_new(call->session, attach->device, host ? MEM_HOST : MEM_DEVICE, in->size, &mem);
+    error = allocation_new(call->session, attach->device, host ? MEM_HOST : MEM_DEVICE, in->size, &mem);
     if (error != 0 && host)
         return fail_limit(call, error,
                           "no pinned host memory: %llu bytes asked, the user may have %llu",
@@ -125,14 +125,14 @@ static int32_t on_free(struct call *call)
 
     if (!mem)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such allocation");
-    mem_free(mem);
+    allocation_free(mem);
     return 0;
 }
 
 static int32_t on_memory_written(struct call *call)
 {
     const Npud__MemoryWritten *in = call->request->memory_written;
-    struct mem *mem = mem_get(call->session, in->slot, in->generation);
+    struct mem *mem = allocation_get(call->session, in->slot, in->generation);
 
     if (!mem)
         return 0;
@@ -320,7 +320,7 @@ static int handle_packet(struct session *session, struct packet *packet)
     return r;
 }
 
-void request_handle(struct session *session)
+void dispatch_handle(struct session *session)
 {
     static struct packet packet; /* one control thread, one packet at a time */
     int r = packet_recv(session->socket, &packet, MSG_DONTWAIT);
@@ -339,7 +339,7 @@ void request_handle(struct session *session)
     session_end(session);
 }
 
-void request_refuse(int socket, int32_t error, const char *message)
+void dispatch_refuse(int socket, int32_t error, const char *message)
 {
     Npud__Reply reply = NPUD__REPLY__INIT;
 

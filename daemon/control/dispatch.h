@@ -6,7 +6,7 @@
 struct session;
 
 /** The session's socket is readable: take requests, answer them. May free the session. */
-void request_handle(struct session *session);
+void dispatch_handle(struct session *session);
 
 /** Tell a client that it is not let in, as reply to its first request, which has id 1. */
-void request_refuse(int socket, int32_t error, const char *message);
+void dispatch_refuse(int socket, int32_t error, const char *message);

@@ -123,7 +123,7 @@ void entrance_refuse(const char *why)
     if (passed_find(&passed) < 0 || passed.control < 0)
         return;
     while ((fd = accept4(passed.control, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        request_refuse(fd, ACL_ERROR_RT_NO_DEVICE, why);
+        dispatch_refuse(fd, ACL_ERROR_RT_NO_DEVICE, why);
         close(fd);
     }
     while (passed.admin >= 0 &&

@@ -24,7 +24,7 @@
 
 struct event_fd {
     struct waiter waiter; /* on the list of a stream or an IPC event */
-    struct post post;
+    struct work_item post;
     struct session *session;
     struct ipc_open *open; /* keeps it from being freed; NULL: a stream's position */
     int fd;
@@ -40,7 +40,7 @@ static int add_one(struct server *server, int fd)
     /* Poll for what holds already: nobody ever fills the counter of our own descriptor. */
     struct iocb op = {
         .aio_lio_opcode = IOCB_CMD_POLL,
-        .aio_fildes = (uint32_t)server->posts.fd,
+        .aio_fildes = (uint32_t)server->work_items.fd,
         .aio_buf = POLLOUT,
         .aio_flags = IOCB_FLAG_RESFD,
         .aio_resfd = (uint32_t)fd,
@@ -87,7 +87,7 @@ static void fd_free(struct event_fd *e)
 {
     DL_DELETE(e->session->event_fds, e);
     e->session->n_event_fds--;
-    closer_close_slow(e->fd); /* a client's epoll set may make this wait */
+    deferred_close_close_slow(e->fd); /* a client's epoll set may make this wait */
     charge_deinit(&e->charge);
     if (e->open)
         ipc_open_unpin(e->open);
@@ -111,7 +111,7 @@ static void fd_write(struct event_fd *e)
     fd_free(e);
 }
 
-static void on_post(struct post *post)
+static void on_post(struct work_item *post)
 {
     fd_write((struct event_fd *)((char *)post - offsetof(struct event_fd, post)));
 }
@@ -120,7 +120,7 @@ static void on_fire(struct waiter *w)
 {
     struct event_fd *e = (struct event_fd *)w;
 
-    post_send(&e->session->server->posts, &e->post);
+    work_item_send(&e->session->server->work_items, &e->post);
 }
 
 static bool record_over(const struct event_fd *e, uint64_t number)
@@ -192,7 +192,7 @@ int32_t event_fd_watch(struct session *session, int fd, uint32_t number,
         (!e || charge_init(&e->charge, session_users(session), session->user, RESOURCE_FDS, 1) < 0))
         error = ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     if (error != 0) {
-        closer_close_slow(fd);
+        deferred_close_close_slow(fd);
         free(e);
         return error;
     }
@@ -220,7 +220,7 @@ void event_fds_drop(struct session *session)
         /* Streams have fired all that waited for them, and their lists are gone. An event is there while it is pinned. */
         if (e->open)
             waitlist_remove(&e->open->event->completed, &e->waiter);
-        post_cancel(&session->server->posts, &e->post);
+        work_item_cancel(&session->server->work_items, &e->post);
         fd_free(e);
     }
 }

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 
 struct ipc_open;
 struct server;

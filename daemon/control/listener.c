@@ -20,7 +20,7 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
     (void)what;
     s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s >= 0) {
-        closer_refuse_fds(s);
+        deferred_close_refuse_fds(s);
         l->accept(l->server, s);
         return;
     }
@@ -32,7 +32,7 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
     close(l->reserve);
     s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s >= 0) {
-        request_refuse(s, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+        dispatch_refuse(s, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                        "npud has no file descriptors left for another client");
         close(s);
     }
@@ -42,7 +42,7 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
 int listener_init(struct listener *l, struct server *server, int fd,
                   void (*accept)(struct server *server, int socket))
 {
-    closer_refuse_fds(fd); /* accepted sockets begin with the listener's setting */
+    deferred_close_refuse_fds(fd); /* accepted sockets begin with the listener's setting */
     *l = (struct listener){.server = server, .fd = fd, .reserve = -1, .accept = accept};
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
     l->on_client = event_new(server->base, fd, EV_READ | EV_PERSIST, on_client, l);

@@ -234,7 +234,7 @@ int32_t on_ipc_event_info(struct call *call)
 int32_t on_send_descriptors(struct call *call)
 {
     if (!call->session->sends_fds)
-        closer_accept_fds(call->session->socket);
+        deferred_close_accept_fds(call->session->socket);
     call->session->sends_fds = true;
     return 0;
 }

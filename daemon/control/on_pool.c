@@ -56,23 +56,23 @@ int32_t on_map_segment(struct call *call)
 {
     struct session *session = call->session;
     struct segment *segment = segment_find(session->server, call->request->map_segment->segment);
-    struct share *share = share_get(session);
+    struct peer *peer = peer_get(session);
 
     if (!segment)
         return fail(call, ACL_ERROR_RT_PARAM_INVALID, "there is no segment %u of shared buffers",
                     call->request->map_segment->segment);
-    if (share && (segment_maps(session, segment) || queue_feeds(session, segment))) {
-        if (!segment_map(share, segment))
-            share = NULL;
+    if (peer && (segment_maps(session, segment) || queue_feeds(session, segment))) {
+        if (!segment_map(peer, segment))
+            peer = NULL;
         else
             segment_rights_changed(session);
-    } else if (share) {
+    } else if (peer) {
         return fail(call, ACL_ERROR_RT_NO_PERMISSION,
                     "no buffer of segment %u (of process %d) was sent through a queue that this "
                     "process may dequeue from",
                     segment->view.id, (int)segment->pool->pid);
     }
-    if (!share)
+    if (!peer)
         return fail(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "npud has no memory");
     reply_segment(call, segment);
     return 0;

@@ -20,7 +20,7 @@ static int32_t make_report(struct call *call, Npud__OwnWaitsReply *out)
     struct session *session = call->session;
     struct admin_report report;
     uint64_t since = clock_ns(), now;
-    int r = admin_report_own_waits(session->server, &report, session->uid);
+    int r = report_own_waits(session->server, &report, session->uid);
 
     call->fd = report.fd;
     call->close_fd = true;

@@ -12,7 +12,7 @@
 
 #define END_SECONDS 1 /* for a file that answers late */
 
-static void reload_run(struct post *post)
+static void reload_run(struct work_item *post)
 {
     struct reload *reload = (struct reload *)post; /* its first member */
     struct config *read = reload->read;
@@ -30,7 +30,7 @@ static void reload_run(struct post *post)
     } else {
         log_error("the configuration that was read again is wrong: the one before stays in force");
     }
-    manager_tell("READY=1");
+    service_manager_tell("READY=1");
     reload->read = NULL;
     reload->running = false;
     if (reload->again)
@@ -48,7 +48,7 @@ static void *reload_read(void *arg)
         config = NULL;
     }
     reload->read = config;
-    post_send(&reload->server->posts, &reload->post);
+    work_item_send(&reload->server->work_items, &reload->post);
     return NULL;
 }
 
@@ -61,10 +61,10 @@ void reload_begin(struct reload *reload, struct server *server, const struct opt
     reload->server = server;
     reload->options = options;
     reload->running = true;
-    manager_tell("RELOADING=1");
+    service_manager_tell("RELOADING=1");
     if (pthread_create(&reload->thread, NULL, reload_read, reload) != 0) {
         log_error("the configuration cannot be read again: no thread can be started");
-        manager_tell("READY=1");
+        service_manager_tell("READY=1");
         reload->running = false;
     }
 }
@@ -79,7 +79,7 @@ bool reload_end(struct reload *reload)
     until.tv_sec += END_SECONDS;
     if (pthread_timedjoin_np(reload->thread, NULL, &until) != 0)
         return false;
-    post_cancel(&reload->server->posts, &reload->post);
+    work_item_cancel(&reload->server->work_items, &reload->post);
     if (reload->read)
         config_deinit(reload->read);
     free(reload->read);

@@ -13,7 +13,7 @@ struct options;
 struct server;
 
 struct reload {
-    struct post post; /* sent by the thread when it has read */
+    struct work_item post; /* sent by the thread when it has read */
     struct server *server;
     const struct options *options;
     struct config *read; /* by the thread; NULL: it was bad */

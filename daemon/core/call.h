@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 #include "proto/wire/npud.pb-c.h"
 
 struct attach;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
 #include "proto/shm/event_shm.h"
 #include "proto/util/slots.h"

@@ -82,7 +82,7 @@ static void ipc_event_free(struct ipc_event *ev)
     free(ev->failures);
     user_unref(ev->users, ev->user);
     free(ev);
-    trim_count();
+    heap_trim_count();
 }
 
 static void linger_stop(struct ipc_event *ev)
@@ -103,7 +103,7 @@ static void export_free(struct ipc_export *export)
     LL_DELETE(export->event->exports, export);
     LL_DELETE2(export->session->exports, export, session_next);
     free(export);
-    trim_count();
+    heap_trim_count();
 }
 
 static void evict(struct ipc_event *ev)

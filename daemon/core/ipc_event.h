@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/hash.h"
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
 #include "proto/wire/ipc_handle.h"
 #include "proto/shm/ipc_page.h"

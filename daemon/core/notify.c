@@ -37,7 +37,7 @@ static void notify_free(struct notify *n)
     waitlist_deinit(&n->waiting);
     free(n->pids);
     free(n);
-    trim_count();
+    heap_trim_count();
 }
 
 static struct notify *notify_make(struct session *session, struct device *device, bool counts)
@@ -206,7 +206,7 @@ static int32_t allow(struct notify *n, int32_t pid)
         n->pids = entry;
         entry += n->n_pids++;
     }
-    *entry = (struct notify_pid){.pid = pid, .identity = identity_now(pid)};
+    *entry = (struct notify_pid){.pid = pid, .identity = pidfd_now(pid)};
     return 0;
 }
 
@@ -244,7 +244,7 @@ static bool may_import(struct notify *n, const struct session *session)
     entry = find_pid(n, session->pid);
     if (!entry)
         return false;
-    identity = identity_of(session->pid, session->pidfd);
+    identity = pidfd_of(session->pid, session->pidfd);
     if (entry->identity == 0)
         entry->identity = identity;
     return entry->identity == identity;

@@ -22,7 +22,7 @@
 #include "daemon/engine/execute.h"
 #include "daemon/base/hash.h"
 #include "daemon/core/notify_key.h"
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
 #include "proto/util/slots.h"
 #include "proto/shm/task.h"

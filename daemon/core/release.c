@@ -18,7 +18,7 @@ struct release {
     struct session *session;
     void (*free_object)(void *object);
     void *object;
-    struct post post;            /* a fence was passed */
+    struct work_item post;            /* a fence was passed */
     struct release *prev, *next; /* session->releases */
     size_t n;
     size_t at;
@@ -30,7 +30,7 @@ static void fence_fired(struct waiter *w)
 {
     struct release *r = (struct release *)w;
 
-    post_send(&r->server->posts, &r->post);
+    work_item_send(&r->server->work_items, &r->post);
 }
 
 static void finish(struct release *r)
@@ -39,7 +39,7 @@ static void finish(struct release *r)
     r->session->n_fences -= r->n;
     r->free_object(r->object);
     free(r);
-    trim_count();
+    heap_trim_count();
 }
 
 /* Wait for the next stream that has not passed yet; without one, finish. */
@@ -58,7 +58,7 @@ static void go_on(struct release *r)
     finish(r);
 }
 
-static void on_passed(struct post *post)
+static void on_passed(struct work_item *post)
 {
     go_on((struct release *)((char *)post - offsetof(struct release, post)));
 }
@@ -133,7 +133,7 @@ void releases_flush(struct session *session)
     struct release *r, *tmp;
 
     DL_FOREACH_SAFE (session->releases, r, tmp) {
-        bool posted = post_cancel(&session->server->posts, &r->post);
+        bool posted = work_item_cancel(&session->server->work_items, &r->post);
 
         assert(posted);
         (void)posted;

@@ -16,7 +16,7 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/peer.h"
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 
 struct admin;
 struct session;
@@ -30,7 +30,7 @@ struct server {
     struct ipc_events ipc;
     struct inject inject;
     struct notifies notifies;
-    struct shares shares;
+    struct peers peers;
     struct pools pools;
     struct queues queues;
     struct router router;
@@ -50,7 +50,7 @@ struct server {
     struct listener admins;
     struct admin *admin_list;
 
-    struct posts posts;
+    struct work_items work_items;
     aio_context_t aio; /* event_fd.c: made when it is first needed; 0: not yet */
 };
 

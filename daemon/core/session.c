@@ -237,7 +237,7 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    request_handle(arg);
+    dispatch_handle(arg);
 }
 
 /* A forked child may still hold the socket open: the process that we talk to is gone all the same.
@@ -324,9 +324,9 @@ struct session *session_new(struct server *server, int socket)
     if (++server->n_sessions > server->most_sessions)
         server->most_sessions = server->n_sessions;
     bound_answers(session);
-    if (identify(session) < 0 || listen_to(session) < 0 || !share_name(session) ||
+    if (identify(session) < 0 || listen_to(session) < 0 || !peer_give_id(session) ||
         !(session->user = user_ref(&server->users, session->uid))) {
-        request_refuse(socket, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+        dispatch_refuse(socket, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                        "npud has no file descriptors or memory left for another client");
         goto fail;
     }
@@ -335,7 +335,7 @@ struct session *session_new(struct server *server, int socket)
         if (!session->user->refused)
             log_client_limit(session, "its user has too many sessions or descriptors: refused");
         session->user->refused = true;
-        request_refuse(socket, ACL_ERROR_RT_OVER_LIMIT,
+        dispatch_refuse(socket, ACL_ERROR_RT_OVER_LIMIT,
                        "too many sessions of this user ([limits] sessions, fds)");
         goto fail;
     }
@@ -426,7 +426,7 @@ static void empty_ledger(struct session *session)
     slots_foreach (&session->notifies, i, notify)
         notify_open_free(notify);
     slots_foreach (&session->mems, i, mem)
-        mem_free(mem);
+        allocation_free(mem);
 }
 
 void session_free(struct session *session)
@@ -436,7 +436,7 @@ void session_free(struct session *session)
     if (session->hello)
         log_line(LOG_DEBUG, session, "gone");
     empty_ledger(session);
-    share_free(session);
+    peer_free(session);
     segments_deinit(&session->stream_segments);
     segments_deinit(&session->event_segments);
     if (session->page)
@@ -452,9 +452,9 @@ void session_free(struct session *session)
     if (session->on_death)
         event_free(session->on_death);
     if (session->sends_fds)
-        closer_close_slow(session->socket);
+        deferred_close_close_slow(session->socket);
     else
-        closer_close(session->socket);
+        deferred_close(session->socket);
     survivor_watch(session);
     if (session->pidfd >= 0)
         close(session->pidfd);
@@ -464,7 +464,7 @@ void session_free(struct session *session)
     DL_DELETE(server->sessions, session);
     server->n_sessions--;
     free(session);
-    trim_count();
+    heap_trim_count();
     /* A descriptor is free again: the next exhaustion is news. */
     server->clients.exhausted = false;
 }
@@ -474,7 +474,7 @@ void session_free(struct session *session)
 bool session_alive(const struct session *session)
 {
     return !session->ended && !session->leaves &&
-           (session->pidfd < 0 || identity_alive(session->pidfd));
+           (session->pidfd < 0 || pidfd_alive(session->pidfd));
 }
 
 /*
@@ -506,7 +506,7 @@ static bool await_death(struct session *session)
     struct timeval most = {.tv_usec = DEATH_US};
 
     if (session->leaves || !session->shared || !queues_shared(session->shared) ||
-        !session_outlived(session))
+        !survivor_of_session(session))
         return false;
     event_del(session->on_socket);
     if (event_add(session->on_death, &most) < 0)
@@ -567,9 +567,9 @@ int sessions_init(struct server *server)
     server->on_ended = event_new(server->base, -1, 0, on_ended, server);
     if (!server->on_ended)
         return -ENOMEM;
-    r = trim_init(server->base);
+    r = heap_trim_init(server->base);
     if (r == 0)
-        r = shares_init(&server->shares);
+        r = peers_init(&server->peers);
     if (r == 0)
         r = pools_init(&server->pools);
     if (r == 0)
@@ -580,7 +580,7 @@ int sessions_init(struct server *server)
 void sessions_deinit(struct server *server)
 {
     server->queues.ending = true;
-    trim_deinit();
+    heap_trim_deinit();
     for (struct session *s = server->sessions, *next; s; s = next) {
         next = s->next;
         session_free(s);
@@ -591,7 +591,7 @@ void sessions_deinit(struct server *server)
     router_deinit(server);
     queues_deinit(&server->queues);
     pools_deinit(&server->pools);
-    shares_deinit(&server->shares);
+    peers_deinit(&server->peers);
 }
 
 void session_tell_retired(struct session *session)

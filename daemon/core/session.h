@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 #include "proto/shm/doorbell.h"
 #include "proto/util/slots.h"
 
@@ -26,7 +26,7 @@ struct event_fd;
 struct event_obj;
 struct fence;
 struct attach_ref;
-struct share;
+struct peer;
 struct survivor;
 
 /** A session's use of a device. */
@@ -90,8 +90,8 @@ struct session {
 
     uint64_t streams_made;
 
-    uint32_t share;       /* number in shared buffers (proto/shm/mbuf_shm.h) */
-    struct share *shared; /* NULL: nothing so far */
+    uint32_t peer_id;       /* number in shared buffers (proto/shm/mbuf_shm.h) */
+    struct peer *shared; /* NULL: nothing so far */
 
     struct slots streams;  /* struct stream */
     struct slots events;   /* struct event */

@@ -14,7 +14,7 @@
 
 #include "daemon/core/backend.h"
 #include "daemon/engine/failure.h"
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 #include "daemon/engine/value.h"
 #include "daemon/base/waitlist.h"
 #include "proto/util/slots.h"

@@ -11,9 +11,9 @@
 #include "daemon/core/session.h"
 #include "daemon/buffers/peer.h"
 
-bool session_outlived(const struct session *session)
+bool survivor_of_session(const struct session *session)
 {
-    return !session->left && identity_alive(session->pidfd);
+    return !session->left && pidfd_alive(session->pidfd);
 }
 
 struct survivor *survivor_of(struct session *session)
@@ -21,7 +21,7 @@ struct survivor *survivor_of(struct session *session)
     struct server *server = session->server;
     struct survivor *survivor = session->survivor;
 
-    if (survivor || server->queues.ending || !session_outlived(session))
+    if (survivor || server->queues.ending || !survivor_of_session(session))
         return survivor;
     survivor = calloc(1, sizeof(*survivor));
     if (!survivor)
@@ -53,8 +53,8 @@ static void survivor_free(struct survivor *survivor)
 /* Nothing of the process is written any more: its parts are freed. */
 static void survivor_exited(struct survivor *survivor)
 {
-    if (survivor->share)
-        share_free_left(survivor->share);
+    if (survivor->peer)
+        peer_free_left(survivor->peer);
     ipc_openers_free_left(survivor);
     survivor_free(survivor);
 }

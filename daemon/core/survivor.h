@@ -22,11 +22,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 
 struct server;
 struct session;
-struct share;
+struct peer;
 struct ipc_left;
 
 struct survivor {
@@ -37,13 +37,13 @@ struct survivor {
     struct event *on_exit;
     struct user *user;
     struct charge charge, charge_fd;
-    struct share *share;          /* segments that the process maps, and its peer id; NULL: none */
+    struct peer *peer;          /* segments that the process maps, and its peer id; NULL: none */
     struct ipc_left *openers;     /* its numbers in IPC events that others use */
     struct survivor *prev, *next; /* server->survivors */
 };
 
 /** Does the process live, and may it still write what the session gave it? Asked when the session ends. */
-bool session_outlived(const struct session *session);
+bool survivor_of_session(const struct session *session);
 
 /**
  * The record of the session's process, made if need be. Only while the session is being freed. NULL: the process has exited, or has let go of

@@ -281,8 +281,8 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->task;
     /* Looked up at every slice: the client may have freed the memory since the last one. */
-    void *dst = mem_range(s->session, t->object, t->generation, t->copy.dst_offset, t->copy.size);
-    void *src = mem_range(s->session, t->copy.src, t->copy.src_generation, t->copy.src_offset,
+    void *dst = allocation_range(s->session, t->object, t->generation, t->copy.dst_offset, t->copy.size);
+    void *src = allocation_range(s->session, t->copy.src, t->copy.src_generation, t->copy.src_offset,
                           t->copy.size);
 
     if (!dst || !src)
@@ -297,7 +297,7 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
 static enum run_result run_set(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->task;
-    void *dst = mem_range(s->session, t->object, t->generation, t->set.offset, t->set.size);
+    void *dst = allocation_range(s->session, t->object, t->generation, t->set.offset, t->set.size);
 
     if (!dst)
         return no_such_memory(s);
@@ -334,8 +334,8 @@ static enum run_result run_reduce(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->task;
     void *dst =
-        mem_range(s->session, t->object, t->generation, t->reduce.dst_offset, t->reduce.size);
-    void *src = mem_range(s->session, t->reduce.src, t->reduce.src_generation, t->reduce.src_offset,
+        allocation_range(s->session, t->object, t->generation, t->reduce.dst_offset, t->reduce.size);
+    void *src = allocation_range(s->session, t->reduce.src, t->reduce.src_generation, t->reduce.src_offset,
                           t->reduce.size);
 
     if (!valid_reduce(t))

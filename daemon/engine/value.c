@@ -80,7 +80,7 @@ bool values_check(struct stream *s)
 
     if (!s->changing)
         return true;
-    m = mem_get(s->session, s->task.object, s->task.generation);
+    m = allocation_get(s->session, s->task.object, s->task.generation);
     if (!m || check_some(m, &s->changed)) /* freed: its waiters are told */
         s->changing = false;
     return !s->changing;
@@ -104,7 +104,7 @@ enum run_result run_value_write(struct stream *s, uint64_t now)
         return RUN_RETIRED;
     if (t->value.offset % WORD != 0)
         return bad_entry(s, "not aligned");
-    word = mem_range(s->session, t->object, t->generation, t->value.offset, WORD);
+    word = allocation_range(s->session, t->object, t->generation, t->value.offset, WORD);
     if (!word)
         return no_such_memory(s);
     publish_before(s);
@@ -144,8 +144,8 @@ enum run_result run_value_wait(struct stream *s, uint64_t now)
     }
     if (t->flags >= VALUE_CONDITIONS || t->value.offset % WORD != 0)
         return bad_entry(s, "not aligned, or no such condition");
-    m = mem_get(s->session, t->object, t->generation);
-    s->word = mem_range(s->session, t->object, t->generation, t->value.offset, WORD);
+    m = allocation_get(s->session, t->object, t->generation);
+    s->word = allocation_range(s->session, t->object, t->generation, t->value.offset, WORD);
     if (!m || !s->word)
         return no_such_memory(s);
     if (has_come(s))

@@ -27,7 +27,7 @@ static int32_t charge(struct mem *m, struct session *session, struct device *dev
     return 0;
 }
 
-int32_t mem_new(struct session *session, struct device *device, enum mem_kind kind, uint64_t size,
+int32_t allocation_new(struct session *session, struct device *device, enum mem_kind kind, uint64_t size,
                 struct mem **memp)
 {
     struct mem *m;
@@ -69,7 +69,7 @@ put:
     return error;
 }
 
-void mem_free(struct mem *m)
+void allocation_free(struct mem *m)
 {
     struct session *session = m->session;
     void *map;
@@ -82,7 +82,7 @@ void mem_free(struct mem *m)
     waitlist_deinit(&m->values);
     map = atomic_exchange_explicit(&m->map, NULL, memory_order_relaxed);
     session_unlock(session);
-    closer_free_memory(m->fd, map, m->size);
+    deferred_close_free_memory(m->fd, map, m->size);
     if (m->kind == MEM_DEVICE)
         m->device->memory_used -= m->size;
     session->memory -= m->size;
@@ -110,15 +110,15 @@ static void *map_once(struct mem *m)
     return map;
 }
 
-struct mem *mem_get(struct session *session, uint32_t slot, uint32_t generation)
+struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t generation)
 {
     return slots_get_generation(&session->mems, slot, generation);
 }
 
-void *mem_range(struct session *session, uint32_t slot, uint32_t generation, uint64_t offset,
+void *allocation_range(struct session *session, uint32_t slot, uint32_t generation, uint64_t offset,
                 uint64_t size)
 {
-    struct mem *m = mem_get(session, slot, generation);
+    struct mem *m = allocation_get(session, slot, generation);
     unsigned char *map;
 
     if (!m || offset > m->size || size > m->size - offset)

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
 #include "proto/util/slots.h"
 
@@ -32,19 +32,19 @@ struct mem {
 
 /** Allocate size bytes (rounded up to pages) on an opened device. ACL error, or 0 with *memp.
  * Control thread. */
-int32_t mem_new(struct session *session, struct device *device, enum mem_kind kind, uint64_t size,
+int32_t allocation_new(struct session *session, struct device *device, enum mem_kind kind, uint64_t size,
                 struct mem **memp);
 /** Free it. Tasks that come to use it later fail, and so do streams that wait for a word of it. Control thread; takes the locks of the session's
  * engines. */
-void mem_free(struct mem *mem);
+void allocation_free(struct mem *mem);
 
 /** The session's allocation in slot, or NULL. Engines, under their lock, and the control thread. */
-struct mem *mem_get(struct session *session, uint32_t slot, uint32_t generation);
+struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t generation);
 
 /**
  * Address in npud of `size` bytes at offset of the session's allocation in slot, or NULL when there
  * is no such allocation (any more) or the range leaves it. Engines, under their lock, which keeps
  * the mapping alive until they let go of it.
  */
-void *mem_range(struct session *session, uint32_t slot, uint32_t generation, uint64_t offset,
+void *allocation_range(struct session *session, uint32_t slot, uint32_t generation, uint64_t offset,
                 uint64_t size);

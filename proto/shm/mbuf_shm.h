@@ -21,7 +21,7 @@
  *   BLOCK                its own head is gone, but references to its data are not
  *
  * The generation goes up whenever a slot gets a new holder, so that a handle made for an earlier one is recognised. Sessions are named
- * by their share number (HelloReply.share); npud itself is 0.
+ * by their peer id (HelloReply.share); npud itself is 0.
  *
  * References. Data belongs to slot `block` of the same segment (a slot's own, unless it is a reference), whose word `refs` counts the
  * heads that have it. A count cannot tell who raised it before he was killed, so the word also names the slot for which it was changed last,
@@ -57,8 +57,8 @@
 #define SEGMENT_IDS    65536u
 #define SEGMENT_TRIES  4096u /* of a loop that others can disturb, before it is their intention */
 #define POOL_KEPT      (UINT64_C(1) << 20) /* a pool up to here is not worth giving back */
-#define SHARE_NPUD     0u                  /* npud's share number */
-#define SHARE_MAX      65535u
+#define PEER_NPUD     0u                  /* npud's peer id */
+#define PEER_MAX      65535u
 
 /* --- the word --- */
 
@@ -90,7 +90,7 @@ static inline enum mbuf_state mbuf_state(uint64_t word)
     return (enum mbuf_state)(word >> 32 & 0xf);
 }
 
-/** CACHED, HELD, SENDING: share number of the session. */
+/** CACHED, HELD, SENDING: peer id of the session. */
 static inline uint32_t mbuf_session(uint64_t word)
 {
     return (uint32_t)word >> 16;

@@ -97,7 +97,7 @@ struct queue_put {
 /** Written by who may dequeue, and npud. */
 struct queue_take {
     alignas(64) _Atomic uint64_t
-        head;                 /* position to be taken next << 16 | share number of who took last */
+        head;                 /* position to be taken next << 16 | peer id of who took last */
     _Atomic uint64_t settled; /* every position below it is */
     alignas(64) _Atomic uint64_t waiting; /* for messages: as above */
     alignas(64) _Atomic uint32_t wake;    /* futex of who waits for room */
@@ -487,7 +487,7 @@ static inline uint64_t queue_end(const struct queue_view *q, enum queue_state wh
         head = atomic_load(&q->take->head);
         queue_settle(q, head, t);
         if (atomic_compare_exchange_strong(
-                &q->take->head, &head, (queue_head_position(head) + QUEUE_END) << 16 | SHARE_NPUD))
+                &q->take->head, &head, (queue_head_position(head) + QUEUE_END) << 16 | PEER_NPUD))
             break;
     }
     return queue_head_position(head);

@@ -894,7 +894,7 @@ END_TEST
 
 START_TEST(list_and_usage)
 {
-    npuctl_says("--json inject fail --kind ipc_record", 1, "there are no \"ipc_record\" tasks");
+    npuctl_says("--json inject fail --kind ipc_event_record", 1, "there are no \"ipc_event_record\" tasks");
     npuctl_says("inject fail --kind x", 1,
                 " reset, wait, ipc-record, ipc-wait, copy,"); /* as typed in a shell */
     npuctl_says("--json inject fail --kind ipc-record --nth 2", 0, "{\"rule\":1}");

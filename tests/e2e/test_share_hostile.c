@@ -583,7 +583,7 @@ static void make_circle(void)
     }
     atomic_store(&v->mbufs[0].next, head | 1);
     atomic_store(&v->mbufs[0].count, chance(&it.rng, 50) ? UINT32_MAX : 128);
-    atomic_store(&v->mbufs[0].word, mbuf_word(1, MBUF_SENDING, SHARE_NPUD, q->view.number));
+    atomic_store(&v->mbufs[0].word, mbuf_word(1, MBUF_SENDING, PEER_NPUD, q->view.number));
     raw_feed(&raw, q->view.number, v->id);
     atomic_store(&q->view.put->slot[tail & q->view.mask].word, queue_slot_word(tail, head));
     atomic_store(&q->view.put->tail, tail + 1);
@@ -633,7 +633,7 @@ static void blame_others(void)
 
     for (uint32_t i = 0; i < segment_slots(&s->view); i++)
         atomic_store(&s->view.mbufs[i].word,
-                     mbuf_word_held(i, chance(&it.rng, 90) ? 1 + i % 8 : SHARE_NPUD));
+                     mbuf_word_held(i, chance(&it.rng, 90) ? 1 + i % 8 : PEER_NPUD));
 }
 
 static void leave_and_come_back(void);

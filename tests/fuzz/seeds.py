@@ -13,7 +13,7 @@ REQUESTS = ("hello open_device create_stream destroy_stream create_event destroy
             "destroy_notify reset_notify export_notify allow_notify import_notify set_stream_priority streams_left memory_written "
             "send_descriptors notify_fd ipc_event_info create_segment map_segment trim_segment create_queue destroy_queue grant_queue "
             "attach_queue feed_queue queue_bell bind_routes unbind_routes query_routes").split()  # as they are numbered
-TASKS = "nop record reset wait_level wait_pos ipc_record ipc_wait copy set delay callback value_write value_wait reduce".split()
+TASKS = "nop record reset wait_level wait_pos ipc_event_record ipc_event_wait copy set delay callback value_write value_wait reduce".split()
 BORDERS = [255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 8191, 8192, 65535, 65536, 262143, 262144, 1 << 20,
            0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 1 << 32, 1 << 46, 1 << 62, (1 << 62) + 1, 1 << 63,
            2**64 - 4096, 2**64 - 4095, 2**64 - 64, 2**64 - 2, 2**64 - 1]
@@ -121,8 +121,8 @@ RING_SEEDS = {
     "position": task(0, 1, "wait_pos", 0, (1, 0, 0, 0)) + REST + task(0, 0, "nop") + REST,
     "timeout": task(0, 1, "wait_pos", 0, (1, 1023, 0, 0)) + REST,
     "level": task(0, 0, "wait_level", 1) + act("turns", 20) + task(0, 1, "record", 1, flags=7) + REST + task(0, 2, "reset", 1) + REST,
-    "ipc": act("take_record", 0, 0, 0) + task(1, 0, "ipc_wait", 0, (1, 0, 0, 0)) + REST,
-    "death": task(0, 0, "wait_pos", 1, (9, 0, 0, 0)) + act("take_record", 0, 0, 0) + task(1, 0, "ipc_wait", 0, (1, 0, 0, 0)) + REST
+    "ipc": act("take_record", 0, 0, 0) + task(1, 0, "ipc_event_wait", 0, (1, 0, 0, 0)) + REST,
+    "death": task(0, 0, "wait_pos", 1, (9, 0, 0, 0)) + act("take_record", 0, 0, 0) + task(1, 0, "ipc_event_wait", 0, (1, 0, 0, 0)) + REST
     + act("die", 0) + REST,
     "copy": task(0, 0, "set", 1, (0, 262144, 7, 0)) + task(0, 0, "copy", 0, (0, 0, 4096, 1)) + REST,
     "freed": task(0, 0, "set", 1, (0, 262144, 7, 0)) + act("turns", 4) + request(0, "free", 1) + REST,
@@ -139,18 +139,18 @@ RING_SEEDS = {
     "delay": task(0, 0, "delay", 0, (65536, 0x7fffffff, 0, 0)) + REST,
     "tail": poke(0, 6, 0, 0, 2**64 - 1) + request(0, "abort_stream", 0) + REST,
     "sequence": poke(0, 7, 0, 0, 1) + poke(0, 0, 0, 64, 1) + poke(0, 0, 0, 128, 1) + act("doorbell", 0, 0, 0) + REST,
-    "page": task(1, 0, "ipc_wait", 0, (5, 0, 0, 0)) + poke(0, 4, 0, 128 + 40, 5 << 32 | 1 << 16 | 1)
-    + task(1, 1, "ipc_wait", 0, (5, 0, 0, 0)) + REST + request(1, "close_ipc_event", 0, b"\x00", 0) + REST,
+    "page": task(1, 0, "ipc_event_wait", 0, (5, 0, 0, 0)) + poke(0, 4, 0, 128 + 40, 5 << 32 | 1 << 16 | 1)
+    + task(1, 1, "ipc_event_wait", 0, (5, 0, 0, 0)) + REST + request(1, "close_ipc_event", 0, b"\x00", 0) + REST,
     "latest": poke(0, 4, 0, 0, 2**64 - 1) + act("take_record", 1, 0, 0) + REST + act("hang_up", 0),
     "late": act("poke_later", 0, 3 | 0 << 3, 0, 0) + number(3) + task(0, 0, "wait_level", 0) + REST,
-    "late-ipc": act("take_record", 0, 3, 0) + act("poke_later", 0, 4, 16 + 1, 0) + number(1 << 32) + task(1, 0, "ipc_wait", 0, (1, 0, 0, 0)) + REST,
+    "late-ipc": act("take_record", 0, 3, 0) + act("poke_later", 0, 4, 16 + 1, 0) + number(1 << 32) + task(1, 0, "ipc_event_wait", 0, (1, 0, 0, 0)) + REST,
     "timers": b"".join(task(0, i, "wait_pos", 3 - i, (99, 4096 - 1024 * i + i, 0, 0)) for i in range(4)) + REST,
-    "reports": task(0, 0, "wait_pos", 1, (9, 0, 0, 0)) + task(0, 1, "wait_level", 0) + task(0, 2, "ipc_wait", 0, (0, 0, 0, 0))
+    "reports": task(0, 0, "wait_pos", 1, (9, 0, 0, 0)) + task(0, 1, "wait_level", 0) + task(0, 2, "ipc_event_wait", 0, (0, 0, 0, 0))
     + task(0, 3, "delay", 0, (65536, 0, 0, 0)) + act("turns", 20) + act("turns", 21) + act("admin", 0, 3) + bytes([1, 1, 3]) + REST,
     "circle": task(0, 0, "wait_pos", 1, (1, 0, 0, 0)) + task(0, 1, "wait_pos", 0, (1, 0, 0, 0)) + REST + WAITS,
     "sleepers": act("take_record", 0, 0, 1) + act("sleep", 1, 0, 2, 0, 1, 1, 0, 0) + act("sleep", 0, 1, 2, 0, 2, 1, 0, 0)
     + task(0, 2, "wait_level", 1) + REST + WAITS + act("wait") + number(1 << 20) + WAITS,
-    "owed": act("sleep", 0, 0, 2, 0, 1, 1, 0, 0) + task(1, 0, "ipc_wait", 0, (1, 0, 0, 0)) + act("take_record", 0, 0x0f, 0) + REST + WAITS,
+    "owed": act("sleep", 0, 0, 2, 0, 1, 1, 0, 0) + task(1, 0, "ipc_event_wait", 0, (1, 0, 0, 0)) + act("take_record", 0, 0x0f, 0) + REST + WAITS,
     "callback": task(0, 0, "callback", 0, (1, 1 << 32, 0, 0)) + task(0, 0, "nop") + REST + WAITS + poke(0, 6, 0, 16, 1)
     + act("doorbell", 0, 0, 0) + REST + task(0, 0, "callback", 0, (2, 2047, 0, 0)) + task(0, 0, "callback", 0, (3, 2048, 0, 0)) + REST,
     "ended": act("admin", 0, 0) + bytes([1, 1, 0, 1]) + REST,

@@ -75,7 +75,7 @@ void world_begin(unsigned flags)
         surroundings.tick = 15 * NSEC_PER_USEC;
     surroundings.on = true;
     configure(&world.config, flags);
-    *server = (struct server){.config = &world.config, .posts.fd = -1};
+    *server = (struct server){.config = &world.config, .work_items.fd = -1};
     server->users.limit = world.config.limit;
     server->ipc.linger_max = world.config.linger_max;
     server->ipc.any_uid = world.config.ipc_any_uid;
@@ -83,7 +83,7 @@ void world_begin(unsigned flags)
     server->base = event_base_new();
     inject_init(&server->inject);
     MUST(server->base && sessions_init(server) == 0 &&
-         posts_init(&server->posts, server->base) == 0);
+         work_items_init(&server->work_items, server->base) == 0);
     MUST(devices_init(&server->devices, &world.config) == 0);
 }
 
@@ -132,7 +132,7 @@ static void must_be_empty(struct server *server)
     MUST(!server->sessions && server->n_sessions == 0 && !server->admin_list);
     MUST(HASH_COUNT(server->users.by_uid) == 0);
     MUST(HASH_COUNT(server->ipc.by_id) == 0 && server->ipc.lingering == 0);
-    MUST(!server->posts.first);
+    MUST(!server->work_items.first);
     MUST(!server->pools.list && server->queues.n == 0);
     for (uint32_t i = 0; i < server->devices.n; i++) {
         struct device *d = &server->devices.device[i];
@@ -166,7 +166,7 @@ void world_end(void)
     must_be_empty(server);
     sessions_deinit(server);
     devices_deinit(&server->devices);
-    posts_deinit(&server->posts);
+    work_items_deinit(&server->work_items);
     event_fds_deinit(server);
     event_base_free(server->base);
     config_deinit(&world.config);

@@ -186,7 +186,7 @@ static void end_ring(void)
 
         if (mbuf_state(word) == MBUF_SENDING && mbuf_queue(word) == NUMBER &&
             atomic_compare_exchange_strong(&m->word, &word,
-                                           mbuf_word_held(mbuf_generation(word) + 1, SHARE_NPUD))) {
+                                           mbuf_word_held(mbuf_generation(word) + 1, PEER_NPUD))) {
             PLAIN_READ(&data[ref & 0xffff]);
             got[ref & 0xffff]++;
         }

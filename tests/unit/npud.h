@@ -41,7 +41,7 @@ static inline void npud_start(const char *const *settings)
     config_init(&config);
     for (; settings && *settings; settings++)
         ck_assert_int_eq(config_set(&config, *settings), 0);
-    server = (struct server){.config = &config, .posts.fd = -1};
+    server = (struct server){.config = &config, .work_items.fd = -1};
     server.users.limit = config.limit;
     server.ipc.linger_max = config.linger_max;
     server.ipc.instance = 1;
@@ -49,7 +49,7 @@ static inline void npud_start(const char *const *settings)
     ck_assert_ptr_nonnull(server.base);
     inject_init(&server.inject);
     ck_assert_int_eq(sessions_init(&server), 0);
-    ck_assert_int_eq(posts_init(&server.posts, server.base), 0);
+    ck_assert_int_eq(work_items_init(&server.work_items, server.base), 0);
     ck_assert_int_eq(devices_init(&server.devices, &config), 0);
 }
 
@@ -58,7 +58,7 @@ static inline void npud_stop(void)
 {
     sessions_deinit(&server);
     devices_deinit(&server.devices);
-    posts_deinit(&server.posts);
+    work_items_deinit(&server.work_items);
     event_fds_deinit(&server);
     inject_deinit(&server.inject);
     event_base_free(server.base);
@@ -96,7 +96,7 @@ static inline struct session *npud_session(pid_t pid)
     s->id = ++server.last_session;
     DL_APPEND(server.sessions, s);
     server.n_sessions++;
-    ck_assert(share_name(s));
+    ck_assert(peer_give_id(s));
     ck_assert_int_eq(session_hello(s, "unit test", &fd), 0);
     close(fd);
     for (uint32_t i = 0; i < server.devices.n; i++)

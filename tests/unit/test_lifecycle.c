@@ -248,11 +248,11 @@ static void toggle_mem(struct client *c)
     struct mem **m = &c->mem[below(MEMS)];
 
     if (*m) {
-        mem_free(*m);
+        allocation_free(*m);
         *m = NULL;
         return;
     }
-    ck_assert_int_eq(mem_new(c->session, devices_get(&server.devices, below(2)),
+    ck_assert_int_eq(allocation_new(c->session, devices_get(&server.devices, below(2)),
                              below(2) ? MEM_DEVICE : MEM_HOST, 1 + below(1 << 20), m),
                      0);
 }

@@ -111,7 +111,7 @@ static void do_put(struct worker *a)
         return;
     slot = take_any(a);
     check_data(slot);
-    mbuf_hold(&w.view.mbufs[slot], w.keeper->share);
+    mbuf_hold(&w.view.mbufs[slot], w.keeper->peer_id);
     if (!atomic_compare_exchange_strong(place, &none, slot + 1))
         hold(a, slot);
 }
@@ -157,7 +157,7 @@ static void drop_held_by(const struct session *session)
     for (uint32_t slot = 0; slot < segment_slots(&w.view); slot++) {
         uint64_t word = atomic_load(&w.view.mbufs[slot].word);
 
-        if (mbuf_state(word) == MBUF_HELD && mbuf_session(word) == session->share)
+        if (mbuf_state(word) == MBUF_HELD && mbuf_session(word) == session->peer_id)
             CHECK(mbuf_drop(&w.view, &w.view.mbufs[slot], &full));
     }
 }
@@ -200,7 +200,7 @@ static void setup(void)
     ck_assert_int_eq(segment_new(pool_get(w.keeper), 128, DATA, &w.segment), 0);
     for (uint32_t i = 0; i < WORKERS; i++) {
         w.session[i] = npud_session(getpid());
-        ck_assert(segment_map(share_get(w.session[i]), w.segment));
+        ck_assert(segment_map(peer_get(w.session[i]), w.segment));
     }
     w.view = w.segment->view;
     w.map = mmap(NULL, w.segment->size, PROT_READ | PROT_WRITE, MAP_SHARED, w.segment->fd, 0);
@@ -228,7 +228,7 @@ START_TEST(threads_share_buffers)
     pthread_t thread[WORKERS];
 
     for (uint32_t i = 0; i < WORKERS; i++) {
-        worker[i] = (struct worker){.number = w.session[i]->share, .rng = i + 1};
+        worker[i] = (struct worker){.number = w.session[i]->peer_id, .rng = i + 1};
         thread[i] = thread_start(work_thread, &worker[i]);
     }
     for (uint32_t i = 0; i < WORKERS; i++)
@@ -241,7 +241,7 @@ END_TEST
 
 static pid_t start_process(uint32_t i, uint64_t seed)
 {
-    struct worker a = {.number = w.session[i]->share, .rng = seed};
+    struct worker a = {.number = w.session[i]->peer_id, .rng = seed};
     pid_t pid = fork();
 
     ck_assert_int_ge(pid, 0);
@@ -283,12 +283,12 @@ START_TEST(processes_are_killed)
             sched_yield();
         }
         kill_process(pid[i]);
-        share_sweep(w.session[i]->shared);
+        peer_sweep(w.session[i]->shared);
         pid[i] = start_process(i, random_next(&rng) | 1);
     }
     for (uint32_t i = 0; i < WORKERS; i++) {
         kill_process(pid[i]);
-        share_sweep(w.session[i]->shared);
+        peer_sweep(w.session[i]->shared);
     }
     ck_assert_uint_gt(kills, 5);
     check_counts();
@@ -300,7 +300,7 @@ END_TEST
 /* The numbers go round: generations of a word, numbers of a count. */
 START_TEST(numbers_wrap)
 {
-    struct worker a = {.number = w.session[0]->share, .rng = 3};
+    struct worker a = {.number = w.session[0]->peer_id, .rng = 3};
     struct mbuf *m;
     uint64_t word;
 
@@ -317,7 +317,7 @@ START_TEST(numbers_wrap)
     for (int i = 0; i < 100000; i++)
         work(&a);
     check_counts();
-    share_sweep(w.session[0]->shared);
+    peer_sweep(w.session[0]->shared);
     drop_held_by(w.keeper);
     check_nothing_left();
     for (uint32_t slot = 0; slot < DATA; slot++)
@@ -328,7 +328,7 @@ END_TEST
 /* More references than a count can hold are refused, and nothing is lost by that. */
 START_TEST(references_end)
 {
-    struct worker a = {.number = w.session[0]->share, .rng = 3};
+    struct worker a = {.number = w.session[0]->peer_id, .rng = 3};
     uint32_t slot;
 
     do_alloc(&a);

@@ -24,7 +24,7 @@ static void step(void);
 #define atomic_exchange(p, v) atomic_exchange_explicit(p, v, memory_order_seq_cst)
 
 /* npud's, once more, in steps. */
-#define share_sweep     stepped_share_sweep
+#define peer_sweep     stepped_share_sweep
 #define mbuf_free_chain stepped_mbuf_free_chain
 #define segment_touched stepped_segment_touched
 #define segment_unused  stepped_segment_unused
@@ -169,21 +169,21 @@ static bool anybody_has(uint32_t block)
 
 static void act_alloc(struct actor *a)
 {
-    uint32_t slot = segment_claim(&w.view, 0, DATA, a->session->share);
+    uint32_t slot = segment_claim(&w.view, 0, DATA, a->session->peer_id);
 
     if (slot == DATA)
         return;
     CHECK(!w.gone);
     CHECK(!anybody_has(slot));
     mbuf_prepare(&w.view, slot, 100);
-    mbuf_hold(&w.view.mbufs[slot], a->session->share);
+    mbuf_hold(&w.view.mbufs[slot], a->session->peer_id);
     CHECK(!anybody_has(slot));
     got(a, slot, slot);
 }
 
 static void act_refer(struct actor *a)
 {
-    uint32_t slot = segment_claim(&w.view, DATA, DATA + REFS, a->session->share);
+    uint32_t slot = segment_claim(&w.view, DATA, DATA + REFS, a->session->peer_id);
     struct mbuf *m = &w.view.mbufs[slot];
     struct has of;
     int count;
@@ -193,7 +193,7 @@ static void act_refer(struct actor *a)
     of = a->has[random_below(&a->rng, a->n_has)];
     count = mbuf_refer(&w.view, m, of.block);
     CHECK(count >= 2);
-    mbuf_hold(m, a->session->share);
+    mbuf_hold(m, a->session->peer_id);
     got(a, slot, of.block);
 }
 
@@ -218,7 +218,7 @@ static void act_give(struct actor *a)
         h = lost(a, random_below(&a->rng, a->n_has));
         word = atomic_load(&w.view.mbufs[h.slot].word);
         atomic_store(&w.view.mbufs[h.slot].word,
-                     mbuf_word_held(mbuf_generation(word) + 1, to->session->share));
+                     mbuf_word_held(mbuf_generation(word) + 1, to->session->peer_id));
         got(to, h.slot, h.block);
     });
 }
@@ -271,7 +271,7 @@ static void npud_main(void)
     struct actor *a;
 
     while ((a = to_sweep())) {
-        share_sweep(a->session->shared);
+        peer_sweep(a->session->shared);
         a->swept = true;
     }
     if (w.asks && !w.gone)
@@ -317,7 +317,7 @@ static void check_those_who_live(void)
             struct mbuf *m = &w.view.mbufs[a->has[j].slot], *b = &w.view.mbufs[a->has[j].block];
 
             CHECK(atomic_load(&m->word) ==
-                  mbuf_word_held(mbuf_generation(atomic_load(&m->word)), a->session->share));
+                  mbuf_word_held(mbuf_generation(atomic_load(&m->word)), a->session->peer_id));
             CHECK(mbuf_state(atomic_load(&b->word)) != MBUF_FREE);
             CHECK(mbuf_refs_count(atomic_load(&b->refs)) > 0);
             CHECK(!w.gone);
@@ -444,7 +444,7 @@ static void setup(void)
         a->session = npud_session((pid_t)i + 1);
         if (i == 0)
             ck_assert_int_eq(segment_new(pool_get(a->session), 128, DATA, &w.segment), 0);
-        ck_assert(segment_map(share_get(a->session), w.segment));
+        ck_assert(segment_map(peer_get(a->session), w.segment));
     }
     for (unsigned i = 0; i <= ACTORS; i++)
         ck_assert_ptr_nonnull(w.actor[i].stack = malloc(STACK));
@@ -515,22 +515,22 @@ END_TEST
 
 static uint32_t new_head(struct actor *a)
 {
-    uint32_t slot = segment_claim(&w.view, 0, DATA, a->session->share);
+    uint32_t slot = segment_claim(&w.view, 0, DATA, a->session->peer_id);
 
     ck_assert_uint_lt(slot, DATA);
     mbuf_prepare(&w.view, slot, 100);
-    mbuf_hold(&w.view.mbufs[slot], a->session->share);
+    mbuf_hold(&w.view.mbufs[slot], a->session->peer_id);
     got(a, slot, slot);
     return slot;
 }
 
 static uint32_t new_reference(struct actor *a, uint32_t block)
 {
-    uint32_t slot = segment_claim(&w.view, DATA, DATA + REFS, a->session->share);
+    uint32_t slot = segment_claim(&w.view, DATA, DATA + REFS, a->session->peer_id);
 
     ck_assert_uint_lt(slot, DATA + REFS);
     ck_assert_int_ge(mbuf_refer(&w.view, &w.view.mbufs[slot], block), 2);
-    mbuf_hold(&w.view.mbufs[slot], a->session->share);
+    mbuf_hold(&w.view.mbufs[slot], a->session->peer_id);
     got(a, slot, block);
     return slot;
 }

@@ -54,12 +54,12 @@ static struct segment *add_segment(struct session *session, uint64_t stride, uin
 /* As one that dequeued from a queue that is fed by it. */
 static void share_segment(struct session *session, struct segment *s)
 {
-    ck_assert(segment_map(share_get(session), s));
+    ck_assert(segment_map(peer_get(session), s));
 }
 
 static struct mbuf *claim_data(struct mapped *m, const struct session *session)
 {
-    uint32_t slot = segment_claim(&m->view, 0, m->view.n_data, session->share);
+    uint32_t slot = segment_claim(&m->view, 0, m->view.n_data, session->peer_id);
 
     ck_assert_uint_lt(slot, m->view.n_data);
     return &m->view.mbufs[slot];
@@ -68,7 +68,7 @@ static struct mbuf *claim_data(struct mapped *m, const struct session *session)
 static struct mbuf *claim_ref(struct mapped *m, const struct session *session)
 {
     uint32_t slot =
-        segment_claim(&m->view, m->view.n_data, segment_slots(&m->view), session->share);
+        segment_claim(&m->view, m->view.n_data, segment_slots(&m->view), session->peer_id);
 
     ck_assert_uint_lt(slot, segment_slots(&m->view));
     return &m->view.mbufs[slot];
@@ -79,7 +79,7 @@ static struct mbuf *alloc(struct mapped *m, const struct session *session)
     struct mbuf *b = claim_data(m, session);
 
     mbuf_prepare(&m->view, (uint32_t)(b - m->view.mbufs), 100);
-    mbuf_hold(b, session->share);
+    mbuf_hold(b, session->peer_id);
     return b;
 }
 
@@ -88,7 +88,7 @@ static struct mbuf *copy_ref(struct mapped *m, const struct mbuf *of, const stru
     struct mbuf *b = claim_ref(m, session);
 
     ck_assert_int_gt(mbuf_refer(&m->view, b, mbuf_op_block(atomic_load(&of->op))), 1);
-    mbuf_hold(b, session->share);
+    mbuf_hold(b, session->peer_id);
     return b;
 }
 
@@ -314,7 +314,7 @@ START_TEST(what_the_dead_hold_is_freed)
     copy_ref(&m, kept, b);
     copy_ref(&m, alloc(&m, b), b);
     x = alloc(&m, b); /* in no ring of this number */
-    set_word(x, mbuf_word(mbuf_generation(atomic_load(&x->word)), MBUF_SENDING, b->share, 77));
+    set_word(x, mbuf_word(mbuf_generation(atomic_load(&x->word)), MBUF_SENDING, b->peer_id, 77));
     /* between the hint and the claim, and between the release and the hint */
     atomic_fetch_and(&m.view.page->hint[0], ~(UINT64_C(1) << 60));
     atomic_fetch_and(&m.view.page->hint[(s->view.n_data + 900) / 64], 0);
@@ -384,7 +384,7 @@ START_TEST(messages_of_the_dead_stay)
     part = alloc(&m, a);
     append(&m, sent, sent, &m, part);
     ck_assert_int_eq(queue_enqueue(&qb->queue->ring.view, sent, ref_of(&m, sent),
-                                   atomic_load(&sent->word), a->share),
+                                   atomic_load(&sent->word), a->peer_id),
                      QUEUE_OK);
     alloc(&m, a);
     session_free(a);
@@ -399,7 +399,7 @@ START_TEST(messages_of_the_dead_stay)
     ck_assert_int_eq(queue_front(&qb->queue->ring.view, &front), QUEUE_OK);
     ck_assert_uint_eq(front.ref, ref_of(&m, sent));
     ck_assert_int_eq(queue_dequeue(&qb->queue->ring.view, &front,
-                                   mbuf_at(segments_table(&server), front.ref), b->share,
+                                   mbuf_at(segments_table(&server), front.ref), b->peer_id,
                                    segments_table(&server), &held),
                      QUEUE_OK);
     ck_assert_int_eq(state_of(sent), MBUF_HELD);
@@ -440,7 +440,7 @@ START_TEST(orphan_goes_with_its_last_buffer)
     pool_look_soon(s->pool);
     await_pools(0);
     ck_assert_uint_eq(atomic_load(&m.view.page->dead), 1);
-    ck_assert(!share_get(b)->maps);
+    ck_assert(!peer_get(b)->maps);
     session_free(b);
     unmap_all(&m);
     npud_stop();
@@ -455,9 +455,9 @@ START_TEST(lies_do_not_keep_an_orphan)
     struct mapped m = map_all(s);
     uint64_t lies[] = {
         mbuf_word(1, MBUF_HELD, 999, 0),
-        mbuf_word(2, MBUF_CACHED, c->share, 0), /* lives, and does not map it */
+        mbuf_word(2, MBUF_CACHED, c->peer_id, 0), /* lives, and does not map it */
         mbuf_word(3, MBUF_SENDING, 999, 5),
-        mbuf_word(4, MBUF_SENDING, SHARE_NPUD, 5),
+        mbuf_word(4, MBUF_SENDING, PEER_NPUD, 5),
         mbuf_word_member(5, s->view.id << 16 | 60),
         mbuf_word_member(6, 0xffffffff),
         mbuf_word(7, MBUF_BLOCK, 0, 0),
@@ -503,7 +503,7 @@ START_TEST(garbage_is_survived)
             struct mbuf *x = &m.view.mbufs[i];
             uint32_t ref = s->view.id << 16 | random_below(&rng, segment_slots(&m.view));
             enum mbuf_state state = (enum mbuf_state)random_below(&rng, 7);
-            uint32_t session = random_below(&rng, 2) ? a->share : b->share;
+            uint32_t session = random_below(&rng, 2) ? a->peer_id : b->peer_id;
 
             set_word(x, state == MBUF_MEMBER
                             ? mbuf_word_member(1, ref)
@@ -636,7 +636,7 @@ static void race_prepare(void)
 
 static void race_claim(void)
 {
-    uint32_t slot = segment_claim(&race.m.view, 0, race.m.view.n_data, race.session->share);
+    uint32_t slot = segment_claim(&race.m.view, 0, race.m.view.n_data, race.session->peer_id);
 
     if (slot < race.m.view.n_data)
         race.claimed = &race.m.view.mbufs[slot];
@@ -769,7 +769,7 @@ static struct session *session_of_child(pid_t *child)
         for (;;)
             pause();
     s = npud_session(*child);
-    s->pidfd = identity_open(*child);
+    s->pidfd = pidfd_open_process(*child);
     ck_assert_int_ge(s->pidfd, 0);
     return s;
 }
@@ -783,7 +783,7 @@ static void end_child(pid_t child)
 
 static bool peer_id_is_free(uint32_t number)
 {
-    return !share_session(&server, number) && !share_left(&server, number);
+    return !peer_session(&server, number) && !peer_left(&server, number);
 }
 
 START_TEST(slots_of_a_survivor_stay_until_it_exits)
@@ -793,7 +793,7 @@ START_TEST(slots_of_a_survivor_stay_until_it_exits)
     struct segment *s = add_segment(a, 128, 4);
     struct mapped m = map_all(s);
     struct mbuf *held, *own, *copy, *head, *member;
-    uint32_t number = b->share, slot;
+    uint32_t number = b->peer_id, slot;
 
     share_segment(b, s);
     own = alloc(&m, a);
@@ -809,7 +809,7 @@ START_TEST(slots_of_a_survivor_stay_until_it_exits)
     ck_assert_int_eq(state_of(copy), MBUF_HELD);
     ck_assert_int_eq(state_of(member), MBUF_MEMBER);
     /* What the survivor still stores is its own affair: here, that it has freed a reference and a buffer. */
-    slot = segment_claim(&m.view, 0, m.view.n_data, a->share);
+    slot = segment_claim(&m.view, 0, m.view.n_data, a->peer_id);
     ck_assert_uint_eq(slot, m.view.n_data);
     end_child(child);
     ck_assert(peer_id_is_free(number));
@@ -886,7 +886,7 @@ START_TEST(session_that_leaves_is_freed_at_once)
     struct segment *s = add_segment(a, 128, 4);
     struct mapped m = map_all(s);
     struct mbuf *held;
-    uint32_t number = b->share;
+    uint32_t number = b->peer_id;
 
     share_segment(b, s);
     held = alloc(&m, b);

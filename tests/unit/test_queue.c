@@ -73,11 +73,11 @@ static struct segment *make_segment(struct session *session)
 static uint32_t make_buffer(struct session *session, struct segment *segment)
 {
     struct segment_view *v = &segment->view;
-    uint32_t slot = segment_claim(v, 0, v->n_data, session->share);
+    uint32_t slot = segment_claim(v, 0, v->n_data, session->peer_id);
 
     ck_assert_uint_lt(slot, v->n_data);
     mbuf_prepare(v, slot, 64);
-    mbuf_hold(&v->mbufs[slot], session->share);
+    mbuf_hold(&v->mbufs[slot], session->peer_id);
     return mbuf_ref(v, &v->mbufs[slot]);
 }
 
@@ -88,7 +88,7 @@ static struct mbuf *buffer(uint32_t ref)
 
 static enum queue_result put(const struct queue_view *v, struct session *session, uint32_t ref)
 {
-    return queue_enqueue(v, buffer(ref), ref, buffer(ref)->word, session->share);
+    return queue_enqueue(v, buffer(ref), ref, buffer(ref)->word, session->peer_id);
 }
 
 /* The ref of the message, or 0. */
@@ -100,7 +100,7 @@ static uint32_t take(const struct queue_view *v, struct session *session)
     if (queue_front(v, &f) != QUEUE_OK)
         return 0;
     queue_settle(v, f.head, segments_table(&server));
-    return queue_dequeue(v, &f, buffer(f.ref), session->share, segments_table(&server), &held) ==
+    return queue_dequeue(v, &f, buffer(f.ref), session->peer_id, segments_table(&server), &held) ==
                    QUEUE_OK
                ? f.ref
                : 0;
@@ -404,7 +404,7 @@ START_TEST(who_loses_a_right_is_left_behind_in_the_old_ring)
 
     ck_assert_int_eq(queue_front(&old, &(struct queue_front){0}), QUEUE_ENDED);
     ck_assert_int_eq(put(&old, a, ref[3]), QUEUE_ENDED);
-    ck_assert_uint_eq(buffer(ref[3])->word, mbuf_word_held(1, a->share));
+    ck_assert_uint_eq(buffer(ref[3])->word, mbuf_word_held(1, a->peer_id));
     ck_assert_int_eq(old.put->news.state, QUEUE_MOVED);
     ck_assert_int_eq(old.take->news.state, QUEUE_MOVED);
 
@@ -476,9 +476,9 @@ START_TEST(the_dead_are_swept_out_of_rings)
         ck_assert_int_eq(put(v, a, ref[i]), QUEUE_OK);
     /* b takes one, and dies before it is settled. */
     ck_assert_int_eq(queue_front(v, &f), QUEUE_OK);
-    atomic_store(&v->take->head, (queue_head_position(f.head) + 1) << 16 | b->share);
+    atomic_store(&v->take->head, (queue_head_position(f.head) + 1) << 16 | b->peer_id);
     /* a dies between the word and the slot. */
-    atomic_store(&buffer(ref[3])->word, mbuf_word(1, MBUF_SENDING, a->share, v->number));
+    atomic_store(&buffer(ref[3])->word, mbuf_word(1, MBUF_SENDING, a->peer_id, v->number));
     session_free(b);
     ck_assert_uint_eq(mbuf_state(buffer(ref[0])->word), MBUF_FREE);
     ck_assert(!queue_has(queue, ref[0]));
@@ -585,7 +585,7 @@ START_TEST(who_ends_and_lives_is_left_behind_too)
     npud_start(NULL);
     a = npud_session(100);
     b = npud_session(getpid());
-    b->pidfd = identity_open(getpid());
+    b->pidfd = pidfd_open_process(getpid());
     queue = make_queue(a)->queue;
     number = queue->ring.view.number;
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);

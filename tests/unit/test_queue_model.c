@@ -380,7 +380,7 @@ static void run_destroyer(void)
 
         if (mbuf_state(word) == MBUF_SENDING && mbuf_queue(word) == ring[r].number &&
             atomic_compare_exchange_strong(&m->word, &word,
-                                           mbuf_word_held(mbuf_generation(word) + 1, SHARE_NPUD))) {
+                                           mbuf_word_held(mbuf_generation(word) + 1, PEER_NPUD))) {
             receive(ref & 0xffff, r, position - 1);
             mbuf_drop(&segment, m, &(bool){false});
         }
@@ -518,7 +518,7 @@ static void relay(int message)
     struct mbuf *m = &mbufs[message];
     uint64_t held = m->word;
 
-    while (queue_enqueue(&ring[1], m, ref_of((unsigned)message), held, SHARE_NPUD) != QUEUE_OK)
+    while (queue_enqueue(&ring[1], m, ref_of((unsigned)message), held, PEER_NPUD) != QUEUE_OK)
         sleep_of_router(&ring[1].put->waiting, &ring[1].take->wake, true, message);
     w.pending = -1;
     wake(&ring[1].take->waiting, &ring[1].put->wake);
@@ -536,7 +536,7 @@ static void route(bool counted)
             continue;
         }
         queue_settle(&ring[0], f.head, &table);
-        SURE(queue_dequeue(&ring[0], &f, mbuf_at(&table, f.ref), SHARE_NPUD, &table, &held) ==
+        SURE(queue_dequeue(&ring[0], &f, mbuf_at(&table, f.ref), PEER_NPUD, &table, &held) ==
              QUEUE_OK);
         n++;
         wake(&ring[0].put->waiting, &ring[0].take->wake);
@@ -579,7 +579,7 @@ static void prepare_actor(unsigned i, unsigned *message)
     struct peer *a = &w.peer[i];
 
     actor_add(scenario->actor[i].run)->mortal = scenario->kills && i < scenario->n - 1;
-    a->share = is_npud(i) ? SHARE_NPUD : 100 + i;
+    a->share = is_npud(i) ? PEER_NPUD : 100 + i;
     a->head_seen[0] = scenario->start;
     a->count = scenario->actor[i].count;
     a->base = *message;

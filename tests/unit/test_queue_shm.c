@@ -18,7 +18,7 @@
 
 #define BUFFERS  256u
 #define DEPTH    3u
-#define SENDERS  4096u /* share numbers of one test */
+#define SENDERS  4096u /* peer ids of one test */
 #define EACH_MAX 4096u /* messages of one sender */
 #define NOBODY   0xffffu
 

@@ -19,7 +19,7 @@ static void start_with(const char *const *settings)
     npud_start(settings);
     owner = npud_session(100);
     other = npud_session(200);
-    ck_assert_ptr_nonnull(share_get(owner));
+    ck_assert_ptr_nonnull(peer_get(owner));
     ck_assert_int_eq(segment_new(pool_get(owner), 64, 4096, &segment), 0);
 }
 
@@ -64,13 +64,13 @@ static struct mbuf *mbuf_of(uint32_t ref)
 /* A buffer of `session` with that length. */
 static uint32_t alloc(struct session *session, struct segment *s, uint64_t length)
 {
-    uint32_t slot = segment_claim(&s->view, 0, s->view.n_data, session->share);
+    uint32_t slot = segment_claim(&s->view, 0, s->view.n_data, session->peer_id);
     struct mbuf *m = &s->view.mbufs[slot];
 
     ck_assert_uint_lt(slot, s->view.n_data);
     mbuf_prepare(&s->view, slot, 64);
     atomic_store(&m->length, length);
-    mbuf_hold(m, session->share);
+    mbuf_hold(m, session->peer_id);
     return mbuf_ref(&s->view, m);
 }
 
@@ -104,7 +104,7 @@ static enum queue_result put(struct session *session, struct queue *queue, uint3
 
     CHECK(queue_feed(queue, s));
     r = queue_enqueue(&queue->ring.view, mbuf_of(ref), ref, atomic_load(&mbuf_of(ref)->word),
-                      session->share);
+                      session->peer_id);
     if (r == QUEUE_OK)
         ring_bell(queue, &queue->ring.view.take->waiting);
     return r;
@@ -119,7 +119,7 @@ static uint32_t take(struct session *session, struct queue *queue)
     if (queue_front(&queue->ring.view, &front) != QUEUE_OK)
         return 0;
     queue_settle(&queue->ring.view, front.head, segments_table(&server));
-    CHECK(queue_dequeue(&queue->ring.view, &front, mbuf_of(front.ref), session->share,
+    CHECK(queue_dequeue(&queue->ring.view, &front, mbuf_of(front.ref), session->peer_id,
                         segments_table(&server), &held) == QUEUE_OK);
     ring_bell(queue, &queue->ring.view.put->waiting);
     return front.ref;
@@ -132,7 +132,7 @@ static void drop(struct session *session, uint32_t head)
     bool full = false;
 
     CHECK(mbuf_state(atomic_load(&mbuf_of(head)->word)) == MBUF_HELD);
-    CHECK(mbuf_session(atomic_load(&mbuf_of(head)->word)) == session->share);
+    CHECK(mbuf_session(atomic_load(&mbuf_of(head)->word)) == session->peer_id);
     for (uint32_t i = 0, n = atomic_load(&mbuf_of(head)->count); i < n; i++, ref = next) {
         struct segment_view *v = segment_get(segments_table(&server), ref);
 
@@ -405,7 +405,7 @@ START_TEST(no_slot_for_a_reference_is_waited_for)
     /* The one buffer of the segment, sent so often that references to it run out. */
     for (uint32_t i = 0; i < refs - 1; i++) {
         uint32_t slot = segment_claim(&small->view, small->view.n_data, segment_slots(&small->view),
-                                      other->share);
+                                      other->peer_id);
 
         ck_assert_uint_ne(slot, segment_slots(&small->view));
     }
@@ -419,7 +419,7 @@ START_TEST(no_slot_for_a_reference_is_waited_for)
     expect_lengths(c, 2, 4);
     /* Now with none at all. */
     ck_assert_uint_ne(
-        segment_claim(&small->view, small->view.n_data, segment_slots(&small->view), other->share),
+        segment_claim(&small->view, small->view.n_data, segment_slots(&small->view), other->peer_id),
         segment_slots(&small->view));
     ck_assert_int_eq(put(owner, a, alloc(owner, small, 1)), QUEUE_OK);
     send_lengths(a, 2, 4);
@@ -452,7 +452,7 @@ static void take_slots(struct segment *s, uint32_t left)
 {
     for (uint32_t i = left; i < s->view.n_refs; i++)
         ck_assert_uint_ne(
-            segment_claim(&s->view, s->view.n_data, segment_slots(&s->view), other->share),
+            segment_claim(&s->view, s->view.n_data, segment_slots(&s->view), other->peer_id),
             segment_slots(&s->view));
 }
 
@@ -885,7 +885,7 @@ START_TEST(segments_that_do_not_feed_the_source_do_not_travel)
     struct segment *secret;
     uint32_t head = alloc(owner, segment, 1), member;
 
-    ck_assert_ptr_nonnull(share_get(other));
+    ck_assert_ptr_nonnull(peer_get(other));
     ck_assert_int_eq(segment_new(pool_get(other), 64, 16, &secret), 0);
     member = alloc(other, secret, 2);
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
@@ -923,7 +923,7 @@ START_TEST(chains_that_never_end_do)
     member = alloc(owner, segment, 2);
     append(head, member);
     atomic_store(&mbuf_of(member)->next, member);
-    mbuf_hold(mbuf_of(head), SHARE_NPUD);
+    mbuf_hold(mbuf_of(head), PEER_NPUD);
     mbuf_free_chain(&server, head);
     mbuf_free_chain(&server, head);
     ck_assert_uint_eq(in_use(segment), 0);
@@ -942,8 +942,8 @@ START_TEST(words_that_change_in_the_backlog)
     }
     settle();
     /* Taken back while npud has it; and sent once more. */
-    mbuf_hold(mbuf_of(refs[5]), owner->share);
-    mbuf_hold(mbuf_of(refs[7]), owner->share);
+    mbuf_hold(mbuf_of(refs[5]), owner->peer_id);
+    mbuf_hold(mbuf_of(refs[7]), owner->peer_id);
     ck_assert_int_eq(put(owner, a, refs[7]), QUEUE_OK);
     settle();
     expect_lengths(b, 0, 5);

@@ -17,9 +17,9 @@ static void setup(void)
 {
     npud_start(settings);
     session = npud_session(1);
-    ck_assert_int_eq(mem_new(session, devices_get(&server.devices, 0), MEM_DEVICE, 8192, &memory),
+    ck_assert_int_eq(allocation_new(session, devices_get(&server.devices, 0), MEM_DEVICE, 8192, &memory),
                      0);
-    words = mem_range(session, memory->slot.number, slot_generation(memory), 0, 8192);
+    words = allocation_range(session, memory->slot.number, slot_generation(memory), 0, 8192);
     ck_assert_ptr_nonnull(words);
 }
 
@@ -206,7 +206,7 @@ START_TEST(freed_memory_fails_all)
     static struct stream *s[WAITERS];
 
     park_all(s, WAITERS, 8);
-    mem_free(memory);
+    allocation_free(memory);
     for (unsigned i = 0; i < WAITERS; i++) {
         client_wait(s[i], atomic_load(&s[i]->ctrl->tail) - 1);
         ck_assert_int_eq(stream_error_code(atomic_load(&s[i]->ctrl->error)), ACL_ERROR_RT_SYS_DMA);
@@ -224,9 +224,9 @@ START_TEST(freed_source_leaves_nobody_waiting)
     struct task copy = {.op = TASK_COPY};
     _Atomic uint64_t *from;
 
-    ck_assert_int_eq(mem_new(session, devices_get(&server.devices, 0), MEM_DEVICE, 4096, &source),
+    ck_assert_int_eq(allocation_new(session, devices_get(&server.devices, 0), MEM_DEVICE, 4096, &source),
                      0);
-    from = mem_range(session, source->slot.number, slot_generation(source), 0, 8);
+    from = allocation_range(session, source->slot.number, slot_generation(source), 0, 8);
     atomic_store(from, 7);
     park_all(s, WAITERS, 0);
     copy.object = memory->slot.number;
@@ -236,7 +236,7 @@ START_TEST(freed_source_leaves_nobody_waiting)
     copy.copy.src_generation = slot_generation(source);
     client_submit(copier, copy);
     AWAIT(atomic_load(&words[0]) == 7);
-    mem_free(source);
+    allocation_free(source);
     for (unsigned i = 0; i < WAITERS; i++)
         client_wait(s[i], atomic_load(&s[i]->ctrl->tail) - 1);
 }

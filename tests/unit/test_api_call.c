@@ -1,5 +1,5 @@
-/* Threads inside calls (client/core/epoch.h): which of them may still use a session, or a view of a segment. */
-#include "client/core/epoch.h"
+/* Threads inside calls (client/core/api_call.h): which of them may still use a session, or a view of a segment. */
+#include "client/core/api_call.h"
 #include "client/buffers/ring_guard.h"
 #include "client/core/thread.h"
 
@@ -10,7 +10,7 @@
 #include "unit.h"
 
 /* What of the client library call.c needs. */
-#include "client/core/epoch.c" /* NOLINT(bugprone-suspicious-include) */
+#include "client/core/api_call.c" /* NOLINT(bugprone-suspicious-include) */
 
 __thread struct thread *thread_current;
 
@@ -43,9 +43,9 @@ static void let_it(void)
 
 static void sleeps(void)
 {
-    call_rest();
+    api_call_rest();
     step();
-    call_resume();
+    api_call_resume();
     step();
 }
 
@@ -80,7 +80,7 @@ static void *calls(void *arg)
     first_call();
     step();
     second_call();
-    call_mark_free(thread_current->mark);
+    api_call_mark_free(thread_current->mark);
     free(thread_current);
     sem_post(&done);
     return arg;
@@ -88,8 +88,8 @@ static void *calls(void *arg)
 
 static void expect(uint64_t epoch, bool left, bool left_views)
 {
-    ck_assert_int_eq(call_all_left(epoch), left);
-    ck_assert_int_eq(call_all_left_views(epoch), left_views);
+    ck_assert_int_eq(api_call_all_left(epoch), left);
+    ck_assert_int_eq(api_call_all_left_views(epoch), left_views);
 }
 
 /* A thread counts from the beginning of its outer call to its end; for views not while it sleeps. */
@@ -101,9 +101,9 @@ START_TEST(a_thread_counts_until_it_leaves)
     sem_init(&go, 0, 0);
     sem_init(&done, 0, 0);
     ck_assert_int_eq(pthread_create(&thread, NULL, calls, NULL), 0);
-    expect(call_new_epoch(), true, true);
+    expect(api_call_new_epoch(), true, true);
     let_it(); /* has begun */
-    epoch = call_new_epoch();
+    epoch = api_call_new_epoch();
     expect(epoch, false, false);
     let_it(); /* sleeps */
     expect(epoch, false, true);
@@ -117,9 +117,9 @@ START_TEST(a_thread_counts_until_it_leaves)
     expect(epoch, true, true);
     let_it(); /* is in its next call, which has begun after the epoch */
     expect(epoch, true, true);
-    expect(call_new_epoch(), false, false);
+    expect(api_call_new_epoch(), false, false);
     let_it(); /* has ended */
-    expect(call_new_epoch(), true, true);
+    expect(api_call_new_epoch(), true, true);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 END_TEST
@@ -128,14 +128,14 @@ static void expect_inside(void)
 {
     CALL_SCOPE;
 
-    expect(call_new_epoch(), true, false);
+    expect(api_call_new_epoch(), true, false);
 }
 
 /* aclFinalize does not wait for itself. A call that has found a view may still use it when it lets go of others. */
 START_TEST(the_calling_thread_counts_for_views_only)
 {
     expect_inside();
-    expect(call_new_epoch(), true, true);
+    expect(api_call_new_epoch(), true, true);
 }
 END_TEST
 

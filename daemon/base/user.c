@@ -1,4 +1,4 @@
-#include "daemon/base/quota.h"
+#include "daemon/base/user.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -16,36 +16,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct call_mark {
+struct api_call_mark {
     alignas(64) _Atomic uint64_t epoch; /* in which its thread began its call; 0: it is in none */
     _Atomic bool resting;               /* its thread sleeps, and uses no view of a segment */
     _Atomic bool no_events;             /* it sleeps, and uses no event that it has found before */
     _Atomic bool taken;                 /* by a thread */
-    struct call_mark *next;
+    struct api_call_mark *next;
 };
 
 /** The calling thread's. Before its first call, one that always reads as inside a call. */
-extern __thread struct call_mark *call_mine;
-extern _Atomic uint64_t call_epoch;
+extern __thread struct api_call_mark *api_call_mine;
+extern _Atomic uint64_t api_call_epoch;
 
-/** The thread has no mark yet, or is inside a call already. The value as of call_enter(). */
-struct call_mark *call_enter_slow(void) __attribute__((cold));
+/** The thread has no mark yet, or is inside a call already. The value as of api_call_enter(). */
+struct api_call_mark *api_call_enter_slow(void) __attribute__((cold));
 
 /** The mark to leave with; NULL when an outer call of this thread does that. */
-static inline __attribute__((always_inline)) struct call_mark *call_enter(void)
+static inline __attribute__((always_inline)) struct api_call_mark *api_call_enter(void)
 {
-    struct call_mark *mark = call_mine;
+    struct api_call_mark *mark = api_call_mine;
 
     if (__builtin_expect(atomic_load_explicit(&mark->epoch, memory_order_relaxed) != 0, 0))
-        return call_enter_slow();
-    atomic_store_explicit(&mark->epoch, atomic_load_explicit(&call_epoch, memory_order_relaxed),
+        return api_call_enter_slow();
+    atomic_store_explicit(&mark->epoch, atomic_load_explicit(&api_call_epoch, memory_order_relaxed),
                           memory_order_relaxed);
     /* The processor may load the session before this store is seen, the compiler must not: see above. */
     atomic_signal_fence(memory_order_seq_cst);
     return mark;
 }
 
-static inline __attribute__((always_inline)) void call_leave(struct call_mark **mark)
+static inline __attribute__((always_inline)) void api_call_leave(struct api_call_mark **mark)
 {
     /* release: what the call did to the session comes before its memory goes. */
     if (__builtin_expect(*mark != NULL, 1))
@@ -54,42 +54,42 @@ static inline __attribute__((always_inline)) void call_leave(struct call_mark **
 
 /** First line of each public function that may look for the session. */
 #define CALL_SCOPE                                                                                 \
-    struct call_mark *call_scope __attribute__((cleanup(call_leave), unused)) = call_enter()
+    struct api_call_mark *call_scope __attribute__((cleanup(api_call_leave), unused)) = api_call_enter()
 
 /** Inside a function with CALL_SCOPE: whether this thread is inside another call as well. */
 #define CALL_IS_NESTED (call_scope == NULL)
 
 /** The thread ends. */
-void call_mark_free(struct call_mark *mark);
+void api_call_mark_free(struct api_call_mark *mark);
 
 /** A forked child: the threads of the parent are not there. */
-void call_forget_inherited(void);
+void api_call_forget_inherited(void);
 
 /** Begin a new epoch, after a session was taken away. 0: the kernel cannot make the barrier. */
-uint64_t call_new_epoch(void);
+uint64_t api_call_new_epoch(void);
 
 /** Whether all threads but the calling one have left the calls that they began before `epoch`. */
-bool call_all_left(uint64_t epoch);
+bool api_call_all_left(uint64_t epoch);
 
 /**
- * Whether all threads, the calling one too, have left the calls that they began before `epoch`, or sleep in them between call_rest() and call_resume().
+ * Whether all threads, the calling one too, have left the calls that they began before `epoch`, or sleep in them between api_call_rest() and api_call_resume().
  */
-bool call_all_left_views(uint64_t epoch);
+bool api_call_all_left_views(uint64_t epoch);
 
 /*
  * Around a sleep. The thread forgets the views of segments (client/buffers/segment.h) that it has found: afterwards it looks them up again. Else a thread that
  * waits for a message for hours would keep all that was retired meanwhile mapped.
  */
-static inline void call_rest(void)
+static inline void api_call_rest(void)
 {
     /* release: what the thread did in a view comes before its memory goes. */
-    atomic_store_explicit(&call_mine->resting, true, memory_order_release);
+    atomic_store_explicit(&api_call_mine->resting, true, memory_order_release);
 }
 
-static inline void call_resume(void)
+static inline void api_call_resume(void)
 {
-    atomic_store_explicit(&call_mine->resting, false, memory_order_relaxed);
-    /* As in call_enter(): call_new_epoch() makes the barrier for the processor. */
+    atomic_store_explicit(&api_call_mine->resting, false, memory_order_relaxed);
+    /* As in api_call_enter(): api_call_new_epoch() makes the barrier for the processor. */
     atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -97,14 +97,14 @@ static inline void call_resume(void)
  * Whether no thread but the calling one uses an event that it found before `epoch`: it has left its
  * call, or said that it uses none. Memory of destroyed events goes then.
  */
-bool call_events_unused(uint64_t epoch);
+bool api_call_events_unused(uint64_t epoch);
 
 /**
  * The calling thread begins or ends a sleep in a call that uses no event afterwards which it has
  * found before. Such a sleep may last for hours, and memory of destroyed events does not wait for it.
  */
-static inline void call_use_no_events(bool none)
+static inline void api_call_use_no_events(bool none)
 {
     /* release: its uses come before the memory goes. The shared mark of threads without one counts as in use anyway. */
-    atomic_store_explicit(&call_mine->no_events, none, memory_order_release);
+    atomic_store_explicit(&api_call_mine->no_events, none, memory_order_release);
 }

@@ -1,4 +1,4 @@
-#include "client/core/epoch.h"
+#include "client/core/api_call.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,19 +6,19 @@
 #include "client/buffers/ring_guard.h"
 #include "client/core/thread.h"
 
-static struct call_mark none = {.epoch = 1};
-__thread struct call_mark *call_mine = &none;
-_Atomic uint64_t call_epoch = 1;
+static struct api_call_mark none = {.epoch = 1};
+__thread struct api_call_mark *api_call_mine = &none;
+_Atomic uint64_t api_call_epoch = 1;
 
 /* Of all threads so far. A mark is used again after its thread has ended, and is never freed. */
-static _Atomic(struct call_mark *) marks;
+static _Atomic(struct api_call_mark *) marks;
 
 /* A thread without memory for a mark has been inside a call: nobody knows whether it still is. */
 static _Atomic bool unmarked;
 
-static struct call_mark *take_old(void)
+static struct api_call_mark *take_old(void)
 {
-    for (struct call_mark *m = atomic_load(&marks); m; m = m->next) {
+    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->next) {
         bool taken = false;
 
         if (atomic_compare_exchange_strong(&m->taken, &taken, true))
@@ -27,13 +27,13 @@ static struct call_mark *take_old(void)
     return NULL;
 }
 
-static struct call_mark *mark_new(void)
+static struct api_call_mark *mark_new(void)
 {
-    struct call_mark *m = take_old();
+    struct api_call_mark *m = take_old();
 
     if (m)
         return m;
-    m = aligned_alloc(alignof(struct call_mark), sizeof(*m));
+    m = aligned_alloc(alignof(struct api_call_mark), sizeof(*m));
     if (!m)
         return NULL;
     memset(m, 0, sizeof(*m));
@@ -44,11 +44,11 @@ static struct call_mark *mark_new(void)
     return m;
 }
 
-struct call_mark *call_enter_slow(void)
+struct api_call_mark *api_call_enter_slow(void)
 {
     struct thread *t = thread_self();
 
-    if (call_mine != &none)
+    if (api_call_mine != &none)
         return NULL;
     /* Only a thread with a state of its own gives the mark back when it ends. */
     if (t == thread_current)
@@ -57,23 +57,23 @@ struct call_mark *call_enter_slow(void)
         atomic_store(&unmarked, true);
         return NULL;
     }
-    call_mine = t->mark;
-    return call_enter();
+    api_call_mine = t->mark;
+    return api_call_enter();
 }
 
-void call_mark_free(struct call_mark *mark)
+void api_call_mark_free(struct api_call_mark *mark)
 {
-    call_mine = &none;
+    api_call_mine = &none;
     if (!mark)
         return;
     atomic_store_explicit(&mark->epoch, 0, memory_order_release);
     atomic_store_explicit(&mark->taken, false, memory_order_release);
 }
 
-void call_forget_inherited(void)
+void api_call_forget_inherited(void)
 {
-    for (struct call_mark *m = atomic_load(&marks); m; m = m->next) {
-        if (m == call_mine)
+    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->next) {
+        if (m == api_call_mine)
             continue;
         atomic_store_explicit(&m->epoch, 0, memory_order_relaxed);
         /* Its thread may have slept. */
@@ -83,41 +83,41 @@ void call_forget_inherited(void)
     }
 }
 
-uint64_t call_new_epoch(void)
+uint64_t api_call_new_epoch(void)
 {
-    uint64_t epoch = atomic_fetch_add(&call_epoch, 1) + 1;
+    uint64_t epoch = atomic_fetch_add(&api_call_epoch, 1) + 1;
 
     return ring_guard_barrier() ? epoch : 0;
 }
 
-static bool in_older(const struct call_mark *m, uint64_t epoch)
+static bool in_older(const struct api_call_mark *m, uint64_t epoch)
 {
     uint64_t began = atomic_load_explicit(&m->epoch, memory_order_acquire);
 
     return began != 0 && began < epoch;
 }
 
-bool call_all_left(uint64_t epoch)
+bool api_call_all_left(uint64_t epoch)
 {
     if (epoch == 0 || atomic_load(&unmarked))
         return false;
-    for (struct call_mark *m = atomic_load(&marks); m; m = m->next)
-        if (m != call_mine && in_older(m, epoch))
+    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->next)
+        if (m != api_call_mine && in_older(m, epoch))
             return false;
     return true;
 }
 
-bool call_all_left_views(uint64_t epoch)
+bool api_call_all_left_views(uint64_t epoch)
 {
     if (epoch == 0 || atomic_load(&unmarked))
         return false;
-    for (struct call_mark *m = atomic_load(&marks); m; m = m->next)
+    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->next)
         if (!atomic_load_explicit(&m->resting, memory_order_acquire) && in_older(m, epoch))
             return false;
     return true;
 }
 
-bool call_events_unused(uint64_t epoch)
+bool api_call_events_unused(uint64_t epoch)
 {
     if (epoch == 0 || atomic_load(&unmarked))
         return false;
@@ -125,8 +125,8 @@ bool call_events_unused(uint64_t epoch)
      * A thread that sleeps and wakes up now, leaves, and finds an event in its next call, finds one
      * that lives: the barrier of the epoch is behind us, so it sees which do not.
      */
-    for (struct call_mark *m = atomic_load(&marks); m; m = m->next)
-        if (m != call_mine && in_older(m, epoch) &&
+    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->next)
+        if (m != api_call_mine && in_older(m, epoch) &&
             !atomic_load_explicit(&m->no_events, memory_order_acquire))
             return false;
     return true;
