@@ -80,7 +80,7 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg)
         }
     }
     service_manager_tell("WATCHDOG=1\nSTATUS=%u devices, %u sessions", server->devices.n,
-                 server->n_sessions);
+                         server->n_sessions);
 }
 
 /*
@@ -121,7 +121,8 @@ static void tell_ready(struct npud *npud)
     const struct devices *devices = &npud->server->devices;
     int fd = npud->options->ready_fd;
 
-    service_manager_tell("READY=1\nSTATUS=%u devices (%s), ready", devices->n, devices->backend->name);
+    service_manager_tell("READY=1\nSTATUS=%u devices (%s), ready", devices->n,
+                         devices->backend->name);
     if (fd >= 0 && write(fd, "\n", 1) != 1)
         log_warning("cannot write to --ready-fd: %m");
     if (fd > STDERR_FILENO)

@@ -1,10 +1,12 @@
 /*
  * Shared buffers: handles and what they name (proto/shm/mbuf_shm.h).
  *
- * A handle carries the ref of a slot and the generation that its word has while the handle is valid, so it needs no table: it is
- * checked against the word itself. The word tells too whether the buffer was freed, has been sent away, or is another's.
+ * A handle carries the ref of a slot and the generation that its word has while the handle is
+ * valid, so it needs no table: it is checked against the word itself. The word tells too whether
+ * the buffer was freed, has been sent away, or is another's.
  *
- * Two threads may use two buffers, or two chains; one only with a lock of the program's. Nothing here takes one.
+ * Two threads may use two buffers, or two chains; one only with a lock of the program's. Nothing
+ * here takes one.
  */
 #pragma once
 
@@ -75,8 +77,8 @@ int mbuf_check_member(const char *function, struct session *s, acltdtBuf buf, bo
                       struct mbuf_ref *out) __attribute__((cold));
 
 /**
- * What a handle names: a head of this session's (the word is HELD), or a member of a chain whose head is (MEMBER). 0, or 107000 with a sentence
- * that tells what became of it.
+ * What a handle names: a head of this session's (the word is HELD), or a member of a chain whose
+ * head is (MEMBER). 0, or 107000 with a sentence that tells what became of it.
  */
 static inline int mbuf_check(const char *function, struct session *s, acltdtBuf buf,
                              struct mbuf_ref *out)
@@ -92,9 +94,10 @@ static inline int mbuf_check_head(const char *function, struct session *s, acltd
 }
 
 /**
- * From a buffer of the chain of head (its ref) to the next: false at its end, after MBUF_CHAIN_MAX, where the next is no member of this
- * chain, or is not mapped (segment_need()). *n, which the caller sets to 0 first, counts the steps. A chain that is changed on the way, as by
- * mbuf_free(), must be stepped ahead of.
+ * From a buffer of the chain of head (its ref) to the next: false at its end, after MBUF_CHAIN_MAX,
+ * where the next is no member of this chain, or is not mapped (segment_need()). *n, which the
+ * caller sets to 0 first, counts the steps. A chain that is changed on the way, as by mbuf_free(),
+ * must be stepped ahead of.
  */
 static inline bool mbuf_next(uint32_t head, struct mbuf_ref *at, uint32_t *n)
 {
@@ -110,5 +113,8 @@ int mbuf_alloc(const char *function, struct session *s, uint64_t size, struct mb
 /** Free what a head that this session holds owns: the chain. */
 void mbuf_free(struct session *s, const struct mbuf_ref *head);
 
-/** Where its data is and how much was asked for. False: not possible, so somebody has written into its head. */
+/**
+ * Where its data is and how much was asked for. False: not possible, so somebody has written into
+ * its head.
+ */
 bool mbuf_data(const struct mbuf_ref *m, unsigned char **data, uint64_t *room);

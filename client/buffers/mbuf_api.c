@@ -1,6 +1,7 @@
 /*
- * The calls on shared buffers, in both families: acltdt, and the twins aclrt, which programs may mix, as both have the same handles.
- * They work on every machine: npud has no host and device sides.
+ * The calls on shared buffers, in both families: acltdt, and the twins aclrt, which programs may
+ * mix, as both have the same handles. They work on every machine: npud has no host and device
+ * sides.
  */
 #include <string.h>
 
@@ -52,8 +53,8 @@ static INLINE int find_head(const char *function, acltdtBuf buf, struct session 
 }
 
 /*
- * Alloc and free of what the thread keeps, without a call and with everything in registers: hence the long ways are functions of their own,
- * which begin again.
+ * Alloc and free of what the thread keeps, without a call and with everything in registers: hence
+ * the long ways are functions of their own, which begin again.
  */
 static __attribute__((noinline)) int alloc_long(const char *function, size_t size, acltdtBuf *buf)
 {

@@ -42,8 +42,8 @@ struct mbuf_cache *mbuf_cache_get(struct session *s)
 }
 
 /*
- * The segment of a slot that the thread has kept. NULL: it is gone. No honest session could make npud take it back, but whoever shares it can
- * write that the slot is free.
+ * The segment of a slot that the thread has kept. NULL: it is gone. No honest session could make
+ * npud take it back, but whoever shares it can write that the slot is free.
  */
 static struct segment_view *kept_in(uint32_t class, uint32_t ref)
 {
@@ -79,8 +79,9 @@ static int fetch(const char *function, struct session *s, uint32_t class, struct
 {
     uint32_t refs[1 + MBUF_CACHE_SLOTS], n;
     /*
-     * In a large pool the thread brings no slots in advance. If others free its buffers and it never allocates again, nobody could take these slots
-     * from it, and each would keep a segment from being given back.
+     * In a large pool the thread brings no slots in advance. If others free its buffers and it
+     * never allocates again, nobody could take these slots from it, and each would keep a segment
+     * from being given back.
      */
     bool large = atomic_load_explicit(&s->pool.size, memory_order_relaxed) > POOL_KEPT;
     int error;
@@ -120,8 +121,9 @@ static int take(const char *function, struct session *s, struct mbuf_cache *cach
 }
 
 /*
- * At a limit npud gives back what of the pool it finds free in a short time, so it is worth asking again; and slots of other classes that the
- * thread keeps may be what keeps segments from being free.
+ * At a limit npud gives back what of the pool it finds free in a short time, so it is worth asking
+ * again; and slots of other classes that the thread keeps may be what keeps segments from being
+ * free.
  */
 static int take_patiently(const char *function, struct session *s, struct mbuf_cache *cache,
                           uint32_t class, uint32_t *ref)
@@ -151,7 +153,9 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
     error = take_patiently(function, s, cache, class, &ref);
     if (error != 0)
         return error;
-    /* Its segment was there a moment ago, and npud has not taken it back: we have a buffer of it. */
+    /*
+     * Its segment was there a moment ago, and npud has not taken it back: we have a buffer of it.
+     */
     if (!mbuf_find(ref, out))
         return error_set(
             ACL_ERROR_RT_DRV_INTERNAL_ERROR,
@@ -182,7 +186,9 @@ void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m)
     struct mbuf_stack *stack = cache ? &cache->stack[g->cached] : NULL;
 
     if (stack && stack->n == stack->max) {
-        /* Half of it at once: so who allocates and frees at the edge does not come here each time. */
+        /*
+         * Half of it at once: so who allocates and frees at the edge does not come here each time.
+         */
         give_back(s, stack, g->cached, stack->max / 2);
         if (mbuf_cache_put(s, m))
             return;
@@ -199,7 +205,10 @@ static void leave_session(struct mbuf_cache *cache)
     CALL_SCOPE;
     struct session *s;
 
-    /* Not while the session goes: whoever ends it waits here for us, and we find none when it has gone. */
+    /*
+     * Not while the session goes: whoever ends it waits here for us, and we find none when it has
+     * gone.
+     */
     pthread_mutex_lock(&process->threads_lock);
     s = session_peek();
     if (s && s->serial == cache->session && !session_lost(s))

@@ -1,5 +1,6 @@
 /*
- * What each thread keeps of the session's pool (pool.h): free slots, which it takes again without a locked instruction.
+ * What each thread keeps of the session's pool (pool.h): free slots, which it takes again without a
+ * locked instruction.
  */
 #pragma once
 
@@ -13,8 +14,8 @@
 #define MBUF_CACHE_SLOTS   30
 
 /**
- * Of one thread. Every slot in it is CACHED, and has been through mbuf_prepare() since others last had a reference to its data. All zero:
- * empty, of no session.
+ * Of one thread. Every slot in it is CACHED, and has been through mbuf_prepare() since others last
+ * had a reference to its data. All zero: empty, of no session.
  */
 struct mbuf_cache {
     uint64_t session; /* serial; slots of another are not ours */
@@ -22,8 +23,11 @@ struct mbuf_cache {
     struct mbuf_stack {
         uint8_t n, max;
         uint8_t fetch; /* slots to bring when there are none: more each time */
-        int32_t
-            fetched; /* in all, less those that were given back: more than n when the thread has buffers of this class */
+        /*
+         * in all, less those that were given back: more than n when the thread has buffers of this
+         * class
+         */
+        int32_t fetched;
         uint32_t ref[MBUF_CACHE_SLOTS];
     } stack[MBUF_CACHE_CLASSES];
 };
@@ -40,9 +44,11 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
 void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m);
 
 /**
- * The thread frees its last buffer of a class, while the pool is large: whether it should rather give back what it keeps of the class. Then it has, and
- * the buffer is to go the same way. Whoever allocates and frees one buffer after the other while others have made the pool large comes here each
- * time, and pays locked instructions: what he kept would hold segments, and he may never come again.
+ * The thread frees its last buffer of a class, while the pool is large: whether it should rather
+ * give back what it keeps of the class. Then it has, and the buffer is to go the same way. Whoever
+ * allocates and frees one buffer after the other while others have made the pool large comes here
+ * each time, and pays locked instructions: what he kept would hold segments, and he may never come
+ * again.
  */
 bool mbuf_cache_leave(struct session *s, struct mbuf_stack *stack, struct segment *segment)
     __attribute__((cold));
@@ -89,7 +95,9 @@ static inline __attribute__((always_inline)) bool mbuf_cache_take(struct session
     return true;
 }
 
-/** Keep the slot of a buffer that this session owns. False: by the long way. No locked instruction. */
+/**
+ * Keep the slot of a buffer that this session owns. False: by the long way. No locked instruction.
+ */
 static inline __attribute__((always_inline)) bool mbuf_cache_put(struct session *s,
                                                                  const struct mbuf_ref *m)
 {

@@ -44,7 +44,10 @@ bool mbuf_chain_at(const struct mbuf_ref *head, uint32_t index, struct mbuf_ref 
 
 /* --- append --- */
 
-/* The last buffer of the chain of head, as noted there: a chain is built by appending to it, which must not walk it each time. */
+/*
+ * The last buffer of the chain of head, as noted there: a chain is built by appending to it, which
+ * must not walk it each time.
+ */
 static bool find_tail(const struct mbuf_ref *head, struct mbuf_ref *tail)
 {
     uint32_t ref = atomic_load_explicit(&head->mbuf->tail, memory_order_relaxed);
@@ -64,7 +67,10 @@ static void make_member(struct mbuf_ref *m, uint32_t head)
     atomic_store_explicit(&m->mbuf->word, m->word, memory_order_release);
 }
 
-/* Whose process ends in between: every buffer is a head that it holds, or a member of one, at any moment; links only tell the order. */
+/*
+ * Whose process ends in between: every buffer is a head that it holds, or a member of one, at any
+ * moment; links only tell the order.
+ */
 static void link_chain(struct mbuf_ref *head, struct mbuf_ref *tail, struct mbuf_ref *more,
                        uint32_t count)
 {

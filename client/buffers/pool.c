@@ -37,7 +37,10 @@ uint64_t pool_class_size(uint32_t class)
     return (9 + (uint64_t)(class % 8)) << ((class - 48) / 8 + 17);
 }
 
-/* Caller holds pool->lock. Of the segments from *at on those that npud has taken back are out of the class, up to the first one that it has not. */
+/*
+ * Caller holds pool->lock. Of the segments from *at on those that npud has taken back are out of
+ * the class, up to the first one that it has not.
+ */
 static void take_out_retired(struct session *s, struct segment **at)
 {
     struct segment *g;
@@ -65,8 +68,8 @@ void pool_let_go(struct session *s)
 }
 
 /*
- * Caller holds pool->lock. Up to n slots of one segment, one if threads may not keep them. Segments that npud has taken back are no more in the class
- * afterwards.
+ * Caller holds pool->lock. Up to n slots of one segment, one if threads may not keep them. Segments
+ * that npud has taken back are no more in the class afterwards.
  */
 static uint32_t claim(struct session *s, uint32_t class, uint32_t n, uint32_t *refs)
 {
@@ -87,8 +90,9 @@ static uint32_t claim(struct session *s, uint32_t class, uint32_t n, uint32_t *r
 }
 
 /*
- * Caller holds pool->lock. One more segment, twice as large as the last of its class. Those that drain do not count: each of them would make the next one
- * larger, though the class has no more buffers.
+ * Caller holds pool->lock. One more segment, twice as large as the last of its class. Those that
+ * drain do not count: each of them would make the next one larger, though the class has no more
+ * buffers.
  */
 static int grow(const char *function, struct session *s, uint32_t class)
 {

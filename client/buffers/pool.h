@@ -1,9 +1,10 @@
 /*
  * The pool of this session (proto/shm/mbuf_shm.h): where its new buffers come from.
  *
- * Buffers come in classes of size. A class has segments, each twice as large as the one before, up to a limit. Free slots of the first
- * few, the small ones, may stay with a thread (mbuf_cache.h). Slots of larger segments always go back where every thread finds them, so that
- * a segment that is not used is seen to be, and given back.
+ * Buffers come in classes of size. A class has segments, each twice as large as the one before, up
+ * to a limit. Free slots of the first few, the small ones, may stay with a thread (mbuf_cache.h).
+ * Slots of larger segments always go back where every thread finds them, so that a segment that is
+ * not used is seen to be, and given back.
  */
 #pragma once
 
@@ -25,14 +26,20 @@ struct pool {
     pthread_mutex_t lock;                /* of class; before segments.lock */
     struct segment *class[POOL_CLASSES]; /* oldest, so smallest, first */
     _Atomic uint64_t size;               /* of its segments, as far as their end was noticed */
-    uint8_t small
-        [POOL_SMALL /
-         POOL_STEP]; /* the class of a size, by steps: counting bits takes longer than all the rest of an allocation */
+    uint8_t small[POOL_SMALL /
+                  /*
+          * the class of a size, by steps: counting bits takes longer than all the rest of an
+          * allocation
+          */
+                  POOL_STEP];
 };
 
 void pool_init(struct pool *pool);
 
-/** The class whose buffers have room for size bytes, 1 to MBUF_SIZE_MAX: powers of two in 4 steps of at least 128, above 1 MiB in 8. */
+/**
+ * The class whose buffers have room for size bytes, 1 to MBUF_SIZE_MAX: powers of two in 4 steps of
+ * at least 128, above 1 MiB in 8.
+ */
 uint32_t pool_class(uint64_t size);
 
 /** The same for 1 to POOL_SMALL. */
@@ -44,8 +51,8 @@ static inline uint32_t pool_small_class(const struct pool *pool, uint64_t size)
 uint64_t pool_class_size(uint32_t class);
 
 /**
- * Slots with data, set aside for this session: at least one, and at most n as long as that costs no new segment. refs tell them, *taken how
- * many. 0; 207001, 207005, 507010.
+ * Slots with data, set aside for this session: at least one, and at most n as long as that costs no
+ * new segment. refs tell them, *taken how many. 0; 207001, 207005, 507010.
  */
 int pool_take(const char *function, struct session *s, uint32_t class, uint32_t n, uint32_t *refs,
               uint32_t *taken);

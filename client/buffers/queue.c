@@ -15,7 +15,10 @@
 #include "client/runtime/session.h"
 #include "client/core/wait.h"
 
-/* Entries are made when an id is first used and stay as long as the session, so that finding one takes no lock. */
+/*
+ * Entries are made when an id is first used and stay as long as the session, so that finding one
+ * takes no lock.
+ */
 struct queues {
     _Atomic(struct queue *) queue[QUEUE_IDS];
     pthread_mutex_t retired_lock; /* innermost */
@@ -200,7 +203,10 @@ static void unmap_retired(struct queues *t)
     }
 }
 
-/* It is no queue's any more: unmap it, and others that have been in use until now, unless some thread is still there. That is rare and over soon. */
+/*
+ * It is no queue's any more: unmap it, and others that have been in use until now, unless some
+ * thread is still there. That is rare and over soon.
+ */
 static void retire(struct queues *t, struct ring *ring)
 {
     pthread_mutex_lock(&t->retired_lock);
@@ -260,7 +266,10 @@ void queues_forget_inherited(struct session *s)
 
 /* --- attaching --- */
 
-/* Ask npud, and take over the ring that it answers with, unless it is the one that is known already. Under follow_lock. */
+/*
+ * Ask npud, and take over the ring that it answers with, unless it is the one that is known
+ * already. Under follow_lock.
+ */
 static int attach(struct session *s, const char *function, struct queue *q, uint32_t *rights)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
@@ -318,17 +327,25 @@ int queue_follow(struct session *s, const char *function, struct queue *q, struc
     int error = 0;
 
     pthread_mutex_lock(&q->follow_lock);
-    /* Another thread may have been here first; then `old`, which the caller uses, is not the queue's any more. */
+    /*
+     * Another thread may have been here first; then `old`, which the caller uses, is not the
+     * queue's any more.
+     */
     if (q->ring == old) {
         if (atomic_load(&old->view.put->news.state) == QUEUE_MOVED) {
             error = attach(s, function, q, &rights);
         } else {
             error = explain_dead(s, function, q->id);
         }
-        /* Whatever else it is, say that no descriptor was left, says nothing about the queue, and may be over next time. */
+        /*
+         * Whatever else it is, say that no descriptor was left, says nothing about the queue, and
+         * may be over next time.
+         */
         if (error == ACL_ERROR_RT_NO_PERMISSION || error == ACL_ERROR_RT_DRV_INTERNAL_ERROR) {
-            /* For threads that slept on the ring and find none: the thread that lets go of rings may
-             * have been here before them. */
+            /*
+             * For threads that slept on the ring and find none: the thread that lets go of rings
+             * may have been here before them.
+             */
             atomic_store(&q->lost_right, error == ACL_ERROR_RT_NO_PERMISSION);
             set_ring(s, q, NULL);
         }
@@ -378,8 +395,8 @@ bool queues_let_go(struct session *s)
 }
 
 /*
- * Attach, and wait for the grant as long as the deadline allows. What npud says of a grant that is not there yet is told only when there is no more
- * time.
+ * Attach, and wait for the grant as long as the deadline allows. What npud says of a grant that is
+ * not there yet is told only when there is no more time.
  */
 static int attach_patiently(struct session *s, const char *function, struct queue *q,
                             uint64_t deadline, uint32_t *rights)
@@ -395,7 +412,10 @@ static int attach_patiently(struct session *s, const char *function, struct queu
         error_mute(false);
         if (error == 0 || last)
             return error;
-        /* Whatever else it is will be so again, and is told then; but npud's end is not waited for twice. */
+        /*
+         * Whatever else it is will be so again, and is told then; but npud's end is not waited for
+         * twice.
+         */
         last = error != ACL_ERROR_RT_NO_PERMISSION ||
                wait_grant(s, function, q->id, seen, deadline) != 0;
     }

@@ -1,14 +1,17 @@
 /*
- * Queues as this process knows them: by id, each with the ring that carries its messages at this moment (proto/shm/queue_shm.h). A queue is known here
- * once it was created or attached, until it has been destroyed or the last right to it is gone.
+ * Queues as this process knows them: by id, each with the ring that carries its messages at this
+ * moment (proto/shm/queue_shm.h). A queue is known here once it was created or attached, until it
+ * has been destroyed or the last right to it is gone.
  *
- * The ring of a queue changes: npud makes a new one when somebody has lost a right and still maps the old one. Who finds the old one ended attaches
- * again (queue_follow()) and goes on.
+ * The ring of a queue changes: npud makes a new one when somebody has lost a right and still maps
+ * the old one. Who finds the old one ended attaches again (queue_follow()) and goes on.
  *
- * Who puts or takes has no lock: the ring itself needs none (proto/shm/queue_shm.h), and a guard keeps it mapped (ring_guard.h). Who sleeps or asks npud
- * for something holds a use of the ring instead.
+ * Who puts or takes has no lock: the ring itself needs none (proto/shm/queue_shm.h), and a guard
+ * keeps it mapped (ring_guard.h). Who sleeps or asks npud for something holds a use of the ring
+ * instead.
  *
- * A call that has begun on one queue must not go on with another that has got its id meanwhile: npud gives each a serial, its `life`.
+ * A call that has begun on one queue must not go on with another that has got its id meanwhile:
+ * npud gives each a serial, its `life`.
  */
 #pragma once
 
@@ -27,7 +30,10 @@ struct session;
 
 #define FED_CHUNK 256u /* segments */
 
-/* Which segments feed a ring: by the id of a segment its number, of which npud was told; 0: it was not. */
+/*
+ * Which segments feed a ring: by the id of a segment its number, of which npud was told; 0: it was
+ * not.
+ */
 struct fed_chunk {
     _Atomic uint64_t number[FED_CHUNK];
 };
@@ -53,23 +59,33 @@ struct queue {
     _Atomic uint64_t has_put, has_taken;
 };
 
-/** The queue with this id as the session knows it, or NULL with *error set and the sentence stored: 107000 or 507899. */
+/**
+ * The queue with this id as the session knows it, or NULL with *error set and the sentence stored:
+ * 107000 or 507899.
+ */
 struct queue *queue_find(struct session *s, const char *function, uint32_t id, int *error);
 
 /** 507899: there is no such queue here. */
 int queue_error_unknown(const char *function, uint32_t id) __attribute__((cold));
 
-/** One more, or one less, use of a ring, which the caller guards or has a use of. The last unmaps it. */
+/**
+ * One more, or one less, use of a ring, which the caller guards or has a use of. The last unmaps
+ * it.
+ */
 void ring_use(struct ring *ring);
 void ring_drop(struct ring *ring);
 
 /**
- * Is npud still there for the session? When it ends, or ends the session, it ends rings and tells of leaving peers before it closes the connection: what
- * the ring says may be the first news of that.
+ * Is npud still there for the session? When it ends, or ends the session, it ends rings and tells
+ * of leaving peers before it closes the connection: what the ring says may be the first news of
+ * that.
  */
 bool queue_still_served(struct session *s);
 
-/** The ring of the queue at this moment, or NULL. It stays mapped until ring_leave(). Never two at once in a thread. */
+/**
+ * The ring of the queue at this moment, or NULL. It stays mapped until ring_leave(). Never two at
+ * once in a thread.
+ */
 static inline struct ring *ring_enter(struct ring_guard *guard, struct queue *queue)
 {
     struct ring *ring = atomic_load_explicit(&queue->ring, memory_order_acquire), *seen;
@@ -89,13 +105,15 @@ static inline void ring_leave(struct ring_guard *guard)
 }
 
 /**
- * `old` has ended: it was destroyed, or has moved. 0: look at queue->ring again. Else the ACL error: 507899 destroyed, or what npud says when this
- * process has no right any more. Without locks.
+ * `old` has ended: it was destroyed, or has moved. 0: look at queue->ring again. Else the ACL
+ * error: 507899 destroyed, or what npud says when this process has no right any more. Without
+ * locks.
  */
 int queue_follow(struct session *s, const char *function, struct queue *queue, struct ring *old);
 
 /**
- * Let go of the rings of queues that were destroyed, or that this process has lost all rights to. False: a thread still uses one; try again in a moment.
+ * Let go of the rings of queues that were destroyed, or that this process has lost all rights to.
+ * False: a thread still uses one; try again in a moment.
  */
 bool queues_let_go(struct session *s);
 

@@ -1,6 +1,6 @@
 /*
- * What queues are created from: attributes that a program sets one by one. They are memory of this process alone, npud never hears
- * of them, and nothing locks them.
+ * What queues are created from: attributes that a program sets one by one. They are memory of this
+ * process alone, npud never hears of them, and nothing locks them.
  */
 #pragma once
 

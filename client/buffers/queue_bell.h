@@ -1,6 +1,7 @@
 /*
- * Waking npud's router. A ring that is the source or the destination of a route has npud on one of its sides, and npud sleeps in its loop, not
- * on a futex: it sets QUEUE_ROUTER where that side waits (proto/shm/queue_shm.h), and who sees the bit writes the eventfd of the ring, which is
+ * Waking npud's router. A ring that is the source or the destination of a route has npud on one of
+ * its sides, and npud sleeps in its loop, not on a futex: it sets QUEUE_ROUTER where that side
+ * waits (proto/shm/queue_shm.h), and who sees the bit writes the eventfd of the ring, which is
  * asked for when it is first needed.
  *
  * After putting:  if (queue_waiting(&view->take->waiting) & QUEUE_ROUTER) queue_bell_ring(session, &ring->bell, view->number);
@@ -19,8 +20,9 @@ struct queue_bell {
 };
 
 /**
- * Wake the router for ring `number`. Any thread; at first one request, so hold no lock that others need to take or put. Records no error: the message is
- * where it should be, and a ring that has no part in a route any more needs no router.
+ * Wake the router for ring `number`. Any thread; at first one request, so hold no lock that others
+ * need to take or put. Records no error: the message is where it should be, and a ring that has no
+ * part in a route any more needs no router.
  */
 void queue_bell_ring(struct session *session, struct queue_bell *bell, uint32_t number);
 

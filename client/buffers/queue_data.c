@@ -1,4 +1,7 @@
-/* Messages by bytes: copied into a buffer of this process's pool that is put, and out of one that is taken. */
+/*
+ * Messages by bytes: copied into a buffer of this process's pool that is put, and out of one that
+ * is taken.
+ */
 #include <string.h>
 
 #include "acl/acl.h"
@@ -100,7 +103,10 @@ aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, cons
     return error;
 }
 
-/* The bytes of the buffers of a message, one behind the other, as far as there is room for them. Returns how many there are in all. */
+/*
+ * The bytes of the buffers of a message, one behind the other, as far as there is room for them.
+ * Returns how many there are in all.
+ */
 static uint64_t copy_out(const struct mbuf_ref *head, unsigned char *data, size_t size)
 {
     struct mbuf_ref at = *head;

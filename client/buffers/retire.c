@@ -12,8 +12,8 @@
 #include "proto/util/clock.h"
 
 /*
- * A thread inside a call keeps a mapping for a moment: how long until it is tried again. Longer each time, because the call may be a callback
- * of the program.
+ * A thread inside a call keeps a mapping for a moment: how long until it is tried again. Longer
+ * each time, because the call may be a callback of the program.
  */
 #define TRY_AGAIN_FIRST (10 * NSEC_PER_MSEC)
 #define TRY_AGAIN_LAST  (640 * NSEC_PER_MSEC)

@@ -1,6 +1,7 @@
 /*
- * Who uses a ring says so in a place of his own before he looks whether it still is the queue's; who takes a ring from a queue looks at all these places
- * afterwards. Each stores before he loads, which takes a barrier on both sides: the rare one, who takes away, makes it for all threads
+ * Who uses a ring says so in a place of his own before he looks whether it still is the queue's;
+ * who takes a ring from a queue looks at all these places afterwards. Each stores before he loads,
+ * which takes a barrier on both sides: the rare one, who takes away, makes it for all threads
  * (membarrier(2)), so that the others pay for none.
  */
 #pragma once
@@ -24,8 +25,8 @@ struct ring_guard *ring_guard_new(void) __attribute__((cold));
 void ring_guard_free(struct ring_guard *guard);
 
 /**
- * Whoever begins to use a ring from here on sees what the caller has stored; who has begun before is seen by ring_guarded(). False: the kernel
- * does not let us, and nobody can tell who uses what.
+ * Whoever begins to use a ring from here on sees what the caller has stored; who has begun before
+ * is seen by ring_guarded(). False: the kernel does not let us, and nobody can tell who uses what.
  */
 bool ring_guard_barrier(void);
 
@@ -36,6 +37,9 @@ bool ring_guarded(const struct ring *ring);
 static inline void ring_guard_set(struct ring_guard *guard, struct ring *ring)
 {
     atomic_store_explicit(&guard->ring, ring, memory_order_release);
-    /* The processor may load what follows before, but not the compiler: ring_guard_barrier() takes care of the former. */
+    /*
+     * The processor may load what follows before, but not the compiler: ring_guard_barrier() takes
+     * care of the former.
+     */
     atomic_signal_fence(memory_order_seq_cst);
 }

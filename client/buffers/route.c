@@ -1,4 +1,7 @@
-/* Routes between queues: npud binds them, and moves the messages. The objects that describe them are in route_object.c. */
+/*
+ * Routes between queues: npud binds them, and moves the messages. The objects that describe them
+ * are in route_object.c.
+ */
 #include "client/core/error.h"
 #include "client/buffers/route_object.h"
 #include "client/runtime/session.h"
@@ -35,7 +38,8 @@ static void fill(Npud__Request *request, Npud__BindRoutes *bind, Npud__UnbindRou
 }
 
 /*
- * Up to ROUTES_MAX of a list. *refused: the first that did not come out as wanted has been told; further ones have nothing to add.
+ * Up to ROUTES_MAX of a list. *refused: the first that did not come out as wanted has been told;
+ * further ones have nothing to add.
  */
 static int change_part(struct session *s, const char *function, struct acltdtQueueRoute *list,
                        size_t n, bool binds, bool *refused)

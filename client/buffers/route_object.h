@@ -1,6 +1,6 @@
 /*
- * Descriptions of routes: pairs of queues, lists of them, and what to look for. They are memory of this process alone, npud never
- * hears of them, and nothing locks them.
+ * Descriptions of routes: pairs of queues, lists of them, and what to look for. They are memory of
+ * this process alone, npud never hears of them, and nothing locks them.
  */
 #pragma once
 
@@ -29,6 +29,9 @@ struct acltdtQueueRouteQueryInfo {
 /** The bit in `configured` of a field, by its acltdtQueueRouteQueryInfoParamType. */
 #define ROUTE_QUERY_HAS(type) (UINT32_C(1) << (type))
 
-/** Put a copy of the route at the end of the list. 0, or ACL_ERROR_BAD_ALLOC with the list as it was. */
+/**
+ * Put a copy of the route at the end of the list. 0, or ACL_ERROR_BAD_ALLOC with the list as it
+ * was.
+ */
 int queue_route_list_add(struct acltdtQueueRouteList *list, const struct acltdtQueueRoute *route,
                          const char *function);

@@ -14,7 +14,10 @@
 
 /* Segments that are looked at whether they are gone, for each one that comes. */
 #define LOOK_AT 4
-/* The heads of a segment up to here, and its data if it is no more, are made present when it is mapped: touching pages one by one costs more than the rest of a call. */
+/*
+ * The heads of a segment up to here, and its data if it is no more, are made present when it is
+ * mapped: touching pages one by one costs more than the rest of a call.
+ */
 #define POPULATE_MAX ((size_t)256 << 10)
 
 struct segment_table segment_table;
@@ -117,7 +120,10 @@ bool segment_gone(struct session *s, const struct segment *g)
     return error == ACL_ERROR_RT_PARAM_INVALID;
 }
 
-/* Caller holds lock. Of others' segments the first n in the list, which goes round: our own are noticed when the pool finds them among its own. */
+/*
+ * Caller holds lock. Of others' segments the first n in the list, which goes round: our own are
+ * noticed when the pool finds them among its own.
+ */
 static void look_around(struct session *s, size_t n)
 {
     struct segments *all = &s->segments;
@@ -135,8 +141,8 @@ static void look_around(struct session *s, size_t n)
 }
 
 /*
- * Caller holds lock. What was retired since the last time gets an epoch of its own now; the calling thread, too, may be in a call in which it has
- * found one of the others.
+ * Caller holds lock. What was retired since the last time gets an epoch of its own now; the calling
+ * thread, too, may be in a call in which it has found one of the others.
  */
 static void unmap_retired(struct segments *all)
 {
@@ -188,7 +194,10 @@ static bool add(struct session *s, struct segment *g)
 
     if (all->forgotten)
         return false;
-    /* The id has come again: what had it before is retired. If it was our own, the pool still has it, and notices when it looks there. */
+    /*
+     * The id has come again: what had it before is retired. If it was our own, the pool still has
+     * it, and notices when it looks there.
+     */
     if (old && !segment_of(old)->own)
         bury(all, segment_of(old));
     pthread_rwlock_wrlock(&all->tree_lock);
@@ -267,7 +276,10 @@ static bool word_full(const struct segment_view *view, uint32_t w)
     return atomic_load_explicit(&view->page->hint[w], memory_order_relaxed) == UINT64_MAX;
 }
 
-/* npud has set the bits beyond the last slot. The word that was not full last time is looked at first: mostly it still is not. */
+/*
+ * npud has set the bits beyond the last slot. The word that was not full last time is looked at
+ * first: mostly it still is not.
+ */
 static bool all_hinted(struct segment *g)
 {
     uint32_t words = (segment_slots(&g->view) + 63) / 64;
@@ -286,7 +298,10 @@ void segment_freed(struct session *s, struct segment_view *view)
 {
     struct segment *g = segment_of(view);
 
-    /* npud says that it is going to look before it looks: either it sees our slot free, or we see that it is not going to. */
+    /*
+     * npud says that it is going to look before it looks: either it sees our slot free, or we see
+     * that it is not going to.
+     */
     atomic_thread_fence(memory_order_seq_cst);
     if (segment_wanted(view)) {
         segment_trim(s, view->id);
@@ -303,8 +318,9 @@ void segment_freed(struct session *s, struct segment_view *view)
 /* --- mapping --- */
 
 /*
- * What pages of it are used first is decided by who makes it: others find them present. Of many heads only the first: they are used from the first one
- * on, and most segments are given back before the last.
+ * What pages of it are used first is decided by who makes it: others find them present. Of many
+ * heads only the first: they are used from the first one on, and most segments are given back
+ * before the last.
  */
 static void populate(struct segment *g)
 {
@@ -377,7 +393,10 @@ static int obtain(const char *function, struct session *s, Npud__Request *reques
     session_reply_free(reply);
     if (!g)
         return error;
-    /* It is mapped already, and not gone: a process that shares it has written so in its page. Buffers of it may be in use here. */
+    /*
+     * It is mapped already, and not gone: a process that shares it has written so in its page.
+     * Buffers of it may be in use here.
+     */
     if (is_known(g)) {
         unmap(g);
         return 0;
@@ -411,7 +430,10 @@ int segment_need(const char *function, struct session *s, uint32_t ref)
     view = segment_get(&segment_table, ref);
     if (!view)
         error = obtain(function, s, &request, false, &g);
-    /* Given back since npud answered; or who shares it says so, and then no other mapping would be better. */
+    /*
+     * Given back since npud answered; or who shares it says so, and then no other mapping would be
+     * better.
+     */
     if (error == 0 && !segment_get(&segment_table, ref))
         error = error_set(ACL_ERROR_RT_PARAM_INVALID,
                           "%s: segment %u of shared buffers is not there any more", function,

@@ -1,10 +1,12 @@
 /*
- * Segments of shared buffers (proto/shm/mbuf_shm.h) as this process has them mapped: those of its own pool, and those of others that
- * buffers came from. Any thread.
+ * Segments of shared buffers (proto/shm/mbuf_shm.h) as this process has them mapped: those of its
+ * own pool, and those of others that buffers came from. Any thread.
  *
- * A segment that npud takes back (page->dead) is out of the table, and its data is unmapped, at once: nothing in it is in use. Its heads stay mapped
- * until all threads have left the calls in which they can have found them (client/core/api_call.h); everything in them reads as FREE. The thread of
- * client/buffers/retire.h sees to that. What says that a segment is gone is npud's answer: all processes that map a segment can write in its page.
+ * A segment that npud takes back (page->dead) is out of the table, and its data is unmapped, at
+ * once: nothing in it is in use. Its heads stay mapped until all threads have left the calls in
+ * which they can have found them (client/core/api_call.h); everything in them reads as FREE. The
+ * thread of client/buffers/retire.h sees to that. What says that a segment is gone is npud's
+ * answer: all processes that map a segment can write in its page.
  */
 #pragma once
 
@@ -23,16 +25,18 @@ struct session;
 
 struct segment {
     struct segment_view view; /* the table's; first */
-    uint32_t
-        cached; /* own: class of its buffers when threads may keep its slots; else SEGMENT_NO_CLASS */
+    /* own: class of its buffers when threads may keep its slots; else SEGMENT_NO_CLASS */
+    uint32_t cached;
     bool own;
     struct segment *prev, *next;
     struct segment *class_next; /* of the pool, in its class: mbuf_cache.h */
     unsigned char *map;
     size_t size;   /* of the memfd */
     size_t mapped; /* of the mapping: less when its data is gone */
-    uint64_t
-        left_epoch; /* retired: of client/core/api_call.h, the first one in which no call can find it; 0: none yet */
+    /*
+     * retired: of client/core/api_call.h, the first one in which no call can find it; 0: none yet
+     */
+    uint64_t left_epoch;
     int32_t pid;             /* whose pool it is of, as npud's host has it; for messages */
     _Atomic uint32_t cursor; /* where to look for a free slot for a reference first */
     _Atomic uint32_t in_use; /* a hint word that was not full when it was looked at last */
@@ -51,7 +55,10 @@ struct segments {
 void segments_init(struct segments *all);
 /** The session ends: unmap everything. */
 void segments_deinit(struct segments *all);
-/** The session is given up: nothing of it is found any more. What is mapped stays. inherited: it was the parent's, and so is what is locked. */
+/**
+ * The session is given up: nothing of it is found any more. What is mapped stays. inherited: it was
+ * the parent's, and so is what is locked.
+ */
 void segments_forget(struct segments *all, bool inherited);
 
 /** Of the process: that is, of its session. */
@@ -62,7 +69,8 @@ static inline struct segment_table *segments(void)
 }
 
 /**
- * The view of ref's segment, also when it is retired: then everything in it is FREE, and nothing has to look twice to see that.
+ * The view of ref's segment, also when it is retired: then everything in it is FREE, and nothing
+ * has to look twice to see that.
  */
 static inline struct segment_view *segment_known(uint32_t ref)
 {
@@ -76,8 +84,9 @@ static inline struct segment *segment_of(struct segment_view *view)
 }
 
 /**
- * The segment of ref is mapped from here on, unless npud takes it back. 0; or with the sentence stored 107000 (npud has none with this id),
- * 207006 (it may not be mapped here), others when it could not be done.
+ * The segment of ref is mapped from here on, unless npud takes it back. 0; or with the sentence
+ * stored 107000 (npud has none with this id), 207006 (it may not be mapped here), others when it
+ * could not be done.
  */
 int segment_need(const char *function, struct session *s, uint32_t ref);
 
@@ -85,10 +94,16 @@ int segment_need(const char *function, struct session *s, uint32_t ref);
 int segment_create(const char *function, struct session *s, uint64_t stride, uint32_t count,
                    struct segment **segment);
 
-/** After a slot was freed and mbuf_drop() or mbuf_release() said so: tell npud if the whole segment is free, or when it waits for a slot. */
+/**
+ * After a slot was freed and mbuf_drop() or mbuf_release() said so: tell npud if the whole segment
+ * is free, or when it waits for a slot.
+ */
 void segment_freed(struct session *s, struct segment_view *view);
 
-/** Have npud look in a moment what of the pool of this segment it can take back. A hint: errors go nowhere. */
+/**
+ * Have npud look in a moment what of the pool of this segment it can take back. A hint: errors go
+ * nowhere.
+ */
 void segment_trim(struct session *s, uint32_t id);
 
 /** Has npud taken it back? One load as long as its page does not say so; then npud is asked. */
@@ -98,8 +113,8 @@ bool segment_gone(struct session *s, const struct segment *segment);
 void segment_retire(struct session *s, struct segment *segment);
 
 /**
- * Unmap the segments that are gone: of others' all, of the own pool's those that were retired. False: a thread may still use one; try again in a
- * moment.
+ * Unmap the segments that are gone: of others' all, of the own pool's those that were retired.
+ * False: a thread may still use one; try again in a moment.
  */
 bool segments_let_go(struct session *s);
 

@@ -30,7 +30,10 @@ enum outcome {
 
 /* --- waking who sleeps --- */
 
-/* One is enough: each message, and each place that becomes free, wakes one. Who leaves without it wakes the next (pass_on()). */
+/*
+ * One is enough: each message, and each place that becomes free, wakes one. Who leaves without it
+ * wakes the next (pass_on()).
+ */
 static void wake(const struct transfer *t)
 {
     const struct queue_view *v = &t->ring->view;
@@ -66,7 +69,10 @@ static bool served_by_router(const struct transfer *t)
     return atomic_load(t->putting ? &v->take->news.routed : &v->put->news.routed) != 0;
 }
 
-/* Whoever could end our wait is gone, and so is everybody who ever could: threads of this process that have done so before still can. */
+/*
+ * Whoever could end our wait is gone, and so is everybody who ever could: threads of this process
+ * that have done so before still can.
+ */
 static bool deserted(const struct transfer *t)
 {
     struct queue_news *news = news_of(t);
@@ -177,8 +183,8 @@ static int sleep_a_while(struct transfer *t)
 }
 
 /*
- * The wake-up of what we leave there may have been ours alone. The word need not change: who is not asleep yet has either read it before it
- * changed for that, or has looked since.
+ * The wake-up of what we leave there may have been ours alone. The word need not change: who is not
+ * asleep yet has either read it before it changed for that, or has looked since.
  */
 static void pass_on(const struct transfer *t)
 {
@@ -219,7 +225,10 @@ static inline __attribute__((always_inline)) bool is_known(struct transfer *t, u
     return false;
 }
 
-/* npud may refuse what was never fed, or is gone: then what we have seen is no message that we can take. */
+/*
+ * npud may refuse what was never fed, or is gone: then what we have seen is no message that we can
+ * take.
+ */
 static int map_needed(struct transfer *t)
 {
     int error;
@@ -354,7 +363,10 @@ static enum outcome look(struct transfer *t, struct ring *ring)
                : refuse_right(t);
 }
 
-/* Others may be faster a few times. Thousands of times means that one of them plays with the ring, and that must not cost more than the time asked for. */
+/*
+ * Others may be faster a few times. Thousands of times means that one of them plays with the ring,
+ * and that must not cost more than the time asked for.
+ */
 static bool out_of_time(struct transfer *t)
 {
     return ++t->attempts % ATTEMPTS == 0 && t->deadline != WAIT_FOREVER &&
@@ -383,8 +395,8 @@ static int prepare(struct transfer *t, enum outcome outcome)
 typedef enum outcome attempt_fn(struct transfer *t);
 
 /*
- * One attempt. What it calls for is done with a use of the ring; a caller who does not wait for what is full or empty gets his answer at once. Inlined, as
- * run() is, so that the attempts are.
+ * One attempt. What it calls for is done with a use of the ring; a caller who does not wait for
+ * what is full or empty gets his answer at once. Inlined, as run() is, so that the attempts are.
  */
 static inline __attribute__((always_inline)) enum outcome try(struct transfer *t,
                                                               attempt_fn *attempt)
@@ -579,7 +591,10 @@ static enum outcome refuse_source(struct transfer *t)
     return REFUSED;
 }
 
-/* Are all segments of the message known, as far as can be? Nobody changes a chain that is in the ring; if this one is not any more, taking it fails. */
+/*
+ * Are all segments of the message known, as far as can be? Nobody changes a chain that is in the
+ * ring; if this one is not any more, taking it fails.
+ */
 static bool chain_known(struct transfer *t, uint32_t head)
 {
     struct mbuf_ref at;
@@ -597,13 +612,19 @@ static bool chain_known(struct transfer *t, uint32_t head)
     return true;
 }
 
-/* Settle the message before, if another was killed or stopped before he could, and see that this one can be taken. False: MAP. */
+/*
+ * Settle the message before, if another was killed or stopped before he could, and see that this
+ * one can be taken. False: MAP.
+ */
 static bool message_known(struct transfer *t, const struct queue_front *front)
 {
     const struct queue_view *v = &t->ring->view;
     uint32_t before;
 
-    /* A refusal holds for this message only. Positions of a new ring begin at 0 again, and a right that was lost has ended the ring. */
+    /*
+     * A refusal holds for this message only. Positions of a new ring begin at 0 again, and a right
+     * that was lost has ended the ring.
+     */
     if (queue_head_position(front->head) != t->position || v->number != t->number) {
         t->position = queue_head_position(front->head);
         t->number = v->number;
@@ -649,8 +670,8 @@ static enum outcome take(struct transfer *t)
 }
 
 /*
- * The members get a new generation, as the head has: handles that somebody has of them from before are dead. 0, or the ACL error when members
- * are missing: then the message is gone.
+ * The members get a new generation, as the head has: handles that somebody has of them from before
+ * are dead. 0, or the ACL error when members are missing: then the message is gone.
  */
 static int own_chain(struct transfer *t)
 {

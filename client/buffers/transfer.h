@@ -1,9 +1,10 @@
 /*
- * One call that puts a message into a queue, or takes one out: what the calls by buffer and the calls by bytes share.
+ * One call that puts a message into a queue, or takes one out: what the calls by buffer and the
+ * calls by bytes share.
  *
- * A transfer is a loop of attempts. An attempt makes no request and no sleep: it succeeds, or says what
- * must be done before the next one, Full and empty queues, segments that are not mapped yet, rings that have
- * moved are all steps of this loop.
+ * A transfer is a loop of attempts. An attempt makes no request and no sleep: it succeeds, or says
+ * what must be done before the next one, Full and empty queues, segments that are not mapped yet,
+ * rings that have moved are all steps of this loop.
  */
 #pragma once
 
@@ -30,8 +31,10 @@ struct transfer {
     /* Putting: a ref into each segment that the chain is in. */
     uint32_t n_refs;
     uint32_t refs[MBUF_CHAIN_MAX];
-    /* Taking: the position that was tried last, in the ring of this number, and what npud would not let us map for it: that of the message
-     * before, and of this one. */
+    /*
+     * Taking: the position that was tried last, in the ring of this number, and what npud would not
+     * let us map for it: that of the message before, and of this one.
+     */
     uint64_t position;
     uint32_t number;
     uint32_t n_refused;
@@ -39,8 +42,9 @@ struct transfer {
 };
 
 /**
- * The checks that all calls share. timeout in milliseconds, for all that is done with t together; negative: no limit. buffer: of the caller, to be
- * put, or for what is taken. False with *error set and the sentence stored: the session, the id.
+ * The checks that all calls share. timeout in milliseconds, for all that is done with t together;
+ * negative: no limit. buffer: of the caller, to be put, or for what is taken. False with *error set
+ * and the sentence stored: the session, the id.
  */
 bool transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_t timeout,
                     bool putting, struct mbuf_ref *buffer, int *error);
@@ -48,11 +52,17 @@ bool transfer_begin(struct transfer *t, const char *function, uint32_t id, int32
 /** Wait until there is room. 0, or what the call returns. */
 int transfer_room(struct transfer *t);
 
-/** transfer_room() has returned 0, and the caller puts nothing: another one who waits for room gets the wake-up that t may have had. */
+/**
+ * transfer_room() has returned 0, and the caller puts nothing: another one who waits for room gets
+ * the wake-up that t may have had.
+ */
 void transfer_give_up(struct transfer *t);
 
 /** Put the chain whose head is *t->buffer. 0: it is the queue's; else it is still the caller's. */
 int transfer_put(struct transfer *t);
 
-/** Take the next message: *t->buffer is the head, which the caller owns. 0, or what the call returns. */
+/**
+ * Take the next message: *t->buffer is the head, which the caller owns. 0, or what the call
+ * returns.
+ */
 int transfer_take(struct transfer *t);

@@ -126,7 +126,10 @@ static void bind_stream(struct worker *w, struct stream *s)
     atomic_store_explicit(&s->callbacks.worker, w, memory_order_relaxed);
 }
 
-/* Its callbacks are taken off before. A thread that has no stream left is no worker any more, and learns that at once. */
+/*
+ * Its callbacks are taken off before. A thread that has no stream left is no worker any more, and
+ * learns that at once.
+ */
 static void unbind_stream(struct stream *s)
 {
     struct worker *w = worker_of(s);
@@ -141,7 +144,10 @@ static void unbind_stream(struct stream *s)
     worker_wake(s->session, w);
 }
 
-/* Until the callback that runs has returned, or the call is to end; not if that is who asks. The stream may be another one by then. */
+/*
+ * Until the callback that runs has returned, or the call is to end; not if that is who asks. The
+ * stream may be another one by then.
+ */
 static void await_running(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
@@ -164,7 +170,10 @@ void callback_stream_init(struct stream *s)
     cb->last = &cb->first;
 }
 
-/* A callback ends its own stream or context, or the thread that does is interrupted: neither shall wait for it, and it counts as returned. */
+/*
+ * A callback ends its own stream or context, or the thread that does is interrupted: neither shall
+ * wait for it, and it counts as returned.
+ */
 static void disown(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
@@ -258,7 +267,10 @@ void callback_context_leave(struct context *c)
 
 void callback_session_free(struct session *session)
 {
-    /* The lock in any case: who found the session in process->session before it was taken out of there looks at it under the lock. */
+    /*
+     * The lock in any case: who found the session in process->session before it was taken out of
+     * there looks at it under the lock.
+     */
     report_lock();
     while (session->reports && session->reports->inside > 0)
         pthread_cond_wait(&process->report_idle, &process->report_lock);
@@ -466,9 +478,9 @@ static int enlist(const char *function, struct stream *s, struct callback *c, bo
 
 /*
  * Under the lock: submit the task, and hand the callback over if the stream has nothing else to do.
- * True: its worker sleeps, and the caller wakes it. Workers take callbacks under the same lock, so a
- * callback starts only after its task counts as submitted: a stream is never complete inside its own
- * blocking callback. The callback may have run and be freed once the lock is released.
+ * True: its worker sleeps, and the caller wakes it. Workers take callbacks under the same lock, so
+ * a callback starts only after its task counts as submitted: a stream is never complete inside its
+ * own blocking callback. The callback may have run and be freed once the lock is released.
  */
 static bool submit(struct stream *s, const struct callback *c)
 {
@@ -491,7 +503,10 @@ static bool submit(struct stream *s, const struct callback *c)
     return atomic_load(&report->sleeping) != 0;
 }
 
-/* Room first: while the ring is full nobody may be kept from ending the subscription. The stream is locked. */
+/*
+ * Room first: while the ring is full nobody may be kept from ending the subscription. The stream is
+ * locked.
+ */
 static int launch_locked(const char *function, struct stream *s, struct callback *c, bool host)
 {
     struct worker *w = NULL;

@@ -1,14 +1,17 @@
 /*
- * Callbacks of streams: who runs those of which stream, and what is to be run. See proto/shm/callback_shm.h.
+ * Callbacks of streams: who runs those of which stream, and what is to be run. See
+ * proto/shm/callback_shm.h.
  *
- * A worker is a thread that runs callbacks: one of the program, which sits in aclrtProcessReport (made by the first subscription of
- * its id, gone with the last), or one of the library for the host functions of a context. A stream has at most one.
+ * A worker is a thread that runs callbacks: one of the program, which sits in aclrtProcessReport
+ * (made by the first subscription of its id, gone with the last), or one of the library for the
+ * host functions of a context. A stream has at most one.
  *
- * A callback that was launched runs once, or is dropped once: when its stream or its subscription ends before it has begun. The stream goes on as if
- * it had run.
+ * A callback that was launched runs once, or is dropped once: when its stream or its subscription
+ * ends before it has begun. The stream goes on as if it had run.
  *
- * All of this is guarded by process->report_lock, which is taken inside any other lock but waits_lock and never held while a function of the
- * program runs. It is in the process page so that a thread can come and find that there is no session any more.
+ * All of this is guarded by process->report_lock, which is taken inside any other lock but
+ * waits_lock and never held while a function of the program runs. It is in the process page so that
+ * a thread can come and find that there is no session any more.
  */
 #pragma once
 
@@ -85,8 +88,10 @@ struct callbacks {
 void callback_stream_init(struct stream *s);
 
 /**
- * The stream is about to end: drop what has not begun, wait for what is running (unless the caller is that: then the stream goes on without it). Host functions only if
- * host_too, or if the caller is their thread: they come to their end by themselves. Idempotent. Takes the lock; calls drop functions.
+ * The stream is about to end: drop what has not begun, wait for what is running (unless the caller
+ * is that: then the stream goes on without it). Host functions only if host_too, or if the caller
+ * is their thread: they come to their end by themselves. Idempotent. Takes the lock; calls drop
+ * functions.
  */
 void callback_stream_end(struct stream *s, bool host_too);
 
@@ -96,10 +101,16 @@ void callback_stream_end(struct stream *s, bool host_too);
  */
 void callback_stream_go_on(struct stream *s);
 
-/** The callback of the stream that runs counts as returned: nobody waits for it any more. Takes the lock. */
+/**
+ * The callback of the stream that runs counts as returned: nobody waits for it any more. Takes the
+ * lock.
+ */
 void callback_stream_disown(struct stream *s);
 
-/** Tasks of the stream were discarded: its callbacks that have not begun never run. The caller disposes of them, without locks. */
+/**
+ * Tasks of the stream were discarded: its callbacks that have not begun never run. The caller
+ * disposes of them, without locks.
+ */
 struct callback *callback_stream_discard(struct stream *s);
 
 /** The same for all streams of a context that threads of the program have subscribed to. */

@@ -1,6 +1,7 @@
 /*
- * Running callbacks: aclrtProcessReport, and the library's threads for host functions. Compiled with -fexceptions: a callback that throws, or ends its
- * thread, has returned for its stream, and nobody waits for it for ever.
+ * Running callbacks: aclrtProcessReport, and the library's threads for host functions. Compiled
+ * with -fexceptions: a callback that throws, or ends its thread, has returned for its stream, and
+ * nobody waits for it for ever.
  */
 #include <errno.h>
 #include <signal.h>
@@ -20,7 +21,10 @@
 
 /* --- one callback --- */
 
-/* Also when the function threw, or ended the thread. A child that was forked in it has none of this. */
+/*
+ * Also when the function threw, or ended the thread. A child that was forked in it has none of
+ * this.
+ */
 static void run_end(struct callback_run *run)
 {
     struct callbacks *cb = &run->stream->callbacks;
@@ -49,8 +53,8 @@ static void run_end(struct callback_run *run)
 }
 
 /*
- * Under the lock, which is not held while the function runs. False: this is a child that was forked in it, and no lock is held. *enough becomes
- * true when the caller is to run no other one.
+ * Under the lock, which is not held while the function runs. False: this is a child that was forked
+ * in it, and no lock is held. *enough becomes true when the caller is to run no other one.
  */
 static bool run_first(struct worker *w, struct stream *s, bool *enough)
 {
@@ -110,8 +114,8 @@ static struct stream *next_ready(const struct worker *w)
 }
 
 /*
- * Run what is ready now, and not what becomes ready meanwhile. Under the lock. Returns how many there were; -1: this is a child that was
- * forked in one, and no lock is held.
+ * Run what is ready now, and not what becomes ready meanwhile. Under the lock. Returns how many
+ * there were; -1: this is a child that was forked in one, and no lock is held.
  */
 static int run_ready(struct worker *w)
 {

@@ -114,7 +114,10 @@ static bool take(struct session *s, aclrtExceptionInfo *info)
 
 /* --- calling --- */
 
-/* The table as it is now, without its lock while callbacks run: they may change it. Freed by the caller; NULL: none, or no memory. */
+/*
+ * The table as it is now, without its lock while callbacks run: they may change it. Freed by the
+ * caller; NULL: none, or no memory.
+ */
 static aclrtExceptionInfoCallback *snapshot(size_t *n)
 {
     aclrtExceptionInfoCallback *list;
@@ -283,7 +286,10 @@ static void *exception_main(void *arg)
     return NULL;
 }
 
-/* Caller holds exceptions.lock. Without a thread, callbacks are called by those who synchronise. 0 or an error number. */
+/*
+ * Caller holds exceptions.lock. Without a thread, callbacks are called by those who synchronise. 0
+ * or an error number.
+ */
 static int want(struct session *s)
 {
     bool wanted = exceptions.set || exceptions.registered;

@@ -1,9 +1,10 @@
 /*
- * Exception callbacks: npud writes each failure of a task into a ring of the session page (proto/shm/exception_shm.h); here they are taken
- * out, and the program's callbacks called, by a thread of the library or by whoever is about to return the failure's code.
+ * Exception callbacks: npud writes each failure of a task into a ring of the session page
+ * (proto/shm/exception_shm.h); here they are taken out, and the program's callbacks called, by a
+ * thread of the library or by whoever is about to return the failure's code.
  *
- * Callbacks are called one after the other, whoever calls them. The thread is made when the first callback is set, or with the
- * session if that comes later, and ends with the session.
+ * Callbacks are called one after the other, whoever calls them. The thread is made when the first
+ * callback is set, or with the session if that comes later, and ends with the session.
  */
 #pragma once
 
@@ -11,22 +12,28 @@
 
 struct session;
 
-/** The session has connected. 0, or the ACL error for which it cannot be used. Caller holds process->lock. */
+/**
+ * The session has connected. 0, or the ACL error for which it cannot be used. Caller holds
+ * process->lock.
+ */
 int exception_session_begin(struct session *s, const char *function);
 /** It ends, with nothing left in it: call what is still to be called, and end the thread. */
 void exception_session_end(struct session *s);
 /** npud is gone: let the thread see that. Any thread. */
 void exception_session_lost(struct session *s);
 
-/** An error is about to be returned: all callbacks for what npud has told so far have run when this returns. Without locks. */
+/**
+ * An error is about to be returned: all callbacks for what npud has told so far have run when this
+ * returns. Without locks.
+ */
 void exception_drain(struct session *s);
 
 /** Is the calling thread inside a callback? */
 bool exception_in_callback(void);
 
 /**
- * Around a wait of the calling thread: inside a callback nobody else takes exceptions, and what it waits for may be behind one that finds
- * no room. Between these they are set aside for later.
+ * Around a wait of the calling thread: inside a callback nobody else takes exceptions, and what it
+ * waits for may be behind one that finds no room. Between these they are set aside for later.
  */
 struct exception_wait;
 struct exception_wait *exception_wait_begin(struct session *s);

@@ -114,8 +114,9 @@ aclError aclrtRegDeviceStateCallback(const char *regName, aclrtDeviceStateCallba
 /* --- telling --- */
 
 /*
- * The next one after `serial`, of those that were there when the telling began (last): in the order of registration. A copy, as
- * callbacks may remove themselves and others; who is removed is not called any more.
+ * The next one after `serial`, of those that were there when the telling began (last): in the order
+ * of registration. A copy, as callbacks may remove themselves and others; who is removed is not
+ * called any more.
  */
 static bool next_entry(struct table *t, uint64_t *serial, uint64_t last, struct entry *copy)
 {

@@ -1,4 +1,7 @@
-/* Why a socket of npud does not let somebody in: the same words in the library's sentence and from npuctl. */
+/*
+ * Why a socket of npud does not let somebody in: the same words in the library's sentence and from
+ * npuctl.
+ */
 #pragma once
 
 #include <stddef.h>
@@ -6,7 +9,7 @@
 #define ACCESS_TEXT_MAX 512
 
 /**
- * Who may connect to the socket at path, and how to become one of them: the end of a sentence, without a full stop. For connect()
- * that failed with EACCES. Keeps errno. Any thread.
+ * Who may connect to the socket at path, and how to become one of them: the end of a sentence,
+ * without a full stop. For connect() that failed with EACCES. Keeps errno. Any thread.
  */
 void access_explain(const char *path, char *text, size_t size);

@@ -3,10 +3,11 @@
  * session stays until all threads have left the calls in which they can have found it.
  *
  * Each thread has a mark. A public function stores the current epoch there before it looks for the
- * session, and 0 when it returns. aclFinalize takes the session out of process->session, begins a new
- * epoch and then reads all marks: a mark of an older epoch belongs to a thread that may use the
- * session. Each side stores before it loads, which takes a barrier on both sides: aclFinalize makes it
- * for all threads (membarrier(2)), so that a call pays two plain stores and no locked instruction.
+ * session, and 0 when it returns. aclFinalize takes the session out of process->session, begins a
+ * new epoch and then reads all marks: a mark of an older epoch belongs to a thread that may use the
+ * session. Each side stores before it loads, which takes a barrier on both sides: aclFinalize makes
+ * it for all threads (membarrier(2)), so that a call pays two plain stores and no locked
+ * instruction.
  */
 #pragma once
 
@@ -40,7 +41,10 @@ static inline __attribute__((always_inline)) struct api_call_mark *api_call_ente
         return api_call_enter_slow();
     atomic_store_explicit(&mark->epoch, atomic_load_explicit(&api_call_epoch, memory_order_relaxed),
                           memory_order_relaxed);
-    /* The processor may load the session before this store is seen, the compiler must not: see above. */
+    /*
+     * The processor may load the session before this store is seen, the compiler must not: see
+     * above.
+     */
     atomic_signal_fence(memory_order_seq_cst);
     return mark;
 }
@@ -54,7 +58,8 @@ static inline __attribute__((always_inline)) void api_call_leave(struct api_call
 
 /** First line of each public function that may look for the session. */
 #define CALL_SCOPE                                                                                 \
-    struct api_call_mark *call_scope __attribute__((cleanup(api_call_leave), unused)) = api_call_enter()
+    struct api_call_mark *call_scope __attribute__((cleanup(api_call_leave), unused)) =            \
+        api_call_enter()
 
 /** Inside a function with CALL_SCOPE: whether this thread is inside another call as well. */
 #define CALL_IS_NESTED (call_scope == NULL)
@@ -72,13 +77,15 @@ uint64_t api_call_new_epoch(void);
 bool api_call_all_left(uint64_t epoch);
 
 /**
- * Whether all threads, the calling one too, have left the calls that they began before `epoch`, or sleep in them between api_call_rest() and api_call_resume().
+ * Whether all threads, the calling one too, have left the calls that they began before `epoch`, or
+ * sleep in them between api_call_rest() and api_call_resume().
  */
 bool api_call_all_left_views(uint64_t epoch);
 
 /*
- * Around a sleep. The thread forgets the views of segments (client/buffers/segment.h) that it has found: afterwards it looks them up again. Else a thread that
- * waits for a message for hours would keep all that was retired meanwhile mapped.
+ * Around a sleep. The thread forgets the views of segments (client/buffers/segment.h) that it has
+ * found: afterwards it looks them up again. Else a thread that waits for a message for hours would
+ * keep all that was retired meanwhile mapped.
  */
 static inline void api_call_rest(void)
 {
@@ -101,10 +108,14 @@ bool api_call_events_unused(uint64_t epoch);
 
 /**
  * The calling thread begins or ends a sleep in a call that uses no event afterwards which it has
- * found before. Such a sleep may last for hours, and memory of destroyed events does not wait for it.
+ * found before. Such a sleep may last for hours, and memory of destroyed events does not wait for
+ * it.
  */
 static inline void api_call_use_no_events(bool none)
 {
-    /* release: its uses come before the memory goes. The shared mark of threads without one counts as in use anyway. */
+    /*
+     * release: its uses come before the memory goes. The shared mark of threads without one counts
+     * as in use anyway.
+     */
     atomic_store_explicit(&api_call_mine->no_events, none, memory_order_release);
 }

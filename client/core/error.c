@@ -24,12 +24,16 @@ void error_use_process_store(int on)
 }
 
 /*
- * Sentences of the whole process. How long they are stands beside their lock in the page that a fork wipes: a child has none, in
- * whatever state another thread of its parent had the text at that moment.
+ * Sentences of the whole process. How long they are stands beside their lock in the page that a
+ * fork wipes: a child has none, in whatever state another thread of its parent had the text at that
+ * moment.
  */
 static char process_text[STORE_MAX];
 
-/* Put a line in front of the `old` characters that are in text, of STORE_MAX bytes. Returns how many there are now. */
+/*
+ * Put a line in front of the `old` characters that are in text, of STORE_MAX bytes. Returns how
+ * many there are now.
+ */
 static size_t prepend(char *text, size_t old, const char *line)
 {
     size_t n = strlen(line), behind = n + 1;

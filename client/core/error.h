@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 /**
- * Record a sentence for the calling thread; the value is the code to return, which is not 0. A macro,
- * so that compilers and analysers see that.
+ * Record a sentence for the calling thread; the value is the code to return, which is not 0. A
+ * macro, so that compilers and analysers see that.
  */
 #define error_set(code, ...) ERROR_NOT_ZERO(error_store((code), __VA_ARGS__))
 
@@ -36,8 +36,9 @@ int error_store_soft(int code, const char *fmt, ...) __attribute__((format(print
     })
 
 /**
- * Errors that a program polls for: the sentence is written only when the program asks for it, and the
- * same error twice in a row is one sentence. function is a literal. The value as of error_set().
+ * Errors that a program polls for: the sentence is written only when the program asks for it, and
+ * the same error twice in a row is one sentence. function is a literal. The value as of
+ * error_set().
  */
 typedef void error_render_fn(char *text, size_t size, const char *function, uint32_t a, uint32_t b);
 int error_defer(int code, error_render_fn *render, const char *function, uint32_t a, uint32_t b);
@@ -48,7 +49,10 @@ int error_unsupported(const char *function) __attribute__((cold));
 /** A required pointer argument is NULL. Returns ACL_ERROR_INVALID_PARAM. */
 int error_null(const char *function, const char *argument) __attribute__((cold));
 
-/** While on, errors of the calling thread are recorded nowhere: for an attempt that may fail unnoticed. */
+/**
+ * While on, errors of the calling thread are recorded nowhere: for an attempt that may fail
+ * unnoticed.
+ */
 void error_mute(bool on);
 
 /** Where sentences go: one store for the process (err_msg_mode "1") instead of one per thread. */

@@ -1,7 +1,7 @@
 /*
- * Ends the waits of a thread that asks for it: aclnpudSetInterruptCheck(), which bindings of languages
- * use whose signals are handled outside of signal handlers. A thread without a check pays one load of
- * a thread-local word per sleep, and sleeps as long as it has to.
+ * Ends the waits of a thread that asks for it: aclnpudSetInterruptCheck(), which bindings of
+ * languages use whose signals are handled outside of signal handlers. A thread without a check pays
+ * one load of a thread-local word per sleep, and sleeps as long as it has to.
  *
  * A signal ends the sleep of a thread in the kernel. One that comes between the last look of the
  * language and the sleep does not, nor one that another thread took: therefore such a thread never
@@ -25,7 +25,10 @@ static inline bool interrupt_possible(void)
     return __builtin_expect(interrupt_check != NULL, 0);
 }
 
-/** When a sleep that may last until deadline (CLOCK_MONOTONIC ns) is to end so that the check is asked. */
+/**
+ * When a sleep that may last until deadline (CLOCK_MONOTONIC ns) is to end so that the check is
+ * asked.
+ */
 uint64_t interrupt_slice(uint64_t deadline);
 
 /**
@@ -37,7 +40,10 @@ bool interrupt_asked(bool locked);
 /** A callback has run in a call of the calling thread, which holds no lock: is the call to end? */
 bool interrupt_after_callback(void);
 
-/** pthread_mutex_lock() for a mutex that is held by threads that wait. False: the call is to end, and it is not locked. */
+/**
+ * pthread_mutex_lock() for a mutex that is held by threads that wait. False: the call is to end,
+ * and it is not locked.
+ */
 bool interrupt_lock_slow(pthread_mutex_t *mutex);
 static inline bool interrupt_lock(pthread_mutex_t *mutex)
 {
@@ -47,5 +53,8 @@ static inline bool interrupt_lock(pthread_mutex_t *mutex)
     return true;
 }
 
-/** pthread_cond_wait(). False: the call is to end. The check runs without the mutex, as long as no other one is held. */
+/**
+ * pthread_cond_wait(). False: the call is to end. The check runs without the mutex, as long as no
+ * other one is held.
+ */
 bool interrupt_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);

@@ -15,14 +15,19 @@
 #include "client/callback/state_callback.h"
 #include "client/core/thread.h"
 
-/* If there is no memory for a page of its own: then fork is not noticed, which is the smaller evil. */
+/*
+ * If there is no memory for a page of its own: then fork is not noticed, which is the smaller evil.
+ */
 static struct process none;
 struct process *process = &none;
 
 static pid_t owner; /* not wiped: tells a child from a process that never called anything */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* When the library is loaded, before there are threads that could find the pointer changed under their hands. */
+/*
+ * When the library is loaded, before there are threads that could find the pointer changed under
+ * their hands.
+ */
 static __attribute__((constructor)) void make_page(void)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);

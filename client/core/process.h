@@ -27,8 +27,8 @@ struct process {
     size_t store_length;
     pthread_mutex_t report_lock; /* callbacks: see callback.h */
     pthread_cond_t report_idle;  /* one has returned, or a thread has left */
-    pthread_mutex_t
-        threads_lock; /* threads that end and give back what they kept, and a session that goes; before its locks */
+    /* threads that end and give back what they kept, and a session that goes; before its locks */
+    pthread_mutex_t threads_lock;
     unsigned init_count;
     bool finalized; /* init_count has been above zero before */
 };

@@ -27,11 +27,14 @@ struct thread {
     uint32_t res_tag;
     bool muted; /* see error_mute() */
     bool in_callback;
-    /* Sleeps, of calls that are inside of each other, after which an event is used (api_call_use_no_events()). */
+    /*
+     * Sleeps, of calls that are inside of each other, after which an event is used
+     * (api_call_use_no_events()).
+     */
     uint32_t keep_events;
     uint32_t report; /* where it was found among the workers (callback.h): where to look first */
     struct ring_guard *guard;   /* NULL: it has used no queue */
-    struct api_call_mark *mark;     /* NULL: it has called nothing */
+    struct api_call_mark *mark; /* NULL: it has called nothing */
     struct mbuf_cache *buffers; /* slots that it keeps; NULL: none */
     struct {
         error_render_fn *render; /* NULL: none */
@@ -66,5 +69,8 @@ static inline struct ring_guard *thread_guard(void)
     return __builtin_expect(guard != NULL, 1) ? guard : thread_new_guard();
 }
 
-/** aclInit in a forked child: the calling thread is another one than that of the parent which forked. */
+/**
+ * aclInit in a forked child: the calling thread is another one than that of the parent which
+ * forked.
+ */
 void thread_renew(void);

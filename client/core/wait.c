@@ -116,8 +116,8 @@ bool wait_wake_all(struct session *s)
 }
 
 /*
- * A word that does not change is no help to who has seen `lost` clear and is not asleep yet. He is within a few instructions of it: so they
- * are woken until all have left the list.
+ * A word that does not change is no help to who has seen `lost` clear and is not asleep yet. He is
+ * within a few instructions of it: so they are woken until all have left the list.
  */
 void wait_abort_all(struct session *s)
 {
@@ -130,8 +130,8 @@ void wait_abort_all(struct session *s)
 enum stays { LEFT, UNKNOWN, STAYS };
 
 /*
- * Has the thread looked again since it was asked, and gone to sleep once more? Twice: the first look
- * may have begun before it was asked.
+ * Has the thread looked again since it was asked, and gone to sleep once more? Twice: the first
+ * look may have begun before it was asked.
  */
 static enum stays ask_sleeper(struct wait *w)
 {
@@ -194,7 +194,10 @@ static int sleep_until(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
     return r;
 }
 
-/* 0, -ETIMEDOUT at the deadline, -EINTR after a signal, -EAGAIN when the time has come to ask the thread's check. */
+/*
+ * 0, -ETIMEDOUT at the deadline, -EINTR after a signal, -EAGAIN when the time has come to ask the
+ * thread's check.
+ */
 static int sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
 {
     uint64_t end = interrupt_possible() ? interrupt_slice(deadline) : deadline;
@@ -204,8 +207,9 @@ static int sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
 }
 
 /*
- * What sleep_on() returned: is the call to end? With something to leave for, the caller holds locks, and what a signal has
- * set off can run only when it has let go of them: it comes back later.
+ * What sleep_on() returned: is the call to end? With something to leave for, the caller holds
+ * locks, and what a signal has set off can run only when it has let go of them: it comes back
+ * later.
  */
 static bool interrupted(int r, const struct wait *w)
 {
@@ -274,7 +278,10 @@ static bool reached(struct stream_ctrl *c, uint64_t position)
     return atomic_load_explicit(&c->done, memory_order_acquire) >= position;
 }
 
-/* seq_cst: before sleeping, and after the sleeper is listed; the other side sets, and then looks at the list. */
+/*
+ * seq_cst: before sleeping, and after the sleeper is listed; the other side sets, and then looks at
+ * the list.
+ */
 static bool shall_leave(_Atomic int32_t *leave)
 {
     return leave && atomic_load(leave) != 0;

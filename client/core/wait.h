@@ -1,10 +1,12 @@
 /*
- * Sleeping in the library: on a stream's position, on a record of an IPC event, on a queue. Never a poll: the
- * engine or the other process wakes the futex, and when npud dies the watcher thread does.
+ * Sleeping in the library: on a stream's position, on a record of an IPC event, on a queue. Never a
+ * poll: the engine or the other process wakes the futex, and when npud dies the watcher thread
+ * does.
  *
  * A caller that has found a buffer or a segment looks it up again after a sleep (api_call_rest()).
  *
- * Who sleeps is written down for npud (proto/shm/wait_slot.h), with the API function that was called.
+ * Who sleeps is written down for npud (proto/shm/wait_slot.h), with the API function that was
+ * called.
  *
  * All of these return -EINTR when the thread's interrupt check wants the call to end (interrupt.h).
  * Callers with a word to leave for hold locks.
@@ -27,13 +29,16 @@ uint64_t wait_deadline(int64_t ms);
  * Wait until `done` of the stream reaches position. 0, -ETIMEDOUT at the deadline (CLOCK_MONOTONIC
  * ns), -ECANCELED when it never will because the stream has stopped, -EPIPE when npud is gone.
  * *discarded (or NULL) becomes the code of the abort that has discarded the position while the
- * caller waited for it, else 0. The caller must not use an event afterwards that it has found before:
- * its memory may be gone (api_call_use_no_events()).
+ * caller waited for it, else 0. The caller must not use an event afterwards that it has found
+ * before: its memory may be gone (api_call_use_no_events()).
  */
 int wait_position(struct session *s, const char *function, struct stream_ctrl *ctrl,
                   uint64_t position, uint64_t deadline, int32_t *discarded);
 
-/** The same without a deadline; also -ECANCELED when *leave is not 0. Who sets that calls wait_leave(). */
+/**
+ * The same without a deadline; also -ECANCELED when *leave is not 0. Who sets that calls
+ * wait_leave().
+ */
 int wait_position_or(struct session *s, const char *function, struct stream_ctrl *ctrl,
                      uint64_t position, _Atomic int32_t *leave);
 
@@ -50,8 +55,8 @@ void wait_discarded(struct session *s, const struct stream_ctrl *ctrl, uint64_t 
 /**
  * Wait until record number of an IPC event is not pending any more, or its opener is gone
  * (ipc_orphaned()): then npud is to be asked, and if it says that it knows the opener, the caller
- * waits again with `known`. remote: npud's slot of the open event. 0, -ETIMEDOUT, -EPIPE; -ECANCELED
- * when *leave (or NULL) is not 0.
+ * waits again with `known`. remote: npud's slot of the open event. 0, -ETIMEDOUT, -EPIPE;
+ * -ECANCELED when *leave (or NULL) is not 0.
  */
 int wait_record(struct session *s, const char *function, uint32_t remote, struct ipc_page *page,
                 uint64_t number, bool known, uint64_t deadline, _Atomic int32_t *leave);
@@ -59,24 +64,31 @@ int wait_record(struct session *s, const char *function, uint32_t remote, struct
 /** What a thread sleeps on: arms the wake-up, then tells whether it is over already. */
 typedef bool settled_fn(void *object, uint64_t target);
 
-/** Wait for callbacks: until settled(object, 0), looked at whenever word changes. 0, -ETIMEDOUT, -EPIPE. */
+/**
+ * Wait for callbacks: until settled(object, 0), looked at whenever word changes. 0, -ETIMEDOUT,
+ * -EPIPE.
+ */
 int wait_report(struct session *s, const char *function, uint32_t report, _Atomic uint32_t *word,
                 settled_fn *settled, void *object, uint64_t deadline);
 
 /**
- * Wait at a queue: kind WAIT_MESSAGE or WAIT_ROOM, object the number of the ring, word of the other side, which this process may be able to read
- * only. Until settled(arg, 0), looked at whenever word changes. 0, -ETIMEDOUT, -EPIPE.
+ * Wait at a queue: kind WAIT_MESSAGE or WAIT_ROOM, object the number of the ring, word of the other
+ * side, which this process may be able to read only. Until settled(arg, 0), looked at whenever word
+ * changes. 0, -ETIMEDOUT, -EPIPE.
  */
 int wait_queue(struct session *s, const char *function, uint32_t kind, uint32_t object,
                _Atomic uint32_t *word, settled_fn *settled, void *arg, uint64_t deadline);
 
-/** Wait until npud has granted queue id something: `grants` of the session page is not `seen` any more. 0, -ETIMEDOUT, -EPIPE. */
+/**
+ * Wait until npud has granted queue id something: `grants` of the session page is not `seen` any
+ * more. 0, -ETIMEDOUT, -EPIPE.
+ */
 int wait_grant(struct session *s, const char *function, uint32_t id, uint32_t seen,
                uint64_t deadline);
 
 /**
- * Wake all threads that sleep, so that they see `lost`. True: call it again, because a thread that was
- * about to sleep may have missed it.
+ * Wake all threads that sleep, so that they see `lost`. True: call it again, because a thread that
+ * was about to sleep may have missed it.
  */
 bool wait_wake_all(struct session *s);
 
@@ -85,9 +97,9 @@ void wait_abort_all(struct session *s);
 
 /**
  * Whether a thread sleeps on something that needs no device: a queue, or a record of an IPC event.
- * A thread that sleeps on a stream's position or in aclrtProcessReport needs a device: once no device
- * is in use, its streams are gone and it is on its way out. So is one whose wait is over and who has
- * not woken yet: all are woken, and those that look and go to sleep again count. One caller at a
- * time; it takes microseconds, or up to a second when a thread does not get a CPU.
+ * A thread that sleeps on a stream's position or in aclrtProcessReport needs a device: once no
+ * device is in use, its streams are gone and it is on its way out. So is one whose wait is over and
+ * who has not woken yet: all are woken, and those that look and go to sleep again count. One caller
+ * at a time; it takes microseconds, or up to a second when a thread does not get a CPU.
  */
 bool wait_any_without_device(struct session *s);

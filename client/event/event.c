@@ -351,7 +351,10 @@ static void give_up(struct event *e)
 {
     struct session *s = e->session;
 
-    /* Locked anew: session->lock is the outer one. A thread that is late does nothing to a dead event. */
+    /*
+     * Locked anew: session->lock is the outer one. A thread that is late does nothing to a dead
+     * event.
+     */
     event_unlock(e);
     pthread_mutex_lock(&s->lock);
     pthread_mutex_lock(&e->lock);
@@ -453,7 +456,9 @@ void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64
 {
     struct record r;
 
-    /* A record of this stream is not made meanwhile, so most events are told without their locks. */
+    /*
+     * A record of this stream is not made meanwhile, so most events are told without their locks.
+     */
     event_read_record(e, &r);
     if (r.point.ctrl != ctrl || r.point.position <= from || r.point.position > to)
         return;

@@ -68,7 +68,10 @@ struct use {
     unsigned how;
 };
 
-/** As many are in the event itself: small pieces of hundreds of thousands of events would leave a heap full of holes. */
+/**
+ * As many are in the event itself: small pieces of hundreds of thousands of events would leave a
+ * heap full of holes.
+ */
 #define USES_FEW 2u
 
 struct event {
@@ -96,7 +99,8 @@ struct event {
 
     uint32_t record_stream; /* npud's slot of the stream of the latest record; under lock */
     /*
-     * (a): where resets take effect, one place per stream; the first that is reached undoes the record. Under lock.
+     * (a): where resets take effect, one place per stream; the first that is reached undoes the
+     * record. Under lock.
      */
     struct point *resets;
     uint32_t n_resets;
@@ -108,8 +112,8 @@ struct event {
     struct event_slot *shm; /* all kinds but IPC */
     /*
      * IPC. The address range is this object's until the memory of the object goes back: a destroyed
-     * event's page is replaced by empty memory, so that a thread that is late finds an event without
-     * records and not a hole.
+     * event's page is replaced by empty memory, so that a thread that is late finds an event
+     * without records and not a hole.
      */
     struct ipc_page *page;
     uint32_t opener;
@@ -148,21 +152,21 @@ static inline void event_read_record(const struct event *e, struct record *r)
 }
 
 /**
- * Locked: a reset of a default event was given to s. The latest record is undone when the stream gets there, unless it is followed
- * by another one before or after that. ACL error code.
+ * Locked: a reset of a default event was given to s. The latest record is undone when the stream
+ * gets there, unless it is followed by another one before or after that. ACL error code.
  */
 int event_reset_in(struct event *e, const struct stream *s, const char *function);
 
 /**
- * The positions after `from`, up to `to`, of the stream with this control block are discarded: if the
- * latest record is one of them, the event looks as never recorded. Without its lock.
+ * The positions after `from`, up to `to`, of the stream with this control block are discarded: if
+ * the latest record is one of them, the event looks as never recorded. Without its lock.
  */
 void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64_t from,
                          uint64_t to);
 
 /**
- * 0, or the code of the failure for which the latest record of an event will never be executed, with its sentence: its context has
- * stopped before.
+ * 0, or the code of the failure for which the latest record of an event will never be executed,
+ * with its sentence: its context has stopped before.
  */
 static inline int event_stopped(const struct record *r, const char *function)
 {
@@ -177,7 +181,10 @@ static inline int event_stopped(const struct record *r, const char *function)
 
 /** The latest record, or none (number 0) if a reset has undone it and has taken effect. Locked. */
 void event_record_locked(struct event *e, struct record *r);
-/** event_record_locked() for a default event that was reset, by a caller that does not hold the lock. */
+/**
+ * event_record_locked() for a default event that was reset, by a caller that does not hold the
+ * lock.
+ */
 void event_record_slow(struct event *e, struct record *r) __attribute__((cold));
 
 /**
@@ -230,7 +237,8 @@ static inline void event_unlock(struct event *e)
 void event_used(struct event *e, struct stream *s, unsigned how);
 
 /**
- * Make a local event object of a kind, of a device and of one of its contexts, or of none. Caller publishes it. NULL with *error set.
+ * Make a local event object of a kind, of a device and of one of its contexts, or of none. Caller
+ * publishes it. NULL with *error set.
  */
 struct event *event_new(struct session *s, struct context *c, uint32_t device, const char *function,
                         enum event_kind kind, uint32_t flags, int *error);
@@ -251,8 +259,8 @@ int ipc_event_close(struct event *e, const char *function);
 void ipc_event_unmap(struct event *e);
 
 /**
- * Fences of the event's unfinished uses, for the request that destroys it; or *all, when they are too many. Freed by the caller with
- * event_fences_free().
+ * Fences of the event's unfinished uses, for the request that destroys it; or *all, when they are
+ * too many. Freed by the caller with event_fences_free().
  */
 Npud__Fence **event_fences(struct event *e, size_t *n, protobuf_c_boolean *all);
 void event_fences_free(Npud__Fence **fences);

@@ -80,7 +80,10 @@ static int take_number(struct session *s)
     return found;
 }
 
-/* In npud's place. A program that has filled the counter itself is not waited for: its descriptor is readable. */
+/*
+ * In npud's place. A program that has filled the counter itself is not waited for: its descriptor
+ * is readable.
+ */
 static void write_all(struct session *s)
 {
     struct event_fds *fds = &s->event_fds;
@@ -147,7 +150,9 @@ static int announce(struct session *s, const char *function)
     return error;
 }
 
-/* Hand the copy over. On success it is ours to close once npud has written it; else the caller's. */
+/*
+ * Hand the copy over. On success it is ours to close once npud has written it; else the caller's.
+ */
 static int hand_over(struct session *s, const char *function, Npud__NotifyFd *in, int copy)
 {
     Npud__Request request = NPUD__REQUEST__INIT;

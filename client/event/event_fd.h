@@ -1,6 +1,6 @@
 /*
- * Event descriptors, the library's side: eventfds of the program that npud writes when a record is complete. A copy of each is kept
- * until npud has written it, so that somebody can when npud ends.
+ * Event descriptors, the library's side: eventfds of the program that npud writes when a record is
+ * complete. A copy of each is kept until npud has written it, so that somebody can when npud ends.
  */
 #pragma once
 
@@ -19,7 +19,9 @@ struct event_fds {
 
 /** A new session. */
 void event_fds_init(struct event_fds *fds);
-/** npud is gone: write what it has not. Who waits for a descriptor finds out that way. Any thread. */
+/**
+ * npud is gone: write what it has not. Who waits for a descriptor finds out that way. Any thread.
+ */
 void event_fds_abort(struct session *session);
 /** The session goes, or, in a forked child, is not ours: close the copies. */
 void event_fds_deinit(struct event_fds *fds);

@@ -43,8 +43,8 @@ static void submit_record(struct event *e, struct stream *s, uint8_t flags)
 }
 
 /*
- * With nothing outstanding the record is complete at the call, and no engine hears of it; unless a stream is parked on the level:
- * then an engine has to let it go on.
+ * With nothing outstanding the record is complete at the call, and no engine hears of it; unless a
+ * stream is parked on the level: then an engine has to let it go on.
  */
 static void record_idle(struct event *e, struct stream *s)
 {
@@ -63,7 +63,9 @@ static void record_idle(struct event *e, struct stream *s)
 
 static void record_queued(struct event *e, struct stream *s)
 {
-    /* A plain position needs no task of its own, where nobody counts them: the event is complete when the stream gets there.
+    /*
+     * A plain position needs no task of its own, where nobody counts them: the event is complete
+     * when the stream gets there.
      */
     if (has_time(e) || has_level(e) || stream_mode(s) != DOORBELL_FREE)
         submit_record(

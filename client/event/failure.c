@@ -86,7 +86,9 @@ aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
 
 /* --- one stream --- */
 
-/* The stream that handle names in the current context, not locked; NULL handle: its default stream. */
+/*
+ * The stream that handle names in the current context, not locked; NULL handle: its default stream.
+ */
 static struct stream *own_stream(const char *function, void *handle, int *error)
 {
     struct context *c = context_get(function, error);
@@ -208,7 +210,9 @@ static uint32_t left_ms(uint64_t deadline)
     return now >= deadline ? 1 : (uint32_t)((deadline - now) / NSEC_PER_MSEC) + 1;
 }
 
-/* On a copy of the table: callbacks may change it. 0, the code of one that refuses, or no memory. */
+/*
+ * On a copy of the table: callbacks may change it. 0, the code of one that refuses, or no memory.
+ */
 static int call_all(int32_t device, aclrtDeviceTaskAbortStage stage, uint64_t deadline)
 {
     struct abort_callback *c, *copy;

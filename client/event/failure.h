@@ -6,11 +6,14 @@
 struct session;
 
 /**
- * aclrtSetStreamFailureMode() for `function`: handle NULL is the default stream; only bit 0 of mode counts. 0 or 107002, 107003, 107017,
- * 207000.
+ * aclrtSetStreamFailureMode() for `function`: handle NULL is the default stream; only bit 0 of mode
+ * counts. 0 or 107002, 107003, 107017, 207000.
  */
 int stream_set_failure_mode(const char *function, void *handle, uint64_t mode);
-/** The mode that is in force for a stream of any context: ACL_CONTINUE_ON_FAILURE or ACL_STOP_ON_FAILURE. Errors: 107002, 107017. */
+/**
+ * The mode that is in force for a stream of any context: ACL_CONTINUE_ON_FAILURE or
+ * ACL_STOP_ON_FAILURE. Errors: 107002, 107017.
+ */
 int stream_get_failure_mode(const char *function, void *handle, uint64_t *mode);
 
 /** A forked child begins: there are no callbacks. */

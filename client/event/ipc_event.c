@@ -256,7 +256,10 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
 
 /* --- what became of a record --- */
 
-/* The code for which a stream of this process has stopped that the event was used in; 0: there is none. */
+/*
+ * The code for which a stream of this process has stopped that the event was used in; 0: there is
+ * none.
+ */
 static int stopped_here(struct event *e, const char *function)
 {
     struct stream_ctrl *stopped = NULL;
@@ -400,9 +403,9 @@ static void used(struct event *e, struct stream *s)
 
 /*
  * Take the next number, with the event's lock, and only while handle names the event: so nothing is
- * recorded with the number of an opener that has closed it. Waits, without the event's lock and with
- * the stream's, while IPC_SLOTS records are in flight: an abort of the stream ends that. 0 with
- * *error set and no lock: then, and if the event was destroyed, or npud is gone.
+ * recorded with the number of an opener that has closed it. Waits, without the event's lock and
+ * with the stream's, while IPC_SLOTS records are in flight: an abort of the stream ends that. 0
+ * with *error set and no lock: then, and if the event was destroyed, or npud is gone.
  */
 static uint64_t take_pending(struct event *e, struct stream *s, const char *function, void *handle,
                              int *error)

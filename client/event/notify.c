@@ -21,8 +21,8 @@ static int bad_notify(const char *function, enum handle_kind kind)
 }
 
 /*
- * A copy, since another thread may destroy it and make another one meanwhile: what is copied is of the notify that was meant if the
- * tag is the same afterwards.
+ * A copy, since another thread may destroy it and make another one meanwhile: what is copied is of
+ * the notify that was meant if the tag is the same afterwards.
  */
 static bool copy_of(struct session *s, enum handle_kind kind, void *handle, struct notify *copy)
 {
@@ -375,7 +375,10 @@ aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t f
     c = context_get(__func__, &error);
     if (!c)
         return error;
-    /* One more than a key has is enough to see that it is none. What is no ASCII cannot be in a message. */
+    /*
+     * One more than a key has is enough to see that it is none. What is no ASCII cannot be in a
+     * message.
+     */
     for (size_t i = 0; i < KEY_SIZE && key[i]; i++)
         text[i] = key[i] & (char)0x80 ? '?' : key[i];
     in.key = text;

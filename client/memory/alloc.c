@@ -15,7 +15,9 @@
 
 #define GUARD 32 /* what the vendor appends, and capacity planning counts */
 
-/* What a program may use of an allocation: the API rounds sizes up, and programs copy whole blocks. */
+/*
+ * What a program may use of an allocation: the API rounds sizes up, and programs copy whole blocks.
+ */
 static size_t size_allocated(size_t size)
 {
     return (size + 31) & ~(size_t)31;
@@ -47,7 +49,9 @@ static struct memory *find(struct session *s, const void *address)
     return find_in(&s->memory, address);
 }
 
-/* The same for what was freed. Most addresses of programs are elsewhere: in a heap, or on a stack. */
+/*
+ * The same for what was freed. Most addresses of programs are elsewhere: in a heap, or on a stack.
+ */
 static struct memory *find_freed(struct session *s, const void *address)
 {
     if ((uintptr_t)address < s->freed_from || (uintptr_t)address >= s->freed_to)
@@ -82,7 +86,10 @@ static bool insert(struct session *s, struct memory *m)
 
 /* --- what was freed --- */
 
-/* Of addresses: enough for the mistakes of a program that has just freed something, and little for the kernel. */
+/*
+ * Of addresses: enough for the mistakes of a program that has just freed something, and little for
+ * the kernel.
+ */
 #define FREED_MAX       256
 #define FREED_BYTES_MAX ((uint64_t)64 << 30)
 
@@ -154,7 +161,10 @@ static void freed_keep(struct session *s, struct memory *m)
     freed_trim(s, FREED_MAX, FREED_BYTES_MAX);
 }
 
-/* Take the allocation that begins at address out of the table. NULL: there is none of this kind. *again becomes true: there was one. */
+/*
+ * Take the allocation that begins at address out of the table. NULL: there is none of this kind.
+ * *again becomes true: there was one.
+ */
 static struct memory *take(struct session *s, const void *address, bool host, bool *again)
 {
     struct memory *m;
@@ -516,8 +526,8 @@ int memory_device_place(struct session *s, const char *function, uint32_t device
 }
 
 /*
- * This thread has written there by itself, and streams may wait for a word of it (proto/shm/doorbell.h). The fence: either npud sees what we
- * wrote, or we see that somebody waits.
+ * This thread has written there by itself, and streams may wait for a word of it
+ * (proto/shm/doorbell.h). The fence: either npud sees what we wrote, or we see that somebody waits.
  */
 static int written(struct session *s, const char *function, const struct side *to, size_t count)
 {
@@ -641,7 +651,10 @@ static int submit_copy(struct stream *s, const char *function, const struct side
     return stream_submit(s, function, &task);
 }
 
-/* The engine cannot reach it. A buffer it must not: who frees it, or sends it on, would have to wait for the engine. */
+/*
+ * The engine cannot reach it. A buffer it must not: who frees it, or sends it on, would have to
+ * wait for the engine.
+ */
 static bool by_hand(enum place place)
 {
     return place == PAGEABLE || place == BUFFER;
@@ -676,8 +689,10 @@ struct staging {
         *next; /* session->staging: used longest ago first, so the first are the likeliest to be idle */
 };
 
-/* So much is kept for coming copies, or a single buffer that is larger. What is in flight may be more: as much as the streams hold
- * tasks for. */
+/*
+ * So much is kept for coming copies, or a single buffer that is larger. What is in flight may be
+ * more: as much as the streams hold tasks for.
+ */
 #define STAGING_KEPT ((size_t)64 << 20)
 
 /* The stream that it was for has passed the copy. */
@@ -701,7 +716,9 @@ static void staging_add(struct session *session, struct staging *b)
     pthread_mutex_unlock(&session->staging_lock);
 }
 
-/* Free idle buffers until no more than this many bytes are left in all, or only such as are in use. */
+/*
+ * Free idle buffers until no more than this many bytes are left in all, or only such as are in use.
+ */
 static void staging_trim(struct session *session, const char *function, size_t bytes)
 {
     struct staging *b, *next, *freed = NULL;

@@ -1,6 +1,7 @@
 /*
- * Allocations of this process, found by any address inside them. Those freed last are found as well, and their addresses belong to
- * nobody else yet: so a call with such an address is refused, where it would read or write what came there since, or fault.
+ * Allocations of this process, found by any address inside them. Those freed last are found as
+ * well, and their addresses belong to nobody else yet: so a call with such an address is refused,
+ * where it would read or write what came there since, or fault.
  */
 #pragma once
 
@@ -30,27 +31,32 @@ struct memory_place {
 };
 
 /**
- * Where `size` bytes at address are, which must be device memory that the device reaches. 0, ACL_ERROR_RT_PARAM_INVALID, or
- * ACL_ERROR_RT_DRV_INTERNAL_ERROR without aclrtDeviceEnablePeerAccess. name: of the argument, for the sentence.
+ * Where `size` bytes at address are, which must be device memory that the device reaches. 0,
+ * ACL_ERROR_RT_PARAM_INVALID, or ACL_ERROR_RT_DRV_INTERNAL_ERROR without
+ * aclrtDeviceEnablePeerAccess. name: of the argument, for the sentence.
  */
 int memory_device_place(struct session *s, const char *function, uint32_t device, const char *name,
                         const void *address, uint64_t size, struct memory_place *place);
 
 /**
- * Memory of the program, of any kind, that a call reads or writes by itself: do `size` bytes at address stay within the allocation, if it is
- * one of ours? 0, or ACL_ERROR_RT_PARAM_INVALID. name: of the argument, for the sentence.
+ * Memory of the program, of any kind, that a call reads or writes by itself: do `size` bytes at
+ * address stay within the allocation, if it is one of ours? 0, or ACL_ERROR_RT_PARAM_INVALID. name:
+ * of the argument, for the sentence.
  */
 int memory_check(struct session *s, const char *function, const char *name, const void *address,
                  size_t size);
-/** A call has written there by itself: npud is told if streams wait for it. 0, or an ACL error of the request. */
+/**
+ * A call has written there by itself: npud is told if streams wait for it. 0, or an ACL error of
+ * the request.
+ */
 int memory_written(struct session *s, const char *function, const void *address, size_t size);
 
 /** Allocations taken out of the table, not freed yet. */
 struct memory_list;
 
 /**
- * The last context on device is going: take everything that was allocated there out of the table, at this moment, so that what
- * another thread allocates after a new aclrtSetDevice is its own.
+ * The last context on device is going: take everything that was allocated there out of the table,
+ * at this moment, so that what another thread allocates after a new aclrtSetDevice is its own.
  */
 struct memory_list *memory_take_device(struct session *s, uint32_t device);
 /** Free what was taken, and what the library keeps for coming copies. Nothing if list is NULL. */

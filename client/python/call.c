@@ -181,7 +181,9 @@ static const char *kind_text(char kind)
     }
 }
 
-/* "dev_ptr, ret = acl.rt.malloc(size, policy): and so on": where the names of the arguments begin. */
+/*
+ * "dev_ptr, ret = acl.rt.malloc(size, policy): and so on": where the names of the arguments begin.
+ */
 static const char *usage_arguments(const char *usage)
 {
     return usage + strcspn(usage, "(") + 1;

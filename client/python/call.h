@@ -74,10 +74,10 @@ struct row {
     int (*call)(struct call *c); /* the C call; its result is what comes last in Python */
 };
 
-#define HOLDS_GIL                                                                                  \
-    1u /* the C call neither blocks nor waits for a lock of somebody who does; or releases the GIL itself */
-#define BARE    2u /* there is no error code */
-#define NOTHING 4u /* no result at all: None */
+/* the C call neither blocks nor waits for a lock of somebody who does; or releases the GIL itself */
+#define HOLDS_GIL 1u
+#define BARE      2u /* there is no error code */
+#define NOTHING   4u /* no result at all: None */
 
 /** One call from Python. NULL with an exception set only for what is wrong with the arguments. */
 PyObject *call_row(const struct row *row, PyObject *const *args, Py_ssize_t n);

@@ -13,8 +13,9 @@
 /* --- in and out of Python --- */
 
 /*
- * The gate between the library's threads and the interpreter. A thread that is on its way in or out uses what the end of the interpreter
- * takes away, so that waits for it; a function that runs is given GRACE_MS.
+ * The gate between the library's threads and the interpreter. A thread that is on its way in or out
+ * uses what the end of the interpreter takes away, so that waits for it; a function that runs is
+ * given GRACE_MS.
  */
 #define GRACE_MS 500
 
@@ -112,8 +113,9 @@ struct launched {
 };
 
 /*
- * What will not run. The library drops it in the middle of a call and under locks of its own, where no Python may run. So it is
- * collected: by a thread of Python until its call returns, and for other threads in one list for whoever comes first.
+ * What will not run. The library drops it in the middle of a call and under locks of its own, where
+ * no Python may run. So it is collected: by a thread of Python until its call returns, and for
+ * other threads in one list for whoever comes first.
  */
 static _Thread_local struct launched *dropped_here;
 static _Atomic(struct launched *) dropped_elsewhere;
@@ -165,7 +167,10 @@ static void drop(void *arg)
         l->next = atomic_load(&dropped_elsewhere);
         while (!atomic_compare_exchange_weak(&dropped_elsewhere, &l->next, l))
             ;
-        /* In the main thread, if no call into the library comes first. No room in its list of calls: one will come. */
+        /*
+         * In the main thread, if no call into the library comes first. No room in its list of
+         * calls: one will come.
+         */
         (void)Py_AddPendingCall(let_go_later, NULL);
     }
     callback_crossed(0);
@@ -226,8 +231,8 @@ static void on_exception(aclrtExceptionInfo *info)
 }
 
 /*
- * Without the GIL two threads may hand their setting to the library in another order than they wrote exception_fn in. Whoever
- * was last there looks again, and so the two agree in the end.
+ * Without the GIL two threads may hand their setting to the library in another order than they
+ * wrote exception_fn in. Whoever was last there looks again, and so the two agree in the end.
  */
 int callback_set_exception(PyObject *fn)
 {

@@ -19,7 +19,10 @@ static int run_handlers(void)
     return scope.ending;
 }
 
-/* The library holds locks, and handlers must not run: only Ctrl-C is asked for, which a look takes away. */
+/*
+ * The library holds locks, and handlers must not run: only Ctrl-C is asked for, which a look takes
+ * away.
+ */
 static int look_for_interrupt(void)
 {
     if (!PyOS_InterruptOccurred())
@@ -36,7 +39,10 @@ static int32_t check(void *unused, aclnpudInterruptMoment moment)
     (void)unused;
     if (scope.ending)
         return 1;
-    /* A call of the library from elsewhere in the program, through ctypes for one: it cannot raise anything. */
+    /*
+     * A call of the library from elsewhere in the program, through ctypes for one: it cannot raise
+     * anything.
+     */
     if (!scope.in_call || moment == ACLNPUD_INTERRUPT_CALLBACK)
         return 0;
     gil = PyGILState_Ensure();

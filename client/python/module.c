@@ -117,7 +117,10 @@ static struct function {
 
 #define N_FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
 
-/* Functions of the library that only say that they are not there: from client/abi/unsupported.c, see the Makefile. */
+/*
+ * Functions of the library that only say that they are not there: from client/abi/unsupported.c,
+ * see the Makefile.
+ */
 static const char *const unsupported[] = {
 #include "client/python/unsupported.h"
     NULL};

@@ -17,10 +17,16 @@ struct thread {
     struct thread *next; /* in threads */
 };
 
-/* All that nobody has joined. The number of such a thread is not given out again. Guarded by the GIL. */
+/*
+ * All that nobody has joined. The number of such a thread is not given out again. Guarded by the
+ * GIL.
+ */
 static struct thread *threads;
 
-/* The thread itself has set the exception. SystemExit ends it quietly, as it does a thread of threading. */
+/*
+ * The thread itself has set the exception. SystemExit ends it quietly, as it does a thread of
+ * threading.
+ */
 static void note_failure(struct thread *t)
 {
     if (PyErr_ExceptionMatches(PyExc_SystemExit)) {
@@ -141,7 +147,9 @@ int thread_stop(uint64_t id)
     return error;
 }
 
-/* No thread but the one that forked is in a child; references of the others stay with their frames. */
+/*
+ * No thread but the one that forked is in a child; references of the others stay with their frames.
+ */
 static void forget_all(void)
 {
     threads = NULL;

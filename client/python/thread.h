@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 /**
- * Start a thread that calls fn(argument), or fn() when argument is None. *id is its pthread_t. 0, or
- * the error number of the creation; -1 with an exception set. Returns when the thread has begun.
- * It is like a daemon thread of threading: the end of the interpreter does not wait for it.
- * Caller holds the GIL, here and below.
+ * Start a thread that calls fn(argument), or fn() when argument is None. *id is its pthread_t. 0,
+ * or the error number of the creation; -1 with an exception set. Returns when the thread has begun.
+ * It is like a daemon thread of threading: the end of the interpreter does not wait for it. Caller
+ * holds the GIL, here and below.
  */
 int thread_start(PyObject *fn, PyObject *argument, uint64_t *id);
 

@@ -30,7 +30,10 @@ PyObject *util_bytes(const void *address, uint64_t size)
     return bytes;
 }
 
-/* --- numpy: used as any Python program would; nothing of it is needed to build or to import acl --- */
+/*
+ * --- numpy: used as any Python program would; nothing of it is needed to build or to import acl
+ * ---
+ */
 
 static PyObject *numpy_get(const char *name)
 {

@@ -252,8 +252,8 @@ static struct callback *let_go(struct aborted *t, const char *function, struct c
 }
 
 /*
- * All streams are held before one goes on: a stream that waits for another one's discarded work must
- * not execute what comes behind the wait.
+ * All streams are held before one goes on: a stream that waits for another one's discarded work
+ * must not execute what comes behind the wait.
  */
 int device_abort_run(struct device_abort *a, const char *function, uint64_t deadline)
 {

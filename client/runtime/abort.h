@@ -1,6 +1,7 @@
 /*
- * Discarding what is queued in streams. Who submits holds the stream's lock, and may do so while the ring is full: so he is asked to
- * leave first, and nobody is in the middle of a submission when npud discards.
+ * Discarding what is queued in streams. Who submits holds the stream's lock, and may do so while
+ * the ring is full: so he is asked to leave first, and nobody is in the middle of a submission when
+ * npud discards.
  */
 #pragma once
 
@@ -22,18 +23,21 @@ void abort_unlock(struct stream *s);
 void abort_discard(struct stream *s, const char *function);
 
 /**
- * The same for a stream that another thread destroys, which had this tag then; that thread does not wait for a callback either.
- * Without locks. If it has ended meanwhile, nothing.
+ * The same for a stream that another thread destroys, which had this tag then; that thread does not
+ * wait for a callback either. Without locks. If it has ended meanwhile, nothing.
  */
 void abort_discard_leaving(struct stream *s, uint32_t tag, const char *function);
 
 /**
- * Discard what is queued: who waits for it gets the code, and so does who submits meanwhile. Without locks. 0, 107017, the code of a stopped
- * context, or of a lost npud.
+ * Discard what is queued: who waits for it gets the code, and so does who submits meanwhile.
+ * Without locks. 0, 107017, the code of a stopped context, or of a lost npud.
  */
 int abort_stream(struct stream *s, const char *function, int32_t code);
 
-/** The same for all streams of a device, in steps: from begin (NULL: no memory) to end, submitting calls return 107022. */
+/**
+ * The same for all streams of a device, in steps: from begin (NULL: no memory) to end, submitting
+ * calls return 107022.
+ */
 struct device_abort;
 struct device_abort *device_abort_begin(struct session *session, uint32_t device);
 /** 0, 107019 at the deadline, or the error of a lost npud. */

@@ -10,11 +10,11 @@
  *
  * Control blocks of streams are never punched: positions captured of destroyed streams read them.
  *
- * A hole costs a system call, and a page fault when the place is used again. So a few rings and segments
- * are kept: a program that makes and destroys one object after the other punches nothing.
+ * A hole costs a system call, and a page fault when the place is used again. So a few rings and
+ * segments are kept: a program that makes and destroys one object after the other punches nothing.
  *
- * All functions: under session->lock, which also orders them with the creation of the next object in
- * the same place.
+ * All functions: under session->lock, which also orders them with the creation of the next object
+ * in the same place.
  */
 #pragma once
 
@@ -46,9 +46,9 @@ struct arena_pages {
         uint64_t live; /* a stream has it */
         uint64_t left; /* npud has destroyed its stream, and no other has it */
     } rings[SESSION_STREAMS_MAX / 64];
-    uint16_t
-        ring_pages[SESSION_STREAMS_MAX]; /* that the slot's ring may have; of destroyed streams */
-    uint32_t pages_left;                 /* in all rings that are left */
+    /* that the slot's ring may have; of destroyed streams */
+    uint16_t ring_pages[SESSION_STREAMS_MAX];
+    uint32_t pages_left; /* in all rings that are left */
     struct arena_events events[SESSION_EVENTS_MAX / ARENA_EVENTS];
     uint32_t segments_left; /* dirty and without events */
 };

@@ -83,8 +83,11 @@ static int context_new(struct session *s, const char *function, uint32_t device,
     return 0;
 }
 
-/* Nobody finds the context any more; its streams finish their work and go. Called without
- * session->lock: that may take a while. It ends in any case; an error says that its streams did not finish. */
+/*
+ * Nobody finds the context any more; its streams finish their work and go. Called without
+ * session->lock: that may take a while. It ends in any case; an error says that its streams did not
+ * finish.
+ */
 static int context_end(struct context *c, const char *function)
 {
     struct session *s = c->session;

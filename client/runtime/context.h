@@ -20,8 +20,8 @@ struct context {
     uint32_t device;
     bool primary;
     uint32_t number; /* npud's name of it: no two of a session have the same */
-    _Atomic bool
-        stop; /* failure mode: on a failure all its streams stop; written under a lock of one of them */
+    /* failure mode: on a failure all its streams stop; written under a lock of one of them */
+    _Atomic bool stop;
     struct stream *default_stream;
     struct worker *host; /* runs its host functions; NULL: none launched so far */
 };

@@ -10,7 +10,10 @@
 #include "client/callback/callback.h"
 #include "client/runtime/session.h"
 
-/* A default device that npud does not have is found out here, if npud can be asked; else by the first call that needs it. */
+/*
+ * A default device that npud does not have is found out here, if npud can be asked; else by the
+ * first call that needs it.
+ */
 static int check_default_device(void)
 {
     int32_t device = acl_config_default_device();

@@ -1,6 +1,6 @@
 /*
- * Limits on the number of cores that kernels may use, per device, per stream, and what is in force for a thread. Nothing here runs on
- * cores: the numbers are kept and given back.
+ * Limits on the number of cores that kernels may use, per device, per stream, and what is in force
+ * for a thread. Nothing here runs on cores: the numbers are kept and given back.
  */
 #include "acl/acl.h"
 #include "client/runtime/context.h"

@@ -50,8 +50,10 @@ int session_error_lost(const char *function)
     return ACL_ERROR_RT_SOCKET_CLOSE;
 }
 
-/* Sets the flag only, because the calling thread may hold any lock. The watcher does the rest when the
- * connection ends. */
+/*
+ * Sets the flag only, because the calling thread may hold any lock. The watcher does the rest when
+ * the connection ends.
+ */
 bool session_ended(struct session *s)
 {
     if (session_lost(s))
@@ -115,8 +117,9 @@ void session_reply_free(Npud__Reply *reply)
 }
 
 /*
- * Send, with send_fd if it is not -1, and receive, the socket being ours alone. 0 with *replyp, -EMFILE when the answer's descriptor
- * found no place in this process, -ETOOMANYREFS when ours cannot be sent now, -EPIPE when npud is gone.
+ * Send, with send_fd if it is not -1, and receive, the socket being ours alone. 0 with *replyp,
+ * -EMFILE when the answer's descriptor found no place in this process, -ETOOMANYREFS when ours
+ * cannot be sent now, -EPIPE when npud is gone.
  */
 static int exchange(struct session *s, Npud__Request *request, int send_fd, struct packet *packet,
                     Npud__Reply **replyp)
@@ -304,8 +307,11 @@ static int explain_connect(const char *function, const char *path)
                      function, path);
 }
 
-/* Blocks while npud's queue of new clients is full, so signals may come in between. A connection is not begun before there is room: trying again is
- * all there is to do; the caller does that whose signals are handled outside of signal handlers. */
+/*
+ * Blocks while npud's queue of new clients is full, so signals may come in between. A connection is
+ * not begun before there is room: trying again is all there is to do; the caller does that whose
+ * signals are handled outside of signal handlers.
+ */
 static int connect_patiently(int fd, const struct sockaddr_un *addr)
 {
     int r;
@@ -496,7 +502,10 @@ struct session *session_get(const char *function, int *error)
 
 static bool in_use(struct session *s)
 {
-    /* A callback returns to what would be freed; who sleeps on a queue, which needs no device, wakes up in it. */
+    /*
+     * A callback returns to what would be freed; who sleeps on a queue, which needs no device,
+     * wakes up in it.
+     */
     bool used = thread_self()->in_callback || wait_any_without_device(s);
 
     pthread_mutex_lock(&s->lock);
@@ -507,8 +516,8 @@ static bool in_use(struct session *s)
 }
 
 /*
- * What other processes share with this one is unmapped, then npud is told so: a process whose connection just ends may still write there, and what it
- * had would stay set aside until it exits.
+ * What other processes share with this one is unmapped, then npud is told so: a process whose
+ * connection just ends may still write there, and what it had would stay set aside until it exits.
  */
 static void leave(struct session *s)
 {
@@ -560,7 +569,9 @@ static void shut_left(void)
     pthread_mutex_unlock(&process->lock);
 }
 
-/* No call finds the session from here on. Calls that have found it do not sleep any more, and fail. */
+/*
+ * No call finds the session from here on. Calls that have found it do not sleep any more, and fail.
+ */
 static void take_away(struct session *s)
 {
     pthread_mutex_lock(&process->threads_lock);

@@ -3,8 +3,8 @@
  * call that needs a device.
  *
  * Locks, outermost first: session->lock (tables, contexts, segments), a stream's or an event's
- * lock, pool.lock, segments.lock, request_lock (the socket), waits_lock, event_fds.lock. A stream's lock may be held while its ring is full,
- * so nobody takes one while holding session->lock.
+ * lock, pool.lock, segments.lock, request_lock (the socket), waits_lock, event_fds.lock. A stream's
+ * lock may be held while its ring is full, so nobody takes one while holding session->lock.
  */
 #pragma once
 
@@ -50,11 +50,11 @@ struct session {
     _Atomic bool closed;  /* by aclFinalize; stored before lost */
     _Atomic bool aborted; /* by lose(): sleepers are woken */
     pthread_t watcher;
-    _Atomic bool
-        ended; /* by npud's end or by us: who sets it first decides who frees the watcher */
+    /* by npud's end or by us: who sets it first decides who frees the watcher */
+    _Atomic bool ended;
 
     uint64_t id;
-    int32_t pid;    /* of this process, as npud's host has it */
+    int32_t pid;      /* of this process, as npud's host has it */
     uint32_t peer_id; /* our name in shared buffers (proto/shm/mbuf_shm.h) */
     uint32_t ring_depth;
     uint64_t epoch_ns;
@@ -77,8 +77,8 @@ struct session {
     struct slots streams;
     pthread_cond_t stream_gone; /* under lock: a stream that was being destroyed is gone */
     struct slots events;
-    uint64_t
-        events_epoch; /* of client/core/api_call.h: condemned events go when nobody uses older ones; 0: none are */
+    /* of client/core/api_call.h: condemned events go when nobody uses older ones; 0: none are */
+    uint64_t events_epoch;
     struct slots notifies;
     void *stream_segments[SESSION_STREAMS_MAX / ARENA_STREAMS];
     void *event_segments[SESSION_EVENTS_MAX / ARENA_EVENTS];
@@ -123,8 +123,8 @@ struct session {
     } retire;              /* client/buffers/retire.h */
     uint32_t contexts_made;
     struct session *forgotten_next;
-    uint64_t
-        left_epoch; /* closed: of client/core/api_call.h, the first one in which no call can find it */
+    /* closed: of client/core/api_call.h, the first one in which no call can find it */
+    uint64_t left_epoch;
 };
 
 /**
@@ -145,8 +145,8 @@ static inline bool session_lost(const struct session *s)
 }
 
 /**
- * Whether npud has ended the session; asked after a refusal. Known before the watcher has noticed the
- * end of the connection.
+ * Whether npud has ended the session; asked after a refusal. Known before the watcher has noticed
+ * the end of the connection.
  */
 bool session_ended(struct session *s) __attribute__((cold));
 

@@ -429,9 +429,9 @@ static bool await_work(struct stream *s, const char *function)
 
 /*
  * The handle is dead already. Submitters that were in time are let out, then npud forgets the
- * stream: not before, because its slot may be another stream's from then on. Callbacks that have not begun are dropped, but for host
- * functions of a stream that is to come to its end: those always do. *force: what is queued is discarded; becomes true when the
- * caller was interrupted.
+ * stream: not before, because its slot may be another stream's from then on. Callbacks that have
+ * not begun are dropped, but for host functions of a stream that is to come to its end: those
+ * always do. *force: what is queued is discarded; becomes true when the caller was interrupted.
  */
 static int stream_end(struct stream *s, const char *function, bool *force)
 {
@@ -487,7 +487,8 @@ static int stream_leave(struct stream *s, const char *function, bool *force)
 /*
  * Under session->lock: wait for streams of the context that other threads are destroying. One whose
  * callback the caller runs goes on without that callback, as if the caller destroyed it itself. A
- * stream whose state callback is what calls here ends later. If the caller is interrupted, they end by force.
+ * stream whose state callback is what calls here ends later. If the caller is interrupted, they end
+ * by force.
  */
 static void await_leaving(struct context *c, const char *function)
 {

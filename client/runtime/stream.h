@@ -33,9 +33,10 @@ enum stream_phase {
 struct stream {
     struct slot slot; /* in session->streams: the handle. Not npud's slot. */
     /*
-     * Atomic is what calls read without a lock, of a stream that another thread may be destroying: the slot's next stream may
-     * have written it already. Such a call looks afterwards whether the stream is still the one that was meant. The order of
-     * plain assignments is what makes that look tell: no value of the next stream is seen with the tag of this one.
+     * Atomic is what calls read without a lock, of a stream that another thread may be destroying:
+     * the slot's next stream may have written it already. Such a call looks afterwards whether the
+     * stream is still the one that was meant. The order of plain assignments is what makes that
+     * look tell: no value of the next stream is seen with the tag of this one.
      */
     struct session *_Atomic session;
     struct context *_Atomic context;
@@ -63,8 +64,8 @@ struct stream {
     uint64_t first;        /* constant: what tail was at first */
     uint32_t taskless;     /* under lock: see stream_count_taskless() */
     uint16_t taskless_run; /* of them since the last task */
-    uint64_t
-        done_seen; /* under lock: a past value of ctrl->done, to look at that only when it matters */
+    /* under lock: a past value of ctrl->done, to look at that only when it matters */
+    uint64_t done_seen;
     struct callbacks callbacks;
 };
 
@@ -78,7 +79,10 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
  */
 struct stream *streams_next(struct session *session, uint32_t *cursor);
 
-/** Does s still stand for the stream that had this tag, and is its control block still that stream's? */
+/**
+ * Does s still stand for the stream that had this tag, and is its control block still that
+ * stream's?
+ */
 bool stream_is(const struct stream *s, uint32_t tag);
 
 /**
@@ -100,10 +104,15 @@ static inline void stream_unlock(struct stream *s)
 /** The same without locking, and for a stream of any context: synchronise and query. */
 struct stream *stream_find(const char *function, void *handle, int *error);
 
-/** The same, and an explicit stream needs no context: what is only about the stream as an object. */
+/**
+ * The same, and an explicit stream needs no context: what is only about the stream as an object.
+ */
 struct stream *stream_find_anywhere(const char *function, void *handle, int *error);
 
-/** What npud says of the stream's device: DOORBELL_FREE, DOORBELL_STRICT, or the error code of its loss. */
+/**
+ * What npud says of the stream's device: DOORBELL_FREE, DOORBELL_STRICT, or the error code of its
+ * loss.
+ */
 static inline uint32_t stream_mode(const struct stream *s)
 {
     return atomic_load_explicit(&s->bell->mode, memory_order_relaxed);
@@ -127,8 +136,10 @@ bool device_is_lost(const struct session *s, uint32_t device);
  */
 int stream_check(struct stream *s, const char *function);
 
-/** stream_check(), and wait until the ring has room for a task. Locked, and stays so: who comes later is behind us in
- * submission order. */
+/**
+ * stream_check(), and wait until the ring has room for a task. Locked, and stays so: who comes
+ * later is behind us in submission order.
+ */
 int stream_reserve(struct stream *s, const char *function);
 
 /** Its context has stopped at a failure: nothing that is not done will be. */
@@ -144,7 +155,8 @@ int stream_error_stopped(struct stream_ctrl *ctrl, const char *function) __attri
 int stream_error_aborted(const char *function, int32_t code) __attribute__((cold));
 
 /**
- * What the calling thread has submitted is in force without a task: it has an id all the same, and the next task the one after it. Locked.
+ * What the calling thread has submitted is in force without a task: it has an id all the same, and
+ * the next task the one after it. Locked.
  */
 static inline void stream_count_taskless(struct stream *s)
 {
@@ -159,8 +171,8 @@ static inline void stream_count_taskless(struct stream *s)
 }
 
 /**
- * The outcome of a wait with s->aborting to leave for: r as wait_position_or() returns it. 0, or why
- * nothing may be submitted. Locked.
+ * The outcome of a wait with s->aborting to leave for: r as wait_position_or() returns it. 0, or
+ * why nothing may be submitted. Locked.
  */
 int stream_waited(struct stream *s, const char *function, int r);
 
@@ -168,11 +180,14 @@ int stream_waited(struct stream *s, const char *function, int r);
  * lost npud or broken stream. */
 int stream_submit(struct stream *s, const char *function, struct task *task);
 
-/** The same right after stream_reserve(), for what is not to be refused any more because it has been begun. Locked. */
+/**
+ * The same right after stream_reserve(), for what is not to be refused any more because it has been
+ * begun. Locked.
+ */
 void stream_submit_reserved(struct stream *s, struct task *task);
 
 /**
- * Wait until everything that was submitted is done, whatever came of it. Locked, and stays so. 0, or
- * as stream_check(), before the wait or after it.
+ * Wait until everything that was submitted is done, whatever came of it. Locked, and stays so. 0,
+ * or as stream_check(), before the wait or after it.
  */
 int stream_drain(struct stream *s, const char *function);

@@ -1,4 +1,7 @@
-/* Attributes of streams: what a program sets and reads back. Kept here, under the stream's lock; npud is told of the priority alone. */
+/*
+ * Attributes of streams: what a program sets and reads back. Kept here, under the stream's lock;
+ * npud is told of the priority alone.
+ */
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/event/failure.h"
@@ -113,7 +116,10 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
     if (stmAttrType != ACL_STREAM_ATTR_FAILURE_MODE)
         error = get(s, __func__, stmAttrType, value);
     stream_unlock(s);
-    /* That one is the context's, and has its own lock. The stream was found to be of the current one. */
+    /*
+     * That one is the context's, and has its own lock. The stream was found to be of the current
+     * one.
+     */
     if (stmAttrType == ACL_STREAM_ATTR_FAILURE_MODE)
         error = stream_get_failure_mode(__func__, stream, &value->failureMode);
     return error;

@@ -22,7 +22,7 @@ struct undo {
 
 /**
  * Fill in what undoes `request`, which had this reply. False: it made nothing, or nothing that the
- * same request would not give once more (OpenDevice, AttachQueue, MapSegment, QueueBell); what Hello
- * made goes with the connection.
+ * same request would not give once more (OpenDevice, AttachQueue, MapSegment, QueueBell); what
+ * Hello made goes with the connection.
  */
 bool undo_fill(struct undo *undo, const Npud__Request *request, const Npud__Reply *reply);

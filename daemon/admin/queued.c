@@ -61,8 +61,8 @@ static bool read_record(const struct task *task, struct queued_record *r)
 }
 
 /*
- * False: out of memory. Not further than the client says that it has submitted: the first look at a page of a ring makes the kernel give it memory, and
- * most streams have nothing queued.
+ * False: out of memory. Not further than the client says that it has submitted: the first look at a
+ * page of a ring makes the kernel give it memory, and most streams have nothing queued.
  */
 static bool scan(struct queued *q, struct stream *s, size_t *budget)
 {

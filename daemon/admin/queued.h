@@ -1,6 +1,7 @@
 /*
- * The records that are queued in a session's rings, and the tasks that change memory: who will complete what. Read from shared memory
- * for a report, so all of it is only what the client says; the number of entries looked at is bounded.
+ * The records that are queued in a session's rings, and the tasks that change memory: who will
+ * complete what. Read from shared memory for a report, so all of it is only what the client says;
+ * the number of entries looked at is bounded.
  */
 #pragma once
 
@@ -14,8 +15,11 @@ struct session;
 #define QUEUED_ANY         UINT64_MAX
 
 struct queued_record {
-    uint8_t
-        op; /* TASK_IPC_RECORD, TASK_NOTIFY_RECORD, TASK_COUNT_RECORD, TASK_RECORD that raises a level, or TASK_VALUE_WRITE: whatever writes memory */
+    /*
+     * TASK_IPC_RECORD, TASK_NOTIFY_RECORD, TASK_COUNT_RECORD, TASK_RECORD that raises a level, or
+     * TASK_VALUE_WRITE: whatever writes memory
+     */
+    uint8_t op;
     uint32_t object;
     uint32_t generation;
     uint64_t number; /* memory: offset of the first byte that is written */
@@ -30,7 +34,10 @@ struct queued {
     bool complete; /* false: not everything was looked at */
 };
 
-/** Scan the session's rings; *budget entries at most, which are taken off it. Without memory: incomplete. */
+/**
+ * Scan the session's rings; *budget entries at most, which are taken off it. Without memory:
+ * incomplete.
+ */
 void queued_init(struct queued *queued, struct session *session, size_t *budget);
 void queued_deinit(struct queued *queued);
 

@@ -32,7 +32,10 @@ static uint64_t seconds_since(uint64_t ns)
     return (clock_ns() - ns) / NSEC_PER_SEC;
 }
 
-/* Since Linux 6.2 the size of the directory is their number; before, it is 0, and all names have to be read. */
+/*
+ * Since Linux 6.2 the size of the directory is their number; before, it is 0, and all names have to
+ * be read.
+ */
 static uint32_t count_fds(void)
 {
     struct stat st;

@@ -1,4 +1,7 @@
-/* What npuctl can ask for (the topics of npud.proto), and what a report on each says. Control thread. */
+/*
+ * What npuctl can ask for (the topics of npud.proto), and what a report on each says. Control
+ * thread.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +12,10 @@
 
 struct server;
 
-/** A report while it is made: serialised messages Report in a memfd, one per slice. Its owner opens and closes the memfd. */
+/**
+ * A report while it is made: serialised messages Report in a memfd, one per slice. Its owner opens
+ * and closes the memfd.
+ */
 struct admin_report {
     unsigned topic;
     int fd;        /* the memfd; -1: none */
@@ -23,7 +29,10 @@ int report_open(struct server *server, struct admin_report *report, unsigned top
 /** The whole of it is there: nobody who maps it can see it shrink. 0 or -errno. */
 int report_seal(const struct admin_report *report);
 
-/** The waits of one user's processes, and the deadlocks that they are in or behind, complete. 0 or -errno; the caller closes report->fd. */
+/**
+ * The waits of one user's processes, and the deadlocks that they are in or behind, complete. 0 or
+ * -errno; the caller closes report->fd.
+ */
 int report_own_waits(struct server *server, struct admin_report *report, uid_t uid);
 
 /** Does this npud know that topic? Any number may be asked about. */

@@ -73,7 +73,7 @@ bool report_rows_slice_over(struct rows *rows)
 }
 
 void *report_rows_next_object(struct server *server, struct rows *rows, const size_t *tables,
-                       unsigned n_tables, struct session **sessionp)
+                              unsigned n_tables, struct session **sessionp)
 {
     struct progress *p = rows->progress;
     struct session *s = *sessionp ? *sessionp : report_rows_session_from(server, p->session);

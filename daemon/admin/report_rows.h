@@ -1,6 +1,6 @@
 /*
- * Rows of a report for npuctl, and how far it is: what report.c fills its lists with. A report is made in slices, between which clients
- * have their turn. Control thread.
+ * Rows of a report for npuctl, and how far it is: what report.c fills its lists with. A report is
+ * made in slices, between which clients have their turn. Control thread.
  */
 #pragma once
 
@@ -13,8 +13,8 @@ struct server;
 struct session;
 
 /**
- * How far a report is that is made in slices. Objects come and go between them: so it is numbers that say where to go on, and sessions that came
- * after the question are left out.
+ * How far a report is that is made in slices. Objects come and go between them: so it is numbers
+ * that say where to go on, and sessions that came after the question are left out.
  */
 struct progress {
     uint64_t last;    /* newest session to report */
@@ -24,8 +24,8 @@ struct progress {
 };
 
 /**
- * Rows of one slice of a report. Everything is allocated from one list of blocks and freed at once, so filling
- * code reads like assignments. Out of memory: the row is left out.
+ * Rows of one slice of a report. Everything is allocated from one list of blocks and freed at once,
+ * so filling code reads like assignments. Out of memory: the row is left out.
  */
 struct rows {
     struct progress *progress;
@@ -47,10 +47,12 @@ void report_rows_deinit(struct rows *rows);
 /** Append a row of that many bytes, zeroed. It belongs to rows. NULL: no memory. */
 void *report_rows_add(struct rows *rows, size_t size);
 
-/** A row of the protobuf type, initialised; leaves the function or loop with `otherwise` when memory
- * is out. */
+/**
+ * A row of the protobuf type, initialised; leaves the function or loop with `otherwise` when memory
+ * is out.
+ */
 #define ADD_ROW(rows, type, init, var, otherwise)                                                  \
-    type *var = report_rows_add(rows, sizeof(type));                                                      \
+    type *var = report_rows_add(rows, sizeof(type));                                               \
     if (!var)                                                                                      \
         otherwise;                                                                                 \
     *var = (type)init
@@ -58,15 +60,18 @@ void *report_rows_add(struct rows *rows, size_t size);
 /** A copy that lives as long as rows; "" when memory is out. */
 char *report_rows_copy_text(struct rows *rows, const char *text);
 
-/** Is the time of this slice over? Then rows->more is set. To be asked before each row: only few of the calls look at the clock. */
+/**
+ * Is the time of this slice over? Then rows->more is set. To be asked before each row: only few of
+ * the calls look at the clock.
+ */
 bool report_rows_slice_over(struct rows *rows);
 
 /** The session with this number, or else the next newer one, or NULL. */
 struct session *report_rows_session_from(struct server *server, uint64_t id);
 
 /**
- * The next object to report of *sessionp, or of a session after it, in tables[]: offsets in struct session. Begin with *sessionp NULL. NULL when there
- * is none, and when the slice is over.
+ * The next object to report of *sessionp, or of a session after it, in tables[]: offsets in struct
+ * session. Begin with *sessionp NULL. NULL when there is none, and when the slice is over.
  */
 void *report_rows_next_object(struct server *server, struct rows *rows, const size_t *tables,
-                       unsigned n_tables, struct session **sessionp);
+                              unsigned n_tables, struct session **sessionp);

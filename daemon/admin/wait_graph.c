@@ -24,9 +24,10 @@
 #define SUSPECT_NS    NSEC_PER_SEC /* a circle that somebody outside could end is no news before */
 
 /*
- * The graph. Nodes are what is blocked (streams, then threads) and, after them, one per session: its process, for what has not been
- * submitted and can come from any of its threads. A node can go on if any node that it leads to can: so what is stuck is what
- * cannot reach a live node. And one node for whoever may yet come.
+ * The graph. Nodes are what is blocked (streams, then threads) and, after them, one per session:
+ * its process, for what has not been submitted and can come from any of its threads. A node can go
+ * on if any node that it leads to can: so what is stuck is what cannot reach a live node. And one
+ * node for whoever may yet come.
  */
 struct process {
     struct session *session;
@@ -40,8 +41,11 @@ struct process {
 
 struct edge {
     uint32_t from, to;
-    bool
-        weak; /* to the process, beside a record that is queued, or to those outside: counts for certainty only */
+    /*
+     * to the process, beside a record that is queued, or to those outside: counts for certainty
+     * only
+     */
+    bool weak;
 };
 
 struct graph {
@@ -51,8 +55,8 @@ struct graph {
     size_t n_streams;
     struct process *process;
     size_t n_processes;
-    struct edge
-        *edge; /* by `from` while made, and in this order again for deadlocks; by `to` in between */
+    /* by `from` while made, and in this order again for deadlocks; by `to` in between */
+    struct edge *edge;
     size_t n_edges, edges_size;
     bool *live; /* per node */
     uint32_t *next;
@@ -60,7 +64,10 @@ struct graph {
     size_t budget; /* ring entries that may still be looked at */
 };
 
-/* The last node: processes that have not come yet. They can end any wait that is open to them, but nobody may count on them. */
+/*
+ * The last node: processes that have not come yet. They can end any wait that is open to them, but
+ * nobody may count on them.
+ */
 static uint32_t outside_node(const struct graph *g)
 {
     return (uint32_t)(g->waits->n + g->n_processes);
@@ -240,7 +247,10 @@ static void unlock_engines(struct server *server)
         engine_unlock(server->devices.device[i].engine);
 }
 
-/* All streams at one moment, then the threads. What is found to be a deadlock is looked at again: see still_there(). */
+/*
+ * All streams at one moment, then the threads. What is found to be a deadlock is looked at again:
+ * see still_there().
+ */
 static int collect(struct graph *g)
 {
     struct session *session;
@@ -341,7 +351,9 @@ static int owe_position(struct graph *g, struct blocked *b)
     return depends_on_stream(g, b, process_of(g, b->session), b->object);
 }
 
-/* Who has recorded it, or NULL: it is not pending, or somebody has written nonsense into the page. */
+/*
+ * Who has recorded it, or NULL: it is not pending, or somebody has written nonsense into the page.
+ */
 static struct ipc_open *recorder(struct blocked *b)
 {
     struct ipc_open *open = slots_get(&b->session->ipc, b->object);
@@ -407,8 +419,8 @@ static int owe_level(struct graph *g, struct blocked *b)
 }
 
 /*
- * The thread that runs the callbacks of the stream: stuck if it sleeps for something else. One that npud does not know yet may be any of
- * the process.
+ * The thread that runs the callbacks of the stream: stuck if it sleeps for something else. One that
+ * npud does not know yet may be any of the process.
  */
 static int owe_callback(struct graph *g, struct blocked *b)
 {
@@ -435,8 +447,8 @@ static int owe_report(struct graph *g, struct blocked *b)
 }
 
 /*
- * A process can do what any of its threads does when it goes on. Threads that wait for callbacks do so when any of its streams does: one edge per stream,
- * and not for each of these threads as well.
+ * A process can do what any of its threads does when it goes on. Threads that wait for callbacks do
+ * so when any of its streams does: one edge per stream, and not for each of these threads as well.
  */
 static int resolve_process(struct graph *g, struct process *p)
 {
@@ -484,7 +496,9 @@ static int owe_notify_of(struct graph *g, struct blocked *b, const struct notify
     return r < 0 ? r : edge_add(g, node_of(g, b), process_node(g, p), is_queued);
 }
 
-/* Any record by anybody who has it open; and while it can be imported, by processes that have not. */
+/*
+ * Any record by anybody who has it open; and while it can be imported, by processes that have not.
+ */
 static int owe_notify(struct graph *g, struct blocked *b)
 {
     const struct notify_open *mine = slots_get(&b->session->notifies, b->object), *open;
@@ -508,7 +522,9 @@ static int owe_notify(struct graph *g, struct blocked *b)
     return r;
 }
 
-/* Any task that writes the word may do, queued or not, and so may any thread that writes it itself. */
+/*
+ * Any task that writes the word may do, queued or not, and so may any thread that writes it itself.
+ */
 static int owe_value(struct graph *g, struct blocked *b)
 {
     struct process *p = process_of(g, b->session);
@@ -538,7 +554,9 @@ static int owe_peer(struct graph *g, struct blocked *b, struct session *peer)
     return edge_add(g, node_of(g, b), process_node(g, process_of(g, peer)), false);
 }
 
-/* Everybody with the right on the other side, those included who are granted it and have not come. */
+/*
+ * Everybody with the right on the other side, those included who are granted it and have not come.
+ */
 static int owe_queue_side(struct graph *g, struct blocked *b, uint32_t right)
 {
     struct queue *queue = queue_by_number(g->server, b->object);
@@ -715,8 +733,9 @@ static bool still_blocked(const struct blocked *b)
 }
 
 /*
- * Streams and threads were looked at one after the other, so what looks like a circle may never have been one. If all its members are
- * now where they were then, all of them were there at the moment in between, and it was.
+ * Streams and threads were looked at one after the other, so what looks like a circle may never
+ * have been one. If all its members are now where they were then, all of them were there at the
+ * moment in between, and it was.
  */
 static bool still_there(struct graph *g, const struct deadlock *d)
 {

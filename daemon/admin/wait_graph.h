@@ -1,10 +1,12 @@
 /*
- * Who waits for whom: every stream that is parked on a wait and every client thread that sleeps in the library, who owes them what they
- * wait for, and the circles among them. Made for one report and thrown away; control thread.
+ * Who waits for whom: every stream that is parked on a wait and every client thread that sleeps in
+ * the library, who owes them what they wait for, and the circles among them. Made for one report
+ * and thrown away; control thread.
  *
- * A deadlock is certain when nobody in the circle can go on without another of its members: streams that wait without a limit, and
- * processes all of whose threads sleep in the library. It is suspected, after a second, when a process in it has more threads than
- * those, or npud cannot count them: one of them may yet submit what is missing.
+ * A deadlock is certain when nobody in the circle can go on without another of its members: streams
+ * that wait without a limit, and processes all of whose threads sleep in the library. It is
+ * suspected, after a second, when a process in it has more threads than those, or npud cannot count
+ * them: one of them may yet submit what is missing.
  */
 #pragma once
 
@@ -50,8 +52,8 @@ struct blocked {
 
     struct session *owner; /* who is to do something; NULL: nobody, it goes on at this moment */
     int32_t owner_stream;  /* where the record is queued or the position is; -1: not submitted */
-    uint32_t
-        owners; /* ON_MESSAGE, ON_ROOM, ON_GRANT: processes that could do it, owner's included */
+    /* ON_MESSAGE, ON_ROOM, ON_GRANT: processes that could do it, owner's included */
+    uint32_t owners;
     uint32_t owner_thread; /* ON_CALLBACK: tid, as the client says; 0: it has not come yet */
     uint32_t deadlock;     /* 1 + index of the deadlock that keeps it; 0: none */
     bool member;           /* of that deadlock; else it only waits behind it */
@@ -75,7 +77,10 @@ struct waits {
 int waits_init(struct waits *waits, struct server *server);
 void waits_deinit(struct waits *waits);
 
-/** Is the stream parked on something else than the clock? Fills b, but for who owes it. Under the lock of its engine. */
+/**
+ * Is the stream parked on something else than the clock? Fills b, but for who owes it. Under the
+ * lock of its engine.
+ */
 bool blocked_of_stream(const struct stream *s, struct blocked *b);
 
 /** What it waits for, and who owes it, in words. */

@@ -247,7 +247,9 @@ static int on_ini(void *arg, const char *section, const char *name, const char *
     return set_named(arg, section, name, value) == 0;
 }
 
-/* The whole file, with a zero byte behind it, or NULL after a line in the log. Freed by the caller. */
+/*
+ * The whole file, with a zero byte behind it, or NULL after a line in the log. Freed by the caller.
+ */
 static char *read_whole(int fd, const char *path, size_t *size)
 {
     char *text = malloc(FILE_BYTES + 2);
@@ -342,7 +344,9 @@ int config_read(struct config *config, const char *path)
     int line, r = text ? check_lines(path, text, size) : -EINVAL;
 
     if (r == 0) {
-        /* What inih takes for granted would read "key = value # text" and indented keys as values. */
+        /*
+         * What inih takes for granted would read "key = value # text" and indented keys as values.
+         */
         ini_allow_multiline = false;
         ini_inline_comment_prefixes = (char *)";#";
         ini_use_stack = false;

@@ -29,7 +29,10 @@ static struct {
     bool started;
 } closer = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
-/* Sockets refuse descriptors: nothing that is closed can be a client's. Set by the first socket that could not. */
+/*
+ * Sockets refuse descriptors: nothing that is closed can be a client's. Set by the first socket
+ * that could not.
+ */
 static bool kernel_accepts_fds;
 
 static void let_go(const struct item *item)

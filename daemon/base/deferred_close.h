@@ -1,8 +1,9 @@
 /*
- * Closing descriptors that came from clients. The last close of a file can sleep in the kernel for as long as its owner
- * likes (a socket with SO_LINGER, a file on a remote or user-space file system), and the last close of a socket closes what is
- * still queued in it. Where the kernel cannot keep clients from sending descriptors at all (SO_PASSRIGHTS, Linux 6.16), a thread of
- * its own does the closing. It sleeps when there is nothing to close.
+ * Closing descriptors that came from clients. The last close of a file can sleep in the kernel for
+ * as long as its owner likes (a socket with SO_LINGER, a file on a remote or user-space file
+ * system), and the last close of a socket closes what is still queued in it. Where the kernel
+ * cannot keep clients from sending descriptors at all (SO_PASSRIGHTS, Linux 6.16), a thread of its
+ * own does the closing. It sleeps when there is nothing to close.
  */
 #pragma once
 
@@ -18,10 +19,16 @@ void deferred_close_stop(void);
 /** Ask the kernel to refuse descriptors on this socket. Call before anything can arrive. */
 void deferred_close_refuse_fds(int socket);
 
-/** From now on this client may send descriptors: its socket, and what came, is to be closed by deferred_close_close_slow(). */
+/**
+ * From now on this client may send descriptors: its socket, and what came, is to be closed by
+ * deferred_close_close_slow().
+ */
 void deferred_close_accept_fds(int socket);
 
-/** Close a client's socket without ever waiting for that: at once when nothing can be in it that makes it wait. */
+/**
+ * Close a client's socket without ever waiting for that: at once when nothing can be in it that
+ * makes it wait.
+ */
 void deferred_close(int fd);
 /** The same for what came from a client, or for a socket in which something may have come. */
 void deferred_close_close_slow(int fd);
@@ -29,8 +36,14 @@ void deferred_close_close_slow(int fd);
 /** More memory than this takes its time to be freed: more than any request should. */
 #define CLOSER_MUCH ((size_t)1 << 20)
 
-/** Unmap (map may be NULL) and close a memfd; by that thread when it is much, of which the pages may be ours to free. */
+/**
+ * Unmap (map may be NULL) and close a memfd; by that thread when it is much, of which the pages may
+ * be ours to free.
+ */
 void deferred_close_free_memory(int fd, void *map, size_t bytes);
 
-/** The same for a memfd that others may have mapped for as long as they like: its pages go, `bytes` from `from` on, from under them. */
+/**
+ * The same for a memfd that others may have mapped for as long as they like: its pages go, `bytes`
+ * from `from` on, from under them.
+ */
 void deferred_close_free_shared(int fd, void *map, size_t map_bytes, uint64_t from, uint64_t bytes);

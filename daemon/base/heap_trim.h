@@ -1,7 +1,7 @@
 /*
  * The heap after a peak: thousands of small objects of clients leave it free and full of holes, and
- * malloc keeps the pages. A moment after so many were freed, they go back to the system. A timer runs
- * once for that: an idle npud never wakes. Control thread.
+ * malloc keeps the pages. A moment after so many were freed, they go back to the system. A timer
+ * runs once for that: an idle npud never wakes. Control thread.
  */
 #pragma once
 

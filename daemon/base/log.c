@@ -161,8 +161,9 @@ void log_line(int priority, const struct session *session, const char *fmt, ...)
 }
 
 /*
- * Each session has its lines counted, but a client can have many sessions, one after the other: lines per uid, as many as
- * LINES_BURST at once and one more every LINE_NS. Uids that have said nothing for long have their places taken.
+ * Each session has its lines counted, but a client can have many sessions, one after the other:
+ * lines per uid, as many as LINES_BURST at once and one more every LINE_NS. Uids that have said
+ * nothing for long have their places taken.
  */
 #define LINES_BURST 20
 #define LINE_NS     NSEC_PER_SEC

@@ -5,8 +5,9 @@
  * Fields beside MESSAGE and PRIORITY: NPUD_SESSION, NPUD_CLIENT_PID, NPUD_CLIENT_UID for lines
  * about a session, so that `journalctl NPUD_SESSION=7` shows the life of one client.
  *
- * The journal, and a pipe behind stderr, may stall. From log_start() on a thread writes the lines, and no other thread waits for a reader;
- * lines that find too many before them are lost and counted in the log.
+ * The journal, and a pipe behind stderr, may stall. From log_start() on a thread writes the lines,
+ * and no other thread waits for a reader; lines that find too many before them are lost and counted
+ * in the log.
  */
 #pragma once
 
@@ -28,7 +29,10 @@ void log_set_level(int level);
 /** Starts the thread that writes. 0 or -ENOMEM: then lines are written by the thread that logs. */
 int log_start(void);
 
-/** Writes what is left, but does not wait for long, and ends the thread. Before main() returns, when no other thread logs any more. */
+/**
+ * Writes what is left, but does not wait for long, and ends the thread. Before main() returns, when
+ * no other thread logs any more.
+ */
 void log_stop(void);
 
 void log_line(int priority, const struct session *session, const char *fmt, ...)
@@ -40,8 +44,9 @@ void log_line(int priority, const struct session *session, const char *fmt, ...)
 #define log_debug(...)   log_line(LOG_DEBUG, NULL, __VA_ARGS__)
 
 /*
- * What clients can bring about, at warning: each of these once per session, and not more than a few per uid and second, however
- * many sessions it makes; how many were left out stands in the next line.
+ * What clients can bring about, at warning: each of these once per session, and not more than a few
+ * per uid and second, however many sessions it makes; how many were left out stands in the next
+ * line.
  */
 
 /** A client did something that only a broken or hostile one does. Any thread. */

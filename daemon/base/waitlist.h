@@ -33,8 +33,9 @@ struct waiter {
 };
 
 /*
- * A treap by target, equals in the order in which they came: targets are the clients' choice, and a client that waits for the furthest
- * first must not make engines walk along thousands of its streams.
+ * A treap by target, equals in the order in which they came: targets are the clients' choice, and a
+ * client that waits for the furthest first must not make engines walk along thousands of its
+ * streams.
  */
 struct waitlist {
     pthread_mutex_t lock;
@@ -50,8 +51,9 @@ void waitlist_deinit(struct waitlist *list);
 void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target);
 
 /**
- * For lists whose condition is a state that a waiter changes by going on: the caller holds list->lock over test and change. Add; the
- * first one whose target is at least from, or NULL; take one off, with the outcome (the caller then calls its fire, still locked).
+ * For lists whose condition is a state that a waiter changes by going on: the caller holds
+ * list->lock over test and change. Add; the first one whose target is at least from, or NULL; take
+ * one off, with the outcome (the caller then calls its fire, still locked).
  */
 void waitlist_add_locked(struct waitlist *list, struct waiter *waiter, uint64_t target);
 struct waiter *waitlist_first_locked(const struct waitlist *list, uint64_t from);
@@ -69,8 +71,9 @@ bool waitlist_has(struct waitlist *list, const struct waiter *waiter);
 bool waitlist_next(struct waitlist *list, uint64_t from, uint64_t *target);
 
 /**
- * Go through at most `max` waiters with targets in [*next, last], which must be unique on this list, fire those for whom test() holds, and
- * leave in *next where to go on. True: that was all of them. test() is called with the list's lock held.
+ * Go through at most `max` waiters with targets in [*next, last], which must be unique on this
+ * list, fire those for whom test() holds, and leave in *next where to go on. True: that was all of
+ * them. test() is called with the list's lock held.
  */
 bool waitlist_fire_some(struct waitlist *list, uint64_t *next, uint64_t last, unsigned max,
                         bool (*test)(const struct waiter *waiter));

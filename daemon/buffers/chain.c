@@ -38,7 +38,9 @@ static bool belongs(const struct chain_member *m, uint32_t head)
     return mbuf_state(w) == MBUF_MEMBER && mbuf_head(w) == head;
 }
 
-/* A member twice would make a circle: the bound on how many there can be ends it, like any other. */
+/*
+ * A member twice would make a circle: the bound on how many there can be ends it, like any other.
+ */
 bool chain_read(struct server *server, uint32_t head, struct chain *chain)
 {
     struct chain_member *m = &chain->member[0];
@@ -65,8 +67,8 @@ static uint32_t take_slot(struct segment_view *v)
 }
 
 /*
- * A free slot without data, or 0. When there is none, whoever frees the next one is to tell us: we say so and look once more, he frees it and looks
- * whether we do.
+ * A free slot without data, or 0. When there is none, whoever frees the next one is to tell us: we
+ * say so and look once more, he frees it and looks whether we do.
  */
 static uint32_t claim_slot(struct segment_view *v)
 {

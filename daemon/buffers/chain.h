@@ -1,6 +1,6 @@
 /*
- * Chains of buffers that npud holds, as its router needs them: their members, and references to all of their data. What is in shared memory is checked
- * against npud's own tables. Control thread.
+ * Chains of buffers that npud holds, as its router needs them: their members, and references to all
+ * of their data. What is in shared memory is checked against npud's own tables. Control thread.
  */
 #pragma once
 
@@ -27,7 +27,8 @@ struct chain {
 bool chain_held(struct server *server, uint32_t ref);
 
 /**
- * Look up the chain with this head, which npud holds. What does not say that it belongs to it is where it ends. False: npud holds no such head.
+ * Look up the chain with this head, which npud holds. What does not say that it belongs to it is
+ * where it ends. False: npud holds no such head.
  */
 bool chain_read(struct server *server, uint32_t head, struct chain *chain);
 

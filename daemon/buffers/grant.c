@@ -20,7 +20,10 @@ void grant_asked(struct session *session)
         peer->asked = session->server->queues.asked = true;
 }
 
-/* Queues end by the thousand when many sessions do, and hardly ever does somebody wait for one of them. */
+/*
+ * Queues end by the thousand when many sessions do, and hardly ever does somebody wait for one of
+ * them.
+ */
 void grant_tell(struct server *server, pid_t pid)
 {
     struct session *session;
@@ -127,8 +130,7 @@ static struct queue_attach *attachment_of(struct queue *queue, pid_t pid)
     struct queue_attach *attach;
 
     DL_FOREACH2 (queue->attached, attach, qnext)
-        if (attach->peer->session->pid == pid && !attach->leaving &&
-            !attach->peer->session->leaves)
+        if (attach->peer->session->pid == pid && !attach->leaving && !attach->peer->session->leaves)
             return attach;
     return NULL;
 }
@@ -171,8 +173,9 @@ int32_t grant_set(struct queue *queue, pid_t pid, uint32_t rights)
 }
 
 /*
- * The process of the grant lives, the session's pid is its pid: the session's process is that one, or one that has ended before, whose session goes as soon
- * as npud hears of it, and its attachment with it.
+ * The process of the grant lives, the session's pid is its pid: the session's process is that one,
+ * or one that has ended before, whose session goes as soon as npud hears of it, and its attachment
+ * with it.
  */
 struct grant *grant_find(struct session *session, uint32_t id)
 {

@@ -1,6 +1,7 @@
 /*
- * Grants: rights to a queue of a process that has not attached to it yet. Bound to the process, by its pidfd, and not to its pid: it ends with the
- * process. Attaching turns it into an attachment (queue.h), with the same rights. Control thread.
+ * Grants: rights to a queue of a process that has not attached to it yet. Bound to the process, by
+ * its pidfd, and not to its pid: it ends with the process. Attaching turns it into an attachment
+ * (queue.h), with the same rights. Control thread.
  */
 #pragma once
 
@@ -27,8 +28,9 @@ struct grant {
 };
 
 /**
- * Give, or take away (rights 0), what the process with this pid may do: an attachment of its is changed, else its grant. 107000 pid; 507000 no such process;
- * 207005 too many, or no memory or descriptors.
+ * Give, or take away (rights 0), what the process with this pid may do: an attachment of its is
+ * changed, else its grant. 107000 pid; 507000 no such process; 207005 too many, or no memory or
+ * descriptors.
  */
 int32_t grant_set(struct queue *queue, pid_t pid, uint32_t rights);
 

@@ -44,7 +44,10 @@ static bool take_number(struct session *session, uint32_t range)
     return false;
 }
 
-/* Numbers are used again as late as possible, but while few are in use from 1 again after 1023: a few pages of the table serve most hosts. */
+/*
+ * Numbers are used again as late as possible, but while few are in use from 1 again after 1023: a
+ * few pages of the table serve most hosts.
+ */
 bool peer_give_id(struct session *session)
 {
     return (session->server->n_sessions < 512 && take_number(session, 1023)) ||
@@ -80,7 +83,10 @@ static void forget_maps(struct peer *peer)
         segment_unmap(map);
 }
 
-/* The peer is the survivor's from here on. Before the pool is left, which looks whether anything in it is anybody's. */
+/*
+ * The peer is the survivor's from here on. Before the pool is left, which looks whether anything in
+ * it is anybody's.
+ */
 static void leave_to(struct survivor *survivor, struct peer *peer)
 {
     survivor->peer = peer;

@@ -1,6 +1,6 @@
 /*
- * What a session shares with others: its pool of buffers, the segments of others that it maps, the queues that it is attached to. Made when it
- * first uses any of these. Control thread.
+ * What a session shares with others: its pool of buffers, the segments of others that it maps, the
+ * queues that it is attached to. Made when it first uses any of these. Control thread.
  */
 #pragma once
 
@@ -27,7 +27,10 @@ struct peer {
     struct route *routes; /* that it has bound. router.h */
 };
 
-/* What has a peer number: a session, or the share of one that has ended whose process lives on. Neither: the number is free. */
+/*
+ * What has a peer number: a session, or the share of one that has ended whose process lives on.
+ * Neither: the number is free.
+ */
 struct peer_slot {
     struct session *session;
     struct peer *left;
@@ -35,14 +38,17 @@ struct peer_slot {
 
 struct peers {
     struct peer_slot *by_number; /* PEER_MAX + 1 */
-    uint32_t last;                  /* number given out last */
+    uint32_t last;               /* number given out last */
 };
 
 /** 0 or -ENOMEM. */
 int peers_init(struct peers *peers);
 void peers_deinit(struct peers *peers);
 
-/** Give the session a number that is no other's. There are more numbers than sessions can have descriptors: false only out of numbers. */
+/**
+ * Give the session a number that is no other's. There are more numbers than sessions can have
+ * descriptors: false only out of numbers.
+ */
 bool peer_give_id(struct session *session);
 
 /** The session that has this number, or NULL. */
@@ -55,11 +61,12 @@ struct peer *peer_left(struct server *server, uint32_t number);
 struct peer *peer_get(struct session *session);
 
 /**
- * The session has ended: what it holds is freed, what it has put into queues stays there, who waits for it learns that it is gone. Then its number may
- * be another's.
+ * The session has ended: what it holds is freed, what it has put into queues stays there, who waits
+ * for it learns that it is gone. Then its number may be another's.
  *
- * If its process lives on, then what the session holds is not freed before peer_free_left(): the process may be between two stores of a call, or use
- * the data of a buffer, and what it holds must not be another's meanwhile. Segments that nothing else is in are given back all the same.
+ * If its process lives on, then what the session holds is not freed before peer_free_left(): the
+ * process may be between two stores of a call, or use the data of a buffer, and what it holds must
+ * not be another's meanwhile. Segments that nothing else is in are given back all the same.
  */
 void peer_free(struct session *session);
 

@@ -64,7 +64,10 @@ static void schedule(struct pool *pool, uint64_t ns)
     event_add(pool->on_look, &in);
 }
 
-/* Most are in use, and that is seen at once. Who is told that it is closing takes no slot of it any more (segment_claim()). */
+/*
+ * Most are in use, and that is seen at once. Who is told that it is closing takes no slot of it any
+ * more (segment_claim()).
+ */
 bool segment_give_back(struct segment *s)
 {
     if (!segment_unused(s))
@@ -278,7 +281,9 @@ void pool_leave(struct peer *peer)
         return;
     peer->pool = NULL;
     pool->session = NULL;
-    /* Who frees its last buffer of a segment tells us from here on; who did before is seen below. */
+    /*
+     * Who frees its last buffer of a segment tells us from here on; who did before is seen below.
+     */
     DL_FOREACH (pool->segments, s)
         atomic_store_explicit(&s->view.page->orphan, 1, memory_order_relaxed);
     event_del(pool->on_look);

@@ -1,6 +1,6 @@
 /*
- * Pools of shared buffers (proto/shm/mbuf_shm.h): the segments of one session. A pool whose session has ended stays, as an orphan, as long as somebody has a
- * buffer of it. Control thread.
+ * Pools of shared buffers (proto/shm/mbuf_shm.h): the segments of one session. A pool whose session
+ * has ended stays, as an orphan, as long as somebody has a buffer of it. Control thread.
  */
 #pragma once
 
@@ -46,7 +46,10 @@ struct pools {
     uint64_t last_number; /* of a segment */
     uint64_t last_pool;
     uint64_t room_at; /* number of the pool where pools_make_room() goes on */
-    /** The router's, if there is one: a slot has become free in a segment where it has said that it wants one. */
+    /**
+     * The router's, if there is one: a slot has become free in a segment where it has said that it
+     * wants one.
+     */
     void (*on_freed)(struct segment *segment);
 };
 
@@ -59,19 +62,26 @@ void pools_deinit(struct pools *pools);
 struct pool *pool_get(struct session *session);
 
 /**
- * Somebody thinks that there is a segment in which everything is free: look, in a moment, and give back the memory of all that are. In a moment: who has
- * just freed everything may be about to begin again. Not so the owner of an orphan. The last POOL_KEPT of a pool whose owner lives stays, unless
- * a limit is met.
+ * Somebody thinks that there is a segment in which everything is free: look, in a moment, and give
+ * back the memory of all that are. In a moment: who has just freed everything may be about to begin
+ * again. Not so the owner of an orphan. The last POOL_KEPT of a pool whose owner lives stays,
+ * unless a limit is met.
  */
 void pool_look_soon(struct pool *pool);
 
-/** Something has gone for which buffers of the dead were kept, by their own account: look whether there is anything left. */
+/**
+ * Something has gone for which buffers of the dead were kept, by their own account: look whether
+ * there is anything left.
+ */
 void pools_look_at_orphans(struct pools *pools);
 
 /** The pool has one more segment. */
 void pool_grown(struct pool *pool);
 
-/** If nothing in the segment is anybody's, it goes. While clients are at work, too. True: it has gone. */
+/**
+ * If nothing in the segment is anybody's, it goes. While clients are at work, too. True: it has
+ * gone.
+ */
 bool segment_give_back(struct segment *segment);
 
 /** Buffers of a pool by what they are, at this moment: states of slots. FREE: those with data. */
@@ -88,8 +98,8 @@ void pool_count(struct pool *pool, struct pool_census *census);
 struct pool *pool_from(struct server *server, uint64_t number);
 
 /**
- * A limit was met by this pool: give back what of it is free at this moment, and then of the other pools of its user, as far as a look of a millisecond
- * or two finds it. True: something.
+ * A limit was met by this pool: give back what of it is free at this moment, and then of the other
+ * pools of its user, as far as a look of a millisecond or two finds it. True: something.
  */
 bool pools_make_room(struct pool *pool);
 

@@ -54,10 +54,13 @@ static void ring_free(struct queue_ring *ring)
 {
     struct queue_view *v = &ring->view;
 
-    /* The memory goes whoever still has it mapped. The first page stays: there stands that the ring has ended. */
+    /*
+     * The memory goes whoever still has it mapped. The first page stays: there stands that the ring
+     * has ended.
+     */
     if (ring->put_fd >= 0)
-        deferred_close_free_shared(ring->put_fd, v->put, v->put ? queue_put_size(v->depth) : 0, RING_PAGE,
-                           queue_put_size(v->depth) - RING_PAGE);
+        deferred_close_free_shared(ring->put_fd, v->put, v->put ? queue_put_size(v->depth) : 0,
+                                   RING_PAGE, queue_put_size(v->depth) - RING_PAGE);
     if (v->take)
         munmap(v->take, queue_take_size());
     if (ring->take_fd >= 0)
@@ -66,8 +69,8 @@ static void ring_free(struct queue_ring *ring)
 }
 
 /*
- * Who has a read-only descriptor could open the file again through /proc/self/fd, for writing, were its mode not in the way. npud itself must be able
- * to open it for reading, and may not be root.
+ * Who has a read-only descriptor could open the file again through /proc/self/fd, for writing, were
+ * its mode not in the way. npud itself must be able to open it for reading, and may not be root.
  */
 static int file_new(size_t size, int *fd, void **map)
 {
@@ -76,7 +79,10 @@ static int file_new(size_t size, int *fd, void **map)
     return r < 0 ? r : fchmod(*fd, S_IRUSR) < 0 ? -errno : 0;
 }
 
-/* A number that no ring has; used again as late as possible: a sender that stops in mid-enqueue has it in a buffer's word. 0: all are in use. */
+/*
+ * A number that no ring has; used again as late as possible: a sender that stops in mid-enqueue has
+ * it in a buffer's word. 0: all are in use.
+ */
 static uint32_t new_number(struct queues *queues)
 {
     for (uint32_t i = 1; i < QUEUE_NUMBERS; i++) {
@@ -374,7 +380,10 @@ int32_t queue_new(struct session *session, const char *name, uint32_t depth,
     return error;
 }
 
-/* The buffer of a message in a ring that has ended becomes npud's, or what `word` makes of it. False: it is none, or its sender has it back. */
+/*
+ * The buffer of a message in a ring that has ended becomes npud's, or what `word` makes of it.
+ * False: it is none, or its sender has it back.
+ */
 static bool take_out(const struct queue *queue, const struct queue_view *ring, uint32_t ref,
                      enum mbuf_state state, uint32_t number)
 {
@@ -421,7 +430,10 @@ void queue_destroy(struct queue *queue)
         segment_rights_changed(session);
     }
     queue_free(queue);
-    /* What was in the ring is freed; what only said so of itself, by the hand of somebody who plays, is nobody's from now on. */
+    /*
+     * What was in the ring is freed; what only said so of itself, by the hand of somebody who
+     * plays, is nobody's from now on.
+     */
     pools_look_at_orphans(&server->pools);
     /* Who waits for a grant of this one need not wait any more. */
     grant_tell(server, 0);
@@ -578,7 +590,10 @@ static int compare_refs(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Each slot is read once, because the members of the queue go on putting and taking meanwhile. Taken and not settled counts. */
+/*
+ * Each slot is read once, because the members of the queue go on putting and taking meanwhile.
+ * Taken and not settled counts.
+ */
 static bool sweep_ring(struct queue *queue)
 {
     const struct queue_view *v = &queue->ring.view;

@@ -1,14 +1,17 @@
 /*
- * Queues (proto/shm/queue_shm.h): their ids and rights, who is attached, which segments feed them. npud carries no message, but for the routes; it
- * makes the rings, and puts right what a dead session has left in them.
+ * Queues (proto/shm/queue_shm.h): their ids and rights, who is attached, which segments feed them.
+ * npud carries no message, but for the routes; it makes the rings, and puts right what a dead
+ * session has left in them.
  *
- * A queue has an id, which programs pass around: 0 to 4095, one series per uid. What is in shared memory is its ring, which has a number: 1 to 65535,
- * one series for all, since it stands in the words of buffers. When somebody loses a right and still maps the ring, the queue gets a new one
+ * A queue has an id, which programs pass around: 0 to 4095, one series per uid. What is in shared
+ * memory is its ring, which has a number: 1 to 65535, one series for all, since it stands in the
+ * words of buffers. When somebody loses a right and still maps the ring, the queue gets a new one
  * (QUEUE_MOVED), with the messages of the old one.
  *
- * Rights: of an attachment, or of a grant (grant.h) for a process that has not attached yet. The creator is attached from the beginning, with
- * all of them. A queue lives as long as it has an attachment or a grant. Messages stay in it when their sender has gone; who gets them can map their
- * segments, which feed the queue.
+ * Rights: of an attachment, or of a grant (grant.h) for a process that has not attached yet. The
+ * creator is attached from the beginning, with all of them. A queue lives as long as it has an
+ * attachment or a grant. Messages stay in it when their sender has gone; who gets them can map
+ * their segments, which feed the queue.
  *
  * Control thread only.
  */
@@ -28,7 +31,10 @@ struct server;
 struct session;
 struct peer;
 
-/** A session's use of a queue. It has no two with the same id, though queues of different users may have it. */
+/**
+ * A session's use of a queue. It has no two with the same id, though queues of different users may
+ * have it.
+ */
 struct queue_attach {
     uint32_t id;
     struct peer *peer;
@@ -92,7 +98,10 @@ struct queues {
     bool sweeping;
     bool ending; /* npud: nobody is to have a new ring */
     bool asked;  /* some session may wait for a grant: peer->asked */
-    /* router.h, when there is one. The queue is about to go; has a new ring; somebody died who might have had to tell the router something. */
+    /*
+     * router.h, when there is one. The queue is about to go; has a new ring; somebody died who
+     * might have had to tell the router something.
+     */
     void (*on_gone)(struct queue *queue);
     void (*on_moved)(struct queue *queue);
     void (*on_stirred)(struct queue *queue);
@@ -104,8 +113,9 @@ int queues_init(struct queues *queues);
 void queues_deinit(struct queues *queues);
 
 /**
- * A queue to which the session is attached with all rights. name: "" for one that npud makes. 107000 depth or name, 207012 the user has too many,
- * 207005 no memory or descriptors. Else 0 and *attach.
+ * A queue to which the session is attached with all rights. name: "" for one that npud makes.
+ * 107000 depth or name, 207012 the user has too many, 207005 no memory or descriptors. Else 0 and
+ * *attach.
  */
 int32_t queue_new(struct session *session, const char *name, uint32_t depth,
                   struct queue_attach **attach);
@@ -121,18 +131,24 @@ struct queue_attach *queue_attach_new(struct session *session, struct queue *que
                                       uint32_t rights);
 
 /**
- * Other rights for an attachment; 0: it ends. Who loses one still maps the ring, so the queue moves to a new one: 207005, and nothing has changed, when
- * there is no memory or descriptor for that.
+ * Other rights for an attachment; 0: it ends. Who loses one still maps the ring, so the queue moves
+ * to a new one: 207005, and nothing has changed, when there is no memory or descriptor for that.
  */
 int32_t queue_attach_change(struct queue_attach *attach, uint32_t rights);
 
-/** Descriptors of the files, as they are for these rights; the caller closes both. 0, or -errno and none. */
+/**
+ * Descriptors of the files, as they are for these rights; the caller closes both. 0, or -errno and
+ * none.
+ */
 int queue_open(const struct queue *queue, uint32_t rights, int *put_fd, int *take_fd);
 
 /** Nobody is attached any more, or is to come: then it goes. */
 void queue_check_used(struct queue *queue);
 
-/** Somebody got, or lost, these rights (of attachments and grants): recount, tell both sides; who sleeps looks again if somebody is lost. */
+/**
+ * Somebody got, or lost, these rights (of attachments and grants): recount, tell both sides; who
+ * sleeps looks again if somebody is lost.
+ */
 void queue_party_came(struct queue *queue, uint32_t rights);
 void queue_party_left(struct queue *queue, uint32_t rights, int32_t pid);
 
@@ -164,8 +180,9 @@ bool queue_feeds(struct session *session, struct segment *segment);
 void queue_segment_gone(struct segment *segment);
 
 /**
- * Is the buffer in the ring: put, and not settled? For a buffer whose sender puts nothing any more, whatever the members of the queue do meanwhile: if
- * false, it is not, or its word is not what it was before the call. Between queue_sweep() and queues_leave() as of the first call: good enough
+ * Is the buffer in the ring: put, and not settled? For a buffer whose sender puts nothing any more,
+ * whatever the members of the queue do meanwhile: if false, it is not, or its word is not what it
+ * was before the call. Between queue_sweep() and queues_leave() as of the first call: good enough
  * for what a dead session has put, and faster.
  */
 bool queue_has(struct queue *queue, uint32_t ref);
@@ -173,12 +190,17 @@ bool queue_has(struct queue *queue, uint32_t ref);
 /** Messages that were ever taken from it. */
 uint64_t queue_messages(const struct queue *queue);
 
-/** Does the session have rings that others would have to leave if it ended and its process went on? */
+/**
+ * Does the session have rings that others would have to leave if it ended and its process went on?
+ */
 bool queues_shared(const struct peer *peer);
 
 /* --- the end of a session; in this order, the sweep of segments between the two --- */
 
-/** What the session's death, or its end, has left in rings is put right; the others learn that it is gone. */
+/**
+ * What the session's death, or its end, has left in rings is put right; the others learn that it is
+ * gone.
+ */
 void queue_sweep(struct peer *peer);
 
 /** Its attachments end; queues that nobody has any more go. */

@@ -151,7 +151,10 @@ static void disarm(struct relay *relay)
     atomic_fetch_and(&view(relay)->take->waiting, ~(uint64_t)QUEUE_ROUTER);
 }
 
-/* One of those who sleep on the other side of the ring wakes up: it is one message, or one place, more. */
+/*
+ * One of those who sleep on the other side of the ring wakes up: it is one message, or one place,
+ * more.
+ */
 static void wake(struct relay *relay, _Atomic uint64_t *waiting, _Atomic uint32_t *word)
 {
     uint32_t w = queue_waiting(waiting);
@@ -499,8 +502,7 @@ static enum queue_result take(struct relay *from, unsigned *budget)
     if (r != QUEUE_OK)
         return r;
     queue_settle(view(from), front.head, table);
-    r = queue_dequeue(view(from), &front, buffer(from->server, front.ref), PEER_NPUD, table,
-                      &held);
+    r = queue_dequeue(view(from), &front, buffer(from->server, front.ref), PEER_NPUD, table, &held);
     if (r == QUEUE_EMPTY)
         return QUEUE_NOTHING; /* somebody was faster, who should not take: look again */
     wake(from, &view(from)->put->waiting, &view(from)->take->wake);

@@ -1,5 +1,6 @@
 /*
- * Moving messages along routes (router.h): in slices, between which everybody else has his turn. Control thread.
+ * Moving messages along routes (router.h): in slices, between which everybody else has his turn.
+ * Control thread.
  */
 #pragma once
 

@@ -53,7 +53,10 @@ static void relay_free(struct relay *relay)
     free(relay);
 }
 
-/* Once clients have the eventfd it stays that of the ring: they would not ask again when there is another route. */
+/*
+ * Once clients have the eventfd it stays that of the ring: they would not ask again when there is
+ * another route.
+ */
 static void relay_check(struct relay *relay)
 {
     if (relay && !relay->out && !relay->in && relay->bell < 0)
@@ -61,8 +64,8 @@ static void relay_check(struct relay *relay)
 }
 
 /*
- * Who may ring could also have filled the counter, or made its descriptor a blocking one, which is the same for all: so the counter is emptied, and not
- * by a read that could block.
+ * Who may ring could also have filled the counter, or made its descriptor a blocking one, which is
+ * the same for all: so the counter is emptied, and not by a read that could block.
  */
 static void on_bell(evutil_socket_t fd, short what, void *arg)
 {
@@ -171,7 +174,10 @@ static void tell(struct relay *relay)
     queue_routed(relay->queue);
 }
 
-/* The last message of the last route into there has been delivered: who waits for another one learns why none will come. */
+/*
+ * The last message of the last route into there has been delivered: who waits for another one
+ * learns why none will come.
+ */
 static void check_puts(struct relay *relay)
 {
     if (relay->n_in > 0)

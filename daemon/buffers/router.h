@@ -1,24 +1,26 @@
 /*
- * Routes: npud moves every message of a source queue to one or more destination queues, without copying data.
+ * Routes: npud moves every message of a source queue to one or more destination queues, without
+ * copying data.
  *
- * A queue that is the source or the destination of a route has a relay. npud is one more consumer of a source, and one more producer of a
- * destination, under peer number 0. npud takes a message only when it has the memory to give it to
- * every route that is bound at that moment. Taking it and giving it to all of them is one step of
- * the control thread, so that no unbinding, and no end of a queue, comes in between. A destination
- * that is full lets messages pile up in the backlog of the route, in order, so that nobody but it
- * waits; when the backlog is full too, the source waits, and its producers find it full.
+ * A queue that is the source or the destination of a route has a relay. npud is one more consumer
+ * of a source, and one more producer of a destination, under peer number 0. npud takes a message
+ * only when it has the memory to give it to every route that is bound at that moment. Taking it and
+ * giving it to all of them is one step of the control thread, so that no unbinding, and no end of a
+ * queue, comes in between. A destination that is full lets messages pile up in the backlog of the
+ * route, in order, so that nobody but it waits; when the backlog is full too, the source waits, and
+ * its producers find it full.
  *
  * Slots. A message has one chain of buffers, however many routes have yet to deliver it (struct
  * message). A route gets references of its own to the data only when it puts the message into the
  * ring of its destination; the last one puts the buffers themselves. So a backlog needs no slots,
  * but a ring does, and all rings peer those of a segment. A destination may have as many messages
  * of npud's in its ring as the segment has free slots: rings that nobody empties thus leave some
- * free, the more rings, the fewer messages in each (put() in route_pump.c). With that many in its ring
- * a destination counts as full. A route to an empty ring that finds no free slot waits, in
+ * free, the more rings, the fewer messages in each (put() in route_pump.c). With that many in its
+ * ring a destination counts as full. A route to an empty ring that finds no free slot waits, in
  * router->waits_slot, until a client frees one.
  *
- * Routes end, their messages do not: of a route that was unbound, or whose source has gone, npud delivers what it has taken. With a destination goes
- * what was meant for it.
+ * Routes end, their messages do not: of a route that was unbound, or whose source has gone, npud
+ * delivers what it has taken. With a destination goes what was meant for it.
  *
  * This file has who is bound to whom; route_pump.h moves messages. Control thread.
  */
@@ -51,7 +53,10 @@ struct route_name {
     uint32_t source, destination;
 };
 
-/** Routes between queues with these ids. More than one only when queues have gone and others have got their ids. */
+/**
+ * Routes between queues with these ids. More than one only when queues have gone and others have
+ * got their ids.
+ */
 struct route_namesakes {
     struct route_name name;
     struct route *routes;
@@ -65,7 +70,7 @@ struct route {
     struct relay *source, *destination; /* NULL: gone */
     struct route_namesakes *named;
     struct peer *binder; /* NULL: it has ended */
-    struct user *user;    /* whose it is; a reference */
+    struct user *user;   /* whose it is; a reference */
     struct charge charge;
 
     bool over;       /* in router->over */
@@ -84,7 +89,10 @@ struct route {
     struct route *over_next;               /* router->over */
 };
 
-/** What the router knows of a queue: queue->route. It goes with its last route, or, when somebody may ring, with the queue. */
+/**
+ * What the router knows of a queue: queue->route. It goes with its last route, or, when somebody
+ * may ring, with the queue.
+ */
 struct relay {
     struct server *server;
     struct queue *queue;
@@ -133,13 +141,16 @@ void router_holdings(struct server *server, uint64_t *bits);
 /* --- for requests; sentences say why, for humans --- */
 
 /**
- * Bind source to destination, ids of queues of the session. Returns ROUTE_BOUND, also when it is bound already, or else what the state is, with a
- * sentence in why[room].
+ * Bind source to destination, ids of queues of the session. Returns ROUTE_BOUND, also when it is
+ * bound already, or else what the state is, with a sentence in why[room].
  */
 enum route_state router_bind(struct session *session, uint32_t source, uint32_t destination,
                              char *why, size_t room);
 
-/** End the route, if there is one. Returns ROUTE_UNBOUND, or else what the state is, with a sentence in why[room]. */
+/**
+ * End the route, if there is one. Returns ROUTE_UNBOUND, or else what the state is, with a sentence
+ * in why[room].
+ */
 enum route_state router_unbind(struct session *session, uint32_t source, uint32_t destination,
                                char *why, size_t room);
 
@@ -152,14 +163,15 @@ struct route_query {
 };
 
 /**
- * The routes that the session may see, ascending by source and destination: at most n into found[]. Returns how many, *more: there are more than that.
+ * The routes that the session may see, ascending by source and destination: at most n into found[].
+ * Returns how many, *more: there are more than that.
  */
 size_t router_query(struct session *session, const struct route_query *query,
                     const struct route **found, size_t n, bool *more);
 
 /**
- * The eventfd on which the router waits for this queue, borrowed, made if need be. The router looks at the queue now. -ENOENT: it is part of no route; -EDQUOT,
- * -EMFILE.
+ * The eventfd on which the router waits for this queue, borrowed, made if need be. The router looks
+ * at the queue now. -ENOENT: it is part of no route; -EDQUOT, -EMFILE.
  */
 int router_bell(struct queue *queue);
 
@@ -173,7 +185,9 @@ void router_session_gone(struct peer *peer);
 
 /* --- for route_pump.c --- */
 
-/** The route has less to deliver than it had: router_reap() frees it, if it was there for that only. */
+/**
+ * The route has less to deliver than it had: router_reap() frees it, if it was there for that only.
+ */
 void route_settle(struct route *route);
 
 /** Free the routes that are over, and relays without any. */

@@ -114,7 +114,9 @@ static int32_t map_memory(struct segment *s)
     if (map == MAP_FAILED)
         return ACL_ERROR_RT_MEMORY_ALLOCATION;
     segment_view_place(&s->view, map, false);
-    /* Of the last word all bits, also those of no slot: so it is full when all its slots are free. */
+    /*
+     * Of the last word all bits, also those of no slot: so it is full when all its slots are free.
+     */
     for (uint32_t w = 0; w < (segment_slots(&s->view) + 63) / 64; w++)
         atomic_store_explicit(&s->view.page->hint[w], UINT64_MAX, memory_order_relaxed);
     return 0;
@@ -124,7 +126,8 @@ static int32_t map_memory(struct segment *s)
 static void discard(struct segment *s)
 {
     if (s->fd >= 0)
-        deferred_close_free_shared(s->fd, s->view.page, s->mapped, SEGMENT_PAGE, s->size - SEGMENT_PAGE);
+        deferred_close_free_shared(s->fd, s->view.page, s->mapped, SEGMENT_PAGE,
+                                   s->size - SEGMENT_PAGE);
     charge_deinit(&s->charge);
     charge_deinit(&s->charge_fd);
     free(s);
@@ -232,7 +235,10 @@ void segment_unmap(struct segment_map *map)
     s->n_maps--;
     s->n_left -= map->left;
     free(map);
-    /* What only it could have of an orphan is nobody's any more; and what it held in a segment that drained is free now. */
+    /*
+     * What only it could have of an orphan is nobody's any more; and what it held in a segment that
+     * drained is free now.
+     */
     if (!s->pool->session || draining)
         pool_look_soon(s->pool);
 }

@@ -1,5 +1,6 @@
 /*
- * Segments of shared buffers (proto/shm/mbuf_shm.h) as npud has them: the geometry that it gave out, its own mapping, and who maps them. Control thread.
+ * Segments of shared buffers (proto/shm/mbuf_shm.h) as npud has them: the geometry that it gave
+ * out, its own mapping, and who maps them. Control thread.
  */
 #pragma once
 
@@ -22,8 +23,8 @@ struct peer;
 #define SEGMENT_REFS_MIN   1024u
 
 struct segment {
-    struct segment_view
-        view; /* first: what the table points to. Without data: npud never touches it */
+    /* first: what the table points to. Without data: npud never touches it */
+    struct segment_view view;
     struct pool *pool;
     int fd;        /* memfd */
     size_t mapped; /* bytes of npud's mapping: up to the data */
@@ -59,24 +60,29 @@ struct segment_table *segments_table(struct server *server);
 bool segment_maps(struct session *session, struct segment *segment);
 
 /**
- * Sizes of a segment for `count` buffers of `stride` bytes: what npud makes of the wish, into v. False: size 0 or above MBUF_SIZE_MAX, or none at all.
+ * Sizes of a segment for `count` buffers of `stride` bytes: what npud makes of the wish, into v.
+ * False: size 0 or above MBUF_SIZE_MAX, or none at all.
  */
 bool segment_shape(struct segment_view *v, uint64_t stride, uint32_t count);
 
 /**
- * A segment for the pool of a live session, which maps it from now on. ACL error, or 0 with *segmentp: the pool's.
+ * A segment for the pool of a live session, which maps it from now on. ACL error, or 0 with
+ * *segmentp: the pool's.
  */
 int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct segment **segmentp);
 
-/** It goes, from all who map it; nothing in it is anybody's. Its memory is given back, whoever still has it mapped. */
+/**
+ * It goes, from all who map it; nothing in it is anybody's. Its memory is given back, whoever still
+ * has it mapped.
+ */
 void segment_free(struct segment *segment);
 
 /** The share's session maps the segment from now on. Safe to repeat. False: no memory. */
 bool segment_map(struct peer *peer, struct segment *segment);
 
 /**
- * The share's session has ended, its process lives on and has its segments mapped: those of others get no new data while it does, and are given back if
- * nothing but the process's own is in them.
+ * The share's session has ended, its process lives on and has its segments mapped: those of others
+ * get no new data while it does, and are given back if nothing but the process's own is in them.
  */
 void segments_left(struct peer *peer);
 
@@ -89,5 +95,8 @@ void segment_unmap(struct segment_map *map);
 /** Something in it has become free: whoever waits for that in npud is told. */
 void segment_freed(struct segment *segment);
 
-/** The session has lost, or got, rights to queues: owners of segments that it maps without right put nothing new there. */
+/**
+ * The session has lost, or got, rights to queues: owners of segments that it maps without right put
+ * nothing new there.
+ */
 void segment_rights_changed(struct session *session);

@@ -64,7 +64,10 @@ static bool is_member(const struct mbuf *m, uint32_t head)
     return mbuf_state(w) == MBUF_MEMBER && mbuf_head(w) == head;
 }
 
-/* The members that can be reached, of any segment, then the head: a member without head would be nobody's. */
+/*
+ * The members that can be reached, of any segment, then the head: a member without head would be
+ * nobody's.
+ */
 static void drop_chain(struct server *server, struct segment *s, struct mbuf *head)
 {
     uint32_t ref = mbuf_ref(&s->view, head);
@@ -171,8 +174,9 @@ static void drop_own(struct sweep *sweep, struct segment *s, struct mbuf *m, uin
 }
 
 /*
- * Free slots whose hint was taken by who did not get to take the slot, or who freed it and did not get to say so. A hint too many does no harm: there are
- * those who are between the two at this moment and alive.
+ * Free slots whose hint was taken by who did not get to take the slot, or who freed it and did not
+ * get to say so. A hint too many does no harm: there are those who are between the two at this
+ * moment and alive.
  */
 static void restore_hints(struct segment *s)
 {
@@ -206,7 +210,10 @@ void peer_sweep(struct peer *peer)
 {
     struct sweep sweep = {.server = peer->server, .dead = peer->number};
 
-    /* In this order: who is head of a chain must be known before members are asked, and members need their head to be found. */
+    /*
+     * In this order: who is head of a chain must be known before members are asked, and members
+     * need their head to be found.
+     */
     visit_segments(&sweep, peer, look_at);
     if (sweep.members)
         visit_segments(&sweep, peer, drop_member);
@@ -223,7 +230,10 @@ static struct {
     uint64_t bits[SEGMENT_IDS / 64];
 } routed;
 
-/* Does the router have this head, or one from the same segment? Words say so to whoever writes them. */
+/*
+ * Does the router have this head, or one from the same segment? Words say so to whoever writes
+ * them.
+ */
 static bool router_may_have(struct server *server, uint32_t ref)
 {
     uint32_t id = ref >> 16;
@@ -236,7 +246,10 @@ static bool router_may_have(struct server *server, uint32_t ref)
     return routed.bits[id / 64] >> id % 64 & 1;
 }
 
-/* Of an orphan: the session lives and may have it; if not, then what the word says is a leftover, or a lie. */
+/*
+ * Of an orphan: the session lives and may have it; if not, then what the word says is a leftover,
+ * or a lie.
+ */
 static bool may_have(const struct segment *s, uint32_t number)
 {
     struct session *session = peer_session(s->pool->server, number);
@@ -247,7 +260,7 @@ static bool may_have(const struct segment *s, uint32_t number)
 static bool is_held(const struct segment *s, uint32_t ref, uint64_t word)
 {
     return mbuf_session(word) == PEER_NPUD ? router_may_have(s->pool->server, ref)
-                                            : may_have(s, mbuf_session(word));
+                                           : may_have(s, mbuf_session(word));
 }
 
 /* On its way to a ring, or in one that the segment feeds. */
@@ -259,7 +272,10 @@ static bool is_sent(const struct segment *s, uint32_t ref, uint64_t word)
            (queue && queue_fed(queue, s) && queue_has(queue, ref));
 }
 
-/* Whoever has the head has the members: so he has their segments mapped, or what carries them is fed by these. */
+/*
+ * Whoever has the head has the members: so he has their segments mapped, or what carries them is
+ * fed by these.
+ */
 static bool has_head(struct segment *s, uint64_t word)
 {
     struct segment *of;
@@ -270,7 +286,10 @@ static bool has_head(struct segment *s, uint64_t word)
             ? is_held(s, mbuf_head(word), w)
             : mbuf_state(w) == MBUF_SENDING && is_sent(s, mbuf_head(word), w))
         return true;
-    /* A head that changes hands while npud looks has an owner, and its members have not heard of that yet. */
+    /*
+     * A head that changes hands while npud looks has an owner, and its members have not heard of
+     * that yet.
+     */
     return head && atomic_load(&head->word) != w;
 }
 
@@ -286,7 +305,10 @@ static bool somebodys(struct segment *s, const struct mbuf *m, uint64_t word)
     case MBUF_MEMBER:
         return has_head(s, word);
     case MBUF_BLOCK:
-        /* Who has a reference to it is a slot that is somebody's: but that may change hands while we look. */
+        /*
+         * Who has a reference to it is a slot that is somebody's: but that may change hands while
+         * we look.
+         */
         return s->n_maps > s->n_left && mbuf_refs_count(atomic_load(&m->refs)) > 0;
     default:
         return false;
@@ -294,8 +316,9 @@ static bool somebodys(struct segment *s, const struct mbuf *m, uint64_t word)
 }
 
 /*
- * What a process holds whose session has ended must not be another's while it lives, but that keeps only the slot from being used again, and not the
- * segment from being given back: the memory of a segment is never used for another. Messages that others may still take do keep it.
+ * What a process holds whose session has ended must not be another's while it lives, but that keeps
+ * only the slot from being used again, and not the segment from being given back: the memory of a
+ * segment is never used for another. Messages that others may still take do keep it.
  */
 static bool is_left(struct segment *s, const struct mbuf *m, uint64_t word)
 {

@@ -97,7 +97,8 @@ static int32_t on_malloc(struct call *call)
 
     if (!attach)
         return error;
-    error = allocation_new(call->session, attach->device, host ? MEM_HOST : MEM_DEVICE, in->size, &mem);
+    error =
+        allocation_new(call->session, attach->device, host ? MEM_HOST : MEM_DEVICE, in->size, &mem);
     if (error != 0 && host)
         return fail_limit(call, error,
                           "no pinned host memory: %llu bytes asked, the user may have %llu",
@@ -251,8 +252,9 @@ static void dispatch(struct call *call)
 }
 
 /*
- * Descriptors that were sent and not yet received count as ours in the kernel, which has one limit for all of npud's: a client
- * that leaves them lie would have the others go without. An honest one has a single request under way.
+ * Descriptors that were sent and not yet received count as ours in the kernel, which has one limit
+ * for all of npud's: a client that leaves them lie would have the others go without. An honest one
+ * has a single request under way.
  */
 static bool takes_descriptors(struct session *session, unsigned n)
 {

@@ -1,4 +1,6 @@
-/* The two sockets through which clients and administrators come: passed by systemd, or npud's own. */
+/*
+ * The two sockets through which clients and administrators come: passed by systemd, or npud's own.
+ */
 #pragma once
 
 #include <stdbool.h>

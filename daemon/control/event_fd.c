@@ -62,7 +62,10 @@ void event_fds_deinit(struct server *server)
     server->aio = 0;
 }
 
-/* False: not to be had from this kernel, or not now. Tried once, so that what fails later is for want of memory. */
+/*
+ * False: not to be had from this kernel, or not now. Tried once, so that what fails later is for
+ * want of memory.
+ */
 static bool prepare(struct server *server)
 {
     eventfd_t count = 0;
@@ -153,7 +156,10 @@ static bool await_position(struct event_fd *e, uint32_t slot, uint64_t position)
 
     if (!s)
         return true;
-    /* What the client says cannot be later than what it has submitted; beyond that it would never come. */
+    /*
+     * What the client says cannot be later than what it has submitted; beyond that it would never
+     * come.
+     */
     if (position > stream_end(s))
         position = stream_end(s);
     if (position_over(s, position))
@@ -217,7 +223,10 @@ void event_fds_drop(struct session *session)
     struct event_fd *e, *tmp;
 
     DL_FOREACH_SAFE (session->event_fds, e, tmp) {
-        /* Streams have fired all that waited for them, and their lists are gone. An event is there while it is pinned. */
+        /*
+         * Streams have fired all that waited for them, and their lists are gone. An event is there
+         * while it is pinned.
+         */
         if (e->open)
             waitlist_remove(&e->open->event->completed, &e->waiter);
         work_item_cancel(&session->server->work_items, &e->post);

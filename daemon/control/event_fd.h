@@ -1,14 +1,16 @@
 /*
- * Event descriptors: eventfds that clients have handed over, each written once when a record of an event has become complete, has
- * failed, or has gone with its stream (aclnpudEventNotifyFd()).
+ * Event descriptors: eventfds that clients have handed over, each written once when a record of an
+ * event has become complete, has failed, or has gone with its stream (aclnpudEventNotifyFd()).
  *
- * What a record captured is a position of a stream, or the number of a record of an IPC event; a waiter on either list, like a
- * parked stream. Whoever fires it, any engine, only posts; the control thread writes.
+ * What a record captured is a position of a stream, or the number of a record of an IPC event; a
+ * waiter on either list, like a parked stream. Whoever fires it, any engine, only posts; the
+ * control thread writes.
  *
- * The file is shared with the client, who can fill the counter, and can make writing block: O_NONBLOCK is a property of the file, and
- * his to change at any moment. So npud never calls write(): the kernel adds 1 for it, as it does for whoever asks to be told of the end of
- * an asynchronous operation (io_submit() with IOCB_FLAG_RESFD), which waits for nobody and writes to nothing but eventfds. The
- * operation is one that is over when it begins.
+ * The file is shared with the client, who can fill the counter, and can make writing block:
+ * O_NONBLOCK is a property of the file, and his to change at any moment. So npud never calls
+ * write(): the kernel adds 1 for it, as it does for whoever asks to be told of the end of an
+ * asynchronous operation (io_submit() with IOCB_FLAG_RESFD), which waits for nobody and writes to
+ * nothing but eventfds. The operation is one that is over when it begins.
  */
 #pragma once
 
@@ -28,9 +30,10 @@ struct captured {
 };
 
 /**
- * Have fd written when that has come, at once if it has. number: its bit in the session page, below EVENT_FDS_MAX, set after fd was
- * written. fd is taken over in any case. 0, or an ACL error: 107000 fd is no eventfd; 207005 too many of the session, of the user, or
- * no memory; 207000 the kernel cannot write for npud.
+ * Have fd written when that has come, at once if it has. number: its bit in the session page, below
+ * EVENT_FDS_MAX, set after fd was written. fd is taken over in any case. 0, or an ACL error: 107000
+ * fd is no eventfd; 207005 too many of the session, of the user, or no memory; 207000 the kernel
+ * cannot write for npud.
  */
 int32_t event_fd_watch(struct session *session, int fd, uint32_t number,
                        const struct captured *captured);

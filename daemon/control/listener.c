@@ -33,7 +33,7 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
     s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s >= 0) {
         dispatch_refuse(s, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                       "npud has no file descriptors left for another client");
+                        "npud has no file descriptors left for another client");
         close(s);
     }
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);

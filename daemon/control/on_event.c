@@ -1,4 +1,7 @@
-/* Requests about events: those of one process, IPC events, and the descriptors that tell of records. */
+/*
+ * Requests about events: those of one process, IPC events, and the descriptors that tell of
+ * records.
+ */
 #include "daemon/core/call.h"
 
 #include <string.h>

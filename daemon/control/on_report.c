@@ -9,7 +9,10 @@
 
 #define SHARE 10 /* of npud's time, one part in so many for the reports of one user */
 
-/* A user without any other session waits for nothing: npud need not look, however often one comes to ask. */
+/*
+ * A user without any other session waits for nothing: npud need not look, however often one comes
+ * to ask.
+ */
 static bool waits_for_something(const struct session *session)
 {
     return session->user->used[RESOURCE_SESSIONS] > 1;

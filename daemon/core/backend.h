@@ -56,8 +56,10 @@ struct backend {
     /** A sealed memfd of size bytes (a multiple of the page size) that is memory of the device. fd
      * or -errno. */
     int (*memory_new)(void *state, uint32_t device, uint64_t size);
-    /** Do a bounded amount (at most tens of microseconds) of work. Bytes that are all done may be asked for once more: WORK_DONE
-     * with the same result. now: CLOCK_MONOTONIC nanoseconds. */
+    /**
+     * Do a bounded amount (at most tens of microseconds) of work. Bytes that are all done may be
+     * asked for once more: WORK_DONE with the same result. now: CLOCK_MONOTONIC nanoseconds.
+     */
     enum work_state (*step)(void *state, uint32_t device, struct work *work, uint64_t now,
                             uint64_t *deadline, int32_t *result);
 };

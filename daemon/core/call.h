@@ -1,6 +1,6 @@
 /*
- * A request of a client while it is handled: what its handler is given, and the handlers. For dispatch.c and the files request_*.c, which
- * have them by subject. Control thread.
+ * A request of a client while it is handled: what its handler is given, and the handlers. For
+ * dispatch.c and the files request_*.c, which have them by subject. Control thread.
  */
 #pragma once
 
@@ -26,29 +26,42 @@ struct call {
     bool fault;    /* end the session */
 };
 
-/** Set the sentence that goes with an ACL error in the reply. Returns error, for the handler to return. */
+/**
+ * Set the sentence that goes with an ACL error in the reply. Returns error, for the handler to
+ * return.
+ */
 int32_t fail(struct call *call, int32_t error, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** As fail(), when the user or the machine has no more of something. Told once: it may be what a client is after. */
+/**
+ * As fail(), when the user or the machine has no more of something. Told once: it may be what a
+ * client is after.
+ */
 #define fail_limit(call, error, ...) tell_limit(call, fail(call, error, __VA_ARGS__))
 
 /** Of fail_limit(): log call->message, if it is the session's first of this kind. Returns error. */
 int32_t tell_limit(struct call *call, int32_t error);
 
-/** How much of it one user may have, as configured: in the resource's unit, of the type that "%llu" prints. */
+/**
+ * How much of it one user may have, as configured: in the resource's unit, of the type that "%llu"
+ * prints.
+ */
 unsigned long long limit(struct call *call, enum resource r);
 
 /** As fail(), for a device that npud does not have. Returns ACL_ERROR_RT_INVALID_DEVICEID. */
 int32_t no_device(struct call *call, uint32_t device);
 
-/** The attachment that a request needs, the session's; or NULL with *error set, and said in the reply, for the handler to return. */
+/**
+ * The attachment that a request needs, the session's; or NULL with *error set, and said in the
+ * reply, for the handler to return.
+ */
 struct attach *need_device(struct call *call, uint32_t device, int32_t *error);
 
 /*
- * Handlers, one per kind of request: rows of the table in dispatch.c. Each returns 0, with the body of the reply and the descriptor that goes
- * along set in call, or an ACL error with a sentence in call->message, and the reply has no body. What a body points to is the handler's own, static: there
- * is one call at a time.
+ * Handlers, one per kind of request: rows of the table in dispatch.c. Each returns 0, with the body
+ * of the reply and the descriptor that goes along set in call, or an ACL error with a sentence in
+ * call->message, and the reply has no body. What a body points to is the handler's own, static:
+ * there is one call at a time.
  */
 
 /** on_stream.c */

@@ -20,8 +20,8 @@
 #define UUID_BASE SD_ID128_MAKE(1d, 0b, 5e, c7, 6a, 43, 4f, 0e, 9c, 12, 70, e8, 3d, b4, 95, 00)
 
 /*
- * From the machine's id, by a keyed hash, so that it does not give that away. A machine without one (some containers) has its name, and
- * its UUIDs are as unique as that.
+ * From the machine's id, by a keyed hash, so that it does not give that away. A machine without one
+ * (some containers) has its name, and its UUIDs are as unique as that.
  */
 static void make_uuid(struct device *d)
 {

@@ -17,8 +17,8 @@ struct device {
     const struct backend *backend;
     void *backend_state;
     struct backend_device_info info;
-    uint8_t
-        uuid[16]; /* of this device of this host, whichever npud runs it, and after every reboot */
+    /* of this device of this host, whichever npud runs it, and after every reboot */
+    uint8_t uuid[16];
     uint64_t memory_used;
     uint32_t sessions; /* that opened it */
     struct slots stream_ids;

@@ -54,7 +54,10 @@ void event_obj_free(struct event_obj *ev)
     session_give_back(ev->session, &ev->session->events);
 }
 
-/* Streams that parked before the latest raise go on; those that came after it, and after a reset, stay. */
+/*
+ * Streams that parked before the latest raise go on; those that came after it, and after a reset,
+ * stay.
+ */
 static void wake_level(struct event_obj *ev)
 {
     uint64_t level = atomic_load_explicit(&ev->shm->level, memory_order_seq_cst);
@@ -79,7 +82,9 @@ static void store_time(struct event_obj *ev, uint64_t number)
 {
     uint64_t now = clock_ns();
 
-    /* Two streams may finish records of one event in either order: the newer record's time stays. */
+    /*
+     * Two streams may finish records of one event in either order: the newer record's time stays.
+     */
     pthread_mutex_lock(&ev->raised.lock);
     if (number > ev->time_number) {
         ev->time_number = number;

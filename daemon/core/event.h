@@ -23,7 +23,10 @@ struct event_obj {
     uint8_t device;
     uint16_t flags; /* creation flags, for npuctl */
     struct session *session;
-    /* Newest record (its low half) that a stopped stream has passed over, and the code for which it was stopped; 0: there is none. */
+    /*
+     * Newest record (its low half) that a stopped stream has passed over, and the code for which it
+     * was stopped; 0: there is none.
+     */
     _Atomic uint32_t dropped;
     _Atomic int32_t dropped_code;
     struct event_slot *shm; /* shared, hostile */
@@ -43,9 +46,18 @@ void event_obj_free(struct event_obj *event);
 /** Engine: a record was executed. number: which one; flags: TASK_RECORD_*, what it is to do. */
 void event_obj_record(struct event_obj *event, uint64_t number, unsigned flags);
 
-/** Engine: record `number`, which would have raised the level, will never be executed. Waits that were submitted when it or an older one was the latest fail. */
+/**
+ * Engine: record `number`, which would have raised the level, will never be executed. Waits that
+ * were submitted when it or an older one was the latest fail.
+ */
 void event_obj_drop(struct event_obj *event, uint64_t number, int32_t code);
-/** The code for such a wait, submitted when `number` was the latest record (0: none was); 0: it may still be raised. */
+/**
+ * The code for such a wait, submitted when `number` was the latest record (0: none was); 0: it may
+ * still be raised.
+ */
 int32_t event_obj_dropped(const struct event_obj *event, uint64_t number);
-/** What a waiter on `raised` is fired with when a record was dropped: it is to ask event_obj_dropped(). No ACL error. */
+/**
+ * What a waiter on `raised` is fired with when a record was dropped: it is to ask
+ * event_obj_dropped(). No ACL error.
+ */
 #define EVENT_LOOK_AGAIN (-1)

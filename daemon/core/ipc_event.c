@@ -286,7 +286,9 @@ static int32_t find(struct session *session, const struct ipc_handle *handle,
     HASH_FIND(hh, all->by_id, &handle->object, sizeof(handle->object), ev);
     if (!ev)
         return ACL_ERROR_RT_INVALID_HANDLE;
-    /* All of it, the reserved bytes too: what we did not give out is no handle. The secret first. */
+    /*
+     * All of it, the reserved bytes too: what we did not give out is no handle. The secret first.
+     */
     if (!secret_equal(handle->secret, ev->handle.secret) ||
         memcmp(handle, &ev->handle, sizeof(*handle)) != 0)
         return ACL_ERROR_RT_PARAM_INVALID;
@@ -416,7 +418,9 @@ bool ipc_event_failed(struct ipc_event *ev, uint64_t number, int32_t *pid)
     return found;
 }
 
-/* Most events fail a few records or none: the table begins small. False: it is as big as it gets. */
+/*
+ * Most events fail a few records or none: the table begins small. False: it is as big as it gets.
+ */
 static bool grow_failures(struct ipc_event *ev)
 {
     uint32_t size = ev->failures_size ? 4 * ev->failures_size : IPC_FAILURES_FIRST;
@@ -456,7 +460,10 @@ static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
     if (!ev->failures) {
         forget_failure(ev, number);
     } else if ((f = &ev->failures[number % ev->failures_size])->number != number) {
-        /* The first to remember it knew whose it was; since then the opener's number may be another's. */
+        /*
+         * The first to remember it knew whose it was; since then the opener's number may be
+         * another's.
+         */
         if (f->number != 0)
             forget_failure(ev, f->number);
         *f = (struct ipc_failure){.number = number, .pid = pid};
@@ -489,7 +496,10 @@ static bool fail_own(struct ipc_open *open, uint64_t number)
     uint64_t slot;
     bool waiters;
 
-    /* The ring is the client's to write: nothing is remembered of records that are not pending, or another's. */
+    /*
+     * The ring is the client's to write: nothing is remembered of records that are not pending, or
+     * another's.
+     */
     if (ipc_state_of(ev->page, number) != IPC_PENDING)
         return false;
     slot = atomic_load_explicit(&ev->page->slot[number % IPC_SLOTS], memory_order_relaxed);
@@ -597,8 +607,8 @@ static void fire_settled(struct ipc_event *ev)
 }
 
 /*
- * Does a slot hold what nobody can have recorded? Number n is in slot n % IPC_SLOTS, and every slot has the latest number that
- * belongs there, up to what is recorded while we look.
+ * Does a slot hold what nobody can have recorded? Number n is in slot n % IPC_SLOTS, and every slot
+ * has the latest number that belongs there, up to what is recorded while we look.
  */
 static bool slot_damaged(uint32_t i, uint64_t slot, uint64_t newest)
 {
@@ -749,7 +759,10 @@ static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
     n = fail_records(ev, newest, opener, pid, &sleepers);
     if (shared && is_damaged(ev, newest))
         n += fail_all(ev, newest, pid);
-    /* Where others remain, also if no slot says that somebody sleeps: the opener could write that, too. */
+    /*
+     * Where others remain, also if no slot says that somebody sleeps: the opener could write that,
+     * too.
+     */
     if (shared || sleepers)
         wake_sleepers(ev);
     fire_settled(ev);
@@ -757,8 +770,9 @@ static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
 }
 
 /*
- * A client that closes an event which its streams still wait for has not said so (no honest one does): they go on with an error,
- * since nothing may wait on an event that can be gone. The engines are locked out.
+ * A client that closes an event which its streams still wait for has not said so (no honest one
+ * does): they go on with an error, since nothing may wait on an event that can be gone. The engines
+ * are locked out.
  */
 static void evict_waiters(struct ipc_open *open)
 {

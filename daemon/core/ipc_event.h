@@ -6,8 +6,9 @@
  * it lingers: openable, but among the first to go when its user has too many of those. Control
  * thread, but for ipc_event_complete(), ipc_event_fail() and ipc_event_failed().
  *
- * When a session dies, closes the event or drops a stream, its records that are still pending are failed here
- * (ipc_open_free, ipc_event_drop), remembered in `failures`, and everybody who waits for them is woken.
+ * When a session dies, closes the event or drops a stream, its records that are still pending are
+ * failed here (ipc_open_free, ipc_event_drop), remembered in `failures`, and everybody who waits
+ * for them is woken.
  */
 #pragma once
 
@@ -55,8 +56,8 @@ struct ipc_event {
     bool lingers;
     bool to_wake;
     uint64_t newest_failed; /* what page->failed says, if nobody has overwritten it */
-    uint64_t
-        forgotten; /* newest failure that is not in `failures` any more; under completed.lock */
+    /* newest failure that is not in `failures` any more; under completed.lock */
+    uint64_t forgotten;
     UT_hash_handle hh;
 };
 
@@ -127,7 +128,10 @@ int32_t ipc_event_info(struct session *session, const struct ipc_handle *handle,
 /** Close one handle; the event goes with its last one, or lingers. */
 void ipc_open_free(struct ipc_open *open);
 
-/** The same when nothing pins it (any more): what waits for a record waits on after the client has closed the event. */
+/**
+ * The same when nothing pins it (any more): what waits for a record waits on after the client has
+ * closed the event.
+ */
 void ipc_open_release(struct ipc_open *open);
 void ipc_open_pin(struct ipc_open *open);
 void ipc_open_unpin(struct ipc_open *open);
@@ -140,13 +144,17 @@ void ipc_exports_drop(struct session *session);
 void ipc_event_complete(struct ipc_open *open, uint64_t number);
 
 /**
- * The session has dropped the stream in which its record `number` was queued: it fails. Ignored if there is no such pending record. Who
- * sleeps on it is woken by ipc_events_wake(), once for many records.
+ * The session has dropped the stream in which its record `number` was queued: it fails. Ignored if
+ * there is no such pending record. Who sleeps on it is woken by ipc_events_wake(), once for many
+ * records.
  */
 void ipc_event_drop(struct ipc_open *open, uint64_t number);
 void ipc_events_wake(struct ipc_events *all);
 
-/** Engine: the session's record `number` fails in place of being completed. Ignored if there is no such pending record. */
+/**
+ * Engine: the session's record `number` fails in place of being completed. Ignored if there is no
+ * such pending record.
+ */
 void ipc_event_fail(struct ipc_open *open, uint64_t number);
 
 /** Has record number failed, and whose was it (0: unknown)? Any thread. */

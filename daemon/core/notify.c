@@ -102,8 +102,8 @@ int32_t notify_new(struct session *session, struct device *device, bool counts,
 }
 
 /*
- * Streams of the session that wait here fail, since the notify can be gone before they go on. Those that a record has let go have had
- * what they waited for. The engines are locked out.
+ * Streams of the session that wait here fail, since the notify can be gone before they go on. Those
+ * that a record has let go have had what they waited for. The engines are locked out.
  */
 static void evict_waiters(struct notify_open *open)
 {
@@ -122,7 +122,10 @@ static void evict_waiters(struct notify_open *open)
     }
 }
 
-/* A process has died that had it open. If those that wait for it are all that is left, nobody is going to record it. */
+/*
+ * A process has died that had it open. If those that wait for it are all that is left, nobody is
+ * going to record it.
+ */
 static void fail_orphans(struct notify *n, int32_t pid)
 {
     const struct notify_open *open;
@@ -231,7 +234,10 @@ int32_t notify_allow(struct notify_open *open, const int32_t *pids, size_t n)
     return 0;
 }
 
-/* The session's process lives, or npud learns in a moment that it does not: its pid is nobody else's. */
+/*
+ * The session's process lives, or npud learns in a moment that it does not: its pid is nobody
+ * else's.
+ */
 static bool may_import(struct notify *n, const struct session *session)
 {
     struct notify_pid *entry;
@@ -343,8 +349,9 @@ static uint32_t changed(const struct task *t, uint32_t count)
 }
 
 /*
- * In the order in which they came, each with the counter that those before it have left. After a clear, those that were passed over have
- * another counter to look at: once, since it stays 0. Returns how many were looked at.
+ * In the order in which they came, each with the counter that those before it have left. After a
+ * clear, those that were passed over have another counter to look at: once, since it stays 0.
+ * Returns how many were looked at.
  */
 static unsigned count_changed(struct notify *n)
 {
@@ -435,8 +442,8 @@ void notify_give_back(struct stream *s)
 }
 
 /*
- * Which of the waits for a counter the record would have ended cannot be said: all that are there fail. They are of the same process,
- * which drops the stream.
+ * Which of the waits for a counter the record would have ended cannot be said: all that are there
+ * fail. They are of the same process, which drops the stream.
  */
 void notify_drop_task(struct session *session, const struct task *t)
 {
@@ -461,7 +468,10 @@ void notify_drop_task(struct session *session, const struct task *t)
     pthread_mutex_unlock(&n->waiting.lock);
 }
 
-/* The client may destroy a notify while tasks that use it are queued: a record does nothing then, a wait fails. */
+/*
+ * The client may destroy a notify while tasks that use it are queued: a record does nothing then, a
+ * wait fails.
+ */
 enum run_result run_notify_record(struct stream *s, uint64_t now)
 {
     struct notify *n = task_notify(s->session, &s->task, false);

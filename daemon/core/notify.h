@@ -1,18 +1,22 @@
 /*
- * Notifies: one-bit latches that streams set and take, also of several processes; and count notifies, counters within one process.
+ * Notifies: one-bit latches that streams set and take, also of several processes; and count
+ * notifies, counters within one process.
  *
- * The state is npud's own and in no shared memory: records and waits are tasks. It is guarded by the lock of `waiting`, so a record
- * either finds a stream that waits and lets exactly that one go on, or sets the bit; and a wait either takes the bit or is parked, in
- * one step.
+ * The state is npud's own and in no shared memory: records and waits are tasks. It is guarded by
+ * the lock of `waiting`, so a record either finds a stream that waits and lets exactly that one go
+ * on, or sets the bit; and a wait either takes the bit or is parked, in one step.
  *
- * A notify lives while it is open anywhere (struct notify_open: one per handle of a session). Made and freed by the control thread;
- * engines find it by slot and generation in session->notifies, under their lock.
+ * A notify lives while it is open anywhere (struct notify_open: one per handle of a session). Made
+ * and freed by the control thread; engines find it by slot and generation in session->notifies,
+ * under their lock.
  *
- * Nothing is lost with a stream that is dropped. Had a bit been spent on its wait, which was not retired yet, the record goes to the
- * next one (notify_give_back). Had it records queued, each of them fails the wait that it would have ended, with the pid of the process
- * (notify_drop_task): one that is parked, or, if there is none, the next that comes before a real record does. And when a process dies
- * with an exported notify open, and a single other process is left that has it, then the streams that are parked on it there fail, too:
- * what they wait for was not submitted, and nobody is left to do it.
+ * Nothing is lost with a stream that is dropped. Had a bit been spent on its wait, which was not
+ * retired yet, the record goes to the next one (notify_give_back). Had it records queued, each of
+ * them fails the wait that it would have ended, with the pid of the process (notify_drop_task): one
+ * that is parked, or, if there is none, the next that comes before a real record does. And when a
+ * process dies with an exported notify open, and a single other process is left that has it, then
+ * the streams that are parked on it there fail, too: what they wait for was not submitted, and
+ * nobody is left to do it.
  */
 #pragma once
 
@@ -40,7 +44,10 @@ struct notify_id {
 /** A process that may import. */
 struct notify_pid {
     int32_t pid;
-    /* No other process has it (notify.c). 0: there was none with that pid, and the first to import is the one. */
+    /*
+     * No other process has it (notify.c). 0: there was none with that pid, and the first to import
+     * is the one.
+     */
     uint64_t identity;
 };
 
@@ -88,7 +95,10 @@ struct notify_open {
 int32_t notify_new(struct session *session, struct device *device, bool counts,
                    struct notify_open **openp);
 
-/** Close a handle. Its session's streams that are parked on it fail with 107017. The notify goes with its last handle. */
+/**
+ * Close a handle. Its session's streams that are parked on it fail with 107017. The notify goes
+ * with its last handle.
+ */
 void notify_open_free(struct notify_open *open);
 
 /** Once per notify, by its creator: 507000 otherwise. The key is in open->notify->key then. */
@@ -97,20 +107,31 @@ int32_t notify_export(struct notify_open *open, bool any_pid);
 /** May this handle be given to notify_allow()? Its creator's may, once it is exported. */
 bool notify_can_allow(const struct notify_open *open);
 
-/** Put pids on the list of an exported notify. 107000: not exported, not the creator's, or no pid; 207005: too many. */
+/**
+ * Put pids on the list of an exported notify. 107000: not exported, not the creator's, or no pid;
+ * 207005: too many.
+ */
 int32_t notify_allow(struct notify_open *open, const int32_t *pids, size_t n);
 
-/** 107000 bad key, 107017 the notify or its creator is gone, 207006 not allowed, 207009 too many. */
+/**
+ * 107000 bad key, 107017 the notify or its creator is gone, 207006 not allowed, 207009 too many.
+ */
 int32_t notify_import(struct session *session, const char *text, size_t length,
                       struct notify_open **openp);
 
 /** Clear the bit, or the counter, now. 507009 for one that is or was shared. */
 int32_t notify_reset(struct notify_open *open);
 
-/** The session drops this task, an entry of its ring, without executing it. Nothing to do but for records of notifies. */
+/**
+ * The session drops this task, an entry of its ring, without executing it. Nothing to do but for
+ * records of notifies.
+ */
 void notify_drop_task(struct session *session, const struct task *task);
 
-/** The stream, which nobody can fire any more, is dropped before its wait was retired: the record goes to the next one. */
+/**
+ * The stream, which nobody can fire any more, is dropped before its wait was retired: the record
+ * goes to the next one.
+ */
 void notify_give_back(struct stream *stream);
 
 /** The bit or the counter, at this moment. */

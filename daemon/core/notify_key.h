@@ -1,6 +1,6 @@
 /*
- * The text that names an exported notify: 64 printable characters, base64 (RFC 4648) of the 48 bytes below. A capability, opaque to
- * everybody but npud.
+ * The text that names an exported notify: 64 printable characters, base64 (RFC 4648) of the 48
+ * bytes below. A capability, opaque to everybody but npud.
  */
 #pragma once
 
@@ -21,8 +21,11 @@ struct notify_key {
     uint64_t number;   /* of the notify in all of npud */
     uint64_t instance; /* of the npud that made it */
     uint8_t secret[16];
-    uint64_t
-        check; /* of all before: tells a damaged key from one whose notify is gone. No protection: that is `secret`. */
+    /*
+     * of all before: tells a damaged key from one whose notify is gone. No protection: that is
+     * `secret`.
+     */
+    uint64_t check;
 };
 
 static_assert(sizeof(struct notify_key) == 48, "64 characters of base64, without padding");
@@ -33,7 +36,10 @@ void notify_key_seal(struct notify_key *key);
 /** text: NOTIFY_KEY_TEXT characters, no NUL. */
 void notify_key_encode(const struct notify_key *key, char *text);
 
-/** False: not well-formed, or damaged. Says nothing about whether the notify exists, or the secret is right. */
+/**
+ * False: not well-formed, or damaged. Says nothing about whether the notify exists, or the secret
+ * is right.
+ */
 bool notify_key_decode(struct notify_key *key, const char *text, size_t length);
 
 /** All bytes equal; in constant time: how many of a guess were right must not be measurable. */

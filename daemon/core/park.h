@@ -1,6 +1,7 @@
 /*
- * Inside the engines: what the functions that run one op each share. execute.c has most of the ops; those of a subject with a file of
- * its own are there. Engine threads only, under the lock of the stream's engine.
+ * Inside the engines: what the functions that run one op each share. execute.c has most of the ops;
+ * those of a subject with a file of its own are there. Engine threads only, under the lock of the
+ * stream's engine.
  */
 #pragma once
 
@@ -13,7 +14,9 @@ struct stream;
 struct waitlist;
 struct waiter;
 
-/** An entry that no honest client writes: the task fails, and the journal names the session once. */
+/**
+ * An entry that no honest client writes: the task fails, and the journal names the session once.
+ */
 enum run_result bad_entry(struct stream *s, const char *what);
 
 /** The task fails for want of memory in npud. */
@@ -23,13 +26,16 @@ enum run_result no_memory(struct stream *s);
 enum run_result no_such_memory(struct stream *s);
 
 /**
- * Join list. The caller tests the condition after this and calls unpark_self() if it holds already; then, or if that says false, the
- * result is RUN_WAITS. timeout_ns 0: no limit. 0 or -1: no memory.
+ * Join list. The caller tests the condition after this and calls unpark_self() if it holds already;
+ * then, or if that says false, the result is RUN_WAITS. timeout_ns 0: no limit. 0 or -1: no memory.
  */
 int park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
          uint64_t now);
 
-/** The condition came true while joining. False: somebody fired us as well, and the inbox brings that news. */
+/**
+ * The condition came true while joining. False: somebody fired us as well, and the inbox brings
+ * that news.
+ */
 bool unpark_self(struct stream *s);
 
 /** The stream goes on after a wait: fail with what the waker said, or retire. */
@@ -38,10 +44,14 @@ enum run_result finish_wait(struct stream *s);
 /** Not so long that it would wrap around. */
 bool valid_timeout(uint64_t ns);
 
-/** Who sees what a task does, in this process or in another, must find everything before it done. */
+/**
+ * Who sees what a task does, in this process or in another, must find everything before it done.
+ */
 void publish_before(struct stream *s);
 
-/** Go on with stream->work, which changes memory of the task's destination from `offset` on, if any. */
+/**
+ * Go on with stream->work, which changes memory of the task's destination from `offset` on, if any.
+ */
 enum run_result step_work(struct stream *s, uint64_t now, uint64_t offset);
 
 /** What a parked stream's waiter does when it is fired: its engine goes on with it. */

@@ -18,7 +18,7 @@ struct release {
     struct session *session;
     void (*free_object)(void *object);
     void *object;
-    struct work_item post;            /* a fence was passed */
+    struct work_item post;       /* a fence was passed */
     struct release *prev, *next; /* session->releases */
     size_t n;
     size_t at;
@@ -126,8 +126,10 @@ bool release_when_passed(struct session *session, const struct fence *fences, si
     return true;
 }
 
-/* The session's streams are gone, and have fired everything: each release is posted, and none can be
- * fired any more. */
+/*
+ * The session's streams are gone, and have fired everything: each release is posted, and none can
+ * be fired any more.
+ */
 void releases_flush(struct session *session)
 {
     struct release *r, *tmp;

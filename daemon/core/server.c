@@ -5,8 +5,9 @@
 #include "daemon/base/log.h"
 
 /*
- * Where several users share npud, none may have more than half of the descriptors that there are, whatever the configuration allows,
- * nor of the mappings, of which most of them need one each: the others are to notice nothing.
+ * Where several users share npud, none may have more than half of the descriptors that there are,
+ * whatever the configuration allows, nor of the mappings, of which most of them need one each: the
+ * others are to notice nothing.
  */
 void server_share_fds(struct server *server, struct config *config)
 {

@@ -278,7 +278,10 @@ static int identify(struct session *session)
     return 0;
 }
 
-/* Answers that nobody reads are kernel memory, and the default is 200 KiB of them for each of thousands of sessions. */
+/*
+ * Answers that nobody reads are kernel memory, and the default is 200 KiB of them for each of
+ * thousands of sessions.
+ */
 #define UNREAD_MAX PACKET_MAX /* bytes; the kernel doubles it, for its own books */
 
 static void bound_answers(struct session *session)
@@ -327,7 +330,7 @@ struct session *session_new(struct server *server, int socket)
     if (identify(session) < 0 || listen_to(session) < 0 || !peer_give_id(session) ||
         !(session->user = user_ref(&server->users, session->uid))) {
         dispatch_refuse(socket, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                       "npud has no file descriptors or memory left for another client");
+                        "npud has no file descriptors or memory left for another client");
         goto fail;
     }
     if (charge_init(&session->charge, &server->users, session->user, RESOURCE_SESSIONS, 1) < 0 ||
@@ -336,7 +339,7 @@ struct session *session_new(struct server *server, int socket)
             log_client_limit(session, "its user has too many sessions or descriptors: refused");
         session->user->refused = true;
         dispatch_refuse(socket, ACL_ERROR_RT_OVER_LIMIT,
-                       "too many sessions of this user ([limits] sessions, fds)");
+                        "too many sessions of this user ([limits] sessions, fds)");
         goto fail;
     }
     return session;
@@ -376,8 +379,8 @@ bool session_close_ipc(struct session *session, struct ipc_open *open, const str
 }
 
 /*
- * All streams at once: one that goes on because another of the session has been cleared away would do, and tell other processes, what
- * was to be done after it.
+ * All streams at once: one that goes on because another of the session has been cleared away would
+ * do, and tell other processes, what was to be done after it.
  */
 void session_halt(struct session *session)
 {
@@ -398,8 +401,8 @@ void session_halt(struct session *session)
 
 /*
  * Streams first: after that no engine knows the session, and what they would have done is failed by
- * the rest. Devices next: then nothing of the rest has to keep an engine out. Exports before open events:
- * what only this session has must not linger, and push out what others have.
+ * the rest. Devices next: then nothing of the rest has to keep an engine out. Exports before open
+ * events: what only this session has must not linger, and push out what others have.
  */
 static void empty_ledger(struct session *session)
 {
@@ -478,8 +481,8 @@ bool session_alive(const struct session *session)
 }
 
 /*
- * Many small objects of many sessions leave a heap that is free and full of holes. After a crowd has left, and not after every client, its pages
- * go back to the system.
+ * Many small objects of many sessions leave a heap that is free and full of holes. After a crowd
+ * has left, and not after every client, its pages go back to the system.
  */
 static void give_back_memory(struct server *server)
 {
@@ -498,8 +501,9 @@ static void free_ended(struct server *server, struct session *session)
 }
 
 /*
- * A process that dies closes its socket a moment before its pidfd tells. A session that has queues need not have the others go to new rings, as they must
- * when the process lives on, if that moment is given to it. Its memory is not mapped any more by then, or it is none of ours that it does.
+ * A process that dies closes its socket a moment before its pidfd tells. A session that has queues
+ * need not have the others go to new rings, as they must when the process lives on, if that moment
+ * is given to it. Its memory is not mapped any more by then, or it is none of ours that it does.
  */
 static bool await_death(struct session *session)
 {
@@ -536,7 +540,8 @@ void session_end(struct session *session)
 }
 
 /*
- * A timer of zero fires after the loop has looked at all descriptors: between two slices everybody who has a request gets one answer.
+ * A timer of zero fires after the loop has looked at all descriptors: between two slices everybody
+ * who has a request gets one answer.
  */
 static void on_ended(evutil_socket_t fd, short what, void *arg)
 {

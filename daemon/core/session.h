@@ -90,7 +90,7 @@ struct session {
 
     uint64_t streams_made;
 
-    uint32_t peer_id;       /* number in shared buffers (proto/shm/mbuf_shm.h) */
+    uint32_t peer_id;    /* number in shared buffers (proto/shm/mbuf_shm.h) */
     struct peer *shared; /* NULL: nothing so far */
 
     struct slots streams;  /* struct stream */
@@ -121,20 +121,21 @@ struct session {
 struct session *session_new(struct server *server, int socket);
 
 /**
- * From here on no engine does anything for the session: what its streams have not done stays undone, and the client, if it
- * lives, is not told that it was done. Idempotent.
+ * From here on no engine does anything for the session: what its streams have not done stays
+ * undone, and the client, if it lives, is not told that it was done. Idempotent.
  */
 void session_halt(struct session *session);
 
 /**
- * The client is gone, or must go: free the session. At once when it is one of a few; but a thousand clients may end at the same moment, and
- * those that live have requests: then npud hears no more of it, and frees it soon.
+ * The client is gone, or must go: free the session. At once when it is one of a few; but a thousand
+ * clients may end at the same moment, and those that live have requests: then npud hears no more of
+ * it, and frees it soon.
  */
 void session_end(struct session *session);
 
 /**
- * Is the session's process still there? As the kernel knows it now, by its pidfd, also when the news has not come to its turn yet. No other
- * process that gets the same pid is taken for it.
+ * Is the session's process still there? As the kernel knows it now, by its pidfd, also when the
+ * news has not come to its turn yet. No other process that gets the same pid is taken for it.
  */
 bool session_alive(const struct session *session);
 
@@ -159,8 +160,10 @@ void session_segments_taken(struct session *session, bool undoes);
 void session_segment_resend(struct segments *segments, uint32_t index);
 
 /**
- * Something that the client has mapped has ended, and the client is to unmap it: a queue, its last right to one, or a segment of shared buffers. Its
- * process needs no call of the program for that (client/buffers/retire.h). The caller has changed before what the client looks at. NULL: nobody is there to do it.
+ * Something that the client has mapped has ended, and the client is to unmap it: a queue, its last
+ * right to one, or a segment of shared buffers. Its process needs no call of the program for that
+ * (client/buffers/retire.h). The caller has changed before what the client looks at. NULL: nobody
+ * is there to do it.
  */
 void session_tell_retired(struct session *session);
 
@@ -192,14 +195,17 @@ bool session_close_ipc(struct session *session, struct ipc_open *open, const str
                        size_t n, bool all);
 
 /**
- * An object was put into a table of the session, for good: when many were, their memory goes back to the
- * system. For tables whose objects are filled anew by each owner. Control thread.
+ * An object was put into a table of the session, for good: when many were, their memory goes back
+ * to the system. For tables whose objects are filled anew by each owner. Control thread.
  */
 void session_give_back(struct session *session, struct slots *table);
 
 /** The table of users that the session's charges go to. */
 struct users *session_users(struct session *session);
 
-/** Keep the engines of all devices that the session uses out of its tables. Nothing to do when it is halted. */
+/**
+ * Keep the engines of all devices that the session uses out of its tables. Nothing to do when it is
+ * halted.
+ */
 void session_lock(struct session *session);
 void session_unlock(struct session *session);

@@ -16,8 +16,8 @@
 void stream_publish(struct stream *s, uint64_t position)
 {
     /*
-     * The client first: another engine that sees our own copy may retire a wait for this position, and the client
-     * must not learn of that before it can see what was waited for.
+     * The client first: another engine that sees our own copy may retire a wait for this position,
+     * and the client must not learn of that before it can see what was waited for.
      */
     bool wake = stream_publish_done(s->ctrl, position);
 
@@ -173,8 +173,10 @@ static void wake_level_of(struct stream *s, const struct task *task)
         event_obj_record(ev, task->record.number, TASK_RECORD_WAKE);
 }
 
-/* The stream's end: it is the client's number, and decides no more than where the client's own slot goes on; one that cannot be is replaced by
- * the furthest that can. */
+/*
+ * The stream's end: it is the client's number, and decides no more than where the client's own slot
+ * goes on; one that cannot be is replaced by the furthest that can.
+ */
 static uint64_t end_of(const struct stream *s)
 {
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
@@ -183,8 +185,9 @@ static uint64_t end_of(const struct stream *s)
 }
 
 /*
- * Whoever waits for an IPC record that is queued here would wait for good. Read like any entry: a copy, which can only name records of
- * this session's own. Returns where the first entry is that was not there.
+ * Whoever waits for an IPC record that is queued here would wait for good. Read like any entry: a
+ * copy, which can only name records of this session's own. Returns where the first entry is that
+ * was not there.
  *
  * Not further than the tail, because the first look at a page of a ring makes the kernel give it
  * memory: an entry behind it is of a submission that has just begun, for which look_again() looks.
@@ -217,13 +220,19 @@ static uint64_t drop_records(struct stream *s)
     return p;
 }
 
-/* IPC records of a session that ends are failed when its open events are freed; for notifies the rings are all there is to tell. */
+/*
+ * IPC records of a session that ends are failed when its open events are freed; for notifies the
+ * rings are all there is to tell.
+ */
 void stream_drop_notifies(struct stream *s)
 {
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
     struct task task;
 
-    /* Not further than the tail: the first look at a page of a ring makes the kernel give it memory. */
+    /*
+     * Not further than the tail: the first look at a page of a ring makes the kernel give it
+     * memory.
+     */
     for (uint64_t p = s->head; p != tail && p - s->head < s->depth; p++) {
         if (!stream_read_entry(s, p, &task))
             break;
@@ -250,8 +259,9 @@ static void drop(struct stream *s, uint64_t tail)
  * rang while the stream was held, and the engine passed over that.
  *
  * If no submitter can have found the stream watched, only the ring tells of such a task; the engine
- * took its bit from the doorbell after the tail was stored, and under its lock. So the tail is told by then, and a ring that is not
- * used is not looked at, which would make the kernel give it memory.
+ * took its bit from the doorbell after the tail was stored, and under its lock. So the tail is told
+ * by then, and a ring that is not used is not looked at, which would make the kernel give it
+ * memory.
  */
 static void look_again(struct stream *s)
 {
@@ -279,8 +289,9 @@ void stream_hold(struct stream *s)
     if (s->held)
         return;
     /*
-     * A whole ring of records takes its time, in which the engines are not kept out. The bits of the
-     * doorbell that are passed over meanwhile are of tasks that are dropped, or looked for at the end.
+     * A whole ring of records takes its time, in which the engines are not kept out. The bits of
+     * the doorbell that are passed over meanwhile are of tasks that are dropped, or looked for at
+     * the end.
      */
     session_lock(s->session);
     s->held_watched = s->run != RUN_IDLE;
@@ -340,7 +351,10 @@ void stream_abort(struct stream *s, int32_t told)
     remember_discard(s, told);
     s->run = RUN_IDLE;
     s->held = false;
-    /* A client whose session ends while it lives learns that from its socket, and not that its work is done. */
+    /*
+     * A client whose session ends while it lives learns that from its socket, and not that its work
+     * is done.
+     */
     if (!s->session->halted) {
         /* What was executed is done, and only who waits for what was not executed is told so. */
         waitlist_fire(&s->passed, 0, s->held_from, 0, 0);

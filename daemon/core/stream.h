@@ -88,8 +88,8 @@ struct stream {
         struct {
             union {
                 uint64_t deadline; /* while timer != 0 */
-                const _Atomic uint64_t
-                    *word; /* TASK_VALUE_WAIT, which has no limit: in npud's mapping */
+                /* TASK_VALUE_WAIT, which has no limit: in npud's mapping */
+                const _Atomic uint64_t *word;
             };
             uint64_t parked_since;
         };
@@ -108,12 +108,15 @@ struct stream {
         int32_t code;
     } failed; /* the last failure */
 
-    _Atomic int32_t
-        stopped; /* why its context executes nothing any more; 0: it does. Written under the engine's lock */
+    /* why its context executes nothing any more; 0: it does. Written under the engine's lock */
+    _Atomic int32_t stopped;
     _Atomic uint64_t done;  /* tasks retired; what was published to the client */
     struct waitlist passed; /* who waits for positions of this stream */
 
-    /* Of this stream and earlier ones of the slot; NULL: none. Under the locks of the session's engines. */
+    /*
+     * Of this stream and earlier ones of the slot; NULL: none. Under the locks of the session's
+     * engines.
+     */
     struct discards *discards;
 
     /* fault injection (inject.h): last, since it is hardly ever looked at */
@@ -134,22 +137,28 @@ static inline bool task_is_new(const struct stream *stream)
            atomic_load_explicit(&stream->stopped, memory_order_relaxed) == 0;
 }
 
-/** Its current task was begun, or has failed without that: a record has been told of then, and only waits to be counted as a failure. */
+/**
+ * Its current task was begun, or has failed without that: a record has been told of then, and only
+ * waits to be counted as a failure.
+ */
 static inline bool stream_has_begun(const struct stream *stream)
 {
     return stream->has_task && stream->started;
 }
 
-/** Id of the task at head, while has_task: the same as the client has given to the thread that submitted it. */
+/**
+ * Id of the task at head, while has_task: the same as the client has given to the thread that
+ * submitted it.
+ */
 static inline uint32_t stream_task_id(const struct stream *stream)
 {
     return (uint32_t)stream->head + stream->taskless;
 }
 
 /**
- * Make a stream of session on an opened device, in the session's context of that number. Errors are ACL codes for the client; 0 with
- * *streamp set. *segment_fd is the arena segment when a new one was made (the caller sends and
- * closes it), else -1.
+ * Make a stream of session on an opened device, in the session's context of that number. Errors are
+ * ACL codes for the client; 0 with *streamp set. *segment_fd is the arena segment when a new one
+ * was made (the caller sends and closes it), else -1.
  */
 int32_t stream_new(struct session *session, struct attach *attach, uint32_t context,
                    uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd);
@@ -158,8 +167,9 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t cont
 uint32_t streams_left(const struct session *session, const struct attach *attach);
 
 /**
- * Copy the entry at a position; false when it is not there (yet). Any thread, while the stream lives. Word by word with atomic loads:
- * each is read exactly once, whatever the client does meanwhile.
+ * Copy the entry at a position; false when it is not there (yet). Any thread, while the stream
+ * lives. Word by word with atomic loads: each is read exactly once, whatever the client does
+ * meanwhile.
  */
 static inline bool stream_read_entry(const struct stream *s, uint64_t position, struct task *task)
 {
@@ -174,7 +184,10 @@ static inline bool stream_read_entry(const struct stream *s, uint64_t position, 
     return true;
 }
 
-/** The position behind what the client has submitted; never further than its ring reaches, whatever the client says. Control thread. */
+/**
+ * The position behind what the client has submitted; never further than its ring reaches, whatever
+ * the client says. Control thread.
+ */
 uint64_t stream_end(const struct stream *stream);
 
 /**
@@ -190,7 +203,10 @@ void stream_hold(struct stream *stream);
  */
 void stream_abort(struct stream *stream, int32_t told);
 
-/** The session ends: what its stream has queued for notifies will not come. The stream is forgotten by its engine. */
+/**
+ * The session ends: what its stream has queued for notifies will not come. The stream is forgotten
+ * by its engine.
+ */
 void stream_drop_notifies(struct stream *stream);
 
 /**
@@ -209,5 +225,8 @@ void stream_free(struct stream *stream);
  * engine's lock. */
 void stream_publish(struct stream *stream, uint64_t position);
 
-/** Engine: the current task, which retires now, has failed; task_execute() tells everybody. pid: who is to blame, or 0. */
+/**
+ * Engine: the current task, which retires now, has failed; task_execute() tells everybody. pid: who
+ * is to blame, or 0.
+ */
 void stream_fail(struct stream *stream, int32_t error, int32_t pid);

@@ -78,7 +78,10 @@ void survivor_watch(struct session *session)
     session->pidfd = -1;
     survivor->charge = session->charge;
     session->charge = (struct charge){0};
-    /* The socket's descriptor is given back, the pidfd's is kept: there is room for one where two were. */
+    /*
+     * The socket's descriptor is given back, the pidfd's is kept: there is room for one where two
+     * were.
+     */
     charge_deinit(&session->charge_fds);
     if (survivor->user && survivor->charge.user)
         charge_init(&survivor->charge_fd, &server->users, survivor->user, RESOURCE_FDS, 1);

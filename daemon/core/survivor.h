@@ -1,17 +1,22 @@
 /*
- * Survivors: processes that live on after their session has ended. `npuctl kill`, a broken protocol, and a socket that is closed while the
- * process lives all end a session whose process still has everything mapped, and may be between any two stores of a call.
+ * Survivors: processes that live on after their session has ended. `npuctl kill`, a broken
+ * protocol, and a socket that is closed while the process lives all end a session whose process
+ * still has everything mapped, and may be between any two stores of a call.
  *
- * npud keeps such a process as a plain record until the process exits: the pidfd, and what the process can still write. The record takes
- * over the session's charges (one session, one descriptor), so that a user cannot collect survivors beyond the limits.
+ * npud keeps such a process as a plain record until the process exits: the pidfd, and what the
+ * process can still write. The record takes over the session's charges (one session, one
+ * descriptor), so that a user cannot collect survivors beyond the limits.
  *
- * A module that must not use something again while the process can still write it asks survivor_of() when it empties the session's ledger.
- * With a record, it leaves its part there, and does that part's work in survivor_exited(). Without one, it frees everything at once.
+ * A module that must not use something again while the process can still write it asks
+ * survivor_of() when it empties the session's ledger. With a record, it leaves its part there, and
+ * does that part's work in survivor_exited(). Without one, it frees everything at once.
  *
- * A session that ends in order (LeaveSession, sent by aclFinalize) has no survivor: the library has unmapped what it had, and says so. A
- * process that says so and writes on damages what other processes share with it, as it could before; nothing else relies on its word.
+ * A session that ends in order (LeaveSession, sent by aclFinalize) has no survivor: the library has
+ * unmapped what it had, and says so. A process that says so and writes on damages what other
+ * processes share with it, as it could before; nothing else relies on its word.
  *
- * execve() ends all mappings of a process, but not its pidfd: what it had stays set aside until it exits.
+ * execve() ends all mappings of a process, but not its pidfd: what it had stays set aside until it
+ * exits.
  *
  * Control thread.
  */
@@ -37,21 +42,28 @@ struct survivor {
     struct event *on_exit;
     struct user *user;
     struct charge charge, charge_fd;
-    struct peer *peer;          /* segments that the process maps, and its peer id; NULL: none */
+    struct peer *peer;            /* segments that the process maps, and its peer id; NULL: none */
     struct ipc_left *openers;     /* its numbers in IPC events that others use */
     struct survivor *prev, *next; /* server->survivors */
 };
 
-/** Does the process live, and may it still write what the session gave it? Asked when the session ends. */
+/**
+ * Does the process live, and may it still write what the session gave it? Asked when the session
+ * ends.
+ */
 bool survivor_of_session(const struct session *session);
 
 /**
- * The record of the session's process, made if need be. Only while the session is being freed. NULL: the process has exited, or has let go of
- * everything; or npud is ending; or there is no memory for a record.
+ * The record of the session's process, made if need be. Only while the session is being freed.
+ * NULL: the process has exited, or has let go of everything; or npud is ending; or there is no
+ * memory for a record.
  */
 struct survivor *survivor_of(struct session *session);
 
-/** At the end of session_free(): the record, if there is one, takes over the pidfd, and the process is watched from here on. */
+/**
+ * At the end of session_free(): the record, if there is one, takes over the pidfd, and the process
+ * is watched from here on.
+ */
 void survivor_watch(struct session *session);
 
 /** npud ends: forget them all. */

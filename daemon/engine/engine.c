@@ -29,14 +29,15 @@
     (3 * NSEC_PER_USEC) /* how often a busy engine looks for doorbells of unwatched sessions */
 #define EPOLL_BATCH 64
 /*
- * Of one session, before the next has its turn. A client that keeps its streams full adds this to each step of the others; an IPC
- * ping-pong has half a dozen of them in 20 us.
+ * Of one session, before the next has its turn. A client that keeps its streams full adds this to
+ * each step of the others; an IPC ping-pong has half a dozen of them in 20 us.
  */
 #define SLICE      (4 * NSEC_PER_USEC)
 #define SPIN_LOOKS 32 /* glances at the rings between two full turns, while idle */
 /*
- * Bounds of what a session can make the engine do by ringing alone, each well below a slice: words of its doorbell that are looked at per
- * turn, its streams that are looked at before the clock is, and its streams per glance.
+ * Bounds of what a session can make the engine do by ringing alone, each well below a slice: words
+ * of its doorbell that are looked at per turn, its streams that are looked at before the clock is,
+ * and its streams per glance.
  */
 #define COLLECT_WORDS  2
 #define LOOKS_PER_TIME 64
@@ -300,8 +301,9 @@ static bool collect(struct engine *e, struct attach *a, uint64_t now)
 }
 
 /*
- * It rang, and there was no task. Who does so all the time keeps the engine from its sleep: no honest client, and the session is ended.
- * By its socket, which is where the control thread learns of ends.
+ * It rang, and there was no task. Who does so all the time keeps the engine from its sleep: no
+ * honest client, and the session is ended. By its socket, which is where the control thread learns
+ * of ends.
  */
 static void rang_in_vain(struct attach *a)
 {
@@ -378,7 +380,10 @@ void engine_set_mode(struct engine *e, uint32_t mode)
         atomic_store_explicit(&ref->attach->bell->mode, mode, memory_order_relaxed);
 }
 
-/* Parked on neither a list, nor the clock, nor a callback: it is being aborted, and its queue is somebody else's to read. */
+/*
+ * Parked on neither a list, nor the clock, nor a callback: it is being aborted, and its queue is
+ * somebody else's to read.
+ */
 static bool waits_for_something(const struct stream *s)
 {
     return s->run == RUN_PARKED && (s->waiting_on || s->timer != 0 || s->callback != 0);
@@ -388,7 +393,10 @@ static void unpark_streams(struct engine *e, struct attach *a, int32_t result)
 {
     struct stream *s;
 
-    /* By number: how far the table goes is the control thread's to know, but there is nothing behind the first hole in its memory. */
+    /*
+     * By number: how far the table goes is the control thread's to know, but there is nothing
+     * behind the first hole in its memory.
+     */
     for (uint32_t i = 0; (s = slots_at(&a->session->streams, i)); i++) {
         if (!slot_live(s) || s->attach != a || !waits_for_something(s) ||
             (s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter)))
@@ -518,8 +526,8 @@ static void rotate_attaches(struct engine *e, struct attach *next)
 }
 
 /*
- * One session's share of a turn: its streams in rotation, until all had theirs or the slice is over. Sessions take turns, not streams,
- * so that many streams get no more than few.
+ * One session's share of a turn: its streams in rotation, until all had theirs or the slice is
+ * over. Sessions take turns, not streams, so that many streams get no more than few.
  */
 static bool run_attach(struct engine *e, struct attach *a, uint64_t now)
 {
@@ -672,7 +680,10 @@ static void go_to_sleep(struct engine *e)
         handle_doorbells(e, events, n, now);
 }
 
-/* Is there anything to do? A glance at what clients and other threads write, without a system call or a clock. */
+/*
+ * Is there anything to do? A glance at what clients and other threads write, without a system call
+ * or a clock.
+ */
 static bool glance(const struct engine *e)
 {
     const struct attach *a;
@@ -729,13 +740,18 @@ static void turn(struct engine *e)
     drain_inbox(e);
     run_timers(e, now);
     DL_FOREACH_SAFE (e->watched, a, tmp) {
-        /* With work elsewhere the engine stays awake, but need not look at sessions that have none. */
+        /*
+         * With work elsewhere the engine stays awake, but need not look at sessions that have none.
+         */
         if (!collect(e, a, now) && !a->active && now - a->idle_since > e->spin_max)
             demote_attach(e, a, now);
     }
     poll_doorbells(e, now);
     if (run_all(e, now)) {
-        /* It keeps its place among the spinners until it sleeps: asking anew after each task costs a system call. */
+        /*
+         * It keeps its place among the spinners until it sleeps: asking anew after each task costs
+         * a system call.
+         */
         if (e->spinning)
             e->spin = e->spin_max;
         e->idle_since = now;

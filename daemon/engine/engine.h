@@ -38,7 +38,9 @@ void engine_unlock(struct engine *engine);
 
 /** Listen to the doorbell of attach. 0 or -errno. Takes the lock. */
 int engine_attach(struct engine *engine, struct attach *attach);
-/** Forget attach, whose streams are gone or forgotten already. Idempotent. Caller holds the lock. */
+/**
+ * Forget attach, whose streams are gone or forgotten already. Idempotent. Caller holds the lock.
+ */
 void engine_detach(struct engine *engine, struct attach *attach);
 
 /** Take stream off every list of the engine and off whatever it waits for. Caller holds the lock.
@@ -55,15 +57,19 @@ int engine_set_timer(struct stream *stream, uint64_t deadline);
 void engine_clear_timer(struct stream *stream);
 
 /**
- * Let every parked stream of the device go on with the task that it is parked in. Engine thread, or another that holds the lock. A wait that was
- * fired already goes on by itself; the others are over with result.
+ * Let every parked stream of the device go on with the task that it is parked in. Engine thread, or
+ * another that holds the lock. A wait that was fired already goes on by itself; the others are over
+ * with result.
  */
 void engine_unpark_all(struct engine *engine, int32_t result);
 
 /** Call fn for every session's use of the engine's device. Under the lock. */
 void engine_each_attach(struct engine *engine, void (*fn)(struct attach *attach));
 
-/** The mode (proto/shm/doorbell.h) of all sessions that use the device now or later. Caller holds the lock. */
+/**
+ * The mode (proto/shm/doorbell.h) of all sessions that use the device now or later. Caller holds
+ * the lock.
+ */
 void engine_set_mode(struct engine *engine, uint32_t mode);
 
 /** Milliseconds for which the engine has been busy with one turn; 0 when it sleeps or turns. For

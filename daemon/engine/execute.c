@@ -104,8 +104,8 @@ static struct event_obj *task_event(struct stream *s)
 }
 
 /*
- * The client may destroy an event while records and resets of it are queued: without an event there is nothing to do for them, which
- * is what the API promises.
+ * The client may destroy an event while records and resets of it are queued: without an event there
+ * is nothing to do for them, which is what the API promises.
  */
 static enum run_result run_record(struct stream *s, uint64_t now)
 {
@@ -188,7 +188,9 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
     if (!valid_timeout(s->task.wait.timeout_ns) || (t == s && target > s->head))
         return bad_entry(s, "waits for itself");
     if (!t || atomic_load_explicit(&t->done, memory_order_acquire) >= target) {
-        /* A stream that is gone has passed every position it had; what it passed may be discarded. */
+        /*
+         * A stream that is gone has passed every position it had; what it passed may be discarded.
+         */
         discarded = stream_discarded(s->session, s->task.object, target);
         if (discarded != 0)
             stream_fail(s, discarded, 0);
@@ -259,7 +261,8 @@ enum run_result step_work(struct stream *s, uint64_t now, uint64_t offset)
     if (s->work.kind != WORK_DELAY) {
         values_changed(s, offset + before, s->work.progress - before);
         if (!values_check(s))
-            return RUN_AGAIN; /* and, at the end, once more into the backend, which has no more to do */
+            /* and, at the end, once more into the backend, which has no more to do */
+            return RUN_AGAIN;
     }
 
     switch (state) {
@@ -281,9 +284,10 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->task;
     /* Looked up at every slice: the client may have freed the memory since the last one. */
-    void *dst = allocation_range(s->session, t->object, t->generation, t->copy.dst_offset, t->copy.size);
-    void *src = allocation_range(s->session, t->copy.src, t->copy.src_generation, t->copy.src_offset,
-                          t->copy.size);
+    void *dst =
+        allocation_range(s->session, t->object, t->generation, t->copy.dst_offset, t->copy.size);
+    void *src = allocation_range(s->session, t->copy.src, t->copy.src_generation,
+                                 t->copy.src_offset, t->copy.size);
 
     if (!dst || !src)
         return no_such_memory(s);
@@ -315,7 +319,10 @@ static enum run_result run_delay(struct stream *s, uint64_t now)
     if (!s->started) {
         s->work = (struct work){
             .kind = WORK_DELAY, .delay_ns = s->task.delay.ns, .result = s->task.delay.result};
-        /* The turn began before the tasks that came first in it, and records have told the time since. */
+        /*
+         * The turn began before the tasks that came first in it, and records have told the time
+         * since.
+         */
         if (s->task.delay.ns != 0)
             now = clock_ns();
     }
@@ -333,10 +340,10 @@ static bool valid_reduce(const struct task *t)
 static enum run_result run_reduce(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->task;
-    void *dst =
-        allocation_range(s->session, t->object, t->generation, t->reduce.dst_offset, t->reduce.size);
-    void *src = allocation_range(s->session, t->reduce.src, t->reduce.src_generation, t->reduce.src_offset,
-                          t->reduce.size);
+    void *dst = allocation_range(s->session, t->object, t->generation, t->reduce.dst_offset,
+                                 t->reduce.size);
+    void *src = allocation_range(s->session, t->reduce.src, t->reduce.src_generation,
+                                 t->reduce.src_offset, t->reduce.size);
 
     if (!valid_reduce(t))
         return bad_entry(s, "no such reduction");
@@ -360,8 +367,10 @@ bool task_callback_done(const struct stream *s)
            s->task.callback.ordinal;
 }
 
-/* Parked without a list: what the client stores when the function has returned comes with a doorbell bit, which the engine looks at when we have
- * parked. */
+/*
+ * Parked without a list: what the client stores when the function has returned comes with a
+ * doorbell bit, which the engine looks at when we have parked.
+ */
 static enum run_result await_callback(struct stream *s)
 {
     s->callback = s->task.callback.ordinal;
@@ -391,7 +400,10 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
 
 /* --- failing on purpose --- */
 
-/* The record takes no timestamp. It counts as passed all the same, as the position of a failed task does: who waits for it goes on. */
+/*
+ * The record takes no timestamp. It counts as passed all the same, as the position of a failed task
+ * does: who waits for it goes on.
+ */
 static void fail_record(struct stream *s)
 {
     struct event_obj *ev = task_event(s);
@@ -402,7 +414,10 @@ static void fail_record(struct stream *s)
         event_obj_record(ev, s->task.record.number, s->task.flags & ~TASK_RECORD_TIME);
 }
 
-/* Another process must not take for done what was not: the record fails, as it does when its process dies. */
+/*
+ * Another process must not take for done what was not: the record fails, as it does when its
+ * process dies.
+ */
 static void fail_ipc_record(struct stream *s)
 {
     struct ipc_open *open =
@@ -435,7 +450,10 @@ static void fail_notify_wait(struct stream *s)
         notify_give_back(s);
 }
 
-/* fail: what a task has to do that fails without being executed, for those who wait for it. NULL: nobody can. */
+/*
+ * fail: what a task has to do that fails without being executed, for those who wait for it. NULL:
+ * nobody can.
+ */
 static const struct {
     const char *name;
     enum run_result (*run)(struct stream *s, uint64_t now);

@@ -23,8 +23,9 @@ enum run_result task_execute(struct stream *stream, uint64_t now);
 bool task_callback_done(const struct stream *stream);
 
 /**
- * Let stream->task fail with code, begun or not, in place of going on with it. It does nothing more, except that nobody is left waiting for it:
- * a failed record lets go who waits for it, those of an IPC event with an error of their own (507057). Off all lists.
+ * Let stream->task fail with code, begun or not, in place of going on with it. It does nothing
+ * more, except that nobody is left waiting for it: a failed record lets go who waits for it, those
+ * of an IPC event with an error of their own (507057). Off all lists.
  */
 enum run_result task_fail(struct stream *stream, int32_t code);
 
@@ -35,7 +36,9 @@ enum run_result task_fail(struct stream *stream, int32_t code);
  */
 void task_abandon(struct stream *stream);
 
-/** Park the stream on list before it begins with its task, until the list is fired; then it begins. */
+/**
+ * Park the stream on list before it begins with its task, until the list is fired; then it begins.
+ */
 enum run_result task_hold(struct stream *stream, struct waitlist *list, uint64_t now);
 
 /** The op in words ("copy"), for messages. */

@@ -61,7 +61,10 @@ void context_set_stop(struct stream *s)
     engine_unlock(s->attach->device->engine);
 }
 
-/* Nothing that s has not done will be done: say so, to sleepers in its process and to streams. Then have it pass over what is queued. */
+/*
+ * Nothing that s has not done will be done: say so, to sleepers in its process and to streams. Then
+ * have it pass over what is queued.
+ */
 static void stop_stream(struct stream *s, int32_t code, int32_t pid)
 {
     /* Sleepers arm wake_at, and then look at stopped. */
@@ -84,7 +87,10 @@ static void mark_stopped(struct stream *s, const struct failure *f)
     atomic_store(&s->ctrl->stopped, stream_error_make(f->code, f->pid));
 }
 
-/* Who learns of it from the stream that failed finds all the others stopped, too: that one comes last, and is not told before. */
+/*
+ * Who learns of it from the stream that failed finds all the others stopped, too: that one comes
+ * last, and is not told before.
+ */
 static void stop_context(struct context *c, struct stream *failed, const struct failure *f)
 {
     struct stream *s;
@@ -291,7 +297,10 @@ bool failure_tell(struct stream *s)
 
 /* --- ending a task --- */
 
-/* What a stream has not begun is stopped only if it would stay there: records and the like are never "being executed". */
+/*
+ * What a stream has not begun is stopped only if it would stay there: records and the like are
+ * never "being executed".
+ */
 static bool takes_time(const struct task *t)
 {
     switch (t->op) {

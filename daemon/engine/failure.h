@@ -1,9 +1,10 @@
 /*
  * Failures of tasks: who is told, and what stops.
  *
- * A task that fails tells the client's exception ring (proto/shm/exception_shm.h), if it is wanted, then the control block of its stream, for
- * the next synchronise call. In failure mode "stop" the streams of its context end with it: they go through what is queued without
- * executing it, `done` stays where it is, and everybody who waits for more is woken with the code.
+ * A task that fails tells the client's exception ring (proto/shm/exception_shm.h), if it is wanted,
+ * then the control block of its stream, for the next synchronise call. In failure mode "stop" the
+ * streams of its context end with it: they go through what is queued without executing it, `done`
+ * stays where it is, and everybody who waits for more is woken with the code.
  */
 #pragma once
 
@@ -17,8 +18,8 @@ struct session;
 struct stream;
 
 /**
- * The streams of one context of a session on one device; goes with the last of them. Made and freed by the control thread; the rest under
- * the lock of the device's engine.
+ * The streams of one context of a session on one device; goes with the last of them. Made and freed
+ * by the control thread; the rest under the lock of the device's engine.
  */
 struct context {
     uint32_t number;        /* the client's choice */
@@ -35,7 +36,9 @@ struct failure {
     int32_t pid;
 };
 
-/** Have stream, which is new, join the context with that number. False: no memory. Control thread. */
+/**
+ * Have stream, which is new, join the context with that number. False: no memory. Control thread.
+ */
 bool context_join(struct stream *stream, uint32_t number);
 /** It leaves; the engine is locked out. */
 void context_leave(struct stream *stream);
@@ -43,25 +46,38 @@ void context_leave(struct stream *stream);
 void context_set_stop(struct stream *stream);
 
 /**
- * Engine: the current task of stream has failed, as stream->failure says: tell everybody. False: the client has no room for the exception;
- * call again when engine_unpark() was called for the stream.
+ * Engine: the current task of stream has failed, as stream->failure says: tell everybody. False:
+ * the client has no room for the exception; call again when engine_unpark() was called for the
+ * stream.
  */
 bool failure_tell(struct stream *stream);
 
 /** Engine: the stream has parked on that: let it wait for room, behind the others. */
 void failure_wait(struct stream *stream);
 
-/** Engine: the stream was stopped: pass over its current task. Who waits for what it would have done gets the code. */
+/**
+ * Engine: the stream was stopped: pass over its current task. Who waits for what it would have done
+ * gets the code.
+ */
 enum run_result failure_pass_over(struct stream *stream);
 
-/** Engine: have as many streams of the attachment try again as there is room for exceptions. True: there was one. */
+/**
+ * Engine: have as many streams of the attachment try again as there is room for exceptions. True:
+ * there was one.
+ */
 bool failure_retry(struct attach *attach);
 /** Is there room that streams of the attachment wait for? Any thread, under the engine's lock. */
 bool failure_can_retry(const struct attach *attach);
-/** The device is lost: tell the client, without naming a task, as soon as there is room. Under the engine's lock. */
+/**
+ * The device is lost: tell the client, without naming a task, as soon as there is room. Under the
+ * engine's lock.
+ */
 void failure_device_lost(struct attach *attach);
 /** Take stream off the list of those that wait for room. Under the engine's lock. */
 void failure_forget(struct stream *stream);
 
-/** End the task that stream is at, as failed with ACL_ERROR_RT_STREAM_ABORT. Takes the locks of the session's engines. */
+/**
+ * End the task that stream is at, as failed with ACL_ERROR_RT_STREAM_ABORT. Takes the locks of the
+ * session's engines.
+ */
 void failure_stop_task(struct stream *stream);

@@ -79,7 +79,10 @@ static struct inject_rule *judge(struct inject *in, const struct stream *s)
     return hit;
 }
 
-/* Streams that are parked go on, to find that their task fails. Engine thread, or another under the engine's lock. */
+/*
+ * Streams that are parked go on, to find that their task fails. Engine thread, or another under the
+ * engine's lock.
+ */
 static void lose_device(struct device *d)
 {
     atomic_store(&d->lost, LOST_CODE);

@@ -1,15 +1,17 @@
 /*
- * Fault injection: rules by which tasks fail, are held, or lose their device, set with `npuctl inject`. They belong to npud, not to a session,
- * and end with it.
+ * Fault injection: rules by which tasks fail, are held, or lose their device, set with `npuctl
+ * inject`. They belong to npud, not to a session, and end with it.
  *
- * The control thread sets and clears rules under the locks of all engines. While a rule may be for tasks of a device,
- * device->inject is set and its engine executes tasks through inject_execute(); without rules that pointer is all it looks at. Engines count
- * under a lock of the rules' own, because a rule may be for several devices.
+ * The control thread sets and clears rules under the locks of all engines. While a rule may be for
+ * tasks of a device, device->inject is set and its engine executes tasks through inject_execute();
+ * without rules that pointer is all it looks at. Engines count under a lock of the rules' own,
+ * because a rule may be for several devices.
  *
- * What a rule hits is the same in every run of a program that does the same: while there are rules, clients make a task of every record,
- * reset and wait (doorbell.h: STRICT). A rule counts tasks in the order in which they are executed, which for tasks of several streams is
- * the program's to fix. A random rule does not even depend on that: it draws from its seed, which stream of its session it is,
- * and which of its tasks.
+ * What a rule hits is the same in every run of a program that does the same: while there are rules,
+ * clients make a task of every record, reset and wait (doorbell.h: STRICT). A rule counts tasks in
+ * the order in which they are executed, which for tasks of several streams is the program's to fix.
+ * A random rule does not even depend on that: it draws from its seed, which stream of its session
+ * it is, and which of its tasks.
  */
 #pragma once
 
@@ -61,7 +63,9 @@ struct inject_rule {
 
 struct inject {
     pthread_mutex_t lock;
-    /* Never freed nor moved: a stream that is about to go on may still name the list that held it. */
+    /*
+     * Never freed nor moved: a stream that is about to go on may still name the list that held it.
+     */
     struct inject_rule rule[INJECT_RULES_MAX];
     struct inject_rule *order[INJECT_RULES_MAX]; /* the rules there are, as they were set */
     uint32_t n;
@@ -73,13 +77,17 @@ void inject_init(struct inject *inject);
 void inject_deinit(struct inject *inject);
 
 /**
- * Set a rule. Control thread. 0 with *id set, or an ACL error with a sentence in message: 107000, 107001, 207012 (see npud.proto). When the
- * table is full, the oldest rule that is used up makes room.
+ * Set a rule. Control thread. 0 with *id set, or an ACL error with a sentence in message: 107000,
+ * 107001, 207012 (see npud.proto). When the table is full, the oldest rule that is used up makes
+ * room.
  */
 int32_t inject_set(struct server *server, const struct Npud__Inject *in, uint64_t *id,
                    char *message, size_t size);
 
-/** Clear a rule, or all of them (id 0): what it holds goes on, the device it has lost is back. 0, or 107000 with a sentence. */
+/**
+ * Clear a rule, or all of them (id 0): what it holds goes on, the device it has lost is back. 0, or
+ * 107000 with a sentence.
+ */
 int32_t inject_clear(struct server *server, uint64_t id, char *message, size_t size);
 
 /** Engine, in place of task_execute() while device->inject is set. */
@@ -88,7 +96,10 @@ enum run_result inject_execute(struct stream *stream, uint64_t now);
 /** The rule whose list of held streams this is, or NULL. */
 const struct inject_rule *inject_holder(const struct inject *inject, const struct waitlist *list);
 
-/** A rule in words: which tasks it is for ("copy tasks of session 3"), which of them it hits, what then happens, and how it stands. */
+/**
+ * A rule in words: which tasks it is for ("copy tasks of session 3"), which of them it hits, what
+ * then happens, and how it stands.
+ */
 void inject_describe_tasks(const struct inject_rule *rule, char *buf, size_t size);
 void inject_describe_which(const struct inject_rule *rule, char *buf, size_t size);
 void inject_describe_effect(const struct inject_rule *rule, char *buf, size_t size);

@@ -10,7 +10,10 @@
 #define WRAPPING_SUM(a, b) ((uint32_t)(a) + (uint32_t)(b))
 #define FLOAT_SUM(a, b)    ((a) + (b))
 
-/* One loop per kind, so that compilers can do many elements at once. Not restrict: dst and src may be the same. */
+/*
+ * One loop per kind, so that compilers can do many elements at once. Not restrict: dst and src may
+ * be the same.
+ */
 #define LOOP(T, value, load, store, op)                                                            \
     for (size_t i = 0; i < n; i++) {                                                               \
         const value a = load(d[i]), b = load(s[i]);                                                \

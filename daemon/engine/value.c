@@ -11,7 +11,10 @@
 #include "daemon/core/stream.h"
 
 #define WORD 8u
-/* Waiters that are looked at before others have their turn. A client may have thousands of streams wait for the same word. */
+/*
+ * Waiters that are looked at before others have their turn. A client may have thousands of streams
+ * wait for the same word.
+ */
 #define CHECKS_PER_STEP 64
 
 enum value_condition { VALUE_GEQ, VALUE_EQ, VALUE_AND, VALUE_NOR, VALUE_CONDITIONS };
@@ -36,7 +39,10 @@ static bool has_come(const struct stream *s)
                  s->task.flags);
 }
 
-/* By word, and by stream: no two waiters of an allocation are alike. Offsets are those of mapped memory, far below 2^52. */
+/*
+ * By word, and by stream: no two waiters of an allocation are alike. Offsets are those of mapped
+ * memory, far below 2^52.
+ */
 static uint64_t target_of(uint64_t offset, uint32_t stream)
 {
     static_assert(SESSION_STREAMS_MAX <= 1 << 12, "a stream's slot in 12 bits");

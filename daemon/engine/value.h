@@ -1,12 +1,14 @@
 /*
  * Words of device memory that streams wait for (TASK_VALUE_WAIT) and write (TASK_VALUE_WRITE).
  *
- * A stream whose word is not yet as it wants it is parked on the allocation's list, in the order of the words. Whatever changes
- * memory in npud (value writes, copies, sets, reductions) goes through that part of the list afterwards, and lets those go on whose
- * condition holds then; the library says MemoryWritten after it has written memory by itself. A word that some client changes in any other way wakes
- * nobody, as on hardware, where nobody can.
+ * A stream whose word is not yet as it wants it is parked on the allocation's list, in the order of
+ * the words. Whatever changes memory in npud (value writes, copies, sets, reductions) goes through
+ * that part of the list afterwards, and lets those go on whose condition holds then; the library
+ * says MemoryWritten after it has written memory by itself. A word that some client changes in any
+ * other way wakes nobody, as on hardware, where nobody can.
  *
- * Order: a waiter joins the list, then looks at the word; a writer changes the word, then looks at the list (waitlist.h).
+ * Order: a waiter joins the list, then looks at the word; a writer changes the word, then looks at
+ * the list (waitlist.h).
  */
 #pragma once
 
@@ -18,7 +20,10 @@
 struct mem;
 struct stream;
 
-/** Part of an allocation's list that is still to be gone through. VALUES_NONE: nothing; a zeroed one is not that. */
+/**
+ * Part of an allocation's list that is still to be gone through. VALUES_NONE: nothing; a zeroed one
+ * is not that.
+ */
 struct values_range {
     uint64_t next, last;
 };
@@ -31,7 +36,10 @@ struct values_range {
 enum run_result run_value_write(struct stream *s, uint64_t now);
 enum run_result run_value_wait(struct stream *s, uint64_t now);
 
-/** Engine: the current task has changed these bytes of its destination; values_check() is to be called until it says true. */
+/**
+ * Engine: the current task has changed these bytes of its destination; values_check() is to be
+ * called until it says true.
+ */
 void values_changed(struct stream *s, uint64_t offset, uint64_t size);
 /** Engine: go through some of the waiters. True: through with all of them, or there were none. */
 bool values_check(struct stream *s);
@@ -39,5 +47,8 @@ bool values_check(struct stream *s);
 /** Control thread: the client has changed these bytes. */
 void values_written(struct mem *mem, uint64_t offset, uint64_t size);
 
-/** The task at the head of s is dropped: let nobody wait for what it has done, and let it not count as waiting. */
+/**
+ * The task at the head of s is dropped: let nobody wait for what it has done, and let it not count
+ * as waiting.
+ */
 void values_drop(struct stream *s);

@@ -27,8 +27,8 @@ static int32_t charge(struct mem *m, struct session *session, struct device *dev
     return 0;
 }
 
-int32_t allocation_new(struct session *session, struct device *device, enum mem_kind kind, uint64_t size,
-                struct mem **memp)
+int32_t allocation_new(struct session *session, struct device *device, enum mem_kind kind,
+                       uint64_t size, struct mem **memp)
 {
     struct mem *m;
     int32_t error;
@@ -116,7 +116,7 @@ struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t gene
 }
 
 void *allocation_range(struct session *session, uint32_t slot, uint32_t generation, uint64_t offset,
-                uint64_t size)
+                       uint64_t size)
 {
     struct mem *m = allocation_get(session, slot, generation);
     unsigned char *map;

@@ -32,10 +32,12 @@ struct mem {
 
 /** Allocate size bytes (rounded up to pages) on an opened device. ACL error, or 0 with *memp.
  * Control thread. */
-int32_t allocation_new(struct session *session, struct device *device, enum mem_kind kind, uint64_t size,
-                struct mem **memp);
-/** Free it. Tasks that come to use it later fail, and so do streams that wait for a word of it. Control thread; takes the locks of the session's
- * engines. */
+int32_t allocation_new(struct session *session, struct device *device, enum mem_kind kind,
+                       uint64_t size, struct mem **memp);
+/**
+ * Free it. Tasks that come to use it later fail, and so do streams that wait for a word of it.
+ * Control thread; takes the locks of the session's engines.
+ */
 void allocation_free(struct mem *mem);
 
 /** The session's allocation in slot, or NULL. Engines, under their lock, and the control thread. */
@@ -47,4 +49,4 @@ struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t gene
  * the mapping alive until they let go of it.
  */
 void *allocation_range(struct session *session, uint32_t slot, uint32_t generation, uint64_t offset,
-                uint64_t size);
+                       uint64_t size);

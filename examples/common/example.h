@@ -1,6 +1,7 @@
 /*
- * What the programs of an example share: checked calls, lines that name the program, and the two ways in which processes reach
- * each other here. A handle travels in a file; "now" travels through a FIFO, so that nobody has to look again and again.
+ * What the programs of an example share: checked calls, lines that name the program, and the two
+ * ways in which processes reach each other here. A handle travels in a file; "now" travels through
+ * a FIFO, so that nobody has to look again and again.
  */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
@@ -164,7 +165,9 @@ static inline int fifo_open(const char *dir, const char *name, int number, int f
     return fd;
 }
 
-/* Returns when the other process is in (or behind) its signal_wait() for the same name and number. */
+/*
+ * Returns when the other process is in (or behind) its signal_wait() for the same name and number.
+ */
 static inline void signal_send(const char *dir, const char *name, int number)
 {
     int fd = fifo_open(dir, name, number, O_WRONLY);

@@ -1,8 +1,10 @@
 /*
- * NPU events in an event loop that has other things to do, here that of libevent. Nothing blocks and nothing polls: each job ends with
- * a record, npud writes an eventfd when that is complete (aclnpudEventNotifyFd), and the loop calls job_done(). Meanwhile a timer ticks.
+ * NPU events in an event loop that has other things to do, here that of libevent. Nothing blocks
+ * and nothing polls: each job ends with a record, npud writes an eventfd when that is complete
+ * (aclnpudEventNotifyFd), and the loop calls job_done(). Meanwhile a timer ticks.
  *
- * One of the jobs is another process's: its IPC event comes as 64 bytes through a pipe that the loop reads, and is waited for like the rest.
+ * One of the jobs is another process's: its IPC event comes as 64 bytes through a pipe that the
+ * loop reads, and is waited for like the rest.
  */
 #include <event2/event.h>
 #include <sys/eventfd.h>
@@ -39,7 +41,10 @@ static void job_done(evutil_socket_t fd, short what, void *arg)
     CHECK(aclrtDestroyEvent(job->event));
     if (job->stream)
         CHECK(aclrtDestroyStream(job->stream));
-    /* npud and the library have copies of the descriptor, which would stay in the loop's epoll set: out with it before the close. */
+    /*
+     * npud and the library have copies of the descriptor, which would stay in the loop's epoll set:
+     * out with it before the close.
+     */
     event_free(job->on_done);
     close(fd);
     if (--running == 0)

@@ -1,4 +1,5 @@
-// An IPC event between two processes in C++, with acl/npud_event_ipc.hpp. The producer works on device 0 and records; the consumer's stream
+// An IPC event between two processes in C++, with acl/npud_event_ipc.hpp. The producer works on
+// device 0 and records; the consumer's stream
 // on device 1 goes on when that is done, and answers with a record of its own on the same event.
 #include <acl/npud_event_ipc.hpp>
 

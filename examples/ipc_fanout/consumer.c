@@ -1,6 +1,6 @@
 /*
- * One of several consumers: its stream waits for the producer's record, works, and records an event of its own, for which the
- * producer's stream waits.
+ * One of several consumers: its stream waits for the producer's record, works, and records an event
+ * of its own, for which the producer's stream waits.
  * usage: consumer DIR NUMBER     (NUMBER from 1)
  */
 #include "../common/example.h"

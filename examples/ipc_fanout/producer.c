@@ -1,7 +1,8 @@
 /*
- * One producer, several consumers: its stream works and records an event; the streams of all consumers go on from there, each on
- * its own device; the producer's stream goes on when every consumer's stream is done. No process waits in between: all of
- * it is submitted while the first work is still running.
+ * One producer, several consumers: its stream works and records an event; the streams of all
+ * consumers go on from there, each on its own device; the producer's stream goes on when every
+ * consumer's stream is done. No process waits in between: all of it is submitted while the first
+ * work is still running.
  * usage: producer DIR CONSUMERS
  */
 #include <time.h>

@@ -1,15 +1,17 @@
 /*
- * A pipeline of three stages over four processes. Frames of 4 MiB travel through it in shared buffers, and no byte of them is copied:
+ * A pipeline of three stages over four processes. Frames of 4 MiB travel through it in shared
+ * buffers, and no byte of them is copied:
  *
  *                             ┌─> upper_in ─> UPPER ─> upper_out ─┐
  *     CAPTURE ─> captured ────┤                                   ├────> results ─> JOIN
  *        ^                    └─> lower_in ─> LOWER ─> lower_out ─┘                  │
  *        └──────────────────────────────── empty <──────────────────────────────────┘
  *
- * Where the picture forks and where it comes together, routes move the messages: npud does, nobody here. A route with two
- * destinations gives the second a reference to the same frame, so UPPER and LOWER read it at the same time, each his half, and
- * write what they find to the user data, of which each reference has its own. JOIN gets both references, drops one, and sends
- * the frame back to be filled again: FRAMES of them go round and round.
+ * Where the picture forks and where it comes together, routes move the messages: npud does, nobody
+ * here. A route with two destinations gives the second a reference to the same frame, so UPPER and
+ * LOWER read it at the same time, each his half, and write what they find to the user data, of
+ * which each reference has its own. JOIN gets both references, drops one, and sends the frame back
+ * to be filled again: FRAMES of them go round and round.
  *
  * usage: pipeline [FRAMES TO SEND]
  */
@@ -57,7 +59,10 @@ struct note {
 
 /* --- frames --- */
 
-/* Word i of frame n is word_of(n) + i, so that a word of another frame, or in another place, is noticed. */
+/*
+ * Word i of frame n is word_of(n) + i, so that a word of another frame, or in another place, is
+ * noticed.
+ */
 static uint64_t word_of(uint32_t number)
 {
     return number * UINT64_C(0x9e3779b97f4a7c15);

@@ -1,7 +1,7 @@
 /*
- * The primary process: makes two queues, puts a picture into one of them in a shared buffer, lets the secondary process use
- * both, and takes its answer from the other. Between the two processes no byte of the picture is copied.
- * usage: primary DIR
+ * The primary process: makes two queues, puts a picture into one of them in a shared buffer, lets
+ * the secondary process use both, and takes its answer from the other. Between the two processes no
+ * byte of the picture is copied. usage: primary DIR
  */
 #include "shared_buffer.h"
 
@@ -64,8 +64,8 @@ static void job_send(uint32_t queue, uint32_t number)
 }
 
 /*
- * The secondary may take jobs and put answers, and nothing else. A grant is for the process that has this pid now: one that
- * gets the number later has no part in it.
+ * The secondary may take jobs and put answers, and nothing else. A grant is for the process that
+ * has this pid now: one that gets the number later has no part in it.
  */
 static void queues_grant(const struct queues *queues, int32_t pid)
 {

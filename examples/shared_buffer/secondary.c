@@ -1,7 +1,7 @@
 /*
- * The secondary process: attaches to the queues that the primary lets it use, takes a picture out of one of them, reads it where it
- * is, in the primary's memory, and puts its answer into the other.
- * usage: secondary DIR
+ * The secondary process: attaches to the queues that the primary lets it use, takes a picture out
+ * of one of them, reads it where it is, in the primary's memory, and puts its answer into the
+ * other. usage: secondary DIR
  */
 #include "shared_buffer.h"
 
@@ -22,7 +22,10 @@ static struct queues queues_open(const char *dir)
     struct queues queues;
     int32_t pid;
 
-    /* The pid that the primary grants to, also when one of the two is in a container: not always getpid(). */
+    /*
+     * The pid that the primary grants to, also when one of the two is in a container: not always
+     * getpid().
+     */
     CHECK(aclrtDeviceGetBareTgid(&pid));
     file_write(dir, "pid", 0, &pid, sizeof(pid));
     signal_wait(dir, "made", 0);
@@ -55,7 +58,9 @@ static struct result picture_look(const unsigned char *data, uint32_t width, uin
     return r;
 }
 
-/* What a message says of itself is what the other process wrote: looked at before it is believed. */
+/*
+ * What a message says of itself is what the other process wrote: looked at before it is believed.
+ */
 static struct result job_do(acltdtBuf buf, struct job *job)
 {
     size_t length, room;

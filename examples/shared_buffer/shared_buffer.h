@@ -1,4 +1,7 @@
-/* What the two processes have agreed on: who tells whom what, and what is in the user data of a message. */
+/*
+ * What the two processes have agreed on: who tells whom what, and what is in the user data of a
+ * message.
+ */
 #ifndef SHARED_BUFFER_H
 #define SHARED_BUFFER_H
 

@@ -76,16 +76,18 @@ ACL_FUNC_VISIBILITY aclError aclInit(const char *configPath);
 /*
  * Ends the use, however many times aclInit was called. Does not reset devices or destroy contexts
  * and streams; do that before. Not for destructors that run at process exit. A later aclInit with
- * the same configuration text is allowed. Errors: 100037 when nothing is active; the very first call of a process that has not called aclInit
- * succeeds all the same, as in the vendor's library, because functions work without aclInit, and programs end what those have begun.
+ * the same configuration text is allowed. Errors: 100037 when nothing is active; the very first
+ * call of a process that has not called aclInit succeeds all the same, as in the vendor's library,
+ * because functions work without aclInit, and programs end what those have begun.
  *
  * The connection to npud ends here unless it is in use: by a device that is set, by a context, by a
- * thread that sleeps at a queue or for a record of another process, or by a callback that the calling
- * thread is in. Then it stays, with all that the process has, and 0 is returned as well; the process
- * closes it by calling aclInit and aclFinalize again. Other threads may be inside calls: aclFinalize
- * waits until they have returned, at most one second, and frees the session's memory after that. Such
- * a call succeeds, or returns 507901 or an error of a handle that is no longer there (107000, 107002,
- * 107017). A call that begins afterwards connects anew if it needs npud, and knows no older handle.
+ * thread that sleeps at a queue or for a record of another process, or by a callback that the
+ * calling thread is in. Then it stays, with all that the process has, and 0 is returned as well;
+ * the process closes it by calling aclInit and aclFinalize again. Other threads may be inside
+ * calls: aclFinalize waits until they have returned, at most one second, and frees the session's
+ * memory after that. Such a call succeeds, or returns 507901 or an error of a handle that is no
+ * longer there (107000, 107002, 107017). A call that begins afterwards connects anew if it needs
+ * npud, and knows no older handle.
  */
 ACL_FUNC_VISIBILITY aclError aclFinalize(void);
 
@@ -393,10 +395,10 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceGetBareTgid(int32_t *pid);
  * Registers a callback under a unique name; a NULL callback removes it. It runs on the thread that
  * sets or resets, in the order of registration: SET_POST after every successful set, the others
  * only when the device is really opened or released (threads that set or reset the same device at
- * the same moment may each see the PRE of it). At RESET_PRE the device can still be used. No lock is
- * held, so it may use the API, except setting or resetting the same device. A callback that is
- * removed meanwhile is not called any more; a forked child begins without any.
- * Errors: regName NULL 100000; name in use 107000.
+ * the same moment may each see the PRE of it). At RESET_PRE the device can still be used. No lock
+ * is held, so it may use the API, except setting or resetting the same device. A callback that is
+ * removed meanwhile is not called any more; a forked child begins without any. Errors: regName NULL
+ * 100000; name in use 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtRegDeviceStateCallback(const char *regName,
                                                          aclrtDeviceStateCallback callback,
@@ -425,8 +427,8 @@ ACL_FUNC_VISIBILITY aclError aclrtSetTsDevice(aclrtTsId tsId);
 ACL_FUNC_VISIBILITY aclError aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId,
                                                  uint64_t *value);
 /*
- * 16 bytes that name the device: the same in every process, after every restart and reboot, and for simulated devices made of the id of the
- * machine and the number of the device. Needs no context.
+ * 16 bytes that name the device: the same in every process, after every restart and reboot, and for
+ * simulated devices made of the id of the machine and the number of the device. Needs no context.
  * Errors: uuid NULL 100000; no such device 107001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid);
@@ -505,8 +507,8 @@ aclrtDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOpe
  * stream that it uses, else that of the device, else the number of cores (24 and 48); Get of a
  * stream without a limit answers alike. The simulated NPU keeps the numbers and runs nothing on
  * cores. An explicit stream needs no context.
- * Errors: Get NULL 100000; type unknown, value 0 or above the number of cores 107000; no such device
- * 107001; device not open 507033; stream codes.
+ * Errors: Get NULL 100000; type unknown, value 0 or above the number of cores 107000; no such
+ * device 107001; device not open 507033; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
                                                     uint32_t value);
@@ -559,10 +561,10 @@ ACL_FUNC_VISIBILITY aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode
 /*
  * Abort of all work of the process on a device: rarely used. timeout in milliseconds, 0 = none, at
  * most 36 minutes. Callers that wait or submit meanwhile get 107022; events whose latest record is
- * discarded look as never recorded. Callbacks (by unique name, called in the order of their names in
- * the calling thread; NULL removes) run before anything is discarded and after; one that returns
- * another value than 0 ends the call with it. Errors: timeout too long, or name in use, 107000; no such
- * device 107001; over the limit 107019; regName NULL 100000.
+ * discarded look as never recorded. Callbacks (by unique name, called in the order of their names
+ * in the calling thread; NULL removes) run before anything is discarded and after; one that returns
+ * another value than 0 ends the call with it. Errors: timeout too long, or name in use, 107000; no
+ * such device 107001; over the limit 107019; regName NULL 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceTaskAbortCallback(const char *regName,
@@ -826,8 +828,8 @@ ACL_FUNC_VISIBILITY aclError aclrtSetStreamFailureMode(aclrtStream stream, uint6
 /*
  * One attribute of a stream. A priority above 7 counts as 7, and is a hint that npuctl shows. The
  * overflow switch, the tag and CACHE_OP_INFO are kept and given back; nothing here overflows in a
- * kernel, or is captured. Needs a context. Errors: value NULL 100000; unknown attribute or bad value
- * 107000, so is PRIORITY of the default stream; stream codes; 207000.
+ * kernel, or is captured. Needs a context. Errors: value NULL 100000; unknown attribute or bad
+ * value 107000, so is PRIORITY of the default stream; stream codes; 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamAttribute(aclrtStream stream,
                                                      aclrtStreamAttr stmAttrType,
@@ -851,9 +853,9 @@ ACL_FUNC_VISIBILITY aclError aclrtRegStreamStateCallback(const char *regName,
 /*
  * A task that stores the 64-bit value at devAddr when the stream reaches it. devAddr is device
  * memory of the stream's device, or of one with which peer access is enabled, 8-byte aligned; flag
- * must be 0. Needs a context. Memory that is freed before the stream gets there fails the task with 507013.
- * Errors: devAddr NULL 100000; flag not 0, not aligned, or not device memory, 107000; no peer access
- * 507899; stream codes.
+ * must be 0. Needs a context. Memory that is freed before the stream gets there fails the task with
+ * 507013. Errors: devAddr NULL 100000; flag not 0, not aligned, or not device memory, 107000; no
+ * peer access 507899; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag,
                                              aclrtStream stream);
@@ -889,10 +891,10 @@ ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOut(uint32_t timeout);
 
 /*
  * The kernel limit in milliseconds and microseconds, and what is in force: rarely used. Limits are
- * rounded up to steps of 100 ms (aclrtGetOpTimeOutInterval), 254 of them at most, which is what 0 and
- * anything longer means; UINT32_MAX: none was set, and kernels may run as long as they like. What
- * stands in for kernels (aclnpudLaunchDelay) is cut off at the limit and fails with 507014.
- * V2 and Interval need a context. Errors: NULL 100000; 107002.
+ * rounded up to steps of 100 ms (aclrtGetOpTimeOutInterval), 254 of them at most, which is what 0
+ * and anything longer means; UINT32_MAX: none was set, and kernels may run as long as they like.
+ * What stands in for kernels (aclnpudLaunchDelay) is cut off at the limit and fails with 507014. V2
+ * and Interval need a context. Errors: NULL 100000; 107002.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout);
@@ -901,25 +903,31 @@ ACL_FUNC_VISIBILITY aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs)
 
 /*
  * How many more streams the process could make on the current device at this moment: the least of
- * what the process, its user and the device have left. Needs a context. Errors: NULL 100000; 107002.
+ * what the process, its user and the device have left. Needs a context. Errors: NULL 100000;
+ * 107002.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamAvailableNum(uint32_t *streamCount);
 
-/* More about streams: rarely used. The switch is that of FLOAT_OVERFLOW_CHECK; flag above 1 100000. */
+/*
+ * More about streams: rarely used. The switch is that of FLOAT_OVERFLOW_CHECK; flag above 1 100000.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag);
 
 /*
  * Abort discards all that is queued and ends what runs: threads that synchronise with what is
  * discarded, and streams of this process that were given a wait for it before, get 107023, whether
- * the stream has reached its wait or comes to it later (npud remembers the last 16 aborts of a stream
- * that discarded anything); other processes that wait for an IPC record of it get 507057; calls that
- * submit meanwhile return 107023. Work that was executed before stays done, and who waits for it gets
- * 0. A call made after the abort does not wait for what was discarded, as for work that is done. Then the stream is usable again. An unreported
- * failure from before is still reported. Waits for the level of an ACL_EVENT_SYNC event stay. NULL is
- * the default stream. Stop ends only the task that the stream is at, which counts as failed with
- * 107023 at the next synchronise, without an exception; it does nothing when there is none. A record
- * that a rule of npuctl inject holds fails for those that wait for it. Both need a context. Errors: 107003; 107017; the code of a stopped context; Stop with NULL 107000.
+ * the stream has reached its wait or comes to it later (npud remembers the last 16 aborts of a
+ * stream that discarded anything); other processes that wait for an IPC record of it get 507057;
+ * calls that submit meanwhile return 107023. Work that was executed before stays done, and who
+ * waits for it gets
+ * 0. A call made after the abort does not wait for what was discarded, as for work that is done.
+ *    Then the stream is usable again. An unreported
+ * failure from before is still reported. Waits for the level of an ACL_EVENT_SYNC event stay. NULL
+ * is the default stream. Stop ends only the task that the stream is at, which counts as failed with
+ * 107023 at the next synchronise, without an exception; it does nothing when there is none. A
+ * record that a rule of npuctl inject holds fails for those that wait for it. Both need a context.
+ * Errors: 107003; 107017; the code of a stopped context; Stop with NULL 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtStreamAbort(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtStreamStop(aclrtStream stream);
@@ -928,9 +936,9 @@ ACL_FUNC_VISIBILITY aclError aclrtPersistentTaskClean(aclrtStream stream);
 
 /*
  * Stream creation on small devices: rarely used. The work space is not used here. A new handle has
- * priority 0 and no flags; no handle means aclrtCreateStream. The handle is the program's to destroy.
- * Errors: NULL, a size that is not the attribute's, priority above 7, unknown attribute 100000; as
- * aclrtCreateStreamWithConfig.
+ * priority 0 and no flags; no handle means aclrtCreateStream. The handle is the program's to
+ * destroy. Errors: NULL, a size that is not the attribute's, priority above 7, unknown attribute
+ * 100000; as aclrtCreateStreamWithConfig.
  */
 typedef enum aclrtStreamConfigAttr {
     ACL_RT_STREAM_WORK_ADDR_PTR = 0,
@@ -984,12 +992,12 @@ ACL_FUNC_VISIBILITY aclError aclrtSwitchLabelByIndex(void *ptr, uint32_t maxValu
                                                      aclrtLabelList labelList, aclrtStream stream);
 
 /*
- * Element-wise dst = op(dst, src) by the DMA engine; count is bytes, of whole elements: rarely used.
- * All kinds are offered for FLOAT, FLOAT16, BF16, INT8, INT16, INT32, UINT8, UINT16 and UINT32, and
- * SUM, MAX and MIN for INT4 (two to a byte). Integers wrap around. Floating-point sums are rounded
- * to nearest, ties to even, and overflow to infinity; MAX and MIN with a NaN are NaN. EQUAL is 1 or 0
- * in the type. dst and src may be the same; other overlap is unspecified. Both are memory of the
- * stream's device, or of one with which peer access is enabled. Needs a context.
+ * Element-wise dst = op(dst, src) by the DMA engine; count is bytes, of whole elements: rarely
+ * used. All kinds are offered for FLOAT, FLOAT16, BF16, INT8, INT16, INT32, UINT8, UINT16 and
+ * UINT32, and SUM, MAX and MIN for INT4 (two to a byte). Integers wrap around. Floating-point sums
+ * are rounded to nearest, ties to even, and overflow to infinity; MAX and MIN with a NaN are NaN.
+ * EQUAL is 1 or 0 in the type. dst and src may be the same; other overlap is unspecified. Both are
+ * memory of the stream's device, or of one with which peer access is enabled. Needs a context.
  * Errors: dst or src NULL, reserve not NULL, any other type 100000; count 0 or not whole elements,
  * SUM of more than 4 GiB, kind unknown, not device memory 107000; EQUAL of INT4 207000; not aligned
  * to an element 107008; no peer access 507899; stream codes.
@@ -1306,8 +1314,8 @@ ACL_FUNC_VISIBILITY aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream s
  * A task that holds the stream until the bit is set, and clears it. timeout in seconds; 0 and
  * 0xFFFFFFFF wait for ever; when it passes, the next synchronise returns 107020. Only on the device
  * of the notify, also for importers. If all other processes that have the notify open are gone and
- * the last of them ended without aclrtDestroyNotify, also in aclFinalize, the wait fails with 507057.
- * Errors: notify NULL 100000; other device 107000; 107017; stream codes.
+ * the last of them ended without aclrtDestroyNotify, also in aclFinalize, the wait fails with
+ * 507057. Errors: notify NULL 100000; other device 107000; 107017; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream,
                                                      uint32_t timeout);
@@ -1316,15 +1324,16 @@ ACL_FUNC_VISIBILITY aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtSt
 ACL_FUNC_VISIBILITY aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId);
 
 /*
- * Clears the bits one after the other before it returns, outside any stream order; stops at the first
- * that fails. Errors: notifies NULL 100000; num 0 or a NULL element 107000; 107017; shared 507009.
+ * Clears the bits one after the other before it returns, outside any stream order; stops at the
+ * first that fails. Errors: notifies NULL 100000; num 0 or a NULL element 107000; 107017; shared
+ * 507009.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num);
 
 /*
- * Exports a notify, once, and writes its name, text of 65 bytes with the final NUL. Unless the flags
- * say DISABLE_PID_VALIDATION (then npud's [ipc] scope decides), importers must be on the list of
- * aclrtNotifySetImportPid. Errors: NULL 100000; len below 65 or unknown flags 107000; 107017;
+ * Exports a notify, once, and writes its name, text of 65 bytes with the final NUL. Unless the
+ * flags say DISABLE_PID_VALIDATION (then npud's [ipc] scope decides), importers must be on the list
+ * of aclrtNotifySetImportPid. Errors: NULL 100000; len below 65 or unknown flags 107000; 107017;
  * exported before, or imported, 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len,
@@ -1332,9 +1341,9 @@ ACL_FUNC_VISIBILITY aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *k
 
 /*
  * Adds processes to the list of importers, before they import. The pids are those that importers
- * got from aclrtDeviceGetBareTgid. A pid stands for the process that has it at the call; if there is
- * none, for the first that imports. At most 256. Errors: NULL 100000; num 0, not exported by this
- * process, or a pid that is none 107000; too many 207005; 107002; 107017.
+ * got from aclrtDeviceGetBareTgid. A pid stands for the process that has it at the call; if there
+ * is none, for the first that imports. At most 256. Errors: NULL 100000; num 0, not exported by
+ * this process, or a pid that is none 107000; too many 207005; 107002; 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num);
 
@@ -1347,17 +1356,20 @@ ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t
 ACL_FUNC_VISIBILITY aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key,
                                                     uint64_t flags);
 
-/* White list across servers. Checks its arguments (107000, 107017), then 207000: there is no fabric. */
+/*
+ * White list across servers. Checks its arguments (107000, 107017), then 207000: there is no
+ * fabric.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify,
                                                                 aclrtServerPid *serverPids,
                                                                 size_t num);
 
 /*
- * Count notifies: a 32-bit counter, 0 at first, instead of a bit, within one process. Records, waits
- * and resets are tasks; sums wrap around; waits are looked at in the order in which they came. Limits
- * and destroying as with notifies, on any device of the process. A record that is dropped with its
- * stream fails the waits that are blocked then (507057). Errors: NULL 107000, info NULL 100000,
- * unknown mode or flag 107000; 107017; 107002; 107003; 207009.
+ * Count notifies: a 32-bit counter, 0 at first, instead of a bit, within one process. Records,
+ * waits and resets are tasks; sums wrap around; waits are looked at in the order in which they
+ * came. Limits and destroying as with notifies, on any device of the process. A record that is
+ * dropped with its stream fails the waits that are blocked then (507057). Errors: NULL 107000, info
+ * NULL 100000, unknown mode or flag 107000; 107017; 107002; 107003; 207009.
  */
 typedef enum aclrtCntNotifyRecordMode {
     ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE = 0,
@@ -1416,9 +1428,9 @@ typedef void (*aclrtOpExceptionCallback)(aclrtExceptionInfo *exceptionInfo, void
 /*
  * Lets a thread run the callbacks of a stream; threadId is its pthread_self(), not the kernel's id.
  * A stream has one such thread, a thread may serve many streams of one device. Any thread may call.
- * Whether such a thread exists is not checked; another that is given the same id later takes its place.
- * Errors: stream already subscribed or used with aclrtLaunchHostFunc 107011; thread serves another
- * device 107012; 107002; 107017; more than 1024 threads 507000.
+ * Whether such a thread exists is not checked; another that is given the same id later takes its
+ * place. Errors: stream already subscribed or used with aclrtLaunchHostFunc 107011; thread serves
+ * another device 107012; 107002; 107017; more than 1024 threads 507000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
 
@@ -1444,10 +1456,10 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void *userDat
 ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 
 /*
- * Ends the subscription; synchronise the stream first while the thread still runs its loop. What has
- * not begun is dropped: it never runs, and the stream goes on as if it had. What is running is waited
- * for, unless it is the caller. The same when a subscribed stream is destroyed, its context, or its
- * device reset.
+ * Ends the subscription; synchronise the stream first while the thread still runs its loop. What
+ * has not begun is dropped: it never runs, and the stream goes on as if it had. What is running is
+ * waited for, unless it is the caller. The same when a subscribed stream is destroyed, its context,
+ * or its device reset.
  * Errors: not subscribed or used with aclrtLaunchHostFunc 107011; subscribed to another thread
  * 107012; 107002; 107017.
  */
@@ -1456,9 +1468,9 @@ ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStre
 /*
  * As aclrtLaunchCallback with BLOCK, but a thread of the library runs fn; the host functions of a
  * context never run at the same time. A stream uses either this or subscriptions, never both, until
- * it is destroyed, which waits for them (aclrtDestroyStreamForce drops what has not begun). The thread
- * is made at the first call in a context, blocks all signals, and ends with the context. It has no
- * current context.
+ * it is destroyed, which waits for them (aclrtDestroyStreamForce drops what has not begun). The
+ * thread is made at the first call in a context, blocks all signals, and ends with the context. It
+ * has no current context.
  * Errors: fn NULL 107000; subscribed stream 107011; stream codes; 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args);
@@ -1478,12 +1490,12 @@ ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId,
  * It runs once per failed task, in a thread of the library's choice and perhaps in several at once,
  * not for event-wait timeouts. It must not allocate, free, synchronise, submit or abort.
  *
- * npud: one call at a time, in order for each stream; in a thread of the library, or in the one whose
- * synchronise call is about to return the failure, which waits until all that failed before was told.
- * While 64 failures of a device wait for a callback that is slow, further streams that fail wait, too.
- * The end of npud is a failure of each device in use (507901). Of stopped contexts only the first
- * failure is told, of discarded tasks none. aclInit and aclFinalize are refused inside (500000).
- * A forked child that calls aclInit has no callbacks.
+ * npud: one call at a time, in order for each stream; in a thread of the library, or in the one
+ * whose synchronise call is about to return the failure, which waits until all that failed before
+ * was told. While 64 failures of a device wait for a callback that is slow, further streams that
+ * fail wait, too. The end of npud is a failure of each device in use (507901). Of stopped contexts
+ * only the first failure is told, of discarded tasks none. aclInit and aclFinalize are refused
+ * inside (500000). A forked child that calls aclInit has no callbacks.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback);
 
@@ -1508,8 +1520,8 @@ ACL_FUNC_VISIBILITY uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExcept
 ACL_FUNC_VISIBILITY uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info);
 
 /*
- * Kernel details of a failure: rarely used. npud runs no kernels, so no failure has any: info NULL -1;
- * output pointer NULL 100000; else -1 for arguments, 107000 for the function. The last is not
+ * Kernel details of a failure: rarely used. npud runs no kernels, so no failure has any: info NULL
+ * -1; output pointer NULL 100000; else -1 for arguments, 107000 for the function. The last is not
  * implemented: NULL binHandle or callback 100000, else 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info,
@@ -1676,9 +1688,11 @@ ACL_FUNC_VISIBILITY aclError aclrtFreeHost(void *hostPtr);
  * Copies count bytes to dst, which has room for destMax, and returns when they are there. The
  * addresses tell the direction. Waits for no stream: synchronise first. count 0 and dst == src are
  * successes; otherwise overlapping ranges are undefined. Needs a context.
- * Errors: NULL, or kind above 5, 100000; count above destMax 107000; peer not enabled 107000; beyond the end of an allocation of aclrtMalloc or
- * aclrtMallocHost, whose size counts as rounded up to a multiple of 32, 107000; in one of the last 256 that were freed (64 GiB of them at most,
- * whose addresses are not given out again until then), 107000. Other addresses are the program's own business.
+ * Errors: NULL, or kind above 5, 100000; count above destMax 107000; peer not enabled 107000;
+ * beyond the end of an allocation of aclrtMalloc or aclrtMallocHost, whose size counts as rounded
+ * up to a multiple of 32, 107000; in one of the last 256 that were freed (64 GiB of them at most,
+ * whose addresses are not given out again until then), 107000. Other addresses are the program's
+ * own business.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,
                                          aclrtMemcpyKind kind);

@@ -172,10 +172,10 @@ ACL_FUNC_VISIBILITY aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr,
  * fairness among them. Who waits sleeps until it is woken. Each message, and each place, wakes one
  * process. If that process is stopped (SIGSTOP, a debugger) before it has taken the message or the
  * place, the others that wait are woken by the next one, or look when their time is up. Where
- * processes may be stopped, wait with a timeout and call again. Timeouts are in milliseconds, by a clock
- * that nobody sets: 0 tries once and does not wait, a negative one (acltdtAttachQueue: -1) waits
- * for ever. A queue that is full is 207014, one that is empty 207013, for all four calls, at once
- * and when the time is up: what the manuals say. Elsewhere acltdtEnqueue and acltdtDequeue say
+ * processes may be stopped, wait with a timeout and call again. Timeouts are in milliseconds, by a
+ * clock that nobody sets: 0 tries once and does not wait, a negative one (acltdtAttachQueue: -1)
+ * waits for ever. A queue that is full is 207014, one that is empty 207013, for all four calls, at
+ * once and when the time is up: what the manuals say. Elsewhere acltdtEnqueue and acltdtDequeue say
  * 500001 there, which is what they say of everything; a program that is to run there too treats it
  * alike.
  *

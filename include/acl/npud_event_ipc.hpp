@@ -11,8 +11,8 @@
  *     event.enqueue_wait(stream);
  *     event.synchronize();
  *
- * Every call that fails throws npud::error with the code of AscendCL and the library's sentence. Destructors never throw. Link with
- * libaclclient.
+ * Every call that fails throws npud::error with the code of AscendCL and the library's sentence.
+ * Destructors never throw. Link with libaclclient.
  */
 #ifndef ACL_NPUD_EVENT_IPC_HPP
 #define ACL_NPUD_EVENT_IPC_HPP
@@ -52,7 +52,10 @@ class error : public std::runtime_error
     aclError code_;
 };
 
-/** Throw what the last call of this thread left, if result is not success. call: its name, for when there is no sentence. */
+/**
+ * Throw what the last call of this thread left, if result is not success. call: its name, for when
+ * there is no sentence.
+ */
 inline void throw_if_error(aclError result, const char *call)
 {
     if (result == ACL_SUCCESS)
@@ -92,8 +95,8 @@ using handle_t = aclrtEvent;
 } // namespace event
 
 /**
- * An event that this object owns: destroyed with it. Moves, does not copy; a moved-from or released one is empty, and may only be
- * assigned to, asked if it is empty, and destroyed.
+ * An event that this object owns: destroyed with it. Moves, does not copy; a moved-from or released
+ * one is empty, and may only be assigned to, asked if it is empty, and destroyed.
  */
 class event_t
 {
@@ -206,7 +209,10 @@ class event_t
         return true;
     }
 
-    /** Have an eventfd written when the record that is the latest now is complete or has failed: aclnpudEventNotifyFd(). */
+    /**
+     * Have an eventfd written when the record that is the latest now is complete or has failed:
+     * aclnpudEventNotifyFd().
+     */
     void notify(int eventfd) const
     {
         throw_if_error(aclnpudEventNotifyFd(event_, eventfd), "aclnpudEventNotifyFd");

@@ -1,8 +1,10 @@
 /*
- * How a thread of a client that runs callbacks learns of them: one word per thread, in the session page.
+ * How a thread of a client that runs callbacks learns of them: one word per thread, in the session
+ * page.
  *
- * What is to be run never leaves the client: it keeps function and argument of each callback in a list of the stream, in launch
- * order, and submits a task that has the callback's ordinal. The engine that gets to the task
+ * What is to be run never leaves the client: it keeps function and argument of each callback in a
+ * list of the stream, in launch order, and submits a task that has the callback's ordinal. The
+ * engine that gets to the task
  *     ctrl->callbacks = ordinal   release: who acquires it sees what the stream did before
  *     seq += 1                    seq_cst
  *     if (sleeping) FUTEX_WAKE(seq)
@@ -11,15 +13,17 @@
  *     if (nothing to run) FUTEX_WAIT on the seq that was read before
  * One of the two sees the other, and an engine that nobody waits for makes no system call.
  *
- * A stream that has nothing else to do has got to the callback when it is launched: then the client tells its thread by itself, and the task says
- * so. That saves the thread the way over the engine.
+ * A stream that has nothing else to do has got to the callback when it is launched: then the client
+ * tells its thread by itself, and the task says so. That saves the thread the way over the engine.
  *
- * A callback that blocks its stream: the engine parks the stream, with its look at the doorbell still to come; the client stores
- * ctrl->callbacks_done when the function has returned, and then raises the stream's doorbell bit. A callback that will never run, because
- * nobody is left to run it, is one that has returned, for npud.
+ * A callback that blocks its stream: the engine parks the stream, with its look at the doorbell
+ * still to come; the client stores ctrl->callbacks_done when the function has returned, and then
+ * raises the stream's doorbell bit. A callback that will never run, because nobody is left to run
+ * it, is one that has returned, for npud.
  *
- * Who writes what: npud writes `seq` (so does the client, to wake a thread of its own), the client the rest. A client killed at any of
- * these stores leaves a stream parked, which goes with its session.
+ * Who writes what: npud writes `seq` (so does the client, to wake a thread of its own), the client
+ * the rest. A client killed at any of these stores leaves a stream parked, which goes with its
+ * session.
  */
 #pragma once
 

@@ -37,9 +37,10 @@
 #define EVENT_FDS_MAX       1024 /* event descriptors of a session, aclnpudEventNotifyFd() */
 
 /*
- * How calls on streams of the device behave; npud's word, which changes with the rules of `npuctl inject` only. FREE: what can be
- * complete at the call is, and no engine hears of it. STRICT: every record, reset and wait is a task, so that rules see, and count, the same
- * tasks in every run. Anything else: the device is lost; submitting and synchronising return this ACL error code.
+ * How calls on streams of the device behave; npud's word, which changes with the rules of `npuctl
+ * inject` only. FREE: what can be complete at the call is, and no engine hears of it. STRICT: every
+ * record, reset and wait is a task, so that rules see, and count, the same tasks in every run.
+ * Anything else: the device is lost; submitting and synchronising return this ACL error code.
  */
 #define DOORBELL_FREE   0u
 #define DOORBELL_STRICT 1u
@@ -58,27 +59,29 @@ struct session_page {
     struct wait_slot waits[WAIT_SLOTS];
     struct report report[REPORTS];
     /*
-     * Event descriptors that were written, by the number that the client has given them: npud sets a bit after it has written,
-     * the client clears it and closes its own copy. If npud ends, the client writes the others.
+     * Event descriptors that were written, by the number that the client has given them: npud sets
+     * a bit after it has written, the client clears it and closes its own copy. If npud ends, the
+     * client writes the others.
      */
     alignas(64) _Atomic uint64_t written[EVENT_FDS_MAX / 64];
     /*
-     * npud: streams of the session that are parked on a word of device memory. A thread that has written device memory by itself tells
-     * npud when there are any: stores, seq_cst fence, this load; npud counts up before it looks at the word.
+     * npud: streams of the session that are parked on a word of device memory. A thread that has
+     * written device memory by itself tells npud when there are any: stores, seq_cst fence, this
+     * load; npud counts up before it looks at the word.
      */
     alignas(64) _Atomic uint32_t value_waiters;
     alignas(64) _Atomic uint32_t
         grants; /* futex; npud: changes when a queue has been granted to this process */
     alignas(64) _Atomic uint32_t exception_seq; /* futex: npud has put something in a ring */
     /*
-     * futex; npud: changes when a queue of the session was destroyed, its last right to one is gone, or a segment of shared buffers that it
-     * maps was taken back (client/buffers/retire.h)
+     * futex; npud: changes when a queue of the session was destroyed, its last right to one is
+     * gone, or a segment of shared buffers that it maps was taken back (client/buffers/retire.h)
      */
     alignas(64) _Atomic uint32_t retired;
     /*
-     * npud: not 0 once the session has ended. npud stores it before it changes any other word because
-     * of the end, so a client that was refused something because of such a change finds it set:
-     * session_announce_end(), session_has_ended().
+     * npud: not 0 once the session has ended. npud stores it before it changes any other word
+     * because of the end, so a client that was refused something because of such a change finds it
+     * set: session_announce_end(), session_has_ended().
      */
     _Atomic uint32_t ended;
     struct exception_ring exceptions[DEVICES_MAX];
@@ -88,7 +91,10 @@ struct session_page {
 static inline void session_announce_end(struct session_page *page)
 {
     atomic_store_explicit(&page->ended, 1, memory_order_relaxed);
-    /* A client that sees a later store of npud, also a relaxed one, sees this one after its own fence. */
+    /*
+     * A client that sees a later store of npud, also a relaxed one, sees this one after its own
+     * fence.
+     */
     atomic_thread_fence(memory_order_release);
 }
 
@@ -121,8 +127,9 @@ static inline bool doorbell_raise(struct doorbell *d, uint32_t slot)
 }
 
 /**
- * Engine: stop to look at the summary. False: a bit was set meanwhile, and the caller goes on. Dekker with doorbell_raise(): each side
- * stores and then loads, all seq_cst, so one of the two sees the other.
+ * Engine: stop to look at the summary. False: a bit was set meanwhile, and the caller goes on.
+ * Dekker with doorbell_raise(): each side stores and then loads, all seq_cst, so one of the two
+ * sees the other.
  */
 static inline bool doorbell_unwatch(struct doorbell *d)
 {

@@ -8,8 +8,8 @@
  * that was executed by an engine.
  *
  * Who writes what: `level` is raised and lowered by the engines when they execute a record or a
- * reset, and by the client when it does so at the call because the stream was idle; `records` by the
- * client. The rest is written by npud.
+ * reset, and by the client when it does so at the call because the stream was idle; `records` by
+ * the client. The rest is written by npud.
  */
 #pragma once
 
@@ -23,11 +23,13 @@
 
 struct event_slot {
     /*
-     * Bit 0: the level. Above it: how often it was raised. A stream that parks remembers the count; it goes on when the level
-     * is up or the count has moved, so that a raise followed by a reset at once is not lost on it.
+     * Bit 0: the level. Above it: how often it was raised. A stream that parks remembers the count;
+     * it goes on when the level is up or the count has moved, so that a raise followed by a reset
+     * at once is not lost on it.
      *
-     * Raising at the call: raise, then load level_waiters; when not zero, have the engine look (TASK_RECORD_WAKE). Parking:
-     * store level_waiters, then load level. Sequentially consistent both: one of the two sees the other.
+     * Raising at the call: raise, then load level_waiters; when not zero, have the engine look
+     * (TASK_RECORD_WAKE). Parking: store level_waiters, then load level. Sequentially consistent
+     * both: one of the two sees the other.
      */
     alignas(64) _Atomic uint64_t level;
     _Atomic uint32_t level_waiters; /* npud: streams may be parked on the level */
@@ -79,7 +81,10 @@ static inline void event_slot_set_time(struct event_slot *e, uint64_t number, ui
     atomic_store_explicit(&e->time_number, number, memory_order_release);
 }
 
-/** Client: timestamp of record `number`, or false when the slot holds another one. No record has number 0. */
+/**
+ * Client: timestamp of record `number`, or false when the slot holds another one. No record has
+ * number 0.
+ */
 static inline bool event_slot_get_time(struct event_slot *e, uint64_t number, uint64_t *ns)
 {
     uint64_t first = atomic_load_explicit(&e->time_number, memory_order_acquire);

@@ -1,17 +1,19 @@
 /*
- * Exceptions: what npud tells a client about each of its tasks that fails, for the callbacks of aclrtSetExceptionInfoCallback. One
- * ring per device in the session page, because each device has an engine of its own.
+ * Exceptions: what npud tells a client about each of its tasks that fails, for the callbacks of
+ * aclrtSetExceptionInfoCallback. One ring per device in the session page, because each device has
+ * an engine of its own.
  *
- * Who writes what: npud writes `head`, `full` and the entries, and keeps its own head; the client writes `wanted` and `tail`. npud
- * reads these two as they are: a client that writes nonsense there misses exceptions, or has its own failing streams wait.
+ * Who writes what: npud writes `head`, `full` and the entries, and keeps its own head; the client
+ * writes `wanted` and `tail`. npud reads these two as they are: a client that writes nonsense there
+ * misses exceptions, or has its own failing streams wait.
  *
  * Failing (engine), only while `wanted`:
  *     entry[head % EXCEPTIONS] = ...    before the error itself can be seen
  *     head = head + 1                   release
  *     session page: exception_seq += 1, FUTEX_WAKE
- * Without room the stream that fails stays at its task: full = 1, then tail is looked at once more, and from then on with each
- * turn of the engine. So nothing is lost, and npud needs no memory for it.
- * Taking (client, one thread at a time):
+ * Without room the stream that fails stays at its task: full = 1, then tail is looked at once more,
+ * and from then on with each turn of the engine. So nothing is lost, and npud needs no memory for
+ * it. Taking (client, one thread at a time):
  *     copy the entry
  *     tail = tail + 1                   seq_cst
  *     if (full && !doorbell watched) write to the doorbell's eventfd
@@ -65,7 +67,10 @@ static inline void exception_put(struct exception_ring *r, uint64_t head, const 
     atomic_store_explicit(&r->head, head + 1, memory_order_release);
 }
 
-/** Client, one thread at a time: take the oldest entry. False: there is none. *ring: the caller tells the engine that there is room. */
+/**
+ * Client, one thread at a time: take the oldest entry. False: there is none. *ring: the caller
+ * tells the engine that there is room.
+ */
 static inline bool exception_take(struct exception_ring *r, struct exception *e, bool *ring)
 {
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);

@@ -225,7 +225,9 @@ static inline bool ipc_complete(struct ipc_page *p, uint64_t number, uint32_t op
         ipc_help(p, latest);
     old = atomic_load_explicit(slot, memory_order_relaxed);
     do {
-        /* An honest slot changes a few times in its life; one that keeps changing is played with. */
+        /*
+         * An honest slot changes a few times in its life; one that keeps changing is played with.
+         */
         if (tries++ == IPC_SLOTS)
             return false;
         if (ipc_slot_tag(old) != (uint32_t)number || ipc_slot_opener(old) != opener ||

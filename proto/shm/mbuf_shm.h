@@ -1,42 +1,51 @@
 /*
  * Shared buffers (mbufs) in shared memory.
  *
- * A pool belongs to one session and consists of segments. A segment is one sealed memfd, mapped read-write by its owner and by every
- * session that attached a queue which the segment feeds, and by npud:
+ * A pool belongs to one session and consists of segments. A segment is one sealed memfd, mapped
+ * read-write by its owner and by every session that attached a queue which the segment feeds, and
+ * by npud:
  *
  *   struct segment_page   flags, and one hint bit per slot
  *   struct mbuf           n_data slots that have data of `stride` bytes each, then n_refs slots without, for references
  *   data                  page aligned, stride * n_data bytes
  *
- * A buffer's name is its ref: segment id << 16 | slot. Ids are npud's, unique at any moment, never 0.
+ * A buffer's name is its ref: segment id << 16 | slot. Ids are npud's, unique at any moment, never
+ * 0.
  *
- * Who owns a slot is in its word, and nowhere else: lists and hints may be wrong, the word decides, and every change of hands is one
- * compare-and-swap of it (or one store of the only one who may).
+ * Who owns a slot is in its word, and nowhere else: lists and hints may be wrong, the word decides,
+ * and every change of hands is one compare-and-swap of it (or one store of the only one who may).
  *
  *   FREE                 nobody's
  *   CACHED  session      set aside by a session that allocates; its thread caches know the slot
  *   HELD    session      a head: the session has a handle of it
  *   SENDING session, q   on its way through queue q: being put there by the session, or in the ring, or taken and not settled (queue_shm.h)
- *   MEMBER  ref          of the chain with this head; owned by whoever owns the head. Links only tell the order.
+ *   MEMBER  ref          of the chain with this head; owned by whoever owns the head. Links only
+ *           tell the order.
  *   BLOCK                its own head is gone, but references to its data are not
  *
- * The generation goes up whenever a slot gets a new holder, so that a handle made for an earlier one is recognised. Sessions are named
- * by their peer id (HelloReply.share); npud itself is 0.
+ * The generation goes up whenever a slot gets a new holder, so that a handle made for an earlier
+ * one is recognised. Sessions are named by their peer id (HelloReply.share); npud itself is 0.
  *
- * References. Data belongs to slot `block` of the same segment (a slot's own, unless it is a reference), whose word `refs` counts the
- * heads that have it. A count cannot tell who raised it before he was killed, so the word also names the slot for which it was changed last,
- * and a sequence number; and that slot's `op` says of which block, and with which number, it means to change the count. Changing refs:
- *   1. settle the last change: move op of that slot from TAKING to HAS, or DROPPING to HAS_NOT, if it has this block and number;
+ * References. Data belongs to slot `block` of the same segment (a slot's own, unless it is a
+ * reference), whose word `refs` counts the heads that have it. A count cannot tell who raised it
+ * before he was killed, so the word also names the slot for which it was changed last, and a
+ * sequence number; and that slot's `op` says of which block, and with which number, it means to
+ * change the count. Changing refs:
+ *   1. settle the last change: move op of that slot from TAKING to HAS, or DROPPING to HAS_NOT, if
+ *      it has this block and number;
  *   2. store the own op with the next number;
  *   3. compare-and-swap refs to the new count, the own slot, the next number;
  *   4. settle the own op.
- * Killed between 2 and 4: it happened exactly if refs names the slot and the number, or the op is settled already, since nobody changes refs
- * again without settling it first (mbuf_ref_resolve()). Whoever settles for another may be delayed for as long as one likes: numbers of a block
- * never come again, so what he then finds is either the change that he means or none of his business. Which block a slot has is in its op, and
- * not beside it: else who dies between the two stores would have dropped another's data.
+ * Killed between 2 and 4: it happened exactly if refs names the slot and the number, or the op is
+ * settled already, since nobody changes refs again without settling it first (mbuf_ref_resolve()).
+ * Whoever settles for another may be delayed for as long as one likes: numbers of a block never
+ * come again, so what he then finds is either the change that he means or none of his business.
+ * Which block a slot has is in its op, and not beside it: else who dies between the two stores
+ * would have dropped another's data.
  *
- * Who writes what: whoever maps the segment could write anything, and damages the buffers that were shared with him. Honest sessions
- * write as above. npud and receivers check what they read: numbers against the geometry that npud told them, never against what is written here.
+ * Who writes what: whoever maps the segment could write anything, and damages the buffers that were
+ * shared with him. Honest sessions write as above. npud and receivers check what they read: numbers
+ * against the geometry that npud told them, never against what is written here.
  */
 #pragma once
 
@@ -57,8 +66,8 @@
 #define SEGMENT_IDS    65536u
 #define SEGMENT_TRIES  4096u /* of a loop that others can disturb, before it is their intention */
 #define POOL_KEPT      (UINT64_C(1) << 20) /* a pool up to here is not worth giving back */
-#define PEER_NPUD     0u                  /* npud's peer id */
-#define PEER_MAX      65535u
+#define PEER_NPUD      0u                  /* npud's peer id */
+#define PEER_MAX       65535u
 
 /* --- the word --- */
 
@@ -71,7 +80,10 @@ enum mbuf_state {
     MBUF_BLOCK,
 };
 
-/* 28 bits: as many as a handle has beside its mark and the ref. The word has no more to spare than one bit of the state. */
+/*
+ * 28 bits: as many as a handle has beside its mark and the ref. The word has no more to spare than
+ * one bit of the state.
+ */
 #define MBUF_GENERATION 0xfffffffu
 
 static inline uint64_t mbuf_word(uint32_t generation, enum mbuf_state state, uint32_t a, uint32_t b)
@@ -147,12 +159,12 @@ struct segment_page {
     /* npud; hints for clients, as everything here is writable for all members */
     _Atomic uint32_t dead;    /* given back: this mapping is of no use any more. This page stays */
     _Atomic uint32_t closing; /* npud is looking whether everything is free: segment_claim() */
-    _Atomic uint32_t
-        draining; /* not to be allocated from: somebody maps it who should not see more */
+    /* not to be allocated from: somebody maps it who should not see more */
+    _Atomic uint32_t draining;
     _Atomic uint32_t orphan; /* its session is gone: tell npud when everything in it is free */
     _Atomic uint32_t armed;  /* npud is going to look whether it is free: no need to tell */
-    _Atomic uint32_t
-        wanted; /* npud's router waits for a slot without data: tell it, see segment_wanted() */
+    /* npud's router waits for a slot without data: tell it, see segment_wanted() */
+    _Atomic uint32_t wanted;
     alignas(64) _Atomic uint64_t hint[SEGMENT_SLOTS / 64]; /* bit: the slot may be free */
 };
 
@@ -162,8 +174,8 @@ struct segment_view {
     struct mbuf *mbufs;
     unsigned char *data; /* NULL: not mapped here (npud) */
     uint64_t stride;     /* multiple of 64 */
-    uint64_t
-        number; /* of the segment, in all of npud's life: an id that is used again names another number */
+    /* of the segment, in all of npud's life: an id that is used again names another number */
+    uint64_t number;
     uint32_t n_data;
     uint32_t n_refs;
     uint32_t id;
@@ -189,7 +201,9 @@ static inline uint64_t segment_size(uint32_t n_data, uint32_t n_refs, uint64_t s
            ((n_data * stride + SEGMENT_PAGE - 1) & ~(uint64_t)(SEGMENT_PAGE - 1));
 }
 
-/** Fill the addresses of a view, from where its memfd is mapped: all of it, or only up to the data. */
+/**
+ * Fill the addresses of a view, from where its memfd is mapped: all of it, or only up to the data.
+ */
 static inline void segment_view_place(struct segment_view *v, void *map, bool with_data)
 {
     v->page = (struct segment_page *)map;
@@ -208,8 +222,9 @@ struct segment_table {
 };
 
 /**
- * The segment of ref, or NULL: not known here, or given back meanwhile, and the id may be another's. That says nothing about whether the words
- * there are FREE: who takes a dead segment for the one that is meant finds every buffer in it free.
+ * The segment of ref, or NULL: not known here, or given back meanwhile, and the id may be
+ * another's. That says nothing about whether the words there are FREE: who takes a dead segment for
+ * the one that is meant finds every buffer in it free.
  */
 static inline struct segment_view *segment_get(struct segment_table *t, uint32_t ref)
 {
@@ -236,7 +251,10 @@ static inline uint32_t mbuf_ref(const struct segment_view *v, const struct mbuf 
 
 /* --- free slots --- */
 
-/** Put the hint of a slot that was made FREE. True: the slots that share its hint word are all free, as far as hints go. */
+/**
+ * Put the hint of a slot that was made FREE. True: the slots that share its hint word are all free,
+ * as far as hints go.
+ */
 static inline bool segment_hint(struct segment_view *v, uint32_t slot)
 {
     uint64_t bit = UINT64_C(1) << slot % 64;
@@ -246,8 +264,8 @@ static inline bool segment_hint(struct segment_view *v, uint32_t slot)
 }
 
 /**
- * mbuf_drop() said *full: is that because npud's router waits for a slot here? Then the caller, the only one who is told so, tells npud
- * (TrimSegment).
+ * mbuf_drop() said *full: is that because npud's router waits for a slot here? Then the caller, the
+ * only one who is told so, tells npud (TrimSegment).
  */
 static inline bool segment_wanted(struct segment_view *v)
 {
@@ -267,7 +285,10 @@ static inline bool mbuf_claim(struct mbuf *m, uint32_t session)
                memory_order_acquire, memory_order_relaxed);
 }
 
-/** The caller owns the slot, and nothing refers to its data: give it back. Returns what segment_hint() does. */
+/**
+ * The caller owns the slot, and nothing refers to its data: give it back. Returns what
+ * segment_hint() does.
+ */
 static inline bool mbuf_release(struct segment_view *v, struct mbuf *m)
 {
     uint64_t w = atomic_load_explicit(&m->word, memory_order_relaxed);
@@ -279,9 +300,10 @@ static inline bool mbuf_release(struct segment_view *v, struct mbuf *m)
 }
 
 /**
- * Giving a segment back. npud says that it is closing and then looks at all words; who has claimed a slot with data looks whether it is
- * closing. One of us sees both, so who takes the hint of a slot and is delayed does not get a slot of a segment that is gone. A slot without data is
- * claimed by who has a reference already: then there is a slot with data that is not free.
+ * Giving a segment back. npud says that it is closing and then looks at all words; who has claimed
+ * a slot with data looks whether it is closing. One of us sees both, so who takes the hint of a
+ * slot and is delayed does not get a slot of a segment that is gone. A slot without data is claimed
+ * by who has a reference already: then there is a slot with data that is not free.
  */
 static inline bool segment_closing(struct segment_view *v, uint32_t slot)
 {
@@ -292,8 +314,8 @@ static inline bool segment_closing(struct segment_view *v, uint32_t slot)
 }
 
 /**
- * Set aside the first free slot in [from, to), or return `to`: also when the segment is about to go. Takes hints away from slots that turn out
- * not to be free.
+ * Set aside the first free slot in [from, to), or return `to`: also when the segment is about to
+ * go. Takes hints away from slots that turn out not to be free.
  */
 static inline uint32_t segment_claim(struct segment_view *v, uint32_t from, uint32_t to,
                                      uint32_t session)
@@ -383,8 +405,9 @@ static inline void mbuf_ref_settle(struct segment_view *v, uint32_t block, uint6
 #define MBUF_REF_LOST (-2) /* others change it all the time: somebody plays with it */
 
 /**
- * Slot m, the caller's, begins (MBUF_TAKING) or ends (MBUF_DROPPING) to have the data of slot `block`, which somebody has at this
- * moment, the caller or for him. Returns the count that results, or MBUF_REF_*.
+ * Slot m, the caller's, begins (MBUF_TAKING) or ends (MBUF_DROPPING) to have the data of slot
+ * `block`, which somebody has at this moment, the caller or for him. Returns the count that
+ * results, or MBUF_REF_*.
  */
 static inline int mbuf_ref_change(struct segment_view *v, struct mbuf *m, uint32_t block,
                                   enum mbuf_op op)
@@ -406,7 +429,10 @@ static inline int mbuf_ref_change(struct segment_view *v, struct mbuf *m, uint32
         KILL_POINT(REF_SETTLED);
         atomic_store_explicit(&m->op, mbuf_op(op, block, number), memory_order_release);
         KILL_POINT(REF_ANNOUNCED);
-        /* Steps 1 and 2 are before it for whoever sees the new word; sequentially consistent for mbuf_block_release(). */
+        /*
+         * Steps 1 and 2 are before it for whoever sees the new word; sequentially consistent for
+         * mbuf_block_release().
+         */
         if (atomic_compare_exchange_strong(&b->refs, &refs, mbuf_refs(count, slot, number))) {
             KILL_POINT(REF_CHANGED);
             atomic_store_explicit(&m->op, mbuf_op(mbuf_op_settled(op), block, number),
@@ -422,8 +448,9 @@ static inline int mbuf_ref_change(struct segment_view *v, struct mbuf *m, uint32
 }
 
 /**
- * Slot m without data, which the caller has set aside, becomes one more reference to the data of slot `block`, which the caller has, too.
- * As mbuf_ref_change(); after MBUF_REF_* the slot is still set aside.
+ * Slot m without data, which the caller has set aside, becomes one more reference to the data of
+ * slot `block`, which the caller has, too. As mbuf_ref_change(); after MBUF_REF_* the slot is still
+ * set aside.
  */
 static inline int mbuf_refer(struct segment_view *v, struct mbuf *m, uint32_t block)
 {
@@ -460,7 +487,10 @@ static inline bool mbuf_ref_resolve(struct segment_view *v, struct mbuf *m)
     return mbuf_op_of(op) == MBUF_HAS;
 }
 
-/** The block in slot `block` may have lost its last reference, and its own head before: whoever sees both frees it. */
+/**
+ * The block in slot `block` may have lost its last reference, and its own head before: whoever sees
+ * both frees it.
+ */
 static inline void mbuf_block_release(struct segment_view *v, uint32_t block, bool *full)
 {
     struct mbuf *b = &v->mbufs[block];
@@ -477,7 +507,10 @@ static inline void mbuf_block_release(struct segment_view *v, uint32_t block, bo
     }
 }
 
-/** The caller's slot has data that nobody else ever had: the last change of its count is mbuf_prepare(). */
+/**
+ * The caller's slot has data that nobody else ever had: the last change of its count is
+ * mbuf_prepare().
+ */
 static inline bool mbuf_unshared(struct segment_view *v, uint32_t slot)
 {
     struct mbuf *m = &v->mbufs[slot];
@@ -489,9 +522,10 @@ static inline bool mbuf_unshared(struct segment_view *v, uint32_t slot)
 }
 
 /**
- * The caller owns slot m (in whatever state but FREE): it goes, and its data with it unless others have it. *full is set when
- * segment_hint() said so, or when a slot without data has become free and npud's router may be waiting for one (segment_wanted()). The slot is
- * one buffer: a chain is the caller's business. False: somebody plays with the count of its data, which stays.
+ * The caller owns slot m (in whatever state but FREE): it goes, and its data with it unless others
+ * have it. *full is set when segment_hint() said so, or when a slot without data has become free
+ * and npud's router may be waiting for one (segment_wanted()). The slot is one buffer: a chain is
+ * the caller's business. False: somebody plays with the count of its data, which stays.
  */
 static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
 {
@@ -509,8 +543,9 @@ static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
         ok = mbuf_ref_change(v, m, mbuf_op_block(op), MBUF_DROPPING) != MBUF_REF_LOST;
     if (slot < v->n_data) {
         /*
-         * Sequentially consistent, as in mbuf_block_release(): who drops the last reference lowers the count and then looks at the
-         * word; we change the word and then look at the count. One of us sees both.
+         * Sequentially consistent, as in mbuf_block_release(): who drops the last reference lowers
+         * the count and then looks at the word; we change the word and then look at the count. One
+         * of us sees both.
          */
         w = atomic_load(&m->word);
         atomic_store(&m->word, mbuf_word(mbuf_generation(w) + 1, MBUF_BLOCK, 0, 0));
@@ -520,7 +555,10 @@ static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
     }
     if (mbuf_release(v, m))
         *full = true;
-    /* npud says that it wants a slot and looks for one once more; we free one and look whether one is wanted. One of us sees both. */
+    /*
+     * npud says that it wants a slot and looks for one once more; we free one and look whether one
+     * is wanted. One of us sees both.
+     */
     atomic_thread_fence(memory_order_seq_cst);
     if (__builtin_expect(atomic_load_explicit(&v->page->wanted, memory_order_relaxed) != 0, 0))
         *full = true;
@@ -531,7 +569,10 @@ static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
 
 /* --- heads --- */
 
-/** A slot that the caller has set aside, and whose data nobody but it has, becomes a buffer of size bytes. */
+/**
+ * A slot that the caller has set aside, and whose data nobody but it has, becomes a buffer of size
+ * bytes.
+ */
 static inline void mbuf_renew(struct mbuf *m, uint64_t size)
 {
     atomic_store_explicit(&m->room, size, memory_order_relaxed);
@@ -541,19 +582,25 @@ static inline void mbuf_renew(struct mbuf *m, uint64_t size)
     atomic_store_explicit(&m->user_set, 0, memory_order_relaxed);
 }
 
-/** A slot with data that the caller has set aside becomes a buffer of size bytes with one reference, not published yet. */
+/**
+ * A slot with data that the caller has set aside becomes a buffer of size bytes with one reference,
+ * not published yet.
+ */
 static inline void mbuf_prepare(struct segment_view *v, uint32_t slot, uint64_t size)
 {
     struct mbuf *m = &v->mbufs[slot];
     uint64_t refs = atomic_load_explicit(&m->refs, memory_order_acquire);
     uint32_t number = (uint32_t)refs + 1;
 
-    /* Whoever made the last change to the count in an earlier life may be dead and not swept yet: he must not take it for undone. */
+    /*
+     * Whoever made the last change to the count in an earlier life may be dead and not swept yet:
+     * he must not take it for undone.
+     */
     if (mbuf_refs_slot(refs) != slot)
         mbuf_ref_settle(v, slot, refs);
     /*
-     * In this order also for who is killed in between: without op the count would be nobody's, and never go down again; without the count op is
-     * what a block without references is freed by.
+     * In this order also for who is killed in between: without op the count would be nobody's, and
+     * never go down again; without the count op is what a block without references is freed by.
      */
     atomic_store_explicit(&m->op, mbuf_op(MBUF_HAS, slot, number), memory_order_relaxed);
     KILL_POINT(MBUF_OWNED);

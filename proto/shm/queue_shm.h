@@ -1,45 +1,59 @@
 /*
- * A queue in shared memory: a ring of buffers (mbuf_shm.h) between any number of sessions that put and any number that take.
+ * A queue in shared memory: a ring of buffers (mbuf_shm.h) between any number of sessions that put
+ * and any number that take.
  *
- * Two files, so that the kernel enforces the rights: struct queue_put is writable for sessions that may enqueue, struct queue_take for those
- * that may dequeue, and each is read-only for the others.
+ * Two files, so that the kernel enforces the rights: struct queue_put is writable for sessions that
+ * may enqueue, struct queue_take for those that may dequeue, and each is read-only for the others.
  *
- * Position p is in slot[p & mask]: low 32 bits of p + 1, and the ref of the buffer. There are more slots than `depth`, so that the slot of
- * the message taken last is not written to before the next one is taken.
+ * Position p is in slot[p & mask]: low 32 bits of p + 1, and the ref of the buffer. There are more
+ * slots than `depth`, so that the slot of the message taken last is not written to before the next
+ * one is taken.
  *
  * Putting:
- *   1. word of the buffer HELD -> SENDING                  it is on its way, and still the sender's should he die
+ *   1. word of the buffer HELD -> SENDING                  it is on its way, and still the sender's
+ *      should he die
  *   2. slot: what was there -> (p + 1, ref), one compare-and-swap    that is the enqueue
- *   3. tail, a hint: p + 1, a plain store: it may be behind, even behind head, but every position below it was put
+ *   3. tail, a hint: p + 1, a plain store: it may be behind, even behind head, but every position
+ *      below it was put
  *   4. wake who waits for messages
  * Taking:
  *   1. settle the message that was taken last, whoever took it
  *   2. head: (p, who took last) -> (p + 1, me), one compare-and-swap      that is the dequeue
  *   3. settle it: word of the buffer SENDING -> HELD by who took it; then settled: p -> p + 1
  *   4. wake who waits for room
- * Killed at any place: a buffer that is SENDING by a dead session and in no slot from `settled` on was not put, and goes (others go on meanwhile:
- * queue_slot_since() says how npud looks for it). A message that was taken and not settled is the last one, and head says whose it is.
- * npud's sweep settles it, frees what the dead session holds, and wakes both sides, as a wake-up may have died with it.
+ * Killed at any place: a buffer that is SENDING by a dead session and in no slot from `settled` on
+ * was not put, and goes (others go on meanwhile: queue_slot_since() says how npud looks for it). A
+ * message that was taken and not settled is the last one, and head says whose it is. npud's sweep
+ * settles it, frees what the dead session holds, and wakes both sides, as a wake-up may have died
+ * with it.
  *
- * The word of the buffer decides in every race: a message whose word does not say that it is in this queue is none, and is passed over.
+ * The word of the buffer decides in every race: a message whose word does not say that it is in
+ * this queue is none, and is passed over.
  *
- * Who settles a message for another must know its buffer (queue_unsettled()): were `settled` moved on by somebody who does not map the segment, the
- * word would stay SENDING, and who took the message would find that it is none.
+ * Who settles a message for another must know its buffer (queue_unsettled()): were `settled` moved
+ * on by somebody who does not map the segment, the word would stay SENDING, and who took the
+ * message would find that it is none.
  *
- * Sleeping. Who waits for messages loads put->wake, adds itself to take->waiting, looks once more, and sleeps while put->wake is what it was; who
- * puts changes it; and the other way round. Both sides order their store before their load, sequentially consistent. In the count of who waits
- * is a generation: npud sets the count to 0 under a new one when one of them has died, and wakes the others, who add themselves again: that is why
- * the wake word is loaded before. Not to be counted and to have seen the new wake word would be to sleep for ever.
+ * Sleeping. Who waits for messages loads put->wake, adds itself to take->waiting, looks once more,
+ * and sleeps while put->wake is what it was; who puts changes it; and the other way round. Both
+ * sides order their store before their load, sequentially consistent. In the count of who waits is
+ * a generation: npud sets the count to 0 under a new one when one of them has died, and wakes the
+ * others, who add themselves again: that is why the wake word is loaded before. Not to be counted
+ * and to have seen the new wake word would be to sleep for ever.
  *
- * State. npud ends a ring (queue_end()) by storing QUEUE_DEAD (destroyed) or QUEUE_MOVED (there is a new one, because somebody has lost a right and
- * still maps this one) in both files. Then it moves head out of reach, which ends the taking in one step: had it stayed, one message could be taken
- * here while those before it are in the new ring already. Then it takes out what is in it by changing the words. Who has put a message looks
- * at the state afterwards: if the ring has ended, either it gets its word back from SENDING to HELD, or npud has taken the message out and it is
+ * State. npud ends a ring (queue_end()) by storing QUEUE_DEAD (destroyed) or QUEUE_MOVED (there is
+ * a new one, because somebody has lost a right and still maps this one) in both files. Then it
+ * moves head out of reach, which ends the taking in one step: had it stayed, one message could be
+ * taken here while those before it are in the new ring already. Then it takes out what is in it by
+ * changing the words. Who has put a message looks at the state afterwards: if the ring has ended,
+ * either it gets its word back from SENDING to HELD, or npud has taken the message out and it is
  * where npud has put it.
  *
- * Positions are of 48 bits in `head`: a ring that passes ten million messages per second comes to their end after 325 days.
+ * Positions are of 48 bits in `head`: a ring that passes ten million messages per second comes to
+ * their end after 325 days.
  *
- * Everything here is hostile for npud and for the other side: numbers are checked, loops are bounded.
+ * Everything here is hostile for npud and for the other side: numbers are checked, loops are
+ * bounded.
  */
 #pragma once
 
@@ -70,15 +84,18 @@ enum queue_state {
     QUEUE_MOVED,
 };
 
-/* What npud says to one side about the other; read-only by agreement: a session that changes it misleads its own side. */
+/*
+ * What npud says to one side about the other; read-only by agreement: a session that changes it
+ * misleads its own side.
+ */
 struct queue_news {
     _Atomic uint32_t state; /* enum queue_state */
-    _Atomic uint32_t
-        others; /* sessions, and granted processes that are still to come, with the right of the other side */
+    /* sessions, and granted processes that are still to come, with the right of the other side */
+    _Atomic uint32_t others;
     _Atomic uint32_t gone; /* how many of these died or lost the right since one came */
     _Atomic int32_t pid;   /* of the last one that did */
-    _Atomic uint32_t
-        routed; /* npud takes from here (file of who takes), or puts here (file of who puts) */
+    /* npud takes from here (file of who takes), or puts here (file of who puts) */
+    _Atomic uint32_t routed;
 };
 
 struct queue_slot {
@@ -96,9 +113,9 @@ struct queue_put {
 
 /** Written by who may dequeue, and npud. */
 struct queue_take {
-    alignas(64) _Atomic uint64_t
-        head;                 /* position to be taken next << 16 | peer id of who took last */
-    _Atomic uint64_t settled; /* every position below it is */
+    alignas(
+        64) _Atomic uint64_t head; /* position to be taken next << 16 | peer id of who took last */
+    _Atomic uint64_t settled;      /* every position below it is */
     alignas(64) _Atomic uint64_t waiting; /* for messages: as above */
     alignas(64) _Atomic uint32_t wake;    /* futex of who waits for room */
     alignas(64) struct queue_news news;
@@ -114,8 +131,8 @@ struct queue_view {
     uint32_t depth;
     uint32_t mask;   /* slots - 1 */
     uint32_t number; /* of the ring, in words of buffers */
-    _Atomic uint64_t *
-        seen; /* a position of head that was, so that who puts need not look each time; NULL: he does */
+    /* a position of head that was, so that who puts need not look each time; NULL: he does */
+    _Atomic uint64_t *seen;
 };
 
 static inline uint32_t queue_slots(uint32_t depth)
@@ -152,8 +169,8 @@ static inline uint64_t queue_head_position(uint64_t head)
 }
 
 /*
- * How far npud moves the head of a ring that has ended. Much more than the depth; and in the low 32 bits, by which slots are recognised, as far
- * from every position in it as can be.
+ * How far npud moves the head of a ring that has ended. Much more than the depth; and in the low 32
+ * bits, by which slots are recognised, as far from every position in it as can be.
  */
 #define QUEUE_END (UINT64_C(1) << 40 | UINT64_C(1) << 31)
 
@@ -185,8 +202,9 @@ enum queue_result {
 };
 
 /*
- * Every position below `position` was put: so says tail from now on, unless it is further already. Who is delayed before the store may set it back: that
- * makes no difference but to how far queue_place() has to look.
+ * Every position below `position` was put: so says tail from now on, unless it is further already.
+ * Who is delayed before the store may set it back: that makes no difference but to how far
+ * queue_place() has to look.
  */
 static inline void queue_reached(const struct queue_view *q, uint64_t position)
 {
@@ -195,8 +213,9 @@ static inline void queue_reached(const struct queue_view *q, uint64_t position)
 }
 
 /*
- * Where to look for the first free slot: where tail says, but never before head, below which every position was put. *head is that of now, or one
- * that was: then there is at least the room that it leaves. That will do unless `now`.
+ * Where to look for the first free slot: where tail says, but never before head, below which every
+ * position was put. *head is that of now, or one that was: then there is at least the room that it
+ * leaves. That will do unless `now`.
  */
 static inline enum queue_result queue_search(const struct queue_view *q, bool now, uint64_t *t,
                                              uint64_t *head)
@@ -208,12 +227,16 @@ static inline enum queue_result queue_search(const struct queue_view *q, bool no
             return QUEUE_OK;
     }
     /*
-     * acquire: a head that is out of reach comes with the state that was stored before it. The slot needs no order from here: it changes by
-     * compare-and-swap, and a taker has read it with acquire before it moves head.
+     * acquire: a head that is out of reach comes with the state that was stored before it. The slot
+     * needs no order from here: it changes by compare-and-swap, and a taker has read it with
+     * acquire before it moves head.
      */
     *head = queue_head_position(atomic_load_explicit(&q->take->head, memory_order_acquire));
     if (*t - *head > q->depth) {
-        /* tail is behind, or nonsense, unless the ring has ended: the state changes before head does. relaxed: head was read with acquire. */
+        /*
+         * tail is behind, or nonsense, unless the ring has ended: the state changes before head
+         * does. relaxed: head was read with acquire.
+         */
         if (atomic_load_explicit(&q->put->news.state, memory_order_relaxed) != QUEUE_LIVE)
             return QUEUE_ENDED;
         *t = *head;
@@ -223,13 +246,18 @@ static inline enum queue_result queue_search(const struct queue_view *q, bool no
     return *t - *head == q->depth ? QUEUE_FULL : QUEUE_OK;
 }
 
-/** Room for one more, or a reason why not: QUEUE_OK, QUEUE_FULL, QUEUE_ENDED, QUEUE_DAMAGED. On OK where it would go, and what is there. */
+/**
+ * Room for one more, or a reason why not: QUEUE_OK, QUEUE_FULL, QUEUE_ENDED, QUEUE_DAMAGED. On OK
+ * where it would go, and what is there.
+ */
 static inline enum queue_result queue_place(const struct queue_view *q, uint64_t *position,
                                             uint64_t *old)
 {
     uint64_t t, head, w;
 
-    /* The second time by what head is now: what was believed of it, and tail, may be laps behind. */
+    /*
+     * The second time by what head is now: what was believed of it, and tail, may be laps behind.
+     */
     for (uint32_t tries = 0; tries < SEGMENT_TRIES + 4 * q->depth; tries++) {
         enum queue_result r = queue_search(q, tries > 0, &t, &head);
 
@@ -246,7 +274,10 @@ static inline enum queue_result queue_place(const struct queue_view *q, uint64_t
             queue_reached(q, t);
             continue;
         }
-        /* The slot must be that of the lap before, or never used. Else we are late, or somebody plays. */
+        /*
+         * The slot must be that of the lap before, or never used. Else we are late, or somebody
+         * plays.
+         */
         if (!(w == 0 ? t <= q->mask : queue_slot_has(w, t - q->mask - 1)))
             continue;
         *position = t;
@@ -257,8 +288,9 @@ static inline enum queue_result queue_place(const struct queue_view *q, uint64_t
 }
 
 /**
- * Put buffer m, named ref, whose word is `held` (the caller's, HELD), as session me. QUEUE_OK: it is the queue's, and the caller looks
- * whether to wake (queue_waiting()). Else it is still the caller's, under the same word. Nobody else uses the buffer meanwhile.
+ * Put buffer m, named ref, whose word is `held` (the caller's, HELD), as session me. QUEUE_OK: it
+ * is the queue's, and the caller looks whether to wake (queue_waiting()). Else it is still the
+ * caller's, under the same word. Nobody else uses the buffer meanwhile.
  */
 static inline enum queue_result queue_enqueue(const struct queue_view *q, struct mbuf *m,
                                               uint32_t ref, uint64_t held, uint32_t me)
@@ -275,7 +307,10 @@ static inline enum queue_result queue_enqueue(const struct queue_view *q, struct
     /* Only its holder changes a word that is HELD. */
     atomic_store_explicit(&m->word, sending, memory_order_release);
     KILL_POINT(PUT_SENDING);
-    /* Sequentially consistent: before we look at the state, and at who waits. release: all of the buffer, for who takes it. */
+    /*
+     * Sequentially consistent: before we look at the state, and at who waits. release: all of the
+     * buffer, for who takes it.
+     */
     while (!atomic_compare_exchange_strong(&q->put->slot[position & q->mask].word, &old,
                                            queue_slot_word(position, ref))) {
         KILL_POINT(PUT_LOST);
@@ -311,9 +346,11 @@ struct queue_front {
 };
 
 /**
- * QUEUE_OK, QUEUE_EMPTY, or QUEUE_ENDED. The slot of the front may belong to another lap for two reasons: nothing was put there yet, or other
- * takers have moved head on and a producer has used the slot again. Only the first one means empty. So head decides: if it has not moved
- * since before the slot was read, the queue was empty at that moment. Retries are bounded, because a hostile taker can move head each time.
+ * QUEUE_OK, QUEUE_EMPTY, or QUEUE_ENDED. The slot of the front may belong to another lap for two
+ * reasons: nothing was put there yet, or other takers have moved head on and a producer has used
+ * the slot again. Only the first one means empty. So head decides: if it has not moved since before
+ * the slot was read, the queue was empty at that moment. Retries are bounded, because a hostile
+ * taker can move head each time.
  */
 static inline enum queue_result queue_front(const struct queue_view *q, struct queue_front *f)
 {
@@ -334,8 +371,9 @@ static inline enum queue_result queue_front(const struct queue_view *q, struct q
 }
 
 /**
- * Was the message that was taken when head became `head` not settled yet? Then *ref is its buffer (or 0: somebody plays). Before the caller settles
- * it, its segment must be in the caller's table and not be dead, or npud must have said that there is none that the caller may map.
+ * Was the message that was taken when head became `head` not settled yet? Then *ref is its buffer
+ * (or 0: somebody plays). Before the caller settles it, its segment must be in the caller's table
+ * and not be dead, or npud must have said that there is none that the caller may map.
  */
 static inline bool queue_unsettled(const struct queue_view *q, uint64_t head, uint32_t *ref)
 {
@@ -349,15 +387,19 @@ static inline bool queue_unsettled(const struct queue_view *q, uint64_t head, ui
 }
 
 /**
- * Settle the message that was taken when head became `head`, if it is not: the one before its position, taken by the session that it names. The caller
- * has it, or has done what queue_unsettled() says.
+ * Settle the message that was taken when head became `head`, if it is not: the one before its
+ * position, taken by the session that it names. The caller has it, or has done what
+ * queue_unsettled() says.
  */
 static inline void queue_settle(const struct queue_view *q, uint64_t head, struct segment_table *t)
 {
     uint64_t p = queue_head_position(head), w, slot, word = 0;
     struct mbuf *m = NULL;
 
-    /* acquire, here and below: npud, which is told that it is settled, sees in the word of the buffer by whom. It looks there once. */
+    /*
+     * acquire, here and below: npud, which is told that it is settled, sees in the word of the
+     * buffer by whom. It looks there once.
+     */
     if (p == 0 || atomic_load_explicit(&q->take->settled, memory_order_acquire) >= p)
         return;
     slot = atomic_load_explicit(&q->put->slot[(p - 1) & q->mask].word, memory_order_acquire);
@@ -366,9 +408,10 @@ static inline void queue_settle(const struct queue_view *q, uint64_t head, struc
     if (m)
         word = atomic_load_explicit(&m->word, memory_order_acquire);
     /*
-     * The word first, then this: if it is not settled even now, then the buffer has not been anywhere else since it was taken, and the word
-     * is that of this message, or it is settled already. acquire of the word keeps the two in this order: a holder that has put the buffer again
-     * has seen it settled before.
+     * The word first, then this: if it is not settled even now, then the buffer has not been
+     * anywhere else since it was taken, and the word is that of this message, or it is settled
+     * already. acquire of the word keeps the two in this order: a holder that has put the buffer
+     * again has seen it settled before.
      */
     w = atomic_load_explicit(&q->take->settled, memory_order_acquire);
     if (w != p - 1)
@@ -382,9 +425,11 @@ static inline void queue_settle(const struct queue_view *q, uint64_t head, struc
 }
 
 /**
- * Take the message at the front, which is buffer m, as session me. queue_settle() of f->head was called, if it was queue_unsettled(). QUEUE_OK: m is
- * the caller's, under *held. QUEUE_NOTHING: it was no message of this queue and is passed over. QUEUE_EMPTY: somebody else took it, or the ring has
- * ended: look again with queue_front(). m NULL: pass it over; only when its segment does not exist, or npud refuses it.
+ * Take the message at the front, which is buffer m, as session me. queue_settle() of f->head was
+ * called, if it was queue_unsettled(). QUEUE_OK: m is the caller's, under *held. QUEUE_NOTHING: it
+ * was no message of this queue and is passed over. QUEUE_EMPTY: somebody else took it, or the ring
+ * has ended: look again with queue_front(). m NULL: pass it over; only when its segment does not
+ * exist, or npud refuses it.
  */
 static inline enum queue_result queue_dequeue(const struct queue_view *q,
                                               const struct queue_front *f, struct mbuf *m,
@@ -406,8 +451,10 @@ static inline enum queue_result queue_dequeue(const struct queue_view *q,
         return QUEUE_NOTHING;
     }
     /*
-     * As queue_settle() does it. Head was as it was before we looked at the word, so the word is that of this message. Others may settle it for us, or the
-     * sender or npud take it back when the ring has ended: so both are compared. The buffer goes nowhere before `settled` is moved on.
+     * As queue_settle() does it. Head was as it was before we looked at the word, so the word is
+     * that of this message. Others may settle it for us, or the sender or npud take it back when
+     * the ring has ended: so both are compared. The buffer goes nowhere before `settled` is moved
+     * on.
      */
     *held = mbuf_word_held(mbuf_generation(word) + 1, me);
     ours = atomic_compare_exchange_strong(&m->word, &word, *held) || word == *held;
@@ -420,8 +467,8 @@ static inline enum queue_result queue_dequeue(const struct queue_view *q,
 /* --- sleeping --- */
 
 /**
- * Count the caller among those who wait. Returns the generation, for queue_disarm(). The caller looks once more, then sleeps while *wake is still
- * *seen.
+ * Count the caller among those who wait. Returns the generation, for queue_disarm(). The caller
+ * looks once more, then sleeps while *wake is still *seen.
  */
 static inline uint32_t queue_arm(_Atomic uint64_t *waiting, const _Atomic uint32_t *wake,
                                  uint32_t *seen)
@@ -462,8 +509,8 @@ static inline uint32_t queue_waiting(_Atomic uint64_t *waiting)
 }
 
 /**
- * Before a futex call that wakes: whoever has looked at the ring and is about to sleep finds another word, and looks again. Sleepers are
- * only woken by the call when they sleep already.
+ * Before a futex call that wakes: whoever has looked at the ring and is about to sleep finds
+ * another word, and looks again. Sleepers are only woken by the call when they sleep already.
  */
 static inline void queue_change(_Atomic uint32_t *wake)
 {
@@ -473,8 +520,9 @@ static inline void queue_change(_Atomic uint32_t *wake)
 /* --- the end of a ring --- */
 
 /**
- * npud: end the ring. The message that was taken last is settled then, nobody takes another one, and who puts one from here on sees the state. Returns
- * the position of the first message that is left. Who sleeps is not woken yet.
+ * npud: end the ring. The message that was taken last is settled then, nobody takes another one,
+ * and who puts one from here on sees the state. Returns the position of the first message that is
+ * left. Who sleeps is not woken yet.
  */
 static inline uint64_t queue_end(const struct queue_view *q, enum queue_state why,
                                  struct segment_table *t)
@@ -494,8 +542,9 @@ static inline uint64_t queue_end(const struct queue_view *q, enum queue_state wh
 }
 
 /**
- * npud: the message at *position of a ring that has ended, or that nobody takes from, or 0: there is none. *position is the next one then. Not for
- * a ring in use: its members overwrite the slots behind head while the caller walks. There queue_slot_since() is right.
+ * npud: the message at *position of a ring that has ended, or that nobody takes from, or 0: there
+ * is none. *position is the next one then. Not for a ring in use: its members overwrite the slots
+ * behind head while the caller walks. There queue_slot_since() is right.
  */
 static inline uint32_t queue_next(const struct queue_view *q, uint64_t *position)
 {
@@ -508,12 +557,15 @@ static inline uint32_t queue_next(const struct queue_view *q, uint64_t *position
 }
 
 /**
- * npud: the buffer in slot `index`, if its message is at position `since` or a later one; else 0. For a ring in use.
+ * npud: the buffer in slot `index`, if its message is at position `since` or a later one; else 0.
+ * For a ring in use.
  *
- * `since` is `settled` as it was before the caller read the first slot, and the sender of the message had put it before that. Then the caller
- * reads all slots, each once, in any order, and either finds the message or finds that its slot has gone to a later lap. A slot goes to a
- * later lap only after its message was taken and settled, and to settle it changes the word of the buffer. So a message that is in no slot is
- * not in the ring, or the word of its buffer has changed: who acts on the former compares and swaps the word that it read.
+ * `since` is `settled` as it was before the caller read the first slot, and the sender of the
+ * message had put it before that. Then the caller reads all slots, each once, in any order, and
+ * either finds the message or finds that its slot has gone to a later lap. A slot goes to a later
+ * lap only after its message was taken and settled, and to settle it changes the word of the
+ * buffer. So a message that is in no slot is not in the ring, or the word of its buffer has
+ * changed: who acts on the former compares and swaps the word that it read.
  */
 static inline uint32_t queue_slot_since(const struct queue_view *q, uint32_t index, uint64_t since)
 {

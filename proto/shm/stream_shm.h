@@ -6,9 +6,10 @@
  * 1)]. They go on when a slot is given to a new stream, so that an event that captured a position
  * of the old stream reads as complete and needs no generation.
  *
- * Who writes what: the client writes `tail`, `wake_at`, `callbacks_done` and the ring, both write `error`; npud writes the rest. npud keeps its own head
- * and never reads back what it published. It takes an entry when its sequence says that it is there; tail is for the
- * client's own threads, and for npud when it discards what is queued (where an impossible tail is replaced).
+ * Who writes what: the client writes `tail`, `wake_at`, `callbacks_done` and the ring, both write
+ * `error`; npud writes the rest. npud keeps its own head and never reads back what it published. It
+ * takes an entry when its sequence says that it is there; tail is for the client's own threads, and
+ * for npud when it discards what is queued (where an impossible tail is replaced).
  *
  * Submission (client, under its own per-stream mutex):
  *     ring[tail & mask] = task          plain stores, but for its sequence
@@ -22,11 +23,12 @@
  * Waiting (client):
  *     wake_at = min(wake_at, target)    seq_cst, before done is tested
  *     if (done < target) FUTEX_WAIT on the wake_seq that was read before arming
- * Either the engine sees the armed wake_at, or the waiter sees the new done: no wake-up is lost, and
- * an engine that nobody waits for makes no system call.
+ * Either the engine sees the armed wake_at, or the waiter sees the new done: no wake-up is lost,
+ * and an engine that nobody waits for makes no system call.
  *
- * Callbacks (callback_shm.h): npud stores in `callbacks` which one the client may run; the client stores in
- * `callbacks_done` which one has returned, and rings the doorbell if that one blocked the stream.
+ * Callbacks (callback_shm.h): npud stores in `callbacks` which one the client may run; the client
+ * stores in `callbacks_done` which one has returned, and rings the doorbell if that one blocked the
+ * stream.
  *
  * A client killed at any of these stores leaves: an entry that nobody was told of (ignored), or a
  * tail that the engine may or may not have acted on (the session's death drops the stream either
@@ -53,23 +55,26 @@ struct stream_ctrl {
     _Atomic uint64_t callbacks_done;
     /* npud: changes with every batch of tasks */
     alignas(64) _Atomic uint64_t done;
-    /* npud: changes rarely, and is read at every submission; so it must not share a line with done */
+    /*
+     * npud: changes rarely, and is read at every submission; so it must not share a line with done
+     */
     alignas(64) _Atomic uint32_t
         watched; /* the engine looks at the ring by itself: no doorbell needed */
     /*
-     * Not 0: a task of the stream's context has failed, in failure mode "stop", and nothing that is not done will be. As `error`.
-     * Stored before sleepers on wake_seq are woken.
+     * Not 0: a task of the stream's context has failed, in failure mode "stop", and nothing that is
+     * not done will be. As `error`. Stored before sleepers on wake_seq are woken.
      */
     _Atomic uint64_t stopped;
     /*
-     * The latest failure, 0 once it was reported: pid that is to blame (0: nobody) in the upper half, ACL error code in the lower,
-     * in one word so that a reader never gets the code of one failure and the pid of another. npud stores it, over an unreported
-     * one if need be, as the API has it; the client takes it by swapping in 0.
+     * The latest failure, 0 once it was reported: pid that is to blame (0: nobody) in the upper
+     * half, ACL error code in the lower, in one word so that a reader never gets the code of one
+     * failure and the pid of another. npud stores it, over an unreported one if need be, as the API
+     * has it; the client takes it by swapping in 0.
      */
     alignas(64) _Atomic uint64_t error;
     _Atomic uint32_t wake_seq; /* futex */
-    _Atomic uint32_t
-        number; /* npud's slot of the stream: the same for every stream that is ever here */
+    /* npud's slot of the stream: the same for every stream that is ever here */
+    _Atomic uint32_t number;
     /* npud: callbacks up to this one may run: what was submitted before is done. */
     _Atomic uint64_t callbacks;
 };
@@ -92,8 +97,8 @@ static inline int32_t stream_error_code(uint64_t error)
 }
 
 /**
- * Client: publish the entry that was written, which makes `tail` the new tail. True: the engine does not look at the ring, and the caller
- * rings the doorbell.
+ * Client: publish the entry that was written, which makes `tail` the new tail. True: the engine
+ * does not look at the ring, and the caller rings the doorbell.
  */
 static inline bool stream_publish_entry(struct stream_ctrl *c, struct task *entry, uint64_t tail)
 {
@@ -106,8 +111,9 @@ static inline bool stream_publish_entry(struct stream_ctrl *c, struct task *entr
 }
 
 /**
- * Engine: stop to look at the ring, whose next entry is that of `position`. False: the entry came in between, and the engine still looks.
- * Dekker with stream_publish_entry(): each side stores and then loads, all seq_cst, so one of the two sees the other.
+ * Engine: stop to look at the ring, whose next entry is that of `position`. False: the entry came
+ * in between, and the engine still looks. Dekker with stream_publish_entry(): each side stores and
+ * then loads, all seq_cst, so one of the two sees the other.
  */
 static inline bool stream_unwatch(struct stream_ctrl *c, const struct task *entry,
                                   uint64_t position)

@@ -23,13 +23,15 @@ enum task_op {
     TASK_COPY,       /* move bytes between two allocations of this session */
     TASK_SET,        /* fill bytes of an allocation */
     TASK_DELAY,      /* occupy the stream for a while, then succeed or fail */
-    TASK_CALLBACK, /* tell a thread of the client to run a callback; park until it has, if it blocks */
+    /* tell a thread of the client to run a callback; park until it has, if it blocks */
+    TASK_CALLBACK,
     TASK_NOTIFY_RECORD, /* notify: set the bit */
     TASK_NOTIFY_WAIT,   /* park until the bit is set, and clear it */
     TASK_COUNT_RECORD,  /* count notify: change the counter */
     TASK_COUNT_WAIT,    /* park until the counter is as wanted */
     TASK_VALUE_WRITE,   /* store 64 bits in device memory */
-    TASK_VALUE_WAIT, /* park until a word of device memory is as `flags` (ACL_STREAM_WAIT_VALUE_*) wants it */
+    /* park until a word of device memory is as `flags` (ACL_STREAM_WAIT_VALUE_*) wants it */
+    TASK_VALUE_WAIT,
     TASK_REDUCE, /* dst = dst op src, element by element (proto/util/reduce.h) */
     TASK_OPS
 };
@@ -40,20 +42,24 @@ enum task_op {
 #define TASK_RECORD_LEVEL 0x02u /* raise the level */
 #define TASK_RECORD_WAKE  0x04u /* the client has raised it: let parked streams go on */
 
-/** TASK_CALLBACK: the client has told its thread by itself, since the stream had nothing else to do. */
+/**
+ * TASK_CALLBACK: the client has told its thread by itself, since the stream had nothing else to do.
+ */
 #define TASK_CALLBACK_TOLD 0x01u
 
 struct task {
     /*
-     * Position + 1: says that the entry is there. Stored last by the client and polled by npud, so that one cache line brings
-     * both the news and the task. Every other value, the entry of the lap before among them, is "not yet".
+     * Position + 1: says that the entry is there. Stored last by the client and polled by npud, so
+     * that one cache line brings both the news and the task. Every other value, the entry of the
+     * lap before among them, is "not yet".
      */
     _Atomic uint64_t sequence;
     uint8_t op;    /* enum task_op */
     uint8_t flags; /* per op */
     /*
-     * How many records, resets and the like the stream was given that needed no task: modulo 2^16, and never more than that many
-     * between two tasks. They have ids all the same: a task's id is its position and this number, see stream_task_id().
+     * How many records, resets and the like the stream was given that needed no task: modulo 2^16,
+     * and never more than that many between two tasks. They have ids all the same: a task's id is
+     * its position and this number, see stream_task_id().
      */
     uint16_t taskless;
     uint32_t object;     /* slot of the event, stream, IPC event, or destination allocation */

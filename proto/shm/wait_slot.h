@@ -1,11 +1,12 @@
 /*
- * Who sleeps in a process, and on what: one slot in the session page per thread that is asleep in the library. For npud's report
- * "waits" alone; nothing else depends on it.
+ * Who sleeps in a process, and on what: one slot in the session page per thread that is asleep in
+ * the library. For npud's report "waits" alone; nothing else depends on it.
  *
- * Who writes what: the client writes all of it, npud only reads. A slot is taken lowest first, so that npud has few to look at and
- * unused ones cost no memory. `since_ns` is written last on the way in and first on the way out; npud reads it before and after the
- * rest, and leaves the slot out when it has changed. Killed at any store: the session goes, and its page with it.
- * A client that writes nonsense here tells lies about itself: what it names is looked up in its own tables.
+ * Who writes what: the client writes all of it, npud only reads. A slot is taken lowest first, so
+ * that npud has few to look at and unused ones cost no memory. `since_ns` is written last on the
+ * way in and first on the way out; npud reads it before and after the rest, and leaves the slot out
+ * when it has changed. Killed at any store: the session goes, and its page with it. A client that
+ * writes nonsense here tells lies about itself: what it names is looked up in its own tables.
  */
 #pragma once
 

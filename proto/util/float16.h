@@ -1,5 +1,8 @@
-/* Numbers of 16 bits: IEEE half precision (ACL_FLOAT16) and the upper half of single precision (ACL_BF16). Rounding is to nearest, ties to
- * even. Subnormals, infinities and NaN are as in single precision. */
+/*
+ * Numbers of 16 bits: IEEE half precision (ACL_FLOAT16) and the upper half of single precision
+ * (ACL_BF16). Rounding is to nearest, ties to even. Subnormals, infinities and NaN are as in single
+ * precision.
+ */
 #pragma once
 
 #include <stdint.h>

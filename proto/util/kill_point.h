@@ -1,7 +1,8 @@
 /*
- * Numbered places in what a client does to shared memory and to its socket: between every two stores of submission, record, wait,
- * and at each step of a request. In a test build of the library (NPUD_KILL_POINTS) a test counts how often an operation passes each
- * of them, and then ends the process there with SIGKILL, one place after the other (tests/kill). Nothing in every other build.
+ * Numbered places in what a client does to shared memory and to its socket: between every two
+ * stores of submission, record, wait, and at each step of a request. In a test build of the library
+ * (NPUD_KILL_POINTS) a test counts how often an operation passes each of them, and then ends the
+ * process there with SIGKILL, one place after the other (tests/kill). Nothing in every other build.
  */
 #pragma once
 

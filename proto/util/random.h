@@ -6,8 +6,10 @@
 #include <stddef.h>
 #include <sys/random.h>
 
-/** Fills all of it, or returns false: a kernel without the call, or a sandbox that refuses it. Never
- * leave a secret as it was then. Waits only before the kernel's pool is first ready, at boot. */
+/**
+ * Fills all of it, or returns false: a kernel without the call, or a sandbox that refuses it. Never
+ * leave a secret as it was then. Waits only before the kernel's pool is first ready, at boot.
+ */
 static inline bool random_fill(void *bytes, size_t size)
 {
     char *p = bytes;

@@ -1,6 +1,6 @@
 /*
- * Which reductions there are: aclrtReduceKind and aclDataType pairs, known to the library, which refuses the rest, and to npud, which does
- * not rely on that.
+ * Which reductions there are: aclrtReduceKind and aclDataType pairs, known to the library, which
+ * refuses the rest, and to npud, which does not rely on that.
  */
 #pragma once
 

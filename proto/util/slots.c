@@ -13,8 +13,9 @@
 static_assert(SLOTS_FIRST == 16, "slots_at() derives the chunk from the highest bit");
 
 /*
- * There when the program runs under LeakSanitizer, whose search for leaks does not look into mapped memory: what only an object in
- * a mapped chunk points to would be told to the program's author as lost.
+ * There when the program runs under LeakSanitizer, whose search for leaks does not look into mapped
+ * memory: what only an object in a mapped chunk points to would be told to the program's author as
+ * lost.
  */
 void __lsan_register_root_region(const void *p, size_t size) __attribute__((weak));
 void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((weak));
@@ -203,11 +204,12 @@ void slots_put(struct slots *t, void *object)
 
     atomic_store_explicit(&s->tag, generation << 1, memory_order_release);
     /*
-     * Before anything that the next owner stores. A release store holds back what comes before it, not what comes after: on a
-     * weakly ordered CPU the next owner's first stores could be seen while the old, live tag still is. With this fence, a reader that
-     * has got one of them (with a relaxed load, followed by an acquire fence) finds on looking again that the tag has changed; that
-     * is how one without a lock validates what it has read. The owner may be another thread than this one: it comes after us
-     * by the owner's lock, so the fence is before its stores too.
+     * Before anything that the next owner stores. A release store holds back what comes before it,
+     * not what comes after: on a weakly ordered CPU the next owner's first stores could be seen
+     * while the old, live tag still is. With this fence, a reader that has got one of them (with a
+     * relaxed load, followed by an acquire fence) finds on looking again that the tag has changed;
+     * that is how one without a lock validates what it has read. The owner may be another thread
+     * than this one: it comes after us by the owner's lock, so the fence is before its stores too.
      */
     atomic_thread_fence(memory_order_release);
     if (is_later(generation, block->last))

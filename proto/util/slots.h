@@ -6,10 +6,11 @@
  *
  * Chunk k holds 16 << k objects, so 16 pointers cover a million and an empty table costs nothing.
  *
- * After a peak, slots_release() gives pages back to the system, by blocks of objects that follow each
- * other. The addresses stay: a reader finds zeros there, which are not live. The generations go with
- * the objects, so each block has one from which all its slots go on; a number and generation of
- * before never match again. slots_take() prefers low numbers, so that high blocks become empty.
+ * After a peak, slots_release() gives pages back to the system, by blocks of objects that follow
+ * each other. The addresses stay: a reader finds zeros there, which are not live. The generations
+ * go with the objects, so each block has one from which all its slots go on; a number and
+ * generation of before never match again. slots_take() prefers low numbers, so that high blocks
+ * become empty.
  *
  * Threads: slots_take(), slots_put() and slots_release() are for one thread at a time (the owner's
  * lock); slots_at() and slots_get() are for any.
@@ -79,18 +80,18 @@ void slots_put(struct slots *t, void *object);
 typedef void slots_forget_fn(void *object);
 
 /**
- * Give back the memory of all idle blocks but the lowest `kept`, once there are more. Only for tables
- * whose owners expect zeros, and when no thread still uses an object that it has found before it was
- * put. forget (or NULL) frees what an object holds, and leaves it so that its next owner finds
- * nothing. Costs a comparison when there is nothing to do; put after put it costs a
+ * Give back the memory of all idle blocks but the lowest `kept`, once there are more. Only for
+ * tables whose owners expect zeros, and when no thread still uses an object that it has found
+ * before it was put. forget (or NULL) frees what an object holds, and leaves it so that its next
+ * owner finds nothing. Costs a comparison when there is nothing to do; put after put it costs a
  * system call for each block.
  */
 void slots_release(struct slots *t, uint32_t kept, slots_forget_fn *forget);
 
 /**
- * For owners with readers that keep objects for a while: condemn what slots_release() would release.
- * When every reader has let go of what it had found by then, slots_release_condemned() releases
- * those blocks of which no slot was taken meanwhile. condemn: true if there are any.
+ * For owners with readers that keep objects for a while: condemn what slots_release() would
+ * release. When every reader has let go of what it had found by then, slots_release_condemned()
+ * releases those blocks of which no slot was taken meanwhile. condemn: true if there are any.
  */
 bool slots_condemn(struct slots *t, uint32_t kept);
 void slots_release_condemned(struct slots *t, slots_forget_fn *forget);
@@ -128,8 +129,9 @@ static inline uint32_t slot_generation(const void *object)
 }
 
 /**
- * The object in slot number, live or not. NULL when there is no memory for it: number is not below max, or nothing near it was
- * ever taken. A slot that was never taken, but whose neighbours were, is zeroed memory: not live, of generation 0.
+ * The object in slot number, live or not. NULL when there is no memory for it: number is not below
+ * max, or nothing near it was ever taken. A slot that was never taken, but whose neighbours were,
+ * is zeroed memory: not live, of generation 0.
  */
 static inline void *slots_at(const struct slots *t, uint32_t number)
 {

@@ -20,7 +20,10 @@ const char *error_name(int32_t code)
     return NULL;
 }
 
-/* The longest form first: "ACL_ERROR_TIMEOUT" and "ACL_ERROR_RT_TIMEOUT" may both be there, and then "timeout" is the runtime's. */
+/*
+ * The longest form first: "ACL_ERROR_TIMEOUT" and "ACL_ERROR_RT_TIMEOUT" may both be there, and
+ * then "timeout" is the runtime's.
+ */
 int32_t error_named(const char *name)
 {
     static const char *const prefixes[] = {"", "ACL_ERROR_RT_", "ACL_ERROR_"};

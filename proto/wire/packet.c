@@ -111,7 +111,10 @@ int packet_recv(int socket, struct packet *packet, int flags)
     }
     packet->size = (size_t)n;
     if (msg.msg_flags & MSG_CTRUNC) {
-        /* Not more than there is room for, so the kernel could not install one: we are out of descriptors. */
+        /*
+         * Not more than there is room for, so the kernel could not install one: we are out of
+         * descriptors.
+         */
         packet_deinit(packet);
         return -EMFILE;
     }

@@ -48,8 +48,8 @@ int packet_recv(int socket, struct packet *packet, int flags);
 int packet_take_fd(struct packet *packet, size_t i);
 
 /**
- * What closes descriptors that were not asked for, instead of close(): npud's may not sleep in a close that a client has made slow.
- * Set once, before any packet is received.
+ * What closes descriptors that were not asked for, instead of close(): npud's may not sleep in a
+ * close that a client has made slow. Set once, before any packet is received.
  */
 extern void (*packet_close)(int fd);
 

@@ -11,7 +11,10 @@
 
 #include "tests/bench/bench.h"
 
-/** Where to find the page that both share, and which of the two this process is: set by ab_share() for the child that runs the rows. */
+/**
+ * Where to find the page that both share, and which of the two this process is: set by ab_share()
+ * for the child that runs the rows.
+ */
 #define AB_PAGE "NPUD_BENCH_PAGE"
 #define AB_SIDE "NPUD_BENCH_SIDE"
 
@@ -20,7 +23,10 @@ enum ab_side { AB_NEW, AB_OLD, AB_SIDES };
 /** Make the page at path, for two processes that are not there yet. */
 void ab_create(const char *path);
 
-/** In a child, before it becomes one of the two: its environment. libdir: where libaclclient.so.1 of its build is. */
+/**
+ * In a child, before it becomes one of the two: its environment. libdir: where libaclclient.so.1 of
+ * its build is.
+ */
 void ab_share(const char *path, enum ab_side side, const char *libdir);
 
 /** Is this process one of the two? Then options.ab is true. */
@@ -29,8 +35,10 @@ void ab_join(void);
 /** Only the new one emits results. */
 bool ab_is_new(void);
 
-/** contest_run() for one of two: `value` is this build's, `baseline` the other's, the spread is that of the quartiles. For the other one
- * what it returns means nothing. */
+/**
+ * contest_run() for one of two: `value` is this build's, `baseline` the other's, the spread is that
+ * of the quartiles. For the other one what it returns means nothing.
+ */
 struct result ab_run(const struct row *row, const struct contest *contest);
 
 /** A line that says how near to each other the two processors are that a pair of processes gets. */

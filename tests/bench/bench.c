@@ -212,8 +212,9 @@ static void print_table(const struct result *results, unsigned n)
 }
 
 /*
- * How fast a process is differs from the next one of the same build: by where its memory happens to lie, for one. So there are several pairs of
- * processes, and what counts of each is its median: of these the median and the quartiles are shown. Returns how many rows there are.
+ * How fast a process is differs from the next one of the same build: by where its memory happens to
+ * lie, for one. So there are several pairs of processes, and what counts of each is its median: of
+ * these the median and the quartiles are shown. Returns how many rows there are.
  */
 static unsigned merge_pairs(struct result *results, unsigned n)
 {

@@ -74,19 +74,27 @@ struct result contest_run(const struct row *row, const struct contest *contest);
 struct result result_of_samples(const struct row *row, double *samples, unsigned n,
                                 double baseline_ns);
 
-/** Median of n samples, and the one that `tail` percent lie below and the one that as many lie above. Sorts them. */
+/**
+ * Median of n samples, and the one that `tail` percent lie below and the one that as many lie
+ * above. Sorts them.
+ */
 void samples_spread(double *samples, unsigned n, unsigned tail, double *low, double *median,
                     double *high);
 
-/** The result of n pairs, value and baseline of a round each. Sorts both arrays. tail: how many percent of the ratios lie below `low`, and as
- * many above `high`. */
+/**
+ * The result of n pairs, value and baseline of a round each. Sorts both arrays. tail: how many
+ * percent of the ratios lie below `low`, and as many above `high`.
+ */
 struct result result_of_pairs(const struct row *row, double *values, double *baselines, unsigned n,
                               unsigned tail);
 
 /** Append to the results file. */
 void result_emit(const struct result *result);
 
-/** Emit all, and before them one row `name` that repeats the one with the worst ratio (but for ab.h). */
+/**
+ * Emit all, and before them one row `name` that repeats the one with the worst ratio (but for
+ * ab.h).
+ */
 void results_emit_worst(const char *name, const struct result *results, unsigned n);
 
 /** One getppid system call: the unit of the rows about the cost of a call. */
@@ -121,8 +129,10 @@ void rows_queue_polling(void);   /* 7 */
 void rows_queue_asleep(void);    /* 8 */
 void rows_queue_rate(void);      /* 15 */
 
-/** What `bench --crowd N` does, under an npud of its own: assembles N clients of it, prints their npud's socket, and lets them go at the end
- * of its input. */
+/**
+ * What `bench --crowd N` does, under an npud of its own: assembles N clients of it, prints their
+ * npud's socket, and lets them go at the end of its input.
+ */
 int crowd_main(char **argv);
 
 /** What `bench --first-use` does: once through, and prints the nanoseconds. */

@@ -70,7 +70,10 @@ struct pair {
 struct page *page_new(int *fd);
 void page_free(struct page *page);
 
-/** fd: of the page. socket: inherited as well, for the packet games; else -1, and the helper is a client of npud, for GAME_IPC alone. */
+/**
+ * fd: of the page. socket: inherited as well, for the packet games; else -1, and the helper is a
+ * client of npud, for GAME_IPC alone.
+ */
 void helper_start(struct helper *helper, struct page *page, int seat, int fd, int socket);
 void helper_command(struct helper *helper, enum game game, unsigned warm_up, unsigned rounds);
 void helper_wait(struct helper *helper);

@@ -1,6 +1,7 @@
 /*
- * Row 13: a callback is launched, run by a thread that sleeps in aclrtProcessReport, and wakes the launcher: there and back, beside two processes
- * that wake each other on futexes. Three wake-ups at most where the raw one has two: npud's engine comes first.
+ * Row 13: a callback is launched, run by a thread that sleeps in aclrtProcessReport, and wakes the
+ * launcher: there and back, beside two processes that wake each other on futexes. Three wake-ups at
+ * most where the raw one has two: npud's engine comes first.
  */
 #include "tests/bench/bench.h"
 #include "tests/bench/helper.h"

@@ -1,8 +1,9 @@
 /*
- * Rows 5 and 12: what a thousand sessions with ten thousand streams and a hundred thousand events cost that are open and idle.
+ * Rows 5 and 12: what a thousand sessions with ten thousand streams and a hundred thousand events
+ * cost that are open and idle.
  *
- * Row 5 has two npuds side by side, one with the crowd and one without, and a pair of clients at each that plays the ping-pong of row 4. They take
- * turns; the npud whose turn it is not sleeps.
+ * Row 5 has two npuds side by side, one with the crowd and one without, and a pair of clients at
+ * each that plays the ping-pong of row 4. They take turns; the npud whose turn it is not sleeps.
  */
 #include "tests/bench/bench.h"
 #include "tests/bench/helper.h"

@@ -1,8 +1,9 @@
 /*
  * Row 14: what a call costs in Python, beside the same call in C.
  *
- * Python's side is a process of its own, a client of the same npud. It is told by a line how often to call what, and answers with
- * the nanoseconds; its loop is part of what is measured, as any program in Python has one.
+ * Python's side is a process of its own, a client of the same npud. It is told by a line how often
+ * to call what, and answers with the nanoseconds; its loop is part of what is measured, as any
+ * program in Python has one.
  */
 #include "tests/bench/bench.h"
 

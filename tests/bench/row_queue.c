@@ -1,9 +1,11 @@
 /*
  * Rows 7, 8 and 15: messages between two processes through queues.
  *
- * Rows 7 and 8 pass one buffer there and back. Row 15 is about streams of messages of three sizes, one process putting and one taking, beside the
- * same bytes through a pipe and a socket, and beside one memcpy of them in one process. By bytes (acltdtEnqueueData, acltdtDequeueData) they are
- * copied in and out, as in a pipe; by buffer (alloc, enqueue, dequeue, free) nothing is, and nothing looks at them.
+ * Rows 7 and 8 pass one buffer there and back. Row 15 is about streams of messages of three sizes,
+ * one process putting and one taking, beside the same bytes through a pipe and a socket, and beside
+ * one memcpy of them in one process. By bytes (acltdtEnqueueData, acltdtDequeueData) they are
+ * copied in and out, as in a pipe; by buffer (alloc, enqueue, dequeue, free) nothing is, and
+ * nothing looks at them.
  *
  * The processes here are forked, not executed: this one has not used the library yet when it does.
  */

@@ -1,9 +1,9 @@
 /*
- * A crowd: many processes, each a client of npud with a session, streams and events of its own, that do the same in step. They stand in
- * a ring: each has events of the one before it open.
+ * A crowd: many processes, each a client of npud with a session, streams and events of its own,
+ * that do the same in step. They stand in a ring: each has events of the one before it open.
  *
- * Fork it from a process that has not used the library. Steps are given in the order of the enumeration; LINK, ARM and RUN make a lap of work
- * and may be repeated.
+ * Fork it from a process that has not used the library. Steps are given in the order of the
+ * enumeration; LINK, ARM and RUN make a lap of work and may be repeated.
  */
 #pragma once
 
@@ -22,7 +22,8 @@ enum crowd_step {
     CROWD_OPEN,    /* the events of the one before */
     CROWD_ARM,     /* record an IPC event behind a closed gate */
     CROWD_LINK,    /* let the record of the one before open the gate */
-    CROWD_RUN, /* the first opens its gate: all records complete, one after the other, round the ring */
+    /* the first opens its gate: all records complete, one after the other, round the ring */
+    CROWD_RUN,
     CROWD_LEAVE, /* and exit: one destroys all it has, the next does not */
 };
 
@@ -43,5 +44,8 @@ const char *crowd_lap(struct crowd *crowd);
 /** SIGKILL to all that are there. */
 void crowd_kill(struct crowd *crowd);
 
-/** Reap and free. NULL, or what went wrong (static memory): a member that was neither killed here nor left with status 0. */
+/**
+ * Reap and free. NULL, or what went wrong (static memory): a member that was neither killed here
+ * nor left with status 0.
+ */
 const char *crowd_end(struct crowd *crowd);

@@ -1,12 +1,15 @@
 /*
- * How long a test goes on. `make check` has a limit of minutes for all tests together; `make check-long` sets NPUD_TEST_LONG, and the same
- * tests do more rounds. A test states both figures, so that each is seen beside the other.
+ * How long a test goes on. `make check` has a limit of minutes for all tests together; `make
+ * check-long` sets NPUD_TEST_LONG, and the same tests do more rounds. A test states both figures,
+ * so that each is seen beside the other.
  */
 #pragma once
 
 #include <stdlib.h>
 
-/** `brief` in make check, `full` in make check-long: rounds, seconds, whatever the caller counts. */
+/**
+ * `brief` in make check, `full` in make check-long: rounds, seconds, whatever the caller counts.
+ */
 static inline unsigned effort(unsigned brief, unsigned full)
 {
     return getenv("NPUD_TEST_LONG") ? full : brief;

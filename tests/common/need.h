@@ -1,6 +1,6 @@
 /*
- * What a test needs of the machine beyond the ordinary. Where it is missing, the test says so by name and ends as passed; the runner
- * of all tests repeats these lines at its end.
+ * What a test needs of the machine beyond the ordinary. Where it is missing, the test says so by
+ * name and ends as passed; the runner of all tests repeats these lines at its end.
  */
 #pragma once
 

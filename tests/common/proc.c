@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Add up the numbers after `key` in a file of lines "key number ...". What is "%llu", or skips numbers before the one that counts. */
+/*
+ * Add up the numbers after `key` in a file of lines "key number ...". What is "%llu", or skips
+ * numbers before the one that counts.
+ */
 static uint64_t sum_of(const char *path, const char *key, const char *what)
 {
     char line[256];

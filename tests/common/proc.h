@@ -1,5 +1,7 @@
-/* What /proc says of a process: for tests and benchmarks that ask what npud costs. Nothing here can fail but by the process having gone:
- * then everything is 0. */
+/*
+ * What /proc says of a process: for tests and benchmarks that ask what npud costs. Nothing here can
+ * fail but by the process having gone: then everything is 0.
+ */
 #pragma once
 
 #include <stdint.h>
@@ -18,7 +20,10 @@ struct proc_usage proc_usage(pid_t pid);
 /** Voluntary and involuntary context switches of all its threads so far. */
 uint64_t proc_switches(pid_t pid);
 
-/** Nanoseconds on a CPU so far: of all its threads, and of the first one alone, which is npud's control thread. */
+/**
+ * Nanoseconds on a CPU so far: of all its threads, and of the first one alone, which is npud's
+ * control thread.
+ */
 uint64_t proc_cpu_ns(pid_t pid);
 uint64_t proc_main_cpu_ns(pid_t pid);
 

@@ -1,5 +1,6 @@
 /*
- * A second thread that calls aclrtSynchronizeEvent, so that a test can tell a call that must sleep from one that must return.
+ * A second thread that calls aclrtSynchronizeEvent, so that a test can tell a call that must sleep
+ * from one that must return.
  */
 #pragma once
 
@@ -35,5 +36,7 @@ void sleeper_stop(struct sleeper_thread *z);
 /** Make it call. It must have nothing to do. */
 void sleeper_begin(struct sleeper_thread *z, aclrtEvent event, int32_t limit_ms);
 
-/** Has the call returned? wait_ms above 0: give it so long. code is set then. With the lock held. */
+/**
+ * Has the call returned? wait_ms above 0: give it so long. code is set then. With the lock held.
+ */
 bool sleeper_returned(struct sleeper_thread *z, int32_t wait_ms);

@@ -1,4 +1,7 @@
-/* acl/npud_event_ipc.hpp, against a real npud: two processes, exceptions with code and sentence, ownership. */
+/*
+ * acl/npud_event_ipc.hpp, against a real npud: two processes, exceptions with code and sentence,
+ * ownership.
+ */
 #include "acl/npud_event_ipc.hpp"
 
 #include <csignal>
@@ -302,7 +305,9 @@ START_TEST(two_processes)
     ck_assert_int_eq(read(to_parent[0], &c, 1), 1);
     ck_assert(mine.query() && !theirs.query());
 
-    /* Death of the other side is an exception here, in a thread that sleeps as well as in a query. */
+    /*
+     * Death of the other side is an exception here, in a thread that sleeps as well as in a query.
+     */
     aclError asleep = 0;
     std::string sentence;
     std::thread sleeper([&] {

@@ -2,8 +2,8 @@
  * Actors: client processes that do, call by call, what the test tells them. The test itself is no
  * client then; it directs, and so knows which call of which process came before which.
  *
- * Each actor has streams on both devices, named by device and lane and made when first used. What an
- * actor is asked and answers travels in a struct act; its function runs in the actor (which is a
+ * Each actor has streams on both devices, named by device and lane and made when first used. What
+ * an actor is asked and answers travels in a struct act; its function runs in the actor (which is a
  * fork of the test, so any function of the test will do).
  */
 #pragma once

@@ -11,8 +11,10 @@
 /** The following cells belong to a table for so many processes (1 to 3). */
 void cells_processes(unsigned n);
 
-/** One cell came out right, or not; `what` is a row and column, the rest says who (printf). Does not
- * end the test: cells_expect_ok() does. */
+/**
+ * One cell came out right, or not; `what` is a row and column, the rest says who (printf). Does not
+ * end the test: cells_expect_ok() does.
+ */
 void cell(bool ok, const char *what, const char *who, ...) __attribute__((format(printf, 3, 4)));
 
 /** Assert that no cell of this test failed; names the first that did. */

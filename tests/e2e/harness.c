@@ -335,8 +335,8 @@ pid_t child_start(int (*fn)(void *arg), void *arg)
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         /*
-         * Against hanging. check's handler, which was inherited, would kill the whole test without a word; so is who waits for
-         * this child told what became of it.
+         * Against hanging. check's handler, which was inherited, would kill the whole test without
+         * a word; so is who waits for this child told what became of it.
          */
         signal(SIGALRM, SIG_DFL);
         alarm(60);

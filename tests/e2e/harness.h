@@ -42,10 +42,16 @@ struct ledger {
 };
 struct ledger npud_ledger(void);
 
-/** What npuctl prints (proto/wire/npud.proto): a report by topic, freed with npud__report__free_unpacked(). */
+/**
+ * What npuctl prints (proto/wire/npud.proto): a report by topic, freed with
+ * npud__report__free_unpacked().
+ */
 struct Npud__Report *npud_report(int topic);
 
-/** Run npuctl with these arguments (shell words): what it prints on either output, freed by the caller, and its exit status. */
+/**
+ * Run npuctl with these arguments (shell words): what it prints on either output, freed by the
+ * caller, and its exit status.
+ */
 char *npuctl(const char *arguments, int *status);
 /** Run it, and assert that it exits with status and prints these words. */
 void npuctl_says(const char *arguments, int status, const char *words);
@@ -54,13 +60,18 @@ void npuctl_says(const char *arguments, int status, const char *words);
  * comes. */
 void npud_await_sessions(uint32_t n);
 
-/** The same for its descriptors: those that came from clients are closed by a thread of their own. */
+/**
+ * The same for its descriptors: those that came from clients are closed by a thread of their own.
+ */
 void npud_await_fds(uint32_t n);
 
 /** Does a thread of that process sleep in that function of the library, as npud sees it? */
 bool npud_lists_sleeper(pid_t pid, const char *call);
 
-/** Shared buffers of all pools that are anybody's: a program's, in queues, or data that others have references to. */
+/**
+ * Shared buffers of all pools that are anybody's: a program's, in queues, or data that others have
+ * references to.
+ */
 uint32_t npud_buffers(void);
 
 /** Wait until npud has no session (it sees a death in its own time), then assert that the ledger is
@@ -72,8 +83,9 @@ void *child_share(size_t size);
 /** A child process that runs fn(arg) and exits with its result. Fork before the library is used. */
 pid_t child_start(int (*fn)(void *arg), void *arg);
 /**
- * fork(), as soon as the other threads of this process sleep. The sanitizers of gcc 12 do not look after
- * their locks: a child hangs if a thread, such as one that the library has just started, was in its allocator.
+ * fork(), as soon as the other threads of this process sleep. The sanitizers of gcc 12 do not look
+ * after their locks: a child hangs if a thread, such as one that the library has just started, was
+ * in its allocator.
  */
 pid_t fork_when_quiet(void);
 /** Wait for it and assert that it exited with 0. */
@@ -106,8 +118,8 @@ uint64_t now_ns(void);
 uint64_t context_switches(pid_t pid);
 
 /**
- * How long its threads have been ready to run while others had the CPU. What a promise about time is judged without, on a machine
- * that is busy with other things.
+ * How long its threads have been ready to run while others had the CPU. What a promise about time
+ * is judged without, on a machine that is busy with other things.
  */
 uint64_t cpu_wait_ns(pid_t pid);
 
@@ -139,7 +151,10 @@ uint64_t cpu_wait_ns(pid_t pid);
         ck_assert_msg(m_ &&strstr(m_, words), "%s: %s", #call, m_);                                \
     } while (0)
 
-/** A new case of a suite, with its time limit in seconds and what is done before and after each of its tests (NULL: nothing). */
+/**
+ * A new case of a suite, with its time limit in seconds and what is done before and after each of
+ * its tests (NULL: nothing).
+ */
 TCase *suite_case(Suite *suite, const char *name, double seconds, void (*before)(void),
                   void (*after)(void));
 

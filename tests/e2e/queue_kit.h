@@ -1,4 +1,7 @@
-/* Buffers that carry numbers, chains of them, and who sleeps: what tests of queues share. Of the process that calls. */
+/*
+ * Buffers that carry numbers, chains of them, and who sleeps: what tests of queues share. Of the
+ * process that calls.
+ */
 #pragma once
 
 #include <stdint.h>
@@ -20,8 +23,14 @@ void expect_chain(acltdtBuf head, uint64_t first, uint32_t n);
 /** Dequeue a buffer, free it, and tell its value. */
 uint64_t take_value(uint32_t qid, int32_t timeout);
 
-/** Wait until so many threads of a process (of its own, or a child) sleep in the library, on memory that processes share. */
+/**
+ * Wait until so many threads of a process (of its own, or a child) sleep in the library, on memory
+ * that processes share.
+ */
 void await_asleep(pid_t pid, unsigned n);
 
-/** Wait until so many buffers of all pools are somebody's: of a program, in queues, or data that others have references to. */
+/**
+ * Wait until so many buffers of all pools are somebody's: of a program, in queues, or data that
+ * others have references to.
+ */
 void await_buffers(uint32_t n);

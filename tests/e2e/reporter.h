@@ -18,8 +18,8 @@ struct reporter {
 };
 
 /**
- * Start it. It calls aclrtProcessReport(timeout_ms), whether it is subscribed (yet, any more) or not, until that fails otherwise or stop is set and
- * there is nothing to run.
+ * Start it. It calls aclrtProcessReport(timeout_ms), whether it is subscribed (yet, any more) or
+ * not, until that fails otherwise or stop is set and there is nothing to run.
  */
 void reporter_start(struct reporter *r, int32_t timeout_ms);
 

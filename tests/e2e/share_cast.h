@@ -1,11 +1,14 @@
 /*
- * A cast for tests of shared buffers and queues: processes that are told call by call what to do, and messages that are accounted for.
+ * A cast for tests of shared buffers and queues: processes that are told call by call what to do,
+ * and messages that are accounted for.
  *
- * The test itself is no client: it directs. A member is a fork of it, so an order is any function of the test with three numbers. What a
- * member is told it does while the test goes on, until the test asks for the answer: a member may sleep in a call, be stopped, or be killed.
+ * The test itself is no client: it directs. A member is a fork of it, so an order is any function
+ * of the test with three numbers. What a member is told it does while the test goes on, until the
+ * test asks for the answer: a member may sleep in a call, be stopped, or be killed.
  *
- * Messages are numbered. The number is in the user data of the head, and all over the data of each buffer of the message, so that who
- * receives one knows which, and that it is whole. What became of it is noted in memory shared by all.
+ * Messages are numbered. The number is in the user data of the head, and all over the data of each
+ * buffer of the message, so that who receives one knows which, and that it is whole. What became of
+ * it is noted in memory shared by all.
  */
 #pragma once
 
@@ -22,8 +25,8 @@
 #define CAST_MESSAGES 512
 
 /*
- * What holds in a process that works fast, or may be killed: check notes each of its own assertions in a file, also when all is well, and who is killed
- * while writing there leaves half a note.
+ * What holds in a process that works fast, or may be killed: check notes each of its own assertions
+ * in a file, also when all is well, and who is killed while writing there leaves half a note.
  */
 #define MUST(what) MUST_SAY(what, "does not hold: %s", #what)
 #define MUST_SAY(what, ...)                                                                        \
@@ -90,7 +93,10 @@ void member_end(int who);
 void member_kill(int who);
 /** It has died by SIGKILL: reap it. */
 void member_reap(int who);
-/** Does the member sleep in this function of the API? It is on npud's list of who waits, and not about to run. */
+/**
+ * Does the member sleep in this function of the API? It is on npud's list of who waits, and not
+ * about to run.
+ */
 bool member_sleeps(int who, const char *call);
 /** Wait until it does. */
 void member_await_sleep(int who, const char *call);
@@ -112,7 +118,9 @@ aclError order_put_keep(const struct order *o, int64_t *value);
 aclError order_take(const struct order *o, int64_t *value);
 /** Take a message from queue a, waiting b ms, and free it. value: its number. */
 aclError order_take_free(const struct order *o, int64_t *value);
-/** Put a message that is kept, the newest one, into queue a, waiting c ms. value: its new number. */
+/**
+ * Put a message that is kept, the newest one, into queue a, waiting c ms. value: its new number.
+ */
 aclError order_pass(const struct order *o, int64_t *value);
 /** Take all that is in queue a, and free it. value: how many messages. */
 aclError order_drain(const struct order *o, int64_t *value);
@@ -120,7 +128,9 @@ aclError order_drain(const struct order *o, int64_t *value);
 aclError order_check(const struct order *o, int64_t *value);
 /** Free all that it keeps. */
 aclError order_drop(const struct order *o, int64_t *value);
-/** Allocate a buffers of the usual size, which must all be different, write to them, and free them. */
+/**
+ * Allocate a buffers of the usual size, which must all be different, write to them, and free them.
+ */
 aclError order_churn(const struct order *o, int64_t *value);
 
 /* --- for orders of the tests' own, in members --- */
@@ -138,7 +148,10 @@ acltdtBuf message_make(unsigned n, uint32_t *number);
 uint32_t message_renumber(acltdtBuf buf);
 /** Assert that it is whole. Returns its number. */
 uint32_t message_check(acltdtBuf buf);
-/** What is noted around a call that puts a message, and around one that takes one; number 0: it did not. */
+/**
+ * What is noted around a call that puts a message, and around one that takes one; number 0: it did
+ * not.
+ */
 void message_put_begins(int64_t queue, uint32_t number);
 void message_put_ends(uint32_t number, aclError result);
 void message_take_begins(int64_t queue);
@@ -152,8 +165,11 @@ aclError message_take(int64_t queue, int32_t timeout, acltdtBuf *buf, uint32_t *
 
 struct shared_left {
     size_t pools, queues, grants;
-    uint64_t
-        buffers; /* that sessions hold, or are in queues, or have data that others refer to; not what caches have set aside */
+    /*
+     * that sessions hold, or are in queues, or have data that others refer to; not what caches have
+     * set aside
+     */
+    uint64_t buffers;
 };
 struct shared_left shared_left(void);
 /** Assert that npud comes to have so many buffers in so many pools. */

@@ -1066,8 +1066,8 @@ END_TEST
 
 /*
  * A missing argument is still reported as such. For all other faults the end of the session is the
- * answer, because a wrong handle looks like one that the end has made invalid. Releasing goes as far
- * as it can.
+ * answer, because a wrong handle looks like one that the end has made invalid. Releasing goes as
+ * far as it can.
  */
 static void expect_lost_or_no_argument(void)
 {

@@ -1,6 +1,7 @@
 /*
- * The ends of callbacks: subscriptions, streams, contexts, threads, processes and npud go while callbacks are launched, handed over or running. Nobody
- * hangs, and each callback runs once or is dropped once.
+ * The ends of callbacks: subscriptions, streams, contexts, threads, processes and npud go while
+ * callbacks are launched, handed over or running. Nobody hangs, and each callback runs once or is
+ * dropped once.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -145,7 +146,10 @@ START_TEST(destroying_it_by_force)
 }
 END_TEST
 
-/* Streams of one context that wait for each other's callbacks; the order in which they are destroyed is the library's. */
+/*
+ * Streams of one context that wait for each other's callbacks; the order in which they are
+ * destroyed is the library's.
+ */
 static void pend_crosswise(enum pending how)
 {
     aclrtEvent e;
@@ -596,7 +600,9 @@ static void drop_this(void *arg)
 
 static _Atomic bool churning;
 
-/* Ends the subscription and makes it anew, or destroys the stream and makes another, all the time. */
+/*
+ * Ends the subscription and makes it anew, or destroys the stream and makes another, all the time.
+ */
 static void *churn(void *arg)
 {
     uint64_t thread = reporter_id(arg);
@@ -742,7 +748,10 @@ START_TEST(fork_in_a_callback)
 END_TEST
 
 #ifndef __SANITIZE_THREAD__
-/* A child that begins anew, with a thread of the parent asleep in aclrtProcessReport and callbacks pending. */
+/*
+ * A child that begins anew, with a thread of the parent asleep in aclrtProcessReport and callbacks
+ * pending.
+ */
 static int child_begins_anew(void)
 {
     if (aclrtProcessReport(-1) != ACL_ERROR_UNINITIALIZE ||

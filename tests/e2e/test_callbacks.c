@@ -1,6 +1,6 @@
 /*
- * Host callbacks: what each call answers, in which order callbacks run, what a stream does meanwhile. Their ends (unsubscribing,
- * destroying, dying) are in test_callback_life.c.
+ * Host callbacks: what each call answers, in which order callbacks run, what a stream does
+ * meanwhile. Their ends (unsubscribing, destroying, dying) are in test_callback_life.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -289,7 +289,10 @@ START_TEST(timeout_is_exact)
     for (int ms = 1; ms <= 64; ms *= 4) {
         uint64_t best = UINT64_MAX;
 
-        /* Never before its time; and soon after it, once in a while at least, on a machine with other work. */
+        /*
+         * Never before its time; and soon after it, once in a while at least, on a machine with
+         * other work.
+         */
         for (int i = 0; i < 20 && best > 2000000; i++) {
             uint64_t t = now_ns(), took;
 
@@ -396,7 +399,10 @@ START_TEST(no_block_does_not)
 }
 END_TEST
 
-/* With a sleeping engine and without, the stream goes on as soon as the callback has returned, not at the next doorbell. */
+/*
+ * With a sleeping engine and without, the stream goes on as soon as the callback has returned, not
+ * at the next doorbell.
+ */
 START_TEST(goes_on_when_it_returns)
 {
     struct reporter r;

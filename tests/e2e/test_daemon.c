@@ -535,7 +535,10 @@ static void limit_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Events that are closed and can still be opened have a descriptor each: they leave enough for those that are used. */
+/*
+ * Events that are closed and can still be opened have a descriptor each: they leave enough for
+ * those that are used.
+ */
 START_TEST(few_descriptors_are_not_kept_for_closed_events)
 {
     struct run run = start_ready(&(struct start){.before = limit_descriptors});

@@ -1,7 +1,8 @@
 /*
- * aclnpudEventNotifyFd(): an eventfd of the program is written, once, when the record that was the latest at the call is complete or has
- * failed. What is not to happen is asked for after something that comes later has happened: descriptors are written in the order in
- * which npud learns of their records.
+ * aclnpudEventNotifyFd(): an eventfd of the program is written, once, when the record that was the
+ * latest at the call is complete or has failed. What is not to happen is asked for after something
+ * that comes later has happened: descriptors are written in the order in which npud learns of their
+ * records.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -295,7 +296,10 @@ START_TEST(refused)
 }
 END_TEST
 
-/* npud keeps the descriptor of a new segment until the next request says that its reply has arrived. */
+/*
+ * npud keeps the descriptor of a new segment until the next request says that its reply has
+ * arrived.
+ */
 static void let_replies_arrive(void)
 {
     aclrtEvent e;
@@ -528,7 +532,10 @@ static int recorder(void *arg)
     return 0;
 }
 
-/* The record's process is killed: it failed, the descriptor is written, and the query names who died. */
+/*
+ * The record's process is killed: it failed, the descriptor is written, and the query names who
+ * died.
+ */
 START_TEST(recorder_killed)
 {
     aclrtIpcEventHandle handle;

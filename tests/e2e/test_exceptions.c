@@ -1,4 +1,7 @@
-/* Exception callbacks: once for each task that fails, with what the program and npuctl know of it, and nobody hangs. */
+/*
+ * Exception callbacks: once for each task that fails, with what the program and npuctl know of it,
+ * and nobody hangs.
+ */
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -166,7 +169,10 @@ START_TEST(test_ids)
 }
 END_TEST
 
-/* The callback has run when the error is returned, whoever runs it; without a synchronise call it runs all the same. */
+/*
+ * The callback has run when the error is returned, whoever runs it; without a synchronise call it
+ * runs all the same.
+ */
 START_TEST(test_before_error)
 {
     uint64_t give_up = now_ns() + GUARD_NS;
@@ -430,7 +436,10 @@ START_TEST(test_full)
     sem_wait(&entered);
     await_stuck(stream);
     await_stuck(other);
-    /* The callback does not come back, and nobody else notices; nor do streams of this process that do not fail. */
+    /*
+     * The callback does not come back, and nobody else notices; nor do streams of this process that
+     * do not fail.
+     */
     turn_tell(&to_neighbour);
     turn_await(&from_neighbour);
     OK(aclrtSynchronizeStream(NULL));
@@ -466,7 +475,10 @@ START_TEST(test_full_destroy)
 }
 END_TEST
 
-/* What the reference advises against: while a callback waits for a stream, that one fails more often than there is room for. */
+/*
+ * What the reference advises against: while a callback waits for a stream, that one fails more
+ * often than there is room for.
+ */
 static _Atomic int code_inside;
 
 static void synchronize_inside(aclrtExceptionInfo *info)

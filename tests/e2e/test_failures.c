@@ -1,6 +1,6 @@
 /*
- * After a failed task: the two failure modes, row by row as in section 5 of the reference, and the ways to discard tasks: abort of a
- * stream, of a task, of a device.
+ * After a failed task: the two failure modes, row by row as in section 5 of the reference, and the
+ * ways to discard tasks: abort of a stream, of a task, of a device.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -331,7 +331,10 @@ START_TEST(test_stop_full_ring)
 }
 END_TEST
 
-/* Streams of another context that wait for the stopped one fail with its code; those that do not, and continue, notice nothing. */
+/*
+ * Streams of another context that wait for the stopped one fail with its code; those that do not,
+ * and continue, notice nothing.
+ */
 START_TEST(test_stop_other_context)
 {
     aclrtStream waits[2], free_stream;
@@ -438,7 +441,10 @@ static void dropped(void *data)
     n_dropped++;
 }
 
-/* Callbacks behind the failure run (0 continue) or never do, and are told so (1 stop); the same for those that are discarded (2). */
+/*
+ * Callbacks behind the failure run (0 continue) or never do, and are told so (1 stop); the same for
+ * those that are discarded (2).
+ */
 START_TEST(test_callback)
 {
     aclrtStream host;

@@ -1,6 +1,7 @@
 /*
- * Memory and mappings that are given back: rings of queues that were destroyed, segments of pools in which others have freed the last buffer, and
- * segments that drain after a right was revoked. And what must stay: buffers that a program has.
+ * Memory and mappings that are given back: rings of queues that were destroyed, segments of pools
+ * in which others have freed the last buffer, and segments that drain after a right was revoked.
+ * And what must stay: buffers that a program has.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -176,7 +177,10 @@ START_TEST(idle_peer_lets_go_of_revoked_queues)
 }
 END_TEST
 
-/* A stopped peer lets go of nothing: npud frees the memory from under it, but for a page of each ring, and one of what its takers write. */
+/*
+ * A stopped peer lets go of nothing: npud frees the memory from under it, but for a page of each
+ * ring, and one of what its takers write.
+ */
 START_TEST(stopped_peer_keeps_no_memory_of_destroyed_queues)
 {
     pid_t pid = child_start(attaches_all, NULL);
@@ -310,7 +314,10 @@ static int allocates_8_mib(void *arg)
     return 0;
 }
 
-/* At the limit of a user, what is free in the pools of other processes is given back at once. Guards against 207001 with nothing held. */
+/*
+ * At the limit of a user, what is free in the pools of other processes is given back at once.
+ * Guards against 207001 with nothing held.
+ */
 START_TEST(free_memory_of_others_makes_room)
 {
     pid_t holder = child_start(takes_all_and_frees, NULL);
@@ -369,8 +376,9 @@ static int takes_one_each_time(void *arg)
 }
 
 /*
- * Guards against an owner that collects a new, ever larger segment for each process that has lost its right; and against mappings of segments that were
- * given back, which stay in both processes, or until a thread that waits for a message gets one.
+ * Guards against an owner that collects a new, ever larger segment for each process that has lost
+ * its right; and against mappings of segments that were given back, which stay in both processes,
+ * or until a thread that waits for a message gets one.
  */
 START_TEST(granting_and_revoking_costs_no_memory)
 {
@@ -435,7 +443,10 @@ static int keeps_what_it_took(void *arg)
     return 0;
 }
 
-/* The address of a buffer is good until it is freed, whatever right is gone. Then it goes without another call. */
+/*
+ * The address of a buffer is good until it is freed, whatever right is gone. Then it goes without
+ * another call.
+ */
 START_TEST(what_is_held_stays_mapped_after_revoking)
 {
     pid_t pid = child_start(keeps_what_it_took, NULL);
@@ -502,8 +513,9 @@ static acltdtBuf big_buffer(void)
 enum last { A_BUFFER, A_REFERENCE, A_KEPT_SLOT };
 
 /*
- * Whoever frees what is last in a segment that drains tells npud, though npud has said that it need not be told of segments of this pool: the one who
- * took a buffer, the one who has the last reference to its data, or a thread of the owner that had kept a slot.
+ * Whoever frees what is last in a segment that drains tells npud, though npud has said that it need
+ * not be told of segments of this pool: the one who took a buffer, the one who has the last
+ * reference to its data, or a thread of the owner that had kept a slot.
  */
 START_TEST(last_of_a_draining_segment_is_told)
 {

@@ -1,18 +1,22 @@
 /*
- * Hostile clients (tests/hostile/hostile.c), each beside a pair of well-behaved ones (victims.c there).
+ * Hostile clients (tests/hostile/hostile.c), each beside a pair of well-behaved ones (victims.c
+ * there).
  *
- * For each: no result of the pair changes, and their times do not double. Fairness of that measurement: a hostile client is also a
- * load on the machine, which npud cannot help. So times are compared with those beside an honest load of about the same shape
- * (processes that compute, or that talk to one another), in short slices that alternate. What other work there is on the machine
- * meets both; the ratio tells what npud lets the hostile one do. A result that is too bad is measured anew, twice: noise
- * passes, what npud does wrong stays. make check has no use for the comparison, and leaves it out: a machine that does other things
- * as well cannot judge times.
+ * For each: no result of the pair changes, and their times do not double. Fairness of that
+ * measurement: a hostile client is also a load on the machine, which npud cannot help. So times are
+ * compared with those beside an honest load of about the same shape (processes that compute, or
+ * that talk to one another), in short slices that alternate. What other work there is on the
+ * machine meets both; the ratio tells what npud lets the hostile one do. A result that is too bad
+ * is measured anew, twice: noise passes, what npud does wrong stays. make check has no use for the
+ * comparison, and leaves it out: a machine that does other things as well cannot judge times.
  *
- * Each hostile process is killed at the end of its slice, in the midst of what it does, and another one, with another seed, begins
- * the next. Afterwards npud must be as it was: in its ledger, its descriptors and its memory; and idle.
+ * Each hostile process is killed at the end of its slice, in the midst of what it does, and another
+ * one, with another seed, begins the next. Afterwards npud must be as it was: in its ledger, its
+ * descriptors and its memory; and idle.
  *
- * NPUD_HOSTILE_SECONDS: how long each case goes on (default 0.5, in make check-long 0.8). NPUD_TEST_TABLE: print the table also when all is well.
- * NPUD_HOSTILE_SEED: the seed of the first process of each case. NPUD_HOSTILE_CASE: the number of the one case to run.
+ * NPUD_HOSTILE_SECONDS: how long each case goes on (default 0.5, in make check-long 0.8).
+ * NPUD_TEST_TABLE: print the table also when all is well. NPUD_HOSTILE_SEED: the seed of the first
+ * process of each case. NPUD_HOSTILE_CASE: the number of the one case to run.
  */
 #include "harness.h"
 
@@ -51,7 +55,10 @@
 #define LINES_MAX       40 /* per case and uid, beside one more each second */
 #define NOBODY          65534
 
-/* Of npud's memory, what malloc may keep for the next one. Sanitizers keep what was freed, to see it used. */
+/*
+ * Of npud's memory, what malloc may keep for the next one. Sanitizers keep what was freed, to see
+ * it used.
+ */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MEMORY_KEPT (256u << 20)
 #define SANITIZED                                                                                  \
@@ -208,7 +215,10 @@ static double seconds(void)
     return text ? atof(text) : effort(5, 8) / 10.0;
 }
 
-/* A request waits for the one that npud has just begun: of those that bring it much work, the longest take this long. */
+/*
+ * A request waits for the one that npud has just begun: of those that bring it much work, the
+ * longest take this long.
+ */
 static uint64_t floor_of(enum measured kind)
 {
     return kind == MEASURED_REQUEST ? FLOOR_NS + 2 * LONG_REQUEST_NS : FLOOR_NS;
@@ -225,7 +235,10 @@ static double ratio(enum measured kind, unsigned per_mille, uint64_t tolerance)
     return compared ? (double)(hostile - tolerance) / (double)compared : 0;
 }
 
-/* How much less gets done, all in all: what a few long stalls cost, which the many short times beside them would hide. */
+/*
+ * How much less gets done, all in all: what a few long stalls cost, which the many short times
+ * beside them would hide.
+ */
 static double slowdown(void)
 {
     uint32_t n = victims_count(PHASE_HOSTILE, MEASURED_ROUND);
@@ -408,8 +421,8 @@ START_TEST(beside_a_hostile_client)
 END_TEST
 
 /*
- * What npud has sent and nobody has taken is npud's in the kernel's books, where all its clients share one limit: who takes nothing
- * is ended after a few, long before the socket is full.
+ * What npud has sent and nobody has taken is npud's in the kernel's books, where all its clients
+ * share one limit: who takes nothing is ended after a few, long before the socket is full.
  */
 START_TEST(descriptors_left_unread)
 {

@@ -366,7 +366,10 @@ END_TEST
 #define TASKS   4000
 #define STREAMS 6
 
-/* Which of its tasks fail: a byte each, in shared memory. The streams are on two devices, and run at the same time in batches of their own. */
+/*
+ * Which of its tasks fail: a byte each, in shared memory. The streams are on two devices, and run
+ * at the same time in batches of their own.
+ */
 static int run_random(void *arg)
 {
     char *failed = arg;
@@ -413,7 +416,9 @@ START_TEST(same_seed_same_failures)
 
     ck_assert_int_eq(memcmp(one, two, TASKS * STREAMS), 0);
     ck_assert_int_ne(memcmp(one, three, TASKS * STREAMS), 0);
-    /* Of the first stream every task is looked at: 400 are to be expected, and 19 is the deviation. */
+    /*
+     * Of the first stream every task is looked at: 400 are to be expected, and 19 is the deviation.
+     */
     ck_assert_uint_gt(n[0], 300);
     ck_assert_uint_lt(n[0], 500);
     ck_assert_uint_gt(n[2], 300);
@@ -422,7 +427,10 @@ START_TEST(same_seed_same_failures)
 }
 END_TEST
 
-/* A program whose timing decides which records are complete at the call: the rule sees the same tasks all the same. */
+/*
+ * A program whose timing decides which records are complete at the call: the rule sees the same
+ * tasks all the same.
+ */
 static int run_records(void *arg)
 {
     char *failed = arg;
@@ -520,7 +528,10 @@ START_TEST(stalled_until_cleared)
 }
 END_TEST
 
-/* Streams that wait for a stalled one: with a limit they give up, without one they are in no deadlock. */
+/*
+ * Streams that wait for a stalled one: with a limit they give up, without one they are in no
+ * deadlock.
+ */
 START_TEST(waiting_for_a_stalled_stream)
 {
     aclrtEvent level, e;
@@ -699,7 +710,9 @@ static const char *state_of_device(uint32_t device)
     return state;
 }
 
-/* Two threads, and the stream on the other device: of those that wait for a position the only one. */
+/*
+ * Two threads, and the stream on the other device: of those that wait for a position the only one.
+ */
 static bool all_wait(void)
 {
     Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS);
@@ -894,7 +907,8 @@ END_TEST
 
 START_TEST(list_and_usage)
 {
-    npuctl_says("--json inject fail --kind ipc_event_record", 1, "there are no \"ipc_event_record\" tasks");
+    npuctl_says("--json inject fail --kind ipc_event_record", 1,
+                "there are no \"ipc_event_record\" tasks");
     npuctl_says("inject fail --kind x", 1,
                 " reset, wait, ipc-record, ipc-wait, copy,"); /* as typed in a shell */
     npuctl_says("--json inject fail --kind ipc-record --nth 2", 0, "{\"rule\":1}");

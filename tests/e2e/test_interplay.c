@@ -73,7 +73,9 @@ static aclrtEvent record_behind_failure(void)
     return event;
 }
 
-/* What a stopped stream has queued is not going to be: no later than that the descriptor says so. */
+/*
+ * What a stopped stream has queued is not going to be: no later than that the descriptor says so.
+ */
 START_TEST(test_fd_of_stopped_stream)
 {
     aclrtEvent event, gate;

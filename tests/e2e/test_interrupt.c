@@ -1,4 +1,7 @@
-/* aclnpudSetInterruptCheck(): what becomes of calls that a check or a signal ends. Python's use of it: tests/python/test_interrupts.py. */
+/*
+ * aclnpudSetInterruptCheck(): what becomes of calls that a check or a signal ends. Python's use of
+ * it: tests/python/test_interrupts.py.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -142,7 +145,10 @@ START_TEST(reports_stop_after_the_callback)
 }
 END_TEST
 
-/* Two streams, of which the first has to be waited for; the rest of the context ends by force with it. */
+/*
+ * Two streams, of which the first has to be waited for; the rest of the context ends by force with
+ * it.
+ */
 START_TEST(what_ends_things_ends_them_by_force)
 {
     aclrtContext context;

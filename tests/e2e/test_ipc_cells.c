@@ -314,7 +314,9 @@ END_TEST
 
 /* --- everybody at once --- */
 
-/* In each process a thread synchronises, and through each handle a stream waits on either device. */
+/*
+ * In each process a thread synchronises, and through each handle a stream waits on either device.
+ */
 static void all_wait_for(struct ref *recorder)
 {
     bool slept[HANDLES_MAX] = {false}, stood[HANDLES_MAX][DEVICES];

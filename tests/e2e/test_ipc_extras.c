@@ -1,4 +1,7 @@
-/* What acl_npud.h adds to IPC events: what a handle tells, and opening it whatever is current. And the UUIDs of devices. */
+/*
+ * What acl_npud.h adds to IPC events: what a handle tells, and opening it whatever is current. And
+ * the UUIDs of devices.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -85,7 +88,10 @@ START_TEST(own_handle)
 }
 END_TEST
 
-/* The answer is right at once: who has been reaped is not alive, whether npud has come to it or not. */
+/*
+ * The answer is right at once: who has been reaped is not alive, whether npud has come to it or
+ * not.
+ */
 START_TEST(exporter_dies)
 {
     aclrtIpcEventHandle handle;

@@ -1,6 +1,7 @@
 /*
  * Handles of IPC events, and who destroys and leaves when (sections 4 and 6 of the event reference,
- * acl_npud.h and libaclclient(7)), in one, two and three processes. Decisions where the reference is open:
+ * acl_npud.h and libaclclient(7)), in one, two and three processes. Decisions where the reference
+ * is open:
  *
  * | case                                            | here                                   |
  * | ----------------------------------------------- | -------------------------------------- |

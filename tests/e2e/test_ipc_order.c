@@ -305,9 +305,9 @@ static struct ref *own_handle(unsigned who, unsigned k)
 }
 
 /*
- * Every process, every form that takes a limit, either device; all at the same time, so that it takes
- * one second. The error goes to the stream that waited and is told once; the event, its record and
- * who waits without limit notice nothing.
+ * Every process, every form that takes a limit, either device; all at the same time, so that it
+ * takes one second. The error goes to the stream that waited and is told once; the event, its
+ * record and who waits without limit notice nothing.
  */
 static void expire(struct ref *recorder)
 {

@@ -1,6 +1,7 @@
 /*
- * Shared buffers within one process, in both families of calls: what each call does and refuses, chains and references, threads, sizes,
- * copies, and what becomes of the memory. What travels between processes is in test_queue*.c.
+ * Shared buffers within one process, in both families of calls: what each call does and refuses,
+ * chains and references, threads, sizes, copies, and what becomes of the memory. What travels
+ * between processes is in test_queue*.c.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -818,7 +819,10 @@ START_TEST(memory_is_given_back)
 }
 END_TEST
 
-/* The file is no memory any more, nor is the mapping: what a program does again and again does not add up. */
+/*
+ * The file is no memory any more, nor is the mapping: what a program does again and again does not
+ * add up.
+ */
 START_TEST(address_space_is_given_back)
 {
     uint64_t used;
@@ -1070,7 +1074,10 @@ static void *reference_and_free(void *arg)
     return NULL;
 }
 
-/* Reference counts are of no one thread: each thread copies, under a lock of nobody, its own reference of the same data. */
+/*
+ * Reference counts are of no one thread: each thread copies, under a lock of nobody, its own
+ * reference of the same data.
+ */
 START_TEST(threads_count_references_of_the_same_data)
 {
     enum { THREADS = 4 };

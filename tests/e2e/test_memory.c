@@ -145,7 +145,10 @@ static void *free_elsewhere(void *p)
     return NULL;
 }
 
-/* Sizes count as the API rounds them, and up to them pointers into an allocation are as good as its start. */
+/*
+ * Sizes count as the API rounds them, and up to them pointers into an allocation are as good as its
+ * start.
+ */
 START_TEST(ranges_stay_within_their_allocation)
 {
     static const char says[] = "1000 bytes at offset 0 leave the allocation of 100 bytes";
@@ -531,7 +534,10 @@ START_TEST(buffered_copy_does_not_wait)
 }
 END_TEST
 
-/* A copy on the stream, whose source is taken now. Its pages are never touched before: only npud's ledger matters. */
+/*
+ * A copy on the stream, whose source is taken now. Its pages are never touched before: only npud's
+ * ledger matters.
+ */
 static void copy_buffered(void *dst, size_t size)
 {
     void *src = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -845,7 +851,10 @@ static aclError any_free(void *p, bool pinned)
     return pinned ? aclrtFreeHost(p) : aclrtFree(p);
 }
 
-/* Calls that read and write by themselves; _i: pinned. Addresses of the program's own stay as they are. */
+/*
+ * Calls that read and write by themselves; _i: pinned. Addresses of the program's own stay as they
+ * are.
+ */
 START_TEST(freed_memory_is_a_named_error)
 {
     char *p = _i ? pinned_new(COPY_SIZE) : device_new(COPY_SIZE), own[64] = {0};

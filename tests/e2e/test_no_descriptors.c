@@ -61,7 +61,9 @@ static void expect_ledger(const struct ledger *l, uint32_t queues)
     ck_assert_uint_eq(now.lingering, l->lingering);
     ck_assert_uint_eq(now.memory, l->memory);
     ck_assert_uint_eq(now.buffers, l->buffers);
-    /* Of the arena, npud keeps the newest segment of each kind until it knows that it has arrived. */
+    /*
+     * Of the arena, npud keeps the newest segment of each kind until it knows that it has arrived.
+     */
     ck_assert_uint_le(now.fds, l->fds + 2);
     ck_assert_uint_eq(npud_queues(), queues);
 }
@@ -151,7 +153,9 @@ static const struct kind {
     {make_queue, end_queue, 2},
 };
 
-/* A call that needs no descriptor after all succeeds: the arena has room for the stream or event. */
+/*
+ * A call that needs no descriptor after all succeeds: the arena has room for the stream or event.
+ */
 static bool make_without(const struct kind *kind, unsigned room)
 {
     aclError error;

@@ -1,4 +1,7 @@
-/* Notifies and count notifies within one process: the latch, the counter, limits, and every error of the reference. */
+/*
+ * Notifies and count notifies within one process: the latch, the counter, limits, and every error
+ * of the reference.
+ */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -106,7 +109,10 @@ START_TEST(a_record_comes_after_what_was_before_it)
 }
 END_TEST
 
-/* Two notifies make a pair of streams take turns: every record finds its bit clear, so each releases one wait. */
+/*
+ * Two notifies make a pair of streams take turns: every record finds its bit clear, so each
+ * releases one wait.
+ */
 START_TEST(streams_take_turns)
 {
     enum { ROUNDS = 2000, PAIRS = 8 };
@@ -135,7 +141,9 @@ START_TEST(streams_take_turns)
 }
 END_TEST
 
-/* The recorder is on device 1, the waiters on device 0: their engines hand streams to each other. */
+/*
+ * The recorder is on device 1, the waiters on device 0: their engines hand streams to each other.
+ */
 START_TEST(across_devices)
 {
     enum { ROUNDS = 500 };
@@ -234,7 +242,9 @@ START_TEST(ids_differ)
 }
 END_TEST
 
-/* What is queued for a notify that is destroyed never hits the next one, whatever number that gets. */
+/*
+ * What is queued for a notify that is destroyed never hits the next one, whatever number that gets.
+ */
 START_TEST(destroyed_with_tasks_queued)
 {
     aclrtNotify next;
@@ -278,8 +288,8 @@ START_TEST(a_dropped_wait_swallows_nothing)
 END_TEST
 
 /*
- * The same, at the moment when a record has let it go and it has not gone on: which of the two streams the record is for may vary,
- * but one of them gets it.
+ * The same, at the moment when a record has let it go and it has not gone on: which of the two
+ * streams the record is for may vary, but one of them gets it.
  */
 START_TEST(a_record_outlives_the_stream_it_released)
 {
@@ -451,7 +461,10 @@ START_TEST(any_order)
 }
 END_TEST
 
-/* A record that is dropped fails the wait that it would have ended, also one that comes later, and no other. */
+/*
+ * A record that is dropped fails the wait that it would have ended, also one that comes later, and
+ * no other.
+ */
 START_TEST(a_dropped_record_fails_its_wait)
 {
     aclrtStream doomed;
@@ -603,7 +616,10 @@ START_TEST(count_records)
 }
 END_TEST
 
-/* Each mode below, at and above its value, and a mask; both for a wait that comes late and for one that is there. */
+/*
+ * Each mode below, at and above its value, and a mask; both for a wait that comes late and for one
+ * that is there.
+ */
 START_TEST(count_waits)
 {
     static const struct {

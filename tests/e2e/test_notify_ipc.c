@@ -1,4 +1,7 @@
-/* Notifies of several processes: keys, lists of pids, who may wait, and what a death at any moment leaves behind. */
+/*
+ * Notifies of several processes: keys, lists of pids, who may wait, and what a death at any moment
+ * leaves behind.
+ */
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdio.h>

@@ -288,7 +288,10 @@ static bool three_wait(void)
     return all;
 }
 
-/* As many rows as there are processes of its own that wait, and not the others'. Asked in a row: npud lets it wait. */
+/*
+ * As many rows as there are processes of its own that wait, and not the others'. Asked in a row:
+ * npud lets it wait.
+ */
 static int second_user_asks(void *arg)
 {
     pid_t *waiting = arg;

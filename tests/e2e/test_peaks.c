@@ -1,6 +1,7 @@
 /*
- * Memory goes back after a peak, while the session goes on or when its process dies: rings of streams, events on both sides, and
- * npud's heap. What is measured is what the kernel says of the process: pages of its own, and shared ones that it has touched.
+ * Memory goes back after a peak, while the session goes on or when its process dies: rings of
+ * streams, events on both sides, and npud's heap. What is measured is what the kernel says of the
+ * process: pages of its own, and shared ones that it has touched.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -89,7 +90,9 @@ static void destroy_streams(void)
         OK(aclrtDestroyStream(streams[i]));
 }
 
-/* What is kept of streams that are gone: some rings, and what npud and the library know of a slot. */
+/*
+ * What is kept of streams that are gone: some rings, and what npud and the library know of a slot.
+ */
 #define KEPT_OF_STREAMS (MIB + STREAMS * UINT64_C(1536))
 
 START_TEST(streams_without_tasks_take_no_rings)
@@ -133,7 +136,10 @@ END_TEST
 #define LANES  4u
 #define ROUNDS effort(100, 5000)
 
-/* Streams come and go beside each other in the same slots of npud, while rings around them are punched. */
+/*
+ * Streams come and go beside each other in the same slots of npud, while rings around them are
+ * punched.
+ */
 static void *uses_streams(void *arg)
 {
     uint64_t *sum = arg;
@@ -157,7 +163,10 @@ static void *uses_streams(void *arg)
     return NULL;
 }
 
-/* Guards against a ring that is punched when its slot has its next stream already, whose tasks would be lost. */
+/*
+ * Guards against a ring that is punched when its slot has its next stream already, whose tasks
+ * would be lost.
+ */
 START_TEST(no_ring_of_the_next_stream_goes)
 {
     pthread_t thread[LANES];
@@ -280,7 +289,10 @@ static void *waits_for_an_event(void *arg)
     return NULL;
 }
 
-/* Guards against memory that stays because another thread sleeps in the library, as some do for hours. */
+/*
+ * Guards against memory that stays because another thread sleeps in the library, as some do for
+ * hours.
+ */
 START_TEST(sleeping_threads_keep_no_events)
 {
     acltdtQueueAttr *attr = acltdtCreateQueueAttr();

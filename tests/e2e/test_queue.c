@@ -76,7 +76,10 @@ START_TEST(depths)
 }
 END_TEST
 
-/* More messages than the depth, at every fill level, so that positions wrap around the ring everywhere. */
+/*
+ * More messages than the depth, at every fill level, so that positions wrap around the ring
+ * everywhere.
+ */
 START_TEST(order_with_wrap_around)
 {
     uint64_t put = 0, got = 0;
@@ -472,7 +475,10 @@ END_TEST
 
 /* --- time --- */
 
-/* Each of the four calls on a queue where it can do nothing: full for those that put, empty for those that take. */
+/*
+ * Each of the four calls on a queue where it can do nothing: full for those that put, empty for
+ * those that take.
+ */
 enum { ENQUEUE, ENQUEUE_DATA, DEQUEUE, DEQUEUE_DATA, CALLS };
 
 static struct stuck {
@@ -602,8 +608,9 @@ START_TEST(no_limit)
 END_TEST
 
 /*
- * A consumer that is woken and finds that another was faster goes on waiting, for the rest of its time only. Who is faster is chance; so is how
- * often it takes to see the consumer lose until its time is up.
+ * A consumer that is woken and finds that another was faster goes on waiting, for the rest of its
+ * time only. Who is faster is chance; so is how often it takes to see the consumer lose until its
+ * time is up.
  */
 START_TEST(limit_is_a_total)
 {
@@ -772,7 +779,10 @@ static void *consume(void *arg)
     }
 }
 
-/* Producers and consumers through one queue: every message comes, once. One producer does as `first`, the others as `others`. */
+/*
+ * Producers and consumers through one queue: every message comes, once. One producer does as
+ * `first`, the others as `others`.
+ */
 static void through_one_queue(uint32_t depth, void *(*first)(void *), void *(*others)(void *))
 {
     pthread_t producer[PRODUCERS], consumer[CONSUMERS];
@@ -799,7 +809,10 @@ START_TEST(many_threads)
 }
 END_TEST
 
-/* Threads come and go from a full and an empty queue with short limits: no wake-up is lost, whoever it was for. */
+/*
+ * Threads come and go from a full and an empty queue with short limits: no wake-up is lost, whoever
+ * it was for.
+ */
 static void *produce_impatiently(void *arg)
 {
     uint64_t who = (uintptr_t)arg;

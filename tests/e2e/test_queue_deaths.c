@@ -1,9 +1,10 @@
 /*
- * Producers die in the middle of traffic: other processes put into the same ring and take from it before, during and after the death. Each message
- * carries its producer and a number. A message whose acltdtEnqueue has returned 0 arrives, once, in the order of its producer.
+ * Producers die in the middle of traffic: other processes put into the same ring and take from it
+ * before, during and after the death. Each message carries its producer and a number. A message
+ * whose acltdtEnqueue has returned 0 arrives, once, in the order of its producer.
  *
- * This guards against a sweep of the ring that loses its place: npud looks for the messages of the dead producer while the living members overwrite
- * the slots that it has not reached yet.
+ * This guards against a sweep of the ring that loses its place: npud looks for the messages of the
+ * dead producer while the living members overwrite the slots that it has not reached yet.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -52,8 +53,8 @@ static void attach(uint32_t rights)
 }
 
 /*
- * Messages by bytes, and no assertions of check, each of which writes to the file that all processes of a test share: a process that is killed
- * there would leave half a line.
+ * Messages by bytes, and no assertions of check, each of which writes to the file that all
+ * processes of a test share: a process that is killed there would leave half a line.
  */
 static void put(uint64_t value)
 {

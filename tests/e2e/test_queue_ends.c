@@ -211,7 +211,10 @@ static int puts_when_told(void *arg)
 
 #define HEIRS 20
 
-/* Each of them is killed when the next one has been granted, or has attached: there is always somebody. */
+/*
+ * Each of them is killed when the next one has been granted, or has attached: there is always
+ * somebody.
+ */
 START_TEST(replaced_before_it_dies)
 {
     bool last[HEIRS];
@@ -269,7 +272,10 @@ static void await_stopped(pid_t pid)
     ck_assert(WIFSTOPPED(status));
 }
 
-/* The ring moves, the queue is destroyed, its id is another's, who is granted that one too sees all of it at once. */
+/*
+ * The ring moves, the queue is destroyed, its id is another's, who is granted that one too sees all
+ * of it at once.
+ */
 START_TEST(id_is_anothers_behind_the_back)
 {
     pid_t pid = child_start(sleeps_through_a_change, NULL);

@@ -1,6 +1,6 @@
 /*
- * Attributes of queues, and descriptions of routes: objects of the process alone. No npud runs here; what becomes of these objects in
- * queues and bound routes is tested with those.
+ * Attributes of queues, and descriptions of routes: objects of the process alone. No npud runs
+ * here; what becomes of these objects in queues and bound routes is tested with those.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,10 @@
 
 /* --- helpers --- */
 
-/* A string of n times the letter, in memory of that very size: reading on is an error that ASan sees. */
+/*
+ * A string of n times the letter, in memory of that very size: reading on is an error that ASan
+ * sees.
+ */
 static char *letters(char letter, size_t n)
 {
     char *s = malloc(n + 1);
@@ -468,7 +471,10 @@ START_TEST(null_lists)
 }
 END_TEST
 
-/* A copy, both ways: neither the route that was added nor the one that was read is tied to the list. */
+/*
+ * A copy, both ways: neither the route that was added nor the one that was read is tied to the
+ * list.
+ */
 START_TEST(lists_copy)
 {
     acltdtQueueRoute *added = make_route(1, 2), *got = make_route(77, 77);

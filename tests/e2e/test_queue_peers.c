@@ -1,4 +1,7 @@
-/* Queues between processes: grants, rights, messages, and what the end of a peer, of a queue or of npud does to who sleeps. */
+/*
+ * Queues between processes: grants, rights, messages, and what the end of a peer, of a queue or of
+ * npud does to who sleeps.
+ */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -231,7 +234,10 @@ static int answers(void *arg)
     return 0;
 }
 
-/* One buffer there and back: both asleep, both asleep on one CPU, both polling. A wake-up that is lost once hangs it. */
+/*
+ * One buffer there and back: both asleep, both asleep on one CPU, both polling. A wake-up that is
+ * lost once hangs it.
+ */
 START_TEST(there_and_back)
 {
     int how = _i;
@@ -435,7 +441,10 @@ static int comes_and_goes(void *arg)
     }
 }
 
-/* Each time the right to take is taken away the ring moves, under those who use it: nothing is lost, doubled or overtaken. */
+/*
+ * Each time the right to take is taken away the ring moves, under those who use it: nothing is
+ * lost, doubled or overtaken.
+ */
 START_TEST(ring_moves_under_traffic)
 {
     pid_t guest = child_start(comes_and_goes, NULL), producer, consumer;
@@ -777,7 +786,10 @@ START_TEST(npud_ends_while_they_sleep)
         turn_tell(&to_child);
     for (int i = 0; i < ROLES; i++)
         await_asleep(pid[i], 1);
-    /* Killed, or in good order: then the rings end before the connections, and peers leave one after the other. */
+    /*
+     * Killed, or in good order: then the rings end before the connections, and peers leave one
+     * after the other.
+     */
     if (_i % 2)
         npud_kill();
     else

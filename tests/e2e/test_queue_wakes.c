@@ -1,6 +1,7 @@
 /*
- * Wake-ups and refusals that cross with something else. The test stands between the library and the kernel: it defines syscall() and sendmsg(), which
- * the library calls, and lets something happen at exactly that moment. No case depends on time; limits are against hanging only.
+ * Wake-ups and refusals that cross with something else. The test stands between the library and the
+ * kernel: it defines syscall() and sendmsg(), which the library calls, and lets something happen at
+ * exactly that moment. No case depends on time; limits are against hanging only.
  */
 #include <dlfcn.h>
 #include <linux/futex.h>
@@ -26,7 +27,10 @@ static _Thread_local void (*before_sleep)(void);
 /* Called by this thread before it sends a packet. */
 static _Thread_local void (*before_send)(void);
 
-/* The thread of the library that lets go of rings stays where it slept: the call under test shall be the first to see that a ring has ended. */
+/*
+ * The thread of the library that lets go of rings stays where it slept: the call under test shall
+ * be the first to see that a ring has ended.
+ */
 static _Atomic bool hold_rings;
 
 /* Barriers that the library has asked the kernel for. */
@@ -128,7 +132,10 @@ static void call_end(struct call *c)
 {
     struct timespec give_up;
 
-    /* Not by the monotonic clock: ThreadSanitizer of gcc 12 does not know pthread_clockjoin_np() for a join. */
+    /*
+     * Not by the monotonic clock: ThreadSanitizer of gcc 12 does not know pthread_clockjoin_np()
+     * for a join.
+     */
     clock_gettime(CLOCK_REALTIME, &give_up);
     give_up.tv_sec += GUARD_MS / 1000;
     ck_assert_msg(pthread_timedjoin_np(c->thread, NULL, &give_up) == 0, "a thread sleeps beside %s",
@@ -160,7 +167,10 @@ static void another_takes(void)
 
 /* --- between the last look and the sleep --- */
 
-/* The wake-up comes before the sleeper is in the kernel, so the word must have changed: waking alone finds nobody. */
+/*
+ * The wake-up comes before the sleeper is in the kernel, so the word must have changed: waking
+ * alone finds nobody.
+ */
 START_TEST(a_message_comes_before_the_consumer_is_asleep)
 {
     struct call take = {.before_sleep = another_puts};
@@ -199,7 +209,10 @@ static void *put_too_much(void *arg)
     return NULL;
 }
 
-/* Two producers wait for room. The one that is woken for it finds no buffer and leaves: it must wake the other one. */
+/*
+ * Two producers wait for room. The one that is woken for it finds no buffer and leaves: it must
+ * wake the other one.
+ */
 START_TEST(a_producer_that_fails_beside_room_wakes_the_next)
 {
     struct call put = {.putting = true, .value = 3};
@@ -225,7 +238,10 @@ END_TEST
 
 /* --- a right that is taken away and given back --- */
 
-/* The consumer asks for the segment of the message, then for the new ring: each after the parent has changed its right. */
+/*
+ * The consumer asks for the segment of the message, then for the new ring: each after the parent
+ * has changed its right.
+ */
 static void right_changes(void)
 {
     if (sent++ < 2) {
@@ -249,7 +265,10 @@ static int takes_across_a_change_of_rights(void *arg)
     atomic_store(&hold_rings, true);
     before_send = right_changes;
     error = acltdtDequeue(shared->q, &buf, GUARD_MS);
-    /* That thread may not have been asleep yet, and have said already that the right is gone: then the program attaches again. */
+    /*
+     * That thread may not have been asleep yet, and have said already that the right is gone: then
+     * the program attaches again.
+     */
     if (error == ACL_ERROR_RT_DRV_INTERNAL_ERROR) {
         OK(acltdtAttachQueue(shared->q, GUARD_MS, &rights));
         error = acltdtDequeue(shared->q, &buf, GUARD_MS);
@@ -264,7 +283,10 @@ static int takes_across_a_change_of_rights(void *arg)
     return 0;
 }
 
-/* npud refuses the segment while the consumer has no right. With the right it has a new ring, and there the same message is at the same position. */
+/*
+ * npud refuses the segment while the consumer has no right. With the right it has a new ring, and
+ * there the same message is at the same position.
+ */
 START_TEST(a_refusal_does_not_hold_in_the_next_ring)
 {
     pid_t child = child_start(takes_across_a_change_of_rights, NULL);
@@ -289,8 +311,9 @@ END_TEST
 /* --- a ring that goes --- */
 
 /*
- * Threads that use a ring say so by a plain store. The thread that unmaps the ring sees that store only behind a barrier for all threads: without it
- * a thread may use a ring that is unmapped, once in a very long time.
+ * Threads that use a ring say so by a plain store. The thread that unmaps the ring sees that store
+ * only behind a barrier for all threads: without it a thread may use a ring that is unmapped, once
+ * in a very long time.
  */
 START_TEST(a_ring_goes_behind_a_barrier)
 {

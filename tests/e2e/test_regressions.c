@@ -861,7 +861,10 @@ static int discard_record(void *arg)
     return 0;
 }
 
-/* The record stayed pending, and who waited for it waited until the process that had discarded it closed the event or ended. */
+/*
+ * The record stayed pending, and who waited for it waited until the process that had discarded it
+ * closed the event or ended.
+ */
 START_TEST(record_of_a_stream_that_is_destroyed_by_force)
 {
     aclrtIpcEventHandle handle;
@@ -893,7 +896,10 @@ START_TEST(record_of_a_stream_that_is_destroyed_by_force)
 }
 END_TEST
 
-/* A reset that had taken effect, or was about to, was forgotten when another one was queued: the event was "recorded" again. */
+/*
+ * A reset that had taken effect, or was about to, was forgotten when another one was queued: the
+ * event was "recorded" again.
+ */
 START_TEST(second_reset_leaves_the_first_in_force)
 {
     aclrtEventRecordedStatus status;
@@ -918,7 +924,10 @@ START_TEST(second_reset_leaves_the_first_in_force)
 }
 END_TEST
 
-/* Delays were counted from the beginning of the engine's turn: a record behind what came first in the turn saw them end too early. */
+/*
+ * Delays were counted from the beginning of the engine's turn: a record behind what came first in
+ * the turn saw them end too early.
+ */
 START_TEST(delays_take_their_time)
 {
     enum { OTHERS = 15, US = 20 };
@@ -946,7 +955,10 @@ START_TEST(delays_take_their_time)
 }
 END_TEST
 
-/* The waiter shares its memory with work, and was not made anew for a notify: npud ended with an assertion. */
+/*
+ * The waiter shares its memory with work, and was not made anew for a notify: npud ended with an
+ * assertion.
+ */
 START_TEST(notify_wait_behind_work)
 {
     aclrtNotify notify;

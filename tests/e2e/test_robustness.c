@@ -211,7 +211,10 @@ static void *block(void *which)
     return (void *)(intptr_t)error;
 }
 
-/* Killed, or ended in order: the streams of those who live are not "complete" because npud clears them away. */
+/*
+ * Killed, or ended in order: the streams of those who live are not "complete" because npud clears
+ * them away.
+ */
 static void (*const end_npud[])(void) = {npud_kill, npud_teardown};
 
 START_TEST(npud_end_ends_every_blocked_call)
@@ -247,7 +250,10 @@ START_TEST(npud_end_ends_every_blocked_call)
 }
 END_TEST
 
-/* With npud, all sessions end at once: a record of a process that lives has not failed because of that process. */
+/*
+ * With npud, all sessions end at once: a record of a process that lives has not failed because of
+ * that process.
+ */
 START_TEST(npud_end_blames_no_process)
 {
     aclrtIpcEventHandle handle;

@@ -1,4 +1,6 @@
-/* Routes between queues: npud moves messages, between threads of one process and between processes. */
+/*
+ * Routes between queues: npud moves messages, between threads of one process and between processes.
+ */
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,8 +24,9 @@
 #define GUARD_MS 60000 /* against hanging only */
 
 /*
- * ck_assert() for processes that are killed, and for loops: ck_assert() writes to the runner's file for each success, and a message of which a killed
- * process has written a part makes the rest of it unreadable.
+ * ck_assert() for processes that are killed, and for loops: ck_assert() writes to the runner's file
+ * for each success, and a message of which a killed process has written a part makes the rest of it
+ * unreadable.
  */
 #define SURE(condition)                                                                            \
     do {                                                                                           \
@@ -512,7 +515,10 @@ START_TEST(unbind_with_messages_in_flight)
             send_value(a, i);
         unbind_pair(a, b[round % 2]);
         unbind_pair(a, b[1 - round % 2]);
-        /* What npud has taken comes, to both, or to that which was unbound last; the rest is in the source, and the application's. */
+        /*
+         * What npud has taken comes, to both, or to that which was unbound last; the rest is in the
+         * source, and the application's.
+         */
         while (acltdtDequeue(a, &buf, 0) == 0) {
             n[0]++;
             OK(acltdtFreeBuf(buf));
@@ -733,7 +739,10 @@ START_TEST(a_producer_and_two_consumers)
 }
 END_TEST
 
-/* Makes a queue of its own, grants it to nobody, binds it to or from board->queue[0], and waits to be killed. */
+/*
+ * Makes a queue of its own, grants it to nobody, binds it to or from board->queue[0], and waits to
+ * be killed.
+ */
 static int owner_of_an_end(void *arg)
 {
     bool source = arg != NULL;
@@ -1338,8 +1347,9 @@ static void run_source(int pipes[2][2], pid_t *last, uint64_t *rng)
 }
 
 /*
- * Owners of routes are killed, routes are unbound and bound again, and sources destroyed, while messages flow. Each message arrives once and in order at
- * each destination that was bound when npud took it; what is lost was in a source that was destroyed.
+ * Owners of routes are killed, routes are unbound and bound again, and sources destroyed, while
+ * messages flow. Each message arrives once and in order at each destination that was bound when
+ * npud took it; what is lost was in a source that was destroyed.
  */
 START_TEST(owners_and_sources_go_at_random)
 {

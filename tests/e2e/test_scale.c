@@ -1,8 +1,10 @@
 /*
- * A thousand sessions at once, ten thousand streams, a hundred thousand events: that all of them work, what they cost, that nothing
- * of them stays behind, and that one client among them is not made to wait by what the others do.
+ * A thousand sessions at once, ten thousand streams, a hundred thousand events: that all of them
+ * work, what they cost, that nothing of them stays behind, and that one client among them is not
+ * made to wait by what the others do.
  *
- * Figures are printed: run the program by itself to see them. Sanitized builds have a smaller crowd.
+ * Figures are printed: run the program by itself to see them. Sanitized builds have a smaller
+ * crowd.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -105,8 +107,9 @@ static unsigned rows_in(const char *json)
 }
 
 /*
- * One client that goes about its work. How long a request takes says more of how many programs run on this machine than of npud; so what is checked
- * is how much else the control thread did in that time. (The kernel tells that with the precision of a clock tick, 4 ms or less.)
+ * One client that goes about its work. How long a request takes says more of how many programs run
+ * on this machine than of npud; so what is checked is how much else the control thread did in that
+ * time. (The kernel tells that with the precision of a clock tick, 4 ms or less.)
  */
 
 struct worker {
@@ -262,7 +265,10 @@ START_TEST(a_thousand_sessions_work)
 }
 END_TEST
 
-/* Each member has a stream that waits for its gate, and all but the first one that waits for the record of the one before. */
+/*
+ * Each member has a stream that waits for its gate, and all but the first one that waits for the
+ * record of the one before.
+ */
 static void expect_waits(void)
 {
     uint64_t give_up = now_ns() + UINT64_C(20000000000), start, cpu;
@@ -308,7 +314,10 @@ static bool storm_of_deaths(void)
     return fine;
 }
 
-/* Where a thousand processes end, a client may have an answer and no CPU to read it on, while npud goes on: then once more. */
+/*
+ * Where a thousand processes end, a client may have an answer and no CPU to read it on, while npud
+ * goes on: then once more.
+ */
 START_TEST(a_thousand_deaths)
 {
     if (!need_fds(__func__, FDS_OF_CROWD))
@@ -427,8 +436,9 @@ static struct visits visits(unsigned n)
 #define ROUNDS_MAX 12
 
 /*
- * The first round is for npud to grow to what it needs. After that nothing grows, and the last round takes no longer than the second. What is compared
- * is npud's CPU time, which other programs on the machine change less than the time on the clock; and when they did so all the same in the
+ * The first round is for npud to grow to what it needs. After that nothing grows, and the last
+ * round takes no longer than the second. What is compared is npud's CPU time, which other programs
+ * on the machine change less than the time on the clock; and when they did so all the same in the
  * last round, there is one more.
  */
 START_TEST(clients_come_and_go)

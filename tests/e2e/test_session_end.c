@@ -1,6 +1,6 @@
 /*
- * The end of a session, by `npuctl kill` or with npud, and aclFinalize, while threads of the process
- * are inside calls of every kind.
+ * The end of a session, by `npuctl kill` or with npud, and aclFinalize, while threads of the
+ * process are inside calls of every kind.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -233,8 +233,9 @@ static void expect_lost_in_later_calls(void)
 }
 
 /*
- * npud takes back buffers, queues and records before it closes the connection. A call that met one of
- * those changes said that the buffer was freed, or the queue destroyed, or that the record had failed.
+ * npud takes back buffers, queues and records before it closes the connection. A call that met one
+ * of those changes said that the buffer was freed, or the queue destroyed, or that the record had
+ * failed.
  */
 START_TEST(every_call_says_that_the_session_has_ended)
 {
@@ -433,8 +434,8 @@ static void *take_last_message(void *arg)
 }
 
 /*
- * Their messages are there, so they are about to leave: aclFinalize took them for threads that go on
- * to use the session, and left it open for good.
+ * Their messages are there, so they are about to leave: aclFinalize took them for threads that go
+ * on to use the session, and left it open for good.
  */
 START_TEST(finalize_beside_leaving_consumers)
 {

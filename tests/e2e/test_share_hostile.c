@@ -1,12 +1,15 @@
 /*
  * Hostile sessions that share buffers and queues.
  *
- * Rights: what a session was not given it cannot write, map, open again or attach, whatever it tries; not even by being given the pid of who
- * was granted it. Damage: a session that writes garbage to all that it may write hurts those that it shares with, and nobody else: npud
- * lives, cleans up all of it, and a pair that shares other queues goes on as if nothing were, with no message lost or changed.
+ * Rights: what a session was not given it cannot write, map, open again or attach, whatever it
+ * tries; not even by being given the pid of who was granted it. Damage: a session that writes
+ * garbage to all that it may write hurts those that it shares with, and nobody else: npud lives,
+ * cleans up all of it, and a pair that shares other queues goes on as if nothing were, with no
+ * message lost or changed.
  *
- * Those who misbehave are another user than npud, as far as the test is root. NPUD_HOSTILE_SEED, NPUD_HOSTILE_CASE: as for test_hostile.
- * NPUD_HOSTILE_SECONDS: how long each case goes on (default 0.6).
+ * Those who misbehave are another user than npud, as far as the test is root. NPUD_HOSTILE_SEED,
+ * NPUD_HOSTILE_CASE: as for test_hostile. NPUD_HOSTILE_SECONDS: how long each case goes on (default
+ * 0.6).
  */
 #include "share_cast.h"
 
@@ -151,7 +154,9 @@ static void expect_read_only(int fd, size_t size)
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         ck_assert_int_eq(open(path, O_RDWR | O_CLOEXEC), -1);
         ck_assert_int_eq(errno, EACCES);
-        /* Where npud has the attacker's own uid, the file is the attacker's: nothing is promised. */
+        /*
+         * Where npud has the attacker's own uid, the file is the attacker's: nothing is promised.
+         */
         if (fstat(fd, &st) == 0 && st.st_uid != geteuid())
             ck_assert_int_eq(fchmod(fd, 0666), -1);
     }
@@ -236,7 +241,10 @@ static aclError order_guess_queues(const struct order *o, int64_t *value)
     return 0;
 }
 
-/* Without a grant there is nothing to be had. With the right to take, what has been put there, and no more. */
+/*
+ * Without a grant there is nothing to be had. With the right to take, what has been put there, and
+ * no more.
+ */
 START_TEST(only_what_was_granted)
 {
     member_start(MANAGER, true);
@@ -757,7 +765,9 @@ static double seconds(void)
     return text ? atof(text) : effort(3, 6) / 10.0;
 }
 
-/* Others have the CPU while those of a round are ready to run: that is not the hostile one's doing. */
+/*
+ * Others have the CPU while those of a round are ready to run: that is not the hostile one's doing.
+ */
 static uint64_t waited_for_cpu(void)
 {
     return cpu_wait_ns(member_pid(PING)) + cpu_wait_ns(member_pid(PONG)) + cpu_wait_ns(npud.pid);

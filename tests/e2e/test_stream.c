@@ -1,4 +1,7 @@
-/* Streams apart from their tasks: attributes, configuration, state callbacks, limits, time limits, and the worked cases of the reference. */
+/*
+ * Streams apart from their tasks: attributes, configuration, state callbacks, limits, time limits,
+ * and the worked cases of the reference.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

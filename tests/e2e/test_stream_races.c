@@ -177,7 +177,9 @@ START_TEST(synchronise_a_device_whose_stream_is_destroyed)
 }
 END_TEST
 
-/* The same: aclrtDeviceTaskAbort left the stream alone, and the destroying thread waited for ever. */
+/*
+ * The same: aclrtDeviceTaskAbort left the stream alone, and the destroying thread waited for ever.
+ */
 START_TEST(abort_a_device_whose_stream_is_destroyed)
 {
     struct call destroyer;
@@ -400,9 +402,9 @@ START_TEST(abort_behind_what_was_executed)
 END_TEST
 
 /*
- * A stream that waits for discarded work learns of the abort, whether it was parked on its wait (0),
- * or had the wait in its queue and comes to it when the other stream is idle again (1), or gone (2).
- * Waits for executed work, and waits that are queued after the abort, are over with 0.
+ * A stream that waits for discarded work learns of the abort, whether it was parked on its wait
+ * (0), or had the wait in its queue and comes to it when the other stream is idle again (1), or
+ * gone (2). Waits for executed work, and waits that are queued after the abort, are over with 0.
  */
 START_TEST(abort_below_a_queued_wait)
 {
@@ -526,8 +528,8 @@ static aclError abort_device(void *unused)
 
 /*
  * Guards against an abort that hangs, and every destroy call of the process with it: a thread
- * waits, with the stream locked, for a number of an IPC event whose records of other streams are all
- * pending. aclrtStreamAbort (0), aclrtDestroyStreamForce (1), aclrtDeviceTaskAbort (2).
+ * waits, with the stream locked, for a number of an IPC event whose records of other streams are
+ * all pending. aclrtStreamAbort (0), aclrtDestroyStreamForce (1), aclrtDeviceTaskAbort (2).
  */
 START_TEST(abort_of_a_stream_whose_submitter_waits_for_a_number)
 {

@@ -1,6 +1,7 @@
 /*
- * Processes that live on after their session was ended for them: what they held is nobody else's before they exit, since they may be between any
- * two stores of a call, or write to the data of a buffer at any time.
+ * Processes that live on after their session was ended for them: what they held is nobody else's
+ * before they exit, since they may be between any two stores of a call, or write to the data of a
+ * buffer at any time.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -137,7 +138,10 @@ static const void *hand_over(acltdtBuf *other)
     return data;
 }
 
-/* Guards against freeing the slots of an ended session while its process lives: the process writes to the buffer of another then. */
+/*
+ * Guards against freeing the slots of an ended session while its process lives: the process writes
+ * to the buffer of another then.
+ */
 START_TEST(buffer_of_ended_session_is_no_others_before_its_process_exits)
 {
     pid_t pid = child_start(keeps_one, NULL);
@@ -193,7 +197,10 @@ START_TEST(buffer_of_finalized_process_is_free_while_it_lives)
 }
 END_TEST
 
-/* A survivor counts as a session of its user, and has one descriptor, until it exits: else a program could collect them. */
+/*
+ * A survivor counts as a session of its user, and has one descriptor, until it exits: else a
+ * program could collect them.
+ */
 START_TEST(survivor_is_charged)
 {
     pid_t pid = child_start(keeps_one, NULL);
@@ -282,7 +289,10 @@ static void *holds_buffers(void *arg)
     return NULL;
 }
 
-/* Guards against a consumer's store into a slot that npud has freed for it, and that is another's: a thread of it was inside acltdtFreeBuf. */
+/*
+ * Guards against a consumer's store into a slot that npud has freed for it, and that is another's:
+ * a thread of it was inside acltdtFreeBuf.
+ */
 START_TEST(bystanders_keep_their_buffers_when_consumers_are_ended)
 {
     enum { ROUNDS_MAX = 200 };

@@ -599,7 +599,10 @@ static double decode(const struct type *t, uint32_t bits)
     return sign * ldexp(fraction + (1u << t->mantissa), exponent - t->bias - t->mantissa);
 }
 
-/* The float of this type that is nearest; of two, the even one. By search: codes of positive floats are in the order of their values. */
+/*
+ * The float of this type that is nearest; of two, the even one. By search: codes of positive floats
+ * are in the order of their values.
+ */
 static uint32_t encode(const struct type *t, double value)
 {
     int total = t->size == 4 ? 32 : 16;
@@ -667,7 +670,10 @@ static uint32_t expect(const struct type *t, uint32_t x, uint32_t y, int kind)
     return t->bits ? expect_integer(t, x, y, kind) : expect_float(t, x, y, kind);
 }
 
-/* Finite, and of exponents so near that a double holds the exact sum; sometimes equal, tiny or huge. */
+/*
+ * Finite, and of exponents so near that a double holds the exact sum; sometimes equal, tiny or
+ * huge.
+ */
 static uint32_t random_element(const struct type *t, uint32_t like)
 {
     uint32_t r = random_bits(), top = random_bits() % 16;

@@ -1,4 +1,7 @@
-/* Who waits for whom, deadlocks, and ending a session: what an operator asks npud, and what npuctl prints. */
+/*
+ * Who waits for whom, deadlocks, and ending a session: what an operator asks npud, and what npuctl
+ * prints.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,7 +39,10 @@ static aclrtEvent gate_close(aclrtStream s)
 
 typedef bool condition_fn(const Npud__Report *report);
 
-/* Ask until it is so. Each answer comes from npud itself; clients get to where they wait in their own time. */
+/*
+ * Ask until it is so. Each answer comes from npud itself; clients get to where they wait in their
+ * own time.
+ */
 static Npud__Report *ask_until(condition_fn *met)
 {
     uint64_t give_up = now_ns() + GUARD_NS;
@@ -194,7 +200,8 @@ static void *sleep_for_good(void *arg)
 }
 
 /*
- * Each side will let its own stream go on only when the other's has recorded; each of them waits for that first. Returns how that ended.
+ * Each side will let its own stream go on only when the other's has recorded; each of them waits
+ * for that first. Returns how that ended.
  */
 static int one_side(void *arg)
 {
@@ -311,7 +318,10 @@ START_TEST(no_deadlock_with_a_time_limit)
 }
 END_TEST
 
-/* One stream waits for another of the same process, which waits for the first: nobody else is asleep, so this can only be suspected. */
+/*
+ * One stream waits for another of the same process, which waits for the first: nobody else is
+ * asleep, so this can only be suspected.
+ */
 START_TEST(deadlock_of_two_streams)
 {
     aclrtEvent a, b, c;

@@ -78,7 +78,10 @@ static bool given_out(const uint8_t *handle)
     return false;
 }
 
-/* A handle that npud gave out, whole or damaged, with or without a check sum that fits. Only the former may open anything. */
+/*
+ * A handle that npud gave out, whole or damaged, with or without a check sum that fits. Only the
+ * former may open anything.
+ */
 static void act_open(struct input *in)
 {
     struct client *c = take_client(in);
@@ -366,7 +369,10 @@ static void act_take_record(struct input *in)
             world_submit(&world.client[i], stream & 0x7f, t);
 }
 
-/* An eventfd, or something else, to be written when a position or a record has come; said before that descriptors will, or not. */
+/*
+ * An eventfd, or something else, to be written when a position or a record has come; said before
+ * that descriptors will, or not.
+ */
 static void act_notify(struct input *in)
 {
     struct client *c = take_client(in);

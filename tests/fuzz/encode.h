@@ -1,4 +1,7 @@
-/* Messages out of a few bytes: whatever the bytes, a message that parses, so that a fuzzer need not learn protobuf first. */
+/*
+ * Messages out of a few bytes: whatever the bytes, a message that parses, so that a fuzzer need not
+ * learn protobuf first.
+ */
 #pragma once
 
 #include <protobuf-c/protobuf-c.h>
@@ -15,5 +18,8 @@ void put_varint_field(struct output *out, uint32_t number, uint64_t value);
 /** Append field number with bytes. */
 void put_bytes_field(struct output *out, uint32_t number, const void *data, size_t size);
 
-/** Append every field of a message of this type, with values from in. Fields of type bytes are left out. */
+/**
+ * Append every field of a message of this type, with values from in. Fields of type bytes are left
+ * out.
+ */
 void encode_message(struct output *out, const ProtobufCMessageDescriptor *type, struct input *in);

@@ -1,6 +1,7 @@
 /*
- * What the fuzz targets share. Each fuzz_*.c is a program of its own: with libFuzzer (`make fuzz`), or with replay.c, which feeds it the
- * kept corpus (`make check`). A target depends on nothing but its input, so that a reproducer reproduces.
+ * What the fuzz targets share. Each fuzz_*.c is a program of its own: with libFuzzer (`make fuzz`),
+ * or with replay.c, which feeds it the kept corpus (`make check`). A target depends on nothing but
+ * its input, so that a reproducer reproduces.
  */
 #pragma once
 

@@ -1,4 +1,7 @@
-/* npud.conf and --set: whatever they say, the values that come out are ones that npud can live with. */
+/*
+ * npud.conf and --set: whatever they say, the values that come out are ones that npud can live
+ * with.
+ */
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 /*
- * The 64 bytes that name an IPC event. Who has them may open it, and nobody else, and what is wrong is told as api/event.md and
- * npud.proto say: not given out by this npud: 107000; given out, and the event is gone: 107017.
+ * The 64 bytes that name an IPC event. Who has them may open it, and nobody else, and what is wrong
+ * is told as api/event.md and npud.proto say: not given out by this npud: 107000; given out, and
+ * the event is gone: 107017.
  */
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/session.h"
@@ -24,7 +25,10 @@ static void export_events(struct client *c)
     MUST(world_ask(c, NPUD__REQUEST__BODY_CLOSE_IPC_EVENT, EVENTS - 1) == 0);
 }
 
-/* What the client presents: raw bytes, or a handle that was given out, xored with bytes; the check sum mended or not. */
+/*
+ * What the client presents: raw bytes, or a handle that was given out, xored with bytes; the check
+ * sum mended or not.
+ */
 static size_t take_handle(struct input *in, struct ipc_handle *h)
 {
     uint8_t how = take_u8(in);
@@ -58,7 +62,10 @@ static int32_t expected(const struct ipc_handle *h, size_t size)
     return ACL_ERROR_RT_PARAM_INVALID;
 }
 
-/* What cannot be told from a handle of an npud that has ended, or of an event that is gone: their secrets are forgotten. */
+/*
+ * What cannot be told from a handle of an npud that has ended, or of an event that is gone: their
+ * secrets are forgotten.
+ */
 static bool may_be_gone(const struct ipc_handle *h, size_t size)
 {
     return size == sizeof(*h) && ipc_handle_valid(h, IPC_HANDLE_EVENT) &&

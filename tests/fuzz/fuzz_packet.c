@@ -1,4 +1,7 @@
-/* packet_recv() and the parsers behind it: packets of any size with any number of descriptors, and who owns what came. */
+/*
+ * packet_recv() and the parsers behind it: packets of any size with any number of descriptors, and
+ * who owns what came.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -54,7 +57,10 @@ static bool send_any(int socket, const uint8_t *data, size_t size, int fd, unsig
     return sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 
-/* Whatever parses can be written out again. (It need not parse then: protobuf-c keeps fields with the number 0.) */
+/*
+ * Whatever parses can be written out again. (It need not parse then: protobuf-c keeps fields with
+ * the number 0.)
+ */
 static void parse(const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t size)
 {
     ProtobufCMessage *m = protobuf_c_message_unpack(type, NULL, size, data);

@@ -1,6 +1,6 @@
 /*
- * What npuctl prints of a report. The report is npud's, but names in it come from clients: whatever they are, what is printed has no
- * byte that a terminal would obey, and is JSON where it says so.
+ * What npuctl prints of a report. The report is npud's, but names in it come from clients: whatever
+ * they are, what is printed has no byte that a terminal would obey, and is JSON where it says so.
  */
 int npuctl_main(int argc, char **argv);
 

@@ -1,4 +1,6 @@
-/* The control path: sessions come, ask for anything in any order, and go; engines run now and then. */
+/*
+ * The control path: sessions come, ask for anything in any order, and go; engines run now and then.
+ */
 #include "world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

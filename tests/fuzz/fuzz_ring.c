@@ -1,6 +1,6 @@
 /*
- * Shared memory: a client with streams, events, IPC events and memory writes what it likes where it likes, and its neighbour, an honest
- * client with streams on the same devices, must not notice.
+ * Shared memory: a client with streams, events, IPC events and memory writes what it likes where it
+ * likes, and its neighbour, an honest client with streams on the same devices, must not notice.
  */
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"

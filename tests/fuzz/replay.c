@@ -1,6 +1,7 @@
 /*
- * Feeds files to a fuzz target without libFuzzer: those named as arguments, or the kept corpus of the target, which is
- * tests/fuzz/corpus/NAME for fuzz_NAME. Prints one "ok" line per input, as tests/run-all.sh counts them.
+ * Feeds files to a fuzz target without libFuzzer: those named as arguments, or the kept corpus of
+ * the target, which is tests/fuzz/corpus/NAME for fuzz_NAME. Prints one "ok" line per input, as
+ * tests/run-all.sh counts them.
  */
 #include <dirent.h>
 

@@ -97,7 +97,10 @@ WRAP(int, stat, const char *path, struct stat *st)
 
 /* --- the log --- */
 
-/* Read, not printed: one line, and nothing in it that a terminal would obey, whatever name a client has given itself. */
+/*
+ * Read, not printed: one line, and nothing in it that a terminal would obey, whatever name a client
+ * has given itself.
+ */
 WRAP(int, fprintf, FILE *f, const char *fmt, ...)
 {
     static char line[2048];

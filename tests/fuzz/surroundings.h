@@ -1,6 +1,7 @@
 /*
- * What npud asks the kernel, answered by the target: the same in every run. The linker leads the calls of npud's own objects here
- * (-Wl,--wrap, see mk/fuzz.mk); while `surroundings.on` is false they go to libc as ever.
+ * What npud asks the kernel, answered by the target: the same in every run. The linker leads the
+ * calls of npud's own objects here (-Wl,--wrap, see mk/fuzz.mk); while `surroundings.on` is false
+ * they go to libc as ever.
  */
 #pragma once
 

@@ -153,8 +153,9 @@ void world_end(void)
     hang_up_admin();
     let_survivors_exit();
     /*
-     * Who hangs up and has queues is given a moment to be seen dying; what was a dead one's is looked at again some time later. And
-     * clients grant queues to pids, which may be those of processes of this machine: these live, and could still come.
+     * Who hangs up and has queues is given a moment to be seen dying; what was a dead one's is
+     * looked at again some time later. And clients grant queues to pids, which may be those of
+     * processes of this machine: these live, and could still come.
      */
     while (server->sessions || server->queues.all || server->pools.list) {
         if (server->sessions || !server->queues.all)
@@ -176,7 +177,10 @@ void world_end(void)
 
 /* --- time --- */
 
-/* Let everybody have a turn. True when all engines have slept, and slept again, since anybody has done anything. */
+/*
+ * Let everybody have a turn. True when all engines have slept, and slept again, since anybody has
+ * done anything.
+ */
 static bool step_all(unsigned *slept)
 {
     bool rest = true;

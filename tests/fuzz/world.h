@@ -1,6 +1,6 @@
 /*
- * An npud and its clients in one thread: the daemon's own sessions, requests and engines on socket pairs, driven by an input. The
- * clients do what clients can do, and what they should not.
+ * An npud and its clients in one thread: the daemon's own sessions, requests and engines on socket
+ * pairs, driven by an input. The clients do what clients can do, and what they should not.
  */
 #pragma once
 
@@ -56,7 +56,10 @@ void world_hang_up(struct client *c);
 void world_read(struct client *c);
 /** One packet from a client; npud handles it, and what it answers is checked. */
 void world_send(struct client *c, const void *data, size_t size, const int *fds, size_t n_fds);
-/** A request whose body is the field of Request with this number, and reads as given; see npud.proto. */
+/**
+ * A request whose body is the field of Request with this number, and reads as given; see
+ * npud.proto.
+ */
 void world_request(struct client *c, uint32_t field, const void *body, size_t size);
 /** The same without a body that says anything, but for one varint field 1. 0 or the ACL error. */
 int32_t world_ask(struct client *c, uint32_t field, uint64_t value);

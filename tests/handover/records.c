@@ -82,7 +82,9 @@ static bool may_fail(const struct event_log *log, uint64_t from)
     return false;
 }
 
-/* Was all that may have been the latest record since `from` recorded by one thread, in one stream? */
+/*
+ * Was all that may have been the latest record since `from` recorded by one thread, in one stream?
+ */
 static bool is_one_recorders(const struct event_log *log, uint64_t from)
 {
     uint64_t to = atomic_load(&log->tried);
@@ -166,7 +168,9 @@ static bool copy_content(uint32_t event, uint64_t number)
                                       ACL_MEMCPY_DEVICE_TO_HOST, me.stream));
 }
 
-/* Write the content of a record: later in the stream, or now when the stream has come to its end. */
+/*
+ * Write the content of a record: later in the stream, or now when the stream has come to its end.
+ */
 static bool write_content(uint32_t event, uint64_t number)
 {
     struct work *w = work_new(event, number);

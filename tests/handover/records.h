@@ -2,8 +2,9 @@
  * Records of IPC events, and a log in which each of them is accounted for.
  *
  * One thread at a time records an event. Its records are numbered; before each it writes, in its
- * stream, a content that follows from the number into memory that all processes share. The log tells what was tried and which records may fail: those of threads that were to die, to lose
- * their session, or that aborted their stream.
+ * stream, a content that follows from the number into memory that all processes share. The log
+ * tells what was tried and which records may fail: those of threads that were to die, to lose their
+ * session, or that aborted their stream.
  */
 #pragma once
 

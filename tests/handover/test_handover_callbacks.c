@@ -61,7 +61,10 @@ static bool well(aclError r, const char *what)
 }
 #define DO(call) well(CALL(-1, WITHOUT_END, call), #call)
 
-/* Its stream was aborted meanwhile: it runs on if it had begun, and its stream does not wait for it. */
+/*
+ * Its stream was aborted meanwhile: it runs on if it had begun, and its stream does not wait for
+ * it.
+ */
 static bool is_aborted(const struct launch *l)
 {
     return l->aborts != atomic_load(&me.aborts);

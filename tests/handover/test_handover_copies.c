@@ -6,8 +6,8 @@
  * streams and lose their sessions at random.
  *
  *   - what comes out of a lap is what went in, unless the lap was aborted
- *   - an abort forgets no record that was executed, and makes none of those complete that it discards
- *     (aclrtDeviceTaskAbort); who comes after it is not told of it again
+ *   - an abort forgets no record that was executed, and makes none of those complete that it
+ *     discards (aclrtDeviceTaskAbort); who comes after it is not told of it again
  *   - no wait hangs
  *   - in the end npud holds nothing
  *

@@ -141,7 +141,10 @@ static bool take_turn(struct line *l)
     return false;
 }
 
-/* A record that is discarded fails the wait that it would have ended, unless it was executed before. */
+/*
+ * A record that is discarded fails the wait that it would have ended, unless it was executed
+ * before.
+ */
 static bool abort_record(unsigned i)
 {
     if (chance(&me.rng, 50))
@@ -295,7 +298,10 @@ static void disturb(void)
     }
 }
 
-/* Each record that is known to be executed has ended a wait, but for those that the dead may have had. */
+/*
+ * Each record that is known to be executed has ended a wait, but for those that the dead may have
+ * had.
+ */
 static bool is_nothing_lost(const struct line *l)
 {
     return l->over + l->failed + l->may_have >= l->executed;

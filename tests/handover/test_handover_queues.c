@@ -1,7 +1,7 @@
 /*
  * An oracle for messages through queues: real processes put and take at random, in five characters
- * (messages.h), and are killed, stopped, and lose their sessions at random, also those that made the
- * queues and bound the routes. Rights are taken away and given back.
+ * (messages.h), and are killed, stopped, and lose their sessions at random, also those that made
+ * the queues and bound the routes. Rights are taken away and given back.
  *
  *   - a message whose call returned 0 arrives exactly once (at each destination of a routed queue)
  *   - one whose call failed never arrives; one that was cut off by death, at most once
@@ -296,8 +296,8 @@ static void drain_idle_queues(void)
 }
 
 /*
- * Nothing stays in a queue that a thread waits on, and no sender waits beside it. A destination that
- * is full may hold up its source, and so the other destinations.
+ * Nothing stays in a queue that a thread waits on, and no sender waits beside it. A destination
+ * that is full may hold up its source, and so the other destinations.
  */
 static bool is_quiet(void *arg)
 {

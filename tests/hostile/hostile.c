@@ -391,7 +391,10 @@ static int some_fd(struct hostile *h, int session)
     }
 }
 
-/* Every session sends descriptors with a good request, or with none. The kernel may refuse them for npud (SO_PASSRIGHTS). */
+/*
+ * Every session sends descriptors with a good request, or with none. The kernel may refuse them for
+ * npud (SO_PASSRIGHTS).
+ */
 static void send_descriptors(struct hostile *h)
 {
     for (;;) {
@@ -455,8 +458,9 @@ static bool notify_somehow(struct hostile *h, int fd)
 }
 
 /*
- * Descriptors whose writing would block, and everything that is none, waiting for records and positions that are there, that come, and
- * that nobody will ever reach; while streams and events come and go under them.
+ * Descriptors whose writing would block, and everything that is none, waiting for records and
+ * positions that are there, that come, and that nobody will ever reach; while streams and events
+ * come and go under them.
  */
 static void block_descriptors(struct hostile *h)
 {
@@ -489,7 +493,10 @@ static void block_descriptors(struct hostile *h)
     }
 }
 
-/* All well-formed, but in no order, with slots that are not there, and on devices that are not open. */
+/*
+ * All well-formed, but in no order, with slots that are not there, and on devices that are not
+ * open.
+ */
 static void ask_out_of_order(struct hostile *h)
 {
     struct raw_object o;
@@ -642,7 +649,10 @@ static bool take_descriptors(struct raw_object *o)
     return raw_malloc(&raw, true, 4096, o);
 }
 
-/* One kind after the other until refused, and ever again. Each session stays for a while, so that all limits are reached. */
+/*
+ * One kind after the other until refused, and ever again. Each session stays for a while, so that
+ * all limits are reached.
+ */
 static void take_everything(struct hostile *h)
 {
     static bool (*const take[])(struct raw_object * o) = {
@@ -682,7 +692,10 @@ static void ring_for_nothing(struct hostile *h)
     }
 }
 
-/* The counter as high as it goes, drained and filled, other modes of the descriptor, and watchers of it. */
+/*
+ * The counter as high as it goes, drained and filled, other modes of the descriptor, and watchers
+ * of it.
+ */
 static void play_with_counter(struct hostile *h)
 {
     eventfd_t n;
@@ -777,7 +790,10 @@ static void copy_much(struct hostile *h)
     }
 }
 
-/* As many streams as there can be wait for positions of one, the furthest first; then it goes there. */
+/*
+ * As many streams as there can be wait for positions of one, the furthest first; then it goes
+ * there.
+ */
 static void wait_in_wrong_order(struct hostile *h)
 {
     struct raw_stream *first;
@@ -805,7 +821,10 @@ static void wait_in_wrong_order(struct hostile *h)
     }
 }
 
-/* As many streams as there can be wait for one word, and never get what they want; all the time it is written, and the host says so, too. */
+/*
+ * As many streams as there can be wait for one word, and never get what they want; all the time it
+ * is written, and the host says so, too.
+ */
 static void wait_for_one_word(struct hostile *h)
 {
     static struct raw_object m;
@@ -855,8 +874,8 @@ static void forge_pending(struct ipc_page *page, uint64_t number, uint32_t opene
 }
 
 /*
- * Streams wait for records that are forged as pending, the last of all numbers among them, in an event that is then closed elsewhere:
- * npud looks through those who wait.
+ * Streams wait for records that are forged as pending, the last of all numbers among them, in an
+ * event that is then closed elsewhere: npud looks through those who wait.
  */
 static void wait_for_forged_records(struct hostile *h)
 {
@@ -926,7 +945,9 @@ static void wait_for_failed_records(struct hostile *h)
     }
 }
 
-/* Destroy streams full of records that somebody seems to sleep on: npud fails them all, one by one. */
+/*
+ * Destroy streams full of records that somebody seems to sleep on: npud fails them all, one by one.
+ */
 static void drop_records(struct hostile *h)
 {
     static struct raw_object mine;
@@ -1020,8 +1041,8 @@ static void free_much(struct hostile *h)
 }
 
 /*
- * Take pages away from below npud, of its rings and of what it fills meanwhile: who touches a page of a file in which a hole is being
- * made waits in the kernel until the hole is there.
+ * Take pages away from below npud, of its rings and of what it fills meanwhile: who touches a page
+ * of a file in which a hole is being made waits in the kernel until the hole is there.
  */
 static void punch_holes(struct hostile *h)
 {
@@ -1074,7 +1095,10 @@ const struct hostile_case hostile_cases[] = {
      "too many sessions",
      {"--set=limits.sessions=64"}},
     {"everything until refused", take_everything, SHAPE_PAIR, "limit", {SMALL_LIMITS}},
-    /* Whether npud gets to hear a thousand rings of these two while others are measured is the scheduler's decision. */
+    /*
+     * Whether npud gets to hear a thousand rings of these two while others are measured is the
+     * scheduler's decision.
+     */
     {"rings for nothing", ring_for_nothing, SHAPE_RING, NULL},
     {"plays with the doorbell's counter", play_with_counter, SHAPE_RING, NULL},
     {"rings for 4096 idle streams", ring_for_all_streams, SHAPE_SPIN2, "rings"},

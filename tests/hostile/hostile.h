@@ -1,7 +1,7 @@
 /*
- * Clients that do what no honest one does, as a table. Each speaks the protocol itself, not through the library, which would be the
- * first to suffer from what is done here; each is a process of its own, goes on until it is killed, and comes back when npud ends its
- * session.
+ * Clients that do what no honest one does, as a table. Each speaks the protocol itself, not through
+ * the library, which would be the first to suffer from what is done here; each is a process of its
+ * own, goes on until it is killed, and comes back when npud ends its session.
  */
 #pragma once
 
@@ -14,8 +14,8 @@
 struct hostile {
     uint64_t rng; /* seed: the same one, the same misbehaviour (but for what is raced with) */
     aclrtIpcEventHandle spoiled; /* an event of the well-behaved ones that it may open */
-    _Atomic uint32_t *
-        progress; /* how often it has done its worst: a test of one that does nothing tests nothing */
+    /* how often it has done its worst: a test of one that does nothing tests nothing */
+    _Atomic uint32_t *progress;
 };
 
 /** Honest load of about the same shape, to compare with. */
@@ -32,7 +32,10 @@ struct hostile_case {
     const char *name;
     void (*run)(struct hostile *h); /* does not return */
     enum shape shape;
-    /* npud must have told of it: words of its line; NULL: nothing to tell, it does what it may do, a bit much */
+    /*
+     * npud must have told of it: words of its line; NULL: nothing to tell, it does what it may do,
+     * a bit much
+     */
     const char *told;
     const char *set[6]; /* further arguments of npud, ended by NULL */
 };

@@ -92,7 +92,9 @@ static Npud__Reply *obtain(struct raw *r, Npud__Request *request, int *fd)
 
 /* --- memory --- */
 
-/* Map what came as fd, which is ours to close. NULL: there is no more room, in the table or at all. */
+/*
+ * Map what came as fd, which is ours to close. NULL: there is no more room, in the table or at all.
+ */
 static void *map_fd(struct raw *r, int fd, size_t size)
 {
     void *at = MAP_FAILED;

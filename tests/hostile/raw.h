@@ -1,5 +1,6 @@
 /*
- * A client without the library: it speaks the protocol packet by packet and holds the shared memory bare. For tests that misbehave.
+ * A client without the library: it speaks the protocol packet by packet and holds the shared memory
+ * bare. For tests that misbehave.
  *
  * Nothing here asserts: that npud ends the session, or refuses, is what its users are after.
  */
@@ -64,11 +65,15 @@ bool raw_open(struct raw *r);
 /** Give back everything. Safe on a zeroed struct whose socket is -1. */
 void raw_close(struct raw *r);
 
-/** Number the request and send it, without waiting for an answer. 0 or -errno. flags: as of sendmsg(2). */
+/**
+ * Number the request and send it, without waiting for an answer. 0 or -errno. flags: as of
+ * sendmsg(2).
+ */
 int raw_send(struct raw *r, Npud__Request *request, int flags);
 /**
- * Send and wait for the answer. Returns the reply (free with npud__reply__free_unpacked), or NULL: npud has ended the session, and the
- * socket is closed. *fd (when not NULL) is the descriptor that came along, or -1.
+ * Send and wait for the answer. Returns the reply (free with npud__reply__free_unpacked), or NULL:
+ * npud has ended the session, and the socket is closed. *fd (when not NULL) is the descriptor that
+ * came along, or -1.
  */
 Npud__Reply *raw_ask(struct raw *r, Npud__Request *request, int *fd);
 /** The same with n descriptors. */
@@ -81,7 +86,9 @@ bool raw_create_stream(struct raw *r, uint32_t device);
 bool raw_destroy_stream(struct raw *r, unsigned i);
 /** The first step of an abort. Positions after *from up to *to are discarded. */
 bool raw_hold_stream(struct raw *r, unsigned i, uint64_t *from, uint64_t *to);
-/** The second step, or the whole of it. told: the code for streams that wait for what is discarded. */
+/**
+ * The second step, or the whole of it. told: the code for streams that wait for what is discarded.
+ */
 bool raw_abort_stream(struct raw *r, unsigned i, int32_t told);
 bool raw_create_event(struct raw *r, struct raw_object *event);
 bool raw_create_ipc(struct raw *r, struct raw_object *event);

@@ -1,4 +1,7 @@
-/* Shared buffers and queues for a client without the library (raw.h): the requests, and the memory bare. */
+/*
+ * Shared buffers and queues for a client without the library (raw.h): the requests, and the memory
+ * bare.
+ */
 #pragma once
 
 #include "proto/shm/mbuf_shm.h"

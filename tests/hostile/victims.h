@@ -1,6 +1,7 @@
 /*
- * A pair of well-behaved processes, to be put beside hostile ones: IPC events to and fro, both asleep in between, and copies whose
- * results are checked. Also what they took for it, by phases, so that one load on the machine can be compared with another.
+ * A pair of well-behaved processes, to be put beside hostile ones: IPC events to and fro, both
+ * asleep in between, and copies whose results are checked. Also what they took for it, by phases,
+ * so that one load on the machine can be compared with another.
  */
 #pragma once
 
@@ -19,14 +20,17 @@ enum phase {
 };
 
 enum measured {
-    MEASURED_ROUND, /* an event to the other process and one back, through an engine and two sleeps */
+    /* an event to the other process and one back, through an engine and two sleeps */
+    MEASURED_ROUND,
     MEASURED_WORK,    /* copy to the device and back on a stream, and synchronise */
     MEASURED_REQUEST, /* create and destroy a stream */
     MEASURED_KINDS,
 };
 
-/** Start both and wait until they have begun. *spoiled is the handle of an event that both have open and do not use. Fork before the
- * library is used. */
+/**
+ * Start both and wait until they have begun. *spoiled is the handle of an event that both have open
+ * and do not use. Fork before the library is used.
+ */
 void victims_start(aclrtIpcEventHandle *spoiled);
 void victims_phase(enum phase phase);
 /** Let them work for so long; less when one of them, or npud, dies. Asserts that none has. */
@@ -41,7 +45,8 @@ void victims_forget_times(void);
 void victims_end(void);
 
 /**
- * Two more threads of the first of them wait for `spoiled` without limit, over and over: one in a synchronise call, one through a
- * stream. begin = false returns when both have got out of that, whatever came of it, and asserts that they do.
+ * Two more threads of the first of them wait for `spoiled` without limit, over and over: one in a
+ * synchronise call, one through a stream. begin = false returns when both have got out of that,
+ * whatever came of it, and asserts that they do.
  */
 void victims_wait_for_spoiled(bool begin);

@@ -1,4 +1,7 @@
-/* A case of the kill test: one victim that dies at one point of one role, and those who watch it. See test_kill.c. */
+/*
+ * A case of the kill test: one victim that dies at one point of one role, and those who watch it.
+ * See test_kill.c.
+ */
 #pragma once
 
 #include <stdatomic.h>
@@ -12,7 +15,10 @@
 #define OBSERVERS 2
 #define WAITERS   4 /* threads of each */
 
-/* IPC events: the victim's; the one under test, made by the victim or by the first observer; the first observer's. */
+/*
+ * IPC events: the victim's; the one under test, made by the victim or by the first observer; the
+ * first observer's.
+ */
 enum { BASE, EVENT, FOREIGN, N_EVENTS };
 
 /** Shared by all processes of the case. */
@@ -22,8 +28,8 @@ struct shared {
     char notify_key[65];       /* the first observer's, which a stream of its waits for */
     _Atomic uint64_t death_ns; /* when the parent had reaped it */
     _Atomic int32_t victim;
-    _Atomic uint64_t
-        slowest_ns; /* from the death to a waiter's return, but for time without a CPU */
+    /* from the death to a waiter's return, but for time without a CPU */
+    _Atomic uint64_t slowest_ns;
 };
 extern struct shared *shared;
 extern struct turn to_parent, to_victim, to_observer[OBSERVERS];

@@ -1,4 +1,7 @@
-/* What a test and the killable library share: a page that both the victim and who watches it have mapped. */
+/*
+ * What a test and the killable library share: a page that both the victim and who watches it have
+ * mapped.
+ */
 #pragma once
 
 #include <stdatomic.h>

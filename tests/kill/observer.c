@@ -8,8 +8,9 @@
 #include "tests/kill/kill_case.h"
 
 /*
- * The promise is 100 ms. It is judged where the machine is the test's own (check-long): what a dying process waits for
- * a processor can be read nowhere. Elsewhere, and in instrumented builds, the limit is a guard against hanging.
+ * The promise is 100 ms. It is judged where the machine is the test's own (check-long): what a
+ * dying process waits for a processor can be read nowhere. Elsewhere, and in instrumented builds,
+ * the limit is a guard against hanging.
  */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PROMISED_MS 10000
@@ -139,8 +140,9 @@ static void owe(const struct kill_case *c)
 }
 
 /*
- * The wait from before the death has got the victim's record, or failed with it, or it goes on with this one, if the victim had not
- * come to import the notify. After that the bit is as good as new: whatever else the victim had queued does not come.
+ * The wait from before the death has got the victim's record, or failed with it, or it goes on with
+ * this one, if the victim had not come to import the notify. After that the bit is as good as new:
+ * whatever else the victim had queued does not come.
  */
 static void go_on_notifying(void)
 {

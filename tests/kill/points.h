@@ -1,4 +1,7 @@
-/* The kill points by name, and what became of who was to die at one. For the tests that try them all. */
+/*
+ * The kill points by name, and what became of who was to die at one. For the tests that try them
+ * all.
+ */
 #pragma once
 
 #include "proto/util/kill_point.h"

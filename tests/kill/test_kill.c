@@ -1,14 +1,17 @@
 /*
  * Death at every numbered kill point (proto/util/kill_point.h).
  *
- * A role is one operation of the API. The victim performs it once unharmed, which tells which points it passes and how often; then once
- * for each of those, and dies there. Two other processes wait for records that the victim has queued and never executes, in streams and
- * in synchronise calls, and keep an event of their own that the victim may wait for. What must hold each time:
- *   - every waiter gets ACL_ERROR_RT_SUSPECT_REMOTE_ERROR within 100 ms of the death, with a sentence that names the dead pid
+ * A role is one operation of the API. The victim performs it once unharmed, which tells which
+ * points it passes and how often; then once for each of those, and dies there. Two other processes
+ * wait for records that the victim has queued and never executes, in streams and in synchronise
+ * calls, and keep an event of their own that the victim may wait for. What must hold each time:
+ *   - every waiter gets ACL_ERROR_RT_SUSPECT_REMOTE_ERROR within 100 ms of the death, with a
+ *     sentence that names the dead pid
  *   - nobody sees a record as complete that was not executed
  *   - the events work as before for those who are left
  *   - afterwards npud's ledger is zero, and it has as many descriptors as before
- * Operations that sleep are killed in their sleep, too. NPUD_TEST_TABLE=1 prints the table, point by role.
+ * Operations that sleep are killed in their sleep, too. NPUD_TEST_TABLE=1 prints the table, point
+ * by role.
  */
 #include <poll.h>
 #include <signal.h>
@@ -26,8 +29,8 @@
 
 #define GUARD_NS UINT64_C(30000000000)
 #define PASSES   3 /* of one point by one operation that are tried */
-#define TRIES                                                                                      \
-    5 /* a doorbell is rung only if the engine sleeps, and which pass finds it so is not ours to say */
+/* a doorbell is rung only if the engine sleeps, and which pass finds it so is not ours to say */
+#define TRIES 5
 
 struct shared *shared;
 static uint64_t slowest_ns; /* wake-up of the role so far */

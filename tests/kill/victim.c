@@ -235,7 +235,10 @@ static void act_memory(void)
     OK(aclrtFreeHost(host));
 }
 
-/* Values, written by the host and by streams, for which others wait: no other process sees them, but npud does. */
+/*
+ * Values, written by the host and by streams, for which others wait: no other process sees them,
+ * but npud does.
+ */
 static void act_values(void)
 {
     uint64_t *word, one = 1;

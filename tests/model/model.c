@@ -248,7 +248,9 @@ static void take_effect(struct model *m, unsigned p, unsigned i, const struct mo
     }
 }
 
-/* Execute the task at the head of a stream. False: more has moved than this model keeps track of. */
+/*
+ * Execute the task at the head of a stream. False: more has moved than this model keeps track of.
+ */
 static bool execute(struct model *m, unsigned p, unsigned i)
 {
     struct model_stream *s = &m->stream[p][i];
@@ -284,9 +286,10 @@ static bool commute(const struct level_use *a, const struct level_use *b)
 }
 
 /*
- * Would the outcome depend on which stream was faster? Only around a reset: it must be ordered by cause and effect against every
- * record and every wait of that level, and these records against each other. That a stream has come to a wait cannot be seen from
- * outside, so a record that is undone at once may be lost on a wait that was submitted long before.
+ * Would the outcome depend on which stream was faster? Only around a reset: it must be ordered by
+ * cause and effect against every record and every wait of that level, and these records against
+ * each other. That a stream has come to a wait cannot be seen from outside, so a record that is
+ * undone at once may be lost on a wait that was submitted long before.
  */
 static bool ambiguous(const struct level_use *use, unsigned n)
 {
@@ -303,8 +306,8 @@ static bool ambiguous(const struct level_use *use, unsigned n)
 }
 
 /*
- * Waits that have not passed matter for that as well, if they are new: with an older one the level was down, and nothing has raised
- * it.
+ * Waits that have not passed matter for that as well, if they are new: with an older one the level
+ * was down, and nothing has raised it.
  */
 static bool any_ambiguity(const struct model *m)
 {
@@ -860,7 +863,9 @@ static bool do_sync_stream(struct model *m, const struct step *s, struct expect 
     return true;
 }
 
-/* All streams of the process on the device. With more than one thing to say, which is said is open. */
+/*
+ * All streams of the process on the device. With more than one thing to say, which is said is open.
+ */
 static bool do_sync_device(struct model *m, const struct step *s, struct expect *x)
 {
     unsigned first = device_of(s->stream) * 2, errors = 0;

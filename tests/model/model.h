@@ -1,12 +1,13 @@
 /*
- * A sequential model of the reference (sections 5, 6, 8 of the event reference, and the decisions in README.md and in the headers):
- * what every call returns and how far every stream gets, for programs of a small language. It calls nothing of ACL and knows
- * nothing of how npud works.
+ * A sequential model of the reference (sections 5, 6, 8 of the event reference, and the decisions
+ * in README.md and in the headers): what every call returns and how far every stream gets, for
+ * programs of a small language. It calls nothing of ACL and knows nothing of how npud works.
  *
- * Streams run by themselves, so the model looks at a program only where nothing moves any more: after each step, or after a group of
- * hasty steps, all streams stand at a gate, at a wait that cannot be satisfied yet, or at their end. Up to there the order in which
- * streams move does not matter, with one exception: resets of levels. Steps whose outcome would depend on that order are refused, as
- * are those that the reference leaves undefined.
+ * Streams run by themselves, so the model looks at a program only where nothing moves any more:
+ * after each step, or after a group of hasty steps, all streams stand at a gate, at a wait that
+ * cannot be satisfied yet, or at their end. Up to there the order in which streams move does not
+ * matter, with one exception: resets of levels. Steps whose outcome would depend on that order are
+ * refused, as are those that the reference leaves undefined.
  */
 #pragma once
 
@@ -38,7 +39,11 @@ enum op {
     OP_DESTROY, /* the variable keeps its stale handle */
     OP_RECORD,
     OP_WAIT, /* variant: which of the functions, and with a limit that never passes or without */
-    OP_WAIT_EXPIRE, /* a wait with the shortest limit, 1 s, that cannot be satisfied; the step lasts until it has passed */
+    /*
+     * a wait with the shortest limit, 1 s, that cannot be satisfied; the step lasts until it has
+     * passed
+     */
+    OP_WAIT_EXPIRE,
     OP_RESET,
     OP_DELAY,  /* arg: microseconds; result: 0, or what it fails with */
     OP_GATE,   /* the stream stops here ... */
@@ -51,7 +56,10 @@ enum op {
     OP_SYNC_DEVICE,
     OP_RENEW, /* destroy the stream and make another */
     OP_SLEEP, /* a second thread calls aclrtSynchronizeEvent; the process goes on */
-    OP_RESCUE, /* end of program only: record var on a stream of the harness, to let waits for its level go on */
+    /*
+     * end of program only: record var on a stream of the harness, to let waits for its level go on
+     */
+    OP_RESCUE,
     OPS
 };
 
@@ -90,8 +98,8 @@ struct step {
     uint8_t other_var;
     uint8_t kind;
     uint8_t variant;
-    bool
-        hasty; /* the next step of this process follows without waiting for what this one sets in motion */
+    /* the next step of this process follows without waiting for what this one sets in motion */
+    bool hasty;
     int32_t arg;
     int32_t result;
 };
@@ -252,8 +260,8 @@ struct model {
 void model_init(struct model *m);
 
 /**
- * Make one step and predict its answers. False: the step makes no sense here, or the reference leaves its outcome open; the model is
- * then spoilt (work on a copy).
+ * Make one step and predict its answers. False: the step makes no sense here, or the reference
+ * leaves its outcome open; the model is then spoilt (work on a copy).
  */
 bool model_step(struct model *m, const struct step *s, struct expect *x);
 
@@ -264,15 +272,19 @@ void model_settle(struct model *m);
 void model_view(const struct model *m, unsigned p, struct view *v);
 
 /**
- * A step that brings the program nearer to a clean end: gates open, waits let go on, errors taken, events destroyed. There may be
- * several, of which the model refuses some: skip says which. False: no more.
+ * A step that brings the program nearer to a clean end: gates open, waits let go on, errors taken,
+ * events destroyed. There may be several, of which the model refuses some: skip says which. False:
+ * no more.
  */
 bool model_finish(const struct model *m, unsigned skip, struct step *s);
 
 /** Nothing queued, no error, no event: a clean end. */
 bool model_finished(const struct model *m);
 
-/** Do the steps of model_finish() lead there? Not where streams that go on together would meet in a reset of a level, say. */
+/**
+ * Do the steps of model_finish() lead there? Not where streams that go on together would meet in a
+ * reset of a level, say.
+ */
 bool model_can_finish(const struct model *m);
 
 /** Are resets of levels queued? Without them model_can_finish() holds. */

@@ -77,7 +77,10 @@ bool program_trace(const struct program *p, struct trace *t)
 
 /* --- generation --- */
 
-/* Programs differ in what they are made of: some have one process and one kind of event, some everything at once. */
+/*
+ * Programs differ in what they are made of: some have one process and one kind of event, some
+ * everything at once.
+ */
 struct taste {
     unsigned processes, streams, vars, steps;
     unsigned hasty; /* percent */
@@ -255,7 +258,10 @@ static void share(struct maker_state *g, const struct step *made)
     }
 }
 
-/* Two streams of two processes record one event and finish in the other order, with waits between. Chance alone does this too seldom. */
+/*
+ * Two streams of two processes record one event and finish in the other order, with waits between.
+ * Chance alone does this too seldom.
+ */
 static void other_order(struct maker_state *g)
 {
     unsigned p = below(&g->random, PROCESSES),

@@ -1,5 +1,6 @@
 /*
- * Random programs for the model: made from a seed, predicted, printed, and made smaller while they fail.
+ * Random programs for the model: made from a seed, predicted, printed, and made smaller while they
+ * fail.
  */
 #pragma once
 
@@ -33,16 +34,23 @@ struct trace {
     struct traced at[TRACE_MAX];
 };
 
-/** The program of this seed: the same on every machine. expire: it begins with a wait that runs out of time,
- * which takes a second. */
+/**
+ * The program of this seed: the same on every machine. expire: it begins with a wait that runs out
+ * of time, which takes a second.
+ */
 void program_generate(struct program *p, uint64_t seed, bool expire);
 
-/** Run the model over a program. Steps that make no sense (any more, after others were left out) are left out. False: it does
- * not come to a clean end (possible only when steps were left out). */
+/**
+ * Run the model over a program. Steps that make no sense (any more, after others were left out) are
+ * left out. False: it does not come to a clean end (possible only when steps were left out).
+ */
 bool program_trace(const struct program *p, struct trace *t);
 
 void step_print(FILE *f, const struct step *s);
 
-/** Leave out steps, and haste, as long as fails(p, arg) stays true and until it says that enough was tried. */
+/**
+ * Leave out steps, and haste, as long as fails(p, arg) stays true and until it says that enough was
+ * tried.
+ */
 void program_shrink(struct program *p, bool (*fails)(const struct program *p, void *arg),
                     bool (*enough)(void *arg), void *arg);

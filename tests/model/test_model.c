@@ -2,8 +2,8 @@
  * Random programs against a model of the reference: see model.h.
  *
  * usage: test_model [--seed S] [--count N] [--verbose]      also MODEL_SEED, MODEL_COUNT
- * Runs the programs of the seeds S, S + 1, ... On a failure it prints the smallest program it can find that still fails, what the
- * model said and what npud did.
+ * Runs the programs of the seeds S, S + 1, ... On a failure it prints the smallest program it can
+ * find that still fails, what the model said and what npud did.
  */
 #include <getopt.h>
 #include <poll.h>
@@ -272,7 +272,9 @@ static void compare_step(const struct traced *t, const struct report *r, int at,
 
 /* --- running a program --- */
 
-/* How many steps from `first` on one process can do without the others having to see what they did. */
+/*
+ * How many steps from `first` on one process can do without the others having to see what they did.
+ */
 static unsigned batch_length(const struct trace *t, unsigned first)
 {
     unsigned n = 0;
@@ -332,7 +334,10 @@ static void settle_some(const struct traced *t, const bool *asked, bool look, in
             compare_settled(p, reports, &t->view[p], look, at, f);
 }
 
-/* Let the processes whose streams or threads went on see that, and then all of them look; all: every process. */
+/*
+ * Let the processes whose streams or threads went on see that, and then all of them look; all:
+ * every process.
+ */
 static void settle_others(const struct traced *t, bool all, int at, struct failure *f)
 {
     bool asked[PROCESSES], any = false;
@@ -382,7 +387,10 @@ static void check_ledger(struct failure *f)
     uint64_t give_up = now_ns() + (uint64_t)GUARD_MS * 1000000;
     struct ledger l;
 
-    /* Events with tasks pending go when npud hears that these have passed: asking is how to wait for that. */
+    /*
+     * Events with tasks pending go when npud hears that these have passed: asking is how to wait
+     * for that.
+     */
     do {
         l = npud_ledger();
     } while (world.events != 0 && l.events != world.events && now_ns() < give_up);

@@ -1,5 +1,6 @@
 /*
- * The processes of a model run: each does what it is told by the driver with the ACL library, and reports what it saw.
+ * The processes of a model run: each does what it is told by the driver with the ACL library, and
+ * reports what it saw.
  */
 #pragma once
 

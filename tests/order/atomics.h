@@ -1,5 +1,6 @@
 /*
- * The operations of <stdatomic.h>, as calls of the explorer. Included before the headers of proto/, which include <stdatomic.h> again to no effect.
+ * The operations of <stdatomic.h>, as calls of the explorer. Included before the headers of proto/,
+ * which include <stdatomic.h> again to no effect.
  */
 #pragma once
 

@@ -1,4 +1,7 @@
-/* The guards of rings in a client: client/buffers/ring_guard.c as it is, with the explorer's membarrier. */
+/*
+ * The guards of rings in a client: client/buffers/ring_guard.c as it is, with the explorer's
+ * membarrier.
+ */
 #include "tests/order/atomics.h"
 
 #include <sys/syscall.h>
@@ -45,7 +48,9 @@ static void retire(void)
         PLAIN_WRITE(&ring.mapping);
 }
 
-/* A ring that was taken from its queue is unmapped only when no thread uses it, or comes to use it. */
+/*
+ * A ring that was taken from its queue is unmapped only when no thread uses it, or comes to use it.
+ */
 START_TEST(a_ring_in_use_stays)
 {
     struct order_scenario one = {"guard", begin, {use, retire}, NULL, 4, effort(1000, 100000)};

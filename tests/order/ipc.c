@@ -93,7 +93,10 @@ static void end_records(void)
     SURE(ipc_state_of(&page, 1) == IPC_DONE && ipc_state_of(&page, 2) == IPC_DONE);
 }
 
-/* Two processes record at the same time, a third waits for the latest: no number twice, no state lost. */
+/*
+ * Two processes record at the same time, a third waits for the latest: no number twice, no state
+ * lost.
+ */
 START_TEST(two_recorders)
 {
     struct order_scenario two = {"two recorders", begin,        {record, record},

@@ -1,4 +1,7 @@
-/* The explorer itself: it finds the weak outcomes of the classic programs, and never those that C11 forbids. */
+/*
+ * The explorer itself: it finds the weak outcomes of the classic programs, and never those that C11
+ * forbids.
+ */
 #include "tests/order/atomics.h"
 #include "tests/order/scenarios.h"
 
@@ -268,7 +271,10 @@ START_TEST(two_writes)
 }
 END_TEST
 
-/* Read-modify-writes: no count is lost, whatever the order; and a chain of them carries the first one's release on. */
+/*
+ * Read-modify-writes: no count is lost, whatever the order; and a chain of them carries the first
+ * one's release on.
+ */
 static void add(void)
 {
     atomic_fetch_add_explicit(&a, 1, memory_order_relaxed);

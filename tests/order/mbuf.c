@@ -139,7 +139,10 @@ static void end_free_or_claimed(void)
     end_claim();
 }
 
-/* A buffer and references to its data go at the same time: the last one frees the data, exactly one does. */
+/*
+ * A buffer and references to its data go at the same time: the last one frees the data, exactly one
+ * does.
+ */
 START_TEST(the_last_reference_frees)
 {
     struct order_scenario two = {"two drop", begin_ref,    {drop_0, drop_2},

@@ -95,7 +95,9 @@ static bool take(bool wait)
             continue;
         SURE((f.ref & 0xffff) < MESSAGES);
         SURE(atomic_load_explicit(&mbufs[f.ref & 0xffff].word, memory_order_relaxed) == held);
-        /* It is ours alone: what the sender has written is there, and nobody reads what we write. */
+        /*
+         * It is ours alone: what the sender has written is there, and nobody reads what we write.
+         */
         PLAIN_READ(&data[f.ref & 0xffff]);
         PLAIN_WRITE(&data[f.ref & 0xffff]);
         got[f.ref & 0xffff]++;
@@ -151,7 +153,10 @@ static void end(void)
     SURE((uint32_t)q.take->waiting == 0 && (uint32_t)q.put->waiting == 0);
 }
 
-/* Each message arrives once, with what its sender has written, and nobody sleeps beside a message or beside room. */
+/*
+ * Each message arrives once, with what its sender has written, and nobody sleeps beside a message
+ * or beside room.
+ */
 START_TEST(messages_arrive)
 {
     struct order_scenario few = {"one to one", begin,        {put_0_1, take_2},
@@ -213,7 +218,10 @@ static void end_with_3(void)
     end_with(3);
 }
 
-/* A message is put while the ring ends: npud, a taker or its sender has it, one of them. Who sleeps goes on. */
+/*
+ * A message is put while the ring ends: npud, a taker or its sender has it, one of them. Who sleeps
+ * goes on.
+ */
 START_TEST(a_ring_ends)
 {
     struct order_scenario one = {"end",      begin,        {put_0, end_ring},
@@ -229,7 +237,10 @@ START_TEST(a_ring_ends)
 }
 END_TEST
 
-/* A producer that finds head out of reach finds that the ring has ended, too: it does not look for a place there. */
+/*
+ * A producer that finds head out of reach finds that the ring has ended, too: it does not look for
+ * a place there.
+ */
 static void look_for_room(void)
 {
     uint64_t t, head;

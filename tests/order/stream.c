@@ -62,7 +62,10 @@ static bool execute_ready(void)
     return any;
 }
 
-/* The engine: looks at the stream while it is watched, then at the bits of the session, then sleeps on the eventfd. */
+/*
+ * The engine: looks at the stream while it is watched, then at the bits of the session, then sleeps
+ * on the eventfd.
+ */
 static bool engine_collect(void)
 {
     uint64_t words = atomic_exchange(&bell.summary, 0);
@@ -95,7 +98,10 @@ static void engine(void)
     }
 }
 
-/* Each task that was submitted is executed once, with the entry that was written, however the engine falls asleep. */
+/*
+ * Each task that was submitted is executed once, with the entry that was written, however the
+ * engine falls asleep.
+ */
 START_TEST(every_task_reaches_the_engine)
 {
     struct order_scenario s = {"submission", begin,        {submit, engine},
@@ -160,7 +166,9 @@ START_TEST(a_position_wakes_its_waiter)
 }
 END_TEST
 
-/* Two waiters with different targets share wake_at and wake_seq; neither takes the other's wake-up. */
+/*
+ * Two waiters with different targets share wake_at and wake_seq; neither takes the other's wake-up.
+ */
 START_TEST(two_targets)
 {
     struct order_scenario s = {"two targets", begin,        {publish_both, wait_1, wait_2},

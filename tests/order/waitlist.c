@@ -1,4 +1,7 @@
-/* Lists of waiters between the engines of npud: daemon/base/waitlist.c as it is, with the explorer's locks. */
+/*
+ * Lists of waiters between the engines of npud: daemon/base/waitlist.c as it is, with the
+ * explorer's locks.
+ */
 #include "tests/order/atomics.h"
 
 #include <pthread.h>
@@ -85,7 +88,10 @@ static void end(void)
     SURE(list.root == NULL && list.n == 0);
 }
 
-/* An engine parks a stream while another one fires the list: the stream goes on, with the results that it waits for. */
+/*
+ * An engine parks a stream while another one fires the list: the stream goes on, with the results
+ * that it waits for.
+ */
 START_TEST(nobody_stays_parked)
 {
     struct order_scenario one = {"park", begin, {advance, park_and_read},

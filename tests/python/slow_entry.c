@@ -1,6 +1,7 @@
 /*
- * To be preloaded into a Python program: the thread of the library that calls exception callbacks is slow in entering the interpreter,
- * which looks for the state of the thread first, and the process is slow to end after the interpreter has.
+ * To be preloaded into a Python program: the thread of the library that calls exception callbacks
+ * is slow in entering the interpreter, which looks for the state of the thread first, and the
+ * process is slow to end after the interpreter has.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /*
- * Callbacks of a process of the soak test. Those of a stream must run in the order in which they were launched, one at a time, each once
- * or, when its stream ends before, be dropped once; in the thread that is subscribed.
+ * Callbacks of a process of the soak test. Those of a stream must run in the order in which they
+ * were launched, one at a time, each once or, when its stream ends before, be dropped once; in the
+ * thread that is subscribed.
  */
 #include <pthread.h>
 #include <string.h>

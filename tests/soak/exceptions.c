@@ -1,6 +1,6 @@
 /*
- * Exceptions of a process of the soak test: once for each failed task, in the order of the stream, told before a synchronise call
- * returns the failure.
+ * Exceptions of a process of the soak test: once for each failed task, in the order of the stream,
+ * told before a synchronise call returns the failure.
  */
 #include <pthread.h>
 #include <string.h>
@@ -84,8 +84,10 @@ static bool contains(const struct entry *list, unsigned n, const struct entry *e
     return false;
 }
 
-/* What was expected and not told, or the other way round. A wait that was satisfied at the call was no task: what is expected of it is that of a
- * task of another stream, and never told. */
+/*
+ * What was expected and not told, or the other way round. A wait that was satisfied at the call was
+ * no task: what is expected of it is that of a task of another stream, and never told.
+ */
 static void compare(const struct op *op, unsigned s)
 {
     const struct entry *told = failures.of[s].tell, *expected = failures.of[s].expect;

@@ -1,6 +1,6 @@
 /*
- * Notifies and count notifies of a process of the soak test. Each record releases one wait, and comes after the wait before it, so that
- * all of them are clear at the end of a round.
+ * Notifies and count notifies of a process of the soak test. Each record releases one wait, and
+ * comes after the wait before it, so that all of them are clear at the end of a round.
  */
 #include "tests/soak/worker.h"
 

@@ -17,8 +17,8 @@ struct record {
     bool aborted; /* its stream is going to be aborted */
     uint8_t state;
     uint8_t stream; /* of all */
-    bool
-        weak; /* of a process that will die in this round: nothing follows from having waited for it */
+    /* of a process that will die in this round: nothing follows from having waited for it */
+    bool weak;
     bool tainted; /* it comes after a wait for such a one */
     uint16_t pos, op;
     uint64_t mask;
@@ -45,8 +45,8 @@ struct shared {
     struct latest latest;
     uint16_t writer;              /* latest record or first export in this round */
     uint16_t exported[PROCESSES]; /* in this round */
-    uint16_t
-        reader[PROCESSES]; /* latest call of each process that must come before the next of these */
+    /* latest call of each process that must come before the next of these */
+    uint16_t reader[PROCESSES];
 };
 
 struct stream_plan {
@@ -134,12 +134,18 @@ void plan_begin(struct plan *plan, struct round *round, int victim);
 /** All streams have been synchronised, and a new process has taken the place of the victim. */
 void plan_end(struct plan *plan);
 
-/* --- operations. Those that would not make sense, or whose outcome nobody could know, return 0; the others their number. --- */
+/*
+ * --- operations. Those that would not make sense, or whose outcome nobody could know, return 0;
+ * the others their number. ---
+ */
 
 uint16_t plan_create(struct plan *plan, unsigned p, unsigned var, unsigned kind);
 uint16_t plan_destroy(struct plan *plan, unsigned p, unsigned var);
 uint16_t plan_open(struct plan *plan, unsigned p, unsigned shared);
-/** Once more, by a process that has opened it: the same 64 bytes, good for as long as one of those who exported it lives. */
+/**
+ * Once more, by a process that has opened it: the same 64 bytes, good for as long as one of those
+ * who exported it lives.
+ */
 uint16_t plan_export(struct plan *plan, unsigned p, unsigned shared);
 uint16_t plan_record(struct plan *plan, unsigned p, unsigned var, unsigned stream);
 uint16_t plan_wait(struct plan *plan, unsigned p, unsigned var, unsigned stream);
@@ -150,13 +156,19 @@ uint16_t plan_sleep(struct plan *plan, unsigned p, unsigned var);
 uint16_t plan_look(struct plan *plan, unsigned p);
 uint16_t plan_delay(struct plan *plan, unsigned p, unsigned stream, int32_t us, int32_t result);
 uint16_t plan_burst(struct plan *plan, unsigned p, unsigned stream);
-/** A record and a wait for it in the other stream of the device, which lowers it again; early: the wait is submitted first. */
+/**
+ * A record and a wait for it in the other stream of the device, which lowers it again; early: the
+ * wait is submitted first.
+ */
 uint16_t plan_level(struct plan *plan, unsigned p, unsigned device, unsigned from, bool early);
 uint16_t plan_gate(struct plan *plan, unsigned p, unsigned gate, unsigned stream);
 uint16_t plan_open_gate(struct plan *plan, unsigned p, unsigned gate);
 /** Every process gets the notifies of every other; one in so many tries before it may. */
 void plan_share_latches(struct plan *plan, unsigned refused_of);
-/** Process q records a notify of p, and a stream of p waits for that; early: the wait is submitted first. */
+/**
+ * Process q records a notify of p, and a stream of p waits for that; early: the wait is submitted
+ * first.
+ */
 uint16_t plan_latch(struct plan *plan, unsigned p, unsigned latch, unsigned q, unsigned from,
                     unsigned to, bool early);
 uint16_t plan_copy(struct plan *plan, unsigned p, unsigned stream, unsigned dst, unsigned src);
@@ -168,7 +180,10 @@ uint16_t plan_check(struct plan *plan, unsigned p, unsigned cell);
 /** Time, delay, time. */
 uint16_t plan_timed(struct plan *plan, unsigned p, unsigned stream, int32_t us);
 uint16_t plan_elapsed(struct plan *plan, unsigned p, unsigned device);
-/** A callback that does nothing but come in order; or one that compares a cell, or writes a pinned one, and blocks. */
+/**
+ * A callback that does nothing but come in order; or one that compares a cell, or writes a pinned
+ * one, and blocks.
+ */
 uint16_t plan_callback(struct plan *plan, unsigned p, unsigned stream, bool block);
 uint16_t plan_callback_on(struct plan *plan, unsigned p, unsigned stream, unsigned cell,
                           bool write);
@@ -177,7 +192,10 @@ uint16_t plan_refused_callback(struct plan *plan, unsigned p, unsigned stream);
 uint16_t plan_sync_stream(struct plan *plan, unsigned p, unsigned stream, bool briefly);
 uint16_t plan_sync_device(struct plan *plan, unsigned p, unsigned device);
 uint16_t plan_query_stream(struct plan *plan, unsigned p, unsigned stream);
-/** Stop the stream at a gate, record an event, and a shared one (or NO_VAR), behind that, let others wait for them, and abort it. */
+/**
+ * Stop the stream at a gate, record an event, and a shared one (or NO_VAR), behind that, let others
+ * wait for them, and abort it.
+ */
 uint16_t plan_abort(struct plan *plan, unsigned p, unsigned stream, unsigned gate, unsigned var,
                     unsigned shared);
 uint16_t plan_renew_stream(struct plan *plan, unsigned p, unsigned stream);
@@ -185,8 +203,10 @@ uint16_t plan_death(struct plan *plan, bool wild, int32_t after);
 /** What all processes do at the end of a round. */
 void plan_finish(struct plan *plan);
 
-/** Let stream `to` of process q come after all that stream `from` of process p has been given, by a variable that both have. With
- * time stamps at both ends where there are some left. */
+/**
+ * Let stream `to` of process q come after all that stream `from` of process p has been given, by a
+ * variable that both have. With time stamps at both ends where there are some left.
+ */
 uint16_t plan_edge(struct plan *plan, unsigned p, unsigned from, unsigned pvar, unsigned q,
                    unsigned to, unsigned qvar);
 

@@ -7,7 +7,10 @@
 
 /* --- operations --- */
 
-/** A new one at the end of the list, which is expected to return 0. op_end() when its consequences are known. */
+/**
+ * A new one at the end of the list, which is expected to return 0. op_end() when its consequences
+ * are known.
+ */
 struct op *op_begin(struct plan *plan, unsigned what, unsigned p);
 /** Returns its number. */
 uint16_t op_end(struct plan *plan, const struct op *op);
@@ -54,7 +57,10 @@ bool complete(const struct plan *plan, unsigned p, const struct record *r);
 bool surely_blocked(const struct plan *plan, const struct record *r);
 /** What waits for the record return when it is lost. */
 int lost_code(const struct plan *plan, const struct record *r);
-/** A record at this place of its stream, which is the latest task of that. Its number is plan->records. */
+/**
+ * A record at this place of its stream, which is the latest task of that. Its number is
+ * plan->records.
+ */
 struct record *new_record(struct plan *plan, const struct op *op, uint16_t pos);
 /** What the stream does from the operation on comes after the record, or the operation fails. */
 void comes_after(struct plan *plan, struct op *op, uint16_t record, unsigned stream);

@@ -140,8 +140,8 @@ static uint16_t latch_wait(struct plan *plan, unsigned p, unsigned latch, unsign
 }
 
 /*
- * May process q record a notify of p? If q is going to die, not when an earlier wait may still be there: a record that is dropped is in no
- * order with that.
+ * May process q record a notify of p? If q is going to die, not when an earlier wait may still be
+ * there: a record that is dropped is in no order with that.
  */
 static bool may_record(const struct plan *plan, unsigned p, unsigned latch, unsigned q)
 {

@@ -110,7 +110,10 @@ static bool pinned(unsigned cell)
     return cell >= CELLS_PINNED;
 }
 
-/* Which own streams have accesses to the cell that do not come before `clock` and forbid another one. */
+/*
+ * Which own streams have accesses to the cell that do not come before `clock` and forbid another
+ * one.
+ */
 static unsigned conflicts(const struct plan *plan, unsigned p, unsigned cell, bool write,
                           const uint16_t *clock)
 {
@@ -426,7 +429,10 @@ uint16_t plan_query_stream(struct plan *plan, unsigned p, unsigned stream)
 
     op->stream = (uint8_t)stream;
     follow(op, s->last);
-    /* An IPC record at its end may be seen before it is counted: that all came before it is what records promise. */
+    /*
+     * An IPC record at its end may be seen before it is counted: that all came before it is what
+     * records promise.
+     */
     if (s->done == s->clock[i]) {
         op->status = STATUS_COMPLETE;
     } else if (waits_on(plan, s->mask) && !(plan->cut && s->tainted)) {

@@ -30,7 +30,10 @@ static void print_action(FILE *f, const struct op *op)
     fputs(op->block ? ", blocking" : "", f);
 }
 
-/* %e event, %s stream, %g gate, %d device, %c and %f the cells, %a and %r the numbers, %k the kind, %x what a callback does, %n notify, %p its process */
+/*
+ * %e event, %s stream, %g gate, %d device, %c and %f the cells, %a and %r the numbers, %k the kind,
+ * %x what a callback does, %n notify, %p its process
+ */
 static void print_words(FILE *f, const struct op *op, const char *words)
 {
     static const char *const kinds[KINDS] = {"default",      "sync",         "sync time", "ex sync",

@@ -1,29 +1,37 @@
 /*
- * The soak test: eight processes with eight streams each, on four devices, for as long as one likes.
+ * The soak test: eight processes with eight streams each, on four devices, for as long as one
+ * likes.
  *
- * How it differs from tests/model, which has random programs, too. There, one process at a time makes a step, streams come to rest
- * after it, every answer has one right value, and a program of some dozen steps begins and ends with nothing. It finds out what the
- * rules are. Here all processes submit at the same time, streams and events live on from round to round, and the operations are all
- * that streams have: events of every kind that streams can wait for, within a process and between processes, levels and resets, notifies,
- * copies and sets, callbacks, tasks that fail and their exceptions, aborts, and deaths. It finds out whether the rules hold under load.
+ * How it differs from tests/model, which has random programs, too. There, one process at a time
+ * makes a step, streams come to rest after it, every answer has one right value, and a program of
+ * some dozen steps begins and ends with nothing. It finds out what the rules are. Here all
+ * processes submit at the same time, streams and events live on from round to round, and the
+ * operations are all that streams have: events of every kind that streams can wait for, within a
+ * process and between processes, levels and resets, notifies, copies and sets, callbacks, tasks
+ * that fail and their exceptions, aborts, and deaths. It finds out whether the rules hold under
+ * load.
  *
- * A round is a program: one list of operations for all processes. Each process runs its own in order, at the same time as the others.
- * What can be said of a round in which nearly everything happens at once follows from three things that plan.h keeps while the list
- * is made:
- *   - what certainly happened before what: a clock for each stream and for each host thread, as race detectors have them. What is in
- *     the clock of who asks is COMPLETE, an access to memory that is not in the clock of a stream is not made, and contents are known;
- *   - which gates are closed: a stream that waits at one, or for what waits at one, is NOT_READY until who opens it has been told that
- *     everybody has looked;
- *   - which calls must follow one another: records and waits of an IPC event, which tell the same story to all in any order of events
- *     only if the calls have one.
- * A call that must come after a call of another process says so (op.need), and waits for that process to have got there. Every wait
- * of a stream and every call that blocks needs only what comes before it in the list: nothing can deadlock unless npud is wrong.
+ * A round is a program: one list of operations for all processes. Each process runs its own in
+ * order, at the same time as the others. What can be said of a round in which nearly everything
+ * happens at once follows from three things that plan.h keeps while the list is made:
+ *   - what certainly happened before what: a clock for each stream and for each host thread, as
+ *     race detectors have them. What is in the clock of who asks is COMPLETE, an access to memory
+ *     that is not in the clock of a stream is not made, and contents are known;
+ *   - which gates are closed: a stream that waits at one, or for what waits at one, is NOT_READY
+ *     until who opens it has been told that everybody has looked;
+ *   - which calls must follow one another: records and waits of an IPC event, which tell the same
+ *     story to all in any order of events only if the calls have one.
+ * A call that must come after a call of another process says so (op.need), and waits for that
+ * process to have got there. Every wait of a stream and every call that blocks needs only what
+ * comes before it in the list: nothing can deadlock unless npud is wrong.
  *
- * A round ends when all streams have been synchronised with the error that was due, all memory has been compared and all events
- * have been asked; then the next one begins with the same processes, streams and events.
+ * A round ends when all streams have been synchronised with the error that was due, all memory has
+ * been compared and all events have been asked; then the next one begins with the same processes,
+ * streams and events.
  *
- * In rounds with a death one process is killed: at a point of its list, or at any instruction while it does things that concern nobody
- * else but through two events that all processes record and wait for as they like.
+ * In rounds with a death one process is killed: at a point of its list, or at any instruction while
+ * it does things that concern nobody else but through two events that all processes record and wait
+ * for as they like.
  */
 #pragma once
 
@@ -96,7 +104,10 @@ static inline unsigned device_of(unsigned stream)
     return stream % OWN / 2;
 }
 
-/** Device of the context in which process p makes or opens a variable. Records go to streams of that device. */
+/**
+ * Device of the context in which process p makes or opens a variable. Records go to streams of that
+ * device.
+ */
 static inline unsigned device_of_var(unsigned p, unsigned var)
 {
     if (var >= VAR_SHARED + WILD_FIRST)
@@ -234,13 +245,19 @@ struct common {
     } trouble[PROCESSES];
 };
 
-/** What runs in process p. Orders come through fd, one byte each: which of the rounds; 'q': end. Returns the exit status. */
+/**
+ * What runs in process p. Orders come through fd, one byte each: which of the rounds; 'q': end.
+ * Returns the exit status.
+ */
 int worker_run(struct common *common, unsigned p, int fd);
 
 /** What an operation does, with %x for its operands. */
 const char *op_name(unsigned what);
 void op_print(FILE *f, const struct op *op);
-/** The operations from which this one follows, and itself, in their order; the nearest when there are many. */
+/**
+ * The operations from which this one follows, and itself, in their order; the nearest when there
+ * are many.
+ */
 void round_print(FILE *f, const struct round *r, unsigned op);
 /** All of them. */
 void round_print_all(FILE *f, const struct round *r);

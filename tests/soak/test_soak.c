@@ -2,8 +2,9 @@
  * The soak test: see round.h.
  *
  * usage: test_soak [--seed S] [--seconds N] [--rounds N] [--kills yes|no] [--verbose]      also SOAK_SEED, SOAK_SECONDS, SOAK_ROUNDS
- * Runs the programs of the seeds S, S + 1, ... for N seconds, each of so many rounds with an npud and processes of its own. Of 24 rounds
- * the last twelve have deaths among them, unless --kills no. On a failure it prints seed and round, the operations that led to the wrong answer, and how far
+ * Runs the programs of the seeds S, S + 1, ... for N seconds, each of so many rounds with an npud
+ * and processes of its own. Of 24 rounds the last twelve have deaths among them, unless --kills no.
+ * On a failure it prints seed and round, the operations that led to the wrong answer, and how far
  * everybody was;
  * with --verbose, all of that round.
  */

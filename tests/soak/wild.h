@@ -1,6 +1,7 @@
 /*
- * What a process of the soak test does while it waits to be killed: calls of all sorts, so that it dies in any of them. What they return
- * is not looked at. It concerns others through the wild events alone.
+ * What a process of the soak test does while it waits to be killed: calls of all sorts, so that it
+ * dies in any of them. What they return is not looked at. It concerns others through the wild
+ * events alone.
  */
 #pragma once
 

@@ -1,4 +1,7 @@
-/* A process of the soak test: does its operations of each round and says which answer was not the one expected. */
+/*
+ * A process of the soak test: does its operations of each round and says which answer was not the
+ * one expected.
+ */
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -15,7 +15,10 @@ struct worker {
 };
 extern struct worker me;
 
-/** Tell the driver that the operation went wrong (NULL: something else), and wait to be killed. Any thread. */
+/**
+ * Tell the driver that the operation went wrong (NULL: something else), and wait to be killed. Any
+ * thread.
+ */
 __attribute__((noreturn, format(printf, 2, 3))) void trouble(const struct op *op,
                                                              const char *format, ...);
 
@@ -30,11 +33,16 @@ void must_succeed(const char *call, int code);
 /** Make the context of the device current. */
 void enter(unsigned device);
 
-/** Write the content that the operation gives its cell; compare it with the one that it must have. */
+/**
+ * Write the content that the operation gives its cell; compare it with the one that it must have.
+ */
 void cell_fill(const struct op *op);
 void cell_check(const struct op *op);
 
-/* --- callbacks: streams 0 to 3 and 7 have threads of the process, 4 and 5 host functions, 6 nobody --- */
+/*
+ * --- callbacks: streams 0 to 3 and 7 have threads of the process, 4 and 5 host functions, 6 nobody
+ * ---
+ */
 
 /** Start the threads and subscribe them. */
 void callbacks_start(void);

@@ -2,9 +2,10 @@
  * The client of check-systemd. usage: client use | hold | fork | babble
  *
  * use: work a little; print the first error and its sentence and exit with 1, or print "worked".
- * hold: print "holding", wait on a stream until npud ends, print error and sentence, connect anew and work.
- * fork: keep a session, in a process whose forked child has the socket open too. Prints both pids; neither ends by itself.
- * babble: send what is no packet of the protocol, print the own pid, and exit when npud has hung up.
+ * hold: print "holding", wait on a stream until npud ends, print error and sentence, connect anew
+ * and work. fork: keep a session, in a process whose forked child has the socket open too. Prints
+ * both pids; neither ends by itself. babble: send what is no packet of the protocol, print the own
+ * pid, and exit when npud has hung up.
  */
 #include <stdio.h>
 #include <stdlib.h>

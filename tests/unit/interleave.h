@@ -5,8 +5,8 @@
  *
  * What this cannot find is what takes two CPUs that see stores in different orders: tests/order.
  *
- * The test defines interleave_prepare(), interleave_judge(), interleave_died(), interleave_swapped()
- * and interleave_describe(). All system headers come before this file.
+ * The test defines interleave_prepare(), interleave_judge(), interleave_died(),
+ * interleave_swapped() and interleave_describe(). All system headers come before this file.
  */
 #pragma once
 
@@ -142,7 +142,9 @@ static inline void step(void)
     }
 }
 
-/** Sleep until the word is woken, unless it has changed. As the system call: it can be killed there. */
+/**
+ * Sleep until the word is woken, unless it has changed. As the system call: it can be killed there.
+ */
 static inline void actor_sleep(const _Atomic uint32_t *word, uint32_t seen)
 {
     struct actor *a = actor_self();

@@ -1,6 +1,6 @@
 /*
- * An npud without sockets, inside the test: devices with their engines, and sessions whose client is the test itself. The thread that
- * calls this is the control thread.
+ * An npud without sockets, inside the test: devices with their engines, and sessions whose client
+ * is the test itself. The thread that calls this is the control thread.
  */
 #pragma once
 

@@ -1,4 +1,7 @@
-/* Threads inside calls (client/core/api_call.h): which of them may still use a session, or a view of a segment. */
+/*
+ * Threads inside calls (client/core/api_call.h): which of them may still use a session, or a view
+ * of a segment.
+ */
 #include "client/core/api_call.h"
 #include "client/buffers/ring_guard.h"
 #include "client/core/thread.h"
@@ -92,7 +95,9 @@ static void expect(uint64_t epoch, bool left, bool left_views)
     ck_assert_int_eq(api_call_all_left_views(epoch), left_views);
 }
 
-/* A thread counts from the beginning of its outer call to its end; for views not while it sleeps. */
+/*
+ * A thread counts from the beginning of its outer call to its end; for views not while it sleeps.
+ */
 START_TEST(a_thread_counts_until_it_leaves)
 {
     pthread_t thread;
@@ -131,7 +136,10 @@ static void expect_inside(void)
     expect(api_call_new_epoch(), true, false);
 }
 
-/* aclFinalize does not wait for itself. A call that has found a view may still use it when it lets go of others. */
+/*
+ * aclFinalize does not wait for itself. A call that has found a view may still use it when it lets
+ * go of others.
+ */
 START_TEST(the_calling_thread_counts_for_views_only)
 {
     expect_inside();

@@ -317,7 +317,10 @@ END_TEST
 
 /* --- the reference --- */
 
-/* What --help shows is a file that npud reads; with its assignments switched on, one that says the defaults. */
+/*
+ * What --help shows is a file that npud reads; with its assignments switched on, one that says the
+ * defaults.
+ */
 START_TEST(reference_is_a_file_with_the_defaults)
 {
     char *text = NULL;

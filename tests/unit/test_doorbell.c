@@ -94,7 +94,10 @@ START_TEST(raise_between_the_two_looks_of_the_engine)
     /* The same stream: the engine gets it from the word. */
     ck_assert(!doorbell_raise(bell, 5));
     ck_assert_uint_eq(atomic_load(&bell->summary), 0);
-    /* Another one: summary is up again, so it does not matter that the engine may get it now already. */
+    /*
+     * Another one: summary is up again, so it does not matter that the engine may get it now
+     * already.
+     */
     ck_assert(doorbell_raise(bell, 6));
     ck_assert_uint_eq(atomic_exchange(&bell->word[0], 0), bit(5) | bit(6));
     ck_assert_uint_eq(atomic_load(&bell->summary), bit(0));
@@ -209,9 +212,9 @@ END_TEST
 /* --- an engine that sleeps, and submitters --- */
 
 /*
- * Both levels as in daemon/engine/engine.c: streams whose tail the engine polls, a bell that it polls, and an eventfd, edge-triggered
- * and never read, that it sleeps on. Submitters wait for each burst to be seen before they submit the next, so what is
- * lost stays lost.
+ * Both levels as in daemon/engine/engine.c: streams whose tail the engine polls, a bell that it
+ * polls, and an eventfd, edge-triggered and never read, that it sleeps on. Submitters wait for each
+ * burst to be seen before they submit the next, so what is lost stays lost.
  */
 #define SUBMITTERS 4
 #define STREAMS    3 /* each */

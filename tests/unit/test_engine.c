@@ -157,7 +157,10 @@ START_TEST(death_fails_pending_records_by_name)
 }
 END_TEST
 
-/* Whoever is told of a failure is told who is to blame for that one, also while others fail; the latest stays. */
+/*
+ * Whoever is told of a failure is told who is to blame for that one, also while others fail; the
+ * latest stays.
+ */
 START_TEST(failures_keep_their_culprits)
 {
     struct session *doomed = npud_session(4711);
@@ -183,8 +186,10 @@ START_TEST(failures_keep_their_culprits)
 }
 END_TEST
 
-/* What waits for a stream of the same session does not go on because that stream is cleared away: nobody sees a record complete that
- * depends on it. */
+/*
+ * What waits for a stream of the same session does not go on because that stream is cleared away:
+ * nobody sees a record complete that depends on it.
+ */
 START_TEST(death_completes_nothing)
 {
     enum { N = 200 };
@@ -389,7 +394,9 @@ START_TEST(many_submitters)
 }
 END_TEST
 
-/* Somebody who wants the engines all the time, as the control thread does when objects come and go. */
+/*
+ * Somebody who wants the engines all the time, as the control thread does when objects come and go.
+ */
 static void *lock_and_unlock(void *arg)
 {
     uint64_t rng = 5, n = 0;
@@ -415,8 +422,8 @@ START_TEST(submitters_beside_a_busy_control_thread)
 END_TEST
 
 /*
- * An engine that goes to sleep lets go of many streams first, and of their doorbell last: what is submitted in between must not be
- * lost.
+ * An engine that goes to sleep lets go of many streams first, and of their doorbell last: what is
+ * submitted in between must not be lost.
  */
 START_TEST(submitting_while_the_engine_falls_asleep)
 {
@@ -439,7 +446,10 @@ START_TEST(submitting_while_the_engine_falls_asleep)
 }
 END_TEST
 
-/* Streams of two devices that wait for each other in a random, but possible, order; some not for long. */
+/*
+ * Streams of two devices that wait for each other in a random, but possible, order; some not for
+ * long.
+ */
 START_TEST(random_waits_come_to_an_end)
 {
     enum { STREAMS = 8 };
@@ -487,7 +497,10 @@ static void returned(struct stream *s, uint64_t ordinal)
         eventfd_write(s->attach->fd, 1);
 }
 
-/* Asleep or not, before or after the engine has got there: the stream goes on when it is told, and not before. */
+/*
+ * Asleep or not, before or after the engine has got there: the stream goes on when it is told, and
+ * not before.
+ */
 START_TEST(callbacks_hold_until_they_return)
 {
     struct stream *s = npud_stream(session, 0), *probe = npud_stream(session, 0);

@@ -1,4 +1,7 @@
-/* daemon/failure with real engines and a client that is the test: nothing is lost at the edges, and who lies harms himself. */
+/*
+ * daemon/failure with real engines and a client that is the test: nothing is lost at the edges, and
+ * who lies harms himself.
+ */
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/engine/inject.h"
 #include "npud.h"
@@ -106,7 +109,10 @@ static void *submit_failures(void *arg)
     return NULL;
 }
 
-/* Each failure once and in its stream's order, however full the ring is and whenever the engine falls asleep. */
+/*
+ * Each failure once and in its stream's order, however full the ring is and whenever the engine
+ * falls asleep.
+ */
 START_TEST(each_failure_is_told_once)
 {
     struct flood f[STREAMS];
@@ -155,7 +161,10 @@ static void expect_neighbour_works(void)
     stream_free(s);
 }
 
-/* Wanted, but never taken: that stream stays where it is, and nobody else; it can be aborted, and the session can end. */
+/*
+ * Wanted, but never taken: that stream stays where it is, and nobody else; it can be aborted, and
+ * the session can end.
+ */
 START_TEST(exceptions_that_nobody_takes)
 {
     struct stream *s = npud_stream(session, 0), *healthy = npud_stream(session, 0);
@@ -268,7 +277,10 @@ END_TEST
 
 /* --- stop --- */
 
-/* What comes too late to be refused is passed over, wherever it meets the stop; and its IPC records fail. */
+/*
+ * What comes too late to be refused is passed over, wherever it meets the stop; and its IPC records
+ * fail.
+ */
 START_TEST(records_beside_a_stop)
 {
     struct stream *s = npud_stream(session, 0), *t = npud_stream(session, 0);
@@ -319,7 +331,9 @@ static void fail_next(const char *kind)
     ck_assert_int_eq(inject_set(&server, &rule, &id, message, sizeof(message)), 0);
 }
 
-/* A record that has failed has failed one wait, also when it cannot be told and is discarded then. */
+/*
+ * A record that has failed has failed one wait, also when it cannot be told and is discarded then.
+ */
 START_TEST(a_record_fails_once)
 {
     struct stream *full = npud_stream(session, 0), *s = npud_stream(session, 0);

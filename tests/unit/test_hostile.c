@@ -1,4 +1,7 @@
-/* npud against clients that write what they like: the parts of it that once did endless or too much work, or left others waiting. */
+/*
+ * npud against clients that write what they like: the parts of it that once did endless or too much
+ * work, or left others waiting.
+ */
 #include "npud.h"
 
 #include <poll.h>
@@ -54,7 +57,10 @@ static uint32_t opener(int i)
     return open_of[i]->opener->slot.number;
 }
 
-/* npud looked at those who wait in portions of 64, each from where the one before had ended, plus one. */
+/*
+ * npud looked at those who wait in portions of 64, each from where the one before had ended, plus
+ * one.
+ */
 START_TEST(waits_for_the_last_of_all_numbers)
 {
     static struct probe probes[64];
@@ -71,7 +77,10 @@ START_TEST(waits_for_the_last_of_all_numbers)
 }
 END_TEST
 
-/* What an honest client has recorded stays pending when another one leaves: also after many laps, and beside complete ones. */
+/*
+ * What an honest client has recorded stays pending when another one leaves: also after many laps,
+ * and beside complete ones.
+ */
 START_TEST(leaving_spares_the_records_of_others)
 {
     struct probe p = {0};
@@ -216,7 +225,10 @@ static unsigned lines_of(int log)
     return n;
 }
 
-/* Many sessions, each with its fault: as many lines as are good to have, and other users keep theirs. */
+/*
+ * Many sessions, each with its fault: as many lines as are good to have, and other users keep
+ * theirs.
+ */
 START_TEST(a_user_cannot_fill_the_log)
 {
     int log = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO);

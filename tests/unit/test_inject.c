@@ -58,7 +58,10 @@ static uint32_t held(void)
     return atomic_load(&server.inject.order[0]->held.n);
 }
 
-/* An engine that has nothing to do but to hold a task sleeps, which is what the watchdog takes for well. */
+/*
+ * An engine that has nothing to do but to hold a task sleeps, which is what the watchdog takes for
+ * well.
+ */
 START_TEST(engine_sleeps_while_it_holds_a_task)
 {
     struct stream *s = npud_stream(session, 0);
@@ -75,7 +78,10 @@ START_TEST(engine_sleeps_while_it_holds_a_task)
 }
 END_TEST
 
-/* Clients are told to make tasks of everything while there are rules for a device, also those that come later; not on the others. */
+/*
+ * Clients are told to make tasks of everything while there are rules for a device, also those that
+ * come later; not on the others.
+ */
 START_TEST(mode_follows_the_rules)
 {
     Npud__Inject rule = rule_for(NPUD__INJECT__ACTION__FAIL);
@@ -118,7 +124,10 @@ static void *submit(void *arg)
     return NULL;
 }
 
-/* Rules come and go, tasks are held and devices lost, while streams on both devices are busy: every task is retired. */
+/*
+ * Rules come and go, tasks are held and devices lost, while streams on both devices are busy: every
+ * task is retired.
+ */
 START_TEST(rules_change_under_way)
 {
     static const Npud__Inject__Action actions[] = {
@@ -178,7 +187,9 @@ END_TEST
 
 #define LOSSES 300
 
-/* The device is back before its engine has looked: what was parked there has not come all the same. */
+/*
+ * The device is back before its engine has looked: what was parked there has not come all the same.
+ */
 START_TEST(loss_of_a_moment)
 {
     Npud__Inject lose = rule_for(NPUD__INJECT__ACTION__LOSE_DEVICE);

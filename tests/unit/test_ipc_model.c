@@ -1,7 +1,7 @@
 /*
  * The page of an IPC event, one interleaving after the other: processes that record, wait, open and
- * close, npud's engine and control thread (daemon/core/ipc_event.c as it is), deaths between any two
- * steps, and processes that live on and record after their session has ended. The page has four
+ * close, npud's engine and control thread (daemon/core/ipc_event.c as it is), deaths between any
+ * two steps, and processes that live on and record after their session has ended. The page has four
  * slots, so that a handful of records goes round it three times.
  *
  *   - each wait comes back, whatever became of the recorder

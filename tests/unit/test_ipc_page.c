@@ -1,4 +1,6 @@
-/* proto/ipc_page: numbered records that processes share, and that survive the death of any of them. */
+/*
+ * proto/ipc_page: numbered records that processes share, and that survive the death of any of them.
+ */
 #include "proto/shm/ipc_page.h"
 
 #include <signal.h>
@@ -63,7 +65,10 @@ static uint64_t slot_of(uint64_t number)
     return atomic_load(&page->slot[number % IPC_SLOTS]);
 }
 
-/* What npud does for an opener that is gone, as in daemon/core/ipc_event.c. Returns how many records failed. */
+/*
+ * What npud does for an opener that is gone, as in daemon/core/ipc_event.c. Returns how many
+ * records failed.
+ */
 static unsigned sweep(uint32_t opener)
 {
     uint64_t latest = atomic_load(&page->latest), newest = ipc_latest_number(latest);
@@ -300,7 +305,10 @@ END_TEST
 
 /* --- death between two stores --- */
 
-/* After step 3 of taking a number there is nothing but `latest` that knows the record: that is where a kill leaves it. */
+/*
+ * After step 3 of taking a number there is nothing but `latest` that knows the record: that is
+ * where a kill leaves it.
+ */
 START_TEST(killed_right_after_the_swap_of_latest)
 {
     for (unsigned i = 0; i < 3 * IPC_SLOTS; i++) {
@@ -439,7 +447,10 @@ static void check_window(const bool *dead)
     }
 }
 
-/* SIGKILL at arbitrary instructions, while others go on. The survivors are stopped for the look at the page only. */
+/*
+ * SIGKILL at arbitrary instructions, while others go on. The survivors are stopped for the look at
+ * the page only.
+ */
 START_TEST(killed_anywhere)
 {
     uint64_t rng = 5, end = clock_ns() + 800 * NSEC_PER_MSEC;
@@ -556,7 +567,10 @@ static void *scribble(void *arg)
         uint64_t number = atomic_load(&page->latest) >> 14;
         _Atomic uint64_t *slot = &page->slot[number % IPC_SLOTS];
 
-        /* Mostly what makes a compare-and-swap of somebody else fail and still look as if it should be tried again. */
+        /*
+         * Mostly what makes a compare-and-swap of somebody else fail and still look as if it should
+         * be tried again.
+         */
         if (random_below(&rng, 100) == 0)
             atomic_store(&page->latest, random_next(&rng));
         else

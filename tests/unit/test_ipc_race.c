@@ -1,4 +1,6 @@
-/* proto/ipc_page with many threads on one event: one outcome for every record, and no wake-up lost. */
+/*
+ * proto/ipc_page with many threads on one event: one outcome for every record, and no wake-up lost.
+ */
 #include "proto/shm/ipc_page.h"
 
 #include <errno.h>
@@ -138,9 +140,10 @@ END_TEST
 /* --- many at once --- */
 
 /*
- * Recorders take numbers, complete at the call or pending; completers ("engines") finish pending ones in random order, some of
- * them twice and some as failed; sleepers wait for whatever is newest. One record is held back again and again until
- * somebody sleeps because the window is full, so that recorders sleep as well.
+ * Recorders take numbers, complete at the call or pending; completers ("engines") finish pending
+ * ones in random order, some of them twice and some as failed; sleepers wait for whatever is
+ * newest. One record is held back again and again until somebody sleeps because the window is full,
+ * so that recorders sleep as well.
  */
 #define RECORDERS  3
 #define COMPLETERS 2
@@ -248,7 +251,10 @@ static void *recorder(void *arg)
         if (state == IPC_PENDING) {
             uint64_t none = 0;
 
-            /* The opener that completes it need not be the thread that took it: openers are processes. */
+            /*
+             * The opener that completes it need not be the thread that took it: openers are
+             * processes.
+             */
             if (opener == 0 && atomic_compare_exchange_strong(&hostage, &none, number << 1 | 1))
                 continue;
             if (!bag_put(job))
@@ -271,7 +277,9 @@ static void *completer(void *arg)
         bool last = atomic_load(&recording) == 0;
         uint64_t held = atomic_load(&hostage);
 
-        /* Only once its own record is announced as blocking (or at the end) is the hostage let go. */
+        /*
+         * Only once its own record is announced as blocking (or at the end) is the hostage let go.
+         */
         if (held && (last || atomic_load(&blocked) > 0) &&
             atomic_compare_exchange_strong(&hostage, &held, 0))
             finish((struct job){.number = held >> 1, .opener = 0}, IPC_DONE);

@@ -1,6 +1,7 @@
 /*
- * Objects of all kinds come and go while engines use them, and clients submit what they like: npud lives, and holds nothing
- * afterwards. The assertions are mostly npud's own, and those of the sanitizers.
+ * Objects of all kinds come and go while engines use them, and clients submit what they like: npud
+ * lives, and holds nothing afterwards. The assertions are mostly npud's own, and those of the
+ * sanitizers.
  */
 #include "npud.h"
 
@@ -93,8 +94,8 @@ static struct task ipc_task(const struct client *c)
 }
 
 /*
- * Each device has a half of every allocation: npud does not mind if a client lets two copies race, but the thread sanitizer does. Now
- * and then a range leaves the allocation.
+ * Each device has a half of every allocation: npud does not mind if a client lets two copies race,
+ * but the thread sanitizer does. Now and then a range leaves the allocation.
  */
 static struct task memory_task(const struct client *c, uint32_t device)
 {
@@ -157,7 +158,10 @@ static struct task any_task(const struct client *c, uint32_t device)
     }
 }
 
-/* Never more than fits: what a client overwrites is its own affair, and only makes this test see less. */
+/*
+ * Never more than fits: what a client overwrites is its own affair, and only makes this test see
+ * less.
+ */
 static void submit(const struct client *c)
 {
     struct stream *s = c->stream[below(STREAMS)];
@@ -253,7 +257,7 @@ static void toggle_mem(struct client *c)
         return;
     }
     ck_assert_int_eq(allocation_new(c->session, devices_get(&server.devices, below(2)),
-                             below(2) ? MEM_DEVICE : MEM_HOST, 1 + below(1 << 20), m),
+                                    below(2) ? MEM_DEVICE : MEM_HOST, 1 + below(1 << 20), m),
                      0);
 }
 
@@ -269,7 +273,10 @@ static void toggle_session(struct client *c)
     }
 }
 
-/* A client may write anywhere in what it shares. What engines need to come to an end stays as it is. */
+/*
+ * A client may write anywhere in what it shares. What engines need to come to an end stays as it
+ * is.
+ */
 static void scribble(const struct client *c)
 {
     const struct stream *s = c->stream[below(STREAMS)];

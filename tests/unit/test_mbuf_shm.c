@@ -1,6 +1,7 @@
 /*
- * Shared buffers between threads and between processes, at full speed: references come and go, slots are used again and again, processes are killed
- * wherever they are; npud's sweep makes the count exact. Step by step: test_mbuf_steps.c.
+ * Shared buffers between threads and between processes, at full speed: references come and go,
+ * slots are used again and again, processes are killed wherever they are; npud's sweep makes the
+ * count exact. Step by step: test_mbuf_steps.c.
  */
 #include "npud.h"
 
@@ -21,7 +22,10 @@
 #define KILLS       300u
 #define THREAD_ACTS 1000000
 
-/* A place: the ref's slot + 1 of a buffer that is nobody's but the place's (CACHED by session `board`, so no sweep of a worker's takes it). */
+/*
+ * A place: the ref's slot + 1 of a buffer that is nobody's but the place's (CACHED by session
+ * `board`, so no sweep of a worker's takes it).
+ */
 static struct board {
     _Atomic uint32_t place[BOARD];
     _Atomic uint64_t rounds;
@@ -65,7 +69,10 @@ static void do_alloc(struct worker *a)
     if (slot == DATA)
         return;
     mbuf_prepare(&w.view, slot, 128);
-    /* Nobody writes to data that somebody else has: the stamp stays as long as there is a reference. */
+    /*
+     * Nobody writes to data that somebody else has: the stamp stays as long as there is a
+     * reference.
+     */
     data = w.view.data + slot * w.view.stride;
     memset(data, (int)random_below(&a->rng, 256), 128);
     hold(a, slot);
@@ -101,7 +108,10 @@ static void do_drop(struct worker *a)
     CHECK(mbuf_drop(&w.view, &w.view.mbufs[slot], &full));
 }
 
-/* The word first: who is killed in between has put nothing, and the keeper, who lives, has what nobody finds until the end. */
+/*
+ * The word first: who is killed in between has put nothing, and the keeper, who lives, has what
+ * nobody finds until the end.
+ */
 static void do_put(struct worker *a)
 {
     _Atomic uint32_t *place = &board->place[random_below(&a->rng, BOARD)];

@@ -1,11 +1,15 @@
 /*
- * References to shared buffers, one step after the other: processes and npud as coroutines that may be held, or die, before each atomic access of
- * proto/shm/mbuf_shm.h and of npud's sweep, and another goes on. All ways of two preemptions, and many random ones of more. What comes out must be exact:
- * who lives has what it had, and nothing else is left.
+ * References to shared buffers, one step after the other: processes and npud as coroutines that may
+ * be held, or die, before each atomic access of proto/shm/mbuf_shm.h and of npud's sweep, and
+ * another goes on. All ways of two preemptions, and many random ones of more. What comes out must
+ * be exact: who lives has what it had, and nothing else is left.
  */
 #include <stdatomic.h>
 
-/* Who reads or writes one of these words gives the others their chance first: every access names an order, or is made to. */
+/*
+ * Who reads or writes one of these words gives the others their chance first: every access names an
+ * order, or is made to.
+ */
 static void step(void);
 #define ORDERED(order)       (step(), (memory_order)(order))
 #define memory_order_relaxed ORDERED(__ATOMIC_RELAXED)
@@ -24,7 +28,7 @@ static void step(void);
 #define atomic_exchange(p, v) atomic_exchange_explicit(p, v, memory_order_seq_cst)
 
 /* npud's, once more, in steps. */
-#define peer_sweep     stepped_share_sweep
+#define peer_sweep      stepped_share_sweep
 #define mbuf_free_chain stepped_mbuf_free_chain
 #define segment_touched stepped_segment_touched
 #define segment_unused  stepped_segment_unused
@@ -337,7 +341,10 @@ static void finish(struct actor *a)
         advance(a);
 }
 
-/* All that live end, all that died are swept; what is left is what they have; and when they drop it, nothing. */
+/*
+ * All that live end, all that died are swept; what is left is what they have; and when they drop
+ * it, nothing.
+ */
 static void judge(void)
 {
     bool full;
@@ -412,7 +419,10 @@ static void run_random(uint64_t seed)
     judge();
 }
 
-/* The first is held after i steps, the second, or npud, after j; the first goes on or dies, then the rest. */
+/*
+ * The first is held after i steps, the second, or npud, after j; the first goes on or dies, then
+ * the rest.
+ */
 static bool run_pair(uint64_t seed, unsigned i, unsigned j, bool dies, bool npud)
 {
     struct actor *first = &w.actor[0], *second = npud ? NPUD : &w.actor[1];
@@ -541,8 +551,8 @@ static void refer_to_1(void)
 }
 
 /*
- * A slot that changed the count of one block last is about to change that of another, with the same number, when somebody settles the
- * first. That is no word about the second.
+ * A slot that changed the count of one block last is about to change that of another, with the same
+ * number, when somebody settles the first. That is no word about the second.
  */
 START_TEST(same_number_of_another_block)
 {

@@ -64,7 +64,10 @@ static void expect_passed(struct stream *s, uint64_t position)
     ck_assert_uint_eq(notify_value(ours->notify), 0);
 }
 
-/* As the end of a session does it: the engine forgets the stream. Nobody else waits: the bit is set again. */
+/*
+ * As the end of a session does it: the engine forgets the stream. Nobody else waits: the bit is set
+ * again.
+ */
 START_TEST(spent_on_a_dead_waiter)
 {
     struct engine *engine = devices_get(&server.devices, 1)->engine;

@@ -1,4 +1,7 @@
-/* proto/packet over a socketpair: whole packets with descriptors, or an error and no descriptor lost. */
+/*
+ * proto/packet over a socketpair: whole packets with descriptors, or an error and no descriptor
+ * lost.
+ */
 #include "proto/wire/packet.h"
 
 #include <errno.h>
@@ -72,7 +75,9 @@ static off_t size_of(int fd)
     return st.st_size;
 }
 
-/* sendmsg() without the limits of packet_send(): what a hostile peer can do. n_cmsgs equal parts. */
+/*
+ * sendmsg() without the limits of packet_send(): what a hostile peer can do. n_cmsgs equal parts.
+ */
 static void send_raw(const void *data, size_t size, const int *fds, size_t n, size_t n_cmsgs)
 {
     static char control[8192] __attribute__((aligned(8)));
@@ -190,7 +195,10 @@ START_TEST(taken_descriptors_belong_to_the_taker)
     ck_assert_int_eq(size_of(taken), 2);
     ck_assert_int_eq(packet_take_fd(&packet, 0), -1);
     ck_assert_int_eq(close(taken), 0);
-    /* A second time, and without a first: fds[0..2] are free numbers now that another thread may have. */
+    /*
+     * A second time, and without a first: fds[0..2] are free numbers now that another thread may
+     * have.
+     */
     make_fds(fds, 3);
     packet_deinit(&packet);
     ck_assert_int_eq(size_of(fds[0]), 1);
@@ -229,7 +237,10 @@ START_TEST(too_many_descriptors_are_not_sent)
 }
 END_TEST
 
-/* 5: one too many. 6: all that the control buffer holds. 7 and more: truncated by the kernel. 253: the most it lets through. */
+/*
+ * 5: one too many. 6: all that the control buffer holds. 7 and more: truncated by the kernel. 253:
+ * the most it lets through.
+ */
 START_TEST(surplus_descriptors_are_closed)
 {
     static const size_t counts[] = {5, 6, 7, 20, 253};
@@ -306,7 +317,10 @@ START_TEST(oversized_packet_is_refused_with_its_descriptors)
 }
 END_TEST
 
-/* The receiver has room for one more descriptor only: the kernel says "truncated" and keeps the rest. */
+/*
+ * The receiver has room for one more descriptor only: the kernel says "truncated" and keeps the
+ * rest.
+ */
 START_TEST(descriptors_that_do_not_fit_into_the_process_are_refused)
 {
     const char *preload = getenv("LD_PRELOAD");
@@ -327,7 +341,10 @@ START_TEST(descriptors_that_do_not_fit_into_the_process_are_refused)
 }
 END_TEST
 
-/* Nobody can tell an empty packet from the end, so it is taken for the end; with descriptors it is a fault. */
+/*
+ * Nobody can tell an empty packet from the end, so it is taken for the end; with descriptors it is
+ * a fault.
+ */
 START_TEST(empty_packet)
 {
     int fds[2];

@@ -1,4 +1,7 @@
-/* Pools as npud has them: what is charged, what a dead session leaves, orphans, and memory that is given back. The clients are the test itself. */
+/*
+ * Pools as npud has them: what is charged, what a dead session leaves, orphans, and memory that is
+ * given back. The clients are the test itself.
+ */
 #include "npud.h"
 
 #include <signal.h>
@@ -112,7 +115,10 @@ static uint32_t ref_of(const struct mapped *m, const struct mbuf *b)
     return mbuf_ref(&m->view, b);
 }
 
-/* Every slot FREE with its hint, and no reference left but those of slots that were only ever their holder's own. */
+/*
+ * Every slot FREE with its hint, and no reference left but those of slots that were only ever their
+ * holder's own.
+ */
 static void check_all_free(const struct mapped *m)
 {
     for (uint32_t i = 0; i < segment_slots(&m->view); i++) {
@@ -447,7 +453,10 @@ START_TEST(orphan_goes_with_its_last_buffer)
 }
 END_TEST
 
-/* Words that nobody's life explains keep an orphan only while somebody maps it who could be behind them. */
+/*
+ * Words that nobody's life explains keep an orphan only while somebody maps it who could be behind
+ * them.
+ */
 START_TEST(lies_do_not_keep_an_orphan)
 {
     struct session *a = npud_session(1), *b = npud_session(2), *c = npud_session(3);
@@ -545,7 +554,10 @@ static void *play(void *arg)
 #define STALL_NS (2 * NSEC_PER_SEC)
 #endif
 
-/* Every try to take the references of the dead back is disturbed: npud gives it up, and does not try it once per slot. */
+/*
+ * Every try to take the references of the dead back is disturbed: npud gives it up, and does not
+ * try it once per slot.
+ */
 START_TEST(who_plays_with_a_count_does_not_stall_npud)
 {
     struct session *a = npud_session(1), *b = npud_session(2);
@@ -676,7 +688,10 @@ START_TEST(claim_meets_giving_back)
 }
 END_TEST
 
-/* A buffer whose references go from slot to slot, down and up, while npud looks: the segment is never free. */
+/*
+ * A buffer whose references go from slot to slot, down and up, while npud looks: the segment is
+ * never free.
+ */
 static void race_prepare_used(void)
 {
     race_prepare();
@@ -808,7 +823,10 @@ START_TEST(slots_of_a_survivor_stay_until_it_exits)
     ck_assert_int_eq(state_of(held), MBUF_HELD);
     ck_assert_int_eq(state_of(copy), MBUF_HELD);
     ck_assert_int_eq(state_of(member), MBUF_MEMBER);
-    /* What the survivor still stores is its own affair: here, that it has freed a reference and a buffer. */
+    /*
+     * What the survivor still stores is its own affair: here, that it has freed a reference and a
+     * buffer.
+     */
     slot = segment_claim(&m.view, 0, m.view.n_data, a->peer_id);
     ck_assert_uint_eq(slot, m.view.n_data);
     end_child(child);
@@ -826,7 +844,10 @@ START_TEST(slots_of_a_survivor_stay_until_it_exits)
 }
 END_TEST
 
-/* Memory of a segment is never used for another: nobody is hurt when it goes while a survivor has something in it. */
+/*
+ * Memory of a segment is never used for another: nobody is hurt when it goes while a survivor has
+ * something in it.
+ */
 START_TEST(segment_of_a_survivor_alone_is_given_back)
 {
     pid_t child;

@@ -1,4 +1,7 @@
-/* npud's side of queues: rights, grants, feeds, new rings, who is told of whose end, what a dead session has left in a ring. */
+/*
+ * npud's side of queues: rights, grants, feeds, new rings, who is told of whose end, what a dead
+ * session has left in a ring.
+ */
 #include "npud.h"
 #include "tests/common/need.h"
 
@@ -450,7 +453,10 @@ END_TEST
 
 /* --- the end of sessions --- */
 
-/* Messages of a dead sender stay; what he was about to put does not; what a dead taker has taken does neither. */
+/*
+ * Messages of a dead sender stay; what he was about to put does not; what a dead taker has taken
+ * does neither.
+ */
 START_TEST(the_dead_are_swept_out_of_rings)
 {
     struct session *a, *b;
@@ -506,8 +512,9 @@ START_TEST(the_dead_are_swept_out_of_rings)
 END_TEST
 
 /*
- * npud has read how far the messages are settled, and looks for what a dead session has put. Before it reads the first slot, others take and put so
- * much that this slot belongs to the next lap. It must look further: the message is in a later slot.
+ * npud has read how far the messages are settled, and looks for what a dead session has put. Before
+ * it reads the first slot, others take and put so much that this slot belongs to the next lap. It
+ * must look further: the message is in a later slot.
  */
 START_TEST(a_lap_that_moves_on_under_the_sweep_hides_no_message)
 {

@@ -1,7 +1,8 @@
 /*
- * The protocol of proto/shm/queue_shm.h, one interleaving after the other: senders, takers and npud.
- * npud moves and destroys rings, relays messages, and sweeps after a sender or a taker was killed
- * between any two steps. Rings have two or three places, so a handful of messages goes round them.
+ * The protocol of proto/shm/queue_shm.h, one interleaving after the other: senders, takers and
+ * npud. npud moves and destroys rings, relays messages, and sweeps after a sender or a taker was
+ * killed between any two steps. Rings have two or three places, so a handful of messages goes round
+ * them.
  *
  *   - no message is lost, or received twice
  *   - the messages of one sender are received in the order in which they were sent
@@ -33,7 +34,10 @@ struct scenario {
     bool starves;   /* without a death, too, some may find nothing left to take, or no room */
     bool kills;     /* the victim is any of the first n - 1 actors; the last one, npud, sweeps */
     uint32_t depth; /* 0: DEPTH */
-    /* npud takes from ring 0 and puts into ring 1; takers take from ring 1, or from ring 0 when the route was unbound. */
+    /*
+     * npud takes from ring 0 and puts into ring 1; takers take from ring 1, or from ring 0 when the
+     * route was unbound.
+     */
     bool routed;
 };
 
@@ -215,7 +219,10 @@ static void receive(unsigned message, unsigned r, uint64_t position)
     w.log[w.n_log++] = (struct received){message, r, position};
 }
 
-/* The message of ring r, or a later one; or -1: the ring has ended, or it is empty and we shall not wait. */
+/*
+ * The message of ring r, or a later one; or -1: the ring has ended, or it is empty and we shall not
+ * wait.
+ */
 static int take_from(unsigned r, bool wait)
 {
     uint32_t me = self()->share, generation, seen, ref = 0;
@@ -286,7 +293,9 @@ static void run_taker(void)
     }
 }
 
-/* A lap moves on under whoever looks at the ring: so many are taken, and then so many others put. */
+/*
+ * A lap moves on under whoever looks at the ring: so many are taken, and then so many others put.
+ */
 static void run_trader(void)
 {
     run_taker();
@@ -668,7 +677,9 @@ static void interleave_judge(void)
     SURE(!victim || !victim->dead || w.swept);
     SURE(!scenario->routed ||
          queue_fill(&ring[w.pending < 0 ? 0 : 1]) == (w.pending < 0 ? 0 : depth()));
-    /* What is left in the newest ring; of a route in the order of what its takers would have got. */
+    /*
+     * What is left in the newest ring; of a route in the order of what its takers would have got.
+     */
     cast.current = cast.n - 1;
     if (scenario->routed)
         drain(1, 1);

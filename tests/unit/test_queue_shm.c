@@ -1,6 +1,8 @@
 /*
- * Rings of proto/shm/queue_shm.h between threads and between processes that run at the same time, that are held up at the places where they could
- * be killed, or are killed there; and rings in which somebody has written nonsense. Every message comes exactly once, in the order of its sender.
+ * Rings of proto/shm/queue_shm.h between threads and between processes that run at the same time,
+ * that are held up at the places where they could be killed, or are killed there; and rings in
+ * which somebody has written nonsense. Every message comes exactly once, in the order of its
+ * sender.
  */
 #define NPUD_KILL_POINTS
 #include "unit.h"

@@ -1,6 +1,7 @@
 /*
- * daemon/router, daemon/forward, daemon/chain, daemon/backlog: routes between queues, with the test as every client: it puts into and takes from
- * rings, allocates and frees buffers, by the functions of proto/.
+ * daemon/router, daemon/forward, daemon/chain, daemon/backlog: routes between queues, with the test
+ * as every client: it puts into and takes from rings, allocates and frees buffers, by the functions
+ * of proto/.
  */
 #include "daemon/buffers/router.h"
 
@@ -418,9 +419,9 @@ START_TEST(no_slot_for_a_reference_is_waited_for)
     expect_lengths(b, 2, 4);
     expect_lengths(c, 2, 4);
     /* Now with none at all. */
-    ck_assert_uint_ne(
-        segment_claim(&small->view, small->view.n_data, segment_slots(&small->view), other->peer_id),
-        segment_slots(&small->view));
+    ck_assert_uint_ne(segment_claim(&small->view, small->view.n_data, segment_slots(&small->view),
+                                    other->peer_id),
+                      segment_slots(&small->view));
     ck_assert_int_eq(put(owner, a, alloc(owner, small, 1)), QUEUE_OK);
     send_lengths(a, 2, 4);
     settle();
@@ -955,7 +956,9 @@ START_TEST(words_that_change_in_the_backlog)
 }
 END_TEST
 
-/* Every word of both files, at random, all the time: npud stays in its bounds, and comes to an end. */
+/*
+ * Every word of both files, at random, all the time: npud stays in its bounds, and comes to an end.
+ */
 START_TEST(noise_in_the_rings)
 {
     struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 4), *c = queue_for(owner, 4);

@@ -136,7 +136,10 @@ START_TEST(generation_wraps)
 }
 END_TEST
 
-/* Chunks end at 16, 48, 112, 240, ...: objects on both sides are where they belong and do not overlap. */
+/*
+ * Chunks end at 16, 48, 112, 240, ...: objects on both sides are where they belong and do not
+ * overlap.
+ */
 START_TEST(objects_do_not_overlap_at_chunk_boundaries)
 {
     static struct object *all[1008];
@@ -272,7 +275,10 @@ START_TEST(foreach_visits_the_live_in_order)
 }
 END_TEST
 
-/* Against a model: takes and puts in random order keep numbers unique, addresses fixed and generations growing. */
+/*
+ * Against a model: takes and puts in random order keep numbers unique, addresses fixed and
+ * generations growing.
+ */
 START_TEST(random_takes_and_puts_agree_with_a_model)
 {
     enum { MAX = 500 };
@@ -339,7 +345,9 @@ static void make_crowd(void)
     }
 }
 
-/* Pages of the objects, as the kernel knows them; those at the ends belong to neighbours as well. */
+/*
+ * Pages of the objects, as the kernel knows them; those at the ends belong to neighbours as well.
+ */
 static size_t pages_of(uint32_t first, uint32_t n)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

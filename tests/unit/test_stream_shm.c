@@ -1,4 +1,7 @@
-/* proto/stream_shm: how an engine publishes positions, and how waiters sleep until they are reached. */
+/*
+ * proto/stream_shm: how an engine publishes positions, and how waiters sleep until they are
+ * reached.
+ */
 #include "proto/shm/stream_shm.h"
 
 #include <errno.h>
@@ -123,7 +126,10 @@ START_TEST(waiter_sees_done_or_engine_sees_waiter)
 }
 END_TEST
 
-/* Another waiter has armed a lower target, and is being woken: the one of this waiter must not go with it. */
+/*
+ * Another waiter has armed a lower target, and is being woken: the one of this waiter must not go
+ * with it.
+ */
 static void prepare_armed(void)
 {
     goal = atomic_load(&ctrl.done) + 2;
@@ -159,8 +165,9 @@ END_TEST
 /* --- engine and waiters --- */
 
 /*
- * The engine publishes positions in laps. Every waiter has a target in each lap, and the engine begins the next only when all
- * have seen theirs: a wake-up that is lost is not made good by a later one.
+ * The engine publishes positions in laps. Every waiter has a target in each lap, and the engine
+ * begins the next only when all have seen theirs: a wake-up that is lost is not made good by a
+ * later one.
  */
 #define LAP     8
 #define WAITERS 4

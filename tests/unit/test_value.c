@@ -1,4 +1,7 @@
-/* daemon/value with real engines: what clients write that no library would, and what must be gone afterwards. */
+/*
+ * daemon/value with real engines: what clients write that no library would, and what must be gone
+ * afterwards.
+ */
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/engine/value.h"
@@ -17,8 +20,8 @@ static void setup(void)
 {
     npud_start(settings);
     session = npud_session(1);
-    ck_assert_int_eq(allocation_new(session, devices_get(&server.devices, 0), MEM_DEVICE, 8192, &memory),
-                     0);
+    ck_assert_int_eq(
+        allocation_new(session, devices_get(&server.devices, 0), MEM_DEVICE, 8192, &memory), 0);
     words = allocation_range(session, memory->slot.number, slot_generation(memory), 0, 8192);
     ck_assert_ptr_nonnull(words);
 }
@@ -224,8 +227,8 @@ START_TEST(freed_source_leaves_nobody_waiting)
     struct task copy = {.op = TASK_COPY};
     _Atomic uint64_t *from;
 
-    ck_assert_int_eq(allocation_new(session, devices_get(&server.devices, 0), MEM_DEVICE, 4096, &source),
-                     0);
+    ck_assert_int_eq(
+        allocation_new(session, devices_get(&server.devices, 0), MEM_DEVICE, 4096, &source), 0);
     from = allocation_range(session, source->slot.number, slot_generation(source), 0, 8);
     atomic_store(from, 7);
     park_all(s, WAITERS, 0);

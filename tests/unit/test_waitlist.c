@@ -279,7 +279,10 @@ END_TEST
 /* --- races --- */
 
 static struct probe shared;
-/* In a line of its own, which the waiting side owns when a round begins: the other's store then takes its time. */
+/*
+ * In a line of its own, which the waiting side owns when a round begins: the other's store then
+ * takes its time.
+ */
 static struct {
     alignas(64) _Atomic uint64_t position;
     uint64_t claims;
@@ -361,8 +364,8 @@ START_TEST(waiter_sees_the_change_or_is_fired)
 END_TEST
 
 /*
- * As a stream that parks: add, test, take back if it came true. The position stands still until all have seen their target, so
- * that news that are lost are not replaced by later ones.
+ * As a stream that parks: add, test, take back if it came true. The position stands still until all
+ * have seen their target, so that news that are lost are not replaced by later ones.
  */
 #define LAP     6
 #define WAITERS 3

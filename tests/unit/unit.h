@@ -64,7 +64,10 @@ static inline uint32_t random_below(uint64_t *state, uint32_t n)
     return (uint32_t)((random_next(state) >> 32) * n >> 32);
 }
 
-/** Burn a random, short while, so that threads meet at ever different places; now and then give the CPU away. */
+/**
+ * Burn a random, short while, so that threads meet at ever different places; now and then give the
+ * CPU away.
+ */
 static inline void dawdle(uint64_t *state, uint32_t most)
 {
     if (random_below(state, 64) == 0)

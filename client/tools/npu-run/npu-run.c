@@ -85,7 +85,9 @@ static void complain(const char *fmt, ...)
 
 /* --- where things are --- */
 
-/* A socket's address has room for few bytes: a directory that does not leave them cannot be used. */
+/*
+ * A socket's address has room for few bytes: a directory that does not leave them cannot be used.
+ */
 static bool dir_usable(const char *dir)
 {
     struct sockaddr_un addr;
@@ -214,7 +216,9 @@ static int signals_block(struct run *run)
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
         sigaddset(&set, forwarded[i]);
-    /* Whoever ignores SIGCHLD has its children reaped by the kernel, and we would lose the status. */
+    /*
+     * Whoever ignores SIGCHLD has its children reaped by the kernel, and we would lose the status.
+     */
     signal(SIGCHLD, SIG_DFL);
     if (sigprocmask(SIG_BLOCK, &set, &run->mask) < 0)
         return -errno;
@@ -233,7 +237,10 @@ static int signal_take(struct run *run, bool *from_terminal)
     return (int)info.ssi_signo;
 }
 
-/* What a terminal sends for ^C and ^\ has reached the command as well: a second one would look like an impatient user. */
+/*
+ * What a terminal sends for ^C and ^\ has reached the command as well: a second one would look like
+ * an impatient user.
+ */
 static void signal_forward(struct run *run, const struct child *command)
 {
     bool from_terminal;

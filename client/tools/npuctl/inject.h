@@ -54,8 +54,9 @@ struct inject_command {
 const char *inject_option_given(const struct inject_options *options);
 
 /**
- * The words after "inject", with the options. NULL, or what is wrong: text, and *name the word or option it is about (NULL: none). The rule
- * keeps pointers into the words. Without --seed a random rule gets one.
+ * The words after "inject", with the options. NULL, or what is wrong: text, and *name the word or
+ * option it is about (NULL: none). The rule keeps pointers into the words. Without --seed a random
+ * rule gets one.
  */
 const char *inject_parse(char **words, int n, const struct inject_options *options,
                          struct inject_command *command, const char **name);

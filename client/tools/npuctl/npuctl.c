@@ -127,7 +127,10 @@ static void usage(FILE *f)
 /* wchar_t is unsigned on arm64: compare as what it is there and here. */
 #define NO_CHARACTER ((wchar_t)-1)
 
-/* The character at s in the current locale, or NO_CHARACTER for a byte that begins none. Returns its length. */
+/*
+ * The character at s in the current locale, or NO_CHARACTER for a byte that begins none. Returns
+ * its length.
+ */
 static size_t char_read(const char *s, wchar_t *wc)
 {
     mbstate_t state = {0};
@@ -139,15 +142,18 @@ static size_t char_read(const char *s, wchar_t *wc)
     return 1;
 }
 
-/* Control characters may not reach a terminal, nor those without a width, which could reorder or hide others. */
+/*
+ * Control characters may not reach a terminal, nor those without a width, which could reorder or
+ * hide others.
+ */
 static int char_width(wchar_t wc)
 {
     return wc == NO_CHARACTER || wc == L'\\' ? -1 : wcwidth(wc);
 }
 
 /*
- * What a client sent, fit for a terminal. With `one_word` without blanks, so that it cannot look like more columns than one.
- * The caller frees it.
+ * What a client sent, fit for a terminal. With `one_word` without blanks, so that it cannot look
+ * like more columns than one. The caller frees it.
  */
 static char *text_escape(const char *s, bool one_word, int *width)
 {
@@ -644,7 +650,10 @@ static int exchange(int fd, const ProtobufCMessage *request, struct packet *pack
     int sent = packet_send_message(fd, request, NULL, 0, 0);
     int r = packet_recv(fd, packet, 0);
 
-    /* npud may refuse us and hang up before it reads the request. The kernel tells that first, and then gives the answer. */
+    /*
+     * npud may refuse us and hang up before it reads the request. The kernel tells that first, and
+     * then gives the answer.
+     */
     if (r == -ECONNRESET)
         r = packet_recv(fd, packet, 0);
     if (r <= 0)
@@ -668,7 +677,10 @@ static enum status explain_refusal(const char *sentence, int32_t code)
     return STATUS_ERROR;
 }
 
-/* The report in the memory file fd, empty without one. Read, not mapped: a file shorter than promised is an error and no SIGBUS. */
+/*
+ * The report in the memory file fd, empty without one. Read, not mapped: a file shorter than
+ * promised is an error and no SIGBUS.
+ */
 static Npud__Report *report_read(int fd, uint64_t size)
 {
     Npud__Report *report = NULL;
@@ -891,8 +903,9 @@ static enum status ask(const struct task *task)
 }
 
 /*
- * Again and again, at even distances, until it fails or somebody interrupts it. What it has slept through, stopped by a shell or
- * with the machine, is not made up for: the next report comes at the next even distance.
+ * Again and again, at even distances, until it fails or somebody interrupts it. What it has slept
+ * through, stopped by a shell or with the machine, is not made up for: the next report comes at the
+ * next even distance.
  */
 static enum status watch(const struct task *task, double seconds)
 {

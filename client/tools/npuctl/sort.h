@@ -5,8 +5,8 @@
 #include <protobuf-c/protobuf-c.h>
 
 /**
- * Sort n rows of one type by the fields that its table shows, the first column first: numbers by value,
- * text as people count ("stream 9" before "stream 10"). npud tells them in the order of its own lists,
- * which changes as objects come and go. n_fields: how many fields the table shows.
+ * Sort n rows of one type by the fields that its table shows, the first column first: numbers by
+ * value, text as people count ("stream 9" before "stream 10"). npud tells them in the order of its
+ * own lists, which changes as objects come and go. n_fields: how many fields the table shows.
  */
 void rows_sort(ProtobufCMessage **row, size_t n, unsigned n_fields);

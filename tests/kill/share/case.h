@@ -1,4 +1,7 @@
-/* A case of the kill test of shared buffers and queues: one victim that dies at one point of one role. See test_kill_share.c. */
+/*
+ * A case of the kill test of shared buffers and queues: one victim that dies at one point of one
+ * role. See test_kill_share.c.
+ */
 #pragma once
 
 #include "tests/e2e/share_cast.h"
@@ -12,7 +15,10 @@ enum {
     VICTIM,
 };
 
-/* LINE is what it is all about; FEED is where the victim gets buffers of others from; the rest is what the victim itself makes. */
+/*
+ * LINE is what it is all about; FEED is where the victim gets buffers of others from; the rest is
+ * what the victim itself makes.
+ */
 enum { LINE, FEED, EXTRA, EXTRA_TOO };
 
 #define DEPTH      4 /* of each */
@@ -34,8 +40,8 @@ struct role {
     order_fn act;
     enum meanwhile meanwhile;
     enum joining joining; /* the victim and LINE */
-    unsigned
-        fed; /* messages of two buffers in FEED for prepare() to take, of which others have references */
+    /* messages of two buffers in FEED for prepare() to take, of which others have references */
+    unsigned fed;
     unsigned filled;       /* messages in LINE */
     uint32_t rights;       /* of the others in LINE if the victim has made it; 0: the manager has */
     bool orphans;          /* what is in FEED is of OWNER, who dies */

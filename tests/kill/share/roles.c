@@ -1,4 +1,7 @@
-/* What the victim does when it dies. Each is an order to it, see tests/e2e/share_cast.h; `o` tells nothing. */
+/*
+ * What the victim does when it dies. Each is an order to it, see tests/e2e/share_cast.h; `o` tells
+ * nothing.
+ */
 #include <pthread.h>
 #include <string.h>
 
@@ -188,7 +191,10 @@ static aclError act_put_chain(const struct order *o, int64_t *value)
     return 0;
 }
 
-/* What is another's goes on to a third, with something of its own behind it, while it keeps a reference. */
+/*
+ * What is another's goes on to a third, with something of its own behind it, while it keeps a
+ * reference.
+ */
 static aclError act_pass(const struct order *o, int64_t *value)
 {
     acltdtBuf buf = unkeep(), mine;

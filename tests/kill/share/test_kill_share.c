@@ -1,17 +1,25 @@
 /*
- * Death at every numbered kill point (proto/util/kill_point.h), of sessions that share buffers and queues.
+ * Death at every numbered kill point (proto/util/kill_point.h), of sessions that share buffers and
+ * queues.
  *
- * A role is one operation of the API. The victim performs it once unharmed, which tells which points it passes and how often; then once
- * for each of those, and dies there. Beside it are a manager, which makes the queues and has references to what the victim has; a peer,
- * which sleeps until the victim does something, or is itself stopped in the midst of an operation, so that the victim has to help; and,
- * in some roles, the owner of the buffers, which is dead already. What must hold each time:
- *   - what was put is received, by one, once, whole, and in order: exactly those messages that the kill points say are in the queue
- *   - who sleeps is woken when there is something for it, or told who has died when nobody is left who could serve it
- *   - messages and references of the others are what they were, also when new buffers have been written to
+ * A role is one operation of the API. The victim performs it once unharmed, which tells which
+ * points it passes and how often; then once for each of those, and dies there. Beside it are a
+ * manager, which makes the queues and has references to what the victim has; a peer, which sleeps
+ * until the victim does something, or is itself stopped in the midst of an operation, so that the
+ * victim has to help; and, in some roles, the owner of the buffers, which is dead already. What
+ * must hold each time:
+ *   - what was put is received, by one, once, whole, and in order: exactly those messages that the
+ *     kill points say are in the queue
+ *   - who sleeps is woken when there is something for it, or told who has died when nobody is left
+ *     who could serve it
+ *   - messages and references of the others are what they were, also when new buffers have been
+ *     written to
  *   - the queues work for those who are left
- *   - npud's ledger says that nothing is left: no buffer, no pool of the dead, no queue, no descriptor
- * make check takes one of the passes of a point by an operation, the first or the second in turn; make check-long takes both.
- * NPUD_TEST_TABLE=1 prints the table, point by role. NPUD_KILL_ROLE=n: only this role.
+ *   - npud's ledger says that nothing is left: no buffer, no pool of the dead, no queue, no
+ *     descriptor
+ * make check takes one of the passes of a point by an operation, the first or the second in turn;
+ * make check-long takes both. NPUD_TEST_TABLE=1 prints the table, point by role. NPUD_KILL_ROLE=n:
+ * only this role.
  */
 #include <poll.h>
 #include <signal.h>
@@ -207,7 +215,10 @@ static enum end await_end(const struct role *role, uint32_t point, uint32_t pass
 
 /* --- afterwards --- */
 
-/* What the peer was told before has come to its end by the death, or comes to it by what the manager does. */
+/*
+ * What the peer was told before has come to its end by the death, or comes to it by what the
+ * manager does.
+ */
 static void end_meanwhile(const struct role *role, pid_t victim)
 {
     bool takes = role->meanwhile == PEER_TAKES;
@@ -282,7 +293,8 @@ static void drain(const struct role *role)
 }
 
 /*
- * The kill points tell how far the victim has got. puts, takes: messages that it had put and taken before its points counted.
+ * The kill points tell how far the victim has got. puts, takes: messages that it had put and taken
+ * before its points counted.
  */
 static void account(const struct role *role, uint32_t puts, uint32_t takes)
 {
