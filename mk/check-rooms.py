@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Checks the tree against the table of rooms in docs/architecture.md (the block ```rooms).
+
+usage: check-rooms.py            fails with a line for each fault
+       check-rooms.py --figures  prints what the tree measures
+
+Checked: includes go along the table; include cycles have at most CYCLE_MAX files; no .c or .h of the product
+is longer than LINES_MAX; a header has two includers, or is the contract of a module (a .c of its name) or in
+proto/; a file name is in daemon/ and in client/ only if both are halves of one thing (the block ```halves).
+"""
+import os
+import re
+import sys
+
+CYCLE_MAX = 3
+LINES_MAX = 600
+TABLE = "docs/architecture.md"
+OPEN = ("proto/", "include/", "acl/")  # to every room of daemon/ and client/
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def block(name):
+    found = re.search(r"^```%s\n(.*?)^```" % name, read(TABLE), re.M | re.S)
+    return found.group(1).splitlines() if found else []
+
+
+def rooms_of_table():
+    """room -> all rooms (or single modules) that it may include, itself first."""
+    direct = {}
+    for line in block("rooms"):
+        if line.strip():
+            room, _, below = line.partition(":")
+            direct[room.strip()] = below.split()
+
+    def closure(room, seen):
+        for below in direct.get(room, []):
+            if below not in seen:
+                seen.append(below)
+                closure(below, seen)
+        return seen
+
+    return {room: closure(room, [room]) for room in direct}
+
+
+def product_files():
+    for top in ("proto", "daemon", "client"):
+        for folder, _, names in sorted(os.walk(top)):
+            for name in sorted(names):
+                if name.endswith((".c", ".h")):
+                    yield os.path.join(folder, name)
+
+
+def module(path):
+    return os.path.splitext(path)[0]
+
+
+def largest_cycle(files, includes):
+    """The largest set of modules that include each other in a circle (Tarjan)."""
+    graph = {}
+    for path in files:
+        graph.setdefault(module(path), set()).update(
+            module(i) for i in includes[path] if i in includes and module(i) != module(path))
+    index, low, stack, best = {}, {}, [], []
+
+    def visit(node):
+        nonlocal best
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for below in graph.get(node, ()):
+            if below not in index:
+                visit(below)
+                low[node] = min(low[node], low[below])
+            elif below in stack:
+                low[node] = min(low[node], index[below])
+        if low[node] == index[node]:
+            part = []
+            while True:
+                part.append(stack.pop())
+                if part[-1] == node:
+                    break
+            best = max(best, part, key=len)
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return best
+
+
+def main():
+    sys.setrecursionlimit(10000)
+    allowed = rooms_of_table()
+    files = list(product_files())
+    includes = {path: INCLUDE.findall(read(path)) for path in files}
+    faults = []
+    upward = 0
+    for path in files:
+        room = os.path.dirname(path)
+        if room not in allowed:
+            faults.append(f"{path}: the table in {TABLE} has no room {room}")
+            continue
+        for target in includes[path]:
+            if target.startswith(OPEN) and not room.startswith("proto"):
+                continue
+            if target not in includes:
+                continue  # generated, or of the system
+            if os.path.dirname(target) in allowed[room] or module(target) in allowed[room]:
+                continue
+            upward += 1
+            faults.append(f"{path}: may not include {target}")
+
+    cycles = {top: largest_cycle([f for f in files if f.startswith(top)], includes)
+              for top in ("daemon", "client", "proto")}
+    for top, cycle in cycles.items():
+        if len(cycle) > CYCLE_MAX:
+            faults.append(f"{top}: {len(cycle)} modules include each other in a circle: "
+                          + " ".join(sorted(cycle)))
+
+    lines = {path: read(path).count("\n") for path in files}
+    for path in files:
+        if lines[path] > LINES_MAX:
+            faults.append(f"{path}: {lines[path]} lines, {LINES_MAX} are allowed")
+
+    tested = set()
+    for folder, _, names in os.walk("tests"):
+        for name in names:
+            if name.endswith((".c", ".h")):
+                tested.update(INCLUDE.findall(read(os.path.join(folder, name))))
+    for path in files:
+        if path.endswith(".h") and not path.startswith("proto/") and path not in tested:
+            users = [f for f in files if path in includes[f]]
+            others = [f for f in users if module(f) != module(path)]
+            if len(users) < 2 or not others:
+                faults.append(f"{path}: has a single includer ({' '.join(users)}): goes into it")
+
+    halves = set(" ".join(block("halves")).split())
+    names = {top: {os.path.basename(module(f)) for f in files if f.startswith(top)}
+             for top in ("daemon", "client")}
+    for name in sorted((names["daemon"] & names["client"]) - halves):
+        faults.append(f"{name}: in daemon/ and in client/, and not in the block ```halves of {TABLE}")
+
+    if "--figures" in sys.argv:
+        by_room = {}
+        for path in files:
+            n, total = by_room.get(os.path.dirname(path), (0, 0))
+            by_room[os.path.dirname(path)] = n + 1, total + lines[path]
+        for room, (n, total) in sorted(by_room.items()):
+            print(f"{room:24} {n:4} files {total:6} lines")
+        print(f"{'all':24} {len(files):4} files {sum(lines.values()):6} lines")
+        print(f"upward includes: {upward}; largest cycle: "
+              + ", ".join(f"{top} {len(c)}" for top, c in cycles.items())
+              + f"; longest file: {max(lines.values())}")
+        return 0
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+sys.exit(main())
