@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "client/buffers/queue_bell.h"
-#include "client/buffers/ring_guard.h"
+#include "client/core/ring_guard.h"
 #include "proto/shm/queue_shm.h"
 
 struct session;

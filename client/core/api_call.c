@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/buffers/ring_guard.h"
+#include "client/core/ring_guard.h"
 #include "client/core/thread.h"
 
 static struct api_call_mark none = {.epoch = 1};

@@ -7,7 +7,7 @@
 
 #include "client/core/api_call.h"
 #include "client/buffers/mbuf_cache.h"
-#include "client/buffers/ring_guard.h"
+#include "client/core/ring_guard.h"
 
 __thread struct thread *thread_current;
 

@@ -1,5 +1,5 @@
 /*
- * The guards of rings in a client: client/buffers/ring_guard.c as it is, with the explorer's
+ * The guards of rings in a client: client/core/ring_guard.c as it is, with the explorer's
  * membarrier.
  */
 #include "tests/order/atomics.h"
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define syscall(number, command, ...) ((void)(command), order_membarrier(), 0)
-#include "client/buffers/ring_guard.c"
+#include "client/core/ring_guard.c"
 #undef syscall
 
 #include "tests/common/effort.h"

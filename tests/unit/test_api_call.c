@@ -3,7 +3,7 @@
  * of a segment.
  */
 #include "client/core/api_call.h"
-#include "client/buffers/ring_guard.h"
+#include "client/core/ring_guard.h"
 #include "client/core/thread.h"
 
 #include <pthread.h>

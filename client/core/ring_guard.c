@@ -1,4 +1,4 @@
-#include "client/buffers/ring_guard.h"
+#include "client/core/ring_guard.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
