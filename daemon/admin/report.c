@@ -481,7 +481,7 @@ static void report_blocked(struct rows *rows, const struct waits *waits, const s
     r->who = report_rows_copy_text(rows, text);
     blocked_describe(b, text, sizeof(text));
     r->waits_for = report_rows_copy_text(rows, text);
-    blocked_describe_owner(b, text, sizeof(text));
+    blocked_describe_blocker(b, text, sizeof(text));
     r->owed_by = report_rows_copy_text(rows, text);
     describe_state(waits, b, text, sizeof(text));
     r->state = report_rows_copy_text(rows, text);
@@ -489,10 +489,10 @@ static void report_blocked(struct rows *rows, const struct waits *waits, const s
     r->stream = b->stream;
     r->thread = b->thread;
     r->call = report_rows_copy_text(rows, b->call);
-    r->owner_session = b->owner ? b->owner->id : 0;
-    r->owner_pid = b->owner ? b->owner->pid : 0;
-    r->owner_stream = b->owner_stream;
-    r->owner_thread = b->owner_thread;
+    r->owner_session = b->blocker ? b->blocker->id : 0;
+    r->owner_pid = b->blocker ? b->blocker->pid : 0;
+    r->owner_stream = b->blocker_stream;
+    r->owner_thread = b->blocker_thread;
     r->timed = b->timed;
     r->deadlock = b->deadlock;
 }

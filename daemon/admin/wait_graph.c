@@ -29,7 +29,7 @@
  * on if any node that it leads to can: so what is stuck is what cannot reach a live node. And one
  * node for whoever may yet come.
  */
-struct process {
+struct wait_process {
     struct session *session;
     size_t first_stream, n_streams; /* in blocked[] */
     size_t first_thread, n_threads;
@@ -39,7 +39,7 @@ struct process {
     bool scanned;
 };
 
-struct edge {
+struct wait_edge {
     uint32_t from, to;
     /*
      * to the process, beside a record that is queued, or to those outside: counts for certainty
@@ -48,15 +48,17 @@ struct edge {
     bool weak;
 };
 
-struct graph {
+struct wait_graph {
     struct server *server;
-    struct waits *waits;
-    size_t size; /* of waits->blocked */
+    struct blocked *blocked; /* streams first, then threads */
+    size_t n_blocked, blocked_size;
+    struct deadlock *deadlock;
+    size_t n_deadlocks;
     size_t n_streams;
-    struct process *process;
+    struct wait_process *process;
     size_t n_processes;
     /* by `from` while made, and in this order again for deadlocks; by `to` in between */
-    struct edge *edge;
+    struct wait_edge *edge;
     size_t n_edges, edges_size;
     bool *live; /* per node */
     uint32_t *next;
@@ -68,32 +70,30 @@ struct graph {
  * The last node: processes that have not come yet. They can end any wait that is open to them, but
  * nobody may count on them.
  */
-static uint32_t outside_node(const struct graph *g)
+static uint32_t wait_graph_outside(const struct wait_graph *g)
 {
-    return (uint32_t)(g->waits->n + g->n_processes);
+    return (uint32_t)(g->n_blocked + g->n_processes);
 }
 
-static size_t n_nodes(const struct graph *g)
+static size_t wait_graph_nodes(const struct wait_graph *g)
 {
-    return g->waits->n + g->n_processes + 1;
+    return g->n_blocked + g->n_processes + 1;
 }
 
 /* --- what is blocked --- */
 
-static int blocked_add(struct graph *g, const struct blocked *b)
+static int add_blocked(struct wait_graph *g, const struct blocked *b)
 {
-    struct waits *w = g->waits;
-
-    if (w->n == g->size) {
-        size_t bigger = g->size ? 2 * g->size : 256;
-        struct blocked *p = reallocarray(w->blocked, bigger, sizeof(*p));
+    if (g->n_blocked == g->blocked_size) {
+        size_t bigger = g->blocked_size ? 2 * g->blocked_size : 256;
+        struct blocked *p = reallocarray(g->blocked, bigger, sizeof(*p));
 
         if (!p)
             return -ENOMEM;
-        w->blocked = p;
-        g->size = bigger;
+        g->blocked = p;
+        g->blocked_size = bigger;
     }
-    w->blocked[w->n++] = *b;
+    g->blocked[g->n_blocked++] = *b;
     return 0;
 }
 
@@ -109,8 +109,8 @@ static bool blocked_of_callback(const struct stream *s, struct blocked *b)
         .on = ON_CALLBACK,
         .object = report,
         .target = s->callback,
-        .owner_stream = -1,
-        .owner_thread =
+        .blocker_stream = -1,
+        .blocker_thread =
             atomic_load_explicit(&s->session->page->report[report].thread, memory_order_relaxed),
     };
     return !task_callback_done(s);
@@ -143,7 +143,7 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
             .since_ns = s->parked_since,
             .on = ON_RULE,
             .target = rule->id,
-            .owner_stream = -1,
+            .blocker_stream = -1,
         };
         return true;
     }
@@ -159,7 +159,7 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
         .target = notify ? 0
                   : ipc  ? t->ipc.number
                          : t->wait.target,
-        .owner_stream = -1,
+        .blocker_stream = -1,
     };
     if (b->on == ON_VALUE) {
         b->timed = false;
@@ -170,20 +170,20 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
     return true;
 }
 
-static int collect_streams(struct graph *g, struct process *p)
+static int collect_streams(struct wait_graph *g, struct wait_process *p)
 {
     struct blocked b;
     struct stream *s;
     int r = 0;
 
-    p->first_stream = g->waits->n;
+    p->first_stream = g->n_blocked;
     slots_foreach (&p->session->streams, i, s) {
         if (r == 0 && blocked_of_stream(s, &b))
-            r = blocked_add(g, &b);
+            r = add_blocked(g, &b);
         else
             p->busy |= atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed) != s->head;
     }
-    p->n_streams = g->waits->n - p->first_stream;
+    p->n_streams = g->n_blocked - p->first_stream;
     return r;
 }
 
@@ -211,37 +211,37 @@ static bool blocked_of_thread(struct session *session, uint32_t slot, struct blo
         .on = on[kind],
         .object = info.object,
         .target = info.target,
-        .owner_stream = -1,
+        .blocker_stream = -1,
     };
     memcpy(b->call, info.call, sizeof(b->call));
     return true;
 }
 
-static int collect_threads(struct graph *g, struct process *p)
+static int collect_threads(struct wait_graph *g, struct wait_process *p)
 {
     uint32_t used = 0;
     struct blocked b;
     int r = 0;
 
-    p->first_thread = g->waits->n;
+    p->first_thread = g->n_blocked;
     if (p->session->page)
         used = atomic_load_explicit(&p->session->page->waits_used, memory_order_relaxed);
     for (uint32_t i = 0; i < used && i < WAIT_SLOTS && r == 0; i++)
         if (blocked_of_thread(p->session, i, &b)) {
             p->reports |= b.on == ON_REPORT;
-            r = blocked_add(g, &b);
+            r = add_blocked(g, &b);
         }
-    p->n_threads = g->waits->n - p->first_thread;
+    p->n_threads = g->n_blocked - p->first_thread;
     return r;
 }
 
-static void lock_engines(struct server *server)
+static void wait_graph_lock_engines(struct server *server)
 {
     for (uint32_t i = 0; i < server->devices.n; i++)
         engine_lock(server->devices.device[i].engine);
 }
 
-static void unlock_engines(struct server *server)
+static void wait_graph_unlock_engines(struct server *server)
 {
     for (uint32_t i = server->devices.n; i-- > 0;)
         engine_unlock(server->devices.device[i].engine);
@@ -249,9 +249,9 @@ static void unlock_engines(struct server *server)
 
 /*
  * All streams at one moment, then the threads. What is found to be a deadlock is looked at again:
- * see still_there().
+ * see is_still_there().
  */
-static int collect(struct graph *g)
+static int wait_graph_collect(struct wait_graph *g)
 {
     struct session *session;
     int r = 0;
@@ -261,11 +261,11 @@ static int collect(struct graph *g)
         return -ENOMEM;
     DL_FOREACH (g->server->sessions, session)
         g->process[g->n_processes++].session = session;
-    lock_engines(g->server);
+    wait_graph_lock_engines(g->server);
     for (size_t i = 0; i < g->n_processes && r == 0; i++)
         r = collect_streams(g, &g->process[i]);
-    unlock_engines(g->server);
-    g->n_streams = g->waits->n;
+    wait_graph_unlock_engines(g->server);
+    g->n_streams = g->n_blocked;
     for (size_t i = 0; i < g->n_processes && r == 0; i++)
         r = collect_threads(g, &g->process[i]);
     return r;
@@ -273,25 +273,25 @@ static int collect(struct graph *g)
 
 /* --- who owes it --- */
 
-static int by_session(const void *key, const void *member)
+static int compare_session(const void *key, const void *member)
 {
-    uint64_t a = *(const uint64_t *)key, b = ((const struct process *)member)->session->id;
+    uint64_t a = *(const uint64_t *)key, b = ((const struct wait_process *)member)->session->id;
 
     return a < b ? -1 : a > b;
 }
 
 /* Sessions are numbered in the order in which they come, and the list is in that order. */
-static struct process *process_of(struct graph *g, const struct session *session)
+static struct wait_process *wait_graph_process(struct wait_graph *g, const struct session *session)
 {
-    return bsearch(&session->id, g->process, g->n_processes, sizeof(*g->process), by_session);
+    return bsearch(&session->id, g->process, g->n_processes, sizeof(*g->process), compare_session);
 }
 
-static uint32_t process_node(struct graph *g, const struct process *p)
+static uint32_t wait_graph_process_node(struct wait_graph *g, const struct wait_process *p)
 {
-    return (uint32_t)(g->waits->n + (size_t)(p - g->process));
+    return (uint32_t)(g->n_blocked + (size_t)(p - g->process));
 }
 
-static int by_slot(const void *key, const void *member)
+static int compare_slot(const void *key, const void *member)
 {
     uint32_t a = *(const uint32_t *)key, b = ((const struct blocked *)member)->slot;
 
@@ -299,62 +299,64 @@ static int by_slot(const void *key, const void *member)
 }
 
 /* The blocked stream of that slot, or NULL when it is not blocked. */
-static struct blocked *blocked_stream(struct graph *g, struct process *p, uint32_t slot)
+static struct blocked *wait_graph_stream(struct wait_graph *g, struct wait_process *p,
+                                         uint32_t slot)
 {
-    return bsearch(&slot, g->waits->blocked + p->first_stream, p->n_streams, sizeof(struct blocked),
-                   by_slot);
+    return bsearch(&slot, g->blocked + p->first_stream, p->n_streams, sizeof(struct blocked),
+                   compare_slot);
 }
 
-static int edge_add(struct graph *g, uint32_t from, uint32_t to, bool weak)
+static int wait_graph_add_edge(struct wait_graph *g, uint32_t from, uint32_t to, bool weak)
 {
     if (g->n_edges == g->edges_size) {
         size_t bigger = g->edges_size ? 2 * g->edges_size : 256;
-        struct edge *p = reallocarray(g->edge, bigger, sizeof(*p));
+        struct wait_edge *p = reallocarray(g->edge, bigger, sizeof(*p));
 
         if (!p)
             return -ENOMEM;
         g->edge = p;
         g->edges_size = bigger;
     }
-    g->edge[g->n_edges++] = (struct edge){.from = from, .to = to, .weak = weak};
+    g->edge[g->n_edges++] = (struct wait_edge){.from = from, .to = to, .weak = weak};
     return 0;
 }
 
-static uint32_t node_of(const struct graph *g, const struct blocked *b)
+static uint32_t wait_graph_node(const struct wait_graph *g, const struct blocked *b)
 {
-    return (uint32_t)(b - g->waits->blocked);
+    return (uint32_t)(b - g->blocked);
 }
 
 /* It depends on stream `slot` of p, which goes on by itself if it is not blocked. */
-static int depends_on_stream(struct graph *g, struct blocked *b, struct process *p, uint32_t slot)
+static int depend_on_stream(struct wait_graph *g, struct blocked *b, struct wait_process *p,
+                            uint32_t slot)
 {
     struct stream *s = slots_get(&p->session->streams, slot);
-    struct blocked *other = blocked_stream(g, p, slot);
+    struct blocked *other = wait_graph_stream(g, p, slot);
 
-    if (b->owner_stream < 0 && s)
-        b->owner_stream = stream_id(s);
+    if (b->blocker_stream < 0 && s)
+        b->blocker_stream = stream_id(s);
     if (other)
-        return edge_add(g, node_of(g, b), node_of(g, other), false);
-    g->live[node_of(g, b)] = true;
+        return wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_node(g, other), false);
+    g->live[wait_graph_node(g, b)] = true;
     return 0;
 }
 
-static int owe_position(struct graph *g, struct blocked *b)
+static int resolve_position(struct wait_graph *g, struct blocked *b)
 {
     struct stream *s = slots_get(&b->session->streams, b->object);
 
     if (!s || atomic_load_explicit(&s->done, memory_order_relaxed) >= b->target) {
-        g->live[node_of(g, b)] = true;
+        g->live[wait_graph_node(g, b)] = true;
         return 0;
     }
-    b->owner = b->session;
-    return depends_on_stream(g, b, process_of(g, b->session), b->object);
+    b->blocker = b->session;
+    return depend_on_stream(g, b, wait_graph_process(g, b->session), b->object);
 }
 
 /*
  * Who has recorded it, or NULL: it is not pending, or somebody has written nonsense into the page.
  */
-static struct ipc_open *recorder(struct blocked *b)
+static struct ipc_open *find_recorder(struct blocked *b)
 {
     struct ipc_open *open = slots_get(&b->session->ipc, b->object);
     struct ipc_opener *opener;
@@ -368,7 +370,7 @@ static struct ipc_open *recorder(struct blocked *b)
     return opener ? opener->open : NULL;
 }
 
-static const struct queued *queue_of(struct graph *g, struct process *p)
+static const struct queued *scan_queued(struct wait_graph *g, struct wait_process *p)
 {
     if (!p->scanned)
         queued_init(&p->queued, p->session, &g->budget);
@@ -376,106 +378,112 @@ static const struct queued *queue_of(struct graph *g, struct process *p)
     return &p->queued;
 }
 
-static int owe_record(struct graph *g, struct blocked *b)
+static int resolve_record(struct wait_graph *g, struct blocked *b)
 {
-    struct ipc_open *open = recorder(b);
+    struct ipc_open *open = find_recorder(b);
     const struct queued_record *record;
     const struct queued *queued;
-    struct process *p;
+    struct wait_process *p;
     size_t n;
 
     if (!open) {
-        g->live[node_of(g, b)] = true;
+        g->live[wait_graph_node(g, b)] = true;
         return 0;
     }
-    b->owner = open->session;
-    p = process_of(g, open->session);
-    queued = queue_of(g, p);
+    b->blocker = open->session;
+    p = wait_graph_process(g, open->session);
+    queued = scan_queued(g, p);
     record = queued_find(queued, TASK_IPC_RECORD, open->slot.number, b->target, &n);
     if (n > 0)
-        return depends_on_stream(g, b, p, record->stream);
+        return depend_on_stream(g, b, p, record->stream);
     if (!queued->complete)
-        g->live[node_of(g, b)] = true;
-    return edge_add(g, node_of(g, b), process_node(g, p), false);
+        g->live[wait_graph_node(g, b)] = true;
+    return wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_process_node(g, p), false);
 }
 
 /* Any record that is queued will do, and so will a new one by any thread of the process. */
-static int owe_level(struct graph *g, struct blocked *b)
+static int resolve_level(struct wait_graph *g, struct blocked *b)
 {
-    struct process *p = process_of(g, b->session);
-    const struct queued *queued = queue_of(g, p);
+    struct wait_process *p = wait_graph_process(g, b->session);
+    const struct queued *queued = scan_queued(g, p);
     size_t n;
     const struct queued_record *record =
         queued_find(queued, TASK_RECORD, b->object, QUEUED_ANY, &n);
     int r = 0;
 
-    b->owner = b->session;
+    b->blocker = b->session;
     if (!queued->complete)
-        g->live[node_of(g, b)] = true;
+        g->live[wait_graph_node(g, b)] = true;
     for (size_t i = 0; i < n && r == 0; i++)
         if (record[i].generation == b->generation)
-            r = depends_on_stream(g, b, p, record[i].stream);
-    return r < 0 ? r : edge_add(g, node_of(g, b), process_node(g, p), b->owner_stream >= 0);
+            r = depend_on_stream(g, b, p, record[i].stream);
+    return r < 0 ? r
+                 : wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_process_node(g, p),
+                                       b->blocker_stream >= 0);
 }
 
 /*
  * The thread that runs the callbacks of the stream: stuck if it sleeps for something else. One that
  * npud does not know yet may be any of the process.
  */
-static int owe_callback(struct graph *g, struct blocked *b)
+static int resolve_callback(struct wait_graph *g, struct blocked *b)
 {
-    struct process *p = process_of(g, b->session);
+    struct wait_process *p = wait_graph_process(g, b->session);
 
-    b->owner = b->session;
-    if (b->owner_thread == 0)
-        return edge_add(g, node_of(g, b), process_node(g, p), false);
+    b->blocker = b->session;
+    if (b->blocker_thread == 0)
+        return wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_process_node(g, p), false);
     for (size_t t = 0; t < p->n_threads; t++) {
-        const struct blocked *thread = &g->waits->blocked[p->first_thread + t];
+        const struct blocked *thread = &g->blocked[p->first_thread + t];
 
-        if (thread->thread == b->owner_thread && thread->on != ON_REPORT)
-            return edge_add(g, node_of(g, b), node_of(g, thread), false);
+        if (thread->thread == b->blocker_thread && thread->on != ON_REPORT)
+            return wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_node(g, thread), false);
     }
-    g->live[node_of(g, b)] = true; /* it is awake, or about to be */
+    g->live[wait_graph_node(g, b)] = true; /* it is awake, or about to be */
     return 0;
 }
 
 /* Any thread of its process may launch a callback, and any of its streams may get to one. */
-static int owe_report(struct graph *g, struct blocked *b)
+static int resolve_report(struct wait_graph *g, struct blocked *b)
 {
-    b->owner = b->session;
-    return edge_add(g, node_of(g, b), process_node(g, process_of(g, b->session)), false);
+    b->blocker = b->session;
+    return wait_graph_add_edge(g, wait_graph_node(g, b),
+                               wait_graph_process_node(g, wait_graph_process(g, b->session)),
+                               false);
 }
 
 /*
  * A process can do what any of its threads does when it goes on. Threads that wait for callbacks do
  * so when any of its streams does: one edge per stream, and not for each of these threads as well.
  */
-static int resolve_process(struct graph *g, struct process *p)
+static int resolve_process(struct wait_graph *g, struct wait_process *p)
 {
     int r = 0;
 
     for (size_t t = 0; t < p->n_threads && r == 0; t++) {
-        const struct blocked *b = &g->waits->blocked[p->first_thread + t];
+        const struct blocked *b = &g->blocked[p->first_thread + t];
 
         if (b->on != ON_REPORT)
-            r = edge_add(g, process_node(g, p), node_of(g, b), false);
+            r = wait_graph_add_edge(g, wait_graph_process_node(g, p), wait_graph_node(g, b), false);
     }
     for (size_t s = 0; p->reports && s < p->n_streams && r == 0; s++)
-        r = edge_add(g, process_node(g, p), (uint32_t)(p->first_stream + s), false);
+        r = wait_graph_add_edge(g, wait_graph_process_node(g, p), (uint32_t)(p->first_stream + s),
+                                false);
     return r;
 }
 
 /* No deadlock: somebody outside can end it. */
-static int owe_rule(struct graph *g, struct blocked *b)
+static int resolve_rule(struct wait_graph *g, struct blocked *b)
 {
-    g->live[node_of(g, b)] = true;
+    g->live[wait_graph_node(g, b)] = true;
     return 0;
 }
 
-static int owe_notify_of(struct graph *g, struct blocked *b, const struct notify_open *open)
+static int resolve_notify_open(struct wait_graph *g, struct blocked *b,
+                               const struct notify_open *open)
 {
-    struct process *p = process_of(g, open->session);
-    const struct queued *queued = queue_of(g, p);
+    struct wait_process *p = wait_graph_process(g, open->session);
+    const struct queued *queued = scan_queued(g, p);
     size_t n;
     const struct queued_record *record =
         queued_find(queued, open->notify->counts ? TASK_COUNT_RECORD : TASK_NOTIFY_RECORD,
@@ -484,80 +492,85 @@ static int owe_notify_of(struct graph *g, struct blocked *b, const struct notify
     int r = 0;
 
     if (!queued->complete)
-        g->live[node_of(g, b)] = true;
+        g->live[wait_graph_node(g, b)] = true;
     for (size_t i = 0; i < n && r == 0; i++) {
         if (record[i].generation != slot_generation(open))
             continue;
-        if (b->owner_stream < 0)
-            b->owner = open->session;
+        if (b->blocker_stream < 0)
+            b->blocker = open->session;
         is_queued = true;
-        r = depends_on_stream(g, b, p, record[i].stream);
+        r = depend_on_stream(g, b, p, record[i].stream);
     }
-    return r < 0 ? r : edge_add(g, node_of(g, b), process_node(g, p), is_queued);
+    return r < 0 ? r
+                 : wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_process_node(g, p),
+                                       is_queued);
 }
 
 /*
  * Any record by anybody who has it open; and while it can be imported, by processes that have not.
  */
-static int owe_notify(struct graph *g, struct blocked *b)
+static int resolve_notify(struct wait_graph *g, struct blocked *b)
 {
     const struct notify_open *mine = slots_get(&b->session->notifies, b->object), *open;
     const struct notify *n;
     int r = 0;
 
     if (!mine) {
-        g->live[node_of(g, b)] = true;
+        g->live[wait_graph_node(g, b)] = true;
         return 0;
     }
     n = mine->notify;
-    b->owner = b->session;
+    b->blocker = b->session;
     DL_FOREACH (n->opens, open)
-        if (b->owner == b->session)
-            b->owner = open->session;
+        if (b->blocker == b->session)
+            b->blocker = open->session;
     DL_FOREACH (n->opens, open)
         if (r == 0)
-            r = owe_notify_of(g, b, open);
+            r = resolve_notify_open(g, b, open);
     if (r == 0 && n->exported && n->creator)
-        r = edge_add(g, node_of(g, b), outside_node(g), true);
+        r = wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_outside(g), true);
     return r;
 }
 
 /*
  * Any task that writes the word may do, queued or not, and so may any thread that writes it itself.
  */
-static int owe_value(struct graph *g, struct blocked *b)
+static int resolve_value(struct wait_graph *g, struct blocked *b)
 {
-    struct process *p = process_of(g, b->session);
-    const struct queued *queued = queue_of(g, p);
+    struct wait_process *p = wait_graph_process(g, b->session);
+    const struct queued *queued = scan_queued(g, p);
     size_t n;
     const struct queued_record *record =
         queued_find(queued, TASK_VALUE_WRITE, b->object, QUEUED_ANY, &n);
     int r = 0;
 
-    b->owner = b->session;
+    b->blocker = b->session;
     if (!queued->complete)
-        g->live[node_of(g, b)] = true;
+        g->live[wait_graph_node(g, b)] = true;
     for (size_t i = 0; i < n && r == 0; i++)
         if (record[i].generation == b->generation &&
             record[i].number < b->target + sizeof(b->value) &&
             (record[i].number >= b->target || b->target - record[i].number < record[i].size))
-            r = depends_on_stream(g, b, p, record[i].stream);
-    return r < 0 ? r : edge_add(g, node_of(g, b), process_node(g, p), b->owner_stream >= 0);
+            r = depend_on_stream(g, b, p, record[i].stream);
+    return r < 0 ? r
+                 : wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_process_node(g, p),
+                                       b->blocker_stream >= 0);
 }
 
 /* One who could do it: any of his threads. */
-static int owe_peer(struct graph *g, struct blocked *b, struct session *peer)
+static int add_peer(struct wait_graph *g, struct blocked *b, struct session *peer)
 {
-    b->owners++;
-    if (!b->owner || b->owner == b->session)
-        b->owner = peer;
-    return edge_add(g, node_of(g, b), process_node(g, process_of(g, peer)), false);
+    b->blockers++;
+    if (!b->blocker || b->blocker == b->session)
+        b->blocker = peer;
+    return wait_graph_add_edge(g, wait_graph_node(g, b),
+                               wait_graph_process_node(g, wait_graph_process(g, peer)), false);
 }
 
 /*
  * Everybody with the right on the other side, those included who are granted it and have not come.
  */
-static int owe_queue_side(struct graph *g, struct blocked *b, uint32_t right)
+static int resolve_queue_side(struct wait_graph *g, struct blocked *b, uint32_t right)
 {
     struct queue *queue = queue_by_number(g->server, b->object);
     struct queue_attach *attach = queue ? queue_attached(b->session, queue->id) : NULL;
@@ -566,34 +579,34 @@ static int owe_queue_side(struct graph *g, struct blocked *b, uint32_t right)
     int r = 0;
 
     if (!attach || attach->queue != queue) {
-        g->live[node_of(g, b)] = true; /* the ring has ended: it has been woken */
+        g->live[wait_graph_node(g, b)] = true; /* the ring has ended: it has been woken */
         return 0;
     }
     fill = queue_fill(&queue->ring.view);
     if (right == QUEUE_PUT ? fill > 0 || queue->routes_to > 0
                            : fill < queue->ring.view.depth || queue->routes_from > 0)
-        g->live[node_of(g, b)] = true;
+        g->live[wait_graph_node(g, b)] = true;
     DL_FOREACH2 (queue->attached, attach, qnext)
         if (r == 0 && attach->rights & right && !attach->leaving)
-            r = owe_peer(g, b, attach->peer->session);
+            r = add_peer(g, b, attach->peer->session);
     DL_FOREACH (queue->grants, grant)
         if (r == 0 && grant->rights & right)
-            r = edge_add(g, node_of(g, b), outside_node(g), true);
+            r = wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_outside(g), true);
     return r;
 }
 
-static int owe_message(struct graph *g, struct blocked *b)
+static int resolve_message(struct wait_graph *g, struct blocked *b)
 {
-    return owe_queue_side(g, b, QUEUE_PUT);
+    return resolve_queue_side(g, b, QUEUE_PUT);
 }
 
-static int owe_room(struct graph *g, struct blocked *b)
+static int resolve_room(struct wait_graph *g, struct blocked *b)
 {
-    return owe_queue_side(g, b, QUEUE_TAKE);
+    return resolve_queue_side(g, b, QUEUE_TAKE);
 }
 
 /* Whoever manages a queue with that id. */
-static int owe_grant(struct graph *g, struct blocked *b)
+static int resolve_grant(struct wait_graph *g, struct blocked *b)
 {
     struct queue_attach *attach;
     struct queue *queue = NULL;
@@ -602,29 +615,31 @@ static int owe_grant(struct graph *g, struct blocked *b)
     if (b->object < QUEUE_IDS)
         queue = g->server->queues.by_id[b->object];
     if (!queue || queue_attached(b->session, b->object))
-        g->live[node_of(g, b)] = true;
+        g->live[wait_graph_node(g, b)] = true;
     for (; queue; queue = queue->id_next)
         DL_FOREACH2 (queue->attached, attach, qnext)
             if (r == 0 && attach->rights & QUEUE_MANAGE && !attach->leaving)
-                r = owe_peer(g, b, attach->peer->session);
+                r = add_peer(g, b, attach->peer->session);
     return r;
 }
 
-static int resolve(struct graph *g)
+static int blockers_find(struct wait_graph *g)
 {
-    static int (*const owe[])(struct graph * g, struct blocked * b) = {
-        [ON_POSITION] = owe_position, [ON_RECORD] = owe_record, [ON_LEVEL] = owe_level,
-        [ON_CALLBACK] = owe_callback, [ON_REPORT] = owe_report, [ON_RULE] = owe_rule,
-        [ON_NOTIFY] = owe_notify,     [ON_VALUE] = owe_value,   [ON_MESSAGE] = owe_message,
-        [ON_ROOM] = owe_room,         [ON_GRANT] = owe_grant,
+    static int (*const resolvers[])(struct wait_graph * g, struct blocked * b) = {
+        [ON_POSITION] = resolve_position, [ON_RECORD] = resolve_record,
+        [ON_LEVEL] = resolve_level,       [ON_CALLBACK] = resolve_callback,
+        [ON_REPORT] = resolve_report,     [ON_RULE] = resolve_rule,
+        [ON_NOTIFY] = resolve_notify,     [ON_VALUE] = resolve_value,
+        [ON_MESSAGE] = resolve_message,   [ON_ROOM] = resolve_room,
+        [ON_GRANT] = resolve_grant,
     };
     int r = 0;
 
-    for (size_t i = 0; i < g->waits->n && r == 0; i++) {
-        struct blocked *b = &g->waits->blocked[i];
+    for (size_t i = 0; i < g->n_blocked && r == 0; i++) {
+        struct blocked *b = &g->blocked[i];
 
         g->live[i] = b->timed;
-        r = owe[b->on](g, b);
+        r = resolvers[b->on](g, b);
     }
     for (size_t i = 0; i < g->n_processes && r == 0; i++)
         r = resolve_process(g, &g->process[i]);
@@ -634,7 +649,7 @@ static int resolve(struct graph *g)
 /* --- what is stuck --- */
 
 /* Threads of the process that are not asleep in the library; -1: npud may not look. */
-static long other_threads(const struct process *p)
+static long other_threads(const struct wait_process *p)
 {
     char path[32];
     struct stat st;
@@ -645,16 +660,16 @@ static long other_threads(const struct process *p)
     return (long)st.st_nlink - 2 - LIBRARY_THREADS - (long)p->n_threads;
 }
 
-static int by_to(const void *a, const void *b)
+static int compare_by_to(const void *a, const void *b)
 {
-    uint32_t x = ((const struct edge *)a)->to, y = ((const struct edge *)b)->to;
+    uint32_t x = ((const struct wait_edge *)a)->to, y = ((const struct wait_edge *)b)->to;
 
     return x < y ? -1 : x > y;
 }
 
-static int by_from(const void *a, const void *b)
+static int compare_by_from(const void *a, const void *b)
 {
-    const struct edge *x = a, *y = b;
+    const struct wait_edge *x = a, *y = b;
 
     if (x->from != y->from)
         return x->from < y->from ? -1 : 1;
@@ -662,13 +677,13 @@ static int by_from(const void *a, const void *b)
 }
 
 /* qsort() may not be called without a table. */
-static void sort_edges(struct graph *g, int (*compare)(const void *, const void *))
+static void sort_edges(struct wait_graph *g, int (*compare)(const void *, const void *))
 {
     if (g->n_edges > 0)
         qsort(g->edge, g->n_edges, sizeof(*g->edge), compare);
 }
 
-static size_t first_edge(const struct graph *g, uint32_t node, bool to)
+static size_t first_edge(const struct wait_graph *g, uint32_t node, bool to)
 {
     size_t low = 0, high = g->n_edges;
 
@@ -684,12 +699,12 @@ static size_t first_edge(const struct graph *g, uint32_t node, bool to)
 }
 
 /* All that leads to something live is live. next serves as the list of what is to be looked at. */
-static void spread_life(struct graph *g, bool certain)
+static void spread_life(struct wait_graph *g, bool certain)
 {
     size_t todo = 0;
 
-    sort_edges(g, by_to);
-    for (uint32_t i = 0; i < n_nodes(g); i++)
+    sort_edges(g, compare_by_to);
+    for (uint32_t i = 0; i < wait_graph_nodes(g); i++)
         if (g->live[i])
             g->next[todo++] = i;
     while (todo > 0) {
@@ -704,7 +719,7 @@ static void spread_life(struct graph *g, bool certain)
             g->next[todo++] = from;
         }
     }
-    sort_edges(g, by_from);
+    sort_edges(g, compare_by_from);
 }
 
 /* --- deadlocks --- */
@@ -712,7 +727,7 @@ static void spread_life(struct graph *g, bool certain)
 #define NOWHERE UINT32_MAX
 
 /* One that cannot go on either, of those that it leads to. */
-static uint32_t stuck_successor(const struct graph *g, uint32_t node, bool certain)
+static uint32_t stuck_successor(const struct wait_graph *g, uint32_t node, bool certain)
 {
     for (size_t e = first_edge(g, node, false); e < g->n_edges && g->edge[e].from == node; e++)
         if (!g->live[g->edge[e].to] && (certain || !g->edge[e].weak))
@@ -737,18 +752,18 @@ static bool still_blocked(const struct blocked *b)
  * have been one. If all its members are now where they were then, all of them were there at the
  * moment in between, and it was.
  */
-static bool still_there(struct graph *g, const struct deadlock *d)
+static bool is_still_there(struct wait_graph *g, const struct deadlock *d)
 {
     bool there = true;
 
-    lock_engines(g->server);
+    wait_graph_lock_engines(g->server);
     for (size_t i = 0; i < d->n && there; i++)
         there = still_blocked(d->member[i]);
-    unlock_engines(g->server);
+    wait_graph_unlock_engines(g->server);
     return there;
 }
 
-static bool old_enough(const struct deadlock *d)
+static bool is_old_enough(const struct deadlock *d)
 {
     uint64_t latest = clock_ns() - (d->certain ? 0 : SUSPECT_NS);
 
@@ -772,18 +787,17 @@ static uint32_t count_processes(const struct deadlock *d)
     return n;
 }
 
-static int deadlock_add(struct graph *g, uint32_t start, bool certain)
+static int deadlock_add(struct wait_graph *g, uint32_t start, bool certain)
 {
-    struct waits *w = g->waits;
-    struct deadlock *all = reallocarray(w->deadlock, w->n_deadlocks + 1, sizeof(*all));
+    struct deadlock *all = reallocarray(g->deadlock, g->n_deadlocks + 1, sizeof(*all));
     struct deadlock d = {.certain = certain};
     uint32_t node = start;
 
     if (!all)
         return -ENOMEM;
-    w->deadlock = all;
+    g->deadlock = all;
     do {
-        d.n += node < w->n;
+        d.n += node < g->n_blocked;
         node = g->next[node];
     } while (node != start);
     d.member = calloc(d.n + 1, sizeof(const struct blocked *));
@@ -791,19 +805,19 @@ static int deadlock_add(struct graph *g, uint32_t start, bool certain)
         return -ENOMEM;
     d.n = 0;
     do {
-        if (node < w->n)
-            d.member[d.n++] = &w->blocked[node];
+        if (node < g->n_blocked)
+            d.member[d.n++] = &g->blocked[node];
         node = g->next[node];
     } while (node != start);
-    if (!old_enough(&d) || !still_there(g, &d)) {
+    if (!is_old_enough(&d) || !is_still_there(g, &d)) {
         free(d.member);
         return 0;
     }
     d.processes = count_processes(&d);
-    w->deadlock[w->n_deadlocks++] = d;
+    g->deadlock[g->n_deadlocks++] = d;
     for (size_t i = 0; i < d.n; i++) {
-        w->blocked[node_of(g, d.member[i])].deadlock = (uint32_t)w->n_deadlocks;
-        w->blocked[node_of(g, d.member[i])].member = true;
+        g->blocked[wait_graph_node(g, d.member[i])].deadlock = (uint32_t)g->n_deadlocks;
+        g->blocked[wait_graph_node(g, d.member[i])].member = true;
     }
     return 0;
 }
@@ -811,12 +825,12 @@ static int deadlock_add(struct graph *g, uint32_t start, bool certain)
 /*
  * From every stuck node one way on: each way ends in a circle. mark: 1 + the walk that came by.
  */
-static int find_circles(struct graph *g, bool certain)
+static int find_circles(struct wait_graph *g, bool certain)
 {
-    memset(g->mark, 0, n_nodes(g) * sizeof(*g->mark));
-    for (uint32_t i = 0; i < n_nodes(g); i++)
+    memset(g->mark, 0, wait_graph_nodes(g) * sizeof(*g->mark));
+    for (uint32_t i = 0; i < wait_graph_nodes(g); i++)
         g->next[i] = g->live[i] ? NOWHERE : stuck_successor(g, i, certain);
-    for (uint32_t i = 0; i < g->waits->n; i++) {
+    for (uint32_t i = 0; i < g->n_blocked; i++) {
         uint32_t node = i;
 
         while (node != NOWHERE && g->mark[node] == 0) {
@@ -826,28 +840,28 @@ static int find_circles(struct graph *g, bool certain)
         /* Back on this walk's own track: a circle, unless it was known. */
         if (node == NOWHERE || g->mark[node] != i + 1)
             continue;
-        while (node >= g->waits->n)
+        while (node >= g->n_blocked)
             node = g->next[node];
-        if (g->waits->blocked[node].deadlock == 0 && deadlock_add(g, node, certain) < 0)
+        if (g->blocked[node].deadlock == 0 && deadlock_add(g, node, certain) < 0)
             return -ENOMEM;
     }
     return 0;
 }
 
 /* Who only leads to a circle waits behind it. mark: nodes of one walk, which all end alike. */
-static void find_followers(struct graph *g)
+static void find_followers(struct wait_graph *g)
 {
-    struct blocked *blocked = g->waits->blocked;
+    struct blocked *blocked = g->blocked;
 
-    for (uint32_t i = 0; i < g->waits->n; i++) {
+    for (uint32_t i = 0; i < g->n_blocked; i++) {
         uint32_t node = i, steps = 0, deadlock = 0;
 
-        while (node != NOWHERE && deadlock == 0 && steps++ <= n_nodes(g)) {
-            deadlock = node < g->waits->n ? blocked[node].deadlock : 0;
+        while (node != NOWHERE && deadlock == 0 && steps++ <= wait_graph_nodes(g)) {
+            deadlock = node < g->n_blocked ? blocked[node].deadlock : 0;
             node = g->next[node];
         }
         for (node = i; deadlock != 0 && node != NOWHERE; node = g->next[node]) {
-            if (node >= g->waits->n)
+            if (node >= g->n_blocked)
                 continue;
             if (blocked[node].deadlock != 0)
                 break;
@@ -856,15 +870,15 @@ static void find_followers(struct graph *g)
     }
 }
 
-static int find_deadlocks(struct graph *g, bool certain)
+static int deadlocks_find(struct wait_graph *g, bool certain)
 {
     for (size_t i = 0; i < g->n_processes; i++) {
-        struct process *p = &g->process[i];
+        struct wait_process *p = &g->process[i];
 
-        g->live[process_node(g, p)] =
+        g->live[wait_graph_process_node(g, p)] =
             p->n_threads == 0 || (p->reports && p->busy) || (certain && other_threads(p) != 0);
     }
-    g->live[outside_node(g)] = certain;
+    g->live[wait_graph_outside(g)] = certain;
     spread_life(g, certain);
     if (find_circles(g, certain) < 0)
         return -ENOMEM;
@@ -874,33 +888,32 @@ static int find_deadlocks(struct graph *g, bool certain)
 
 /* --- all of it --- */
 
-static int analyse(struct graph *g)
+static int analyse_graph(struct wait_graph *g)
 {
-    size_t n = n_nodes(g);
+    size_t n = wait_graph_nodes(g);
     bool *leaves;
     int r = -ENOMEM;
 
     g->live = calloc(2 * n + 1, sizeof(*g->live));
     g->next = calloc(n + 1, sizeof(*g->next));
     g->mark = calloc(n + 1, sizeof(*g->mark));
-    if (!g->live || !g->next || !g->mark || resolve(g) < 0)
+    if (!g->live || !g->next || !g->mark || blockers_find(g) < 0)
         return r;
     leaves = g->live + n;
     memcpy(leaves, g->live, n * sizeof(*leaves));
-    r = find_deadlocks(g, true);
+    r = deadlocks_find(g, true);
     memcpy(g->live, leaves, n * sizeof(*leaves));
-    return r < 0 ? r : find_deadlocks(g, false);
+    return r < 0 ? r : deadlocks_find(g, false);
 }
 
 int waits_init(struct waits *waits, struct server *server)
 {
-    struct graph g = {.server = server, .waits = waits, .budget = QUEUED_ENTRIES_MAX};
+    struct wait_graph g = {.server = server, .budget = QUEUED_ENTRIES_MAX};
     int r;
 
-    *waits = (struct waits){0};
-    r = collect(&g);
+    r = wait_graph_collect(&g);
     if (r == 0)
-        r = analyse(&g);
+        r = analyse_graph(&g);
     for (size_t i = 0; i < g.n_processes; i++)
         queued_deinit(&g.process[i].queued);
     free(g.process);
@@ -908,6 +921,12 @@ int waits_init(struct waits *waits, struct server *server)
     free(g.live);
     free(g.next);
     free(g.mark);
+    *waits = (struct waits){
+        .blocked = g.blocked,
+        .n = g.n_blocked,
+        .deadlock = g.deadlock,
+        .n_deadlocks = g.n_deadlocks,
+    };
     return r;
 }
 
@@ -990,29 +1009,30 @@ static void describe_peers(const struct blocked *b, char *buf, size_t size)
 {
     const char *what = b->on == ON_MESSAGE ? "enqueue" : b->on == ON_ROOM ? "dequeue" : "grant";
 
-    if (b->owners == 1)
-        snprintf(buf, size, "process %d may %s", (int)b->owner->pid, what);
+    if (b->blockers == 1)
+        snprintf(buf, size, "process %d may %s", (int)b->blocker->pid, what);
     else
-        snprintf(buf, size, "process %d or %u more may %s", (int)b->owner->pid, b->owners - 1,
+        snprintf(buf, size, "process %d or %u more may %s", (int)b->blocker->pid, b->blockers - 1,
                  what);
 }
 
-void blocked_describe_owner(const struct blocked *b, char *buf, size_t size)
+void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size)
 {
     if (b->on == ON_RULE)
         snprintf(buf, size, "npuctl inject clear %llu", (unsigned long long)b->target);
-    else if (!b->owner)
+    else if (!b->blocker)
         snprintf(buf, size, "nobody any more");
     else if (b->on == ON_MESSAGE || b->on == ON_ROOM || b->on == ON_GRANT)
         describe_peers(b, buf, size);
-    else if (b->owner_thread != 0)
-        snprintf(buf, size, "process %d, thread %u", (int)b->owner->pid, b->owner_thread);
+    else if (b->blocker_thread != 0)
+        snprintf(buf, size, "process %d, thread %u", (int)b->blocker->pid, b->blocker_thread);
     else if (b->on == ON_CALLBACK)
-        snprintf(buf, size, "process %d: no thread has come for it yet", (int)b->owner->pid);
-    else if (b->owner_stream >= 0)
-        snprintf(buf, size, "stream %d of process %d", (int)b->owner_stream, (int)b->owner->pid);
+        snprintf(buf, size, "process %d: no thread has come for it yet", (int)b->blocker->pid);
+    else if (b->blocker_stream >= 0)
+        snprintf(buf, size, "stream %d of process %d", (int)b->blocker_stream,
+                 (int)b->blocker->pid);
     else
-        snprintf(buf, size, "process %d: not submitted yet", (int)b->owner->pid);
+        snprintf(buf, size, "process %d: not submitted yet", (int)b->blocker->pid);
 }
 
 void deadlock_describe(const struct deadlock *d, char *buf, size_t size)

@@ -50,13 +50,13 @@ struct blocked {
     uint64_t value; /* ON_VALUE: what the word is compared with */
     uint8_t condition;
 
-    struct session *owner; /* who is to do something; NULL: nobody, it goes on at this moment */
-    int32_t owner_stream;  /* where the record is queued or the position is; -1: not submitted */
+    struct session *blocker; /* who is to do something; NULL: nobody, it goes on at this moment */
+    int32_t blocker_stream;  /* where the record is queued or the position is; -1: not submitted */
     /* ON_MESSAGE, ON_ROOM, ON_GRANT: processes that could do it, owner's included */
-    uint32_t owners;
-    uint32_t owner_thread; /* ON_CALLBACK: tid, as the client says; 0: it has not come yet */
-    uint32_t deadlock;     /* 1 + index of the deadlock that keeps it; 0: none */
-    bool member;           /* of that deadlock; else it only waits behind it */
+    uint32_t blockers;
+    uint32_t blocker_thread; /* ON_CALLBACK: tid, as the client says; 0: it has not come yet */
+    uint32_t deadlock;       /* 1 + index of the deadlock that keeps it; 0: none */
+    bool member;             /* of that deadlock; else it only waits behind it */
 };
 
 struct deadlock {
@@ -85,7 +85,7 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b);
 
 /** What it waits for, and who owes it, in words. */
 void blocked_describe(const struct blocked *b, char *buf, size_t size);
-void blocked_describe_owner(const struct blocked *b, char *buf, size_t size);
+void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size);
 /** Who it is: "stream 3" or "thread 1234 in aclrtSynchronizeEvent". */
 void blocked_name(const struct blocked *b, char *buf, size_t size);
 /** The circle, in words. */
