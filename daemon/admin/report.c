@@ -21,7 +21,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
-#include "daemon/admin/wait_graph.h"
+#include "daemon/admin/waits.h"
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 

@@ -1,12 +1,11 @@
 /*
- * Who waits for whom: every stream that is parked on a wait and every client thread that sleeps in
- * the library, who owes them what they wait for, and the circles among them. Made for one report
- * and thrown away; control thread.
+ * The graph. Nodes are what is blocked (streams, then threads) and, after them, one per session:
+ * its process, for what has not been submitted and can come from any of its threads. A node can go
+ * on if any node that it leads to can: so what is stuck is what cannot reach a live node. And one
+ * node for whoever may yet come.
  *
- * A deadlock is certain when nobody in the circle can go on without another of its members: streams
- * that wait without a limit, and processes all of whose threads sleep in the library. It is
- * suspected, after a second, when a process in it has more threads than those, or npud cannot count
- * them: one of them may yet submit what is missing.
+ * wait_graph.c collects the nodes, blocker.c finds the edges, deadlock.c the circles. Made for one
+ * report and thrown away (waits.h); control thread.
  */
 #pragma once
 
@@ -14,79 +13,74 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/shm/wait_slot.h"
+#include "daemon/admin/blocked.h"
+#include "daemon/admin/queued.h"
 
+struct deadlock;
 struct server;
-struct session;
-struct stream;
 
-enum wait_on {
-    ON_POSITION, /* a stream of the same session has to retire `target` tasks */
-    ON_RECORD,   /* record `target` of an IPC event */
-    ON_LEVEL,    /* somebody has to record a plain event */
-    ON_CALLBACK, /* a stream: the thread of report `object` has to run callback `target` */
-    ON_REPORT,   /* a thread: something has to tell it of a callback */
-    ON_RULE,     /* an administrator has to clear rule `target` (inject.h) */
-    ON_NOTIFY,   /* somebody who has it open has to record a notify or count notify */
-    ON_VALUE,    /* somebody has to write the word at `target` of an allocation */
-    ON_MESSAGE,  /* a thread: somebody who may has to put a message into ring `object` */
-    ON_ROOM,     /* a thread: somebody who may has to take one from there */
-    ON_GRANT,    /* a thread: somebody who may has to grant queue `object` to its process */
-};
-
-/** A stream or thread that waits. */
-struct blocked {
+struct wait_process {
     struct session *session;
-    int32_t stream;       /* id; -1: a thread */
-    uint32_t slot;        /* of the stream in its session, or of the thread in the session page */
-    uint32_t thread;      /* tid as the client says; 0: a stream */
-    char call[WAIT_CALL]; /* what the thread called */
-    uint64_t since_ns;
-    bool timed; /* it will end by itself */
-    enum wait_on on;
-    uint32_t object; /* in the session: stream, open IPC event, plain event, notify, allocation */
-    uint32_t generation;
-    uint64_t target;
-    uint64_t value; /* ON_VALUE: what the word is compared with */
-    uint8_t condition;
-
-    struct session *blocker; /* who is to do something; NULL: nobody, it goes on at this moment */
-    int32_t blocker_stream;  /* where the record is queued or the position is; -1: not submitted */
-    /* ON_MESSAGE, ON_ROOM, ON_GRANT: processes that could do it, owner's included */
-    uint32_t blockers;
-    uint32_t blocker_thread; /* ON_CALLBACK: tid, as the client says; 0: it has not come yet */
-    uint32_t deadlock;       /* 1 + index of the deadlock that keeps it; 0: none */
-    bool member;             /* of that deadlock; else it only waits behind it */
+    size_t first_stream, n_streams; /* in blocked[] */
+    size_t first_thread, n_threads;
+    bool reports; /* one of them waits for callbacks */
+    bool busy;    /* a stream has something to do */
+    struct queued queued;
+    bool scanned;
 };
 
-struct deadlock {
-    bool certain;
-    uint32_t processes;
-    size_t n;                      /* members */
-    const struct blocked **member; /* each waits for the next, the last for the first */
+struct wait_edge {
+    uint32_t from, to;
+    /*
+     * to the process, beside a record that is queued, or to those outside: counts for certainty
+     * only
+     */
+    bool weak;
 };
 
-struct waits {
+struct wait_graph {
+    struct server *server;
     struct blocked *blocked; /* streams first, then threads */
-    size_t n;
+    size_t n_blocked, blocked_size;
     struct deadlock *deadlock;
     size_t n_deadlocks;
+    size_t n_streams;
+    struct wait_process *process;
+    size_t n_processes;
+    /* by `from` while made, and in this order again for deadlocks; by `to` in between */
+    struct wait_edge *edge;
+    size_t n_edges, edges_size;
+    bool *live; /* per node */
+    uint32_t *next;
+    uint32_t *mark;
+    size_t budget; /* ring entries that may still be looked at */
 };
 
-/** 0 or -ENOMEM. Freed by waits_deinit() in either case. */
-int waits_init(struct waits *waits, struct server *server);
-void waits_deinit(struct waits *waits);
+/** Fill the tables of processes and of what is blocked. 0 or -ENOMEM. */
+int wait_graph_collect(struct wait_graph *g);
+
+/** All engines, for one look at all streams. */
+void wait_graph_lock_engines(struct server *server);
+void wait_graph_unlock_engines(struct server *server);
 
 /**
- * Is the stream parked on something else than the clock? Fills b, but for who owes it. Under the
- * lock of its engine.
+ * The last node: processes that have not come yet. They can end any wait that is open to them, but
+ * nobody may count on them.
  */
-bool blocked_of_stream(const struct stream *s, struct blocked *b);
+uint32_t wait_graph_outside(const struct wait_graph *g);
 
-/** What it waits for, and who owes it, in words. */
-void blocked_describe(const struct blocked *b, char *buf, size_t size);
-void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size);
-/** Who it is: "stream 3" or "thread 1234 in aclrtSynchronizeEvent". */
-void blocked_name(const struct blocked *b, char *buf, size_t size);
-/** The circle, in words. */
-void deadlock_describe(const struct deadlock *d, char *buf, size_t size);
+/** The number of nodes. */
+size_t wait_graph_nodes(const struct wait_graph *g);
+
+/** The node of a stream or thread, and of a process. */
+uint32_t wait_graph_node(const struct wait_graph *g, const struct blocked *b);
+uint32_t wait_graph_process_node(struct wait_graph *g, const struct wait_process *p);
+
+/** The entry of a session. */
+struct wait_process *wait_graph_process(struct wait_graph *g, const struct session *session);
+
+/** The blocked stream of that slot, or NULL when it is not blocked. */
+struct blocked *wait_graph_stream(struct wait_graph *g, struct wait_process *p, uint32_t slot);
+
+/** `from` cannot go on before `to` does. 0 or -ENOMEM. */
+int wait_graph_add_edge(struct wait_graph *g, uint32_t from, uint32_t to, bool weak);

@@ -17,7 +17,7 @@
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/segment.h"
-#include "daemon/admin/wait_graph.h"
+#include "daemon/admin/waits.h"
 
 #define DEPTH 4
 
@@ -623,7 +623,7 @@ static void check_wait(const struct blocked *b, const char *what, const char *wh
 
     blocked_describe(b, text, sizeof(text));
     ck_assert_str_eq(text, what);
-    blocked_describe_owner(b, text, sizeof(text));
+    blocked_describe_blocker(b, text, sizeof(text));
     ck_assert_str_eq(text, who);
 }
 

@@ -1,0 +1,212 @@
+#include "daemon/admin/blocked.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/buffers/queue.h"
+#include "daemon/core/device.h"
+#include "daemon/core/notify.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "daemon/engine/execute.h"
+#include "daemon/engine/inject.h"
+
+static bool blocked_of_callback(const struct stream *s, struct blocked *b)
+{
+    uint32_t report = s->task.callback.report;
+
+    *b = (struct blocked){
+        .session = s->session,
+        .stream = stream_id(s),
+        .slot = s->slot.number,
+        .since_ns = s->parked_since,
+        .on = ON_CALLBACK,
+        .object = report,
+        .target = s->callback,
+        .blocker_stream = -1,
+        .blocker_thread =
+            atomic_load_explicit(&s->session->page->report[report].thread, memory_order_relaxed),
+    };
+    return !task_callback_done(s);
+}
+
+bool blocked_of_stream(const struct stream *s, struct blocked *b)
+{
+    static const enum wait_on on[TASK_OPS] = {
+        [TASK_WAIT_LEVEL] = ON_LEVEL,   [TASK_WAIT_POS] = ON_POSITION, [TASK_IPC_WAIT] = ON_RECORD,
+        [TASK_NOTIFY_WAIT] = ON_NOTIFY, [TASK_COUNT_WAIT] = ON_NOTIFY, [TASK_VALUE_WAIT] = ON_VALUE,
+    };
+    const struct inject_rule *rule = inject_holder(&s->session->server->inject, s->waiting_on);
+    const struct task *t = &s->task;
+    bool ipc = t->op == TASK_IPC_WAIT;
+    bool notify = t->op == TASK_NOTIFY_WAIT || t->op == TASK_COUNT_WAIT;
+    uint64_t timeout_ns = notify ? t->notify.timeout_ns
+                          : ipc  ? t->ipc.timeout_ns
+                                 : t->wait.timeout_ns;
+
+    if (s->run == RUN_PARKED && s->callback != 0)
+        return blocked_of_callback(s, b);
+    /* Without a list it waits for the clock; off the list it is about to go on. */
+    if (s->run != RUN_PARKED || !s->waiting_on || !waitlist_has(s->waiting_on, &s->waiter))
+        return false;
+    if (rule) {
+        *b = (struct blocked){
+            .session = s->session,
+            .stream = stream_id(s),
+            .slot = s->slot.number,
+            .since_ns = s->parked_since,
+            .on = ON_RULE,
+            .target = rule->id,
+            .blocker_stream = -1,
+        };
+        return true;
+    }
+    *b = (struct blocked){
+        .session = s->session,
+        .stream = stream_id(s),
+        .slot = s->slot.number,
+        .since_ns = s->parked_since,
+        .timed = timeout_ns != 0,
+        .on = on[t->op],
+        .object = t->object,
+        .generation = t->generation,
+        .target = notify ? 0
+                  : ipc  ? t->ipc.number
+                         : t->wait.target,
+        .blocker_stream = -1,
+    };
+    if (b->on == ON_VALUE) {
+        b->timed = false;
+        b->target = t->value.offset;
+        b->value = t->value.value;
+        b->condition = t->flags;
+    }
+    return true;
+}
+
+bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b)
+{
+    static const enum wait_on on[] = {
+        [WAIT_POSITION] = ON_POSITION, [WAIT_RECORD] = ON_RECORD, [WAIT_CALLBACK] = ON_REPORT,
+        [WAIT_MESSAGE] = ON_MESSAGE,   [WAIT_ROOM] = ON_ROOM,     [WAIT_GRANT] = ON_GRANT,
+    };
+    struct wait_info info;
+    uint32_t kind;
+
+    if (!wait_slot_read(&session->page->waits[slot], &info))
+        return false;
+    kind = info.what & WAIT_KIND_MASK;
+    if (kind == 0 || kind >= sizeof(on) / sizeof(on[0]))
+        return false;
+    *b = (struct blocked){
+        .session = session,
+        .stream = -1,
+        .slot = slot,
+        .thread = info.thread,
+        .since_ns = info.since_ns,
+        .timed = info.what & WAIT_TIMED,
+        .on = on[kind],
+        .object = info.object,
+        .target = info.target,
+        .blocker_stream = -1,
+    };
+    memcpy(b->call, info.call, sizeof(b->call));
+    return true;
+}
+
+/* --- in words --- */
+
+void blocked_name(const struct blocked *b, char *buf, size_t size)
+{
+    if (b->stream >= 0)
+        snprintf(buf, size, "stream %d", (int)b->stream);
+    else
+        snprintf(buf, size, "thread %u in %s", b->thread, b->call);
+}
+
+void blocked_describe(const struct blocked *b, char *buf, size_t size)
+{
+    static const char *const conditions[] = {">=", "==", "to have a bit of",
+                                             "to lack a bit beside"};
+    struct stream *s;
+    struct ipc_open *open;
+    struct notify_open *notify;
+    struct queue *queue;
+
+    switch (b->on) {
+    case ON_POSITION:
+        s = slots_get(&b->session->streams, b->object);
+        snprintf(buf, size, "position %llu of stream %d", (unsigned long long)b->target,
+                 s ? (int)stream_id(s) : -1);
+        break;
+    case ON_RECORD:
+        open = slots_get(&b->session->ipc, b->object);
+        snprintf(buf, size, "record %llu of IPC event %llu", (unsigned long long)b->target,
+                 open ? (unsigned long long)open->event->id : 0);
+        break;
+    case ON_LEVEL:
+        snprintf(buf, size, "a record of event %u", b->object);
+        break;
+    case ON_CALLBACK:
+        snprintf(buf, size, "callback %llu to return", (unsigned long long)b->target);
+        break;
+    case ON_REPORT:
+        snprintf(buf, size, "a callback to run");
+        break;
+    case ON_RULE:
+        snprintf(buf, size, "rule %llu of npuctl inject", (unsigned long long)b->target);
+        break;
+    case ON_NOTIFY:
+        notify = slots_get(&b->session->notifies, b->object);
+        snprintf(buf, size, "%s %u of device %u",
+                 notify && notify->notify->counts ? "count notify" : "notify",
+                 notify ? notify->notify->id->slot.number : 0,
+                 notify ? notify->notify->device->index : 0);
+        break;
+    case ON_VALUE:
+        snprintf(buf, size, "word %llu of allocation %u %s %llu",
+                 (unsigned long long)b->target / sizeof(b->value), b->object,
+                 conditions[b->condition & 3], (unsigned long long)b->value);
+        break;
+    case ON_MESSAGE:
+    case ON_ROOM:
+        queue = queue_by_number(b->session->server, b->object);
+        snprintf(buf, size, "%s queue %d", b->on == ON_ROOM ? "room in" : "a message in",
+                 queue ? (int)queue->id : -1);
+        break;
+    case ON_GRANT:
+        snprintf(buf, size, "rights to queue %u", b->object);
+        break;
+    }
+}
+
+static void describe_peers(const struct blocked *b, char *buf, size_t size)
+{
+    const char *what = b->on == ON_MESSAGE ? "enqueue" : b->on == ON_ROOM ? "dequeue" : "grant";
+
+    if (b->blockers == 1)
+        snprintf(buf, size, "process %d may %s", (int)b->blocker->pid, what);
+    else
+        snprintf(buf, size, "process %d or %u more may %s", (int)b->blocker->pid, b->blockers - 1,
+                 what);
+}
+
+void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size)
+{
+    if (b->on == ON_RULE)
+        snprintf(buf, size, "npuctl inject clear %llu", (unsigned long long)b->target);
+    else if (!b->blocker)
+        snprintf(buf, size, "nobody any more");
+    else if (b->on == ON_MESSAGE || b->on == ON_ROOM || b->on == ON_GRANT)
+        describe_peers(b, buf, size);
+    else if (b->blocker_thread != 0)
+        snprintf(buf, size, "process %d, thread %u", (int)b->blocker->pid, b->blocker_thread);
+    else if (b->on == ON_CALLBACK)
+        snprintf(buf, size, "process %d: no thread has come for it yet", (int)b->blocker->pid);
+    else if (b->blocker_stream >= 0)
+        snprintf(buf, size, "stream %d of process %d", (int)b->blocker_stream,
+                 (int)b->blocker->pid);
+    else
+        snprintf(buf, size, "process %d: not submitted yet", (int)b->blocker->pid);
+}

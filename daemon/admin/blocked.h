@@ -1,0 +1,68 @@
+/*
+ * A stream or client thread that waits, for what, and for which process: one entry of a report on
+ * waits, and its words. Control thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/shm/wait_slot.h"
+
+struct session;
+struct stream;
+
+enum wait_on {
+    ON_POSITION, /* a stream of the same session has to retire `target` tasks */
+    ON_RECORD,   /* record `target` of an IPC event */
+    ON_LEVEL,    /* somebody has to record a plain event */
+    ON_CALLBACK, /* a stream: the thread of report `object` has to run callback `target` */
+    ON_REPORT,   /* a thread: something has to tell it of a callback */
+    ON_RULE,     /* an administrator has to clear rule `target` (inject.h) */
+    ON_NOTIFY,   /* somebody who has it open has to record a notify or count notify */
+    ON_VALUE,    /* somebody has to write the word at `target` of an allocation */
+    ON_MESSAGE,  /* a thread: somebody who may has to put a message into ring `object` */
+    ON_ROOM,     /* a thread: somebody who may has to take one from there */
+    ON_GRANT,    /* a thread: somebody who may has to grant queue `object` to its process */
+};
+
+/** A stream or thread that waits. */
+struct blocked {
+    struct session *session;
+    int32_t stream;       /* id; -1: a thread */
+    uint32_t slot;        /* of the stream in its session, or of the thread in the session page */
+    uint32_t thread;      /* tid as the client says; 0: a stream */
+    char call[WAIT_CALL]; /* what the thread called */
+    uint64_t since_ns;
+    bool timed; /* it will end by itself */
+    enum wait_on on;
+    uint32_t object; /* in the session: stream, open IPC event, plain event, notify, allocation */
+    uint32_t generation;
+    uint64_t target;
+    uint64_t value; /* ON_VALUE: what the word is compared with */
+    uint8_t condition;
+
+    struct session *blocker; /* who is to do something; NULL: nobody, it goes on at this moment */
+    int32_t blocker_stream;  /* where the record is queued or the position is; -1: not submitted */
+    /* ON_MESSAGE, ON_ROOM, ON_GRANT: processes that could do it, owner's included */
+    uint32_t blockers;
+    uint32_t blocker_thread; /* ON_CALLBACK: tid, as the client says; 0: it has not come yet */
+    uint32_t deadlock;       /* 1 + index of the deadlock that keeps it; 0: none */
+    bool member;             /* of that deadlock; else it only waits behind it */
+};
+
+/**
+ * Is the stream parked on something else than the clock? Fills b, but for who owes it. Under the
+ * lock of its engine.
+ */
+bool blocked_of_stream(const struct stream *s, struct blocked *b);
+
+/** Does the thread with that slot of the session page sleep in the library? Fills b as above. */
+bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b);
+
+/** What it waits for, and who owes it, in words. */
+void blocked_describe(const struct blocked *b, char *buf, size_t size);
+void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size);
+/** Who it is: "stream 3" or "thread 1234 in aclrtSynchronizeEvent". */
+void blocked_name(const struct blocked *b, char *buf, size_t size);

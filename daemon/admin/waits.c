@@ -1,0 +1,59 @@
+#include "daemon/admin/waits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/admin/blocker.h"
+#include "daemon/admin/wait_graph.h"
+
+static int analyse_graph(struct wait_graph *g)
+{
+    size_t n = wait_graph_nodes(g);
+    bool *leaves;
+    int r = -ENOMEM;
+
+    g->live = calloc(2 * n + 1, sizeof(*g->live));
+    g->next = calloc(n + 1, sizeof(*g->next));
+    g->mark = calloc(n + 1, sizeof(*g->mark));
+    if (!g->live || !g->next || !g->mark || blockers_find(g) < 0)
+        return r;
+    leaves = g->live + n;
+    memcpy(leaves, g->live, n * sizeof(*leaves));
+    r = deadlocks_find(g, true);
+    memcpy(g->live, leaves, n * sizeof(*leaves));
+    return r < 0 ? r : deadlocks_find(g, false);
+}
+
+int waits_init(struct waits *waits, struct server *server)
+{
+    struct wait_graph g = {.server = server, .budget = QUEUED_ENTRIES_MAX};
+    int r;
+
+    r = wait_graph_collect(&g);
+    if (r == 0)
+        r = analyse_graph(&g);
+    for (size_t i = 0; i < g.n_processes; i++)
+        queued_deinit(&g.process[i].queued);
+    free(g.process);
+    free(g.edge);
+    free(g.live);
+    free(g.next);
+    free(g.mark);
+    *waits = (struct waits){
+        .blocked = g.blocked,
+        .n = g.n_blocked,
+        .deadlock = g.deadlock,
+        .n_deadlocks = g.n_deadlocks,
+    };
+    return r;
+}
+
+void waits_deinit(struct waits *waits)
+{
+    for (size_t i = 0; i < waits->n_deadlocks; i++)
+        free(waits->deadlock[i].member);
+    free(waits->deadlock);
+    free(waits->blocked);
+    *waits = (struct waits){0};
+}

@@ -1,0 +1,29 @@
+/*
+ * Who waits for whom: every stream that is parked on a wait and every client thread that sleeps in
+ * the library, who owes them what they wait for, and the circles among them. Made for one report
+ * and thrown away; control thread.
+ *
+ * A deadlock is certain when nobody in the circle can go on without another of its members: streams
+ * that wait without a limit, and processes all of whose threads sleep in the library. It is
+ * suspected, after a second, when a process in it has more threads than those, or npud cannot count
+ * them: one of them may yet submit what is missing.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "daemon/admin/blocked.h"
+#include "daemon/admin/deadlock.h"
+
+struct server;
+
+struct waits {
+    struct blocked *blocked; /* streams first, then threads */
+    size_t n;
+    struct deadlock *deadlock;
+    size_t n_deadlocks;
+};
+
+/** 0 or -ENOMEM. Freed by waits_deinit() in either case. */
+int waits_init(struct waits *waits, struct server *server);
+void waits_deinit(struct waits *waits);
