@@ -4,7 +4,7 @@ FUZZ      := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN  := $(FUZZ:%=$(BUILD)/tests/fuzz/fuzz_%)
 FUZZ_MAIN := $(BUILD)/tests/fuzz/replay.o
 FUZZ_LIB  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/replay.c tests/fuzz/fuzz_%,$(wildcard tests/fuzz/*.c)))
-# What npuctl is made of beside its main file, which fuzz_report.c includes.
+# fuzz_report.c prints reports as npuctl does: all of it but its main().
 $(BUILD)/tests/fuzz/fuzz_report: $(filter-out $(BUILD)/client/tools/npuctl/npuctl.o,$(NPUCTL_OBJ))
 # Engines without threads, and answers of the kernel that are the same in every run.
 FUZZ_NPUD := $(filter-out $(BUILD)/daemon/engine/engine.o,$(DAEMON_TESTABLE)) $(PROTO_OBJ)

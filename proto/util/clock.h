@@ -1,6 +1,7 @@
 /* One clock for everybody: CLOCK_MONOTONIC nanoseconds. */
 #pragma once
 
+#include <errno.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -21,4 +22,12 @@ static inline struct timespec timespec_from_ns(uint64_t ns)
 {
     return (struct timespec){.tv_sec = (time_t)(ns / NSEC_PER_SEC),
                              .tv_nsec = (long)(ns % NSEC_PER_SEC)};
+}
+
+static inline void clock_sleep_until(uint64_t ns)
+{
+    struct timespec until = timespec_from_ns(ns);
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
 }

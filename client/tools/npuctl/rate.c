@@ -2,7 +2,7 @@
 
 #include "proto/util/clock.h"
 
-static uint64_t rate(uint64_t before, uint64_t after, uint64_t ns)
+static uint64_t compute_rate(uint64_t before, uint64_t after, uint64_t ns)
 {
     return after > before && ns > 0
                ? (uint64_t)((double)(after - before) * (double)NSEC_PER_SEC / (double)ns + 0.5)
@@ -17,10 +17,10 @@ static uint64_t rate(uint64_t before, uint64_t after, uint64_t ns)
         while (k < before->n_##rows && before->rows[k]->number < row->number)                      \
             k++;                                                                                   \
         if (k < before->n_##rows && before->rows[k]->number == row->number)                        \
-            row->rate = rate(before->rows[k]->messages, row->messages, ns);                        \
+            row->rate = compute_rate(before->rows[k]->messages, row->messages, ns);                \
     }
 
-void rates_fill(Npud__Report *after, const Npud__Report *before, uint64_t ns)
+void rate_fill(Npud__Report *after, const Npud__Report *before, uint64_t ns)
 {
     FILL(queues, Npud__QueueRow)
     FILL(routes, Npud__RouteRow)

@@ -9,4 +9,4 @@
  * Fill in the rates per second of `after`, which was made ns after `before`. What is new in it has
  * none yet.
  */
-void rates_fill(Npud__Report *after, const Npud__Report *before, uint64_t ns);
+void rate_fill(Npud__Report *after, const Npud__Report *before, uint64_t ns);

@@ -6,18 +6,18 @@
 #define COMPARE(type, a, b)                                                                        \
     ((*(const type *)(a) > *(const type *)(b)) - (*(const type *)(a) < *(const type *)(b)))
 
-static const char *text_at(const void *p)
+static const char *read_text(const void *p)
 {
     const char *text = *(char *const *)p;
 
     return text ? text : "";
 }
 
-static int field_compare(const ProtobufCFieldDescriptor *field, const void *a, const void *b)
+static int compare_fields(const ProtobufCFieldDescriptor *field, const void *a, const void *b)
 {
     switch (field->type) {
     case PROTOBUF_C_TYPE_STRING:
-        return strverscmp(text_at(a), text_at(b));
+        return strverscmp(read_text(a), read_text(b));
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_ENUM:
         return COMPARE(int32_t, a, b);
@@ -32,7 +32,7 @@ static int field_compare(const ProtobufCFieldDescriptor *field, const void *a, c
     }
 }
 
-static int row_compare(const void *pa, const void *pb, void *n_fields)
+static int compare_rows(const void *pa, const void *pb, void *n_fields)
 {
     const ProtobufCMessage *a = *(ProtobufCMessage *const *)pa;
     const ProtobufCMessage *b = *(ProtobufCMessage *const *)pb;
@@ -42,13 +42,13 @@ static int row_compare(const void *pa, const void *pb, void *n_fields)
         const ProtobufCFieldDescriptor *field = &a->descriptor->fields[c];
 
         order =
-            field_compare(field, (const char *)a + field->offset, (const char *)b + field->offset);
+            compare_fields(field, (const char *)a + field->offset, (const char *)b + field->offset);
     }
     return order;
 }
 
-void rows_sort(ProtobufCMessage **row, size_t n, unsigned n_fields)
+void sort_rows(ProtobufCMessage **row, size_t n, unsigned n_fields)
 {
     if (n > 1)
-        qsort_r(row, n, sizeof(ProtobufCMessage *), row_compare, &n_fields);
+        qsort_r(row, n, sizeof(ProtobufCMessage *), compare_rows, &n_fields);
 }

@@ -9,4 +9,4 @@
  * value, text as people count ("stream 9" before "stream 10"). npud tells them in the order of its
  * own lists, which changes as objects come and go. n_fields: how many fields the table shows.
  */
-void rows_sort(ProtobufCMessage **row, size_t n, unsigned n_fields);
+void sort_rows(ProtobufCMessage **row, size_t n, unsigned n_fields);

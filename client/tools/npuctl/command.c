@@ -1,0 +1,127 @@
+#include "client/tools/npuctl/command.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool parse_session(const char *text, uint64_t *session)
+{
+    char *end;
+
+    errno = 0;
+    *session = strtoull(text, &end, 10);
+    return text[0] >= '0' && text[0] <= '9' && !*end && errno == 0 && *session != 0;
+}
+
+static const char *refuse_more_words(char **words, int n, const char **about)
+{
+    *about = n > 0 ? words[0] : NULL;
+    return n > 0 ? "unexpected argument" : NULL;
+}
+
+static const char *refuse_inject_options(const struct inject_options *options, const char **about)
+{
+    *about = inject_option_given(options);
+    return *about ? "this goes with inject:" : NULL;
+}
+
+static const char *parse_kill(char **words, int n, const struct inject_options *options,
+                              struct task *task, const char **about)
+{
+    const char *wrong = refuse_inject_options(options, about);
+
+    if (wrong)
+        return wrong;
+    if (n == 0)
+        return "kill needs the number of a session";
+    *about = words[0];
+    if (!parse_session(words[0], &task->request.end_session))
+        return "no number of a session:";
+    return refuse_more_words(words + 1, n - 1, about);
+}
+
+static const char *parse_inject(char **words, int n, const struct inject_options *options,
+                                struct task *task, const char **about)
+{
+    /* What `inject list` prints. */
+    static const struct command list_rules = {.name = "rules",
+                                              .topic = NPUD__ADMIN_REQUEST__TOPIC__RULES};
+    static struct inject_command inject; /* the request points into it */
+    const char *wrong = inject_parse(words, n, options, &inject, about);
+
+    if (wrong)
+        return wrong;
+    switch (inject.verb) {
+    case INJECT_VERB_SET:
+        task->request.inject = &inject.rule;
+        break;
+    case INJECT_VERB_LIST:
+        task->request.topic = list_rules.topic;
+        task->report = &list_rules;
+        break;
+    case INJECT_VERB_CLEAR:
+        task->request.clear_rule = inject.clear;
+        task->request.clear_rules = inject.clear == 0;
+        break;
+    }
+    return NULL;
+}
+
+#define REPORT(topic_) .topic = NPUD__ADMIN_REQUEST__TOPIC__##topic_
+
+const struct command commands[] = {
+    {"status", "npud itself, and totals", REPORT(STATUS), .single = true},
+    {"devices", "the NPUs and what they did", REPORT(DEVICES)},
+    {"sessions", "connected processes", REPORT(SESSIONS)},
+    {"streams", "what each waits for", REPORT(STREAMS)},
+    {"events", "plain and IPC events", REPORT(EVENTS)},
+    {"memory", "allocations on devices, and pinned", REPORT(MEMORY)},
+    {"limits", "per user: used, and allowed", REPORT(LIMITS)},
+    {"notifies", "notifies and count notifies", REPORT(NOTIFIES)},
+    {"pools", "shared buffers, and who has them", REPORT(POOLS)},
+    {"queues", "shared queues, and how fast", REPORT(QUEUES)},
+    {"grants", "who may do what with queues", REPORT(GRANTS)},
+    {"routes", "who moves what from queue to queue", REPORT(ROUTES)},
+    {"waits", "who waits for whom, and deadlocks", REPORT(WAITS), .also = "deadlocks"},
+    {"kill",
+     "end SESSION (a number from `sessions`) as if its process had died: what it\n"
+     "             held is free, who waited for it gets an error. The process lives on, and\n"
+     "             gets 507901 from calls that need npud",
+     .parse = parse_kill},
+    {"inject",
+     "let tasks fail, hold them, or lose a device: sets a rule and prints its\n"
+     "             number. `inject list` shows the rules, `inject clear` ends all of them or\n"
+     "             one: what is held goes on, and a lost device is back",
+     .parse = parse_inject},
+};
+const size_t commands_n = sizeof(commands) / sizeof(commands[0]);
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < commands_n; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+const char *command_parse(char **words, int n, const struct inject_options *options,
+                          struct task *task, const char **about)
+{
+    const struct command *command = n > 0 ? find_command(words[0]) : NULL;
+    const char *wrong;
+
+    *about = NULL;
+    if (n == 0)
+        return "no command given";
+    if (command && command->parse)
+        return command->parse(words + 1, n - 1, options, task, about);
+    wrong = refuse_inject_options(options, about);
+    if (wrong)
+        return wrong;
+    *about = words[0];
+    if (!command)
+        return "no such command:";
+    task->report = command;
+    task->request.topic = command->topic;
+    return refuse_more_words(words + 1, n - 1, about);
+}

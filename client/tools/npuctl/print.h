@@ -1,0 +1,16 @@
+/* Reports on standard output: tables for people, JSON for programs. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "client/tools/npuctl/command.h"
+#include "proto/wire/npud.pb-c.h"
+
+/** Ends the output: "npuctl: cannot write", unless all was written. */
+enum status print_end(bool ok);
+
+/** Prints the rows of a report that the command shows, sorted. */
+enum status print_report(const Npud__Report *report, const struct command *command, bool json);
+
+/** Prints what was set: for scripts, its number. */
+enum status print_rule(uint64_t rule, bool json);

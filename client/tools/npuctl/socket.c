@@ -1,0 +1,130 @@
+#include "client/tools/npuctl/socket.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/core/access.h"
+#include "client/tools/npuctl/text.h"
+
+#define ANSWER_TIMEOUT_S 10 /* npud answers within milliseconds, or it hangs */
+
+enum status socket_explain_unreachable(const char *path, int error)
+{
+    char allowed[ACCESS_TEXT_MAX];
+
+    if (error == EACCES) {
+        access_explain(path, allowed, sizeof(allowed));
+        fprintf(stderr, "npuctl: npud at %s refuses this user: %s\n", path, allowed);
+        return STATUS_UNREACHABLE;
+    }
+    fprintf(stderr, "npuctl: no npud at %s: %s\n", path, strerror(error));
+    fputs("Start one with 'systemctl start npud.socket', or run a command with a private one:\n"
+          "'npu-run -- COMMAND'. $NPUD_ADMIN_SOCKET or --socket say where to look.\n",
+          stderr);
+    return STATUS_UNREACHABLE;
+}
+
+const char *socket_find(const char *variable, const char *otherwise)
+{
+    const char *path = getenv(variable);
+
+    return path && path[0] ? path : otherwise;
+}
+
+int socket_connect(const char *path)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct timeval limit = {.tv_sec = ANSWER_TIMEOUT_S};
+    int fd, r = 0;
+
+    if (strlen(path) >= sizeof(addr.sun_path))
+        return -ENAMETOOLONG;
+    strcpy(addr.sun_path, path);
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    if (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        r = -errno;
+        close(fd);
+    }
+    return r < 0 ? r : fd;
+}
+
+int socket_exchange(int fd, const ProtobufCMessage *request, struct packet *packet)
+{
+    int sent = packet_send_message(fd, request, NULL, 0, 0);
+    int r = packet_recv(fd, packet, 0);
+
+    /*
+     * npud may refuse us and hang up before it reads the request. The kernel tells that first, and
+     * then gives the answer.
+     */
+    if (r == -ECONNRESET)
+        r = packet_recv(fd, packet, 0);
+    if (r <= 0)
+        return r < 0 ? r : sent < 0 ? sent : -ECONNRESET;
+    return 0;
+}
+
+enum status socket_explain_silence(const char *path, int error)
+{
+    fprintf(stderr, "npuctl: npud at %s does not answer: %s\n", path, strerror(-error));
+    return STATUS_UNREACHABLE;
+}
+
+enum status socket_explain_refusal(const char *sentence, int32_t code)
+{
+    int width;
+    char *message = text_escape(sentence, false, &width);
+
+    fprintf(stderr, "npuctl: npud refuses: %s (error %d)\n", message ? message : "", (int)code);
+    free(message);
+    return STATUS_ERROR;
+}
+
+/*
+ * The report in the memory file fd, empty without one. Read, not mapped: a file shorter than
+ * promised is an error and no SIGBUS.
+ */
+static Npud__Report *read_report(int fd, uint64_t size)
+{
+    Npud__Report *report = NULL;
+    struct stat st;
+    uint8_t *data;
+    uint64_t got = 0;
+
+    if (size == 0)
+        return npud__report__unpack(NULL, 0, NULL);
+    if (fd < 0 || fstat(fd, &st) < 0 || size > (uint64_t)st.st_size)
+        return NULL;
+    data = malloc(size);
+    while (data && got < size) {
+        ssize_t n = pread(fd, data + got, size - got, (off_t)got);
+
+        if (n <= 0)
+            break;
+        got += (uint64_t)n;
+    }
+    if (data && got == size)
+        report = npud__report__unpack(NULL, size, data);
+    free(data);
+    return report;
+}
+
+enum status socket_read_report(const struct packet *packet, uint64_t size, Npud__Report **report)
+{
+    *report = read_report(packet->n_fds > 0 ? packet->fds[0] : -1, size);
+    if (*report)
+        return STATUS_OK;
+    fputs("npuctl: npud's report cannot be read\n", stderr);
+    return STATUS_ERROR;
+}

@@ -1,0 +1,81 @@
+#include "client/tools/npuctl/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+#include <wctype.h>
+
+/* wchar_t is unsigned on arm64: compare as what it is there and here. */
+#define NO_CHARACTER ((wchar_t)-1)
+
+/*
+ * The character at s in the current locale, or NO_CHARACTER for a byte that begins none. Returns
+ * its length.
+ */
+static size_t read_char(const char *s, wchar_t *wc)
+{
+    mbstate_t state = {0};
+    size_t n = mbrtowc(wc, s, strlen(s), &state);
+
+    if (n != (size_t)-1 && n != (size_t)-2)
+        return n;
+    *wc = NO_CHARACTER;
+    return 1;
+}
+
+/*
+ * Control characters may not reach a terminal, nor those without a width, which could reorder or
+ * hide others.
+ */
+static int measure_char(wchar_t wc)
+{
+    return wc == NO_CHARACTER || wc == L'\\' ? -1 : wcwidth(wc);
+}
+
+char *text_escape(const char *s, bool one_word, int *width)
+{
+    char *out = malloc(4 * strlen(s) + 2), *p = out;
+    wchar_t wc;
+
+    *width = 0;
+    if (!out)
+        return NULL;
+    if (!*s)
+        s = "-"; /* a column must not vanish for awk */
+    while (*s) {
+        size_t n = read_char(s, &wc);
+        int w = measure_char(wc);
+
+        if (w > 0 && !(one_word && iswspace((wint_t)wc))) {
+            p = mempcpy(p, s, n);
+            *width += w;
+        } else {
+            for (size_t i = 0; i < n; i++)
+                p += sprintf(p, "\\x%02x", (unsigned char)s[i]);
+            *width += 4 * (int)n;
+        }
+        s += n;
+    }
+    *p = '\0';
+    return out;
+}
+
+char *text_clean(const char *s)
+{
+    static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
+    char *out = malloc(3 * strlen(s) + 1), *p = out;
+    wchar_t wc;
+
+    if (!out)
+        return NULL;
+    while (*s) {
+        size_t n = read_char(s, &wc);
+        bool bad = wc == NO_CHARACTER || (wc >= (wchar_t)0x7f && wc < (wchar_t)0xa0);
+
+        p = bad ? stpcpy(p, replacement) : mempcpy(p, s, n);
+        s += n;
+    }
+    *p = '\0';
+    return out;
+}

@@ -1,0 +1,16 @@
+/* Text of programs, made fit for a terminal and for JSON. */
+#pragma once
+
+#include <stdbool.h>
+
+/**
+ * What a client sent, fit for a terminal; *width: its columns there. With one_word without blanks,
+ * so that it cannot look like more columns than one. NULL: no memory. The caller frees it.
+ */
+char *text_escape(const char *s, bool one_word, int *width);
+
+/**
+ * The same for JSON, under a UTF-8 locale. cJSON escapes what JSON forbids, but copies broken
+ * UTF-8, and it copies DEL and the control characters above ASCII, which some terminals obey.
+ */
+char *text_clean(const char *s);
