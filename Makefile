@@ -53,7 +53,7 @@ ERROR_NAMES := $(BUILD)/proto/wire/error_names.inc
 
 PROTO_SRC  := $(wildcard proto/*/*.c)
 DAEMON_SRC := $(wildcard daemon/*.c daemon/*/*.c)
-CLIENT_SRC := $(filter-out client/python/%,$(wildcard client/*/*.c))
+CLIENT_SRC := $(filter-out client/python/%,$(wildcard client/*.c client/*/*.c))
 NPUCTL_SRC := $(wildcard client/tools/npuctl/*.c)
 NPU_RUN_SRC := $(wildcard client/tools/npu-run/*.c)
 

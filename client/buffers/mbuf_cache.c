@@ -216,11 +216,15 @@ static void leave_session(struct mbuf_cache *cache)
     pthread_mutex_unlock(&process->threads_lock);
 }
 
-void mbuf_cache_free(struct mbuf_cache *cache)
+/* What the thread kept goes back to the pool. */
+static void thread_exit(struct thread *t)
 {
-    if (!cache)
+    if (!t->buffers)
         return;
     mbuf_cache_mine = &none;
-    leave_session(cache);
-    free(cache);
+    leave_session(t->buffers);
+    free(t->buffers);
+    t->buffers = NULL;
 }
+
+const struct part mbuf_cache_part = {.thread_exit = thread_exit};

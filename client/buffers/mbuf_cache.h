@@ -122,5 +122,4 @@ static inline __attribute__((always_inline)) bool mbuf_cache_put(struct session 
     return true;
 }
 
-/** What a thread kept goes back to the pool, at its end. NULL: nothing. */
-void mbuf_cache_free(struct mbuf_cache *cache);
+extern const struct part mbuf_cache_part;

@@ -8,12 +8,17 @@
 #define SMALL_CLASSES                                                                              \
     32 /* classes whose segments may be small enough for threads to keep slots of them */
 
-void pool_init(struct pool *pool)
+static void init(struct session *s, uint32_t seed)
 {
+    struct pool *pool = &s->pool;
+
+    (void)seed;
     pthread_mutex_init(&pool->lock, NULL);
     for (uint32_t i = 0; i < POOL_SMALL / POOL_STEP; i++)
         pool->small[i] = (uint8_t)pool_class((i + 1) * POOL_STEP);
 }
+
+const struct part pool_part = {.session_init = init};
 
 uint32_t pool_class(uint64_t size)
 {

@@ -34,7 +34,7 @@ struct pool {
                   POOL_STEP];
 };
 
-void pool_init(struct pool *pool);
+extern const struct part pool_part;
 
 /**
  * The class whose buffers have room for size bytes, 1 to MBUF_SIZE_MAX: powers of two in 4 steps of

@@ -235,7 +235,7 @@ static struct ring *current(struct queue *q)
     return ring;
 }
 
-void queues_free(struct session *s)
+static void free_all(struct session *s)
 {
     struct queues *t = table(s, false);
 
@@ -255,7 +255,7 @@ void queues_free(struct session *s)
     free(t);
 }
 
-void queues_forget_inherited(struct session *s)
+static void close_bells(struct session *s)
 {
     struct queues *t = table(s, false);
 
@@ -263,6 +263,8 @@ void queues_forget_inherited(struct session *s)
         if (t->queue[id] && t->queue[id]->ring)
             queue_bell_close(&t->queue[id]->ring->bell);
 }
+
+const struct part queue_part = {.session_leave = free_all, .session_inherited = close_bells};
 
 /* --- attaching --- */
 

@@ -117,8 +117,4 @@ int queue_follow(struct session *s, const char *function, struct queue *queue, s
  */
 bool queues_let_go(struct session *s);
 
-/** The session ends, and no thread is in a call any more. */
-void queues_free(struct session *s);
-
-/** In a forked child, where the parent's rings are not mapped: close what descriptors there are. */
-void queues_forget_inherited(struct session *s);
+extern const struct part queue_part;

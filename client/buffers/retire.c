@@ -54,7 +54,7 @@ static void *retire_main(void *arg)
         before = seen;
         sleep_on(word, seen, let_go(s) ? 0 : again);
     }
-    /* retire_end() joins the thread, if it was first. */
+    /* end_thread() joins the thread, if it was first. */
     if (!atomic_exchange(&s->retire.over, true))
         pthread_detach(pthread_self());
     return NULL;
@@ -86,7 +86,7 @@ static void wake(struct session *s)
     syscall(SYS_futex, &s->page->retired, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-void retire_end(struct session *s)
+static void end_thread(struct session *s)
 {
     if (!s->retire.started || atomic_exchange(&s->retire.over, true))
         return;
@@ -95,8 +95,11 @@ void retire_end(struct session *s)
     pthread_join(s->retire.thread, NULL);
 }
 
-void retire_lost(struct session *s)
+/* The thread ends by itself. */
+static void wake_thread(struct session *s)
 {
     if (s->page)
         wake(s);
 }
+
+const struct part retire_part = {.session_lost = wake_thread, .session_leave = end_thread};

@@ -13,6 +13,8 @@
  */
 #pragma once
 
+#include "client/core/lifecycle.h"
+
 struct session;
 
 /**
@@ -22,8 +24,4 @@ struct session;
  */
 void retire_begin(struct session *s);
 
-/** The session ends in order: the thread ends. Before queues_free() and segments_deinit(). */
-void retire_end(struct session *s);
-
-/** The session is lost: the thread ends by itself. */
-void retire_lost(struct session *s);
+extern const struct part retire_part;

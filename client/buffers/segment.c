@@ -22,8 +22,11 @@
 
 struct segment_table segment_table;
 
-void segments_init(struct segments *all)
+static void init(struct session *s, uint32_t seed)
 {
+    struct segments *all = &s->segments;
+
+    (void)seed;
     pthread_mutex_init(&all->lock, NULL);
     pthread_rwlock_init(&all->tree_lock, NULL);
 }
@@ -233,8 +236,10 @@ static void keep_node(void *node)
     (void)node;
 }
 
-void segments_deinit(struct segments *all)
+static void unmap_all(struct session *s)
 {
+    struct segments *all = &s->segments;
+
     clear_table(all);
     tdestroy(all->by_address, keep_node);
     all->by_address = NULL;
@@ -245,15 +250,30 @@ void segments_deinit(struct segments *all)
     pthread_rwlock_destroy(&all->tree_lock);
 }
 
-void segments_forget(struct segments *all, bool inherited)
+/* What is mapped stays. */
+static void forget_all(struct session *s)
 {
-    if (inherited)
-        pthread_mutex_init(&all->lock, NULL);
+    struct segments *all = &s->segments;
+
     pthread_mutex_lock(&all->lock);
     all->forgotten = true;
     clear_table(all);
     pthread_mutex_unlock(&all->lock);
 }
+
+/* What was locked is the parent's, too. */
+static void forget_inherited(struct session *s)
+{
+    pthread_mutex_init(&s->segments.lock, NULL);
+    forget_all(s);
+}
+
+const struct part segment_part = {
+    .session_init = init,
+    .session_forget = forget_all,
+    .session_leave = unmap_all,
+    .session_inherited = forget_inherited,
+};
 
 /* --- giving back --- */
 

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/core/lifecycle.h"
 #include "proto/shm/mbuf_shm.h"
 
 struct session;
@@ -52,14 +53,7 @@ struct segments {
     pthread_rwlock_t tree_lock; /* of by_address; inside lock */
 };
 
-void segments_init(struct segments *all);
-/** The session ends: unmap everything. */
-void segments_deinit(struct segments *all);
-/**
- * The session is given up: nothing of it is found any more. What is mapped stays. inherited: it was
- * the parent's, and so is what is locked.
- */
-void segments_forget(struct segments *all, bool inherited);
+extern const struct part segment_part;
 
 /** Of the process: that is, of its session. */
 extern struct segment_table segment_table;

@@ -265,7 +265,8 @@ void callback_context_leave(struct context *c)
     callbacks_dispose(list);
 }
 
-void callback_session_free(struct session *session)
+/* When no thread is inside of aclrtProcessReport any more. */
+static void free_reports(struct session *session)
 {
     /*
      * The lock in any case: who found the session in process->session before it was taken out of
@@ -592,3 +593,5 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
 
     return launch(__func__, &what, stream, true);
 }
+
+const struct part callback_part = {.session_free = free_reports};

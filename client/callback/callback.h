@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/core/lifecycle.h"
 #include "client/core/process.h"
 #include "proto/shm/callback_shm.h"
 
@@ -119,8 +120,7 @@ void callback_context_leave(struct context *c);
 /** The streams of the context are gone: end its thread for host functions, if it has one. */
 void callback_context_end(struct context *c);
 
-/** Wait until nobody is inside, and free. */
-void callback_session_free(struct session *session);
+extern const struct part callback_part;
 
 /** npud is gone: drop all that has not begun. Without process->lock. */
 void callback_drop_lost(void);

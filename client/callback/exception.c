@@ -305,7 +305,7 @@ static int want(struct session *s)
     return r;
 }
 
-int exception_session_begin(struct session *s, const char *function)
+static int session_begin(struct session *s, const char *function)
 {
     int r;
 
@@ -320,7 +320,8 @@ int exception_session_begin(struct session *s, const char *function)
                : error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot start a thread", function);
 }
 
-void exception_session_end(struct session *s)
+/* What is still to be called is called before the thread ends. */
+static void session_end(struct session *s)
 {
     bool started;
 
@@ -336,13 +337,13 @@ void exception_session_end(struct session *s)
     pthread_join(s->exceptions.thread, NULL);
 }
 
-void exception_session_lost(struct session *s)
+static void wake_thread(struct session *s)
 {
     if (s->page)
         wake(s);
 }
 
-void exception_forget_inherited(void)
+static void forget_inherited(void)
 {
     struct registered *r;
     struct aside *a;
@@ -362,6 +363,13 @@ void exception_forget_inherited(void)
     }
     in_callback = false;
 }
+
+const struct part exception_part = {
+    .fork_child = forget_inherited,
+    .session_begin = session_begin,
+    .session_lost = wake_thread,
+    .session_end = session_end,
+};
 
 /* --- callbacks --- */
 

@@ -10,17 +10,9 @@
 
 #include <stdbool.h>
 
-struct session;
+#include "client/core/lifecycle.h"
 
-/**
- * The session has connected. 0, or the ACL error for which it cannot be used. Caller holds
- * process->lock.
- */
-int exception_session_begin(struct session *s, const char *function);
-/** It ends, with nothing left in it: call what is still to be called, and end the thread. */
-void exception_session_end(struct session *s);
-/** npud is gone: let the thread see that. Any thread. */
-void exception_session_lost(struct session *s);
+struct session;
 
 /**
  * An error is about to be returned: all callbacks for what npud has told so far have run when this
@@ -39,5 +31,4 @@ struct exception_wait;
 struct exception_wait *exception_wait_begin(struct session *s);
 void exception_wait_end(struct session *s, struct exception_wait *wait);
 
-/** A forked child begins: there are no callbacks, and no thread. */
-void exception_forget_inherited(void);
+extern const struct part exception_part;

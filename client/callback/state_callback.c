@@ -176,8 +176,10 @@ static void forget(struct table *t)
     atomic_store_explicit(&t->n, 0, memory_order_relaxed);
 }
 
-void state_callbacks_forget(void)
+static void forget_all(void)
 {
     forget(&streams);
     forget(&devices);
 }
+
+const struct part state_callback_part = {.fork_child = forget_all};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "acl/acl.h"
+#include "client/core/lifecycle.h"
 
 struct stream;
 
@@ -14,5 +15,4 @@ void stream_state_tell(struct stream *stream, aclrtStreamState state);
 /** user_id: as the program numbers its devices. */
 void device_state_tell(int32_t user_id, aclrtDeviceState state);
 
-/** aclInit in a forked child: nothing is registered here. */
-void state_callbacks_forget(void);
+extern const struct part state_callback_part;

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "client/core/lost.h"
 #include "client/core/process.h"
-#include "client/runtime/session.h"
 #include "client/core/thread.h"
 
 #define SENTENCE_MAX 512
@@ -124,7 +124,7 @@ static bool of_runtime_layer(int code)
  */
 static int final_code(int code)
 {
-    struct session *s = session_peek();
+    struct session *s = atomic_load_explicit(&process->session, memory_order_acquire);
 
     return s && of_runtime_layer(code) && session_ended(s) ? ACL_ERROR_RT_SOCKET_CLOSE : code;
 }

@@ -7,12 +7,7 @@
 #include "acl/acl.h"
 #include "client/core/acl_config.h"
 #include "client/core/error.h"
-#include "client/event/event.h"
-#include "client/callback/exception.h"
-#include "client/event/failure.h"
-#include "client/runtime/op_timeout.h"
-#include "client/runtime/session.h"
-#include "client/callback/state_callback.h"
+#include "client/core/lifecycle.h"
 #include "client/core/thread.h"
 
 /*
@@ -66,14 +61,9 @@ void process_begin(void)
         return;
     pthread_mutex_lock(&process->lock);
     if (!atomic_load(&process->alive)) {
-        session_forget_inherited();
+        lifecycle_fork_child();
         api_call_forget_inherited();
         acl_config_forget();
-        event_forget_op_timeout();
-        op_timeout_forget();
-        state_callbacks_forget();
-        exception_forget_inherited();
-        failure_forget_inherited();
         thread_renew();
         owner = getpid();
         atomic_store(&process->alive, true);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "client/core/api_call.h"
-#include "client/buffers/mbuf_cache.h"
+#include "client/core/lifecycle.h"
 #include "client/core/ring_guard.h"
 
 __thread struct thread *thread_current;
@@ -18,8 +18,7 @@ static void thread_free(void *arg)
 {
     struct thread *t = arg;
 
-    mbuf_cache_free(t->buffers);
-    t->buffers = NULL;
+    lifecycle_thread_exit(t);
     ring_guard_free(t->guard);
     api_call_mark_free(t->mark);
     free(t->errors);

@@ -393,11 +393,18 @@ aclError aclrtDestroyEvent(aclrtEvent event)
     return error;
 }
 
-void events_forget_all(struct session *s)
+static void init(struct session *s, uint32_t seed)
+{
+    slots_init(&s->events, sizeof(struct event), SESSION_EVENTS_MAX, seed);
+}
+
+static void forget_all(struct session *s)
 {
     for (uint32_t i = 0; i < s->events.end; i++)
         forget(slots_at(&s->events, i));
 }
+
+const struct part event_part = {.session_init = init, .session_free = forget_all};
 
 /* --- the latest record --- */
 

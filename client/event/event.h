@@ -265,8 +265,5 @@ void ipc_event_unmap(struct event *e);
 Npud__Fence **event_fences(struct event *e, size_t *n, protobuf_c_boolean *all);
 void event_fences_free(Npud__Fence **fences);
 
-/** A forked child begins: no aclrtSetOpWaitTimeout() is in force. */
-void event_forget_op_timeout(void);
-
-/** The session goes: free what its events hold on the heap, and their pages. */
-void events_forget_all(struct session *s);
+extern const struct part event_part;
+extern const struct part event_submit_part;

@@ -16,13 +16,16 @@
 #define FREE  (-1)
 #define TAKEN (-2) /* asked for, not answered yet */
 
-void event_fds_init(struct event_fds *fds)
+static void init(struct session *s, uint32_t seed)
 {
-    pthread_mutex_init(&fds->lock, NULL);
+    (void)seed;
+    pthread_mutex_init(&s->event_fds.lock, NULL);
 }
 
-void event_fds_deinit(struct event_fds *fds)
+static void close_copies(struct session *s)
 {
+    struct event_fds *fds = &s->event_fds;
+
     for (uint32_t i = 0; fds->copy && i < EVENT_FDS_MAX; i++)
         if (fds->copy[i] >= 0)
             close(fds->copy[i]);
@@ -100,12 +103,20 @@ static void write_all(struct session *s)
     }
 }
 
-void event_fds_abort(struct session *s)
+/* The threads of the program that wait for these descriptors find out that way. */
+static void write_all_lost(struct session *s)
 {
     pthread_mutex_lock(&s->event_fds.lock);
     write_all(s);
     pthread_mutex_unlock(&s->event_fds.lock);
 }
+
+const struct part event_fd_part = {
+    .session_init = init,
+    .session_lost = write_all_lost,
+    .session_free = close_copies,
+    .session_inherited = close_copies,
+};
 
 /* --- the call --- */
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "client/core/lifecycle.h"
 #include "proto/shm/doorbell.h"
 
 struct session;
@@ -17,11 +18,4 @@ struct event_fds {
     _Atomic bool announced;
 };
 
-/** A new session. */
-void event_fds_init(struct event_fds *fds);
-/**
- * npud is gone: write what it has not. Who waits for a descriptor finds out that way. Any thread.
- */
-void event_fds_abort(struct session *session);
-/** The session goes, or, in a forked child, is not ours: close the copies. */
-void event_fds_deinit(struct event_fds *fds);
+extern const struct part event_fd_part;

@@ -335,10 +335,12 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint
     return stream_wait(__func__, stream, event, (uint64_t)timeout * NSEC_PER_SEC);
 }
 
-void event_forget_op_timeout(void)
+static void forget_op_timeout(void)
 {
     atomic_store_explicit(&op_wait_timeout_ns, 0, memory_order_relaxed);
 }
+
+const struct part event_submit_part = {.fork_child = forget_op_timeout};
 
 aclError aclrtSetOpWaitTimeout(uint32_t timeout)
 {

@@ -147,7 +147,7 @@ struct abort_callback {
 static pthread_mutex_t callbacks_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct abort_callback *callbacks;
 
-void failure_forget_inherited(void)
+static void forget_inherited(void)
 {
     struct abort_callback *c;
 
@@ -157,6 +157,8 @@ void failure_forget_inherited(void)
         free(c);
     }
 }
+
+const struct part failure_part = {.fork_child = forget_inherited};
 
 static int add_callback(struct abort_callback **at, const char *name,
                         aclrtDeviceTaskAbortCallback callback, void *args)

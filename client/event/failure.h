@@ -3,6 +3,8 @@
 
 #include <stdint.h>
 
+#include "client/core/lifecycle.h"
+
 struct session;
 
 /**
@@ -16,5 +18,4 @@ int stream_set_failure_mode(const char *function, void *handle, uint64_t mode);
  */
 int stream_get_failure_mode(const char *function, void *handle, uint64_t *mode);
 
-/** A forked child begins: there are no callbacks. */
-void failure_forget_inherited(void);
+extern const struct part failure_part;

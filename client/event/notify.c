@@ -389,3 +389,10 @@ aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t f
         enable_peer(c, device);
     return error;
 }
+
+static void init(struct session *s, uint32_t seed)
+{
+    slots_init(&s->notifies, sizeof(struct notify), SESSION_NOTIFIES_MAX, seed);
+}
+
+const struct part notify_part = {.session_init = init};

@@ -814,7 +814,7 @@ void memory_release(struct session *s, const char *function, struct memory_list 
     staging_trim(s, function, 0);
 }
 
-void memory_forget_all(struct session *s)
+static void unmap_all(struct session *s)
 {
     struct memory_list *list = take_all(s, true, 0);
     struct staging *b, *next;
@@ -833,6 +833,8 @@ void memory_forget_all(struct session *s)
     free(list);
     freed_trim(s, 0, 0);
 }
+
+const struct part memory_part = {.session_free = unmap_all};
 
 static const char *place_name(enum place place)
 {

@@ -62,5 +62,4 @@ struct memory_list *memory_take_device(struct session *s, uint32_t device);
 /** Free what was taken, and what the library keeps for coming copies. Nothing if list is NULL. */
 void memory_release(struct session *s, const char *function, struct memory_list *list);
 
-/** Unmap everything, at the end of the session. */
-void memory_forget_all(struct session *s);
+extern const struct part memory_part;

@@ -30,7 +30,7 @@ static uint64_t set_limit(uint64_t us)
     return limit;
 }
 
-void op_timeout_forget(void)
+static void forget_limit(void)
 {
     atomic_store_explicit(&limit_us, NEVER, memory_order_relaxed);
 }
@@ -102,3 +102,5 @@ aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs)
     *timeoutMs = limit == NEVER ? UINT32_MAX : (uint32_t)(limit / 1000);
     return 0;
 }
+
+const struct part op_timeout_part = {.fork_child = forget_limit};

@@ -18,14 +18,7 @@
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
 #include "client/core/error.h"
-#include "client/event/event.h"
-#include "client/callback/exception.h"
 #include "client/core/interrupt.h"
-#include "client/memory/alloc.h"
-#include "client/callback/callback.h"
-#include "client/event/notify.h"
-#include "client/buffers/queue.h"
-#include "client/buffers/retire.h"
 #include "client/runtime/stream.h"
 #include "client/core/thread.h"
 #include "client/runtime/undo.h"
@@ -70,9 +63,7 @@ static void lose(struct session *s)
     if (atomic_exchange(&s->aborted, true))
         return;
     wait_abort_all(s);
-    event_fds_abort(s);
-    exception_session_lost(s);
-    retire_lost(s);
+    lifecycle_session_lost(s);
 }
 
 /*
@@ -392,9 +383,7 @@ static void session_free(struct session *s)
 {
     size_t streams = arena_stream_segment_size(s->ring_depth);
 
-    callback_session_free(s);
-    memory_forget_all(s);
-    event_fds_deinit(&s->event_fds);
+    lifecycle_session_free(s);
     for (size_t i = 0; i < sizeof(s->stream_segments) / sizeof(s->stream_segments[0]); i++)
         if (s->stream_segments[i])
             munmap(s->stream_segments[i], streams);
@@ -408,7 +397,6 @@ static void session_free(struct session *s)
             close(s->devices[i].doorbell);
     if (s->socket >= 0)
         close(s->socket);
-    events_forget_all(s);
     arena_pages_deinit(s);
     slots_deinit(&s->contexts);
     slots_deinit(&s->streams);
@@ -437,13 +425,9 @@ static struct session *session_new(void)
     pthread_mutex_init(&s->staging_lock, NULL);
     pthread_mutex_init(&s->abort_lock, NULL);
     pthread_rwlock_init(&s->memory_lock, NULL);
-    event_fds_init(&s->event_fds);
-    segments_init(&s->segments);
-    pool_init(&s->pool);
     slots_init(&s->contexts, sizeof(struct context), 4096, seed);
     slots_init(&s->streams, sizeof(struct stream), SESSION_STREAMS_MAX, seed);
-    slots_init(&s->events, sizeof(struct event), SESSION_EVENTS_MAX, seed);
-    slots_init(&s->notifies, sizeof(struct notify), SESSION_NOTIFIES_MAX, seed);
+    lifecycle_session_init(s, seed);
     s->socket = -1;
     return s;
 }
@@ -461,9 +445,9 @@ static struct session *session_connect(const char *function, int *error)
     if (s->socket >= 0)
         *error = say_hello(s, function);
     if (*error == 0)
-        *error = exception_session_begin(s, function);
+        *error = lifecycle_session_begin(s, function);
     if (*error == 0 && start_watcher(s) < 0) {
-        exception_session_end(s);
+        lifecycle_session_end(s);
         *error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot start a thread", function);
     }
     if (*error == 0)
@@ -524,9 +508,7 @@ static void leave(struct session *s)
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__LeaveSession in = NPUD__LEAVE_SESSION__INIT;
 
-    retire_end(s);
-    segments_deinit(&s->segments);
-    queues_free(s);
+    lifecycle_session_leave(s);
     request.leave_session = &in;
     request.body_case = NPUD__REQUEST__BODY_LEAVE_SESSION;
     /* No other thread is there to be refused, and requests are sent only while this is not set. */
@@ -580,7 +562,7 @@ static void take_away(struct session *s)
     known = NULL;
     atomic_store(&s->closed, true);
     atomic_store(&s->lost, true);
-    segments_forget(&s->segments, false);
+    lifecycle_session_forget(s);
     s->left_epoch = api_call_new_epoch();
     s->forgotten_next = left;
     left = s;
@@ -592,7 +574,7 @@ bool session_close_if_unused(void)
 
     if (!s || session_lost(s) || in_use(s))
         return false;
-    exception_session_end(s);
+    lifecycle_session_end(s);
     if (atomic_exchange(&s->ended, true))
         return false; /* npud went at this very moment */
     take_away(s);
@@ -627,7 +609,7 @@ void session_forget_lost(void)
 
     if (!s || !session_lost(s))
         return;
-    segments_forget(&s->segments, false);
+    lifecycle_session_forget(s);
     s->forgotten_next = forgotten;
     forgotten = s;
     atomic_store(&process->session, NULL);
@@ -638,7 +620,7 @@ void session_forget_lost(void)
  * parent's. Its arena is not mapped in this child; its descriptors are open here, and would keep
  * the parent's session alive at npud if npud had no pidfd.
  */
-void session_forget_inherited(void)
+static void forget_inherited(void)
 {
     struct session *s = known;
 
@@ -646,9 +628,7 @@ void session_forget_inherited(void)
     if (!s)
         return;
     close(s->socket);
-    event_fds_deinit(&s->event_fds);
-    segments_forget(&s->segments, true);
-    queues_forget_inherited(s);
+    lifecycle_session_inherited(s);
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
         if (s->devices[i].open)
             close(s->devices[i].doorbell);
@@ -656,3 +636,5 @@ void session_forget_inherited(void)
     forgotten = s;
     known = NULL;
 }
+
+const struct part session_part = {.fork_child = forget_inherited};

@@ -16,6 +16,8 @@
 #include "client/runtime/arena_pages.h"
 #include "client/event/event_fd.h"
 #include "client/buffers/pool.h"
+#include "client/core/lifecycle.h"
+#include "client/core/lost.h"
 #include "client/core/process.h"
 #include "client/buffers/segment.h"
 #include "proto/shm/arena.h"
@@ -145,20 +147,6 @@ static inline bool session_lost(const struct session *s)
 }
 
 /**
- * Whether npud has ended the session; asked after a refusal. Known before the watcher has noticed
- * the end of the connection.
- */
-bool session_ended(struct session *s) __attribute__((cold));
-
-#define ERROR_LOST_SENTENCE                                                                        \
-    "%s: npud has ended or closed the connection. Call aclFinalize and aclInit to connect anew. "  \
-    "If it happens again, an administrator can see why: journalctl -u npud; under npu-run, add "   \
-    "--verbose"
-
-/** ACL_ERROR_RT_SOCKET_CLOSE, with its sentence. */
-int session_error_lost(const char *function) __attribute__((cold));
-
-/**
  * One request and its answer. 0, or the ACL error with npud's sentence stored. *fd (when not NULL)
  * is the descriptor that came with the answer, or -1; *reply is to be freed with
  * session_reply_free().
@@ -195,5 +183,4 @@ void session_free_closed(void);
 /** aclInit after npud was lost: forget the old session, so that the next call connects anew. */
 void session_forget_lost(void);
 
-/** In a forked child: the parent's session is not ours. */
-void session_forget_inherited(void);
+extern const struct part session_part;

@@ -1,0 +1,56 @@
+/*
+ * What each module does when a process has forked, when a thread ends, and when a session begins,
+ * is lost or ends: one row per module, a struct part. client/parts.c lists the rows; it stands
+ * above all rooms, so that core and runtime walk the list and know none of the modules.
+ *
+ * Each walk goes through the list in the order of client/parts.c, and calls what is not NULL.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct session;
+struct thread;
+
+struct part {
+    /** aclInit in a forked child: forget what the parent had. Under process->lock. */
+    void (*fork_child)(void);
+
+    /** The calling thread ends. */
+    void (*thread_exit)(struct thread *t);
+
+    /** A session is made: all of it is zero. seed: for the generations of handles. */
+    void (*session_init)(struct session *s, uint32_t seed);
+    /**
+     * It has connected. 0, or the ACL error for which it cannot be used: then session_end is not
+     * called. Under process->lock.
+     */
+    int (*session_begin)(struct session *s, const char *function);
+    /** npud is gone: let the threads that wait for npud see that. Any thread, with any lock. */
+    void (*session_lost)(struct session *s);
+    /** aclFinalize, nothing is in use: end what runs beside the calls. Under process->lock. */
+    void (*session_end)(struct session *s);
+    /** No call finds the session from here on; calls that have found it may go on. */
+    void (*session_forget)(struct session *s);
+    /** No call uses it any more, and npud is still there: unmap what other processes share. */
+    void (*session_leave)(struct session *s);
+    /** Free what the session has on the heap. */
+    void (*session_free)(struct session *s);
+    /** In a forked child: it was the parent's. Close its descriptors; nothing of it is mapped. */
+    void (*session_inherited)(struct session *s);
+};
+
+/** All rows, in the order of the walks; NULL behind the last one. */
+extern const struct part *const lifecycle_parts[];
+
+void lifecycle_fork_child(void);
+void lifecycle_thread_exit(struct thread *t);
+void lifecycle_session_init(struct session *s, uint32_t seed);
+/** 0, or the first error: the rows behind it are not called. */
+int lifecycle_session_begin(struct session *s, const char *function);
+void lifecycle_session_lost(struct session *s);
+void lifecycle_session_end(struct session *s);
+void lifecycle_session_forget(struct session *s);
+void lifecycle_session_leave(struct session *s);
+void lifecycle_session_free(struct session *s);
+void lifecycle_session_inherited(struct session *s);

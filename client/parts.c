@@ -1,0 +1,45 @@
+/*
+ * The modules of the library that have something to do when a process has forked, when a thread
+ * ends, and when a session begins or ends (client/core/lifecycle.h), in the order of the walks.
+ *
+ * The order matters where it says so. Elsewhere it is that of the rooms.
+ */
+#include "client/buffers/mbuf_cache.h"
+#include "client/buffers/pool.h"
+#include "client/buffers/queue.h"
+#include "client/buffers/retire.h"
+#include "client/buffers/segment.h"
+#include "client/callback/callback.h"
+#include "client/callback/exception.h"
+#include "client/callback/state_callback.h"
+#include "client/event/event.h"
+#include "client/event/event_fd.h"
+#include "client/event/failure.h"
+#include "client/event/notify.h"
+#include "client/memory/alloc.h"
+#include "client/runtime/op_timeout.h"
+#include "client/runtime/session.h"
+
+const struct part *const lifecycle_parts[] = {
+    /* Fork: the child closes the parent's descriptors before it forgets anything else. */
+    &session_part,
+    &op_timeout_part,
+    /* Free: waits until no thread is inside aclrtProcessReport. Before anything is freed. */
+    &callback_part,
+    &state_callback_part,
+    &memory_part,
+    /* Lost: descriptors that the program waits for, then the threads that run its callbacks. */
+    &event_fd_part,
+    &event_part,
+    &event_submit_part,
+    &notify_part,
+    &exception_part,
+    &failure_part,
+    /* Leave: its thread unmaps segments and rings of queues. It ends before they go. */
+    &retire_part,
+    &mbuf_cache_part,
+    &segment_part,
+    &pool_part,
+    &queue_part,
+    NULL,
+};
