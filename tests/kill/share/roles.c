@@ -480,7 +480,12 @@ const struct role roles[] = {
      .served_in = "acltdtAttachQueue",
      .varies = true},
     {.name = "queue", .act = act_queue, .loses = true},
-    {.name = "revoke", .act = act_revoke, .rights = ALL_RIGHTS, .meanwhile = PEER_TAKES},
+    /* The peer is woken to follow the queue: it may be awake when the message comes. */
+    {.name = "revoke",
+     .act = act_revoke,
+     .rights = ALL_RIGHTS,
+     .meanwhile = PEER_TAKES,
+     .varies = true},
     {.name = "destroy",
      .act = act_destroy,
      .rights = ALL_RIGHTS,
