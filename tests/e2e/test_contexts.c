@@ -2,6 +2,9 @@
  * Devices, contexts and streams: the worked cases of the reference (device_context.md section 9,
  * stream.md section 11), default streams, peer access, visible devices, memory information, and
  * what a reset takes with it.
+ *
+ * Skipped under TSan: the test asks one call after the other; the threads of npud and of the
+ * library meet in the same ways in test_ipc_order, test_queue, the model and the soak.
  */
 #include <poll.h>
 #include <pthread.h>

@@ -18,6 +18,8 @@
  * | waits across devices (section 4)              | wait_for_the_other_device_really_waits     |
  * | section 7, aclrtSynchronizeDevice             | device_synchronise_...; more processes in  |
  * |                                               | test_ipc_order.c                           |
+ *
+ * Runs long: 6 s.
  */
 #include "actor.h"
 #include "cells.h"

@@ -17,6 +17,10 @@
  * NPUD_HOSTILE_SECONDS: how long each case goes on (default 0.5, in make check-long 0.8).
  * NPUD_TEST_TABLE: print the table also when all is well. NPUD_HOSTILE_SEED: the seed of the first
  * process of each case. NPUD_HOSTILE_CASE: the number of the one case to run.
+ *
+ * Skipped under TSan: hostile sessions write into shared memory that only one thread of npud
+ * reads; ASan looks at it.
+ * Runs long: 24 s.
  */
 #include "harness.h"
 

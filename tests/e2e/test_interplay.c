@@ -1,4 +1,10 @@
-/* Where the parts of the engine and of the library meet: each test takes at least two of them. */
+/*
+ * Where the parts of the engine and of the library meet: each test takes at least two of them.
+ *
+ * Skipped under TSan: the test asks one call after the other; the threads of npud and of the
+ * library meet in the same ways in test_ipc_order, test_queue, the model and the soak.
+ * Runs long: 18 s.
+ */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>

@@ -23,6 +23,10 @@
  * | everybody asks at the same time               | everybody_at_once                           |
  * | which record a wait belongs to, order, limits | test_ipc_order.c                            |
  * | handles, who destroys and leaves when         | test_ipc_life.c                             |
+ *
+ * Skipped under TSan: the test asks one call after the other; the threads of npud and of the
+ * library meet in the same ways in test_ipc_order, the model and the soak.
+ * Runs long: 12 s.
  */
 #include <stdio.h>
 

@@ -14,6 +14,8 @@
  * | SynchronizeEventWithTimeout, 507047              | limits_are_kept, and every NOT_READY cell |
  * | SynchronizeDevice: decided: all streams of the   | synchronise_device_...                    |
  * | calling process on that device                   |                                           |
+ *
+ * Runs long: 11 s.
  */
 #include "cells.h"
 #include "ipc_cast.h"

@@ -1,6 +1,10 @@
 /*
  * Memory: allocation and its limits, what an address is, copies and fills between all places,
  * their order on streams, and what becomes of tasks whose memory is gone.
+ *
+ * Skipped under TSan: the test asks one call after the other; the threads of npud and of the
+ * library meet in the same ways in test_queue, the model and the soak.
+ * Runs long: 3 s.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,9 @@
 /*
  * Queues between processes: grants, rights, messages, and what the end of a peer, of a queue or of
  * npud does to who sleeps.
+ *
+ * Skipped under TSan: the peers end one after the other, for minutes; the threads of npud and of
+ * the library meet in the same ways in test_queue, test_queue_ends and the soak.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -1,5 +1,7 @@
 /*
  * Routes between queues: npud moves messages, between threads of one process and between processes.
+ *
+ * Runs long: 7 s.
  */
 #include <sched.h>
 #include <signal.h>

@@ -5,6 +5,9 @@
  *
  * Figures are printed: run the program by itself to see them. Sanitized builds have a smaller
  * crowd.
+ *
+ * Skipped under TSan: it only costs memory; its processes do what test_ipc_order and the soak do.
+ * Runs long: 24 s.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -10,6 +10,10 @@
  * Those who misbehave are another user than npud, as far as the test is root. NPUD_HOSTILE_SEED,
  * NPUD_HOSTILE_CASE: as for test_hostile. NPUD_HOSTILE_SECONDS: how long each case goes on (default
  * 0.6).
+ *
+ * Skipped under TSan: hostile sessions write into shared memory that only one thread of npud
+ * reads; ASan looks at it.
+ * Runs long: 17 s.
  */
 #include "share_cast.h"
 

@@ -12,6 +12,8 @@
  *   - in the end npud holds nothing
  *
  * HANDOVER_SEED, HANDOVER_SECONDS: another run, or the same one as far as the scheduler lets it.
+ *
+ * Skipped under TSan: it kills processes for minutes; the same threads meet in the soak.
  */
 #include <pthread.h>
 #include <sched.h>

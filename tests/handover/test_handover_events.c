@@ -9,6 +9,8 @@
  *   - in the end npud holds nothing, and has not grown
  *
  * HANDOVER_SEED, HANDOVER_SECONDS: another run, or the same one as far as the scheduler lets it.
+ *
+ * Skipped under TSan: it kills processes for minutes; the same threads meet in the soak.
  */
 #include <signal.h>
 #include <stdlib.h>

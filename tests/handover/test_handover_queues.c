@@ -12,6 +12,8 @@
  *
  * HANDOVER_SEED, HANDOVER_SECONDS: another run, or the same one as far as the scheduler lets it.
  * HANDOVER_DEPTH, HANDOVER_THEME: only this depth, only this kind of disturbances.
+ *
+ * Skipped under TSan: it kills processes for minutes; the same threads meet in the soak.
  */
 #include <signal.h>
 #include <stdlib.h>

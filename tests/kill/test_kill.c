@@ -12,6 +12,10 @@
  *   - afterwards npud's ledger is zero, and it has as many descriptors as before
  * Operations that sleep are killed in their sleep, too. NPUD_TEST_TABLE=1 prints the table, point
  * by role.
+ *
+ * Skipped under TSan: each process that dies is single-threaded there; the same code runs in
+ * test_ipc_order and the soak.
+ * Runs long: 10 s.
  */
 #include <poll.h>
 #include <signal.h>

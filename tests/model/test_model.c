@@ -4,6 +4,8 @@
  * usage: test_model [--seed S] [--count N] [--verbose]      also MODEL_SEED, MODEL_COUNT
  * Runs the programs of the seeds S, S + 1, ... On a failure it prints the smallest program it can
  * find that still fails, what the model said and what npud did.
+ *
+ * Runs long: 9 s.
  */
 #include <getopt.h>
 #include <poll.h>

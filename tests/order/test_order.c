@@ -1,5 +1,8 @@
 /*
  * The protocols of proto/ under C11's memory orders: explore.h. Each scenario says what it proves.
+ *
+ * Skipped under ASan and TSan: the explorer is its own machine; the sanitizers have nothing to see
+ * in it.
  */
 #include <stdio.h>
 #include <stdlib.h>

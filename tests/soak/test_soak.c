@@ -7,6 +7,8 @@
  * On a failure it prints seed and round, the operations that led to the wrong answer, and how far
  * everybody was;
  * with --verbose, all of that round.
+ *
+ * Runs long: 6 s.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -9,6 +9,8 @@
  *   - a failure names the process whose record it was
  *   - no record number is taken twice, and no opener number is given out while a process can write
  *     in the name of its last owner
+ *
+ * Skipped under TSan: one thread, on many stacks.
  */
 #include <assert.h>
 #include <errno.h>

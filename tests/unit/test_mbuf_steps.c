@@ -3,6 +3,8 @@
  * be held, or die, before each atomic access of proto/shm/mbuf_shm.h and of npud's sweep, and
  * another goes on. All ways of two preemptions, and many random ones of more. What comes out must
  * be exact: who lives has what it had, and nothing else is left.
+ *
+ * Skipped under TSan: one thread, on many stacks.
  */
 #include <stdatomic.h>
 

@@ -1,6 +1,8 @@
 /*
  * Pools as npud has them: what is charged, what a dead session leaves, orphans, and memory that is
  * given back. The clients are the test itself.
+ *
+ * Runs long: 5 s.
  */
 #include "npud.h"
 

@@ -10,6 +10,9 @@
  *   - each buffer is free in the end, or held by a session that lives
  *
  * test_queue_shm.c runs the same code in threads and processes, on several CPUs.
+ *
+ * Skipped under TSan: one thread, on many stacks.
+ * Runs long: 7 s.
  */
 #include <stdlib.h>
 

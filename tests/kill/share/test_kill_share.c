@@ -20,6 +20,10 @@
  * make check takes one of the passes of a point by an operation, the first or the second in turn;
  * make check-long takes both. NPUD_TEST_TABLE=1 prints the table, point by role. NPUD_KILL_ROLE=n:
  * only this role.
+ *
+ * Skipped under TSan: each process that dies is single-threaded there; the same code runs in
+ * test_queue and the soak.
+ * Runs long: 29 s.
  */
 #include <poll.h>
 #include <signal.h>
