@@ -13,7 +13,8 @@ MAKEFLAGS += -j$(shell nproc)
 endif
 
 VERSION := 1.0.0
-# CC, CFLAGS, CPPFLAGS, LDFLAGS: as usual, from the environment or the command line. WERROR=1: warnings are errors, as in CI.
+# CC, CFLAGS, CPPFLAGS, LDFLAGS: as usual, from the environment or the command line.
+# WERROR=1: warnings are errors, as in CI.
 ifeq ($(origin CC),default)
 CC      := gcc
 endif
@@ -24,27 +25,45 @@ CFLAGS  ?= -O2 -g
 WERROR  ?=
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla \
            -Wno-missing-field-initializers $(if $(WERROR),-Werror)
-STD     := -std=gnu11 -D_GNU_SOURCE -DNPUD_VERSION='"$(VERSION)"' -DNPUD_SYSCONFDIR='"$(SYSCONFDIR)"' -MMD -MP
+STD     := -std=gnu11 -D_GNU_SOURCE -DNPUD_VERSION='"$(VERSION)"' \
+           -DNPUD_SYSCONFDIR='"$(SYSCONFDIR)"' -MMD -MP
 INC     := -I. -Iinclude -I$(BUILD)
 SAN     ?=
 
-# Hardening, on by default: HARDEN=no leaves it out. The sanitizers look for themselves; _FORTIFY_SOURCE needs a compiler that
-# optimizes, and gives way to a level that the caller has chosen; -fcf-protection is for processors that have it.
+# Hardening, on by default: HARDEN=no leaves it out. The sanitizers make checks of their own.
+# _FORTIFY_SOURCE needs a compiler that optimizes, and gives way to a level that the caller has
+# chosen; -fcf-protection is for processors that have it.
 HARDEN  ?= $(if $(SAN),no,yes)
 ifeq ($(HARDEN),yes)
 HARDEN_CFLAGS  := -fstack-protector-strong -fstack-clash-protection -Wformat -Wformat-security
-HARDEN_CFLAGS  += $(if $(filter -O0,$(CFLAGS))$(if $(filter -O%,$(CFLAGS)),,-O0)$(findstring _FORTIFY_SOURCE,$(CFLAGS) $(CPPFLAGS)),,-D_FORTIFY_SOURCE=2)
+NO_FORTIFY     := $(filter -O0,$(CFLAGS))$(if $(filter -O%,$(CFLAGS)),,-O0)
+NO_FORTIFY     += $(findstring _FORTIFY_SOURCE,$(CFLAGS) $(CPPFLAGS))
+HARDEN_CFLAGS  += $(if $(strip $(NO_FORTIFY)),,-D_FORTIFY_SOURCE=2)
 HARDEN_CFLAGS  += $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),-fcf-protection)
 HARDEN_LDFLAGS := -Wl,-z,relro -Wl,-z,now
 endif
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
-# Not for tests: some of them run the code as coroutines, and longjmp() between stacks is what _FORTIFY_SOURCE forbids.
+# Not for tests: some of them run the code as coroutines, and _FORTIFY_SOURCE forbids longjmp()
+# between stacks.
 BASE     = $(STD) $(INC) $(SAN) $(if $(filter tests/%,$<),,$(HARDEN_CFLAGS)) $(CPPFLAGS) $(CFLAGS)
 ALL      = $(WARN) $(BASE)
 LINK     = $(CC) $(SAN) $(HARDEN_CFLAGS) $(CFLAGS) $(HARDEN_LDFLAGS) $(LDFLAGS)
 # Programs are position independent; a library has its own flag.
 PIE     := -fPIE
+
+# The one way to link: $(call link,FLAGS AND LIBRARIES), with the objects and archives among the
+# prerequisites of the target.
+define link
+$(call say,LD)
+$(Q)$(LINK) $(filter %.o %.a,$^) -o $@ $(1)
+endef
+NPUD_LIBS := -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
+# For programs that are run where they are built.
+USE_LIB   := -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD))
+
+# Holds the compiler and its flags. Its time changes when they do, and all objects depend on it.
+FLAGS   := $(BUILD)/flags
 
 # Names that hide nothing: headers generated from proto/wire/npud.proto live in $(BUILD)/proto/wire.
 PB      := $(BUILD)/proto/wire/npud.pb-c
@@ -59,6 +78,8 @@ NPU_RUN_SRC := $(wildcard client/tools/npu-run/*.c)
 
 PROTO_OBJ  := $(PROTO_SRC:%.c=$(BUILD)/%.o) $(PB).o
 DAEMON_OBJ := $(DAEMON_SRC:%.c=$(BUILD)/%.o)
+# Without main(): for unit tests and fuzzers.
+DAEMON_TESTABLE := $(filter-out $(BUILD)/daemon/main.o,$(DAEMON_OBJ))
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.pic.o) $(PROTO_SRC:%.c=$(BUILD)/%.pic.o) $(PB).pic.o
 NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(NPUCTL_SRC) client/core/access.c)
 NPU_RUN_OBJ := $(NPU_RUN_SRC:%.c=$(BUILD)/%.o)
@@ -80,11 +101,25 @@ programs: $(BINS) $(LIB)
 
 include mk/deps.mk
 include mk/python.mk
-include mk/test.mk
-include mk/mutants.mk
 include mk/fuzz.mk
+include mk/test.mk
+include mk/bench.mk
+include mk/lint.mk
+include mk/mutants.mk
 include mk/install.mk
 include mk/arm64.mk
+
+# Installing takes what was built, whatever the flags of the calling make: KEEP_FLAGS.
+FLAGS_NOW := $(CC) $(CXX) $(WARN) $(BASE) $(HARDEN_CFLAGS) $(HARDEN_LDFLAGS) $(LDFLAGS) \
+             $(PY_INC) $(FUZZ_LINK)
+ifneq ($(strip $(file <$(FLAGS))),$(strip $(FLAGS_NOW)))
+$(FLAGS): $(if $(KEEP_FLAGS),,FORCE)
+endif
+.PHONY: FORCE
+FORCE:
+$(FLAGS):
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' >$@
 
 $(PB).c $(PB).h &: proto/wire/npud.proto
 	@mkdir -p $(@D)
@@ -93,47 +128,48 @@ $(PB).c $(PB).h &: proto/wire/npud.proto
 ERROR_HEADERS := include/acl/acl_base_rt.h $(wildcard include/acl/error_codes/*.h)
 $(ERROR_NAMES): $(ERROR_HEADERS)
 	@mkdir -p $(@D)
-	$(Q)sed -En 's/^(#define|static const int) (ACL_ERROR_[A-Z0-9_]+) (= )?([0-9]{6});?$$/{"\2", \4},/p' $^ >$@
+	$(Q)sed -En \
+	    's/^(#define|static const int) (ACL_ERROR_[A-Z0-9_]+) (= )?([0-9]{6});?$$/{"\2", \4},/p' \
+	    $^ >$@
 $(BUILD)/proto/wire/error_name.o $(BUILD)/proto/wire/error_name.pic.o: $(ERROR_NAMES)
 
-$(BUILD)/%.o: %.c | $(PB).h
+$(BUILD)/%.o: %.c $(FLAGS) | $(PB).h
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL) $(PIE) -c $< -o $@
 
-$(BUILD)/%.pic.o: %.c | $(PB).h
+$(BUILD)/%.pic.o: %.c $(FLAGS) | $(PB).h
 	@mkdir -p $(@D)
 	$(call say,CC)
-	$(Q)$(CC) $(ALL) -fPIC -fvisibility=hidden -DFUNC_VISIBILITY -ftls-model=initial-exec -c $< -o $@
+	$(Q)$(CC) $(ALL) -fPIC -fvisibility=hidden -DFUNC_VISIBILITY -ftls-model=initial-exec \
+	    -c $< -o $@
 
 # Callbacks of the program run in it, which may throw.
 $(BUILD)/client/callback/callback_run.pic.o: override CFLAGS += -fexceptions
 
-$(PB).o: $(PB).c
+$(PB).o: $(PB).c $(FLAGS)
 	$(call say,CC)
 	$(Q)$(CC) $(BASE) $(PIE) -c $< -o $@
 
-$(PB).pic.o: $(PB).c
+$(PB).pic.o: $(PB).c $(FLAGS)
 	$(call say,CC)
 	$(Q)$(CC) $(BASE) -fPIC -fvisibility=hidden -c $< -o $@
 
 $(BUILD)/npud: $(DAEMON_OBJ) $(PROTO_OBJ)
-	$(call say,LD)
-	$(Q)$(LINK) -pie $^ -o $@ -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
+	$(call link,-pie $(NPUD_LIBS))
 
+LIB_LDFLAGS := -shared -Wl,-soname,libaclclient.so.1 \
+               -Wl,--version-script=client/abi/libaclclient.map \
+               -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete
 $(LIB): $(CLIENT_OBJ) client/abi/libaclclient.map
-	$(call say,LD)
-	$(Q)$(LINK) -shared -Wl,-soname,libaclclient.so.1 -Wl,--version-script=client/abi/libaclclient.map \
-	    -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete $(CLIENT_OBJ) -o $@ -lprotobuf-c -lcjson -lpthread
+	$(call link,$(LIB_LDFLAGS) -lprotobuf-c -lcjson -lpthread)
 	$(Q)ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
 
 $(BUILD)/npuctl: $(NPUCTL_OBJ) $(PROTO_OBJ)
-	$(call say,LD)
-	$(Q)$(LINK) -pie $^ -o $@ -lprotobuf-c -lcjson
+	$(call link,-pie -lprotobuf-c -lcjson)
 
 $(BUILD)/npu-run: $(NPU_RUN_OBJ)
-	$(call say,LD)
-	$(Q)$(LINK) -pie $^ -o $@
+	$(call link,-pie)
 
 clean:
 	rm -rf build build-*

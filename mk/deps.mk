@@ -10,7 +10,8 @@ DEPS_FUZZ  := clang libclang-rt-14-dev
 
 # Ask dpkg once per package that is not there; nothing is printed and nothing is run when all are.
 missing = $(shell for p in $(1); do \
-    dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -q '^installed' || echo $$p; done)
+    dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -q '^installed' || \
+    echo $$p; done)
 
 define install_packages
 @m="$(call missing,$(1))"; [ -z "$$m" ] && exit 0; \
@@ -20,7 +21,8 @@ elif ! command -v sudo >/dev/null; then \
     echo "This is not root, and there is no sudo. Run as root: apt-get install $$m" >&2; exit 1; \
 elif sudo -n true 2>/dev/null; then sudo=sudo; \
 elif [ -t 0 ] && [ -t 2 ]; then sudo=sudo; echo "== sudo may ask for your password"; \
-else echo "sudo asks for a password, and there is no terminal to ask on. Run: sudo apt-get install $$m" >&2; exit 1; fi; \
+else echo "sudo asks for a password, and there is no terminal to ask on." \
+"Run: sudo apt-get install $$m" >&2; exit 1; fi; \
 export DEBIAN_FRONTEND=noninteractive; \
 $$sudo apt-get update -qq && \
 $$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "== installed: $$m"

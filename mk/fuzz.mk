@@ -1,32 +1,32 @@
-# Fuzzing: one program per tests/fuzz/fuzz_*.c. With libFuzzer (make fuzz), and as tests that replay the kept corpus (make check).
+# Fuzzing: one program per tests/fuzz/fuzz_*.c. With libFuzzer (make fuzz), and as tests that replay
+# the kept corpus (make check).
 
 FUZZ      := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN  := $(FUZZ:%=$(BUILD)/tests/fuzz/fuzz_%)
 FUZZ_MAIN := $(BUILD)/tests/fuzz/replay.o
-FUZZ_LIB  := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/replay.c tests/fuzz/fuzz_%,$(wildcard tests/fuzz/*.c)))
+FUZZ_SRC  := $(filter-out tests/fuzz/replay.c tests/fuzz/fuzz_%,$(wildcard tests/fuzz/*.c))
+FUZZ_LIB  := $(FUZZ_SRC:%.c=$(BUILD)/%.o)
 # fuzz_report.c prints reports as npuctl does: all of it but its main().
 $(BUILD)/tests/fuzz/fuzz_report: $(filter-out $(BUILD)/client/tools/npuctl/npuctl.o,$(NPUCTL_OBJ))
 # Engines without threads, and answers of the kernel that are the same in every run.
 FUZZ_NPUD := $(filter-out $(BUILD)/daemon/engine/engine.o,$(DAEMON_TESTABLE)) $(PROTO_OBJ)
-FUZZ_WRAP := clock_gettime getrandom getsockopt malloc calloc realloc reallocarray aligned_alloc mmap memfd_create eventfd \
-             sched_getaffinity stat fprintf waitlist_add
+FUZZ_WRAP := clock_gettime getrandom getsockopt malloc calloc realloc reallocarray aligned_alloc \
+             mmap memfd_create eventfd sched_getaffinity stat fprintf waitlist_add
 FUZZ_LINK := $(SAN)
 comma     := ,
+FUZZ_LDFLAGS = $(FUZZ_LINK) $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(NPUD_LIBS) -lcjson
 
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(FUZZ_LIB) $(FUZZ_NPUD)
-	$(call say,LD)
-	$(Q)$(LINK) $(FUZZ_LINK) $^ -o $@ $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) \
-	    -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lcjson -lpthread
-
-.SECONDARY: $(FUZZ_BIN:%=%.o) $(FUZZ_LIB) $(FUZZ_MAIN)
+	$(call link,$(FUZZ_LDFLAGS))
 
 .PHONY: fuzz fuzz-programs
 fuzz-programs: $(FUZZ_BIN)
-test-programs: fuzz-programs
 
-# What is found goes into build-fuzz/corpus, and reproducers into build-fuzz; the tree keeps a minimised choice.
+# What is found goes into build-fuzz/corpus, and reproducers into build-fuzz; the tree keeps a
+# minimised choice.
 fuzz: deps-fuzz
-	$(Q)$(MAKE) --no-print-directory fuzz-programs BUILD=build-fuzz CC=clang FUZZ_MAIN= CFLAGS='-O1 -g -fno-omit-frame-pointer' \
+	$(Q)$(MAKE) --no-print-directory fuzz-programs BUILD=build-fuzz CC=clang FUZZ_MAIN= \
+	    CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 	    SAN='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined' \
 	    FUZZ_LINK='-fsanitize=fuzzer,address,undefined'
 	$(Q)sh tests/fuzz/run.sh build-fuzz $(SECONDS) $(FUZZ)

@@ -1,10 +1,14 @@
 # Installation: mk/install.sh has the list of what goes where.
 
-# What make does not have as a path, because it may have blanks: all of it goes to the script by its environment.
-INSTALL_ENV = PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' SYSCONFDIR='$(SYSCONFDIR)' DESTDIR='$(DESTDIR)' BUILD='$(BUILD)' \
-              VERSION='$(VERSION)' PYTHON_MODULE='$(PY_MODULE)' PYTHON_DIR='$(PY_INSTALL)'
+# What make does not have as a path, because it may have blanks: all of it goes to the script by its
+# environment.
+INSTALL_ENV = PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' SYSCONFDIR='$(SYSCONFDIR)' \
+              DESTDIR='$(DESTDIR)' BUILD='$(BUILD)' VERSION='$(VERSION)' \
+              PYTHON_MODULE='$(PY_MODULE)' PYTHON_DIR='$(PY_INSTALL)'
 
 .PHONY: install uninstall
+# Installs what was built, whatever the flags of this make: root seldom has those of the builder.
+install: export KEEP_FLAGS := yes
 install: all
 	$(Q)$(INSTALL_ENV) sh mk/install.sh install
 

@@ -1,4 +1,4 @@
-# Mutations that the tests must notice: tests/mutants/*.patch. MUTANTS="name name" chooses some of them.
+# Mutations that the tests must notice: tests/mutants/*.patch. MUTANTS="name name" chooses some.
 
 .PHONY: mutants mutants-apply
 mutants: deps-lint

@@ -14,7 +14,8 @@ PY_MODULE  := $(PY_BUILT)/acl$(PY_SUFFIX)
 PY_OBJ     := $(PY_SRC:%.c=$(BUILD)/%.pic.o)
 
 # Where Debian's Python looks: /usr/local has the version in its name, /usr has not.
-PY_INSTALL := $(PREFIX)/lib/$(if $(filter /usr,$(firstword $(PREFIX))),python3,$(notdir $(PY_INCLUDE)))/dist-packages
+PY_NAME    := $(if $(filter /usr,$(firstword $(PREFIX))),python3,$(notdir $(PY_INCLUDE)))
+PY_INSTALL := $(PREFIX)/lib/$(PY_NAME)/dist-packages
 
 programs: $(PY_MODULE)
 
@@ -27,9 +28,9 @@ $(PY_NAMES): client/abi/unsupported.c
 $(PY_OBJ): $(PY_NAMES)
 $(PY_OBJ): INC += $(PY_INC)
 
+PY_LDFLAGS := -shared -L$(BUILD) -laclclient -Wl,-z,now \
+              -Wl,-rpath,'$$ORIGIN/../..:$$ORIGIN/../../lib64' -lpthread
 $(PY_MODULE): $(PY_OBJ) $(LIB)
 	@mkdir -p $(@D)
-	$(call say,LD)
-	$(Q)$(LINK) -shared $(PY_OBJ) -o $@ -L$(BUILD) -laclclient -Wl,-z,now \
-	    -Wl,-rpath,'$$ORIGIN/../..:$$ORIGIN/../../lib64' -lpthread
+	$(call link,$(PY_LDFLAGS))
 endif

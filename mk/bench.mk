@@ -1,0 +1,66 @@
+# Examples, demonstrations and benchmarks.
+
+EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/*/*.c)) \
+            $(patsubst %.cpp,$(BUILD)/%,$(wildcard examples/*/*.cpp))
+EXAMPLE_LIBS_event_loop := -levent_core
+EXAMPLE_WARN := -Wall -Wextra -Werror -MMD -MP
+
+$(BUILD)/examples/%.o: examples/%.c $(FLAGS)
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) -std=gnu11 $(EXAMPLE_WARN) $(SAN) $(CFLAGS) -Iinclude -Iexamples -c $< -o $@
+
+$(BUILD)/examples/%.o: examples/%.cpp $(FLAGS)
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(CXX) -std=c++17 $(EXAMPLE_WARN) $(SAN) $(CFLAGS) -Iinclude -c $< -o $@
+
+$(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB)
+	$(call link,$(USE_LIB) $(EXAMPLE_LIBS_$(@F)) $(if $(wildcard examples/$*.cpp),-lstdc++))
+
+.SECONDARY: $(EXAMPLES:%=%.o)
+
+.PHONY: examples demo-python bench bench-smoke bench-ab
+examples: $(EXAMPLES)
+
+RUN_EXAMPLE := $(BUILD)/npu-run --devices 2 --
+demo: deps-build
+	$(Q)$(MAKE) --no-print-directory programs examples
+	@echo '== private npud with two simulated NPUs; the IPC event example between two processes'
+	$(Q)$(RUN_EXAMPLE) sh examples/ipc_event/run.sh $(BUILD)/examples/ipc_event
+	@echo '== NPU events in the loop of libevent'
+	$(Q)$(RUN_EXAMPLE) $(BUILD)/examples/event_loop/event_loop
+	@echo '== the same between two processes in C++'
+	$(Q)$(RUN_EXAMPLE) $(BUILD)/examples/ipc_cpp/ipc_cpp
+	@echo '== a buffer that two processes share, and the queues that it travels through'
+	$(Q)$(RUN_EXAMPLE) sh examples/shared_buffer/run.sh $(BUILD)/examples/shared_buffer
+	@echo '== demo: OK'
+
+demo-python: deps-build
+	$(Q)$(MAKE) --no-print-directory programs examples
+	@echo '== private npud with two simulated NPUs; the IPC event example in Python,' \
+	    'and with one of the two in C'
+	$(Q)PYTHONPATH=$(abspath $(PY_BUILT)) $(RUN_EXAMPLE) \
+	    bash examples/python/run.sh $(BUILD)/examples/ipc_event
+	@echo '== demo-python: OK'
+
+$(BUILD)/bench: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/bench/*.c)) $(TEST_LIB) $(LIB)
+	$(call link,$(USE_LIB) -lm -lpthread)
+
+bench: deps-build
+	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
+	$(Q)$(BUILD)/bench --bindir $(BUILD)
+
+bench-smoke: deps-build
+	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
+	$(Q)$(BUILD)/bench --bindir $(BUILD) --smoke
+
+# This build beside that of another tree, round by round: OLD is the tree or its build folder.
+# ROWS: only these, 1,2,6 for example.
+OLD_BUILD = $(abspath $(if $(wildcard $(OLD)/npud),$(OLD),$(OLD)/build))
+bench-ab: deps-build
+	@[ -x '$(OLD_BUILD)/npud' ] || \
+	{ echo 'make bench-ab OLD=folder: a tree that was built, or its build folder' >&2; exit 1; }
+	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
+	$(Q)$(BUILD)/bench --bindir $(abspath $(BUILD)) --against '$(OLD_BUILD)' \
+	    $(if $(ROWS),--rows $(ROWS))

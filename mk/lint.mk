@@ -1,0 +1,38 @@
+# What is checked without running anything, and what editors want to know.
+
+C_FILES := $(shell find proto daemon client include tests examples \
+    -name '*.[ch]' -o -name '*.[ch]pp' 2>/dev/null)
+SH_FILES := .ci/run .ci/check-as-user $(shell find tests examples mk -name '*.sh') \
+            client/tools/npuctl/npuctl.bash-completion
+TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) $(NPU_RUN_SRC) $(NPUCTL_SRC)
+
+TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
+.PHONY: $(TIDY)
+$(TIDY): tidy/%: $(PB).h $(ERROR_NAMES) $(PY_NAMES)
+	$(Q)! clang-tidy --quiet $* -- $(STD) $(INC) $(PY_INC) 2>&1 | grep -E -A9 '(warning|error):'
+
+.PHONY: lint lint-run check-rooms compile_commands.json
+lint: deps-lint
+	$(Q)$(MAKE) --no-print-directory lint-run
+
+lint-run: $(PB).h $(ERROR_NAMES) $(PY_NAMES)
+	@echo '== clang-format'
+	$(Q)clang-format --dry-run --Werror $(C_FILES)
+	@echo '== clang-tidy'
+	$(Q)$(MAKE) --no-print-directory -k $(TIDY)
+	@echo '== shellcheck'
+	$(Q)shellcheck $(SH_FILES)
+	@echo '== mandoc'
+	$(Q)mandoc -T lint -W warning $(shell find daemon client -name '*.[1-8]')
+	@echo '== mutants apply'
+	$(Q)$(MAKE) --no-print-directory mutants-apply
+	@echo 'lint: clean'
+
+# Includes go along the table of rooms in docs/architecture.md.
+check-rooms:
+	$(Q)python3 mk/check-rooms.py
+
+# How each file is compiled, for clangd and other tools.
+compile_commands.json:
+	$(Q)$(MAKE) --no-print-directory -n -B V=1 programs test-programs examples $(BUILD)/bench | \
+	python3 mk/compile-commands.py >$@
