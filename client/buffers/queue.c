@@ -419,7 +419,7 @@ static int attach_patiently(struct session *s, const char *function, struct queu
          * twice.
          */
         last = error != ACL_ERROR_RT_NO_PERMISSION ||
-               wait_grant(s, function, q->id, seen, deadline) != 0;
+               wait_grant(&s->waits, function, q->id, seen, deadline) != 0;
     }
 }
 

@@ -173,8 +173,8 @@ static int sleep_a_while(struct transfer *t)
     if (deserted(t) && !could_go_on(t) && !ended(t))
         return error_deserted(t);
     t->slept = true;
-    r = wait_queue(t->session, t->function, t->putting ? WAIT_ROOM : WAIT_MESSAGE, v->number,
-                   word_of(t), nap_over, &nap, t->deadline);
+    r = wait_queue(&t->session->waits, t->function, t->putting ? WAIT_ROOM : WAIT_MESSAGE,
+                   v->number, word_of(t), nap_over, &nap, t->deadline);
     queue_disarm(waiting_of(t), nap.generation);
     KILL_POINT(QUEUE_DISARMED);
     if (r == -EINTR)

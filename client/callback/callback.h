@@ -10,7 +10,7 @@
  * ends before it has begun. The stream goes on as if it had run.
  *
  * All of this is guarded by process->report_lock, which is taken inside any other lock but
- * waits_lock and never held while a function of the program runs. It is in the process page so that
+ * waits.lock and never held while a function of the program runs. It is in the process page so that
  * a thread can come and find that there is no session any more.
  */
 #pragma once

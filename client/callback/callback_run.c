@@ -176,8 +176,9 @@ static bool sleep_settled(void *object, uint64_t target)
 static int worker_sleep(struct sleeper *sl, const char *function, uint64_t deadline)
 {
     struct report *report = worker_report(sl->session, sl->worker);
-    int r = wait_report(sl->session, function, (uint32_t)(report - sl->session->page->report),
-                        &report->seq, sleep_settled, sl, deadline);
+    int r =
+        wait_report(&sl->session->waits, function, (uint32_t)(report - sl->session->page->report),
+                    &report->seq, sleep_settled, sl, deadline);
 
     report_lock();
     /* Another thread may be asleep on the word by now. */

@@ -43,13 +43,6 @@ static struct {
                 .calling = PTHREAD_MUTEX_INITIALIZER,
                 .taking = PTHREAD_MUTEX_INITIALIZER};
 
-static __thread bool in_callback;
-
-bool exception_in_callback(void)
-{
-    return in_callback;
-}
-
 /* --- taking --- */
 
 static bool is_open(struct session *s, uint32_t device)
@@ -112,71 +105,13 @@ static bool take(struct session *s, aclrtExceptionInfo *info)
     return found;
 }
 
-/* --- calling --- */
-
-/*
- * The table as it is now, without its lock while callbacks run: they may change it. Freed by the
- * caller; NULL: none, or no memory.
- */
-static aclrtExceptionInfoCallback *snapshot(size_t *n)
-{
-    aclrtExceptionInfoCallback *list;
-
-    *n = 0;
-    pthread_mutex_lock(&exceptions.lock);
-    for (struct registered *r = exceptions.registered; r; r = r->next)
-        ++*n;
-    list = malloc((*n + 1) * sizeof(*list));
-    *n = 0;
-    if (list && exceptions.set)
-        list[(*n)++] = exceptions.set;
-    for (struct registered *r = exceptions.registered; list && r; r = r->next)
-        list[(*n)++] = r->callback;
-    pthread_mutex_unlock(&exceptions.lock);
-    return list;
-}
-
-/* False: this is a child that was forked in a callback, and has nothing of all this. */
-static bool call(struct session *s, aclrtExceptionInfo *info)
-{
-    pid_t me = process_id();
-    size_t n;
-    aclrtExceptionInfoCallback *list = snapshot(&n);
-
-    info->device = (uint32_t)device_user_id(s, info->device);
-    in_callback = true;
-    for (size_t i = 0; i < n && process_id() == me; i++)
-        list[i](info);
-    in_callback = false;
-    free(list);
-    return process_id() == me;
-}
-
-/* False: as call(), and no lock is held. */
-static bool drain(struct session *s)
-{
-    aclrtExceptionInfo info;
-
-    if (in_callback)
-        return true;
-    if (!interrupt_lock(&exceptions.calling))
-        return true; /* whoever calls one now goes on with the next */
-    while (take(s, &info))
-        if (!call(s, &info))
-            return false;
-    pthread_mutex_unlock(&exceptions.calling);
-    return true;
-}
-
-void exception_drain(struct session *s)
-{
-    drain(s);
-}
-
 /* --- waiting inside of a callback --- */
 
-/* The thread that sets exceptions aside; on the stack of the one that waits. */
-struct exception_wait {
+/*
+ * Inside a callback no other thread takes exceptions, and what the callback waits for may be behind
+ * one that finds no room in its ring. So around each wait there a thread sets exceptions aside.
+ */
+struct aside_thread {
     struct session *session;
     pthread_t thread;
     _Atomic bool over;
@@ -202,7 +137,7 @@ static void set_aside(struct session *s)
 
 static void *set_aside_main(void *arg)
 {
-    struct exception_wait *w = arg;
+    struct aside_thread *w = arg;
     _Atomic uint32_t *seq = &w->session->page->exception_seq;
 
     for (;;) {
@@ -236,13 +171,10 @@ static void wake(struct session *s)
     futex_wake_all(&s->page->exception_seq);
 }
 
-struct exception_wait *exception_wait_begin(struct session *s)
+static void *aside_begin(struct session *s)
 {
-    struct exception_wait *w;
+    struct aside_thread *w = calloc(1, sizeof(*w));
 
-    if (!in_callback)
-        return NULL;
-    w = calloc(1, sizeof(*w));
     if (!w)
         return NULL;
     w->session = s;
@@ -252,14 +184,79 @@ struct exception_wait *exception_wait_begin(struct session *s)
     return NULL;
 }
 
-void exception_wait_end(struct session *s, struct exception_wait *w)
+static void aside_end(struct session *s, void *begun)
 {
+    struct aside_thread *w = begun;
+
     if (!w)
         return;
     atomic_store(&w->over, true);
     wake(s);
     pthread_join(w->thread, NULL);
     free(w);
+}
+
+static const struct wait_hook aside_hook = {.begin = aside_begin, .end = aside_end};
+
+/* --- calling --- */
+
+/*
+ * The table as it is now, without its lock while callbacks run: they may change it. Freed by the
+ * caller; NULL: none, or no memory.
+ */
+static aclrtExceptionInfoCallback *snapshot(size_t *n)
+{
+    aclrtExceptionInfoCallback *list;
+
+    *n = 0;
+    pthread_mutex_lock(&exceptions.lock);
+    for (struct registered *r = exceptions.registered; r; r = r->next)
+        ++*n;
+    list = malloc((*n + 1) * sizeof(*list));
+    *n = 0;
+    if (list && exceptions.set)
+        list[(*n)++] = exceptions.set;
+    for (struct registered *r = exceptions.registered; list && r; r = r->next)
+        list[(*n)++] = r->callback;
+    pthread_mutex_unlock(&exceptions.lock);
+    return list;
+}
+
+/* False: this is a child that was forked in a callback, and has nothing of all this. */
+static bool call(struct session *s, aclrtExceptionInfo *info)
+{
+    pid_t me = process_id();
+    size_t n;
+    aclrtExceptionInfoCallback *list = snapshot(&n);
+
+    info->device = (uint32_t)device_user_id(s, info->device);
+    wait_hook = &aside_hook;
+    for (size_t i = 0; i < n && process_id() == me; i++)
+        list[i](info);
+    wait_hook = NULL;
+    free(list);
+    return process_id() == me;
+}
+
+/* False: as call(), and no lock is held. */
+static bool drain(struct session *s)
+{
+    aclrtExceptionInfo info;
+
+    if (wait_hook)
+        return true;
+    if (!interrupt_lock(&exceptions.calling))
+        return true; /* whoever calls one now goes on with the next */
+    while (take(s, &info))
+        if (!call(s, &info))
+            return false;
+    pthread_mutex_unlock(&exceptions.calling);
+    return true;
+}
+
+void exception_drain(struct session *s)
+{
+    drain(s);
 }
 
 /* --- the thread --- */
@@ -361,7 +358,7 @@ static void forget_inherited(void)
         exceptions.aside = a->next;
         free(a);
     }
-    in_callback = false;
+    wait_hook = NULL;
 }
 
 const struct part exception_part = {

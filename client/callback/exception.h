@@ -20,15 +20,4 @@ struct session;
  */
 void exception_drain(struct session *s);
 
-/** Is the calling thread inside a callback? */
-bool exception_in_callback(void);
-
-/**
- * Around a wait of the calling thread: inside a callback nobody else takes exceptions, and what it
- * waits for may be behind one that finds no room. Between these they are set aside for later.
- */
-struct exception_wait;
-struct exception_wait *exception_wait_begin(struct session *s);
-void exception_wait_end(struct session *s, struct exception_wait *wait);
-
 extern const struct part exception_part;

@@ -6,10 +6,9 @@
 #include <utlist.h>
 
 #include "client/core/api_call.h"
-#include "client/callback/exception.h"
 #include "client/core/interrupt.h"
-#include "client/runtime/session.h"
 #include "client/core/thread.h"
+#include "proto/shm/doorbell.h"
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
 #include "proto/shm/ipc_page.h"
@@ -27,45 +26,59 @@ struct wait {
     bool fixed;             /* word may be mapped read-only: it is not ours to change */
     bool keeps_event;       /* the caller uses an event afterwards that it found before */
     _Atomic uint32_t looks; /* how often its thread has looked and found that it must sleep */
-    uint32_t asked_at; /* looks, when wait_any_without_device() asked first. Under waits_lock */
+    uint32_t asked_at; /* looks, when wait_any_without_device() asked first. Under waits.lock */
     bool asked;
     _Atomic int32_t *leave; /* or NULL: see wait_leave() */
-    /* For a position of a stream, and what became of it: see wait_discarded(). Under waits_lock. */
+    /* For a position of a stream, and what became of it: see wait_discarded(). Under waits.lock. */
     const struct stream_ctrl *ctrl;
     uint64_t position;
     int32_t discarded;
 };
+
+__thread const struct wait_hook *wait_hook;
+
+void waits_init(struct waits *all, struct session *session, const _Atomic bool *lost)
+{
+    pthread_mutex_init(&all->lock, NULL);
+    all->session = session;
+    all->lost = lost;
+}
+
+static bool waits_lost(const struct waits *all)
+{
+    return __builtin_expect(atomic_load_explicit(all->lost, memory_order_acquire), 0);
+}
 
 uint64_t wait_deadline(int64_t ms)
 {
     return ms < 0 ? WAIT_FOREVER : clock_ns() + (uint64_t)ms * NSEC_PER_MSEC;
 }
 
-/* --- the list of sleepers, and the slots that npud reads. Under waits_lock --- */
+/* --- the list of sleepers, and the slots that npud reads. Under waits.lock --- */
 
-static struct wait_slot *slot_take(struct session *s)
+static struct wait_slot *slot_take(struct waits *all)
 {
     for (uint32_t w = 0; w < WAIT_SLOTS / 64; w++) {
-        uint64_t free_bits = ~s->wait_slots[w];
+        uint64_t free_bits = ~all->slots[w];
         uint32_t n;
 
         if (free_bits == 0)
             continue;
         n = w * 64 + (uint32_t)__builtin_ctzll(free_bits);
-        s->wait_slots[w] |= free_bits & -free_bits;
-        if (n >= atomic_load_explicit(&s->page->waits_used, memory_order_relaxed))
-            atomic_store_explicit(&s->page->waits_used, n + 1, memory_order_relaxed);
-        return &s->page->waits[n];
+        all->slots[w] |= free_bits & -free_bits;
+        if (n >= atomic_load_explicit(&all->page->waits_used, memory_order_relaxed))
+            atomic_store_explicit(&all->page->waits_used, n + 1, memory_order_relaxed);
+        return &all->page->waits[n];
     }
     return NULL;
 }
 
-static void slot_put(struct session *s, struct wait_slot *slot)
+static void slot_put(struct waits *all, struct wait_slot *slot)
 {
-    uint32_t n = (uint32_t)(slot - s->page->waits);
+    uint32_t n = (uint32_t)(slot - all->page->waits);
 
     wait_slot_clear(slot);
-    s->wait_slots[n / 64] &= ~(UINT64_C(1) << n % 64);
+    all->slots[n / 64] &= ~(UINT64_C(1) << n % 64);
 }
 
 /*
@@ -73,36 +86,36 @@ static void slot_put(struct session *s, struct wait_slot *slot)
  * the word of everybody on the list, so either we see `lost`, or our sleep ends at once because the
  * word has changed.
  */
-static void enlist(struct session *s, struct wait *w, const struct wait_info *info)
+static void enlist(struct waits *all, struct wait *w, const struct wait_info *info)
 {
     w->what = info->what & WAIT_KIND_MASK;
-    pthread_mutex_lock(&s->waits_lock);
-    DL_APPEND(s->waits, w);
-    w->slot = slot_take(s);
+    pthread_mutex_lock(&all->lock);
+    DL_APPEND(all->first, w);
+    w->slot = slot_take(all);
     if (w->slot)
         wait_slot_fill(w->slot, info);
     KILL_POINT(SLEEP_LISTED);
-    pthread_mutex_unlock(&s->waits_lock);
+    pthread_mutex_unlock(&all->lock);
 }
 
-static void delist(struct session *s, struct wait *w)
+static void delist(struct waits *all, struct wait *w)
 {
-    pthread_mutex_lock(&s->waits_lock);
-    DL_DELETE(s->waits, w);
+    pthread_mutex_lock(&all->lock);
+    DL_DELETE(all->first, w);
     KILL_POINT(SLEEP_CLEAR);
     if (w->slot)
-        slot_put(s, w->slot);
+        slot_put(all, w->slot);
     KILL_POINT(SLEEP_CLEARED);
-    pthread_mutex_unlock(&s->waits_lock);
+    pthread_mutex_unlock(&all->lock);
 }
 
-bool wait_wake_all(struct session *s)
+bool wait_wake_all(struct waits *all)
 {
     bool again = false;
     struct wait *w;
 
-    pthread_mutex_lock(&s->waits_lock);
-    DL_FOREACH (s->waits, w) {
+    pthread_mutex_lock(&all->lock);
+    DL_FOREACH (all->first, w) {
         /* npud is not there to be confused, and other processes on the same word only look once
          * more. */
         if (w->fixed)
@@ -111,7 +124,7 @@ bool wait_wake_all(struct session *s)
             atomic_fetch_add(w->word, 1);
         futex_wake_all(w->word);
     }
-    pthread_mutex_unlock(&s->waits_lock);
+    pthread_mutex_unlock(&all->lock);
     return again;
 }
 
@@ -119,11 +132,11 @@ bool wait_wake_all(struct session *s)
  * A word that does not change is no help to who has seen `lost` clear and is not asleep yet. He is
  * within a few instructions of it: so they are woken until all have left the list.
  */
-void wait_abort_all(struct session *s)
+void wait_abort_all(struct waits *all)
 {
     const struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
 
-    while (wait_wake_all(s))
+    while (wait_wake_all(all))
         nanosleep(&pause, NULL);
 }
 
@@ -148,35 +161,35 @@ static enum stays ask_sleeper(struct wait *w)
     return UNKNOWN;
 }
 
-static enum stays ask_sleepers(struct session *s, bool anew)
+static enum stays ask_sleepers(struct waits *all, bool anew)
 {
-    enum stays all = LEFT;
+    enum stays stays = LEFT;
     struct wait *w;
 
-    pthread_mutex_lock(&s->waits_lock);
-    DL_FOREACH (s->waits, w) {
+    pthread_mutex_lock(&all->lock);
+    DL_FOREACH (all->first, w) {
         enum stays one;
 
         if (anew)
             w->asked = false;
         one = ask_sleeper(w);
-        all = one > all ? one : all;
+        stays = one > stays ? one : stays;
     }
-    pthread_mutex_unlock(&s->waits_lock);
-    return all;
+    pthread_mutex_unlock(&all->lock);
+    return stays;
 }
 
-bool wait_any_without_device(struct session *s)
+bool wait_any_without_device(struct waits *all)
 {
     const struct timespec pause = {.tv_nsec = 20 * NSEC_PER_USEC};
     uint64_t until = clock_ns() + ASK_NS;
-    enum stays all = ask_sleepers(s, true);
+    enum stays stays = ask_sleepers(all, true);
 
-    while (all == UNKNOWN && clock_ns() < until) {
+    while (stays == UNKNOWN && clock_ns() < until) {
         nanosleep(&pause, NULL);
-        all = ask_sleepers(s, false);
+        stays = ask_sleepers(all, false);
     }
-    return all != LEFT;
+    return stays != LEFT;
 }
 
 /* --- sleeping --- */
@@ -218,21 +231,21 @@ static bool interrupted(int r, const struct wait *w)
     return (r == -EINTR && w->leave) || interrupt_asked(w->leave != NULL);
 }
 
-static int wait_listed(struct session *s, struct wait *w, const struct wait_info *info,
+static int wait_listed(struct waits *all, struct wait *w, const struct wait_info *info,
                        settled_fn *settled, void *object, uint64_t deadline)
 {
     _Atomic uint32_t *word = w->word;
     struct thread *t = thread_self();
     int r = 0;
 
-    enlist(s, w, info);
+    enlist(all, w, info);
     t->keep_events += w->keeps_event;
     for (;;) {
         uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
 
         if (settled(object, info->target))
             r = 0;
-        else if (session_lost(s))
+        else if (waits_lost(all))
             r = -EPIPE;
         else if (interrupted(r, w))
             r = -EINTR;
@@ -248,16 +261,28 @@ static int wait_listed(struct session *s, struct wait *w, const struct wait_info
         break;
     }
     t->keep_events -= w->keeps_event;
-    delist(s, w);
+    delist(all, w);
     return r;
 }
 
-static int wait_until(struct session *s, const struct wait_info *info, _Atomic uint32_t *word,
+static int wait_until(struct waits *all, const struct wait_info *info, _Atomic uint32_t *word,
                       settled_fn *settled, void *object, uint64_t deadline)
 {
     struct wait w = {.word = word};
 
-    return wait_listed(s, &w, info, settled, object, deadline);
+    return wait_listed(all, &w, info, settled, object, deadline);
+}
+
+static int wait_hooked(struct waits *all, struct wait *w, const struct wait_info *info,
+                       settled_fn *settled, void *object, uint64_t deadline)
+{
+    const struct wait_hook *hook = wait_hook;
+    void *begun = hook ? hook->begin(all->session) : NULL;
+    int r = wait_listed(all, w, info, settled, object, deadline);
+
+    if (hook)
+        hook->end(all->session, begun);
+    return r;
 }
 
 static void describe(struct wait_info *info, const char *function, uint32_t what, uint32_t object,
@@ -305,7 +330,7 @@ static bool position_settled(void *object, uint64_t target)
     return reached(p->ctrl, target) || given_up(p);
 }
 
-static int wait_at(struct session *s, const char *function, struct position *p, uint64_t position,
+static int wait_at(struct waits *all, const char *function, struct position *p, uint64_t position,
                    uint64_t deadline, int32_t *discarded)
 {
     struct wait wait = {.word = &p->ctrl->wake_seq,
@@ -313,7 +338,6 @@ static int wait_at(struct session *s, const char *function, struct position *p, 
                         .leave = p->leave,
                         .ctrl = p->ctrl,
                         .position = position};
-    struct exception_wait *w;
     struct wait_info info;
     int r;
 
@@ -323,55 +347,53 @@ static int wait_at(struct session *s, const char *function, struct position *p, 
         return -ECANCELED;
     describe(&info, function, WAIT_POSITION,
              atomic_load_explicit(&p->ctrl->number, memory_order_relaxed), position, deadline);
-    w = exception_wait_begin(s);
-    r = wait_listed(s, &wait, &info, position_settled, p, deadline);
-    exception_wait_end(s, w);
+    r = wait_hooked(all, &wait, &info, position_settled, p, deadline);
     if (discarded)
         *discarded = wait.discarded;
     return r == 0 && !reached(p->ctrl, position) ? -ECANCELED : r;
 }
 
-int wait_position(struct session *s, const char *function, struct stream_ctrl *c, uint64_t position,
+int wait_position(struct waits *all, const char *function, struct stream_ctrl *c, uint64_t position,
                   uint64_t deadline, int32_t *discarded)
 {
     struct position p = {.ctrl = c};
 
     if (discarded)
         *discarded = 0;
-    return wait_at(s, function, &p, position, deadline, discarded);
+    return wait_at(all, function, &p, position, deadline, discarded);
 }
 
-int wait_position_or(struct session *s, const char *function, struct stream_ctrl *c,
+int wait_position_or(struct waits *all, const char *function, struct stream_ctrl *c,
                      uint64_t position, _Atomic int32_t *leave)
 {
     struct position p = {.ctrl = c, .leave = leave};
 
-    return wait_at(s, function, &p, position, WAIT_FOREVER, NULL);
+    return wait_at(all, function, &p, position, WAIT_FOREVER, NULL);
 }
 
-void wait_leave(struct session *s, _Atomic int32_t *leave)
+void wait_leave(struct waits *all, _Atomic int32_t *leave)
 {
     struct wait *w;
 
-    pthread_mutex_lock(&s->waits_lock);
-    DL_FOREACH (s->waits, w)
+    pthread_mutex_lock(&all->lock);
+    DL_FOREACH (all->first, w)
         if (w->leave == leave) {
             atomic_fetch_add(w->word, 1);
             futex_wake_all(w->word);
         }
-    pthread_mutex_unlock(&s->waits_lock);
+    pthread_mutex_unlock(&all->lock);
 }
 
-void wait_discarded(struct session *s, const struct stream_ctrl *ctrl, uint64_t from, uint64_t to,
+void wait_discarded(struct waits *all, const struct stream_ctrl *ctrl, uint64_t from, uint64_t to,
                     int32_t code)
 {
     struct wait *w;
 
-    pthread_mutex_lock(&s->waits_lock);
-    DL_FOREACH (s->waits, w)
+    pthread_mutex_lock(&all->lock);
+    DL_FOREACH (all->first, w)
         if (w->ctrl == ctrl && w->position > from && w->position <= to)
             w->discarded = code;
-    pthread_mutex_unlock(&s->waits_lock);
+    pthread_mutex_unlock(&all->lock);
 }
 
 struct pending {
@@ -388,46 +410,38 @@ static bool record_settled(void *object, uint64_t target)
            shall_leave(p->leave);
 }
 
-int wait_record(struct session *s, const char *function, uint32_t remote, struct ipc_page *page,
+int wait_record(struct waits *all, const char *function, uint32_t remote, struct ipc_page *page,
                 uint64_t number, bool known, uint64_t deadline, _Atomic int32_t *leave)
 {
     struct wait wait = {.word = &page->wake_seq, .keeps_event = true, .leave = leave};
     struct pending p = {.page = page, .known = known, .leave = leave};
-    struct exception_wait *w;
     struct wait_info info;
     int r;
 
     if (ipc_state_of(page, number) != IPC_PENDING)
         return 0;
     describe(&info, function, WAIT_RECORD, remote, number, deadline);
-    w = exception_wait_begin(s);
-    r = wait_listed(s, &wait, &info, record_settled, &p, deadline);
-    exception_wait_end(s, w);
+    r = wait_hooked(all, &wait, &info, record_settled, &p, deadline);
     return r == 0 && shall_leave(leave) ? -ECANCELED : r;
 }
 
-int wait_report(struct session *s, const char *function, uint32_t report, _Atomic uint32_t *word,
+int wait_report(struct waits *all, const char *function, uint32_t report, _Atomic uint32_t *word,
                 settled_fn *settled, void *object, uint64_t deadline)
 {
     struct wait_info info;
 
     describe(&info, function, WAIT_CALLBACK, report, 0, deadline);
-    return wait_until(s, &info, word, settled, object, deadline);
+    return wait_until(all, &info, word, settled, object, deadline);
 }
 
-int wait_queue(struct session *s, const char *function, uint32_t kind, uint32_t object,
+int wait_queue(struct waits *all, const char *function, uint32_t kind, uint32_t object,
                _Atomic uint32_t *word, settled_fn *settled, void *arg, uint64_t deadline)
 {
     struct wait w = {.word = word, .fixed = true};
-    struct exception_wait *e;
     struct wait_info info;
-    int r;
 
     describe(&info, function, kind, object, 0, deadline);
-    e = exception_wait_begin(s);
-    r = wait_listed(s, &w, &info, settled, arg, deadline);
-    exception_wait_end(s, e);
-    return r;
+    return wait_hooked(all, &w, &info, settled, arg, deadline);
 }
 
 struct grants {
@@ -443,12 +457,12 @@ static bool grants_changed(void *object, uint64_t target)
     return atomic_load_explicit(g->word, memory_order_acquire) != g->seen;
 }
 
-int wait_grant(struct session *s, const char *function, uint32_t id, uint32_t seen,
+int wait_grant(struct waits *all, const char *function, uint32_t id, uint32_t seen,
                uint64_t deadline)
 {
-    struct grants g = {.word = &s->page->grants, .seen = seen};
+    struct grants g = {.word = &all->page->grants, .seen = seen};
     struct wait_info info;
 
     describe(&info, function, WAIT_GRANT, id, 0, deadline);
-    return wait_until(s, &info, g.word, grants_changed, &g, deadline);
+    return wait_until(all, &info, g.word, grants_changed, &g, deadline);
 }

@@ -13,13 +13,41 @@
  */
 #pragma once
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-struct session;
-struct stream_ctrl;
+#include "proto/shm/wait_slot.h"
+
 struct ipc_page;
+struct session;
+struct session_page;
+struct stream_ctrl;
+struct wait;
+
+/** The threads of a session that sleep; part of the session. */
+struct waits {
+    pthread_mutex_t lock;
+    struct wait *first;
+    uint64_t slots[WAIT_SLOTS / 64]; /* bits of page->waits that are taken; under lock */
+    struct session_page *page;
+    const _Atomic bool *lost; /* npud is gone: every sleep ends */
+    struct session *session;  /* for wait_hook */
+};
+
+void waits_init(struct waits *all, struct session *session, const _Atomic bool *lost);
+
+/**
+ * Around each sleep of the calling thread in wait_position(), wait_position_or(), wait_record() and
+ * wait_queue(). end() gets what begin() returned. Set while the thread runs an exception callback
+ * (client/callback/exception.c), else NULL.
+ */
+struct wait_hook {
+    void *(*begin)(struct session *s);
+    void (*end)(struct session *s, void *begun);
+};
+extern __thread const struct wait_hook *wait_hook;
 
 /** Deadline for a timeout of ms milliseconds from now; -1: never. */
 uint64_t wait_deadline(int64_t ms);
@@ -32,24 +60,24 @@ uint64_t wait_deadline(int64_t ms);
  * caller waited for it, else 0. The caller must not use an event afterwards that it has found
  * before: its memory may be gone (api_call_use_no_events()).
  */
-int wait_position(struct session *s, const char *function, struct stream_ctrl *ctrl,
+int wait_position(struct waits *all, const char *function, struct stream_ctrl *ctrl,
                   uint64_t position, uint64_t deadline, int32_t *discarded);
 
 /**
  * The same without a deadline; also -ECANCELED when *leave is not 0. Who sets that calls
  * wait_leave().
  */
-int wait_position_or(struct session *s, const char *function, struct stream_ctrl *ctrl,
+int wait_position_or(struct waits *all, const char *function, struct stream_ctrl *ctrl,
                      uint64_t position, _Atomic int32_t *leave);
 
 /** *leave was set: whoever sleeps with it looks at it now. */
-void wait_leave(struct session *s, _Atomic int32_t *leave);
+void wait_leave(struct waits *all, _Atomic int32_t *leave);
 
 /**
  * The positions after `from`, up to `to`, are discarded, and `done` has not passed them: tell the
  * threads of this process that sleep until one of them is done.
  */
-void wait_discarded(struct session *s, const struct stream_ctrl *ctrl, uint64_t from, uint64_t to,
+void wait_discarded(struct waits *all, const struct stream_ctrl *ctrl, uint64_t from, uint64_t to,
                     int32_t code);
 
 /**
@@ -58,7 +86,7 @@ void wait_discarded(struct session *s, const struct stream_ctrl *ctrl, uint64_t 
  * waits again with `known`. remote: npud's slot of the open event. 0, -ETIMEDOUT, -EPIPE;
  * -ECANCELED when *leave (or NULL) is not 0.
  */
-int wait_record(struct session *s, const char *function, uint32_t remote, struct ipc_page *page,
+int wait_record(struct waits *all, const char *function, uint32_t remote, struct ipc_page *page,
                 uint64_t number, bool known, uint64_t deadline, _Atomic int32_t *leave);
 
 /** What a thread sleeps on: arms the wake-up, then tells whether it is over already. */
@@ -68,7 +96,7 @@ typedef bool settled_fn(void *object, uint64_t target);
  * Wait for callbacks: until settled(object, 0), looked at whenever word changes. 0, -ETIMEDOUT,
  * -EPIPE.
  */
-int wait_report(struct session *s, const char *function, uint32_t report, _Atomic uint32_t *word,
+int wait_report(struct waits *all, const char *function, uint32_t report, _Atomic uint32_t *word,
                 settled_fn *settled, void *object, uint64_t deadline);
 
 /**
@@ -76,24 +104,24 @@ int wait_report(struct session *s, const char *function, uint32_t report, _Atomi
  * side, which this process may be able to read only. Until settled(arg, 0), looked at whenever word
  * changes. 0, -ETIMEDOUT, -EPIPE.
  */
-int wait_queue(struct session *s, const char *function, uint32_t kind, uint32_t object,
+int wait_queue(struct waits *all, const char *function, uint32_t kind, uint32_t object,
                _Atomic uint32_t *word, settled_fn *settled, void *arg, uint64_t deadline);
 
 /**
  * Wait until npud has granted queue id something: `grants` of the session page is not `seen` any
  * more. 0, -ETIMEDOUT, -EPIPE.
  */
-int wait_grant(struct session *s, const char *function, uint32_t id, uint32_t seen,
+int wait_grant(struct waits *all, const char *function, uint32_t id, uint32_t seen,
                uint64_t deadline);
 
 /**
  * Wake all threads that sleep, so that they see `lost`. True: call it again, because a thread that
  * was about to sleep may have missed it.
  */
-bool wait_wake_all(struct session *s);
+bool wait_wake_all(struct waits *all);
 
 /** Watcher: npud is gone; let everybody who sleeps see that. */
-void wait_abort_all(struct session *s);
+void wait_abort_all(struct waits *all);
 
 /**
  * Whether a thread sleeps on something that needs no device: a queue, or a record of an IPC event.
@@ -102,4 +130,4 @@ void wait_abort_all(struct session *s);
  * who has not woken yet: all are woken, and those that look and go to sleep again count. One caller
  * at a time; it takes microseconds, or up to a second when a thread does not get a CPU.
  */
-bool wait_any_without_device(struct session *s);
+bool wait_any_without_device(struct waits *all);

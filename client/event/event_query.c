@@ -124,8 +124,8 @@ static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
     if (point_passed(&record_now.point))
         return 0;
     /* The event may be destroyed meanwhile, and its memory gone. */
-    r = wait_position(session, function, record_now.point.ctrl, record_now.point.position, deadline,
-                      &discarded);
+    r = wait_position(&session->waits, function, record_now.point.ctrl, record_now.point.position,
+                      deadline, &discarded);
     if (r == -ETIMEDOUT)
         return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: not complete after %d ms", function,
                          timeout);

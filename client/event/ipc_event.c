@@ -347,7 +347,8 @@ static int await_record(struct event *e, const char *function, uint64_t number, 
     int r, pid;
 
     for (;;) {
-        r = wait_record(e->session, function, e->remote, e->page, number, known, deadline, leave);
+        r = wait_record(&e->session->waits, function, e->remote, e->page, number, known, deadline,
+                        leave);
         if (r != 0 || ipc_state_of(e->page, number) != IPC_PENDING)
             return r;
         if (!known && ask(e, function, number, &failed, &pid) != 0)

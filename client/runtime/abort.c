@@ -54,7 +54,7 @@ static int request_abort(struct stream *s, const char *function, int32_t told)
 static void ask_to_leave(struct stream *s, int32_t code)
 {
     atomic_store(&s->aborting, code);
-    wait_leave(s->session, &s->aborting);
+    wait_leave(&s->session->waits, &s->aborting);
 }
 
 /* Every submitter that waits with the stream locked leaves: for room, for the stream's work, for a
@@ -117,7 +117,7 @@ static int discard(struct stream *s, const char *function, int32_t code)
     if (error != 0)
         return error;
     KILL_POINT(ABORT_HELD);
-    wait_discarded(s->session, s->ctrl, range.from, range.to, code);
+    wait_discarded(&s->session->waits, s->ctrl, range.from, range.to, code);
     KILL_POINT(ABORT_TOLD);
     error = request_abort(s, function, code);
     KILL_POINT(ABORT_OVER);
@@ -226,7 +226,7 @@ static void tell(const struct device_abort *a)
 
         if (!t->held || t->range.from == t->range.to)
             continue;
-        wait_discarded(a->session, t->stream->ctrl, t->range.from, t->range.to,
+        wait_discarded(&a->session->waits, t->stream->ctrl, t->range.from, t->range.to,
                        ACL_ERROR_RT_DEVICE_TASK_ABORT);
         pthread_mutex_lock(&a->session->lock);
         slots_foreach (&a->session->events, i, e)

@@ -5,7 +5,6 @@
 #include "client/core/acl_config.h"
 #include "client/runtime/device.h"
 #include "client/core/error.h"
-#include "client/callback/exception.h"
 #include "client/core/process.h"
 #include "client/callback/callback.h"
 #include "client/runtime/session.h"
@@ -50,10 +49,13 @@ static int init(const char *configPath)
     return error;
 }
 
-/* Whoever finalises waits for the thread that runs exception callbacks. */
+/*
+ * aclFinalize waits for the thread that runs exception callbacks: it must not wait for itself.
+ * wait_hook is set in such a callback.
+ */
 static int check_thread(const char *function)
 {
-    if (!exception_in_callback())
+    if (!wait_hook)
         return 0;
     return error_set(ACL_ERROR_INTERNAL_ERROR, "%s: not from within an exception callback",
                      function);

@@ -22,7 +22,6 @@
 #include "client/runtime/stream.h"
 #include "client/core/thread.h"
 #include "client/runtime/undo.h"
-#include "client/core/wait.h"
 #include "proto/util/clock.h"
 #include "proto/wire/packet.h"
 #include "proto/util/clock.h"
@@ -62,7 +61,7 @@ static void lose(struct session *s)
     atomic_store(&s->lost, true);
     if (atomic_exchange(&s->aborted, true))
         return;
-    wait_abort_all(s);
+    wait_abort_all(&s->waits);
     lifecycle_session_lost(s);
 }
 
@@ -375,7 +374,7 @@ static int say_hello(struct session *s, const char *function)
     take_hello(s, reply->hello);
     session_reply_free(reply);
     error = session_map_segment(s, function, fd, sizeof(struct session_page), &page);
-    s->page = page;
+    s->page = s->waits.page = page;
     return error;
 }
 
@@ -421,7 +420,7 @@ static struct session *session_new(void)
     pthread_mutex_init(&s->request_lock, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->stream_gone, NULL);
-    pthread_mutex_init(&s->waits_lock, NULL);
+    waits_init(&s->waits, s, &s->lost);
     pthread_mutex_init(&s->staging_lock, NULL);
     pthread_mutex_init(&s->abort_lock, NULL);
     pthread_rwlock_init(&s->memory_lock, NULL);
@@ -490,7 +489,7 @@ static bool in_use(struct session *s)
      * A callback returns to what would be freed; who sleeps on a queue, which needs no device,
      * wakes up in it.
      */
-    bool used = thread_self()->in_callback || wait_any_without_device(s);
+    bool used = thread_self()->in_callback || wait_any_without_device(&s->waits);
 
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
@@ -532,7 +531,7 @@ static void free_left(void)
     struct session **at = &left, *s;
 
     while ((s = *at)) {
-        wait_wake_all(s);
+        wait_wake_all(&s->waits);
         if (!api_call_all_left(s->left_epoch)) {
             at = &s->forgotten_next;
             continue;

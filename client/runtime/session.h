@@ -3,7 +3,7 @@
  * call that needs a device.
  *
  * Locks, outermost first: session->lock (tables, contexts, segments), a stream's or an event's
- * lock, pool.lock, segments.lock, request_lock (the socket), waits_lock, event_fds.lock. A stream's
+ * lock, pool.lock, segments.lock, request_lock (the socket), waits.lock, event_fds.lock. A stream's
  * lock may be held while its ring is full, so nobody takes one while holding session->lock.
  */
 #pragma once
@@ -19,6 +19,7 @@
 #include "client/core/lifecycle.h"
 #include "client/core/lost.h"
 #include "client/core/process.h"
+#include "client/core/wait.h"
 #include "client/buffers/segment.h"
 #include "proto/shm/arena.h"
 #include "proto/shm/doorbell.h"
@@ -29,7 +30,6 @@ struct context;
 struct queues;
 struct reports;
 struct staging;
-struct wait;
 
 #define RES_LIMITS 2 /* kinds of cores: aclrtDevResLimitType */
 
@@ -99,9 +99,7 @@ struct session {
     struct staging *staging; /* buffers of copies that take their source at the call */
     size_t staging_bytes;    /* in all of them */
 
-    pthread_mutex_t waits_lock;
-    struct wait *waits;                   /* threads of this process that sleep */
-    uint64_t wait_slots[WAIT_SLOTS / 64]; /* bits of page->waits that are taken; under waits_lock */
+    struct waits waits;      /* threads of this process that sleep */
     struct reports *reports; /* under process->report_lock; NULL: no callbacks so far */
     struct event_fds event_fds;
     pthread_mutex_t abort_lock; /* who discards tasks of a stream; before the stream's lock */

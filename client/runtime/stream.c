@@ -137,9 +137,9 @@ int stream_waited(struct stream *s, const char *function, int r)
 
 static int wait_for_room(struct stream *s, const char *function)
 {
-    return stream_waited(
-        s, function,
-        wait_position_or(s->session, function, s->ctrl, s->tail - s->depth + 1, &s->aborting));
+    return stream_waited(s, function,
+                         wait_position_or(&s->session->waits, function, s->ctrl,
+                                          s->tail - s->depth + 1, &s->aborting));
 }
 
 bool device_is_lost(const struct session *s, uint32_t device)
@@ -424,7 +424,7 @@ static bool await_work(struct stream *s, const char *function)
         return false;
     tail = s->tail;
     pthread_mutex_unlock(&s->lock);
-    return wait_position(s->session, function, s->ctrl, tail, WAIT_FOREVER, NULL) != -EINTR;
+    return wait_position(&s->session->waits, function, s->ctrl, tail, WAIT_FOREVER, NULL) != -EINTR;
 }
 
 /*
@@ -659,7 +659,7 @@ static int wait_until(struct session *session, const struct target *t, const cha
 {
     struct stream_ctrl *ctrl = t->ctrl;
     int32_t discarded;
-    int r = wait_position(session, function, ctrl, t->position, deadline, &discarded);
+    int r = wait_position(&session->waits, function, ctrl, t->position, deadline, &discarded);
     uint64_t stopped = atomic_load_explicit(&ctrl->stopped, memory_order_acquire);
 
     if (r == -ETIMEDOUT)
@@ -705,7 +705,8 @@ int stream_drain(struct stream *s, const char *function)
 
     if (error == 0)
         error = stream_waited(
-            s, function, wait_position_or(s->session, function, s->ctrl, s->tail, &s->aborting));
+            s, function,
+            wait_position_or(&s->session->waits, function, s->ctrl, s->tail, &s->aborting));
     /* What it waited for may have been the end of its device or context. */
     return error != 0 ? error : stream_check(s, function);
 }
