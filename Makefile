@@ -108,6 +108,7 @@ include mk/lint.mk
 include mk/mutants.mk
 include mk/install.mk
 include mk/arm64.mk
+include mk/docs.mk
 
 # Installing takes what was built, whatever the flags of the calling make: KEEP_FLAGS.
 FLAGS_NOW := $(CC) $(CXX) $(WARN) $(BASE) $(HARDEN_CFLAGS) $(HARDEN_LDFLAGS) $(LDFLAGS) \

@@ -7,6 +7,8 @@ DEPS_SYSTEMD := systemd systemd-container
 DEPS_LINT  := clang-format clang-tidy shellcheck git
 DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 DEPS_FUZZ  := clang libclang-rt-14-dev
+# dot, for `make docs`: the picture is drawn from text, and the result is in the tree.
+DEPS_DOCS  := graphviz
 
 # Ask dpkg once per package that is not there; nothing is printed and nothing is run when all are.
 missing = $(shell for p in $(1); do \
@@ -28,7 +30,7 @@ $$sudo apt-get update -qq && \
 $$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "== installed: $$m"
 endef
 
-.PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64
+.PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-docs
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
@@ -41,3 +43,5 @@ deps-arm64:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_ARM64))
 deps-fuzz:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_FUZZ))
+deps-docs:
+	$(call install_packages,$(DEPS_DOCS))
