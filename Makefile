@@ -56,7 +56,7 @@ PIE     := -fPIE
 # prerequisites of the target.
 define link
 $(call say,LD)
-$(Q)$(LINK) $(filter %.o %.a,$^) -o $@ $(1)
+$(Q)$(LINK) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(1)
 endef
 NPUD_LIBS := -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
 # For programs that are run where they are built.

@@ -4,8 +4,7 @@
 CHECK_LIBS := -lcheck -lsubunit -lm -lrt -lpthread
 
 # What tests and benchmarks share: an archive, of which a program takes what it uses.
-TEST_LIB_SRC := $(wildcard tests/common/*.c tests/hostile/*.c) \
-                $(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c))
+TEST_LIB_SRC := $(wildcard tests/common/*.c)
 TEST_LIB := $(BUILD)/tests/test.a
 $(TEST_LIB): $(TEST_LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO_OBJ)
 	$(call say,AR)
@@ -23,9 +22,18 @@ $(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o \
 	$(call link,$(UNIT_LDFLAGS))
 
 # The real npud, and processes that use the library.
-E2E_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_*.c))
+E2E_SRC := $(wildcard tests/e2e/*.c)
+E2E_BIN := $(patsubst %.c,$(BUILD)/%,$(filter tests/e2e/test_%,$(E2E_SRC)))
+E2E_LIB := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/e2e/test_%,$(E2E_SRC)))
 E2E_LDFLAGS := $(USE_LIB) -lprotobuf-c $(CHECK_LIBS)
-$(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(TEST_LIB) $(LIB)
+$(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(TEST_LIB) $(LIB)
+	$(call link,$(E2E_LDFLAGS))
+
+# Clients that misbehave, beside well-behaved ones.
+HOSTILE_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/hostile/test_*.c))
+HOSTILE_LIB := $(addprefix $(BUILD)/tests/hostile/,hostile.o victims.o)
+$(BUILD)/tests/hostile/test_hostile: $(HOSTILE_LIB)
+$(HOSTILE_BIN): %: %.o $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 
 # Random programs against a model of the reference. MODEL_SEED and MODEL_COUNT choose them.
@@ -107,8 +115,8 @@ sources_skipped = $(shell grep -lE '^ \* Skipped under ([A-Za-z]+ and )?$(1)[: ]
 programs_skipped = $(foreach t,$(patsubst tests/%.c,%,$(sources_skipped)), \
     $(BUILD)/tests/$(t) $(BUILD)/kill/tests/$(t))
 SKIPPED_BIN := $(if $(SKIPPED_UNDER),$(call programs_skipped,$(SKIPPED_UNDER)))
-TEST_BIN := $(filter-out $(SKIPPED_BIN),$(UNIT_BIN) $(ORDER_BIN) $(E2E_BIN) $(CXX_BIN) \
-    $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(KILL_BIN) $(FUZZ_BIN))
+TEST_BIN := $(filter-out $(SKIPPED_BIN),$(UNIT_BIN) $(ORDER_BIN) $(E2E_BIN) $(HOSTILE_BIN) \
+    $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(KILL_BIN) $(FUZZ_BIN))
 
 .PHONY: test-programs check-run check-long check-asan check-tsan check-valgrind
 test-programs: programs $(filter-out $(KILL_BIN),$(TEST_BIN)) \
@@ -159,4 +167,4 @@ check-systemd: deps
 
 # Objects that only pattern rules name are kept.
 .SECONDARY: $(TEST_SRC:%.c=$(BUILD)/%.o) $(TEST_LIB_SRC:%.c=$(BUILD)/%.o) $(TEST_LIB) \
-    $(HANDOVER_LIB) $(CXX_BIN:%=%.o) $(FUZZ_BIN:%=%.o) $(FUZZ_LIB) $(FUZZ_MAIN)
+    $(E2E_LIB) $(HANDOVER_LIB) $(CXX_BIN:%=%.o) $(FUZZ_BIN:%=%.o) $(FUZZ_LIB) $(FUZZ_MAIN)

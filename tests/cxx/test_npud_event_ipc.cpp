@@ -17,7 +17,7 @@
 /* The harness has a variable with the name of the namespace; nobody needs it here. */
 #define npud npud_of_the_harness
 extern "C" {
-#include "tests/e2e/harness.h"
+#include "tests/common/harness.h"
 }
 #undef npud
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 
 #define PROCESSES_MAX 3
 

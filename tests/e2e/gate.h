@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 
 #define BLOCKED_MS 2     /* how long a call is left to block that must block for ever */
 #define LIMIT_MS   10000 /* against hanging: something that must happen has not */

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "acl/acl_tdt_queue.h"
-#include "harness.h"
+#include "tests/common/harness.h"
 
 /** A buffer with 8 bytes of data, this value; its user data begins with the value, too. */
 acltdtBuf buffer_of(uint64_t value);

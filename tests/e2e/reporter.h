@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 
 struct reporter {
     pthread_t thread;

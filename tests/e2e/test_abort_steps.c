@@ -10,7 +10,7 @@
 
 #include "gate.h"
 #include "proto/wire/npud.pb-c.h"
-#include "tests/hostile/raw.h"
+#include "tests/common/raw.h"
 
 #define HOUR (UINT64_C(3600) * 1000000000)
 #define TOLD ACL_ERROR_RT_STREAM_ABORT

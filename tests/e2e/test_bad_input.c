@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 
 #define MIB      ((size_t)1 << 20)
 #define PARAM    ACL_ERROR_RT_PARAM_INVALID

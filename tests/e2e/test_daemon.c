@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 
 static char dir[64], control[96], admin[96], conf[96];
 

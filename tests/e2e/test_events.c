@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 
 static aclrtStream stream, other;
 

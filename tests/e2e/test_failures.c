@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 
 #define GUARD_NS UINT64_C(20000000000) /* against hanging only */

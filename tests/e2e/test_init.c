@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "proto/shm/task.h"
 
 /*

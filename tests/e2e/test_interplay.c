@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "gate.h"
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 
 #define GUARD_MS 20000

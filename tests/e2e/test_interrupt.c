@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 
 static aclrtStream stream, other;
 

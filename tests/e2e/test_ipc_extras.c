@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "tests/common/need.h"
 #include "proto/wire/ipc_handle.h"
 

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 
 #define SECOND_USER 65534
 

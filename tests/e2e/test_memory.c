@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 
 /* The sanitizers need more addresses than a limit would leave. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

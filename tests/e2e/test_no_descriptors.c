@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "acl/acl_tdt_queue.h"
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 
 #define ROUNDS 20

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "tests/common/need.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"

@@ -10,7 +10,7 @@
 
 #include "acl/acl_tdt_queue.h"
 #include "client/buffers/route_object.h" /* what only bound routes and queries show: states, and what has been set */
-#include "harness.h"
+#include "tests/common/harness.h"
 
 #define INVALID ACL_ERROR_INVALID_PARAM
 

@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "proto/shm/arena.h"
 #include "proto/shm/ipc_page.h"
 #include "proto/wire/npud.pb-c.h"

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
 #include "proto/shm/task.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "acl/acl_tdt_queue.h"
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "tests/common/effort.h"
 #include "tests/common/need.h"
 #include "proto/wire/npud.pb-c.h"

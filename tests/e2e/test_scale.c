@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "tests/common/crowd.h"
 #include "tests/common/effort.h"
 #include "tests/common/proc.h"

@@ -12,7 +12,7 @@
 
 #include "tests/common/effort.h"
 #include "acl/acl_tdt_queue.h"
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 #include "queue_kit.h"
 

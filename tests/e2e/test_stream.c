@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 
 static aclrtStream stream;

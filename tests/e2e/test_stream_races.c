@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "tests/common/harness.h"
 #include "proto/shm/ipc_page.h"
 #include "proto/wire/npud.pb-c.h"
 #include "reporter.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "content.h"
-#include "tests/e2e/share_cast.h"
+#include "tests/common/share_cast.h"
 
 #define HELD    8u /* messages that a thread keeps */
 #define CHAIN   4u

@@ -17,7 +17,7 @@
 
 #include "tests/common/chance.h"
 #include "tests/common/effort.h"
-#include "tests/e2e/harness.h"
+#include "tests/common/harness.h"
 
 #define LIVES        4096u /* of one round */
 #define THREADS      4u    /* of one process */

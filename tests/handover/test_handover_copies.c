@@ -26,7 +26,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "content.h"
 #include "stage.h"
-#include "tests/e2e/share_cast.h"
+#include "tests/common/share_cast.h"
 
 #define PLAYERS 4u
 #define STAGES  4u /* copies of a lap, at most */

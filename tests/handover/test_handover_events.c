@@ -19,7 +19,7 @@
 
 #include "records.h"
 #include "tests/common/proc.h"
-#include "tests/e2e/share_cast.h"
+#include "tests/common/share_cast.h"
 
 #define KEEPERS 2
 #define PLAYERS 9u

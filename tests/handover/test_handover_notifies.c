@@ -25,7 +25,7 @@
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
 #include "stage.h"
-#include "tests/e2e/share_cast.h"
+#include "tests/common/share_cast.h"
 
 #define NOTIFIES 3u
 #define PLAYERS  8u

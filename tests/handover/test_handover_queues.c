@@ -24,7 +24,7 @@
 
 #include "messages.h"
 #include "tests/common/proc.h"
-#include "tests/e2e/share_cast.h"
+#include "tests/common/share_cast.h"
 
 #define KEEPERS 2u /* members of the cast; at least one always lives and may manage all queues */
 #define PLAYERS 7u

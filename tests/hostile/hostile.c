@@ -1,4 +1,4 @@
-#include "hostile.h"
+#include "tests/hostile/hostile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "raw.h"
+#include "tests/common/raw.h"
 
 static struct raw raw = {.socket = -1};
 

@@ -1,4 +1,4 @@
-#include "victims.h"
+#include "tests/hostile/victims.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/e2e/harness.h"
+#include "tests/common/harness.h"
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
 

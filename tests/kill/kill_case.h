@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tests/e2e/harness.h"
+#include "tests/common/harness.h"
 #include "tests/kill/kill_switch.h"
 
 #define OBSERVERS 2

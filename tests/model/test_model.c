@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "tests/common/effort.h"
-#include "tests/e2e/harness.h"
-#include "tests/e2e/single.h"
+#include "tests/common/harness.h"
+#include "tests/common/single.h"
 #include "tests/model/program.h"
 #include "tests/model/worker.h"
 

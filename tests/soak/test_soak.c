@@ -26,8 +26,8 @@
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
 #include "tests/common/proc.h"
-#include "tests/e2e/harness.h"
-#include "tests/e2e/single.h"
+#include "tests/common/harness.h"
+#include "tests/common/single.h"
 #include "tests/soak/plan.h"
 
 #define HANG_MS (GUARD_MS + 20000) /* the processes' own guards come first and know more */

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "tests/e2e/share_cast.h"
+#include "tests/common/share_cast.h"
 #include "tests/kill/kill_switch.h"
 
 /* The cast. */

@@ -1,5 +1,5 @@
 /*
- * What the victim does when it dies. Each is an order to it, see tests/e2e/share_cast.h; `o` tells
+ * What the victim does when it dies. Each is an order to it, see tests/common/share_cast.h; `o` tells
  * nothing.
  */
 #include <pthread.h>

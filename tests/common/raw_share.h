@@ -6,7 +6,7 @@
 
 #include "proto/shm/mbuf_shm.h"
 #include "proto/shm/queue_shm.h"
-#include "tests/hostile/raw.h"
+#include "tests/common/raw.h"
 
 struct raw_segment {
     struct segment_view view;

@@ -1,4 +1,4 @@
-#include "share_cast.h"
+#include "tests/common/share_cast.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "tests/e2e/single.h"
+#include "tests/common/single.h"
 
 #include <stdbool.h>
 #include <stdio.h>

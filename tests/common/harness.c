@@ -1,4 +1,4 @@
-#include "harness.h"
+#include "tests/common/harness.h"
 
 #include <dirent.h>
 #include <errno.h>

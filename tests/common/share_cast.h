@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #include "acl/acl_tdt_queue.h"
-#include "harness.h"
+#include "tests/common/harness.h"
 
 #define CAST_MEMBERS  6
 #define CAST_QUEUES   8

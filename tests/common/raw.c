@@ -1,4 +1,4 @@
-#include "raw.h"
+#include "tests/common/raw.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "raw_share.h"
+#include "tests/common/raw_share.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -15,7 +15,7 @@
  * reads; ASan looks at it.
  * Runs long: 17 s.
  */
-#include "share_cast.h"
+#include "tests/common/share_cast.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@
 #include "tests/common/chance.h"
 #include "tests/common/effort.h"
 #include "proto/util/futex.h"
-#include "tests/hostile/raw_share.h"
+#include "tests/common/raw_share.h"
 #include "tests/common/need.h"
 
 #define NOBODY 65534

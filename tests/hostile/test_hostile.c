@@ -22,7 +22,7 @@
  * reads; ASan looks at it.
  * Runs long: 24 s.
  */
-#include "harness.h"
+#include "tests/common/harness.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -42,7 +42,7 @@
 #include "tests/common/effort.h"
 #include "tests/common/proc.h"
 #include "tests/hostile/hostile.h"
-#include "tests/hostile/raw.h"
+#include "tests/common/raw.h"
 #include "tests/hostile/victims.h"
 #include "tests/common/need.h"
 
