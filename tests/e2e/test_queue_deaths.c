@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "acl/acl_tdt_queue.h"
+#include "proto/util/clock.h"
+#include "proto/util/futex.h"
 #include "tests/common/chance.h"
 #include "tests/common/effort.h"
 #include "queue_kit.h"
@@ -27,7 +29,9 @@
 
 static struct shared {
     uint32_t qid;
-    _Atomic uint32_t go[PRODUCERS], stop, drained;
+    _Atomic uint32_t stop;
+    _Atomic uint32_t watched; /* the test waits for `sent`: a change is a wake of `changes` */
+    _Atomic uint32_t changes; /* futex */
     _Atomic uint64_t sent[PRODUCERS]; /* acltdtEnqueue has returned 0 */
     uint64_t received[PRODUCERS];     /* written by the consumer */
 } * shared;
@@ -82,6 +86,10 @@ static int produces(void *arg)
     for (uint64_t n = 0; !atomic_load(&shared->stop); n++) {
         put((uint64_t)me << 48 | n);
         atomic_store(&shared->sent[me], n + 1);
+        if (atomic_load(&shared->watched)) {
+            atomic_fetch_add(&shared->changes, 1);
+            futex_wake_all(&shared->changes);
+        }
     }
     OK(aclFinalize());
     return 0;
@@ -112,11 +120,18 @@ static int consumes(void *arg)
 static void await_sent(unsigned producer, uint64_t n)
 {
     uint64_t give_up = now_ns() + UINT64_C(60000000000); /* against hanging only */
+    struct timespec deadline = timespec_from_ns(give_up);
 
-    while (atomic_load(&shared->sent[producer]) < n) {
+    atomic_store(&shared->watched, 1);
+    for (;;) {
+        uint32_t seen = atomic_load(&shared->changes);
+
+        if (atomic_load(&shared->sent[producer]) >= n)
+            break;
+        ck_assert_int_ne(futex_wait_until(&shared->changes, seen, &deadline), -ETIMEDOUT);
         ck_assert_uint_lt(now_ns(), give_up);
-        usleep(50);
     }
+    atomic_store(&shared->watched, 0);
 }
 
 /* Full rings of 2^k - 1 messages have one slot to spare, those of 2^k have as many as messages. */

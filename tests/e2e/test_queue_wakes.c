@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -31,7 +32,7 @@ static _Thread_local void (*before_send)(void);
  * The thread of the library that lets go of rings stays where it slept: the call under test shall
  * be the first to see that a ring has ended.
  */
-static _Atomic bool hold_rings;
+static _Atomic uint32_t hold_rings; /* futex */
 
 /* Barriers that the library has asked the kernel for. */
 static _Atomic unsigned barriers;
@@ -57,7 +58,7 @@ long syscall(long number, ...)
     }
     r = next(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
     while (number == SYS_futex && arg[1] == FUTEX_WAIT && atomic_load(&hold_rings))
-        usleep(100);
+        next(SYS_futex, (long)&hold_rings, FUTEX_WAIT, 1L, 0L, 0L, 0L);
     return r;
 }
 
@@ -262,7 +263,7 @@ static int takes_across_a_change_of_rights(void *arg)
     OK(acltdtAttachQueue(shared->q, GUARD_MS, &rights));
     turn_tell(&to_parent);
     turn_await(&to_child);
-    atomic_store(&hold_rings, true);
+    atomic_store(&hold_rings, 1);
     before_send = right_changes;
     error = acltdtDequeue(shared->q, &buf, GUARD_MS);
     /*
@@ -274,7 +275,8 @@ static int takes_across_a_change_of_rights(void *arg)
         error = acltdtDequeue(shared->q, &buf, GUARD_MS);
     }
     before_send = NULL;
-    atomic_store(&hold_rings, false);
+    atomic_store(&hold_rings, 0);
+    syscall(SYS_futex, &hold_rings, FUTEX_WAKE, (long)INT_MAX, 0L, 0L, 0L);
     ck_assert_int_eq(error, 0);
     ck_assert_uint_eq(buffer_value(buf), 11);
     OK(acltdtFreeBuf(buf));
