@@ -1,6 +1,6 @@
 /*
- * What the victim does when it dies. Each is an order to it, see tests/common/share_cast.h; `o` tells
- * nothing.
+ * What the victim does when it dies. Each is an order to it, see tests/common/share_cast.h; `o`
+ * tells nothing.
  */
 #include <pthread.h>
 #include <string.h>
