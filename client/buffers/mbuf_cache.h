@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "client/buffers/mbuf.h"
+#include "client/buffers/pool.h"
 #include "client/runtime/session.h"
 
 #define MBUF_CACHE_CLASSES 32 /* classes that are kept in caches */

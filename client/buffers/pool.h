@@ -8,31 +8,14 @@
  */
 #pragma once
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "client/buffers/segment.h"
+#include "client/core/lifecycle.h"
+#include "client/runtime/session_parts.h"
 
 struct session;
-
-#define POOL_CLASSES 144
-#define POOL_STEP    128u /* bytes by which the smallest classes differ */
-#define POOL_SMALL                                                                                 \
-    (UINT64_C(64) << 10) /* bytes of the largest class that threads keep buffers of */
-
-/** Part of the session. All zero but the lock: nothing. */
-struct pool {
-    pthread_mutex_t lock;                /* of class; before segments.lock */
-    struct segment *class[POOL_CLASSES]; /* oldest, so smallest, first */
-    _Atomic uint64_t size;               /* of its segments, as far as their end was noticed */
-    uint8_t small[POOL_SMALL /
-                  /*
-          * the class of a size, by steps: counting bits takes longer than all the rest of an
-          * allocation
-          */
-                  POOL_STEP];
-};
 
 extern const struct part pool_part;
 

@@ -10,12 +10,12 @@
  */
 #pragma once
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "client/core/lifecycle.h"
+#include "client/runtime/session_parts.h"
 #include "proto/shm/mbuf_shm.h"
 
 struct session;
@@ -41,16 +41,6 @@ struct segment {
     int32_t pid;             /* whose pool it is of, as npud's host has it; for messages */
     _Atomic uint32_t cursor; /* where to look for a free slot for a reference first */
     _Atomic uint32_t in_use; /* a hint word that was not full when it was looked at last */
-};
-
-/** All segments of a session; part of it. All zero but the lock: none. */
-struct segments {
-    pthread_mutex_t lock;
-    struct segment *live;       /* in the table */
-    struct segment *retired;    /* not any more */
-    bool forgotten;             /* nothing is added any more */
-    void *by_address;           /* tsearch() tree of struct segment, by where their data is */
-    pthread_rwlock_t tree_lock; /* of by_address; inside lock */
 };
 
 extern const struct part segment_part;

@@ -84,8 +84,7 @@ struct callback *callbacks_take(struct stream *s)
     return list;
 }
 
-/* In front of `more`. */
-static struct callback *join(struct callback *list, struct callback *more)
+struct callback *callback_join(struct callback *list, struct callback *more)
 {
     struct callback **p = &list;
 
@@ -101,11 +100,11 @@ struct callback *worker_take(struct worker *w)
     struct stream *s;
 
     DL_FOREACH2 (w->streams, s, callbacks.next)
-        list = join(callbacks_take(s), list);
+        list = callback_join(callbacks_take(s), list);
     return list;
 }
 
-void callbacks_dispose(struct callback *list)
+void callback_dispose(struct callback *list)
 {
     while (list) {
         struct callback *c = list;
@@ -221,7 +220,7 @@ void callback_stream_end(struct stream *s, bool host_too)
             disown(s);
     }
     report_unlock();
-    callbacks_dispose(list);
+    callback_dispose(list);
 }
 
 struct callback *callback_stream_discard(struct stream *s)
@@ -257,12 +256,12 @@ void callback_context_leave(struct context *c)
     report_lock();
     r = c->session->reports;
     while (r && (s = find_subscribed(r, c))) {
-        list = join(callbacks_take(s), list);
+        list = callback_join(callbacks_take(s), list);
         unbind_stream(s);
         await_running(s);
     }
     report_unlock();
-    callbacks_dispose(list);
+    callback_dispose(list);
 }
 
 /* When no thread is inside of aclrtProcessReport any more. */
@@ -288,9 +287,9 @@ void callback_drop_lost(void)
     session = session_peek();
     if (session && session_lost(session) && session->reports)
         for (uint32_t i = 0; i < REPORTS; i++)
-            list = join(worker_take(&session->reports->worker[i]), list);
+            list = callback_join(worker_take(&session->reports->worker[i]), list);
     report_unlock();
-    callbacks_dispose(list);
+    callback_dispose(list);
 }
 
 /* --- subscribing --- */
@@ -407,7 +406,7 @@ static int unsubscribe(const char *function, uint64_t thread_id, aclrtStream han
         await_running(s);
     }
     report_unlock();
-    callbacks_dispose(list);
+    callback_dispose(list);
     return error;
 }
 

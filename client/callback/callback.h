@@ -22,6 +22,7 @@
 
 #include "client/core/lifecycle.h"
 #include "client/core/process.h"
+#include "client/runtime/stream_callbacks.h"
 #include "proto/shm/callback_shm.h"
 
 struct context;
@@ -70,60 +71,7 @@ struct reports {
     uint32_t inside; /* threads that have to leave before this is freed */
 };
 
-/** Of a stream. */
-struct callbacks {
-    _Atomic(struct worker *) worker; /* NULL: nobody. A look at it needs no lock */
-    struct stream *prev, *next;      /* worker->streams */
-    struct callback *first, **last;
-    uint64_t launched; /* ordinal of the latest one */
-    uint64_t dropped;  /* ordinal of the latest one that was dropped */
-    uint64_t told;     /* up to here we have told the worker by ourselves */
-    uint64_t batch;    /* up to here they run in this turn of the worker */
-    struct callback_run *running;
-    uint64_t runs; /* counts those that have returned; never goes back */
-};
-
-/* --- for streams, contexts and the session --- */
-
-/** A new stream: nobody, nothing. */
-void callback_stream_init(struct stream *s);
-
-/**
- * The stream is about to end: drop what has not begun, wait for what is running (unless the caller
- * is that: then the stream goes on without it). Host functions only if host_too, or if the caller
- * is their thread: they come to their end by themselves. Idempotent. Takes the lock; calls drop
- * functions.
- */
-void callback_stream_end(struct stream *s, bool host_too);
-
-/**
- * If the caller runs a callback of the stream, the stream does not wait for it any more: it counts
- * as returned. For a caller that is about to wait for the stream's end. Takes the lock.
- */
-void callback_stream_go_on(struct stream *s);
-
-/**
- * The callback of the stream that runs counts as returned: nobody waits for it any more. Takes the
- * lock.
- */
-void callback_stream_disown(struct stream *s);
-
-/**
- * Tasks of the stream were discarded: its callbacks that have not begun never run. The caller
- * disposes of them, without locks.
- */
-struct callback *callback_stream_discard(struct stream *s);
-
-/** The same for all streams of a context that threads of the program have subscribed to. */
-void callback_context_leave(struct context *c);
-
-/** The streams of the context are gone: end its thread for host functions, if it has one. */
-void callback_context_end(struct context *c);
-
 extern const struct part callback_part;
-
-/** npud is gone: drop all that has not begun. Without process->lock. */
-void callback_drop_lost(void);
 
 /* --- between callback.c and callback_run.c. Under the lock --- */
 
@@ -153,5 +101,3 @@ void callbacks_acknowledge(struct stream *s, uint64_t ordinal, bool ring);
 struct callback *callbacks_take(struct stream *s);
 /** Those of all streams of w. */
 struct callback *worker_take(struct worker *w);
-/** Call the drop functions, and free. Not under the lock. */
-void callbacks_dispose(struct callback *list);

@@ -276,7 +276,7 @@ static enum served serve(struct session *session, struct worker *fixed, const ch
         if (n > 0)
             return SERVED;
         if (session_lost(session)) {
-            callbacks_dispose(dropped);
+            callback_dispose(dropped);
             return LOST;
         }
         if (r == -ETIMEDOUT)

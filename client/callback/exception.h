@@ -8,16 +8,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "client/core/lifecycle.h"
-
-struct session;
-
-/**
- * An error is about to be returned: all callbacks for what npud has told so far have run when this
- * returns. Without locks.
- */
-void exception_drain(struct session *s);
+#include "client/runtime/upcall.h" /* exception_drain() */
 
 extern const struct part exception_part;

@@ -10,6 +10,7 @@
 #include "client/core/handle.h"
 #include "client/core/process.h"
 #include "client/runtime/stream.h"
+#include "client/runtime/upcall.h"
 
 struct entry {
     uint64_t serial; /* ascending along the list */
@@ -149,7 +150,7 @@ static uint64_t begin(struct table *t)
     return last;
 }
 
-void stream_state_tell(struct stream *stream, aclrtStreamState state)
+void state_callback_stream(struct stream *stream, aclrtStreamState state)
 {
     uint64_t last = begin(&streams), serial = 0;
     struct entry e;
@@ -158,7 +159,7 @@ void stream_state_tell(struct stream *stream, aclrtStreamState state)
         e.stream(handle_of(HANDLE_STREAM, stream), state, e.args);
 }
 
-void device_state_tell(int32_t user_id, aclrtDeviceState state)
+void state_callback_device(int32_t user_id, aclrtDeviceState state)
 {
     uint64_t last = begin(&devices), serial = 0;
     struct entry e;

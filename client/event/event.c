@@ -9,6 +9,7 @@
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/runtime/stream.h"
+#include "client/runtime/upcall.h"
 #include "proto/wire/packet.h"
 
 #define UNSUPPORTED ACL_ERROR_RT_FEATURE_NOT_SUPPORT
@@ -458,8 +459,9 @@ int event_reset_in(struct event *e, const struct stream *s, const char *function
     return error;
 }
 
-void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64_t from,
-                         uint64_t to)
+/* Without its lock. */
+static void forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64_t from,
+                          uint64_t to)
 {
     struct record r;
 
@@ -481,6 +483,17 @@ void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64
             atomic_store_explicit(&e->reset_number, r.number, memory_order_relaxed);
     }
     pthread_mutex_unlock(&e->lock);
+}
+
+void event_forget_records(struct session *s, const struct stream_ctrl *ctrl, uint64_t from,
+                          uint64_t to)
+{
+    struct event *e;
+
+    pthread_mutex_lock(&s->lock);
+    slots_foreach (&s->events, i, e)
+        forget_record(e, ctrl, from, to);
+    pthread_mutex_unlock(&s->lock);
 }
 
 void event_record_slow(struct event *e, struct record *r)

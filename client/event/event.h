@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/runtime/point.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
 #include "proto/shm/event_shm.h"
@@ -44,28 +45,6 @@ enum use_of_event {
     USE_WAIT,
     USE_TIMING,
     USE_COUNT
-};
-
-/**
- * A captured point: complete when ctrl->done >= position, or at once when ctrl is NULL. The control
- * block is type-stable memory of the session, and positions of a slot never go back: a stream that
- * is gone reads as complete.
- */
-struct point {
-    struct stream_ctrl *ctrl;
-    uint64_t position;
-};
-
-#define USE_FENCE                                                                                  \
-    1u /* an engine needs the event there: npud keeps it until the stream has passed */
-#define USE_WAITS 2u /* a stream wait, for aclrtQueryEventWaitStatus */
-
-/** A place in a stream that uses the event: npud must not give its slot out again before that has
- * passed. */
-struct use {
-    struct point point;
-    uint32_t stream; /* npud's slot */
-    unsigned how;
 };
 
 /**
@@ -132,11 +111,6 @@ struct record {
     uint64_t ns;
 };
 
-static inline bool point_passed(const struct point *p)
-{
-    return !p->ctrl || atomic_load_explicit(&p->ctrl->done, memory_order_acquire) >= p->position;
-}
-
 static inline void event_read_record(const struct event *e, struct record *r)
 {
     uint32_t before;
@@ -156,13 +130,6 @@ static inline void event_read_record(const struct event *e, struct record *r)
  * gets there, unless it is followed by another one before or after that. ACL error code.
  */
 int event_reset_in(struct event *e, const struct stream *s, const char *function);
-
-/**
- * The positions after `from`, up to `to`, of the stream with this control block are discarded: if
- * the latest record is one of them, the event looks as never recorded. Without its lock.
- */
-void event_forget_record(struct event *e, const struct stream_ctrl *ctrl, uint64_t from,
-                         uint64_t to);
 
 /**
  * 0, or the code of the failure for which the latest record of an event will never be executed,

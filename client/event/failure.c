@@ -28,62 +28,6 @@ aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
     return 0;
 }
 
-/* --- failure mode --- */
-
-static int send_stop(struct stream *s, const char *function)
-{
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__SetFailureMode mode = NPUD__SET_FAILURE_MODE__INIT;
-
-    mode.slot = s->remote;
-    request.set_failure_mode = &mode;
-    request.body_case = NPUD__REQUEST__BODY_SET_FAILURE_MODE;
-    return session_command(s->session, function, &request);
-}
-
-int stream_set_failure_mode(const char *function, void *handle, uint64_t mode)
-{
-    bool stop = mode & ACL_STOP_ON_FAILURE;
-    struct stream *s;
-    int error;
-
-    s = stream_lock(function, handle, &error);
-    if (!s)
-        return error;
-    if (s->flags & ACL_STREAM_DEVICE_USE_ONLY)
-        error = error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                          "%s: not possible with an ACL_STREAM_DEVICE_USE_ONLY stream", function);
-    else if (!stop && atomic_load(&s->context->stop))
-        error = error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                          "%s: the streams of this context stop on failure, which cannot be taken "
-                          "back",
-                          function);
-    else if (stop && !atomic_load(&s->context->stop)) {
-        error = send_stop(s, function);
-        if (error == 0)
-            atomic_store(&s->context->stop, true);
-    }
-    stream_unlock(s);
-    return error;
-}
-
-int stream_get_failure_mode(const char *function, void *handle, uint64_t *mode)
-{
-    int error;
-    struct stream *s = stream_find(function, handle, &error);
-
-    if (s)
-        *mode = atomic_load(&s->context->stop) ? ACL_STOP_ON_FAILURE : ACL_CONTINUE_ON_FAILURE;
-    return error;
-}
-
-aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
-{
-    CALL_SCOPE;
-
-    return stream_set_failure_mode(__func__, stream, mode);
-}
-
 /* --- one stream --- */
 
 /*

@@ -8,6 +8,7 @@
 #include <utlist.h>
 
 #include "acl/acl.h"
+#include "client/buffers/segment.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
 #include "client/core/error.h"

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "client/runtime/session.h"
+#include "client/runtime/upcall.h"
 
 struct memory {
     uintptr_t start;
@@ -50,16 +51,5 @@ int memory_check(struct session *s, const char *function, const char *name, cons
  * the request.
  */
 int memory_written(struct session *s, const char *function, const void *address, size_t size);
-
-/** Allocations taken out of the table, not freed yet. */
-struct memory_list;
-
-/**
- * The last context on device is going: take everything that was allocated there out of the table,
- * at this moment, so that what another thread allocates after a new aclrtSetDevice is its own.
- */
-struct memory_list *memory_take_device(struct session *s, uint32_t device);
-/** Free what was taken, and what the library keeps for coming copies. Nothing if list is NULL. */
-void memory_release(struct session *s, const char *function, struct memory_list *list);
 
 extern const struct part memory_part;

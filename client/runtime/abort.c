@@ -4,9 +4,8 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
-#include "client/event/event.h"
-#include "client/callback/callback.h"
 #include "client/runtime/stream.h"
+#include "client/runtime/upcall.h"
 #include "client/core/wait.h"
 #include "proto/util/clock.h"
 
@@ -87,7 +86,7 @@ static void discard_all(struct stream *s, const char *function)
     request_abort(s, function, 0);
     callbacks = callback_stream_discard(s);
     abort_unlock(s);
-    callbacks_dispose(callbacks);
+    callback_dispose(callbacks);
 }
 
 void abort_discard(struct stream *s, const char *function)
@@ -144,7 +143,7 @@ int abort_stream(struct stream *s, const char *function, int32_t code)
     callbacks = callback_stream_discard(s);
     atomic_store(&s->aborting, before);
     abort_unlock(s);
-    callbacks_dispose(callbacks);
+    callback_dispose(callbacks);
     return error;
 }
 
@@ -219,19 +218,14 @@ static int hold_one(struct aborted *t, const char *function)
 /* A discarded record is not recorded, and says so before anybody can take it for done. */
 static void tell(const struct device_abort *a)
 {
-    struct event *e;
-
-    for (size_t k = 0; k < a->n; k++) {
-        const struct aborted *t = &a->streams[k];
+    for (size_t i = 0; i < a->n; i++) {
+        const struct aborted *t = &a->streams[i];
 
         if (!t->held || t->range.from == t->range.to)
             continue;
         wait_discarded(&a->session->waits, t->stream->ctrl, t->range.from, t->range.to,
                        ACL_ERROR_RT_DEVICE_TASK_ABORT);
-        pthread_mutex_lock(&a->session->lock);
-        slots_foreach (&a->session->events, i, e)
-            event_forget_record(e, t->stream->ctrl, t->range.from, t->range.to);
-        pthread_mutex_unlock(&a->session->lock);
+        event_forget_records(a->session, t->stream->ctrl, t->range.from, t->range.to);
     }
 }
 
@@ -239,16 +233,13 @@ static void tell(const struct device_abort *a)
 static struct callback *let_go(struct aborted *t, const char *function, struct callback *list,
                                int *error)
 {
-    struct callback *callbacks = callback_stream_discard(t->stream), **end = &callbacks;
+    struct callback *callbacks = callback_stream_discard(t->stream);
     int r = request_abort(t->stream, function, ACL_ERROR_RT_DEVICE_TASK_ABORT);
 
     KILL_POINT(ABORT_OVER);
     if (*error == 0)
         *error = r;
-    while (*end)
-        end = &(*end)->next;
-    *end = list;
-    return callbacks;
+    return callback_join(callbacks, list);
 }
 
 /*
@@ -273,7 +264,7 @@ int device_abort_run(struct device_abort *a, const char *function, uint64_t dead
         if (a->streams[i].held)
             callbacks = let_go(&a->streams[i], function, callbacks, &error);
     pthread_mutex_unlock(&a->session->abort_lock);
-    callbacks_dispose(callbacks);
+    callback_dispose(callbacks);
     return error;
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "client/event/event.h"
+#include "client/runtime/point.h"
 #include "client/runtime/session.h"
 
 #define PAGE 4096u /* where pages are larger, fewer are kept */

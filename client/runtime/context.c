@@ -5,10 +5,8 @@
 #include "client/runtime/device.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
-#include "client/memory/alloc.h"
-#include "client/callback/callback.h"
-#include "client/callback/state_callback.h"
 #include "client/runtime/stream.h"
+#include "client/runtime/upcall.h"
 
 /* --- binding --- */
 
@@ -127,7 +125,7 @@ aclError aclrtSetDevice(int32_t deviceId)
         return error;
     d = &s->devices[device];
     if (!is_set(s, d, 0))
-        device_state_tell(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
+        state_callback_device(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
     pthread_mutex_lock(&s->lock);
     if (d->set_count == 0) {
         error = context_new(s, __func__, (uint32_t)device, true, &d->primary);
@@ -139,9 +137,9 @@ aclError aclrtSetDevice(int32_t deviceId)
     }
     pthread_mutex_unlock(&s->lock);
     if (made)
-        stream_state_tell(made, ACL_RT_STREAM_STATE_CREATE_POST);
+        state_callback_stream(made, ACL_RT_STREAM_STATE_CREATE_POST);
     if (error == 0)
-        device_state_tell(deviceId, ACL_RT_DEVICE_STATE_SET_POST);
+        state_callback_device(deviceId, ACL_RT_DEVICE_STATE_SET_POST);
     return error;
 }
 
@@ -175,7 +173,7 @@ static int reset(const char *function, int32_t user_id, bool force)
         return error;
     d = &s->devices[device];
     if (is_set(s, d, 0) && (force || !is_set(s, d, 1)))
-        device_state_tell(user_id, ACL_RT_DEVICE_STATE_RESET_PRE);
+        state_callback_device(user_id, ACL_RT_DEVICE_STATE_RESET_PRE);
     pthread_mutex_lock(&s->lock);
     if (d->set_count == 0) {
         pthread_mutex_unlock(&s->lock);
@@ -194,7 +192,7 @@ static int reset(const char *function, int32_t user_id, bool force)
         error = context_end(ended, function);
     memory_release(s, function, memory);
     if (ended)
-        device_state_tell(user_id, ACL_RT_DEVICE_STATE_RESET_POST);
+        state_callback_device(user_id, ACL_RT_DEVICE_STATE_RESET_POST);
     return error;
 }
 
@@ -277,7 +275,7 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
     }
     pthread_mutex_unlock(&s->lock);
     if (made)
-        stream_state_tell(made, ACL_RT_STREAM_STATE_CREATE_POST);
+        state_callback_stream(made, ACL_RT_STREAM_STATE_CREATE_POST);
     return error;
 }
 

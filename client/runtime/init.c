@@ -6,7 +6,7 @@
 #include "client/runtime/device.h"
 #include "client/core/error.h"
 #include "client/core/process.h"
-#include "client/callback/callback.h"
+#include "client/runtime/stream_callbacks.h"
 #include "client/runtime/session.h"
 
 /*

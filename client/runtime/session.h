@@ -14,13 +14,11 @@
 #include <stdint.h>
 
 #include "client/runtime/arena_pages.h"
-#include "client/event/event_fd.h"
-#include "client/buffers/pool.h"
 #include "client/core/lifecycle.h"
 #include "client/core/lost.h"
 #include "client/core/process.h"
 #include "client/core/wait.h"
-#include "client/buffers/segment.h"
+#include "client/runtime/session_parts.h"
 #include "proto/shm/arena.h"
 #include "proto/shm/doorbell.h"
 #include "proto/wire/npud.pb-c.h"

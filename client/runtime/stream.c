@@ -10,11 +10,10 @@
 #include "client/runtime/abort.h"
 #include "client/runtime/context.h"
 #include "client/core/error.h"
-#include "client/callback/exception.h"
 #include "client/core/handle.h"
 #include "client/core/interrupt.h"
 #include "client/runtime/op_timeout.h"
-#include "client/callback/state_callback.h"
+#include "client/runtime/upcall.h"
 #include "client/core/wait.h"
 #include "proto/wire/error_name.h"
 
@@ -477,7 +476,7 @@ static int stream_leave(struct stream *s, const char *function, bool *force)
 {
     struct session *session = s->session;
 
-    stream_state_tell(s, ACL_RT_STREAM_STATE_DESTROY_PRE);
+    state_callback_stream(s, ACL_RT_STREAM_STATE_DESTROY_PRE);
     pthread_mutex_lock(&session->lock);
     slots_unpublish(s);
     pthread_mutex_unlock(&session->lock);
@@ -566,7 +565,7 @@ aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uin
         *stream = handle_of(HANDLE_STREAM, s);
     pthread_mutex_unlock(&session->lock);
     if (s)
-        stream_state_tell(s, ACL_RT_STREAM_STATE_CREATE_POST);
+        state_callback_stream(s, ACL_RT_STREAM_STATE_CREATE_POST);
     return error;
 }
 

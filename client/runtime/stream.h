@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/callback/callback.h"
 #include "client/runtime/session.h"
+#include "client/runtime/stream_callbacks.h"
 #include "client/core/thread.h"
 #include "proto/util/slots.h"
 #include "proto/shm/stream_shm.h"

@@ -4,8 +4,70 @@
  */
 #include "acl/acl.h"
 #include "client/core/error.h"
-#include "client/event/failure.h"
+#include "client/runtime/context.h"
 #include "client/runtime/stream.h"
+
+/* --- failure mode --- */
+
+static int send_stop(struct stream *s, const char *function)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__SetFailureMode mode = NPUD__SET_FAILURE_MODE__INIT;
+
+    mode.slot = s->remote;
+    request.set_failure_mode = &mode;
+    request.body_case = NPUD__REQUEST__BODY_SET_FAILURE_MODE;
+    return session_command(s->session, function, &request);
+}
+
+/*
+ * handle NULL is the default stream; only bit 0 of mode counts. 0, 107002, 107003, 107017, 207000.
+ */
+static int set_failure_mode(const char *function, void *handle, uint64_t mode)
+{
+    bool stop = mode & ACL_STOP_ON_FAILURE;
+    struct stream *s;
+    int error;
+
+    s = stream_lock(function, handle, &error);
+    if (!s)
+        return error;
+    if (s->flags & ACL_STREAM_DEVICE_USE_ONLY)
+        error = error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                          "%s: not possible with an ACL_STREAM_DEVICE_USE_ONLY stream", function);
+    else if (!stop && atomic_load(&s->context->stop))
+        error = error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                          "%s: the streams of this context stop on failure, which cannot be taken "
+                          "back",
+                          function);
+    else if (stop && !atomic_load(&s->context->stop)) {
+        error = send_stop(s, function);
+        if (error == 0)
+            atomic_store(&s->context->stop, true);
+    }
+    stream_unlock(s);
+    return error;
+}
+
+/* Of a stream of any context. Errors: 107002, 107017. */
+static int get_failure_mode(const char *function, void *handle, uint64_t *mode)
+{
+    int error;
+    struct stream *s = stream_find(function, handle, &error);
+
+    if (s)
+        *mode = atomic_load(&s->context->stop) ? ACL_STOP_ON_FAILURE : ACL_CONTINUE_ON_FAILURE;
+    return error;
+}
+
+aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
+{
+    CALL_SCOPE;
+
+    return set_failure_mode(__func__, stream, mode);
+}
+
+/* --- attributes --- */
 
 static int bad_switch(const char *function, int code, uint32_t value)
 {
@@ -93,7 +155,7 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtSetStreamAttribute: the default stream's priority is fixed");
     if (stmAttrType == ACL_STREAM_ATTR_FAILURE_MODE)
-        return stream_set_failure_mode(__func__, stream, value->failureMode);
+        return set_failure_mode(__func__, stream, value->failureMode);
     s = stream_lock(__func__, stream, &error);
     if (!s)
         return error;
@@ -121,7 +183,7 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
      * one.
      */
     if (stmAttrType == ACL_STREAM_ATTR_FAILURE_MODE)
-        error = stream_get_failure_mode(__func__, stream, &value->failureMode);
+        error = get_failure_mode(__func__, stream, &value->failureMode);
     return error;
 }
 

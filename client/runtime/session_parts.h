@@ -1,0 +1,51 @@
+/*
+ * What modules of the rooms above keep in the session. It is part of the session and not behind a
+ * pointer, because an allocation of a buffer reads it and would pay for the pointer. Runtime does
+ * not look inside.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct segment;
+
+/* --- client/event/event_fd.c --- */
+
+/** Of a session. */
+struct event_fds {
+    pthread_mutex_t lock; /* taken last, never held during a request */
+    int *copy;            /* EVENT_FDS_MAX of them, by number: -1 free; NULL: never used */
+    _Atomic bool announced;
+};
+
+/* --- client/buffers/segment.c --- */
+
+/** All segments of a session; part of it. All zero but the lock: none. */
+struct segments {
+    pthread_mutex_t lock;
+    struct segment *live;       /* in the table */
+    struct segment *retired;    /* not any more */
+    bool forgotten;             /* nothing is added any more */
+    void *by_address;           /* tsearch() tree of struct segment, by where their data is */
+    pthread_rwlock_t tree_lock; /* of by_address; inside lock */
+};
+
+/* --- client/buffers/pool.c --- */
+
+#define POOL_CLASSES 144
+#define POOL_STEP    128u /* bytes by which the smallest classes differ */
+/* bytes of the largest class that threads keep buffers of */
+#define POOL_SMALL (UINT64_C(64) << 10)
+
+/** Part of the session. All zero but the lock: nothing. */
+struct pool {
+    pthread_mutex_t lock;                /* of class; before segments.lock */
+    struct segment *class[POOL_CLASSES]; /* oldest, so smallest, first */
+    _Atomic uint64_t size;               /* of its segments, as far as their end was noticed */
+    /*
+     * The class of a size, by steps: counting bits takes longer than all the rest of an allocation.
+     */
+    uint8_t small[POOL_SMALL / POOL_STEP];
+};

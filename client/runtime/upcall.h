@@ -1,0 +1,51 @@
+/*
+ * What runtime calls in the rooms above it; see also client/runtime/stream_callbacks.h. The
+ * contract between them: the modules that are named here implement it.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "acl/acl.h"
+
+struct session;
+struct stream;
+struct stream_ctrl;
+
+/* --- client/memory/alloc.c --- */
+
+/** Allocations taken out of the table, not freed yet. */
+struct memory_list;
+
+/**
+ * The last context on device is going: take everything that was allocated there out of the table,
+ * at this moment, so that what another thread allocates after a new aclrtSetDevice is its own.
+ */
+struct memory_list *memory_take_device(struct session *s, uint32_t device);
+/** Free what was taken, and what the library keeps for coming copies. Nothing if list is NULL. */
+void memory_release(struct session *s, const char *function, struct memory_list *list);
+
+/* --- client/callback/exception.c --- */
+
+/**
+ * An error is about to be returned: all callbacks for what npud has told so far have run when this
+ * returns. Without locks.
+ */
+void exception_drain(struct session *s);
+
+/* --- client/callback/state_callback.c; without locks --- */
+
+/** After a stream was made, or before it goes. */
+void state_callback_stream(struct stream *stream, aclrtStreamState state);
+
+/** user_id: as the program numbers its devices. */
+void state_callback_device(int32_t user_id, aclrtDeviceState state);
+
+/* --- client/event/event.c --- */
+
+/**
+ * The positions after `from`, up to `to`, of the stream with this control block are discarded: an
+ * event whose latest record is one of them looks as never recorded. Takes session->lock.
+ */
+void event_forget_records(struct session *s, const struct stream_ctrl *ctrl, uint64_t from,
+                          uint64_t to);
