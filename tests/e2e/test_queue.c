@@ -8,6 +8,7 @@
 
 #include "acl/acl_tdt_queue.h"
 #include "queue_kit.h"
+#include "tests/common/effort.h"
 #include "tests/common/need.h"
 
 #define UNKNOWN_ID 77u
@@ -539,7 +540,7 @@ START_TEST(timeouts)
             took = now_ns() - begun;
             waited = cpu_wait_ns(getpid()) - waited;
             ck_assert_uint_ge(took, (uint64_t)limits[i] * 1000000);
-            ck_assert_msg(took <= (uint64_t)limits[i] * 1000000 + waited + 20000000,
+            ck_assert_msg(took <= (uint64_t)limits[i] * 1000000 + waited + promised_ns(20),
                           "call %d: %d ms took %llu us", which, limits[i],
                           (unsigned long long)took / 1000);
         }
