@@ -1,7 +1,7 @@
 /*
  * What the programs of an example share: checked calls, lines that name the program, and the two
  * ways in which processes reach each other here. A handle travels in a file; "now" travels through
- * a FIFO, so that nobody has to look again and again.
+ * a FIFO, so that neither process has to look again and again.
  */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
@@ -83,7 +83,7 @@ static inline void check_refused(aclError error, aclError wanted, const char *ca
 
 #define REFUSED(error, call) check_refused((call), (error), #call)
 
-/* Of the latest record of an event, whoever made it: 1 is complete. */
+/* Of the latest record of an event, of any process: 1 is complete. */
 static inline aclrtEventRecordedStatus event_status(aclrtEvent event)
 {
     aclrtEventRecordedStatus status;
@@ -152,7 +152,7 @@ static inline aclrtIpcEventHandle handle_read(const char *dir, const char *name,
     return handle;
 }
 
-/* Whoever comes first makes the FIFO. Opening it waits for the other side. */
+/* The process that comes first makes the FIFO. Opening it waits for the other side. */
 static inline int fifo_open(const char *dir, const char *name, int number, int flags)
 {
     struct path p = path_in(dir, name, number);

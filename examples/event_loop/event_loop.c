@@ -3,8 +3,8 @@
  * and nothing polls: each job ends with a record, npud writes an eventfd when that is complete
  * (aclnpudEventNotifyFd), and the loop calls job_done(). Meanwhile a timer ticks.
  *
- * One of the jobs is another process's: its IPC event comes as 64 bytes through a pipe that the
- * loop reads, and is waited for like the rest.
+ * One of the jobs belongs to another process: its IPC event comes as 64 bytes through a pipe that
+ * the loop reads, and the loop waits for it as for the others.
  */
 #include <event2/event.h>
 #include <sys/eventfd.h>
@@ -89,9 +89,9 @@ static int remote_main(int to)
     CHECK(aclnpudLaunchDelay(120000, ACL_SUCCESS, stream));
     CHECK(aclrtRecordEvent(event, stream));
     if (write(to, &handle, sizeof(handle)) != (ssize_t)sizeof(handle))
-        fail("nobody wants the handle");
+        fail("no process wants the handle");
     CHECK(aclrtSynchronizeStream(stream));
-    CHECK(aclrtDestroyEvent(event)); /* who has it open keeps it */
+    CHECK(aclrtDestroyEvent(event)); /* the process that has it open keeps it */
     CHECK(aclrtResetDevice(1));
     CHECK(aclFinalize());
     return 0;

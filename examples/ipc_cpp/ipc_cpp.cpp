@@ -1,6 +1,6 @@
 // An IPC event between two processes in C++, with acl/npud_event_ipc.hpp. The producer works on
-// device 0 and records; the consumer's stream
-// on device 1 goes on when that is done, and answers with a record of its own on the same event.
+// device 0 and records; the consumer's stream on device 1 goes on when that is done, and answers
+// with a record of its own on the same event.
 #include <acl/npud_event_ipc.hpp>
 
 #include <cstdio>
@@ -76,7 +76,7 @@ void producer(int peer)
 
     device.work(50000);
     event.record(device.stream());
-    send(peer, ipc::export_(event)); // after the record: who waits, waits for this one
+    send(peer, ipc::export_(event)); // after the record: the consumer waits for this one
     receive<char>(peer);             // the answer has been recorded ...
     event.synchronize();             // ... and is complete
     std::puts("producer: the consumer has answered");

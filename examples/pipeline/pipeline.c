@@ -2,16 +2,16 @@
  * A pipeline of three stages over four processes. Frames of 4 MiB travel through it in shared
  * buffers, and no byte of them is copied:
  *
- *                             ┌─> upper_in ─> UPPER ─> upper_out ─┐
- *     CAPTURE ─> captured ────┤                                   ├────> results ─> JOIN
- *        ^                    └─> lower_in ─> LOWER ─> lower_out ─┘                  │
- *        └──────────────────────────────── empty <──────────────────────────────────┘
+ *                             +-> upper_in -> UPPER -> upper_out -+
+ *     CAPTURE -> captured ----+                                   +----> results -> JOIN
+ *        ^                    +-> lower_in -> LOWER -> lower_out -+                  |
+ *        +------------------------------- empty <-----------------------------------+
  *
- * Where the picture forks and where it comes together, routes move the messages: npud does, nobody
- * here. A route with two destinations gives the second a reference to the same frame, so UPPER and
- * LOWER read it at the same time, each his half, and write what they find to the user data, of
- * which each reference has its own. JOIN gets both references, drops one, and sends the frame back
- * to be filled again: FRAMES of them go round and round.
+ * Where the picture forks and where it comes together, routes move the messages: npud does so, and
+ * no process here. A route with two destinations gives the second a reference to the same frame, so
+ * UPPER and LOWER read it at the same time, each its half, and write what they find to the user
+ * data, of which each reference has its own. JOIN gets both references, drops one, and sends the
+ * frame back to be filled again: FRAMES of them go round and round.
  *
  * usage: pipeline [FRAMES TO SEND]
  */
@@ -204,7 +204,7 @@ _Noreturn static void helper_main(const struct helper *h, int fd)
     int32_t pid;
 
     set_name("%s", h->name);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* should the first process fail */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* if the first process fails */
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtDeviceGetBareTgid(&pid));

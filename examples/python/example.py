@@ -1,7 +1,8 @@
 """
-What both programs share: checked calls, lines that name the program, and the two ways in which processes reach each other here,
-the same as in ../common/example.h, so that one of the two may be the C program: a handle travels in a file; "now" travels
-through a FIFO, so that nobody has to look again and again.
+What both programs share: checked calls, lines that name the program, and the two ways in which
+processes reach each other here. They are the same as in ../common/example.h, so that one of the two
+may be the C program: a handle travels in a file; "now" travels through a FIFO, so that neither
+process has to look again and again.
 """
 import os
 import sys
@@ -46,7 +47,7 @@ def handle_read(directory):
 
 
 def fifo_open(directory, name, mode):
-    """Whoever comes first makes the FIFO. Opening it waits for the other side."""
+    """The process that comes first makes the FIFO. Opening it waits for the other side."""
     path = os.path.join(directory, name + ".0")
     try:
         os.mkfifo(path, 0o600)

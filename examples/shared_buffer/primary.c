@@ -52,7 +52,7 @@ static acltdtBuf job_make(uint32_t number)
     return buf;
 }
 
-/* From the enqueue on the buffer is the queue's, and then that of whoever takes it out. */
+/* From the enqueue on the queue owns the buffer, and then the process that takes it out. */
 static void job_send(uint32_t queue, uint32_t number)
 {
     acltdtBuf buf = job_make(number);
@@ -65,7 +65,7 @@ static void job_send(uint32_t queue, uint32_t number)
 
 /*
  * The secondary may take jobs and put answers, and nothing else. A grant is for the process that
- * has this pid now: one that gets the number later has no part in it.
+ * has this pid now: a later process with the same pid has none.
  */
 static void queues_grant(const struct queues *queues, int32_t pid)
 {

@@ -59,7 +59,7 @@ static struct result picture_look(const unsigned char *data, uint32_t width, uin
 }
 
 /*
- * What a message says of itself is what the other process wrote: looked at before it is believed.
+ * What a message says of itself is what the other process wrote: it is checked before it is used.
  */
 static struct result job_do(acltdtBuf buf, struct job *job)
 {

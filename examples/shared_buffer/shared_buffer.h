@@ -1,6 +1,6 @@
 /*
- * What the two processes have agreed on: who tells whom what, and what is in the user data of a
- * message.
+ * What the two processes have agreed on: what each tells the other, and what is in the user data of
+ * a message.
  */
 #ifndef SHARED_BUFFER_H
 #define SHARED_BUFFER_H

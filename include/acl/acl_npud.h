@@ -20,9 +20,9 @@ ACL_FUNC_VISIBILITY aclError aclnpudLaunchDelay(uint64_t microseconds, aclError 
                                                 aclrtStream stream);
 
 /*
- * aclrtLaunchCallback for who holds something for userData, bindings of other languages for one:
- * when fn is never going to run, because the stream or its subscription ended first, drop(userData)
- * is called in its place, once, in the thread that ended it. drop NULL: nothing is called. When
+ * aclrtLaunchCallback for callers that must release userData, such as bindings of other languages:
+ * if fn is never going to run, because the stream or its subscription ended first, drop(userData)
+ * is called in its place, once, in the thread that ended it. If drop is NULL, nothing is called. If
  * this function returns an error, neither is called, and the sentence names aclrtLaunchCallback.
  */
 ACL_FUNC_VISIBILITY aclError aclnpudLaunchCallbackWithDrop(aclrtCallback fn, aclrtCallback drop,
@@ -40,13 +40,13 @@ typedef struct aclnpudIpcEventInfo {
 } aclnpudIpcEventInfo;
 
 /*
- * What stands behind the handle of an IPC event. Opens nothing; needs no context. Of several
- * processes that exported the event, which all get the same handle, the one that was first of those
- * that live counts; when none lives, the one that left last. npud knows processes by their
- * connection and pidfd: another one with the same pid is not taken for it. Between the answer and
- * its use the process may end: to learn of that, open the event and wait. Errors: info NULL 100000;
- * not a handle that this npud gave out 107000; the event is gone (nobody has it open, and nobody
- * lives who exported it) 107017; another user's, see [ipc] scope, 207006. An event that is open
+ * What stands behind the handle of an IPC event. Opens nothing; needs no context. If several
+ * processes have exported the event (all of them get the same handle), the first one of those that
+ * live counts; if none lives, the one that left last. npud knows processes by their connection and
+ * pidfd: another process with the same pid is not taken for it. Between the answer and its use the
+ * process may end: to learn of that, open the event and wait. Errors: info NULL 100000; not a
+ * handle that this npud gave out 107000; the event is gone (no process has it open, and no process
+ * that exported it lives) 107017; another user's, see [ipc] scope, 207006. An event that is open
  * somewhere, but whose exporters have all left, has information and cannot be opened.
  */
 ACL_FUNC_VISIBILITY aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle,
@@ -54,7 +54,8 @@ ACL_FUNC_VISIBILITY aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle,
 
 /*
  * aclrtIpcOpenEventHandle() on a device, whatever is current. The thread needs no context and keeps
- * the one that it has; the device need not have been set. Each is matched by aclrtDestroyEvent().
+ * the one that it has; the device need not have been set. Each call is matched by
+ * aclrtDestroyEvent().
  * Errors: event NULL 100000; no such device 107001; those of aclrtIpcOpenEventHandle().
  */
 ACL_FUNC_VISIBILITY aclError aclnpudIpcOpenEventOnDevice(aclrtEvent *event,
@@ -70,18 +71,18 @@ ACL_FUNC_VISIBILITY aclError aclnpudIpcOpenEventInContext(aclrtEvent *event,
                                                           aclrtContext context);
 
 /*
- * Have an eventfd written, once, by adding 1, when the record that is the event's latest at the
- * call is complete or has failed: for poll() and event loops. At once when it is complete already,
- * or when there is none. Later records, resets and the event's end change nothing about it: one
- * that was destroyed before is still told of. aclrtQueryEventStatus() has the outcome; the
- * descriptor does not tell. Any kind of event that can be synchronised with. The call is a request
- * to npud, and never waits for the record.
+ * Has an eventfd written, once, by adding 1, when the record that is the event's latest at the call
+ * is complete or has failed: for poll() and event loops. If the record is complete already, or if
+ * there is none, the eventfd is written at once. Later records, resets and the end of the event
+ * change nothing about it: the record of an event that was destroyed is still told of.
+ * aclrtQueryEventStatus() has the outcome; the descriptor does not tell. Any kind of event that can
+ * be synchronised with. The call is a request to npud, and never waits for the record.
  *
- * fd stays the program's, blocking or not, semaphore or not; one may serve many records. npud and
- * the library keep copies until it is written; the library's goes with the next call. So take it
- * out of an epoll set before closing it. aclFinalize() forgets what is not written. When npud ends,
- * or the session, what is not written is written by the library, and the calls return 507901; a
- * write of npud's own in that very moment may then be seen twice.
+ * fd stays the program's, blocking or not, semaphore or not; one fd may serve many records. npud
+ * and the library keep copies until it is written; the library's copy goes with the next call. So
+ * take fd out of an epoll set before closing it. aclFinalize() forgets what is not written. If npud
+ * or the session ends, the library writes what is not written, and the calls return 507901; a write
+ * of npud's own in that very moment may then be seen twice.
  *
  * Errors: event NULL 100000; stale or wrong event 107017; an ACL_EVENT_EXTERNAL event 207000; fd
  * not open, or no eventfd, 107000; more than 1024 unwritten in the process, or no descriptors left
@@ -91,17 +92,17 @@ ACL_FUNC_VISIBILITY aclError aclnpudEventNotifyFd(aclrtEvent event, int fd);
 
 /*
  * For bindings of languages whose signal handlers run outside of signal handlers, as Python's do:
- * the check is asked whether the call that the calling thread is in is to end. Of the calling
- * thread only; NULL: none, as at first. A forked child keeps it.
+ * the library asks the check whether the call that the thread is in is to end. Holds for the
+ * calling thread only; NULL: no check, as at first. A forked child keeps the check.
  *
- * It is asked while the thread sleeps in the library: after a signal that a handler has taken
- * without SA_RESTART, and at least ten times a second. moment says what it may do:
+ * The library asks while the thread sleeps in it: after a signal that a handler has taken without
+ * SA_RESTART, and at least ten times a second. moment says what the check may do:
  *   ACLNPUD_INTERRUPT_SLEEP     anything, calls of this library included; for one, run the handlers
  *   ACLNPUD_INTERRUPT_LOCKED    say whether there is something to run, and call nothing of this
  *                               library, which holds locks
  *   ACLNPUD_INTERRUPT_CALLBACK  as SLEEP; a callback has just run in the call
- * Once it has returned something else than 0, the call ends; until it has ended, the check may be
- * asked again, and should say the same.
+ * If the check returns something else than 0, the call ends; until it has ended, the library may
+ * ask again, and the check should say the same.
  *
  * A call that waits or submits has done nothing, and returns ACLNPUD_ERROR_INTERRUPTED without a
  * sentence: it can be made again. So do submitting calls after any signal while they wait for room;

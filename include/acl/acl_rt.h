@@ -779,7 +779,7 @@ ACL_FUNC_VISIBILITY aclError aclrtCreateStreamWithConfig(aclrtStream *stream, ui
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStream(aclrtStream stream);
 
 /*
- * The same, but throws away what has not run; who waits for a record of an IPC event among it gets
+ * The same, but throws away what has not run; a wait for a discarded record of an IPC event gets
  * 507057. Do not take its memory for unused at once.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
@@ -842,9 +842,9 @@ ACL_FUNC_VISIBILITY aclError aclrtGetStreamAttribute(aclrtStream stream,
  * Registers a callback under a unique name for the creation and destruction of streams, default
  * streams included; a NULL callback removes it. It runs on the thread that creates or destroys, in
  * the order of registration, with no lock held: at CREATE_POST and DESTROY_PRE the stream can be
- * used. Streams that go with their context or device are told of when nobody can make that context
- * current any more. A callback that is removed meanwhile is not called any more; a forked child
- * begins without any. Errors: regName NULL 100000; name in use 107000.
+ * used. Streams that go with their context or device are told of when no thread can make that
+ * context current any more. A callback that is removed meanwhile is not called any more; a forked
+ * child begins without any. Errors: regName NULL 100000; name in use 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtRegStreamStateCallback(const char *regName,
                                                          aclrtStreamStateCallback callback,
@@ -865,8 +865,8 @@ ACL_FUNC_VISIBILITY aclError aclrtValueWrite(void *devAddr, uint64_t value, uint
  * condition; it has no time limit and does not change the word. The word is looked at when the
  * stream gets there, and whenever a task of any stream (value write, copy, set, reduction) or a
  * copy or set function of any thread of the process has written it; a store through a pointer wakes
- * nobody. A condition that held in between only may have been missed. When the memory is freed, the
- * task fails with 507013. Needs a context.
+ * no stream. A condition that held in between only may have been missed. When the memory is freed,
+ * the task fails with 507013. Needs a context.
  * Errors: as aclrtValueWrite, and flag above 3 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
@@ -919,11 +919,10 @@ ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, ui
  * discarded, and streams of this process that were given a wait for it before, get 107023, whether
  * the stream has reached its wait or comes to it later (npud remembers the last 16 aborts of a
  * stream that discarded anything); other processes that wait for an IPC record of it get 507057;
- * calls that submit meanwhile return 107023. Work that was executed before stays done, and who
- * waits for it gets
- * 0. A call made after the abort does not wait for what was discarded, as for work that is done.
- *    Then the stream is usable again. An unreported
- * failure from before is still reported. Waits for the level of an ACL_EVENT_SYNC event stay. NULL
+ * calls that submit meanwhile return 107023. Work that was executed before stays done, and a wait
+ * for it returns 0. A call made after the abort does not wait for what was discarded, as for work
+ * that is done. Then the stream is usable again. An unreported failure from before is still
+ * reported. Waits for the level of an ACL_EVENT_SYNC event stay. NULL
  * is the default stream. Stop ends only the task that the stream is at, which counts as failed with
  * 107023 at the next synchronise, without an exception; it does nothing when there is none. A
  * record that a rule of npuctl inject holds fails for those that wait for it. Both need a context.
@@ -1440,7 +1439,7 @@ ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream
  * NO_BLOCK at once: then a synchronise may return before fn has run. Callbacks of a stream run in
  * order, those of a thread one at a time. fn must not allocate, free, synchronise, submit or abort.
  * A function that throws or ends its thread counts as returned. Behind a failed task it runs.
- * Errors: fn NULL 107000; bad blockType 100000; nobody subscribed 107015; 107011; stream codes.
+ * Errors: fn NULL 107000; bad blockType 100000; no thread subscribed 107015; 107011; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void *userData,
                                                  aclrtCallbackBlockType blockType,

@@ -14,18 +14,18 @@ extern "C" {
  * A buffer is a reference-counted block of data and, per handle, a data length and 96 bytes of user
  * data. Sizes, lengths and offsets are in bytes.
  *
- * Ownership. Whoever got a handle from acltdtAllocBuf, acltdtCopyBufRef or acltdtDequeue owns it,
- * and frees it once, or gives it away with an enqueue that succeeds: then the handle is dead, and
- * so are the pointers that were got with it. A handle means nothing in another process, and changes
- * on the way: a queue is the only carrier, and a consumer uses what it dequeued. What a process
- * holds when it ends is freed; what it has enqueued stays in the queue.
+ * Ownership. The caller that got a handle from acltdtAllocBuf, acltdtCopyBufRef or acltdtDequeue
+ * owns it, and frees it once, or gives it away with an enqueue that succeeds: then the handle is
+ * dead, and so are the pointers that were got with it. A handle means nothing in another process,
+ * and changes on the way: a queue is the only carrier, and a consumer uses what it dequeued. What a
+ * process holds when it ends is freed; what it has enqueued stays in the queue.
  *
  * No call on buffers waits for another process. Threads may use different buffers at the same time.
- * Two that use the same one, or the same chain, need a lock of their own, which they do not need
- * for the counts of references. The data of a buffer with several references may be read by all
- * their owners at once; who writes to it agrees with the others, also those in other processes. A
- * forked child has none of the buffers of its parent (its memory does not have the data either),
- * and gets 100001 until it calls aclInit.
+ * Threads that use the same buffer, or the same chain, need a lock of their own; the counts of
+ * references need none. All owners of references to the same data may read it at once; an owner
+ * that writes to it must agree with the others, also with those in other processes. A forked child
+ * has none of the buffers of its parent (its memory does not have the data either), and gets 100001
+ * until it calls aclInit.
  *
  * Errors common to all: NULL 100000; a handle that was freed or enqueued, is another process's, or
  * never was one, 107000 (a dead handle is recognised until its place in the pool has had 2^28 more
@@ -169,15 +169,15 @@ ACL_FUNC_VISIBILITY aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr,
  * is mapped, not by good will.
  *
  * Any thread may use a queue, also several of several processes on the same side; there is no
- * fairness among them. Who waits sleeps until it is woken. Each message, and each place, wakes one
- * process. If that process is stopped (SIGSTOP, a debugger) before it has taken the message or the
- * place, the others that wait are woken by the next one, or look when their time is up. Where
- * processes may be stopped, wait with a timeout and call again. Timeouts are in milliseconds, by a
- * clock that nobody sets: 0 tries once and does not wait, a negative one (acltdtAttachQueue: -1)
- * waits for ever. A queue that is full is 207014, one that is empty 207013, for all four calls, at
- * once and when the time is up: what the manuals say. Elsewhere acltdtEnqueue and acltdtDequeue say
- * 500001 there, which is what they say of everything; a program that is to run there too treats it
- * alike.
+ * fairness among them. A thread that waits sleeps until it is woken. Each message, and each place,
+ * wakes one process. If that process is stopped (SIGSTOP, a debugger) before it has taken the
+ * message or the place, the others that wait are woken by the next one, or look when their time is
+ * up. Where processes may be stopped, wait with a timeout and call again. Timeouts are in
+ * milliseconds, by a clock that cannot be set: 0 tries once and does not wait, a negative one
+ * (acltdtAttachQueue: -1) waits for ever. A full queue is 207014, an empty queue 207013, for all
+ * four calls, at once and when the time is up: what the manuals say. Elsewhere acltdtEnqueue and
+ * acltdtDequeue return 500001 then, as for every other error; a program that is to run there too
+ * treats 500001 like these.
  *
  * The queue goes when it is destroyed, or when the last process that is attached has ended and no
  * grant is left. When a process ends, what it had completely enqueued stays, and others go on. One
@@ -212,10 +212,10 @@ ACL_FUNC_VISIBILITY aclError acltdtDestroyQueue(uint32_t qid);
 /*
  * Lets the process pid have these rights and no others: it replaces what it was granted before,
  * also when it is attached, and 0 takes all away. Needs MANAGE. pid is what aclrtDeviceGetBareTgid
- * says in that process: it has to run, need not use the library yet, and one that gets the number
- * later has no part in it. With DEQUEUE, the process gets to see the memory that the messages come
- * from, and what it has seen it keeps (see the README: what sharing a queue exposes). timeout is
- * not used: npud waits for nothing here.
+ * says in that process. The process must run and need not use the library yet; a later process with
+ * the same pid has no grant. With DEQUEUE, the process gets to see the memory that the messages
+ * come from, and keeps what it has seen (docs/security.md: what a process exposes by sharing).
+ * timeout is not used: npud waits for nothing here.
  * Errors: pid not above 0, or bits that are no right, 107000; no such process 507000.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission,
@@ -233,8 +233,8 @@ ACL_FUNC_VISIBILITY aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, ui
  * Moves a buffer, or a whole chain by its head, into the queue; its data is not copied. Success
  * takes it from the caller: the handle is dead. Failure leaves it. Needs ENQUEUE. timeout limits
  * the wait for room. Errors: buf NULL 100000; buf is no head, or no buffer of this process, 107000;
- * full, at once or when the time is up, 207014 (elsewhere also 500001); nobody is left who could
- * make room 507899.
+ * full, at once or when the time is up, 207014 (elsewhere also 500001); no process is left that
+ * could make room 507899.
  */
 ACL_FUNC_VISIBILITY aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout);
 
@@ -243,9 +243,9 @@ ACL_FUNC_VISIBILITY aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t 
  * and all that the producer stored before is visible. Needs DEQUEUE. timeout limits the wait for a
  * message.
  * Errors: buf NULL 100000; empty, at once or when the time is up, 207013 (elsewhere also 500001);
- * the queue is the source of a route, or nobody is left who could put a message, 507899; the memory
- * of the message cannot be mapped 207001, and it stays in the queue; a process that shares it has
- * damaged it 207005, and it is lost.
+ * the queue is the source of a route, or no process is left that could put a message, 507899; the
+ * memory of the message cannot be mapped 207001, and the message stays in the queue; a process that
+ * shares the message has damaged it 207005, and it is lost.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout);
 
@@ -366,7 +366,7 @@ ACL_FUNC_VISIBILITY aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryI
  * route. A destination that is full does not stall the others: npud keeps up to 256 MiB, or 32768
  * messages, for each, then the source waits; npud may keep messages for a destination before that
  * holds as many as its depth, when many destinations are not emptied. A queue is source or
- * destination, never both, and nobody dequeues from a source. The caller needs MANAGE on both
+ * destination, never both, and no process dequeues from a source. The caller needs MANAGE on both
  * queues. Routes are taken one by one and nothing is rolled back: the state of each is written to
  * the list, also after an error, which tells of the first that is not bound. Binding a bound pair,
  * or an empty list, succeeds. It is the queues that are bound: the process may end.
@@ -378,8 +378,8 @@ ACL_FUNC_VISIBILITY aclError acltdtBindQueueRoutes(acltdtQueueRouteList *qRouteL
 
 /*
  * Ends the routes of the list; pairs that are not bound succeed. What npud has taken from a source
- * it still delivers, to each destination that was bound then; the rest stays there. For who has
- * bound the route, or has MANAGE on one of its queues.
+ * it still delivers, to each destination that was bound then; the rest stays there. The caller must
+ * have bound the route, or have MANAGE on one of its queues.
  * Errors: NULL 100000; not this process's to unbind 500001.
  */
 ACL_FUNC_VISIBILITY aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *qRouteList);

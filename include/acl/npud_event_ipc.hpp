@@ -137,7 +137,7 @@ class event_t
         return event_ != nullptr;
     }
 
-    /** Give the event up: who gets it destroys it. */
+    /** Give the event up: the caller destroys it. */
     event::handle_t release() noexcept
     {
         return std::exchange(event_, nullptr);
@@ -148,7 +148,7 @@ class event_t
     {
         event::handle_t old = std::exchange(event_, owned);
         if (old && aclrtDestroyEvent(old) != ACL_SUCCESS)
-            aclGetRecentErrMsg(); /* nobody is going to ask for the sentence */
+            aclGetRecentErrMsg(); /* no later call asks for this sentence */
     }
 
     friend void swap(event_t &a, event_t &b) noexcept
@@ -234,7 +234,7 @@ inline event_t wrap(handle_t owned) noexcept
 namespace ipc
 {
 
-/** The 64 bytes that name an event to other processes. Whoever has them may open it: a secret. */
+/** The 64 bytes that name an event to other processes. A secret: they open the event. */
 class handle_t
 {
   public:
