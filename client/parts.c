@@ -12,17 +12,24 @@
 #include "client/callback/callback.h"
 #include "client/callback/exception.h"
 #include "client/callback/state_callback.h"
+#include "client/core/acl_config.h"
+#include "client/core/api_call.h"
+#include "client/core/thread.h"
 #include "client/event/event.h"
 #include "client/event/event_fd.h"
 #include "client/event/failure.h"
 #include "client/event/notify.h"
 #include "client/memory/alloc.h"
+#include "client/runtime/context.h"
 #include "client/runtime/op_timeout.h"
 #include "client/runtime/session.h"
+#include "client/runtime/stream.h"
 
 const struct part *const lifecycle_parts[] = {
     /* Fork: the child closes the parent's descriptors before it forgets anything else. */
     &session_part,
+    &context_part,
+    &stream_part,
     &op_timeout_part,
     /* Free: waits until no thread is inside aclrtProcessReport. Before anything is freed. */
     &callback_part,
@@ -41,5 +48,9 @@ const struct part *const lifecycle_parts[] = {
     &segment_part,
     &pool_part,
     &queue_part,
+    /* Thread: its cache of buffers goes back in a call, so the mark of calls goes after it. */
+    &api_call_part,
+    &acl_config_part,
+    &thread_part,
     NULL,
 };

@@ -40,12 +40,14 @@ void acl_config_undo(void)
         have_fingerprint = false;
 }
 
-void acl_config_forget(void)
+static void forget_all(void)
 {
     default_device = -1;
     have_fingerprint = false;
     error_use_process_store(false);
 }
+
+const struct part acl_config_part = {.fork_child = forget_all};
 
 static uint64_t hash(const char *text)
 {

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/core/lifecycle.h"
+
 /** Read the file at path ("" or NULL: no configuration). 0, or an ACL error with its sentence; then
  * nothing has changed. */
 int acl_config_load(const char *path);
@@ -14,8 +16,7 @@ int32_t acl_config_default_device(void);
 /** aclInit has failed after the load: as if it had not been. */
 void acl_config_undo(void);
 
-/** A forked child begins: nothing is configured. */
-void acl_config_forget(void);
-
 /** After aclFinalize: the default device is not in force any more. */
 void acl_config_disable(void);
+
+extern const struct part acl_config_part;

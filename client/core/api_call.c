@@ -61,8 +61,10 @@ struct api_call_mark *api_call_enter_slow(void)
     return api_call_enter();
 }
 
-void api_call_mark_free(struct api_call_mark *mark)
+static void give_mark_back(struct thread *t)
 {
+    struct api_call_mark *mark = t->mark;
+
     api_call_mine = &none;
     if (!mark)
         return;
@@ -70,7 +72,8 @@ void api_call_mark_free(struct api_call_mark *mark)
     atomic_store_explicit(&mark->taken, false, memory_order_release);
 }
 
-void api_call_forget_inherited(void)
+/* The threads of the parent are not there. */
+static void forget_inherited(void)
 {
     for (struct api_call_mark *m = atomic_load(&marks); m; m = m->next) {
         if (m == api_call_mine)
@@ -82,6 +85,11 @@ void api_call_forget_inherited(void)
         atomic_store_explicit(&m->taken, false, memory_order_release);
     }
 }
+
+const struct part api_call_part = {
+    .fork_child = forget_inherited,
+    .thread_exit = give_mark_back,
+};
 
 uint64_t api_call_new_epoch(void)
 {

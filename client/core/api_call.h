@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/core/lifecycle.h"
+
 struct api_call_mark {
     alignas(64) _Atomic uint64_t epoch; /* in which its thread began its call; 0: it is in none */
     _Atomic bool resting;               /* its thread sleeps, and uses no view of a segment */
@@ -64,11 +66,7 @@ static inline __attribute__((always_inline)) void api_call_leave(struct api_call
 /** Inside a function with CALL_SCOPE: whether this thread is inside another call as well. */
 #define CALL_IS_NESTED (call_scope == NULL)
 
-/** The thread ends. */
-void api_call_mark_free(struct api_call_mark *mark);
-
-/** A forked child: the threads of the parent are not there. */
-void api_call_forget_inherited(void);
+extern const struct part api_call_part;
 
 /** Begin a new epoch, after a session was taken away. 0: the kernel cannot make the barrier. */
 uint64_t api_call_new_epoch(void);

@@ -5,10 +5,8 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
-#include "client/core/acl_config.h"
 #include "client/core/error.h"
 #include "client/core/lifecycle.h"
-#include "client/core/thread.h"
 
 /*
  * If there is no memory for a page of its own: then fork is not noticed, which is the smaller evil.
@@ -62,9 +60,6 @@ void process_begin(void)
     pthread_mutex_lock(&process->lock);
     if (!atomic_load(&process->alive)) {
         lifecycle_fork_child();
-        api_call_forget_inherited();
-        acl_config_forget();
-        thread_renew();
         owner = getpid();
         atomic_store(&process->alive, true);
     }

@@ -5,8 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client/core/api_call.h"
-#include "client/core/lifecycle.h"
 #include "client/core/ring_guard.h"
 
 __thread struct thread *thread_current;
@@ -20,7 +18,6 @@ static void thread_free(void *arg)
 
     lifecycle_thread_exit(t);
     ring_guard_free(t->guard);
-    api_call_mark_free(t->mark);
     free(t->errors);
     free(t->shown);
     free(t);
@@ -64,7 +61,8 @@ struct ring_guard *thread_new_guard(void)
     return t->guard;
 }
 
-void thread_renew(void)
+/* The calling thread is another one than that of the parent which forked. */
+static void renew(void)
 {
     struct thread *t = thread_self();
 
@@ -74,3 +72,5 @@ void thread_renew(void)
     t->in_callback = false;
     t->res_stream = NULL;
 }
+
+const struct part thread_part = {.fork_child = renew};

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/core/error.h"
+#include "client/core/lifecycle.h"
 
 struct api_call_mark;
 struct context;
@@ -37,7 +37,8 @@ struct thread {
     struct api_call_mark *mark; /* NULL: it has called nothing */
     struct mbuf_cache *buffers; /* slots that it keeps; NULL: none */
     struct {
-        error_render_fn *render; /* NULL: none */
+        /* an error_render_fn; NULL: none */
+        void (*render)(char *text, size_t size, const char *function, uint32_t a, uint32_t b);
         int code;
         const char *function;
         uint32_t a, b;
@@ -69,8 +70,4 @@ static inline struct ring_guard *thread_guard(void)
     return __builtin_expect(guard != NULL, 1) ? guard : thread_new_guard();
 }
 
-/**
- * aclInit in a forked child: the calling thread is another one than that of the parent which
- * forked.
- */
-void thread_renew(void);
+extern const struct part thread_part;

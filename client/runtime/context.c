@@ -377,3 +377,10 @@ aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
     *stream = handle_of(HANDLE_STREAM, c->default_stream);
     return 0;
 }
+
+static void init(struct session *s, uint32_t seed)
+{
+    slots_init(&s->contexts, sizeof(struct context), 4096, seed);
+}
+
+const struct part context_part = {.session_init = init};

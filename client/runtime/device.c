@@ -1,9 +1,7 @@
 #include "client/runtime/device.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
@@ -11,54 +9,6 @@
 #include "client/core/error.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
-
-/* ASCEND_RT_VISIBLE_DEVICES as it was when the process first asked: NULL when not set. */
-static const char *visible_text;
-static pthread_once_t visible_once = PTHREAD_ONCE_INIT;
-
-static void read_visible(void)
-{
-    const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
-
-    visible_text = text ? strdup(text) : NULL;
-}
-
-/* One number that ends at a comma or at the end, and names a device. */
-static bool read_id(const char *text, uint32_t n_devices, uint32_t *id, const char **end)
-{
-    unsigned long value;
-    char *stop;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    value = strtoul(text, &stop, 10);
-    if ((*stop != ',' && *stop != '\0') || value >= n_devices)
-        return false;
-    *id = (uint32_t)value;
-    *end = *stop ? stop + 1 : stop;
-    return true;
-}
-
-/*
- * "0,2": ascending numbers. Reading stops at the first thing that is no number, or no device; what
- * came before counts. Wrong order or a repetition spoils all of it.
- */
-void device_read_visible(struct session *s)
-{
-    const char *text;
-    uint32_t id;
-
-    pthread_once(&visible_once, read_visible);
-    text = visible_text;
-    s->visible.set = text != NULL;
-    while (text && read_id(text, s->n_devices, &id, &text)) {
-        if (s->visible.n > 0 && id <= s->visible.device[s->visible.n - 1]) {
-            s->visible.n = 0;
-            return;
-        }
-        s->visible.device[s->visible.n++] = id;
-    }
-}
 
 uint32_t device_visible_count(struct session *s)
 {

@@ -6,9 +6,6 @@
 
 struct session;
 
-/** Session, when it has connected: find out which devices the program is to see. */
-void device_read_visible(struct session *s);
-
 /** How many devices the program sees. 0: the variable selects none. */
 uint32_t device_visible_count(struct session *s);
 

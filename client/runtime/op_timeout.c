@@ -3,8 +3,10 @@
 #include <stdatomic.h>
 
 #include "acl/acl.h"
+#include "acl/acl_npud.h"
 #include "client/runtime/context.h"
 #include "client/core/error.h"
+#include "client/runtime/stream.h"
 #include "proto/util/clock.h"
 
 /* Of the simulated NPU: limits are whole steps, and not more than so many. */
@@ -35,7 +37,8 @@ static void forget_limit(void)
     atomic_store_explicit(&limit_us, NEVER, memory_order_relaxed);
 }
 
-void op_timeout_apply(struct task *delay)
+/* A TASK_DELAY, the stand-in for a kernel: cut off at the limit in force, and then it fails. */
+static void apply_limit(struct task *delay)
 {
     uint64_t limit = atomic_load_explicit(&limit_us, memory_order_relaxed);
 
@@ -101,6 +104,34 @@ aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs)
     limit = atomic_load_explicit(&limit_us, memory_order_relaxed);
     *timeoutMs = limit == NEVER ? UINT32_MAX : (uint32_t)(limit / 1000);
     return 0;
+}
+
+#define DELAY_MAX_US UINT64_C(3600000000)
+
+aclError aclnpudLaunchDelay(uint64_t microseconds, aclError result, aclrtStream stream)
+{
+    CALL_SCOPE;
+    struct task task = {.op = TASK_DELAY};
+    int error;
+    struct stream *s;
+
+    if (microseconds > DELAY_MAX_US)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclnpudLaunchDelay: microseconds is %llu, must be at most %llu, an hour",
+                         (unsigned long long)microseconds, (unsigned long long)DELAY_MAX_US);
+    if (result != 0 && (result < 100000 || result > 599999))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclnpudLaunchDelay: result is %d, must be 0 or from 100000 to 599999",
+                         result);
+    s = stream_lock(__func__, stream, &error);
+    if (!s)
+        return error;
+    task.delay.ns = microseconds * 1000;
+    task.delay.result = result;
+    apply_limit(&task);
+    error = stream_submit(s, __func__, &task);
+    stream_unlock(s);
+    return error;
 }
 
 const struct part op_timeout_part = {.fork_child = forget_limit};

@@ -19,6 +19,7 @@
 #include "client/core/process.h"
 #include "client/core/wait.h"
 #include "client/runtime/session_parts.h"
+#include "client/runtime/visible.h"
 #include "proto/shm/arena.h"
 #include "proto/shm/doorbell.h"
 #include "proto/wire/npud.pb-c.h"
@@ -48,7 +49,7 @@ struct session {
     uint64_t last_request;
     _Atomic bool lost;    /* npud is gone, or has ended the session, or closed */
     _Atomic bool closed;  /* by aclFinalize; stored before lost */
-    _Atomic bool aborted; /* by lose(): sleepers are woken */
+    _Atomic bool aborted; /* by session_lose(): sleepers are woken */
     pthread_t watcher;
     /* by npud's end or by us: who sets it first decides who frees the watcher */
     _Atomic bool ended;
@@ -64,11 +65,7 @@ struct session {
         uint64_t memory;
         uint8_t uuid[16];
     } device_info[DEVICES_MAX];
-    struct {
-        bool set; /* ASCEND_RT_VISIBLE_DEVICES is */
-        uint32_t n;
-        uint32_t device[DEVICES_MAX];
-    } visible;
+    struct visible visible;
     struct session_page *page;
 
     pthread_mutex_t lock;
@@ -141,6 +138,9 @@ static inline bool session_lost(const struct session *s)
 {
     return __builtin_expect(atomic_load_explicit(&s->lost, memory_order_acquire), 0);
 }
+
+/** npud is gone: threads that wait for it see that. Any thread, with any lock. */
+void session_lose(struct session *s);
 
 /**
  * One request and its answer. 0, or the ACL error with npud's sentence stored. *fd (when not NULL)

@@ -151,6 +151,18 @@ static inline bool stream_stopped(const struct stream *s)
 /** The code of that failure, with its sentence. The stream may be gone meanwhile. */
 int stream_error_stopped(struct stream_ctrl *ctrl, const char *function) __attribute__((cold));
 
+/** The same for a value of `stopped` that was read before. */
+int stream_error_stopped_by(uint64_t stopped, const char *function) __attribute__((cold));
+
+/** There is no such stream: 107017, with its sentence. */
+int stream_error_unknown(const char *function) __attribute__((cold));
+
+/**
+ * A task of stream id failed with code; pid: of the process that it waited for, or 0. Code, with
+ * its sentence.
+ */
+int stream_error_failed(int32_t id, const char *function, int code, int pid) __attribute__((cold));
+
 /** What was or would be submitted is discarded: code, with its sentence. */
 int stream_error_aborted(const char *function, int32_t code) __attribute__((cold));
 
@@ -191,3 +203,5 @@ void stream_submit_reserved(struct stream *s, struct task *task);
  * or as stream_check(), before the wait or after it.
  */
 int stream_drain(struct stream *s, const char *function);
+
+extern const struct part stream_part;

@@ -83,7 +83,7 @@ static void *calls(void *arg)
     first_call();
     step();
     second_call();
-    api_call_mark_free(thread_current->mark);
+    give_mark_back(thread_current);
     free(thread_current);
     sem_post(&done);
     return arg;

@@ -1,0 +1,167 @@
+#include "client/runtime/connection.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "acl/acl_npud.h"
+#include "client/core/access.h"
+#include "client/core/error.h"
+#include "client/core/interrupt.h"
+#include "client/runtime/session.h"
+#include "proto/wire/packet.h"
+
+/* --- watching --- */
+
+/*
+ * Blocked in poll() for the whole life of the session: the one thing that wakes sleepers when npud
+ * dies, since no futex of theirs is going to. Costs no CPU.
+ */
+static void *watch(void *arg)
+{
+    struct session *s = arg;
+    struct pollfd p = {.fd = s->socket, .events = POLLRDHUP};
+
+    while (poll(&p, 1, -1) < 0)
+        ;
+    if (!atomic_exchange(&s->ended, true)) {
+        pthread_detach(pthread_self());
+        session_lose(s);
+    }
+    return NULL;
+}
+
+int connection_watch(struct session *s)
+{
+    sigset_t all, old;
+    int r;
+
+    /* The program's signals are for its own threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    r = pthread_create(&s->watcher, NULL, watch, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (r == 0)
+        pthread_setname_np(s->watcher, "npud-watch");
+    return -r;
+}
+
+/* --- connecting --- */
+
+static const char *socket_path(void)
+{
+    const char *path = getenv("NPUD_SOCKET");
+
+    return path && path[0] ? path : NPUD_SOCKET_DEFAULT;
+}
+
+static int explain_connect(const char *function, const char *path)
+{
+    char who[ACCESS_TEXT_MAX];
+
+    if (errno == EACCES) {
+        access_explain(path, who, sizeof(who));
+        return error_set(ACL_ERROR_RT_NO_DEVICE, "%s: npud at %s refuses this user: %s", function,
+                         path, who);
+    }
+    return error_set(ACL_ERROR_RT_NO_DEVICE,
+                     "%s: cannot reach npud at %s (%m). Start it (systemctl start npud.socket), "
+                     "run the program under npu-run, or set NPUD_SOCKET",
+                     function, path);
+}
+
+/*
+ * Blocks while npud's queue of new clients is full, so signals may come in between. A connection is
+ * not begun before there is room: trying again is all there is to do; the caller does that whose
+ * signals are handled outside of signal handlers.
+ */
+static int connect_patiently(int fd, const struct sockaddr_un *addr)
+{
+    int r;
+
+    do {
+        r = connect(fd, (const struct sockaddr *)addr, sizeof(*addr));
+    } while (r < 0 && errno == EINTR && !interrupt_possible());
+    return r;
+}
+
+/* -1 with *error set. */
+static int connect_socket(const char *function, int *error)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    const char *path = socket_path();
+    int fd;
+
+    if (strlen(path) >= sizeof(addr.sun_path)) {
+        *error = error_set(ACL_ERROR_RT_NO_DEVICE,
+                           "%s: NPUD_SOCKET is too long for a socket address: %s", function, path);
+        return -1;
+    }
+    strcpy(addr.sun_path, path);
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect_patiently(fd, &addr) < 0) {
+        *error =
+            fd >= 0 && errno == EINTR ? ACLNPUD_ERROR_INTERRUPTED : explain_connect(function, path);
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    KILL_POINT(CONNECTED);
+    return fd;
+}
+
+static void take_hello(struct session *s, const Npud__HelloReply *hello)
+{
+    s->id = hello->session;
+    s->pid = hello->pid;
+    s->peer_id = hello->peer;
+    s->ring_depth = hello->ring_depth;
+    s->epoch_ns = hello->epoch_ns;
+    s->n_devices = hello->n_devices < DEVICES_MAX ? (uint32_t)hello->n_devices : DEVICES_MAX;
+    for (uint32_t i = 0; i < s->n_devices; i++) {
+        snprintf(s->device_info[i].soc_name, sizeof(s->device_info[i].soc_name), "%s",
+                 hello->devices[i]->soc_name);
+        s->device_info[i].memory = hello->devices[i]->memory;
+        if (hello->devices[i]->uuid.len == sizeof(s->device_info[i].uuid))
+            memcpy(s->device_info[i].uuid, hello->devices[i]->uuid.data,
+                   sizeof(s->device_info[i].uuid));
+    }
+    visible_read(&s->visible, s->n_devices);
+}
+
+static int say_hello(struct session *s, const char *function)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__Hello hello = NPUD__HELLO__INIT;
+    Npud__Reply *reply = NULL;
+    int error, fd = -1;
+    void *page = NULL;
+
+    hello.protocol = PROTOCOL;
+    hello.program = program_invocation_short_name;
+    request.hello = &hello;
+    request.body_case = NPUD__REQUEST__BODY_HELLO;
+    error = session_request(s, function, &request, &reply, &fd);
+    if (error != 0)
+        return error;
+    take_hello(s, reply->hello);
+    session_reply_free(reply);
+    error = session_map_segment(s, function, fd, sizeof(struct session_page), &page);
+    s->page = s->waits.page = page;
+    return error;
+}
+
+int connection_open(struct session *s, const char *function)
+{
+    int error = 0;
+
+    s->socket = connect_socket(function, &error);
+    return s->socket >= 0 ? say_hello(s, function) : error;
+}

@@ -1,0 +1,139 @@
+/* Requests to npud, and their answers. */
+#include <assert.h>
+#include <errno.h>
+
+#include "acl/acl.h"
+#include "client/core/error.h"
+#include "client/runtime/session.h"
+#include "client/runtime/undo.h"
+#include "proto/wire/packet.h"
+
+void session_reply_free(Npud__Reply *reply)
+{
+    if (reply)
+        npud__reply__free_unpacked(reply, NULL);
+}
+
+/*
+ * Send, with send_fd if it is not -1, and receive, the socket being ours alone. 0 with *replyp,
+ * -EMFILE when the answer's descriptor found no place in this process, -ETOOMANYREFS when ours
+ * cannot be sent now, -EPIPE when npud is gone.
+ */
+static int exchange(struct session *s, Npud__Request *request, int send_fd, struct packet *packet,
+                    Npud__Reply **replyp)
+{
+    int r;
+
+    request->id = ++s->last_request;
+    KILL_POINT(REQUEST_BEGIN);
+    r = packet_send_message(s->socket, &request->base, &send_fd, send_fd >= 0 ? 1 : 0, 0);
+    KILL_POINT(REQUEST_SENT);
+    assert(r != -EMSGSIZE); /* every request fits, by its bounds */
+    if (r == -ETOOMANYREFS)
+        return r;
+    /* A refusal may have been sent before npud closed: read what there is even if our packet could
+     * not be sent. */
+    if (r < 0 && r != -EPIPE && r != -ECONNRESET)
+        return -EPIPE;
+    while ((r = packet_recv(s->socket, packet, 0)) > 0) {
+        Npud__Reply *reply = npud__reply__unpack(NULL, packet->size, packet->data);
+
+        KILL_POINT(REPLY_READ);
+        if (reply && reply->id == request->id) {
+            *replyp = reply;
+            return 0;
+        }
+        session_reply_free(reply);
+        packet_deinit(packet);
+    }
+    return r == -EMFILE ? r : -EPIPE;
+}
+
+/*
+ * npud has made something and its descriptor found no place here: no one knows of the object. It
+ * goes before the next request of this process, as npud keeps a new segment of the arena only until
+ * that one. A process that dies before this loses its session, and all that it made.
+ */
+static void take_back(struct session *s, const Npud__Request *request, struct packet *packet)
+{
+    Npud__Reply *made = npud__reply__unpack(NULL, packet->size, packet->data), *reply = NULL;
+    struct undo undo;
+
+    if (made && made->id == request->id && undo_fill(&undo, request, made) &&
+        exchange(s, &undo.request, -1, packet, &reply) == 0)
+        packet_deinit(packet);
+    session_reply_free(reply);
+    session_reply_free(made);
+}
+
+/* What all kinds of requests share. */
+static int ask(struct session *s, const char *function, Npud__Request *request, int send_fd,
+               Npud__Reply **replyp, int *fds, size_t n)
+{
+    struct packet packet = {.n_fds = 0};
+    Npud__Reply *reply = NULL;
+    int error, r = -EPIPE;
+
+    pthread_mutex_lock(&s->request_lock);
+    if (!session_lost(s))
+        r = exchange(s, request, send_fd, &packet, &reply);
+    if (r == -EMFILE)
+        take_back(s, request, &packet);
+    pthread_mutex_unlock(&s->request_lock);
+    if (r == -EMFILE)
+        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                         "%s: this process has no file descriptor left for what npud sent",
+                         function);
+    if (r == -ETOOMANYREFS)
+        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                         "%s: too many descriptors of this user are on their way (RLIMIT_NOFILE)",
+                         function);
+    if (!reply) {
+        session_lose(s);
+        return session_error_lost(function);
+    }
+    error = reply->error;
+    if (error != 0) {
+        error = error_set(error, "%s: %s", function, reply->message);
+        session_reply_free(reply);
+        reply = NULL;
+    } else {
+        for (size_t i = 0; i < n; i++)
+            fds[i] = packet_take_fd(&packet, i);
+    }
+    packet_deinit(&packet);
+    *replyp = reply;
+    return error;
+}
+
+int session_request(struct session *s, const char *function, Npud__Request *request,
+                    Npud__Reply **replyp, int *fd)
+{
+    return ask(s, function, request, -1, replyp, fd, fd ? 1 : 0);
+}
+
+int session_request_fds(struct session *s, const char *function, Npud__Request *request,
+                        Npud__Reply **replyp, int *fds, size_t n)
+{
+    return ask(s, function, request, -1, replyp, fds, n);
+}
+
+int session_command_fd(struct session *s, const char *function, Npud__Request *request, int fd)
+{
+    Npud__Reply *reply = NULL;
+    int error = ask(s, function, request, fd, &reply, NULL, 0);
+
+    if (error == 0)
+        session_reply_free(reply);
+    return error;
+}
+
+int session_command(struct session *s, const char *function, Npud__Request *request)
+{
+    Npud__Reply *reply = NULL;
+    int error = session_request(s, function, request, &reply, NULL);
+
+    if (error == 0)
+        session_reply_free(reply);
+    return error;
+}

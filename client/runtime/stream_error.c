@@ -1,0 +1,80 @@
+/* Errors of streams: codes, and their sentences. */
+#include "acl/acl.h"
+#include "client/core/error.h"
+#include "client/runtime/stream.h"
+#include "proto/wire/error_name.h"
+
+int stream_error_unknown(const char *function)
+{
+    return error_set(ACL_ERROR_RT_INVALID_HANDLE,
+                     "%s: this is no stream of this process, or it was destroyed", function);
+}
+
+int stream_error_aborted(const char *function, int32_t code)
+{
+    return error_set(code, "%s: the tasks of the %s were discarded by another call", function,
+                     code == ACL_ERROR_RT_DEVICE_TASK_ABORT ? "device" : "stream");
+}
+
+static const char *error_cause(int code)
+{
+    switch (code) {
+    case ACL_ERROR_RT_TASK_TIMEOUT:
+        return "it waited longer than its time limit";
+    case ACL_ERROR_RT_SYS_DMA:
+        return "it used memory that is freed, of another process, or too short";
+    case ACL_ERROR_RT_INVALID_HANDLE:
+        return "what it waited for was destroyed";
+    case ACL_ERROR_RT_PARAM_INVALID:
+        return "npud did not understand it";
+    case ACL_ERROR_RT_LOST_HEARTBEAT:
+        return "its device, or that of a stream it waited for, was lost";
+    default:
+        return error_name(code) ? error_name(code) : "it ended with this error";
+    }
+}
+
+/* Codes that say how a stream finished, and are not kept in the last-error record. */
+static bool finished_with_remark(int code)
+{
+    switch (code) {
+    case ACL_ERROR_RT_END_OF_SEQUENCE:
+    case ACL_ERROR_RT_MODEL_ABORT_NORMAL:
+    case ACL_ERROR_RT_AICORE_OVER_FLOW:
+    case ACL_ERROR_RT_AIVEC_OVER_FLOW:
+    case ACL_ERROR_RT_OVER_FLOW:
+    case ACL_ERROR_RT_SOCKET_CLOSE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+int stream_error_failed(int32_t id, const char *function, int code, int pid)
+{
+    if (code == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
+        return error_set(code,
+                         "%s: stream %d waited for a record of an IPC event or notify by process "
+                         "%d, which ended or dropped its stream before the record was executed, or "
+                         "the record failed",
+                         function, id, pid);
+    if (finished_with_remark(code))
+        return error_soft(code, "%s: stream %d finished with a remark", function, id);
+    return error_set(code, "%s: a task of stream %d failed: %s", function, id, error_cause(code));
+}
+
+int stream_error_stopped_by(uint64_t error, const char *function)
+{
+    int code = stream_error_code(error);
+
+    return error_set(code,
+                     "%s: a task of this context failed (%s), and its streams stop on failure: "
+                     "destroy the context or reset the device",
+                     function, error_cause(code));
+}
+
+int stream_error_stopped(struct stream_ctrl *ctrl, const char *function)
+{
+    return stream_error_stopped_by(atomic_load_explicit(&ctrl->stopped, memory_order_acquire),
+                                   function);
+}

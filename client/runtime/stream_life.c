@@ -1,0 +1,362 @@
+/* Streams come and go: created, destroyed, and counted while their tasks run. */
+#include <errno.h>
+
+#include "acl/acl.h"
+#include "client/core/error.h"
+#include "client/core/handle.h"
+#include "client/core/interrupt.h"
+#include "client/runtime/abort.h"
+#include "client/runtime/context.h"
+#include "client/runtime/stream.h"
+#include "client/runtime/upcall.h"
+
+#define FLAGS_KNOWN                                                                                \
+    (ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE |     \
+     ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY)
+
+/* Under session->lock. Readers without it pair with the release: see stream_is(). */
+static void set_phase(struct stream *s, enum stream_phase phase)
+{
+    atomic_store_explicit(&s->phase, phase, memory_order_release);
+}
+
+static enum stream_phase phase_of(const struct stream *s)
+{
+    return atomic_load_explicit(&s->phase, memory_order_acquire);
+}
+
+static bool has_tasks(const struct stream *s)
+{
+    enum stream_phase phase = phase_of(s);
+
+    return phase == STREAM_USABLE || phase == STREAM_LEAVING;
+}
+
+struct stream *streams_next(struct session *session, uint32_t *cursor)
+{
+    while (*cursor < session->streams.end) {
+        struct stream *s = slots_at(&session->streams, (*cursor)++);
+
+        if (s && has_tasks(s)) /* all below `end` are there, which a compiler cannot see */
+            return s;
+    }
+    return NULL;
+}
+
+/*
+ * A caller that has read the control block asks afterwards: the stream became ENDING before npud
+ * could give the control block to another one, so a value of that one comes with the phase, or with
+ * the next generation.
+ */
+bool stream_is(const struct stream *s, uint32_t tag)
+{
+    return atomic_load_explicit(&s->slot.tag, memory_order_acquire) >> 1 == tag >> 1 &&
+           has_tasks(s);
+}
+
+static void fill(struct stream *s, struct context *c, const Npud__CreateStreamReply *reply,
+                 void *segment)
+{
+    struct session *session = c->session;
+
+    s->session = session;
+    s->context = c;
+    s->device = c->device;
+    s->remote = reply->slot;
+    s->id = reply->stream_id;
+    s->ctrl = arena_stream_ctrl(segment, reply->slot);
+    s->ring = arena_stream_ring(segment, reply->slot, session->ring_depth);
+    s->depth = session->ring_depth;
+    s->bell = &session->page->doorbell[c->device];
+    s->doorbell = session->devices[c->device].doorbell;
+    s->tail = s->first = s->done_seen = reply->position;
+    arena_ring_taken(session, s->remote);
+    callback_stream_init(s);
+    s->taskless = 0;
+    s->taskless_run = 0;
+    atomic_store(&s->aborting, 0);
+}
+
+static int create_remote(struct stream *s, struct context *c, const char *function)
+{
+    struct session *session = c->session;
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CreateStream create = NPUD__CREATE_STREAM__INIT;
+    Npud__Reply *reply = NULL;
+    void **segment;
+    int error, fd = -1;
+
+    create.device = c->device;
+    create.priority = s->priority;
+    create.flags = s->flags;
+    create.context = c->number;
+    request.create_stream = &create;
+    request.body_case = NPUD__REQUEST__BODY_CREATE_STREAM;
+    error = session_request(session, function, &request, &reply, &fd);
+    if (error != 0)
+        return error;
+    segment = &session->stream_segments[reply->create_stream->slot / ARENA_STREAMS];
+    if (fd >= 0)
+        error = session_map_segment(session, function, fd,
+                                    arena_stream_segment_size(session->ring_depth), segment);
+    if (error == 0 && !*segment) /* it came while this process had no descriptor left for it */
+        error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: the arena could not be mapped",
+                          function);
+    if (error == 0)
+        fill(s, c, reply->create_stream, *segment);
+    session_reply_free(reply);
+    return error;
+}
+
+/* What the slot's last stream has left. */
+static void set_defaults(struct stream *s)
+{
+    s->overflow_check = s->custom_tag = s->cache_op_info = 0;
+    for (unsigned i = 0; i < RES_LIMITS; i++)
+        atomic_store_explicit(&s->res_limit[i], 0, memory_order_relaxed);
+}
+
+int stream_new(struct context *c, const char *function, uint32_t priority, uint32_t flags,
+               bool is_default, struct stream **sp)
+{
+    struct stream *s = slots_take(&c->session->streams);
+    int error;
+
+    if (!s)
+        return error_set(ACL_ERROR_RT_NO_STREAM_RESOURCE, "%s: a process can have %u streams",
+                         function, SESSION_STREAMS_MAX);
+    s->priority = priority > STREAM_PRIORITY_LEAST ? STREAM_PRIORITY_LEAST : priority;
+    s->flags = flags & FLAGS_KNOWN;
+    s->is_default = is_default;
+    set_defaults(s);
+    error = create_remote(s, c, function);
+    if (error != 0) {
+        slots_put(&c->session->streams, s);
+        return error;
+    }
+    set_phase(s, STREAM_USABLE);
+    slots_publish(s);
+    *sp = s;
+    return 0;
+}
+
+static int destroy_remote(struct stream *s, const char *function)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__DestroyStream destroy = NPUD__DESTROY_STREAM__INIT;
+
+    destroy.slot = s->remote;
+    request.destroy_stream = &destroy;
+    request.body_case = NPUD__REQUEST__BODY_DESTROY_STREAM;
+    return session_command(s->session, function, &request);
+}
+
+/* Everything that was submitted is done, whatever came of it. False: the call is to end before. */
+static bool await_work(struct stream *s, const char *function)
+{
+    uint64_t tail;
+
+    /* The lock lets submitters out; an abort may need it while we wait. */
+    if (!interrupt_lock(&s->lock))
+        return false;
+    tail = s->tail;
+    pthread_mutex_unlock(&s->lock);
+    return wait_position(&s->session->waits, function, s->ctrl, tail, WAIT_FOREVER, NULL) != -EINTR;
+}
+
+/*
+ * The handle is dead already. Submitters that were in time are let out, then npud forgets the
+ * stream: not before, because its slot may be another stream's from then on. Callbacks that have
+ * not begun are dropped, but for host functions of a stream that is to come to its end: those
+ * always do. *force: what is queued is discarded; becomes true when the caller was interrupted.
+ */
+static int stream_end(struct stream *s, const char *function, bool *force)
+{
+    struct session *session = s->session;
+    int error;
+
+    if (*force)
+        abort_discard(s, function);
+    callback_stream_end(s, *force);
+    if (!*force && !await_work(s, function)) {
+        /* Not half: what is left of it goes, and of the caller's other streams too. */
+        *force = true;
+        abort_discard(s, function);
+    }
+    /* Nobody submits any more: who had the lock when the handle died has let go of it. */
+    callback_stream_end(s, true);
+    pthread_mutex_lock(&session->lock);
+    set_phase(s, STREAM_ENDING);
+    arena_ring_leaving(session, s->remote, s->tail - s->first);
+    pthread_mutex_unlock(&session->lock);
+    abort_lock_ending(s);
+    error = destroy_remote(s, function);
+    abort_unlock(s);
+    pthread_mutex_lock(&session->lock);
+    if (error == 0)
+        arena_ring_left(session, s->remote);
+    set_phase(s, STREAM_ABSENT);
+    slots_put(&session->streams, s);
+    pthread_cond_broadcast(&session->stream_gone);
+    pthread_mutex_unlock(&session->lock);
+    return error;
+}
+
+/* Under session->lock: from now on the calling thread destroys it. */
+static void begin_to_leave(struct stream *s)
+{
+    s->leaver = pthread_self();
+    set_phase(s, STREAM_LEAVING);
+}
+
+/* The last that the program sees of it; the calling thread has begun to leave. */
+static int stream_leave(struct stream *s, const char *function, bool *force)
+{
+    struct session *session = s->session;
+
+    state_callback_stream(s, ACL_RT_STREAM_STATE_DESTROY_PRE);
+    pthread_mutex_lock(&session->lock);
+    slots_unpublish(s);
+    pthread_mutex_unlock(&session->lock);
+    return stream_end(s, function, force);
+}
+
+/*
+ * Under session->lock: wait for streams of the context that other threads are destroying. One whose
+ * callback the caller runs goes on without that callback, as if the caller destroyed it itself. A
+ * stream whose state callback is what calls here ends later. If the caller is interrupted, they end
+ * by force.
+ */
+static void await_leaving(struct context *c, const char *function)
+{
+    struct session *session = c->session;
+    struct stream *s;
+    uint32_t tag;
+    bool found;
+
+    do {
+        found = false;
+        for (uint32_t i = 0; i < session->streams.end && !found; i++) {
+            s = slots_at(&session->streams, i);
+            found = phase_of(s) >= STREAM_LEAVING && s->context == c &&
+                    !pthread_equal(s->leaver, pthread_self());
+        }
+        if (found) {
+            callback_stream_go_on(s);
+            tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
+            if (interrupt_cond_wait(&session->stream_gone, &session->lock))
+                continue;
+            pthread_mutex_unlock(&session->lock);
+            abort_discard_leaving(s, tag, function);
+            pthread_mutex_lock(&session->lock);
+        }
+    } while (found);
+}
+
+int streams_destroy_of(struct context *c, const char *function)
+{
+    struct session *session = c->session;
+    struct stream *s;
+    bool force = false;
+    int error, first = 0;
+
+    pthread_mutex_lock(&session->lock);
+    for (uint32_t cursor = 0; (s = streams_next(session, &cursor));) {
+        if (s->context != c || phase_of(s) != STREAM_USABLE)
+            continue;
+        begin_to_leave(s);
+        pthread_mutex_unlock(&session->lock);
+        error = stream_leave(s, function, &force);
+        if (first == 0)
+            first = error;
+        pthread_mutex_lock(&session->lock);
+    }
+    await_leaving(c, function);
+    pthread_mutex_unlock(&session->lock);
+    return first;
+}
+
+aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
+{
+    CALL_SCOPE;
+    int error;
+    struct context *c;
+    struct session *session;
+    struct stream *s = NULL;
+
+    REQUIRE(stream);
+    c = context_get(__func__, &error);
+    if (!c)
+        return error;
+    if ((flag & ACL_STREAM_DEVICE_USE_ONLY) && flag != ACL_STREAM_DEVICE_USE_ONLY)
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "aclrtCreateStreamWithConfig: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag");
+    session = c->session;
+    pthread_mutex_lock(&session->lock);
+    /* A context dies under this lock, and its end destroys the streams that it has then. */
+    if (context_peek(thread_self()) != c)
+        error = context_error_gone(__func__);
+    else
+        error = stream_new(c, __func__, priority, flag, false, &s);
+    if (s)
+        *stream = handle_of(HANDLE_STREAM, s);
+    pthread_mutex_unlock(&session->lock);
+    if (s)
+        state_callback_stream(s, ACL_RT_STREAM_STATE_CREATE_POST);
+    return error;
+}
+
+aclError aclrtCreateStream(aclrtStream *stream)
+{
+    CALL_SCOPE;
+
+    return aclrtCreateStreamWithConfig(stream, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC);
+}
+
+static int destroy(const char *function, aclrtStream handle, bool force)
+{
+    int error;
+    struct context *c = context_get(function, &error);
+    struct stream *s;
+
+    if (!c)
+        return error;
+    pthread_mutex_lock(&c->session->lock);
+    s = handle_get(&c->session->streams, HANDLE_STREAM, handle);
+    if (!s || phase_of(s) != STREAM_USABLE)
+        error = stream_error_unknown(function);
+    else if (s->is_default)
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a default stream cannot be destroyed",
+                          function);
+    else if (s->context != c)
+        error = error_set(ACL_ERROR_RT_STREAM_CONTEXT, "%s: the stream belongs to another context",
+                          function);
+    else
+        begin_to_leave(s);
+    pthread_mutex_unlock(&c->session->lock);
+    return error != 0 ? error : stream_leave(s, function, &force);
+}
+
+aclError aclrtDestroyStream(aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    REQUIRE(stream);
+    return destroy(__func__, stream, false);
+}
+
+aclError aclrtDestroyStreamForce(aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    REQUIRE(stream);
+    return destroy(__func__, stream, true);
+}
+
+static void init(struct session *s, uint32_t seed)
+{
+    slots_init(&s->streams, sizeof(struct stream), SESSION_STREAMS_MAX, seed);
+}
+
+const struct part stream_part = {.session_init = init};

@@ -1,0 +1,246 @@
+/* Waiting for streams and devices, and what of their tasks failed. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "acl/acl.h"
+#include "acl/acl_npud.h"
+#include "client/core/error.h"
+#include "client/core/handle.h"
+#include "client/runtime/context.h"
+#include "client/runtime/stream.h"
+#include "client/runtime/upcall.h"
+
+/* Streams that hosts neither submit to nor wait for. */
+#define FLAGS_NO_WAIT (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY)
+
+static int sync_timeout_error(const char *function)
+{
+    return error_set(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                     "%s: not finished within the time limit; nothing was cancelled", function);
+}
+
+/*
+ * A stream and what it had been given when the synchronise call began. The control block is
+ * remembered beside the object, which may stand for another stream of npud's by the time it is
+ * waited for; positions of a control block never go back.
+ */
+struct target {
+    struct stream *stream;
+    struct stream_ctrl *ctrl;
+    uint32_t tag;
+    uint32_t device;
+    int32_t id;
+    uint64_t position;
+};
+
+static struct target target_of(struct stream *s)
+{
+    /* The tag first: what is read behind it may be of a later stream, and the caller looks. */
+    uint32_t tag = atomic_load_explicit(&s->slot.tag, memory_order_acquire);
+
+    return (struct target){
+        .stream = s,
+        .ctrl = s->ctrl,
+        .tag = tag,
+        .device = s->device,
+        .id = s->id,
+        .position = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire),
+    };
+}
+
+static int wait_until(struct session *session, const struct target *t, const char *function,
+                      uint64_t deadline)
+{
+    struct stream_ctrl *ctrl = t->ctrl;
+    int32_t discarded;
+    int r = wait_position(&session->waits, function, ctrl, t->position, deadline, &discarded);
+    uint64_t stopped = atomic_load_explicit(&ctrl->stopped, memory_order_acquire);
+
+    if (r == -ETIMEDOUT)
+        return sync_timeout_error(function);
+    if (r == -EPIPE)
+        return session_error_lost(function);
+    if (r == -EINTR)
+        return ACLNPUD_ERROR_INTERRUPTED;
+    if (stopped != 0 && stream_is(t->stream, t->tag))
+        return stream_error_stopped_by(stopped, function);
+    return discarded == 0 ? 0 : stream_error_aborted(function, discarded);
+}
+
+/*
+ * The failure that no synchronising call has reported yet, or 0. Reports it: the next call gets 0
+ * unless another task fails. Continue-on-failure mode.
+ *
+ * Under session->lock no stream ends: what is taken is a failure of the stream that was meant, and
+ * not of the next one with its control block.
+ */
+static int take_error(struct session *session, const struct target *t, const char *function)
+{
+    uint64_t error = atomic_load_explicit(&t->ctrl->error, memory_order_relaxed);
+
+    if (error != 0) {
+        pthread_mutex_lock(&session->lock);
+        /* Of two threads that synchronise, one reports. */
+        error = stream_is(t->stream, t->tag)
+                    ? atomic_exchange_explicit(&t->ctrl->error, 0, memory_order_acquire)
+                    : 0;
+        pthread_mutex_unlock(&session->lock);
+    }
+    /* Until it is back, whatever its streams had to report. */
+    if (device_is_lost(session, t->device))
+        return device_check_lost(session, function, t->device);
+    return error == 0 ? 0
+                      : stream_error_failed(t->id, function, stream_error_code(error),
+                                            stream_error_pid(error));
+}
+
+static int check_timeout(const char *function, int32_t timeout)
+{
+    if (timeout > 0 || timeout == -1)
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: timeout is %d ms, must be positive or -1",
+                     function, timeout);
+}
+
+/* Is t the stream that handle names in the calling thread, still? */
+static bool is_target(const struct target *t, struct session *session, void *handle)
+{
+    struct context *c;
+
+    if (handle)
+        return handle_get(&session->streams, HANDLE_STREAM, handle) == t->stream;
+    c = context_peek(thread_self());
+    return c && c->default_stream == t->stream;
+}
+
+static int synchronize(const char *function, aclrtStream handle, int32_t timeout)
+{
+    uint64_t deadline = wait_deadline(timeout);
+    int error;
+    struct stream *s = stream_find(function, handle, &error);
+    struct session *session;
+    struct target t;
+    uint32_t flags;
+
+    if (!s)
+        return error;
+    session = s->session;
+    error = atomic_load_explicit(&s->aborting, memory_order_acquire);
+    flags = s->flags;
+    t = target_of(s);
+    /* A slot changes its generation before its next stream: this one is what the handle named. */
+    if (!is_target(&t, session, handle))
+        return stream_error_unknown(function);
+    if (flags & FLAGS_NO_WAIT)
+        return 0;
+    if (error != 0)
+        return stream_error_aborted(function, error);
+    error = wait_until(session, &t, function, deadline);
+    if (error == 0)
+        error = take_error(session, &t, function);
+    if (error != 0 && error != ACLNPUD_ERROR_INTERRUPTED)
+        exception_drain(session);
+    return error;
+}
+
+aclError aclrtSynchronizeStream(aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    return synchronize(__func__, stream, -1);
+}
+
+aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
+{
+    CALL_SCOPE;
+    int error = check_timeout(__func__, timeout);
+
+    return error != 0 ? error : synchronize(__func__, stream, timeout);
+}
+
+/* All streams of this process on the device, as the API documentation has it: also those that
+ * another thread is destroying. */
+static size_t snapshot(struct context *c, struct target **targets)
+{
+    struct session *session = c->session;
+    struct stream *s;
+    size_t n = 0;
+
+    pthread_mutex_lock(&session->lock);
+    *targets = calloc(session->streams.live + 1, sizeof(**targets));
+    if (*targets)
+        for (uint32_t i = 0; (s = streams_next(session, &i));)
+            if (s->device == c->device && !(s->flags & FLAGS_NO_WAIT))
+                (*targets)[n++] = target_of(s);
+    pthread_mutex_unlock(&session->lock);
+    return n;
+}
+
+static int synchronize_device(const char *function, int32_t timeout)
+{
+    uint64_t deadline = wait_deadline(timeout);
+    struct target *targets;
+    int error, first = 0;
+    struct context *c = context_get(function, &error);
+    size_t n;
+
+    if (!c)
+        return error;
+    n = snapshot(c, &targets);
+    if (!targets)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+    for (size_t i = 0; i < n; i++) {
+        error = wait_until(c->session, &targets[i], function, deadline);
+        if (error == 0)
+            error = take_error(c->session, &targets[i], function);
+        if (first == 0 || error == ACLNPUD_ERROR_INTERRUPTED)
+            first = error;
+        if (error == ACL_ERROR_RT_SOCKET_CLOSE || error == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT ||
+            error == ACLNPUD_ERROR_INTERRUPTED)
+            break;
+    }
+    free(targets);
+    if (first != 0 && first != ACLNPUD_ERROR_INTERRUPTED)
+        exception_drain(c->session);
+    return first;
+}
+
+aclError aclrtSynchronizeDevice(void)
+{
+    CALL_SCOPE;
+
+    return synchronize_device(__func__, -1);
+}
+
+aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
+{
+    CALL_SCOPE;
+    int error = check_timeout(__func__, timeout);
+
+    return error != 0 ? error : synchronize_device(__func__, timeout);
+}
+
+aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
+{
+    CALL_SCOPE;
+    int error;
+    struct stream *s;
+    bool done;
+
+    REQUIRE(status);
+    s = stream_find(__func__, stream, &error);
+    if (!s)
+        return error;
+    if (session_lost(s->session))
+        return session_error_lost(__func__);
+    if (stream_stopped(s))
+        return stream_error_stopped(s->ctrl, __func__);
+    done = (s->flags & FLAGS_NO_WAIT) ||
+           atomic_load_explicit(&s->ctrl->done, memory_order_acquire) >=
+               atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
+    /* All is done soon when the device is lost: who polls need not look at that each time. */
+    if (done && stream_mode(s) > DOORBELL_STRICT)
+        return device_check_lost(s->session, __func__, s->device);
+    *status = done ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    return 0;
+}
