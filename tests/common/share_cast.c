@@ -1,17 +1,13 @@
 #include "tests/common/share_cast.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include "proto/wire/npud.pb-c.h"
+#include "tests/common/actor.h"
 
 #define GUARD_NS UINT64_C(20000000000)
 #define SIZE     200 /* bytes of each buffer: not a class of its own */
@@ -19,10 +15,7 @@
 
 struct cast_shared *cast;
 
-static struct {
-    pid_t pid;
-    int orders, answers;
-} members[CAST_MEMBERS];
+static struct actor members[CAST_MEMBERS];
 
 /* --- in members --- */
 
@@ -351,30 +344,26 @@ aclError order_churn(const struct order *o, int64_t *value)
 /* --- members --- */
 
 struct member_arg {
-    int who, orders, answers;
+    int who;
     bool hello;
 };
 
-static int member_main(void *arg)
+static int member_main(int fd, void *arg)
 {
     struct member_arg m = *(struct member_arg *)arg;
     struct order o;
 
-    alarm(120);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     self = m.who;
     OK(aclInit(NULL));
     if (m.hello)
         OK(aclrtSetDevice(0));
-    while (read(m.orders, &o, sizeof(o)) == sizeof(o)) {
+    while (recv(fd, &o, sizeof(o), 0) == sizeof(o)) {
         struct answer a = {0};
 
-        if (!o.fn)
-            break;
         a.code = o.fn(&o, &a.value);
         if (a.code != 0)
             snprintf(a.sentence, sizeof(a.sentence), "%s", aclGetRecentErrMsg());
-        ck_assert_int_eq(write(m.answers, &a, sizeof(a)), sizeof(a));
+        ck_assert_int_eq(send(fd, &a, sizeof(a), MSG_NOSIGNAL), sizeof(a));
     }
     OK(aclFinalize());
     return 0;
@@ -395,18 +384,10 @@ void cast_finish(void)
 
 void member_start(int who, bool hello)
 {
-    int orders[2], answers[2];
-    struct member_arg arg;
+    struct member_arg arg = {who, hello};
 
-    ck_assert_int_eq(pipe2(orders, O_CLOEXEC), 0);
-    ck_assert_int_eq(pipe2(answers, O_CLOEXEC), 0);
-    arg = (struct member_arg){who, orders[0], answers[1], hello};
-    members[who].orders = orders[1];
-    members[who].answers = answers[0];
-    members[who].pid = child_start(member_main, &arg);
+    actor_start(&members[who], member_main, &arg);
     atomic_store(&cast->pid[who], members[who].pid);
-    close(orders[0]);
-    close(answers[1]);
 }
 
 pid_t member_pid(int who)
@@ -416,24 +397,20 @@ pid_t member_pid(int who)
 
 void member_tell(int who, struct order o)
 {
-    ck_assert_int_eq(write(members[who].orders, &o, sizeof(o)), sizeof(o));
+    ck_assert_msg(actor_tell(&members[who], &o, sizeof(o)), "member %d has ended", who);
 }
 
 bool member_answered(int who, int ms)
 {
-    struct pollfd p = {.fd = members[who].answers, .events = POLLIN};
-
-    return poll(&p, 1, ms) == 1 && (p.revents & POLLIN);
+    return actor_answered(&members[who], ms);
 }
 
 struct answer member_answer(int who)
 {
     struct answer a;
 
-    ck_assert_msg(member_answered(who, (int)(GUARD_NS / 1000000)), "member %d does not answer",
-                  who);
-    ck_assert_msg(read(members[who].answers, &a, sizeof(a)) == sizeof(a), "member %d has ended",
-                  who);
+    ck_assert_msg(actor_answer(&members[who], &a, sizeof(a), GUARD_NS / 1000000) == sizeof(a),
+                  "member %d does not answer, or has ended", who);
     return a;
 }
 
@@ -459,58 +436,28 @@ void member_fails(int who, aclError code, struct order o)
                   a.sentence);
 }
 
-static void member_forget(int who)
-{
-    close(members[who].orders);
-    close(members[who].answers);
-    members[who].pid = 0;
-}
-
 void member_end(int who)
 {
-    member_tell(who, (struct order){0});
-    child_expect_ok(members[who].pid);
-    member_forget(who);
+    actor_end(&members[who]);
 }
 
 void member_kill(int who)
 {
-    child_kill(members[who].pid);
-    member_forget(who);
+    actor_kill(&members[who]);
 }
 
 void member_reap(int who)
 {
-    int status;
-
-    ck_assert_int_eq(waitpid(members[who].pid, &status, 0), members[who].pid);
-    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "member %d: status 0x%x", who,
-                  status);
-    member_forget(who);
-}
-
-/* The letter of its state in /proc; 0: it is gone. */
-static char process_state(pid_t pid)
-{
-    char path[64], text[256], *end = NULL;
-    FILE *f;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    f = fopen(path, "re");
-    if (f && fgets(text, sizeof(text), f))
-        end = strrchr(text, ')');
-    if (f)
-        fclose(f);
-    return end ? end[2] : 0;
+    actor_reap_killed(&members[who]);
 }
 
 bool member_sleeps(int who, const char *call)
 {
-    pid_t pid = members[who].pid;
+    const struct actor *a = &members[who];
 
     /* Listed before and after, so that what it sleeps in is not something else. */
-    return npud_lists_sleeper(pid, call) && process_state(pid) == 'S' &&
-           npud_lists_sleeper(pid, call) && process_state(pid) == 'S' && !member_answered(who, 0);
+    return npud_lists_sleeper(a->pid, call) && actor_state(a) == 'S' &&
+           npud_lists_sleeper(a->pid, call) && actor_state(a) == 'S' && !member_answered(who, 0);
 }
 
 void member_await_sleep(int who, const char *call)

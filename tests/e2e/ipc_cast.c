@@ -26,7 +26,7 @@ static const struct {
 void cast_start(struct cast *c, unsigned processes, const char *const *args)
 {
     npud_start(args);
-    actors_start(processes);
+    event_actors_start(processes);
     cells_processes(processes);
     c->processes = processes;
     c->n = casts[processes].n;
@@ -35,7 +35,7 @@ void cast_start(struct cast *c, unsigned processes, const char *const *args)
 void cast_end(struct cast *c)
 {
     (void)c;
-    actors_end();
+    event_actors_end();
     npud_teardown();
 }
 

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "actor.h"
+#include "event_actor.h"
 
 #define HANDLES_MAX 5
 

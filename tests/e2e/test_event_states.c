@@ -21,7 +21,7 @@
  *
  * Runs long: 6 s.
  */
-#include "actor.h"
+#include "event_actor.h"
 #include "cells.h"
 #include "event_kinds.h"
 

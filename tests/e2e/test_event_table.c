@@ -14,7 +14,7 @@
  * | 5, in one process                         | test_event_states.c                          |
  * | 6, in one, two and three processes        | test_ipc_cells.c, test_ipc_order.c, ..._life.c |
  */
-#include "actor.h"
+#include "event_actor.h"
 #include "cells.h"
 #include "event_kinds.h"
 

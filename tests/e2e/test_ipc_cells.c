@@ -177,8 +177,8 @@ static void act_synchronize_all(struct act *a)
 
 static int64_t all(struct scene *s, void (*fn)(struct act *a), bool settled)
 {
-    return actor_do(s->asker->who,
-                    (struct act){.fn = fn, .event = s->asker->event, .number = settled})
+    return event_actor_ask(s->asker->who,
+                           (struct act){.fn = fn, .event = s->asker->event, .number = settled})
         .value;
 }
 
@@ -382,7 +382,7 @@ static void call_by(int call, enum moment moment, unsigned recorder, unsigned ca
         DONE(lane_close(ref->who, 0, RECORD_1));
     if (moment != FRESH)
         DONE(ref_record(ref, 0, RECORD_1));
-    a = actor_do(by->who, (struct act){.fn = act_call, .number = call, .event = by->event});
+    a = event_actor_ask(by->who, (struct act){.fn = act_call, .number = call, .event = by->event});
     cell(a.error == event_calls[call].expected[IPC] && (a.error != 0) == (a.message[0] != 0),
          event_calls[call].name, "%s%s, %s calls",
          moment == FRESH     ? "not recorded"

@@ -366,7 +366,7 @@ START_TEST(exporter_left)
     DONE(ref_export(&creator, &handle));
     if (_i == 3)
         DONE(ref_destroy(&creator));
-    actor_end(0);
+    event_actor_end(0);
     for (unsigned who = 1; who < cast.processes; who++)
         cell(opens(who, &handle, GONE), "exporter left", "process %u opens", who);
     end();
@@ -382,7 +382,7 @@ START_TEST(exporter_left_while_it_is_open)
     DONE(ref_create(0, 0, &creator));
     DONE(ref_export(&creator, &handle));
     DONE(ref_open(1, 0, &handle, &opener));
-    actor_end(0);
+    event_actor_end(0);
     cell(alive(&opener, &opener), "exporter left, opened before: works", "process 1");
     for (unsigned who = 1; who < cast.processes; who++)
         cell(opens(who, &handle, GONE), "exporter left, opened before", "process %u opens", who);
@@ -400,12 +400,12 @@ START_TEST(exporter_left_but_another_is_there)
     cast_open(&cast);
     DONE(ref_export(&cast.ref[0], &handle));
     DONE(ref_export(&cast.ref[2], &again));
-    actor_end(0);
+    event_actor_end(0);
     cast.ref[0].event = cast.ref[1].event = NULL;
     cell(opens(2, &handle, 0), "creator left, opener exported too", "process 2 opens");
     cast_close(&cast, 0);
     cell(opens(2, &handle, 0), "... and all handles are closed", "process 2 opens");
-    actor_end(1);
+    event_actor_end(1);
     cell(opens(2, &handle, GONE), "... and the opener left", "process 2 opens");
     end();
 }
@@ -432,7 +432,7 @@ static void leave(unsigned processes, unsigned who)
         DONE(ref_record(&cast.ref[i], 0, RECORD_1));
     DONE(ref_record(leaver, 0, RECORD_1));
     DONE(ref_synchronize(leaver, LIMIT_MS));
-    actor_end(who);
+    event_actor_end(who);
     forget(who);
     for (unsigned i = 0; i < cast.n; i++)
         if (cast.ref[i].event)

@@ -245,11 +245,11 @@ static void act_record_often(struct act *a)
 
 static void record_often(struct ref *ref, int n)
 {
-    DONE(actor_do(ref->who, (struct act){.fn = act_record_often,
-                                         .event = ref->event,
-                                         .device = 1,
-                                         .lane = RECORD_2,
-                                         .number = n}));
+    DONE(event_actor_ask(ref->who, (struct act){.fn = act_record_often,
+                                                .event = ref->event,
+                                                .device = 1,
+                                                .lane = RECORD_2,
+                                                .number = n}));
 }
 
 /*

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -111,6 +110,15 @@ void broke(const char *file, int line, const char *format, ...)
 
 /* --- players --- */
 
+static int (*main_next)(struct player *p);
+
+static int player_main(int fd, void *arg)
+{
+    (void)fd;
+    alarm(0); /* the director watches over all calls */
+    return main_next(arg);
+}
+
 void player_start(struct player *p, const char *role, unsigned n, uint64_t seed,
                   int (*main)(struct player *p))
 {
@@ -118,19 +126,13 @@ void player_start(struct player *p, const char *role, unsigned n, uint64_t seed,
     ck_assert_uint_le(p->first + n, LIVES);
     for (unsigned i = 0; i < n; i++)
         snprintf(stage->life[p->first + i].role, sizeof(stage->life[0].role), "%s", role);
-    p->pid = fork();
-    ck_assert_int_ge(p->pid, 0);
-    if (p->pid == 0) {
-        signal(SIGALRM, SIG_DFL);
-        signal(SIGTERM, SIG_DFL);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(main(p));
-    }
+    main_next = main;
+    actor_start(&p->actor, player_main, p);
     for (unsigned i = 0; i < n; i++)
-        atomic_store(&stage->life[p->first + i].pid, p->pid);
+        atomic_store(&stage->life[p->first + i].pid, p->actor.pid);
 }
 
-static void player_is_over(struct player *p, int status)
+static void player_is_over(struct player *p, pid_t pid, int status)
 {
     for (unsigned i = 0; i < p->n; i++)
         atomic_store(&stage->life[p->first + i].over, 1);
@@ -138,31 +140,28 @@ static void player_is_over(struct player *p, int status)
         !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)) {
         if (!atomic_load(&stage->broke))
             stage_dump();
-        ck_abort_msg("process %d (%s) ended with status 0x%x: %s", (int)p->pid,
+        ck_abort_msg("process %d (%s) ended with status 0x%x: %s", (int)pid,
                      stage->life[p->first].role, status, stage->wrong);
     }
-    p->pid = 0;
 }
 
 bool player_kill(struct player *p)
 {
-    int status;
+    pid_t pid = p->actor.pid;
+    int status = actor_kill(&p->actor);
 
-    kill(p->pid, SIGKILL);
-    ck_assert_int_eq(waitpid(p->pid, &status, 0), p->pid);
-    player_is_over(p, status);
+    player_is_over(p, pid, status);
     return WIFSIGNALED(status);
 }
 
 bool player_left(struct player *p)
 {
+    pid_t pid = p->actor.pid;
     int status;
-    pid_t r = waitpid(p->pid, &status, WNOHANG);
 
-    if (r == 0)
+    if (!actor_reap_if_ended(&p->actor, &status))
         return false;
-    ck_assert_int_eq(r, p->pid);
-    player_is_over(p, status);
+    player_is_over(p, pid, status);
     return true;
 }
 
@@ -172,7 +171,7 @@ void player_stop(struct player *p, uint64_t until)
     p->until = until;
     for (unsigned i = 0; i < p->n; i++)
         atomic_store(&stage->life[p->first + i].stopped, 1);
-    kill(p->pid, SIGSTOP);
+    actor_stop(&p->actor);
 }
 
 void player_continue(struct player *p)
@@ -184,7 +183,7 @@ void player_continue(struct player *p)
         atomic_store(&stage->life[p->first + i].since, now_ns());
         atomic_store(&stage->life[p->first + i].stopped, 0);
     }
-    kill(p->pid, SIGCONT);
+    actor_continue(&p->actor);
 }
 
 static uint64_t session_of(pid_t pid)
@@ -201,7 +200,7 @@ static uint64_t session_of(pid_t pid)
 
 bool player_end_session(struct player *p)
 {
-    uint64_t session = session_of(p->pid);
+    uint64_t session = session_of(p->actor.pid);
     char words[64];
     int status;
 
@@ -342,11 +341,11 @@ void players_look_after(struct player *players, unsigned n, void (*left)(struct 
     for (unsigned i = 0; i < n; i++) {
         struct player *p = &players[i];
 
-        if (p->pid && p->stopped && now_ns() >= p->until)
+        if (p->actor.pid && p->stopped && now_ns() >= p->until)
             player_continue(p);
-        if (p->pid && !p->stopped && player_left(p) && left)
+        if (p->actor.pid && !p->stopped && player_left(p) && left)
             left(p);
-        if (!p->pid && start)
+        if (!p->actor.pid && start)
             start(i);
     }
 }
@@ -354,14 +353,14 @@ void players_look_after(struct player *players, unsigned n, void (*left)(struct 
 void players_continue(struct player *players, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        if (players[i].pid)
+        if (players[i].actor.pid)
             player_continue(&players[i]);
 }
 
 bool players_are_over(const struct player *players, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        if (players[i].pid)
+        if (players[i].actor.pid)
             return false;
     return true;
 }

@@ -15,6 +15,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "tests/common/actor.h"
 #include "tests/common/chance.h"
 #include "tests/common/effort.h"
 #include "tests/common/harness.h"
@@ -109,8 +110,8 @@ void broke(const char *file, int line, const char *format, ...)
 
 /** One process on the stage. */
 struct player {
-    pid_t pid;
-    uint32_t first, n; /* its lives */
+    struct actor actor; /* it takes no orders: its socket is not used */
+    uint32_t first, n;  /* its lives */
     bool stopped;
     uint64_t until; /* when it is to be continued */
     bool ended;     /* its session was */

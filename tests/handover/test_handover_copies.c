@@ -426,7 +426,7 @@ static struct {
 static void start_player(unsigned i)
 {
     player_start(&round_of.player[i], "copies", 2, draw(&round_of.rng), copies_main);
-    member_do(0, (struct order){order_grant, 0, round_of.player[i].pid, 6});
+    member_do(0, (struct order){order_grant, 0, round_of.player[i].actor.pid, 6});
 }
 
 static void look_after_players(bool replace)

@@ -52,7 +52,7 @@ static aclError order_open(const struct order *o, int64_t *value)
 
 static bool is_alive(unsigned i)
 {
-    return round_of.player[i].pid != 0;
+    return round_of.player[i].actor.pid != 0;
 }
 
 static void start_player(unsigned i)

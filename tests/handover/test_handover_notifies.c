@@ -282,7 +282,7 @@ static void disturb(void)
     unsigned i = below(&round_of.rng, PLAYERS), what = below(&round_of.rng, 100);
     struct player *p = &round_of.player[i];
 
-    if (!p->pid)
+    if (!p->actor.pid)
         return;
     if (what < 25) {
         player_kill(p);
@@ -332,7 +332,7 @@ static bool is_waiting(unsigned k, unsigned *notify)
     uint32_t doing = atomic_load(&shared->doing[p->first]);
 
     *notify = doing & 0xff;
-    return p->pid && doing >> 8 == WAITS;
+    return p->actor.pid && doing >> 8 == WAITS;
 }
 
 /* All recorders have ended their records, and all that is known to be executed has arrived. */
@@ -344,7 +344,7 @@ static bool is_quiet(void *arg)
         const struct player *p = &round_of.player[k];
         uint32_t doing = atomic_load(&shared->doing[p->first]);
 
-        if (p->pid && doing >> 8 == RECORDS)
+        if (p->actor.pid && doing >> 8 == RECORDS)
             return false;
     }
     for (unsigned i = 0; i < NOTIFIES; i++)

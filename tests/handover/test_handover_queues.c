@@ -143,7 +143,7 @@ static void start_player(unsigned i)
                  messages_main);
     for (uint32_t q = 0; q < QUEUES; q++)
         if (queue_exists(q))
-            grant(any_keeper(), q, p->pid, rights_of(&part_next, q));
+            grant(any_keeper(), q, p->actor.pid, rights_of(&part_next, q));
 }
 
 static void bury(struct player *p)
@@ -154,7 +154,7 @@ static void bury(struct player *p)
 
 static bool is_alive(unsigned i)
 {
-    return round_of.player[i].pid != 0;
+    return round_of.player[i].actor.pid != 0;
 }
 
 static void kill_player(unsigned i)
@@ -177,10 +177,10 @@ static void revoke_and_grant(unsigned i)
     for (uint32_t q = 0; q < QUEUES; q++) {
         if (!queue_exists(q) || chance(&round_of.rng, 50))
             continue;
-        grant(any_keeper(), q, p->pid, below(&round_of.rng, 4) * 2);
+        grant(any_keeper(), q, p->actor.pid, below(&round_of.rng, 4) * 2);
         if (chance(&round_of.rng, 50))
             stage_rest(below(&round_of.rng, 4));
-        grant(any_keeper(), q, p->pid, rights_of(&round_of.part[i], q));
+        grant(any_keeper(), q, p->actor.pid, rights_of(&round_of.part[i], q));
         round_of.revoked++;
     }
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "tests/common/effort.h"
+#include "tests/common/actor.h"
 #include "tests/common/harness.h"
 #include "tests/common/single.h"
 #include "tests/model/program.h"
@@ -41,8 +42,7 @@ static struct {
 /* --- the world: npud and the processes --- */
 
 static struct {
-    pid_t pid[PROCESSES];
-    int fd[PROCESSES];
+    struct actor actor[PROCESSES];
     uint32_t events; /* that npud counts between programs */
     int32_t guard_ms;
     aclrtIpcEventHandle handle[OBJECTS];
@@ -50,53 +50,32 @@ static struct {
     struct view last[PROCESSES]; /* as last settled */
 } world = {.guard_ms = GUARD_MS};
 
-struct child {
-    unsigned process;
-    int fd;
-};
-
-static int child_main(void *arg)
+static int process_main(int fd, void *arg)
 {
-    const struct child *c = arg;
-
-    alarm(0);
-    for (unsigned p = 0; p <= c->process; p++)
-        close(world.fd[p]);
-    return worker_run(c->process, c->fd);
+    alarm(0); /* the test has a limit of its own for each answer */
+    return worker_run((unsigned)(uintptr_t)arg, fd);
 }
 
 static void world_start(void)
 {
     npud_start(NULL);
-    for (unsigned p = 0; p < PROCESSES; p++) {
-        struct child child = {.process = p};
-        int pair[2];
-
-        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-        world.fd[p] = pair[0];
-        child.fd = pair[1];
-        world.pid[p] = child_start(child_main, &child);
-        close(pair[1]);
-    }
+    for (unsigned p = 0; p < PROCESSES; p++)
+        actor_start(&world.actor[p], process_main, (void *)(uintptr_t)p);
     world.events = 0;
 }
 
 /* Whatever state it is in. */
 static void world_kill(void)
 {
-    for (unsigned p = 0; p < PROCESSES; p++) {
-        close(world.fd[p]);
-        child_kill(world.pid[p]);
-    }
+    for (unsigned p = 0; p < PROCESSES; p++)
+        actor_kill(&world.actor[p]);
     npud_kill();
 }
 
 static void world_stop(void)
 {
     for (unsigned p = 0; p < PROCESSES; p++)
-        close(world.fd[p]);
-    for (unsigned p = 0; p < PROCESSES; p++)
-        child_expect_ok(world.pid[p]);
+        actor_end(&world.actor[p]);
     npud_expect_empty();
     npud_teardown();
 }
@@ -128,21 +107,21 @@ __attribute__((format(printf, 3, 4))) static void disagree(struct failure *f, in
 static void send_orders(unsigned p, const struct order *orders, unsigned n, struct failure *f,
                         int at)
 {
-    if (send(world.fd[p], orders, n * sizeof(*orders), MSG_NOSIGNAL) < 0)
+    if (!actor_tell(&world.actor[p], orders, n * sizeof(*orders)))
         disagree(f, at, "process p%u is gone", p);
 }
 
 /* Number of reports. */
 static unsigned receive(unsigned p, struct report *reports, struct failure *f, int at)
 {
-    struct pollfd poll_fd = {.fd = world.fd[p], .events = POLLIN};
+    struct pollfd poll_fd = {.fd = world.actor[p].fd, .events = POLLIN};
     ssize_t size;
 
     if (poll(&poll_fd, 1, BATCH * (world.guard_ms + 2000)) != 1) {
         disagree(f, at, "process p%u does not answer", p);
         return 0;
     }
-    size = recv(world.fd[p], reports, BATCH * sizeof(*reports), 0);
+    size = recv(world.actor[p].fd, reports, BATCH * sizeof(*reports), 0);
     if (size <= 0)
         disagree(f, at, "process p%u ended, or a call of it did not return", p);
     return size <= 0 ? 0 : (unsigned)((size_t)size / sizeof(*reports));

@@ -1,7 +1,8 @@
 /*
  * The soak test: see round.h.
  *
- * usage: test_soak [--seed S] [--seconds N] [--rounds N] [--kills yes|no] [--verbose]      also SOAK_SEED, SOAK_SECONDS, SOAK_ROUNDS
+ * usage: test_soak [--seed S] [--seconds N] [--rounds N] [--kills yes|no] [--verbose]
+ * also by the environment: SOAK_SEED, SOAK_SECONDS, SOAK_ROUNDS
  * Runs the programs of the seeds S, S + 1, ... for N seconds, each of so many rounds with an npud
  * and processes of its own. Of 24 rounds the last twelve have deaths among them, unless --kills no.
  * On a failure it prints seed and round, the operations that led to the wrong answer, and how far
@@ -25,6 +26,7 @@
 
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
+#include "tests/common/actor.h"
 #include "tests/common/proc.h"
 #include "tests/common/harness.h"
 #include "tests/common/single.h"
@@ -44,8 +46,7 @@ static struct {
 
 static struct {
     struct common *common;
-    pid_t pid[PROCESSES];
-    int fd[PROCESSES];
+    struct actor actor[PROCESSES];
     struct plan plan;
     unsigned fds; /* of npud, before the first process */
     bool failed;
@@ -53,40 +54,15 @@ static struct {
 
 /* --- the world --- */
 
-struct child {
-    unsigned p;
-    int fd;
-};
-
-static int child_main(void *arg)
+static int process_main(int fd, void *arg)
 {
-    const struct child *c = arg;
-
-    alarm(0); /* whoever waits for this process has a limit of its own */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (unsigned p = 0; p < PROCESSES; p++)
-        if (world.fd[p] >= 0)
-            close(world.fd[p]);
-    return worker_run(world.common, c->p, c->fd);
+    alarm(0); /* the test has a limit of its own for each round */
+    return worker_run(world.common, (unsigned)(uintptr_t)arg, fd);
 }
 
 static void process_start(unsigned p)
 {
-    struct child child = {.p = p};
-    int pair[2];
-
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    world.fd[p] = pair[0];
-    child.fd = pair[1];
-    world.pid[p] = child_start(child_main, &child);
-    close(pair[1]);
-}
-
-static void process_reap(unsigned p)
-{
-    waitpid(world.pid[p], NULL, 0);
-    close(world.fd[p]);
-    world.fd[p] = -1;
+    actor_start(&world.actor[p], process_main, (void *)(uintptr_t)p);
 }
 
 static void world_start(void)
@@ -99,18 +75,14 @@ static void world_start(void)
     npud_await_sessions(0);
     world.fds = proc_usage(npud.pid).fds;
     for (unsigned p = 0; p < PROCESSES; p++)
-        world.fd[p] = -1;
-    for (unsigned p = 0; p < PROCESSES; p++)
         process_start(p);
 }
 
 static void world_kill(void)
 {
     for (unsigned p = 0; p < PROCESSES; p++)
-        if (world.fd[p] >= 0) {
-            kill(world.pid[p], SIGKILL);
-            process_reap(p);
-        }
+        if (world.actor[p].pid != 0)
+            actor_kill(&world.actor[p]);
     npud_kill();
 }
 
@@ -127,11 +99,9 @@ static void expect_fds_as_before(void)
 static void world_stop(void)
 {
     for (unsigned p = 0; p < PROCESSES; p++)
-        ck_assert_int_eq(write(world.fd[p], "q", 1), 1);
-    for (unsigned p = 0; p < PROCESSES; p++) {
-        close(world.fd[p]);
-        child_expect_ok(world.pid[p]);
-    }
+        ck_assert(actor_tell(&world.actor[p], "q", 1));
+    for (unsigned p = 0; p < PROCESSES; p++)
+        actor_end(&world.actor[p]);
     npud_expect_empty();
     expect_fds_as_before();
     npud_teardown();
@@ -145,7 +115,7 @@ static void print_progress(const struct round *r)
     for (unsigned p = 0; p < PROCESSES; p++) {
         uint32_t done = atomic_load(&world.common->progress[p].done);
 
-        printf("  p%u (process %d): %u of %u", p, (int)world.pid[p], done, r->own[p]);
+        printf("  p%u (process %d): %u of %u", p, (int)world.actor[p].pid, done, r->own[p]);
         for (unsigned i = 1; i < r->n; i++)
             if (r->op[i].process == p && r->op[i].number == done) {
                 printf(", at %u  ", i);
@@ -239,13 +209,13 @@ static void kill_wild(const struct round *r)
     if (in_trouble(p))
         tell_trouble(p, r);
     else
-        kill(world.pid[p], SIGKILL);
+        kill(world.actor[p].pid, SIGKILL);
 }
 
 /* A process has died: as it should? */
 static void on_end(unsigned p, const struct round *r)
 {
-    process_reap(p);
+    actor_kill(&world.actor[p]);
     if ((int)p != r->victim ||
         atomic_load(&world.common->progress[p].done) != r->op[r->death].number) {
         failed(r, 0, "p%u ended", p);
@@ -258,7 +228,7 @@ static void on_end(unsigned p, const struct round *r)
 static bool on_message(unsigned p, const struct round *r)
 {
     char c = 0;
-    ssize_t n = recv(world.fd[p], &c, 1, 0);
+    ssize_t n = recv(world.actor[p].fd, &c, 1, 0);
 
     if (n <= 0) {
         on_end(p, r);
@@ -282,7 +252,7 @@ static void order_round(unsigned which)
     memset(world.common->stamp, 0, sizeof(world.common->stamp));
     atomic_store(&world.common->wild_steps, 0);
     for (unsigned p = 0; p < PROCESSES; p++)
-        if (write(world.fd[p], &order, 1) != 1)
+        if (!actor_tell(&world.actor[p], &order, 1))
             failed(&world.common->round[which], 0, "p%u is gone", p);
 }
 
@@ -292,7 +262,7 @@ static void await_round(const struct round *r)
     unsigned missing = PROCESSES;
 
     for (unsigned p = 0; p < PROCESSES; p++)
-        polls[p] = (struct pollfd){.fd = world.fd[p], .events = POLLIN};
+        polls[p] = (struct pollfd){.fd = world.actor[p].fd, .events = POLLIN};
     while (missing > 0 && !world.failed) {
         int n = poll(polls, PROCESSES, HANG_MS);
 

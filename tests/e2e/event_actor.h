@@ -1,6 +1,5 @@
 /*
- * Actors: client processes that do, call by call, what the test tells them. The test itself is no
- * client then; it directs, and so knows which call of which process came before which.
+ * Actors (tests/common/actor.h) that have streams and events, and make one call after the other.
  *
  * Each actor has streams on both devices, named by device and lane and made when first used. What
  * an actor is asked and answers travels in a struct act; its function runs in the actor (which is a
@@ -9,6 +8,7 @@
 #pragma once
 
 #include "gate.h"
+#include "tests/common/actor.h"
 
 #define ACTORS_MAX 3
 #define DEVICES    2
@@ -32,15 +32,15 @@ struct act {
 };
 
 /** Start n actors. Before the test uses the library, and after npud_start(). */
-void actors_start(unsigned n);
+void event_actors_start(unsigned n);
 /** Let them all leave, and assert that npud holds nothing any more. */
-void actors_end(void);
+void event_actors_end(void);
 /** Let one leave and assert that it went well; npud knows of it when this returns. */
-void actor_end(unsigned who);
-pid_t actor_pid(unsigned who);
+void event_actor_end(unsigned who);
+pid_t event_actor_pid(unsigned who);
 
 /** Let an actor run a.fn. Returns the answer. */
-struct act actor_do(unsigned who, struct act a);
+struct act event_actor_ask(unsigned who, struct act a);
 
 /** Code of an answer, which must be 0: prints code and sentence when not. */
 #define DONE(call)                                                                                 \

@@ -1,6 +1,5 @@
-#include "actor.h"
+#include "event_actor.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -9,10 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct {
-    pid_t pid; /* 0: has left */
-    int fd;
-} actors[ACTORS_MAX];
+static struct actor actors[ACTORS_MAX];
 
 /* --- the actor's side --- */
 
@@ -27,10 +23,11 @@ aclrtStream lane_stream(int device, int lane)
     return streams[device][lane];
 }
 
-static int perform(int fd)
+static int perform_acts(int fd, void *arg)
 {
     struct act a;
 
+    (void)arg;
     OK(aclInit(NULL));
     while (recv(fd, &a, sizeof(a), 0) == sizeof(a)) {
         const char *message;
@@ -47,66 +44,42 @@ static int perform(int fd)
 
 /* --- the test's side --- */
 
-static int mine; /* while an actor starts: the test's end of its socket */
-
-static int enter(void *arg)
-{
-    unsigned who = (unsigned)(uintptr_t)arg;
-
-    /* The test's ends of all sockets: or nobody would see it close one. */
-    for (unsigned i = 0; i < who; i++)
-        close(actors[i].fd);
-    close(mine);
-    return perform(actors[who].fd);
-}
-
-void actors_start(unsigned n)
+void event_actors_start(unsigned n)
 {
     ck_assert_uint_le(n, ACTORS_MAX);
     for (unsigned i = 0; i < n; i++) {
-        int pair[2];
-
-        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-        actors[i].fd = pair[1];
-        mine = pair[0];
-        actors[i].pid = child_start(enter, (void *)(uintptr_t)i);
-        close(pair[1]);
-        actors[i].fd = pair[0];
+        actor_start(&actors[i], perform_acts, NULL);
         lane_idle(i, 0, PROBE, false); /* connected from now on */
     }
 }
 
-void actor_end(unsigned who)
+void event_actor_end(unsigned who)
 {
     uint32_t before = npud_ledger().sessions;
 
-    close(actors[who].fd);
-    child_expect_ok(actors[who].pid);
-    actors[who].pid = 0;
+    actor_end(&actors[who]);
     npud_await_sessions(before - 1);
 }
 
-void actors_end(void)
+void event_actors_end(void)
 {
     for (unsigned i = 0; i < ACTORS_MAX; i++)
         if (actors[i].pid != 0)
-            actor_end(i);
+            event_actor_end(i);
     npud_expect_empty();
 }
 
-pid_t actor_pid(unsigned who)
+pid_t event_actor_pid(unsigned who)
 {
     return actors[who].pid;
 }
 
-struct act actor_do(unsigned who, struct act a)
+struct act event_actor_ask(unsigned who, struct act a)
 {
-    struct pollfd p = {.fd = actors[who].fd, .events = POLLIN};
-
     ck_assert_int_ne(actors[who].pid, 0);
-    ck_assert_int_eq(send(actors[who].fd, &a, sizeof(a), MSG_NOSIGNAL), sizeof(a));
-    ck_assert_msg(poll(&p, 1, 2 * LIMIT_MS) == 1, "actor %u does not come back", who);
-    ck_assert_msg(recv(actors[who].fd, &a, sizeof(a), 0) == sizeof(a), "actor %u has died", who);
+    ck_assert_msg(actor_tell(&actors[who], &a, sizeof(a)), "actor %u has died", who);
+    ck_assert_msg(actor_answer(&actors[who], &a, sizeof(a), 2 * LIMIT_MS) == sizeof(a),
+                  "actor %u does not come back, or has died", who);
     return a;
 }
 
@@ -144,7 +117,8 @@ static void act_synchronize_device(struct act *a)
 
 static struct act lane_act(unsigned who, void (*fn)(struct act *a), int device, int lane, int n)
 {
-    return actor_do(who, (struct act){.fn = fn, .device = device, .lane = lane, .number = n});
+    return event_actor_ask(who,
+                           (struct act){.fn = fn, .device = device, .lane = lane, .number = n});
 }
 
 struct act lane_close(unsigned who, int device, int lane)
@@ -293,7 +267,7 @@ struct act ref_create(unsigned who, int device, struct ref *ref)
 
 struct act ref_export(struct ref *ref, aclrtIpcEventHandle *handle)
 {
-    struct act a = actor_do(ref->who, ref_act(ref, act_export));
+    struct act a = event_actor_ask(ref->who, ref_act(ref, act_export));
 
     *handle = a.handle;
     return a;
@@ -306,7 +280,7 @@ struct act ref_open(unsigned who, int device, const aclrtIpcEventHandle *handle,
                     .handle = *handle,
                     .event = (aclrtEvent)(uintptr_t)0x5a5a};
 
-    a = actor_do(who, a);
+    a = event_actor_ask(who, a);
     /* Written on success only. */
     ck_assert((a.error == 0) == (a.event != (aclrtEvent)(uintptr_t)0x5a5a));
     *ref = (struct ref){.who = who, .event = a.event};
@@ -315,7 +289,7 @@ struct act ref_open(unsigned who, int device, const aclrtIpcEventHandle *handle,
 
 struct act ref_destroy(struct ref *ref)
 {
-    return actor_do(ref->who, ref_act(ref, act_destroy));
+    return event_actor_ask(ref->who, ref_act(ref, act_destroy));
 }
 
 struct act ref_record(struct ref *ref, int device, int lane)
@@ -324,7 +298,7 @@ struct act ref_record(struct ref *ref, int device, int lane)
 
     a.device = device;
     a.lane = lane;
-    return actor_do(ref->who, a);
+    return event_actor_ask(ref->who, a);
 }
 
 struct act ref_wait(struct ref *ref, int device, int lane, enum wait_form form, unsigned seconds)
@@ -335,12 +309,12 @@ struct act ref_wait(struct ref *ref, int device, int lane, enum wait_form form, 
     a.lane = lane;
     a.number = form;
     a.seconds = seconds;
-    return actor_do(ref->who, a);
+    return event_actor_ask(ref->who, a);
 }
 
 struct act ref_status(struct ref *ref)
 {
-    return actor_do(ref->who, ref_act(ref, act_status));
+    return event_actor_ask(ref->who, ref_act(ref, act_status));
 }
 
 struct act ref_synchronize(struct ref *ref, int timeout_ms)
@@ -348,17 +322,17 @@ struct act ref_synchronize(struct ref *ref, int timeout_ms)
     struct act a = ref_act(ref, act_synchronize);
 
     a.number = timeout_ms;
-    return actor_do(ref->who, a);
+    return event_actor_ask(ref->who, a);
 }
 
 struct act ref_synchronize_begin(struct ref *ref)
 {
-    return actor_do(ref->who, ref_act(ref, act_side_begin));
+    return event_actor_ask(ref->who, ref_act(ref, act_side_begin));
 }
 
 struct act ref_synchronize_end(struct ref *ref)
 {
-    return actor_do(ref->who, ref_act(ref, act_side_end));
+    return event_actor_ask(ref->who, ref_act(ref, act_side_end));
 }
 
 bool ref_is(struct ref *ref, bool complete)

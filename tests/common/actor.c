@@ -1,0 +1,152 @@
+#include "tests/common/actor.h"
+
+#include <check.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/common/harness.h"
+
+#define ENDS_MAX 64
+#define GUARD_S  120 /* against hanging; an actor that may take longer calls alarm(0) */
+
+/* The test's ends of all socket pairs. An actor closes those that it inherits: otherwise the others
+ * would not see the test close them. */
+static int ends[ENDS_MAX];
+static unsigned n_ends;
+
+struct start {
+    int (*main)(int fd, void *arg);
+    void *arg;
+    int fd;
+};
+
+static int run_actor(void *arg)
+{
+    struct start start = *(struct start *)arg;
+
+    for (unsigned i = 0; i < n_ends; i++)
+        close(ends[i]);
+    n_ends = 0;
+    alarm(GUARD_S);
+    signal(SIGTERM, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return start.main(start.fd, start.arg);
+}
+
+void actor_start(struct actor *a, int (*main)(int fd, void *arg), void *arg)
+{
+    struct start start = {.main = main, .arg = arg};
+    int pair[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    ck_assert_uint_lt(n_ends, ENDS_MAX);
+    ends[n_ends++] = pair[0];
+    start.fd = pair[1];
+    *a = (struct actor){.pid = child_start(run_actor, &start), .fd = pair[0]};
+    close(pair[1]);
+}
+
+bool actor_tell(struct actor *a, const void *order, size_t size)
+{
+    return send(a->fd, order, size, MSG_NOSIGNAL) == (ssize_t)size;
+}
+
+bool actor_answered(struct actor *a, int ms)
+{
+    struct pollfd p = {.fd = a->fd, .events = POLLIN};
+    char c;
+
+    return poll(&p, 1, ms) == 1 && recv(a->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+size_t actor_answer(struct actor *a, void *answer, size_t size, int ms)
+{
+    ssize_t n = actor_answered(a, ms) ? recv(a->fd, answer, size, 0) : 0;
+
+    return n > 0 ? (size_t)n : 0;
+}
+
+void actor_stop(struct actor *a)
+{
+    kill(a->pid, SIGSTOP);
+}
+
+void actor_continue(struct actor *a)
+{
+    kill(a->pid, SIGCONT);
+}
+
+static void close_end(struct actor *a)
+{
+    for (unsigned i = 0; i < n_ends; i++)
+        if (ends[i] == a->fd)
+            ends[i] = ends[--n_ends];
+    close(a->fd);
+    a->fd = -1;
+}
+
+static int await_end(struct actor *a)
+{
+    int status;
+
+    ck_assert_int_eq(waitpid(a->pid, &status, 0), a->pid);
+    a->pid = 0;
+    return status;
+}
+
+void actor_end(struct actor *a)
+{
+    int status;
+
+    close_end(a);
+    status = await_end(a);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "actor ended with status 0x%x",
+                  status);
+}
+
+int actor_kill(struct actor *a)
+{
+    kill(a->pid, SIGKILL);
+    close_end(a);
+    return await_end(a);
+}
+
+void actor_reap_killed(struct actor *a)
+{
+    int status = await_end(a);
+
+    close_end(a);
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "actor: status 0x%x", status);
+}
+
+bool actor_reap_if_ended(struct actor *a, int *status)
+{
+    pid_t r = waitpid(a->pid, status, WNOHANG);
+
+    if (r == 0)
+        return false;
+    ck_assert_int_eq(r, a->pid);
+    close_end(a);
+    a->pid = 0;
+    return true;
+}
+
+char actor_state(const struct actor *a)
+{
+    char path[64], text[256], *end = NULL;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)a->pid);
+    f = fopen(path, "re");
+    if (f && fgets(text, sizeof(text), f))
+        end = strrchr(text, ')');
+    if (f)
+        fclose(f);
+    return end ? end[2] : 0;
+}
