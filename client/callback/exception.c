@@ -3,10 +3,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
 #include "acl/acl.h"
+#include "client/callback/callback_table.h"
 #include "client/runtime/device.h"
 #include "client/core/interrupt.h"
 #include "client/core/error.h"
@@ -19,11 +19,6 @@ struct rtExceptionInfo {
     uint32_t device;
 };
 
-struct registered {
-    aclrtExceptionInfoCallback callback;
-    struct registered *next;
-};
-
 /* An exception that was taken from its ring while a callback waited. */
 struct aside {
     aclrtExceptionInfo info;
@@ -31,15 +26,14 @@ struct aside {
 };
 
 static struct {
-    pthread_mutex_t lock; /* callbacks, session */
+    struct callback_table registered; /* its lock also guards set and session */
     aclrtExceptionInfoCallback set;
-    struct registered *registered;
     struct session *session; /* that they are for; NULL: none */
 
     pthread_mutex_t calling; /* held by the thread that calls callbacks; before `taking` */
     pthread_mutex_t taking;  /* the client's end of the rings, and what follows */
     struct aside *aside, **aside_end;
-} exceptions = {.lock = PTHREAD_MUTEX_INITIALIZER,
+} exceptions = {.registered = CALLBACK_TABLE(CALLBACK_BY_FUNCTION),
                 .calling = PTHREAD_MUTEX_INITIALIZER,
                 .taking = PTHREAD_MUTEX_INITIALIZER};
 
@@ -200,39 +194,25 @@ static const struct wait_hook aside_hook = {.begin = aside_begin, .end = aside_e
 
 /* --- calling --- */
 
-/*
- * The table as it is now, without its lock while callbacks run: they may change it. Freed by the
- * caller; NULL: none, or no memory.
- */
-static aclrtExceptionInfoCallback *snapshot(size_t *n)
-{
-    aclrtExceptionInfoCallback *list;
-
-    *n = 0;
-    pthread_mutex_lock(&exceptions.lock);
-    for (struct registered *r = exceptions.registered; r; r = r->next)
-        ++*n;
-    list = malloc((*n + 1) * sizeof(*list));
-    *n = 0;
-    if (list && exceptions.set)
-        list[(*n)++] = exceptions.set;
-    for (struct registered *r = exceptions.registered; list && r; r = r->next)
-        list[(*n)++] = r->callback;
-    pthread_mutex_unlock(&exceptions.lock);
-    return list;
-}
-
 /* False: this is a child that was forked in a callback, and has nothing of all this. */
 static bool call(struct session *s, aclrtExceptionInfo *info)
 {
     pid_t me = process_id();
+    aclrtExceptionInfoCallback set;
+    struct callback_entry *list;
     size_t n;
-    aclrtExceptionInfoCallback *list = snapshot(&n);
 
+    pthread_mutex_lock(&exceptions.registered.lock);
+    set = exceptions.set;
+    list = callback_table_copy(&exceptions.registered, &n);
+    pthread_mutex_unlock(&exceptions.registered.lock);
     info->device = (uint32_t)device_user_id(s, info->device);
     wait_hook = &aside_hook;
-    for (size_t i = 0; i < n && process_id() == me; i++)
-        list[i](info);
+    /* Without memory for the list, no callback of the two kinds is called. */
+    if (list && set)
+        set(info);
+    for (size_t i = 0; list && i < n && process_id() == me; i++)
+        ((aclrtExceptionInfoCallback)list[i].fn)(info);
     wait_hook = NULL;
     free(list);
     return process_id() == me;
@@ -284,12 +264,12 @@ static void *exception_main(void *arg)
 }
 
 /*
- * Caller holds exceptions.lock. Without a thread, callbacks are called by those who synchronise. 0
- * or an error number.
+ * Under the lock of registered. Without a thread, callbacks run in the calls that synchronise. 0 or
+ * an error number.
  */
 static int want(struct session *s)
 {
-    bool wanted = exceptions.set || exceptions.registered;
+    bool wanted = exceptions.set || exceptions.registered.n > 0;
     int r = 0;
 
     if (wanted && !s->exceptions.started) {
@@ -306,12 +286,12 @@ static int session_begin(struct session *s, const char *function)
 {
     int r;
 
-    pthread_mutex_lock(&exceptions.lock);
+    pthread_mutex_lock(&exceptions.registered.lock);
     exceptions.session = s;
     r = want(s);
     if (r != 0)
         exceptions.session = NULL;
-    pthread_mutex_unlock(&exceptions.lock);
+    pthread_mutex_unlock(&exceptions.registered.lock);
     return r == 0
                ? 0
                : error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot start a thread", function);
@@ -322,11 +302,11 @@ static void session_end(struct session *s)
 {
     bool started;
 
-    pthread_mutex_lock(&exceptions.lock);
+    pthread_mutex_lock(&exceptions.registered.lock);
     if (exceptions.session == s)
         exceptions.session = NULL;
     started = s->exceptions.started;
-    pthread_mutex_unlock(&exceptions.lock);
+    pthread_mutex_unlock(&exceptions.registered.lock);
     if (!started || atomic_exchange(&s->exceptions.over, true))
         return;
     atomic_store(&s->exceptions.end, true);
@@ -342,18 +322,13 @@ static void wake_thread(struct session *s)
 
 static void forget_inherited(void)
 {
-    struct registered *r;
     struct aside *a;
 
-    pthread_mutex_init(&exceptions.lock, NULL);
+    callback_table_forget(&exceptions.registered);
     pthread_mutex_init(&exceptions.calling, NULL);
     pthread_mutex_init(&exceptions.taking, NULL);
     exceptions.set = NULL;
     exceptions.session = NULL;
-    while ((r = exceptions.registered)) {
-        exceptions.registered = r->next;
-        free(r);
-    }
     while ((a = exceptions.aside)) {
         exceptions.aside = a->next;
         free(a);
@@ -370,7 +345,7 @@ const struct part exception_part = {
 
 /* --- callbacks --- */
 
-/* Caller holds exceptions.lock, and has changed the table. */
+/* Under the lock of registered: the caller has changed the table. */
 static int changed(const char *function)
 {
     if (!exceptions.session || want(exceptions.session) == 0)
@@ -385,31 +360,13 @@ aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
 
     if (error != 0)
         return error;
-    pthread_mutex_lock(&exceptions.lock);
+    pthread_mutex_lock(&exceptions.registered.lock);
     exceptions.set = callback;
     error = changed(__func__);
     if (error != 0)
         exceptions.set = NULL;
-    pthread_mutex_unlock(&exceptions.lock);
+    pthread_mutex_unlock(&exceptions.registered.lock);
     return error;
-}
-
-/* Where the callback is in the list, or the end of it. */
-static struct registered **find(aclrtExceptionInfoCallback callback)
-{
-    struct registered **p = &exceptions.registered;
-
-    while (*p && (*p)->callback != callback)
-        p = &(*p)->next;
-    return p;
-}
-
-static void remove_at(struct registered **p)
-{
-    struct registered *r = *p;
-
-    *p = r->next;
-    free(r);
 }
 
 static int null_callback(const char *function)
@@ -417,51 +374,54 @@ static int null_callback(const char *function)
     return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: callback is NULL", function);
 }
 
+static int register_callback(const char *function, callback_table_fn *callback)
+{
+    int error = 0;
+
+    pthread_mutex_lock(&exceptions.registered.lock);
+    if (!callback_table_has(&exceptions.registered, "", callback)) {
+        error = callback_table_add(&exceptions.registered, function, "", callback, NULL);
+        if (error == 0) {
+            error = changed(function);
+            if (error != 0)
+                callback_table_remove(&exceptions.registered, "", callback);
+        }
+    }
+    pthread_mutex_unlock(&exceptions.registered.lock);
+    return error;
+}
+
+static int unregister_callback(const char *function, callback_table_fn *callback)
+{
+    int error = 0;
+
+    pthread_mutex_lock(&exceptions.registered.lock);
+    if (callback_table_remove(&exceptions.registered, "", callback))
+        error = changed(function);
+    pthread_mutex_unlock(&exceptions.registered.lock);
+    return error;
+}
+
 aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
 {
     CALL_SCOPE;
     int error = process_enter();
-    struct registered **p;
 
     if (error != 0)
         return error;
-    if (!callback)
-        return null_callback(__func__);
-    pthread_mutex_lock(&exceptions.lock);
-    p = find(callback);
-    if (!*p) {
-        *p = calloc(1, sizeof(**p));
-        if (*p) {
-            (*p)->callback = callback;
-            error = changed(__func__);
-            if (error != 0)
-                remove_at(p);
-        } else {
-            error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", __func__);
-        }
-    }
-    pthread_mutex_unlock(&exceptions.lock);
-    return error;
+    return callback ? register_callback(__func__, (callback_table_fn *)callback)
+                    : null_callback(__func__);
 }
 
 aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
 {
     CALL_SCOPE;
     int error = process_enter();
-    struct registered **p;
 
     if (error != 0)
         return error;
-    if (!callback)
-        return null_callback(__func__);
-    pthread_mutex_lock(&exceptions.lock);
-    p = find(callback);
-    if (*p) {
-        remove_at(p);
-        error = changed(__func__);
-    }
-    pthread_mutex_unlock(&exceptions.lock);
-    return error;
+    return callback ? unregister_callback(__func__, (callback_table_fn *)callback)
+                    : null_callback(__func__);
 }
 
 /* --- getters --- */

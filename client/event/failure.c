@@ -1,9 +1,9 @@
 #include "client/event/failure.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "acl/acl.h"
+#include "client/callback/callback_table.h"
 #include "client/runtime/abort.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
@@ -80,70 +80,25 @@ aclError aclrtStreamStop(aclrtStream stream)
 
 #define ABORT_TIMEOUT_MAX 2160000u /* ms */
 
-/* By name, which is the order in which they are called. */
-struct abort_callback {
-    struct abort_callback *next;
-    aclrtDeviceTaskAbortCallback callback;
-    void *args;
-    char name[];
-};
-
-static pthread_mutex_t callbacks_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct abort_callback *callbacks;
+static struct callback_table callbacks = CALLBACK_TABLE(CALLBACK_SORTED);
 
 static void forget_inherited(void)
 {
-    struct abort_callback *c;
-
-    pthread_mutex_init(&callbacks_lock, NULL);
-    while ((c = callbacks)) {
-        callbacks = c->next;
-        free(c);
-    }
+    callback_table_forget(&callbacks);
 }
 
 const struct part failure_part = {.fork_child = forget_inherited};
-
-static int add_callback(struct abort_callback **at, const char *name,
-                        aclrtDeviceTaskAbortCallback callback, void *args)
-{
-    size_t size = strlen(name) + 1;
-    struct abort_callback *c = malloc(sizeof(*c) + size);
-
-    if (!c)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                         "aclrtSetDeviceTaskAbortCallback: out of memory");
-    *c = (struct abort_callback){.next = *at, .callback = callback, .args = args};
-    memcpy(c->name, name, size);
-    *at = c;
-    return 0;
-}
 
 aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback,
                                          void *args)
 {
     CALL_SCOPE;
-    struct abort_callback **at = &callbacks, *found;
     int error = process_enter();
 
     if (error != 0)
         return error;
     REQUIRE(regName);
-    pthread_mutex_lock(&callbacks_lock);
-    while (*at && strcmp((*at)->name, regName) < 0)
-        at = &(*at)->next;
-    found = *at && strcmp((*at)->name, regName) == 0 ? *at : NULL;
-    if (found && callback) {
-        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
-                          "aclrtSetDeviceTaskAbortCallback: the name is in use");
-    } else if (found) {
-        *at = found->next;
-        free(found);
-    } else if (callback) {
-        error = add_callback(at, regName, callback, args);
-    }
-    pthread_mutex_unlock(&callbacks_lock);
-    return error;
+    return callback_table_set(&callbacks, __func__, regName, (callback_table_fn *)callback, args);
 }
 
 /* What is left of the caller's time, for callbacks: 0 is "no limit". */
@@ -161,21 +116,20 @@ static uint32_t left_ms(uint64_t deadline)
  */
 static int call_all(int32_t device, aclrtDeviceTaskAbortStage stage, uint64_t deadline)
 {
-    struct abort_callback *c, *copy;
-    size_t n = 0, i = 0;
+    struct callback_entry *copy;
+    size_t n;
     int error = 0;
 
-    pthread_mutex_lock(&callbacks_lock);
-    for (c = callbacks; c; c = c->next)
-        n++;
-    copy = calloc(n + 1, sizeof(*copy));
-    for (c = callbacks; copy && c; c = c->next)
-        copy[i++] = (struct abort_callback){.callback = c->callback, .args = c->args};
-    pthread_mutex_unlock(&callbacks_lock);
+    pthread_mutex_lock(&callbacks.lock);
+    copy = callback_table_copy(&callbacks, &n);
+    pthread_mutex_unlock(&callbacks.lock);
     if (!copy)
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtDeviceTaskAbort: out of memory");
-    for (i = 0; i < n && error == 0; i++)
-        error = copy[i].callback(device, stage, left_ms(deadline), copy[i].args);
+    for (size_t i = 0; i < n && error == 0; i++) {
+        aclrtDeviceTaskAbortCallback callback = (aclrtDeviceTaskAbortCallback)copy[i].fn;
+
+        error = callback(device, stage, left_ms(deadline), copy[i].args);
+    }
     free(copy);
     return error;
 }
