@@ -20,6 +20,7 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/config.h"
 #include "daemon/engine/engine.h"
+#include "daemon/engine/inject.h"
 #include "daemon/control/entrance.h"
 #include "daemon/base/log.h"
 #include "daemon/control/event_fd.h"
@@ -29,6 +30,9 @@
 #include "daemon/control/reload.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/core/device.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/npud.h"
 #include "proto/util/clock.h"
 #include "proto/wire/packet.h"
 #include "proto/util/random.h"
@@ -71,15 +75,15 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    for (uint32_t i = 0; i < server->devices.n; i++) {
-        uint64_t ms = engine_stuck_ms(server->devices.device[i].engine);
+    for (uint32_t i = 0; i < server->devices->n; i++) {
+        uint64_t ms = engine_stuck_ms(server->devices->device[i].engine);
 
         if (ms > ENGINE_STUCK_MS) {
             log_error("the engine of device %u is stuck for %llu ms", i, (unsigned long long)ms);
             return;
         }
     }
-    service_manager_tell("WATCHDOG=1\nSTATUS=%u devices, %u sessions", server->devices.n,
+    service_manager_tell("WATCHDOG=1\nSTATUS=%u devices, %u sessions", server->devices->n,
                          server->n_sessions);
 }
 
@@ -118,7 +122,7 @@ static int add_events(struct npud *npud, int signals)
 
 static void tell_ready(struct npud *npud)
 {
-    const struct devices *devices = &npud->server->devices;
+    const struct devices *devices = npud->server->devices;
     int fd = npud->options->ready_fd;
 
     service_manager_tell("READY=1\nSTATUS=%u devices (%s), ready", devices->n,
@@ -183,7 +187,7 @@ static int serve_begin(struct npud *npud, int signals)
     if (r == 0)
         r = work_items_init(&server->work_items, server->base);
     if (r == 0)
-        r = devices_init(&server->devices, server->config);
+        r = devices_init(server->devices, server->config);
     if (r == 0)
         r = entrance_open(&npud->entrance, server);
     if (r == -EACCES || r == -ENOENT || r == -EROFS)
@@ -201,7 +205,7 @@ static int serve(struct npud *npud, int signals)
     if (!server->base)
         return -ENOMEM;
     packet_close = deferred_close_close_slow;
-    inject_init(&server->inject);
+    inject_init(server->inject);
     r = serve_begin(npud, signals);
     if (r == 0) {
         tell_ready(npud);
@@ -211,11 +215,11 @@ static int serve(struct npud *npud, int signals)
     entrance_close(&npud->entrance, server);
     admin_end_all(server);
     sessions_deinit(server);
-    devices_deinit(&server->devices);
+    devices_deinit(server->devices);
     if (reload_end(&npud->reload))
         work_items_deinit(&server->work_items);
     event_fds_deinit(server);
-    inject_deinit(&server->inject);
+    inject_deinit(server->inject);
     deferred_close_stop();
     if (npud->on_signal)
         event_free(npud->on_signal);
@@ -234,7 +238,7 @@ static int run(struct server *server, const struct options *options, int signals
     npud = (struct npud){.server = server,
                          .options = options,
                          .entrance = {.control = SOCKET_FILE_NULL, .admin = SOCKET_FILE_NULL}};
-    if (!random_fill(&server->ipc.instance, sizeof(server->ipc.instance))) {
+    if (!random_fill(&server->ipc->instance, sizeof(server->ipc->instance))) {
         log_error("the kernel gives no random bytes: %m");
         return -EIO;
     }
@@ -259,6 +263,7 @@ static int configure_and_run(const struct options *options, int signals)
     static struct server server = {.config = &config};
     int r;
 
+    npud_assemble(&server);
     server.since_ns = clock_ns();
     server.fds = raise_fd_limit();
     r = options_load_config(options, &config);

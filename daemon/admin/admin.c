@@ -13,6 +13,7 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/engine/inject.h"
 #include "daemon/base/log.h"
+#include "daemon/base/config.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/wire/npud.pb-c.h"

@@ -9,6 +9,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/core/ipc_event.h"
 #include "daemon/engine/execute.h"
 #include "daemon/engine/inject.h"
 
@@ -37,7 +38,7 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
         [TASK_WAIT_LEVEL] = ON_LEVEL,   [TASK_WAIT_POS] = ON_POSITION, [TASK_IPC_WAIT] = ON_RECORD,
         [TASK_NOTIFY_WAIT] = ON_NOTIFY, [TASK_COUNT_WAIT] = ON_NOTIFY, [TASK_VALUE_WAIT] = ON_VALUE,
     };
-    const struct inject_rule *rule = inject_holder(&s->session->server->inject, s->waiting_on);
+    const struct inject_rule *rule = inject_holder(s->session->server->inject, s->waiting_on);
     const struct task *t = &s->task;
     bool ipc = t->op == TASK_IPC_WAIT;
     bool notify = t->op == TASK_NOTIFY_WAIT || t->op == TASK_COUNT_WAIT;

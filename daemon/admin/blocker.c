@@ -5,10 +5,12 @@
 #include "daemon/admin/wait_graph.h"
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/buffers/peer.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/core/ipc_event.h"
 
 /* It depends on stream `slot` of p, which goes on by itself if it is not blocked. */
 static int depend_on_stream(struct wait_graph *g, struct blocked *b, struct wait_process *p,
@@ -297,7 +299,7 @@ static int resolve_grant(struct wait_graph *g, struct blocked *b)
     int r = 0;
 
     if (b->object < QUEUE_IDS)
-        queue = g->server->queues.by_id[b->object];
+        queue = g->server->queues->by_id[b->object];
     if (!queue || queue_attached(b->session, b->object))
         g->live[wait_graph_node(g, b)] = true;
     for (; queue; queue = queue->id_next)

@@ -18,9 +18,14 @@
 #include "daemon/core/notify.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/segment.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/router.h"
+#include "daemon/buffers/peer.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/core/device.h"
+#include "daemon/core/ipc_event.h"
 #include "daemon/admin/waits.h"
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
@@ -58,7 +63,7 @@ static void report_buffers(struct server *server, Npud__StatusRow *r)
     struct segment *segment;
     struct pool *pool;
 
-    DL_FOREACH (server->pools.list, pool) {
+    DL_FOREACH (server->pools->list, pool) {
         r->pools++;
         DL_FOREACH (pool->segments, segment)
             r->buffer_bytes += segment->size;
@@ -72,12 +77,12 @@ static void report_status(struct server *server, struct rows *rows)
 
     r->version = (char *)NPUD_VERSION;
     r->pid = getpid();
-    r->backend = (char *)server->devices.backend->name;
+    r->backend = (char *)server->devices->backend->name;
     r->uptime_s = seconds_since(server->since_ns);
-    r->devices = server->devices.n;
+    r->devices = server->devices->n;
     r->sessions = server->n_sessions;
     r->sessions_total = server->last_session;
-    r->lingering_events = server->ipc.lingering;
+    r->lingering_events = server->ipc->lingering;
     r->fds = count_fds();
     DL_FOREACH (server->sessions, session) {
         r->streams += session->streams.live;
@@ -90,8 +95,8 @@ static void report_status(struct server *server, struct rows *rows)
 
 static void report_devices(struct server *server, struct rows *rows)
 {
-    for (uint32_t i = 0; i < server->devices.n; i++) {
-        struct device *d = &server->devices.device[i];
+    for (uint32_t i = 0; i < server->devices->n; i++) {
+        struct device *d = &server->devices->device[i];
         struct engine_stats stats;
         ADD_ROW(rows, Npud__DeviceRow, NPUD__DEVICE_ROW__INIT, r, return );
 
@@ -136,7 +141,7 @@ static void report_sessions(struct server *server, struct rows *rows)
 /* Under the engine's lock. */
 static const char *stream_state(const struct stream *s, uint64_t submitted)
 {
-    if (s->run == RUN_PARKED && inject_holder(&s->session->server->inject, s->waiting_on))
+    if (s->run == RUN_PARKED && inject_holder(s->session->server->inject, s->waiting_on))
         return "stalled";
     if (atomic_load(&s->stopped) != 0)
         return "stopped";
@@ -241,7 +246,7 @@ static void report_events(struct server *server, struct rows *rows)
     }
     if (rows->more)
         return;
-    HASH_ITER (hh, server->ipc.by_id, ev, tmp)
+    HASH_ITER (hh, server->ipc->by_id, ev, tmp)
         if (ev->lingers)
             report_ipc_event(rows, ev, NULL);
 }
@@ -349,7 +354,7 @@ static void report_routes(struct server *server, struct rows *rows)
 {
     const struct route *route;
 
-    DL_FOREACH (server->router.all, route) {
+    DL_FOREACH (server->router->all, route) {
         if (route->number < rows->progress->session)
             continue;
         rows->progress->session = route->number;
@@ -571,7 +576,7 @@ static void report_rule(struct rows *rows, struct inject_rule *rule)
 
 static void report_rules(struct server *server, struct rows *rows)
 {
-    struct inject *in = &server->inject;
+    struct inject *in = server->inject;
 
     pthread_mutex_lock(&in->lock);
     for (uint32_t i = 0; i < in->n; i++)

@@ -64,14 +64,14 @@ static int collect_threads(struct wait_graph *g, struct wait_process *p)
 
 void wait_graph_lock_engines(struct server *server)
 {
-    for (uint32_t i = 0; i < server->devices.n; i++)
-        engine_lock(server->devices.device[i].engine);
+    for (uint32_t i = 0; i < server->devices->n; i++)
+        engine_lock(server->devices->device[i].engine);
 }
 
 void wait_graph_unlock_engines(struct server *server)
 {
-    for (uint32_t i = server->devices.n; i-- > 0;)
-        engine_unlock(server->devices.device[i].engine);
+    for (uint32_t i = server->devices->n; i-- > 0;)
+        engine_unlock(server->devices->device[i].engine);
 }
 
 /*

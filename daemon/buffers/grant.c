@@ -8,6 +8,7 @@
 #include "acl/acl_base.h"
 #include "daemon/base/pidfd.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/buffers/peer.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/util/futex.h"
@@ -17,7 +18,7 @@ void grant_asked(struct session *session)
     struct peer *peer = peer_get(session);
 
     if (peer)
-        peer->asked = session->server->queues.asked = true;
+        peer->asked = session->server->queues->asked = true;
 }
 
 /*
@@ -29,7 +30,7 @@ void grant_tell(struct server *server, pid_t pid)
     struct session *session;
     bool asked = false;
 
-    if (!server->queues.asked)
+    if (!server->queues->asked)
         return;
     DL_FOREACH (server->sessions, session) {
         if (!session->shared || !session->shared->asked || !session->page)
@@ -41,7 +42,7 @@ void grant_tell(struct server *server, pid_t pid)
         atomic_fetch_add(&session->page->grants, 1);
         futex_wake_all(&session->page->grants);
     }
-    server->queues.asked = asked;
+    server->queues->asked = asked;
 }
 
 void grant_free(struct grant *grant)
@@ -181,7 +182,7 @@ struct grant *grant_find(struct session *session, uint32_t id)
 {
     struct queue *queue;
 
-    DL_FOREACH2 (session->server->queues.by_id[id], queue, id_next) {
+    DL_FOREACH2 (session->server->queues->by_id[id], queue, id_next) {
         struct grant *grant = find(queue, session->pid);
 
         if (grant && pidfd_alive(grant->pidfd) && session_alive(session))

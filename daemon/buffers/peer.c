@@ -28,7 +28,7 @@ void peers_deinit(struct peers *peers)
 
 static bool take_number(struct session *session, uint32_t range)
 {
-    struct peers *peers = &session->server->peers;
+    struct peers *peers = session->server->peers;
 
     for (uint32_t i = 0; i < range; i++) {
         struct peer_slot *n;
@@ -56,12 +56,12 @@ bool peer_give_id(struct session *session)
 
 struct session *peer_session(struct server *server, uint32_t number)
 {
-    return number <= PEER_MAX ? server->peers.by_number[number].session : NULL;
+    return number <= PEER_MAX ? server->peers->by_number[number].session : NULL;
 }
 
 struct peer *peer_left(struct server *server, uint32_t number)
 {
-    return number <= PEER_MAX ? server->peers.by_number[number].left : NULL;
+    return number <= PEER_MAX ? server->peers->by_number[number].left : NULL;
 }
 
 struct peer *peer_get(struct session *session)
@@ -90,7 +90,7 @@ static void forget_maps(struct peer *peer)
 static void leave_to(struct survivor *survivor, struct peer *peer)
 {
     survivor->peer = peer;
-    peer->server->peers.by_number[peer->number].left = peer;
+    peer->server->peers->by_number[peer->number].left = peer;
     segments_left(peer);
     peer->session = NULL;
 }
@@ -98,7 +98,7 @@ static void leave_to(struct survivor *survivor, struct peer *peer)
 void peer_free(struct session *session)
 {
     struct peer *peer = session->shared;
-    struct peer_slot *number = &session->server->peers.by_number[session->peer_id];
+    struct peer_slot *number = &session->server->peers->by_number[session->peer_id];
     struct survivor *survivor = peer && peer->maps ? survivor_of(session) : NULL;
 
     if (peer) {
@@ -126,6 +126,6 @@ void peer_free_left(struct peer *peer)
 {
     peer_sweep(peer);
     forget_maps(peer);
-    peer->server->peers.by_number[peer->number].left = NULL;
+    peer->server->peers->by_number[peer->number].left = NULL;
     free(peer);
 }

@@ -8,6 +8,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/buffers/sweep.h"
+#include "daemon/buffers/peer.h"
 #include "proto/util/clock.h"
 
 #define LOOK_DELAY NSEC_PER_SEC
@@ -31,7 +32,7 @@ static void pool_free(struct pool *pool)
         segment_free(s);
     if (pool->on_look)
         event_free(pool->on_look);
-    DL_DELETE(server->pools.list, pool);
+    DL_DELETE(server->pools->list, pool);
     user_unref(&server->users, pool->user);
     free(pool);
 }
@@ -121,7 +122,7 @@ static bool make_room(struct pool *pool, uint64_t until)
 
 bool pools_make_room(struct pool *pool)
 {
-    struct pools *pools = &pool->server->pools;
+    struct pools *pools = pool->server->pools;
     uint64_t until = clock_ns() + ROOM_SLICE;
     bool any = make_room(pool, until);
     struct pool *first = pool_from(pool->server, pools->room_at), *p;
@@ -218,10 +219,10 @@ struct pool *pool_get(struct session *session)
     }
     pool->server = server;
     pool->session = session;
-    pool->number = ++server->pools.last_pool;
+    pool->number = ++server->pools->last_pool;
     pool->session_id = session->id;
     pool->pid = session->pid;
-    DL_APPEND(server->pools.list, pool);
+    DL_APPEND(server->pools->list, pool);
     return peer->pool = pool;
 }
 
@@ -263,7 +264,7 @@ void pool_count(struct pool *pool, struct pool_census *census)
 
 struct pool *pool_from(struct server *server, uint64_t number)
 {
-    struct pool *pool = server->pools.list;
+    struct pool *pool = server->pools->list;
 
     while (pool && pool->number < number)
         pool = pool->next;

@@ -36,7 +36,7 @@ struct pool {
     bool looks;                /* it is going to */
     uint64_t looked_ns;        /* when it did last */
     struct segment *next_look; /* it is at it, and goes on here */
-    struct pool *prev, *next;  /* server->pools.list */
+    struct pool *prev, *next;  /* server->pools->list */
 };
 
 struct pools {

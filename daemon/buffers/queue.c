@@ -23,6 +23,7 @@
 #include "daemon/core/session.h"
 #include "daemon/core/survivor.h"
 #include "daemon/buffers/sweep.h"
+#include "daemon/buffers/peer.h"
 #include "daemon/base/heap_trim.h"
 #include "proto/util/futex.h"
 
@@ -45,7 +46,7 @@ void queues_deinit(struct queues *queues)
 
 static struct queues *queues_of(const struct queue *queue)
 {
-    return &queue->server->queues;
+    return queue->server->queues;
 }
 
 /* --- rings --- */
@@ -306,7 +307,7 @@ static void queue_free(struct queue *queue)
 /* Used again as late as possible. QUEUE_IDS: the user has them all. */
 static uint32_t new_id(const struct session *session)
 {
-    struct queues *queues = &session->server->queues;
+    struct queues *queues = session->server->queues;
     struct user *user = session->user;
 
     for (uint32_t i = 0; i < QUEUE_IDS; i++) {
@@ -327,7 +328,7 @@ static uint32_t new_id(const struct session *session)
 static int32_t queue_make(struct session *session, const char *name, uint32_t depth,
                           struct queue **queuep)
 {
-    struct queues *queues = &session->server->queues;
+    struct queues *queues = session->server->queues;
     struct user *user = session->user;
     uint32_t id = user->used[RESOURCE_QUEUES] < QUEUE_IDS ? new_id(session) : QUEUE_IDS;
     struct queue *queue;
@@ -434,7 +435,7 @@ void queue_destroy(struct queue *queue)
      * What was in the ring is freed; what only said so of itself, by the hand of somebody who
      * plays, is nobody's from now on.
      */
-    pools_look_at_orphans(&server->pools);
+    pools_look_at_orphans(server->pools);
     /* Who waits for a grant of this one need not wait any more. */
     grant_tell(server, 0);
 }
@@ -515,14 +516,14 @@ int32_t queue_attach_change(struct queue_attach *attach, uint32_t rights)
 
 struct queue *queue_by_number(struct server *server, uint32_t number)
 {
-    return number < QUEUE_NUMBERS ? server->queues.by_number[number] : NULL;
+    return number < QUEUE_NUMBERS ? server->queues->by_number[number] : NULL;
 }
 
 struct queue *queue_from(struct server *server, uint64_t serial)
 {
     struct queue *queue;
 
-    DL_FOREACH (server->queues.all, queue)
+    DL_FOREACH (server->queues->all, queue)
         if (queue->serial >= serial)
             return queue;
     return NULL;
@@ -576,7 +577,7 @@ void queue_segment_gone(struct segment *segment)
     uint32_t id = segment->view.id;
     struct queue *queue;
 
-    DL_FOREACH (segment->pool->server->queues.all, queue)
+    DL_FOREACH (segment->pool->server->queues->all, queue)
         if (queue->feeds)
             queue->feeds[id / 64] &= ~(UINT64_C(1) << id % 64);
 }
@@ -644,7 +645,7 @@ static bool is_shared(const struct queue_attach *mine)
     const struct queue *queue = mine->queue;
     const struct queue_attach *attach;
 
-    if (!(mine->rights & (QUEUE_PUT | QUEUE_TAKE)) || queues_of(queue)->ending)
+    if (!(mine->rights & (QUEUE_PUT | QUEUE_TAKE)) || queue->server->ending)
         return false;
     if (queue->grants || queue->routes_from || queue->routes_to)
         return true;
@@ -687,7 +688,7 @@ static void sweep(struct queue_attach *attach)
 
 void queue_sweep(struct peer *peer)
 {
-    struct queues *queues = &peer->session->server->queues;
+    struct queues *queues = peer->session->server->queues;
     struct queue_attach *attach;
 
     queues->sweeps++;
@@ -698,7 +699,7 @@ void queue_sweep(struct peer *peer)
 
 void queues_leave(struct peer *peer)
 {
-    struct queues *queues = &peer->session->server->queues;
+    struct queues *queues = peer->session->server->queues;
     struct queue_attach *attach, *tmp;
 
     queues->sweeping = false;

@@ -96,8 +96,7 @@ struct queues {
     struct queue *by_id[QUEUE_IDS]; /* of all users */
     uint64_t sweeps;                /* so far */
     bool sweeping;
-    bool ending; /* npud: nobody is to have a new ring */
-    bool asked;  /* some session may wait for a grant: peer->asked */
+    bool asked; /* some session may wait for a grant: peer->asked */
     /*
      * router.h, when there is one. The queue is about to go; has a new ring; somebody died who
      * might have had to tell the router something.

@@ -26,7 +26,7 @@ static void schedule(struct router *router)
 
 void route_pump_ready(struct relay *relay)
 {
-    struct router *router = &relay->server->router;
+    struct router *router = relay->server->router;
 
     if (relay->ready)
         return;
@@ -41,7 +41,7 @@ static void unready(struct relay *relay)
     if (!relay->ready)
         return;
     relay->ready = false;
-    DL_DELETE2(relay->server->router.ready, relay, ready_prev, ready_next);
+    DL_DELETE2(relay->server->router->ready, relay, ready_prev, ready_next);
 }
 
 static void starve(struct relay *relay)
@@ -49,7 +49,7 @@ static void starve(struct relay *relay)
     if (relay->starved)
         return;
     relay->starved = true;
-    DL_APPEND2(relay->server->router.starved, relay, starved_prev, starved_next);
+    DL_APPEND2(relay->server->router->starved, relay, starved_prev, starved_next);
 }
 
 static void unstarve(struct relay *relay)
@@ -57,7 +57,7 @@ static void unstarve(struct relay *relay)
     if (!relay->starved)
         return;
     relay->starved = false;
-    DL_DELETE2(relay->server->router.starved, relay, starved_prev, starved_next);
+    DL_DELETE2(relay->server->router->starved, relay, starved_prev, starved_next);
 }
 
 /* The first message of its backlog needs a slot in a segment without a free one. */
@@ -437,7 +437,7 @@ static bool genuine(struct relay *from, const struct chain *chain)
 static void distribute(struct relay *from, uint32_t ref, unsigned *budget)
 {
     static struct chain chain; /* 5 KiB; one control thread */
-    struct router *router = &from->server->router;
+    struct router *router = from->server->router;
     struct message *m;
     struct route *route;
     uint32_t left;
@@ -463,7 +463,7 @@ static void distribute(struct relay *from, uint32_t ref, unsigned *budget)
 /* Is there a route, does none have a full backlog, and is there memory for distribute()? */
 static bool may_take(struct relay *from)
 {
-    bool memory = message_prepare(&from->server->router);
+    bool memory = message_prepare(from->server->router);
     struct route *route;
 
     DL_FOREACH2 (from->out, route, out_next) {

@@ -13,6 +13,7 @@
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/segment.h"
+#include "daemon/buffers/peer.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
@@ -208,7 +209,7 @@ static struct route *route_new(struct session *session, struct relay *source,
                                struct relay *destination, const struct route_name *name)
 {
     struct server *server = session->server;
-    struct router *router = &server->router;
+    struct router *router = server->router;
     struct route *route = calloc(1, sizeof(*route));
 
     if (!route)
@@ -331,7 +332,7 @@ static bool visible(const struct session *session, const struct route *route)
 /* The route that the session means: one with both ends before one that has lost an end. */
 static struct route *find_listed(struct session *session, const struct route_name *name)
 {
-    struct route_namesakes *named = find_named(&session->server->router, name);
+    struct route_namesakes *named = find_named(session->server->router, name);
     struct route *route, *found = NULL;
 
     if (!named)
@@ -668,7 +669,7 @@ static void on_gone(struct queue *queue)
     DL_FOREACH_SAFE2 (relay->in, route, next, in_next)
         lose_destination(route);
     relay_free(relay);
-    router_reap(&queue->server->router);
+    router_reap(queue->server->router);
 }
 
 /* The old ring's eventfd is of no use for who has a right to the new one only. */
@@ -691,12 +692,12 @@ static void on_stirred(struct queue *queue)
 
 static void on_freed(struct segment *segment)
 {
-    route_pump_slot_freed(&segment->pool->server->router, segment);
+    route_pump_slot_freed(segment->pool->server->router, segment);
 }
 
 void router_session_gone(struct peer *peer)
 {
-    struct router *router = &peer->session->server->router;
+    struct router *router = peer->session->server->router;
 
     while (peer->routes) {
         struct route *route = peer->routes;
@@ -710,25 +711,25 @@ void router_session_gone(struct peer *peer)
 
 int router_init(struct server *server)
 {
-    struct router *router = &server->router;
+    struct router *router = server->router;
 
     *router = (struct router){.server = server};
     router->on_ready = event_new(server->base, -1, 0, route_pump_turn, router);
     if (!router->on_ready)
         return -ENOMEM;
-    server->queues.on_gone = on_gone;
-    server->queues.on_moved = on_moved;
-    server->queues.on_stirred = on_stirred;
-    server->pools.on_freed = on_freed;
+    server->queues->on_gone = on_gone;
+    server->queues->on_moved = on_moved;
+    server->queues->on_stirred = on_stirred;
+    server->pools->on_freed = on_freed;
     return 0;
 }
 
 void router_deinit(struct server *server)
 {
-    if (server->router.on_ready)
-        event_free(server->router.on_ready);
-    server->router.on_ready = NULL;
-    route_pump_free_spare(&server->router);
+    if (server->router->on_ready)
+        event_free(server->router->on_ready);
+    server->router->on_ready = NULL;
+    route_pump_free_spare(server->router);
 }
 
 static void note_holding(uint64_t *bits, uint32_t ref)
@@ -740,7 +741,7 @@ void router_holdings(struct server *server, uint64_t *bits)
 {
     struct route *route;
 
-    DL_FOREACH (server->router.all, route)
+    DL_FOREACH (server->router->all, route)
         for (uint32_t i = 0; i < route->backlog.n; i++)
             note_holding(bits, backlog_at(&route->backlog, i)->ref);
 }

@@ -19,7 +19,7 @@
 
 struct segment_table *segments_table(struct server *server)
 {
-    return server->pools.table;
+    return server->pools->table;
 }
 
 struct segment *segment_find(struct server *server, uint32_t id)
@@ -27,7 +27,7 @@ struct segment *segment_find(struct server *server, uint32_t id)
     if (id >= SEGMENT_IDS)
         return NULL;
     /* Not segment_get(): what the page says is what a client has written. */
-    return (struct segment *)atomic_load_explicit(&server->pools.table->view[id],
+    return (struct segment *)atomic_load_explicit(&server->pools->table->view[id],
                                                   memory_order_relaxed);
 }
 
@@ -78,7 +78,7 @@ bool segment_shape(struct segment_view *v, uint64_t stride, uint32_t count)
 /* As late as possible: handles of buffers that are long gone name an id that nobody has. */
 static bool take_id(struct segment *s)
 {
-    struct pools *pools = &s->pool->server->pools;
+    struct pools *pools = s->pool->server->pools;
 
     for (uint32_t i = 1; i < SEGMENT_IDS; i++) {
         pools->last_id = pools->last_id % (SEGMENT_IDS - 1) + 1;
@@ -161,7 +161,7 @@ int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct s
     DL_APPEND(pool->segments, s);
     pool->n_segments++;
     pool->bytes += s->size;
-    atomic_store_explicit(&pool->server->pools.table->view[s->view.id], &s->view,
+    atomic_store_explicit(&pool->server->pools->table->view[s->view.id], &s->view,
                           memory_order_relaxed);
     pool_grown(pool);
     *segmentp = s;
@@ -175,7 +175,7 @@ void segment_free(struct segment *s)
     queue_segment_gone(s);
     if (s->pool->next_look == s)
         s->pool->next_look = s->next;
-    atomic_store_explicit(&s->pool->server->pools.table->view[s->view.id], NULL,
+    atomic_store_explicit(&s->pool->server->pools->table->view[s->view.id], NULL,
                           memory_order_relaxed);
     atomic_store(&s->view.page->dead, 1);
     DL_FOREACH_SAFE (s->maps, map, next) {
@@ -259,7 +259,7 @@ void segments_left(struct peer *peer)
 
 void segment_freed(struct segment *s)
 {
-    struct pools *pools = &s->pool->server->pools;
+    struct pools *pools = s->pool->server->pools;
 
     if (segment_wanted(&s->view) && pools->on_freed)
         pools->on_freed(s);

@@ -8,6 +8,7 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"
+#include "daemon/buffers/peer.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 

@@ -24,7 +24,7 @@
 static int32_t on_hello(struct call *call)
 {
     const Npud__Hello *hello = call->request->hello;
-    struct devices *devices = &call->session->server->devices;
+    struct devices *devices = call->session->server->devices;
     static Npud__HelloReply out;
     static Npud__Device device[DEVICES_MAX];
     static Npud__Device *list[DEVICES_MAX];
@@ -146,7 +146,7 @@ static int32_t on_memory_written(struct call *call)
 static int32_t on_mem_info(struct call *call)
 {
     uint32_t index = call->request->mem_info->device;
-    struct device *device = devices_get(&call->session->server->devices, index);
+    struct device *device = devices_get(call->session->server->devices, index);
     static Npud__MemInfoReply out;
 
     if (!device)

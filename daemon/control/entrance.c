@@ -11,7 +11,9 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/admin/admin.h"
 #include "daemon/base/log.h"
+#include "daemon/base/config.h"
 #include "daemon/control/dispatch.h"
+#include "daemon/control/listener.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
@@ -86,7 +88,7 @@ static int open_control(struct entrance *e, struct server *server, int fd)
     if (!e->passed)
         fd = socket_file_bind(&e->control, c->socket, c->access_group,
                               strcmp(c->access_group, "*") == 0);
-    return fd < 0 ? fd : listener_init(&server->clients, server, fd, accept_client);
+    return fd < 0 ? fd : listener_init(server->clients, server, fd, accept_client);
 }
 
 int entrance_open(struct entrance *e, struct server *server)
@@ -104,13 +106,13 @@ int entrance_open(struct entrance *e, struct server *server)
     if (passed.admin < 0)
         passed.admin = socket_file_bind(&e->admin, c->admin_socket, c->admin_group, false);
     return passed.admin < 0 ? passed.admin
-                            : listener_init(&server->admins, server, passed.admin, admin_accept);
+                            : listener_init(server->admins, server, passed.admin, admin_accept);
 }
 
 void entrance_close(struct entrance *e, struct server *server)
 {
-    listener_deinit(&server->clients);
-    listener_deinit(&server->admins);
+    listener_deinit(server->clients);
+    listener_deinit(server->admins);
     socket_file_remove(&e->control);
     socket_file_remove(&e->admin);
 }

@@ -40,7 +40,7 @@ static int32_t too_many_notifies(struct call *call, int32_t error)
 int32_t on_create_notify(struct call *call)
 {
     const Npud__CreateNotify *in = call->request->create_notify;
-    struct device *device = devices_get(&call->session->server->devices, in->device);
+    struct device *device = devices_get(call->session->server->devices, in->device);
     struct notify_open *open;
     int32_t error;
 

@@ -5,6 +5,7 @@
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/segment.h"
+#include "daemon/buffers/peer.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
@@ -96,8 +97,8 @@ int32_t on_trim_segment(struct call *call)
         segment_find(call->session->server, call->request->trim_segment->segment);
 
     if (segment && segment_maps(call->session, segment)) {
-        if (call->session->server->pools.on_freed)
-            call->session->server->pools.on_freed(segment);
+        if (call->session->server->pools->on_freed)
+            call->session->server->pools->on_freed(segment);
         /* Nobody allocates from one that drains: it is not kept for the owner. */
         if (segment->n_lost == 0 || !segment_give_back(segment))
             pool_look_soon(segment->pool);

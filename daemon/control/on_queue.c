@@ -148,7 +148,7 @@ int32_t on_attach_queue(struct call *call)
     if (attach)
         return reply_queue(call, attach);
     grant = grant_find(call->session, id);
-    if (!grant && call->session->server->queues.by_id[id]) {
+    if (!grant && call->session->server->queues->by_id[id]) {
         grant_asked(call->session);
         return fail(call, ACL_ERROR_RT_NO_PERMISSION,
                     "process %d has no grant of queue %u, or none any more (acltdtGrantQueue)",

@@ -138,7 +138,7 @@ static void linger(struct ipc_event *ev)
 
 static struct ipc_event *ipc_event_make(struct session *session, uint32_t device)
 {
-    struct ipc_events *all = &session->server->ipc;
+    struct ipc_events *all = session->server->ipc;
     struct ipc_event *ev = calloc(1, sizeof(*ev));
     void *map;
 
@@ -274,7 +274,7 @@ static bool secret_equal(const uint8_t *a, const uint8_t *b)
 static int32_t find(struct session *session, const struct ipc_handle *handle,
                     struct ipc_event **evp)
 {
-    struct ipc_events *all = &session->server->ipc;
+    struct ipc_events *all = session->server->ipc;
     struct ipc_event *ev;
 
     if (!ipc_handle_valid(handle, IPC_HANDLE_EVENT))

@@ -15,6 +15,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/core/ipc_event.h"
 #include "daemon/base/heap_trim.h"
 #include "proto/util/random.h"
 
@@ -46,7 +47,7 @@ static struct notify *notify_make(struct session *session, struct device *device
 
     if (!n)
         return NULL;
-    n->all = &session->server->notifies;
+    n->all = session->server->notifies;
     n->number = ++n->all->last_number;
     n->device = device;
     n->counts = counts;
@@ -175,7 +176,7 @@ int32_t notify_export(struct notify_open *open, bool any_pid)
         .version = NOTIFY_KEY_VERSION,
         .device = (uint8_t)n->device->index,
         .number = n->number,
-        .instance = open->session->server->ipc.instance,
+        .instance = open->session->server->ipc->instance,
     };
     if (!random_fill(n->key.secret, sizeof(n->key.secret)))
         return ACL_ERROR_RT_INTERNAL_ERROR;
@@ -246,7 +247,7 @@ static bool may_import(struct notify *n, const struct session *session)
     if (n->creator->session == session)
         return true;
     if (n->any_pid)
-        return session->server->ipc.any_uid || n->uid == session->uid;
+        return session->server->ipc->any_uid || n->uid == session->uid;
     entry = find_pid(n, session->pid);
     if (!entry)
         return false;
@@ -258,13 +259,13 @@ static bool may_import(struct notify *n, const struct session *session)
 
 static int32_t find(struct session *session, const char *text, size_t length, struct notify **np)
 {
-    struct notifies *all = &session->server->notifies;
+    struct notifies *all = session->server->notifies;
     struct notify_key key;
     struct notify *n;
 
     if (!notify_key_decode(&key, text, length))
         return ACL_ERROR_RT_PARAM_INVALID;
-    if (key.instance != session->server->ipc.instance)
+    if (key.instance != session->server->ipc->instance)
         return ACL_ERROR_RT_INVALID_HANDLE; /* of an npud that is gone, with all its notifies */
     if (key.number == 0 || key.number > all->last_number)
         return ACL_ERROR_RT_PARAM_INVALID;

@@ -1,8 +1,10 @@
 #include "daemon/core/server.h"
+#include "daemon/core/ipc_event.h"
 
 #include <stdio.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/config.h"
 
 /*
  * Where several users share npud, none may have more than half of the descriptors that there are,
@@ -44,7 +46,7 @@ void server_configure(struct server *server)
     const struct config *config = server->config;
 
     server->users.limit = config->limit;
-    server->ipc.linger_max = linger_max(server);
-    server->ipc.any_uid = config->ipc_any_uid;
+    server->ipc->linger_max = linger_max(server);
+    server->ipc->any_uid = config->ipc_any_uid;
     log_set_level(config->log_level);
 }

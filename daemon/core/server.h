@@ -1,24 +1,28 @@
-/* The daemon as a whole: what the control thread holds. */
+/*
+ * The daemon as a whole: what the control thread holds. What is above core is here by pointer only:
+ * daemon/npud.c owns it.
+ */
 #pragma once
 
 #include <event2/event.h>
 #include <linux/aio_abi.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/config.h"
-#include "daemon/core/device.h"
-#include "daemon/engine/inject.h"
-#include "daemon/core/ipc_event.h"
-#include "daemon/control/listener.h"
-#include "daemon/core/notify.h"
-#include "daemon/buffers/pool.h"
-#include "daemon/base/work_item.h"
-#include "daemon/buffers/queue.h"
-#include "daemon/buffers/router.h"
-#include "daemon/buffers/peer.h"
 #include "daemon/base/user.h"
+#include "daemon/base/work_item.h"
 
 struct admin;
+struct config;
+struct devices;
+struct inject;
+struct ipc_events;
+struct listener;
+struct notifies;
+struct peers;
+struct pools;
+struct queues;
+struct router;
 struct session;
 struct survivor;
 
@@ -26,14 +30,14 @@ struct server {
     struct config *config;
     struct event_base *base;
     struct users users;
-    struct devices devices;
-    struct ipc_events ipc;
-    struct inject inject;
-    struct notifies notifies;
-    struct peers peers;
-    struct pools pools;
-    struct queues queues;
-    struct router router;
+    struct devices *devices;
+    struct ipc_events *ipc;
+    struct inject *inject;
+    struct notifies *notifies;
+    struct peers *peers;
+    struct pools *pools;
+    struct queues *queues;
+    struct router *router;
     struct session *sessions;
     struct survivor *survivors; /* survivor.h */
     uint32_t n_sessions;
@@ -45,9 +49,10 @@ struct server {
     uint64_t last_session;
     uint64_t since_ns;
     uint64_t fds; /* that npud may have open */
+    bool ending;  /* npud ends: no client is to have anything new */
 
-    struct listener clients;
-    struct listener admins;
+    struct listener *clients;
+    struct listener *admins;
     struct admin *admin_list;
 
     struct work_items work_items;

@@ -28,11 +28,15 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/core/release.h"
 #include "daemon/control/dispatch.h"
+#include "daemon/control/listener.h"
 #include "daemon/core/server.h"
 #include "daemon/buffers/peer.h"
+#include "daemon/buffers/router.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/survivor.h"
+#include "daemon/core/device.h"
 #include "daemon/base/heap_trim.h"
+#include "daemon/base/config.h"
 #include "proto/shm/arena.h"
 #include "proto/util/clock.h"
 #include "proto/wire/packet.h"
@@ -185,7 +189,7 @@ static void attach_free(struct attach *a)
 
 int32_t session_open_device(struct session *session, uint32_t index, int *fd)
 {
-    struct device *device = devices_get(&session->server->devices, index);
+    struct device *device = devices_get(session->server->devices, index);
     struct attach *a;
 
     if (!device)
@@ -469,7 +473,7 @@ void session_free(struct session *session)
     free(session);
     heap_trim_count();
     /* A descriptor is free again: the next exhaustion is news. */
-    server->clients.exhausted = false;
+    server->clients->exhausted = false;
 }
 
 /* --- ends --- */
@@ -574,17 +578,17 @@ int sessions_init(struct server *server)
         return -ENOMEM;
     r = heap_trim_init(server->base);
     if (r == 0)
-        r = peers_init(&server->peers);
+        r = peers_init(server->peers);
     if (r == 0)
-        r = pools_init(&server->pools);
+        r = pools_init(server->pools);
     if (r == 0)
-        r = queues_init(&server->queues);
+        r = queues_init(server->queues);
     return r < 0 ? r : router_init(server);
 }
 
 void sessions_deinit(struct server *server)
 {
-    server->queues.ending = true;
+    server->ending = true;
     heap_trim_deinit();
     for (struct session *s = server->sessions, *next; s; s = next) {
         next = s->next;
@@ -594,9 +598,9 @@ void sessions_deinit(struct server *server)
         event_free(server->on_ended);
     survivors_deinit(server);
     router_deinit(server);
-    queues_deinit(&server->queues);
-    pools_deinit(&server->pools);
-    peers_deinit(&server->peers);
+    queues_deinit(server->queues);
+    pools_deinit(server->pools);
+    peers_deinit(server->peers);
 }
 
 void session_tell_retired(struct session *session)

@@ -216,7 +216,7 @@ static uint64_t drop_records(struct stream *s)
         if (open)
             ipc_event_drop(open, task.ipc.number);
     }
-    ipc_events_wake(&s->session->server->ipc);
+    ipc_events_wake(s->session->server->ipc);
     return p;
 }
 

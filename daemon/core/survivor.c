@@ -21,7 +21,7 @@ struct survivor *survivor_of(struct session *session)
     struct server *server = session->server;
     struct survivor *survivor = session->survivor;
 
-    if (survivor || server->queues.ending || !survivor_of_session(session))
+    if (survivor || server->ending || !survivor_of_session(session))
         return survivor;
     survivor = calloc(1, sizeof(*survivor));
     if (!survivor)

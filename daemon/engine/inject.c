@@ -129,14 +129,14 @@ enum run_result inject_execute(struct stream *s, uint64_t now)
 
 static void lock_all(struct server *server)
 {
-    for (uint32_t i = 0; i < server->devices.n; i++)
-        engine_lock(server->devices.device[i].engine);
+    for (uint32_t i = 0; i < server->devices->n; i++)
+        engine_lock(server->devices->device[i].engine);
 }
 
 static void unlock_all(struct server *server)
 {
-    for (uint32_t i = server->devices.n; i-- > 0;)
-        engine_unlock(server->devices.device[i].engine);
+    for (uint32_t i = server->devices->n; i-- > 0;)
+        engine_unlock(server->devices->device[i].engine);
 }
 
 static bool may_be_for_device(struct inject *in, uint32_t device)
@@ -155,10 +155,10 @@ static bool may_be_for_device(struct inject *in, uint32_t device)
 /* The engines' locks are held, so that no rule changes. */
 static void tell_engines(struct server *server)
 {
-    for (uint32_t i = 0; i < server->devices.n; i++) {
-        struct device *d = &server->devices.device[i];
+    for (uint32_t i = 0; i < server->devices->n; i++) {
+        struct device *d = &server->devices->device[i];
 
-        d->inject = may_be_for_device(&server->inject, i) ? &server->inject : NULL;
+        d->inject = may_be_for_device(server->inject, i) ? server->inject : NULL;
         if (atomic_load(&d->lost) == 0)
             engine_set_mode(d->engine, d->inject ? DOORBELL_STRICT : DOORBELL_FREE);
     }
@@ -166,11 +166,11 @@ static void tell_engines(struct server *server)
 
 static void rule_remove(struct server *server, uint32_t index)
 {
-    struct inject *in = &server->inject;
+    struct inject *in = server->inject;
     struct inject_rule *r = in->order[index];
 
     if (r->lost >= 0)
-        atomic_store(&server->devices.device[r->lost].lost, 0);
+        atomic_store(&server->devices->device[r->lost].lost, 0);
     for (in->n--; index < in->n; index++)
         in->order[index] = in->order[index + 1];
     waitlist_fire(&r->held, 0, UINT64_MAX, 0, 0);
@@ -203,7 +203,7 @@ static void log_cleared(struct inject *in, const struct inject_rule *r)
 
 int32_t inject_clear(struct server *server, uint64_t id, char *message, size_t size)
 {
-    struct inject *in = &server->inject;
+    struct inject *in = server->inject;
     bool found = id == 0;
 
     for (uint32_t i = 0; i < in->n; i++)
@@ -279,9 +279,9 @@ static int32_t check(struct server *server, const struct inject_spec *r, char *m
 {
     const int32_t bad = ACL_ERROR_RT_PARAM_INVALID;
 
-    if (r->device >= (int32_t)server->devices.n)
+    if (r->device >= (int32_t)server->devices->n)
         return refuse(message, size, ACL_ERROR_RT_INVALID_DEVICEID,
-                      "there is no device %d (npud has %u)", r->device, server->devices.n);
+                      "there is no device %d (npud has %u)", r->device, server->devices->n);
     if (r->action == INJECT_FAIL && (r->code < CODE_MIN || r->code > CODE_MAX))
         return refuse(message, size, bad, "%d is no ACL error code", r->code);
     /* So written that it catches what is no number, too. */
@@ -291,7 +291,7 @@ static int32_t check(struct server *server, const struct inject_spec *r, char *m
         return 0;
     if (r->device < 0)
         return refuse(message, size, bad, "which device is to be lost, or by which task?");
-    if (atomic_load(&server->devices.device[r->device].lost) != 0)
+    if (atomic_load(&server->devices->device[r->device].lost) != 0)
         return refuse(message, size, bad, "device %d is lost already", r->device);
     return 0;
 }
@@ -331,7 +331,7 @@ static bool holds_nothing(struct inject_rule *r)
 /* A place for a rule, or NULL. The engines' locks are held. */
 static struct inject_rule *make_room(struct server *server)
 {
-    struct inject *in = &server->inject;
+    struct inject *in = server->inject;
 
     for (uint32_t i = 0; i < in->n && in->n == INJECT_RULES_MAX; i++)
         if (holds_nothing(in->order[i]))
@@ -356,7 +356,7 @@ static void log_rule(const struct inject_rule *r)
 int32_t inject_set(struct server *server, const struct Npud__Inject *request, uint64_t *id,
                    char *message, size_t size)
 {
-    struct inject *in = &server->inject;
+    struct inject *in = server->inject;
     struct inject_spec wanted = {0};
     struct inject_rule *r;
     int32_t error = read_rule(server, request, &wanted, message, size);
@@ -378,7 +378,7 @@ int32_t inject_set(struct server *server, const struct Npud__Inject *request, ui
         }
         tell_engines(server);
         if (r->lost >= 0)
-            lose_device(&server->devices.device[r->lost]);
+            lose_device(&server->devices->device[r->lost]);
     }
     unlock_all(server);
     if (!r)

@@ -5,6 +5,7 @@
 
 #include "daemon/admin/admin.h"
 #include "daemon/core/event.h"
+#include "daemon/core/device.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/memory/allocation.h"
 #include "daemon/buffers/queue.h"
@@ -425,7 +426,7 @@ static void act_sleep(struct input *in)
 static void act_turns(struct input *in)
 {
     uint8_t how = take_u8(in);
-    struct device *d = devices_get(&world.server.devices, how & 1);
+    struct device *d = devices_get(world.server.devices, how & 1);
 
     for (unsigned n = how >> 1; n > 0; n--)
         engine_step(d->engine);

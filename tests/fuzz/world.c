@@ -11,12 +11,17 @@
 
 #include "daemon/admin/admin.h"
 #include "daemon/engine/engine.h"
+#include "daemon/engine/inject.h"
+#include "daemon/core/device.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/buffers/pool.h"
 #include "daemon/base/log.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/base/work_item.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/npud.h"
 #include "encode.h"
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
@@ -76,15 +81,16 @@ void world_begin(unsigned flags)
     surroundings.on = true;
     configure(&world.config, flags);
     *server = (struct server){.config = &world.config, .work_items.fd = -1};
+    npud_assemble(server);
     server->users.limit = world.config.limit;
-    server->ipc.linger_max = world.config.linger_max;
-    server->ipc.any_uid = world.config.ipc_any_uid;
-    server->ipc.instance = 1;
+    server->ipc->linger_max = world.config.linger_max;
+    server->ipc->any_uid = world.config.ipc_any_uid;
+    server->ipc->instance = 1;
     server->base = event_base_new();
-    inject_init(&server->inject);
+    inject_init(server->inject);
     MUST(server->base && sessions_init(server) == 0 &&
          work_items_init(&server->work_items, server->base) == 0);
-    MUST(devices_init(&server->devices, &world.config) == 0);
+    MUST(devices_init(server->devices, &world.config) == 0);
 }
 
 /* Until what was begun in slices is done. */
@@ -131,11 +137,11 @@ static void must_be_empty(struct server *server)
 {
     MUST(!server->sessions && server->n_sessions == 0 && !server->admin_list);
     MUST(HASH_COUNT(server->users.by_uid) == 0);
-    MUST(HASH_COUNT(server->ipc.by_id) == 0 && server->ipc.lingering == 0);
+    MUST(HASH_COUNT(server->ipc->by_id) == 0 && server->ipc->lingering == 0);
     MUST(!server->work_items.first);
-    MUST(!server->pools.list && server->queues.n == 0);
-    for (uint32_t i = 0; i < server->devices.n; i++) {
-        struct device *d = &server->devices.device[i];
+    MUST(!server->pools->list && server->queues->n == 0);
+    for (uint32_t i = 0; i < server->devices->n; i++) {
+        struct device *d = &server->devices->device[i];
 
         MUST(d->memory_used == 0 && d->sessions == 0 && d->stream_ids.live == 0);
         MUST(engine_empty(d->engine));
@@ -157,16 +163,16 @@ void world_end(void)
      * looked at again some time later. And clients grant queues to pids, which may be those of
      * processes of this machine: these live, and could still come.
      */
-    while (server->sessions || server->queues.all || server->pools.list) {
-        if (server->sessions || !server->queues.all)
+    while (server->sessions || server->queues->all || server->pools->list) {
+        if (server->sessions || !server->queues->all)
             event_base_loop(server->base, EVLOOP_ONCE);
         else
-            queue_destroy(server->queues.all);
+            queue_destroy(server->queues->all);
     }
     let_survivors_exit();
     must_be_empty(server);
     sessions_deinit(server);
-    devices_deinit(&server->devices);
+    devices_deinit(server->devices);
     work_items_deinit(&server->work_items);
     event_fds_deinit(server);
     event_base_free(server->base);
@@ -185,15 +191,15 @@ static bool step_all(unsigned *slept)
 {
     bool rest = true;
 
-    for (uint32_t i = 0; i < world.server.devices.n; i++) {
-        enum step step = engine_step(world.server.devices.device[i].engine);
+    for (uint32_t i = 0; i < world.server.devices->n; i++) {
+        enum step step = engine_step(world.server.devices->device[i].engine);
 
         if (step == STEP_WORKED)
             memset(slept, 0, DEVICES_MAX * sizeof(*slept));
         slept[i] += step == STEP_SLEPT;
     }
     control_turn();
-    for (uint32_t i = 0; i < world.server.devices.n; i++)
+    for (uint32_t i = 0; i < world.server.devices->n; i++)
         rest &= slept[i] > 1;
     return rest;
 }
@@ -202,8 +208,8 @@ static uint64_t next_deadline(void)
 {
     uint64_t next = 0;
 
-    for (uint32_t i = 0; i < world.server.devices.n; i++) {
-        uint64_t d = engine_deadline(world.server.devices.device[i].engine);
+    for (uint32_t i = 0; i < world.server.devices->n; i++) {
+        uint64_t d = engine_deadline(world.server.devices->device[i].engine);
 
         if (d != 0 && (next == 0 || d < next))
             next = d;

@@ -13,12 +13,15 @@
 
 #include "daemon/base/config.h"
 #include "daemon/core/device.h"
+#include "daemon/engine/inject.h"
 #include "daemon/engine/engine.h"
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/base/log.h"
 #include "daemon/memory/allocation.h"
+#include "daemon/npud.h"
 #include "daemon/core/notify.h"
+#include "daemon/buffers/peer.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/base/work_item.h"
 #include "daemon/core/release.h"
@@ -42,28 +45,29 @@ static inline void npud_start(const char *const *settings)
     for (; settings && *settings; settings++)
         ck_assert_int_eq(config_set(&config, *settings), 0);
     server = (struct server){.config = &config, .work_items.fd = -1};
+    npud_assemble(&server);
     server.users.limit = config.limit;
-    server.ipc.linger_max = config.linger_max;
-    server.ipc.instance = 1;
+    server.ipc->linger_max = config.linger_max;
+    server.ipc->instance = 1;
     server.base = event_base_new();
     ck_assert_ptr_nonnull(server.base);
-    inject_init(&server.inject);
+    inject_init(server.inject);
     ck_assert_int_eq(sessions_init(&server), 0);
     ck_assert_int_eq(work_items_init(&server.work_items, server.base), 0);
-    ck_assert_int_eq(devices_init(&server.devices, &config), 0);
+    ck_assert_int_eq(devices_init(server.devices, &config), 0);
 }
 
 /** End it. Nothing may be left of any session. */
 static inline void npud_stop(void)
 {
     sessions_deinit(&server);
-    devices_deinit(&server.devices);
+    devices_deinit(server.devices);
     work_items_deinit(&server.work_items);
     event_fds_deinit(&server);
-    inject_deinit(&server.inject);
+    inject_deinit(server.inject);
     event_base_free(server.base);
     ck_assert_uint_eq(HASH_COUNT(server.users.by_uid), 0);
-    ck_assert_uint_eq(HASH_COUNT(server.ipc.by_id), 0);
+    ck_assert_uint_eq(HASH_COUNT(server.ipc->by_id), 0);
     ck_assert_uint_eq(server.n_sessions, 0);
     config_deinit(&config);
     ck_assert_uint_eq(count_fds(), npud_fds);
@@ -99,7 +103,7 @@ static inline struct session *npud_session(pid_t pid)
     ck_assert(peer_give_id(s));
     ck_assert_int_eq(session_hello(s, "unit test", &fd), 0);
     close(fd);
-    for (uint32_t i = 0; i < server.devices.n; i++)
+    for (uint32_t i = 0; i < server.devices->n; i++)
         ck_assert_int_eq(session_open_device(s, i, &fd), 0);
     return s;
 }

@@ -343,7 +343,7 @@ START_TEST(a_record_fails_once)
     uint64_t first = 0;
 
     want(session);
-    ck_assert_int_eq(notify_new(session, devices_get(&server.devices, 0), false, &open), 0);
+    ck_assert_int_eq(notify_new(session, devices_get(server.devices, 0), false, &open), 0);
     record.object = wait.object = open->slot.number;
     record.generation = wait.generation = slot_generation(open);
     for (unsigned i = 0; i < 2; i++) {

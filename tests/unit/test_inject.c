@@ -55,7 +55,7 @@ static const struct task nop = {.op = TASK_NOP};
 
 static uint32_t held(void)
 {
-    return atomic_load(&server.inject.order[0]->held.n);
+    return atomic_load(&server.inject->order[0]->held.n);
 }
 
 /*
@@ -105,7 +105,7 @@ START_TEST(mode_follows_the_rules)
     ck_assert_uint_eq(MODE(late, 1), ACL_ERROR_RT_LOST_HEARTBEAT);
     clear(second);
     ck_assert_uint_eq(MODE(late, 1), DOORBELL_FREE);
-    ck_assert_ptr_null(server.devices.device[1].inject);
+    ck_assert_ptr_null(server.devices->device[1].inject);
     session_free(late);
 }
 END_TEST
@@ -151,8 +151,8 @@ START_TEST(rules_change_under_way)
         rule.seed = rng;
         set(rule);
         dawdle(&rng, 20000);
-        if (server.inject.n > 3)
-            clear(server.inject.order[random_below(&rng, server.inject.n)]->id);
+        if (server.inject->n > 3)
+            clear(server.inject->order[random_below(&rng, server.inject->n)]->id);
         dawdle(&rng, 20000);
         if (random_below(&rng, 4) == 0)
             clear(0);
@@ -181,7 +181,7 @@ START_TEST(lost_by_a_task)
     }
     clear(0);
     for (uint32_t i = 0; i < 2; i++)
-        ck_assert_int_eq(atomic_load(&server.devices.device[i].lost), 0);
+        ck_assert_int_eq(atomic_load(&server.devices->device[i].lost), 0);
 }
 END_TEST
 

@@ -176,7 +176,7 @@ START_TEST(the_event_goes_first)
     session_free(leaver);
     ck_assert_uint_eq(ours->event->n_left, 1);
     session_free(session);
-    ck_assert_uint_eq(HASH_COUNT(server.ipc.by_id), 0);
+    ck_assert_uint_eq(HASH_COUNT(server.ipc->by_id), 0);
     end_child();
     AWAIT((npud_turn(), server.survivors == NULL));
 }

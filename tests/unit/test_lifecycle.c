@@ -256,7 +256,7 @@ static void toggle_mem(struct client *c)
         *m = NULL;
         return;
     }
-    ck_assert_int_eq(allocation_new(c->session, devices_get(&server.devices, below(2)),
+    ck_assert_int_eq(allocation_new(c->session, devices_get(server.devices, below(2)),
                                     below(2) ? MEM_DEVICE : MEM_HOST, 1 + below(1 << 20), m),
                      0);
 }

@@ -27,7 +27,7 @@ static void setup(void)
     recorder = npud_session(1);
     leaver = npud_session(2);
     other = npud_session(3);
-    ck_assert_int_eq(notify_new(recorder, devices_get(&server.devices, 1), false, &ours), 0);
+    ck_assert_int_eq(notify_new(recorder, devices_get(server.devices, 1), false, &ours), 0);
     ck_assert_int_eq(notify_export(ours, true), 0);
     recording = npud_stream(recorder, 0);
 }
@@ -70,7 +70,7 @@ static void expect_passed(struct stream *s, uint64_t position)
  */
 START_TEST(spent_on_a_dead_waiter)
 {
-    struct engine *engine = devices_get(&server.devices, 1)->engine;
+    struct engine *engine = devices_get(server.devices, 1)->engine;
     uint64_t position;
     struct stream *doomed = wait_in(leaver, &position), *next;
 
@@ -89,7 +89,7 @@ END_TEST
 /* Another stream waits already: it goes on. */
 START_TEST(handed_on_to_the_next_waiter)
 {
-    struct engine *engine = devices_get(&server.devices, 1)->engine;
+    struct engine *engine = devices_get(server.devices, 1)->engine;
     uint64_t first, second;
     struct stream *doomed = wait_in(leaver, &first), *next = wait_in(other, &second);
 

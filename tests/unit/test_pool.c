@@ -156,7 +156,7 @@ static uint32_t n_pools(void)
     struct pool *pool;
     uint32_t n;
 
-    DL_COUNT(server.pools.list, pool, n);
+    DL_COUNT(server.pools->list, pool, n);
     return n;
 }
 

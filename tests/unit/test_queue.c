@@ -132,10 +132,10 @@ START_TEST(a_queue_lives_as_long_as_somebody_has_it)
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
     ck_assert_uint_eq(join(other, queue)->rights, QUEUE_TAKE);
     session_free(s);
-    ck_assert_uint_eq(server.queues.n, 1);
+    ck_assert_uint_eq(server.queues->n, 1);
     ck_assert_ptr_null(queue->creator);
     session_free(other);
-    ck_assert_uint_eq(server.queues.n, 0);
+    ck_assert_uint_eq(server.queues->n, 0);
     npud_stop();
 }
 END_TEST
@@ -174,7 +174,7 @@ START_TEST(limits_hold)
     for (int i = 0; i < 3; i++)
         make_queue(s);
     ck_assert_int_eq(queue_new(s, "", 2, &a), ACL_ERROR_RT_OVER_LIMIT);
-    ck_assert_uint_eq(server.queues.n, 3);
+    ck_assert_uint_eq(server.queues->n, 3);
     /* A pidfd each, of what the creator may have. */
     config.limit[RESOURCE_FDS] = s->user->used[RESOURCE_FDS];
     ck_assert_int_eq(grant_set(queue_attached(s, 0)->queue, getpid(), QUEUE_PUT),
@@ -183,9 +183,9 @@ START_TEST(limits_hold)
     ck_assert_int_eq(grant_set(queue_attached(s, 0)->queue, getpid(), QUEUE_PUT), 0);
     ck_assert_int_eq(queue_new(s, "", 2, &a), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
     session_free(s);
-    ck_assert_uint_eq(server.queues.n, 1); /* of this process, which may still attach */
+    ck_assert_uint_eq(server.queues->n, 1); /* of this process, which may still attach */
     grant_set(queue_from(&server, 0), getpid(), 0);
-    ck_assert_uint_eq(server.queues.n, 0);
+    ck_assert_uint_eq(server.queues->n, 0);
     npud_stop();
 }
 END_TEST
@@ -242,10 +242,10 @@ START_TEST(a_grant_ends_with_its_process)
     ck_assert_int_eq(grant_set(queue, pid, QUEUE_PUT), 0);
     ck_assert_uint_eq(queue->ring.view.take->news.others, 2);
     session_free(s);
-    ck_assert_uint_eq(server.queues.n, 1);
+    ck_assert_uint_eq(server.queues->n, 1);
     ck_assert_uint_eq(queue->ring.view.take->news.others, 1);
     process_end(pid);
-    AWAIT((npud_turn(), server.queues.n == 0));
+    AWAIT((npud_turn(), server.queues->n == 0));
     npud_stop();
 }
 END_TEST
@@ -267,7 +267,7 @@ START_TEST(who_gets_the_pid_later_gets_no_grant)
     ck_assert_int_eq(grant_set(queue, pid, QUEUE_TAKE), ACL_ERROR_RT_INTERNAL_ERROR);
     session_free(later);
     session_free(s);
-    AWAIT((npud_turn(), server.queues.n == 0));
+    AWAIT((npud_turn(), server.queues->n == 0));
     npud_stop();
 }
 END_TEST
@@ -497,7 +497,7 @@ START_TEST(the_dead_are_swept_out_of_rings)
     join(b, queue);
     ck_assert_uint_eq(v->put->news.gone, 0);
     session_free(a);
-    ck_assert_uint_eq(server.queues.n, 1);
+    ck_assert_uint_eq(server.queues->n, 1);
     ck_assert_uint_eq(mbuf_state(buffer(ref[3])->word), MBUF_FREE);
     ck_assert_uint_eq(take(v, b), ref[1]);
     ck_assert_uint_eq(take(v, b), ref[2]);
@@ -506,7 +506,7 @@ START_TEST(the_dead_are_swept_out_of_rings)
     ck_assert_uint_eq(v->take->news.gone, 2); /* both */
     ck_assert_int_eq(v->take->news.pid, 100);
     session_free(b);
-    ck_assert_uint_eq(server.queues.n, 0);
+    ck_assert_uint_eq(server.queues->n, 0);
     npud_stop();
 }
 END_TEST

@@ -140,7 +140,7 @@ static void drop(struct session *session, uint32_t head)
         next = atomic_load(&mbuf_of(ref)->next);
         mbuf_drop(v, mbuf_of(ref), &full);
         if (full && segment_wanted(v))
-            server.pools.on_freed(segment_find(&server, ref >> 16));
+            server.pools->on_freed(segment_find(&server, ref >> 16));
     }
 }
 
@@ -149,7 +149,7 @@ static void settle(void)
 {
     do
         npud_turn();
-    while (server.router.ready);
+    while (server.router->ready);
 }
 
 static enum route_state bind_route(struct queue *source, struct queue *destination)
@@ -435,7 +435,7 @@ START_TEST(no_slot_for_a_reference_is_waited_for)
         ck_assert(full);
         ck_assert(segment_wanted(&small->view));
         ck_assert(!segment_wanted(&small->view));
-        server.pools.on_freed(small);
+        server.pools->on_freed(small);
     }
     settle();
     expect_lengths(b, 1, 4);
@@ -463,7 +463,7 @@ static void give_slots_back(struct segment *s)
         if (mbuf_state(atomic_load(&s->view.mbufs[i].word)) == MBUF_CACHED)
             mbuf_release(&s->view, &s->view.mbufs[i]);
     if (segment_wanted(&s->view))
-        server.pools.on_freed(s);
+        server.pools->on_freed(s);
 }
 
 /*
@@ -580,7 +580,7 @@ START_TEST(what_was_taken_before_unbind_is_delivered)
     expect_lengths(b, 0, 40);
     settle();
     ck_assert_uint_eq(take(owner, b), 0);
-    ck_assert_ptr_null(server.router.all);
+    ck_assert_ptr_null(server.router->all);
     /* What was not taken is the application's again. */
     expect_lengths(a, 40, 60);
     ck_assert_uint_eq(in_use(segment), 0);
@@ -683,7 +683,7 @@ START_TEST(what_a_source_had_is_delivered_when_it_goes)
     settle();
     ck_assert_uint_eq(take(owner, b), 0);
     ck_assert_uint_eq(atomic_load(&b->ring.view.put->news.routed), 0);
-    ck_assert_ptr_null(server.router.all);
+    ck_assert_ptr_null(server.router->all);
     ck_assert_uint_eq(in_use(segment), 0);
 }
 END_TEST
@@ -719,9 +719,9 @@ START_TEST(an_abnormal_route_goes_with_all_who_know_it)
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
     queue_destroy(b);
     queue_destroy(a);
-    ck_assert_ptr_nonnull(server.router.all);
+    ck_assert_ptr_nonnull(server.router->all);
     session_free(owner);
-    ck_assert_ptr_null(server.router.all);
+    ck_assert_ptr_null(server.router->all);
 }
 END_TEST
 
@@ -787,7 +787,7 @@ START_TEST(only_who_manages_binds_and_unbinds)
     ck_assert_int_eq(router_unbind(other, a->id, b->id, why, sizeof(why)), ROUTE_BOUND);
     ck_assert_int_eq(queue_attach_change(x, QUEUE_RIGHTS), 0);
     ck_assert_int_eq(router_unbind(other, a->id, b->id, why, sizeof(why)), ROUTE_UNBOUND);
-    ck_assert_ptr_null(server.router.all);
+    ck_assert_ptr_null(server.router->all);
 }
 END_TEST
 

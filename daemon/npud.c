@@ -1,0 +1,39 @@
+#include "daemon/npud.h"
+
+#include "daemon/buffers/peer.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/router.h"
+#include "daemon/control/listener.h"
+#include "daemon/core/device.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/core/notify.h"
+#include "daemon/core/server.h"
+#include "daemon/engine/inject.h"
+
+static struct parts {
+    struct devices devices;
+    struct ipc_events ipc;
+    struct inject inject;
+    struct notifies notifies;
+    struct peers peers;
+    struct pools pools;
+    struct queues queues;
+    struct router router;
+    struct listener clients, admins;
+} parts;
+
+void npud_assemble(struct server *server)
+{
+    parts = (struct parts){0};
+    server->devices = &parts.devices;
+    server->ipc = &parts.ipc;
+    server->inject = &parts.inject;
+    server->notifies = &parts.notifies;
+    server->peers = &parts.peers;
+    server->pools = &parts.pools;
+    server->queues = &parts.queues;
+    server->router = &parts.router;
+    server->clients = &parts.clients;
+    server->admins = &parts.admins;
+}
