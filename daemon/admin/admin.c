@@ -72,7 +72,7 @@ static int32_t end_session(struct admin *admin, uint64_t id, char *message, size
     }
     /* Who connected, not who is there now: the kernel keeps it with the socket. */
     getsockopt(admin->socket, SOL_SOCKET, SO_PEERCRED, &asker, &len);
-    log_line(LOG_NOTICE, session, "ended on an administrator's request: of uid %u, pid %d",
+    log_line(LOG_NOTICE, &session->log, "ended on an administrator's request: of uid %u, pid %d",
              (unsigned)asker.uid, (int)asker.pid);
     session_end(session);
     return 0;

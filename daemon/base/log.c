@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "daemon/base/outbox.h"
-#include "daemon/core/session.h"
 #include "proto/util/clock.h"
 
 #define LINES_WAITING 1024 /* while the reader of the log does not read */
@@ -125,7 +124,7 @@ void log_stop(void)
     outbox = outbox_free(outbox, STOP_MS);
 }
 
-static void log_va(int priority, const struct session *session, const char *fmt, va_list ap)
+static void log_va(int priority, const struct log_client *client, const char *fmt, va_list ap)
 {
     struct line line = {.priority = priority};
     int saved = errno;
@@ -133,14 +132,14 @@ static void log_va(int priority, const struct session *session, const char *fmt,
 
     if (priority > log_level)
         return;
-    if (session) {
+    if (client) {
         line.of_session = true;
-        line.session = session->id;
-        line.pid = session->pid;
-        line.uid = session->uid;
+        line.session = client->session;
+        line.pid = client->pid;
+        line.uid = client->uid;
         n = snprintf(line.text, sizeof(line.text),
-                     "session %llu (pid %d, uid %u): ", (unsigned long long)session->id,
-                     (int)session->pid, (unsigned)session->uid);
+                     "session %llu (pid %d, uid %u): ", (unsigned long long)client->session,
+                     (int)client->pid, (unsigned)client->uid);
     }
     vsnprintf(line.text + n, sizeof(line.text) - (size_t)n, fmt, ap);
     escape(line.text);
@@ -151,12 +150,12 @@ static void log_va(int priority, const struct session *session, const char *fmt,
     errno = saved;
 }
 
-void log_line(int priority, const struct session *session, const char *fmt, ...)
+void log_line(int priority, const struct log_client *client, const char *fmt, ...)
 {
     va_list ap;
 
     va_start(ap, fmt);
-    log_va(priority, session, fmt, ap);
+    log_va(priority, client, fmt, ap);
     va_end(ap);
 }
 
@@ -206,42 +205,42 @@ static bool take_line(uid_t uid, uint64_t *left_out)
     return ok;
 }
 
-static void log_client(struct session *session, const char *fmt, va_list ap)
+static void log_about(const struct log_client *client, const char *fmt, va_list ap)
 {
     uint64_t left_out;
     char text[512];
 
-    if (!take_line(session->uid, &left_out))
+    if (!take_line(client->uid, &left_out))
         return;
     vsnprintf(text, sizeof(text), fmt, ap);
     if (left_out)
-        log_line(LOG_WARNING, session, "%s (and %llu more of this user before)", text,
+        log_line(LOG_WARNING, client, "%s (and %llu more of this user before)", text,
                  (unsigned long long)left_out);
     else
-        log_line(LOG_WARNING, session, "%s", text);
+        log_line(LOG_WARNING, client, "%s", text);
 }
 
-void log_client_fault(struct session *session, const char *fmt, ...)
+void log_client_fault(struct log_client *client, const char *fmt, ...)
 {
     va_list ap;
 
     /* Engines and the control thread may both see faults of one session: the first one is the one
      * that is told. */
-    if (atomic_exchange(&session->fault_logged, true))
+    if (atomic_exchange(&client->fault_told, true))
         return;
     va_start(ap, fmt);
-    log_client(session, fmt, ap);
+    log_about(client, fmt, ap);
     va_end(ap);
 }
 
-void log_client_limit(struct session *session, const char *fmt, ...)
+void log_client_limit(struct log_client *client, const char *fmt, ...)
 {
     va_list ap;
 
-    if (session->limit_logged)
+    if (client->limit_told)
         return;
-    session->limit_logged = true;
+    client->limit_told = true;
     va_start(ap, fmt);
-    log_client(session, fmt, ap);
+    log_about(client, fmt, ap);
     va_end(ap);
 }

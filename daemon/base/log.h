@@ -11,11 +11,20 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <syslog.h>
 
-struct session;
+/** A client as the log names it. */
+struct log_client {
+    uint64_t session;
+    pid_t pid;
+    uid_t uid;
+    _Atomic bool fault_told;
+    bool limit_told;
+};
 
 /** level: least important priority to show (LOG_ERR .. LOG_DEBUG). Chooses journal or stderr. */
 void log_setup(int level);
@@ -35,7 +44,8 @@ int log_start(void);
  */
 void log_stop(void);
 
-void log_line(int priority, const struct session *session, const char *fmt, ...)
+/** client: the one that the line is about; NULL: none. */
+void log_line(int priority, const struct log_client *client, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 #define log_error(...)   log_line(LOG_ERR, NULL, __VA_ARGS__)
@@ -50,9 +60,9 @@ void log_line(int priority, const struct session *session, const char *fmt, ...)
  */
 
 /** A client did something that only a broken or hostile one does. Any thread. */
-void log_client_fault(struct session *session, const char *fmt, ...)
+void log_client_fault(struct log_client *client, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /** A client asked for more than its user may have, or than there is. Control thread. */
-void log_client_limit(struct session *session, const char *fmt, ...)
+void log_client_limit(struct log_client *client, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

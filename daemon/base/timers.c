@@ -3,67 +3,65 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/core/stream.h"
-
-void timers_deinit(struct timers *t)
+void timers_deinit(struct timers *timers)
 {
-    free(t->heap);
-    *t = (struct timers){0};
+    free(timers->heap);
+    *timers = (struct timers){0};
 }
 
-static void place(struct timers *t, uint32_t i, struct stream *s)
+static void put_at(struct timers *timers, uint32_t i, struct timer *timer)
 {
-    t->heap[i] = s;
-    s->timer = i + 1;
+    timers->heap[i] = timer;
+    timer->place = i + 1;
 }
 
-static void sift(struct timers *t, uint32_t i, struct stream *s)
+static void sift_from(struct timers *timers, uint32_t i, struct timer *timer)
 {
-    while (i > 0 && t->heap[(i - 1) / 2]->deadline > s->deadline) {
-        place(t, i, t->heap[(i - 1) / 2]);
+    while (i > 0 && timers->heap[(i - 1) / 2]->deadline > timer->deadline) {
+        put_at(timers, i, timers->heap[(i - 1) / 2]);
         i = (i - 1) / 2;
     }
-    for (uint32_t c; (c = 2 * i + 1) < t->n; i = c) {
-        if (c + 1 < t->n && t->heap[c + 1]->deadline < t->heap[c]->deadline)
+    for (uint32_t c; (c = 2 * i + 1) < timers->n; i = c) {
+        if (c + 1 < timers->n && timers->heap[c + 1]->deadline < timers->heap[c]->deadline)
             c++;
-        if (s->deadline <= t->heap[c]->deadline)
+        if (timer->deadline <= timers->heap[c]->deadline)
             break;
-        place(t, i, t->heap[c]);
+        put_at(timers, i, timers->heap[c]);
     }
-    place(t, i, s);
+    put_at(timers, i, timer);
 }
 
-int timers_set(struct timers *t, struct stream *stream, uint64_t deadline)
+int timers_set(struct timers *timers, struct timer *timer, uint64_t deadline)
 {
-    if (stream->timer == 0 && t->n == t->size) {
-        uint32_t size = t->size ? 2 * t->size : 64;
-        struct stream **heap = realloc(t->heap, size * sizeof(struct stream *));
+    if (timer->place == 0 && timers->n == timers->size) {
+        uint32_t size = timers->size ? 2 * timers->size : 64;
+        struct timer **heap = realloc(timers->heap, size * sizeof(struct timer *));
 
         if (!heap)
             return -ENOMEM;
-        t->heap = heap;
-        t->size = size;
+        timers->heap = heap;
+        timers->size = size;
     }
-    stream->deadline = deadline;
-    sift(t, stream->timer ? stream->timer - 1 : t->n++, stream);
+    timer->deadline = deadline;
+    sift_from(timers, timer->place ? timer->place - 1 : timers->n++, timer);
     return 0;
 }
 
-void timers_clear(struct timers *t, struct stream *stream)
+void timers_clear(struct timers *timers, struct timer *timer)
 {
-    struct stream *last;
+    struct timer *last;
     uint32_t i;
 
-    if (stream->timer == 0)
+    if (timer->place == 0)
         return;
-    i = stream->timer - 1;
-    stream->timer = 0;
-    last = t->heap[--t->n];
-    if (last != stream)
-        sift(t, i, last);
+    i = timer->place - 1;
+    timer->place = 0;
+    last = timers->heap[--timers->n];
+    if (last != timer)
+        sift_from(timers, i, last);
 }
 
-struct stream *timers_first(const struct timers *t)
+struct timer *timers_first(const struct timers *timers)
 {
-    return t->n ? t->heap[0] : NULL;
+    return timers->n ? timers->heap[0] : NULL;
 }

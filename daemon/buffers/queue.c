@@ -677,7 +677,7 @@ static void sweep(struct queue_attach *attach)
     if (is_shared(attach) && survivor_of_session(session)) {
         r = move(queue);
         if (r < 0)
-            log_line(LOG_WARNING, session,
+            log_line(LOG_WARNING, &session->log,
                      "has ended and lives, and there is no new ring for queue %u: %s", queue->id,
                      strerror(-r));
     }

@@ -278,7 +278,7 @@ static int answer(struct call *call)
     for (unsigned i = 0; i < n && call->close_fd; i++)
         close(fds[i]);
     if (r == -EAGAIN)
-        log_client_fault(call->session, "does not read its replies: session ended");
+        log_client_fault(&call->session->log, "does not read its replies: session ended");
     return r;
 }
 
@@ -299,11 +299,11 @@ static int handle_packet(struct session *session, struct packet *packet)
     int r;
 
     if (!request) {
-        log_client_fault(session, "sent a malformed packet: session ended");
+        log_client_fault(&session->log, "sent a malformed packet: session ended");
         return -EBADMSG;
     }
     if (!descriptors_fit(session, packet, request)) {
-        log_client_fault(session, "sent descriptors that nobody asked for: session ended");
+        log_client_fault(&session->log, "sent descriptors that nobody asked for: session ended");
         npud__request__free_unpacked(request, NULL);
         return -EBADMSG;
     }
@@ -316,7 +316,7 @@ static int handle_packet(struct session *session, struct packet *packet)
         packet_close(call.in_fd);
     r = answer(&call);
     if (call.fault) {
-        log_client_fault(session, "broke the protocol (%s): session ended", call.message);
+        log_client_fault(&session->log, "broke the protocol (%s): session ended", call.message);
         return -EBADMSG;
     }
     return r;
@@ -330,7 +330,8 @@ void dispatch_handle(struct session *session)
     if (r == -EAGAIN)
         return;
     if (r == -EBADMSG)
-        log_client_fault(session, "sent a truncated, oversized or empty packet: session ended");
+        log_client_fault(&session->log,
+                         "sent a truncated, oversized or empty packet: session ended");
     /* Its descriptor found no place here: the request is answered without, and says so. */
     if (r > 0 || r == -EMFILE) {
         r = handle_packet(session, &packet);

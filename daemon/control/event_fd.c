@@ -104,8 +104,8 @@ static void fd_write(struct event_fd *e)
 
     if (r < 0) {
         /* Nobody would ever wake who waits for it: the client learns of the end of its session. */
-        log_line(LOG_ERR, session, "an event descriptor could not be written (%s): session ended",
-                 strerror(-r));
+        log_line(LOG_ERR, &session->log,
+                 "an event descriptor could not be written (%s): session ended", strerror(-r));
         shutdown(session->socket, SHUT_RDWR);
     } else {
         atomic_fetch_or_explicit(&session->page->written[e->number / 64],

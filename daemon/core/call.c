@@ -26,7 +26,7 @@ unsigned long long limit(struct call *call, enum resource r)
 
 int32_t tell_limit(struct call *call, int32_t error)
 {
-    log_client_limit(call->session, "at a limit: %s", call->message);
+    log_client_limit(&call->session->log, "at a limit: %s", call->message);
     return error;
 }
 

@@ -802,7 +802,7 @@ void ipc_open_free(struct ipc_open *open)
     ipc_set_gone(ev->page, open->opener->slot.number);
     failed = fail_pending(ev, open->opener->slot.number, session->pid);
     if (failed)
-        log_line(LOG_INFO, session, "IPC event %llu: %u pending record(s) failed",
+        log_line(LOG_INFO, &session->log, "IPC event %llu: %u pending record(s) failed",
                  (unsigned long long)ev->id, failed);
     DL_DELETE(ev->opens, open);
     opener_leave(ev, open->opener, session);

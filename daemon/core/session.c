@@ -155,7 +155,7 @@ void *session_segment(struct session *session, struct segments *segs, uint32_t i
     if (!segs->map[index]) {
         r = memfd_map_new("npud-arena", size, fd, &segs->map[index]);
         if (r < 0) {
-            log_line(LOG_ERR, session, "no memory for the arena: %s", strerror(-r));
+            log_line(LOG_ERR, &session->log, "no memory for the arena: %s", strerror(-r));
             return NULL;
         }
     }
@@ -263,8 +263,8 @@ static int identify(struct session *session)
 
     if (getsockopt(session->socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
         return -errno;
-    session->pid = cred.pid;
-    session->uid = cred.uid;
+    session->pid = session->log.pid = cred.pid;
+    session->uid = session->log.uid = cred.uid;
     len = sizeof(pidfd);
     if (getsockopt(session->socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0) {
         if (errno != ENOPROTOOPT)
@@ -326,7 +326,7 @@ struct session *session_new(struct server *server, int socket)
     slots_init(&session->ipc, sizeof(struct ipc_open), SESSION_IPC_EVENTS_MAX, seed);
     slots_init(&session->mems, sizeof(struct mem), SESSION_MEMS_MAX, seed);
     slots_init(&session->notifies, sizeof(struct notify_open), SESSION_NOTIFIES_MAX, seed);
-    session->id = ++server->last_session;
+    session->id = session->log.session = ++server->last_session;
     DL_APPEND(server->sessions, session);
     if (++server->n_sessions > server->most_sessions)
         server->most_sessions = server->n_sessions;
@@ -340,7 +340,8 @@ struct session *session_new(struct server *server, int socket)
     if (charge_init(&session->charge, &server->users, session->user, RESOURCE_SESSIONS, 1) < 0 ||
         charge_init(&session->charge_fds, &server->users, session->user, RESOURCE_FDS, 2) < 0) {
         if (!session->user->refused)
-            log_client_limit(session, "its user has too many sessions or descriptors: refused");
+            log_client_limit(&session->log,
+                             "its user has too many sessions or descriptors: refused");
         session->user->refused = true;
         dispatch_refuse(socket, ACL_ERROR_RT_OVER_LIMIT,
                         "too many sessions of this user ([limits] sessions, fds)");
@@ -441,7 +442,7 @@ void session_free(struct session *session)
     struct server *server = session->server;
 
     if (session->hello)
-        log_line(LOG_DEBUG, session, "gone");
+        log_line(LOG_DEBUG, &session->log, "gone");
     empty_ledger(session);
     peer_free(session);
     segments_deinit(&session->stream_segments);
@@ -620,6 +621,7 @@ int32_t session_hello(struct session *session, const char *program, int *page_fd
     session->page = map;
     snprintf(session->program, sizeof(session->program), "%s", program);
     session->hello = true;
-    log_line(LOG_DEBUG, session, "program %s, uid %u", session->program, (unsigned)session->uid);
+    log_line(LOG_DEBUG, &session->log, "program %s, uid %u", session->program,
+             (unsigned)session->uid);
     return 0;
 }

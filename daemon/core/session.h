@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/base/log.h"
 #include "daemon/base/user.h"
 #include "proto/shm/doorbell.h"
 #include "proto/util/slots.h"
@@ -68,15 +69,14 @@ struct session {
     pid_t pid;
     uid_t uid;
     struct user *user;
+    struct log_client log; /* id, pid and uid once more: what a line about it takes */
     int socket;
     int pidfd;
     struct event *on_socket;
     struct event *on_death;
     bool hello;
-    bool halted; /* by session_halt() */
-    _Atomic bool fault_logged;
-    bool limit_logged;
-    unsigned fds_unread; /* descriptors sent since it was last seen to have read everything */
+    bool halted;           /* by session_halt() */
+    unsigned fds_unread;   /* descriptors sent since it was last seen to have read everything */
     uint64_t requests;
     uint64_t since_ns;
     uint64_t memory; /* bytes of its allocations */

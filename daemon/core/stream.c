@@ -121,7 +121,7 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t cont
     s->waiter = (struct waiter){0};
     s->changing = false;
     s->counted = false;
-    s->timer = 0;
+    s->timer = (struct timer){0};
     s->callback = s->callbacks = 0;
     s->judged = 0;
     s->ordinal = session->streams_made++;

@@ -14,6 +14,7 @@
 
 #include "daemon/core/backend.h"
 #include "daemon/engine/failure.h"
+#include "daemon/base/timers.h"
 #include "daemon/base/user.h"
 #include "daemon/engine/value.h"
 #include "daemon/base/waitlist.h"
@@ -83,17 +84,13 @@ struct stream {
     };
     struct waitlist *waiting_on; /* ... this list, until resumed */
     struct stream *inbox_next;
-    uint32_t timer; /* 1 + index in the engine's heap; 0: none */
+    struct timer timer;
     union {
         struct {
-            union {
-                uint64_t deadline; /* while timer != 0 */
-                /* TASK_VALUE_WAIT, which has no limit: in npud's mapping */
-                const _Atomic uint64_t *word;
-            };
+            const _Atomic uint64_t *word; /* TASK_VALUE_WAIT: in npud's mapping */
             uint64_t parked_since;
         };
-        struct values_range changed; /* while changing, and so neither timed nor parked */
+        struct values_range changed; /* while changing, and so not parked */
     };
     uint64_t callback;  /* ordinal of the callback that it is parked for; 0: none */
     uint64_t callbacks; /* ordinal of the latest callback that was handed over */

@@ -165,7 +165,7 @@ static void activate(struct stream *s, uint64_t now)
 static void resume(struct engine *e, struct stream *s)
 {
     assert(s->run == RUN_PARKED);
-    timers_clear(&e->timers, s);
+    timers_clear(&e->timers, &s->timer);
     s->waiting_on = NULL;
     s->callback = 0;
     s->run = RUN_ACTIVE;
@@ -234,7 +234,7 @@ void engine_forget(struct engine *e, struct stream *s)
 {
     if (s->run == RUN_ACTIVE)
         DL_DELETE(s->attach->active, s);
-    timers_clear(&e->timers, s);
+    timers_clear(&e->timers, &s->timer);
     failure_forget(s);
     /*
      * Inbox first: a waiter that was fired may have waited on something that is gone by now. Then
@@ -252,12 +252,12 @@ void engine_forget(struct engine *e, struct stream *s)
 
 int engine_set_timer(struct stream *s, uint64_t deadline)
 {
-    return timers_set(&self->timers, s, deadline);
+    return timers_set(&self->timers, &s->timer, deadline);
 }
 
 void engine_clear_timer(struct stream *s)
 {
-    timers_clear(&self->timers, s);
+    timers_clear(&self->timers, &s->timer);
 }
 
 /* --- doorbells --- */
@@ -309,7 +309,7 @@ static void rang_in_vain(struct attach *a)
 {
     if (++a->vain != VAIN_MAX)
         return;
-    log_client_fault(a->session, "rings for tasks that are not there: session ended");
+    log_client_fault(&a->session->log, "rings for tasks that are not there: session ended");
     shutdown(a->session->socket, SHUT_RDWR);
 }
 
@@ -386,7 +386,7 @@ void engine_set_mode(struct engine *e, uint32_t mode)
  */
 static bool waits_for_something(const struct stream *s)
 {
-    return s->run == RUN_PARKED && (s->waiting_on || s->timer != 0 || s->callback != 0);
+    return s->run == RUN_PARKED && (s->waiting_on || s->timer.place != 0 || s->callback != 0);
 }
 
 static void unpark_streams(struct engine *e, struct attach *a, int32_t result)
@@ -401,7 +401,7 @@ static void unpark_streams(struct engine *e, struct attach *a, int32_t result)
         if (!slot_live(s) || s->attach != a || !waits_for_something(s) ||
             (s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter)))
             continue;
-        timers_clear(&e->timers, s);
+        timers_clear(&e->timers, &s->timer);
         if (s->waiting_on)
             s->waiter.result = result;
         s->waiting_on = NULL;
@@ -580,10 +580,12 @@ static bool run_all(struct engine *e, uint64_t now)
 
 static void run_timers(struct engine *e, uint64_t now)
 {
-    struct stream *s;
+    struct timer *timer;
 
-    while ((s = timers_first(&e->timers)) && s->deadline <= now) {
-        timers_clear(&e->timers, s);
+    while ((timer = timers_first(&e->timers)) && timer->deadline <= now) {
+        struct stream *s = (struct stream *)((char *)timer - offsetof(struct stream, timer));
+
+        timers_clear(&e->timers, &s->timer);
         if (s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter))
             continue; /* fired at the same moment: the inbox will bring it, in time after all */
         if (s->waiting_on)
@@ -630,7 +632,7 @@ static bool demote_all(struct engine *e, uint64_t now)
 
 static int wait_events(struct engine *e, struct epoll_event *events)
 {
-    struct stream *first = timers_first(&e->timers);
+    struct timer *first = timers_first(&e->timers);
     struct timespec ts = {0}, *timeout = NULL;
     int n;
 

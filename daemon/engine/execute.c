@@ -26,7 +26,7 @@
 
 enum run_result bad_entry(struct stream *s, const char *what)
 {
-    log_client_fault(s->session, "stream %d: bad %s task: %s", (int)stream_id(s),
+    log_client_fault(&s->session->log, "stream %d: bad %s task: %s", (int)stream_id(s),
                      task_op_name(s->task.op), what);
     stream_fail(s, ACL_ERROR_RT_PARAM_INVALID, 0);
     return RUN_RETIRED;
@@ -140,7 +140,7 @@ static uint64_t time_left(const struct stream *s, uint64_t now)
 {
     if (s->task.wait.timeout_ns == 0)
         return 0;
-    return s->deadline > now ? s->deadline - now : 1;
+    return s->timer.deadline > now ? s->timer.deadline - now : 1;
 }
 
 /*

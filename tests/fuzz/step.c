@@ -42,7 +42,7 @@ enum step engine_step(struct engine *e)
 
 uint64_t engine_deadline(const struct engine *e)
 {
-    const struct stream *first = timers_first(&e->timers);
+    const struct timer *first = timers_first(&e->timers);
 
     return first ? first->deadline : 0;
 }

@@ -232,17 +232,17 @@ static unsigned lines_of(int log)
 START_TEST(a_user_cannot_fill_the_log)
 {
     int log = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO);
-    struct session one = {.uid = 1234};
+    struct log_client one = {.uid = 1234};
     unsigned many;
 
     log_setup(LOG_WARNING);
     dup2(log, STDERR_FILENO);
     for (unsigned i = 0; i < 1000; i++) {
-        struct session s = {.id = i, .uid = 4321};
+        struct log_client c = {.session = i, .uid = 4321};
 
-        log_client_fault(&s, "fault %u", i);
-        log_client_fault(&s, "again");
-        log_client_limit(&s, "limit %u", i);
+        log_client_fault(&c, "fault %u", i);
+        log_client_fault(&c, "again");
+        log_client_limit(&c, "limit %u", i);
     }
     many = lines_of(log);
     log_client_fault(&one, "another user");

@@ -3,13 +3,12 @@
 
 #include <stdlib.h>
 
-#include "daemon/core/stream.h"
 #include "unit.h"
 
-#define STREAMS 300
+#define TIMERS 300
 
 static struct timers timers;
-static struct stream streams[STREAMS];
+static struct timer timer[TIMERS];
 
 static void teardown(void)
 {
@@ -19,21 +18,21 @@ static void teardown(void)
 
 static void set(unsigned i, uint64_t deadline)
 {
-    CHECK(timers_set(&timers, &streams[i], deadline) == 0);
+    CHECK(timers_set(&timers, &timer[i], deadline) == 0);
 }
 
 /* Take everything out, in order. Returns how many there were. */
 static unsigned drain(void)
 {
     uint64_t last = 0;
-    struct stream *s;
+    struct timer *s;
     unsigned n = 0;
 
     while ((s = timers_first(&timers))) {
         CHECK(s->deadline >= last);
         last = s->deadline;
         timers_clear(&timers, s);
-        CHECK(s->timer == 0);
+        CHECK(s->place == 0);
         n++;
     }
     return n;
@@ -42,26 +41,26 @@ static unsigned drain(void)
 START_TEST(empty)
 {
     ck_assert_ptr_null(timers_first(&timers));
-    timers_clear(&timers, &streams[0]);
+    timers_clear(&timers, &timer[0]);
     ck_assert_ptr_null(timers_first(&timers));
-    ck_assert_uint_eq(streams[0].timer, 0);
+    ck_assert_uint_eq(timer[0].place, 0);
 }
 END_TEST
 
 START_TEST(one_timer_set_moved_and_cleared)
 {
     set(0, 100);
-    ck_assert_ptr_eq(timers_first(&timers), &streams[0]);
-    ck_assert_uint_eq(streams[0].deadline, 100);
+    ck_assert_ptr_eq(timers_first(&timers), &timer[0]);
+    ck_assert_uint_eq(timer[0].deadline, 100);
     set(0, 50);
     set(0, UINT64_MAX);
     ck_assert_uint_eq(timers.n, 1);
-    ck_assert_uint_eq(streams[0].deadline, UINT64_MAX);
-    timers_clear(&timers, &streams[0]);
+    ck_assert_uint_eq(timer[0].deadline, UINT64_MAX);
+    timers_clear(&timers, &timer[0]);
     ck_assert_ptr_null(timers_first(&timers));
-    timers_clear(&timers, &streams[0]);
+    timers_clear(&timers, &timer[0]);
     set(0, 0);
-    ck_assert_ptr_eq(timers_first(&timers), &streams[0]);
+    ck_assert_ptr_eq(timers_first(&timers), &timer[0]);
 }
 END_TEST
 
@@ -70,29 +69,29 @@ START_TEST(moving_changes_who_is_first)
     set(0, 10);
     set(1, 20);
     set(2, 30);
-    ck_assert_ptr_eq(timers_first(&timers), &streams[0]);
+    ck_assert_ptr_eq(timers_first(&timers), &timer[0]);
     set(0, 40);
-    ck_assert_ptr_eq(timers_first(&timers), &streams[1]);
+    ck_assert_ptr_eq(timers_first(&timers), &timer[1]);
     set(2, 5);
-    ck_assert_ptr_eq(timers_first(&timers), &streams[2]);
-    timers_clear(&timers, &streams[2]);
-    ck_assert_ptr_eq(timers_first(&timers), &streams[1]);
-    timers_clear(&timers, &streams[1]);
-    ck_assert_ptr_eq(timers_first(&timers), &streams[0]);
+    ck_assert_ptr_eq(timers_first(&timers), &timer[2]);
+    timers_clear(&timers, &timer[2]);
+    ck_assert_ptr_eq(timers_first(&timers), &timer[1]);
+    timers_clear(&timers, &timer[1]);
+    ck_assert_ptr_eq(timers_first(&timers), &timer[0]);
 }
 END_TEST
 
 START_TEST(sorts_what_came_in_any_order)
 {
-    for (unsigned i = 0; i < STREAMS; i++)
+    for (unsigned i = 0; i < TIMERS; i++)
         set(i, i);
-    ck_assert_uint_eq(drain(), STREAMS);
-    for (unsigned i = 0; i < STREAMS; i++)
-        set(i, STREAMS - i);
-    ck_assert_uint_eq(drain(), STREAMS);
-    for (unsigned i = 0; i < STREAMS; i++)
+    ck_assert_uint_eq(drain(), TIMERS);
+    for (unsigned i = 0; i < TIMERS; i++)
+        set(i, TIMERS - i);
+    ck_assert_uint_eq(drain(), TIMERS);
+    for (unsigned i = 0; i < TIMERS; i++)
         set(i, 7);
-    ck_assert_uint_eq(drain(), STREAMS);
+    ck_assert_uint_eq(drain(), TIMERS);
 }
 END_TEST
 
@@ -113,21 +112,21 @@ END_TEST
 
 /* --- against a model --- */
 
-static uint64_t model[STREAMS]; /* 1 + deadline, or 0 */
+static uint64_t model[TIMERS]; /* 1 + deadline, or 0 */
 
 static void check_against_model(void)
 {
-    struct stream *first = timers_first(&timers);
+    struct timer *first = timers_first(&timers);
     uint64_t least = UINT64_MAX;
     unsigned n = 0;
 
-    for (unsigned i = 0; i < STREAMS; i++) {
-        CHECK((streams[i].timer != 0) == (model[i] != 0));
+    for (unsigned i = 0; i < TIMERS; i++) {
+        CHECK((timer[i].place != 0) == (model[i] != 0));
         if (model[i] == 0)
             continue;
         n++;
-        CHECK(streams[i].deadline == model[i] - 1);
-        CHECK(timers.heap[streams[i].timer - 1] == &streams[i]);
+        CHECK(timer[i].deadline == model[i] - 1);
+        CHECK(timers.heap[timer[i].place - 1] == &timer[i]);
         if (model[i] - 1 < least)
             least = model[i] - 1;
     }
@@ -144,10 +143,10 @@ START_TEST(random_operations_agree_with_a_model)
         uint32_t range = seed % 2 ? 20 : 1000000;
 
         for (unsigned round = 0; round < 5000; round++) {
-            unsigned i = random_below(&rng, STREAMS);
+            unsigned i = random_below(&rng, TIMERS);
             /* A tide: mostly setting, then mostly clearing. */
             bool fill = random_below(&rng, 100) < (round / 700 % 2 ? 20 : 75);
-            struct stream *first = timers_first(&timers);
+            struct timer *first = timers_first(&timers);
 
             if (fill) {
                 uint64_t deadline = random_below(&rng, range);
@@ -155,16 +154,16 @@ START_TEST(random_operations_agree_with_a_model)
                 set(i, deadline);
                 model[i] = deadline + 1;
             } else if (first && random_below(&rng, 2)) {
-                model[first - streams] = 0;
+                model[first - timer] = 0;
                 timers_clear(&timers, first);
             } else {
                 model[i] = 0;
-                timers_clear(&timers, &streams[i]);
+                timers_clear(&timers, &timer[i]);
             }
             check_against_model();
         }
         drain();
-        for (unsigned i = 0; i < STREAMS; i++)
+        for (unsigned i = 0; i < TIMERS; i++)
             model[i] = 0;
         check_against_model();
     }
