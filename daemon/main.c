@@ -19,7 +19,7 @@
 #include "daemon/admin/admin.h"
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/config.h"
-#include "daemon/engine/engine.h"
+#include "daemon/core/engine.h"
 #include "daemon/engine/inject.h"
 #include "daemon/control/entrance.h"
 #include "daemon/base/log.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon/engine/engine.h"
+#include "daemon/core/engine.h"
 #include "daemon/core/event.h"
 #include "daemon/engine/inject.h"
 #include "daemon/memory/allocation.h"

@@ -8,7 +8,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
-#include "daemon/engine/engine.h"
+#include "daemon/core/engine.h"
 
 /* --- collecting --- */
 

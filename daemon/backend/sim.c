@@ -6,7 +6,7 @@
 #include "daemon/core/backend.h"
 #include "daemon/base/config.h"
 #include "daemon/base/memfd.h"
-#include "daemon/engine/reduce.h"
+#include "daemon/backend/reduce.h"
 
 /* About 3 us of memcpy: long enough to stream, short enough that nobody else on the device
  * notices. */

@@ -6,7 +6,7 @@
 #include <systemd/sd-id128.h>
 
 #include "daemon/base/config.h"
-#include "daemon/engine/engine.h"
+#include "daemon/core/engine.h"
 #include "daemon/base/log.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/stream.h"

@@ -8,7 +8,7 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "daemon/engine/engine.h"
+#include "daemon/core/engine.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/core/server.h"

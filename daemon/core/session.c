@@ -15,7 +15,7 @@
 
 #include "acl/acl_base.h"
 #include "daemon/base/deferred_close.h"
-#include "daemon/engine/engine.h"
+#include "daemon/core/engine.h"
 #include "daemon/core/event.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/base/pidfd.h"

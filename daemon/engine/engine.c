@@ -1,4 +1,4 @@
-#include "daemon/engine/engine.h"
+#include "daemon/core/engine.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/device.h"
-#include "daemon/engine/engine.h"
+#include "daemon/core/engine.h"
 #include "daemon/core/event.h"
 #include "daemon/engine/execute.h"
 #include "daemon/core/ipc_event.h"

@@ -7,7 +7,7 @@
 
 #include "acl/acl_base.h"
 #include "daemon/core/device.h"
-#include "daemon/engine/engine.h"
+#include "daemon/core/engine.h"
 #include "daemon/base/log.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"

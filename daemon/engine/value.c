@@ -6,7 +6,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/memory/allocation.h"
-#include "daemon/core/park.h"
+#include "daemon/engine/run.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 

@@ -10,7 +10,7 @@
 #include <utlist.h>
 
 #include "daemon/admin/admin.h"
-#include "daemon/engine/engine.h"
+#include "daemon/core/engine.h"
 #include "daemon/engine/inject.h"
 #include "daemon/core/device.h"
 #include "daemon/core/ipc_event.h"

@@ -14,7 +14,7 @@
 #include "daemon/base/config.h"
 #include "daemon/core/device.h"
 #include "daemon/engine/inject.h"
-#include "daemon/engine/engine.h"
+#include "daemon/core/engine.h"
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/base/log.h"

@@ -1,4 +1,4 @@
-#include "daemon/engine/reduce.h"
+#include "daemon/backend/reduce.h"
 
 #include "proto/util/float16.h"
 #include "proto/util/reduce.h"
