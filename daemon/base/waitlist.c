@@ -121,16 +121,11 @@ struct waiter *waitlist_first_locked(const struct waitlist *list, uint64_t from)
     return first_from(list, from);
 }
 
-void waitlist_take_locked(struct waitlist *list, struct waiter *waiter, int32_t result, int32_t pid)
+void waitlist_fire_locked(struct waitlist *list, struct waiter *waiter, int32_t result, int32_t pid)
 {
     unlink_locked(list, waiter);
     waiter->result = result;
     waiter->pid = pid;
-}
-
-static void fire_locked(struct waitlist *list, struct waiter *waiter, int32_t result, int32_t pid)
-{
-    waitlist_take_locked(list, waiter, result, pid);
     waiter->fire(waiter);
 }
 
@@ -178,7 +173,7 @@ void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t
         return;
     pthread_mutex_lock(&list->lock);
     while ((waiter = first_from(list, first)) && waiter->target <= last)
-        fire_locked(list, waiter, result, pid);
+        waitlist_fire_locked(list, waiter, result, pid);
     pthread_mutex_unlock(&list->lock);
 }
 
@@ -194,7 +189,7 @@ bool waitlist_fire_some(struct waitlist *list, uint64_t *next, uint64_t last, un
     for (; max > 0 && (waiter = first_from(list, *next)) && waiter->target <= last; max--) {
         *next = waiter->target + 1;
         if (test(waiter))
-            fire_locked(list, waiter, 0, 0);
+            waitlist_fire_locked(list, waiter, 0, 0);
     }
     pthread_mutex_unlock(&list->lock);
     return max > 0;

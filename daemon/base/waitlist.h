@@ -52,12 +52,12 @@ void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target)
 
 /**
  * For lists whose condition is a state that a waiter changes by going on: the caller holds
- * list->lock over test and change. Add; the first one whose target is at least from, or NULL; take
- * one off, with the outcome (the caller then calls its fire, still locked).
+ * list->lock over test and change. Add; the first one whose target is at least from, or NULL; fire
+ * one.
  */
 void waitlist_add_locked(struct waitlist *list, struct waiter *waiter, uint64_t target);
 struct waiter *waitlist_first_locked(const struct waitlist *list, uint64_t from);
-void waitlist_take_locked(struct waitlist *list, struct waiter *waiter, int32_t result,
+void waitlist_fire_locked(struct waitlist *list, struct waiter *waiter, int32_t result,
                           int32_t pid);
 
 /** Take the waiter off its list. False: it had been fired (fire has returned), or was on no list.

@@ -83,7 +83,7 @@ int32_t on_set_failure_mode(struct call *call)
 
     if (!stream)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
-    context_set_stop(stream);
+    stream_stop_at_failure(stream);
     return 0;
 }
 

@@ -12,6 +12,11 @@ struct engine;
 struct inject;
 struct config;
 
+/** What programs know an object of the device by: its slot's number. */
+struct device_id {
+    struct slot slot; /* in device->stream_ids or device->notify_ids */
+};
+
 struct device {
     uint32_t index;
     const struct backend *backend;

@@ -47,6 +47,12 @@ void engine_detach(struct engine *engine, struct attach *attach);
  */
 void engine_forget(struct engine *engine, struct stream *stream);
 
+/**
+ * The task at the head of stream is dropped: no stream is left waiting for what it has changed, and
+ * it does not count as waiting any more. Caller holds the lock.
+ */
+void engine_drop_task(struct stream *stream);
+
 /** What stream was parked on has happened (stream->waiter says how). Any thread, under the lock of
  * the list it waited on. */
 void engine_unpark(struct stream *stream);

@@ -11,7 +11,7 @@
  * under their lock.
  *
  * Nothing is lost with a stream that is dropped. Had a bit been spent on its wait, which was not
- * retired yet, the record goes to the next one (notify_give_back). Had it records queued, each of
+ * retired yet, the record goes to the next one (notify_tasks.h). Had it records queued, each of
  * them fails the wait that it would have ended, with the pid of the process (notify_drop_task): one
  * that is parked, or, if there is none, the next that comes before a real record does. And when a
  * process dies with an exported notify open, and a single other process is left that has it, then
@@ -23,7 +23,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/engine/execute.h"
 #include "daemon/base/hash.h"
 #include "daemon/core/notify_key.h"
 #include "daemon/base/user.h"
@@ -34,12 +33,9 @@
 #define NOTIFY_PIDS_MAX 256u /* on the list of one notify */
 
 struct device;
+struct device_id;
 struct session;
 struct stream;
-
-struct notify_id {
-    struct slot slot; /* in device->notify_ids: its number is the id that programs see */
-};
 
 /** A process that may import. */
 struct notify_pid {
@@ -54,7 +50,7 @@ struct notify_pid {
 struct notify {
     uint64_t number; /* in all of npud */
     struct device *device;
-    struct notify_id *id;
+    struct device_id *id;
     bool counts;
     struct notifies *all;
     struct notify_open *opens;
@@ -128,18 +124,11 @@ int32_t notify_reset(struct notify_open *open);
  */
 void notify_drop_task(struct session *session, const struct task *task);
 
-/**
- * The stream, which nobody can fire any more, is dropped before its wait was retired: the record
- * goes to the next one.
- */
-void notify_give_back(struct stream *stream);
-
 /** The bit or the counter, at this moment. */
 uint32_t notify_value(struct notify *notify);
 
-/* --- engines --- */
-
-enum run_result run_notify_record(struct stream *s, uint64_t now);
-enum run_result run_notify_wait(struct stream *s, uint64_t now);
-enum run_result run_count_record(struct stream *s, uint64_t now);
-enum run_result run_count_wait(struct stream *s, uint64_t now);
+/**
+ * What a task names by slot and generation, if it is (counts) or is not a counter; or NULL. Under
+ * the lock of an engine of the session.
+ */
+struct notify *notify_of_task(struct session *session, const struct task *task, bool counts);

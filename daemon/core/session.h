@@ -75,8 +75,8 @@ struct session {
     struct event *on_socket;
     struct event *on_death;
     bool hello;
-    bool halted;           /* by session_halt() */
-    unsigned fds_unread;   /* descriptors sent since it was last seen to have read everything */
+    bool halted;         /* by session_halt() */
+    unsigned fds_unread; /* descriptors sent since it was last seen to have read everything */
     uint64_t requests;
     uint64_t since_ns;
     uint64_t memory; /* bytes of its allocations */

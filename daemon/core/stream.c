@@ -1,6 +1,7 @@
 #include "daemon/core/stream.h"
 
 #include <stdlib.h>
+#include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/device.h"
@@ -59,6 +60,51 @@ uint64_t stream_end(const struct stream *s)
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
 
     return tail - done > s->depth ? done + s->depth : tail;
+}
+
+/* --- contexts --- */
+
+static bool context_join(struct stream *s, uint32_t number)
+{
+    struct attach *a = s->attach;
+    struct engine *engine = a->device->engine;
+    struct context *c;
+
+    LL_SEARCH_SCALAR(a->contexts, c, number, number);
+    if (!c) {
+        c = calloc(1, sizeof(*c));
+        if (!c)
+            return false;
+        c->number = number;
+        LL_PREPEND(a->contexts, c);
+    }
+    s->context = c;
+    engine_lock(engine);
+    DL_APPEND2(c->streams, s, context_prev, context_next);
+    /* A context that has stopped stays so for what comes later. */
+    atomic_store(&s->stopped, c->code);
+    atomic_store(&s->ctrl->stopped, c->code ? stream_error_make(c->code, c->pid) : 0);
+    engine_unlock(engine);
+    return true;
+}
+
+static void context_leave(struct stream *s)
+{
+    struct context *c = s->context;
+
+    DL_DELETE2(c->streams, s, context_prev, context_next);
+    s->context = NULL;
+    if (c->streams)
+        return;
+    LL_DELETE(s->attach->contexts, c);
+    free(c);
+}
+
+void stream_stop_at_failure(struct stream *s)
+{
+    engine_lock(s->attach->device->engine);
+    s->context->stop = true;
+    engine_unlock(s->attach->device->engine);
 }
 
 static int32_t acquire(struct stream *s, struct session *session, struct attach *attach,
@@ -247,7 +293,7 @@ static void drop(struct stream *s, uint64_t tail)
     engine_forget(s->attach->device->engine, s);
     if (tail != s->head)
         s->attach->vain = 0; /* it rang for these */
-    values_drop(s);
+    engine_drop_task(s);
     s->has_task = false;
     s->failure.code = 0;
     s->head = tail;

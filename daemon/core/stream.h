@@ -13,10 +13,9 @@
 #include <string.h>
 
 #include "daemon/core/backend.h"
-#include "daemon/engine/failure.h"
+#include "daemon/core/device.h"
 #include "daemon/base/timers.h"
 #include "daemon/base/user.h"
-#include "daemon/engine/value.h"
 #include "daemon/base/waitlist.h"
 #include "proto/util/slots.h"
 #include "proto/shm/stream_shm.h"
@@ -28,10 +27,6 @@ enum stream_run {
     RUN_IDLE,   /* not watched: waits for its doorbell bit */
     RUN_ACTIVE, /* on the engine's list: has tasks, or had some a moment ago */
     RUN_PARKED, /* waits for something, or for a point in time, or for both */
-};
-
-struct stream_id {
-    struct slot slot;
 };
 
 /*
@@ -47,6 +42,30 @@ struct discards {
     } range[DISCARDS_MAX];
 };
 
+/**
+ * The streams of one context of a session on one device; goes with the last of them. Made and freed
+ * by the control thread; the rest under the lock of the device's engine.
+ */
+struct context {
+    uint32_t number;        /* the client's choice */
+    bool stop;              /* failure mode */
+    int32_t code;           /* of the failure that has stopped it; 0: none */
+    int32_t pid;            /* who is to blame */
+    struct stream *streams; /* by context_prev, context_next */
+    struct context *next;   /* attach->contexts */
+};
+
+/** The failure of a stream's current task. */
+struct failure {
+    int32_t code; /* 0: none */
+    int32_t pid;
+};
+
+/** Part of an allocation's list of waiters that is still to be gone through: engine/value.h. */
+struct values_range {
+    uint64_t next, last;
+};
+
 struct stream {
     struct slot slot; /* in session->streams */
 
@@ -55,7 +74,7 @@ struct stream {
     /* constant while it lives */
     struct session *session;
     struct attach *attach;
-    struct stream_id *id;
+    struct device_id *id;
     uint32_t flags;
     uint32_t depth;
     struct stream_ctrl *ctrl; /* shared, hostile */
@@ -159,6 +178,9 @@ static inline uint32_t stream_task_id(const struct stream *stream)
  */
 int32_t stream_new(struct session *session, struct attach *attach, uint32_t context,
                    uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd);
+
+/** From now on the context of stream stops at a failure. Control thread. */
+void stream_stop_at_failure(struct stream *stream);
 
 /** How many more streams the session could make there now. */
 uint32_t streams_left(const struct session *session, const struct attach *attach);

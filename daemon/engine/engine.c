@@ -14,9 +14,11 @@
 
 #include "daemon/core/device.h"
 #include "daemon/engine/execute.h"
+#include "daemon/engine/failure.h"
 #include "daemon/engine/inject.h"
+#include "daemon/engine/notify_tasks.h"
+#include "daemon/engine/value.h"
 #include "daemon/base/log.h"
-#include "daemon/core/notify.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/base/timers.h"
@@ -248,6 +250,11 @@ void engine_forget(struct engine *e, struct stream *s)
     s->run = RUN_IDLE;
     if (s->took)
         notify_give_back(s);
+}
+
+void engine_drop_task(struct stream *s)
+{
+    values_drop(s);
 }
 
 int engine_set_timer(struct stream *s, uint64_t deadline)

@@ -5,16 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/engine/run.h"
+
 struct stream;
 struct waitlist;
-
-enum run_result {
-    RUN_RETIRED, /* the task is finished, well or badly */
-    RUN_WORKED,  /* the same, and it took a slice: let others have their turn */
-    RUN_AGAIN,   /* unfinished: call again when others have had their turn */
-    RUN_WAITS,   /* parked on a waitlist, a timer or both; engine_unpark() or the timer continues it
-                  */
-};
 
 /** Start stream->task, or go on with it. now: CLOCK_MONOTONIC nanoseconds. */
 enum run_result task_execute(struct stream *stream, uint64_t now);
@@ -40,6 +34,3 @@ void task_abandon(struct stream *stream);
  * Park the stream on list before it begins with its task, until the list is fired; then it begins.
  */
 enum run_result task_hold(struct stream *stream, struct waitlist *list, uint64_t now);
-
-/** The op in words ("copy"), for messages. */
-const char *task_op_name(unsigned op);

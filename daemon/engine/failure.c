@@ -1,6 +1,5 @@
 #include "daemon/engine/failure.h"
 
-#include <stdlib.h>
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -16,50 +15,7 @@
 #include "proto/util/futex.h"
 #include "proto/shm/task.h"
 
-/* --- contexts --- */
-
-bool context_join(struct stream *s, uint32_t number)
-{
-    struct attach *a = s->attach;
-    struct engine *engine = a->device->engine;
-    struct context *c;
-
-    LL_SEARCH_SCALAR(a->contexts, c, number, number);
-    if (!c) {
-        c = calloc(1, sizeof(*c));
-        if (!c)
-            return false;
-        c->number = number;
-        LL_PREPEND(a->contexts, c);
-    }
-    s->context = c;
-    engine_lock(engine);
-    DL_APPEND2(c->streams, s, context_prev, context_next);
-    /* A context that has stopped stays so for what comes later. */
-    atomic_store(&s->stopped, c->code);
-    atomic_store(&s->ctrl->stopped, c->code ? stream_error_make(c->code, c->pid) : 0);
-    engine_unlock(engine);
-    return true;
-}
-
-void context_leave(struct stream *s)
-{
-    struct context *c = s->context;
-
-    DL_DELETE2(c->streams, s, context_prev, context_next);
-    s->context = NULL;
-    if (c->streams)
-        return;
-    LL_DELETE(s->attach->contexts, c);
-    free(c);
-}
-
-void context_set_stop(struct stream *s)
-{
-    engine_lock(s->attach->device->engine);
-    s->context->stop = true;
-    engine_unlock(s->attach->device->engine);
-}
+/* --- what stops --- */
 
 /*
  * Nothing that s has not done will be done: say so, to sleepers in its process and to streams. Then

@@ -11,39 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/engine/execute.h"
+#include "daemon/engine/run.h"
 
 struct attach;
 struct session;
 struct stream;
-
-/**
- * The streams of one context of a session on one device; goes with the last of them. Made and freed
- * by the control thread; the rest under the lock of the device's engine.
- */
-struct context {
-    uint32_t number;        /* the client's choice */
-    bool stop;              /* failure mode */
-    int32_t code;           /* of the failure that has stopped it; 0: none */
-    int32_t pid;            /* who is to blame */
-    struct stream *streams; /* by context_prev, context_next */
-    struct context *next;   /* attach->contexts */
-};
-
-/** The failure of a stream's current task. */
-struct failure {
-    int32_t code; /* 0: none */
-    int32_t pid;
-};
-
-/**
- * Have stream, which is new, join the context with that number. False: no memory. Control thread.
- */
-bool context_join(struct stream *stream, uint32_t number);
-/** It leaves; the engine is locked out. */
-void context_leave(struct stream *stream);
-/** From now on the context of stream stops at a failure. Control thread. */
-void context_set_stop(struct stream *stream);
 
 /**
  * Engine: the current task of stream has failed, as stream->failure says: tell everybody. False:

@@ -8,6 +8,8 @@
 #include "acl/acl_base.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
+#include "daemon/engine/execute.h"
+#include "daemon/engine/failure.h"
 #include "daemon/base/log.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"

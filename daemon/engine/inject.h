@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/engine/execute.h"
+#include "daemon/engine/run.h"
 #include "daemon/base/waitlist.h"
 
 struct server;

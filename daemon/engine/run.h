@@ -8,11 +8,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/engine/execute.h"
-
 struct stream;
 struct waitlist;
 struct waiter;
+
+enum run_result {
+    RUN_RETIRED, /* the task is finished, well or badly */
+    RUN_WORKED,  /* the same, and it took a slice: let others have their turn */
+    RUN_AGAIN,   /* unfinished: call again when others have had their turn */
+    RUN_WAITS,   /* parked on a waitlist, a timer or both; engine_unpark() or the timer continues it
+                  */
+};
+
+/** The op in words ("copy"), for messages. */
+const char *task_op_name(unsigned op);
 
 /**
  * An entry that no honest client writes: the task fails, and the journal names the session once.

@@ -11,6 +11,10 @@
 #include "daemon/core/stream.h"
 
 #define WORD 8u
+
+/* Nothing is to be gone through; a zeroed range is not that. */
+static const struct values_range VALUES_NONE = {.next = 1, .last = 0};
+
 /*
  * Waiters that are looked at before others have their turn. A client may have thousands of streams
  * wait for the same word.

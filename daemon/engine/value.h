@@ -15,23 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/engine/execute.h"
+#include "daemon/engine/run.h"
 
 struct mem;
 struct stream;
-
-/**
- * Part of an allocation's list that is still to be gone through. VALUES_NONE: nothing; a zeroed one
- * is not that.
- */
-struct values_range {
-    uint64_t next, last;
-};
-#define VALUES_NONE                                                                                \
-    (struct values_range)                                                                          \
-    {                                                                                              \
-        1, 0                                                                                       \
-    }
 
 enum run_result run_value_write(struct stream *s, uint64_t now);
 enum run_result run_value_wait(struct stream *s, uint64_t now);

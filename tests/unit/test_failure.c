@@ -289,7 +289,7 @@ START_TEST(records_beside_a_stop)
     int32_t pid;
 
     ck_assert_int_eq(ipc_event_new(session, 0, &open), 0);
-    context_set_stop(s);
+    stream_stop_at_failure(s);
     client_submit(s, bad);
     for (unsigned i = 0; i < 200; i++) {
         uint64_t n = ipc_take(open->event->page, open->opener->slot.number, IPC_PENDING, &blocker);
@@ -365,7 +365,7 @@ START_TEST(a_record_fails_once)
                              .object = waiter[1]->slot.number,
                              .wait = {.target = first + 1, .timeout_ns = 1000000}};
 
-        context_set_stop(s);
+        stream_stop_at_failure(s);
         client_submit(late, never);
         AWAIT(atomic_load(&s->ctrl->stopped) != 0);
         AWAIT(!is_stuck(s));

@@ -186,7 +186,7 @@ START_TEST(the_news_of_a_raise_is_discarded)
         stream_abort(recorder, ACL_ERROR_RT_STREAM_ABORT);
         break;
     default:
-        context_set_stop(recorder);
+        stream_stop_at_failure(recorder);
         /* Ended badly by hand: the context stops, and passes over the rest. */
         engine_lock(session_attach(session, 0)->device->engine);
         stream_fail(recorder, CODE, 0);

@@ -1,0 +1,221 @@
+#include "daemon/engine/notify_tasks.h"
+
+#include <stddef.h>
+
+#include "acl/acl_rt.h"
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/engine.h"
+#include "daemon/core/notify.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "daemon/engine/run.h"
+
+#define LOOKED_AT_MUCH 32 /* waiters, by one record: others have their turn then */
+
+static struct stream *stream_of(struct waiter *w)
+{
+    return (struct stream *)((char *)w - offsetof(struct stream, waiter));
+}
+
+/* --- state; under waiting.lock --- */
+
+static void set_bit(struct notify *n)
+{
+    struct waiter *w = waitlist_first_locked(&n->waiting, 0);
+
+    n->failed_pid = 0;
+    if (w) {
+        stream_of(w)->took = true;
+        waitlist_fire_locked(&n->waiting, w, 0, 0);
+    } else {
+        n->value = 1;
+    }
+}
+
+/* The condition of a count wait. */
+static bool is_met(const struct task *t, uint32_t count)
+{
+    switch (t->notify.mode) {
+    case ACL_RT_CNT_NOTIFY_WAIT_LESS_MODE:
+        return count < t->notify.value;
+    case ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE:
+        return count == t->notify.value;
+    case ACL_RT_CNT_NOTIFY_WAIT_BIGGER_MODE:
+        return count > t->notify.value;
+    case ACL_RT_CNT_NOTIFY_WAIT_BIGGER_OR_EQUAL_MODE:
+        return count >= t->notify.value;
+    default:
+        return (count & t->notify.value) == t->notify.value;
+    }
+}
+
+static uint32_t changed(const struct task *t, uint32_t count)
+{
+    switch (t->notify.mode) {
+    case ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE:
+        return t->notify.value;
+    case ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE:
+        return count + t->notify.value;
+    case ACL_RT_CNT_NOTIFY_RECORD_BIT_OR_MODE:
+        return count | t->notify.value;
+    default:
+        return count & t->notify.value;
+    }
+}
+
+/*
+ * In the order in which they came, each with the counter that those before it have left. After a
+ * clear, those that were passed over have another counter to look at: once, since it stays 0.
+ * Returns how many were looked at.
+ */
+static unsigned count_changed(struct notify *n)
+{
+    unsigned looked = 0;
+    uint64_t from = 0;
+    struct waiter *w;
+
+    while ((w = waitlist_first_locked(&n->waiting, from))) {
+        const struct task *t = &stream_of(w)->task;
+
+        looked++;
+        from = w->target + 1;
+        if (!is_met(t, n->value))
+            continue;
+        if (t->notify.clear && n->value != 0) {
+            n->value = 0;
+            from = 0;
+        }
+        waitlist_fire_locked(&n->waiting, w, 0, 0);
+    }
+    return looked;
+}
+
+/* True: the wait is over at once. *pid: whose dropped record it fails with, or 0. */
+static bool take_now(struct notify *n, const struct task *t, int32_t *pid)
+{
+    *pid = 0;
+    if (n->counts) {
+        if (!is_met(t, n->value))
+            return false;
+        if (t->notify.clear && n->value != 0) {
+            n->value = 0;
+            count_changed(n);
+        }
+        return true;
+    }
+    if (n->value == 0 && n->failed_pid == 0)
+        return false;
+    if (n->value == 0)
+        *pid = n->failed_pid;
+    n->failed_pid = 0;
+    n->value = 0;
+    return true;
+}
+
+/* --- tasks --- */
+
+void notify_give_back(struct stream *s)
+{
+    struct notify *n = notify_of_task(s->session, &s->task, false);
+
+    s->took = false;
+    if (!n)
+        return;
+    pthread_mutex_lock(&n->waiting.lock);
+    set_bit(n);
+    pthread_mutex_unlock(&n->waiting.lock);
+}
+
+/*
+ * The client may destroy a notify while tasks that use it are queued: a record does nothing then, a
+ * wait fails.
+ */
+enum run_result run_notify_record(struct stream *s, uint64_t now)
+{
+    struct notify *n = notify_of_task(s->session, &s->task, false);
+
+    (void)now;
+    if (!n)
+        return RUN_RETIRED;
+    publish_before(s);
+    pthread_mutex_lock(&n->waiting.lock);
+    set_bit(n);
+    pthread_mutex_unlock(&n->waiting.lock);
+    return RUN_RETIRED;
+}
+
+enum run_result run_count_record(struct stream *s, uint64_t now)
+{
+    struct notify *n = notify_of_task(s->session, &s->task, true);
+    unsigned looked;
+
+    (void)now;
+    if (s->task.notify.mode > ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE || s->task.notify.mode == 3)
+        return bad_entry(s, "no such mode");
+    if (!n)
+        return RUN_RETIRED;
+    publish_before(s);
+    pthread_mutex_lock(&n->waiting.lock);
+    n->value = changed(&s->task, n->value);
+    looked = count_changed(n);
+    pthread_mutex_unlock(&n->waiting.lock);
+    return looked > LOOKED_AT_MUCH ? RUN_WORKED : RUN_RETIRED;
+}
+
+static enum run_result end_wait(struct stream *s)
+{
+    s->took = false;
+    return finish_wait(s);
+}
+
+/* As park() in execute.c does, but that test and change are one step. */
+static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now)
+{
+    uint64_t timeout = s->task.notify.timeout_ns;
+    int32_t pid;
+    bool over;
+
+    if (timeout != 0 && engine_set_timer(s, now + timeout) < 0)
+        return no_memory(s);
+    s->waiter = (struct waiter){.fire = stream_fired};
+    s->waiting_on = &n->waiting;
+    pthread_mutex_lock(&n->waiting.lock);
+    over = take_now(n, &s->task, &pid);
+    if (!over)
+        waitlist_add_locked(&n->waiting, &s->waiter, n->arrivals++);
+    pthread_mutex_unlock(&n->waiting.lock);
+    if (!over)
+        return RUN_WAITS;
+    engine_clear_timer(s);
+    s->waiting_on = NULL;
+    if (pid != 0)
+        stream_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    return RUN_RETIRED;
+}
+
+static enum run_result run_wait(struct stream *s, uint64_t now, bool counts)
+{
+    struct notify *n;
+
+    if (s->started)
+        return end_wait(s);
+    if (!valid_timeout(s->task.notify.timeout_ns))
+        return bad_entry(s, "impossible time limit");
+    n = notify_of_task(s->session, &s->task, counts);
+    if (n)
+        return wait_for(s, n, now);
+    stream_fail(s, ACL_ERROR_RT_INVALID_HANDLE, 0);
+    return RUN_RETIRED;
+}
+
+enum run_result run_notify_wait(struct stream *s, uint64_t now)
+{
+    return run_wait(s, now, false);
+}
+
+enum run_result run_count_wait(struct stream *s, uint64_t now)
+{
+    if (s->task.notify.mode > ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE)
+        return bad_entry(s, "no such mode");
+    return run_wait(s, now, true);
+}
