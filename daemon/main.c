@@ -28,6 +28,7 @@
 #include "daemon/base/options.h"
 #include "daemon/base/work_item.h"
 #include "daemon/control/reload.h"
+#include "daemon/control/session_life.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/device.h"

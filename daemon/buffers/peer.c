@@ -1,6 +1,7 @@
 #include "daemon/buffers/peer.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "daemon/buffers/pool.h"
@@ -83,13 +84,24 @@ static void forget_maps(struct peer *peer)
         segment_unmap(map);
 }
 
+/* The process has exited: what it held is freed, and its peer id. */
+static void peer_exited(struct survivor_part *part)
+{
+    struct peer *peer = (struct peer *)((char *)part - offsetof(struct peer, left));
+
+    peer_sweep(peer);
+    forget_maps(peer);
+    peer->server->peers->by_number[peer->number].left = NULL;
+    free(peer);
+}
+
 /*
  * The peer is the survivor's from here on. Before the pool is left, which looks whether anything in
  * it is anybody's.
  */
 static void leave_to(struct survivor *survivor, struct peer *peer)
 {
-    survivor->peer = peer;
+    survivor_add(survivor, &peer->left, peer_exited);
     peer->server->peers->by_number[peer->number].left = peer;
     segments_left(peer);
     peer->session = NULL;
@@ -120,12 +132,4 @@ void peer_free(struct session *session)
     if (session->peer_id != PEER_NPUD)
         number->session = NULL;
     session->peer_id = PEER_NPUD;
-}
-
-void peer_free_left(struct peer *peer)
-{
-    peer_sweep(peer);
-    forget_maps(peer);
-    peer->server->peers->by_number[peer->number].left = NULL;
-    free(peer);
 }

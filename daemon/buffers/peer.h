@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/core/survivor.h"
+
 struct pool;
 struct queue_attach;
 struct route;
@@ -14,10 +16,11 @@ struct segment_map;
 struct server;
 struct session;
 
-/* While its process outlives the session (survivor.h), only the first four are of use. */
+/* While its process outlives the session (survivor.h), only the first five are of use. */
 struct peer {
     struct server *server;
     struct session *session;       /* NULL: it has ended, and its process lives on */
+    struct survivor_part left;     /* of the session's process that lives on */
     uint32_t number;               /* session->peer_id */
     struct pool *pool;             /* its own; NULL: none so far. pool.h */
     struct segment_map *maps;      /* segments that it maps, its own and others'. segment.h */
@@ -64,11 +67,8 @@ struct peer *peer_get(struct session *session);
  * The session has ended: what it holds is freed, what it has put into queues stays there, who waits
  * for it learns that it is gone. Then its number may be another's.
  *
- * If its process lives on, then what the session holds is not freed before peer_free_left(): the
- * process may be between two stores of a call, or use the data of a buffer, and what it holds must
+ * If its process lives on, then what the session holds is not freed before its
+ * process has exited: it may be between two stores of a call, or use the data of a buffer, and what it holds must
  * not be another's meanwhile. Segments that nothing else is in are given back all the same.
  */
 void peer_free(struct session *session);
-
-/** The process has exited: free what it held, and its number. */
-void peer_free_left(struct peer *peer);

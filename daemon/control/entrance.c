@@ -15,7 +15,7 @@
 #include "daemon/control/dispatch.h"
 #include "daemon/control/listener.h"
 #include "daemon/core/server.h"
-#include "daemon/core/session.h"
+#include "daemon/control/session_life.h"
 
 struct passed {
     int control, admin; /* -1: not passed */

@@ -69,7 +69,7 @@ int32_t on_destroy_event(struct call *call)
     if (in->n_fences > FENCES_MAX)
         return too_many_fences(call, in->n_fences);
     read_fences(in->fences, in->n_fences, fences);
-    if (!session_destroy_event(call->session, event, fences, in->n_fences, in->all_streams))
+    if (!event_obj_destroy(event, fences, in->n_fences, in->all_streams))
         return too_many_fences(call, 0);
     if (in->new_segment)
         session_segment_resend(&call->session->event_segments, in->slot / ARENA_EVENTS);
@@ -188,7 +188,7 @@ int32_t on_close_ipc_event(struct call *call)
     if (in->n_fences > FENCES_MAX)
         return too_many_fences(call, in->n_fences);
     read_fences(in->fences, in->n_fences, fences);
-    if (!session_close_ipc(call->session, open, fences, in->n_fences, in->all_streams))
+    if (!ipc_open_close(open, fences, in->n_fences, in->all_streams))
         return too_many_fences(call, 0);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "daemon/engine/failure.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/core/stream_abort.h"
 #include "proto/shm/arena.h"
 
 int32_t on_create_stream(struct call *call)

@@ -1,6 +1,7 @@
 #include "daemon/core/event.h"
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/release.h"
 #include "daemon/core/session.h"
 #include "proto/shm/arena.h"
 #include "proto/util/clock.h"
@@ -52,6 +53,20 @@ void event_obj_free(struct event_obj *ev)
     charge_deinit(&ev->charge);
     slots_put(&ev->session->events, ev);
     session_give_back(ev->session, &ev->session->events);
+}
+
+static void free_destroyed(void *event)
+{
+    event_obj_free(event);
+}
+
+bool event_obj_destroy(struct event_obj *event, const struct fence *fences, size_t n, bool all)
+{
+    event->closing = true;
+    if (release_when_passed(event->session, fences, n, all, free_destroyed, event))
+        return true;
+    event->closing = false;
+    return false;
 }
 
 /*

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/base/user.h"
@@ -15,6 +16,7 @@
 #include "proto/shm/event_shm.h"
 #include "proto/util/slots.h"
 
+struct fence;
 struct session;
 
 struct event_obj {
@@ -39,6 +41,12 @@ struct event_obj {
 /** ACL error, or 0 with *eventp; *segment_fd as in stream_new(). */
 int32_t event_obj_new(struct session *session, uint32_t flags, uint32_t device,
                       struct event_obj **eventp, int *segment_fd);
+
+/**
+ * The client has destroyed the event: it is freed when its streams have passed the fences
+ * (release.h). False: too many are pending, and the event stays.
+ */
+bool event_obj_destroy(struct event_obj *event, const struct fence *fences, size_t n, bool all);
 
 /** Give the slot back. Streams that still wait for the level go on. */
 void event_obj_free(struct event_obj *event);

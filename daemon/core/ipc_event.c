@@ -1,6 +1,7 @@
 #include "daemon/core/ipc_event.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,9 +9,9 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "daemon/core/engine.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
+#include "daemon/core/release.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
@@ -25,32 +26,41 @@
 
 /* --- openers that have left, and whose process lives on --- */
 
+static void sweep_opener(struct ipc_event *ev, struct ipc_opener *opener);
+
 static void left_free(struct ipc_left *left)
 {
     struct ipc_event *ev = left->event;
 
     DL_DELETE(ev->left, left);
-    DL_DELETE2(left->survivor->openers, left, survivor_prev, survivor_next);
+    survivor_remove(&left->part);
     ev->n_left--;
     slots_put(&ev->openers, left->opener);
     free(left);
+}
+
+static void left_exited(struct survivor_part *part)
+{
+    struct ipc_left *left = (struct ipc_left *)((char *)part - offsetof(struct ipc_left, part));
+
+    sweep_opener(left->event, left->opener);
+    left_free(left);
 }
 
 /* False: there is no survivor to wait for, or no memory to remember the number. */
 static bool left_new(struct ipc_event *ev, struct ipc_opener *opener, struct session *session)
 {
     struct ipc_left *left = calloc(1, sizeof(*left));
+    struct survivor *survivor = left ? survivor_of(session) : NULL;
 
-    if (left)
-        left->survivor = survivor_of(session);
-    if (!left || !left->survivor) {
+    if (!survivor) {
         free(left);
         return false;
     }
     left->opener = opener;
     left->event = ev;
     DL_APPEND(ev->left, left);
-    DL_APPEND2(left->survivor->openers, left, survivor_prev, survivor_next);
+    survivor_add(survivor, &left->part, left_exited);
     ev->n_left++;
     return true;
 }
@@ -175,8 +185,6 @@ static struct ipc_event *ipc_event_make(struct session *session, uint32_t device
 }
 
 /* --- open handles --- */
-
-static void sweep_opener(struct ipc_event *ev, struct ipc_opener *opener);
 
 static int32_t charge_open(struct session *session, struct ipc_open *open)
 {
@@ -737,16 +745,6 @@ static void sweep_opener(struct ipc_event *ev, struct ipc_opener *opener)
         wake_sleepers(ev);
 }
 
-void ipc_openers_free_left(struct survivor *survivor)
-{
-    struct ipc_left *left, *next;
-
-    DL_FOREACH_SAFE2 (survivor->openers, left, next, survivor_next) {
-        sweep_opener(left->event, left->opener);
-        left_free(left);
-    }
-}
-
 /* Nobody may be left waiting for this opener, which is leaving. Returns how many records fail. */
 static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
 {
@@ -769,24 +767,6 @@ static uint32_t fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
     return n;
 }
 
-/*
- * A client that closes an event which its streams still wait for has not said so (no honest one
- * does): they go on with an error, since nothing may wait on an event that can be gone. The engines
- * are locked out.
- */
-static void evict_waiters(struct ipc_open *open)
-{
-    struct stream *s;
-
-    slots_foreach (&open->session->streams, i, s) {
-        if (s->waiting_on != &open->event->completed || s->task.object != open->slot.number ||
-            !waitlist_remove(s->waiting_on, &s->waiter))
-            continue;
-        s->waiter.result = ACL_ERROR_RT_INVALID_HANDLE;
-        engine_unpark(s);
-    }
-}
-
 void ipc_open_free(struct ipc_open *open)
 {
     struct ipc_event *ev = open->event;
@@ -795,7 +775,11 @@ void ipc_open_free(struct ipc_open *open)
 
     session_lock(session);
     slots_unpublish(open);
-    evict_waiters(open);
+    /*
+     * A client that closes an event which its streams still wait for has not said so (no honest one
+     * does): they go on with an error, since nothing may wait on an event that can be gone.
+     */
+    stream_evict_waiters(session, &ev->completed, open->slot.number);
     session_unlock(session);
     /* In this order: a record that the sweep does not find is seen with its opener gone. */
     slots_unpublish(open->opener);
@@ -830,4 +814,18 @@ void ipc_open_unpin(struct ipc_open *open)
 {
     if (--open->pins == 0 && open->released)
         ipc_open_free(open);
+}
+
+static void release_closed(void *open)
+{
+    ipc_open_release(open);
+}
+
+bool ipc_open_close(struct ipc_open *open, const struct fence *fences, size_t n, bool all)
+{
+    open->closing = true;
+    if (release_when_passed(open->session, fences, n, all, release_closed, open))
+        return true;
+    open->closing = false;
+    return false;
 }

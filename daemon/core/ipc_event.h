@@ -19,13 +19,13 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
+#include "daemon/core/survivor.h"
 #include "proto/wire/ipc_handle.h"
 #include "proto/shm/ipc_page.h"
 #include "proto/util/slots.h"
 
-struct server;
+struct fence;
 struct session;
-struct survivor;
 
 struct ipc_event {
     uint64_t id;
@@ -81,11 +81,10 @@ struct ipc_opener {
 /** A number that is set aside, because its session's process lives on. Apart from the opener: each
  * event has places for many of those. */
 struct ipc_left {
+    struct survivor_part part;
     struct ipc_opener *opener;
     struct ipc_event *event;
-    struct survivor *survivor;
-    struct ipc_left *prev, *next;                   /* event->left */
-    struct ipc_left *survivor_prev, *survivor_next; /* survivor->openers */
+    struct ipc_left *prev, *next; /* event->left */
 };
 
 /** One open handle of a session. */
@@ -124,6 +123,12 @@ int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
 int32_t ipc_event_export(struct ipc_open *open);
 int32_t ipc_event_info(struct session *session, const struct ipc_handle *handle,
                        struct ipc_event_info *info);
+
+/**
+ * The client has closed the handle: it is freed when its streams have passed the fences (release.h),
+ * and nothing pins it. False: too many are pending, and the handle stays.
+ */
+bool ipc_open_close(struct ipc_open *open, const struct fence *fences, size_t n, bool all);
 
 /** Close one handle; the event goes with its last one, or lingers. */
 void ipc_open_free(struct ipc_open *open);
@@ -169,6 +174,3 @@ bool ipc_event_settled(struct ipc_event *event, uint64_t number, int32_t *error,
 
 /** The same question without a change of anything: for those that are on the list of waiters. */
 bool ipc_event_over(struct ipc_event *event, uint64_t number);
-
-/** The process has exited: the numbers of its openers may be given out again. */
-void ipc_openers_free_left(struct survivor *survivor);

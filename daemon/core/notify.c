@@ -7,7 +7,6 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/device.h"
-#include "daemon/core/engine.h"
 #include "daemon/base/pidfd.h"
 #include "daemon/base/log.h"
 #include "daemon/core/server.h"
@@ -99,19 +98,12 @@ int32_t notify_new(struct session *session, struct device *device, bool counts,
  */
 static void evict_waiters(struct notify_open *open)
 {
-    struct waitlist *list = &open->notify->waiting;
     struct stream *s;
 
-    slots_foreach (&open->session->streams, i, s) {
-        if (!s->has_task || s->task.object != open->slot.number)
-            continue;
-        if (s->waiting_on == list && waitlist_remove(list, &s->waiter)) {
-            s->waiter.result = ACL_ERROR_RT_INVALID_HANDLE;
-            engine_unpark(s);
-        } else if (s->task.op == TASK_NOTIFY_WAIT) {
+    stream_evict_waiters(open->session, &open->notify->waiting, open->slot.number);
+    slots_foreach (&open->session->streams, i, s)
+        if (s->has_task && s->task.object == open->slot.number && s->task.op == TASK_NOTIFY_WAIT)
             s->took = false;
-        }
-    }
 }
 
 /*

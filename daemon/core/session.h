@@ -22,10 +22,7 @@ struct engine;
 struct device;
 struct release;
 struct ipc_export;
-struct ipc_open;
 struct event_fd;
-struct event_obj;
-struct fence;
 struct attach_ref;
 struct peer;
 struct survivor;
@@ -115,21 +112,9 @@ struct session {
 };
 
 /**
- * Take over an accepted socket (closed on failure). Returns NULL after having told the client why,
- * where it can be told.
- */
-struct session *session_new(struct server *server, int socket);
-
-/**
- * From here on no engine does anything for the session: what its streams have not done stays
- * undone, and the client, if it lives, is not told that it was done. Idempotent.
- */
-void session_halt(struct session *session);
-
-/**
  * The client is gone, or must go: free the session. At once when it is one of a few; but a thousand
  * clients may end at the same moment, and those that live have requests: then npud hears no more of
- * it, and frees it soon.
+ * it, and frees it soon. In control/session_life.c.
  */
 void session_end(struct session *session);
 
@@ -138,15 +123,6 @@ void session_end(struct session *session);
  * news has not come to its turn yet. No other process that gets the same pid is taken for it.
  */
 bool session_alive(const struct session *session);
-
-/** Prepare for session_end(). 0 or -ENOMEM. */
-int sessions_init(struct server *server);
-/** Free all sessions. */
-void sessions_deinit(struct server *server);
-
-/** Empty the ledger and forget the client. Everybody who waited for it is woken with a named error.
- */
-void session_free(struct session *session);
 
 /**
  * A request has come, which tells that the client has the descriptor of the newest segment, unless
@@ -173,6 +149,9 @@ int32_t session_hello(struct session *session, const char *program, int *page_fd
 /** Open device for the session. ACL error, or 0 with *fd borrowed from the attachment. */
 int32_t session_open_device(struct session *session, uint32_t device, int *fd);
 
+/** The session ends, and has no streams any more: close its devices. */
+void session_close_devices(struct session *session);
+
 /** The attachment to device, or NULL when the session has not opened it. */
 struct attach *session_attach(struct session *session, uint32_t device);
 
@@ -183,16 +162,10 @@ struct attach *session_attach(struct session *session, uint32_t device);
 void *session_segment(struct session *session, struct segments *segments, uint32_t index,
                       size_t size, int *fd);
 
-uint32_t session_ring_depth(const struct session *session);
+/** The session ends: unmap its segments of a kind. */
+void session_free_segments(struct segments *segments);
 
-/**
- * The client has destroyed an object: it is freed when its streams have passed the fences
- * (release.h). False: too many are pending, and the object stays.
- */
-bool session_destroy_event(struct session *session, struct event_obj *event,
-                           const struct fence *fences, size_t n, bool all);
-bool session_close_ipc(struct session *session, struct ipc_open *open, const struct fence *fences,
-                       size_t n, bool all);
+uint32_t session_ring_depth(const struct session *session);
 
 /**
  * An object was put into a table of the session, for good: when many were, their memory goes back

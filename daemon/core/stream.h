@@ -182,6 +182,12 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t cont
 /** From now on the context of stream stops at a failure. Control thread. */
 void stream_stop_at_failure(struct stream *stream);
 
+/**
+ * Streams of the session that wait on list in a task about this object fail: the client gives the
+ * object up. The engines are locked out.
+ */
+void stream_evict_waiters(struct session *session, struct waitlist *list, uint32_t object);
+
 /** How many more streams the session could make there now. */
 uint32_t streams_left(const struct session *session, const struct attach *attach);
 
@@ -210,31 +216,16 @@ static inline bool stream_read_entry(const struct stream *s, uint64_t position, 
 uint64_t stream_end(const struct stream *stream);
 
 /**
- * Drop what is queued, which is from held_from to head then; IPC records among it fail. Nothing is
- * executed, and done does not move, until stream_abort(). Takes the locks of the session's engines.
+ * The position behind the last entry that the client has submitted, which is never further than its
+ * ring reaches. Under the lock of the stream's engine.
  */
-void stream_hold(struct stream *stream);
+uint64_t stream_ring_end(const struct stream *stream);
 
 /**
- * stream_hold(), if it is not held, and let done pass what was dropped. told: the ACL error that
- * streams get which wait for a dropped position; 0: they go on. Takes the locks of the session's
- * engines.
+ * What is queued up to `end` is over without having been executed; `done` does not say so yet. Under
+ * the lock of the stream's engine.
  */
-void stream_abort(struct stream *stream, int32_t told);
-
-/**
- * The session ends: what its stream has queued for notifies will not come. The stream is forgotten
- * by its engine.
- */
-void stream_drop_notifies(struct stream *stream);
-
-/**
- * The code for streams of the session that wait for this position of a slot, if an abort has
- * discarded it; else 0. Engine thread.
- */
-int32_t stream_discarded(const struct session *session, uint32_t slot, uint64_t position);
-/** The session ends: forget what was discarded in its streams. */
-void streams_forget_discards(struct session *session);
+void stream_drop_queue(struct stream *stream, uint64_t end);
 
 /** Drop what is queued, wake everybody who waits for it, give the slot back. Takes the locks of the
  * session's engines. */

@@ -5,11 +5,9 @@
 #include <utlist.h>
 
 #include "daemon/base/pidfd.h"
-#include "daemon/core/ipc_event.h"
 #include "daemon/base/log.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
-#include "daemon/buffers/peer.h"
 
 bool survivor_of_session(const struct session *session)
 {
@@ -50,12 +48,35 @@ static void survivor_free(struct survivor *survivor)
     free(survivor);
 }
 
-/* Nothing of the process is written any more: its parts are freed. */
+void survivor_add(struct survivor *survivor, struct survivor_part *part,
+                  void (*exited)(struct survivor_part *part))
+{
+    part->exited = exited;
+    part->survivor = survivor;
+    DL_PREPEND(survivor->parts, part);
+}
+
+void survivor_remove(struct survivor_part *part)
+{
+    if (!part->survivor)
+        return;
+    DL_DELETE(part->survivor->parts, part);
+    part->survivor = NULL;
+}
+
+void survivor_free_parts(struct survivor *survivor)
+{
+    struct survivor_part *part;
+
+    while ((part = survivor->parts)) {
+        survivor_remove(part);
+        part->exited(part);
+    }
+}
+
 static void survivor_exited(struct survivor *survivor)
 {
-    if (survivor->peer)
-        peer_free_left(survivor->peer);
-    ipc_openers_free_left(survivor);
+    survivor_free_parts(survivor);
     survivor_free(survivor);
 }
 

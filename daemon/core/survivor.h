@@ -8,8 +8,9 @@
  * descriptor), so that a user cannot collect survivors beyond the limits.
  *
  * A module that must not use something again while the process can still write it asks
- * survivor_of() when it empties the session's ledger. With a record, it leaves its part there, and
- * does that part's work in survivor_exited(). Without one, it frees everything at once.
+ * survivor_of() when it empties the session's ledger. With a record, it adds its part there
+ * (survivor_add()), and does that part's work when the process has exited. Without one, it frees
+ * everything at once.
  *
  * A session that ends in order (LeaveSession, sent by aclFinalize) has no survivor: the library has
  * unmapped what it had, and says so. A process that says so and writes on damages what other
@@ -31,8 +32,13 @@
 
 struct server;
 struct session;
-struct peer;
-struct ipc_left;
+
+/** What a module has left with a survivor: a member of its own object. */
+struct survivor_part {
+    void (*exited)(struct survivor_part *part); /* nothing of the process is written any more */
+    struct survivor *survivor;
+    struct survivor_part *prev, *next; /* survivor->parts */
+};
 
 struct survivor {
     struct server *server;
@@ -42,8 +48,7 @@ struct survivor {
     struct event *on_exit;
     struct user *user;
     struct charge charge, charge_fd;
-    struct peer *peer;            /* segments that the process maps, and its peer id; NULL: none */
-    struct ipc_left *openers;     /* its numbers in IPC events that others use */
+    struct survivor_part *parts;  /* the latest first */
     struct survivor *prev, *next; /* server->survivors */
 };
 
@@ -59,6 +64,15 @@ bool survivor_of_session(const struct session *session);
  * memory for a record.
  */
 struct survivor *survivor_of(struct session *session);
+
+/** Leave a part: exited() is called once, when the process has exited, or npud ends. */
+void survivor_add(struct survivor *survivor, struct survivor_part *part,
+                  void (*exited)(struct survivor_part *part));
+/** Take it back. Nothing happens when exited() was called. */
+void survivor_remove(struct survivor_part *part);
+
+/** The process has exited: the parts are freed. */
+void survivor_free_parts(struct survivor *survivor);
 
 /**
  * At the end of session_free(): the record, if there is one, takes over the pidfd, and the process

@@ -14,6 +14,7 @@
 #include "daemon/core/notify.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/core/stream_abort.h"
 #include "daemon/engine/failure.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/value.h"

@@ -17,6 +17,7 @@
 #include "daemon/buffers/pool.h"
 #include "daemon/base/log.h"
 #include "daemon/control/event_fd.h"
+#include "daemon/control/session_life.h"
 #include "daemon/base/work_item.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/core/session.h"

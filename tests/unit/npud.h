@@ -23,6 +23,7 @@
 #include "daemon/core/notify.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/control/event_fd.h"
+#include "daemon/control/session_life.h"
 #include "daemon/base/work_item.h"
 #include "daemon/core/release.h"
 #include "daemon/core/server.h"

@@ -1,5 +1,6 @@
 /* daemon/engine with real engines: no task and no wake-up is lost, and what is told is true. */
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/stream_abort.h"
 #include "npud.h"
 
 static const char *const no_spin[] = {"engine.spin_us=0", "stream.depth=256", NULL};
@@ -254,7 +255,7 @@ START_TEST(destroyed_events_go_when_streams_have_passed_them)
                 fences[i].position = client_submit(s[i], nop) + 1;
         }
         dawdle(&rng, 1u << random_below(&rng, 11));
-        CHECK(session_destroy_event(session, ev, fences, 2, random_below(&rng, 2)));
+        CHECK(event_obj_destroy(ev, fences, 2, random_below(&rng, 2)));
         AWAIT(all_gone());
         CHECK(session->n_fences == 0 && !session->releases);
     }

@@ -3,6 +3,7 @@
  * who lies harms himself.
  */
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/stream_abort.h"
 #include "daemon/engine/inject.h"
 #include "npud.h"
 #include "proto/wire/npud.pb-c.h"

@@ -239,7 +239,7 @@ static void hear_of_exits(void)
         if (!client[i].ended)
             end_session(&client[i]);
         if (client[i].outlives)
-            ipc_openers_free_left(&client[i].survivor);
+            survivor_free_parts(&client[i].survivor);
         client[i].outlives = false;
     }
 }
@@ -604,7 +604,7 @@ static void client_make(struct client *c, int32_t pid)
     c->ended = c->outlives = c->exited = false;
     c->head = c->tail = 0;
     c->attached = true;
-    c->survivor.openers = NULL;
+    c->survivor.parts = NULL;
     c->session.pid = pid;
     c->session.halted = false;
     slots_init(&c->session.ipc, sizeof(struct ipc_open), 16, 3);

@@ -4,6 +4,7 @@
  */
 #include "acl/error_codes/rt_error_codes.h"
 #include "tests/common/effort.h"
+#include "daemon/core/stream_abort.h"
 #include "npud.h"
 
 #define CODE ACL_ERROR_RT_AICORE_EXCEPTION

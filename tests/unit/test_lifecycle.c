@@ -3,6 +3,7 @@
  * lives, and holds nothing afterwards. The assertions are mostly npud's own, and those of the
  * sanitizers.
  */
+#include "daemon/core/stream_abort.h"
 #include "npud.h"
 
 #define SESSIONS 3
@@ -210,7 +211,7 @@ static void toggle_event(struct client *c)
     if (*ev) {
         size_t n = fences_of(c, fences);
 
-        if (session_destroy_event(c->session, *ev, fences, n, below(2)))
+        if (event_obj_destroy(*ev, fences, n, below(2)))
             *ev = NULL;
         else
             ck_abort_msg("event not destroyed");
@@ -243,7 +244,7 @@ static void toggle_ipc(struct client *c)
         open_ipc(c, open);
         return;
     }
-    ck_assert(session_close_ipc(c->session, *open, fences, fences_of(c, fences), below(2)));
+    ck_assert(ipc_open_close(*open, fences, fences_of(c, fences), below(2)));
     *open = NULL;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/stream_abort.h"
 #include "daemon/engine/value.h"
 #include "npud.h"
 

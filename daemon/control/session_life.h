@@ -1,0 +1,29 @@
+/*
+ * The life of a session, from the accepted socket to the last thing that its client has left. The
+ * order in which everything of a session goes stands here, and only here. Control thread.
+ */
+#pragma once
+
+struct server;
+struct session;
+
+/**
+ * Take over an accepted socket (closed on failure). Returns NULL after having told the client why,
+ * where it can be told.
+ */
+struct session *session_new(struct server *server, int socket);
+
+/**
+ * From here on no engine does anything for the session: what its streams have not done stays
+ * undone, and the client, if it lives, is not told that it was done. Idempotent.
+ */
+void session_halt(struct session *session);
+
+/** Prepare for session_end(). 0 or -ENOMEM. */
+int sessions_init(struct server *server);
+/** Free all sessions. */
+void sessions_deinit(struct server *server);
+
+/** Empty the ledger and forget the client. Everybody who waited for it is woken with a named error.
+ */
+void session_free(struct session *session);
