@@ -16,9 +16,11 @@ UNIT_LDFLAGS := $(NPUD_LIBS) $(CHECK_LIBS)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ)
 	$(call link,$(UNIT_LDFLAGS))
 
-# It has daemon/core/ipc_event.c in it, with each atomic operation as a step and with few slots.
+# It has daemon/core/ipc_event.c and ipc_record.c in it, with each atomic operation as a step and
+# with few slots.
 $(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o \
-    $(filter-out $(BUILD)/daemon/core/ipc_event.o,$(DAEMON_TESTABLE)) $(PROTO_OBJ)
+    $(filter-out $(BUILD)/daemon/core/ipc_event.o $(BUILD)/daemon/core/ipc_record.o, \
+    $(DAEMON_TESTABLE)) $(PROTO_OBJ)
 	$(call link,$(UNIT_LDFLAGS))
 
 # The real npud, and processes that use the library.

@@ -26,6 +26,7 @@
 #include "daemon/core/stream.h"
 #include "daemon/core/device.h"
 #include "daemon/core/ipc_event.h"
+#include "daemon/core/ipc_record.h"
 #include "daemon/admin/waits.h"
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
@@ -202,7 +203,7 @@ static void report_ipc_event(struct rows *rows, struct ipc_event *ev, struct ses
     static const char *const states[] = {"none", "pending", "done", "failed"};
     uint64_t latest = atomic_load(&ev->page->latest);
     int32_t error, pid;
-    bool settled = ipc_event_settled(ev, ipc_latest_number(latest), &error, &pid);
+    bool settled = ipc_record_outcome(ev, ipc_latest_number(latest), &error, &pid);
     enum ipc_state state =
         settled && error != 0 ? IPC_FAILED : ipc_state_of(ev->page, ipc_latest_number(latest));
     ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return );

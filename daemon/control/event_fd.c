@@ -16,6 +16,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/deferred_close.h"
 #include "daemon/core/ipc_event.h"
+#include "daemon/core/ipc_record.h"
 #include "daemon/base/log.h"
 #include "daemon/base/work_item.h"
 #include "daemon/core/server.h"
@@ -130,7 +131,7 @@ static bool record_over(const struct event_fd *e, uint64_t number)
 {
     int32_t error, pid;
 
-    return ipc_event_settled(e->open->event, number, &error, &pid);
+    return ipc_record_outcome(e->open->event, number, &error, &pid);
 }
 
 /* True: what it waits for has come. Else it is on the list, or already fired from there. */

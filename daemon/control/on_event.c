@@ -11,6 +11,7 @@
 #include "daemon/core/event.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/core/ipc_event.h"
+#include "daemon/core/ipc_record.h"
 #include "daemon/core/release.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -203,7 +204,7 @@ int32_t on_explain_record(struct call *call)
     if (!open)
         return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
     out = (Npud__ExplainRecordReply)NPUD__EXPLAIN_RECORD_REPLY__INIT;
-    out.failed = ipc_event_settled(open->event, in->number, &error, &out.pid) && error != 0;
+    out.failed = ipc_record_outcome(open->event, in->number, &error, &out.pid) && error != 0;
     call->reply.explain_record = &out;
     call->reply.body_case = NPUD__REPLY__BODY_EXPLAIN_RECORD;
     return 0;

@@ -41,7 +41,8 @@
 #define SO_PEERPIDFD 77
 #endif
 
-#define ENDED_SLICE   (500 * NSEC_PER_USEC) /* of freeing sessions, before requests have their turn */
+/* Of freeing sessions, before requests have their turn. */
+#define ENDED_SLICE   (500 * NSEC_PER_USEC)
 #define DEATH_US      10000 /* how long a process may take from closing its socket to its end */
 #define TRIM_SESSIONS 128   /* that have left since the heap was given back last */
 

@@ -4,10 +4,10 @@
  * An IPC event lives while it is open anywhere (struct ipc_open: one per handle that a session
  * holds), or while a session that exported it lives (struct ipc_export). When only exports are left
  * it lingers: openable, but among the first to go when its user has too many of those. Control
- * thread, but for ipc_event_complete(), ipc_event_fail() and ipc_event_failed().
+ * thread, but for what is in ipc_record.h.
  *
  * When a session dies, closes the event or drops a stream, its records that are still pending are
- * failed here (ipc_open_free, ipc_event_drop), remembered in `failures`, and everybody who waits
+ * failed here (ipc_open_free, ipc_record_drop), remembered in `failures`, and everybody who waits
  * for them is woken.
  */
 #pragma once
@@ -125,8 +125,8 @@ int32_t ipc_event_info(struct session *session, const struct ipc_handle *handle,
                        struct ipc_event_info *info);
 
 /**
- * The client has closed the handle: it is freed when its streams have passed the fences (release.h),
- * and nothing pins it. False: too many are pending, and the handle stays.
+ * The client has closed the handle: it is freed when its streams have passed the fences
+ * (release.h), and nothing pins it. False: too many are pending, and the handle stays.
  */
 bool ipc_open_close(struct ipc_open *open, const struct fence *fences, size_t n, bool all);
 
@@ -143,34 +143,3 @@ void ipc_open_unpin(struct ipc_open *open);
 
 /** The session is gone: it exports nothing any more. */
 void ipc_exports_drop(struct session *session);
-
-/** Engine: the session's stream has reached its record `number`. Ignored if there is no such
- * pending record. */
-void ipc_event_complete(struct ipc_open *open, uint64_t number);
-
-/**
- * The session has dropped the stream in which its record `number` was queued: it fails. Ignored if
- * there is no such pending record. Who sleeps on it is woken by ipc_events_wake(), once for many
- * records.
- */
-void ipc_event_drop(struct ipc_open *open, uint64_t number);
-void ipc_events_wake(struct ipc_events *all);
-
-/**
- * Engine: the session's record `number` fails in place of being completed. Ignored if there is no
- * such pending record.
- */
-void ipc_event_fail(struct ipc_open *open, uint64_t number);
-
-/** Has record number failed, and whose was it (0: unknown)? Any thread. */
-bool ipc_event_failed(struct ipc_event *event, uint64_t number, int32_t *pid);
-
-/**
- * Is the record not pending any more? Then *error says how it ended: 0 or an ACL error, and *pid
- * who is to blame. A pending record whose opener npud does not know (any more) fails here. Any
- * thread.
- */
-bool ipc_event_settled(struct ipc_event *event, uint64_t number, int32_t *error, int32_t *pid);
-
-/** The same question without a change of anything: for those that are on the list of waiters. */
-bool ipc_event_over(struct ipc_event *event, uint64_t number);

@@ -222,8 +222,8 @@ uint64_t stream_end(const struct stream *stream);
 uint64_t stream_ring_end(const struct stream *stream);
 
 /**
- * What is queued up to `end` is over without having been executed; `done` does not say so yet. Under
- * the lock of the stream's engine.
+ * What is queued up to `end` is over without having been executed; `done` does not say so yet.
+ * Under the lock of the stream's engine.
  */
 void stream_drop_queue(struct stream *stream, uint64_t end);
 

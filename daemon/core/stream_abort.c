@@ -6,6 +6,7 @@
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
+#include "daemon/core/ipc_record.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -54,9 +55,9 @@ static uint64_t drop_records(struct stream *s)
             continue;
         open = slots_get_generation(&s->session->ipc, task.object, task.generation);
         if (open)
-            ipc_event_drop(open, task.ipc.number);
+            ipc_record_drop(open, task.ipc.number);
     }
-    ipc_events_wake(s->session->server->ipc);
+    ipc_records_wake(s->session->server->ipc);
     return p;
 }
 

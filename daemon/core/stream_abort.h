@@ -1,6 +1,6 @@
 /*
- * What a stream does not do any more: tasks that an abort discards, and those that its session leaves
- * when it ends. Streams and processes that wait for one of them are told.
+ * What a stream does not do any more: tasks that an abort discards, and those that its session
+ * leaves when it ends. Streams and processes that wait for one of them are told.
  */
 #pragma once
 

@@ -9,6 +9,7 @@
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
+#include "daemon/core/ipc_record.h"
 #include "daemon/base/log.h"
 #include "daemon/memory/allocation.h"
 #include "daemon/core/notify.h"
@@ -156,7 +157,7 @@ static enum run_result run_ipc_record(struct stream *s, uint64_t now)
     if (!open || slot_generation(open) != s->task.generation)
         return bad_entry(s, "no such event");
     publish_before(s);
-    ipc_event_complete(open, s->task.ipc.number);
+    ipc_record_complete(open, s->task.ipc.number);
     return RUN_RETIRED;
 }
 
@@ -171,13 +172,13 @@ static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
     if (!open || slot_generation(open) != s->task.generation ||
         !valid_timeout(s->task.ipc.timeout_ns))
         return bad_entry(s, "no such event");
-    if (!ipc_event_settled(open->event, number, &error, &pid)) {
+    if (!ipc_record_outcome(open->event, number, &error, &pid)) {
         if (park(s, &open->event->completed, number, s->task.ipc.timeout_ns, now) < 0)
             return no_memory(s);
         /* Off the list first: a record that fails here fires all that are on it. */
-        if (!ipc_event_over(open->event, number) || !unpark_self(s))
+        if (!ipc_record_over(open->event, number) || !unpark_self(s))
             return RUN_WAITS;
-        if (!ipc_event_settled(open->event, number, &error, &pid))
+        if (!ipc_record_outcome(open->event, number, &error, &pid))
             error = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR; /* an opener keeps changing it */
     }
     if (error != 0)
@@ -362,7 +363,7 @@ static void fail_ipc_record(struct stream *s)
 
     publish_before(s);
     if (open)
-        ipc_event_fail(open, s->task.ipc.number);
+        ipc_record_fail(open, s->task.ipc.number);
 }
 
 /* The program's function runs all the same, once: but the stream does not wait for it. */

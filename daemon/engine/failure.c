@@ -8,6 +8,7 @@
 #include "daemon/core/event.h"
 #include "daemon/engine/execute.h"
 #include "daemon/core/ipc_event.h"
+#include "daemon/core/ipc_record.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
@@ -71,7 +72,7 @@ static void pass_over(struct stream *s)
     case TASK_IPC_RECORD:
         open = slots_get_generation(&s->session->ipc, t->object, t->generation);
         if (open)
-            ipc_event_fail(open, t->ipc.number);
+            ipc_record_fail(open, t->ipc.number);
         break;
     case TASK_RECORD:
         event = slots_get_generation(&s->session->events, t->object, t->generation);

@@ -1,6 +1,6 @@
 /*
- * The tasks of notifies: how streams record them and wait for them. Which session has a notify is in
- * core/notify.h. Engine threads only, but for notify_give_back().
+ * The tasks of notifies: how streams record them and wait for them. Which session has a notify is
+ * in core/notify.h. Engine threads only, but for notify_give_back().
  */
 #pragma once
 

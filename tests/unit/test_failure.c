@@ -5,6 +5,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/inject.h"
+#include "daemon/core/ipc_record.h"
 #include "npud.h"
 #include "proto/wire/npud.pb-c.h"
 
@@ -308,7 +309,7 @@ START_TEST(records_beside_a_stop)
                 ck_abort_msg("record %u is left pending", i);
         }
         if (atomic_load(&t->stopped) != 0 && ipc_state_of(open->event->page, n) == IPC_FAILED) {
-            ck_assert(ipc_event_failed(open->event, n, &pid));
+            ck_assert(ipc_record_failed(open->event, n, &pid));
             ck_assert_int_eq(pid, 1);
         }
     }

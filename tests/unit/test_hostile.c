@@ -2,6 +2,7 @@
  * npud against clients that write what they like: the parts of it that once did endless or too much
  * work, or left others waiting.
  */
+#include "daemon/core/ipc_record.h"
 #include "npud.h"
 
 #include <poll.h>
@@ -94,8 +95,8 @@ START_TEST(leaving_spares_the_records_of_others)
     ipc_open_free(open_of[1]);
     ck_assert_int_eq(ipc_state_of(page, number), IPC_PENDING);
     ck_assert(!p.fired);
-    ck_assert(!ipc_event_failed(open_of[0]->event, number, &pid));
-    ipc_event_complete(open_of[0], number);
+    ck_assert(!ipc_record_failed(open_of[0]->event, number, &pid));
+    ipc_record_complete(open_of[0], number);
     ck_assert(p.fired);
     ck_assert_int_eq(p.waiter.result, 0);
 }
@@ -113,7 +114,7 @@ START_TEST(record_of_an_opener_that_is_not_there)
     ck_assert(p.fired);
     ck_assert_int_eq(p.waiter.result, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
     ck_assert_int_eq(p.waiter.pid, 101);
-    ck_assert(ipc_event_failed(open_of[0]->event, 1, &pid));
+    ck_assert(ipc_record_failed(open_of[0]->event, 1, &pid));
     ck_assert_int_eq(ipc_state_of(page, 1), IPC_FAILED);
 }
 END_TEST

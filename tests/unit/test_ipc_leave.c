@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/ipc_record.h"
 #include "daemon/core/survivor.h"
 #include "npud.h"
 
@@ -82,7 +83,7 @@ static int32_t settle(uint64_t number, int32_t *pid)
 {
     int32_t error;
 
-    ck_assert(ipc_event_settled(ours->event, number, &error, pid));
+    ck_assert(ipc_record_outcome(ours->event, number, &error, pid));
     return error;
 }
 
@@ -122,7 +123,7 @@ START_TEST(recorded_after_the_end_of_the_session)
     /* What others record stays theirs. */
     late = take(ours->opener->slot.number, IPC_PENDING);
     ck_assert(!ipc_orphaned(page, late));
-    ck_assert(!ipc_event_over(ours->event, late));
+    ck_assert(!ipc_record_over(ours->event, late));
 }
 END_TEST
 
@@ -235,7 +236,7 @@ START_TEST(forgotten_failures_are_no_success)
         last = take(ours->opener->slot.number, IPC_PENDING);
         if (first == 0)
             first = last;
-        ipc_event_fail(ours, last);
+        ipc_record_fail(ours, last);
     }
     ck_assert_int_eq(ipc_state_of(page, first), IPC_NONE);
     ck_assert_int_eq(settle(first, &pid), FAILED);
@@ -261,7 +262,7 @@ START_TEST(swapped_out_is_not_damaged)
     session_free(leaver);
     swapped_out = false;
     ck_assert_int_eq(ipc_state_of(page, number), IPC_PENDING);
-    ipc_event_complete(ours, number);
+    ipc_record_complete(ours, number);
     ck_assert_int_eq(ipc_state_of(page, number), IPC_DONE);
 }
 END_TEST

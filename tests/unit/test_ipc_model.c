@@ -36,6 +36,7 @@ static void engine_unlock_all(struct session *session);
 #define session_lock(session)   engine_lock_all(session)
 #define session_unlock(session) engine_unlock_all(session)
 #include "daemon/core/ipc_event.c"
+#include "daemon/core/ipc_record.c"
 
 #define RECORDS  64u
 #define FIRST_ID 1000 /* pid of actor 0 */
@@ -281,10 +282,10 @@ static void execute_next(struct client *c)
 
     if (scenario->fails && ++failures % 3 == 0) {
         r->excused = true;
-        ipc_event_fail(c->open, number);
+        ipc_record_fail(c->open, number);
     } else {
         r->executed = true;
-        ipc_event_complete(c->open, number);
+        ipc_record_complete(c->open, number);
     }
     SURE(ipc_state_of(&page, number) != IPC_PENDING);
     c->head++;
@@ -319,7 +320,7 @@ static bool ask(uint64_t number, bool *failed, int32_t *pid)
     control_enter();
     known = !c->ended && c->open;
     if (known)
-        *failed = ipc_event_settled(&event, number, &error, pid) && error != 0;
+        *failed = ipc_record_outcome(&event, number, &error, pid) && error != 0;
     control_leave();
     return known;
 }
@@ -459,9 +460,9 @@ static void abort_stream(struct client *c)
         engine_lock_all(&c->session);
         for (; c->head < c->tail; c->head++) {
             record_at(c->queue[c->head])->excused = true;
-            ipc_event_drop(c->open, c->queue[c->head]);
+            ipc_record_drop(c->open, c->queue[c->head]);
         }
-        ipc_events_wake(&events);
+        ipc_records_wake(&events);
         engine_unlock_all(&c->session);
     }
     control_leave();
@@ -549,16 +550,16 @@ static void wait_in_stream(uint64_t number)
     struct parked p = {.waiter.fire = fire_parked};
     int32_t error, pid = 0;
 
-    if (!ipc_event_settled(&event, number, &error, &pid)) {
+    if (!ipc_record_outcome(&event, number, &error, &pid)) {
         step();
         waitlist_add(&event.completed, &p.waiter, number);
         step();
-        if (!ipc_event_over(&event, number) || !waitlist_remove(&event.completed, &p.waiter)) {
+        if (!ipc_record_over(&event, number) || !waitlist_remove(&event.completed, &p.waiter)) {
             actor_await(was_fired, &p);
             error = p.waiter.result;
             pid = p.waiter.pid;
         } else {
-            SURE(ipc_event_settled(&event, number, &error, &pid));
+            SURE(ipc_record_outcome(&event, number, &error, &pid));
         }
     }
     if (error == 0)
@@ -660,7 +661,7 @@ static void judge_records(void)
         if (ipc_orphaned(&page, n))
             fail_orphan(&event, n);
         SURE(ipc_state_of(&page, n) == (done ? IPC_DONE : IPC_FAILED));
-        SURE(ipc_event_failed(&event, n, &(int32_t){0}) == !done);
+        SURE(ipc_record_failed(&event, n, &(int32_t){0}) == !done);
     }
 }
 

@@ -1,0 +1,395 @@
+#include "daemon/core/ipc_record.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/core/session.h"
+#include "proto/util/futex.h"
+
+#define FAILURES_FIRST 16
+#define FAILURES_MAX   (4 * IPC_SLOTS)
+
+static void wake_sleepers(struct ipc_event *ev)
+{
+    atomic_fetch_add_explicit(&ev->page->wake_seq, 1, memory_order_release);
+    futex_wake_all(&ev->page->wake_seq);
+}
+
+void ipc_record_complete(struct ipc_open *open, uint64_t number)
+{
+    struct ipc_event *ev = open->event;
+    bool waiters;
+
+    if (!ipc_complete(ev->page, number, open->opener->slot.number, IPC_DONE, &waiters))
+        return;
+    if (waiters)
+        wake_sleepers(ev);
+    waitlist_fire(&ev->completed, number, number, 0, 0);
+}
+
+bool ipc_record_failed(struct ipc_event *ev, uint64_t number, int32_t *pid)
+{
+    bool found = false;
+
+    *pid = 0;
+    pthread_mutex_lock(&ev->completed.lock);
+    if (ev->failures && number != 0) {
+        const struct ipc_failure *f = &ev->failures[number % ev->failures_size];
+
+        found = f->number == number;
+        if (found)
+            *pid = f->pid;
+    }
+    /* What is forgotten may have failed, and a failed record never reads as done. */
+    found |= number != 0 && number <= ev->forgotten;
+    pthread_mutex_unlock(&ev->completed.lock);
+    return found;
+}
+
+/*
+ * Most events fail a few records or none: the table begins small. False: it is as big as it gets.
+ */
+static bool grow_failures(struct ipc_event *ev)
+{
+    uint32_t size = ev->failures_size ? 4 * ev->failures_size : FAILURES_FIRST;
+    struct ipc_failure *table = size <= FAILURES_MAX ? calloc(size, sizeof(*table)) : NULL;
+
+    if (!table)
+        return false;
+    /* Who had a place of his own has one in a table that is a multiple of the old one. */
+    for (uint32_t i = 0; ev->failures && i < ev->failures_size; i++)
+        if (ev->failures[i].number != 0)
+            table[ev->failures[i].number % size] = ev->failures[i];
+    free(ev->failures);
+    ev->failures = table;
+    ev->failures_size = size;
+    return true;
+}
+
+static void forget_failure(struct ipc_event *ev, uint64_t number)
+{
+    if (number > ev->forgotten)
+        ev->forgotten = number;
+}
+
+/*
+ * By number, so that finding one is no work. Of two that fall on the same place in the biggest
+ * table, the older is forgotten.
+ */
+static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
+{
+    struct ipc_failure *f = NULL;
+
+    pthread_mutex_lock(&ev->completed.lock);
+    while (!ev->failures ||
+           ((f = &ev->failures[number % ev->failures_size])->number != 0 && f->number != number))
+        if (!grow_failures(ev))
+            break;
+    if (!ev->failures) {
+        forget_failure(ev, number);
+    } else if ((f = &ev->failures[number % ev->failures_size])->number != number) {
+        /*
+         * The first to remember it knew whose it was; since then the opener's number may be
+         * another's.
+         */
+        if (f->number != 0)
+            forget_failure(ev, f->number);
+        *f = (struct ipc_failure){.number = number, .pid = pid};
+    }
+    /* Under the lock: records may fail in several engines at once. */
+    if (number > ev->newest_failed) {
+        ev->newest_failed = number;
+        atomic_store_explicit(&ev->page->failed, number, memory_order_release);
+    }
+    pthread_mutex_unlock(&ev->completed.lock);
+}
+
+/* False: it is not pending, or somebody wrote nonsense. */
+static bool fail_record(struct ipc_event *ev, uint64_t number, uint32_t opener, int32_t pid,
+                        bool *waiters)
+{
+    /* Remembered before it can be seen, so that who sees IPC_FAILED finds the reason. */
+    remember_failure(ev, number, pid);
+    if (!ipc_complete(ev->page, number, opener, IPC_FAILED, waiters))
+        return false;
+    waitlist_fire(&ev->completed, number, number, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    return true;
+}
+
+/* True when the record has failed and somebody sleeps on it. */
+static bool fail_own(struct ipc_open *open, uint64_t number)
+{
+    struct ipc_event *ev = open->event;
+    uint32_t opener = open->opener->slot.number;
+    uint64_t slot;
+    bool waiters;
+
+    /*
+     * The ring is the client's to write: nothing is remembered of records that are not pending, or
+     * another's.
+     */
+    if (ipc_state_of(ev->page, number) != IPC_PENDING)
+        return false;
+    slot = atomic_load_explicit(&ev->page->slot[number % IPC_SLOTS], memory_order_relaxed);
+    return ipc_slot_opener(slot) == opener &&
+           fail_record(ev, number, opener, open->session->pid, &waiters) && waiters;
+}
+
+void ipc_record_fail(struct ipc_open *open, uint64_t number)
+{
+    if (fail_own(open, number))
+        wake_sleepers(open->event);
+}
+
+void ipc_record_drop(struct ipc_open *open, uint64_t number)
+{
+    struct ipc_event *ev = open->event;
+
+    if (!fail_own(open, number) || ev->to_wake)
+        return;
+    ev->to_wake = true;
+    LL_PREPEND2(ev->all->to_wake, ev, to_wake_next);
+}
+
+void ipc_records_wake(struct ipc_events *all)
+{
+    struct ipc_event *ev, *tmp;
+
+    LL_FOREACH_SAFE2 (all->to_wake, ev, tmp, to_wake_next) {
+        ev->to_wake = false;
+        wake_sleepers(ev);
+    }
+    all->to_wake = NULL;
+}
+
+static bool is_open(const struct ipc_event *ev, uint32_t opener)
+{
+    return slots_get(&ev->openers, opener) != NULL;
+}
+
+/* Whose number it is, or was last. 0: nobody has ever had it. */
+static int32_t opener_pid(const struct ipc_event *ev, uint32_t opener)
+{
+    const struct ipc_opener *o = slots_at(&ev->openers, opener);
+
+    return o ? atomic_load_explicit(&o->pid, memory_order_relaxed) : 0;
+}
+
+bool ipc_record_over(struct ipc_event *ev, uint64_t number)
+{
+    uint64_t word = ipc_word_of(ev->page, number);
+
+    if (ipc_slot_state(word) != IPC_PENDING)
+        return true;
+    /* As ipc_orphaned() with npud's own word in place of the page's: pairs with ipc_set_gone(). */
+    atomic_thread_fence(memory_order_seq_cst);
+    return !is_open(ev, ipc_slot_opener(word));
+}
+
+/* A pending record whose opener is not there: it was recorded after the end of its session. */
+static void fail_orphan(struct ipc_event *ev, uint64_t number)
+{
+    uint64_t word = ipc_word_of(ev->page, number);
+    uint32_t opener = ipc_slot_opener(word);
+    bool waiters;
+
+    if (ipc_slot_state(word) == IPC_PENDING && !is_open(ev, opener) &&
+        fail_record(ev, number, opener, opener_pid(ev, opener), &waiters) && waiters)
+        wake_sleepers(ev);
+}
+
+bool ipc_record_outcome(struct ipc_event *ev, uint64_t number, int32_t *error, int32_t *pid)
+{
+    enum ipc_state state;
+
+    *error = *pid = 0;
+    if (!ipc_record_over(ev, number))
+        return false;
+    fail_orphan(ev, number);
+    state = ipc_state_of(ev->page, number);
+    if (state == IPC_DONE || number == 0)
+        return true;
+    /* Also if npud does not remember it, and if an opener keeps writing "pending" there. */
+    if (ipc_record_failed(ev, number, pid) || state != IPC_NONE)
+        *error = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;
+    return true;
+}
+
+/*
+ * Streams that wait for a record which somebody has completed in the page without telling us go on
+ * now at the latest. (The page is the openers' to spoil, but a death must not leave anybody
+ * waiting.)
+ */
+static void fire_settled(struct ipc_event *ev)
+{
+    uint64_t from = 0, target;
+    int32_t error, pid;
+
+    while (waitlist_next(&ev->completed, from, &target)) {
+        if (ipc_record_outcome(ev, target, &error, &pid))
+            waitlist_fire(&ev->completed, target, target, error, pid);
+        if (target == UINT64_MAX)
+            break;
+        from = target + 1;
+    }
+}
+
+/*
+ * Does a slot hold what nobody can have recorded? Number n is in slot n % IPC_SLOTS, and every slot
+ * has the latest number that belongs there, up to what is recorded while we look.
+ */
+static bool slot_damaged(uint32_t i, uint64_t slot, uint64_t newest)
+{
+    int32_t age = (int32_t)((uint32_t)newest - ipc_slot_tag(slot));
+
+    if (slot == 0)
+        return newest > (i ? i : IPC_SLOTS);
+    return ipc_slot_tag(slot) % IPC_SLOTS != i || age > (int32_t)IPC_SLOTS || age < -(1 << 20);
+}
+
+/* The newest number up to `newest` that belongs in slot i; 0: none was recorded there yet. */
+static uint64_t number_in_slot(uint32_t i, uint64_t newest)
+{
+    uint64_t back = (newest - i) % IPC_SLOTS;
+
+    return newest > back ? newest - back : 0;
+}
+
+/*
+ * Pages of the file that nobody has touched stay so: most events are hardly used. But a page with
+ * records is looked at also if it is not resident, because then it was swapped out.
+ */
+static bool is_damaged(struct ipc_event *ev, uint64_t newest)
+{
+    unsigned char resident[sizeof(struct ipc_page) / 4096 + 1];
+    size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
+
+    if (mincore(ev->page, sizeof(*ev->page), resident) < 0)
+        memset(resident, 1, sizeof(resident));
+    for (uint32_t i = 0; i < IPC_SLOTS; i++) {
+        size_t at = offsetof(struct ipc_page, slot) + i * sizeof(ev->page->slot[0]);
+        uint64_t slot = 0;
+
+        if ((resident[at / page_size] & 1) || number_in_slot(i, newest) != 0)
+            slot = atomic_load_explicit(&ev->page->slot[i], memory_order_relaxed);
+        if (slot_damaged(i, slot, newest))
+            return true;
+    }
+    return false;
+}
+
+/* Is it known how record number ended, or was its slot taken over in the way that records do? */
+static bool slot_tells(uint64_t slot, uint64_t number, uint64_t newest)
+{
+    uint32_t ahead = ipc_slot_tag(slot) - (uint32_t)number;
+
+    if (ahead == 0)
+        return ipc_slot_state(slot) == IPC_DONE || ipc_slot_state(slot) == IPC_FAILED;
+    return ahead % IPC_SLOTS == 0 && ahead <= (uint32_t)(newest - number) + (1 << 20);
+}
+
+/* True: it has failed now. What is not known of a record is taken for a failure. */
+static bool fail_slot(struct ipc_event *ev, uint32_t i, uint64_t newest, int32_t pid)
+{
+    uint64_t slot = atomic_load_explicit(&ev->page->slot[i], memory_order_relaxed);
+    uint64_t number = number_in_slot(i, newest), failed = number << 32 | IPC_FAILED;
+
+    if (number == 0) {
+        failed = (slot & ~(uint64_t)(IPC_STATE_MASK | IPC_WAITERS)) | IPC_FAILED;
+        if (ipc_slot_state(slot) != IPC_PENDING)
+            return false;
+    } else {
+        if (slot_tells(slot, number, newest))
+            return false;
+        remember_failure(ev, number, pid);
+    }
+    return atomic_compare_exchange_strong(&ev->page->slot[i], &slot, failed);
+}
+
+/*
+ * One of the openers has written what it liked into the page, and leaves. What waits for this event
+ * may wait for something that nobody knows of: nothing stays pending, in whoever's name, and all go
+ * on with an error. So it is remembered, for those that look when the slot has been taken over.
+ */
+static uint32_t fail_all(struct ipc_event *ev, uint64_t newest, int32_t pid)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < IPC_SLOTS; i++)
+        n += fail_slot(ev, i, newest, pid);
+    waitlist_fire(&ev->completed, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    return n;
+}
+
+/*
+ * Fail what the opener has recorded and no engine has executed. Its streams are gone or past, so
+ * nothing of it becomes done any more. Only numbers up to the newest, read once, can be pending: an
+ * event that was hardly used costs no look at all slots, and no memory for them. The same for
+ * records of openers that are not there: they are late, or made up. pid: to blame if it is not
+ * known whose number that was. Returns how many; *sleepers: somebody slept on one.
+ */
+static uint32_t fail_records(struct ipc_event *ev, uint64_t newest, uint32_t opener, int32_t pid,
+                             bool *sleepers)
+{
+    uint32_t n = 0;
+    bool waiters;
+
+    for (uint64_t number = newest >= IPC_SLOTS ? newest - IPC_SLOTS + 1 : 1; number <= newest;
+         number++) {
+        uint64_t slot =
+            atomic_load_explicit(&ev->page->slot[number % IPC_SLOTS], memory_order_relaxed);
+        uint32_t owner = ipc_slot_opener(slot);
+        int32_t whose = opener_pid(ev, owner);
+
+        if (ipc_slot_tag(slot) != (uint32_t)number || ipc_slot_state(slot) != IPC_PENDING ||
+            (owner != opener && is_open(ev, owner)))
+            continue;
+        if (!fail_record(ev, number, owner, whose != 0 ? whose : pid, &waiters))
+            continue;
+        *sleepers |= waiters;
+        n++;
+    }
+    return n;
+}
+
+/* Once more, for a number that has been set aside: nobody records with it any more. */
+void ipc_records_sweep(struct ipc_event *ev, struct ipc_opener *opener)
+{
+    uint64_t latest = atomic_load_explicit(&ev->page->latest, memory_order_acquire);
+    bool sleepers = false;
+
+    ipc_help(ev->page, latest);
+    fail_records(ev, ipc_latest_number(latest), opener->slot.number,
+                 atomic_load_explicit(&opener->pid, memory_order_relaxed), &sleepers);
+    if (sleepers)
+        wake_sleepers(ev);
+}
+
+/* Nobody may be left waiting for this opener, which is leaving. Returns how many records fail. */
+uint32_t ipc_records_fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
+{
+    uint64_t latest = atomic_load_explicit(&ev->page->latest, memory_order_acquire);
+    uint64_t newest = ipc_latest_number(latest);
+    bool shared = ev->opens->next != NULL, sleepers = false;
+    uint32_t n;
+
+    ipc_help(ev->page, latest);
+    n = fail_records(ev, newest, opener, pid, &sleepers);
+    if (shared && is_damaged(ev, newest))
+        n += fail_all(ev, newest, pid);
+    /*
+     * Where others remain, also if no slot says that somebody sleeps: the opener could write that,
+     * too.
+     */
+    if (shared || sleepers)
+        wake_sleepers(ev);
+    fire_settled(ev);
+    return n;
+}
