@@ -39,7 +39,7 @@ struct attach {
     struct attach_ref *ref;
     bool watched;
     uint64_t words;        /* of the doorbell: taken from its summary, not yet looked at */
-    uint32_t vain;         /* rings for nothing since its streams last had a task */
+    uint32_t spurious;     /* doorbells since its streams last had a task */
     struct stream *active; /* streams with tasks, or with some a moment ago */
     uint64_t idle_since;
     struct attach *prev, *next; /* engine->watched */

@@ -231,7 +231,7 @@ void stream_drop_queue(struct stream *s, uint64_t tail)
 {
     engine_forget(s->attach->device->engine, s);
     if (tail != s->head)
-        s->attach->vain = 0; /* it rang for these */
+        s->attach->spurious = 0; /* it rang for these */
     engine_drop_task(s);
     s->has_task = false;
     s->failure.code = 0;

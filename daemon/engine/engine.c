@@ -1,121 +1,41 @@
-#include "daemon/core/engine.h"
+#include "daemon/engine/engine.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
 
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/log.h"
 #include "daemon/core/device.h"
+#include "daemon/core/engine.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
 #include "daemon/engine/execute.h"
 #include "daemon/engine/failure.h"
+#include "daemon/engine/idle.h"
 #include "daemon/engine/inject.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/value.h"
-#include "daemon/base/log.h"
-#include "daemon/core/session.h"
-#include "daemon/core/stream.h"
-#include "daemon/base/timers.h"
-#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/engine/watch.h"
 #include "proto/util/clock.h"
-#include "proto/util/futex.h"
 
-#define BUDGET 64 /* tasks of one stream per turn */
-#define POLL_INTERVAL                                                                              \
-    (3 * NSEC_PER_USEC) /* how often a busy engine looks for doorbells of unwatched sessions */
-#define EPOLL_BATCH 64
+#define BUDGET         64 /* tasks of one stream per turn */
+#define TASKS_PER_TIME 16 /* tasks of one stream before the clock is looked at */
+/* Streams that are looked at before the clock is: a session can have many with nothing in them. */
+#define LOOKS_PER_TIME 64
 /*
  * Of one session, before the next has its turn. A client that keeps its streams full adds this to
  * each step of the others; an IPC ping-pong has half a dozen of them in 20 us.
  */
-#define SLICE      (4 * NSEC_PER_USEC)
-#define SPIN_LOOKS 32 /* glances at the rings between two full turns, while idle */
-/*
- * Bounds of what a session can make the engine do by ringing alone, each well below a slice: words
- * of its doorbell that are looked at per turn, its streams that are looked at before the clock is,
- * and its streams per glance.
- */
-#define COLLECT_WORDS  2
-#define LOOKS_PER_TIME 64
-#define GLANCE_STREAMS 64
-#define TASKS_PER_TIME 16 /* tasks of one stream before the clock is looked at */
-#define VAIN_MAX                                                                                   \
-    1000 /* rings without a task; an honest client's last one may come too late, not more */
-
-/* What epoll reports: a token, not an address, because the attachment may be gone when we hold the
- * lock again. */
-struct attach_ref {
-    struct slot slot;
-    struct attach *attach;
-};
-#define TOKEN_WAKE UINT64_MAX
-
-struct engine {
-    struct device *device;
-    pthread_t thread;
-    _Atomic bool stop;
-
-    /*
-     * lock is held by the engine while it is awake. A plain mutex would starve everybody else,
-     * since the engine takes it again at once: who wants it counts up `wanted` and holds `gate`
-     * until it has the lock, and the engine, which looks at `wanted` once a turn, passes through
-     * the gate.
-     */
-    pthread_mutex_t lock;
-    pthread_mutex_t gate;
-    _Atomic uint32_t wanted;
-
-    int epoll;
-    int wake; /* eventfd: inbox, or stop */
-    struct slots refs;
-    struct attach *watched; /* sessions that it looks at, each with its active streams */
-    struct timers timers;
-    uint32_t mode; /* of the doorbells */
-    uint64_t last_poll;
-    uint64_t now; /* when this turn began */
-
-    uint64_t spin_max;
-    uint64_t spin; /* current, adaptive */
-    uint64_t idle_since;
-    bool spinning; /* counted in `spinners` */
-
-    pthread_mutex_t inbox_lock;
-    struct stream *inbox;
-    _Atomic uint32_t inbox_n;
-    _Atomic bool sleeping;
-
-    _Atomic uint64_t turn_since; /* 0: asleep */
-    _Atomic uint64_t tasks;
-    _Atomic uint64_t wakeups;
-};
+#define SLICE (4 * NSEC_PER_USEC)
 
 static __thread struct engine *self;
-
-/* Engines that spin at this moment, in all of npud: at most half the CPUs, so that there is
- * somebody to spin for. */
-static _Atomic int spinners;
-
-static int spinners_max(void)
-{
-    cpu_set_t set;
-
-    return sched_getaffinity(0, sizeof(set), &set) < 0 ? 0 : CPU_COUNT(&set) / 2;
-}
-
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 /* --- lock --- */
 
@@ -143,28 +63,9 @@ static void let_others_in(struct engine *e)
     pthread_mutex_unlock(&e->gate);
 }
 
-/* --- sessions and streams that the engine looks at --- */
+/* --- parking --- */
 
-static void watch(struct engine *e, struct attach *a, uint64_t now)
-{
-    a->idle_since = now;
-    if (a->watched)
-        return;
-    a->watched = true;
-    DL_APPEND(e->watched, a);
-    atomic_store(&a->bell->watched, 1);
-}
-
-static void activate(struct stream *s, uint64_t now)
-{
-    s->run = RUN_ACTIVE;
-    s->rung = true;
-    s->idle_since = now;
-    DL_APPEND(s->attach->active, s);
-    atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
-}
-
-static void resume(struct engine *e, struct stream *s)
+void engine_resume(struct engine *e, struct stream *s)
 {
     assert(s->run == RUN_PARKED);
     timers_clear(&e->timers, &s->timer);
@@ -173,7 +74,7 @@ static void resume(struct engine *e, struct stream *s)
     s->run = RUN_ACTIVE;
     s->idle_since = e->now;
     DL_APPEND(s->attach->active, s);
-    watch(e, s->attach, e->now);
+    watch_attach(e, s->attach, e->now);
 }
 
 static void wake(struct engine *e)
@@ -187,7 +88,7 @@ void engine_unpark(struct stream *s)
     struct engine *e = s->attach->device->engine;
 
     if (e == self) {
-        resume(e, s);
+        engine_resume(e, s);
         return;
     }
     pthread_mutex_lock(&e->inbox_lock);
@@ -210,7 +111,7 @@ static void drain_inbox(struct engine *e)
     for (s = e->inbox; s; s = next) {
         next = s->inbox_next;
         s->in_inbox = false;
-        resume(e, s);
+        engine_resume(e, s);
     }
     e->inbox = NULL;
     atomic_store_explicit(&e->inbox_n, 0, memory_order_relaxed);
@@ -267,126 +168,6 @@ void engine_clear_timer(struct stream *s)
     timers_clear(&self->timers, &s->timer);
 }
 
-/* --- doorbells --- */
-
-static bool collect_word(struct engine *e, struct attach *a, unsigned w, uint64_t now)
-{
-    uint64_t bits = atomic_exchange(&a->bell->word[w], 0);
-    bool found = false;
-
-    for (; bits; bits &= bits - 1) {
-        struct stream *s =
-            slots_get(&a->session->streams, w * 64 + (unsigned)__builtin_ctzll(bits));
-
-        if (!s || s->attach != a)
-            continue;
-        if (s->run == RUN_IDLE) {
-            activate(s, now);
-            found = true;
-        } else if (s->callback != 0 && task_callback_done(s)) {
-            resume(e, s);
-            found = true;
-        }
-    }
-    return found;
-}
-
-static bool collect(struct engine *e, struct attach *a, uint64_t now)
-{
-    bool found = failure_can_retry(a) && failure_retry(a);
-
-    /* Before the words: a bit raised after this exchange raises the summary again. */
-    if (a->words == 0 && atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0)
-        a->words = atomic_exchange(&a->bell->summary, 0);
-    for (unsigned n = 0; n < COLLECT_WORDS && a->words; n++) {
-        found |= collect_word(e, a, (unsigned)__builtin_ctzll(a->words), now);
-        a->words &= a->words - 1;
-    }
-    if (found)
-        a->idle_since = now;
-    return found;
-}
-
-/*
- * It rang, and there was no task. Who does so all the time keeps the engine from its sleep: no
- * honest client, and the session is ended. By its socket, which is where the control thread learns
- * of ends.
- */
-static void rang_in_vain(struct attach *a)
-{
-    if (++a->vain != VAIN_MAX)
-        return;
-    log_client_fault(&a->session->log, "rings for tasks that are not there: session ended");
-    shutdown(a->session->socket, SHUT_RDWR);
-}
-
-static void handle_doorbells(struct engine *e, const struct epoll_event *events, int n,
-                             uint64_t now)
-{
-    for (int i = 0; i < n; i++) {
-        uint64_t token = events[i].data.u64;
-        struct attach_ref *ref;
-
-        if (token == TOKEN_WAKE)
-            continue;
-        ref = slots_get_generation(&e->refs, (uint32_t)token, (uint32_t)(token >> 32));
-        if (ref) {
-            watch(e, ref->attach, now);
-            if (!collect(e, ref->attach, now) && !ref->attach->active && !ref->attach->words)
-                rang_in_vain(ref->attach);
-        }
-    }
-}
-
-int engine_attach(struct engine *e, struct attach *a)
-{
-    struct attach_ref *ref;
-    struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
-    int r = 0;
-
-    engine_lock(e);
-    ref = slots_take(&e->refs);
-    if (!ref) {
-        r = -ENOMEM;
-        goto out;
-    }
-    ref->attach = a;
-    atomic_store_explicit(&a->bell->mode, e->mode, memory_order_relaxed);
-    slots_publish(ref);
-    /* Edge-triggered: every write to an eventfd is an edge, so the counter never has to be read. */
-    ev.data.u64 = (uint64_t)slot_generation(ref) << 32 | ref->slot.number;
-    if (epoll_ctl(e->epoll, EPOLL_CTL_ADD, a->fd, &ev) < 0) {
-        r = -errno;
-        slots_put(&e->refs, ref);
-        goto out;
-    }
-    a->ref = ref;
-out:
-    engine_unlock(e);
-    return r;
-}
-
-void engine_detach(struct engine *e, struct attach *a)
-{
-    if (!a->ref)
-        return;
-    epoll_ctl(e->epoll, EPOLL_CTL_DEL, a->fd, NULL);
-    slots_put(&e->refs, a->ref);
-    a->ref = NULL;
-    if (a->watched)
-        DL_DELETE(e->watched, a);
-    a->watched = false;
-}
-
-void engine_set_mode(struct engine *e, uint32_t mode)
-{
-    struct attach_ref *ref;
-
-    e->mode = mode;
-    slots_foreach (&e->refs, i, ref)
-        atomic_store_explicit(&ref->attach->bell->mode, mode, memory_order_relaxed);
-}
-
 /*
  * Parked on neither a list, nor the clock, nor a callback: it is being aborted, and its queue is
  * somebody else's to read.
@@ -434,13 +215,6 @@ void engine_each_attach(struct engine *e, void (*fn)(struct attach *a))
 }
 
 /* --- running --- */
-
-/* True when the entry at head is there: a glance, which orders nothing. */
-static bool entry_ready(const struct stream *s)
-{
-    return atomic_load_explicit(&s->ring[s->head & (s->depth - 1)].sequence,
-                                memory_order_relaxed) == s->head + 1;
-}
 
 static bool fetch(struct stream *s)
 {
@@ -491,30 +265,6 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
     return n > 0;
 }
 
-/* Stop looking at the ring of s. False when a task came in between. */
-static bool demote_stream(struct stream *s)
-{
-    if (!stream_unwatch(s->ctrl, &s->ring[s->head & (s->depth - 1)], s->head))
-        return false;
-    DL_DELETE(s->attach->active, s);
-    s->run = RUN_IDLE;
-    if (s->rung)
-        rang_in_vain(s->attach);
-    return true;
-}
-
-static bool demote_attach(struct engine *e, struct attach *a, uint64_t now)
-{
-    if (!doorbell_unwatch(a->bell) || a->words || failure_can_retry(a)) {
-        atomic_store(&a->bell->watched, 1);
-        a->idle_since = now;
-        return false;
-    }
-    DL_DELETE(e->watched, a);
-    a->watched = false;
-    return true;
-}
-
 /* Time is up for this pass: who was not reached is first in the next one. */
 static void rotate_streams(struct attach *a, struct stream *next)
 {
@@ -547,11 +297,11 @@ static bool run_attach(struct engine *e, struct attach *a, uint64_t now)
         if (run_stream(e, s, now)) {
             worked = true;
             s->rung = false;
-            a->vain = 0;
+            a->spurious = 0;
             s->idle_since = a->idle_since = now;
         } else {
             if (s->run == RUN_ACTIVE && now - s->idle_since > e->spin_max)
-                demote_stream(s);
+                watch_drop_stream(s);
             if (++idle % LOOKS_PER_TIME != 0)
                 continue;
         }
@@ -597,146 +347,8 @@ static void run_timers(struct engine *e, uint64_t now)
             continue; /* fired at the same moment: the inbox will bring it, in time after all */
         if (s->waiting_on)
             s->waiter.result = ACL_ERROR_RT_TASK_TIMEOUT;
-        resume(e, s);
+        engine_resume(e, s);
     }
-}
-
-/* --- idling --- */
-
-static void stop_spinning(struct engine *e)
-{
-    if (e->spinning)
-        atomic_fetch_sub(&spinners, 1);
-    e->spinning = false;
-}
-
-static bool may_spin(struct engine *e)
-{
-    if (e->spinning)
-        return true;
-    if (e->spin == 0)
-        return false;
-    e->spinning = atomic_fetch_add(&spinners, 1) < spinners_max();
-    if (!e->spinning)
-        atomic_fetch_sub(&spinners, 1);
-    return e->spinning;
-}
-
-/* Give up watching everything. False when work came in: stay awake. */
-static bool demote_all(struct engine *e, uint64_t now)
-{
-    struct attach *a, *atmp;
-    struct stream *s, *stmp;
-    bool all = true;
-
-    DL_FOREACH_SAFE (e->watched, a, atmp) {
-        DL_FOREACH_SAFE (a->active, s, stmp)
-            all &= demote_stream(s);
-        all &= !a->active && demote_attach(e, a, now);
-    }
-    return all;
-}
-
-static int wait_events(struct engine *e, struct epoll_event *events)
-{
-    struct timer *first = timers_first(&e->timers);
-    struct timespec ts = {0}, *timeout = NULL;
-    int n;
-
-    if (first) {
-        uint64_t now = clock_ns();
-
-        ts = timespec_from_ns(first->deadline > now ? first->deadline - now : 0);
-        timeout = &ts;
-    }
-    pthread_mutex_unlock(&e->lock);
-    n = epoll_pwait2(e->epoll, events, EPOLL_BATCH, timeout, NULL);
-    if (n < 0 && errno != EINTR) /* before Linux 5.11, or filtered: milliseconds must do */
-        n = epoll_wait(e->epoll, events, EPOLL_BATCH,
-                       timeout ? (int)(ts.tv_sec * 1000 + ts.tv_nsec / 1000000 + 1) : -1);
-    pthread_mutex_lock(&e->lock);
-    return n;
-}
-
-static void go_to_sleep(struct engine *e)
-{
-    struct epoll_event events[EPOLL_BATCH];
-    uint64_t slept, now;
-    int n;
-
-    stop_spinning(e);
-    atomic_store(&e->sleeping, true);
-    if (atomic_load(&e->inbox_n) != 0 || atomic_load(&e->stop)) {
-        atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
-        return;
-    }
-    atomic_store_explicit(&e->turn_since, 0, memory_order_relaxed);
-    slept = clock_ns();
-    n = wait_events(e, events);
-    now = clock_ns();
-    atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
-    atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
-    atomic_fetch_add_explicit(&e->wakeups, 1, memory_order_relaxed);
-    /*
-     * Adaptive: a sleep that spinning would have saved restores the full spin time; a spin in vain
-     * halves it. An engine that shares its CPU with its clients never finds anything by spinning,
-     * and stops.
-     */
-    e->spin = now - slept < 2 * e->spin_max ? e->spin_max : e->spin / 2;
-    e->last_poll = now;
-    e->idle_since = now;
-    if (n > 0)
-        handle_doorbells(e, events, n, now);
-}
-
-/*
- * Is there anything to do? A glance at what clients and other threads write, without a system call
- * or a clock.
- */
-static bool glance(const struct engine *e)
-{
-    const struct attach *a;
-    const struct stream *s;
-
-    if (atomic_load_explicit(&e->wanted, memory_order_relaxed) != 0 ||
-        atomic_load_explicit(&e->inbox_n, memory_order_relaxed) != 0)
-        return true;
-    DL_FOREACH (e->watched, a) {
-        unsigned n = 0;
-
-        if (a->words || atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0 ||
-            failure_can_retry(a))
-            return true;
-        DL_FOREACH (a->active, s) {
-            if (entry_ready(s))
-                return true;
-            if (++n == GLANCE_STREAMS)
-                break; /* the full turn looks at all */
-        }
-    }
-    return false;
-}
-
-static void idle(struct engine *e, uint64_t now)
-{
-    if (now - e->idle_since < e->spin && may_spin(e)) {
-        for (int i = 0; i < SPIN_LOOKS && !glance(e); i++)
-            cpu_relax();
-        return;
-    }
-    if (demote_all(e, now))
-        go_to_sleep(e);
-}
-
-/* Doorbells of sessions that are not watched show up only here while the engine is awake. */
-static void poll_doorbells(struct engine *e, uint64_t now)
-{
-    struct epoll_event events[EPOLL_BATCH];
-
-    if (now - e->last_poll <= POLL_INTERVAL)
-        return;
-    e->last_poll = now;
-    handle_doorbells(e, events, epoll_wait(e->epoll, events, EPOLL_BATCH, 0), now);
 }
 
 static void turn(struct engine *e)
@@ -752,10 +364,10 @@ static void turn(struct engine *e)
         /*
          * With work elsewhere the engine stays awake, but need not look at sessions that have none.
          */
-        if (!collect(e, a, now) && !a->active && now - a->idle_since > e->spin_max)
-            demote_attach(e, a, now);
+        if (!watch_collect(e, a, now) && !a->active && now - a->idle_since > e->spin_max)
+            watch_drop_attach(e, a, now);
     }
-    poll_doorbells(e, now);
+    watch_poll(e, now);
     if (run_all(e, now)) {
         /*
          * It keeps its place among the spinners until it sleeps: asking anew after each task costs
@@ -765,7 +377,7 @@ static void turn(struct engine *e)
             e->spin = e->spin_max;
         e->idle_since = now;
     } else {
-        idle(e, now);
+        idle_turn(e, now);
     }
 }
 
@@ -784,7 +396,7 @@ static void *engine_main(void *arg)
         let_others_in(e);
         turn(e);
     }
-    stop_spinning(e);
+    idle_stop_spinning(e);
     pthread_mutex_unlock(&e->lock);
     return NULL;
 }
@@ -794,7 +406,7 @@ static void *engine_main(void *arg)
 struct engine *engine_new(struct device *device, uint64_t spin_ns)
 {
     struct engine *e = calloc(1, sizeof(*e));
-    struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = TOKEN_WAKE};
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = WATCH_TOKEN_WAKE};
 
     if (!e)
         return NULL;

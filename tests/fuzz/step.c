@@ -26,6 +26,7 @@ static int look(int epoll, struct epoll_event *events, int max)
     ((void)(timeout), look(epoll, events, max))
 
 #include "daemon/engine/engine.c"
+#include "daemon/engine/idle.c"
 
 enum step engine_step(struct engine *e)
 {

@@ -1,0 +1,67 @@
+/*
+ * Inside an engine: what its three files share. engine.c runs the streams, watch.c finds those that
+ * have tasks, idle.c spins and sleeps. For others, core/engine.h is all there is.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/timers.h"
+#include "proto/util/slots.h"
+
+struct attach;
+struct device;
+struct stream;
+
+/* What epoll reports: a token, not an address, because the attachment may be gone when we hold the
+ * lock again. */
+struct attach_ref {
+    struct slot slot;
+    struct attach *attach;
+};
+#define WATCH_TOKEN_WAKE UINT64_MAX
+
+struct engine {
+    struct device *device;
+    pthread_t thread;
+    _Atomic bool stop;
+
+    /*
+     * lock is held by the engine while it is awake. A plain mutex would starve everybody else,
+     * since the engine takes it again at once: who wants it counts up `wanted` and holds `gate`
+     * until it has the lock, and the engine, which looks at `wanted` once a turn, passes through
+     * the gate.
+     */
+    pthread_mutex_t lock;
+    pthread_mutex_t gate;
+    _Atomic uint32_t wanted;
+
+    int epoll;
+    int wake; /* eventfd: inbox, or stop */
+    struct slots refs;
+    struct attach *watched; /* sessions that it looks at, each with its active streams */
+    struct timers timers;
+    uint32_t mode; /* of the doorbells */
+    uint64_t last_poll;
+    uint64_t now; /* when this turn began */
+
+    uint64_t spin_max;
+    uint64_t spin; /* current, adaptive */
+    uint64_t idle_since;
+    bool spinning; /* counted in `spinners` */
+
+    pthread_mutex_t inbox_lock;
+    struct stream *inbox;
+    _Atomic uint32_t inbox_n;
+    _Atomic bool sleeping;
+
+    _Atomic uint64_t turn_since; /* 0: asleep */
+    _Atomic uint64_t tasks;
+    _Atomic uint64_t wakeups;
+};
+
+/** A parked stream goes on: it is active again, and its session watched. Engine thread. */
+void engine_resume(struct engine *e, struct stream *s);
