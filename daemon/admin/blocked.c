@@ -12,6 +12,7 @@
 #include "daemon/core/ipc_event.h"
 #include "daemon/engine/execute.h"
 #include "daemon/engine/inject.h"
+#include "daemon/engine/task_row.h"
 
 static bool blocked_of_callback(const struct stream *s, struct blocked *b)
 {
@@ -34,17 +35,14 @@ static bool blocked_of_callback(const struct stream *s, struct blocked *b)
 
 bool blocked_of_stream(const struct stream *s, struct blocked *b)
 {
-    static const enum wait_on on[TASK_OPS] = {
-        [TASK_WAIT_LEVEL] = ON_LEVEL,   [TASK_WAIT_POS] = ON_POSITION, [TASK_IPC_WAIT] = ON_RECORD,
-        [TASK_NOTIFY_WAIT] = ON_NOTIFY, [TASK_COUNT_WAIT] = ON_NOTIFY, [TASK_VALUE_WAIT] = ON_VALUE,
+    static const enum wait_on on[] = {
+        [WAITS_FOR_LEVEL] = ON_LEVEL,   [WAITS_FOR_POSITION] = ON_POSITION,
+        [WAITS_FOR_RECORD] = ON_RECORD, [WAITS_FOR_NOTIFY] = ON_NOTIFY,
+        [WAITS_FOR_VALUE] = ON_VALUE,
     };
     const struct inject_rule *rule = inject_holder(s->session->server->inject, s->waiting_on);
     const struct task *t = &s->task;
-    bool ipc = t->op == TASK_IPC_WAIT;
-    bool notify = t->op == TASK_NOTIFY_WAIT || t->op == TASK_COUNT_WAIT;
-    uint64_t timeout_ns = notify ? t->notify.timeout_ns
-                          : ipc  ? t->ipc.timeout_ns
-                                 : t->wait.timeout_ns;
+    const struct task_row *row = task_row(t->op);
 
     if (s->run == RUN_PARKED && s->callback != 0)
         return blocked_of_callback(s, b);
@@ -68,18 +66,14 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
         .stream = stream_id(s),
         .slot = s->slot.number,
         .since_ns = s->parked_since,
-        .timed = timeout_ns != 0,
-        .on = on[t->op],
+        .timed = row->timeout_ns && row->timeout_ns(t) != 0,
+        .on = on[row->waits_for],
         .object = t->object,
         .generation = t->generation,
-        .target = notify ? 0
-                  : ipc  ? t->ipc.number
-                         : t->wait.target,
+        .target = row->target ? row->target(t) : 0,
         .blocker_stream = -1,
     };
     if (b->on == ON_VALUE) {
-        b->timed = false;
-        b->target = t->value.offset;
         b->value = t->value.value;
         b->condition = t->flags;
     }

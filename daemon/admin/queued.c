@@ -4,7 +4,7 @@
 
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
-#include "proto/shm/task.h"
+#include "daemon/engine/task_row.h"
 
 static bool add(struct queued *q, const struct queued_record *record, uint32_t stream)
 {
@@ -25,37 +25,15 @@ static bool add(struct queued *q, const struct queued_record *record, uint32_t s
 /* False: it is nothing that others wait for. */
 static bool read_record(const struct task *task, struct queued_record *r)
 {
+    const struct task_row *row = task_row(task->op);
+
     *r = (struct queued_record){
         .op = task->op, .object = task->object, .generation = task->generation};
-    switch (task->op) {
-    case TASK_RECORD:
-        r->number = task->record.number;
-        return task->flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE);
-    case TASK_IPC_RECORD:
-        r->number = task->ipc.number;
-        return true;
-    case TASK_NOTIFY_RECORD: /* of a notify any record will do */
-    case TASK_COUNT_RECORD:
-        return true;
-    case TASK_VALUE_WRITE:
-        r->number = task->value.offset;
-        r->size = sizeof(task->value.value);
-        break;
-    case TASK_COPY:
-        r->number = task->copy.dst_offset;
-        r->size = task->copy.size;
-        break;
-    case TASK_SET:
-        r->number = task->set.offset;
-        r->size = task->set.size;
-        break;
-    case TASK_REDUCE:
-        r->number = task->reduce.dst_offset;
-        r->size = task->reduce.size;
-        break;
-    default:
+    if (row->completes)
+        return row->completes(task, &r->number);
+    if (!row->writes)
         return false;
-    }
+    row->writes(task, &r->number, &r->size);
     r->op = TASK_VALUE_WRITE;
     return true;
 }
@@ -69,7 +47,7 @@ static bool scan(struct queued *q, struct stream *s, size_t *budget)
     uint64_t head = atomic_load_explicit(&s->done, memory_order_acquire);
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
 
-    for (uint64_t p = head; p != tail && p - head<s->depth && * budget> 0; p++, --*budget) {
+    for (uint64_t p = head; *budget > 0 && p != tail && p - head < s->depth; p++, --*budget) {
         struct queued_record record;
         struct task task;
 

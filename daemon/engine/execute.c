@@ -18,6 +18,7 @@
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/failure.h"
 #include "daemon/engine/notify_tasks.h"
+#include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
@@ -388,38 +389,153 @@ static void fail_notify_wait(struct stream *s)
         notify_give_back(s);
 }
 
-/*
- * fail: what a task has to do that fails without being executed, for those who wait for it. NULL:
- * nobody can.
- */
-static const struct {
-    const char *name;
-    enum run_result (*run)(struct stream *s, uint64_t now);
-    void (*fail)(struct stream *s);
-} ops[TASK_OPS] = {
-    [TASK_NOP] = {"nop", run_nop},
-    [TASK_RECORD] = {"record", run_record, fail_record},
-    [TASK_RESET] = {"reset", run_reset},
-    [TASK_WAIT_LEVEL] = {"wait", run_wait_level},
-    [TASK_WAIT_POS] = {"wait", run_wait_pos},
-    [TASK_IPC_RECORD] = {"IPC record", run_ipc_record, fail_ipc_record},
-    [TASK_IPC_WAIT] = {"IPC wait", run_ipc_wait},
-    [TASK_COPY] = {"copy", run_copy},
-    [TASK_SET] = {"set", run_set},
+/* --- passed over by a stopped stream --- */
+
+static void pass_over_record(struct stream *s)
+{
+    struct event_obj *ev = task_event(s);
+
+    if (ev && (s->task.flags & TASK_RECORD_WAKE))
+        event_obj_record(ev, s->task.record.number, TASK_RECORD_WAKE);
+    else if (ev && (s->task.flags & TASK_RECORD_LEVEL))
+        event_obj_drop(ev, s->task.record.number, atomic_load(&s->stopped));
+}
+
+static void pass_over_ipc_record(struct stream *s)
+{
+    struct ipc_open *open =
+        slots_get_generation(&s->session->ipc, s->task.object, s->task.generation);
+
+    if (open)
+        ipc_record_fail(open, s->task.ipc.number);
+}
+
+static void pass_over_notify_record(struct stream *s)
+{
+    notify_drop_task(s->session, &s->task);
+}
+
+/* --- what an entry says --- */
+
+static uint64_t wait_timeout(const struct task *t)
+{
+    return t->wait.timeout_ns;
+}
+
+static uint64_t ipc_timeout(const struct task *t)
+{
+    return t->ipc.timeout_ns;
+}
+
+static uint64_t notify_timeout(const struct task *t)
+{
+    return t->notify.timeout_ns;
+}
+
+static uint64_t wait_target(const struct task *t)
+{
+    return t->wait.target;
+}
+
+static uint64_t ipc_target(const struct task *t)
+{
+    return t->ipc.number;
+}
+
+static uint64_t value_target(const struct task *t)
+{
+    return t->value.offset;
+}
+
+static bool record_completes(const struct task *t, uint64_t *number)
+{
+    *number = t->record.number;
+    return t->flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE);
+}
+
+static bool ipc_record_completes(const struct task *t, uint64_t *number)
+{
+    *number = t->ipc.number;
+    return true;
+}
+
+static bool notify_record_completes(const struct task *t, uint64_t *number)
+{
+    (void)t;
+    *number = 0;
+    return true;
+}
+
+static void copy_writes(const struct task *t, uint64_t *offset, uint64_t *size)
+{
+    *offset = t->copy.dst_offset;
+    *size = t->copy.size;
+}
+
+static void set_writes(const struct task *t, uint64_t *offset, uint64_t *size)
+{
+    *offset = t->set.offset;
+    *size = t->set.size;
+}
+
+static void value_writes(const struct task *t, uint64_t *offset, uint64_t *size)
+{
+    *offset = t->value.offset;
+    *size = sizeof(t->value.value);
+}
+
+static void reduce_writes(const struct task *t, uint64_t *offset, uint64_t *size)
+{
+    *offset = t->reduce.dst_offset;
+    *size = t->reduce.size;
+}
+
+/* --- the rows --- */
+
+static enum run_result run_unknown(struct stream *s, uint64_t now)
+{
+    (void)now;
+    return bad_entry(s, "unknown op");
+}
+
+/* Behind the last op: the row of all that are unknown. */
+static const struct task_row rows[TASK_OPS + 1] = {
+    [TASK_NOP] = {"nop", run_nop, .brief = true},
+    [TASK_RECORD] = {"record", run_record, fail_record, pass_over_record,
+                     .completes = record_completes, .brief = true},
+    [TASK_RESET] = {"reset", run_reset, .brief = true},
+    [TASK_WAIT_LEVEL] = {"wait", run_wait_level, .waits_for = WAITS_FOR_LEVEL,
+                         .timeout_ns = wait_timeout, .target = wait_target, .event_wait = true},
+    [TASK_WAIT_POS] = {"wait", run_wait_pos, .waits_for = WAITS_FOR_POSITION,
+                       .timeout_ns = wait_timeout, .target = wait_target, .event_wait = true},
+    [TASK_IPC_RECORD] = {"IPC record", run_ipc_record, fail_ipc_record, pass_over_ipc_record,
+                         .completes = ipc_record_completes, .brief = true},
+    [TASK_IPC_WAIT] = {"IPC wait", run_ipc_wait, .waits_for = WAITS_FOR_RECORD,
+                       .timeout_ns = ipc_timeout, .target = ipc_target, .event_wait = true},
+    [TASK_COPY] = {"copy", run_copy, .writes = copy_writes},
+    [TASK_SET] = {"set", run_set, .writes = set_writes},
     [TASK_DELAY] = {"delay", run_delay},
-    [TASK_CALLBACK] = {"callback", run_callback, fail_callback},
-    [TASK_NOTIFY_RECORD] = {"notify record", run_notify_record, fail_notify_record},
-    [TASK_NOTIFY_WAIT] = {"notify wait", run_notify_wait, fail_notify_wait},
-    [TASK_COUNT_RECORD] = {"count notify record", run_count_record, fail_notify_record},
-    [TASK_COUNT_WAIT] = {"count notify wait", run_count_wait},
-    [TASK_VALUE_WRITE] = {"value write", run_value_write},
-    [TASK_VALUE_WAIT] = {"value wait", run_value_wait},
-    [TASK_REDUCE] = {"reduce", run_reduce},
+    [TASK_CALLBACK] = {"callback", run_callback, fail_callback, .brief = true},
+    [TASK_NOTIFY_RECORD] = {"notify record", run_notify_record, fail_notify_record,
+                            pass_over_notify_record, .completes = notify_record_completes,
+                            .brief = true},
+    [TASK_NOTIFY_WAIT] = {"notify wait", run_notify_wait, fail_notify_wait,
+                          .waits_for = WAITS_FOR_NOTIFY, .timeout_ns = notify_timeout},
+    [TASK_COUNT_RECORD] = {"count notify record", run_count_record, fail_notify_record,
+                           pass_over_notify_record, .completes = notify_record_completes,
+                           .brief = true},
+    [TASK_COUNT_WAIT] = {"count notify wait", run_count_wait, .waits_for = WAITS_FOR_NOTIFY,
+                         .timeout_ns = notify_timeout},
+    [TASK_VALUE_WRITE] = {"value write", run_value_write, .writes = value_writes},
+    [TASK_VALUE_WAIT] = {"value wait", run_value_wait, .waits_for = WAITS_FOR_VALUE,
+                         .target = value_target},
+    [TASK_REDUCE] = {"reduce", run_reduce, .writes = reduce_writes},
+    [TASK_OPS] = {"unknown", run_unknown},
 };
 
-const char *task_op_name(unsigned op)
+const struct task_row *task_row(unsigned op)
 {
-    return op < TASK_OPS ? ops[op].name : "unknown";
+    return &rows[op < TASK_OPS ? op : TASK_OPS];
 }
 
 /* A task that has failed is over when everybody was told. */
@@ -436,12 +552,10 @@ enum run_result task_execute(struct stream *s, uint64_t now)
 
     if (atomic_load_explicit(&s->stopped, memory_order_relaxed) != 0)
         return failure_pass_over(s);
-    if (s->task.op >= TASK_OPS)
-        bad_entry(s, "unknown op");
-    else if (s->failure.code == 0) { /* else it has failed before, and there was no room to tell */
+    if (s->failure.code == 0) { /* else it has failed before, and there was no room to tell */
         if (s->started && !values_check(s)) /* what the last step has changed */
             return RUN_AGAIN;
-        r = ops[s->task.op].run(s, now);
+        r = task_row(s->task.op)->run(s, now);
     }
     s->started = true;
     return told(s, r);
@@ -449,8 +563,10 @@ enum run_result task_execute(struct stream *s, uint64_t now)
 
 enum run_result task_fail(struct stream *s, int32_t code)
 {
-    if (s->task.op < TASK_OPS && ops[s->task.op].fail)
-        ops[s->task.op].fail(s);
+    const struct task_row *row = task_row(s->task.op);
+
+    if (row->fail)
+        row->fail(s);
     values_drop(s); /* of a task that had begun */
     stream_fail(s, code, 0);
     s->started = true;
@@ -459,8 +575,10 @@ enum run_result task_fail(struct stream *s, int32_t code)
 
 void task_abandon(struct stream *s)
 {
-    if (s->has_task && !s->started && s->task.op < TASK_OPS && ops[s->task.op].fail)
-        ops[s->task.op].fail(s);
+    const struct task_row *row = task_row(s->task.op);
+
+    if (s->has_task && !s->started && row->fail)
+        row->fail(s);
 }
 
 enum run_result task_hold(struct stream *s, struct waitlist *list, uint64_t now)

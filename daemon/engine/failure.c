@@ -5,13 +5,10 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
-#include "daemon/core/event.h"
 #include "daemon/engine/execute.h"
-#include "daemon/core/ipc_event.h"
-#include "daemon/core/ipc_record.h"
-#include "daemon/core/notify.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
 #include "proto/util/futex.h"
 #include "proto/shm/task.h"
@@ -62,35 +59,12 @@ static void stop_context(struct context *c, struct stream *failed, const struct 
         stop_stream(s, c->code, c->pid);
 }
 
-static void pass_over(struct stream *s)
-{
-    const struct task *t = &s->task;
-    struct event_obj *event;
-    struct ipc_open *open;
-
-    switch (t->op) {
-    case TASK_IPC_RECORD:
-        open = slots_get_generation(&s->session->ipc, t->object, t->generation);
-        if (open)
-            ipc_record_fail(open, t->ipc.number);
-        break;
-    case TASK_RECORD:
-        event = slots_get_generation(&s->session->events, t->object, t->generation);
-        if (event && (t->flags & TASK_RECORD_WAKE))
-            event_obj_record(event, t->record.number, TASK_RECORD_WAKE);
-        else if (event && (t->flags & TASK_RECORD_LEVEL))
-            event_obj_drop(event, t->record.number, atomic_load(&s->stopped));
-        break;
-    default:
-        notify_drop_task(s->session, t);
-        break;
-    }
-}
-
 enum run_result failure_pass_over(struct stream *s)
 {
-    if (!stream_has_begun(s))
-        pass_over(s);
+    const struct task_row *row = task_row(s->task.op);
+
+    if (!stream_has_begun(s) && row->pass_over)
+        row->pass_over(s);
     values_drop(s); /* it may have begun */
     return RUN_RETIRED;
 }
@@ -111,17 +85,11 @@ static bool is_remark(int32_t code)
     }
 }
 
-/* Waits for events over their limit have no exception: the API excepts them. */
 static bool is_exception(const struct task *t, int32_t code)
 {
-    switch (t->op) {
-    case TASK_WAIT_LEVEL:
-    case TASK_WAIT_POS:
-    case TASK_IPC_WAIT:
-        return code != ACL_ERROR_RT_TASK_TIMEOUT && !is_remark(code);
-    default:
-        return !is_remark(code);
-    }
+    if (task_row(t->op)->event_wait && code == ACL_ERROR_RT_TASK_TIMEOUT)
+        return false;
+    return !is_remark(code);
 }
 
 static struct exception_ring *ring_of(const struct attach *a)
@@ -258,27 +226,15 @@ bool failure_tell(struct stream *s)
  * What a stream has not begun is stopped only if it would stay there: records and the like are
  * never "being executed".
  */
-static bool takes_time(const struct task *t)
+static bool has_task_to_stop(struct stream *s)
 {
-    switch (t->op) {
-    case TASK_NOP:
-    case TASK_RECORD:
-    case TASK_RESET:
-    case TASK_IPC_RECORD:
-    case TASK_CALLBACK:
-    case TASK_NOTIFY_RECORD:
-    case TASK_COUNT_RECORD:
-        return false;
-    default:
-        return true;
-    }
+    return s->has_task || (stream_read_entry(s, s->head, &s->task) && !task_row(s->task.op)->brief);
 }
 
 void failure_stop_task(struct stream *s)
 {
     session_lock(s->session);
-    if (atomic_load(&s->stopped) == 0 && !s->held &&
-        (s->has_task || (stream_read_entry(s, s->head, &s->task) && takes_time(&s->task)))) {
+    if (atomic_load(&s->stopped) == 0 && !s->held && has_task_to_stop(s)) {
         engine_forget(s->attach->device->engine, s);
         task_abandon(s);
         values_drop(s);

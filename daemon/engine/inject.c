@@ -10,6 +10,7 @@
 #include "daemon/core/engine.h"
 #include "daemon/engine/execute.h"
 #include "daemon/engine/failure.h"
+#include "daemon/engine/task_row.h"
 #include "daemon/base/log.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -250,10 +251,10 @@ static int32_t refuse_kind(const char *kind, char *message, size_t size)
 
     refuse(message, size, 0, "there are no \"%.20s\" tasks; there are", kind);
     for (unsigned op = 0; op < TASK_OPS && (used = strlen(message)) < size - 1; op++) {
-        bool again = op > 0 && strcmp(task_op_name(op), task_op_name(op - 1)) == 0;
+        bool again = op > 0 && strcmp(task_row(op)->name, task_row(op - 1)->name) == 0;
 
         if (!again) {
-            snprintf(message + used, size - used, "%s %s", op ? "," : "", task_op_name(op));
+            snprintf(message + used, size - used, "%s %s", op ? "," : "", task_row(op)->name);
             as_typed(message + used + (op ? 2 : 1));
         }
     }
@@ -270,9 +271,9 @@ static int32_t find_kind(struct inject_spec *r, const char *kind, char *message,
         return 0;
     r->ops = 0;
     for (unsigned op = 0; op < TASK_OPS; op++)
-        if (same_kind(task_op_name(op), kind)) {
+        if (same_kind(task_row(op)->name, kind)) {
             r->ops |= UINT64_C(1) << op;
-            r->kind = task_op_name(op);
+            r->kind = task_row(op)->name;
         }
     return r->kind ? 0 : refuse_kind(kind, message, size);
 }

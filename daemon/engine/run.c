@@ -7,11 +7,12 @@
 #include "daemon/core/engine.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/engine/task_row.h"
 
 enum run_result bad_entry(struct stream *s, const char *what)
 {
     log_client_fault(&s->session->log, "stream %d: bad %s task: %s", (int)stream_id(s),
-                     task_op_name(s->task.op), what);
+                     task_row(s->task.op)->name, what);
     stream_fail(s, ACL_ERROR_RT_PARAM_INVALID, 0);
     return RUN_RETIRED;
 }

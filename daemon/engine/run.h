@@ -20,9 +20,6 @@ enum run_result {
                   */
 };
 
-/** The op in words ("copy"), for messages. */
-const char *task_op_name(unsigned op);
-
 /**
  * An entry that no honest client writes: the task fails, and the journal names the session once.
  */
