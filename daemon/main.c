@@ -196,7 +196,7 @@ static int serve_begin(struct npud *npud, int signals)
     return r == 0 ? add_events(npud, signals) : r;
 }
 
-static int serve(struct npud *npud, int signals)
+static int serve_clients(struct npud *npud, int signals)
 {
     struct server *server = npud->server;
     int r;
@@ -205,7 +205,7 @@ static int serve(struct npud *npud, int signals)
     server->work_items.fd = -1;
     if (!server->base)
         return -ENOMEM;
-    packet_close = deferred_close_close_slow;
+    packet_close = deferred_close_slow;
     inject_init(server->inject);
     r = serve_begin(npud, signals);
     if (r == 0) {
@@ -231,7 +231,7 @@ static int serve(struct npud *npud, int signals)
 }
 
 /* With a configuration: everything from the first socket to the last. */
-static int run(struct server *server, const struct options *options, int signals)
+static int run_server(struct server *server, const struct options *options, int signals)
 {
     static struct npud npud; /* a reading thread may outlive the call: reload_end() */
     int r = 0;
@@ -252,7 +252,7 @@ static int run(struct server *server, const struct options *options, int signals
     }
     server_share_fds(server, server->config);
     server_configure(server);
-    r = serve(&npud, signals);
+    r = serve_clients(&npud, signals);
     if (options->runtime_dir)
         rmdir(options->runtime_dir);
     return r;
@@ -273,7 +273,7 @@ static int configure_and_run(const struct options *options, int signals)
             "npud does not start: its configuration is wrong, and its log "
             "(journalctl -u npud) says where; an administrator of this host can mend it");
     else if (!options->check_config)
-        r = run(&server, options, signals);
+        r = run_server(&server, options, signals);
     config_deinit(&config);
     return r;
 }

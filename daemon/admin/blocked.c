@@ -30,7 +30,7 @@ static bool blocked_of_callback(const struct stream *s, struct blocked *b)
         .blocker_thread =
             atomic_load_explicit(&s->session->page->report[report].thread, memory_order_relaxed),
     };
-    return !task_callback_done(s);
+    return !execute_callback_done(s);
 }
 
 bool blocked_of_stream(const struct stream *s, struct blocked *b)

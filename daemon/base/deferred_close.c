@@ -27,7 +27,7 @@ static struct {
     size_t n, size;
     bool stop;
     bool started;
-} closer = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+} deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
 /*
  * Sockets refuse descriptors: nothing that is closed can be a client's. Set by the first socket
@@ -35,7 +35,7 @@ static struct {
  */
 static bool kernel_accepts_fds;
 
-static void let_go(const struct item *item)
+static void close_item(const struct item *item)
 {
     if (item->hole_bytes > 0)
         fallocate(item->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)item->hole,
@@ -45,48 +45,48 @@ static void let_go(const struct item *item)
     close(item->fd);
 }
 
-static void *closer_main(void *arg)
+static void *close_deferred(void *arg)
 {
     (void)arg;
     pthread_setname_np(pthread_self(), "closer");
-    pthread_mutex_lock(&closer.lock);
+    pthread_mutex_lock(&deferred.lock);
     for (;;) {
         struct item item;
 
-        while (closer.n == 0 && !closer.stop)
-            pthread_cond_wait(&closer.more, &closer.lock);
-        if (closer.n == 0)
+        while (deferred.n == 0 && !deferred.stop)
+            pthread_cond_wait(&deferred.more, &deferred.lock);
+        if (deferred.n == 0)
             break;
-        item = closer.items[--closer.n];
-        pthread_mutex_unlock(&closer.lock);
-        let_go(&item);
-        pthread_mutex_lock(&closer.lock);
+        item = deferred.items[--deferred.n];
+        pthread_mutex_unlock(&deferred.lock);
+        close_item(&item);
+        pthread_mutex_lock(&deferred.lock);
     }
-    pthread_mutex_unlock(&closer.lock);
+    pthread_mutex_unlock(&deferred.lock);
     return NULL;
 }
 
 int deferred_close_start(void)
 {
-    int r = pthread_create(&closer.thread, NULL, closer_main, NULL);
+    int r = pthread_create(&deferred.thread, NULL, close_deferred, NULL);
 
-    closer.started = r == 0;
+    deferred.started = r == 0;
     return -r;
 }
 
 void deferred_close_stop(void)
 {
-    if (!closer.started)
+    if (!deferred.started)
         return;
-    pthread_mutex_lock(&closer.lock);
-    closer.stop = true;
-    pthread_cond_signal(&closer.more);
-    pthread_mutex_unlock(&closer.lock);
-    pthread_join(closer.thread, NULL);
-    free(closer.items);
-    closer.items = NULL;
-    closer.size = 0;
-    closer.started = false;
+    pthread_mutex_lock(&deferred.lock);
+    deferred.stop = true;
+    pthread_cond_signal(&deferred.more);
+    pthread_mutex_unlock(&deferred.lock);
+    pthread_join(deferred.thread, NULL);
+    free(deferred.items);
+    deferred.items = NULL;
+    deferred.size = 0;
+    deferred.started = false;
 }
 
 void deferred_close_refuse_fds(int socket)
@@ -105,26 +105,26 @@ void deferred_close_accept_fds(int socket)
 }
 
 /* False: no memory. */
-static bool enqueue(const struct item *item)
+static bool enqueue_item(const struct item *item)
 {
     bool ok = true;
 
-    pthread_mutex_lock(&closer.lock);
-    if (closer.n == closer.size) {
-        size_t size = closer.size ? 2 * closer.size : 64;
-        struct item *items = reallocarray(closer.items, size, sizeof(*items));
+    pthread_mutex_lock(&deferred.lock);
+    if (deferred.n == deferred.size) {
+        size_t size = deferred.size ? 2 * deferred.size : 64;
+        struct item *items = reallocarray(deferred.items, size, sizeof(*items));
 
         ok = items != NULL;
         if (ok) {
-            closer.items = items;
-            closer.size = size;
+            deferred.items = items;
+            deferred.size = size;
         }
     }
     if (ok) {
-        closer.items[closer.n++] = *item;
-        pthread_cond_signal(&closer.more);
+        deferred.items[deferred.n++] = *item;
+        pthread_cond_signal(&deferred.more);
     }
-    pthread_mutex_unlock(&closer.lock);
+    pthread_mutex_unlock(&deferred.lock);
     return ok;
 }
 
@@ -133,31 +133,31 @@ void deferred_close(int fd)
     struct item item = {.fd = fd};
 
     if (kernel_accepts_fds)
-        deferred_close_close_slow(fd);
+        deferred_close_slow(fd);
     else
-        let_go(&item);
+        close_item(&item);
 }
 
-void deferred_close_close_slow(int fd)
+void deferred_close_slow(int fd)
 {
     struct item item = {.fd = fd};
 
-    if (!closer.started || !enqueue(&item))
-        let_go(&item);
+    if (!deferred.started || !enqueue_item(&item))
+        close_item(&item);
 }
 
 void deferred_close_free_memory(int fd, void *map, size_t bytes)
 {
     struct item item = {.fd = fd, .map = map, .bytes = bytes};
 
-    if (bytes <= CLOSER_MUCH || !closer.started || !enqueue(&item))
-        let_go(&item);
+    if (bytes <= DEFERRED_CLOSE_MUCH || !deferred.started || !enqueue_item(&item))
+        close_item(&item);
 }
 
 void deferred_close_free_shared(int fd, void *map, size_t map_bytes, uint64_t from, uint64_t bytes)
 {
     struct item item = {fd, map, map_bytes, from, bytes};
 
-    if (map_bytes + bytes <= CLOSER_MUCH || !closer.started || !enqueue(&item))
-        let_go(&item);
+    if (map_bytes + bytes <= DEFERRED_CLOSE_MUCH || !deferred.started || !enqueue_item(&item))
+        close_item(&item);
 }

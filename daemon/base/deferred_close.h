@@ -21,7 +21,7 @@ void deferred_close_refuse_fds(int socket);
 
 /**
  * From now on this client may send descriptors: its socket, and what came, is to be closed by
- * deferred_close_close_slow().
+ * deferred_close_slow().
  */
 void deferred_close_accept_fds(int socket);
 
@@ -31,10 +31,10 @@ void deferred_close_accept_fds(int socket);
  */
 void deferred_close(int fd);
 /** The same for what came from a client, or for a socket in which something may have come. */
-void deferred_close_close_slow(int fd);
+void deferred_close_slow(int fd);
 
 /** More memory than this takes its time to be freed: more than any request should. */
-#define CLOSER_MUCH ((size_t)1 << 20)
+#define DEFERRED_CLOSE_MUCH ((size_t)1 << 20)
 
 /**
  * Unmap (map may be NULL) and close a memfd; by that thread when it is much, of which the pages may

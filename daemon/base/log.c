@@ -58,7 +58,7 @@ void log_set_level(int level)
 }
 
 /* Text may contain what a client sent: control bytes must not reach a terminal or break a line. */
-static void escape(char *s)
+static void escape_text(char *s)
 {
     for (; *s; s++)
         if ((unsigned char)*s < ' ' || *s == 0x7f)
@@ -142,7 +142,7 @@ static void log_va(int priority, const struct log_client *client, const char *fm
                      (int)client->pid, (unsigned)client->uid);
     }
     vsnprintf(line.text + n, sizeof(line.text) - (size_t)n, fmt, ap);
-    escape(line.text);
+    escape_text(line.text);
     if (outbox)
         outbox_put(outbox, &line, offsetof(struct line, text) + strlen(line.text) + 1);
     else

@@ -13,7 +13,7 @@
 
 #define CONFIG_DEFAULT NPUD_SYSCONFDIR "/npud/npud.conf"
 
-static void usage(FILE *f)
+static void print_usage(FILE *f)
 {
     fprintf(
         f,
@@ -135,7 +135,7 @@ static int read_option(struct options *o, int c)
         puts("npud " NPUD_VERSION);
         return end_of_output();
     case 'h':
-        usage(stdout);
+        print_usage(stdout);
         return end_of_output();
     case '?':
         fputs("Try 'npud --help'.\n", stderr);

@@ -74,7 +74,7 @@ static void make_parent(const char *path)
 }
 
 /* Does a program listen at addr? 0: none does; -EADDRINUSE; or what else connect() says. */
-static int probe(const struct sockaddr_un *addr)
+static int probe_socket(const struct sockaddr_un *addr)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int r;
@@ -106,7 +106,7 @@ static int clear_name(const struct sockaddr_un *addr, bool found, bool *said)
             path);
         return -EEXIST;
     }
-    r = probe(addr);
+    r = probe_socket(addr);
     if (r == 0 && !found) {
         log_error("%s: no program listens on this socket, but npud did not make it and does not "
                   "remove it: remove it yourself if it is of no use",

@@ -50,7 +50,7 @@ static uint32_t next_rank(struct waitlist *list)
 }
 
 /* Behind its equals. */
-static void insert(struct waitlist *list, struct waiter *w)
+static void insert_waiter(struct waitlist *list, struct waiter *w)
 {
     struct waiter **place = &list->root, *up = NULL;
 
@@ -66,7 +66,7 @@ static void insert(struct waitlist *list, struct waiter *w)
         rotate_up(list, w);
 }
 
-static void delete (struct waitlist *list, struct waiter *w)
+static void delete_waiter(struct waitlist *list, struct waiter *w)
 {
     while (w->left || w->right)
         rotate_up(list,
@@ -80,7 +80,7 @@ static void delete (struct waitlist *list, struct waiter *w)
 }
 
 /* The first one whose target is at least from. */
-static struct waiter *first_from(const struct waitlist *list, uint64_t from)
+static struct waiter *find_first_from(const struct waitlist *list, uint64_t from)
 {
     struct waiter *found = NULL;
 
@@ -97,7 +97,7 @@ void waitlist_add_locked(struct waitlist *list, struct waiter *waiter, uint64_t 
     waiter->result = 0;
     waiter->pid = 0;
     waiter->list = list;
-    insert(list, waiter);
+    insert_waiter(list, waiter);
     atomic_fetch_add(&list->n, 1);
 }
 
@@ -111,14 +111,14 @@ void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target)
 
 static void unlink_locked(struct waitlist *list, struct waiter *waiter)
 {
-    delete (list, waiter);
+    delete_waiter(list, waiter);
     waiter->list = NULL;
     atomic_fetch_sub_explicit(&list->n, 1, memory_order_relaxed);
 }
 
 struct waiter *waitlist_first_locked(const struct waitlist *list, uint64_t from)
 {
-    return first_from(list, from);
+    return find_first_from(list, from);
 }
 
 void waitlist_fire_locked(struct waitlist *list, struct waiter *waiter, int32_t result, int32_t pid)
@@ -156,7 +156,7 @@ bool waitlist_next(struct waitlist *list, uint64_t from, uint64_t *target)
     const struct waiter *waiter;
 
     pthread_mutex_lock(&list->lock);
-    waiter = first_from(list, from);
+    waiter = find_first_from(list, from);
     if (waiter)
         *target = waiter->target;
     pthread_mutex_unlock(&list->lock);
@@ -172,7 +172,7 @@ void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t
     if (atomic_load_explicit(&list->n, memory_order_relaxed) == 0)
         return;
     pthread_mutex_lock(&list->lock);
-    while ((waiter = first_from(list, first)) && waiter->target <= last)
+    while ((waiter = find_first_from(list, first)) && waiter->target <= last)
         waitlist_fire_locked(list, waiter, result, pid);
     pthread_mutex_unlock(&list->lock);
 }
@@ -186,7 +186,7 @@ bool waitlist_fire_some(struct waitlist *list, uint64_t *next, uint64_t last, un
     if (atomic_load_explicit(&list->n, memory_order_relaxed) == 0)
         return true;
     pthread_mutex_lock(&list->lock);
-    for (; max > 0 && (waiter = first_from(list, *next)) && waiter->target <= last; max--) {
+    for (; max > 0 && (waiter = find_first_from(list, *next)) && waiter->target <= last; max--) {
         *next = waiter->target + 1;
         if (test(waiter))
             waitlist_fire_locked(list, waiter, 0, 0);

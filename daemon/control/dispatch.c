@@ -139,7 +139,7 @@ static int32_t on_memory_written(struct call *call)
         return 0;
     if (in->offset > mem->size || in->size > mem->size - in->offset)
         return fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than the allocation");
-    values_written(mem, in->offset, in->size);
+    value_written(mem, in->offset, in->size);
     return 0;
 }
 

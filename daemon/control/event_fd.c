@@ -91,7 +91,7 @@ static void fd_free(struct event_fd *e)
 {
     DL_DELETE(e->session->event_fds, e);
     e->session->n_event_fds--;
-    deferred_close_close_slow(e->fd); /* a client's epoll set may make this wait */
+    deferred_close_slow(e->fd); /* a client's epoll set may make this wait */
     charge_deinit(&e->charge);
     if (e->open)
         ipc_open_unpin(e->open);
@@ -199,7 +199,7 @@ int32_t event_fd_watch(struct session *session, int fd, uint32_t number,
         (!e || charge_init(&e->charge, session_users(session), session->user, RESOURCE_FDS, 1) < 0))
         error = ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     if (error != 0) {
-        deferred_close_close_slow(fd);
+        deferred_close_slow(fd);
         free(e);
         return error;
     }

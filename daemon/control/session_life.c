@@ -243,7 +243,7 @@ void session_free(struct session *session)
     if (session->on_death)
         event_free(session->on_death);
     if (session->sends_fds)
-        deferred_close_close_slow(session->socket);
+        deferred_close_slow(session->socket);
     else
         deferred_close(session->socket);
     survivor_watch(session);

@@ -111,7 +111,7 @@ static void export_free(struct ipc_export *export)
     heap_trim_count();
 }
 
-static void evict(struct ipc_event *ev)
+static void evict_event(struct ipc_event *ev)
 {
     struct ipc_export *export, *tmp;
 
@@ -123,18 +123,18 @@ static void evict(struct ipc_event *ev)
 
 /* Nobody has it open any more. It lives on as long as a session that exported it does, within
  * bounds. */
-static void linger(struct ipc_event *ev)
+static void let_linger(struct ipc_event *ev)
 {
     if (!ev->exports || ev->all->linger_max == 0 ||
         charge_init(&ev->linger_charge, ev->users, ev->user, RESOURCE_IPC_EVENTS, 1) < 0 ||
         charge_init(&ev->linger_charge_fd, ev->users, ev->user, RESOURCE_FDS, 1) < 0) {
         charge_deinit(&ev->linger_charge);
-        evict(ev);
+        evict_event(ev);
         return;
     }
     if (ev->user->n_linger >= ev->all->linger_max)
-        evict(ev->user->linger);
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): evict() unlinks before it frees */
+        evict_event(ev->user->linger);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): evict_event() unlinks before it frees */
     DL_APPEND2(ev->user->linger, ev, linger_prev, linger_next);
     ev->user->n_linger++;
     ev->all->lingering++;
@@ -189,7 +189,7 @@ static int32_t charge_open(struct session *session, struct ipc_open *open)
     while (charge_init(&open->charge, users, session->user, RESOURCE_IPC_EVENTS, 1) < 0) {
         if (!session->user->linger)
             return ACL_ERROR_RT_NO_EVENT_RESOURCE;
-        evict(session->user->linger);
+        evict_event(session->user->linger);
     }
     if (charge_init(&open->charge_fd, users, session->user, RESOURCE_FDS, 1) < 0) {
         charge_deinit(&open->charge);
@@ -274,8 +274,8 @@ static bool secret_equal(const uint8_t *a, const uint8_t *b)
     return diff == 0;
 }
 
-static int32_t find(struct session *session, const struct ipc_handle *handle,
-                    struct ipc_event **evp)
+static int32_t find_by_handle(struct session *session, const struct ipc_handle *handle,
+                              struct ipc_event **evp)
 {
     struct ipc_events *all = session->server->ipc;
     struct ipc_event *ev;
@@ -306,7 +306,7 @@ int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
 {
     struct ipc_event *ev;
     struct ipc_open *open;
-    int32_t error = find(session, handle, &ev);
+    int32_t error = find_by_handle(session, handle, &ev);
 
     if (error != 0)
         return error;
@@ -323,7 +323,7 @@ int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
             open_abandon(open, session);
     }
     if (!ev->opens)
-        linger(ev);
+        let_linger(ev);
     *openp = open;
     return error;
 }
@@ -350,7 +350,7 @@ int32_t ipc_event_info(struct session *session, const struct ipc_handle *handle,
 {
     struct ipc_event *ev;
     struct ipc_export *export;
-    int32_t error = find(session, handle, &ev);
+    int32_t error = find_by_handle(session, handle, &ev);
 
     if (error != 0)
         return error;
@@ -412,7 +412,7 @@ void ipc_open_free(struct ipc_open *open)
     slots_put(&session->ipc, open);
     session_give_back(session, &session->ipc);
     if (!ev->opens)
-        linger(ev);
+        let_linger(ev);
 }
 
 void ipc_open_release(struct ipc_open *open)

@@ -180,7 +180,7 @@ static struct notify_pid *find_pid(struct notify *n, int32_t pid)
     return NULL;
 }
 
-static int32_t allow(struct notify *n, int32_t pid)
+static int32_t allow_pid(struct notify *n, int32_t pid)
 {
     struct notify_pid *entry = find_pid(n, pid);
 
@@ -210,7 +210,7 @@ int32_t notify_allow(struct notify_open *open, const int32_t *pids, size_t n)
         if (pids[i] <= 0)
             return ACL_ERROR_RT_PARAM_INVALID;
     for (size_t i = 0; i < n; i++) {
-        int32_t error = allow(open->notify, pids[i]);
+        int32_t error = allow_pid(open->notify, pids[i]);
 
         if (error != 0)
             return error;
@@ -240,7 +240,8 @@ static bool may_import(struct notify *n, const struct session *session)
     return entry->identity == identity;
 }
 
-static int32_t find(struct session *session, const char *text, size_t length, struct notify **np)
+static int32_t find_by_key(struct session *session, const char *text, size_t length,
+                           struct notify **np)
 {
     struct notifies *all = session->server->notifies;
     struct notify_key key;
@@ -268,7 +269,7 @@ int32_t notify_import(struct session *session, const char *text, size_t length,
 {
     struct notify_open *open;
     struct notify *n;
-    int32_t error = find(session, text, length, &n);
+    int32_t error = find_by_key(session, text, length, &n);
 
     if (error != 0)
         return error;

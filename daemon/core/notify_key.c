@@ -5,7 +5,7 @@
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /* FNV-1a over everything but `check`. */
-static uint64_t checksum(const struct notify_key *key)
+static uint64_t compute_checksum(const struct notify_key *key)
 {
     const uint8_t *p = (const uint8_t *)key;
     uint64_t x = UINT64_C(0xcbf29ce484222325);
@@ -17,7 +17,7 @@ static uint64_t checksum(const struct notify_key *key)
 
 void notify_key_seal(struct notify_key *key)
 {
-    key->check = checksum(key);
+    key->check = compute_checksum(key);
 }
 
 void notify_key_encode(const struct notify_key *key, char *text)
@@ -53,7 +53,7 @@ bool notify_key_decode(struct notify_key *key, const char *text, size_t length)
         *p++ = (uint8_t)bits;
     }
     return key->magic == NOTIFY_KEY_MAGIC && key->version == NOTIFY_KEY_VERSION &&
-           key->check == checksum(key);
+           key->check == compute_checksum(key);
 }
 
 bool notify_key_equal(const struct notify_key *a, const struct notify_key *b)

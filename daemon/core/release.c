@@ -33,7 +33,7 @@ static void fence_fired(struct waiter *w)
     work_item_send(&r->server->work_items, &r->post);
 }
 
-static void finish(struct release *r)
+static void finish_release(struct release *r)
 {
     DL_DELETE(r->session->releases, r);
     r->session->n_fences -= r->n;
@@ -43,7 +43,7 @@ static void finish(struct release *r)
 }
 
 /* Wait for the next stream that has not passed yet; without one, finish. */
-static void go_on(struct release *r)
+static void await_next_fence(struct release *r)
 {
     for (; r->at < r->n; r->at++) {
         struct stream *s = slots_get(&r->session->streams, r->fences[r->at].stream);
@@ -55,16 +55,16 @@ static void go_on(struct release *r)
         if (atomic_load(&s->done) < position || !waitlist_remove(&s->passed, &r->waiter))
             return;
     }
-    finish(r);
+    finish_release(r);
 }
 
 static void on_passed(struct work_item *post)
 {
-    go_on((struct release *)((char *)post - offsetof(struct release, post)));
+    await_next_fence((struct release *)((char *)post - offsetof(struct release, post)));
 }
 
 /* fences NULL: only count. */
-static size_t fill_all(struct session *session, struct fence *fences, size_t max)
+static size_t fill_all_fences(struct session *session, struct fence *fences, size_t max)
 {
     struct stream *s;
     size_t n = 0;
@@ -81,7 +81,8 @@ static size_t fill_all(struct session *session, struct fence *fences, size_t max
     return n;
 }
 
-static size_t fill(struct session *session, struct fence *out, const struct fence *fences, size_t n)
+static size_t fill_fences(struct session *session, struct fence *out, const struct fence *fences,
+                          size_t n)
 {
     size_t used = 0;
 
@@ -101,7 +102,7 @@ static size_t fill(struct session *session, struct fence *out, const struct fenc
 bool release_when_passed(struct session *session, const struct fence *fences, size_t n, bool all,
                          void (*free_object)(void *object), void *object)
 {
-    size_t max = all ? fill_all(session, NULL, SIZE_MAX) : n;
+    size_t max = all ? fill_all_fences(session, NULL, SIZE_MAX) : n;
     struct release *r;
 
     if (max == 0) {
@@ -119,10 +120,11 @@ bool release_when_passed(struct session *session, const struct fence *fences, si
     r->session = session;
     r->free_object = free_object;
     r->object = object;
-    r->n = all ? fill_all(session, r->fences, max) : fill(session, r->fences, fences, n);
+    r->n =
+        all ? fill_all_fences(session, r->fences, max) : fill_fences(session, r->fences, fences, n);
     session->n_fences += r->n;
     DL_APPEND(session->releases, r);
-    go_on(r);
+    await_next_fence(r);
     return true;
 }
 
@@ -139,6 +141,6 @@ void releases_flush(struct session *session)
 
         assert(posted);
         (void)posted;
-        finish(r);
+        finish_release(r);
     }
 }

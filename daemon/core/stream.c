@@ -104,8 +104,8 @@ void stream_stop_at_failure(struct stream *s)
     engine_unlock(s->attach->device->engine);
 }
 
-static int32_t acquire(struct stream *s, struct session *session, struct attach *attach,
-                       int *segment_fd)
+static int32_t take_resources(struct stream *s, struct session *session, struct attach *attach,
+                              int *segment_fd)
 {
     uint32_t depth = session_ring_depth(session);
     void *segment;
@@ -131,8 +131,8 @@ static int32_t acquire(struct stream *s, struct session *session, struct attach 
     return 0;
 }
 
-/* Give back what acquire() took, and the slot. */
-static void release(struct stream *s)
+/* Give back what take_resources() took, and the slot. */
+static void give_resources_back(struct stream *s)
 {
     slots_put(&s->attach->device->stream_ids, s->id);
     charge_deinit(&s->charge);
@@ -147,7 +147,7 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t cont
 
     if (!s)
         return ACL_ERROR_RT_NO_STREAM_RESOURCE;
-    error = acquire(s, session, attach, segment_fd);
+    error = take_resources(s, session, attach, segment_fd);
     if (error != 0) {
         slots_put(&session->streams, s);
         return error;
@@ -166,7 +166,7 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t cont
     s->counted = false;
     s->timer = (struct timer){0};
     s->callback = s->callbacks = 0;
-    s->judged = 0;
+    s->rules_asked = 0;
     s->ordinal = session->streams_made++;
     s->failure.code = 0;
     s->stuck = s->held = false;
@@ -178,7 +178,7 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t cont
     reset_ctrl(s);
     if (!context_join(s, context)) {
         waitlist_deinit(&s->passed);
-        release(s);
+        give_resources_back(s);
         return ACL_ERROR_RT_MEMORY_ALLOCATION;
     }
     attach->streams++;
@@ -256,5 +256,5 @@ void stream_free(struct stream *s)
     context_leave(s);
     session_unlock(session);
     a->streams--;
-    release(s);
+    give_resources_back(s);
 }

@@ -62,7 +62,7 @@ struct failure {
 };
 
 /** Part of an allocation's list of waiters that is still to be gone through: engine/value.h. */
-struct values_range {
+struct value_range {
     uint64_t next, last;
 };
 
@@ -88,7 +88,7 @@ struct stream {
     uint64_t head;    /* next position to execute */
     struct task task; /* the copy of the entry at head, while has_task */
     bool has_task;    /* taken from the ring, not finished */
-    bool started; /* task_execute() was called before; after a wait, waiter.result is the outcome */
+    bool started; /* execute_task() was called before; after a wait, waiter.result is the outcome */
     bool rung;    /* active because the doorbell said so, and no task was found so far */
     bool changing;     /* memory, and who waits for that is not told completely: see changed */
     bool counted;      /* TASK_VALUE_WAIT: in value_waiters of the session page */
@@ -109,7 +109,7 @@ struct stream {
             const _Atomic uint64_t *word; /* TASK_VALUE_WAIT: in npud's mapping */
             uint64_t parked_since;
         };
-        struct values_range changed; /* while changing, and so not parked */
+        struct value_range changed; /* while changing, and so not parked */
     };
     uint64_t callback;  /* ordinal of the callback that it is parked for; 0: none */
     uint64_t callbacks; /* ordinal of the latest callback that was handed over */
@@ -136,9 +136,9 @@ struct stream {
     struct discards *discards;
 
     /* fault injection (inject.h): last, since it is hardly ever looked at */
-    uint64_t ordinal; /* constant: how many streams its session had made before */
-    uint64_t first;   /* constant: its first position */
-    uint64_t judged;  /* 1 + the last position that rules have been asked about */
+    uint64_t ordinal;     /* constant: how many streams its session had made before */
+    uint64_t first;       /* constant: its first position */
+    uint64_t rules_asked; /* 1 + the last position that rules have been asked about */
 };
 
 static inline int32_t stream_id(const struct stream *stream)
@@ -236,7 +236,17 @@ void stream_free(struct stream *stream);
 void stream_publish(struct stream *stream, uint64_t position);
 
 /**
- * Engine: the current task, which retires now, has failed; task_execute() tells everybody. pid: who
+ * Engine: publish what is done before the current task. A thread that sees what the task does, in
+ * this process or in another, must find everything before it done.
+ */
+static inline void stream_publish_before(struct stream *stream)
+{
+    if (atomic_load_explicit(&stream->done, memory_order_relaxed) != stream->head)
+        stream_publish(stream, stream->head);
+}
+
+/**
+ * Engine: the current task, which retires now, has failed; execute_task() tells everybody. pid: who
  * is to blame, or 0.
  */
 void stream_fail(struct stream *stream, int32_t error, int32_t pid);

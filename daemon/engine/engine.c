@@ -77,7 +77,7 @@ void engine_resume(struct engine *e, struct stream *s)
     watch_attach(e, s->attach, e->now);
 }
 
-static void wake(struct engine *e)
+static void wake_engine(struct engine *e)
 {
     /* Cannot fail: the counter would need 2^64 wake-ups. */
     eventfd_write(e->wake, 1);
@@ -98,7 +98,7 @@ void engine_unpark(struct stream *s)
     pthread_mutex_unlock(&e->inbox_lock);
     /* Dekker with go_to_sleep(): inbox_n, then sleeping; there sleeping, then inbox_n. */
     if (atomic_load(&e->sleeping))
-        wake(e);
+        wake_engine(e);
 }
 
 static void drain_inbox(struct engine *e)
@@ -155,7 +155,7 @@ void engine_forget(struct engine *e, struct stream *s)
 
 void engine_drop_task(struct stream *s)
 {
-    values_drop(s);
+    value_drop(s);
 }
 
 int engine_set_timer(struct stream *s, uint64_t deadline)
@@ -216,7 +216,7 @@ void engine_each_attach(struct engine *e, void (*fn)(struct attach *a))
 
 /* --- running --- */
 
-static bool fetch(struct stream *s)
+static bool fetch_task(struct stream *s)
 {
     if (!stream_read_entry(s, s->head, &s->task))
         return false;
@@ -233,10 +233,10 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
     uint64_t first = s->head;
     unsigned n;
 
-    for (n = 0; n < BUDGET && (s->has_task || fetch(s)); n++) {
+    for (n = 0; n < BUDGET && (s->has_task || fetch_task(s)); n++) {
         enum run_result r = __builtin_expect(e->device->inject != NULL, 0) && task_is_new(s)
                                 ? inject_execute(s, now)
-                                : task_execute(s, now);
+                                : execute_task(s, now);
 
         if (r == RUN_RETIRED || r == RUN_WORKED) {
             s->has_task = false;
@@ -351,7 +351,7 @@ static void run_timers(struct engine *e, uint64_t now)
     }
 }
 
-static void turn(struct engine *e)
+static void run_turn(struct engine *e)
 {
     uint64_t now = clock_ns();
     struct attach *a, *tmp;
@@ -394,7 +394,7 @@ static void *engine_main(void *arg)
     pthread_mutex_lock(&e->lock);
     while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
         let_others_in(e);
-        turn(e);
+        run_turn(e);
     }
     idle_stop_spinning(e);
     pthread_mutex_unlock(&e->lock);
@@ -433,7 +433,7 @@ void engine_free(struct engine *e)
         return;
     if (e->thread) {
         atomic_store(&e->stop, true);
-        wake(e);
+        wake_engine(e);
         pthread_join(e->thread, NULL);
     }
     timers_deinit(&e->timers);

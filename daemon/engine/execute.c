@@ -52,7 +52,7 @@ static enum run_result run_record(struct stream *s, uint64_t now)
 
     (void)now;
     if (s->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
-        publish_before(s);
+        stream_publish_before(s);
     if (ev)
         event_obj_record(ev, s->task.record.number, s->task.flags);
     return RUN_RETIRED;
@@ -95,21 +95,21 @@ static enum run_result run_wait_level(struct stream *s, uint64_t now)
     bool passed;
 
     if (s->started && (s->waiter.result != EVENT_LOOK_AGAIN || !ev))
-        return finish_wait(s);
+        return run_finish_wait(s);
     if (s->started)
         timeout_ns = time_left(s, now);
-    if (!ev || !valid_timeout(timeout_ns))
-        return bad_entry(s, "no such event");
+    if (!ev || !run_valid_timeout(timeout_ns))
+        return run_bad_entry(s, "no such event");
     level = atomic_load_explicit(&ev->shm->level, memory_order_acquire);
     count = s->started ? s->waiter.target : level >> 1;
     if (level_passed(level, count))
         return RUN_RETIRED;
-    if (park(s, &ev->raised, count, timeout_ns, now) < 0)
-        return no_memory(s);
+    if (run_park(s, &ev->raised, count, timeout_ns, now) < 0)
+        return run_no_memory(s);
     atomic_store(&ev->shm->level_waiters, 1);
     dropped = event_obj_dropped(ev, s->task.wait.target);
     passed = level_passed(atomic_load(&ev->shm->level), count);
-    if ((!dropped && !passed) || !unpark_self(s))
+    if ((!dropped && !passed) || !run_unpark(s))
         return RUN_WAITS;
     if (!passed)
         stream_fail(s, dropped, s->session->pid);
@@ -123,9 +123,9 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
     int32_t stopped, discarded;
 
     if (s->started)
-        return finish_wait(s);
-    if (!valid_timeout(s->task.wait.timeout_ns) || (t == s && target > s->head))
-        return bad_entry(s, "waits for itself");
+        return run_finish_wait(s);
+    if (!run_valid_timeout(s->task.wait.timeout_ns) || (t == s && target > s->head))
+        return run_bad_entry(s, "waits for itself");
     if (!t || atomic_load_explicit(&t->done, memory_order_acquire) >= target) {
         /*
          * A stream that is gone has passed every position it had; what it passed may be discarded.
@@ -135,15 +135,15 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
             stream_fail(s, discarded, 0);
         return RUN_RETIRED;
     }
-    if (park(s, &t->passed, target, s->task.wait.timeout_ns, now) < 0)
-        return no_memory(s);
+    if (run_park(s, &t->passed, target, s->task.wait.timeout_ns, now) < 0)
+        return run_no_memory(s);
     /* In this order: what it has done before it was stopped is done. */
     stopped = atomic_load(&t->stopped);
     if (atomic_load(&t->done) >= target)
         stopped = 0;
     else if (stopped == 0)
         return RUN_WAITS;
-    if (!unpark_self(s))
+    if (!run_unpark(s))
         return RUN_WAITS;
     if (stopped != 0)
         stream_fail(s, stopped, s->session->pid);
@@ -156,8 +156,8 @@ static enum run_result run_ipc_record(struct stream *s, uint64_t now)
 
     (void)now;
     if (!open || slot_generation(open) != s->task.generation)
-        return bad_entry(s, "no such event");
-    publish_before(s);
+        return run_bad_entry(s, "no such event");
+    stream_publish_before(s);
     ipc_record_complete(open, s->task.ipc.number);
     return RUN_RETIRED;
 }
@@ -169,15 +169,15 @@ static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
     int32_t error, pid = 0;
 
     if (s->started)
-        return finish_wait(s);
+        return run_finish_wait(s);
     if (!open || slot_generation(open) != s->task.generation ||
-        !valid_timeout(s->task.ipc.timeout_ns))
-        return bad_entry(s, "no such event");
+        !run_valid_timeout(s->task.ipc.timeout_ns))
+        return run_bad_entry(s, "no such event");
     if (!ipc_record_outcome(open->event, number, &error, &pid)) {
-        if (park(s, &open->event->completed, number, s->task.ipc.timeout_ns, now) < 0)
-            return no_memory(s);
+        if (run_park(s, &open->event->completed, number, s->task.ipc.timeout_ns, now) < 0)
+            return run_no_memory(s);
         /* Off the list first: a record that fails here fires all that are on it. */
-        if (!ipc_record_over(open->event, number) || !unpark_self(s))
+        if (!ipc_record_over(open->event, number) || !run_unpark(s))
             return RUN_WAITS;
         if (!ipc_record_outcome(open->event, number, &error, &pid))
             error = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR; /* an opener keeps changing it */
@@ -189,7 +189,8 @@ static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
 
 /* --- work, done by the backend --- */
 
-enum run_result step_work(struct stream *s, uint64_t now, uint64_t offset)
+/* Goes on with s->work, which changes memory of the task's destination from offset on, if any. */
+static enum run_result do_work(struct stream *s, uint64_t now, uint64_t offset)
 {
     struct device *d = s->attach->device;
     uint64_t before = s->work.progress, deadline;
@@ -198,8 +199,8 @@ enum run_result step_work(struct stream *s, uint64_t now, uint64_t offset)
 
     state = d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result);
     if (s->work.kind != WORK_DELAY) {
-        values_changed(s, offset + before, s->work.progress - before);
-        if (!values_check(s))
+        value_changed(s, offset + before, s->work.progress - before);
+        if (!value_check(s))
             /* and, at the end, once more into the backend, which has no more to do */
             return RUN_AGAIN;
     }
@@ -209,7 +210,7 @@ enum run_result step_work(struct stream *s, uint64_t now, uint64_t offset)
         return RUN_AGAIN;
     case WORK_UNTIL:
         if (engine_set_timer(s, deadline) < 0)
-            return no_memory(s);
+            return run_no_memory(s);
         return RUN_WAITS;
     case WORK_DONE:
         break;
@@ -229,12 +230,12 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
                                  t->copy.src_offset, t->copy.size);
 
     if (!dst || !src)
-        return no_such_memory(s);
+        return run_no_such_memory(s);
     if (!s->started)
         s->work = (struct work){.kind = WORK_COPY, .size = t->copy.size};
     s->work.dst = dst;
     s->work.src = src;
-    return step_work(s, now, t->copy.dst_offset);
+    return do_work(s, now, t->copy.dst_offset);
 }
 
 static enum run_result run_set(struct stream *s, uint64_t now)
@@ -243,18 +244,18 @@ static enum run_result run_set(struct stream *s, uint64_t now)
     void *dst = allocation_range(s->session, t->object, t->generation, t->set.offset, t->set.size);
 
     if (!dst)
-        return no_such_memory(s);
+        return run_no_such_memory(s);
     if (!s->started)
         s->work =
             (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value};
     s->work.dst = dst;
-    return step_work(s, now, t->set.offset);
+    return do_work(s, now, t->set.offset);
 }
 
 static enum run_result run_delay(struct stream *s, uint64_t now)
 {
     if (s->task.delay.ns > DELAY_MAX_NS)
-        return bad_entry(s, "too long");
+        return run_bad_entry(s, "too long");
     if (!s->started) {
         s->work = (struct work){
             .kind = WORK_DELAY, .delay_ns = s->task.delay.ns, .result = s->task.delay.result};
@@ -265,7 +266,7 @@ static enum run_result run_delay(struct stream *s, uint64_t now)
         if (s->task.delay.ns != 0)
             now = clock_ns();
     }
-    return step_work(s, now, 0);
+    return do_work(s, now, 0);
 }
 
 static bool valid_reduce(const struct task *t)
@@ -285,9 +286,9 @@ static enum run_result run_reduce(struct stream *s, uint64_t now)
                                  t->reduce.src_offset, t->reduce.size);
 
     if (!valid_reduce(t))
-        return bad_entry(s, "no such reduction");
+        return run_bad_entry(s, "no such reduction");
     if (!dst || !src)
-        return no_such_memory(s);
+        return run_no_such_memory(s);
     if (!s->started)
         s->work = (struct work){.kind = WORK_REDUCE,
                                 .size = t->reduce.size,
@@ -295,12 +296,12 @@ static enum run_result run_reduce(struct stream *s, uint64_t now)
                                 .type = t->reduce.type};
     s->work.dst = dst;
     s->work.src = src;
-    return step_work(s, now, t->reduce.dst_offset);
+    return do_work(s, now, t->reduce.dst_offset);
 }
 
 /* --- callbacks --- */
 
-bool task_callback_done(const struct stream *s)
+bool execute_callback_done(const struct stream *s)
 {
     return atomic_load_explicit(&s->ctrl->callbacks_done, memory_order_acquire) >=
            s->task.callback.ordinal;
@@ -323,13 +324,13 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
 
     (void)now;
     if (s->started) /* the device was lost, and is back, when it has not returned */
-        return task_callback_done(s) ? RUN_RETIRED : await_callback(s);
+        return execute_callback_done(s) ? RUN_RETIRED : await_callback(s);
     if (t->callback.report >= REPORTS || t->callback.ordinal <= s->callbacks)
-        return bad_entry(s, "no such thread or order");
+        return run_bad_entry(s, "no such thread or order");
     s->callbacks = t->callback.ordinal;
-    if (task_callback_done(s))
+    if (execute_callback_done(s))
         return RUN_RETIRED; /* the client has dropped it */
-    publish_before(s);
+    stream_publish_before(s);
     report = &s->session->page->report[t->callback.report];
     atomic_store_explicit(&s->ctrl->callbacks, t->callback.ordinal, memory_order_release);
     if (!(t->flags & TASK_CALLBACK_TOLD) && report_post(report))
@@ -348,7 +349,7 @@ static void fail_record(struct stream *s)
     struct event_obj *ev = task_event(s);
 
     if (s->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
-        publish_before(s);
+        stream_publish_before(s);
     if (ev)
         event_obj_record(ev, s->task.record.number, s->task.flags & ~TASK_RECORD_TIME);
 }
@@ -362,7 +363,7 @@ static void fail_ipc_record(struct stream *s)
     struct ipc_open *open =
         slots_get_generation(&s->session->ipc, s->task.object, s->task.generation);
 
-    publish_before(s);
+    stream_publish_before(s);
     if (open)
         ipc_record_fail(open, s->task.ipc.number);
 }
@@ -378,7 +379,7 @@ static void fail_callback(struct stream *s)
 /* Whoever the record would have let go fails, too. */
 static void fail_notify_record(struct stream *s)
 {
-    publish_before(s);
+    stream_publish_before(s);
     notify_drop_task(s->session, &s->task);
 }
 
@@ -495,7 +496,7 @@ static void reduce_writes(const struct task *t, uint64_t *offset, uint64_t *size
 static enum run_result run_unknown(struct stream *s, uint64_t now)
 {
     (void)now;
-    return bad_entry(s, "unknown op");
+    return run_bad_entry(s, "unknown op");
 }
 
 /* Behind the last op: the row of all that are unknown. */
@@ -516,18 +517,18 @@ static const struct task_row rows[TASK_OPS + 1] = {
     [TASK_SET] = {"set", run_set, .writes = set_writes},
     [TASK_DELAY] = {"delay", run_delay},
     [TASK_CALLBACK] = {"callback", run_callback, fail_callback, .brief = true},
-    [TASK_NOTIFY_RECORD] = {"notify record", run_notify_record, fail_notify_record,
+    [TASK_NOTIFY_RECORD] = {"notify record", notify_run_record, fail_notify_record,
                             pass_over_notify_record, .completes = notify_record_completes,
                             .brief = true},
-    [TASK_NOTIFY_WAIT] = {"notify wait", run_notify_wait, fail_notify_wait,
+    [TASK_NOTIFY_WAIT] = {"notify wait", notify_run_wait, fail_notify_wait,
                           .waits_for = WAITS_FOR_NOTIFY, .timeout_ns = notify_timeout},
-    [TASK_COUNT_RECORD] = {"count notify record", run_count_record, fail_notify_record,
+    [TASK_COUNT_RECORD] = {"count notify record", notify_run_count_record, fail_notify_record,
                            pass_over_notify_record, .completes = notify_record_completes,
                            .brief = true},
-    [TASK_COUNT_WAIT] = {"count notify wait", run_count_wait, .waits_for = WAITS_FOR_NOTIFY,
+    [TASK_COUNT_WAIT] = {"count notify wait", notify_run_count_wait, .waits_for = WAITS_FOR_NOTIFY,
                          .timeout_ns = notify_timeout},
-    [TASK_VALUE_WRITE] = {"value write", run_value_write, .writes = value_writes},
-    [TASK_VALUE_WAIT] = {"value wait", run_value_wait, .waits_for = WAITS_FOR_VALUE,
+    [TASK_VALUE_WRITE] = {"value write", value_run_write, .writes = value_writes},
+    [TASK_VALUE_WAIT] = {"value wait", value_run_wait, .waits_for = WAITS_FOR_VALUE,
                          .target = value_target},
     [TASK_REDUCE] = {"reduce", run_reduce, .writes = reduce_writes},
     [TASK_OPS] = {"unknown", run_unknown},
@@ -539,41 +540,41 @@ const struct task_row *task_row(unsigned op)
 }
 
 /* A task that has failed is over when everybody was told. */
-static enum run_result told(struct stream *s, enum run_result r)
+static enum run_result tell_failure(struct stream *s, enum run_result r)
 {
     if ((r == RUN_RETIRED || r == RUN_WORKED) && s->failure.code != 0 && !failure_tell(s))
         return RUN_WAITS;
     return r;
 }
 
-enum run_result task_execute(struct stream *s, uint64_t now)
+enum run_result execute_task(struct stream *s, uint64_t now)
 {
     enum run_result r = RUN_RETIRED;
 
     if (atomic_load_explicit(&s->stopped, memory_order_relaxed) != 0)
         return failure_pass_over(s);
     if (s->failure.code == 0) { /* else it has failed before, and there was no room to tell */
-        if (s->started && !values_check(s)) /* what the last step has changed */
+        if (s->started && !value_check(s)) /* what the last step has changed */
             return RUN_AGAIN;
         r = task_row(s->task.op)->run(s, now);
     }
     s->started = true;
-    return told(s, r);
+    return tell_failure(s, r);
 }
 
-enum run_result task_fail(struct stream *s, int32_t code)
+enum run_result execute_fail(struct stream *s, int32_t code)
 {
     const struct task_row *row = task_row(s->task.op);
 
     if (row->fail)
         row->fail(s);
-    values_drop(s); /* of a task that had begun */
+    value_drop(s); /* of a task that had begun */
     stream_fail(s, code, 0);
     s->started = true;
-    return told(s, RUN_RETIRED);
+    return tell_failure(s, RUN_RETIRED);
 }
 
-void task_abandon(struct stream *s)
+void execute_abandon(struct stream *s)
 {
     const struct task_row *row = task_row(s->task.op);
 
@@ -581,9 +582,9 @@ void task_abandon(struct stream *s)
         row->fail(s);
 }
 
-enum run_result task_hold(struct stream *s, struct waitlist *list, uint64_t now)
+enum run_result execute_hold(struct stream *s, struct waitlist *list, uint64_t now)
 {
     /* Without a time limit it needs no memory. */
-    park(s, list, 0, 0, now);
+    run_park(s, list, 0, 0, now);
     return RUN_WAITS;
 }

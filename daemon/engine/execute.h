@@ -11,26 +11,26 @@ struct stream;
 struct waitlist;
 
 /** Start stream->task, or go on with it. now: CLOCK_MONOTONIC nanoseconds. */
-enum run_result task_execute(struct stream *stream, uint64_t now);
+enum run_result execute_task(struct stream *stream, uint64_t now);
 
 /** The stream's current task is a callback: has it returned? */
-bool task_callback_done(const struct stream *stream);
+bool execute_callback_done(const struct stream *stream);
 
 /**
  * Let stream->task fail with code, begun or not, in place of going on with it. It does nothing
  * more, except that nobody is left waiting for it: a failed record lets go who waits for it, those
  * of an IPC event with an error of their own (507057). Off all lists.
  */
-enum run_result task_fail(struct stream *stream, int32_t code);
+enum run_result execute_fail(struct stream *stream, int32_t code);
 
 /**
  * The current task is ended before it began, while a rule of fault injection holds it: do for it
  * what a failed task does for those that wait for it. Nothing to do for a task that has begun. The
  * engine is locked out.
  */
-void task_abandon(struct stream *stream);
+void execute_abandon(struct stream *stream);
 
 /**
  * Park the stream on list before it begins with its task, until the list is fired; then it begins.
  */
-enum run_result task_hold(struct stream *stream, struct waitlist *list, uint64_t now);
+enum run_result execute_hold(struct stream *stream, struct waitlist *list, uint64_t now);

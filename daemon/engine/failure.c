@@ -65,7 +65,7 @@ enum run_result failure_pass_over(struct stream *s)
 
     if (!stream_has_begun(s) && row->pass_over)
         row->pass_over(s);
-    values_drop(s); /* it may have begun */
+    value_drop(s); /* it may have begun */
     return RUN_RETIRED;
 }
 
@@ -98,7 +98,7 @@ static struct exception_ring *ring_of(const struct attach *a)
 }
 
 /* False: no room. */
-static bool post(struct attach *a, const struct exception *e)
+static bool post_exception(struct attach *a, const struct exception *e)
 {
     struct exception_ring *r = ring_of(a);
     struct session_page *page = a->session->page;
@@ -113,14 +113,14 @@ static bool post(struct attach *a, const struct exception *e)
     return true;
 }
 
-/* As post(); without room the client is asked to say when there is some. */
-static bool post_or_ask(struct attach *a, const struct exception *e)
+/* As post_exception(); without room the client is asked to say when there is some. */
+static bool post_exception_or_ask(struct attach *a, const struct exception *e)
 {
-    if (post(a, e))
+    if (post_exception(a, e))
         return true;
     /* Dekker with exception_take(): full, then tail; there tail, then full. */
     atomic_store(&ring_of(a)->full, 1);
-    return post(a, e);
+    return post_exception(a, e);
 }
 
 static void ask_no_more(struct attach *a)
@@ -136,7 +136,7 @@ static bool tell_exception(struct stream *s)
                           .thread = s->task.thread,
                           .code = s->failure.code};
 
-    s->stuck = !post_or_ask(s->attach, &e);
+    s->stuck = !post_exception_or_ask(s->attach, &e);
     if (!s->stuck)
         ask_no_more(s->attach);
     return !s->stuck;
@@ -163,7 +163,7 @@ static void tell_lost(struct attach *a)
 {
     struct exception e = {EXCEPTION_NONE, EXCEPTION_NONE, EXCEPTION_NONE, a->lost};
 
-    if (!post_or_ask(a, &e))
+    if (!post_exception_or_ask(a, &e))
         return;
     a->lost = 0;
     ask_no_more(a);
@@ -236,8 +236,8 @@ void failure_stop_task(struct stream *s)
     session_lock(s->session);
     if (atomic_load(&s->stopped) == 0 && !s->held && has_task_to_stop(s)) {
         engine_forget(s->attach->device->engine, s);
-        task_abandon(s);
-        values_drop(s);
+        execute_abandon(s);
+        value_drop(s);
         s->has_task = false;
         s->failure.code = 0;
         atomic_store_explicit(&s->ctrl->error, stream_error_make(ACL_ERROR_RT_STREAM_ABORT, 0),

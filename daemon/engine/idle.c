@@ -133,7 +133,7 @@ static void go_to_sleep(struct engine *e)
  * Is there anything to do? A glance at what clients and other threads write, without a system call
  * or a clock.
  */
-static bool glance(const struct engine *e)
+static bool glance_at_rings(const struct engine *e)
 {
     const struct attach *a;
     const struct stream *s;
@@ -160,7 +160,7 @@ static bool glance(const struct engine *e)
 void idle_turn(struct engine *e, uint64_t now)
 {
     if (now - e->idle_since < e->spin && may_spin(e)) {
-        for (int i = 0; i < SPIN_LOOKS && !glance(e); i++)
+        for (int i = 0; i < SPIN_LOOKS && !glance_at_rings(e); i++)
             cpu_relax();
         return;
     }

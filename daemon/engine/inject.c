@@ -35,7 +35,7 @@ bool inject_used_up(const struct inject_rule *r)
     return r->spec.count != 0 && r->hits >= r->spec.count;
 }
 
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
     /* The finaliser of splitmix64. */
     x += UINT64_C(0x9e3779b97f4a7c15);
@@ -45,9 +45,9 @@ static uint64_t mix(uint64_t x)
 }
 
 /* True with the rule's probability, and always the same for the same task of a program. */
-static bool drawn(const struct inject_rule *r, const struct stream *s)
+static bool is_drawn(const struct inject_rule *r, const struct stream *s)
 {
-    uint64_t x = mix(mix(mix(r->spec.seed) ^ s->ordinal) ^ (s->head - s->first));
+    uint64_t x = mix_bits(mix_bits(mix_bits(r->spec.seed) ^ s->ordinal) ^ (s->head - s->first));
 
     return r->spec.probability == 0 || (double)(x >> 11) * 0x1p-53 < r->spec.probability;
 }
@@ -61,7 +61,7 @@ static bool is_for(const struct inject_rule *r, const struct stream *s)
 }
 
 /* All rules count the task; the first that would hit it does. */
-static struct inject_rule *judge(struct inject *in, const struct stream *s)
+static struct inject_rule *match_rules(struct inject *in, const struct stream *s)
 {
     struct inject_rule *hit = NULL;
 
@@ -71,7 +71,7 @@ static struct inject_rule *judge(struct inject *in, const struct stream *s)
 
         if (inject_used_up(r) || !is_for(r, s))
             continue;
-        if (++r->matched < r->spec.nth || hit || !drawn(r, s))
+        if (++r->matched < r->spec.nth || hit || !is_drawn(r, s))
             continue;
         hit = r;
         r->hits++;
@@ -100,7 +100,7 @@ static void lose_device(struct device *d)
 static enum run_result fail_lost(struct stream *s)
 {
     waitlist_fire(&s->passed, s->head + 1, s->head + 1, LOST_CODE, 0);
-    return task_fail(s, LOST_CODE);
+    return execute_fail(s, LOST_CODE);
 }
 
 enum run_result inject_execute(struct stream *s, uint64_t now)
@@ -110,22 +110,22 @@ enum run_result inject_execute(struct stream *s, uint64_t now)
 
     if (atomic_load_explicit(&d->lost, memory_order_relaxed) != 0)
         return fail_lost(s);
-    if (!s->started && s->judged != s->head + 1 && s->task.op < TASK_OPS) {
-        s->judged = s->head + 1;
-        r = judge(d->inject, s);
+    if (!s->started && s->rules_asked != s->head + 1 && s->task.op < TASK_OPS) {
+        s->rules_asked = s->head + 1;
+        r = match_rules(d->inject, s);
     }
     if (!r)
-        return task_execute(s, now);
+        return execute_task(s, now);
     switch (r->spec.action) {
     case INJECT_STALL:
-        return task_hold(s, &r->held, now);
+        return execute_hold(s, &r->held, now);
     case INJECT_LOSE_DEVICE:
         lose_device(d);
         return fail_lost(s);
     case INJECT_FAIL:
         break;
     }
-    return task_fail(s, r->spec.code);
+    return execute_fail(s, r->spec.code);
 }
 
 /* --- setting and clearing; control thread --- */
@@ -180,9 +180,9 @@ static void rule_remove(struct server *server, uint32_t index)
     r->id = 0;
 }
 
-static int32_t refuse(char *message, size_t size, int32_t error, const char *fmt, ...)
+static int32_t refuse_rule(char *message, size_t size, int32_t error, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-static int32_t refuse(char *message, size_t size, int32_t error, const char *fmt, ...)
+static int32_t refuse_rule(char *message, size_t size, int32_t error, const char *fmt, ...)
 {
     va_list ap;
 
@@ -215,8 +215,8 @@ int32_t inject_clear(struct server *server, uint64_t id, char *message, size_t s
             found = true;
         }
     if (!found)
-        return refuse(message, size, ACL_ERROR_RT_PARAM_INVALID, "there is no rule %llu",
-                      (unsigned long long)id);
+        return refuse_rule(message, size, ACL_ERROR_RT_PARAM_INVALID, "there is no rule %llu",
+                           (unsigned long long)id);
     lock_all(server);
     for (uint32_t i = in->n; i-- > 0;)
         if (id == 0 || in->order[i]->id == id)
@@ -249,7 +249,7 @@ static int32_t refuse_kind(const char *kind, char *message, size_t size)
 {
     size_t used;
 
-    refuse(message, size, 0, "there are no \"%.20s\" tasks; there are", kind);
+    refuse_rule(message, size, 0, "there are no \"%.20s\" tasks; there are", kind);
     for (unsigned op = 0; op < TASK_OPS && (used = strlen(message)) < size - 1; op++) {
         bool again = op > 0 && strcmp(task_row(op)->name, task_row(op - 1)->name) == 0;
 
@@ -278,24 +278,25 @@ static int32_t find_kind(struct inject_spec *r, const char *kind, char *message,
     return r->kind ? 0 : refuse_kind(kind, message, size);
 }
 
-static int32_t check(struct server *server, const struct inject_spec *r, char *message, size_t size)
+static int32_t check_rule(struct server *server, const struct inject_spec *r, char *message,
+                          size_t size)
 {
     const int32_t bad = ACL_ERROR_RT_PARAM_INVALID;
 
     if (r->device >= (int32_t)server->devices->n)
-        return refuse(message, size, ACL_ERROR_RT_INVALID_DEVICEID,
-                      "there is no device %d (npud has %u)", r->device, server->devices->n);
+        return refuse_rule(message, size, ACL_ERROR_RT_INVALID_DEVICEID,
+                           "there is no device %d (npud has %u)", r->device, server->devices->n);
     if (r->action == INJECT_FAIL && (r->code < CODE_MIN || r->code > CODE_MAX))
-        return refuse(message, size, bad, "%d is no ACL error code", r->code);
+        return refuse_rule(message, size, bad, "%d is no ACL error code", r->code);
     /* So written that it catches what is no number, too. */
     if (!(r->probability >= 0 && r->probability <= 1))
-        return refuse(message, size, bad, "a probability is above 0 and at most 1");
+        return refuse_rule(message, size, bad, "a probability is above 0 and at most 1");
     if (!r->at_once)
         return 0;
     if (r->device < 0)
-        return refuse(message, size, bad, "which device is to be lost, or by which task?");
+        return refuse_rule(message, size, bad, "which device is to be lost, or by which task?");
     if (atomic_load(&server->devices->device[r->device].lost) != 0)
-        return refuse(message, size, bad, "device %d is lost already", r->device);
+        return refuse_rule(message, size, bad, "device %d is lost already", r->device);
     return 0;
 }
 
@@ -305,7 +306,8 @@ static int32_t read_rule(struct server *server, const Npud__Inject *in, struct i
     int32_t error;
 
     if ((unsigned)in->action > INJECT_LOSE_DEVICE)
-        return refuse(message, size, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "this npud cannot do that");
+        return refuse_rule(message, size, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                           "this npud cannot do that");
     r->action = (enum inject_action)in->action;
     error = find_kind(r, in->kind, message, size);
     if (error != 0)
@@ -323,7 +325,7 @@ static int32_t read_rule(struct server *server, const Npud__Inject *in, struct i
     r->seed = in->seed;
     r->at_once = r->action == INJECT_LOSE_DEVICE && !r->kind && r->session == 0 && r->stream < 0 &&
                  in->nth == 0 && r->probability == 0;
-    return check(server, r, message, size);
+    return check_rule(server, r, message, size);
 }
 
 static bool holds_nothing(struct inject_rule *r)
@@ -385,9 +387,9 @@ int32_t inject_set(struct server *server, const struct Npud__Inject *request, ui
     }
     unlock_all(server);
     if (!r)
-        return refuse(message, size, ACL_ERROR_RT_OVER_LIMIT,
-                      "there are %d rules, which is all there can be; clear some",
-                      INJECT_RULES_MAX);
+        return refuse_rule(message, size, ACL_ERROR_RT_OVER_LIMIT,
+                           "there are %d rules, which is all there can be; clear some",
+                           INJECT_RULES_MAX);
     log_rule(r);
     return 0;
 }

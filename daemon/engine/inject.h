@@ -90,7 +90,7 @@ int32_t inject_set(struct server *server, const struct Npud__Inject *in, uint64_
  */
 int32_t inject_clear(struct server *server, uint64_t id, char *message, size_t size);
 
-/** Engine, in place of task_execute() while device->inject is set. */
+/** Engine, in place of execute_task() while device->inject is set. */
 enum run_result inject_execute(struct stream *stream, uint64_t now);
 
 /** The rule whose list of held streams this is, or NULL. */

@@ -49,7 +49,7 @@ static bool is_met(const struct task *t, uint32_t count)
     }
 }
 
-static uint32_t changed(const struct task *t, uint32_t count)
+static uint32_t changed_count(const struct task *t, uint32_t count)
 {
     switch (t->notify.mode) {
     case ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE:
@@ -130,33 +130,33 @@ void notify_give_back(struct stream *s)
  * The client may destroy a notify while tasks that use it are queued: a record does nothing then, a
  * wait fails.
  */
-enum run_result run_notify_record(struct stream *s, uint64_t now)
+enum run_result notify_run_record(struct stream *s, uint64_t now)
 {
     struct notify *n = notify_of_task(s->session, &s->task, false);
 
     (void)now;
     if (!n)
         return RUN_RETIRED;
-    publish_before(s);
+    stream_publish_before(s);
     pthread_mutex_lock(&n->waiting.lock);
     set_bit(n);
     pthread_mutex_unlock(&n->waiting.lock);
     return RUN_RETIRED;
 }
 
-enum run_result run_count_record(struct stream *s, uint64_t now)
+enum run_result notify_run_count_record(struct stream *s, uint64_t now)
 {
     struct notify *n = notify_of_task(s->session, &s->task, true);
     unsigned looked;
 
     (void)now;
     if (s->task.notify.mode > ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE || s->task.notify.mode == 3)
-        return bad_entry(s, "no such mode");
+        return run_bad_entry(s, "no such mode");
     if (!n)
         return RUN_RETIRED;
-    publish_before(s);
+    stream_publish_before(s);
     pthread_mutex_lock(&n->waiting.lock);
-    n->value = changed(&s->task, n->value);
+    n->value = changed_count(&s->task, n->value);
     looked = count_changed(n);
     pthread_mutex_unlock(&n->waiting.lock);
     return looked > LOOKED_AT_MUCH ? RUN_WORKED : RUN_RETIRED;
@@ -165,10 +165,10 @@ enum run_result run_count_record(struct stream *s, uint64_t now)
 static enum run_result end_wait(struct stream *s)
 {
     s->took = false;
-    return finish_wait(s);
+    return run_finish_wait(s);
 }
 
-/* As park() in execute.c does, but that test and change are one step. */
+/* As run_park() in execute.c does, but that test and change are one step. */
 static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now)
 {
     uint64_t timeout = s->task.notify.timeout_ns;
@@ -176,8 +176,8 @@ static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now
     bool over;
 
     if (timeout != 0 && engine_set_timer(s, now + timeout) < 0)
-        return no_memory(s);
-    s->waiter = (struct waiter){.fire = stream_fired};
+        return run_no_memory(s);
+    s->waiter = (struct waiter){.fire = run_fire_stream};
     s->waiting_on = &n->waiting;
     pthread_mutex_lock(&n->waiting.lock);
     over = take_now(n, &s->task, &pid);
@@ -199,8 +199,8 @@ static enum run_result run_wait(struct stream *s, uint64_t now, bool counts)
 
     if (s->started)
         return end_wait(s);
-    if (!valid_timeout(s->task.notify.timeout_ns))
-        return bad_entry(s, "impossible time limit");
+    if (!run_valid_timeout(s->task.notify.timeout_ns))
+        return run_bad_entry(s, "impossible time limit");
     n = notify_of_task(s->session, &s->task, counts);
     if (n)
         return wait_for(s, n, now);
@@ -208,14 +208,14 @@ static enum run_result run_wait(struct stream *s, uint64_t now, bool counts)
     return RUN_RETIRED;
 }
 
-enum run_result run_notify_wait(struct stream *s, uint64_t now)
+enum run_result notify_run_wait(struct stream *s, uint64_t now)
 {
     return run_wait(s, now, false);
 }
 
-enum run_result run_count_wait(struct stream *s, uint64_t now)
+enum run_result notify_run_count_wait(struct stream *s, uint64_t now)
 {
     if (s->task.notify.mode > ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE)
-        return bad_entry(s, "no such mode");
+        return run_bad_entry(s, "no such mode");
     return run_wait(s, now, true);
 }

@@ -10,10 +10,10 @@
 
 struct stream;
 
-enum run_result run_notify_record(struct stream *s, uint64_t now);
-enum run_result run_notify_wait(struct stream *s, uint64_t now);
-enum run_result run_count_record(struct stream *s, uint64_t now);
-enum run_result run_count_wait(struct stream *s, uint64_t now);
+enum run_result notify_run_record(struct stream *s, uint64_t now);
+enum run_result notify_run_wait(struct stream *s, uint64_t now);
+enum run_result notify_run_count_record(struct stream *s, uint64_t now);
+enum run_result notify_run_count_wait(struct stream *s, uint64_t now);
 
 /**
  * A stream that no record can let go any more is dropped before its wait was retired: the record

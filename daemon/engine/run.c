@@ -9,7 +9,7 @@
 #include "daemon/core/stream.h"
 #include "daemon/engine/task_row.h"
 
-enum run_result bad_entry(struct stream *s, const char *what)
+enum run_result run_bad_entry(struct stream *s, const char *what)
 {
     log_client_fault(&s->session->log, "stream %d: bad %s task: %s", (int)stream_id(s),
                      task_row(s->task.op)->name, what);
@@ -19,23 +19,23 @@ enum run_result bad_entry(struct stream *s, const char *what)
 
 /* --- waiting --- */
 
-void stream_fired(struct waiter *w)
+void run_fire_stream(struct waiter *w)
 {
     engine_unpark((struct stream *)((char *)w - offsetof(struct stream, waiter)));
 }
 
-int park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
-         uint64_t now)
+int run_park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
+             uint64_t now)
 {
     if (timeout_ns != 0 && engine_set_timer(s, now + timeout_ns) < 0)
         return -1;
-    s->waiter = (struct waiter){.fire = stream_fired};
+    s->waiter = (struct waiter){.fire = run_fire_stream};
     s->waiting_on = list;
     waitlist_add(list, &s->waiter, target);
     return 0;
 }
 
-bool unpark_self(struct stream *s)
+bool run_unpark(struct stream *s)
 {
     if (!waitlist_remove(s->waiting_on, &s->waiter))
         return false;
@@ -44,32 +44,26 @@ bool unpark_self(struct stream *s)
     return true;
 }
 
-enum run_result no_memory(struct stream *s)
+enum run_result run_no_memory(struct stream *s)
 {
     stream_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     return RUN_RETIRED;
 }
 
-enum run_result no_such_memory(struct stream *s)
+enum run_result run_no_such_memory(struct stream *s)
 {
     stream_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     return RUN_RETIRED;
 }
 
-enum run_result finish_wait(struct stream *s)
+enum run_result run_finish_wait(struct stream *s)
 {
     if (s->waiter.result > 0)
         stream_fail(s, s->waiter.result, s->waiter.pid);
     return RUN_RETIRED;
 }
 
-bool valid_timeout(uint64_t ns)
+bool run_valid_timeout(uint64_t ns)
 {
     return ns <= UINT64_C(1) << 62;
-}
-
-void publish_before(struct stream *s)
-{
-    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head)
-        stream_publish(s, s->head);
 }

@@ -23,42 +23,32 @@ enum run_result {
 /**
  * An entry that no honest client writes: the task fails, and the journal names the session once.
  */
-enum run_result bad_entry(struct stream *s, const char *what);
+enum run_result run_bad_entry(struct stream *s, const char *what);
 
 /** The task fails for want of memory in npud. */
-enum run_result no_memory(struct stream *s);
+enum run_result run_no_memory(struct stream *s);
 
 /** The task fails: memory that it uses is gone, or was never there. */
-enum run_result no_such_memory(struct stream *s);
+enum run_result run_no_such_memory(struct stream *s);
 
 /**
- * Join list. The caller tests the condition after this and calls unpark_self() if it holds already;
+ * Join list. The caller tests the condition after this and calls run_unpark() if it holds already;
  * then, or if that says false, the result is RUN_WAITS. timeout_ns 0: no limit. 0 or -1: no memory.
  */
-int park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
-         uint64_t now);
+int run_park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
+             uint64_t now);
 
 /**
  * The condition came true while joining. False: somebody fired us as well, and the inbox brings
  * that news.
  */
-bool unpark_self(struct stream *s);
+bool run_unpark(struct stream *s);
 
 /** The stream goes on after a wait: fail with what the waker said, or retire. */
-enum run_result finish_wait(struct stream *s);
+enum run_result run_finish_wait(struct stream *s);
 
 /** Not so long that it would wrap around. */
-bool valid_timeout(uint64_t ns);
-
-/**
- * Who sees what a task does, in this process or in another, must find everything before it done.
- */
-void publish_before(struct stream *s);
-
-/**
- * Go on with stream->work, which changes memory of the task's destination from `offset` on, if any.
- */
-enum run_result step_work(struct stream *s, uint64_t now, uint64_t offset);
+bool run_valid_timeout(uint64_t ns);
 
 /** What a parked stream's waiter does when it is fired: its engine goes on with it. */
-void stream_fired(struct waiter *w);
+void run_fire_stream(struct waiter *w);

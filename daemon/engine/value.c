@@ -13,7 +13,7 @@
 #define WORD 8u
 
 /* Nothing is to be gone through; a zeroed range is not that. */
-static const struct values_range VALUES_NONE = {.next = 1, .last = 0};
+static const struct value_range VALUE_NONE = {.next = 1, .last = 0};
 
 /*
  * Waiters that are looked at before others have their turn. A client may have thousands of streams
@@ -23,7 +23,7 @@ static const struct values_range VALUES_NONE = {.next = 1, .last = 0};
 
 enum value_condition { VALUE_GEQ, VALUE_EQ, VALUE_AND, VALUE_NOR, VALUE_CONDITIONS };
 
-static bool holds(uint64_t p, uint64_t v, unsigned condition)
+static bool condition_holds(uint64_t p, uint64_t v, unsigned condition)
 {
     switch (condition) {
     case VALUE_GEQ:
@@ -39,8 +39,8 @@ static bool holds(uint64_t p, uint64_t v, unsigned condition)
 
 static bool has_come(const struct stream *s)
 {
-    return holds(atomic_load_explicit(s->word, memory_order_acquire), s->task.value.value,
-                 s->task.flags);
+    return condition_holds(atomic_load_explicit(s->word, memory_order_acquire), s->task.value.value,
+                           s->task.flags);
 }
 
 /*
@@ -53,12 +53,12 @@ static uint64_t target_of(uint64_t offset, uint32_t stream)
     return (offset & ~(uint64_t)(WORD - 1)) << 12 | stream;
 }
 
-static struct values_range range_of(uint64_t offset, uint64_t size)
+static struct value_range range_of(uint64_t offset, uint64_t size)
 {
     if (size == 0)
-        return VALUES_NONE;
-    return (struct values_range){target_of(offset, 0),
-                                 target_of(offset + size - 1, SESSION_STREAMS_MAX - 1)};
+        return VALUE_NONE;
+    return (struct value_range){target_of(offset, 0),
+                                target_of(offset + size - 1, SESSION_STREAMS_MAX - 1)};
 }
 
 static bool waiter_test(const struct waiter *w)
@@ -68,23 +68,23 @@ static bool waiter_test(const struct waiter *w)
 
 /* --- who changes memory --- */
 
-static bool check_some(struct mem *m, struct values_range *r)
+static bool check_some(struct mem *m, struct value_range *r)
 {
     bool all = waitlist_fire_some(&m->values, &r->next, r->last, CHECKS_PER_STEP, waiter_test);
 
     if (all)
-        *r = VALUES_NONE;
+        *r = VALUE_NONE;
     return all;
 }
 
-void values_changed(struct stream *s, uint64_t offset, uint64_t size)
+void value_changed(struct stream *s, uint64_t offset, uint64_t size)
 {
     s->changing = size > 0;
     if (s->changing)
         s->changed = range_of(offset, size);
 }
 
-bool values_check(struct stream *s)
+bool value_check(struct stream *s)
 {
     struct mem *m;
 
@@ -96,15 +96,15 @@ bool values_check(struct stream *s)
     return !s->changing;
 }
 
-void values_written(struct mem *m, uint64_t offset, uint64_t size)
+void value_written(struct mem *m, uint64_t offset, uint64_t size)
 {
-    struct values_range r = range_of(offset, size);
+    struct value_range r = range_of(offset, size);
 
     while (r.next <= r.last)
         check_some(m, &r);
 }
 
-enum run_result run_value_write(struct stream *s, uint64_t now)
+enum run_result value_run_write(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->task;
     _Atomic uint64_t *word;
@@ -113,14 +113,14 @@ enum run_result run_value_write(struct stream *s, uint64_t now)
     if (s->started)
         return RUN_RETIRED;
     if (t->value.offset % WORD != 0)
-        return bad_entry(s, "not aligned");
+        return run_bad_entry(s, "not aligned");
     word = allocation_range(s->session, t->object, t->generation, t->value.offset, WORD);
     if (!word)
-        return no_such_memory(s);
-    publish_before(s);
+        return run_no_such_memory(s);
+    stream_publish_before(s);
     atomic_store_explicit(word, t->value.value, memory_order_release);
-    values_changed(s, t->value.offset, WORD);
-    return values_check(s) ? RUN_RETIRED : RUN_AGAIN;
+    value_changed(s, t->value.offset, WORD);
+    return value_check(s) ? RUN_RETIRED : RUN_AGAIN;
 }
 
 /* --- who waits --- */
@@ -130,51 +130,51 @@ static _Atomic uint32_t *waiting_count(struct stream *s)
     return &s->session->page->value_waiters;
 }
 
-static void count(struct stream *s)
+static void count_waiter(struct stream *s)
 {
     s->counted = true;
     atomic_fetch_add(waiting_count(s), 1);
 }
 
-static void uncount(struct stream *s)
+static void uncount_waiter(struct stream *s)
 {
     if (s->counted)
         atomic_fetch_sub(waiting_count(s), 1);
     s->counted = false;
 }
 
-enum run_result run_value_wait(struct stream *s, uint64_t now)
+enum run_result value_run_wait(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->task;
     struct mem *m;
 
     if (s->started) {
-        uncount(s);
-        return finish_wait(s);
+        uncount_waiter(s);
+        return run_finish_wait(s);
     }
     if (t->flags >= VALUE_CONDITIONS || t->value.offset % WORD != 0)
-        return bad_entry(s, "not aligned, or no such condition");
+        return run_bad_entry(s, "not aligned, or no such condition");
     m = allocation_get(s->session, t->object, t->generation);
     s->word = allocation_range(s->session, t->object, t->generation, t->value.offset, WORD);
     if (!m || !s->word)
-        return no_such_memory(s);
+        return run_no_such_memory(s);
     if (has_come(s))
         return RUN_RETIRED;
-    count(s);
-    if (park(s, &m->values, target_of(t->value.offset, s->slot.number), 0, now) < 0) {
-        uncount(s);
-        return no_memory(s);
+    count_waiter(s);
+    if (run_park(s, &m->values, target_of(t->value.offset, s->slot.number), 0, now) < 0) {
+        uncount_waiter(s);
+        return run_no_memory(s);
     }
-    if (has_come(s) && unpark_self(s)) {
-        uncount(s);
+    if (has_come(s) && run_unpark(s)) {
+        uncount_waiter(s);
         return RUN_RETIRED;
     }
     return RUN_WAITS;
 }
 
-void values_drop(struct stream *s)
+void value_drop(struct stream *s)
 {
-    while (!values_check(s))
+    while (!value_check(s))
         ;
-    uncount(s);
+    uncount_waiter(s);
 }

@@ -20,22 +20,22 @@
 struct mem;
 struct stream;
 
-enum run_result run_value_write(struct stream *s, uint64_t now);
-enum run_result run_value_wait(struct stream *s, uint64_t now);
+enum run_result value_run_write(struct stream *s, uint64_t now);
+enum run_result value_run_wait(struct stream *s, uint64_t now);
 
 /**
- * Engine: the current task has changed these bytes of its destination; values_check() is to be
+ * Engine: the current task has changed these bytes of its destination; value_check() is to be
  * called until it says true.
  */
-void values_changed(struct stream *s, uint64_t offset, uint64_t size);
+void value_changed(struct stream *s, uint64_t offset, uint64_t size);
 /** Engine: go through some of the waiters. True: through with all of them, or there were none. */
-bool values_check(struct stream *s);
+bool value_check(struct stream *s);
 
 /** Control thread: the client has changed these bytes. */
-void values_written(struct mem *mem, uint64_t offset, uint64_t size);
+void value_written(struct mem *mem, uint64_t offset, uint64_t size);
 
 /**
  * The task at the head of s is dropped: let nobody wait for what it has done, and let it not count
  * as waiting.
  */
-void values_drop(struct stream *s);
+void value_drop(struct stream *s);

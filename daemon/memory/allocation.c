@@ -11,7 +11,7 @@
 
 #define PAGE 4096u
 
-static int32_t charge(struct mem *m, struct session *session, struct device *device)
+static int32_t charge_user(struct mem *m, struct session *session, struct device *device)
 {
     struct users *users = session_users(session);
     enum resource r = m->kind == MEM_DEVICE ? RESOURCE_DEVICE_MEMORY : RESOURCE_HOST_MEMORY;
@@ -45,7 +45,7 @@ int32_t allocation_new(struct session *session, struct device *device, enum mem_
     m->kind = kind;
     m->size = (size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
     atomic_store_explicit(&m->map, NULL, memory_order_relaxed);
-    error = charge(m, session, device);
+    error = charge_user(m, session, device);
     if (error != 0)
         goto put;
     m->fd = kind == MEM_DEVICE

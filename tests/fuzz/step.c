@@ -33,7 +33,7 @@ enum step engine_step(struct engine *e)
     would_sleep = false;
     pthread_mutex_lock(&e->lock);
     self = e;
-    turn(e);
+    run_turn(e);
     self = NULL;
     pthread_mutex_unlock(&e->lock);
     if (would_sleep)

@@ -157,7 +157,7 @@ START_TEST(one_write_frees_all_who_wait_for_it)
     ck_assert_uint_eq(counted(), WAITERS);
     atomic_store(&words[4088 / 8], 7);
     atomic_store(&words[4104 / 8], 7);
-    values_written(memory, 4095, 10); /* a byte of the one, a byte of the other */
+    value_written(memory, 4095, 10); /* a byte of the one, a byte of the other */
     for (unsigned i = 0; i < WAITERS; i++)
         client_wait(other[i], atomic_load(&other[i]->ctrl->tail) - 1);
     ck_assert_uint_eq(counted(), 0);
