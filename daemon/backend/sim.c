@@ -8,7 +8,7 @@
 #include "daemon/base/memfd.h"
 #include "daemon/backend/reduce.h"
 
-/* About 3 us of memcpy: long enough to stream, short enough that nobody else on the device
+/* About 3 us of memcpy: long enough to stream, short enough that no other session on the device
  * notices. */
 #define SLICE (32 * 1024)
 /* The same for numbers that have to be unpacked one by one. */

@@ -21,8 +21,8 @@ static _Atomic int log_level = LOG_INFO;
 static bool to_journal;
 static struct outbox *outbox; /* NULL: lines are written at once, by their thread */
 
-/* systemd names the journal socket that it connected stderr to; a redirected stderr is somebody
- * else's file. */
+/* systemd names the journal socket that it connected stderr to; a redirected stderr is a file of
+ * the program that started npud. */
 static bool stderr_is_journal(void)
 {
     const char *stream = getenv("JOURNAL_STREAM");
@@ -82,7 +82,7 @@ static void write_stderr(const struct line *line)
     int n = snprintf(text, sizeof(text), "npud: %s: %s\n", level_names[line->priority], line->text);
 
     if (write(STDERR_FILENO, text, (size_t)n) < 0)
-        return; /* there is nobody to tell */
+        return; /* there is no other place to say so */
 }
 
 static void line_write(const struct line *line)

@@ -25,7 +25,7 @@ static char *lock_path(const char *path)
 }
 
 /* Is fd, opened as name, still what the name leads to? A holder that ends removes the file, and a
- * lock on a file without a name excludes nobody. */
+ * lock on a file without a name excludes no other npud. */
 static bool lock_is_named(int fd, const char *name)
 {
     struct stat ours, named;
@@ -119,13 +119,13 @@ static int clear_name(const struct sockaddr_un *addr, bool found, bool *said)
     return r;
 }
 
-/* Connectable by a group, by everybody, or by npud's own user. */
-static int set_access(const char *path, const char *group, bool everybody, bool *said)
+/* Connectable by a group, by every user, or by npud's own user. */
+static int set_access(const char *path, const char *group, bool everyone, bool *said)
 {
     struct group *g;
 
-    if (everybody || group[0] == '\0')
-        return chmod(path, everybody ? 0666 : 0600) < 0 ? -errno : 0;
+    if (everyone || group[0] == '\0')
+        return chmod(path, everyone ? 0666 : 0600) < 0 ? -errno : 0;
     g = getgrnam(group);
     if (!g) {
         log_error("%s: there is no group \"%s\"; create it (sysusers.d/npud.conf), or change the "
@@ -154,7 +154,7 @@ static int bind_name(struct socket_file *file, int fd, const struct sockaddr_un 
     return r;
 }
 
-static int open_named(struct socket_file *file, const char *group, bool everybody, bool *said)
+static int open_named(struct socket_file *file, const char *group, bool everyone, bool *said)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     char *lock = lock_path(file->path);
@@ -176,7 +176,7 @@ static int open_named(struct socket_file *file, const char *group, bool everybod
         return -errno;
     r = bind_name(file, fd, &addr);
     if (r == 0)
-        r = set_access(file->path, group, everybody, said);
+        r = set_access(file->path, group, everyone, said);
     if (r == 0 && listen(fd, BACKLOG) < 0)
         r = -errno;
     if (r == 0)
@@ -185,7 +185,7 @@ static int open_named(struct socket_file *file, const char *group, bool everybod
     return r;
 }
 
-int socket_file_bind(struct socket_file *file, const char *path, const char *group, bool everybody)
+int socket_file_bind(struct socket_file *file, const char *path, const char *group, bool everyone)
 {
     const size_t most = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
     bool said = false;
@@ -197,7 +197,7 @@ int socket_file_bind(struct socket_file *file, const char *path, const char *gro
         return -ENAMETOOLONG;
     }
     file->path = strdup(path);
-    r = file->path ? open_named(file, group, everybody, &said) : -ENOMEM;
+    r = file->path ? open_named(file, group, everyone, &said) : -ENOMEM;
     if (r >= 0)
         return r;
     if (!said)

@@ -3,8 +3,8 @@
  * npud holds as long as it listens: two npuds that start at once are decided by it.
  *
  * npud removes only a socket that an npud has bound. At its end that is the one it bound itself, if
- * the name still leads there. At its start it is a socket that nobody listens on and beside which a
- * lock file lies that nobody holds: an npud that ends in order removes both.
+ * the name still leads there. At its start it is a socket on which no process listens and beside
+ * which a lock file lies that no process holds: an npud that ends in order removes both.
  */
 #pragma once
 
@@ -26,9 +26,9 @@ struct socket_file {
     }
 
 /** Makes a listening SEQPACKET socket at path, for a group (empty: npud's own user only) or for
- * everybody, whatever the umask. Start only: waits for the file system and for the group database.
+ * every user, whatever the umask. Start only: waits for the file system and for the group database.
  * Returns the socket, or -errno after a line in the log; the file is SOCKET_FILE_NULL then. */
-int socket_file_bind(struct socket_file *file, const char *path, const char *group, bool everybody);
+int socket_file_bind(struct socket_file *file, const char *path, const char *group, bool everyone);
 
 /** Removes the name and the lock, if they are still those of socket_file_bind(). Safe to repeat. */
 void socket_file_remove(struct socket_file *file);

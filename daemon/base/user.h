@@ -1,6 +1,6 @@
 /*
  * Users (uids) and what they may hold. A charge is a member of the object that it pays for: taken
- * when the object is made, given back by its destructor. user_unref() asserts that a user who is
+ * when the object is made, given back by its destructor. user_unref() asserts that a user that is
  * gone holds nothing.
  *
  * Control thread only.

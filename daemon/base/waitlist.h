@@ -1,6 +1,5 @@
 /*
- * Who waits for what, inside npud: a list of waiters, each with the number that it waits for (a
- * position, a record).
+ * Lists of waiters inside npud, each with the number that it waits for (a position, a record).
  *
  * A waiter is a member of what waits: a stream parked by its engine, or an object whose slot may be
  * given out again only when a stream has passed a point. The waited-for side (any engine, or the
@@ -9,7 +8,7 @@
  *
  * Order: waiting is add, then test the condition; firing is change the condition, then
  * waitlist_fire(), which begins with a fence and a look at `n`. One of the two sees the other, and
- * an event that nobody waits for costs no lock.
+ * an event without waiters costs no lock.
  *
  * Locks: list lock before inbox lock (engine.c); never two lists.
  */
@@ -26,8 +25,8 @@ struct waiter {
     struct waiter *up, *left, *right; /* waitlist.root */
     struct waitlist *list;            /* NULL: on none; changes only under that list's lock */
     uint64_t target;
-    int32_t result; /* set by whoever fires: 0 or an ACL error */
-    int32_t pid;    /* who is to blame for result */
+    int32_t result; /* set by the side that fires: 0 or an ACL error */
+    int32_t pid;    /* of the process that caused result; 0: none */
     void (*fire)(struct waiter *waiter);
     uint32_t rank; /* random; none is below a smaller one */
 };
@@ -45,7 +44,7 @@ struct waitlist {
 };
 
 void waitlist_init(struct waitlist *list);
-/** Asserts that nobody waits. */
+/** Asserts that there is no waiter. */
 void waitlist_deinit(struct waitlist *list);
 
 void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target);
@@ -67,7 +66,7 @@ bool waitlist_remove(struct waitlist *list, struct waiter *waiter);
 /** Is it still on the list? A moment later it may be fired. */
 bool waitlist_has(struct waitlist *list, const struct waiter *waiter);
 
-/** The smallest target >= from that somebody waits for. False: there is none. */
+/** The smallest target >= from that has a waiter. False: there is none. */
 bool waitlist_next(struct waitlist *list, uint64_t from, uint64_t *target);
 
 /**
@@ -78,6 +77,6 @@ bool waitlist_next(struct waitlist *list, uint64_t from, uint64_t *target);
 bool waitlist_fire_some(struct waitlist *list, uint64_t *next, uint64_t last, unsigned max,
                         bool (*test)(const struct waiter *waiter));
 
-/** Fire everybody whose target is in [first, last]. */
+/** Fire all waiters with a target in [first, last]. */
 void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
                    int32_t pid);

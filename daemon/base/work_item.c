@@ -10,86 +10,86 @@
 
 #define WORK_ITEMS_SLICE (500 * NSEC_PER_USEC) /* before requests have their turn */
 
-void work_item_send(struct work_items *posts, struct work_item *post)
+void work_item_send(struct work_items *items, struct work_item *item)
 {
     bool first;
 
-    pthread_mutex_lock(&posts->lock);
-    assert(!post->queued);
-    first = !posts->first;
-    post->queued = true;
-    DL_APPEND(posts->first, post);
-    pthread_mutex_unlock(&posts->lock);
+    pthread_mutex_lock(&items->lock);
+    assert(!item->queued);
+    first = !items->first;
+    item->queued = true;
+    DL_APPEND(items->first, item);
+    pthread_mutex_unlock(&items->lock);
     if (first)
-        eventfd_write(posts->fd, 1);
+        eventfd_write(items->fd, 1);
 }
 
-static bool unlink_locked(struct work_items *posts, struct work_item *post)
+static bool unlink_item(struct work_items *items, struct work_item *item)
 {
-    if (!post || !post->queued)
+    if (!item || !item->queued)
         return false;
-    DL_DELETE(posts->first, post);
-    post->queued = false;
+    DL_DELETE(items->first, item);
+    item->queued = false;
     return true;
 }
 
-bool work_item_cancel(struct work_items *posts, struct work_item *post)
+bool work_item_cancel(struct work_items *items, struct work_item *item)
 {
     bool queued;
 
-    pthread_mutex_lock(&posts->lock);
-    queued = unlink_locked(posts, post);
-    pthread_mutex_unlock(&posts->lock);
+    pthread_mutex_lock(&items->lock);
+    queued = unlink_item(items, item);
+    pthread_mutex_unlock(&items->lock);
     return queued;
 }
 
-static struct work_item *take_first(struct work_items *posts)
+static struct work_item *take_first_item(struct work_items *items)
 {
-    struct work_item *post;
+    struct work_item *item;
 
-    pthread_mutex_lock(&posts->lock);
-    post = posts->first;
-    unlink_locked(posts, post);
-    pthread_mutex_unlock(&posts->lock);
-    return post;
+    pthread_mutex_lock(&items->lock);
+    item = items->first;
+    unlink_item(items, item);
+    pthread_mutex_unlock(&items->lock);
+    return item;
 }
 
-static void on_posted(evutil_socket_t fd, short what, void *arg)
+static void on_sent(evutil_socket_t fd, short what, void *arg)
 {
-    struct work_items *posts = arg;
+    struct work_items *items = arg;
     uint64_t start = clock_ns();
-    struct work_item *post;
+    struct work_item *item;
     eventfd_t count;
 
     (void)what;
     eventfd_read(fd, &count);
-    while ((post = take_first(posts))) {
-        post->run(post);
+    while ((item = take_first_item(items))) {
+        item->run(item);
         if (clock_ns() - start > WORK_ITEMS_SLICE) {
-            /* Nobody else says so when the queue is not empty. */
+            /* A queue that is not empty wakes the control thread by itself only once. */
             eventfd_write(fd, 1);
             break;
         }
     }
 }
 
-int work_items_init(struct work_items *posts, struct event_base *base)
+int work_items_init(struct work_items *items, struct event_base *base)
 {
-    pthread_mutex_init(&posts->lock, NULL);
-    posts->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (posts->fd < 0)
+    pthread_mutex_init(&items->lock, NULL);
+    items->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (items->fd < 0)
         return -errno;
-    posts->on_posted = event_new(base, posts->fd, EV_READ | EV_PERSIST, on_posted, posts);
-    if (!posts->on_posted || event_add(posts->on_posted, NULL) < 0)
+    items->on_sent = event_new(base, items->fd, EV_READ | EV_PERSIST, on_sent, items);
+    if (!items->on_sent || event_add(items->on_sent, NULL) < 0)
         return -ENOMEM;
     return 0;
 }
 
-void work_items_deinit(struct work_items *posts)
+void work_items_deinit(struct work_items *items)
 {
-    if (posts->on_posted)
-        event_free(posts->on_posted);
-    if (posts->fd >= 0)
-        close(posts->fd);
-    pthread_mutex_destroy(&posts->lock);
+    if (items->on_sent)
+        event_free(items->on_sent);
+    if (items->fd >= 0)
+        close(items->fd);
+    pthread_mutex_destroy(&items->lock);
 }

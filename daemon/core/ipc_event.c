@@ -121,7 +121,7 @@ static void evict_event(struct ipc_event *ev)
     ipc_event_free(ev);
 }
 
-/* Nobody has it open any more. It lives on as long as a session that exported it does, within
+/* No session has it open any more. It lives on as long as a session that exported it does, within
  * bounds. */
 static void let_linger(struct ipc_event *ev)
 {
@@ -204,7 +204,7 @@ static int32_t open_new(struct session *session, struct ipc_event *ev, struct ip
     if (!open->opener)
         return ACL_ERROR_RT_NO_EVENT_RESOURCE;
     open->opener->open = open;
-    /* What the last one with this number has recorded late, after its end, is nobody's. */
+    /* Records that the last opener with this number has made after its end fail. */
     if (atomic_load_explicit(&open->opener->pid, memory_order_relaxed) != 0)
         ipc_records_sweep(ev, open->opener);
     ipc_clear_gone(ev->page, open->opener->slot.number);
@@ -310,7 +310,7 @@ int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
 
     if (error != 0)
         return error;
-    /* Only an export tells the secret, so this handle was good: who gave it out has left. */
+    /* Only an export tells the secret, so this handle was good: its exporter has left. */
     if (!ev->exports)
         return ACL_ERROR_RT_INVALID_HANDLE;
     /* Charging may evict what lingers, and this event may be just that: not while it is being

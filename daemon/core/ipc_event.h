@@ -7,8 +7,8 @@
  * thread, but for what is in ipc_record.h.
  *
  * When a session dies, closes the event or drops a stream, its records that are still pending are
- * failed here (ipc_open_free, ipc_record_drop), remembered in `failures`, and everybody who waits
- * for them is woken.
+ * failed here (ipc_open_free, ipc_record_drop), remembered in `failures`, and every thread and
+ * stream that waits for them is woken.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ struct ipc_event {
     uint64_t id;
     uint32_t device;
     int fd;            /* of the page */
-    struct user *user; /* who made it */
+    struct user *user; /* its creator */
     struct users *users;
     struct ipc_events *all;
     struct ipc_page *page; /* shared, hostile */
@@ -55,7 +55,7 @@ struct ipc_event {
     uint32_t failures_size;
     bool lingers;
     bool to_wake;
-    uint64_t newest_failed; /* what page->failed says, if nobody has overwritten it */
+    uint64_t newest_failed; /* what page->failed says, unless a hostile opener has overwritten it */
     /* newest failure that is not in `failures` any more; under completed.lock */
     uint64_t forgotten;
     UT_hash_handle hh;
@@ -75,7 +75,7 @@ struct ipc_events {
 struct ipc_opener {
     struct slot slot; /* in event->openers: its number is the opener number in the page */
     struct ipc_open *open;
-    _Atomic int32_t pid; /* of the last one that had the number; 0: nobody had it */
+    _Atomic int32_t pid; /* of the last process that had the number; 0: none so far */
 };
 
 /** A number that is set aside, because its session's process lives on. Apart from the opener: each

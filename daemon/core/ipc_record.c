@@ -63,7 +63,7 @@ static bool grow_failures(struct ipc_event *ev)
 
     if (!table)
         return false;
-    /* Who had a place of his own has one in a table that is a multiple of the old one. */
+    /* A failure with a place of its own has one in a table that is a multiple of the old one. */
     for (uint32_t i = 0; ev->failures && i < ev->failures_size; i++)
         if (ev->failures[i].number != 0)
             table[ev->failures[i].number % size] = ev->failures[i];
@@ -96,8 +96,8 @@ static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
         forget_failure(ev, number);
     } else if ((f = &ev->failures[number % ev->failures_size])->number != number) {
         /*
-         * The first to remember it knew whose it was; since then the opener's number may be
-         * another's.
+         * The first to remember it knew the process; since then the opener's number may be that of
+         * another.
          */
         if (f->number != 0)
             forget_failure(ev, f->number);
@@ -111,11 +111,11 @@ static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
     pthread_mutex_unlock(&ev->completed.lock);
 }
 
-/* False: it is not pending, or somebody wrote nonsense. */
+/* False: it is not pending, or a hostile opener has overwritten the slot. */
 static bool fail_record(struct ipc_event *ev, uint64_t number, uint32_t opener, int32_t pid,
                         bool *waiters)
 {
-    /* Remembered before it can be seen, so that who sees IPC_FAILED finds the reason. */
+    /* Remembered before it can be seen, so that a waiter that sees IPC_FAILED finds the reason. */
     remember_failure(ev, number, pid);
     if (!ipc_complete(ev->page, number, opener, IPC_FAILED, waiters))
         return false;
@@ -123,7 +123,7 @@ static bool fail_record(struct ipc_event *ev, uint64_t number, uint32_t opener, 
     return true;
 }
 
-/* True when the record has failed and somebody sleeps on it. */
+/* True when the record has failed and a thread sleeps on it. */
 static bool fail_own(struct ipc_open *open, uint64_t number)
 {
     struct ipc_event *ev = open->event;
@@ -174,7 +174,7 @@ static bool is_open(const struct ipc_event *ev, uint32_t opener)
     return slots_get(&ev->openers, opener) != NULL;
 }
 
-/* Whose number it is, or was last. 0: nobody has ever had it. */
+/* The process that has this number, or had it last. 0: none so far. */
 static int32_t opener_pid(const struct ipc_event *ev, uint32_t opener)
 {
     const struct ipc_opener *o = slots_at(&ev->openers, opener);
@@ -194,7 +194,7 @@ bool ipc_record_over(struct ipc_event *ev, uint64_t number)
 }
 
 /* A pending record whose opener is not there: it was recorded after the end of its session. */
-static void fail_orphan(struct ipc_event *ev, uint64_t number)
+static void fail_if_opener_gone(struct ipc_event *ev, uint64_t number)
 {
     uint64_t word = ipc_word_of(ev->page, number);
     uint32_t opener = ipc_slot_opener(word);
@@ -212,7 +212,7 @@ bool ipc_record_outcome(struct ipc_event *ev, uint64_t number, int32_t *error, i
     *error = *pid = 0;
     if (!ipc_record_over(ev, number))
         return false;
-    fail_orphan(ev, number);
+    fail_if_opener_gone(ev, number);
     state = ipc_state_of(ev->page, number);
     if (state == IPC_DONE || number == 0)
         return true;
@@ -223,9 +223,9 @@ bool ipc_record_outcome(struct ipc_event *ev, uint64_t number, int32_t *error, i
 }
 
 /*
- * Streams that wait for a record which somebody has completed in the page without telling us go on
- * now at the latest. (The page is the openers' to spoil, but a death must not leave anybody
- * waiting.)
+ * Streams that wait for a record which an opener has completed in the page without telling npud go
+ * on now at the latest. A hostile opener can spoil the page, but a death must not leave a stream
+ * waiting.
  */
 static void fire_settled(struct ipc_event *ev)
 {
@@ -242,8 +242,8 @@ static void fire_settled(struct ipc_event *ev)
 }
 
 /*
- * Does a slot hold what nobody can have recorded? Number n is in slot n % IPC_SLOTS, and every slot
- * has the latest number that belongs there, up to what is recorded while we look.
+ * Does a slot hold what no opener can have recorded in order? Number n is in slot n % IPC_SLOTS,
+ * and every slot has the latest number that belongs there, up to what is recorded while we look.
  */
 static bool slot_damaged(uint32_t i, uint64_t slot, uint64_t newest)
 {
@@ -263,8 +263,8 @@ static uint64_t number_in_slot(uint32_t i, uint64_t newest)
 }
 
 /*
- * Pages of the file that nobody has touched stay so: most events are hardly used. But a page with
- * records is looked at also if it is not resident, because then it was swapped out.
+ * Pages of the file that no process has touched stay so: most events are hardly used. But a page
+ * with records is looked at also if it is not resident, because then it was swapped out.
  */
 static bool is_damaged(struct ipc_event *ev, uint64_t newest)
 {
@@ -314,9 +314,10 @@ static bool fail_slot(struct ipc_event *ev, uint32_t i, uint64_t newest, int32_t
 }
 
 /*
- * One of the openers has written what it liked into the page, and leaves. What waits for this event
- * may wait for something that nobody knows of: nothing stays pending, in whoever's name, and all go
- * on with an error. So it is remembered, for those that look when the slot has been taken over.
+ * A hostile opener that has damaged the page leaves. Waiters of this event may wait for a record
+ * that no opener has made: no record stays pending, whichever opener it names, and all waiters go
+ * on with an error. The failures are remembered, for waiters that look when the slot has been taken
+ * over.
  */
 static uint32_t fail_all(struct ipc_event *ev, uint64_t newest, int32_t pid)
 {
@@ -332,8 +333,8 @@ static uint32_t fail_all(struct ipc_event *ev, uint64_t newest, int32_t pid)
  * Fail what the opener has recorded and no engine has executed. Its streams are gone or past, so
  * nothing of it becomes done any more. Only numbers up to the newest, read once, can be pending: an
  * event that was hardly used costs no look at all slots, and no memory for them. The same for
- * records of openers that are not there: they are late, or made up. pid: to blame if it is not
- * known whose number that was. Returns how many; *sleepers: somebody slept on one.
+ * records of openers that are not there: they are late, or made up. pid: the process to blame if no
+ * process had that number. Returns how many; *sleepers: a thread slept on one.
  */
 static uint32_t fail_records(struct ipc_event *ev, uint64_t newest, uint32_t opener, int32_t pid,
                              bool *sleepers)
@@ -346,12 +347,12 @@ static uint32_t fail_records(struct ipc_event *ev, uint64_t newest, uint32_t ope
         uint64_t slot =
             atomic_load_explicit(&ev->page->slot[number % IPC_SLOTS], memory_order_relaxed);
         uint32_t owner = ipc_slot_opener(slot);
-        int32_t whose = opener_pid(ev, owner);
+        int32_t owner_pid = opener_pid(ev, owner);
 
         if (ipc_slot_tag(slot) != (uint32_t)number || ipc_slot_state(slot) != IPC_PENDING ||
             (owner != opener && is_open(ev, owner)))
             continue;
-        if (!fail_record(ev, number, owner, whose != 0 ? whose : pid, &waiters))
+        if (!fail_record(ev, number, owner, owner_pid != 0 ? owner_pid : pid, &waiters))
             continue;
         *sleepers |= waiters;
         n++;
@@ -359,7 +360,7 @@ static uint32_t fail_records(struct ipc_event *ev, uint64_t newest, uint32_t ope
     return n;
 }
 
-/* Once more, for a number that has been set aside: nobody records with it any more. */
+/* Once more, for a number that has been set aside: no process records with it any more. */
 void ipc_records_sweep(struct ipc_event *ev, struct ipc_opener *opener)
 {
     uint64_t latest = atomic_load_explicit(&ev->page->latest, memory_order_acquire);
@@ -372,7 +373,9 @@ void ipc_records_sweep(struct ipc_event *ev, struct ipc_opener *opener)
         wake_sleepers(ev);
 }
 
-/* Nobody may be left waiting for this opener, which is leaving. Returns how many records fail. */
+/*
+ * No waiter may be left waiting for this opener, which is leaving. Returns how many records fail.
+ */
 uint32_t ipc_records_fail_pending(struct ipc_event *ev, uint32_t opener, int32_t pid)
 {
     uint64_t latest = atomic_load_explicit(&ev->page->latest, memory_order_acquire);
@@ -385,8 +388,8 @@ uint32_t ipc_records_fail_pending(struct ipc_event *ev, uint32_t opener, int32_t
     if (shared && is_damaged(ev, newest))
         n += fail_all(ev, newest, pid);
     /*
-     * Where others remain, also if no slot says that somebody sleeps: the opener could write that,
-     * too.
+     * Where others remain, also if no slot says that a thread sleeps: a hostile opener can clear
+     * that.
      */
     if (shared || sleepers)
         wake_sleepers(ev);

@@ -1,7 +1,7 @@
 /*
- * Records of IPC events: how they end, and who is told. Engines complete them; npud fails those
- * that will never be executed, because their session has died, has closed the event or has dropped
- * the stream, and remembers which failed and whose they were.
+ * Records of IPC events: how they end, and how waiters learn of it. Engines complete them; npud
+ * fails those that will never be executed, because their session has died, has closed the event or
+ * has dropped the stream, and remembers which failed and of which process they were.
  */
 #pragma once
 
@@ -19,8 +19,8 @@ void ipc_record_complete(struct ipc_open *open, uint64_t number);
 
 /**
  * The session has dropped the stream in which its record `number` was queued: it fails. Ignored if
- * there is no such pending record. Who sleeps on it is woken by ipc_records_wake(), once for many
- * records.
+ * there is no such pending record. Threads that sleep on it are woken by ipc_records_wake(), once
+ * for many records.
  */
 void ipc_record_drop(struct ipc_open *open, uint64_t number);
 void ipc_records_wake(struct ipc_events *all);
@@ -31,12 +31,12 @@ void ipc_records_wake(struct ipc_events *all);
  */
 void ipc_record_fail(struct ipc_open *open, uint64_t number);
 
-/** Has record number failed, and whose was it (0: unknown)? Any thread. */
+/** Has this record failed? *pid: its process (0: unknown). Any thread. */
 bool ipc_record_failed(struct ipc_event *event, uint64_t number, int32_t *pid);
 
 /**
  * Is the record not pending any more? Then *error says how it ended: 0 or an ACL error, and *pid
- * who is to blame. A pending record whose opener npud does not know (any more) fails here. Any
+ * the process to blame. A pending record whose opener npud does not know (any more) fails here. Any
  * thread.
  */
 bool ipc_record_outcome(struct ipc_event *event, uint64_t number, int32_t *error, int32_t *pid);

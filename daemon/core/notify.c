@@ -107,10 +107,10 @@ static void evict_waiters(struct notify_open *open)
 }
 
 /*
- * A process has died that had it open. If those that wait for it are all that is left, nobody is
- * going to record it.
+ * A process has died that had it open. If only one session is left that has it, and its streams
+ * wait, no process is going to record it.
  */
-static void fail_orphans(struct notify *n, int32_t pid)
+static void fail_deserted(struct notify *n, int32_t pid)
 {
     const struct notify_open *open;
 
@@ -141,7 +141,7 @@ void notify_open_free(struct notify_open *open)
     if (!n->opens)
         notify_free(n);
     else if (session->halted)
-        fail_orphans(n, session->pid);
+        fail_deserted(n, session->pid);
 }
 
 /* --- sharing --- */
@@ -193,7 +193,7 @@ static int32_t allow_pid(struct notify *n, int32_t pid)
         n->pids = entry;
         entry += n->n_pids++;
     }
-    *entry = (struct notify_pid){.pid = pid, .identity = pidfd_now(pid)};
+    *entry = (struct notify_pid){.pid = pid, .process = pidfd_now(pid)};
     return 0;
 }
 
@@ -219,13 +219,13 @@ int32_t notify_allow(struct notify_open *open, const int32_t *pids, size_t n)
 }
 
 /*
- * The session's process lives, or npud learns in a moment that it does not: its pid is nobody
- * else's.
+ * The session's process lives, or npud learns in a moment that it does not: no other process has
+ * its pid.
  */
 static bool may_import(struct notify *n, const struct session *session)
 {
     struct notify_pid *entry;
-    uint64_t identity;
+    uint64_t process;
 
     if (n->creator->session == session)
         return true;
@@ -234,10 +234,10 @@ static bool may_import(struct notify *n, const struct session *session)
     entry = find_pid(n, session->pid);
     if (!entry)
         return false;
-    identity = pidfd_of(session->pid, session->pidfd);
-    if (entry->identity == 0)
-        entry->identity = identity;
-    return entry->identity == identity;
+    process = pidfd_of(session->pid, session->pidfd);
+    if (entry->process == 0)
+        entry->process = process;
+    return entry->process == process;
 }
 
 static int32_t find_by_key(struct session *session, const char *text, size_t length,

@@ -15,8 +15,8 @@
  * them fails the wait that it would have ended, with the pid of the process (notify_drop_task): one
  * that is parked, or, if there is none, the next that comes before a real record does. And when a
  * process dies with an exported notify open, and a single other process is left that has it, then
- * the streams that are parked on it there fail, too: what they wait for was not submitted, and
- * nobody is left to do it.
+ * the streams that are parked on it there fail, too: what they wait for was not submitted, and no
+ * process is left that could submit it.
  */
 #pragma once
 
@@ -44,7 +44,7 @@ struct notify_pid {
      * No other process has it (notify.c). 0: there was none with that pid, and the first to import
      * is the one.
      */
-    uint64_t identity;
+    uint64_t process;
 };
 
 struct notify {
@@ -55,11 +55,11 @@ struct notify {
     struct notifies *all;
     struct notify_open *opens;
     uint32_t n_opens;
-    struct notify_open *creator; /* NULL: it has left, and nobody can import any more */
+    struct notify_open *creator; /* NULL: it has left, and no session can import any more */
     uid_t uid;                   /* the creator's */
 
     bool exported;
-    bool any_pid; /* no list of pids: who has the key may import, within [ipc] scope */
+    bool any_pid; /* no list of pids: any process with the key may import, within [ipc] scope */
     struct notify_key key;
     struct notify_pid *pids;
     uint32_t n_pids;
@@ -67,7 +67,7 @@ struct notify {
     struct waitlist waiting; /* streams; target: `arrivals` when they came */
     uint64_t arrivals;       /* this and the following: under waiting.lock */
     uint32_t value;          /* the bit, or the counter */
-    int32_t failed_pid;      /* whose record was dropped while nobody waited; 0: nobody's */
+    int32_t failed_pid;      /* of a record that was dropped while no stream waited; 0: none */
     UT_hash_handle hh;
 };
 

@@ -1,6 +1,6 @@
 /*
  * The text that names an exported notify: 64 printable characters, base64 (RFC 4648) of the 48
- * bytes below. A capability, opaque to everybody but npud.
+ * bytes below. A capability, opaque to all but npud.
  */
 #pragma once
 

@@ -33,7 +33,7 @@ void server_share_fds(struct server *server, struct config *config)
     *limit = fds / 2;
 }
 
-/* Of the descriptors that there are, what nobody uses at present gets a quarter at most. */
+/* Of the descriptors that there are, events that no session has open get a quarter at most. */
 static uint32_t linger_max(const struct server *server)
 {
     uint64_t max = server->fds / 4;

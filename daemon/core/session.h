@@ -138,8 +138,8 @@ void session_segment_resend(struct segments *segments, uint32_t index);
 /**
  * Something that the client has mapped has ended, and the client is to unmap it: a queue, its last
  * right to one, or a segment of shared buffers. Its process needs no call of the program for that
- * (client/buffers/retire.h). The caller has changed before what the client looks at. NULL: nobody
- * is there to do it.
+ * (client/buffers/retire.h). Before the call, the caller has changed what the client looks at.
+ * NULL: there is no session to tell.
  */
 void session_tell_retired(struct session *session);
 

@@ -3,7 +3,7 @@
  *
  * Owner: made and destroyed by the control thread. While it lives, everything but the constant part
  * belongs to the engine of its device and is touched under that engine's lock; `done` alone may be
- * read by anybody (other engines park streams on it).
+ * read by any thread (other engines park streams on it).
  */
 #pragma once
 
@@ -50,7 +50,7 @@ struct context {
     uint32_t number;        /* the client's choice */
     bool stop;              /* failure mode */
     int32_t code;           /* of the failure that has stopped it; 0: none */
-    int32_t pid;            /* who is to blame */
+    int32_t pid;            /* the process to blame; 0: none */
     struct stream *streams; /* by context_prev, context_next */
     struct context *next;   /* attach->contexts */
 };
@@ -90,7 +90,8 @@ struct stream {
     bool has_task;    /* taken from the ring, not finished */
     bool started; /* execute_task() was called before; after a wait, waiter.result is the outcome */
     bool rung;    /* active because the doorbell said so, and no task was found so far */
-    bool changing;     /* memory, and who waits for that is not told completely: see changed */
+    /* memory, and not all streams that wait for it have been looked at: see changed */
+    bool changing;
     bool counted;      /* TASK_VALUE_WAIT: in value_waiters of the session page */
     bool in_inbox;     /* under the engine's inbox lock */
     bool stuck;        /* the exception ring is full: in attach->stuck, in place of active */
@@ -115,7 +116,7 @@ struct stream {
     uint64_t callbacks; /* ordinal of the latest callback that was handed over */
     struct context *context;
     struct stream *context_prev, *context_next;
-    struct failure failure; /* of the task at head, until everybody has been told */
+    struct failure failure; /* of the task at head, until the client has been told */
     uint64_t held_from;     /* while held: the tasks from here to head are discarded */
     uint32_t taskless;      /* as the tasks so far say, but not modulo 2^16 */
     uint64_t failures;
@@ -127,7 +128,7 @@ struct stream {
     /* why its context executes nothing any more; 0: it does. Written under the engine's lock */
     _Atomic int32_t stopped;
     _Atomic uint64_t done;  /* tasks retired; what was published to the client */
-    struct waitlist passed; /* who waits for positions of this stream */
+    struct waitlist passed; /* waiters for positions of this stream */
 
     /*
      * Of this stream and earlier ones of the slot; NULL: none. Under the locks of the session's
@@ -227,12 +228,14 @@ uint64_t stream_ring_end(const struct stream *stream);
  */
 void stream_drop_queue(struct stream *stream, uint64_t end);
 
-/** Drop what is queued, wake everybody who waits for it, give the slot back. Takes the locks of the
+/** Drop what is queued, wake all that wait for it, give the slot back. Takes the locks of the
  * session's engines. */
 void stream_free(struct stream *stream);
 
-/** Publish that all tasks below position are retired, and wake who waited for that. Under the
- * engine's lock. */
+/**
+ * Publish that all tasks below position are retired, and wake the threads and streams that waited
+ * for that. Under the engine's lock.
+ */
 void stream_publish(struct stream *stream, uint64_t position);
 
 /**
@@ -246,7 +249,7 @@ static inline void stream_publish_before(struct stream *stream)
 }
 
 /**
- * Engine: the current task, which retires now, has failed; execute_task() tells everybody. pid: who
- * is to blame, or 0.
+ * Engine: the current task, which retires now, has failed; execute_task() tells the client. pid:
+ * the process to blame, or 0.
  */
 void stream_fail(struct stream *stream, int32_t error, int32_t pid);

@@ -26,9 +26,9 @@ static void wake_level_of(struct stream *s, const struct task *task)
 }
 
 /*
- * Whoever waits for an IPC record that is queued here would wait for good. Read like any entry: a
- * copy, which can only name records of this session's own. Returns where the first entry is that
- * was not there.
+ * IPC records that are queued here fail, because their waiters would wait for good. Read like any
+ * entry: a copy, which can only name records of this session's own. Returns where the first entry
+ * is that was not there.
  *
  * Not further than the tail, because the first look at a page of a ring makes the kernel give it
  * memory: an entry behind it is of a submission that has just begun, for which look_again() looks.
@@ -95,7 +95,7 @@ static void look_again(struct stream *s)
 {
     if (s->session->halted || (!s->held_watched && stream_ring_end(s) == s->head))
         return;
-    /* Dekker with the submitter, who stores the sequence and then loads watched. */
+    /* Dekker with the submitter, which stores the sequence and then loads watched. */
     if (atomic_load(&s->ring[s->head & (s->depth - 1)].sequence) != s->head + 1)
         return;
     atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
@@ -184,7 +184,7 @@ void stream_abort(struct stream *s, int32_t told)
      * is done.
      */
     if (!s->session->halted) {
-        /* What was executed is done, and only who waits for what was not executed is told so. */
+        /* What was executed is done. Only waiters for what was not executed are told so. */
         waitlist_fire(&s->passed, 0, s->held_from, 0, 0);
         waitlist_fire(&s->passed, s->held_from + 1, s->head, told, 0);
         stream_publish(s, s->head);

@@ -169,8 +169,8 @@ void engine_clear_timer(struct stream *s)
 }
 
 /*
- * Parked on neither a list, nor the clock, nor a callback: it is being aborted, and its queue is
- * somebody else's to read.
+ * Parked on neither a list, nor the clock, nor a callback: it is being aborted, and the control
+ * thread reads its queue.
  */
 static bool waits_for_something(const struct stream *s)
 {
@@ -265,7 +265,9 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
     return n > 0;
 }
 
-/* Time is up for this pass: who was not reached is first in the next one. */
+/*
+ * Time is up for this pass: the first stream or session that was not reached begins the next one.
+ */
 static void rotate_streams(struct attach *a, struct stream *next)
 {
     for (struct stream *s; next && (s = a->active) != next;) {

@@ -30,8 +30,8 @@ struct engine {
     _Atomic bool stop;
 
     /*
-     * lock is held by the engine while it is awake. A plain mutex would starve everybody else,
-     * since the engine takes it again at once: who wants it counts up `wanted` and holds `gate`
+     * lock is held by the engine while it is awake. A plain mutex would starve all other threads,
+     * since the engine takes it again at once: another thread counts up `wanted` and holds `gate`
      * until it has the lock, and the engine, which looks at `wanted` once a turn, passes through
      * the gate.
      */

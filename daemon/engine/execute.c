@@ -84,8 +84,8 @@ static uint64_t time_left(const struct stream *s, uint64_t now)
 
 /*
  * The count that decides is the one at which the stream parked first. If it is made to look again,
- * what was raised and lowered since then counts as well: nobody will fire the stream for that raise
- * any more.
+ * what was raised and lowered since then counts as well: no record will fire the stream for that
+ * raise any more.
  */
 static enum run_result run_wait_level(struct stream *s, uint64_t now)
 {
@@ -342,7 +342,7 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
 
 /*
  * The record takes no timestamp. It counts as passed all the same, as the position of a failed task
- * does: who waits for it goes on.
+ * does: streams that wait for it go on.
  */
 static void fail_record(struct stream *s)
 {
@@ -376,7 +376,7 @@ static void fail_callback(struct stream *s)
     s->callback = 0;
 }
 
-/* Whoever the record would have let go fails, too. */
+/* The wait that the record would have ended fails, too. */
 static void fail_notify_record(struct stream *s)
 {
     stream_publish_before(s);
@@ -539,7 +539,7 @@ const struct task_row *task_row(unsigned op)
     return &rows[op < TASK_OPS ? op : TASK_OPS];
 }
 
-/* A task that has failed is over when everybody was told. */
+/* A task that has failed is over when the client was told. */
 static enum run_result tell_failure(struct stream *s, enum run_result r)
 {
     if ((r == RUN_RETIRED || r == RUN_WORKED) && s->failure.code != 0 && !failure_tell(s))

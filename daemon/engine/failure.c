@@ -16,8 +16,8 @@
 /* --- what stops --- */
 
 /*
- * Nothing that s has not done will be done: say so, to sleepers in its process and to streams. Then
- * have it pass over what is queued.
+ * Nothing that s has not done will be done: tell the sleepers in its process, and the streams that
+ * wait for it. Then it passes over what is queued.
  */
 static void stop_stream(struct stream *s, int32_t code, int32_t pid)
 {
@@ -42,8 +42,8 @@ static void mark_stopped(struct stream *s, const struct failure *f)
 }
 
 /*
- * Who learns of it from the stream that failed finds all the others stopped, too: that one comes
- * last, and is not told before.
+ * A client that learns of it from the stream that failed must find all the others stopped, too:
+ * that one is marked last.
  */
 static void stop_context(struct context *c, struct stream *failed, const struct failure *f)
 {

@@ -1,10 +1,10 @@
 /*
- * Failures of tasks: who is told, and what stops.
+ * Failures of tasks: which clients and streams are told, and what stops.
  *
  * A task that fails tells the client's exception ring (proto/shm/exception_shm.h), if it is wanted,
  * then the control block of its stream, for the next synchronise call. In failure mode "stop" the
  * streams of its context end with it: they go through what is queued without executing it, `done`
- * stays where it is, and everybody who waits for more is woken with the code.
+ * stays where it is, and every stream and thread that waits for more is woken with the code.
  */
 #pragma once
 
@@ -18,9 +18,9 @@ struct session;
 struct stream;
 
 /**
- * Engine: the current task of stream has failed, as stream->failure says: tell everybody. False:
- * the client has no room for the exception; call again when engine_unpark() was called for the
- * stream.
+ * Engine: the current task of stream has failed, as stream->failure says: tell the client and the
+ * streams that wait. False: the client has no room for the exception; call again when
+ * engine_unpark() was called for the stream.
  */
 bool failure_tell(struct stream *stream);
 
@@ -28,8 +28,8 @@ bool failure_tell(struct stream *stream);
 void failure_wait(struct stream *stream);
 
 /**
- * Engine: the stream was stopped: pass over its current task. Who waits for what it would have done
- * gets the code.
+ * Engine: the stream was stopped: pass over its current task. Streams that wait for what it would
+ * have done get the code.
  */
 enum run_result failure_pass_over(struct stream *stream);
 

@@ -16,8 +16,8 @@
 /* Streams of a session per glance: a session can have many with nothing in them. */
 #define GLANCE_STREAMS 64
 
-/* Engines that spin at this moment, in all of npud: at most half the CPUs, so that there is
- * somebody to spin for. */
+/* Engines that spin at this moment, in all of npud: at most half the CPUs, so that clients have
+ * CPUs on which to give them work. */
 static _Atomic int spinners;
 
 static int spinners_max(void)
@@ -118,9 +118,9 @@ static void go_to_sleep(struct engine *e)
     atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->wakeups, 1, memory_order_relaxed);
     /*
-     * Adaptive: a sleep that spinning would have saved restores the full spin time; a spin in vain
-     * halves it. An engine that shares its CPU with its clients never finds anything by spinning,
-     * and stops.
+     * Adaptive: a sleep that spinning would have saved restores the full spin time; a spin that
+     * finds nothing halves it. An engine that shares its CPU with its clients never finds anything
+     * by spinning, and stops.
      */
     e->spin = now - slept < 2 * e->spin_max ? e->spin_max : e->spin / 2;
     e->last_poll = now;

@@ -96,7 +96,7 @@ static void lose_device(struct device *d)
     engine_unpark_all(d->engine, LOST_CODE);
 }
 
-/* Who waits for this very task learns what came of it, before it is passed like all others. */
+/* Streams that wait for this very task learn how it ended, before it is passed like all others. */
 static enum run_result fail_lost(struct stream *s)
 {
     waitlist_fire(&s->passed, s->head + 1, s->head + 1, LOST_CODE, 0);

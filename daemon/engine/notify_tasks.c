@@ -90,7 +90,10 @@ static unsigned count_changed(struct notify *n)
     return looked;
 }
 
-/* True: the wait is over at once. *pid: whose dropped record it fails with, or 0. */
+/*
+ * True: the wait is over at once. *pid: of the process with whose dropped record it fails; 0: it
+ * has not failed.
+ */
 static bool take_now(struct notify *n, const struct task *t, int32_t *pid)
 {
     *pid = 0;

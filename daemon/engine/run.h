@@ -39,8 +39,8 @@ int run_park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t 
              uint64_t now);
 
 /**
- * The condition came true while joining. False: somebody fired us as well, and the inbox brings
- * that news.
+ * The condition came true while the stream was joining. False: another thread has fired it as well,
+ * and the inbox brings that news.
  */
 bool run_unpark(struct stream *s);
 

@@ -36,7 +36,6 @@ struct task_row {
     void (*pass_over)(struct stream *s);
 
     /* of an entry, which is only what a client says */
-    enum task_waits_for waits_for;
     uint64_t (*timeout_ns)(const struct task *task); /* of a wait, 0: no limit; NULL: it has none */
     uint64_t (*target)(const struct task *task);     /* what it waits for, in its kind's numbers */
     /* Is it a record that others may wait for? *number: which one; 0 if any will do. */
@@ -44,6 +43,7 @@ struct task_row {
     /* The bytes of its destination that it changes; NULL: it changes no memory. */
     void (*writes)(const struct task *task, uint64_t *offset, uint64_t *size);
 
+    enum task_waits_for waits_for;
     bool brief;      /* it takes no time: no task that is "being executed" */
     bool event_wait; /* over its limit it is no exception: the API excepts waits for events */
 };

@@ -66,7 +66,7 @@ static bool waiter_test(const struct waiter *w)
     return has_come((const struct stream *)((const char *)w - offsetof(struct stream, waiter)));
 }
 
-/* --- who changes memory --- */
+/* --- changes of memory --- */
 
 static bool check_some(struct mem *m, struct value_range *r)
 {
@@ -123,7 +123,7 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     return value_check(s) ? RUN_RETIRED : RUN_AGAIN;
 }
 
-/* --- who waits --- */
+/* --- waits --- */
 
 static _Atomic uint32_t *waiting_count(struct stream *s)
 {

@@ -4,8 +4,8 @@
  * A stream whose word is not yet as it wants it is parked on the allocation's list, in the order of
  * the words. Whatever changes memory in npud (value writes, copies, sets, reductions) goes through
  * that part of the list afterwards, and lets those go on whose condition holds then; the library
- * says MemoryWritten after it has written memory by itself. A word that some client changes in any
- * other way wakes nobody, as on hardware, where nobody can.
+ * says MemoryWritten after it has written memory by itself. A word that a client changes in any
+ * other way wakes no stream, as on hardware.
  *
  * Order: a waiter joins the list, then looks at the word; a writer changes the word, then looks at
  * the list (waitlist.h).
@@ -35,7 +35,7 @@ bool value_check(struct stream *s);
 void value_written(struct mem *mem, uint64_t offset, uint64_t size);
 
 /**
- * The task at the head of s is dropped: let nobody wait for what it has done, and let it not count
- * as waiting.
+ * The task at the head of s is dropped: no stream is left waiting for what it has changed, and it
+ * does not count as waiting any more.
  */
 void value_drop(struct stream *s);

@@ -659,7 +659,7 @@ static void judge_records(void)
 
         /* Recorded after the sweep, by a process that has exited: it fails when it is asked for. */
         if (ipc_orphaned(&page, n))
-            fail_orphan(&event, n);
+            fail_if_opener_gone(&event, n);
         SURE(ipc_state_of(&page, n) == (done ? IPC_DONE : IPC_FAILED));
         SURE(ipc_record_failed(&event, n, &(int32_t){0}) == !done);
     }
