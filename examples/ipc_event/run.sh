@@ -9,7 +9,8 @@ trap 'kill $(jobs -pr) 2>/dev/null; rm -rf "$dir"' EXIT
 
 "$bin/producer" "$dir" &
 "$bin/consumer" "$dir" &
-# One after the other as they end. If one fails, the other may wait for it for good: then it is ended (trap).
+# One after the other as they end. If one fails, the other may wait for it for good: then the trap
+# ends it.
 if wait -n && wait -n; then
     echo "ipc_event: OK"
 else

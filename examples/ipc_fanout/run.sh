@@ -12,7 +12,8 @@ trap 'kill $(jobs -pr) 2>/dev/null; rm -rf "$dir"' EXIT
 for i in $(seq "$consumers"); do
     "$bin/consumer" "$dir" "$i" &
 done
-# One after the other as they end. If one fails, others may wait for it for good: then they are ended (trap).
+# One after the other as they end. If one fails, others may wait for it for good: then the trap ends
+# them.
 for _ in $(seq 0 "$consumers"); do
     if ! wait -n; then
         echo "ipc_fanout: FAILED"

@@ -7,7 +7,8 @@ import sys
 import acl
 import acl.rt
 import acl.util
-from example import TO_DEVICE, TO_HOST, check, expect_complete, handle_read, say, signal_send, signal_wait
+from example import TO_DEVICE, TO_HOST, check, expect_complete, handle_read, say
+from example import signal_send, signal_wait
 
 NAME = "consumer.py"
 SIZE = 1 << 20
@@ -30,7 +31,8 @@ def work(stream):
 
 def main(directory):
     check(acl.init())
-    device = check(acl.rt.get_device_count()) - 1  # another one than the producer's, if there is more than one
+    # Another one than the producer's, if there is more than one.
+    device = check(acl.rt.get_device_count()) - 1
     check(acl.rt.set_device(device))
     stream = check(acl.rt.create_stream())
     say(NAME, f"using device {device}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# An IPC event between two processes: both in Python, and one in Python with one in C (of ../ipc_event). They need a npud, and
-# acl must be importable: PYTHONPATH. usage: npu-run -- run.sh [DIRECTORY OF THE C PROGRAMS]
+# An IPC event between two processes: both in Python, and one in Python with one in C (of
+# ../ipc_event). They need an npud, and acl must be importable: PYTHONPATH.
+# usage: npu-run -- run.sh [DIRECTORY OF THE C PROGRAMS]
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # started with sh, which has no wait -n
 set -u
 here=$(dirname "$0")
@@ -19,7 +20,8 @@ pair() { # LANGUAGE OF THE PRODUCER, OF THE CONSUMER
     mkdir "$dir/$1-$2"
     "$1" producer "$dir/$1-$2" &
     "$2" consumer "$dir/$1-$2" &
-    # One after the other as they end. If one fails, the other may wait for it for good: then it is ended.
+    # One after the other as they end. If one fails, the other may wait for it for good: then it is
+    # ended.
     if wait -n && wait -n; then
         echo "producer: $1, consumer: $2: OK"
     else

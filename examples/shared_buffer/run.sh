@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs both programs of the example, shows what npuctl says while a buffer is on its way, and sees that nothing is left of them. They
-# need a npud: npu-run -- ./run.sh
+# Runs both programs of the example, shows what npuctl says while a buffer is on its way, and checks
+# that nothing is left of them. They need an npud: npu-run -- ./run.sh
 # usage: run.sh [DIRECTORY OF THE PROGRAMS]
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # started with sh, which has no wait -n
 set -u
@@ -28,13 +28,16 @@ mkfifo "$dir/look.0" "$dir/looked.0"
 "$bin/primary" "$dir" &
 "$bin/secondary" "$dir" &
 look &
-# One after the other as they end. If one fails, the others may wait for it for good: then they are ended (trap).
+# One after the other as they end. If one fails, the others may wait for it for good: then the trap
+# ends them.
 for _ in primary secondary look; do
     wait -n || failed
 done
-# npud hears from the kernel that a process has ended, a moment later perhaps: npuctl asks until it knows.
+# npud hears from the kernel that a process has ended, perhaps a moment later: npuctl asks until
+# npud knows.
 for what in pools queues grants; do
-    timeout 10 npuctl --watch=0.02 --json "$what" | grep -q -m 1 -x -F "{\"$what\":[]}" || failed "$what left"
+    timeout 10 npuctl --watch=0.02 --json "$what" | grep -q -m 1 -x -F "{\"$what\":[]}" ||
+        failed "$what left"
 done
 echo "npuctl: no pools, queues and grants left"
 echo "shared_buffer: OK"
