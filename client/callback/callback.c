@@ -393,8 +393,8 @@ static int unsubscribe(const char *function, uint64_t thread_id, aclrtStream han
     report_lock();
     w = worker_of(s);
     if (!w) {
-        error = error_set(ACL_ERROR_RT_STREAM_SUBSCRIBE, "%s: nobody is subscribed to the stream",
-                          function);
+        error = error_set(ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                          "%s: no thread is subscribed to the stream", function);
     } else if (is_host(w)) {
         error = owned_error(function, w);
     } else if (w->thread_id != thread_id) {
@@ -453,7 +453,7 @@ static int check_owner(const char *function, const struct worker *w, bool host)
     if (w)
         return owned_error(function, w);
     return error_set(ACL_ERROR_RT_STREAM_NO_CB_REG,
-                     "%s: nobody is subscribed to the stream: call aclrtSubscribeReport first",
+                     "%s: no thread is subscribed to the stream: call aclrtSubscribeReport first",
                      function);
 }
 

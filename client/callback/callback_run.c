@@ -291,7 +291,9 @@ static enum served serve(struct session *session, struct worker *fixed, const ch
 
 static int not_subscribed(const char *function)
 {
-    return error_set(ACL_ERROR_RT_THREAD_SUBSCRIBE, "%s: this thread is not subscribed to a stream",
+    return error_set(ACL_ERROR_RT_THREAD_SUBSCRIBE,
+                     "%s: this thread is not subscribed to a stream: call aclrtSubscribeReport "
+                     "with its pthread_self() first",
                      function);
 }
 

@@ -45,7 +45,7 @@ int event_check_use(struct event *e, const char *function, enum use_of_event use
 
     if (__builtin_expect(error == 0, 1))
         return 0;
-    return error_set(error, "%s: not possible with %s", function, kinds[e->kind].name);
+    return error_set(error, "%s: cannot be used with %s", function, kinds[e->kind].name);
 }
 
 /* --- finding --- */
@@ -95,8 +95,10 @@ struct event *event_new(struct session *s, struct context *c, uint32_t device, c
     e = slots_take(&s->events);
     pthread_mutex_unlock(&s->lock);
     if (!e) {
-        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: too many events in this process",
-                           function);
+        *error = error_set(
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "%s: this process has as many events as it may have, or no memory: destroy some",
+            function);
         return NULL;
     }
     e->session = s;
@@ -155,7 +157,9 @@ static int create_remote(struct event *e, const char *function)
     if (fd >= 0)
         error = session_map_segment(s, function, fd, arena_event_segment_size(), segment);
     if (error == 0 && !*segment) /* it came while this process had no descriptor left for it */
-        error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: the arena could not be mapped",
+        error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                          "%s: the memory that is shared with npud cannot be mapped: try again, or "
+                          "aclFinalize and aclInit",
                           function);
     if (error == 0)
         e->shm = arena_event(*segment, e->remote);

@@ -174,7 +174,8 @@ static int timestamp(struct event *e, const char *function, uint64_t *ns)
 
     event_record_now(e, &r);
     if (r.number == 0)
-        return error_set(ACL_ERROR_RT_INTERNAL_ERROR, "%s: the event was never recorded", function);
+        return error_set(ACL_ERROR_RT_INTERNAL_ERROR,
+                         "%s: the event was never recorded: call aclrtRecordEvent first", function);
     if (!has_time(e))
         return error_set(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                          "%s: the event was made without ACL_EVENT_TIME_LINE", function);

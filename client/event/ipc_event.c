@@ -239,9 +239,9 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
     if (!e)
         return error;
     if (e->kind != EVENT_IPC)
-        return error_set(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "aclrtIpcGetEventHandle: only events made with ACL_EVENT_IPC have a handle");
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtIpcGetEventHandle: only an event made by aclrtCreateEventExWithFlag "
+                         "with ACL_EVENT_IPC has a handle");
     in.slot = e->remote;
     request.export_ipc_event = &in;
     request.body_case = NPUD__REQUEST__BODY_EXPORT_IPC_EVENT;
@@ -308,10 +308,11 @@ static int explain(struct event *e, const char *function, uint64_t number, enum 
     if (error != 0)
         return error;
     if (failed && pid != 0)
-        return error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
-                         "%s: record %llu of IPC event %llu was never executed: process %d, which "
-                         "had submitted it, ended or destroyed its stream before, or it failed",
-                         function, (unsigned long long)number, (unsigned long long)e->ipc_id, pid);
+        return error_set(
+            ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+            "%s: record %llu of IPC event %llu was never executed: process %d, which had submitted "
+            "it, ended or dropped its stream before, or the record failed",
+            function, (unsigned long long)number, (unsigned long long)e->ipc_id, pid);
     if (failed || state == IPC_FAILED)
         return error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
                          "%s: record %llu of IPC event %llu has failed, or failed so long ago that "

@@ -313,9 +313,10 @@ aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
     if (error != 0)
         return error;
     if (num > PIDS_MAX)
-        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                         "aclrtNotifySetImportPid: at most %u processes can be allowed to import",
-                         PIDS_MAX);
+        return error_set(
+            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "aclrtNotifySetImportPid: the list of importers of a notify has at most %u processes",
+            PIDS_MAX);
     in.slot = n.remote;
     in.pids = pid;
     in.n_pids = num;

@@ -255,8 +255,8 @@ int device_abort_run(struct device_abort *a, const char *function, uint64_t dead
     for (size_t i = 0; i < a->n && error == 0; i++) {
         error = hold_one(&a->streams[i], function);
         if (error == 0 && clock_ns() > deadline)
-            error = error_set(ACL_ERROR_RT_WAIT_TIMEOUT, "%s: not over within the time limit",
-                              function);
+            error = error_set(ACL_ERROR_RT_WAIT_TIMEOUT,
+                              "%s: the abort was not over within the time limit", function);
     }
     tell(a);
     KILL_POINT(ABORT_TOLD);

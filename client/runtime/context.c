@@ -154,10 +154,14 @@ static struct memory_list *close_device(struct session *s, uint32_t device)
 static int not_set(const char *function, int32_t user_id, bool force)
 {
     if (force) /* not kept in the last-error record, as the reference has it */
-        return error_soft(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "%s: device %d is not set", function,
-                          user_id);
-    return error_set(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "%s: device %d is not set", function,
-                     user_id);
+        return error_soft(
+            ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+            "%s: device %d is not set: aclrtSetDevice was not called, or it was undone already",
+            function, user_id);
+    return error_set(
+        ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+        "%s: device %d is not set: aclrtSetDevice was not called, or it was undone already",
+        function, user_id);
 }
 
 static int reset(const char *function, int32_t user_id, bool force)

@@ -36,8 +36,9 @@ static int init(const char *configPath)
     if (process->init_count > 0) {
         process->init_count++;
         pthread_mutex_unlock(&process->lock);
-        return error_set(ACL_ERROR_REPEAT_INITIALIZE,
-                         "aclInit: initialised already; counted, and no reason to stop");
+        return error_set(
+            ACL_ERROR_REPEAT_INITIALIZE,
+            "aclInit: initialised already: this call was counted, and the program may go on");
     }
     error = acl_config_load(configPath);
     if (error == 0) {
@@ -108,7 +109,9 @@ aclError aclFinalize(void)
         return error;
     pthread_mutex_lock(&process->lock);
     if (process->init_count == 0 && process->finalized)
-        error = error_set(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize: nothing is initialised");
+        error =
+            error_set(ACL_ERROR_REPEAT_FINALIZE,
+                      "aclFinalize: aclInit was not called, or all its calls were undone already");
     else
         closed = finalize(CALL_IS_NESTED);
     pthread_mutex_unlock(&process->lock);
@@ -129,8 +132,9 @@ aclError aclFinalizeReference(uint64_t *refCount)
         return error;
     pthread_mutex_lock(&process->lock);
     if (process->init_count == 0)
-        error =
-            error_set(ACL_ERROR_REPEAT_FINALIZE, "aclFinalizeReference: nothing is initialised");
+        error = error_set(
+            ACL_ERROR_REPEAT_FINALIZE,
+            "aclFinalizeReference: aclInit was not called, or all its calls were undone already");
     else if (process->init_count == 1)
         closed = finalize(CALL_IS_NESTED);
     else

@@ -86,7 +86,8 @@ static int ask(struct session *s, const char *function, Npud__Request *request, 
                          function);
     if (r == -ETOOMANYREFS)
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                         "%s: too many descriptors of this user are on their way (RLIMIT_NOFILE)",
+                         "%s: too many file descriptors of this user are in sockets, not yet "
+                         "received (RLIMIT_NOFILE): try again",
                          function);
     if (!reply) {
         session_lose(s);

@@ -12,7 +12,7 @@ int stream_error_unknown(const char *function)
 
 int stream_error_aborted(const char *function, int32_t code)
 {
-    return error_set(code, "%s: the tasks of the %s were discarded by another call", function,
+    return error_set(code, "%s: an abort by another call discarded the tasks of the %s", function,
                      code == ACL_ERROR_RT_DEVICE_TASK_ABORT ? "device" : "stream");
 }
 
@@ -22,7 +22,8 @@ static const char *error_cause(int code)
     case ACL_ERROR_RT_TASK_TIMEOUT:
         return "it waited longer than its time limit";
     case ACL_ERROR_RT_SYS_DMA:
-        return "it used memory that is freed, of another process, or too short";
+        return "it used memory that was freed, that belongs to another process, or that is too "
+               "short";
     case ACL_ERROR_RT_INVALID_HANDLE:
         return "what it waited for was destroyed";
     case ACL_ERROR_RT_PARAM_INVALID:

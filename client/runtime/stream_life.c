@@ -100,7 +100,9 @@ static int create_remote(struct stream *s, struct context *c, const char *functi
         error = session_map_segment(session, function, fd,
                                     arena_stream_segment_size(session->ring_depth), segment);
     if (error == 0 && !*segment) /* it came while this process had no descriptor left for it */
-        error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: the arena could not be mapped",
+        error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                          "%s: the memory that is shared with npud cannot be mapped: try again, or "
+                          "aclFinalize and aclInit",
                           function);
     if (error == 0)
         fill(s, c, reply->create_stream, *segment);
@@ -289,9 +291,9 @@ aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uin
     if (!c)
         return error;
     if ((flag & ACL_STREAM_DEVICE_USE_ONLY) && flag != ACL_STREAM_DEVICE_USE_ONLY)
-        return error_set(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "aclrtCreateStreamWithConfig: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag");
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtCreateStreamWithConfig: ACL_STREAM_DEVICE_USE_ONLY cannot be "
+                         "combined with another flag");
     session = c->session;
     pthread_mutex_lock(&session->lock);
     /* A context dies under this lock, and its end destroys the streams that it has then. */
@@ -327,10 +329,13 @@ static int destroy(const char *function, aclrtStream handle, bool force)
     if (!s || phase_of(s) != STREAM_USABLE)
         error = stream_error_unknown(function);
     else if (s->is_default)
-        error = error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a default stream cannot be destroyed",
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
+                          "%s: a default stream cannot be destroyed: it goes with its context",
                           function);
     else if (s->context != c)
-        error = error_set(ACL_ERROR_RT_STREAM_CONTEXT, "%s: the stream belongs to another context",
+        error = error_set(ACL_ERROR_RT_STREAM_CONTEXT,
+                          "%s: the stream belongs to another context: make that one current first "
+                          "(aclrtSetCurrentContext)",
                           function);
     else
         begin_to_leave(s);

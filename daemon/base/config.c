@@ -76,7 +76,7 @@ static const struct key {
     KEY("stream", "depth", TYPE_DEPTH, RESTART, ring_depth, 64, 65536, "1024",
         "tasks that a stream can hold before submitting blocks; a power of two"),
     KEY("ipc", "scope", TYPE_SCOPE, LIVE, ipc_any_uid, 0, 0, "uid",
-        "who may open a handle without pid list: processes of the same uid, or any"),
+        "which processes may open a handle without a list of pids: those of the same uid, or any"),
     KEY("ipc", "linger_max", TYPE_U32, LIVE, linger_max, 0, 1 << 20, "1024",
         "per uid: exported events that are destroyed but still openable"),
     LIMIT("sessions", RESOURCE_SESSIONS, "4096", "per uid: connected processes"),

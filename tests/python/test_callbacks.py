@@ -97,7 +97,7 @@ class Callbacks(DeviceTest):
         self.assertEqual(seen, [None, (holder, holder), "ctypes"])
         self.assertEqual(acl.rt.launch_callback(print, [], 2, self.stream), 100000)
         self.assertEqual(acl.rt.launch_callback(print, [], BLOCK, self.other), NO_THREAD)
-        self.assertIn("aclrtLaunchCallback: nobody is subscribed", acl.get_recent_err_msg())
+        self.assertIn("aclrtLaunchCallback: no thread is subscribed", acl.get_recent_err_msg())
 
     def test_exact_order(self):
         seen = []

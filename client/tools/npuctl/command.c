@@ -78,18 +78,18 @@ const struct command commands[] = {
     {"memory", "allocations on devices, and pinned", REPORT(MEMORY)},
     {"limits", "per user: used, and allowed", REPORT(LIMITS)},
     {"notifies", "notifies and count notifies", REPORT(NOTIFIES)},
-    {"pools", "shared buffers, and who has them", REPORT(POOLS)},
+    {"pools", "shared buffers, and their owners", REPORT(POOLS)},
     {"queues", "shared queues, and how fast", REPORT(QUEUES)},
-    {"grants", "who may do what with queues", REPORT(GRANTS)},
-    {"routes", "who moves what from queue to queue", REPORT(ROUTES)},
-    {"waits", "who waits for whom, and deadlocks", REPORT(WAITS), .also = "deadlocks"},
+    {"grants", "what each process may do with queues", REPORT(GRANTS)},
+    {"routes", "routes by which npud moves messages", REPORT(ROUTES)},
+    {"waits", "which process waits for which, and deadlocks", REPORT(WAITS), .also = "deadlocks"},
     {"kill",
      "end SESSION (a number from `sessions`) as if its process had died: what it\n"
-     "             held is free, who waited for it gets an error. The process lives on, and\n"
+     "             held is free, a wait for it gets an error. The process lives on, and\n"
      "             gets 507901 from calls that need npud",
      .parse = parse_kill},
     {"inject",
-     "let tasks fail, hold them, or lose a device: sets a rule and prints its\n"
+     "make tasks fail, hold them, or lose a device: sets a rule and prints its\n"
      "             number. `inject list` shows the rules, `inject clear` ends all of them or\n"
      "             one: what is held goes on, and a lost device is back",
      .parse = parse_inject},

@@ -22,7 +22,8 @@ static void print_usage(FILE *f)
           "       npuctl [OPTION]... kill SESSION\n"
           "       npuctl [OPTION]... inject fail|stall|lose-device [RULE-OPTION]...\n"
           "       npuctl [OPTION]... inject list | clear [RULE]\n"
-          "Ask npud who holds what, and who waits for whom; end a session; or make tasks fail.\n"
+          "Ask npud what each process holds, and which process waits for which; end a\n"
+          "session; or make tasks fail.\n"
           "\n",
           f);
     for (size_t i = 0; i < commands_n; i++)
