@@ -7,7 +7,7 @@
 #include "acl/acl.h"
 #include "acl/acl_tdt_queue.h"
 #include "client/core/error.h"
-#include "client/memory/alloc.h"
+#include "client/memory/place.h"
 #include "client/buffers/transfer.h"
 
 static int check_user(const char *function, const void *data, size_t size)
@@ -87,7 +87,7 @@ aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, cons
         error = check_user(__func__, userData, userDataSize);
     if (error != 0 || !transfer_begin(&t, __func__, qid, timeout, true, &buffer, &error))
         return error;
-    error = memory_check(t.session, __func__, "data", data, dataSize);
+    error = place_check(t.session, __func__, "data", data, dataSize);
     if (error == 0)
         error = transfer_room(&t);
     if (error != 0)
@@ -143,7 +143,7 @@ aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize, size_t *re
     error = check_user(__func__, userData, userDataSize);
     if (error != 0 || !transfer_begin(&t, __func__, qid, timeout, false, &buffer, &error))
         return error;
-    error = memory_check(t.session, __func__, "data", data, dataSize);
+    error = place_check(t.session, __func__, "data", data, dataSize);
     if (error == 0)
         error = transfer_take(&t);
     if (error != 0)
@@ -152,5 +152,5 @@ aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize, size_t *re
     get_user(buffer.mbuf, userData, userDataSize);
     mbuf_free(t.session, &buffer);
     *retDataSize = total;
-    return memory_written(t.session, __func__, data, total < dataSize ? total : dataSize);
+    return place_tell_written_at(t.session, __func__, data, total < dataSize ? total : dataSize);
 }

@@ -12,6 +12,8 @@
 #include "client/runtime/session.h"
 #include "client/runtime/upcall.h"
 
+struct context;
+
 struct memory {
     uintptr_t start;
     size_t size; /* what the program asked for */
@@ -24,32 +26,20 @@ struct memory {
     struct memory *prev, *next; /* session->freed */
 };
 
-/** How a task names a place in memory. */
-struct memory_place {
-    uint32_t remote;
-    uint32_t generation;
-    uint64_t offset;
-};
+/**
+ * What a program may use of an allocation: the API rounds sizes up, and programs copy whole blocks.
+ */
+static inline size_t memory_size_allocated(size_t size)
+{
+    return (size + 31) & ~(size_t)31;
+}
 
-/**
- * Where `size` bytes at address are, which must be device memory that the device reaches. 0,
- * ACL_ERROR_RT_PARAM_INVALID, or ACL_ERROR_RT_DRV_INTERNAL_ERROR without
- * aclrtDeviceEnablePeerAccess. name: of the argument, for the sentence.
- */
-int memory_device_place(struct session *s, const char *function, uint32_t device, const char *name,
-                        const void *address, uint64_t size, struct memory_place *place);
+/** A copy of the allocation that holds address, also if it was freed; false: pageable memory. */
+bool memory_look_up(struct session *s, const void *address, struct memory *copy);
 
-/**
- * Memory of the program, of any kind, that a call reads or writes by itself: do `size` bytes at
- * address stay within the allocation, if it is one of ours? 0, or ACL_ERROR_RT_PARAM_INVALID. name:
- * of the argument, for the sentence.
- */
-int memory_check(struct session *s, const char *function, const char *name, const void *address,
-                 size_t size);
-/**
- * A call has written there by itself: npud is told if streams wait for it. 0, or an ACL error of
- * the request.
- */
-int memory_written(struct session *s, const char *function, const void *address, size_t size);
+/** npud allocates `bytes` for m, which says of what kind, and gives the descriptor to map. */
+int memory_allocate_remote(struct context *c, const char *function, struct memory *m, size_t bytes,
+                           int *fd);
+int memory_free_remote(struct session *s, const char *function, uint32_t slot);
 
 extern const struct part memory_part;

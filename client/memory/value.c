@@ -1,7 +1,7 @@
 /* Tasks on words of device memory: aclrtValueWrite, aclrtValueWait, aclrtReduceAsync. */
 #include "acl/acl.h"
 #include "client/core/error.h"
-#include "client/memory/alloc.h"
+#include "client/memory/place.h"
 #include "client/runtime/stream.h"
 #include "proto/util/reduce.h"
 
@@ -21,7 +21,7 @@ static int submit_value(const char *function, enum task_op op, void *address, ui
     s = stream_lock(function, stream, &error);
     if (!s)
         return error;
-    error = memory_device_place(s->session, function, s->device, "devAddr", address, WORD, &place);
+    error = place_find_device(s->session, function, s->device, "devAddr", address, WORD, &place);
     if (error == 0) {
         task.object = place.remote;
         task.generation = place.generation;
@@ -91,11 +91,11 @@ static int submit_reduce(struct stream *s, const char *function, void *dst, cons
 {
     struct memory_place to, from;
     int error =
-        memory_device_place(s->session, function, s->device, "dst", dst, task->reduce.size, &to);
+        place_find_device(s->session, function, s->device, "dst", dst, task->reduce.size, &to);
 
     if (error == 0)
-        error = memory_device_place(s->session, function, s->device, "src", src, task->reduce.size,
-                                    &from);
+        error = place_find_device(s->session, function, s->device, "src", src, task->reduce.size,
+                                  &from);
     if (error != 0)
         return error;
     task->object = to.remote;

@@ -1,0 +1,65 @@
+/* What is at an address that a program gives: memory of which kind, and where in it. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/memory/alloc.h"
+
+enum place_kind {
+    PLACE_PAGEABLE,
+    PLACE_PINNED,
+    PLACE_DEVICE,
+    PLACE_BUFFER, /* a shared one: host memory, or a device's, as the copy needs it */
+};
+
+struct place {
+    enum place_kind kind;
+    struct memory memory; /* of PLACE_PINNED and PLACE_DEVICE */
+    uint64_t offset;
+};
+
+/** How a task names a place in memory. */
+struct memory_place {
+    uint32_t remote;
+    uint32_t generation;
+    uint64_t offset;
+};
+
+/**
+ * What is at address, where a call reads or writes `count` bytes. 0, or ACL_ERROR_RT_PARAM_INVALID
+ * when they leave the allocation or the buffer, or it was freed. name: of the argument, for the
+ * sentence.
+ */
+int place_find(struct session *s, const char *function, const void *address, size_t count,
+               const char *name, struct place *at);
+
+/** May the devices of the two places reach each other? 0, or ACL_ERROR_RT_DRV_INTERNAL_ERROR. */
+int place_check_peers(struct session *s, const char *function, const struct place *dst,
+                      const struct place *src);
+
+/**
+ * Where `size` bytes at address are, which must be device memory that the device reaches. 0,
+ * ACL_ERROR_RT_PARAM_INVALID, or ACL_ERROR_RT_DRV_INTERNAL_ERROR without
+ * aclrtDeviceEnablePeerAccess. name: of the argument, for the sentence.
+ */
+int place_find_device(struct session *s, const char *function, uint32_t device, const char *name,
+                      const void *address, uint64_t size, struct memory_place *place);
+
+/**
+ * Memory of the program, of any kind, that a call reads or writes by itself: do `size` bytes at
+ * address stay within the allocation, if it is one of ours? 0, or ACL_ERROR_RT_PARAM_INVALID. name:
+ * of the argument, for the sentence.
+ */
+int place_check(struct session *s, const char *function, const char *name, const void *address,
+                size_t size);
+
+/**
+ * This thread has written `count` bytes at `to` by itself: npud is told if streams wait for a word
+ * there. 0, or an ACL error of the request.
+ */
+int place_tell_written(struct session *s, const char *function, const struct place *to,
+                       size_t count);
+/** The same for an address. */
+int place_tell_written_at(struct session *s, const char *function, const void *address,
+                          size_t size);

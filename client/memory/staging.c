@@ -1,0 +1,119 @@
+#include "client/memory/staging.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "acl/acl.h"
+#include "client/core/error.h"
+#include "client/runtime/context.h"
+
+/*
+ * So much is kept for coming copies, or a single buffer that is larger. What is in flight may be
+ * more: as much as the streams hold tasks for.
+ */
+#define STAGING_KEPT ((size_t)64 << 20)
+
+/* The stream that it was for has passed the copy. */
+static bool is_idle(const struct staging *b)
+{
+    return atomic_load_explicit(&b->ctrl->done, memory_order_acquire) >= b->position;
+}
+
+/* Caller holds staging_lock. */
+static void remove_buffer(struct session *session, struct staging *b)
+{
+    DL_DELETE(session->staging, b);
+    session->staging_bytes -= b->memory.mapped;
+}
+
+void staging_add(struct session *session, struct staging *b)
+{
+    pthread_mutex_lock(&session->staging_lock);
+    DL_APPEND(session->staging, b);
+    session->staging_bytes += b->memory.mapped;
+    pthread_mutex_unlock(&session->staging_lock);
+}
+
+void staging_trim(struct session *session, const char *function, size_t bytes)
+{
+    struct staging *b, *next, *freed = NULL;
+
+    pthread_mutex_lock(&session->staging_lock);
+    DL_FOREACH_SAFE (session->staging, b, next)
+        if (session->staging_bytes > bytes && is_idle(b)) {
+            remove_buffer(session, b);
+            LL_PREPEND(freed, b);
+        }
+    pthread_mutex_unlock(&session->staging_lock);
+    LL_FOREACH_SAFE (freed, b, next) {
+        memory_free_remote(session, function, b->memory.remote);
+        munmap((void *)b->memory.start, b->memory.mapped);
+        free(b);
+    }
+}
+
+static struct staging *find_buffer(struct session *session, size_t count)
+{
+    struct staging *b;
+
+    pthread_mutex_lock(&session->staging_lock);
+    DL_FOREACH (session->staging, b)
+        if (b->memory.mapped >= count && is_idle(b))
+            break;
+    if (b)
+        remove_buffer(session, b);
+    pthread_mutex_unlock(&session->staging_lock);
+    return b;
+}
+
+static struct staging *make_buffer(struct stream *s, const char *function, size_t count, int *error)
+{
+    struct staging *b = calloc(1, sizeof(*b));
+    void *p;
+    int fd = -1;
+
+    if (!b) {
+        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        return NULL;
+    }
+    b->memory = (struct memory){.size = count, .host = true, .device = s->device};
+    *error = memory_allocate_remote(s->context, function, &b->memory, count, &fd);
+    if (*error != 0) {
+        free(b);
+        return NULL;
+    }
+    p = mmap(NULL, b->memory.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (p != MAP_FAILED) {
+        b->memory.start = (uintptr_t)p;
+        return b;
+    }
+    *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
+                       b->memory.mapped);
+    memory_free_remote(s->session, function, b->memory.remote);
+    free(b);
+    return NULL;
+}
+
+struct staging *staging_take(struct stream *s, const char *function, size_t count, int *error)
+{
+    struct staging *b = find_buffer(s->session, count);
+
+    staging_trim(s->session, function, count < STAGING_KEPT ? STAGING_KEPT - count : 0);
+    return b ? b : make_buffer(s, function, count, error);
+}
+
+void staging_forget_all(struct session *session)
+{
+    struct staging *b, *next;
+
+    for (b = session->staging; b; b = next) {
+        next = b->next;
+        munmap((void *)b->memory.start, b->memory.mapped);
+        free(b);
+    }
+    session->staging = NULL;
+    session->staging_bytes = 0;
+}
