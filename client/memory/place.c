@@ -1,6 +1,7 @@
 #include "client/memory/place.h"
 
 #include "acl/acl.h"
+#include "client/buffers/segment.h"
 #include "client/core/error.h"
 #include "proto/util/kill_point.h"
 

@@ -6,9 +6,9 @@
 
 #include "acl/acl.h"
 #include "acl/acl_tdt_queue.h"
+#include "client/buffers/transfer.h"
 #include "client/core/error.h"
 #include "client/memory/place.h"
-#include "client/buffers/transfer.h"
 
 static int check_user(const char *function, const void *data, size_t size)
 {
