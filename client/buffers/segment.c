@@ -1,6 +1,5 @@
 #include "client/buffers/segment.h"
 
-#include <search.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,33 +27,21 @@ static void init(struct session *s, uint32_t seed)
 
     (void)seed;
     pthread_mutex_init(&all->lock, NULL);
-    pthread_rwlock_init(&all->tree_lock, NULL);
-}
-
-/* --- by address: a tree of ranges, in which overlapping is being equal --- */
-
-static int compare(const void *a, const void *b)
-{
-    const struct segment *x = a, *y = b;
-    const unsigned char *x_end = x->map + x->mapped, *y_end = y->map + y->mapped;
-
-    if (x_end <= y->map)
-        return -1;
-    return x->map >= y_end;
+    pthread_rwlock_init(&all->map_lock, NULL);
 }
 
 bool segment_locate(struct session *s, const void *address, struct segment_place *place)
 {
     struct segments *all = &s->segments;
-    struct segment key = {.map = (unsigned char *)(uintptr_t)address, .mapped = 1};
     const unsigned char *p = address;
-    struct segment **node, *g = NULL;
+    struct segment *g = NULL;
+    struct address_range *range;
     bool found = false;
 
-    pthread_rwlock_rdlock(&all->tree_lock);
-    node = tfind(&key, &all->by_address, compare);
-    if (node)
-        g = *node;
+    pthread_rwlock_rdlock(&all->map_lock);
+    range = range_map_find(&all->by_address, address);
+    if (range)
+        g = RANGE_OWNER(range, struct segment, range);
     if (g && p >= g->view.data && p < g->view.data + g->view.n_data * g->view.stride) {
         uint64_t offset = (uint64_t)(p - g->view.data);
 
@@ -63,7 +50,7 @@ bool segment_locate(struct session *s, const void *address, struct segment_place
                                         .offset = offset % g->view.stride};
         found = true;
     }
-    pthread_rwlock_unlock(&all->tree_lock);
+    pthread_rwlock_unlock(&all->map_lock);
     return found;
 }
 
@@ -71,7 +58,7 @@ bool segment_locate(struct session *s, const void *address, struct segment_place
 
 static void unmap(struct segment *g)
 {
-    munmap(g->map, g->mapped);
+    munmap(g->map, g->range.size);
     free(g);
 }
 
@@ -90,11 +77,11 @@ static void bury(struct segments *all, struct segment *g)
 
     take_out(g);
     DL_DELETE(all->live, g);
-    pthread_rwlock_wrlock(&all->tree_lock);
-    tdelete(g, &all->by_address, compare);
-    pthread_rwlock_unlock(&all->tree_lock);
-    munmap(g->map + heads, g->mapped - heads);
-    g->mapped = heads;
+    pthread_rwlock_wrlock(&all->map_lock);
+    range_map_remove(&all->by_address, &g->range);
+    pthread_rwlock_unlock(&all->map_lock);
+    munmap(g->map + heads, g->range.size - heads);
+    g->range.size = heads;
     DL_APPEND(all->retired, g);
 }
 
@@ -203,9 +190,9 @@ static bool add(struct session *s, struct segment *g)
      */
     if (old && !segment_of(old)->own)
         bury(all, segment_of(old));
-    pthread_rwlock_wrlock(&all->tree_lock);
-    ok = tsearch(g, &all->by_address, compare) != NULL;
-    pthread_rwlock_unlock(&all->tree_lock);
+    pthread_rwlock_wrlock(&all->map_lock);
+    ok = range_map_add(&all->by_address, &g->range);
+    pthread_rwlock_unlock(&all->map_lock);
     if (!ok)
         return false;
     DL_APPEND(all->live, g);
@@ -231,23 +218,17 @@ static void clear_table(struct segments *all)
         take_out(g);
 }
 
-static void keep_node(void *node)
-{
-    (void)node;
-}
-
 static void unmap_all(struct session *s)
 {
     struct segments *all = &s->segments;
 
     clear_table(all);
-    tdestroy(all->by_address, keep_node);
-    all->by_address = NULL;
+    range_map_clear(&all->by_address);
     unmap_list(all->live);
     unmap_list(all->retired);
     all->live = all->retired = NULL;
     pthread_mutex_destroy(&all->lock);
-    pthread_rwlock_destroy(&all->tree_lock);
+    pthread_rwlock_destroy(&all->map_lock);
 }
 
 /* What is mapped stays. */
@@ -374,7 +355,7 @@ static struct segment *map(const char *function, const Npud__SegmentReply *reply
     g->pid = reply->pid;
     g->cached = SEGMENT_NO_CLASS;
     g->cursor = g->view.n_data;
-    g->size = g->mapped = segment_size(g->view.n_data, g->view.n_refs, g->view.stride);
+    g->size = segment_size(g->view.n_data, g->view.n_refs, g->view.stride);
     g->map = mmap(NULL, g->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     KILL_POINT(SEGMENT_MAPPED);
     close(fd);
@@ -386,6 +367,7 @@ static struct segment *map(const char *function, const Npud__SegmentReply *reply
     }
     /* A forked child has no business there: its stores would be ours. */
     madvise(g->map, g->size, MADV_DONTFORK);
+    g->range = (struct address_range){.start = (uintptr_t)g->map, .size = g->size};
     segment_view_place(&g->view, g->map, true);
     return g;
 }

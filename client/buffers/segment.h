@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "client/core/lifecycle.h"
+#include "client/core/range_map.h"
 #include "client/runtime/session_parts.h"
 #include "proto/shm/mbuf_shm.h"
 
@@ -32,8 +33,8 @@ struct segment {
     struct segment *prev, *next;
     struct segment *class_next; /* of the pool, in its class: mbuf_cache.h */
     unsigned char *map;
-    size_t size;   /* of the memfd */
-    size_t mapped; /* of the mapping: less when its data is gone */
+    size_t size;                /* of the memfd */
+    struct address_range range; /* of the mapping: less when its data is gone */
     /*
      * retired: of client/core/api_call.h, the first one in which no call can find it; 0: none yet
      */

@@ -1,6 +1,5 @@
 #include "client/memory/alloc.h"
 
-#include <search.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,23 +14,11 @@
 
 #define GUARD 32 /* what the vendor appends, and capacity planning counts */
 
-/* --- the table: a tree of ranges, in which overlapping is being equal --- */
-
-static int compare_ranges(const void *a, const void *b)
+static struct memory *find_in(void *const *map, const void *address)
 {
-    const struct memory *x = a, *y = b;
+    struct address_range *range = range_map_find(map, address);
 
-    if (x->start + x->mapped <= y->start)
-        return -1;
-    return x->start >= y->start + y->mapped;
-}
-
-static struct memory *find_in(void *const *tree, const void *address)
-{
-    struct memory key = {.start = (uintptr_t)address, .mapped = 1};
-    struct memory **node = tfind(&key, tree, compare_ranges);
-
-    return node ? *node : NULL;
+    return range ? RANGE_OWNER(range, struct memory, mapped) : NULL;
 }
 
 /* Caller holds memory_lock. The allocation that holds address, or NULL: memory that the runtime
@@ -48,7 +35,7 @@ static struct memory *find_freed(struct session *s, const void *address)
 {
     if ((uintptr_t)address < s->freed_from || (uintptr_t)address >= s->freed_to)
         return NULL;
-    return find_in(&s->freed_tree, address);
+    return find_in(&s->freed_map, address);
 }
 
 bool memory_look_up(struct session *s, const void *address, struct memory *copy)
@@ -70,7 +57,7 @@ static bool add_allocation(struct session *s, struct memory *m)
     bool ok;
 
     pthread_rwlock_wrlock(&s->memory_lock);
-    ok = tsearch(m, &s->memory, compare_ranges) != NULL;
+    ok = range_map_add(&s->memory, &m->mapped);
     pthread_rwlock_unlock(&s->memory_lock);
     return ok;
 }
@@ -89,7 +76,7 @@ static void unmap_list(struct memory *list)
     struct memory *m, *next;
 
     DL_FOREACH_SAFE (list, m, next) {
-        munmap((void *)m->start, m->mapped);
+        munmap((void *)m->mapped.start, m->mapped.size);
         free(m);
     }
 }
@@ -99,7 +86,7 @@ static void remove_freed(struct session *s, struct memory *m)
 {
     DL_DELETE(s->freed, m);
     s->freed_count--;
-    s->freed_bytes -= m->mapped;
+    s->freed_bytes -= m->mapped.size;
 }
 
 /* Give the addresses of those freed longest ago back, until no more than this is left. */
@@ -112,7 +99,7 @@ static void trim_freed(struct session *s, size_t count, uint64_t bytes)
         if (s->freed_count <= count && s->freed_bytes <= bytes)
             break;
         remove_freed(s, m);
-        tdelete(m, &s->freed_tree, compare_ranges);
+        range_map_remove(&s->freed_map, &m->mapped);
         DL_APPEND(out, m);
     }
     pthread_rwlock_unlock(&s->memory_lock);
@@ -122,32 +109,32 @@ static void trim_freed(struct session *s, size_t count, uint64_t bytes)
 /* Caller holds memory_lock. From the one table to the other. */
 static void move_to_freed(struct session *s, struct memory *m)
 {
-    bool first = s->freed_tree == NULL;
+    bool first = s->freed_map == NULL;
 
-    tdelete(m, &s->memory, compare_ranges);
-    m->freed = tsearch(m, &s->freed_tree, compare_ranges) != NULL;
-    if (first || m->start < s->freed_from)
-        s->freed_from = m->start;
-    if (first || m->start + m->mapped > s->freed_to)
-        s->freed_to = m->start + m->mapped;
+    range_map_remove(&s->memory, &m->mapped);
+    m->freed = range_map_add(&s->freed_map, &m->mapped);
+    if (first || m->mapped.start < s->freed_from)
+        s->freed_from = m->mapped.start;
+    if (first || m->mapped.start + m->mapped.size > s->freed_to)
+        s->freed_to = m->mapped.start + m->mapped.size;
 }
 
 /* The memory goes, and its addresses stay, after move_to_freed(). */
 static void keep_freed(struct session *s, struct memory *m)
 {
     if (!m->freed) { /* without memory for that */
-        munmap((void *)m->start, m->mapped);
+        munmap((void *)m->mapped.start, m->mapped.size);
         free(m);
         return;
     }
     /* At the limit of mappings: then the memory goes with its addresses. */
-    if (mmap((void *)m->start, m->mapped, PROT_NONE,
+    if (mmap((void *)m->mapped.start, m->mapped.size, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-        mprotect((void *)m->start, m->mapped, PROT_NONE);
+        mprotect((void *)m->mapped.start, m->mapped.size, PROT_NONE);
     pthread_rwlock_wrlock(&s->memory_lock);
     DL_APPEND(s->freed, m);
     s->freed_count++;
-    s->freed_bytes += m->mapped;
+    s->freed_bytes += m->mapped.size;
     pthread_rwlock_unlock(&s->memory_lock);
     trim_freed(s, FREED_MAX, FREED_BYTES_MAX);
 }
@@ -163,13 +150,13 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
 
     pthread_rwlock_wrlock(&s->memory_lock);
     m = find_allocation(s, address);
-    if (m && (m->start != (uintptr_t)address || m->host != host))
+    if (m && (m->mapped.start != (uintptr_t)address || m->host != host))
         m = NULL;
     if (m) {
         move_to_freed(s, m);
     } else {
         m = find_freed(s, address);
-        *again = m && m->start == (uintptr_t)address && m->host == host;
+        *again = m && m->mapped.start == (uintptr_t)address && m->host == host;
         m = NULL;
     }
     pthread_rwlock_unlock(&s->memory_lock);
@@ -207,27 +194,27 @@ int memory_allocate_remote(struct context *c, const char *function, struct memor
         return error;
     m->remote = reply->malloc->slot;
     m->remote_generation = reply->malloc->generation;
-    m->mapped = reply->malloc->size;
+    m->mapped.size = reply->malloc->size;
     session_reply_free(reply);
     return 0;
 }
 
 static int map_allocation(struct context *c, const char *function, struct memory *m, int fd)
 {
-    void *p = mmap(NULL, m->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *p = mmap(NULL, m->mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (p == MAP_FAILED) {
         trim_freed(c->session, 0, 0); /* the process may be at a limit of addresses or mappings */
-        p = mmap(NULL, m->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        p = mmap(NULL, m->mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     close(fd);
     if (p == MAP_FAILED)
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
-                         m->mapped);
-    m->start = (uintptr_t)p;
+                         m->mapped.size);
+    m->mapped.start = (uintptr_t)p;
     if (add_allocation(c->session, m))
         return 0;
-    munmap(p, m->mapped);
+    munmap(p, m->mapped.size);
     return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
 }
 
@@ -262,7 +249,7 @@ static int allocate_memory(const char *function, void **pointer, size_t size, si
         return error;
     }
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the tree owns m */
-    *pointer = (void *)m->start;
+    *pointer = (void *)m->mapped.start;
     return 0;
 }
 
@@ -289,7 +276,7 @@ static int free_memory(const char *function, void *pointer, bool host)
     return error;
 }
 
-/* twalk() cannot delete: collect first. */
+/* A walk cannot remove: collect first. */
 struct memory_list {
     size_t n;
     struct memory *entry[];
@@ -302,13 +289,11 @@ struct collect {
     uint32_t device;
 };
 
-static void collect_one(const void *node, VISIT visit, void *arg)
+static void collect_one(struct address_range *range, void *arg)
 {
     struct collect *c = arg;
-    struct memory *m = *(struct memory *const *)node;
+    struct memory *m = RANGE_OWNER(range, struct memory, mapped);
 
-    if (visit != preorder && visit != leaf)
-        return;
     if (!c->all && (m->host || m->device != c->device))
         return;
     if (c->list)
@@ -321,15 +306,15 @@ static struct memory_list *take_all(struct session *s, bool all, uint32_t device
     struct collect c = {.all = all, .device = device};
 
     pthread_rwlock_wrlock(&s->memory_lock);
-    twalk_r(s->memory, collect_one, &c);
+    range_map_walk(&s->memory, collect_one, &c);
     c.list = calloc(1, sizeof(*c.list) + c.n * sizeof(struct memory *));
     c.n = 0;
     if (c.list) {
-        twalk_r(s->memory, collect_one, &c);
+        range_map_walk(&s->memory, collect_one, &c);
         c.list->n = c.n;
         for (size_t i = 0; i < c.n; i++) {
             if (all)
-                tdelete(c.list->entry[i], &s->memory, compare_ranges);
+                range_map_remove(&s->memory, &c.list->entry[i]->mapped);
             else
                 move_to_freed(s, c.list->entry[i]);
         }
@@ -437,7 +422,7 @@ static void unmap_all(struct session *s)
 
     staging_forget_all(s);
     for (size_t i = 0; list && i < list->n; i++) {
-        munmap((void *)list->entry[i]->start, list->entry[i]->mapped);
+        munmap((void *)list->entry[i]->mapped.start, list->entry[i]->mapped.size);
         free(list->entry[i]);
     }
     free(list);

@@ -9,17 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/core/range_map.h"
 #include "client/runtime/session.h"
 #include "client/runtime/upcall.h"
 
 struct context;
 
 struct memory {
-    uintptr_t start;
-    size_t size; /* what the program asked for */
-    size_t mapped;
-    bool host;  /* pinned host memory, else device memory */
-    bool freed; /* in the table of those: only its addresses are left */
+    struct address_range mapped; /* in session->memory, or in session->freed_map */
+    size_t size;                 /* what the program asked for */
+    bool host;                   /* pinned host memory, else device memory */
+    bool freed;                  /* in the table of those: only its addresses are left */
     uint32_t device;
     uint32_t remote; /* npud's slot and generation */
     uint32_t remote_generation;

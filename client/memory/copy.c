@@ -134,7 +134,7 @@ static int copy_buffered(struct stream *s, const char *function, const struct pl
 
     if (!b)
         return error;
-    memcpy((void *)b->memory.start, src, count);
+    memcpy((void *)b->memory.mapped.start, src, count);
     from.memory = b->memory;
     error = submit_copy(s, function, to, &from, count);
     b->ctrl = s->ctrl;

@@ -40,7 +40,7 @@ int place_find(struct session *s, const char *function, const void *address, siz
         return check_buffer(function, address, count, name, &buffer);
     }
     at->kind = at->memory.host ? PLACE_PINNED : PLACE_DEVICE;
-    at->offset = (uintptr_t)address - at->memory.start;
+    at->offset = (uintptr_t)address - at->memory.mapped.start;
     if (__builtin_expect(at->memory.freed, 0))
         return error_set(
             ACL_ERROR_RT_PARAM_INVALID,

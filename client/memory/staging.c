@@ -25,14 +25,14 @@ static bool is_idle(const struct staging *b)
 static void remove_buffer(struct session *session, struct staging *b)
 {
     DL_DELETE(session->staging, b);
-    session->staging_bytes -= b->memory.mapped;
+    session->staging_bytes -= b->memory.mapped.size;
 }
 
 void staging_add(struct session *session, struct staging *b)
 {
     pthread_mutex_lock(&session->staging_lock);
     DL_APPEND(session->staging, b);
-    session->staging_bytes += b->memory.mapped;
+    session->staging_bytes += b->memory.mapped.size;
     pthread_mutex_unlock(&session->staging_lock);
 }
 
@@ -49,7 +49,7 @@ void staging_trim(struct session *session, const char *function, size_t bytes)
     pthread_mutex_unlock(&session->staging_lock);
     LL_FOREACH_SAFE (freed, b, next) {
         memory_free_remote(session, function, b->memory.remote);
-        munmap((void *)b->memory.start, b->memory.mapped);
+        munmap((void *)b->memory.mapped.start, b->memory.mapped.size);
         free(b);
     }
 }
@@ -60,7 +60,7 @@ static struct staging *find_buffer(struct session *session, size_t count)
 
     pthread_mutex_lock(&session->staging_lock);
     DL_FOREACH (session->staging, b)
-        if (b->memory.mapped >= count && is_idle(b))
+        if (b->memory.mapped.size >= count && is_idle(b))
             break;
     if (b)
         remove_buffer(session, b);
@@ -84,14 +84,14 @@ static struct staging *make_buffer(struct stream *s, const char *function, size_
         free(b);
         return NULL;
     }
-    p = mmap(NULL, b->memory.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    p = mmap(NULL, b->memory.mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (p != MAP_FAILED) {
-        b->memory.start = (uintptr_t)p;
+        b->memory.mapped.start = (uintptr_t)p;
         return b;
     }
     *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
-                       b->memory.mapped);
+                       b->memory.mapped.size);
     memory_free_remote(s->session, function, b->memory.remote);
     free(b);
     return NULL;
@@ -111,7 +111,7 @@ void staging_forget_all(struct session *session)
 
     for (b = session->staging; b; b = next) {
         next = b->next;
-        munmap((void *)b->memory.start, b->memory.mapped);
+        munmap((void *)b->memory.mapped.start, b->memory.mapped.size);
         free(b);
     }
     session->staging = NULL;

@@ -82,9 +82,9 @@ struct session {
     struct arena_pages arena; /* under lock */
 
     pthread_rwlock_t memory_lock;
-    void *memory; /* tsearch() tree of struct memory, by address */
+    void *memory; /* range_map of struct memory */
     /* What was freed last: all under memory_lock. */
-    void *freed_tree;
+    void *freed_map;
     struct memory *freed;           /* the same, longest ago first */
     uintptr_t freed_from, freed_to; /* it lies between these */
     size_t freed_count;

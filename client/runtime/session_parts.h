@@ -25,11 +25,11 @@ struct event_fds {
 /** All segments of a session; part of it. All zero but the lock: none. */
 struct segments {
     pthread_mutex_t lock;
-    struct segment *live;       /* in the table */
-    struct segment *retired;    /* not any more */
-    bool forgotten;             /* nothing is added any more */
-    void *by_address;           /* tsearch() tree of struct segment, by where their data is */
-    pthread_rwlock_t tree_lock; /* of by_address; inside lock */
+    struct segment *live;      /* in the table */
+    struct segment *retired;   /* not any more */
+    bool forgotten;            /* nothing is added any more */
+    void *by_address;          /* range_map of struct segment */
+    pthread_rwlock_t map_lock; /* of by_address; inside lock */
 };
 
 /* --- client/buffers/pool.c --- */

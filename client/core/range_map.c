@@ -1,0 +1,63 @@
+#include "client/core/range_map.h"
+
+#include <search.h>
+
+/* The order of a tsearch(3) tree in which overlapping is being equal. */
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct address_range *x = a, *y = b;
+
+    if (x->start + x->size <= y->start)
+        return -1;
+    return x->start >= y->start + y->size;
+}
+
+struct address_range *range_map_find(void *const *map, const void *address)
+{
+    struct address_range key = {.start = (uintptr_t)address, .size = 1};
+    struct address_range **node = tfind(&key, map, compare_ranges);
+
+    return node ? *node : NULL;
+}
+
+bool range_map_add(void **map, struct address_range *range)
+{
+    return tsearch(range, map, compare_ranges) != NULL;
+}
+
+void range_map_remove(void **map, const struct address_range *range)
+{
+    tdelete(range, map, compare_ranges);
+}
+
+struct walk {
+    void (*visit)(struct address_range *range, void *arg);
+    void *arg;
+};
+
+static void visit_node(const void *node, VISIT visit, void *arg)
+{
+    struct walk *walk = arg;
+
+    if (visit == preorder || visit == leaf)
+        walk->visit(*(struct address_range *const *)node, walk->arg);
+}
+
+void range_map_walk(void *const *map, void (*visit)(struct address_range *range, void *arg),
+                    void *arg)
+{
+    struct walk walk = {visit, arg};
+
+    twalk_r(*map, visit_node, &walk);
+}
+
+static void keep_range(void *range)
+{
+    (void)range;
+}
+
+void range_map_clear(void **map)
+{
+    tdestroy(*map, keep_range);
+    *map = NULL;
+}

@@ -1,0 +1,29 @@
+/* Ranges of addresses, none of which overlap, found by any address inside. Callers lock. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** Part of what the map finds; not changed while it is in the map. */
+struct address_range {
+    uintptr_t start;
+    size_t size; /* 1 at least */
+};
+
+/** What the range is a part of, as its member. */
+#define RANGE_OWNER(range, type, member) ((type *)(void *)((char *)(range)-offsetof(type, member)))
+
+/** The range with address in it, or NULL. A map is a pointer; NULL is an empty one. */
+struct address_range *range_map_find(void *const *map, const void *address);
+
+/** False: out of memory. */
+bool range_map_add(void **map, struct address_range *range);
+void range_map_remove(void **map, const struct address_range *range);
+
+/** Calls visit for each range. visit does not change the map. */
+void range_map_walk(void *const *map, void (*visit)(struct address_range *range, void *arg),
+                    void *arg);
+
+/** Empties the map. The ranges are the caller's. */
+void range_map_clear(void **map);
