@@ -41,8 +41,8 @@ void ring_drop(struct ring *ring)
     if (ring->view.take)
         munmap(ring->view.take, queue_take_size());
     queue_bell_close(&ring->bell);
-    for (size_t i = 0; i < sizeof(ring->fed) / sizeof(ring->fed[0]); i++)
-        free(ring->fed[i]);
+    for (size_t i = 0; i < sizeof(ring->allowed) / sizeof(ring->allowed[0]); i++)
+        free(ring->allowed[i]);
     free(ring);
 }
 
@@ -63,6 +63,8 @@ static void *map_file(int fd, size_t size, bool writable)
 static struct ring *ring_new(const Npud__QueueReply *reply, const int fds[2])
 {
     struct ring *ring = aligned_alloc(alignof(struct ring), sizeof(*ring));
+    struct queue_put *put;
+    struct queue_take *take;
 
     if (!ring)
         return NULL;
@@ -77,10 +79,15 @@ static struct ring *ring_new(const Npud__QueueReply *reply, const int fds[2])
     ring->view.put = map_file(fds[0], queue_put_size(reply->depth), reply->rights & QUEUE_PUT);
     KILL_POINT(QUEUE_MAPPED);
     ring->view.take = map_file(fds[1], queue_take_size(), reply->rights & QUEUE_TAKE);
-    if (ring->view.put && ring->view.take)
-        return ring;
-    ring_drop(ring);
-    return NULL;
+    if (!ring->view.put || !ring->view.take) {
+        ring_drop(ring);
+        return NULL;
+    }
+    put = ring->view.put;
+    take = ring->view.take;
+    ring->side[0] = (struct ring_side){&take->news, &take->waiting, &put->wake};
+    ring->side[1] = (struct ring_side){&put->news, &put->waiting, &take->wake};
+    return ring;
 }
 
 /* A request that is answered by a ring. 0 with *ringp and *id, or the ACL error. */

@@ -28,14 +28,21 @@
 
 struct session;
 
-#define FED_CHUNK 256u /* segments */
+#define ALLOWED_CHUNK 256u /* segments */
 
 /*
- * Which segments feed a ring: by the id of a segment its number, of which npud was told; 0: it was
- * not.
+ * Which segments the readers of a ring may map: by the id of a segment its number, of which npud
+ * was told; 0: it was not.
  */
-struct fed_chunk {
-    _Atomic uint64_t number[FED_CHUNK];
+struct allowed_chunk {
+    _Atomic uint64_t number[ALLOWED_CHUNK];
+};
+
+/** What one side of a ring, the takers or the putters, reads and writes to sleep. */
+struct ring_side {
+    struct queue_news *news;   /* what npud says to this side */
+    _Atomic uint64_t *waiting; /* how many sleep on this side */
+    _Atomic uint32_t *word;    /* the futex on which they sleep: the other side changes it */
 };
 
 struct ring {
@@ -45,8 +52,9 @@ struct ring {
     _Atomic uint32_t uses; /* the queue's, and those of who sleeps */
     uint64_t life;         /* of the queue that it is a ring of */
     struct queue_view view;
-    uint32_t rights; /* of this process */
-    _Atomic(struct fed_chunk *) fed[SEGMENT_IDS / FED_CHUNK];
+    struct ring_side side[2]; /* 0: of takers; 1: of putters */
+    uint32_t rights;          /* of this process */
+    _Atomic(struct allowed_chunk *) allowed[SEGMENT_IDS / ALLOWED_CHUNK];
 };
 
 struct queue {

@@ -26,7 +26,7 @@ struct transfer {
     struct ring *ring; /* of the last attempt; unless that was DONE, a use of it is held */
     uint64_t life;     /* of the queue; 0: not known yet */
     uint32_t woken;    /* what the other side's `waiting` was after the attempt; 0: nothing to do */
-    uint32_t needed;   /* MAP, FEED: a ref */
+    uint32_t needed;   /* MAP, ALLOW_MAP: a ref */
     int error;         /* REFUSED */
     /* Putting: a ref into each segment that the chain is in. */
     uint32_t n_refs;
@@ -40,6 +40,24 @@ struct transfer {
     uint32_t n_refused;
     uint32_t refused[2];
 };
+
+/** The side of its ring that the transfer is on. */
+static inline const struct ring_side *transfer_side(const struct transfer *t)
+{
+    return &t->ring->side[t->putting];
+}
+
+/** Has the ring been destroyed, or moved? */
+static inline bool transfer_ended(const struct transfer *t)
+{
+    return atomic_load(&transfer_side(t)->news->state) != QUEUE_LIVE;
+}
+
+/** npud takes messages from here for a route: then programs do not. */
+static inline bool transfer_taken_by_router(const struct transfer *t)
+{
+    return !t->putting && atomic_load(&transfer_side(t)->news->routed) != 0;
+}
 
 /**
  * The checks that all calls share. timeout in milliseconds, for all that is done with t together;
