@@ -19,13 +19,6 @@ PY_INSTALL := $(PREFIX)/lib/$(PY_NAME)/dist-packages
 
 programs: $(PY_MODULE)
 
-# What libaclclient has only by name is not exported.
-PY_NAMES   := $(BUILD)/client/python/unsupported.h
-$(PY_NAMES): client/abi/unsupported.c
-	@mkdir -p $(@D)
-	$(Q)sed -n 's/^[A-Z0-9]*(\(.*, \)*\(acl[A-Za-z0-9]*\))$$/"\2",/p' $< >$@
-
-$(PY_OBJ): $(PY_NAMES)
 $(PY_OBJ): INC += $(PY_INC)
 
 PY_LDFLAGS := -shared -L$(BUILD) -laclclient -Wl,-z,now \

@@ -1,5 +1,5 @@
 /*
- * From a Python call to a C call and back. What a function takes and gives is a row (functions.h);
+ * From a Python call to a C call and back. What a function takes and gives is a row (functions.inc);
  * everything that conventions ask of all functions alike is done here, once: conversion of
  * arguments, TypeError texts, releasing the GIL, the shape of the result.
  */

@@ -1,4 +1,4 @@
-/* The module acl with its submodules, made of the rows of functions.h. */
+/* The module acl with its submodules, made of the rows of functions.inc. */
 #include <string.h>
 
 #include "acl/acl_npud.h"
@@ -84,7 +84,7 @@ static int pointer_attributes(void *pointer, PyObject **dict)
         (void)self;                                                                                \
         return call_row(&row_##module##_##fname, args, n);                                         \
     }
-#include "client/python/functions.h"
+#include "client/python/functions.inc"
 #undef ROW
 
 enum module { MODULE_top, MODULE_rt, MODULE_util, MODULE_npud, MODULES };
@@ -111,23 +111,26 @@ static struct function {
                         .ml_flags = METH_FASTCALL,                                                 \
                         .ml_doc = (usage)}},                                                       \
     },
-#include "client/python/functions.h"
+#include "client/python/functions.inc"
 #undef ROW
 };
 
 #define N_FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
 
-/*
- * Functions of the library that only say that they are not there: from client/abi/unsupported.c,
- * see the Makefile.
- */
+/* Functions of the library that only say that they are not there. */
 static const char *const unsupported[] = {
-#include "client/python/unsupported.h"
-    NULL};
+#define STATUS(name, ...)               #name,
+#define VALUE(type, nothing, name, ...) #name,
+#define DESTRUCTOR(name, ...)           #name,
+#include "client/abi/unsupported.inc"
+#undef STATUS
+#undef VALUE
+#undef DESTRUCTOR
+};
 
 static int is_there(const struct function *f)
 {
-    for (unsigned i = 0; unsupported[i]; i++)
+    for (size_t i = 0; i < sizeof(unsupported) / sizeof(unsupported[0]); i++)
         if (strcmp(unsupported[i], f->c_name) == 0)
             return 0;
     return 1;
