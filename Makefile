@@ -67,7 +67,7 @@ FLAGS   := $(BUILD)/flags
 
 # Names that hide nothing: headers generated from proto/wire/npud.proto live in $(BUILD)/proto/wire.
 PB      := $(BUILD)/proto/wire/npud.pb-c
-# Names of error codes, for proto/wire/error_name.c: from what programs include.
+# Names of error codes, for proto/wire/error_name.c.
 ERROR_NAMES := $(BUILD)/proto/wire/error_names.inc
 
 PROTO_SRC  := $(wildcard proto/*/*.c)
@@ -126,12 +126,12 @@ $(PB).c $(PB).h &: proto/wire/npud.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=proto/wire --c_out=$(BUILD)/proto/wire npud.proto
 
+# All names of error codes in the headers, in their order: words only. The compiler has the codes.
 ERROR_HEADERS := include/acl/acl_base_rt.h $(wildcard include/acl/error_codes/*.h)
 $(ERROR_NAMES): $(ERROR_HEADERS)
 	@mkdir -p $(@D)
-	$(Q)sed -En \
-	    's/^(#define|static const int) (ACL_ERROR_[A-Z0-9_]+) (= )?([0-9]{6});?$$/{"\2", \4},/p' \
-	    $^ >$@
+	$(Q)cat $^ | $(CC) -E -P -dD -Iinclude/acl -xc - | grep -oE '\<ACL_ERROR_[A-Z0-9_]+\>' \
+	    | awk '!/_H$$/ && !seen[$$0]++ { print "NAME(" $$0 ")" }' >$@
 $(BUILD)/proto/wire/error_name.o $(BUILD)/proto/wire/error_name.pic.o: $(ERROR_NAMES)
 
 $(BUILD)/%.o: %.c $(FLAGS) | $(PB).h

@@ -8,14 +8,14 @@ TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) $(NPU_RUN_SRC) $(NPUCTL_SRC
 
 TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
 .PHONY: $(TIDY)
-$(TIDY): tidy/%: $(PB).h $(ERROR_NAMES) $(PY_NAMES)
+$(TIDY): tidy/%: $(PB).h $(ERROR_NAMES)
 	$(Q)! clang-tidy --quiet $* -- $(STD) $(INC) $(PY_INC) 2>&1 | grep -E -A9 '(warning|error):'
 
 .PHONY: lint lint-run check-rooms compile_commands.json
 lint: deps-lint
 	$(Q)$(MAKE) --no-print-directory lint-run
 
-lint-run: $(PB).h $(ERROR_NAMES) $(PY_NAMES)
+lint-run: $(PB).h $(ERROR_NAMES)
 	@echo '== clang-format'
 	$(Q)clang-format --dry-run --Werror $(C_FILES)
 	@echo '== clang-tidy'

@@ -13,4 +13,4 @@ const char *error_name(int32_t code);
  * The code of a name, in either case, as a whole or without "ACL_ERROR_" or "ACL_ERROR_RT_"
  * ("sys_dma"). 0 when there is none.
  */
-int32_t error_named(const char *name);
+int32_t error_name_find(const char *name);

@@ -230,13 +230,13 @@ START_TEST(names_of_errors)
     ck_assert_str_eq(error_name(100000), "ACL_ERROR_INVALID_PARAM");
     ck_assert_ptr_null(error_name(0));
     ck_assert_ptr_null(error_name(123456));
-    ck_assert_int_eq(error_named("ACL_ERROR_RT_SYS_DMA"), 507013);
-    ck_assert_int_eq(error_named("rt_sys_dma"), 507013);
-    ck_assert_int_eq(error_named("Sys_Dma"), 507013);
-    ck_assert_int_eq(error_named("acl_error_ge_failure"), error_named("GE_FAILURE"));
-    ck_assert_int_eq(error_named(""), 0);
-    ck_assert_int_eq(error_named("SYS"), 0);
-    ck_assert_int_eq(error_named("ACL_ERROR_RT_"), 0);
+    ck_assert_int_eq(error_name_find("ACL_ERROR_RT_SYS_DMA"), 507013);
+    ck_assert_int_eq(error_name_find("rt_sys_dma"), 507013);
+    ck_assert_int_eq(error_name_find("Sys_Dma"), 507013);
+    ck_assert_int_eq(error_name_find("acl_error_ge_failure"), error_named("GE_FAILURE"));
+    ck_assert_int_eq(error_name_find(""), 0);
+    ck_assert_int_eq(error_name_find("SYS"), 0);
+    ck_assert_int_eq(error_name_find("ACL_ERROR_RT_"), 0);
 }
 END_TEST
 

@@ -70,7 +70,7 @@ static bool read_code(const char *text, int32_t *code)
     if (parse_number(text, 100000, 599999, &number))
         *code = (int32_t)number;
     else
-        *code = error_named(text);
+        *code = error_name_find(text);
     return *code != 0;
 }
 
