@@ -11,8 +11,8 @@
 /* --- handles --- */
 
 /* What became of a buffer, for whoever still has its handle. */
-static int explain(const char *function, struct session *s, acltdtBuf buf, bool known,
-                   const struct mbuf_ref *m)
+static int explain_handle(const char *function, struct session *s, acltdtBuf buf, bool known,
+                          const struct mbuf_ref *m)
 {
     uint32_t generation = (uint64_t)(uintptr_t)buf >> 32 & MBUF_GENERATION;
     enum mbuf_state state = known ? mbuf_state(m->word) : MBUF_FREE;
@@ -49,7 +49,7 @@ int mbuf_check_member(const char *function, struct session *s, acltdtBuf buf, bo
     bool known = mbuf_is_handle(buf) && mbuf_find((uint32_t)(uintptr_t)buf, out);
 
     if (!known || !is_member(s, buf, out))
-        return explain(function, s, buf, known, out);
+        return explain_handle(function, s, buf, known, out);
     if (head_only)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: buffer %p is a member of a chain: only the head of a chain will do",
@@ -81,7 +81,7 @@ int mbuf_alloc(const char *function, struct session *s, uint64_t size, struct mb
     return mbuf_cache_fetch(function, s, size, out);
 }
 
-static void drop(struct session *s, const struct mbuf_ref *m)
+static void drop_buffer(struct session *s, const struct mbuf_ref *m)
 {
     if (__builtin_expect(!mbuf_cache_put(s, m), 0))
         mbuf_cache_drop(s, m);
@@ -97,7 +97,7 @@ static void free_members(struct session *s, const struct mbuf_ref *head)
     while (more) {
         member = at;
         more = mbuf_next(head->ref, &at, &n);
-        drop(s, &member);
+        drop_buffer(s, &member);
         KILL_POINT(CHAIN_FREED);
     }
 }
@@ -106,5 +106,5 @@ void mbuf_free(struct session *s, const struct mbuf_ref *head)
 {
     if (__builtin_expect(atomic_load_explicit(&head->mbuf->next, memory_order_relaxed) != 0, 0))
         free_members(s, head);
-    drop(s, head);
+    drop_buffer(s, head);
 }

@@ -38,8 +38,8 @@ static __attribute__((cold)) int no_session(const char *function, acltdtBuf buf)
                      buf);
 }
 
-static INLINE int find(const char *function, acltdtBuf buf, struct session **s,
-                       struct mbuf_ref *out)
+static INLINE int find_buffer(const char *function, acltdtBuf buf, struct session **s,
+                              struct mbuf_ref *out)
 {
     *s = session_ready();
     return FAST(*s != NULL) ? mbuf_check(function, *s, buf, out) : no_session(function, buf);
@@ -106,7 +106,7 @@ static INLINE int free_buf(const char *function, acltdtBuf buf)
     return free_long(function, buf);
 }
 
-static int damaged(const char *function, acltdtBuf buf)
+static int error_damaged(const char *function, acltdtBuf buf)
 {
     return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                      "%s: buffer %p is damaged: a process that shares it has written into its head",
@@ -123,11 +123,11 @@ static int get_data(const char *function, acltdtBuf buf, void **where, size_t *s
 
     if (!buf || !where || !size)
         return error_null(function, !buf ? "buf" : !where ? "dataPtr" : "size");
-    error = find(function, buf, &s, &m);
+    error = find_buffer(function, buf, &s, &m);
     if (error != 0)
         return error;
     if (!mbuf_data(&m, &data, &room))
-        return damaged(function, buf);
+        return error_damaged(function, buf);
     *where = data;
     *size = room;
     return 0;
@@ -142,7 +142,7 @@ static int set_length(const char *function, acltdtBuf buf, size_t len)
 
     if (!buf)
         return error_null(function, "buf");
-    error = find(function, buf, &s, &m);
+    error = find_buffer(function, buf, &s, &m);
     if (error != 0)
         return error;
     room = atomic_load_explicit(&m.mbuf->room, memory_order_relaxed);
@@ -166,7 +166,7 @@ static int get_length(const char *function, acltdtBuf buf, size_t *len)
 
     if (!buf || !len)
         return error_null(function, buf ? "len" : "buf");
-    error = find(function, buf, &s, &m);
+    error = find_buffer(function, buf, &s, &m);
     if (error == 0)
         *len = atomic_load_explicit(&m.mbuf->length, memory_order_relaxed);
     return error;
@@ -185,7 +185,7 @@ static struct mbuf *find_user(const char *function, acltdtBuf buf, const void *d
                            size, offset, MBUF_USER);
     else if (!buf || !data)
         *error = error_null(function, buf ? "dataPtr" : "buf");
-    else if ((*error = find(function, buf, &s, &m)) == 0)
+    else if ((*error = find_buffer(function, buf, &s, &m)) == 0)
         return m.mbuf;
     return NULL;
 }
@@ -231,7 +231,7 @@ static int copy_ref(const char *function, acltdtBuf buf, acltdtBuf *copy)
 
     if (!buf || !copy)
         return error_null(function, buf ? "newBuf" : "buf");
-    error = find(function, buf, &s, &m);
+    error = find_buffer(function, buf, &s, &m);
     if (error == 0)
         error = mbuf_chain_copy(function, s, &m, &made);
     if (error == 0)
@@ -239,7 +239,7 @@ static int copy_ref(const char *function, acltdtBuf buf, acltdtBuf *copy)
     return error;
 }
 
-static int append(const char *function, acltdtBuf head, acltdtBuf buf)
+static int append_chain(const char *function, acltdtBuf head, acltdtBuf buf)
 {
     struct session *s;
     struct mbuf_ref to, more;
@@ -344,7 +344,7 @@ TWINS(SetBufUserData, set_user, (acltdtBuf buf, const void *dataPtr, size_t size
 TWINS(GetBufUserData, get_user, (acltdtBuf buf, void *dataPtr, size_t size, size_t offset),
       (__func__, buf, dataPtr, size, offset))
 TWINS(CopyBufRef, copy_ref, (acltdtBuf buf, acltdtBuf *newBuf), (__func__, buf, newBuf))
-TWINS(AppendBufChain, append, (acltdtBuf headBuf, acltdtBuf buf), (__func__, headBuf, buf))
+TWINS(AppendBufChain, append_chain, (acltdtBuf headBuf, acltdtBuf buf), (__func__, headBuf, buf))
 TWINS(GetBufChainNum, chain_num, (acltdtBuf headBuf, uint32_t *num), (__func__, headBuf, num))
 TWINS(GetBufFromChain, from_chain, (acltdtBuf headBuf, uint32_t index, acltdtBuf *buf),
       (__func__, headBuf, index, buf))

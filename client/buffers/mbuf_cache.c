@@ -65,7 +65,7 @@ static void give_back(struct session *s, struct mbuf_stack *stack, uint32_t clas
     }
 }
 
-static void flush(struct session *s, struct mbuf_cache *cache)
+static void flush_stacks(struct session *s, struct mbuf_cache *cache)
 {
     for (uint32_t i = 0; i < MBUF_CACHE_CLASSES; i++) {
         give_back(s, &cache->stack[i], i, 0);
@@ -74,8 +74,8 @@ static void flush(struct session *s, struct mbuf_cache *cache)
 }
 
 /* The thread has none, or such as nothing may be allocated from any more. */
-static int fetch(const char *function, struct session *s, uint32_t class, struct mbuf_stack *stack,
-                 uint32_t *ref)
+static int fetch_slots(const char *function, struct session *s, uint32_t class,
+                       struct mbuf_stack *stack, uint32_t *ref)
 {
     uint32_t refs[1 + MBUF_CACHE_SLOTS], n;
     /*
@@ -110,13 +110,13 @@ static int fetch(const char *function, struct session *s, uint32_t class, struct
     return 0;
 }
 
-static int take(const char *function, struct session *s, struct mbuf_cache *cache, uint32_t class,
-                uint32_t *ref)
+static int take_slot(const char *function, struct session *s, struct mbuf_cache *cache,
+                     uint32_t class, uint32_t *ref)
 {
     uint32_t n;
 
     if (cache && class < MBUF_CACHE_CLASSES)
-        return fetch(function, s, class, &cache->stack[class], ref);
+        return fetch_slots(function, s, class, &cache->stack[class], ref);
     return pool_take(function, s, class, 1, ref, &n);
 }
 
@@ -132,14 +132,14 @@ static int take_patiently(const char *function, struct session *s, struct mbuf_c
     int error;
 
     error_mute(true);
-    error = take(function, s, cache, class, ref);
+    error = take_slot(function, s, cache, class, ref);
     for (int tries = 0; error == ACL_ERROR_RT_MEMORY_ALLOCATION && tries < 2; tries++) {
         if (cache)
-            flush(s, cache);
-        error = take(function, s, cache, class, ref);
+            flush_stacks(s, cache);
+        error = take_slot(function, s, cache, class, ref);
     }
     error_mute(muted);
-    return error == 0 ? 0 : take(function, s, cache, class, ref);
+    return error == 0 ? 0 : take_slot(function, s, cache, class, ref);
 }
 
 int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, struct mbuf_ref *out)
@@ -212,7 +212,7 @@ static void leave_session(struct mbuf_cache *cache)
     pthread_mutex_lock(&process->threads_lock);
     s = session_peek();
     if (s && s->serial == cache->session && !session_lost(s))
-        flush(s, cache);
+        flush_stacks(s, cache);
     pthread_mutex_unlock(&process->threads_lock);
 }
 

@@ -76,7 +76,7 @@ void pool_let_go(struct session *s)
  * Caller holds pool->lock. Up to n slots of one segment, one if threads may not keep them. Segments
  * that npud has taken back are no more in the class afterwards.
  */
-static uint32_t claim(struct session *s, uint32_t class, uint32_t n, uint32_t *refs)
+static uint32_t claim_slots(struct session *s, uint32_t class, uint32_t n, uint32_t *refs)
 {
     struct segment *g, **at = &s->pool.class[class];
     uint32_t slot, taken = 0;
@@ -99,7 +99,7 @@ static uint32_t claim(struct session *s, uint32_t class, uint32_t n, uint32_t *r
  * drain do not count: each of them would make the next one larger, though the class has no more
  * buffers.
  */
-static int grow(const char *function, struct session *s, uint32_t class)
+static int grow_class(const char *function, struct session *s, uint32_t class)
 {
     uint64_t stride = pool_class_size(class), bytes = SEGMENT_FIRST, count;
     struct segment *g, **at = &s->pool.class[class];
@@ -126,8 +126,8 @@ int pool_take(const char *function, struct session *s, uint32_t class, uint32_t 
     int error = 0;
 
     pthread_mutex_lock(&s->pool.lock);
-    while ((*taken = claim(s, class, n, refs)) == 0 && error == 0)
-        error = grow(function, s, class);
+    while ((*taken = claim_slots(s, class, n, refs)) == 0 && error == 0)
+        error = grow_class(function, s, class);
     pthread_mutex_unlock(&s->pool.lock);
     return *taken > 0 ? 0 : error;
 }

@@ -119,7 +119,7 @@ static int error_memory(const char *function)
     return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
 }
 
-static struct queues *table(struct session *s, bool make)
+static struct queues *queues_of(struct session *s, bool make)
 {
     struct queues *t = atomic_load_explicit(&s->queues, memory_order_acquire), *mine;
 
@@ -146,9 +146,9 @@ static struct queue *queue_new(uint32_t id)
 }
 
 /* The entry of an id, made if need be. NULL: no memory. */
-static struct queue *entry(struct session *s, uint32_t id)
+static struct queue *find_entry(struct session *s, uint32_t id)
 {
-    struct queues *t = table(s, true);
+    struct queues *t = queues_of(s, true);
     struct queue *q, *mine;
 
     if (!t)
@@ -181,7 +181,7 @@ static int check_id(const char *function, uint32_t id)
 
 struct queue *queue_find(struct session *s, const char *function, uint32_t id, int *error)
 {
-    struct queues *t = table(s, false);
+    struct queues *t = queues_of(s, false);
     struct queue *q;
 
     *error = check_id(function, id);
@@ -214,7 +214,7 @@ static void unmap_retired(struct queues *t)
  * It is no queue's any more: unmap it, and others that have been in use until now, unless some
  * thread is still there. That is rare and over soon.
  */
-static void retire(struct queues *t, struct ring *ring)
+static void retire_ring(struct queues *t, struct ring *ring)
 {
     pthread_mutex_lock(&t->retired_lock);
     ring->retired_next = t->retired;
@@ -229,11 +229,11 @@ static void set_ring(struct session *s, struct queue *q, struct ring *ring)
     struct ring *old = atomic_exchange(&q->ring, ring);
 
     if (old)
-        retire(table(s, false), old);
+        retire_ring(queues_of(s, false), old);
 }
 
 /* The ring of the queue at this moment, to be dropped. Under follow_lock. NULL: none. */
-static struct ring *current(struct queue *q)
+static struct ring *use_ring(struct queue *q)
 {
     struct ring *ring = q->ring;
 
@@ -244,7 +244,7 @@ static struct ring *current(struct queue *q)
 
 static void free_all(struct session *s)
 {
-    struct queues *t = table(s, false);
+    struct queues *t = queues_of(s, false);
 
     for (uint32_t id = 0; t && id < QUEUE_IDS; id++) {
         struct queue *q = t->queue[id];
@@ -264,7 +264,7 @@ static void free_all(struct session *s)
 
 static void close_bells(struct session *s)
 {
-    struct queues *t = table(s, false);
+    struct queues *t = queues_of(s, false);
 
     for (uint32_t id = 0; t && id < QUEUE_IDS; id++)
         if (t->queue[id] && t->queue[id]->ring)
@@ -279,7 +279,7 @@ const struct part queue_part = {.session_leave = free_all, .session_inherited = 
  * Ask npud, and take over the ring that it answers with, unless it is the one that is known
  * already. Under follow_lock.
  */
-static int attach(struct session *s, const char *function, struct queue *q, uint32_t *rights)
+static int attach_queue(struct session *s, const char *function, struct queue *q, uint32_t *rights)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__AttachQueue in = NPUD__ATTACH_QUEUE__INIT;
@@ -294,7 +294,7 @@ static int attach(struct session *s, const char *function, struct queue *q, uint
     if (error != 0)
         return error;
     *rights = ring->rights;
-    known = current(q);
+    known = use_ring(q);
     if (known && known->view.number == ring->view.number && known->life == ring->life &&
         known->rights == ring->rights)
         ring_drop(ring);
@@ -310,7 +310,7 @@ static int attach_locked(struct session *s, const char *function, struct queue *
     int error;
 
     pthread_mutex_lock(&q->follow_lock);
-    error = attach(s, function, q, rights);
+    error = attach_queue(s, function, q, rights);
     pthread_mutex_unlock(&q->follow_lock);
     return error;
 }
@@ -342,7 +342,7 @@ int queue_follow(struct session *s, const char *function, struct queue *q, struc
      */
     if (q->ring == old) {
         if (atomic_load(&old->view.put->news.state) == QUEUE_MOVED) {
-            error = attach(s, function, q, &rights);
+            error = attach_queue(s, function, q, &rights);
         } else {
             error = explain_dead(s, function, q->id);
         }
@@ -370,7 +370,7 @@ static void let_go(struct session *s, struct queue *q)
     bool ended;
 
     pthread_mutex_lock(&q->follow_lock);
-    ring = current(q);
+    ring = use_ring(q);
     pthread_mutex_unlock(&q->follow_lock);
     if (!ring)
         return;
@@ -385,7 +385,7 @@ static void let_go(struct session *s, struct queue *q)
 
 bool queues_let_go(struct session *s)
 {
-    struct queues *t = table(s, false);
+    struct queues *t = queues_of(s, false);
     bool all;
 
     for (uint32_t id = 0; t && id < QUEUE_IDS; id++) {
@@ -450,7 +450,7 @@ aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission)
     s = session_get(__func__, &error);
     if (!s)
         return error;
-    q = entry(s, qid);
+    q = find_entry(s, qid);
     if (!q)
         return error_memory(__func__);
     error = attach_patiently(s, __func__, q, deadline, &rights);
@@ -461,7 +461,7 @@ aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission)
 
 /* --- creating, destroying, granting --- */
 
-static int destroy(struct session *s, const char *function, uint32_t id)
+static int destroy_queue(struct session *s, const char *function, uint32_t id)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__DestroyQueue in = NPUD__DESTROY_QUEUE__INIT;
@@ -476,7 +476,7 @@ static int destroy(struct session *s, const char *function, uint32_t id)
 static int give_up(struct session *s, const char *function, uint32_t id, int error)
 {
     error_mute(true);
-    destroy(s, function, id);
+    destroy_queue(s, function, id);
     error_mute(false);
     return error;
 }
@@ -504,7 +504,7 @@ aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
     error = request_ring(s, __func__, &request, &ring, &id);
     if (error != 0)
         return id < QUEUE_IDS ? give_up(s, __func__, id, error) : error;
-    q = entry(s, id);
+    q = find_entry(s, id);
     if (!q) {
         ring_drop(ring);
         return give_up(s, __func__, id, error_memory(__func__));
@@ -534,9 +534,9 @@ aclError acltdtDestroyQueue(uint32_t qid)
         return error;
     /* Its ring, before npud may give the id to another queue, which another thread may get. */
     pthread_mutex_lock(&q->follow_lock);
-    ring = current(q);
+    ring = use_ring(q);
     pthread_mutex_unlock(&q->follow_lock);
-    error = destroy(s, __func__, qid);
+    error = destroy_queue(s, __func__, qid);
     if (!ring)
         return error;
     if (error == 0) {

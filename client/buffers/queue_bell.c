@@ -7,7 +7,7 @@
 #include "client/runtime/session.h"
 
 /* npud takes the request itself for the first ring. The descriptor, or -1. */
-static int ask(struct session *session, uint32_t number)
+static int request_bell(struct session *session, uint32_t number)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__QueueBell in = NPUD__QUEUE_BELL__INIT;
@@ -33,7 +33,7 @@ void queue_bell_ring(struct session *session, struct queue_bell *bell, uint32_t 
         eventfd_write(have - 1, 1);
         return;
     }
-    fd = ask(session, number);
+    fd = request_bell(session, number);
     if (fd >= 0 && !atomic_compare_exchange_strong(&bell->fd_plus_one, &have, fd + 1))
         close(fd);
 }

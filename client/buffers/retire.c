@@ -80,7 +80,7 @@ void retire_begin(struct session *s)
         pthread_setname_np(s->retire.thread, "npud-retire");
 }
 
-static void wake(struct session *s)
+static void wake_word(struct session *s)
 {
     atomic_fetch_add(&s->page->retired, 1);
     syscall(SYS_futex, &s->page->retired, FUTEX_WAKE, 1, NULL, NULL, 0);
@@ -91,7 +91,7 @@ static void end_thread(struct session *s)
     if (!s->retire.started || atomic_exchange(&s->retire.over, true))
         return;
     atomic_store(&s->retire.end, true);
-    wake(s);
+    wake_word(s);
     pthread_join(s->retire.thread, NULL);
 }
 
@@ -99,7 +99,7 @@ static void end_thread(struct session *s)
 static void wake_thread(struct session *s)
 {
     if (s->page)
-        wake(s);
+        wake_word(s);
 }
 
 const struct part retire_part = {.session_lost = wake_thread, .session_leave = end_thread};

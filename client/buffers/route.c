@@ -8,7 +8,8 @@
 #include "proto/wire/packet.h"
 
 /* Sends one part of a list, routes[0..n), and takes the answer. */
-static int ask(struct session *s, const char *function, Npud__Request *request, Npud__Reply **reply)
+static int request_routes(struct session *s, const char *function, Npud__Request *request,
+                          Npud__Reply **reply)
 {
     int error = session_request(s, function, request, reply, NULL);
 
@@ -23,8 +24,8 @@ static int ask(struct session *s, const char *function, Npud__Request *request, 
 /* --- bind, unbind --- */
 
 /* The two requests are the same but for their names. */
-static void fill(Npud__Request *request, Npud__BindRoutes *bind, Npud__UnbindRoutes *unbind,
-                 Npud__Route **routes, size_t n, bool binds)
+static void fill_request(Npud__Request *request, Npud__BindRoutes *bind, Npud__UnbindRoutes *unbind,
+                         Npud__Route **routes, size_t n, bool binds)
 {
     bind->routes = unbind->routes = routes;
     bind->n_routes = unbind->n_routes = n;
@@ -58,8 +59,8 @@ static int change_part(struct session *s, const char *function, struct acltdtQue
         route[i].source = list[i].src;
         route[i].destination = list[i].dst;
     }
-    fill(&request, &bind, &unbind, routes, n, binds);
-    error = ask(s, function, &request, &reply);
+    fill_request(&request, &bind, &unbind, routes, n, binds);
+    error = request_routes(s, function, &request, &reply);
     if (error != 0)
         return error;
     for (size_t i = 0; i < n && i < reply->routes->n_routes; i++) {
@@ -73,7 +74,7 @@ static int change_part(struct session *s, const char *function, struct acltdtQue
     return 0;
 }
 
-static int change(const char *function, struct acltdtQueueRouteList *list, bool binds)
+static int change_routes(const char *function, struct acltdtQueueRouteList *list, bool binds)
 {
     bool refused = false;
     int error = process_enter();
@@ -97,7 +98,7 @@ aclError acltdtBindQueueRoutes(acltdtQueueRouteList *qRouteList)
     CALL_SCOPE;
 
     REQUIRE(qRouteList);
-    return change(__func__, qRouteList, true);
+    return change_routes(__func__, qRouteList, true);
 }
 
 aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *qRouteList)
@@ -105,7 +106,7 @@ aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *qRouteList)
     CALL_SCOPE;
 
     REQUIRE(qRouteList);
-    return change(__func__, qRouteList, false);
+    return change_routes(__func__, qRouteList, false);
 }
 
 /* --- query --- */
@@ -121,7 +122,8 @@ static const struct {
     {ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, false, false},
 };
 
-static bool has(const acltdtQueueRouteQueryInfo *info, acltdtQueueRouteQueryInfoParamType type)
+static bool has_param(const acltdtQueueRouteQueryInfo *info,
+                      acltdtQueueRouteQueryInfoParamType type)
 {
     return info->configured & ROUTE_QUERY_HAS(type);
 }
@@ -130,7 +132,7 @@ static int check_query(const char *function, const acltdtQueueRouteQueryInfo *in
 {
     size_t i = 0, n = sizeof(modes) / sizeof(modes[0]);
 
-    if (!has(info, ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM))
+    if (!has_param(info, ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM))
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: the query has no mode", function);
     while (i < n && modes[i].mode != info->mode)
         i++;
@@ -139,10 +141,10 @@ static int check_query(const char *function, const acltdtQueueRouteQueryInfo *in
                          "%s: mode is %u, must be 0 (of a source), 1 (into a destination), 2 "
                          "(both) or 100 (abnormal)",
                          function, info->mode);
-    if (modes[i].source && !has(info, ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32))
+    if (modes[i].source && !has_param(info, ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32))
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: mode %u needs the id of a source", function,
                          info->mode);
-    if (modes[i].destination && !has(info, ACL_TDT_QUEUE_ROUTE_QUERY_DST_ID_UINT32))
+    if (modes[i].destination && !has_param(info, ACL_TDT_QUEUE_ROUTE_QUERY_DST_ID_UINT32))
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: mode %u needs the id of a destination",
                          function, info->mode);
     return 0;
@@ -166,8 +168,8 @@ static int take_part(const char *function, struct acltdtQueueRouteList *list,
     return error;
 }
 
-static int query(struct session *s, const char *function, const acltdtQueueRouteQueryInfo *info,
-                 struct acltdtQueueRouteList *list)
+static int query_routes(struct session *s, const char *function,
+                        const acltdtQueueRouteQueryInfo *info, struct acltdtQueueRouteList *list)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__QueryRoutes in = NPUD__QUERY_ROUTES__INIT;
@@ -183,7 +185,7 @@ static int query(struct session *s, const char *function, const acltdtQueueRoute
     while (error == 0 && more) {
         Npud__Reply *reply = NULL;
 
-        error = ask(s, function, &request, &reply);
+        error = request_routes(s, function, &request, &reply);
         if (error != 0)
             break;
         error = take_part(function, list, reply->routes, &after);
@@ -210,5 +212,5 @@ aclError acltdtQueryQueueRoutes(const acltdtQueueRouteQueryInfo *queryInfo,
     if (error != 0)
         return error;
     s = session_get(__func__, &error);
-    return s ? query(s, __func__, queryInfo, qRouteList) : error;
+    return s ? query_routes(s, __func__, queryInfo, qRouteList) : error;
 }

@@ -13,7 +13,7 @@
 _Static_assert(sizeof(acltdtQueueRouteQueryMode) == PARAM_SIZE, "the size of a mode");
 
 /* New, and all zero. NULL: forked, or no memory. */
-static void *create(const char *function, size_t size)
+static void *create_object(const char *function, size_t size)
 {
     void *object;
 
@@ -26,7 +26,7 @@ static void *create(const char *function, size_t size)
 }
 
 /* The interface has objects const that are destroyed; they are not. */
-static void destroy(const void *object)
+static void destroy_object(const void *object)
 {
     free((void *)(uintptr_t)object);
 }
@@ -36,7 +36,7 @@ static void destroy(const void *object)
 acltdtQueueRoute *acltdtCreateQueueRoute(uint32_t srcId, uint32_t dstId)
 {
     CALL_SCOPE;
-    acltdtQueueRoute *route = create(__func__, sizeof(*route));
+    acltdtQueueRoute *route = create_object(__func__, sizeof(*route));
 
     if (route)
         *route =
@@ -49,7 +49,7 @@ aclError acltdtDestroyQueueRoute(const acltdtQueueRoute *route)
     CALL_SCOPE;
 
     REQUIRE(route);
-    destroy(route);
+    destroy_object(route);
     return 0;
 }
 
@@ -84,7 +84,7 @@ acltdtQueueRouteList *acltdtCreateQueueRouteList(void)
 {
     CALL_SCOPE;
 
-    return create(__func__, sizeof(acltdtQueueRouteList));
+    return create_object(__func__, sizeof(acltdtQueueRouteList));
 }
 
 aclError acltdtDestroyQueueRouteList(const acltdtQueueRouteList *routeList)
@@ -93,7 +93,7 @@ aclError acltdtDestroyQueueRouteList(const acltdtQueueRouteList *routeList)
 
     REQUIRE(routeList);
     free(routeList->routes);
-    destroy(routeList);
+    destroy_object(routeList);
     return 0;
 }
 
@@ -148,7 +148,7 @@ acltdtQueueRouteQueryInfo *acltdtCreateQueueRouteQueryInfo(void)
 {
     CALL_SCOPE;
 
-    return create(__func__, sizeof(acltdtQueueRouteQueryInfo));
+    return create_object(__func__, sizeof(acltdtQueueRouteQueryInfo));
 }
 
 aclError acltdtDestroyQueueRouteQueryInfo(const acltdtQueueRouteQueryInfo *info)
@@ -156,7 +156,7 @@ aclError acltdtDestroyQueueRouteQueryInfo(const acltdtQueueRouteQueryInfo *info)
     CALL_SCOPE;
 
     REQUIRE(info);
-    destroy(info);
+    destroy_object(info);
     return 0;
 }
 

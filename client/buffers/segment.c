@@ -56,14 +56,14 @@ bool segment_locate(struct session *s, const void *address, struct segment_place
 
 /* --- coming and going --- */
 
-static void unmap(struct segment *g)
+static void unmap_segment(struct segment *g)
 {
     munmap(g->map, g->range.size);
     free(g);
 }
 
 /* Unless another segment with its id has come already. */
-static void take_out(struct segment *g)
+static void take_out_of_table(struct segment *g)
 {
     struct segment_view *view = &g->view;
 
@@ -71,11 +71,11 @@ static void take_out(struct segment *g)
 }
 
 /* Caller holds lock. From here on no call finds it. */
-static void bury(struct segments *all, struct segment *g)
+static void bury_segment(struct segments *all, struct segment *g)
 {
     size_t heads = segment_data_offset(segment_slots(&g->view));
 
-    take_out(g);
+    take_out_of_table(g);
     DL_DELETE(all->live, g);
     pthread_rwlock_wrlock(&all->map_lock);
     range_map_remove(&all->by_address, &g->range);
@@ -122,7 +122,7 @@ static void look_around(struct session *s, size_t n)
         struct segment *g = all->live;
 
         if (!g->own && segment_gone(s, g)) {
-            bury(all, g);
+            bury_segment(all, g);
         } else {
             DL_DELETE(all->live, g);
             DL_APPEND(all->live, g);
@@ -147,7 +147,7 @@ static void unmap_retired(struct segments *all)
         if (!api_call_all_left_views(g->left_epoch))
             continue;
         DL_DELETE(all->retired, g);
-        unmap(g);
+        unmap_segment(g);
     }
 }
 
@@ -171,12 +171,12 @@ bool segments_let_go(struct session *s)
 void segment_retire(struct session *s, struct segment *g)
 {
     pthread_mutex_lock(&s->segments.lock);
-    bury(&s->segments, g);
+    bury_segment(&s->segments, g);
     pthread_mutex_unlock(&s->segments.lock);
 }
 
 /* Caller holds lock. */
-static bool add(struct session *s, struct segment *g)
+static bool add_segment(struct session *s, struct segment *g)
 {
     struct segments *all = &s->segments;
     struct segment_view *old = segment_table.view[g->view.id];
@@ -189,7 +189,7 @@ static bool add(struct session *s, struct segment *g)
      * it, and notices when it looks there.
      */
     if (old && !segment_of(old)->own)
-        bury(all, segment_of(old));
+        bury_segment(all, segment_of(old));
     pthread_rwlock_wrlock(&all->map_lock);
     ok = range_map_add(&all->by_address, &g->range);
     pthread_rwlock_unlock(&all->map_lock);
@@ -207,7 +207,7 @@ static void unmap_list(struct segment *list)
     struct segment *g, *next;
 
     DL_FOREACH_SAFE (list, g, next)
-        unmap(g);
+        unmap_segment(g);
 }
 
 static void clear_table(struct segments *all)
@@ -215,7 +215,7 @@ static void clear_table(struct segments *all)
     struct segment *g;
 
     DL_FOREACH (all->live, g)
-        take_out(g);
+        take_out_of_table(g);
 }
 
 static void unmap_all(struct session *s)
@@ -323,7 +323,7 @@ void segment_freed(struct session *s, struct segment_view *view)
  * heads only the first: they are used from the first one on, and most segments are given back
  * before the last.
  */
-static void populate(struct segment *g)
+static void populate_segment(struct segment *g)
 {
     size_t data = segment_data_offset(segment_slots(&g->view));
     size_t heads = segment_mbufs_offset() + g->view.n_data * sizeof(struct mbuf);
@@ -337,8 +337,8 @@ static void populate(struct segment *g)
 }
 
 /* Map what npud has sent (fd is closed). NULL with *error. */
-static struct segment *map(const char *function, const Npud__SegmentReply *reply, int fd,
-                           int *error)
+static struct segment *map_segment(const char *function, const Npud__SegmentReply *reply, int fd,
+                                   int *error)
 {
     struct segment *g = calloc(1, sizeof(*g));
 
@@ -380,8 +380,8 @@ static bool is_known(const struct segment *g)
 }
 
 /* Ask, map, and make it known. Caller holds lock. */
-static int obtain(const char *function, struct session *s, Npud__Request *request, bool own,
-                  struct segment **out)
+static int obtain_segment(const char *function, struct session *s, Npud__Request *request, bool own,
+                          struct segment **out)
 {
     Npud__Reply *reply = NULL;
     struct segment *g;
@@ -389,7 +389,7 @@ static int obtain(const char *function, struct session *s, Npud__Request *reques
 
     if (error != 0)
         return error;
-    g = map(function, reply->segment, fd, &error);
+    g = map_segment(function, reply->segment, fd, &error);
     if (!g && own)
         segment_trim(s, reply->segment->id);
     session_reply_free(reply);
@@ -400,16 +400,16 @@ static int obtain(const char *function, struct session *s, Npud__Request *reques
      * Buffers of it may be in use here.
      */
     if (is_known(g)) {
-        unmap(g);
+        unmap_segment(g);
         return 0;
     }
     g->own = own;
     if (own)
-        populate(g);
+        populate_segment(g);
     *out = g;
-    if (add(s, g))
+    if (add_segment(s, g))
         return 0;
-    unmap(g);
+    unmap_segment(g);
     return s->segments.forgotten
                ? session_error_lost(function)
                : error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
@@ -431,7 +431,7 @@ int segment_need(const char *function, struct session *s, uint32_t ref)
     pthread_mutex_lock(&s->segments.lock);
     view = segment_get(&segment_table, ref);
     if (!view)
-        error = obtain(function, s, &request, false, &g);
+        error = obtain_segment(function, s, &request, false, &g);
     /*
      * Given back since npud answered; or who shares it says so, and then no other mapping would be
      * better.
@@ -456,7 +456,7 @@ int segment_create(const char *function, struct session *s, uint64_t stride, uin
     request.create_segment = &in;
     request.body_case = NPUD__REQUEST__BODY_CREATE_SEGMENT;
     pthread_mutex_lock(&s->segments.lock);
-    error = obtain(function, s, &request, true, segment);
+    error = obtain_segment(function, s, &request, true, segment);
     pthread_mutex_unlock(&s->segments.lock);
     return error;
 }

@@ -60,7 +60,7 @@ void callback_crossed(int inside)
 }
 
 /* pthread_exit() in a frame above the library's: see callback.h. */
-static void stay(void *unused)
+static void stay_forever(void *unused)
 {
     (void)unused;
     for (;;)
@@ -68,7 +68,7 @@ static void stay(void *unused)
 }
 
 /* Whether Python still runs, and then the GIL is held. */
-static int enter(PyGILState_STATE *gil)
+static int enter_python(PyGILState_STATE *gil)
 {
     if (!callback_cross())
         return 0;
@@ -88,7 +88,7 @@ void callback_leave(PyGILState_STATE gil, int inside)
 }
 
 /* new reference to argument: stolen */
-static void call(PyObject *fn, PyObject *argument)
+static void call_function(PyObject *fn, PyObject *argument)
 {
     struct interrupt_scope outer = interrupt_enter(false);
     PyObject *type, *value, *trace, *result;
@@ -153,7 +153,7 @@ static int let_go_later(void *unused)
     return 0;
 }
 
-static void drop(void *arg)
+static void drop_launched(void *arg)
 {
     struct launched *l = arg;
 
@@ -176,15 +176,15 @@ static void drop(void *arg)
     callback_crossed(0);
 }
 
-static void run(void *arg)
+static void run_launched(void *arg)
 {
     struct launched *l = arg;
     PyGILState_STATE gil;
 
-    pthread_cleanup_push(stay, NULL);
-    if (enter(&gil)) {
+    pthread_cleanup_push(stay_forever, NULL);
+    if (enter_python(&gil)) {
         Py_INCREF(l->argument);
-        call(l->fn, l->argument);
+        call_function(l->fn, l->argument);
         launched_free(l);
         callback_leave(gil, 1);
     }
@@ -201,8 +201,8 @@ int callback_launch(PyObject *fn, PyObject *argument, int32_t block, void *strea
         return -1;
     }
     *l = (struct launched){.fn = Py_NewRef(fn), .argument = Py_NewRef(argument)};
-    Py_BEGIN_ALLOW_THREADS error =
-        aclnpudLaunchCallbackWithDrop(run, drop, l, (aclrtCallbackBlockType)block, stream);
+    Py_BEGIN_ALLOW_THREADS error = aclnpudLaunchCallbackWithDrop(
+        run_launched, drop_launched, l, (aclrtCallbackBlockType)block, stream);
     Py_END_ALLOW_THREADS if (error != ACL_SUCCESS) launched_free(l);
     callback_let_go();
     return error;
@@ -216,13 +216,13 @@ static void on_exception(aclrtExceptionInfo *info)
 {
     PyGILState_STATE gil;
 
-    pthread_cleanup_push(stay, NULL);
-    if (enter(&gil)) {
+    pthread_cleanup_push(stay_forever, NULL);
+    if (enter_python(&gil)) {
         PyObject *fn = exception_fn;
 
         if (fn) {
             Py_INCREF(fn);
-            call(fn, PyLong_FromVoidPtr(info));
+            call_function(fn, PyLong_FromVoidPtr(info));
             Py_DECREF(fn);
         }
         callback_leave(gil, 1);
@@ -276,7 +276,7 @@ static void gate_close(void)
     pthread_mutex_unlock(&gate.lock);
 }
 
-static PyObject *exiting(PyObject *self, PyObject *unused)
+static PyObject *close_at_exit(PyObject *self, PyObject *unused)
 {
     (void)self;
     (void)unused;
@@ -293,7 +293,7 @@ static void forget_others(void)
     gate.inside = mine.inside;
 }
 
-static PyMethodDef exit_method = {"_end_of_callbacks", exiting, METH_NOARGS, NULL};
+static PyMethodDef exit_method = {"_end_of_callbacks", close_at_exit, METH_NOARGS, NULL};
 
 int callback_init(void)
 {

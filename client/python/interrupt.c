@@ -31,7 +31,7 @@ static int look_for_interrupt(void)
     return 1;
 }
 
-static int32_t check(void *unused, aclnpudInterruptMoment moment)
+static int32_t check_signals(void *unused, aclnpudInterruptMoment moment)
 {
     PyGILState_STATE gil;
     int end;
@@ -56,7 +56,7 @@ static void get_to_know(void)
     known = true;
     main_one = _PyOS_IsMainThread();
     if (main_one)
-        aclnpudSetInterruptCheck(check, NULL);
+        aclnpudSetInterruptCheck(check_signals, NULL);
 }
 
 struct interrupt_scope interrupt_enter(bool in_call)
@@ -119,14 +119,14 @@ int interrupt_join(pthread_t thread)
 }
 
 /* The thread that has forked is the main thread of the child. */
-static void forget(void)
+static void forget_thread(void)
 {
     known = false;
 }
 
 int interrupt_init(void)
 {
-    if (pthread_atfork(NULL, NULL, forget) == 0)
+    if (pthread_atfork(NULL, NULL, forget_thread) == 0)
         return 0;
     PyErr_NoMemory();
     return -1;

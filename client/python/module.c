@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "acl/acl_npud.h"
-#include "client/python/call.h"
+#include "client/python/invoke.h"
 #include "client/python/callback.h"
 #include "client/python/interrupt.h"
 #include "client/python/thread.h"
@@ -82,7 +82,7 @@ static int pointer_attributes(void *pointer, PyObject **dict)
                                                Py_ssize_t n)                                       \
     {                                                                                              \
         (void)self;                                                                                \
-        return call_row(&row_##module##_##fname, args, n);                                         \
+        return invoke_row(&row_##module##_##fname, args, n);                                       \
     }
 #include "client/python/functions.inc"
 #undef ROW

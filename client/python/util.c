@@ -78,7 +78,7 @@ static int array_is_contiguous(PyObject *array)
     return is;
 }
 
-static int warn(const char *text)
+static int warn_user(const char *text)
 {
     return PyErr_WarnEx(PyExc_Warning, text, 1);
 }
@@ -88,12 +88,13 @@ int util_numpy_address(PyObject *array, uint64_t *address)
     int contiguous;
 
     if (check_array(array) < 0 ||
-        warn("acl.util.numpy_to_ptr is deprecated: use bytes_to_ptr(array.tobytes())") < 0)
+        warn_user("acl.util.numpy_to_ptr is deprecated: use bytes_to_ptr(array.tobytes())") < 0)
         return -1;
     contiguous = array_is_contiguous(array);
     if (contiguous < 0 ||
-        (contiguous == 0 && warn("acl.util.numpy_to_ptr: the array is not contiguous: its elements "
-                                 "are not beside each other at this address") < 0))
+        (contiguous == 0 &&
+         warn_user("acl.util.numpy_to_ptr: the array is not contiguous: its elements "
+                   "are not beside each other at this address") < 0))
         return -1;
     return array_address(array, address);
 }
@@ -104,7 +105,8 @@ int util_numpy_contiguous(PyObject *array, uint64_t *address, PyObject **contigu
     int is;
 
     if (check_array(array) < 0 ||
-        warn("acl.util.numpy_contiguous_to_ptr is deprecated: use bytes_to_ptr(array.tobytes())") <
+        warn_user(
+            "acl.util.numpy_contiguous_to_ptr is deprecated: use bytes_to_ptr(array.tobytes())") <
             0)
         return -1;
     is = array_is_contiguous(array);

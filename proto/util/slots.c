@@ -81,7 +81,7 @@ static unsigned char *chunk_new(size_t size)
 }
 
 /* Make sure that there is memory for slot q - SLOTS_FIRST. */
-static bool reach(struct slots *t, uint32_t q)
+static bool reach_slot(struct slots *t, uint32_t q)
 {
     unsigned k = 31u - (unsigned)__builtin_clz(q) - 4u;
     unsigned char *chunk;
@@ -152,7 +152,7 @@ static struct slot *use_next(struct slots *t, uint32_t b)
     uint32_t q = block_begin(t, b) + block->used, number = q - SLOTS_FIRST;
     struct slot *s;
 
-    if (number >= t->max || !reach(t, q))
+    if (number >= t->max || !reach_slot(t, q))
         return NULL;
     s = slots_at(t, number);
     s->number = number;
@@ -269,7 +269,7 @@ static void release_block(struct slots *t, uint32_t b, slots_forget_fn *forget)
     give_pages(t, b);
 }
 
-static void shorten(struct slots *t)
+static void shorten_table(struct slots *t)
 {
     for (uint32_t b = t->blocks; b-- > 0;)
         if (t->block[b].used > 0) {
@@ -295,7 +295,7 @@ void slots_release(struct slots *t, uint32_t kept, slots_forget_fn *forget)
         b = idle_before(t, b);
         release_block(t, b, forget);
     }
-    shorten(t);
+    shorten_table(t);
 }
 
 bool slots_condemn(struct slots *t, uint32_t kept)
@@ -318,5 +318,5 @@ void slots_release_condemned(struct slots *t, slots_forget_fn *forget)
         if (t->block[b].condemned)
             release_block(t, b, forget);
     }
-    shorten(t);
+    shorten_table(t);
 }

@@ -47,7 +47,7 @@ struct run {
 
 static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-static void usage(FILE *f)
+static void print_usage(FILE *f)
 {
     fputs("Usage: npu-run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
           "Run COMMAND with simulated NPUs of its own: a private npud that nobody else sees.\n"
@@ -71,8 +71,8 @@ static void usage(FILE *f)
           f);
 }
 
-static void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void complain(const char *fmt, ...)
+static void print_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void print_error(const char *fmt, ...)
 {
     va_list ap;
 
@@ -167,7 +167,7 @@ static pid_t child_fork(struct child *child, const char *name)
         child->pidfd = pidfd_open(child->pid, 0);
     if (child->pid == 0 || child->pidfd >= 0)
         return child->pid;
-    complain("%s cannot be started: %s", name, strerror(errno));
+    print_error("%s cannot be started: %s", name, strerror(errno));
     if (child->pid > 0) {
         kill(child->pid, SIGKILL);
         waitpid(child->pid, NULL, 0);
@@ -289,7 +289,7 @@ static void __attribute__((noreturn)) npud_exec(struct run *run, pid_t parent, i
     npud_isolate(ready);
     execvp(run->npud_argv[0], run->npud_argv);
     error = errno;
-    complain("%s: %s (set NPUD_BINARY to the path of npud)", run->npud_argv[0], strerror(error));
+    print_error("%s: %s (set NPUD_BINARY to the path of npud)", run->npud_argv[0], strerror(error));
     _exit(STATUS_OWN_FAILURE);
 }
 
@@ -318,7 +318,7 @@ static int npud_wait_ready(struct run *run, int ready)
     }
     if (read(ready, &c, 1) == 1 && c == '\n')
         return STATUS_NONE;
-    complain("npud did not start");
+    print_error("npud did not start");
     return STATUS_OWN_FAILURE;
 }
 
@@ -328,7 +328,7 @@ static int npud_start(struct run *run)
     int ready[2], status;
 
     if (pipe2(ready, O_CLOEXEC) < 0) {
-        complain("pipe: %s", strerror(errno));
+        print_error("pipe: %s", strerror(errno));
         return STATUS_OWN_FAILURE;
     }
     pid = child_fork(&run->npud, "npud");
@@ -345,7 +345,7 @@ static int npud_end(struct run *run)
 {
     pidfd_send_signal(run->npud.pidfd, SIGTERM, NULL, 0);
     if (!wait_readable(run->npud.pidfd, END_MS)) {
-        complain("npud (pid %d) does not end: killed", (int)run->npud.pid);
+        print_error("npud (pid %d) does not end: killed", (int)run->npud.pid);
         pidfd_send_signal(run->npud.pidfd, SIGKILL, NULL, 0);
     }
     return child_reap(&run->npud);
@@ -367,10 +367,10 @@ static void npud_finish(struct run *run, bool was_ready)
     kind = status > 128 ? "signal" : "exit status";
     number = status > 128 ? status - 128 : status;
     if (died)
-        complain("npud ended while the command ran (%s %d): its calls have failed since", kind,
-                 number);
+        print_error("npud ended while the command ran (%s %d): its calls have failed since", kind,
+                    number);
     else if (status != 0)
-        complain("npud failed as it ended (%s %d)", kind, number);
+        print_error("npud failed as it ended (%s %d)", kind, number);
 }
 
 /* --- the command --- */
@@ -387,7 +387,7 @@ static void __attribute__((noreturn)) command_exec(struct run *run)
     sigprocmask(SIG_SETMASK, &run->mask, NULL);
     execvp(run->command[0], run->command);
     error = errno;
-    complain("%s: %s", run->command[0], strerror(error));
+    print_error("%s: %s", run->command[0], strerror(error));
     _exit(error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE);
 }
 
@@ -438,7 +438,7 @@ static int end_of_output(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return 0;
-    complain("cannot write: %s", strerror(errno));
+    print_error("cannot write: %s", strerror(errno));
     return STATUS_OWN_FAILURE;
 }
 
@@ -468,7 +468,7 @@ static int options_read(struct run *run, int argc, char **argv, struct args *arg
             puts("npu-run " NPUD_VERSION);
             return end_of_output();
         case 'h':
-            usage(stdout);
+            print_usage(stdout);
             return end_of_output();
         default:
             fputs("Try 'npu-run --help'.\n", stderr);
@@ -485,7 +485,7 @@ static int options_read(struct run *run, int argc, char **argv, struct args *arg
     return STATUS_NONE;
 }
 
-static int prepare(struct run *run, int argc, char **argv)
+static int prepare_run(struct run *run, int argc, char **argv)
 {
     /* No option gives npud more than two arguments, and ours alone are fewer than 16. */
     struct args args = {.v = calloc(2 * (size_t)argc + 16, sizeof(char *))};
@@ -500,15 +500,15 @@ static int prepare(struct run *run, int argc, char **argv)
         return status;
     run->runtime_dir = runtime_dir_choose();
     if (!run->runtime_dir) {
-        complain("neither $XDG_RUNTIME_DIR nor $TMPDIR nor /tmp is a writable directory with a "
-                 "short path");
+        print_error("neither $XDG_RUNTIME_DIR nor $TMPDIR nor /tmp is a writable directory with a "
+                    "short path");
         return STATUS_OWN_FAILURE;
     }
     args_add(&args, "--runtime-dir", run->runtime_dir);
     args_add(&args, "--ready-fd", "3");
     args_add(&args, "--die-with-parent", NULL);
     if (signals_block(run) < 0) {
-        complain("signals cannot be caught: %s", strerror(errno));
+        print_error("signals cannot be caught: %s", strerror(errno));
         return STATUS_OWN_FAILURE;
     }
     return STATUS_NONE;
@@ -521,7 +521,7 @@ int main(int argc, char **argv)
 
     /* npud and the command write there, too: each of our lines in one piece. */
     setvbuf(stderr, NULL, _IOLBF, 0);
-    status = prepare(&run, argc, argv);
+    status = prepare_run(&run, argc, argv);
     if (status == STATUS_NONE) {
         bool ready;
 

@@ -80,4 +80,4 @@ struct row {
 #define NOTHING   4u /* no result at all: None */
 
 /** One call from Python. NULL with an exception set only for what is wrong with the arguments. */
-PyObject *call_row(const struct row *row, PyObject *const *args, Py_ssize_t n);
+PyObject *invoke_row(const struct row *row, PyObject *const *args, Py_ssize_t n);

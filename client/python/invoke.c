@@ -1,4 +1,4 @@
-#include "client/python/call.h"
+#include "client/python/invoke.h"
 
 #include <string.h>
 
@@ -115,7 +115,7 @@ static enum taken take_object(PyObject *object, char kind, union in *in)
     return (kind == 'f' || kind == 'F') && !PyCallable_Check(object) ? UNFIT : TAKEN;
 }
 
-static enum taken take(struct call *c, int i, char kind, PyObject *object)
+static enum taken take_argument(struct call *c, int i, char kind, PyObject *object)
 {
     union in *in = &c->in[i];
     enum taken taken;
@@ -258,7 +258,7 @@ static enum taken take_all(const struct row *row, struct call *c, PyObject *cons
         return say_count(row, required, most, n);
     for (int i = 0; taken == TAKEN && i < n; i++, kind++) {
         kind += *kind == '|';
-        taken = take(c, i, *kind, args[i]);
+        taken = take_argument(c, i, *kind, args[i]);
         if (taken == UNFIT || taken == UNFIT_VALUE)
             taken = say_unfit(row, i, *kind, args[i], taken);
     }
@@ -274,7 +274,7 @@ static void free_lists(const struct row *row, struct call *c)
 
 /* --- results --- */
 
-static PyObject *give(struct call *c, int i, char kind)
+static PyObject *give_value(struct call *c, int i, char kind)
 {
     union out *out = &c->out[i];
 
@@ -302,7 +302,7 @@ static PyObject *give(struct call *c, int i, char kind)
 
 static PyObject *give_one(const struct row *row, struct call *c, int error, int i)
 {
-    return row->gives[i] ? give(c, i, row->gives[i]) : PyLong_FromLong(error);
+    return row->gives[i] ? give_value(c, i, row->gives[i]) : PyLong_FromLong(error);
 }
 
 static PyObject *give_all(const struct row *row, struct call *c, int error)
@@ -353,7 +353,7 @@ static int call_out(const struct row *row, struct call *c)
     return error;
 }
 
-PyObject *call_row(const struct row *row, PyObject *const *args, Py_ssize_t n)
+PyObject *invoke_row(const struct row *row, PyObject *const *args, Py_ssize_t n)
 {
     PyObject *result = NULL;
     enum taken taken;
