@@ -10,6 +10,7 @@
 #include "client/buffers/mbuf.h"
 #include "client/buffers/pool.h"
 #include "client/runtime/session.h"
+#include "proto/shm/mbuf_ref.h"
 
 #define MBUF_CACHE_CLASSES 32 /* classes that are kept in caches */
 #define MBUF_CACHE_SLOTS   30

@@ -6,6 +6,7 @@
 #include "client/core/error.h"
 #include "client/buffers/mbuf_cache.h"
 #include "client/runtime/session.h"
+#include "proto/shm/mbuf_ref.h"
 
 static int error_damaged(const char *function, uint32_t ref)
 {

@@ -4,6 +4,7 @@
 
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
+#include "proto/shm/mbuf_ref.h"
 
 /* Not by segment_get(): what a page says about itself was written by a client. */
 static bool find(struct server *server, uint32_t ref, struct chain_member *m)

@@ -11,6 +11,7 @@
 #include "daemon/buffers/peer.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "proto/shm/mbuf_ref.h"
 
 bool segment_touched(const struct segment *segment, uint32_t *from, uint32_t *to)
 {

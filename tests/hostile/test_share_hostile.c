@@ -36,6 +36,7 @@
 #include "tests/common/chance.h"
 #include "tests/common/effort.h"
 #include "proto/util/futex.h"
+#include "proto/shm/mbuf_ref.h"
 #include "tests/common/raw_share.h"
 #include "tests/common/need.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "proto/shm/mbuf_shm.h"
+#include "proto/shm/mbuf_ref.h"
 #include "tests/common/effort.h"
 #include "tests/order/scenarios.h"
 

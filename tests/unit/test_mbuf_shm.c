@@ -13,7 +13,7 @@
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/buffers/sweep.h"
-#include "proto/shm/mbuf_shm.h"
+#include "proto/shm/mbuf_ref.h"
 
 #define WORKERS     4u
 #define DATA        16u /* buffers in play */

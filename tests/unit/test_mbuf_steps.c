@@ -35,6 +35,7 @@ static void step(void);
 #define segment_touched stepped_segment_touched
 #define segment_unused  stepped_segment_unused
 #include "daemon/buffers/sweep.c"
+#include "proto/shm/mbuf_ref.h"
 
 #include "npud.h"
 

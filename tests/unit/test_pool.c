@@ -17,7 +17,7 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/buffers/sweep.h"
-#include "proto/shm/mbuf_shm.h"
+#include "proto/shm/mbuf_ref.h"
 #include "proto/shm/queue_shm.h"
 
 #define MIB(n) ((uint64_t)(n) << 20)

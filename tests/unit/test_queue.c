@@ -18,6 +18,7 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/admin/waits.h"
+#include "proto/shm/mbuf_ref.h"
 
 #define DEPTH 4
 

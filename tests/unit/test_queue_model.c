@@ -20,7 +20,7 @@
 #include "interleave.h"
 
 /* From here on each atomic operation is a step. */
-#include "proto/shm/mbuf_shm.h"
+#include "proto/shm/mbuf_ref.h"
 #include "proto/shm/queue_shm.h"
 
 #define MESSAGES 16 /* buffers; those from N on are free */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "proto/util/futex.h"
-#include "proto/shm/mbuf_shm.h"
+#include "proto/shm/mbuf_ref.h"
 #include "proto/shm/queue_shm.h"
 
 #define BUFFERS  256u

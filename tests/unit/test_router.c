@@ -10,6 +10,7 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/buffers/sweep.h"
+#include "proto/shm/mbuf_ref.h"
 #include "npud.h"
 
 static struct session *owner, *other;
