@@ -68,7 +68,7 @@ FLAGS   := $(BUILD)/flags
 # Names that hide nothing: headers generated from proto/wire/npud.proto live in $(BUILD)/proto/wire.
 PB      := $(BUILD)/proto/wire/npud.pb-c
 # Names of error codes, for proto/wire/error_name.c.
-ERROR_NAMES := $(BUILD)/proto/wire/error_names.inc
+ERROR_NAMES := $(BUILD)/proto/wire/error_codes.inc
 
 PROTO_SRC  := $(wildcard proto/*/*.c)
 DAEMON_SRC := $(wildcard daemon/*.c daemon/*/*.c)

@@ -8,7 +8,7 @@
 
 static const char *const names[] = {
 #define NAME(name) #name,
-#include "proto/wire/error_names.inc"
+#include "proto/wire/error_codes.inc"
 #undef NAME
 };
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
@@ -18,7 +18,7 @@ static int32_t find_code(size_t i)
 {
     const int32_t codes[] = {
 #define NAME(name) (int32_t)(name),
-#include "proto/wire/error_names.inc"
+#include "proto/wire/error_codes.inc"
 #undef NAME
     };
 
