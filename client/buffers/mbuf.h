@@ -16,14 +16,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "client/buffers/segment.h"
 #include "client/runtime/session.h"
-
-/** A buffer of this session at some moment. */
-struct mbuf_ref {
-    struct segment_view *view;
-    struct mbuf *mbuf;
-    uint32_t ref;
-    uint64_t word; /* as it was found, or made */
-};
+#include "proto/shm/mbuf_chain.h"
 
 #define MBUF_HANDLE (UINT64_C(0xb) << 60)
 
@@ -36,13 +29,7 @@ static inline acltdtBuf mbuf_handle(uint64_t word, uint32_t ref)
 /** The slot that ref names. False: unknown here. Its word is read with acquire. */
 static inline __attribute__((always_inline)) bool mbuf_find(uint32_t ref, struct mbuf_ref *out)
 {
-    struct segment_view *view = segment_known(ref);
-
-    if (!view || (ref & 0xffff) >= segment_slots(view))
-        return false;
-    *out = (struct mbuf_ref){.view = view, .mbuf = &view->mbufs[ref & 0xffff], .ref = ref};
-    out->word = atomic_load_explicit(&out->mbuf->word, memory_order_acquire);
-    return true;
+    return mbuf_chain_find(segments(), ref, out);
 }
 
 /** After a sleep: the same slot again, whose word must still be the one that is noted. */
@@ -93,18 +80,10 @@ static inline int mbuf_check_head(const char *function, struct session *s, acltd
     return mbuf_check_held(s, buf, out) ? 0 : mbuf_check_member(function, s, buf, true, out);
 }
 
-/**
- * From a buffer of the chain of head (its ref) to the next: false at its end, after MBUF_CHAIN_MAX,
- * where the next is no member of this chain, or is not mapped (segment_need()). *n, which the
- * caller sets to 0 first, counts the steps. A chain that is changed on the way, as by mbuf_free(),
- * must be stepped ahead of.
- */
+/** mbuf_chain_next() with what is mapped here (segment_need()). */
 static inline bool mbuf_next(uint32_t head, struct mbuf_ref *at, uint32_t *n)
 {
-    uint32_t next = atomic_load_explicit(&at->mbuf->next, memory_order_relaxed);
-
-    return next != 0 && ++*n < MBUF_CHAIN_MAX && mbuf_find(next, at) &&
-           mbuf_state(at->word) == MBUF_MEMBER && mbuf_head(at->word) == head;
+    return mbuf_chain_next(segments(), head, at, n);
 }
 
 /** A buffer of size bytes from the own pool, held. 0; 107000 size; 207001, 207005, 507010. */

@@ -56,8 +56,7 @@ static bool find_tail(const struct mbuf_ref *head, struct mbuf_ref *tail)
     *tail = *head;
     if (atomic_load_explicit(&head->mbuf->next, memory_order_relaxed) == 0)
         return true;
-    return mbuf_find(ref, tail) && mbuf_state(tail->word) == MBUF_MEMBER &&
-           mbuf_head(tail->word) == head->ref &&
+    return mbuf_find(ref, tail) && mbuf_chain_has(tail, head->ref) &&
            atomic_load_explicit(&tail->mbuf->next, memory_order_relaxed) == 0;
 }
 

@@ -4,59 +4,41 @@
 
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
+#include "proto/shm/mbuf_chain.h"
 #include "proto/shm/mbuf_ref.h"
 
-/* Not by segment_get(): what a page says about itself was written by a client. */
-static bool find(struct server *server, uint32_t ref, struct chain_member *m)
+static bool is_held(const struct mbuf_ref *m)
 {
-    m->segment = segment_find(server, ref >> 16);
-    if (!m->segment || (ref & 0xffff) >= segment_slots(&m->segment->view))
-        return false;
-    m->view = &m->segment->view;
-    m->mbuf = &m->view->mbufs[ref & 0xffff];
-    m->ref = ref;
-    return true;
-}
-
-static bool held(const struct chain_member *m)
-{
-    uint64_t w = atomic_load_explicit(&m->mbuf->word, memory_order_acquire);
-
-    return mbuf_state(w) == MBUF_HELD && mbuf_session(w) == PEER_NPUD;
+    return mbuf_state(m->word) == MBUF_HELD && mbuf_session(m->word) == PEER_NPUD;
 }
 
 bool chain_held(struct server *server, uint32_t ref)
 {
-    struct chain_member m;
+    struct mbuf_ref m;
 
-    return find(server, ref, &m) && held(&m);
+    return mbuf_chain_find(segments_table(server), ref, &m) && is_held(&m);
 }
 
-static bool belongs(const struct chain_member *m, uint32_t head)
+static void add_member(struct chain *chain, const struct mbuf_ref *m)
 {
-    uint64_t w = atomic_load_explicit(&m->mbuf->word, memory_order_acquire);
-
-    return mbuf_state(w) == MBUF_MEMBER && mbuf_head(w) == head;
+    chain->member[chain->n++] = (struct chain_member){
+        .view = m->view, .mbuf = m->mbuf, .segment = (struct segment *)m->view, .ref = m->ref};
+    chain->bytes += m->view->stride;
 }
 
-/*
- * A member twice would make a circle: the bound on how many there can be ends it, like any other.
- */
 bool chain_read(struct server *server, uint32_t head, struct chain *chain)
 {
-    struct chain_member *m = &chain->member[0];
+    struct segment_table *table = segments_table(server);
+    struct mbuf_ref at;
+    uint32_t n = 0;
 
     chain->n = 0;
     chain->bytes = 0;
-    if (!find(server, head, m) || !held(m))
+    if (!mbuf_chain_find(table, head, &at) || !is_held(&at))
         return false;
-    do {
-        chain->bytes += m->view->stride;
-        if (++chain->n == MBUF_CHAIN_MAX)
-            break;
-        m++;
-    } while (find(server, atomic_load_explicit(&m[-1].mbuf->next, memory_order_relaxed), m) &&
-             belongs(m, head));
+    do
+        add_member(chain, &at);
+    while (mbuf_chain_next(table, head, &at, &n));
     return true;
 }
 

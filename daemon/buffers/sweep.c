@@ -11,6 +11,7 @@
 #include "daemon/buffers/peer.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "proto/shm/mbuf_chain.h"
 #include "proto/shm/mbuf_ref.h"
 
 bool segment_touched(const struct segment *segment, uint32_t *from, uint32_t *to)
@@ -51,21 +52,6 @@ static void drop(struct segment *s, struct mbuf *m)
         segment_freed(s);
 }
 
-static struct mbuf *mbuf_find(struct server *server, uint32_t ref, struct segment **segment)
-{
-    *segment = segment_find(server, ref >> 16);
-    return *segment && (ref & 0xffff) < segment_slots(&(*segment)->view)
-               ? &(*segment)->view.mbufs[ref & 0xffff]
-               : NULL;
-}
-
-static bool is_member(const struct mbuf *m, uint32_t head)
-{
-    uint64_t w = atomic_load_explicit(&m->word, memory_order_acquire);
-
-    return mbuf_state(w) == MBUF_MEMBER && mbuf_head(w) == head;
-}
-
 /*
  * The members that can be reached, of any segment, then the head: a member without head would be
  * nobody's.
@@ -74,27 +60,25 @@ static void drop_chain(struct server *server, struct segment *s, struct mbuf *he
 {
     uint32_t ref = mbuf_ref(&s->view, head);
     uint32_t next = atomic_load_explicit(&head->next, memory_order_relaxed);
-    struct segment *of;
-    struct mbuf *m;
+    struct mbuf_ref m;
 
+    /* Not mbuf_chain_next(): whether the next is a member counts after this one was dropped. */
     for (uint32_t i = 1; i < MBUF_CHAIN_MAX && next != 0; i++) {
-        m = mbuf_find(server, next, &of);
-        if (!m || !is_member(m, ref))
+        if (!mbuf_chain_find(segments_table(server), next, &m) || !mbuf_chain_has(&m, ref))
             break;
-        next = atomic_load_explicit(&m->next, memory_order_relaxed);
-        drop(of, m);
+        next = atomic_load_explicit(&m.mbuf->next, memory_order_relaxed);
+        drop((struct segment *)m.view, m.mbuf);
     }
     drop(s, head);
 }
 
 void mbuf_free_chain(struct server *server, uint32_t ref)
 {
-    struct segment *s;
-    struct mbuf *m = mbuf_find(server, ref, &s);
-    uint64_t w = m ? atomic_load_explicit(&m->word, memory_order_acquire) : 0;
+    struct mbuf_ref m;
 
-    if (mbuf_state(w) == MBUF_HELD && mbuf_session(w) == PEER_NPUD)
-        drop_chain(server, s, m);
+    if (mbuf_chain_find(segments_table(server), ref, &m) && mbuf_state(m.word) == MBUF_HELD &&
+        mbuf_session(m.word) == PEER_NPUD)
+        drop_chain(server, (struct segment *)m.view, m.mbuf);
 }
 
 /* --- sweeping --- */
@@ -153,15 +137,12 @@ static void look_at(struct sweep *sweep, struct segment *s, struct mbuf *m, uint
 /* Also those that no link leads to. */
 static void drop_member(struct sweep *sweep, struct segment *s, struct mbuf *m, uint64_t word)
 {
-    struct segment *of;
-    struct mbuf *head;
-    uint64_t w;
+    struct mbuf_ref head;
 
     if (mbuf_state(word) != MBUF_MEMBER)
         return;
-    head = mbuf_find(sweep->server, mbuf_head(word), &of);
-    w = head ? atomic_load_explicit(&head->word, memory_order_acquire) : 0;
-    if (mbuf_state(w) == MBUF_HELD && mbuf_session(w) == sweep->dead)
+    if (mbuf_chain_find(segments_table(sweep->server), mbuf_head(word), &head) &&
+        mbuf_state(head.word) == MBUF_HELD && mbuf_session(head.word) == sweep->dead)
         drop(s, m);
 }
 
@@ -280,19 +261,19 @@ static bool is_sent(const struct segment *s, uint32_t ref, uint64_t word)
  */
 static bool has_head(struct segment *s, uint64_t word)
 {
-    struct segment *of;
-    struct mbuf *head = mbuf_find(s->pool->server, mbuf_head(word), &of);
-    uint64_t w = head ? atomic_load_explicit(&head->word, memory_order_acquire) : 0;
+    struct mbuf_ref head;
 
-    if (mbuf_state(w) == MBUF_HELD
-            ? is_held(s, mbuf_head(word), w)
-            : mbuf_state(w) == MBUF_SENDING && is_sent(s, mbuf_head(word), w))
+    if (!mbuf_chain_find(segments_table(s->pool->server), mbuf_head(word), &head))
+        return false;
+    if (mbuf_state(head.word) == MBUF_HELD
+            ? is_held(s, head.ref, head.word)
+            : mbuf_state(head.word) == MBUF_SENDING && is_sent(s, head.ref, head.word))
         return true;
     /*
      * A head that changes hands while npud looks has an owner, and its members have not heard of
      * that yet.
      */
-    return head && atomic_load(&head->word) != w;
+    return atomic_load(&head.mbuf->word) != head.word;
 }
 
 static bool somebodys(struct segment *s, const struct mbuf *m, uint64_t word)
@@ -324,8 +305,7 @@ static bool somebodys(struct segment *s, const struct mbuf *m, uint64_t word)
  */
 static bool is_left(struct segment *s, const struct mbuf *m, uint64_t word)
 {
-    struct segment *of;
-    struct mbuf *head;
+    struct mbuf_ref head;
 
     if (s->n_left == 0)
         return false;
@@ -336,9 +316,9 @@ static bool is_left(struct segment *s, const struct mbuf *m, uint64_t word)
     case MBUF_SENDING:
         return segment_left(s, mbuf_session(word)) && !is_sent(s, mbuf_ref(&s->view, m), word);
     case MBUF_MEMBER:
-        head = mbuf_find(s->pool->server, mbuf_head(word), &of);
-        word = head ? atomic_load_explicit(&head->word, memory_order_acquire) : 0;
-        return mbuf_state(word) == MBUF_HELD && segment_left(of, mbuf_session(word));
+        return mbuf_chain_find(segments_table(s->pool->server), mbuf_head(word), &head) &&
+               mbuf_state(head.word) == MBUF_HELD &&
+               segment_left((struct segment *)head.view, mbuf_session(head.word));
     default:
         return false;
     }
