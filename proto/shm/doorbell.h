@@ -5,19 +5,19 @@
  * on. Two levels, because an engine that is awake must neither poll thousands of idle streams nor
  * thousands of idle sessions:
  *
- *   stream watched   the engine polls the tail of this stream           -> the submitter does
- * nothing more doorbell watched the engine polls the summary word of this session  -> the submitter
- * sets two bits neither          the engine may sleep                               -> two bits and
- * one write to the eventfd
+ *     watched        the engine                                the submitter
+ *     the stream     polls the tail of this stream             does nothing more
+ *     the doorbell   polls the summary word of this session    sets two bits
+ *     neither        may sleep                                 sets two bits, writes the eventfd
  *
- * Who writes what: the client sets bits, npud clears them (with an exchange, before it reads the
+ * Writers: the client sets bits, npud clears them (with an exchange, before it reads the
  * tails they stand for) and writes `watched`. Bits of unknown streams are ignored. A client that
  * damages the block loses its own wake-ups only.
  *
  * Order, for both levels: the submitter stores (tail; bit) and then loads watched; the engine
  * stores watched = 0, fences and then looks at tail / summary once more. Both sequentially
- * consistent, so one of them sees the other. Killed between the two stores, the client leaves work
- * that nobody was told of; its death removes it.
+ * consistent, so one of them sees the other. A client that is killed between the two stores leaves
+ * work of which npud was not told; its death removes the work.
  */
 #pragma once
 
@@ -110,8 +110,8 @@ static inline bool session_has_ended(const struct session_page *page)
  * stream was found unwatched. True: the engine may be asleep and the caller must write to the
  * eventfd.
  *
- * When the bit was set already, whoever set it rings or has rung, and the engine has not yet
- * looked: nothing to do. That makes a burst of submissions to a sleeping engine cost one system
+ * When the bit was set already, the thread that set it rings or has rung, and the engine has not
+ * yet looked: nothing to do. That makes a burst of submissions to a sleeping engine cost one system
  * call and not one each.
  */
 static inline bool doorbell_raise(struct doorbell *d, uint32_t slot)

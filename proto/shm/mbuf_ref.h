@@ -1,22 +1,26 @@
 /*
- * References: how buffers (mbuf_shm.h) share data, and how a slot begins and ends to have it.
+ * References between buffers (mbuf_shm.h): how a slot begins and ends to have the data of another.
  *
- * References. Data belongs to slot `block` of the same segment (a slot's own, unless it is a
- * reference), whose word `refs` counts the heads that have it. A count cannot tell who raised it
- * before he was killed, so the word also names the slot for which it was changed last, and a
- * sequence number; and that slot's `op` says of which block, and with which number, it means to
- * change the count. Changing refs:
- *   1. settle the last change: move op of that slot from TAKING to HAS, or DROPPING to HAS_NOT, if
+ * Data belongs to slot `block` of the same segment (a slot's own, unless it is a reference). The
+ * word `refs` of that slot counts the heads that have the data. A count alone does not tell which
+ * process raised it before it was killed. So the word also names the slot for which it was changed
+ * last, and a sequence number; and that slot's `op` says of which block, and with which number, the
+ * slot means to change the count. Changing refs:
+ *   1. commit the last change: move op of that slot from TAKING to HAS, or DROPPING to HAS_NOT, if
  *      it has this block and number;
  *   2. store the own op with the next number;
  *   3. compare-and-swap refs to the new count, the own slot, the next number;
- *   4. settle the own op.
- * Killed between 2 and 4: it happened exactly if refs names the slot and the number, or the op is
- * settled already, since nobody changes refs again without settling it first (mbuf_ref_resolve()).
- * Whoever settles for another may be delayed for as long as one likes: numbers of a block never
- * come again, so what he then finds is either the change that he means or none of his business.
- * Which block a slot has is in its op, and not beside it: else who dies between the two stores
- * would have dropped another's data.
+ *   4. commit the own op.
+ * A process is killed between 2 and 4: the change has happened exactly if refs names the slot and
+ * the number, or if the op is committed already, because no process changes refs again without
+ * committing the last change first (mbuf_ref_resolve()).
+ *
+ * A process that commits for another may be delayed for any time. That is harmless, because the
+ * numbers of a block never come again: the op that it finds then is that of the change, or has
+ * another number.
+ *
+ * Which block a slot has is in its op, and not beside it: a process that dies between two stores
+ * would have dropped the data of another slot.
  */
 #pragma once
 
@@ -77,12 +81,12 @@ static inline void mbuf_ref_settle(struct segment_view *v, uint32_t block, uint6
 
 /** Of mbuf_ref_change(): no change. */
 #define MBUF_REF_NONE (-1) /* the count is at its end, or the block is none */
-#define MBUF_REF_LOST (-2) /* others change it all the time: somebody plays with it */
+#define MBUF_REF_LOST (-2) /* others change it all the time: a hostile peer */
 
 /**
  * Slot m, the caller's, begins (MBUF_TAKING) or ends (MBUF_DROPPING) to have the data of slot
- * `block`, which somebody has at this moment, the caller or for him. Returns the count that
- * results, or MBUF_REF_*.
+ * `block`, which the caller has at this moment, or another slot has on its behalf. Returns the
+ * count that results, or MBUF_REF_*.
  */
 static inline int mbuf_ref_change(struct segment_view *v, struct mbuf *m, uint32_t block,
                                   enum mbuf_op op)
@@ -105,7 +109,7 @@ static inline int mbuf_ref_change(struct segment_view *v, struct mbuf *m, uint32
         atomic_store_explicit(&m->op, mbuf_op(op, block, number), memory_order_release);
         KILL_POINT(REF_ANNOUNCED);
         /*
-         * Steps 1 and 2 are before it for whoever sees the new word; sequentially consistent for
+         * A process that sees the new word sees steps 1 and 2, too; sequentially consistent for
          * mbuf_block_release().
          */
         if (atomic_compare_exchange_strong(&b->refs, &refs, mbuf_refs(count, slot, number))) {
@@ -129,13 +133,13 @@ static inline int mbuf_ref_change(struct segment_view *v, struct mbuf *m, uint32
  */
 static inline int mbuf_refer(struct segment_view *v, struct mbuf *m, uint32_t block)
 {
-    /* What it had in an earlier life may have been given up in a way that did not get that far. */
+    /* The holder of an earlier life may have died before it cleared the op. */
     atomic_store_explicit(&m->op, 0, memory_order_relaxed);
     atomic_store_explicit(&m->block, block, memory_order_relaxed);
     return mbuf_ref_change(v, m, block, MBUF_TAKING);
 }
 
-/** Whose process is dead: does the slot have its data? Settles its op. */
+/** The process of slot m is dead: does the slot have its data? Commits its op. */
 static inline bool mbuf_ref_resolve(struct segment_view *v, struct mbuf *m)
 {
     uint64_t op = atomic_load_explicit(&m->op, memory_order_acquire);
@@ -149,7 +153,7 @@ static inline bool mbuf_ref_resolve(struct segment_view *v, struct mbuf *m)
         refs = atomic_load_explicit(&v->mbufs[block].refs, memory_order_acquire);
         if (mbuf_refs_slot(refs) == slot && (uint32_t)refs == (uint32_t)op)
             mbuf_ref_settle(v, block, refs);
-        /* After refs: had it been changed since ours, ours would be settled by now. */
+        /* After refs: had it been changed since ours, ours would be committed by now. */
         op = atomic_load_explicit(&m->op, memory_order_acquire);
         if (mbuf_op_of(op) == MBUF_TAKING)
             atomic_store_explicit(&m->op, mbuf_op(MBUF_HAS_NOT, block, (uint32_t)op),
@@ -163,8 +167,8 @@ static inline bool mbuf_ref_resolve(struct segment_view *v, struct mbuf *m)
 }
 
 /**
- * The block in slot `block` may have lost its last reference, and its own head before: whoever sees
- * both frees it.
+ * The block in slot `block` may have lost its last reference, and its own head before: the process
+ * that sees both frees it.
  */
 static inline void mbuf_block_release(struct segment_view *v, uint32_t block, bool *full)
 {
@@ -183,7 +187,7 @@ static inline void mbuf_block_release(struct segment_view *v, uint32_t block, bo
 }
 
 /**
- * The caller's slot has data that nobody else ever had: the last change of its count is
+ * The caller's slot has data that no other slot ever had: the last change of its count is
  * mbuf_prepare().
  */
 static inline bool mbuf_unshared(struct segment_view *v, uint32_t slot)
@@ -199,8 +203,8 @@ static inline bool mbuf_unshared(struct segment_view *v, uint32_t slot)
 /**
  * The caller owns slot m (in whatever state but FREE): it goes, and its data with it unless others
  * have it. *full is set when segment_hint() said so, or when a slot without data has become free
- * and npud's router may be waiting for one (segment_wanted()). The slot is one buffer: a chain is
- * the caller's business. False: somebody plays with the count of its data, which stays.
+ * and npud's router may be waiting for one (segment_wanted()). The slot is one buffer: of a chain,
+ * the caller drops each. False: a hostile peer changes the count of its data, which stays.
  */
 static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
 {
@@ -218,9 +222,9 @@ static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
         ok = mbuf_ref_change(v, m, mbuf_op_block(op), MBUF_DROPPING) != MBUF_REF_LOST;
     if (slot < v->n_data) {
         /*
-         * Sequentially consistent, as in mbuf_block_release(): who drops the last reference lowers
-         * the count and then looks at the word; we change the word and then look at the count. One
-         * of us sees both.
+         * Sequentially consistent, as in mbuf_block_release(): the process that drops the last
+         * reference lowers the count and then looks at the word; we change the word and then look
+         * at the count. One of the two sees both.
          */
         w = atomic_load(&m->word);
         atomic_store(&m->word, mbuf_word(mbuf_generation(w) + 1, MBUF_BLOCK, 0, 0));
@@ -245,7 +249,7 @@ static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
 /* --- heads --- */
 
 /**
- * A slot that the caller has set aside, and whose data nobody but it has, becomes a buffer of size
+ * A slot that the caller has set aside, and whose data no other slot has, becomes a buffer of size
  * bytes.
  */
 static inline void mbuf_renew(struct mbuf *m, uint64_t size)
@@ -268,14 +272,15 @@ static inline void mbuf_prepare(struct segment_view *v, uint32_t slot, uint64_t 
     uint32_t number = (uint32_t)refs + 1;
 
     /*
-     * Whoever made the last change to the count in an earlier life may be dead and not swept yet:
-     * he must not take it for undone.
+     * The process that made the last change to the count in an earlier life may be dead and not
+     * swept yet: the sweep must not take the change for undone.
      */
     if (mbuf_refs_slot(refs) != slot)
         mbuf_ref_settle(v, slot, refs);
     /*
-     * In this order also for who is killed in between: without op the count would be nobody's, and
-     * never go down again; without the count op is what a block without references is freed by.
+     * In this order, because the caller may be killed in between. With the count and without op,
+     * the count would have no slot and never go down again; with op and without the count, the
+     * block without references is freed by its op.
      */
     atomic_store_explicit(&m->op, mbuf_op(MBUF_HAS, slot, number), memory_order_relaxed);
     KILL_POINT(MBUF_OWNED);

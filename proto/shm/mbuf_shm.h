@@ -1,35 +1,37 @@
 /*
  * Shared buffers (mbufs) in shared memory.
  *
- * A pool belongs to one session and consists of segments. A segment is one sealed memfd, mapped
- * read-write by its owner and by every session that attached a queue which the segment feeds, and
- * by npud:
+ * A pool belongs to one session and consists of segments. A segment is one sealed memfd. It is
+ * mapped read-write by its owner, by npud, and by every session that attached a queue whose readers
+ * may map the segment:
  *
- *   struct segment_page   flags, and one hint bit per slot
- *   struct mbuf           n_data slots that have data of `stride` bytes each, then n_refs slots without, for references
- *   data                  page aligned, stride * n_data bytes
+ *     struct segment_page   flags, and one hint bit per slot
+ *     struct mbuf           n_data slots with data of `stride` bytes each, then n_refs slots
+ *                           without, for references
+ *     data                  page aligned, stride * n_data bytes
  *
- * A buffer's name is its ref: segment id << 16 | slot. Ids are npud's, unique at any moment, never
- * 0.
+ * A buffer's name is its ref: segment id << 16 | slot. npud gives out the ids. At any moment each
+ * names one segment, and none is 0.
  *
- * Who owns a slot is in its word, and nowhere else: lists and hints may be wrong, the word decides,
- * and every change of hands is one compare-and-swap of it (or one store of the only one who may).
+ * The word of a slot says who owns it, and nothing else does: lists and hints may be wrong. Every
+ * change of the owner is one compare-and-swap of the word, or one store of the only owner.
  *
- *   FREE                 nobody's
- *   CACHED  session      set aside by a session that allocates; its thread caches know the slot
- *   HELD    session      a head: the session has a handle of it
- *   SENDING session, q   on its way through queue q: being put there by the session, or in the ring, or taken and not settled (queue_shm.h)
- *   MEMBER  ref          of the chain with this head; owned by whoever owns the head. Links only
- *           tell the order.
- *   BLOCK                its own head is gone, but references to its data are not
+ *     FREE                 no owner
+ *     CACHED  session      set aside by a session that allocates; a cache of its threads knows it
+ *     HELD    session      a head: the session has a handle of it
+ *     SENDING session, q   on its way through queue q: being put there by the session, or in the
+ *                          ring, or taken and not committed (queue_shm.h)
+ *     MEMBER  ref          of the chain with this head; the owner of the head owns it. Links only
+ *                          tell the order
+ *     BLOCK                its own head is gone, but references to its data are not
  *
  * The generation goes up whenever a slot gets a new holder, so that a handle made for an earlier
  * one is recognised. Sessions are named by their peer id (HelloReply.share); npud itself is 0.
  *
  * How slots share data: mbuf_ref.h.
  *
- * Who writes what: whoever maps the segment could write anything, and damages the buffers that were
- * shared with him. Honest sessions write as above. npud and receivers check what they read: numbers
+ * Trust: a process that maps a segment can write anything there, and damages the buffers that were
+ * shared with it. Honest sessions write as above. npud and receivers check what they read: numbers
  * against the geometry that npud told them, never against what is written here.
  */
 #pragma once
@@ -49,7 +51,7 @@
 #define MBUF_SIZE_MAX  (UINT64_C(4) << 30) /* bytes of data */
 #define SEGMENT_SLOTS  65536u              /* at most, with data and without */
 #define SEGMENT_IDS    65536u
-#define SEGMENT_TRIES  4096u /* of a loop that others can disturb, before it is their intention */
+#define SEGMENT_TRIES  4096u /* of a loop that peers can disturb: more mean a hostile peer */
 #define POOL_KEPT      (UINT64_C(1) << 20) /* a pool up to here is not worth giving back */
 #define PEER_NPUD      0u                  /* npud's peer id */
 #define PEER_MAX       65535u
@@ -130,7 +132,7 @@ struct mbuf {
     _Atomic uint64_t op;       /* enum mbuf_op << 48 | block << 32 | number */
     _Atomic uint64_t length;   /* of the data, as set by the program */
     _Atomic uint64_t room;     /* bytes that were asked for */
-    _Atomic uint32_t block;    /* slot whose data this is; while it is somebody's, that of op */
+    _Atomic uint32_t block;    /* slot whose data this is; while the slot is owned, that of op */
     _Atomic uint32_t next;     /* ref of the next in the chain; 0: none */
     _Atomic uint32_t tail;     /* head: ref of the last in the chain */
     _Atomic uint32_t count;    /* head: buffers in the chain */
@@ -144,7 +146,7 @@ struct segment_page {
     /* npud; hints for clients, as everything here is writable for all members */
     _Atomic uint32_t dead;    /* given back: this mapping is of no use any more. This page stays */
     _Atomic uint32_t closing; /* npud is looking whether everything is free: segment_claim() */
-    /* not to be allocated from: somebody maps it who should not see more */
+    /* not to be allocated from: a peer maps it that should not see new data */
     _Atomic uint32_t draining;
     _Atomic uint32_t orphan; /* its session is gone: tell npud when everything in it is free */
     _Atomic uint32_t armed;  /* npud is going to look whether it is free: no need to tell */
@@ -208,14 +210,14 @@ struct segment_table {
 
 /**
  * The segment of ref, or NULL: not known here, or given back meanwhile, and the id may be
- * another's. That says nothing about whether the words there are FREE: who takes a dead segment for
- * the one that is meant finds every buffer in it free.
+ * another's. That says nothing about whether the words there are FREE: a reader that takes a dead
+ * segment for the one that is meant finds every buffer in it free.
  */
 static inline struct segment_view *segment_get(struct segment_table *t, uint32_t ref)
 {
     struct segment_view *v = atomic_load_explicit(&t->view[ref >> 16], memory_order_acquire);
 
-    /* npud itself, which has no data mapped, has it from nobody's page. */
+    /* npud, which has no data mapped, does not believe the page: clients write there. */
     return v && (!v->data || atomic_load_explicit(&v->page->dead, memory_order_relaxed) == 0)
                ? v
                : NULL;
@@ -237,7 +239,7 @@ static inline uint32_t mbuf_ref(const struct segment_view *v, const struct mbuf 
 /* --- free slots --- */
 
 /**
- * Put the hint of a slot that was made FREE. True: the slots that share its hint word are all free,
+ * Set the hint of a slot that was made FREE. True: the slots that share its hint word are all free,
  * as far as hints go.
  */
 static inline bool segment_hint(struct segment_view *v, uint32_t slot)
@@ -249,8 +251,8 @@ static inline bool segment_hint(struct segment_view *v, uint32_t slot)
 }
 
 /**
- * mbuf_drop() said *full: is that because npud's router waits for a slot here? Then the caller, the
- * only one who is told so, tells npud (TrimSegment).
+ * mbuf_drop() said *full: is that because npud's router waits for a slot here? Then the caller
+ * tells npud (TrimSegment); only one caller gets true.
  */
 static inline bool segment_wanted(struct segment_view *v)
 {
@@ -285,10 +287,10 @@ static inline bool mbuf_release(struct segment_view *v, struct mbuf *m)
 }
 
 /**
- * Giving a segment back. npud says that it is closing and then looks at all words; who has claimed
- * a slot with data looks whether it is closing. One of us sees both, so who takes the hint of a
- * slot and is delayed does not get a slot of a segment that is gone. A slot without data is claimed
- * by who has a reference already: then there is a slot with data that is not free.
+ * Giving a segment back. npud sets `closing` and then looks at all words; a process that has
+ * claimed a slot with data then looks at `closing`. One of the two sees both, so a process that
+ * takes the hint of a slot and is delayed gets no slot of a segment that is gone. A slot without
+ * data needs no such look: its claimer has a reference already, so a slot with data is not free.
  */
 static inline bool segment_closing(struct segment_view *v, uint32_t slot)
 {
