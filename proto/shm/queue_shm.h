@@ -10,44 +10,44 @@
  * one is taken.
  *
  * Putting:
- *   1. word of the buffer HELD -> SENDING                  it is on its way, and still the sender's
- *      should he die
- *   2. slot: what was there -> (p + 1, ref), one compare-and-swap    that is the enqueue
+ *   1. word of the buffer HELD -> SENDING: it is on its way, and still the sender's should the
+ *      sender die
+ *   2. slot: what was there -> (p + 1, ref), one compare-and-swap: that is the enqueue
  *   3. tail, a hint: p + 1, a plain store: it may be behind, even behind head, but every position
  *      below it was put
- *   4. wake who waits for messages
+ *   4. wake a session that waits for messages
  * Taking:
- *   1. settle the message that was taken last, whoever took it
- *   2. head: (p, who took last) -> (p + 1, me), one compare-and-swap      that is the dequeue
- *   3. settle it: word of the buffer SENDING -> HELD by who took it; then settled: p -> p + 1
- *   4. wake who waits for room
- * Killed at any place: a buffer that is SENDING by a dead session and in no slot from `settled` on
- * was not put, and goes (others go on meanwhile: queue_slot_since() says how npud looks for it). A
- * message that was taken and not settled is the last one, and head says whose it is. npud's sweep
- * settles it, frees what the dead session holds, and wakes both sides, as a wake-up may have died
- * with it.
+ *   1. commit the message that was taken last, whichever session took it
+ *   2. head: (p, last taker) -> (p + 1, me), one compare-and-swap: that is the dequeue
+ *   3. commit it: word of the buffer SENDING -> HELD by its taker; then committed: p -> p + 1
+ *   4. wake a session that waits for room
+ * A session can be killed at any place. If a buffer is SENDING by a dead session and in no slot
+ * from `committed` on, then it was not put, and is freed (others go on meanwhile:
+ * queue_slot_since() says how npud looks for it). If a message was taken and not committed, it is
+ * the last one, and head names its taker. npud's sweep commits it, frees what the dead session
+ * holds, and wakes both sides, because a wake-up may have died with it.
  *
- * The word of the buffer decides in every race: a message whose word does not say that it is in
- * this queue is none, and is passed over.
+ * The word of the buffer decides in every race: if the word does not say that the message is in
+ * this queue, then it is none, and is passed over.
  *
- * Who settles a message for another must know its buffer (queue_unsettled()): were `settled` moved
- * on by somebody who does not map the segment, the word would stay SENDING, and who took the
- * message would find that it is none.
+ * A session that commits a message for another must know its buffer (queue_find_uncommitted()). If
+ * a session that does not map the segment moved `committed` on, then the word would stay SENDING,
+ * and the taker would find that the message is none.
  *
- * Sleeping. Who waits for messages loads put->wake, adds itself to take->waiting, looks once more,
- * and sleeps while put->wake is what it was; who puts changes it; and the other way round. Both
- * sides order their store before their load, sequentially consistent. In the count of who waits is
- * a generation: npud sets the count to 0 under a new one when one of them has died, and wakes the
- * others, who add themselves again: that is why the wake word is loaded before. Not to be counted
- * and to have seen the new wake word would be to sleep for ever.
+ * Sleeping. A taker that waits for messages loads put->wake, adds itself to take->waiting, looks
+ * once more, and sleeps while put->wake is what it was; a sender changes put->wake. The same holds
+ * the other way round. Both sides order their store before their load, sequentially consistent. The
+ * count of waiters has a generation: when a waiter has died, npud sets the count to 0 under a new
+ * generation and wakes the others, which add themselves again. The wake word is loaded before the
+ * count, because a waiter that is not counted and has seen the new wake word would sleep for ever.
  *
  * State. npud ends a ring (queue_end()) by storing QUEUE_DEAD (destroyed) or QUEUE_MOVED (there is
- * a new one, because somebody has lost a right and still maps this one) in both files. Then it
+ * a new one, because a session has lost a right and still maps this one) in both files. Then npud
  * moves head out of reach, which ends the taking in one step: had it stayed, one message could be
- * taken here while those before it are in the new ring already. Then it takes out what is in it by
- * changing the words. Who has put a message looks at the state afterwards: if the ring has ended,
- * either it gets its word back from SENDING to HELD, or npud has taken the message out and it is
- * where npud has put it.
+ * taken here while those before it are in the new ring already. Then npud takes out what is in it
+ * by changing the words. A sender looks at the state after it has put a message: if the ring has
+ * ended, either the sender gets its word back from SENDING to HELD, or npud has taken the message
+ * out and it is where npud has put it.
  *
  * Positions are of 48 bits in `head`: a ring that passes ten million messages per second comes to
  * their end after 325 days.
@@ -94,7 +94,7 @@ struct queue_news {
     _Atomic uint32_t others;
     _Atomic uint32_t gone; /* how many of these died or lost the right since one came */
     _Atomic int32_t pid;   /* of the last one that did */
-    /* npud takes from here (file of who takes), or puts here (file of who puts) */
+    /* npud takes from here (in the file of takers), or puts here (in the file of senders) */
     _Atomic uint32_t routed;
 };
 
@@ -102,27 +102,26 @@ struct queue_slot {
     alignas(64) _Atomic uint64_t word; /* low 32 bits of position + 1, << 32 | ref */
 };
 
-/** Written by who may enqueue, and npud. */
+/** Written by sessions that may enqueue, and npud. */
 struct queue_put {
     alignas(64) _Atomic uint64_t tail;    /* hint: every position below it was put */
     alignas(64) _Atomic uint64_t waiting; /* for room: generation << 32 | QUEUE_ROUTER | count */
-    alignas(64) _Atomic uint32_t wake;    /* futex of who waits for messages */
+    alignas(64) _Atomic uint32_t wake;    /* futex of takers that wait */
     alignas(64) struct queue_news news;
     struct queue_slot slot[];
 };
 
-/** Written by who may dequeue, and npud. */
+/** Written by sessions that may dequeue, and npud. */
 struct queue_take {
-    alignas(
-        64) _Atomic uint64_t head; /* position to be taken next << 16 | peer id of who took last */
-    _Atomic uint64_t settled;      /* every position below it is */
+    alignas(64) _Atomic uint64_t head; /* position to be taken next << 16 | last taker's peer id */
+    _Atomic uint64_t settled;          /* every position below it is */
     alignas(64) _Atomic uint64_t waiting; /* for messages: as above */
-    alignas(64) _Atomic uint32_t wake;    /* futex of who waits for room */
+    alignas(64) _Atomic uint32_t wake;    /* futex of senders that wait */
     alignas(64) struct queue_news news;
 };
 
-#define QUEUE_ROUTER                                                                               \
-    0x80000000u /* in `waiting`: npud's router sleeps, and wants its eventfd written */
+/* in `waiting`: npud's router sleeps, and wants its eventfd written */
+#define QUEUE_ROUTER 0x80000000u
 
 /** A ring as one process has it mapped; private to it. */
 struct queue_view {
@@ -131,7 +130,7 @@ struct queue_view {
     uint32_t depth;
     uint32_t mask;   /* slots - 1 */
     uint32_t number; /* of the ring, in words of buffers */
-    /* a position of head that was, so that who puts need not look each time; NULL: he does */
+    /* a position of head that was, so that a sender need not look each time; NULL: it does */
     _Atomic uint64_t *seen;
 };
 
@@ -198,13 +197,13 @@ enum queue_result {
     QUEUE_STALE,   /* put: the word of the buffer is not what the caller believes */
     QUEUE_NOTHING, /* take: the message was none, and is passed over */
     QUEUE_ENDED,   /* the ring has: see the state; a buffer to be put is still the caller's */
-    QUEUE_DAMAGED, /* somebody with a right to this queue plays with it */
+    QUEUE_DAMAGED, /* a hostile peer with a right to this queue has written there */
 };
 
 /*
- * Every position below `position` was put: so says tail from now on, unless it is further already.
- * Who is delayed before the store may set it back: that makes no difference but to how far
- * queue_place() has to look.
+ * Every position below `position` was put: tail says so from now on, unless it is further already.
+ * A sender that is delayed before the store may set tail back: then queue_place() only has to look
+ * further.
  */
 static inline void queue_reached(const struct queue_view *q, uint64_t position)
 {
@@ -275,8 +274,8 @@ static inline enum queue_result queue_place(const struct queue_view *q, uint64_t
             continue;
         }
         /*
-         * The slot must be that of the lap before, or never used. Else we are late, or somebody
-         * plays.
+         * The slot must be that of the lap before, or never used. Else we are late, or a hostile
+         * peer has written there.
          */
         if (!(w == 0 ? t <= q->mask : queue_slot_has(w, t - q->mask - 1)))
             continue;
@@ -290,7 +289,7 @@ static inline enum queue_result queue_place(const struct queue_view *q, uint64_t
 /**
  * Put buffer m, named ref, whose word is `held` (the caller's, HELD), as session me. QUEUE_OK: it
  * is the queue's, and the caller looks whether to wake (queue_waiting()). Else it is still the
- * caller's, under the same word. Nobody else uses the buffer meanwhile.
+ * caller's, under the same word. No other thread uses the buffer meanwhile.
  */
 static inline enum queue_result queue_enqueue(const struct queue_view *q, struct mbuf *m,
                                               uint32_t ref, uint64_t held, uint32_t me)
@@ -308,8 +307,8 @@ static inline enum queue_result queue_enqueue(const struct queue_view *q, struct
     atomic_store_explicit(&m->word, sending, memory_order_release);
     KILL_POINT(PUT_SENDING);
     /*
-     * Sequentially consistent: before we look at the state, and at who waits. release: all of the
-     * buffer, for who takes it.
+     * Sequentially consistent: before we look at the state, and for waiters. release: all of the
+     * buffer, for its taker.
      */
     while (!atomic_compare_exchange_strong(&q->put->slot[position & q->mask].word, &old,
                                            queue_slot_word(position, ref))) {
@@ -319,7 +318,7 @@ static inline enum queue_result queue_enqueue(const struct queue_view *q, struct
             continue;
         if (r == QUEUE_OK)
             r = QUEUE_DAMAGED;
-        /* Nobody has seen it: the word is ours to take back, but for npud, which thinks us dead. */
+        /* No taker has seen it: the word is ours to take back, unless npud thinks us dead. */
         expected = sending;
         atomic_compare_exchange_strong_explicit(&m->word, &expected, held, memory_order_acq_rel,
                                                 memory_order_relaxed);
@@ -371,9 +370,10 @@ static inline enum queue_result queue_front(const struct queue_view *q, struct q
 }
 
 /**
- * Was the message that was taken when head became `head` not settled yet? Then *ref is its buffer
- * (or 0: somebody plays). Before the caller settles it, its segment must be in the caller's table
- * and not be dead, or npud must have said that there is none that the caller may map.
+ * Was the message that was taken when head became `head` not committed yet? Then *ref is its buffer
+ * (or 0: a hostile peer has written there). Before the caller commits it, its segment must be in
+ * the caller's table and not be dead, or npud must have said that there is none that the caller may
+ * map.
  */
 static inline bool queue_unsettled(const struct queue_view *q, uint64_t head, uint32_t *ref)
 {
@@ -387,9 +387,9 @@ static inline bool queue_unsettled(const struct queue_view *q, uint64_t head, ui
 }
 
 /**
- * Settle the message that was taken when head became `head`, if it is not: the one before its
+ * Commit the message that was taken when head became `head`, if it is not: the one before its
  * position, taken by the session that it names. The caller has it, or has done what
- * queue_unsettled() says.
+ * queue_find_uncommitted() says.
  */
 static inline void queue_settle(const struct queue_view *q, uint64_t head, struct segment_table *t)
 {
@@ -397,8 +397,8 @@ static inline void queue_settle(const struct queue_view *q, uint64_t head, struc
     struct mbuf *m = NULL;
 
     /*
-     * acquire, here and below: npud, which is told that it is settled, sees in the word of the
-     * buffer by whom. It looks there once.
+     * acquire, here and below: npud, which is told that it is committed, sees in the word of the
+     * buffer by which session. It looks there once.
      */
     if (p == 0 || atomic_load_explicit(&q->take->settled, memory_order_acquire) >= p)
         return;
@@ -408,10 +408,10 @@ static inline void queue_settle(const struct queue_view *q, uint64_t head, struc
     if (m)
         word = atomic_load_explicit(&m->word, memory_order_acquire);
     /*
-     * The word first, then this: if it is not settled even now, then the buffer has not been
-     * anywhere else since it was taken, and the word is that of this message, or it is settled
+     * The word first, then this: if it is not committed even now, then the buffer has not been
+     * anywhere else since it was taken, and the word is that of this message, or it is committed
      * already. acquire of the word keeps the two in this order: a holder that has put the buffer
-     * again has seen it settled before.
+     * again has seen it committed before.
      */
     w = atomic_load_explicit(&q->take->settled, memory_order_acquire);
     if (w != p - 1)
@@ -425,11 +425,11 @@ static inline void queue_settle(const struct queue_view *q, uint64_t head, struc
 }
 
 /**
- * Take the message at the front, which is buffer m, as session me. queue_settle() of f->head was
- * called, if it was queue_unsettled(). QUEUE_OK: m is the caller's, under *held. QUEUE_NOTHING: it
- * was no message of this queue and is passed over. QUEUE_EMPTY: somebody else took it, or the ring
- * has ended: look again with queue_front(). m NULL: pass it over; only when its segment does not
- * exist, or npud refuses it.
+ * Take the message at the front, which is buffer m, as session me. queue_commit() of f->head was
+ * called, if queue_find_uncommitted() was true. QUEUE_OK: m is the caller's, under *held.
+ * QUEUE_NOTHING: it was no message of this queue and is passed over. QUEUE_EMPTY: another taker
+ * took it, or the ring has ended: look again with queue_front(). m NULL: pass it over; only when
+ * its segment does not exist, or npud refuses it.
  */
 static inline enum queue_result queue_dequeue(const struct queue_view *q,
                                               const struct queue_front *f, struct mbuf *m,
@@ -441,7 +441,7 @@ static inline enum queue_result queue_dequeue(const struct queue_view *q,
 
     if (m)
         word = atomic_load_explicit(&m->word, memory_order_acquire);
-    /* Sequentially consistent: before we look at who waits for room. */
+    /* Sequentially consistent: before we look for senders that wait for room. */
     if (!atomic_compare_exchange_strong(&q->take->head, &head, next))
         return QUEUE_EMPTY;
     KILL_POINT(TAKE_HEAD);
@@ -451,10 +451,10 @@ static inline enum queue_result queue_dequeue(const struct queue_view *q,
         return QUEUE_NOTHING;
     }
     /*
-     * As queue_settle() does it. Head was as it was before we looked at the word, so the word is
-     * that of this message. Others may settle it for us, or the sender or npud take it back when
-     * the ring has ended: so both are compared. The buffer goes nowhere before `settled` is moved
-     * on.
+     * As queue_commit() does it. Head was as it was before we looked at the word, so the word is
+     * that of this message. Others may commit it for us, or the sender or npud take it back when
+     * the ring has ended: so both are compared. The buffer goes nowhere before `committed` is
+     * moved on.
      */
     *held = mbuf_word_held(mbuf_generation(word) + 1, me);
     ours = atomic_compare_exchange_strong(&m->word, &word, *held) || word == *held;
@@ -467,8 +467,8 @@ static inline enum queue_result queue_dequeue(const struct queue_view *q,
 /* --- sleeping --- */
 
 /**
- * Count the caller among those who wait. Returns the generation, for queue_disarm(). The caller
- * looks once more, then sleeps while *wake is still *seen.
+ * Count the caller as a waiter. Returns the generation, for queue_disarm(). The caller looks once
+ * more, then sleeps while *wake is still *seen.
  */
 static inline uint32_t queue_arm(_Atomic uint64_t *waiting, const _Atomic uint32_t *wake,
                                  uint32_t *seen)
@@ -492,7 +492,7 @@ static inline void queue_disarm(_Atomic uint64_t *waiting, uint32_t generation)
             break;
 }
 
-/** npud: forget who waits, under a new generation. The router's bit stays. */
+/** npud: forget all waiters, under a new generation. The router's bit stays. */
 static inline void queue_disarm_all(_Atomic uint64_t *waiting)
 {
     uint64_t w = atomic_load_explicit(waiting, memory_order_relaxed);
@@ -509,8 +509,8 @@ static inline uint32_t queue_waiting(_Atomic uint64_t *waiting)
 }
 
 /**
- * Before a futex call that wakes: whoever has looked at the ring and is about to sleep finds
- * another word, and looks again. Sleepers are only woken by the call when they sleep already.
+ * Before a futex call that wakes: a thread that has looked at the ring and is about to sleep finds
+ * another word, and looks again. The call only wakes threads that sleep already.
  */
 static inline void queue_change(_Atomic uint32_t *wake)
 {
@@ -520,9 +520,9 @@ static inline void queue_change(_Atomic uint32_t *wake)
 /* --- the end of a ring --- */
 
 /**
- * npud: end the ring. The message that was taken last is settled then, nobody takes another one,
- * and who puts one from here on sees the state. Returns the position of the first message that is
- * left. Who sleeps is not woken yet.
+ * npud: end the ring. The message that was taken last is committed then, no session takes another
+ * one, and a session that puts one from here on sees the state. Returns the position of the first
+ * message that is left. Sleepers are not woken yet.
  */
 static inline uint64_t queue_end(const struct queue_view *q, enum queue_state why,
                                  struct segment_table *t)
@@ -542,9 +542,9 @@ static inline uint64_t queue_end(const struct queue_view *q, enum queue_state wh
 }
 
 /**
- * npud: the message at *position of a ring that has ended, or that nobody takes from, or 0: there
- * is none. *position is the next one then. Not for a ring in use: its members overwrite the slots
- * behind head while the caller walks. There queue_slot_since() is right.
+ * npud: the message at *position of a ring that has ended, or that no session takes from, or 0:
+ * there is none. *position is the next one then. Not for a ring in use: its members overwrite the
+ * slots behind head while the caller walks. There queue_slot_since() is right.
  */
 static inline uint32_t queue_next(const struct queue_view *q, uint64_t *position)
 {
@@ -560,12 +560,12 @@ static inline uint32_t queue_next(const struct queue_view *q, uint64_t *position
  * npud: the buffer in slot `index`, if its message is at position `since` or a later one; else 0.
  * For a ring in use.
  *
- * `since` is `settled` as it was before the caller read the first slot, and the sender of the
+ * `since` is `committed` as it was before the caller read the first slot, and the sender of the
  * message had put it before that. Then the caller reads all slots, each once, in any order, and
  * either finds the message or finds that its slot has gone to a later lap. A slot goes to a later
- * lap only after its message was taken and settled, and to settle it changes the word of the
+ * lap only after its message was taken and committed, and to commit it changes the word of the
  * buffer. So a message that is in no slot is not in the ring, or the word of its buffer has
- * changed: who acts on the former compares and swaps the word that it read.
+ * changed: a caller that acts on the former compares and swaps the word that it read.
  */
 static inline uint32_t queue_slot_since(const struct queue_view *q, uint32_t index, uint64_t since)
 {
