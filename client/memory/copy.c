@@ -56,8 +56,10 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
     return place_tell_written(c->session, __func__, &to, count);
 }
 
-/* The kinds that a pair with a pageable place accepts; others are known by their addresses, whatever
- * kind says. */
+/*
+ * The kinds that a pair with a pageable place accepts. The addresses tell what others are, whatever
+ * kind says.
+ */
 static bool kind_fits(enum place_kind from, enum place_kind to, aclrtMemcpyKind kind)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /*
- * From a Python call to a C call and back. What a function takes and gives is a row (functions.inc);
- * everything that conventions ask of all functions alike is done here, once: conversion of
- * arguments, TypeError texts, releasing the GIL, the shape of the result.
+ * From a Python call to a C call and back. What a function takes and gives is a row
+ * (functions.inc); everything that conventions ask of all functions alike is done here, once:
+ * conversion of arguments, TypeError texts, releasing the GIL, the shape of the result.
  */
 #pragma once
 
@@ -74,7 +74,7 @@ struct row {
     int (*call)(struct call *c); /* the C call; its result is what comes last in Python */
 };
 
-/* the C call neither blocks nor waits for a lock of somebody who does; or releases the GIL itself */
+/* the C call neither blocks nor waits for a lock of a thread that does; or releases the GIL */
 #define HOLDS_GIL 1u
 #define BARE      2u /* there is no error code */
 #define NOTHING   4u /* no result at all: None */
