@@ -233,7 +233,7 @@ START_TEST(names_of_errors)
     ck_assert_int_eq(error_name_find("ACL_ERROR_RT_SYS_DMA"), 507013);
     ck_assert_int_eq(error_name_find("rt_sys_dma"), 507013);
     ck_assert_int_eq(error_name_find("Sys_Dma"), 507013);
-    ck_assert_int_eq(error_name_find("acl_error_ge_failure"), error_named("GE_FAILURE"));
+    ck_assert_int_eq(error_name_find("acl_error_ge_failure"), error_name_find("GE_FAILURE"));
     ck_assert_int_eq(error_name_find(""), 0);
     ck_assert_int_eq(error_name_find("SYS"), 0);
     ck_assert_int_eq(error_name_find("ACL_ERROR_RT_"), 0);
