@@ -201,7 +201,7 @@ static void unmap_retired(struct queues *t)
     while (where && *where) {
         struct ring *old = *where;
 
-        if (ring_guarded(old)) {
+        if (ring_guard_is_used(old)) {
             where = &old->retired_next;
             continue;
         }

@@ -29,14 +29,14 @@ static bool is_host(const struct worker *w)
     return w->context != NULL;
 }
 
-struct report *worker_report(struct session *session, const struct worker *w)
+struct report *callback_worker_report(struct session *session, const struct worker *w)
 {
     return &session->page->report[worker_index(session->reports, w)];
 }
 
-void worker_wake(struct session *session, const struct worker *w)
+void callback_worker_wake(struct session *session, const struct worker *w)
 {
-    struct report *r = worker_report(session, w);
+    struct report *r = callback_worker_report(session, w);
 
     atomic_fetch_add(&r->seq, 1);
     futex_wake_all(&r->seq);
@@ -44,7 +44,7 @@ void worker_wake(struct session *session, const struct worker *w)
 
 /* --- what is to be run --- */
 
-void callbacks_acknowledge(struct stream *s, uint64_t ordinal, bool ring)
+void callback_acknowledge(struct stream *s, uint64_t ordinal, bool ring)
 {
     atomic_store_explicit(&s->ctrl->callbacks_done, ordinal, memory_order_release);
     KILL_POINT(CALLBACK_DONE);
@@ -52,7 +52,7 @@ void callbacks_acknowledge(struct stream *s, uint64_t ordinal, bool ring)
         eventfd_write(s->doorbell, 1);
 }
 
-static void push(struct stream *s, struct callback *c)
+static void append_callback(struct stream *s, struct callback *c)
 {
     struct callbacks *cb = &s->callbacks;
 
@@ -62,7 +62,7 @@ static void push(struct stream *s, struct callback *c)
     cb->last = &c->next;
 }
 
-struct callback *callbacks_take(struct stream *s)
+struct callback *callback_take(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
     struct callback *list = cb->first;
@@ -80,7 +80,7 @@ struct callback *callbacks_take(struct stream *s)
     if (cb->running)
         cb->running->ring |= ring;
     else if (!session_lost(s->session))
-        callbacks_acknowledge(s, cb->dropped, ring);
+        callback_acknowledge(s, cb->dropped, ring);
     return list;
 }
 
@@ -94,13 +94,13 @@ struct callback *callback_join(struct callback *list, struct callback *more)
     return list;
 }
 
-struct callback *worker_take(struct worker *w)
+struct callback *callback_worker_take(struct worker *w)
 {
     struct callback *list = NULL;
     struct stream *s;
 
     DL_FOREACH2 (w->streams, s, callbacks.next)
-        list = callback_join(callbacks_take(s), list);
+        list = callback_join(callback_take(s), list);
     return list;
 }
 
@@ -140,7 +140,7 @@ static void unbind_stream(struct stream *s)
         return;
     w->used = false;
     w->serial++;
-    worker_wake(s->session, w);
+    callback_worker_wake(s->session, w);
 }
 
 /*
@@ -155,7 +155,7 @@ static void await_running(struct stream *s)
     while (cb->running && cb->runs == runs) {
         if (pthread_equal(cb->running->thread, pthread_self()))
             return;
-        if (!interrupt_cond_wait(&process->report_idle, &process->report_lock))
+        if (!interrupt_cond_wait(&process->callback_idle, &process->callback_lock))
             return;
     }
 }
@@ -173,7 +173,7 @@ void callback_stream_init(struct stream *s)
  * A callback ends its own stream or context, or the thread that does is interrupted: neither shall
  * wait for it, and it counts as returned.
  */
-static void disown(struct stream *s)
+static void disown_running(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
     struct callback_run *run = cb->running;
@@ -182,25 +182,25 @@ static void disown(struct stream *s)
     run->orphan = true;
     cb->running = NULL;
     cb->runs++;
-    pthread_cond_broadcast(&process->report_idle);
+    pthread_cond_broadcast(&process->callback_idle);
     if (!session_lost(s->session))
-        callbacks_acknowledge(s, cb->dropped > ordinal ? cb->dropped : ordinal, run->ring);
+        callback_acknowledge(s, cb->dropped > ordinal ? cb->dropped : ordinal, run->ring);
 }
 
 void callback_stream_go_on(struct stream *s)
 {
-    report_lock();
+    callback_lock();
     if (s->callbacks.running && pthread_equal(s->callbacks.running->thread, pthread_self()))
-        disown(s);
-    report_unlock();
+        disown_running(s);
+    callback_unlock();
 }
 
 void callback_stream_disown(struct stream *s)
 {
-    report_lock();
+    callback_lock();
     if (s->callbacks.running)
-        disown(s);
-    report_unlock();
+        disown_running(s);
+    callback_unlock();
 }
 
 void callback_stream_end(struct stream *s, bool host_too)
@@ -208,18 +208,18 @@ void callback_stream_end(struct stream *s, bool host_too)
     struct callback *list = NULL;
     struct worker *w;
 
-    report_lock();
+    callback_lock();
     w = worker_of(s);
     if (w && (host_too || !is_host(w) || pthread_equal(w->thread, pthread_self()))) {
-        list = callbacks_take(s);
+        list = callback_take(s);
         unbind_stream(s);
     }
     if (!worker_of(s)) {
         await_running(s);
         if (s->callbacks.running)
-            disown(s);
+            disown_running(s);
     }
-    report_unlock();
+    callback_unlock();
     callback_dispose(list);
 }
 
@@ -227,9 +227,9 @@ struct callback *callback_stream_discard(struct stream *s)
 {
     struct callback *list;
 
-    report_lock();
-    list = callbacks_take(s);
-    report_unlock();
+    callback_lock();
+    list = callback_take(s);
+    callback_unlock();
     return list;
 }
 
@@ -253,14 +253,14 @@ void callback_context_leave(struct context *c)
     struct reports *r;
     struct stream *s;
 
-    report_lock();
+    callback_lock();
     r = c->session->reports;
     while (r && (s = find_subscribed(r, c))) {
-        list = callback_join(callbacks_take(s), list);
+        list = callback_join(callback_take(s), list);
         unbind_stream(s);
         await_running(s);
     }
-    report_unlock();
+    callback_unlock();
     callback_dispose(list);
 }
 
@@ -271,10 +271,10 @@ static void free_reports(struct session *session)
      * The lock in any case: who found the session in process->session before it was taken out of
      * there looks at it under the lock.
      */
-    report_lock();
+    callback_lock();
     while (session->reports && session->reports->inside > 0)
-        pthread_cond_wait(&process->report_idle, &process->report_lock);
-    report_unlock();
+        pthread_cond_wait(&process->callback_idle, &process->callback_lock);
+    callback_unlock();
     free(session->reports);
 }
 
@@ -283,12 +283,12 @@ void callback_drop_lost(void)
     struct callback *list = NULL;
     struct session *session;
 
-    report_lock();
+    callback_lock();
     session = session_peek();
     if (session && session_lost(session) && session->reports)
         for (uint32_t i = 0; i < REPORTS; i++)
-            list = callback_join(worker_take(&session->reports->worker[i]), list);
-    report_unlock();
+            list = callback_join(callback_worker_take(&session->reports->worker[i]), list);
+    callback_unlock();
     callback_dispose(list);
 }
 
@@ -324,8 +324,8 @@ static struct worker *new_thread(struct session *session, uint64_t thread_id, ui
     w->used = true;
     w->thread_id = thread_id;
     w->device = device;
-    atomic_store(&worker_report(session, w)->sleeping, 0);
-    atomic_store(&worker_report(session, w)->thread, 0);
+    atomic_store(&callback_worker_report(session, w)->sleeping, 0);
+    atomic_store(&callback_worker_report(session, w)->thread, 0);
     return w;
 }
 
@@ -362,7 +362,7 @@ static int subscribe_locked(const char *function, uint64_t thread_id, struct str
     return 0;
 }
 
-static int subscribe(const char *function, uint64_t thread_id, aclrtStream handle)
+static int subscribe_thread(const char *function, uint64_t thread_id, aclrtStream handle)
 {
     int error;
     struct stream *s = stream_find(function, handle, &error);
@@ -371,17 +371,17 @@ static int subscribe(const char *function, uint64_t thread_id, aclrtStream handl
     if (!s)
         return error;
     tag = atomic_load_explicit(&s->slot.tag, memory_order_acquire);
-    report_lock();
+    callback_lock();
     /* Whoever destroys it makes the handle invalid first, and comes for the lock later. */
     if (!(tag & 1) || atomic_load_explicit(&s->slot.tag, memory_order_acquire) != tag)
         error = bad_stream(function);
     else
         error = subscribe_locked(function, thread_id, s);
-    report_unlock();
+    callback_unlock();
     return error;
 }
 
-static int unsubscribe(const char *function, uint64_t thread_id, aclrtStream handle)
+static int unsubscribe_thread(const char *function, uint64_t thread_id, aclrtStream handle)
 {
     int error;
     struct stream *s = stream_find(function, handle, &error);
@@ -390,7 +390,7 @@ static int unsubscribe(const char *function, uint64_t thread_id, aclrtStream han
 
     if (!s)
         return error;
-    report_lock();
+    callback_lock();
     w = worker_of(s);
     if (!w) {
         error = error_set(ACL_ERROR_RT_STREAM_SUBSCRIBE,
@@ -401,11 +401,11 @@ static int unsubscribe(const char *function, uint64_t thread_id, aclrtStream han
         error = error_set(ACL_ERROR_RT_THREAD_SUBSCRIBE,
                           "%s: the stream is subscribed to by another thread", function);
     } else {
-        list = callbacks_take(s);
+        list = callback_take(s);
         unbind_stream(s);
         await_running(s);
     }
-    report_unlock();
+    callback_unlock();
     callback_dispose(list);
     return error;
 }
@@ -414,14 +414,14 @@ aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
     CALL_SCOPE;
 
-    return subscribe(__func__, threadId, stream);
+    return subscribe_thread(__func__, threadId, stream);
 }
 
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
     CALL_SCOPE;
 
-    return unsubscribe(__func__, threadId, stream);
+    return unsubscribe_thread(__func__, threadId, stream);
 }
 
 static int null_stream(const char *function)
@@ -433,14 +433,16 @@ aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream
 {
     CALL_SCOPE;
 
-    return exeStream ? subscribe(__func__, hostFuncThreadId, exeStream) : null_stream(__func__);
+    return exeStream ? subscribe_thread(__func__, hostFuncThreadId, exeStream)
+                     : null_stream(__func__);
 }
 
 aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
     CALL_SCOPE;
 
-    return exeStream ? unsubscribe(__func__, hostFuncThreadId, exeStream) : null_stream(__func__);
+    return exeStream ? unsubscribe_thread(__func__, hostFuncThreadId, exeStream)
+                     : null_stream(__func__);
 }
 
 /* --- launching --- */
@@ -458,7 +460,7 @@ static int check_owner(const char *function, const struct worker *w, bool host)
 }
 
 /* Under the lock: the worker is there, and the callback in the list. */
-static int enlist(const char *function, struct stream *s, struct callback *c, bool host)
+static int enlist_callback(const char *function, struct stream *s, struct callback *c, bool host)
 {
     struct worker *w = worker_of(s);
     int error = check_owner(function, w, host);
@@ -466,13 +468,13 @@ static int enlist(const char *function, struct stream *s, struct callback *c, bo
     if (error != 0)
         return error;
     if (!w) {
-        w = worker_of_context(s->context);
+        w = callback_worker_of_context(s->context);
         if (!w)
             return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
                              "%s: the thread for host functions cannot be started", function);
         bind_stream(w, s);
     }
-    push(s, c);
+    append_callback(s, c);
     return 0;
 }
 
@@ -482,10 +484,10 @@ static int enlist(const char *function, struct stream *s, struct callback *c, bo
  * a callback starts only after its task counts as submitted: a stream is never complete inside its
  * own blocking callback. The callback may have run and be freed once the lock is released.
  */
-static bool submit(struct stream *s, const struct callback *c)
+static bool submit_task(struct stream *s, const struct callback *c)
 {
     struct worker *w = worker_of(s);
-    struct report *report = worker_report(s->session, w);
+    struct report *report = callback_worker_report(s->session, w);
     struct task task = {
         .op = TASK_CALLBACK,
         .callback.ordinal = c->ordinal,
@@ -517,21 +519,22 @@ static int launch_locked(const char *function, struct stream *s, struct callback
         error = stream_reserve(s, function);
     if (error != 0)
         return error;
-    report_lock();
-    error = enlist(function, s, c, host);
+    callback_lock();
+    error = enlist_callback(function, s, c, host);
     if (error == 0) {
         KILL_POINT(CALLBACK_LISTED);
         w = worker_of(s);
-        wake = submit(s, c);
+        wake = submit_task(s, c);
     }
-    report_unlock();
+    callback_unlock();
     /* Without the lock, which is what it is going to need. */
     if (wake)
-        worker_wake(s->session, w);
+        callback_worker_wake(s->session, w);
     return error;
 }
 
-static int launch(const char *function, const struct callback *what, aclrtStream handle, bool host)
+static int launch_any(const char *function, const struct callback *what, aclrtStream handle,
+                      bool host)
 {
     struct callback *c;
     int error;
@@ -563,7 +566,7 @@ static int launch_callback(const char *function, struct callback *what, aclrtCal
                          "%s: blockType is %d, must be ACL_CALLBACK_NO_BLOCK or ACL_CALLBACK_BLOCK",
                          function, (int)type);
     what->block = type == ACL_CALLBACK_BLOCK;
-    return launch(function, what, stream, false);
+    return launch_any(function, what, stream, false);
 }
 
 aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType,
@@ -590,7 +593,7 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
     CALL_SCOPE;
     struct callback what = {.fn = fn, .data = args, .block = true};
 
-    return launch(__func__, &what, stream, true);
+    return launch_any(__func__, &what, stream, true);
 }
 
 const struct part callback_part = {.session_free = free_reports};

@@ -9,7 +9,7 @@
  * A callback that was launched runs once, or is dropped once: when its stream or its subscription
  * ends before it has begun. The stream goes on as if it had run.
  *
- * All of this is guarded by process->report_lock, which is taken inside any other lock but
+ * All of this is guarded by process->callback_lock, which is taken inside any other lock but
  * waits.lock and never held while a function of the program runs. It is in the process page so that
  * a thread can come and find that there is no session any more.
  */
@@ -75,29 +75,29 @@ extern const struct part callback_part;
 
 /* --- between callback.c and callback_run.c. Under the lock --- */
 
-static inline void report_lock(void)
+static inline void callback_lock(void)
 {
-    pthread_mutex_lock(&process->report_lock);
+    pthread_mutex_lock(&process->callback_lock);
 }
 
-static inline void report_unlock(void)
+static inline void callback_unlock(void)
 {
-    pthread_mutex_unlock(&process->report_lock);
+    pthread_mutex_unlock(&process->callback_lock);
 }
 
 /** The word in the session page. */
-struct report *worker_report(struct session *session, const struct worker *w);
+struct report *callback_worker_report(struct session *session, const struct worker *w);
 
 /** Wake its thread, so that it looks once more. */
-void worker_wake(struct session *session, const struct worker *w);
+void callback_worker_wake(struct session *session, const struct worker *w);
 
 /** The thread for host functions of the context, started if need be; NULL: no memory. */
-struct worker *worker_of_context(struct context *c);
+struct worker *callback_worker_of_context(struct context *c);
 
 /** Tell npud that callbacks up to ordinal are done; ring: the stream waits for one of them. */
-void callbacks_acknowledge(struct stream *s, uint64_t ordinal, bool ring);
+void callback_acknowledge(struct stream *s, uint64_t ordinal, bool ring);
 
 /** Take all that has not begun off the stream, which goes on. Dispose of it without the lock. */
-struct callback *callbacks_take(struct stream *s);
+struct callback *callback_take(struct stream *s);
 /** Those of all streams of w. */
-struct callback *worker_take(struct worker *w);
+struct callback *callback_worker_take(struct worker *w);

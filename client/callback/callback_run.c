@@ -35,20 +35,20 @@ static void run_end(struct callback_run *run)
     if (process_id() != run->process)
         return;
     KILL_POINT(CALLBACK_RUN);
-    report_lock();
+    callback_lock();
     if (!run->orphan) {
         cb->running = NULL;
         if (!session_lost(run->session))
-            callbacks_acknowledge(run->stream, cb->dropped > ordinal ? cb->dropped : ordinal,
-                                  run->ring);
+            callback_acknowledge(run->stream, cb->dropped > ordinal ? cb->dropped : ordinal,
+                                 run->ring);
         /* Somebody else's by now, who found it running. */
         w = atomic_load_explicit(&cb->worker, memory_order_relaxed);
         if (w && w != run->worker)
-            worker_wake(run->session, w);
+            callback_worker_wake(run->session, w);
         cb->runs++;
     }
-    pthread_cond_broadcast(&process->report_idle);
-    report_unlock();
+    pthread_cond_broadcast(&process->callback_idle);
+    callback_unlock();
     free(run->callback);
 }
 
@@ -76,7 +76,7 @@ static bool run_first(struct worker *w, struct stream *s, bool *enough)
         if (!cb->first)
             cb->last = &cb->first;
         cb->running = &run;
-        report_unlock();
+        callback_unlock();
         KILL_POINT(CALLBACK_TAKEN);
         thread_self()->in_callback = true;
         run.callback->fn(run.callback->data);
@@ -84,13 +84,13 @@ static bool run_first(struct worker *w, struct stream *s, bool *enough)
     if (process_id() != me)
         return false;
     *enough = interrupt_after_callback();
-    report_lock();
+    callback_lock();
     return true;
 }
 
 /* --- all that are ready --- */
 
-static bool ready(const struct callbacks *cb, uint64_t batch)
+static bool is_ready(const struct callbacks *cb, uint64_t batch)
 {
     return !cb->running && cb->first && cb->first->ordinal <= batch;
 }
@@ -108,7 +108,7 @@ static struct stream *next_ready(const struct worker *w)
     struct stream *s;
 
     DL_FOREACH2 (w->streams, s, callbacks.next)
-        if (ready(&s->callbacks, s->callbacks.batch))
+        if (is_ready(&s->callbacks, s->callbacks.batch))
             return s;
     return NULL;
 }
@@ -136,7 +136,7 @@ static int run_ready(struct worker *w)
             break; /* its last stream has gone, or the call is to end */
         /* On from here: what is before this one has had its turn. */
         if (w->changes == changes)
-            while (s && !ready(&s->callbacks, s->callbacks.batch))
+            while (s && !is_ready(&s->callbacks, s->callbacks.batch))
                 s = s->callbacks.next;
         else
             s = next_ready(w);
@@ -161,30 +161,30 @@ static bool sleep_settled(void *object, uint64_t target)
     struct stream *s;
 
     (void)target;
-    report_lock();
+    callback_lock();
     settled = w->serial != sl->serial || w->ended;
     if (!settled) {
-        report_arm(worker_report(sl->session, w));
+        report_arm(callback_worker_report(sl->session, w));
         DL_FOREACH2 (w->streams, s, callbacks.next)
-            settled |= ready(&s->callbacks, handed_over(s));
+            settled |= is_ready(&s->callbacks, handed_over(s));
     }
-    report_unlock();
+    callback_unlock();
     return settled;
 }
 
 /* Until there is something to look at. 0, -ETIMEDOUT, -EINTR, -EPIPE. The lock is not held. */
 static int worker_sleep(struct sleeper *sl, const char *function, uint64_t deadline)
 {
-    struct report *report = worker_report(sl->session, sl->worker);
+    struct report *report = callback_worker_report(sl->session, sl->worker);
     int r =
         wait_report(&sl->session->waits, function, (uint32_t)(report - sl->session->page->report),
                     &report->seq, sleep_settled, sl, deadline);
 
-    report_lock();
+    callback_lock();
     /* Another thread may be asleep on the word by now. */
     if (sl->worker->serial == sl->serial)
         atomic_store(&report->sleeping, 0);
-    report_unlock();
+    callback_unlock();
     return r;
 }
 
@@ -200,10 +200,10 @@ static void visit_end(struct visit *v)
 {
     if (!v->session || process_id() != v->process)
         return;
-    report_lock();
+    callback_lock();
     v->session->reports->inside--;
-    pthread_cond_broadcast(&process->report_idle);
-    report_unlock();
+    pthread_cond_broadcast(&process->callback_idle);
+    callback_unlock();
 }
 
 static void visit_begin(struct visit *v)
@@ -211,14 +211,14 @@ static void visit_begin(struct visit *v)
     struct session *s;
 
     v->process = process_id();
-    report_lock();
+    callback_lock();
     s = session_peek();
     v->lost = s && session_lost(s);
     if (s && s->reports) {
         s->reports->inside++;
         v->session = s;
     }
-    report_unlock();
+    callback_unlock();
 }
 
 enum served {
@@ -246,8 +246,8 @@ static struct worker *worker_of_thread(struct reports *r, struct thread *t)
 }
 
 /* Run callbacks of w (NULL: of whatever the calling thread is) once there are any. */
-static enum served serve(struct session *session, struct worker *fixed, const char *function,
-                         uint64_t deadline)
+static enum served serve_worker(struct session *session, struct worker *fixed, const char *function,
+                                uint64_t deadline)
 {
     struct thread *t = thread_self();
     struct callback *dropped = NULL;
@@ -257,22 +257,23 @@ static enum served serve(struct session *session, struct worker *fixed, const ch
         struct sleeper sl = {.session = session};
         struct worker *w;
 
-        report_lock();
+        callback_lock();
         w = fixed ? fixed : worker_of_thread(session->reports, t);
         if (!w || (w->ended && !w->streams)) {
-            report_unlock();
+            callback_unlock();
             return NOBODY;
         }
-        atomic_store_explicit(&worker_report(session, w)->thread, t->tid, memory_order_relaxed);
+        atomic_store_explicit(&callback_worker_report(session, w)->thread, t->tid,
+                              memory_order_relaxed);
         if (session_lost(session))
-            dropped = worker_take(w);
+            dropped = callback_worker_take(w);
         else
             n = run_ready(w);
         if (n < 0)
             return FORKED;
         sl.worker = w;
         sl.serial = w->serial;
-        report_unlock();
+        callback_unlock();
         if (n > 0)
             return SERVED;
         if (session_lost(session)) {
@@ -321,7 +322,7 @@ static int process_report(const char *function, int32_t timeout)
     visit_begin(&visit);
     if (!visit.session)
         return visit.lost ? session_error_lost(function) : not_subscribed(function);
-    switch (serve(visit.session, NULL, function, wait_deadline(timeout))) {
+    switch (serve_worker(visit.session, NULL, function, wait_deadline(timeout))) {
     case SERVED:
         return 0;
     case LATE:
@@ -364,11 +365,11 @@ static void *host_main(void *arg)
     enum served served;
 
     do {
-        served = serve(session, w, "aclrtLaunchHostFunc", WAIT_FOREVER);
+        served = serve_worker(session, w, "aclrtLaunchHostFunc", WAIT_FOREVER);
         if (served == FORKED)
             return NULL;
     } while (served == SERVED);
-    report_lock();
+    callback_lock();
     if (!w->ended) {
         /* npud is gone, and nobody is going to join us. */
         pthread_detach(pthread_self());
@@ -378,12 +379,12 @@ static void *host_main(void *arg)
         w->used = false;
     w->serial++;
     session->reports->inside--;
-    pthread_cond_broadcast(&process->report_idle);
-    report_unlock();
+    pthread_cond_broadcast(&process->callback_idle);
+    callback_unlock();
     return NULL;
 }
 
-static int start(struct worker *w)
+static int start_host_thread(struct worker *w)
 {
     sigset_t all, old;
     int r;
@@ -398,7 +399,7 @@ static int start(struct worker *w)
     return -r;
 }
 
-struct worker *worker_of_context(struct context *c)
+struct worker *callback_worker_of_context(struct context *c)
 {
     struct session *session = c->session;
     struct worker *w = NULL;
@@ -417,7 +418,7 @@ struct worker *worker_of_context(struct context *c)
     w->context = c;
     w->device = c->device;
     w->ended = false;
-    if (start(w) < 0)
+    if (start_host_thread(w) < 0)
         return NULL;
     w->used = true;
     session->reports->inside++;
@@ -430,17 +431,17 @@ void callback_context_end(struct context *c)
     struct worker *w;
     pthread_t thread;
 
-    report_lock();
+    callback_lock();
     w = c->host;
     c->host = NULL;
     if (!w) {
-        report_unlock();
+        callback_unlock();
         return;
     }
     thread = w->thread;
     w->ended = true;
-    worker_wake(c->session, w);
-    report_unlock();
+    callback_worker_wake(c->session, w);
+    callback_unlock();
     /* A host function may end its own context. */
     if (pthread_equal(thread, pthread_self()))
         pthread_detach(thread);

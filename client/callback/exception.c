@@ -89,7 +89,7 @@ static bool take_lost(struct session *s, aclrtExceptionInfo *info)
     return false;
 }
 
-static bool take(struct session *s, aclrtExceptionInfo *info)
+static bool take_exception(struct session *s, aclrtExceptionInfo *info)
 {
     bool found;
 
@@ -159,7 +159,7 @@ static int start_thread(pthread_t *thread, void *(*main)(void *arg), void *arg, 
     return r;
 }
 
-static void wake(struct session *s)
+static void wake_threads(struct session *s)
 {
     atomic_fetch_add(&s->page->exception_seq, 1);
     futex_wake_all(&s->page->exception_seq);
@@ -185,7 +185,7 @@ static void aside_end(struct session *s, void *begun)
     if (!w)
         return;
     atomic_store(&w->over, true);
-    wake(s);
+    wake_threads(s);
     pthread_join(w->thread, NULL);
     free(w);
 }
@@ -195,7 +195,7 @@ static const struct wait_hook aside_hook = {.begin = aside_begin, .end = aside_e
 /* --- calling --- */
 
 /* False: this is a child that was forked in a callback, and has nothing of all this. */
-static bool call(struct session *s, aclrtExceptionInfo *info)
+static bool call_callbacks(struct session *s, aclrtExceptionInfo *info)
 {
     pid_t me = process_id();
     aclrtExceptionInfoCallback set;
@@ -218,8 +218,8 @@ static bool call(struct session *s, aclrtExceptionInfo *info)
     return process_id() == me;
 }
 
-/* False: as call(), and no lock is held. */
-static bool drain(struct session *s)
+/* False: as call_callbacks(), and no lock is held. */
+static bool drain_exceptions(struct session *s)
 {
     aclrtExceptionInfo info;
 
@@ -227,8 +227,8 @@ static bool drain(struct session *s)
         return true;
     if (!interrupt_lock(&exceptions.calling))
         return true; /* whoever calls one now goes on with the next */
-    while (take(s, &info))
-        if (!call(s, &info))
+    while (take_exception(s, &info))
+        if (!call_callbacks(s, &info))
             return false;
     pthread_mutex_unlock(&exceptions.calling);
     return true;
@@ -236,7 +236,7 @@ static bool drain(struct session *s)
 
 void exception_drain(struct session *s)
 {
-    drain(s);
+    drain_exceptions(s);
 }
 
 /* --- the thread --- */
@@ -251,7 +251,7 @@ static void *exception_main(void *arg)
         bool lost = session_lost(s);
         bool end = atomic_load(&s->exceptions.end);
 
-        if (!drain(s) || end)
+        if (!drain_exceptions(s) || end)
             return NULL;
         if (lost)
             break;
@@ -267,7 +267,7 @@ static void *exception_main(void *arg)
  * Under the lock of registered. Without a thread, callbacks run in the calls that synchronise. 0 or
  * an error number.
  */
-static int want(struct session *s)
+static int start_if_wanted(struct session *s)
 {
     bool wanted = exceptions.set || exceptions.registered.n > 0;
     int r = 0;
@@ -288,7 +288,7 @@ static int session_begin(struct session *s, const char *function)
 
     pthread_mutex_lock(&exceptions.registered.lock);
     exceptions.session = s;
-    r = want(s);
+    r = start_if_wanted(s);
     if (r != 0)
         exceptions.session = NULL;
     pthread_mutex_unlock(&exceptions.registered.lock);
@@ -310,14 +310,14 @@ static void session_end(struct session *s)
     if (!started || atomic_exchange(&s->exceptions.over, true))
         return;
     atomic_store(&s->exceptions.end, true);
-    wake(s);
+    wake_threads(s);
     pthread_join(s->exceptions.thread, NULL);
 }
 
 static void wake_thread(struct session *s)
 {
     if (s->page)
-        wake(s);
+        wake_threads(s);
 }
 
 static void forget_inherited(void)
@@ -346,9 +346,9 @@ const struct part exception_part = {
 /* --- callbacks --- */
 
 /* Under the lock of registered: the caller has changed the table. */
-static int changed(const char *function)
+static int table_changed(const char *function)
 {
-    if (!exceptions.session || want(exceptions.session) == 0)
+    if (!exceptions.session || start_if_wanted(exceptions.session) == 0)
         return 0;
     return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot start a thread", function);
 }
@@ -362,7 +362,7 @@ aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
         return error;
     pthread_mutex_lock(&exceptions.registered.lock);
     exceptions.set = callback;
-    error = changed(__func__);
+    error = table_changed(__func__);
     if (error != 0)
         exceptions.set = NULL;
     pthread_mutex_unlock(&exceptions.registered.lock);
@@ -382,7 +382,7 @@ static int register_callback(const char *function, callback_table_fn *callback)
     if (!callback_table_has(&exceptions.registered, "", callback)) {
         error = callback_table_add(&exceptions.registered, function, "", callback, NULL);
         if (error == 0) {
-            error = changed(function);
+            error = table_changed(function);
             if (error != 0)
                 callback_table_remove(&exceptions.registered, "", callback);
         }
@@ -397,7 +397,7 @@ static int unregister_callback(const char *function, callback_table_fn *callback
 
     pthread_mutex_lock(&exceptions.registered.lock);
     if (callback_table_remove(&exceptions.registered, "", callback))
-        error = changed(function);
+        error = table_changed(function);
     pthread_mutex_unlock(&exceptions.registered.lock);
     return error;
 }

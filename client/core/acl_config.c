@@ -49,7 +49,7 @@ static void forget_all(void)
 
 const struct part acl_config_part = {.fork_child = forget_all};
 
-static uint64_t hash(const char *text)
+static uint64_t hash_text(const char *text)
 {
     uint64_t x = UINT64_C(0xcbf29ce484222325);
 
@@ -150,7 +150,7 @@ static int check_numbers(const cJSON *root)
     return 0;
 }
 
-static int apply(const cJSON *root)
+static int apply_config(const cJSON *root)
 {
     const cJSON *graph = cJSON_GetObjectItemCaseSensitive(root, "acl_graph");
     bool process_store = false, event_mode = false;
@@ -170,7 +170,7 @@ static int apply(const cJSON *root)
     return 0;
 }
 
-static int parse(const char *path, const char *text)
+static int parse_config(const char *path, const char *text)
 {
     cJSON *root = cJSON_ParseWithOpts(text, NULL, true); /* and nothing behind it */
     int error = 0;
@@ -179,7 +179,7 @@ static int parse(const char *path, const char *text)
         error = error_set(ACL_ERROR_PARSE_FILE, "aclInit: %s: %s", path,
                           root ? "not an object, or nested deeper than 10" : "not valid JSON");
     else
-        error = apply(root);
+        error = apply_config(root);
     cJSON_Delete(root);
     return error;
 }
@@ -194,13 +194,13 @@ int acl_config_load(const char *path)
         error = read_file(path, &text);
     if (error != 0)
         return error;
-    h = hash(text ? text : "");
+    h = hash_text(text ? text : "");
     if (have_fingerprint && h != fingerprint)
         error = error_set(
             ACL_ERROR_INVALID_PARAM,
             "aclInit: the configuration differs from that of the first aclInit in this process");
     else if (text)
-        error = parse(path, text);
+        error = parse_config(path, text);
     free(text);
     if (error != 0)
         return error;

@@ -34,7 +34,7 @@ static char process_text[STORE_MAX];
  * Put a line in front of the `old` characters that are in text, of STORE_MAX bytes. Returns how
  * many there are now.
  */
-static size_t prepend(char *text, size_t old, const char *line)
+static size_t prepend_line(char *text, size_t old, const char *line)
 {
     size_t n = strlen(line), behind = n + 1;
 
@@ -53,7 +53,7 @@ static size_t prepend(char *text, size_t old, const char *line)
 static void store_for_process(const char *line)
 {
     pthread_mutex_lock(&process->store_lock);
-    process->store_length = prepend(process_text, process->store_length, line);
+    process->store_length = prepend_line(process_text, process->store_length, line);
     pthread_mutex_unlock(&process->store_lock);
 }
 
@@ -64,7 +64,7 @@ static void store_for_thread(const char *line)
     if (!t->errors)
         t->errors = calloc(1, STORE_MAX);
     if (t->errors)
-        prepend(t->errors, strlen(t->errors), line);
+        prepend_line(t->errors, strlen(t->errors), line);
 }
 
 /* What was deferred comes before what happened after it. */
@@ -82,7 +82,7 @@ static void store_deferred(struct thread *t)
     store_for_thread(line);
 }
 
-static void store(int code, const char *fmt, va_list ap)
+static void store_sentence(int code, const char *fmt, va_list ap)
 {
     int saved = errno;
     char line[SENTENCE_MAX];
@@ -102,7 +102,7 @@ static __attribute__((format(printf, 2, 3))) void store_line(int code, const cha
     va_list ap;
 
     va_start(ap, fmt);
-    store(code, fmt, ap);
+    store_sentence(code, fmt, ap);
     va_end(ap);
 }
 
@@ -135,7 +135,7 @@ static void store_final(int code, int final, const char *fmt, va_list ap)
     char line[SENTENCE_MAX];
 
     if (final == code) {
-        store(code, fmt, ap);
+        store_sentence(code, fmt, ap);
         return;
     }
     vsnprintf(line, sizeof(line), fmt, ap);

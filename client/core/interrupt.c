@@ -23,19 +23,19 @@ uint64_t interrupt_slice(uint64_t deadline)
     return slice < deadline ? slice : deadline;
 }
 
-static bool ask(aclnpudInterruptMoment moment)
+static bool ask_check(aclnpudInterruptMoment moment)
 {
     return interrupt_possible() && interrupt_check(check_arg, moment) != 0;
 }
 
 bool interrupt_asked(bool locked)
 {
-    return ask(locked ? ACLNPUD_INTERRUPT_LOCKED : ACLNPUD_INTERRUPT_SLEEP);
+    return ask_check(locked ? ACLNPUD_INTERRUPT_LOCKED : ACLNPUD_INTERRUPT_SLEEP);
 }
 
 bool interrupt_after_callback(void)
 {
-    return ask(ACLNPUD_INTERRUPT_CALLBACK);
+    return ask_check(ACLNPUD_INTERRUPT_CALLBACK);
 }
 
 static struct timespec slice_end(void)

@@ -25,8 +25,8 @@ struct process {
     pthread_mutex_t lock;       /* set-up, connecting, init counting */
     pthread_mutex_t store_lock; /* sentences of the whole process (err_msg_mode "1"): see error.c */
     size_t store_length;
-    pthread_mutex_t report_lock; /* callbacks: see callback.h */
-    pthread_cond_t report_idle;  /* one has returned, or a thread has left */
+    pthread_mutex_t callback_lock; /* callbacks: see callback.h */
+    pthread_cond_t callback_idle;  /* one has returned, or a thread has left */
     /* threads that end and give back what they kept, and a session that goes; before its locks */
     pthread_mutex_t threads_lock;
     unsigned init_count;

@@ -10,7 +10,7 @@
 /* Of all threads so far, those that have ended too: theirs are used again, none is freed. */
 static _Atomic(struct ring_guard *) guards;
 
-static bool take(struct ring_guard *g)
+static bool take_guard(struct ring_guard *g)
 {
     bool taken = false;
 
@@ -22,7 +22,7 @@ struct ring_guard *ring_guard_new(void)
     struct ring_guard *g;
 
     for (g = atomic_load(&guards); g; g = g->next)
-        if (take(g))
+        if (take_guard(g))
             return g;
     g = aligned_alloc(alignof(struct ring_guard), sizeof(*g));
     if (!g)
@@ -43,7 +43,7 @@ void ring_guard_free(struct ring_guard *g)
     atomic_store_explicit(&g->taken, false, memory_order_release);
 }
 
-static bool barrier(enum membarrier_cmd command)
+static bool make_barrier(enum membarrier_cmd command)
 {
     return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
@@ -51,17 +51,17 @@ static bool barrier(enum membarrier_cmd command)
 bool ring_guard_barrier(void)
 {
     int saved = errno;
-    bool done = barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    bool done = make_barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 
     /* A process says once that it is going to use it: the first time that a ring goes. */
     if (!done && errno == EPERM)
-        done = barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
-               barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+        done = make_barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+               make_barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
     errno = saved;
     return done;
 }
 
-bool ring_guarded(const struct ring *ring)
+bool ring_guard_is_used(const struct ring *ring)
 {
     for (struct ring_guard *g = atomic_load(&guards); g; g = g->next)
         if (atomic_load_explicit(&g->ring, memory_order_acquire) == ring)

@@ -26,12 +26,13 @@ void ring_guard_free(struct ring_guard *guard);
 
 /**
  * Whoever begins to use a ring from here on sees what the caller has stored; who has begun before
- * is seen by ring_guarded(). False: the kernel does not let us, and nobody can tell who uses what.
+ * is seen by ring_guard_is_used(). False: the kernel does not let us, and nobody can tell who uses
+ * what.
  */
 bool ring_guard_barrier(void);
 
 /** Whether a thread uses it. */
-bool ring_guarded(const struct ring *ring);
+bool ring_guard_is_used(const struct ring *ring);
 
 /** release: what the thread did with the ring before is over. */
 static inline void ring_guard_set(struct ring_guard *guard, struct ring *ring)

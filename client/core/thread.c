@@ -62,7 +62,7 @@ struct ring_guard *thread_new_guard(void)
 }
 
 /* The calling thread is another one than that of the parent which forked. */
-static void renew(void)
+static void renew_thread(void)
 {
     struct thread *t = thread_self();
 
@@ -73,4 +73,4 @@ static void renew(void)
     t->res_stream = NULL;
 }
 
-const struct part thread_part = {.fork_child = renew};
+const struct part thread_part = {.fork_child = renew_thread};

@@ -37,7 +37,7 @@ struct wait {
 
 __thread const struct wait_hook *wait_hook;
 
-void waits_init(struct waits *all, struct session *session, const _Atomic bool *lost)
+void wait_init(struct waits *all, struct session *session, const _Atomic bool *lost)
 {
     pthread_mutex_init(&all->lock, NULL);
     all->session = session;
@@ -86,7 +86,7 @@ static void slot_put(struct waits *all, struct wait_slot *slot)
  * the word of everybody on the list, so either we see `lost`, or our sleep ends at once because the
  * word has changed.
  */
-static void enlist(struct waits *all, struct wait *w, const struct wait_info *info)
+static void add_sleeper(struct waits *all, struct wait *w, const struct wait_info *info)
 {
     w->what = info->what & WAIT_KIND_MASK;
     pthread_mutex_lock(&all->lock);
@@ -98,7 +98,7 @@ static void enlist(struct waits *all, struct wait *w, const struct wait_info *in
     pthread_mutex_unlock(&all->lock);
 }
 
-static void delist(struct waits *all, struct wait *w)
+static void remove_sleeper(struct waits *all, struct wait *w)
 {
     pthread_mutex_lock(&all->lock);
     DL_DELETE(all->first, w);
@@ -224,7 +224,7 @@ static int sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
  * locks, and what a signal has set off can run only when it has let go of them: it comes back
  * later.
  */
-static bool interrupted(int r, const struct wait *w)
+static bool call_is_interrupted(int r, const struct wait *w)
 {
     if (!interrupt_possible() || (r != -EINTR && r != -EAGAIN))
         return false;
@@ -232,13 +232,13 @@ static bool interrupted(int r, const struct wait *w)
 }
 
 static int wait_listed(struct waits *all, struct wait *w, const struct wait_info *info,
-                       settled_fn *settled, void *object, uint64_t deadline)
+                       wait_settled_fn *settled, void *object, uint64_t deadline)
 {
     _Atomic uint32_t *word = w->word;
     struct thread *t = thread_self();
     int r = 0;
 
-    enlist(all, w, info);
+    add_sleeper(all, w, info);
     t->keep_events += w->keeps_event;
     for (;;) {
         uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
@@ -247,7 +247,7 @@ static int wait_listed(struct waits *all, struct wait *w, const struct wait_info
             r = 0;
         else if (waits_lost(all))
             r = -EPIPE;
-        else if (interrupted(r, w))
+        else if (call_is_interrupted(r, w))
             r = -EINTR;
         else if (r != -ETIMEDOUT) {
             KILL_POINT(SLEEP_BEGIN);
@@ -261,12 +261,12 @@ static int wait_listed(struct waits *all, struct wait *w, const struct wait_info
         break;
     }
     t->keep_events -= w->keeps_event;
-    delist(all, w);
+    remove_sleeper(all, w);
     return r;
 }
 
 static int wait_until(struct waits *all, const struct wait_info *info, _Atomic uint32_t *word,
-                      settled_fn *settled, void *object, uint64_t deadline)
+                      wait_settled_fn *settled, void *object, uint64_t deadline)
 {
     struct wait w = {.word = word};
 
@@ -274,7 +274,7 @@ static int wait_until(struct waits *all, const struct wait_info *info, _Atomic u
 }
 
 static int wait_hooked(struct waits *all, struct wait *w, const struct wait_info *info,
-                       settled_fn *settled, void *object, uint64_t deadline)
+                       wait_settled_fn *settled, void *object, uint64_t deadline)
 {
     const struct wait_hook *hook = wait_hook;
     void *begun = hook ? hook->begin(all->session) : NULL;
@@ -285,8 +285,8 @@ static int wait_hooked(struct waits *all, struct wait *w, const struct wait_info
     return r;
 }
 
-static void describe(struct wait_info *info, const char *function, uint32_t what, uint32_t object,
-                     uint64_t target, uint64_t deadline)
+static void describe_wait(struct wait_info *info, const char *function, uint32_t what,
+                          uint32_t object, uint64_t target, uint64_t deadline)
 {
     *info = (struct wait_info){
         .since_ns = clock_ns(),
@@ -298,7 +298,7 @@ static void describe(struct wait_info *info, const char *function, uint32_t what
     memccpy(info->call, function, 0, sizeof(info->call) - 1);
 }
 
-static bool reached(struct stream_ctrl *c, uint64_t position)
+static bool position_reached(struct stream_ctrl *c, uint64_t position)
 {
     return atomic_load_explicit(&c->done, memory_order_acquire) >= position;
 }
@@ -327,7 +327,7 @@ static bool position_settled(void *object, uint64_t target)
     struct position *p = object;
 
     stream_arm(p->ctrl, target);
-    return reached(p->ctrl, target) || given_up(p);
+    return position_reached(p->ctrl, target) || given_up(p);
 }
 
 static int wait_at(struct waits *all, const char *function, struct position *p, uint64_t position,
@@ -341,16 +341,16 @@ static int wait_at(struct waits *all, const char *function, struct position *p, 
     struct wait_info info;
     int r;
 
-    if (reached(p->ctrl, position))
+    if (position_reached(p->ctrl, position))
         return 0;
     if (given_up(p))
         return -ECANCELED;
-    describe(&info, function, WAIT_POSITION,
-             atomic_load_explicit(&p->ctrl->number, memory_order_relaxed), position, deadline);
+    describe_wait(&info, function, WAIT_POSITION,
+                  atomic_load_explicit(&p->ctrl->number, memory_order_relaxed), position, deadline);
     r = wait_hooked(all, &wait, &info, position_settled, p, deadline);
     if (discarded)
         *discarded = wait.discarded;
-    return r == 0 && !reached(p->ctrl, position) ? -ECANCELED : r;
+    return r == 0 && !position_reached(p->ctrl, position) ? -ECANCELED : r;
 }
 
 int wait_position(struct waits *all, const char *function, struct stream_ctrl *c, uint64_t position,
@@ -420,27 +420,27 @@ int wait_record(struct waits *all, const char *function, uint32_t remote, struct
 
     if (ipc_state_of(page, number) != IPC_PENDING)
         return 0;
-    describe(&info, function, WAIT_RECORD, remote, number, deadline);
+    describe_wait(&info, function, WAIT_RECORD, remote, number, deadline);
     r = wait_hooked(all, &wait, &info, record_settled, &p, deadline);
     return r == 0 && shall_leave(leave) ? -ECANCELED : r;
 }
 
 int wait_report(struct waits *all, const char *function, uint32_t report, _Atomic uint32_t *word,
-                settled_fn *settled, void *object, uint64_t deadline)
+                wait_settled_fn *settled, void *object, uint64_t deadline)
 {
     struct wait_info info;
 
-    describe(&info, function, WAIT_CALLBACK, report, 0, deadline);
+    describe_wait(&info, function, WAIT_CALLBACK, report, 0, deadline);
     return wait_until(all, &info, word, settled, object, deadline);
 }
 
 int wait_queue(struct waits *all, const char *function, uint32_t kind, uint32_t object,
-               _Atomic uint32_t *word, settled_fn *settled, void *arg, uint64_t deadline)
+               _Atomic uint32_t *word, wait_settled_fn *settled, void *arg, uint64_t deadline)
 {
     struct wait w = {.word = word, .fixed = true};
     struct wait_info info;
 
-    describe(&info, function, kind, object, 0, deadline);
+    describe_wait(&info, function, kind, object, 0, deadline);
     return wait_hooked(all, &w, &info, settled, arg, deadline);
 }
 
@@ -463,6 +463,6 @@ int wait_grant(struct waits *all, const char *function, uint32_t id, uint32_t se
     struct grants g = {.word = &all->page->grants, .seen = seen};
     struct wait_info info;
 
-    describe(&info, function, WAIT_GRANT, id, 0, deadline);
+    describe_wait(&info, function, WAIT_GRANT, id, 0, deadline);
     return wait_until(all, &info, g.word, grants_changed, &g, deadline);
 }

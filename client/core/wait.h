@@ -36,7 +36,7 @@ struct waits {
     struct session *session;  /* for wait_hook */
 };
 
-void waits_init(struct waits *all, struct session *session, const _Atomic bool *lost);
+void wait_init(struct waits *all, struct session *session, const _Atomic bool *lost);
 
 /**
  * Around each sleep of the calling thread in wait_position(), wait_position_or(), wait_record() and
@@ -90,14 +90,14 @@ int wait_record(struct waits *all, const char *function, uint32_t remote, struct
                 uint64_t number, bool known, uint64_t deadline, _Atomic int32_t *leave);
 
 /** What a thread sleeps on: arms the wake-up, then tells whether it is over already. */
-typedef bool settled_fn(void *object, uint64_t target);
+typedef bool wait_settled_fn(void *object, uint64_t target);
 
 /**
  * Wait for callbacks: until settled(object, 0), looked at whenever word changes. 0, -ETIMEDOUT,
  * -EPIPE.
  */
 int wait_report(struct waits *all, const char *function, uint32_t report, _Atomic uint32_t *word,
-                settled_fn *settled, void *object, uint64_t deadline);
+                wait_settled_fn *settled, void *object, uint64_t deadline);
 
 /**
  * Wait at a queue: kind WAIT_MESSAGE or WAIT_ROOM, object the number of the ring, word of the other
@@ -105,7 +105,7 @@ int wait_report(struct waits *all, const char *function, uint32_t report, _Atomi
  * changes. 0, -ETIMEDOUT, -EPIPE.
  */
 int wait_queue(struct waits *all, const char *function, uint32_t kind, uint32_t object,
-               _Atomic uint32_t *word, settled_fn *settled, void *arg, uint64_t deadline);
+               _Atomic uint32_t *word, wait_settled_fn *settled, void *arg, uint64_t deadline);
 
 /**
  * Wait until npud has granted queue id something: `grants` of the session page is not `seen` any

@@ -151,7 +151,7 @@ static int create_remote(struct event *e, const char *function)
         return error;
     e->remote = reply->create_event->slot;
     e->remote_generation = reply->create_event->generation;
-    arena_event_taken(s, e->remote);
+    arena_pages_event_taken(s, e->remote);
     session_reply_free(reply);
     segment = &s->event_segments[e->remote / ARENA_EVENTS];
     if (fd >= 0)
@@ -166,7 +166,8 @@ static int create_remote(struct event *e, const char *function)
     return error;
 }
 
-static int create(const char *function, aclrtEvent *event, enum event_kind kind, uint32_t flags)
+static int create_event(const char *function, aclrtEvent *event, enum event_kind kind,
+                        uint32_t flags)
 {
     int error;
     struct context *c = context_get(function, &error);
@@ -200,7 +201,7 @@ aclError aclrtCreateEvent(aclrtEvent *event)
     CALL_SCOPE;
 
     REQUIRE(event);
-    return create(__func__, event, EVENT_DEFAULT, DEFAULT_FLAGS);
+    return create_event(__func__, event, EVENT_DEFAULT, DEFAULT_FLAGS);
 }
 
 aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
@@ -221,7 +222,7 @@ aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
             "aclrtCreateEventWithFlag: flag 0x%x is not allowed here: " ORDINARY_FLAGS
             "; or ACL_EVENT_DEVICE_USE_ONLY or ACL_EVENT_EXTERNAL alone%s",
             flag, flag & ACL_EVENT_IPC ? "; use aclrtCreateEventExWithFlag for ACL_EVENT_IPC" : "");
-    return create(__func__, event, kind, flag);
+    return create_event(__func__, event, kind, flag);
 }
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
@@ -237,7 +238,8 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
             "aclrtCreateEventExWithFlag: flag 0x%x is not allowed here: " ORDINARY_FLAGS
             "; or ACL_EVENT_IPC alone",
             flag);
-    return create(__func__, event, flag & ACL_EVENT_SYNC ? EVENT_EX_SYNC : EVENT_EX_MARK, flag);
+    return create_event(__func__, event, flag & ACL_EVENT_SYNC ? EVENT_EX_SYNC : EVENT_EX_MARK,
+                        flag);
 }
 
 static bool grow_uses(struct event *e)
@@ -330,7 +332,7 @@ static void forget_places(struct event *e)
     e->n_uses = e->uses_size = e->n_resets = e->resets_size = 0;
 }
 
-static void forget(void *object)
+static void forget_event(void *object)
 {
     ipc_event_unmap(object);
     forget_places(object);
@@ -347,7 +349,7 @@ static void give_back(struct session *s)
         s->events_epoch = api_call_new_epoch();
     if (!api_call_events_unused(s->events_epoch))
         return;
-    slots_release_condemned(&s->events, forget);
+    slots_release_condemned(&s->events, forget_event);
     s->events_epoch = 0;
 }
 
@@ -364,7 +366,7 @@ static void give_up(struct event *e)
     pthread_mutex_lock(&s->lock);
     pthread_mutex_lock(&e->lock);
     if (e->kind != EVENT_IPC)
-        arena_event_left(s, e->remote, e->uses, e->n_uses);
+        arena_pages_event_left(s, e->remote, e->uses, e->n_uses);
     forget_places(e);
     event_unlock(e);
     slots_put(&s->events, e);
@@ -406,7 +408,7 @@ static void init(struct session *s, uint32_t seed)
 static void forget_all(struct session *s)
 {
     for (uint32_t i = 0; i < s->events.end; i++)
-        forget(slots_at(&s->events, i));
+        forget_event(slots_at(&s->events, i));
 }
 
 const struct part event_part = {.session_init = init, .session_free = forget_all};

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "acl/acl.h"
 #include "client/runtime/point.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
@@ -182,14 +183,14 @@ struct event *event_find(const char *function, void *handle, int *error);
 int event_check_use(struct event *e, const char *function, enum use_of_event use);
 
 /** The level that streams wait for, whatever was recorded when: (b-sync) and (b-ext). */
-static inline bool has_level(const struct event *e)
+static inline bool event_has_level(const struct event *e)
 {
     return e->kind == EVENT_SYNC || e->kind == EVENT_EXTERNAL;
 }
 
-static inline bool has_time(const struct event *e)
+static inline bool event_has_time(const struct event *e)
 {
-    return e->flags & 0x08u; /* ACL_EVENT_TIME_LINE */
+    return e->flags & ACL_EVENT_TIME_LINE;
 }
 
 /** Take the lock of an event found by handle. ACL_ERROR_RT_INVALID_HANDLE when it was destroyed

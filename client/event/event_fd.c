@@ -46,7 +46,7 @@ static uint64_t bit_of(uint32_t number)
 }
 
 /* True: npud has written it. Then the number is free. */
-static bool reap(struct session *s, uint32_t number)
+static bool reap_written(struct session *s, uint32_t number)
 {
     int *copy = &s->event_fds.copy[number];
 
@@ -71,7 +71,7 @@ static int take_number(struct session *s)
             fds->copy[i] = FREE;
     }
     for (uint32_t i = 0; i < EVENT_FDS_MAX; i++) {
-        reap(s, i);
+        reap_written(s, i);
         if (found < 0 && fds->copy[i] == FREE)
             found = (int)i;
     }
@@ -94,7 +94,7 @@ static void write_all(struct session *s)
     for (uint32_t i = 0; fds->copy && i < EVENT_FDS_MAX; i++) {
         struct pollfd p = {.fd = fds->copy[i], .events = POLLOUT};
 
-        if (fds->copy[i] < 0 || reap(s, i))
+        if (fds->copy[i] < 0 || reap_written(s, i))
             continue;
         if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT))
             eventfd_write(p.fd, 1);
@@ -121,7 +121,8 @@ const struct part event_fd_part = {
 /* --- the call --- */
 
 /* Which record is the latest now? */
-static int capture(struct event *e, const char *function, aclrtEvent event, Npud__NotifyFd *in)
+static int capture_record(struct event *e, const char *function, aclrtEvent event,
+                          Npud__NotifyFd *in)
 {
     struct record r;
     int error;
@@ -145,7 +146,7 @@ static int capture(struct event *e, const char *function, aclrtEvent event, Npud
     return 0;
 }
 
-static int announce(struct session *s, const char *function)
+static int announce_descriptors(struct session *s, const char *function)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__SendDescriptors in = NPUD__SEND_DESCRIPTORS__INIT;
@@ -167,7 +168,7 @@ static int announce(struct session *s, const char *function)
 static int hand_over(struct session *s, const char *function, Npud__NotifyFd *in, int copy)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
-    int number, error = announce(s, function);
+    int number, error = announce_descriptors(s, function);
 
     if (error != 0)
         return error;
@@ -215,7 +216,7 @@ aclError aclnpudEventNotifyFd(aclrtEvent event, int fd)
     if (copy < 0)
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                          "aclnpudEventNotifyFd: this process has no file descriptor left");
-    error = capture(e, __func__, event, &in);
+    error = capture_record(e, __func__, event, &in);
     if (error == 0)
         error = hand_over(e->session, __func__, &in, copy);
     if (error != 0)

@@ -4,6 +4,7 @@
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
 #include "client/runtime/context.h"
+#include "client/runtime/device.h"
 #include "client/core/error.h"
 #include "client/event/event.h"
 #include "client/callback/exception.h"
@@ -101,7 +102,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *statu
     return 0;
 }
 
-static int synchronize(const char *function, aclrtEvent event, int32_t timeout)
+static int synchronize_event(const char *function, aclrtEvent event, int32_t timeout)
 {
     int error, r;
     struct event *e = find_for(function, event, USE_SYNCHRONIZE, &error);
@@ -147,7 +148,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent event)
     CALL_SCOPE;
 
     REQUIRE(event);
-    return synchronize(__func__, event, -1);
+    return synchronize_event(__func__, event, -1);
 }
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
@@ -163,12 +164,12 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
         return error_set(
             ACL_ERROR_RT_PARAM_INVALID,
             "aclrtSynchronizeEventWithTimeout: timeout is 0 ms, must be positive or -1");
-    return synchronize(__func__, event, timeout);
+    return synchronize_event(__func__, event, timeout);
 }
 
 /* --- timing --- */
 
-static int timestamp(struct event *e, const char *function, uint64_t *ns)
+static int read_timestamp(struct event *e, const char *function, uint64_t *ns)
 {
     struct record r;
 
@@ -176,7 +177,7 @@ static int timestamp(struct event *e, const char *function, uint64_t *ns)
     if (r.number == 0)
         return error_set(ACL_ERROR_RT_INTERNAL_ERROR,
                          "%s: the event was never recorded: call aclrtRecordEvent first", function);
-    if (!has_time(e))
+    if (!event_has_time(e))
         return error_set(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                          "%s: the event was made without ACL_EVENT_TIME_LINE", function);
     if (event_stopped(&r, function) != 0)
@@ -207,9 +208,9 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endE
     end = start ? find_for(__func__, endEvent, USE_TIMING, &error) : NULL;
     if (!end)
         return error;
-    error = timestamp(start, __func__, &from);
+    error = read_timestamp(start, __func__, &from);
     if (error == 0)
-        error = timestamp(end, __func__, &to);
+        error = read_timestamp(end, __func__, &to);
     if (error == 0)
         *ms = (float)((double)(int64_t)(to - from) / 1e6);
     return error;
@@ -227,7 +228,7 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp_us)
     e = find_for(__func__, event, USE_TIMING, &error);
     if (!e)
         return error;
-    error = timestamp(e, __func__, &ns);
+    error = read_timestamp(e, __func__, &ns);
     if (error == 0)
         *timestamp_us = (ns - e->session->epoch_ns) / NSEC_PER_USEC;
     return error;

@@ -38,7 +38,7 @@ static void submit_record(struct event *e, struct stream *s, uint8_t flags)
     };
 
     stream_submit_reserved(s, &task);
-    if (has_level(e))
+    if (event_has_level(e))
         event_used(e, s, USE_FENCE);
 }
 
@@ -50,7 +50,7 @@ static void record_idle(struct event *e, struct stream *s)
 {
     bool waking = false;
 
-    if (has_level(e)) {
+    if (event_has_level(e)) {
         event_slot_raise(e->shm);
         waking = atomic_load(&e->shm->level_waiters) != 0;
     }
@@ -58,7 +58,7 @@ static void record_idle(struct event *e, struct stream *s)
         submit_record(e, s, TASK_RECORD_WAKE);
     else
         stream_count_taskless(s);
-    set_record(e, NULL, 0, has_time(e) ? clock_ns() : 0);
+    set_record(e, NULL, 0, event_has_time(e) ? clock_ns() : 0);
 }
 
 static void record_queued(struct event *e, struct stream *s)
@@ -67,9 +67,10 @@ static void record_queued(struct event *e, struct stream *s)
      * A plain position needs no task of its own, where nobody counts them: the event is complete
      * when the stream gets there.
      */
-    if (has_time(e) || has_level(e) || stream_mode(s) != DOORBELL_FREE)
-        submit_record(
-            e, s, (has_time(e) ? TASK_RECORD_TIME : 0) | (has_level(e) ? TASK_RECORD_LEVEL : 0));
+    if (event_has_time(e) || event_has_level(e) || stream_mode(s) != DOORBELL_FREE)
+        submit_record(e, s,
+                      (event_has_time(e) ? TASK_RECORD_TIME : 0) |
+                          (event_has_level(e) ? TASK_RECORD_LEVEL : 0));
     else
         stream_count_taskless(s);
     set_record(e, s->ctrl, s->tail, 0);
@@ -80,8 +81,8 @@ static void record_queued(struct event *e, struct stream *s)
  * with room. Room first, the event's lock after: waiting for room with it held would keep out the
  * very record that makes room.
  */
-static struct event *begin(const char *function, aclrtEvent event, aclrtStream stream,
-                           enum use_of_event use, struct stream **sp, int *error)
+static struct event *begin_submission(const char *function, aclrtEvent event, aclrtStream stream,
+                                      enum use_of_event use, struct stream **sp, int *error)
 {
     struct event *e = event_find(function, event, error);
 
@@ -100,11 +101,11 @@ static struct event *begin(const char *function, aclrtEvent event, aclrtStream s
     return NULL;
 }
 
-static int record(const char *function, aclrtEvent event, aclrtStream stream)
+static int record_event(const char *function, aclrtEvent event, aclrtStream stream)
 {
     int error;
     struct stream *s;
-    struct event *e = begin(function, event, stream, USE_RECORD, &s, &error);
+    struct event *e = begin_submission(function, event, stream, USE_RECORD, &s, &error);
 
     if (!e)
         return error;
@@ -127,7 +128,7 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
     CALL_SCOPE;
 
     REQUIRE(event);
-    return record(__func__, event, stream);
+    return record_event(__func__, event, stream);
 }
 
 /* An event keeps to the first flag that was used with it. */
@@ -174,7 +175,7 @@ aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t
                          "(0) and ACL_EVENT_RECORD_EXTERNAL (1)",
                          flag);
     error = use_flag(__func__, event, flag, true);
-    return error != 0 ? error : record(__func__, event, stream);
+    return error != 0 ? error : record_event(__func__, event, stream);
 }
 
 /* --- reset --- */
@@ -203,12 +204,12 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
     struct stream *s;
 
     REQUIRE(event);
-    e = begin(__func__, event, stream, USE_RESET, &s, &error);
+    e = begin_submission(__func__, event, stream, USE_RESET, &s, &error);
     if (!e)
         return error;
     error = event_lock(e, __func__, event);
     if (error == 0) {
-        if (has_level(e)) {
+        if (event_has_level(e)) {
             error = reset_level(e, s, __func__);
         } else {
             error = event_reset_in(e, s, __func__);
@@ -278,15 +279,15 @@ static int stream_wait(const char *function, aclrtStream stream, aclrtEvent even
 {
     int error;
     struct stream *s;
-    struct event *e = begin(function, event, stream, USE_WAIT, &s, &error);
+    struct event *e = begin_submission(function, event, stream, USE_WAIT, &s, &error);
 
     if (!e)
         return error;
     if (e->kind == EVENT_IPC) {
         error = ipc_event_wait(e, s, function, timeout_ns);
     } else if ((error = event_lock(e, function, event)) == 0) {
-        error = has_level(e) ? wait_level(e, s, function, timeout_ns)
-                             : wait_record_of(e, s, function, timeout_ns);
+        error = event_has_level(e) ? wait_level(e, s, function, timeout_ns)
+                                   : wait_record_of(e, s, function, timeout_ns);
         event_unlock(e);
     }
     stream_unlock(s);

@@ -149,13 +149,13 @@ aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
     device = device_get(__func__, deviceId, &session, &error);
     if (device < 0)
         return error;
-    abort = device_abort_begin(session, (uint32_t)device);
+    abort = abort_device_begin(session, (uint32_t)device);
     if (!abort)
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtDeviceTaskAbort: out of memory");
     error = call_all(deviceId, ACL_RT_DEVICE_TASK_ABORT_PRE, deadline);
     if (error == 0)
-        error = device_abort_run(abort, __func__, deadline);
+        error = abort_device_run(abort, __func__, deadline);
     after = error == 0 ? call_all(deviceId, ACL_RT_DEVICE_TASK_ABORT_POST, deadline) : 0;
-    device_abort_end(abort);
+    abort_device_end(abort);
     return error != 0 ? error : after;
 }

@@ -80,8 +80,8 @@ int ipc_event_close(struct event *e, const char *function)
 }
 
 /* Send the request that gives an IPC event, and make its local object. */
-static int obtain(struct session *s, struct context *c, uint32_t device, const char *function,
-                  Npud__Request *request, void **handle)
+static int obtain_event(struct session *s, struct context *c, uint32_t device, const char *function,
+                        Npud__Request *request, void **handle)
 {
     Npud__Reply *reply = NULL;
     int error, fd = -1;
@@ -121,7 +121,7 @@ int ipc_event_create(const char *function, void **handle)
     in.device = c->device;
     request.create_ipc_event = &in;
     request.body_case = NPUD__REQUEST__BODY_CREATE_IPC_EVENT;
-    return obtain(c->session, c, c->device, function, &request, handle);
+    return obtain_event(c->session, c, c->device, function, &request, handle);
 }
 
 static int open_handle(struct session *s, struct context *c, uint32_t device, const char *function,
@@ -134,7 +134,7 @@ static int open_handle(struct session *s, struct context *c, uint32_t device, co
     in.handle.len = sizeof(*handle);
     request.open_ipc_event = &in;
     request.body_case = NPUD__REQUEST__BODY_OPEN_IPC_EVENT;
-    return obtain(s, c, device, function, &request, event);
+    return obtain_event(s, c, device, function, &request, event);
 }
 
 aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
@@ -276,7 +276,7 @@ static int stopped_here(struct event *e, const char *function)
 }
 
 /* Ask npud what became of a record. One that is pending fails then if its opener is gone. */
-static int ask(struct event *e, const char *function, uint64_t number, bool *failed, int *pid)
+static int ask_npud(struct event *e, const char *function, uint64_t number, bool *failed, int *pid)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__ExplainRecord in = NPUD__EXPLAIN_RECORD__INIT;
@@ -298,13 +298,14 @@ static int ask(struct event *e, const char *function, uint64_t number, bool *fai
 
 /* npud knows: the page tells only that the record failed, or that its place was taken over. 0: it
  * is done, or pending. */
-static int explain(struct event *e, const char *function, uint64_t number, enum ipc_state state)
+static int explain_record(struct event *e, const char *function, uint64_t number,
+                          enum ipc_state state)
 {
     bool failed;
     int pid, error = stopped_here(e, function);
 
     if (error == 0)
-        error = ask(e, function, number, &failed, &pid);
+        error = ask_npud(e, function, number, &failed, &pid);
     if (error != 0)
         return error;
     if (failed && pid != 0)
@@ -322,16 +323,17 @@ static int explain(struct event *e, const char *function, uint64_t number, enum 
 }
 
 /* Outcome of a record that is not pending any more, or whose opener is gone. */
-static int outcome(struct event *e, const char *function, uint64_t number, enum ipc_state state)
+static int record_outcome(struct event *e, const char *function, uint64_t number,
+                          enum ipc_state state)
 {
     if (__builtin_expect(state == IPC_DONE || number == 0, 1))
         return 0;
     if (state == IPC_NONE && number > atomic_load_explicit(&e->page->failed, memory_order_acquire))
         return 0;
-    return explain(e, function, number, state);
+    return explain_record(e, function, number, state);
 }
 
-static uint64_t newest(struct event *e)
+static uint64_t newest_number(struct event *e)
 {
     return ipc_latest_number(atomic_load_explicit(&e->page->latest, memory_order_acquire));
 }
@@ -352,7 +354,7 @@ static int await_record(struct event *e, const char *function, uint64_t number, 
                         leave);
         if (r != 0 || ipc_state_of(e->page, number) != IPC_PENDING)
             return r;
-        if (!known && ask(e, function, number, &failed, &pid) != 0)
+        if (!known && ask_npud(e, function, number, &failed, &pid) != 0)
             return session_lost(e->session) ? -EPIPE : 0;
         known = true;
     }
@@ -360,7 +362,7 @@ static int await_record(struct event *e, const char *function, uint64_t number, 
 
 int ipc_event_query(struct event *e, const char *function, bool *complete)
 {
-    uint64_t number = newest(e);
+    uint64_t number = newest_number(e);
     enum ipc_state state = ipc_state_of(e->page, number);
     int error;
 
@@ -368,7 +370,7 @@ int ipc_event_query(struct event *e, const char *function, bool *complete)
     if (__builtin_expect(state == IPC_DONE, 1) ||
         (state == IPC_PENDING && !ipc_orphaned(e->page, number)))
         return 0;
-    error = outcome(e, function, number, state);
+    error = record_outcome(e, function, number, state);
     if (error == 0 && state == IPC_PENDING)
         *complete = ipc_state_of(e->page, number) != IPC_PENDING;
     return error;
@@ -376,7 +378,7 @@ int ipc_event_query(struct event *e, const char *function, bool *complete)
 
 int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout)
 {
-    uint64_t number = newest(e);
+    uint64_t number = newest_number(e);
     int r = await_record(e, function, number, wait_deadline(timeout), NULL);
     int error;
 
@@ -388,7 +390,7 @@ int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout
         return session_error_lost(function);
     if (r == -EINTR)
         return ACLNPUD_ERROR_INTERRUPTED;
-    error = outcome(e, function, number, ipc_state_of(e->page, number));
+    error = record_outcome(e, function, number, ipc_state_of(e->page, number));
     if (error != 0)
         exception_drain(e->session);
     return error;
@@ -396,7 +398,7 @@ int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout
 
 /* --- record and wait --- */
 
-static void used(struct event *e, struct stream *s)
+static void note_use(struct event *e, struct stream *s)
 {
     pthread_mutex_lock(&e->lock);
     event_used(e, s, USE_FENCE);
@@ -473,7 +475,7 @@ int ipc_event_wait(struct event *e, struct stream *s, const char *function, uint
                         .ipc.timeout_ns = timeout_ns};
     int error;
 
-    task.ipc.number = newest(e);
+    task.ipc.number = newest_number(e);
     if (stream_mode(s) == DOORBELL_FREE &&
         (task.ipc.number == 0 || ipc_state_of(e->page, task.ipc.number) == IPC_DONE))
         return 0;
@@ -481,6 +483,6 @@ int ipc_event_wait(struct event *e, struct stream *s, const char *function, uint
     error = stream_submit(s, function, &task);
     KILL_POINT(WAIT_QUEUED);
     if (error == 0)
-        used(e, s);
+        note_use(e, s);
     return error;
 }

@@ -56,8 +56,8 @@ int notify_get(const char *function, enum handle_kind kind, void *handle, struct
 /* --- create, destroy --- */
 
 /* Send the request that gives a notify, and make its local object. */
-static int obtain(struct session *s, const char *function, enum handle_kind kind,
-                  Npud__Request *request, void **handle, uint32_t *device)
+static int obtain_notify(struct session *s, const char *function, enum handle_kind kind,
+                         Npud__Request *request, void **handle, uint32_t *device)
 {
     Npud__Reply *reply = NULL;
     struct notify *n;
@@ -103,7 +103,7 @@ int notify_create(const char *function, enum handle_kind kind, void **handle)
     in.counts = kind == HANDLE_COUNT_NOTIFY;
     request.create_notify = &in;
     request.body_case = NPUD__REQUEST__BODY_CREATE_NOTIFY;
-    return obtain(c->session, function, kind, &request, handle, NULL);
+    return obtain_notify(c->session, function, kind, &request, handle, NULL);
 }
 
 int notify_destroy(const char *function, enum handle_kind kind, void *handle)
@@ -223,7 +223,7 @@ aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId)
     return error;
 }
 
-static int reset(const char *function, aclrtNotify notify)
+static int reset_notify(const char *function, aclrtNotify notify)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__ResetNotify in = NPUD__RESET_NOTIFY__INIT;
@@ -253,7 +253,7 @@ aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
     if (!context_get(__func__, &error))
         return error;
     for (uint32_t i = 0; i < n && error == 0; i++)
-        error = reset(__func__, notifies[i]);
+        error = reset_notify(__func__, notifies[i]);
     return error;
 }
 
@@ -385,7 +385,7 @@ aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t f
     in.key = text;
     request.import_notify = &in;
     request.body_case = NPUD__REQUEST__BODY_IMPORT_NOTIFY;
-    error = obtain(c->session, __func__, HANDLE_NOTIFY, &request, notify, &device);
+    error = obtain_notify(c->session, __func__, HANDLE_NOTIFY, &request, notify, &device);
     if (error == 0 && (flags & ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS))
         enable_peer(c, device);
     return error;

@@ -108,7 +108,7 @@ void abort_discard_leaving(struct stream *s, uint32_t tag, const char *function)
 }
 
 /* Locked. Threads that sleep for a discarded position get the code, and then go on. */
-static int discard(struct stream *s, const char *function, int32_t code)
+static int discard_tasks(struct stream *s, const char *function, int32_t code)
 {
     struct range range = {0};
     int error = request_hold(s, function, &range);
@@ -139,7 +139,7 @@ int abort_stream(struct stream *s, const char *function, int32_t code)
     }
     before = atomic_load(&s->aborting); /* its device may be being aborted, too */
     lock_stream(s, code);
-    error = discard(s, function, code);
+    error = discard_tasks(s, function, code);
     callbacks = callback_stream_discard(s);
     atomic_store(&s->aborting, before);
     abort_unlock(s);
@@ -176,7 +176,7 @@ static struct device_abort *list_streams(struct session *session, uint32_t devic
     a = calloc(1, sizeof(*a) + session->streams.live * sizeof(a->streams[0]));
     if (a) {
         a->session = session;
-        for (uint32_t i = 0; (s = streams_next(session, &i));)
+        for (uint32_t i = 0; (s = stream_next(session, &i));)
             if (s->device == device)
                 a->streams[a->n++] = (struct aborted){
                     .stream = s,
@@ -187,7 +187,7 @@ static struct device_abort *list_streams(struct session *session, uint32_t devic
     return a;
 }
 
-struct device_abort *device_abort_begin(struct session *session, uint32_t device)
+struct device_abort *abort_device_begin(struct session *session, uint32_t device)
 {
     struct device_abort *a = list_streams(session, device);
 
@@ -216,7 +216,7 @@ static int hold_one(struct aborted *t, const char *function)
 }
 
 /* A discarded record is not recorded, and says so before anybody can take it for done. */
-static void tell(const struct device_abort *a)
+static void tell_discarded(const struct device_abort *a)
 {
     for (size_t i = 0; i < a->n; i++) {
         const struct aborted *t = &a->streams[i];
@@ -246,7 +246,7 @@ static struct callback *let_go(struct aborted *t, const char *function, struct c
  * All streams are held before one goes on: a stream that waits for another one's discarded work
  * must not execute what comes behind the wait.
  */
-int device_abort_run(struct device_abort *a, const char *function, uint64_t deadline)
+int abort_device_run(struct device_abort *a, const char *function, uint64_t deadline)
 {
     struct callback *callbacks = NULL;
     int error = 0;
@@ -258,7 +258,7 @@ int device_abort_run(struct device_abort *a, const char *function, uint64_t dead
             error = error_set(ACL_ERROR_RT_WAIT_TIMEOUT,
                               "%s: the abort was not over within the time limit", function);
     }
-    tell(a);
+    tell_discarded(a);
     KILL_POINT(ABORT_TOLD);
     for (size_t i = 0; i < a->n; i++)
         if (a->streams[i].held)
@@ -268,7 +268,7 @@ int device_abort_run(struct device_abort *a, const char *function, uint64_t dead
     return error;
 }
 
-void device_abort_end(struct device_abort *a)
+void abort_device_end(struct device_abort *a)
 {
     pthread_mutex_lock(&a->session->abort_lock);
     for (size_t i = 0; i < a->n; i++)

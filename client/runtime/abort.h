@@ -39,7 +39,7 @@ int abort_stream(struct stream *s, const char *function, int32_t code);
  * calls return 107022.
  */
 struct device_abort;
-struct device_abort *device_abort_begin(struct session *session, uint32_t device);
+struct device_abort *abort_device_begin(struct session *session, uint32_t device);
 /** 0, 107019 at the deadline, or the error of a lost npud. */
-int device_abort_run(struct device_abort *a, const char *function, uint64_t deadline);
-void device_abort_end(struct device_abort *a);
+int abort_device_run(struct device_abort *a, const char *function, uint64_t deadline);
+void abort_device_end(struct device_abort *a);

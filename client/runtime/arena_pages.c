@@ -9,7 +9,7 @@
 #define PAGE 4096u /* where pages are larger, fewer are kept */
 
 /* Without success (locked memory, a kernel that refuses) the pages stay until the session ends. */
-static void punch(void *at, size_t size)
+static void punch_hole(void *at, size_t size)
 {
     madvise(at, size, MADV_REMOVE);
 }
@@ -43,12 +43,12 @@ static void punch_word(struct session *s, uint32_t word)
             s->arena.ring_pages[slot + n] = 0;
         }
         if (pages > 0)
-            punch(arena_stream_ring(segment, slot, s->ring_depth), n * ring_size(s));
+            punch_hole(arena_stream_ring(segment, slot, s->ring_depth), n * ring_size(s));
         s->arena.pages_left -= pages;
     }
 }
 
-void arena_ring_taken(struct session *s, uint32_t slot)
+void arena_pages_ring_taken(struct session *s, uint32_t slot)
 {
     if (s->arena.rings[slot / 64].left & bit_of(slot))
         s->arena.pages_left -= s->arena.ring_pages[slot];
@@ -56,7 +56,7 @@ void arena_ring_taken(struct session *s, uint32_t slot)
     s->arena.rings[slot / 64].live |= bit_of(slot);
 }
 
-void arena_ring_leaving(struct session *s, uint32_t slot, uint64_t tasks)
+void arena_pages_ring_leaving(struct session *s, uint32_t slot, uint64_t tasks)
 {
     uint64_t most = ring_size(s) / PAGE, pages = s->arena.ring_pages[slot];
 
@@ -67,7 +67,7 @@ void arena_ring_leaving(struct session *s, uint32_t slot, uint64_t tasks)
     s->arena.ring_pages[slot] = (uint16_t)(pages < most ? pages : most);
 }
 
-void arena_ring_left(struct session *s, uint32_t slot)
+void arena_pages_ring_left(struct session *s, uint32_t slot)
 {
     if (s->arena.rings[slot / 64].live & bit_of(slot))
         return;
@@ -95,7 +95,7 @@ static void punch_segments(struct session *s)
 
         if (e->live > 0 || !e->dirty || !all_passed(e))
             continue;
-        punch(s->event_segments[i], arena_event_segment_size());
+        punch_hole(s->event_segments[i], arena_event_segment_size());
         e->dirty = false;
         free(e->uses);
         e->uses = NULL;
@@ -105,7 +105,7 @@ static void punch_segments(struct session *s)
 }
 
 /* False: no memory. */
-static bool remember(struct arena_events *e, const struct use *use)
+static bool remember_use(struct arena_events *e, const struct use *use)
 {
     struct use *grown;
 
@@ -128,7 +128,7 @@ static bool remember(struct arena_events *e, const struct use *use)
     return true;
 }
 
-void arena_event_taken(struct session *s, uint32_t slot)
+void arena_pages_event_taken(struct session *s, uint32_t slot)
 {
     struct arena_events *e = &s->arena.events[slot / ARENA_EVENTS];
 
@@ -137,12 +137,13 @@ void arena_event_taken(struct session *s, uint32_t slot)
     e->dirty = true;
 }
 
-void arena_event_left(struct session *s, uint32_t slot, const struct use *uses, uint32_t n)
+void arena_pages_event_left(struct session *s, uint32_t slot, const struct use *uses, uint32_t n)
 {
     struct arena_events *e = &s->arena.events[slot / ARENA_EVENTS];
 
     for (uint32_t i = 0; i < n; i++)
-        if ((uses[i].how & USE_FENCE) && !point_passed(&uses[i].point) && !remember(e, &uses[i]))
+        if ((uses[i].how & USE_FENCE) && !point_passed(&uses[i].point) &&
+            !remember_use(e, &uses[i]))
             return; /* it counts as one with an event for good */
     if (--e->live > 0)
         return;

@@ -54,22 +54,22 @@ struct arena_pages {
 };
 
 /** npud has given out this slot for a stream. */
-void arena_ring_taken(struct session *s, uint32_t slot);
+void arena_pages_ring_taken(struct session *s, uint32_t slot);
 
 /** npud is about to be asked to destroy the stream, which has had so many tasks. */
-void arena_ring_leaving(struct session *s, uint32_t slot, uint64_t tasks);
+void arena_pages_ring_leaving(struct session *s, uint32_t slot, uint64_t tasks);
 
 /** npud has answered. If another stream has the slot by now, the ring is that one's. */
-void arena_ring_left(struct session *s, uint32_t slot);
+void arena_pages_ring_left(struct session *s, uint32_t slot);
 
 /** npud has given out this slot for an event. */
-void arena_event_taken(struct session *s, uint32_t slot);
+void arena_pages_event_taken(struct session *s, uint32_t slot);
 
 /**
  * npud was asked to destroy the event. uses: where tasks on it are queued (USE_FENCE): engines read
  * and write the slot until they have passed.
  */
-void arena_event_left(struct session *s, uint32_t slot, const struct use *uses, uint32_t n);
+void arena_pages_event_left(struct session *s, uint32_t slot, const struct use *uses, uint32_t n);
 
 /** The session goes: free what this holds on the heap. */
 void arena_pages_deinit(struct session *s);

@@ -24,7 +24,7 @@
  * Blocked in poll() for the whole life of the session: the one thing that wakes sleepers when npud
  * dies, since no futex of theirs is going to. Costs no CPU.
  */
-static void *watch(void *arg)
+static void *watch_main(void *arg)
 {
     struct session *s = arg;
     struct pollfd p = {.fd = s->socket, .events = POLLRDHUP};
@@ -46,7 +46,7 @@ int connection_watch(struct session *s)
     /* The program's signals are for its own threads. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    r = pthread_create(&s->watcher, NULL, watch, s);
+    r = pthread_create(&s->watcher, NULL, watch_main, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (r == 0)
         pthread_setname_np(s->watcher, "npud-watch");

@@ -92,7 +92,7 @@ static int context_end(struct context *c, const char *function)
     int error;
 
     callback_context_leave(c);
-    error = streams_destroy_of(c, function);
+    error = stream_destroy_all_of(c, function);
     callback_context_end(c);
     pthread_mutex_lock(&s->lock);
     slots_put(&s->contexts, c);
@@ -102,7 +102,7 @@ static int context_end(struct context *c, const char *function)
 
 /* --- devices --- */
 
-static bool is_set(struct session *s, const struct device_state *d, uint32_t more_than)
+static bool device_is_set(struct session *s, const struct device_state *d, uint32_t more_than)
 {
     bool set;
 
@@ -124,7 +124,7 @@ aclError aclrtSetDevice(int32_t deviceId)
     if (device < 0)
         return error;
     d = &s->devices[device];
-    if (!is_set(s, d, 0))
+    if (!device_is_set(s, d, 0))
         state_callback_device(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
     pthread_mutex_lock(&s->lock);
     if (d->set_count == 0) {
@@ -151,7 +151,7 @@ static struct memory_list *close_device(struct session *s, uint32_t device)
     return memory_take_device(s, device);
 }
 
-static int not_set(const char *function, int32_t user_id, bool force)
+static int device_not_set(const char *function, int32_t user_id, bool force)
 {
     if (force) /* not kept in the last-error record, as the reference has it */
         return error_soft(
@@ -164,7 +164,7 @@ static int not_set(const char *function, int32_t user_id, bool force)
         function, user_id);
 }
 
-static int reset(const char *function, int32_t user_id, bool force)
+static int reset_device(const char *function, int32_t user_id, bool force)
 {
     int error;
     struct session *s;
@@ -176,12 +176,12 @@ static int reset(const char *function, int32_t user_id, bool force)
     if (device < 0)
         return error;
     d = &s->devices[device];
-    if (is_set(s, d, 0) && (force || !is_set(s, d, 1)))
+    if (device_is_set(s, d, 0) && (force || !device_is_set(s, d, 1)))
         state_callback_device(user_id, ACL_RT_DEVICE_STATE_RESET_PRE);
     pthread_mutex_lock(&s->lock);
     if (d->set_count == 0) {
         pthread_mutex_unlock(&s->lock);
-        return not_set(function, user_id, force);
+        return device_not_set(function, user_id, force);
     }
     d->set_count = force ? 0 : d->set_count - 1;
     if (d->set_count == 0) {
@@ -204,14 +204,14 @@ aclError aclrtResetDevice(int32_t deviceId)
 {
     CALL_SCOPE;
 
-    return reset(__func__, deviceId, false);
+    return reset_device(__func__, deviceId, false);
 }
 
 aclError aclrtResetDeviceForce(int32_t deviceId)
 {
     CALL_SCOPE;
 
-    return reset(__func__, deviceId, true);
+    return reset_device(__func__, deviceId, true);
 }
 
 aclError aclrtGetDevice(int32_t *deviceId)

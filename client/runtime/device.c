@@ -8,7 +8,6 @@
 #include "client/runtime/context.h"
 #include "client/core/error.h"
 #include "client/runtime/session.h"
-#include "client/runtime/stream.h"
 
 uint32_t device_visible_count(struct session *s)
 {
@@ -49,6 +48,23 @@ int32_t device_user_id(struct session *s, uint32_t device)
         if (s->visible.device[i] == device)
             return (int32_t)i;
     return -1;
+}
+
+/* --- lost --- */
+
+bool device_is_lost(const struct session *s, uint32_t device)
+{
+    return atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed) >
+           DOORBELL_STRICT;
+}
+
+int device_check_lost(struct session *s, const char *function, uint32_t device)
+{
+    uint32_t mode = atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed);
+
+    if (mode <= DOORBELL_STRICT)
+        return 0;
+    return error_set((int)mode, "%s: device %u is lost", function, device);
 }
 
 /* --- queries --- */

@@ -89,7 +89,7 @@ aclError aclInit(const char *configPath)
  * Caller holds process->lock. nested: another call of this thread is still using the session. True:
  * call session_free_closed() without the lock.
  */
-static bool finalize(bool nested)
+static bool finalize_locked(bool nested)
 {
     process->init_count = 0;
     process->finalized = true;
@@ -113,7 +113,7 @@ aclError aclFinalize(void)
             error_set(ACL_ERROR_REPEAT_FINALIZE,
                       "aclFinalize: aclInit was not called, or all its calls were undone already");
     else
-        closed = finalize(CALL_IS_NESTED);
+        closed = finalize_locked(CALL_IS_NESTED);
     pthread_mutex_unlock(&process->lock);
     if (closed)
         session_free_closed();
@@ -136,7 +136,7 @@ aclError aclFinalizeReference(uint64_t *refCount)
             ACL_ERROR_REPEAT_FINALIZE,
             "aclFinalizeReference: aclInit was not called, or all its calls were undone already");
     else if (process->init_count == 1)
-        closed = finalize(CALL_IS_NESTED);
+        closed = finalize_locked(CALL_IS_NESTED);
     else
         process->init_count--;
     if (refCount)

@@ -135,7 +135,7 @@ static struct session *session_new(void)
     pthread_mutex_init(&s->request_lock, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->stream_gone, NULL);
-    waits_init(&s->waits, s, &s->lost);
+    wait_init(&s->waits, s, &s->lost);
     pthread_mutex_init(&s->staging_lock, NULL);
     pthread_mutex_init(&s->abort_lock, NULL);
     pthread_rwlock_init(&s->memory_lock, NULL);
@@ -212,7 +212,7 @@ static bool in_use(struct session *s)
  * What other processes share with this one is unmapped, then npud is told so: a process whose
  * connection just ends may still write there, and what it had would stay set aside until it exits.
  */
-static void leave(struct session *s)
+static void leave_npud(struct session *s)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__LeaveSession in = NPUD__LEAVE_SESSION__INIT;
@@ -247,7 +247,7 @@ static void free_left(void)
             continue;
         }
         *at = s->forgotten_next;
-        leave(s);
+        leave_npud(s);
     }
 }
 

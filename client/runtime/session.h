@@ -95,7 +95,7 @@ struct session {
     size_t staging_bytes;    /* in all of them */
 
     struct waits waits;      /* threads of this process that sleep */
-    struct reports *reports; /* under process->report_lock; NULL: no callbacks so far */
+    struct reports *reports; /* under process->callback_lock; NULL: no callbacks so far */
     struct event_fds event_fds;
     pthread_mutex_t abort_lock; /* who discards tasks of a stream; before the stream's lock */
     struct {

@@ -19,8 +19,8 @@ void session_reply_free(Npud__Reply *reply)
  * -EMFILE when the answer's descriptor found no place in this process, -ETOOMANYREFS when ours
  * cannot be sent now, -EPIPE when npud is gone.
  */
-static int exchange(struct session *s, Npud__Request *request, int send_fd, struct packet *packet,
-                    Npud__Reply **replyp)
+static int exchange_packets(struct session *s, Npud__Request *request, int send_fd,
+                            struct packet *packet, Npud__Reply **replyp)
 {
     int r;
 
@@ -60,15 +60,15 @@ static void take_back(struct session *s, const Npud__Request *request, struct pa
     struct undo undo;
 
     if (made && made->id == request->id && undo_fill(&undo, request, made) &&
-        exchange(s, &undo.request, -1, packet, &reply) == 0)
+        exchange_packets(s, &undo.request, -1, packet, &reply) == 0)
         packet_deinit(packet);
     session_reply_free(reply);
     session_reply_free(made);
 }
 
 /* What all kinds of requests share. */
-static int ask(struct session *s, const char *function, Npud__Request *request, int send_fd,
-               Npud__Reply **replyp, int *fds, size_t n)
+static int ask_npud(struct session *s, const char *function, Npud__Request *request, int send_fd,
+                    Npud__Reply **replyp, int *fds, size_t n)
 {
     struct packet packet = {.n_fds = 0};
     Npud__Reply *reply = NULL;
@@ -76,7 +76,7 @@ static int ask(struct session *s, const char *function, Npud__Request *request, 
 
     pthread_mutex_lock(&s->request_lock);
     if (!session_lost(s))
-        r = exchange(s, request, send_fd, &packet, &reply);
+        r = exchange_packets(s, request, send_fd, &packet, &reply);
     if (r == -EMFILE)
         take_back(s, request, &packet);
     pthread_mutex_unlock(&s->request_lock);
@@ -110,19 +110,19 @@ static int ask(struct session *s, const char *function, Npud__Request *request, 
 int session_request(struct session *s, const char *function, Npud__Request *request,
                     Npud__Reply **replyp, int *fd)
 {
-    return ask(s, function, request, -1, replyp, fd, fd ? 1 : 0);
+    return ask_npud(s, function, request, -1, replyp, fd, fd ? 1 : 0);
 }
 
 int session_request_fds(struct session *s, const char *function, Npud__Request *request,
                         Npud__Reply **replyp, int *fds, size_t n)
 {
-    return ask(s, function, request, -1, replyp, fds, n);
+    return ask_npud(s, function, request, -1, replyp, fds, n);
 }
 
 int session_command_fd(struct session *s, const char *function, Npud__Request *request, int fd)
 {
     Npud__Reply *reply = NULL;
-    int error = ask(s, function, request, fd, &reply, NULL, 0);
+    int error = ask_npud(s, function, request, fd, &reply, NULL, 0);
 
     if (error == 0)
         session_reply_free(reply);

@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
 #include "client/runtime/context.h"
+#include "client/runtime/device.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/core/interrupt.h"
@@ -90,7 +91,7 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
 /* --- submitting --- */
 
 /* What may not be submitted now, and why. Locked. */
-static int refuse(struct stream *s, const char *function)
+static int refuse_task(struct stream *s, const char *function)
 {
     int code = atomic_load(&s->aborting);
 
@@ -105,7 +106,7 @@ int stream_waited(struct stream *s, const char *function, int r)
 {
     /* An abort asks to leave first, and may then have made what was waited for. */
     if (r == -ECANCELED || (r == 0 && atomic_load(&s->aborting) != 0))
-        return refuse(s, function);
+        return refuse_task(s, function);
     if (r == -EINTR)
         return ACLNPUD_ERROR_INTERRUPTED;
     return r == 0 ? 0 : session_error_lost(function);
@@ -118,21 +119,6 @@ static int wait_for_room(struct stream *s, const char *function)
                                           s->tail - s->depth + 1, &s->aborting));
 }
 
-bool device_is_lost(const struct session *s, uint32_t device)
-{
-    return atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed) >
-           DOORBELL_STRICT;
-}
-
-int device_check_lost(struct session *s, const char *function, uint32_t device)
-{
-    uint32_t mode = atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed);
-
-    if (mode <= DOORBELL_STRICT)
-        return 0;
-    return error_set((int)mode, "%s: device %u is lost", function, device);
-}
-
 int stream_check(struct stream *s, const char *function)
 {
     if (__builtin_expect(session_lost(s->session), 0))
@@ -140,7 +126,7 @@ int stream_check(struct stream *s, const char *function)
     if (__builtin_expect(stream_mode(s) > DOORBELL_STRICT, 0))
         return device_check_lost(s->session, function, s->device);
     if (stream_stopped(s) || __builtin_expect(atomic_load(&s->aborting) != 0, 0))
-        return refuse(s, function);
+        return refuse_task(s, function);
     return 0;
 }
 

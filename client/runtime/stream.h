@@ -77,7 +77,7 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
  * Next stream after *cursor (start with 0) whose tasks are not over, or NULL: also one whose handle
  * is dead because a thread destroys it. Caller holds session->lock.
  */
-struct stream *streams_next(struct session *session, uint32_t *cursor);
+struct stream *stream_next(struct session *session, uint32_t *cursor);
 
 /**
  * Does s still stand for the stream that had this tag, and is its control block still that
@@ -89,7 +89,7 @@ bool stream_is(const struct stream *s, uint32_t tag);
  * Let all streams of a context that is ending finish and go, and wait for those that other threads
  * are destroying. 0, or why the first that did not could not.
  */
-int streams_destroy_of(struct context *c, const char *function);
+int stream_destroy_all_of(struct context *c, const char *function);
 
 /**
  * The stream that a submitting call means: handle, or the default stream for NULL; of the current
@@ -124,11 +124,6 @@ static inline bool stream_idle(const struct stream *s)
     return stream_mode(s) == DOORBELL_FREE &&
            atomic_load_explicit(&s->ctrl->done, memory_order_acquire) == s->tail;
 }
-
-/** The error, with its sentence, of a call on a device that is lost; 0 when it is not. */
-int device_check_lost(struct session *s, const char *function, uint32_t device);
-/** Without an error. The device is open in the session. */
-bool device_is_lost(const struct session *s, uint32_t device);
 
 /**
  * May anything be submitted? 0, or why not: npud is gone, the device is lost, the context has

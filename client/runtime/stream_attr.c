@@ -104,8 +104,8 @@ static int unknown_attribute(const char *function, aclrtStreamAttr attribute)
                      (int)attribute);
 }
 
-static int set(struct stream *s, const char *function, aclrtStreamAttr attribute,
-               const aclrtStreamAttrValue *value)
+static int set_attribute(struct stream *s, const char *function, aclrtStreamAttr attribute,
+                         const aclrtStreamAttrValue *value)
 {
     switch (attribute) {
     case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
@@ -122,8 +122,8 @@ static int set(struct stream *s, const char *function, aclrtStreamAttr attribute
     }
 }
 
-static int get(const struct stream *s, const char *function, aclrtStreamAttr attribute,
-               aclrtStreamAttrValue *value)
+static int get_attribute(const struct stream *s, const char *function, aclrtStreamAttr attribute,
+                         aclrtStreamAttrValue *value)
 {
     switch (attribute) {
     case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
@@ -159,7 +159,7 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
     s = stream_lock(__func__, stream, &error);
     if (!s)
         return error;
-    error = set(s, __func__, stmAttrType, value);
+    error = set_attribute(s, __func__, stmAttrType, value);
     stream_unlock(s);
     return error;
 }
@@ -176,7 +176,7 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
     if (!s)
         return error;
     if (stmAttrType != ACL_STREAM_ATTR_FAILURE_MODE)
-        error = get(s, __func__, stmAttrType, value);
+        error = get_attribute(s, __func__, stmAttrType, value);
     stream_unlock(s);
     /*
      * That one is the context's, and has its own lock. The stream was found to be of the current

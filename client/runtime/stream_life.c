@@ -32,7 +32,7 @@ static bool has_tasks(const struct stream *s)
     return phase == STREAM_USABLE || phase == STREAM_LEAVING;
 }
 
-struct stream *streams_next(struct session *session, uint32_t *cursor)
+struct stream *stream_next(struct session *session, uint32_t *cursor)
 {
     while (*cursor < session->streams.end) {
         struct stream *s = slots_at(&session->streams, (*cursor)++);
@@ -54,8 +54,8 @@ bool stream_is(const struct stream *s, uint32_t tag)
            has_tasks(s);
 }
 
-static void fill(struct stream *s, struct context *c, const Npud__CreateStreamReply *reply,
-                 void *segment)
+static void fill_stream(struct stream *s, struct context *c, const Npud__CreateStreamReply *reply,
+                        void *segment)
 {
     struct session *session = c->session;
 
@@ -70,7 +70,7 @@ static void fill(struct stream *s, struct context *c, const Npud__CreateStreamRe
     s->bell = &session->page->doorbell[c->device];
     s->doorbell = session->devices[c->device].doorbell;
     s->tail = s->first = s->done_seen = reply->position;
-    arena_ring_taken(session, s->remote);
+    arena_pages_ring_taken(session, s->remote);
     callback_stream_init(s);
     s->taskless = 0;
     s->taskless_run = 0;
@@ -105,7 +105,7 @@ static int create_remote(struct stream *s, struct context *c, const char *functi
                           "aclFinalize and aclInit",
                           function);
     if (error == 0)
-        fill(s, c, reply->create_stream, *segment);
+        fill_stream(s, c, reply->create_stream, *segment);
     session_reply_free(reply);
     return error;
 }
@@ -189,14 +189,14 @@ static int stream_end(struct stream *s, const char *function, bool *force)
     callback_stream_end(s, true);
     pthread_mutex_lock(&session->lock);
     set_phase(s, STREAM_ENDING);
-    arena_ring_leaving(session, s->remote, s->tail - s->first);
+    arena_pages_ring_leaving(session, s->remote, s->tail - s->first);
     pthread_mutex_unlock(&session->lock);
     abort_lock_ending(s);
     error = destroy_remote(s, function);
     abort_unlock(s);
     pthread_mutex_lock(&session->lock);
     if (error == 0)
-        arena_ring_left(session, s->remote);
+        arena_pages_ring_left(session, s->remote);
     set_phase(s, STREAM_ABSENT);
     slots_put(&session->streams, s);
     pthread_cond_broadcast(&session->stream_gone);
@@ -255,7 +255,7 @@ static void await_leaving(struct context *c, const char *function)
     } while (found);
 }
 
-int streams_destroy_of(struct context *c, const char *function)
+int stream_destroy_all_of(struct context *c, const char *function)
 {
     struct session *session = c->session;
     struct stream *s;
@@ -263,7 +263,7 @@ int streams_destroy_of(struct context *c, const char *function)
     int error, first = 0;
 
     pthread_mutex_lock(&session->lock);
-    for (uint32_t cursor = 0; (s = streams_next(session, &cursor));) {
+    for (uint32_t cursor = 0; (s = stream_next(session, &cursor));) {
         if (s->context != c || phase_of(s) != STREAM_USABLE)
             continue;
         begin_to_leave(s);
@@ -316,7 +316,7 @@ aclError aclrtCreateStream(aclrtStream *stream)
     return aclrtCreateStreamWithConfig(stream, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC);
 }
 
-static int destroy(const char *function, aclrtStream handle, bool force)
+static int destroy_by_handle(const char *function, aclrtStream handle, bool force)
 {
     int error;
     struct context *c = context_get(function, &error);
@@ -348,7 +348,7 @@ aclError aclrtDestroyStream(aclrtStream stream)
     CALL_SCOPE;
 
     REQUIRE(stream);
-    return destroy(__func__, stream, false);
+    return destroy_by_handle(__func__, stream, false);
 }
 
 aclError aclrtDestroyStreamForce(aclrtStream stream)
@@ -356,7 +356,7 @@ aclError aclrtDestroyStreamForce(aclrtStream stream)
     CALL_SCOPE;
 
     REQUIRE(stream);
-    return destroy(__func__, stream, true);
+    return destroy_by_handle(__func__, stream, true);
 }
 
 static void init(struct session *s, uint32_t seed)

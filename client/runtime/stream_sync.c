@@ -7,6 +7,7 @@
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/runtime/context.h"
+#include "client/runtime/device.h"
 #include "client/runtime/stream.h"
 #include "client/runtime/upcall.h"
 
@@ -113,7 +114,7 @@ static bool is_target(const struct target *t, struct session *session, void *han
     return c && c->default_stream == t->stream;
 }
 
-static int synchronize(const char *function, aclrtStream handle, int32_t timeout)
+static int synchronize_stream(const char *function, aclrtStream handle, int32_t timeout)
 {
     uint64_t deadline = wait_deadline(timeout);
     int error;
@@ -147,7 +148,7 @@ aclError aclrtSynchronizeStream(aclrtStream stream)
 {
     CALL_SCOPE;
 
-    return synchronize(__func__, stream, -1);
+    return synchronize_stream(__func__, stream, -1);
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
@@ -155,12 +156,12 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
     CALL_SCOPE;
     int error = check_timeout(__func__, timeout);
 
-    return error != 0 ? error : synchronize(__func__, stream, timeout);
+    return error != 0 ? error : synchronize_stream(__func__, stream, timeout);
 }
 
 /* All streams of this process on the device, as the API documentation has it: also those that
  * another thread is destroying. */
-static size_t snapshot(struct context *c, struct target **targets)
+static size_t list_targets(struct context *c, struct target **targets)
 {
     struct session *session = c->session;
     struct stream *s;
@@ -169,7 +170,7 @@ static size_t snapshot(struct context *c, struct target **targets)
     pthread_mutex_lock(&session->lock);
     *targets = calloc(session->streams.live + 1, sizeof(**targets));
     if (*targets)
-        for (uint32_t i = 0; (s = streams_next(session, &i));)
+        for (uint32_t i = 0; (s = stream_next(session, &i));)
             if (s->device == c->device && !(s->flags & FLAGS_NO_WAIT))
                 (*targets)[n++] = target_of(s);
     pthread_mutex_unlock(&session->lock);
@@ -186,7 +187,7 @@ static int synchronize_device(const char *function, int32_t timeout)
 
     if (!c)
         return error;
-    n = snapshot(c, &targets);
+    n = list_targets(c, &targets);
     if (!targets)
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
     for (size_t i = 0; i < n; i++) {

@@ -44,7 +44,7 @@ static void use(void)
 static void retire(void)
 {
     atomic_store_explicit(&current, NULL, memory_order_release);
-    if (ring_guard_barrier() && !ring_guarded(&ring))
+    if (ring_guard_barrier() && !ring_guard_is_used(&ring))
         PLAIN_WRITE(&ring.mapping);
 }
 
