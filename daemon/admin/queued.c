@@ -2,21 +2,18 @@
 
 #include <stdlib.h>
 
+#include "daemon/base/array.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/engine/task_row.h"
 
 static bool add(struct queued *q, const struct queued_record *record, uint32_t stream)
 {
-    if (q->n == q->size) {
-        size_t bigger = q->size ? 2 * q->size : 64;
-        struct queued_record *p = reallocarray(q->record, bigger, sizeof(*p));
+    struct queued_record *all = array_grow(q->record, &q->size, q->n + 1, sizeof(*all));
 
-        if (!p)
-            return false;
-        q->record = p;
-        q->size = bigger;
-    }
+    if (!all)
+        return false;
+    q->record = all;
     q->record[q->n] = *record;
     q->record[q->n++].stream = stream;
     return true;

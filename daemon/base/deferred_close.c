@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/array.h"
 #include "daemon/base/log.h"
 
 #ifndef SO_PASSRIGHTS
@@ -107,25 +108,17 @@ void deferred_close_accept_fds(int socket)
 /* False: no memory. */
 static bool enqueue_item(const struct item *item)
 {
-    bool ok = true;
+    struct item *items;
 
     pthread_mutex_lock(&deferred.lock);
-    if (deferred.n == deferred.size) {
-        size_t size = deferred.size ? 2 * deferred.size : 64;
-        struct item *items = reallocarray(deferred.items, size, sizeof(*items));
-
-        ok = items != NULL;
-        if (ok) {
-            deferred.items = items;
-            deferred.size = size;
-        }
-    }
-    if (ok) {
+    items = array_grow(deferred.items, &deferred.size, deferred.n + 1, sizeof(*items));
+    if (items) {
+        deferred.items = items;
         deferred.items[deferred.n++] = *item;
         pthread_cond_signal(&deferred.more);
     }
     pthread_mutex_unlock(&deferred.lock);
-    return ok;
+    return items != NULL;
 }
 
 void deferred_close(int fd)

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/base/array.h"
+
 void timers_deinit(struct timers *timers)
 {
     free(timers->heap);
@@ -33,15 +35,12 @@ static void sift_from(struct timers *timers, uint32_t i, struct timer *timer)
 
 int timers_set(struct timers *timers, struct timer *timer, uint64_t deadline)
 {
-    if (timer->place == 0 && timers->n == timers->size) {
-        uint32_t size = timers->size ? 2 * timers->size : 64;
-        struct timer **heap = realloc(timers->heap, size * sizeof(struct timer *));
+    struct timer **heap = array_grow(timers->heap, &timers->size, timers->n + (timer->place == 0),
+                                     sizeof(struct timer *));
 
-        if (!heap)
-            return -ENOMEM;
-        timers->heap = heap;
-        timers->size = size;
-    }
+    if (!heap)
+        return -ENOMEM;
+    timers->heap = heap;
     timer->deadline = deadline;
     sift_from(timers, timer->place ? timer->place - 1 : timers->n++, timer);
     return 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /** All zero: not set. */
@@ -13,7 +14,7 @@ struct timer {
 struct timers {
     struct timer **heap;
     uint32_t n;
-    uint32_t size;
+    size_t size;
 };
 
 void timers_deinit(struct timers *timers);
