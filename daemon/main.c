@@ -239,7 +239,7 @@ static int run_server(struct server *server, const struct options *options, int 
     npud = (struct npud){.server = server,
                          .options = options,
                          .entrance = {.control = SOCKET_FILE_NULL, .admin = SOCKET_FILE_NULL}};
-    if (!random_fill(&server->ipc->instance, sizeof(server->ipc->instance))) {
+    if (!random_fill(&server->instance, sizeof(server->instance))) {
         log_error("the kernel gives no random bytes: %m");
         return -EIO;
     }

@@ -146,7 +146,7 @@ static int32_t explain_open_error(struct call *call, const struct ipc_handle *ha
     switch (error) {
     case ACL_ERROR_RT_PARAM_INVALID:
         if (ipc_handle_valid(handle, IPC_HANDLE_EVENT) &&
-            handle->instance != call->session->server->ipc->instance)
+            handle->instance != call->session->server->instance)
             return fail(call, error,
                         "another npud gave out this handle: one at another socket, or one that has "
                         "ended; export the event again");

@@ -11,6 +11,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
+#include "daemon/core/capability.h"
 #include "daemon/core/ipc_record.h"
 #include "daemon/core/release.h"
 #include "daemon/core/server.h"
@@ -167,7 +168,7 @@ static struct ipc_event *ipc_event_make(struct session *session, uint32_t device
         .kind = IPC_HANDLE_EVENT,
         .device = device,
         .object = ev->id,
-        .instance = all->instance,
+        .instance = session->server->instance,
     };
     if (random_fill(ev->handle.secret, sizeof(ev->handle.secret))) {
         ev->handle.check = ipc_handle_check(&ev->handle);
@@ -264,16 +265,6 @@ int32_t ipc_event_new(struct session *session, uint32_t device, struct ipc_open 
     return 0;
 }
 
-/* Constant time: how many bytes of a guess were right must not be measurable. */
-static bool secret_equal(const uint8_t *a, const uint8_t *b)
-{
-    unsigned diff = 0;
-
-    for (unsigned i = 0; i < sizeof(((struct ipc_handle *)0)->secret); i++)
-        diff |= a[i] ^ b[i];
-    return diff == 0;
-}
-
 static int32_t find_by_handle(struct session *session, const struct ipc_handle *handle,
                               struct ipc_event **evp)
 {
@@ -282,20 +273,17 @@ static int32_t find_by_handle(struct session *session, const struct ipc_handle *
 
     if (!ipc_handle_valid(handle, IPC_HANDLE_EVENT))
         return ACL_ERROR_RT_PARAM_INVALID;
-    if (handle->instance != all->instance)
+    if (handle->instance != session->server->instance)
         return ACL_ERROR_RT_PARAM_INVALID; /* of an npud at another socket, or one that has ended */
     if (handle->object == 0 || handle->object > all->last_id)
         return ACL_ERROR_RT_PARAM_INVALID;
     HASH_FIND(hh, all->by_id, &handle->object, sizeof(handle->object), ev);
     if (!ev)
         return ACL_ERROR_RT_INVALID_HANDLE;
-    /*
-     * All of it, the reserved bytes too: what we did not give out is no handle. The secret first.
-     */
-    if (!secret_equal(handle->secret, ev->handle.secret) ||
-        memcmp(handle, &ev->handle, sizeof(*handle)) != 0)
+    /* All of it, the reserved bytes too: what npud did not give out is no handle. */
+    if (!capability_equal(handle, &ev->handle, sizeof(*handle)))
         return ACL_ERROR_RT_PARAM_INVALID;
-    if (!all->any_uid && ev->user->uid != session->uid)
+    if (!capability_in_scope(session, ev->user->uid))
         return ACL_ERROR_RT_NO_PERMISSION;
     *evp = ev;
     return 0;

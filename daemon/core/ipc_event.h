@@ -66,9 +66,7 @@ struct ipc_events {
     struct ipc_event *by_id;
     struct ipc_event *to_wake; /* empty between requests */
     uint64_t last_id;
-    uint64_t instance; /* random: tells handles of this npud from those of another */
     uint32_t linger_max;
-    bool any_uid;
     uint32_t lingering;
 };
 

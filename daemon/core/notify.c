@@ -6,6 +6,7 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/capability.h"
 #include "daemon/core/device.h"
 #include "daemon/base/pidfd.h"
 #include "daemon/base/log.h"
@@ -159,7 +160,7 @@ int32_t notify_export(struct notify_open *open, bool any_pid)
         .version = NOTIFY_KEY_VERSION,
         .device = (uint8_t)n->device->index,
         .number = n->number,
-        .instance = open->session->server->ipc->instance,
+        .instance = open->session->server->instance,
     };
     if (!random_fill(n->key.secret, sizeof(n->key.secret)))
         return ACL_ERROR_RT_INTERNAL_ERROR;
@@ -230,7 +231,7 @@ static bool may_import(struct notify *n, const struct session *session)
     if (n->creator->session == session)
         return true;
     if (n->any_pid)
-        return session->server->ipc->any_uid || n->uid == session->uid;
+        return capability_in_scope(session, n->uid);
     entry = find_pid(n, session->pid);
     if (!entry)
         return false;
@@ -249,14 +250,14 @@ static int32_t find_by_key(struct session *session, const char *text, size_t len
 
     if (!notify_key_decode(&key, text, length))
         return ACL_ERROR_RT_PARAM_INVALID;
-    if (key.instance != session->server->ipc->instance)
+    if (key.instance != session->server->instance)
         return ACL_ERROR_RT_INVALID_HANDLE; /* of an npud that is gone, with all its notifies */
     if (key.number == 0 || key.number > all->last_number)
         return ACL_ERROR_RT_PARAM_INVALID;
     HASH_FIND(hh, all->by_number, &key.number, sizeof(key.number), n);
     if (!n)
         return ACL_ERROR_RT_INVALID_HANDLE;
-    if (!notify_key_equal(&key, &n->key))
+    if (!capability_equal(&key, &n->key, sizeof(key)))
         return ACL_ERROR_RT_PARAM_INVALID;
     if (!n->creator)
         return ACL_ERROR_RT_INVALID_HANDLE;

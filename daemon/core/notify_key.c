@@ -55,13 +55,3 @@ bool notify_key_decode(struct notify_key *key, const char *text, size_t length)
     return key->magic == NOTIFY_KEY_MAGIC && key->version == NOTIFY_KEY_VERSION &&
            key->check == compute_checksum(key);
 }
-
-bool notify_key_equal(const struct notify_key *a, const struct notify_key *b)
-{
-    const uint8_t *x = (const uint8_t *)a, *y = (const uint8_t *)b;
-    unsigned diff = 0;
-
-    for (size_t i = 0; i < sizeof(*a); i++)
-        diff |= x[i] ^ y[i];
-    return diff == 0;
-}

@@ -41,6 +41,3 @@ void notify_key_encode(const struct notify_key *key, char *text);
  * is right.
  */
 bool notify_key_decode(struct notify_key *key, const char *text, size_t length);
-
-/** All bytes equal; in constant time: how many of a guess were right must not be measurable. */
-bool notify_key_equal(const struct notify_key *a, const struct notify_key *b);

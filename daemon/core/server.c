@@ -47,6 +47,6 @@ void server_configure(struct server *server)
 
     server->users.limit = config->limit;
     server->ipc->linger_max = linger_max(server);
-    server->ipc->any_uid = config->ipc_any_uid;
+    server->any_uid = config->ipc_any_uid;
     log_set_level(config->log_level);
 }

@@ -1,5 +1,6 @@
 #include "daemon/core/survivor.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -37,6 +38,7 @@ static void survivor_free(struct survivor *survivor)
 {
     struct server *server = survivor->server;
 
+    assert(!survivor->parts);
     DL_DELETE(server->survivors, survivor);
     if (survivor->on_exit)
         event_free(survivor->on_exit);
@@ -51,6 +53,7 @@ static void survivor_free(struct survivor *survivor)
 void survivor_add(struct survivor *survivor, struct survivor_part *part,
                   void (*exited)(struct survivor_part *part))
 {
+    assert(!part->survivor);
     part->exited = exited;
     part->survivor = survivor;
     DL_PREPEND(survivor->parts, part);

@@ -85,8 +85,8 @@ void world_begin(unsigned flags)
     npud_assemble(server);
     server->users.limit = world.config.limit;
     server->ipc->linger_max = world.config.linger_max;
-    server->ipc->any_uid = world.config.ipc_any_uid;
-    server->ipc->instance = 1;
+    server->any_uid = world.config.ipc_any_uid;
+    server->instance = 1;
     server->base = event_base_new();
     inject_init(server->inject);
     MUST(server->base && sessions_init(server) == 0 &&

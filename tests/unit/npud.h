@@ -49,7 +49,7 @@ static inline void npud_start(const char *const *settings)
     npud_assemble(&server);
     server.users.limit = config.limit;
     server.ipc->linger_max = config.linger_max;
-    server.ipc->instance = 1;
+    server.instance = 1;
     server.base = event_base_new();
     ck_assert_ptr_nonnull(server.base);
     inject_init(server.inject);
