@@ -21,16 +21,15 @@ static int explain_handle(const char *function, struct session *s, acltdtBuf buf
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not a buffer of this process",
                          function, buf);
     if (state == MBUF_SENDING && mbuf_session(m->word) == s->peer_id)
-        return error_set(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "%s: buffer %p was enqueued and is its receiver's: nothing can be done with "
-            "it here any more",
-            function, buf);
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: buffer %p was enqueued: it belongs to its receiver now, and its "
+                         "handle is no longer valid",
+                         function, buf);
     if (generation != mbuf_generation(m->word) || state == MBUF_FREE || state == MBUF_CACHED)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: buffer %p was freed, or enqueued, before",
                          function, buf);
-    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: buffer %p is not this process's", function,
-                     buf);
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: buffer %p belongs to another process",
+                     function, buf);
 }
 
 /* A member of a chain that the session has. */
@@ -52,7 +51,7 @@ int mbuf_check_member(const char *function, struct session *s, acltdtBuf buf, bo
         return explain_handle(function, s, buf, known, out);
     if (head_only)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: buffer %p is a member of a chain: only the head of a chain will do",
+                         "%s: buffer %p is a member of a chain: pass the head of the chain",
                          function, buf);
     return 0;
 }

@@ -148,7 +148,7 @@ static int set_length(const char *function, acltdtBuf buf, size_t len)
     room = atomic_load_explicit(&m.mbuf->room, memory_order_relaxed);
     if (len == 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: len is 0: 1 to %llu, as much as the buffer has room for", function,
+                         "%s: len is 0, must be from 1 to %llu, the room of the buffer", function,
                          (unsigned long long)room);
     if (len > room)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
@@ -181,8 +181,8 @@ static struct mbuf *find_user(const char *function, acltdtBuf buf, const void *d
 
     if (size > MBUF_USER || offset > MBUF_USER - size)
         *error = error_set(ACL_ERROR_INVALID_PARAM,
-                           "%s: %zu bytes at offset %zu: there are %u bytes of user data", function,
-                           size, offset, MBUF_USER);
+                           "%s: %zu bytes at offset %zu go beyond the %u bytes of user data",
+                           function, size, offset, MBUF_USER);
     else if (!buf || !data)
         *error = error_null(function, buf ? "dataPtr" : "buf");
     else if ((*error = find_buffer(function, buf, &s, &m)) == 0)
@@ -199,7 +199,9 @@ static int set_user(const char *function, acltdtBuf buf, const void *data, size_
     if (!m)
         return error;
     if (size == 0 && offset == MBUF_USER)
-        return error_set(ACL_ERROR_FAILURE, "%s: 0 bytes at the end of the user data", function);
+        return error_set(ACL_ERROR_FAILURE,
+                         "%s: 0 bytes at the end of the user data: size must be at least 1 there",
+                         function);
     if (atomic_load_explicit(&m->user_set, memory_order_relaxed) == 0)
         memset(m->user, 0, MBUF_USER);
     memcpy(m->user + offset, data, size);
@@ -254,8 +256,7 @@ static int append_chain(const char *function, acltdtBuf head, acltdtBuf buf)
         return error;
     if (head == buf)
         return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                         "%s: headBuf and buf are the same buffer: a chain cannot be its own end",
-                         function);
+                         "%s: headBuf and buf are the same buffer: append another one", function);
     return mbuf_chain_append(function, &to, &more);
 }
 
@@ -302,10 +303,9 @@ aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf)
 
     /* All memory is aligned as DVPP asks for. */
     if (type != ACL_TDT_NORMAL_MEM && type != ACL_TDT_DVPP_MEM)
-        return error_set(
-            ACL_ERROR_INVALID_PARAM,
-            "%s: type is %u: ACL_TDT_NORMAL_MEM is 0, ACL_TDT_DVPP_MEM is 1, there are no others",
-            __func__, type);
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "%s: type is %u, must be ACL_TDT_NORMAL_MEM (0) or ACL_TDT_DVPP_MEM (1)",
+                         __func__, type);
     REQUIRE(buf);
     return alloc_buf(__func__, size, buf);
 }

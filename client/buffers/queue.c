@@ -442,7 +442,7 @@ aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission)
     REQUIRE(permission);
     if (timeout < -1)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: timeout %d: it is -1 for no limit, or milliseconds", __func__,
+                         "%s: timeout is %d ms, must be 0 or more, or -1 for no limit", __func__,
                          timeout);
     error = check_id(__func__, qid);
     if (error != 0)

@@ -50,7 +50,8 @@ static int set_name(acltdtQueueAttr *attr, const char *function, const char *nam
 
     if (!name)
         return error_set(ACL_ERROR_INVALID_PARAM,
-                         "%s: param points to a NULL, must be to a pointer to the name", function);
+                         "%s: param points to NULL: it must point to a pointer to the name",
+                         function);
     length = strnlen(name, QUEUE_NAME);
     if (length == QUEUE_NAME)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: the name has more than %u characters",

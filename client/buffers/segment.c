@@ -438,8 +438,7 @@ int segment_need(const char *function, struct session *s, uint32_t ref)
      */
     if (error == 0 && !segment_get(&segment_table, ref))
         error = error_set(ACL_ERROR_RT_PARAM_INVALID,
-                          "%s: segment %u of shared buffers is not there any more", function,
-                          ref >> 16);
+                          "%s: segment %u of shared buffers no longer exists", function, ref >> 16);
     pthread_mutex_unlock(&s->segments.lock);
     return error;
 }

@@ -101,12 +101,12 @@ static int error_deserted(const struct transfer *t)
 {
     if (!queue_still_served(t->session))
         return session_error_lost(t->function);
-    return error_set(
-        ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-        "%s: queue %u is %s, and nobody is left who could %s: process %d, the last one, "
-        "has died or lost the right",
-        t->function, t->queue->id, t->putting ? "full" : "empty",
-        t->putting ? "dequeue" : "enqueue", (int)atomic_load(&transfer_side(t)->news->pid));
+    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                     "%s: queue %u is %s, and no process is left that could %s: process %d, the "
+                     "last one, has died or lost the right",
+                     t->function, t->queue->id, t->putting ? "full" : "empty",
+                     t->putting ? "dequeue" : "enqueue",
+                     (int)atomic_load(&transfer_side(t)->news->pid));
 }
 
 int transfer_wait_sleep(struct transfer *t)

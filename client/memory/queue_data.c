@@ -13,13 +13,11 @@
 static int check_user(const char *function, const void *data, size_t size)
 {
     if (size > MBUF_USER && size <= 256)
-        return error_set(ACL_ERROR_INVALID_PARAM,
-                         "%s: userDataSize %zu: there are %u bytes of user data", function, size,
-                         MBUF_USER);
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: userDataSize is %zu, must be at most %u",
+                         function, size, MBUF_USER);
     if (size > 256)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: userDataSize %zu: there are %u bytes of user data", function, size,
-                         MBUF_USER);
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: userDataSize is %zu, must be at most %u",
+                         function, size, MBUF_USER);
     if ((data != NULL) != (size != 0))
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: userData is %s and userDataSize %zu",
                          function, data ? "not NULL" : "NULL", size);

@@ -187,7 +187,7 @@ START_TEST(granted_and_gone)
     child_kill(pid);
     ck_assert_int_eq(sleeper_end(&z), ACL_ERROR_RT_DRV_INTERNAL_ERROR);
     snprintf(number, sizeof(number), "process %d,", (int)pid);
-    ck_assert_msg(strstr(z.text, "nobody is left") && strstr(z.text, number), "%s", z.text);
+    ck_assert_msg(strstr(z.text, "no process is left") && strstr(z.text, number), "%s", z.text);
     if (_i)
         OK(acltdtFreeBuf(z.buf));
     OK(acltdtDestroyQueue(q));

@@ -653,10 +653,10 @@ START_TEST(nobody_left_who_could_enqueue)
     OK(acltdtFreeBuf(z.buf));
     sleeper_begin(&z, false);
     child_kill(two);
-    expect_deserted(&z, "nobody is left who could enqueue", two);
+    expect_deserted(&z, "no process is left that could enqueue", two);
     /* Who asks without waiting is told what there is. */
     FAILS(ACL_ERROR_RT_QUEUE_EMPTY, acltdtDequeue(shared->q[0], &buf, 0));
-    FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "nobody is left",
+    FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "no process is left",
                  acltdtDequeue(shared->q[0], &buf, 1000));
     /* A process that serves itself. */
     OK(acltdtEnqueue(shared->q[0], buffer_of(1), 0));
@@ -683,7 +683,7 @@ START_TEST(nobody_left_who_could_dequeue)
     turn_await(&to_parent);
     sleeper_begin(&z, true);
     child_kill(one);
-    expect_deserted(&z, "nobody is left who could dequeue", one);
+    expect_deserted(&z, "no process is left that could dequeue", one);
     FAILS(ACL_ERROR_RT_QUEUE_FULL, acltdtEnqueue(shared->q[0], z.buf, 0));
     /* Somebody new has come: there is a reason to wait again. */
     grant(shared->q[0], two, TAKE);
@@ -737,7 +737,7 @@ START_TEST(messages_outlive_their_sender)
     OK(acltdtFreeBuf(buf));
     OK(acltdtDequeueData(shared->q[0], got, 4, &n, NULL, 0, -1));
     ck_assert_str_eq(got, "abc");
-    FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "nobody is left",
+    FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "no process is left",
                  acltdtDequeue(shared->q[0], &buf, -1));
     close_queues();
 }

@@ -847,7 +847,7 @@ static int sleeper(void *arg)
     for (uint64_t i = 0; i < 6; i++)
         ck_assert_uint_eq(take_value(board->queue[0]), i);
     turn_tell(&turns[3]);
-    FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "nobody is left",
+    FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "no process is left",
                  acltdtDequeue(board->queue[0], &buf, GUARD_MS));
     OK(aclFinalize());
     return 0;

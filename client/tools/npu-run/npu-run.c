@@ -50,7 +50,8 @@ static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUS
 static void print_usage(FILE *f)
 {
     fputs("Usage: npu-run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
-          "Run COMMAND with simulated NPUs of its own: a private npud that nobody else sees.\n"
+          "Run COMMAND with simulated NPUs of its own: a private npud that no other\n"
+          "process sees.\n"
           "\n"
           "  -d, --devices=N    number of NPUs (default 2, or what FILE says)\n"
           "  -c, --config=FILE  configuration of npud; without it no file is read\n"
