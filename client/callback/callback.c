@@ -116,7 +116,7 @@ void callback_dispose(struct callback *list)
     }
 }
 
-/* --- who runs it --- */
+/* --- workers --- */
 
 static void bind_stream(struct worker *w, struct stream *s)
 {
@@ -144,7 +144,7 @@ static void unbind_stream(struct stream *s)
 }
 
 /*
- * Until the callback that runs has returned, or the call is to end; not if that is who asks. The
+ * Until the callback that runs has returned, or the call is to end; not if it is the caller's. The
  * stream may be another one by then.
  */
 static void await_running(struct stream *s)
@@ -179,7 +179,7 @@ static void disown_running(struct stream *s)
     struct callback_run *run = cb->running;
     uint64_t ordinal = run->callback->ordinal;
 
-    run->orphan = true;
+    run->disowned = true;
     cb->running = NULL;
     cb->runs++;
     pthread_cond_broadcast(&process->callback_idle);
@@ -268,8 +268,8 @@ void callback_context_leave(struct context *c)
 static void free_reports(struct session *session)
 {
     /*
-     * The lock in any case: who found the session in process->session before it was taken out of
-     * there looks at it under the lock.
+     * The lock in any case: a thread that found the session in process->session before it was taken
+     * out of there looks at it under the lock.
      */
     callback_lock();
     while (session->reports && session->reports->inside > 0)
@@ -372,7 +372,7 @@ static int subscribe_thread(const char *function, uint64_t thread_id, aclrtStrea
         return error;
     tag = atomic_load_explicit(&s->slot.tag, memory_order_acquire);
     callback_lock();
-    /* Whoever destroys it makes the handle invalid first, and comes for the lock later. */
+    /* A thread that destroys it makes the handle invalid first, and takes the lock later. */
     if (!(tag & 1) || atomic_load_explicit(&s->slot.tag, memory_order_acquire) != tag)
         error = bad_stream(function);
     else
@@ -506,7 +506,7 @@ static bool submit_task(struct stream *s, const struct callback *c)
 }
 
 /*
- * Room first: while the ring is full nobody may be kept from ending the subscription. The stream is
+ * Room first: while the ring is full, other threads can end the subscription. The stream is
  * locked.
  */
 static int launch_locked(const char *function, struct stream *s, struct callback *c, bool host)

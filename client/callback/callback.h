@@ -1,5 +1,5 @@
 /*
- * Callbacks of streams: who runs those of which stream, and what is to be run. See
+ * Callbacks of streams: which thread runs those of which stream, and what is to be run. See
  * proto/shm/callback_shm.h.
  *
  * A worker is a thread that runs callbacks: one of the program, which sits in aclrtProcessReport
@@ -48,8 +48,8 @@ struct callback_run {
     struct callback *callback;
     pthread_t thread;
     pid_t process;
-    bool ring;   /* the stream waits for it, or for one that was dropped meanwhile */
-    bool orphan; /* it has ended its own stream */
+    bool ring;     /* the stream waits for it, or for one that was dropped meanwhile */
+    bool disowned; /* it has ended its own stream */
 };
 
 struct worker {

@@ -1,7 +1,7 @@
 /*
  * Running callbacks: aclrtProcessReport, and the library's threads for host functions. Compiled
  * with -fexceptions: a callback that throws, or ends its thread, has returned for its stream, and
- * nobody waits for it for ever.
+ * no thread waits for it for ever.
  */
 #include <errno.h>
 #include <signal.h>
@@ -36,12 +36,12 @@ static void run_end(struct callback_run *run)
         return;
     KILL_POINT(CALLBACK_RUN);
     callback_lock();
-    if (!run->orphan) {
+    if (!run->disowned) {
         cb->running = NULL;
         if (!session_lost(run->session))
             callback_acknowledge(run->stream, cb->dropped > ordinal ? cb->dropped : ordinal,
                                  run->ring);
-        /* Somebody else's by now, who found it running. */
+        /* The stream has another worker by now, which found it running. */
         w = atomic_load_explicit(&cb->worker, memory_order_relaxed);
         if (w && w != run->worker)
             callback_worker_wake(run->session, w);
@@ -153,23 +153,23 @@ struct sleeper {
 };
 
 /* Something to run, or the worker is not what it was. */
-static bool sleep_settled(void *object, uint64_t target)
+static bool sleep_is_over(void *object, uint64_t target)
 {
     struct sleeper *sl = object;
     struct worker *w = sl->worker;
-    bool settled;
+    bool over;
     struct stream *s;
 
     (void)target;
     callback_lock();
-    settled = w->serial != sl->serial || w->ended;
-    if (!settled) {
+    over = w->serial != sl->serial || w->ended;
+    if (!over) {
         report_arm(callback_worker_report(sl->session, w));
         DL_FOREACH2 (w->streams, s, callbacks.next)
-            settled |= is_ready(&s->callbacks, handed_over(s));
+            over |= is_ready(&s->callbacks, handed_over(s));
     }
     callback_unlock();
-    return settled;
+    return over;
 }
 
 /* Until there is something to look at. 0, -ETIMEDOUT, -EINTR, -EPIPE. The lock is not held. */
@@ -178,7 +178,7 @@ static int worker_sleep(struct sleeper *sl, const char *function, uint64_t deadl
     struct report *report = callback_worker_report(sl->session, sl->worker);
     int r =
         wait_report(&sl->session->waits, function, (uint32_t)(report - sl->session->page->report),
-                    &report->seq, sleep_settled, sl, deadline);
+                    &report->seq, sleep_is_over, sl, deadline);
 
     callback_lock();
     /* Another thread may be asleep on the word by now. */
@@ -188,10 +188,10 @@ static int worker_sleep(struct sleeper *sl, const char *function, uint64_t deadl
     return r;
 }
 
-/* --- a visit: the calling thread runs callbacks, and nobody frees what it looks at --- */
+/* --- a visit: the calling thread runs callbacks, and no thread frees what it looks at --- */
 
 struct visit {
-    struct session *session; /* NULL: none, or nobody ever subscribed in it */
+    struct session *session; /* NULL: none, or no thread ever subscribed in it */
     bool lost;
     pid_t process;
 };
@@ -371,7 +371,7 @@ static void *host_main(void *arg)
     } while (served == SERVED);
     callback_lock();
     if (!w->ended) {
-        /* npud is gone, and nobody is going to join us. */
+        /* npud is gone, and no thread is going to join this one. */
         pthread_detach(pthread_self());
         c->host = NULL;
     }

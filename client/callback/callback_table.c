@@ -100,7 +100,7 @@ uint64_t callback_table_last(struct callback_table *t)
 {
     uint64_t last;
 
-    /* Mostly there is none, and then nobody waits for the lock. */
+    /* Fast path: mostly there is none, and then the lock is not taken. */
     if (atomic_load_explicit(&t->n, memory_order_relaxed) == 0)
         return 0;
     pthread_mutex_lock(&t->lock);

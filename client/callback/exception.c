@@ -226,7 +226,7 @@ static bool drain_exceptions(struct session *s)
     if (wait_hook)
         return true;
     if (!interrupt_lock(&exceptions.calling))
-        return true; /* whoever calls one now goes on with the next */
+        return true; /* the thread that calls one now goes on with the next */
     while (take_exception(s, &info))
         if (!call_callbacks(s, &info))
             return false;
@@ -257,7 +257,7 @@ static void *exception_main(void *arg)
             break;
         futex_wait_until(seq, seen, NULL);
     }
-    /* Who ends the session joins us, if he was first. */
+    /* session_end() joins this thread, if it was first. */
     if (!atomic_exchange(&s->exceptions.over, true))
         pthread_detach(pthread_self());
     return NULL;

@@ -1,5 +1,5 @@
 /*
- * Why a socket of npud does not let somebody in: the same words in the library's sentence and from
+ * Why a socket of npud refuses a user: the same words in the library's sentence and from
  * npuctl.
  */
 #pragma once
@@ -9,7 +9,7 @@
 #define ACCESS_TEXT_MAX 512
 
 /**
- * Who may connect to the socket at path, and how to become one of them: the end of a sentence,
- * without a full stop. For connect() that failed with EACCES. Keeps errno. Any thread.
+ * Which users may connect to the socket at path, and how to become one of them: the end of a
+ * sentence, without a full stop. For connect() that failed with EACCES. Keeps errno. Any thread.
  */
 void access_explain(const char *path, char *text, size_t size);

@@ -13,7 +13,9 @@ _Atomic uint64_t api_call_epoch = 1;
 /* Of all threads so far. A mark is used again after its thread has ended, and is never freed. */
 static _Atomic(struct api_call_mark *) marks;
 
-/* A thread without memory for a mark has been inside a call: nobody knows whether it still is. */
+/*
+ * A thread without memory for a mark has been inside a call: whether it still is cannot be known.
+ */
 static _Atomic bool unmarked;
 
 static struct api_call_mark *take_old(void)

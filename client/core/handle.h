@@ -37,9 +37,9 @@ static inline void *handle_of(enum handle_kind kind, const void *object)
 }
 
 /**
- * The live object that handle names in table t, or NULL. Any thread, no lock. *tagp is its tag: who
- * locks the object afterwards and finds another tag has come too late, though the slot may have got
- * a live object again.
+ * The live object that handle names in table t, or NULL. Any thread, no lock. *tagp is its tag: a
+ * caller that locks the object afterwards and finds another tag has come too late, though the slot
+ * may have got a live object again.
  */
 static inline void *handle_get_tag(const struct slots *t, enum handle_kind kind, const void *handle,
                                    uint32_t *tagp)
@@ -60,7 +60,7 @@ static inline void *handle_get_tag(const struct slots *t, enum handle_kind kind,
     return s;
 }
 
-/** The same for who does not look again. */
+/** The same for callers that do not lock the object. */
 static inline void *handle_get(const struct slots *t, enum handle_kind kind, const void *handle)
 {
     uint32_t tag;

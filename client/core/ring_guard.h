@@ -1,8 +1,9 @@
 /*
- * Who uses a ring says so in a place of his own before he looks whether it still is the queue's;
- * who takes a ring from a queue looks at all these places afterwards. Each stores before he loads,
- * which takes a barrier on both sides: the rare one, who takes away, makes it for all threads
- * (membarrier(2)), so that the others pay for none.
+ * A ring of a queue is unmapped only when no thread uses it. A thread that uses a ring stores its
+ * address in a guard of its own, and then looks whether the ring still is the queue's. The thread
+ * that takes a ring away from its queue does so first, and then reads all guards. Each side stores
+ * before it loads, which takes a barrier on both sides: the rare one, which takes the ring away,
+ * makes it for all threads (membarrier(2)), so that the users of rings pay for none.
  */
 #pragma once
 
@@ -25,9 +26,9 @@ struct ring_guard *ring_guard_new(void) __attribute__((cold));
 void ring_guard_free(struct ring_guard *guard);
 
 /**
- * Whoever begins to use a ring from here on sees what the caller has stored; who has begun before
- * is seen by ring_guard_is_used(). False: the kernel does not let us, and nobody can tell who uses
- * what.
+ * A barrier for all threads. A thread that begins to use a ring afterwards sees what the caller has
+ * stored before; one that began before is seen by ring_guard_is_used(). False: the kernel refuses,
+ * and which threads use a ring cannot be known.
  */
 bool ring_guard_barrier(void);
 

@@ -83,8 +83,8 @@ static void slot_put(struct waits *all, struct wait_slot *slot)
 
 /*
  * Registered before the sequence word and `lost` are read: the watcher sets `lost` and then bumps
- * the word of everybody on the list, so either we see `lost`, or our sleep ends at once because the
- * word has changed.
+ * the words of all threads on the list. So a thread either sees `lost`, or its sleep ends at once
+ * because the word has changed.
  */
 static void add_sleeper(struct waits *all, struct wait *w, const struct wait_info *info)
 {
@@ -129,8 +129,8 @@ bool wait_wake_all(struct waits *all)
 }
 
 /*
- * A word that does not change is no help to who has seen `lost` clear and is not asleep yet. He is
- * within a few instructions of it: so they are woken until all have left the list.
+ * A thread may have seen `lost` clear, and be about to sleep on a word that is not changed for it.
+ * It is within a few instructions of its sleep: so threads are woken until all have left the list.
  */
 void wait_abort_all(struct waits *all)
 {
@@ -232,7 +232,7 @@ static bool call_is_interrupted(int r, const struct wait *w)
 }
 
 static int wait_listed(struct waits *all, struct wait *w, const struct wait_info *info,
-                       wait_settled_fn *settled, void *object, uint64_t deadline)
+                       wait_over_fn *over, void *object, uint64_t deadline)
 {
     _Atomic uint32_t *word = w->word;
     struct thread *t = thread_self();
@@ -243,7 +243,7 @@ static int wait_listed(struct waits *all, struct wait *w, const struct wait_info
     for (;;) {
         uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
 
-        if (settled(object, info->target))
+        if (over(object, info->target))
             r = 0;
         else if (waits_lost(all))
             r = -EPIPE;
@@ -266,19 +266,19 @@ static int wait_listed(struct waits *all, struct wait *w, const struct wait_info
 }
 
 static int wait_until(struct waits *all, const struct wait_info *info, _Atomic uint32_t *word,
-                      wait_settled_fn *settled, void *object, uint64_t deadline)
+                      wait_over_fn *over, void *object, uint64_t deadline)
 {
     struct wait w = {.word = word};
 
-    return wait_listed(all, &w, info, settled, object, deadline);
+    return wait_listed(all, &w, info, over, object, deadline);
 }
 
 static int wait_hooked(struct waits *all, struct wait *w, const struct wait_info *info,
-                       wait_settled_fn *settled, void *object, uint64_t deadline)
+                       wait_over_fn *over, void *object, uint64_t deadline)
 {
     const struct wait_hook *hook = wait_hook;
     void *begun = hook ? hook->begin(all->session) : NULL;
-    int r = wait_listed(all, w, info, settled, object, deadline);
+    int r = wait_listed(all, w, info, over, object, deadline);
 
     if (hook)
         hook->end(all->session, begun);
@@ -322,7 +322,7 @@ static bool given_up(const struct position *p)
     return atomic_load(&p->ctrl->stopped) != 0 || shall_leave(p->leave);
 }
 
-static bool position_settled(void *object, uint64_t target)
+static bool position_is_over(void *object, uint64_t target)
 {
     struct position *p = object;
 
@@ -347,7 +347,7 @@ static int wait_at(struct waits *all, const char *function, struct position *p, 
         return -ECANCELED;
     describe_wait(&info, function, WAIT_POSITION,
                   atomic_load_explicit(&p->ctrl->number, memory_order_relaxed), position, deadline);
-    r = wait_hooked(all, &wait, &info, position_settled, p, deadline);
+    r = wait_hooked(all, &wait, &info, position_is_over, p, deadline);
     if (discarded)
         *discarded = wait.discarded;
     return r == 0 && !position_reached(p->ctrl, position) ? -ECANCELED : r;
@@ -398,11 +398,12 @@ void wait_discarded(struct waits *all, const struct stream_ctrl *ctrl, uint64_t 
 
 struct pending {
     struct ipc_page *page;
-    bool known; /* npud has said that it knows the opener: it will wake us when that one leaves */
+    /* npud has said that it knows the opener: it will wake this process when that one leaves */
+    bool known;
     _Atomic int32_t *leave;
 };
 
-static bool record_settled(void *object, uint64_t target)
+static bool record_is_over(void *object, uint64_t target)
 {
     const struct pending *p = object;
 
@@ -421,27 +422,27 @@ int wait_record(struct waits *all, const char *function, uint32_t remote, struct
     if (ipc_state_of(page, number) != IPC_PENDING)
         return 0;
     describe_wait(&info, function, WAIT_RECORD, remote, number, deadline);
-    r = wait_hooked(all, &wait, &info, record_settled, &p, deadline);
+    r = wait_hooked(all, &wait, &info, record_is_over, &p, deadline);
     return r == 0 && shall_leave(leave) ? -ECANCELED : r;
 }
 
 int wait_report(struct waits *all, const char *function, uint32_t report, _Atomic uint32_t *word,
-                wait_settled_fn *settled, void *object, uint64_t deadline)
+                wait_over_fn *over, void *object, uint64_t deadline)
 {
     struct wait_info info;
 
     describe_wait(&info, function, WAIT_CALLBACK, report, 0, deadline);
-    return wait_until(all, &info, word, settled, object, deadline);
+    return wait_until(all, &info, word, over, object, deadline);
 }
 
 int wait_queue(struct waits *all, const char *function, uint32_t kind, uint32_t object,
-               _Atomic uint32_t *word, wait_settled_fn *settled, void *arg, uint64_t deadline)
+               _Atomic uint32_t *word, wait_over_fn *over, void *arg, uint64_t deadline)
 {
     struct wait w = {.word = word, .fixed = true};
     struct wait_info info;
 
     describe_wait(&info, function, kind, object, 0, deadline);
-    return wait_hooked(all, &w, &info, settled, arg, deadline);
+    return wait_hooked(all, &w, &info, over, arg, deadline);
 }
 
 struct grants {

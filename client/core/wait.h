@@ -5,7 +5,7 @@
  *
  * A caller that has found a buffer or a segment looks it up again after a sleep (api_call_rest()).
  *
- * Who sleeps is written down for npud (proto/shm/wait_slot.h), with the API function that was
+ * Each sleep is written down for npud (proto/shm/wait_slot.h), with the API function that was
  * called.
  *
  * All of these return -EINTR when the thread's interrupt check wants the call to end (interrupt.h).
@@ -64,13 +64,13 @@ int wait_position(struct waits *all, const char *function, struct stream_ctrl *c
                   uint64_t position, uint64_t deadline, int32_t *discarded);
 
 /**
- * The same without a deadline; also -ECANCELED when *leave is not 0. Who sets that calls
- * wait_leave().
+ * The same without a deadline; also -ECANCELED when *leave is not 0. The thread that
+ * sets it calls wait_leave().
  */
 int wait_position_or(struct waits *all, const char *function, struct stream_ctrl *ctrl,
                      uint64_t position, _Atomic int32_t *leave);
 
-/** *leave was set: whoever sleeps with it looks at it now. */
+/** *leave was set: threads that sleep with it look at it now. */
 void wait_leave(struct waits *all, _Atomic int32_t *leave);
 
 /**
@@ -90,22 +90,22 @@ int wait_record(struct waits *all, const char *function, uint32_t remote, struct
                 uint64_t number, bool known, uint64_t deadline, _Atomic int32_t *leave);
 
 /** What a thread sleeps on: arms the wake-up, then tells whether it is over already. */
-typedef bool wait_settled_fn(void *object, uint64_t target);
+typedef bool wait_over_fn(void *object, uint64_t target);
 
 /**
- * Wait for callbacks: until settled(object, 0), looked at whenever word changes. 0, -ETIMEDOUT,
+ * Wait for callbacks: until over(object, 0), looked at whenever word changes. 0, -ETIMEDOUT,
  * -EPIPE.
  */
 int wait_report(struct waits *all, const char *function, uint32_t report, _Atomic uint32_t *word,
-                wait_settled_fn *settled, void *object, uint64_t deadline);
+                wait_over_fn *over, void *object, uint64_t deadline);
 
 /**
  * Wait at a queue: kind WAIT_MESSAGE or WAIT_ROOM, object the number of the ring, word of the other
- * side, which this process may be able to read only. Until settled(arg, 0), looked at whenever word
+ * side, which this process may be able to read only. Until over(arg, 0), looked at whenever word
  * changes. 0, -ETIMEDOUT, -EPIPE.
  */
 int wait_queue(struct waits *all, const char *function, uint32_t kind, uint32_t object,
-               _Atomic uint32_t *word, wait_settled_fn *settled, void *arg, uint64_t deadline);
+               _Atomic uint32_t *word, wait_over_fn *over, void *arg, uint64_t deadline);
 
 /**
  * Wait until npud has granted queue id something: `grants` of the session page is not `seen` any
@@ -120,14 +120,14 @@ int wait_grant(struct waits *all, const char *function, uint32_t id, uint32_t se
  */
 bool wait_wake_all(struct waits *all);
 
-/** Watcher: npud is gone; let everybody who sleeps see that. */
+/** Watcher: npud is gone. All threads that sleep see that. */
 void wait_abort_all(struct waits *all);
 
 /**
  * Whether a thread sleeps on something that needs no device: a queue, or a record of an IPC event.
  * A thread that sleeps on a stream's position or in aclrtProcessReport needs a device: once no
  * device is in use, its streams are gone and it is on its way out. So is one whose wait is over and
- * who has not woken yet: all are woken, and those that look and go to sleep again count. One caller
- * at a time; it takes microseconds, or up to a second when a thread does not get a CPU.
+ * that has not woken yet: all are woken, and those that look and go to sleep again count. One
+ * caller at a time; it takes microseconds, or up to a second when a thread does not get a CPU.
  */
 bool wait_any_without_device(struct waits *all);

@@ -1,6 +1,7 @@
 /*
  * Event descriptors, the library's side: eventfds of the program that npud writes when a record is
- * complete. A copy of each is kept until npud has written it, so that somebody can when npud ends.
+ * complete. A copy of each is kept until npud has written it, so that the library can write it when
+ * npud ends.
  */
 #pragma once
 

@@ -57,14 +57,14 @@ static void record_idle(struct event *e, struct stream *s)
     if (waking)
         submit_record(e, s, TASK_RECORD_WAKE);
     else
-        stream_count_taskless(s);
+        stream_count_implicit(s);
     set_record(e, NULL, 0, event_has_time(e) ? clock_ns() : 0);
 }
 
 static void record_queued(struct event *e, struct stream *s)
 {
     /*
-     * A plain position needs no task of its own, where nobody counts them: the event is complete
+     * A plain position needs no task of its own, unless tasks are counted: the event is complete
      * when the stream gets there.
      */
     if (event_has_time(e) || event_has_level(e) || stream_mode(s) != DOORBELL_FREE)
@@ -72,7 +72,7 @@ static void record_queued(struct event *e, struct stream *s)
                       (event_has_time(e) ? TASK_RECORD_TIME : 0) |
                           (event_has_level(e) ? TASK_RECORD_LEVEL : 0));
     else
-        stream_count_taskless(s);
+        stream_count_implicit(s);
     set_record(e, s->ctrl, s->tail, 0);
 }
 
@@ -187,7 +187,7 @@ static int reset_level(struct event *e, struct stream *s, const char *function)
 
     if (stream_idle(s)) {
         event_slot_lower(e->shm);
-        stream_count_taskless(s);
+        stream_count_implicit(s);
         return 0;
     }
     error = stream_submit(s, function, &task);
@@ -214,7 +214,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
         } else {
             error = event_reset_in(e, s, __func__);
             if (error == 0)
-                stream_count_taskless(s);
+                stream_count_implicit(s);
         }
         event_unlock(e);
     }

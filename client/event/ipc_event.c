@@ -43,7 +43,7 @@ static void empty_page(struct event *e)
     void *map = mmap(e->page, sizeof(struct ipc_page), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 
-    (void)map; /* failed: the old page stays mapped, which wastes it and harms nobody */
+    (void)map; /* failed: the old page stays mapped, which wastes it and does no harm */
 }
 
 void ipc_event_unmap(struct event *e)
@@ -340,7 +340,7 @@ static uint64_t newest_number(struct event *e)
 
 /*
  * Wait until a record is not pending. If its opener is gone, npud fails it when it is asked; if
- * npud says that it knows the opener after all, it will wake us when that one leaves. 0,
+ * npud says that it knows the opener after all, it will wake this process when that one leaves. 0,
  * -ETIMEDOUT, -EPIPE; -ECANCELED when *leave (or NULL) is not 0.
  */
 static int await_record(struct event *e, const char *function, uint64_t number, uint64_t deadline,
@@ -430,8 +430,8 @@ static uint64_t take_pending(struct event *e, struct stream *s, const char *func
 }
 
 /*
- * Complete at the call, because nothing is outstanding: never pending, so nobody can sleep on it,
- * and npud hears of nothing.
+ * Complete at the call, because nothing is outstanding: never pending, so no thread can sleep on
+ * it, and npud hears of nothing.
  */
 static int record_done(struct event *e, struct stream *s, const char *function)
 {
@@ -444,7 +444,7 @@ static int record_done(struct event *e, struct stream *s, const char *function)
         if (error != 0)
             return error;
     }
-    stream_count_taskless(s);
+    stream_count_implicit(s);
     return 0;
 }
 
@@ -460,7 +460,7 @@ int ipc_event_record(struct event *e, struct stream *s, const char *function, vo
     if (error != 0)
         return error;
     stream_submit_reserved(
-        s, &task); /* it has its number: who waits for that must not do so in vain */
+        s, &task); /* it has its number, and a thread that waits for that must be woken */
     KILL_POINT(RECORD_QUEUED);
     event_used(e, s, USE_FENCE);
     event_unlock(e);

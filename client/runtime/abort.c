@@ -14,7 +14,7 @@ struct range {
     uint64_t from, to;
 };
 
-/* What is queued is dropped; nobody can take it for done before request_abort(). */
+/* What is queued is dropped. It does not count as done before request_abort(). */
 static int request_hold(struct stream *s, const char *function, struct range *range)
 {
     Npud__Request request = NPUD__REQUEST__INIT;

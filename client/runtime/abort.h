@@ -1,6 +1,6 @@
 /*
- * Discarding what is queued in streams. Who submits holds the stream's lock, and may do so while
- * the ring is full: so he is asked to leave first, and nobody is in the middle of a submission when
+ * Discarding what is queued in streams. A submitter holds the stream's lock, also while it
+ * waits for room in a full ring. It is asked to leave first, so that no submission has begun when
  * npud discards.
  */
 #pragma once
@@ -19,7 +19,7 @@ void abort_lock_ending(struct stream *s);
 /** Let go. Submitting is still refused, while s->aborting says so. */
 void abort_unlock(struct stream *s);
 
-/** Discard what is queued in a stream whose handle is dead: who waits for it goes on. */
+/** Discard what is queued in a stream whose handle is dead: threads that wait for it go on. */
 void abort_discard(struct stream *s, const char *function);
 
 /**
@@ -29,7 +29,7 @@ void abort_discard(struct stream *s, const char *function);
 void abort_discard_leaving(struct stream *s, uint32_t tag, const char *function);
 
 /**
- * Discard what is queued: who waits for it gets the code, and so does who submits meanwhile.
+ * Discard what is queued: threads that wait for it, and that submit meanwhile, get the code.
  * Without locks. 0, 107017, the code of a stopped context, or of a lost npud.
  */
 int abort_stream(struct stream *s, const char *function, int32_t code);

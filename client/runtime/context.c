@@ -82,7 +82,7 @@ static int context_new(struct session *s, const char *function, uint32_t device,
 }
 
 /*
- * Nobody finds the context any more; its streams finish their work and go. Called without
+ * No call finds the context any more; its streams finish their work and go. Called without
  * session->lock: that may take a while. It ends in any case; an error says that its streams did not
  * finish.
  */

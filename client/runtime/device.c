@@ -119,7 +119,7 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
     device = device_get(__func__, deviceId, &s, &error);
     if (device < 0)
         return error;
-    /* npud tells it those who have the device open: in their doorbell. */
+    /* npud tells the processes that have the device open, in its doorbell. */
     pthread_mutex_lock(&s->lock);
     error = session_open_device(s, __func__, (uint32_t)device);
     pthread_mutex_unlock(&s->lock);
@@ -136,7 +136,7 @@ aclError aclrtDeviceGetBareTgid(int32_t *pid)
     int error;
 
     REQUIRE(pid);
-    /* Without npud nobody knows better, and there is nobody to whom the number matters. */
+    /* Without npud there is no other number, and no process that could ask for it. */
     error_mute(true);
     if (!s)
         s = session_get(__func__, &error);

@@ -196,8 +196,8 @@ struct session *session_get(const char *function, int *error)
 static bool in_use(struct session *s)
 {
     /*
-     * A callback returns to what would be freed; who sleeps on a queue, which needs no device,
-     * wakes up in it.
+     * A callback returns to what would be freed; a thread that sleeps on a queue, which needs
+     * no device, wakes up in it.
      */
     bool used = thread_self()->in_callback || wait_any_without_device(&s->waits);
 

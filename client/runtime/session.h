@@ -4,7 +4,7 @@
  *
  * Locks, outermost first: session->lock (tables, contexts, segments), a stream's or an event's
  * lock, pool.lock, segments.lock, request_lock (the socket), waits.lock, event_fds.lock. A stream's
- * lock may be held while its ring is full, so nobody takes one while holding session->lock.
+ * lock may be held while its ring is full, so no thread takes one while it holds session->lock.
  */
 #pragma once
 
@@ -51,7 +51,7 @@ struct session {
     _Atomic bool closed;  /* by aclFinalize; stored before lost */
     _Atomic bool aborted; /* by session_lose(): sleepers are woken */
     pthread_t watcher;
-    /* by npud's end or by us: who sets it first decides who frees the watcher */
+    /* by the watcher or by aclFinalize: the first one to set it frees the watcher */
     _Atomic bool ended;
 
     uint64_t id;
@@ -74,7 +74,7 @@ struct session {
     struct slots streams;
     pthread_cond_t stream_gone; /* under lock: a stream that was being destroyed is gone */
     struct slots events;
-    /* of client/core/api_call.h: condemned events go when nobody uses older ones; 0: none are */
+    /* of client/core/api_call.h: condemned events go when no thread uses older ones; 0: none are */
     uint64_t events_epoch;
     struct slots notifies;
     void *stream_segments[SESSION_STREAMS_MAX / ARENA_STREAMS];
@@ -97,14 +97,14 @@ struct session {
     struct waits waits;      /* threads of this process that sleep */
     struct reports *reports; /* under process->callback_lock; NULL: no callbacks so far */
     struct event_fds event_fds;
-    pthread_mutex_t abort_lock; /* who discards tasks of a stream; before the stream's lock */
+    pthread_mutex_t abort_lock; /* held to discard tasks; before the stream's lock */
     struct {
         _Atomic uint32_t devices; /* bit d: device d is open */
         pthread_t thread;
         bool started;         /* it is */
         uint32_t lost_device; /* next one to be told of as lost */
         _Atomic bool end;     /* it shall */
-        _Atomic bool over;    /* as `ended`: by itself, or by us */
+        _Atomic bool over;    /* as `ended`: by itself, or by aclFinalize */
     } exceptions;
     struct segments segments; /* shared buffers: what is mapped */
     struct pool pool;

@@ -50,9 +50,9 @@ static int exchange_packets(struct session *s, Npud__Request *request, int send_
 }
 
 /*
- * npud has made something and its descriptor found no place here: no one knows of the object. It
- * goes before the next request of this process, as npud keeps a new segment of the arena only until
- * that one. A process that dies before this loses its session, and all that it made.
+ * npud has made something and its descriptor found no place here: the program does not know the
+ * object. It goes before the next request of this process, as npud keeps a new segment of the arena
+ * only until that one. A process that dies before this loses its session, and all that it made.
  */
 static void take_back(struct session *s, const Npud__Request *request, struct packet *packet)
 {

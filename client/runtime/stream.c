@@ -78,7 +78,7 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
         *error = ACLNPUD_ERROR_INTERRUPTED;
         return NULL;
     }
-    /* Destroyed while we waited for the lock? */
+    /* Destroyed while this thread waited for the lock? */
     if (__builtin_expect(
             !(tag & 1) || atomic_load_explicit(&s->slot.tag, memory_order_relaxed) != tag, 0)) {
         pthread_mutex_unlock(&s->lock);
@@ -96,7 +96,7 @@ static int refuse_task(struct stream *s, const char *function)
     int code = atomic_load(&s->aborting);
 
     if (!slot_live(s))
-        return stream_error_unknown(function); /* aclrtDestroyStreamForce is waiting for us */
+        return stream_error_unknown(function); /* aclrtDestroyStreamForce waits for this thread */
     if (code != 0)
         return stream_error_aborted(function, code);
     return stream_error_stopped(s->ctrl, function);
@@ -149,10 +149,10 @@ void stream_submit_reserved(struct stream *s, struct task *task)
 
     KILL_POINT(SUBMIT_BEGIN);
     task->thread = t->tid;
-    task->taskless = (uint16_t)s->taskless;
-    s->taskless_run = 0;
+    task->implicit = (uint16_t)s->implicit;
+    s->implicit_run = 0;
     if (!s->is_default)
-        t->last_task = (uint32_t)s->tail + s->taskless;
+        t->last_task = (uint32_t)s->tail + s->implicit;
     entry = &s->ring[s->tail & (s->depth - 1)];
     memcpy((char *)entry + sizeof(entry->sequence), (char *)task + sizeof(task->sequence),
            sizeof(*task) - sizeof(task->sequence));

@@ -62,8 +62,8 @@ struct stream {
     pthread_mutex_t lock;  /* submission order; never initialised anew, see struct event */
     uint64_t tail;         /* under lock; ctrl->tail is a copy of it */
     uint64_t first;        /* constant: what tail was at first */
-    uint32_t taskless;     /* under lock: see stream_count_taskless() */
-    uint16_t taskless_run; /* of them since the last task */
+    uint32_t implicit;     /* under lock: see stream_count_implicit() */
+    uint16_t implicit_run; /* of them since the last task */
     /* under lock: a past value of ctrl->done, to look at that only when it matters */
     uint64_t done_seen;
     struct callbacks callbacks;
@@ -132,8 +132,8 @@ static inline bool stream_idle(const struct stream *s)
 int stream_check(struct stream *s, const char *function);
 
 /**
- * stream_check(), and wait until the ring has room for a task. Locked, and stays so: who comes
- * later is behind us in submission order.
+ * stream_check(), and wait until the ring has room for a task. Locked, and stays so: calls
+ * that come later are behind this one in submission order.
  */
 int stream_reserve(struct stream *s, const char *function);
 
@@ -165,16 +165,16 @@ int stream_error_aborted(const char *function, int32_t code) __attribute__((cold
  * What the calling thread has submitted is in force without a task: it has an id all the same, and
  * the next task the one after it. Locked.
  */
-static inline void stream_count_taskless(struct stream *s)
+static inline void stream_count_implicit(struct stream *s)
 {
     if (s->is_default)
         return;
-    thread_self()->last_task = (uint32_t)s->tail + s->taskless;
+    thread_self()->last_task = (uint32_t)s->tail + s->implicit;
     /* More than this between two tasks, npud could not tell: they share an id. */
-    if (s->taskless_run == UINT16_MAX)
+    if (s->implicit_run == UINT16_MAX)
         return;
-    s->taskless_run++;
-    s->taskless++;
+    s->implicit_run++;
+    s->implicit++;
 }
 
 /**

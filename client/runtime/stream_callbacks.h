@@ -16,18 +16,18 @@ struct worker;
 
 /** Of a stream. */
 struct callbacks {
-    _Atomic(struct worker *) worker; /* NULL: nobody. A look at it needs no lock */
+    _Atomic(struct worker *) worker; /* NULL: none. May be read without the lock */
     struct stream *prev, *next;      /* worker->streams */
     struct callback *first, **last;
     uint64_t launched; /* ordinal of the latest one */
     uint64_t dropped;  /* ordinal of the latest one that was dropped */
-    uint64_t told;     /* up to here we have told the worker by ourselves */
+    uint64_t told;     /* up to here the library has told the worker by itself */
     uint64_t batch;    /* up to here they run in this turn of the worker */
     struct callback_run *running;
     uint64_t runs; /* counts those that have returned; never goes back */
 };
 
-/** A new stream: nobody, nothing. */
+/** A new stream: no worker, and no callback. */
 void callback_stream_init(struct stream *s);
 
 /**
@@ -45,8 +45,8 @@ void callback_stream_end(struct stream *s, bool host_too);
 void callback_stream_go_on(struct stream *s);
 
 /**
- * The callback of the stream that runs counts as returned: nobody waits for it any more. Takes the
- * lock.
+ * The callback of the stream that runs counts as returned: no thread waits for it any more. Takes
+ * the lock.
  */
 void callback_stream_disown(struct stream *s);
 

@@ -72,8 +72,8 @@ static void fill_stream(struct stream *s, struct context *c, const Npud__CreateS
     s->tail = s->first = s->done_seen = reply->position;
     arena_pages_ring_taken(session, s->remote);
     callback_stream_init(s);
-    s->taskless = 0;
-    s->taskless_run = 0;
+    s->implicit = 0;
+    s->implicit_run = 0;
     atomic_store(&s->aborting, 0);
 }
 
@@ -158,7 +158,7 @@ static bool await_work(struct stream *s, const char *function)
 {
     uint64_t tail;
 
-    /* The lock lets submitters out; an abort may need it while we wait. */
+    /* The lock lets submitters out; an abort may need it during the wait. */
     if (!interrupt_lock(&s->lock))
         return false;
     tail = s->tail;
@@ -185,7 +185,7 @@ static int stream_end(struct stream *s, const char *function, bool *force)
         *force = true;
         abort_discard(s, function);
     }
-    /* Nobody submits any more: who had the lock when the handle died has let go of it. */
+    /* No thread submits any more: one that had the lock when the handle died has let go of it. */
     callback_stream_end(s, true);
     pthread_mutex_lock(&session->lock);
     set_phase(s, STREAM_ENDING);

@@ -239,7 +239,7 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
     done = (s->flags & FLAGS_NO_WAIT) ||
            atomic_load_explicit(&s->ctrl->done, memory_order_acquire) >=
                atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
-    /* All is done soon when the device is lost: who polls need not look at that each time. */
+    /* When the device is lost, all is done soon: a poll need not look at that each time. */
     if (done && stream_mode(s) > DOORBELL_STRICT)
         return device_check_lost(s->session, __func__, s->device);
     *status = done ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;

@@ -170,7 +170,7 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t cont
     s->ordinal = session->streams_made++;
     s->failure.code = 0;
     s->stuck = s->held = false;
-    s->taskless = 0;
+    s->implicit = 0;
     s->failures = 0;
     s->failed.task = s->failed.thread = 0;
     s->failed.code = 0;

@@ -118,7 +118,7 @@ struct stream {
     struct stream *context_prev, *context_next;
     struct failure failure; /* of the task at head, until the client has been told */
     uint64_t held_from;     /* while held: the tasks from here to head are discarded */
-    uint32_t taskless;      /* as the tasks so far say, but not modulo 2^16 */
+    uint32_t implicit;      /* as the tasks so far say, but not modulo 2^16 */
     uint64_t failures;
     struct {
         uint32_t task, thread;
@@ -169,7 +169,7 @@ static inline bool stream_has_begun(const struct stream *stream)
  */
 static inline uint32_t stream_task_id(const struct stream *stream)
 {
-    return (uint32_t)stream->head + stream->taskless;
+    return (uint32_t)stream->head + stream->implicit;
 }
 
 /**

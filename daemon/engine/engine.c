@@ -221,7 +221,7 @@ static bool fetch_task(struct stream *s)
     if (!stream_read_entry(s, s->head, &s->task))
         return false;
     __builtin_prefetch(&s->ring[(s->head + 1) & (s->depth - 1)]);
-    s->taskless += (uint16_t)(s->task.taskless - (uint16_t)s->taskless);
+    s->implicit += (uint16_t)(s->task.implicit - (uint16_t)s->implicit);
     s->has_task = true;
     s->started = false;
     return true;

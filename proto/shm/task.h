@@ -61,7 +61,7 @@ struct task {
      * and never more than that many between two tasks. They have ids all the same: a task's id is
      * its position and this number, see stream_task_id().
      */
-    uint16_t taskless;
+    uint16_t implicit;
     uint32_t object;     /* slot of the event, stream, IPC event, or destination allocation */
     uint32_t generation; /* of that slot, where the op checks it */
     uint32_t thread;     /* submitting thread, for reports and exceptions only */

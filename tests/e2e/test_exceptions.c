@@ -755,7 +755,7 @@ START_TEST(test_device_lost)
 END_TEST
 
 /* Records without a task in between, many of them: npud and the program still agree. */
-START_TEST(test_ids_after_taskless)
+START_TEST(test_ids_after_implicit)
 {
     aclrtEvent event;
     uint32_t expect;
@@ -794,7 +794,7 @@ int main(void)
     tcase_add_test(c, test_fork);
     tcase_add_test(c, test_dead_peer);
     tcase_add_test(c, test_last_task);
-    tcase_add_test(c, test_ids_after_taskless);
+    tcase_add_test(c, test_ids_after_implicit);
     tcase_add_test(c, test_notify_over_its_limit);
     tcase_add_loop_test(c, test_device_lost, 0, 2);
     c = suite_case(suite, "npud ends", 60, npud_setup, NULL);
