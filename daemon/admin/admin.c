@@ -67,7 +67,8 @@ static int32_t end_session(struct admin *admin, uint64_t id, char *message, size
     socklen_t len = sizeof(asker);
 
     if (!session) {
-        snprintf(message, size, "there is no session %llu", (unsigned long long)id);
+        snprintf(message, size, "there is no session %llu: npuctl sessions lists them",
+                 (unsigned long long)id);
         return ACL_ERROR_RT_PARAM_INVALID;
     }
     /* Who connected, not who is there now: the kernel keeps it with the socket. */
@@ -133,13 +134,16 @@ static int answer(struct admin *admin, const Npud__AdminRequest *request)
 
     admin->report.size = admin->rule = 0;
     if (request->protocol != PROTOCOL) {
-        snprintf(message, sizeof(message), "this npud speaks protocol %u, npuctl speaks %u",
+        snprintf(message, sizeof(message),
+                 "this npud speaks protocol %u, npuctl speaks %u: restart npud with the version "
+                 "that is installed, or use the npuctl of its version",
                  PROTOCOL, request->protocol);
         return reply(admin, request->id, ACL_ERROR_API_NOT_SUPPORT, message);
     }
     if (!report_has_topic((unsigned)request->topic))
         return reply(admin, request->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                     "this npud has no such report");
+                     "this npud is older than npuctl and has no such report: restart npud "
+                     "(systemctl restart npud)");
     if (request->end_session != 0) {
         error = end_session(admin, request->end_session, message, sizeof(message));
         return reply(admin, request->id, error, message);
@@ -219,7 +223,8 @@ void admin_accept(struct server *server, int socket)
     if (!allowed(server, socket)) {
         reply.id = 1;
         reply.error = ACL_ERROR_RT_NO_PERMISSION;
-        reply.message = (char *)"only root and the admin group of npud may ask";
+        reply.message = (char *)"only root and members of npud's admin group may ask ([npud] "
+                                "admin_group in npud.conf)";
         packet_send_message(socket, &reply.base, NULL, 0, MSG_DONTWAIT);
         close(socket);
         return;

@@ -28,7 +28,8 @@ void server_share_fds(struct server *server, struct config *config)
         fds = maps;
     if (*limit <= fds / 2)
         return;
-    log_info("limits.fds: %llu instead of %llu, half of what npud itself may have",
+    log_info("limits.fds is %llu and not %llu: at most half of the descriptors that npud itself "
+             "may have (LimitNOFILE)",
              (unsigned long long)(fds / 2), (unsigned long long)*limit);
     *limit = fds / 2;
 }

@@ -122,7 +122,9 @@ void *session_segment(struct session *session, struct segments *segs, uint32_t i
     if (!segs->map[index]) {
         r = memfd_map_new("npud-arena", size, fd, &segs->map[index]);
         if (r < 0) {
-            log_line(LOG_ERR, &session->log, "no memory for the arena: %s", strerror(-r));
+            log_line(LOG_ERR, &session->log,
+                     "no memory for the segments that this session shares with npud: %s",
+                     strerror(-r));
             return NULL;
         }
     }

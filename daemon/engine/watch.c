@@ -93,7 +93,8 @@ static void count_spurious(struct attach *a)
 {
     if (++a->spurious != SPURIOUS_MAX)
         return;
-    log_client_fault(&a->session->log, "rings for tasks that are not there: session ended");
+    log_client_fault(&a->session->log,
+                     "rings its doorbell again and again without a task: session ended");
     shutdown(a->session->socket, SHUT_RDWR);
 }
 
