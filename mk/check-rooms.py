@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Checks the tree against the table of rooms in docs/architecture.md (the block ```rooms).
+"""Checks the tree against the table of rooms in docs/architecture.md (the block ```rooms), and the
+tests against that in docs/testing.md (the block ```test-rooms).
 
 usage: check-rooms.py            fails with a line for each fault
        check-rooms.py --figures  prints what the tree measures
 
-Checked: includes go along the table; include cycles have at most CYCLE_MAX files; no .c or .h of the product
-is longer than LINES_MAX; a header has two includers, or is the contract of a module (a .c of its name) or in
-proto/; a file name is in daemon/ and in client/ only if both are halves of one thing (the block ```halves).
+Checked: includes go along the table; include cycles have at most CYCLE_MAX files; no .c or .h of
+the product is longer than LINES_MAX; a header has two includers, or is the contract of a module (a
+.c of its name) or in proto/; a file name is in daemon/ and in client/ only if both are halves of
+one thing (the block ```halves).
 """
 import os
 import re
@@ -15,6 +17,7 @@ import sys
 CYCLE_MAX = 3
 LINES_MAX = 600
 TABLE = "docs/architecture.md"
+TEST_TABLE = "docs/testing.md"
 OPEN = ("proto/", "include/", "acl/")  # to every room of daemon/ and client/
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
@@ -24,8 +27,8 @@ def read(path):
         return file.read()
 
 
-def block(name):
-    found = re.search(r"^```%s\n(.*?)^```" % name, read(TABLE), re.M | re.S)
+def block(name, table=TABLE):
+    found = re.search(r"^```%s\n(.*?)^```" % name, read(table), re.M | re.S)
     return found.group(1).splitlines() if found else []
 
 
@@ -45,6 +48,29 @@ def rooms_of_table():
         return seen
 
     return {room: closure(room, [room]) for room in direct}
+
+
+def test_faults():
+    """Includes of tests that go against their table, and of .c files."""
+    allowed = {}
+    for line in block("test-rooms", TEST_TABLE):
+        room, _, below = line.partition(":")
+        allowed[room.strip()] = below.split()
+    for folder, _, names in sorted(os.walk("tests")):
+        for name in sorted(names):
+            if not name.endswith((".c", ".h", ".cpp")):
+                continue
+            path = os.path.join(folder, name)
+            if folder not in allowed:
+                yield f"{path}: the table in {TEST_TABLE} has no room {folder}"
+                continue
+            for target in INCLUDE.findall(read(path)):
+                if target.endswith(".c"):
+                    yield f"{path}: may not include {target}, a file that is compiled"
+                elif "/" in target and not any(
+                        target.startswith((room + "/", room + "."))
+                        for room in [folder, "acl", *allowed[folder]]):
+                    yield f"{path}: may not include {target}"
 
 
 def product_files():
@@ -137,11 +163,14 @@ def main():
             if len(users) < 2 or not others:
                 faults.append(f"{path}: has a single includer ({' '.join(users)}): goes into it")
 
+    faults += test_faults()
+
     halves = set(" ".join(block("halves")).split())
     names = {top: {os.path.basename(module(f)) for f in files if f.startswith(top)}
              for top in ("daemon", "client")}
     for name in sorted((names["daemon"] & names["client"]) - halves):
-        faults.append(f"{name}: in daemon/ and in client/, and not in the block ```halves of {TABLE}")
+        faults.append(f"{name}: in daemon/ and in client/, and not in the block ```halves of "
+                      + TABLE)
 
     if "--figures" in sys.argv:
         by_room = {}

@@ -11,7 +11,7 @@ TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
 $(TIDY): tidy/%: $(PB).h $(ERROR_NAMES)
 	$(Q)! clang-tidy --quiet $* -- $(STD) $(INC) $(PY_INC) 2>&1 | grep -E -A9 '(warning|error):'
 
-.PHONY: lint lint-run check-rooms compile_commands.json
+.PHONY: lint lint-run check-rooms check-links check-width compile_commands.json
 lint: deps-lint
 	$(Q)$(MAKE) --no-print-directory lint-run
 
@@ -26,11 +26,21 @@ lint-run: $(PB).h $(ERROR_NAMES)
 	$(Q)mandoc -T lint -W warning $(shell find daemon client -name '*.[1-8]')
 	@echo '== mutants apply'
 	$(Q)$(MAKE) --no-print-directory mutants-apply
+	@echo '== what documents refer to'
+	$(Q)$(MAKE) --no-print-directory check-links
 	@echo 'lint: clean'
 
-# Includes go along the table of rooms in docs/architecture.md.
+# Includes go along the tables of rooms in docs/architecture.md and docs/testing.md.
 check-rooms:
 	$(Q)python3 mk/check-rooms.py
+
+# What README.md, CONTRIBUTING.md and docs/ refer to is in the tree.
+check-links:
+	$(Q)python3 mk/check-links.py
+
+# No line is wider than 100 columns.
+check-width:
+	$(Q)python3 mk/check-width.py
 
 # How each file is compiled, for clangd and other tools.
 compile_commands.json:
