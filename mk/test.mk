@@ -16,11 +16,32 @@ UNIT_LDFLAGS := $(NPUD_LIBS) $(CHECK_LIBS)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ)
 	$(call link,$(UNIT_LDFLAGS))
 
-# It has daemon/core/ipc_event.c and ipc_record.c in it, with each atomic operation as a step and
-# with few slots.
+# A product file that a test compiles for itself, because each of its atomic operations is to be a
+# step: $(call hooked,ROOM,FILE,STATIC) compiles FILE.c with tests/ROOM/hooks/NAME.h included before
+# it. The test can call the functions STATIC, which are static otherwise.
+define hooked
+$(BUILD)/tests/$(1)/hooks/$(notdir $(2)).o: $(2).c tests/$(1)/hooks/$(notdir $(2)).h \
+    $(FLAGS) | $(PB).h
+	@mkdir -p $$(@D)
+	$$(call say,CC)
+	$$(Q)$$(CC) $$(ALL) $$(PIE) $(if $(3),-fno-inline -fkeep-static-functions) \
+	    -include tests/$(1)/hooks/$(notdir $(2)).h -c $$< -o $$@
+	$(if $(3),$$(Q)$$(OBJCOPY) $(addprefix --globalize-symbol=,$(3)) $$@)
+endef
+OBJCOPY ?= objcopy
+$(eval $(call hooked,unit,daemon/core/ipc_event,open_new left_free))
+$(eval $(call hooked,unit,daemon/core/ipc_record,fail_if_opener_gone))
+$(eval $(call hooked,unit,daemon/buffers/sweep))
+$(eval $(call hooked,order,daemon/base/waitlist))
+$(eval $(call hooked,order,client/core/ring_guard))
+
+$(BUILD)/tests/unit/test_mbuf_steps: $(BUILD)/tests/unit/hooks/sweep.o
+$(BUILD)/tests/unit/test_api_call: $(BUILD)/client/core/api_call.o
+# In place of npud's own.
+IPC_MODEL := ipc_event.o ipc_record.o
 $(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o \
-    $(filter-out $(BUILD)/daemon/core/ipc_event.o $(BUILD)/daemon/core/ipc_record.o, \
-    $(DAEMON_TESTABLE)) $(PROTO_OBJ)
+    $(filter-out $(IPC_MODEL:%=$(BUILD)/daemon/core/%),$(DAEMON_TESTABLE)) \
+    $(IPC_MODEL:%=$(BUILD)/tests/unit/hooks/%) $(PROTO_OBJ)
 	$(call link,$(UNIT_LDFLAGS))
 
 # The real npud, and processes that use the library.
@@ -53,7 +74,8 @@ $(BUILD)/tests/handover/%: $(BUILD)/tests/handover/%.o $(HANDOVER_LIB) $(TEST_LI
 
 # The protocols of proto/ under C11's memory orders (tests/order/explore.h).
 ORDER_BIN := $(BUILD)/tests/order/test_order
-$(ORDER_BIN): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/order/*.c))
+$(ORDER_BIN): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/order/*.c)) \
+    $(addprefix $(BUILD)/tests/order/hooks/,waitlist.o ring_guard.o)
 	$(call link,$(CHECK_LIBS))
 
 # Everything at once, for as long as one likes: SOAK_SEED, SOAK_SECONDS, SOAK_ROUNDS.

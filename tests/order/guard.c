@@ -1,16 +1,10 @@
 /*
- * The guards of rings in a client: client/core/ring_guard.c as it is, with the explorer's
- * membarrier.
+ * The guards of rings in a client: client/core/ring_guard.c, compiled with
+ * tests/order/hooks/ring_guard.h.
  */
 #include "tests/order/atomics.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#define syscall(number, command, ...) ((void)(command), order_membarrier(), 0)
-#include "client/core/ring_guard.c"
-#undef syscall
-
+#include "client/core/ring_guard.h"
 #include "tests/common/effort.h"
 #include "tests/order/scenarios.h"
 
@@ -20,14 +14,16 @@ struct ring {
 
 static struct ring ring;
 static _Atomic(struct ring *) current; /* of the queue */
-static struct ring_guard guard[2];
+static struct ring_guard *guard[2];
 
 static void begin(void)
 {
-    for (unsigned i = 0; i < 2; i++)
-        guard[i] = (struct ring_guard){.taken = true};
-    guard[0].next = &guard[1];
-    guards = &guard[0];
+    for (unsigned i = 0; i < 2; i++) {
+        if (!guard[i])
+            guard[i] = ring_guard_new();
+        SURE(guard[i]);
+        guard[i]->ring = NULL;
+    }
     current = &ring;
 }
 
@@ -35,10 +31,10 @@ static void use(void)
 {
     struct ring *r = atomic_load_explicit(&current, memory_order_acquire);
 
-    ring_guard_set(&guard[order_self()], r);
+    ring_guard_set(guard[order_self()], r);
     if (r && atomic_load_explicit(&current, memory_order_acquire) == r)
         PLAIN_READ(&r->mapping);
-    ring_guard_set(&guard[order_self()], NULL);
+    ring_guard_set(guard[order_self()], NULL);
 }
 
 static void retire(void)

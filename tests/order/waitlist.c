@@ -1,15 +1,10 @@
 /*
- * Lists of waiters between the engines of npud: daemon/base/waitlist.c as it is, with the
- * explorer's locks.
+ * Lists of waiters between the engines of npud: daemon/base/waitlist.c, compiled with
+ * tests/order/hooks/waitlist.h.
  */
-#include "tests/order/atomics.h"
+#include "tests/order/hooks/waitlist.h"
 
-#include <pthread.h>
-
-#define pthread_mutex_lock(lock)   order_lock(lock)
-#define pthread_mutex_unlock(lock) order_unlock(lock)
-#include "daemon/base/waitlist.c"
-
+#include "daemon/base/waitlist.h"
 #include "tests/common/effort.h"
 #include "tests/order/scenarios.h"
 

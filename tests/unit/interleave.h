@@ -19,6 +19,7 @@
 #include <ucontext.h>
 
 #include "proto/util/futex.h"
+
 #include "unit.h"
 
 #define ACTORS_MAX   6
@@ -62,10 +63,16 @@ static struct plan plan;
 static ucontext_t scheduler, contexts[ACTORS_MAX];
 static alignas(4096) unsigned char stacks[ACTORS_MAX][STACK];
 
+/* What the operations of interleave_steps.h call. */
+void interleave_step(void);
+void interleave_wake(const void *word);
+void interleave_lock(void);
+void interleave_unlock(void);
+void interleave_swapped(const void *word, uint64_t value); /* a swap was successful */
+
 static void interleave_prepare(void); /* calls actor_add() */
 static void interleave_judge(void);
 static void interleave_died(unsigned actor);
-static void interleave_swapped(const void *word, uint64_t value); /* a swap was successful */
 static const char *interleave_describe(void);
 
 static inline char *plan_text(void)
@@ -120,7 +127,7 @@ static inline void switch_away(void)
     swapcontext(&contexts[cast.current], &scheduler);
 }
 
-static inline void step(void)
+void interleave_step(void)
 {
     struct actor *a = actor_self();
 
@@ -149,15 +156,15 @@ static inline void actor_sleep(const _Atomic uint32_t *word, uint32_t seen)
 {
     struct actor *a = actor_self();
 
-    step();
+    interleave_step();
     if (*word != seen)
         return;
     a->futex = (const void *)word;
     switch_away();
-    step();
+    interleave_step();
 }
 
-static inline void actor_wake(const void *word)
+void interleave_wake(const void *word)
 {
     for (unsigned i = 0; i < cast.n; i++)
         if (cast.actor[i].futex == word)
@@ -169,7 +176,7 @@ static inline void actor_await(bool (*holds)(void *arg), void *arg)
 {
     struct actor *a = actor_self();
 
-    step();
+    interleave_step();
     if (holds(arg))
         return;
     a->awaits = holds;
@@ -186,6 +193,17 @@ static inline void actor_main(void)
     a->done = true;
     switch_away();
     abort();
+}
+
+void interleave_lock(void)
+{
+    interleave_step();
+    cast.held++;
+}
+
+void interleave_unlock(void)
+{
+    cast.held--;
 }
 
 static inline struct actor *actor_add(void (*run)(void))
@@ -350,48 +368,5 @@ static inline uint64_t explore_random(uint64_t end)
     return runs;
 }
 
-/* --- every atomic operation of what follows is a step --- */
-
-#define SWAP_(p, e, v)                                                                             \
-    __extension__({                                                                                \
-        __typeof__(e) expected_ = (e);                                                             \
-        bool same_ = *(p) == *expected_;                                                           \
-        if (same_) {                                                                               \
-            *(p) = (v);                                                                            \
-            interleave_swapped((const void *)(p), (uint64_t)(v));                                  \
-        } else {                                                                                   \
-            *expected_ = *(p);                                                                     \
-        }                                                                                          \
-        same_;                                                                                     \
-    })
-
-#undef atomic_load
-#undef atomic_load_explicit
-#undef atomic_store
-#undef atomic_store_explicit
-#undef atomic_fetch_add
-#undef atomic_fetch_add_explicit
-#undef atomic_fetch_or_explicit
-#undef atomic_fetch_and_explicit
-#undef atomic_compare_exchange_strong
-#undef atomic_compare_exchange_strong_explicit
-#undef atomic_compare_exchange_weak
-#undef atomic_compare_exchange_weak_explicit
-#undef atomic_thread_fence
-#define atomic_load(p)                                            (step(), *(p))
-#define atomic_load_explicit(p, order)                            (step(), *(p))
-#define atomic_store(p, v)                                        (step(), (void)(*(p) = (v)))
-#define atomic_store_explicit(p, v, order)                        (step(), (void)(*(p) = (v)))
-#define atomic_fetch_add(p, v)                                    (step(), __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST))
-#define atomic_fetch_add_explicit(p, v, order)                    (step(), __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST))
-#define atomic_fetch_or_explicit(p, v, order)                     (step(), __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST))
-#define atomic_fetch_and_explicit(p, v, order)                    (step(), __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST))
-#define atomic_compare_exchange_strong(p, e, v)                   (step(), SWAP_(p, e, v))
-#define atomic_compare_exchange_strong_explicit(p, e, v, yes, no) (step(), SWAP_(p, e, v))
-#define atomic_compare_exchange_weak(p, e, v)                     (step(), SWAP_(p, e, v))
-#define atomic_compare_exchange_weak_explicit(p, e, v, yes, no)   (step(), SWAP_(p, e, v))
-#define atomic_thread_fence(order)                                ((void)0)
-#define futex_wake_all(word)                                      (step(), actor_wake((const void *)(word)))
-/* What is done under a lock is one step for all that take the lock. */
-#define pthread_mutex_lock(lock)   ((void)(lock), step(), (void)cast.held++)
-#define pthread_mutex_unlock(lock) ((void)(lock), (void)cast.held--)
+/* From here on each atomic operation is a step. */
+#include "tests/unit/interleave_steps.h"

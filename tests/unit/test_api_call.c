@@ -12,9 +12,7 @@
 
 #include "unit.h"
 
-/* What of the client library call.c needs. */
-#include "client/core/api_call.c" /* NOLINT(bugprone-suspicious-include) */
-
+/* What client/core/api_call.c needs of the rest of the library. */
 __thread struct thread *thread_current;
 
 struct thread *thread_new(void)
@@ -83,7 +81,7 @@ static void *calls(void *arg)
     first_call();
     step();
     second_call();
-    give_mark_back(thread_current);
+    api_call_part.thread_exit(thread_current);
     free(thread_current);
     sem_post(&done);
     return arg;

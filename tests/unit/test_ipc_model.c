@@ -12,31 +12,23 @@
  *
  * Skipped under TSan: one thread, on many stacks.
  */
-#include <assert.h>
-#include <errno.h>
-#include <event2/event.h>
 #include <stdlib.h>
-#include <unistd.h>
-#include <utlist.h>
 
-#include "acl/error_codes/rt_error_codes.h"
-#include "daemon/base/hash.h"
 #include "tests/common/effort.h"
 #include "interleave.h"
 
 /* From here on each atomic operation is a step. */
-#define IPC_SLOTS 4u
-#include "daemon/core/session.h"
-#include "daemon/core/survivor.h"
+#include "tests/unit/hooks/ipc_event.h"
 
-static struct survivor *model_survivor_of(struct session *session);
-static void engine_lock_all(struct session *session);
-static void engine_unlock_all(struct session *session);
-#define survivor_of(session)    model_survivor_of(session)
-#define session_lock(session)   engine_lock_all(session)
-#define session_unlock(session) engine_unlock_all(session)
-#include "daemon/core/ipc_event.c"
-#include "daemon/core/ipc_record.c"
+#include "daemon/base/log.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/core/ipc_record.h"
+#include "daemon/core/stream.h"
+
+/* Static in daemon/core/ipc_event.c and ipc_record.c. */
+int32_t open_new(struct session *session, struct ipc_event *ev, struct ipc_open *open);
+void left_free(struct ipc_left *left);
+void fail_if_opener_gone(struct ipc_event *ev, uint64_t number);
 
 #define RECORDS  64u
 #define FIRST_ID 1000 /* pid of actor 0 */
@@ -122,7 +114,7 @@ static void note_slot(uint64_t slot)
         SURE(!r->executed && r->at_call == IPC_PENDING);
 }
 
-static void interleave_swapped(const void *word, uint64_t value)
+void interleave_swapped(const void *word, uint64_t value)
 {
     if (word == (const void *)&page.latest)
         note_taken(value);
@@ -176,19 +168,19 @@ static void engine_enter(void)
     engine_busy = true;
 }
 
-static void engine_lock_all(struct session *session)
+void engine_lock_all(struct session *session)
 {
     if (!session->halted)
         engine_enter();
 }
 
-static void engine_unlock_all(struct session *session)
+void engine_unlock_all(struct session *session)
 {
     if (!session->halted)
         engine_busy = false;
 }
 
-static struct survivor *model_survivor_of(struct session *session)
+struct survivor *model_survivor_of(struct session *session)
 {
     struct client *c = (struct client *)session;
 
@@ -428,7 +420,7 @@ static bool record_once(bool at_call)
         return false;
     if (at_call && idle)
         return true;
-    step();
+    interleave_step();
     c->queue[c->tail] = number;
     c->tail++;
     return true;
@@ -442,7 +434,7 @@ static void run_recorder(void)
         if (!record_once(i % 3 == 2))
             break;
     /* The engine may be on its way to the rest. */
-    step();
+    interleave_step();
 }
 
 /* Its process ends when it has recorded all, whatever became of its session. */
@@ -551,9 +543,9 @@ static void wait_in_stream(uint64_t number)
     int32_t error, pid = 0;
 
     if (!ipc_record_outcome(&event, number, &error, &pid)) {
-        step();
+        interleave_step();
         waitlist_add(&event.completed, &p.waiter, number);
-        step();
+        interleave_step();
         if (!ipc_record_over(&event, number) || !waitlist_remove(&event.completed, &p.waiter)) {
             actor_await(was_fired, &p);
             error = p.waiter.result;

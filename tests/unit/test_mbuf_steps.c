@@ -6,37 +6,12 @@
  *
  * Skipped under TSan: one thread, on many stacks.
  */
-#include <stdatomic.h>
+#include "tests/unit/hooks/sweep.h"
 
-/*
- * Who reads or writes one of these words gives the others their chance first: every access names an
- * order, or is made to.
- */
-static void step(void);
-#define ORDERED(order)       (step(), (memory_order)(order))
-#define memory_order_relaxed ORDERED(__ATOMIC_RELAXED)
-#define memory_order_acquire ORDERED(__ATOMIC_ACQUIRE)
-#define memory_order_release ORDERED(__ATOMIC_RELEASE)
-#define memory_order_acq_rel ORDERED(__ATOMIC_ACQ_REL)
-#define memory_order_seq_cst ORDERED(__ATOMIC_SEQ_CST)
-#undef atomic_load
-#define atomic_load(p) atomic_load_explicit(p, memory_order_seq_cst)
-#undef atomic_store
-#define atomic_store(p, v) atomic_store_explicit(p, v, memory_order_seq_cst)
-#undef atomic_compare_exchange_strong
-#define atomic_compare_exchange_strong(p, old, v)                                                  \
-    atomic_compare_exchange_strong_explicit(p, old, v, memory_order_seq_cst, __ATOMIC_SEQ_CST)
-#undef atomic_exchange
-#define atomic_exchange(p, v) atomic_exchange_explicit(p, v, memory_order_seq_cst)
-
-/* npud's, once more, in steps. */
-#define peer_sweep      stepped_share_sweep
-#define mbuf_free_chain stepped_mbuf_free_chain
-#define segment_touched stepped_segment_touched
-#define segment_unused  stepped_segment_unused
-#include "daemon/buffers/sweep.c"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/segment.h"
+#include "daemon/buffers/sweep.h"
 #include "proto/shm/mbuf_ref.h"
-
 #include "npud.h"
 
 #include <setjmp.h>
@@ -92,7 +67,7 @@ static struct {
 /* --- coroutines --- */
 
 /* Not swapcontext(), which asks the kernel for the signal mask each time. */
-static void step(void)
+void mbuf_step(void)
 {
     if (w.running && _setjmp(w.running->context) == 0)
         _longjmp(w.scheduler, 1);

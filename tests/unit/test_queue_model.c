@@ -135,7 +135,7 @@ static void interleave_died(unsigned actor)
     w.death = 1;
 }
 
-static void interleave_swapped(const void *word, uint64_t value)
+void interleave_swapped(const void *word, uint64_t value)
 {
     (void)word;
     (void)value;
@@ -325,7 +325,7 @@ static void run_prober(void)
     struct queue_front front;
 
     for (unsigned i = 0; i < a->count; i++) {
-        step();
+        interleave_step();
         if (w.filled)
             SURE(queue_front(&ring[0], &front) == QUEUE_OK);
     }
