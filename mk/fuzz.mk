@@ -9,8 +9,9 @@ FUZZ_LIB  := $(FUZZ_SRC:%.c=$(BUILD)/%.o)
 # fuzz_report.c prints reports as npuctl does: all of it but its main().
 $(BUILD)/tests/fuzz/fuzz_report: $(filter-out $(BUILD)/client/tools/npuctl/npuctl.o,$(NPUCTL_OBJ))
 # Engines without threads, and answers of the kernel that are the same in every run.
-FUZZ_NPUD := $(filter-out $(BUILD)/daemon/engine/engine.o $(BUILD)/daemon/engine/idle.o, \
-    $(DAEMON_TESTABLE)) $(PROTO_OBJ)
+FUZZ_ENGINE := engine.o idle.o
+FUZZ_NPUD := $(filter-out $(FUZZ_ENGINE:%=$(BUILD)/daemon/engine/%),$(DAEMON_TESTABLE)) \
+             $(FUZZ_ENGINE:%=$(BUILD)/tests/fuzz/hooks/%) $(PROTO_OBJ)
 FUZZ_WRAP := clock_gettime getrandom getsockopt malloc calloc realloc reallocarray aligned_alloc \
              mmap memfd_create eventfd sched_getaffinity stat fprintf waitlist_add
 FUZZ_LINK := $(SAN)

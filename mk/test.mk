@@ -32,6 +32,8 @@ OBJCOPY ?= objcopy
 $(eval $(call hooked,unit,daemon/core/ipc_event,open_new left_free))
 $(eval $(call hooked,unit,daemon/core/ipc_record,fail_if_opener_gone))
 $(eval $(call hooked,unit,daemon/buffers/sweep))
+$(eval $(call hooked,fuzz,daemon/engine/engine))
+$(eval $(call hooked,fuzz,daemon/engine/idle))
 $(eval $(call hooked,order,daemon/base/waitlist))
 $(eval $(call hooked,order,client/core/ring_guard))
 

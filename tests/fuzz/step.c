@@ -1,19 +1,19 @@
 #include "step.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
+
+#include "daemon/engine/engine.h"
+#include "tests/fuzz/hooks/engine.h"
 
 static bool would_sleep;
 
-static int no_thread(pthread_t *thread, void *(*main)(void *arg))
+int step_no_thread(pthread_t *thread)
 {
-    (void)main;
     *thread = 0; /* which engine_free() takes for "not started" */
     return 0;
 }
 
-static int look(int epoll, struct epoll_event *events, int max)
+int step_poll(int epoll, struct epoll_event *events, int max)
 {
     int n = epoll_wait(epoll, events, max, 0);
 
@@ -21,21 +21,10 @@ static int look(int epoll, struct epoll_event *events, int max)
     return n;
 }
 
-#define pthread_create(thread, attr, main, arg) no_thread(thread, main)
-#define epoll_pwait2(epoll, events, max, timeout, sigmask)                                         \
-    ((void)(timeout), look(epoll, events, max))
-
-#include "daemon/engine/engine.c"
-#include "daemon/engine/idle.c"
-
 enum step engine_step(struct engine *e)
 {
     would_sleep = false;
-    pthread_mutex_lock(&e->lock);
-    self = e;
-    run_turn(e);
-    self = NULL;
-    pthread_mutex_unlock(&e->lock);
+    engine_turn(e);
     if (would_sleep)
         return STEP_SLEPT;
     return e->idle_since == e->now ? STEP_WORKED : STEP_IDLED;

@@ -1,6 +1,6 @@
 /*
  * Engines without threads: the code of daemon/engine/engine.c, one turn at a time, so that what
- * happens depends on the input alone. Replaces daemon/engine.o.
+ * happens depends on the input alone. Compiled with tests/fuzz/hooks/engine.h.
  */
 #pragma once
 
