@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs npud, or removes what it installs: one list serves both. Called by `make install` and `make uninstall`, which set
-# PREFIX, LIBDIR, SYSCONFDIR, DESTDIR, BUILD and VERSION, and PYTHON_MODULE and PYTHON_DIR (empty: no Python module). Runs no program
-# that was built, because that may be for another machine. Names may have blanks.
+# Installs npud, or removes what it installs: one list serves both. Called by `make install` and
+# `make uninstall`, which set PREFIX, LIBDIR, SYSCONFDIR, DESTDIR, BUILD and VERSION, and
+# PYTHON_MODULE and PYTHON_DIR (empty: no Python module). Runs no program that was built, because
+# that may be for another machine. Names may have blanks.
 # usage: mk/install.sh install | uninstall
 set -eu
 action=$1
@@ -19,7 +20,8 @@ file() {
     fi
 }
 
-# install(1) gives the folders that it makes mode 755, whatever the umask; so must those of links and filled files be.
+# install(1) gives the folders that it makes mode 755, whatever the umask; so must those of links
+# and filled files be.
 parent() {
     dir=$(dirname "$DESTDIR$1")
     [ -d "$dir" ] || install -d "$dir"
@@ -91,7 +93,8 @@ below_prefix() { # FOLDER BACK: FOLDER by way of BACK, which leads to PREFIX, or
     esac
 }
 
-# A tree that programs take for a CANN installation. Its links are relative, so all of PREFIX may be moved.
+# A tree that programs take for a CANN installation. Its links are relative, so all of PREFIX may be
+# moved.
 toolkit() {
     link ../../../../include/acl "$toolkit/include/acl"
     for name in libascendcl.so libacl_rt.so libacl_tdt_queue.so libacl_tdt_channel.so libaclclient.so libaclclient.so.1; do
@@ -104,7 +107,8 @@ toolkit() {
     fill client/toolkit/set_env.sh.in "$toolkit/set_env.sh"
 }
 
-# An administrator may have changed it: never replaced, never removed. A user who installs below his home may not write there.
+# An administrator may have changed it: never replaced, never removed. A user who installs below his
+# home may not write there.
 configuration() {
     [ "$action" = install ] || return 0
     [ ! -e "$DESTDIR$SYSCONFDIR/npud/npud.conf" ] || return 0

@@ -1,12 +1,15 @@
 #!/bin/sh
 # Run test programs and scripts, several at a time, and close with one line: "N passed, N failed".
 # usage: run-all.sh BUILD_DIR TEST...
-# A program is a libcheck suite ("Checks: N, Failures: N, Errors: N"); a script prints "ok ..." and "not ok ..." lines.
-# TEST_JOBS: how many at a time. Otherwise one more than there are processors, because many only wait, but no more than five. They begin
-# in the order given. SKIPPED_LIST: a file that gets the names of the programs of which a test was skipped.
+# A program is a libcheck suite ("Checks: N, Failures: N, Errors: N"); a script prints "ok ..." and
+# "not ok ..." lines.
+# TEST_JOBS: how many at a time. Otherwise one more than there are processors, because many only
+# wait, but no more than five. They begin in the order given. SKIPPED_LIST: a file that gets the
+# names of the programs of which a test was skipped.
 set -u
 
-# One program, in a process of its own: run-all.sh --one DIR TEST. Its output and its line go to DIR/NAME.out and .sum.
+# One program, in a process of its own: run-all.sh --one DIR TEST. Its output and its line go to
+# DIR/NAME.out and .sum.
 run_one() {
     dir=$1
     t=$2
@@ -37,7 +40,8 @@ run_one() {
     flock "$dir/lock" cat "$base.line"
 }
 
-# Guards against hanging, for one program and for one case of it: not limits of time, which a busy machine would break.
+# Guards against hanging, for one program and for one case of it: not limits of time, which a busy
+# machine would break.
 limit=1800
 CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-5}
 export CK_TIMEOUT_MULTIPLIER

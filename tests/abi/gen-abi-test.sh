@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints a C (and C++) file that compiles only when the headers in include/acl/ agree with a table of
-# the binary interface: every macro, enumerator, structure, field and function type.
+# Prints a C (and C++) file that compiles only when the headers in include/acl/ agree with a table
+# of the binary interface: every macro, enumerator, structure, field and function type.
 #
 # usage: gen-abi-test.sh abi.tsv > abi-test.c && cc -std=c11 -Iinclude -fsyntax-only abi-test.c
 set -eu

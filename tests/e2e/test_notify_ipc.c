@@ -581,7 +581,8 @@ static int tied(void *arg)
     return 0;
 }
 
-#ifdef __SANITIZE_THREAD__ /* its runtime has a thread in every process, and npud cannot know what that will do */
+/* The runtime of TSan has a thread in every process, and npud cannot know what it will do. */
+#ifdef __SANITIZE_THREAD__
 #define CERTAINLY "suspected"
 #else
 #define CERTAINLY "certain"

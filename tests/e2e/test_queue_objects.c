@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #include "acl/acl_tdt_queue.h"
-#include "client/buffers/route_object.h" /* what only bound routes and queries show: states, and what has been set */
+/* States, and what has been set: only bound routes and queries show them. */
+#include "client/buffers/route_object.h"
 #include "tests/common/harness.h"
 
 #define INVALID ACL_ERROR_INVALID_PARAM

@@ -523,7 +523,8 @@ START_TEST(deadlock_is_named)
             break;
         npud__report__free_unpacked(r, NULL);
     }
-#ifdef __SANITIZE_THREAD__ /* its runtime has a thread in every process, and npud cannot know what that will do */
+/* The runtime of TSan has a thread in every process, and npud cannot know what it will do. */
+#ifdef __SANITIZE_THREAD__
     ck_assert_str_eq(r->deadlocks[0]->certainty, "suspected");
 #else
     ck_assert_str_eq(r->deadlocks[0]->certainty, "certain");

@@ -283,7 +283,8 @@ START_TEST(deadlock_of_two_processes)
 {
     struct ledger before = npud_ledger();
 
-#ifdef __SANITIZE_THREAD__ /* its runtime has a thread in every process, and npud cannot know what that will do */
+/* The runtime of TSan has a thread in every process, and npud cannot know what it will do. */
+#ifdef __SANITIZE_THREAD__
     expect_deadlock("suspected", "suspected deadlock 1");
 #else
     expect_deadlock("certain", "deadlock 1");

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Run the fuzzers one after the other, the time divided among them; stop at the first crash and say how to repeat it.
+# Run the fuzzers one after the other, the time divided among them; stop at the first crash and say
+# how to repeat it.
 # usage: run.sh BUILD_DIR SECONDS NAME...
 set -u
 build=$1

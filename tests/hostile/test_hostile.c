@@ -51,7 +51,7 @@
 #define ATTEMPTS        3
 #define RATIO_MAX       2.0
 #define SLOWDOWN_MAX    2.5                 /* the same, and noise */
-#define NOISE_NS        (6 * NSEC_PER_MSEC) /* two turns of the scheduler, for times at the far end */
+#define NOISE_NS        (6 * NSEC_PER_MSEC) /* two turns of the scheduler, for the slowest times */
 #define FLOOR_NS        (10 * NSEC_PER_USEC)
 #define LONG_REQUEST_NS (50 * NSEC_PER_USEC)
 #define MEMORY_MAX      (160u << 20) /* of npud's, beside any of these */

@@ -2,13 +2,14 @@
 # Breaks the tree with each patch of tests/mutants, and demands that a test notices.
 #
 # usage: run.sh --check [NAME...]        each patch names tests that exist, and applies
-#        run.sh FOLDER [NAME...]         builds each mutant in FOLDER and runs the tests that its patch names
+#        run.sh FOLDER [NAME...]         builds each mutant in FOLDER and runs the tests it names
 #
 # A patch begins with two lines, before the diff:
 #     what: one sentence: what the mutation breaks
 #     test: unit/test_a e2e/test_b      programs below tests/; at least one must fail
-# FOLDER keeps a copy of the tree with a build of its own, so that a mutant compiles only the files that it changes.
-# With NPUD_MUTANT_SECONDS=n a test that runs for longer than n seconds counts as failed (default 120).
+# FOLDER keeps a copy of the tree with a build of its own, so that a mutant compiles only the files
+# that it changes. With NPUD_MUTANT_SECONDS=n a test that runs for longer than n seconds counts as
+# failed (default 120).
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 patches=tests/mutants
@@ -66,7 +67,8 @@ check_all() {
     return $ok
 }
 
-# Makes the copy equal to the tree. Only files that differ get a new time, so that make builds no more than it must.
+# Makes the copy equal to the tree. Only files that differ get a new time, so that make builds no
+# more than it must.
 copy_tree() {
     local file list
     list=$(mktemp)

@@ -53,17 +53,11 @@
 #define atomic_load(p)                 atomic_load_explicit(p, memory_order_seq_cst)
 #define atomic_store_explicit(p, v, order)                                                         \
     order_store(p, sizeof(*(p)), ORDER_VALUE(v), order, ORDER_AT)
-#define atomic_store(p, v)                                        atomic_store_explicit(p, v, memory_order_seq_cst)
 #define atomic_exchange_explicit(p, v, order)                     ORDER_RMW(p, ORDER_SWAP, v, order)
-#define atomic_exchange(p, v)                                     ORDER_RMW(p, ORDER_SWAP, v, memory_order_seq_cst)
 #define atomic_fetch_add_explicit(p, v, order)                    ORDER_RMW(p, ORDER_ADD, v, order)
-#define atomic_fetch_add(p, v)                                    ORDER_RMW(p, ORDER_ADD, v, memory_order_seq_cst)
 #define atomic_fetch_sub_explicit(p, v, order)                    ORDER_RMW(p, ORDER_SUB, v, order)
-#define atomic_fetch_sub(p, v)                                    ORDER_RMW(p, ORDER_SUB, v, memory_order_seq_cst)
 #define atomic_fetch_or_explicit(p, v, order)                     ORDER_RMW(p, ORDER_OR, v, order)
-#define atomic_fetch_or(p, v)                                     ORDER_RMW(p, ORDER_OR, v, memory_order_seq_cst)
 #define atomic_fetch_and_explicit(p, v, order)                    ORDER_RMW(p, ORDER_AND, v, order)
-#define atomic_fetch_and(p, v)                                    ORDER_RMW(p, ORDER_AND, v, memory_order_seq_cst)
 #define atomic_compare_exchange_strong_explicit(p, e, v, yes, no) ORDER_CAS(p, e, v, yes, no)
 #define atomic_compare_exchange_weak_explicit(p, e, v, yes, no)   ORDER_CAS(p, e, v, yes, no)
 #define atomic_compare_exchange_strong(p, e, v)                                                    \
@@ -71,3 +65,11 @@
 #define atomic_compare_exchange_weak(p, e, v)                                                      \
     ORDER_CAS(p, e, v, memory_order_seq_cst, memory_order_seq_cst)
 #define atomic_thread_fence(order) order_fence(order, ORDER_AT)
+
+/* Without a named order. */
+#define atomic_store(p, v)     atomic_store_explicit(p, v, memory_order_seq_cst)
+#define atomic_exchange(p, v)  atomic_exchange_explicit(p, v, memory_order_seq_cst)
+#define atomic_fetch_add(p, v) atomic_fetch_add_explicit(p, v, memory_order_seq_cst)
+#define atomic_fetch_sub(p, v) atomic_fetch_sub_explicit(p, v, memory_order_seq_cst)
+#define atomic_fetch_or(p, v)  atomic_fetch_or_explicit(p, v, memory_order_seq_cst)
+#define atomic_fetch_and(p, v) atomic_fetch_and_explicit(p, v, memory_order_seq_cst)

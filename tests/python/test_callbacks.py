@@ -252,7 +252,8 @@ class Callbacks(DeviceTest):
         self.dropped(lambda: acl.rt.destroy_stream_force(self.stream))
 
     def test_a_callback_runs_while_another_thread_synchronizes(self):
-        # The callback needs the GIL, and the thread in synchronize_stream, in which nothing ends it, must not have it.
+        # The callback needs the GIL, and the thread in synchronize_stream, in which nothing ends
+        # it, must not have it.
         interval = sys.getswitchinterval()
         sys.setswitchinterval(3600)
         try:

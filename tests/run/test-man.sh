@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The manual pages and the completion against the programs: every option, command, heading and key is described with its default,
-# nothing is described that is not there, and the example works. usage: test-man.sh BUILD_DIR
+# The manual pages and the completion against the programs: every option, command, heading and key
+# is described with its default, nothing is described that is not there, and the example works.
+# usage: test-man.sh BUILD_DIR
 set -u
 build=$(cd "$1" && pwd)
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -73,7 +74,8 @@ report $? "npud --print-config can be read"
 page_keys >"$work/got"
 same "npud.conf.5 describes every key with its default" "$work/wanted" "$work/got"
 
-# The ranges of the page: both ends are taken, what is beyond is not. A socket that cannot be made ends npud afterwards.
+# The ranges of the page: both ends are taken, what is beyond is not. A socket that cannot be made
+# ends npud afterwards.
 accepts() { # KEY=VALUE
     ! npud --config=/dev/null --set=npud.socket=/dev/null/x --set="$1" 2>&1 | grep -qF "${1%%=*} ="
 }

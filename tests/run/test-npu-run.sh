@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # npu-run and npuctl as a user meets them. usage: test-npu-run.sh BUILD_DIR
-# Nothing sleeps and nothing polls: processes meet at FIFOs, and ends are awaited through pidfds. Times are guards only.
+# Nothing sleeps and nothing polls: processes meet at FIFOs, and ends are awaited through pidfds.
+# Times are guards only.
 # What is in single quotes here is for the shell that npu-run starts:
 # shellcheck disable=SC2016
 set -u
@@ -68,7 +69,8 @@ except ProcessLookupError:
 sys.exit(0 if select.select([fd], [], [], 20)[0] else 1)
 S
 
-# Runs a command on a terminal of its own, types ^C when it has said "ready", and returns its status.
+# Runs a command on a terminal of its own, types ^C when it has said "ready", and returns its
+# status.
 cat >"$work/on_terminal" <<'S'
 #!/usr/bin/env python3
 import os, pty, sys
@@ -91,7 +93,8 @@ sys.stdout.buffer.write(seen)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 S
 
-# Exit status: how often ^C arrived. SIGTERM, sent through npu-run, arrives after all that npu-run might have passed on.
+# Exit status: how often ^C arrived. SIGTERM, sent through npu-run, arrives after all that npu-run
+# might have passed on.
 cat >"$work/count_interrupts" <<'S'
 #!/usr/bin/env python3
 import os, signal, subprocess, sys
@@ -205,8 +208,9 @@ done
 
 # --- ends ---
 
-# One npu-run in the background, whose command has written down npud's pid and the directory, and goes on as told. The FIFOs
-# are new each time: who opens one twice may meet the other side's first opening again.
+# One npu-run in the background, whose command has written down npud's pid and the directory, and
+# goes on as told. The FIFOs are new each time: who opens one twice may meet the other side's first
+# opening again.
 background() { # COMMAND after it
     rm -f "$work/ready" "$work/armed" "$work/go"
     mkfifo "$work/ready" "$work/armed" "$work/go"

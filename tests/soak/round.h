@@ -52,12 +52,12 @@
     12 /* of them; the others are recorded and waited for without any order among processes */
 
 /* Event variables of a process. Those up to VAR_SHARED are its own; device: var % DEVICES. */
-#define VAR_ANY         0 /* any kind */
-#define VAR_LEVEL       8 /* raised in one stream, waited for and lowered in the other of its device */
+#define VAR_ANY         0  /* any kind */
+#define VAR_LEVEL       8  /* raised in a stream, awaited and lowered in the other of its device */
 #define VAR_ACK         12 /* recorded when the level is down again */
 #define VAR_BEGIN       16 /* time at the beginning ... */
 #define VAR_END         20 /* ... and end of a delay */
-#define VAR_STAMP       24 /* time of something that comes before or after something in another process */
+#define VAR_STAMP       24 /* time of what comes before or after something in another process */
 #define VAR_SHARED      32
 #define VARS            (VAR_SHARED + SHARED)
 #define NO_VAR          255

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Boots a real systemd in a container over an overlay of /, installs npud into it, and has inside.sh try it out there.
-# Nothing of the machine is changed: what the container writes goes to a tmpfs that ends with this script.
+# Boots a real systemd in a container over an overlay of /, installs npud into it, and has inside.sh
+# try it out there. Nothing of the machine is changed: what the container writes goes to a tmpfs
+# that ends with this script.
 # usage: check-systemd.sh [BUILD_DIR]     in the top directory of a tree that is built
-# Exit status: 0 all passed, or skipped because no container can be booted here; 1 something of npud failed.
+# Exit status: 0 all passed, or skipped because no container can be booted here; 1 something of npud
+# failed.
 set -u
 umask 022
 build=${1:-build}
@@ -58,7 +60,7 @@ mount_root() {
         mount -t overlay -o "lowerdir=/,upperdir=$tmp/upper,workdir=$tmp/work" npud-check "$root"
 }
 
-# --- the machine in the container: this one without what its administrator switched on, and without any npud ---
+# --- the machine in the container: this one without what its administrator switched on or npud ---
 
 make_neutral() {
     local f
@@ -75,8 +77,9 @@ make_neutral() {
     done < <(cd "$share/stage" && find . ! -type d)
 }
 
-# Without a systemd on this machine nobody gives the container control groups of its own, and two containers that share them end each
-# other's services. In the hierarchies that a systemd manages: its own, and the unified one.
+# Without a systemd on this machine nobody gives the container control groups of its own, and two
+# containers that share them end each other's services. In the hierarchies that a systemd manages:
+# its own, and the unified one.
 make_cgroups() {
     local controllers path mount
 
@@ -118,7 +121,8 @@ install_npud() {
     : >"$share/results"
 }
 
-# boot STAGE: returns when the container has ended. Nothing but "stage" tells inside.sh which time it is.
+# boot STAGE: returns when the container has ended. Nothing but "stage" tells inside.sh which time
+# it is.
 boot() {
     echo "$1" >"$share/stage-name"
     # Should this script be killed, the kernel has the container ended.
@@ -152,7 +156,8 @@ if [ ! -d /run/systemd/system ]; then
     make_cgroups
 fi
 
-# npud is not yet in the file system of the first boot: if that does not come up, it is not npud's doing.
+# npud is not yet in the file system of the first boot: if that does not come up, it is not npud's
+# doing.
 boot install
 if ! reached 'booted install'; then
     cat "$tmp/console"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs inside the container of check-systemd.sh, as a service of its systemd: /npud-check has what it needs, and
-# /npud-check/stage-name says whether this is the first boot (install) or the second (reboot).
-# Prints "ok  ..." and "FAIL ..." lines, and "-- ..." lines for check-systemd.sh.
+# Runs inside the container of check-systemd.sh, as a service of its systemd: /npud-check has what
+# it needs, and /npud-check/stage-name says whether this is the first boot (install) or the second
+# (reboot). Prints "ok  ..." and "FAIL ..." lines, and "-- ..." lines for check-systemd.sh.
 set -u
 cd /npud-check || exit 1
 stage=$(cat stage-name)
@@ -165,7 +165,8 @@ check_access() {
     contains "the event loop example, too" "$said" "event_loop: OK"
     said=$(as npu-alice examples/ipc_cpp/ipc_cpp 2>&1)
     contains "the C++ example, too" "$said" "ipc_cpp: OK"
-    # npud opens its own memory files again, read-only, by /proc/self/fd; as root, which may also ask npuctl.
+    # npud opens its own memory files again, read-only, by /proc/self/fd; as root, which may also
+    # ask npuctl.
     said=$(bash examples/shared_buffer/run.sh examples/shared_buffer 2>&1)
     contains "the example with queues, too" "$said" "shared_buffer: OK"
     said=$(as npu-mallory ./client use)
@@ -232,7 +233,8 @@ check_journal_fields() {
     equal "nothing else is a warning" 2 "$(unit_lines -p warning | wc -l)"
 }
 
-# A limit changes while npud runs; a bad file changes nothing, and does not keep the sockets from starting npud once it is good again.
+# A limit changes while npud runs; a bad file changes nothing, and does not keep the sockets from
+# starting npud once it is good again.
 check_reload() {
     local cursor conf=/etc/npud/npud.conf said
 
