@@ -15,16 +15,18 @@
 #define SO_PASSRIGHTS 83
 #endif
 
+struct item {
+    int fd;
+    void *map; /* NULL: none */
+    size_t bytes;
+    uint64_t hole, hole_bytes; /* to be punched into the file first */
+};
+
 static struct {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t more;
-    struct item {
-        int fd;
-        void *map; /* NULL: none */
-        size_t bytes;
-        uint64_t hole, hole_bytes; /* to be punched into the file first */
-    } * items;
+    struct item *items;
     size_t n, size;
     bool stop;
     bool started;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "daemon/core/backend.h"
+#include "proto/shm/doorbell.h"
 #include "proto/util/slots.h"
 
 struct engine;
@@ -38,7 +39,7 @@ struct devices {
     const struct backend *backend;
     void *backend_state;
     uint32_t n;
-    struct device device[16];
+    struct device device[DEVICES_MAX];
     uint64_t epoch_ns;
 };
 

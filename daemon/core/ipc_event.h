@@ -27,6 +27,12 @@
 struct fence;
 struct session;
 
+/** A record that has failed, and the process to blame. */
+struct ipc_failure {
+    uint64_t number; /* 0: the place is free */
+    int32_t pid;
+};
+
 struct ipc_event {
     uint64_t id;
     uint32_t device;
@@ -48,10 +54,8 @@ struct ipc_event {
     struct ipc_event *to_wake_next;              /* all->to_wake */
 
     struct waitlist completed; /* streams parked on records */
-    struct ipc_failure {
-        uint64_t number;
-        int32_t pid;
-    } * failures; /* failures_size of them, by number; made when needed; under completed.lock */
+    /* failures_size of them, by number; made when needed; under completed.lock */
+    struct ipc_failure *failures;
     uint32_t failures_size;
     bool lingers;
     bool to_wake;

@@ -411,9 +411,10 @@ void inject_deinit(struct inject *in)
 
 const struct inject_rule *inject_holder(const struct inject *in, const struct waitlist *list)
 {
-    size_t offset = (size_t)((uintptr_t)list - (uintptr_t)&in->rule[0].held);
-
-    return offset < sizeof(in->rule) ? &in->rule[offset / sizeof(in->rule[0])] : NULL;
+    for (uint32_t i = 0; list && i < INJECT_RULES_MAX; i++)
+        if (list == &in->rule[i].held)
+            return &in->rule[i];
+    return NULL;
 }
 
 /* --- in words --- */
