@@ -10,7 +10,7 @@
 
 /* --- handles --- */
 
-/* What became of a buffer, for whoever still has its handle. */
+/* What became of a buffer, for a caller that still has its handle. */
 static int explain_handle(const char *function, struct session *s, acltdtBuf buf, bool known,
                           const struct mbuf_ref *m)
 {

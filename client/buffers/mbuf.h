@@ -93,7 +93,7 @@ int mbuf_alloc(const char *function, struct session *s, uint64_t size, struct mb
 void mbuf_free(struct session *s, const struct mbuf_ref *head);
 
 /**
- * Where its data is and how much was asked for. False: not possible, so somebody has written into
- * its head.
+ * Where its data is and how much was asked for. False: not possible, because a peer has
+ * written into its head.
  */
 bool mbuf_data(const struct mbuf_ref *m, unsigned char **data, uint64_t *room);

@@ -43,7 +43,7 @@ struct mbuf_cache *mbuf_cache_get(struct session *s)
 
 /*
  * The segment of a slot that the thread has kept. NULL: it is gone. No honest session could make
- * npud take it back, but whoever shares it can write that the slot is free.
+ * npud take it back, but a peer that shares it can write that the slot is free.
  */
 static struct segment_view *kept_in(uint32_t class, uint32_t ref)
 {
@@ -80,8 +80,8 @@ static int fetch_slots(const char *function, struct session *s, uint32_t class,
     uint32_t refs[1 + MBUF_CACHE_SLOTS], n;
     /*
      * In a large pool the thread brings no slots in advance. If others free its buffers and it
-     * never allocates again, nobody could take these slots from it, and each would keep a segment
-     * from being given back.
+     * never allocates again, no thread could take these slots from it, and each would keep a
+     * segment from being given back.
      */
     bool large = atomic_load_explicit(&s->pool.size, memory_order_relaxed) > POOL_KEPT;
     int error;
@@ -186,9 +186,7 @@ void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m)
     struct mbuf_stack *stack = cache ? &cache->stack[g->cached] : NULL;
 
     if (stack && stack->n == stack->max) {
-        /*
-         * Half of it at once: so who allocates and frees at the edge does not come here each time.
-         */
+        /* Half of it at once: a thread that allocates and frees at the edge seldom comes here. */
         give_back(s, stack, g->cached, stack->max / 2);
         if (mbuf_cache_put(s, m))
             return;
@@ -206,8 +204,8 @@ static void leave_session(struct mbuf_cache *cache)
     struct session *s;
 
     /*
-     * Not while the session goes: whoever ends it waits here for us, and we find none when it has
-     * gone.
+     * Not while the session goes: the thread that ends it waits here for us, and we find none when
+     * it has gone.
      */
     pthread_mutex_lock(&process->threads_lock);
     s = session_peek();

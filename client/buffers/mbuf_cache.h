@@ -47,10 +47,10 @@ void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m);
 
 /**
  * The thread frees its last buffer of a class, while the pool is large: whether it should rather
- * give back what it keeps of the class. Then it has, and the buffer is to go the same way. Whoever
- * allocates and frees one buffer after the other while others have made the pool large comes here
- * each time, and pays locked instructions: what he kept would hold segments, and he may never come
- * again.
+ * give back what it keeps of the class. Then it has, and the buffer is to go the same way. A
+ * thread that allocates and frees one buffer after the other while others have made the pool large
+ * comes here each time, and pays locked instructions: what it kept would hold segments, and it may
+ * never come again.
  */
 bool mbuf_cache_leave(struct session *s, struct mbuf_stack *stack, struct segment *segment)
     __attribute__((cold));

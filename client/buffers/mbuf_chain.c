@@ -68,8 +68,8 @@ static void make_member(struct mbuf_ref *m, uint32_t head)
 }
 
 /*
- * Whose process ends in between: every buffer is a head that it holds, or a member of one, at any
- * moment; links only tell the order.
+ * The process may end in between: at any moment every buffer is a head that it holds, or a member
+ * of one; links only tell the order.
  */
 static void link_chain(struct mbuf_ref *head, struct mbuf_ref *tail, struct mbuf_ref *more,
                        uint32_t count)

@@ -1,6 +1,6 @@
 /*
- * Chains of shared buffers, and references to the data of others (proto/shm/mbuf_shm.h). Who calls
- * has checked the handles.
+ * Chains of shared buffers, and references to the data of others (proto/shm/mbuf_shm.h). The
+ * caller has checked the handles.
  */
 #pragma once
 

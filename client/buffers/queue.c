@@ -46,7 +46,9 @@ void ring_drop(struct ring *ring)
     free(ring);
 }
 
-/* Populated: who puts the first message shall not pay for the page. NULL: could not be mapped. */
+/*
+ * Populated: the sender of the first message shall not pay for the page. NULL: could not be mapped.
+ */
 static void *map_file(int fd, size_t size, bool writable)
 {
     void *map =

@@ -3,12 +3,12 @@
  * moment (proto/shm/queue_shm.h). A queue is known here once it was created or attached, until it
  * has been destroyed or the last right to it is gone.
  *
- * The ring of a queue changes: npud makes a new one when somebody has lost a right and still maps
- * the old one. Who finds the old one ended attaches again (queue_follow()) and goes on.
+ * The ring of a queue changes: npud makes a new one when a process has lost a right and still maps
+ * the old one. A thread that finds the old one ended attaches again (queue_follow()) and goes on.
  *
- * Who puts or takes has no lock: the ring itself needs none (proto/shm/queue_shm.h), and a guard
- * keeps it mapped (ring_guard.h). Who sleeps or asks npud for something holds a use of the ring
- * instead.
+ * A thread that puts or takes has no lock: the ring itself needs none (proto/shm/queue_shm.h), and
+ * a guard keeps it mapped (client/core/ring_guard.h). A thread that sleeps or asks npud for
+ * something holds a use of the ring instead.
  *
  * A call that has begun on one queue must not go on with another that has got its id meanwhile:
  * npud gives each a serial, its `life`.
@@ -49,7 +49,7 @@ struct ring {
     alignas(64) _Atomic uint64_t head_seen; /* view.seen */
     struct ring *retired_next;
     struct queue_bell bell;
-    _Atomic uint32_t uses; /* the queue's, and those of who sleeps */
+    _Atomic uint32_t uses; /* the queue's, and those of sleepers */
     uint64_t life;         /* of the queue that it is a ring of */
     struct queue_view view;
     struct ring_side side[2]; /* 0: of takers; 1: of putters */
@@ -59,7 +59,7 @@ struct ring {
 
 struct queue {
     uint32_t id;
-    pthread_mutex_t follow_lock; /* who changes the ring; across requests */
+    pthread_mutex_t follow_lock; /* for changing the ring; across requests */
     _Atomic(struct ring *) ring; /* NULL: not known */
     /* Why the last ring went: the process lost its last right, or else npud destroyed the queue. */
     _Atomic bool lost_right;

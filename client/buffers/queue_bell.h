@@ -1,11 +1,13 @@
 /*
  * Waking npud's router. A ring that is the source or the destination of a route has npud on one of
  * its sides, and npud sleeps in its loop, not on a futex: it sets QUEUE_ROUTER where that side
- * waits (proto/shm/queue_shm.h), and who sees the bit writes the eventfd of the ring, which is
- * asked for when it is first needed.
+ * waits (proto/shm/queue_shm.h), and the thread that sees the bit writes the eventfd of the ring,
+ * which is asked for when it is first needed. After putting:
  *
- * After putting:  if (queue_waiting(&view->take->waiting) & QUEUE_ROUTER) queue_bell_ring(session, &ring->bell, view->number);
- * After taking:   if (queue_waiting(&view->put->waiting) & QUEUE_ROUTER) queue_bell_ring(session, &ring->bell, view->number);
+ *     if (queue_waiting(&view->take->waiting) & QUEUE_ROUTER)
+ *         queue_bell_ring(session, &ring->bell, view->number);
+ *
+ * and after taking the same with view->put->waiting.
  */
 #pragma once
 
@@ -26,5 +28,5 @@ struct queue_bell {
  */
 void queue_bell_ring(struct session *session, struct queue_bell *bell, uint32_t number);
 
-/** The ring is forgotten: nobody rings any more. Again is fine. */
+/** The ring is forgotten: no thread rings any more. Again is fine. */
 void queue_bell_close(struct queue_bell *bell);

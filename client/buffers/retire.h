@@ -5,7 +5,7 @@
  *
  * npud frees the memory of such a mapping at once; what is left are a page or two, the mapping, and
  * descriptors of bells. A program that attaches queues, and then only works on others, would
- * collect them. Nobody but the process itself can unmap them, and a process that is idle runs no
+ * collect them. Only the process itself can unmap them, and a process that is idle runs no
  * code of the library: so there is a thread. The session's watcher cannot do it, because it sleeps
  * in poll() on the socket, where a second source takes a descriptor on each side for each session.
  * This thread sleeps on a word of the session page instead (`retired`), which npud changes; it

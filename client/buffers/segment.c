@@ -308,7 +308,7 @@ void segment_freed(struct session *s, struct segment_view *view)
         segment_trim(s, view->id);
         return;
     }
-    /* Nobody allocates from one that drains: npud does not wait, and its own look may be far. */
+    /* No session allocates from one that drains: npud does not wait, and may look much later. */
     if (is_dead(view) || (segment_usable(view) &&
                           atomic_load_explicit(&view->page->armed, memory_order_relaxed) != 0))
         return;
@@ -319,7 +319,7 @@ void segment_freed(struct session *s, struct segment_view *view)
 /* --- mapping --- */
 
 /*
- * What pages of it are used first is decided by who makes it: others find them present. Of many
+ * The process that makes it uses the first pages: others find them present. Of many
  * heads only the first: they are used from the first one on, and most segments are given back
  * before the last.
  */
@@ -433,8 +433,8 @@ int segment_need(const char *function, struct session *s, uint32_t ref)
     if (!view)
         error = obtain_segment(function, s, &request, false, &g);
     /*
-     * Given back since npud answered; or who shares it says so, and then no other mapping would be
-     * better.
+     * Given back since npud answered; or a peer that shares it says so, and then no other mapping
+     * would be better.
      */
     if (error == 0 && !segment_get(&segment_table, ref))
         error = error_set(ACL_ERROR_RT_PARAM_INVALID,

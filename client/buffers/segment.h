@@ -39,7 +39,7 @@ struct segment {
      * retired: of client/core/api_call.h, the first one in which no call can find it; 0: none yet
      */
     uint64_t left_epoch;
-    int32_t pid;             /* whose pool it is of, as npud's host has it; for messages */
+    int32_t pid;             /* of the process with the pool, as npud's host has it; for messages */
     _Atomic uint32_t cursor; /* where to look for a free slot for a reference first */
     _Atomic uint32_t in_use; /* a hint word that was not full when it was looked at last */
 };

@@ -102,8 +102,8 @@ static enum outcome choose_ring(struct transfer *t, struct ring *ring)
 }
 
 /*
- * Others may be faster a few times. Thousands of times means that one of them plays with the ring,
- * and that must not cost more than the time asked for.
+ * Lost races are rare; thousands in a row mean a hostile peer. Retries are bounded by the caller's
+ * deadline.
  */
 static bool is_out_of_time(struct transfer *t)
 {
@@ -133,8 +133,9 @@ static int do_what_is_needed(struct transfer *t, enum outcome outcome)
 typedef enum outcome attempt_fn(struct transfer *t);
 
 /*
- * One attempt. What it calls for is done with a use of the ring; a caller who does not wait for
- * what is full or empty gets his answer at once. Inlined, as run() is, so that the attempts are.
+ * One attempt. What it calls for is done with a use of the ring; a caller that does not wait for
+ * a full or empty queue gets its answer at once. Inlined, as run_attempts() is, so that the
+ * attempts are.
  */
 static inline __attribute__((always_inline)) enum outcome attempt_once(struct transfer *t,
                                                                        attempt_fn *attempt)
@@ -331,8 +332,8 @@ static enum outcome refuse_source(struct transfer *t)
 }
 
 /*
- * Are all segments of the message known, as far as can be? Nobody changes a chain that is in the
- * ring; if this one is not any more, taking it fails.
+ * Are all segments of the message known, as far as can be? No session changes a chain that is in
+ * the ring; if this one is not any more, taking it fails.
  */
 static bool is_chain_known(struct transfer *t, uint32_t head)
 {
@@ -352,7 +353,7 @@ static bool is_chain_known(struct transfer *t, uint32_t head)
 }
 
 /*
- * Settle the message before, if another was killed or stopped before he could, and see that this
+ * Commit the message before, if its taker was killed or stopped before it could, and see that this
  * one can be taken. False: MAP.
  */
 static bool is_message_known(struct transfer *t, const struct queue_front *front)
@@ -409,7 +410,7 @@ static enum outcome take_message(struct transfer *t)
 }
 
 /*
- * The members get a new generation, as the head has: handles that somebody has of them from before
+ * The members get a new generation, as the head has: handles of them from before
  * are dead. 0, or the ACL error when members are missing: then the message is gone.
  */
 static int own_chain(struct transfer *t)

@@ -71,12 +71,12 @@ bool transfer_begin(struct transfer *t, const char *function, uint32_t id, int32
 int transfer_room(struct transfer *t);
 
 /**
- * transfer_room() has returned 0, and the caller puts nothing: another one who waits for room gets
+ * transfer_room() has returned 0, and the caller puts nothing: another waiter for room gets
  * the wake-up that t may have had.
  */
 void transfer_give_up(struct transfer *t);
 
-/** Put the chain whose head is *t->buffer. 0: it is the queue's; else it is still the caller's. */
+/** Put the chain with the head *t->buffer. 0: it is the queue's; else it is still the caller's. */
 int transfer_put(struct transfer *t);
 
 /**

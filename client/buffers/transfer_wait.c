@@ -32,8 +32,8 @@ static bool is_served_by_router(const struct transfer *t)
 }
 
 /*
- * Whoever could end our wait is gone, and so is everybody who ever could: threads of this process
- * that have done so before still can.
+ * Every process that could end our wait is gone, and none is still to come. Threads of this process
+ * that have put or taken before still can end it.
  */
 static bool is_deserted(const struct transfer *t)
 {
@@ -62,7 +62,7 @@ struct nap {
     uint32_t generation;
 };
 
-/* Armed once, and again when npud has forgotten all who wait because one of them has died. */
+/* Armed once, and again when npud has forgotten all waiters because one of them has died. */
 static bool is_nap_over(void *arg, uint64_t target)
 {
     struct nap *n = arg;

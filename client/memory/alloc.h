@@ -1,7 +1,7 @@
 /*
  * Allocations of this process, found by any address inside them. Those freed last are found as
- * well, and their addresses belong to nobody else yet: so a call with such an address is refused,
- * where it would read or write what came there since, or fault.
+ * well, because their addresses are not given out again yet: a call with such an address is
+ * refused, where it would read or write new memory there, or fault.
  */
 #pragma once
 

@@ -115,7 +115,7 @@ struct launched {
 /*
  * What will not run. The library drops it in the middle of a call and under locks of its own, where
  * no Python may run. So it is collected: by a thread of Python until its call returns, and for
- * other threads in one list for whoever comes first.
+ * other threads in one list for the thread that comes first.
  */
 static _Thread_local struct launched *dropped_here;
 static _Atomic(struct launched *) dropped_elsewhere;
@@ -232,7 +232,7 @@ static void on_exception(aclrtExceptionInfo *info)
 
 /*
  * Without the GIL two threads may hand their setting to the library in another order than they
- * wrote exception_fn in. Whoever was last there looks again, and so the two agree in the end.
+ * wrote exception_fn in. The thread that was last there looks again, so the two agree in the end.
  */
 int callback_set_exception(PyObject *fn)
 {

@@ -21,7 +21,7 @@ static enum taken conversion_failed(void)
 {
     if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError) &&
         !PyErr_ExceptionMatches(PyExc_OverflowError))
-        return RAISED; /* from somebody's __index__ */
+        return RAISED; /* from an __index__ of the program */
     PyErr_Clear();
     return UNFIT;
 }

@@ -18,7 +18,7 @@ struct thread {
 };
 
 /*
- * All that nobody has joined. The number of such a thread is not given out again. Guarded by the
+ * All that were not joined. The number of such a thread is not given out again. Guarded by the
  * GIL.
  */
 static struct thread *threads;

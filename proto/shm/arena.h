@@ -1,9 +1,10 @@
 /*
  * The arena of a session: the memfds that it shares with npud alone.
  *
- *   session page    one, made at Hello: the doorbells (doorbell.h), who sleeps (wait_slot.h), who runs callbacks (callback_shm.h)
- *   stream segment  ARENA_STREAMS control blocks (one page), then as many rings
- *   event segment   ARENA_EVENTS event slots
+ *     session page    one, made at Hello: the doorbells (doorbell.h), the sleeping threads
+ *                     (wait_slot.h), the threads that run callbacks (callback_shm.h)
+ *     stream segment  ARENA_STREAMS control blocks (one page), then as many rings
+ *     event segment   ARENA_EVENTS event slots
  *
  * Segments are made when a slot in them is first given out, and live as long as the session, so
  * that an address in the arena never dies before its session does. Slot s is in segment s / ARENA_x

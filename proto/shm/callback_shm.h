@@ -5,23 +5,23 @@
  * What is to be run never leaves the client: it keeps function and argument of each callback in a
  * list of the stream, in launch order, and submits a task that has the callback's ordinal. The
  * engine that gets to the task
- *     ctrl->callbacks = ordinal   release: who acquires it sees what the stream did before
+ *     ctrl->callbacks = ordinal   release: a reader that acquires it sees the stream's work
  *     seq += 1                    seq_cst
  *     if (sleeping) FUTEX_WAKE(seq)
  * and the thread that runs them
  *     sleeping = 1                seq_cst, before ctrl->callbacks of its streams is looked at
  *     if (nothing to run) FUTEX_WAIT on the seq that was read before
- * One of the two sees the other, and an engine that nobody waits for makes no system call.
+ * One of the two sees the other, and an engine without waiters makes no system call.
  *
  * A stream that has nothing else to do has got to the callback when it is launched: then the client
  * tells its thread by itself, and the task says so. That saves the thread the way over the engine.
  *
  * A callback that blocks its stream: the engine parks the stream, with its look at the doorbell
  * still to come; the client stores ctrl->callbacks_done when the function has returned, and then
- * raises the stream's doorbell bit. A callback that will never run, because nobody is left to run
- * it, is one that has returned, for npud.
+ * raises the stream's doorbell bit. A callback that will never run, because no thread is left to
+ * run it, is one that has returned, for npud.
  *
- * Who writes what: npud writes `seq` (so does the client, to wake a thread of its own), the client
+ * Writers: npud writes `seq` (so does the client, to wake a thread of its own), the client
  * the rest. A client killed at any of these stores leaves a stream parked, which goes with its
  * session.
  */
@@ -36,7 +36,7 @@
 #include "proto/util/kill_point.h"
 
 #define REPORT_THREADS 1024u /* threads of the program that run callbacks */
-#define REPORTS        2048u /* and threads of the library, one per context, from REPORT_THREADS on */
+#define REPORTS        2048u /* from REPORT_THREADS on: threads of the library, one per context */
 
 struct report {
     alignas(64) _Atomic uint32_t seq; /* futex */
@@ -46,7 +46,7 @@ struct report {
 
 static_assert(sizeof(struct report) == 64, "one cache line per thread");
 
-/** Engine: there is a callback to run. True: the caller wakes who sleeps on seq. */
+/** Engine: there is a callback to run. True: the caller wakes the sleepers on seq. */
 static inline bool report_post(struct report *r)
 {
     atomic_fetch_add(&r->seq, 1);

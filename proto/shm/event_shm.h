@@ -7,7 +7,7 @@
  * events made for stream waits with ACL_EVENT_SYNC ("flag"), and the timestamp of the latest record
  * that was executed by an engine.
  *
- * Who writes what: `level` is raised and lowered by the engines when they execute a record or a
+ * Writers: `level` is raised and lowered by the engines when they execute a record or a
  * reset, and by the client when it does so at the call because the stream was idle; `records` by
  * the client. The rest is written by npud.
  */

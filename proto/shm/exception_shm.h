@@ -3,7 +3,7 @@
  * aclrtSetExceptionInfoCallback. One ring per device in the session page, because each device has
  * an engine of its own.
  *
- * Who writes what: npud writes `head`, `full` and the entries, and keeps its own head; the client
+ * Writers: npud writes `head`, `full` and the entries, and keeps its own head; the client
  * writes `wanted` and `tail`. npud reads these two as they are: a client that writes nonsense there
  * misses exceptions, or has its own failing streams wait.
  *
@@ -36,7 +36,7 @@
 struct exception {
     uint32_t task;   /* its id, as aclrtGetThreadLastTaskId() has it */
     uint32_t stream; /* as aclrtStreamGetId() has it */
-    uint32_t thread; /* kernel's id of who submitted it, as the client says */
+    uint32_t thread; /* kernel's id of the submitting thread, as the client says */
     int32_t code;
 };
 

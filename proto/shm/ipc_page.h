@@ -7,7 +7,7 @@
  * IPC_SLOTS] until n + IPC_SLOTS is taken, which is allowed only when n is no longer pending (a
  * full window makes the recorder wait).
  *
- * Who writes what: everybody who has the event open writes `latest` and the slots; npud completes
+ * Writers: every process that has the event open writes `latest` and the slots; npud completes
  * the records that its engines execute, fails those of dead sessions and writes `failed`. Openers
  * trust each other with this one event: they could signal falsely by recording anyway. npud trusts
  * none of it: it decides by slot contents only what to do with this event, reads each word once,
@@ -19,13 +19,14 @@
  *   2. check that slot[(n + 1) % IPC_SLOTS] is not pending;
  *   3. compare-and-swap latest from (n, opener, state) to (n + 1, me, state of the new record).
  * Step 3 is the record. Killed before it: nothing happened. Killed after it: number and owner are
- * in `latest`, and stay known because nobody takes n + 2 without having installed n + 1 first.
+ * in `latest`, and stay known because no opener takes n + 2 before it has installed n + 1.
  * npud's sweep after a death does step 1 as well and then finds every record of the dead opener in
  * the slots.
  *
  * A record on a stream with nothing outstanding is taken as IPC_DONE: it was never pending, so
- * nobody can sleep on it. Sleepers on a pending record set IPC_WAITERS in its slot, and sleep on
- * wake_seq; whoever completes the record swaps the state, sees the bit, bumps wake_seq and wakes.
+ * no thread can sleep on it. Sleepers on a pending record set IPC_WAITERS in its slot, and sleep on
+ * wake_seq; the process that completes the record swaps the state, sees the bit, bumps
+ * wake_seq and wakes.
  * Same word, so neither can miss the other.
  *
  * A process may outlive its session, or be late with a record of an event that it has closed. So
@@ -57,12 +58,12 @@ enum ipc_state {
     IPC_FAILED = 3,  /* its process died, or discarded it, before it executed */
 };
 #define IPC_STATE_MASK 3u
-#define IPC_WAITERS    4u /* slot only: somebody sleeps on this record */
+#define IPC_WAITERS    4u /* slot only: a thread sleeps on this record */
 
 struct ipc_page {
     alignas(64) _Atomic uint64_t latest; /* number << 14 | opener << 2 | state */
     alignas(64) _Atomic uint32_t wake_seq;
-    /* npud: newest number that failed. A waiter whose slot was taken over asks npud if its number
+    /* npud: newest number that failed. If its slot was taken over, a waiter asks npud if its number
      * is not above this. */
     _Atomic uint64_t failed;
     alignas(64) _Atomic uint64_t
@@ -107,7 +108,7 @@ static inline uint32_t ipc_slot_state(uint64_t slot)
     return (uint32_t)slot & IPC_STATE_MASK;
 }
 
-/** Install the state of the newest record in its slot, if nobody has yet. */
+/** Install the state of the newest record in its slot, if no opener has yet. */
 static inline void ipc_help(struct ipc_page *p, uint64_t latest)
 {
     uint64_t n = ipc_latest_number(latest);
@@ -115,7 +116,7 @@ static inline void ipc_help(struct ipc_page *p, uint64_t latest)
     uint64_t old = atomic_load_explicit(slot, memory_order_acquire);
 
     /*
-     * If the slot changes under us, somebody else has installed n, or n was overtaken already: the
+     * If the slot changes under us, another opener has installed n, or n was overtaken already: the
      * swap fails, as it must. An equal value cannot come back: tags differ for 2^32 records. Zero:
      * the slot was never used.
      */
@@ -201,7 +202,7 @@ static inline uint64_t ipc_take(struct ipc_page *p, uint32_t opener, enum ipc_st
             return 0;
         }
         next = ipc_latest_make(n, opener, state);
-        /* acq_rel: what this process did before the record is visible to whoever sees the record */
+        /* acq_rel: what this process did before the record is visible to a reader of the record */
     } while (!atomic_compare_exchange_weak_explicit(&p->latest, &latest, next, memory_order_acq_rel,
                                                     memory_order_acquire));
     KILL_POINT(RECORD_TAKEN);
@@ -210,7 +211,7 @@ static inline uint64_t ipc_take(struct ipc_page *p, uint32_t opener, enum ipc_st
 
 /**
  * Move a pending record of opener to IPC_DONE or IPC_FAILED. False when there is no such record: it
- * was complete already, or somebody wrote nonsense here. True with *waiters set: the caller calls
+ * was complete already, or a hostile opener wrote here. True with *waiters set: the caller calls
  * ipc_wake().
  */
 static inline bool ipc_complete(struct ipc_page *p, uint64_t number, uint32_t opener,

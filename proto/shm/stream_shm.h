@@ -6,7 +6,7 @@
  * 1)]. They go on when a slot is given to a new stream, so that an event that captured a position
  * of the old stream reads as complete and needs no generation.
  *
- * Who writes what: the client writes `tail`, `wake_at`, `callbacks_done` and the ring, both write
+ * Writers: the client writes `tail`, `wake_at`, `callbacks_done` and the ring, both write
  * `error`; npud writes the rest. npud keeps its own head and never reads back what it published. It
  * takes an entry when its sequence says that it is there; tail is for the client's own threads, and
  * for npud when it discards what is queued (where an impossible tail is replaced).
@@ -14,24 +14,24 @@
  * Submission (client, under its own per-stream mutex):
  *     ring[tail & mask] = task          plain stores, but for its sequence
  *     tail = tail + 1                   release
- *     ring[...].sequence = tail + 1     seq_cst: publishes the entry, and comes before the next load
+ *     ring[...].sequence = tail + 1     seq_cst: publishes the entry, before the next load
  *     if (!watched) ring the doorbell   see doorbell.h
  * Retirement (engine):
- *     done = position                   release: who acquires done sees the results of the task
+ *     done = position                   release: a reader that acquires done sees the results
  *     seq_cst fence
  *     if (done >= wake_at) { wake_at = NONE; wake_seq += 1; FUTEX_WAKE(wake_seq) }
  * Waiting (client):
  *     wake_at = min(wake_at, target)    seq_cst, before done is tested
  *     if (done < target) FUTEX_WAIT on the wake_seq that was read before arming
  * Either the engine sees the armed wake_at, or the waiter sees the new done: no wake-up is lost,
- * and an engine that nobody waits for makes no system call.
+ * and an engine without waiters makes no system call.
  *
  * Callbacks (callback_shm.h): npud stores in `callbacks` which one the client may run; the client
  * stores in `callbacks_done` which one has returned, and rings the doorbell if that one blocked the
  * stream.
  *
- * A client killed at any of these stores leaves: an entry that nobody was told of (ignored), or a
- * tail that the engine may or may not have acted on (the session's death drops the stream either
+ * A client killed at any of these stores leaves: an entry of which npud was not told (ignored), or
+ * a tail that the engine may or may not have acted on (the session's death drops the stream either
  * way).
  */
 #pragma once
@@ -66,7 +66,7 @@ struct stream_ctrl {
      */
     _Atomic uint64_t stopped;
     /*
-     * The latest failure, 0 once it was reported: pid that is to blame (0: nobody) in the upper
+     * The latest failure, 0 once it was reported: pid that is to blame (0: none) in the upper
      * half, ACL error code in the lower, in one word so that a reader never gets the code of one
      * failure and the pid of another. npud stores it, over an unreported one if need be, as the API
      * has it; the client takes it by swapping in 0.
@@ -125,7 +125,7 @@ static inline bool stream_unwatch(struct stream_ctrl *c, const struct task *entr
     return false;
 }
 
-/** Engine: publish `done` and wake those who wait for it. */
+/** Engine: publish `done` and wake its waiters. */
 static inline bool stream_publish_done(struct stream_ctrl *c, uint64_t done)
 {
     atomic_store_explicit(&c->done, done, memory_order_release);
@@ -133,8 +133,10 @@ static inline bool stream_publish_done(struct stream_ctrl *c, uint64_t done)
     atomic_thread_fence(memory_order_seq_cst);
     if (done < atomic_load_explicit(&c->wake_at, memory_order_relaxed))
         return false;
-    /* Before the increment: who is woken, or sees the new sequence, arms anew if its own target is
-     * further away. */
+    /*
+     * Before the increment: a waiter that is woken, or sees the new sequence, arms anew if its own
+     * target is further away.
+     */
     atomic_store_explicit(&c->wake_at, STREAM_WAKE_NONE, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->wake_seq, 1, memory_order_release);
     return true; /* caller: futex_wake_all(&c->wake_seq) */

@@ -14,7 +14,7 @@
 
 enum task_op {
     TASK_NOP = 0,
-    TASK_RECORD,     /* event: store a timestamp, raise the level, or wake who waits for it */
+    TASK_RECORD,     /* event: store a timestamp, raise the level, or wake its waiters */
     TASK_RESET,      /* event: lower the level */
     TASK_WAIT_LEVEL, /* park until the level of an event is up */
     TASK_WAIT_POS,   /* park until another stream of this session has retired `wait.target` tasks */
@@ -70,9 +70,11 @@ struct task {
             uint64_t number; /* which record of this event */
         } record;
         struct {
-            uint64_t
-                target; /* WAIT_POS: position of the other stream, 0: passed already; WAIT_LEVEL: number of the latest
-                                record at the call, 0: none */
+            /*
+             * WAIT_POS: position of the other stream, 0: passed already; WAIT_LEVEL: number of the
+             * latest record at the call, 0: none
+             */
+            uint64_t target;
             uint64_t timeout_ns; /* from the moment the stream reaches the wait; 0: no limit */
         } wait;
         struct {

@@ -1,8 +1,9 @@
 /*
- * Who sleeps in a process, and on what: one slot in the session page per thread that is asleep in
- * the library. For npud's report "waits" alone; nothing else depends on it.
+ * The sleeping threads of a process, and what they sleep on: one slot in the session page per
+ * thread that is asleep in the library. For npud's report "waits" alone; nothing else depends on
+ * it.
  *
- * Who writes what: the client writes all of it, npud only reads. A slot is taken lowest first, so
+ * Writers: the client writes all of it, npud only reads. A slot is taken lowest first, so
  * that npud has few to look at and unused ones cost no memory. `since_ns` is written last on the
  * way in and first on the way out; npud reads it before and after the rest, and leaves the slot out
  * when it has changed. Killed at any store: the session goes, and its page with it. A client that
@@ -79,7 +80,7 @@ static inline void wait_slot_clear(struct wait_slot *slot)
     atomic_thread_fence(memory_order_release);
 }
 
-/** npud: copy a slot. False: nobody sleeps there, or it changed meanwhile. */
+/** npud: copy a slot. False: no thread sleeps there, or it changed meanwhile. */
 static inline bool wait_slot_read(struct wait_slot *slot, struct wait_info *info)
 {
     uint32_t words[WAIT_CALL / sizeof(uint32_t)];

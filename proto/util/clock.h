@@ -1,4 +1,4 @@
-/* One clock for everybody: CLOCK_MONOTONIC nanoseconds. */
+/* One clock for all processes: CLOCK_MONOTONIC nanoseconds. */
 #pragma once
 
 #include <errno.h>

@@ -29,7 +29,7 @@ static inline int futex_wait_until(_Atomic uint32_t *word, uint32_t seen,
     return -errno;
 }
 
-/** Wake everybody who sleeps on word. Preserves errno; a word that nobody sleeps on is no error. */
+/** Wake all sleepers on word. Preserves errno; a word without sleepers is no error. */
 static inline void futex_wake_all(_Atomic uint32_t *word)
 {
     int saved = errno;

@@ -1,4 +1,4 @@
-/* Random bytes from the kernel: secrets of handles, and what nobody should be able to guess. */
+/* Random bytes from the kernel: secrets of handles, and what must not be guessed. */
 #pragma once
 
 #include <errno.h>

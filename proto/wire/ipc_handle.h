@@ -1,5 +1,6 @@
 /*
- * The 64 bytes that name an exported object. A capability: who has them may open the object.
+ * The 64 bytes that name an exported object. A capability: a process that has them may open the
+ * object.
  *
  * Programs treat them as opaque; npud alone decides if they are genuine. The layout is here because
  * the library reads the public half (which object on which device).

@@ -53,5 +53,5 @@ int packet_take_fd(struct packet *packet, size_t i);
  */
 extern void (*packet_close)(int fd);
 
-/** Close the descriptors that nobody took. Safe on a zeroed packet. */
+/** Close the descriptors that were not taken. Safe on a zeroed packet. */
 void packet_deinit(struct packet *packet);
