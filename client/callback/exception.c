@@ -461,7 +461,9 @@ aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **de
         return error_set(-1, "aclrtGetArgsFromExceptionInfo: info is NULL");
     REQUIRE(devArgsPtr);
     REQUIRE(devArgsLen);
-    return error_set(-1, "aclrtGetArgsFromExceptionInfo: it was no kernel that failed");
+    return error_set(
+        -1,
+        "aclrtGetArgsFromExceptionInfo: the task that failed was no kernel, and has no arguments");
 }
 
 aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, aclrtFuncHandle *func)
@@ -472,7 +474,7 @@ aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, acl
         return error_set(-1, "aclrtGetFuncHandleFromExceptionInfo: info is NULL");
     REQUIRE(func);
     return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                     "aclrtGetFuncHandleFromExceptionInfo: it was no kernel that failed");
+                     "aclrtGetFuncHandleFromExceptionInfo: the task that failed was no kernel");
 }
 
 aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle,

@@ -15,8 +15,7 @@
 #define UNSUPPORTED ACL_ERROR_RT_FEATURE_NOT_SUPPORT
 #define REFUSED     ACL_ERROR_RT_PARAM_INVALID
 
-/* Which function accepts which kind: section 8 of the reference. 0: accepted. */
-
+/* Which function accepts which kind. 0: accepted. */
 static const struct {
     const char *name;
     int error[USE_COUNT];

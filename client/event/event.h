@@ -21,17 +21,16 @@
 struct context;
 struct stream;
 
-/** Kinds as in section 3 of the reference. */
+/** Kinds of events: by the function that makes them, and its flags. */
 enum event_kind {
-    EVENT_DEFAULT, /* (a) aclrtCreateEvent */
-    EVENT_SYNC, /* (b-sync) aclrtCreateEventWithFlag: one level that records raise and resets lower
-                 */
-    EVENT_MARK, /* (b-mark) */
-    EVENT_EXTERNAL, /* (b-ext) */
-    EVENT_DEVICE,   /* (b-dev) */
-    EVENT_EX_SYNC,  /* (c-sync) aclrtCreateEventExWithFlag */
-    EVENT_EX_MARK,  /* (c-mark) */
-    EVENT_IPC,      /* (d) */
+    EVENT_DEFAULT,  /* aclrtCreateEvent */
+    EVENT_SYNC,     /* aclrtCreateEventWithFlag, ACL_EVENT_SYNC: a level, see event_has_level() */
+    EVENT_MARK,     /* the same without ACL_EVENT_SYNC */
+    EVENT_EXTERNAL, /* the same with ACL_EVENT_EXTERNAL */
+    EVENT_DEVICE,   /* the same with ACL_EVENT_DEVICE_USE_ONLY */
+    EVENT_EX_SYNC,  /* aclrtCreateEventExWithFlag, ACL_EVENT_SYNC */
+    EVENT_EX_MARK,  /* the same without ACL_EVENT_SYNC */
+    EVENT_IPC,      /* the same with ACL_EVENT_IPC */
     EVENT_KINDS
 };
 
@@ -79,8 +78,8 @@ struct event {
 
     uint32_t record_stream; /* npud's slot of the stream of the latest record; under lock */
     /*
-     * (a): where resets take effect, one place per stream; the first that is reached undoes the
-     * record. Under lock.
+     * Default events: where resets take effect, one place per stream; the first that is reached
+     * undoes the record. Under lock.
      */
     struct point *resets;
     uint32_t n_resets;
@@ -182,7 +181,10 @@ struct event *event_find(const char *function, void *handle, int *error);
 /** May the event be used so? 0, or the documented error with its sentence. */
 int event_check_use(struct event *e, const char *function, enum use_of_event use);
 
-/** The level that streams wait for, whatever was recorded when: (b-sync) and (b-ext). */
+/**
+ * Has it a level, which records raise and resets lower? Streams wait for the level, whatever was
+ * recorded when.
+ */
 static inline bool event_has_level(const struct event *e)
 {
     return e->kind == EVENT_SYNC || e->kind == EVENT_EXTERNAL;

@@ -38,7 +38,9 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
         if (error != 0)
             return error;
         passed = event_record_now(e, &r);
-        /* Before the first record the kinds differ: (a) and (b) are not ready, (c) is complete. */
+        /*
+         * Before the first record, events of aclrtCreateEventExWithFlag are complete, others not.
+         */
         if (!passed && (error = event_stopped(&r, __func__)) != 0)
             return error;
         complete = passed && (r.number != 0 || e->kind >= EVENT_EX_SYNC);
@@ -128,7 +130,8 @@ static int synchronize_event(const char *function, aclrtEvent event, int32_t tim
     r = wait_position(&session->waits, function, record_now.point.ctrl, record_now.point.position,
                       deadline, &discarded);
     if (r == -ETIMEDOUT)
-        return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "%s: not complete after %d ms", function,
+        return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+                         "%s: the event was not complete after %d ms; its tasks go on", function,
                          timeout);
     if (r == -EPIPE)
         error = session_error_lost(function);

@@ -138,7 +138,8 @@ static int check_flag(struct event *e, int8_t *first, const char *function, uint
         *first = (int8_t)flag;
     if (*first != (int8_t)flag)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: the event was used with the other flag before", function);
+                         "%s: the event was used with the other flag before, and keeps to that one",
+                         function);
     if (flag == 0)
         return 0;
     if (e->kind != EVENT_EX_SYNC || e->flags != ACL_EVENT_SYNC)
@@ -268,7 +269,7 @@ static int wait_record_of(struct event *e, struct stream *s, const char *functio
     /* What was discarded before the call counts as done, also where every wait is a task. */
     task.wait.target = point_passed(&r.point) ? 0 : r.point.position;
     error = stream_submit(s, function, &task);
-    /* The task names the other stream, not the event; only (a) has a wait status to tell. */
+    /* The task names the other stream, not the event; only a default event has a wait status. */
     if (error == 0 && e->kind == EVENT_DEFAULT)
         event_used(e, s, USE_WAITS);
     return error;

@@ -383,9 +383,10 @@ int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout
     int error;
 
     if (r == -ETIMEDOUT)
-        return error_set(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
-                         "%s: record %llu not complete after %d ms", function,
-                         (unsigned long long)number, timeout);
+        return error_set(
+            ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+            "%s: record %llu of IPC event %llu was not complete after %d ms; its tasks go on",
+            function, (unsigned long long)number, (unsigned long long)e->ipc_id, timeout);
     if (r == -EPIPE)
         return session_error_lost(function);
     if (r == -EINTR)

@@ -244,7 +244,7 @@ static int reset_notify(const char *function, aclrtNotify notify)
 aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 {
     CALL_SCOPE;
-    uint32_t n = (uint32_t)num; /* as the reference has it */
+    uint32_t n = (uint32_t)num; /* as the API documentation has it */
     int error = 0;
 
     REQUIRE(notifies);

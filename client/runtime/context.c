@@ -63,7 +63,10 @@ static int context_new(struct session *s, const char *function, uint32_t device,
         return error;
     c = slots_take(&s->contexts);
     if (!c)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: too many contexts", function);
+        return error_set(
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "%s: this process has as many contexts as it may have, or no memory: destroy some",
+            function);
     c->session = s;
     c->device = device;
     c->primary = primary;
@@ -153,7 +156,7 @@ static struct memory_list *close_device(struct session *s, uint32_t device)
 
 static int device_not_set(const char *function, int32_t user_id, bool force)
 {
-    if (force) /* not kept in the last-error record, as the reference has it */
+    if (force) /* not kept in the last-error record, as the API documentation has it */
         return error_soft(
             ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
             "%s: device %d is not set: aclrtSetDevice was not called, or it was undone already",

@@ -58,8 +58,10 @@ static int check_thread(const char *function)
 {
     if (!wait_hook)
         return 0;
-    return error_set(ACL_ERROR_INTERNAL_ERROR, "%s: not from within an exception callback",
-                     function);
+    return error_set(
+        ACL_ERROR_INTERNAL_ERROR,
+        "%s: an exception callback cannot call this, because this waits for such callbacks",
+        function);
 }
 
 aclError aclInit(const char *configPath)

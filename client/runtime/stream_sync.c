@@ -17,7 +17,7 @@
 static int sync_timeout_error(const char *function)
 {
     return error_set(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                     "%s: not finished within the time limit; nothing was cancelled", function);
+                     "%s: the tasks were not finished within the time limit; they go on", function);
 }
 
 /*
