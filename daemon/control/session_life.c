@@ -55,7 +55,7 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
     dispatch_handle(arg);
 }
 
-/* A forked child may still hold the socket open: the process that we talk to is gone all the same.
+/* A forked child may still hold the socket open: the process of the session is gone all the same.
  */
 static void on_death(evutil_socket_t fd, short what, void *arg)
 {
@@ -64,9 +64,9 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
     session_end(arg);
 }
 
-/* The kernel's word on who has connected, taken once. A pid that was reused since the connect
- * cannot be ours: then we fail. */
-static int identify(struct session *session)
+/* Takes the process of the client from the kernel, once. A pid that was reused since the connect is
+ * not taken for it: the session fails then. */
+static int identify_peer(struct session *session)
 {
     struct ucred cred;
     socklen_t len = sizeof(cred);
@@ -81,9 +81,9 @@ static int identify(struct session *session)
         if (errno != ENOPROTOOPT)
             return -errno; /* dead already */
         /*
-         * Before Linux 6.5. If the peer died and its pid was given to another process already, we
-         * would watch the wrong one; the end of the socket tells us of the peer's death as well,
-         * except from its forked children.
+         * Before Linux 6.5. If the peer died and its pid was given to another process already, npud
+         * would watch the wrong one. The end of the socket tells npud of the peer's death as well,
+         * unless a forked child of it keeps the socket.
          */
         pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
         if (pidfd < 0)
@@ -94,19 +94,19 @@ static int identify(struct session *session)
 }
 
 /*
- * Answers that nobody reads are kernel memory, and the default is 200 KiB of them for each of
- * thousands of sessions.
+ * Replies that a client does not read are kernel memory, and the default is 200 KiB of them for
+ * each of thousands of sessions.
  */
 #define UNREAD_MAX PACKET_MAX /* bytes; the kernel doubles it, for its own books */
 
-static void bound_answers(struct session *session)
+static void bound_unread_replies(struct session *session)
 {
     int size = UNREAD_MAX;
 
     setsockopt(session->socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 }
 
-static int listen_to(struct session *session)
+static int watch_client(struct session *session)
 {
     struct event_base *base = session->server->base;
 
@@ -141,8 +141,8 @@ struct session *session_new(struct server *server, int socket)
     DL_APPEND(server->sessions, session);
     if (++server->n_sessions > server->most_sessions)
         server->most_sessions = server->n_sessions;
-    bound_answers(session);
-    if (identify(session) < 0 || listen_to(session) < 0 || !peer_give_id(session) ||
+    bound_unread_replies(session);
+    if (identify_peer(session) < 0 || watch_client(session) < 0 || !peer_give_id(session) ||
         !(session->user = user_ref(&server->users, session->uid))) {
         dispatch_refuse(socket, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                         "npud has no file descriptors or memory left for another client");
@@ -190,7 +190,8 @@ void session_halt(struct session *session)
 /*
  * Streams first: after that no engine knows the session, and what they would have done is failed by
  * the rest. Devices next: then nothing of the rest has to keep an engine out. Exports before open
- * events: what only this session has must not linger, and push out what others have.
+ * events: an event that only this session has must not linger, because it would push out events
+ * that others have.
  */
 static void empty_ledger(struct session *session)
 {
@@ -256,7 +257,7 @@ void session_free(struct session *session)
     server->n_sessions--;
     free(session);
     heap_trim_count();
-    /* A descriptor is free again: the next exhaustion is news. */
+    /* A descriptor is free again: the next exhaustion is logged. */
     server->clients->exhausted = false;
 }
 
@@ -322,8 +323,8 @@ void session_end(struct session *session)
 }
 
 /*
- * A timer of zero fires after the loop has looked at all descriptors: between two slices everybody
- * who has a request gets one answer.
+ * A timer of zero fires after the loop has looked at all descriptors: between two slices every
+ * client that has a request gets one reply.
  */
 static void on_ended(evutil_socket_t fd, short what, void *arg)
 {

@@ -24,6 +24,8 @@ int sessions_init(struct server *server);
 /** Free all sessions. */
 void sessions_deinit(struct server *server);
 
-/** Empty the ledger and forget the client. Everybody who waited for it is woken with a named error.
+/**
+ * Empty the ledger and forget the client. Every process that waits for it is woken with a named
+ * error.
  */
 void session_free(struct session *session);
