@@ -68,7 +68,7 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
     event_base_loopbreak(npud->server->base);
 }
 
-/* Tell systemd that we live, unless an engine does not. Only armed when the unit has a watchdog:
+/* Tell systemd that npud lives, unless an engine is stuck. Only armed when the unit has a watchdog:
  * otherwise npud never wakes. */
 static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 {
@@ -147,7 +147,7 @@ static void occupy_standard_fds(void)
             abort(); /* not even /dev/null: nothing that follows would work */
 }
 
-/* As many descriptors as we may have. Returns how many that are. */
+/* As many descriptors as npud may have. Returns how many that are. */
 static uint64_t raise_fd_limit(void)
 {
     struct rlimit r;

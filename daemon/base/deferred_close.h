@@ -37,8 +37,8 @@ void deferred_close_slow(int fd);
 #define DEFERRED_CLOSE_MUCH ((size_t)1 << 20)
 
 /**
- * Unmap (map may be NULL) and close a memfd; by that thread when it is much, of which the pages may
- * be ours to free.
+ * Unmap (map may be NULL) and close a memfd; by that thread when it is much, because the last unmap
+ * frees its pages.
  */
 void deferred_close_free_memory(int fd, void *map, size_t bytes);
 

@@ -1,6 +1,6 @@
 /*
- * The log: to the journal with structured fields when systemd started us, to stderr otherwise. Any
- * thread. errno is kept, so a log line on an error path cannot change the error.
+ * The log: to the journal with structured fields when systemd started npud, to stderr otherwise.
+ * Any thread. errno is kept, so a log line on an error path cannot change the error.
  *
  * Fields beside MESSAGE and PRIORITY: NPUD_SESSION, NPUD_CLIENT_PID, NPUD_CLIENT_UID for lines
  * about a session, so that `journalctl NPUD_SESSION=7` shows the life of one client.

@@ -15,7 +15,7 @@
 #include "daemon/base/log.h"
 
 #define BACKLOG    1024 /* a thousand clients may start together */
-#define LOCK_TRIES 100  /* each is another npud that ended between two of our calls */
+#define LOCK_TRIES 100  /* each is another npud that ended between two calls of this one */
 
 static char *lock_path(const char *path)
 {

@@ -285,8 +285,8 @@ static void free_ended(struct server *server, struct session *session)
 
 /*
  * A process that dies closes its socket a moment before its pidfd tells. A session that has queues
- * need not have the others go to new rings, as they must when the process lives on, if that moment
- * is given to it. Its memory is not mapped any more by then, or it is none of ours that it does.
+ * is given that moment: a dead process has nothing mapped, so the others need not go to new rings,
+ * as they must when the process lives on.
  */
 static bool await_death(struct session *session)
 {

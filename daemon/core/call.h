@@ -22,7 +22,7 @@ struct call {
     int in_fd;     /* came with the request; -1: none, or taken */
     int fd;        /* goes with the reply; -1: none */
     int second_fd; /* after fd; -1: none */
-    bool close_fd; /* both are ours: closed after they were sent */
+    bool close_fd; /* both are npud's: closed after they were sent */
     bool fault;    /* end the session */
 };
 

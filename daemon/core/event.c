@@ -84,8 +84,8 @@ static void wake_level(struct event_obj *ev)
         waitlist_fire(&ev->raised, 0, count - 1, 0, 0);
     /*
      * Let the client raise the level by itself again. Under the lock: a stream that parks meanwhile
-     * stores level_waiters after it has joined the list, so either we see it there or its store
-     * comes after ours.
+     * stores level_waiters after it has joined the list, so either it is seen there or its store
+     * comes after this one.
      */
     pthread_mutex_lock(&ev->raised.lock);
     if (atomic_load_explicit(&ev->raised.n, memory_order_relaxed) == 0)

@@ -243,7 +243,7 @@ static void fire_settled(struct ipc_event *ev)
 
 /*
  * Does a slot hold what no opener can have recorded in order? Number n is in slot n % IPC_SLOTS,
- * and every slot has the latest number that belongs there, up to what is recorded while we look.
+ * and every slot has the latest number that belongs there, up to what is recorded during this look.
  */
 static bool slot_damaged(uint32_t i, uint64_t slot, uint64_t newest)
 {

@@ -14,8 +14,8 @@
 void stream_publish(struct stream *s, uint64_t position)
 {
     /*
-     * The client first: another engine that sees our own copy may retire a wait for this position,
-     * and the client must not learn of that before it can see what was waited for.
+     * The client first: another engine that sees `done` of npud may retire a wait for this
+     * position, and the client must not learn of that before it can see what was waited for.
      */
     bool wake = stream_publish_done(s->ctrl, position);
 

@@ -142,7 +142,7 @@ void engine_forget(struct engine *e, struct stream *s)
     /*
      * Inbox first: a waiter that was fired may have waited on something that is gone by now. Then
      * the list, and if it was fired in between, the inbox again. Lists are freed by the control
-     * thread only, which is us.
+     * thread only.
      */
     if (!remove_from_inbox(e, s) && s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter))
         remove_from_inbox(e, s);

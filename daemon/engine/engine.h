@@ -16,8 +16,8 @@ struct attach;
 struct device;
 struct stream;
 
-/* What epoll reports: a token, not an address, because the attachment may be gone when we hold the
- * lock again. */
+/* What epoll reports: a token, not an address, because the attachment may be gone when the engine
+ * holds the lock again. */
 struct attach_ref {
     struct slot slot;
     struct attach *attach;

@@ -309,7 +309,7 @@ bool execute_callback_done(const struct stream *s)
 
 /*
  * Parked without a list: what the client stores when the function has returned comes with a
- * doorbell bit, which the engine looks at when we have parked.
+ * doorbell bit, which the engine looks at when the stream has parked.
  */
 static enum run_result await_callback(struct stream *s)
 {
