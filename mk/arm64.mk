@@ -24,7 +24,8 @@ ARM64_INC   := -isystem $(ARM64_ROOT)/usr/include \
 ARM64_LINK  := -L$(ARM64_LIB) -L$(ARM64_LIB_C) \
                -Wl,-rpath-link,$(ARM64_LIB) -Wl,-rpath-link,$(ARM64_LIB_C)
 ARM64_MAKE   = $(MAKE) --no-print-directory BUILD=$(ARM64_BUILD) CC=aarch64-linux-gnu-gcc \
-               PYTHON=no CPPFLAGS='$(ARM64_INC)' LDFLAGS='$(ARM64_LINK)'
+               OBJCOPY=aarch64-linux-gnu-objcopy PYTHON=no \
+               CPPFLAGS='$(ARM64_INC)' LDFLAGS='$(ARM64_LINK)'
 
 # An apt of its own for them, which needs no rights and leaves that of this machine as it is.
 ARM64_APT   := $(ARM64_BUILD)/apt
@@ -56,7 +57,7 @@ check-arm64: deps
 	$(Q)$(MAKE) --no-print-directory deps-arm64
 	$(Q)if $(MAKE) --no-print-directory $(ARM64_ROOT)/.complete; then \
 	    $(MAKE) --no-print-directory check-arm64-run; \
-	else echo 'SKIPPED check-arm64: needs the packages of arm64 from the sources of apt, see above'; fi
+	else echo 'SKIPPED check-arm64: needs the packages of arm64, see above'; fi
 
 .PHONY: check-arm64-run
 check-arm64-run:

@@ -28,6 +28,8 @@ lint-run: $(PB).h $(ERROR_NAMES)
 	$(Q)$(MAKE) --no-print-directory mutants-apply
 	@echo '== what documents refer to'
 	$(Q)$(MAKE) --no-print-directory check-links
+	@echo '== width'
+	$(Q)$(MAKE) --no-print-directory check-width
 	@echo 'lint: clean'
 
 # Includes go along the tables of rooms in docs/architecture.md and docs/testing.md.

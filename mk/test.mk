@@ -24,7 +24,7 @@ $(BUILD)/tests/$(1)/hooks/$(notdir $(2)).o: $(2).c tests/$(1)/hooks/$(notdir $(2
     $(FLAGS) | $(PB).h
 	@mkdir -p $$(@D)
 	$$(call say,CC)
-	$$(Q)$$(CC) $$(ALL) $$(PIE) $(if $(3),-fno-inline -fkeep-static-functions) \
+	$$(Q)$$(CC) $$(ALL) $$(PIE) $(if $(3),-fno-inline -fno-lto -fkeep-static-functions) \
 	    -include tests/$(1)/hooks/$(notdir $(2)).h -c $$< -o $$@
 	$(if $(3),$$(Q)$$(OBJCOPY) $(addprefix --globalize-symbol=,$(3)) $$@)
 endef

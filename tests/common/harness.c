@@ -425,25 +425,3 @@ uint64_t cpu_wait_ns(pid_t pid)
 {
     return proc_cpu_wait_ns(pid);
 }
-
-TCase *suite_case(Suite *suite, const char *name, double seconds, void (*before)(void),
-                  void (*after)(void))
-{
-    TCase *t = tcase_create(name);
-
-    tcase_set_timeout(t, seconds);
-    tcase_add_checked_fixture(t, before, after);
-    suite_add_tcase(suite, t);
-    return t;
-}
-
-int run_suite(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    int failed;
-
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}

@@ -13,6 +13,7 @@
 
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
+#include "tests/common/suite.h"
 
 struct npud {
     pid_t pid;
@@ -150,13 +151,3 @@ uint64_t cpu_wait_ns(pid_t pid);
         m_ = aclGetRecentErrMsg();                                                                 \
         ck_assert_msg(m_ &&strstr(m_, words), "%s: %s", #call, m_);                                \
     } while (0)
-
-/**
- * A new case of a suite, with its time limit in seconds and what is done before and after each of
- * its tests (NULL: nothing).
- */
-TCase *suite_case(Suite *suite, const char *name, double seconds, void (*before)(void),
-                  void (*after)(void));
-
-/** Run a suite; the main() of every test program. Returns its exit status. */
-int run_suite(Suite *suite);

@@ -11,22 +11,11 @@
 #include <stdint.h>
 
 #include "proto/util/clock.h"
+#include "tests/common/suite.h"
 
 #ifndef GUARD_NS
 #define GUARD_NS (60 * NSEC_PER_SEC) /* against hanging only */
 #endif
-
-/** Run a suite; the main() of every test program. Returns its exit status. */
-static inline int run_suite(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    int failed;
-
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
 
 /** ck_assert() for loops that race: that one makes a system call for every success, too. */
 #define CHECK(condition)                                                                           \
