@@ -190,7 +190,8 @@ static int create_event(const char *function, aclrtEvent *event, enum event_kind
 }
 
 #define DEFAULT_FLAGS 0x0eu /* what the vendor's default event amounts to */
-#define ORDINARY      (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | 0x04u)
+
+#define ORDINARY (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | 0x04u)
 #define ORDINARY_FLAGS                                                                             \
     "allowed are ACL_EVENT_SYNC, ACL_EVENT_CAPTURE_STREAM_PROGRESS and ACL_EVENT_TIME_LINE, also " \
     "several of them"

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define BACKLOG_MESSAGES 32768u                /* at most */
-#define BACKLOG_BYTES    (UINT64_C(256) << 20) /* of data: no further message, once it is that much */
+#define BACKLOG_BYTES    (UINT64_C(256) << 20) /* of data: then no further message */
 
 /** A chain that npud has taken from a source, and holds until the last route has delivered it. */
 struct message {
