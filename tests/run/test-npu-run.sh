@@ -10,8 +10,10 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'kill $(jobs -pr) 2>/dev/null; rm -rf "$work"' EXIT
 export PATH="$build:$PATH" TMPDIR="$work/tmp"
-PROTOCOL=$(sed -En 's/^#define PROTOCOL +([0-9]+)u .*/\1/p' "$top/proto/wire/packet.h")
-export PROTOCOL
+read -ra cc <<<"${CC:-cc}"
+PROTOCOL=$(printf '#include "proto/wire/packet.h"\nPROTOCOL\n' |
+    "${cc[@]}" -E -P -I"$top" -I"$build" -xc - | tail -n 1)
+export PROTOCOL=${PROTOCOL%u}
 unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY XDG_RUNTIME_DIR
 mkdir "$TMPDIR"
 failed=0
