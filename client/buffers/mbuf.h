@@ -29,7 +29,7 @@ static inline acltdtBuf mbuf_handle(uint64_t word, uint32_t ref)
 /** The slot that ref names. False: unknown here. Its word is read with acquire. */
 static inline __attribute__((always_inline)) bool mbuf_find(uint32_t ref, struct mbuf_ref *out)
 {
-    return mbuf_chain_find(segments(), ref, out);
+    return mbuf_chain_find(&segment_table, ref, out);
 }
 
 /** After a sleep: the same slot again, whose word must still be the one that is noted. */
@@ -83,7 +83,7 @@ static inline int mbuf_check_head(const char *function, struct session *s, acltd
 /** mbuf_chain_next() with what is mapped here (segment_need()). */
 static inline bool mbuf_next(uint32_t head, struct mbuf_ref *at, uint32_t *n)
 {
-    return mbuf_chain_next(segments(), head, at, n);
+    return mbuf_chain_next(&segment_table, head, at, n);
 }
 
 /** A buffer of size bytes from the own pool, held. 0; 107000 size; 207001, 207005, 507010. */

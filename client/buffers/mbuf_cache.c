@@ -47,7 +47,7 @@ struct mbuf_cache *mbuf_cache_get(struct session *s)
  */
 static struct segment_view *kept_in(uint32_t class, uint32_t ref)
 {
-    struct segment_view *view = segment_get(segments(), ref);
+    struct segment_view *view = segment_get(&segment_table, ref);
 
     return view && segment_of(view)->cached == class && (ref & 0xffff) < view->n_data ? view : NULL;
 }

@@ -27,12 +27,12 @@ struct queues {
 
 /* --- rings --- */
 
-void ring_use(struct ring *ring)
+void queue_use_ring(struct ring *ring)
 {
     atomic_fetch_add_explicit(&ring->uses, 1, memory_order_relaxed);
 }
 
-void ring_drop(struct ring *ring)
+void queue_drop_ring(struct ring *ring)
 {
     if (atomic_fetch_sub_explicit(&ring->uses, 1, memory_order_acq_rel) != 1)
         return;
@@ -82,7 +82,7 @@ static struct ring *ring_new(const Npud__QueueReply *reply, const int fds[2])
     KILL_POINT(QUEUE_MAPPED);
     ring->view.take = map_file(fds[1], queue_take_size(), reply->rights & QUEUE_TAKE);
     if (!ring->view.put || !ring->view.take) {
-        ring_drop(ring);
+        queue_drop_ring(ring);
         return NULL;
     }
     put = ring->view.put;
@@ -208,7 +208,7 @@ static void unmap_retired(struct queues *t)
             continue;
         }
         *where = old->retired_next;
-        ring_drop(old);
+        queue_drop_ring(old);
     }
 }
 
@@ -240,7 +240,7 @@ static struct ring *use_ring(struct queue *q)
     struct ring *ring = q->ring;
 
     if (ring)
-        ring_use(ring);
+        queue_use_ring(ring);
     return ring;
 }
 
@@ -252,14 +252,14 @@ static void free_all(struct session *s)
         struct queue *q = t->queue[id];
 
         if (q && q->ring)
-            ring_drop(q->ring);
+            queue_drop_ring(q->ring);
         free(q);
     }
     while (t && t->retired) {
         struct ring *ring = t->retired;
 
         t->retired = ring->retired_next;
-        ring_drop(ring);
+        queue_drop_ring(ring);
     }
     free(t);
 }
@@ -299,11 +299,11 @@ static int attach_queue(struct session *s, const char *function, struct queue *q
     known = use_ring(q);
     if (known && known->view.number == ring->view.number && known->life == ring->life &&
         known->rights == ring->rights)
-        ring_drop(ring);
+        queue_drop_ring(ring);
     else
         set_ring(s, q, ring);
     if (known)
-        ring_drop(known);
+        queue_drop_ring(known);
     return 0;
 }
 
@@ -382,10 +382,10 @@ static void let_go(struct session *s, struct queue *q)
         queue_follow(s, "", q, ring);
         error_mute(false);
     }
-    ring_drop(ring);
+    queue_drop_ring(ring);
 }
 
-bool queues_let_go(struct session *s)
+bool queue_let_go_all(struct session *s)
 {
     struct queues *t = queues_of(s, false);
     bool all;
@@ -508,7 +508,7 @@ aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
         return id < QUEUE_IDS ? give_up(s, __func__, id, error) : error;
     q = find_entry(s, id);
     if (!q) {
-        ring_drop(ring);
+        queue_drop_ring(ring);
         return give_up(s, __func__, id, error_memory(__func__));
     }
     pthread_mutex_lock(&q->follow_lock);
@@ -547,7 +547,7 @@ aclError acltdtDestroyQueue(uint32_t qid)
             set_ring(s, q, NULL);
         pthread_mutex_unlock(&q->follow_lock);
     }
-    ring_drop(ring);
+    queue_drop_ring(ring);
     return error;
 }
 

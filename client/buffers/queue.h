@@ -80,8 +80,8 @@ int queue_error_unknown(const char *function, uint32_t id) __attribute__((cold))
  * One more, or one less, use of a ring, which the caller guards or has a use of. The last unmaps
  * it.
  */
-void ring_use(struct ring *ring);
-void ring_drop(struct ring *ring);
+void queue_use_ring(struct ring *ring);
+void queue_drop_ring(struct ring *ring);
 
 /**
  * Is npud still there for the session? When it ends, or ends the session, it ends rings and tells
@@ -91,10 +91,10 @@ void ring_drop(struct ring *ring);
 bool queue_still_served(struct session *s);
 
 /**
- * The ring of the queue at this moment, or NULL. It stays mapped until ring_leave(). Never two at
- * once in a thread.
+ * The ring of the queue at this moment, or NULL. It stays mapped until queue_leave_ring(). Never two
+ * at once in a thread.
  */
-static inline struct ring *ring_enter(struct ring_guard *guard, struct queue *queue)
+static inline struct ring *queue_enter_ring(struct ring_guard *guard, struct queue *queue)
 {
     struct ring *ring = atomic_load_explicit(&queue->ring, memory_order_acquire), *seen;
 
@@ -107,7 +107,7 @@ static inline struct ring *ring_enter(struct ring_guard *guard, struct queue *qu
     }
 }
 
-static inline void ring_leave(struct ring_guard *guard)
+static inline void queue_leave_ring(struct ring_guard *guard)
 {
     ring_guard_set(guard, NULL);
 }
@@ -123,6 +123,6 @@ int queue_follow(struct session *s, const char *function, struct queue *queue, s
  * Let go of the rings of queues that were destroyed, or that this process has lost all rights to.
  * False: a thread still uses one; try again in a moment.
  */
-bool queues_let_go(struct session *s);
+bool queue_let_go_all(struct session *s);
 
 extern const struct part queue_part;

@@ -30,10 +30,10 @@ static void sleep_on(_Atomic uint32_t *word, uint32_t seen, uint64_t ns)
 /* False: a thread still uses something. */
 static bool let_go(struct session *s)
 {
-    bool rings = queues_let_go(s);
+    bool rings = queue_let_go_all(s);
 
     pool_let_go(s);
-    return segments_let_go(s) && rings;
+    return segment_let_go_all(s) && rings;
 }
 
 static void *retire_main(void *arg)

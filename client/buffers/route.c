@@ -163,7 +163,7 @@ static int take_part(const char *function, struct acltdtQueueRouteList *list,
 
         after->source = r->source;
         after->destination = r->destination;
-        error = queue_route_list_add(list, &route, function);
+        error = route_object_add(list, &route, function);
     }
     return error;
 }

@@ -97,8 +97,8 @@ aclError acltdtDestroyQueueRouteList(const acltdtQueueRouteList *routeList)
     return 0;
 }
 
-int queue_route_list_add(struct acltdtQueueRouteList *list, const struct acltdtQueueRoute *route,
-                         const char *function)
+int route_object_add(struct acltdtQueueRouteList *list, const struct acltdtQueueRoute *route,
+                     const char *function)
 {
     if (list->n == list->room) {
         size_t room = list->room ? 2 * list->room : ROOM_FIRST;
@@ -120,7 +120,7 @@ aclError acltdtAddQueueRoute(acltdtQueueRouteList *routeList, const acltdtQueueR
 
     REQUIRE(routeList);
     REQUIRE(route);
-    return queue_route_list_add(routeList, route, __func__);
+    return route_object_add(routeList, route, __func__);
 }
 
 aclError acltdtGetQueueRoute(const acltdtQueueRouteList *routeList, size_t index,

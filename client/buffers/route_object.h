@@ -33,5 +33,5 @@ struct acltdtQueueRouteQueryInfo {
  * Put a copy of the route at the end of the list. 0, or ACL_ERROR_BAD_ALLOC with the list as it
  * was.
  */
-int queue_route_list_add(struct acltdtQueueRouteList *list, const struct acltdtQueueRoute *route,
-                         const char *function);
+int route_object_add(struct acltdtQueueRouteList *list, const struct acltdtQueueRoute *route,
+                     const char *function);

@@ -151,7 +151,7 @@ static void unmap_retired(struct segments *all)
     }
 }
 
-bool segments_let_go(struct session *s)
+bool segment_let_go_all(struct session *s)
 {
     struct segments *all = &s->segments;
     struct segment *g;

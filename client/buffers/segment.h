@@ -48,10 +48,6 @@ extern const struct part segment_part;
 
 /** Of the process: that is, of its session. */
 extern struct segment_table segment_table;
-static inline struct segment_table *segments(void)
-{
-    return &segment_table;
-}
 
 /**
  * The view of ref's segment, also when it is retired: then everything in it is FREE, and nothing
@@ -101,7 +97,7 @@ void segment_retire(struct session *s, struct segment *segment);
  * Unmap the segments that are gone: of others' all, of the own pool's those that were retired.
  * False: a thread may still use one; try again in a moment.
  */
-bool segments_let_go(struct session *s);
+bool segment_let_go_all(struct session *s);
 
 /** Too large for its slots to be kept by threads. */
 static inline bool segment_large(const struct segment *segment)

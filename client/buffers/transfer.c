@@ -34,7 +34,7 @@ static bool is_refused(const struct transfer *t, uint32_t ref)
 /* Is there nothing more to be done about the segment of ref? */
 static inline __attribute__((always_inline)) bool is_known(struct transfer *t, uint32_t ref)
 {
-    if (__builtin_expect(segment_get(segments(), ref) || is_refused(t, ref), 1))
+    if (__builtin_expect(segment_get(&segment_table, ref) || is_refused(t, ref), 1))
         return true;
     t->needed = ref;
     return false;
@@ -42,7 +42,7 @@ static inline __attribute__((always_inline)) bool is_known(struct transfer *t, u
 
 static bool is_map_allowed(const struct ring *ring, uint32_t ref)
 {
-    const struct segment_view *v = segment_get(segments(), ref);
+    const struct segment_view *v = segment_get(&segment_table, ref);
     uint32_t id = ref >> 16;
     struct allowed_chunk *chunk =
         atomic_load_explicit(&ring->allowed[id / ALLOWED_CHUNK], memory_order_acquire);
@@ -150,7 +150,7 @@ static inline __attribute__((always_inline)) enum outcome attempt_once(struct tr
         return REFUSED;
     }
     t->woken = 0;
-    outcome = choose_ring(t, ring_enter(guard, t->queue));
+    outcome = choose_ring(t, queue_enter_ring(guard, t->queue));
     if (__builtin_expect(outcome == DONE, 1))
         outcome = attempt(t);
     if (t->woken & ~QUEUE_ROUTER)
@@ -162,12 +162,12 @@ static inline __attribute__((always_inline)) enum outcome attempt_once(struct tr
     }
     bell = t->ring && (t->woken & QUEUE_ROUTER);
     if (__builtin_expect(bell || (outcome != DONE && t->ring), 0))
-        ring_use(t->ring);
-    ring_leave(guard);
+        queue_use_ring(t->ring);
+    queue_leave_ring(guard);
     if (__builtin_expect(bell, 0)) {
         queue_bell_ring(t->session, &t->ring->bell, t->ring->view.number);
         if (outcome == DONE)
-            ring_drop(t->ring);
+            queue_drop_ring(t->ring);
     }
     return outcome;
 }
@@ -187,7 +187,7 @@ static inline __attribute__((always_inline)) int run_attempts(struct transfer *t
         if (error != 0 && t->ring)
             transfer_wait_pass_on(t);
         if (t->ring)
-            ring_drop(t->ring);
+            queue_drop_ring(t->ring);
         if (error != 0)
             return error;
     }
@@ -373,7 +373,7 @@ static bool is_message_known(struct transfer *t, const struct queue_front *front
     if (__builtin_expect(queue_unsettled(v, front->head, &before), 0)) {
         if (before != 0 && !is_known(t, before))
             return false;
-        queue_settle(v, front->head, segments());
+        queue_settle(v, front->head, &segment_table);
     }
     return is_chain_known(t, front->ref);
 }
@@ -392,13 +392,13 @@ static enum outcome take_message(struct transfer *t)
     if (r != QUEUE_OK)
         return r == QUEUE_EMPTY ? WAIT : ENDED;
     /* It comes from the sender's cache, and will be written to. */
-    m = mbuf_at(segments(), front.ref);
+    m = mbuf_at(&segment_table, front.ref);
     if (m)
         __builtin_prefetch(m, 1);
     if (__builtin_expect(!is_message_known(t, &front), 0))
         return MAP;
-    m = mbuf_at(segments(), front.ref);
-    r = queue_dequeue(v, &front, m, t->session->peer_id, segments(), &held);
+    m = mbuf_at(&segment_table, front.ref);
+    r = queue_dequeue(v, &front, m, t->session->peer_id, &segment_table, &held);
     if (r == QUEUE_EMPTY)
         return AGAIN;
     t->woken = queue_waiting(&v->put->waiting);

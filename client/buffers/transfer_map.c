@@ -62,7 +62,7 @@ int transfer_allow_map_needed(struct transfer *t)
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__FeedQueue in = NPUD__FEED_QUEUE__INIT;
     uint32_t id = t->needed >> 16;
-    const struct segment_view *view = segment_get(segments(), t->needed);
+    const struct segment_view *view = segment_get(&segment_table, t->needed);
     uint64_t number = view ? view->number : 0;
     int error;
 

@@ -146,9 +146,9 @@ void transfer_give_up(struct transfer *t)
     if (!guard)
         return;
     /* A ring that has ended meanwhile has woken all. */
-    t->ring = ring_enter(guard, t->queue);
+    t->ring = queue_enter_ring(guard, t->queue);
     if (t->ring && t->ring->life == t->life)
         transfer_wait_pass_on(t);
     t->ring = NULL;
-    ring_leave(guard);
+    queue_leave_ring(guard);
 }
