@@ -91,8 +91,8 @@ void queue_drop_ring(struct ring *ring);
 bool queue_still_served(struct session *s);
 
 /**
- * The ring of the queue at this moment, or NULL. It stays mapped until queue_leave_ring(). Never two
- * at once in a thread.
+ * The ring of the queue at this moment, or NULL. It stays mapped until queue_leave_ring(). Never
+ * two at once in a thread.
  */
 static inline struct ring *queue_enter_ring(struct ring_guard *guard, struct queue *queue)
 {

@@ -370,7 +370,7 @@ static bool is_message_known(struct transfer *t, const struct queue_front *front
         t->number = v->number;
         t->n_refused = 0;
     }
-    if (__builtin_expect(queue_unsettled(v, front->head, &before), 0)) {
+    if (__builtin_expect(queue_find_uncommitted(v, front->head, &before), 0)) {
         if (before != 0 && !is_known(t, before))
             return false;
         queue_settle(v, front->head, &segment_table);

@@ -56,13 +56,13 @@ static inline uint32_t mbuf_op_block(uint64_t op)
     return (uint32_t)(op >> 32) & 0xffff;
 }
 
-static inline enum mbuf_op mbuf_op_settled(enum mbuf_op op)
+static inline enum mbuf_op mbuf_op_committed(enum mbuf_op op)
 {
     return op == MBUF_TAKING ? MBUF_HAS : op == MBUF_DROPPING ? MBUF_HAS_NOT : op;
 }
 
 /** Step 1: the change that made `refs` of slot `block` what it is has happened. */
-static inline void mbuf_ref_settle(struct segment_view *v, uint32_t block, uint64_t refs)
+static inline void mbuf_ref_commit(struct segment_view *v, uint32_t block, uint64_t refs)
 {
     uint32_t slot = mbuf_refs_slot(refs);
     struct mbuf *m;
@@ -75,7 +75,7 @@ static inline void mbuf_ref_settle(struct segment_view *v, uint32_t block, uint6
     if (op == mbuf_op(MBUF_TAKING, block, (uint32_t)refs) ||
         op == mbuf_op(MBUF_DROPPING, block, (uint32_t)refs))
         atomic_compare_exchange_strong_explicit(
-            &m->op, &op, mbuf_op(mbuf_op_settled(mbuf_op_of(op)), block, (uint32_t)refs),
+            &m->op, &op, mbuf_op(mbuf_op_committed(mbuf_op_of(op)), block, (uint32_t)refs),
             memory_order_acq_rel, memory_order_relaxed);
 }
 
@@ -104,8 +104,8 @@ static inline int mbuf_ref_change(struct segment_view *v, struct mbuf *m, uint32
         if (count == (op == MBUF_TAKING ? UINT16_MAX : 0))
             return MBUF_REF_NONE;
         count = op == MBUF_TAKING ? count + 1 : count - 1;
-        mbuf_ref_settle(v, block, refs);
-        KILL_POINT(REF_SETTLED);
+        mbuf_ref_commit(v, block, refs);
+        KILL_POINT(REF_COMMITTED);
         atomic_store_explicit(&m->op, mbuf_op(op, block, number), memory_order_release);
         KILL_POINT(REF_ANNOUNCED);
         /*
@@ -114,7 +114,7 @@ static inline int mbuf_ref_change(struct segment_view *v, struct mbuf *m, uint32
          */
         if (atomic_compare_exchange_strong(&b->refs, &refs, mbuf_refs(count, slot, number))) {
             KILL_POINT(REF_CHANGED);
-            atomic_store_explicit(&m->op, mbuf_op(mbuf_op_settled(op), block, number),
+            atomic_store_explicit(&m->op, mbuf_op(mbuf_op_committed(op), block, number),
                                   memory_order_release);
             KILL_POINT(REF_DONE);
             return (int)count;
@@ -152,7 +152,7 @@ static inline bool mbuf_ref_resolve(struct segment_view *v, struct mbuf *m)
     if (mbuf_op_of(op) == MBUF_TAKING || mbuf_op_of(op) == MBUF_DROPPING) {
         refs = atomic_load_explicit(&v->mbufs[block].refs, memory_order_acquire);
         if (mbuf_refs_slot(refs) == slot && (uint32_t)refs == (uint32_t)op)
-            mbuf_ref_settle(v, block, refs);
+            mbuf_ref_commit(v, block, refs);
         /* After refs: had it been changed since ours, ours would be committed by now. */
         op = atomic_load_explicit(&m->op, memory_order_acquire);
         if (mbuf_op_of(op) == MBUF_TAKING)
@@ -276,7 +276,7 @@ static inline void mbuf_prepare(struct segment_view *v, uint32_t slot, uint64_t 
      * swept yet: the sweep must not take the change for undone.
      */
     if (mbuf_refs_slot(refs) != slot)
-        mbuf_ref_settle(v, slot, refs);
+        mbuf_ref_commit(v, slot, refs);
     /*
      * In this order, because the caller may be killed in between. With the count and without op,
      * the count would have no slot and never go down again; with op and without the count, the

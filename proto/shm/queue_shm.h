@@ -375,7 +375,7 @@ static inline enum queue_result queue_front(const struct queue_view *q, struct q
  * the caller's table and not be dead, or npud must have said that there is none that the caller may
  * map.
  */
-static inline bool queue_unsettled(const struct queue_view *q, uint64_t head, uint32_t *ref)
+static inline bool queue_find_uncommitted(const struct queue_view *q, uint64_t head, uint32_t *ref)
 {
     uint64_t p = queue_head_position(head), w;
 
@@ -421,7 +421,7 @@ static inline void queue_settle(const struct queue_view *q, uint64_t head, struc
             &m->word, &word, mbuf_word_held(mbuf_generation(word) + 1, (uint32_t)(head & 0xffff)));
     KILL_POINT(TAKE_HELD);
     atomic_compare_exchange_strong(&q->take->settled, &w, p);
-    KILL_POINT(TAKE_SETTLED);
+    KILL_POINT(TAKE_COMMITTED);
 }
 
 /**
@@ -460,7 +460,7 @@ static inline enum queue_result queue_dequeue(const struct queue_view *q,
     ours = atomic_compare_exchange_strong(&m->word, &word, *held) || word == *held;
     KILL_POINT(TAKE_HELD);
     atomic_compare_exchange_strong(&q->take->settled, &p, p + 1);
-    KILL_POINT(TAKE_SETTLED);
+    KILL_POINT(TAKE_COMMITTED);
     return ours ? QUEUE_OK : QUEUE_NOTHING;
 }
 

@@ -57,10 +57,10 @@
     X(MBUF_RELEASED, "slot free, its hint not set")                                                \
     X(MBUF_CACHING, "buffer back in the cache, the thread does not know it")                       \
     X(REF_CLAIMED, "slot for a reference claimed, its block not written")                          \
-    X(REF_SETTLED, "last change of a count settled, own not announced")                            \
+    X(REF_COMMITTED, "last change of a count committed, own not announced")                        \
     X(REF_ANNOUNCED, "change of a count announced, not made")                                      \
-    X(REF_CHANGED, "count changed, not settled")                                                   \
-    X(REF_DONE, "change of a count settled")                                                       \
+    X(REF_CHANGED, "count changed, not committed")                                                 \
+    X(REF_DONE, "change of a count committed")                                                     \
     X(BLOCK_LEFT, "head of a block gone, references not looked at")                                \
     X(BLOCK_UNUSED, "block without reference seen, not freed")                                     \
     X(BLOCK_FREED, "block freed, its hint not set")                                                \
@@ -70,11 +70,11 @@
     X(PUT_SENDING, "buffer on its way, in no slot")                                                \
     X(PUT_LOST, "slot taken by another sender")                                                    \
     X(PUT_DONE, "message in the ring, tail not moved")                                             \
-    X(PUT_TAIL, "tail moved, nobody woken")                                                        \
+    X(PUT_TAIL, "tail moved, no taker woken")                                                      \
     X(PUT_WAKE, "wake word changed, futex not called")                                             \
-    X(TAKE_HEAD, "message taken, not settled")                                                     \
-    X(TAKE_HELD, "buffer held, message not settled")                                               \
-    X(TAKE_SETTLED, "message settled, nobody woken")                                               \
+    X(TAKE_HEAD, "message taken, not committed")                                                   \
+    X(TAKE_HELD, "buffer held, message not committed")                                             \
+    X(TAKE_COMMITTED, "message committed, no sender woken")                                        \
     X(TAKE_WAKE, "room for a message, futex not called")                                           \
     X(QUEUE_ARMED, "among those who wait, not looked again")                                       \
     X(QUEUE_DISARMED, "not among those who wait any more")                                         \

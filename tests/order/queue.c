@@ -88,7 +88,7 @@ static bool take(bool wait)
             return false;
         if (r != QUEUE_OK)
             continue;
-        if (queue_unsettled(&q, f.head, &ref))
+        if (queue_find_uncommitted(&q, f.head, &ref))
             queue_settle(&q, f.head, &table);
         r = queue_dequeue(&q, &f, mbuf_at(&table, f.ref), me, &table, &held);
         if (r != QUEUE_OK)
@@ -287,7 +287,7 @@ static void settle_for_the_dead(void)
     uint64_t head = atomic_load_explicit(&q.take->head, memory_order_acquire);
     uint32_t ref;
 
-    if (queue_unsettled(&q, head, &ref))
+    if (queue_find_uncommitted(&q, head, &ref))
         queue_settle(&q, head, &table);
 }
 

@@ -244,7 +244,7 @@ static int take_from(unsigned r, bool wait)
             queue_disarm(&q->take->waiting, generation);
         }
         if (result == QUEUE_OK) {
-            if (queue_unsettled(q, f.head, &ref))
+            if (queue_find_uncommitted(q, f.head, &ref))
                 queue_settle(q, f.head, &table);
             result = queue_dequeue(q, &f, mbuf_at(&table, f.ref), me, &table, &held);
             if (result == QUEUE_OK) {

@@ -220,7 +220,7 @@ static bool take_message(uint32_t *next)
     }
     if (r != QUEUE_OK)
         return true;
-    if (queue_unsettled(&ring, f.head, &ref))
+    if (queue_find_uncommitted(&ring, f.head, &ref))
         queue_settle(&ring, f.head, &table);
     r = queue_dequeue(&ring, &f, mbuf_at(&table, f.ref), me.share, &table, &held);
     RIGHT(r != QUEUE_NOTHING);
@@ -540,7 +540,7 @@ START_TEST(nonsense_in_a_ring_harms_nobody_else)
         if (round % 64 == 0)
             queue_enqueue(&ring, &segment.mbufs[0], 1u << 16, segment.mbufs[0].word, 1);
         if (queue_front(&ring, &f) == QUEUE_OK) {
-            queue_unsettled(&ring, f.head, &ref);
+            queue_find_uncommitted(&ring, f.head, &ref);
             queue_settle(&ring, f.head, &table);
             queue_dequeue(&ring, &f, mbuf_at(&table, f.ref), 1, &table, &held);
         }
