@@ -29,33 +29,33 @@ bool ring_guard_barrier(void)
 
 static sem_t go, done;
 
-static void step(void)
+static void hand_over_turn(void)
 {
     sem_post(&done);
     sem_wait(&go);
 }
 
-/* Does the next thing, up to its next step(). */
+/* Does the next thing, up to its next hand_over_turn(). */
 static void let_it(void)
 {
     sem_post(&go);
     sem_wait(&done);
 }
 
-static void sleeps(void)
+static void rest_in_call(void)
 {
     api_call_rest();
-    step();
+    hand_over_turn();
     api_call_resume();
-    step();
+    hand_over_turn();
 }
 
-static void nested(void)
+static void enter_nested_call(void)
 {
     CALL_SCOPE;
 
     ck_assert(CALL_IS_NESTED);
-    sleeps();
+    rest_in_call();
 }
 
 static void first_call(void)
@@ -63,23 +63,23 @@ static void first_call(void)
     CALL_SCOPE;
 
     ck_assert(!CALL_IS_NESTED);
-    step();
-    sleeps();
-    nested();
+    hand_over_turn();
+    rest_in_call();
+    enter_nested_call();
 }
 
 static void second_call(void)
 {
     CALL_SCOPE;
 
-    step();
+    hand_over_turn();
 }
 
-static void *calls(void *arg)
+static void *run_calls(void *arg)
 {
     sem_wait(&go);
     first_call();
-    step();
+    hand_over_turn();
     second_call();
     api_call_part.thread_exit(thread_current);
     free(thread_current);
@@ -87,7 +87,7 @@ static void *calls(void *arg)
     return arg;
 }
 
-static void expect(uint64_t epoch, bool left, bool left_views)
+static void expect_left(uint64_t epoch, bool left, bool left_views)
 {
     ck_assert_int_eq(api_call_all_left(epoch), left);
     ck_assert_int_eq(api_call_all_left_views(epoch), left_views);
@@ -103,26 +103,26 @@ START_TEST(a_thread_counts_until_it_leaves)
 
     sem_init(&go, 0, 0);
     sem_init(&done, 0, 0);
-    ck_assert_int_eq(pthread_create(&thread, NULL, calls, NULL), 0);
-    expect(api_call_new_epoch(), true, true);
+    ck_assert_int_eq(pthread_create(&thread, NULL, run_calls, NULL), 0);
+    expect_left(api_call_new_epoch(), true, true);
     let_it(); /* has begun */
     epoch = api_call_new_epoch();
-    expect(epoch, false, false);
+    expect_left(epoch, false, false);
     let_it(); /* sleeps */
-    expect(epoch, false, true);
+    expect_left(epoch, false, true);
     let_it(); /* has woken */
-    expect(epoch, false, false);
+    expect_left(epoch, false, false);
     let_it(); /* sleeps in a call inside the call */
-    expect(epoch, false, true);
+    expect_left(epoch, false, true);
     let_it(); /* has woken there */
-    expect(epoch, false, false);
+    expect_left(epoch, false, false);
     let_it(); /* has left */
-    expect(epoch, true, true);
+    expect_left(epoch, true, true);
     let_it(); /* is in its next call, which has begun after the epoch */
-    expect(epoch, true, true);
-    expect(api_call_new_epoch(), false, false);
+    expect_left(epoch, true, true);
+    expect_left(api_call_new_epoch(), false, false);
     let_it(); /* has ended */
-    expect(api_call_new_epoch(), true, true);
+    expect_left(api_call_new_epoch(), true, true);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 END_TEST
@@ -131,7 +131,7 @@ static void expect_inside(void)
 {
     CALL_SCOPE;
 
-    expect(api_call_new_epoch(), true, false);
+    expect_left(api_call_new_epoch(), true, false);
 }
 
 /*
@@ -141,14 +141,14 @@ static void expect_inside(void)
 START_TEST(the_calling_thread_counts_for_views_only)
 {
     expect_inside();
-    expect(api_call_new_epoch(), true, true);
+    expect_left(api_call_new_epoch(), true, true);
 }
 END_TEST
 
 /* Without the kernel's barrier nobody can tell who is inside. */
 START_TEST(without_an_epoch_none_has_left)
 {
-    expect(0, false, false);
+    expect_left(0, false, false);
 }
 END_TEST
 

@@ -18,7 +18,7 @@
 static struct config config;
 static char path[64];
 
-static void setup(void)
+static void create_config_file(void)
 {
     int fd;
 
@@ -30,7 +30,7 @@ static void setup(void)
     config_init(&config);
 }
 
-static void teardown(void)
+static void remove_config_file(void)
 {
     config_deinit(&config);
     unlink(path);
@@ -359,13 +359,13 @@ START_TEST(deinit_is_safe_to_repeat)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("config");
     TCase *good = tcase_create("good");
     TCase *bad = tcase_create("bad");
 
-    tcase_add_checked_fixture(good, setup, teardown);
+    tcase_add_checked_fixture(good, create_config_file, remove_config_file);
     tcase_add_test(good, defaults);
     tcase_add_test(good, empty_files_change_nothing);
     tcase_add_test(good, every_key_can_be_set_in_the_file);
@@ -376,7 +376,7 @@ static Suite *suite(void)
     tcase_add_test(good, reference_is_a_file_with_the_defaults);
     tcase_add_test(good, deinit_is_safe_to_repeat);
     suite_add_tcase(s, good);
-    tcase_add_checked_fixture(bad, setup, teardown);
+    tcase_add_checked_fixture(bad, create_config_file, remove_config_file);
     tcase_add_test(bad, bad_assignments);
     tcase_add_test(bad, bad_lines_in_the_file);
     tcase_add_test(bad, one_bad_line_is_enough);
@@ -387,5 +387,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

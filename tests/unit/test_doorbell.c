@@ -11,7 +11,7 @@
 static struct session_page page;
 static struct doorbell *const bell = &page.doorbell[3];
 
-static uint64_t bit(unsigned n)
+static uint64_t make_bit(unsigned n)
 {
     return UINT64_C(1) << n;
 }
@@ -20,7 +20,7 @@ static void expect_words(uint64_t summary)
 {
     ck_assert_uint_eq(atomic_load(&bell->summary), summary);
     for (unsigned w = 0; w < 64; w++)
-        ck_assert_int_eq(atomic_load(&bell->word[w]) != 0, (summary & bit(w)) != 0);
+        ck_assert_int_eq(atomic_load(&bell->word[w]) != 0, (summary & make_bit(w)) != 0);
 }
 
 START_TEST(raise_sets_the_bit_and_asks_for_a_ring)
@@ -32,8 +32,9 @@ START_TEST(raise_sets_the_bit_and_asks_for_a_ring)
         uint64_t before = atomic_load(&bell->word[slots[i] / 64]);
 
         ck_assert(doorbell_raise(bell, slots[i]));
-        ck_assert_uint_eq(atomic_load(&bell->word[slots[i] / 64]), before | bit(slots[i] % 64));
-        summary |= bit(slots[i] / 64);
+        ck_assert_uint_eq(atomic_load(&bell->word[slots[i] / 64]),
+                          before | make_bit(slots[i] % 64));
+        summary |= make_bit(slots[i] / 64);
         expect_words(summary);
     }
     /* The bells of other devices did not ring. */
@@ -59,7 +60,7 @@ START_TEST(burst_rings_once)
     ck_assert(doorbell_raise(bell, 70));
     for (int i = 0; i < 10; i++)
         ck_assert(!doorbell_raise(bell, 70));
-    expect_words(bit(1));
+    expect_words(make_bit(1));
     /* Another stream does not rely on that ring. */
     ck_assert(doorbell_raise(bell, 71));
     ck_assert(!doorbell_raise(bell, 71));
@@ -70,8 +71,8 @@ START_TEST(watched_bell_is_not_rung_but_set)
 {
     atomic_store(&bell->watched, 1);
     ck_assert(!doorbell_raise(bell, 130));
-    ck_assert_uint_eq(atomic_load(&bell->word[2]), bit(2));
-    expect_words(bit(2));
+    ck_assert_uint_eq(atomic_load(&bell->word[2]), make_bit(2));
+    expect_words(make_bit(2));
     ck_assert_uint_eq(atomic_load(&bell->watched), 1);
 }
 END_TEST
@@ -79,10 +80,10 @@ END_TEST
 START_TEST(after_the_engine_has_looked_it_rings_again)
 {
     ck_assert(doorbell_raise(bell, 5));
-    ck_assert_uint_eq(atomic_exchange(&bell->summary, 0), bit(0));
-    ck_assert_uint_eq(atomic_exchange(&bell->word[0], 0), bit(5));
+    ck_assert_uint_eq(atomic_exchange(&bell->summary, 0), make_bit(0));
+    ck_assert_uint_eq(atomic_exchange(&bell->word[0], 0), make_bit(5));
     ck_assert(doorbell_raise(bell, 5));
-    expect_words(bit(0));
+    expect_words(make_bit(0));
 }
 END_TEST
 
@@ -99,8 +100,8 @@ START_TEST(raise_between_the_two_looks_of_the_engine)
      * already.
      */
     ck_assert(doorbell_raise(bell, 6));
-    ck_assert_uint_eq(atomic_exchange(&bell->word[0], 0), bit(5) | bit(6));
-    ck_assert_uint_eq(atomic_load(&bell->summary), bit(0));
+    ck_assert_uint_eq(atomic_exchange(&bell->word[0], 0), make_bit(5) | make_bit(6));
+    ck_assert_uint_eq(atomic_load(&bell->summary), make_bit(0));
 }
 END_TEST
 
@@ -132,7 +133,7 @@ static void stop_watching(void)
 static void judge_sleep(void)
 {
     CHECK(raised || !unseen);
-    CHECK(atomic_load(&bell->summary) == bit(1));
+    CHECK(atomic_load(&bell->summary) == make_bit(1));
 }
 
 START_TEST(engine_sees_the_bit_or_submitter_rings)
@@ -145,10 +146,10 @@ START_TEST(engine_sees_the_bit_or_submitter_rings)
 }
 END_TEST
 
-/* As collect() there: what is not found is announced in the summary. */
-static void look(void)
+/* As watch_collect() (daemon/engine/watch.c): what is not found is announced in the summary. */
+static void look_at_bell(void)
 {
-    if (atomic_exchange(&bell->summary, 0) & bit(1))
+    if (atomic_exchange(&bell->summary, 0) & make_bit(1))
         found = atomic_exchange(&bell->word[1], 0);
 }
 
@@ -160,15 +161,16 @@ static void prepare_raised(void)
 
 static void judge_look(void)
 {
-    uint64_t later = atomic_exchange(&bell->summary, 0) & bit(1) ? atomic_load(&bell->word[1]) : 0;
+    uint64_t later =
+        atomic_exchange(&bell->summary, 0) & make_bit(1) ? atomic_load(&bell->word[1]) : 0;
 
-    CHECK(found & bit(7));
-    CHECK((found | later) == (bit(6) | bit(7)));
+    CHECK(found & make_bit(7));
+    CHECK((found | later) == (make_bit(6) | make_bit(7)));
 }
 
 START_TEST(engine_finds_the_bit_now_or_later)
 {
-    static const struct duel d = {prepare_raised, raise_70, look, judge_look};
+    static const struct duel d = {prepare_raised, raise_70, look_at_bell, judge_look};
 
     duel_run(&d, 200);
 }
@@ -196,9 +198,10 @@ static void judge_both(void)
     uint64_t one = atomic_load(&bell->word[1]), two = atomic_load(&bell->word[2]);
 
     CHECK(raised && raised_too);
-    CHECK(one == (neighbour == 71 ? bit(6) | bit(7) : bit(6)));
-    CHECK(two == (neighbour == 71 ? 0 : bit(2)));
-    CHECK(atomic_load(&bell->summary) == (neighbour == 71 ? bit(1) : bit(1) | bit(2)));
+    CHECK(one == (neighbour == 71 ? make_bit(6) | make_bit(7) : make_bit(6)));
+    CHECK(two == (neighbour == 71 ? 0 : make_bit(2)));
+    CHECK(atomic_load(&bell->summary) ==
+          (neighbour == 71 ? make_bit(1) : make_bit(1) | make_bit(2)));
 }
 
 START_TEST(neighbours_do_not_erase_each_other)
@@ -240,7 +243,7 @@ static uint32_t slot_of(unsigned submitter, unsigned i)
     return i == 0 ? submitter : submitter * 1000 + i * 63;
 }
 
-static void submit(uint32_t slot)
+static void submit_task(uint32_t slot)
 {
     struct stream *s = &streams[slot];
 
@@ -252,27 +255,27 @@ static void submit(uint32_t slot)
     }
 }
 
-static void *submitter(void *arg)
+static void *run_submitter(void *arg)
 {
     unsigned me = (unsigned)(uintptr_t)arg;
     uint64_t rng = me + 1;
 
     while (!atomic_load(&over)) {
         for (uint32_t n = random_below(&rng, 4); n-- > 0;) {
-            submit(slot_of(me, random_below(&rng, STREAMS)));
-            dawdle(&rng, 30);
+            submit_task(slot_of(me, random_below(&rng, STREAMS)));
+            burn_time(&rng, 30);
         }
         for (unsigned i = 0; i < STREAMS; i++) {
             struct stream *s = &streams[slot_of(me, i)];
 
             AWAIT(atomic_load(&s->done) == atomic_load(&s->tail));
         }
-        dawdle(&rng, 300);
+        burn_time(&rng, 300);
     }
     return NULL;
 }
 
-static void collect(void)
+static void collect_streams(void)
 {
     uint64_t summary = atomic_exchange(&bell->summary, 0);
 
@@ -314,7 +317,7 @@ static void run_active(void)
     }
 }
 
-static void *engine(void *arg)
+static void *run_engine(void *arg)
 {
     uint64_t rng = 77;
     struct epoll_event event;
@@ -325,7 +328,7 @@ static void *engine(void *arg)
 
         atomic_store(&bell->watched, 1);
         for (uint32_t turns = random_below(&rng, 20); turns > 0; turns--) {
-            collect();
+            collect_streams();
             run_active();
         }
         while (n_active > 0)
@@ -340,7 +343,7 @@ static void *engine(void *arg)
     return NULL;
 }
 
-static void run(unsigned submitters)
+static void run_stress(unsigned submitters)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
     uint64_t end = clock_ns() + 500 * NSEC_PER_MSEC;
@@ -350,8 +353,8 @@ static void run(unsigned submitters)
     epoll_fd = epoll_create1(0);
     ck_assert_int_eq(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, event_fd, &event), 0);
     for (uintptr_t i = 0; i < submitters; i++)
-        threads[i] = thread_start(submitter, (void *)i);
-    threads[submitters] = thread_start(engine, NULL);
+        threads[i] = thread_start(run_submitter, (void *)i);
+    threads[submitters] = thread_start(run_engine, NULL);
     while (clock_ns() < end)
         sched_yield();
     /* The engine last: it must see what is submitted until then. */
@@ -370,17 +373,17 @@ static void run(unsigned submitters)
 
 START_TEST(nothing_is_lost_with_one_submitter)
 {
-    run(1);
+    run_stress(1);
 }
 END_TEST
 
 START_TEST(nothing_is_lost_with_many_submitters)
 {
-    run(SUBMITTERS);
+    run_stress(SUBMITTERS);
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("doorbell");
     TCase *one = tcase_create("one thread");
@@ -408,5 +411,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

@@ -9,7 +9,7 @@ static const char *const spin[] = {"engine.spin_us=50", "stream.depth=256", NULL
 static const struct task nop = {.op = TASK_NOP};
 static struct session *session;
 
-static void setup(void)
+static void start_session(void)
 {
     npud_start(no_spin);
     session = npud_session(1);
@@ -67,7 +67,7 @@ static struct ipc_open *open_ipc(struct session *s, struct ipc_open *exported)
     return open;
 }
 
-static uint64_t take(struct ipc_open *open)
+static uint64_t take_record(struct ipc_open *open)
 {
     uint64_t blocker, number;
 
@@ -142,11 +142,11 @@ START_TEST(death_fails_pending_records_by_name)
     struct session *doomed = npud_session(4711);
     struct stream *s = npud_stream(session, 0);
     struct ipc_open *theirs = make_ipc(doomed), *ours = open_ipc(session, theirs);
-    uint64_t number = take(theirs), last, position;
+    uint64_t number = take_record(theirs), last, position;
 
     position = client_submit(s, ipc_task(ours, TASK_IPC_WAIT, number));
     AWAIT(atomic_load(&ours->event->completed.n) == 1);
-    last = take(theirs); /* known from `latest` only */
+    last = take_record(theirs); /* known from `latest` only */
     session_free(doomed);
     ck_assert_int_eq(ipc_state_of(ours->event->page, last), IPC_FAILED);
     client_wait(s, position);
@@ -167,7 +167,7 @@ START_TEST(failures_keep_their_culprits)
     struct session *doomed = npud_session(4711);
     struct stream *s = npud_stream(session, 0);
     struct ipc_open *theirs = make_ipc(doomed), *ours = open_ipc(session, theirs);
-    struct task wait = ipc_task(ours, TASK_IPC_WAIT, take(theirs)),
+    struct task wait = ipc_task(ours, TASK_IPC_WAIT, take_record(theirs)),
                 copy = {.op = TASK_COPY, .copy.size = 1}; /* from and to nowhere */
     uint64_t last;
 
@@ -203,7 +203,7 @@ START_TEST(death_completes_nothing)
     for (int i = 0; i < N; i++) {
         struct stream *s = npud_stream(doomed, (uint32_t)i % 2);
 
-        number[i] = take(theirs);
+        number[i] = take_record(theirs);
         client_submit(s, wait_for(first, position, 0));
         client_submit(s, ipc_task(theirs, TASK_IPC_RECORD, number[i]));
     }
@@ -254,7 +254,7 @@ START_TEST(destroyed_events_go_when_streams_have_passed_them)
             for (uint32_t n = 1 + random_below(&rng, 5); n > 0; n--)
                 fences[i].position = client_submit(s[i], nop) + 1;
         }
-        dawdle(&rng, 1u << random_below(&rng, 11));
+        burn_time(&rng, 1u << random_below(&rng, 11));
         CHECK(event_obj_destroy(ev, fences, 2, random_below(&rng, 2)));
         AWAIT(all_gone());
         CHECK(session->n_fences == 0 && !session->releases);
@@ -275,7 +275,7 @@ START_TEST(record_is_not_complete_before_what_came_before)
     uint64_t end = clock_ns() + 300 * NSEC_PER_MSEC;
 
     while (clock_ns() < end) {
-        uint64_t number = take(open), before = 0;
+        uint64_t number = take_record(open), before = 0;
 
         for (int i = 0; i < 5; i++)
             before = client_submit(s, nop);
@@ -331,7 +331,7 @@ START_TEST(waiter_does_not_go_on_before_the_news_are_out)
     while (clock_ns() < end) {
         uint64_t position = client_submit(first, nop), waits;
 
-        dawdle(&rng, 500); /* the second engine looks when the first is about to tell */
+        burn_time(&rng, 500); /* the second engine looks when the first is about to tell */
         waits = client_submit(second, wait_for(first, position, 0));
         while (!client_passed(second, waits))
             ;
@@ -346,7 +346,7 @@ END_TEST
 
 static struct stream *theirs[SUBMITTERS][2];
 
-static void *submitter(void *arg)
+static void *run_submitter(void *arg)
 {
     unsigned me = (unsigned)(uintptr_t)arg;
     uint64_t rng = me + 1;
@@ -358,9 +358,9 @@ static void *submitter(void *arg)
 
             for (uint32_t n = 1 + random_below(&rng, 10); n > 0; n--)
                 last = client_submit(s, nop);
-            dawdle(&rng, 500);
+            burn_time(&rng, 500);
             client_wait(s, last);
-            dawdle(&rng, 500);
+            burn_time(&rng, 500);
         }
     return NULL;
 }
@@ -374,7 +374,7 @@ static void run_submitters(unsigned n)
             theirs[i][device] = npud_stream(session, device);
     stress_end = clock_ns() + 300 * NSEC_PER_MSEC;
     for (uintptr_t i = 0; i < n; i++)
-        threads[i] = thread_start(submitter, (void *)i);
+        threads[i] = thread_start(run_submitter, (void *)i);
     for (unsigned i = 0; i < n; i++)
         thread_join(threads[i]);
     for (unsigned i = 0; i < n; i++)
@@ -407,7 +407,7 @@ static void *lock_and_unlock(void *arg)
         session_lock(session);
         n++;
         session_unlock(session);
-        dawdle(&rng, 2000);
+        burn_time(&rng, 2000);
     }
     return (void *)(uintptr_t)n;
 }
@@ -441,7 +441,7 @@ START_TEST(submitting_while_the_engine_falls_asleep)
             last[i] = client_submit(s[i], nop);
         for (int i = 0; i < STREAMS; i++)
             client_wait(s[i], last[i]);
-        dawdle(&rng, 2000);
+        burn_time(&rng, 2000);
         client_wait(s[one], client_submit(s[one], nop));
     }
 }
@@ -484,14 +484,14 @@ END_TEST
 
 /* --- callbacks --- */
 
-static struct task callback(uint64_t ordinal, uint32_t report, bool block)
+static struct task make_callback(uint64_t ordinal, uint32_t report, bool block)
 {
     return (struct task){.op = TASK_CALLBACK,
                          .callback = {.ordinal = ordinal, .report = report, .block = block}};
 }
 
 /* What the library does when the function has returned. */
-static void returned(struct stream *s, uint64_t ordinal)
+static void report_return(struct stream *s, uint64_t ordinal)
 {
     atomic_store(&s->ctrl->callbacks_done, ordinal);
     if (doorbell_raise(s->attach->bell, s->slot.number))
@@ -509,7 +509,7 @@ START_TEST(callbacks_hold_until_they_return)
 
     for (uint64_t i = 1; i < 2000; i++) {
         uint32_t seq = atomic_load(&report->seq);
-        uint64_t position = client_submit(s, callback(i, 5, true));
+        uint64_t position = client_submit(s, make_callback(i, 5, true));
 
         client_submit(s, nop);
         if (i % 2) {
@@ -518,7 +518,7 @@ START_TEST(callbacks_hold_until_they_return)
             client_wait(probe, client_submit(probe, nop));
             ck_assert(!client_passed(s, position));
         }
-        returned(
+        report_return(
             s,
             i); /* every other one is dropped at any moment, perhaps before the engine got there */
         client_wait(s, position + 1);
@@ -535,20 +535,20 @@ START_TEST(bad_callbacks)
     struct stream *s = npud_stream(session, 0), *probe = npud_stream(session, 0);
     uint64_t position;
 
-    client_wait(s, client_submit(s, callback(1, REPORTS, false)));
+    client_wait(s, client_submit(s, make_callback(1, REPORTS, false)));
     ck_assert_int_eq(error_of(s), ACL_ERROR_RT_PARAM_INVALID);
     atomic_store(&s->ctrl->error, 0);
-    client_wait(s, client_submit(s, callback(0, 0, true)));
+    client_wait(s, client_submit(s, make_callback(0, 0, true)));
     ck_assert_int_eq(error_of(s), ACL_ERROR_RT_PARAM_INVALID);
     atomic_store(&s->ctrl->error, 0);
-    client_wait(s, client_submit(s, callback(7, 0, false)));
+    client_wait(s, client_submit(s, make_callback(7, 0, false)));
     ck_assert_int_eq(error_of(s), 0);
-    client_wait(s, client_submit(s, callback(7, 0, true)));
+    client_wait(s, client_submit(s, make_callback(7, 0, true)));
     ck_assert_int_eq(error_of(s), ACL_ERROR_RT_PARAM_INVALID);
     atomic_store(&s->ctrl->error, 0);
-    position = client_submit(s, callback(UINT64_MAX, REPORTS - 1, true));
+    position = client_submit(s, make_callback(UINT64_MAX, REPORTS - 1, true));
     AWAIT(atomic_load(&s->ctrl->callbacks) == UINT64_MAX);
-    returned(s, 8); /* not that one */
+    report_return(s, 8); /* not that one */
     client_wait(probe, client_submit(probe, nop));
     ck_assert(!client_passed(s, position));
     /* Freed while it waits; nothing is left of that for the next one in its slot. */
@@ -556,9 +556,9 @@ START_TEST(bad_callbacks)
     s = npud_stream(session, 0);
     ck_assert_uint_eq(atomic_load(&s->ctrl->callbacks), 0);
     ck_assert_uint_eq(atomic_load(&s->ctrl->callbacks_done), 0);
-    client_wait(s, client_submit(s, callback(1, 0, false)));
+    client_wait(s, client_submit(s, make_callback(1, 0, false)));
     ck_assert_int_eq(error_of(s), 0);
-    position = client_submit(s, callback(2, 0, true));
+    position = client_submit(s, make_callback(2, 0, true));
     AWAIT(atomic_load(&s->ctrl->callbacks) == 2);
     stream_abort(s, 0); /* the engine forgets that it waited */
     ck_assert(client_passed(s, position));
@@ -568,7 +568,7 @@ START_TEST(bad_callbacks)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("engine");
     TCase *single = tcase_create("single things");
@@ -577,7 +577,7 @@ static Suite *suite(void)
     TCase *awake = tcase_create("engines that spin");
 
     tcase_set_timeout(single, 60);
-    tcase_add_checked_fixture(single, setup, npud_stop);
+    tcase_add_checked_fixture(single, start_session, npud_stop);
     tcase_add_test(single, tasks_retire);
     tcase_add_test(single, waits_hold_until_the_other_stream_gets_there);
     tcase_add_test(single, waits_that_take_too_long_fail);
@@ -596,7 +596,7 @@ static Suite *suite(void)
     tcase_add_test(truth, waiter_does_not_go_on_before_the_news_are_out);
     suite_add_tcase(s, truth);
     tcase_set_timeout(asleep, 60);
-    tcase_add_checked_fixture(asleep, setup, npud_stop);
+    tcase_add_checked_fixture(asleep, start_session, npud_stop);
     tcase_add_test(asleep, one_submitter);
     tcase_add_test(asleep, many_submitters);
     tcase_add_test(asleep, submitters_beside_a_busy_control_thread);
@@ -616,5 +616,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

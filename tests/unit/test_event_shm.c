@@ -95,7 +95,7 @@ static void prepare_level(void)
 }
 
 /* As a stream that parks (daemon/engine/execute.c): announce, then look. */
-static void park(void)
+static void park_stream(void)
 {
     uint64_t level;
 
@@ -120,7 +120,7 @@ static void judge_level(void)
 
 START_TEST(parking_stream_sees_the_raise_or_is_seen)
 {
-    static const struct duel d = {prepare_level, park, raise_and_lower, judge_level};
+    static const struct duel d = {prepare_level, park_stream, raise_and_lower, judge_level};
 
     duel_run(&d, 200);
 }
@@ -156,7 +156,7 @@ START_TEST(a_raise_is_one_step)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("event_shm");
     TCase *one = tcase_create("one thread");
@@ -175,5 +175,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

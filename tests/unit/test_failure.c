@@ -19,7 +19,7 @@ static const struct task bad = {.op = TASK_DELAY, .thread = 7, .delay.result = C
 
 static struct session *session, *neighbour;
 
-static void setup(void)
+static void start_sessions(void)
 {
     npud_start(no_spin);
     session = npud_session(1);
@@ -33,23 +33,23 @@ static void setup_spinning(void)
     neighbour = npud_session(2);
 }
 
-static struct exception_ring *ring(struct session *s, uint32_t device)
+static struct exception_ring *get_ring(struct session *s, uint32_t device)
 {
     return &s->page->exceptions[device];
 }
 
-static void want(struct session *s)
+static void want_exceptions(struct session *s)
 {
-    atomic_store(&ring(s, 0)->wanted, 1);
-    atomic_store(&ring(s, 1)->wanted, 1);
+    atomic_store(&get_ring(s, 0)->wanted, 1);
+    atomic_store(&get_ring(s, 1)->wanted, 1);
 }
 
 /* As the library does. */
-static bool take(struct session *s, uint32_t device, struct exception *e)
+static bool take_exception(struct session *s, uint32_t device, struct exception *e)
 {
     bool full;
 
-    if (!exception_take(ring(s, device), e, &full))
+    if (!exception_take(get_ring(s, device), e, &full))
         return false;
     if (full && !atomic_load(&s->page->doorbell[device].watched))
         eventfd_write(s->attach[device]->fd, 1);
@@ -63,7 +63,7 @@ static void take_next(struct session *s, uint32_t device, struct exception *e)
     for (;;) {
         uint32_t seen = atomic_load(&s->page->exception_seq);
 
-        if (take(s, device, e))
+        if (take_exception(s, device, e))
             return;
         if (futex_wait_until(&s->page->exception_seq, seen, &ts) == -ETIMEDOUT)
             ck_abort_msg("no exception, or wake-up lost");
@@ -122,7 +122,7 @@ START_TEST(each_failure_is_told_once)
     struct exception e;
     uint64_t rng = 1;
 
-    want(session);
+    want_exceptions(session);
     for (int i = 0; i < STREAMS; i++) {
         f[i].s = npud_stream(session, 0);
         ck_assert_int_eq(stream_id(f[i].s), i);
@@ -141,8 +141,8 @@ START_TEST(each_failure_is_told_once)
         client_wait(f[i].s, atomic_load(&f[i].s->ctrl->tail) - 1);
         ck_assert_uint_eq(f[i].s->failures, FAILURES);
     }
-    ck_assert(!take(session, 0, &e));
-    ck_assert_uint_eq(atomic_load(&ring(session, 0)->full), 0);
+    ck_assert(!take_exception(session, 0, &e));
+    ck_assert_uint_eq(atomic_load(&get_ring(session, 0)->full), 0);
 }
 END_TEST
 
@@ -152,11 +152,11 @@ static void expect_neighbour_works(void)
     uint32_t first = (uint32_t)atomic_load(&s->ctrl->tail);
     struct exception e;
 
-    want(neighbour);
+    want_exceptions(neighbour);
     for (uint32_t i = 0; i < 500; i++) {
         client_wait(s, client_submit(s, i % 2 ? bad : nop));
         if (i % 2) {
-            ck_assert(take(neighbour, 0, &e)); /* told before it is done */
+            ck_assert(take_exception(neighbour, 0, &e)); /* told before it is done */
             ck_assert_uint_eq(e.task, first + i);
         }
     }
@@ -171,7 +171,7 @@ START_TEST(exceptions_that_nobody_takes)
 {
     struct stream *s = npud_stream(session, 0), *healthy = npud_stream(session, 0);
 
-    want(session);
+    want_exceptions(session);
     for (unsigned i = 0; i < EXCEPTIONS + 2; i++)
         client_submit(s, bad);
     await_stuck(s);
@@ -183,7 +183,7 @@ START_TEST(exceptions_that_nobody_takes)
     client_submit(s, bad);
     await_stuck(s);
     stream_free(s);
-    ck_assert_uint_eq(atomic_load(&ring(session, 0)->full), 0);
+    ck_assert_uint_eq(atomic_load(&get_ring(session, 0)->full), 0);
     s = npud_stream(session, 0);
     client_submit(s, bad);
     await_stuck(s);
@@ -197,27 +197,27 @@ START_TEST(forged_tail)
 {
     struct stream *s = npud_stream(session, 0);
 
-    want(session);
-    atomic_store(&ring(session, 0)->tail, lies[_i]);
+    want_exceptions(session);
+    atomic_store(&get_ring(session, 0)->tail, lies[_i]);
     client_submit(s, bad);
     await_stuck(s);
     expect_neighbour_works();
-    atomic_store(&ring(session, 0)->tail, 0);
+    atomic_store(&get_ring(session, 0)->tail, 0);
     eventfd_write(session->attach[0]->fd, 1);
     client_wait(s, 0);
-    ck_assert_uint_eq(atomic_load(&ring(session, 0)->head), 1);
+    ck_assert_uint_eq(atomic_load(&get_ring(session, 0)->head), 1);
 }
 END_TEST
 
 static _Atomic bool over;
 
-static void *scribble(void *arg)
+static void *scribble_on_ring(void *arg)
 {
     uint64_t rng = 3;
 
     (void)arg;
     while (!atomic_load(&over)) {
-        struct exception_ring *r = ring(session, 0);
+        struct exception_ring *r = get_ring(session, 0);
         uint64_t x = random_next(&rng);
 
         atomic_store(&r->wanted, x & 1);
@@ -236,7 +236,7 @@ START_TEST(scribbled_ring)
     struct stream *s = npud_stream(session, 0);
     pthread_t t;
 
-    pthread_create(&t, NULL, scribble, NULL);
+    pthread_create(&t, NULL, scribble_on_ring, NULL);
     for (unsigned i = 0; i < 40; i++) {
         for (unsigned n = 0; n < s->depth - 1; n++)
             client_submit(s, bad);
@@ -344,7 +344,7 @@ START_TEST(a_record_fails_once)
     struct notify_open *open;
     uint64_t first = 0;
 
-    want(session);
+    want_exceptions(session);
     ck_assert_int_eq(notify_new(session, devices_get(server.devices, 0), false, &open), 0);
     record.object = wait.object = open->slot.number;
     record.generation = wait.generation = slot_generation(open);
@@ -398,7 +398,7 @@ int main(void)
     Suite *s = suite_create("failure");
     TCase *asleep = tcase_create("engine asleep"), *awake = tcase_create("engine awake");
 
-    tcase_add_checked_fixture(asleep, setup, npud_stop);
+    tcase_add_checked_fixture(asleep, start_sessions, npud_stop);
     add_tests(asleep);
     suite_add_tcase(s, asleep);
     tcase_add_checked_fixture(awake, setup_spinning, npud_stop);

@@ -47,13 +47,13 @@ static void wait_for(struct probe *p, uint64_t number)
     waitlist_add(&open_of[0]->event->completed, &p->waiter, number);
 }
 
-static void forge(uint64_t number, uint32_t opener)
+static void forge_record(uint64_t number, uint32_t opener)
 {
     atomic_store(&page->slot[number % IPC_SLOTS],
                  (uint64_t)(uint32_t)number << 32 | (uint64_t)opener << 16 | IPC_PENDING);
 }
 
-static uint32_t opener(int i)
+static uint32_t get_opener(int i)
 {
     return open_of[i]->opener->slot.number;
 }
@@ -69,7 +69,7 @@ START_TEST(waits_for_the_last_of_all_numbers)
     for (unsigned i = 0; i < 64; i++) {
         uint64_t number = UINT64_MAX - i;
 
-        forge(number, opener(0));
+        forge_record(number, get_opener(0));
         wait_for(&probes[i], number);
     }
     ipc_open_free(open_of[1]);
@@ -89,8 +89,8 @@ START_TEST(leaving_spares_the_records_of_others)
     int32_t pid;
 
     for (unsigned i = 0; i < (unsigned)_i; i++)
-        number = ipc_take(page, opener((int)i % 2), IPC_DONE, &blocker);
-    number = ipc_take(page, opener(0), IPC_PENDING, &blocker);
+        number = ipc_take(page, get_opener((int)i % 2), IPC_DONE, &blocker);
+    number = ipc_take(page, get_opener(0), IPC_PENDING, &blocker);
     wait_for(&p, number);
     ipc_open_free(open_of[1]);
     ck_assert_int_eq(ipc_state_of(page, number), IPC_PENDING);
@@ -126,12 +126,12 @@ START_TEST(nothing_stays_pending_in_a_damaged_page)
     uint64_t far = UINT64_C(1) << 40;
     uint32_t before = atomic_load(&page->wake_seq);
 
-    forge(5, opener(0));
-    forge(far + 7, opener(0));
+    forge_record(5, get_opener(0));
+    forge_record(far + 7, get_opener(0));
     wait_for(&probes[0], 5);
     wait_for(&probes[1], far + 7);
     wait_for(&probes[2], 12345); /* of no slot at all */
-    atomic_store(&page->latest, ipc_latest_make(3, opener(0), IPC_DONE));
+    atomic_store(&page->latest, ipc_latest_make(3, get_opener(0), IPC_DONE));
     ((volatile uint8_t *)page->slot)[100 * 8 + 4] = 0x3f;
     ipc_open_free(open_of[1]);
     for (unsigned i = 0; i < 3; i++)
@@ -167,7 +167,7 @@ static void teardown_ringer(void)
     npud_stop();
 }
 
-static bool ended(void)
+static bool peer_has_ended(void)
 {
     struct pollfd p = {.fd = peer, .events = POLLRDHUP};
 
@@ -186,14 +186,14 @@ static void ring_and_wait(void)
     eventfd_write(a->fd, 1);
     do
         engine_get_stats(a->device->engine, &now);
-    while (!ended() && (now.wakeups == before.wakeups || !now.asleep));
+    while (!peer_has_ended() && (now.wakeups == before.wakeups || !now.asleep));
 }
 
 START_TEST(who_rings_for_nothing_is_ended)
 {
     unsigned n;
 
-    for (n = 0; n < 5000 && !ended(); n++)
+    for (n = 0; n < 5000 && !peer_has_ended(); n++)
         ring_and_wait();
     ck_assert_uint_gt(n, 500);
     ck_assert_uint_lt(n, 5000);
@@ -209,7 +209,7 @@ START_TEST(who_has_tasks_may_ring_too_often)
             client_wait(s, client_submit(s, (struct task){.op = TASK_NOP}));
         ring_and_wait();
     }
-    ck_assert(!ended());
+    ck_assert(!peer_has_ended());
 }
 END_TEST
 
@@ -257,7 +257,7 @@ START_TEST(a_user_cannot_fill_the_log)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("hostile clients, npud's side");
     TCase *events = tcase_create("IPC events");
@@ -284,5 +284,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

@@ -15,19 +15,19 @@ static const char *const settings[] = {"sim.devices=2", NULL};
 static struct session *session;
 static char message[256];
 
-static void setup(void)
+static void start_session(void)
 {
     npud_start(settings);
     session = npud_session(1);
 }
 
-static void teardown(void)
+static void end_session(void)
 {
     session_free(session);
     npud_stop();
 }
 
-static uint64_t set(Npud__Inject rule)
+static uint64_t set_rule(Npud__Inject rule)
 {
     uint64_t id = 0;
     int32_t error = inject_set(&server, &rule, &id, message, sizeof(message));
@@ -36,7 +36,7 @@ static uint64_t set(Npud__Inject rule)
     return id;
 }
 
-static void clear(uint64_t id)
+static void clear_rule(uint64_t id)
 {
     ck_assert_int_eq(inject_clear(&server, id, message, sizeof(message)), 0);
 }
@@ -53,7 +53,7 @@ static Npud__Inject rule_for(Npud__Inject__Action action)
 
 static const struct task nop = {.op = TASK_NOP};
 
-static uint32_t held(void)
+static uint32_t count_held(void)
 {
     return atomic_load(&server.inject->order[0]->held.n);
 }
@@ -66,13 +66,13 @@ START_TEST(engine_sleeps_while_it_holds_a_task)
 {
     struct stream *s = npud_stream(session, 0);
     struct engine_stats stats;
-    uint64_t position, id = set(rule_for(NPUD__INJECT__ACTION__STALL));
+    uint64_t position, id = set_rule(rule_for(NPUD__INJECT__ACTION__STALL));
 
     position = client_submit(s, nop);
-    AWAIT(held() == 1);
+    AWAIT(count_held() == 1);
     AWAIT((engine_get_stats(s->attach->device->engine, &stats), stats.asleep));
     AWAIT(engine_stuck_ms(s->attach->device->engine) == 0);
-    clear(id);
+    clear_rule(id);
     client_wait(s, position);
     ck_assert_int_eq(stream_error_code(atomic_load(&s->ctrl->error)), 0);
 }
@@ -91,26 +91,26 @@ START_TEST(mode_follows_the_rules)
 #define MODE(s, device) atomic_load(&(s)->attach[device]->bell->mode)
     ck_assert_uint_eq(MODE(session, 0), DOORBELL_FREE);
     rule.device = 1;
-    first = set(rule);
+    first = set_rule(rule);
     ck_assert_uint_eq(MODE(session, 0), DOORBELL_FREE);
     ck_assert_uint_eq(MODE(session, 1), DOORBELL_STRICT);
     late = npud_session(2);
     ck_assert_uint_eq(MODE(late, 1), DOORBELL_STRICT);
     rule = rule_for(NPUD__INJECT__ACTION__LOSE_DEVICE);
     rule.device = 1;
-    second = set(rule);
+    second = set_rule(rule);
     ck_assert_uint_eq(MODE(late, 1), ACL_ERROR_RT_LOST_HEARTBEAT);
     ck_assert_uint_eq(MODE(late, 0), DOORBELL_FREE);
-    clear(first);
+    clear_rule(first);
     ck_assert_uint_eq(MODE(late, 1), ACL_ERROR_RT_LOST_HEARTBEAT);
-    clear(second);
+    clear_rule(second);
     ck_assert_uint_eq(MODE(late, 1), DOORBELL_FREE);
     ck_assert_ptr_null(server.devices->device[1].inject);
     session_free(late);
 }
 END_TEST
 
-static void *submit(void *arg)
+static void *submit_tasks(void *arg)
 {
     struct stream *s = arg;
     uint64_t position = 0;
@@ -139,7 +139,7 @@ START_TEST(rules_change_under_way)
 
     for (int i = 0; i < 4; i++) {
         s[i] = npud_stream(session, (uint32_t)i % 2);
-        thread[i] = thread_start(submit, s[i]);
+        thread[i] = thread_start(submit_tasks, s[i]);
     }
     while (busy) {
         Npud__Inject rule = rule_for(actions[random_below(&rng, 3)]);
@@ -149,18 +149,18 @@ START_TEST(rules_change_under_way)
         rule.nth = 1 + random_below(&rng, 50);
         rule.probability = random_below(&rng, 2) ? 0.1 : 0;
         rule.seed = rng;
-        set(rule);
-        dawdle(&rng, 20000);
+        set_rule(rule);
+        burn_time(&rng, 20000);
         if (server.inject->n > 3)
-            clear(server.inject->order[random_below(&rng, server.inject->n)]->id);
-        dawdle(&rng, 20000);
+            clear_rule(server.inject->order[random_below(&rng, server.inject->n)]->id);
+        burn_time(&rng, 20000);
         if (random_below(&rng, 4) == 0)
-            clear(0);
+            clear_rule(0);
         busy = false;
         for (int i = 0; i < 4; i++)
             busy |= atomic_load(&s[i]->ctrl->done) < TASKS;
     }
-    clear(0);
+    clear_rule(0);
     for (int i = 0; i < 4; i++)
         thread_join(thread[i]);
 }
@@ -174,12 +174,12 @@ START_TEST(lost_by_a_task)
 
     lose.kind = (char *)"nop";
     lose.count = 2;
-    set(lose);
+    set_rule(lose);
     for (uint32_t i = 0; i < 2; i++) {
         s = npud_stream(session, i);
         client_wait(s, client_submit(s, nop));
     }
-    clear(0);
+    clear_rule(0);
     for (uint32_t i = 0; i < 2; i++)
         ck_assert_int_eq(atomic_load(&server.devices->device[i].lost), 0);
 }
@@ -207,8 +207,8 @@ START_TEST(loss_of_a_moment)
         position = client_submit(s, wait);
         AWAIT(atomic_load(&never->passed.n) == 1);
         AWAIT(atomic_load(&blocked->ctrl->callbacks) == callback.callback.ordinal);
-        set(lose);
-        clear(0);
+        set_rule(lose);
+        clear_rule(0);
         client_wait(s, position);
         ck_assert_int_eq(stream_error_code(atomic_exchange(&s->ctrl->error, 0)),
                          ACL_ERROR_RT_LOST_HEARTBEAT);
@@ -246,7 +246,7 @@ int main(void)
     TCase *tc = tcase_create("inject");
 
     tcase_set_timeout(tc, 60);
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, start_session, end_session);
     tcase_add_test(tc, engine_sleeps_while_it_holds_a_task);
     tcase_add_test(tc, mode_follows_the_rules);
     tcase_add_test(tc, rules_change_under_way);

@@ -5,7 +5,7 @@
 
 #include "unit.h"
 
-static struct ipc_handle make(uint64_t seed)
+static struct ipc_handle make_handle(uint64_t seed)
 {
     struct ipc_handle h = {
         .magic = IPC_HANDLE_MAGIC,
@@ -25,7 +25,7 @@ static struct ipc_handle make(uint64_t seed)
 START_TEST(genuine_is_valid)
 {
     for (uint64_t seed = 1; seed <= 100; seed++) {
-        struct ipc_handle h = make(seed), copy;
+        struct ipc_handle h = make_handle(seed), copy;
 
         ck_assert(ipc_handle_valid(&h, IPC_HANDLE_EVENT));
         memcpy(&copy, &h, sizeof(h));
@@ -37,7 +37,7 @@ END_TEST
 START_TEST(every_single_bit_counts)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        struct ipc_handle h = make(seed);
+        struct ipc_handle h = make_handle(seed);
         uint8_t *bytes = (uint8_t *)&h;
 
         for (unsigned bit = 0; bit < 8 * sizeof(h); bit++) {
@@ -52,7 +52,7 @@ END_TEST
 
 START_TEST(every_value_of_every_byte_counts)
 {
-    struct ipc_handle h = make(42);
+    struct ipc_handle h = make_handle(42);
     uint8_t *bytes = (uint8_t *)&h;
 
     for (unsigned i = 0; i < sizeof(h); i++) {
@@ -76,10 +76,10 @@ START_TEST(common_mistakes)
     ck_assert(!ipc_handle_valid(&h, IPC_HANDLE_EVENT));
     memset(&h, 0xff, sizeof(h));
     ck_assert(!ipc_handle_valid(&h, IPC_HANDLE_EVENT));
-    h = make(1);
+    h = make_handle(1);
     memset((uint8_t *)&h + 32, 0, 32);
     ck_assert(!ipc_handle_valid(&h, IPC_HANDLE_EVENT));
-    h = make(1);
+    h = make_handle(1);
     memmove(&h, (uint8_t *)&h + 1, sizeof(h) - 1);
     ck_assert(!ipc_handle_valid(&h, IPC_HANDLE_EVENT));
 }
@@ -88,21 +88,21 @@ END_TEST
 /* Consistent in itself, but not what is asked for. */
 START_TEST(other_kinds_and_versions)
 {
-    struct ipc_handle h = make(1);
+    struct ipc_handle h = make_handle(1);
 
     ck_assert(!ipc_handle_valid(&h, (enum ipc_handle_kind)2));
     ck_assert(!ipc_handle_valid(&h, (enum ipc_handle_kind)0));
     h.version++;
     h.check = ipc_handle_check(&h);
     ck_assert(!ipc_handle_valid(&h, IPC_HANDLE_EVENT));
-    h = make(1);
+    h = make_handle(1);
     h.magic++;
     h.check = ipc_handle_check(&h);
     ck_assert(!ipc_handle_valid(&h, IPC_HANDLE_EVENT));
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("ipc_handle");
     TCase *t = tcase_create("check");
@@ -118,5 +118,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

@@ -39,7 +39,7 @@ static struct ipc_open *open_in(struct session *s)
     return open;
 }
 
-static void setup(void)
+static void start_leaver(void)
 {
     child = fork();
     if (child == 0)
@@ -65,13 +65,13 @@ static void end_child(void)
     child = 0;
 }
 
-static void teardown(void)
+static void stop_leaver(void)
 {
     end_child();
     npud_stop();
 }
 
-static uint64_t take(uint32_t opener, enum ipc_state state)
+static uint64_t take_record(uint32_t opener, enum ipc_state state)
 {
     uint64_t blocker, number = ipc_take(page, opener, state, &blocker);
 
@@ -79,7 +79,7 @@ static uint64_t take(uint32_t opener, enum ipc_state state)
     return number;
 }
 
-static int32_t settle(uint64_t number, int32_t *pid)
+static int32_t read_outcome(uint64_t number, int32_t *pid)
 {
     int32_t error;
 
@@ -103,25 +103,25 @@ START_TEST(recorded_after_the_end_of_the_session)
 {
     uint32_t opener = theirs->opener->slot.number;
     struct stream *s = npud_stream(session, 0);
-    uint64_t early = take(opener, IPC_PENDING), late;
+    uint64_t early = take_record(opener, IPC_PENDING), late;
     int32_t pid;
 
     session_free(leaver);
     ck_assert_int_eq(ipc_state_of(page, early), IPC_FAILED);
-    late = take(opener, IPC_PENDING);
+    late = take_record(opener, IPC_PENDING);
     ck_assert(ipc_orphaned(page, late)); /* what clients go by */
     ck_assert_int_eq(ipc_state_of(page, late), IPC_PENDING);
     client_wait(s, client_submit(s, wait_task(late)));
     ck_assert(atomic_load(&s->ctrl->error) == stream_error_make(FAILED, child));
     ck_assert_int_eq(ipc_state_of(page, late), IPC_FAILED);
-    ck_assert_int_eq(settle(early, &pid), FAILED);
+    ck_assert_int_eq(read_outcome(early, &pid), FAILED);
     ck_assert_int_eq(pid, child);
-    late = take(opener, IPC_PENDING);
-    ck_assert_int_eq(settle(late, &pid), FAILED);
+    late = take_record(opener, IPC_PENDING);
+    ck_assert_int_eq(read_outcome(late, &pid), FAILED);
     ck_assert_int_eq(pid, child);
     ck_assert_int_eq(ipc_state_of(page, late), IPC_FAILED);
     /* What others record stays theirs. */
-    late = take(ours->opener->slot.number, IPC_PENDING);
+    late = take_record(ours->opener->slot.number, IPC_PENDING);
     ck_assert(!ipc_orphaned(page, late));
     ck_assert(!ipc_record_over(ours->event, late));
 }
@@ -143,13 +143,13 @@ START_TEST(numbers_stay_with_the_process)
         ck_assert_uint_ne(open_in(next[i])->opener->slot.number, opener);
         ck_assert(atomic_load(&page->gone[opener / 64]) >> opener % 64 & 1);
     }
-    late = take(opener, IPC_PENDING);
+    late = take_record(opener, IPC_PENDING);
     end_child();
     AWAIT((npud_turn(), ours->event->n_left == 0));
     ck_assert_int_eq(ipc_state_of(page, late), IPC_FAILED);
     next[0] = npud_session(200);
     ck_assert_uint_eq(open_in(next[0])->opener->slot.number, opener);
-    ck_assert(!ipc_orphaned(page, take(opener, IPC_PENDING)));
+    ck_assert(!ipc_orphaned(page, take_record(opener, IPC_PENDING)));
 }
 END_TEST
 
@@ -163,7 +163,7 @@ START_TEST(late_record_of_a_number_that_is_used_again)
     uint64_t late;
 
     ipc_open_free(theirs);
-    late = take(opener, IPC_PENDING);
+    late = take_record(opener, IPC_PENDING);
     ck_assert(ipc_orphaned(page, late));
     theirs = open_in(leaver);
     ck_assert_uint_eq(theirs->opener->slot.number, opener);
@@ -189,8 +189,8 @@ END_TEST
  */
 START_TEST(what_failed_by_damage_stays_failed)
 {
-    uint64_t done = take(ours->opener->slot.number, IPC_DONE),
-             pending = take(ours->opener->slot.number, IPC_PENDING);
+    uint64_t done = take_record(ours->opener->slot.number, IPC_DONE),
+             pending = take_record(ours->opener->slot.number, IPC_PENDING);
     uint64_t last = 0;
     int32_t pid;
 
@@ -198,16 +198,16 @@ START_TEST(what_failed_by_damage_stays_failed)
     ((volatile uint8_t *)page->slot)[100 * 8 + 4] = 0x3f;
     session_free(leaver);
     ck_assert_int_eq(ipc_state_of(page, pending), IPC_FAILED);
-    ck_assert_int_eq(settle(pending, &pid), FAILED);
+    ck_assert_int_eq(read_outcome(pending, &pid), FAILED);
     ck_assert_int_eq(pid, child);
-    ck_assert_int_eq(settle(done, &pid), 0);
+    ck_assert_int_eq(read_outcome(done, &pid), 0);
     atomic_store(&page->slot[100], 0);
     for (unsigned i = 0; i < 2 * IPC_SLOTS; i++)
-        last = take(ours->opener->slot.number, IPC_DONE);
+        last = take_record(ours->opener->slot.number, IPC_DONE);
     ck_assert_int_eq(ipc_state_of(page, pending), IPC_NONE);
     ck_assert_uint_ge(atomic_load(&page->failed), pending);
-    ck_assert_int_eq(settle(pending, &pid), FAILED);
-    ck_assert_int_eq(settle(last, &pid), 0);
+    ck_assert_int_eq(read_outcome(pending, &pid), FAILED);
+    ck_assert_int_eq(read_outcome(last, &pid), 0);
 }
 END_TEST
 
@@ -215,12 +215,12 @@ END_TEST
 START_TEST(failed_is_no_success)
 {
     struct stream *s = npud_stream(session, 0);
-    uint64_t number = take(ours->opener->slot.number, IPC_PENDING);
+    uint64_t number = take_record(ours->opener->slot.number, IPC_PENDING);
     bool waiters;
     int32_t pid;
 
     ck_assert(ipc_complete(page, number, ours->opener->slot.number, IPC_FAILED, &waiters));
-    ck_assert_int_eq(settle(number, &pid), FAILED);
+    ck_assert_int_eq(read_outcome(number, &pid), FAILED);
     client_wait(s, client_submit(s, wait_task(number)));
     ck_assert_int_eq(stream_error_code(atomic_load(&s->ctrl->error)), FAILED);
 }
@@ -233,17 +233,17 @@ START_TEST(forgotten_failures_are_no_success)
     int32_t pid;
 
     for (unsigned i = 0; i < 6 * IPC_SLOTS; i++) {
-        last = take(ours->opener->slot.number, IPC_PENDING);
+        last = take_record(ours->opener->slot.number, IPC_PENDING);
         if (first == 0)
             first = last;
         ipc_record_fail(ours, last);
     }
     ck_assert_int_eq(ipc_state_of(page, first), IPC_NONE);
-    ck_assert_int_eq(settle(first, &pid), FAILED);
-    ck_assert_int_eq(settle(last, &pid), FAILED);
+    ck_assert_int_eq(read_outcome(first, &pid), FAILED);
+    ck_assert_int_eq(read_outcome(last, &pid), FAILED);
     ck_assert_int_eq(pid, 1);
-    last = take(ours->opener->slot.number, IPC_DONE);
-    ck_assert_int_eq(settle(last, &pid), 0);
+    last = take_record(ours->opener->slot.number, IPC_DONE);
+    ck_assert_int_eq(read_outcome(last, &pid), 0);
 }
 END_TEST
 
@@ -256,8 +256,8 @@ START_TEST(swapped_out_is_not_damaged)
     uint64_t number = 0;
 
     for (unsigned i = 0; i < (unsigned)_i; i++)
-        take(ours->opener->slot.number, IPC_DONE);
-    number = take(ours->opener->slot.number, IPC_PENDING);
+        take_record(ours->opener->slot.number, IPC_DONE);
+    number = take_record(ours->opener->slot.number, IPC_PENDING);
     swapped_out = true;
     session_free(leaver);
     swapped_out = false;
@@ -273,7 +273,7 @@ int main(void)
     TCase *c = tcase_create("ipc_leave");
 
     tcase_set_timeout(c, 60);
-    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_checked_fixture(c, start_leaver, stop_leaver);
     tcase_add_test(c, recorded_after_the_end_of_the_session);
     tcase_add_test(c, numbers_stay_with_the_process);
     tcase_add_test(c, late_record_of_a_number_that_is_used_again);

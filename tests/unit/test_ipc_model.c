@@ -80,7 +80,7 @@ static const char *interleave_describe(void)
     return scenario->name;
 }
 
-static struct client *me(void)
+static struct client *get_client(void)
 {
     return &client[cast.current];
 }
@@ -99,7 +99,7 @@ static void note_taken(uint64_t latest)
 
     SURE(!r->taken);
     *r = (struct record){.taken = true, .at_call = ipc_latest_state(latest), .by = cast.current};
-    SURE(((latest >> 2) & 0xfff) == me()->opener);
+    SURE(((latest >> 2) & 0xfff) == get_client()->opener);
 }
 
 static void note_slot(uint64_t slot)
@@ -303,9 +303,9 @@ static void run_engine(void)
 /* --- processes: as client/event/ipc_event.c and client/core/wait.c --- */
 
 /* False: the session has ended. */
-static bool ask(uint64_t number, bool *failed, int32_t *pid)
+static bool ask_outcome(uint64_t number, bool *failed, int32_t *pid)
 {
-    struct client *c = me();
+    struct client *c = get_client();
     bool known;
     int32_t error;
 
@@ -337,13 +337,13 @@ static bool await_record(uint64_t number)
             seen = atomic_load_explicit(&page.wake_seq, memory_order_acquire);
             if (record_settled(number, known))
                 break;
-            if (me()->ended)
+            if (get_client()->ended)
                 return false;
             actor_sleep(&page.wake_seq, seen);
         }
         if (ipc_state_of(&page, number) != IPC_PENDING)
             return true;
-        if (!known && !ask(number, &failed, &pid))
+        if (!known && !ask_outcome(number, &failed, &pid))
             return false;
         known = true;
     }
@@ -362,7 +362,7 @@ static void check_outcome(uint64_t number)
         check_success(number);
         return;
     }
-    if (!ask(number, &failed, &pid))
+    if (!ask_outcome(number, &failed, &pid))
         return;
     if (failed || state == IPC_FAILED)
         check_failure(number, pid);
@@ -370,7 +370,7 @@ static void check_outcome(uint64_t number)
         check_success(number);
 }
 
-static uint64_t newest(void)
+static uint64_t get_newest(void)
 {
     return ipc_latest_number(atomic_load_explicit(&page.latest, memory_order_acquire));
 }
@@ -389,9 +389,9 @@ static void run_waiter(void)
 {
     uint64_t seen = 0;
 
-    for (unsigned i = 0; i < me()->count; i++) {
+    for (unsigned i = 0; i < get_client()->count; i++) {
         actor_await(has_newer, &seen);
-        seen = newest();
+        seen = get_newest();
         if (!await_record(seen))
             return;
         check_outcome(seen);
@@ -399,11 +399,11 @@ static void run_waiter(void)
 }
 
 /* 0: the session has ended. */
-static uint64_t take(enum ipc_state state)
+static uint64_t take_record(enum ipc_state state)
 {
     uint64_t number, blocker = 0;
 
-    while ((number = ipc_take(&page, me()->opener, state, &blocker)) == 0)
+    while ((number = ipc_take(&page, get_client()->opener, state, &blocker)) == 0)
         if (!await_record(blocker))
             return 0;
     return number;
@@ -412,9 +412,9 @@ static uint64_t take(enum ipc_state state)
 /* False: the session has ended. One that does not wait for anything does not notice that. */
 static bool record_once(bool at_call)
 {
-    struct client *c = me();
+    struct client *c = get_client();
     bool idle = c->head == c->tail;
-    uint64_t number = take(at_call && idle ? IPC_DONE : IPC_PENDING);
+    uint64_t number = take_record(at_call && idle ? IPC_DONE : IPC_PENDING);
 
     if (number == 0)
         return false;
@@ -428,7 +428,7 @@ static bool record_once(bool at_call)
 
 static void run_recorder(void)
 {
-    struct client *c = me();
+    struct client *c = get_client();
 
     for (unsigned i = 0; i < c->count; i++)
         if (!record_once(i % 3 == 2))
@@ -441,7 +441,7 @@ static void run_recorder(void)
 static void run_leaver(void)
 {
     run_recorder();
-    me()->exited = true;
+    get_client()->exited = true;
 }
 
 /* StreamAbort after half of the records: what is queued is discarded. */
@@ -462,7 +462,7 @@ static void abort_stream(struct client *c)
 
 static void run_aborter(void)
 {
-    struct client *c = me();
+    struct client *c = get_client();
 
     for (unsigned i = 0; i < c->count; i++) {
         if (!record_once(false))
@@ -482,7 +482,7 @@ static bool is_idle(void *arg)
 /* Destroys the event and opens it again; npud closes it when the stream has passed. */
 static void run_reopener(void)
 {
-    struct client *c = me();
+    struct client *c = get_client();
 
     for (unsigned i = 0; i < c->count; i++) {
         if (!record_once(false))
@@ -504,7 +504,7 @@ static void run_reopener(void)
 /* Opens the event late, may get the number of one that has left, records and waits. */
 static void run_heir(void)
 {
-    struct client *c = me();
+    struct client *c = get_client();
 
     control_enter();
     open_event(c);
@@ -514,7 +514,7 @@ static void run_heir(void)
 
         if (!record_once(false))
             return;
-        seen = newest();
+        seen = get_newest();
         if (!await_record(seen))
             return;
         check_outcome(seen);
@@ -564,9 +564,9 @@ static void run_stream(void)
 {
     uint64_t seen = 0;
 
-    for (unsigned i = 0; i < me()->count; i++) {
+    for (unsigned i = 0; i < get_client()->count; i++) {
         actor_await(has_newer, &seen);
-        seen = newest();
+        seen = get_newest();
         wait_in_stream(seen);
     }
 }
@@ -641,7 +641,7 @@ static void interleave_prepare(void)
 
 static void judge_records(void)
 {
-    uint64_t last = newest();
+    uint64_t last = get_newest();
 
     for (uint64_t n = last > scenario->before + IPC_SLOTS ? last - IPC_SLOTS + 1
                                                           : scenario->before + 1;

@@ -18,18 +18,18 @@
 
 static struct ipc_page *page;
 
-static void setup(void)
+static void map_page(void)
 {
     page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(page, MAP_FAILED);
 }
 
-static void teardown(void)
+static void unmap_page(void)
 {
     munmap(page, sizeof(*page));
 }
 
-static uint64_t record(uint32_t opener, enum ipc_state state)
+static uint64_t take_record(uint32_t opener, enum ipc_state state)
 {
     uint64_t blocker, taken = ipc_take(page, opener, state, &blocker);
 
@@ -44,14 +44,14 @@ static void record_many(uint32_t opener, unsigned n)
 
     for (unsigned i = 0; i < n; i++) {
         enum ipc_state state = i % 2 ? IPC_DONE : IPC_PENDING;
-        uint64_t number = record(opener, state);
+        uint64_t number = take_record(opener, state);
 
         if (state == IPC_PENDING)
             ck_assert(ipc_complete(page, number, opener, IPC_DONE, &waiters));
     }
 }
 
-static bool complete(uint64_t number, uint32_t opener, enum ipc_state state)
+static bool complete_record(uint64_t number, uint32_t opener, enum ipc_state state)
 {
     bool waiters = true, done = ipc_complete(page, number, opener, state, &waiters);
 
@@ -69,7 +69,7 @@ static uint64_t slot_of(uint64_t number)
  * What npud does for an opener that is gone, as in daemon/core/ipc_event.c. Returns how many
  * records failed.
  */
-static unsigned sweep(uint32_t opener)
+static unsigned sweep_opener(uint32_t opener)
 {
     uint64_t latest = atomic_load(&page->latest), newest = ipc_latest_number(latest);
     unsigned n = 0;
@@ -95,8 +95,8 @@ START_TEST(nothing_recorded)
     ck_assert_int_eq(ipc_state_of(page, IPC_SLOTS), IPC_NONE);
     ck_assert(!ipc_arm(page, 0));
     ck_assert(!ipc_arm(page, 1));
-    ck_assert(!complete(0, 0, IPC_DONE));
-    ck_assert(!complete(1, 0, IPC_DONE));
+    ck_assert(!complete_record(0, 0, IPC_DONE));
+    ck_assert(!complete_record(1, 0, IPC_DONE));
     ipc_help(page, 0);
     for (uint64_t i = 0; i < IPC_SLOTS; i++)
         ck_assert_uint_eq(slot_of(i), 0);
@@ -106,7 +106,7 @@ END_TEST
 START_TEST(numbers_begin_with_1_and_have_no_gaps)
 {
     for (uint64_t n = 1; n <= 3 * IPC_SLOTS; n++) {
-        ck_assert_uint_eq(record(n % 100, IPC_DONE), n);
+        ck_assert_uint_eq(take_record(n % 100, IPC_DONE), n);
         ck_assert_uint_eq(ipc_latest_number(atomic_load(&page->latest)), n);
         ck_assert_int_eq(ipc_state_of(page, n), IPC_DONE);
         ck_assert_int_eq(ipc_state_of(page, n + 1), IPC_NONE);
@@ -139,18 +139,18 @@ END_TEST
 
 START_TEST(pending_becomes_done_or_failed_once)
 {
-    uint64_t first = record(ME, IPC_PENDING), second = record(OTHER, IPC_PENDING);
+    uint64_t first = take_record(ME, IPC_PENDING), second = take_record(OTHER, IPC_PENDING);
 
     ck_assert_int_eq(ipc_state_of(page, first), IPC_PENDING);
     ck_assert_int_eq(ipc_state_of(page, second), IPC_PENDING);
     /* Out of order. */
-    ck_assert(complete(second, OTHER, IPC_FAILED));
+    ck_assert(complete_record(second, OTHER, IPC_FAILED));
     ck_assert_int_eq(ipc_state_of(page, first), IPC_PENDING);
     ck_assert_int_eq(ipc_state_of(page, second), IPC_FAILED);
-    ck_assert(complete(first, ME, IPC_DONE));
+    ck_assert(complete_record(first, ME, IPC_DONE));
     ck_assert_int_eq(ipc_state_of(page, first), IPC_DONE);
-    ck_assert(!complete(first, ME, IPC_FAILED));
-    ck_assert(!complete(second, OTHER, IPC_DONE));
+    ck_assert(!complete_record(first, ME, IPC_FAILED));
+    ck_assert(!complete_record(second, OTHER, IPC_DONE));
     ck_assert_int_eq(ipc_state_of(page, first), IPC_DONE);
     ck_assert_int_eq(ipc_state_of(page, second), IPC_FAILED);
 }
@@ -158,40 +158,40 @@ END_TEST
 
 START_TEST(done_at_the_call_was_never_pending)
 {
-    uint64_t number = record(ME, IPC_DONE);
+    uint64_t number = take_record(ME, IPC_DONE);
 
     ck_assert(!ipc_arm(page, number));
-    ck_assert(!complete(number, ME, IPC_FAILED));
-    record(OTHER, IPC_PENDING);
+    ck_assert(!complete_record(number, ME, IPC_FAILED));
+    take_record(OTHER, IPC_PENDING);
     ck_assert_int_eq(ipc_state_of(page, number), IPC_DONE);
     ck_assert(!ipc_arm(page, number));
-    ck_assert(!complete(number, ME, IPC_FAILED));
+    ck_assert(!complete_record(number, ME, IPC_FAILED));
 }
 END_TEST
 
 START_TEST(only_the_opener_completes_its_record)
 {
-    uint64_t number = record(ME, IPC_PENDING);
+    uint64_t number = take_record(ME, IPC_PENDING);
 
     /* Once while it is known from latest only, once from its slot. */
     for (int i = 0; i < 2; i++) {
-        ck_assert(!complete(number, OTHER, IPC_DONE));
-        ck_assert(!complete(number, 0, IPC_FAILED));
-        ck_assert(!complete(number, ME + 4096, IPC_DONE));
-        ck_assert(!complete(number - 1, ME, IPC_DONE));
-        ck_assert(!complete(number + 1, ME, IPC_DONE));
-        ck_assert(!complete(number + IPC_SLOTS, ME, IPC_DONE));
-        ck_assert(!complete(number - IPC_SLOTS, ME, IPC_DONE));
+        ck_assert(!complete_record(number, OTHER, IPC_DONE));
+        ck_assert(!complete_record(number, 0, IPC_FAILED));
+        ck_assert(!complete_record(number, ME + 4096, IPC_DONE));
+        ck_assert(!complete_record(number - 1, ME, IPC_DONE));
+        ck_assert(!complete_record(number + 1, ME, IPC_DONE));
+        ck_assert(!complete_record(number + IPC_SLOTS, ME, IPC_DONE));
+        ck_assert(!complete_record(number - IPC_SLOTS, ME, IPC_DONE));
         ck_assert_int_eq(ipc_state_of(page, number), IPC_PENDING);
-        record(OTHER, IPC_DONE);
+        take_record(OTHER, IPC_DONE);
     }
-    ck_assert(complete(number, ME, IPC_DONE));
+    ck_assert(complete_record(number, ME, IPC_DONE));
 }
 END_TEST
 
 START_TEST(sleepers_are_announced_once)
 {
-    uint64_t number = record(ME, IPC_PENDING);
+    uint64_t number = take_record(ME, IPC_PENDING);
     bool waiters = false;
 
     ck_assert(ipc_arm(page, number));
@@ -199,7 +199,7 @@ START_TEST(sleepers_are_announced_once)
     ck_assert_uint_eq(slot_of(number) & IPC_WAITERS, IPC_WAITERS);
     ck_assert_int_eq(ipc_state_of(page, number), IPC_PENDING);
     ck_assert_uint_eq(ipc_slot_opener(slot_of(number)), ME);
-    record(OTHER, IPC_PENDING);
+    take_record(OTHER, IPC_PENDING);
     ck_assert_uint_eq(slot_of(number) & IPC_WAITERS, IPC_WAITERS);
     ck_assert(ipc_complete(page, number, ME, IPC_DONE, &waiters));
     ck_assert(waiters);
@@ -207,7 +207,7 @@ START_TEST(sleepers_are_announced_once)
     ck_assert_int_eq(ipc_state_of(page, number), IPC_DONE);
     ck_assert(!ipc_arm(page, number));
     /* The other record has a bit of its own. */
-    ck_assert(complete(number + 1, OTHER, IPC_FAILED));
+    ck_assert(complete_record(number + 1, OTHER, IPC_FAILED));
 }
 END_TEST
 
@@ -217,15 +217,15 @@ START_TEST(armed_record_in_a_full_window)
     bool waiters;
 
     for (unsigned i = 0; i < IPC_SLOTS; i++)
-        record(ME, IPC_PENDING);
+        take_record(ME, IPC_PENDING);
     ck_assert_uint_eq(ipc_take(page, OTHER, IPC_PENDING, &blocker), 0);
     ck_assert(ipc_arm(page, blocker));
     ck_assert_uint_eq(ipc_take(page, OTHER, IPC_PENDING, &blocker), 0);
     ck_assert(ipc_complete(page, blocker, ME, IPC_DONE, &waiters));
     ck_assert(waiters);
-    ck_assert_uint_eq(record(OTHER, IPC_PENDING), IPC_SLOTS + 1);
+    ck_assert_uint_eq(take_record(OTHER, IPC_PENDING), IPC_SLOTS + 1);
     /* The bit did not pass on to the new record in that slot. */
-    ck_assert(complete(IPC_SLOTS + 1, OTHER, IPC_DONE));
+    ck_assert(complete_record(IPC_SLOTS + 1, OTHER, IPC_DONE));
 }
 END_TEST
 
@@ -234,24 +234,24 @@ START_TEST(full_window_makes_the_recorder_wait)
     uint64_t blocker = 0;
 
     for (uint64_t n = 1; n <= IPC_SLOTS; n++)
-        ck_assert_uint_eq(record(ME, IPC_PENDING), n);
+        ck_assert_uint_eq(take_record(ME, IPC_PENDING), n);
     for (int i = 0; i < 2; i++) {
         ck_assert_uint_eq(ipc_take(page, OTHER, i ? IPC_DONE : IPC_PENDING, &blocker), 0);
         ck_assert_uint_eq(blocker, 1);
     }
     /* Later ones do not make room, only the oldest does, and for one. */
-    ck_assert(complete(3, ME, IPC_DONE));
+    ck_assert(complete_record(3, ME, IPC_DONE));
     ck_assert_uint_eq(ipc_take(page, OTHER, IPC_PENDING, &blocker), 0);
-    ck_assert(complete(1, ME, IPC_FAILED));
-    ck_assert_uint_eq(record(OTHER, IPC_PENDING), IPC_SLOTS + 1);
+    ck_assert(complete_record(1, ME, IPC_FAILED));
+    ck_assert_uint_eq(take_record(OTHER, IPC_PENDING), IPC_SLOTS + 1);
     ck_assert_uint_eq(ipc_take(page, OTHER, IPC_PENDING, &blocker), 0);
     ck_assert_uint_eq(blocker, 2);
     /* Nobody's record was touched meanwhile. */
     for (uint64_t n = 2; n <= IPC_SLOTS; n++)
         ck_assert_int_eq(ipc_state_of(page, n), n == 3 ? IPC_DONE : IPC_PENDING);
-    ck_assert(complete(2, ME, IPC_DONE));
-    ck_assert_uint_eq(record(OTHER, IPC_DONE), IPC_SLOTS + 2);
-    ck_assert_uint_eq(record(OTHER, IPC_DONE), IPC_SLOTS + 3);
+    ck_assert(complete_record(2, ME, IPC_DONE));
+    ck_assert_uint_eq(take_record(OTHER, IPC_DONE), IPC_SLOTS + 2);
+    ck_assert_uint_eq(take_record(OTHER, IPC_DONE), IPC_SLOTS + 3);
     ck_assert_uint_eq(ipc_take(page, OTHER, IPC_DONE, &blocker), 0);
     ck_assert_uint_eq(blocker, 4);
 }
@@ -259,10 +259,10 @@ END_TEST
 
 START_TEST(overtaken_records_are_not_pending_any_more)
 {
-    uint64_t done = record(ME, IPC_PENDING), failed = record(ME, IPC_PENDING);
+    uint64_t done = take_record(ME, IPC_PENDING), failed = take_record(ME, IPC_PENDING);
 
-    ck_assert(complete(done, ME, IPC_DONE));
-    ck_assert(complete(failed, ME, IPC_FAILED));
+    ck_assert(complete_record(done, ME, IPC_DONE));
+    ck_assert(complete_record(failed, ME, IPC_FAILED));
     record_many(OTHER, IPC_SLOTS - 2);
     /* The last moment at which both are known. */
     ck_assert_int_eq(ipc_state_of(page, done), IPC_DONE);
@@ -271,8 +271,8 @@ START_TEST(overtaken_records_are_not_pending_any_more)
     for (uint64_t n = done; n <= failed; n++) {
         ck_assert_int_eq(ipc_state_of(page, n), IPC_NONE);
         ck_assert(!ipc_arm(page, n));
-        ck_assert(!complete(n, ME, IPC_DONE));
-        ck_assert(!complete(n, OTHER, IPC_DONE));
+        ck_assert(!complete_record(n, ME, IPC_DONE));
+        ck_assert(!complete_record(n, OTHER, IPC_DONE));
     }
 }
 END_TEST
@@ -283,7 +283,7 @@ START_TEST(numbers_go_on_beyond_32_bits)
 
     atomic_store(&page->latest, ipc_latest_make(start, OTHER, IPC_DONE));
     for (uint64_t n = start + 1; n <= start + 5 * IPC_SLOTS; n++) {
-        ck_assert_uint_eq(record((uint32_t)n % 50, IPC_PENDING), n);
+        ck_assert_uint_eq(take_record((uint32_t)n % 50, IPC_PENDING), n);
         ck_assert_int_eq(ipc_state_of(page, n), IPC_PENDING);
         ck_assert(ipc_arm(page, n));
         ck_assert_uint_eq(ipc_slot_tag(slot_of(n)), (uint32_t)n);
@@ -296,7 +296,7 @@ START_TEST(numbers_go_on_beyond_32_bits)
         }
     }
     for (uint32_t opener = 0; opener < 50; opener++)
-        sweep(opener);
+        sweep_opener(opener);
     for (uint64_t n = start + 4 * IPC_SLOTS + 1; n <= start + 5 * IPC_SLOTS; n++)
         ck_assert_int_eq(ipc_state_of(page, n),
                          n + 98 < start + 5 * IPC_SLOTS ? IPC_DONE : IPC_FAILED);
@@ -312,13 +312,13 @@ END_TEST
 START_TEST(killed_right_after_the_swap_of_latest)
 {
     for (unsigned i = 0; i < 3 * IPC_SLOTS; i++) {
-        uint64_t number = record(ME, IPC_PENDING), next;
+        uint64_t number = take_record(ME, IPC_PENDING), next;
 
         ck_assert_uint_ne(ipc_slot_tag(slot_of(number)), (uint32_t)number);
         /* Whoever comes next in any way makes it known. */
         switch (i % 4) {
         case 0:
-            next = record(OTHER, IPC_DONE);
+            next = take_record(OTHER, IPC_DONE);
             ck_assert_uint_eq(next, number + 1);
             break;
         case 1:
@@ -328,14 +328,14 @@ START_TEST(killed_right_after_the_swap_of_latest)
             ck_assert(ipc_arm(page, number));
             break;
         case 3:
-            ck_assert(!complete(number, OTHER, IPC_DONE));
+            ck_assert(!complete_record(number, OTHER, IPC_DONE));
             break;
         }
         ck_assert_uint_eq(ipc_slot_tag(slot_of(number)), (uint32_t)number);
         ck_assert_uint_eq(ipc_slot_opener(slot_of(number)), ME);
         ck_assert_uint_eq(ipc_slot_state(slot_of(number)), IPC_PENDING);
-        ck_assert_uint_eq(sweep(OTHER), 0);
-        ck_assert_uint_eq(sweep(ME), 1);
+        ck_assert_uint_eq(sweep_opener(OTHER), 0);
+        ck_assert_uint_eq(sweep_opener(ME), 1);
         ck_assert_int_eq(ipc_state_of(page, number), IPC_FAILED);
     }
 }
@@ -343,33 +343,33 @@ END_TEST
 
 START_TEST(sweep_alone_finds_the_last_record)
 {
-    uint64_t number = record(ME, IPC_PENDING);
+    uint64_t number = take_record(ME, IPC_PENDING);
 
-    ck_assert_uint_eq(sweep(ME), 1);
+    ck_assert_uint_eq(sweep_opener(ME), 1);
     ck_assert_int_eq(ipc_state_of(page, number), IPC_FAILED);
-    ck_assert_uint_eq(record(OTHER, IPC_PENDING), number + 1);
-    ck_assert_uint_eq(sweep(ME), 0);
+    ck_assert_uint_eq(take_record(OTHER, IPC_PENDING), number + 1);
+    ck_assert_uint_eq(sweep_opener(ME), 0);
 }
 END_TEST
 
 START_TEST(killed_before_the_swap_nothing_has_happened)
 {
-    uint64_t first = record(ME, IPC_PENDING);
+    uint64_t first = take_record(ME, IPC_PENDING);
 
     ipc_help(page, atomic_load(&page->latest)); /* step 1, then the kill */
-    ck_assert_uint_eq(record(OTHER, IPC_PENDING), first + 1);
+    ck_assert_uint_eq(take_record(OTHER, IPC_PENDING), first + 1);
     ck_assert_int_eq(ipc_state_of(page, first), IPC_PENDING);
-    ck_assert_uint_eq(sweep(OTHER), 1);
-    ck_assert_uint_eq(sweep(ME), 1);
+    ck_assert_uint_eq(sweep_opener(OTHER), 1);
+    ck_assert_uint_eq(sweep_opener(ME), 1);
 }
 END_TEST
 
 /* A helper that was stopped for long must not bring back what it saw. */
 START_TEST(late_help_changes_nothing)
 {
-    uint64_t number = record(ME, IPC_PENDING), seen = atomic_load(&page->latest), before;
+    uint64_t number = take_record(ME, IPC_PENDING), seen = atomic_load(&page->latest), before;
 
-    ck_assert(complete(number, ME, IPC_DONE));
+    ck_assert(complete_record(number, ME, IPC_DONE));
     before = slot_of(number);
     ipc_help(page, seen);
     ck_assert_uint_eq(slot_of(number), before);
@@ -384,7 +384,7 @@ END_TEST
 
 START_TEST(help_keeps_announced_sleepers)
 {
-    uint64_t number = record(ME, IPC_PENDING), seen = atomic_load(&page->latest);
+    uint64_t number = take_record(ME, IPC_PENDING), seen = atomic_load(&page->latest);
     bool waiters = false;
 
     ck_assert(ipc_arm(page, number));
@@ -467,7 +467,7 @@ START_TEST(killed_anywhere)
         AWAIT(ipc_latest_number(atomic_load(&page->latest)) >= goal);
         ck_assert_int_eq(kill(child[victim], SIGKILL), 0);
         ck_assert_int_eq(waitpid(child[victim], NULL, 0), child[victim]);
-        failed += sweep(victim);
+        failed += sweep_opener(victim);
         for (uint32_t i = 0; i < BROOD; i++)
             if (i != victim) {
                 ck_assert_int_eq(kill(child[i], SIGSTOP), 0);
@@ -484,7 +484,7 @@ START_TEST(killed_anywhere)
     for (uint32_t i = 0; i < BROOD; i++) {
         kill(child[i], SIGKILL);
         ck_assert_int_eq(waitpid(child[i], NULL, 0), child[i]);
-        sweep(i);
+        sweep_opener(i);
         dead[i] = true;
     }
     check_window(dead);
@@ -508,11 +508,11 @@ static void call_everything(uint64_t number, uint32_t opener)
     ipc_complete(page, number, opener, IPC_DONE, &waiters);
     ipc_arm(page, number);
     ipc_complete(page, taken, opener, IPC_FAILED, &waiters);
-    sweep(opener);
-    CHECK(sweep(opener) == 0);
+    sweep_opener(opener);
+    CHECK(sweep_opener(opener) == 0);
 }
 
-static void fill(uint64_t *rng, bool plausible)
+static void fill_page(uint64_t *rng, bool plausible)
 {
     uint32_t newest = random_below(rng, 4 * IPC_SLOTS);
 
@@ -533,7 +533,7 @@ START_TEST(garbage_in_the_page)
     for (unsigned round = 0; round < 20 || clock_ns() < end; round++) {
         bool plausible = round % 2;
 
-        fill(&rng, plausible);
+        fill_page(&rng, plausible);
         for (unsigned i = 0; i < 8; i++)
             call_everything(plausible ? random_below(&rng, 4 * IPC_SLOTS) : random_next(&rng),
                             plausible ? random_below(&rng, 8) : (uint32_t)random_next(&rng));
@@ -559,7 +559,7 @@ END_TEST
 
 static _Atomic bool stop;
 
-static void *scribble(void *arg)
+static void *scribble_on_page(void *arg)
 {
     uint64_t rng = (uintptr_t)arg, n = 0;
 
@@ -586,7 +586,7 @@ START_TEST(garbage_that_changes_all_the_time)
     pthread_t threads[2];
 
     for (uintptr_t i = 0; i < 2; i++)
-        threads[i] = thread_start(scribble, (void *)(i + 1));
+        threads[i] = thread_start(scribble_on_page, (void *)(i + 1));
     while (clock_ns() < end) {
         uint32_t opener = random_below(&rng, 8);
         uint64_t blocker,
@@ -598,7 +598,7 @@ START_TEST(garbage_that_changes_all_the_time)
         ipc_arm(page, ipc_latest_number(latest));
         ipc_take(page, opener, IPC_PENDING, &blocker);
         ipc_complete(page, ipc_latest_number(latest), opener, IPC_DONE, &waiters);
-        sweep(opener);
+        sweep_opener(opener);
     }
     atomic_store(&stop, true);
     thread_join(threads[0]);
@@ -606,14 +606,14 @@ START_TEST(garbage_that_changes_all_the_time)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("ipc_page");
     TCase *numbers = tcase_create("numbers and states");
     TCase *death = tcase_create("death");
     TCase *garbage = tcase_create("garbage");
 
-    tcase_add_checked_fixture(numbers, setup, teardown);
+    tcase_add_checked_fixture(numbers, map_page, unmap_page);
     tcase_add_test(numbers, nothing_recorded);
     tcase_add_test(numbers, numbers_begin_with_1_and_have_no_gaps);
     tcase_add_test(numbers, words_carry_what_is_put_into_them);
@@ -627,7 +627,7 @@ static Suite *suite(void)
     tcase_add_test(numbers, numbers_go_on_beyond_32_bits);
     suite_add_tcase(s, numbers);
     tcase_set_timeout(death, 60);
-    tcase_add_checked_fixture(death, setup, teardown);
+    tcase_add_checked_fixture(death, map_page, unmap_page);
     tcase_add_test(death, killed_right_after_the_swap_of_latest);
     tcase_add_test(death, sweep_alone_finds_the_last_record);
     tcase_add_test(death, killed_before_the_swap_nothing_has_happened);
@@ -636,7 +636,7 @@ static Suite *suite(void)
     tcase_add_test(death, killed_anywhere);
     suite_add_tcase(s, death);
     tcase_set_timeout(garbage, 60);
-    tcase_add_checked_fixture(garbage, setup, teardown);
+    tcase_add_checked_fixture(garbage, map_page, unmap_page);
     tcase_add_test(garbage, garbage_in_the_page);
     tcase_add_test(garbage, extreme_words);
     tcase_add_test(garbage, garbage_that_changes_all_the_time);
@@ -646,5 +646,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

@@ -13,7 +13,7 @@
 
 static struct ipc_page the_page, *const page = &the_page;
 
-static uint64_t record(uint32_t opener, enum ipc_state state)
+static uint64_t take_record(uint32_t opener, enum ipc_state state)
 {
     uint64_t blocker, taken = ipc_take(page, opener, state, &blocker);
 
@@ -29,7 +29,7 @@ static bool armed, left_won, right_won, left_waiters, right_waiters;
 /* Half of the records are known from `latest` only, half from their slot. */
 static void prepare_pending(void)
 {
-    contested = record(ME, IPC_PENDING);
+    contested = take_record(ME, IPC_PENDING);
     latest_seen = atomic_load(&page->latest);
     if (contested % 2)
         ipc_help(page, latest_seen);
@@ -111,12 +111,12 @@ static void prepare_takers(void)
 
 static void left_takes(void)
 {
-    left_number = record(ME, IPC_PENDING);
+    left_number = take_record(ME, IPC_PENDING);
 }
 
 static void right_takes(void)
 {
-    right_number = record(OTHER, IPC_PENDING);
+    right_number = take_record(OTHER, IPC_PENDING);
 }
 
 static void judge_takers(void)
@@ -212,7 +212,7 @@ static void wait_record(uint64_t number, _Atomic unsigned *count)
     }
 }
 
-static void finish(struct job job, enum ipc_state state)
+static void finish_job(struct job job, enum ipc_state state)
 {
     bool waiters;
 
@@ -231,7 +231,7 @@ static bool stress_over(void)
            ipc_latest_number(atomic_load(&page->latest)) > NUMBERS - 2 * RECORDERS;
 }
 
-static void *recorder(void *arg)
+static void *run_recorder(void *arg)
 {
     uint32_t opener = (uint32_t)(uintptr_t)arg;
     uint64_t rng = opener + 17, blocker;
@@ -258,17 +258,17 @@ static void *recorder(void *arg)
             if (opener == 0 && atomic_compare_exchange_strong(&hostage, &none, number << 1 | 1))
                 continue;
             if (!bag_put(job))
-                finish(job, IPC_DONE);
+                finish_job(job, IPC_DONE);
             else if (random_below(&rng, 16) == 0)
                 bag_put(job); /* two will try */
         }
-        dawdle(&rng, 50);
+        burn_time(&rng, 50);
     }
     atomic_fetch_sub(&recording, 1);
     return NULL;
 }
 
-static void *completer(void *arg)
+static void *run_completer(void *arg)
 {
     uint64_t rng = (uintptr_t)arg + 100;
     struct job job;
@@ -282,18 +282,18 @@ static void *completer(void *arg)
          */
         if (held && (last || atomic_load(&blocked) > 0) &&
             atomic_compare_exchange_strong(&hostage, &held, 0))
-            finish((struct job){.number = held >> 1, .opener = 0}, IPC_DONE);
+            finish_job((struct job){.number = held >> 1, .opener = 0}, IPC_DONE);
         if (bag_get(&rng, &job))
-            finish(job, random_below(&rng, 8) ? IPC_DONE : IPC_FAILED);
+            finish_job(job, random_below(&rng, 8) ? IPC_DONE : IPC_FAILED);
         else if (last && !held)
             return NULL;
         else
             sched_yield();
-        dawdle(&rng, 50);
+        burn_time(&rng, 50);
     }
 }
 
-static void *sleeper(void *arg)
+static void *run_sleeper(void *arg)
 {
     uint64_t rng = (uintptr_t)arg + 1000;
 
@@ -305,7 +305,7 @@ static void *sleeper(void *arg)
             continue;
         wait_record(newest - back, &sleeps);
         CHECK(ipc_state_of(page, newest - back) != IPC_PENDING);
-        dawdle(&rng, 50);
+        burn_time(&rng, 50);
     }
     return NULL;
 }
@@ -319,11 +319,11 @@ START_TEST(every_record_has_one_outcome_and_no_wakeup_is_lost)
     atomic_store(&stress_end, clock_ns() + 1500 * NSEC_PER_MSEC);
     atomic_store(&recording, RECORDERS);
     for (uintptr_t i = 0; i < SLEEPERS; i++)
-        threads[n++] = thread_start(sleeper, (void *)i);
+        threads[n++] = thread_start(run_sleeper, (void *)i);
     for (uintptr_t i = 0; i < COMPLETERS; i++)
-        threads[n++] = thread_start(completer, (void *)i);
+        threads[n++] = thread_start(run_completer, (void *)i);
     for (uintptr_t i = 0; i < RECORDERS; i++)
-        threads[n++] = thread_start(recorder, (void *)i);
+        threads[n++] = thread_start(run_recorder, (void *)i);
     while (n > 0)
         thread_join(threads[--n]);
 
@@ -344,7 +344,7 @@ START_TEST(every_record_has_one_outcome_and_no_wakeup_is_lost)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("ipc_race");
     TCase *duels = tcase_create("duels");
@@ -364,5 +364,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

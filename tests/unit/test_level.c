@@ -34,7 +34,7 @@ static void setup_world(const char *const *settings)
     close(fd);
 }
 
-static void setup(void)
+static void start_world(void)
 {
     setup_world(no_spin);
 }
@@ -52,7 +52,7 @@ static struct task event_task(enum task_op op, unsigned flags)
                          .generation = slot_generation(event)};
 }
 
-static struct task record(unsigned flags, uint64_t number)
+static struct task make_record(unsigned flags, uint64_t number)
 {
     struct task task = event_task(TASK_RECORD, flags);
 
@@ -143,18 +143,18 @@ START_TEST(a_reset_before_parking_is_no_raise)
     event_slot_lower(event->shm);
     event_obj_drop(event, 6, CODE);
     client_wait(recorder, client_submit(recorder, event_task(TASK_RESET, 0)));
-    client_wait(recorder, client_submit(recorder, record(TASK_RECORD_WAKE, 7)));
+    client_wait(recorder, client_submit(recorder, make_record(TASK_RECORD_WAKE, 7)));
     engine_turn();
     ck_assert(!client_passed(waiter, position));
     /* Raised by the client, which has yet to say so, and lowered; then another stream parks. */
     event_slot_raise(event->shm);
     event_slot_lower(event->shm);
     at = wait_for_level(late, 8);
-    client_submit(recorder, record(TASK_RECORD_WAKE, 8));
+    client_submit(recorder, make_record(TASK_RECORD_WAKE, 8));
     expect_passed(waiter, position);
     engine_turn();
     ck_assert(!client_passed(late, at));
-    client_submit(recorder, record(TASK_RECORD_LEVEL, 9));
+    client_submit(recorder, make_record(TASK_RECORD_LEVEL, 9));
     expect_passed(late, at);
 }
 END_TEST
@@ -176,7 +176,7 @@ START_TEST(the_news_of_a_raise_is_discarded)
     client_submit(recorder, held);
     event_slot_raise(event->shm);
     ck_assert_uint_eq(atomic_load(&event->shm->level_waiters), 1);
-    client_submit(recorder, record(TASK_RECORD_WAKE, 1));
+    client_submit(recorder, make_record(TASK_RECORD_WAKE, 1));
     if (lowered)
         event_slot_lower(event->shm);
     switch (_i % LOSSES) {
@@ -216,18 +216,18 @@ static void *raise_and_lower(void *arg)
 
     (void)arg;
     while (!atomic_load(&over)) {
-        dawdle(&rng, 300);
+        burn_time(&rng, 300);
         event_slot_raise(event->shm);
         if (atomic_load(&event->shm->level_waiters) != 0)
-            client_wait(recorder, client_submit(recorder, record(TASK_RECORD_WAKE, ++number)));
-        dawdle(&rng, 300);
+            client_wait(recorder, client_submit(recorder, make_record(TASK_RECORD_WAKE, ++number)));
+        burn_time(&rng, 300);
         event_slot_lower(event->shm);
         if (random_below(&rng, 8) == 0)
             client_wait(recorder, client_submit(recorder, event_task(TASK_RESET, 0)));
     }
     /* Whoever waits now has parked before this. */
     event_slot_raise(event->shm);
-    client_wait(recorder, client_submit(recorder, record(TASK_RECORD_WAKE, ++number)));
+    client_wait(recorder, client_submit(recorder, make_record(TASK_RECORD_WAKE, ++number)));
     return NULL;
 }
 
@@ -251,7 +251,7 @@ START_TEST(nobody_stays_behind)
         waits[i] = thread_start(wait_again_and_again, npud_stream(session, i % 2));
     raiser = thread_start(raise_and_lower, NULL);
     while (clock_ns() < end) {
-        dawdle(&rng, 3000);
+        burn_time(&rng, 3000);
         if (random_below(&rng, 2))
             stream_abort(recorder, 0);
         else
@@ -279,7 +279,7 @@ int main(void)
     Suite *s = suite_create("level");
     TCase *asleep = tcase_create("engine asleep"), *awake = tcase_create("engine awake");
 
-    tcase_add_checked_fixture(asleep, setup, npud_stop);
+    tcase_add_checked_fixture(asleep, start_world, npud_stop);
     add_tests(asleep);
     suite_add_tcase(s, asleep);
     tcase_add_checked_fixture(awake, setup_spinning, npud_stop);

@@ -200,7 +200,7 @@ static void *waiter(void *arg)
     uint64_t rng = (uintptr_t)arg + 1;
 
     for (uint64_t lap = 0; !atomic_load(&over); lap++) {
-        dawdle(&rng, 200);
+        burn_time(&rng, 200);
         wait_position(lap * LAP + 1 + random_below(&rng, LAP));
         atomic_fetch_add(&finished, 1);
         /* Not before the lap is over: the end is announced together with a lap's last position. */
@@ -219,7 +219,7 @@ static void run_laps(unsigned waiters)
         threads[i] = thread_start(waiter, (void *)i);
     for (uint64_t lap = 0; !atomic_load(&over); lap++) {
         for (uint64_t i = 1; i <= LAP; i++) {
-            dawdle(&rng, 100);
+            burn_time(&rng, 100);
             if (i == LAP && clock_ns() >= end)
                 atomic_store(&over, true);
             if (stream_publish_done(&ctrl, lap * LAP + i)) {

@@ -382,7 +382,7 @@ static void *wait_each_lap(void *arg)
         uint64_t mine = lap * LAP + 1 + random_below(&rng, LAP);
         unsigned before = atomic_load(&me.fired);
 
-        dawdle(&rng, 60);
+        burn_time(&rng, 60);
         waitlist_add(&list, &me.waiter, mine);
         if (atomic_load_explicit(&line.position, memory_order_relaxed) < mine ||
             !waitlist_remove(&list, &me.waiter)) {
@@ -406,7 +406,7 @@ START_TEST(news_are_not_lost_between_test_and_wait)
         threads[i] = thread_start(wait_each_lap, (void *)i);
     for (uint64_t lap = 0; !atomic_load(&over); lap++) {
         for (uint64_t i = 1; i <= LAP; i++) {
-            dawdle(&rng, 60);
+            burn_time(&rng, 60);
             /* The waiters go on when they see the last position: tell them first. */
             if (i == LAP && clock_ns() >= end)
                 atomic_store(&over, true);

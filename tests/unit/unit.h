@@ -57,7 +57,7 @@ static inline uint32_t random_below(uint64_t *state, uint32_t n)
  * Burn a random, short while, so that threads meet at ever different places; now and then give the
  * CPU away.
  */
-static inline void dawdle(uint64_t *state, uint32_t most)
+static inline void burn_time(uint64_t *state, uint32_t most)
 {
     if (random_below(state, 64) == 0)
         sched_yield();
