@@ -1,13 +1,13 @@
 #include "client/buffers/retire.h"
 
 #include <linux/futex.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/buffers/pool.h"
 #include "client/buffers/queue.h"
 #include "client/buffers/segment.h"
+#include "client/core/thread.h"
 #include "client/runtime/session.h"
 #include "proto/util/clock.h"
 
@@ -62,22 +62,10 @@ static void *retire_main(void *arg)
 
 void retire_begin(struct session *s)
 {
-    pthread_attr_t attr;
-    sigset_t all, old;
-
     if (atomic_load_explicit(&s->retire.tried, memory_order_relaxed) ||
         atomic_exchange(&s->retire.tried, true))
         return;
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK);
-    /* The program's signals are for its own threads. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    s->retire.started = pthread_create(&s->retire.thread, &attr, retire_main, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-    if (s->retire.started)
-        pthread_setname_np(s->retire.thread, "npud-retire");
+    s->retire.started = thread_start(&s->retire.thread, retire_main, s, "npud-retire", STACK) == 0;
 }
 
 static void wake_word(struct session *s)

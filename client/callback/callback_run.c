@@ -4,7 +4,6 @@
  * no thread waits for it for ever.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -384,21 +383,6 @@ static void *host_main(void *arg)
     return NULL;
 }
 
-static int start_host_thread(struct worker *w)
-{
-    sigset_t all, old;
-    int r;
-
-    /* The program's signals are for its own threads. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    r = pthread_create(&w->thread, NULL, host_main, w);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (r == 0)
-        pthread_setname_np(w->thread, "npud-host");
-    return -r;
-}
-
 struct worker *callback_worker_of_context(struct context *c)
 {
     struct session *session = c->session;
@@ -418,7 +402,7 @@ struct worker *callback_worker_of_context(struct context *c)
     w->context = c;
     w->device = c->device;
     w->ended = false;
-    if (start_host_thread(w) < 0)
+    if (thread_start(&w->thread, host_main, w, "npud-host", 0) != 0)
         return NULL;
     w->used = true;
     session->reports->inside++;

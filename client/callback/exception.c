@@ -1,7 +1,6 @@
 #include "client/callback/exception.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
@@ -10,6 +9,7 @@
 #include "client/runtime/device.h"
 #include "client/core/interrupt.h"
 #include "client/core/error.h"
+#include "client/core/thread.h"
 #include "client/runtime/session.h"
 #include "proto/util/futex.h"
 
@@ -144,21 +144,6 @@ static void *set_aside_main(void *arg)
     }
 }
 
-/* The program's signals are for its own threads. */
-static int start_thread(pthread_t *thread, void *(*main)(void *arg), void *arg, const char *name)
-{
-    sigset_t all, old;
-    int r;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    r = pthread_create(thread, NULL, main, arg);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (r == 0)
-        pthread_setname_np(*thread, name);
-    return r;
-}
-
 static void wake_threads(struct session *s)
 {
     atomic_fetch_add(&s->page->exception_seq, 1);
@@ -172,7 +157,7 @@ static void *aside_begin(struct session *s)
     if (!w)
         return NULL;
     w->session = s;
-    if (start_thread(&w->thread, set_aside_main, w, "npud-aside") == 0)
+    if (thread_start(&w->thread, set_aside_main, w, "npud-aside", 0) == 0)
         return w;
     free(w);
     return NULL;
@@ -273,7 +258,7 @@ static int start_if_wanted(struct session *s)
     int r = 0;
 
     if (wanted && !s->exceptions.started) {
-        r = start_thread(&s->exceptions.thread, exception_main, s, "npud-exception");
+        r = thread_start(&s->exceptions.thread, exception_main, s, "npud-exception", 0);
         s->exceptions.started = r == 0;
     }
     for (uint32_t d = 0; d < DEVICES_MAX; d++)

@@ -1,6 +1,6 @@
 #include "client/core/thread.h"
 
-#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -59,6 +59,26 @@ struct ring_guard *thread_new_guard(void)
     if (t == thread_current)
         t->guard = ring_guard_new();
     return t->guard;
+}
+
+int thread_start(pthread_t *thread, void *(*main)(void *arg), void *arg, const char *name,
+                 size_t stack)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+    int r;
+
+    pthread_attr_init(&attr);
+    if (stack > 0)
+        pthread_attr_setstacksize(&attr, stack);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    r = pthread_create(thread, &attr, main, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    if (r == 0)
+        pthread_setname_np(*thread, name);
+    return r;
 }
 
 /* The calling thread is another one than that of the parent which forked. */

@@ -1,6 +1,7 @@
 /* What the library knows of a thread. Freed when the thread ends. */
 #pragma once
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,5 +70,12 @@ static inline struct ring_guard *thread_guard(void)
 
     return __builtin_expect(guard != NULL, 1) ? guard : thread_new_guard();
 }
+
+/**
+ * Start a thread of the library, with the program's signals blocked: they are for its own threads.
+ * stack: bytes, 0 is the default. 0, or an error number.
+ */
+int thread_start(pthread_t *thread, void *(*main)(void *arg), void *arg, const char *name,
+                 size_t stack);
 
 extern const struct part thread_part;

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "client/core/access.h"
 #include "client/core/error.h"
 #include "client/core/interrupt.h"
+#include "client/core/thread.h"
 #include "client/runtime/session.h"
 #include "proto/wire/packet.h"
 
@@ -40,17 +40,7 @@ static void *watch_main(void *arg)
 
 int connection_watch(struct session *s)
 {
-    sigset_t all, old;
-    int r;
-
-    /* The program's signals are for its own threads. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    r = pthread_create(&s->watcher, NULL, watch_main, s);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (r == 0)
-        pthread_setname_np(s->watcher, "npud-watch");
-    return -r;
+    return thread_start(&s->watcher, watch_main, s, "npud-watch", 0);
 }
 
 /* --- connecting --- */

@@ -155,7 +155,7 @@ static struct session *session_connect(const char *function, int *error)
     *error = connection_open(s, function);
     if (*error == 0)
         *error = lifecycle_session_begin(s, function);
-    if (*error == 0 && connection_watch(s) < 0) {
+    if (*error == 0 && connection_watch(s) != 0) {
         lifecycle_session_end(s);
         *error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot start a thread", function);
     }
