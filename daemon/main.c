@@ -80,7 +80,9 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg)
         uint64_t ms = engine_stuck_ms(server->devices->device[i].engine);
 
         if (ms > ENGINE_STUCK_MS) {
-            log_error("the engine of device %u is stuck for %llu ms", i, (unsigned long long)ms);
+            log_error("the engine of device %u has not answered for %llu ms: systemd restarts npud "
+                      "if this lasts",
+                      i, (unsigned long long)ms);
             return;
         }
     }
@@ -129,7 +131,7 @@ static void tell_ready(struct npud *npud)
     service_manager_tell("READY=1\nSTATUS=%u devices (%s), ready", devices->n,
                          devices->backend->name);
     if (fd >= 0 && write(fd, "\n", 1) != 1)
-        log_warning("cannot write to --ready-fd: %m");
+        log_warning("cannot write to the descriptor of --ready-fd: %m");
     if (fd > STDERR_FILENO)
         close(fd);
     log_info("ready: %u devices (%s), listening at %s", devices->n, devices->backend->name,
@@ -240,7 +242,7 @@ static int run_server(struct server *server, const struct options *options, int 
                          .options = options,
                          .entrance = {.control = SOCKET_FILE_NULL, .admin = SOCKET_FILE_NULL}};
     if (!random_fill(&server->instance, sizeof(server->instance))) {
-        log_error("the kernel gives no random bytes: %m");
+        log_error("the kernel gives no random bytes, which npud needs for secrets: %m");
         return -EIO;
     }
     if (options->runtime_dir && mkdir(options->runtime_dir, 0700) < 0) {

@@ -40,7 +40,9 @@ static struct stream *own_stream(const char *function, void *handle, int *error)
 
     if (!s || s->context == c)
         return s;
-    *error = error_set(ACL_ERROR_RT_STREAM_CONTEXT, "%s: the stream belongs to another context",
+    *error = error_set(ACL_ERROR_RT_STREAM_CONTEXT,
+                       "%s: the stream belongs to another context: make that one current first "
+                       "(aclrtSetCurrentContext)",
                        function);
     return NULL;
 }

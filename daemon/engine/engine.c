@@ -435,7 +435,8 @@ struct engine *engine_new(struct device *device, uint64_t spin_ns)
     if (e->epoll >= 0 && e->wake >= 0 && epoll_ctl(e->epoll, EPOLL_CTL_ADD, e->wake, &ev) == 0 &&
         pthread_create(&e->thread, NULL, engine_main, e) == 0)
         return e;
-    log_error("device %u: engine not started: no memory, descriptors or threads", device->index);
+    log_error("device %u: its engine cannot be started: no memory, descriptors or threads",
+              device->index);
     e->thread = 0;
     engine_free(e);
     return NULL;

@@ -294,9 +294,12 @@ static int32_t check_rule(struct server *server, const struct inject_spec *r, ch
     if (!r->at_once)
         return 0;
     if (r->device < 0)
-        return refuse_rule(message, size, bad, "which device is to be lost, or by which task?");
+        return refuse_rule(message, size, bad,
+                           "lose-device needs --device, or another option that names tasks");
     if (atomic_load(&server->devices->device[r->device].lost) != 0)
-        return refuse_rule(message, size, bad, "device %d is lost already", r->device);
+        return refuse_rule(message, size, bad,
+                           "device %d is lost already: npuctl inject clear brings it back",
+                           r->device);
     return 0;
 }
 
@@ -307,7 +310,8 @@ static int32_t read_rule(struct server *server, const Npud__Inject *in, struct i
 
     if ((unsigned)in->action > INJECT_LOSE_DEVICE)
         return refuse_rule(message, size, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                           "this npud cannot do that");
+                           "this npud does not know this kind of rule: restart npud with the "
+                           "version that is installed");
     r->action = (enum inject_action)in->action;
     error = find_kind(r, in->kind, message, size);
     if (error != 0)
@@ -387,9 +391,10 @@ int32_t inject_set(struct server *server, const struct Npud__Inject *request, ui
     }
     unlock_all(server);
     if (!r)
-        return refuse_rule(message, size, ACL_ERROR_RT_OVER_LIMIT,
-                           "there are %d rules, which is all there can be; clear some",
-                           INJECT_RULES_MAX);
+        return refuse_rule(
+            message, size, ACL_ERROR_RT_OVER_LIMIT,
+            "there are %d rules, and no more can be set: clear some (npuctl inject clear RULE)",
+            INJECT_RULES_MAX);
     log_rule(r);
     return 0;
 }
