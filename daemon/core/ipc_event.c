@@ -124,16 +124,16 @@ static void evict_event(struct ipc_event *ev)
 
 /* No session has it open any more. It lives on as long as a session that exported it does, within
  * bounds. */
-static void let_linger(struct ipc_event *ev)
+static void let_linger(struct ipc_event *ev, uint32_t max)
 {
-    if (!ev->exports || ev->all->linger_max == 0 ||
+    if (!ev->exports || max == 0 ||
         charge_init(&ev->linger_charge, ev->users, ev->user, RESOURCE_IPC_EVENTS, 1) < 0 ||
         charge_init(&ev->linger_charge_fd, ev->users, ev->user, RESOURCE_FDS, 1) < 0) {
         charge_deinit(&ev->linger_charge);
         evict_event(ev);
         return;
     }
-    if (ev->user->n_linger >= ev->all->linger_max)
+    if (ev->user->n_linger >= max)
         evict_event(ev->user->linger);
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): evict_event() unlinks before it frees */
     DL_APPEND2(ev->user->linger, ev, linger_prev, linger_next);
@@ -311,7 +311,7 @@ int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
             open_abandon(open, session);
     }
     if (!ev->opens)
-        let_linger(ev);
+        let_linger(ev, session->server->linger_max);
     *openp = open;
     return error;
 }
@@ -400,7 +400,7 @@ void ipc_open_free(struct ipc_open *open)
     slots_put(&session->ipc, open);
     session_give_back(session, &session->ipc);
     if (!ev->opens)
-        let_linger(ev);
+        let_linger(ev, session->server->linger_max);
 }
 
 void ipc_open_release(struct ipc_open *open)

@@ -70,7 +70,6 @@ struct ipc_events {
     struct ipc_event *by_id;
     struct ipc_event *to_wake; /* empty between requests */
     uint64_t last_id;
-    uint32_t linger_max;
     uint32_t lingering;
 };
 

@@ -1,5 +1,4 @@
 #include "daemon/core/server.h"
-#include "daemon/core/ipc_event.h"
 
 #include <stdio.h>
 
@@ -47,7 +46,7 @@ void server_configure(struct server *server)
     const struct config *config = server->config;
 
     server->users.limit = config->limit;
-    server->ipc->linger_max = linger_max(server);
+    server->linger_max = linger_max(server);
     server->any_uid = config->ipc_any_uid;
     log_set_level(config->log_level);
 }

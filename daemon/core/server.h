@@ -48,10 +48,11 @@ struct server {
     struct event *on_ended;
     uint64_t last_session;
     uint64_t since_ns;
-    uint64_t fds;      /* that npud may have open */
-    uint64_t instance; /* random: tells capabilities of this npud from those of another */
-    bool any_uid;      /* [ipc] scope: users may open what others have made */
-    bool ending;       /* npud ends: no client is to have anything new */
+    uint64_t fds;        /* that npud may have open */
+    uint64_t instance;   /* random: tells capabilities of this npud from those of another */
+    bool any_uid;        /* [ipc] scope: users may open what others have made */
+    uint32_t linger_max; /* [ipc] linger_max, as far as descriptors allow */
+    bool ending;         /* npud ends: no client is to have anything new */
 
     struct listener *clients;
     struct listener *admins;

@@ -84,7 +84,7 @@ void world_begin(unsigned flags)
     *server = (struct server){.config = &world.config, .work_items.fd = -1};
     npud_assemble(server);
     server->users.limit = world.config.limit;
-    server->ipc->linger_max = world.config.linger_max;
+    server->linger_max = world.config.linger_max;
     server->any_uid = world.config.ipc_any_uid;
     server->instance = 1;
     server->base = event_base_new();

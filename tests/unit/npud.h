@@ -48,7 +48,7 @@ static inline void npud_start(const char *const *settings)
     server = (struct server){.config = &config, .work_items.fd = -1};
     npud_assemble(&server);
     server.users.limit = config.limit;
-    server.ipc->linger_max = config.linger_max;
+    server.linger_max = config.linger_max;
     server.instance = 1;
     server.base = event_base_new();
     ck_assert_ptr_nonnull(server.base);
