@@ -1,0 +1,178 @@
+/* Reports on npud itself: its devices, sessions, limits and rules. */
+#include "daemon/admin/report_topics.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/segment.h"
+#include "daemon/core/device.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/core/engine.h"
+#include "daemon/engine/inject.h"
+#include "proto/util/clock.h"
+#include "proto/wire/npud.pb-c.h"
+
+static uint64_t seconds_since(uint64_t ns)
+{
+    return (clock_ns() - ns) / NSEC_PER_SEC;
+}
+
+/*
+ * Since Linux 6.2 the size of the directory is their number; before, it is 0, and all names have to
+ * be read.
+ */
+static uint32_t count_fds(void)
+{
+    struct stat st;
+    DIR *dir;
+    uint32_t n = 0;
+
+    if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
+        return (uint32_t)st.st_size;
+    dir = opendir("/proc/self/fd");
+    if (!dir)
+        return 0;
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n - 3; /* ".", "..", and the directory itself */
+}
+
+static void report_buffers(struct server *server, Npud__StatusRow *r)
+{
+    struct segment *segment;
+    struct pool *pool;
+
+    DL_FOREACH (server->pools->list, pool) {
+        r->pools++;
+        DL_FOREACH (pool->segments, segment)
+            r->buffer_bytes += segment->size;
+    }
+}
+
+void report_status(struct server *server, struct rows *rows)
+{
+    struct session *session;
+    ADD_ROW(rows, Npud__StatusRow, NPUD__STATUS_ROW__INIT, r, return );
+
+    r->version = (char *)NPUD_VERSION;
+    r->pid = getpid();
+    r->backend = (char *)server->devices->backend->name;
+    r->uptime_s = seconds_since(server->since_ns);
+    r->devices = server->devices->n;
+    r->sessions = server->n_sessions;
+    r->sessions_total = server->last_session;
+    r->lingering_events = server->ipc->lingering;
+    r->fds = count_fds();
+    DL_FOREACH (server->sessions, session) {
+        r->streams += session->streams.live;
+        r->events += session->events.live + session->ipc.live;
+        r->notifies += session->notifies.live;
+        r->memory_bytes += session->memory;
+    }
+    report_buffers(server, r);
+}
+
+void report_devices(struct server *server, struct rows *rows)
+{
+    for (uint32_t i = 0; i < server->devices->n; i++) {
+        struct device *d = &server->devices->device[i];
+        struct engine_stats stats;
+        ADD_ROW(rows, Npud__DeviceRow, NPUD__DEVICE_ROW__INIT, r, return );
+
+        engine_get_stats(d->engine, &stats);
+        r->device = i;
+        r->soc_name = (char *)d->info.soc_name;
+        r->memory_total = d->info.memory;
+        r->memory_used = d->memory_used;
+        r->sessions = d->sessions;
+        r->streams = d->stream_ids.live;
+        r->tasks = stats.tasks;
+        r->wakeups = stats.wakeups;
+        r->asleep = stats.asleep;
+        r->state = (char *)(atomic_load(&d->lost) ? "lost" : "up");
+    }
+}
+
+void report_sessions(struct server *server, struct rows *rows)
+{
+    struct progress *p = rows->progress;
+    struct session *session;
+
+    for (session = report_rows_session_from(server, p->session); session && session->id <= p->last;
+         session = session->next) {
+        p->session = session->id;
+        if (report_rows_slice_over(rows))
+            return;
+        ADD_ROW(rows, Npud__SessionRow, NPUD__SESSION_ROW__INIT, r, return );
+
+        r->session = session->id;
+        r->pid = session->pid;
+        r->uid = session->uid;
+        r->program = session->program;
+        r->streams = session->streams.live;
+        r->events = session->events.live + session->ipc.live;
+        r->memory_bytes = session->memory;
+        r->requests = session->requests;
+        r->age_s = seconds_since(session->since_ns);
+    }
+}
+
+void report_limits(struct server *server, struct rows *rows)
+{
+    struct user *user, *tmp;
+
+    HASH_ITER (hh, server->users.by_uid, user, tmp)
+        for (int i = 0; i < RESOURCE_COUNT; i++) {
+            ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r, return );
+
+            r->uid = user->uid;
+            r->resource = (char *)resource_names[i];
+            r->used = user->used[i];
+            r->limit = server->users.limit[i];
+        }
+}
+
+static void report_rule(struct rows *rows, struct inject_rule *rule)
+{
+    char text[128];
+    ADD_ROW(rows, Npud__RuleRow, NPUD__RULE_ROW__INIT, r, return );
+
+    r->rule = rule->id;
+    r->action = (char *)inject_action_names[rule->spec.action];
+    inject_describe_tasks(rule, text, sizeof(text));
+    r->tasks = report_rows_copy_text(rows, text);
+    inject_describe_which(rule, text, sizeof(text));
+    r->which = report_rows_copy_text(rows, text);
+    inject_describe_effect(rule, text, sizeof(text));
+    r->effect = report_rows_copy_text(rows, text);
+    inject_describe_state(rule, text, sizeof(text));
+    r->state = report_rows_copy_text(rows, text);
+    r->matched = rule->matched;
+    r->hits = rule->hits;
+    r->held = atomic_load_explicit(&rule->held.n, memory_order_relaxed);
+    r->kind = (char *)(rule->spec.kind ? rule->spec.kind : "");
+    r->session = rule->spec.session;
+    r->device = rule->spec.device;
+    r->stream = rule->spec.stream;
+    r->nth = rule->spec.nth;
+    r->count = rule->spec.count;
+    r->code = rule->spec.code;
+    r->probability = rule->spec.probability;
+    r->seed = rule->spec.seed;
+}
+
+void report_rules(struct server *server, struct rows *rows)
+{
+    struct inject *in = server->inject;
+
+    pthread_mutex_lock(&in->lock);
+    for (uint32_t i = 0; i < in->n; i++)
+        report_rule(rows, in->order[i]);
+    pthread_mutex_unlock(&in->lock);
+}

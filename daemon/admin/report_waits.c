@@ -1,0 +1,93 @@
+/* The report on waits and deadlocks. */
+#include "daemon/admin/report_topics.h"
+
+#include <stdio.h>
+
+#include "daemon/admin/waits.h"
+#include "daemon/core/session.h"
+#include "proto/util/clock.h"
+#include "proto/wire/npud.pb-c.h"
+
+static void describe_state(const struct waits *waits, const struct blocked *b, char *buf,
+                           size_t size)
+{
+    bool certain = b->deadlock && waits->deadlock[b->deadlock - 1].certain;
+
+    if (b->deadlock == 0)
+        snprintf(buf, size, "%s", b->timed ? "waiting (timed)" : "waiting");
+    else
+        snprintf(buf, size, "%s%sdeadlock %u", b->member ? "" : "behind ",
+                 certain ? "" : "suspected ", b->deadlock);
+}
+
+static void report_blocked(struct rows *rows, const struct waits *waits, const struct blocked *b)
+{
+    uint64_t now = clock_ns();
+    char text[128];
+    ADD_ROW(rows, Npud__WaitRow, NPUD__WAIT_ROW__INIT, r, return );
+
+    r->session = b->session->id;
+    r->pid = b->session->pid;
+    r->program = b->session->program;
+    blocked_name(b, text, sizeof(text));
+    r->who = report_rows_copy_text(rows, text);
+    blocked_describe(b, text, sizeof(text));
+    r->waits_for = report_rows_copy_text(rows, text);
+    blocked_describe_blocker(b, text, sizeof(text));
+    r->owed_by = report_rows_copy_text(rows, text);
+    describe_state(waits, b, text, sizeof(text));
+    r->state = report_rows_copy_text(rows, text);
+    r->for_ms = now > b->since_ns ? (now - b->since_ns) / NSEC_PER_MSEC : 0;
+    r->stream = b->stream;
+    r->thread = b->thread;
+    r->call = report_rows_copy_text(rows, b->call);
+    r->owner_session = b->blocker ? b->blocker->id : 0;
+    r->owner_pid = b->blocker ? b->blocker->pid : 0;
+    r->owner_stream = b->blocker_stream;
+    r->owner_thread = b->blocker_thread;
+    r->timed = b->timed;
+    r->deadlock = b->deadlock;
+}
+
+static void report_deadlock(struct rows *rows, const struct waits *waits, size_t i)
+{
+    const struct deadlock *d = &waits->deadlock[i];
+    char text[8192];
+    ADD_ROW(rows, Npud__DeadlockRow, NPUD__DEADLOCK_ROW__INIT, r, return );
+
+    deadlock_describe(d, text, sizeof(text));
+    r->deadlock = (uint32_t)i + 1;
+    r->certainty = d->certain ? "certain" : "suspected";
+    r->processes = d->processes;
+    r->members = report_rows_copy_text(rows, text);
+}
+
+static bool is_told(const struct rows *rows, const struct blocked *b)
+{
+    return !rows->own || b->session->uid == rows->uid;
+}
+
+/* One that a told wait is in or behind. */
+static bool deadlock_is_told(const struct rows *rows, const struct waits *waits, size_t i)
+{
+    bool told = !rows->own;
+
+    for (size_t k = 0; !told && k < waits->n; k++)
+        told = waits->blocked[k].deadlock == i + 1 && is_told(rows, &waits->blocked[k]);
+    return told;
+}
+
+void report_waits(struct server *server, struct rows *rows)
+{
+    struct waits waits;
+
+    if (waits_init(&waits, server) == 0) {
+        for (size_t i = 0; i < waits.n; i++)
+            if (is_told(rows, &waits.blocked[i]))
+                report_blocked(&rows[0], &waits, &waits.blocked[i]);
+        for (size_t i = 0; i < waits.n_deadlocks; i++)
+            if (deadlock_is_told(rows, &waits, i))
+                report_deadlock(&rows[1], &waits, i);
+    }
+    waits_deinit(&waits);
+}
