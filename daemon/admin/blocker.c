@@ -309,9 +309,11 @@ static int resolve_grant(struct wait_graph *g, struct blocked *b)
     return r;
 }
 
+typedef int resolve_fn(struct wait_graph *g, struct blocked *b);
+
 int blockers_find(struct wait_graph *g)
 {
-    static int (*const resolvers[])(struct wait_graph * g, struct blocked * b) = {
+    static resolve_fn *const resolvers[] = {
         [ON_POSITION] = resolve_position, [ON_RECORD] = resolve_record,
         [ON_LEVEL] = resolve_level,       [ON_CALLBACK] = resolve_callback,
         [ON_REPORT] = resolve_report,     [ON_RULE] = resolve_rule,

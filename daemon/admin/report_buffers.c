@@ -29,7 +29,7 @@ void report_queues(struct server *server, struct rows *rows)
         rows->progress->session = queue->serial;
         if (report_rows_slice_over(rows))
             return;
-        ADD_ROW(rows, Npud__QueueRow, NPUD__QUEUE_ROW__INIT, r, return );
+        ADD_ROW(rows, Npud__QueueRow, NPUD__QUEUE_ROW__INIT, r);
 
         r->queue = queue->id;
         r->uid = queue->user->uid;
@@ -72,7 +72,7 @@ void report_routes(struct server *server, struct rows *rows)
         rows->progress->session = route->number;
         if (report_rows_slice_over(rows))
             return;
-        ADD_ROW(rows, Npud__RouteRow, NPUD__ROUTE_ROW__INIT, r, return );
+        ADD_ROW(rows, Npud__RouteRow, NPUD__ROUTE_ROW__INIT, r);
 
         r->uid = route->named->name.uid;
         r->source = route->named->name.source;
@@ -93,7 +93,7 @@ static void report_grant(struct rows *rows, const struct queue *queue, pid_t pid
         "",        "manage",         "dequeue",         "manage dequeue",
         "enqueue", "manage enqueue", "dequeue enqueue", "manage dequeue enqueue",
     };
-    ADD_ROW(rows, Npud__GrantRow, NPUD__GRANT_ROW__INIT, r, return );
+    ADD_ROW(rows, Npud__GrantRow, NPUD__GRANT_ROW__INIT, r);
 
     r->queue = queue->id;
     r->uid = queue->user->uid;
@@ -126,7 +126,7 @@ void report_grants(struct server *server, struct rows *rows)
 static void report_pool(struct rows *rows, struct pool *pool)
 {
     struct pool_census census;
-    ADD_ROW(rows, Npud__PoolRow, NPUD__POOL_ROW__INIT, r, return );
+    ADD_ROW(rows, Npud__PoolRow, NPUD__POOL_ROW__INIT, r);
 
     pool_count(pool, &census);
     r->session = pool->session_id;

@@ -58,7 +58,7 @@ static void report_buffers(struct server *server, Npud__StatusRow *r)
 void report_status(struct server *server, struct rows *rows)
 {
     struct session *session;
-    ADD_ROW(rows, Npud__StatusRow, NPUD__STATUS_ROW__INIT, r, return );
+    ADD_ROW(rows, Npud__StatusRow, NPUD__STATUS_ROW__INIT, r);
 
     r->version = (char *)NPUD_VERSION;
     r->pid = getpid();
@@ -83,7 +83,7 @@ void report_devices(struct server *server, struct rows *rows)
     for (uint32_t i = 0; i < server->devices->n; i++) {
         struct device *d = &server->devices->device[i];
         struct engine_stats stats;
-        ADD_ROW(rows, Npud__DeviceRow, NPUD__DEVICE_ROW__INIT, r, return );
+        ADD_ROW(rows, Npud__DeviceRow, NPUD__DEVICE_ROW__INIT, r);
 
         engine_get_stats(d->engine, &stats);
         r->device = i;
@@ -109,7 +109,7 @@ void report_sessions(struct server *server, struct rows *rows)
         p->session = session->id;
         if (report_rows_slice_over(rows))
             return;
-        ADD_ROW(rows, Npud__SessionRow, NPUD__SESSION_ROW__INIT, r, return );
+        ADD_ROW(rows, Npud__SessionRow, NPUD__SESSION_ROW__INIT, r);
 
         r->session = session->id;
         r->pid = session->pid;
@@ -129,7 +129,7 @@ void report_limits(struct server *server, struct rows *rows)
 
     HASH_ITER (hh, server->users.by_uid, user, tmp)
         for (int i = 0; i < RESOURCE_COUNT; i++) {
-            ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r, return );
+            ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r);
 
             r->uid = user->uid;
             r->resource = (char *)resource_names[i];
@@ -141,7 +141,7 @@ void report_limits(struct server *server, struct rows *rows)
 static void report_rule(struct rows *rows, struct inject_rule *rule)
 {
     char text[128];
-    ADD_ROW(rows, Npud__RuleRow, NPUD__RULE_ROW__INIT, r, return );
+    ADD_ROW(rows, Npud__RuleRow, NPUD__RULE_ROW__INIT, r);
 
     r->rule = rule->id;
     r->action = (char *)inject_action_names[rule->spec.action];

@@ -48,7 +48,7 @@ static void describe_parked(const struct stream *s, char *buf, size_t size)
 static void report_stream(struct rows *rows, struct stream *s)
 {
     char waits[128] = "";
-    ADD_ROW(rows, Npud__StreamRow, NPUD__STREAM_ROW__INIT, r, return );
+    ADD_ROW(rows, Npud__StreamRow, NPUD__STREAM_ROW__INIT, r);
 
     r->session = s->session->id;
     r->pid = s->session->pid;
@@ -86,7 +86,7 @@ static void report_ipc_event(struct rows *rows, struct ipc_event *ev, struct ses
     bool committed = ipc_record_outcome(ev, ipc_latest_number(latest), &error, &pid);
     enum ipc_state state =
         committed && error != 0 ? IPC_FAILED : ipc_state_of(ev->page, ipc_latest_number(latest));
-    ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return );
+    ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r);
 
     r->session = session ? session->id : 0;
     r->pid = session ? session->pid : 0;
@@ -100,7 +100,7 @@ static void report_ipc_event(struct rows *rows, struct ipc_event *ev, struct ses
 
 static void report_event(struct rows *rows, struct event_obj *event, struct session *session)
 {
-    ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r, return );
+    ADD_ROW(rows, Npud__EventRow, NPUD__EVENT_ROW__INIT, r);
 
     r->session = session->id;
     r->pid = session->pid;
@@ -139,7 +139,7 @@ void report_memory(struct server *server, struct rows *rows)
     struct mem *mem;
 
     while ((mem = report_rows_next_object(server, rows, tables, 1, &session))) {
-        ADD_ROW(rows, Npud__MemoryRow, NPUD__MEMORY_ROW__INIT, r, return );
+        ADD_ROW(rows, Npud__MemoryRow, NPUD__MEMORY_ROW__INIT, r);
 
         r->session = session->id;
         r->pid = session->pid;
@@ -168,7 +168,7 @@ void report_notifies(struct server *server, struct rows *rows)
 
     while ((open = report_rows_next_object(server, rows, tables, 1, &session))) {
         struct notify *n = open->notify;
-        ADD_ROW(rows, Npud__NotifyRow, NPUD__NOTIFY_ROW__INIT, r, return );
+        ADD_ROW(rows, Npud__NotifyRow, NPUD__NOTIFY_ROW__INIT, r);
 
         r->session = session->id;
         r->pid = session->pid;

@@ -9,9 +9,13 @@
 
 #define SLICE_ROWS 16 /* between two looks at the clock */
 
-static void *take(struct rows *rows, size_t size)
+struct row_block {
+    struct row_block *next;
+};
+
+static void *take_memory(struct rows *rows, size_t size)
 {
-    struct block *b = calloc(1, sizeof(*b) + size);
+    struct row_block *b = calloc(1, sizeof(*b) + size);
 
     if (!b)
         return NULL;
@@ -22,7 +26,7 @@ static void *take(struct rows *rows, size_t size)
 
 void *report_rows_add(struct rows *rows, size_t size)
 {
-    void *row = take(rows, size);
+    void *row = take_memory(rows, size);
 
     if (!row)
         return NULL;
@@ -40,14 +44,14 @@ void *report_rows_add(struct rows *rows, size_t size)
 
 char *report_rows_copy_text(struct rows *rows, const char *text)
 {
-    char *p = take(rows, strlen(text) + 1);
+    char *p = take_memory(rows, strlen(text) + 1);
 
     return p ? strcpy(p, text) : (char *)"";
 }
 
 void report_rows_deinit(struct rows *rows)
 {
-    struct block *b, *next;
+    struct row_block *b, *next;
 
     for (b = rows->blocks; b; b = next) {
         next = b->next;

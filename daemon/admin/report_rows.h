@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct row_block;
 struct server;
 struct session;
 
@@ -36,9 +37,7 @@ struct rows {
     void **row;
     size_t n;
     size_t size;
-    struct block {
-        struct block *next;
-    } * blocks;
+    struct row_block *blocks; /* the memory of all of these */
 };
 
 /** Free all rows, and what report_rows_copy_text() gave. */
@@ -48,13 +47,13 @@ void report_rows_deinit(struct rows *rows);
 void *report_rows_add(struct rows *rows, size_t size);
 
 /**
- * A row of the protobuf type, initialised; leaves the function or loop with `otherwise` when memory
- * is out.
+ * Declares var: a row of the protobuf type, initialised. If memory is out, returns from the
+ * function.
  */
-#define ADD_ROW(rows, type, init, var, otherwise)                                                  \
+#define ADD_ROW(rows, type, init, var)                                                             \
     type *var = report_rows_add(rows, sizeof(type));                                               \
     if (!var)                                                                                      \
-        otherwise;                                                                                 \
+        return;                                                                                    \
     *var = (type)init
 
 /** A copy that lives as long as rows; "" when memory is out. */

@@ -24,7 +24,7 @@ static void report_blocked(struct rows *rows, const struct waits *waits, const s
 {
     uint64_t now = clock_ns();
     char text[128];
-    ADD_ROW(rows, Npud__WaitRow, NPUD__WAIT_ROW__INIT, r, return );
+    ADD_ROW(rows, Npud__WaitRow, NPUD__WAIT_ROW__INIT, r);
 
     r->session = b->session->id;
     r->pid = b->session->pid;
@@ -53,7 +53,7 @@ static void report_deadlock(struct rows *rows, const struct waits *waits, size_t
 {
     const struct deadlock *d = &waits->deadlock[i];
     char text[8192];
-    ADD_ROW(rows, Npud__DeadlockRow, NPUD__DEADLOCK_ROW__INIT, r, return );
+    ADD_ROW(rows, Npud__DeadlockRow, NPUD__DEADLOCK_ROW__INIT, r);
 
     deadlock_describe(d, text, sizeof(text));
     r->deadlock = (uint32_t)i + 1;
