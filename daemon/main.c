@@ -21,7 +21,7 @@
 #include "daemon/base/config.h"
 #include "daemon/core/engine.h"
 #include "daemon/engine/inject.h"
-#include "daemon/control/entrance.h"
+#include "daemon/entrance.h"
 #include "daemon/base/log.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/base/service_manager.h"

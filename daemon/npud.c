@@ -1,9 +1,11 @@
 #include "daemon/npud.h"
 
+#include "daemon/admin/own_waits.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/router.h"
+#include "daemon/control/dispatch.h"
 #include "daemon/control/listener.h"
 #include "daemon/core/device.h"
 #include "daemon/core/ipc_event.h"
@@ -36,4 +38,5 @@ void npud_assemble(struct server *server)
     server->router = &parts.router;
     server->clients = &parts.clients;
     server->admins = &parts.admins;
+    dispatch_own_waits = own_waits_answer;
 }

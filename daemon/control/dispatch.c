@@ -165,6 +165,13 @@ static int32_t on_leave_session(struct call *call)
     return 0;
 }
 
+int32_t (*dispatch_own_waits)(struct call *call);
+
+static int32_t on_own_waits(struct call *call)
+{
+    return dispatch_own_waits(call);
+}
+
 /* --- dispatch --- */
 
 static const struct {

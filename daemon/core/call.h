@@ -93,9 +93,6 @@ int32_t on_export_notify(struct call *call);
 int32_t on_allow_notify(struct call *call);
 int32_t on_import_notify(struct call *call);
 
-/** on_report.c */
-int32_t on_own_waits(struct call *call);
-
 /** on_pool.c */
 int32_t on_create_segment(struct call *call);
 int32_t on_map_segment(struct call *call);

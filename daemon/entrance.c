@@ -1,4 +1,4 @@
-#include "daemon/control/entrance.h"
+#include "daemon/entrance.h"
 
 #include <errno.h>
 #include <fcntl.h>

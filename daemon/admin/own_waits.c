@@ -1,17 +1,17 @@
-/* Requests of users about themselves. */
-#include "daemon/core/call.h"
+#include "daemon/admin/own_waits.h"
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/admin/report.h"
+#include "daemon/core/call.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/util/clock.h"
 
-#define SHARE 10 /* of npud's time, one part in so many for the reports of one user */
+#define SHARE 10 /* the reports of one user take at most one part in so many of npud's time */
 
 /*
- * A user without any other session waits for nothing: npud need not look, however often one comes
- * to ask.
+ * A user whose only session is this one waits for nothing. npud then makes no report, however often
+ * this user asks.
  */
 static bool waits_for_something(const struct session *session)
 {
@@ -36,7 +36,7 @@ static int32_t make_report(struct call *call, Npud__OwnWaitsReply *out)
     return 0;
 }
 
-int32_t on_own_waits(struct call *call)
+int32_t own_waits_answer(struct call *call)
 {
     static Npud__OwnWaitsReply out;
     uint64_t now = clock_ns(), from = call->session->user->report_ns;
