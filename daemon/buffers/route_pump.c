@@ -1,210 +1,21 @@
 #include "daemon/buffers/route_pump.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <utlist.h>
 
 #include "daemon/buffers/chain.h"
+#include "daemon/buffers/message.h"
 #include "daemon/buffers/queue.h"
-#include "daemon/buffers/router.h"
+#include "daemon/buffers/relay.h"
+#include "daemon/buffers/route.h"
 #include "daemon/buffers/segment.h"
-#include "daemon/core/server.h"
 #include "daemon/buffers/sweep.h"
+#include "daemon/core/server.h"
 #include "proto/util/clock.h"
-#include "proto/util/futex.h"
 
 #define SLICE_MESSAGES 64 /* before others have their turn */
 #define SLICE_NS       (50 * NSEC_PER_USEC)
 #define TURN_MESSAGES  16 /* of one relay, before the next one that is ready has its turn */
-
-/* --- who has something to do --- */
-
-static void schedule(struct router *router)
-{
-    event_active(router->on_ready, EV_TIMEOUT, 0);
-}
-
-void route_pump_ready(struct relay *relay)
-{
-    struct router *router = relay->server->router;
-
-    if (relay->ready)
-        return;
-    if (!router->ready)
-        schedule(router);
-    relay->ready = true;
-    DL_APPEND2(router->ready, relay, ready_prev, ready_next);
-}
-
-static void unready(struct relay *relay)
-{
-    if (!relay->ready)
-        return;
-    relay->ready = false;
-    DL_DELETE2(relay->server->router->ready, relay, ready_prev, ready_next);
-}
-
-static void starve(struct relay *relay)
-{
-    if (relay->starved)
-        return;
-    relay->starved = true;
-    DL_APPEND2(relay->server->router->starved, relay, starved_prev, starved_next);
-}
-
-static void unstarve(struct relay *relay)
-{
-    if (!relay->starved)
-        return;
-    relay->starved = false;
-    DL_DELETE2(relay->server->router->starved, relay, starved_prev, starved_next);
-}
-
-/* The first message of its backlog needs a slot in a segment without a free one. */
-static void wait_for_slot(struct route *route, uint32_t segment)
-{
-    route->waits_slot = true;
-    route->wanted = segment;
-    DL_APPEND2(route->router->waits_slot, route, waiting_prev, waiting_next);
-}
-
-/* It has a backlog, and the destination may take from it. */
-static void wait_for_turn(struct route *route)
-{
-    struct relay *to = route->destination;
-
-    DL_APPEND2(to->waiting, route, waiting_prev, waiting_next);
-    if (!to->armed)
-        route_pump_ready(to);
-}
-
-static void stop_waiting(struct route *route)
-{
-    if (route->waits_slot)
-        DL_DELETE2(route->router->waits_slot, route, waiting_prev, waiting_next);
-    else
-        DL_DELETE2(route->destination->waiting, route, waiting_prev, waiting_next);
-    route->waits_slot = false;
-}
-
-static void try_again(struct route *route)
-{
-    stop_waiting(route);
-    wait_for_turn(route);
-}
-
-void route_pump_slot_freed(struct router *router, const struct segment *segment)
-{
-    struct route *route, *next;
-
-    DL_FOREACH_SAFE2 (router->waits_slot, route, next, waiting_next)
-        if (route->wanted == segment->view.id)
-            try_again(route);
-}
-
-void route_pump_try_again(struct relay *relay)
-{
-    struct route *route;
-
-    route_pump_ready(relay);
-    DL_FOREACH2 (relay->out, route, out_next)
-        if (route->waits_slot)
-            try_again(route);
-    DL_FOREACH2 (relay->in, route, in_next)
-        if (route->waits_slot)
-            try_again(route);
-}
-
-void route_pump_unstarve(struct router *router)
-{
-    struct relay *relay, *next;
-
-    while (router->waits_slot)
-        try_again(router->waits_slot);
-    DL_FOREACH_SAFE2 (router->starved, relay, next, starved_next) {
-        unstarve(relay);
-        route_pump_ready(relay);
-    }
-}
-
-/* --- who wakes whom --- */
-
-static struct queue_view *view(struct relay *relay)
-{
-    return &relay->queue->ring.view;
-}
-
-/* From here on who puts, or takes, rings. The caller looks once more. */
-static void arm(struct relay *relay, _Atomic uint64_t *waiting)
-{
-    relay->armed = true;
-    atomic_fetch_or(waiting, QUEUE_ROUTER);
-    atomic_thread_fence(memory_order_seq_cst);
-}
-
-static void disarm(struct relay *relay)
-{
-    if (!relay->armed)
-        return;
-    relay->armed = false;
-    atomic_fetch_and(&view(relay)->put->waiting, ~(uint64_t)QUEUE_ROUTER);
-    atomic_fetch_and(&view(relay)->take->waiting, ~(uint64_t)QUEUE_ROUTER);
-}
-
-/*
- * One of those who sleep on the other side of the ring wakes up: it is one message, or one place,
- * more.
- */
-static void wake(struct relay *relay, _Atomic uint64_t *waiting, _Atomic uint32_t *word)
-{
-    uint32_t w = queue_waiting(waiting);
-
-    if (w & ~QUEUE_ROUTER) {
-        queue_change(word);
-        futex_wake_one(word);
-    }
-    /* It was a destination whose backlog is still being delivered when it became a source. */
-    if (w & QUEUE_ROUTER)
-        route_pump_ready(relay);
-}
-
-/* --- messages --- */
-
-/* Memory for the next message. False: none. */
-static bool message_prepare(struct router *router)
-{
-    if (!router->spare)
-        router->spare = calloc(1, sizeof(*router->spare));
-    return router->spare != NULL;
-}
-
-static struct message *message_new(struct router *router, uint32_t ref, const struct chain *chain)
-{
-    struct message *m = router->spare;
-    uint64_t kib = (chain->bytes + 1023) >> 10;
-
-    router->spare = NULL;
-    *m = (struct message){.ref = ref, .kib = kib > UINT32_MAX ? UINT32_MAX : (uint32_t)kib};
-    return m;
-}
-
-/* One route less has to deliver it. After the last one npud may still have the buffers. */
-static void message_done(struct router *router, struct message *m)
-{
-    if (--m->n_routes > 0)
-        return;
-    mbuf_free_chain(router->server, m->ref);
-    if (router->spare)
-        free(m);
-    else
-        router->spare = m;
-}
-
-void route_pump_free_spare(struct router *router)
-{
-    free(router->spare);
-    router->spare = NULL;
-}
 
 /* --- putting --- */
 
@@ -214,7 +25,7 @@ enum put_result {
     PUT_NO_SLOT, /* for a reference */
 };
 
-static void spend(unsigned *budget, unsigned n)
+static void spend_budget(unsigned *budget, unsigned n)
 {
     *budget -= n < *budget ? n : *budget;
 }
@@ -225,8 +36,8 @@ static void spend(unsigned *budget, unsigned n)
  */
 static uint32_t copies_in_ring(struct relay *to, uint32_t fill)
 {
-    uint64_t head =
-        queue_head_position(atomic_load_explicit(&view(to)->take->head, memory_order_relaxed));
+    uint64_t head = queue_head_position(
+        atomic_load_explicit(&relay_view(to)->take->head, memory_order_relaxed));
 
     if ((int64_t)(head - to->copies_end) >= 0)
         to->n_copies = 0;
@@ -239,7 +50,7 @@ static uint32_t copies_in_ring(struct relay *to, uint32_t fill)
  */
 static void note_copy(struct relay *to)
 {
-    const struct queue_view *v = view(to);
+    const struct queue_view *v = relay_view(to);
     uint64_t head = queue_head_position(atomic_load_explicit(&v->take->head, memory_order_relaxed));
     uint64_t tail = atomic_load_explicit(&v->put->tail, memory_order_relaxed);
 
@@ -250,14 +61,14 @@ static void note_copy(struct relay *to)
 void route_pump_moved(struct relay *relay)
 {
     relay->armed = false;
-    relay->copies_end = atomic_load_explicit(&view(relay)->put->tail, memory_order_relaxed);
+    relay->copies_end = atomic_load_explicit(&relay_view(relay)->put->tail, memory_order_relaxed);
 }
 
 /*
  * A chain can change after npud has taken it: members from segments that the consumers may not map
  * do not travel.
  */
-static bool all_fed(const struct relay *to, const struct chain *chain)
+static bool all_allowed(const struct relay *to, const struct chain *chain)
 {
     for (uint32_t i = 0; i < chain->n; i++)
         if (!queue_fed(to->queue, chain->member[i].segment))
@@ -272,24 +83,24 @@ static bool all_fed(const struct relay *to, const struct chain *chain)
  * A ring without references of npud's gets one if there is a slot. Else more slots must be free
  * than this ring has: so idle destinations, however many there are, leave slots to the others.
  */
-static enum put_result refer(struct route *route, const struct message *m, uint32_t *ref,
-                             unsigned *budget)
+static enum put_result make_reference(struct route *route, const struct message *m, uint32_t *ref,
+                                      unsigned *budget)
 {
     static struct chain chain; /* 5 KiB; one control thread */
     struct relay *to = route->destination;
-    uint32_t fill = queue_fill(view(to)), copies = copies_in_ring(to, fill);
+    uint32_t fill = queue_fill(relay_view(to)), copies = copies_in_ring(to, fill);
     enum chain_result r;
 
     *ref = 0;
-    if (fill >= view(to)->depth)
+    if (fill >= relay_view(to)->depth)
         return PUT_FULL;
-    if (!chain_read(to->server, m->ref, &chain) || !all_fed(to, &chain))
+    if (!chain_read(to->server, m->ref, &chain) || !all_allowed(to, &chain))
         return PUT_DONE;
     if (copies > 0 && !chain_has_room(&chain, copies + 1))
         return PUT_FULL;
     r = chain_copy(&chain, ref);
     if (r == CHAIN_OK) {
-        spend(budget, chain.n - 1);
+        spend_budget(budget, chain.n - 1);
         return PUT_DONE;
     }
     if (r == CHAIN_NO_SLOT)
@@ -309,10 +120,10 @@ static enum put_result put_chain(struct route *route, uint32_t ref)
         return PUT_DONE;
     m = &segment_find(to->server, ref >> 16)->view.mbufs[ref & 0xffff];
     word = atomic_load_explicit(&m->word, memory_order_relaxed);
-    switch (queue_enqueue(view(to), m, ref, word, PEER_NPUD)) {
+    switch (queue_enqueue(relay_view(to), m, ref, word, PEER_NPUD)) {
     case QUEUE_OK:
         route->messages++;
-        wake(to, &view(to)->take->waiting, &view(to)->put->wake);
+        relay_wake(to, &relay_view(to)->take->waiting, &relay_view(to)->put->wake);
         return PUT_DONE;
     case QUEUE_STALE:
         return PUT_DONE;
@@ -322,7 +133,7 @@ static enum put_result put_chain(struct route *route, uint32_t ref)
 }
 
 /* Deliver the message to the destination of this route. */
-static enum put_result put(struct route *route, struct message *m, unsigned *budget)
+static enum put_result put_message(struct route *route, struct message *m, unsigned *budget)
 {
     enum put_result r;
     uint32_t ref;
@@ -333,7 +144,7 @@ static enum put_result put(struct route *route, struct message *m, unsigned *bud
             m->ref = 0;
         return r;
     }
-    r = refer(route, m, &ref, budget);
+    r = make_reference(route, m, &ref, budget);
     if (ref == 0)
         return r;
     r = put_chain(route, ref);
@@ -345,42 +156,42 @@ static enum put_result put(struct route *route, struct message *m, unsigned *bud
 }
 
 /* The first one of the backlog has been delivered; the next route into here has its turn. */
-static void advance(struct route *route)
+static void advance_backlog(struct route *route)
 {
     struct relay *from = route->source;
     struct message *m = backlog_first(&route->backlog);
     bool was_full = backlog_full(&route->backlog);
 
-    stop_waiting(route);
+    route_stop_waiting(route);
     backlog_pop(&route->backlog);
     message_done(route->router, m);
     if (route->backlog.n > 0)
         DL_APPEND2(route->destination->waiting, route, waiting_prev, waiting_next);
     if (from && was_full)
-        route_pump_ready(from);
-    route_settle(route);
+        relay_make_ready(from);
+    route_check_over(route);
 }
 
 /* Backlogs of routes into here, in turns. False: the budget is used up. */
-static bool drain(struct relay *to, unsigned *budget)
+static bool drain_backlogs(struct relay *to, unsigned *budget)
 {
     bool armed = false;
 
-    for (; to->waiting && *budget > 0; spend(budget, 1)) {
+    for (; to->waiting && *budget > 0; spend_budget(budget, 1)) {
         struct route *route = to->waiting;
 
-        switch (put(route, backlog_first(&route->backlog), budget)) {
+        switch (put_message(route, backlog_first(&route->backlog), budget)) {
         case PUT_DONE:
-            advance(route);
+            advance_backlog(route);
             break;
         case PUT_NO_SLOT:
-            stop_waiting(route);
-            wait_for_slot(route, route->wanted);
+            route_stop_waiting(route);
+            route_wait_for_slot(route, route->wanted);
             break;
         default:
             if (armed)
                 return true;
-            arm(to, &view(to)->put->waiting);
+            relay_arm(to, &relay_view(to)->put->waiting);
             armed = true;
         }
     }
@@ -388,12 +199,12 @@ static bool drain(struct relay *to, unsigned *budget)
 }
 
 /* Now, or by the backlog, which has a place: messages that wait come first, of any source. */
-static void deliver(struct route *route, struct message *m, unsigned *budget)
+static void deliver_message(struct route *route, struct message *m, unsigned *budget)
 {
     enum put_result r = PUT_FULL;
 
     if (route->backlog.n == 0 && !route->destination->waiting)
-        r = put(route, m, budget);
+        r = put_message(route, m, budget);
     if (r == PUT_DONE) {
         message_done(route->router, m);
         return;
@@ -402,15 +213,15 @@ static void deliver(struct route *route, struct message *m, unsigned *budget)
     if (route->backlog.n > 1)
         return;
     if (r == PUT_NO_SLOT)
-        wait_for_slot(route, route->wanted);
+        route_wait_for_slot(route, route->wanted);
     else
-        wait_for_turn(route);
+        route_wait_for_turn(route);
 }
 
 /* --- distributing --- */
 
 /* The consumers of the destination may map what the source may be fed with. */
-static void feed(struct route *route, const struct chain *chain)
+static void allow_map(struct route *route, const struct chain *chain)
 {
     struct segment *last = NULL;
 
@@ -425,7 +236,7 @@ static void feed(struct route *route, const struct chain *chain)
  * Is everything in it from segments that feed the source? Else a client has made it up, to get at
  * memory that it was not given.
  */
-static bool genuine(struct relay *from, const struct chain *chain)
+static bool is_genuine(struct relay *from, const struct chain *chain)
 {
     for (uint32_t i = 0; i < chain->n; i++)
         if (!queue_fed(from->queue, chain->member[i].segment))
@@ -434,7 +245,7 @@ static bool genuine(struct relay *from, const struct chain *chain)
 }
 
 /* Give a message to all routes that are bound. may_take() has made the memory for it. */
-static void distribute(struct relay *from, uint32_t ref, unsigned *budget)
+static void distribute_message(struct relay *from, uint32_t ref, unsigned *budget)
 {
     static struct chain chain; /* 5 KiB; one control thread */
     struct router *router = from->server->router;
@@ -442,7 +253,7 @@ static void distribute(struct relay *from, uint32_t ref, unsigned *budget)
     struct route *route;
     uint32_t left;
 
-    if (!chain_read(from->server, ref, &chain) || !genuine(from, &chain)) {
+    if (!chain_read(from->server, ref, &chain) || !is_genuine(from, &chain)) {
         mbuf_free_chain(from->server, ref);
         return;
     }
@@ -452,15 +263,15 @@ static void distribute(struct relay *from, uint32_t ref, unsigned *budget)
         if (route->state != ROUTE_BOUND)
             continue;
         left--;
-        feed(route, &chain);
+        allow_map(route, &chain);
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): only the last of n_routes calls frees it */
-        deliver(route, m, budget);
+        deliver_message(route, m, budget);
     }
 }
 
 /* --- taking --- */
 
-/* Is there a route, does none have a full backlog, and is there memory for distribute()? */
+/* Is there a route, does none have a full backlog, and is there memory for distribute_message()? */
 static bool may_take(struct relay *from)
 {
     bool memory = message_prepare(from->server->router);
@@ -475,12 +286,12 @@ static bool may_take(struct relay *from)
                  queue_feed_prepare(route->destination->queue);
     }
     if (from->n_out > 0 && !memory)
-        starve(from);
+        relay_starve(from);
     return from->n_out > 0 && memory;
 }
 
 /* The buffer of a message, or NULL. */
-static struct mbuf *buffer(struct server *server, uint32_t ref)
+static struct mbuf *find_buffer(struct server *server, uint32_t ref)
 {
     struct segment *segment = segment_find(server, ref >> 16);
 
@@ -492,34 +303,35 @@ static struct mbuf *buffer(struct server *server, uint32_t ref)
 /*
  * Take the next message, if it is one, for all routes that are bound. QUEUE_EMPTY: there is none.
  */
-static enum queue_result take(struct relay *from, unsigned *budget)
+static enum queue_result take_message(struct relay *from, unsigned *budget)
 {
     struct segment_table *table = segments_table(from->server);
     struct queue_front front;
     uint64_t held;
-    enum queue_result r = queue_front(view(from), &front);
+    enum queue_result r = queue_front(relay_view(from), &front);
 
     if (r != QUEUE_OK)
         return r;
-    queue_settle(view(from), front.head, table);
-    r = queue_dequeue(view(from), &front, buffer(from->server, front.ref), PEER_NPUD, table, &held);
+    queue_settle(relay_view(from), front.head, table);
+    r = queue_dequeue(relay_view(from), &front, find_buffer(from->server, front.ref), PEER_NPUD,
+                      table, &held);
     if (r == QUEUE_EMPTY)
         return QUEUE_NOTHING; /* somebody was faster, who should not take: look again */
-    wake(from, &view(from)->put->waiting, &view(from)->take->wake);
+    relay_wake(from, &relay_view(from)->put->waiting, &relay_view(from)->take->wake);
     if (r == QUEUE_OK)
-        distribute(from, front.ref, budget);
+        distribute_message(from, front.ref, budget);
     return r;
 }
 
 /* Messages from here. False: the budget is used up. */
-static bool pump(struct relay *from, unsigned *budget)
+static bool pump_source(struct relay *from, unsigned *budget)
 {
     bool armed = false;
 
-    for (; *budget > 0; spend(budget, 1)) {
+    for (; *budget > 0; spend_budget(budget, 1)) {
         if (!may_take(from))
             return true;
-        switch (take(from, budget)) {
+        switch (take_message(from, budget)) {
         case QUEUE_OK:
             break;
         case QUEUE_NOTHING:
@@ -528,7 +340,7 @@ static bool pump(struct relay *from, unsigned *budget)
         default:
             if (armed)
                 return true;
-            arm(from, &view(from)->take->waiting);
+            relay_arm(from, &relay_view(from)->take->waiting);
             armed = true;
         }
     }
@@ -544,7 +356,7 @@ void route_pump_empty(struct relay *from)
 
         if (!may_take(from))
             return;
-        r = take(from, &budget);
+        r = take_message(from, &budget);
         if (r != QUEUE_OK && r != QUEUE_NOTHING)
             return;
     }
@@ -553,18 +365,18 @@ void route_pump_empty(struct relay *from)
 /* --- turns --- */
 
 /* Returns what was used of the budget, with one for looking. */
-static unsigned run(struct relay *relay, unsigned budget)
+static unsigned run_relay(struct relay *relay, unsigned budget)
 {
     unsigned left = budget;
     bool out = true, in = true;
 
-    disarm(relay);
+    relay_disarm(relay);
     if (relay->out)
-        out = pump(relay, &left);
+        out = pump_source(relay, &left);
     if (relay->waiting)
-        in = drain(relay, &left);
+        in = drain_backlogs(relay, &left);
     if (!out || !in)
-        route_pump_ready(relay);
+        relay_make_ready(relay);
     return budget - left + 1;
 }
 
@@ -579,32 +391,11 @@ void route_pump_turn(int fd, short what, void *arg)
     for (unsigned n = 0; router->ready && n < SLICE_MESSAGES && clock_ns() < until;) {
         struct relay *relay = router->ready;
 
-        unready(relay);
-        n += run(relay, TURN_MESSAGES);
+        relay_unready(relay);
+        n += run_relay(relay, TURN_MESSAGES);
     }
-    router_reap(router);
+    route_reap(router);
     /* A timer of zero fires after the loop has looked at all descriptors. */
     if (router->ready)
         event_add(router->on_ready, &now);
-}
-
-/* --- ends --- */
-
-void route_drop_backlog(struct route *route)
-{
-    if (route->backlog.n > 0)
-        stop_waiting(route);
-    while (route->backlog.n > 0) {
-        struct message *m = backlog_first(&route->backlog);
-
-        backlog_pop(&route->backlog);
-        message_done(route->router, m);
-    }
-}
-
-void route_pump_forget(struct relay *relay)
-{
-    disarm(relay);
-    unready(relay);
-    unstarve(relay);
 }

@@ -5,6 +5,8 @@
 
 #include "acl/acl_base.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/buffers/relay.h"
+#include "daemon/buffers/route_query.h"
 #include "daemon/buffers/router.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -15,7 +17,7 @@ int32_t on_queue_bell(struct call *call)
     uint32_t number = call->request->queue_bell->number;
     struct queue *queue = queue_by_number(call->session->server, number);
     struct queue_attach *attach = queue ? queue_attached(call->session, queue->id) : NULL;
-    int fd = attach && attach->queue == queue ? router_bell(queue) : -ENOENT;
+    int fd = attach && attach->queue == queue ? relay_bell(queue) : -ENOENT;
 
     if (fd == -ENOENT)
         return fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
@@ -109,7 +111,7 @@ int32_t on_query_routes(struct call *call)
         query.after_source = in->after->source;
         query.after_destination = in->after->destination;
     }
-    n = router_query(call->session, &query, found, ROUTES_MAX, &more);
+    n = route_query_find(call->session, &query, found, ROUTES_MAX, &more);
     reply_begin(call);
     for (size_t i = 0; i < n; i++)
         reply_add(found[i]->named->name.source, found[i]->named->name.destination, found[i]->state);

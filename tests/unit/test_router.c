@@ -3,6 +3,8 @@
  * as every client: it puts into and takes from rings, allocates and frees buffers, by the functions
  * of proto/.
  */
+#include "daemon/buffers/relay.h"
+#include "daemon/buffers/route_query.h"
 #include "daemon/buffers/router.h"
 
 #include "daemon/buffers/chain.h"
@@ -94,7 +96,7 @@ static void ring_bell(struct queue *queue, _Atomic uint64_t *waiting)
 
     if (!(queue_waiting(waiting) & QUEUE_ROUTER))
         return;
-    fd = router_bell(queue);
+    fd = relay_bell(queue);
     ck_assert_int_ge(fd, 0);
     eventfd_write(fd, 1);
 }
@@ -650,7 +652,7 @@ START_TEST(with_a_destination_goes_what_was_meant_for_it)
     settle();
     expect_lengths(c, 0, 60);
     ck_assert_uint_eq(in_use(segment), 0);
-    ck_assert_uint_eq(router_query(owner, &query, found, 4, &more), 1);
+    ck_assert_uint_eq(route_query_find(owner, &query, found, 4, &more), 1);
     ck_assert_int_eq(found[0]->state, ROUTE_ABNORMAL);
     ck_assert(router_uses(a));
     /* The last one that worked: messages stay, and are the application's. */
@@ -659,9 +661,9 @@ START_TEST(with_a_destination_goes_what_was_meant_for_it)
     send_lengths(a, 60, 70);
     settle();
     expect_lengths(a, 60, 70);
-    ck_assert_uint_eq(router_query(owner, &query, found, 4, &more), 2);
+    ck_assert_uint_eq(route_query_find(owner, &query, found, 4, &more), 2);
     queue_destroy(a);
-    ck_assert_uint_eq(router_query(owner, &query, found, 4, &more), 2);
+    ck_assert_uint_eq(route_query_find(owner, &query, found, 4, &more), 2);
     ck_assert_uint_eq(in_use(segment), 0);
 }
 END_TEST
@@ -827,7 +829,7 @@ START_TEST(queries_give_all_in_pages)
             ck_assert_int_eq(bind_route(a[j], b[i]), ROUTE_BOUND);
     query.source = a[1]->id;
     for (uint32_t last = 0; more; query.goes_on = true) {
-        size_t got = router_query(owner, &query, found, 33, &more);
+        size_t got = route_query_find(owner, &query, found, 33, &more);
 
         for (size_t i = 0; i < got; i++, n++) {
             ck_assert_uint_eq(found[i]->named->name.source, a[1]->id);
@@ -839,16 +841,16 @@ START_TEST(queries_give_all_in_pages)
     }
     ck_assert_uint_eq(n, 100);
     query = (struct route_query){.mode = 1, .destination = b[7]->id};
-    ck_assert_uint_eq(router_query(owner, &query, found, 64, &more), 3);
+    ck_assert_uint_eq(route_query_find(owner, &query, found, 64, &more), 3);
     query = (struct route_query){.mode = 2, .source = a[0]->id, .destination = b[7]->id};
-    ck_assert_uint_eq(router_query(owner, &query, found, 64, &more), 1);
+    ck_assert_uint_eq(route_query_find(owner, &query, found, 64, &more), 1);
     query = (struct route_query){.mode = 100};
-    ck_assert_uint_eq(router_query(owner, &query, found, 64, &more), 0);
+    ck_assert_uint_eq(route_query_find(owner, &query, found, 64, &more), 0);
     /* Others see routes of queues that they are attached to. */
     query = (struct route_query){.mode = 0, .source = a[0]->id};
-    ck_assert_uint_eq(router_query(other, &query, found, 64, &more), 0);
+    ck_assert_uint_eq(route_query_find(other, &query, found, 64, &more), 0);
     ck_assert_ptr_nonnull(queue_attach_new(other, a[0], QUEUE_PUT));
-    ck_assert_uint_eq(router_query(other, &query, found, 64, &more), 64);
+    ck_assert_uint_eq(route_query_find(other, &query, found, 64, &more), 64);
     ck_assert(more);
 }
 END_TEST
@@ -979,7 +981,7 @@ START_TEST(noise_in_the_rings)
         *word = random_below(&rng, 4) ? random_next(&rng) : random_below(&rng, 4);
         if (put(owner, a, ref) != QUEUE_OK)
             mbuf_release(&segment->view, mbuf_of(ref));
-        router_bell(a);
+        relay_bell(a);
         npud_turn();
         if (i % 64 == 0)
             for (uint32_t slot = 0; slot < segment_slots(&segment->view); slot++)

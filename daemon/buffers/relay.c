@@ -1,0 +1,256 @@
+#include "daemon/buffers/relay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/route.h"
+#include "daemon/core/server.h"
+#include "proto/util/futex.h"
+
+/* --- which relay has something to do --- */
+
+static void schedule_turn(struct router *router)
+{
+    event_active(router->on_ready, EV_TIMEOUT, 0);
+}
+
+void relay_make_ready(struct relay *relay)
+{
+    struct router *router = relay->server->router;
+
+    if (relay->ready)
+        return;
+    if (!router->ready)
+        schedule_turn(router);
+    relay->ready = true;
+    DL_APPEND2(router->ready, relay, ready_prev, ready_next);
+}
+
+void relay_unready(struct relay *relay)
+{
+    if (!relay->ready)
+        return;
+    relay->ready = false;
+    DL_DELETE2(relay->server->router->ready, relay, ready_prev, ready_next);
+}
+
+void relay_starve(struct relay *relay)
+{
+    if (relay->starved)
+        return;
+    relay->starved = true;
+    DL_APPEND2(relay->server->router->starved, relay, starved_prev, starved_next);
+}
+
+void relay_unstarve(struct relay *relay)
+{
+    if (!relay->starved)
+        return;
+    relay->starved = false;
+    DL_DELETE2(relay->server->router->starved, relay, starved_prev, starved_next);
+}
+
+void relay_try_again(struct relay *relay)
+{
+    struct route *route;
+
+    relay_make_ready(relay);
+    DL_FOREACH2 (relay->out, route, out_next)
+        if (route->waits_slot)
+            route_try_again(route);
+    DL_FOREACH2 (relay->in, route, in_next)
+        if (route->waits_slot)
+            route_try_again(route);
+}
+
+void relay_unstarve_all(struct router *router)
+{
+    struct relay *relay, *next;
+
+    while (router->waits_slot)
+        route_try_again(router->waits_slot);
+    DL_FOREACH_SAFE2 (router->starved, relay, next, starved_next) {
+        relay_unstarve(relay);
+        relay_make_ready(relay);
+    }
+}
+
+/* --- the bits by which a client knows that npud sleeps --- */
+
+struct queue_view *relay_view(struct relay *relay)
+{
+    return &relay->queue->ring.view;
+}
+
+/* From here on who puts, or takes, rings. The caller looks once more. */
+void relay_arm(struct relay *relay, _Atomic uint64_t *waiting)
+{
+    relay->armed = true;
+    atomic_fetch_or(waiting, QUEUE_ROUTER);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+void relay_disarm(struct relay *relay)
+{
+    if (!relay->armed)
+        return;
+    relay->armed = false;
+    atomic_fetch_and(&relay_view(relay)->put->waiting, ~(uint64_t)QUEUE_ROUTER);
+    atomic_fetch_and(&relay_view(relay)->take->waiting, ~(uint64_t)QUEUE_ROUTER);
+}
+
+/*
+ * One of those who sleep on the other side of the ring wakes up: it is one message, or one place,
+ * more.
+ */
+void relay_wake(struct relay *relay, _Atomic uint64_t *waiting, _Atomic uint32_t *word)
+{
+    uint32_t w = queue_waiting(waiting);
+
+    if (w & ~QUEUE_ROUTER) {
+        queue_change(word);
+        futex_wake_one(word);
+    }
+    /* It was a destination whose backlog is still being delivered when it became a source. */
+    if (w & QUEUE_ROUTER)
+        relay_make_ready(relay);
+}
+
+/* --- life, and the descriptor by which clients wake npud --- */
+
+struct relay *relay_get(struct queue *queue)
+{
+    struct relay *relay = queue->route;
+
+    if (relay)
+        return relay;
+    relay = calloc(1, sizeof(*relay));
+    if (!relay)
+        return NULL;
+    relay->server = queue->server;
+    relay->queue = queue;
+    relay->bell = -1;
+    queue->route = relay;
+    return relay;
+}
+
+void relay_close_bell(struct relay *relay)
+{
+    if (relay->on_bell)
+        event_free(relay->on_bell);
+    if (relay->bell >= 0)
+        close(relay->bell);
+    charge_deinit(&relay->charge_bell);
+    relay->on_bell = NULL;
+    relay->bell = -1;
+}
+
+static void forget_relay(struct relay *relay)
+{
+    relay_disarm(relay);
+    relay_unready(relay);
+    relay_unstarve(relay);
+}
+
+void relay_free(struct relay *relay)
+{
+    forget_relay(relay);
+    relay_close_bell(relay);
+    relay->queue->route = NULL;
+    free(relay);
+}
+
+/*
+ * Once clients have the eventfd it stays that of the ring: they would not ask again when there is
+ * another route.
+ */
+void relay_check_used(struct relay *relay)
+{
+    if (relay && !relay->out && !relay->in && relay->bell < 0)
+        relay_free(relay);
+}
+
+/*
+ * Who may ring could also have filled the counter, or made its descriptor a blocking one, which is
+ * the same for all: so the counter is emptied, and not by a read that could block.
+ */
+static void on_bell(evutil_socket_t fd, short what, void *arg)
+{
+    struct relay *relay = arg;
+    eventfd_t count;
+    struct iovec iov = {.iov_base = &count, .iov_len = sizeof(count)};
+
+    (void)what;
+    if (preadv2(fd, &iov, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP)
+        eventfd_read(fd, &count);
+    relay_try_again(relay);
+}
+
+int relay_bell(struct queue *queue)
+{
+    struct relay *relay = queue->route;
+
+    if (!relay)
+        return -ENOENT;
+    relay_make_ready(relay);
+    if (relay->bell >= 0)
+        return relay->bell;
+    if (charge_init(&relay->charge_bell, &queue->server->users, queue->user, RESOURCE_FDS, 1) < 0)
+        return -EDQUOT;
+    relay->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (relay->bell >= 0)
+        relay->on_bell =
+            event_new(queue->server->base, relay->bell, EV_READ | EV_PERSIST, on_bell, relay);
+    if (!relay->on_bell || event_add(relay->on_bell, NULL) < 0) {
+        relay_close_bell(relay);
+        return -EMFILE;
+    }
+    return relay->bell;
+}
+
+/* --- what its queue is told --- */
+
+/* Does npud put messages there, were it only the last ones of a route that has ended? */
+static bool puts_there(const struct relay *relay)
+{
+    const struct route *route;
+
+    if (relay->n_in > 0 || relay->waiting)
+        return true;
+    DL_FOREACH2 (relay->in, route, in_next)
+        if (route->backlog.n > 0)
+            return true;
+    return false;
+}
+
+/* What is new for who waits there. */
+void relay_tell_queue(struct relay *relay)
+{
+    relay->queue->routes_from = relay->n_out;
+    relay->queue->routes_to = relay->n_in > 0 ? relay->n_in : puts_there(relay);
+    queue_routed(relay->queue);
+}
+
+/*
+ * The last message of the last route into there has been delivered: who waits for another one
+ * learns why none will come.
+ */
+void relay_check_puts(struct relay *relay)
+{
+    if (relay->n_in > 0)
+        relay->queue->routes_to = relay->n_in;
+    if (relay->queue->routes_to == 0 || puts_there(relay))
+        return;
+    if (relay->gone == 0) {
+        relay_tell_queue(relay);
+        return;
+    }
+    relay->queue->routes_to = 0;
+    queue_party_left(relay->queue, QUEUE_PUT, relay->gone);
+    relay->gone = 0;
+}

@@ -1,0 +1,102 @@
+/*
+ * What the router has of a queue that is the source or the destination of a route: its routes, what
+ * it has to do, and how clients wake npud for it. Control thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/user.h"
+#include "proto/shm/queue_shm.h"
+
+struct event;
+struct queue;
+struct route;
+struct router;
+struct server;
+
+/**
+ * What the router knows of a queue: queue->route. It goes with its last route, or, when somebody
+ * may ring, with the queue.
+ */
+struct relay {
+    struct server *server;
+    struct queue *queue;
+    struct route *out, *in;
+    uint32_t n_out, n_in;  /* of these: ROUTE_BOUND */
+    struct route *waiting; /* routes into here with a backlog, the next one to be served first */
+    uint32_t n_copies;     /* that npud has put into the ring since it last had none there */
+    uint64_t copies_end;   /* the position behind the last one */
+    int32_t gone;          /* pid of who could put last into a source that has gone; 0: none has */
+
+    bool ready;   /* in router->ready */
+    bool armed;   /* QUEUE_ROUTER is set where somebody will see it */
+    bool starved; /* in router->starved: npud has no memory */
+    struct relay *ready_prev, *ready_next;
+    struct relay *starved_prev, *starved_next;
+
+    struct event *on_bell;
+    int bell; /* eventfd, shared with whoever may ring; -1: nobody has asked for it */
+    struct charge charge_bell;
+};
+
+/** The relay of the queue, made if need be. NULL: no memory. */
+struct relay *relay_get(struct queue *queue);
+
+/** Its queue goes: so does the relay. */
+void relay_free(struct relay *relay);
+
+/**
+ * Frees the relay if no route uses it. It stays once clients have its eventfd, which is that of the
+ * ring: they would not ask again when there is another route.
+ */
+void relay_check_used(struct relay *relay);
+
+/** The relay may have something to do; or has nothing any more. */
+void relay_make_ready(struct relay *relay);
+void relay_unready(struct relay *relay);
+
+/** A source: npud has no memory for its next message; or has some again. */
+void relay_starve(struct relay *relay);
+void relay_unstarve(struct relay *relay);
+
+/** All relays that wait for memory, and all routes that wait for a slot, try again. */
+void relay_unstarve_all(struct router *router);
+
+/**
+ * The same, and its routes that wait for a slot try again: the client that freed one may have
+ * stopped before it told npud.
+ */
+void relay_try_again(struct relay *relay);
+
+/** Its ring. */
+struct queue_view *relay_view(struct relay *relay);
+
+/**
+ * From here on the client that puts, or takes, rings. The caller looks at the ring once more
+ * afterwards.
+ */
+void relay_arm(struct relay *relay, _Atomic uint64_t *waiting);
+void relay_disarm(struct relay *relay);
+
+/** Wake one of the threads that sleep on the other side of the ring: one message or place more. */
+void relay_wake(struct relay *relay, _Atomic uint64_t *waiting, _Atomic uint32_t *word);
+
+/**
+ * The eventfd on which the router waits for this queue, borrowed, made if need be. The router looks
+ * at the queue now. -ENOENT: it is part of no route; -EDQUOT, -EMFILE.
+ */
+int relay_bell(struct queue *queue);
+
+/** The ring has ended: so has its eventfd. */
+void relay_close_bell(struct relay *relay);
+
+/** The number of routes has changed: tell the clients of the queue. */
+void relay_tell_queue(struct relay *relay);
+
+/**
+ * After the last message of the last route into the queue: tells the clients that sleep there why no
+ * message will come.
+ */
+void relay_check_puts(struct relay *relay);

@@ -1,0 +1,216 @@
+#include "daemon/buffers/route.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "daemon/buffers/message.h"
+#include "daemon/buffers/peer.h"
+#include "daemon/buffers/relay.h"
+#include "daemon/buffers/segment.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+
+/* --- names --- */
+
+struct route_namesakes *route_find_namesakes(struct router *router, const struct route_name *name)
+{
+    struct route_namesakes *named;
+
+    HASH_FIND(hh, router->by_name, name, sizeof(*name), named);
+    return named;
+}
+
+static bool add_name(struct router *router, struct route *route, const struct route_name *name)
+{
+    struct route_namesakes *named = route_find_namesakes(router, name);
+
+    if (!named) {
+        named = calloc(1, sizeof(*named));
+        if (!named)
+            return false;
+        named->name = *name;
+        HASH_ADD(hh, router->by_name, name, sizeof(named->name), named);
+        if (!named->hh.tbl) {
+            free(named);
+            return false;
+        }
+    }
+    DL_APPEND2(named->routes, route, same_prev, same_next);
+    route->named = named;
+    return true;
+}
+
+static void remove_name(struct router *router, struct route *route)
+{
+    struct route_namesakes *named = route->named;
+
+    DL_DELETE2(named->routes, route, same_prev, same_next);
+    if (named->routes)
+        return;
+    HASH_DEL(router->by_name, named);
+    free(named);
+}
+
+/* --- waiting --- */
+
+/* The first message of its backlog needs a slot in a segment without a free one. */
+void route_wait_for_slot(struct route *route, uint32_t segment)
+{
+    route->waits_slot = true;
+    route->wanted = segment;
+    DL_APPEND2(route->router->waits_slot, route, waiting_prev, waiting_next);
+}
+
+/* It has a backlog, and the destination may take from it. */
+void route_wait_for_turn(struct route *route)
+{
+    struct relay *to = route->destination;
+
+    DL_APPEND2(to->waiting, route, waiting_prev, waiting_next);
+    if (!to->armed)
+        relay_make_ready(to);
+}
+
+void route_stop_waiting(struct route *route)
+{
+    if (route->waits_slot)
+        DL_DELETE2(route->router->waits_slot, route, waiting_prev, waiting_next);
+    else
+        DL_DELETE2(route->destination->waiting, route, waiting_prev, waiting_next);
+    route->waits_slot = false;
+}
+
+void route_try_again(struct route *route)
+{
+    route_stop_waiting(route);
+    route_wait_for_turn(route);
+}
+
+void route_slot_freed(struct router *router, const struct segment *segment)
+{
+    struct route *route, *next;
+
+    DL_FOREACH_SAFE2 (router->waits_slot, route, next, waiting_next)
+        if (route->wanted == segment->view.id)
+            route_try_again(route);
+}
+
+/* --- life --- */
+
+void route_set_state(struct route *route, enum route_state state)
+{
+    uint32_t was = route->state == ROUTE_BOUND, is = state == ROUTE_BOUND;
+
+    route->state = state;
+    if (was == is)
+        return;
+    route->source->n_out += is - was;
+    route->destination->n_in += is - was;
+}
+
+struct route *route_new(struct session *session, struct relay *source, struct relay *destination,
+                        const struct route_name *name)
+{
+    struct server *server = session->server;
+    struct router *router = server->router;
+    struct route *route = calloc(1, sizeof(*route));
+
+    if (!route)
+        return NULL;
+    if (charge_init(&route->charge, &server->users, session->user, RESOURCE_ROUTES, 1) < 0 ||
+        !add_name(router, route, name)) {
+        charge_deinit(&route->charge);
+        free(route);
+        return NULL;
+    }
+    route->user = user_ref(&server->users, session->uid);
+    route->router = router;
+    route->number = ++router->last_route;
+    route->source = source;
+    route->destination = destination;
+    DL_APPEND(router->all, route);
+    DL_APPEND2(source->out, route, out_prev, out_next);
+    DL_APPEND2(destination->in, route, in_prev, in_next);
+    return route;
+}
+
+void route_leave_binder(struct route *route)
+{
+    if (route->binder)
+        DL_DELETE2(route->binder->routes, route, bound_prev, bound_next);
+    route->binder = NULL;
+}
+
+void route_leave_source(struct route *route)
+{
+    DL_DELETE2(route->source->out, route, out_prev, out_next);
+    route->source = NULL;
+}
+
+static void drop_backlog(struct route *route)
+{
+    if (route->backlog.n > 0)
+        route_stop_waiting(route);
+    while (route->backlog.n > 0) {
+        struct message *m = backlog_first(&route->backlog);
+
+        backlog_pop(&route->backlog);
+        message_done(route->router, m);
+    }
+}
+
+void route_leave_destination(struct route *route)
+{
+    drop_backlog(route);
+    DL_DELETE2(route->destination->in, route, in_prev, in_next);
+    route->destination = NULL;
+}
+
+static bool is_over(const struct route *route)
+{
+    if (route->state == ROUTE_UNBOUND)
+        return route->backlog.n == 0;
+    return route->state == ROUTE_ABNORMAL && !route->binder && !route->source &&
+           !route->destination;
+}
+
+void route_check_over(struct route *route)
+{
+    if (route->state != ROUTE_BOUND && route->destination)
+        relay_check_puts(route->destination);
+    if (route->over || !is_over(route))
+        return;
+    route->over = true;
+    LL_PREPEND2(route->router->over, route, over_next);
+}
+
+static void route_free(struct router *router, struct route *route)
+{
+    struct relay *source = route->source, *destination = route->destination;
+
+    route_leave_binder(route);
+    if (source)
+        route_leave_source(route);
+    if (destination)
+        route_leave_destination(route);
+    relay_check_used(source);
+    relay_check_used(destination);
+    backlog_deinit(&route->backlog);
+    remove_name(router, route);
+    DL_DELETE(router->all, route);
+    charge_deinit(&route->charge);
+    user_unref(&router->server->users, route->user);
+    free(route);
+}
+
+void route_reap(struct router *router)
+{
+    struct route *route;
+
+    while ((route = router->over)) {
+        LL_DELETE2(router->over, route, over_next);
+        route->over = false;
+        if (is_over(route))
+            route_free(router, route);
+    }
+}

@@ -1,0 +1,117 @@
+/*
+ * A route between two queues (router.h): its names, what it waits for, its life. Control thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/hash.h"
+#include "daemon/base/user.h"
+#include "daemon/core/backlog.h"
+
+struct event;
+struct peer;
+struct relay;
+struct segment;
+struct server;
+struct session;
+
+enum route_state {
+    /* as in the API */
+    ROUTE_UNBOUND = 0, /* listed no more; there to deliver its backlog */
+    ROUTE_BOUND = 1,
+    ROUTE_ABNORMAL = 2, /* source or destination has gone */
+};
+
+/** The ids of queues are a user's own. */
+struct route_name {
+    uint32_t uid; /* of the source */
+    uint32_t source, destination;
+};
+
+/**
+ * Routes between queues with these ids. More than one only when queues have gone and others have
+ * got their ids.
+ */
+struct route_namesakes {
+    struct route_name name;
+    struct route *routes;
+    UT_hash_handle hh;
+};
+
+struct route {
+    struct router *router;
+    uint64_t number; /* in all of npud, ascending */
+    enum route_state state;
+    struct relay *source, *destination; /* NULL: gone */
+    struct route_namesakes *named;
+    struct peer *binder; /* NULL: it has ended */
+    struct user *user;   /* whose it is; a reference */
+    struct charge charge;
+
+    bool over;       /* in router->over */
+    bool waits_slot; /* in router->waits_slot, and not in destination->waiting */
+    uint32_t wanted; /* then: id of the segment */
+    struct backlog backlog;
+    uint64_t messages; /* delivered */
+
+    struct route *prev, *next;           /* router->all, by number */
+    struct route *same_prev, *same_next; /* named->routes */
+    struct route *out_prev, *out_next;   /* source->out */
+    struct route *in_prev, *in_next;     /* destination->in */
+    struct route *waiting_prev,
+        *waiting_next; /* destination->waiting, or router->waits_slot, while there is a backlog */
+    struct route *bound_prev, *bound_next; /* binder->routes */
+    struct route *over_next;               /* router->over */
+};
+
+struct router {
+    struct server *server;
+    struct route *all;
+    struct route_namesakes *by_name;
+    uint64_t last_route;
+    struct relay *ready;   /* have something to do, the next one first */
+    struct relay *starved; /* sources: wait for npud's memory */
+    struct route *waits_slot;
+    struct message *spare; /* for the next message that is taken, or NULL */
+    struct route *over;    /* to be freed by route_reap() */
+    struct event *on_ready;
+};
+
+/** The routes with this name, or NULL. */
+struct route_namesakes *route_find_namesakes(struct router *router, const struct route_name *name);
+
+/** A route of the session's user, not bound yet. NULL: a limit, or no memory. */
+struct route *route_new(struct session *session, struct relay *source, struct relay *destination,
+                        const struct route_name *name);
+
+/** Sets the state; counts it in its relays if it is bound. */
+void route_set_state(struct route *route, enum route_state state);
+
+/** The session that has bound it has ended; its source, or its destination has gone. */
+void route_leave_binder(struct route *route);
+void route_leave_source(struct route *route);
+void route_leave_destination(struct route *route);
+
+/**
+ * The route has less to deliver than it had: route_reap() frees it, if it was there for that only.
+ */
+void route_check_over(struct route *route);
+
+/** Free the routes that are over, and relays without any. */
+void route_reap(struct router *router);
+
+/** The first message of its backlog needs a slot in this segment, which has no free one. */
+void route_wait_for_slot(struct route *route, uint32_t segment);
+
+/** It has a backlog, and the destination may take from it. */
+void route_wait_for_turn(struct route *route);
+void route_stop_waiting(struct route *route);
+
+/** It has waited for a slot: it waits for its turn. */
+void route_try_again(struct route *route);
+
+/** A slot without data has become free in this segment: the routes that wait for one try again. */
+void route_slot_freed(struct router *router, const struct segment *segment);
