@@ -31,13 +31,15 @@ endef
 OBJCOPY ?= objcopy
 $(eval $(call hooked,unit,daemon/core/ipc_event,open_new left_free))
 $(eval $(call hooked,unit,daemon/core/ipc_record,fail_if_opener_gone))
+$(eval $(call hooked,unit,daemon/buffers/chain))
+$(eval $(call hooked,unit,daemon/buffers/segment_use))
 $(eval $(call hooked,unit,daemon/buffers/sweep))
 $(eval $(call hooked,fuzz,daemon/engine/engine))
 $(eval $(call hooked,fuzz,daemon/engine/idle))
 $(eval $(call hooked,order,daemon/base/waitlist))
 $(eval $(call hooked,order,client/core/ring_guard))
 
-$(BUILD)/tests/unit/test_mbuf_steps: $(BUILD)/tests/unit/hooks/sweep.o
+$(BUILD)/tests/unit/test_mbuf_steps: $(addprefix $(BUILD)/tests/unit/hooks/,chain.o segment_use.o sweep.o)
 $(BUILD)/tests/unit/test_api_call: $(BUILD)/client/core/api_call.o
 # In place of npud's own.
 IPC_MODEL := ipc_event.o ipc_record.o

@@ -7,7 +7,7 @@
 #include "proto/shm/mbuf_chain.h"
 #include "proto/shm/mbuf_ref.h"
 
-static bool is_held(const struct mbuf_ref *m)
+static bool npud_holds(const struct mbuf_ref *m)
 {
     return mbuf_state(m->word) == MBUF_HELD && mbuf_session(m->word) == PEER_NPUD;
 }
@@ -16,7 +16,7 @@ bool chain_held(struct server *server, uint32_t ref)
 {
     struct mbuf_ref m;
 
-    return mbuf_chain_find(segments_table(server), ref, &m) && is_held(&m);
+    return mbuf_chain_find(segments_table(server), ref, &m) && npud_holds(&m);
 }
 
 static void add_member(struct chain *chain, const struct mbuf_ref *m)
@@ -34,12 +34,57 @@ bool chain_read(struct server *server, uint32_t head, struct chain *chain)
 
     chain->n = 0;
     chain->bytes = 0;
-    if (!mbuf_chain_find(table, head, &at) || !is_held(&at))
+    if (!mbuf_chain_find(table, head, &at) || !npud_holds(&at))
         return false;
     do
         add_member(chain, &at);
     while (mbuf_chain_next(table, head, &at, &n));
     return true;
+}
+
+/* --- freeing --- */
+
+/* One slot, of whose word the caller has seen that it may. */
+void chain_drop_slot(struct segment *s, struct mbuf *m)
+{
+    bool full = false;
+
+    if (s->damaged)
+        return;
+    mbuf_ref_resolve(&s->view, m);
+    if (!mbuf_drop(&s->view, m, &full))
+        s->damaged = true;
+    if (full || s->n_maps == 0)
+        segment_freed(s);
+}
+
+/*
+ * The members that can be reached, of any segment, then the head: a member without head would be
+ * nobody's.
+ */
+void chain_drop(struct server *server, struct segment *s, struct mbuf *head)
+{
+    uint32_t ref = mbuf_ref(&s->view, head);
+    uint32_t next = atomic_load_explicit(&head->next, memory_order_relaxed);
+    struct mbuf_ref m;
+
+    /* Not mbuf_chain_next(): whether the next is a member counts after this one was dropped. */
+    for (uint32_t i = 1; i < MBUF_CHAIN_MAX && next != 0; i++) {
+        if (!mbuf_chain_find(segments_table(server), next, &m) || !mbuf_chain_has(&m, ref))
+            break;
+        next = atomic_load_explicit(&m.mbuf->next, memory_order_relaxed);
+        chain_drop_slot((struct segment *)m.view, m.mbuf);
+    }
+    chain_drop_slot(s, head);
+}
+
+void chain_free(struct server *server, uint32_t ref)
+{
+    struct mbuf_ref m;
+
+    if (mbuf_chain_find(segments_table(server), ref, &m) && mbuf_state(m.word) == MBUF_HELD &&
+        mbuf_session(m.word) == PEER_NPUD)
+        chain_drop(server, (struct segment *)m.view, m.mbuf);
 }
 
 /* --- references --- */

@@ -5,7 +5,6 @@
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route.h"
-#include "daemon/buffers/sweep.h"
 
 /* Memory for the next message. False: none. */
 bool message_prepare(struct router *router)
@@ -30,7 +29,7 @@ void message_done(struct router *router, struct message *m)
 {
     if (--m->n_routes > 0)
         return;
-    mbuf_free_chain(router->server, m->ref);
+    chain_free(router->server, m->ref);
     if (router->spare)
         free(m);
     else

@@ -1,17 +1,10 @@
 #include "daemon/buffers/peer.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include "daemon/buffers/pool.h"
-#include "daemon/buffers/queue.h"
-#include "daemon/buffers/router.h"
-#include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
-#include "daemon/core/survivor.h"
-#include "daemon/buffers/sweep.h"
 #include "proto/shm/mbuf_shm.h"
 
 int peers_init(struct peers *peers)
@@ -74,62 +67,4 @@ struct peer *peer_get(struct session *session)
                 .server = session->server, .session = session, .number = session->peer_id};
     }
     return session->shared;
-}
-
-static void forget_maps(struct peer *peer)
-{
-    struct segment_map *map, *tmp;
-
-    HASH_ITER (hh, peer->maps, map, tmp)
-        segment_unmap(map);
-}
-
-/* The process has exited: what it held is freed, and its peer id. */
-static void peer_exited(struct survivor_part *part)
-{
-    struct peer *peer = (struct peer *)((char *)part - offsetof(struct peer, left));
-
-    peer_sweep(peer);
-    forget_maps(peer);
-    peer->server->peers->by_number[peer->number].left = NULL;
-    free(peer);
-}
-
-/*
- * The peer is the survivor's from here on. Before the pool is left, which looks whether anything in
- * it is anybody's.
- */
-static void leave_to(struct survivor *survivor, struct peer *peer)
-{
-    survivor_add(survivor, &peer->left, peer_exited);
-    peer->server->peers->by_number[peer->number].left = peer;
-    segments_left(peer);
-    peer->session = NULL;
-}
-
-void peer_free(struct session *session)
-{
-    struct peer *peer = session->shared;
-    struct peer_slot *number = &session->server->peers->by_number[session->peer_id];
-    struct survivor *survivor = peer && peer->maps ? survivor_of(session) : NULL;
-
-    if (peer) {
-        queue_sweep(peer);
-        if (!survivor)
-            peer_sweep(peer);
-        queues_leave(peer);
-        router_session_gone(peer);
-        number->session = NULL;
-        session->shared = NULL;
-        if (survivor)
-            leave_to(survivor, peer);
-        else
-            forget_maps(peer);
-        pool_leave(peer);
-        if (!survivor)
-            free(peer);
-    }
-    if (session->peer_id != PEER_NPUD)
-        number->session = NULL;
-    session->peer_id = PEER_NPUD;
 }

@@ -62,13 +62,3 @@ struct peer *peer_left(struct server *server, uint32_t number);
 
 /** What the session shares, made if need be. NULL: no memory. */
 struct peer *peer_get(struct session *session);
-
-/**
- * The session has ended: what it holds is freed, what it has put into queues stays there, who waits
- * for it learns that it is gone. Then its number may be another's.
- *
- * If its process lives on, then what the session holds is not freed before that process has exited:
- * it may be between two stores of a call, or use the data of a buffer, and what it holds must not
- * be another's meanwhile. Segments that nothing else is in are given back all the same.
- */
-void peer_free(struct session *session);

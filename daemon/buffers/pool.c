@@ -7,7 +7,7 @@
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
-#include "daemon/buffers/sweep.h"
+#include "daemon/buffers/segment_use.h"
 #include "daemon/buffers/peer.h"
 #include "proto/util/clock.h"
 
@@ -16,8 +16,9 @@
 #define LOOK_SLICE (500 * NSEC_PER_USEC) /* before clients have their turn */
 #define ROOM_SLICE (2 * NSEC_PER_MSEC)   /* for one of them, who waits for it */
 
-int pools_init(struct pools *pools)
+int pools_init(struct pools *pools, const struct pools_above *above)
 {
+    pools->above = above;
     /* As peers_init(): only the pages with segments in them are ever touched. */
     pools->table = calloc(1, sizeof(*pools->table));
     return pools->table ? 0 : -ENOMEM;
@@ -57,30 +58,12 @@ static void set_armed(struct pool *pool, bool armed)
         atomic_store_explicit(&s->view.page->armed, armed, memory_order_relaxed);
 }
 
-static void schedule(struct pool *pool, uint64_t ns)
+static void schedule_look(struct pool *pool, uint64_t ns)
 {
     struct timeval in = {(time_t)(ns / NSEC_PER_SEC),
                          (suseconds_t)(ns % NSEC_PER_SEC / NSEC_PER_USEC)};
 
     event_add(pool->on_look, &in);
-}
-
-/*
- * Most are in use, and that is seen at once. Who is told that it is closing takes no slot of it any
- * more (segment_claim()).
- */
-bool segment_give_back(struct segment *s)
-{
-    if (!segment_unused(s))
-        return false;
-    atomic_store(&s->view.page->closing, 1);
-    atomic_thread_fence(memory_order_seq_cst);
-    if (segment_unused(s)) {
-        segment_free(s);
-        return true;
-    }
-    atomic_store(&s->view.page->closing, 0);
-    return false;
 }
 
 /* Worth giving something back of. */
@@ -90,7 +73,7 @@ static bool is_large(const struct pool *pool)
 }
 
 /* In slices. True: all segments were looked at. */
-static bool look(struct pool *pool)
+static bool look_at_segments(struct pool *pool)
 {
     uint64_t until = clock_ns() + LOOK_SLICE;
 
@@ -152,12 +135,12 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
         atomic_thread_fence(memory_order_seq_cst);
         pool->next_look = pool->segments;
     }
-    if (!look(pool))
-        schedule(pool, 0);
+    if (!look_at_segments(pool))
+        schedule_look(pool, 0);
     else if (!pool->session && !pool->segments)
         pool_free(pool);
     else if (pool->looks)
-        schedule(pool, pool->session ? LOOK_DELAY : LOOK_PAUSE);
+        schedule_look(pool, pool->session ? LOOK_DELAY : LOOK_PAUSE);
 }
 
 void pool_look_soon(struct pool *pool)
@@ -174,7 +157,7 @@ void pool_look_soon(struct pool *pool)
     if (!pool->session)
         wait = clock_ns() - pool->looked_ns < LOOK_PAUSE ? LOOK_PAUSE : 0;
     if (!pool->next_look)
-        schedule(pool, wait);
+        schedule_look(pool, wait);
 }
 
 /* What was freed while the pool was small has been told to nobody. */

@@ -39,6 +39,18 @@ struct pool {
     struct pool *prev, *next;  /* server->pools->list */
 };
 
+/** What modules above this one know of the buffers in a segment, and want to know. */
+struct pools_above {
+    /* a slot has become free in a segment where the router has said that it wants one */
+    void (*freed)(struct segment *segment);
+    /* the segment is given back, its id may be another's */
+    void (*gone)(struct segment *segment);
+    /* is the buffer in the ring with this number, from where clients may map the segment? */
+    bool (*sent)(const struct segment *segment, uint32_t number, uint32_t ref);
+    /* set the bit of each segment of which the router has messages */
+    void (*holdings)(struct server *server, uint64_t *bits);
+};
+
 struct pools {
     struct segment_table *table;
     struct pool *list;    /* oldest first */
@@ -46,15 +58,11 @@ struct pools {
     uint64_t last_number; /* of a segment */
     uint64_t last_pool;
     uint64_t room_at; /* number of the pool where pools_make_room() goes on */
-    /**
-     * The router's, if there is one: a slot has become free in a segment where it has said that it
-     * wants one.
-     */
-    void (*on_freed)(struct segment *segment);
+    const struct pools_above *above;
 };
 
 /** 0 or -ENOMEM. */
-int pools_init(struct pools *pools);
+int pools_init(struct pools *pools, const struct pools_above *above);
 /** All sessions are gone: free what orphans are left. */
 void pools_deinit(struct pools *pools);
 
@@ -77,12 +85,6 @@ void pools_look_at_orphans(struct pools *pools);
 
 /** The pool has one more segment. */
 void pool_grown(struct pool *pool);
-
-/**
- * If nothing in the segment is anybody's, it goes. While clients are at work, too. True: it has
- * gone.
- */
-bool segment_give_back(struct segment *segment);
 
 /** Buffers of a pool by what they are, at this moment: states of slots. FREE: those with data. */
 struct pool_census {

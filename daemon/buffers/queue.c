@@ -1,34 +1,24 @@
 #include "daemon/buffers/queue.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "acl/acl_base.h"
-#include "daemon/base/deferred_close.h"
+#include "daemon/base/heap_trim.h"
+#include "daemon/buffers/chain.h"
 #include "daemon/buffers/grant.h"
-#include "daemon/base/pidfd.h"
-#include "daemon/base/log.h"
-#include "daemon/base/memfd.h"
+#include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/segment.h"
+#include "daemon/buffers/segment_use.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
-#include "daemon/core/survivor.h"
-#include "daemon/buffers/sweep.h"
-#include "daemon/buffers/peer.h"
-#include "daemon/base/heap_trim.h"
-#include "proto/util/futex.h"
 
-#define FEEDS_WORDS (SEGMENT_IDS / 64)
-#define RING_PAGE   ((size_t)4096)
+#define MAP_WORDS (SEGMENT_IDS / 64)
 
 int queues_init(struct queues *queues)
 {
@@ -49,42 +39,11 @@ static struct queues *queues_of(const struct queue *queue)
     return queue->server->queues;
 }
 
-/* --- rings --- */
-
-static void ring_free(struct queue_ring *ring)
-{
-    struct queue_view *v = &ring->view;
-
-    /*
-     * The memory goes whoever still has it mapped. The first page stays: there stands that the ring
-     * has ended.
-     */
-    if (ring->put_fd >= 0)
-        deferred_close_free_shared(ring->put_fd, v->put, v->put ? queue_put_size(v->depth) : 0,
-                                   RING_PAGE, queue_put_size(v->depth) - RING_PAGE);
-    if (v->take)
-        munmap(v->take, queue_take_size());
-    if (ring->take_fd >= 0)
-        close(ring->take_fd);
-    *ring = (struct queue_ring){.put_fd = -1, .take_fd = -1};
-}
-
-/*
- * Who has a read-only descriptor could open the file again through /proc/self/fd, for writing, were
- * its mode not in the way. npud itself must be able to open it for reading, and may not be root.
- */
-static int file_new(size_t size, int *fd, void **map)
-{
-    int r = memfd_map_new("npud-queue", size, fd, map);
-
-    return r < 0 ? r : fchmod(*fd, S_IRUSR) < 0 ? -errno : 0;
-}
-
 /*
  * A number that no ring has; used again as late as possible: a sender that stops in mid-enqueue has
  * it in a buffer's word. 0: all are in use.
  */
-static uint32_t new_number(struct queues *queues)
+static uint32_t find_number(struct queues *queues)
 {
     for (uint32_t i = 1; i < QUEUE_NUMBERS; i++) {
         queues->last_number = queues->last_number % (QUEUE_NUMBERS - 1) + 1;
@@ -95,93 +54,40 @@ static uint32_t new_number(struct queues *queues)
 }
 
 /* 0 or -errno. */
-static int ring_new(struct queues *queues, uint32_t depth, struct queue_ring *ring)
+static int make_ring(struct queues *queues, uint32_t depth, struct queue_ring *ring)
 {
-    void *put = NULL, *take = NULL;
-    int r;
+    uint32_t number = find_number(queues);
 
-    *ring = (struct queue_ring){.put_fd = -1, .take_fd = -1};
-    ring->view.depth = depth;
-    ring->view.mask = queue_slots(depth) - 1;
-    ring->view.number = new_number(queues);
-    r = ring->view.number == 0 ? -ENFILE : file_new(queue_put_size(depth), &ring->put_fd, &put);
-    if (r == 0)
-        r = file_new(queue_take_size(), &ring->take_fd, &take);
-    ring->view.put = put;
-    ring->view.take = take;
-    if (r < 0)
-        ring_free(ring);
-    return r;
-}
-
-static void wake_ring(const struct queue_view *v)
-{
-    queue_disarm_all(&v->take->waiting);
-    atomic_fetch_add(&v->put->wake, 1);
-    futex_wake_all(&v->put->wake);
-    queue_disarm_all(&v->put->waiting);
-    atomic_fetch_add(&v->take->wake, 1);
-    futex_wake_all(&v->take->wake);
+    return number == 0 ? -ENFILE : queue_ring_new(ring, number, depth);
 }
 
 void queue_wake(struct queue *queue)
 {
-    wake_ring(&queue->ring.view);
+    queue_ring_wake(&queue->ring.view);
     if (queues_of(queue)->on_stirred)
         queues_of(queue)->on_stirred(queue);
 }
 
-static int reopen(int fd)
-{
-    char path[32];
-    int r;
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    r = open(path, O_RDONLY | O_CLOEXEC);
-    return r < 0 ? -errno : r;
-}
-
-static int open_as(int fd, bool writable)
-{
-    int r = writable ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : reopen(fd);
-
-    return r < 0 && writable ? -errno : r;
-}
-
-int queue_open(const struct queue *queue, uint32_t rights, int *put_fd, int *take_fd)
-{
-    *take_fd = -1;
-    *put_fd = open_as(queue->ring.put_fd, rights & QUEUE_PUT);
-    if (*put_fd < 0)
-        return *put_fd;
-    *take_fd = open_as(queue->ring.take_fd, rights & QUEUE_TAKE);
-    if (*take_fd >= 0)
-        return 0;
-    close(*put_fd);
-    *put_fd = -1;
-    return *take_fd;
-}
-
 /* --- who is there --- */
 
-static void tell(struct queue_news *news, const struct queue_party *other)
+static void tell_side(struct queue_news *news, const struct queue_party *other)
 {
     atomic_store_explicit(&news->pid, other->pid, memory_order_relaxed);
     atomic_store_explicit(&news->gone, other->gone, memory_order_relaxed);
     atomic_store_explicit(&news->others, other->n, memory_order_release);
 }
 
-static void publish(struct queue *queue)
+static void publish_parties(struct queue *queue)
 {
     struct queue_view *v = &queue->ring.view;
 
-    tell(&v->put->news, &queue->takes);
-    tell(&v->take->news, &queue->puts);
+    tell_side(&v->put->news, &queue->takes);
+    tell_side(&v->take->news, &queue->puts);
     atomic_store_explicit(&v->take->news.routed, queue->routes_from > 0, memory_order_relaxed);
     atomic_store_explicit(&v->put->news.routed, queue->routes_to > 0, memory_order_relaxed);
 }
 
-static void count(struct queue *queue)
+static void count_parties(struct queue *queue)
 {
     struct queue_attach *attach;
     struct grant *grant;
@@ -204,11 +110,11 @@ void queue_party_came(struct queue *queue, uint32_t rights)
         queue->puts.gone = 0;
     if (rights & QUEUE_TAKE)
         queue->takes.gone = 0;
-    count(queue);
-    publish(queue);
+    count_parties(queue);
+    publish_parties(queue);
 }
 
-static void party_left(struct queue_party *party, int32_t pid)
+static void note_left(struct queue_party *party, int32_t pid)
 {
     party->gone++;
     party->pid = pid;
@@ -217,19 +123,19 @@ static void party_left(struct queue_party *party, int32_t pid)
 void queue_party_left(struct queue *queue, uint32_t rights, int32_t pid)
 {
     if (rights & QUEUE_PUT)
-        party_left(&queue->puts, pid);
+        note_left(&queue->puts, pid);
     if (rights & QUEUE_TAKE)
-        party_left(&queue->takes, pid);
-    count(queue);
-    publish(queue);
+        note_left(&queue->takes, pid);
+    count_parties(queue);
+    publish_parties(queue);
     if (rights & (QUEUE_PUT | QUEUE_TAKE))
         queue_wake(queue);
 }
 
 void queue_routed(struct queue *queue)
 {
-    count(queue);
-    publish(queue);
+    count_parties(queue);
+    publish_parties(queue);
     queue_wake(queue);
 }
 
@@ -259,11 +165,11 @@ struct queue_attach *queue_attach_new(struct session *session, struct queue *que
     DL_APPEND(peer->attached, attach);
     DL_APPEND2(queue->attached, attach, qprev, qnext);
     queue_party_came(queue, rights);
-    segment_rights_changed(session);
+    queue_rights_changed(session);
     return attach;
 }
 
-static void attach_free(struct queue_attach *attach)
+void queue_attach_free(struct queue_attach *attach)
 {
     if (attach->queue->creator == attach->peer->session)
         attach->queue->creator = NULL;
@@ -291,21 +197,21 @@ static void queue_free(struct queue *queue)
 
     if (queue->ring.view.number != 0)
         queues->by_number[queue->ring.view.number] = NULL;
-    ring_free(&queue->ring);
+    queue_ring_free(&queue->ring);
     DL_DELETE(queues->all, queue);
     queues->n--;
     DL_DELETE2(queues->by_id[queue->id], queue, id_prev, id_next);
     charge_deinit(&queue->charge);
     charge_deinit(&queue->charge_fds);
     user_unref(&queue->server->users, queue->user);
-    free(queue->feeds);
+    free(queue->map_allowed);
     free(queue->swept);
     free(queue);
     heap_trim_count();
 }
 
 /* Used again as late as possible. QUEUE_IDS: the user has them all. */
-static uint32_t new_id(const struct session *session)
+static uint32_t find_id(const struct session *session)
 {
     struct queues *queues = session->server->queues;
     struct user *user = session->user;
@@ -325,12 +231,12 @@ static uint32_t new_id(const struct session *session)
     return QUEUE_IDS;
 }
 
-static int32_t queue_make(struct session *session, const char *name, uint32_t depth,
+static int32_t make_queue(struct session *session, const char *name, uint32_t depth,
                           struct queue **queuep)
 {
     struct queues *queues = session->server->queues;
     struct user *user = session->user;
-    uint32_t id = user->used[RESOURCE_QUEUES] < QUEUE_IDS ? new_id(session) : QUEUE_IDS;
+    uint32_t id = user->used[RESOURCE_QUEUES] < QUEUE_IDS ? find_id(session) : QUEUE_IDS;
     struct queue *queue;
 
     if (id == QUEUE_IDS)
@@ -354,7 +260,7 @@ static int32_t queue_make(struct session *session, const char *name, uint32_t de
     if (charge_init(&queue->charge, session_users(session), user, RESOURCE_QUEUES, 1) < 0)
         return ACL_ERROR_RT_OVER_LIMIT;
     if (charge_init(&queue->charge_fds, session_users(session), user, RESOURCE_FDS, 2) < 0 ||
-        ring_new(queues, depth, &queue->ring) < 0)
+        make_ring(queues, depth, &queue->ring) < 0)
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     queues->by_number[queue->ring.view.number] = queue;
     return 0;
@@ -368,7 +274,7 @@ int32_t queue_new(struct session *session, const char *name, uint32_t depth,
 
     if (depth < QUEUE_DEPTH_MIN || depth > QUEUE_DEPTH_MAX || strlen(name) >= QUEUE_NAME)
         return ACL_ERROR_RT_PARAM_INVALID;
-    error = queue_make(session, name, depth, &queue);
+    error = make_queue(session, name, depth, &queue);
     if (error == 0) {
         *attach = queue_attach_new(session, queue, QUEUE_RIGHTS);
         if (!*attach)
@@ -405,10 +311,10 @@ static void free_messages(struct queue *queue)
     uint64_t position = queue_end(ring, QUEUE_DEAD, segments_table(queue->server));
     uint32_t ref;
 
-    wake_ring(ring);
+    queue_ring_wake(ring);
     for (uint32_t i = 0; i <= ring->mask && (ref = queue_next(ring, &position)) != 0; i++)
         if (take_out(queue, ring, ref, MBUF_HELD, 0))
-            mbuf_free_chain(queue->server, ref);
+            chain_free(queue->server, ref);
 }
 
 void queue_destroy(struct queue *queue)
@@ -426,9 +332,9 @@ void queue_destroy(struct queue *queue)
         struct session *session = attach->peer->session;
 
         next = attach->qnext;
-        attach_free(attach);
+        queue_attach_free(attach);
         session_tell_retired(session);
-        segment_rights_changed(session);
+        queue_rights_changed(session);
     }
     queue_free(queue);
     /*
@@ -459,7 +365,7 @@ static void move_messages(struct queue *queue, const struct queue_view *old, str
         /* More than the depth: by somebody who does not keep to it. */
         if (to == new->depth) {
             if (take_out(queue, old, ref, MBUF_HELD, 0))
-                mbuf_free_chain(queue->server, ref);
+                chain_free(queue->server, ref);
             continue;
         }
         if (!take_out(queue, old, ref, MBUF_SENDING, new->number))
@@ -471,21 +377,21 @@ static void move_messages(struct queue *queue, const struct queue_view *old, str
 }
 
 /* 0, or -errno with nothing changed. */
-static int move(struct queue *queue)
+int queue_move(struct queue *queue)
 {
     struct queues *queues = queues_of(queue);
     struct queue_ring old = queue->ring, ring;
-    int r = ring_new(queues, old.view.depth, &ring);
+    int r = make_ring(queues, old.view.depth, &ring);
 
     if (r < 0)
         return r;
     queue->ring = ring;
     queues->by_number[ring.view.number] = queue;
-    publish(queue);
+    publish_parties(queue);
     move_messages(queue, &old.view, &queue->ring.view);
     queues->by_number[old.view.number] = NULL;
-    wake_ring(&old.view);
-    ring_free(&old);
+    queue_ring_wake(&old.view);
+    queue_ring_free(&old);
     if (queues->on_moved)
         queues->on_moved(queue);
     return 0;
@@ -497,17 +403,17 @@ int32_t queue_attach_change(struct queue_attach *attach, uint32_t rights)
     struct session *session = attach->peer->session;
     uint32_t old = attach->rights, lost = old & ~rights;
 
-    if (lost & (QUEUE_PUT | QUEUE_TAKE) && move(queue) < 0)
+    if (lost & (QUEUE_PUT | QUEUE_TAKE) && queue_move(queue) < 0)
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     attach->rights = rights;
     if (rights == 0) {
-        attach_free(attach);
+        queue_attach_free(attach);
         session_tell_retired(session);
     }
     queue_party_came(queue, rights & ~old);
     if (lost)
         queue_party_left(queue, lost, session->pid);
-    segment_rights_changed(session);
+    queue_rights_changed(session);
     queue_check_used(queue);
     return 0;
 }
@@ -535,41 +441,58 @@ uint64_t queue_messages(const struct queue *queue)
                                                                     memory_order_relaxed));
 }
 
-/* --- feeds --- */
+/* --- whose segments clients may map --- */
 
-bool queue_feed_prepare(struct queue *queue)
+bool queue_allow_map_prepare(struct queue *queue)
 {
-    if (__builtin_expect(!queue->feeds, 0))
-        queue->feeds = calloc(FEEDS_WORDS, sizeof(*queue->feeds));
-    return queue->feeds != NULL;
+    if (__builtin_expect(!queue->map_allowed, 0))
+        queue->map_allowed = calloc(MAP_WORDS, sizeof(*queue->map_allowed));
+    return queue->map_allowed != NULL;
 }
 
-bool queue_feed(struct queue *queue, struct segment *segment)
+bool queue_allow_map(struct queue *queue, struct segment *segment)
 {
     uint32_t id = segment->view.id;
 
-    if (!queue_feed_prepare(queue))
+    if (!queue_allow_map_prepare(queue))
         return false;
-    queue->feeds[id / 64] |= UINT64_C(1) << id % 64;
+    queue->map_allowed[id / 64] |= UINT64_C(1) << id % 64;
     return true;
 }
 
-bool queue_fed(const struct queue *queue, const struct segment *segment)
+bool queue_allows_map(const struct queue *queue, const struct segment *segment)
 {
     uint32_t id = segment->view.id;
 
-    return queue->feeds && queue->feeds[id / 64] >> id % 64 & 1;
+    return queue->map_allowed && queue->map_allowed[id / 64] >> id % 64 & 1;
 }
 
-bool queue_feeds(struct session *session, struct segment *segment)
+bool queue_session_may_map(struct session *session, struct segment *segment)
 {
     struct queue_attach *attach;
 
     if (session->shared)
         DL_FOREACH (session->shared->attached, attach)
-            if (attach->rights & QUEUE_TAKE && queue_fed(attach->queue, segment))
+            if (attach->rights & QUEUE_TAKE && queue_allows_map(attach->queue, segment))
                 return true;
     return false;
+}
+
+void queue_rights_changed(struct session *session)
+{
+    struct segment_map *map, *tmp;
+
+    if (!session->shared)
+        return;
+    HASH_ITER (hh, session->shared->maps, map, tmp)
+        if (map->segment->pool->session != session) {
+            bool had = !map->lost;
+
+            segment_map_set_lost(map, !queue_session_may_map(session, map->segment));
+            /* Its owner puts nothing there any more: if nothing is there, it goes. */
+            if (had && map->lost)
+                segment_give_back(map->segment);
+        }
 }
 
 void queue_segment_gone(struct segment *segment)
@@ -578,69 +501,12 @@ void queue_segment_gone(struct segment *segment)
     struct queue *queue;
 
     DL_FOREACH (segment->pool->server->queues->all, queue)
-        if (queue->feeds)
-            queue->feeds[id / 64] &= ~(UINT64_C(1) << id % 64);
-}
-
-/* --- what a session leaves --- */
-
-static int compare_refs(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/*
- * Each slot is read once, because the members of the queue go on putting and taking meanwhile.
- * Taken and not settled counts.
- */
-static bool sweep_ring(struct queue *queue)
-{
-    const struct queue_view *v = &queue->ring.view;
-    uint64_t since = atomic_load(&v->take->settled);
-    uint32_t ref;
-
-    if (!queue->swept)
-        queue->swept = calloc(v->mask + 1, sizeof(*queue->swept));
-    if (!queue->swept)
-        return false;
-    queue->n_swept = 0;
-    for (uint32_t i = 0; i <= v->mask; i++) {
-        ref = queue_slot_since(v, i, since);
-        if (ref != 0)
-            queue->swept[queue->n_swept++] = ref;
-    }
-    if (queue->n_swept > 0)
-        qsort(queue->swept, queue->n_swept, sizeof(*queue->swept), compare_refs);
-    queue->swept_in = queues_of(queue)->sweeps;
-    return true;
-}
-
-/* From the first message on, which is likely to be of the segment that the caller asks about. */
-static bool has_now(const struct queue *queue, uint32_t ref)
-{
-    const struct queue_view *v = &queue->ring.view;
-    uint64_t since = atomic_load(&v->take->settled);
-
-    for (uint32_t i = 0; i <= v->mask; i++)
-        if (queue_slot_since(v, (uint32_t)(since + i) & v->mask, since) == ref)
-            return true;
-    return false;
-}
-
-bool queue_has(struct queue *queue, uint32_t ref)
-{
-    struct queues *queues = queues_of(queue);
-
-    if (!queues->sweeping || (queue->swept_in != queues->sweeps && !sweep_ring(queue)))
-        return has_now(queue, ref);
-    return queue->n_swept > 0 &&
-           bsearch(&ref, queue->swept, queue->n_swept, sizeof(ref), compare_refs) != NULL;
+        if (queue->map_allowed)
+            queue->map_allowed[id / 64] &= ~(UINT64_C(1) << id % 64);
 }
 
 /* May it write to a ring that others use? */
-static bool is_shared(const struct queue_attach *mine)
+bool queue_attach_is_shared(const struct queue_attach *mine)
 {
     const struct queue *queue = mine->queue;
     const struct queue_attach *attach;
@@ -660,53 +526,7 @@ bool queues_shared(const struct peer *peer)
     const struct queue_attach *attach;
 
     DL_FOREACH (peer->attached, attach)
-        if (is_shared(attach))
+        if (queue_attach_is_shared(attach))
             return true;
     return false;
-}
-
-static void sweep(struct queue_attach *attach)
-{
-    struct queue *queue = attach->queue;
-    struct session *session = attach->peer->session;
-    const struct queue_view *v;
-    int r;
-
-    attach->leaving = true;
-    /* It would go on in a ring where npud knows it no more. */
-    if (is_shared(attach) && survivor_of_session(session)) {
-        r = move(queue);
-        if (r < 0)
-            log_line(LOG_WARNING, &session->log,
-                     "has ended and lives, and there is no new ring for queue %u: %s", queue->id,
-                     strerror(-r));
-    }
-    v = &queue->ring.view;
-    queue_settle(v, atomic_load(&v->take->head), segments_table(queue->server));
-    queue_party_left(queue, attach->rights, session->pid);
-}
-
-void queue_sweep(struct peer *peer)
-{
-    struct queues *queues = peer->session->server->queues;
-    struct queue_attach *attach;
-
-    queues->sweeps++;
-    queues->sweeping = true;
-    DL_FOREACH (peer->attached, attach)
-        sweep(attach);
-}
-
-void queues_leave(struct peer *peer)
-{
-    struct queues *queues = peer->session->server->queues;
-    struct queue_attach *attach, *tmp;
-
-    queues->sweeping = false;
-    DL_FOREACH_SAFE (peer->attached, attach, tmp) {
-        struct queue *queue = attach->queue;
-
-        attach_free(attach);
-        queue_check_used(queue);
-    }
 }

@@ -22,7 +22,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/user.h"
-#include "proto/shm/queue_shm.h"
+#include "daemon/buffers/queue_ring.h"
 
 struct grant;
 struct queue;
@@ -52,12 +52,6 @@ struct queue_party {
     int32_t pid;   /* of the last of these */
 };
 
-/** The two files, and npud's mappings of them. */
-struct queue_ring {
-    struct queue_view view;
-    int put_fd, take_fd;
-};
-
 struct queue {
     struct server *server;
     uint64_t serial; /* in all of npud */
@@ -71,14 +65,14 @@ struct queue {
     struct grant *grants; /* not attached yet */
     uint32_t n_grants;
     struct queue_party puts, takes;
-    uint64_t *feeds; /* a bit per segment id; NULL: none */
-    uint64_t before; /* messages that were taken from earlier rings */
+    uint64_t *map_allowed; /* a bit per segment that readers may map, by id; NULL: none */
+    uint64_t before;       /* messages that were taken from earlier rings */
 
     /* router: routes that have it as source, as destination. queue_routed() after a change. */
     uint32_t routes_from, routes_to;
     void *route; /* the router's own */
 
-    /* The refs in the ring, sorted, as of one sweep. */
+    /* queue_sweep.c: the refs in the ring, sorted, as of one sweep. */
     uint32_t *swept;
     uint32_t n_swept;
     uint64_t swept_in;
@@ -94,7 +88,7 @@ struct queues {
     uint32_t n;
     struct queue *all;
     struct queue *by_id[QUEUE_IDS]; /* of all users */
-    uint64_t sweeps;                /* so far */
+    uint64_t sweeps;                /* queue_sweep.c: so far */
     bool sweeping;
     bool asked; /* some session may wait for a grant: peer->asked */
     /*
@@ -135,11 +129,14 @@ struct queue_attach *queue_attach_new(struct session *session, struct queue *que
  */
 int32_t queue_attach_change(struct queue_attach *attach, uint32_t rights);
 
-/**
- * Descriptors of the files, as they are for these rights; the caller closes both. 0, or -errno and
- * none.
- */
-int queue_open(const struct queue *queue, uint32_t rights, int *put_fd, int *take_fd);
+/** The attachment ends; queue_check_used() follows. */
+void queue_attach_free(struct queue_attach *attach);
+
+/** May its session write to a ring that others use? */
+bool queue_attach_is_shared(const struct queue_attach *attach);
+
+/** The queue gets a new ring, with the messages of the old one. 0, or -errno with nothing changed. */
+int queue_move(struct queue *queue);
 
 /** Nobody is attached any more, or is to come: then it goes. */
 void queue_check_used(struct queue *queue);
@@ -163,28 +160,26 @@ struct queue *queue_by_number(struct server *server, uint32_t number);
 /** The queue of serial, or the next newer one, or NULL. */
 struct queue *queue_from(struct server *server, uint64_t serial);
 
-/** The memory that queue_feed() needs. False: none. */
-bool queue_feed_prepare(struct queue *queue);
+/** The memory that queue_allow_map() needs. False: none. */
+bool queue_allow_map_prepare(struct queue *queue);
 
 /** From now on who may take from the queue may map the segment. False: no memory. */
-bool queue_feed(struct queue *queue, struct segment *segment);
+bool queue_allow_map(struct queue *queue, struct segment *segment);
 
 /** Does the segment feed the queue? */
-bool queue_fed(const struct queue *queue, const struct segment *segment);
+bool queue_allows_map(const struct queue *queue, const struct segment *segment);
 
 /** May the session map the segment, because it feeds a queue from which the session may take? */
-bool queue_feeds(struct session *session, struct segment *segment);
+bool queue_session_may_map(struct session *session, struct segment *segment);
+
+/**
+ * The session has lost, or got, rights to queues: owners of segments that it maps without right put
+ * nothing new there.
+ */
+void queue_rights_changed(struct session *session);
 
 /** The segment is given back: it feeds nothing any more, and its id may be another's. */
 void queue_segment_gone(struct segment *segment);
-
-/**
- * Is the buffer in the ring: put, and not settled? For a buffer whose sender puts nothing any more,
- * whatever the members of the queue do meanwhile: if false, it is not, or its word is not what it
- * was before the call. Between queue_sweep() and queues_leave() as of the first call: good enough
- * for what a dead session has put, and faster.
- */
-bool queue_has(struct queue *queue, uint32_t ref);
 
 /** Messages that were ever taken from it. */
 uint64_t queue_messages(const struct queue *queue);
@@ -193,14 +188,3 @@ uint64_t queue_messages(const struct queue *queue);
  * Does the session have rings that others would have to leave if it ended and its process went on?
  */
 bool queues_shared(const struct peer *peer);
-
-/* --- the end of a session; in this order, the sweep of segments between the two --- */
-
-/**
- * What the session's death, or its end, has left in rings is put right; the others learn that it is
- * gone.
- */
-void queue_sweep(struct peer *peer);
-
-/** Its attachments end; queues that nobody has any more go. */
-void queues_leave(struct peer *peer);

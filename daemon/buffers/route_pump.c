@@ -9,7 +9,6 @@
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route.h"
 #include "daemon/buffers/segment.h"
-#include "daemon/buffers/sweep.h"
 #include "daemon/core/server.h"
 #include "proto/util/clock.h"
 
@@ -71,7 +70,7 @@ void route_pump_moved(struct relay *relay)
 static bool all_allowed(const struct relay *to, const struct chain *chain)
 {
     for (uint32_t i = 0; i < chain->n; i++)
-        if (!queue_fed(to->queue, chain->member[i].segment))
+        if (!queue_allows_map(to->queue, chain->member[i].segment))
             return false;
     return true;
 }
@@ -149,7 +148,7 @@ static enum put_result put_message(struct route *route, struct message *m, unsig
         return r;
     r = put_chain(route, ref);
     if (r == PUT_FULL)
-        mbuf_free_chain(route->router->server, ref);
+        chain_free(route->router->server, ref);
     else
         note_copy(route->destination);
     return r;
@@ -227,7 +226,7 @@ static void allow_map(struct route *route, const struct chain *chain)
 
     for (uint32_t i = 0; i < chain->n; i++) {
         if (chain->member[i].segment != last)
-            queue_feed(route->destination->queue, chain->member[i].segment);
+            queue_allow_map(route->destination->queue, chain->member[i].segment);
         last = chain->member[i].segment;
     }
 }
@@ -239,7 +238,7 @@ static void allow_map(struct route *route, const struct chain *chain)
 static bool is_genuine(struct relay *from, const struct chain *chain)
 {
     for (uint32_t i = 0; i < chain->n; i++)
-        if (!queue_fed(from->queue, chain->member[i].segment))
+        if (!queue_allows_map(from->queue, chain->member[i].segment))
             return false;
     return true;
 }
@@ -254,7 +253,7 @@ static void distribute_message(struct relay *from, uint32_t ref, unsigned *budge
     uint32_t left;
 
     if (!chain_read(from->server, ref, &chain) || !is_genuine(from, &chain)) {
-        mbuf_free_chain(from->server, ref);
+        chain_free(from->server, ref);
         return;
     }
     m = message_new(router, ref, &chain);
@@ -283,7 +282,7 @@ static bool may_take(struct relay *from)
         if (backlog_full(&route->backlog))
             return false;
         memory = memory && backlog_reserve(&route->backlog) &&
-                 queue_feed_prepare(route->destination->queue);
+                 queue_allow_map_prepare(route->destination->queue);
     }
     if (from->n_out > 0 && !memory)
         relay_starve(from);

@@ -295,7 +295,7 @@ static void on_stirred(struct queue *queue)
         relay_make_ready(queue->route);
 }
 
-static void on_freed(struct segment *segment)
+void router_slot_freed(struct segment *segment)
 {
     route_slot_freed(segment->pool->server->router, segment);
 }
@@ -325,7 +325,6 @@ int router_init(struct server *server)
     server->queues->on_gone = on_gone;
     server->queues->on_moved = on_moved;
     server->queues->on_stirred = on_stirred;
-    server->pools->on_freed = on_freed;
     return 0;
 }
 

@@ -71,5 +71,8 @@ enum route_state router_unbind(struct session *session, uint32_t source, uint32_
 /** Is it the source or the destination of a route that is listed? Then it must not be destroyed. */
 bool router_uses(const struct queue *queue);
 
+/** A slot has become free in a segment: the routes that wait for one there try again. */
+void router_slot_freed(struct segment *segment);
+
 /** The session ends: routes that it has bound are nobody's, and go if their queues have gone. */
 void router_session_gone(struct peer *peer);

@@ -1,5 +1,6 @@
 #include "daemon/buffers/segment.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,11 +9,11 @@
 #include "acl/acl_base.h"
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/memfd.h"
+#include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
-#include "daemon/buffers/queue.h"
+#include "daemon/buffers/segment_use.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
-#include "daemon/buffers/peer.h"
 
 #define DATA_ALIGN  UINT64_C(128)
 #define PAGES_ABOVE (UINT64_C(1) << 20) /* strides from here on are whole pages */
@@ -57,7 +58,7 @@ bool segment_maps(struct session *session, struct segment *segment)
 
 /* --- life --- */
 
-static uint32_t clamp(uint64_t n, uint32_t least, uint32_t most)
+static uint32_t clamp_count(uint64_t n, uint32_t least, uint32_t most)
 {
     return n > most ? most : n < least ? least : (uint32_t)n;
 }
@@ -69,9 +70,9 @@ bool segment_shape(struct segment_view *v, uint64_t stride, uint32_t count)
     if (stride == 0 || stride > MBUF_SIZE_MAX || count == 0)
         return false;
     v->stride = (stride + align - 1) & ~(align - 1);
-    v->n_data = clamp(count, 1, SEGMENT_N_DATA_MAX);
-    v->n_data = clamp(SEGMENT_DATA_MAX / v->stride, 1, v->n_data);
-    v->n_refs = clamp(UINT64_C(4) * v->n_data, SEGMENT_REFS_MIN, SEGMENT_SLOTS - v->n_data);
+    v->n_data = clamp_count(count, 1, SEGMENT_N_DATA_MAX);
+    v->n_data = clamp_count(SEGMENT_DATA_MAX / v->stride, 1, v->n_data);
+    v->n_refs = clamp_count(UINT64_C(4) * v->n_data, SEGMENT_REFS_MIN, SEGMENT_SLOTS - v->n_data);
     return true;
 }
 
@@ -91,7 +92,7 @@ static bool take_id(struct segment *s)
     return false;
 }
 
-static int32_t charge(struct segment *s)
+static int32_t charge_user(struct segment *s)
 {
     struct users *users = &s->pool->server->users;
 
@@ -123,7 +124,7 @@ static int32_t map_memory(struct segment *s)
 }
 
 /* What segment_new() has made of it so far. */
-static void discard(struct segment *s)
+static void discard_segment(struct segment *s)
 {
     if (s->fd >= 0)
         deferred_close_free_shared(s->fd, s->view.page, s->mapped, SEGMENT_PAGE,
@@ -148,13 +149,13 @@ int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct s
     }
     s->mapped = segment_data_offset(segment_slots(&s->view));
     s->size = segment_size(s->view.n_data, s->view.n_refs, s->view.stride);
-    error = charge(s);
+    error = charge_user(s);
     if (error == 0)
         error = map_memory(s);
     if (error == 0 && !segment_map(pool->session->shared, s))
         error = ACL_ERROR_RT_MEMORY_ALLOCATION;
     if (error != 0) {
-        discard(s);
+        discard_segment(s);
         return error;
     }
     atomic_store_explicit(&s->view.page->armed, pool->looks || pool->kept, memory_order_relaxed);
@@ -172,7 +173,7 @@ void segment_free(struct segment *s)
 {
     struct segment_map *map, *next;
 
-    queue_segment_gone(s);
+    s->pool->server->pools->above->gone(s);
     if (s->pool->next_look == s)
         s->pool->next_look = s->next;
     atomic_store_explicit(&s->pool->server->pools->table->view[s->view.id], NULL,
@@ -185,7 +186,29 @@ void segment_free(struct segment *s)
     DL_DELETE(s->pool->segments, s);
     s->pool->n_segments--;
     s->pool->bytes -= s->size;
-    discard(s);
+    discard_segment(s);
+}
+
+bool segment_touched(const struct segment *segment, uint32_t *from, uint32_t *to)
+{
+    const off_t heads = (off_t)segment_mbufs_offset(), size = sizeof(struct mbuf);
+    uint32_t slots = segment_slots(&segment->view);
+    off_t data, hole;
+
+    if (*from >= slots)
+        return false;
+    data = lseek(segment->fd, heads + (off_t)*from * size, SEEK_DATA);
+    if (data < 0 && errno == ENXIO)
+        return false;
+    hole = data < 0 ? -1 : lseek(segment->fd, data, SEEK_HOLE);
+    *to = slots;
+    if (hole < 0)
+        return true;
+    /* Words count, which are where their slot begins. */
+    *from = data > heads ? (uint32_t)((data - heads + size - 1) / size) : 0;
+    if ((hole - heads + size - 1) / size < slots)
+        *to = (uint32_t)((hole - heads + size - 1) / size);
+    return *from < slots;
 }
 
 /* --- who maps it --- */
@@ -212,7 +235,7 @@ bool segment_map(struct peer *peer, struct segment *s)
     return true;
 }
 
-static void set_lost(struct segment_map *map, bool lost)
+void segment_map_set_lost(struct segment_map *map, bool lost)
 {
     struct segment *s = map->segment;
 
@@ -229,7 +252,7 @@ void segment_unmap(struct segment_map *map)
 
     bool draining = map->lost;
 
-    set_lost(map, false);
+    segment_map_set_lost(map, false);
     HASH_DEL(map->peer->maps, map);
     DL_DELETE(s->maps, map);
     s->n_maps--;
@@ -252,7 +275,7 @@ void segments_left(struct peer *peer)
         map->segment->n_left++;
         if (map->segment->pool == peer->pool)
             continue;
-        set_lost(map, true);
+        segment_map_set_lost(map, true);
         segment_give_back(map->segment);
     }
 }
@@ -261,24 +284,7 @@ void segment_freed(struct segment *s)
 {
     struct pools *pools = s->pool->server->pools;
 
-    if (segment_wanted(&s->view) && pools->on_freed)
-        pools->on_freed(s);
+    if (segment_wanted(&s->view))
+        pools->above->freed(s);
     pool_look_soon(s->pool);
-}
-
-void segment_rights_changed(struct session *session)
-{
-    struct segment_map *map, *tmp;
-
-    if (!session->shared)
-        return;
-    HASH_ITER (hh, session->shared->maps, map, tmp)
-        if (map->segment->pool->session != session) {
-            bool had = !map->lost;
-
-            set_lost(map, !queue_feeds(session, map->segment));
-            /* Its owner puts nothing there any more: if nothing is there, it goes. */
-            if (had && map->lost)
-                segment_give_back(map->segment);
-        }
 }

@@ -77,8 +77,17 @@ int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct s
  */
 void segment_free(struct segment *segment);
 
+/**
+ * The next slots from *from on of which something was ever written: [*from, *to). False: none. The
+ * others are no memory, and FREE; to look at them would make them some.
+ */
+bool segment_touched(const struct segment *segment, uint32_t *from, uint32_t *to);
+
 /** The share's session maps the segment from now on. Safe to repeat. False: no memory. */
 bool segment_map(struct peer *peer, struct segment *segment);
+
+/** It has lost, or got back, the right to see new data there. */
+void segment_map_set_lost(struct segment_map *map, bool lost);
 
 /**
  * The share's session has ended, its process lives on and has its segments mapped: those of others
@@ -94,9 +103,3 @@ void segment_unmap(struct segment_map *map);
 
 /** Something in it has become free: whoever waits for that in npud is told. */
 void segment_freed(struct segment *segment);
-
-/**
- * The session has lost, or got, rights to queues: owners of segments that it maps without right put
- * nothing new there.
- */
-void segment_rights_changed(struct session *session);

@@ -5,6 +5,7 @@
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/segment.h"
+#include "daemon/buffers/segment_use.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -62,11 +63,11 @@ int32_t on_map_segment(struct call *call)
     if (!segment)
         return fail(call, ACL_ERROR_RT_PARAM_INVALID, "there is no segment %u of shared buffers",
                     call->request->map_segment->segment);
-    if (peer && (segment_maps(session, segment) || queue_feeds(session, segment))) {
+    if (peer && (segment_maps(session, segment) || queue_session_may_map(session, segment))) {
         if (!segment_map(peer, segment))
             peer = NULL;
         else
-            segment_rights_changed(session);
+            queue_rights_changed(session);
     } else if (peer) {
         return fail(call, ACL_ERROR_RT_NO_PERMISSION,
                     "no buffer of segment %u (of process %d) was sent through a queue that this "
@@ -97,8 +98,7 @@ int32_t on_trim_segment(struct call *call)
         segment_find(call->session->server, call->request->trim_segment->segment);
 
     if (segment && segment_maps(call->session, segment)) {
-        if (call->session->server->pools->on_freed)
-            call->session->server->pools->on_freed(segment);
+        call->session->server->pools->above->freed(segment);
         /* Nobody allocates from one that drains: it is not kept for the owner. */
         if (segment->n_lost == 0 || !segment_give_back(segment))
             pool_look_soon(segment->pool);

@@ -16,7 +16,7 @@ static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
     const struct queue *queue = attach->queue;
     static Npud__QueueReply out;
 
-    if (queue_open(queue, attach->rights, &call->fd, &call->second_fd) < 0)
+    if (queue_ring_open(&queue->ring, attach->rights, &call->fd, &call->second_fd) < 0)
         return fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                           "npud has no descriptors left to send those of queue %u", queue->id);
     call->close_fd = true;
@@ -181,7 +181,7 @@ int32_t on_feed_queue(struct call *call)
     if (!segment || !segment_maps(call->session, segment))
         return fail(call, ACL_ERROR_RT_PARAM_INVALID, "this process has no segment %u",
                     in->segment);
-    if (!queue_feed(queue, segment))
+    if (!queue_allow_map(queue, segment))
         return fail(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "npud has no memory");
     return 0;
 }

@@ -13,10 +13,9 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/heap_trim.h"
 #include "daemon/base/log.h"
+#include "daemon/buffers/buffers.h"
 #include "daemon/buffers/peer.h"
-#include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
-#include "daemon/buffers/router.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/control/listener.h"
@@ -228,7 +227,7 @@ void session_free(struct session *session)
     if (session->hello)
         log_line(LOG_DEBUG, &session->log, "gone");
     empty_ledger(session);
-    peer_free(session);
+    buffers_session_end(session);
     session_free_segments(&session->stream_segments);
     session_free_segments(&session->event_segments);
     if (session->page)
@@ -356,13 +355,7 @@ int sessions_init(struct server *server)
     if (!server->on_ended)
         return -ENOMEM;
     r = heap_trim_init(server->base);
-    if (r == 0)
-        r = peers_init(server->peers);
-    if (r == 0)
-        r = pools_init(server->pools);
-    if (r == 0)
-        r = queues_init(server->queues);
-    return r < 0 ? r : router_init(server);
+    return r < 0 ? r : buffers_init(server);
 }
 
 void sessions_deinit(struct server *server)
@@ -376,8 +369,5 @@ void sessions_deinit(struct server *server)
     if (server->on_ended)
         event_free(server->on_ended);
     survivors_deinit(server);
-    router_deinit(server);
-    queues_deinit(server->queues);
-    pools_deinit(server->pools);
-    peers_deinit(server->peers);
+    buffers_deinit(server);
 }

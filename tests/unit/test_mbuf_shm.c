@@ -12,6 +12,7 @@
 
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/segment.h"
+#include "daemon/buffers/segment_use.h"
 #include "daemon/buffers/sweep.h"
 #include "proto/shm/mbuf_ref.h"
 

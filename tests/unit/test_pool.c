@@ -16,6 +16,7 @@
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/segment.h"
+#include "daemon/buffers/segment_use.h"
 #include "daemon/buffers/sweep.h"
 #include "proto/shm/mbuf_ref.h"
 #include "proto/shm/queue_shm.h"
@@ -386,7 +387,7 @@ START_TEST(messages_of_the_dead_stay)
     ck_assert_int_eq(queue_new(b, "", 8, &qb), 0);
     qa = queue_attach_new(a, qb->queue, QUEUE_PUT);
     ck_assert_ptr_nonnull(qa);
-    ck_assert(queue_feed(qb->queue, s));
+    ck_assert(queue_allow_map(qb->queue, s));
     share_segment(b, s);
     sent = alloc(&m, a);
     part = alloc(&m, a);
@@ -746,9 +747,9 @@ START_TEST(lost_rights_drain_a_segment)
     qb = queue_attach_new(b, qa->queue, QUEUE_TAKE);
     qc = queue_attach_new(c, qa->queue, QUEUE_TAKE);
     ck_assert(qb && qc);
-    ck_assert(!queue_feeds(b, s));
-    ck_assert(queue_feed(qa->queue, s));
-    ck_assert(queue_feeds(b, s));
+    ck_assert(!queue_session_may_map(b, s));
+    ck_assert(queue_allow_map(qa->queue, s));
+    ck_assert(queue_session_may_map(b, s));
     share_segment(b, s);
     share_segment(c, s);
     ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
@@ -759,7 +760,7 @@ START_TEST(lost_rights_drain_a_segment)
     session_free(b);
     ck_assert_uint_eq(atomic_load(&s->view.page->draining), 1);
     ck_assert_int_eq(queue_attach_change(qc, QUEUE_PUT | QUEUE_TAKE), 0);
-    segment_rights_changed(c);
+    queue_rights_changed(c);
     ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
     /* Nobody allocates from it while it drains: when nothing is in it, it goes at once. */
     mbuf_release(&m.view, held);

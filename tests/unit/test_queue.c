@@ -16,6 +16,7 @@
 #include "daemon/base/pidfd.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/buffers/queue_sweep.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/admin/waits.h"
 #include "proto/shm/mbuf_ref.h"
@@ -322,7 +323,8 @@ START_TEST(a_right_is_a_mapping)
     s = npud_session(100);
     make_queue(s);
     for (uint32_t rights = 0; rights <= QUEUE_RIGHTS; rights++) {
-        ck_assert_int_eq(queue_open(queue_attached(s, 0)->queue, rights, &fd[0], &fd[1]), 0);
+        ck_assert_int_eq(
+            queue_ring_open(&queue_attached(s, 0)->queue->ring, rights, &fd[0], &fd[1]), 0);
         ck_assert_int_eq(is_writable_for_others(fd[0]), (rights & QUEUE_PUT) != 0);
         ck_assert_int_eq(is_writable_for_others(fd[1]), (rights & QUEUE_TAKE) != 0);
         close(fd[0]);
@@ -347,21 +349,21 @@ START_TEST(who_may_take_may_map_what_feeds)
     fed = make_segment(a);
     not_fed = make_segment(a);
     queue = make_queue(a)->queue;
-    ck_assert(!queue_feeds(a, fed));
-    ck_assert(queue_feed(queue, fed));
-    ck_assert(queue_feeds(a, fed));
-    ck_assert(!queue_feeds(a, not_fed));
-    ck_assert(!queue_feeds(b, fed));
+    ck_assert(!queue_session_may_map(a, fed));
+    ck_assert(queue_allow_map(queue, fed));
+    ck_assert(queue_session_may_map(a, fed));
+    ck_assert(!queue_session_may_map(a, not_fed));
+    ck_assert(!queue_session_may_map(b, fed));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
     join(b, queue);
-    ck_assert(!queue_feeds(b, fed));
+    ck_assert(!queue_session_may_map(b, fed));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_TAKE), 0);
-    ck_assert(queue_feeds(b, fed));
+    ck_assert(queue_session_may_map(b, fed));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
-    ck_assert(!queue_feeds(b, fed));
-    ck_assert(queue_feeds(a, fed)); /* feeds move along */
+    ck_assert(!queue_session_may_map(b, fed));
+    ck_assert(queue_session_may_map(a, fed)); /* feeds move along */
     queue_segment_gone(fed);
-    ck_assert(!queue_feeds(a, fed));
+    ck_assert(!queue_session_may_map(a, fed));
     session_free(b);
     session_free(a);
     npud_stop();
@@ -394,7 +396,7 @@ START_TEST(who_loses_a_right_is_left_behind_in_the_old_ring)
 
     /* As b has it mapped. */
     old = queue->ring.view;
-    ck_assert_int_eq(queue_open(queue, QUEUE_PUT | QUEUE_TAKE, &fd[0], &fd[1]), 0);
+    ck_assert_int_eq(queue_ring_open(&queue->ring, QUEUE_PUT | QUEUE_TAKE, &fd[0], &fd[1]), 0);
     old.put = mmap(NULL, queue_put_size(DEPTH), PROT_READ | PROT_WRITE, MAP_SHARED, fd[0], 0);
     old.take = mmap(NULL, queue_take_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd[1], 0);
     close(fd[0]);
@@ -473,7 +475,7 @@ START_TEST(the_dead_are_swept_out_of_rings)
     segment = make_segment(a);
     queue = make_queue(a)->queue;
     v = &queue->ring.view;
-    ck_assert(queue_feed(queue, segment));
+    ck_assert(queue_allow_map(queue, segment));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_TAKE), 0);
     join(b, queue);
     ck_assert(segment_map(b->shared, segment));
@@ -488,8 +490,8 @@ START_TEST(the_dead_are_swept_out_of_rings)
     atomic_store(&buffer(ref[3])->word, mbuf_word(1, MBUF_SENDING, a->peer_id, v->number));
     session_free(b);
     ck_assert_uint_eq(mbuf_state(buffer(ref[0])->word), MBUF_FREE);
-    ck_assert(!queue_has(queue, ref[0]));
-    ck_assert(queue_has(queue, ref[1]));
+    ck_assert(!queue_sweep_has(queue, ref[0]));
+    ck_assert(queue_sweep_has(queue, ref[1]));
     ck_assert_uint_eq(v->put->news.gone, 1);
     ck_assert_int_eq(v->put->news.pid, getpid());
 
@@ -531,7 +533,7 @@ START_TEST(a_lap_that_moves_on_under_the_sweep_hides_no_message)
     segment = make_segment(a);
     queue = make_queue(a)->queue;
     v = &queue->ring.view;
-    ck_assert(queue_feed(queue, segment));
+    ck_assert(queue_allow_map(queue, segment));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
     join(b, queue);
     ck_assert(segment_map(b->shared, segment));
@@ -546,7 +548,7 @@ START_TEST(a_lap_that_moves_on_under_the_sweep_hides_no_message)
         ck_assert_int_eq(put(v, a, make_buffer(a, segment)), QUEUE_OK);
     ck_assert(queue_slot_has(v->put->slot[0].word, v->mask + 1));
     atomic_store(&v->take->settled, 0);
-    ck_assert(queue_has(queue, dead));
+    ck_assert(queue_sweep_has(queue, dead));
     session_free(b);
     atomic_store(&v->take->settled, DEPTH + 1);
     ck_assert_uint_eq(take(v, a), dead);

@@ -409,7 +409,7 @@ static const struct queue_view *ring_by_number(uint32_t number)
     return NULL;
 }
 
-/* As queue_has() of npud: one look at each ring, for all buffers. */
+/* As queue_sweep_has() of npud: one look at each ring, for all buffers. */
 static bool found[2][MESSAGES];
 
 static void look_into(unsigned r)

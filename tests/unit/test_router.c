@@ -106,7 +106,7 @@ static enum queue_result put(struct session *session, struct queue *queue, uint3
     struct segment *s = segment_find(&server, ref >> 16);
     enum queue_result r;
 
-    CHECK(queue_feed(queue, s));
+    CHECK(queue_allow_map(queue, s));
     r = queue_enqueue(&queue->ring.view, mbuf_of(ref), ref, atomic_load(&mbuf_of(ref)->word),
                       session->peer_id);
     if (r == QUEUE_OK)
@@ -143,7 +143,7 @@ static void drop(struct session *session, uint32_t head)
         next = atomic_load(&mbuf_of(ref)->next);
         mbuf_drop(v, mbuf_of(ref), &full);
         if (full && segment_wanted(v))
-            server.pools->on_freed(segment_find(&server, ref >> 16));
+            router_slot_freed(segment_find(&server, ref >> 16));
     }
 }
 
@@ -438,7 +438,7 @@ START_TEST(no_slot_for_a_reference_is_waited_for)
         ck_assert(full);
         ck_assert(segment_wanted(&small->view));
         ck_assert(!segment_wanted(&small->view));
-        server.pools->on_freed(small);
+        router_slot_freed(small);
     }
     settle();
     expect_lengths(b, 1, 4);
@@ -466,7 +466,7 @@ static void give_slots_back(struct segment *s)
         if (mbuf_state(atomic_load(&s->view.mbufs[i].word)) == MBUF_CACHED)
             mbuf_release(&s->view, &s->view.mbufs[i]);
     if (segment_wanted(&s->view))
-        server.pools->on_freed(s);
+        router_slot_freed(s);
 }
 
 /*
@@ -897,7 +897,7 @@ START_TEST(segments_that_do_not_feed_the_source_do_not_travel)
     ck_assert_int_eq(put(owner, a, head), QUEUE_OK);
     settle();
     ck_assert_uint_eq(take(owner, b), 0);
-    ck_assert(!queue_fed(b, secret));
+    ck_assert(!queue_allows_map(b, secret));
     ck_assert_uint_eq(in_use(segment), 0);
 }
 END_TEST
@@ -928,8 +928,8 @@ START_TEST(chains_that_never_end_do)
     append(head, member);
     atomic_store(&mbuf_of(member)->next, member);
     mbuf_hold(mbuf_of(head), PEER_NPUD);
-    mbuf_free_chain(&server, head);
-    mbuf_free_chain(&server, head);
+    chain_free(&server, head);
+    chain_free(&server, head);
     ck_assert_uint_eq(in_use(segment), 0);
 }
 END_TEST

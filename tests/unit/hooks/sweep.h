@@ -1,6 +1,6 @@
 /*
- * daemon/buffers/sweep.c for test_mbuf_steps: each atomic access calls mbuf_step() before, and its
- * functions have names of their own, beside npud's.
+ * The files sweep, chain and segment_use of daemon/buffers for test_mbuf_steps: each atomic access
+ * calls mbuf_step() before, and their functions have names of their own, beside npud's.
  */
 #pragma once
 
@@ -28,7 +28,13 @@ void mbuf_step(void);
 #define atomic_exchange(p, v) atomic_exchange_explicit(p, v, memory_order_seq_cst)
 
 /* npud's, once more, in steps. */
-#define peer_sweep      stepped_share_sweep
-#define mbuf_free_chain stepped_mbuf_free_chain
-#define segment_touched stepped_segment_touched
-#define segment_unused  stepped_segment_unused
+#define peer_sweep        stepped_peer_sweep
+#define chain_held        stepped_chain_held
+#define chain_read        stepped_chain_read
+#define chain_drop_slot   stepped_chain_drop_slot
+#define chain_drop        stepped_chain_drop
+#define chain_free        stepped_chain_free
+#define chain_copy        stepped_chain_copy
+#define chain_has_room    stepped_chain_has_room
+#define segment_unused    stepped_segment_unused
+#define segment_give_back stepped_segment_give_back

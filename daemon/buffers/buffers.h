@@ -1,0 +1,23 @@
+/*
+ * Shared buffers and queues as a whole: what the life of npud and of a session calls. Control
+ * thread.
+ */
+#pragma once
+
+struct server;
+struct session;
+
+/** Peers, pools, queues and the router, and what the lower ones tell the higher ones. 0 or -errno. */
+int buffers_init(struct server *server);
+/** All sessions have ended. */
+void buffers_deinit(struct server *server);
+
+/**
+ * The session has ended: what it holds is freed, what it has put into queues stays there, who waits
+ * for it learns that it is gone. Then its number may be another's.
+ *
+ * If its process lives on, then what the session holds is not freed before that process has exited:
+ * it may be between two stores of a call, or use the data of a buffer, and what it holds must not
+ * be another's meanwhile. Segments that nothing else is in are given back all the same.
+ */
+void buffers_session_end(struct session *session);

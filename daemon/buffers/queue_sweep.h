@@ -1,0 +1,37 @@
+/*
+ * What sessions that have died, or have ended, have left in the rings of queues, and which messages
+ * are there. Control thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct peer;
+struct queue;
+struct segment;
+
+/**
+ * Is the buffer in the ring: put, and not settled? For a buffer whose sender puts nothing any more,
+ * whatever the members of the queue do meanwhile: if false, it is not, or its word is not what it
+ * was before the call. Between queue_sweep_begin() and queue_sweep_end() as of the first call: good enough
+ * for what a dead session has put, and faster.
+ */
+bool queue_sweep_has(struct queue *queue, uint32_t ref);
+
+/**
+ * Is the buffer in the ring with this number, of a queue from which clients may map its segment?
+ * As queue_sweep_has().
+ */
+bool queue_sweep_sent(const struct segment *segment, uint32_t number, uint32_t ref);
+
+/* --- the end of a session; in this order, the sweep of segments between the two --- */
+
+/**
+ * What the session's death, or its end, has left in rings is put right; the others learn that it is
+ * gone.
+ */
+void queue_sweep_begin(struct peer *peer);
+
+/** Its attachments end; queues that nobody has any more go. */
+void queue_sweep_end(struct peer *peer);

@@ -1,0 +1,165 @@
+#include "daemon/buffers/segment_use.h"
+
+#include <string.h>
+
+#include "daemon/buffers/peer.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/segment.h"
+#include "daemon/core/server.h"
+#include "proto/shm/mbuf_chain.h"
+#include "proto/shm/mbuf_ref.h"
+
+/* Segments of which the router has something at this moment, once somebody has asked. */
+static struct {
+    bool known;
+    uint64_t bits[SEGMENT_IDS / 64];
+} routed;
+
+/*
+ * Does the router have this head, or one from the same segment? Words say so to whoever writes
+ * them.
+ */
+static bool router_may_have(struct server *server, uint32_t ref)
+{
+    uint32_t id = ref >> 16;
+
+    if (!routed.known) {
+        memset(routed.bits, 0, sizeof(routed.bits));
+        server->pools->above->holdings(server, routed.bits);
+        routed.known = true;
+    }
+    return routed.bits[id / 64] >> id % 64 & 1;
+}
+
+/*
+ * Of an orphan: the session lives and may have it; if not, then what the word says is a leftover,
+ * or a lie.
+ */
+static bool may_have(const struct segment *s, uint32_t number)
+{
+    struct session *session = peer_session(s->pool->server, number);
+
+    return session && segment_maps(session, (struct segment *)s);
+}
+
+static bool is_held(const struct segment *s, uint32_t ref, uint64_t word)
+{
+    return mbuf_session(word) == PEER_NPUD ? router_may_have(s->pool->server, ref)
+                                           : may_have(s, mbuf_session(word));
+}
+
+/* On its way to a ring, or in one that the segment feeds. */
+static bool is_sent(const struct segment *s, uint32_t ref, uint64_t word)
+{
+    return may_have(s, mbuf_session(word)) ||
+           s->pool->server->pools->above->sent(s, mbuf_queue(word), ref);
+}
+
+/*
+ * Whoever has the head has the members: so he has their segments mapped, or what carries them is
+ * fed by these.
+ */
+static bool has_head(struct segment *s, uint64_t word)
+{
+    struct mbuf_ref head;
+
+    if (!mbuf_chain_find(segments_table(s->pool->server), mbuf_head(word), &head))
+        return false;
+    if (mbuf_state(head.word) == MBUF_HELD
+            ? is_held(s, head.ref, head.word)
+            : mbuf_state(head.word) == MBUF_SENDING && is_sent(s, head.ref, head.word))
+        return true;
+    /*
+     * A head that changes hands while npud looks has an owner, and its members have not heard of
+     * that yet.
+     */
+    return atomic_load(&head.mbuf->word) != head.word;
+}
+
+static bool is_in_use(struct segment *s, const struct mbuf *m, uint64_t word)
+{
+    switch (mbuf_state(word)) {
+    case MBUF_CACHED:
+        return may_have(s, mbuf_session(word));
+    case MBUF_HELD:
+        return is_held(s, mbuf_ref(&s->view, m), word);
+    case MBUF_SENDING:
+        return is_sent(s, mbuf_ref(&s->view, m), word);
+    case MBUF_MEMBER:
+        return has_head(s, word);
+    case MBUF_BLOCK:
+        /*
+         * Who has a reference to it is a slot that is somebody's: but that may change hands while
+         * we look.
+         */
+        return s->n_maps > s->n_left && mbuf_refs_count(atomic_load(&m->refs)) > 0;
+    default:
+        return false;
+    }
+}
+
+/*
+ * What a process holds whose session has ended must not be another's while it lives, but that keeps
+ * only the slot from being used again, and not the segment from being given back: the memory of a
+ * segment is never used for another. Messages that others may still take do keep it.
+ */
+static bool is_left(struct segment *s, const struct mbuf *m, uint64_t word)
+{
+    struct mbuf_ref head;
+
+    if (s->n_left == 0)
+        return false;
+    switch (mbuf_state(word)) {
+    case MBUF_CACHED:
+    case MBUF_HELD:
+        return segment_left(s, mbuf_session(word));
+    case MBUF_SENDING:
+        return segment_left(s, mbuf_session(word)) && !is_sent(s, mbuf_ref(&s->view, m), word);
+    case MBUF_MEMBER:
+        return mbuf_chain_find(segments_table(s->pool->server), mbuf_head(word), &head) &&
+               mbuf_state(head.word) == MBUF_HELD &&
+               segment_left((struct segment *)head.view, mbuf_session(head.word));
+    default:
+        return false;
+    }
+}
+
+/* The word again, at last: if it has changed then somebody is at work there. */
+static bool slot_unused(struct segment *s, const struct mbuf *m)
+{
+    uint64_t word = atomic_load(&m->word);
+
+    if (mbuf_state(word) == MBUF_FREE)
+        return true;
+    if (s->pool->session ? !is_left(s, m, word) : is_in_use(s, m, word))
+        return false;
+    return atomic_load(&m->word) == word;
+}
+
+bool segment_unused(struct segment *s)
+{
+    routed.known = false;
+    for (uint32_t from = 0, to; segment_touched(s, &from, &to); from = to)
+        for (; from < to; from++)
+            if (!slot_unused(s, &s->view.mbufs[from]))
+                return false;
+    return true;
+}
+
+/*
+ * Most are in use, and that is seen at once. Who is told that it is closing takes no slot of it any
+ * more (segment_claim()).
+ */
+bool segment_give_back(struct segment *s)
+{
+    if (!segment_unused(s))
+        return false;
+    atomic_store(&s->view.page->closing, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (segment_unused(s)) {
+        segment_free(s);
+        return true;
+    }
+    atomic_store(&s->view.page->closing, 0);
+    return false;
+}

@@ -1,0 +1,4 @@
+/* daemon/buffers/chain.c for test_mbuf_steps. */
+#pragma once
+
+#include "tests/unit/hooks/sweep.h"
