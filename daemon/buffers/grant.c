@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "acl/acl_base.h"
 #include "daemon/base/pidfd.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/peer.h"
@@ -74,28 +73,34 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Takes over the pidfd. */
-static int32_t grant_new(struct queue *queue, pid_t pid, int pidfd, uint32_t rights)
+static enum cause grant_new(struct queue *queue, pid_t pid, int pidfd, uint32_t rights)
 {
     struct grant *grant = calloc(1, sizeof(*grant));
+    enum cause cause = CAUSE_NONE;
 
     if (!grant) {
         close(pidfd);
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+        return CAUSE_MEMORY;
     }
     *grant = (struct grant){.queue = queue, .pid = pid, .pidfd = pidfd, .rights = rights};
     DL_APPEND(queue->grants, grant);
     queue->n_grants++;
     grant->on_death = event_new(queue->server->base, pidfd, EV_READ, on_death, grant);
-    if (queue->n_grants > GRANTS_MAX || !grant->on_death || event_add(grant->on_death, NULL) < 0 ||
-        charge_init(&grant->charge_fd, &queue->server->users, queue->user, RESOURCE_FDS, 1) < 0) {
+    if (queue->n_grants > GRANTS_MAX)
+        cause = CAUSE_GRANTS_OF_QUEUE;
+    else if (!grant->on_death || event_add(grant->on_death, NULL) < 0)
+        cause = CAUSE_MEMORY;
+    else if (charge_init(&grant->charge_fd, &queue->server->users, queue->user, RESOURCE_FDS, 1) <
+             0)
+        cause = CAUSE_USER_DESCRIPTORS;
+    if (cause != CAUSE_NONE)
         grant_free(grant);
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
-    }
-    queue_party_came(queue, rights);
-    return 0;
+    else
+        queue_party_came(queue, rights);
+    return cause;
 }
 
-static struct grant *find(struct queue *queue, pid_t pid)
+static struct grant *find_grant(struct queue *queue, pid_t pid)
 {
     struct grant *grant;
 
@@ -106,7 +111,7 @@ static struct grant *find(struct queue *queue, pid_t pid)
 }
 
 /* A grant that is there, for a process that lives. */
-static void change(struct grant *grant, uint32_t rights)
+static void change_rights(struct grant *grant, uint32_t rights)
 {
     struct queue *queue = grant->queue;
     uint32_t old = grant->rights;
@@ -120,7 +125,7 @@ static void change(struct grant *grant, uint32_t rights)
     queue_check_used(queue);
 }
 
-static void drop_dead(struct grant *grant)
+static void drop_if_dead(struct grant *grant)
 {
     if (!pidfd_alive(grant->pidfd))
         on_death(grant->pidfd, EV_READ, grant);
@@ -136,41 +141,48 @@ static struct queue_attach *attachment_of(struct queue *queue, pid_t pid)
     return NULL;
 }
 
-static int32_t grant_to_process(struct queue *queue, pid_t pid, uint32_t rights)
+/* Why there is no pidfd: of a failed pidfd_open_process(). */
+static enum cause cause_of_pidfd(int r)
 {
-    struct grant *grant = find(queue, pid);
+    if (r == -ESRCH || r == -EINVAL)
+        return CAUSE_GRANT_NO_PROCESS;
+    return r == -EMFILE || r == -ENFILE ? CAUSE_DESCRIPTORS : CAUSE_MEMORY;
+}
+
+static enum cause grant_to_process(struct queue *queue, pid_t pid, uint32_t rights)
+{
+    struct grant *grant = find_grant(queue, pid);
     int pidfd;
 
     if (grant && pidfd_alive(grant->pidfd)) {
-        change(grant, rights);
-        return 0;
+        change_rights(grant, rights);
+        return CAUSE_NONE;
     }
     pidfd = pidfd_open_process(pid);
     if (pidfd < 0)
-        return pidfd == -ESRCH || pidfd == -EINVAL ? ACL_ERROR_RT_INTERNAL_ERROR
-                                                   : ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+        return cause_of_pidfd(pidfd);
     /* The caller has the queue: it does not go with the grant. */
     if (grant)
-        drop_dead(grant);
+        drop_if_dead(grant);
     if (rights == 0) {
         close(pidfd);
-        return 0;
+        return CAUSE_NONE;
     }
     return grant_new(queue, pid, pidfd, rights);
 }
 
-int32_t grant_set(struct queue *queue, pid_t pid, uint32_t rights)
+enum cause grant_set(struct queue *queue, pid_t pid, uint32_t rights)
 {
     struct server *server = queue->server;
     struct queue_attach *attach = attachment_of(queue, pid);
-    int32_t error;
+    enum cause cause;
 
     if (pid <= 0)
-        return ACL_ERROR_RT_PARAM_INVALID;
-    error = attach ? queue_attach_change(attach, rights) : grant_to_process(queue, pid, rights);
-    if (error == 0)
+        return CAUSE_GRANT_PID;
+    cause = attach ? queue_attach_change(attach, rights) : grant_to_process(queue, pid, rights);
+    if (cause == CAUSE_NONE)
         grant_tell(server, pid);
-    return error;
+    return cause;
 }
 
 /*
@@ -183,7 +195,7 @@ struct grant *grant_find(struct session *session, uint32_t id)
     struct queue *queue;
 
     DL_FOREACH2 (session->server->queues->by_id[id], queue, id_next) {
-        struct grant *grant = find(queue, session->pid);
+        struct grant *grant = find_grant(queue, session->pid);
 
         if (grant && pidfd_alive(grant->pidfd) && session_alive(session))
             return grant;

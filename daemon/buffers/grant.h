@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/user.h"
+#include "daemon/core/cause.h"
 
 struct queue;
 struct server;
@@ -29,10 +30,9 @@ struct grant {
 
 /**
  * Give, or take away (rights 0), what the process with this pid may do: an attachment of its is
- * changed, else its grant. 107000 pid; 507000 no such process; 207005 too many, or no memory or
- * descriptors.
+ * changed, else its grant.
  */
-int32_t grant_set(struct queue *queue, pid_t pid, uint32_t rights);
+enum cause grant_set(struct queue *queue, pid_t pid, uint32_t rights);
 
 /** The queue with this id that the session's process was granted, or NULL. */
 struct grant *grant_find(struct session *session, uint32_t id);

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "acl/acl_base.h"
 #include "daemon/base/heap_trim.h"
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/grant.h"
@@ -58,7 +57,15 @@ static int make_ring(struct queues *queues, uint32_t depth, struct queue_ring *r
 {
     uint32_t number = find_number(queues);
 
-    return number == 0 ? -ENFILE : queue_ring_new(ring, number, depth);
+    return number == 0 ? -ENOSPC : queue_ring_new(ring, number, depth);
+}
+
+/* Why there is no ring: of a failed make_ring(). */
+static enum cause cause_of_ring(int r)
+{
+    if (r == -ENOSPC)
+        return CAUSE_QUEUE_RINGS;
+    return r == -EMFILE || r == -ENFILE ? CAUSE_DESCRIPTORS : CAUSE_MEMORY;
 }
 
 void queue_wake(struct queue *queue)
@@ -231,19 +238,20 @@ static uint32_t find_id(const struct session *session)
     return QUEUE_IDS;
 }
 
-static int32_t make_queue(struct session *session, const char *name, uint32_t depth,
-                          struct queue **queuep)
+static enum cause make_queue(struct session *session, const char *name, uint32_t depth,
+                             struct queue **queuep)
 {
     struct queues *queues = session->server->queues;
     struct user *user = session->user;
     uint32_t id = user->used[RESOURCE_QUEUES] < QUEUE_IDS ? find_id(session) : QUEUE_IDS;
     struct queue *queue;
+    int r;
 
     if (id == QUEUE_IDS)
-        return ACL_ERROR_RT_OVER_LIMIT;
+        return CAUSE_QUEUE_IDS;
     queue = calloc(1, sizeof(*queue));
     if (!queue)
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+        return CAUSE_MEMORY;
     queue->server = session->server;
     queue->serial = ++queues->last_serial;
     queue->id = id;
@@ -258,33 +266,37 @@ static int32_t make_queue(struct session *session, const char *name, uint32_t de
     DL_APPEND2(queues->by_id[id], queue, id_prev, id_next);
     *queuep = queue;
     if (charge_init(&queue->charge, session_users(session), user, RESOURCE_QUEUES, 1) < 0)
-        return ACL_ERROR_RT_OVER_LIMIT;
-    if (charge_init(&queue->charge_fds, session_users(session), user, RESOURCE_FDS, 2) < 0 ||
-        make_ring(queues, depth, &queue->ring) < 0)
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+        return CAUSE_USER_QUEUES;
+    if (charge_init(&queue->charge_fds, session_users(session), user, RESOURCE_FDS, 2) < 0)
+        return CAUSE_USER_DESCRIPTORS;
+    r = make_ring(queues, depth, &queue->ring);
+    if (r < 0)
+        return cause_of_ring(r);
     queues->by_number[queue->ring.view.number] = queue;
-    return 0;
+    return CAUSE_NONE;
 }
 
-int32_t queue_new(struct session *session, const char *name, uint32_t depth,
-                  struct queue_attach **attach)
+enum cause queue_new(struct session *session, const char *name, uint32_t depth,
+                     struct queue_attach **attach)
 {
     struct queue *queue = NULL;
-    int32_t error;
+    enum cause cause;
 
-    if (depth < QUEUE_DEPTH_MIN || depth > QUEUE_DEPTH_MAX || strlen(name) >= QUEUE_NAME)
-        return ACL_ERROR_RT_PARAM_INVALID;
-    error = make_queue(session, name, depth, &queue);
-    if (error == 0) {
+    if (depth < QUEUE_DEPTH_MIN || depth > QUEUE_DEPTH_MAX)
+        return CAUSE_QUEUE_DEPTH;
+    if (strlen(name) >= QUEUE_NAME)
+        return CAUSE_QUEUE_NAME;
+    cause = make_queue(session, name, depth, &queue);
+    if (cause == CAUSE_NONE) {
         *attach = queue_attach_new(session, queue, QUEUE_RIGHTS);
         if (!*attach)
-            error = ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+            cause = CAUSE_MEMORY;
         else
             queue->creator = session;
     }
-    if (error != 0 && queue)
+    if (cause != CAUSE_NONE && queue)
         queue_free(queue);
-    return error;
+    return cause;
 }
 
 /*
@@ -397,14 +409,18 @@ int queue_move(struct queue *queue)
     return 0;
 }
 
-int32_t queue_attach_change(struct queue_attach *attach, uint32_t rights)
+enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
 {
     struct queue *queue = attach->queue;
     struct session *session = attach->peer->session;
     uint32_t old = attach->rights, lost = old & ~rights;
 
-    if (lost & (QUEUE_PUT | QUEUE_TAKE) && queue_move(queue) < 0)
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    if (lost & (QUEUE_PUT | QUEUE_TAKE)) {
+        int r = queue_move(queue);
+
+        if (r < 0)
+            return cause_of_ring(r);
+    }
     attach->rights = rights;
     if (rights == 0) {
         queue_attach_free(attach);
@@ -415,7 +431,7 @@ int32_t queue_attach_change(struct queue_attach *attach, uint32_t rights)
         queue_party_left(queue, lost, session->pid);
     queue_rights_changed(session);
     queue_check_used(queue);
-    return 0;
+    return CAUSE_NONE;
 }
 
 /* --- finding --- */

@@ -23,9 +23,11 @@
 
 #include "daemon/base/user.h"
 #include "daemon/buffers/queue_ring.h"
+#include "daemon/core/cause.h"
 
 struct grant;
 struct queue;
+struct relay;
 struct segment;
 struct server;
 struct session;
@@ -70,7 +72,7 @@ struct queue {
 
     /* router: routes that have it as source, as destination. queue_routed() after a change. */
     uint32_t routes_from, routes_to;
-    void *route; /* the router's own */
+    struct relay *route; /* the router's own */
 
     /* queue_sweep.c: the refs in the ring, sorted, as of one sweep. */
     uint32_t *swept;
@@ -107,11 +109,9 @@ void queues_deinit(struct queues *queues);
 
 /**
  * A queue to which the session is attached with all rights. name: "" for one that npud makes.
- * 107000 depth or name, 207012 the user has too many, 207005 no memory or descriptors. Else 0 and
- * *attach.
  */
-int32_t queue_new(struct session *session, const char *name, uint32_t depth,
-                  struct queue_attach **attach);
+enum cause queue_new(struct session *session, const char *name, uint32_t depth,
+                     struct queue_attach **attach);
 
 /** The queue ends, whoever is attached; its messages are freed. */
 void queue_destroy(struct queue *queue);
@@ -125,9 +125,9 @@ struct queue_attach *queue_attach_new(struct session *session, struct queue *que
 
 /**
  * Other rights for an attachment; 0: it ends. Who loses one still maps the ring, so the queue moves
- * to a new one: 207005, and nothing has changed, when there is no memory or descriptor for that.
+ * to a new one; if there is no memory or descriptor for that, nothing has changed.
  */
-int32_t queue_attach_change(struct queue_attach *attach, uint32_t rights);
+enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights);
 
 /** The attachment ends; queue_check_used() follows. */
 void queue_attach_free(struct queue_attach *attach);

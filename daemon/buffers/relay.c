@@ -191,26 +191,28 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     relay_try_again(relay);
 }
 
-int relay_bell(struct queue *queue)
+enum cause relay_bell(struct queue *queue, int *fd)
 {
     struct relay *relay = queue->route;
 
     if (!relay)
-        return -ENOENT;
+        return CAUSE_QUEUE_NOT_ROUTED;
     relay_make_ready(relay);
+    *fd = relay->bell;
     if (relay->bell >= 0)
-        return relay->bell;
+        return CAUSE_NONE;
     if (charge_init(&relay->charge_bell, &queue->server->users, queue->user, RESOURCE_FDS, 1) < 0)
-        return -EDQUOT;
+        return CAUSE_USER_DESCRIPTORS;
     relay->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (relay->bell >= 0)
         relay->on_bell =
             event_new(queue->server->base, relay->bell, EV_READ | EV_PERSIST, on_bell, relay);
     if (!relay->on_bell || event_add(relay->on_bell, NULL) < 0) {
         relay_close_bell(relay);
-        return -EMFILE;
+        return CAUSE_DESCRIPTORS;
     }
-    return relay->bell;
+    *fd = relay->bell;
+    return CAUSE_NONE;
 }
 
 /* --- what its queue is told --- */

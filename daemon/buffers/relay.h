@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "daemon/base/user.h"
+#include "daemon/core/cause.h"
 #include "proto/shm/queue_shm.h"
 
 struct event;
@@ -84,10 +85,10 @@ void relay_disarm(struct relay *relay);
 void relay_wake(struct relay *relay, _Atomic uint64_t *waiting, _Atomic uint32_t *word);
 
 /**
- * The eventfd on which the router waits for this queue, borrowed, made if need be. The router looks
- * at the queue now. -ENOENT: it is part of no route; -EDQUOT, -EMFILE.
+ * *fd: the eventfd on which the router waits for this queue, borrowed, made if need be. The router
+ * looks at the queue now.
  */
-int relay_bell(struct queue *queue);
+enum cause relay_bell(struct queue *queue, int *fd);
 
 /** The ring has ended: so has its eventfd. */
 void relay_close_bell(struct relay *relay);

@@ -108,20 +108,23 @@ void route_set_state(struct route *route, enum route_state state)
     route->destination->n_in += is - was;
 }
 
-struct route *route_new(struct session *session, struct relay *source, struct relay *destination,
-                        const struct route_name *name)
+enum cause route_new(struct session *session, struct relay *source, struct relay *destination,
+                     const struct route_name *name, struct route **routep)
 {
     struct server *server = session->server;
     struct router *router = server->router;
     struct route *route = calloc(1, sizeof(*route));
 
     if (!route)
-        return NULL;
-    if (charge_init(&route->charge, &server->users, session->user, RESOURCE_ROUTES, 1) < 0 ||
-        !add_name(router, route, name)) {
+        return CAUSE_MEMORY;
+    if (charge_init(&route->charge, &server->users, session->user, RESOURCE_ROUTES, 1) < 0) {
+        free(route);
+        return CAUSE_USER_ROUTES;
+    }
+    if (!add_name(router, route, name)) {
         charge_deinit(&route->charge);
         free(route);
-        return NULL;
+        return CAUSE_MEMORY;
     }
     route->user = user_ref(&server->users, session->uid);
     route->router = router;
@@ -131,7 +134,8 @@ struct route *route_new(struct session *session, struct relay *source, struct re
     DL_APPEND(router->all, route);
     DL_APPEND2(source->out, route, out_prev, out_next);
     DL_APPEND2(destination->in, route, in_prev, in_next);
-    return route;
+    *routep = route;
+    return CAUSE_NONE;
 }
 
 void route_leave_binder(struct route *route)

@@ -10,6 +10,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/user.h"
 #include "daemon/core/backlog.h"
+#include "daemon/core/cause.h"
 
 struct event;
 struct peer;
@@ -83,9 +84,9 @@ struct router {
 /** The routes with this name, or NULL. */
 struct route_namesakes *route_find_namesakes(struct router *router, const struct route_name *name);
 
-/** A route of the session's user, not bound yet. NULL: a limit, or no memory. */
-struct route *route_new(struct session *session, struct relay *source, struct relay *destination,
-                        const struct route_name *name);
+/** A route of the session's user, not bound yet. */
+enum cause route_new(struct session *session, struct relay *source, struct relay *destination,
+                     const struct route_name *name, struct route **routep);
 
 /** Sets the state; counts it in its relays if it is bound. */
 void route_set_state(struct route *route, enum route_state state);

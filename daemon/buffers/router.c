@@ -1,8 +1,6 @@
 #include "daemon/buffers/router.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -28,13 +26,11 @@ static struct route_name name_of(const struct session *session, const struct que
 
 /* --- requests --- */
 
-__attribute__((format(printf, 3, 4))) static void say(char *why, size_t room, const char *fmt, ...)
+static enum route_state refuse_route(struct route_refusal *why, enum cause cause, uint32_t queue,
+                                     enum route_state state)
 {
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why, room, fmt, ap);
-    va_end(ap);
+    *why = (struct route_refusal){.cause = cause, .of_queue = true, .queue = queue};
+    return state;
 }
 
 static bool attached_to(const struct session *session, const struct relay *relay)
@@ -83,33 +79,12 @@ static struct route *find_ended(struct relay *source, struct relay *destination)
     return NULL;
 }
 
-/* Of both queues. */
-static bool may_manage(const struct queue_attach *attach, uint32_t id, char *why, size_t room)
+/* Why the session may not bind a route to or from that queue. */
+static enum cause cause_of_queue(const struct queue_attach *attach)
 {
     if (!attach)
-        say(why, room, "this process is attached to no queue %u", id);
-    else if (!(attach->rights & QUEUE_MANAGE))
-        say(why, room, "this process may not manage queue %u", id);
-    return attach && attach->rights & QUEUE_MANAGE;
-}
-
-static bool can_be_ends(const struct relay *source, uint32_t source_id,
-                        const struct relay *destination, uint32_t destination_id, char *why,
-                        size_t room)
-{
-    if (source && source->n_in > 0)
-        say(why, room,
-            "queue %u is a destination, and so cannot be a source: routes are not "
-            "chained",
-            source_id);
-    else if (destination && destination->n_out > 0)
-        say(why, room,
-            "queue %u is a source, and so cannot be a destination: routes are not "
-            "chained",
-            destination_id);
-    else
-        return true;
-    return false;
+        return CAUSE_QUEUE_NOT_ATTACHED;
+    return attach->rights & QUEUE_MANAGE ? CAUSE_NONE : CAUSE_QUEUE_NOT_MANAGED;
 }
 
 static void bind_route(struct session *session, struct route *route)
@@ -123,53 +98,51 @@ static void bind_route(struct session *session, struct route *route)
     relay_make_ready(route->source);
 }
 
-static enum route_state bind_new(struct session *session, struct queue *from, struct queue *to,
-                                 const struct route_name *name, char *why, size_t room)
+static enum cause bind_new(struct session *session, struct queue *from, struct queue *to,
+                           const struct route_name *name)
 {
     struct relay *source = relay_get(from), *destination = relay_get(to);
     struct route *route = find_ended(source, destination);
+    enum cause cause = source && destination ? CAUSE_NONE : CAUSE_MEMORY;
 
-    if (!route && source && destination)
-        route = route_new(session, source, destination, name);
-    if (!route) {
+    if (!route && cause == CAUSE_NONE)
+        cause = route_new(session, source, destination, name, &route);
+    if (cause == CAUSE_NONE) {
+        bind_route(session, route);
+    } else {
         relay_check_used(source);
         relay_check_used(destination);
-        say(why, room,
-            "no route from queue %u to %u: user %u has %llu, and may have %llu ([limits] routes)",
-            name->source, name->destination, (unsigned)session->uid,
-            (unsigned long long)session->user->used[RESOURCE_ROUTES],
-            (unsigned long long)session->server->users.limit[RESOURCE_ROUTES]);
-        return ROUTE_UNBOUND;
     }
-    bind_route(session, route);
-    return ROUTE_BOUND;
+    return cause;
 }
 
 enum route_state router_bind(struct session *session, uint32_t source, uint32_t destination,
-                             char *why, size_t room)
+                             struct route_refusal *why)
 {
     struct queue_attach *from = queue_attached(session, source);
     struct queue_attach *to = queue_attached(session, destination);
     struct route_name name = name_of(session, from, source, destination);
     struct route *route = find_listed(session, &name);
 
+    *why = (struct route_refusal){0};
     if (route && route->state == ROUTE_BOUND)
         return ROUTE_BOUND;
     if (route) {
-        say(why, room,
-            "the route from queue %u to %u has lost a queue and does not heal: unbind it first",
-            source, destination);
+        why->cause = CAUSE_ROUTE_BROKEN;
         return ROUTE_ABNORMAL;
     }
-    if (!may_manage(from, source, why, room) || !may_manage(to, destination, why, room))
-        return ROUTE_UNBOUND;
-    if (source == destination) {
-        say(why, room, "queue %u cannot be routed to itself", source);
-        return ROUTE_UNBOUND;
-    }
-    if (!can_be_ends(from->queue->route, source, to->queue->route, destination, why, room))
-        return ROUTE_UNBOUND;
-    return bind_new(session, from->queue, to->queue, &name, why, room);
+    if (cause_of_queue(from) != CAUSE_NONE)
+        return refuse_route(why, cause_of_queue(from), source, ROUTE_UNBOUND);
+    if (cause_of_queue(to) != CAUSE_NONE)
+        return refuse_route(why, cause_of_queue(to), destination, ROUTE_UNBOUND);
+    if (source == destination)
+        return refuse_route(why, CAUSE_ROUTE_TO_ITSELF, source, ROUTE_UNBOUND);
+    if (from->queue->route && from->queue->route->n_in > 0)
+        return refuse_route(why, CAUSE_ROUTE_FROM_DESTINATION, source, ROUTE_UNBOUND);
+    if (to->queue->route && to->queue->route->n_out > 0)
+        return refuse_route(why, CAUSE_ROUTE_TO_SOURCE, destination, ROUTE_UNBOUND);
+    why->cause = bind_new(session, from->queue, to->queue, &name);
+    return why->cause == CAUSE_NONE ? ROUTE_BOUND : ROUTE_UNBOUND;
 }
 
 static void unbind_route(struct route *route)
@@ -191,20 +164,19 @@ static void unbind_route(struct route *route)
 }
 
 enum route_state router_unbind(struct session *session, uint32_t source, uint32_t destination,
-                               char *why, size_t room)
+                               struct route_refusal *why)
 {
     struct queue_attach *from = queue_attached(session, source);
     struct queue_attach *to = queue_attached(session, destination);
     struct route_name name = name_of(session, from ? from : to, source, destination);
     struct route *route = find_listed(session, &name);
 
+    *why = (struct route_refusal){0};
     if (!route)
         return ROUTE_UNBOUND;
     if (!bound_by(session, route) && !(from && from->rights & QUEUE_MANAGE) &&
         !(to && to->rights & QUEUE_MANAGE)) {
-        say(why, room,
-            "this process has not bound the route from queue %u to %u, and may manage neither",
-            source, destination);
+        why->cause = CAUSE_ROUTE_OF_OTHERS;
         return route->state;
     }
     unbind_route(route);

@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "daemon/buffers/route.h"
+#include "daemon/core/cause.h"
 
 struct queue;
 struct segment;
@@ -50,21 +51,28 @@ void router_deinit(struct server *server);
  */
 void router_holdings(struct server *server, uint64_t *bits);
 
-/* --- for requests; sentences say why, for humans --- */
+/* --- for requests --- */
+
+/** Why a route was not bound, or not unbound. */
+struct route_refusal {
+    enum cause cause;
+    bool of_queue; /* the cause is about this queue, and not about the route */
+    uint32_t queue;
+};
 
 /**
  * Bind source to destination, ids of queues of the session. Returns ROUTE_BOUND, also when it is
- * bound already, or else what the state is, with a sentence in why[room].
+ * bound already, or else what the state is, with the cause in *why.
  */
 enum route_state router_bind(struct session *session, uint32_t source, uint32_t destination,
-                             char *why, size_t room);
+                             struct route_refusal *why);
 
 /**
- * End the route, if there is one. Returns ROUTE_UNBOUND, or else what the state is, with a sentence
- * in why[room].
+ * End the route, if there is one. Returns ROUTE_UNBOUND, or else what the state is, with the cause
+ * in *why.
  */
 enum route_state router_unbind(struct session *session, uint32_t source, uint32_t destination,
-                               char *why, size_t room);
+                               struct route_refusal *why);
 
 /* --- for queues, beside the hooks of queue.h and pool.h --- */
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "acl/acl_base.h"
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/memfd.h"
 #include "daemon/buffers/peer.h"
@@ -92,35 +91,38 @@ static bool take_id(struct segment *s)
     return false;
 }
 
-static int32_t charge_user(struct segment *s)
+static enum cause charge_user(struct segment *s)
 {
     struct users *users = &s->pool->server->users;
 
     if (charge_init(&s->charge, users, s->pool->user, RESOURCE_MBUF_MEMORY, s->size) < 0)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
-    if (s->pool->n_segments >= POOL_SEGMENTS_MAX || !take_id(s) ||
-        charge_init(&s->charge_fd, users, s->pool->user, RESOURCE_FDS, 1) < 0)
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
-    return 0;
+        return CAUSE_USER_BUFFERS;
+    if (s->pool->n_segments >= POOL_SEGMENTS_MAX)
+        return CAUSE_SEGMENTS_OF_POOL;
+    if (!take_id(s))
+        return CAUSE_SEGMENT_IDS;
+    if (charge_init(&s->charge_fd, users, s->pool->user, RESOURCE_FDS, 1) < 0)
+        return CAUSE_USER_DESCRIPTORS;
+    return CAUSE_NONE;
 }
 
-static int32_t map_memory(struct segment *s)
+static enum cause map_memory(struct segment *s)
 {
     void *map;
 
     s->fd = memfd_new("npud-buffers", s->size);
     if (s->fd < 0)
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+        return s->fd == -EMFILE || s->fd == -ENFILE ? CAUSE_DESCRIPTORS : CAUSE_MEMORY;
     map = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
     if (map == MAP_FAILED)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+        return CAUSE_SEGMENT_MEMORY;
     segment_view_place(&s->view, map, false);
     /*
      * Of the last word all bits, also those of no slot: so it is full when all its slots are free.
      */
     for (uint32_t w = 0; w < (segment_slots(&s->view) + 63) / 64; w++)
         atomic_store_explicit(&s->view.page->hint[w], UINT64_MAX, memory_order_relaxed);
-    return 0;
+    return CAUSE_NONE;
 }
 
 /* What segment_new() has made of it so far. */
@@ -134,29 +136,30 @@ static void discard_segment(struct segment *s)
     free(s);
 }
 
-int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct segment **segmentp)
+enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
+                       struct segment **segmentp)
 {
     struct segment *s = calloc(1, sizeof(*s));
-    int32_t error;
+    enum cause cause;
 
     if (!s)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+        return CAUSE_SEGMENT_MEMORY;
     s->pool = pool;
     s->fd = -1;
     if (!segment_shape(&s->view, stride, count)) {
         free(s);
-        return ACL_ERROR_INVALID_PARAM;
+        return CAUSE_SEGMENT_SIZE;
     }
     s->mapped = segment_data_offset(segment_slots(&s->view));
     s->size = segment_size(s->view.n_data, s->view.n_refs, s->view.stride);
-    error = charge_user(s);
-    if (error == 0)
-        error = map_memory(s);
-    if (error == 0 && !segment_map(pool->session->shared, s))
-        error = ACL_ERROR_RT_MEMORY_ALLOCATION;
-    if (error != 0) {
+    cause = charge_user(s);
+    if (cause == CAUSE_NONE)
+        cause = map_memory(s);
+    if (cause == CAUSE_NONE && !segment_map(pool->session->shared, s))
+        cause = CAUSE_SEGMENT_MEMORY;
+    if (cause != CAUSE_NONE) {
         discard_segment(s);
-        return error;
+        return cause;
     }
     atomic_store_explicit(&s->view.page->armed, pool->looks || pool->kept, memory_order_relaxed);
     DL_APPEND(pool->segments, s);
@@ -166,7 +169,7 @@ int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct s
                           memory_order_relaxed);
     pool_grown(pool);
     *segmentp = s;
-    return 0;
+    return CAUSE_NONE;
 }
 
 void segment_free(struct segment *s)

@@ -9,6 +9,7 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/base/user.h"
+#include "daemon/core/cause.h"
 #include "proto/shm/mbuf_shm.h"
 
 struct pool;
@@ -66,10 +67,11 @@ bool segment_maps(struct session *session, struct segment *segment);
 bool segment_shape(struct segment_view *v, uint64_t stride, uint32_t count);
 
 /**
- * A segment for the pool of a live session, which maps it from now on. ACL error, or 0 with
- * *segmentp: the pool's.
+ * A segment for the pool of a live session, which maps it from now on: *segmentp, the
+ * pool's.
  */
-int32_t segment_new(struct pool *pool, uint64_t stride, uint32_t count, struct segment **segmentp);
+enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
+                       struct segment **segmentp);
 
 /**
  * It goes, from all who map it; nothing in it is anybody's. Its memory is given back, whoever still

@@ -13,7 +13,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/deferred_close.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_record.h"
@@ -67,7 +66,7 @@ void event_fds_deinit(struct server *server)
  * False: not to be had from this kernel, or not now. Tried once, so that what fails later is for
  * want of memory.
  */
-static bool prepare(struct server *server)
+static bool prepare_aio(struct server *server)
 {
     eventfd_t count = 0;
     int fd;
@@ -180,28 +179,31 @@ static bool is_eventfd(int fd)
            memcmp(text, name, sizeof(name) - 1) == 0;
 }
 
-static int32_t may_watch(struct session *session, int fd, uint32_t number)
+static enum cause may_watch(struct session *session, int fd, uint32_t number)
 {
-    if (!is_eventfd(fd) || number >= EVENT_FDS_MAX)
-        return ACL_ERROR_RT_PARAM_INVALID;
+    if (!is_eventfd(fd))
+        return CAUSE_NOT_AN_EVENTFD;
+    if (number >= EVENT_FDS_MAX)
+        return CAUSE_EVENT_FD_NUMBER;
     if (session->n_event_fds == EVENT_FDS_MAX)
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
-    return prepare(session->server) ? 0 : ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+        return CAUSE_EVENT_FDS_OF_SESSION;
+    return prepare_aio(session->server) ? CAUSE_NONE : CAUSE_EVENT_FD_KERNEL;
 }
 
-int32_t event_fd_watch(struct session *session, int fd, uint32_t number,
-                       const struct captured *captured)
+enum cause event_fd_watch(struct session *session, int fd, uint32_t number,
+                          const struct captured *captured)
 {
-    int32_t error = may_watch(session, fd, number);
-    struct event_fd *e = error == 0 ? calloc(1, sizeof(*e)) : NULL;
+    enum cause cause = may_watch(session, fd, number);
+    struct event_fd *e = cause == CAUSE_NONE ? calloc(1, sizeof(*e)) : NULL;
 
-    if (error == 0 &&
-        (!e || charge_init(&e->charge, session_users(session), session->user, RESOURCE_FDS, 1) < 0))
-        error = ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
-    if (error != 0) {
+    if (cause == CAUSE_NONE && !e)
+        cause = CAUSE_MEMORY;
+    if (e && charge_init(&e->charge, session_users(session), session->user, RESOURCE_FDS, 1) < 0)
+        cause = CAUSE_USER_DESCRIPTORS;
+    if (cause != CAUSE_NONE) {
         deferred_close_slow(fd);
         free(e);
-        return error;
+        return cause;
     }
     e->waiter.fire = on_fire;
     e->post.run = on_post;
@@ -216,7 +218,7 @@ int32_t event_fd_watch(struct session *session, int fd, uint32_t number,
     if (e->open ? await_record(e, captured->target)
                 : await_position(e, captured->stream, captured->target))
         fd_write(e);
-    return 0;
+    return CAUSE_NONE;
 }
 
 void event_fds_drop(struct session *session)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "daemon/base/user.h"
+#include "daemon/core/cause.h"
 
 struct ipc_open;
 struct server;
@@ -31,12 +32,10 @@ struct captured {
 
 /**
  * Have fd written when that has come, at once if it has. number: its bit in the session page, below
- * EVENT_FDS_MAX, set after fd was written. fd is taken over in any case. 0, or an ACL error: 107000
- * fd is no eventfd; 207005 too many of the session, of the user, or no memory; 207000 the kernel
- * cannot write for npud.
+ * EVENT_FDS_MAX, set after fd was written. fd is taken over in any case.
  */
-int32_t event_fd_watch(struct session *session, int fd, uint32_t number,
-                       const struct captured *captured);
+enum cause event_fd_watch(struct session *session, int fd, uint32_t number,
+                          const struct captured *captured);
 
 /** The session ends, and its streams are gone: close what is left, unwritten. */
 void event_fds_drop(struct session *session);

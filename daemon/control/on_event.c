@@ -10,6 +10,7 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/core/event.h"
 #include "daemon/control/event_fd.h"
+#include "daemon/control/refuse.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_record.h"
 #include "daemon/core/release.h"
@@ -243,23 +244,6 @@ int32_t on_send_descriptors(struct call *call)
     return 0;
 }
 
-static int32_t explain_watch_error(struct call *call, int32_t error)
-{
-    switch (error) {
-    case 0:
-        return 0;
-    case ACL_ERROR_RT_PARAM_INVALID:
-        return fail(call, error, "the descriptor is not an eventfd");
-    case ACL_ERROR_RT_FEATURE_NOT_SUPPORT:
-        return fail(call, error, "npud cannot use io_submit() on this kernel, or not now");
-    default:
-        return fail_limit(call, error,
-                          "no event descriptor: a process may have %u unwritten, its user %llu "
-                          "descriptors, or npud is out of memory",
-                          EVENT_FDS_MAX, limit(call, RESOURCE_FDS));
-    }
-}
-
 int32_t on_notify_fd(struct call *call)
 {
     const Npud__NotifyFd *in = call->request->notify_fd;
@@ -279,5 +263,6 @@ int32_t on_notify_fd(struct call *call)
             return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
     }
     call->in_fd = -1;
-    return explain_watch_error(call, event_fd_watch(call->session, fd, in->number, &captured));
+    return refuse(call, event_fd_watch(call->session, fd, in->number, &captured),
+                  "descriptor to be written for an event");
 }

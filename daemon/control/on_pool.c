@@ -7,6 +7,7 @@
 #include "daemon/buffers/segment.h"
 #include "daemon/buffers/segment_use.h"
 #include "daemon/buffers/peer.h"
+#include "daemon/control/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
@@ -31,25 +32,16 @@ int32_t on_create_segment(struct call *call)
     const Npud__CreateSegment *in = call->request->create_segment;
     struct pool *pool = pool_get(call->session);
     struct segment *segment;
-    int32_t error =
-        pool ? segment_new(pool, in->stride, in->count, &segment) : ACL_ERROR_RT_MEMORY_ALLOCATION;
+    enum cause cause =
+        pool ? segment_new(pool, in->stride, in->count, &segment) : CAUSE_SEGMENT_MEMORY;
 
-    /* What the pool could do without would have been given back in a moment. */
-    if (error == ACL_ERROR_RT_MEMORY_ALLOCATION && pool && pools_make_room(pool))
-        error = segment_new(pool, in->stride, in->count, &segment);
-    if (error == ACL_ERROR_INVALID_PARAM)
-        return fail(call, error, "%llu bytes: a buffer has 1 byte to 4 GiB",
-                    (unsigned long long)in->stride);
-    if (error == ACL_ERROR_RT_MEMORY_ALLOCATION)
-        return fail_limit(
-            call, error,
-            "no memory for shared buffers: %llu bytes each asked, the user may have %llu in all",
-            (unsigned long long)in->stride, limit(call, RESOURCE_MBUF_MEMORY));
-    if (error != 0)
-        return fail_limit(call, error,
-                          "npud has no descriptors for more shared buffers: this process has %u "
-                          "segments (at most %u), its user may have %llu descriptors",
-                          pool->n_segments, POOL_SEGMENTS_MAX, limit(call, RESOURCE_FDS));
+    /* Give back at once what would have been given back in a moment. */
+    if ((cause == CAUSE_USER_BUFFERS || cause == CAUSE_SEGMENT_MEMORY) && pool &&
+        pools_make_room(pool))
+        cause = segment_new(pool, in->stride, in->count, &segment);
+    if (cause != CAUSE_NONE)
+        return refuse(call, cause, "no shared buffers of %llu bytes",
+                      (unsigned long long)in->stride);
     reply_segment(call, segment);
     return 0;
 }
@@ -75,7 +67,8 @@ int32_t on_map_segment(struct call *call)
                     segment->view.id, (int)segment->pool->pid);
     }
     if (!peer)
-        return fail(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "npud has no memory");
+        return refuse(call, CAUSE_MEMORY, "segment %u of shared buffers cannot be mapped",
+                      segment->view.id);
     reply_segment(call, segment);
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"
+#include "daemon/control/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
@@ -47,10 +48,7 @@ static struct queue_attach *need_queue(struct call *call, uint32_t id, int32_t *
     }
     attach = queue_attached(call->session, id);
     if (!attach)
-        *error = fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                      "this process is attached to no queue %u: none was created here, it was "
-                      "destroyed, or acltdtAttachQueue was not called",
-                      id);
+        *error = refuse(call, CAUSE_QUEUE_NOT_ATTACHED, "queue %u", id);
     return attach;
 }
 
@@ -58,25 +56,11 @@ int32_t on_create_queue(struct call *call)
 {
     const Npud__CreateQueue *in = call->request->create_queue;
     struct queue_attach *attach;
-    int32_t error = queue_new(call->session, in->name, in->depth, &attach);
+    enum cause cause = queue_new(call->session, in->name, in->depth, &attach);
+    int32_t error;
 
-    switch (error) {
-    case 0:
-        break;
-    case ACL_ERROR_RT_PARAM_INVALID:
-        return fail(call, error,
-                    "depth is %u: a queue has one from %u to %u, and a name of less than %u bytes",
-                    in->depth, QUEUE_DEPTH_MIN, QUEUE_DEPTH_MAX, QUEUE_NAME);
-    case ACL_ERROR_RT_OVER_LIMIT:
-        return fail_limit(
-            call, error,
-            "no queue: user %u has %llu, and may have %llu ([limits] queues), at most %u",
-            (unsigned)call->session->uid,
-            (unsigned long long)call->session->user->used[RESOURCE_QUEUES],
-            limit(call, RESOURCE_QUEUES), QUEUE_IDS);
-    default:
-        return fail_limit(call, error, "npud has no memory or descriptors for another queue");
-    }
+    if (cause != CAUSE_NONE)
+        return refuse(call, cause, "no queue of depth %u", in->depth);
     error = reply_queue(call, attach);
     if (error != 0)
         queue_destroy(attach->queue);
@@ -92,35 +76,17 @@ int32_t on_destroy_queue(struct call *call)
     if (!attach)
         return error;
     if (!(attach->rights & QUEUE_MANAGE))
-        return fail(call, ACL_ERROR_RT_NO_PERMISSION,
-                    "this process may not manage queue %u, and so not destroy it", id);
+        return refuse(call, CAUSE_QUEUE_NOT_MANAGED, "queue %u is not destroyed", id);
     if (router_uses(attach->queue))
-        return fail(call, ACL_ERROR_FAILURE,
-                    "queue %u is part of a route: unbind it first (acltdtUnbindQueueRoutes)", id);
+        return refuse(call, CAUSE_QUEUE_ROUTED, "queue %u is not destroyed", id);
     queue_destroy(attach->queue);
     return 0;
-}
-
-static int32_t explain_grant(struct call *call, int32_t error, const Npud__GrantQueue *in)
-{
-    switch (error) {
-    case 0:
-        return 0;
-    case ACL_ERROR_RT_PARAM_INVALID:
-        return fail(call, error, "%d is no pid", in->pid);
-    case ACL_ERROR_RT_INTERNAL_ERROR:
-        return fail(call, error, "there is no process %d", in->pid);
-    default:
-        return fail_limit(call, error,
-                          "no right to queue %u changed: npud has no memory or descriptors, or "
-                          "%u processes that have not attached have one",
-                          in->queue, GRANTS_MAX);
-    }
 }
 
 int32_t on_grant_queue(struct call *call)
 {
     const Npud__GrantQueue *in = call->request->grant_queue;
+    enum cause cause;
     int32_t error;
     struct queue_attach *attach = need_queue(call, in->queue, &error);
 
@@ -131,9 +97,12 @@ int32_t on_grant_queue(struct call *call)
                     "permission has bits %#x: there are MANAGE 1, DEQUEUE 2 and ENQUEUE 4",
                     in->rights & ~QUEUE_RIGHTS);
     if (!(attach->rights & QUEUE_MANAGE))
-        return fail(call, ACL_ERROR_RT_NO_PERMISSION,
-                    "this process may not manage queue %u, and so not grant it", in->queue);
-    return explain_grant(call, grant_set(attach->queue, in->pid, in->rights), in);
+        return refuse(call, CAUSE_QUEUE_NOT_MANAGED, "queue %u is not granted", in->queue);
+    cause = grant_set(attach->queue, in->pid, in->rights);
+    return cause == CAUSE_NONE
+               ? 0
+               : refuse_payer(call, cause, attach->queue->user,
+                              "queue %u is not granted to process %d", in->queue, in->pid);
 }
 
 int32_t on_attach_queue(struct call *call)
@@ -158,7 +127,7 @@ int32_t on_attach_queue(struct call *call)
         return fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "there is no queue %u", id);
     attach = queue_attach_new(call->session, grant->queue, grant->rights);
     if (!attach)
-        return fail(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "npud has no memory");
+        return refuse(call, CAUSE_MEMORY, "queue %u cannot be attached to", id);
     grant_free(grant);
     queue_party_came(attach->queue, 0);
     return reply_queue(call, attach);
@@ -182,6 +151,7 @@ int32_t on_feed_queue(struct call *call)
         return fail(call, ACL_ERROR_RT_PARAM_INVALID, "this process has no segment %u",
                     in->segment);
     if (!queue_allow_map(queue, segment))
-        return fail(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "npud has no memory");
+        return refuse(call, CAUSE_MEMORY, "queue %u cannot take buffers of segment %u", queue->id,
+                      in->segment);
     return 0;
 }

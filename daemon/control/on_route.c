@@ -1,13 +1,12 @@
 /* Requests about routes. */
 #include "daemon/core/call.h"
 
-#include <errno.h>
-
 #include "acl/acl_base.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route_query.h"
 #include "daemon/buffers/router.h"
+#include "daemon/control/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/wire/packet.h"
@@ -17,16 +16,11 @@ int32_t on_queue_bell(struct call *call)
     uint32_t number = call->request->queue_bell->number;
     struct queue *queue = queue_by_number(call->session->server, number);
     struct queue_attach *attach = queue ? queue_attached(call->session, queue->id) : NULL;
-    int fd = attach && attach->queue == queue ? relay_bell(queue) : -ENOENT;
+    enum cause cause =
+        attach && attach->queue == queue ? relay_bell(queue, &call->fd) : CAUSE_QUEUE_NOT_ROUTED;
 
-    if (fd == -ENOENT)
-        return fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                    "ring %u of this process has no part in a route", number);
-    if (fd < 0)
-        return fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                          "npud has no descriptor left for the routes of queue %u", queue->id);
-    call->fd = fd;
-    return 0;
+    return refuse_payer(call, cause, queue ? queue->user : NULL, "ring %u cannot be watched",
+                        number);
 }
 
 /* --- replies with routes --- */
@@ -57,13 +51,21 @@ static void reply_add(uint32_t source, uint32_t destination, enum route_state st
 /* --- bind, unbind --- */
 
 typedef enum route_state change_fn(struct session *session, uint32_t source, uint32_t destination,
-                                   char *why, size_t room);
+                                   struct route_refusal *why);
+
+static void explain_route(struct call *call, const struct route_refusal *why, uint32_t source,
+                          uint32_t destination)
+{
+    if (why->of_queue)
+        refuse_explain(call, why->cause, "queue %u", why->queue);
+    else
+        refuse_explain(call, why->cause, "route from queue %u to %u", source, destination);
+}
 
 /* The sentence is that of the first one that did not become `wanted`. */
-static int32_t change(struct call *call, Npud__Route **routes, size_t n, change_fn *fn,
-                      enum route_state wanted)
+static int32_t change_routes(struct call *call, Npud__Route **routes, size_t n, change_fn *fn,
+                             enum route_state wanted)
 {
-    char why[sizeof(call->message)];
     bool all = true;
 
     if (n > ROUTES_MAX)
@@ -72,9 +74,11 @@ static int32_t change(struct call *call, Npud__Route **routes, size_t n, change_
     reply_begin(call);
     for (size_t i = 0; i < n; i++) {
         uint32_t source = routes[i]->source, destination = routes[i]->destination;
-        enum route_state state =
-            fn(call->session, source, destination, all ? call->message : why, sizeof(why));
+        struct route_refusal why;
+        enum route_state state = fn(call->session, source, destination, &why);
 
+        if (all && state != wanted)
+            explain_route(call, &why, source, destination);
         all &= state == wanted;
         reply_add(source, destination, state);
     }
@@ -85,14 +89,14 @@ int32_t on_bind_routes(struct call *call)
 {
     const Npud__BindRoutes *in = call->request->bind_routes;
 
-    return change(call, in->routes, in->n_routes, router_bind, ROUTE_BOUND);
+    return change_routes(call, in->routes, in->n_routes, router_bind, ROUTE_BOUND);
 }
 
 int32_t on_unbind_routes(struct call *call)
 {
     const Npud__UnbindRoutes *in = call->request->unbind_routes;
 
-    return change(call, in->routes, in->n_routes, router_unbind, ROUTE_UNBOUND);
+    return change_routes(call, in->routes, in->n_routes, router_unbind, ROUTE_UNBOUND);
 }
 
 /* --- query --- */

@@ -581,8 +581,8 @@ START_TEST(what_is_refused)
     refused(b, a, "chained");
     refused(b, c, "chained");
     refused(c, a, "chained");
-    refused(a, 4000, "no queue 4000");
-    refused(5000, a, "no queue 5000");
+    refused(a, 4000, "queue 4000: this process is not attached");
+    refused(5000, a, "queue 5000: this process is not attached");
     FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "source of a route", acltdtDequeue(a, &buf, 0));
     FAILS_SAYING(ACL_ERROR_FAILURE, "route", acltdtDestroyQueue(a));
     FAILS_SAYING(ACL_ERROR_FAILURE, "route", acltdtDestroyQueue(b));

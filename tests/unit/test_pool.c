@@ -260,9 +260,9 @@ START_TEST(memory_of_a_user_ends)
     size = segment_size(v.n_data, v.n_refs, v.stride);
     a = limited("mbuf_memory", 2 * size);
     add_segment(a, 4096, 4);
-    ck_assert_int_eq(segment_new(pool_get(a), 4096, 5, &s), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    ck_assert_int_eq(segment_new(pool_get(a), 4096, 5, &s), CAUSE_USER_BUFFERS);
     s = add_segment(a, 4096, 4);
-    ck_assert_int_eq(segment_new(pool_get(a), 1, 1, &s), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    ck_assert_int_eq(segment_new(pool_get(a), 1, 1, &s), CAUSE_USER_BUFFERS);
     ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 2 * size);
     session_free(a);
     npud_stop();
@@ -276,7 +276,7 @@ START_TEST(descriptors_of_a_user_end)
 
     add_segment(a, 1, 1);
     add_segment(a, 1, 1);
-    ck_assert_int_eq(segment_new(pool_get(a), 1, 1, &s), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+    ck_assert_int_eq(segment_new(pool_get(a), 1, 1, &s), CAUSE_USER_DESCRIPTORS);
     ck_assert_uint_eq(used(RESOURCE_FDS), 4);
     ck_assert_uint_eq(pool_get(a)->n_segments, 2);
     session_free(a);

@@ -121,8 +121,8 @@ START_TEST(a_queue_lives_as_long_as_somebody_has_it)
 
     npud_start(NULL);
     s = npud_session(100);
-    ck_assert_int_eq(queue_new(s, "", 1, &a), ACL_ERROR_RT_PARAM_INVALID);
-    ck_assert_int_eq(queue_new(s, "", 8193, &a), ACL_ERROR_RT_PARAM_INVALID);
+    ck_assert_int_eq(queue_new(s, "", 1, &a), CAUSE_QUEUE_DEPTH);
+    ck_assert_int_eq(queue_new(s, "", 8193, &a), CAUSE_QUEUE_DEPTH);
     a = make_queue(s);
     queue = a->queue;
     ck_assert_uint_eq(a->rights, QUEUE_RIGHTS);
@@ -158,7 +158,7 @@ START_TEST(ids_are_used_again_as_late_as_possible)
     }
     for (uint32_t i = 0; i < QUEUE_IDS; i++)
         make_queue(s);
-    ck_assert_int_eq(queue_new(s, "", 2, &a), ACL_ERROR_RT_OVER_LIMIT);
+    ck_assert_int_eq(queue_new(s, "", 2, &a), CAUSE_QUEUE_IDS);
     queue_destroy(queue_attached(s, 77)->queue);
     ck_assert_uint_eq(make_queue(s)->queue->id, 77);
     session_free(s);
@@ -175,15 +175,15 @@ START_TEST(limits_hold)
     s = npud_session(100);
     for (int i = 0; i < 3; i++)
         make_queue(s);
-    ck_assert_int_eq(queue_new(s, "", 2, &a), ACL_ERROR_RT_OVER_LIMIT);
+    ck_assert_int_eq(queue_new(s, "", 2, &a), CAUSE_USER_QUEUES);
     ck_assert_uint_eq(server.queues->n, 3);
     /* A pidfd each, of what the creator may have. */
     config.limit[RESOURCE_FDS] = s->user->used[RESOURCE_FDS];
     ck_assert_int_eq(grant_set(queue_attached(s, 0)->queue, getpid(), QUEUE_PUT),
-                     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+                     CAUSE_USER_DESCRIPTORS);
     queue_destroy(queue_attached(s, 2)->queue);
     ck_assert_int_eq(grant_set(queue_attached(s, 0)->queue, getpid(), QUEUE_PUT), 0);
-    ck_assert_int_eq(queue_new(s, "", 2, &a), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+    ck_assert_int_eq(queue_new(s, "", 2, &a), CAUSE_USER_DESCRIPTORS);
     session_free(s);
     ck_assert_uint_eq(server.queues->n, 1); /* of this process, which may still attach */
     grant_set(queue_from(&server, 0), getpid(), 0);
@@ -205,9 +205,9 @@ START_TEST(a_grant_is_for_one_process)
     other = npud_session(getpid());
     third = npud_session(getppid());
     queue = make_queue(s)->queue;
-    ck_assert_int_eq(grant_set(queue, 0, QUEUE_TAKE), ACL_ERROR_RT_PARAM_INVALID);
-    ck_assert_int_eq(grant_set(queue, -1, QUEUE_TAKE), ACL_ERROR_RT_PARAM_INVALID);
-    ck_assert_int_eq(grant_set(queue, INT32_MAX, QUEUE_TAKE), ACL_ERROR_RT_INTERNAL_ERROR);
+    ck_assert_int_eq(grant_set(queue, 0, QUEUE_TAKE), CAUSE_GRANT_PID);
+    ck_assert_int_eq(grant_set(queue, -1, QUEUE_TAKE), CAUSE_GRANT_PID);
+    ck_assert_int_eq(grant_set(queue, INT32_MAX, QUEUE_TAKE), CAUSE_GRANT_NO_PROCESS);
     ck_assert_ptr_null(grant_find(other, queue->id));
 
     grant_asked(other);
@@ -266,7 +266,7 @@ START_TEST(who_gets_the_pid_later_gets_no_grant)
     process_end(pid);
     later = npud_session(pid);
     ck_assert_ptr_null(grant_find(later, queue->id));
-    ck_assert_int_eq(grant_set(queue, pid, QUEUE_TAKE), ACL_ERROR_RT_INTERNAL_ERROR);
+    ck_assert_int_eq(grant_set(queue, pid, QUEUE_TAKE), CAUSE_GRANT_NO_PROCESS);
     session_free(later);
     session_free(s);
     AWAIT((npud_turn(), server.queues->n == 0));

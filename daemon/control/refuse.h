@@ -1,0 +1,25 @@
+/* The ACL error and the sentence for each cause of a refusal. Control thread. */
+#pragma once
+
+#include <stdint.h>
+
+#include "daemon/core/cause.h"
+
+struct call;
+struct user;
+
+/**
+ * Refuse a request: the sentence says of what is refused, in the words of fmt, why, and what to do.
+ * Logged once per session if npud or the user has no more of something. Returns the ACL error, for
+ * the handler to return; 0 for CAUSE_NONE.
+ */
+int32_t refuse(struct call *call, enum cause cause, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** As refuse(), where another user than that of the session pays. */
+int32_t refuse_payer(struct call *call, enum cause cause, const struct user *payer, const char *fmt,
+                     ...) __attribute__((format(printf, 4, 5)));
+
+/** The sentence only, for a reply that is no error. */
+void refuse_explain(struct call *call, enum cause cause, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
