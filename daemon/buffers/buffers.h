@@ -7,7 +7,9 @@
 struct server;
 struct session;
 
-/** Peers, pools, queues and the router, and what the lower ones tell the higher ones. 0 or -errno. */
+/**
+ * Peers, pools, queues and the router, and what the lower ones tell the higher ones. 0 or -errno.
+ */
 int buffers_init(struct server *server);
 /** All sessions have ended. */
 void buffers_deinit(struct server *server);

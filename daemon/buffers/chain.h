@@ -1,5 +1,6 @@
 /*
- * Chains of buffers: their members, freeing them, and references to all of their data. What is in shared memory is checked against npud's own tables. Control thread.
+ * Chains of buffers: their members, freeing them, and references to all of their data. What is in
+ * shared memory is checked against npud's own tables. Control thread.
  */
 #pragma once
 
@@ -54,8 +55,8 @@ bool chain_has_room(const struct chain *chain, uint32_t copies);
 void chain_free(struct server *server, uint32_t ref);
 
 /**
- * Free one slot, or a head with its members, whose owner can do so no more. The caller has seen that
- * the word of the slot, or head, consents.
+ * Free one slot, or a head with its members, whose owner can do so no more. The caller has seen
+ * that the word of the slot, or head, consents.
  */
 void chain_drop_slot(struct segment *segment, struct mbuf *mbuf);
 void chain_drop(struct server *server, struct segment *segment, struct mbuf *head);

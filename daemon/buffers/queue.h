@@ -135,7 +135,9 @@ void queue_attach_free(struct queue_attach *attach);
 /** May its session write to a ring that others use? */
 bool queue_attach_is_shared(const struct queue_attach *attach);
 
-/** The queue gets a new ring, with the messages of the old one. 0, or -errno with nothing changed. */
+/**
+ * The queue gets a new ring, with the messages of the old one. 0, or -errno with nothing changed.
+ */
 int queue_move(struct queue *queue);
 
 /** Nobody is attached any more, or is to come: then it goes. */

@@ -97,7 +97,7 @@ void relay_close_bell(struct relay *relay);
 void relay_tell_queue(struct relay *relay);
 
 /**
- * After the last message of the last route into the queue: tells the clients that sleep there why no
- * message will come.
+ * After the last message of the last route into the queue: tells the clients that sleep there why
+ * no message will come.
  */
 void relay_check_puts(struct relay *relay);

@@ -15,15 +15,15 @@
  * ring of its destination; the last one puts the buffers themselves. So a backlog needs no slots,
  * but a ring does, and all rings peer those of a segment. A destination may have as many messages
  * of npud's in its ring as the segment has free slots: rings that nobody empties thus leave some
- * free, the more rings, the fewer messages in each (put_message() in route_pump.c). With that many in its
- * ring a destination counts as full. A route to an empty ring that finds no free slot waits, in
- * router->waits_slot, until a client frees one.
+ * free, the more rings, the fewer messages in each (put_message() in route_pump.c). With that many
+ * in its ring a destination counts as full. A route to an empty ring that finds no free slot waits,
+ * in router->waits_slot, until a client frees one.
  *
  * Routes end, their messages do not: of a route that was unbound, or whose source has gone, npud
  * delivers what it has taken. With a destination goes what was meant for it.
  *
- * relay.h has what the router knows of a queue, route.h the routes, route_pump.h moves messages; here
- * routes are bound and unbound, and learn of the ends of queues and sessions. Control thread.
+ * relay.h has what the router knows of a queue, route.h the routes, route_pump.h moves messages;
+ * here routes are bound and unbound, and learn of the ends of queues and sessions. Control thread.
  */
 #pragma once
 
