@@ -1,12 +1,15 @@
 #include "daemon/control/dispatch.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <linux/sockios.h>
 
 #include "acl/acl_base.h"
+#include "daemon/control/fetch.h"
 #include "daemon/core/call.h"
 #include "daemon/core/device.h"
 #include "daemon/base/log.h"
@@ -92,11 +95,9 @@ static int32_t on_malloc(struct call *call)
     static Npud__MallocReply out;
     struct mem *mem;
     int32_t error;
-    struct attach *attach = need_device(call, in->device, &error);
+    struct attach *attach = call->of.attach;
     bool host = in->kind == NPUD__MALLOC__KIND__HOST;
 
-    if (!attach)
-        return error;
     error =
         allocation_new(call->session, attach->device, host ? MEM_HOST : MEM_DEVICE, in->size, &mem);
     if (error != 0 && host)
@@ -122,11 +123,7 @@ static int32_t on_malloc(struct call *call)
 
 static int32_t on_free(struct call *call)
 {
-    struct mem *mem = slots_get(&call->session->mems, call->request->free->slot);
-
-    if (!mem)
-        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such allocation");
-    allocation_free(mem);
+    allocation_free(call->of.mem);
     return 0;
 }
 
@@ -174,55 +171,89 @@ static int32_t on_own_waits(struct call *call)
 
 /* --- dispatch --- */
 
-static const struct {
+/* What a request needs, and who handles it: what it is about is fetched before. */
+struct row {
     int32_t (*handle)(struct call *call);
+    enum need need;
+    size_t at; /* offset of the number of what it needs, in the body of the request */
     bool before_hello;
-} table[] = {
-    [NPUD__REQUEST__BODY_HELLO] = {on_hello, true},
-    [NPUD__REQUEST__BODY_OPEN_DEVICE] = {on_open_device, false},
-    [NPUD__REQUEST__BODY_CREATE_STREAM] = {on_create_stream, false},
-    [NPUD__REQUEST__BODY_DESTROY_STREAM] = {on_destroy_stream, false},
-    [NPUD__REQUEST__BODY_ABORT_STREAM] = {on_abort_stream, false},
-    [NPUD__REQUEST__BODY_CREATE_EVENT] = {on_create_event, false},
-    [NPUD__REQUEST__BODY_DESTROY_EVENT] = {on_destroy_event, false},
-    [NPUD__REQUEST__BODY_CREATE_IPC_EVENT] = {on_create_ipc_event, false},
-    [NPUD__REQUEST__BODY_EXPORT_IPC_EVENT] = {on_export_ipc_event, false},
-    [NPUD__REQUEST__BODY_OPEN_IPC_EVENT] = {on_open_ipc_event, false},
-    [NPUD__REQUEST__BODY_CLOSE_IPC_EVENT] = {on_close_ipc_event, false},
-    [NPUD__REQUEST__BODY_EXPLAIN_RECORD] = {on_explain_record, false},
-    [NPUD__REQUEST__BODY_MALLOC] = {on_malloc, false},
-    [NPUD__REQUEST__BODY_FREE] = {on_free, false},
-    [NPUD__REQUEST__BODY_MEM_INFO] = {on_mem_info, false},
-    [NPUD__REQUEST__BODY_SEND_DESCRIPTORS] = {on_send_descriptors, false},
-    [NPUD__REQUEST__BODY_NOTIFY_FD] = {on_notify_fd, false},
-    [NPUD__REQUEST__BODY_IPC_EVENT_INFO] = {on_ipc_event_info, false},
-    [NPUD__REQUEST__BODY_CREATE_NOTIFY] = {on_create_notify, false},
-    [NPUD__REQUEST__BODY_DESTROY_NOTIFY] = {on_destroy_notify, false},
-    [NPUD__REQUEST__BODY_RESET_NOTIFY] = {on_reset_notify, false},
-    [NPUD__REQUEST__BODY_EXPORT_NOTIFY] = {on_export_notify, false},
-    [NPUD__REQUEST__BODY_ALLOW_NOTIFY] = {on_allow_notify, false},
-    [NPUD__REQUEST__BODY_IMPORT_NOTIFY] = {on_import_notify, false},
-    [NPUD__REQUEST__BODY_SET_STREAM_PRIORITY] = {on_set_stream_priority, false},
-    [NPUD__REQUEST__BODY_STREAMS_LEFT] = {on_streams_left, false},
-    [NPUD__REQUEST__BODY_MEMORY_WRITTEN] = {on_memory_written, false},
-    [NPUD__REQUEST__BODY_SET_FAILURE_MODE] = {on_set_failure_mode, false},
-    [NPUD__REQUEST__BODY_STOP_TASK] = {on_stop_task, false},
-    [NPUD__REQUEST__BODY_CREATE_SEGMENT] = {on_create_segment, false},
-    [NPUD__REQUEST__BODY_MAP_SEGMENT] = {on_map_segment, false},
-    [NPUD__REQUEST__BODY_TRIM_SEGMENT] = {on_trim_segment, false},
-    [NPUD__REQUEST__BODY_CHECK_SEGMENT] = {on_check_segment, false},
-    [NPUD__REQUEST__BODY_CREATE_QUEUE] = {on_create_queue, false},
-    [NPUD__REQUEST__BODY_DESTROY_QUEUE] = {on_destroy_queue, false},
-    [NPUD__REQUEST__BODY_GRANT_QUEUE] = {on_grant_queue, false},
-    [NPUD__REQUEST__BODY_ATTACH_QUEUE] = {on_attach_queue, false},
-    [NPUD__REQUEST__BODY_FEED_QUEUE] = {on_feed_queue, false},
-    [NPUD__REQUEST__BODY_QUEUE_BELL] = {on_queue_bell, false},
-    [NPUD__REQUEST__BODY_BIND_ROUTES] = {on_bind_routes, false},
-    [NPUD__REQUEST__BODY_UNBIND_ROUTES] = {on_unbind_routes, false},
-    [NPUD__REQUEST__BODY_QUERY_ROUTES] = {on_query_routes, false},
-    [NPUD__REQUEST__BODY_LEAVE_SESSION] = {on_leave_session, false},
-    [NPUD__REQUEST__BODY_OWN_WAITS] = {on_own_waits, true},
 };
+
+#define ABOUT(handler, NEED, Type, field)                                                          \
+    {                                                                                              \
+        .handle = handler, .need = NEED_##NEED, .at = offsetof(Npud__##Type, field)                \
+    }
+
+static const struct row table[] = {
+    [NPUD__REQUEST__BODY_HELLO] = {.handle = on_hello, .before_hello = true},
+    [NPUD__REQUEST__BODY_OPEN_DEVICE] = {.handle = on_open_device},
+    [NPUD__REQUEST__BODY_CREATE_STREAM] = ABOUT(on_create_stream, DEVICE, CreateStream, device),
+    [NPUD__REQUEST__BODY_DESTROY_STREAM] = ABOUT(on_destroy_stream, STREAM, DestroyStream, slot),
+    [NPUD__REQUEST__BODY_ABORT_STREAM] = ABOUT(on_abort_stream, STREAM, AbortStream, slot),
+    [NPUD__REQUEST__BODY_CREATE_EVENT] = {.handle = on_create_event},
+    [NPUD__REQUEST__BODY_DESTROY_EVENT] = ABOUT(on_destroy_event, EVENT, DestroyEvent, slot),
+    [NPUD__REQUEST__BODY_CREATE_IPC_EVENT] = {.handle = on_create_ipc_event},
+    [NPUD__REQUEST__BODY_EXPORT_IPC_EVENT] =
+        ABOUT(on_export_ipc_event, IPC_EVENT, ExportIpcEvent, slot),
+    [NPUD__REQUEST__BODY_OPEN_IPC_EVENT] = {.handle = on_open_ipc_event},
+    [NPUD__REQUEST__BODY_CLOSE_IPC_EVENT] =
+        ABOUT(on_close_ipc_event, IPC_EVENT, CloseIpcEvent, slot),
+    [NPUD__REQUEST__BODY_EXPLAIN_RECORD] = ABOUT(on_explain_record, IPC_EVENT, ExplainRecord, slot),
+    [NPUD__REQUEST__BODY_MALLOC] = ABOUT(on_malloc, DEVICE, Malloc, device),
+    [NPUD__REQUEST__BODY_FREE] = ABOUT(on_free, MEMORY, Free, slot),
+    [NPUD__REQUEST__BODY_MEM_INFO] = {.handle = on_mem_info},
+    [NPUD__REQUEST__BODY_SEND_DESCRIPTORS] = {.handle = on_send_descriptors},
+    [NPUD__REQUEST__BODY_NOTIFY_FD] = {.handle = on_notify_fd},
+    [NPUD__REQUEST__BODY_IPC_EVENT_INFO] = {.handle = on_ipc_event_info},
+    [NPUD__REQUEST__BODY_CREATE_NOTIFY] = {.handle = on_create_notify},
+    [NPUD__REQUEST__BODY_DESTROY_NOTIFY] = ABOUT(on_destroy_notify, NOTIFY, DestroyNotify, slot),
+    [NPUD__REQUEST__BODY_RESET_NOTIFY] = ABOUT(on_reset_notify, NOTIFY, ResetNotify, slot),
+    [NPUD__REQUEST__BODY_EXPORT_NOTIFY] = ABOUT(on_export_notify, NOTIFY, ExportNotify, slot),
+    [NPUD__REQUEST__BODY_ALLOW_NOTIFY] = ABOUT(on_allow_notify, NOTIFY, AllowNotify, slot),
+    [NPUD__REQUEST__BODY_IMPORT_NOTIFY] = {.handle = on_import_notify},
+    [NPUD__REQUEST__BODY_SET_STREAM_PRIORITY] =
+        ABOUT(on_set_stream_priority, STREAM, SetStreamPriority, slot),
+    [NPUD__REQUEST__BODY_STREAMS_LEFT] = ABOUT(on_streams_left, DEVICE, StreamsLeft, device),
+    [NPUD__REQUEST__BODY_MEMORY_WRITTEN] = {.handle = on_memory_written},
+    [NPUD__REQUEST__BODY_SET_FAILURE_MODE] =
+        ABOUT(on_set_failure_mode, STREAM, SetFailureMode, slot),
+    [NPUD__REQUEST__BODY_STOP_TASK] = ABOUT(on_stop_task, STREAM, StopTask, slot),
+    [NPUD__REQUEST__BODY_CREATE_SEGMENT] = {.handle = on_create_segment},
+    [NPUD__REQUEST__BODY_MAP_SEGMENT] = {.handle = on_map_segment},
+    [NPUD__REQUEST__BODY_TRIM_SEGMENT] = {.handle = on_trim_segment},
+    [NPUD__REQUEST__BODY_CHECK_SEGMENT] = {.handle = on_check_segment},
+    [NPUD__REQUEST__BODY_CREATE_QUEUE] = {.handle = on_create_queue},
+    [NPUD__REQUEST__BODY_DESTROY_QUEUE] = ABOUT(on_destroy_queue, QUEUE, DestroyQueue, queue),
+    [NPUD__REQUEST__BODY_GRANT_QUEUE] = ABOUT(on_grant_queue, QUEUE, GrantQueue, queue),
+    [NPUD__REQUEST__BODY_ATTACH_QUEUE] = {.handle = on_attach_queue},
+    [NPUD__REQUEST__BODY_FEED_QUEUE] = {.handle = on_feed_queue},
+    [NPUD__REQUEST__BODY_QUEUE_BELL] = {.handle = on_queue_bell},
+    [NPUD__REQUEST__BODY_BIND_ROUTES] = {.handle = on_bind_routes},
+    [NPUD__REQUEST__BODY_UNBIND_ROUTES] = {.handle = on_unbind_routes},
+    [NPUD__REQUEST__BODY_QUERY_ROUTES] = {.handle = on_query_routes},
+    [NPUD__REQUEST__BODY_LEAVE_SESSION] = {.handle = on_leave_session},
+    [NPUD__REQUEST__BODY_OWN_WAITS] = {.handle = on_own_waits, .before_hello = true},
+};
+
+/* The number of what the request is about, at that offset of its body. */
+static uint32_t number_of(const Npud__Request *request, size_t at)
+{
+    const void *body;
+    uint32_t number;
+
+    memcpy(&body, &request->hello, sizeof(body)); /* a pointer, whatever the kind */
+    memcpy(&number, (const char *)body + at, sizeof(number));
+    return number;
+}
+
+static int32_t handle_row(struct call *call, const struct row *row)
+{
+    int32_t error = 0;
+
+    if (row->need != NEED_NOTHING)
+        error = fetch_object(call, row->need, number_of(call->request, row->at));
+    return error != 0 ? error : row->handle(call);
+}
 
 /* Does the client say that it could not take the segment that came with the reply before? */
 static bool undoes(const Npud__Request *request)
@@ -251,7 +282,7 @@ static void dispatch(struct call *call)
         call->reply.error = fail(call, ACL_ERROR_UNINITIALIZE, "the session has left already");
     } else {
         session_segments_taken(call->session, undoes(call->request));
-        call->reply.error = table[kind].handle(call);
+        call->reply.error = handle_row(call, &table[kind]);
     }
     call->reply.message = call->message;
     if (call->reply.error != 0)

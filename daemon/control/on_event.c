@@ -10,6 +10,7 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/core/event.h"
 #include "daemon/control/event_fd.h"
+#include "daemon/control/fetch.h"
 #include "daemon/control/refuse.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_record.h"
@@ -63,11 +64,9 @@ int32_t on_create_event(struct call *call)
 int32_t on_destroy_event(struct call *call)
 {
     const Npud__DestroyEvent *in = call->request->destroy_event;
-    struct event_obj *event = slots_get(&call->session->events, in->slot);
+    struct event_obj *event = call->of.event;
     struct fence fences[FENCES_MAX];
 
-    if (!event || event->closing)
-        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
     if (in->n_fences > FENCES_MAX)
         return too_many_fences(call, in->n_fences);
     read_fences(in->fences, in->n_fences, fences);
@@ -114,22 +113,12 @@ int32_t on_create_ipc_event(struct call *call)
     return 0;
 }
 
-/* The session's open event in slot, or NULL. */
-static struct ipc_open *get_open(struct call *call, uint32_t slot)
-{
-    struct ipc_open *open = slots_get(&call->session->ipc, slot);
-
-    return open && !open->closing ? open : NULL;
-}
-
 int32_t on_export_ipc_event(struct call *call)
 {
-    struct ipc_open *open = get_open(call, call->request->export_ipc_event->slot);
+    struct ipc_open *open = call->of.ipc;
     static Npud__ExportIpcEventReply out;
     int32_t error;
 
-    if (!open)
-        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
     error = ipc_event_export(open);
     if (error != 0)
         return fail(call, error, "npud is out of memory");
@@ -182,11 +171,9 @@ int32_t on_open_ipc_event(struct call *call)
 int32_t on_close_ipc_event(struct call *call)
 {
     const Npud__CloseIpcEvent *in = call->request->close_ipc_event;
-    struct ipc_open *open = get_open(call, in->slot);
+    struct ipc_open *open = call->of.ipc;
     struct fence fences[FENCES_MAX];
 
-    if (!open)
-        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
     if (in->n_fences > FENCES_MAX)
         return too_many_fences(call, in->n_fences);
     read_fences(in->fences, in->n_fences, fences);
@@ -198,12 +185,10 @@ int32_t on_close_ipc_event(struct call *call)
 int32_t on_explain_record(struct call *call)
 {
     const Npud__ExplainRecord *in = call->request->explain_record;
-    struct ipc_open *open = get_open(call, in->slot);
+    struct ipc_open *open = call->of.ipc;
     static Npud__ExplainRecordReply out;
     int32_t error;
 
-    if (!open)
-        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
     out = (Npud__ExplainRecordReply)NPUD__EXPLAIN_RECORD_REPLY__INIT;
     out.failed = ipc_record_outcome(open->event, in->number, &error, &out.pid) && error != 0;
     call->reply.explain_record = &out;
@@ -258,9 +243,9 @@ int32_t on_notify_fd(struct call *call)
         return fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                           "npud has no descriptor left for the eventfd");
     if (in->ipc) {
-        captured.open = get_open(call, in->slot);
+        captured.open = fetch_ipc_event(call->session, in->slot);
         if (!captured.open || slot_generation(captured.open) != in->generation)
-            return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such event");
+            return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "the event does not exist any more");
     }
     call->in_fd = -1;
     return refuse(call, event_fd_watch(call->session, fd, in->number, &captured),

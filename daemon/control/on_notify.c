@@ -23,11 +23,6 @@ static void reply_notify(struct call *call, const struct notify_open *open)
     call->reply.body_case = NPUD__REPLY__BODY_NOTIFY;
 }
 
-static int32_t no_notify(struct call *call)
-{
-    return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such notify");
-}
-
 static int32_t too_many_notifies(struct call *call, int32_t error)
 {
     return fail_limit(call, error,
@@ -55,37 +50,25 @@ int32_t on_create_notify(struct call *call)
 
 int32_t on_destroy_notify(struct call *call)
 {
-    struct notify_open *open =
-        slots_get(&call->session->notifies, call->request->destroy_notify->slot);
-
-    if (!open)
-        return no_notify(call);
-    notify_open_free(open);
+    notify_open_free(call->of.notify);
     return 0;
 }
 
 int32_t on_reset_notify(struct call *call)
 {
-    struct notify_open *open =
-        slots_get(&call->session->notifies, call->request->reset_notify->slot);
-    int32_t error;
+    int32_t error = notify_reset(call->of.notify);
 
-    if (!open)
-        return no_notify(call);
-    error = notify_reset(open);
     return error == 0 ? 0 : fail(call, error, "the notify has been exported, and others use it");
 }
 
 int32_t on_export_notify(struct call *call)
 {
     const Npud__ExportNotify *in = call->request->export_notify;
-    struct notify_open *open = slots_get(&call->session->notifies, in->slot);
+    struct notify_open *open = call->of.notify;
     static Npud__ExportNotifyReply out;
     static char key[NOTIFY_KEY_TEXT + 1];
     int32_t error;
 
-    if (!open)
-        return no_notify(call);
     error = notify_export(open, in->any_pid);
     if (error != 0)
         return fail(call, error,
@@ -101,11 +84,9 @@ int32_t on_export_notify(struct call *call)
 int32_t on_allow_notify(struct call *call)
 {
     const Npud__AllowNotify *in = call->request->allow_notify;
-    struct notify_open *open = slots_get(&call->session->notifies, in->slot);
+    struct notify_open *open = call->of.notify;
     int32_t error;
 
-    if (!open)
-        return no_notify(call);
     error = notify_allow(open, in->pids, in->n_pids);
     if (error == ACL_ERROR_RT_PARAM_INVALID)
         return fail(call, error,

@@ -8,6 +8,7 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"
+#include "daemon/control/fetch.h"
 #include "daemon/control/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -32,26 +33,6 @@ static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
     return 0;
 }
 
-static int32_t bad_id(struct call *call, uint32_t id)
-{
-    return fail(call, ACL_ERROR_RT_PARAM_INVALID, "queue %u: ids end at %u", id, QUEUE_IDS - 1);
-}
-
-/* The session's attachment that a request names; or NULL with *error set and said. */
-static struct queue_attach *need_queue(struct call *call, uint32_t id, int32_t *error)
-{
-    struct queue_attach *attach;
-
-    if (id >= QUEUE_IDS) {
-        *error = bad_id(call, id);
-        return NULL;
-    }
-    attach = queue_attached(call->session, id);
-    if (!attach)
-        *error = refuse(call, CAUSE_QUEUE_NOT_ATTACHED, "queue %u", id);
-    return attach;
-}
-
 int32_t on_create_queue(struct call *call)
 {
     const Npud__CreateQueue *in = call->request->create_queue;
@@ -70,11 +51,8 @@ int32_t on_create_queue(struct call *call)
 int32_t on_destroy_queue(struct call *call)
 {
     uint32_t id = call->request->destroy_queue->queue;
-    int32_t error;
-    struct queue_attach *attach = need_queue(call, id, &error);
+    struct queue_attach *attach = call->of.queue;
 
-    if (!attach)
-        return error;
     if (!(attach->rights & QUEUE_MANAGE))
         return refuse(call, CAUSE_QUEUE_NOT_MANAGED, "queue %u is not destroyed", id);
     if (router_uses(attach->queue))
@@ -86,12 +64,9 @@ int32_t on_destroy_queue(struct call *call)
 int32_t on_grant_queue(struct call *call)
 {
     const Npud__GrantQueue *in = call->request->grant_queue;
+    struct queue_attach *attach = call->of.queue;
     enum cause cause;
-    int32_t error;
-    struct queue_attach *attach = need_queue(call, in->queue, &error);
 
-    if (!attach)
-        return error;
     if (in->rights & ~QUEUE_RIGHTS)
         return fail(call, ACL_ERROR_RT_PARAM_INVALID,
                     "permission has bits %#x: there are MANAGE 1, DEQUEUE 2 and ENQUEUE 4",
@@ -112,7 +87,7 @@ int32_t on_attach_queue(struct call *call)
     struct grant *grant;
 
     if (id >= QUEUE_IDS)
-        return bad_id(call, id);
+        return fetch_bad_queue_id(call, id);
     attach = queue_attached(call->session, id);
     if (attach)
         return reply_queue(call, attach);

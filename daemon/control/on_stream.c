@@ -15,10 +15,8 @@ int32_t on_create_stream(struct call *call)
     static Npud__CreateStreamReply out;
     struct stream *stream;
     int32_t error;
-    struct attach *attach = need_device(call, in->device, &error);
+    struct attach *attach = call->of.attach;
 
-    if (!attach)
-        return error;
     error = atomic_load(&attach->device->lost);
     if (error != 0)
         return fail(call, error, "device %u is lost", in->device);
@@ -44,10 +42,8 @@ int32_t on_create_stream(struct call *call)
 int32_t on_destroy_stream(struct call *call)
 {
     const Npud__DestroyStream *in = call->request->destroy_stream;
-    struct stream *stream = slots_get(&call->session->streams, in->slot);
+    struct stream *stream = call->of.stream;
 
-    if (!stream)
-        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
     /* For clients that have not done so, or waited until it was empty, like honest ones. */
     stream_abort(stream, 0);
     stream_free(stream);
@@ -60,10 +56,8 @@ int32_t on_abort_stream(struct call *call)
 {
     const Npud__AbortStream *in = call->request->abort_stream;
     static Npud__AbortStreamReply out;
-    struct stream *stream = slots_get(&call->session->streams, in->slot);
+    struct stream *stream = call->of.stream;
 
-    if (!stream)
-        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
     if (!in->hold) {
         stream_abort(stream, in->told);
         return 0;
@@ -79,46 +73,28 @@ int32_t on_abort_stream(struct call *call)
 
 int32_t on_set_failure_mode(struct call *call)
 {
-    struct stream *stream =
-        slots_get(&call->session->streams, call->request->set_failure_mode->slot);
-
-    if (!stream)
-        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
-    stream_stop_at_failure(stream);
+    stream_stop_at_failure(call->of.stream);
     return 0;
 }
 
 int32_t on_stop_task(struct call *call)
 {
-    struct stream *stream = slots_get(&call->session->streams, call->request->stop_task->slot);
-
-    if (!stream)
-        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
-    failure_stop_task(stream);
+    failure_stop_task(call->of.stream);
     return 0;
 }
 
 int32_t on_set_stream_priority(struct call *call)
 {
-    const Npud__SetStreamPriority *in = call->request->set_stream_priority;
-    struct stream *stream = slots_get(&call->session->streams, in->slot);
-
-    if (!stream)
-        return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "no such stream");
-    stream->priority = in->priority;
+    call->of.stream->priority = call->request->set_stream_priority->priority;
     return 0;
 }
 
 int32_t on_streams_left(struct call *call)
 {
     static Npud__StreamsLeftReply out;
-    int32_t error;
-    struct attach *attach = need_device(call, call->request->streams_left->device, &error);
 
-    if (!attach)
-        return error;
     out = (Npud__StreamsLeftReply)NPUD__STREAMS_LEFT_REPLY__INIT;
-    out.streams = streams_left(call->session, attach);
+    out.streams = streams_left(call->session, call->of.attach);
     call->reply.streams_left = &out;
     call->reply.body_case = NPUD__REPLY__BODY_STREAMS_LEFT;
     return 0;

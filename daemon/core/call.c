@@ -35,16 +35,3 @@ int32_t no_device(struct call *call, uint32_t device)
     return fail(call, ACL_ERROR_RT_INVALID_DEVICEID, "there is no device %u (npud has %u)", device,
                 call->session->server->devices->n);
 }
-
-struct attach *need_device(struct call *call, uint32_t device, int32_t *error)
-{
-    struct attach *a = session_attach(call->session, device);
-
-    if (a)
-        return a;
-    if (!devices_get(call->session->server->devices, device))
-        *error = no_device(call, device);
-    else
-        *error = fail(call, ACL_ERROR_RT_DEV_SETUP_ERROR, "device %u was not opened", device);
-    return NULL;
-}

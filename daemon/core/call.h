@@ -11,7 +11,13 @@
 #include "proto/wire/npud.pb-c.h"
 
 struct attach;
+struct event_obj;
+struct ipc_open;
+struct mem;
+struct notify_open;
+struct queue_attach;
 struct session;
+struct stream;
 
 /** One request and its answer. */
 struct call {
@@ -24,6 +30,17 @@ struct call {
     int second_fd; /* after fd; -1: none */
     bool close_fd; /* both are npud's: closed after they were sent */
     bool fault;    /* end the session */
+
+    /* The object that the request is about, as its row in dispatch.c says; control/fetch.h. */
+    union {
+        struct attach *attach;
+        struct stream *stream;
+        struct event_obj *event;
+        struct ipc_open *ipc;
+        struct notify_open *notify;
+        struct queue_attach *queue;
+        struct mem *mem;
+    } of;
 };
 
 /**
@@ -50,12 +67,6 @@ unsigned long long limit(struct call *call, enum resource r);
 
 /** As fail(), for a device that npud does not have. Returns ACL_ERROR_RT_INVALID_DEVICEID. */
 int32_t no_device(struct call *call, uint32_t device);
-
-/**
- * The attachment that a request needs, the session's; or NULL with *error set, and said in the
- * reply, for the handler to return.
- */
-struct attach *need_device(struct call *call, uint32_t device, int32_t *error);
 
 /*
  * Handlers, one per kind of request: rows of the table in dispatch.c. Each returns 0, with the body
