@@ -79,7 +79,7 @@ static int32_t end_session(struct admin *admin, uint64_t id, char *message, size
     return 0;
 }
 
-static int reply(struct admin *admin, uint64_t id, int32_t error, const char *message)
+static int send_reply(struct admin *admin, uint64_t id, int32_t error, const char *message)
 {
     Npud__AdminReply out = NPUD__ADMIN_REPLY__INIT;
 
@@ -111,7 +111,7 @@ static void on_slice(evutil_socket_t fd, short what, void *arg)
         report_close(admin);
         admin->report.size = 0;
     }
-    r = reply(admin, admin->request, r < 0 ? ACL_ERROR_RT_MEMORY_ALLOCATION : 0, "");
+    r = send_reply(admin, admin->request, r < 0 ? ACL_ERROR_RT_MEMORY_ALLOCATION : 0, "");
     report_close(admin);
     if (r < 0 || event_add(admin->on_socket, NULL) < 0)
         admin_free(admin);
@@ -121,13 +121,13 @@ static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
 {
     admin->request = request;
     if (report_open(admin->server, &admin->report, topic) < 0)
-        return reply(admin, request, ACL_ERROR_RT_MEMORY_ALLOCATION, "");
+        return send_reply(admin, request, ACL_ERROR_RT_MEMORY_ALLOCATION, "");
     event_del(admin->on_socket);
     on_slice(-1, 0, admin);
     return 0;
 }
 
-static int answer(struct admin *admin, const Npud__AdminRequest *request)
+static int answer_request(struct admin *admin, const Npud__AdminRequest *request)
 {
     char message[256] = "";
     int32_t error;
@@ -138,24 +138,24 @@ static int answer(struct admin *admin, const Npud__AdminRequest *request)
                  "this npud speaks protocol %u, npuctl speaks %u: restart npud with the version "
                  "that is installed, or use the npuctl of its version",
                  PROTOCOL, request->protocol);
-        return reply(admin, request->id, ACL_ERROR_API_NOT_SUPPORT, message);
+        return send_reply(admin, request->id, ACL_ERROR_API_NOT_SUPPORT, message);
     }
     if (!report_has_topic((unsigned)request->topic))
-        return reply(admin, request->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                     "this npud is older than npuctl and has no such report: restart npud "
-                     "(systemctl restart npud)");
+        return send_reply(admin, request->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                          "this npud is older than npuctl and has no such report: restart npud "
+                          "(systemctl restart npud)");
     if (request->end_session != 0) {
         error = end_session(admin, request->end_session, message, sizeof(message));
-        return reply(admin, request->id, error, message);
+        return send_reply(admin, request->id, error, message);
     }
     if (request->inject) {
         error = inject_set(admin->server, request->inject, &admin->rule, message, sizeof(message));
-        return reply(admin, request->id, error, message);
+        return send_reply(admin, request->id, error, message);
     }
     if (request->clear_rule != 0 || request->clear_rules) {
         error = inject_clear(admin->server, request->clear_rules ? 0 : request->clear_rule, message,
                              sizeof(message));
-        return reply(admin, request->id, error, message);
+        return send_reply(admin, request->id, error, message);
     }
     return report_begin(admin, request->id, (unsigned)request->topic);
 }
@@ -174,7 +174,7 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
         request = npud__admin_request__unpack(NULL, packet.size, packet.data);
         packet_deinit(&packet);
     }
-    r = request ? answer(admin, request) : -EBADMSG;
+    r = request ? answer_request(admin, request) : -EBADMSG;
     if (request)
         npud__admin_request__free_unpacked(request, NULL);
     if (r < 0)
@@ -200,7 +200,7 @@ static bool in_group(int socket, gid_t gid)
 
 /* The socket's mode decides who can connect; this decides it for sockets that were passed to us,
  * too. */
-static bool allowed(struct server *server, int socket)
+static bool may_administer(struct server *server, int socket)
 {
     struct ucred cred;
     socklen_t len = sizeof(cred);
@@ -220,7 +220,7 @@ void admin_accept(struct server *server, int socket)
     Npud__AdminReply reply = NPUD__ADMIN_REPLY__INIT;
     struct admin *admin;
 
-    if (!allowed(server, socket)) {
+    if (!may_administer(server, socket)) {
         reply.id = 1;
         reply.error = ACL_ERROR_RT_NO_PERMISSION;
         reply.message = (char *)"only root and members of npud's admin group may ask ([npud] "

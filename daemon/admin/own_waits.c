@@ -30,8 +30,8 @@ static int32_t make_report(struct call *call, Npud__OwnWaitsReply *out)
     now = clock_ns();
     session->user->report_ns = now + (SHARE - 1) * (now - since);
     if (r < 0)
-        return fail(call, ACL_ERROR_RT_MEMORY_ALLOCATION,
-                    "npud has no memory or descriptors for a report");
+        return call_fail(call, ACL_ERROR_RT_MEMORY_ALLOCATION,
+                         "npud has no memory or descriptors for a report");
     out->size = report.size;
     return 0;
 }

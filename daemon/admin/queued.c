@@ -7,7 +7,7 @@
 #include "daemon/core/stream.h"
 #include "daemon/engine/task_row.h"
 
-static bool add(struct queued *q, const struct queued_record *record, uint32_t stream)
+static bool add_record(struct queued *q, const struct queued_record *record, uint32_t stream)
 {
     struct queued_record *all = array_grow(q->record, &q->size, q->n + 1, sizeof(*all));
 
@@ -39,7 +39,7 @@ static bool read_record(const struct task *task, struct queued_record *r)
  * False: out of memory. Not further than the client says that it has submitted: the first look at a
  * page of a ring makes the kernel give it memory, and most streams have nothing queued.
  */
-static bool scan(struct queued *q, struct stream *s, size_t *budget)
+static bool scan_stream(struct queued *q, struct stream *s, size_t *budget)
 {
     uint64_t head = atomic_load_explicit(&s->done, memory_order_acquire);
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
@@ -50,13 +50,13 @@ static bool scan(struct queued *q, struct stream *s, size_t *budget)
 
         if (!stream_read_entry(s, p, &task))
             break;
-        if (read_record(&task, &record) && !add(q, &record, s->slot.number))
+        if (read_record(&task, &record) && !add_record(q, &record, s->slot.number))
             return false;
     }
     return true;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_records(const void *a, const void *b)
 {
     const struct queued_record *x = a, *y = b;
 
@@ -73,10 +73,10 @@ void queued_init(struct queued *q, struct session *session, size_t *budget)
 
     *q = (struct queued){.complete = true};
     slots_foreach (&session->streams, i, s)
-        if (!scan(q, s, budget) || *budget == 0)
+        if (!scan_stream(q, s, budget) || *budget == 0)
             q->complete = false;
     if (q->n)
-        qsort(q->record, q->n, sizeof(*q->record), compare);
+        qsort(q->record, q->n, sizeof(*q->record), compare_records);
 }
 
 void queued_deinit(struct queued *q)
@@ -95,7 +95,7 @@ const struct queued_record *queued_find(const struct queued *q, unsigned op, uin
     while (low < high) {
         size_t mid = (low + high) / 2;
 
-        if (compare(&q->record[mid], &key) < 0)
+        if (compare_records(&q->record[mid], &key) < 0)
             low = mid + 1;
         else
             high = mid;

@@ -49,7 +49,7 @@ bool report_has_topic(unsigned topic)
     return topic < sizeof(topics) / sizeof(topics[0]) && topics[topic].fill;
 }
 
-static int append(int fd, const uint8_t *data, size_t size)
+static int append_bytes(int fd, const uint8_t *data, size_t size)
 {
     while (size > 0) {
         ssize_t n = write(fd, data, size);
@@ -77,7 +77,7 @@ static int append_rows(struct admin_report *report, struct rows *rows)
     size = npud__report__get_packed_size(&out);
     packed = malloc(size + 1);
     if (packed)
-        r = append(report->fd, packed, npud__report__pack(&out, packed));
+        r = append_bytes(report->fd, packed, npud__report__pack(&out, packed));
     free(packed);
     report->size += size;
     return r;

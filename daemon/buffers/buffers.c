@@ -56,7 +56,7 @@ static void peer_exited(struct survivor_part *part)
 {
     struct peer *peer = (struct peer *)((char *)part - offsetof(struct peer, left));
 
-    peer_sweep(peer);
+    sweep_peer(peer);
     forget_maps(peer);
     peer->server->peers->by_number[peer->number].left = NULL;
     free(peer);
@@ -83,7 +83,7 @@ void buffers_session_end(struct session *session)
     if (peer) {
         queue_sweep_begin(peer);
         if (!survivor)
-            peer_sweep(peer);
+            sweep_peer(peer);
         queue_sweep_end(peer);
         router_session_gone(peer);
         number->session = NULL;

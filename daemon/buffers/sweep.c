@@ -117,7 +117,7 @@ static void visit_segments(struct sweep *sweep, struct peer *peer, visit_fn *vis
     }
 }
 
-void peer_sweep(struct peer *peer)
+void sweep_peer(struct peer *peer)
 {
     struct sweep sweep = {.server = peer->server, .dead = peer->number};
 

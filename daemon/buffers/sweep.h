@@ -13,4 +13,4 @@ struct peer;
  * to put is taken back and freed, and what it has left half done there is done. After
  * queue_sweep_begin(), before its attachments go.
  */
-void peer_sweep(struct peer *peer);
+void sweep_peer(struct peer *peer);

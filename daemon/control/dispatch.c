@@ -35,22 +35,23 @@ static int32_t on_hello(struct call *call)
 
     if (call->session->hello) {
         call->fault = true;
-        return fail(call, ACL_ERROR_REPEAT_INITIALIZE, "Hello a second time");
+        return call_fail(call, ACL_ERROR_REPEAT_INITIALIZE, "Hello a second time");
     }
     if (hello->protocol != PROTOCOL)
-        return fail(call, ACL_ERROR_API_NOT_SUPPORT,
-                    PROTOCOL < hello->protocol
-                        ? "this npud speaks protocol %u, the client library speaks %u: npud is the "
-                          "older one; "
-                          "restart it with the version that is installed (systemctl restart npud)"
-                        : "this npud speaks protocol %u, the client library speaks %u: the program "
-                          "runs with "
-                          "the older one; restart the program, so that it loads the library that "
-                          "is installed",
-                    PROTOCOL, hello->protocol);
+        return call_fail(
+            call, ACL_ERROR_API_NOT_SUPPORT,
+            PROTOCOL < hello->protocol
+                ? "this npud speaks protocol %u, the client library speaks %u: npud is the "
+                  "older one; "
+                  "restart it with the version that is installed (systemctl restart npud)"
+                : "this npud speaks protocol %u, the client library speaks %u: the program "
+                  "runs with "
+                  "the older one; restart the program, so that it loads the library that "
+                  "is installed",
+            PROTOCOL, hello->protocol);
     error = session_hello(call->session, hello->program, &call->fd);
     if (error != 0)
-        return fail(call, error, "npud has no memory or descriptors for another session");
+        return call_fail(call, error, "npud has no memory or descriptors for another session");
     call->close_fd = true;
     out = (Npud__HelloReply)NPUD__HELLO_REPLY__INIT;
     out.session = call->session->id;
@@ -80,10 +81,10 @@ static int32_t on_open_device(struct call *call)
     int32_t error = session_open_device(call->session, device, &call->fd);
 
     if (error == ACL_ERROR_RT_INVALID_DEVICEID)
-        return no_device(call, device);
+        return call_no_device(call, device);
     if (error != 0)
-        return fail_limit(call, error, "npud has no memory or descriptors to open device %u",
-                          device);
+        return call_fail_limit(call, error, "npud has no memory or descriptors to open device %u",
+                               device);
     return 0;
 }
 
@@ -101,16 +102,16 @@ static int32_t on_malloc(struct call *call)
     error =
         allocation_new(call->session, attach->device, host ? MEM_HOST : MEM_DEVICE, in->size, &mem);
     if (error != 0 && host)
-        return fail_limit(call, error,
-                          "no pinned host memory: %llu bytes asked, the user may have %llu",
-                          (unsigned long long)in->size, limit(call, RESOURCE_HOST_MEMORY));
+        return call_fail_limit(
+            call, error, "no pinned host memory: %llu bytes asked, the user may have %llu",
+            (unsigned long long)in->size, call_limit(call, RESOURCE_HOST_MEMORY));
     if (error != 0)
-        return fail_limit(
+        return call_fail_limit(
             call, error,
             "no memory on device %u: %llu bytes asked, %llu free, the user may have %llu",
             in->device, (unsigned long long)in->size,
             (unsigned long long)(attach->device->info.memory - attach->device->memory_used),
-            limit(call, RESOURCE_DEVICE_MEMORY));
+            call_limit(call, RESOURCE_DEVICE_MEMORY));
     call->fd = mem->fd;
     out = (Npud__MallocReply)NPUD__MALLOC_REPLY__INIT;
     out.slot = mem->slot.number;
@@ -135,7 +136,7 @@ static int32_t on_memory_written(struct call *call)
     if (!mem)
         return 0;
     if (in->offset > mem->size || in->size > mem->size - in->offset)
-        return fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than the allocation");
+        return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than the allocation");
     value_written(mem, in->offset, in->size);
     return 0;
 }
@@ -147,7 +148,7 @@ static int32_t on_mem_info(struct call *call)
     static Npud__MemInfoReply out;
 
     if (!device)
-        return no_device(call, index);
+        return call_no_device(call, index);
     out = (Npud__MemInfoReply)NPUD__MEM_INFO_REPLY__INIT;
     out.total = device->info.memory;
     out.free = device->info.memory - device->memory_used;
@@ -256,7 +257,7 @@ static int32_t handle_row(struct call *call, const struct row *row)
 }
 
 /* Does the client say that it could not take the segment that came with the reply before? */
-static bool undoes(const Npud__Request *request)
+static bool returns_segment(const Npud__Request *request)
 {
     return (request->body_case == NPUD__REQUEST__BODY_DESTROY_STREAM &&
             request->destroy_stream->new_segment) ||
@@ -264,7 +265,7 @@ static bool undoes(const Npud__Request *request)
             request->destroy_event->new_segment);
 }
 
-static void dispatch(struct call *call)
+static void dispatch_request(struct call *call)
 {
     size_t kind = (size_t)call->request->body_case;
 
@@ -273,15 +274,16 @@ static void dispatch(struct call *call)
     call->fd = call->second_fd = -1;
     if (kind >= sizeof(table) / sizeof(table[0]) || !table[kind].handle) {
         call->fault = true;
-        call->reply.error = fail(call, ACL_ERROR_API_NOT_SUPPORT, "unknown request");
+        call->reply.error = call_fail(call, ACL_ERROR_API_NOT_SUPPORT, "unknown request");
     } else if (!call->session->hello && !table[kind].before_hello) {
         call->fault = true;
-        call->reply.error = fail(call, ACL_ERROR_UNINITIALIZE, "the first request must be Hello");
+        call->reply.error =
+            call_fail(call, ACL_ERROR_UNINITIALIZE, "the first request must be Hello");
     } else if (call->session->left) {
         call->fault = true;
-        call->reply.error = fail(call, ACL_ERROR_UNINITIALIZE, "the session has left already");
+        call->reply.error = call_fail(call, ACL_ERROR_UNINITIALIZE, "the session has left already");
     } else {
-        session_segments_taken(call->session, undoes(call->request));
+        session_segments_taken(call->session, returns_segment(call->request));
         call->reply.error = handle_row(call, &table[kind]);
     }
     call->reply.message = call->message;
@@ -305,7 +307,7 @@ static bool takes_descriptors(struct session *session, unsigned n)
 }
 
 /* 0, or negative: the session must end. */
-static int answer(struct call *call)
+static int send_answer(struct call *call)
 {
     const int fds[] = {call->fd, call->second_fd};
     unsigned n = (call->fd >= 0) + (call->second_fd >= 0);
@@ -348,11 +350,11 @@ static int handle_packet(struct session *session, struct packet *packet)
     session->requests++;
     call.request = request;
     call.in_fd = packet_take_fd(packet, 0);
-    dispatch(&call);
+    dispatch_request(&call);
     npud__request__free_unpacked(request, NULL);
     if (call.in_fd >= 0)
         packet_close(call.in_fd);
-    r = answer(&call);
+    r = send_answer(&call);
     if (call.fault) {
         log_client_fault(&session->log, "broke the protocol (%s): session ended", call.message);
         return -EBADMSG;

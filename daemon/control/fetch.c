@@ -15,8 +15,8 @@
 
 static int32_t no_object(struct call *call, const char *what)
 {
-    return fail(call, ACL_ERROR_RT_INVALID_HANDLE,
-                "this process has no such %s: it was destroyed, or never was one", what);
+    return call_fail(call, ACL_ERROR_RT_INVALID_HANDLE,
+                     "this process has no such %s: it was destroyed, or never was one", what);
 }
 
 static int32_t fetch_device(struct call *call, uint32_t device)
@@ -25,8 +25,8 @@ static int32_t fetch_device(struct call *call, uint32_t device)
     if (call->of.attach)
         return 0;
     if (!devices_get(call->session->server->devices, device))
-        return no_device(call, device);
-    return fail(call, ACL_ERROR_RT_DEV_SETUP_ERROR, "device %u was not opened", device);
+        return call_no_device(call, device);
+    return call_fail(call, ACL_ERROR_RT_DEV_SETUP_ERROR, "device %u was not opened", device);
 }
 
 static int32_t fetch_event(struct call *call, uint32_t slot)
@@ -46,7 +46,8 @@ struct ipc_open *fetch_ipc_event(struct session *session, uint32_t slot)
 
 int32_t fetch_bad_queue_id(struct call *call, uint32_t id)
 {
-    return fail(call, ACL_ERROR_RT_PARAM_INVALID, "queue %u: ids end at %u", id, QUEUE_IDS - 1);
+    return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "queue %u: ids end at %u", id,
+                     QUEUE_IDS - 1);
 }
 
 static int32_t fetch_queue(struct call *call, uint32_t id)

@@ -32,10 +32,10 @@ static int32_t too_many_fences(struct call *call, size_t n)
 {
     if (n > FENCES_MAX) {
         call->fault = true;
-        return fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than %u fences", FENCES_MAX);
+        return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than %u fences", FENCES_MAX);
     }
-    return fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                      "too many destroyed events wait for their streams to pass them");
+    return call_fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                           "too many destroyed events wait for their streams to pass them");
 }
 
 int32_t on_create_event(struct call *call)
@@ -46,11 +46,11 @@ int32_t on_create_event(struct call *call)
     int32_t error = event_obj_new(call->session, in->flags, in->device, &event, &call->fd);
 
     if (error != 0)
-        return fail_limit(
+        return call_fail_limit(
             call, error,
             "no event: this session has %u (at most %u), its user may have %llu, or npud "
             "is out of memory",
-            call->session->events.live, SESSION_EVENTS_MAX, limit(call, RESOURCE_EVENTS));
+            call->session->events.live, SESSION_EVENTS_MAX, call_limit(call, RESOURCE_EVENTS));
     call->close_fd = true;
     out = (Npud__CreateEventReply)NPUD__CREATE_EVENT_REPLY__INIT;
     out.slot = event->slot.number;
@@ -95,11 +95,11 @@ static void reply_ipc_event(struct call *call, struct ipc_open *open)
 
 static int32_t no_ipc_event(struct call *call, int32_t error)
 {
-    return fail_limit(
+    return call_fail_limit(
         call, error,
         "no IPC event: the user may have %llu open, an event at most %u openers, or npud "
         "is out of memory or descriptors",
-        limit(call, RESOURCE_IPC_EVENTS), IPC_OPENERS_MAX);
+        call_limit(call, RESOURCE_IPC_EVENTS), IPC_OPENERS_MAX);
 }
 
 int32_t on_create_ipc_event(struct call *call)
@@ -121,7 +121,7 @@ int32_t on_export_ipc_event(struct call *call)
 
     error = ipc_event_export(open);
     if (error != 0)
-        return fail(call, error, "npud is out of memory");
+        return call_fail(call, error, "npud is out of memory");
     out = (Npud__ExportIpcEventReply)NPUD__EXPORT_IPC_EVENT_REPLY__INIT;
     out.handle.data = (uint8_t *)&open->event->handle;
     out.handle.len = sizeof(open->event->handle);
@@ -137,15 +137,18 @@ static int32_t explain_open_error(struct call *call, const struct ipc_handle *ha
     case ACL_ERROR_RT_PARAM_INVALID:
         if (ipc_handle_valid(handle, IPC_HANDLE_EVENT) &&
             handle->instance != call->session->server->instance)
-            return fail(call, error,
-                        "another npud gave out this handle: one at another socket, or one that has "
-                        "ended; export the event again");
-        return fail(call, error, "these 64 bytes are not an event handle that this npud gave out");
+            return call_fail(
+                call, error,
+                "another npud gave out this handle: one at another socket, or one that has "
+                "ended; export the event again");
+        return call_fail(call, error,
+                         "these 64 bytes are not an event handle that this npud gave out");
     case ACL_ERROR_RT_INVALID_HANDLE:
-        return fail(call, error,
-                    "the event is gone: it was destroyed everywhere, and who exported it has left");
+        return call_fail(
+            call, error,
+            "the event is gone: it was destroyed everywhere, and who exported it has left");
     case ACL_ERROR_RT_NO_PERMISSION:
-        return fail(call, error, "the event belongs to another user ([ipc] scope = uid)");
+        return call_fail(call, error, "the event belongs to another user ([ipc] scope = uid)");
     default:
         return no_ipc_event(call, error);
     }
@@ -237,15 +240,16 @@ int32_t on_notify_fd(struct call *call)
 
     if (in->number >= EVENT_FDS_MAX) {
         call->fault = true;
-        return fail(call, ACL_ERROR_RT_PARAM_INVALID, "no such number");
+        return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "no such number");
     }
     if (fd < 0)
-        return fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                          "npud has no descriptor left for the eventfd");
+        return call_fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                               "npud has no descriptor left for the eventfd");
     if (in->ipc) {
         captured.open = fetch_ipc_event(call->session, in->slot);
         if (!captured.open || slot_generation(captured.open) != in->generation)
-            return fail(call, ACL_ERROR_RT_INVALID_HANDLE, "the event does not exist any more");
+            return call_fail(call, ACL_ERROR_RT_INVALID_HANDLE,
+                             "the event does not exist any more");
     }
     call->in_fd = -1;
     return refuse(call, event_fd_watch(call->session, fd, in->number, &captured),

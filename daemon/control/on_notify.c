@@ -25,11 +25,11 @@ static void reply_notify(struct call *call, const struct notify_open *open)
 
 static int32_t too_many_notifies(struct call *call, int32_t error)
 {
-    return fail_limit(call, error,
-                      "no notify: this session has %u (at most %u), its user may have %llu, or the "
-                      "device has no id left",
-                      call->session->notifies.live, SESSION_NOTIFIES_MAX,
-                      limit(call, RESOURCE_NOTIFIES));
+    return call_fail_limit(
+        call, error,
+        "no notify: this session has %u (at most %u), its user may have %llu, or the "
+        "device has no id left",
+        call->session->notifies.live, SESSION_NOTIFIES_MAX, call_limit(call, RESOURCE_NOTIFIES));
 }
 
 int32_t on_create_notify(struct call *call)
@@ -40,7 +40,7 @@ int32_t on_create_notify(struct call *call)
     int32_t error;
 
     if (!device)
-        return no_device(call, in->device);
+        return call_no_device(call, in->device);
     error = notify_new(call->session, device, in->counts, &open);
     if (error != 0)
         return too_many_notifies(call, error);
@@ -58,7 +58,8 @@ int32_t on_reset_notify(struct call *call)
 {
     int32_t error = notify_reset(call->of.notify);
 
-    return error == 0 ? 0 : fail(call, error, "the notify has been exported, and others use it");
+    return error == 0 ? 0
+                      : call_fail(call, error, "the notify has been exported, and others use it");
 }
 
 int32_t on_export_notify(struct call *call)
@@ -71,8 +72,8 @@ int32_t on_export_notify(struct call *call)
 
     error = notify_export(open, in->any_pid);
     if (error != 0)
-        return fail(call, error,
-                    "a notify can be exported once, by the process that has created it");
+        return call_fail(call, error,
+                         "a notify can be exported once, by the process that has created it");
     notify_key_encode(&open->notify->key, key);
     out = (Npud__ExportNotifyReply)NPUD__EXPORT_NOTIFY_REPLY__INIT;
     out.key = key;
@@ -89,27 +90,30 @@ int32_t on_allow_notify(struct call *call)
 
     error = notify_allow(open, in->pids, in->n_pids);
     if (error == ACL_ERROR_RT_PARAM_INVALID)
-        return fail(call, error,
-                    notify_can_allow(open) ? "a pid is not positive"
-                                           : "this process has not exported the notify: call "
-                                             "aclrtNotifyGetExportKey first");
-    return error == 0 ? 0
-                      : fail_limit(call, error, "at most %u processes can be allowed to import",
-                                   NOTIFY_PIDS_MAX);
+        return call_fail(call, error,
+                         notify_can_allow(open) ? "a pid is not positive"
+                                                : "this process has not exported the notify: call "
+                                                  "aclrtNotifyGetExportKey first");
+    return error == 0
+               ? 0
+               : call_fail_limit(call, error, "at most %u processes can be allowed to import",
+                                 NOTIFY_PIDS_MAX);
 }
 
 static int32_t explain_import_error(struct call *call, int32_t error)
 {
     switch (error) {
     case ACL_ERROR_RT_PARAM_INVALID:
-        return fail(call, error, "this text is not the key of a notify that this npud gave out");
+        return call_fail(call, error,
+                         "this text is not the key of a notify that this npud gave out");
     case ACL_ERROR_RT_INVALID_HANDLE:
-        return fail(call, error, "the notify is gone: its creator has destroyed it, or has ended");
+        return call_fail(call, error,
+                         "the notify is gone: its creator has destroyed it, or has ended");
     case ACL_ERROR_RT_NO_PERMISSION:
-        return fail(call, error,
-                    "process %d of user %u is not on the list of who may import "
-                    "(aclrtNotifySetImportPid), or the notify is another user's",
-                    (int)call->session->pid, (unsigned)call->session->uid);
+        return call_fail(call, error,
+                         "process %d of user %u is not on the list of who may import "
+                         "(aclrtNotifySetImportPid), or the notify is another user's",
+                         (int)call->session->pid, (unsigned)call->session->uid);
     default:
         return too_many_notifies(call, error);
     }

@@ -53,18 +53,20 @@ int32_t on_map_segment(struct call *call)
     struct peer *peer = peer_get(session);
 
     if (!segment)
-        return fail(call, ACL_ERROR_RT_PARAM_INVALID, "there is no segment %u of shared buffers",
-                    call->request->map_segment->segment);
+        return call_fail(call, ACL_ERROR_RT_PARAM_INVALID,
+                         "there is no segment %u of shared buffers",
+                         call->request->map_segment->segment);
     if (peer && (segment_maps(session, segment) || queue_session_may_map(session, segment))) {
         if (!segment_map(peer, segment))
             peer = NULL;
         else
             queue_rights_changed(session);
     } else if (peer) {
-        return fail(call, ACL_ERROR_RT_NO_PERMISSION,
-                    "no buffer of segment %u (of process %d) was sent through a queue that this "
-                    "process may dequeue from",
-                    segment->view.id, (int)segment->pool->pid);
+        return call_fail(
+            call, ACL_ERROR_RT_NO_PERMISSION,
+            "no buffer of segment %u (of process %d) was sent through a queue that this "
+            "process may dequeue from",
+            segment->view.id, (int)segment->pool->pid);
     }
     if (!peer)
         return refuse(call, CAUSE_MEMORY, "segment %u of shared buffers cannot be mapped",
@@ -80,9 +82,9 @@ int32_t on_check_segment(struct call *call)
 
     if (segment && segment->view.number == in->number)
         return 0;
-    return fail(call, ACL_ERROR_RT_PARAM_INVALID,
-                "segment %u of shared buffers, number %llu, was taken back", in->segment,
-                (unsigned long long)in->number);
+    return call_fail(call, ACL_ERROR_RT_PARAM_INVALID,
+                     "segment %u of shared buffers, number %llu, was taken back", in->segment,
+                     (unsigned long long)in->number);
 }
 
 int32_t on_trim_segment(struct call *call)

@@ -19,8 +19,8 @@ static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
     static Npud__QueueReply out;
 
     if (queue_ring_open(&queue->ring, attach->rights, &call->fd, &call->second_fd) < 0)
-        return fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                          "npud has no descriptors left to send those of queue %u", queue->id);
+        return call_fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                               "npud has no descriptors left to send those of queue %u", queue->id);
     call->close_fd = true;
     out = (Npud__QueueReply)NPUD__QUEUE_REPLY__INIT;
     out.queue = queue->id;
@@ -68,9 +68,9 @@ int32_t on_grant_queue(struct call *call)
     enum cause cause;
 
     if (in->rights & ~QUEUE_RIGHTS)
-        return fail(call, ACL_ERROR_RT_PARAM_INVALID,
-                    "permission has bits %#x: there are MANAGE 1, DEQUEUE 2 and ENQUEUE 4",
-                    in->rights & ~QUEUE_RIGHTS);
+        return call_fail(call, ACL_ERROR_RT_PARAM_INVALID,
+                         "permission has bits %#x: there are MANAGE 1, DEQUEUE 2 and ENQUEUE 4",
+                         in->rights & ~QUEUE_RIGHTS);
     if (!(attach->rights & QUEUE_MANAGE))
         return refuse(call, CAUSE_QUEUE_NOT_MANAGED, "queue %u is not granted", in->queue);
     cause = grant_set(attach->queue, in->pid, in->rights);
@@ -94,12 +94,12 @@ int32_t on_attach_queue(struct call *call)
     grant = grant_find(call->session, id);
     if (!grant && call->session->server->queues->by_id[id]) {
         grant_asked(call->session);
-        return fail(call, ACL_ERROR_RT_NO_PERMISSION,
-                    "process %d has no grant of queue %u, or none any more (acltdtGrantQueue)",
-                    (int)call->session->pid, id);
+        return call_fail(call, ACL_ERROR_RT_NO_PERMISSION,
+                         "process %d has no grant of queue %u, or none any more (acltdtGrantQueue)",
+                         (int)call->session->pid, id);
     }
     if (!grant)
-        return fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "there is no queue %u", id);
+        return call_fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "there is no queue %u", id);
     attach = queue_attach_new(call->session, grant->queue, grant->rights);
     if (!attach)
         return refuse(call, CAUSE_MEMORY, "queue %u cannot be attached to", id);
@@ -116,15 +116,16 @@ int32_t on_feed_queue(struct call *call)
     struct segment *segment;
 
     if (!attach || attach->queue != queue)
-        return fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                    "this process is not attached to ring %u, or the ring has ended", in->number);
+        return call_fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                         "this process is not attached to ring %u, or the ring has ended",
+                         in->number);
     if (!(attach->rights & QUEUE_PUT))
-        return fail(call, ACL_ERROR_RT_NO_PERMISSION, "this process may not enqueue to queue %u",
-                    queue->id);
+        return call_fail(call, ACL_ERROR_RT_NO_PERMISSION,
+                         "this process may not enqueue to queue %u", queue->id);
     segment = segment_find(call->session->server, in->segment);
     if (!segment || !segment_maps(call->session, segment))
-        return fail(call, ACL_ERROR_RT_PARAM_INVALID, "this process has no segment %u",
-                    in->segment);
+        return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "this process has no segment %u",
+                         in->segment);
     if (!queue_allow_map(queue, segment))
         return refuse(call, CAUSE_MEMORY, "queue %u cannot take buffers of segment %u", queue->id,
                       in->segment);

@@ -69,8 +69,8 @@ static int32_t change_routes(struct call *call, Npud__Route **routes, size_t n, 
     bool all = true;
 
     if (n > ROUTES_MAX)
-        return fail(call, ACL_ERROR_INVALID_PARAM, "more than %u routes in one request",
-                    ROUTES_MAX);
+        return call_fail(call, ACL_ERROR_INVALID_PARAM, "more than %u routes in one request",
+                         ROUTES_MAX);
     reply_begin(call);
     for (size_t i = 0; i < n; i++) {
         uint32_t source = routes[i]->source, destination = routes[i]->destination;

@@ -19,15 +19,15 @@ int32_t on_create_stream(struct call *call)
 
     error = atomic_load(&attach->device->lost);
     if (error != 0)
-        return fail(call, error, "device %u is lost", in->device);
+        return call_fail(call, error, "device %u is lost", in->device);
     error =
         stream_new(call->session, attach, in->context, in->priority, in->flags, &stream, &call->fd);
     if (error != 0)
-        return fail_limit(
+        return call_fail_limit(
             call, error,
             "no stream: this session has %u (at most %u), its user may have %llu, or npud "
             "is out of memory",
-            call->session->streams.live, SESSION_STREAMS_MAX, limit(call, RESOURCE_STREAMS));
+            call->session->streams.live, SESSION_STREAMS_MAX, call_limit(call, RESOURCE_STREAMS));
     call->close_fd = true;
     out = (Npud__CreateStreamReply)NPUD__CREATE_STREAM_REPLY__INIT;
     out.slot = stream->slot.number;

@@ -100,16 +100,16 @@ static void explain_limit(struct call *call, enum cause cause, const struct user
 {
     enum resource resource = rows[cause].resource;
 
-    fail(call, 0,
-         "%s: user %u has %llu of at most %llu %s ([limits] %s); give some back, or have an "
-         "administrator raise the limit",
-         what, (unsigned)payer->uid, (unsigned long long)payer->used[resource],
-         limit(call, resource), rows[cause].why, resource_names[resource]);
+    call_fail(call, 0,
+              "%s: user %u has %llu of at most %llu %s ([limits] %s); give some back, or have an "
+              "administrator raise the limit",
+              what, (unsigned)payer->uid, (unsigned long long)payer->used[resource],
+              call_limit(call, resource), rows[cause].why, resource_names[resource]);
 }
 
-__attribute__((format(printf, 4, 0))) static void explain(struct call *call, enum cause cause,
-                                                          const struct user *payer, const char *fmt,
-                                                          va_list ap)
+__attribute__((format(printf, 4, 0))) static void explain_cause(struct call *call, enum cause cause,
+                                                                const struct user *payer,
+                                                                const char *fmt, va_list ap)
 {
     char what[sizeof(call->message)];
 
@@ -118,7 +118,7 @@ __attribute__((format(printf, 4, 0))) static void explain(struct call *call, enu
     if (rows[cause].kind == KIND_USER)
         explain_limit(call, cause, payer, what);
     else
-        fail(call, 0, "%s: %s", what, rows[cause].why);
+        call_fail(call, 0, "%s: %s", what, rows[cause].why);
 }
 
 void refuse_explain(struct call *call, enum cause cause, const char *fmt, ...)
@@ -126,13 +126,14 @@ void refuse_explain(struct call *call, enum cause cause, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    explain(call, cause, call->session->user, fmt, ap);
+    explain_cause(call, cause, call->session->user, fmt, ap);
     va_end(ap);
 }
 
 static int32_t error_of(struct call *call, enum cause cause)
 {
-    return rows[cause].kind == KIND_FAULT ? rows[cause].error : tell_limit(call, rows[cause].error);
+    return rows[cause].kind == KIND_FAULT ? rows[cause].error
+                                          : call_tell_limit(call, rows[cause].error);
 }
 
 int32_t refuse(struct call *call, enum cause cause, const char *fmt, ...)
@@ -142,7 +143,7 @@ int32_t refuse(struct call *call, enum cause cause, const char *fmt, ...)
     if (cause == CAUSE_NONE)
         return 0;
     va_start(ap, fmt);
-    explain(call, cause, call->session->user, fmt, ap);
+    explain_cause(call, cause, call->session->user, fmt, ap);
     va_end(ap);
     return error_of(call, cause);
 }
@@ -155,7 +156,7 @@ int32_t refuse_payer(struct call *call, enum cause cause, const struct user *pay
     if (cause == CAUSE_NONE)
         return 0;
     va_start(ap, fmt);
-    explain(call, cause, payer, fmt, ap);
+    explain_cause(call, cause, payer, fmt, ap);
     va_end(ap);
     return error_of(call, cause);
 }

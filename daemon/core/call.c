@@ -9,7 +9,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
-int32_t fail(struct call *call, int32_t error, const char *fmt, ...)
+int32_t call_fail(struct call *call, int32_t error, const char *fmt, ...)
 {
     va_list ap;
 
@@ -19,19 +19,19 @@ int32_t fail(struct call *call, int32_t error, const char *fmt, ...)
     return error;
 }
 
-unsigned long long limit(struct call *call, enum resource r)
+unsigned long long call_limit(struct call *call, enum resource r)
 {
     return call->session->server->users.limit[r];
 }
 
-int32_t tell_limit(struct call *call, int32_t error)
+int32_t call_tell_limit(struct call *call, int32_t error)
 {
     log_client_limit(&call->session->log, "at a limit: %s", call->message);
     return error;
 }
 
-int32_t no_device(struct call *call, uint32_t device)
+int32_t call_no_device(struct call *call, uint32_t device)
 {
-    return fail(call, ACL_ERROR_RT_INVALID_DEVICEID, "there is no device %u (npud has %u)", device,
-                call->session->server->devices->n);
+    return call_fail(call, ACL_ERROR_RT_INVALID_DEVICEID, "there is no device %u (npud has %u)",
+                     device, call->session->server->devices->n);
 }

@@ -294,12 +294,12 @@ START_TEST(processes_are_killed)
             sched_yield();
         }
         kill_process(pid[i]);
-        peer_sweep(w.session[i]->shared);
+        sweep_peer(w.session[i]->shared);
         pid[i] = start_process(i, random_next(&rng) | 1);
     }
     for (uint32_t i = 0; i < WORKERS; i++) {
         kill_process(pid[i]);
-        peer_sweep(w.session[i]->shared);
+        sweep_peer(w.session[i]->shared);
     }
     ck_assert_uint_gt(kills, 5);
     check_counts();
@@ -328,7 +328,7 @@ START_TEST(numbers_wrap)
     for (int i = 0; i < 100000; i++)
         work(&a);
     check_counts();
-    peer_sweep(w.session[0]->shared);
+    sweep_peer(w.session[0]->shared);
     drop_held_by(w.keeper);
     check_nothing_left();
     for (uint32_t slot = 0; slot < DATA; slot++)

@@ -28,7 +28,7 @@ void mbuf_step(void);
 #define atomic_exchange(p, v) atomic_exchange_explicit(p, v, memory_order_seq_cst)
 
 /* npud's, once more, in steps. */
-#define peer_sweep        stepped_peer_sweep
+#define sweep_peer        stepped_sweep_peer
 #define chain_held        stepped_chain_held
 #define chain_read        stepped_chain_read
 #define chain_drop_slot   stepped_chain_drop_slot
