@@ -39,7 +39,8 @@ $(eval $(call hooked,fuzz,daemon/engine/idle))
 $(eval $(call hooked,order,daemon/base/waitlist))
 $(eval $(call hooked,order,client/core/ring_guard))
 
-$(BUILD)/tests/unit/test_mbuf_steps: $(addprefix $(BUILD)/tests/unit/hooks/,chain.o segment_use.o sweep.o)
+MBUF_STEPS := chain.o segment_use.o sweep.o
+$(BUILD)/tests/unit/test_mbuf_steps: $(MBUF_STEPS:%=$(BUILD)/tests/unit/hooks/%)
 $(BUILD)/tests/unit/test_api_call: $(BUILD)/client/core/api_call.o
 # In place of npud's own.
 IPC_MODEL := ipc_event.o ipc_record.o

@@ -71,7 +71,10 @@ static int32_t end_session(struct admin *admin, uint64_t id, char *message, size
                  (unsigned long long)id);
         return ACL_ERROR_RT_PARAM_INVALID;
     }
-    /* Who connected, not who is there now: the kernel keeps it with the socket. */
+    /*
+     * The process that connected, not the one that has the socket now: the kernel keeps it with the
+     * socket.
+     */
     getsockopt(admin->socket, SOL_SOCKET, SO_PEERCRED, &asker, &len);
     log_line(LOG_NOTICE, &session->log, "ended on an administrator's request: of uid %u, pid %d",
              (unsigned)asker.uid, (int)asker.pid);
@@ -198,8 +201,10 @@ static bool in_group(int socket, gid_t gid)
     return found;
 }
 
-/* The socket's mode decides who can connect; this decides it for sockets that were passed to us,
- * too. */
+/*
+ * The socket's mode decides which users can connect; this decides it for sockets that were passed
+ * to us, too.
+ */
 static bool may_administer(struct server *server, int socket)
 {
     struct ucred cred;

@@ -16,15 +16,15 @@ struct stream;
 enum wait_on {
     ON_POSITION, /* a stream of the same session has to retire `target` tasks */
     ON_RECORD,   /* record `target` of an IPC event */
-    ON_LEVEL,    /* somebody has to record a plain event */
+    ON_LEVEL,    /* a plain event has to be recorded */
     ON_CALLBACK, /* a stream: the thread of report `object` has to run callback `target` */
     ON_REPORT,   /* a thread: something has to tell it of a callback */
     ON_RULE,     /* an administrator has to clear rule `target` (inject.h) */
-    ON_NOTIFY,   /* somebody who has it open has to record a notify or count notify */
-    ON_VALUE,    /* somebody has to write the word at `target` of an allocation */
-    ON_MESSAGE,  /* a thread: somebody who may has to put a message into ring `object` */
-    ON_ROOM,     /* a thread: somebody who may has to take one from there */
-    ON_GRANT,    /* a thread: somebody who may has to grant queue `object` to its process */
+    ON_NOTIFY,   /* a session that has it open has to record a notify or count notify */
+    ON_VALUE,    /* the word at `target` of an allocation has to be written */
+    ON_MESSAGE,  /* a thread: a session with the right has to put a message into ring `object` */
+    ON_ROOM,     /* a thread: a session with the right has to take one from there */
+    ON_GRANT,    /* a thread: a session with the right has to grant queue `object` to its process */
 };
 
 /** A stream or thread that waits. */
@@ -43,9 +43,9 @@ struct blocked {
     uint64_t value; /* ON_VALUE: what the word is compared with */
     uint8_t condition;
 
-    struct session *blocker; /* who is to do something; NULL: nobody, it goes on at this moment */
+    struct session *blocker; /* has to do something first; NULL: none, it goes on at this moment */
     int32_t blocker_stream;  /* where the record is queued or the position is; -1: not submitted */
-    /* ON_MESSAGE, ON_ROOM, ON_GRANT: processes that could do it, owner's included */
+    /* ON_MESSAGE, ON_ROOM, ON_GRANT: processes that could do it, the blocker's included */
     uint32_t blockers;
     uint32_t blocker_thread; /* ON_CALLBACK: tid, as the client says; 0: it has not come yet */
     uint32_t deadlock;       /* 1 + index of the deadlock that keeps it; 0: none */
@@ -53,7 +53,7 @@ struct blocked {
 };
 
 /**
- * Is the stream parked on something else than the clock? Fills b, but for who owes it. Under the
+ * Is the stream parked on something else than the clock? Fills b, but for its blocker. Under the
  * lock of its engine.
  */
 bool blocked_of_stream(const struct stream *s, struct blocked *b);
@@ -61,8 +61,8 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b);
 /** Does the thread with that slot of the session page sleep in the library? Fills b as above. */
 bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b);
 
-/** What it waits for, and who owes it, in words. */
+/** What it waits for, and what blocks it, in words. */
 void blocked_describe(const struct blocked *b, char *buf, size_t size);
 void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size);
-/** Who it is: "stream 3" or "thread 1234 in aclrtSynchronizeEvent". */
+/** Its name: "stream 3" or "thread 1234 in aclrtSynchronizeEvent". */
 void blocked_name(const struct blocked *b, char *buf, size_t size);

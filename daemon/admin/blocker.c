@@ -40,7 +40,8 @@ static int resolve_position(struct wait_graph *g, struct blocked *b)
 }
 
 /*
- * Who has recorded it, or NULL: it is not pending, or somebody has written nonsense into the page.
+ * The session that has recorded it, or NULL: it is not pending, or a hostile peer has written
+ * nonsense into the page.
  */
 static struct ipc_open *find_recorder(struct blocked *b)
 {
@@ -158,7 +159,7 @@ static int resolve_process(struct wait_graph *g, struct wait_process *p)
     return r;
 }
 
-/* No deadlock: somebody outside can end it. */
+/* No deadlock: an administrator can end it. */
 static int resolve_rule(struct wait_graph *g, struct blocked *b)
 {
     g->live[wait_graph_node(g, b)] = true;
@@ -193,7 +194,8 @@ static int resolve_notify_open(struct wait_graph *g, struct blocked *b,
 }
 
 /*
- * Any record by anybody who has it open; and while it can be imported, by processes that have not.
+ * Any record by any session that has it open; and while it can be imported, by processes that have
+ * not.
  */
 static int resolve_notify(struct wait_graph *g, struct blocked *b)
 {
@@ -243,7 +245,7 @@ static int resolve_value(struct wait_graph *g, struct blocked *b)
                                        b->blocker_stream >= 0);
 }
 
-/* One who could do it: any of his threads. */
+/* A process that could do it: any of its threads. */
 static int add_peer(struct wait_graph *g, struct blocked *b, struct session *peer)
 {
     b->blockers++;
@@ -254,7 +256,8 @@ static int add_peer(struct wait_graph *g, struct blocked *b, struct session *pee
 }
 
 /*
- * Everybody with the right on the other side, those included who are granted it and have not come.
+ * All sessions with the right on the other side, and the processes that are granted it and have not
+ * attached.
  */
 static int resolve_queue_side(struct wait_graph *g, struct blocked *b, uint32_t right)
 {
@@ -291,7 +294,7 @@ static int resolve_room(struct wait_graph *g, struct blocked *b)
     return resolve_queue_side(g, b, QUEUE_TAKE);
 }
 
-/* Whoever manages a queue with that id. */
+/* All sessions that manage a queue with that id. */
 static int resolve_grant(struct wait_graph *g, struct blocked *b)
 {
     struct queue_attach *attach;

@@ -12,7 +12,7 @@
 #include "proto/util/clock.h"
 
 #define DESCRIBED_MAX 32           /* members of a deadlock that are spelt out */
-#define SUSPECT_NS    NSEC_PER_SEC /* a circle that somebody outside could end is no news before */
+#define SUSPECT_NS    NSEC_PER_SEC /* a circle that another thread could end is no news before */
 
 /* --- what is stuck --- */
 
@@ -216,7 +216,9 @@ static int find_circles(struct wait_graph *g, bool certain)
     return 0;
 }
 
-/* Who only leads to a circle waits behind it. mark: nodes of one walk, which all end alike. */
+/*
+ * A node that only leads to a circle waits behind it. mark: nodes of one walk, which all end alike.
+ */
 static void find_followers(struct wait_graph *g)
 {
     struct blocked *blocked = g->blocked;

@@ -1,6 +1,6 @@
 /*
- * The request of a user about the waits of his own processes. Its handler stands here and not in
- * control/, because it makes a report (dispatch.h).
+ * The request of a user about the waits of the processes of this user. Its handler stands here and
+ * not in control/, because it makes a report (dispatch.h).
  */
 #pragma once
 

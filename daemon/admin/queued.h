@@ -1,7 +1,7 @@
 /*
- * The records that are queued in a session's rings, and the tasks that change memory: who will
- * complete what. Read from shared memory for a report, so all of it is only what the client says;
- * the number of entries looked at is bounded.
+ * The records that are queued in a session's rings, and the tasks that change memory: they tell
+ * which stream will complete a wait. Read from shared memory for a report, so all of it is only
+ * what the client says; the number of entries looked at is bounded.
  */
 #pragma once
 

@@ -26,7 +26,10 @@ struct admin_report {
 /** Begin a report on a topic that there is. 0, or -errno; the caller closes report->fd. */
 int report_open(struct server *server, struct admin_report *report, unsigned topic);
 
-/** The whole of it is there: nobody who maps it can see it shrink. 0 or -errno. */
+/**
+ * Call it when the report is complete: from then on its size cannot change for a process that maps
+ * it. 0 or -errno.
+ */
 int report_seal(const struct admin_report *report);
 
 /**

@@ -2,7 +2,7 @@
  * The graph. Nodes are what is blocked (streams, then threads) and, after them, one per session:
  * its process, for what has not been submitted and can come from any of its threads. A node can go
  * on if any node that it leads to can: so what is stuck is what cannot reach a live node. And one
- * node for whoever may yet come.
+ * node for processes that may yet come.
  *
  * wait_graph.c collects the nodes, blocker.c finds the edges, deadlock.c the circles. Made for one
  * report and thrown away (waits.h); control thread.
@@ -65,7 +65,7 @@ void wait_graph_unlock_engines(struct server *server);
 
 /**
  * The last node: processes that have not come yet. They can end any wait that is open to them, but
- * nobody may count on them.
+ * no wait may count on them.
  */
 uint32_t wait_graph_outside(const struct wait_graph *g);
 

@@ -1,9 +1,9 @@
 /*
- * Who waits for whom: every stream that is parked on a wait and every client thread that sleeps in
- * the library, who owes them what they wait for, and the circles among them. Made for one report
- * and thrown away; control thread.
+ * Every stream that is parked on a wait and every client thread that sleeps in the library, what
+ * blocks each of them, and the circles among them. Made for one report and thrown away; control
+ * thread.
  *
- * A deadlock is certain when nobody in the circle can go on without another of its members: streams
+ * A deadlock is certain when no member of the circle can go on without another: streams
  * that wait without a limit, and processes all of whose threads sleep in the library. It is
  * suspected, after a second, when a process in it has more threads than those, or npud cannot count
  * them: one of them may yet submit what is missing.

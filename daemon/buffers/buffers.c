@@ -64,7 +64,7 @@ static void peer_exited(struct survivor_part *part)
 
 /*
  * The peer is the survivor's from here on. Before the pool is left, which looks whether anything in
- * it is anybody's.
+ * it is still in use.
  */
 static void leave_to(struct survivor *survivor, struct peer *peer)
 {

@@ -15,8 +15,9 @@ int buffers_init(struct server *server);
 void buffers_deinit(struct server *server);
 
 /**
- * The session has ended: what it holds is freed, what it has put into queues stays there, who waits
- * for it learns that it is gone. Then its number may be another's.
+ * The session has ended: what it holds is freed, what it has put into queues stays there, and
+ * processes that wait for it learn that it is gone. Then its peer id may be given to another
+ * session.
  *
  * If its process lives on, then what the session holds is not freed before that process has exited:
  * it may be between two stores of a call, or use the data of a buffer, and what it holds must not

@@ -44,7 +44,7 @@ bool chain_read(struct server *server, uint32_t head, struct chain *chain)
 
 /* --- freeing --- */
 
-/* One slot, of whose word the caller has seen that it may. */
+/* One slot. The caller has checked that its word consents. */
 void chain_drop_slot(struct segment *s, struct mbuf *m)
 {
     bool full = false;
@@ -59,8 +59,8 @@ void chain_drop_slot(struct segment *s, struct mbuf *m)
 }
 
 /*
- * The members that can be reached, of any segment, then the head: a member without head would be
- * nobody's.
+ * The members that can be reached, of any segment, then the head: a member without a head would
+ * never be freed.
  */
 void chain_drop(struct server *server, struct segment *s, struct mbuf *head)
 {
@@ -95,8 +95,8 @@ static uint32_t take_slot(struct segment_view *v)
 }
 
 /*
- * A free slot without data, or 0. When there is none, whoever frees the next one is to tell us: we
- * say so and look once more, he frees it and looks whether we do.
+ * A free slot without data, or 0. If there is none, the client that frees the next one is to tell
+ * npud: npud sets `wanted` and looks once more, the client frees the slot and then reads `wanted`.
  */
 static uint32_t claim_slot(struct segment_view *v)
 {
@@ -139,7 +139,7 @@ static enum chain_result copy_member(const struct chain_member *from, struct cha
     return CHAIN_OK;
 }
 
-/* The head is held first, so that members name one that is; nobody else knows any of them yet. */
+/* The head is held first, so that its members name a held head. No client knows any of them yet. */
 static void link_members(struct chain *copy)
 {
     struct chain_member *head = &copy->member[0];

@@ -21,8 +21,8 @@ void grant_asked(struct session *session)
 }
 
 /*
- * Queues end by the thousand when many sessions do, and hardly ever does somebody wait for one of
- * them.
+ * The common case is quick: thousands of queues end when many sessions do, and threads hardly ever
+ * wait for one of them.
  */
 void grant_tell(struct server *server, pid_t pid)
 {

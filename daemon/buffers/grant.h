@@ -37,7 +37,7 @@ enum cause grant_set(struct queue *queue, pid_t pid, uint32_t rights);
 /** The queue with this id that the session's process was granted, or NULL. */
 struct grant *grant_find(struct session *session, uint32_t id);
 
-/** The grant is used up, or taken back. Who counts the rights is told by the caller. */
+/** The grant is used up, or taken back. The caller tells the queue (queue_party_left()). */
 void grant_free(struct grant *grant);
 
 /** The session was told that it has no grant: threads of it may wait for one. */

@@ -14,7 +14,7 @@
 #define LOOK_DELAY NSEC_PER_SEC
 #define LOOK_PAUSE (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
 #define LOOK_SLICE (500 * NSEC_PER_USEC) /* before clients have their turn */
-#define ROOM_SLICE (2 * NSEC_PER_MSEC)   /* for one of them, who waits for it */
+#define ROOM_SLICE (2 * NSEC_PER_MSEC)   /* for a client that waits for it */
 
 int pools_init(struct pools *pools, const struct pools_above *above)
 {
@@ -129,7 +129,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     if (!pool->next_look) {
-        /* From here on, who frees something tells us again. */
+        /* From here on, a client that frees something tells npud again. */
         pool->looks = false;
         set_armed(pool, false);
         atomic_thread_fence(memory_order_seq_cst);
@@ -160,7 +160,7 @@ void pool_look_soon(struct pool *pool)
         schedule_look(pool, wait);
 }
 
-/* What was freed while the pool was small has been told to nobody. */
+/* Clients have not told npud what they freed while the pool was small. */
 void pool_grown(struct pool *pool)
 {
     if (!pool->kept || !is_large(pool))
@@ -266,7 +266,8 @@ void pool_leave(struct peer *peer)
     peer->pool = NULL;
     pool->session = NULL;
     /*
-     * Who frees its last buffer of a segment tells us from here on; who did before is seen below.
+     * From here on, a client that frees its last buffer of a segment tells npud. A client that did
+     * so before is seen by the look below.
      */
     DL_FOREACH (pool->segments, s)
         atomic_store_explicit(&s->view.page->orphan, 1, memory_order_relaxed);

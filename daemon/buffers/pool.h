@@ -1,6 +1,6 @@
 /*
  * Pools of shared buffers (proto/shm/mbuf_shm.h): the segments of one session. A pool whose session
- * has ended stays, as an orphan, as long as somebody has a buffer of it. Control thread.
+ * has ended is an orphan: it stays as long as a process has a buffer of it. Control thread.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ struct user;
 struct pool {
     struct server *server;
     struct session *session; /* NULL: an orphan */
-    struct user *user;       /* who is charged */
+    struct user *user;       /* this user is charged */
     uint64_t number;         /* of all that ever were */
     uint64_t session_id;     /* also of an orphan, for npuctl and messages */
     pid_t pid;
@@ -32,7 +32,7 @@ struct pool {
     uint32_t n_segments;
     uint64_t bytes;            /* in all segments */
     bool kept;                 /* small, and so not looked at, though something was freed */
-    struct event *on_look;     /* looks which segments nobody needs any more */
+    struct event *on_look;     /* looks which segments are not needed any more */
     bool looks;                /* it is going to */
     uint64_t looked_ns;        /* when it did last */
     struct segment *next_look; /* it is at it, and goes on here */
@@ -70,10 +70,10 @@ void pools_deinit(struct pools *pools);
 struct pool *pool_get(struct session *session);
 
 /**
- * Somebody thinks that there is a segment in which everything is free: look, in a moment, and give
- * back the memory of all that are. In a moment: who has just freed everything may be about to begin
- * again. Not so the owner of an orphan. The last POOL_KEPT of a pool whose owner lives stays,
- * unless a limit is met.
+ * There may be a segment in which everything is free: look after LOOK_DELAY, and give back the
+ * memory of all such segments. The delay is there because a process that has just freed everything
+ * may be about to begin again. The owner of an orphan has gone, so an orphan is looked at without
+ * it. The last POOL_KEPT of a pool whose owner lives stays, unless a limit is met.
  */
 void pool_look_soon(struct pool *pool);
 

@@ -75,7 +75,7 @@ void queue_wake(struct queue *queue)
         queues_of(queue)->on_stirred(queue);
 }
 
-/* --- who is there --- */
+/* --- parties --- */
 
 static void tell_side(struct queue_news *news, const struct queue_party *other)
 {
@@ -350,11 +350,10 @@ void queue_destroy(struct queue *queue)
     }
     queue_free(queue);
     /*
-     * What was in the ring is freed; what only said so of itself, by the hand of somebody who
-     * plays, is nobody's from now on.
+     * What was in the ring is freed. A slot that falsely claimed to be in this queue is now free.
      */
     pools_look_at_orphans(server->pools);
-    /* Who waits for a grant of this one need not wait any more. */
+    /* Threads that wait for a grant of this queue need not wait any more. */
     grant_tell(server, 0);
 }
 
@@ -374,7 +373,7 @@ static void move_messages(struct queue *queue, const struct queue_view *old, str
 
     queue->before += position;
     for (uint32_t i = 0; i <= old->mask && (ref = queue_next(old, &position)) != 0; i++) {
-        /* More than the depth: by somebody who does not keep to it. */
+        /* More messages than the depth: put by a hostile peer. */
         if (to == new->depth) {
             if (take_out(queue, old, ref, MBUF_HELD, 0))
                 chain_free(queue->server, ref);

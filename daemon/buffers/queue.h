@@ -1,17 +1,17 @@
 /*
- * Queues (proto/shm/queue_shm.h): their ids and rights, who is attached, which segments feed them.
- * npud carries no message, but for the routes; it makes the rings, and puts right what a dead
- * session has left in them.
+ * Queues (proto/shm/queue_shm.h): their ids and rights, the attached sessions, the segments that
+ * their readers may map. npud carries no message, but for the routes; it makes the rings, and puts
+ * right what a dead session has left in them.
  *
  * A queue has an id, which programs pass around: 0 to 4095, one series per uid. What is in shared
  * memory is its ring, which has a number: 1 to 65535, one series for all, since it stands in the
- * words of buffers. When somebody loses a right and still maps the ring, the queue gets a new one
+ * words of buffers. When a session loses a right and still maps the ring, the queue gets a new one
  * (QUEUE_MOVED), with the messages of the old one.
  *
  * Rights: of an attachment, or of a grant (grant.h) for a process that has not attached yet. The
  * creator is attached from the beginning, with all of them. A queue lives as long as it has an
- * attachment or a grant. Messages stay in it when their sender has gone; who gets them can map
- * their segments, which feed the queue.
+ * attachment or a grant. Messages stay in it when their sender has gone; the sessions that take
+ * them may map their segments, because the queue allows it (queue_allow_map()).
  *
  * Control thread only.
  */
@@ -47,7 +47,7 @@ struct queue_attach {
     struct queue_attach *qprev, *qnext; /* queue->attached */
 };
 
-/** What the other side is told about one side: those who may put, or those who may take. */
+/** What the other side is told about one side: the senders, or the takers. */
 struct queue_party {
     uint32_t n;    /* attachments and grants with that right, and the router */
     uint32_t gone; /* that died or lost the right since one came */
@@ -58,7 +58,7 @@ struct queue {
     struct server *server;
     uint64_t serial; /* in all of npud */
     uint32_t id;
-    struct user *user;       /* whose ids it is of, and who pays for it */
+    struct user *user;       /* its id is one of this user's, who pays for it */
     struct session *creator; /* NULL: is not attached any more */
     char name[QUEUE_NAME];
     struct queue_ring ring;
@@ -94,7 +94,7 @@ struct queues {
     bool sweeping;
     bool asked; /* some session may wait for a grant: peer->asked */
     /*
-     * router.h, when there is one. The queue is about to go; has a new ring; somebody died who
+     * router.h, when there is one. The queue is about to go; has a new ring; a session died that
      * might have had to tell the router something.
      */
     void (*on_gone)(struct queue *queue);
@@ -113,7 +113,7 @@ void queues_deinit(struct queues *queues);
 enum cause queue_new(struct session *session, const char *name, uint32_t depth,
                      struct queue_attach **attach);
 
-/** The queue ends, whoever is attached; its messages are freed. */
+/** The queue ends, also for those that are attached; its messages are freed. */
 void queue_destroy(struct queue *queue);
 
 /** The session's attachment to the queue with this id, or NULL. */
@@ -124,8 +124,8 @@ struct queue_attach *queue_attach_new(struct session *session, struct queue *que
                                       uint32_t rights);
 
 /**
- * Other rights for an attachment; 0: it ends. Who loses one still maps the ring, so the queue moves
- * to a new one; if there is no memory or descriptor for that, nothing has changed.
+ * Other rights for an attachment; 0: it ends. A session that loses a right still maps the ring, so
+ * the queue moves to a new one; if there is no memory or descriptor for that, nothing has changed.
  */
 enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights);
 
@@ -140,12 +140,12 @@ bool queue_attach_is_shared(const struct queue_attach *attach);
  */
 int queue_move(struct queue *queue);
 
-/** Nobody is attached any more, or is to come: then it goes. */
+/** Destroys the queue if it has neither an attachment nor a grant. */
 void queue_check_used(struct queue *queue);
 
 /**
- * Somebody got, or lost, these rights (of attachments and grants): recount, tell both sides; who
- * sleeps looks again if somebody is lost.
+ * A session or grant got, or lost, these rights: recount, tell both sides. After a loss, threads
+ * that sleep on the ring look again.
  */
 void queue_party_came(struct queue *queue, uint32_t rights);
 void queue_party_left(struct queue *queue, uint32_t rights, int32_t pid);
@@ -153,7 +153,7 @@ void queue_party_left(struct queue *queue, uint32_t rights, int32_t pid);
 /** router: routes_from or routes_to has changed. */
 void queue_routed(struct queue *queue);
 
-/** Wake all who sleep on the ring; they look again and count themselves anew. */
+/** Wake all threads that sleep on the ring; they look again and count themselves anew. */
 void queue_wake(struct queue *queue);
 
 /** The queue with this ring, or NULL. */
@@ -165,7 +165,7 @@ struct queue *queue_from(struct server *server, uint64_t serial);
 /** The memory that queue_allow_map() needs. False: none. */
 bool queue_allow_map_prepare(struct queue *queue);
 
-/** From now on who may take from the queue may map the segment. False: no memory. */
+/** From now on a session that may take from the queue may map the segment. False: no memory. */
 bool queue_allow_map(struct queue *queue, struct segment *segment);
 
 /** Does the segment feed the queue? */

@@ -18,8 +18,8 @@ void queue_ring_free(struct queue_ring *ring)
     struct queue_view *v = &ring->view;
 
     /*
-     * The memory goes whoever still has it mapped. The first page stays: there stands that the ring
-     * has ended.
+     * The memory is given back even if clients still have it mapped. The first page stays: it says
+     * that the ring has ended.
      */
     if (ring->put_fd >= 0)
         deferred_close_free_shared(ring->put_fd, v->put, v->put ? queue_put_size(v->depth) : 0,
@@ -32,8 +32,9 @@ void queue_ring_free(struct queue_ring *ring)
 }
 
 /*
- * Who has a read-only descriptor could open the file again through /proc/self/fd, for writing, were
- * its mode not in the way. npud itself must be able to open it for reading, and may not be root.
+ * A client with a read-only descriptor could open the file again for writing, through
+ * /proc/self/fd, if its mode allowed that. npud itself must be able to open it for reading, and may
+ * not be root.
  */
 static int make_file(size_t size, int *fd, void **map)
 {

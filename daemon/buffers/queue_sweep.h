@@ -33,5 +33,5 @@ bool queue_sweep_sent(const struct segment *segment, uint32_t number, uint32_t r
  */
 void queue_sweep_begin(struct peer *peer);
 
-/** Its attachments end; queues that nobody has any more go. */
+/** Its attachments end; queues without an attachment or a grant go. */
 void queue_sweep_end(struct peer *peer);

@@ -87,7 +87,7 @@ struct queue_view *relay_view(struct relay *relay)
     return &relay->queue->ring.view;
 }
 
-/* From here on who puts, or takes, rings. The caller looks once more. */
+/* From here on a client that puts, or takes, rings. The caller looks once more. */
 void relay_arm(struct relay *relay, _Atomic uint64_t *waiting)
 {
     relay->armed = true;
@@ -105,7 +105,7 @@ void relay_disarm(struct relay *relay)
 }
 
 /*
- * One of those who sleep on the other side of the ring wakes up: it is one message, or one place,
+ * Wakes one thread that sleeps on the other side of the ring: there is one message, or one place,
  * more.
  */
 void relay_wake(struct relay *relay, _Atomic uint64_t *waiting, _Atomic uint32_t *word)
@@ -176,8 +176,8 @@ void relay_check_used(struct relay *relay)
 }
 
 /*
- * Who may ring could also have filled the counter, or made its descriptor a blocking one, which is
- * the same for all: so the counter is emptied, and not by a read that could block.
+ * A client that may ring could also have filled the counter, or made the descriptor a blocking one,
+ * which holds for all that share it: so the counter is emptied, and not by a read that could block.
  */
 static void on_bell(evutil_socket_t fd, short what, void *arg)
 {
@@ -230,7 +230,7 @@ static bool puts_there(const struct relay *relay)
     return false;
 }
 
-/* What is new for who waits there. */
+/* Tells the clients of the queue how many routes there are. */
 void relay_tell_queue(struct relay *relay)
 {
     relay->queue->routes_from = relay->n_out;
@@ -239,8 +239,8 @@ void relay_tell_queue(struct relay *relay)
 }
 
 /*
- * The last message of the last route into there has been delivered: who waits for another one
- * learns why none will come.
+ * The last message of the last route into the queue has been delivered: clients that wait for
+ * another one learn why none will come.
  */
 void relay_check_puts(struct relay *relay)
 {

@@ -18,8 +18,8 @@ struct router;
 struct server;
 
 /**
- * What the router knows of a queue: queue->route. It goes with its last route, or, when somebody
- * may ring, with the queue.
+ * What the router knows of a queue: queue->route. It goes with its last route, or, when clients may
+ * ring, with the queue.
  */
 struct relay {
     struct server *server;
@@ -29,16 +29,17 @@ struct relay {
     struct route *waiting; /* routes into here with a backlog, the next one to be served first */
     uint32_t n_copies;     /* that npud has put into the ring since it last had none there */
     uint64_t copies_end;   /* the position behind the last one */
-    int32_t gone;          /* pid of who could put last into a source that has gone; 0: none has */
+    /* pid of the last process that could put into a source that has gone; 0: none has gone */
+    int32_t gone;
 
     bool ready;   /* in router->ready */
-    bool armed;   /* QUEUE_ROUTER is set where somebody will see it */
+    bool armed;   /* QUEUE_ROUTER is set where clients will see it */
     bool starved; /* in router->starved: npud has no memory */
     struct relay *ready_prev, *ready_next;
     struct relay *starved_prev, *starved_next;
 
     struct event *on_bell;
-    int bell; /* eventfd, shared with whoever may ring; -1: nobody has asked for it */
+    int bell; /* eventfd, shared with the clients that may ring; -1: none has asked for it */
     struct charge charge_bell;
 };
 

@@ -315,7 +315,7 @@ static enum queue_result take_message(struct relay *from, unsigned *budget)
     r = queue_dequeue(relay_view(from), &front, find_buffer(from->server, front.ref), PEER_NPUD,
                       table, &held);
     if (r == QUEUE_EMPTY)
-        return QUEUE_NOTHING; /* somebody was faster, who should not take: look again */
+        return QUEUE_NOTHING; /* a hostile peer was faster: look again */
     relay_wake(from, &relay_view(from)->put->waiting, &relay_view(from)->take->wake);
     if (r == QUEUE_OK)
         distribute_message(from, front.ref, budget);

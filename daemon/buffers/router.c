@@ -201,7 +201,7 @@ bool router_uses(const struct queue *queue)
     return false;
 }
 
-/* Its destinations have one producer less: npud, for those who put into the source. */
+/* Its destinations have one producer less: npud, on behalf of the producers of the source. */
 static void lose_source(struct route *route)
 {
     struct relay *source = route->source, *destination = route->destination;
@@ -249,7 +249,7 @@ static void on_gone(struct queue *queue)
     route_reap(queue->server->router);
 }
 
-/* The old ring's eventfd is of no use for who has a right to the new one only. */
+/* The old ring's eventfd is of no use to sessions that have a right to the new ring only. */
 static void on_moved(struct queue *queue)
 {
     struct relay *relay = queue->route;

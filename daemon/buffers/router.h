@@ -7,17 +7,17 @@
  * only when it has the memory to give it to every route that is bound at that moment. Taking it and
  * giving it to all of them is one step of the control thread, so that no unbinding, and no end of a
  * queue, comes in between. A destination that is full lets messages pile up in the backlog of the
- * route, in order, so that nobody but it waits; when the backlog is full too, the source waits, and
- * its producers find it full.
+ * route, in order, so that only this route waits; when the backlog is full too, the source waits,
+ * and its producers find it full.
  *
  * Slots. A message has one chain of buffers, however many routes have yet to deliver it (struct
  * message). A route gets references of its own to the data only when it puts the message into the
  * ring of its destination; the last one puts the buffers themselves. So a backlog needs no slots,
  * but a ring does, and all rings peer those of a segment. A destination may have as many messages
- * of npud's in its ring as the segment has free slots: rings that nobody empties thus leave some
- * free, the more rings, the fewer messages in each (put_message() in route_pump.c). With that many
- * in its ring a destination counts as full. A route to an empty ring that finds no free slot waits,
- * in router->waits_slot, until a client frees one.
+ * of npud's in its ring as the segment has free slots: rings that no consumer empties thus leave
+ * some free, the more rings, the fewer messages in each (put_message() in route_pump.c). With that
+ * many in its ring a destination counts as full. A route to an empty ring that finds no free slot
+ * waits, in router->waits_slot, until a client frees one.
  *
  * Routes end, their messages do not: of a route that was unbound, or whose source has gone, npud
  * delivers what it has taken. With a destination goes what was meant for it.
@@ -82,5 +82,8 @@ bool router_uses(const struct queue *queue);
 /** A slot has become free in a segment: the routes that wait for one there try again. */
 void router_slot_freed(struct segment *segment);
 
-/** The session ends: routes that it has bound are nobody's, and go if their queues have gone. */
+/**
+ * The session ends: routes that it has bound have no binder any more, and go if their queues have
+ * gone.
+ */
 void router_session_gone(struct peer *peer);

@@ -75,7 +75,10 @@ bool segment_shape(struct segment_view *v, uint64_t stride, uint32_t count)
     return true;
 }
 
-/* As late as possible: handles of buffers that are long gone name an id that nobody has. */
+/*
+ * Ids are used again as late as possible, so that a stale handle of a buffer names an id that is
+ * not in use.
+ */
 static bool take_id(struct segment *s)
 {
     struct pools *pools = s->pool->server->pools;
@@ -214,7 +217,7 @@ bool segment_touched(const struct segment *segment, uint32_t *from, uint32_t *to
     return *from < slots;
 }
 
-/* --- who maps it --- */
+/* --- mappings --- */
 
 bool segment_map(struct peer *peer, struct segment *s)
 {
@@ -262,8 +265,8 @@ void segment_unmap(struct segment_map *map)
     s->n_left -= map->left;
     free(map);
     /*
-     * What only it could have of an orphan is nobody's any more; and what it held in a segment that
-     * drained is free now.
+     * Buffers of an orphan that only this session could hold are not in use any more; and what it
+     * held in a segment that drained is free now.
      */
     if (!s->pool->session || draining)
         pool_look_soon(s->pool);

@@ -1,6 +1,6 @@
 /*
  * Segments of shared buffers (proto/shm/mbuf_shm.h) as npud has them: the geometry that it gave
- * out, its own mapping, and who maps them. Control thread.
+ * out, its own mapping, and the sessions that map them. Control thread.
  */
 #pragma once
 
@@ -32,11 +32,12 @@ struct segment {
     uint64_t size; /* of the memfd */
     struct charge charge;
     struct charge charge_fd;
-    struct segment_map *maps; /* who maps it, its owner included */
+    struct segment_map *maps; /* sessions that map it, its owner included */
     uint32_t n_maps;
-    uint32_t n_lost;             /* of these, who should not see new data */
-    uint32_t n_left;             /* of these, processes whose session has ended (survivor.h) */
-    bool damaged;                /* somebody plays with its counts: npud does not any more */
+    uint32_t n_lost; /* of these, sessions that should not see new data */
+    uint32_t n_left; /* of these, processes whose session has ended (survivor.h) */
+    /* a hostile peer has changed its counts: npud frees nothing there any more */
+    bool damaged;
     struct segment *prev, *next; /* pool->segments */
 };
 
@@ -74,8 +75,8 @@ enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
                        struct segment **segmentp);
 
 /**
- * It goes, from all who map it; nothing in it is anybody's. Its memory is given back, whoever still
- * has it mapped.
+ * It goes, for all that map it; nothing in it is in use. Its memory is given back even if processes
+ * still have it mapped.
  */
 void segment_free(struct segment *segment);
 
@@ -103,5 +104,5 @@ bool segment_left(const struct segment *segment, uint32_t number);
 /** The session has gone, with all its mappings. */
 void segment_unmap(struct segment_map *map);
 
-/** Something in it has become free: whoever waits for that in npud is told. */
+/** Something in it has become free: the modules of npud that wait for that are told. */
 void segment_freed(struct segment *segment);

@@ -9,15 +9,15 @@
 #include "proto/shm/mbuf_chain.h"
 #include "proto/shm/mbuf_ref.h"
 
-/* Segments of which the router has something at this moment, once somebody has asked. */
+/* Segments of which the router has something at this moment; filled when first asked for. */
 static struct {
     bool known;
     uint64_t bits[SEGMENT_IDS / 64];
 } routed;
 
 /*
- * Does the router have this head, or one from the same segment? Words say so to whoever writes
- * them.
+ * Does the router have this head, or one from the same segment? The word alone does not count:
+ * clients can write it.
  */
 static bool router_may_have(struct server *server, uint32_t ref)
 {
@@ -56,8 +56,8 @@ static bool is_sent(const struct segment *s, uint32_t ref, uint64_t word)
 }
 
 /*
- * Whoever has the head has the members: so he has their segments mapped, or what carries them is
- * fed by these.
+ * A session that has the head has the members: so it maps their segments, or the queue that carries
+ * them allows its readers to map them.
  */
 static bool has_head(struct segment *s, uint64_t word)
 {
@@ -89,8 +89,8 @@ static bool is_in_use(struct segment *s, const struct mbuf *m, uint64_t word)
         return has_head(s, word);
     case MBUF_BLOCK:
         /*
-         * Who has a reference to it is a slot that is somebody's: but that may change hands while
-         * we look.
+         * A slot that is in use has a reference to it, but that slot may change hands while npud
+         * looks.
          */
         return s->n_maps > s->n_left && mbuf_refs_count(atomic_load(&m->refs)) > 0;
     default:
@@ -124,7 +124,7 @@ static bool is_left(struct segment *s, const struct mbuf *m, uint64_t word)
     }
 }
 
-/* The word again, at last: if it has changed then somebody is at work there. */
+/* The word is read again at the end: if it has changed, a client is at work there. */
 static bool slot_unused(struct segment *s, const struct mbuf *m)
 {
     uint64_t word = atomic_load(&m->word);
@@ -147,8 +147,7 @@ bool segment_unused(struct segment *s)
 }
 
 /*
- * Most are in use, and that is seen at once. Who is told that it is closing takes no slot of it any
- * more (segment_claim()).
+ * Fast path: most segments are in use. Once `closing` is set, segment_claim() refuses new slots.
  */
 bool segment_give_back(struct segment *s)
 {

@@ -9,13 +9,13 @@
 struct segment;
 
 /**
- * Is nothing in the segment anybody's? While others work in it that is a guess, unless the segment
- * is closing.
+ * Is nothing in the segment in use? While clients work in it that is a guess, unless the segment is
+ * closing.
  */
 bool segment_unused(struct segment *segment);
 
 /**
- * If nothing in the segment is anybody's, it goes. While clients are at work, too. True: it has
+ * Gives the segment back if nothing in it is in use, also while clients are at work. True: it has
  * gone.
  */
 bool segment_give_back(struct segment *segment);

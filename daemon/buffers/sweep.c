@@ -85,9 +85,9 @@ static void drop_own(struct sweep *sweep, struct segment *s, struct mbuf *m, uin
 }
 
 /*
- * Free slots whose hint was taken by who did not get to take the slot, or who freed it and did not
- * get to say so. A hint too many does no harm: there are those who are between the two at this
- * moment and alive.
+ * Restores the hint bits that a client lost by dying between clearing the bit and claiming the
+ * slot, or between freeing the slot and setting the bit. A spurious bit is harmless: live clients
+ * are between the two at any moment.
  */
 static void restore_hints(struct segment *s)
 {
@@ -122,8 +122,8 @@ void sweep_peer(struct peer *peer)
     struct sweep sweep = {.server = peer->server, .dead = peer->number};
 
     /*
-     * In this order: who is head of a chain must be known before members are asked, and members
-     * need their head to be found.
+     * In this order: the heads of chains must be known before members are asked, and members need
+     * their head to be found.
      */
     visit_segments(&sweep, peer, look_at_slot);
     if (sweep.members)

@@ -172,11 +172,11 @@ static int32_t on_own_waits(struct call *call)
 
 /* --- dispatch --- */
 
-/* What a request needs, and who handles it: what it is about is fetched before. */
+/* What a kind of request needs, and its handler. Dispatch fetches the object that it is about. */
 struct row {
     int32_t (*handle)(struct call *call);
-    enum need need;
     size_t at; /* offset of the number of what it needs, in the body of the request */
+    enum need need;
     bool before_hello;
 };
 

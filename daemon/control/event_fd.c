@@ -37,7 +37,7 @@ struct event_fd {
 
 static int add_one(struct server *server, int fd)
 {
-    /* Poll for what holds already: nobody ever fills the counter of our own descriptor. */
+    /* Poll for what holds already: the counter of npud's own descriptor is never full. */
     struct iocb op = {
         .aio_lio_opcode = IOCB_CMD_POLL,
         .aio_fildes = (uint32_t)server->work_items.fd,
@@ -103,7 +103,10 @@ static void fd_write(struct event_fd *e)
     int r = add_one(session->server, e->fd);
 
     if (r < 0) {
-        /* Nobody would ever wake who waits for it: the client learns of the end of its session. */
+        /*
+         * A thread that waits for it would never wake: so the client learns of the end of its
+         * session.
+         */
         log_line(LOG_ERR, &session->log,
                  "an event descriptor could not be written (%s): session ended", strerror(-r));
         shutdown(session->socket, SHUT_RDWR);

@@ -3,13 +3,13 @@
  * event has become complete, has failed, or has gone with its stream (aclnpudEventNotifyFd()).
  *
  * What a record captured is a position of a stream, or the number of a record of an IPC event; a
- * waiter on either list, like a parked stream. Whoever fires it, any engine, only posts; the
+ * waiter on either list, like a parked stream. The engine that fires it only sends a work item; the
  * control thread writes.
  *
- * The file is shared with the client, who can fill the counter, and can make writing block:
- * O_NONBLOCK is a property of the file, and his to change at any moment. So npud never calls
- * write(): the kernel adds 1 for it, as it does for whoever asks to be told of the end of an
- * asynchronous operation (io_submit() with IOCB_FLAG_RESFD), which waits for nobody and writes to
+ * The file is shared with the client, which can fill the counter, and can make writing block:
+ * O_NONBLOCK is a property of the file, which the client can change at any moment. So npud never
+ * calls write(): the kernel adds 1 for it, as at the end of any asynchronous operation that asks
+ * for that (io_submit() with IOCB_FLAG_RESFD). The kernel does not wait there, and writes to
  * nothing but eventfds. The operation is one that is over when it begins.
  */
 #pragma once

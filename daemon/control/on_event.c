@@ -144,9 +144,9 @@ static int32_t explain_open_error(struct call *call, const struct ipc_handle *ha
         return call_fail(call, error,
                          "these 64 bytes are not an event handle that this npud gave out");
     case ACL_ERROR_RT_INVALID_HANDLE:
-        return call_fail(
-            call, error,
-            "the event is gone: it was destroyed everywhere, and who exported it has left");
+        return call_fail(call, error,
+                         "the event no longer exists: all handles are closed and its exporter has "
+                         "exited; export it again");
     case ACL_ERROR_RT_NO_PERMISSION:
         return call_fail(call, error, "the event belongs to another user ([ipc] scope = uid)");
     default:

@@ -111,7 +111,7 @@ static int32_t explain_import_error(struct call *call, int32_t error)
                          "the notify is gone: its creator has destroyed it, or has ended");
     case ACL_ERROR_RT_NO_PERMISSION:
         return call_fail(call, error,
-                         "process %d of user %u is not on the list of who may import "
+                         "process %d of user %u is not on the list of processes that may import "
                          "(aclrtNotifySetImportPid), or the notify is another user's",
                          (int)call->session->pid, (unsigned)call->session->uid);
     default:
