@@ -19,10 +19,10 @@
  * Taking:
  *   1. commit the message that was taken last, whichever session took it
  *   2. head: (p, last taker) -> (p + 1, me), one compare-and-swap: that is the dequeue
- *   3. commit it: word of the buffer SENDING -> HELD by its taker; then committed: p -> p + 1
+ *   3. commit it: word of the buffer SENDING -> HELD by its taker; then settled: p -> p + 1
  *   4. wake a session that waits for room
  * A session can be killed at any place. If a buffer is SENDING by a dead session and in no slot
- * from `committed` on, then it was not put, and is freed (others go on meanwhile:
+ * from `settled` on, then it was not put, and is freed (others go on meanwhile:
  * queue_slot_since() says how npud looks for it). If a message was taken and not committed, it is
  * the last one, and head names its taker. npud's sweep commits it, frees what the dead session
  * holds, and wakes both sides, because a wake-up may have died with it.
@@ -31,7 +31,7 @@
  * this queue, then it is none, and is passed over.
  *
  * A session that commits a message for another must know its buffer (queue_find_uncommitted()). If
- * a session that does not map the segment moved `committed` on, then the word would stay SENDING,
+ * a session that does not map the segment moved `settled` on, then the word would stay SENDING,
  * and the taker would find that the message is none.
  *
  * Sleeping. A taker that waits for messages loads put->wake, adds itself to take->waiting, looks
@@ -425,7 +425,7 @@ static inline void queue_settle(const struct queue_view *q, uint64_t head, struc
 }
 
 /**
- * Take the message at the front, which is buffer m, as session me. queue_commit() of f->head was
+ * Take the message at the front, which is buffer m, as session me. queue_settle() of f->head was
  * called, if queue_find_uncommitted() was true. QUEUE_OK: m is the caller's, under *held.
  * QUEUE_NOTHING: it was no message of this queue and is passed over. QUEUE_EMPTY: another taker
  * took it, or the ring has ended: look again with queue_front(). m NULL: pass it over; only when
@@ -451,9 +451,9 @@ static inline enum queue_result queue_dequeue(const struct queue_view *q,
         return QUEUE_NOTHING;
     }
     /*
-     * As queue_commit() does it. Head was as it was before we looked at the word, so the word is
+     * As queue_settle() does it. Head was as it was before we looked at the word, so the word is
      * that of this message. Others may commit it for us, or the sender or npud take it back when
-     * the ring has ended: so both are compared. The buffer goes nowhere before `committed` is
+     * the ring has ended: so both are compared. The buffer goes nowhere before `settled` is
      * moved on.
      */
     *held = mbuf_word_held(mbuf_generation(word) + 1, me);
@@ -560,7 +560,7 @@ static inline uint32_t queue_next(const struct queue_view *q, uint64_t *position
  * npud: the buffer in slot `index`, if its message is at position `since` or a later one; else 0.
  * For a ring in use.
  *
- * `since` is `committed` as it was before the caller read the first slot, and the sender of the
+ * `since` is `settled` as it was before the caller read the first slot, and the sender of the
  * message had put it before that. Then the caller reads all slots, each once, in any order, and
  * either finds the message or finds that its slot has gone to a later lap. A slot goes to a later
  * lap only after its message was taken and committed, and to commit it changes the word of the
