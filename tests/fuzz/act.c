@@ -93,7 +93,7 @@ static void act_open(struct input *in)
 
     memcpy(&handle, world.handle[how % 8], sizeof(handle));
     if (how & 8)
-        damage(in, (uint8_t *)&handle, sizeof(handle));
+        damage_byte(in, (uint8_t *)&handle, sizeof(handle));
     if (how & 16)
         handle.check = ipc_handle_check(&handle);
     if (how & 32)
@@ -307,7 +307,7 @@ static struct poke take_poke(struct input *in)
     return p;
 }
 
-static void poke(const struct poke *p)
+static void poke_region(const struct poke *p)
 {
     struct session *session = world_session(p->client);
     size_t size;
@@ -322,14 +322,14 @@ static void act_poke(struct input *in)
 {
     struct poke p = take_poke(in);
 
-    poke(&p);
+    poke_region(&p);
 }
 
 static struct poke later;
 
 static void poke_later(void)
 {
-    poke(&later);
+    poke_region(&later);
 }
 
 /* The same, just when a stream begins to wait. */
@@ -413,7 +413,7 @@ static void act_sleep(struct input *in)
     info.target = take_number(in);
     info.since_ns = take_number(in);
     info.thread = slot;
-    damage(in, (uint8_t *)info.call, sizeof(info.call));
+    damage_byte(in, (uint8_t *)info.call, sizeof(info.call));
     if (!session || !session->page)
         return;
     wait_slot_fill(&session->page->waits[slot], &info);

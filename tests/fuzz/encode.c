@@ -2,7 +2,7 @@
 
 #define MANY 300 /* more than a request may repeat anything */
 
-static void put(struct output *out, const void *data, size_t size)
+static void put_bytes(struct output *out, const void *data, size_t size)
 {
     if (size == 0 || size > sizeof(out->data) - out->size)
         return;
@@ -16,10 +16,10 @@ static void put_varint(struct output *out, uint64_t value)
 
     for (; value > 0x7f; value >>= 7) {
         byte = (uint8_t)(value | 0x80);
-        put(out, &byte, 1);
+        put_bytes(out, &byte, 1);
     }
     byte = (uint8_t)value;
-    put(out, &byte, 1);
+    put_bytes(out, &byte, 1);
 }
 
 void put_varint_field(struct output *out, uint32_t number, uint64_t value)
@@ -32,7 +32,7 @@ void put_bytes_field(struct output *out, uint32_t number, const void *data, size
 {
     put_varint(out, number << 3 | 2);
     put_varint(out, size);
-    put(out, data, size);
+    put_bytes(out, data, size);
 }
 
 static void encode_field(struct output *out, const ProtobufCFieldDescriptor *field,

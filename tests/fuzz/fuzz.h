@@ -79,7 +79,7 @@ static inline uint64_t take_number(struct input *in)
 }
 
 /** Change one byte of something. */
-static inline void damage(struct input *in, uint8_t *bytes, size_t size)
+static inline void damage_byte(struct input *in, uint8_t *bytes, size_t size)
 {
     size_t i = take_u8(in) % size;
 

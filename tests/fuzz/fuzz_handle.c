@@ -45,7 +45,7 @@ static size_t take_handle(struct input *in, struct ipc_handle *h)
             bytes[i] ^= p[i];
     }
     if (how & 8)
-        damage(in, bytes, sizeof(*h));
+        damage_byte(in, bytes, sizeof(*h));
     if (how & 16)
         h->check = ipc_handle_check(h);
     if (how & 32)
@@ -53,7 +53,7 @@ static size_t take_handle(struct input *in, struct ipc_handle *h)
     return size;
 }
 
-static int32_t expected(const struct ipc_handle *h, size_t size)
+static int32_t expect_error(const struct ipc_handle *h, size_t size)
 {
     if (size == sizeof(*h))
         for (unsigned i = 0; i < EVENTS; i++)
@@ -88,9 +88,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         put_bytes_field(&body, 1, &h, n);
         world_request(c, NPUD__REQUEST__BODY_OPEN_IPC_EVENT, body.data, body.size);
-        MUST(world.error == expected(&h, n) ||
+        MUST(world.error == expect_error(&h, n) ||
              (world.error == ACL_ERROR_RT_INVALID_HANDLE && may_be_gone(&h, n)));
-        MUST(world_session(c)->ipc.live == 0 || world.error != 0 || expected(&h, n) == 0);
+        MUST(world_session(c)->ipc.live == 0 || world.error != 0 || expect_error(&h, n) == 0);
     }
     world_end();
     return 0;

@@ -61,7 +61,7 @@ static bool send_any(int socket, const uint8_t *data, size_t size, int fd, unsig
  * Whatever parses can be written out again. (It need not parse then: protobuf-c keeps fields with
  * the number 0.)
  */
-static void parse(const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t size)
+static void parse_message(const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t size)
 {
     ProtobufCMessage *m = protobuf_c_message_unpack(type, NULL, size, data);
     uint8_t *packed;
@@ -76,7 +76,7 @@ static void parse(const ProtobufCMessageDescriptor *type, const uint8_t *data, s
     free(packed);
 }
 
-static int expected(size_t size, unsigned n_fds)
+static int expect_result(size_t size, unsigned n_fds)
 {
     if (size == 0 && n_fds == 0)
         return 0;
@@ -103,7 +103,7 @@ static void one_packet(struct input *in, const int *pair)
         memcpy(data, p, n);
     MUST(send_any(pair[0], data, size, pair[0], n_fds));
     r = packet_recv(pair[1], &packet, MSG_DONTWAIT);
-    MUST(r == expected(size, n_fds));
+    MUST(r == expect_result(size, n_fds));
     if (r != 1) {
         MUST(packet.n_fds == 0);
         return;
@@ -115,7 +115,7 @@ static void one_packet(struct input *in, const int *pair)
         MUST(fcntl(fd, F_GETFD) == FD_CLOEXEC);
         close(fd);
     }
-    parse(type, packet.data, packet.size);
+    parse_message(type, packet.data, packet.size);
     packet_deinit(&packet);
     packet_deinit(&packet);
 }

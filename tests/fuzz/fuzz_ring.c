@@ -13,12 +13,12 @@
 #define EVENTS    2
 #define NEIGHBOUR 2 /* client 2 to itself; clients 0 and 1 are the input's */
 
-static void ask(struct client *c, uint32_t field, uint64_t value)
+static void ask_npud(struct client *c, uint32_t field, uint64_t value)
 {
     MUST(world_ask(c, field, value) == 0);
 }
 
-static void allocate(struct client *c, uint64_t kind, uint64_t size)
+static void allocate_memory(struct client *c, uint64_t kind, uint64_t size)
 {
     struct output body = {.size = 0};
 
@@ -28,15 +28,15 @@ static void allocate(struct client *c, uint64_t kind, uint64_t size)
     MUST(world.error == 0);
 }
 
-static struct client *arrive(unsigned i, unsigned streams)
+static struct client *connect_client(unsigned i, unsigned streams)
 {
     struct client *c = world_connect(i, i == NEIGHBOUR ? 2000 : 1000);
 
-    ask(c, NPUD__REQUEST__BODY_HELLO, PROTOCOL);
+    ask_npud(c, NPUD__REQUEST__BODY_HELLO, PROTOCOL);
     for (unsigned d = 0; d < 2; d++)
-        ask(c, NPUD__REQUEST__BODY_OPEN_DEVICE, d);
+        ask_npud(c, NPUD__REQUEST__BODY_OPEN_DEVICE, d);
     for (unsigned s = 0; s < streams; s++)
-        ask(c, NPUD__REQUEST__BODY_CREATE_STREAM, s & 1);
+        ask_npud(c, NPUD__REQUEST__BODY_CREATE_STREAM, s & 1);
     return c;
 }
 
@@ -50,18 +50,18 @@ static void open_shared(struct client *c)
 }
 
 /* Client 0 has some of everything; client 1 shares an IPC event with it. */
-static void furnish(void)
+static void furnish_clients(void)
 {
-    struct client *c = arrive(0, STREAMS);
+    struct client *c = connect_client(0, STREAMS);
 
     for (unsigned e = 0; e < EVENTS; e++)
-        ask(c, NPUD__REQUEST__BODY_CREATE_EVENT, 0);
+        ask_npud(c, NPUD__REQUEST__BODY_CREATE_EVENT, 0);
     for (unsigned e = 0; e < EVENTS; e++)
-        ask(c, NPUD__REQUEST__BODY_CREATE_IPC_EVENT, e);
-    ask(c, NPUD__REQUEST__BODY_EXPORT_IPC_EVENT, 0);
-    allocate(c, 0, 4096);
-    allocate(c, 1, 1 << 20); /* more than the backend does in one step */
-    open_shared(arrive(1, 2));
+        ask_npud(c, NPUD__REQUEST__BODY_CREATE_IPC_EVENT, e);
+    ask_npud(c, NPUD__REQUEST__BODY_EXPORT_IPC_EVENT, 0);
+    allocate_memory(c, 0, 4096);
+    allocate_memory(c, 1, 1 << 20); /* more than the backend does in one step */
+    open_shared(connect_client(1, 2));
 }
 
 /* Two tasks on one device, two on the other that wait for them. */
@@ -99,8 +99,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     world_begin(take_u8(&in) & (WORLD_ANY_UID | WORLD_SPIN | WORLD_SLOW));
     world.clients = NEIGHBOUR;
-    furnish();
-    neighbour = arrive(NEIGHBOUR, 2);
+    furnish_clients();
+    neighbour = connect_client(NEIGHBOUR, 2);
     while (in.size > 0) {
         if (submitted++ % 8 == 0)
             neighbour_submits(neighbour);

@@ -9,7 +9,7 @@
 
 #define SIZE_MAX_INPUT (1 << 20)
 
-static int replay(const char *path)
+static int replay_file(const char *path)
 {
     static uint8_t buf[SIZE_MAX_INPUT];
     FILE *f = fopen(path, "re");
@@ -34,7 +34,7 @@ static int replay(const char *path)
     return 0;
 }
 
-static int visible(const struct dirent *d)
+static int is_visible(const struct dirent *d)
 {
     return d->d_name[0] != '.';
 }
@@ -50,14 +50,14 @@ static int replay_corpus(const char *program)
     if (strncmp(name, "fuzz_", 5) == 0)
         name += 5;
     snprintf(path, sizeof(path), "tests/fuzz/corpus/%s", name);
-    n = scandir(path, &list, visible, alphasort);
+    n = scandir(path, &list, is_visible, alphasort);
     if (n <= 0) {
         printf("not ok %s: no corpus there (run me from the top of the source tree)\n", path);
         return 1;
     }
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof(path), "tests/fuzz/corpus/%s/%s", name, list[i]->d_name);
-        failed |= replay(path);
+        failed |= replay_file(path);
         free(list[i]);
     }
     free(list);
@@ -71,6 +71,6 @@ int main(int argc, char **argv)
     if (argc < 2)
         return replay_corpus(argv[0]);
     for (int i = 1; i < argc; i++)
-        failed |= replay(argv[i]);
+        failed |= replay_file(argv[i]);
     return failed;
 }

@@ -133,7 +133,7 @@ WRAP(void, waitlist_add, struct waitlist *list, struct waiter *waiter, uint64_t 
 
 /* --- exhaustion --- */
 
-static bool refused(int error)
+static bool is_refused(int error)
 {
     if (!surroundings.on || surroundings.fail == 0 || --surroundings.fail > 0)
         return false;
@@ -143,40 +143,40 @@ static bool refused(int error)
 
 WRAP(void *, malloc, size_t size)
 {
-    return refused(ENOMEM) ? NULL : __real_malloc(size);
+    return is_refused(ENOMEM) ? NULL : __real_malloc(size);
 }
 
 WRAP(void *, calloc, size_t n, size_t size)
 {
-    return refused(ENOMEM) ? NULL : __real_calloc(n, size);
+    return is_refused(ENOMEM) ? NULL : __real_calloc(n, size);
 }
 
 WRAP(void *, realloc, void *p, size_t size)
 {
-    return refused(ENOMEM) ? NULL : __real_realloc(p, size);
+    return is_refused(ENOMEM) ? NULL : __real_realloc(p, size);
 }
 
 WRAP(void *, reallocarray, void *p, size_t n, size_t size)
 {
-    return refused(ENOMEM) ? NULL : __real_reallocarray(p, n, size);
+    return is_refused(ENOMEM) ? NULL : __real_reallocarray(p, n, size);
 }
 
 WRAP(void *, aligned_alloc, size_t align, size_t size)
 {
-    return refused(ENOMEM) ? NULL : __real_aligned_alloc(align, size);
+    return is_refused(ENOMEM) ? NULL : __real_aligned_alloc(align, size);
 }
 
 WRAP(void *, mmap, void *addr, size_t size, int prot, int flags, int fd, off_t offset)
 {
-    return refused(ENOMEM) ? MAP_FAILED : __real_mmap(addr, size, prot, flags, fd, offset);
+    return is_refused(ENOMEM) ? MAP_FAILED : __real_mmap(addr, size, prot, flags, fd, offset);
 }
 
 WRAP(int, memfd_create, const char *name, unsigned flags)
 {
-    return refused(EMFILE) ? -1 : __real_memfd_create(name, flags);
+    return is_refused(EMFILE) ? -1 : __real_memfd_create(name, flags);
 }
 
 WRAP(int, eventfd, unsigned value, int flags)
 {
-    return refused(EMFILE) ? -1 : __real_eventfd(value, flags);
+    return is_refused(EMFILE) ? -1 : __real_eventfd(value, flags);
 }

@@ -50,7 +50,7 @@ static unsigned count_fds(void)
     return n;
 }
 
-static void configure(struct config *config, unsigned flags)
+static void set_config(struct config *config, unsigned flags)
 {
     static const uint64_t poor[RESOURCE_COUNT] = {2, 3, 3, 2, 65536, 65536, 14, 2, 1 << 20, 2};
 
@@ -80,7 +80,7 @@ void world_begin(unsigned flags)
     if (flags & WORLD_SLOW)
         surroundings.tick = 15 * NSEC_PER_USEC;
     surroundings.on = true;
-    configure(&world.config, flags);
+    set_config(&world.config, flags);
     *server = (struct server){.config = &world.config, .work_items.fd = -1};
     npud_assemble(server);
     server->users.limit = world.config.limit;
