@@ -113,7 +113,7 @@ static aclError call_wait_external(aclrtEvent e, aclrtStream s)
     return aclrtStreamWaitEventWithFlag(s, e, 0, ACL_EVENT_WAIT_EXTERNAL);
 }
 
-static aclError elapsed(aclrtEvent start, aclrtEvent end)
+static aclError query_elapsed(aclrtEvent start, aclrtEvent end)
 {
     float ms = -1;
     aclError error = aclrtEventElapsedTime(&ms, start, end);
@@ -125,7 +125,7 @@ static aclError elapsed(aclrtEvent start, aclrtEvent end)
 static aclError call_elapsed_itself(aclrtEvent e, aclrtStream s)
 {
     (void)s;
-    return elapsed(e, e);
+    return query_elapsed(e, e);
 }
 
 /* The other event is all right: its partner decides, in either place. */
@@ -136,7 +136,7 @@ static aclError call_elapsed_from(aclrtEvent e, aclrtStream s)
 
     (void)s;
     OK(aclrtRecordEvent(good, NULL));
-    error = elapsed(e, good);
+    error = query_elapsed(e, good);
     OK(aclrtDestroyEvent(good));
     return error;
 }
@@ -148,7 +148,7 @@ static aclError call_elapsed_to(aclrtEvent e, aclrtStream s)
 
     (void)s;
     OK(aclrtRecordEvent(good, NULL));
-    error = elapsed(good, e);
+    error = query_elapsed(good, e);
     OK(aclrtDestroyEvent(good));
     return error;
 }

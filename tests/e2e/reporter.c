@@ -9,7 +9,7 @@
 
 #define GUARD_S 60 /* against hanging only */
 
-static void *loop(void *arg)
+static void *process_reports(void *arg)
 {
     struct reporter *r = arg;
     int result;
@@ -32,7 +32,7 @@ void reporter_start(struct reporter *r, int32_t timeout_ms)
 {
     memset(r, 0, sizeof(*r));
     r->timeout_ms = timeout_ms;
-    ck_assert_int_eq(pthread_create(&r->thread, NULL, loop, r), 0);
+    ck_assert_int_eq(pthread_create(&r->thread, NULL, process_reports, r), 0);
 }
 
 void reporter_join(struct reporter *r)
@@ -106,14 +106,14 @@ static void await_row(row_fn *met, const void *key)
     }
 }
 
-static bool calls(const Npud__WaitRow *row, const void *call)
+static bool is_in_call(const Npud__WaitRow *row, const void *call)
 {
     return row->thread != 0 && strcmp(row->call, call) == 0;
 }
 
 void await_sleeper(const char *call)
 {
-    await_row(calls, call);
+    await_row(is_in_call, call);
 }
 
 static bool waits_for_callback(const Npud__WaitRow *row, const void *id)

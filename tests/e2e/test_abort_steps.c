@@ -28,13 +28,13 @@ static struct raw raw;
 static struct raw_object ipc;
 static uint64_t discarded_from, discarded_to;
 
-static void ring(unsigned i, struct task task)
+static void submit_task(unsigned i, struct task task)
 {
     raw_put(&raw, &raw.stream[i], &task);
     raw_ring(&raw, &raw.stream[i]);
 }
 
-static uint64_t done(unsigned i)
+static uint64_t read_done(unsigned i)
 {
     return atomic_load(&raw.stream[i].ctrl->done);
 }
@@ -43,7 +43,7 @@ static uint64_t done(unsigned i)
 static void take_turns(void)
 {
     for (int i = 0; i < 3; i++) {
-        ring(2, (struct task){.op = TASK_DELAY});
+        submit_task(2, (struct task){.op = TASK_DELAY});
         raw_wait(&raw.stream[2]);
     }
 }
@@ -58,22 +58,22 @@ static void set_up(void)
     for (int i = 0; i < 3; i++)
         ck_assert(raw_create_stream(&raw, 0));
     ck_assert(raw_open_ipc(&raw, &shared->handle, &ipc));
-    ring(0, (struct task){.op = TASK_DELAY});
+    submit_task(0, (struct task){.op = TASK_DELAY});
     raw_wait(&raw.stream[0]);
     discarded_from = raw.stream[0].tail;
-    ring(0, (struct task){.op = TASK_DELAY, .delay.ns = HOUR});
+    submit_task(0, (struct task){.op = TASK_DELAY, .delay.ns = HOUR});
     record.object = ipc.slot;
     record.generation = ipc.generation;
     record.ipc.number = ipc_take(ipc.at, ipc.opener, IPC_PENDING, &blocker);
-    ring(0, record);
+    submit_task(0, record);
     discarded_to = raw.stream[0].tail;
     wait.object = raw.stream[0].slot;
     wait.wait.target = discarded_to;
-    ring(1, wait);
+    submit_task(1, wait);
     take_turns();
 }
 
-static void hold(void)
+static void hold_stream(void)
 {
     uint64_t from = 0, to = 0;
 
@@ -81,11 +81,11 @@ static void hold(void)
     ck_assert_uint_eq(from, discarded_from);
     ck_assert_uint_eq(to, discarded_to);
     take_turns();
-    ck_assert_uint_eq(done(0), discarded_from);
-    ck_assert_uint_eq(done(1) + 1, raw.stream[1].tail);
+    ck_assert_uint_eq(read_done(0), discarded_from);
+    ck_assert_uint_eq(read_done(1) + 1, raw.stream[1].tail);
 }
 
-static void discard(void)
+static void discard_tasks(void)
 {
     ck_assert(raw_abort_stream(&raw, 0, TOLD));
     raw_wait(&raw.stream[1]);
@@ -96,7 +96,7 @@ static void abort_again(void)
 {
     uint64_t from = 0, to = 0, before = raw.stream[0].tail;
 
-    ring(0, (struct task){.op = TASK_DELAY, .delay.ns = HOUR});
+    submit_task(0, (struct task){.op = TASK_DELAY, .delay.ns = HOUR});
     take_turns();
     ck_assert(raw_hold_stream(&raw, 0, &from, &to));
     ck_assert_uint_eq(from, before);
@@ -108,8 +108,8 @@ static void abort_again(void)
 /* The stream does what comes after the abort, and can be aborted again. */
 static void go_on(void)
 {
-    ck_assert_uint_ge(done(0), discarded_to);
-    ring(0, (struct task){.op = TASK_DELAY});
+    ck_assert_uint_ge(read_done(0), discarded_to);
+    submit_task(0, (struct task){.op = TASK_DELAY});
     raw_wait(&raw.stream[0]);
     ck_assert_int_eq(stream_error_code(atomic_load(&raw.stream[0].ctrl->error)), 0);
     abort_again();
@@ -119,75 +119,75 @@ static void go_on(void)
 
 static void never_discards(void)
 {
-    hold();
+    hold_stream();
 }
 
-static void discards(void)
+static void take_second_step(void)
 {
-    hold();
-    discard();
+    hold_stream();
+    discard_tasks();
     go_on();
 }
 
 static void discards_twice(void)
 {
-    hold();
-    discard();
+    hold_stream();
+    discard_tasks();
     ck_assert(raw_abort_stream(&raw, 0, TOLD));
     go_on();
 }
 
 static void holds_twice(void)
 {
-    hold();
-    hold();
-    discard();
+    hold_stream();
+    hold_stream();
+    discard_tasks();
     go_on();
 }
 
 static void discards_at_once(void)
 {
-    discard();
+    discard_tasks();
     go_on();
 }
 
 /* The task waits for the second step, and is none of those that are discarded. */
 static void submits_while_held(void)
 {
-    hold();
-    ring(0, (struct task){.op = TASK_DELAY});
+    hold_stream();
+    submit_task(0, (struct task){.op = TASK_DELAY});
     take_turns();
-    ck_assert_uint_eq(done(0), discarded_from);
-    hold();
-    discard();
+    ck_assert_uint_eq(read_done(0), discarded_from);
+    hold_stream();
+    discard_tasks();
     raw_wait(&raw.stream[0]);
     go_on();
 }
 
 /* Who waits for the stream goes on; the next one in its place is not held. */
-static void destroys(void)
+static void destroy_held_stream(void)
 {
     struct raw_stream waiter = raw.stream[1];
 
-    hold();
+    hold_stream();
     ck_assert(raw_destroy_stream(&raw, 0));
     raw_wait(&waiter);
     ck_assert(raw_create_stream(&raw, 0));
-    ring(2, (struct task){.op = TASK_DELAY});
+    submit_task(2, (struct task){.op = TASK_DELAY});
     raw_wait(&raw.stream[2]);
 }
 
 static void closes_the_event(void)
 {
-    hold();
+    hold_stream();
     ck_assert(raw_close_ipc(&raw, ipc.slot));
-    discard();
+    discard_tasks();
     go_on();
 }
 
 static void hangs_up(void)
 {
-    hold();
+    hold_stream();
     raw_close(&raw);
 }
 
@@ -199,16 +199,16 @@ static const struct {
     {"killed", never_discards, false},
     {"session ended", never_discards, true},
     {"hangs up", hangs_up, false},
-    {"second step", discards, false},
+    {"second step", take_second_step, false},
     {"second step twice", discards_twice, false},
     {"first step twice", holds_twice, false},
     {"second step without the first", discards_at_once, false},
     {"submits while held", submits_while_held, false},
-    {"destroys the stream", destroys, false},
+    {"destroys the stream", destroy_held_stream, false},
     {"closes the event", closes_the_event, false},
 };
 
-static int child(void *arg)
+static int run_child(void *arg)
 {
     turn_await(&to_child);
     set_up();
@@ -236,7 +236,7 @@ static void end_session_of(pid_t pid)
 }
 
 /* All that others do goes on: on the same device, and with the same event. */
-static void work(void)
+static void complete_own_work(void)
 {
     OK(aclnpudLaunchDelay(1, 0, stream));
     OK(aclrtRecordEvent(event, stream));
@@ -247,7 +247,7 @@ static void work(void)
 
 START_TEST(between_the_steps)
 {
-    pid_t pid = child_start(child, (void *)(intptr_t)_i);
+    pid_t pid = child_start(run_child, (void *)(intptr_t)_i);
 
     streams_open(&stream, &probe);
     OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
@@ -261,13 +261,13 @@ START_TEST(between_the_steps)
     turn_await(&to_parent);
     FAILS(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
     FAILS(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, aclrtSynchronizeEventWithTimeout(event, LIMIT_MS));
-    work();
+    complete_own_work();
     if (cases[_i].npuctl)
         end_session_of(pid);
     else
         child_kill(pid);
     npud_await_sessions(1);
-    work();
+    complete_own_work();
     if (cases[_i].npuctl)
         child_kill(pid);
     OK(aclrtResetDevice(0));
@@ -276,7 +276,7 @@ START_TEST(between_the_steps)
 }
 END_TEST
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     shared = child_share(sizeof(*shared));
@@ -287,7 +287,7 @@ static void setup(void)
 int main(void)
 {
     Suite *s = suite_create("abort_steps");
-    TCase *t = suite_case(s, "abort_steps", 10, setup, npud_teardown);
+    TCase *t = suite_case(s, "abort_steps", 10, set_up_test, npud_teardown);
 
     tcase_add_loop_test(t, between_the_steps, 0, sizeof(cases) / sizeof(cases[0]));
     return run_suite(s);

@@ -71,7 +71,7 @@ static void check_refused(const char *text, aclError expected, aclError got, int
     ck_assert_msg(out_untouched(), "line %d: %s: wrote to an output", line, text);
 }
 
-static void prepare(void)
+static void reset_results(void)
 {
     memset(&out, FILL, sizeof(out));
     aclGetRecentErrMsg();
@@ -79,7 +79,7 @@ static void prepare(void)
 
 #define REFUSED(code, call)                                                                        \
     do {                                                                                           \
-        prepare();                                                                                 \
+        reset_results();                                                                           \
         check_refused(#call, (code), (call), __LINE__);                                            \
     } while (0)
 
@@ -96,7 +96,7 @@ static void make_objects(void)
     OK(aclrtMallocHost((void **)&pinned, 4096));
 }
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     make_objects();
@@ -341,7 +341,7 @@ static int code_of_context(int which)
 }
 
 /* Every function refuses h. kind: 's'tream, 'e'vent or 'c'ontext is what h is not. */
-static void refuse(char kind, void *h, const char *what)
+static void expect_refusals(char kind, void *h, const char *what)
 {
     int n = kind == 's' ? OF_STREAM_COUNT : kind == 'e' ? OF_EVENT_COUNT : 2;
     const char *name;
@@ -350,7 +350,7 @@ static void refuse(char kind, void *h, const char *what)
     for (int i = 0; i < n; i++) {
         aclError error;
 
-        prepare();
+        reset_results();
         error = kind == 's'   ? call_of_stream(i, h, &name)
                 : kind == 'e' ? call_of_event(i, h, &name)
                               : call_of_context(i, h, &name);
@@ -361,14 +361,14 @@ static void refuse(char kind, void *h, const char *what)
 
 static void refuse_as_anything(void *h, const char *what)
 {
-    refuse('s', h, what);
-    refuse('e', h, what);
-    refuse('c', h, what);
+    expect_refusals('s', h, what);
+    expect_refusals('e', h, what);
+    expect_refusals('c', h, what);
 }
 
 static void handle_setup(void)
 {
-    setup();
+    set_up_test();
     OK(aclrtCreateEventWithFlag(&level, ACL_EVENT_SYNC));
     OK(aclrtRecordEvent(event, stream));
     OK(aclrtSynchronizeEvent(event));
@@ -376,13 +376,13 @@ static void handle_setup(void)
 
 START_TEST(handles_of_another_kind)
 {
-    refuse('s', event, "event");
-    refuse('s', ipc, "IPC event");
-    refuse('s', context, "context");
-    refuse('e', stream, "stream");
-    refuse('e', context, "context");
-    refuse('c', stream, "stream");
-    refuse('c', event, "event");
+    expect_refusals('s', event, "event");
+    expect_refusals('s', ipc, "IPC event");
+    expect_refusals('s', context, "context");
+    expect_refusals('e', stream, "stream");
+    expect_refusals('e', context, "context");
+    expect_refusals('c', stream, "stream");
+    expect_refusals('c', event, "event");
 }
 END_TEST
 
@@ -435,7 +435,7 @@ START_TEST(handle_of_a_stream_that_is_being_destroyed)
         error = aclrtStreamQuery(doomed, &status);
     while (error == 0 && now_ns() < give_up);
     ck_assert_int_eq(error, HANDLE);
-    refuse('s', doomed, "stream being destroyed");
+    expect_refusals('s', doomed, "stream being destroyed");
     OK(aclrtRecordEvent(level, stream));
     pthread_join(thread, NULL);
 }
@@ -456,8 +456,8 @@ START_TEST(handles_of_places_taken_again)
         OK(aclrtCreateEvent(&e));
         ck_assert_ptr_ne(s, first_stream);
         ck_assert_ptr_ne(e, first_event);
-        refuse('s', first_stream, "old stream");
-        refuse('e', first_event, "old event");
+        expect_refusals('s', first_stream, "old stream");
+        expect_refusals('e', first_event, "old event");
         OK(aclrtDestroyStream(s));
         OK(aclrtDestroyEvent(e));
     }
@@ -495,15 +495,15 @@ END_TEST
 START_TEST(damaged_handles)
 {
     for (int bit = 24; bit < 64; bit++) {
-        refuse('s', (void *)((uintptr_t)stream ^ UINT64_C(1) << bit), "damaged stream");
-        refuse('e', (void *)((uintptr_t)event ^ UINT64_C(1) << bit), "damaged event");
-        refuse('c', (void *)((uintptr_t)context ^ UINT64_C(1) << bit), "damaged context");
+        expect_refusals('s', (void *)((uintptr_t)stream ^ UINT64_C(1) << bit), "damaged stream");
+        expect_refusals('e', (void *)((uintptr_t)event ^ UINT64_C(1) << bit), "damaged event");
+        expect_refusals('c', (void *)((uintptr_t)context ^ UINT64_C(1) << bit), "damaged context");
     }
-    refuse('s', (void *)((uintptr_t)stream | 0xffffff), "stream beyond the table");
-    refuse('e', (void *)((uintptr_t)event | 0xffffff), "event beyond the table");
-    refuse('c', (void *)((uintptr_t)context | 0xffffff), "context beyond the table");
-    refuse('s', (void *)((uintptr_t)stream | 0xf00), "stream never used");
-    refuse('e', (void *)((uintptr_t)event | 0xf00), "event never used");
+    expect_refusals('s', (void *)((uintptr_t)stream | 0xffffff), "stream beyond the table");
+    expect_refusals('e', (void *)((uintptr_t)event | 0xffffff), "event beyond the table");
+    expect_refusals('c', (void *)((uintptr_t)context | 0xffffff), "context beyond the table");
+    expect_refusals('s', (void *)((uintptr_t)stream | 0xf00), "stream never used");
+    expect_refusals('e', (void *)((uintptr_t)event | 0xf00), "event never used");
 }
 END_TEST
 
@@ -556,13 +556,13 @@ START_TEST(handles_before_anything)
     device = pinned = pageable;
     pinned++; /* not the same, or there is nothing to copy */
     for (int i = 0; i < OF_EVENT_COUNT; i++) {
-        prepare();
+        reset_results();
         check_refused("acl", HANDLE, call_of_event(i, (void *)1, &name), __LINE__);
     }
     for (int i = 0; i < OF_STREAM_COUNT; i++) {
         aclError error;
 
-        prepare();
+        reset_results();
         error = call_of_stream(i, (void *)1, &name);
         ck_assert_msg(error == HANDLE || error == UNBOUND, "%s: %d", name, error);
         ck_assert(out_untouched());
@@ -596,7 +596,7 @@ START_TEST(device_ids)
         REFUSED(ACL_ERROR_RT_INVALID_DEVICEID, aclrtDeviceCanAccessPeer(&out.i32, id, 0));
         /* The reference allows status 0 or 107000. */
         for (int j = 0; j < 2; j++) {
-            prepare();
+            reset_results();
             error = aclrtDevicePeerAccessStatus(j ? id : 0, j ? 0 : id, &out.i32);
             ck_assert_msg(error == PARAM ? out_untouched() : error == 0 && out.i32 == 0,
                           "aclrtDevicePeerAccessStatus of %d: %d", id, error);
@@ -864,7 +864,7 @@ static void *call_unbound(void *arg)
 
     (void)arg;
     for (int i = 0; i < OF_STREAM_COUNT; i++) {
-        prepare();
+        reset_results();
         if (i == STREAM_AT_aclrtStreamGetId) {
             OK(aclrtStreamGetId(bound_stream, &out.i32));
             continue;
@@ -872,7 +872,7 @@ static void *call_unbound(void *arg)
         check_refused("acl", UNBOUND, call_of_stream(i, bound_stream, &name), __LINE__);
         if (i == STREAM_AT_aclrtDestroyStream || i == STREAM_AT_aclrtDestroyStreamForce)
             continue;
-        prepare();
+        reset_results();
         check_refused("acl", UNBOUND, call_of_stream(i, NULL, &name), __LINE__);
     }
     REFUSED(UNBOUND, aclrtStreamGetId(NULL, &out.i32));
@@ -969,7 +969,7 @@ START_TEST(stream_of_another_context)
     for (int i = 0; i < OF_STREAM_COUNT; i++) {
         aclError error;
 
-        prepare();
+        reset_results();
         error = call_of_stream(i, foreign, &name);
         if (accepts_foreign(i))
             ck_assert_msg(error == 0, "%s: %d", name, error);
@@ -995,10 +995,10 @@ START_TEST(unsupported_functions_say_so)
 
         *(void **)&function = dlsym(RTLD_DEFAULT, names[i]);
         ck_assert_msg(function, "%s is not there", names[i]);
-        prepare();
+        reset_results();
         check_refused(names[i], ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                       function(&out, &out, &out, &out, &out, &out), __LINE__);
-        prepare();
+        reset_results();
         check_refused(names[i], ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                       function(NULL, NULL, NULL, NULL, NULL, NULL), __LINE__);
     }
@@ -1019,7 +1019,7 @@ static void expect_lost(void)
             i == STREAM_AT_aclrtStreamGetId || i == STREAM_AT_aclrtStreamGetPriority ||
             i == STREAM_AT_aclrtStreamGetFlags)
             continue; /* the first two below, the others are the library's own knowledge */
-        prepare();
+        reset_results();
         error = call_of_stream(i, stream, &name);
         check_refused(name, LOST, error, __LINE__);
     }
@@ -1138,7 +1138,7 @@ END_TEST
 
 static void add_nulls(Suite *s)
 {
-    TCase *t = suite_case(s, "null", 60, setup, npud_teardown);
+    TCase *t = suite_case(s, "null", 60, set_up_test, npud_teardown);
 
     tcase_add_test(t, null_of_devices_and_contexts);
     tcase_add_test(t, null_of_streams);
@@ -1171,7 +1171,7 @@ static void add_handles(Suite *s)
 
 static void add_values(Suite *s)
 {
-    TCase *t = suite_case(s, "values", 60, setup, npud_teardown);
+    TCase *t = suite_case(s, "values", 60, set_up_test, npud_teardown);
 
     tcase_add_test(t, device_ids);
     tcase_add_test(t, peers);
@@ -1192,7 +1192,7 @@ static void add_values(Suite *s)
     tcase_add_test(t, unsupported_functions_say_so);
 }
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("bad input");
 
@@ -1204,5 +1204,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

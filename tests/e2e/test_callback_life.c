@@ -41,17 +41,17 @@ static void open_device(void)
     atomic_store(&dropped, 0);
 }
 
-static uint64_t self(void)
+static uint64_t get_own_thread(void)
 {
     return (uint64_t)pthread_self();
 }
 
-static void launch(aclrtStream s, bool block)
+static void launch_callback(aclrtStream s, bool block)
 {
     OK(aclnpudLaunchCallbackWithDrop(count_run, count_drop, NULL, block, s));
 }
 
-static void expect(int runs, int drops)
+static void expect_counts(int runs, int drops)
 {
     ck_assert_int_eq(atomic_load(&run), runs);
     ck_assert_int_eq(atomic_load(&dropped), drops);
@@ -69,19 +69,19 @@ enum pending {
 
 static aclrtEvent behind; /* recorded behind them */
 
-static void pend(enum pending how)
+static void make_pending(enum pending how)
 {
-    OK(aclrtSubscribeReport(self(), stream));
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
     OK(aclrtCreateEvent(&behind));
     if (how == QUEUED)
         OK(aclnpudLaunchDelay(20000, 0, stream));
     if (how == HANDED_OVER) {
         for (int i = 0; i < 3; i++)
-            launch(stream, false);
+            launch_callback(stream, false);
     } else {
-        launch(stream, true);
-        launch(stream, false);
-        launch(stream, true);
+        launch_callback(stream, true);
+        launch_callback(stream, false);
+        launch_callback(stream, true);
     }
     OK(aclrtRecordEvent(behind, stream));
     if (how == HANDED_OVER)
@@ -101,29 +101,29 @@ static aclrtEventRecordedStatus status_of(aclrtEvent e)
 START_TEST(unsubscribing)
 {
     open_device();
-    pend(_i);
-    OK(aclrtUnSubscribeReport(self(), stream));
-    expect(0, 3);
+    make_pending(_i);
+    OK(aclrtUnSubscribeReport(get_own_thread(), stream));
+    expect_counts(0, 3);
     OK(aclrtSynchronizeStream(stream)); /* goes on as if they had run */
     ck_assert_int_eq(status_of(behind), ACL_EVENT_RECORDED_STATUS_COMPLETE);
     FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(100000));
     /* What comes after a new subscription runs. */
-    OK(aclrtSubscribeReport(self(), stream));
-    launch(stream, true);
-    launch(stream, false);
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
+    launch_callback(stream, true);
+    launch_callback(stream, false);
     while (atomic_load(&run) < 2)
         OK(aclrtProcessReport(LIMIT_MS));
     OK(aclrtSynchronizeStream(stream));
-    expect(2, 3);
+    expect_counts(2, 3);
 }
 END_TEST
 
 START_TEST(destroying_the_stream)
 {
     open_device();
-    pend(_i);
+    make_pending(_i);
     OK(aclrtDestroyStream(stream));
-    expect(0, 3);
+    expect_counts(0, 3);
     ck_assert_int_eq(status_of(behind), ACL_EVENT_RECORDED_STATUS_COMPLETE);
     FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(-1));
 }
@@ -132,17 +132,17 @@ END_TEST
 START_TEST(destroying_it_by_force)
 {
     open_device();
-    pend(_i);
+    make_pending(_i);
     OK(aclrtDestroyStreamForce(stream));
-    expect(0, 3);
+    expect_counts(0, 3);
     FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(-1));
     /* Its slot serves as well as a new one. */
     OK(aclrtCreateStream(&stream));
-    OK(aclrtSubscribeReport(self(), stream));
-    launch(stream, true);
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
+    launch_callback(stream, true);
     OK(aclrtProcessReport(LIMIT_MS));
     OK(aclrtSynchronizeStream(stream));
-    expect(1, 3);
+    expect_counts(1, 3);
 }
 END_TEST
 
@@ -154,10 +154,10 @@ static void pend_crosswise(enum pending how)
 {
     aclrtEvent e;
 
-    pend(how);
-    OK(aclrtSubscribeReport(self(), other));
+    make_pending(how);
+    OK(aclrtSubscribeReport(get_own_thread(), other));
     OK(aclrtCreateEvent(&e));
-    launch(other, true);
+    launch_callback(other, true);
     OK(aclrtRecordEvent(e, other));
     OK(aclrtStreamWaitEvent(stream, e));
     OK(aclrtStreamWaitEvent(probe, e));
@@ -168,7 +168,7 @@ START_TEST(resetting_the_device)
     open_device();
     pend_crosswise(_i / 2);
     OK(_i % 2 ? aclrtResetDeviceForce(0) : aclrtResetDevice(0));
-    expect(0, 4);
+    expect_counts(0, 4);
     FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(-1));
     OK(aclFinalize());
     npud_expect_empty();
@@ -186,7 +186,7 @@ START_TEST(destroying_the_context)
     OK(aclrtCreateStream(&probe));
     pend_crosswise(_i);
     OK(aclrtDestroyContext(c));
-    expect(0, 4);
+    expect_counts(0, 4);
 }
 END_TEST
 
@@ -194,7 +194,7 @@ END_TEST
 
 static struct latch entered = LATCH, leave = LATCH, gone = LATCH;
 
-static void stay(void *arg)
+static void block_in_callback(void *arg)
 {
     (void)arg;
     latch_open(&entered);
@@ -244,9 +244,10 @@ START_TEST(who_ends_it_waits_for_the_one_that_runs)
     reporter_start(&r, -1);
     e.thread = reporter_id(&r);
     OK(aclrtSubscribeReport(e.thread, stream));
-    OK(aclnpudLaunchCallbackWithDrop(stay, count_drop, NULL, ACL_CALLBACK_BLOCK, stream));
-    launch(stream, false);
-    launch(stream, true);
+    OK(aclnpudLaunchCallbackWithDrop(block_in_callback, count_drop, NULL, ACL_CALLBACK_BLOCK,
+                                     stream));
+    launch_callback(stream, false);
+    launch_callback(stream, true);
     latch_wait(&entered);
     ck_assert_int_eq(pthread_create(&t, NULL, end_it, &e), 0);
     if (_i == UNSUBSCRIBE) {
@@ -269,7 +270,7 @@ static void end_own(void *how)
 {
     OK(aclrtSetDevice(0));
     if (*(enum ending *)how == UNSUBSCRIBE)
-        OK(aclrtUnSubscribeReport(self(), stream));
+        OK(aclrtUnSubscribeReport(get_own_thread(), stream));
     else if (*(enum ending *)how == DESTROY)
         OK(aclrtDestroyStream(other));
     else if (*(enum ending *)how == DESTROY_OWN)
@@ -287,12 +288,12 @@ START_TEST(in_the_callback_itself)
 
     open_device();
     OK(aclrtCreateEvent(&e));
-    OK(aclrtSubscribeReport(self(), stream));
-    OK(aclrtSubscribeReport(self(), other));
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
+    OK(aclrtSubscribeReport(get_own_thread(), other));
     OK(aclrtLaunchCallback(end_own, &how, ACL_CALLBACK_BLOCK, stream));
-    launch(stream, true);
+    launch_callback(stream, true);
     OK(aclrtRecordEvent(e, stream));
-    launch(other, true);
+    launch_callback(other, true);
     if (_i == DESTROY)
         await_callback(other);
     OK(aclrtProcessReport(LIMIT_MS));
@@ -332,11 +333,11 @@ START_TEST(callback_that_exits_its_thread)
     OK(aclrtLaunchCallback(exit_thread, NULL, ACL_CALLBACK_BLOCK, stream));
     OK(aclrtSynchronizeStream(stream));
     reporter_join(&r);
-    launch(stream, true);
+    launch_callback(stream, true);
     await_callback(stream);
     OK(aclrtUnSubscribeReport(reporter_id(&r), stream));
     OK(aclrtSynchronizeStream(stream));
-    expect(1, 1);
+    expect_counts(1, 1);
     OK(aclrtResetDevice(0));
     OK(aclFinalize());
 }
@@ -361,14 +362,14 @@ START_TEST(submitter_in_a_full_ring)
     pthread_t t;
 
     open_device();
-    OK(aclrtSubscribeReport(self(), stream));
-    launch(stream, true);
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
+    launch_callback(stream, true);
     ck_assert_int_eq(pthread_create(&t, NULL, fill_up, NULL), 0);
     await_sleeper("aclrtRecordEvent");
-    OK(aclrtUnSubscribeReport(self(), stream));
+    OK(aclrtUnSubscribeReport(get_own_thread(), stream));
     pthread_join(t, NULL);
     OK(aclrtSynchronizeStream(stream));
-    expect(0, 1);
+    expect_counts(0, 1);
 }
 END_TEST
 
@@ -405,9 +406,9 @@ START_TEST(one_of_two_streams_is_no_reason)
     await_sleeper("aclrtProcessReport");
     OK(aclrtUnSubscribeReport(reporter_id(&r), stream));
     await_sleeper("aclrtProcessReport");
-    launch(other, true);
+    launch_callback(other, true);
     OK(aclrtSynchronizeStream(other));
-    expect(1, 0);
+    expect_counts(1, 0);
     reporter_leave(&r, other);
 }
 END_TEST
@@ -424,10 +425,10 @@ START_TEST(npud_dies)
     OK(aclrtSubscribeReport(reporter_id(&r[0]), stream));
     OK(aclrtSubscribeReport(reporter_id(&r[1]), other));
     OK(aclrtSubscribeReport(reporter_id(&r[2]), NULL));
-    OK(aclrtSubscribeReport(self(), probe));
+    OK(aclrtSubscribeReport(get_own_thread(), probe));
     OK(aclnpudLaunchDelay(100000000, 0, stream));
-    launch(stream, true); /* dropped by the thread that learns that it is over */
-    launch(probe, true);  /* by the next aclInit */
+    launch_callback(stream, true); /* dropped by the thread that learns that it is over */
+    launch_callback(probe, true);  /* by the next aclInit */
     await_sleeper("aclrtProcessReport");
     await_callback(probe);
     npud_kill();
@@ -435,12 +436,12 @@ START_TEST(npud_dies)
         reporter_join(&r[i]);
         ck_assert_int_eq(r[i].result, ACL_ERROR_RT_SOCKET_CLOSE);
     }
-    expect(0, 1);
+    expect_counts(0, 1);
     ck_assert_int_eq(aclrtLaunchCallback(count_run, NULL, ACL_CALLBACK_BLOCK, stream),
                      ACL_ERROR_RT_SOCKET_CLOSE);
     OK(aclFinalize());
     OK(aclInit(NULL));
-    expect(0, 2);
+    expect_counts(0, 2);
     FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(-1));
 }
 END_TEST
@@ -478,14 +479,14 @@ START_TEST(npud_dies_host_functions)
     before = count_threads() - 1;
     OK(aclrtLaunchHostFunc(stream, count_run, NULL));
     OK(aclrtSynchronizeStream(stream));
-    OK(aclrtLaunchHostFunc(stream, stay, NULL));
+    OK(aclrtLaunchHostFunc(stream, block_in_callback, NULL));
     OK(aclrtLaunchHostFunc(stream, count_run, NULL));
     latch_wait(&entered);
     npud_kill();
     ck_assert_int_eq(aclrtSynchronizeStream(stream), ACL_ERROR_RT_SOCKET_CLOSE);
     latch_open(&leave);
     await_threads(before); /* the watcher has gone as well */
-    expect(2, 0);
+    expect_counts(2, 0);
 }
 END_TEST
 
@@ -501,17 +502,17 @@ START_TEST(all_host_functions_run)
     for (int i = 0; i < 200; i++)
         OK(aclrtLaunchHostFunc(stream, count_run, NULL));
     OK(aclrtDestroyStream(stream)); /* waits for what is queued */
-    expect(200, 0);
+    expect_counts(200, 0);
     OK(aclrtCreateContext(&c, 0));
     for (int i = 0; i < 200; i++)
         OK(aclrtLaunchHostFunc(NULL, count_run, NULL));
     OK(aclrtDestroyContext(c));
-    expect(400, 0);
+    expect_counts(400, 0);
     await_threads(before + 1); /* the one of the primary context */
     OK(aclrtSetDevice(0));
     OK(aclrtLaunchHostFunc(other, count_run, NULL));
     OK(aclrtResetDeviceForce(0));
-    expect(401, 0);
+    expect_counts(401, 0);
     await_threads(before);
     OK(aclFinalize());
     npud_expect_empty();
@@ -522,7 +523,7 @@ END_TEST
 START_TEST(host_functions_by_force)
 {
     open_device();
-    OK(aclrtLaunchHostFunc(stream, stay, NULL));
+    OK(aclrtLaunchHostFunc(stream, block_in_callback, NULL));
     for (int i = 0; i < 10; i++)
         OK(aclrtLaunchHostFunc(stream, count_run, NULL));
     latch_wait(&entered);
@@ -571,8 +572,8 @@ START_TEST(init_to_finalize_again_and_again)
     for (int i = 0; i < 60; i++) {
         open_device();
         OK(aclrtSubscribeReport(reporter_id(&r), stream));
-        launch(stream, true);
-        launch(stream, false);
+        launch_callback(stream, true);
+        launch_callback(stream, false);
         if (i % 2)
             OK(aclrtSynchronizeStream(stream));
         if (i % 3 == 0)
@@ -603,7 +604,7 @@ static _Atomic bool churning;
 /*
  * Ends the subscription and makes it anew, or destroys the stream and makes another, all the time.
  */
-static void *churn(void *arg)
+static void *change_subscriptions(void *arg)
 {
     uint64_t thread = reporter_id(arg);
     unsigned seed = 1;
@@ -616,8 +617,8 @@ static void *churn(void *arg)
         OK(aclrtSubscribeReport(thread, stream));
         OK(aclrtCreateStream(&s));
         OK(aclrtSubscribeReport(thread, s));
-        launch(s, true);
-        launch(s, false);
+        launch_callback(s, true);
+        launch_callback(s, false);
         if (rand_r(&seed) % 2)
             OK(aclrtDestroyStreamForce(s));
         else
@@ -637,7 +638,7 @@ START_TEST(each_runs_or_is_dropped_once)
     reporter_start(&r, -1);
     OK(aclrtSubscribeReport(reporter_id(&r), stream));
     atomic_store(&churning, true);
-    ck_assert_int_eq(pthread_create(&t, NULL, churn, &r), 0);
+    ck_assert_int_eq(pthread_create(&t, NULL, change_subscriptions, &r), 0);
     for (int i = 0; i < 4000; i++) {
         int error;
 
@@ -674,10 +675,10 @@ static int client_with_callbacks(void *arg)
 
     (void)arg;
     open_device();
-    OK(aclrtSubscribeReport(self(), stream));
-    OK(aclrtSubscribeReport(self(), other));
-    launch(other, false);
-    launch(stream, true);
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
+    OK(aclrtSubscribeReport(get_own_thread(), other));
+    launch_callback(other, false);
+    launch_callback(stream, true);
     OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_IPC));
     OK(aclrtRecordEvent(e, stream));
     OK(aclrtLaunchHostFunc(probe, count_run, NULL));
@@ -729,9 +730,9 @@ START_TEST(fork_in_a_callback)
     int r, status;
 
     open_device();
-    OK(aclrtSubscribeReport(self(), stream));
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
     OK(aclrtLaunchCallback(fork_in_callback, &pid, ACL_CALLBACK_BLOCK, stream));
-    launch(stream, true);
+    launch_callback(stream, true);
     r = aclrtProcessReport(LIMIT_MS);
     if (pid == 0)
         _exit(r == ACL_ERROR_UNINITIALIZE && aclrtProcessReport(-1) == ACL_ERROR_UNINITIALIZE &&
@@ -760,11 +761,11 @@ static int child_begins_anew(void)
     open_device();
     if (aclrtProcessReport(-1) != ACL_ERROR_RT_THREAD_SUBSCRIBE)
         return 2;
-    OK(aclrtSubscribeReport(self(), stream));
-    launch(stream, true);
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
+    launch_callback(stream, true);
     OK(aclrtProcessReport(LIMIT_MS));
     OK(aclrtSynchronizeStream(stream));
-    expect(1, 0);
+    expect_counts(1, 0);
     OK(aclrtResetDevice(0));
     OK(aclFinalize());
     return 0;
@@ -779,20 +780,20 @@ START_TEST(fork_beside_a_sleeper)
     open_device();
     reporter_start(&r, -1);
     OK(aclrtSubscribeReport(reporter_id(&r), stream));
-    OK(aclrtSubscribeReport(self(), other));
-    launch(other, true);
+    OK(aclrtSubscribeReport(get_own_thread(), other));
+    launch_callback(other, true);
     await_sleeper("aclrtProcessReport");
     pid = fork();
     if (pid == 0)
         _exit(child_begins_anew());
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
-    expect(0, 0);
-    launch(stream, true);
+    expect_counts(0, 0);
+    launch_callback(stream, true);
     OK(aclrtSynchronizeStream(stream));
-    expect(1, 0);
+    expect_counts(1, 0);
     OK(aclrtProcessReport(LIMIT_MS));
-    expect(2, 0);
+    expect_counts(2, 0);
     reporter_leave(&r, stream);
 }
 END_TEST

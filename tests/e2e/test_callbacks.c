@@ -22,12 +22,12 @@ static void open_device(void)
     OK(aclrtCreateStream(&probe));
 }
 
-static uint64_t self(void)
+static uint64_t get_own_thread(void)
 {
     return (uint64_t)pthread_self();
 }
 
-static void count(void *n)
+static void count_call(void *n)
 {
     ++*(_Atomic int *)n;
 }
@@ -39,32 +39,33 @@ START_TEST(parameters)
     aclrtStream stale;
     _Atomic int n = 0;
 
-    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtSubscribeReport(self(), NULL));
-    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtUnSubscribeReport(self(), NULL));
-    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtLaunchCallback(count, &n, ACL_CALLBACK_BLOCK, NULL));
-    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtLaunchHostFunc(NULL, count, &n));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtSubscribeReport(get_own_thread(), NULL));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtUnSubscribeReport(get_own_thread(), NULL));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_BLOCK, NULL));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtLaunchHostFunc(NULL, count_call, &n));
     FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(1));
     open_device();
     OK(aclrtCreateStream(&stale));
     OK(aclrtDestroyStream(stale));
 
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtLaunchCallback(NULL, NULL, ACL_CALLBACK_BLOCK, stream));
-    FAILS(ACL_ERROR_INVALID_PARAM, aclrtLaunchCallback(count, &n, 2, stream));
-    FAILS(ACL_ERROR_INVALID_PARAM, aclrtLaunchCallback(count, &n, -1, stream));
-    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtLaunchCallback(count, &n, ACL_CALLBACK_BLOCK, stale));
-    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtSubscribeReport(self(), stale));
-    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtUnSubscribeReport(self(), stale));
-    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtSubscribeReport(self(), &n));
+    FAILS(ACL_ERROR_INVALID_PARAM, aclrtLaunchCallback(count_call, &n, 2, stream));
+    FAILS(ACL_ERROR_INVALID_PARAM, aclrtLaunchCallback(count_call, &n, -1, stream));
+    FAILS(ACL_ERROR_RT_INVALID_HANDLE,
+          aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_BLOCK, stale));
+    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtSubscribeReport(get_own_thread(), stale));
+    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtUnSubscribeReport(get_own_thread(), stale));
+    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtSubscribeReport(get_own_thread(), &n));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtLaunchHostFunc(stream, NULL, NULL));
-    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtLaunchHostFunc(stale, count, &n));
+    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtLaunchHostFunc(stale, count_call, &n));
     FAILS(ACL_ERROR_INVALID_PARAM, aclrtProcessReport(0));
     FAILS(ACL_ERROR_INVALID_PARAM, aclrtProcessReport(-2));
     FAILS(ACL_ERROR_INVALID_PARAM, aclrtProcessReport(INT32_MIN));
     FAILS(ACL_ERROR_INVALID_PARAM, aclrtProcessHostFunc(0));
-    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtSubscribeHostFunc(self(), NULL));
-    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtUnSubscribeHostFunc(self(), NULL));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtSubscribeHostFunc(get_own_thread(), NULL));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtUnSubscribeHostFunc(get_own_thread(), NULL));
     FAILS(ACL_ERROR_RT_PARAM_INVALID,
-          aclnpudLaunchCallbackWithDrop(NULL, count, &n, ACL_CALLBACK_BLOCK, stream));
+          aclnpudLaunchCallbackWithDrop(NULL, count_call, &n, ACL_CALLBACK_BLOCK, stream));
     ck_assert_int_eq(n, 0);
 }
 END_TEST
@@ -77,23 +78,23 @@ START_TEST(without_a_subscriber)
 
     open_device();
     FAILS(ACL_ERROR_RT_STREAM_NO_CB_REG,
-          aclrtLaunchCallback(count, &n, ACL_CALLBACK_BLOCK, stream));
+          aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_BLOCK, stream));
     FAILS(ACL_ERROR_RT_STREAM_NO_CB_REG,
-          aclrtLaunchCallback(count, &n, ACL_CALLBACK_NO_BLOCK, NULL));
+          aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_NO_BLOCK, NULL));
     FAILS(ACL_ERROR_RT_STREAM_NO_CB_REG,
-          aclnpudLaunchCallbackWithDrop(count, count, &n, ACL_CALLBACK_BLOCK, stream));
+          aclnpudLaunchCallbackWithDrop(count_call, count_call, &n, ACL_CALLBACK_BLOCK, stream));
     ck_assert(idle(stream)); /* nothing was enqueued */
     t = now_ns();
     FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(100000));
     FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(-1));
     ck_assert_uint_lt(now_ns() - t, UINT64_C(20000000000)); /* at once, not after its time */
-    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtUnSubscribeReport(self(), stream));
-    OK(aclrtSubscribeReport(self(), stream));
-    FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtUnSubscribeReport(self() + 64, stream));
-    OK(aclrtUnSubscribeReport(self(), stream));
-    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtUnSubscribeReport(self(), stream));
+    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtUnSubscribeReport(get_own_thread(), stream));
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
+    FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtUnSubscribeReport(get_own_thread() + 64, stream));
+    OK(aclrtUnSubscribeReport(get_own_thread(), stream));
+    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtUnSubscribeReport(get_own_thread(), stream));
     FAILS(ACL_ERROR_RT_STREAM_NO_CB_REG,
-          aclrtLaunchCallback(count, &n, ACL_CALLBACK_BLOCK, stream));
+          aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_BLOCK, stream));
     ck_assert_int_eq(n, 0);
 }
 END_TEST
@@ -104,26 +105,27 @@ START_TEST(who_may_subscribe)
     aclrtStream there;
 
     open_device();
-    OK(aclrtSubscribeReport(self(), stream));
-    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(self(), stream));
-    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(self() + 64, stream));
-    OK(aclrtSubscribeReport(self(), other)); /* many streams of one device */
-    OK(aclrtSubscribeReport(self(), NULL));
-    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(self(), NULL));
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
+    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(get_own_thread(), stream));
+    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(get_own_thread() + 64, stream));
+    OK(aclrtSubscribeReport(get_own_thread(), other)); /* many streams of one device */
+    OK(aclrtSubscribeReport(get_own_thread(), NULL));
+    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(get_own_thread(), NULL));
     OK(aclrtGetCurrentContext(&first));
     OK(aclrtCreateContext(&second, 1));
     OK(aclrtCreateStream(&there));
-    FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtSubscribeReport(self(), there));
-    OK(aclrtSubscribeReport(self() + 64, there));
-    OK(aclrtUnSubscribeReport(self() + 64, there));
+    FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtSubscribeReport(get_own_thread(), there));
+    OK(aclrtSubscribeReport(get_own_thread() + 64, there));
+    OK(aclrtUnSubscribeReport(get_own_thread() + 64, there));
     /* A thread that has lost its last stream may serve another device. */
-    OK(aclrtUnSubscribeReport(self(), stream));
-    OK(aclrtUnSubscribeReport(self(), other));
-    FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtSubscribeReport(self(), there));
+    OK(aclrtUnSubscribeReport(get_own_thread(), stream));
+    OK(aclrtUnSubscribeReport(get_own_thread(), other));
+    FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtSubscribeReport(get_own_thread(), there));
     OK(aclrtSetCurrentContext(first));
-    FAILS(ACL_ERROR_RT_STREAM_CONTEXT, aclrtLaunchCallback(count, NULL, ACL_CALLBACK_BLOCK, there));
-    OK(aclrtUnSubscribeReport(self(), NULL));
-    OK(aclrtSubscribeReport(self(), there));
+    FAILS(ACL_ERROR_RT_STREAM_CONTEXT,
+          aclrtLaunchCallback(count_call, NULL, ACL_CALLBACK_BLOCK, there));
+    OK(aclrtUnSubscribeReport(get_own_thread(), NULL));
+    OK(aclrtSubscribeReport(get_own_thread(), there));
 }
 END_TEST
 
@@ -148,17 +150,18 @@ START_TEST(the_two_mechanisms_do_not_mix)
     _Atomic int n = 0;
 
     open_device();
-    OK(aclrtLaunchHostFunc(stream, count, &n));
-    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(self(), stream));
-    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtUnSubscribeReport(self(), stream));
+    OK(aclrtLaunchHostFunc(stream, count_call, &n));
+    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(get_own_thread(), stream));
+    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtUnSubscribeReport(get_own_thread(), stream));
     FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE,
-          aclrtLaunchCallback(count, &n, ACL_CALLBACK_BLOCK, stream));
+          aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_BLOCK, stream));
     OK(aclrtSynchronizeStream(stream));
-    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(self(), stream)); /* for good */
-    OK(aclrtSubscribeReport(self(), other));
-    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtLaunchHostFunc(other, count, &n));
-    OK(aclrtUnSubscribeReport(self(), other));
-    OK(aclrtLaunchHostFunc(other, count, &n));
+    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE,
+          aclrtSubscribeReport(get_own_thread(), stream)); /* for good */
+    OK(aclrtSubscribeReport(get_own_thread(), other));
+    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtLaunchHostFunc(other, count_call, &n));
+    OK(aclrtUnSubscribeReport(get_own_thread(), other));
+    OK(aclrtLaunchHostFunc(other, count_call, &n));
     OK(aclrtSynchronizeStream(other));
     ck_assert_int_eq(n, 2);
 }
@@ -171,9 +174,9 @@ START_TEST(runs_once_with_its_argument)
     _Atomic int n = 0;
 
     open_device();
-    OK(aclrtSubscribeReport(self(), stream));
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
     for (int type = 0; type < 2; type++) {
-        OK(aclrtLaunchCallback(count, &n, type, stream));
+        OK(aclrtLaunchCallback(count_call, &n, type, stream));
         OK(aclrtProcessReport(LIMIT_MS));
         ck_assert_int_eq(n, type + 1);
         FAILS(ACL_ERROR_RT_REPORT_TIMEOUT, aclrtProcessReport(1));
@@ -191,12 +194,12 @@ START_TEST(nobody_calls_process_report)
     _Atomic int n = 0;
 
     open_device();
-    OK(aclrtSubscribeReport(self(), stream));
-    OK(aclrtSubscribeReport(self(), other));
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
+    OK(aclrtSubscribeReport(get_own_thread(), other));
     OK(aclrtCreateEvent(&e));
-    OK(aclrtLaunchCallback(count, &n, ACL_CALLBACK_NO_BLOCK, other));
+    OK(aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_NO_BLOCK, other));
     OK(aclrtSynchronizeStream(other)); /* the stream goes on */
-    OK(aclrtLaunchCallback(count, &n, ACL_CALLBACK_BLOCK, stream));
+    OK(aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_BLOCK, stream));
     OK(aclrtRecordEvent(e, stream));
     await_callback(stream);
     ck_assert(!idle(stream));
@@ -226,13 +229,13 @@ START_TEST(thread_has_exited)
     open_device();
     ck_assert_int_eq(pthread_create(&t, NULL, do_nothing, NULL), 0);
     OK(aclrtSubscribeReport((uint64_t)t, stream));
-    OK(aclnpudLaunchCallbackWithDrop(count, count, &n, ACL_CALLBACK_NO_BLOCK, stream));
+    OK(aclnpudLaunchCallbackWithDrop(count_call, count_call, &n, ACL_CALLBACK_NO_BLOCK, stream));
     OK(aclrtSynchronizeStream(stream));
     pthread_join(t, NULL);
     OK(aclrtUnSubscribeReport((uint64_t)t, stream));
     ck_assert_int_eq(n, 1); /* the drop */
     OK(aclrtSubscribeReport((uint64_t)t, stream));
-    OK(aclnpudLaunchCallbackWithDrop(count, count, &dropped, ACL_CALLBACK_BLOCK, stream));
+    OK(aclnpudLaunchCallbackWithDrop(count_call, count_call, &dropped, ACL_CALLBACK_BLOCK, stream));
     await_callback(stream);
     FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(-1));
     OK(aclrtUnSubscribeReport((uint64_t)t, stream));
@@ -247,13 +250,13 @@ START_TEST(batch_is_what_is_ready)
     _Atomic int n = 0;
 
     open_device();
-    OK(aclrtSubscribeReport(self(), stream));
-    OK(aclrtSubscribeReport(self(), other));
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
+    OK(aclrtSubscribeReport(get_own_thread(), other));
     for (int i = 0; i < 5; i++)
-        OK(aclrtLaunchCallback(count, &n, ACL_CALLBACK_NO_BLOCK, stream));
-    OK(aclrtLaunchCallback(count, &n, ACL_CALLBACK_NO_BLOCK, other));
+        OK(aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_NO_BLOCK, stream));
+    OK(aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_NO_BLOCK, other));
     gate = stream_hold(other);
-    OK(aclrtLaunchCallback(count, &n, ACL_CALLBACK_NO_BLOCK, other));
+    OK(aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_NO_BLOCK, other));
     OK(aclrtSynchronizeStream(stream));
     engine_turn(probe);
     OK(aclrtProcessReport(-1));
@@ -271,9 +274,9 @@ START_TEST(runs_behind_a_failure)
     _Atomic int n = 0;
 
     open_device();
-    OK(aclrtSubscribeReport(self(), stream));
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
     OK(aclnpudLaunchDelay(1, ACL_ERROR_RT_AICORE_EXCEPTION, stream));
-    OK(aclrtLaunchCallback(count, &n, ACL_CALLBACK_BLOCK, stream));
+    OK(aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_BLOCK, stream));
     OK(aclrtProcessReport(LIMIT_MS));
     ck_assert_int_eq(n, 1);
     FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(stream));
@@ -285,7 +288,7 @@ END_TEST
 START_TEST(timeout_is_exact)
 {
     open_device();
-    OK(aclrtSubscribeReport(self(), stream));
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
     for (int ms = 1; ms <= 64; ms *= 4) {
         uint64_t best = UINT64_MAX;
 
@@ -337,7 +340,7 @@ END_TEST
 
 static struct latch entered = LATCH, leave = LATCH;
 
-static void stay(void *arg)
+static void block_in_callback(void *arg)
 {
     (void)arg;
     latch_open(&entered);
@@ -364,7 +367,8 @@ static void stream_is_held(bool block)
     OK(aclrtCreateEvent(&after));
     OK(aclnpudLaunchDelay(2000, 0, stream));
     OK(aclrtRecordEvent(before, stream));
-    OK(aclrtLaunchCallback(stay, NULL, block ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK, stream));
+    OK(aclrtLaunchCallback(block_in_callback, NULL,
+                           block ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK, stream));
     OK(aclrtRecordEvent(after, stream));
     OK(aclrtStreamWaitEvent(other, after));
     latch_wait(&entered);
@@ -412,7 +416,7 @@ START_TEST(goes_on_when_it_returns)
     reporter_start(&r, -1);
     OK(aclrtSubscribeReport(reporter_id(&r), stream));
     for (int i = 0; i < 2000; i++) {
-        OK(aclrtLaunchCallback(count, &n, ACL_CALLBACK_BLOCK, stream));
+        OK(aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_BLOCK, stream));
         ck_assert_int_eq(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS), 0);
         ck_assert_int_eq(n, i + 1); /* synchronise returns after fn */
     }
@@ -586,8 +590,8 @@ START_TEST(host_func_family)
     ck_assert_int_eq(pthread_create(&t, NULL, process_host_func, &stop), 0);
     OK(aclrtSubscribeHostFunc((uint64_t)t, stream));
     FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeHostFunc((uint64_t)t, stream));
-    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtLaunchHostFunc(stream, count, &n));
-    OK(aclrtLaunchCallback(count, &n, ACL_CALLBACK_BLOCK, stream));
+    FAILS(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtLaunchHostFunc(stream, count_call, &n));
+    OK(aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_BLOCK, stream));
     OK(aclrtSynchronizeStream(stream));
     ck_assert_int_eq(n, 1);
     FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtUnSubscribeHostFunc(1, stream));
@@ -618,13 +622,13 @@ START_TEST(waits_name_process_and_thread)
     const Npud__WaitRow *row;
 
     open_device();
-    OK(aclrtSubscribeReport(self() + 64, other));
-    OK(aclrtLaunchCallback(stay, NULL, ACL_CALLBACK_BLOCK, other));
+    OK(aclrtSubscribeReport(get_own_thread() + 64, other));
+    OK(aclrtLaunchCallback(block_in_callback, NULL, ACL_CALLBACK_BLOCK, other));
     await_callback(other);
     reporter_start(&r, -1);
     OK(aclrtSubscribeReport(reporter_id(&r), stream));
     await_sleeper("aclrtProcessReport");
-    OK(aclrtLaunchCallback(stay, NULL, ACL_CALLBACK_BLOCK, stream));
+    OK(aclrtLaunchCallback(block_in_callback, NULL, ACL_CALLBACK_BLOCK, stream));
     latch_wait(&entered);
     await_callback(stream);
     report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS);
@@ -650,7 +654,7 @@ START_TEST(waits_name_process_and_thread)
     latch_open(&leave);
     OK(aclrtSynchronizeStream(stream));
     reporter_leave(&r, stream);
-    OK(aclrtUnSubscribeReport(self() + 64, other));
+    OK(aclrtUnSubscribeReport(get_own_thread() + 64, other));
 }
 END_TEST
 
@@ -703,9 +707,9 @@ START_TEST(process_report_in_a_callback)
     _Atomic int n = 0;
 
     open_device();
-    OK(aclrtSubscribeReport(self(), stream));
+    OK(aclrtSubscribeReport(get_own_thread(), stream));
     OK(aclrtLaunchCallback(call_inside, result, ACL_CALLBACK_BLOCK, stream));
-    OK(aclrtLaunchCallback(count, &n, ACL_CALLBACK_BLOCK, stream));
+    OK(aclrtLaunchCallback(count_call, &n, ACL_CALLBACK_BLOCK, stream));
     OK(aclrtProcessReport(LIMIT_MS));
     ck_assert_int_eq(result[0], ACL_ERROR_RT_THREAD_SUBSCRIBE);
     ck_assert_int_eq(result[1], ACL_ERROR_RT_THREAD_SUBSCRIBE);

@@ -16,7 +16,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     OK(aclInit(NULL));
@@ -48,7 +48,7 @@ static aclrtStream new_stream(void)
     return s;
 }
 
-static bool recorded(aclrtEvent event)
+static bool is_recorded(aclrtEvent event)
 {
     aclrtEventRecordedStatus status;
 
@@ -386,7 +386,7 @@ START_TEST(events_survive_contexts_and_resets)
     OK(aclrtSetDevice(1));
     OK(aclrtRecordEvent(event, NULL));
     OK(aclrtResetDevice(1));
-    ck_assert(recorded(event));
+    ck_assert(is_recorded(event));
     OK(aclrtDestroyEvent(event));
 }
 END_TEST
@@ -757,7 +757,7 @@ START_TEST(destroy_waits_for_the_work)
     OK(aclrtRecordEvent(event, s));
     OK(aclrtDestroyStream(s));
     ck_assert_uint_ge(now_ns() - start, 50000000);
-    ck_assert(recorded(event));
+    ck_assert(is_recorded(event));
 }
 END_TEST
 
@@ -781,7 +781,7 @@ START_TEST(force_destroys_without_waiting)
     ck_assert_uint_lt(now_ns() - start, UINT64_C(30000000000));
     OK(aclrtRecordEvent(event, waiter));
     OK(aclrtSynchronizeEvent(event));
-    ck_assert(recorded(event));
+    ck_assert(is_recorded(event));
 }
 END_TEST
 
@@ -906,7 +906,7 @@ START_TEST(reset_waits_for_the_work_of_all_streams)
     OK(aclrtRecordEvent(second, s));
     OK(aclrtResetDevice(0));
     ck_assert_uint_ge(now_ns() - start, 60000000);
-    ck_assert(recorded(first) && recorded(second));
+    ck_assert(is_recorded(first) && is_recorded(second));
 }
 END_TEST
 
@@ -1237,7 +1237,7 @@ static void setup_small(void)
 
 static void add_contexts(Suite *s)
 {
-    TCase *t = suite_case(s, "contexts", 60, setup, npud_teardown);
+    TCase *t = suite_case(s, "contexts", 60, set_up_test, npud_teardown);
 
     tcase_add_test(t, fresh_thread_has_nothing);
     tcase_add_test(t, set_count_is_a_count);
@@ -1260,7 +1260,7 @@ static void add_contexts(Suite *s)
 
 static void add_threads(Suite *s)
 {
-    TCase *t = suite_case(s, "threads", 60, setup, npud_teardown);
+    TCase *t = suite_case(s, "threads", 60, set_up_test, npud_teardown);
 
     tcase_add_test(t, binding_is_not_inherited);
     tcase_add_test(t, reset_of_one_thread_leaves_the_other);
@@ -1276,7 +1276,7 @@ static void add_threads(Suite *s)
 
 static void add_streams(Suite *s)
 {
-    TCase *t = suite_case(s, "streams", 60, setup, npud_teardown);
+    TCase *t = suite_case(s, "streams", 60, set_up_test, npud_teardown);
 
     tcase_add_test(t, fresh_streams);
     tcase_add_test(t, blocked_stream_times_out_and_goes_on);
@@ -1313,7 +1313,7 @@ static void add_devices(Suite *s)
     tcase_add_loop_test(t, visible_devices, 0, VISIBLE);
 }
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("contexts");
 
@@ -1326,5 +1326,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

@@ -20,7 +20,7 @@
 
 static char dir[64], control[96], admin[96], conf[96];
 
-static void setup(void)
+static void set_up_test(void)
 {
     strcpy(dir, "/tmp/npud-daemon.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
@@ -31,7 +31,7 @@ static void setup(void)
     setenv("NPUD_ADMIN_SOCKET", admin, 1);
 }
 
-static void teardown(void)
+static void tear_down_test(void)
 {
     char command[128];
 
@@ -88,7 +88,7 @@ static void exec_it(const struct start *s, int ready)
     _exit(127);
 }
 
-static struct run start(const struct start *s)
+static struct run start_npud(const struct start *s)
 {
     int log[2], ready[2];
     struct run run;
@@ -128,7 +128,7 @@ static void expect_ready(struct run *run)
 
 static struct run start_ready(const struct start *s)
 {
-    struct run run = start(s);
+    struct run run = start_npud(s);
 
     expect_ready(&run);
     return run;
@@ -162,7 +162,7 @@ static void expect_end(struct run *run)
 /* It must not start, and say these words. */
 static void expect_refusal(const struct start *s, const char *words)
 {
-    struct run run = start(s);
+    struct run run = start_npud(s);
     int status;
     char *text;
 
@@ -188,7 +188,7 @@ static void await_log(struct run *run, const char *words)
     }
 }
 
-static bool exists(const char *path)
+static bool path_exists(const char *path)
 {
     struct stat st;
 
@@ -203,14 +203,14 @@ START_TEST(a_file_at_the_path_of_the_socket_stays)
 
     write_file(control, "precious");
     expect_refusal(&(struct start){.before = NULL}, "is not a socket");
-    ck_assert(exists(control));
+    ck_assert(path_exists(control));
     unlink(control);
     /* A name that leads elsewhere: what it leads to is no business of npud either. */
     snprintf(target, sizeof(target), "%s/target", dir);
     write_file(target, "precious");
     ck_assert_int_eq(symlink(target, admin), 0);
     expect_refusal(&(struct start){.before = NULL}, "is not a socket");
-    ck_assert(exists(admin) && exists(target));
+    ck_assert(path_exists(admin) && path_exists(target));
 }
 END_TEST
 
@@ -233,7 +233,7 @@ START_TEST(a_socket_that_npud_did_not_make_stays)
     close(fd);
     for (int i = 0; i < 2; i++) {
         expect_refusal(&(struct start){.before = NULL}, "npud did not make it");
-        ck_assert(exists(control));
+        ck_assert(path_exists(control));
     }
 }
 END_TEST
@@ -244,11 +244,11 @@ START_TEST(what_a_killed_npud_has_left_is_replaced)
 
     kill(run.pid, SIGKILL);
     waitpid(run.pid, NULL, 0);
-    ck_assert(exists(control));
+    ck_assert(path_exists(control));
     run = start_ready(&(struct start){.before = NULL});
     npuctl_says("status", 0, "devices");
     expect_end(&run);
-    ck_assert(!exists(control) && !exists(admin));
+    ck_assert(!path_exists(control) && !path_exists(admin));
     ck_assert_int_eq(rmdir(dir), 0); /* nothing else is left either */
     ck_assert_int_eq(mkdir(dir, 0700), 0);
 }
@@ -275,8 +275,8 @@ END_TEST
 START_TEST(of_two_that_start_at_once_one_serves)
 {
     for (int i = 0; i < 20; i++) {
-        struct run run[2] = {start(&(struct start){.before = NULL}),
-                             start(&(struct start){.before = NULL})};
+        struct run run[2] = {start_npud(&(struct start){.before = NULL}),
+                             start_npud(&(struct start){.before = NULL})};
         bool serves[2] = {is_ready(&run[0]), is_ready(&run[1])};
         int status;
         char *text;
@@ -356,7 +356,7 @@ static void expect_passed(const char *names, int type, bool listens, const char 
 
 START_TEST(passed_sockets_are_checked)
 {
-    /* Take the numbers 3 and 4, so that the pipes of start() have others. */
+    /* Take the numbers 3 and 4, so that the pipes of start_npud() have others. */
     int low[2] = {open("/dev/null", O_RDONLY | O_CLOEXEC), open("/dev/null", O_RDONLY | O_CLOEXEC)};
 
     expect_passed("control:admin", SOCK_SEQPACKET, false, "is not a listening Unix socket");
@@ -379,7 +379,7 @@ static void expect_config(const char *text, const char *words)
         expect_refusal(&s, words);
         return;
     }
-    struct run run = start(&s);
+    struct run run = start_npud(&s);
     int status;
 
     free(end_of(&run, &status));
@@ -475,7 +475,7 @@ START_TEST(a_log_reader_that_stalls_stalls_nobody)
     many_sessions();
     npuctl_says("status", 0, "devices");
     expect_end(&run);
-    ck_assert(!exists(control));
+    ck_assert(!path_exists(control));
 }
 END_TEST
 
@@ -578,9 +578,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("daemon");
-    TCase *names = suite_case(suite, "names", 60, setup, teardown);
-    TCase *config = suite_case(suite, "configuration", 60, setup, teardown);
-    TCase *readers = suite_case(suite, "readers and limits", 60, setup, teardown);
+    TCase *names = suite_case(suite, "names", 60, set_up_test, tear_down_test);
+    TCase *config = suite_case(suite, "configuration", 60, set_up_test, tear_down_test);
+    TCase *readers = suite_case(suite, "readers and limits", 60, set_up_test, tear_down_test);
 
     tcase_add_test(names, a_file_at_the_path_of_the_socket_stays);
     tcase_add_test(names, a_socket_that_npud_did_not_make_stays);

@@ -25,7 +25,7 @@ static void open_device(void)
     streams_open(&stream, &other);
 }
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     open_device();
@@ -300,7 +300,7 @@ START_TEST(one_cpu)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("data path");
     TCase *session = tcase_create("with a session");
@@ -308,7 +308,7 @@ static Suite *suite(void)
     TCase *child = tcase_create("children");
 
     tcase_set_timeout(session, 60);
-    tcase_add_checked_fixture(session, setup, npud_teardown);
+    tcase_add_checked_fixture(session, set_up_test, npud_teardown);
 #ifndef __SANITIZE_THREAD__
     tcase_add_test(session, idle_npud_never_wakes);
 #endif
@@ -332,5 +332,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

@@ -22,13 +22,13 @@
 
 static aclrtStream work, other;
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     streams_open(&work, &other);
 }
 
-static void teardown(void)
+static void tear_down_test(void)
 {
     if (npud.pid)
         OK(aclFinalize());
@@ -43,7 +43,7 @@ static int new_fd(void)
     return fd;
 }
 
-static bool readable(int fd, int ms)
+static bool poll_readable(int fd, int ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
 
@@ -55,13 +55,13 @@ static void expect_written(int fd)
 {
     eventfd_t count = 0;
 
-    ck_assert_msg(readable(fd, LIMIT_MS), "the descriptor was not written");
+    ck_assert_msg(poll_readable(fd, LIMIT_MS), "the descriptor was not written");
     ck_assert_int_eq(eventfd_read(fd, &count), 0);
     ck_assert_uint_eq(count, 1);
 }
 
 /* npud has done all that it had to: what another descriptor is told of now comes after it. */
-static void turn(void)
+static void await_npud(void)
 {
     aclrtEvent e;
     int fd = new_fd();
@@ -75,8 +75,8 @@ static void turn(void)
 
 static void expect_quiet(int fd)
 {
-    turn();
-    ck_assert_msg(!readable(fd, 0), "the descriptor was written too early, or twice");
+    await_npud();
+    ck_assert_msg(!poll_readable(fd, 0), "the descriptor was written too early, or twice");
 }
 
 /* --- every kind, every state --- */
@@ -240,7 +240,7 @@ START_TEST(one_descriptor_counts_many)
     expect_quiet(fd);
     stream_let_go(gate);
     while (sum < 50) {
-        ck_assert(readable(fd, LIMIT_MS));
+        ck_assert(poll_readable(fd, LIMIT_MS));
         ck_assert_int_eq(eventfd_read(fd, &count), 0);
         sum += count;
     }
@@ -277,7 +277,7 @@ START_TEST(refused)
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclnpudEventNotifyFd(e, file));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclnpudEventNotifyFd(e, epoll));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclnpudEventNotifyFd(e, timer));
-    ck_assert(!readable(pipe_fd[0], 0));
+    ck_assert(!poll_readable(pipe_fd[0], 0));
     close(file);
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclnpudEventNotifyFd(e, file));
     /* No descriptor left in this process for the library's copy. */
@@ -329,10 +329,10 @@ START_TEST(as_many_as_there_may_be)
         OK(aclnpudEventNotifyFd(e, fd));
     ck_assert_uint_ge(npud_ledger().fds, before + EVENT_FDS_MAX);
     FAILS(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, aclnpudEventNotifyFd(e, fd));
-    ck_assert(!readable(fd, 0));
+    ck_assert(!poll_readable(fd, 0));
     stream_let_go(gate);
     while (sum < EVENT_FDS_MAX) {
-        ck_assert(readable(fd, LIMIT_MS));
+        ck_assert(poll_readable(fd, LIMIT_MS));
         ck_assert_int_eq(eventfd_read(fd, &count), 0);
         sum += count;
     }
@@ -370,7 +370,7 @@ START_TEST(limit_of_the_user)
     ck_assert_uint_lt(n, 20);
     stream_let_go(gate);
     while (sum < n) {
-        ck_assert(readable(fd, LIMIT_MS));
+        ck_assert(poll_readable(fd, LIMIT_MS));
         ck_assert_int_eq(eventfd_read(fd, &count), 0);
         sum += count;
     }
@@ -388,13 +388,13 @@ START_TEST(npud_has_no_descriptor_left)
     int fd = new_fd();
 
     OK(aclrtCreateEvent(&e));
-    turn();
+    await_npud();
     ck_assert_int_eq(prlimit(npud.pid, RLIMIT_NOFILE, NULL, &limit), 0);
     tight = limit;
     tight.rlim_cur = 5;
     ck_assert_int_eq(prlimit(npud.pid, RLIMIT_NOFILE, &tight, NULL), 0);
     FAILS(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, aclnpudEventNotifyFd(e, fd));
-    ck_assert(!readable(fd, 0));
+    ck_assert(!poll_readable(fd, 0));
     ck_assert_int_eq(prlimit(npud.pid, RLIMIT_NOFILE, &limit, NULL), 0);
     OK(aclnpudEventNotifyFd(e, fd));
     expect_written(fd);
@@ -447,7 +447,7 @@ START_TEST(semaphore_and_closed_descriptors)
     close(gone);
     stream_let_go(gate);
     for (int i = 0; i < 2; i++) {
-        ck_assert(readable(fd, LIMIT_MS));
+        ck_assert(poll_readable(fd, LIMIT_MS));
         ck_assert_int_eq(eventfd_read(fd, &count), 0);
         ck_assert_uint_eq(count, 1);
     }
@@ -498,7 +498,7 @@ START_TEST(threads_at_the_edge)
         ck_assert_int_eq(pthread_create(&t[i], NULL, notify_often, context), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);
-    turn();
+    await_npud();
 }
 END_TEST
 
@@ -515,7 +515,7 @@ static void begin_two(void)
     ck_assert_int_eq(pipe(link_fd), 0);
 }
 
-static int recorder(void *arg)
+static int record_in_child(void *arg)
 {
     aclrtIpcEventHandle handle;
     aclrtEvent e;
@@ -544,7 +544,7 @@ START_TEST(recorder_killed)
     int fd = new_fd();
 
     begin_two();
-    child = child_start(recorder, NULL);
+    child = child_start(record_in_child, NULL);
     ck_assert_int_eq(read(link_fd[0], &handle, sizeof(handle)), sizeof(handle));
     streams_open(&work, &other);
     OK(aclrtIpcOpenEventHandle(handle, &e));
@@ -566,7 +566,7 @@ START_TEST(recorder_killed)
 }
 END_TEST
 
-static int waiter(void *arg)
+static int wait_in_child(void *arg)
 {
     aclrtIpcEventHandle handle;
     aclrtEvent e, mine;
@@ -597,7 +597,7 @@ START_TEST(process_killed)
     pid_t child;
 
     begin_two();
-    child = child_start(waiter, &fd);
+    child = child_start(wait_in_child, &fd);
     streams_open(&work, &other);
     OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_IPC));
     OK(aclrtIpcGetEventHandle(e, &handle));
@@ -640,14 +640,14 @@ START_TEST(npud_killed)
         OK(aclrtRecordEvent(e[i], work));
         OK(aclnpudEventNotifyFd(e[i], fd[i]));
     }
-    turn();
+    await_npud();
     npud_kill();
     for (int i = 0; i < 3; i++) {
         expect_written(fd[i]);
         FAILS(ACL_ERROR_RT_SOCKET_CLOSE, aclnpudEventNotifyFd(e[i], fd[i]));
-        ck_assert(!readable(fd[i], 0));
+        ck_assert(!poll_readable(fd[i], 0));
     }
-    ck_assert_msg(!readable(told, 0), "what npud had written was written again");
+    ck_assert_msg(!poll_readable(told, 0), "what npud had written was written again");
 }
 END_TEST
 
@@ -660,7 +660,7 @@ START_TEST(finalize_forgets)
     int fd = new_fd();
 
     begin_two();
-    child = child_start(recorder, NULL);
+    child = child_start(record_in_child, NULL);
     ck_assert_int_eq(read(link_fd[0], &handle, sizeof(handle)), sizeof(handle));
     OK(aclInit(NULL));
     OK(aclnpudIpcOpenEventOnDevice(&e, handle, 1));
@@ -670,7 +670,7 @@ START_TEST(finalize_forgets)
     turn_tell(&to_child);
     child_expect_ok(child);
     npud_expect_empty();
-    ck_assert(!readable(fd, 0));
+    ck_assert(!poll_readable(fd, 0));
     close(fd);
 }
 END_TEST
@@ -709,7 +709,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("event_fd");
-    TCase *t = suite_case(suite, "records", 60, setup, teardown);
+    TCase *t = suite_case(suite, "records", 60, set_up_test, tear_down_test);
 
     tcase_add_loop_test(t, written_when_the_record_completes, 0, KINDS);
     tcase_add_loop_test(t, a_later_record_changes_nothing, 0, KINDS);
@@ -725,7 +725,7 @@ int main(void)
     tcase_add_test(t, threads_at_the_edge);
     tcase_add_test(t, npud_killed);
     tcase_add_test(t, forked_child);
-    t = suite_case(suite, "limit", 60, setup_few, teardown);
+    t = suite_case(suite, "limit", 60, setup_few, tear_down_test);
     tcase_add_test(t, limit_of_the_user);
     t = suite_case(suite, "two processes", 60, NULL, npud_teardown);
     tcase_add_loop_test(t, recorder_killed, 0, 2);

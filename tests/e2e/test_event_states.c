@@ -27,7 +27,7 @@
 
 static aclrtStream stream, other, third;
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     OK(aclInit(NULL));
@@ -45,15 +45,15 @@ static void not_recorded(aclrtEvent e)
     (void)e;
 }
 
-static void pending(aclrtEvent e)
+static void make_pending(aclrtEvent e)
 {
     gate1 = stream_hold(stream);
     OK(aclrtRecordEvent(e, stream));
 }
 
-static void executed(aclrtEvent e)
+static void make_executed(aclrtEvent e)
 {
-    pending(e);
+    make_pending(e);
     stream_let_go(gate1);
     OK(aclrtSynchronizeStream(stream));
 }
@@ -66,7 +66,7 @@ static void executed_at_once(aclrtEvent e)
 
 static void two_pending(aclrtEvent e)
 {
-    pending(e);
+    make_pending(e);
     gate2 = stream_hold(other);
     OK(aclrtRecordEvent(e, other));
 }
@@ -87,13 +87,13 @@ static void first_pending_second_executed(aclrtEvent e)
 
 static void recorded_anew_after_executed(aclrtEvent e)
 {
-    executed(e);
-    pending(e);
+    make_executed(e);
+    make_pending(e);
 }
 
 static void reset_executed(aclrtEvent e)
 {
-    executed(e);
+    make_executed(e);
     OK(aclrtResetEvent(e, stream));
 }
 
@@ -101,7 +101,7 @@ static void reset_executed_in_its_turn(aclrtEvent e)
 {
     aclrtEvent gate;
 
-    executed(e);
+    make_executed(e);
     gate = stream_hold(stream);
     OK(aclrtResetEvent(e, stream));
     stream_let_go(gate);
@@ -110,7 +110,7 @@ static void reset_executed_in_its_turn(aclrtEvent e)
 
 static void reset_pending(aclrtEvent e)
 {
-    executed(e);
+    make_executed(e);
     gate1 = stream_hold(stream);
     OK(aclrtResetEvent(e, stream));
 }
@@ -147,13 +147,13 @@ static const struct {
      {COMPLETE, NOT_YET, COMPLETE, NOT_YET},
      {REFUSED, COMPLETE, COMPLETE, COMPLETE}},
     {"pending",
-     pending,
+     make_pending,
      false,
      {NOT_YET, NOT_YET, NOT_YET, NOT_YET},
      {NOT_YET, NOT_YET, NOT_YET, NOT_YET},
      {REFUSED, NOT_YET, NOT_YET, NOT_YET}},
     {"executed",
-     executed,
+     make_executed,
      false,
      {COMPLETE, COMPLETE, COMPLETE, COMPLETE},
      {COMPLETE, COMPLETE, COMPLETE, COMPLETE},
@@ -222,7 +222,7 @@ static const enum kind with_states[] = {A, B_SYNC, C_SYNC};
 /* The cell that is being asked for: a state and a kind. */
 static const char *row, *column;
 
-static void answer(bool ok, const char *what)
+static void check_answer(bool ok, const char *what)
 {
     cell(ok, row, "%s, %s", column, what);
 }
@@ -233,11 +233,11 @@ static void ask_query(aclrtEvent e, enum answer expected)
     aclError error = aclrtQueryEvent(e, &status);
 
     if (expected == REFUSED)
-        answer(error == NO && status == ACL_EVENT_STATUS_RESERVED, "Query");
+        check_answer(error == NO && status == ACL_EVENT_STATUS_RESERVED, "Query");
     else
-        answer(error == 0 && status == (expected == COMPLETE ? ACL_EVENT_STATUS_COMPLETE
-                                                             : ACL_EVENT_STATUS_NOT_READY),
-               "Query");
+        check_answer(error == 0 && status == (expected == COMPLETE ? ACL_EVENT_STATUS_COMPLETE
+                                                                   : ACL_EVENT_STATUS_NOT_READY),
+                     "Query");
 }
 
 static bool status_is(aclrtEvent e, enum answer expected)
@@ -254,9 +254,9 @@ static void ask_synchronize(aclrtEvent e, enum answer expected)
     bool blocks = expected == NOT_YET;
     aclError timed = aclrtSynchronizeEventWithTimeout(e, blocks ? BLOCKED_MS : LIMIT_MS);
 
-    answer(timed == (blocks ? ACL_ERROR_RT_EVENT_SYNC_TIMEOUT : 0), "SynchronizeWithTimeout");
+    check_answer(timed == (blocks ? ACL_ERROR_RT_EVENT_SYNC_TIMEOUT : 0), "SynchronizeWithTimeout");
     if (!blocks)
-        answer(aclrtSynchronizeEvent(e) == 0, "Synchronize");
+        check_answer(aclrtSynchronizeEvent(e) == 0, "Synchronize");
 }
 
 /* Each form in a stream of its own, on either device. */
@@ -293,7 +293,7 @@ static void ask_for_the_end(void)
     for (int device = DEVICES - 1; device >= 0; device--)
         for (int lane = 0; lane < WAITING_END; lane++)
             ok &= aclrtSynchronizeStreamWithTimeout(lane_stream(device, lane), LIMIT_MS) == 0;
-    answer(ok, "released");
+    check_answer(ok, "released");
 }
 
 /* Whatever the state was: open gates and one more record let everything come to its end. */
@@ -327,14 +327,14 @@ START_TEST(state_answers)
     column = event_kinds[kind].name;
     if (states[state].resets && kind == C_SYNC) {
         OK(aclrtRecordEvent(event, stream));
-        answer(aclrtResetEvent(event, stream) == NO, "Reset");
-        answer(status_is(event, COMPLETE), "QueryStatus");
+        check_answer(aclrtResetEvent(event, stream) == NO, "Reset");
+        check_answer(status_is(event, COMPLETE), "QueryStatus");
         cells_expect_ok();
         return;
     }
     states[state].reach(event);
     ask_query(event, x->query);
-    answer(status_is(event, x->status), "QueryStatus");
+    check_answer(status_is(event, x->status), "QueryStatus");
     ask_synchronize(event, x->synchronize);
     ask_waits(event, x->wait);
     let_go(event);
@@ -351,16 +351,17 @@ START_TEST(mark_state_answers)
     row = states[state].name;
     column = event_kinds[kind].name;
     if (states[state].resets) {
-        answer(aclrtResetEvent(event, stream) == NO, "Reset");
+        check_answer(aclrtResetEvent(event, stream) == NO, "Reset");
         cells_expect_ok();
         return;
     }
     states[state].reach(event);
     ask_query(event, x->query);
-    answer(status_is(event, x->status), "QueryStatus");
+    check_answer(status_is(event, x->status), "QueryStatus");
     ask_synchronize(event, x->synchronize);
     for (enum wait_form form = 0; form < WAIT_FORMS; form++)
-        answer(wait_by(form, third, event, LIMIT_S) == NO && idle(third), wait_form_names[form]);
+        check_answer(wait_by(form, third, event, LIMIT_S) == NO && idle(third),
+                     wait_form_names[form]);
     let_go(event);
 }
 END_TEST
@@ -372,9 +373,9 @@ START_TEST(device_use_only_event_is_never_recorded)
 
     row = "not recorded";
     column = "b-dev";
-    answer(aclrtRecordEvent(event, stream) == PARAM, "Record");
+    check_answer(aclrtRecordEvent(event, stream) == PARAM, "Record");
     ask_query(event, COMPLETE);
-    answer(status_is(event, NOT_YET), "QueryStatus");
+    check_answer(status_is(event, NOT_YET), "QueryStatus");
     ask_synchronize(event, COMPLETE);
     ask_waits(event, REFUSED);
     cells_expect_ok();
@@ -503,7 +504,7 @@ START_TEST(outstanding_waits_are_told)
     aclrtEvent event = event_of_kind(kind);
     aclrtEventWaitStatus status;
 
-    pending(event);
+    make_pending(event);
     OK(aclrtQueryEventWaitStatus(event, &status));
     ck_assert_int_eq(status, ACL_EVENT_WAIT_STATUS_COMPLETE);
     OK(aclrtStreamWaitEvent(third, event));
@@ -525,7 +526,7 @@ START_TEST(destroyed_with_tasks_pending)
     enum kind kind = waitable[_i];
     aclrtEvent event = event_of_kind(kind), next;
 
-    pending(event);
+    make_pending(event);
     OK(aclrtStreamWaitEvent(third, event));
     OK(aclrtStreamWaitEvent(other, event));
     OK(aclrtDestroyEvent(event));
@@ -678,13 +679,13 @@ START_TEST(device_synchronise_reports_a_failed_task_once)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("event states");
     TCase *t = tcase_create("states");
 
     tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, setup, npud_teardown);
+    tcase_add_checked_fixture(t, set_up_test, npud_teardown);
     suite_add_tcase(s, t);
     tcase_add_loop_test(t, state_answers, 0, STATES * 3);
     tcase_add_loop_test(t, mark_state_answers, 0, STATES * 2);
@@ -709,5 +710,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return cells_run_suite(suite());
+    return cells_run_suite(make_suite());
 }

@@ -20,7 +20,7 @@
 
 static aclrtStream stream, other;
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     OK(aclInit(NULL));
@@ -30,7 +30,7 @@ static void setup(void)
 
 /* --- section 8: functions and kinds --- */
 
-static void at(enum moment moment, const struct event_call *call, enum kind kind)
+static void call_at_moment(enum moment moment, const struct event_call *call, enum kind kind)
 {
     aclrtEvent event = event_of_kind(kind), gate = NULL;
     const char *sentence;
@@ -60,7 +60,7 @@ START_TEST(function_accepts_kind)
 
     for (enum moment m = FRESH; m <= EXECUTED; m <<= 1)
         if (call->when & m)
-            at(m, call, _i % KINDS);
+            call_at_moment(m, call, _i % KINDS);
     cells_expect_ok();
 }
 END_TEST
@@ -110,7 +110,7 @@ END_TEST
 
 /* --- section 3 and the creation functions: every combination of flags --- */
 
-static bool allowed(uint32_t flag, bool ex)
+static bool is_flag_allowed(uint32_t flag, bool ex)
 {
     uint32_t ordinary = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
 
@@ -127,7 +127,7 @@ START_TEST(creation_flags)
     for (int ex = 0; ex < 2; ex++)
         for (uint32_t i = 0; i < 0x200; i++) {
             uint32_t flag = (i & 0xff) | (i & 0x100) << 23;
-            aclError error, expected = allowed(flag, ex) ? 0 : PARAM;
+            aclError error, expected = is_flag_allowed(flag, ex) ? 0 : PARAM;
 
             if (flag & 0x04) /* undocumented */
                 continue;
@@ -206,13 +206,13 @@ START_TEST(available_number_goes_down_and_up)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("event table");
     TCase *t = tcase_create("functions and kinds");
 
     tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, setup, npud_teardown);
+    tcase_add_checked_fixture(t, set_up_test, npud_teardown);
     suite_add_tcase(s, t);
     tcase_add_loop_test(t, function_accepts_kind, 0, event_calls_n * KINDS);
     tcase_add_test(t, creation_flags);
@@ -226,5 +226,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return cells_run_suite(suite());
+    return cells_run_suite(make_suite());
 }

@@ -7,7 +7,7 @@
 
 static aclrtStream stream, other;
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     OK(aclInit(NULL));
@@ -159,7 +159,7 @@ END_TEST
 static struct turn exported, recorded, finished;
 static int handle_pipe[2];
 
-static int consumer(void *arg)
+static int consume_event(void *arg)
 {
     aclrtIpcEventHandle handle;
     aclrtEventRecordedStatus status;
@@ -198,7 +198,7 @@ START_TEST(ipc_event_between_two_processes)
     turn_init(&recorded);
     turn_init(&finished);
     ck_assert_int_eq(pipe(handle_pipe), 0);
-    pid = child_start(consumer, NULL);
+    pid = child_start(consume_event, NULL);
     OK(aclInit(NULL));
     OK(aclrtSetDevice(0));
     OK(aclrtCreateStream(&stream));
@@ -218,14 +218,14 @@ START_TEST(ipc_event_between_two_processes)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("events");
     TCase *one = tcase_create("one process");
     TCase *two = tcase_create("two processes");
 
     tcase_set_timeout(one, 30);
-    tcase_add_checked_fixture(one, setup, npud_teardown);
+    tcase_add_checked_fixture(one, set_up_test, npud_teardown);
     tcase_add_test(one, record_is_complete_when_the_stream_gets_there);
     tcase_add_test(one, wait_belongs_to_the_record_latest_at_the_call);
     tcase_add_test(one, level_event_blocks_again_after_reset);
@@ -243,5 +243,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

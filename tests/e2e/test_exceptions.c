@@ -40,7 +40,7 @@ static struct seen read_info(aclrtExceptionInfo *info)
 }
 
 /* Callbacks are called one at a time. */
-static void note(aclrtExceptionInfo *info)
+static void note_exception(aclrtExceptionInfo *info)
 {
     unsigned n = atomic_load(&n_seen);
 
@@ -54,7 +54,7 @@ static aclrtStream stream, other;
 static void open_noting(void)
 {
     streams_open(&stream, &other);
-    OK(aclrtSetExceptionInfoCallback(note));
+    OK(aclrtSetExceptionInfoCallback(note_exception));
 }
 
 static uint32_t last_task(void)
@@ -73,7 +73,7 @@ static uint32_t id_of(aclrtStream s)
     return (uint32_t)id;
 }
 
-static uint32_t tid(void)
+static uint32_t get_thread_id(void)
 {
     return (uint32_t)syscall(SYS_gettid);
 }
@@ -132,7 +132,7 @@ static void use_getters(aclrtExceptionInfo *info)
     getter_codes[3] = aclrtGetFuncHandleFromExceptionInfo(info, &f);
     getter_codes[4] = aclrtGetFuncHandleFromExceptionInfo(info, NULL);
     ck_assert_uint_eq(aclrtGetTaskIdFromExceptionInfo(NULL), UINT32_MAX);
-    note(info);
+    note_exception(info);
 }
 
 START_TEST(test_getters_inside)
@@ -157,7 +157,7 @@ START_TEST(test_ids)
     open_noting();
     OK(aclnpudLaunchDelay(0, 0, stream));
     OK(aclnpudLaunchDelay(0, CODE, stream));
-    expect = (struct seen){last_task(), id_of(stream), tid(), 0, CODE};
+    expect = (struct seen){last_task(), id_of(stream), get_thread_id(), 0, CODE};
     OK(aclnpudLaunchDelay(0, 0, stream));
     FAILS(CODE, aclrtSynchronizeStream(stream));
     ck_assert_uint_eq(n_seen, 1);
@@ -214,13 +214,13 @@ END_TEST
 
 static _Atomic unsigned n_one, n_two;
 
-static void one(aclrtExceptionInfo *info)
+static void count_one(aclrtExceptionInfo *info)
 {
     ck_assert_uint_eq(aclrtGetErrorCodeFromExceptionInfo(info), CODE);
     n_one++;
 }
 
-static void two(aclrtExceptionInfo *info)
+static void count_two(aclrtExceptionInfo *info)
 {
     ck_assert_uint_eq(aclrtGetErrorCodeFromExceptionInfo(info), CODE);
     n_two++;
@@ -238,25 +238,25 @@ static void fail_and_expect(unsigned ones, unsigned twos)
 START_TEST(test_table)
 {
     /* Before there is a session, and without a context. */
-    OK(aclrtSetExceptionInfoCallback(one));
+    OK(aclrtSetExceptionInfoCallback(count_one));
     streams_open(&stream, &other);
     fail_and_expect(1, 0);
-    OK(aclrtSetExceptionInfoCallback(two));
+    OK(aclrtSetExceptionInfoCallback(count_two));
     fail_and_expect(0, 1);
     OK(aclrtSetExceptionInfoCallback(NULL));
     fail_and_expect(0, 0);
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtExceptionInfoCallbackRegister(NULL));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtExceptionInfoCallbackUnregister(NULL));
-    OK(aclrtExceptionInfoCallbackUnregister(one));
-    OK(aclrtExceptionInfoCallbackRegister(one));
-    OK(aclrtExceptionInfoCallbackRegister(one));
+    OK(aclrtExceptionInfoCallbackUnregister(count_one));
+    OK(aclrtExceptionInfoCallbackRegister(count_one));
+    OK(aclrtExceptionInfoCallbackRegister(count_one));
     fail_and_expect(1, 0);
-    OK(aclrtExceptionInfoCallbackRegister(two));
-    OK(aclrtSetExceptionInfoCallback(one));
+    OK(aclrtExceptionInfoCallbackRegister(count_two));
+    OK(aclrtSetExceptionInfoCallback(count_one));
     fail_and_expect(2, 1);
-    OK(aclrtExceptionInfoCallbackUnregister(one));
+    OK(aclrtExceptionInfoCallbackUnregister(count_one));
     fail_and_expect(1, 1);
-    OK(aclrtExceptionInfoCallbackUnregister(two));
+    OK(aclrtExceptionInfoCallbackUnregister(count_two));
     OK(aclrtSetExceptionInfoCallback(NULL));
     fail_and_expect(0, 0);
 }
@@ -277,10 +277,11 @@ struct worker {
 
 static void expect_failure(struct worker *w, aclrtStream s, uint32_t code)
 {
-    w->expect[w->n++] = (struct seen){last_task(), id_of(s), tid(), (uint32_t)w->device, code};
+    w->expect[w->n++] =
+        (struct seen){last_task(), id_of(s), get_thread_id(), (uint32_t)w->device, code};
 }
 
-static void burst(struct worker *w, aclrtStream s, aclrtStream gate_stream)
+static void submit_burst(struct worker *w, aclrtStream s, aclrtStream gate_stream)
 {
     aclrtEvent gate;
     void *to, *from;
@@ -303,7 +304,7 @@ static void burst(struct worker *w, aclrtStream s, aclrtStream gate_stream)
     OK(aclrtDestroyEvent(gate));
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
     struct worker *w = arg;
     aclrtStream s, gate_stream;
@@ -312,11 +313,11 @@ static void *work(void *arg)
     OK(aclrtCreateStream(&s));
     OK(aclrtCreateStream(&gate_stream));
     for (unsigned i = 0; i < ROUNDS; i++)
-        burst(w, s, gate_stream);
+        submit_burst(w, s, gate_stream);
     return NULL;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_seen(const void *a, const void *b)
 {
     return memcmp(a, b, sizeof(struct seen));
 }
@@ -329,10 +330,10 @@ START_TEST(test_load)
     unsigned n = 0;
 
     OK(aclInit(NULL));
-    OK(aclrtSetExceptionInfoCallback(note));
+    OK(aclrtSetExceptionInfoCallback(note_exception));
     for (int i = 0; i < WORKERS; i++) {
         workers[i].device = i % 2;
-        ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+        ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]), 0);
     }
     for (int i = 0; i < WORKERS; i++) {
         pthread_join(workers[i].thread, NULL);
@@ -341,11 +342,11 @@ START_TEST(test_load)
         expect_row(all[n - 1].stream, ROUNDS * BURST, &all[n - 1]);
     }
     ck_assert_uint_eq(atomic_load(&n_seen), n);
-    qsort(all, n, sizeof(all[0]), compare);
-    qsort(seen, n, sizeof(seen[0]), compare);
+    qsort(all, n, sizeof(all[0]), compare_seen);
+    qsort(seen, n, sizeof(seen[0]), compare_seen);
     ck_assert_int_eq(memcmp(all, seen, n * sizeof(all[0])), 0);
     for (unsigned i = 1; i < n; i++)
-        ck_assert_int_ne(compare(&seen[i - 1], &seen[i]), 0);
+        ck_assert_int_ne(compare_seen(&seen[i - 1], &seen[i]), 0);
 }
 END_TEST
 
@@ -361,10 +362,10 @@ static void note_slowly(aclrtExceptionInfo *info)
         sem_post(&entered);
         sem_wait(&go_on);
     }
-    note(info);
+    note_exception(info);
 }
 
-static void flood(void)
+static void submit_flood(void)
 {
     for (unsigned i = 0; i < FLOOD; i++) {
         OK(aclnpudLaunchDelay(0, CODE, stream));
@@ -394,7 +395,7 @@ static void await_stuck(aclrtStream s)
 
 static struct turn to_neighbour, from_neighbour;
 
-static int neighbour(void *arg)
+static int run_neighbour(void *arg)
 {
     aclrtStream a, b;
 
@@ -429,10 +430,10 @@ START_TEST(test_full)
     sem_init(&go_on, 0, 0);
     turn_init(&to_neighbour);
     turn_init(&from_neighbour);
-    pid = child_start(neighbour, NULL);
+    pid = child_start(run_neighbour, NULL);
     streams_open(&stream, &other);
     OK(aclrtSetExceptionInfoCallback(note_slowly));
-    flood();
+    submit_flood();
     sem_wait(&entered);
     await_stuck(stream);
     await_stuck(other);
@@ -460,7 +461,7 @@ START_TEST(test_full_destroy)
     sem_init(&go_on, 0, 0);
     streams_open(&stream, &other);
     OK(aclrtSetExceptionInfoCallback(note_slowly));
-    flood();
+    submit_flood();
     sem_wait(&entered);
     await_stuck(stream);
     OK(aclrtDestroyStreamForce(stream));
@@ -487,14 +488,14 @@ static void synchronize_inside(aclrtExceptionInfo *info)
         aclrtSetDevice(0);
         code_inside = aclrtSynchronizeStream(stream);
     }
-    note(info);
+    note_exception(info);
 }
 
 START_TEST(test_synchronize_inside)
 {
     streams_open(&stream, &other);
     OK(aclrtSetExceptionInfoCallback(synchronize_inside));
-    flood();
+    submit_flood();
     FAILS(CODE, aclrtSynchronizeStream(other));
     aclrtSynchronizeStream(stream);
     OK(aclrtSynchronizeDevice());
@@ -508,7 +509,7 @@ static _Atomic int finalize_code;
 static void finalize_inside(aclrtExceptionInfo *info)
 {
     finalize_code = aclFinalize();
-    note(info);
+    note_exception(info);
 }
 
 START_TEST(test_finalize_inside)
@@ -528,7 +529,7 @@ START_TEST(test_finalize)
 {
     open_noting();
     for (unsigned round = 1; round <= 20; round++) {
-        flood();
+        submit_flood();
         OK(aclrtResetDevice(0));
         OK(aclFinalize());
         ck_assert_uint_eq(atomic_load(&n_seen), round * 2 * FLOOD);
@@ -540,16 +541,16 @@ END_TEST
 
 static int child_of_fork(void)
 {
-    FAILS(ACL_ERROR_UNINITIALIZE, aclrtSetExceptionInfoCallback(note));
+    FAILS(ACL_ERROR_UNINITIALIZE, aclrtSetExceptionInfoCallback(note_exception));
     streams_open(&stream, &other);
     OK(aclnpudLaunchDelay(0, CODE, stream));
     FAILS(CODE, aclrtSynchronizeStream(stream));
     ck_assert_uint_eq(n_seen, 1); /* the parent's, before */
-    OK(aclrtSetExceptionInfoCallback(note));
+    OK(aclrtSetExceptionInfoCallback(note_exception));
     OK(aclnpudLaunchDelay(0, CODE, stream));
     FAILS(CODE, aclrtSynchronizeStream(stream));
     ck_assert_uint_eq(n_seen, 2);
-    ck_assert_uint_eq(seen[1].thread, tid());
+    ck_assert_uint_eq(seen[1].thread, get_thread_id());
     return 0;
 }
 
@@ -575,7 +576,7 @@ START_TEST(test_npud_killed)
 {
     uint64_t give_up = now_ns() + GUARD_NS;
 
-    OK(aclrtSetExceptionInfoCallback(note));
+    OK(aclrtSetExceptionInfoCallback(note_exception));
     streams_open(&stream, &other);
     OK(aclrtSetDevice(1));
     OK(aclrtSetDevice(0));
@@ -735,7 +736,7 @@ START_TEST(test_device_lost)
     streams_open(&stream, &other);
     OK(aclrtSetExceptionInfoCallback(_i ? note_slowly : note_device));
     if (_i) {
-        flood();
+        submit_flood();
         await_stuck(other);
     }
     free(npuctl("inject lose-device --device 0", &status));

@@ -26,7 +26,7 @@ static aclrtContext context;
 static _Atomic unsigned n_exceptions;
 static _Atomic uint32_t first_task;
 
-static void count(aclrtExceptionInfo *info)
+static void count_exception(aclrtExceptionInfo *info)
 {
     if (n_exceptions++ == 0)
         first_task = aclrtGetTaskIdFromExceptionInfo(info);
@@ -36,7 +36,7 @@ static void open_device(void)
 {
     streams_open(&failing, &other);
     OK(aclrtGetCurrentContext(&context));
-    OK(aclrtSetExceptionInfoCallback(count));
+    OK(aclrtSetExceptionInfoCallback(count_exception));
 }
 
 static aclrtEvent make_event(uint32_t flags)
@@ -50,7 +50,7 @@ static aclrtEvent make_event(uint32_t flags)
     return event;
 }
 
-static aclrtEvent hold(aclrtStream s)
+static aclrtEvent hold_stream(aclrtStream s)
 {
     aclrtEvent gate = make_event(ACL_EVENT_SYNC);
 
@@ -212,7 +212,7 @@ START_TEST(test_stop_rows)
     before = make_event(0);
     behind = make_event(0);
     more = make_event(ACL_EVENT_TIME_LINE);
-    gate = hold(failing);
+    gate = hold_stream(failing);
     OK(aclrtRecordEvent(before, failing));
     OK(aclnpudLaunchDelay(0, CODE, failing));
     OK(aclrtRecordEvent(behind, failing));
@@ -291,7 +291,7 @@ START_TEST(test_stop_sleepers)
     open_device();
     stop_on(other);
     behind = make_event(0);
-    gate = hold(failing);
+    gate = hold_stream(failing);
     OK(aclnpudLaunchDelay(0, CODE, failing));
     OK(aclrtRecordEvent(behind, failing));
     OK(aclnpudLaunchDelay(HOUR, 0, other));
@@ -322,8 +322,8 @@ START_TEST(test_stop_full_ring)
 
     open_device();
     stop_on(other);
-    hold(other);
-    gate = hold(failing);
+    hold_stream(other);
+    gate = hold_stream(failing);
     OK(aclnpudLaunchDelay(0, CODE, failing));
     sleeper_start(&s, "aclnpudLaunchDelay", fill_fn, other);
     OK(aclrtRecordEvent(gate, NULL));
@@ -345,7 +345,7 @@ START_TEST(test_stop_other_context)
     stop_on(failing);
     behind = make_event(0);
     level = make_event(ACL_EVENT_SYNC);
-    gate = hold(failing);
+    gate = hold_stream(failing);
     OK(aclnpudLaunchDelay(0, CODE, failing));
     OK(aclrtRecordEvent(behind, failing));
     OK(aclrtRecordEvent(level, failing));
@@ -429,13 +429,13 @@ END_TEST
 
 static _Atomic unsigned n_called, n_dropped;
 
-static void called(void *data)
+static void count_called(void *data)
 {
     (void)data;
     n_called++;
 }
 
-static void dropped(void *data)
+static void count_dropped(void *data)
 {
     (void)data;
     n_dropped++;
@@ -455,12 +455,13 @@ START_TEST(test_callback)
     OK(aclrtSubscribeReport((uint64_t)pthread_self(), failing));
     if (_i == 1)
         stop_on(failing);
-    gate = hold(failing);
+    gate = hold_stream(failing);
     OK(aclnpudLaunchDelay(0, CODE, failing));
-    OK(aclnpudLaunchCallbackWithDrop(called, dropped, NULL, ACL_CALLBACK_BLOCK, failing));
+    OK(aclnpudLaunchCallbackWithDrop(count_called, count_dropped, NULL, ACL_CALLBACK_BLOCK,
+                                     failing));
     OK(aclrtStreamWaitEvent(host, gate));
     OK(aclnpudLaunchDelay(_i == 1 ? HOUR : 0, 0, host));
-    OK(aclrtLaunchHostFunc(host, called, NULL));
+    OK(aclrtLaunchHostFunc(host, count_called, NULL));
     if (_i == 2) {
         OK(aclrtStreamAbort(failing));
         OK(aclrtStreamAbort(host));
@@ -472,13 +473,13 @@ START_TEST(test_callback)
         OK(aclrtProcessReport(-1));
     FAILS(CODE, aclrtSynchronizeStream(failing));
     if (_i == 1) {
-        FAILS(CODE, aclrtLaunchCallback(called, NULL, ACL_CALLBACK_BLOCK, failing));
-        FAILS(CODE, aclrtLaunchHostFunc(host, called, NULL));
+        FAILS(CODE, aclrtLaunchCallback(count_called, NULL, ACL_CALLBACK_BLOCK, failing));
+        FAILS(CODE, aclrtLaunchHostFunc(host, count_called, NULL));
     } else {
         OK(aclrtSynchronizeStream(host));
-        OK(aclrtLaunchCallback(called, NULL, ACL_CALLBACK_NO_BLOCK, failing));
+        OK(aclrtLaunchCallback(count_called, NULL, ACL_CALLBACK_NO_BLOCK, failing));
         OK(aclrtProcessReport(-1));
-        OK(aclrtLaunchHostFunc(host, called, NULL));
+        OK(aclrtLaunchHostFunc(host, count_called, NULL));
         OK(aclrtSynchronizeStream(host));
     }
     ck_assert_uint_eq(n_called, _i == 0 ? 4 : _i == 1 ? 0 : 2);
@@ -493,7 +494,7 @@ END_TEST
 static struct turn to_peer, to_us;
 static aclrtIpcEventHandle *shared_handle;
 
-static int peer(void *arg)
+static int run_peer(void *arg)
 {
     aclError expected = *(aclError *)arg;
     aclrtStream s, t;
@@ -531,13 +532,13 @@ START_TEST(test_peer)
     ck_assert_ptr_ne(shared_handle, MAP_FAILED);
     turn_init(&to_peer);
     turn_init(&to_us);
-    pid = child_start(peer, &expected);
+    pid = child_start(run_peer, &expected);
     open_device();
     if (_i == 0)
         stop_on(failing);
     OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
     OK(aclrtIpcGetEventHandle(event, shared_handle));
-    gate = hold(failing);
+    gate = hold_stream(failing);
     OK(aclnpudLaunchDelay(0, CODE, failing));
     OK(aclrtRecordEvent(event, failing));
     turn_tell(&to_peer);
@@ -575,7 +576,7 @@ START_TEST(test_abort)
 
     open_device();
     behind = make_event(0);
-    hold(failing);
+    hold_stream(failing);
     OK(aclnpudLaunchDelay(0, CODE, failing));
     OK(aclrtRecordEvent(behind, failing));
     OK(aclrtStreamWaitEvent(other, behind));
@@ -618,7 +619,7 @@ START_TEST(test_abort_full_ring)
     struct sleeper s;
 
     open_device();
-    hold(failing);
+    hold_stream(failing);
     sleeper_start(&s, "aclnpudLaunchDelay", fill_fn, failing);
     OK(aclrtStreamAbort(failing));
     ck_assert_int_eq(sleeper_result(&s), ABORTED);
@@ -687,7 +688,7 @@ START_TEST(test_stop_task)
     OK(aclrtMemcpy(&byte, 1, memory, 1, ACL_MEMCPY_DEVICE_TO_HOST));
     ck_assert_int_eq(byte, 1);
     OK(aclrtSynchronizeStream(failing));
-    gate = hold(failing);
+    gate = hold_stream(failing);
     await_state(failing, "waiting");
     OK(aclrtStreamStop(failing));
     FAILS(ABORTED, aclrtSynchronizeStream(failing));
@@ -721,7 +722,8 @@ static int32_t on_abort(int32_t device, aclrtDeviceTaskAbortStage stage, uint32_
     return 0;
 }
 
-static int32_t refuse(int32_t device, aclrtDeviceTaskAbortStage stage, uint32_t timeout, void *args)
+static int32_t refuse_abort(int32_t device, aclrtDeviceTaskAbortStage stage, uint32_t timeout,
+                            void *args)
 {
     (void)device;
     (void)stage;
@@ -769,7 +771,7 @@ START_TEST(test_device_abort)
     OK(aclrtSynchronizeStream(elsewhere));
     ck_assert_uint_eq(n_exceptions, 0);
     OK(aclrtSetDeviceTaskAbortCallback("a", NULL, NULL));
-    OK(aclrtSetDeviceTaskAbortCallback("b", refuse, NULL));
+    OK(aclrtSetDeviceTaskAbortCallback("b", refuse_abort, NULL));
     OK(aclrtSetDeviceTaskAbortCallback("c", on_abort, &n_pre));
     OK(aclnpudLaunchDelay(20000, 0, failing));
     ck_assert_int_eq(aclrtDeviceTaskAbort(0, 0), 77);

@@ -29,7 +29,7 @@ static struct shared {
 } * shared;
 static struct turn to_child, to_other, to_parent;
 
-static void share(void)
+static void share_memory(void)
 {
     shared = child_share(sizeof(*shared));
     turn_init(&to_child);
@@ -37,10 +37,10 @@ static void share(void)
     turn_init(&to_parent);
 }
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
-    share();
+    share_memory();
 }
 
 static void setup_with_10_mib(void)
@@ -48,10 +48,10 @@ static void setup_with_10_mib(void)
     const char *const args[] = {"--set", "limits.mbuf_memory=10M", NULL};
 
     npud_start(args);
-    share();
+    share_memory();
 }
 
-static void over(void)
+static void finish_test(void)
 {
     await_buffers(0);
     OK(aclFinalize());
@@ -65,7 +65,7 @@ struct mapped {
 };
 
 /* What a process has mapped of npud's files of this name. */
-static struct mapped mapped(pid_t pid, const char *name)
+static struct mapped count_mapped(pid_t pid, const char *name)
 {
     struct mapped m = {0};
     char line[512], path[40], rights[5];
@@ -93,19 +93,19 @@ static void await_mapped_at_most(pid_t pid, const char *name, unsigned n)
 {
     uint64_t give_up = now_ns() + GUARD_NS;
 
-    while (mapped(pid, name).n > n)
-        ck_assert_msg(now_ns() < give_up, "%u mappings, not %u", mapped(pid, name).n, n);
+    while (count_mapped(pid, name).n > n)
+        ck_assert_msg(now_ns() < give_up, "%u mappings, not %u", count_mapped(pid, name).n, n);
 }
 
 static void await_mapped(pid_t pid, const char *name, unsigned n)
 {
     await_mapped_at_most(pid, name, n);
-    ck_assert_uint_eq(mapped(pid, name).n, n);
+    ck_assert_uint_eq(count_mapped(pid, name).n, n);
 }
 
 /* --- rings --- */
 
-static uint32_t create(uint32_t depth)
+static uint32_t create_queue(uint32_t depth)
 {
     acltdtQueueAttr *attr = acltdtCreateQueueAttr();
     uint32_t qid;
@@ -136,12 +136,12 @@ static void create_all(pid_t pid)
 {
     OK(aclInit(NULL));
     for (unsigned i = 0; i < QUEUES; i++) {
-        shared->q[i] = create(QUEUE_DEPTH_MAX);
+        shared->q[i] = create_queue(QUEUE_DEPTH_MAX);
         OK(acltdtGrantQueue(shared->q[i], pid, TAKE, 0));
     }
     turn_tell(&to_child);
     turn_await(&to_parent);
-    ck_assert_uint_eq(mapped(pid, "npud-queue").n, 2 * QUEUES);
+    ck_assert_uint_eq(count_mapped(pid, "npud-queue").n, 2 * QUEUES);
 }
 
 /* Guards against rings that stay mapped in a peer that calls nothing any more. */
@@ -156,7 +156,7 @@ START_TEST(idle_peer_lets_go_of_destroyed_queues)
     await_mapped(getpid(), "npud-queue", 0);
     turn_tell(&to_child);
     child_expect_ok(pid);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -173,7 +173,7 @@ START_TEST(idle_peer_lets_go_of_revoked_queues)
         OK(acltdtDestroyQueue(shared->q[i]));
     turn_tell(&to_child);
     child_expect_ok(pid);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -187,19 +187,19 @@ START_TEST(stopped_peer_keeps_no_memory_of_destroyed_queues)
     uint64_t give_up = now_ns() + GUARD_NS;
 
     create_all(pid);
-    ck_assert_uint_ge(mapped(pid, "npud-queue").kib, QUEUES * 1024);
+    ck_assert_uint_ge(count_mapped(pid, "npud-queue").kib, QUEUES * 1024);
     kill(pid, SIGSTOP);
     for (unsigned i = 0; i < QUEUES; i++)
         OK(acltdtDestroyQueue(shared->q[i]));
     /* Much memory is freed by a thread of npud. */
-    while (mapped(pid, "npud-queue").kib > QUEUES * 8)
+    while (count_mapped(pid, "npud-queue").kib > QUEUES * 8)
         ck_assert_uint_lt(now_ns(), give_up);
-    ck_assert_uint_eq(mapped(pid, "npud-queue").n, 2 * QUEUES);
+    ck_assert_uint_eq(count_mapped(pid, "npud-queue").n, 2 * QUEUES);
     kill(pid, SIGCONT);
     await_mapped(pid, "npud-queue", 0);
     turn_tell(&to_child);
     child_expect_ok(pid);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -241,7 +241,7 @@ static void give_all_to(pid_t pid, uint32_t messages)
 
     shared->messages = messages;
     OK(aclInit(NULL));
-    shared->q[0] = create(MESSAGES);
+    shared->q[0] = create_queue(MESSAGES);
     for (unsigned i = 0; i < messages; i++) {
         OK(acltdtAllocBuf(size_of(i), ACL_TDT_NORMAL_MEM, &buf));
         OK(acltdtEnqueue(shared->q[0], buf, 0));
@@ -265,7 +265,7 @@ START_TEST(pool_shrinks_when_others_free_it)
         ck_assert_msg(now_ns() < give_up, "%llu bytes", (unsigned long long)npud_ledger().buffers);
     turn_tell(&to_child);
     child_expect_ok(pid);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -283,7 +283,7 @@ START_TEST(pool_shrinks_when_its_owner_frees_it)
         OK(acltdtFreeBuf(buf[i]));
     while (npud_ledger().buffers > POOL_KEPT)
         ck_assert_msg(now_ns() < give_up, "%llu bytes", (unsigned long long)npud_ledger().buffers);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -297,7 +297,7 @@ START_TEST(pool_shrinks_when_the_holder_is_killed)
     child_kill(pid);
     while (npud_ledger().buffers > POOL_KEPT)
         ck_assert_msg(now_ns() < give_up, "%llu bytes", (unsigned long long)npud_ledger().buffers);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -330,7 +330,7 @@ START_TEST(free_memory_of_others_makes_room)
     child_expect_ok(other);
     turn_tell(&to_child);
     child_expect_ok(holder);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -387,8 +387,8 @@ START_TEST(granting_and_revoking_costs_no_memory)
     acltdtBuf last;
 
     OK(aclInit(NULL));
-    shared->q[0] = create(8);
-    shared->q[1] = create(8);
+    shared->q[0] = create_queue(8);
+    shared->q[1] = create_queue(8);
     OK(acltdtGrantQueue(shared->q[1], pid, TAKE, 0));
     turn_tell(&to_child);
     for (unsigned i = 0; i < rounds; i++) {
@@ -410,7 +410,7 @@ START_TEST(granting_and_revoking_costs_no_memory)
     OK(acltdtEnqueue(shared->q[1], last, 0));
     turn_tell(&to_child);
     child_expect_ok(pid);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -452,7 +452,7 @@ START_TEST(what_is_held_stays_mapped_after_revoking)
     pid_t pid = child_start(keeps_what_it_took, NULL);
 
     OK(aclInit(NULL));
-    shared->q[0] = create(8);
+    shared->q[0] = create_queue(8);
     for (unsigned i = 0; i < HELD; i++) {
         OK(acltdtEnqueue(shared->q[0], buffer_of(i), 0));
         OK(acltdtGrantQueue(shared->q[0], pid, TAKE, 0));
@@ -461,7 +461,7 @@ START_TEST(what_is_held_stays_mapped_after_revoking)
         OK(acltdtGrantQueue(shared->q[0], pid, 0, 0));
     }
     await_mapped(pid, "npud-queue", 0);
-    ck_assert_uint_eq(mapped(pid, "npud-buffers").n, HELD);
+    ck_assert_uint_eq(count_mapped(pid, "npud-buffers").n, HELD);
     for (unsigned left = HELD; left-- > 0;) {
         turn_tell(&to_child);
         turn_await(&to_parent);
@@ -470,7 +470,7 @@ START_TEST(what_is_held_stays_mapped_after_revoking)
     await_mapped_at_most(getpid(), "npud-buffers", 1);
     turn_tell(&to_child);
     child_expect_ok(pid);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -524,7 +524,7 @@ START_TEST(last_of_a_draining_segment_is_told)
 
     OK(aclInit(NULL));
     for (unsigned i = 0; i < 2; i++) {
-        shared->q[i] = create(8);
+        shared->q[i] = create_queue(8);
         OK(acltdtGrantQueue(shared->q[i], pid, TAKE, 0));
     }
     /* The first one is freed: npud is told, and is not interested. */
@@ -546,7 +546,7 @@ START_TEST(last_of_a_draining_segment_is_told)
     ck_assert_uint_lt(npud_ledger().buffers, POOL_KEPT / 2);
     if (_i != A_KEPT_SLOT)
         next = big_buffer();
-    ck_assert_uint_eq(mapped(pid, "npud-buffers").n, 1);
+    ck_assert_uint_eq(count_mapped(pid, "npud-buffers").n, 1);
     turn_tell(&to_child);
     turn_await(&to_parent);
     if (_i == A_KEPT_SLOT)
@@ -557,7 +557,7 @@ START_TEST(last_of_a_draining_segment_is_told)
     OK(acltdtFreeBuf(next));
     turn_tell(&to_child);
     child_expect_ok(pid);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -570,7 +570,7 @@ START_TEST(what_was_free_goes_when_the_pool_grows)
 
     OK(aclInit(NULL));
     for (unsigned i = 0; i < 2; i++) {
-        shared->q[i] = create(8);
+        shared->q[i] = create_queue(8);
         OK(acltdtGrantQueue(shared->q[i], pid, TAKE, 0));
         OK(acltdtAllocBuf(BUFFER << i, ACL_TDT_NORMAL_MEM, &buf));
         OK(acltdtEnqueue(shared->q[i], buf, 0));
@@ -590,7 +590,7 @@ START_TEST(what_was_free_goes_when_the_pool_grows)
     OK(acltdtFreeBuf(large));
     turn_tell(&to_child);
     child_expect_ok(pid);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -619,7 +619,7 @@ START_TEST(a_lie_about_a_segment_unmaps_nothing)
     uint32_t qid;
 
     OK(aclInit(NULL));
-    qid = create(8);
+    qid = create_queue(8);
     mine = buffer_of(77);
     atomic_store(&only_segment()->dead, 1);
     for (unsigned i = 0; i < 1000; i++)
@@ -631,19 +631,19 @@ START_TEST(a_lie_about_a_segment_unmaps_nothing)
     for (unsigned i = 0; i < 1000; i++)
         OK(acltdtFreeBuf(more[i]));
     OK(acltdtFreeBuf(mine));
-    over();
+    finish_test();
 }
 END_TEST
 
 int main(void)
 {
     Suite *s = suite_create("giving back");
-    TCase *tc = suite_case(s, "rings", 60, setup, NULL);
+    TCase *tc = suite_case(s, "rings", 60, set_up_test, NULL);
 
     tcase_add_test(tc, idle_peer_lets_go_of_destroyed_queues);
     tcase_add_test(tc, idle_peer_lets_go_of_revoked_queues);
     tcase_add_test(tc, stopped_peer_keeps_no_memory_of_destroyed_queues);
-    tc = suite_case(s, "pools", 60, setup, NULL);
+    tc = suite_case(s, "pools", 60, set_up_test, NULL);
     tcase_add_test(tc, pool_shrinks_when_others_free_it);
     tcase_add_test(tc, pool_shrinks_when_its_owner_frees_it);
     tcase_add_test(tc, pool_shrinks_when_the_holder_is_killed);

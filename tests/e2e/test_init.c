@@ -46,7 +46,7 @@ static void open_device(void)
     OK(aclrtCreateStream(&stream));
 }
 
-static void work(void)
+static void complete_delay(void)
 {
     OK(aclnpudLaunchDelay(10, 0, stream));
     OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
@@ -55,7 +55,7 @@ static void work(void)
 static char config_path[64];
 
 /* A configuration file with this content, removed when the test ends. */
-static const char *config(const char *text)
+static const char *write_config(const char *text)
 {
     FILE *f;
 
@@ -253,7 +253,7 @@ static const struct {
 
 START_TEST(configuration)
 {
-    const char *path = config(configs[_i].text);
+    const char *path = write_config(configs[_i].text);
     aclError error = aclInit(path);
     uint64_t n = 77;
 
@@ -264,7 +264,7 @@ START_TEST(configuration)
     if (error != 0) {
         FAILS(ACL_ERROR_REPEAT_FINALIZE, aclFinalizeReference(&n));
         ck_assert_uint_eq(n, 0);
-        OK(aclInit(config("{\"a\":1}")));
+        OK(aclInit(write_config("{\"a\":1}")));
     }
     OK(aclFinalize());
 }
@@ -288,7 +288,7 @@ END_TEST
 /* 10 MiB are allowed, one more byte is not. */
 START_TEST(size_of_the_file)
 {
-    const char *path = config("{}");
+    const char *path = write_config("{}");
     size_t limit = 10 * 1024 * 1024;
     char *blanks = malloc(limit);
     FILE *f = fopen(path, "a");
@@ -308,16 +308,16 @@ START_TEST(configuration_must_stay_the_same)
     static const char *const text[] = {NULL, "{\"a\":1}"};
     bool with = _i;
 
-    OK(aclInit(with ? config(text[1]) : NULL));
+    OK(aclInit(with ? write_config(text[1]) : NULL));
     OK(aclFinalize());
-    FAILS(ACL_ERROR_INVALID_PARAM, aclInit(config("{\"a\":2}")));
+    FAILS(ACL_ERROR_INVALID_PARAM, aclInit(write_config("{\"a\":2}")));
     if (with)
         FAILS(ACL_ERROR_INVALID_PARAM, aclInit(NULL));
     else
         OK(aclInit(""));
     aclFinalize();
-    OK(aclInit(with ? config(text[1]) : NULL));
-    ck_assert_int_eq(aclInit(config("{\"a\":3}")), ACL_ERROR_REPEAT_INITIALIZE);
+    OK(aclInit(with ? write_config(text[1]) : NULL));
+    ck_assert_int_eq(aclInit(write_config("{\"a\":3}")), ACL_ERROR_REPEAT_INITIALIZE);
 }
 END_TEST
 
@@ -330,7 +330,7 @@ static void *unknown_level(void *arg)
 
 START_TEST(sentences_of_the_whole_process)
 {
-    OK(aclInit(config("{\"err_msg_mode\":\"1\"}")));
+    OK(aclInit(write_config("{\"err_msg_mode\":\"1\"}")));
     thread_call(unknown_level, NULL);
     ck_assert(sentence_has("aclrtGetLastError"));
     ck_assert_ptr_null(aclGetRecentErrMsg());
@@ -340,7 +340,7 @@ END_TEST
 START_TEST(sentences_of_threads)
 {
     if (_i)
-        OK(aclInit(config("{\"err_msg_mode\":\"0\"}")));
+        OK(aclInit(write_config("{\"err_msg_mode\":\"0\"}")));
     thread_call(unknown_level, NULL);
     ck_assert_ptr_null(aclGetRecentErrMsg());
 }
@@ -382,7 +382,7 @@ static void *explicit_device(void *arg)
 START_TEST(default_device_without_npud)
 {
     setenv("NPUD_SOCKET", "/nonexistent/npud.sock", 1);
-    OK(aclInit(config(DEVICE("\"0\""))));
+    OK(aclInit(write_config(DEVICE("\"0\""))));
     ck_assert_ptr_null(aclGetRecentErrMsg());
     ck_assert_int_eq(aclrtGetLastError(ACL_RT_THREAD_LEVEL), 0);
     FAILS(ACL_ERROR_RT_NO_DEVICE, aclrtCreateStream(&stream));
@@ -394,7 +394,7 @@ START_TEST(default_device)
 {
     int32_t device = -1;
 
-    OK(aclInit(config(DEVICE("\"1\""))));
+    OK(aclInit(write_config(DEVICE("\"1\""))));
     OK(aclrtGetDevice(&device));
     ck_assert_int_eq(device, 1);
     ck_assert_uint_eq(npud_ledger().streams, 0); /* nothing was opened for that */
@@ -470,7 +470,7 @@ START_TEST(many_sentences)
 }
 END_TEST
 
-static aclError peek(void)
+static aclError peek_error(void)
 {
     return aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL);
 }
@@ -480,19 +480,19 @@ START_TEST(last_error_is_kept_until_read)
     aclrtRunMode mode;
     int32_t device;
 
-    ck_assert_int_eq(peek(), 0);
+    ck_assert_int_eq(peek_error(), 0);
     aclrtSynchronizeStreamWithTimeout(NULL, 0);
-    ck_assert_int_eq(peek(), ACL_ERROR_RT_PARAM_INVALID);
+    ck_assert_int_eq(peek_error(), ACL_ERROR_RT_PARAM_INVALID);
     OK(aclrtGetRunMode(&mode));
     aclrtGetDevice(NULL);                    /* of the outer layer: not recorded */
     FAILS(UNBOUND, aclrtGetDevice(&device)); /* excepted */
-    ck_assert_int_eq(peek(), ACL_ERROR_RT_PARAM_INVALID);
+    ck_assert_int_eq(peek_error(), ACL_ERROR_RT_PARAM_INVALID);
     FAILS(UNBOUND, aclrtCreateStream(&stream));
-    ck_assert_int_eq(peek(), UNBOUND);
+    ck_assert_int_eq(peek_error(), UNBOUND);
     ck_assert_int_eq(aclrtGetLastError(ACL_RT_THREAD_LEVEL), UNBOUND);
     ck_assert_int_eq(aclrtGetLastError(ACL_RT_THREAD_LEVEL), 0);
     thread_call(other_thread_fails, NULL);
-    ck_assert_int_eq(peek(), 0);
+    ck_assert_int_eq(peek_error(), 0);
 }
 END_TEST
 
@@ -511,17 +511,17 @@ START_TEST(what_is_not_recorded)
     open_device();
     OK(aclnpudLaunchDelay(20000, 0, stream));
     OK(aclrtStreamQuery(stream, &status));
-    ck_assert_int_eq(peek(), 0);
+    ck_assert_int_eq(peek_error(), 0);
     for (size_t i = 0; i < sizeof(soft) / sizeof(soft[0]); i++) {
         OK(aclnpudLaunchDelay(0, soft[i], stream));
         FAILS(soft[i], aclrtSynchronizeStream(stream));
         OK(aclnpudLaunchDelay(0, soft[i], stream));
         FAILS(soft[i], aclrtSynchronizeDevice());
-        ck_assert_msg(peek() == 0, "%d was recorded as %d", soft[i], peek());
+        ck_assert_msg(peek_error() == 0, "%d was recorded as %d", soft[i], peek_error());
     }
     OK(aclnpudLaunchDelay(0, ACL_ERROR_RT_AICORE_EXCEPTION, stream));
     FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(stream));
-    ck_assert_int_eq(peek(), ACL_ERROR_RT_AICORE_EXCEPTION);
+    ck_assert_int_eq(peek_error(), ACL_ERROR_RT_AICORE_EXCEPTION);
 }
 END_TEST
 
@@ -530,11 +530,11 @@ END_TEST
 START_TEST(works_before_init_and_after_finalize)
 {
     open_device();
-    work();
+    complete_delay();
     OK(aclInit(NULL));
-    work();
+    complete_delay();
     OK(aclFinalize()); /* resets no device */
-    work();
+    complete_delay();
     OK(aclrtResetDevice(0));
     OK(aclInit(NULL));
     OK(aclFinalize());
@@ -549,7 +549,7 @@ START_TEST(cycles_leave_nothing_behind)
     for (int i = 0; i < 50; i++) {
         OK(aclInit(NULL));
         open_device();
-        work();
+        complete_delay();
         OK(aclrtDestroyStream(stream));
         OK(aclrtResetDevice(0));
         OK(aclFinalize());
@@ -576,7 +576,7 @@ START_TEST(handles_do_not_outlive_the_session)
     open_device();
     FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(old_stream));
     FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeEvent(old_event));
-    work();
+    complete_delay();
 }
 END_TEST
 
@@ -589,7 +589,7 @@ START_TEST(reference_counted_end)
     open_device();
     OK(aclFinalizeReference(&n));
     ck_assert_uint_eq(n, 1);
-    work();
+    complete_delay();
     OK(aclrtResetDevice(0));
     ck_assert_uint_eq(npud_ledger().sessions, 1);
     OK(aclFinalizeReference(&n));
@@ -620,7 +620,7 @@ START_TEST(no_npud_at_first)
     FAILS(UNBOUND, aclrtCreateStream(&stream));
     npud_setup();
     open_device();
-    work();
+    complete_delay();
     ck_assert_ptr_nonnull(aclrtGetSocName());
 }
 END_TEST
@@ -635,7 +635,7 @@ START_TEST(lost_and_found_again)
     OK(aclInit(NULL));
     for (int i = 0; i < 3; i++) {
         open_device();
-        work();
+        complete_delay();
         OK(aclrtCreateEventExWithFlag(&old_event, ACL_EVENT_IPC));
         OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
         old_stream = stream;
@@ -651,14 +651,14 @@ START_TEST(lost_and_found_again)
         FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(old_stream));
         FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtDestroyEvent(old_event));
         FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtFree(memory));
-        work();
+        complete_delay();
     }
 }
 END_TEST
 
 static _Atomic int blocked;
 
-static void *block(void *arg)
+static void *block_in_call(void *arg)
 {
     (void)arg;
     OK(aclrtSetDevice(0));
@@ -675,7 +675,7 @@ START_TEST(lost_while_a_thread_waits)
     OK(aclInit(NULL));
     open_device();
     OK(aclnpudLaunchDelay(60000000, 0, stream));
-    pthread_create(&thread, NULL, block, NULL);
+    pthread_create(&thread, NULL, block_in_call, NULL);
     while (!blocked)
         sched_yield();
     npud_kill();
@@ -684,7 +684,7 @@ START_TEST(lost_while_a_thread_waits)
     OK(aclInit(NULL));
     npud_setup();
     open_device();
-    work();
+    complete_delay();
 }
 END_TEST
 
@@ -772,14 +772,14 @@ static void work_as_own_process(void)
     OK(aclrtIpcOpenEventHandle(ipc_handle, &opened)); /* the two are ordinary peers now */
     OK(aclrtCreateStream(&stream));
     OK(aclrtCreateEvent(&mine));
-    work();
+    complete_delay();
     OK(aclrtRecordEvent(mine, stream));
     OK(aclrtRecordEvent(opened, stream));
     OK(aclrtSynchronizeEvent(mine));
     OK(aclrtSynchronizeEvent(opened));
 }
 
-static void leave(void)
+static void leave_npud(void)
 {
     OK(aclrtResetDevice(0));
     OK(aclFinalize());
@@ -805,7 +805,7 @@ static int child_of_parent(void *arg)
     (void)arg;
     expect_forked();
     work_as_own_process();
-    leave();
+    leave_npud();
     return 0;
 }
 
@@ -816,12 +816,12 @@ START_TEST(forked_child_begins_anew)
     child_expect_ok(child_start(child_of_parent, NULL));
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtSynchronizeEvent(event));
-    work();
+    complete_delay();
     OK(aclrtMemset(memory, 4096, 1, 4096));
     while (npud_ledger().sessions != 1)
         sched_yield();
     OK(aclrtFree(memory));
-    leave();
+    leave_npud();
 }
 END_TEST
 
@@ -847,7 +847,7 @@ START_TEST(child_that_does_nothing)
     make_parent();
     for (int i = 0; i < 3; i++)
         child_expect_ok(child_start(i % 2 ? child_that_only_fails : child_that_just_ends, NULL));
-    work();
+    complete_delay();
     ck_assert_uint_eq(npud_ledger().sessions, 1);
 }
 END_TEST
@@ -868,16 +868,16 @@ START_TEST(child_that_exits)
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
-    work();
+    complete_delay();
 }
 END_TEST
 
-static int grandchild(void *arg)
+static int run_grandchild(void *arg)
 {
     (void)arg;
     expect_forked();
     work_as_own_process();
-    leave();
+    leave_npud();
     return 0;
 }
 
@@ -886,9 +886,9 @@ static int child_with_child(void *arg)
     (void)arg;
     work_as_own_process();
     OK(aclrtGetCurrentContext(&context));
-    child_expect_ok(child_start(grandchild, NULL));
-    work();
-    leave();
+    child_expect_ok(child_start(run_grandchild, NULL));
+    complete_delay();
+    leave_npud();
     return 0;
 }
 
@@ -896,7 +896,7 @@ START_TEST(generations)
 {
     make_parent();
     child_expect_ok(child_start(child_with_child, NULL));
-    work();
+    complete_delay();
 }
 END_TEST
 
@@ -905,7 +905,7 @@ static int first_user(void *arg)
 {
     (void)arg;
     open_device(); /* without aclInit, as everywhere */
-    work();
+    complete_delay();
     return 0;
 }
 
@@ -917,14 +917,14 @@ START_TEST(parent_without_session)
     OK(aclrtGetRunMode(&mode));
     child_expect_ok(child_start(first_user, NULL));
     open_device();
-    work();
+    complete_delay();
 }
 END_TEST
 
 /* Threads of the parent sleep in the library, and others call into it, when it forks. */
 static _Atomic bool stop;
 
-static void *busy(void *arg)
+static void *keep_device_busy(void *arg)
 {
     aclrtEvent e;
     aclrtStream s;
@@ -957,15 +957,15 @@ static void fork_while_busy(int children)
 
     make_parent();
     OK(aclnpudLaunchDelay(200000, 0, stream));
-    pthread_create(&threads[0], NULL, busy, NULL);
-    pthread_create(&threads[1], NULL, busy, NULL);
+    pthread_create(&threads[0], NULL, keep_device_busy, NULL);
+    pthread_create(&threads[1], NULL, keep_device_busy, NULL);
     pthread_create(&threads[2], NULL, sleep_in_synchronize, stream);
     for (int i = 0; i < children; i++)
         child_expect_ok(child_start(child_of_parent, NULL));
     stop = true;
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
-    work();
+    complete_delay();
 }
 
 START_TEST(fork_while_threads_are_busy)
@@ -975,7 +975,7 @@ START_TEST(fork_while_threads_are_busy)
 END_TEST
 
 /* The one store of sentences must not be locked for ever in a child. */
-static void *complain(void *arg)
+static void *fail_repeatedly(void *arg)
 {
     (void)arg;
     while (!stop)
@@ -996,10 +996,10 @@ START_TEST(fork_while_threads_complain)
 {
     pthread_t threads[2];
 
-    OK(aclInit(config("{\"err_msg_mode\":\"1\"}")));
+    OK(aclInit(write_config("{\"err_msg_mode\":\"1\"}")));
     make_objects();
     for (int i = 0; i < 2; i++)
-        pthread_create(&threads[i], NULL, complain, NULL);
+        pthread_create(&threads[i], NULL, fail_repeatedly, NULL);
     for (int i = 0; i < 30; i++)
         child_expect_ok(child_start(child_that_complains, NULL));
     stop = true;
@@ -1021,7 +1021,7 @@ static int child_without_leaks(void *arg)
 /* What the parent has stored for its whole process is not lost memory in the child. */
 START_TEST(sentences_do_not_leak_into_a_child)
 {
-    OK(aclInit(config("{\"err_msg_mode\":\"1\"}")));
+    OK(aclInit(write_config("{\"err_msg_mode\":\"1\"}")));
     thread_call(unknown_level, NULL);
     child_expect_ok(child_start(child_without_leaks, NULL));
     ck_assert(sentence_has("aclrtGetLastError"));
@@ -1042,17 +1042,17 @@ static int child_with_other_configuration(void *arg)
     OK(aclInit(NULL));
     FAILS(UNBOUND, aclrtGetDevice(&device));
     open_device();
-    work();
+    complete_delay();
     return 0;
 }
 
 START_TEST(child_has_its_own_configuration)
 {
-    OK(aclInit(config(DEVICE("\"1\""))));
+    OK(aclInit(write_config(DEVICE("\"1\""))));
     OK(aclrtCreateStream(&stream));
-    work();
+    complete_delay();
     child_expect_ok(child_start(child_with_other_configuration, NULL));
-    work();
+    complete_delay();
 }
 END_TEST
 
@@ -1094,7 +1094,7 @@ static int child_that_submits(void *arg)
 START_TEST(child_has_its_own_thread_id)
 {
     make_parent();
-    work();
+    complete_delay();
     child_expect_ok(child_start(child_that_submits, NULL));
 }
 END_TEST
@@ -1153,7 +1153,7 @@ START_TEST(parent_and_child_work_at_the_same_time)
         ck_assert_int_eq(((unsigned char *)memory)[1234], 255 - i);
     }
     child_expect_ok(pid);
-    work();
+    complete_delay();
 }
 END_TEST
 
@@ -1229,7 +1229,7 @@ static void add_fork(Suite *s)
     tcase_add_test(t, parent_and_child_work_at_the_same_time);
 }
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("init");
 
@@ -1242,5 +1242,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

@@ -22,8 +22,8 @@ static void *from, *to;
 /* --- asking npud --- */
 
 /* Set a rule; its number. */
-static unsigned long inject(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static unsigned long inject(const char *fmt, ...)
+static unsigned long inject_fault(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static unsigned long inject_fault(const char *fmt, ...)
 {
     char arguments[256] = "inject ", *out;
     unsigned long rule;
@@ -41,7 +41,7 @@ static unsigned long inject(const char *fmt, ...)
     return rule;
 }
 
-static void clear(unsigned long rule)
+static void clear_rules(unsigned long rule)
 {
     char arguments[64];
 
@@ -49,14 +49,14 @@ static void clear(unsigned long rule)
     npuctl_says(arguments, 0, "");
 }
 
-static Npud__Report *rules(void)
+static Npud__Report *query_rules(void)
 {
     return npud_report(NPUD__ADMIN_REQUEST__TOPIC__RULES);
 }
 
 static void expect_counts(size_t index, uint64_t matched, uint64_t hits, const char *state)
 {
-    Npud__Report *r = rules();
+    Npud__Report *r = query_rules();
 
     ck_assert_uint_gt(r->n_rules, index);
     ck_assert_uint_eq(r->rules[index]->matched, matched);
@@ -71,7 +71,7 @@ static void await_held(size_t index, uint32_t held)
     bool met = false;
 
     while (!met) {
-        Npud__Report *r = rules();
+        Npud__Report *r = query_rules();
 
         met = r->n_rules > index && r->rules[index]->held == held;
         npud__report__free_unpacked(r, NULL);
@@ -90,13 +90,13 @@ static void open_device(void)
     memset(to, '.', SIZE);
 }
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     open_device();
 }
 
-static void teardown(void)
+static void tear_down_test(void)
 {
     OK(aclrtResetDeviceForce(0));
     OK(aclFinalize());
@@ -104,7 +104,7 @@ static void teardown(void)
     npud_teardown();
 }
 
-static void copy(aclrtStream s)
+static void launch_copy(aclrtStream s)
 {
     OK(aclrtMemcpyAsync(to, SIZE, from, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, s));
 }
@@ -121,10 +121,10 @@ static int32_t id_of(aclrtStream s)
 
 START_TEST(nth_copy_fails_with_a_code)
 {
-    inject("fail --kind copy --nth 3 --code 507052");
+    inject_fault("fail --kind copy --nth 3 --code 507052");
     for (int i = 1; i <= 4; i++) {
         memset(to, '.', SIZE);
-        copy(stream);
+        launch_copy(stream);
         if (i == 3)
             FAILS(507052, aclrtSynchronizeStream(stream));
         else
@@ -150,13 +150,13 @@ START_TEST(codes_have_names)
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         aclError code;
 
-        inject("fail --kind delay --code %s", table[i].given);
+        inject_fault("fail --kind delay --code %s", table[i].given);
         OK(aclnpudLaunchDelay(HOUR_US, 0, stream));
         code = aclrtSynchronizeStream(stream);
         ck_assert_int_eq(code, table[i].code);
-        clear(0);
+        clear_rules(0);
     }
-    inject("fail --kind delay");
+    inject_fault("fail --kind delay");
     OK(aclnpudLaunchDelay(HOUR_US, 0, stream));
     FAILS(ACL_ERROR_RT_INTERNAL_ERROR, aclrtSynchronizeStream(stream));
     npuctl_says("inject list", 0, "507000 ACL_ERROR_RT_INTERNAL_ERROR");
@@ -170,13 +170,13 @@ START_TEST(only_what_a_rule_is_for)
     OK(aclrtSetDevice(1));
     OK(aclrtCreateStream(&third));
     OK(aclrtSetDevice(0));
-    inject("fail --kind delay --stream %d --device 0 --code 507015", id_of(other));
-    inject("fail --device 1 --code 507016");
-    inject("fail --session 12345 --code 507017");
+    inject_fault("fail --kind delay --stream %d --device 0 --code 507015", id_of(other));
+    inject_fault("fail --device 1 --code 507016");
+    inject_fault("fail --session 12345 --code 507017");
     for (int i = 0; i < 3; i++) {
         OK(aclnpudLaunchDelay(0, 0, stream));
         OK(aclrtSynchronizeStream(stream));
-        copy(other);
+        launch_copy(other);
         OK(aclrtSynchronizeStream(other));
         OK(aclnpudLaunchDelay(0, 0, other));
         FAILS(507015, aclrtSynchronizeStream(other));
@@ -190,7 +190,7 @@ START_TEST(only_what_a_rule_is_for)
     expect_counts(0, 3, 3, "active");
     expect_counts(1, 1, 1, "active");
     expect_counts(2, 0, 0, "active");
-    clear(0);
+    clear_rules(0);
     OK(aclnpudLaunchDelay(0, 0, other));
     OK(aclrtSynchronizeStream(other));
 }
@@ -201,10 +201,11 @@ START_TEST(one_session_and_not_the_other)
     Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__SESSIONS);
 
     ck_assert_uint_eq(r->n_sessions, 1);
-    inject("fail --session %llu --nth 2 --count 2", (unsigned long long)r->sessions[0]->session);
+    inject_fault("fail --session %llu --nth 2 --count 2",
+                 (unsigned long long)r->sessions[0]->session);
     npud__report__free_unpacked(r, NULL);
     for (int i = 1; i <= 4; i++) {
-        copy(stream);
+        launch_copy(stream);
         ck_assert_int_eq(aclrtSynchronizeStream(stream) != 0, i == 2 || i == 3);
     }
     expect_counts(0, 3, 2, "used up");
@@ -218,9 +219,9 @@ START_TEST(records_waits_and_resets_on_idle_streams_count)
 
     OK(aclrtCreateEvent(&plain));
     OK(aclrtCreateEventWithFlag(&level, ACL_EVENT_SYNC));
-    inject("fail --kind record --nth 5 --code 507001");
-    inject("fail --kind wait --nth 4 --code 507003");
-    inject("fail --kind reset --nth 3 --code 507022");
+    inject_fault("fail --kind record --nth 5 --code 507001");
+    inject_fault("fail --kind wait --nth 4 --code 507003");
+    inject_fault("fail --kind reset --nth 3 --code 507022");
     for (int i = 0; i < 2; i++) {
         aclrtEvent e = i == 0 ? plain : level;
 
@@ -255,7 +256,7 @@ START_TEST(failed_record_leaves_nobody_waiting)
 
     OK(aclrtCreateEventWithFlag(&level, ACL_EVENT_SYNC));
     OK(aclrtCreateEventExWithFlag(&time, ACL_EVENT_TIME_LINE | ACL_EVENT_SYNC));
-    inject("fail --kind record");
+    inject_fault("fail --kind record");
     OK(aclrtStreamWaitEvent(other, level));
     OK(aclrtRecordEvent(level, stream));
     OK(aclrtRecordEvent(time, stream));
@@ -306,7 +307,7 @@ START_TEST(failed_ipc_record_fails_for_the_others)
     open_device();
     OK(aclrtCreateEventExWithFlag(&ipc, ACL_EVENT_IPC));
     OK(aclrtIpcGetEventHandle(ipc, shared));
-    inject("fail --kind ipc-record --nth 1 --code 507022");
+    inject_fault("fail --kind ipc-record --nth 1 --code 507022");
     gate = stream_hold(stream);
     OK(aclrtRecordEvent(ipc, stream));
     turn_tell(&go);
@@ -321,7 +322,7 @@ START_TEST(failed_ipc_record_fails_for_the_others)
     child_expect_ok(peer);
     OK(aclrtDestroyEvent(ipc));
     OK(aclrtDestroyEvent(gate));
-    teardown();
+    tear_down_test();
 }
 END_TEST
 
@@ -339,12 +340,12 @@ START_TEST(every_kind_of_task_can_fail)
     OK(aclrtCreateEventExWithFlag(&ipc, ACL_EVENT_IPC));
 #define KIND(name, call)                                                                           \
     do {                                                                                           \
-        unsigned long rule_ = inject("fail --kind '%s' --nth 1 --code 507015", name);              \
+        unsigned long rule_ = inject_fault("fail --kind '%s' --nth 1 --code 507015", name);        \
         OK(call);                                                                                  \
         FAILS(507015, aclrtSynchronizeDevice());                                                   \
         OK(call);                                                                                  \
         OK(aclrtSynchronizeDevice());                                                              \
-        clear(rule_);                                                                              \
+        clear_rules(rule_);                                                                        \
     } while (0)
     KIND("record", aclrtRecordEvent(level, stream));
     KIND("Wait", aclrtStreamWaitEvent(stream, level));
@@ -398,10 +399,10 @@ static char *random_run(const char *seed, unsigned *n)
     char *failed =
         mmap(NULL, TASKS * STREAMS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-    inject("fail --kind delay --probability 0.1 --seed %s", seed);
+    inject_fault("fail --kind delay --probability 0.1 --seed %s", seed);
     child_expect_ok(child_start(run_random, failed));
     npud_await_sessions(0);
-    clear(0);
+    clear_rules(0);
     *n = 0;
     for (int i = 0; i < TASKS; i++)
         *n += failed[i * STREAMS] != 0;
@@ -440,7 +441,7 @@ static int run_records(void *arg)
     OK(aclrtCreateEvent(&e));
     for (int n = 0; n < TASKS; n++) {
         if (n % 3 == 0)
-            copy(stream);
+            launch_copy(stream);
         OK(aclrtRecordEvent(e, stream));
         OK(aclrtStreamWaitEvent(other, e));
         if (n % 5 == 0)
@@ -457,13 +458,13 @@ START_TEST(records_fail_at_the_same_places)
 
     for (int i = 0; i < 2; i++) {
         failed[i] = mmap(NULL, TASKS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        inject("fail --kind record --probability 0.02 --seed 5");
+        inject_fault("fail --kind record --probability 0.02 --seed 5");
         child_expect_ok(child_start(run_records, failed[i]));
         npud_await_sessions(0);
-        r = rules();
+        r = query_rules();
         ck_assert_uint_eq(r->rules[0]->matched, TASKS);
         npud__report__free_unpacked(r, NULL);
-        clear(0);
+        clear_rules(0);
     }
     ck_assert_int_eq(memcmp(failed[0], failed[1], TASKS), 0);
     ck_assert_ptr_nonnull(memchr(failed[0], 1, TASKS));
@@ -476,7 +477,7 @@ START_TEST(counting_over_engines)
 
     OK(aclrtSetDevice(1));
     OK(aclrtCreateStream(&far));
-    inject("fail --kind delay --nth 1001 --count 500");
+    inject_fault("fail --kind delay --nth 1001 --count 500");
     for (int i = 0; i < 1000; i++) {
         OK(aclrtSetDevice(0));
         OK(aclnpudLaunchDelay(0, 0, stream));
@@ -497,14 +498,14 @@ END_TEST
 
 START_TEST(stalled_until_cleared)
 {
-    unsigned long rule = inject("stall --kind copy --nth 2");
+    unsigned long rule = inject_fault("stall --kind copy --nth 2");
     char words[64];
     Npud__Report *r;
 
-    copy(stream);
+    launch_copy(stream);
     OK(aclrtSynchronizeStream(stream));
     memset(to, '.', SIZE);
-    copy(stream);
+    launch_copy(stream);
     FAILS(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stream, 20));
     await_held(0, 1);
     r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__STREAMS);
@@ -519,10 +520,10 @@ START_TEST(stalled_until_cleared)
     snprintf(words, sizeof(words), "npuctl inject clear %lu", rule);
     ck_assert_str_eq(r->waits[0]->owed_by, words);
     npud__report__free_unpacked(r, NULL);
-    copy(other);
+    launch_copy(other);
     OK(aclrtSynchronizeStream(other));
     memset(to, '.', SIZE);
-    clear(rule);
+    clear_rules(rule);
     OK(aclrtSynchronizeStream(stream));
     ck_assert_int_eq(*(char *)to, 'x');
 }
@@ -539,7 +540,7 @@ START_TEST(waiting_for_a_stalled_stream)
 
     OK(aclrtCreateEventWithFlag(&level, ACL_EVENT_SYNC));
     OK(aclrtCreateEvent(&e));
-    inject("stall --kind delay --count 1");
+    inject_fault("stall --kind delay --count 1");
     OK(aclnpudLaunchDelay(0, 0, stream));
     OK(aclrtRecordEvent(level, stream));
     OK(aclrtStreamWaitEventWithTimeout(other, level, 1));
@@ -551,7 +552,7 @@ START_TEST(waiting_for_a_stalled_stream)
     ck_assert_uint_eq(r->n_waits, 2);
     ck_assert_uint_eq(r->n_deadlocks, 0);
     npud__report__free_unpacked(r, NULL);
-    clear(0);
+    clear_rules(0);
     OK(aclrtSynchronizeDevice());
     OK(aclrtDestroyEvent(e));
     OK(aclrtDestroyEvent(level));
@@ -562,7 +563,7 @@ START_TEST(stall_counts_and_holds_several_streams)
 {
     aclrtStream s[8];
 
-    inject("stall --kind set --count 8");
+    inject_fault("stall --kind set --count 8");
     for (int i = 0; i < 8; i++) {
         OK(aclrtCreateStream(&s[i]));
         OK(aclrtMemsetAsync(to, SIZE, i, SIZE, s[i]));
@@ -573,7 +574,7 @@ START_TEST(stall_counts_and_holds_several_streams)
     expect_counts(0, 8, 8, "used up");
     OK(aclrtDestroyStreamForce(s[3]));
     await_held(0, 7);
-    clear(0);
+    clear_rules(0);
     OK(aclrtSynchronizeDevice());
     for (int i = 0; i < 8; i++)
         if (i != 3)
@@ -591,7 +592,7 @@ START_TEST(stop_of_a_stalled_ipc_record_fails_it)
     aclrtEvent e;
 
     OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_IPC));
-    inject("stall --kind ipc-record --count 1");
+    inject_fault("stall --kind ipc-record --count 1");
     OK(aclrtRecordEvent(e, stream));
     await_held(0, 1);
     OK(aclrtQueryEventStatus(e, &status));
@@ -616,7 +617,7 @@ START_TEST(stop_of_a_stalled_notify_record_fails_its_wait)
 
     OK(aclrtCreateNotify(&n, ACL_NOTIFY_DEFAULT));
     OK(aclrtWaitAndResetNotify(n, other, 0));
-    inject("stall --kind notify-record --count 1");
+    inject_fault("stall --kind notify-record --count 1");
     OK(aclrtRecordNotify(n, stream));
     await_held(0, 1);
     OK(aclrtStreamStop(stream));
@@ -636,7 +637,7 @@ START_TEST(wait_for_an_event_that_was_never_recorded)
     aclrtEvent e, gate;
 
     gate = stream_hold(stream);
-    inject("fail --kind copy --nth 1000 --code 507052");
+    inject_fault("fail --kind copy --nth 1000 --code 507052");
     for (int i = 0; i < 20; i++) {
         OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_SYNC));
         OK(aclrtRecordEvent(e, stream));
@@ -656,7 +657,7 @@ static int stall_for_good(void *arg)
     (void)arg;
     open_device();
     for (int i = 0; i < 100; i++)
-        copy(stream);
+        launch_copy(stream);
     OK(aclrtSynchronizeStream(stream));
     return 1;
 }
@@ -665,7 +666,7 @@ START_TEST(killed_while_stalled)
 {
     pid_t pid[4];
 
-    inject("stall --kind copy");
+    inject_fault("stall --kind copy");
     for (int i = 0; i < 4; i++)
         pid[i] = child_start(stall_for_good, NULL);
     await_held(0, 4);
@@ -684,8 +685,8 @@ END_TEST
 /* npud ends while a stream is stalled: nobody has cleared the rule. */
 START_TEST(end_of_npud_while_stalled)
 {
-    inject("stall");
-    copy(stream);
+    inject_fault("stall");
+    launch_copy(stream);
     await_held(0, 1);
     npud_teardown();
     FAILS(ACL_ERROR_RT_SOCKET_CLOSE, aclrtSynchronizeStream(stream));
@@ -694,7 +695,7 @@ END_TEST
 
 /* --- losing a device --- */
 
-static void *synchronize(void *s)
+static void *synchronize_stream(void *s)
 {
     OK(aclrtSetDevice(0));
     return (void *)(intptr_t)aclrtSynchronizeStream(s);
@@ -741,7 +742,7 @@ START_TEST(lost_device_lets_go_everybody)
     OK(aclrtCreateStream(&third));
     OK(aclrtCreateEventWithFlag(&never, ACL_EVENT_SYNC));
     OK(aclrtCreateEvent(&point));
-    inject("stall --kind set");
+    inject_fault("stall --kind set");
     OK(aclnpudLaunchDelay(HOUR_US, 0, stream));
     OK(aclrtRecordEvent(point, stream));
     OK(aclrtStreamWaitEvent(other, never));
@@ -751,11 +752,11 @@ START_TEST(lost_device_lets_go_everybody)
     OK(aclrtCreateStream(&far));
     OK(aclrtStreamWaitEvent(far, point));
     OK(aclrtSetDevice(0));
-    ck_assert_int_eq(pthread_create(&thread[0], NULL, synchronize, stream), 0);
-    ck_assert_int_eq(pthread_create(&thread[1], NULL, synchronize, other), 0);
+    ck_assert_int_eq(pthread_create(&thread[0], NULL, synchronize_stream, stream), 0);
+    ck_assert_int_eq(pthread_create(&thread[1], NULL, synchronize_stream, other), 0);
     while (!all_wait())
         ck_assert(now_ns() < give_up);
-    rule = inject("lose-device --device 0");
+    rule = inject_fault("lose-device --device 0");
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(pthread_join(thread[i], &result), 0);
         ck_assert_int_eq((intptr_t)result, LOST);
@@ -782,15 +783,15 @@ START_TEST(lost_device_lets_go_everybody)
     OK(aclrtSynchronizeStream(far));
     OK(aclrtResetDeviceForce(1));
     OK(aclrtSetDevice(0));
-    clear(rule);
-    clear(0);
+    clear_rules(rule);
+    clear_rules(0);
     ck_assert_str_eq(state_of_device(0), "up");
     OK(aclrtQueryDeviceStatus(0, &status));
     ck_assert_int_eq(status, ACL_RT_DEVICE_STATUS_NORMAL);
     aclrtSynchronizeDevice(); /* what its streams have not reported yet */
     OK(aclrtSynchronizeDevice());
     memset(to, '.', SIZE);
-    copy(stream);
+    launch_copy(stream);
     OK(aclrtSynchronizeStream(stream));
     ck_assert_int_eq(*(char *)to, 'x');
     OK(aclrtDestroyEvent(never));
@@ -800,7 +801,7 @@ END_TEST
 
 START_TEST(nth_task_loses_its_device)
 {
-    unsigned long rule = inject("lose-device --kind delay --nth 500");
+    unsigned long rule = inject_fault("lose-device --kind delay --nth 500");
 
     for (int i = 0; i < 600; i++) {
         aclError r = aclnpudLaunchDelay(0, 0, i % 2 ? stream : other);
@@ -814,7 +815,7 @@ START_TEST(nth_task_loses_its_device)
     ck_assert_str_eq(state_of_device(1), "up");
     expect_counts(0, 500, 1, "device 0 lost");
     npuctl_says("inject lose-device --device 0", 1, "lost already");
-    clear(rule);
+    clear_rules(rule);
     aclrtSynchronizeDevice();
     OK(aclnpudLaunchDelay(0, 0, stream));
     OK(aclrtSynchronizeDevice());
@@ -841,10 +842,10 @@ START_TEST(record_of_a_lost_device_fails_for_the_others)
     OK(aclrtRecordEvent(ipc, stream));
     turn_tell(&go);
     turn_await(&done);
-    rule = inject("lose-device --device 1");
+    rule = inject_fault("lose-device --device 1");
     turn_await(&done);
     FAILS(LOST, aclrtSynchronizeStream(stream));
-    clear(rule);
+    clear_rules(rule);
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtRecordEvent(ipc, stream));
     OK(aclrtSynchronizeStream(stream));
@@ -860,8 +861,8 @@ END_TEST
 
 START_TEST(session_of_a_lost_device_can_leave)
 {
-    copy(stream);
-    inject("lose-device --device 0");
+    launch_copy(stream);
+    inject_fault("lose-device --device 0");
     OK(aclrtDestroyStream(other));
     OK(aclrtResetDevice(0));
     OK(aclFinalize());
@@ -877,30 +878,30 @@ START_TEST(rules_outlive_sessions_and_are_bounded)
     char words[32];
     Npud__Report *r;
 
-    inject("fail --kind copy --nth 1");
+    inject_fault("fail --kind copy --nth 1");
     for (int i = 1; i < 64; i++)
-        inject("fail --kind delay --nth %d", i + 1000);
+        inject_fault("fail --kind delay --nth %d", i + 1000);
     npuctl_says("inject fail", 1, "207012");
-    copy(stream);
+    launch_copy(stream);
     FAILS(ACL_ERROR_RT_INTERNAL_ERROR, aclrtSynchronizeStream(stream));
     /* One that is used up makes room. */
-    inject("fail --kind set");
+    inject_fault("fail --kind set");
     npuctl_says("inject fail", 1, "207012");
     OK(aclrtResetDevice(0));
     OK(aclFinalize());
     npud_expect_empty();
-    r = rules();
+    r = query_rules();
     ck_assert_uint_eq(r->n_rules, 64);
     ck_assert_str_eq(r->rules[63]->kind, "set");
     snprintf(words, sizeof(words), "inject clear %llu", (unsigned long long)r->rules[63]->rule);
     npud__report__free_unpacked(r, NULL);
     npuctl_says(words, 0, "");
     npuctl_says(words, 1, "there is no rule");
-    clear(0);
-    r = rules();
+    clear_rules(0);
+    r = query_rules();
     ck_assert_uint_eq(r->n_rules, 0);
     npud__report__free_unpacked(r, NULL);
-    clear(0);
+    clear_rules(0);
     npud_teardown();
 }
 END_TEST
@@ -947,7 +948,7 @@ START_TEST(list_and_usage)
     npuctl_says("--watch=1 inject fail", 2, "goes with reports");
     npuctl_says("inject fail --kind", 2, "requires an argument");
     npuctl_says("--socket=/nonexistent inject list", 3, "no npud at");
-    clear(0);
+    clear_rules(0);
     npuctl_says("--json inject list", 0, "{\"rules\":[]}");
 }
 END_TEST
@@ -955,7 +956,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("inject");
-    TCase *tc = suite_case(suite, "one program", 60, setup, teardown);
+    TCase *tc = suite_case(suite, "one program", 60, set_up_test, tear_down_test);
 
     tcase_add_test(tc, nth_copy_fails_with_a_code);
     tcase_add_test(tc, codes_have_names);
@@ -973,7 +974,7 @@ int main(void)
     tcase_add_test(tc, wait_for_an_event_that_was_never_recorded);
     tcase_add_test(tc, lost_device_lets_go_everybody);
     tcase_add_test(tc, nth_task_loses_its_device);
-    tc = suite_case(suite, "its end", 60, setup, NULL);
+    tc = suite_case(suite, "its end", 60, set_up_test, NULL);
     tcase_add_test(tc, end_of_npud_while_stalled);
     tcase_add_test(tc, session_of_a_lost_device_can_leave);
     tcase_add_test(tc, rules_outlive_sessions_and_are_bounded);

@@ -186,7 +186,7 @@ static void *process_reports(void *arg)
     return NULL;
 }
 
-static void launch(aclrtCallback fn, unsigned number)
+static void launch_callback(aclrtCallback fn, unsigned number)
 {
     OK(aclnpudLaunchCallbackWithDrop(fn, count_drop, (void *)(uintptr_t)number,
                                      number % 2 ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK,
@@ -206,9 +206,9 @@ START_TEST(test_callbacks_of_aborted_stream)
     pthread_create(&thread, NULL, process_reports, NULL);
     OK(aclrtSubscribeReport((uint64_t)thread, stream));
     for (int round = 0; round < ROUNDS; round++) {
-        launch(run_slowly, 1 + round % 2);
+        launch_callback(run_slowly, 1 + round % 2);
         for (int i = 0; i < 6; i++)
-            launch(run_in_order, ++n);
+            launch_callback(run_in_order, ++n);
         launched += 7;
         sem_wait(&begun);
         OK(aclrtStreamAbort(stream));
@@ -216,7 +216,7 @@ START_TEST(test_callbacks_of_aborted_stream)
         ck_assert_uint_eq(n_run + n_dropped, launched);
         /* New ones, while an old one runs. */
         for (int i = 0; i < 3; i++)
-            launch(run_in_order, ++n);
+            launch_callback(run_in_order, ++n);
         launched += 3;
         engine_turn(probe);
         ck_assert_uint_eq(n_run + n_dropped, launched - 3);
@@ -393,7 +393,7 @@ static const struct {
 };
 #define HOLDS ((int)(sizeof(holds) / sizeof(holds[0])))
 
-static void prepare(int hold)
+static void hold_by_cause(int hold)
 {
     void *m;
 
@@ -448,7 +448,7 @@ static void expect_nothing_left(void)
 
 START_TEST(test_held_abort)
 {
-    prepare(_i);
+    hold_by_cause(_i);
     OK(aclrtStreamAbort(stream));
     ck_assert(idle(stream));
     returns = true;
@@ -463,7 +463,7 @@ END_TEST
 
 START_TEST(test_held_stop_task)
 {
-    prepare(_i);
+    hold_by_cause(_i);
     OK(aclrtStreamStop(stream));
     let_all_go();
     aclrtSynchronizeStreamWithTimeout(stream, GUARD_MS);
@@ -474,7 +474,7 @@ END_TEST
 
 START_TEST(test_held_device_abort)
 {
-    prepare(_i);
+    hold_by_cause(_i);
     OK(aclrtDeviceTaskAbort(0, 0));
     ck_assert(idle(stream));
     returns = true;
@@ -488,7 +488,7 @@ END_TEST
 
 START_TEST(test_held_destroy)
 {
-    prepare(_i);
+    hold_by_cause(_i);
     if (strcmp(holds[_i].name, "host function") == 0)
         let_all_go();
     OK(aclrtDestroyStreamForce(stream));
@@ -502,7 +502,7 @@ END_TEST
 
 START_TEST(test_held_lost)
 {
-    prepare(_i);
+    hold_by_cause(_i);
     npuctl_says("inject lose-device --device 0", 0, "");
     returns = true;
     sem_post(&let_return);
@@ -519,7 +519,7 @@ END_TEST
 
 START_TEST(test_held_lost_for_a_moment)
 {
-    prepare(_i);
+    hold_by_cause(_i);
     npuctl_says("inject lose-device --device 0", 0, "");
     let_all_go();
     aclrtSynchronizeStreamWithTimeout(stream, GUARD_MS);
@@ -536,7 +536,7 @@ START_TEST(test_held_stopped)
     aclrtStreamStatus status;
     aclrtStream failing;
 
-    prepare(_i);
+    hold_by_cause(_i);
     OK(aclrtCreateStream(&failing));
     OK(aclrtSetStreamFailureMode(failing, ACL_STOP_ON_FAILURE));
     /* Of a wait: no exception, for which there may be no room. */
@@ -557,7 +557,7 @@ END_TEST
 
 static int held_main(void *arg)
 {
-    prepare(*(int *)arg);
+    hold_by_cause(*(int *)arg);
     raise(SIGKILL);
     return 1;
 }

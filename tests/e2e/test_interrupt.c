@@ -17,7 +17,7 @@ static struct {
     int answer_from;
 } told;
 
-static int32_t check(void *arg, aclnpudInterruptMoment moment)
+static int32_t check_interrupt(void *arg, aclnpudInterruptMoment moment)
 {
     ck_assert_ptr_eq(arg, &told);
     return atomic_fetch_add(&told.asked[moment], 1) + 1 >= told.answer_from;
@@ -33,7 +33,7 @@ static void answer_from(int n)
 static void open_device(void)
 {
     streams_open(&stream, &other);
-    OK(aclnpudSetInterruptCheck(check, &told));
+    OK(aclnpudSetInterruptCheck(check_interrupt, &told));
 }
 
 static void no_sentence(void)
@@ -85,7 +85,7 @@ START_TEST(a_submission_ends_without_a_task)
 }
 END_TEST
 
-static void took(int number)
+static void ignore_signal(int number)
 {
     (void)number;
 }
@@ -104,7 +104,7 @@ static void *keep_signalling(void *arg)
 /* Asked at once, not at the end of a slice: the time limit is shorter than one. */
 START_TEST(a_signal_has_the_check_asked)
 {
-    struct sigaction action = {.sa_handler = took};
+    struct sigaction action = {.sa_handler = ignore_signal};
     pthread_t me = pthread_self(), thread;
     aclrtEvent gate;
 
@@ -121,7 +121,7 @@ END_TEST
 
 static int runs;
 
-static void run(void *unused)
+static void count_run(void *unused)
 {
     (void)unused;
     runs++;
@@ -132,7 +132,7 @@ START_TEST(reports_stop_after_the_callback)
     open_device();
     OK(aclrtSubscribeReport((uint64_t)pthread_self(), stream));
     for (int i = 0; i < 3; i++)
-        OK(aclrtLaunchCallback(run, NULL, ACL_CALLBACK_NO_BLOCK, stream));
+        OK(aclrtLaunchCallback(count_run, NULL, ACL_CALLBACK_NO_BLOCK, stream));
     OK(aclrtSynchronizeStream(stream));
     answer_from(1);
     OK(aclrtProcessReport(-1));
@@ -175,7 +175,7 @@ START_TEST(what_ends_things_ends_them_by_force)
 }
 END_TEST
 
-static void *destroy(void *arg)
+static void *destroy_stream(void *arg)
 {
     OK(aclrtSetCurrentContext(arg));
     OK(aclrtDestroyStream(stream));
@@ -191,7 +191,7 @@ START_TEST(what_another_thread_destroys_ends_by_force)
     open_device();
     stream_hold(stream);
     OK(aclrtGetCurrentContext(&context));
-    ck_assert_int_eq(pthread_create(&thread, NULL, destroy, context), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, destroy_stream, context), 0);
     while (!npud_lists_sleeper(getpid(), "aclrtDestroyStream"))
         ;
     answer_from(1);
@@ -202,7 +202,7 @@ START_TEST(what_another_thread_destroys_ends_by_force)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("interrupt");
     TCase *c = tcase_create("interrupt");
@@ -221,5 +221,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

@@ -72,14 +72,14 @@ struct scene {
 
 static struct cast cast;
 
-static void answer(struct scene *s, bool ok, const char *what)
+static void check_answer(struct scene *s, bool ok, const char *what)
 {
     cell(ok, rows[s->row].name, "%s: %s", s->who, what);
 }
 
 /* --- reaching a state --- */
 
-static void record1(struct scene *s, bool held)
+static void record_first(struct scene *s, bool held)
 {
     s->held1 = held;
     if (held)
@@ -87,14 +87,14 @@ static void record1(struct scene *s, bool held)
     DONE(ref_record(s->first, 0, RECORD_1));
 }
 
-static void record2(struct scene *s)
+static void record_second(struct scene *s)
 {
     s->held2 = true;
     DONE(lane_close(s->second->who, s->device2, RECORD_2));
     DONE(ref_record(s->second, s->device2, RECORD_2));
 }
 
-static void release1(struct scene *s)
+static void release_first(struct scene *s)
 {
     if (!s->held1)
         return;
@@ -103,7 +103,7 @@ static void release1(struct scene *s)
     DONE(lane_synchronize(s->first->who, 0, RECORD_1));
 }
 
-static void release2(struct scene *s)
+static void release_second(struct scene *s)
 {
     if (!s->held2)
         return;
@@ -112,20 +112,20 @@ static void release2(struct scene *s)
     DONE(lane_synchronize(s->second->who, s->device2, RECORD_2));
 }
 
-static void reach(struct scene *s)
+static void reach_row(struct scene *s)
 {
     if (rows[s->row].records > 0)
-        record1(s, s->row != AT_ONCE);
+        record_first(s, s->row != AT_ONCE);
     if (s->row == ONE_EXECUTED || s->row == LATER_PENDING)
-        release1(s);
+        release_first(s);
     if (s->row == LATER_PENDING)
         DONE(ref_synchronize(s->asker, LIMIT_MS));
     if (rows[s->row].records == 2)
-        record2(s);
+        record_second(s);
     if (s->row == FIRST_EXECUTED)
-        release1(s);
+        release_first(s);
     if (s->row == SECOND_EXECUTED)
-        release2(s);
+        release_second(s);
 }
 
 /* --- asking --- */
@@ -135,7 +135,8 @@ static void ask_synchronize(struct scene *s)
     bool complete = rows[s->row].complete;
     aclError error = ref_synchronize(s->asker, complete ? LIMIT_MS : BLOCKED_MS).error;
 
-    answer(s, error == (complete ? 0 : ACL_ERROR_RT_EVENT_SYNC_TIMEOUT), "SynchronizeWithTimeout");
+    check_answer(s, error == (complete ? 0 : ACL_ERROR_RT_EVENT_SYNC_TIMEOUT),
+                 "SynchronizeWithTimeout");
 }
 
 /*
@@ -175,7 +176,7 @@ static void act_synchronize_all(struct act *a)
                 a->value |= WAIT_BIT(d, f);
 }
 
-static int64_t all(struct scene *s, void (*fn)(struct act *a), bool settled)
+static int64_t act_for_asker(struct scene *s, void (*fn)(struct act *a), bool settled)
 {
     return event_actor_ask(s->asker->who,
                            (struct act){.fn = fn, .event = s->asker->event, .number = settled})
@@ -184,30 +185,30 @@ static int64_t all(struct scene *s, void (*fn)(struct act *a), bool settled)
 
 static void ask_waits(struct scene *s)
 {
-    int64_t ok = all(s, act_wait_all, false);
+    int64_t ok = act_for_asker(s, act_wait_all, false);
     char what[80];
 
     if (s->row == NOT_RECORDED)
-        ok &= all(s, act_idle_all, false); /* nothing to wait for, nothing submitted */
+        ok &= act_for_asker(s, act_idle_all, false); /* nothing to wait for, nothing submitted */
     else if (rows[s->row].complete)
-        ok &= all(s, act_synchronize_all, false);
+        ok &= act_for_asker(s, act_synchronize_all, false);
     else
-        ok &= ~all(s, act_idle_all, true);
+        ok &= ~act_for_asker(s, act_idle_all, true);
     for (int d = 0; d < DEVICES; d++)
         for (enum wait_form f = 0; f < WAIT_FORMS; f++) {
             snprintf(what, sizeof(what), "%s on device %d", wait_form_names[f], d);
-            answer(s, ok & WAIT_BIT(d, f), what);
+            check_answer(s, ok & WAIT_BIT(d, f), what);
         }
 }
 
 static bool waits_stand(struct scene *s)
 {
-    return all(s, act_idle_all, true) == 0;
+    return act_for_asker(s, act_idle_all, true) == 0;
 }
 
 static bool waits_are_over(struct scene *s)
 {
-    return all(s, act_synchronize_all, false) == ALL_WAITS;
+    return act_for_asker(s, act_synchronize_all, false) == ALL_WAITS;
 }
 
 /* The record comes to its end, the older one first: that must not release anybody. */
@@ -218,23 +219,23 @@ static void ask_for_the_end(struct scene *s)
 
     if (complete)
         a = ref_synchronize_end(s->asker);
-    answer(s, a.value == 1 && a.error == 0, "Synchronize");
+    check_answer(s, a.value == 1 && a.error == 0, "Synchronize");
     if (s->row == TWO_PENDING) {
-        release1(s);
-        answer(s, waits_stand(s), "StreamWaits after the first record");
-        answer(s, ref_is(s->asker, false), "QueryStatus after the first record");
+        release_first(s);
+        check_answer(s, waits_stand(s), "StreamWaits after the first record");
+        check_answer(s, ref_is(s->asker, false), "QueryStatus after the first record");
     }
-    release2(s);
-    release1(s);
+    release_second(s);
+    release_first(s);
     if (!complete) {
         a = ref_synchronize_end(s->asker);
-        answer(s, a.value == 1 && a.error == 0, "Synchronize, released");
-        answer(s, waits_are_over(s), "StreamWaits, released");
+        check_answer(s, a.value == 1 && a.error == 0, "Synchronize, released");
+        check_answer(s, waits_are_over(s), "StreamWaits, released");
     }
-    answer(s, ref_is(s->asker, true), "QueryStatus in the end");
+    check_answer(s, ref_is(s->asker, true), "QueryStatus in the end");
 }
 
-static void describe(struct scene *s)
+static void describe_scene(struct scene *s)
 {
     static const char *const on[] = {"0", "1"};
 
@@ -247,7 +248,7 @@ static void describe(struct scene *s)
                  s->second->name, on[s->device2], s->asker->name);
 }
 
-static void play(enum row row, unsigned first, unsigned second, unsigned asker, int device2)
+static void play_row(enum row row, unsigned first, unsigned second, unsigned asker, int device2)
 {
     struct scene s = {.row = row, .device2 = device2};
 
@@ -255,9 +256,9 @@ static void play(enum row row, unsigned first, unsigned second, unsigned asker, 
     s.first = &cast.ref[first];
     s.second = &cast.ref[second];
     s.asker = &cast.ref[asker];
-    describe(&s);
-    reach(&s);
-    answer(&s, ref_is(s.asker, rows[row].complete), "QueryStatus");
+    describe_scene(&s);
+    reach_row(&s);
+    check_answer(&s, ref_is(s.asker, rows[row].complete), "QueryStatus");
     ask_synchronize(&s);
     ask_waits(&s);
     ask_for_the_end(&s);
@@ -272,7 +273,7 @@ static void play_all(unsigned processes, enum row row)
         for (unsigned second = 0; second < (rows[row].records > 1 ? cast.n : 1); second++)
             for (unsigned asker = 0; asker < cast.n; asker++)
                 for (int device2 = 0; device2 < (rows[row].records > 1 ? DEVICES : 1); device2++)
-                    play(row, first, second, asker, device2);
+                    play_row(row, first, second, asker, device2);
     cells_expect_ok();
     cast_end(&cast);
 }
@@ -416,7 +417,7 @@ START_TEST(function_accepts_ipc)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("IPC cells");
     TCase *t = tcase_create("tables");
@@ -433,5 +434,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return cells_run_suite(suite());
+    return cells_run_suite(make_suite());
 }

@@ -14,7 +14,7 @@
 static struct turn go, ready;
 static int link_fd[2];
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     turn_init(&go);
@@ -33,7 +33,7 @@ static aclrtEvent make_event(int device, aclrtIpcEventHandle *handle)
 }
 
 /* Exports an event of device 1, and goes when it is told to. */
-static int exporter(void *arg)
+static int export_event(void *arg)
 {
     aclrtIpcEventHandle handle;
 
@@ -45,7 +45,7 @@ static int exporter(void *arg)
     return 0;
 }
 
-static aclrtIpcEventHandle receive(void)
+static aclrtIpcEventHandle receive_handle(void)
 {
     aclrtIpcEventHandle handle;
 
@@ -97,9 +97,9 @@ START_TEST(exporter_dies)
     aclrtIpcEventHandle handle;
     aclnpudIpcEventInfo info;
     aclrtEvent e;
-    pid_t child = child_start(exporter, NULL);
+    pid_t child = child_start(export_event, NULL);
 
-    handle = receive();
+    handle = receive_handle();
     OK(aclInit(NULL));
     expect_info(handle, 1, child, 1);
     OK(aclnpudIpcOpenEventOnDevice(&e, handle, 0));
@@ -119,9 +119,9 @@ START_TEST(exporter_dies_before_anybody_opens)
 {
     aclrtIpcEventHandle handle;
     aclnpudIpcEventInfo info;
-    pid_t child = child_start(exporter, NULL);
+    pid_t child = child_start(export_event, NULL);
 
-    handle = receive();
+    handle = receive_handle();
     child_kill(child);
     npud_await_sessions(0);
     OK(aclInit(NULL));
@@ -135,9 +135,9 @@ START_TEST(exported_by_two)
 {
     aclrtIpcEventHandle handle, again;
     aclrtEvent e;
-    pid_t child = child_start(exporter, NULL);
+    pid_t child = child_start(export_event, NULL);
 
-    handle = receive();
+    handle = receive_handle();
     OK(aclInit(NULL));
     OK(aclnpudIpcOpenEventOnDevice(&e, handle, 0));
     OK(aclrtIpcGetEventHandle(e, &again));
@@ -192,7 +192,7 @@ END_TEST
 
 static int as_nobody(void *arg)
 {
-    aclrtIpcEventHandle handle = receive();
+    aclrtIpcEventHandle handle = receive_handle();
     aclnpudIpcEventInfo info;
     aclrtEvent e;
 
@@ -235,9 +235,9 @@ START_TEST(other_numbers)
     aclrtUuid uuid, seen;
     aclrtEvent e;
     aclnpudIpcEventInfo info;
-    pid_t child = child_start(exporter, NULL);
+    pid_t child = child_start(export_event, NULL);
 
-    handle = receive();
+    handle = receive_handle();
     setenv("ASCEND_RT_VISIBLE_DEVICES", _i == 0 ? "1" : "0", 1);
     OK(aclInit(NULL));
     if (_i == 0)
@@ -383,7 +383,7 @@ START_TEST(uuids)
 }
 END_TEST
 
-static void teardown(void)
+static void tear_down_test(void)
 {
     npud_expect_empty();
     npud_teardown();
@@ -413,7 +413,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("IPC extras");
-    TCase *t = suite_case(suite, "handles", 60, setup, teardown);
+    TCase *t = suite_case(suite, "handles", 60, set_up_test, tear_down_test);
 
     tcase_add_test(t, own_handle);
     tcase_add_test(t, exporter_dies);

@@ -31,12 +31,12 @@
 static struct cast cast;
 static aclrtIpcEventHandle handle;
 
-static void start(unsigned processes)
+static void start_cast(unsigned processes)
 {
     cast_start(&cast, processes, NULL);
 }
 
-static void end(void)
+static void end_cast(void)
 {
     cast_close(&cast, 0);
     cells_expect_ok();
@@ -46,7 +46,7 @@ static void end(void)
 /* --- handles --- */
 
 /* Opening these bytes says so, and leaves a sentence and nothing else behind. */
-static bool opens(unsigned who, const void *bytes, aclError expected)
+static bool check_open(unsigned who, const void *bytes, aclError expected)
 {
     aclrtIpcEventHandle h;
     struct ref ref;
@@ -59,7 +59,7 @@ static bool opens(unsigned who, const void *bytes, aclError expected)
     return a.error == expected && (a.message[0] != 0) == (expected != 0);
 }
 
-static void damage(unsigned who)
+static void open_damaged_handles(unsigned who)
 {
     unsigned char bytes[sizeof(handle)];
     bool ok = true;
@@ -67,20 +67,20 @@ static void damage(unsigned who)
     for (unsigned bit = 0; bit < 8 * sizeof(handle); bit++) {
         memcpy(bytes, &handle, sizeof(bytes));
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        ok &= opens(who, bytes, PARAM);
+        ok &= check_open(who, bytes, PARAM);
     }
     cell(ok, "damaged handle, any bit", "process %u opens", who);
     memset(bytes, 0, sizeof(bytes));
-    cell(opens(who, bytes, PARAM), "handle of zeros", "process %u opens", who);
+    cell(check_open(who, bytes, PARAM), "handle of zeros", "process %u opens", who);
     memset(bytes, 0xff, sizeof(bytes));
-    cell(opens(who, bytes, PARAM), "handle of ones", "process %u opens", who);
+    cell(check_open(who, bytes, PARAM), "handle of ones", "process %u opens", who);
     for (unsigned i = 0; i < sizeof(bytes); i++)
         bytes[i] = (unsigned char)(i * 37 + 11);
-    cell(opens(who, bytes, PARAM), "random bytes", "process %u opens", who);
+    cell(check_open(who, bytes, PARAM), "random bytes", "process %u opens", who);
 }
 
 /* Put together with care: the check sum fits. */
-static void forge(unsigned who, uint64_t never_exported)
+static void open_forged_handles(unsigned who, uint64_t never_exported)
 {
     static const char *const names[] = {"wrong secret",           "no secret",
                                         "event never exported",   "event never made",
@@ -129,7 +129,7 @@ static void forge(unsigned who, uint64_t never_exported)
             break;
         }
         f.check = ipc_handle_check(&f);
-        cell(opens(who, &f, PARAM), "forged handle", "%s; process %u opens", names[i], who);
+        cell(check_open(who, &f, PARAM), "forged handle", "%s; process %u opens", names[i], who);
     }
 }
 
@@ -139,24 +139,24 @@ START_TEST(bad_handles)
     struct ipc_handle genuine;
     uint64_t next;
 
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     cast_open(&cast);
     DONE(ref_export(&cast.ref[0], &handle));
     memcpy(&genuine, &handle, sizeof(genuine));
     next = genuine.object + 1;
     DONE(ref_create(0, 0, &secretive)); /* has the next number */
     for (unsigned who = 0; who < cast.processes; who++) {
-        damage(who);
-        forge(who, next);
+        open_damaged_handles(who);
+        open_forged_handles(who, next);
         memcpy(&genuine, &handle, sizeof(genuine));
         genuine.instance ^= 1;
         genuine.check = ipc_handle_check(&genuine);
-        cell(opens(who, &genuine, ACL_ERROR_RT_PARAM_INVALID), "handle of another npud",
+        cell(check_open(who, &genuine, ACL_ERROR_RT_PARAM_INVALID), "handle of another npud",
              "process %u opens", who);
-        cell(opens(who, &handle, 0), "genuine handle", "process %u opens", who);
+        cell(check_open(who, &handle, 0), "genuine handle", "process %u opens", who);
     }
     DONE(ref_destroy(&secretive));
-    end();
+    end_cast();
 }
 END_TEST
 
@@ -165,7 +165,7 @@ START_TEST(export_names_the_event)
     aclrtIpcEventHandle again;
     struct ref other;
 
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     cast_open(&cast);
     DONE(ref_export(&cast.ref[0], &handle));
     DONE(ref_record(&cast.ref[0], 0, RECORD_1));
@@ -180,14 +180,14 @@ START_TEST(export_names_the_event)
     cell(memcmp(&handle, &again, sizeof(handle)) != 0, "IpcGetEventHandle, another event",
          "process %u exports", other.who);
     DONE(ref_destroy(&other));
-    end();
+    end_cast();
 }
 END_TEST
 
 /* --- who destroys --- */
 
 /* What recorder does, observer sees: neither is harmed. */
-static bool alive(struct ref *recorder, struct ref *observer)
+static bool check_usable(struct ref *recorder, struct ref *observer)
 {
     bool ok;
 
@@ -208,12 +208,12 @@ static void ask_survivors(const char *what, const char *gone)
     for (unsigned r = 0; r < cast.n; r++)
         for (unsigned o = 0; o < cast.n; o++)
             if (cast.ref[r].event && cast.ref[o].event)
-                cell(alive(&cast.ref[r], &cast.ref[o]), what, "%s went: %s records, %s looks", gone,
-                     cast.ref[r].name, cast.ref[o].name);
+                cell(check_usable(&cast.ref[r], &cast.ref[o]), what,
+                     "%s went: %s records, %s looks", gone, cast.ref[r].name, cast.ref[o].name);
 }
 
 /* A handle that was destroyed is no handle; `name` stays for the table. */
-static void destroy(unsigned i)
+static void destroy_handle(unsigned i)
 {
     struct ref *ref = &cast.ref[i];
 
@@ -226,19 +226,19 @@ static void destroy(unsigned i)
 /* One's own handle, and any handle twice: each has a life of its own, whichever goes first. */
 START_TEST(handles_are_independent)
 {
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     for (unsigned first = 0; first < cast.n; first++) {
         cast_open(&cast);
         ask_survivors("all handles open", "nobody");
         for (unsigned k = 0; k + 1 < cast.n; k++) {
             unsigned i = (first + k) % cast.n;
 
-            destroy(i);
+            destroy_handle(i);
             ask_survivors("destroyed handle", cast.ref[i].name);
         }
         cast_close(&cast, 0);
     }
-    end();
+    end_cast();
 }
 END_TEST
 
@@ -271,7 +271,7 @@ static void destroy_with_tasks(unsigned doomed, unsigned other)
 
 START_TEST(destroyed_with_own_tasks_pending)
 {
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     for (unsigned doomed = 0; doomed < cast.n; doomed++)
         for (unsigned other = 0; other < cast.n; other++) {
             if (doomed == other)
@@ -281,7 +281,7 @@ START_TEST(destroyed_with_own_tasks_pending)
             ask_survivors("after that", cast.ref[doomed].name);
             cast_close(&cast, 0);
         }
-    end();
+    end_cast();
 }
 END_TEST
 
@@ -291,29 +291,30 @@ END_TEST
 static void open_by_others(unsigned processes)
 {
     for (unsigned who = 1; who < processes; who++)
-        cell(opens(who, &handle, 0), "open after the creator destroyed", "process %u opens", who);
+        cell(check_open(who, &handle, 0), "open after the creator destroyed", "process %u opens",
+             who);
 }
 
 START_TEST(creator_destroys_before_the_peer_opens)
 {
     struct ref creator, late;
 
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     DONE(ref_create(0, 0, &creator));
     DONE(ref_export(&creator, &handle));
     DONE(ref_record(&creator, 0, RECORD_1));
     DONE(ref_destroy(&creator));
     cell(npud_ledger().lingering == 1, "exported and destroyed: lingers", "creator");
-    cell(opens(0, &handle, 0), "open after the creator destroyed", "process 0 opens");
+    cell(check_open(0, &handle, 0), "open after the creator destroyed", "process 0 opens");
     open_by_others(cast.processes);
     cell(npud_ledger().lingering == 1, "closed again: lingers", "creator");
     DONE(ref_open(cast.processes - 1, 0, &handle, &late));
     cell(npud_ledger().lingering == 0, "opened: does not linger", "process %u", late.who);
     cell(ref_is(&late, true), "opened late: QueryStatus of the record made before", "process %u",
          late.who);
-    cell(alive(&late, &late), "opened late: works", "process %u", late.who);
+    cell(check_usable(&late, &late), "opened late: works", "process %u", late.who);
     DONE(ref_destroy(&late));
-    end();
+    end_cast();
 }
 END_TEST
 
@@ -322,7 +323,7 @@ START_TEST(creator_destroys_with_its_record_pending)
 {
     struct ref creator, late;
 
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     DONE(ref_create(0, 0, &creator));
     DONE(ref_export(&creator, &handle));
     DONE(lane_close(0, 0, RECORD_1));
@@ -339,7 +340,7 @@ START_TEST(creator_destroys_with_its_record_pending)
              ref_synchronize(&late, LIMIT_MS).error == 0,
          "opened late: released", "process %u", late.who);
     DONE(ref_destroy(&late));
-    end();
+    end_cast();
 }
 END_TEST
 
@@ -347,12 +348,12 @@ START_TEST(never_exported_event_does_not_linger)
 {
     struct ref ref;
 
-    start(1);
+    start_cast(1);
     DONE(ref_create(0, 0, &ref));
     cell(npud_ledger().events == 1, "made", "creator");
     DONE(ref_destroy(&ref));
     cell(npud_ledger().lingering == 0 && npud_ledger().events == 0, "destroyed: gone", "creator");
-    end();
+    end_cast();
 }
 END_TEST
 
@@ -361,15 +362,15 @@ START_TEST(exporter_left)
 {
     struct ref creator;
 
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     DONE(ref_create(0, 0, &creator));
     DONE(ref_export(&creator, &handle));
     if (_i == 3)
         DONE(ref_destroy(&creator));
     event_actor_end(0);
     for (unsigned who = 1; who < cast.processes; who++)
-        cell(opens(who, &handle, GONE), "exporter left", "process %u opens", who);
-    end();
+        cell(check_open(who, &handle, GONE), "exporter left", "process %u opens", who);
+    end_cast();
 }
 END_TEST
 
@@ -378,16 +379,17 @@ START_TEST(exporter_left_while_it_is_open)
 {
     struct ref creator, opener;
 
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     DONE(ref_create(0, 0, &creator));
     DONE(ref_export(&creator, &handle));
     DONE(ref_open(1, 0, &handle, &opener));
     event_actor_end(0);
-    cell(alive(&opener, &opener), "exporter left, opened before: works", "process 1");
+    cell(check_usable(&opener, &opener), "exporter left, opened before: works", "process 1");
     for (unsigned who = 1; who < cast.processes; who++)
-        cell(opens(who, &handle, GONE), "exporter left, opened before", "process %u opens", who);
+        cell(check_open(who, &handle, GONE), "exporter left, opened before", "process %u opens",
+             who);
     DONE(ref_destroy(&opener));
-    end();
+    end_cast();
 }
 END_TEST
 
@@ -396,23 +398,23 @@ START_TEST(exporter_left_but_another_is_there)
 {
     aclrtIpcEventHandle again;
 
-    start(3);
+    start_cast(3);
     cast_open(&cast);
     DONE(ref_export(&cast.ref[0], &handle));
     DONE(ref_export(&cast.ref[2], &again));
     event_actor_end(0);
     cast.ref[0].event = cast.ref[1].event = NULL;
-    cell(opens(2, &handle, 0), "creator left, opener exported too", "process 2 opens");
+    cell(check_open(2, &handle, 0), "creator left, opener exported too", "process 2 opens");
     cast_close(&cast, 0);
-    cell(opens(2, &handle, 0), "... and all handles are closed", "process 2 opens");
+    cell(check_open(2, &handle, 0), "... and all handles are closed", "process 2 opens");
     event_actor_end(1);
-    cell(opens(2, &handle, GONE), "... and the opener left", "process 2 opens");
-    end();
+    cell(check_open(2, &handle, GONE), "... and the opener left", "process 2 opens");
+    end_cast();
 }
 END_TEST
 
 /* Forget the handles of a process that has left. */
-static void forget(unsigned who)
+static void forget_handles(unsigned who)
 {
     for (unsigned i = 0; i < cast.n; i++)
         if (cast.ref[i].who == who)
@@ -420,11 +422,11 @@ static void forget(unsigned who)
 }
 
 /* One process leaves, with handles and after a record that was executed. The others go on. */
-static void leave(unsigned processes, unsigned who)
+static void let_process_leave(unsigned processes, unsigned who)
 {
     struct ref *leaver;
 
-    start(processes);
+    start_cast(processes);
     cast_open(&cast);
     leaver = &cast.ref[who == 0 ? 0 : 2 * who];
     DONE(ref_export(&cast.ref[0], &handle));
@@ -433,7 +435,7 @@ static void leave(unsigned processes, unsigned who)
     DONE(ref_record(leaver, 0, RECORD_1));
     DONE(ref_synchronize(leaver, LIMIT_MS));
     event_actor_end(who);
-    forget(who);
+    forget_handles(who);
     for (unsigned i = 0; i < cast.n; i++)
         if (cast.ref[i].event)
             cell(ref_is(&cast.ref[i], true), "left after its record: QueryStatus", "%s went: %s",
@@ -442,9 +444,9 @@ static void leave(unsigned processes, unsigned who)
     /* Two processes have exported it: one of them is still there. */
     for (unsigned p = 0; p < processes; p++)
         if (p != who)
-            cell(opens(p, &handle, 0), "left the event open: IpcOpenEventHandle",
+            cell(check_open(p, &handle, 0), "left the event open: IpcOpenEventHandle",
                  "%s went, process %u opens", leaver->name, p);
-    end();
+    end_cast();
 }
 
 START_TEST(creator_or_opener_leaves)
@@ -453,7 +455,7 @@ START_TEST(creator_or_opener_leaves)
         unsigned processes, who;
     } cases[] = {{2, 0}, {2, 1}, {3, 0}, {3, 1}, {3, 2}};
 
-    leave(cases[_i].processes, cases[_i].who);
+    let_process_leave(cases[_i].processes, cases[_i].who);
 }
 END_TEST
 
@@ -478,23 +480,24 @@ START_TEST(oldest_go_first)
     for (unsigned i = 0; i < LINGER_MAX + 2; i++)
         DONE(ref_destroy(&ref[i]));
     cell(npud_ledger().lingering == LINGER_MAX, "linger_max", "%u destroyed", LINGER_MAX + 2);
-    cell(alive(&open, &open), "linger_max: what is open is not counted", "process %u", opener);
-    cell(opens(opener, &handles[1], GONE), "linger_max: the oldest is gone", "process %u opens",
+    cell(check_usable(&open, &open), "linger_max: what is open is not counted", "process %u",
          opener);
+    cell(check_open(opener, &handles[1], GONE), "linger_max: the oldest is gone",
+         "process %u opens", opener);
     DONE(ref_destroy(&open)); /* now 0 is the youngest, and 2 the oldest */
-    cell(opens(opener, &handles[2], GONE), "linger_max: then the next oldest", "process %u opens",
-         opener);
+    cell(check_open(opener, &handles[2], GONE), "linger_max: then the next oldest",
+         "process %u opens", opener);
     for (unsigned i = 3; i < LINGER_MAX + 2; i++)
-        cell(opens(opener, &handles[i], 0), "linger_max: younger ones are there",
+        cell(check_open(opener, &handles[i], 0), "linger_max: younger ones are there",
              "process %u opens", opener);
-    cell(opens(opener, &handles[0], 0), "linger_max: what was closed last is there",
+    cell(check_open(opener, &handles[0], 0), "linger_max: what was closed last is there",
          "process %u opens", opener);
     cells_expect_ok();
     cast_end(&cast);
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("IPC life");
     TCase *t = tcase_create("life");
@@ -519,5 +522,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return cells_run_suite(suite());
+    return cells_run_suite(make_suite());
 }

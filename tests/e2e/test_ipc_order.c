@@ -23,20 +23,20 @@
 
 static struct cast cast;
 
-static void start(unsigned processes)
+static void start_cast(unsigned processes)
 {
     cast_start(&cast, processes, NULL);
     cast_open(&cast);
 }
 
-static void end(void)
+static void end_cast(void)
 {
     cast_close(&cast, 1);
     cells_expect_ok();
     cast_end(&cast);
 }
 
-static bool stands(unsigned who, int device, int lane)
+static bool is_lane_blocked(unsigned who, int device, int lane)
 {
     return !lane_idle(who, device, lane, true).value;
 }
@@ -52,7 +52,7 @@ struct race {
     bool swapped; /* the second record is executed before the first */
 };
 
-static void answer(const struct race *r, bool ok, const char *what)
+static void check_answer(const struct race *r, bool ok, const char *what)
 {
     cell(ok, what, "%s records, %s records on device %d, %s waits; %s is executed first",
          r->first->name, r->second->name, r->device2, r->waiter->name,
@@ -67,7 +67,7 @@ static void wait_on_both_devices(const struct race *r, int lane)
 
 static bool both_stand(const struct race *r, int lane)
 {
-    return stands(r->waiter->who, 0, lane) && stands(r->waiter->who, 1, lane);
+    return is_lane_blocked(r->waiter->who, 0, lane) && is_lane_blocked(r->waiter->who, 1, lane);
 }
 
 static bool both_are_over(const struct race *r, int lane)
@@ -76,7 +76,7 @@ static bool both_are_over(const struct race *r, int lane)
            lane_synchronize(r->waiter->who, 1, lane).error == 0;
 }
 
-static void execute(const struct race *r, bool second)
+static void execute_record(const struct race *r, bool second)
 {
     unsigned who = second ? r->second->who : r->first->who;
     int device = second ? r->device2 : 0, lane = second ? RECORD_2 : RECORD_1;
@@ -89,7 +89,7 @@ static void execute(const struct race *r, bool second)
  * Both records are submitted, and only then executed, in either order. What was called between them
  * belongs to the first and nothing else; what was called after them to the second.
  */
-static void run(const struct race *r)
+static void run_race(const struct race *r)
 {
     struct act a;
     bool slept;
@@ -101,37 +101,39 @@ static void run(const struct race *r)
     slept = ref_synchronize_begin(r->waiter).value; /* belongs to the first */
     DONE(ref_record(r->second, r->device2, RECORD_2));
     wait_on_both_devices(r, AFTER);
-    answer(r, both_stand(r, BETWEEN) && both_stand(r, AFTER), "StreamWait, both records pending");
+    check_answer(r, both_stand(r, BETWEEN) && both_stand(r, AFTER),
+                 "StreamWait, both records pending");
 
-    execute(r, r->swapped);
+    execute_record(r, r->swapped);
     if (r->swapped) {
-        answer(r, both_are_over(r, AFTER), "StreamWait after the second, second executed");
-        answer(r, both_stand(r, BETWEEN), "StreamWait after the first, second executed");
+        check_answer(r, both_are_over(r, AFTER), "StreamWait after the second, second executed");
+        check_answer(r, both_stand(r, BETWEEN), "StreamWait after the first, second executed");
     } else {
-        answer(r, both_are_over(r, BETWEEN), "StreamWait after the first, first executed");
-        answer(r, both_stand(r, AFTER), "StreamWait after the second, first executed");
+        check_answer(r, both_are_over(r, BETWEEN), "StreamWait after the first, first executed");
+        check_answer(r, both_stand(r, AFTER), "StreamWait after the second, first executed");
         a = ref_synchronize_end(r->waiter);
-        answer(r, slept && a.value && a.error == 0, "Synchronize begun after the first");
+        check_answer(r, slept && a.value && a.error == 0, "Synchronize begun after the first");
     }
-    answer(r, ref_is(r->waiter, r->swapped), "QueryStatus, one executed");
+    check_answer(r, ref_is(r->waiter, r->swapped), "QueryStatus, one executed");
     a = ref_synchronize(r->waiter, r->swapped ? LIMIT_MS : BLOCKED_MS);
-    answer(r, a.error == (r->swapped ? 0 : ACL_ERROR_RT_EVENT_SYNC_TIMEOUT),
-           "SynchronizeWithTimeout, one executed");
+    check_answer(r, a.error == (r->swapped ? 0 : ACL_ERROR_RT_EVENT_SYNC_TIMEOUT),
+                 "SynchronizeWithTimeout, one executed");
 
-    execute(r, !r->swapped);
+    execute_record(r, !r->swapped);
     if (r->swapped) {
         a = ref_synchronize_end(r->waiter);
-        answer(r, slept && a.value && a.error == 0, "Synchronize begun after the first");
+        check_answer(r, slept && a.value && a.error == 0, "Synchronize begun after the first");
     }
-    answer(r, both_are_over(r, BETWEEN) && both_are_over(r, AFTER), "StreamWait, both executed");
-    answer(r, ref_is(r->waiter, true), "QueryStatus, both executed");
+    check_answer(r, both_are_over(r, BETWEEN) && both_are_over(r, AFTER),
+                 "StreamWait, both executed");
+    check_answer(r, ref_is(r->waiter, true), "QueryStatus, both executed");
 }
 
 START_TEST(wait_belongs_to_the_record_latest_at_the_call)
 {
     struct race r;
 
-    start((unsigned)_i / 4 + 1);
+    start_cast((unsigned)_i / 4 + 1);
     r.swapped = _i & 1;
     r.device2 = _i >> 1 & 1;
     for (unsigned first = 0; first < cast.n; first++)
@@ -140,16 +142,16 @@ START_TEST(wait_belongs_to_the_record_latest_at_the_call)
                 r.first = &cast.ref[first];
                 r.second = &cast.ref[second];
                 r.waiter = &cast.ref[waiter];
-                run(&r);
+                run_race(&r);
             }
-    end();
+    end_cast();
 }
 END_TEST
 
 /* There is no queue of notifications: what was called before the record does not wait for it. */
 START_TEST(wait_before_the_record_returns_without_waiting)
 {
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     for (unsigned r = 0; r < cast.n; r++)
         for (unsigned w = 0; w < cast.n; w++) {
             unsigned who = cast.ref[w].who;
@@ -167,7 +169,7 @@ START_TEST(wait_before_the_record_returns_without_waiting)
             DONE(lane_open(cast.ref[r].who, 0, RECORD_1));
             DONE(lane_synchronize(cast.ref[r].who, 0, RECORD_1));
         }
-    end();
+    end_cast();
 }
 END_TEST
 
@@ -186,7 +188,7 @@ static bool hand_over(struct ref *from, struct ref *to, int device)
     DONE(lane_close(from->who, device, RECORD_1));
     DONE(ref_record(from, device, RECORD_1));
     ok = ref_wait(to, !device, WAITING, WAIT_PLAIN, 0).error == 0;
-    ok &= stands(to->who, !device, WAITING) && ref_is(to, false);
+    ok &= is_lane_blocked(to->who, !device, WAITING) && ref_is(to, false);
     DONE(lane_open(from->who, device, RECORD_1));
     ok &= lane_synchronize(to->who, !device, WAITING).error == 0 && ref_is(to, true);
     return ok;
@@ -194,14 +196,14 @@ static bool hand_over(struct ref *from, struct ref *to, int device)
 
 START_TEST(direction_alternates_on_one_event)
 {
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     for (unsigned i = 0; i < ROUNDS; i++) {
         struct ref *from = &cast.ref[i % cast.n], *to = &cast.ref[(i + 1) % cast.n];
 
         cell(hand_over(from, to, (int)i / 3 % DEVICES), "turns on one event", "turn %u: %s to %s",
              i, from->name, to->name);
     }
-    end();
+    end_cast();
 }
 END_TEST
 
@@ -214,7 +216,7 @@ START_TEST(turns_submitted_in_advance)
     struct ref *last = NULL;
     bool stood;
 
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     DONE(lane_close(0, 0, RECORD_1));
     DONE(ref_record(&cast.ref[0], 0, RECORD_1));
     for (unsigned i = 1; i <= ROUNDS; i++) {
@@ -222,14 +224,14 @@ START_TEST(turns_submitted_in_advance)
         DONE(ref_wait(last, (int)i % DEVICES, WAITING, WAIT_PLAIN, 0));
         DONE(ref_record(last, (int)i % DEVICES, WAITING));
     }
-    stood = stands(last->who, ROUNDS % DEVICES, WAITING) && ref_is(last, false);
+    stood = is_lane_blocked(last->who, ROUNDS % DEVICES, WAITING) && ref_is(last, false);
     DONE(lane_open(0, 0, RECORD_1));
     cell(stood && lane_synchronize(last->who, ROUNDS % DEVICES, WAITING).error == 0,
          "turns submitted in advance", "%s has the last", last->name);
     for (unsigned i = 0; i < cast.n; i++)
         cell(ref_is(&cast.ref[i], true), "turns submitted in advance", "%s: QueryStatus",
              cast.ref[i].name);
-    end();
+    end_cast();
 }
 END_TEST
 
@@ -257,7 +259,7 @@ static void record_often(struct ref *ref, int n)
  * not released by them, and is when it is executed, even if its place has been taken many times
  * over before anybody looks.
  */
-static void outlast(struct ref *old, struct ref *busy, struct ref *waiter)
+static void outlast_records(struct ref *old, struct ref *busy, struct ref *waiter)
 {
     struct act a;
     bool ok;
@@ -269,7 +271,7 @@ static void outlast(struct ref *old, struct ref *busy, struct ref *waiter)
     record_often(busy, IPC_SLOTS - 1);
     DONE(ref_wait(waiter, 0, WAITING + 1, WAIT_PLAIN, 0));
     ok &= ref_is(waiter, true) && lane_synchronize(waiter->who, 0, WAITING + 1).error == 0;
-    ok &= stands(waiter->who, 0, WAITING);
+    ok &= is_lane_blocked(waiter->who, 0, WAITING);
     cell(ok, "an old record among many", "of %s, newer ones of %s, %s waits", old->name, busy->name,
          waiter->name);
     DONE(lane_open(old->who, 0, RECORD_1));
@@ -283,12 +285,12 @@ static void outlast(struct ref *old, struct ref *busy, struct ref *waiter)
 
 START_TEST(old_record_among_many)
 {
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     for (unsigned old = 0; old < cast.n; old++)
         for (unsigned busy = 0; busy < cast.n; busy++)
             for (unsigned waiter = 0; waiter < cast.n; waiter++)
-                outlast(&cast.ref[old], &cast.ref[busy], &cast.ref[waiter]);
-    end();
+                outlast_records(&cast.ref[old], &cast.ref[busy], &cast.ref[waiter]);
+    end_cast();
 }
 END_TEST
 
@@ -311,7 +313,7 @@ static struct ref *own_handle(unsigned who, unsigned k)
  * takes one second. The error goes to the stream that waited and is told once; the event, its
  * record and who waits without limit notice nothing.
  */
-static void expire(struct ref *recorder)
+static void expire_waits(struct ref *recorder)
 {
     uint64_t begun = now_ns();
     bool told;
@@ -339,8 +341,8 @@ static void expire(struct ref *recorder)
              "limit of a synchronise", "of %s, %s", recorder->name, cast.ref[i].name);
     }
     for (unsigned who = 0; who < cast.processes; who++)
-        cell(stands(who, 0, WAITING) && stands(who, 1, WAITING), "no limit", "of %s, process %u",
-             recorder->name, who);
+        cell(is_lane_blocked(who, 0, WAITING) && is_lane_blocked(who, 1, WAITING), "no limit",
+             "of %s, process %u", recorder->name, who);
     DONE(lane_open(recorder->who, 0, RECORD_1));
     for (unsigned who = 0; who < cast.processes; who++)
         for (int d = 0; d < DEVICES; d++)
@@ -353,11 +355,11 @@ static void expire(struct ref *recorder)
 
 START_TEST(limits_are_kept)
 {
-    start((unsigned)_i);
-    expire(&cast.ref[0]);
+    start_cast((unsigned)_i);
+    expire_waits(&cast.ref[0]);
     if (cast.processes > 1)
-        expire(&cast.ref[cast.n - 1]);
-    end();
+        expire_waits(&cast.ref[cast.n - 1]);
+    end_cast();
 }
 END_TEST
 
@@ -388,12 +390,12 @@ static void device_waits(unsigned who, int device, int lane)
 
 START_TEST(synchronise_device_is_about_one_process_and_device)
 {
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     for (unsigned who = 0; who < cast.processes; who++)
         for (int d = 0; d < DEVICES; d++)
             for (int lane = RECORD_1; lane <= RECORD_2; lane++)
                 device_waits(who, d, lane);
-    end();
+    end_cast();
 }
 END_TEST
 
@@ -402,7 +404,7 @@ START_TEST(synchronise_device_waits_for_a_peers_record)
 {
     struct ref *recorder, *waiter;
 
-    start((unsigned)_i);
+    start_cast((unsigned)_i);
     recorder = &cast.ref[0];
     waiter = &cast.ref[cast.n - 1];
     DONE(lane_close(recorder->who, 1, RECORD_1));
@@ -416,11 +418,11 @@ START_TEST(synchronise_device_waits_for_a_peers_record)
              lane_idle(waiter->who, 0, WAITING, false).value,
          "SynchronizeDevice of a stream that waits, released", "%s waits for %s", waiter->name,
          recorder->name);
-    end();
+    end_cast();
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("IPC order");
     TCase *t = tcase_create("order");
@@ -441,5 +443,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return cells_run_suite(suite());
+    return cells_run_suite(make_suite());
 }

@@ -28,7 +28,7 @@ static struct shared {
     unsigned late;                         /* records to take */
 } * shared;
 
-static void setup(void)
+static void set_up_test(void)
 {
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(shared != MAP_FAILED);
@@ -60,7 +60,7 @@ static void take_late(struct ipc_page *page, uint32_t opener, unsigned n)
         ;
 }
 
-static int recorder(void *arg)
+static int record_in_child(void *arg)
 {
     struct ipc_page *page;
     aclrtStream held, other;
@@ -110,7 +110,7 @@ static void kill_session(void)
 
 START_TEST(late_records_fail)
 {
-    pid_t pid = child_start(recorder, NULL);
+    pid_t pid = child_start(record_in_child, NULL);
     struct pollfd p = {.events = POLLIN};
     aclrtEventRecordedStatus status;
     aclrtStream stream, other;
@@ -230,7 +230,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("ipc_survivor");
-    TCase *tc = suite_case(suite, "ipc_survivor", effort(120, 1800), setup, npud_teardown);
+    TCase *tc = suite_case(suite, "ipc_survivor", effort(120, 1800), set_up_test, npud_teardown);
 
     tcase_add_test(tc, late_records_fail);
     tcase_add_test(tc, killed_while_it_records);

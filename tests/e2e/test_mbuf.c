@@ -67,7 +67,7 @@ static const struct family {
 #define FAMILIES 2
 static const struct family *f = &families[0];
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     OK(aclInit(NULL));
@@ -75,7 +75,7 @@ static void setup(void)
 
 /* --- helpers --- */
 
-static acltdtBuf buffer(size_t size)
+static acltdtBuf alloc_buffer(size_t size)
 {
     acltdtBuf buf = NULL;
 
@@ -118,7 +118,7 @@ static uint32_t count_of(acltdtBuf buf)
     return n;
 }
 
-static acltdtBuf at(acltdtBuf head, uint32_t index)
+static acltdtBuf get_member(acltdtBuf head, uint32_t index)
 {
     acltdtBuf buf = NULL;
 
@@ -134,12 +134,12 @@ static acltdtBuf copy_of(acltdtBuf buf)
     return copy;
 }
 
-static acltdtBuf chain(uint32_t n, size_t size)
+static acltdtBuf make_chain(uint32_t n, size_t size)
 {
-    acltdtBuf head = buffer(size);
+    acltdtBuf head = alloc_buffer(size);
 
     for (uint32_t i = 1; i < n; i++)
-        OK(f->append(head, buffer(size)));
+        OK(f->append(head, alloc_buffer(size)));
     return head;
 }
 
@@ -183,9 +183,9 @@ static void await_memory_below(uint64_t bytes)
 }
 
 /* Every call on a handle refuses it, in words; nothing is written to results. */
-static void refused(acltdtBuf buf, const char *words)
+static void expect_refused(acltdtBuf buf, const char *words)
 {
-    acltdtBuf good = buffer(100), out = good;
+    acltdtBuf good = alloc_buffer(100), out = good;
     void *data = &data;
     size_t size = 4711, len = 4711;
     uint32_t n = 4711;
@@ -220,7 +220,7 @@ START_TEST(fresh_buffer)
 
     f = &families[_i];
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        acltdtBuf buf = buffer(sizes[i]);
+        acltdtBuf buf = alloc_buffer(sizes[i]);
 
         ck_assert_uint_eq(room_of(buf), sizes[i]);
         ck_assert_uint_eq(length_of(buf), 0);
@@ -228,7 +228,7 @@ START_TEST(fresh_buffer)
         OK(f->get_user(buf, user, 96, 0));
         ck_assert_mem_eq(user, zero, 96);
         ck_assert_uint_eq(count_of(buf), 1);
-        ck_assert_ptr_eq(at(buf, 0), buf);
+        ck_assert_ptr_eq(get_member(buf, 0), buf);
         memset(data_of(buf), 0xa5, sizes[i]);
         OK(f->set_length(buf, sizes[i]));
         mark_user(buf, i);
@@ -268,7 +268,7 @@ START_TEST(null_arguments)
     uint32_t n;
 
     f = &families[_i];
-    buf = buffer(10);
+    buf = alloc_buffer(10);
     FAILS(ACL_ERROR_INVALID_PARAM, f->free(NULL));
     FAILS(ACL_ERROR_INVALID_PARAM, f->data(NULL, &data, &size));
     FAILS(ACL_ERROR_INVALID_PARAM, f->data(buf, NULL, &size));
@@ -297,7 +297,7 @@ START_TEST(data_length)
     acltdtBuf buf;
 
     f = &families[_i];
-    buf = buffer(1000);
+    buf = alloc_buffer(1000);
     OK(f->set_length(buf, 1));
     ck_assert_uint_eq(length_of(buf), 1);
     OK(f->set_length(buf, 999));
@@ -319,7 +319,7 @@ START_TEST(user_data)
     acltdtBuf buf;
 
     f = &families[_i];
-    buf = buffer(10);
+    buf = alloc_buffer(10);
     for (int i = 0; i < 96; i++)
         in[i] = (unsigned char)(i + 1);
     OK(f->set_user(buf, in, 3, 50));
@@ -364,13 +364,13 @@ START_TEST(freed_buffers_are_refused)
     acltdtBuf buf, again[64];
 
     f = &families[_i];
-    buf = buffer(200);
+    buf = alloc_buffer(200);
     OK(f->free(buf));
-    refused(buf, "freed");
+    expect_refused(buf, "freed");
     /* Also when the slot is in use again. */
     for (int i = 0; i < 64; i++)
-        again[i] = buffer(200);
-    refused(buf, "freed");
+        again[i] = alloc_buffer(200);
+    expect_refused(buf, "freed");
     for (int i = 0; i < 64; i++) {
         ck_assert_ptr_ne(again[i], buf);
         OK(f->free(again[i]));
@@ -383,13 +383,13 @@ START_TEST(freed_big_buffers_are_refused)
     acltdtBuf buf, other;
 
     f = &families[_i];
-    buf = buffer(3 * MIB);
+    buf = alloc_buffer(3 * MIB);
     OK(f->free(buf));
-    refused(buf, "freed");
+    expect_refused(buf, "freed");
     await_memory_below(MIB);
-    refused(buf, "buffer"); /* the segment is gone */
-    other = buffer(3 * MIB);
-    refused(buf, "buffer");
+    expect_refused(buf, "buffer"); /* the segment is gone */
+    other = alloc_buffer(3 * MIB);
+    expect_refused(buf, "buffer");
     OK(f->free(other));
 }
 END_TEST
@@ -400,18 +400,18 @@ START_TEST(what_is_no_handle_is_refused)
     uint64_t good;
 
     f = &families[_i];
-    refused((acltdtBuf)1, "not a buffer");
-    refused((acltdtBuf)&buf, "not a buffer");
-    refused((acltdtBuf)-1, "not a buffer");
-    buf = buffer(10);
+    expect_refused((acltdtBuf)1, "not a buffer");
+    expect_refused((acltdtBuf)&buf, "not a buffer");
+    expect_refused((acltdtBuf)-1, "not a buffer");
+    buf = alloc_buffer(10);
     good = (uint64_t)(uintptr_t)buf;
-    refused(data_of(buf), "not a buffer");
-    refused((acltdtBuf)(uintptr_t)(good + (UINT64_C(1) << 32)), "buffer"); /* generation */
-    refused((acltdtBuf)(uintptr_t)(good + 1), "buffer");                   /* its neighbour */
-    refused((acltdtBuf)(uintptr_t)(good + 0xfff0), "buffer");              /* no slot */
-    refused((acltdtBuf)(uintptr_t)(good + 0x12340000), "not a buffer");    /* no segment */
+    expect_refused(data_of(buf), "not a buffer");
+    expect_refused((acltdtBuf)(uintptr_t)(good + (UINT64_C(1) << 32)), "buffer"); /* generation */
+    expect_refused((acltdtBuf)(uintptr_t)(good + 1), "buffer");                /* its neighbour */
+    expect_refused((acltdtBuf)(uintptr_t)(good + 0xfff0), "buffer");           /* no slot */
+    expect_refused((acltdtBuf)(uintptr_t)(good + 0x12340000), "not a buffer"); /* no segment */
     for (int bit = 0; bit < 64; bit++)
-        refused((acltdtBuf)(uintptr_t)(good ^ UINT64_C(1) << bit), "buffer");
+        expect_refused((acltdtBuf)(uintptr_t)(good ^ UINT64_C(1) << bit), "buffer");
     OK(f->free(buf));
 }
 END_TEST
@@ -432,7 +432,7 @@ START_TEST(references_share_data_only)
     acltdtBuf buf, copy;
 
     f = &families[_i];
-    buf = buffer(5000);
+    buf = alloc_buffer(5000);
     strcpy((char *)data_of(buf), "one");
     OK(f->set_length(buf, 4));
     mark_user(buf, 1);
@@ -454,7 +454,7 @@ START_TEST(references_share_data_only)
     ck_assert_str_eq((char *)data_of(buf), "two");
     OK(f->free(buf));
     OK(f->free(copy));
-    refused(copy, "freed");
+    expect_refused(copy, "freed");
 }
 END_TEST
 
@@ -464,7 +464,7 @@ static void free_in_order(size_t size, const int *order)
     acltdtBuf buf[3], fresh[200];
     unsigned char *data;
 
-    buf[0] = buffer(size);
+    buf[0] = alloc_buffer(size);
     data = data_of(buf[0]);
     buf[1] = copy_of(buf[0]);
     buf[2] = copy_of(buf[1]);
@@ -472,7 +472,7 @@ static void free_in_order(size_t size, const int *order)
     for (int i = 0; i < 3; i++) {
         /* Its data is nobody's before the last has gone. */
         for (int j = 0; j < 200; j++) {
-            fresh[j] = buffer(size);
+            fresh[j] = alloc_buffer(size);
             ck_assert_ptr_ne(data_of(fresh[j]), data);
         }
         for (int j = 0; j < 200; j++)
@@ -480,7 +480,7 @@ static void free_in_order(size_t size, const int *order)
         ck_assert_ptr_eq(data_of(buf[order[i]]), data);
         ck_assert_uint_eq(data[size - 1], 0x77);
         OK(f->free(buf[order[i]]));
-        refused(buf[order[i]], "freed");
+        expect_refused(buf[order[i]], "freed");
     }
 }
 
@@ -507,7 +507,7 @@ START_TEST(many_references)
 
     ck_assert_ptr_nonnull(copies);
     f = &families[_i];
-    one = buffer(MIB);
+    one = alloc_buffer(MIB);
     while (n < MOST && (error = f->copy(one, &copies[n])) == 0)
         n++;
     ck_assert_uint_ge(n, 1000);
@@ -532,24 +532,24 @@ START_TEST(chain_of_128)
     acltdtBuf head, member, extra, more;
 
     f = &families[_i];
-    head = chain(128, 300);
+    head = make_chain(128, 300);
     ck_assert_uint_eq(count_of(head), 128);
-    extra = buffer(300);
+    extra = alloc_buffer(300);
     FAILS(ACL_ERROR_RT_OVER_LIMIT, f->append(head, extra));
-    more = chain(2, 10);
+    more = make_chain(2, 10);
     FAILS(ACL_ERROR_RT_OVER_LIMIT, f->append(more, head));
     ck_assert_uint_eq(count_of(head), 128);
     ck_assert_uint_eq(count_of(more), 2);
     ck_assert_uint_eq(count_of(extra), 1);
-    member = at(head, 127);
+    member = get_member(head, 127);
     FAILS(PARAM, f->free(member));
-    FAILS(PARAM, f->free(at(head, 1)));
+    FAILS(PARAM, f->free(get_member(head, 1)));
     ck_assert_uint_eq(count_of(head), 128);
     OK(f->free(extra));
     OK(f->free(more));
     OK(f->free(head));
-    refused(head, "freed");
-    refused(member, "buffer");
+    expect_refused(head, "freed");
+    expect_refused(member, "buffer");
 }
 END_TEST
 
@@ -560,17 +560,17 @@ START_TEST(members_are_used_by_their_handles)
     uint32_t n = 4711;
 
     f = &families[_i];
-    head = buffer(10);
-    one = buffer(2000);
-    two = buffer(3 * MIB);
+    head = alloc_buffer(10);
+    one = alloc_buffer(2000);
+    two = alloc_buffer(3 * MIB);
     mark_user(one, 1);
     OK(f->set_length(two, 2));
     OK(f->append(head, one));
     OK(f->append(head, two));
     ck_assert_uint_eq(count_of(head), 3);
-    ck_assert_ptr_eq(at(head, 0), head);
-    ck_assert_ptr_eq(at(head, 1), one);
-    ck_assert_ptr_eq(at(head, 2), two);
+    ck_assert_ptr_eq(get_member(head, 0), head);
+    ck_assert_ptr_eq(get_member(head, 1), one);
+    ck_assert_ptr_eq(get_member(head, 2), two);
     ck_assert_uint_eq(user_mark(one), 1);
     ck_assert_uint_eq(length_of(two), 2);
     ck_assert_uint_eq(room_of(one), 2000);
@@ -589,8 +589,8 @@ START_TEST(members_are_used_by_their_handles)
     ck_assert_ptr_eq(out, before);
     ck_assert_uint_eq(n, 4711);
     OK(f->free(head));
-    refused(one, "buffer");
-    refused(two, "buffer");
+    expect_refused(one, "buffer");
+    expect_refused(two, "buffer");
 }
 END_TEST
 
@@ -599,9 +599,9 @@ START_TEST(appending_refused)
     acltdtBuf a, b, c;
 
     f = &families[_i];
-    a = buffer(10);
-    b = buffer(10);
-    c = buffer(10);
+    a = alloc_buffer(10);
+    b = alloc_buffer(10);
+    c = alloc_buffer(10);
     FAILS(INTERNAL, f->append(a, a));
     OK(f->append(a, b));
     FAILS(INTERNAL, f->append(a, a));
@@ -621,16 +621,16 @@ START_TEST(chains_are_joined_in_order)
     acltdtBuf a, b, handles[128];
 
     f = &families[_i];
-    a = chain(60, 100);
-    b = chain(68, 700);
+    a = make_chain(60, 100);
+    b = make_chain(68, 700);
     for (uint32_t i = 0; i < 128; i++) {
-        handles[i] = i < 60 ? at(a, i) : at(b, i - 60);
+        handles[i] = i < 60 ? get_member(a, i) : get_member(b, i - 60);
         mark_user(handles[i], i);
     }
     OK(f->append(a, b));
     ck_assert_uint_eq(count_of(a), 128);
     for (uint32_t i = 0; i < 128; i++) {
-        ck_assert_ptr_eq(at(a, i), handles[i]);
+        ck_assert_ptr_eq(get_member(a, i), handles[i]);
         ck_assert_uint_eq(user_mark(handles[i]), i);
         ck_assert_uint_eq(room_of(handles[i]), i < 60 ? 100 : 700);
     }
@@ -647,24 +647,24 @@ START_TEST(copies_of_chains)
     acltdtBuf head, copy, tail, member;
 
     f = &families[_i];
-    head = chain(100, 500);
+    head = make_chain(100, 500);
     for (uint32_t i = 0; i < 100; i++) {
-        member = at(head, i);
+        member = get_member(head, i);
         memset(data_of(member), (int)i, 500);
         OK(f->set_length(member, i + 1));
         mark_user(member, i);
     }
     copy = copy_of(head);
-    tail = copy_of(at(head, 90));
+    tail = copy_of(get_member(head, 90));
     ck_assert_uint_eq(count_of(copy), 100);
     ck_assert_uint_eq(count_of(tail), 10);
     for (uint32_t i = 0; i < 100; i++) {
-        ck_assert_ptr_eq(data_of(at(copy, i)), data_of(at(head, i)));
-        ck_assert_ptr_ne(at(copy, i), at(head, i));
+        ck_assert_ptr_eq(data_of(get_member(copy, i)), data_of(get_member(head, i)));
+        ck_assert_ptr_ne(get_member(copy, i), get_member(head, i));
     }
     OK(f->free(head));
     for (uint32_t i = 0; i < 100; i++) {
-        acltdtBuf both[] = {at(copy, i), i < 90 ? NULL : at(tail, i - 90)};
+        acltdtBuf both[] = {get_member(copy, i), i < 90 ? NULL : get_member(tail, i - 90)};
 
         for (int j = 0; j < 2 && both[j]; j++) {
             ck_assert_uint_eq(user_mark(both[j]), i);
@@ -673,9 +673,9 @@ START_TEST(copies_of_chains)
         }
     }
     OK(f->free(copy));
-    ck_assert_uint_eq(data_of(at(tail, 9))[499], 99);
+    ck_assert_uint_eq(data_of(get_member(tail, 9))[499], 99);
     /* A chain of references can grow, be joined, and be copied like any other. */
-    OK(f->append(tail, chain(118, 64)));
+    OK(f->append(tail, make_chain(118, 64)));
     ck_assert_uint_eq(count_of(tail), 128);
     copy = copy_of(tail);
     ck_assert_uint_eq(count_of(copy), 128);
@@ -693,8 +693,8 @@ START_TEST(copy_that_fails_is_undone)
 
     ck_assert_ptr_nonnull(copies);
     f = &families[_i];
-    head = chain(3, 100);
-    last = buffer(2 * MIB);
+    head = make_chain(3, 100);
+    last = alloc_buffer(2 * MIB);
     OK(f->append(head, last));
     while (n < MOST && f->copy(last, &copies[n]) == 0) /* all references of its segment */
         n++;
@@ -723,7 +723,7 @@ static void first_and_last(size_t size)
     for (int i = 0; i < 3; i++) {
         unsigned char *data;
 
-        buf[i] = buffer(size);
+        buf[i] = alloc_buffer(size);
         data = data_of(buf[i]);
         ck_assert_uint_eq(room_of(buf[i]), size);
         ck_assert_uint_eq((uintptr_t)data % (size >= MIB ? 4096 : 64), 0);
@@ -756,7 +756,7 @@ START_TEST(largest_buffer)
     acltdtBuf buf, copy;
     unsigned char *data;
 
-    buf = buffer(4 * GIB);
+    buf = alloc_buffer(4 * GIB);
     ck_assert_uint_eq(room_of(buf), 4 * GIB);
     data = data_of(buf);
     data[0] = 1;
@@ -779,7 +779,7 @@ START_TEST(hundred_thousand)
     ck_assert_ptr_nonnull(buf);
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < MANY; i++) {
-            buf[i] = buffer(64);
+            buf[i] = alloc_buffer(64);
             *(size_t *)data_of(buf[i]) = i;
             mark_user(buf[i], ~i);
         }
@@ -804,7 +804,7 @@ START_TEST(memory_is_given_back)
 
     for (int i = 0; i < SIZES; i++)
         for (int j = 0; j < EACH; j++) {
-            buf[i][j] = buffer(sizes[i]);
+            buf[i][j] = alloc_buffer(sizes[i]);
             memset(data_of(buf[i][j]), 1, sizes[i]);
         }
     ck_assert_uint_gt(pool_memory(), EACH * 6 * MIB);
@@ -817,7 +817,7 @@ START_TEST(memory_is_given_back)
     OK(f->free(one));
     await_memory_below(KEPT);
     for (int i = 0; i < SIZES; i++)
-        OK(f->free(buffer(sizes[i])));
+        OK(f->free(alloc_buffer(sizes[i])));
 }
 END_TEST
 
@@ -831,14 +831,14 @@ START_TEST(address_space_is_given_back)
     acltdtBuf buf;
 
     for (int i = 0; i < 5; i++) {
-        buf = buffer(2 * GIB);
+        buf = alloc_buffer(2 * GIB);
         data_of(buf)[GIB] = 1;
         OK(f->free(buf));
         await_memory_below(MIB);
     }
     used = 0;
     for (int i = 0; i < 20; i++) {
-        buf = buffer(GIB + i * GIB / 8);
+        buf = alloc_buffer(GIB + i * GIB / 8);
         OK(f->free(buf));
         used = pool_memory();
     }
@@ -860,7 +860,7 @@ START_TEST(limit_of_memory)
     int n = 0, error;
 
     for (int i = 0; i < 10; i++)
-        small[i] = buffer(100);
+        small[i] = alloc_buffer(100);
     while ((error = f->alloc(&buf[n], MIB)) == 0)
         memset(data_of(buf[n]), n, MIB), n++;
     ck_assert_int_eq(error, ACL_ERROR_RT_MEMORY_ALLOCATION);
@@ -873,18 +873,18 @@ START_TEST(limit_of_memory)
     for (int i = 0; i < n; i++)
         ck_assert_uint_eq(data_of(buf[i])[MIB - 1], i);
     OK(f->free(buf[--n]));
-    buf[n++] = buffer(MIB);
+    buf[n++] = alloc_buffer(MIB);
     /* What is free is there for other sizes at once. */
     while (n > 0)
         OK(f->free(buf[--n]));
-    buf[0] = buffer(12 * MIB);
+    buf[0] = alloc_buffer(12 * MIB);
     OK(f->free(buf[0]));
-    buf[0] = buffer(11 * MIB);
+    buf[0] = alloc_buffer(11 * MIB);
     OK(f->free(buf[0]));
     for (int i = 0; i < 10; i++)
         OK(f->free(small[i]));
     /* And so is what the thread has kept of small ones. */
-    buf[0] = buffer(15 * MIB);
+    buf[0] = alloc_buffer(15 * MIB);
     OK(f->free(buf[0]));
 }
 END_TEST
@@ -901,7 +901,7 @@ static void setup_copies(void)
 
 START_TEST(copies_of_every_kind)
 {
-    acltdtBuf buf = buffer(1000), big = buffer(2 * MIB);
+    acltdtBuf buf = alloc_buffer(1000), big = alloc_buffer(2 * MIB);
     unsigned char *data = data_of(buf), host[1000], *device;
 
     OK(aclrtMalloc((void **)&device, 2000, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -940,7 +940,7 @@ END_TEST
 
 START_TEST(copies_stay_within_the_buffer)
 {
-    acltdtBuf buf = buffer(1000), copy, neighbour = buffer(1000);
+    acltdtBuf buf = alloc_buffer(1000), copy, neighbour = alloc_buffer(1000);
     unsigned char *data = data_of(buf), host[2000] = {0};
 
     memset(data_of(neighbour), 1, 1000);
@@ -966,7 +966,7 @@ END_TEST
 /* What the stream has to do before is done, and the copy is over when the call returns. */
 START_TEST(copies_in_their_turn)
 {
-    acltdtBuf buf = buffer(8);
+    acltdtBuf buf = alloc_buffer(8);
     uint64_t *data = (uint64_t *)(void *)data_of(buf), *device;
 
     OK(aclrtMalloc((void **)&device, 8, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -978,7 +978,7 @@ START_TEST(copies_in_their_turn)
         OK(aclrtMemcpyAsync(data, 8, device, 8, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
         ck_assert_uint_eq(*data, i * UINT64_C(0x0101010101010101));
         OK(f->free(buf));
-        buf = buffer(8);
+        buf = alloc_buffer(8);
         data = (uint64_t *)(void *)data_of(buf);
     }
     OK(f->free(buf));
@@ -988,7 +988,7 @@ END_TEST
 
 START_TEST(attributes_of_addresses)
 {
-    acltdtBuf buf = buffer(100000);
+    acltdtBuf buf = alloc_buffer(100000);
     aclrtPtrAttributes a;
     unsigned char *data = data_of(buf);
     int here;
@@ -1013,19 +1013,19 @@ static struct place {
     acltdtBuf buf;
 } places[PLACES];
 
-static void *trade(void *arg)
+static void *trade_buffers(void *arg)
 {
     uint64_t seed = (uintptr_t)arg;
 
     for (int i = 0; i < 20000 / SLOW; i++) {
         struct place *p = &places[below(&seed, PLACES)];
         uint64_t size = 8 + below(&seed, below(&seed, 10) == 0 ? 300000 : 2000);
-        acltdtBuf mine = buffer(size), theirs;
+        acltdtBuf mine = alloc_buffer(size), theirs;
 
         *(acltdtBuf *)(void *)data_of(mine) = mine;
         mark_user(mine, (uintptr_t)mine);
         if (below(&seed, 4) == 0)
-            OK(f->append(mine, buffer(8)));
+            OK(f->append(mine, alloc_buffer(8)));
         if (below(&seed, 4) == 0) {
             acltdtBuf copy = copy_of(mine);
 
@@ -1052,14 +1052,14 @@ START_TEST(threads_free_what_others_allocated)
     for (int i = 0; i < PLACES; i++)
         pthread_mutex_init(&places[i].lock, NULL);
     for (uintptr_t i = 0; i < THREADS; i++)
-        ck_assert_int_eq(pthread_create(&thread[i], NULL, trade, (void *)(i + 1)), 0);
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, trade_buffers, (void *)(i + 1)), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(thread[i], NULL);
     for (int i = 0; i < PLACES; i++)
         if (places[i].buf)
             OK(f->free(places[i].buf));
     /* One more, so that what this thread keeps is looked at: all threads have given back theirs. */
-    OK(f->free(buffer(8 * MIB)));
+    OK(f->free(alloc_buffer(8 * MIB)));
     await_memory_below(KEPT);
 }
 END_TEST
@@ -1070,7 +1070,7 @@ static void *reference_and_free(void *arg)
         acltdtBuf copy = copy_of(arg);
 
         ck_assert_uint_eq(count_of(copy), 3);
-        ck_assert_uint_eq(*data_of(at(copy, 2)), 42);
+        ck_assert_uint_eq(*data_of(get_member(copy, 2)), 42);
         OK(f->free(copy));
     }
     return NULL;
@@ -1084,9 +1084,9 @@ START_TEST(threads_count_references_of_the_same_data)
 {
     enum { THREADS = 4 };
     pthread_t thread[THREADS];
-    acltdtBuf head = chain(3, 64), own[THREADS];
+    acltdtBuf head = make_chain(3, 64), own[THREADS];
 
-    *data_of(at(head, 2)) = 42;
+    *data_of(get_member(head, 2)) = 42;
     for (int i = 0; i < THREADS; i++)
         own[i] = copy_of(head);
     OK(f->free(head));
@@ -1096,7 +1096,7 @@ START_TEST(threads_count_references_of_the_same_data)
         pthread_join(thread[i], NULL);
     for (int i = 0; i < THREADS; i++)
         OK(f->free(own[i]));
-    OK(f->free(buffer(8 * MIB)));
+    OK(f->free(alloc_buffer(8 * MIB)));
     await_memory_below(KEPT);
 }
 END_TEST
@@ -1107,7 +1107,7 @@ static void *keep_some(void *arg)
 
     (void)arg;
     for (int i = 0; i < 40; i++)
-        buf[i] = buffer(64);
+        buf[i] = alloc_buffer(64);
     for (int i = 0; i < 40; i++)
         OK(f->free(buf[i]));
     return NULL;
@@ -1133,7 +1133,7 @@ START_TEST(session_ends_with_buffers)
 
     for (int round = 0; round < 3; round++) {
         old = buf;
-        buf = chain(10, 1000);
+        buf = make_chain(10, 1000);
         ck_assert_ptr_nonnull(copy_of(buf));
         if (old)
             ck_assert_ptr_ne(old, buf);
@@ -1154,7 +1154,7 @@ START_TEST(threads_outlive_sessions)
 
     for (int round = 0; round < 5; round++) {
         for (int i = 0; i < 8; i++)
-            buf[i] = buffer(64);
+            buf[i] = alloc_buffer(64);
         for (int i = 0; i < 8; i++)
             OK(f->free(buf[i]));
         OK(aclFinalize());
@@ -1165,7 +1165,7 @@ END_TEST
 
 START_TEST(npud_is_lost)
 {
-    acltdtBuf buf = buffer(1000), copy = copy_of(buf), out = buf;
+    acltdtBuf buf = alloc_buffer(1000), copy = copy_of(buf), out = buf;
     unsigned char *data = data_of(buf);
     uint32_t n;
     size_t size;
@@ -1188,7 +1188,7 @@ START_TEST(npud_is_lost)
     OK(aclFinalize());
     OK(aclInit(NULL));
     FAILS(PARAM, f->free(buf));
-    out = buffer(1000);
+    out = alloc_buffer(1000);
     ck_assert_ptr_ne(data_of(out), data);
     memset(data_of(out), 8, 1000);
     ck_assert_uint_eq(data[999], 7);
@@ -1196,7 +1196,7 @@ START_TEST(npud_is_lost)
 }
 END_TEST
 
-static int child(acltdtBuf buf, unsigned char *data)
+static int check_inherited(acltdtBuf buf, unsigned char *data)
 {
     acltdtBuf own;
     unsigned char present;
@@ -1206,7 +1206,7 @@ static int child(acltdtBuf buf, unsigned char *data)
     ck_assert_int_eq(mincore((void *)((uintptr_t)data & ~(uintptr_t)4095), 1, &present), -1);
     OK(aclInit(NULL));
     FAILS(PARAM, f->free(buf));
-    own = buffer(1000);
+    own = alloc_buffer(1000);
     memset(data_of(own), 0xee, 1000);
     FAILS(PARAM, f->free(buf));
     OK(f->free(own));
@@ -1216,7 +1216,7 @@ static int child(acltdtBuf buf, unsigned char *data)
 
 START_TEST(forked_children)
 {
-    acltdtBuf buf = buffer(1000), kept = buffer(1000);
+    acltdtBuf buf = alloc_buffer(1000), kept = alloc_buffer(1000);
     unsigned char *data = data_of(buf);
     int status;
     pid_t pid;
@@ -1228,13 +1228,13 @@ START_TEST(forked_children)
     for (int i = 0; i < 3; i++) {
         pid = fork_when_quiet();
         if (pid == 0)
-            _exit(child(buf, data));
+            _exit(check_inherited(buf, data));
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
         ck_assert_int_eq(status, 0);
     }
     ck_assert_uint_eq(data[999], 7);
     ck_assert_uint_eq(room_of(buf), 1000);
-    kept = buffer(1000);
+    kept = alloc_buffer(1000);
     ck_assert_ptr_ne(data_of(kept), data);
     OK(f->free(kept));
     OK(f->free(buf));
@@ -1253,7 +1253,7 @@ START_TEST(without_npud)
 }
 END_TEST
 
-static void teardown(void)
+static void tear_down_test(void)
 {
     aclFinalize();
     npud_expect_empty();
@@ -1264,7 +1264,7 @@ static void teardown(void)
 static void teardown_copies(void)
 {
     OK(aclrtResetDeviceForce(0));
-    teardown();
+    tear_down_test();
 }
 
 static void teardown_lost(void)
@@ -1273,7 +1273,7 @@ static void teardown_lost(void)
     npud_teardown();
 }
 
-static void both(TCase *t, const TTest *test)
+static void add_for_families(TCase *t, const TTest *test)
 {
     tcase_add_loop_test(t, test, 0, FAMILIES);
 }
@@ -1281,34 +1281,34 @@ static void both(TCase *t, const TTest *test)
 int main(void)
 {
     Suite *s = suite_create("mbuf");
-    TCase *t = suite_case(s, "calls", 60, setup, teardown);
+    TCase *t = suite_case(s, "calls", 60, set_up_test, tear_down_test);
 
-    both(t, fresh_buffer);
+    add_for_families(t, fresh_buffer);
     tcase_add_test(t, alloc_errors);
-    both(t, null_arguments);
-    both(t, data_length);
-    both(t, user_data);
-    both(t, freed_buffers_are_refused);
-    both(t, freed_big_buffers_are_refused);
-    both(t, what_is_no_handle_is_refused);
-    both(t, before_the_first_buffer);
-    both(t, references_share_data_only);
-    both(t, references_are_freed_in_any_order);
-    both(t, many_references);
-    both(t, chain_of_128);
-    both(t, members_are_used_by_their_handles);
-    both(t, appending_refused);
-    both(t, chains_are_joined_in_order);
-    both(t, copies_of_chains);
-    both(t, copy_that_fails_is_undone);
+    add_for_families(t, null_arguments);
+    add_for_families(t, data_length);
+    add_for_families(t, user_data);
+    add_for_families(t, freed_buffers_are_refused);
+    add_for_families(t, freed_big_buffers_are_refused);
+    add_for_families(t, what_is_no_handle_is_refused);
+    add_for_families(t, before_the_first_buffer);
+    add_for_families(t, references_share_data_only);
+    add_for_families(t, references_are_freed_in_any_order);
+    add_for_families(t, many_references);
+    add_for_families(t, chain_of_128);
+    add_for_families(t, members_are_used_by_their_handles);
+    add_for_families(t, appending_refused);
+    add_for_families(t, chains_are_joined_in_order);
+    add_for_families(t, copies_of_chains);
+    add_for_families(t, copy_that_fails_is_undone);
 
-    t = suite_case(s, "memory", 120, setup, teardown);
+    t = suite_case(s, "memory", 120, set_up_test, tear_down_test);
     tcase_add_test(t, all_sizes);
     tcase_add_test(t, largest_buffer);
     tcase_add_test(t, hundred_thousand);
     tcase_add_test(t, memory_is_given_back);
     tcase_add_test(t, address_space_is_given_back);
-    t = suite_case(s, "limit", 60, setup_limited, teardown);
+    t = suite_case(s, "limit", 60, setup_limited, tear_down_test);
     tcase_add_test(t, limit_of_memory);
 
     t = suite_case(s, "copies", 60, setup_copies, teardown_copies);
@@ -1317,16 +1317,16 @@ int main(void)
     tcase_add_test(t, copies_in_their_turn);
     tcase_add_test(t, attributes_of_addresses);
 
-    t = suite_case(s, "threads", 120, setup, teardown);
+    t = suite_case(s, "threads", 120, set_up_test, tear_down_test);
     tcase_add_test(t, threads_free_what_others_allocated);
     tcase_add_test(t, threads_count_references_of_the_same_data);
     tcase_add_test(t, threads_that_end_give_back);
 
-    t = suite_case(s, "life", 60, setup, teardown);
+    t = suite_case(s, "life", 60, set_up_test, tear_down_test);
     tcase_add_test(t, session_ends_with_buffers);
     tcase_add_test(t, threads_outlive_sessions);
     tcase_add_test(t, forked_children);
-    t = suite_case(s, "lost", 60, setup, teardown_lost);
+    t = suite_case(s, "lost", 60, set_up_test, teardown_lost);
     tcase_add_test(t, npud_is_lost);
     t = suite_case(s, "alone", 60, NULL, NULL);
     tcase_add_test(t, without_npud);

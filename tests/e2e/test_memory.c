@@ -36,7 +36,7 @@ static void open_device(void)
     streams_open(&stream, &other);
 }
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     open_device();
@@ -65,13 +65,13 @@ static unsigned char pattern_at(size_t i, unsigned seed)
     return (unsigned char)((i * 2654435761u >> 13) + i + seed);
 }
 
-static void fill(void *p, size_t size, unsigned seed)
+static void fill_pattern(void *p, size_t size, unsigned seed)
 {
     for (size_t i = 0; i < size; i++)
         ((unsigned char *)p)[i] = pattern_at(i, seed);
 }
 
-static bool holds(const void *p, size_t size, unsigned seed)
+static bool holds_pattern(const void *p, size_t size, unsigned seed)
 {
     for (size_t i = 0; i < size; i++)
         if (((const unsigned char *)p)[i] != pattern_at(i, seed))
@@ -96,7 +96,7 @@ static aclrtPtrAttributes attributes_of(const void *p)
     return a;
 }
 
-static size_t available(void)
+static size_t query_free(void)
 {
     size_t f, t;
 
@@ -126,19 +126,19 @@ START_TEST(allocations_are_aligned_apart_and_writable)
 {
     static const size_t sizes[] = {1, 31, 32, 33, 4095, 4096, 4097, 3 * MIB + 5};
     enum { N = sizeof(sizes) / sizeof(sizes[0]) };
-    size_t before = available();
+    size_t before = query_free();
     void *p[N];
 
     for (unsigned i = 0; i < N; i++) {
         OK(allocators[_i].allocate(&p[i], sizes[i], ACL_MEM_MALLOC_HUGE_FIRST));
         ck_assert_uint_eq((uintptr_t)p[i] % 64, 0);
-        fill(p[i], sizes[i], i); /* the simulated device's memory is reachable here */
+        fill_pattern(p[i], sizes[i], i); /* the simulated device's memory is reachable here */
     }
     for (unsigned i = 0; i < N; i++)
-        ck_assert(holds(p[i], sizes[i], i));
+        ck_assert(holds_pattern(p[i], sizes[i], i));
     for (unsigned i = 0; i < N; i++)
         OK(allocators[_i].release(p[i]));
-    ck_assert_uint_eq(available(), before);
+    ck_assert_uint_eq(query_free(), before);
     ck_assert_uint_eq(npud_ledger().memory, 0);
 }
 END_TEST
@@ -189,7 +189,7 @@ START_TEST(wrong_frees_change_nothing)
 {
     char *p = device_new(8 * KIB), *host = pinned_new(8 * KIB), *heap = malloc(64);
 
-    fill(p, 8 * KIB, 1);
+    fill_pattern(p, 8 * KIB, 1);
     FAILS(PARAM, aclrtFree(p + 1));
     FAILS(PARAM, aclrtFree(p + 4 * KIB));
     FAILS(PARAM, aclrtFree(host));
@@ -198,7 +198,7 @@ START_TEST(wrong_frees_change_nothing)
     FAILS(PARAM, aclrtFreeHost(p));
     FAILS(PARAM, aclrtFreeHost(host + 1));
     FAILS(PARAM, aclrtFreeHost(heap));
-    ck_assert(holds(p, 8 * KIB, 1));
+    ck_assert(holds_pattern(p, 8 * KIB, 1));
     OK(aclrtFree(p));
     FAILS(PARAM, aclrtFree(p));
     OK(aclrtFreeHost(host));
@@ -213,7 +213,7 @@ END_TEST
 enum { CHUNKS = 200 };
 
 /* As much as there is, a MiB at a time. */
-static int exhaust(int allocator, void **chunks)
+static int exhaust_memory(int allocator, void **chunks)
 {
     int n = 0;
     aclError error;
@@ -229,7 +229,7 @@ static int exhaust(int allocator, void **chunks)
 static void expect_limit(int allocator, int at_least, int at_most)
 {
     void *chunks[CHUNKS];
-    int first = exhaust(allocator, chunks), second;
+    int first = exhaust_memory(allocator, chunks), second;
 
     ck_assert_int_ge(first, at_least);
     ck_assert_int_le(first, at_most);
@@ -238,7 +238,7 @@ static void expect_limit(int allocator, int at_least, int at_most)
     OK(allocators[allocator].allocate(&chunks[first - 1], MIB, 0));
     for (int i = 0; i < first; i++)
         OK(allocators[allocator].release(chunks[i]));
-    second = exhaust(allocator, chunks);
+    second = exhaust_memory(allocator, chunks);
     ck_assert_int_eq(second, first);
     for (int i = 0; i < second; i++)
         OK(allocators[allocator].release(chunks[i]));
@@ -292,7 +292,7 @@ START_TEST(more_than_there_is)
     FAILS(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&p, 65 * MIB, 0));
     FAILS(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocAlign32(&p, 64 * MIB + 1, 0));
     OK(aclrtMallocAlign32(&p, 64 * MIB, 0));
-    ck_assert_uint_eq(available(), 0);
+    ck_assert_uint_eq(query_free(), 0);
     FAILS(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&p, 1, 0));
     OK(aclrtMallocHost(&p, 1)); /* is not the device's */
 }
@@ -342,7 +342,7 @@ static unsigned char *source[PLACES], *target[PLACES];
 
 static void copy_setup(void)
 {
-    setup();
+    set_up_test();
     source[PAGEABLE] = source_pageable;
     target[PAGEABLE] = target_pageable;
     source[PINNED] = pinned_new(COPY_SIZE);
@@ -350,7 +350,7 @@ static void copy_setup(void)
     source[DEVICE] = device_new(COPY_SIZE);
     target[DEVICE] = device_new(COPY_SIZE);
     for (int i = 0; i < PLACES; i++) {
-        fill(source[i], COPY_SIZE, (unsigned)i);
+        fill_pattern(source[i], COPY_SIZE, (unsigned)i);
         memset(target[i], 0, COPY_SIZE);
     }
 }
@@ -363,7 +363,7 @@ START_TEST(synchronous_copy)
     for (int kind = 0; kind <= ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE; kind++) {
         memset(target[to], 0, COPY_SIZE);
         OK(aclrtMemcpy(target[to], COPY_SIZE, source[from], COPY_SIZE - 1, kind));
-        ck_assert(holds(target[to], COPY_SIZE - 1, from));
+        ck_assert(holds_pattern(target[to], COPY_SIZE - 1, from));
         ck_assert_uint_eq(target[to][COPY_SIZE - 1], 0);
     }
     for (int kind = 6; kind < 9; kind++)
@@ -402,7 +402,7 @@ START_TEST(asynchronous_copy)
         ck_assert_msg(error == expected || (expected == EITHER && (error == 0 || error == NO)),
                       "%d to %d, kind %d: %d, expected %d", from, to, kind, error, expected);
         OK(aclrtSynchronizeStream(stream));
-        ck_assert(error != 0 || holds(target[to], COPY_SIZE - 1, from));
+        ck_assert(error != 0 || holds_pattern(target[to], COPY_SIZE - 1, from));
         ck_assert(error == 0 || all_are(target[to], COPY_SIZE, 0));
         ck_assert_uint_eq(target[to][COPY_SIZE - 1], 0);
     }
@@ -423,10 +423,10 @@ START_TEST(copy_waits_for_its_turn)
     ck_assert(all_are(target[PINNED], COPY_SIZE, 0));
     ck_assert(all_are(target[DEVICE], COPY_SIZE, 0));
     /* The source is read when the stream gets there. */
-    fill(source[PINNED], COPY_SIZE, 77);
+    fill_pattern(source[PINNED], COPY_SIZE, 77);
     stream_let_go(gate);
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(holds(target[PINNED], COPY_SIZE, 77));
+    ck_assert(holds_pattern(target[PINNED], COPY_SIZE, 77));
 }
 END_TEST
 
@@ -436,7 +436,7 @@ START_TEST(event_orders_copies_of_two_streams)
 
     OK(aclrtCreateEventExWithFlag(&copied, ACL_EVENT_SYNC));
     for (unsigned round = 0; round < 50; round++) {
-        fill(source[PINNED], COPY_SIZE, round);
+        fill_pattern(source[PINNED], COPY_SIZE, round);
         OK(aclnpudLaunchDelay(round * 20, 0, stream));
         OK(aclrtMemcpyAsync(target[DEVICE], COPY_SIZE, source[PINNED], COPY_SIZE,
                             ACL_MEMCPY_HOST_TO_DEVICE, stream));
@@ -445,7 +445,7 @@ START_TEST(event_orders_copies_of_two_streams)
         OK(aclrtMemcpyAsync(target[PINNED], COPY_SIZE, target[DEVICE], COPY_SIZE,
                             ACL_MEMCPY_DEVICE_TO_HOST, other));
         OK(aclrtSynchronizeStream(other));
-        ck_assert(holds(target[PINNED], COPY_SIZE, round));
+        ck_assert(holds_pattern(target[PINNED], COPY_SIZE, round));
     }
 }
 END_TEST
@@ -456,12 +456,12 @@ START_TEST(synchronised_event_makes_the_copy_visible)
 
     OK(aclrtCreateEvent(&copied));
     for (unsigned round = 0; round < 50; round++) {
-        fill(source[DEVICE], COPY_SIZE, round);
+        fill_pattern(source[DEVICE], COPY_SIZE, round);
         OK(aclrtMemcpyAsync(target[PINNED], COPY_SIZE, source[DEVICE], COPY_SIZE,
                             ACL_MEMCPY_DEVICE_TO_HOST, stream));
         OK(aclrtRecordEvent(copied, stream));
         OK(aclrtSynchronizeEvent(copied));
-        ck_assert(holds(target[PINNED], COPY_SIZE, round));
+        ck_assert(holds_pattern(target[PINNED], COPY_SIZE, round));
     }
 }
 END_TEST
@@ -479,7 +479,7 @@ START_TEST(pageable_copy_comes_after_what_is_on_the_stream)
     OK(aclrtMemcpyAsync(target[PAGEABLE], COPY_SIZE, target[DEVICE], COPY_SIZE,
                         ACL_MEMCPY_DEVICE_TO_HOST, stream));
     ck_assert_uint_ge(now_ns() - start, 30000000);
-    ck_assert(holds(target[PAGEABLE], COPY_SIZE, PINNED));
+    ck_assert(holds_pattern(target[PAGEABLE], COPY_SIZE, PINNED));
 }
 END_TEST
 
@@ -488,7 +488,7 @@ START_TEST(pageable_copy_leaves_failures_to_the_next_synchronise)
     OK(aclnpudLaunchDelay(0, ACL_ERROR_RT_AICORE_EXCEPTION, stream));
     OK(aclrtMemcpyAsync(target[DEVICE], COPY_SIZE, source[PAGEABLE], COPY_SIZE,
                         ACL_MEMCPY_HOST_TO_DEVICE, stream));
-    ck_assert(holds(target[DEVICE], COPY_SIZE, PAGEABLE));
+    ck_assert(holds_pattern(target[DEVICE], COPY_SIZE, PAGEABLE));
     FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(stream));
 }
 END_TEST
@@ -505,7 +505,7 @@ START_TEST(buffered_copy_captures_its_source)
                             ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, stream));
         memset(source[from], 0x22, COPY_SIZE);
         OK(aclrtSynchronizeStream(stream));
-        ck_assert(holds(target[DEVICE], COPY_SIZE, (unsigned)from));
+        ck_assert(holds_pattern(target[DEVICE], COPY_SIZE, (unsigned)from));
     }
 }
 END_TEST
@@ -534,7 +534,7 @@ START_TEST(buffered_copy_does_not_wait)
     ck_assert(all_are(target[DEVICE], COPY_SIZE, 0));
     OK(aclrtRecordEvent(gate, stream));
     OK(aclrtSynchronizeStreamWithTimeout(NULL, LIMIT_MS));
-    ck_assert(holds(target[DEVICE], COPY_SIZE, PINNED));
+    ck_assert(holds_pattern(target[DEVICE], COPY_SIZE, PINNED));
 }
 END_TEST
 
@@ -613,7 +613,7 @@ START_TEST(synchronous_copy_does_not_wait)
 
     OK(aclrtMemcpy(target[DEVICE], COPY_SIZE, source[PAGEABLE], COPY_SIZE,
                    ACL_MEMCPY_HOST_TO_DEVICE));
-    ck_assert(holds(target[DEVICE], COPY_SIZE, PAGEABLE));
+    ck_assert(holds_pattern(target[DEVICE], COPY_SIZE, PAGEABLE));
     OK(aclrtRecordEvent(gate, stream));
 }
 END_TEST
@@ -741,17 +741,17 @@ START_TEST(large_copies)
     size_t size = 64 * MIB;
     unsigned char *a = device_new(size), *b = device_new(size), *host = pinned_new(size);
 
-    fill(host, size, 5);
+    fill_pattern(host, size, 5);
     OK(aclrtMemcpyAsync(a, size, host, size, ACL_MEMCPY_HOST_TO_DEVICE, stream));
     OK(aclrtMemcpyAsync(b, size, a, size, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     OK(aclrtMemsetAsync(a, size, 0x66, size, stream));
     OK(aclrtSynchronizeStream(stream));
     ck_assert(all_are(a, size, 0x66));
-    ck_assert(holds(b, size, 5));
+    ck_assert(holds_pattern(b, size, 5));
     memset(host, 0, size);
     OK(aclrtMemcpyAsync(host, size, b, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(holds(host, size, 5));
+    ck_assert(holds_pattern(host, size, 5));
     OK(aclrtMemcpy(a, size, host, size, ACL_MEMCPY_HOST_TO_DEVICE));
     ck_assert_mem_eq(a, b, size);
 }
@@ -812,7 +812,8 @@ START_TEST(task_whose_memory_was_freed_fails)
     error = aclrtSynchronizeStream(stream);
     ck_assert_msg((error != 0) == fails, "%d", error);
     ck_assert_int_eq(aclGetRecentErrMsg() != NULL, fails);
-    ck_assert(holds(target[PINNED], COPY_SIZE, DEVICE)); /* the tasks after it are executed */
+    ck_assert(
+        holds_pattern(target[PINNED], COPY_SIZE, DEVICE)); /* the tasks after it are executed */
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtSynchronizeStream(other));
 }
@@ -839,7 +840,7 @@ START_TEST(freed_after_the_task_is_fine)
 
         OK(aclrtMemcpyAsync(p, COPY_SIZE, source[PINNED], COPY_SIZE, ACL_MEMCPY_DEFAULT, stream));
         OK(aclrtSynchronizeStream(stream));
-        ck_assert(holds(p, COPY_SIZE, PINNED));
+        ck_assert(holds_pattern(p, COPY_SIZE, PINNED));
         OK(aclrtFree(p));
         if (i == 0)
             FAILS_SAYING(PARAM, "is in memory that was freed: it was an allocation of",
@@ -894,7 +895,7 @@ static bool is_mapped(void *p)
 /* Their addresses are kept for a while, their memory is not. */
 START_TEST(addresses_of_freed_memory_are_given_back)
 {
-    size_t before = available();
+    size_t before = query_free();
     void *first = device_new(MIB), *last = NULL;
 
     OK(aclrtFree(first));
@@ -905,7 +906,7 @@ START_TEST(addresses_of_freed_memory_are_given_back)
     }
     ck_assert(!is_mapped(first));
     ck_assert(is_mapped(last));
-    ck_assert_uint_eq(available(), before);
+    ck_assert_uint_eq(query_free(), before);
 }
 END_TEST
 
@@ -954,13 +955,13 @@ static unsigned char *near, *far;
 
 static void peer_setup(void)
 {
-    setup();
+    set_up_test();
     near = device_new(COPY_SIZE);
     OK(aclrtSetDevice(1));
     far = device_new(COPY_SIZE);
     OK(aclrtSetDevice(0));
-    fill(near, COPY_SIZE, 1);
-    fill(far, COPY_SIZE, 2);
+    fill_pattern(near, COPY_SIZE, 1);
+    fill_pattern(far, COPY_SIZE, 2);
 }
 
 /* Which error is open; that there is one, and that nothing was copied, is not. */
@@ -971,8 +972,8 @@ static void expect_no_access(void)
     ck_assert_int_ne(aclrtMemcpy(near, COPY_SIZE, far, COPY_SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE), 0);
     if (aclrtMemcpyAsync(far, COPY_SIZE, near, COPY_SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream) == 0)
         ck_assert_int_ne(aclrtSynchronizeStream(stream), 0);
-    ck_assert(holds(near, COPY_SIZE, 1));
-    ck_assert(holds(far, COPY_SIZE, 2));
+    ck_assert(holds_pattern(near, COPY_SIZE, 1));
+    ck_assert(holds_pattern(far, COPY_SIZE, 2));
 }
 
 START_TEST(peer_copy_needs_access)
@@ -980,13 +981,13 @@ START_TEST(peer_copy_needs_access)
     expect_no_access();
     OK(aclrtDeviceEnablePeerAccess(1, 0));
     OK(aclrtMemcpy(far, COPY_SIZE, near, COPY_SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE));
-    ck_assert(holds(far, COPY_SIZE, 1));
-    fill(far, COPY_SIZE, 3);
+    ck_assert(holds_pattern(far, COPY_SIZE, 1));
+    fill_pattern(far, COPY_SIZE, 3);
     OK(aclrtMemcpyAsync(near, COPY_SIZE, far, COPY_SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(holds(near, COPY_SIZE, 3));
-    fill(near, COPY_SIZE, 1);
-    fill(far, COPY_SIZE, 2);
+    ck_assert(holds_pattern(near, COPY_SIZE, 3));
+    fill_pattern(near, COPY_SIZE, 1);
+    fill_pattern(far, COPY_SIZE, 2);
     OK(aclrtDeviceDisablePeerAccess(1));
     expect_no_access();
 }
@@ -997,7 +998,7 @@ START_TEST(host_copies_need_no_access)
     unsigned char *host = pinned_new(COPY_SIZE);
 
     OK(aclrtMemcpy(host, COPY_SIZE, far, COPY_SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
-    ck_assert(holds(host, COPY_SIZE, 2));
+    ck_assert(holds_pattern(host, COPY_SIZE, 2));
     OK(aclrtMemcpy(far, COPY_SIZE, near, 0, ACL_MEMCPY_DEVICE_TO_DEVICE));
 }
 END_TEST
@@ -1006,7 +1007,7 @@ END_TEST
 
 static void add_allocation(Suite *s)
 {
-    TCase *t = suite_case(s, "allocation", 120, setup, npud_teardown);
+    TCase *t = suite_case(s, "allocation", 120, set_up_test, npud_teardown);
 
     tcase_add_loop_test(t, allocations_are_aligned_apart_and_writable, 0, 4);
     tcase_add_loop_test(t, ranges_stay_within_their_allocation, 0, 4);
@@ -1063,7 +1064,7 @@ static void add_gone(Suite *s)
     tcase_add_test(t, host_copies_need_no_access);
 }
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("memory");
 
@@ -1075,5 +1076,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

@@ -229,7 +229,7 @@ END_TEST
 static uint32_t shared_queue;
 static struct turn turns[2];
 
-static int attacher(void *arg)
+static int attach_in_child(void *arg)
 {
     uint32_t rights = 0;
     acltdtBuf buf;
@@ -263,7 +263,7 @@ START_TEST(shared_by_others)
 
     turn_init(&turns[0]);
     turn_init(&turns[1]);
-    pid = child_start(attacher, NULL);
+    pid = child_start(attach_in_child, NULL);
     OK(aclInit(NULL));
     OK(make_queue());
     leave_descriptors(0);
@@ -310,7 +310,7 @@ START_TEST(devices)
 }
 END_TEST
 
-static void teardown(void)
+static void tear_down_test(void)
 {
     npud_expect_empty();
     npud_teardown();
@@ -319,7 +319,7 @@ static void teardown(void)
 int main(void)
 {
     Suite *suite = suite_create("no descriptors");
-    TCase *c = suite_case(suite, "calls", 60, npud_setup, teardown);
+    TCase *c = suite_case(suite, "calls", 60, npud_setup, tear_down_test);
 
     tcase_add_loop_test(c, nothing_is_left_behind, 0, sizeof(kinds) / sizeof(kinds[0]));
     tcase_add_test(c, streams_beyond_a_segment);

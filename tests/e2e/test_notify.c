@@ -37,7 +37,7 @@ static unsigned count_idle(aclrtStream *s, unsigned n)
     return count;
 }
 
-static void record(void)
+static void record_notify(void)
 {
     OK(aclrtRecordNotify(notify, other));
     OK(aclrtSynchronizeStream(other));
@@ -50,7 +50,7 @@ START_TEST(a_wait_waits_for_the_record)
     OK(aclrtWaitAndResetNotify(notify, stream, 0));
     engine_turn(probe);
     ck_assert(!idle(stream));
-    record();
+    record_notify();
     OK(aclrtSynchronizeStream(stream));
     /* Cleared by the wait: the next one waits again. */
     OK(aclrtWaitAndResetNotify(notify, stream, UINT32_MAX));
@@ -64,14 +64,14 @@ END_TEST
 START_TEST(two_records_release_one_wait)
 {
     open_device();
-    record();
-    record();
+    record_notify();
+    record_notify();
     OK(aclrtWaitAndResetNotify(notify, stream, 0));
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtWaitAndResetNotify(notify, stream, 0));
     engine_turn(probe);
     ck_assert(!idle(stream));
-    record();
+    record_notify();
     OK(aclrtSynchronizeStream(stream));
 }
 END_TEST
@@ -88,7 +88,7 @@ START_TEST(one_record_releases_one_of_many)
     engine_turn(probe);
     ck_assert_uint_eq(count_idle(s, STREAMS), 0);
     for (unsigned i = 1; i <= STREAMS; i++) {
-        record();
+        record_notify();
         ck_assert_uint_eq(count_idle(s, STREAMS), i);
     }
 }
@@ -180,12 +180,12 @@ START_TEST(a_limit_passes)
     FAILS(ACL_ERROR_RT_TASK_TIMEOUT, aclrtSynchronizeStream(stream));
     ck_assert_uint_ge(now_ns() - start, 1000000000);
     /* It has not taken the record that comes now. */
-    record();
+    record_notify();
     OK(aclrtWaitAndResetNotify(notify, stream, 1));
     OK(aclrtSynchronizeStream(stream));
     /* A limit that does not pass does nothing. */
     OK(aclrtWaitAndResetNotify(notify, stream, LIMIT_S));
-    record();
+    record_notify();
     OK(aclrtSynchronizeStream(stream));
 }
 END_TEST
@@ -323,7 +323,7 @@ START_TEST(a_record_outlives_the_stream_it_released)
 }
 END_TEST
 
-static void *synchronize(void *arg)
+static void *synchronize_stream(void *arg)
 {
     OK(aclrtSetDevice(0));
     return (void *)(intptr_t)aclrtSynchronizeStream(arg);
@@ -349,7 +349,7 @@ START_TEST(an_aborted_wait_is_told_or_has_its_record)
         void *told;
 
         OK(aclrtWaitAndResetNotify(notify, doomed, 0));
-        ck_assert_int_eq(pthread_create(&thread, NULL, synchronize, doomed), 0);
+        ck_assert_int_eq(pthread_create(&thread, NULL, synchronize_stream, doomed), 0);
         while (!npud_lists_sleeper(getpid(), "aclrtSynchronizeStream"))
             sched_yield();
         OK(aclrtSetCurrentContext(second));
@@ -394,7 +394,7 @@ static unsigned count_waits_of(const struct model *m)
 }
 
 /* As many streams as the model says are parked, and only some of those that were before. */
-static void compare(struct model *m, unsigned parked, const char *after)
+static void compare_model(struct model *m, unsigned parked, const char *after)
 {
     unsigned n = 0;
 
@@ -419,32 +419,32 @@ static void discard_wait(struct model *m, unsigned i)
     }
 }
 
-static void operate(struct model *m)
+static void operate_model(struct model *m)
 {
     unsigned i = below(&m->rng, WAITERS), parked = count_waits_of(m);
 
     switch (below(&m->rng, 4)) {
     case 0:
-        record();
+        record_notify();
         m->bit |= parked == 0;
-        compare(m, parked - (parked > 0), "a record");
+        compare_model(m, parked - (parked > 0), "a record");
         break;
     case 1:
         if (m->waits[i])
             break;
         OK(aclrtWaitAndResetNotify(notify, m->waiter[i], 0));
         m->waits[i] = !m->bit;
-        compare(m, parked + !m->bit, "a wait");
+        compare_model(m, parked + !m->bit, "a wait");
         m->bit = false;
         break;
     case 2:
         OK(aclrtNotifyBatchReset(&notify, 1));
         m->bit = false;
-        compare(m, parked, "a reset");
+        compare_model(m, parked, "a reset");
         break;
     default:
         discard_wait(m, i);
-        compare(m, parked - m->waits[i], "an abort");
+        compare_model(m, parked - m->waits[i], "an abort");
     }
 }
 
@@ -457,7 +457,7 @@ START_TEST(any_order)
     for (unsigned i = 0; i < WAITERS; i++)
         OK(aclrtCreateStream(&m.waiter[i]));
     for (unsigned n = effort(1000, 50000); n > 0; n--)
-        operate(&m);
+        operate_model(&m);
 }
 END_TEST
 
@@ -483,7 +483,7 @@ START_TEST(a_dropped_record_fails_its_wait)
     OK(aclrtWaitAndResetNotify(notify, stream, 0));
     engine_turn(probe);
     ck_assert(!idle(stream));
-    record();
+    record_notify();
     OK(aclrtSynchronizeStream(stream));
 }
 END_TEST
@@ -584,7 +584,7 @@ static void count_wait(aclrtStream s, int mode, uint32_t value, bool clear)
 }
 
 /* What the counter is, as npud tells. */
-static uint32_t counter(void)
+static uint32_t read_counter(void)
 {
     Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__NOTIFIES);
     uint32_t value = UINT32_MAX;
@@ -599,20 +599,20 @@ static uint32_t counter(void)
 START_TEST(count_records)
 {
     count_open();
-    ck_assert_uint_eq(counter(), 0);
+    ck_assert_uint_eq(read_counter(), 0);
     count_record(ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, 12);
-    ck_assert_uint_eq(counter(), 12);
+    ck_assert_uint_eq(read_counter(), 12);
     count_record(ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE, 5);
-    ck_assert_uint_eq(counter(), 17);
+    ck_assert_uint_eq(read_counter(), 17);
     count_record(ACL_RT_CNT_NOTIFY_RECORD_BIT_OR_MODE, 0x0e);
-    ck_assert_uint_eq(counter(), 0x1f);
+    ck_assert_uint_eq(read_counter(), 0x1f);
     count_record(ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE, 0x15);
-    ck_assert_uint_eq(counter(), 0x15);
+    ck_assert_uint_eq(read_counter(), 0x15);
     count_record(ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE, UINT32_MAX);
-    ck_assert_uint_eq(counter(), 0x14);
+    ck_assert_uint_eq(read_counter(), 0x14);
     OK(aclrtCntNotifyReset(count, NULL));
     OK(aclrtSynchronizeStream(NULL));
-    ck_assert_uint_eq(counter(), 0);
+    ck_assert_uint_eq(read_counter(), 0);
 }
 END_TEST
 
@@ -660,7 +660,7 @@ START_TEST(count_waits)
                 count_wait(stream, table[i].mode, table[i].value, false);
             engine_turn(probe);
             ck_assert_msg(idle(stream) == table[i].met, "row %zu, late %d", i, late);
-            ck_assert_uint_eq(counter(), table[i].counter);
+            ck_assert_uint_eq(read_counter(), table[i].counter);
             count_record(ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, less ? 0 : table[i].value);
             count_record(ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, table[i].value + 1);
             OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
@@ -689,10 +689,10 @@ START_TEST(count_clears)
     }
     count_record(ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE, 1);
     ck_assert(!idle(s[0]) && idle(s[1]) && !idle(s[2]));
-    ck_assert_uint_eq(counter(), 0);
+    ck_assert_uint_eq(read_counter(), 0);
     count_record(ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, 10);
     ck_assert_uint_eq(count_idle(s, 3), 3);
-    ck_assert_uint_eq(counter(), 0);
+    ck_assert_uint_eq(read_counter(), 0);
     /* Cleared under one that waits for just that. */
     count_record(ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, 7);
     count_wait(s[0], ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE, 0, false);
@@ -701,7 +701,7 @@ START_TEST(count_clears)
     count_wait(s[3], ACL_RT_CNT_NOTIFY_WAIT_BIGGER_MODE, 6, true);
     OK(aclrtSynchronizeStreamWithTimeout(s[3], LIMIT_MS));
     OK(aclrtSynchronizeStreamWithTimeout(s[0], LIMIT_MS));
-    ck_assert_uint_eq(counter(), 0);
+    ck_assert_uint_eq(read_counter(), 0);
 }
 END_TEST
 
@@ -714,7 +714,7 @@ START_TEST(count_limit_passes)
     OK(aclrtCntNotifyWaitWithTimeout(count, stream, &info));
     FAILS(ACL_ERROR_RT_TASK_TIMEOUT, aclrtSynchronizeStream(stream));
     count_record(ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, 2);
-    ck_assert_uint_eq(counter(), 2); /* no ghost has cleared it */
+    ck_assert_uint_eq(read_counter(), 2); /* no ghost has cleared it */
     OK(aclrtCntNotifyWaitWithTimeout(count, stream, &info));
     OK(aclrtSynchronizeStream(stream));
 }

@@ -25,7 +25,7 @@ static struct turn to_child, to_parent;
 static aclrtStream stream, other, probe;
 static aclrtNotify notify;
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     shared = child_share(sizeof(*shared));
@@ -42,7 +42,7 @@ static void open_device(void)
     OK(aclrtCreateStream(&probe));
 }
 
-static void make(uint64_t flags)
+static void make_notify(uint64_t flags)
 {
     open_device();
     OK(aclrtCreateNotify(&notify, 0));
@@ -59,7 +59,7 @@ static void wait_parked(void)
 /* --- children --- */
 
 /* Imports and waits for the word; then records, and leaves with or without goodbye. */
-static int recorder(void *arg)
+static int record_in_child(void *arg)
 {
     open_device();
     turn_await(&to_child);
@@ -75,7 +75,7 @@ static int recorder(void *arg)
 }
 
 /* Imports, and dies when told, with a record queued if arg says so. */
-static int idler(void *arg)
+static int import_and_idle(void *arg)
 {
     open_device();
     turn_await(&to_child);
@@ -89,12 +89,12 @@ static int idler(void *arg)
         pause();
 }
 
-static pid_t start(int (*fn)(void *), void *arg)
+static pid_t start_child(int (*fn)(void *), void *arg)
 {
     return child_start(fn, arg);
 }
 
-static void meet(void)
+static void meet_child(void)
 {
     turn_tell(&to_child);
     turn_await(&to_parent);
@@ -104,13 +104,13 @@ static void meet(void)
 
 START_TEST(record_from_another_process)
 {
-    pid_t pid = start(recorder, shared);
+    pid_t pid = start_child(record_in_child, shared);
     uint32_t id;
 
-    make(ANY);
+    make_notify(ANY);
     ck_assert_uint_eq(strlen(shared->key), KEY - 1);
     wait_parked();
-    meet();
+    meet_child();
     OK(aclrtGetNotifyId(notify, &id));
     ck_assert_uint_eq(id, shared->id);
     engine_turn(probe);
@@ -128,10 +128,10 @@ END_TEST
 /* The record is there before the wait, and outlives who made it. */
 START_TEST(record_before_wait)
 {
-    pid_t pid = start(recorder, NULL);
+    pid_t pid = start_child(record_in_child, NULL);
 
-    make(ANY);
-    meet();
+    make_notify(ANY);
+    meet_child();
     turn_tell(&to_child);
     child_expect_ok(pid);
     npud_await_sessions(1);
@@ -140,7 +140,7 @@ START_TEST(record_before_wait)
 }
 END_TEST
 
-static int listed(void *arg)
+static int import_as_listed(void *arg)
 {
     (void)arg;
     open_device();
@@ -170,20 +170,20 @@ static int not_listed(void *arg)
 
 START_TEST(list_of_pids)
 {
-    pid_t pid = start(listed, NULL), stranger;
+    pid_t pid = start_child(import_as_listed, NULL), stranger;
     int32_t many[300];
 
     turn_init(&to_stranger);
     turn_await(&to_parent);
     ck_assert_int_eq(shared->pid, pid);
-    stranger = start(not_listed, NULL);
+    stranger = start_child(not_listed, NULL);
     open_device();
     OK(aclrtCreateNotify(&notify, 0));
     FAILS_SAYING(ACL_ERROR_RT_PARAM_INVALID, "aclrtNotifyGetExportKey first",
                  aclrtNotifySetImportPid(notify, &shared->pid, 1));
     OK(aclrtNotifyGetExportKey(notify, shared->key, KEY, ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT));
     turn_tell(&to_stranger);
-    meet(); /* both are refused */
+    meet_child(); /* both are refused */
     child_expect_ok(stranger);
     OK(aclrtNotifySetImportPid(notify, &shared->pid, 1));
     OK(aclrtNotifySetImportPid(notify, &shared->pid, 1));
@@ -219,7 +219,7 @@ START_TEST(a_pid_is_not_inherited)
     pid = fork();
     if (pid == 0)
         _exit(read(fd[0], &status, 1) < 0);
-    make(0);
+    make_notify(0);
     OK(aclrtNotifySetImportPid(notify, (int32_t[]){pid}, 1));
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -247,7 +247,7 @@ START_TEST(keys_that_are_none)
     char key[2 * KEY] = "";
     aclrtNotify n = NULL;
 
-    make(ANY);
+    make_notify(ANY);
     memcpy(key, shared->key, KEY);
     for (int i = 0; i < KEY - 1; i++) {
         key[i] = key[i] == 'A' ? 'B' : 'A';
@@ -270,10 +270,10 @@ START_TEST(keys_that_are_none)
 }
 END_TEST
 
-static int exporter(void *arg)
+static int export_notify(void *arg)
 {
     (void)arg;
-    make(ANY);
+    make_notify(ANY);
     turn_tell(&to_parent);
     return 0;
 }
@@ -281,7 +281,7 @@ static int exporter(void *arg)
 /* Of an npud that is gone, and of a process that is. */
 START_TEST(old_keys)
 {
-    pid_t pid = start(exporter, NULL);
+    pid_t pid = start_child(export_notify, NULL);
     aclrtNotify n;
 
     turn_await(&to_parent);
@@ -304,7 +304,7 @@ START_TEST(exported_once)
     aclrtNotify imported, unshared;
     aclrtServerPid server = {.pid = &shared->pid, .num = 1};
 
-    make(0);
+    make_notify(0);
     OK(aclrtCreateNotify(&unshared, 0));
     FAILS(ACL_ERROR_RT_INTERNAL_ERROR, aclrtNotifyGetExportKey(notify, key, KEY, 0));
     /* The process that has made it may always import it. */
@@ -353,9 +353,9 @@ static int on_other_device(void *arg)
 
 START_TEST(across_devices)
 {
-    pid_t pid = start(on_other_device, NULL);
+    pid_t pid = start_child(on_other_device, NULL);
 
-    make(ANY);
+    make_notify(ANY);
     wait_parked();
     turn_tell(&to_child);
     OK(aclrtSynchronizeStream(stream));
@@ -366,7 +366,7 @@ END_TEST
 /* Who may wait: an importer on the same device, too; and it outlives its creator. */
 START_TEST(outlives_its_creator)
 {
-    pid_t pid = start(exporter, NULL);
+    pid_t pid = start_child(export_notify, NULL);
 
     open_device();
     turn_await(&to_parent);
@@ -398,11 +398,11 @@ static void expect_blame(pid_t pid)
 
 START_TEST(recorder_dies_before_it_records)
 {
-    pid_t pid = start(idler, NULL);
+    pid_t pid = start_child(import_and_idle, NULL);
 
-    make(ANY);
+    make_notify(ANY);
     wait_parked();
-    meet();
+    meet_child();
     child_kill(pid);
     expect_blame(pid);
 }
@@ -410,10 +410,10 @@ END_TEST
 
 START_TEST(recorder_dies_with_a_record_queued)
 {
-    pid_t pid = start(idler, shared);
+    pid_t pid = start_child(import_and_idle, shared);
 
-    make(ANY);
-    meet();
+    make_notify(ANY);
+    meet_child();
     child_kill(pid);
     npud_await_sessions(1);
     /* Nobody waited: the next who does learns of it, once. */
@@ -425,7 +425,7 @@ START_TEST(recorder_dies_with_a_record_queued)
 }
 END_TEST
 
-static int waiter(void *arg)
+static int wait_in_child(void *arg)
 {
     (void)arg;
     open_device();
@@ -445,10 +445,10 @@ START_TEST(waiter_dies)
     pid_t pid[ROUNDS];
 
     for (int i = 0; i < ROUNDS; i++)
-        pid[i] = start(waiter, NULL);
-    make(ANY);
+        pid[i] = start_child(wait_in_child, NULL);
+    make_notify(ANY);
     for (int i = 0; i < ROUNDS; i++) {
-        meet();
+        meet_child();
     }
     /* All of them before our own; each record would release one of them, if it were not killed. */
     for (int i = 0; i < ROUNDS; i++)
@@ -460,7 +460,7 @@ START_TEST(waiter_dies)
 }
 END_TEST
 
-static int signals(void *arg)
+static int exchange_signals(void *arg)
 {
     enum { ROUNDS = 300 };
     aclrtNotify second;
@@ -482,10 +482,10 @@ static int signals(void *arg)
 START_TEST(ping_pong)
 {
     enum { ROUNDS = 300 };
-    pid_t pid = start(signals, NULL);
+    pid_t pid = start_child(exchange_signals, NULL);
     aclrtNotify second;
 
-    make(ANY);
+    make_notify(ANY);
     OK(aclrtCreateNotify(&second, 0));
     OK(aclrtNotifyGetExportKey(second, shared->key2, KEY, ANY));
     turn_tell(&to_child);
@@ -507,12 +507,12 @@ END_TEST
 static struct turn to_crossed[2];
 
 /* One of two, each of which waits for the other's record, which is queued behind its wait. */
-static int crossed(void *arg)
+static int wait_crossed(void *arg)
 {
     int i = *(int *)arg;
     aclrtNotify theirs;
 
-    make(ANY);
+    make_notify(ANY);
     memcpy(i ? shared->key2 : shared->key1, shared->key, KEY);
     turn_tell(&to_parent);
     turn_await(&to_crossed[i]);
@@ -549,7 +549,7 @@ START_TEST(deadlock)
     for (int i = 0; i < 2; i++)
         turn_init(&to_crossed[i]);
     for (int i = 0; i < 2; i++) {
-        pid[i] = start(crossed, &number[i]);
+        pid[i] = start_child(wait_crossed, &number[i]);
         turn_await(&to_parent);
     }
     for (int i = 0; i < 2; i++) {
@@ -565,7 +565,7 @@ START_TEST(deadlock)
 }
 END_TEST
 
-static int tied(void *arg)
+static int wait_tied(void *arg)
 {
     aclrtNotify second;
 
@@ -592,7 +592,7 @@ static int tied(void *arg)
 START_TEST(certain_deadlock)
 {
     uint64_t give_up = now_ns() + UINT64_C(20000000000);
-    pid_t pid = start(tied, NULL);
+    pid_t pid = start_child(wait_tied, NULL);
     bool certain = false;
 
     while (!certain) {
@@ -611,12 +611,12 @@ END_TEST
 
 START_TEST(report)
 {
-    pid_t pid = start(idler, NULL);
+    pid_t pid = start_child(import_and_idle, NULL);
     Npud__Report *r;
 
-    make(ANY);
+    make_notify(ANY);
     wait_parked();
-    meet();
+    meet_child();
     r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__NOTIFIES);
     ck_assert_uint_eq(r->n_notifies, 2);
     for (size_t i = 0; i < 2; i++) {
@@ -638,7 +638,7 @@ END_TEST
 /* npud goes: whoever waits is told. */
 START_TEST(npud_goes)
 {
-    make(ANY);
+    make_notify(ANY);
     wait_parked();
     npud_kill();
     FAILS(ACL_ERROR_RT_SOCKET_CLOSE, aclrtSynchronizeStream(stream));
@@ -651,7 +651,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("notify IPC");
-    TCase *tc = suite_case(suite, "sharing", 60, setup, npud_teardown);
+    TCase *tc = suite_case(suite, "sharing", 60, set_up_test, npud_teardown);
 
     tcase_add_test(tc, record_from_another_process);
     tcase_add_test(tc, record_before_wait);

@@ -64,13 +64,13 @@ static void await_npud_bytes(uint64_t most)
                       (unsigned long long)npud_bytes(), (unsigned long long)most);
 }
 
-static void begin(void)
+static void begin_session(void)
 {
     OK(aclInit(NULL));
     OK(aclrtSetDevice(0));
 }
 
-static void over(void)
+static void finish_test(void)
 {
     OK(aclrtResetDevice(0));
     OK(aclFinalize());
@@ -101,7 +101,7 @@ START_TEST(streams_without_tasks_take_no_rings)
 {
     uint64_t shmem;
 
-    begin();
+    begin_session();
     create_streams();
     shmem = proc_usage(npud.pid).shmem;
     destroy_streams();
@@ -110,7 +110,7 @@ START_TEST(streams_without_tasks_take_no_rings)
     for (unsigned i = 0; i < STREAMS; i++)
         OK(aclrtDestroyStreamForce(streams[i]));
     ck_assert_uint_lt(proc_usage(npud.pid).shmem, shmem + STREAMS * PAGE / 8);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -118,7 +118,7 @@ START_TEST(rings_go_with_their_streams)
 {
     uint64_t npud_before, own_before;
 
-    begin();
+    begin_session();
     npud_before = npud_bytes();
     own_before = own_bytes();
     create_streams();
@@ -131,7 +131,7 @@ START_TEST(rings_go_with_their_streams)
     destroy_streams();
     expect_less(own_bytes(), own_before + KEPT_OF_STREAMS);
     expect_less(npud_bytes(), npud_before + KEPT_OF_STREAMS);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -174,14 +174,14 @@ START_TEST(no_ring_of_the_next_stream_goes)
     pthread_t thread[LANES];
     uint64_t sum[LANES] = {0};
 
-    begin();
+    begin_session();
     for (unsigned i = 0; i < LANES; i++)
         ck_assert_int_eq(pthread_create(&thread[i], NULL, uses_streams, &sum[i]), 0);
     for (unsigned i = 0; i < LANES; i++) {
         pthread_join(thread[i], NULL);
         ck_assert_uint_eq(sum[i], ROUNDS * 8);
     }
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -243,7 +243,7 @@ START_TEST(events_go_and_stale_handles_stay_stale)
     static aclrtEvent all[3 * EVENTS];
     aclrtEventRecordedStatus status;
 
-    begin();
+    begin_session();
     peak_of_events();
     memcpy(all, events, sizeof(events));
     peak_of_events();
@@ -262,7 +262,7 @@ START_TEST(events_go_and_stale_handles_stay_stale)
     qsort(all, 3 * EVENTS, sizeof(all[0]), by_value);
     for (unsigned i = 1; i < 3 * EVENTS; i++)
         ck_assert_ptr_ne(all[i - 1], all[i]);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -301,7 +301,7 @@ START_TEST(sleeping_threads_keep_no_events)
     aclrtEvent gate, recorded;
     pthread_t thread[3];
 
-    begin();
+    begin_session();
     OK(acltdtCreateQueue(attr, &queue));
     OK(acltdtDestroyQueueAttr(attr));
     OK(aclrtCreateStream(&held));
@@ -321,7 +321,7 @@ START_TEST(sleeping_threads_keep_no_events)
     OK(aclrtDestroyEvent(recorded));
     OK(aclrtDestroyStream(held));
     OK(acltdtDestroyQueue(queue));
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -362,7 +362,7 @@ START_TEST(a_late_thread_keeps_its_event)
     OK(aclrtDestroyEvent(gate));
     OK(aclrtDestroyStream(one));
     OK(aclrtDestroyStream(two));
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -390,7 +390,7 @@ START_TEST(a_level_stays_until_its_streams_have_passed)
     OK(aclrtDestroyEvent(gate));
     OK(aclrtDestroyStream(one));
     OK(aclrtDestroyStream(two));
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -410,14 +410,14 @@ START_TEST(the_heap_of_npud_goes_back)
 
     if (!need_fds(__func__, IPC_EVENTS + 100))
         return;
-    begin();
+    begin_session();
     before = npud_bytes();
     create_ipc_events();
     ck_assert_uint_gt(npud_bytes(), before + 4 * MIB);
     for (unsigned i = 0; i < IPC_EVENTS; i++)
         OK(aclrtDestroyEvent(events[i]));
     await_npud_bytes(before + MIB);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -426,7 +426,7 @@ static struct turn to_parent;
 static int makes_a_peak(void *arg)
 {
     (void)arg;
-    begin();
+    begin_session();
     create_ipc_events();
     create_events();
     create_streams();

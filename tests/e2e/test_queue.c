@@ -15,13 +15,13 @@
 #define NO_ID      4096u
 #define ALL        7u
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     OK(aclInit(NULL));
 }
 
-static void teardown(void)
+static void tear_down_test(void)
 {
     await_buffers(0);
     OK(aclFinalize());
@@ -487,7 +487,7 @@ static struct stuck {
     acltdtBuf buf;
 } stuck;
 
-static aclError call(int which, int32_t timeout)
+static aclError call_queue(int which, int32_t timeout)
 {
     acltdtBuf got;
     aclError error;
@@ -509,7 +509,7 @@ static aclError call(int which, int32_t timeout)
     }
 }
 
-static void stick(void)
+static void make_stuck_queues(void)
 {
     OK(create_with_depth(2, &stuck.full));
     OK(create_with_depth(2, &stuck.empty));
@@ -518,7 +518,7 @@ static void stick(void)
     OK(acltdtEnqueue(stuck.full, buffer_of(2), 0));
 }
 
-static void unstick(void)
+static void free_stuck_queues(void)
 {
     OK(acltdtFreeBuf(stuck.buf));
     OK(acltdtDestroyQueue(stuck.full));
@@ -530,13 +530,13 @@ START_TEST(timeouts)
 {
     static const int32_t limits[] = {0, 1, 20, 60};
 
-    stick();
+    make_stuck_queues();
     for (int which = 0; which < CALLS; which++)
         for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
             uint64_t waited = cpu_wait_ns(getpid()), begun = now_ns(), took;
 
             FAILS(which < DEQUEUE ? ACL_ERROR_RT_QUEUE_FULL : ACL_ERROR_RT_QUEUE_EMPTY,
-                  call(which, limits[i]));
+                  call_queue(which, limits[i]));
             took = now_ns() - begun;
             waited = cpu_wait_ns(getpid()) - waited;
             ck_assert_uint_ge(took, (uint64_t)limits[i] * 1000000);
@@ -544,7 +544,7 @@ START_TEST(timeouts)
                           "call %d: %d ms took %llu us", which, limits[i],
                           (unsigned long long)took / 1000);
         }
-    unstick();
+    free_stuck_queues();
 }
 END_TEST
 
@@ -561,7 +561,7 @@ static void *make_call(void *arg)
 {
     struct caller *c = arg;
 
-    c->result = call(c->which, c->timeout);
+    c->result = call_queue(c->which, c->timeout);
     c->returned = now_ns();
     return NULL;
 }
@@ -587,7 +587,7 @@ START_TEST(no_limit)
     struct caller c;
     acltdtBuf got;
 
-    stick();
+    make_stuck_queues();
     for (int32_t timeout = -1; timeout > -1000; timeout -= 400)
         for (int which = ENQUEUE_DATA; which < CALLS; which++) {
             begin_call(&c, which, timeout, 1);
@@ -604,7 +604,7 @@ START_TEST(no_limit)
     OK(acltdtFreeBuf(got));
     ck_assert_int_eq(end_call(&c), 0);
     stuck.buf = buffer_of(0);
-    unstick();
+    free_stuck_queues();
 }
 END_TEST
 
@@ -618,7 +618,7 @@ START_TEST(limit_is_a_total)
     struct caller c;
     unsigned stolen = 0;
 
-    stick();
+    make_stuck_queues();
     for (unsigned tries = 0; tries < 40 && stolen == 0; tries++) {
         uint64_t begun = now_ns();
         acltdtBuf got;
@@ -638,7 +638,7 @@ START_TEST(limit_is_a_total)
         ck_assert_uint_ge(c.returned - begun, c.result == 0 ? 0 : 50000000);
         ck_assert_uint_lt(c.returned - begun, 2000000000);
     }
-    unstick();
+    free_stuck_queues();
 }
 END_TEST
 
@@ -646,7 +646,7 @@ START_TEST(destroy_wakes_who_sleeps)
 {
     struct caller c[CALLS];
 
-    stick();
+    make_stuck_queues();
     for (int which = 0; which < CALLS; which++)
         begin_call(&c[which], which, which % 2 ? -1 : 60000, (unsigned)which + 1);
     OK(acltdtDestroyQueue(stuck.full));
@@ -667,7 +667,7 @@ START_TEST(same_id_is_another_queue)
 
     if (!need_fds(__func__, 16384))
         return;
-    stick();
+    make_stuck_queues();
     begin_call(&c, DEQUEUE, -1, 1);
     OK(acltdtDestroyQueue(stuck.empty));
     for (;;) {
@@ -749,7 +749,7 @@ END_TEST
 static uint32_t shared_queue;
 static _Atomic uint64_t taken[PRODUCERS];
 
-static void *produce(void *arg)
+static void *produce_messages(void *arg)
 {
     uint64_t who = (uintptr_t)arg;
 
@@ -762,7 +762,7 @@ static void *produce(void *arg)
 }
 
 /* What one consumer gets of one producer comes in order. */
-static void *consume(void *arg)
+static void *consume_messages(void *arg)
 {
     int64_t last[PRODUCERS];
 
@@ -790,7 +790,7 @@ static void through_one_queue(uint32_t depth, void *(*first)(void *), void *(*ot
 
     OK(create_with_depth(depth, &shared_queue));
     for (uintptr_t i = 0; i < CONSUMERS; i++)
-        pthread_create(&consumer[i], NULL, consume, NULL);
+        pthread_create(&consumer[i], NULL, consume_messages, NULL);
     for (uintptr_t i = 0; i < PRODUCERS; i++)
         pthread_create(&producer[i], NULL, i == 0 ? first : others, (void *)i);
     for (unsigned i = 0; i < PRODUCERS; i++)
@@ -806,7 +806,7 @@ static void through_one_queue(uint32_t depth, void *(*first)(void *), void *(*ot
 
 START_TEST(many_threads)
 {
-    through_one_queue(_i ? 64 : 2, produce, produce);
+    through_one_queue(_i ? 64 : 2, produce_messages, produce_messages);
 }
 END_TEST
 
@@ -831,14 +831,14 @@ static void *produce_impatiently(void *arg)
 
 START_TEST(impatient_threads)
 {
-    through_one_queue(2, produce, produce_impatiently);
+    through_one_queue(2, produce_messages, produce_impatiently);
 }
 END_TEST
 
 int main(void)
 {
     Suite *s = suite_create("queue");
-    TCase *t = suite_case(s, "one process", 60, setup, teardown);
+    TCase *t = suite_case(s, "one process", 60, set_up_test, tear_down_test);
 
     tcase_add_test(t, depths);
     tcase_add_test(t, order_with_wrap_around);

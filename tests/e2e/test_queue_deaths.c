@@ -39,7 +39,7 @@ static struct shared {
 static struct turn to_consumer;
 static struct turn to_producer[PRODUCERS];
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     shared = child_share(sizeof(*shared));
@@ -48,7 +48,7 @@ static void setup(void)
         turn_init(&to_producer[i]);
 }
 
-static void attach(uint32_t rights)
+static void attach_queue(uint32_t rights)
 {
     uint32_t got;
 
@@ -60,12 +60,12 @@ static void attach(uint32_t rights)
  * Messages by bytes, and no assertions of check, each of which writes to the file that all
  * processes of a test share: a process that is killed there would leave half a line.
  */
-static void put(uint64_t value)
+static void put_message(uint64_t value)
 {
     OK(acltdtEnqueueData(shared->qid, &value, sizeof(value), NULL, 0, -1, 0));
 }
 
-static uint64_t take(void)
+static uint64_t take_message(void)
 {
     uint64_t value = 0;
     size_t size;
@@ -74,7 +74,7 @@ static uint64_t take(void)
     return value;
 }
 
-static int produces(void *arg)
+static int run_producer(void *arg)
 {
     unsigned me = (unsigned)(uintptr_t)arg;
     char turn;
@@ -82,9 +82,9 @@ static int produces(void *arg)
     /* For as long as those before it take: not turn_await(), which has a limit. */
     ck_assert_int_eq(read(to_producer[me].fd[0], &turn, 1), 1);
     OK(aclInit(NULL));
-    attach(PUT);
+    attach_queue(PUT);
     for (uint64_t n = 0; !atomic_load(&shared->stop); n++) {
-        put((uint64_t)me << 48 | n);
+        put_message((uint64_t)me << 48 | n);
         atomic_store(&shared->sent[me], n + 1);
         if (atomic_load(&shared->watched)) {
             atomic_fetch_add(&shared->changes, 1);
@@ -96,14 +96,14 @@ static int produces(void *arg)
 }
 
 /* Until it has the message that says so: the last one. */
-static int consumes(void *arg)
+static int run_consumer(void *arg)
 {
     (void)arg;
     turn_await(&to_consumer);
     OK(aclInit(NULL));
-    attach(TAKE);
+    attach_queue(TAKE);
     for (;;) {
-        uint64_t value = take();
+        uint64_t value = take_message();
         unsigned from = (unsigned)(value >> 48);
 
         if (value == UINT64_MAX)
@@ -138,7 +138,7 @@ static void await_sent(unsigned producer, uint64_t n)
 static const uint32_t depths[] = {8191, 2,  3,  7,  15,  16,  63,  127, 1023, 4095, 4096, 8192,
                                   8,    31, 32, 64, 128, 255, 256, 511, 512,  1024, 2047, 2048};
 
-static uint32_t create(uint32_t depth)
+static uint32_t create_queue(uint32_t depth)
 {
     acltdtQueueAttr *attr = acltdtCreateQueueAttr();
     uint32_t qid;
@@ -158,12 +158,12 @@ START_TEST(messages_of_a_dead_producer_arrive)
 
     for (unsigned i = 0; i < PRODUCERS; i++)
         if (i < victims || i >= VICTIMS_MAX)
-            producer[i] = child_start(produces, (void *)(uintptr_t)i);
-    consumer = child_start(consumes, NULL);
+            producer[i] = child_start(run_producer, (void *)(uintptr_t)i);
+    consumer = child_start(run_consumer, NULL);
     /* The others shall be faster than npud while it looks for messages. */
     ck_assert_int_eq(setpriority(PRIO_PROCESS, (id_t)npud.pid, 19), 0);
     OK(aclInit(NULL));
-    shared->qid = create(depth);
+    shared->qid = create_queue(depth);
     OK(acltdtGrantQueue(shared->qid, consumer, TAKE, 0));
     turn_tell(&to_consumer);
     for (unsigned i = VICTIMS_MAX; i < PRODUCERS; i++) {
@@ -204,7 +204,7 @@ int main(void)
 {
     Suite *s = suite_create("queue_deaths");
 
-    tcase_add_loop_test(suite_case(s, "deaths", 300, setup, NULL),
+    tcase_add_loop_test(suite_case(s, "deaths", 300, set_up_test, NULL),
                         messages_of_a_dead_producer_arrive, 0,
                         (int)effort(4, sizeof(depths) / sizeof(depths[0])));
     return run_suite(s);

@@ -23,7 +23,7 @@ static struct shared {
 } * shared;
 static struct turn to_child, to_parent;
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     shared = child_share(sizeof(*shared));
@@ -31,7 +31,7 @@ static void setup(void)
     turn_init(&to_parent);
 }
 
-static uint32_t create(uint32_t depth)
+static uint32_t create_queue(uint32_t depth)
 {
     acltdtQueueAttr *attr = acltdtCreateQueueAttr();
     uint32_t qid;
@@ -42,7 +42,7 @@ static uint32_t create(uint32_t depth)
     return qid;
 }
 
-static void over(void)
+static void finish_test(void)
 {
     await_buffers(0);
     OK(aclFinalize());
@@ -98,8 +98,8 @@ START_TEST(finalize_with_sleepers)
     uint32_t q[2];
 
     OK(aclInit(NULL));
-    q[0] = create(2);
-    q[1] = create(2);
+    q[0] = create_queue(2);
+    q[1] = create_queue(2);
     OK(acltdtEnqueue(q[1], buffer_of(1), 0));
     OK(acltdtEnqueue(q[1], buffer_of(2), 0));
     putter.buf = buffer_of(3);
@@ -117,7 +117,7 @@ START_TEST(finalize_with_sleepers)
     OK(acltdtFreeBuf(taker.buf));
     OK(acltdtDestroyQueue(q[0]));
     OK(acltdtDestroyQueue(q[1]));
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -145,14 +145,14 @@ START_TEST(finalize_while_a_thread_attaches)
     pid_t pid = child_start(finalizes_while_it_attaches, NULL);
 
     OK(aclInit(NULL));
-    shared->q = create(2);
+    shared->q = create_queue(2);
     turn_tell(&to_child);
     turn_await(&to_parent);
     OK(acltdtGrantQueue(shared->q, pid, TAKE, 0));
     OK(acltdtEnqueue(shared->q, buffer_of(5), 0));
     child_expect_ok(pid);
     OK(acltdtDestroyQueue(shared->q));
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -175,7 +175,7 @@ START_TEST(granted_and_gone)
     uint32_t q;
 
     OK(aclInit(NULL));
-    q = create(2);
+    q = create_queue(2);
     if (_i) {
         OK(acltdtEnqueue(q, buffer_of(1), 0));
         OK(acltdtEnqueue(q, buffer_of(2), 0));
@@ -191,7 +191,7 @@ START_TEST(granted_and_gone)
     if (_i)
         OK(acltdtFreeBuf(z.buf));
     OK(acltdtDestroyQueue(q));
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -224,7 +224,7 @@ START_TEST(replaced_before_it_dies)
     for (int i = 0; i < HEIRS; i++)
         last[i] = i == HEIRS - 1;
     OK(aclInit(NULL));
-    shared->q = create(2);
+    shared->q = create_queue(2);
     for (int i = 0; i < HEIRS; i++) {
         pid[i] = child_start(puts_when_told, &last[i]);
         OK(acltdtGrantQueue(shared->q, pid[i], PUT, 0));
@@ -242,7 +242,7 @@ START_TEST(replaced_before_it_dies)
     OK(acltdtFreeBuf(z.buf));
     child_expect_ok(pid[HEIRS - 1]);
     OK(acltdtDestroyQueue(shared->q));
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -282,7 +282,7 @@ START_TEST(id_is_anothers_behind_the_back)
     uint32_t q;
 
     OK(aclInit(NULL));
-    shared->q = create(2);
+    shared->q = create_queue(2);
     OK(acltdtGrantQueue(shared->q, pid, TAKE, 0));
     turn_tell(&to_child);
     await_asleep(pid, 1);
@@ -290,21 +290,21 @@ START_TEST(id_is_anothers_behind_the_back)
     OK(acltdtGrantQueue(shared->q, pid, TAKE | PUT, 0));
     OK(acltdtGrantQueue(shared->q, pid, TAKE, 0)); /* a right less: the ring moves */
     OK(acltdtDestroyQueue(shared->q));
-    while ((q = create(2)) != shared->q)
+    while ((q = create_queue(2)) != shared->q)
         OK(acltdtDestroyQueue(q));
     OK(acltdtGrantQueue(q, pid, TAKE, 0));
     OK(acltdtEnqueue(q, buffer_of(8), 0));
     ck_assert_int_eq(kill(pid, SIGCONT), 0);
     child_expect_ok(pid);
     OK(acltdtDestroyQueue(q));
-    over();
+    finish_test();
 }
 END_TEST
 
 int main(void)
 {
     Suite *s = suite_create("queue_ends");
-    TCase *t = suite_case(s, "ends", 60, setup, NULL);
+    TCase *t = suite_case(s, "ends", 60, set_up_test, NULL);
 
     tcase_add_test(t, finalize_with_sleepers);
     tcase_add_test(t, finalize_while_a_thread_attaches);

@@ -28,7 +28,7 @@
  * A string of n times the letter, in memory of that very size: reading on is an error that ASan
  * sees.
  */
-static char *letters(char letter, size_t n)
+static char *make_letters(char letter, size_t n)
 {
     char *s = malloc(n + 1);
 
@@ -100,7 +100,7 @@ static acltdtQueueRoute *make_route(uint32_t src, uint32_t dst)
     return route;
 }
 
-static void add(acltdtQueueRouteList *list, uint32_t src, uint32_t dst)
+static void add_route(acltdtQueueRouteList *list, uint32_t src, uint32_t dst)
 {
     acltdtQueueRoute *route = make_route(src, dst);
 
@@ -149,7 +149,7 @@ END_TEST
 START_TEST(names_of_every_length)
 {
     for (size_t n = 0; n <= 127; n++) {
-        char *name = letters('n', n);
+        char *name = make_letters('n', n);
 
         OK(set_name(attr, name));
         ck_assert_ptr_ne(name_of(attr), name);
@@ -164,7 +164,7 @@ static const size_t too_long[] = {128, 129, 255, 256, 65536};
 
 START_TEST(a_name_too_long_is_not_set)
 {
-    char *name = letters('n', too_long[_i]), *old = letters('o', 127);
+    char *name = make_letters('n', too_long[_i]), *old = make_letters('o', 127);
 
     OK(set_name(attr, old));
     FAILS_SAYING(INVALID, "127", set_name(attr, name));
@@ -198,7 +198,7 @@ END_TEST
 START_TEST(a_name_is_lent_until_it_is_changed)
 {
     const char *name;
-    char *long_one = letters('l', 128);
+    char *long_one = make_letters('l', 128);
 
     OK(set_name(attr, "first"));
     name = name_of(attr);
@@ -459,7 +459,7 @@ START_TEST(null_lists)
 {
     acltdtQueueRoute *route = make_route(1, 2);
 
-    add(list, 3, 4);
+    add_route(list, 3, 4);
     ck_assert_uint_eq(acltdtGetQueueRouteNum(NULL), 0);
     FAILS(INVALID, acltdtDestroyQueueRouteList(NULL));
     FAILS(INVALID, acltdtAddQueueRoute(NULL, route));
@@ -482,7 +482,7 @@ START_TEST(lists_copy)
 
     OK(acltdtAddQueueRoute(list, added));
     OK(acltdtGetQueueRoute(list, 0, got));
-    add(list, 3, 4);
+    add_route(list, 3, 4);
     OK(acltdtGetQueueRoute(list, 1, added)); /* written over, the list is not */
     expect_route(added, 3, 4);
     expect_route(got, 1, 2);
@@ -525,8 +525,8 @@ START_TEST(lists_keep_duplicates)
 
     for (int i = 0; i < 3; i++)
         OK(acltdtAddQueueRoute(list, route));
-    add(list, 6, 5);
-    add(list, 5, 6);
+    add_route(list, 6, 5);
+    add_route(list, 5, 6);
     ck_assert_uint_eq(acltdtGetQueueRouteNum(list), 5);
     for (size_t i = 0; i < 5; i++)
         expect_in_list(list, i, i == 3 ? 6 : 5, i == 3 ? 5 : 6);
@@ -540,7 +540,7 @@ START_TEST(index_past_the_end)
     acltdtQueueRoute *route = make_route(1, 2);
 
     for (uint32_t n = 1; n <= 40; n++) {
-        add(list, n, n + 1);
+        add_route(list, n, n + 1);
         for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++)
             FAILS(INVALID, acltdtGetQueueRoute(list, n + beyond[i], route));
     }
@@ -554,9 +554,9 @@ START_TEST(lists_are_apart)
     acltdtQueueRouteList *other = acltdtCreateQueueRouteList();
 
     ck_assert_ptr_nonnull(other);
-    add(list, 1, 2);
-    add(other, 3, 4);
-    add(other, 5, 6);
+    add_route(list, 1, 2);
+    add_route(other, 3, 4);
+    add_route(other, 5, 6);
     ck_assert_uint_eq(acltdtGetQueueRouteNum(list), 1);
     ck_assert_uint_eq(acltdtGetQueueRouteNum(other), 2);
     OK(acltdtDestroyQueueRouteList(other));
@@ -569,7 +569,7 @@ START_TEST(a_hundred_thousand_routes)
     enum { N = 100000 };
 
     for (uint32_t i = 0; i < N; i++) {
-        add(list, i, ~i);
+        add_route(list, i, ~i);
         ck_assert_uint_eq(acltdtGetQueueRouteNum(list), i + 1);
     }
     for (uint32_t i = N; i-- > 0;)
@@ -610,7 +610,7 @@ START_TEST(a_list_without_memory_stays_as_it_is)
     ck_assert_uint_eq(acltdtGetQueueRouteNum(list), n);
     expect_in_list(list, 0, 1, 2);
     expect_in_list(list, n - 1, 1, 2);
-    add(list, 3, 4);
+    add_route(list, 3, 4);
     expect_in_list(list, n, 3, 4);
     OK(acltdtDestroyQueueRoute(route));
 }
@@ -721,7 +721,7 @@ static int use_inherited(void *arg)
     ck_assert_str_eq(name_of(attr), "parent");
     OK(set_name(attr, "child"));
     expect_in_list(list, 0, 1, 2);
-    add(list, 3, 4);
+    add_route(list, 3, 4);
     destroy_attr();
     make_attr();
     ck_assert_str_eq(name_of(attr), "");
@@ -736,7 +736,7 @@ START_TEST(forked_children)
     make_attr();
     make_list();
     OK(set_name(attr, "parent"));
-    add(list, 1, 2);
+    add_route(list, 1, 2);
     child_expect_ok(child_start(use_inherited, NULL));
     ck_assert_str_eq(name_of(attr), "parent");
     ck_assert_uint_eq(acltdtGetQueueRouteNum(list), 1);

@@ -31,7 +31,7 @@ static struct shared {
 } * shared;
 static struct turn to_child, to_parent, go;
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     shared = child_share(sizeof(*shared));
@@ -42,7 +42,7 @@ static void setup(void)
 
 /* --- both sides --- */
 
-static void create(uint32_t depth, uint32_t *qid)
+static void create_queue(uint32_t depth, uint32_t *qid)
 {
     acltdtQueueAttr *attr = acltdtCreateQueueAttr();
 
@@ -55,8 +55,8 @@ static void create(uint32_t depth, uint32_t *qid)
 static void open_queues(uint32_t depth)
 {
     OK(aclInit(NULL));
-    create(depth, &shared->q[0]);
-    create(depth, &shared->q[1]);
+    create_queue(depth, &shared->q[0]);
+    create_queue(depth, &shared->q[1]);
 }
 
 static void close_queues(void)
@@ -69,7 +69,7 @@ static void close_queues(void)
     npud_teardown();
 }
 
-static void grant(uint32_t qid, pid_t pid, uint32_t rights)
+static void grant_rights(uint32_t qid, pid_t pid, uint32_t rights)
 {
     OK(acltdtGrantQueue(qid, pid, rights, 0));
 }
@@ -81,7 +81,7 @@ static void child_open(void)
     turn_await(&to_child);
 }
 
-static void attach(uint32_t qid, uint32_t rights)
+static void attach_queue(uint32_t qid, uint32_t rights)
 {
     uint32_t got = 99;
 
@@ -115,8 +115,8 @@ static int waits_for_grant(void *arg)
     turn_tell(&to_parent);
     OK(acltdtAttachQueue(shared->q[0], -1, &rights));
     ck_assert_uint_eq(rights, TAKE);
-    attach(shared->q[0], TAKE);
-    attach(shared->q[0], TAKE);
+    attach_queue(shared->q[0], TAKE);
+    attach_queue(shared->q[0], TAKE);
     ck_assert_uint_eq(take_value(shared->q[0], 0), 42);
     return 0;
 }
@@ -131,9 +131,9 @@ START_TEST(attach_waits_for_grant)
     turn_await(&to_parent);
     await_asleep(pid, 1);
     /* What it waits for is this queue. */
-    grant(shared->q[1], pid, ALL);
+    grant_rights(shared->q[1], pid, ALL);
     await_asleep(pid, 1);
-    grant(shared->q[0], pid, TAKE);
+    grant_rights(shared->q[0], pid, TAKE);
     child_expect_ok(pid);
     close_queues();
 }
@@ -151,7 +151,7 @@ static int uses_rights(void *arg)
     child_open();
     rights = (uint32_t)shared->rights;
     q = shared->q[0];
-    attach(q, rights);
+    attach_queue(q, rights);
     buf = buffer_of(2);
     if (rights & PUT) {
         OK(acltdtEnqueue(q, buf, 0));
@@ -182,10 +182,10 @@ START_TEST(each_set_of_rights)
     pid_t pid = child_start(uses_rights, NULL);
 
     OK(aclInit(NULL));
-    create(4, &shared->q[0]);
+    create_queue(4, &shared->q[0]);
     shared->rights = _i;
     OK(acltdtEnqueue(shared->q[0], buffer_of(1), 0));
-    grant(shared->q[0], pid, (uint32_t)_i);
+    grant_rights(shared->q[0], pid, (uint32_t)_i);
     turn_tell(&to_child);
     child_expect_ok(pid);
     if (_i & MANAGE)
@@ -202,37 +202,39 @@ END_TEST
 
 #define ROUNDS 10000
 
-static int32_t limit(unsigned i, bool poll)
+static int32_t choose_timeout(unsigned i, bool poll)
 {
     return poll ? 0 : i % 2 ? -1 : 60000;
 }
 
-static acltdtBuf take(uint32_t qid, unsigned i, bool poll)
+static acltdtBuf take_buffer(uint32_t qid, unsigned i, bool poll)
 {
     acltdtBuf buf = NULL;
     aclError error;
 
-    while ((error = acltdtDequeue(qid, &buf, limit(i, poll))) == ACL_ERROR_RT_QUEUE_EMPTY && poll)
+    while ((error = acltdtDequeue(qid, &buf, choose_timeout(i, poll))) ==
+               ACL_ERROR_RT_QUEUE_EMPTY &&
+           poll)
         sched_yield();
     OK(error);
     return buf;
 }
 
-static int answers(void *arg)
+static int answer_messages(void *arg)
 {
     bool poll = *(int *)arg == 2;
 
     if (*(int *)arg == 1)
         one_cpu();
     child_open();
-    attach(shared->q[0], TAKE);
-    attach(shared->q[1], PUT);
+    attach_queue(shared->q[0], TAKE);
+    attach_queue(shared->q[1], PUT);
     for (unsigned i = 0; i < ROUNDS; i++) {
-        acltdtBuf buf = take(shared->q[0], i, poll);
+        acltdtBuf buf = take_buffer(shared->q[0], i, poll);
 
         ck_assert_uint_eq(*buffer_data(buf), i);
         *buffer_data(buf) = i + 1;
-        OK(acltdtEnqueue(shared->q[1], buf, limit(i, poll)));
+        OK(acltdtEnqueue(shared->q[1], buf, choose_timeout(i, poll)));
     }
     return 0;
 }
@@ -244,19 +246,19 @@ static int answers(void *arg)
 START_TEST(there_and_back)
 {
     int how = _i;
-    pid_t pid = child_start(answers, &how);
+    pid_t pid = child_start(answer_messages, &how);
     acltdtBuf buf;
 
     if (how == 1)
         one_cpu();
     open_queues(8);
-    grant(shared->q[0], pid, TAKE);
-    grant(shared->q[1], pid, PUT);
+    grant_rights(shared->q[0], pid, TAKE);
+    grant_rights(shared->q[1], pid, PUT);
     turn_tell(&to_child);
     buf = buffer_of(0);
     for (unsigned i = 0; i < ROUNDS; i++) {
-        OK(acltdtEnqueue(shared->q[0], buf, limit(i, how == 2)));
-        buf = take(shared->q[1], i, how == 2);
+        OK(acltdtEnqueue(shared->q[0], buf, choose_timeout(i, how == 2)));
+        buf = take_buffer(shared->q[1], i, how == 2);
         ck_assert_uint_eq(*buffer_data(buf), i + 1);
     }
     OK(acltdtFreeBuf(buf));
@@ -271,8 +273,8 @@ static int returns_chains(void *arg)
 
     (void)arg;
     child_open();
-    attach(shared->q[0], TAKE);
-    attach(shared->q[1], PUT);
+    attach_queue(shared->q[0], TAKE);
+    attach_queue(shared->q[1], PUT);
     OK(acltdtDequeue(shared->q[0], &head, -1));
     expect_chain(head, 100, 50);
     /* In reverse: the tail of ours is what came. */
@@ -298,8 +300,8 @@ START_TEST(chains_and_references)
     char user[4];
 
     open_queues(8);
-    grant(shared->q[0], pid, TAKE);
-    grant(shared->q[1], pid, PUT);
+    grant_rights(shared->q[0], pid, TAKE);
+    grant_rights(shared->q[1], pid, PUT);
     OK(acltdtEnqueue(shared->q[0], chain_of(100, 50), -1));
     buf = buffer_of(7);
     OK(acltdtCopyBufRef(buf, &copy));
@@ -333,12 +335,12 @@ END_TEST
 #define EACH      2000
 #define OVER      UINT64_MAX
 
-static int produces(void *arg)
+static int run_producer(void *arg)
 {
     uint64_t who = (uintptr_t)arg;
 
     child_open();
-    attach(shared->q[0], PUT);
+    attach_queue(shared->q[0], PUT);
     for (uint64_t i = 0; i < EACH; i++) {
         OK(acltdtEnqueue(shared->q[0], buffer_of(who << 32 | i), -1));
         atomic_fetch_add(&shared->sent, 1);
@@ -346,14 +348,14 @@ static int produces(void *arg)
     return 0;
 }
 
-static int consumes(void *arg)
+static int run_consumer(void *arg)
 {
     int64_t last[PRODUCERS];
     uint64_t value;
 
     (void)arg;
     child_open();
-    attach(shared->q[0], TAKE);
+    attach_queue(shared->q[0], TAKE);
     memset(last, -1, sizeof(last));
     while ((value = take_value(shared->q[0], -1)) != OVER) {
         uint32_t who = (uint32_t)(value >> 32);
@@ -373,14 +375,14 @@ START_TEST(many_processes)
     if (_i & 1)
         one_cpu();
     for (uintptr_t i = 0; i < PRODUCERS; i++)
-        producer[i] = child_start(produces, (void *)i);
+        producer[i] = child_start(run_producer, (void *)i);
     for (uintptr_t i = 0; i < CONSUMERS; i++)
-        consumer[i] = child_start(consumes, NULL);
+        consumer[i] = child_start(run_consumer, NULL);
     open_queues(_i & 2 ? 64 : 2);
     for (unsigned i = 0; i < PRODUCERS; i++)
-        grant(shared->q[0], producer[i], PUT);
+        grant_rights(shared->q[0], producer[i], PUT);
     for (unsigned i = 0; i < CONSUMERS; i++)
-        grant(shared->q[0], consumer[i], TAKE);
+        grant_rights(shared->q[0], consumer[i], TAKE);
     for (unsigned i = 0; i < PRODUCERS + CONSUMERS; i++)
         turn_tell(&to_child);
     for (unsigned i = 0; i < PRODUCERS; i++)
@@ -402,7 +404,7 @@ static int produces_until_stopped(void *arg)
 
     (void)arg;
     child_open();
-    attach(shared->q[0], PUT);
+    attach_queue(shared->q[0], PUT);
     while (!shared->stop)
         OK(acltdtEnqueue(shared->q[0], buffer_of(i++), -1));
     shared->sent = i;
@@ -416,7 +418,7 @@ static int consumes_all(void *arg)
 
     (void)arg;
     child_open();
-    attach(shared->q[0], TAKE);
+    attach_queue(shared->q[0], TAKE);
     while ((value = take_value(shared->q[0], -1)) != OVER)
         ck_assert_uint_eq(value, shared->received++);
     return 0;
@@ -433,7 +435,7 @@ static int comes_and_goes(void *arg)
         turn_await(&to_child);
         if (shared->stop)
             return 0;
-        attach(shared->q[0], MANAGE | TAKE);
+        attach_queue(shared->q[0], MANAGE | TAKE);
         turn_tell(&to_parent);
         turn_await(&to_child);
         error = acltdtDequeue(shared->q[0], &buf, -1);
@@ -457,15 +459,15 @@ START_TEST(ring_moves_under_traffic)
     producer = child_start(produces_until_stopped, NULL);
     consumer = child_start(consumes_all, NULL);
     open_queues(_i ? 100 : 2);
-    grant(shared->q[0], producer, PUT);
-    grant(shared->q[0], consumer, TAKE);
+    grant_rights(shared->q[0], producer, PUT);
+    grant_rights(shared->q[0], consumer, TAKE);
     turn_tell(&to_child);
     turn_tell(&to_child);
     for (unsigned i = 0; i < 200; i++) {
-        grant(shared->q[0], guest, MANAGE | TAKE);
+        grant_rights(shared->q[0], guest, MANAGE | TAKE);
         turn_tell(&guest_turn);
         turn_await(&to_parent);
-        grant(shared->q[0], guest, 0);
+        grant_rights(shared->q[0], guest, 0);
         turn_tell(&guest_turn);
         turn_await(&to_parent);
     }
@@ -486,7 +488,7 @@ static int loses_right_asleep(void *arg)
     acltdtBuf buf;
 
     child_open();
-    attach(shared->q[0], put ? PUT : TAKE);
+    attach_queue(shared->q[0], put ? PUT : TAKE);
     if (put) {
         buf = buffer_of(9);
         FAILS(ACL_ERROR_RT_NO_PERMISSION, acltdtEnqueue(shared->q[0], buf, -1));
@@ -508,10 +510,10 @@ START_TEST(right_is_taken_from_who_sleeps)
         OK(acltdtEnqueue(shared->q[0], buffer_of(1), 0));
         OK(acltdtEnqueue(shared->q[0], buffer_of(2), 0));
     }
-    grant(shared->q[0], pid, put ? PUT : TAKE);
+    grant_rights(shared->q[0], pid, put ? PUT : TAKE);
     turn_tell(&to_child);
     await_asleep(pid, 1);
-    grant(shared->q[0], pid, _i & 2 ? 0 : MANAGE);
+    grant_rights(shared->q[0], pid, _i & 2 ? 0 : MANAGE);
     child_expect_ok(pid);
     if (put) {
         ck_assert_uint_eq(take_value(shared->q[0], 0), 1);
@@ -529,13 +531,13 @@ static int sleeps_until_destroyed(void *arg)
 
     (void)arg;
     child_open();
-    attach(shared->q[0], PUT);
+    attach_queue(shared->q[0], PUT);
     buf = buffer_of(5);
     FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "destroyed",
                  acltdtEnqueue(shared->q[0], buf, -1));
     ck_assert_uint_eq(buffer_value(buf), 5);
     turn_tell(&to_parent);
-    attach(shared->q[1], TAKE);
+    attach_queue(shared->q[1], TAKE);
     FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "destroyed",
                  acltdtDequeue(shared->q[1], &buf, 60000));
     FAILS(ACL_ERROR_RT_DRV_INTERNAL_ERROR, acltdtDequeue(shared->q[1], &buf, -1));
@@ -549,8 +551,8 @@ START_TEST(destroy_with_sleepers)
     open_queues(2);
     OK(acltdtEnqueue(shared->q[0], buffer_of(1), 0));
     OK(acltdtEnqueue(shared->q[0], buffer_of(2), 0));
-    grant(shared->q[0], pid, PUT);
-    grant(shared->q[1], pid, TAKE);
+    grant_rights(shared->q[0], pid, PUT);
+    grant_rights(shared->q[1], pid, TAKE);
     turn_tell(&to_child);
     await_asleep(pid, 1);
     OK(acltdtDestroyQueue(shared->q[0]));
@@ -571,7 +573,7 @@ static int attaches_and_stays(void *arg)
     uint32_t rights = *(uint32_t *)arg;
 
     child_open();
-    attach(shared->q[0], rights);
+    attach_queue(shared->q[0], rights);
     turn_tell(&to_parent);
     turn_await(&go);
     if (rights & PUT)
@@ -636,8 +638,8 @@ START_TEST(nobody_left_who_could_enqueue)
     acltdtBuf buf;
 
     open_queues(2);
-    grant(shared->q[0], one, PUT);
-    grant(shared->q[0], two, PUT);
+    grant_rights(shared->q[0], one, PUT);
+    grant_rights(shared->q[0], two, PUT);
     turn_tell(&to_child);
     turn_await(&to_parent);
     turn_tell(&to_child);
@@ -678,7 +680,7 @@ START_TEST(nobody_left_who_could_dequeue)
     open_queues(2);
     OK(acltdtEnqueue(shared->q[0], buffer_of(1), 0));
     OK(acltdtEnqueue(shared->q[0], buffer_of(2), 0));
-    grant(shared->q[0], one, TAKE);
+    grant_rights(shared->q[0], one, TAKE);
     turn_tell(&first);
     turn_await(&to_parent);
     sleeper_begin(&z, true);
@@ -686,7 +688,7 @@ START_TEST(nobody_left_who_could_dequeue)
     expect_deserted(&z, "no process is left that could dequeue", one);
     FAILS(ACL_ERROR_RT_QUEUE_FULL, acltdtEnqueue(shared->q[0], z.buf, 0));
     /* Somebody new has come: there is a reason to wait again. */
-    grant(shared->q[0], two, TAKE);
+    grant_rights(shared->q[0], two, TAKE);
     {
         acltdtBuf kept = z.buf;
 
@@ -709,7 +711,7 @@ static int puts_and_dies(void *arg)
 {
     (void)arg;
     child_open();
-    attach(shared->q[0], PUT);
+    attach_queue(shared->q[0], PUT);
     OK(acltdtEnqueue(shared->q[0], buffer_of(1), 0));
     OK(acltdtEnqueue(shared->q[0], chain_of(10, 20), 0));
     OK(acltdtEnqueueData(shared->q[0], "abc", 4, NULL, 0, 0, 0));
@@ -726,7 +728,7 @@ START_TEST(messages_outlive_their_sender)
     size_t n;
 
     open_queues(8);
-    grant(shared->q[0], pid, PUT);
+    grant_rights(shared->q[0], pid, PUT);
     turn_tell(&to_child);
     turn_await(&to_parent);
     child_kill(pid);
@@ -756,12 +758,12 @@ static int sleeps_until_npud_ends(void *arg)
     child_open();
     switch (*(int *)arg) {
     case TAKING:
-        attach(shared->q[0], TAKE);
+        attach_queue(shared->q[0], TAKE);
         FAILS(ACL_ERROR_RT_SOCKET_CLOSE, acltdtDequeue(shared->q[0], &buf, -1));
         FAILS(ACL_ERROR_RT_SOCKET_CLOSE, acltdtDequeue(shared->q[0], &buf, 0));
         break;
     case PUTTING:
-        attach(shared->q[1], PUT);
+        attach_queue(shared->q[1], PUT);
         buf = buffer_of(1);
         FAILS(ACL_ERROR_RT_SOCKET_CLOSE, acltdtEnqueue(shared->q[1], buf, -1));
         FAILS(ACL_ERROR_RT_SOCKET_CLOSE, acltdtEnqueue(shared->q[1], buf, 0));
@@ -783,8 +785,8 @@ START_TEST(npud_ends_while_they_sleep)
     open_queues(2);
     OK(acltdtEnqueue(shared->q[1], buffer_of(1), 0));
     OK(acltdtEnqueue(shared->q[1], buffer_of(2), 0));
-    grant(shared->q[0], pid[TAKING], TAKE);
-    grant(shared->q[1], pid[PUTTING], PUT);
+    grant_rights(shared->q[0], pid[TAKING], TAKE);
+    grant_rights(shared->q[1], pid[PUTTING], PUT);
     for (int i = 0; i < ROLES; i++)
         turn_tell(&to_child);
     for (int i = 0; i < ROLES; i++)
@@ -811,8 +813,8 @@ static int passes_on(void *arg)
     aclError error;
 
     child_open();
-    attach(shared->q[me], TAKE);
-    attach(shared->q[1 - me], PUT);
+    attach_queue(shared->q[me], TAKE);
+    attach_queue(shared->q[1 - me], PUT);
     turn_tell(&to_parent);
     do {
         error = acltdtDequeue(shared->q[me], &buf, -1);
@@ -837,8 +839,8 @@ START_TEST(npud_ends_in_traffic)
         pid[i] = child_start(passes_on, &number[i]);
     open_queues(2);
     for (int i = 0; i < 2; i++) {
-        grant(shared->q[i], pid[i], TAKE);
-        grant(shared->q[1 - i], pid[i], PUT);
+        grant_rights(shared->q[i], pid[i], TAKE);
+        grant_rights(shared->q[1 - i], pid[i], PUT);
     }
     OK(acltdtEnqueue(shared->q[0], buffer_of(1), 0));
     turn_tell(&to_child);
@@ -859,7 +861,7 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("queue_peers");
-    TCase *t = suite_case(s, "processes", 90, setup, NULL);
+    TCase *t = suite_case(s, "processes", 90, set_up_test, NULL);
 
     tcase_add_test(t, attach_waits_for_grant);
     tcase_add_loop_test(t, each_set_of_rights, 1, ALL + 1);

@@ -75,7 +75,7 @@ static struct shared {
 static struct turn to_child, to_parent;
 static unsigned sent;
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     shared = child_share(sizeof(*shared));
@@ -83,7 +83,7 @@ static void setup(void)
     turn_init(&to_parent);
 }
 
-static void create(void)
+static void create_queue(void)
 {
     acltdtQueueAttr *attr = acltdtCreateQueueAttr();
     uint32_t depth = 2;
@@ -94,7 +94,7 @@ static void create(void)
     OK(acltdtDestroyQueueAttr(attr));
 }
 
-static void over(void)
+static void finish_test(void)
 {
     OK(acltdtDestroyQueue(shared->q));
     await_buffers(0);
@@ -176,11 +176,11 @@ START_TEST(a_message_comes_before_the_consumer_is_asleep)
 {
     struct call take = {.before_sleep = another_puts};
 
-    create();
+    create_queue();
     call_begin(&take);
     call_end(&take);
     ck_assert_uint_eq(take.value, 7);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -188,14 +188,14 @@ START_TEST(room_comes_before_the_producer_is_asleep)
 {
     struct call put = {.putting = true, .value = 3, .before_sleep = another_takes};
 
-    create();
+    create_queue();
     OK(acltdtEnqueue(shared->q, buffer_of(1), 0));
     OK(acltdtEnqueue(shared->q, buffer_of(2), 0));
     call_begin(&put);
     call_end(&put);
     ck_assert_uint_eq(take_value(shared->q, 0), 2);
     ck_assert_uint_eq(take_value(shared->q, 0), 3);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -220,7 +220,7 @@ START_TEST(a_producer_that_fails_beside_room_wakes_the_next)
     aclError failed = 0;
     pthread_t first;
 
-    create();
+    create_queue();
     OK(acltdtEnqueue(shared->q, buffer_of(1), 0));
     OK(acltdtEnqueue(shared->q, buffer_of(2), 0));
     ck_assert_int_eq(pthread_create(&first, NULL, put_too_much, &failed), 0);
@@ -233,7 +233,7 @@ START_TEST(a_producer_that_fails_beside_room_wakes_the_next)
     call_end(&put);
     ck_assert_uint_eq(take_value(shared->q, 0), 2);
     ck_assert_uint_eq(take_value(shared->q, 0), 3);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -293,7 +293,7 @@ START_TEST(a_refusal_does_not_hold_in_the_next_ring)
 {
     pid_t child = child_start(takes_across_a_change_of_rights, NULL);
 
-    create();
+    create_queue();
     OK(acltdtGrantQueue(shared->q, child, TAKE, 0));
     turn_tell(&to_child);
     turn_await(&to_parent);
@@ -306,7 +306,7 @@ START_TEST(a_refusal_does_not_hold_in_the_next_ring)
     OK(acltdtGrantQueue(shared->q, child, TAKE, 0));
     turn_tell(&to_child);
     child_expect_ok(child);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -321,7 +321,7 @@ START_TEST(a_ring_goes_behind_a_barrier)
 {
     unsigned before;
 
-    create();
+    create_queue();
     OK(acltdtEnqueue(shared->q, buffer_of(1), 0));
     ck_assert_uint_eq(take_value(shared->q, 0), 1);
     before = barriers;
@@ -337,7 +337,7 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("queue_wakes");
-    TCase *tc = suite_case(s, "wakes", 60, setup, NULL);
+    TCase *tc = suite_case(s, "wakes", 60, set_up_test, NULL);
 
     tcase_add_test(tc, a_message_comes_before_the_consumer_is_asleep);
     tcase_add_test(tc, room_comes_before_the_producer_is_asleep);

@@ -505,7 +505,7 @@ static pid_t start_copying(int n)
     return pid;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -526,7 +526,7 @@ START_TEST(many_copy_streams_leave_others_their_turn)
         OK(aclrtSynchronizeStream(stream));
         latency[i] = now_ns() - start;
     }
-    qsort(latency, N, sizeof(latency[0]), compare);
+    qsort(latency, N, sizeof(latency[0]), compare_numbers);
     ck_assert_uint_lt(latency[N / 2], 20 * (uint64_t)NS_MS);
     child_kill(pid);
 }
@@ -980,7 +980,7 @@ START_TEST(notify_wait_behind_work)
 }
 END_TEST
 
-static void add(Suite *s, TCase *c, void (*setup)(void))
+static void add_case(Suite *s, TCase *c, void (*setup)(void))
 {
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, npud_teardown);
@@ -1011,9 +1011,9 @@ static Suite *suite(void)
     tcase_add_test(running, record_of_a_stream_that_is_destroyed_by_force);
     tcase_add_test(running, delays_take_their_time);
     tcase_add_test(running, notify_wait_behind_work);
-    add(s, running, npud_setup);
+    add_case(s, running, npud_setup);
     tcase_add_test(own, refusal_reaches_who_has_spoken_already);
-    add(s, own, NULL);
+    add_case(s, own, NULL);
     return s;
 }
 

@@ -202,7 +202,7 @@ static aclError call_blocking(int which)
     }
 }
 
-static void *block(void *which)
+static void *block_in_call(void *which)
 {
     aclError error = aclrtSetDevice(0);
 
@@ -235,7 +235,7 @@ START_TEST(npud_end_ends_every_blocked_call)
     OK(aclrtCreateEventExWithFlag(&blocked.ipc, ACL_EVENT_IPC));
     OK(aclrtRecordEvent(blocked.ipc, stream));
     for (int i = 0; i < N; i++)
-        pthread_create(&thread[i], NULL, block, (void *)(intptr_t)i);
+        pthread_create(&thread[i], NULL, block_in_call, (void *)(intptr_t)i);
     while (n_blocked < N)
         sched_yield();
     start = now_ns();
@@ -303,7 +303,7 @@ static void expect_ended(int fd)
     close(fd);
 }
 
-static Npud__Reply *ask(int fd, Npud__Request *request)
+static Npud__Reply *ask_npud(int fd, Npud__Request *request)
 {
     static struct packet packet;
 
@@ -316,7 +316,7 @@ static Npud__Reply *ask(int fd, Npud__Request *request)
     return npud__reply__unpack(NULL, packet.size, packet.data);
 }
 
-static Npud__Reply *hello(int fd, uint32_t protocol)
+static Npud__Reply *say_hello(int fd, uint32_t protocol)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__Hello h = NPUD__HELLO__INIT;
@@ -326,13 +326,13 @@ static Npud__Reply *hello(int fd, uint32_t protocol)
     request.id = 1;
     request.hello = &h;
     request.body_case = NPUD__REQUEST__BODY_HELLO;
-    return ask(fd, &request);
+    return ask_npud(fd, &request);
 }
 
 static int raw_session(void)
 {
     int fd = raw_connect();
-    Npud__Reply *reply = hello(fd, PROTOCOL);
+    Npud__Reply *reply = say_hello(fd, PROTOCOL);
 
     ck_assert_int_eq(reply->error, 0);
     npud__reply__free_unpacked(reply, NULL);
@@ -368,7 +368,7 @@ START_TEST(malformed_packets_end_that_session_only)
     packet_send_message(fd, &empty.base, NULL, 0, 0);
     expect_ended(fd);
     fd = raw_session();
-    reply = hello(fd, PROTOCOL); /* twice */
+    reply = say_hello(fd, PROTOCOL); /* twice */
     ck_assert_int_ne(reply->error, 0);
     npud__reply__free_unpacked(reply, NULL);
     expect_ended(fd);
@@ -382,7 +382,7 @@ END_TEST
 START_TEST(protocol_mismatch_is_explained)
 {
     int fd = raw_connect();
-    Npud__Reply *reply = hello(fd, _i ? PROTOCOL - 1 : PROTOCOL + 1);
+    Npud__Reply *reply = say_hello(fd, _i ? PROTOCOL - 1 : PROTOCOL + 1);
 
     ck_assert_int_eq(reply->error, ACL_ERROR_API_NOT_SUPPORT);
     ck_assert_ptr_nonnull(strstr(reply->message, "protocol"));
@@ -441,7 +441,7 @@ START_TEST(limits_are_named_errors)
     FAILS(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocHost(&p, 1));
     second = raw_session();
     fd = raw_connect();
-    reply = hello(fd, PROTOCOL);
+    reply = say_hello(fd, PROTOCOL);
     ck_assert_int_eq(reply->error, ACL_ERROR_RT_OVER_LIMIT);
     ck_assert_ptr_nonnull(strstr(reply->message, "too many sessions"));
     npud__reply__free_unpacked(reply, NULL);
@@ -464,7 +464,7 @@ START_TEST(accept_survives_fd_exhaustion)
     before = context_switches(npud.pid);
     for (n = 0; n < 30; n++) {
         fd[n] = raw_connect();
-        reply = hello(fd[n], PROTOCOL);
+        reply = say_hello(fd[n], PROTOCOL);
         if (reply->error != 0)
             break;
         npud__reply__free_unpacked(reply, NULL);
@@ -578,7 +578,7 @@ START_TEST(garbage_in_an_arena_hurts_its_session_only)
 }
 END_TEST
 
-static void add(Suite *s, TCase *c, void (*setup)(void))
+static void add_case(Suite *s, TCase *c, void (*setup)(void))
 {
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, npud_teardown);
@@ -602,10 +602,10 @@ static Suite *suite(void)
     tcase_add_test(running, who_does_not_read_is_ended);
     tcase_add_test(running, forked_child_gets_a_clear_error);
     tcase_add_test(running, garbage_in_an_arena_hurts_its_session_only);
-    add(s, running, npud_setup);
+    add_case(s, running, npud_setup);
     tcase_add_test(own, limits_are_named_errors);
     tcase_add_test(own, accept_survives_fd_exhaustion);
-    add(s, own, NULL);
+    add_case(s, own, NULL);
     return s;
 }
 

@@ -85,8 +85,8 @@ static struct row row_of(const acltdtQueueRouteList *list, size_t i)
 }
 
 /* Bind or unbind one pair; the state goes to *status. */
-static aclError change(aclError (*fn)(acltdtQueueRouteList *), uint32_t source,
-                       uint32_t destination, int32_t *status)
+static aclError change_route(aclError (*fn)(acltdtQueueRouteList *), uint32_t source,
+                             uint32_t destination, int32_t *status)
 {
     const uint32_t pair[1][2] = {{source, destination}};
     acltdtQueueRouteList *list = list_of(1, pair);
@@ -101,7 +101,7 @@ static void bind_pair(uint32_t source, uint32_t destination)
 {
     int32_t status = -1;
 
-    OK(change(acltdtBindQueueRoutes, source, destination, &status));
+    OK(change_route(acltdtBindQueueRoutes, source, destination, &status));
     SURE(status == ACL_TDT_QUEUE_ROUTE_BIND);
 }
 
@@ -109,21 +109,21 @@ static void unbind_pair(uint32_t source, uint32_t destination)
 {
     int32_t status = -1;
 
-    OK(change(acltdtUnbindQueueRoutes, source, destination, &status));
+    OK(change_route(acltdtUnbindQueueRoutes, source, destination, &status));
     SURE(status == ACL_TDT_QUEUE_ROUTE_UNBIND);
 }
 
-static void refused(uint32_t source, uint32_t destination, const char *words)
+static void expect_refused(uint32_t source, uint32_t destination, const char *words)
 {
     int32_t status = -1;
 
     FAILS_SAYING(ACL_ERROR_FAILURE, words,
-                 change(acltdtBindQueueRoutes, source, destination, &status));
+                 change_route(acltdtBindQueueRoutes, source, destination, &status));
     ck_assert_int_eq(status, ACL_TDT_QUEUE_ROUTE_UNBIND);
 }
 
 /* What a query finds; source, destination: UINT32_MAX: not configured. */
-static acltdtQueueRouteList *query(uint32_t mode, uint32_t source, uint32_t destination)
+static acltdtQueueRouteList *query_routes(uint32_t mode, uint32_t source, uint32_t destination)
 {
     acltdtQueueRouteQueryInfo *info = acltdtCreateQueueRouteQueryInfo();
     acltdtQueueRouteList *list = acltdtCreateQueueRouteList();
@@ -139,9 +139,9 @@ static acltdtQueueRouteList *query(uint32_t mode, uint32_t source, uint32_t dest
     return list;
 }
 
-static size_t found(uint32_t mode, uint32_t source, uint32_t destination, int32_t status)
+static size_t count_routes(uint32_t mode, uint32_t source, uint32_t destination, int32_t status)
 {
-    acltdtQueueRouteList *list = query(mode, source, destination);
+    acltdtQueueRouteList *list = query_routes(mode, source, destination);
     size_t n = acltdtGetQueueRouteNum(list);
 
     for (size_t i = 0; i < n; i++)
@@ -219,7 +219,7 @@ struct board {
 static struct board *board;
 static struct turn turns[4];
 
-static void setup(void)
+static void set_up_test(void)
 {
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(board, MAP_FAILED);
@@ -228,7 +228,7 @@ static void setup(void)
     npud_setup();
 }
 
-static void attach(uint32_t queue, uint32_t wanted)
+static void attach_queue(uint32_t queue, uint32_t wanted)
 {
     uint32_t rights;
 
@@ -576,13 +576,13 @@ START_TEST(what_is_refused)
     a = queue_of(8);
     b = queue_of(8);
     c = queue_of(8);
-    refused(a, a, "itself");
+    expect_refused(a, a, "itself");
     bind_pair(a, b);
-    refused(b, a, "chained");
-    refused(b, c, "chained");
-    refused(c, a, "chained");
-    refused(a, 4000, "queue 4000: this process is not attached");
-    refused(5000, a, "queue 5000: this process is not attached");
+    expect_refused(b, a, "chained");
+    expect_refused(b, c, "chained");
+    expect_refused(c, a, "chained");
+    expect_refused(a, 4000, "queue 4000: this process is not attached");
+    expect_refused(5000, a, "queue 5000: this process is not attached");
     FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "source of a route", acltdtDequeue(a, &buf, 0));
     FAILS_SAYING(ACL_ERROR_FAILURE, "route", acltdtDestroyQueue(a));
     FAILS_SAYING(ACL_ERROR_FAILURE, "route", acltdtDestroyQueue(b));
@@ -618,7 +618,7 @@ START_TEST(what_is_refused)
         OK(acltdtDestroyQueueRouteList(list));
     }
     FAILS(ACL_ERROR_RT_QUEUE_EMPTY, acltdtDequeue(a, &buf, 0));
-    OK(change(acltdtUnbindQueueRoutes, 4000, 5000, &status));
+    OK(change_route(acltdtUnbindQueueRoutes, 4000, 5000, &status));
     OK(acltdtDestroyQueue(a));
     OK(acltdtDestroyQueue(b));
     OK(aclFinalize());
@@ -643,15 +643,16 @@ START_TEST(queries_and_many_routes)
     OK(acltdtBindQueueRoutes(list));
     for (size_t i = 0; i < 600; i++)
         ck_assert_int_eq(row_of(list, i).status, 1);
-    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, a[3], UINT32_MAX, 1), 20);
-    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_DST, UINT32_MAX, b[3], 1), 30);
-    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST, a[1], b[2], 1), 1);
-    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST, b[1], a[2], 1), 0);
-    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, UINT32_MAX, UINT32_MAX, 2), 0);
+    ck_assert_uint_eq(count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, a[3], UINT32_MAX, 1), 20);
+    ck_assert_uint_eq(count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_DST, UINT32_MAX, b[3], 1), 30);
+    ck_assert_uint_eq(count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST, a[1], b[2], 1), 1);
+    ck_assert_uint_eq(count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST, b[1], a[2], 1), 0);
+    ck_assert_uint_eq(count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, UINT32_MAX, UINT32_MAX, 2),
+                      0);
     OK(acltdtUnbindQueueRoutes(list));
     for (size_t i = 0; i < 600; i++)
         ck_assert_int_eq(row_of(list, i).status, 0);
-    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, a[3], UINT32_MAX, 1), 0);
+    ck_assert_uint_eq(count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, a[3], UINT32_MAX, 1), 0);
     OK(acltdtDestroyQueueRouteList(list));
     OK(aclFinalize());
 }
@@ -675,7 +676,7 @@ START_TEST(more_than_a_page)
     list = list_of(700, pairs);
     OK(acltdtBindQueueRoutes(list));
     OK(acltdtDestroyQueueRouteList(list));
-    list = query(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, a, UINT32_MAX);
+    list = query_routes(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, a, UINT32_MAX);
     ck_assert_uint_eq(acltdtGetQueueRouteNum(list), 700);
     for (size_t i = 0; i < 700; i++)
         seen += row_of(list, i).destination;
@@ -695,25 +696,25 @@ END_TEST
 
 #define MESSAGES 20000
 
-static int producer(void *arg)
+static int produce_messages(void *arg)
 {
     (void)arg;
     turn_await(&turns[0]);
     OK(aclInit(NULL));
-    attach(board->queue[0], ENQUEUE);
+    attach_queue(board->queue[0], ENQUEUE);
     for (uint64_t i = 0; i < MESSAGES; i++)
         send_value(board->queue[0], i);
     OK(aclFinalize());
     return 0;
 }
 
-static int consumer(void *arg)
+static int consume_messages(void *arg)
 {
     uint32_t number = (uint32_t)(uintptr_t)arg;
 
     turn_await(&turns[number]);
     OK(aclInit(NULL));
-    attach(board->queue[number], DEQUEUE);
+    attach_queue(board->queue[number], DEQUEUE);
     expect_values(board->queue[number], 0, MESSAGES);
     OK(aclFinalize());
     return 0;
@@ -722,8 +723,8 @@ static int consumer(void *arg)
 /* All of them sleep and are woken all the time: the queues are short. */
 START_TEST(a_producer_and_two_consumers)
 {
-    pid_t pids[3] = {child_start(producer, NULL), child_start(consumer, (void *)1),
-                     child_start(consumer, (void *)2)};
+    pid_t pids[3] = {child_start(produce_messages, NULL), child_start(consume_messages, (void *)1),
+                     child_start(consume_messages, (void *)2)};
 
     OK(aclInit(NULL));
     for (int i = 0; i < 3; i++) {
@@ -752,7 +753,7 @@ static int owner_of_an_end(void *arg)
 
     turn_await(&turns[0]);
     OK(aclInit(NULL));
-    attach(board->queue[0], ALL);
+    attach_queue(board->queue[0], ALL);
     mine = queue_of(4);
     board->queue[1] = mine;
     if (source)
@@ -772,7 +773,7 @@ static void await_abnormal(size_t n)
 {
     uint64_t give_up = now_ns() + 20000000000u;
 
-    while (found(ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, UINT32_MAX, UINT32_MAX, 2) != n)
+    while (count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, UINT32_MAX, UINT32_MAX, 2) != n)
         ck_assert_uint_lt(now_ns(), give_up);
 }
 
@@ -787,7 +788,8 @@ START_TEST(the_process_of_a_destination_is_killed)
     OK(acltdtGrantQueue(board->queue[0], pid, ALL, 0));
     turn_tell(&turns[0]);
     turn_await(&turns[1]);
-    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, board->queue[0], UINT32_MAX, 1), 1);
+    ck_assert_uint_eq(count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, board->queue[0], UINT32_MAX, 1),
+                      1);
     for (uint64_t i = 0; i < 10; i++)
         send_value(board->queue[0], i);
     FAILS(ACL_ERROR_RT_DRV_INTERNAL_ERROR, acltdtDequeue(board->queue[0], &buf, 0));
@@ -799,16 +801,18 @@ START_TEST(the_process_of_a_destination_is_killed)
     while (acltdtDequeue(board->queue[0], &buf, 0) == 0)
         OK(acltdtFreeBuf(buf));
     ck_assert_uint_eq(npud_buffers(), 0);
-    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, board->queue[0], UINT32_MAX, 2), 1);
+    ck_assert_uint_eq(count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, board->queue[0], UINT32_MAX, 2),
+                      1);
     FAILS_SAYING(ACL_ERROR_FAILURE, "unbind it first",
-                 change(acltdtBindQueueRoutes, board->queue[0], board->queue[1], &status));
+                 change_route(acltdtBindQueueRoutes, board->queue[0], board->queue[1], &status));
     ck_assert_int_eq(status, ACL_TDT_QUEUE_ROUTE_BIND_ABNORMAL);
     /* There is nobody whom it could be sent to: it stays, and is the application's. */
     send_value(board->queue[0], 10);
     expect_values(board->queue[0], 10, 11);
     FAILS(ACL_ERROR_FAILURE, acltdtDestroyQueue(board->queue[0]));
     unbind_pair(board->queue[0], board->queue[1]);
-    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, UINT32_MAX, UINT32_MAX, 2), 0);
+    ck_assert_uint_eq(count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, UINT32_MAX, UINT32_MAX, 2),
+                      0);
     OK(acltdtDestroyQueue(board->queue[0]));
     OK(aclFinalize());
 }
@@ -836,14 +840,14 @@ START_TEST(the_process_of_a_source_is_killed)
 END_TEST
 
 /* Who sleeps at a destination learns that nothing more will come through the route. */
-static int sleeper(void *arg)
+static int sleep_at_destination(void *arg)
 {
     acltdtBuf buf;
 
     (void)arg;
     turn_await(&turns[2]);
     OK(aclInit(NULL));
-    attach(board->queue[0], DEQUEUE);
+    attach_queue(board->queue[0], DEQUEUE);
     for (uint64_t i = 0; i < 6; i++)
         ck_assert_uint_eq(take_value(board->queue[0]), i);
     turn_tell(&turns[3]);
@@ -873,7 +877,7 @@ static int maker_of_a_source(void *arg)
     (void)arg;
     turn_await(&turns[0]);
     OK(aclInit(NULL));
-    attach(board->queue[0], MANAGE);
+    attach_queue(board->queue[0], MANAGE);
     mine = queue_of(8);
     bind_pair(mine, board->queue[0]);
     for (uint64_t i = 0; i < 6; i++)
@@ -890,7 +894,7 @@ START_TEST(who_waits_at_a_destination_learns_that_the_source_is_gone)
     pid_t maker;
 
     pids[0] = child_start(maker_of_a_source, NULL);
-    pids[1] = child_start(sleeper, NULL);
+    pids[1] = child_start(sleep_at_destination, NULL);
     maker = child_start(maker_of_a_destination, pids);
     turn_tell(&turns[1]);
     child_expect_ok(maker);
@@ -921,7 +925,7 @@ static int random_producer(void *arg)
 {
     (void)arg;
     OK(aclInit(NULL));
-    attach(board->queue[0], ENQUEUE);
+    attach_queue(board->queue[0], ENQUEUE);
     for (uint64_t i = atomic_load(&board->sent); i < NUMBERS; i++) {
         acltdtBuf buf;
 
@@ -957,7 +961,7 @@ static int random_consumer(void *arg)
     uint32_t number = (uint32_t)(uintptr_t)arg;
 
     OK(aclInit(NULL));
-    attach(board->queue[number], DEQUEUE);
+    attach_queue(board->queue[number], DEQUEUE);
     for (;;) {
         acltdtBuf buf;
 
@@ -987,7 +991,7 @@ static const struct role roles[] = {{random_producer, 0, 0, ENQUEUE},
                                     {source_owner, 0, 1, MANAGE},
                                     {source_producer, 0, 0, 0}};
 
-static int nursery(void *arg)
+static int run_nursery(void *arg)
 {
     int(*pipes)[2] = arg;
     uint32_t role;
@@ -1010,7 +1014,7 @@ static int nursery(void *arg)
     return 0;
 }
 
-static pid_t born(int pipes[2][2], uint32_t role, pid_t dead)
+static pid_t start_role(int pipes[2][2], uint32_t role, pid_t dead)
 {
     pid_t pid;
 
@@ -1023,7 +1027,7 @@ static pid_t born(int pipes[2][2], uint32_t role, pid_t dead)
 }
 
 /* What is left in the destinations; it is at most what the producer was ahead. */
-static void drain(void)
+static void drain_destinations(void)
 {
     uint64_t give_up = now_ns() + 60000000000u;
 
@@ -1053,7 +1057,7 @@ static void expect_all(uint32_t number, unsigned kills)
 }
 
 /* How far the process of a role is. */
-static uint64_t progress(uint32_t role)
+static uint64_t read_progress(uint32_t role)
 {
     return role == 0 ? atomic_load(&board->sent) : atomic_load(&board->taken[role]);
 }
@@ -1067,31 +1071,31 @@ START_TEST(kills_at_random)
 
     ck_assert_int_eq(pipe(pipes[0]), 0);
     ck_assert_int_eq(pipe(pipes[1]), 0);
-    helper = child_start(nursery, pipes);
+    helper = child_start(run_nursery, pipes);
     OK(aclInit(NULL));
     for (int i = 0; i < 3; i++)
         board->queue[i] = queue_of(4);
     bind_pair(board->queue[0], board->queue[1]);
     bind_pair(board->queue[0], board->queue[2]);
     for (uint32_t i = 0; i < 3; i++)
-        pids[i] = born(pipes, i, 0);
+        pids[i] = start_role(pipes, i, 0);
     for (unsigned round = 0; round < rounds; round++) {
         uint32_t victim = (uint32_t)((seed = seed * 6364136223846793005u + 1) >> 33) % 3;
-        uint64_t more = progress(victim) + 1 + (seed >> 40) % 300;
+        uint64_t more = read_progress(victim) + 1 + (seed >> 40) % 300;
         uint64_t give_up = now_ns() + 60000000000u;
 
-        while (progress(victim) < more) {
+        while (read_progress(victim) < more) {
             ck_assert_uint_lt(now_ns(), give_up);
             sched_yield();
         }
         ck_assert_int_eq(kill(pids[victim], SIGKILL), 0);
         kills[victim]++;
-        pids[victim] = born(pipes, victim, pids[victim]);
+        pids[victim] = start_role(pipes, victim, pids[victim]);
     }
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(kill(pids[i], SIGKILL), 0);
     npud_await_sessions(1);
-    drain();
+    drain_destinations();
     expect_all(1, kills[1]);
     expect_all(2, kills[2]);
     /* The routes are as good as new. */
@@ -1152,8 +1156,8 @@ static int source_owner(void *arg)
 
     (void)arg;
     OK(aclInit(NULL));
-    attach(board->queue[1], MANAGE);
-    attach(board->queue[2], MANAGE);
+    attach_queue(board->queue[1], MANAGE);
+    attach_queue(board->queue[2], MANAGE);
     queue = queue_of(atomic_load(&sources->depth));
     bind_pair(queue, board->queue[1]);
     bind_pair(queue, board->queue[2]);
@@ -1178,7 +1182,7 @@ static int source_producer(void *arg)
 
     (void)arg;
     OK(aclInit(NULL));
-    attach(queue, ENQUEUE);
+    attach_queue(queue, ENQUEUE);
     put_until_stopped(queue);
     atomic_store(&sources->over, 1);
     turn_await(&turns[2]);
@@ -1260,7 +1264,7 @@ static void run_orphans_route(int pipes[2][2], pid_t owner, pid_t *last, struct 
 {
     pid_t producer;
 
-    producer = born(pipes, SOURCE_PRODUCER, *last);
+    producer = start_role(pipes, SOURCE_PRODUCER, *last);
     *last = producer;
     atomic_store(&sources->producer, producer);
     turn_tell(&turns[0]);
@@ -1283,8 +1287,10 @@ static void forget_routes(uint32_t source)
     npud_await_sessions(1);
     for (uint32_t i = 1; i < 3; i++)
         unbind_pair(source, board->queue[i]);
-    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_DST, UINT32_MAX, board->queue[1], 0), 0);
-    ck_assert_uint_eq(found(ACL_TDT_QUEUE_ROUTE_QUERY_DST, UINT32_MAX, board->queue[2], 0), 0);
+    ck_assert_uint_eq(count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_DST, UINT32_MAX, board->queue[1], 0),
+                      0);
+    ck_assert_uint_eq(count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_DST, UINT32_MAX, board->queue[2], 0),
+                      0);
 }
 
 static void run_source(int pipes[2][2], pid_t *last, uint64_t *rng)
@@ -1299,7 +1305,7 @@ static void run_source(int pipes[2][2], pid_t *last, uint64_t *rng)
     *sources = (struct sources){.event = event,
                                 .depth = 2 + (uint32_t)(next_random(rng) % 30),
                                 .first = 1 + (uint32_t)(next_random(rng) % 2)};
-    owner = born(pipes, SOURCE_OWNER, *last);
+    owner = start_role(pipes, SOURCE_OWNER, *last);
     *last = owner;
     OK(acltdtGrantQueue(board->queue[2], owner, MANAGE, 0));
     source = wait_for_source();
@@ -1365,7 +1371,7 @@ START_TEST(owners_and_sources_go_at_random)
     ck_assert_ptr_ne(sources, MAP_FAILED);
     ck_assert_int_eq(pipe(pipes[0]), 0);
     ck_assert_int_eq(pipe(pipes[1]), 0);
-    helper = child_start(nursery, pipes);
+    helper = child_start(run_nursery, pipes);
     OK(aclInit(NULL));
     for (int i = 1; i < 3; i++)
         board->queue[i] = queue_of(i == 1 ? 64 : 4);
@@ -1377,7 +1383,7 @@ START_TEST(owners_and_sources_go_at_random)
 }
 END_TEST
 
-static void teardown(void)
+static void tear_down_test(void)
 {
     npud_expect_empty();
     npud_teardown();
@@ -1386,7 +1392,7 @@ static void teardown(void)
 int main(void)
 {
     Suite *suite = suite_create("route");
-    TCase *c = suite_case(suite, "one process", 120, setup, teardown);
+    TCase *c = suite_case(suite, "one process", 120, set_up_test, tear_down_test);
 
     tcase_add_test(c, one_to_one);
     tcase_add_test(c, all_destinations_see_the_same_bytes);
@@ -1401,13 +1407,13 @@ int main(void)
     tcase_add_test(c, what_is_refused);
     tcase_add_test(c, queries_and_many_routes);
     tcase_add_test(c, more_than_a_page);
-    c = suite_case(suite, "processes", effort(120, 600), setup, teardown);
+    c = suite_case(suite, "processes", effort(120, 600), set_up_test, tear_down_test);
     tcase_add_test(c, a_producer_and_two_consumers);
     tcase_add_test(c, the_process_of_a_destination_is_killed);
     tcase_add_test(c, the_process_of_a_source_is_killed);
     tcase_add_test(c, who_waits_at_a_destination_learns_that_the_source_is_gone);
     tcase_add_test(c, kills_at_random);
-    c = suite_case(suite, "owners", effort(120, 600), setup, teardown);
+    c = suite_case(suite, "owners", effort(120, 600), set_up_test, tear_down_test);
     tcase_add_test(c, owners_and_sources_go_at_random);
     return run_suite(suite);
 }

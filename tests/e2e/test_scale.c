@@ -123,12 +123,12 @@ struct worker {
     uint64_t most_behind; /* CPU time of the control thread during one request */
 };
 
-static uint64_t longer(uint64_t a, uint64_t b)
+static uint64_t pick_longer(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
     struct worker *w = arg;
     aclrtStream stream, brief;
@@ -144,9 +144,9 @@ static void *work(void *arg)
         made = now_ns();
         OK(aclnpudLaunchDelay(0, 0, stream));
         OK(aclrtSynchronizeStream(stream));
-        w->longest_request = longer(w->longest_request, made - start);
-        w->longest_task = longer(w->longest_task, now_ns() - made);
-        w->most_behind = longer(w->most_behind, proc_main_cpu_ns(npud.pid) - cpu);
+        w->longest_request = pick_longer(w->longest_request, made - start);
+        w->longest_task = pick_longer(w->longest_task, now_ns() - made);
+        w->most_behind = pick_longer(w->most_behind, proc_main_cpu_ns(npud.pid) - cpu);
         w->n++;
     }
     OK(aclrtDestroyStream(stream));
@@ -159,7 +159,7 @@ static void worker_start(struct worker *w)
     OK(aclInit(NULL));
     OK(aclrtSetDevice(0));
     OK(aclrtGetCurrentContext(&w->context));
-    ck_assert_int_eq(pthread_create(&w->thread, NULL, work, w), 0);
+    ck_assert_int_eq(pthread_create(&w->thread, NULL, run_worker, w), 0);
 }
 
 /* False: npud did too much else first. */
@@ -185,7 +185,7 @@ static void worker_leave(void)
 static struct proc_usage before;
 static unsigned fds_before; /* by npud's own count, with the connection that asks */
 
-static void remember(void)
+static void remember_usage(void)
 {
     /* The first answer comes when it has closed what it used to start. */
     npud_ledger();
@@ -193,12 +193,12 @@ static void remember(void)
     before = proc_usage(npud.pid);
 }
 
-static struct crowd *assemble(void)
+static struct crowd *assemble_crowd(void)
 {
     struct crowd *crowd;
     uint64_t start, connected;
 
-    remember();
+    remember_usage();
     crowd = crowd_start(CROWD);
     ck_assert_ptr_nonnull(crowd);
     start = now_ns();
@@ -250,7 +250,7 @@ START_TEST(a_thousand_sessions_work)
 
     if (!need_fds(__func__, FDS_OF_CROWD))
         return;
-    crowd = assemble();
+    crowd = assemble_crowd();
     expect_counts(CROWD);
     expect_cheap();
     for (unsigned lap = 0; lap < 2; lap++) {
@@ -294,7 +294,7 @@ static void expect_waits(void)
 
 static bool storm_of_deaths(void)
 {
-    struct crowd *crowd = assemble();
+    struct crowd *crowd = assemble_crowd();
     struct worker worker;
     uint64_t start, cpu;
     bool fine;
@@ -344,7 +344,7 @@ START_TEST(reports_of_everything)
 
     if (!need_fds(__func__, FDS_OF_CROWD))
         return;
-    crowd = assemble();
+    crowd = assemble_crowd();
     assembled = proc_usage(npud.pid).anon;
     for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++) {
         uint64_t start;
@@ -376,7 +376,7 @@ END_TEST
 /* --- coming and going --- */
 
 /* A client that stays for a moment, and leaves in one of three ways. */
-static int visit(void *arg)
+static int visit_npud(void *arg)
 {
     unsigned number = *(unsigned *)arg;
     aclrtIpcEventHandle handle;
@@ -420,14 +420,14 @@ struct visits {
 };
 
 /* Until as many have come and gone, and npud has forgotten the last. */
-static struct visits visits(unsigned n)
+static struct visits measure_visits(unsigned n)
 {
     uint64_t start = now_ns(), cpu = proc_cpu_ns(npud.pid);
 
     for (unsigned i = 0; i < n; i++) {
         if (i >= VISITORS)
             reap_visitor();
-        child_start(visit, &i);
+        child_start(visit_npud, &i);
     }
     for (unsigned i = 0; i < n && i < VISITORS; i++)
         reap_visitor();
@@ -450,11 +450,11 @@ START_TEST(clients_come_and_go)
     struct proc_usage warm, u;
     unsigned n = 0, rounds = effort(3, 8);
 
-    remember();
-    r[n++] = visits(VISITS);
+    remember_usage();
+    r[n++] = measure_visits(VISITS);
     warm = expect_nothing_left();
     do {
-        r[n] = visits(VISITS);
+        r[n] = measure_visits(VISITS);
         printf("  %u clients come and go: %.2f s, of which npud %.3f\n", VISITS, r[n].seconds,
                r[n].cpu);
         n++;
@@ -532,7 +532,7 @@ START_TEST(a_full_backlog_makes_clients_wait)
 END_TEST
 
 /* A case for each, so that CK_RUN_CASE can choose one. */
-static void add(Suite *suite, const char *name, const TTest *test)
+static void add_case(Suite *suite, const char *name, const TTest *test)
 {
     TCase *t = tcase_create(name);
 
@@ -547,10 +547,10 @@ int main(void)
     Suite *suite = suite_create("scale");
 
     setvbuf(stdout, NULL, _IONBF, 0);
-    add(suite, "work", a_thousand_sessions_work);
-    add(suite, "deaths", a_thousand_deaths);
-    add(suite, "reports", reports_of_everything);
-    add(suite, "visits", clients_come_and_go);
-    add(suite, "backlog", a_full_backlog_makes_clients_wait);
+    add_case(suite, "work", a_thousand_sessions_work);
+    add_case(suite, "deaths", a_thousand_deaths);
+    add_case(suite, "reports", reports_of_everything);
+    add_case(suite, "visits", clients_come_and_go);
+    add_case(suite, "backlog", a_full_backlog_makes_clients_wait);
     return run_suite(suite);
 }

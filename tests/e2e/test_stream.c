@@ -12,7 +12,7 @@
 
 static aclrtStream stream;
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     OK(aclrtSetDevice(0));
@@ -57,14 +57,14 @@ END_TEST
 
 /* --- attributes --- */
 
-static void set(aclrtStreamAttr attribute, uint32_t value)
+static void set_attribute(aclrtStreamAttr attribute, uint32_t value)
 {
     aclrtStreamAttrValue v = {.overflowSwitch = value};
 
     OK(aclrtSetStreamAttribute(stream, attribute, &v));
 }
 
-static uint32_t get(aclrtStream s, aclrtStreamAttr attribute)
+static uint32_t get_attribute(aclrtStream s, aclrtStreamAttr attribute)
 {
     aclrtStreamAttrValue v = {.reserve = {77, 77, 77, 77}};
 
@@ -116,38 +116,38 @@ START_TEST(attributes_come_back)
     aclrtStream other;
     uint32_t value;
 
-    ck_assert_uint_eq(get(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK), 0);
-    ck_assert_uint_eq(get(stream, ACL_STREAM_ATTR_USER_CUSTOM_TAG), 0);
-    ck_assert_uint_eq(get(stream, ACL_STREAM_ATTR_CACHE_OP_INFO), 0);
-    ck_assert_uint_eq(get(stream, ACL_STREAM_ATTR_PRIORITY), 0);
-    set(ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, 1);
-    set(ACL_STREAM_ATTR_USER_CUSTOM_TAG, 0xdeadbeef);
-    set(ACL_STREAM_ATTR_CACHE_OP_INFO, 1);
-    set(ACL_STREAM_ATTR_PRIORITY, 5);
-    ck_assert_uint_eq(get(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK), 1);
-    ck_assert_uint_eq(get(stream, ACL_STREAM_ATTR_USER_CUSTOM_TAG), 0xdeadbeef);
-    ck_assert_uint_eq(get(stream, ACL_STREAM_ATTR_CACHE_OP_INFO), 1);
-    ck_assert_uint_eq(get(stream, ACL_STREAM_ATTR_PRIORITY), 5);
+    ck_assert_uint_eq(get_attribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK), 0);
+    ck_assert_uint_eq(get_attribute(stream, ACL_STREAM_ATTR_USER_CUSTOM_TAG), 0);
+    ck_assert_uint_eq(get_attribute(stream, ACL_STREAM_ATTR_CACHE_OP_INFO), 0);
+    ck_assert_uint_eq(get_attribute(stream, ACL_STREAM_ATTR_PRIORITY), 0);
+    set_attribute(ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, 1);
+    set_attribute(ACL_STREAM_ATTR_USER_CUSTOM_TAG, 0xdeadbeef);
+    set_attribute(ACL_STREAM_ATTR_CACHE_OP_INFO, 1);
+    set_attribute(ACL_STREAM_ATTR_PRIORITY, 5);
+    ck_assert_uint_eq(get_attribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK), 1);
+    ck_assert_uint_eq(get_attribute(stream, ACL_STREAM_ATTR_USER_CUSTOM_TAG), 0xdeadbeef);
+    ck_assert_uint_eq(get_attribute(stream, ACL_STREAM_ATTR_CACHE_OP_INFO), 1);
+    ck_assert_uint_eq(get_attribute(stream, ACL_STREAM_ATTR_PRIORITY), 5);
     ck_assert_uint_eq(priority_in_npud(), 5);
     OK(aclrtStreamGetPriority(stream, &value));
     ck_assert_uint_eq(value, 5);
-    set(ACL_STREAM_ATTR_PRIORITY, 1000);
-    ck_assert_uint_eq(get(stream, ACL_STREAM_ATTR_PRIORITY), 7);
+    set_attribute(ACL_STREAM_ATTR_PRIORITY, 1000);
+    ck_assert_uint_eq(get_attribute(stream, ACL_STREAM_ATTR_PRIORITY), 7);
     /* the switch has two names */
     OK(aclrtGetStreamOverflowSwitch(stream, &value));
     ck_assert_uint_eq(value, 1);
     OK(aclrtSetStreamOverflowSwitch(stream, 0));
-    ck_assert_uint_eq(get(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK), 0);
+    ck_assert_uint_eq(get_attribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK), 0);
     /* a new stream in the same place has none of it */
     OK(aclrtDestroyStream(stream));
     OK(aclrtCreateStream(&other));
-    ck_assert_uint_eq(get(other, ACL_STREAM_ATTR_USER_CUSTOM_TAG), 0);
-    ck_assert_uint_eq(get(other, ACL_STREAM_ATTR_CACHE_OP_INFO), 0);
-    ck_assert_uint_eq(get(other, ACL_STREAM_ATTR_PRIORITY), 0);
+    ck_assert_uint_eq(get_attribute(other, ACL_STREAM_ATTR_USER_CUSTOM_TAG), 0);
+    ck_assert_uint_eq(get_attribute(other, ACL_STREAM_ATTR_CACHE_OP_INFO), 0);
+    ck_assert_uint_eq(get_attribute(other, ACL_STREAM_ATTR_PRIORITY), 0);
     /* the default stream has some of its own */
     OK(aclrtSetStreamOverflowSwitch(NULL, 1));
-    ck_assert_uint_eq(get(NULL, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK), 1);
-    ck_assert_uint_eq(get(other, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK), 0);
+    ck_assert_uint_eq(get_attribute(NULL, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK), 1);
+    ck_assert_uint_eq(get_attribute(other, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK), 0);
 }
 END_TEST
 
@@ -204,7 +204,7 @@ static struct call {
 } calls[CALLS_MAX];
 static int n_calls;
 
-static struct call *note(char kind, int state, const char *args)
+static struct call *note_call(char kind, int state, const char *args)
 {
     struct call *c = &calls[n_calls++];
 
@@ -215,7 +215,7 @@ static struct call *note(char kind, int state, const char *args)
 
 static void on_stream(aclrtStream s, aclrtStreamState state, void *args)
 {
-    struct call *c = note('s', state, args);
+    struct call *c = note_call('s', state, args);
     int32_t id;
 
     c->stream = s;
@@ -224,7 +224,7 @@ static void on_stream(aclrtStream s, aclrtStreamState state, void *args)
 
 static void on_device(int32_t device, aclrtDeviceState state, void *args)
 {
-    note('d', state, args)->device = device;
+    note_call('d', state, args)->device = device;
 }
 
 /* The oldest call that was not looked at yet. */
@@ -351,7 +351,7 @@ END_TEST
 /* Uses the API, and removes itself and the next. */
 static void on_stream_once(aclrtStream s, aclrtStreamState state, void *args)
 {
-    note('s', state, args)->usable = true;
+    note_call('s', state, args)->usable = true;
     OK(aclnpudLaunchDelay(0, 0, s));
     OK(aclrtSynchronizeStream(s));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtRegStreamStateCallback("b", on_stream, "b"));
@@ -648,7 +648,7 @@ int main(void)
 {
     Suite *s = suite_create("stream");
     TCase *bare = suite_case(s, "from the beginning", 60, npud_setup, npud_teardown);
-    TCase *all = suite_case(s, "streams", 60, setup, npud_teardown);
+    TCase *all = suite_case(s, "streams", 60, set_up_test, npud_teardown);
     TCase *few = suite_case(s, "few streams", 60, setup_few, npud_teardown);
 
     tcase_add_test(bare, worked_cases);

@@ -28,7 +28,7 @@ static struct shared {
 } * shared;
 static struct turn to_child, to_parent;
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     shared = child_share(sizeof(*shared));
@@ -36,7 +36,7 @@ static void setup(void)
     turn_init(&to_parent);
 }
 
-static void over(void)
+static void finish_test(void)
 {
     await_buffers(0);
     OK(aclFinalize());
@@ -163,7 +163,7 @@ START_TEST(buffer_of_ended_session_is_no_others_before_its_process_exits)
     while (count_at(data) == 0)
         ck_assert_uint_lt(now_ns(), give_up);
     OK(acltdtFreeBuf(other));
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -193,7 +193,7 @@ START_TEST(buffer_of_finalized_process_is_free_while_it_lives)
     await_buffers(1);
     OK(acltdtFreeBuf(other));
     child_kill(pid);
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -216,7 +216,7 @@ START_TEST(survivor_is_charged)
     child_kill(pid);
     npud_await_fds(fds - 1);
     OK(acltdtFreeBuf(other));
-    over();
+    finish_test();
 }
 END_TEST
 
@@ -320,14 +320,14 @@ START_TEST(bystanders_keep_their_buffers_when_consumers_are_ended)
     OK(acltdtDestroyQueue(shared->q));
     for (unsigned i = 0; i < rounds; i++)
         child_kill(pid[i]);
-    over();
+    finish_test();
 }
 END_TEST
 
 int main(void)
 {
     Suite *s = suite_create("survivors");
-    TCase *tc = suite_case(s, "processes that outlive their session", 60, setup, NULL);
+    TCase *tc = suite_case(s, "processes that outlive their session", 60, set_up_test, NULL);
 
     tcase_add_test(tc, buffer_of_ended_session_is_no_others_before_its_process_exits);
     tcase_add_test(tc, buffer_of_finalized_process_is_free_while_it_lives);

@@ -27,7 +27,7 @@ static void open_device(void)
     OK(aclrtMemset(word, 4096, 0, 4096));
 }
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     open_device();
@@ -587,7 +587,7 @@ static uint32_t random_bits(void)
 }
 
 /* The value of a float of this type, exactly. */
-static double decode(const struct type *t, uint32_t bits)
+static double decode_float(const struct type *t, uint32_t bits)
 {
     int total = t->size == 4 ? 32 : 16, exponent_bits = total - 1 - t->mantissa;
     int exponent = (int)(bits >> t->mantissa & ((1u << exponent_bits) - 1));
@@ -604,7 +604,7 @@ static double decode(const struct type *t, uint32_t bits)
  * The float of this type that is nearest; of two, the even one. By search: codes of positive floats
  * are in the order of their values.
  */
-static uint32_t encode(const struct type *t, double value)
+static uint32_t encode_float(const struct type *t, double value)
 {
     int total = t->size == 4 ? 32 : 16;
     uint32_t infinity = ((1u << (total - 1 - t->mantissa)) - 1) << t->mantissa;
@@ -617,14 +617,14 @@ static uint32_t encode(const struct type *t, double value)
     while (high - low > 1) {
         uint32_t mid = low + (high - low) / 2;
 
-        if (decode(t, mid) <= value)
+        if (decode_float(t, mid) <= value)
             low = mid;
         else
             high = mid;
     }
-    below = decode(t, low);
-    above =
-        high == infinity ? 2 * decode(t, infinity - 1) - decode(t, infinity - 2) : decode(t, high);
+    below = decode_float(t, low);
+    above = high == infinity ? 2 * decode_float(t, infinity - 1) - decode_float(t, infinity - 2)
+                             : decode_float(t, high);
     if (above - value < value - below || (above - value == value - below && (low & 1)))
         low = high;
     return sign | low;
@@ -632,21 +632,21 @@ static uint32_t encode(const struct type *t, double value)
 
 static uint32_t expect_float(const struct type *t, uint32_t x, uint32_t y, int kind)
 {
-    double a = decode(t, x), b = decode(t, y);
+    double a = decode_float(t, x), b = decode_float(t, y);
 
     switch (kind) {
     case SUM:
-        return encode(t, a + b);
+        return encode_float(t, a + b);
     case MAX:
         return a > b ? x : y;
     case MIN:
         return a < b ? x : y;
     default:
-        return encode(t, a == b);
+        return encode_float(t, a == b);
     }
 }
 
-static int64_t number(const struct type *t, uint32_t bits)
+static int64_t decode_integer(const struct type *t, uint32_t bits)
 {
     int64_t mask = (INT64_C(1) << t->bits) - 1, value = bits & mask;
 
@@ -655,7 +655,7 @@ static int64_t number(const struct type *t, uint32_t bits)
 
 static uint32_t expect_integer(const struct type *t, uint32_t x, uint32_t y, int kind)
 {
-    int64_t a = number(t, x), b = number(t, y);
+    int64_t a = decode_integer(t, x), b = decode_integer(t, y);
     int64_t r = kind == SUM   ? a + b
                 : kind == MAX ? (a > b ? a : b)
                 : kind == MIN ? (a < b ? a : b)
@@ -664,7 +664,7 @@ static uint32_t expect_integer(const struct type *t, uint32_t x, uint32_t y, int
     return (uint32_t)(r & ((INT64_C(1) << t->bits) - 1));
 }
 
-static uint32_t expect(const struct type *t, uint32_t x, uint32_t y, int kind)
+static uint32_t compute_expected(const struct type *t, uint32_t x, uint32_t y, int kind)
 {
     if (t->type == ACL_INT4)
         return expect_integer(t, x, y, kind) | expect_integer(t, x >> 4, y >> 4, kind) << 4;
@@ -690,7 +690,7 @@ static uint32_t random_element(const struct type *t, uint32_t like)
     return (r & 0x807fffff) | (119 + (r >> 23 & 0xff) % 16) << 23;
 }
 
-static uint32_t load(const void *base, size_t size, size_t i)
+static uint32_t load_element(const void *base, size_t size, size_t i)
 {
     uint32_t value = 0;
 
@@ -698,7 +698,7 @@ static uint32_t load(const void *base, size_t size, size_t i)
     return value;
 }
 
-static void store(void *base, size_t size, size_t i, uint32_t value)
+static void store_element(void *base, size_t size, size_t i, uint32_t value)
 {
     memcpy((char *)base + i * size, &value, size);
 }
@@ -712,23 +712,23 @@ static void check_reduction(const struct type *t, int kind, size_t n)
     for (size_t i = 0; i < n; i++) {
         uint32_t a = random_element(t, 0), b = random_element(t, a);
 
-        store(dst + t->size, t->size, i, a);
-        store(src + t->size, t->size, i, b);
-        wanted[i] = expect(t, a, b, kind);
+        store_element(dst + t->size, t->size, i, a);
+        store_element(src + t->size, t->size, i, b);
+        wanted[i] = compute_expected(t, a, b, kind);
     }
-    store(dst, 1, 0, 0x5a); /* beside it */
-    store(dst + t->size, 1, bytes, 0xa5);
+    store_element(dst, 1, 0, 0x5a); /* beside it */
+    store_element(dst + t->size, 1, bytes, 0xa5);
     OK(aclrtReduceAsync(dst + t->size, src + t->size, bytes, (aclrtReduceKind)kind, t->type, stream,
                         NULL));
     OK(aclrtSynchronizeStream(stream));
     for (size_t i = 0; i < n; i++) {
-        uint32_t got = load(dst + t->size, t->size, i);
+        uint32_t got = load_element(dst + t->size, t->size, i);
 
         ck_assert_msg(got == wanted[i], "type %d, kind %d, element %zu of %zu: %x, expected %x",
                       t->type, kind, i, n, got, wanted[i]);
     }
-    ck_assert_uint_eq(load(dst, 1, 0), 0x5a);
-    ck_assert_uint_eq(load(dst + t->size, 1, bytes), 0xa5);
+    ck_assert_uint_eq(load_element(dst, 1, 0), 0x5a);
+    ck_assert_uint_eq(load_element(dst + t->size, 1, bytes), 0xa5);
     free(wanted);
     OK(aclrtFree(dst));
     OK(aclrtFree(src));
@@ -820,9 +820,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("value");
-    TCase *waits = suite_case(s, "value waits", 120, setup, npud_teardown);
+    TCase *waits = suite_case(s, "value waits", 120, set_up_test, npud_teardown);
     TCase *ends = suite_case(s, "ends", 60, npud_setup, npud_teardown);
-    TCase *reduce = suite_case(s, "reductions", 120, setup, npud_teardown);
+    TCase *reduce = suite_case(s, "reductions", 120, set_up_test, npud_teardown);
 
     tcase_add_loop_test(waits, truth_table, 0, sizeof(conditions) / sizeof(conditions[0]));
     tcase_add_test(waits, worked_cases);

@@ -69,7 +69,7 @@ static bool deadlock_found(const Npud__Report *r)
 }
 
 /* The row of a stream (thread 0), or of a thread by what it called. */
-static const Npud__WaitRow *find(const Npud__Report *r, int32_t id, const char *call)
+static const Npud__WaitRow *find_row(const Npud__Report *r, int32_t id, const char *call)
 {
     for (size_t i = 0; i < r->n_waits; i++)
         if (call ? strcmp(r->waits[i]->call, call) == 0 : r->waits[i]->stream == id)
@@ -111,23 +111,23 @@ START_TEST(every_stream_and_thread_that_waits_has_a_row)
     pthread_create(&thread, NULL, synchronize_event, ipc);
 
     r = ask_until(four_wait);
-    row = find(r, id_of(stream), NULL);
+    row = find_row(r, id_of(stream), NULL);
     ck_assert_str_eq(row->who + strlen("stream "), strchr(row->who, ' ') + 1);
     ck_assert_ptr_nonnull(strstr(row->waits_for, "a record of event"));
     ck_assert_int_eq(row->owner_pid, getpid());
     ck_assert_int_eq(row->owner_stream, -1);
     ck_assert_ptr_nonnull(strstr(row->owed_by, "not submitted"));
     ck_assert_str_eq(row->state, "waiting");
-    row = find(r, id_of(other), NULL);
+    row = find_row(r, id_of(other), NULL);
     ck_assert_ptr_nonnull(strstr(row->waits_for, "position"));
     ck_assert_int_eq(row->owner_stream, id_of(stream));
-    row = find(r, id_of(third), NULL);
+    row = find_row(r, id_of(third), NULL);
     ck_assert_ptr_nonnull(strstr(row->waits_for, "record 1 of IPC event"));
     ck_assert_int_eq(row->owner_stream, id_of(other));
     ck_assert_int_eq(row->owner_pid, getpid());
     ck_assert(row->timed);
     ck_assert_str_eq(row->state, "waiting (timed)");
-    row = find(r, 0, "aclrtSynchronizeEvent");
+    row = find_row(r, 0, "aclrtSynchronizeEvent");
     ck_assert_int_eq(row->stream, -1);
     ck_assert_uint_ne(row->thread, 0);
     ck_assert_uint_ne(row->thread, (uint32_t)gettid());
@@ -341,9 +341,9 @@ START_TEST(deadlock_of_two_streams)
     r = ask_until(deadlock_found);
     ck_assert_str_eq(r->deadlocks[0]->certainty, "suspected");
     ck_assert_uint_eq(r->deadlocks[0]->processes, 1);
-    ck_assert_str_eq(find(r, id_of(stream), NULL)->state, "suspected deadlock 1");
-    ck_assert_int_eq(find(r, id_of(stream), NULL)->owner_stream, id_of(other));
-    ck_assert_str_eq(find(r, id_of(third), NULL)->state, "behind suspected deadlock 1");
+    ck_assert_str_eq(find_row(r, id_of(stream), NULL)->state, "suspected deadlock 1");
+    ck_assert_int_eq(find_row(r, id_of(stream), NULL)->owner_stream, id_of(other));
+    ck_assert_str_eq(find_row(r, id_of(third), NULL)->state, "behind suspected deadlock 1");
     npud__report__free_unpacked(r, NULL);
     OK(aclrtRecordEvent(a, NULL));
     OK(aclrtSynchronizeDevice());
