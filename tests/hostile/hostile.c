@@ -21,7 +21,7 @@
 static struct raw raw = {.socket = -1};
 
 /* xorshift*; the state is never 0 */
-static uint64_t rnd(struct hostile *h)
+static uint64_t draw_number(struct hostile *h)
 {
     h->rng ^= h->rng >> 12;
     h->rng ^= h->rng << 25;
@@ -29,9 +29,9 @@ static uint64_t rnd(struct hostile *h)
     return h->rng * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-static uint64_t below(struct hostile *h, uint64_t n)
+static uint64_t draw_below(struct hostile *h, uint64_t n)
 {
-    return rnd(h) % n;
+    return draw_number(h) % n;
 }
 
 static void did_it(struct hostile *h)
@@ -72,13 +72,13 @@ static void come_in_with_everything(void)
 /* The same object under the same number another time, in the midst of everything. */
 static void renew_something(struct hostile *h)
 {
-    unsigned i = (unsigned)below(h, 4);
+    unsigned i = (unsigned)draw_below(h, 4);
 
-    switch (below(h, 3)) {
+    switch (draw_below(h, 3)) {
     case 0:
         if (raw.n_streams > 1)
-            raw_destroy_stream(&raw, (unsigned)below(h, raw.n_streams));
-        raw_create_stream(&raw, (uint32_t)below(h, 2));
+            raw_destroy_stream(&raw, (unsigned)draw_below(h, raw.n_streams));
+        raw_create_stream(&raw, (uint32_t)draw_below(h, 2));
         break;
     case 1:
         raw_close_ipc(&raw, ipcs[i].slot);
@@ -95,13 +95,13 @@ static void renew_something(struct hostile *h)
 
 static void scribble_somewhere(struct hostile *h)
 {
-    const struct raw_map *m = &raw.map[below(h, raw.n_maps)];
-    size_t n = 8 * (1 + below(h, 16)), at;
+    const struct raw_map *m = &raw.map[draw_below(h, raw.n_maps)];
+    size_t n = 8 * (1 + draw_below(h, 16)), at;
 
     /* Where the words are that matter; rings and memory are long. */
-    at = below(h, below(h, 2) || m->size < 8192 ? m->size : 8192);
+    at = draw_below(h, draw_below(h, 2) || m->size < 8192 ? m->size : 8192);
     for (; n > 0 && at < m->size; n--, at++)
-        ((volatile uint8_t *)m->at)[at] = (uint8_t)rnd(h);
+        ((volatile uint8_t *)m->at)[at] = (uint8_t)draw_number(h);
 }
 
 /* Such that npud takes it for an entry, whatever the rest of it is. */
@@ -112,8 +112,8 @@ static void forge_sequence(struct hostile *h)
 
     if (raw.n_streams == 0)
         return;
-    s = &raw.stream[below(h, raw.n_streams)];
-    position = atomic_load_explicit(&s->ctrl->done, memory_order_relaxed) + below(h, 4);
+    s = &raw.stream[draw_below(h, raw.n_streams)];
+    position = atomic_load_explicit(&s->ctrl->done, memory_order_relaxed) + draw_below(h, 4);
     atomic_store(&s->ring[position & (raw.depth - 1)].sequence, position + 1);
 }
 
@@ -130,7 +130,7 @@ static void ring_all(void)
     }
 }
 
-static void scribble(struct hostile *h)
+static void scribble_everywhere(struct hostile *h)
 {
     come_in_with_everything();
     for (;;) {
@@ -147,66 +147,66 @@ static void scribble(struct hostile *h)
 /* Slots and generations that may exist. */
 static uint32_t some_slot(struct hostile *h)
 {
-    return (uint32_t)(below(h, 64) ? below(h, 48) : rnd(h));
+    return (uint32_t)(draw_below(h, 64) ? draw_below(h, 48) : draw_number(h));
 }
 
 static uint64_t some_number(struct hostile *h)
 {
-    switch (below(h, 4)) {
+    switch (draw_below(h, 4)) {
     case 0:
-        return rnd(h);
+        return draw_number(h);
     case 1:
-        return UINT64_MAX - below(h, 4);
+        return UINT64_MAX - draw_below(h, 4);
     default:
-        return below(h, 5000);
+        return draw_below(h, 5000);
     }
 }
 
 static struct raw_object *some_object(struct hostile *h)
 {
-    switch (below(h, 3)) {
+    switch (draw_below(h, 3)) {
     case 0:
-        return &events[below(h, 40)];
+        return &events[draw_below(h, 40)];
     case 1:
-        return &ipcs[below(h, 4)];
+        return &ipcs[draw_below(h, 4)];
     default:
-        return &mems[below(h, 4)];
+        return &mems[draw_below(h, 4)];
     }
 }
 
 static struct task some_task(struct hostile *h)
 {
     struct raw_object *o = some_object(h);
-    struct task t = {.op = (uint8_t)below(h, TASK_OPS + 1), .flags = (uint8_t)rnd(h)};
+    struct task t = {.op = (uint8_t)draw_below(h, TASK_OPS + 1), .flags = (uint8_t)draw_number(h)};
 
-    t.object = below(h, 4) ? o->slot : some_slot(h);
-    t.generation = below(h, 8) ? o->generation : (uint32_t)rnd(h);
+    t.object = draw_below(h, 4) ? o->slot : some_slot(h);
+    t.generation = draw_below(h, 8) ? o->generation : (uint32_t)draw_number(h);
     for (unsigned i = 0; i < 5; i++)
         t.words[i] = some_number(h);
     if (t.op == TASK_COPY) {
-        struct raw_object *src = &mems[below(h, 4)];
+        struct raw_object *src = &mems[draw_below(h, 4)];
 
         t.copy.src = src->slot;
         t.copy.src_generation = src->generation;
     }
     if (t.op == TASK_REDUCE) {
-        struct raw_object *src = &mems[below(h, 4)];
+        struct raw_object *src = &mems[draw_below(h, 4)];
 
-        t.reduce.size &= below(h, 4) ? (uint64_t)0xffc : UINT64_MAX;
+        t.reduce.size &= draw_below(h, 4) ? (uint64_t)0xffc : UINT64_MAX;
         t.reduce.src = src->slot;
         t.reduce.src_generation = src->generation;
-        t.reduce.kind = 9 + (uint32_t)below(h, 6);
-        t.reduce.type = (uint32_t)below(h, 32);
+        t.reduce.kind = 9 + (uint32_t)draw_below(h, 6);
+        t.reduce.type = (uint32_t)draw_below(h, 32);
     }
     if (t.op == TASK_VALUE_WAIT &&
-        below(h, 4)) { /* one that holds, or other tasks of the stream have no turn */
+        draw_below(h, 4)) { /* one that holds, or other tasks of the stream have no turn */
         t.flags = 0;
         t.value.value = UINT64_C(3) << 62;
     }
     if (t.op == TASK_DELAY)
-        t.delay.ns = below(h, 64) ? below(h, 50000) : rnd(h);
+        t.delay.ns = draw_below(h, 64) ? draw_below(h, 50000) : draw_number(h);
     if (t.op == TASK_WAIT_POS || t.op == TASK_WAIT_LEVEL || t.op == TASK_IPC_WAIT)
-        t.words[1] = below(h, 4) ? below(h, 100000) : some_number(h); /* time limit */
+        t.words[1] = draw_below(h, 4) ? draw_below(h, 100000) : some_number(h); /* time limit */
     return t;
 }
 
@@ -215,9 +215,9 @@ static void submit_nonsense(struct hostile *h)
     come_in_with_everything();
     for (;;) {
         for (unsigned i = 0; i < 64 && raw.n_streams > 0; i++) {
-            struct raw_stream *s = &raw.stream[below(h, raw.n_streams)];
+            struct raw_stream *s = &raw.stream[draw_below(h, raw.n_streams)];
 
-            for (unsigned n = (unsigned)below(h, 16); n > 0; n--) {
+            for (unsigned n = (unsigned)draw_below(h, 16); n > 0; n--) {
                 struct task t = some_task(h);
 
                 if (s->tail - atomic_load(&s->ctrl->done) < raw.depth)
@@ -238,22 +238,22 @@ static void abort_in_halves(struct hostile *h)
     come_in_with_everything();
     for (;;) {
         for (unsigned n = 0; n < 16 && raw.n_streams > 0; n++) {
-            unsigned i = (unsigned)below(h, raw.n_streams);
+            unsigned i = (unsigned)draw_below(h, raw.n_streams);
             struct raw_stream *s = &raw.stream[i];
 
-            for (unsigned k = (unsigned)below(h, 16); k > 0; k--) {
+            for (unsigned k = (unsigned)draw_below(h, 16); k > 0; k--) {
                 struct task t = some_task(h);
 
                 if (s->tail - atomic_load(&s->ctrl->done) < raw.depth)
                     raw_put(&raw, s, &t);
             }
             raw_ring(&raw, s);
-            if (below(h, 2))
+            if (draw_below(h, 2))
                 raw_hold_stream(&raw, i, &from, &to);
             else
-                raw_abort_stream(&raw, i, (int32_t)rnd(h));
+                raw_abort_stream(&raw, i, (int32_t)draw_number(h));
         }
-        if (below(h, 4) == 0)
+        if (draw_below(h, 4) == 0)
             renew_something(h);
         did_it(h);
     }
@@ -261,7 +261,7 @@ static void abort_in_halves(struct hostile *h)
 
 /* --- packets --- */
 
-static size_t pack(struct hostile *h, uint8_t *buf)
+static size_t pack_request(struct hostile *h, uint8_t *buf)
 {
     Npud__Request q = NPUD__REQUEST__INIT;
     Npud__CreateStream stream = NPUD__CREATE_STREAM__INIT;
@@ -271,29 +271,29 @@ static size_t pack(struct hostile *h, uint8_t *buf)
     Npud__Hello hello = NPUD__HELLO__INIT;
     Npud__Fence fence = NPUD__FENCE__INIT, *fences[300];
 
-    q.id = rnd(h);
-    switch (below(h, 5)) {
+    q.id = draw_number(h);
+    switch (draw_below(h, 5)) {
     case 0:
         q.create_stream = &stream;
         q.body_case = NPUD__REQUEST__BODY_CREATE_STREAM;
         break;
     case 1:
-        fence.position = rnd(h);
+        fence.position = draw_number(h);
         for (unsigned i = 0; i < 300; i++)
             fences[i] = &fence;
         close_ipc.fences = fences;
-        close_ipc.n_fences = below(h, 300);
+        close_ipc.n_fences = draw_below(h, 300);
         q.close_ipc_event = &close_ipc;
         q.body_case = NPUD__REQUEST__BODY_CLOSE_IPC_EVENT;
         break;
     case 2:
         open_ipc.handle.data = (uint8_t *)&h->spoiled;
-        open_ipc.handle.len = below(h, 65);
+        open_ipc.handle.len = draw_below(h, 65);
         q.open_ipc_event = &open_ipc;
         q.body_case = NPUD__REQUEST__BODY_OPEN_IPC_EVENT;
         break;
     case 3:
-        mem.size = rnd(h);
+        mem.size = draw_number(h);
         q.malloc = &mem;
         q.body_case = NPUD__REQUEST__BODY_MALLOC;
         break;
@@ -310,25 +310,25 @@ static size_t pack(struct hostile *h, uint8_t *buf)
 static void send_damaged(struct hostile *h, int socket)
 {
     static uint8_t buf[4 * PACKET_MAX];
-    size_t n = pack(h, buf);
+    size_t n = pack_request(h, buf);
 
-    switch (below(h, 5)) {
+    switch (draw_below(h, 5)) {
     case 0:
-        n = below(h, 200);
+        n = draw_below(h, 200);
         for (size_t i = 0; i < n; i++)
-            buf[i] = (uint8_t)rnd(h);
+            buf[i] = (uint8_t)draw_number(h);
         break;
     case 1:
-        n = below(h, n);
+        n = draw_below(h, n);
         break;
     case 2:
-        n = PACKET_MAX - 2 + below(h, sizeof(buf) - PACKET_MAX);
+        n = PACKET_MAX - 2 + draw_below(h, sizeof(buf) - PACKET_MAX);
         break;
     case 3:
         break;
     default:
         for (unsigned i = 0; i < 4; i++)
-            buf[below(h, n)] ^= (uint8_t)(1u << below(h, 8));
+            buf[draw_below(h, n)] ^= (uint8_t)(1u << draw_below(h, 8));
     }
     send(socket, buf, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -348,7 +348,7 @@ static bool still_there(int socket)
 static void send_garbage(struct hostile *h)
 {
     for (;;) {
-        int fd = below(h, 2) ? raw_connect() : raw_open(&raw) ? raw.socket : -1;
+        int fd = draw_below(h, 2) ? raw_connect() : raw_open(&raw) ? raw.socket : -1;
 
         for (unsigned i = 0; fd >= 0 && i < 16 && still_there(fd); i++)
             send_damaged(h, fd);
@@ -363,7 +363,7 @@ static int some_fd(struct hostile *h, int session)
 {
     int pair[2], fd;
 
-    switch (below(h, 7)) {
+    switch (draw_below(h, 7)) {
     case 0:
         if (pipe(pair) < 0)
             return -1;
@@ -383,7 +383,7 @@ static int some_fd(struct hostile *h, int session)
         return open("/dev/null", O_RDWR);
     case 5:
         fd = memfd_create("huge", MFD_ALLOW_SEALING);
-        if (ftruncate(fd, (off_t)1 << 46) == 0 && below(h, 2))
+        if (ftruncate(fd, (off_t)1 << 46) == 0 && draw_below(h, 2))
             fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
         return fd;
     default:
@@ -398,16 +398,16 @@ static int some_fd(struct hostile *h, int session)
 static void send_descriptors(struct hostile *h)
 {
     for (;;) {
-        int fds[PACKET_FDS_MAX], n = 1 + (int)below(h, PACKET_FDS_MAX);
+        int fds[PACKET_FDS_MAX], n = 1 + (int)draw_below(h, PACKET_FDS_MAX);
         uint8_t buf[PACKET_MAX];
-        size_t size = pack(h, buf);
+        size_t size = pack_request(h, buf);
 
         raw_close(&raw);
         if (!raw_open(&raw))
             continue;
         for (int i = 0; i < n; i++)
             fds[i] = some_fd(h, raw.socket);
-        if (packet_send(raw.socket, buf, below(h, 4) ? size : 0, fds, (size_t)n, 0) == 0)
+        if (packet_send(raw.socket, buf, draw_below(h, 4) ? size : 0, fds, (size_t)n, 0) == 0)
             while (still_there(raw.socket))
                 poll(&(struct pollfd){.fd = raw.socket, .events = POLLIN}, 1, 1000);
         for (int i = 0; i < n; i++)
@@ -443,12 +443,12 @@ static bool notify_somehow(struct hostile *h, int fd)
 {
     Npud__Request q = NPUD__REQUEST__INIT;
     Npud__NotifyFd in = NPUD__NOTIFY_FD__INIT;
-    unsigned i = (unsigned)below(h, 4);
+    unsigned i = (unsigned)draw_below(h, 4);
 
-    in.number = (uint32_t)below(h, EVENT_FDS_MAX);
-    in.ipc = below(h, 2);
+    in.number = (uint32_t)draw_below(h, EVENT_FDS_MAX);
+    in.ipc = draw_below(h, 2);
     in.slot = in.ipc              ? ipcs[i].slot
-              : raw.n_streams > 0 ? raw.stream[below(h, raw.n_streams)].slot
+              : raw.n_streams > 0 ? raw.stream[draw_below(h, raw.n_streams)].slot
                                   : some_slot(h);
     in.generation = ipcs[i].generation;
     in.target = some_number(h);
@@ -470,20 +470,20 @@ static void block_descriptors(struct hostile *h)
     come_in_with_everything();
     announce_descriptors();
     for (;;) {
-        int other = below(h, 4) ? -1 : some_fd(h, raw.socket);
+        int other = draw_below(h, 4) ? -1 : some_fd(h, raw.socket);
         bool there = notify_somehow(h, other >= 0 ? other : full);
 
         if (other >= 0)
             close(other);
         for (unsigned i = 0; i < 4 && raw.n_streams > 0; i++) {
-            struct raw_stream *s = &raw.stream[below(h, raw.n_streams)];
+            struct raw_stream *s = &raw.stream[draw_below(h, raw.n_streams)];
             struct task t = some_task(h);
 
             if (s->tail - atomic_load(&s->ctrl->done) < raw.depth)
                 raw_put(&raw, s, &t);
             raw_ring(&raw, s);
         }
-        if (below(h, 16) == 0)
+        if (draw_below(h, 16) == 0)
             renew_something(h);
         if (!there || raw.socket < 0) {
             come_in_with_everything();
@@ -507,12 +507,12 @@ static void ask_out_of_order(struct hostile *h)
             raw_open(&raw);
         }
         raw.stream[RAW_STREAMS - 1].slot = some_slot(h);
-        switch (below(h, 9)) {
+        switch (draw_below(h, 9)) {
         case 0:
-            raw_open_device(&raw, (uint32_t)below(h, 20));
+            raw_open_device(&raw, (uint32_t)draw_below(h, 20));
             break;
         case 1:
-            raw_create_stream(&raw, (uint32_t)below(h, 4));
+            raw_create_stream(&raw, (uint32_t)draw_below(h, 4));
             break;
         case 2:
             raw.n_streams++;
@@ -528,7 +528,7 @@ static void ask_out_of_order(struct hostile *h)
             raw_close_ipc(&raw, some_slot(h));
             break;
         case 6:
-            raw_malloc(&raw, below(h, 2), some_number(h), &o);
+            raw_malloc(&raw, draw_below(h, 2), some_number(h), &o);
             break;
         case 7:
             raw_free(&raw, some_slot(h));
@@ -578,7 +578,7 @@ static void ask_and_die(struct hostile *h)
             Npud__Request q = NPUD__REQUEST__INIT;
             Npud__CreateIpcEvent in = NPUD__CREATE_IPC_EVENT__INIT;
 
-            for (uint64_t n = below(h, 8); n > 0; n--)
+            for (uint64_t n = draw_below(h, 8); n > 0; n--)
                 raw_connect(); /* the first ones are left as they are */
             if (raw_open(&raw)) {
                 q.create_ipc_event = &in;
@@ -588,7 +588,7 @@ static void ask_and_die(struct hostile *h)
             }
             _exit(0);
         }
-        rnd(h);
+        draw_number(h);
         waitpid(pid, NULL, 0);
         did_it(h);
     }
@@ -685,7 +685,7 @@ static void ring_for_nothing(struct hostile *h)
     for (;;) {
         eventfd_write(raw.bell[0], 1);
         eventfd_write(raw.bell[1], 1);
-        atomic_store(&raw.page->doorbell[rnd(h) % 2].watched, (uint32_t)rnd(h));
+        atomic_store(&raw.page->doorbell[draw_number(h) % 2].watched, (uint32_t)draw_number(h));
         did_it(h);
         if (!still_there(raw.socket))
             come_in();
@@ -703,14 +703,14 @@ static void play_with_counter(struct hostile *h)
 
     come_in();
     for (;;) {
-        int fd = raw.bell[below(h, 2)];
+        int fd = raw.bell[draw_below(h, 2)];
         struct epoll_event ev = {.events = EPOLLIN};
 
         fcntl(fd, F_SETFL, O_NONBLOCK);
         eventfd_write(fd, UINT64_MAX - 1);
         eventfd_write(fd, 1);
         eventfd_read(fd, &n);
-        eventfd_write(fd, rnd(h));
+        eventfd_write(fd, draw_number(h));
         epoll_ctl(e, EPOLL_CTL_ADD, fd, &ev);
         epoll_ctl(e, EPOLL_CTL_DEL, fd, &ev);
         fcntl(fd, F_SETFL, 0);
@@ -991,21 +991,22 @@ static void spoil_event(struct hostile *h)
         uint64_t latest = atomic_load(&page->latest);
         uint64_t number = ipc_latest_number(latest);
 
-        switch (below(h, 6)) {
+        switch (draw_below(h, 6)) {
         case 0: /* far ahead, by one lap of the tags */
             number += UINT64_C(1) << 32;
             break;
         case 1:
-            number = rnd(h) >> 14;
+            number = draw_number(h) >> 14;
             break;
         default:
             number++;
         }
-        atomic_store(&page->latest, ipc_latest_make(number, (uint32_t)below(h, 4096), IPC_PENDING));
-        if (below(h, 2))
-            forge_pending(page, number, (uint32_t)below(h, 4096));
+        atomic_store(&page->latest,
+                     ipc_latest_make(number, (uint32_t)draw_below(h, 4096), IPC_PENDING));
+        if (draw_below(h, 2))
+            forge_pending(page, number, (uint32_t)draw_below(h, 4096));
         for (unsigned i = 0; i < 4; i++)
-            ((volatile uint8_t *)page)[below(h, sizeof(*page))] = (uint8_t)rnd(h);
+            ((volatile uint8_t *)page)[draw_below(h, sizeof(*page))] = (uint8_t)draw_number(h);
         did_it(h);
     }
 }
@@ -1080,7 +1081,7 @@ static void punch_holes(struct hostile *h)
         "--set=limits.fds=400"
 
 const struct hostile_case hostile_cases[] = {
-    {"random bytes in all shared memory", scribble, SHAPE_SPIN2, "bad "},
+    {"random bytes in all shared memory", scribble_everywhere, SHAPE_SPIN2, "bad "},
     {"random tasks", submit_nonsense, SHAPE_SPIN2, "bad "},
     {"aborts in halves", abort_in_halves, SHAPE_SPIN2, NULL},
     {"random and damaged packets", send_garbage, SHAPE_FLOOD, "session ended"},
@@ -1117,7 +1118,7 @@ const unsigned hostile_n_cases = sizeof(hostile_cases) / sizeof(hostile_cases[0]
 
 /* --- honest loads --- */
 
-static void spin(void)
+static void burn_cpu(void)
 {
     static volatile uint8_t bytes[1 << 20];
 
@@ -1140,10 +1141,10 @@ static void start_other(void (*other)(int fd), int fd)
 static void spin_too(int fd)
 {
     (void)fd;
-    spin();
+    burn_cpu();
 }
 
-static void answer(int fd)
+static void echo_bytes(int fd)
 {
     char buf[512];
 
@@ -1169,18 +1170,18 @@ void hostile_compare(enum shape shape)
     switch (shape) {
     case SHAPE_SPIN2:
         start_other(spin_too, -1);
-        spin();
+        burn_cpu();
         break;
     case SHAPE_PAIR:
         socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair);
-        start_other(answer, pair[1]);
+        start_other(echo_bytes, pair[1]);
         for (;;) {
             send(pair[0], buf, 64, 0);
             recv(pair[0], buf, sizeof(buf), 0);
         }
     case SHAPE_FLOOD:
         socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair);
-        start_other(answer, pair[1]);
+        start_other(echo_bytes, pair[1]);
         for (;;) {
             send(pair[0], buf, 64, 0);
             while (recv(pair[0], buf, sizeof(buf), MSG_DONTWAIT) > 0)
@@ -1188,7 +1189,7 @@ void hostile_compare(enum shape shape)
         }
     case SHAPE_FORKS:
         socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair);
-        start_other(answer, pair[1]);
+        start_other(echo_bytes, pair[1]);
         for (;;) {
             pid_t pid = fork();
 
@@ -1208,5 +1209,5 @@ void hostile_compare(enum shape shape)
     case SHAPE_SPIN:
         break;
     }
-    spin();
+    burn_cpu();
 }

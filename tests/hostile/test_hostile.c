@@ -212,7 +212,7 @@ static void honest_slice(uint32_t ms)
 
 /* --- times --- */
 
-static double seconds(void)
+static double read_seconds(void)
 {
     const char *text = getenv("NPUD_HOSTILE_SECONDS");
 
@@ -229,7 +229,7 @@ static uint64_t floor_of(enum measured kind)
 }
 
 /* How much longer it takes beside the hostile one. */
-static double ratio(enum measured kind, unsigned per_mille, uint64_t tolerance)
+static double compute_ratio(enum measured kind, unsigned per_mille, uint64_t tolerance)
 {
     uint64_t hostile = victims_time(PHASE_HOSTILE, kind, per_mille);
     uint64_t compared = victims_time(PHASE_COMPARED, kind, per_mille);
@@ -243,7 +243,7 @@ static double ratio(enum measured kind, unsigned per_mille, uint64_t tolerance)
  * How much less gets done, all in all: what a few long stalls cost, which the many short times
  * beside them would hide.
  */
-static double slowdown(void)
+static double compute_slowdown(void)
 {
     uint32_t n = victims_count(PHASE_HOSTILE, MEASURED_ROUND);
 
@@ -252,41 +252,41 @@ static double slowdown(void)
 
 static bool times_are_good(void)
 {
-    bool good = SANITIZED || slowdown() <= SLOWDOWN_MAX;
+    bool good = SANITIZED || compute_slowdown() <= SLOWDOWN_MAX;
 
     for (unsigned k = 0; k < MEASURED_KINDS; k++)
-        good &= ratio(k, 500, floor_of(k)) <= RATIO_MAX &&
-                (SANITIZED || ratio(k, 990, NOISE_NS) <= RATIO_MAX);
+        good &= compute_ratio(k, 500, floor_of(k)) <= RATIO_MAX &&
+                (SANITIZED || compute_ratio(k, 990, NOISE_NS) <= RATIO_MAX);
     return good;
 }
 
 /* A judgement of times needs a machine that does nothing else: it is asked for. */
-static bool strict(void)
+static bool is_strict(void)
 {
     return getenv("NPUD_HOSTILE_STRICT") != NULL;
 }
 
 /* Nobody asks for the comparison: then there is none, and no second attempt. */
-static bool compares(void)
+static bool wants_comparison(void)
 {
-    return strict() || getenv("NPUD_TEST_TABLE") || effort(0, 1);
+    return is_strict() || getenv("NPUD_TEST_TABLE") || effort(0, 1);
 }
 
 static void measure_once(uint32_t ms)
 {
     for (unsigned i = 0; i < SLICES; i++) {
-        if (compares())
+        if (wants_comparison())
             honest_slice(ms);
         hostile_slice(ms);
     }
 }
 
-static bool measure(void)
+static bool measure_slices(void)
 {
-    uint32_t ms = (uint32_t)(seconds() * 1000 / (2 * SLICES));
+    uint32_t ms = (uint32_t)(read_seconds() * 1000 / (2 * SLICES));
     bool good = false;
 
-    for (unsigned i = 0; i < (compares() ? ATTEMPTS : 1) && !good; i++) {
+    for (unsigned i = 0; i < (wants_comparison() ? ATTEMPTS : 1) && !good; i++) {
         victims_forget_times();
         measure_once(ms);
         good = times_are_good();
@@ -353,10 +353,10 @@ static void add_to_table(const struct told *t, bool good)
 
     for (unsigned k = 0; k < MEASURED_KINDS; k++)
         snprintf(times[k], sizeof(times[k]), "%5.0f %5.2f %6.0f %5.2f %6.0f %5.2f",
-                 (double)victims_time(PHASE_COMPARED, k, 500) / 1000, ratio(k, 500, 0),
-                 (double)victims_time(PHASE_COMPARED, k, 990) / 1000, ratio(k, 990, 0),
-                 (double)victims_time(PHASE_COMPARED, k, 1000) / 1000, ratio(k, 1000, 0));
-    dprintf(table, "%-34s|%5.2f|%s|%s|%s|%4llu %5u %5u  %-4s %s\n", it.c->name, slowdown(),
+                 (double)victims_time(PHASE_COMPARED, k, 500) / 1000, compute_ratio(k, 500, 0),
+                 (double)victims_time(PHASE_COMPARED, k, 990) / 1000, compute_ratio(k, 990, 0),
+                 (double)victims_time(PHASE_COMPARED, k, 1000) / 1000, compute_ratio(k, 1000, 0));
+    dprintf(table, "%-34s|%5.2f|%s|%s|%s|%4llu %5u %5u  %-4s %s\n", it.c->name, compute_slowdown(),
             times[MEASURED_ROUND], times[MEASURED_WORK], times[MEASURED_REQUEST],
             (unsigned long long)(it.peak_memory >> 20), it.peak_fds, t->lines, good ? "yes" : "NO",
             t->lines ? t->first : "-");
@@ -373,7 +373,7 @@ static void start_npud(void)
     }
 }
 
-static void *share(size_t size)
+static void *map_shared(size_t size)
 {
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -381,13 +381,13 @@ static void *share(size_t size)
     return p;
 }
 
-static void begin(const struct hostile_case *c)
+static void begin_case(const struct hostile_case *c)
 {
     const char *seed = getenv("NPUD_HOSTILE_SEED");
 
     it.c = c;
-    it.h = share(sizeof(*it.h));
-    it.progress = it.h->progress = share(sizeof(*it.progress));
+    it.h = map_shared(sizeof(*it.h));
+    it.progress = it.h->progress = map_shared(sizeof(*it.progress));
     it.seed = seed ? strtoull(seed, NULL, 0) : now_ns() % 1000000 + 1;
     fprintf(stderr, "%s: NPUD_HOSTILE_SEED=%llu\n", c->name, (unsigned long long)it.seed);
     start_npud();
@@ -403,12 +403,12 @@ START_TEST(beside_a_hostile_client)
     /* Where both have one uid, its limits are the victims' as well. */
     if (hostile_cases[_i].set[0] && !need_root(hostile_cases[_i].name))
         return;
-    begin(&hostile_cases[_i]);
+    begin_case(&hostile_cases[_i]);
     before = npud_ledger();
     victims_start(&it.h->spoiled);
     victims_work(20); /* what npud allocates once, for them, is there */
     memory = proc_usage(npud.pid).anon;
-    good = measure();
+    good = measure_slices();
     told = read_log();
     add_to_table(&told, good);
     victims_end();
@@ -419,8 +419,8 @@ START_TEST(beside_a_hostile_client)
     ck_assert_uint_le(it.peak_fds, FDS_MAX);
     ck_assert_msg(!it.c->told || told.expected, "npud does not say \"%s\"; first line: %s",
                   it.c->told, told.first);
-    ck_assert_uint_le(told.lines, LINES_MAX + (unsigned)(ATTEMPTS * seconds()));
-    ck_assert_msg(good || !strict(), "what the others do takes more than twice as long");
+    ck_assert_uint_le(told.lines, LINES_MAX + (unsigned)(ATTEMPTS * read_seconds()));
+    ck_assert_msg(good || !is_strict(), "what the others do takes more than twice as long");
 }
 END_TEST
 
@@ -462,7 +462,7 @@ static Suite *suite(void)
 {
     const char *only = getenv("NPUD_HOSTILE_CASE");
     Suite *s = suite_create("hostile");
-    TCase *t = suite_case(s, "beside", 60 + 2 * ATTEMPTS * seconds(), NULL, npud_teardown);
+    TCase *t = suite_case(s, "beside", 60 + 2 * ATTEMPTS * read_seconds(), NULL, npud_teardown);
 
     tcase_add_loop_test(t, beside_a_hostile_client, only ? atoi(only) : 0,
                         only ? atoi(only) + 1 : (int)hostile_n_cases);

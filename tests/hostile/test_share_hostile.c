@@ -67,7 +67,7 @@ static void become_nobody(void)
     prctl(PR_SET_DUMPABLE, 1);        /* its own /proc/self/fd is its own again */
 }
 
-static void setup(void)
+static void set_up_test(void)
 {
     npud_setup();
     if (geteuid() == 0) { /* let nobody in */
@@ -79,7 +79,7 @@ static void setup(void)
     cast_begin();
 }
 
-static void finish(void)
+static void finish_test(void)
 {
     npud_expect_empty();
     shared_expect_empty();
@@ -384,7 +384,7 @@ static aclError order_pong(const struct order *o, int64_t *value)
 static uint64_t touched;
 
 /* All that it is told is there must be there. */
-static void touch(acltdtBuf buf)
+static void touch_buffer(acltdtBuf buf)
 {
     unsigned char *data;
     acltdtBuf member;
@@ -415,7 +415,7 @@ static aclError order_partner(const struct order *o, int64_t *value)
     while (!atomic_load(&shared->stop)) {
         if (acltdtAllocBuf(64 << below(&rng, 12), ACL_TDT_NORMAL_MEM, &buf) != 0)
             continue;
-        touch(buf);
+        touch_buffer(buf);
         if (chance(&rng, 30) && acltdtAllocBuf(100, ACL_TDT_NORMAL_MEM, &other) == 0)
             acltdtAppendBufChain(buf, other);
         if (chance(&rng, 30) && acltdtCopyBufRef(buf, &other) == 0)
@@ -424,7 +424,7 @@ static aclError order_partner(const struct order *o, int64_t *value)
             acltdtFreeBuf(buf);
         if (acltdtDequeue(queue_id(chance(&rng, 70) ? LINE : BRANCH), &buf,
                           (int32_t)below(&rng, 3)) == 0) {
-            touch(buf);
+            touch_buffer(buf);
             acltdtFreeBuf(buf);
         }
         ++*value;
@@ -660,7 +660,7 @@ static void route_round(void)
         raw_route(&raw, it.queue[0].id, it.queue[1].id, false);
 }
 
-static void everything(void);
+static void run_any_case(void);
 
 static const struct {
     const char *name;
@@ -678,17 +678,17 @@ static const struct {
     {"buffers of others", blame_others},
     {"routes", route_round},
     {"sessions that come and go", leave_and_come_back},
-    {"everything", everything},
+    {"everything", run_any_case},
 };
 #define CASES ((int)(sizeof(cases) / sizeof(cases[0])))
 
-static void everything(void)
+static void run_any_case(void)
 {
     cases[below(&it.rng, CASES - 2)].misbehave();
 }
 
 /* All that it may map; its own segment first. */
-static void gather(void)
+static void gather_mappings(void)
 {
     MUST(raw_open(&raw));
     atomic_fetch_add(&shared->asked, 1);
@@ -707,13 +707,13 @@ static void gather(void)
 static void leave_and_come_back(void)
 {
     for (unsigned i = 0; i < 200; i++)
-        everything();
+        run_any_case();
     for (unsigned i = 0; i < it.n; i++)
         raw_unmap_segment(&it.segment[i]);
     for (int q = 0; q < 2; q++)
         raw_unmap_queue(&it.queue[q]);
     raw_close(&raw);
-    gather();
+    gather_mappings();
 }
 
 /* Case a with seed b, until it is killed. */
@@ -722,7 +722,7 @@ static aclError order_misbehave(const struct order *o, int64_t *value)
     (void)value;
     become_nobody();
     it.rng = (uint64_t)o->b;
-    gather();
+    gather_mappings();
     for (;;) {
         cases[o->a].misbehave();
         MUST(raw.socket >= 0);
@@ -763,7 +763,7 @@ static void hostile_start(int which, uint64_t seed)
     }
 }
 
-static double seconds(void)
+static double read_seconds(void)
 {
     const char *text = getenv("NPUD_HOSTILE_SECONDS");
 
@@ -784,7 +784,7 @@ START_TEST(beside_a_hostile_member)
     uint64_t seed = text ? strtoull(text, NULL, 0) : now_ns() % 1000000;
     int64_t rounds = 0, before, n;
     uint64_t waited;
-    uint32_t ms = (uint32_t)(seconds() * 1000 / 3), fds;
+    uint32_t ms = (uint32_t)(read_seconds() * 1000 / 3), fds;
 
     fprintf(stderr, "%s: NPUD_HOSTILE_SEED=%llu\n", cases[_i].name, (unsigned long long)seed);
     fds = npud_ledger().fds;
@@ -830,14 +830,14 @@ int main(void)
 {
     const char *only = getenv("NPUD_HOSTILE_CASE");
     Suite *s = suite_create("share hostile");
-    TCase *t = suite_case(s, "rights", 60, setup, finish);
+    TCase *t = suite_case(s, "rights", 60, set_up_test, finish_test);
 
     if (!only) {
         tcase_add_loop_test(t, a_right_is_a_mapping, 1, 8);
         tcase_add_test(t, only_what_was_granted);
         tcase_add_loop_test(t, a_pid_inherits_nothing, 0, 2);
     }
-    t = suite_case(s, "beside", 60 + 4 * seconds(), setup, finish);
+    t = suite_case(s, "beside", 60 + 4 * read_seconds(), set_up_test, finish_test);
     tcase_add_loop_test(t, beside_a_hostile_member, only ? atoi(only) : 0,
                         only ? atoi(only) + 1 : CASES);
     return run_suite(s);

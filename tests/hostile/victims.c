@@ -64,7 +64,7 @@ static void give_up(const char *fmt, ...)
             give_up("%s: %d: %s", #call, r_, aclGetRecentErrMsg());                                \
     } while (0)
 
-static void tell(_Atomic uint32_t *word, uint32_t value)
+static void publish_word(_Atomic uint32_t *word, uint32_t value)
 {
     atomic_store(word, value);
     futex_wake_all(word);
@@ -90,7 +90,7 @@ static struct side {
     unsigned char pattern;
 } side;
 
-static void submit(unsigned k)
+static void submit_round(unsigned k)
 {
     GOOD(aclrtStreamWaitEvent(side.main, side.gate));
     GOOD(aclrtResetEvent(side.gate, side.main));
@@ -117,8 +117,8 @@ static void side_create(void)
         GOOD(aclrtCreateEventExWithFlag(&side.spoiled, ACL_EVENT_IPC));
         GOOD(aclrtIpcGetEventHandle(side.spoiled, &shared->spoiled));
     }
-    submit(0);
-    submit(1);
+    submit_round(0);
+    submit_round(1);
 }
 
 static void side_open(void)
@@ -130,11 +130,11 @@ static void side_open(void)
 }
 
 /* Not before the round is said: who sees the record complete must see that too. */
-static void fire(void)
+static void fire_gate(void)
 {
     shared->said[me] = side.next + 1;
     GOOD(aclrtRecordEvent(side.gate, side.fire));
-    submit(side.next + 2);
+    submit_round(side.next + 2);
 }
 
 static void wait_for_other(void)
@@ -146,7 +146,7 @@ static void wait_for_other(void)
 }
 
 /* Copy a new pattern to the device and back, asynchronously, and look at it. */
-static void work(void)
+static void copy_pattern(void)
 {
     memset(side.host[0], ++side.pattern, COPY_BYTES);
     memset(side.host[1], 0, COPY_BYTES);
@@ -159,7 +159,7 @@ static void work(void)
         give_up("copied bytes differ from what was sent");
 }
 
-static void ask(void)
+static void ask_npud(void)
 {
     aclrtStream s;
 
@@ -170,19 +170,19 @@ static void ask(void)
 static void follow_round(void)
 {
     wait_for_other();
-    fire();
+    fire_gate();
     side.next++;
 }
 
 static void lead_round(void)
 {
-    fire();
+    fire_gate();
     wait_for_other();
     side.next++;
 }
 
 /* Times that begin in one phase and end in another belong to none. */
-static void measure(enum measured kind, void (*what)(void))
+static void measure_call(enum measured kind, void (*what)(void))
 {
     uint32_t phase = atomic_load(&shared->phase), n;
     uint64_t start = now_ns(), took;
@@ -247,51 +247,51 @@ static void *wait_in_stream(void *arg)
 
 /* --- their lives --- */
 
-static void begin(unsigned who)
+static void begin_process(unsigned who)
 {
     me = who;
     alarm(0); /* the test may be a long one: not its time, its end is ours */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-static int lead(void *arg)
+static int run_leader(void *arg)
 {
     pthread_t thread;
 
     (void)arg;
-    begin(0);
+    begin_process(0);
     side_create();
-    tell(&shared->ready[0], 1);
+    publish_word(&shared->ready[0], 1);
     await_word(&shared->ready[1], 1);
     side_open();
     pthread_create(&thread, NULL, wait_in_call, NULL);
     pthread_create(&thread, NULL, wait_in_stream, NULL);
     lead_round();
-    tell(&shared->ready[0], 2);
+    publish_word(&shared->ready[0], 2);
     for (unsigned i = 0; !atomic_load(&shared->end_wanted); i++) {
-        measure(MEASURED_ROUND, lead_round);
+        measure_call(MEASURED_ROUND, lead_round);
         if (i % WORK_EVERY == 0)
-            measure(MEASURED_WORK, work);
+            measure_call(MEASURED_WORK, copy_pattern);
         if (i % ASK_EVERY == 0)
-            measure(MEASURED_REQUEST, ask);
+            measure_call(MEASURED_REQUEST, ask_npud);
     }
     atomic_store(&shared->end, side.next + 1);
     lead_round();
     return 0;
 }
 
-static int follow(void *arg)
+static int run_follower(void *arg)
 {
     (void)arg;
-    begin(1);
+    begin_process(1);
     side_create();
-    tell(&shared->ready[1], 1);
+    publish_word(&shared->ready[1], 1);
     await_word(&shared->ready[0], 1);
     side_open();
     while (side.next != atomic_load(&shared->end) || side.next == 0) {
         follow_round();
         if (side.next % WORK_EVERY == 1)
-            work();
+            copy_pattern();
     }
     /* What has not been executed when we leave would have failed. */
     GOOD(aclrtSynchronizeEvent(side.mine[(side.next - 1) % EVENTS]));
@@ -318,8 +318,8 @@ void victims_start(aclrtIpcEventHandle *spoiled)
 {
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(shared, MAP_FAILED);
-    pids[0] = child_start(lead, NULL);
-    pids[1] = child_start(follow, NULL);
+    pids[0] = child_start(run_leader, NULL);
+    pids[1] = child_start(run_follower, NULL);
     while (atomic_load(&shared->ready[0]) != 2) {
         struct timespec soon = timespec_from_ns(now_ns() + 50000000);
         uint32_t seen = atomic_load(&shared->ready[0]);
@@ -396,7 +396,7 @@ void victims_wait_for_spoiled(bool begin)
     uint64_t deadline = now_ns() + UINT64_C(10000000000);
     uint32_t n;
 
-    tell(&shared->wait_spoiled, begin);
+    publish_word(&shared->wait_spoiled, begin);
     while (!begin && (n = atomic_load(&shared->waiting)) != 0) {
         struct timespec soon = timespec_from_ns(now_ns() + 50000000);
 
