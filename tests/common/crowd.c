@@ -72,8 +72,9 @@ static void wake_all(_Atomic uint32_t *word)
 
 /* --- members --- */
 
-static void complain(struct board *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void complain(struct board *b, const char *fmt, ...)
+static void report_fault(struct board *b, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static void report_fault(struct board *b, const char *fmt, ...)
 {
     static _Atomic bool first = true;
     va_list ap;
@@ -91,8 +92,8 @@ static void complain(struct board *b, const char *fmt, ...)
     do {                                                                                           \
         aclError r_ = (call);                                                                      \
         if (r_ != ACL_SUCCESS) {                                                                   \
-            complain((m)->board, "member %u: %s: %d: %s", (m)->number, #call, r_,                  \
-                     aclGetRecentErrMsg());                                                        \
+            report_fault((m)->board, "member %u: %s: %d: %s", (m)->number, #call, r_,              \
+                         aclGetRecentErrMsg());                                                    \
             return;                                                                                \
         }                                                                                          \
     } while (0)
@@ -100,7 +101,7 @@ static void complain(struct board *b, const char *fmt, ...)
 #define EXPECT(m, condition)                                                                       \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            complain((m)->board, "member %u: not so: %s", (m)->number, #condition);                \
+            report_fault((m)->board, "member %u: not so: %s", (m)->number, #condition);            \
             return;                                                                                \
         }                                                                                          \
     } while (0)
@@ -134,7 +135,7 @@ static void open_events(struct member *m)
         TRY(m, aclrtIpcOpenEventHandle(m->board->place[before].handle[i], &m->theirs[i]));
 }
 
-static void arm(struct member *m)
+static void arm_gate(struct member *m)
 {
     aclrtStream s = m->stream[1];
     uint32_t words[2] = {m->number + m->board->lap, UINT32_MAX};
@@ -169,7 +170,7 @@ static void link_to_neighbour(struct member *m)
 }
 
 /* Every plain event is recorded on one stream and waited for by the next. */
-static void weave(struct member *m)
+static void chain_events(struct member *m)
 {
     unsigned n = CROWD_STREAMS - SHARED_STREAMS;
 
@@ -179,14 +180,14 @@ static void weave(struct member *m)
     }
 }
 
-static void run(struct member *m)
+static void run_round(struct member *m)
 {
     aclrtEventRecordedStatus status;
     uint32_t copied;
 
     if (m->number == 0)
         TRY(m, aclrtRecordEvent(m->gate, m->stream[2]));
-    weave(m);
+    chain_events(m);
     TRY(m, aclrtSynchronizeEvent(m->theirs[m->board->lap % CROWD_THEIRS]));
     TRY(m, aclrtSynchronizeDevice());
     TRY(m, aclrtMemcpy(&copied, sizeof(copied), &m->memory[1], sizeof(copied),
@@ -202,7 +203,7 @@ static void run(struct member *m)
     TRY(m, aclrtFree(m->memory));
 }
 
-static void leave(struct member *m)
+static void release_objects(struct member *m)
 {
     if (m->number % 2 == 0) {
         for (unsigned i = 1; i < CROWD_STREAMS; i++)
@@ -221,16 +222,12 @@ static void leave(struct member *m)
 }
 
 static void (*const steps[])(struct member *m) = {
-    [CROWD_CONNECT] = connect_member,
-    [CROWD_CREATE] = create_objects,
-    [CROWD_OPEN] = open_events,
-    [CROWD_ARM] = arm,
-    [CROWD_LINK] = link_to_neighbour,
-    [CROWD_RUN] = run,
-    [CROWD_LEAVE] = leave,
+    [CROWD_CONNECT] = connect_member, [CROWD_CREATE] = create_objects,  [CROWD_OPEN] = open_events,
+    [CROWD_ARM] = arm_gate,           [CROWD_LINK] = link_to_neighbour, [CROWD_RUN] = run_round,
+    [CROWD_LEAVE] = release_objects,
 };
 
-static _Noreturn void live(struct board *b, unsigned number)
+static _Noreturn void serve_commands(struct board *b, unsigned number)
 {
     struct member m = {.board = b, .number = number};
 
@@ -271,7 +268,7 @@ struct crowd *crowd_start(unsigned n)
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() != parent)
                 _exit(1);
-            live(c->board, i);
+            serve_commands(c->board, i);
         }
         if (c->pid[i] < 0) {
             crowd_kill(c);

@@ -69,7 +69,7 @@ Npud__Reply *raw_ask(struct raw *r, Npud__Request *request, int *fd)
 }
 
 /* For answers that carry nothing of interest. */
-static bool command(struct raw *r, Npud__Request *request)
+static bool succeed_in_request(struct raw *r, Npud__Request *request)
 {
     Npud__Reply *reply = raw_ask(r, request, NULL);
     bool ok = reply && reply->error == 0;
@@ -80,7 +80,7 @@ static bool command(struct raw *r, Npud__Request *request)
 }
 
 /* An answer without error, or NULL. */
-static Npud__Reply *obtain(struct raw *r, Npud__Request *request, int *fd)
+static Npud__Reply *obtain_answer(struct raw *r, Npud__Request *request, int *fd)
 {
     Npud__Reply *reply = raw_ask(r, request, fd);
 
@@ -115,7 +115,7 @@ static void *map_fd(struct raw *r, int fd, size_t size)
     return at;
 }
 
-static void unmap(struct raw *r, void *at)
+static void unmap_memory(struct raw *r, void *at)
 {
     for (unsigned i = 0; i < r->n_maps; i++) {
         struct raw_map *m = &r->map[i];
@@ -149,7 +149,7 @@ bool raw_open(struct raw *r)
     hello.program = (char *)"raw";
     q.hello = &hello;
     q.body_case = NPUD__REQUEST__BODY_HELLO;
-    reply = obtain(r, &q, &fd);
+    reply = obtain_answer(r, &q, &fd);
     if (!reply)
         return false;
     r->depth = reply->hello->ring_depth;
@@ -163,7 +163,7 @@ void raw_close(struct raw *r)
 {
     hang_up(r);
     while (r->n_maps > 0)
-        unmap(r, r->map[0].at);
+        unmap_memory(r, r->map[0].at);
     for (unsigned i = 0; i < DEVICES_MAX; i++) {
         if (r->bell[i] >= 0)
             close(r->bell[i]);
@@ -182,7 +182,7 @@ bool raw_open_device(struct raw *r, uint32_t device)
     in.device = device;
     q.open_device = &in;
     q.body_case = NPUD__REQUEST__BODY_OPEN_DEVICE;
-    reply = obtain(r, &q, &fd);
+    reply = obtain_answer(r, &q, &fd);
     if (!reply)
         return false;
     npud__reply__free_unpacked(reply, NULL);
@@ -206,7 +206,7 @@ bool raw_create_stream(struct raw *r, uint32_t device)
     in.device = device;
     q.create_stream = &in;
     q.body_case = NPUD__REQUEST__BODY_CREATE_STREAM;
-    reply = obtain(r, &q, &fd);
+    reply = obtain_answer(r, &q, &fd);
     if (!reply)
         return false;
     s = &r->stream[r->n_streams];
@@ -234,7 +234,7 @@ bool raw_destroy_stream(struct raw *r, unsigned i)
     r->stream[i] = r->stream[--r->n_streams];
     q.destroy_stream = &in;
     q.body_case = NPUD__REQUEST__BODY_DESTROY_STREAM;
-    return command(r, &q);
+    return succeed_in_request(r, &q);
 }
 
 bool raw_hold_stream(struct raw *r, unsigned i, uint64_t *from, uint64_t *to)
@@ -247,7 +247,7 @@ bool raw_hold_stream(struct raw *r, unsigned i, uint64_t *from, uint64_t *to)
     in.hold = true;
     q.abort_stream = &in;
     q.body_case = NPUD__REQUEST__BODY_ABORT_STREAM;
-    reply = obtain(r, &q, NULL);
+    reply = obtain_answer(r, &q, NULL);
     if (!reply)
         return false;
     *from = reply->abort_stream->from;
@@ -265,7 +265,7 @@ bool raw_abort_stream(struct raw *r, unsigned i, int32_t told)
     in.told = told;
     q.abort_stream = &in;
     q.body_case = NPUD__REQUEST__BODY_ABORT_STREAM;
-    return command(r, &q);
+    return succeed_in_request(r, &q);
 }
 
 void raw_put(struct raw *r, struct raw_stream *s, const struct task *task)
@@ -308,7 +308,7 @@ bool raw_create_event(struct raw *r, struct raw_object *event)
 
     q.create_event = &in;
     q.body_case = NPUD__REQUEST__BODY_CREATE_EVENT;
-    reply = obtain(r, &q, &fd);
+    reply = obtain_answer(r, &q, &fd);
     if (!reply)
         return false;
     *event = (struct raw_object){.slot = reply->create_event->slot,
@@ -322,7 +322,7 @@ bool raw_create_event(struct raw *r, struct raw_object *event)
 static bool take_ipc(struct raw *r, Npud__Request *q, struct raw_object *event)
 {
     int fd;
-    Npud__Reply *reply = obtain(r, q, &fd);
+    Npud__Reply *reply = obtain_answer(r, q, &fd);
 
     if (!reply)
         return false;
@@ -365,7 +365,7 @@ bool raw_export_ipc(struct raw *r, uint32_t slot, uint8_t handle[64])
     in.slot = slot;
     q.export_ipc_event = &in;
     q.body_case = NPUD__REQUEST__BODY_EXPORT_IPC_EVENT;
-    reply = obtain(r, &q, NULL);
+    reply = obtain_answer(r, &q, NULL);
     if (!reply)
         return false;
     memcpy(handle, reply->export_ipc_event->handle.data, 64);
@@ -381,7 +381,7 @@ bool raw_close_ipc(struct raw *r, uint32_t slot)
     in.slot = slot;
     q.close_ipc_event = &in;
     q.body_case = NPUD__REQUEST__BODY_CLOSE_IPC_EVENT;
-    return command(r, &q);
+    return succeed_in_request(r, &q);
 }
 
 /* --- device and host memory --- */
@@ -397,7 +397,7 @@ bool raw_malloc(struct raw *r, bool host, uint64_t size, struct raw_object *memo
     in.size = size;
     q.malloc = &in;
     q.body_case = NPUD__REQUEST__BODY_MALLOC;
-    reply = obtain(r, &q, &fd);
+    reply = obtain_answer(r, &q, &fd);
     if (!reply)
         return false;
     *memory =
@@ -415,5 +415,5 @@ bool raw_free(struct raw *r, uint32_t slot)
     in.slot = slot;
     q.free = &in;
     q.body_case = NPUD__REQUEST__BODY_FREE;
-    return command(r, &q);
+    return succeed_in_request(r, &q);
 }

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 /* An answer without error, or NULL: then there are no descriptors either. */
-static Npud__Reply *obtain(struct raw *r, Npud__Request *q, int *fds, unsigned n)
+static Npud__Reply *obtain_answer(struct raw *r, Npud__Request *q, int *fds, unsigned n)
 {
     Npud__Reply *reply = raw_ask_fds(r, q, fds, n);
 
@@ -18,9 +18,9 @@ static Npud__Reply *obtain(struct raw *r, Npud__Request *q, int *fds, unsigned n
     return NULL;
 }
 
-static bool command(struct raw *r, Npud__Request *q)
+static bool succeed_in_request(struct raw *r, Npud__Request *q)
 {
-    Npud__Reply *reply = obtain(r, q, NULL, 0);
+    Npud__Reply *reply = obtain_answer(r, q, NULL, 0);
 
     if (reply)
         npud__reply__free_unpacked(reply, NULL);
@@ -32,7 +32,7 @@ static bool command(struct raw *r, Npud__Request *q)
 static bool take_segment(struct raw *r, Npud__Request *q, struct raw_segment *s)
 {
     int fd;
-    Npud__Reply *reply = obtain(r, q, &fd, 1);
+    Npud__Reply *reply = obtain_answer(r, q, &fd, 1);
     struct segment_view *v = &s->view;
 
     memset(s, 0, sizeof(*s));
@@ -91,7 +91,7 @@ bool raw_trim(struct raw *r, uint32_t id)
     in.segment = id;
     q.trim_segment = &in;
     q.body_case = NPUD__REQUEST__BODY_TRIM_SEGMENT;
-    return command(r, &q);
+    return succeed_in_request(r, &q);
 }
 
 /* --- queues --- */
@@ -104,7 +104,7 @@ static void *map_as(int fd, size_t size, bool writable)
 static bool take_queue(struct raw *r, Npud__Request *request, struct raw_queue *q)
 {
     int fd[2];
-    Npud__Reply *reply = obtain(r, request, fd, 2);
+    Npud__Reply *reply = obtain_answer(r, request, fd, 2);
 
     memset(q, 0, sizeof(*q));
     if (!reply)
@@ -162,7 +162,7 @@ bool raw_destroy_queue(struct raw *r, uint32_t id)
     in.queue = id;
     q.destroy_queue = &in;
     q.body_case = NPUD__REQUEST__BODY_DESTROY_QUEUE;
-    return command(r, &q);
+    return succeed_in_request(r, &q);
 }
 
 bool raw_grant(struct raw *r, uint32_t id, int32_t pid, uint32_t rights)
@@ -175,7 +175,7 @@ bool raw_grant(struct raw *r, uint32_t id, int32_t pid, uint32_t rights)
     in.rights = rights;
     q.grant_queue = &in;
     q.body_case = NPUD__REQUEST__BODY_GRANT_QUEUE;
-    return command(r, &q);
+    return succeed_in_request(r, &q);
 }
 
 bool raw_feed(struct raw *r, uint32_t number, uint32_t segment)
@@ -187,7 +187,7 @@ bool raw_feed(struct raw *r, uint32_t number, uint32_t segment)
     in.segment = segment;
     q.feed_queue = &in;
     q.body_case = NPUD__REQUEST__BODY_FEED_QUEUE;
-    return command(r, &q);
+    return succeed_in_request(r, &q);
 }
 
 bool raw_bell(struct raw *r, uint32_t number, int *fd)
@@ -199,7 +199,7 @@ bool raw_bell(struct raw *r, uint32_t number, int *fd)
     in.number = number;
     q.queue_bell = &in;
     q.body_case = NPUD__REQUEST__BODY_QUEUE_BELL;
-    reply = obtain(r, &q, fd, 1);
+    reply = obtain_answer(r, &q, fd, 1);
     if (reply)
         npud__reply__free_unpacked(reply, NULL);
     return reply != NULL;
@@ -221,5 +221,5 @@ bool raw_route(struct raw *r, uint32_t source, uint32_t destination, bool bind)
     else
         q.unbind_routes = &out;
     q.body_case = bind ? NPUD__REQUEST__BODY_BIND_ROUTES : NPUD__REQUEST__BODY_UNBIND_ROUTES;
-    return command(r, &q);
+    return succeed_in_request(r, &q);
 }

@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-static void *run(void *arg)
+static void *run_sleeper(void *arg)
 {
     struct sleeper_thread *z = arg;
 
@@ -30,7 +30,7 @@ static void *run(void *arg)
 
 bool sleeper_start(struct sleeper_thread *z)
 {
-    return pthread_create(&z->thread, NULL, run, z) == 0;
+    return pthread_create(&z->thread, NULL, run_sleeper, z) == 0;
 }
 
 void sleeper_stop(struct sleeper_thread *z)
