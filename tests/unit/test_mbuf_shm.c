@@ -48,7 +48,7 @@ struct worker {
     uint32_t has[HAS_MAX], n;
 };
 
-static void hold(struct worker *a, uint32_t slot)
+static void hold_buffer(struct worker *a, uint32_t slot)
 {
     mbuf_hold(&w.view.mbufs[slot], a->number);
     a->has[a->n++] = slot;
@@ -76,7 +76,7 @@ static void do_alloc(struct worker *a)
      */
     data = w.view.data + slot * w.view.stride;
     memset(data, (int)random_below(&a->rng, 256), 128);
-    hold(a, slot);
+    hold_buffer(a, slot);
 }
 
 static void check_data(uint32_t slot)
@@ -97,7 +97,7 @@ static void do_refer(struct worker *a)
         return;
     CHECK(mbuf_refer(&w.view, &w.view.mbufs[slot],
                      atomic_load_explicit(&w.view.mbufs[of].block, memory_order_relaxed)) > 1);
-    hold(a, slot);
+    hold_buffer(a, slot);
 }
 
 static void do_drop(struct worker *a)
@@ -124,7 +124,7 @@ static void do_put(struct worker *a)
     check_data(slot);
     mbuf_hold(&w.view.mbufs[slot], w.keeper->peer_id);
     if (!atomic_compare_exchange_strong(place, &none, slot + 1))
-        hold(a, slot);
+        hold_buffer(a, slot);
 }
 
 static void do_take(struct worker *a)
@@ -132,10 +132,10 @@ static void do_take(struct worker *a)
     uint32_t slot = atomic_exchange(&board->place[random_below(&a->rng, BOARD)], 0);
 
     if (slot != 0)
-        hold(a, slot - 1);
+        hold_buffer(a, slot - 1);
 }
 
-static void work(struct worker *a)
+static void do_random_act(struct worker *a)
 {
     static void (*const acts[])(struct worker *) = {do_alloc, do_refer, do_refer, do_drop,
                                                     do_drop,  do_put,   do_take};
@@ -153,7 +153,7 @@ static void *work_thread(void *arg)
     struct worker *a = arg;
 
     for (int i = 0; i < THREAD_ACTS; i++)
-        work(a);
+        do_random_act(a);
     while (a->n > 0)
         do_drop(a);
     return NULL;
@@ -204,7 +204,7 @@ static void check_counts(void)
             CHECK(mbuf_refs_count(atomic_load(&w.view.mbufs[slot].refs)) == count[slot]);
 }
 
-static void setup(void)
+static void start_world(void)
 {
     npud_start(NULL);
     w.keeper = npud_session(getpid());
@@ -221,7 +221,7 @@ static void setup(void)
     ck_assert_ptr_ne(board, MAP_FAILED);
 }
 
-static void teardown(void)
+static void stop_world(void)
 {
     munmap(board, sizeof(*board));
     munmap(w.map, w.segment->size);
@@ -260,7 +260,7 @@ static pid_t start_process(uint32_t i, uint64_t seed)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (;;) {
-        work(&a);
+        do_random_act(&a);
         if (random_below(&a.rng, 64) == 0)
             atomic_fetch_add_explicit(&board->rounds, 1, memory_order_relaxed);
     }
@@ -326,7 +326,7 @@ START_TEST(numbers_wrap)
     ck_assert_uint_eq(mbuf_session(word), 0xffff);
     ck_assert_uint_eq(mbuf_queue(word), 0xffff);
     for (int i = 0; i < 100000; i++)
-        work(&a);
+        do_random_act(&a);
     check_counts();
     sweep_peer(w.session[0]->shared);
     drop_held_by(w.keeper);
@@ -360,7 +360,7 @@ int main(void)
     Suite *suite = suite_create("mbuf_shm");
     TCase *t = tcase_create("mbuf_shm");
 
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, start_world, stop_world);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, threads_share_buffers);
     tcase_add_test(t, processes_are_killed);

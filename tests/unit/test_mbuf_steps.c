@@ -86,7 +86,7 @@ void mbuf_step(void)
 static void process_main(void);
 static void npud_main(void);
 
-static void start(struct actor *a, void (*main)(void))
+static void start_actor(struct actor *a, void (*main)(void))
 {
     FORGET_STACK(a->stack, STACK);
     a->main = main;
@@ -102,7 +102,7 @@ static void on_own_stack(void)
     _longjmp(w.scheduler, 1);
 }
 
-static void enter(struct actor *a)
+static void enter_actor(struct actor *a)
 {
     ucontext_t context;
 
@@ -118,22 +118,22 @@ static void enter(struct actor *a)
 }
 
 /* One access of the actor, and what comes before the next. */
-static void advance(struct actor *a)
+static void advance_actor(struct actor *a)
 {
     w.running = a;
     if (_setjmp(w.scheduler) == 0)
-        enter(a);
+        enter_actor(a);
     w.running = NULL;
 }
 
 /* --- processes --- */
 
-static void got(struct actor *a, uint32_t slot, uint32_t block)
+static void add_buffer(struct actor *a, uint32_t slot, uint32_t block)
 {
     a->has[a->n_has++] = (struct has){slot, block};
 }
 
-static struct has lost(struct actor *a, uint32_t i)
+static struct has remove_buffer(struct actor *a, uint32_t i)
 {
     struct has h = a->has[i];
 
@@ -161,7 +161,7 @@ static void act_alloc(struct actor *a)
     mbuf_prepare(&w.view, slot, 100);
     mbuf_hold(&w.view.mbufs[slot], a->session->peer_id);
     CHECK(!anybody_has(slot));
-    got(a, slot, slot);
+    add_buffer(a, slot, slot);
 }
 
 static void act_refer(struct actor *a)
@@ -177,12 +177,12 @@ static void act_refer(struct actor *a)
     count = mbuf_refer(&w.view, m, of.block);
     CHECK(count >= 2);
     mbuf_hold(m, a->session->peer_id);
-    got(a, slot, of.block);
+    add_buffer(a, slot, of.block);
 }
 
 static void act_drop(struct actor *a)
 {
-    struct has h = lost(a, random_below(&a->rng, a->n_has));
+    struct has h = remove_buffer(a, random_below(&a->rng, a->n_has));
     bool full;
 
     CHECK(mbuf_drop(&w.view, &w.view.mbufs[h.slot], &full));
@@ -198,15 +198,15 @@ static void act_give(struct actor *a)
     if (to == a || to->dead || to->done || to->n_has == HAS_MAX)
         return;
     QUIETLY({
-        h = lost(a, random_below(&a->rng, a->n_has));
+        h = remove_buffer(a, random_below(&a->rng, a->n_has));
         word = atomic_load(&w.view.mbufs[h.slot].word);
         atomic_store(&w.view.mbufs[h.slot].word,
                      mbuf_word_held(mbuf_generation(word) + 1, to->session->peer_id));
-        got(to, h.slot, h.block);
+        add_buffer(to, h.slot, h.block);
     });
 }
 
-static void act(struct actor *a)
+static void do_random_act(struct actor *a)
 {
     static void (*const acts[ACTS])(struct actor *) = {act_alloc, act_refer, act_drop, act_give};
     enum act what = (enum act)random_below(&a->rng, ACTS);
@@ -224,7 +224,7 @@ static void process_main(void)
     struct actor *a = w.running;
 
     for (; a->acts > 0; a->acts--)
-        act(a);
+        do_random_act(a);
 }
 
 /* --- npud --- */
@@ -265,12 +265,12 @@ static void npud_main(void)
 static void call_npud(void)
 {
     if (NPUD->done)
-        start(NPUD, npud_main);
+        start_actor(NPUD, npud_main);
 }
 
 /* --- a run --- */
 
-static void reset(unsigned processes, uint64_t seed)
+static void reset_world(unsigned processes, uint64_t seed)
 {
     struct segment_view *v = &w.segment->view;
     uint32_t last = DATA + REFS;
@@ -283,7 +283,7 @@ static void reset(unsigned processes, uint64_t seed)
     for (uint32_t i = 0; i < (segment_slots(v) + 63) / 64; i++)
         atomic_store(&v->page->hint[i], UINT64_MAX);
     for (unsigned i = 0; i < processes; i++) {
-        start(&w.actor[i], process_main);
+        start_actor(&w.actor[i], process_main);
         w.actor[i].rng = seed * 2654435761u + i + 1;
         w.actor[i].acts = 1 + random_below(&w.actor[i].rng, 6);
     }
@@ -314,26 +314,26 @@ static void kill_actor(struct actor *a)
     call_npud();
 }
 
-static void finish(struct actor *a)
+static void finish_actor(struct actor *a)
 {
     while (!a->done && !a->dead)
-        advance(a);
+        advance_actor(a);
 }
 
 /*
  * All that live end, all that died are swept; what is left is what they have; and when they drop
  * it, nothing.
  */
-static void judge(void)
+static void check_end_state(void)
 {
     bool full;
 
     for (unsigned i = 0; i < w.n; i++)
-        finish(&w.actor[i]);
+        finish_actor(&w.actor[i]);
     call_npud();
-    finish(NPUD);
+    finish_actor(NPUD);
     call_npud();
-    finish(NPUD);
+    finish_actor(NPUD);
     CHECK(!w.segment->damaged);
     check_those_who_live();
     for (uint32_t block = 0; block < DATA; block++) {
@@ -347,7 +347,7 @@ static void judge(void)
     }
     for (unsigned i = 0; i < w.n; i++)
         while (w.actor[i].n_has > 0 && !w.actor[i].dead)
-            CHECK(mbuf_drop(&w.view, &w.view.mbufs[lost(&w.actor[i], 0).slot], &full));
+            CHECK(mbuf_drop(&w.view, &w.view.mbufs[remove_buffer(&w.actor[i], 0).slot], &full));
     for (uint32_t slot = 0; slot < DATA + REFS; slot++) {
         CHECK(mbuf_state(atomic_load(&w.view.mbufs[slot].word)) == MBUF_FREE);
         CHECK(atomic_load(&w.view.page->hint[0]) >> slot & 1);
@@ -356,10 +356,10 @@ static void judge(void)
 
 /* --- which steps --- */
 
-static void walk(struct actor *a, unsigned steps)
+static void walk_actor(struct actor *a, unsigned steps)
 {
     for (; steps > 0 && !a->done && !a->dead; steps--) {
-        advance(a);
+        advance_actor(a);
         check_those_who_live();
     }
 }
@@ -379,13 +379,13 @@ static void run_random(uint64_t seed)
     uint64_t rng = seed * 0x9e3779b97f4a7c15u + 1;
     unsigned kills = random_below(&rng, 3), n = 1 + random_below(&rng, ACTORS);
 
-    reset(n, seed);
+    reset_world(n, seed);
     while (somebody_is_at_work()) {
         struct actor *a = &w.actor[random_below(&rng, n + 1)];
 
         if (a == &w.actor[n])
             a = NPUD;
-        walk(a, lengths[random_below(&rng, sizeof(lengths) / sizeof(lengths[0]))]);
+        walk_actor(a, lengths[random_below(&rng, sizeof(lengths) / sizeof(lengths[0]))]);
         if (a != NPUD && !a->done && kills > 0 && random_below(&rng, 8) == 0) {
             kill_actor(a);
             kills--;
@@ -395,7 +395,7 @@ static void run_random(uint64_t seed)
             call_npud();
         }
     }
-    judge();
+    check_end_state();
 }
 
 /*
@@ -407,8 +407,8 @@ static bool run_pair(uint64_t seed, unsigned i, unsigned j, bool dies, bool npud
     struct actor *first = &w.actor[0], *second = npud ? NPUD : &w.actor[1];
     bool more;
 
-    reset(2, seed);
-    walk(first, i);
+    reset_world(2, seed);
+    walk_actor(first, i);
     more = !first->done;
     if (dies && more)
         kill_actor(first);
@@ -416,15 +416,15 @@ static bool run_pair(uint64_t seed, unsigned i, unsigned j, bool dies, bool npud
         w.asks = true;
         call_npud();
     }
-    walk(second, j);
-    walk(first, UINT32_MAX);
-    judge();
+    walk_actor(second, j);
+    walk_actor(first, UINT32_MAX);
+    check_end_state();
     return more;
 }
 
 /* --- tests --- */
 
-static void setup(void)
+static void start_world(void)
 {
     npud_start(NULL);
     for (unsigned i = 0; i < ACTORS; i++) {
@@ -440,7 +440,7 @@ static void setup(void)
     w.view = w.segment->view;
 }
 
-static void teardown(void)
+static void stop_world(void)
 {
     for (unsigned i = 0; i <= ACTORS; i++)
         free(w.actor[i].stack);
@@ -509,7 +509,7 @@ static uint32_t new_head(struct actor *a)
     ck_assert_uint_lt(slot, DATA);
     mbuf_prepare(&w.view, slot, 100);
     mbuf_hold(&w.view.mbufs[slot], a->session->peer_id);
-    got(a, slot, slot);
+    add_buffer(a, slot, slot);
     return slot;
 }
 
@@ -520,7 +520,7 @@ static uint32_t new_reference(struct actor *a, uint32_t block)
     ck_assert_uint_lt(slot, DATA + REFS);
     ck_assert_int_ge(mbuf_refer(&w.view, &w.view.mbufs[slot], block), 2);
     mbuf_hold(&w.view.mbufs[slot], a->session->peer_id);
-    got(a, slot, block);
+    add_buffer(a, slot, block);
     return slot;
 }
 
@@ -539,24 +539,24 @@ START_TEST(same_number_of_another_block)
     uint32_t slot;
     bool full;
 
-    reset(2, 1);
+    reset_world(2, 1);
     a->done = true;
     ck_assert_uint_eq(new_head(a), 0);
     ck_assert_uint_eq(new_head(a), 1);
     new_reference(a, 1);
     slot = new_reference(b, 0);
-    lost(b, 0);
+    remove_buffer(b, 0);
     ck_assert(mbuf_drop(&w.view, &w.view.mbufs[slot], &full));
     ck_assert_uint_eq(atomic_load(&w.view.mbufs[0].refs), mbuf_refs(1, slot, 3));
     ck_assert_uint_eq((uint32_t)atomic_load(&w.view.mbufs[1].refs), 2);
-    start(b, refer_to_1);
+    start_actor(b, refer_to_1);
     while (atomic_load(&w.view.mbufs[slot].op) != mbuf_op(MBUF_TAKING, 1, 3)) {
         CHECK(!b->done);
-        advance(b);
+        advance_actor(b);
     }
     new_reference(a, 0);
     kill_actor(b);
-    judge();
+    check_end_state();
 }
 END_TEST
 
@@ -565,7 +565,7 @@ int main(void)
     Suite *suite = suite_create("mbuf_steps");
     TCase *t = tcase_create("steps");
 
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, start_world, stop_world);
     tcase_set_timeout(t, 0);
     tcase_add_test(t, same_number_of_another_block);
     tcase_add_test(t, random_steps);

@@ -11,7 +11,7 @@ static struct session *recorder, *leaver, *other;
 static struct notify_open *ours;
 static struct stream *recording; /* on device 0 */
 
-static struct notify_open *import(struct session *s)
+static struct notify_open *import_notify(struct session *s)
 {
     char text[NOTIFY_KEY_TEXT];
     struct notify_open *open;
@@ -21,7 +21,7 @@ static struct notify_open *import(struct session *s)
     return open;
 }
 
-static void setup(void)
+static void start_sessions(void)
 {
     npud_start(settings);
     recorder = npud_session(1);
@@ -41,7 +41,7 @@ static struct task task_of(unsigned op, const struct notify_open *open)
 /* A stream of the session that waits, and stands on the list. */
 static struct stream *wait_in(struct session *s, uint64_t *position)
 {
-    struct notify_open *open = import(s);
+    struct notify_open *open = import_notify(s);
     struct stream *stream = npud_stream(s, 1);
     uint32_t n = atomic_load(&ours->notify->waiting.n);
 
@@ -82,7 +82,7 @@ START_TEST(spent_on_a_dead_waiter)
     engine_unlock(engine);
     session_free(leaver);
     next = npud_stream(other, 1);
-    expect_passed(next, client_submit(next, task_of(TASK_NOTIFY_WAIT, import(other))));
+    expect_passed(next, client_submit(next, task_of(TASK_NOTIFY_WAIT, import_notify(other))));
 }
 END_TEST
 
@@ -110,7 +110,7 @@ int main(void)
     TCase *c = tcase_create("notify");
 
     tcase_set_timeout(c, 60);
-    tcase_add_checked_fixture(c, setup, npud_stop);
+    tcase_add_checked_fixture(c, start_sessions, npud_stop);
     tcase_add_test(c, spent_on_a_dead_waiter);
     tcase_add_test(c, handed_on_to_the_next_waiter);
     suite_add_tcase(s, c);

@@ -26,7 +26,7 @@ static unsigned fds_before;
 static struct packet packet;
 static uint8_t payload[PACKET_MAX + 1];
 
-static void setup(void)
+static void open_sockets(void)
 {
     int pair[2];
 
@@ -46,7 +46,7 @@ static void close_socket(int *fd)
     *fd = -1;
 }
 
-static void teardown(void)
+static void close_sockets(void)
 {
     close_socket(&a);
     close_socket(&b);
@@ -459,7 +459,7 @@ static bool kill_until(unsigned n)
     return atomic_load(&signals) >= n;
 }
 
-static void *disturb(void *arg)
+static void *disturb_receiver(void *arg)
 {
     AWAIT(kill_until(100));
     ck_assert_int_eq(packet_send(a, "after", 5, arg, 1, 0), 0);
@@ -475,7 +475,7 @@ START_TEST(signals_do_not_end_a_receive)
     make_fds(&fd, 1);
     ck_assert_int_eq(sigaction(SIGUSR1, &sa, NULL), 0);
     receiver = pthread_self();
-    thread = thread_start(disturb, &fd);
+    thread = thread_start(disturb_receiver, &fd);
     ck_assert_int_eq(packet_recv(b, &packet, 0), 1);
     ck_assert_uint_eq(packet.n_fds, 1);
     packet_deinit(&packet);
@@ -534,14 +534,14 @@ START_TEST(message_size_ends_at_packet_max)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("packet");
     TCase *good = tcase_create("whole packets");
     TCase *bad = tcase_create("refused");
     TCase *end = tcase_create("end and errors");
 
-    tcase_add_checked_fixture(good, setup, teardown);
+    tcase_add_checked_fixture(good, open_sockets, close_sockets);
     tcase_add_test(good, round_trip_of_every_size);
     tcase_add_test(good, packets_keep_their_boundaries);
     tcase_add_test(good, descriptors_arrive_in_order_and_close_on_exec);
@@ -551,7 +551,7 @@ static Suite *suite(void)
     tcase_add_test(good, message_round_trip);
     tcase_add_test(good, message_size_ends_at_packet_max);
     suite_add_tcase(s, good);
-    tcase_add_checked_fixture(bad, setup, teardown);
+    tcase_add_checked_fixture(bad, open_sockets, close_sockets);
     tcase_add_test(bad, too_many_descriptors_are_not_sent);
     tcase_add_test(bad, surplus_descriptors_are_closed);
     tcase_add_test(bad, descriptors_in_several_control_messages_count_together);
@@ -561,7 +561,7 @@ static Suite *suite(void)
     tcase_add_test(bad, empty_packet);
     suite_add_tcase(s, bad);
     tcase_set_timeout(end, 30);
-    tcase_add_checked_fixture(end, setup, teardown);
+    tcase_add_checked_fixture(end, open_sockets, close_sockets);
     tcase_add_test(end, end_of_file);
     tcase_add_test(end, sending_to_nobody_gives_epipe_and_no_signal);
     tcase_add_test(end, last_words_of_a_peer_that_did_not_listen);
@@ -574,5 +574,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

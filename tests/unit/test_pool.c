@@ -80,7 +80,7 @@ static struct mbuf *claim_ref(struct mapped *m, const struct session *session)
     return &m->view.mbufs[slot];
 }
 
-static struct mbuf *alloc(struct mapped *m, const struct session *session)
+static struct mbuf *alloc_buffer(struct mapped *m, const struct session *session)
 {
     struct mbuf *b = claim_data(m, session);
 
@@ -133,8 +133,8 @@ static void check_all_free(const struct mapped *m)
     }
 }
 
-static void append(struct mapped *m, struct mbuf *head, struct mbuf *tail, struct mapped *of,
-                   struct mbuf *b)
+static void append_buffer(struct mapped *m, struct mbuf *head, struct mbuf *tail, struct mapped *of,
+                          struct mbuf *b)
 {
     uint64_t w = atomic_load(&b->word);
 
@@ -143,7 +143,7 @@ static void append(struct mapped *m, struct mbuf *head, struct mbuf *tail, struc
     atomic_store(&tail->next, ref_of(of, b));
 }
 
-static uint64_t used(enum resource r)
+static uint64_t count_used(enum resource r)
 {
     struct user *user;
     uid_t uid = 1000;
@@ -171,7 +171,7 @@ static void await_pools(uint32_t n)
     }
 }
 
-static void setup(void)
+static void start_npud(void)
 {
     npud_start(NULL);
 }
@@ -219,27 +219,27 @@ END_TEST
 START_TEST(segment_is_charged_whole)
 {
     struct session *a = npud_session(1);
-    uint64_t fds = used(RESOURCE_FDS);
+    uint64_t fds = count_used(RESOURCE_FDS);
     struct segment *s = add_segment(a, 1000, 10), *t;
     struct stat st;
 
     ck_assert_int_eq(fstat(s->fd, &st), 0);
     ck_assert_uint_eq((uint64_t)st.st_size, s->size);
-    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), s->size);
-    ck_assert_uint_eq(used(RESOURCE_FDS), fds + 1);
+    ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), s->size);
+    ck_assert_uint_eq(count_used(RESOURCE_FDS), fds + 1);
     ck_assert_ptr_eq(segment_find(&server, s->view.id), s);
     ck_assert(segment_maps(a, s));
     t = add_segment(a, 1000, 10);
     ck_assert_uint_ne(t->view.id, s->view.id);
     ck_assert_uint_ne(t->view.number, s->view.number);
-    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 2 * s->size);
+    ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), 2 * s->size);
     session_free(a);
     await_pools(0);
     npud_stop();
 }
 END_TEST
 
-static struct session *limited(const char *limit, uint64_t value)
+static struct session *start_limited(const char *limit, uint64_t value)
 {
     char text[64];
     const char *settings[] = {text, NULL};
@@ -258,12 +258,12 @@ START_TEST(memory_of_a_user_ends)
 
     ck_assert(segment_shape(&v, 4096, 4));
     size = segment_size(v.n_data, v.n_refs, v.stride);
-    a = limited("mbuf_memory", 2 * size);
+    a = start_limited("mbuf_memory", 2 * size);
     add_segment(a, 4096, 4);
     ck_assert_int_eq(segment_new(pool_get(a), 4096, 5, &s), CAUSE_USER_BUFFERS);
     s = add_segment(a, 4096, 4);
     ck_assert_int_eq(segment_new(pool_get(a), 1, 1, &s), CAUSE_USER_BUFFERS);
-    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 2 * size);
+    ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), 2 * size);
     session_free(a);
     npud_stop();
 }
@@ -271,13 +271,13 @@ END_TEST
 
 START_TEST(descriptors_of_a_user_end)
 {
-    struct session *a = limited("fds", 4); /* two devices, two segments */
+    struct session *a = start_limited("fds", 4); /* two devices, two segments */
     struct segment *s;
 
     add_segment(a, 1, 1);
     add_segment(a, 1, 1);
     ck_assert_int_eq(segment_new(pool_get(a), 1, 1, &s), CAUSE_USER_DESCRIPTORS);
-    ck_assert_uint_eq(used(RESOURCE_FDS), 4);
+    ck_assert_uint_eq(count_used(RESOURCE_FDS), 4);
     ck_assert_uint_eq(pool_get(a)->n_segments, 2);
     session_free(a);
     npud_stop();
@@ -316,13 +316,13 @@ START_TEST(what_the_dead_hold_is_freed)
     struct mbuf *kept, *x;
 
     share_segment(b, s);
-    kept = alloc(&m, a);
-    alloc(&m, b);
+    kept = alloc_buffer(&m, a);
+    alloc_buffer(&m, b);
     claim_data(&m, b);
     claim_ref(&m, b);
     copy_ref(&m, kept, b);
-    copy_ref(&m, alloc(&m, b), b);
-    x = alloc(&m, b); /* in no ring of this number */
+    copy_ref(&m, alloc_buffer(&m, b), b);
+    x = alloc_buffer(&m, b); /* in no ring of this number */
     set_word(x, mbuf_word(mbuf_generation(atomic_load(&x->word)), MBUF_SENDING, b->peer_id, 77));
     /* between the hint and the claim, and between the release and the hint */
     atomic_fetch_and(&m.view.page->hint[0], ~(UINT64_C(1) << 60));
@@ -349,16 +349,16 @@ START_TEST(chains_of_the_dead_are_freed)
     struct mbuf *head, *x, *y, *z, *others, *other;
 
     share_segment(b, s);
-    head = alloc(&mt, b);
-    x = alloc(&ms, b);
+    head = alloc_buffer(&mt, b);
+    x = alloc_buffer(&ms, b);
     y = copy_ref(&ms, x, b);
-    z = alloc(&mt, b);
-    append(&mt, head, head, &ms, x);
-    append(&mt, head, x, &ms, y);
+    z = alloc_buffer(&mt, b);
+    append_buffer(&mt, head, head, &ms, x);
+    append_buffer(&mt, head, x, &ms, y);
     set_word(z, mbuf_word_member(3, ref_of(&mt, head))); /* a member, not linked */
-    others = alloc(&ms, a);
+    others = alloc_buffer(&ms, a);
     other = copy_ref(&ms, x, a);
-    append(&ms, others, others, &ms, other);
+    append_buffer(&ms, others, others, &ms, other);
     session_free(b);
     ck_assert_int_eq(state_of(others), MBUF_HELD);
     ck_assert_int_eq(state_of(other), MBUF_MEMBER);
@@ -389,19 +389,19 @@ START_TEST(messages_of_the_dead_stay)
     ck_assert_ptr_nonnull(qa);
     ck_assert(queue_allow_map(qb->queue, s));
     share_segment(b, s);
-    sent = alloc(&m, a);
-    part = alloc(&m, a);
-    append(&m, sent, sent, &m, part);
+    sent = alloc_buffer(&m, a);
+    part = alloc_buffer(&m, a);
+    append_buffer(&m, sent, sent, &m, part);
     ck_assert_int_eq(queue_enqueue(&qb->queue->ring.view, sent, ref_of(&m, sent),
                                    atomic_load(&sent->word), a->peer_id),
                      QUEUE_OK);
-    alloc(&m, a);
+    alloc_buffer(&m, a);
     session_free(a);
     ck_assert_uint_eq(n_pools(), 1);
     ck_assert_int_eq(state_of(sent), MBUF_SENDING);
     ck_assert_int_eq(state_of(part), MBUF_MEMBER);
     ck_assert_uint_eq(atomic_load(&m.view.page->orphan), 1);
-    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), s->size);
+    ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), s->size);
     npud_turn();
     ck_assert_uint_eq(n_pools(), 1);
 
@@ -414,7 +414,7 @@ START_TEST(messages_of_the_dead_stay)
     ck_assert_int_eq(state_of(sent), MBUF_HELD);
     session_free(b);
     await_pools(0);
-    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 0);
+    ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), 0);
     unmap_all(&m);
     npud_stop();
 }
@@ -432,11 +432,11 @@ START_TEST(orphan_goes_with_its_last_buffer)
 
     share_segment(b, s);
     share_segment(b, t);
-    x = alloc(&m, b);
+    x = alloc_buffer(&m, b);
     ref = copy_ref(&m, x, b);
     session_free(a);
     /* The empty one goes at once. */
-    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), s->size);
+    ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), s->size);
     ck_assert_uint_eq(n_pools(), 1);
     mbuf_drop(&m.view, x, &full);
     pool_look_soon(s->pool);
@@ -478,7 +478,7 @@ START_TEST(lies_do_not_keep_an_orphan)
     };
 
     share_segment(b, s);
-    alloc(&m, b);
+    alloc_buffer(&m, b);
     session_free(a);
     ck_assert_uint_eq(n_pools(), 1);
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
@@ -532,7 +532,7 @@ START_TEST(garbage_is_survived)
         await_pools(0);
         unmap_all(&m);
     }
-    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 0);
+    ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), 0);
     npud_stop();
 }
 END_TEST
@@ -543,7 +543,7 @@ static struct {
 } player;
 
 /* Changes the count of slot 0 all the time. */
-static void *play(void *arg)
+static void *change_refs(void *arg)
 {
     (void)arg;
     while (!atomic_load_explicit(&player.stop, memory_order_relaxed))
@@ -571,10 +571,10 @@ START_TEST(who_plays_with_a_count_does_not_stall_npud)
 
     player.m = map_all(s);
     share_segment(b, s);
-    x = alloc(&player.m, a);
+    x = alloc_buffer(&player.m, a);
     for (int i = 0; i < 40000; i++)
         copy_ref(&player.m, x, b);
-    thread = thread_start(play, NULL);
+    thread = thread_start(change_refs, NULL);
     begin = clock_ns();
     session_free(b);
     ck_assert_uint_lt(clock_ns() - begin, STALL_NS);
@@ -595,7 +595,7 @@ START_TEST(memory_is_given_back)
     struct segment *s = add_segment(a, MIB(1), 4), *t = add_segment(a, MIB(1), 4);
     uint64_t size = s->size;
     struct mapped m = map_all(s);
-    struct mbuf *x = alloc(&m, a), *y = alloc(&m, b);
+    struct mbuf *x = alloc_buffer(&m, a), *y = alloc_buffer(&m, b);
     struct stat st;
     uint64_t begin;
 
@@ -609,8 +609,8 @@ START_TEST(memory_is_given_back)
     pool_look_soon(s->pool);
     ck_assert_uint_eq(atomic_load(&m.view.page->armed), 1);
     npud_turn();
-    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 2 * size);
-    while (used(RESOURCE_MBUF_MEMORY) != size) {
+    ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), 2 * size);
+    while (count_used(RESOURCE_MBUF_MEMORY) != size) {
         ck_assert_uint_lt(clock_ns() - begin, GUARD_NS);
         event_base_loop(server.base, EVLOOP_ONCE);
     }
@@ -623,7 +623,7 @@ START_TEST(memory_is_given_back)
     /* Whoever has it mapped has the page that says so, and nothing else. */
     ck_assert_uint_eq(atomic_load(&m.view.page->dead), 1);
     ck_assert_uint_eq(m.view.data[5], 0);
-    ck_assert_uint_eq(used(RESOURCE_MBUF_MEMORY), 0);
+    ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), 0);
     ck_assert_uint_eq(pool_get(a)->n_segments, 0);
     session_free(a);
     session_free(b);
@@ -698,7 +698,7 @@ END_TEST
 static void race_prepare_used(void)
 {
     race_prepare();
-    race.claimed = alloc(&race.m, race.session);
+    race.claimed = alloc_buffer(&race.m, race.session);
     race.ref = copy_ref(&race.m, race.claimed, race.session);
     mbuf_drop(&race.m.view, race.claimed, &(bool){false});
     race.claimed = NULL;
@@ -740,7 +740,7 @@ START_TEST(lost_rights_drain_a_segment)
     struct segment *s = add_segment(a, 128, 4);
     struct queue_attach *qa, *qb, *qc;
     struct mapped m = map_all(s);
-    struct mbuf *held = alloc(&m, a);
+    struct mbuf *held = alloc_buffer(&m, a);
     uint32_t id = s->view.id;
 
     ck_assert_int_eq(queue_new(a, "", 8, &qa), 0);
@@ -814,11 +814,11 @@ START_TEST(slots_of_a_survivor_stay_until_it_exits)
     uint32_t number = b->peer_id, slot;
 
     share_segment(b, s);
-    own = alloc(&m, a);
-    held = alloc(&m, b);
+    own = alloc_buffer(&m, a);
+    held = alloc_buffer(&m, b);
     copy = copy_ref(&m, own, b);
-    head = alloc(&m, b);
-    member = alloc(&m, b);
+    head = alloc_buffer(&m, b);
+    member = alloc_buffer(&m, b);
     set_word(member, mbuf_word_member(1, ref_of(&m, head)));
     session_free(b);
     ck_assert(!peer_id_is_free(number));
@@ -861,8 +861,8 @@ START_TEST(segment_of_a_survivor_alone_is_given_back)
     struct mbuf *own;
 
     share_segment(b, s);
-    own = alloc(&m, a);
-    alloc(&m, b);
+    own = alloc_buffer(&m, a);
+    alloc_buffer(&m, b);
     session_free(b);
     ck_assert(!segment_give_back(s));
     mbuf_release(&m.view, own);
@@ -886,9 +886,9 @@ START_TEST(pool_of_a_survivor_goes_with_its_session)
     struct mbuf *held;
 
     share_segment(a, with);
-    alloc(&m, b);
-    alloc(&w, b);
-    held = alloc(&w, a);
+    alloc_buffer(&m, b);
+    alloc_buffer(&w, b);
+    held = alloc_buffer(&w, a);
     session_free(b);
     ck_assert_ptr_null(segment_find(&server, id));
     ck_assert_ptr_eq(segment_find(&server, id_with), with);
@@ -913,7 +913,7 @@ START_TEST(session_that_leaves_is_freed_at_once)
     uint32_t number = b->peer_id;
 
     share_segment(b, s);
-    held = alloc(&m, b);
+    held = alloc_buffer(&m, b);
     b->left = true;
     session_free(b);
     ck_assert(peer_id_is_free(number));
@@ -936,7 +936,7 @@ int main(void)
     tcase_add_test(t, descriptors_of_a_user_end);
     suite_add_tcase(suite, t);
     t = tcase_create("npud");
-    tcase_add_checked_fixture(t, setup, NULL);
+    tcase_add_checked_fixture(t, start_npud, NULL);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, segment_is_charged_whole);
     tcase_add_test(t, ids_are_used_again_late);

@@ -52,7 +52,7 @@ static struct queue_attach *make_queue(struct session *session)
 }
 
 /* As on_attach_queue(). */
-static struct queue_attach *join(struct session *session, struct queue *queue)
+static struct queue_attach *join_queue(struct session *session, struct queue *queue)
 {
     struct grant *grant = grant_find(session, queue->id);
     struct queue_attach *attach;
@@ -86,18 +86,19 @@ static uint32_t make_buffer(struct session *session, struct segment *segment)
     return mbuf_ref(v, &v->mbufs[slot]);
 }
 
-static struct mbuf *buffer(uint32_t ref)
+static struct mbuf *find_buffer(uint32_t ref)
 {
     return mbuf_at(segments_table(&server), ref);
 }
 
-static enum queue_result put(const struct queue_view *v, struct session *session, uint32_t ref)
+static enum queue_result put_message(const struct queue_view *v, struct session *session,
+                                     uint32_t ref)
 {
-    return queue_enqueue(v, buffer(ref), ref, buffer(ref)->word, session->peer_id);
+    return queue_enqueue(v, find_buffer(ref), ref, find_buffer(ref)->word, session->peer_id);
 }
 
 /* The ref of the message, or 0. */
-static uint32_t take(const struct queue_view *v, struct session *session)
+static uint32_t take_message(const struct queue_view *v, struct session *session)
 {
     struct queue_front f;
     uint64_t held;
@@ -105,8 +106,8 @@ static uint32_t take(const struct queue_view *v, struct session *session)
     if (queue_front(v, &f) != QUEUE_OK)
         return 0;
     queue_settle(v, f.head, segments_table(&server));
-    return queue_dequeue(v, &f, buffer(f.ref), session->peer_id, segments_table(&server), &held) ==
-                   QUEUE_OK
+    return queue_dequeue(v, &f, find_buffer(f.ref), session->peer_id, segments_table(&server),
+                         &held) == QUEUE_OK
                ? f.ref
                : 0;
 }
@@ -132,7 +133,7 @@ START_TEST(a_queue_lives_as_long_as_somebody_has_it)
 
     other = npud_session(getpid());
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
-    ck_assert_uint_eq(join(other, queue)->rights, QUEUE_TAKE);
+    ck_assert_uint_eq(join_queue(other, queue)->rights, QUEUE_TAKE);
     session_free(s);
     ck_assert_uint_eq(server.queues->n, 1);
     ck_assert_ptr_null(queue->creator);
@@ -218,7 +219,7 @@ START_TEST(a_grant_is_for_one_process)
     ck_assert_ptr_null(grant_find(other, queue->id + 1));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_MANAGE), 0);
     ck_assert_uint_eq(queue->n_grants, 1);
-    ck_assert_uint_eq(join(other, queue)->rights, QUEUE_PUT | QUEUE_MANAGE);
+    ck_assert_uint_eq(join_queue(other, queue)->rights, QUEUE_PUT | QUEUE_MANAGE);
     ck_assert_uint_eq(queue->n_grants, 0);
     ck_assert_int_eq(grant_set(queue, getppid(), QUEUE_PUT), 0);
     ck_assert_int_eq(grant_set(queue, getppid(), 0), 0);
@@ -355,7 +356,7 @@ START_TEST(who_may_take_may_map_what_feeds)
     ck_assert(!queue_session_may_map(a, not_fed));
     ck_assert(!queue_session_may_map(b, fed));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
-    join(b, queue);
+    join_queue(b, queue);
     ck_assert(!queue_session_may_map(b, fed));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_TAKE), 0);
     ck_assert(queue_session_may_map(b, fed));
@@ -387,12 +388,12 @@ START_TEST(who_loses_a_right_is_left_behind_in_the_old_ring)
     segment = make_segment(a);
     queue = make_queue(a)->queue;
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_TAKE), 0);
-    join(b, queue);
+    join_queue(b, queue);
     for (int i = 0; i <= DEPTH; i++)
         ref[i] = make_buffer(a, segment);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(put(&queue->ring.view, a, ref[i]), QUEUE_OK);
-    ck_assert_uint_eq(take(&queue->ring.view, b), ref[0]);
+        ck_assert_int_eq(put_message(&queue->ring.view, a, ref[i]), QUEUE_OK);
+    ck_assert_uint_eq(take_message(&queue->ring.view, b), ref[0]);
 
     /* As b has it mapped. */
     old = queue->ring.view;
@@ -409,15 +410,15 @@ START_TEST(who_loses_a_right_is_left_behind_in_the_old_ring)
     ck_assert_uint_eq(queue_messages(queue), 1);
 
     ck_assert_int_eq(queue_front(&old, &(struct queue_front){0}), QUEUE_ENDED);
-    ck_assert_int_eq(put(&old, a, ref[3]), QUEUE_ENDED);
-    ck_assert_uint_eq(buffer(ref[3])->word, mbuf_word_held(1, a->peer_id));
+    ck_assert_int_eq(put_message(&old, a, ref[3]), QUEUE_ENDED);
+    ck_assert_uint_eq(find_buffer(ref[3])->word, mbuf_word_held(1, a->peer_id));
     ck_assert_int_eq(old.put->news.state, QUEUE_MOVED);
     ck_assert_int_eq(old.take->news.state, QUEUE_MOVED);
 
-    ck_assert_int_eq(put(now, a, ref[3]), QUEUE_OK);
+    ck_assert_int_eq(put_message(now, a, ref[3]), QUEUE_OK);
     for (int i = 1; i <= 3; i++)
-        ck_assert_uint_eq(take(now, a), ref[i]);
-    ck_assert_uint_eq(take(now, a), 0);
+        ck_assert_uint_eq(take_message(now, a), ref[i]);
+    ck_assert_uint_eq(take_message(now, a), 0);
     ck_assert_uint_eq(now->put->news.others, 1);
     ck_assert_uint_eq(now->take->news.others, 2);
     munmap(old.put, queue_put_size(DEPTH));
@@ -443,11 +444,11 @@ START_TEST(a_queue_that_is_destroyed_frees_its_messages)
     for (int i = 0; i < 3; i++)
         ref[i] = make_buffer(a, segment);
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(put(&queue->ring.view, a, ref[i]), QUEUE_OK);
+        ck_assert_int_eq(put_message(&queue->ring.view, a, ref[i]), QUEUE_OK);
     queue_destroy(queue);
-    ck_assert_uint_eq(mbuf_state(buffer(ref[0])->word), MBUF_FREE);
-    ck_assert_uint_eq(mbuf_state(buffer(ref[1])->word), MBUF_FREE);
-    ck_assert_uint_eq(mbuf_state(buffer(ref[2])->word), MBUF_HELD);
+    ck_assert_uint_eq(mbuf_state(find_buffer(ref[0])->word), MBUF_FREE);
+    ck_assert_uint_eq(mbuf_state(find_buffer(ref[1])->word), MBUF_FREE);
+    ck_assert_uint_eq(mbuf_state(find_buffer(ref[2])->word), MBUF_HELD);
     ck_assert_ptr_null(queue_attached(a, 0));
     session_free(a);
     npud_stop();
@@ -477,19 +478,19 @@ START_TEST(the_dead_are_swept_out_of_rings)
     v = &queue->ring.view;
     ck_assert(queue_allow_map(queue, segment));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_TAKE), 0);
-    join(b, queue);
+    join_queue(b, queue);
     ck_assert(segment_map(b->shared, segment));
     for (int i = 0; i < 4; i++)
         ref[i] = make_buffer(a, segment);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(put(v, a, ref[i]), QUEUE_OK);
+        ck_assert_int_eq(put_message(v, a, ref[i]), QUEUE_OK);
     /* b takes one, and dies before it is settled. */
     ck_assert_int_eq(queue_front(v, &f), QUEUE_OK);
     atomic_store(&v->take->head, (queue_head_position(f.head) + 1) << 16 | b->peer_id);
     /* a dies between the word and the slot. */
-    atomic_store(&buffer(ref[3])->word, mbuf_word(1, MBUF_SENDING, a->peer_id, v->number));
+    atomic_store(&find_buffer(ref[3])->word, mbuf_word(1, MBUF_SENDING, a->peer_id, v->number));
     session_free(b);
-    ck_assert_uint_eq(mbuf_state(buffer(ref[0])->word), MBUF_FREE);
+    ck_assert_uint_eq(mbuf_state(find_buffer(ref[0])->word), MBUF_FREE);
     ck_assert(!queue_sweep_has(queue, ref[0]));
     ck_assert(queue_sweep_has(queue, ref[1]));
     ck_assert_uint_eq(v->put->news.gone, 1);
@@ -497,14 +498,14 @@ START_TEST(the_dead_are_swept_out_of_rings)
 
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
     b = npud_session(getpid());
-    join(b, queue);
+    join_queue(b, queue);
     ck_assert_uint_eq(v->put->news.gone, 0);
     session_free(a);
     ck_assert_uint_eq(server.queues->n, 1);
-    ck_assert_uint_eq(mbuf_state(buffer(ref[3])->word), MBUF_FREE);
-    ck_assert_uint_eq(take(v, b), ref[1]);
-    ck_assert_uint_eq(take(v, b), ref[2]);
-    ck_assert_uint_eq(take(v, b), 0);
+    ck_assert_uint_eq(mbuf_state(find_buffer(ref[3])->word), MBUF_FREE);
+    ck_assert_uint_eq(take_message(v, b), ref[1]);
+    ck_assert_uint_eq(take_message(v, b), ref[2]);
+    ck_assert_uint_eq(take_message(v, b), 0);
     ck_assert_uint_eq(v->take->news.others, 0);
     ck_assert_uint_eq(v->take->news.gone, 2); /* both */
     ck_assert_int_eq(v->take->news.pid, 100);
@@ -535,23 +536,23 @@ START_TEST(a_lap_that_moves_on_under_the_sweep_hides_no_message)
     v = &queue->ring.view;
     ck_assert(queue_allow_map(queue, segment));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
-    join(b, queue);
+    join_queue(b, queue);
     ck_assert(segment_map(b->shared, segment));
     for (uint32_t i = 0; i <= DEPTH; i++) {
         ref = make_buffer(a, segment);
-        ck_assert_int_eq(put(v, a, ref), QUEUE_OK);
-        ck_assert_uint_eq(take(v, a), ref);
+        ck_assert_int_eq(put_message(v, a, ref), QUEUE_OK);
+        ck_assert_uint_eq(take_message(v, a), ref);
     }
     dead = make_buffer(b, segment);
-    ck_assert_int_eq(put(v, b, dead), QUEUE_OK);
+    ck_assert_int_eq(put_message(v, b, dead), QUEUE_OK);
     for (uint32_t i = 1; i < DEPTH; i++)
-        ck_assert_int_eq(put(v, a, make_buffer(a, segment)), QUEUE_OK);
+        ck_assert_int_eq(put_message(v, a, make_buffer(a, segment)), QUEUE_OK);
     ck_assert(queue_slot_has(v->put->slot[0].word, v->mask + 1));
     atomic_store(&v->take->settled, 0);
     ck_assert(queue_sweep_has(queue, dead));
     session_free(b);
     atomic_store(&v->take->settled, DEPTH + 1);
-    ck_assert_uint_eq(take(v, a), dead);
+    ck_assert_uint_eq(take_message(v, a), dead);
     session_free(a);
     npud_stop();
 }
@@ -571,7 +572,7 @@ START_TEST(a_death_wakes_who_sleeps)
     queue = make_queue(a)->queue;
     v = &queue->ring.view;
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
-    join(b, queue);
+    join_queue(b, queue);
     generation = queue_arm(&v->take->waiting, &v->put->wake, &seen);
     queue_arm(&v->take->waiting, &v->put->wake, &seen);
     ck_assert_uint_eq(queue_waiting(&v->take->waiting), 2);
@@ -599,7 +600,7 @@ START_TEST(who_ends_and_lives_is_left_behind_too)
     queue = make_queue(a)->queue;
     number = queue->ring.view.number;
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
-    join(b, queue);
+    join_queue(b, queue);
     ck_assert_uint_eq(queue->ring.view.number, number);
     session_free(b);
     ck_assert_uint_ne(queue->ring.view.number, number);
@@ -642,7 +643,7 @@ START_TEST(npuctl_tells_who_could_serve)
     b = npud_session(getpid());
     queue = make_queue(a)->queue;
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
-    join(b, queue);
+    join_queue(b, queue);
     sleep_slot(b, 0, WAIT_MESSAGE, queue->ring.view.number);
     sleep_slot(a, 0, WAIT_ROOM, queue->ring.view.number);
     sleep_slot(b, 1, WAIT_GRANT, queue->id + 1);

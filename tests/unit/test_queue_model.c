@@ -101,7 +101,7 @@ static uint32_t ref_of(unsigned message)
     return segment.id << 16 | message;
 }
 
-static uint32_t depth(void)
+static uint32_t get_depth(void)
 {
     return scenario->depth ? scenario->depth : DEPTH;
 }
@@ -112,7 +112,7 @@ static void make_ring(unsigned i, uint64_t start)
 
     memset(files[i], 0, sizeof(files[i]));
     *q = (struct queue_view){(struct queue_put *)files[i][0], (struct queue_take *)files[i][1],
-                             depth(), queue_slots(depth()) - 1, 7 + i};
+                             get_depth(), queue_slots(get_depth()) - 1, 7 + i};
     q->put->tail = start;
     q->take->head = start << 16;
     q->take->settled = start;
@@ -122,7 +122,7 @@ static void make_ring(unsigned i, uint64_t start)
 
 /* --- actors --- */
 
-static struct peer *self(void)
+static struct peer *get_self(void)
 {
     return &w.peer[cast.current];
 }
@@ -151,7 +151,7 @@ static bool is_awake(void *arg)
 
 static void sleep_on(const _Atomic uint32_t *word, uint32_t seen)
 {
-    struct peer *p = self();
+    struct peer *p = get_self();
 
     p->asleep = (const uint32_t *)word;
     p->seen = seen;
@@ -160,15 +160,15 @@ static void sleep_on(const _Atomic uint32_t *word, uint32_t seen)
 }
 
 /* The ring as this actor has it mapped. */
-static struct queue_view view(unsigned r)
+static struct queue_view view_ring(unsigned r)
 {
     struct queue_view v = ring[r];
 
-    v.seen = &self()->head_seen[r];
+    v.seen = &get_self()->head_seen[r];
     return v;
 }
 
-static void wake(_Atomic uint64_t *waiting, _Atomic uint32_t *word)
+static void wake_waiters(_Atomic uint64_t *waiting, _Atomic uint32_t *word)
 {
     if (queue_waiting(waiting) != 0)
         atomic_fetch_add(word, 1);
@@ -181,15 +181,15 @@ static unsigned next_ring(unsigned r)
     return w.ring;
 }
 
-static bool put(unsigned message)
+static bool put_message(unsigned message)
 {
     struct mbuf *m = &mbufs[message];
-    uint32_t me = self()->share, generation, seen;
+    uint32_t me = get_self()->share, generation, seen;
     uint64_t held = m->word;
     unsigned r = w.ring;
 
     for (;;) {
-        struct queue_view of_ring = view(r), *q = &of_ring;
+        struct queue_view of_ring = view_ring(r), *q = &of_ring;
         enum queue_result result = queue_enqueue(q, m, ref_of(message), held, me);
 
         if (result == QUEUE_FULL) {
@@ -202,7 +202,7 @@ static bool put(unsigned message)
         SURE(result != QUEUE_DAMAGED && result != QUEUE_STALE);
         if (result == QUEUE_OK) {
             w.sent[message]++;
-            wake(&q->take->waiting, &q->put->wake);
+            wake_waiters(&q->take->waiting, &q->put->wake);
             return true;
         }
         if (result == QUEUE_ENDED && w.destroyed) {
@@ -214,7 +214,7 @@ static bool put(unsigned message)
     }
 }
 
-static void receive(unsigned message, unsigned r, uint64_t position)
+static void receive_message(unsigned message, unsigned r, uint64_t position)
 {
     w.got[message]++;
     w.known[message] = mbufs[message].word;
@@ -228,10 +228,10 @@ static void receive(unsigned message, unsigned r, uint64_t position)
  */
 static int take_from(unsigned r, bool wait)
 {
-    uint32_t me = self()->share, generation, seen, ref = 0;
+    uint32_t me = get_self()->share, generation, seen, ref = 0;
 
     for (;;) {
-        struct queue_view of_ring = view(r), *q = &of_ring;
+        struct queue_view of_ring = view_ring(r), *q = &of_ring;
         struct queue_front f;
         enum queue_result result = queue_front(q, &f);
         uint64_t held;
@@ -251,9 +251,9 @@ static int take_from(unsigned r, bool wait)
                 unsigned message = f.ref & 0xffff;
 
                 SURE(mbufs[message].word == held);
-                receive(message, scenario->routed && r == 0 ? LEFT : r,
-                        queue_head_position(f.head));
-                wake(&q->put->waiting, &q->take->wake);
+                receive_message(message, scenario->routed && r == 0 ? LEFT : r,
+                                queue_head_position(f.head));
+                wake_waiters(&q->put->waiting, &q->take->wake);
                 return (int)message;
             }
             if (result == QUEUE_NOTHING)
@@ -269,27 +269,27 @@ static int take_from(unsigned r, bool wait)
     }
 }
 
-static int take(bool wait)
+static int take_message(bool wait)
 {
     return take_from(scenario->routed ? 1 : w.ring, wait);
 }
 
 static void run_sender(void)
 {
-    struct peer *a = self();
+    struct peer *a = get_self();
 
     for (unsigned i = 0; i < a->count; i++)
-        if (!put(a->base + i))
+        if (!put_message(a->base + i))
             return;
 }
 
 static void run_taker(void)
 {
-    struct peer *a = self();
+    struct peer *a = get_self();
     int message;
 
     for (unsigned i = 0; i < a->count; i++) {
-        message = take(true);
+        message = take_message(true);
         if (message < 0)
             return;
         mbuf_drop(&segment, &mbufs[message], &(bool){false});
@@ -308,20 +308,20 @@ static void run_trader(void)
 /* From the first message on, the ring is never empty: what is taken is not the only one. */
 static void run_churner(void)
 {
-    struct peer *a = self();
+    struct peer *a = get_self();
 
-    put(a->base);
+    put_message(a->base);
     w.filled = true;
     for (unsigned i = 1; i < a->count; i++) {
-        put(a->base + i);
-        mbuf_drop(&segment, &mbufs[take(true)], &(bool){false});
+        put_message(a->base + i);
+        mbuf_drop(&segment, &mbufs[take_message(true)], &(bool){false});
     }
 }
 
 /* Would be told that the queue is empty. */
 static void run_prober(void)
 {
-    struct peer *a = self();
+    struct peer *a = get_self();
     struct queue_front front;
 
     for (unsigned i = 0; i < a->count; i++) {
@@ -334,14 +334,14 @@ static void run_prober(void)
 /* Puts back what it takes, once: the same buffer is on its way a second time. */
 static void run_returner(void)
 {
-    struct peer *a = self();
+    struct peer *a = get_self();
 
     for (unsigned i = 0; i < a->count; i++) {
-        int message = take(true);
+        int message = take_message(true);
 
         if (message < 0)
             return;
-        put((unsigned)message);
+        put_message((unsigned)message);
     }
 }
 
@@ -368,7 +368,7 @@ static void run_mover(void)
                 &m->word, &word,
                 mbuf_word(mbuf_generation(word) + 1, MBUF_SENDING, 0, ring[1].number)))
             continue;
-        SURE(to < depth());
+        SURE(to < get_depth());
         ring[1].put->slot[to & ring[1].mask].word = queue_slot_word(to, ref);
         to++;
     }
@@ -393,7 +393,7 @@ static void run_destroyer(void)
         if (mbuf_state(word) == MBUF_SENDING && mbuf_queue(word) == ring[r].number &&
             atomic_compare_exchange_strong(&m->word, &word,
                                            mbuf_word_held(mbuf_generation(word) + 1, PEER_NPUD))) {
-            receive(ref & 0xffff, r, position - 1);
+            receive_message(ref & 0xffff, r, position - 1);
             mbuf_drop(&segment, m, &(bool){false});
         }
     }
@@ -468,7 +468,7 @@ static void sweep_buffer(unsigned i, const struct peer *v)
 }
 
 /* npud, when it hears of the victim's end. */
-static void sweep(void)
+static void sweep_victim(void)
 {
     for (unsigned r = 0; r < 2; r++)
         if (ring_by_number(ring[r].number)) {
@@ -485,7 +485,7 @@ static void sweep(void)
 static void run_sweeper(void)
 {
     sleep_on((_Atomic uint32_t *)&w.death, 0);
-    sweep();
+    sweep_victim();
 }
 
 /* A session loses a right, and npud hears of a death only after that. */
@@ -522,10 +522,10 @@ static void sleep_of_router(_Atomic uint64_t *waiting, _Atomic uint32_t *word, b
     }
     queue_disarm(waiting, generation);
     if (w.death && !w.swept)
-        sweep();
+        sweep_victim();
 }
 
-static void relay(int message)
+static void relay_message(int message)
 {
     struct mbuf *m = &mbufs[message];
     uint64_t held = m->word;
@@ -533,13 +533,13 @@ static void relay(int message)
     while (queue_enqueue(&ring[1], m, ref_of((unsigned)message), held, PEER_NPUD) != QUEUE_OK)
         sleep_of_router(&ring[1].put->waiting, &ring[1].take->wake, true, message);
     w.pending = -1;
-    wake(&ring[1].take->waiting, &ring[1].put->wake);
+    wake_waiters(&ring[1].take->waiting, &ring[1].put->wake);
 }
 
 /* Until so many were taken, if they are counted. */
-static void route(bool counted)
+static void route_messages(bool counted)
 {
-    for (unsigned n = 0; !counted || n < self()->count;) {
+    for (unsigned n = 0; !counted || n < get_self()->count;) {
         struct queue_front f;
         uint64_t held;
 
@@ -551,20 +551,20 @@ static void route(bool counted)
         SURE(queue_dequeue(&ring[0], &f, mbuf_at(&table, f.ref), PEER_NPUD, &table, &held) ==
              QUEUE_OK);
         n++;
-        wake(&ring[0].put->waiting, &ring[0].take->wake);
-        relay((int)(f.ref & 0xffff));
+        wake_waiters(&ring[0].put->waiting, &ring[0].take->wake);
+        relay_message((int)(f.ref & 0xffff));
     }
 }
 
 static void run_router(void)
 {
-    route(!scenario->kills);
+    route_messages(!scenario->kills);
 }
 
 /* npud hears that the route is unbound between two messages. */
 static void run_unbinding_router(void)
 {
-    route(true);
+    route_messages(true);
     atomic_store((_Atomic uint32_t *)&w.unbound, 1);
 }
 
@@ -572,7 +572,7 @@ static void run_unbinding_router(void)
 static void run_source_taker(void)
 {
     sleep_on((_Atomic uint32_t *)&w.unbound, 0);
-    for (unsigned i = 0; i < self()->count; i++)
+    for (unsigned i = 0; i < get_self()->count; i++)
         mbuf_drop(&segment, &mbufs[take_from(0, true)], &(bool){false});
 }
 
@@ -633,7 +633,7 @@ static void check_order(void)
 }
 
 /* What is left in ring r is received, as out of ring `as`. */
-static void drain(unsigned r, unsigned as)
+static void drain_ring(unsigned r, unsigned as)
 {
     for (int m; (m = take_from(r, false)) >= 0;) {
         w.log[w.n_log - 1].ring = as;
@@ -646,7 +646,7 @@ static bool sleeps_rightly(const struct peer *a)
 {
     for (unsigned r = 0; r < 2; r++) {
         if (a->asleep == (const uint32_t *)&ring[r].take->wake)
-            return queue_fill(&ring[r]) == depth();
+            return queue_fill(&ring[r]) == get_depth();
         if (a->asleep == (const uint32_t *)&ring[r].put->wake)
             return queue_fill(&ring[r]) == 0;
     }
@@ -679,19 +679,19 @@ static void interleave_judge(void)
     }
     SURE(!victim || !victim->dead || w.swept);
     SURE(!scenario->routed ||
-         queue_fill(&ring[w.pending < 0 ? 0 : 1]) == (w.pending < 0 ? 0 : depth()));
+         queue_fill(&ring[w.pending < 0 ? 0 : 1]) == (w.pending < 0 ? 0 : get_depth()));
     /*
      * What is left in the newest ring; of a route in the order of what its takers would have got.
      */
     cast.current = cast.n - 1;
     if (scenario->routed)
-        drain(1, 1);
+        drain_ring(1, 1);
     if (w.pending >= 0) {
-        receive((unsigned)w.pending, 2, 0);
+        receive_message((unsigned)w.pending, 2, 0);
         mbuf_drop(&segment, &mbufs[w.pending], &(bool){false});
     }
     if (!w.destroyed)
-        drain(w.ring, scenario->routed ? LEFT : w.ring);
+        drain_ring(w.ring, scenario->routed ? LEFT : w.ring);
     for (unsigned i = 0; i < MESSAGES; i++) {
         uint64_t word = mbufs[i].word;
         bool kept = mbuf_state(word) == MBUF_HELD;

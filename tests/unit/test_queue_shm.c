@@ -126,7 +126,7 @@ static struct content *content_of(struct mbuf *m)
     return (struct content *)(void *)m->user;
 }
 
-static void wake(_Atomic uint64_t *waiting, _Atomic uint32_t *word)
+static void wake_waiters(_Atomic uint64_t *waiting, _Atomic uint32_t *word)
 {
     if (queue_waiting(waiting) == 0)
         return;
@@ -134,7 +134,7 @@ static void wake(_Atomic uint64_t *waiting, _Atomic uint32_t *word)
     futex_wake_all(word);
 }
 
-static void doze(_Atomic uint32_t *word, uint32_t seen)
+static void sleep_on_word(_Atomic uint32_t *word, uint32_t seen)
 {
     struct timespec guard = timespec_from_ns(clock_ns() + GUARD_NS);
 
@@ -142,7 +142,7 @@ static void doze(_Atomic uint32_t *word, uint32_t seen)
         RIGHT(!"woken");
 }
 
-static uint32_t alloc(void)
+static uint32_t alloc_buffer(void)
 {
     uint32_t slot;
 
@@ -154,7 +154,7 @@ static uint32_t alloc(void)
 
 static void send_message(uint32_t number)
 {
-    uint32_t slot = alloc(), ref = segment.id << 16 | slot, generation, seen;
+    uint32_t slot = alloc_buffer(), ref = segment.id << 16 | slot, generation, seen;
     struct mbuf *m = &segment.mbufs[slot];
     uint64_t held;
     enum queue_result r;
@@ -165,7 +165,7 @@ static void send_message(uint32_t number)
         generation = queue_arm(&ring.put->waiting, &ring.take->wake, &seen);
         r = queue_enqueue(&ring, m, ref, held, me.share);
         if (r == QUEUE_FULL)
-            doze(&ring.take->wake, seen);
+            sleep_on_word(&ring.take->wake, seen);
         queue_disarm(&ring.put->waiting, generation);
         if (r != QUEUE_FULL)
             break;
@@ -173,11 +173,11 @@ static void send_message(uint32_t number)
     RIGHT(r == QUEUE_OK);
     atomic_store(&world->sent[me.share], number + 1);
     atomic_fetch_add(&world->progress, 1);
-    wake(&ring.take->waiting, &ring.put->wake);
+    wake_waiters(&ring.take->waiting, &ring.put->wake);
 }
 
 /* Has come now; false: had come before. */
-static bool note(const struct content *c)
+static bool note_message(const struct content *c)
 {
     uint32_t bit = UINT32_C(1) << c->number % 32;
 
@@ -186,19 +186,19 @@ static bool note(const struct content *c)
     return !(atomic_fetch_or(&world->seen[c->sender][c->number / 32], bit) & bit);
 }
 
-static void consume(struct mbuf *m, uint32_t *next)
+static void consume_message(struct mbuf *m, uint32_t *next)
 {
     struct content c = *content_of(m);
 
     RIGHT(c.check == c.sender * 31 + c.number);
-    RIGHT(note(&c));
+    RIGHT(note_message(&c));
     RIGHT(c.sender < SENDERS && c.number >= next[c.sender]);
     if (c.sender < SENDERS)
         next[c.sender] = c.number + 1;
     mbuf_drop(&segment, m, &(bool){false});
     atomic_fetch_add(&world->came, 1);
     atomic_fetch_add(&world->progress, 1);
-    wake(&ring.put->waiting, &ring.take->wake);
+    wake_waiters(&ring.put->waiting, &ring.take->wake);
 }
 
 /* False: the queue is empty, and closed. */
@@ -215,7 +215,7 @@ static bool take_message(uint32_t *next)
         if (r == QUEUE_EMPTY && atomic_load(&world->closed))
             return false;
         if (r == QUEUE_EMPTY)
-            doze(&ring.put->wake, seen);
+            sleep_on_word(&ring.put->wake, seen);
         queue_disarm(&ring.take->waiting, generation);
     }
     if (r != QUEUE_OK)
@@ -225,7 +225,7 @@ static bool take_message(uint32_t *next)
     r = queue_dequeue(&ring, &f, mbuf_at(&table, f.ref), me.share, &table, &held);
     RIGHT(r != QUEUE_NOTHING);
     if (r == QUEUE_OK)
-        consume(&segment.mbufs[f.ref & 0xffff], next);
+        consume_message(&segment.mbufs[f.ref & 0xffff], next);
     return true;
 }
 
@@ -236,7 +236,7 @@ static void close_queue(void)
     futex_wake_all(&ring.put->wake);
 }
 
-static void be(uint32_t share, bool held_up)
+static void become_peer(uint32_t share, bool held_up)
 {
     me.share = share;
     me.rng = share * UINT64_C(0x9e3779b97f4a7c15) + 1;
@@ -278,14 +278,14 @@ static bool hold_threads_up;
 
 static void *sender_thread(void *arg)
 {
-    be((uint32_t)(uintptr_t)arg, hold_threads_up);
+    become_peer((uint32_t)(uintptr_t)arg, hold_threads_up);
     run_sender(EACH);
     return NULL;
 }
 
 static void *taker_thread(void *arg)
 {
-    be((uint32_t)(uintptr_t)arg, hold_threads_up);
+    become_peer((uint32_t)(uintptr_t)arg, hold_threads_up);
     run_taker();
     return NULL;
 }
@@ -319,13 +319,13 @@ END_TEST
 
 /* --- processes --- */
 
-static pid_t child(void (*run)(uint32_t share, uint32_t lives), uint32_t share, uint32_t lives)
+static pid_t fork_child(void (*run)(uint32_t share, uint32_t lives), uint32_t share, uint32_t lives)
 {
     pid_t pid = fork();
 
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
-        be(share, share % 2);
+        become_peer(share, share % 2);
         run(share, lives);
         _exit(0);
     }
@@ -363,8 +363,8 @@ START_TEST(processes)
 
     world_make(_i ? UINT32_MAX - 500 : 0);
     for (uint32_t i = 0; i < SIDE; i++) {
-        taker[i] = child(taker_process, 100 + i, 0);
-        sender[i] = child(sender_process, 1 + i, 0);
+        taker[i] = fork_child(taker_process, 100 + i, 0);
+        sender[i] = fork_child(sender_process, 1 + i, 0);
     }
     for (int i = 0; i < SIDE; i++)
         await_child(sender[i]);
@@ -390,7 +390,7 @@ static bool in_ring(uint32_t ref)
 }
 
 /* What the dead one holds goes; a message that he had taken has come. */
-static void bury(uint32_t slot, uint32_t dead)
+static void release_buffer(uint32_t slot, uint32_t dead)
 {
     struct mbuf *m = &segment.mbufs[slot];
     uint64_t word = atomic_load(&m->word);
@@ -407,12 +407,12 @@ static void bury(uint32_t slot, uint32_t dead)
         mbuf_session(word) != dead)
         return;
     if (mbuf_state(word) == MBUF_HELD && content_of(m)->sender != dead)
-        note(content_of(m));
+        note_message(content_of(m));
     mbuf_release(&segment, m);
 }
 
 /* As npud does it. */
-static void sweep(uint32_t dead)
+static void sweep_peer(uint32_t dead)
 {
     queue_settle(&ring, atomic_load(&ring.take->head), &table);
     queue_disarm_all(&ring.take->waiting);
@@ -422,7 +422,7 @@ static void sweep(uint32_t dead)
     atomic_fetch_add(&ring.take->wake, 1);
     futex_wake_all(&ring.take->wake);
     for (uint32_t i = 0; i < BUFFERS; i++) {
-        bury(i, dead);
+        release_buffer(i, dead);
         if (mbuf_state(atomic_load(&segment.mbufs[i].word)) == MBUF_FREE)
             segment_hint(&segment, i);
     }
@@ -437,7 +437,7 @@ struct party {
 static void party_start(struct party *p, uint32_t share, uint32_t lives)
 {
     p->share = share;
-    p->pid = child(p->sends ? sender_process : taker_process, share, lives);
+    p->pid = fork_child(p->sends ? sender_process : taker_process, share, lives);
 }
 
 /* Waits for the end of any. Returns which, and whether it was killed. */
@@ -473,7 +473,7 @@ START_TEST(every_message_comes_once_however_many_die)
         bool killed, over;
         struct party *p = party_await(party, PARTIES, &killed);
 
-        sweep(p->share);
+        sweep_peer(p->share);
         deaths += killed;
         over = deaths >= DEATHS || atomic_load(&world->wrong) || share >= SENDERS - PARTIES;
         /* Senders end by themselves then, takers when nothing is left. */
@@ -486,7 +486,7 @@ START_TEST(every_message_comes_once_however_many_die)
         if (over && left <= 2)
             close_queue();
     }
-    be(SENDERS - 1, false);
+    become_peer(SENDERS - 1, false);
     while (take_message(next))
         ;
     ck_assert_uint_eq(atomic_load(&world->wrong), 0);
@@ -499,7 +499,7 @@ END_TEST
 
 /* --- nonsense --- */
 
-static uint64_t nonsense(uint64_t *rng)
+static uint64_t draw_nonsense(uint64_t *rng)
 {
     uint64_t n = random_next(rng);
 
@@ -525,18 +525,18 @@ START_TEST(nonsense_in_a_ring_harms_nobody_else)
     world_make(0);
     ring.put = aligned_alloc(64, sizeof(*ring.put) + (ring.mask + 1) * sizeof(struct queue_slot));
     ring.take = aligned_alloc(64, sizeof(*ring.take));
-    be(1, false);
+    become_peer(1, false);
     for (int round = 0; round < 20000; round++) {
         uint64_t *words = (uint64_t *)ring.put;
 
         for (size_t i = 0;
              i < (sizeof(*ring.put) + (ring.mask + 1) * sizeof(struct queue_slot)) / 8; i++)
-            words[i] = nonsense(&rng);
+            words[i] = draw_nonsense(&rng);
         words = (uint64_t *)ring.take;
         for (size_t i = 0; i < sizeof(*ring.take) / 8; i++)
-            words[i] = nonsense(&rng);
+            words[i] = draw_nonsense(&rng);
         for (uint32_t i = 0; i < BUFFERS; i++)
-            atomic_store(&segment.mbufs[i].word, nonsense(&rng));
+            atomic_store(&segment.mbufs[i].word, draw_nonsense(&rng));
         if (round % 64 == 0)
             queue_enqueue(&ring, &segment.mbufs[0], 1u << 16, segment.mbufs[0].word, 1);
         if (queue_front(&ring, &f) == QUEUE_OK) {

@@ -27,7 +27,7 @@ static void start_with(const char *const *settings)
     ck_assert_int_eq(segment_new(pool_get(owner), 64, 4096, &segment), 0);
 }
 
-static void setup(void)
+static void start_npud(void)
 {
     start_with(NULL);
 }
@@ -42,7 +42,7 @@ static unsigned in_use(struct segment *s)
     return n;
 }
 
-static void teardown(void)
+static void stop_npud(void)
 {
     npud_stop();
 }
@@ -66,7 +66,7 @@ static struct mbuf *mbuf_of(uint32_t ref)
 }
 
 /* A buffer of `session` with that length. */
-static uint32_t alloc(struct session *session, struct segment *s, uint64_t length)
+static uint32_t alloc_buffer(struct session *session, struct segment *s, uint64_t length)
 {
     uint32_t slot = segment_claim(&s->view, 0, s->view.n_data, session->peer_id);
     struct mbuf *m = &s->view.mbufs[slot];
@@ -79,7 +79,7 @@ static uint32_t alloc(struct session *session, struct segment *s, uint64_t lengt
 }
 
 /* What the library does in acltdtAppendBufChain(). */
-static void append(uint32_t head, uint32_t ref)
+static void append_buffer(uint32_t head, uint32_t ref)
 {
     struct mbuf *h = mbuf_of(head), *m = mbuf_of(ref);
     uint32_t tail = atomic_load(&h->count) == 1 ? head : atomic_load(&h->tail);
@@ -101,7 +101,7 @@ static void ring_bell(struct queue *queue, _Atomic uint64_t *waiting)
     eventfd_write(fd, 1);
 }
 
-static enum queue_result put(struct session *session, struct queue *queue, uint32_t ref)
+static enum queue_result put_message(struct session *session, struct queue *queue, uint32_t ref)
 {
     struct segment *s = segment_find(&server, ref >> 16);
     enum queue_result r;
@@ -115,7 +115,7 @@ static enum queue_result put(struct session *session, struct queue *queue, uint3
 }
 
 /* The buffer taken, now session's; 0: the queue is empty. */
-static uint32_t take(struct session *session, struct queue *queue)
+static uint32_t take_message(struct session *session, struct queue *queue)
 {
     struct queue_front front;
     uint64_t held;
@@ -130,7 +130,7 @@ static uint32_t take(struct session *session, struct queue *queue)
 }
 
 /* As mbuf_free() of the library. */
-static void drop(struct session *session, uint32_t head)
+static void drop_chain(struct session *session, uint32_t head)
 {
     uint32_t ref = head, next;
     bool full = false;
@@ -148,7 +148,7 @@ static void drop(struct session *session, uint32_t head)
 }
 
 /* Until npud has nothing more to do. */
-static void settle(void)
+static void run_until_idle(void)
 {
     do
         npud_turn();
@@ -172,22 +172,22 @@ static enum route_state unbind_route(struct queue *source, struct queue *destina
 static void send_lengths(struct queue *queue, uint64_t from, uint64_t to)
 {
     for (uint64_t i = from; i < to; i++)
-        CHECK(put(owner, queue, alloc(owner, segment, i)) == QUEUE_OK);
+        CHECK(put_message(owner, queue, alloc_buffer(owner, segment, i)) == QUEUE_OK);
 }
 
 /* Take and free messages with lengths [from, to). */
 static void expect_lengths(struct queue *queue, uint64_t from, uint64_t to)
 {
     for (uint64_t i = from; i < to; i++) {
-        uint32_t ref = take(owner, queue);
+        uint32_t ref = take_message(owner, queue);
 
         if (ref == 0) {
-            settle();
-            ref = take(owner, queue);
+            run_until_idle();
+            ref = take_message(owner, queue);
         }
         ck_assert_uint_ne(ref, 0);
         ck_assert_uint_eq(atomic_load(&mbuf_of(ref)->length), i);
-        drop(owner, ref);
+        drop_chain(owner, ref);
     }
 }
 
@@ -196,18 +196,18 @@ static void expect_lengths(struct queue *queue, uint64_t from, uint64_t to)
 START_TEST(one_to_one_moves_buffers_in_order)
 {
     struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 64);
-    uint32_t ref = alloc(owner, segment, 7);
+    uint32_t ref = alloc_buffer(owner, segment, 7);
 
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
     ck_assert_uint_eq(atomic_load(&a->ring.view.take->news.routed), 1);
     ck_assert_uint_eq(atomic_load(&b->ring.view.put->news.routed), 1);
-    ck_assert_int_eq(put(owner, a, ref), QUEUE_OK);
-    settle();
-    ck_assert_uint_eq(take(owner, b), ref);
-    drop(owner, ref);
+    ck_assert_int_eq(put_message(owner, a, ref), QUEUE_OK);
+    run_until_idle();
+    ck_assert_uint_eq(take_message(owner, b), ref);
+    drop_chain(owner, ref);
     for (uint64_t i = 0; i < 1000; i += 50) {
         send_lengths(a, i, i + 50);
-        settle();
+        run_until_idle();
         expect_lengths(b, i, i + 50);
     }
     ck_assert_uint_eq(in_use(segment), 0);
@@ -220,7 +220,7 @@ START_TEST(messages_from_before_the_route_go_along)
 
     send_lengths(a, 0, 64);
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
-    settle();
+    run_until_idle();
     expect_lengths(b, 0, 64);
     ck_assert_uint_eq(in_use(segment), 0);
 }
@@ -229,7 +229,7 @@ END_TEST
 START_TEST(one_to_many_shares_data_only)
 {
     struct queue *a = queue_for(owner, 8), *b[3];
-    uint32_t ref = alloc(owner, segment, 5), got[3];
+    uint32_t ref = alloc_buffer(owner, segment, 5), got[3];
     struct mbuf *m = mbuf_of(ref);
 
     memset(m->user, 'u', sizeof(m->user));
@@ -238,12 +238,12 @@ START_TEST(one_to_many_shares_data_only)
         b[i] = queue_for(owner, 8);
         ck_assert_int_eq(bind_route(a, b[i]), ROUTE_BOUND);
     }
-    ck_assert_int_eq(put(owner, a, ref), QUEUE_OK);
-    settle();
+    ck_assert_int_eq(put_message(owner, a, ref), QUEUE_OK);
+    run_until_idle();
     for (int i = 0; i < 3; i++) {
         struct mbuf *n;
 
-        got[i] = take(owner, b[i]);
+        got[i] = take_message(owner, b[i]);
         ck_assert_uint_ne(got[i], 0);
         n = mbuf_of(got[i]);
         ck_assert_uint_eq(atomic_load(&n->block), ref & 0xffff);
@@ -262,7 +262,7 @@ START_TEST(one_to_many_shares_data_only)
         ck_assert_int_eq(mbuf_of(got[i])->user[95], i);
     }
     for (int i = 3; i-- > 0;)
-        drop(owner, got[i]);
+        drop_chain(owner, got[i]);
     ck_assert_uint_eq(in_use(segment), 0);
 }
 END_TEST
@@ -282,13 +282,13 @@ START_TEST(many_to_one_keeps_the_order_of_each)
         uint32_t ref;
         uint64_t length;
 
-        settle();
-        ref = take(owner, b);
+        run_until_idle();
+        ref = take_message(owner, b);
         ck_assert_uint_ne(ref, 0);
         length = atomic_load(&mbuf_of(ref)->length);
         ck_assert_uint_eq(length, next[length / 1000]);
         next[length / 1000]++;
-        drop(owner, ref);
+        drop_chain(owner, ref);
         /* None has to wait for another to be through. */
         if (i == 150)
             for (int j = 0; j < 3; j++)
@@ -301,18 +301,18 @@ END_TEST
 START_TEST(a_chain_goes_to_three)
 {
     struct queue *a = queue_for(owner, 8), *b[3];
-    uint32_t head = alloc(owner, segment, 0);
+    uint32_t head = alloc_buffer(owner, segment, 0);
 
     for (uint32_t i = 1; i < MBUF_CHAIN_MAX; i++)
-        append(head, alloc(owner, segment, i));
+        append_buffer(head, alloc_buffer(owner, segment, i));
     for (int i = 0; i < 3; i++) {
         b[i] = queue_for(owner, 8);
         ck_assert_int_eq(bind_route(a, b[i]), ROUTE_BOUND);
     }
-    ck_assert_int_eq(put(owner, a, head), QUEUE_OK);
-    settle();
+    ck_assert_int_eq(put_message(owner, a, head), QUEUE_OK);
+    run_until_idle();
     for (int i = 0; i < 3; i++) {
-        uint32_t ref = take(owner, b[i]), at = ref, last = 0;
+        uint32_t ref = take_message(owner, b[i]), at = ref, last = 0;
 
         ck_assert_uint_ne(ref, 0);
         ck_assert_uint_eq(atomic_load(&mbuf_of(ref)->count), MBUF_CHAIN_MAX);
@@ -324,7 +324,7 @@ START_TEST(a_chain_goes_to_three)
         }
         ck_assert_uint_eq(at, 0);
         ck_assert_uint_eq(atomic_load(&mbuf_of(ref)->tail), last);
-        drop(owner, ref);
+        drop_chain(owner, ref);
     }
     ck_assert_uint_eq(in_use(segment), 0);
 }
@@ -341,15 +341,15 @@ START_TEST(a_slow_destination_stalls_nobody_else)
     ck_assert_int_eq(bind_route(a, slow), ROUTE_BOUND);
     ck_assert_int_eq(bind_route(a, fast), ROUTE_BOUND);
     for (uint64_t i = 0; i < 20000; i++) {
-        ck_assert_int_eq(put(owner, a, alloc(owner, more[i / 4000], i)), QUEUE_OK);
+        ck_assert_int_eq(put_message(owner, a, alloc_buffer(owner, more[i / 4000], i)), QUEUE_OK);
         if (i % 50 == 49) {
-            settle();
+            run_until_idle();
             expect_lengths(fast, i - 49, i + 1);
         }
     }
-    ck_assert_uint_eq(take(owner, fast), 0);
+    ck_assert_uint_eq(take_message(owner, fast), 0);
     expect_lengths(slow, 0, 20000);
-    ck_assert_uint_eq(take(owner, slow), 0);
+    ck_assert_uint_eq(take_message(owner, slow), 0);
     for (int i = 0; i < 8; i++)
         ck_assert_uint_eq(in_use(more[i]), 0);
 }
@@ -368,26 +368,26 @@ START_TEST(a_full_backlog_stops_the_source)
     ck_assert_int_eq(bind_route(a, slow), ROUTE_BOUND);
     ck_assert_int_eq(bind_route(a, fast), ROUTE_BOUND);
     for (;; n++) {
-        uint32_t ref = alloc(owner, big[n / 64], n);
+        uint32_t ref = alloc_buffer(owner, big[n / 64], n);
 
-        if (put(owner, a, ref) != QUEUE_OK) {
-            drop(owner, ref);
+        if (put_message(owner, a, ref) != QUEUE_OK) {
+            drop_chain(owner, ref);
             break;
         }
-        settle();
+        run_until_idle();
     }
     ck_assert_uint_eq(n, 2 + through + 64);
     expect_lengths(fast, 0, 2 + through);
-    settle();
-    ck_assert_uint_eq(take(owner, fast), 0);
+    run_until_idle();
+    ck_assert_uint_eq(take_message(owner, fast), 0);
     /* Each that is taken lets one more through. */
     expect_lengths(slow, 0, 1);
-    settle();
+    run_until_idle();
     expect_lengths(fast, 2 + through, 3 + through);
-    ck_assert_uint_eq(take(owner, fast), 0);
+    ck_assert_uint_eq(take_message(owner, fast), 0);
     for (uint64_t i = 1; i < n; i++) {
         expect_lengths(slow, i, i + 1);
-        settle();
+        run_until_idle();
     }
     expect_lengths(fast, 3 + through, n);
     for (int i = 0; i < 8; i++)
@@ -413,11 +413,11 @@ START_TEST(no_slot_for_a_reference_is_waited_for)
 
         ck_assert_uint_ne(slot, segment_slots(&small->view));
     }
-    ck_assert_int_eq(put(owner, a, alloc(owner, small, 1)), QUEUE_OK);
+    ck_assert_int_eq(put_message(owner, a, alloc_buffer(owner, small, 1)), QUEUE_OK);
     send_lengths(a, 2, 4);
-    settle();
+    run_until_idle();
     expect_lengths(b, 1, 2);
-    settle();
+    run_until_idle();
     expect_lengths(c, 1, 2);
     expect_lengths(b, 2, 4);
     expect_lengths(c, 2, 4);
@@ -425,11 +425,11 @@ START_TEST(no_slot_for_a_reference_is_waited_for)
     ck_assert_uint_ne(segment_claim(&small->view, small->view.n_data, segment_slots(&small->view),
                                     other->peer_id),
                       segment_slots(&small->view));
-    ck_assert_int_eq(put(owner, a, alloc(owner, small, 1)), QUEUE_OK);
+    ck_assert_int_eq(put_message(owner, a, alloc_buffer(owner, small, 1)), QUEUE_OK);
     send_lengths(a, 2, 4);
-    settle();
-    ck_assert_uint_eq(take(owner, b), 0);
-    ck_assert_uint_eq(take(owner, c), 0);
+    run_until_idle();
+    ck_assert_uint_eq(take_message(owner, b), 0);
+    ck_assert_uint_eq(take_message(owner, c), 0);
     ck_assert_uint_eq(atomic_load(&small->view.page->wanted), 1);
     {
         bool full = false;
@@ -440,7 +440,7 @@ START_TEST(no_slot_for_a_reference_is_waited_for)
         ck_assert(!segment_wanted(&small->view));
         router_slot_freed(small);
     }
-    settle();
+    run_until_idle();
     expect_lengths(b, 1, 4);
     expect_lengths(c, 1, 4);
     for (uint32_t i = 1; i < segment_slots(&small->view); i++)
@@ -488,8 +488,8 @@ START_TEST(idle_rings_leave_slots_to_the_others)
     }
     ck_assert_int_eq(bind_route(a, fast), ROUTE_BOUND);
     for (uint64_t i = 0; i < N; i++) {
-        ck_assert_int_eq(put(owner, a, alloc(owner, small, i)), QUEUE_OK);
-        settle();
+        ck_assert_int_eq(put_message(owner, a, alloc_buffer(owner, small, i)), QUEUE_OK);
+        run_until_idle();
         expect_lengths(fast, i, i + 1);
     }
     /* As many for each, and not only one. */
@@ -516,19 +516,19 @@ START_TEST(few_slots_and_messages_of_others)
     take_slots(small, 8);
     send_lengths(b, 0, 100);
     for (uint64_t i = 100; i < 150; i++)
-        ck_assert_int_eq(put(owner, a, alloc(owner, small, i)), QUEUE_OK);
-    settle();
+        ck_assert_int_eq(put_message(owner, a, alloc_buffer(owner, small, i)), QUEUE_OK);
+    run_until_idle();
     ck_assert_uint_gt(queue_fill(&b->ring.view), 100);
     send_lengths(b, 1000, 1100);
     expect_lengths(b, 0, 100);
     for (uint64_t routed = 100, own = 1000; routed < 150 || own < 1100;) {
-        uint32_t ref = take(owner, b);
+        uint32_t ref = take_message(owner, b);
 
-        settle();
+        run_until_idle();
         ck_assert_uint_ne(ref, 0);
         ck_assert_uint_eq(atomic_load(&mbuf_of(ref)->length),
                           ref >> 16 == small->view.id ? routed++ : own++);
-        drop(owner, ref);
+        drop_chain(owner, ref);
     }
     expect_lengths(c, 100, 150);
     give_slots_back(small);
@@ -554,7 +554,7 @@ START_TEST(each_destination_gets_what_was_taken)
     take_slots(segment, 3);
     for (uint64_t i = 0; i < 100; i++) {
         send_lengths(a, i, i + 1);
-        settle();
+        run_until_idle();
     }
     ck_assert_uint_eq(queue_fill(&a->ring.view), 0);
     for (int i = 0; i < N / 2; i++)
@@ -564,7 +564,7 @@ START_TEST(each_destination_gets_what_was_taken)
     for (int i = 0; i < N; i++)
         expect_lengths(b[i], 0, 100);
     for (int i = 0; i < N; i++)
-        ck_assert_uint_eq(take(owner, b[i]), 0);
+        ck_assert_uint_eq(take_message(owner, b[i]), 0);
     ck_assert_uint_eq(in_use(segment), 0);
 }
 END_TEST
@@ -575,14 +575,14 @@ START_TEST(what_was_taken_before_unbind_is_delivered)
 
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
     send_lengths(a, 0, 40);
-    settle();
+    run_until_idle();
     send_lengths(a, 40, 60);
     ck_assert_int_eq(unbind_route(a, b), ROUTE_UNBOUND);
     ck_assert_uint_eq(atomic_load(&a->ring.view.take->news.routed), 0);
-    settle();
+    run_until_idle();
     expect_lengths(b, 0, 40);
-    settle();
-    ck_assert_uint_eq(take(owner, b), 0);
+    run_until_idle();
+    ck_assert_uint_eq(take_message(owner, b), 0);
     ck_assert_ptr_null(server.router->all);
     /* What was not taken is the application's again. */
     expect_lengths(a, 40, 60);
@@ -597,12 +597,12 @@ START_TEST(a_route_bound_again_goes_on_in_order)
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
     send_lengths(a, 0, 40);
-    settle();
+    run_until_idle();
     ck_assert_int_eq(unbind_route(a, b), ROUTE_UNBOUND);
     ck_assert_int_eq(unbind_route(a, b), ROUTE_UNBOUND);
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
     send_lengths(a, 40, 80);
-    settle();
+    run_until_idle();
     expect_lengths(b, 0, 80);
     ck_assert_uint_eq(owner->user->used[RESOURCE_ROUTES], 1);
     ck_assert_uint_eq(in_use(segment), 0);
@@ -619,19 +619,19 @@ START_TEST(unbinding_the_slow_one_frees_the_others)
     ck_assert_int_eq(bind_route(a, slow), ROUTE_BOUND);
     ck_assert_int_eq(bind_route(a, fast), ROUTE_BOUND);
     send_lengths(a, 0, 2);
-    ck_assert_int_eq(put(owner, a, alloc(owner, big, 2)), QUEUE_OK);
-    settle();
+    ck_assert_int_eq(put_message(owner, a, alloc_buffer(owner, big, 2)), QUEUE_OK);
+    run_until_idle();
     send_lengths(a, 3, 6);
-    settle();
+    run_until_idle();
     expect_lengths(fast, 0, 3);
-    settle();
-    ck_assert_uint_eq(take(owner, fast), 0);
+    run_until_idle();
+    ck_assert_uint_eq(take_message(owner, fast), 0);
     ck_assert_int_eq(unbind_route(a, slow), ROUTE_UNBOUND);
-    settle();
+    run_until_idle();
     expect_lengths(fast, 3, 6);
     expect_lengths(slow, 0, 3);
-    settle();
-    ck_assert_uint_eq(take(owner, slow), 0);
+    run_until_idle();
+    ck_assert_uint_eq(take_message(owner, slow), 0);
     ck_assert_uint_eq(in_use(segment) + in_use(big), 0);
 }
 END_TEST
@@ -646,10 +646,10 @@ START_TEST(with_a_destination_goes_what_was_meant_for_it)
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
     ck_assert_int_eq(bind_route(a, c), ROUTE_BOUND);
     send_lengths(a, 0, 40);
-    settle();
+    run_until_idle();
     queue_destroy(b);
     send_lengths(a, 40, 60);
-    settle();
+    run_until_idle();
     expect_lengths(c, 0, 60);
     ck_assert_uint_eq(in_use(segment), 0);
     ck_assert_uint_eq(route_query_find(owner, &query, found, 4, &more), 1);
@@ -659,7 +659,7 @@ START_TEST(with_a_destination_goes_what_was_meant_for_it)
     queue_destroy(c);
     ck_assert_uint_eq(atomic_load(&a->ring.view.take->news.routed), 0);
     send_lengths(a, 60, 70);
-    settle();
+    run_until_idle();
     expect_lengths(a, 60, 70);
     ck_assert_uint_eq(route_query_find(owner, &query, found, 4, &more), 2);
     queue_destroy(a);
@@ -676,15 +676,15 @@ START_TEST(what_a_source_had_is_delivered_when_it_goes)
 
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
     send_lengths(a, 0, 30);
-    settle();
+    run_until_idle();
     send_lengths(a, 30, 60);
     queue_destroy(a);
     /* As long as something is to come. */
     ck_assert_uint_eq(atomic_load(&b->ring.view.put->news.routed), 1);
     ck_assert_int_eq(router_unbind(owner, source, destination, &why), ROUTE_UNBOUND);
     expect_lengths(b, 0, 60);
-    settle();
-    ck_assert_uint_eq(take(owner, b), 0);
+    run_until_idle();
+    ck_assert_uint_eq(take_message(owner, b), 0);
     ck_assert_uint_eq(atomic_load(&b->ring.view.put->news.routed), 0);
     ck_assert_ptr_null(server.router->all);
     ck_assert_uint_eq(in_use(segment), 0);
@@ -709,7 +709,7 @@ START_TEST(abnormal_routes_do_not_heal)
     ck_assert_int_eq(unbind_route(a, b), ROUTE_UNBOUND);
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
     send_lengths(a, 0, 8);
-    settle();
+    run_until_idle();
     expect_lengths(b, 0, 8);
     ck_assert_uint_eq(in_use(segment), 0);
 }
@@ -737,18 +737,18 @@ START_TEST(the_ring_of_either_end_may_move)
 
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
     send_lengths(a, 0, 20);
-    settle();
+    run_until_idle();
     send_lengths(a, 20, 40);
     ck_assert_int_eq(queue_attach_change(third[0], 0), 0);
     ck_assert_int_eq(queue_attach_change(third[1], 0), 0);
     ck_assert_uint_ne(a->ring.view.number, numbers[0]);
     ck_assert_uint_ne(b->ring.view.number, numbers[1]);
-    settle();
+    run_until_idle();
     send_lengths(a, 40, 60);
     expect_lengths(b, 0, 60);
-    settle();
+    run_until_idle();
     send_lengths(a, 60, 61);
-    settle();
+    run_until_idle();
     expect_lengths(b, 60, 61);
     ck_assert_uint_eq(in_use(segment), 0);
 }
@@ -863,22 +863,22 @@ START_TEST(forged_messages_are_passed_over)
 {
     struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 64);
     struct queue_view *v = &a->ring.view;
-    uint32_t mine = alloc(owner, segment, 9);
+    uint32_t mine = alloc_buffer(owner, segment, 9);
     const uint32_t forged[] = {
         0,    0xffffffff, segment->view.id << 16 | 0xffff,
         mine, 1u << 16,   segment->view.id << 16 | (segment->view.n_data - 1)};
     uint64_t position = 0;
 
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
-    settle();
+    run_until_idle();
     for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++, position++)
         atomic_store(&v->put->slot[position & v->mask].word, queue_slot_word(position, forged[i]));
     atomic_store(&v->put->tail, position);
     send_lengths(a, 1, 5);
-    settle();
+    run_until_idle();
     expect_lengths(b, 1, 5);
     ck_assert_uint_eq(mbuf_state(atomic_load(&mbuf_of(mine)->word)), MBUF_HELD);
-    drop(owner, mine);
+    drop_chain(owner, mine);
     ck_assert_uint_eq(in_use(segment), 0);
 }
 END_TEST
@@ -888,16 +888,16 @@ START_TEST(segments_that_do_not_feed_the_source_do_not_travel)
 {
     struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8);
     struct segment *secret;
-    uint32_t head = alloc(owner, segment, 1), member;
+    uint32_t head = alloc_buffer(owner, segment, 1), member;
 
     ck_assert_ptr_nonnull(peer_get(other));
     ck_assert_int_eq(segment_new(pool_get(other), 64, 16, &secret), 0);
-    member = alloc(other, secret, 2);
+    member = alloc_buffer(other, secret, 2);
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
-    append(head, member);
-    ck_assert_int_eq(put(owner, a, head), QUEUE_OK);
-    settle();
-    ck_assert_uint_eq(take(owner, b), 0);
+    append_buffer(head, member);
+    ck_assert_int_eq(put_message(owner, a, head), QUEUE_OK);
+    run_until_idle();
+    ck_assert_uint_eq(take_message(owner, b), 0);
     ck_assert(!queue_allows_map(b, secret));
     ck_assert_uint_eq(in_use(segment), 0);
 }
@@ -906,27 +906,27 @@ END_TEST
 START_TEST(chains_that_never_end_do)
 {
     struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8), *c = queue_for(owner, 8);
-    uint32_t head = alloc(owner, segment, 1), member = alloc(owner, segment, 2), got;
+    uint32_t head = alloc_buffer(owner, segment, 1), member = alloc_buffer(owner, segment, 2), got;
 
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
     ck_assert_int_eq(bind_route(a, c), ROUTE_BOUND);
-    append(head, member);
+    append_buffer(head, member);
     atomic_store(&mbuf_of(member)->next, member);
     atomic_store(&mbuf_of(head)->count, UINT32_MAX);
-    ck_assert_int_eq(put(owner, a, head), QUEUE_OK);
-    settle();
-    got = take(owner, b);
+    ck_assert_int_eq(put_message(owner, a, head), QUEUE_OK);
+    run_until_idle();
+    got = take_message(owner, b);
     ck_assert_uint_eq(atomic_load(&mbuf_of(got)->count), MBUF_CHAIN_MAX);
-    drop(owner, got);
-    ck_assert_uint_eq(take(owner, c), head);
+    drop_chain(owner, got);
+    ck_assert_uint_eq(take_message(owner, c), head);
     queue_destroy(b);
     atomic_store(&mbuf_of(head)->count, 2);
-    drop(owner, head);
+    drop_chain(owner, head);
     ck_assert_uint_eq(in_use(segment), 0);
     /* And one that npud frees. */
-    head = alloc(owner, segment, 1);
-    member = alloc(owner, segment, 2);
-    append(head, member);
+    head = alloc_buffer(owner, segment, 1);
+    member = alloc_buffer(owner, segment, 2);
+    append_buffer(head, member);
     atomic_store(&mbuf_of(member)->next, member);
     mbuf_hold(mbuf_of(head), PEER_NPUD);
     chain_free(&server, head);
@@ -942,20 +942,20 @@ START_TEST(words_that_change_in_the_backlog)
 
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
     for (uint64_t i = 0; i < 10; i++) {
-        refs[i] = alloc(owner, segment, i);
-        ck_assert_int_eq(put(owner, a, refs[i]), QUEUE_OK);
+        refs[i] = alloc_buffer(owner, segment, i);
+        ck_assert_int_eq(put_message(owner, a, refs[i]), QUEUE_OK);
     }
-    settle();
+    run_until_idle();
     /* Taken back while npud has it; and sent once more. */
     mbuf_hold(mbuf_of(refs[5]), owner->peer_id);
     mbuf_hold(mbuf_of(refs[7]), owner->peer_id);
-    ck_assert_int_eq(put(owner, a, refs[7]), QUEUE_OK);
-    settle();
+    ck_assert_int_eq(put_message(owner, a, refs[7]), QUEUE_OK);
+    run_until_idle();
     expect_lengths(b, 0, 5);
     expect_lengths(b, 6, 10);
-    settle();
-    ck_assert_uint_eq(take(owner, b), 0);
-    drop(owner, refs[5]);
+    run_until_idle();
+    ck_assert_uint_eq(take_message(owner, b), 0);
+    drop_chain(owner, refs[5]);
     ck_assert_uint_eq(in_use(segment), 0);
 }
 END_TEST
@@ -978,10 +978,10 @@ START_TEST(noise_in_the_rings)
         _Atomic uint64_t *words =
             put_side ? (_Atomic uint64_t *)q->ring.view.put : (_Atomic uint64_t *)q->ring.view.take;
         uint64_t *word = (uint64_t *)(words + random_below(&rng, (uint32_t)(size / 8)));
-        uint32_t ref = alloc(owner, segment, 1);
+        uint32_t ref = alloc_buffer(owner, segment, 1);
 
         *word = random_below(&rng, 4) ? random_next(&rng) : random_below(&rng, 4);
-        if (put(owner, a, ref) != QUEUE_OK)
+        if (put_message(owner, a, ref) != QUEUE_OK)
             mbuf_release(&segment->view, mbuf_of(ref));
         relay_bell(a, &fd);
         npud_turn();
@@ -1047,7 +1047,7 @@ static TCase *add_case(Suite *suite, const char *name)
 {
     TCase *c = tcase_create(name);
 
-    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_checked_fixture(c, start_npud, stop_npud);
     tcase_set_timeout(c, 120);
     suite_add_tcase(suite, c);
     return c;
@@ -1089,7 +1089,7 @@ int main(void)
     tcase_add_test(c, words_that_change_in_the_backlog);
     tcase_add_test(c, noise_in_the_rings);
     c = tcase_create("by themselves");
-    tcase_add_checked_fixture(c, NULL, teardown);
+    tcase_add_checked_fixture(c, NULL, stop_npud);
     tcase_add_test(c, the_limit_is_exact);
     suite_add_tcase(suite, c);
     c = tcase_create("backlog");

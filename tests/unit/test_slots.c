@@ -17,17 +17,17 @@ struct object {
 
 static struct slots table;
 
-static void setup(void)
+static void init_table(void)
 {
     slots_init(&table, sizeof(struct object), 4096, 100);
 }
 
-static void teardown(void)
+static void deinit_table(void)
 {
     slots_deinit(&table);
 }
 
-static struct object *take(void)
+static struct object *take_object(void)
 {
     struct object *o = slots_take(&table);
 
@@ -37,7 +37,7 @@ static struct object *take(void)
 
 static struct object *take_live(void)
 {
-    struct object *o = take();
+    struct object *o = take_object();
 
     slots_publish(o);
     return o;
@@ -45,7 +45,7 @@ static struct object *take_live(void)
 
 START_TEST(taken_is_not_live_until_published)
 {
-    struct object *o = take();
+    struct object *o = take_object();
 
     ck_assert_uint_eq(o->slot.number, 0);
     ck_assert(!slot_live(o));
@@ -62,13 +62,13 @@ END_TEST
 START_TEST(first_owner_finds_zeros_and_the_next_what_he_left)
 {
     static const struct object zero;
-    struct object *o = take();
+    struct object *o = take_object();
 
     ck_assert_mem_eq((char *)o + sizeof(o->slot), (const char *)&zero + sizeof(zero.slot),
                      sizeof(*o) - sizeof(o->slot));
     atomic_store(&o->value, 42);
     slots_put(&table, o);
-    ck_assert_ptr_eq(take(), o);
+    ck_assert_ptr_eq(take_object(), o);
     ck_assert_uint_eq(atomic_load(&o->value), 42);
 }
 END_TEST
@@ -94,10 +94,10 @@ END_TEST
 
 START_TEST(put_of_what_was_never_published_counts_as_well)
 {
-    struct object *o = take();
+    struct object *o = take_object();
 
     slots_put(&table, o);
-    ck_assert_ptr_eq(take(), o);
+    ck_assert_ptr_eq(take_object(), o);
     ck_assert_uint_eq(slot_generation(o), 101);
     ck_assert(!slot_live(o));
 }
@@ -111,10 +111,10 @@ START_TEST(unpublished_is_hidden_but_taken)
     ck_assert_ptr_null(slots_get(&table, 0));
     ck_assert_ptr_null(slots_get_generation(&table, 0, 100));
     ck_assert_uint_eq(table.live, 1);
-    ck_assert_uint_eq(take()->slot.number, 1);
+    ck_assert_uint_eq(take_object()->slot.number, 1);
     slots_put(&table, o);
     ck_assert_uint_eq(table.live, 1);
-    ck_assert_uint_eq(take()->slot.number, 0);
+    ck_assert_uint_eq(take_object()->slot.number, 0);
     ck_assert_uint_eq(slot_generation(o), 101);
 }
 END_TEST
@@ -145,7 +145,7 @@ START_TEST(objects_do_not_overlap_at_chunk_boundaries)
     static struct object *all[1008];
 
     for (uint32_t i = 0; i < 1008; i++) {
-        all[i] = take();
+        all[i] = take_object();
         ck_assert_uint_eq(all[i]->slot.number, i);
         memset(all[i]->fill, (int)(i % 251), sizeof(all[i]->fill));
         atomic_store(&all[i]->value, i);
@@ -257,7 +257,7 @@ START_TEST(foreach_visits_the_live_in_order)
     uint32_t expected = 0, visits = 0;
 
     for (unsigned i = 0; i < 60; i++)
-        all[i] = take();
+        all[i] = take_object();
     for (unsigned i = 0; i < 60; i += 2)
         slots_publish(all[i]);
     slots_put(&table, all[1]);
@@ -422,7 +422,7 @@ START_TEST(released_slots_hold_zeros_or_what_their_owner_left)
         slots_put(&table, crowd[i]);
     slots_release(&table, 0, NULL);
     for (uint32_t i = 0; i < CROWD; i++) {
-        struct object *o = take();
+        struct object *o = take_object();
         uint64_t value = atomic_load(&o->value);
 
         CHECK(value == 0 || value == o->slot.number);
@@ -493,7 +493,7 @@ END_TEST
 
 static unsigned forgotten;
 
-static void forget(void *object)
+static void forget_object(void *object)
 {
     struct object *o = object;
 
@@ -509,7 +509,7 @@ START_TEST(each_released_object_is_forgotten_once)
     make_crowd();
     for (uint32_t i = 0; i < CROWD; i++)
         slots_put(&table, crowd[i]);
-    slots_release(&table, 0, forget);
+    slots_release(&table, 0, forget_object);
     first = table.end; /* the first block stays */
     ck_assert_uint_eq(forgotten, CROWD - first);
 }
@@ -687,14 +687,14 @@ START_TEST(readers_beside_a_busy_owner)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("slots");
     TCase *one = tcase_create("one thread");
     TCase *many = tcase_create("readers");
 
     tcase_set_timeout(one, 60);
-    tcase_add_checked_fixture(one, setup, teardown);
+    tcase_add_checked_fixture(one, init_table, deinit_table);
     tcase_add_test(one, taken_is_not_live_until_published);
     tcase_add_test(one, first_owner_finds_zeros_and_the_next_what_he_left);
     tcase_add_test(one, put_makes_the_number_stale);
@@ -720,7 +720,7 @@ static Suite *suite(void)
     tcase_add_test(one, random_releases_agree_with_a_model);
     suite_add_tcase(s, one);
     tcase_set_timeout(many, 60);
-    tcase_add_checked_fixture(many, setup, teardown);
+    tcase_add_checked_fixture(many, init_table, deinit_table);
     tcase_add_test(many, readers_beside_a_busy_owner);
     suite_add_tcase(s, many);
     return s;
@@ -728,5 +728,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

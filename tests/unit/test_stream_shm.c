@@ -12,13 +12,13 @@
 
 static struct stream_ctrl ctrl;
 
-static void setup(void)
+static void reset_ctrl(void)
 {
     atomic_store(&ctrl.wake_at, STREAM_WAKE_NONE);
 }
 
 /* Publish; the result must be what is expected, and wake_seq must say the same. */
-static void publish(uint64_t done, bool wakes)
+static void publish_done(uint64_t done, bool wakes)
 {
     uint32_t seq = atomic_load(&ctrl.wake_seq);
 
@@ -32,30 +32,30 @@ static void publish(uint64_t done, bool wakes)
 START_TEST(nobody_is_woken_when_nobody_waits)
 {
     for (uint64_t done = 0; done < 100; done++)
-        publish(done, false);
-    publish(UINT64_MAX - 1, false);
+        publish_done(done, false);
+    publish_done(UINT64_MAX - 1, false);
 }
 END_TEST
 
 START_TEST(woken_once_when_the_target_is_reached)
 {
     stream_arm(&ctrl, 5);
-    publish(3, false);
-    publish(4, false);
-    publish(5, true);
-    publish(6, false);
+    publish_done(3, false);
+    publish_done(4, false);
+    publish_done(5, true);
+    publish_done(6, false);
     stream_arm(&ctrl, 7);
-    publish(6, false);
-    publish(9, true); /* past it in one step */
-    publish(10, false);
+    publish_done(6, false);
+    publish_done(9, true); /* past it in one step */
+    publish_done(10, false);
 }
 END_TEST
 
 START_TEST(target_in_the_past_is_woken_by_the_next_publication)
 {
-    publish(10, false);
+    publish_done(10, false);
     stream_arm(&ctrl, 5);
-    publish(11, true);
+    publish_done(11, true);
 }
 END_TEST
 
@@ -67,12 +67,12 @@ START_TEST(nearest_target_counts)
     stream_arm(&ctrl, 3);
     stream_arm(&ctrl, 3);
     ck_assert_uint_eq(atomic_load(&ctrl.wake_at), 3);
-    publish(2, false);
-    publish(4, true);
+    publish_done(2, false);
+    publish_done(4, true);
     /* Who was woken arms again. */
     stream_arm(&ctrl, 9);
     stream_arm(&ctrl, 5);
-    publish(5, true);
+    publish_done(5, true);
 }
 END_TEST
 
@@ -195,7 +195,7 @@ static void wait_position(uint64_t target)
     }
 }
 
-static void *waiter(void *arg)
+static void *run_waiter(void *arg)
 {
     uint64_t rng = (uintptr_t)arg + 1;
 
@@ -216,7 +216,7 @@ static void run_laps(unsigned waiters)
     pthread_t threads[WAITERS];
 
     for (uintptr_t i = 0; i < waiters; i++)
-        threads[i] = thread_start(waiter, (void *)i);
+        threads[i] = thread_start(run_waiter, (void *)i);
     for (uint64_t lap = 0; !atomic_load(&over); lap++) {
         for (uint64_t i = 1; i <= LAP; i++) {
             burn_time(&rng, 100);
@@ -249,14 +249,14 @@ START_TEST(no_wakeup_is_lost_with_many_waiters)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("stream_shm");
     TCase *one = tcase_create("one thread");
     TCase *duels = tcase_create("duels");
     TCase *many = tcase_create("engine and waiters");
 
-    tcase_add_checked_fixture(one, setup, NULL);
+    tcase_add_checked_fixture(one, reset_ctrl, NULL);
     tcase_add_test(one, nobody_is_woken_when_nobody_waits);
     tcase_add_test(one, woken_once_when_the_target_is_reached);
     tcase_add_test(one, target_in_the_past_is_woken_by_the_next_publication);
@@ -264,12 +264,12 @@ static Suite *suite(void)
     tcase_add_test(one, error_word_holds_code_and_pid);
     suite_add_tcase(s, one);
     tcase_set_timeout(duels, 60);
-    tcase_add_checked_fixture(duels, setup, NULL);
+    tcase_add_checked_fixture(duels, reset_ctrl, NULL);
     tcase_add_test(duels, waiter_sees_done_or_engine_sees_waiter);
     tcase_add_test(duels, who_arms_after_a_wakeup_is_not_forgotten);
     suite_add_tcase(s, duels);
     tcase_set_timeout(many, 60);
-    tcase_add_checked_fixture(many, setup, NULL);
+    tcase_add_checked_fixture(many, reset_ctrl, NULL);
     tcase_add_test(many, no_wakeup_is_lost_with_one_waiter);
     tcase_add_test(many, no_wakeup_is_lost_with_many_waiters);
     suite_add_tcase(s, many);
@@ -278,5 +278,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

@@ -10,19 +10,19 @@
 static struct timers timers;
 static struct timer timer[TIMERS];
 
-static void teardown(void)
+static void deinit_timers(void)
 {
     timers_deinit(&timers);
     timers_deinit(&timers);
 }
 
-static void set(unsigned i, uint64_t deadline)
+static void set_timer(unsigned i, uint64_t deadline)
 {
     CHECK(timers_set(&timers, &timer[i], deadline) == 0);
 }
 
 /* Take everything out, in order. Returns how many there were. */
-static unsigned drain(void)
+static unsigned drain_timers(void)
 {
     uint64_t last = 0;
     struct timer *s;
@@ -49,30 +49,30 @@ END_TEST
 
 START_TEST(one_timer_set_moved_and_cleared)
 {
-    set(0, 100);
+    set_timer(0, 100);
     ck_assert_ptr_eq(timers_first(&timers), &timer[0]);
     ck_assert_uint_eq(timer[0].deadline, 100);
-    set(0, 50);
-    set(0, UINT64_MAX);
+    set_timer(0, 50);
+    set_timer(0, UINT64_MAX);
     ck_assert_uint_eq(timers.n, 1);
     ck_assert_uint_eq(timer[0].deadline, UINT64_MAX);
     timers_clear(&timers, &timer[0]);
     ck_assert_ptr_null(timers_first(&timers));
     timers_clear(&timers, &timer[0]);
-    set(0, 0);
+    set_timer(0, 0);
     ck_assert_ptr_eq(timers_first(&timers), &timer[0]);
 }
 END_TEST
 
 START_TEST(moving_changes_who_is_first)
 {
-    set(0, 10);
-    set(1, 20);
-    set(2, 30);
+    set_timer(0, 10);
+    set_timer(1, 20);
+    set_timer(2, 30);
     ck_assert_ptr_eq(timers_first(&timers), &timer[0]);
-    set(0, 40);
+    set_timer(0, 40);
     ck_assert_ptr_eq(timers_first(&timers), &timer[1]);
-    set(2, 5);
+    set_timer(2, 5);
     ck_assert_ptr_eq(timers_first(&timers), &timer[2]);
     timers_clear(&timers, &timer[2]);
     ck_assert_ptr_eq(timers_first(&timers), &timer[1]);
@@ -84,14 +84,14 @@ END_TEST
 START_TEST(sorts_what_came_in_any_order)
 {
     for (unsigned i = 0; i < TIMERS; i++)
-        set(i, i);
-    ck_assert_uint_eq(drain(), TIMERS);
+        set_timer(i, i);
+    ck_assert_uint_eq(drain_timers(), TIMERS);
     for (unsigned i = 0; i < TIMERS; i++)
-        set(i, TIMERS - i);
-    ck_assert_uint_eq(drain(), TIMERS);
+        set_timer(i, TIMERS - i);
+    ck_assert_uint_eq(drain_timers(), TIMERS);
     for (unsigned i = 0; i < TIMERS; i++)
-        set(i, 7);
-    ck_assert_uint_eq(drain(), TIMERS);
+        set_timer(i, 7);
+    ck_assert_uint_eq(drain_timers(), TIMERS);
 }
 END_TEST
 
@@ -103,9 +103,9 @@ START_TEST(clearing_any_entry_keeps_the_order)
             uint64_t rng = seed;
 
             for (unsigned i = 0; i < 40; i++)
-                set(i, random_below(&rng, 30));
+                set_timer(i, random_below(&rng, 30));
             timers_clear(&timers, timers.heap[victim]);
-            CHECK(drain() == 39);
+            CHECK(drain_timers() == 39);
         }
 }
 END_TEST
@@ -151,7 +151,7 @@ START_TEST(random_operations_agree_with_a_model)
             if (fill) {
                 uint64_t deadline = random_below(&rng, range);
 
-                set(i, deadline);
+                set_timer(i, deadline);
                 model[i] = deadline + 1;
             } else if (first && random_below(&rng, 2)) {
                 model[first - timer] = 0;
@@ -162,7 +162,7 @@ START_TEST(random_operations_agree_with_a_model)
             }
             check_against_model();
         }
-        drain();
+        drain_timers();
         for (unsigned i = 0; i < TIMERS; i++)
             model[i] = 0;
         check_against_model();
@@ -170,13 +170,13 @@ START_TEST(random_operations_agree_with_a_model)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("timers");
     TCase *t = tcase_create("heap");
 
     tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, NULL, teardown);
+    tcase_add_checked_fixture(t, NULL, deinit_timers);
     tcase_add_test(t, empty);
     tcase_add_test(t, one_timer_set_moved_and_cleared);
     tcase_add_test(t, moving_changes_who_is_first);
@@ -189,5 +189,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

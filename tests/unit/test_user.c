@@ -10,7 +10,7 @@ static uint64_t limit[RESOURCE_COUNT];
 static struct users users = {.limit = limit};
 static struct user *user;
 
-static void setup(void)
+static void ref_user(void)
 {
     for (int i = 0; i < RESOURCE_COUNT; i++)
         limit[i] = 10;
@@ -18,13 +18,13 @@ static void setup(void)
     ck_assert_ptr_nonnull(user);
 }
 
-static void teardown(void)
+static void unref_user(void)
 {
     ck_assert_ptr_null(user_unref(&users, user));
     ck_assert_uint_eq(HASH_COUNT(users.by_uid), 0);
 }
 
-static int charge(struct charge *c, enum resource resource, uint64_t amount)
+static int charge_user(struct charge *c, enum resource resource, uint64_t amount)
 {
     int r = charge_init(c, &users, user, resource, amount);
 
@@ -40,17 +40,17 @@ START_TEST(limit_is_exact)
 {
     struct charge all = {0}, one = {0};
 
-    ck_assert_int_eq(charge(&all, RESOURCE_STREAMS, 10), 0);
+    ck_assert_int_eq(charge_user(&all, RESOURCE_STREAMS, 10), 0);
     ck_assert_uint_eq(user->used[RESOURCE_STREAMS], 10);
-    ck_assert_int_eq(charge(&one, RESOURCE_STREAMS, 1), -EDQUOT);
+    ck_assert_int_eq(charge_user(&one, RESOURCE_STREAMS, 1), -EDQUOT);
     ck_assert_ptr_null(one.user);
     ck_assert_uint_eq(user->used[RESOURCE_STREAMS], 10);
     charge_deinit(&all);
     ck_assert_uint_eq(user->used[RESOURCE_STREAMS], 0);
-    ck_assert_int_eq(charge(&all, RESOURCE_STREAMS, 11), -EDQUOT);
+    ck_assert_int_eq(charge_user(&all, RESOURCE_STREAMS, 11), -EDQUOT);
     ck_assert_uint_eq(user->used[RESOURCE_STREAMS], 0);
-    ck_assert_int_eq(charge(&one, RESOURCE_STREAMS, 1), 0);
-    ck_assert_int_eq(charge(&all, RESOURCE_STREAMS, 9), 0);
+    ck_assert_int_eq(charge_user(&one, RESOURCE_STREAMS, 1), 0);
+    ck_assert_int_eq(charge_user(&all, RESOURCE_STREAMS, 9), 0);
     charge_deinit(&all);
     charge_deinit(&one);
 }
@@ -61,12 +61,12 @@ START_TEST(room_comes_back_with_each_release)
     struct charge c[11] = {0};
 
     for (int i = 0; i < 10; i++)
-        ck_assert_int_eq(charge(&c[i], RESOURCE_EVENTS, 1), 0);
-    ck_assert_int_eq(charge(&c[10], RESOURCE_EVENTS, 1), -EDQUOT);
+        ck_assert_int_eq(charge_user(&c[i], RESOURCE_EVENTS, 1), 0);
+    ck_assert_int_eq(charge_user(&c[10], RESOURCE_EVENTS, 1), -EDQUOT);
     charge_deinit(&c[4]);
-    ck_assert_int_eq(charge(&c[10], RESOURCE_EVENTS, 2), -EDQUOT);
-    ck_assert_int_eq(charge(&c[10], RESOURCE_EVENTS, 1), 0);
-    ck_assert_int_eq(charge(&c[4], RESOURCE_EVENTS, 1), -EDQUOT);
+    ck_assert_int_eq(charge_user(&c[10], RESOURCE_EVENTS, 2), -EDQUOT);
+    ck_assert_int_eq(charge_user(&c[10], RESOURCE_EVENTS, 1), 0);
+    ck_assert_int_eq(charge_user(&c[4], RESOURCE_EVENTS, 1), -EDQUOT);
     for (int i = 0; i < 11; i++)
         charge_deinit(&c[i]);
     ck_assert_uint_eq(user->used[RESOURCE_EVENTS], 0);
@@ -79,20 +79,20 @@ START_TEST(amounts_do_not_overflow)
                                        UINT64_C(1) << 63};
     struct charge some = {0}, c = {0};
 
-    ck_assert_int_eq(charge(&some, RESOURCE_DEVICE_MEMORY, 9), 0);
+    ck_assert_int_eq(charge_user(&some, RESOURCE_DEVICE_MEMORY, 9), 0);
     for (unsigned i = 0; i < sizeof(amounts) / sizeof(amounts[0]); i++) {
-        ck_assert_int_eq(charge(&c, RESOURCE_DEVICE_MEMORY, amounts[i]), -EDQUOT);
+        ck_assert_int_eq(charge_user(&c, RESOURCE_DEVICE_MEMORY, amounts[i]), -EDQUOT);
         ck_assert_uint_eq(user->used[RESOURCE_DEVICE_MEMORY], 9);
     }
     charge_deinit(&some);
     limit[RESOURCE_DEVICE_MEMORY] = UINT64_MAX;
-    ck_assert_int_eq(charge(&some, RESOURCE_DEVICE_MEMORY, CHARGE_MAX + 1), -EDQUOT);
-    ck_assert_int_eq(charge(&some, RESOURCE_DEVICE_MEMORY, CHARGE_MAX), 0);
-    ck_assert_int_eq(charge(&c, RESOURCE_DEVICE_MEMORY, UINT64_MAX), -EDQUOT);
-    ck_assert_int_eq(charge(&c, RESOURCE_DEVICE_MEMORY, UINT64_MAX - CHARGE_MAX), -EDQUOT);
+    ck_assert_int_eq(charge_user(&some, RESOURCE_DEVICE_MEMORY, CHARGE_MAX + 1), -EDQUOT);
+    ck_assert_int_eq(charge_user(&some, RESOURCE_DEVICE_MEMORY, CHARGE_MAX), 0);
+    ck_assert_int_eq(charge_user(&c, RESOURCE_DEVICE_MEMORY, UINT64_MAX), -EDQUOT);
+    ck_assert_int_eq(charge_user(&c, RESOURCE_DEVICE_MEMORY, UINT64_MAX - CHARGE_MAX), -EDQUOT);
     ck_assert_uint_eq(user->used[RESOURCE_DEVICE_MEMORY], CHARGE_MAX);
     limit[RESOURCE_DEVICE_MEMORY] = CHARGE_MAX;
-    ck_assert_int_eq(charge(&c, RESOURCE_DEVICE_MEMORY, 1), -EDQUOT);
+    ck_assert_int_eq(charge_user(&c, RESOURCE_DEVICE_MEMORY, 1), -EDQUOT);
     charge_deinit(&some);
 }
 END_TEST
@@ -101,15 +101,15 @@ START_TEST(zero_is_always_allowed)
 {
     struct charge all = {0}, none = {0};
 
-    ck_assert_int_eq(charge(&all, RESOURCE_FDS, 10), 0);
-    ck_assert_int_eq(charge(&none, RESOURCE_FDS, 0), 0);
+    ck_assert_int_eq(charge_user(&all, RESOURCE_FDS, 10), 0);
+    ck_assert_int_eq(charge_user(&none, RESOURCE_FDS, 0), 0);
     ck_assert_uint_eq(user->used[RESOURCE_FDS], 10);
     charge_deinit(&none);
     ck_assert_uint_eq(user->used[RESOURCE_FDS], 10);
     charge_deinit(&all);
     limit[RESOURCE_FDS] = 0;
-    ck_assert_int_eq(charge(&none, RESOURCE_FDS, 0), 0);
-    ck_assert_int_eq(charge(&all, RESOURCE_FDS, 1), -EDQUOT);
+    ck_assert_int_eq(charge_user(&none, RESOURCE_FDS, 0), 0);
+    ck_assert_int_eq(charge_user(&all, RESOURCE_FDS, 1), -EDQUOT);
     charge_deinit(&none);
 }
 END_TEST
@@ -119,8 +119,8 @@ START_TEST(release_is_safe_to_repeat)
     struct charge c = {0}, other = {0};
 
     charge_deinit(&c);
-    ck_assert_int_eq(charge(&other, RESOURCE_SESSIONS, 3), 0);
-    ck_assert_int_eq(charge(&c, RESOURCE_SESSIONS, 3), 0);
+    ck_assert_int_eq(charge_user(&other, RESOURCE_SESSIONS, 3), 0);
+    ck_assert_int_eq(charge_user(&c, RESOURCE_SESSIONS, 3), 0);
     charge_deinit(&c);
     charge_deinit(&c);
     ck_assert_uint_eq(user->used[RESOURCE_SESSIONS], 3);
@@ -134,8 +134,8 @@ START_TEST(resources_are_counted_apart)
 
     for (int i = 0; i < RESOURCE_COUNT; i++) {
         limit[i] = (uint64_t)i + 1;
-        ck_assert_int_eq(charge(&c[i], (enum resource)i, limit[i] + 1), -EDQUOT);
-        ck_assert_int_eq(charge(&c[i], (enum resource)i, limit[i]), 0);
+        ck_assert_int_eq(charge_user(&c[i], (enum resource)i, limit[i] + 1), -EDQUOT);
+        ck_assert_int_eq(charge_user(&c[i], (enum resource)i, limit[i]), 0);
     }
     for (int i = 0; i < RESOURCE_COUNT; i++) {
         ck_assert_uint_eq(user->used[i], limit[i]);
@@ -155,7 +155,7 @@ START_TEST(uids_are_counted_apart)
     ck_assert_ptr_ne(nobody, user);
     ck_assert_ptr_ne(nobody, root);
     ck_assert_uint_eq(root->uid, 0);
-    ck_assert_int_eq(charge(&mine, RESOURCE_STREAMS, 10), 0);
+    ck_assert_int_eq(charge_user(&mine, RESOURCE_STREAMS, 10), 0);
     ck_assert_int_eq(charge_init(&roots, &users, root, RESOURCE_STREAMS, 10), 0);
     ck_assert_int_eq(charge_init(&nobodys, &users, nobody, RESOURCE_STREAMS, 11), -EDQUOT);
     ck_assert_int_eq(charge_init(&nobodys, &users, nobody, RESOURCE_STREAMS, 4), 0);
@@ -176,7 +176,7 @@ START_TEST(one_user_per_uid_until_the_last_reference)
     struct charge c = {0};
 
     ck_assert_ptr_eq(again, user);
-    ck_assert_int_eq(charge(&c, RESOURCE_EVENTS, 5), 0);
+    ck_assert_int_eq(charge_user(&c, RESOURCE_EVENTS, 5), 0);
     ck_assert_ptr_null(user_unref(&users, again));
     ck_assert_ptr_eq(user_ref(&users, 1000), user);
     ck_assert_uint_eq(user->used[RESOURCE_EVENTS], 5);
@@ -191,17 +191,17 @@ START_TEST(last_reference_with_a_balance_is_a_bug)
 {
     struct charge c = {0};
 
-    ck_assert_int_eq(charge(&c, RESOURCE_EVENTS, 1), 0);
+    ck_assert_int_eq(charge_user(&c, RESOURCE_EVENTS, 1), 0);
     user_unref(&users, user);
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("user");
     TCase *t = tcase_create("charges");
 
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, ref_user, unref_user);
     tcase_add_test(t, limit_is_exact);
     tcase_add_test(t, room_comes_back_with_each_release);
     tcase_add_test(t, amounts_do_not_overflow);
@@ -217,5 +217,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

@@ -17,7 +17,7 @@ static struct session *session;
 static struct mem *memory;
 static _Atomic uint64_t *words; /* as npud sees them */
 
-static void setup(void)
+static void start_session(void)
 {
     npud_start(settings);
     session = npud_session(1);
@@ -28,13 +28,13 @@ static void setup(void)
 }
 
 /* Nobody may be left to be counted. */
-static void teardown(void)
+static void end_session(void)
 {
     session_free(session);
     npud_stop();
 }
 
-static uint32_t counted(void)
+static uint32_t count_waiters(void)
 {
     return atomic_load(&session->page->value_waiters);
 }
@@ -48,7 +48,8 @@ static struct task on_word(enum task_op op, uint64_t offset, uint64_t value)
                          .value = {offset, value}};
 }
 
-static struct task reduce(uint64_t dst, uint64_t src, uint64_t size, uint32_t kind, uint32_t type)
+static struct task make_reduce(uint64_t dst, uint64_t src, uint64_t size, uint32_t kind,
+                               uint32_t type)
 {
     return (struct task){.op = TASK_REDUCE,
                          .object = memory->slot.number,
@@ -62,7 +63,7 @@ static struct task reduce(uint64_t dst, uint64_t src, uint64_t size, uint32_t ki
                                     .type = type}};
 }
 
-static void expect(struct stream *s, struct task task, int32_t error)
+static void expect_error(struct stream *s, struct task task, int32_t error)
 {
     client_wait(s, client_submit(s, task));
     ck_assert_int_eq(stream_error_code(atomic_exchange(&s->ctrl->error, 0)), error);
@@ -75,7 +76,7 @@ static void park_all(struct stream **s, unsigned n, uint64_t offset)
         client_submit(s[i], on_word(TASK_VALUE_WAIT, offset, 7));
     }
     AWAIT(atomic_load(&memory->values.n) == n);
-    ck_assert_uint_eq(counted(), n);
+    ck_assert_uint_eq(count_waiters(), n);
 }
 
 START_TEST(forged_words)
@@ -88,28 +89,28 @@ START_TEST(forged_words)
     for (unsigned i = 0; i < 8; i++) {
         int32_t error = offsets[i] % 8 ? ACL_ERROR_RT_PARAM_INVALID : ACL_ERROR_RT_SYS_DMA;
 
-        expect(s, on_word(TASK_VALUE_WRITE, offsets[i], 1), error);
-        expect(s, on_word(TASK_VALUE_WAIT, offsets[i], 1), error);
+        expect_error(s, on_word(TASK_VALUE_WRITE, offsets[i], 1), error);
+        expect_error(s, on_word(TASK_VALUE_WAIT, offsets[i], 1), error);
     }
     for (unsigned i = 0; i < 4; i++) {
-        expect(s, on_word(TASK_VALUE_WRITE, outside[i], 1), ACL_ERROR_RT_SYS_DMA);
-        expect(s, on_word(TASK_VALUE_WAIT, outside[i], 1), ACL_ERROR_RT_SYS_DMA);
+        expect_error(s, on_word(TASK_VALUE_WRITE, outside[i], 1), ACL_ERROR_RT_SYS_DMA);
+        expect_error(s, on_word(TASK_VALUE_WAIT, outside[i], 1), ACL_ERROR_RT_SYS_DMA);
     }
     t = on_word(TASK_VALUE_WAIT, 0, 1);
     t.flags = 4;
-    expect(s, t, ACL_ERROR_RT_PARAM_INVALID);
+    expect_error(s, t, ACL_ERROR_RT_PARAM_INVALID);
     t.flags = 255;
-    expect(s, t, ACL_ERROR_RT_PARAM_INVALID);
+    expect_error(s, t, ACL_ERROR_RT_PARAM_INVALID);
     t = on_word(TASK_VALUE_WAIT, 0, 1);
     t.generation++;
-    expect(s, t, ACL_ERROR_RT_SYS_DMA);
+    expect_error(s, t, ACL_ERROR_RT_SYS_DMA);
     t.object = 12345;
-    expect(s, t, ACL_ERROR_RT_SYS_DMA);
+    expect_error(s, t, ACL_ERROR_RT_SYS_DMA);
     t.op = TASK_VALUE_WRITE;
-    expect(s, t, ACL_ERROR_RT_SYS_DMA);
-    expect(s, on_word(TASK_VALUE_WRITE, 8184, 7), 0);
-    expect(s, on_word(TASK_VALUE_WAIT, 8184, 7), 0);
-    ck_assert_uint_eq(counted(), 0);
+    expect_error(s, t, ACL_ERROR_RT_SYS_DMA);
+    expect_error(s, on_word(TASK_VALUE_WRITE, 8184, 7), 0);
+    expect_error(s, on_word(TASK_VALUE_WAIT, 8184, 7), 0);
+    ck_assert_uint_eq(count_waiters(), 0);
 }
 END_TEST
 
@@ -120,19 +121,19 @@ START_TEST(forged_reductions)
     struct stream *s = npud_stream(session, 0);
 
     for (unsigned i = 0; i < 4; i++)
-        expect(s, reduce(0, 0, 8, kinds[i], ACL_FLOAT), ACL_ERROR_RT_PARAM_INVALID);
+        expect_error(s, make_reduce(0, 0, 8, kinds[i], ACL_FLOAT), ACL_ERROR_RT_PARAM_INVALID);
     for (unsigned i = 0; i < 6; i++)
-        expect(s, reduce(0, 0, 8, 10, types[i]), ACL_ERROR_RT_PARAM_INVALID);
-    expect(s, reduce(0, 0, 8, 13, ACL_INT4), ACL_ERROR_RT_PARAM_INVALID);
-    expect(s, reduce(0, 0, 7, 10, ACL_FLOAT), ACL_ERROR_RT_PARAM_INVALID);
-    expect(s, reduce(2, 0, 8, 10, ACL_FLOAT), ACL_ERROR_RT_PARAM_INVALID);
-    expect(s, reduce(0, 1, 8, 10, ACL_BF16), ACL_ERROR_RT_PARAM_INVALID);
-    expect(s, reduce(8192, 0, 4, 10, ACL_FLOAT), ACL_ERROR_RT_SYS_DMA);
-    expect(s, reduce(0, 8188, 8, 10, ACL_FLOAT), ACL_ERROR_RT_SYS_DMA);
-    expect(s, reduce(UINT64_MAX - 3, 0, 8, 10, ACL_FLOAT), ACL_ERROR_RT_SYS_DMA);
-    expect(s, reduce(0, 0, UINT64_MAX - 3, 10, ACL_FLOAT), ACL_ERROR_RT_SYS_DMA);
-    expect(s, reduce(0, 0, 0, 10, ACL_FLOAT), 0);
-    expect(s, reduce(0, 0, 8192, 10, ACL_INT8), 0);
+        expect_error(s, make_reduce(0, 0, 8, 10, types[i]), ACL_ERROR_RT_PARAM_INVALID);
+    expect_error(s, make_reduce(0, 0, 8, 13, ACL_INT4), ACL_ERROR_RT_PARAM_INVALID);
+    expect_error(s, make_reduce(0, 0, 7, 10, ACL_FLOAT), ACL_ERROR_RT_PARAM_INVALID);
+    expect_error(s, make_reduce(2, 0, 8, 10, ACL_FLOAT), ACL_ERROR_RT_PARAM_INVALID);
+    expect_error(s, make_reduce(0, 1, 8, 10, ACL_BF16), ACL_ERROR_RT_PARAM_INVALID);
+    expect_error(s, make_reduce(8192, 0, 4, 10, ACL_FLOAT), ACL_ERROR_RT_SYS_DMA);
+    expect_error(s, make_reduce(0, 8188, 8, 10, ACL_FLOAT), ACL_ERROR_RT_SYS_DMA);
+    expect_error(s, make_reduce(UINT64_MAX - 3, 0, 8, 10, ACL_FLOAT), ACL_ERROR_RT_SYS_DMA);
+    expect_error(s, make_reduce(0, 0, UINT64_MAX - 3, 10, ACL_FLOAT), ACL_ERROR_RT_SYS_DMA);
+    expect_error(s, make_reduce(0, 0, 0, 10, ACL_FLOAT), 0);
+    expect_error(s, make_reduce(0, 0, 8192, 10, ACL_INT8), 0);
 }
 END_TEST
 
@@ -154,13 +155,13 @@ START_TEST(one_write_frees_all_who_wait_for_it)
     for (unsigned i = 0; i < WAITERS; i++)
         client_wait(s[i], atomic_load(&s[i]->ctrl->tail) - 1);
     ck_assert_uint_eq(atomic_load(&memory->values.n), WAITERS);
-    ck_assert_uint_eq(counted(), WAITERS);
+    ck_assert_uint_eq(count_waiters(), WAITERS);
     atomic_store(&words[4088 / 8], 7);
     atomic_store(&words[4104 / 8], 7);
     value_written(memory, 4095, 10); /* a byte of the one, a byte of the other */
     for (unsigned i = 0; i < WAITERS; i++)
         client_wait(other[i], atomic_load(&other[i]->ctrl->tail) - 1);
-    ck_assert_uint_eq(counted(), 0);
+    ck_assert_uint_eq(count_waiters(), 0);
 }
 END_TEST
 
@@ -177,12 +178,12 @@ START_TEST(a_writer_that_is_dropped_wakes_all_the_same)
     stream_abort(writer, 0);
     if (atomic_load(&words[0]) != 7) {
         ck_assert_int_eq(_i, 0);
-        ck_assert_uint_eq(counted(), MANY);
+        ck_assert_uint_eq(count_waiters(), MANY);
         return;
     }
     for (unsigned i = 0; i < MANY; i++)
         client_wait(s[i], atomic_load(&s[i]->ctrl->tail) - 1);
-    ck_assert_uint_eq(counted(), 0);
+    ck_assert_uint_eq(count_waiters(), 0);
 }
 END_TEST
 
@@ -198,10 +199,10 @@ START_TEST(dropped_waiters_do_not_count)
             stream_free(s[i]);
     }
     ck_assert_uint_eq(atomic_load(&memory->values.n), 0);
-    ck_assert_uint_eq(counted(), 0);
+    ck_assert_uint_eq(count_waiters(), 0);
     /* and the place can be waited for again */
     client_submit(s[1], on_word(TASK_VALUE_WAIT, 8, 7));
-    AWAIT(counted() == 1);
+    AWAIT(count_waiters() == 1);
 }
 END_TEST
 
@@ -215,7 +216,7 @@ START_TEST(freed_memory_fails_all)
         client_wait(s[i], atomic_load(&s[i]->ctrl->tail) - 1);
         ck_assert_int_eq(stream_error_code(atomic_load(&s[i]->ctrl->error)), ACL_ERROR_RT_SYS_DMA);
     }
-    ck_assert_uint_eq(counted(), 0);
+    ck_assert_uint_eq(count_waiters(), 0);
 }
 END_TEST
 
@@ -252,7 +253,7 @@ int main(void)
     TCase *all = tcase_create("values");
 
     tcase_set_timeout(all, 60);
-    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_add_checked_fixture(all, start_session, end_session);
     tcase_add_test(all, forged_words);
     tcase_add_test(all, forged_reductions);
     tcase_add_test(all, one_write_frees_all_who_wait_for_it);

@@ -25,18 +25,18 @@ static void on_fire(struct waiter *waiter)
     atomic_fetch_add(&p->fired, 1);
 }
 
-static void setup(void)
+static void init_list(void)
 {
     waitlist_init(&list);
 }
 
-static void teardown(void)
+static void deinit_list(void)
 {
     ck_assert_uint_eq(atomic_load(&list.n), 0);
     waitlist_deinit(&list);
 }
 
-static void add(struct probe *p, uint64_t target)
+static void add_probe(struct probe *p, uint64_t target)
 {
     p->waiter.fire = on_fire;
     waitlist_add(&list, &p->waiter, target);
@@ -51,7 +51,7 @@ START_TEST(range_includes_both_ends)
     struct probe probes[N] = {0};
 
     for (unsigned i = 0; i < N; i++)
-        add(&probes[i], targets[i]);
+        add_probe(&probes[i], targets[i]);
     ck_assert_uint_eq(atomic_load(&list.n), N);
     waitlist_fire(&list, 5, 10, 0, 0);
     for (unsigned i = 0; i < N; i++) {
@@ -74,7 +74,7 @@ START_TEST(empty_range_and_empty_list)
     struct probe p = {0};
 
     waitlist_fire(&list, 0, UINT64_MAX, 0, 0);
-    add(&p, 7);
+    add_probe(&p, 7);
     waitlist_fire(&list, 8, 6, 0, 0);
     waitlist_fire(&list, 0, 6, 0, 0);
     waitlist_fire(&list, 8, UINT64_MAX, 0, 0);
@@ -88,14 +88,14 @@ START_TEST(who_fires_says_how_it_ended)
 {
     struct probe good = {0}, bad = {0};
 
-    add(&good, 1);
-    add(&bad, 2);
+    add_probe(&good, 1);
+    add_probe(&bad, 2);
     waitlist_fire(&list, 2, 2, 507899, 4711);
     ck_assert_int_eq(bad.waiter.result, 507899);
     ck_assert_int_eq(bad.waiter.pid, 4711);
     ck_assert_int_eq(good.waiter.result, 0);
     /* The next wait knows nothing of it. */
-    add(&bad, 3);
+    add_probe(&bad, 3);
     ck_assert_int_eq(bad.waiter.result, 0);
     ck_assert_int_eq(bad.waiter.pid, 0);
     waitlist_fire(&list, 0, 3, 0, 0);
@@ -112,10 +112,10 @@ START_TEST(told_in_the_order_of_targets)
     struct probe probes[N] = {0};
 
     for (unsigned i = 0; i < N; i++)
-        add(&probes[i], targets[i]);
+        add_probe(&probes[i], targets[i]);
     /* Out and in again: the last of its equals now. */
     ck_assert(waitlist_remove(&list, &probes[1].waiter));
-    add(&probes[1], 3);
+    add_probe(&probes[1], 3);
     waitlist_fire(&list, 0, 100, 0, 0);
     for (unsigned i = 0; i < N; i++)
         ck_assert_uint_eq(probes[i].order, expected[i]);
@@ -179,7 +179,9 @@ START_TEST(any_order_of_many)
     uint64_t target, expected = 0;
 
     for (unsigned i = 0; i < N; i++)
-        add(&probes[i], _i == 0 ? N - i : _i == 1 ? i + 1 : (i * UINT64_C(2654435761)) % N + 1);
+        add_probe(&probes[i], _i == 0   ? N - i
+                              : _i == 1 ? i + 1
+                                        : (i * UINT64_C(2654435761)) % N + 1);
     for (uint64_t from = 0; waitlist_next(&list, from, &target); from = target + 1)
         ck_assert_uint_eq(target, ++expected);
     ck_assert_uint_eq(expected, N);
@@ -203,7 +205,7 @@ START_TEST(some_at_a_time)
     unsigned calls = 1;
 
     for (unsigned i = 0; i < N; i++)
-        add(&probes[i], (i * 77) % N);
+        add_probe(&probes[i], (i * 77) % N);
     while (!waitlist_fire_some(&list, &next, 149, 7, is_even))
         calls++;
     ck_assert_uint_eq(calls, 140 / 7 + 1);
@@ -227,7 +229,7 @@ START_TEST(the_last_of_all_numbers_is_one)
     struct probe p = {0};
     uint64_t target;
 
-    add(&p, UINT64_MAX);
+    add_probe(&p, UINT64_MAX);
     ck_assert(waitlist_next(&list, 0, &target));
     ck_assert_uint_eq(target, UINT64_MAX);
     ck_assert(waitlist_next(&list, UINT64_MAX, &target));
@@ -241,8 +243,8 @@ START_TEST(remove_says_if_it_was_in_time)
     struct probe removed = {0}, fired = {0}, never = {0};
 
     ck_assert(!waitlist_remove(&list, &never.waiter));
-    add(&removed, 1);
-    add(&fired, 1);
+    add_probe(&removed, 1);
+    add_probe(&fired, 1);
     ck_assert(waitlist_remove(&list, &removed.waiter));
     ck_assert_ptr_null(removed.waiter.list);
     ck_assert(!waitlist_remove(&list, &removed.waiter));
@@ -259,7 +261,7 @@ START_TEST(remove_from_another_list_does_nothing)
     struct probe p = {0};
 
     waitlist_init(&other);
-    add(&p, 1);
+    add_probe(&p, 1);
     ck_assert(!waitlist_remove(&other, &p.waiter));
     ck_assert_ptr_eq(p.waiter.list, &list);
     waitlist_deinit(&other);
@@ -271,7 +273,7 @@ START_TEST(ending_a_list_with_waiters_is_a_bug)
 {
     static struct probe p;
 
-    add(&p, 1);
+    add_probe(&p, 1);
     waitlist_deinit(&list);
 }
 END_TEST
@@ -420,13 +422,13 @@ START_TEST(news_are_not_lost_between_test_and_wait)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("waitlist");
     TCase *one = tcase_create("one thread");
     TCase *many = tcase_create("races");
 
-    tcase_add_checked_fixture(one, setup, teardown);
+    tcase_add_checked_fixture(one, init_list, deinit_list);
     tcase_add_test(one, range_includes_both_ends);
     tcase_add_test(one, empty_range_and_empty_list);
     tcase_add_test(one, who_fires_says_how_it_ended);
@@ -440,7 +442,7 @@ static Suite *suite(void)
     tcase_add_test_raise_signal(one, ending_a_list_with_waiters_is_a_bug, SIGABRT);
     suite_add_tcase(s, one);
     tcase_set_timeout(many, 60);
-    tcase_add_checked_fixture(many, setup, teardown);
+    tcase_add_checked_fixture(many, init_list, deinit_list);
     tcase_add_test(many, fire_and_remove_exactly_one_wins);
     tcase_add_test(many, waiter_sees_the_change_or_is_fired);
     tcase_add_test(many, news_are_not_lost_between_test_and_wait);
@@ -450,5 +452,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }
