@@ -73,7 +73,7 @@ static bool has_time(const struct model_object *o)
     return kind_info[o->kind].flags & TIME;
 }
 
-static unsigned column(const struct model_object *o)
+static unsigned get_column(const struct model_object *o)
 {
     return kind_info[o->kind].column;
 }
@@ -84,17 +84,17 @@ static bool latest_done(const struct model *m, const struct model_object *o)
     return o->latest < 0 || m->record[o->latest].done;
 }
 
-static const struct model_task *head(const struct model_stream *s)
+static const struct model_task *get_head(const struct model_stream *s)
 {
     return s->executed == s->submitted ? NULL : &s->task[s->executed % QUEUE];
 }
 
-static bool drained(const struct model_stream *s)
+static bool is_drained(const struct model_stream *s)
 {
     return s->executed == s->submitted;
 }
 
-static void add(struct expect *x, int code)
+static void add_answer(struct expect *x, int code)
 {
     x->answer[x->n++] = (struct expected){.code = code, .alt = code};
 }
@@ -106,7 +106,7 @@ static void add_value(struct expect *x, int value)
 
 /* --- execution --- */
 
-static int16_t move(struct model *m, unsigned p, unsigned s, uint64_t cause)
+static int16_t note_move(struct model *m, unsigned p, unsigned s, uint64_t cause)
 {
     int16_t at;
 
@@ -135,7 +135,7 @@ static void raise_level(struct model *m, int16_t object, int at)
             struct model_stream *s = &m->stream[p][i];
             struct model_task *t = &s->task[s->executed % QUEUE];
 
-            if (drained(s) || t->type != T_WAIT_LEVEL || t->object != object || t->passed)
+            if (is_drained(s) || t->type != T_WAIT_LEVEL || t->object != object || t->passed)
                 continue;
             t->passed = true;
             t->raiser = (int8_t)at;
@@ -184,8 +184,8 @@ static void undo_record(struct model *m, const struct model_task *t)
             m->sleeper[p].may_return = true;
 }
 
-static bool runnable(const struct model *m, const struct model_stream *s,
-                     const struct model_task *t)
+static bool is_runnable(const struct model *m, const struct model_stream *s,
+                        const struct model_task *t)
 {
     switch (t->type) {
     case T_GATE:
@@ -251,12 +251,12 @@ static void take_effect(struct model *m, unsigned p, unsigned i, const struct mo
 /*
  * Execute the task at the head of a stream. False: more has moved than this model keeps track of.
  */
-static bool execute(struct model *m, unsigned p, unsigned i)
+static bool execute_head(struct model *m, unsigned p, unsigned i)
 {
     struct model_stream *s = &m->stream[p][i];
     struct model_task *t = &s->task[s->executed % QUEUE];
     int cause = cause_of(m, t);
-    int at = move(m, p, i, and_before(m, cause));
+    int at = note_move(m, p, i, and_before(m, cause));
     bool level = t->object >= 0 && has_level(&m->object[t->object]) && t->type != T_WAIT_RECORD;
 
     if (at < 0)
@@ -271,13 +271,13 @@ static bool execute(struct model *m, unsigned p, unsigned i)
     return true;
 }
 
-static bool ordered(const struct level_use *a, const struct level_use *b)
+static bool are_ordered(const struct level_use *a, const struct level_use *b)
 {
     return (a->at >= 0 && (b->past & UINT64_C(1) << a->at)) ||
            (b->at >= 0 && (a->past & UINT64_C(1) << b->at));
 }
 
-static bool commute(const struct level_use *a, const struct level_use *b)
+static bool can_commute(const struct level_use *a, const struct level_use *b)
 {
     if (a->what == b->what)
         return a->what != T_RECORD;
@@ -291,7 +291,7 @@ static bool commute(const struct level_use *a, const struct level_use *b)
  * each other. That a stream has come to a wait cannot be seen from outside, so a record that is
  * undone at once may be lost on a wait that was submitted long before.
  */
-static bool ambiguous(const struct level_use *use, unsigned n)
+static bool is_ambiguous(const struct level_use *use, unsigned n)
 {
     for (unsigned r = 0; r < n; r++) {
         if (use[r].what != T_LOWER)
@@ -299,7 +299,7 @@ static bool ambiguous(const struct level_use *use, unsigned n)
         for (unsigned a = 0; a < n; a++)
             for (unsigned b = 0; b < a; b++)
                 if (use[a].object == use[r].object && use[b].object == use[r].object &&
-                    !commute(&use[a], &use[b]) && !ordered(&use[a], &use[b]))
+                    !can_commute(&use[a], &use[b]) && !are_ordered(&use[a], &use[b]))
                     return true;
     }
     return false;
@@ -317,17 +317,17 @@ static bool any_ambiguity(const struct model *m)
     memcpy(use, m->use, n * sizeof(use[0]));
     for (unsigned p = 0; p < PROCESSES; p++)
         for (unsigned i = 0; i < STREAMS; i++) {
-            const struct model_task *t = head(&m->stream[p][i]);
+            const struct model_task *t = get_head(&m->stream[p][i]);
 
             if (t && t->type == T_WAIT_LEVEL && !m->parked[p][i])
                 use[n++] = (struct level_use){
                     .object = t->object, .what = t->type, .at = -1, .past = m->past[p][i]};
         }
-    return ambiguous(use, n);
+    return is_ambiguous(use, n);
 }
 
 /* Let everything move that can. */
-static bool run(struct model *m)
+static bool run_tasks(struct model *m)
 {
     bool moved;
 
@@ -337,8 +337,8 @@ static bool run(struct model *m)
             for (unsigned i = 0; i < STREAMS; i++) {
                 struct model_stream *s = &m->stream[p][i];
 
-                while (!drained(s) && runnable(m, s, &s->task[s->executed % QUEUE])) {
-                    if (!execute(m, p, i))
+                while (!is_drained(s) && is_runnable(m, s, &s->task[s->executed % QUEUE])) {
+                    if (!execute_head(m, p, i))
                         return false;
                     moved = true;
                 }
@@ -357,7 +357,7 @@ void model_settle(struct model *m)
         bool pending = false;
 
         for (unsigned i = 0; i < STREAMS; i++)
-            m->parked[p][i] = !drained(&m->stream[p][i]);
+            m->parked[p][i] = !is_drained(&m->stream[p][i]);
         for (unsigned i = 0; i < z->n; i++)
             pending |= !m->record[z->record[i]].done;
         if (!pending)
@@ -373,7 +373,7 @@ void model_settle(struct model *m)
 
 /* --- submitting --- */
 
-static struct model_task *submit(struct model *m, const struct step *s, enum task_type type)
+static struct model_task *submit_task(struct model *m, const struct step *s, enum task_type type)
 {
     struct model_stream *st = &m->stream[s->process][s->stream];
     struct model_task *t = &st->task[st->submitted % QUEUE];
@@ -396,9 +396,9 @@ static struct model_object *object_of(struct model *m, const struct step *s)
 }
 
 /* What every call with an event begins with. 0: go on. */
-static int check(struct model *m, const struct step *s, enum use use)
+static int check_call(struct model *m, const struct step *s, enum use use)
 {
-    int code = !var_of(m, s)->live ? STALE : refused[use][column(object_of(m, s))];
+    int code = !var_of(m, s)->live ? STALE : refused[use][get_column(object_of(m, s))];
 
     if (!var_of(m, s)->live)
         COUNT(m, stale);
@@ -426,7 +426,7 @@ static void count_newer(struct model *m, int16_t old)
 {
     for (unsigned p = 0; p < PROCESSES && old >= 0; p++)
         for (unsigned i = 0; i < STREAMS; i++) {
-            const struct model_task *t = head(&m->stream[p][i]);
+            const struct model_task *t = get_head(&m->stream[p][i]);
 
             if (t && t->type == T_WAIT_RECORD && t->record == old)
                 COUNT(m, waits_before_newer_record);
@@ -435,17 +435,17 @@ static void count_newer(struct model *m, int16_t old)
 
 static bool do_record(struct model *m, const struct step *s, struct expect *x)
 {
-    int code = check(m, s, USE_RECORD);
+    int code = check_call(m, s, USE_RECORD);
     struct model_object *o = object_of(m, s);
     struct model_task *t;
 
-    add(x, code);
+    add_answer(x, code);
     if (code != 0)
         return true;
     /* Recording on another device's stream is unspecified. */
     if (var_of(m, s)->device != device_of(s->stream) || m->n_records == RECORDS)
         return false;
-    t = submit(m, s, T_RECORD);
+    t = submit_task(m, s, T_RECORD);
     if (!t)
         return false;
     count_newer(m, o->latest);
@@ -470,11 +470,11 @@ static bool wait_record(struct model *m, const struct step *s, struct expect *x)
 
     if (o->kind == KIND_A && o->undone_now)
         return false; /* whether the reset came first, nobody can tell */
-    add(x, o->kind == KIND_A && o->latest < 0 ? PARAM : 0);
+    add_answer(x, o->kind == KIND_A && o->latest < 0 ? PARAM : 0);
     if (o->latest < 0)
         return true;
     r = &m->record[o->latest];
-    t = submit(m, s, T_WAIT_RECORD);
+    t = submit_task(m, s, T_WAIT_RECORD);
     if (!t)
         return false;
     t->object = var_of(m, s)->object;
@@ -491,17 +491,17 @@ static bool wait_record(struct model *m, const struct step *s, struct expect *x)
 
 static bool do_wait(struct model *m, const struct step *s, struct expect *x)
 {
-    int code = check(m, s, USE_WAIT);
+    int code = check_call(m, s, USE_WAIT);
     struct model_task *t;
 
     if (code != 0) {
-        add(x, code);
+        add_answer(x, code);
         return true;
     }
     if (!has_level(object_of(m, s)))
         return wait_record(m, s, x);
-    add(x, 0);
-    t = submit(m, s, T_WAIT_LEVEL);
+    add_answer(x, 0);
+    t = submit_task(m, s, T_WAIT_LEVEL);
     if (!t)
         return false;
     t->object = var_of(m, s)->object;
@@ -516,29 +516,29 @@ static bool do_wait_expire(struct model *m, const struct step *s, struct expect 
     struct model_stream *st = &m->stream[s->process][s->stream];
     const struct model_object *o = object_of(m, s);
 
-    if (!var_of(m, s)->live || refused[USE_WAIT][column(o)] != 0 || !drained(st) ||
+    if (!var_of(m, s)->live || refused[USE_WAIT][get_column(o)] != 0 || !is_drained(st) ||
         st->error != 0 || (has_level(o) ? o->level : latest_done(m, o)))
         return false;
     st->submitted++;
     st->executed++;
-    add(x, 0);
-    add(x, ACL_ERROR_RT_TASK_TIMEOUT);
+    add_answer(x, 0);
+    add_answer(x, ACL_ERROR_RT_TASK_TIMEOUT);
     COUNT(m, wait_timeouts);
     return true;
 }
 
 static bool do_reset(struct model *m, const struct step *s, struct expect *x)
 {
-    int code = check(m, s, USE_RESET);
+    int code = check_call(m, s, USE_RESET);
     struct model_object *o = object_of(m, s);
     struct model_task *t;
 
-    add(x, code);
+    add_answer(x, code);
     if (code != 0)
         return true;
     if (var_of(m, s)->device != device_of(s->stream))
         return false;
-    t = submit(m, s, has_level(o) ? T_LOWER : T_UNRECORD);
+    t = submit_task(m, s, has_level(o) ? T_LOWER : T_UNRECORD);
     if (!t)
         return false;
     t->object = var_of(m, s)->object;
@@ -548,13 +548,13 @@ static bool do_reset(struct model *m, const struct step *s, struct expect *x)
 
 static bool do_delay(struct model *m, const struct step *s, struct expect *x)
 {
-    struct model_task *t = submit(m, s, T_DELAY);
+    struct model_task *t = submit_task(m, s, T_DELAY);
 
     if (!t)
         return false;
     t->arg = s->arg;
     t->result = s->result;
-    add(x, 0);
+    add_answer(x, 0);
     return true;
 }
 
@@ -563,7 +563,7 @@ static bool do_gate(struct model *m, const struct step *s, struct expect *x)
     struct model_stream *st = &m->stream[s->process][s->stream];
 
     (void)x;
-    if (st->gates - st->gates_passed == GATES || !submit(m, s, T_GATE))
+    if (st->gates - st->gates_passed == GATES || !submit_task(m, s, T_GATE))
         return false;
     st->gates++;
     return true;
@@ -594,15 +594,15 @@ static bool do_create(struct model *m, const struct step *s, struct expect *x)
                             .object = (int16_t)m->n_objects};
     m->object[m->n_objects++] = (struct model_object){
         .kind = s->kind, .opens = 1, .maker = s->process, .latest = -1, .raiser = -1};
-    add(x, 0);
+    add_answer(x, 0);
     return true;
 }
 
 static bool do_export(struct model *m, const struct step *s, struct expect *x)
 {
-    int code = check(m, s, USE_EXPORT);
+    int code = check_call(m, s, USE_EXPORT);
 
-    add(x, code);
+    add_answer(x, code);
     if (code == 0)
         object_of(m, s)->exported = true;
     return true;
@@ -628,7 +628,7 @@ static bool do_open(struct model *m, const struct step *s, struct expect *x)
                             .used = true,
                             .device = (uint8_t)device_of(s->stream),
                             .object = from->object};
-    add(x, 0);
+    add_answer(x, 0);
     return true;
 }
 
@@ -641,11 +641,11 @@ static bool would_drain(const struct model *m)
     for (unsigned p = 0; p < PROCESSES; p++)
         for (unsigned i = 0; i < STREAMS; i++)
             copy.stream[p][i].gates_open = copy.stream[p][i].gates;
-    if (!run(&copy))
+    if (!run_tasks(&copy))
         return false;
     for (unsigned p = 0; p < PROCESSES; p++)
         for (unsigned i = 0; i < STREAMS; i++)
-            if (!drained(&copy.stream[p][i]))
+            if (!is_drained(&copy.stream[p][i]))
                 return false;
     return true;
 }
@@ -672,7 +672,7 @@ static bool do_destroy(struct model *m, const struct step *s, struct expect *x)
 
     if (!v->live) {
         COUNT(m, stale);
-        add(x, STALE);
+        add_answer(x, STALE);
         return true;
     }
     if (m->sleeper[s->process].active && m->sleeper[s->process].var == s->var)
@@ -687,7 +687,7 @@ static bool do_destroy(struct model *m, const struct step *s, struct expect *x)
         COUNT(m, closed_exporter_pending);
     v->live = false;
     o->opens--;
-    add(x, 0);
+    add_answer(x, 0);
     return true;
 }
 
@@ -696,12 +696,12 @@ static bool do_renew(struct model *m, const struct step *s, struct expect *x)
     struct model_stream *st = &m->stream[s->process][s->stream];
 
     /* A default stream cannot be destroyed; destroying waits; what becomes of an error is open. */
-    if (s->stream % 2 == 0 || !drained(st) || st->error != 0)
+    if (s->stream % 2 == 0 || !is_drained(st) || st->error != 0)
         return false;
     st->life++;
     st->work = 0;
-    add(x, 0);
-    add(x, 0);
+    add_answer(x, 0);
+    add_answer(x, 0);
     return true;
 }
 
@@ -710,8 +710,8 @@ static bool do_renew(struct model *m, const struct step *s, struct expect *x)
 static struct expected status_of(const struct model *m, const struct model_object *o)
 {
     /* Before the first record the kinds differ: (a) and (b) are not ready. */
-    bool ready = o->latest >= 0 ? m->record[o->latest].done : column(o) >= 5;
-    int code = refused[USE_STATUS][column(o)];
+    bool ready = o->latest >= 0 ? m->record[o->latest].done : get_column(o) >= 5;
+    int code = refused[USE_STATUS][get_column(o)];
 
     return (struct expected){
         .code = code,
@@ -740,13 +740,13 @@ static void waits_of(const struct model *m, int16_t object, bool *some, bool *ma
 
 static void ask_id(const struct model *m, const struct model_object *o, struct expect *x)
 {
-    int code = refused[USE_ID][column(o)];
+    int code = refused[USE_ID][get_column(o)];
 
-    add(x, code);
-    if (code == 0 && column(o) == 0 && o->latest < 0)
+    add_answer(x, code);
+    if (code == 0 && get_column(o) == 0 && o->latest < 0)
         x->answer[x->n - 1].code = NEVER;
     /* Held while a record is outstanding; how soon afterwards it is given back is open. */
-    if (code == 0 && column(o) == 5) {
+    if (code == 0 && get_column(o) == 5) {
         x->answer[x->n - 1].code = latest_done(m, o) ? NEVER : 0;
         x->answer[x->n - 1].alt = o->latest >= 0 ? 0 : NEVER;
     }
@@ -764,27 +764,28 @@ static bool do_query(struct model *m, const struct step *s, struct expect *x)
     const struct model_object *o = object_of(m, s);
     bool some, maybe;
 
-    if (check(m, s, USE_STATUS) == STALE) {
+    if (check_call(m, s, USE_STATUS) == STALE) {
         for (unsigned i = 0; i < ANSWERS; i++)
-            add(x, STALE);
+            add_answer(x, STALE);
         return true;
     }
     add_value(x, latest_done(m, o) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY);
-    x->answer[0].code = x->answer[0].alt = refused[USE_QUERY][column(o)];
+    x->answer[0].code = x->answer[0].alt = refused[USE_QUERY][get_column(o)];
     x->answer[x->n++] = status_of(m, o);
     waits_of(m, var_of(m, s)->object, &some, &maybe);
     add_value(x, some ? ACL_EVENT_WAIT_STATUS_NOT_READY : ACL_EVENT_WAIT_STATUS_COMPLETE);
-    x->answer[2].code = x->answer[2].alt = refused[USE_WAIT_STATUS][column(o)];
+    x->answer[2].code = x->answer[2].alt = refused[USE_WAIT_STATUS][get_column(o)];
     x->answer[2].check = some || !maybe;
     ask_id(m, o, x);
-    add(x, refused[USE_TIME][column(o)] != 0 ? refused[USE_TIME][column(o)] : time_error(m, o));
+    add_answer(x, refused[USE_TIME][get_column(o)] != 0 ? refused[USE_TIME][get_column(o)]
+                                                        : time_error(m, o));
     return true;
 }
 
 static bool do_query_stream(struct model *m, const struct step *s, struct expect *x)
 {
-    add_value(x, drained(&m->stream[s->process][s->stream]) ? ACL_STREAM_STATUS_COMPLETE
-                                                            : ACL_STREAM_STATUS_NOT_READY);
+    add_value(x, is_drained(&m->stream[s->process][s->stream]) ? ACL_STREAM_STATUS_COMPLETE
+                                                               : ACL_STREAM_STATUS_NOT_READY);
     return true;
 }
 
@@ -807,19 +808,19 @@ static bool do_elapsed(struct model *m, const struct step *s, struct expect *x)
 {
     const struct model_var *other = &m->var[s->process][s->other_var];
     const struct model_object *from = object_of(m, s), *to;
-    int code = check(m, s, USE_TIME), other_code, first, second;
+    int code = check_call(m, s, USE_TIME), other_code, first, second;
 
     if (other->object < 0)
         return false;
     to = &m->object[other->object];
-    other_code = other->live ? refused[USE_TIME][column(to)] : STALE;
+    other_code = other->live ? refused[USE_TIME][get_column(to)] : STALE;
     if (code != 0 && other_code != 0 && code != other_code)
         return false; /* both are wrong, and which is said first is open */
     if (code == 0)
         code = other_code;
     first = code ? code : time_error(m, from);
     second = code ? code : time_error(m, to);
-    add(x, first ? first : second);
+    add_answer(x, first ? first : second);
     if (first && second)
         x->answer[0].alt = second;
     if (!first && !second)
@@ -831,14 +832,14 @@ static bool do_elapsed(struct model *m, const struct step *s, struct expect *x)
 
 static bool do_sync_event(struct model *m, const struct step *s, struct expect *x)
 {
-    int code = check(m, s, USE_SYNC);
+    int code = check_call(m, s, USE_SYNC);
 
     if (code == 0 && !latest_done(m, object_of(m, s))) {
         x->blocks = true;
         code = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT;
         COUNT(m, event_timeouts);
     }
-    add(x, code);
+    add_answer(x, code);
     return true;
 }
 
@@ -856,10 +857,10 @@ static bool do_sync_stream(struct model *m, const struct step *s, struct expect 
 {
     struct model_stream *st = &m->stream[s->process][s->stream];
 
-    x->blocks = !drained(st);
+    x->blocks = !is_drained(st);
     if (x->blocks)
         COUNT(m, stream_timeouts);
-    add(x, x->blocks ? ACL_ERROR_RT_STREAM_SYNC_TIMEOUT : take_error(m, st));
+    add_answer(x, x->blocks ? ACL_ERROR_RT_STREAM_SYNC_TIMEOUT : take_error(m, st));
     return true;
 }
 
@@ -872,7 +873,7 @@ static bool do_sync_device(struct model *m, const struct step *s, struct expect 
     int error = 0;
 
     for (unsigned i = first; i < first + 2; i++) {
-        x->blocks |= !drained(&m->stream[s->process][i]);
+        x->blocks |= !is_drained(&m->stream[s->process][i]);
         errors += m->stream[s->process][i].error != 0;
     }
     if (errors + x->blocks > 1)
@@ -881,7 +882,7 @@ static bool do_sync_device(struct model *m, const struct step *s, struct expect 
         error = take_error(m, &m->stream[s->process][i]);
     if (x->blocks)
         COUNT(m, stream_timeouts);
-    add(x, x->blocks ? ACL_ERROR_RT_STREAM_SYNC_TIMEOUT : error);
+    add_answer(x, x->blocks ? ACL_ERROR_RT_STREAM_SYNC_TIMEOUT : error);
     return true;
 }
 
@@ -891,8 +892,8 @@ static bool do_sleep(struct model *m, const struct step *s, struct expect *x)
     const struct model_object *o = object_of(m, s);
 
     (void)x;
-    if (z->active || !var_of(m, s)->live || refused[USE_SYNC][column(o)] != 0 || o->latest < 0 ||
-        latest_done(m, o))
+    if (z->active || !var_of(m, s)->live || refused[USE_SYNC][get_column(o)] != 0 ||
+        o->latest < 0 || latest_done(m, o))
         return false;
     *z = (struct model_sleeper){.active = true, .var = s->var, .n = 1, .record = {o->latest}};
     COUNT(m, sleepers);
@@ -913,7 +914,7 @@ static bool do_rescue(struct model *m, const struct step *s, struct expect *x)
     raise_level(m, var_of(m, s)->object, -1);
     for (unsigned p = 0; p < PROCESSES; p++)
         m->sleeper[p].may_return = true;
-    add(x, 0);
+    add_answer(x, 0);
     return true;
 }
 
@@ -965,7 +966,7 @@ bool model_step(struct model *m, const struct step *s, struct expect *x)
     if (m->open)
         COUNT(m, hasty);
     m->open = true;
-    return steps[s->op].make(m, s, x) && run(m);
+    return steps[s->op].make(m, s, x) && run_tasks(m);
 }
 
 void model_view(const struct model *m, unsigned p, struct view *v)
@@ -1010,7 +1011,7 @@ static bool find_live(const struct model *m, int16_t object, struct step *s)
 static bool finish_stream(const struct model *m, unsigned p, unsigned i, struct step *s)
 {
     const struct model_stream *st = &m->stream[p][i];
-    const struct model_task *t = head(st);
+    const struct model_task *t = get_head(st);
 
     *s = (struct step){.process = (uint8_t)p, .stream = (uint8_t)i};
     if (t && t->type == T_GATE) {
@@ -1044,7 +1045,7 @@ bool model_finish(const struct model *m, unsigned skip, struct step *s)
 
     for (unsigned p = 0; p < PROCESSES; p++)
         for (unsigned i = 0; i < STREAMS; i++) {
-            moving |= !drained(&m->stream[p][i]);
+            moving |= !is_drained(&m->stream[p][i]);
             if (finish_stream(m, p, i, s) && skip-- == 0)
                 return true;
         }
@@ -1060,7 +1061,7 @@ bool model_finished(const struct model *m)
 
     for (unsigned p = 0; p < PROCESSES; p++) {
         for (unsigned i = 0; i < STREAMS; i++)
-            if (!drained(&m->stream[p][i]))
+            if (!is_drained(&m->stream[p][i]))
                 return false;
         if (finish_process(m, p, &s))
             return false;

@@ -8,7 +8,7 @@
 /* --- traces --- */
 
 /* The latest step lasts until nothing moves any more. */
-static void settle(struct trace *t)
+static void settle_latest(struct trace *t)
 {
     if (!t->model.open || t->n == 0)
         return;
@@ -34,44 +34,44 @@ static bool try_step(struct trace *t, const struct step *s)
     for (unsigned p = 0; p < PROCESSES; p++)
         model_view(&copy, p, &at->view[p]);
     if (!s->hasty)
-        settle(t);
+        settle_latest(t);
     return true;
 }
 
 /* False: the step makes no sense here. */
-static bool add(struct trace *t, const struct step *s)
+static bool add_step(struct trace *t, const struct step *s)
 {
     if (t->model.open && t->at[t->n - 1].step.process != s->process)
-        settle(t);
+        settle_latest(t);
     if (try_step(t, s))
         return true;
     if (!t->model.open)
         return false;
-    settle(t);
+    settle_latest(t);
     return try_step(t, s);
 }
 
-static void begin(struct trace *t)
+static void begin_trace(struct trace *t)
 {
     model_init(&t->model);
     t->n = 0;
 }
 
-static void finish(struct trace *t)
+static void finish_trace(struct trace *t)
 {
     struct step s;
 
-    settle(t);
+    settle_latest(t);
     for (unsigned skip = 0; model_finish(&t->model, skip, &s);)
-        skip = add(t, &s) ? 0 : skip + 1;
+        skip = add_step(t, &s) ? 0 : skip + 1;
 }
 
 bool program_trace(const struct program *p, struct trace *t)
 {
-    begin(t);
+    begin_trace(t);
     for (unsigned i = 0; i < p->n; i++)
-        add(t, &p->step[i]);
-    finish(t);
+        add_step(t, &p->step[i]);
+    finish_trace(t);
     return model_finished(&t->model);
 }
 
@@ -138,14 +138,14 @@ static uint8_t choose_op(const struct taste *t, uint64_t *random)
     return (uint8_t)op;
 }
 
-static bool keep(struct maker_state *g, const struct step *s)
+static bool keep_step(struct maker_state *g, const struct step *s)
 {
     static struct model before;
     unsigned n = g->trace->n;
     bool settled = n > 0 && g->trace->at[n - 1].settle;
 
     before = g->trace->model;
-    if (g->program->n == STEPS_MAX || !add(g->trace, s))
+    if (g->program->n == STEPS_MAX || !add_step(g->trace, s))
         return false;
     if (model_has_resets(&g->trace->model) && !model_can_finish(&g->trace->model)) {
         g->trace->model = before;
@@ -200,7 +200,7 @@ static bool has_live(const struct maker_state *g, unsigned process)
     return false;
 }
 
-static bool takes(const struct maker_state *g, unsigned process, unsigned var, unsigned op)
+static bool var_takes_op(const struct maker_state *g, unsigned process, unsigned var, unsigned op)
 {
     const struct model_var *v = &g->trace->model.var[process][var];
     unsigned kind = v->live ? g->trace->model.object[v->object].kind : KIND_C_MARK;
@@ -221,7 +221,8 @@ static struct step choose_step(struct maker_state *g)
     uint8_t other = op == OP_OPEN ? (uint8_t)below(random, g->taste.processes) : (uint8_t)process;
 
     /* Refusals are soon known. */
-    if ((op == OP_EXPORT || op == OP_RESET) && !takes(g, process, var, op) && chance(random, 80))
+    if ((op == OP_EXPORT || op == OP_RESET) && !var_takes_op(g, process, var, op) &&
+        chance(random, 80))
         op = OP_RECORD;
     return (struct step){
         .op = op,
@@ -240,11 +241,11 @@ static struct step choose_step(struct maker_state *g)
 }
 
 /* An IPC event is of use when others have it. */
-static void share(struct maker_state *g, const struct step *made)
+static void share_event(struct maker_state *g, const struct step *made)
 {
     struct step s = {.op = OP_EXPORT, .process = made->process, .var = made->var};
 
-    if (!keep(g, &s))
+    if (!keep_step(g, &s))
         return;
     s.op = OP_OPEN;
     s.other_process = made->process;
@@ -254,7 +255,7 @@ static void share(struct maker_state *g, const struct step *made)
         s.var = choose_var(g, p, false);
         s.stream = (uint8_t)below(&g->random, g->taste.streams);
         if (p != made->process && chance(&g->random, 80))
-            keep(g, &s);
+            keep_step(g, &s);
     }
 }
 
@@ -287,11 +288,11 @@ static void other_order(struct maker_state *g)
     };
 
     for (unsigned i = 0; i < sizeof(script) / sizeof(script[0]); i++)
-        keep(g, &script[i]);
+        keep_step(g, &script[i]);
 }
 
 /* A wait that runs out of time, of one of the kinds. */
-static void expiring(struct maker_state *g)
+static void add_expiring_wait(struct maker_state *g)
 {
     static const uint8_t kinds[] = {KIND_A, KIND_B_SYNC, KIND_C_SYNC, KIND_IPC};
     uint8_t p = (uint8_t)below(&g->random, PROCESSES), s = (uint8_t)below(&g->random, STREAMS);
@@ -306,7 +307,7 @@ static void expiring(struct maker_state *g)
     };
 
     for (unsigned i = 0; i < sizeof(script) / sizeof(script[0]); i++)
-        keep(g, &script[i]);
+        keep_step(g, &script[i]);
 }
 
 void program_generate(struct program *p, uint64_t seed, bool expire)
@@ -315,19 +316,19 @@ void program_generate(struct program *p, uint64_t seed, bool expire)
     struct maker_state g = {
         .random = seed * UINT64_C(0xd1342543de82ef95) + 1, .program = p, .trace = &trace};
 
-    begin(&trace);
+    begin_trace(&trace);
     p->seed = seed;
     p->n = 0;
     choose_taste(&g.taste, &g.random);
     if (expire)
-        expiring(&g);
+        add_expiring_wait(&g);
     else if (chance(&g.random, 8))
         other_order(&g);
     for (unsigned tries = 0; p->n < g.taste.steps && tries < 8 * g.taste.steps; tries++) {
         struct step s = choose_step(&g);
 
-        if (keep(&g, &s) && s.op == OP_CREATE && s.kind == KIND_IPC && chance(&g.random, 80))
-            share(&g, &s);
+        if (keep_step(&g, &s) && s.op == OP_CREATE && s.kind == KIND_IPC && chance(&g.random, 80))
+            share_event(&g, &s);
     }
 }
 
@@ -346,8 +347,8 @@ static bool fails_without(struct program *p, unsigned from, unsigned n,
     return true;
 }
 
-static void calm(struct program *p, bool (*fails)(const struct program *p, void *arg),
-                 bool (*enough)(void *arg), void *arg)
+static void calm_steps(struct program *p, bool (*fails)(const struct program *p, void *arg),
+                       bool (*enough)(void *arg), void *arg)
 {
     for (unsigned i = 0; i < p->n && !enough(arg); i++) {
         struct program calmer = *p;
@@ -374,7 +375,7 @@ void program_shrink(struct program *p, bool (*fails)(const struct program *p, vo
                 else
                     from += n;
     }
-    calm(p, fails, enough, arg);
+    calm_steps(p, fails, enough, arg);
 }
 
 /* --- printing --- */

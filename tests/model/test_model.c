@@ -112,7 +112,7 @@ static void send_orders(unsigned p, const struct order *orders, unsigned n, stru
 }
 
 /* Number of reports. */
-static unsigned receive(unsigned p, struct report *reports, struct failure *f, int at)
+static unsigned receive_reports(unsigned p, struct report *reports, struct failure *f, int at)
 {
     struct pollfd poll_fd = {.fd = world.actor[p].fd, .events = POLLIN};
     ssize_t size;
@@ -140,8 +140,8 @@ static const char *answer_name(const struct step *s, unsigned i)
     return i == 0 ? "the call" : "the second call";
 }
 
-static void compare(const struct expected *e, const struct seen *seen, const char *what, int at,
-                    struct failure *f)
+static void compare_answer(const struct expected *e, const struct seen *seen, const char *what,
+                           int at, struct failure *f)
 {
     if (seen->code != e->code && seen->code != e->alt)
         disagree(f, at, "%s: the model says it returns %d, npud returned %d", what, e->code,
@@ -214,12 +214,12 @@ static void compare_settled(unsigned p, const struct report *r, const struct vie
     compare_trouble(p, r, v, at, f);
     for (unsigned i = 0; i < VARS && looked; i++) {
         snprintf(what, sizeof(what), "p%u: aclrtQueryEventStatus(e%u)", p, i);
-        compare(&v->status[i], &r->status[i], what, at, f);
+        compare_answer(&v->status[i], &r->status[i], what, at, f);
     }
     world.last[p] = *v;
 }
 
-static bool concerns(const struct traced *t, unsigned p)
+static bool concerns_process(const struct traced *t, unsigned p)
 {
     return t->view[p].sleeper == SLEEPER_RETURNS ||
            memcmp(t->view[p].executed, world.last[p].executed, sizeof(t->view[p].executed)) != 0;
@@ -228,13 +228,13 @@ static bool concerns(const struct traced *t, unsigned p)
 static bool concerns_others(const struct traced *t)
 {
     for (unsigned p = 0; p < PROCESSES; p++)
-        if (p != t->step.process && concerns(t, p))
+        if (p != t->step.process && concerns_process(t, p))
             return true;
     return false;
 }
 
 /* What others have set in motion must have come to rest before one can look at IPC events. */
-static bool looks(const struct traced *t)
+static bool can_look_at_events(const struct traced *t)
 {
     return t->settle && !concerns_others(t);
 }
@@ -244,11 +244,12 @@ static void compare_step(const struct traced *t, const struct report *r, int at,
     if (r->n != t->expect.n) /* the harness itself is wrong */
         disagree(f, at, "%u answers where the model has %u", r->n, t->expect.n);
     for (unsigned i = 0; i < t->expect.n; i++)
-        compare(&t->expect.answer[i], &r->answer[i], answer_name(&t->step, i), at, f);
+        compare_answer(&t->expect.answer[i], &r->answer[i], answer_name(&t->step, i), at, f);
     if (t->step.op == OP_EXPORT && r->answer[0].code == 0)
         compare_handle(t, r, at, f);
     if (t->settle)
-        compare_settled(t->step.process, r, &t->view[t->step.process], looks(t), at, f);
+        compare_settled(t->step.process, r, &t->view[t->step.process], can_look_at_events(t), at,
+                        f);
 }
 
 /* --- running a program --- */
@@ -275,7 +276,7 @@ static void make_order(const struct traced *t, struct order *o)
     *o = (struct order){
         .kind = ORDER_STEP,
         .settle = t->settle,
-        .look = looks(t),
+        .look = can_look_at_events(t),
         .blocks = t->expect.blocks,
         .guard_ms = world.guard_ms,
         .step = t->step,
@@ -294,7 +295,7 @@ static void run_batch(const struct trace *t, unsigned first, unsigned n, struct 
     for (unsigned i = 0; i < n; i++)
         make_order(&t->at[first + i], &orders[i]);
     send_orders(p, orders, n, f, (int)first);
-    got = f->failed ? 0 : receive(p, reports, f, (int)first);
+    got = f->failed ? 0 : receive_reports(p, reports, f, (int)first);
     for (unsigned i = 0; i < got; i++)
         compare_step(&t->at[first + i], &reports[i], (int)(first + i), f);
 }
@@ -311,7 +312,7 @@ static void settle_some(const struct traced *t, const bool *asked, bool look, in
             send_orders(p, &o, 1, f, at);
         }
     for (unsigned p = 0; p < PROCESSES && !f->failed; p++)
-        if (asked[p] && receive(p, reports, f, at) == 1)
+        if (asked[p] && receive_reports(p, reports, f, at) == 1)
             compare_settled(p, reports, &t->view[p], look, at, f);
 }
 
@@ -324,7 +325,7 @@ static void settle_others(const struct traced *t, bool all, int at, struct failu
     bool asked[PROCESSES], any = false;
 
     for (unsigned p = 0; p < PROCESSES; p++) {
-        asked[p] = all || (p != t->step.process && concerns(t, p));
+        asked[p] = all || (p != t->step.process && concerns_process(t, p));
         any |= asked[p];
     }
     if (!any)
@@ -334,7 +335,7 @@ static void settle_others(const struct traced *t, bool all, int at, struct failu
     settle_some(t, asked, true, at, f);
 }
 
-static void begin(struct failure *f)
+static void begin_program(struct failure *f)
 {
     static struct report reports[BATCH];
     struct order o = {.kind = ORDER_BEGIN, .guard_ms = world.guard_ms};
@@ -344,7 +345,7 @@ static void begin(struct failure *f)
     for (unsigned p = 0; p < PROCESSES && !f->failed; p++)
         send_orders(p, &o, 1, f, -1);
     for (unsigned p = 0; p < PROCESSES && !f->failed; p++)
-        receive(p, reports, f, -1);
+        receive_reports(p, reports, f, -1);
 }
 
 static void run_trace(const struct trace *t, struct failure *f)
@@ -352,7 +353,7 @@ static void run_trace(const struct trace *t, struct failure *f)
     unsigned n;
 
     *f = (struct failure){0};
-    begin(f);
+    begin_program(f);
     for (unsigned i = 0; i < t->n && !f->failed; i += n) {
         n = batch_length(t, i);
         run_batch(t, i, n, f);
@@ -411,7 +412,7 @@ static bool still_fails(const struct program *p, void *arg)
     return false;
 }
 
-static bool enough(void *arg)
+static bool time_is_up(void *arg)
 {
     const struct shrinking *s = arg;
 
@@ -440,7 +441,7 @@ static void print_program(const struct program *p, const struct failure *f)
 }
 
 /* The world is gone afterwards. */
-static void explain(const struct program *p, const struct failure *f)
+static void explain_failure(const struct program *p, const struct failure *f)
 {
     struct program small = *p;
     struct shrinking s = {.give_up = now_ns() + SHRINK_NS};
@@ -454,7 +455,7 @@ static void explain(const struct program *p, const struct failure *f)
     world_kill();
     world.guard_ms = GUARD_SHRINK_MS;
     if (f->at >= 0 && still_fails(&small, &s)) {
-        program_shrink(&small, still_fails, enough, &s);
+        program_shrink(&small, still_fails, time_is_up, &s);
         printf("\nThe smallest that still fails, after %u runs:\n", s.tried);
         print_program(&small, &s.failure);
         printf("\nAgain: test_model --seed %llu --count 1\n", (unsigned long long)p->seed);
@@ -508,7 +509,7 @@ START_TEST(programs)
         if (!f.failed && (i % LEDGER_EVERY == 0 || i + 1 == run.count))
             check_ledger(&f);
         if (f.failed) {
-            explain(&program, &f);
+            explain_failure(&program, &f);
             ck_abort_msg("the program of seed %llu failed", (unsigned long long)seed);
         }
         run.passed++;
@@ -523,7 +524,7 @@ START_TEST(programs)
 }
 END_TEST
 
-static void parse(int argc, char **argv)
+static void parse_arguments(int argc, char **argv)
 {
     static const struct option options[] = {
         {"seed", required_argument, NULL, 's'},
@@ -549,6 +550,6 @@ static void parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    parse(argc, argv);
+    parse_arguments(argc, argv);
     return single_run("model", programs, &run.passed);
 }

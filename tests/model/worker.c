@@ -46,7 +46,7 @@ static void must_(int code, const char *call)
 }
 #define MUST(call) must_((call), #call)
 
-static void enter(unsigned device)
+static void enter_device(unsigned device)
 {
     if (me.device == (int)device)
         return;
@@ -80,11 +80,11 @@ static void sleeper_check(uint8_t expected, struct report *r)
 /* --- looking --- */
 
 /* Marks for the tasks that the step gave its stream. They take no place in it. */
-static void mark(const struct view *v)
+static void mark_tasks(const struct view *v)
 {
     for (unsigned i = 0; i < STREAMS; i++)
         for (struct stream *s = &me.stream[i]; s->marked < v->submitted[i]; s->marked++) {
-            enter(device_of(i));
+            enter_device(device_of(i));
             MUST(aclrtRecordEvent(s->mark[s->marked % MARKS], s->handle));
         }
 }
@@ -110,13 +110,13 @@ static void check_stream(unsigned i, const struct view *v, struct report *r)
         r->trouble = TROUBLE_AHEAD;
         return;
     }
-    enter(device_of(i));
+    enter_device(device_of(i));
     r->code = aclrtStreamQuery(s->handle, &running);
     if (r->code != 0 || (running == ACL_STREAM_STATUS_COMPLETE) == rest)
         r->trouble = TROUBLE_STATUS;
 }
 
-static void look(struct report *r)
+static void look_at_events(struct report *r)
 {
     for (unsigned i = 0; i < VARS; i++) {
         aclrtEventRecordedStatus status = (aclrtEventRecordedStatus)-1;
@@ -128,10 +128,10 @@ static void look(struct report *r)
     }
 }
 
-static void settle(const struct view *v, struct report *r)
+static void settle_streams(const struct view *v, struct report *r)
 {
     for (unsigned d = 0; d < DEVICES; d++) {
-        enter(d);
+        enter_device(d);
         MUST(aclrtSynchronizeStreamWithTimeout(me.service[d], me.guard_ms));
     }
     for (unsigned i = 0; i < STREAMS && r->trouble == TROUBLE_NONE; i++)
@@ -142,7 +142,7 @@ static void settle(const struct view *v, struct report *r)
 
 /* --- steps --- */
 
-static void say(struct report *r, int code)
+static void add_answer(struct report *r, int code)
 {
     r->answer[r->n++].code = code;
 }
@@ -150,7 +150,7 @@ static void say(struct report *r, int code)
 static void say_value(struct report *r, int code, int value)
 {
     r->answer[r->n].value = value;
-    say(r, code);
+    add_answer(r, code);
 }
 
 static void do_create(const struct order *o, struct report *r)
@@ -159,27 +159,27 @@ static void do_create(const struct order *o, struct report *r)
     aclrtEvent *event = &me.var[o->step.var];
 
     if (k->maker == MAKE_DEFAULT)
-        say(r, aclrtCreateEvent(event));
+        add_answer(r, aclrtCreateEvent(event));
     else
-        say(r, k->maker == MAKE_WITH_FLAG ? aclrtCreateEventWithFlag(event, k->flags)
-                                          : aclrtCreateEventExWithFlag(event, k->flags));
+        add_answer(r, k->maker == MAKE_WITH_FLAG ? aclrtCreateEventWithFlag(event, k->flags)
+                                                 : aclrtCreateEventExWithFlag(event, k->flags));
     me.live[o->step.var] = r->answer[0].code == 0;
 }
 
 static void do_export(const struct order *o, struct report *r)
 {
-    say(r, aclrtIpcGetEventHandle(me.var[o->step.var], &r->handle));
+    add_answer(r, aclrtIpcGetEventHandle(me.var[o->step.var], &r->handle));
 }
 
 static void do_open(const struct order *o, struct report *r)
 {
-    say(r, aclrtIpcOpenEventHandle(o->handle, &me.var[o->step.var]));
+    add_answer(r, aclrtIpcOpenEventHandle(o->handle, &me.var[o->step.var]));
     me.live[o->step.var] = r->answer[0].code == 0;
 }
 
 static void do_destroy(const struct order *o, struct report *r)
 {
-    say(r, aclrtDestroyEvent(me.var[o->step.var]));
+    add_answer(r, aclrtDestroyEvent(me.var[o->step.var]));
     me.live[o->step.var] = false;
 }
 
@@ -188,8 +188,9 @@ static void do_record(const struct order *o, struct report *r)
     aclrtEvent event = me.var[o->step.var];
     aclrtStream stream = me.stream[o->step.stream].handle;
 
-    say(r, o->step.variant & 1 ? aclrtRecordEventWithFlag(event, stream, ACL_EVENT_RECORD_DEFAULT)
-                               : aclrtRecordEvent(event, stream));
+    add_answer(r, o->step.variant & 1
+                      ? aclrtRecordEventWithFlag(event, stream, ACL_EVENT_RECORD_DEFAULT)
+                      : aclrtRecordEvent(event, stream));
 }
 
 static void do_wait(const struct order *o, struct report *r)
@@ -199,14 +200,14 @@ static void do_wait(const struct order *o, struct report *r)
 
     switch (o->step.variant & 3) {
     case 0:
-        say(r, aclrtStreamWaitEvent(stream, event));
+        add_answer(r, aclrtStreamWaitEvent(stream, event));
         break;
     case 3:
-        say(r, aclrtStreamWaitEventWithFlag(stream, event, 500, ACL_EVENT_WAIT_DEFAULT));
+        add_answer(r, aclrtStreamWaitEventWithFlag(stream, event, 500, ACL_EVENT_WAIT_DEFAULT));
         break;
     default:
-        say(r,
-            aclrtStreamWaitEventWithTimeout(stream, event, (o->step.variant & 3) == 1 ? 0 : 1000));
+        add_answer(r, aclrtStreamWaitEventWithTimeout(stream, event,
+                                                      (o->step.variant & 3) == 1 ? 0 : 1000));
         break;
     }
 }
@@ -215,19 +216,19 @@ static void do_wait_expire(const struct order *o, struct report *r)
 {
     aclrtStream stream = me.stream[o->step.stream].handle;
 
-    say(r, aclrtStreamWaitEventWithTimeout(stream, me.var[o->step.var], 1));
-    say(r, aclrtSynchronizeStreamWithTimeout(stream, me.guard_ms));
+    add_answer(r, aclrtStreamWaitEventWithTimeout(stream, me.var[o->step.var], 1));
+    add_answer(r, aclrtSynchronizeStreamWithTimeout(stream, me.guard_ms));
 }
 
 static void do_reset(const struct order *o, struct report *r)
 {
-    say(r, aclrtResetEvent(me.var[o->step.var], me.stream[o->step.stream].handle));
+    add_answer(r, aclrtResetEvent(me.var[o->step.var], me.stream[o->step.stream].handle));
 }
 
 static void do_delay(const struct order *o, struct report *r)
 {
-    say(r, aclnpudLaunchDelay((uint64_t)o->step.arg, o->step.result,
-                              me.stream[o->step.stream].handle));
+    add_answer(r, aclnpudLaunchDelay((uint64_t)o->step.arg, o->step.result,
+                                     me.stream[o->step.stream].handle));
 }
 
 /* A gate is a sync event that only the harness records. */
@@ -267,8 +268,8 @@ static void do_query(const struct order *o, struct report *r)
     say_value(r, code, (int)status);
     code = aclrtQueryEventWaitStatus(event, &waits);
     say_value(r, code, (int)waits);
-    say(r, aclrtGetEventId(event, &id));
-    say(r, aclrtEventGetTimestamp(event, &us));
+    add_answer(r, aclrtGetEventId(event, &id));
+    add_answer(r, aclrtEventGetTimestamp(event, &us));
 }
 
 static void do_query_stream(const struct order *o, struct report *r)
@@ -283,12 +284,12 @@ static void do_elapsed(const struct order *o, struct report *r)
 {
     float ms = 0;
 
-    say(r, aclrtEventElapsedTime(&ms, me.var[o->step.var], me.var[o->step.other_var]));
+    add_answer(r, aclrtEventElapsedTime(&ms, me.var[o->step.var], me.var[o->step.other_var]));
     r->answer[0].ms = ms;
 }
 
 /* How long a synchronise may take: a moment when it cannot succeed, else either of the forms. */
-static int32_t limit(const struct order *o)
+static int32_t choose_limit(const struct order *o)
 {
     if (o->blocks)
         return 1;
@@ -299,41 +300,43 @@ static void do_sync_event(const struct order *o, struct report *r)
 {
     aclrtEvent event = me.var[o->step.var];
 
-    say(r, limit(o) == NEVER ? aclrtSynchronizeEvent(event)
-                             : aclrtSynchronizeEventWithTimeout(event, limit(o)));
+    add_answer(r, choose_limit(o) == NEVER
+                      ? aclrtSynchronizeEvent(event)
+                      : aclrtSynchronizeEventWithTimeout(event, choose_limit(o)));
 }
 
 static void do_sync_stream(const struct order *o, struct report *r)
 {
     aclrtStream stream = me.stream[o->step.stream].handle;
 
-    say(r, limit(o) == NEVER ? aclrtSynchronizeStream(stream)
-                             : aclrtSynchronizeStreamWithTimeout(stream, limit(o)));
+    add_answer(r, choose_limit(o) == NEVER
+                      ? aclrtSynchronizeStream(stream)
+                      : aclrtSynchronizeStreamWithTimeout(stream, choose_limit(o)));
 }
 
 static void do_sync_device(const struct order *o, struct report *r)
 {
-    say(r,
-        limit(o) == NEVER ? aclrtSynchronizeDevice() : aclrtSynchronizeDeviceWithTimeout(limit(o)));
+    add_answer(r, choose_limit(o) == NEVER ? aclrtSynchronizeDevice()
+                                           : aclrtSynchronizeDeviceWithTimeout(choose_limit(o)));
 }
 
 static void do_renew(const struct order *o, struct report *r)
 {
     struct stream *s = &me.stream[o->step.stream];
 
-    say(r, aclrtDestroyStream(s->handle));
-    say(r, aclrtCreateStream(&s->handle));
+    add_answer(r, aclrtDestroyStream(s->handle));
+    add_answer(r, aclrtCreateStream(&s->handle));
 }
 
 static void do_sleep(const struct order *o, struct report *r)
 {
     (void)r;
-    sleeper_begin(&me.sleeper, me.var[o->step.var], limit(o));
+    sleeper_begin(&me.sleeper, me.var[o->step.var], choose_limit(o));
 }
 
 static void do_rescue(const struct order *o, struct report *r)
 {
-    say(r, aclrtRecordEvent(me.var[o->step.var], me.service[device_of(o->step.stream)]));
+    add_answer(r, aclrtRecordEvent(me.var[o->step.var], me.service[device_of(o->step.stream)]));
 }
 
 static void (*const steps[OPS])(const struct order *o, struct report *r) = {
@@ -359,28 +362,28 @@ static void (*const steps[OPS])(const struct order *o, struct report *r) = {
     [OP_RESCUE] = do_rescue,
 };
 
-static void begin(void)
+static void begin_program(void)
 {
     for (unsigned i = 0; i < STREAMS; i++)
         me.stream[i].marked = me.stream[i].gates = me.stream[i].gates_open = 0;
 }
 
-static void follow(const struct order *o, struct report *r)
+static void follow_order(const struct order *o, struct report *r)
 {
     me.guard_ms = o->guard_ms;
     if (o->kind == ORDER_BEGIN) {
-        begin();
+        begin_program();
         return;
     }
     if (o->kind == ORDER_STEP) {
-        enter(device_of(o->step.stream));
+        enter_device(device_of(o->step.stream));
         steps[o->step.op](o, r);
-        mark(&o->view);
+        mark_tasks(&o->view);
     }
     if (o->settle)
-        settle(&o->view, r);
+        settle_streams(&o->view, r);
     if (o->look && r->trouble == TROUBLE_NONE)
-        look(r);
+        look_at_events(r);
 }
 
 /* --- life --- */
@@ -389,7 +392,7 @@ static void make_stream(unsigned i)
 {
     struct stream *s = &me.stream[i];
 
-    enter(device_of(i));
+    enter_device(device_of(i));
     if (i % 2 == 0)
         s->handle = NULL; /* the default stream */
     else
@@ -400,7 +403,7 @@ static void make_stream(unsigned i)
         MUST(aclrtCreateEventWithFlag(&s->gate[k], ACL_EVENT_SYNC));
 }
 
-static void start(void)
+static void start_devices(void)
 {
     MUST(aclInit(NULL));
     for (int d = 0; d < DEVICES; d++) {
@@ -415,7 +418,7 @@ static void start(void)
         _exit(1);
 }
 
-static void stop(void)
+static void stop_devices(void)
 {
     sleeper_stop(&me.sleeper);
     for (int d = 0; d < DEVICES; d++)
@@ -431,7 +434,7 @@ int worker_run(unsigned process, int fd)
     unsigned n;
 
     me.process = process;
-    start();
+    start_devices();
     for (;;) {
         size = recv(fd, orders, sizeof(orders), 0);
         if (size <= 0)
@@ -441,13 +444,13 @@ int worker_run(unsigned process, int fd)
         do {
             /* A call that does not return ends this process, and the driver says in which step. */
             alarm((unsigned)orders[n].guard_ms / 1000 + 2);
-            follow(&orders[n], &reports[n]);
+            follow_order(&orders[n], &reports[n]);
         } while (reports[n++].trouble == TROUBLE_NONE && n < (size_t)size / sizeof(orders[0]));
         if (send(fd, reports, n * sizeof(reports[0]), MSG_NOSIGNAL) < 0)
             break;
         alarm(0);
     }
     if (size == 0)
-        stop();
+        stop_devices();
     return size == 0 ? 0 : 1;
 }

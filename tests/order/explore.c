@@ -85,14 +85,14 @@ static unsigned char stacks[ORDER_THREADS][STACK] __attribute__((aligned(64)));
 
 /* --- choices --- */
 
-static unsigned chance(unsigned n)
+static unsigned draw_below(unsigned n)
 {
     x.seed = x.seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (unsigned)((x.seed >> 33) % n);
 }
 
 /* One of n; a deviation when it is not 0, unless it is `free`. */
-static unsigned choose(unsigned n, bool is_free)
+static unsigned choose_one(unsigned n, bool is_free)
 {
     struct choice *c;
 
@@ -104,8 +104,8 @@ static unsigned choose(unsigned n, bool is_free)
     if (x.random && x.at_choice > x.n_choices) {
         x.n_choices = x.at_choice;
         c->value = 0;
-        if (is_free || chance(x.rarely) == 0)
-            c->value = (uint16_t)chance(n);
+        if (is_free || draw_below(x.rarely) == 0)
+            c->value = (uint16_t)draw_below(n);
     } else if (x.at_choice > x.n_choices) {
         x.n_choices = x.at_choice;
         *c = (struct choice){0, (uint16_t)n};
@@ -130,7 +130,7 @@ static bool next_choices(void)
 
 /* --- coroutines --- */
 
-static struct thread *self(void)
+static struct thread *current_thread(void)
 {
     return &x.thread[x.current];
 }
@@ -140,7 +140,7 @@ unsigned order_self(void)
     return x.current;
 }
 
-static void start(unsigned i)
+static void start_thread(unsigned i)
 {
     x.scenario->thread[i]();
     x.thread[i].state = ENDED;
@@ -159,7 +159,7 @@ static void go_on(unsigned to)
 }
 
 /* Which thread goes on when the current one cannot. Does not return unless there is none. */
-static void schedule(void)
+static void run_ready_thread(void)
 {
     unsigned ready[ORDER_THREADS], n = 0;
 
@@ -167,13 +167,13 @@ static void schedule(void)
         if (x.thread[i].state == READY)
             ready[n++] = i;
     if (n > 0)
-        go_on(ready[choose(n, true)]);
+        go_on(ready[choose_one(n, true)]);
 }
 
 /* The current thread waits; it comes back when another one has made it READY. */
-static void block(enum thread_state state, const void *on)
+static void block_thread(enum thread_state state, const void *on)
 {
-    struct thread *t = self();
+    struct thread *t = current_thread();
 
     t->state = state;
     t->on = on;
@@ -181,7 +181,7 @@ static void block(enum thread_state state, const void *on)
         _longjmp(scheduler, 1);
 }
 
-static void wake(enum thread_state state, const void *on, unsigned n)
+static void wake_threads(enum thread_state state, const void *on, unsigned n)
 {
     for (unsigned i = 0; i < x.n_threads && n > 0; i++)
         if (x.thread[i].state == state && x.thread[i].on == on) {
@@ -191,7 +191,7 @@ static void wake(enum thread_state state, const void *on, unsigned n)
 }
 
 /* Before each operation that others can see: another thread may go on instead. */
-static void step(void)
+static void take_step(void)
 {
     unsigned other[ORDER_THREADS], n = 1, to;
 
@@ -200,8 +200,8 @@ static void step(void)
     for (unsigned i = 0; i < x.n_threads; i++)
         if (i != x.current && x.thread[i].state == READY)
             other[n++] = i;
-    to = choose(n, false);
-    if (to != 0 && _setjmp(self()->context) == 0)
+    to = choose_one(n, false);
+    if (to != 0 && _setjmp(current_thread()->context) == 0)
         go_on(other[to]);
 }
 
@@ -230,14 +230,14 @@ void order_fail(const char *what, const char *at)
 
 /* --- views --- */
 
-static unsigned position(unsigned l, unsigned message)
+static unsigned get_position(unsigned l, unsigned message)
 {
     return x.location[l].message[message].position;
 }
 
 static void raise_view(struct view *v, unsigned l, unsigned message)
 {
-    if (position(l, message) > position(l, v->message[l]))
+    if (get_position(l, message) > get_position(l, v->message[l]))
         v->message[l] = (uint8_t)message;
 }
 
@@ -248,7 +248,7 @@ static void join_messages(struct view *v, const struct view *more)
             raise_view(v, l, more->message[l]);
 }
 
-static void join(struct view *v, const struct view *more)
+static void join_views(struct view *v, const struct view *more)
 {
     join_messages(v, more);
     for (unsigned i = 0; i < x.n_threads; i++)
@@ -257,7 +257,7 @@ static void join(struct view *v, const struct view *more)
 }
 
 /* What a thread does from here on is not part of a view that was given away before. */
-static void tick(struct thread *t)
+static void tick_clock(struct thread *t)
 {
     t->now.clock[x.current]++;
 }
@@ -295,7 +295,7 @@ static void memory_set(volatile void *p, size_t size, uint64_t value)
     }
 }
 
-static uint64_t cut(uint64_t value, size_t size)
+static uint64_t cut_value(uint64_t value, size_t size)
 {
     return size == 8 ? value : value & ((UINT64_C(1) << 8 * size) - 1);
 }
@@ -321,12 +321,12 @@ static unsigned find_location(const volatile void *p, size_t size)
 }
 
 /* The oldest position of location l that the current thread may read, or place a store after. */
-static unsigned oldest(unsigned l, int order)
+static unsigned find_oldest(unsigned l, int order)
 {
-    unsigned p = position(l, self()->now.message[l]);
+    unsigned p = get_position(l, current_thread()->now.message[l]);
 
-    if (order == memory_order_seq_cst && position(l, x.sc.message[l]) > p)
-        p = position(l, x.sc.message[l]);
+    if (order == memory_order_seq_cst && get_position(l, x.sc.message[l]) > p)
+        p = get_position(l, x.sc.message[l]);
     return p;
 }
 
@@ -335,13 +335,13 @@ static bool followed_by_adjacent(const struct location *l, unsigned p)
     return p + 1 < l->n && l->message[l->order[p + 1]].adjacent;
 }
 
-static bool acquires(int order)
+static bool is_acquire(int order)
 {
     return order == memory_order_acquire || order == memory_order_acq_rel ||
            order == memory_order_seq_cst || order == memory_order_consume;
 }
 
-static bool releases(int order)
+static bool is_release(int order)
 {
     return order == memory_order_release || order == memory_order_acq_rel ||
            order == memory_order_seq_cst;
@@ -350,11 +350,11 @@ static bool releases(int order)
 /* The current thread reads a message. */
 static uint64_t read_message(unsigned l, unsigned message, int order)
 {
-    struct thread *t = self();
+    struct thread *t = current_thread();
     const struct message *m = &x.location[l].message[message];
 
     raise_view(&t->now, l, message);
-    join(acquires(order) ? &t->now : &t->acquired, &m->view);
+    join_views(is_acquire(order) ? &t->now : &t->acquired, &m->view);
     return m->value;
 }
 
@@ -363,7 +363,7 @@ static void write_message(unsigned number, unsigned p, uint64_t value, int order
                           const struct message *read)
 {
     struct location *l = &x.location[number];
-    struct thread *t = self();
+    struct thread *t = current_thread();
     unsigned id = l->n;
     struct message *m = &l->message[id];
 
@@ -374,15 +374,15 @@ static void write_message(unsigned number, unsigned p, uint64_t value, int order
         l->message[l->order[i]].position = (uint8_t)i;
     }
     l->order[p + 1] = (uint8_t)id;
-    *m = (struct message){cut(value, l->size), (uint8_t)(p + 1), read != NULL,
-                          releases(order) ? t->now : t->released};
+    *m = (struct message){cut_value(value, l->size), (uint8_t)(p + 1), read != NULL,
+                          is_release(order) ? t->now : t->released};
     if (read)
-        join(&m->view, &read->view);
+        join_views(&m->view, &read->view);
     raise_view(&m->view, number, id);
     raise_view(&t->now, number, id);
     if (order == memory_order_seq_cst)
         raise_view(&x.sc, number, id);
-    tick(t);
+    tick_clock(t);
     if (p + 2 == l->n)
         memory_set(l->address, l->size, m->value);
 }
@@ -396,10 +396,10 @@ uint64_t order_load(const volatile void *p, size_t size, int order, const char *
 
     if (!x.running)
         return memory_get(p, size);
-    step();
+    take_step();
     l = find_location(p, size);
     last = x.location[l].n - 1;
-    stale = choose(last - oldest(l, order) + 1, false);
+    stale = choose_one(last - find_oldest(l, order) + 1, false);
     value = read_message(l, x.location[l].order[last - stale], order);
     trace(at, "loads %#llx from location %u%s", (unsigned long long)value, l,
           stale ? ", stale" : "");
@@ -415,13 +415,13 @@ void order_store(volatile void *p, size_t size, uint64_t value, int order, const
         memory_set(p, size, value);
         return;
     }
-    step();
+    take_step();
     l = find_location(p, size);
-    from = oldest(l, order);
+    from = find_oldest(l, order);
     for (unsigned i = x.location[l].n; i-- > from;)
         if (!followed_by_adjacent(&x.location[l], i))
             place[n++] = (uint8_t)i;
-    from = choose(n, false);
+    from = choose_one(n, false);
     write_message(l, place[from], value, order, NULL);
     trace(at, "stores %#llx to location %u%s", (unsigned long long)value, l,
           from ? ", before a later one" : "");
@@ -432,12 +432,12 @@ static unsigned choose_adjacent(unsigned l, int order, const uint64_t *expected)
 {
     const struct location *o = &x.location[l];
     uint8_t place[MESSAGES];
-    unsigned n = 0, from = oldest(l, order);
+    unsigned n = 0, from = find_oldest(l, order);
 
     for (unsigned i = o->n; i-- > from;)
         if (!followed_by_adjacent(o, i) || (expected && o->message[o->order[i]].value != *expected))
             place[n++] = (uint8_t)i;
-    return place[choose(n, false)];
+    return place[choose_one(n, false)];
 }
 
 uint64_t order_rmw(volatile void *p, size_t size, enum order_rmw what, uint64_t value, int order,
@@ -447,7 +447,7 @@ uint64_t order_rmw(volatile void *p, size_t size, enum order_rmw what, uint64_t 
     uint64_t old, new[5];
 
     if (x.running)
-        step();
+        take_step();
     l = x.running ? find_location(p, size) : 0;
     from = x.running ? choose_adjacent(l, order, NULL) : 0;
     id = x.running ? x.location[l].order[from] : 0;
@@ -463,7 +463,7 @@ uint64_t order_rmw(volatile void *p, size_t size, enum order_rmw what, uint64_t 
     }
     write_message(l, from, new[what], order, &x.location[l].message[id]);
     trace(at, "changes %#llx of location %u to %#llx", (unsigned long long)old, l,
-          (unsigned long long)cut(new[what], size));
+          (unsigned long long)cut_value(new[what], size));
     return old;
 }
 
@@ -478,7 +478,7 @@ bool order_exchange(volatile void *p, size_t size, uint64_t *expected, uint64_t 
         if (old == *expected)
             memory_set(p, size, value);
     } else {
-        step();
+        take_step();
         l = find_location(p, size);
         from = choose_adjacent(l, yes, expected);
         id = x.location[l].order[from];
@@ -497,14 +497,14 @@ bool order_exchange(volatile void *p, size_t size, uint64_t *expected, uint64_t 
 
 static void fence_of(struct thread *t, int order)
 {
-    if (acquires(order))
-        join(&t->now, &t->acquired);
+    if (is_acquire(order))
+        join_views(&t->now, &t->acquired);
     if (order == memory_order_seq_cst) {
         /* Not the clocks: what only two such fences order is still a race for plain data. */
         join_messages(&t->now, &x.sc);
         join_messages(&x.sc, &t->now);
     }
-    if (releases(order))
+    if (is_release(order))
         t->released = t->now;
 }
 
@@ -513,9 +513,9 @@ void order_fence(int order, const char *at)
     if (!x.running)
         return;
     if (order == memory_order_seq_cst)
-        step();
-    fence_of(self(), order);
-    tick(self());
+        take_step();
+    fence_of(current_thread(), order);
+    tick_clock(current_thread());
     trace(at, "fence");
 }
 
@@ -523,12 +523,12 @@ void order_membarrier(void)
 {
     if (!x.running)
         return;
-    step();
+    take_step();
     /* The caller first and last: each of the others stands between two full fences of it. */
-    fence_of(self(), memory_order_seq_cst);
+    fence_of(current_thread(), memory_order_seq_cst);
     for (unsigned i = 0; i < x.n_threads; i++)
         fence_of(&x.thread[i], memory_order_seq_cst);
-    fence_of(self(), memory_order_seq_cst);
+    fence_of(current_thread(), memory_order_seq_cst);
     trace("", "membarrier");
 }
 
@@ -538,25 +538,25 @@ void order_futex_wait(const _Atomic uint32_t *word, uint32_t expected, const cha
 {
     unsigned l, last;
 
-    step();
-    fence_of(self(), memory_order_seq_cst);
+    take_step();
+    fence_of(current_thread(), memory_order_seq_cst);
     l = find_location(word, sizeof(*word));
     last = x.location[l].n - 1;
-    last -= choose(last - oldest(l, memory_order_relaxed) + 1, false);
+    last -= choose_one(last - find_oldest(l, memory_order_relaxed) + 1, false);
     if (read_message(l, x.location[l].order[last], memory_order_relaxed) != expected) {
         trace(at, "does not sleep on location %u", l);
         return;
     }
     trace(at, "sleeps on location %u", l);
-    block(ASLEEP, (const void *)word);
+    block_thread(ASLEEP, (const void *)word);
     trace(at, "wakes");
 }
 
 void order_futex_wake(const _Atomic uint32_t *word, unsigned n, const char *at)
 {
-    step();
-    fence_of(self(), memory_order_seq_cst);
-    wake(ASLEEP, (const void *)word, n);
+    take_step();
+    fence_of(current_thread(), memory_order_seq_cst);
+    wake_threads(ASLEEP, (const void *)word, n);
     trace(at, "wakes sleepers");
 }
 
@@ -581,12 +581,12 @@ void order_lock(const void *lock)
 
     if (!x.running)
         return;
-    step();
+    take_step();
     o = find_object(lock);
     while (o->held_by != 0)
-        block(LOCKED_OUT, lock);
+        block_thread(LOCKED_OUT, lock);
     o->held_by = 1 + x.current;
-    join(&self()->now, &o->view);
+    join_views(&current_thread()->now, &o->view);
     trace("", "locks");
 }
 
@@ -597,10 +597,10 @@ void order_unlock(const void *lock)
     if (!x.running)
         return;
     o = find_object(lock);
-    join(&o->view, &self()->now);
-    tick(self());
+    join_views(&o->view, &current_thread()->now);
+    tick_clock(current_thread());
     o->held_by = 0;
-    wake(LOCKED_OUT, lock, UINT32_MAX);
+    wake_threads(LOCKED_OUT, lock, UINT32_MAX);
     trace("", "unlocks");
 }
 
@@ -608,12 +608,12 @@ void order_post(const void *object)
 {
     struct object *o;
 
-    step();
+    take_step();
     o = find_object(object);
     o->posts++;
-    join(&o->view, &self()->now);
-    tick(self());
-    wake(WAITS_POST, object, UINT32_MAX);
+    join_views(&o->view, &current_thread()->now);
+    tick_clock(current_thread());
+    wake_threads(WAITS_POST, object, UINT32_MAX);
     trace("", "posts");
 }
 
@@ -621,13 +621,13 @@ void order_wait_post(const void *object)
 {
     struct object *o;
 
-    step();
+    take_step();
     o = find_object(object);
     trace("", "waits for a post");
     while (o->posts == 0)
-        block(WAITS_POST, object);
+        block_thread(WAITS_POST, object);
     o->posts = 0;
-    join(&self()->now, &o->view);
+    join_views(&current_thread()->now, &o->view);
     trace("", "takes posts");
 }
 
@@ -636,7 +636,7 @@ void order_wait_post(const void *object)
 void order_plain_read(const void *data, const char *at)
 {
     struct object *o;
-    const struct view *now = &self()->now;
+    const struct view *now = &current_thread()->now;
 
     if (!x.running)
         return;
@@ -651,7 +651,7 @@ void order_plain_read(const void *data, const char *at)
 void order_plain_write(const void *data, const char *at)
 {
     struct object *o;
-    const struct view *now = &self()->now;
+    const struct view *now = &current_thread()->now;
 
     if (!x.running)
         return;
@@ -687,20 +687,20 @@ static void begin_run(void)
         c->uc_stack.ss_sp = stacks[x.n_threads];
         c->uc_stack.ss_size = STACK;
         c->uc_link = NULL;
-        makecontext(c, (void (*)(void))start, 1, x.n_threads);
+        makecontext(c, (void (*)(void))start_thread, 1, x.n_threads);
     }
     x.scenario->begin();
 }
 
 /* False: it went wrong, and x.failure says how. */
-static bool run(void)
+static bool run_once(void)
 {
     begin_run();
     x.runs++;
     x.running = true;
     (void)_setjmp(scheduler);
     if (x.failure[0] == 0)
-        schedule();
+        run_ready_thread();
     for (unsigned i = 0; i < x.n_threads && x.failure[0] == 0; i++)
         if (x.thread[i].state != ENDED)
             snprintf(x.failure, sizeof(x.failure), "%s: thread %u sleeps for ever",
@@ -714,11 +714,11 @@ static bool run(void)
     return x.failure[0] == 0;
 }
 
-static const char *tell(void)
+static const char *tell_failure(void)
 {
     if (getenv("ORDER_TRACE")) {
         x.tracing = true;
-        run();
+        run_once();
         x.tracing = false;
         fprintf(stderr, "  %s\n", x.failure);
     }
@@ -733,16 +733,16 @@ const char *order_explore(const struct order_scenario *scenario)
     x.n_choices = 0;
     getcontext(&scheduler_start);
     do {
-        if (!run())
-            return tell();
+        if (!run_once())
+            return tell_failure();
     } while (next_choices());
     x.random = true;
     for (unsigned i = 0; i < scenario->random; i++) {
         x.seed = i * UINT64_C(0x9e3779b97f4a7c15) + 1;
         x.n_choices = 0;
         x.rarely = 2 + i % 15;
-        if (!run())
-            return tell();
+        if (!run_once())
+            return tell_failure();
     }
     return NULL;
 }

@@ -16,7 +16,7 @@ static struct ring ring;
 static _Atomic(struct ring *) current; /* of the queue */
 static struct ring_guard *guard[2];
 
-static void begin(void)
+static void reset_guards(void)
 {
     for (unsigned i = 0; i < 2; i++) {
         if (!guard[i])
@@ -27,7 +27,7 @@ static void begin(void)
     current = &ring;
 }
 
-static void use(void)
+static void use_ring(void)
 {
     struct ring *r = atomic_load_explicit(&current, memory_order_acquire);
 
@@ -37,7 +37,7 @@ static void use(void)
     ring_guard_set(guard[order_self()], NULL);
 }
 
-static void retire(void)
+static void retire_ring(void)
 {
     atomic_store_explicit(&current, NULL, memory_order_release);
     if (ring_guard_barrier() && !ring_guard_is_used(&ring))
@@ -49,8 +49,9 @@ static void retire(void)
  */
 START_TEST(a_ring_in_use_stays)
 {
-    struct order_scenario one = {"guard", begin, {use, retire}, NULL, 4, effort(1000, 100000)};
-    struct order_scenario two = {"two guards", begin,        {use, use, retire},
+    struct order_scenario one = {"guard", reset_guards,        {use_ring, retire_ring}, NULL,
+                                 4,       effort(1000, 100000)};
+    struct order_scenario two = {"two guards", reset_guards, {use_ring, use_ring, retire_ring},
                                  NULL,         effort(3, 4), effort(2000, 100000)};
 
     expect_right(&one);

@@ -11,7 +11,7 @@ static struct ipc_page page;
 static unsigned data[3]; /* what stands behind the record of this number: plain */
 static uint64_t number[ORDER_THREADS];
 
-static void begin(void)
+static void reset_page(void)
 {
     memset(&page, 0, sizeof(page));
     memset(number, 0, sizeof(number));
@@ -19,11 +19,11 @@ static void begin(void)
 
 static void begin_pending(void)
 {
-    begin();
+    reset_page();
     number[0] = ipc_take(&page, 1, IPC_PENDING, &(uint64_t){0});
 }
 
-static void complete(uint64_t n)
+static void complete_record(uint64_t n)
 {
     bool waiters;
 
@@ -36,10 +36,10 @@ static void complete(uint64_t n)
 }
 static void complete_1(void)
 {
-    complete(1);
+    complete_record(1);
 }
 
-static void await(uint64_t n)
+static void await_record(uint64_t n)
 {
     uint32_t seen;
 
@@ -54,7 +54,7 @@ static void await(uint64_t n)
 }
 static void await_1(void)
 {
-    await(1);
+    await_record(1);
 }
 
 /* Who waits for a record is woken, and sees what was done before the record. */
@@ -70,13 +70,13 @@ START_TEST(a_record_wakes_its_waiters)
 }
 END_TEST
 
-static void record(void)
+static void record_event(void)
 {
     unsigned self = order_self();
 
     number[self] = ipc_take(&page, 1, IPC_PENDING, &(uint64_t){0});
     SURE(number[self] == 1 || number[self] == 2);
-    complete(number[self]);
+    complete_record(number[self]);
 }
 
 static void read_latest(void)
@@ -84,7 +84,7 @@ static void read_latest(void)
     uint64_t latest = atomic_load_explicit(&page.latest, memory_order_acquire);
 
     if (ipc_latest_number(latest) != 0)
-        await(ipc_latest_number(latest));
+        await_record(ipc_latest_number(latest));
 }
 
 static void end_records(void)
@@ -99,10 +99,11 @@ static void end_records(void)
  */
 START_TEST(two_recorders)
 {
-    struct order_scenario two = {"two recorders", begin,        {record, record},
+    struct order_scenario two = {"two recorders", reset_page,   {record_event, record_event},
                                  end_records,     effort(3, 4), effort(12000, 200000)};
-    struct order_scenario latest = {"latest",    begin,        {record, record, read_latest},
-                                    end_records, effort(1, 2), effort(12000, 200000)};
+    struct order_scenario latest = {
+        "latest",    reset_page,   {record_event, record_event, read_latest},
+        end_records, effort(1, 2), effort(12000, 200000)};
 
     expect_right(&two);
     expect_right(&latest);
@@ -115,7 +116,7 @@ static void record_done(void)
     ipc_take(&page, 1, IPC_DONE, &(uint64_t){0});
 }
 
-static void query(void)
+static void query_event(void)
 {
     if (ipc_state_of(&page, 1) == IPC_DONE)
         PLAIN_READ(&data[1]);
@@ -133,7 +134,7 @@ static void query_latest(void)
 START_TEST(a_record_that_is_complete)
 {
     struct order_scenario s = {
-        "complete at once",  begin, {record_done, query, query_latest}, NULL, 3,
+        "complete at once",  reset_page, {record_done, query_event, query_latest}, NULL, 3,
         effort(1000, 100000)};
 
     expect_right(&s);

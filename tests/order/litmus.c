@@ -10,20 +10,20 @@ static unsigned r[4];
 static unsigned data;
 static unsigned outcomes; /* bit: r[0] | r[1] << 1 | r[2] << 2 | r[3] << 3, or what finish() says */
 
-static void begin(void)
+static void reset_variables(void)
 {
     a = b = 0;
     r[0] = r[1] = r[2] = r[3] = 0;
 }
 
-static void end(void)
+static void note_outcome(void)
 {
     outcomes |= 1u << ((r[0] & 1) | (r[1] & 1) << 1 | (r[2] & 1) << 2 | (r[3] & 1) << 3);
 }
 
-static void explore(void (*t0)(void), void (*t1)(void), void (*t2)(void), void (*t3)(void))
+static void explore_outcomes(void (*t0)(void), void (*t1)(void), void (*t2)(void), void (*t3)(void))
 {
-    struct order_scenario s = {"litmus", begin, {t0, t1, t2, t3}, end, 4, 200};
+    struct order_scenario s = {"litmus", reset_variables, {t0, t1, t2, t3}, note_outcome, 4, 200};
 
     outcomes = 0;
     expect_right(&s);
@@ -68,29 +68,29 @@ SB(sb_forwarded, NO_FENCE, NO_FENCE, FORWARDED_STORE, atomic_load)
 
 START_TEST(store_buffering)
 {
-    explore(sb_relaxed_0, sb_relaxed_1, NULL, NULL);
+    explore_outcomes(sb_relaxed_0, sb_relaxed_1, NULL, NULL);
     SEEN(0), SEEN(1), SEEN(2), SEEN(3);
-    explore(sb_release_0, sb_release_1, NULL, NULL);
+    explore_outcomes(sb_release_0, sb_release_1, NULL, NULL);
     SEEN(0);
-    explore(sb_one_fence_0, sb_one_fence_1, NULL, NULL);
+    explore_outcomes(sb_one_fence_0, sb_one_fence_1, NULL, NULL);
     SEEN(0);
-    explore(sb_fences_0, sb_fences_1, NULL, NULL);
+    explore_outcomes(sb_fences_0, sb_fences_1, NULL, NULL);
     NEVER(0), SEEN(1), SEEN(2), SEEN(3);
-    explore(sb_sc_0, sb_sc_1, NULL, NULL);
+    explore_outcomes(sb_sc_0, sb_sc_1, NULL, NULL);
     NEVER(0), SEEN(3);
-    explore(sb_add_0, sb_add_1, NULL, NULL);
+    explore_outcomes(sb_add_0, sb_add_1, NULL, NULL);
     NEVER(0);
     /* A seq_cst read-modify-write is no fence for a relaxed load. */
-    explore(sb_add_relaxed_0, sb_add_relaxed_1, NULL, NULL);
+    explore_outcomes(sb_add_relaxed_0, sb_add_relaxed_1, NULL, NULL);
     SEEN(0);
-    explore(sb_forwarded_0, sb_forwarded_1, NULL, NULL);
+    explore_outcomes(sb_forwarded_0, sb_forwarded_1, NULL, NULL);
     SEEN(0);
-    explore(sb_forwarded_0, sb_sc_1, NULL, NULL);
+    explore_outcomes(sb_forwarded_0, sb_sc_1, NULL, NULL);
     SEEN(0);
     /* seq_cst accesses on one side, a fence on the other. */
-    explore(sb_sc_and_fence_0, sb_sc_and_fence_1, NULL, NULL);
+    explore_outcomes(sb_sc_and_fence_0, sb_sc_and_fence_1, NULL, NULL);
     NEVER(0);
-    explore(sb_sc_0, sb_fences_1, NULL, NULL);
+    explore_outcomes(sb_sc_0, sb_fences_1, NULL, NULL);
     NEVER(0);
 }
 END_TEST
@@ -119,15 +119,15 @@ MP(mp_fences, RELEASE_FENCE, RELAXED_STORE, RELAXED_LOAD, ACQUIRE_FENCE)
 
 START_TEST(message_passing)
 {
-    explore(mp_relaxed_0, mp_relaxed_1, NULL, NULL);
+    explore_outcomes(mp_relaxed_0, mp_relaxed_1, NULL, NULL);
     SEEN(1);
-    explore(mp_half_0, mp_half_1, NULL, NULL);
+    explore_outcomes(mp_half_0, mp_half_1, NULL, NULL);
     SEEN(1);
-    explore(mp_other_half_0, mp_other_half_1, NULL, NULL);
+    explore_outcomes(mp_other_half_0, mp_other_half_1, NULL, NULL);
     SEEN(1);
-    explore(mp_right_0, mp_right_1, NULL, NULL);
+    explore_outcomes(mp_right_0, mp_right_1, NULL, NULL);
     NEVER(1), SEEN(0), SEEN(2), SEEN(3);
-    explore(mp_fences_0, mp_fences_1, NULL, NULL);
+    explore_outcomes(mp_fences_0, mp_fences_1, NULL, NULL);
     NEVER(1), SEEN(0), SEEN(3);
 }
 END_TEST
@@ -184,11 +184,11 @@ static void sc_ba(void)
 
 START_TEST(independent_reads)
 {
-    explore(store_a, store_b, acquire_ab, acquire_ba);
+    explore_outcomes(store_a, store_b, acquire_ab, acquire_ba);
     SEEN(1 | 4);
-    explore(store_a, store_b, fenced_ab, fenced_ba);
+    explore_outcomes(store_a, store_b, fenced_ab, fenced_ba);
     NEVER(1 | 4);
-    explore(sc_store_a, sc_store_b, sc_ab, sc_ba);
+    explore_outcomes(sc_store_a, sc_store_b, sc_ab, sc_ba);
     NEVER(1 | 4);
 }
 END_TEST
@@ -228,8 +228,8 @@ static void read_2_3(void)
 
 START_TEST(coherence)
 {
-    explore(store_1_2, read_twice, NULL, NULL);
-    explore(store_1, store_2, read_0_1, read_2_3);
+    explore_outcomes(store_1_2, read_twice, NULL, NULL);
+    explore_outcomes(store_1, store_2, read_0_1, read_2_3);
     SEEN(1), SEEN(2), NEVER(3);
 }
 END_TEST
@@ -258,9 +258,10 @@ static void end_writes(void)
 
 START_TEST(two_writes)
 {
-    struct order_scenario relaxed = {"2+2W", begin, {writes_0, writes_1}, end_writes, 4, 200};
-    struct order_scenario fenced = {"2+2W",     begin, {writes_fenced_0, writes_fenced_1},
-                                    end_writes, 4,     200};
+    struct order_scenario relaxed = {"2+2W", reset_variables, {writes_0, writes_1}, end_writes, 4,
+                                     200};
+    struct order_scenario fenced = {
+        "2+2W", reset_variables, {writes_fenced_0, writes_fenced_1}, end_writes, 4, 200};
 
     outcomes = 0;
     expect_right(&relaxed);
@@ -275,7 +276,7 @@ END_TEST
  * Read-modify-writes: no count is lost, whatever the order; and a chain of them carries the first
  * one's release on.
  */
-static void add(void)
+static void add_counts(void)
 {
     atomic_fetch_add_explicit(&a, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&a, 1, memory_order_relaxed);
@@ -307,11 +308,12 @@ static void read_second_relaxed(void)
 
 START_TEST(read_modify_write)
 {
-    struct order_scenario sum = {"sum", begin, {add, add, add}, end_add, 3, 200};
-    struct order_scenario chain = {"chain", begin, {release_first, add_relaxed, read_second},
-                                   NULL,    4,     200};
-    struct order_scenario race = {"race", begin, {release_first, add_relaxed, read_second_relaxed},
-                                  NULL,   4,     200};
+    struct order_scenario sum = {
+        "sum", reset_variables, {add_counts, add_counts, add_counts}, end_add, 3, 200};
+    struct order_scenario chain = {
+        "chain", reset_variables, {release_first, add_relaxed, read_second}, NULL, 4, 200};
+    struct order_scenario race = {
+        "race", reset_variables, {release_first, add_relaxed, read_second_relaxed}, NULL, 4, 200};
 
     expect_right(&sum);
     expect_right(&chain);
@@ -360,12 +362,17 @@ WAKER(waker_fenced, FULL_FENCE)
 
 START_TEST(sleeping)
 {
-    struct order_scenario right = {"futex", begin, {sleep_while_0, change_and_wake}, NULL, 4, 200};
-    struct order_scenario early = {"futex", begin, {sleep_while_0, wake_and_change}, NULL, 4, 200};
-    struct order_scenario fenced = {"dekker", begin, {sleeper_fenced, waker_fenced}, NULL, 4, 200};
-    struct order_scenario not_fenced = {"dekker", begin, {sleeper_fenced, waker}, NULL, 4, 200};
+    struct order_scenario right = {
+        "futex", reset_variables, {sleep_while_0, change_and_wake}, NULL, 4, 200};
+    struct order_scenario early = {
+        "futex", reset_variables, {sleep_while_0, wake_and_change}, NULL, 4, 200};
+    struct order_scenario fenced = {
+        "dekker", reset_variables, {sleeper_fenced, waker_fenced}, NULL, 4, 200};
+    struct order_scenario not_fenced = {"dekker", reset_variables, {sleeper_fenced, waker}, NULL, 4,
+                                        200};
     /* The futex call itself is a fence, before the kernel looks at the word. */
-    struct order_scenario kernel = {"dekker", begin, {sleeper, waker_fenced}, NULL, 4, 200};
+    struct order_scenario kernel = {"dekker", reset_variables, {sleeper, waker_fenced}, NULL, 4,
+                                    200};
 
     expect_right(&right);
     expect_wrong(&early, "sleeps for ever");

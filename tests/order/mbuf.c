@@ -79,7 +79,7 @@ static void drop_3(void)
     drop_slot(3);
 }
 
-static void claim(void)
+static void claim_slot(void)
 {
     uint32_t slot = segment_claim(&segment, 0, 2, 5);
 
@@ -101,7 +101,7 @@ static void end_claim(void)
 /* One of two gets a slot that is given back, and nothing of its last holder happens after that. */
 START_TEST(a_slot_changes_hands)
 {
-    struct order_scenario s = {"claim",   begin_one, {write_and_drop, claim, claim},
+    struct order_scenario s = {"claim",   begin_one, {write_and_drop, claim_slot, claim_slot},
                                end_claim, 3,         effort(12000, 200000)};
 
     expect_right(&s);
@@ -117,8 +117,8 @@ static void begin_hinted(void)
 
 START_TEST(a_hint_came_early)
 {
-    struct order_scenario s = {"hint", begin_hinted,         {write_and_drop, claim}, end_claim,
-                               4,      effort(12000, 200000)};
+    struct order_scenario s = {
+        "hint", begin_hinted, {write_and_drop, claim_slot}, end_claim, 4, effort(12000, 200000)};
 
     expect_right(&s);
 }
@@ -151,7 +151,7 @@ START_TEST(the_last_reference_frees)
                                    end_free,     effort(2, 3),   effort(12000, 200000)};
     /* Who gets the slot next writes its data: both have finished with it. */
     struct order_scenario claimed_next = {
-        "drop and claim",    begin_ref,    {drop_0, drop_2, claim},
+        "drop and claim",    begin_ref,    {drop_0, drop_2, claim_slot},
         end_free_or_claimed, effort(2, 3), effort(12000, 200000)};
 
     expect_right(&two);
@@ -206,7 +206,7 @@ static void end_closed(void)
 /* npud does not give a segment back in which somebody has just got a slot. */
 START_TEST(a_segment_goes)
 {
-    struct order_scenario s = {"closing",  begin_free, {claim, close_segment},
+    struct order_scenario s = {"closing",  begin_free, {claim_slot, close_segment},
                                end_closed, 4,          effort(1000, 100000)};
 
     expect_right(&s);
@@ -231,7 +231,7 @@ static void drop_and_tell(void)
 }
 
 /* As npud's router, which has found no slot. */
-static void want(void)
+static void want_slot(void)
 {
     atomic_store(&page.wanted, 1);
     atomic_thread_fence(memory_order_seq_cst);
@@ -246,8 +246,8 @@ static void end_wanted(void)
 /* npud's router waits for a slot without data, and one becomes free: it sees it, or is told. */
 START_TEST(the_router_is_told)
 {
-    struct order_scenario s = {"wanted", begin_wanted,        {drop_and_tell, want}, end_wanted,
-                               4,        effort(1000, 100000)};
+    struct order_scenario s = {
+        "wanted", begin_wanted, {drop_and_tell, want_slot}, end_wanted, 4, effort(1000, 100000)};
 
     expect_right(&s);
 }

@@ -22,7 +22,7 @@ static struct queue_view q;
 static unsigned got[MESSAGES];  /* how often the message arrived */
 static unsigned kept[MESSAGES]; /* or is still its sender's */
 
-static void begin(void)
+static void reset_queue(void)
 {
     memset(files, 0, sizeof(files));
     q = (struct queue_view){(struct queue_put *)files[0], (struct queue_take *)files[1], DEPTH,
@@ -36,7 +36,7 @@ static void begin(void)
     memset(kept, 0, sizeof(kept));
 }
 
-static void wake(_Atomic uint64_t *waiting, _Atomic uint32_t *word)
+static void wake_waiter(_Atomic uint64_t *waiting, _Atomic uint32_t *word)
 {
     if (queue_waiting(waiting) != 0) {
         queue_change(word);
@@ -44,7 +44,7 @@ static void wake(_Atomic uint64_t *waiting, _Atomic uint32_t *word)
     }
 }
 
-static void put(unsigned message)
+static void put_message(unsigned message)
 {
     uint32_t seen, generation, ref = 1u << 16 | message;
     uint64_t held = atomic_load_explicit(&mbufs[message].word, memory_order_relaxed);
@@ -62,13 +62,13 @@ static void put(unsigned message)
     }
     SURE(r == QUEUE_OK || r == QUEUE_ENDED);
     if (r == QUEUE_OK)
-        wake(&q.take->waiting, &q.put->wake);
+        wake_waiter(&q.take->waiting, &q.put->wake);
     else
         kept[message]++;
 }
 
 /* False: there was none, and the caller does not wait; or the ring has ended. */
-static bool take(bool wait)
+static bool take_message(bool wait)
 {
     uint32_t seen, generation, ref, me = 100 + order_self();
     struct queue_front f;
@@ -101,38 +101,38 @@ static bool take(bool wait)
         PLAIN_READ(&data[f.ref & 0xffff]);
         PLAIN_WRITE(&data[f.ref & 0xffff]);
         got[f.ref & 0xffff]++;
-        wake(&q.put->waiting, &q.take->wake);
+        wake_waiter(&q.put->waiting, &q.take->wake);
         return true;
     }
 }
 
 static void put_0(void)
 {
-    put(0);
+    put_message(0);
 }
 static void put_1(void)
 {
-    put(1);
+    put_message(1);
 }
 static void put_0_1_2(void)
 {
-    put(0);
-    put(1);
-    put(2);
+    put_message(0);
+    put_message(1);
+    put_message(2);
 }
 static void put_0_1(void)
 {
-    put(0);
-    put(1);
+    put_message(0);
+    put_message(1);
 }
 static void take_1(void)
 {
-    take(true);
+    take_message(true);
 }
 static void take_2(void)
 {
-    take(true);
-    take(true);
+    take_message(true);
+    take_message(true);
 }
 static void take_3(void)
 {
@@ -140,7 +140,7 @@ static void take_3(void)
     take_1();
 }
 
-static void end(void)
+static void check_messages(void)
 {
     unsigned n = 0;
 
@@ -159,16 +159,16 @@ static void end(void)
  */
 START_TEST(messages_arrive)
 {
-    struct order_scenario few = {"one to one", begin,        {put_0_1, take_2},
-                                 end,          effort(2, 3), effort(12000, 200000)};
-    struct order_scenario full = {"a full ring", begin,        {put_0_1_2, take_3},
-                                  end,           effort(1, 2), effort(12000, 200000)};
-    struct order_scenario room = {
-        "room for one", begin, {put_0_1_2, take_1}, end, effort(3, 4), effort(12000, 200000)};
-    struct order_scenario two_senders = {"two senders", begin,        {put_0, put_1, take_2},
-                                         end,           effort(1, 2), effort(12000, 200000)};
-    struct order_scenario two_takers = {"two takers", begin,        {put_0_1, take_1, take_1},
-                                        end,          effort(1, 2), effort(12000, 200000)};
+    struct order_scenario few = {"one to one",   reset_queue,  {put_0_1, take_2},
+                                 check_messages, effort(2, 3), effort(12000, 200000)};
+    struct order_scenario full = {"a full ring",  reset_queue,  {put_0_1_2, take_3},
+                                  check_messages, effort(1, 2), effort(12000, 200000)};
+    struct order_scenario room = {"room for one", reset_queue,  {put_0_1_2, take_1},
+                                  check_messages, effort(3, 4), effort(12000, 200000)};
+    struct order_scenario two_senders = {"two senders",  reset_queue,  {put_0, put_1, take_2},
+                                         check_messages, effort(1, 2), effort(12000, 200000)};
+    struct order_scenario two_takers = {"two takers",   reset_queue,  {put_0_1, take_1, take_1},
+                                        check_messages, effort(1, 2), effort(12000, 200000)};
 
     expect_right(&few);
     expect_right(&full);
@@ -224,12 +224,12 @@ static void end_with_3(void)
  */
 START_TEST(a_ring_ends)
 {
-    struct order_scenario one = {"end",      begin,        {put_0, end_ring},
+    struct order_scenario one = {"end",      reset_queue,  {put_0, end_ring},
                                  end_with_1, effort(3, 4), effort(12000, 200000)};
-    struct order_scenario taker = {"end with a taker", begin,        {put_0, end_ring, take_1},
+    struct order_scenario taker = {"end with a taker", reset_queue,  {put_0, end_ring, take_1},
                                    end_with_1,         effort(1, 2), effort(12000, 200000)};
-    struct order_scenario full = {"end of a full ring", begin, {put_0_1_2, end_ring},
-                                  end_with_3,           2,     effort(12000, 200000)};
+    struct order_scenario full = {"end of a full ring", reset_queue, {put_0_1_2, end_ring},
+                                  end_with_3,           2,           effort(12000, 200000)};
 
     expect_right(&one);
     expect_right(&taker);
@@ -251,8 +251,9 @@ static void look_for_room(void)
 
 START_TEST(no_room_beyond_the_end)
 {
-    struct order_scenario s = {"no room beyond the end", begin, {end_ring, look_for_room}, NULL, 3,
-                               effort(3000, 200000)};
+    struct order_scenario s = {
+        "no room beyond the end", reset_queue, {end_ring, look_for_room}, NULL, 3,
+        effort(3000, 200000)};
 
     expect_right(&s);
 }
@@ -265,7 +266,7 @@ END_TEST
 /* A message was put. */
 static void begin_with_a_message(void)
 {
-    begin();
+    reset_queue();
     mbufs[0].word = mbuf_word(1, MBUF_SENDING, 1, NUMBER);
     q.put->slot[0].word = queue_slot_word(0, 1u << 16);
     q.put->tail = 1;

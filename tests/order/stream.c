@@ -21,7 +21,7 @@ static unsigned result; /* what a task has computed: plain data */
 static unsigned eventfd;
 static unsigned executed;
 
-static void begin(void)
+static void reset_stream(void)
 {
     memset(&ctrl, 0, sizeof(ctrl));
     memset(ring, 0, sizeof(ring));
@@ -43,7 +43,7 @@ static void submit_one(uint64_t position)
         order_post(&eventfd);
 }
 
-static void submit(void)
+static void submit_tasks(void)
 {
     for (uint64_t p = 0; p < TASKS; p++)
         submit_one(p);
@@ -73,7 +73,7 @@ static bool engine_collect(void)
     return words != 0 && (atomic_exchange(&bell.word[0], 0) & 1u << 3) != 0;
 }
 
-static void engine(void)
+static void run_engine(void)
 {
     bool stream = true, session = true;
 
@@ -104,7 +104,7 @@ static void engine(void)
  */
 START_TEST(every_task_reaches_the_engine)
 {
-    struct order_scenario s = {"submission", begin,        {submit, engine},
+    struct order_scenario s = {"submission", reset_stream, {submit_tasks, run_engine},
                                NULL,         effort(3, 4), effort(12000, 200000)};
 
     expect_right(&s);
@@ -159,7 +159,7 @@ static void wait_and_read(void)
 /* A waiter for a position is woken, and sees what the task has written. */
 START_TEST(a_position_wakes_its_waiter)
 {
-    struct order_scenario one = {"position", begin,        {retire_once, wait_and_read},
+    struct order_scenario one = {"position", reset_stream, {retire_once, wait_and_read},
                                  NULL,       effort(4, 6), effort(2000, 100000)};
 
     expect_right(&one);
@@ -171,7 +171,7 @@ END_TEST
  */
 START_TEST(two_targets)
 {
-    struct order_scenario s = {"two targets", begin,        {publish_both, wait_1, wait_2},
+    struct order_scenario s = {"two targets", reset_stream, {publish_both, wait_1, wait_2},
                                NULL,          effort(2, 3), effort(12000, 200000)};
 
     expect_right(&s);
@@ -206,8 +206,8 @@ static void run_callback(void)
 /* The thread that runs callbacks learns of one, and sees what the stream did before. */
 START_TEST(a_callback_wakes_its_thread)
 {
-    struct order_scenario s = {"report", begin, {post_callback, run_callback},
-                               NULL,     4,     effort(2000, 100000)};
+    struct order_scenario s = {"report", reset_stream,        {post_callback, run_callback}, NULL,
+                               4,        effort(2000, 100000)};
 
     expect_right(&s);
 }
@@ -233,8 +233,8 @@ static void get_times(void)
 /* A reader never gets the time of another record. */
 START_TEST(times_are_not_torn)
 {
-    struct order_scenario s = {"time stamp", begin, {set_times, get_times},
-                               NULL,         4,     effort(2000, 100000)};
+    struct order_scenario s = {"time stamp",        reset_stream, {set_times, get_times}, NULL, 4,
+                               effort(2000, 100000)};
 
     expect_right(&s);
 }

@@ -13,22 +13,22 @@ static struct waiter waiters[2];
 static _Atomic uint64_t done;
 static unsigned result; /* plain */
 
-static void fire(struct waiter *w)
+static void fire_waiter(struct waiter *w)
 {
     order_post(w);
 }
 
-static void begin(void)
+static void reset_list(void)
 {
     list.root = NULL;
     list.seed = 1;
     list.n = 0;
     for (unsigned i = 0; i < 2; i++)
-        waiters[i] = (struct waiter){.fire = fire};
+        waiters[i] = (struct waiter){.fire = fire_waiter};
     done = 0;
 }
 
-static void advance(void)
+static void advance_done(void)
 {
     PLAIN_WRITE(&result);
     atomic_store_explicit(&done, 1, memory_order_release);
@@ -58,7 +58,7 @@ static void advance_some(void)
         ;
 }
 
-static void park(struct waiter *w, uint64_t target)
+static void park_waiter(struct waiter *w, uint64_t target)
 {
     waitlist_add(&list, w, target);
     if (atomic_load_explicit(&done, memory_order_acquire) < target || !waitlist_remove(&list, w))
@@ -66,19 +66,19 @@ static void park(struct waiter *w, uint64_t target)
 }
 static void park_and_read(void)
 {
-    park(&waiters[0], 1);
+    park_waiter(&waiters[0], 1);
     PLAIN_READ(&result);
 }
 static void park_1(void)
 {
-    park(&waiters[0], 1);
+    park_waiter(&waiters[0], 1);
 }
 static void park_2(void)
 {
-    park(&waiters[1], 2);
+    park_waiter(&waiters[1], 2);
 }
 
-static void end(void)
+static void check_list(void)
 {
     SURE(list.root == NULL && list.n == 0);
 }
@@ -89,12 +89,12 @@ static void end(void)
  */
 START_TEST(nobody_stays_parked)
 {
-    struct order_scenario one = {"park", begin, {advance, park_and_read},
-                                 end,    4,     effort(2000, 100000)};
-    struct order_scenario some = {"fire some", begin, {advance_some, park_and_read},
-                                  end,         4,     effort(2000, 100000)};
-    struct order_scenario two = {"two targets", begin,        {advance_twice, park_1, park_2},
-                                 end,           effort(2, 3), effort(12000, 200000)};
+    struct order_scenario one = {"park",     reset_list, {advance_done, park_and_read},
+                                 check_list, 4,          effort(2000, 100000)};
+    struct order_scenario some = {"fire some", reset_list, {advance_some, park_and_read},
+                                  check_list,  4,          effort(2000, 100000)};
+    struct order_scenario two = {"two targets", reset_list,   {advance_twice, park_1, park_2},
+                                 check_list,    effort(2, 3), effort(12000, 200000)};
 
     expect_right(&one);
     expect_right(&some);
