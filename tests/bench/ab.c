@@ -85,7 +85,7 @@ static void add_one(_Atomic uint32_t *word)
 }
 
 /* Both are there, with all that the contest needs. */
-static void arrive(const char *row)
+static void arrive_at_row(const char *row)
 {
     snprintf(ab.page->row[ab.side], sizeof(ab.page->row[0]), "%s", row);
     add_one(&ab.page->arrived);
@@ -112,7 +112,7 @@ struct result ab_run(const struct row *row, const struct contest *c)
 
     if (rounds > ROUNDS_MAX)
         rounds = ROUNDS_MAX;
-    arrive(row->name);
+    arrive_at_row(row->name);
     for (uint32_t i = 0; i < rounds; i++)
         take_turn(i, c);
     ab.step += 2 * rounds;

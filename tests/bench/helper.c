@@ -121,7 +121,7 @@ static void futex_play(struct page *page, unsigned rounds, bool first)
     }
 }
 
-static void play(struct page *page, enum game game, int socket, unsigned rounds, bool first)
+static void play_game(struct page *page, enum game game, int socket, unsigned rounds, bool first)
 {
     switch (game) {
     case GAME_SPIN:
@@ -163,9 +163,9 @@ static void follow_orders(struct page *page, struct seat *seat, int socket)
         if (seat->cpu != cpu)
             pin(cpu = seat->cpu);
         sleeps = sleeps_so_far();
-        play(page, (enum game)seat->game, socket, seat->warm_up, first);
+        play_game(page, (enum game)seat->game, socket, seat->warm_up, first);
         start = now_ns();
-        play(page, (enum game)seat->game, socket, seat->rounds, first);
+        play_game(page, (enum game)seat->game, socket, seat->rounds, first);
         seat->ns = now_ns() - start;
         seat->sleeps = sleeps_so_far() - sleeps;
         tell(&seat->finished, n);

@@ -80,8 +80,8 @@ void samples_spread(double *samples, unsigned n, unsigned tail, double *low, dou
 }
 
 /* All three arrays are sorted by this. */
-static struct result summarise(const struct row *row, double *values, double *baselines,
-                               double *ratios, unsigned n, unsigned tail)
+static struct result summarise_row(const struct row *row, double *values, double *baselines,
+                                   double *ratios, unsigned n, unsigned tail)
 {
     struct result r = {.budget = row->budget, .at_least = row->at_least};
 
@@ -112,7 +112,7 @@ struct result result_of_pairs(const struct row *row, double *values, double *bas
 
     for (unsigned i = 0; i < n; i++)
         ratios[i] = row->at_least ? baselines[i] / values[i] : values[i] / baselines[i];
-    result = summarise(row, values, baselines, ratios, n, tail);
+    result = summarise_row(row, values, baselines, ratios, n, tail);
     free(ratios);
     return result;
 }
@@ -164,7 +164,7 @@ void result_emit(const struct result *result)
         die("%s: %m", options.results);
 }
 
-static bool worse(const struct result *a, const struct result *b)
+static bool is_worse(const struct result *a, const struct result *b)
 {
     return a->at_least ? a->ratio < b->ratio : a->ratio > b->ratio;
 }
@@ -174,7 +174,7 @@ void results_emit_worst(const char *name, const struct result *results, unsigned
     struct result worst = results[0];
 
     for (unsigned i = 1; i < n; i++)
-        if (worse(&results[i], &worst))
+        if (is_worse(&results[i], &worst))
             worst = results[i];
     snprintf(worst.note, sizeof(worst.note), "worst of those below: %s", worst.row);
     snprintf(worst.row, sizeof(worst.row), "%s", name);

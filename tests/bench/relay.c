@@ -10,7 +10,7 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/helper.h"
 
-static bool forward(struct page *page, unsigned direction)
+static bool forward_number(struct page *page, unsigned direction)
 {
     uint32_t n = atomic_load_explicit(&page->relay_in[direction], memory_order_acquire);
 
@@ -25,11 +25,11 @@ static void relay_run(struct page *page)
     for (;;) {
         uint32_t bell = atomic_load_explicit(&page->relay_bell, memory_order_acquire);
         uint32_t mode = atomic_load_explicit(&page->relay_mode, memory_order_acquire);
-        bool found = forward(page, 0);
+        bool found = forward_number(page, 0);
 
         if (mode == RELAY_END)
             return;
-        found |= forward(page, 1);
+        found |= forward_number(page, 1);
         if (found)
             continue;
         if (mode == RELAY_SPINS)
@@ -52,7 +52,7 @@ pid_t relay_start(struct page *page)
     _exit(0);
 }
 
-static void ring(struct page *page)
+static void ring_bell(struct page *page)
 {
     atomic_fetch_add(&page->relay_bell, 1);
     futex_wake(&page->relay_bell);
@@ -61,14 +61,14 @@ static void ring(struct page *page)
 void relay_set(struct page *page, enum relay_mode mode)
 {
     atomic_store_explicit(&page->relay_mode, mode, memory_order_release);
-    ring(page);
+    ring_bell(page);
 }
 
-static void post(struct page *page, unsigned direction, uint32_t n)
+static void post_number(struct page *page, unsigned direction, uint32_t n)
 {
     atomic_store_explicit(&page->relay_in[direction], n, memory_order_release);
     if (atomic_load_explicit(&page->relay_mode, memory_order_relaxed) != RELAY_SPINS)
-        ring(page);
+        ring_bell(page);
 }
 
 void relay_play(struct page *page, unsigned rounds, bool first)
@@ -79,9 +79,9 @@ void relay_play(struct page *page, unsigned rounds, bool first)
     for (unsigned i = 0; i < rounds; i++) {
         n++;
         if (first)
-            post(page, 0, n);
+            post_number(page, 0, n);
         sleep_until(&page->relay_out[1 - mine], n);
         if (!first)
-            post(page, 1, n);
+            post_number(page, 1, n);
     }
 }

@@ -21,14 +21,14 @@ struct callback_bench {
     _Atomic uint32_t back; /* futex: counts callbacks */
 };
 
-static void answer(void *arg)
+static void answer_callback(void *arg)
 {
     struct callback_bench *b = arg;
 
     tell(&b->back, atomic_load_explicit(&b->back, memory_order_relaxed) + 1);
 }
 
-static void *process(void *arg)
+static void *process_reports(void *arg)
 {
     struct callback_bench *b = arg;
     int cpu = -1;
@@ -50,7 +50,7 @@ static void round_trips(struct callback_bench *b, unsigned n)
     uint32_t back = atomic_load_explicit(&b->back, memory_order_relaxed);
 
     for (unsigned i = 0; i < n; i++) {
-        CHECK(aclrtLaunchCallback(answer, b, b->type, b->stream));
+        CHECK(aclrtLaunchCallback(answer_callback, b, b->type, b->stream));
         sleep_until(&b->back, ++back);
     }
 }
@@ -83,8 +83,8 @@ static double relay_side(void *arg, unsigned n)
     return ns;
 }
 
-static struct result contest(struct callback_bench *b, side_fn baseline,
-                             aclrtCallbackBlockType type, const char *name, const char *what)
+static struct result run_contest(struct callback_bench *b, side_fn baseline,
+                                 aclrtCallbackBlockType type, const char *name, const char *what)
 {
     struct row row = {.name = name, .what = what, .budget = 1.5};
     struct contest contest = {
@@ -100,7 +100,7 @@ static struct result contest(struct callback_bench *b, side_fn baseline,
     return contest_run(&row, &contest);
 }
 
-static void place(struct callback_bench *b, int first, int second)
+static void place_threads(struct callback_bench *b, int first, int second)
 {
     pin(first);
     atomic_store(&b->cpu, second);
@@ -120,23 +120,23 @@ void rows_callback(void)
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtCreateStream(&b.stream));
-    if (pthread_create(&b.thread, NULL, process, &b) != 0)
+    if (pthread_create(&b.thread, NULL, process_reports, &b) != 0)
         die("no thread");
     CHECK(aclrtSubscribeReport((uint64_t)b.thread, b.stream));
-    results[0] = contest(&b, futex_side, ACL_CALLBACK_NO_BLOCK, "13-plain",
-                         "launch a callback, run it in a waiting thread, back; vs futexes");
-    results[1] = contest(&b, futex_side, ACL_CALLBACK_BLOCK, "13-block",
-                         "the same, and it blocks the stream");
+    results[0] = run_contest(&b, futex_side, ACL_CALLBACK_NO_BLOCK, "13-plain",
+                             "launch a callback, run it in a waiting thread, back; vs futexes");
+    results[1] = run_contest(&b, futex_side, ACL_CALLBACK_BLOCK, "13-block",
+                             "the same, and it blocks the stream");
     results_emit_worst("13", results, 2);
     if (cpu_count() > 1) {
-        place(&b, 0, 1);
-        like = contest(&b, futex_side, ACL_CALLBACK_BLOCK, "13-apart",
-                       "the same, one thread pinned to CPU 0, the other to CPU 1");
+        place_threads(&b, 0, 1);
+        like = run_contest(&b, futex_side, ACL_CALLBACK_BLOCK, "13-apart",
+                           "the same, one thread pinned to CPU 0, the other to CPU 1");
         result_emit(&like);
-        place(&b, -1, -1);
+        place_threads(&b, -1, -1);
     }
-    like = contest(&b, relay_side, ACL_CALLBACK_BLOCK, "13-relay",
-                   "the same; vs two on futexes that a spinning third process wakes");
+    like = run_contest(&b, relay_side, ACL_CALLBACK_BLOCK, "13-relay",
+                       "the same; vs two on futexes that a spinning third process wakes");
     result_emit(&like);
     CHECK(aclrtSynchronizeStream(b.stream));
     atomic_store(&b.stop, true);

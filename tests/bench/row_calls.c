@@ -23,7 +23,7 @@ static aclrtStream new_stream(void)
 
 /* --- row 1 --- */
 
-static double query(void *arg, unsigned n)
+static double query_event(void *arg, unsigned n)
 {
     aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
     unsigned missing = 0;
@@ -44,7 +44,7 @@ static struct result query_contest(const char *name, const char *what, aclrtEven
 {
     struct row row = {.name = name, .what = what, .budget = 0.05};
     struct contest contest = {
-        .value = query,
+        .value = query_event,
         .baseline = side_getppid,
         .arg = event,
         .n_value = 10000,
@@ -103,13 +103,13 @@ static void keep_awake(struct calls *c)
         CHECK(aclrtStreamQuery(c->open, &status));
 }
 
-static void hold(struct calls *c)
+static void hold_stream(struct calls *c)
 {
     CHECK(aclrtStreamWaitEvent(c->held, c->gate));
     CHECK(aclrtResetEvent(c->gate, c->held));
 }
 
-static void release(struct calls *c)
+static void release_stream(struct calls *c)
 {
     CHECK(aclrtRecordEvent(c->gate, c->open));
     CHECK(aclrtSynchronizeStream(c->held));
@@ -143,9 +143,9 @@ static double held_side(void *arg, unsigned n)
     struct calls *c = arg;
     double ns;
 
-    hold(c);
+    hold_stream(c);
     ns = timed_burst(c, n);
-    release(c);
+    release_stream(c);
     return ns;
 }
 
@@ -155,10 +155,10 @@ static double pending_side(void *arg, unsigned n)
     struct calls *c = arg;
     double ns;
 
-    hold(c);
+    hold_stream(c);
     CHECK(aclrtRecordEvent(c->event, c->held));
     ns = timed_burst(c, n);
-    release(c);
+    release_stream(c);
     CHECK(aclrtSynchronizeStream(c->other));
     return ns;
 }

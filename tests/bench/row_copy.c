@@ -46,7 +46,7 @@ static void buffers_free(struct copy *c)
 }
 
 /* Before the copy of each round. */
-static void freshen(struct copy *c)
+static void renew_buffers(struct copy *c)
 {
     if (c->used++ < FRESH)
         return;
@@ -67,7 +67,7 @@ static double to_device(void *arg, unsigned n)
     struct copy *c = arg;
 
     (void)n;
-    freshen(c);
+    renew_buffers(c);
     return timed_copy(c->device, c->host, ACL_MEMCPY_HOST_TO_DEVICE);
 }
 
@@ -76,11 +76,11 @@ static double to_host(void *arg, unsigned n)
     struct copy *c = arg;
 
     (void)n;
-    freshen(c);
+    renew_buffers(c);
     return timed_copy(c->host2, c->device, ACL_MEMCPY_DEVICE_TO_HOST);
 }
 
-static double plain(void *arg, unsigned n)
+static double run_memcpy(void *arg, unsigned n)
 {
     struct copy *c = arg;
     uint64_t start = now_ns();
@@ -91,12 +91,12 @@ static double plain(void *arg, unsigned n)
     return (double)(now_ns() - start);
 }
 
-static struct result contest(struct copy *c, const char *name, const char *what, side_fn side)
+static struct result run_contest(struct copy *c, const char *name, const char *what, side_fn side)
 {
     struct row row = {.name = name, .what = what, .budget = 0.95, .at_least = true};
     struct contest contest = {
         .value = side,
-        .baseline = plain,
+        .baseline = run_memcpy,
         .arg = c,
         .n_value = 1,
         .n_baseline = 1,
@@ -115,8 +115,9 @@ void rows_copy(void)
     CHECK(aclrtSetDevice(0));
     buffers_new(&c);
     results[0] =
-        contest(&c, "9-h2d", "aclrtMemcpy 64 MiB host to device; ratio of rates", to_device);
-    results[1] = contest(&c, "9-d2h", "aclrtMemcpy 64 MiB device to host; ratio of rates", to_host);
+        run_contest(&c, "9-h2d", "aclrtMemcpy 64 MiB host to device; ratio of rates", to_device);
+    results[1] =
+        run_contest(&c, "9-d2h", "aclrtMemcpy 64 MiB device to host; ratio of rates", to_host);
     results_emit_worst("9", results, 2);
     buffers_free(&c);
     CHECK(aclrtResetDevice(0));

@@ -27,7 +27,7 @@ static unsigned crowd_size(void)
     return count_of(1000, 50);
 }
 
-static struct crowd *assemble(unsigned n)
+static struct crowd *assemble_crowd(unsigned n)
 {
     struct crowd *crowd = crowd_start(n);
     const char *wrong = crowd ? crowd_assemble(crowd) : "cannot fork";
@@ -37,7 +37,7 @@ static struct crowd *assemble(unsigned n)
     return crowd;
 }
 
-static void dismiss(struct crowd *crowd)
+static void dismiss_crowd(struct crowd *crowd)
 {
     const char *wrong = crowd_step(crowd, CROWD_LEAVE);
 
@@ -52,14 +52,14 @@ static void dismiss(struct crowd *crowd)
 
 int crowd_main(char **argv)
 {
-    struct crowd *crowd = assemble((unsigned)strtoul(argv[0], NULL, 10));
+    struct crowd *crowd = assemble_crowd((unsigned)strtoul(argv[0], NULL, 10));
     char c;
 
     printf("%s\n", getenv("NPUD_SOCKET"));
     fflush(stdout);
     while (read(STDIN_FILENO, &c, 1) > 0)
         ;
-    dismiss(crowd);
+    dismiss_crowd(crowd);
     return 0;
 }
 
@@ -137,13 +137,13 @@ static double quiet_side(void *arg, unsigned n)
     return pair_play(&((struct crowded *)arg)->quiet, GAME_IPC, WARM_UP, n);
 }
 
-static void place(struct pair *pair, int first, int second)
+static void place_pair(struct pair *pair, int first, int second)
 {
     pair->first.seat->cpu = first;
     pair->second.seat->cpu = second;
 }
 
-static void contest(struct crowded *c, const struct row *row)
+static void run_contest(struct crowded *c, const struct row *row)
 {
     struct contest contest = {
         .value = crowded_side,
@@ -173,11 +173,11 @@ void rows_crowd(void)
     pair_start_ipc(&c.quiet);
     setenv("NPUD_SOCKET", keeper.socket, 1);
     pair_start_ipc(&c.crowded);
-    contest(&c, &rows[0]);
+    run_contest(&c, &rows[0]);
     if (cpu_count() > 1) {
-        place(&c.quiet, 0, 1);
-        place(&c.crowded, 0, 1);
-        contest(&c, &rows[1]);
+        place_pair(&c.quiet, 0, 1);
+        place_pair(&c.crowded, 0, 1);
+        run_contest(&c, &rows[1]);
     }
     pair_stop(&c.crowded);
     pair_stop(&c.quiet);
@@ -214,8 +214,8 @@ static void wait_until_quiet(pid_t pid)
     } while (after != before);
 }
 
-static void emit(const struct row *row, double value, double baseline, const char *unit,
-                 const char *note)
+static void emit_row(const struct row *row, double value, double baseline, const char *unit,
+                     const char *note)
 {
     struct result r = result_of_samples(row, &value, 1, baseline);
 
@@ -234,7 +234,7 @@ static void emit_memory(const struct proc_usage *before, const struct proc_usage
              (double)(after->pte - before->pte) / 1024 / n,
              (double)(after->shmem - before->shmem) / 1024 / n,
              (double)(after->fds - before->fds) / n);
-    emit(&row, (double)(after->anon - before->anon) / n, 1024, "bytes", note);
+    emit_row(&row, (double)(after->anon - before->anon) / n, 1024, "bytes", note);
 }
 
 void rows_idle(void)
@@ -242,7 +242,7 @@ void rows_idle(void)
     static const struct row row = {"12", "an idle npud with 1,000 sessions: wake-ups in 10 s", 0};
     pid_t pid = npud_pid();
     struct proc_usage before = proc_usage(pid), after;
-    struct crowd *crowd = assemble(crowd_size());
+    struct crowd *crowd = assemble_crowd(crowd_size());
     uint64_t switches;
     char note[96];
 
@@ -252,7 +252,7 @@ void rows_idle(void)
     poll(NULL, 0, (int)count_of(10000, 300));
     switches = proc_switches(pid) - switches;
     snprintf(note, sizeof(note), "context switches of all its threads; %u sessions", crowd_size());
-    emit(&row, (double)switches, 1, "wake-ups", note);
+    emit_row(&row, (double)switches, 1, "wake-ups", note);
     emit_memory(&before, &after);
-    dismiss(crowd);
+    dismiss_crowd(crowd);
 }

@@ -50,7 +50,7 @@ static double first_use(void *arg, unsigned n)
     return (double)ns;
 }
 
-static double millisecond(void *arg, unsigned n)
+static double give_millisecond(void *arg, unsigned n)
 {
     (void)arg;
     (void)n;
@@ -66,7 +66,7 @@ void rows_first_use(void)
     };
     struct contest contest = {
         .value = first_use,
-        .baseline = millisecond,
+        .baseline = give_millisecond,
         .rounds = count_of(200, 5),
     };
     struct result result = contest_run(&row, &contest);

@@ -27,7 +27,7 @@ struct side {
     unsigned next; /* record to fire */
 };
 
-static void submit(struct side *s, unsigned k)
+static void submit_round(struct side *s, unsigned k)
 {
     CHECK(aclrtStreamWaitEvent(s->main, s->gate));
     CHECK(aclrtResetEvent(s->gate, s->main));
@@ -46,8 +46,8 @@ static void side_create(struct side *s, aclrtIpcEventHandle *handles)
         CHECK(aclrtIpcGetEventHandle(s->mine[i], &handles[i]));
     }
     s->next = 0;
-    submit(s, 0);
-    submit(s, 1);
+    submit_round(s, 0);
+    submit_round(s, 1);
 }
 
 static void side_open(struct side *s, const aclrtIpcEventHandle *handles)
@@ -56,10 +56,10 @@ static void side_open(struct side *s, const aclrtIpcEventHandle *handles)
         CHECK(aclrtIpcOpenEventHandle(handles[i], &s->theirs[i]));
 }
 
-static void fire(struct side *s)
+static void fire_gate(struct side *s)
 {
     CHECK(aclrtRecordEvent(s->gate, s->fire));
-    submit(s, s->next + 2);
+    submit_round(s, s->next + 2);
 }
 
 static void wait_for_other(struct side *s)
@@ -67,20 +67,20 @@ static void wait_for_other(struct side *s)
     CHECK(aclrtSynchronizeEvent(s->theirs[s->next % IPC_EVENTS]));
 }
 
-static void lead(struct side *s, unsigned rounds)
+static void lead_rounds(struct side *s, unsigned rounds)
 {
     for (unsigned i = 0; i < rounds; i++) {
-        fire(s);
+        fire_gate(s);
         wait_for_other(s);
         s->next++;
     }
 }
 
-static void follow(struct side *s, unsigned rounds)
+static void follow_rounds(struct side *s, unsigned rounds)
 {
     for (unsigned i = 0; i < rounds; i++) {
         wait_for_other(s);
-        fire(s);
+        fire_gate(s);
         s->next++;
     }
 }
@@ -107,7 +107,7 @@ void ipc_setup(struct page *page, bool first)
 
 void ipc_play(unsigned rounds, bool first)
 {
-    (first ? lead : follow)(&side_of_helper, rounds);
+    (first ? lead_rounds : follow_rounds)(&side_of_helper, rounds);
 }
 
 /* --- the measuring process --- */
@@ -131,9 +131,9 @@ static double ipc_side(void *arg, unsigned n)
     uint64_t start;
 
     helper_command(&ipc->helper, GAME_IPC, WARM_UP, n);
-    lead(&ipc->side, WARM_UP);
+    lead_rounds(&ipc->side, WARM_UP);
     start = now_ns();
-    lead(&ipc->side, n);
+    lead_rounds(&ipc->side, n);
     start = now_ns() - start;
     ipc->acl.first += sleeps_so_far() - sleeps;
     helper_wait(&ipc->helper);
@@ -173,7 +173,7 @@ static double per_round(uint64_t sleeps, const struct sleeps *s)
     return (double)sleeps / (double)s->rounds;
 }
 
-static void contest(struct ipc *ipc, const struct row *row, side_fn baseline)
+static void run_contest(struct ipc *ipc, const struct row *row, side_fn baseline)
 {
     struct contest contest = {
         .value = ipc_side,
@@ -194,7 +194,7 @@ static void contest(struct ipc *ipc, const struct row *row, side_fn baseline)
     result_emit(&result);
 }
 
-static void place(struct ipc *ipc, int first, int second_cpu)
+static void place_pair(struct ipc *ipc, int first, int second_cpu)
 {
     pin(first);
     ipc->pair.first.seat->cpu = first;
@@ -220,7 +220,7 @@ static void connect_sides(struct ipc *ipc)
  * The first row leaves it free, as users do. The second compares like with like. The third has a
  * baseline that needs three processes, as npud does.
  */
-static void run(const struct row rows[3], enum relay_mode relay)
+static void run_rows(const struct row rows[3], enum relay_mode relay)
 {
     struct ipc ipc = {.relay = relay};
     pid_t relay_pid;
@@ -228,13 +228,13 @@ static void run(const struct row rows[3], enum relay_mode relay)
     pair_start(&ipc.pair);
     relay_pid = relay_start(ipc.pair.page);
     connect_sides(&ipc);
-    contest(&ipc, &rows[0], futex_side);
+    run_contest(&ipc, &rows[0], futex_side);
     if (cpu_count() > 1) {
-        place(&ipc, 0, 1);
-        contest(&ipc, &rows[1], futex_side);
-        place(&ipc, -1, -1);
+        place_pair(&ipc, 0, 1);
+        run_contest(&ipc, &rows[1], futex_side);
+        place_pair(&ipc, -1, -1);
     }
-    contest(&ipc, &rows[2], relay_side);
+    run_contest(&ipc, &rows[2], relay_side);
     relay_set(ipc.pair.page, RELAY_END);
     waitpid(relay_pid, NULL, 0);
     pair_stop(&ipc.pair);
@@ -250,7 +250,7 @@ void rows_ipc(void)
         {"4-relay", "the same; vs two on futexes that a spinning third process wakes", 1.25},
     };
 
-    run(rows, RELAY_SPINS);
+    run_rows(rows, RELAY_SPINS);
 }
 
 void rows_ipc_asleep(void)
@@ -261,5 +261,5 @@ void rows_ipc_asleep(void)
         {"4b-relay", "the same; vs two on futexes that a sleeping third process wakes", 1.5},
     };
 
-    run(rows, RELAY_SLEEPS);
+    run_rows(rows, RELAY_SLEEPS);
 }

@@ -62,7 +62,7 @@ struct board {
 
 /* --- what the processes do --- */
 
-static acltdtBuf take(uint32_t qid, bool poll)
+static acltdtBuf take_buffer(uint32_t qid, bool poll)
 {
     acltdtBuf buf = NULL;
     aclError error;
@@ -73,16 +73,16 @@ static acltdtBuf take(uint32_t qid, bool poll)
     return buf;
 }
 
-static void answer(struct board *b, unsigned n, bool poll)
+static void answer_messages(struct board *b, unsigned n, bool poll)
 {
     for (unsigned i = 0; i < n; i++)
-        CHECK(acltdtEnqueue(b->back, take(b->there, poll), poll ? 0 : -1));
+        CHECK(acltdtEnqueue(b->back, take_buffer(b->there, poll), poll ? 0 : -1));
 }
 
 static void take_buffers(uint32_t qid, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        CHECK(acltdtFreeBuf(take(qid, false)));
+        CHECK(acltdtFreeBuf(take_buffer(qid, false)));
 }
 
 static void take_bytes(uint32_t qid, unsigned n, void *data, size_t size)
@@ -119,10 +119,10 @@ static void do_job(struct board *b, const struct seat_here *s, char *data)
 {
     switch (s->job) {
     case JOB_ANSWER_POLLING:
-        answer(b, s->n, true);
+        answer_messages(b, s->n, true);
         break;
     case JOB_ANSWER_ASLEEP:
-        answer(b, s->n, false);
+        answer_messages(b, s->n, false);
         break;
     case JOB_TAKE_BUFFERS:
         take_buffers(queue_for(b, s->size), s->n);
@@ -155,7 +155,7 @@ static void client_begin(struct board *b)
     tell(&b->attached, 1);
 }
 
-static _Noreturn void work(struct board *b, int who)
+static _Noreturn void do_jobs(struct board *b, int who)
 {
     struct seat_here *s = &b->seat[who];
     char *data = malloc(BIGGEST);
@@ -223,7 +223,7 @@ static void worker_start(struct board *b, int who)
     if (pid < 0)
         die("fork: %m");
     if (pid == 0)
-        work(b, who);
+        do_jobs(b, who);
     b->pid[who] = pid;
 }
 
@@ -276,11 +276,11 @@ struct trip {
     uint64_t sleeps[2], raw_sleeps[2], rounds, raw_rounds;
 };
 
-static void lead(struct trip *t, unsigned n, bool poll)
+static void lead_trips(struct trip *t, unsigned n, bool poll)
 {
     for (unsigned i = 0; i < n; i++) {
         CHECK(acltdtEnqueue(t->board->there, t->buf, poll ? 0 : -1));
-        t->buf = take(t->board->back, poll);
+        t->buf = take_buffer(t->board->back, poll);
     }
 }
 
@@ -289,9 +289,9 @@ static double trip_side(struct trip *t, unsigned n, bool poll)
     uint64_t sleeps = sleeps_so_far(), start;
 
     job_give(t->board, CLIENT, poll ? JOB_ANSWER_POLLING : JOB_ANSWER_ASLEEP, WARM_UP + n, 0);
-    lead(t, WARM_UP, poll);
+    lead_trips(t, WARM_UP, poll);
     start = now_ns();
-    lead(t, n, poll);
+    lead_trips(t, n, poll);
     start = now_ns() - start;
     t->sleeps[0] += sleeps_so_far() - sleeps;
     job_wait(t->board, CLIENT);
@@ -330,8 +330,8 @@ static double futex_side(void *arg, unsigned n)
     return raw_side(arg, GAME_FUTEX, n);
 }
 
-static void contest(struct trip *t, const struct row *row, side_fn value, side_fn baseline,
-                    unsigned n, unsigned rounds)
+static void run_contest(struct trip *t, const struct row *row, side_fn value, side_fn baseline,
+                        unsigned n, unsigned rounds)
 {
     struct contest c = {
         .value = value,
@@ -354,7 +354,7 @@ static void contest(struct trip *t, const struct row *row, side_fn value, side_f
     result_emit(&r);
 }
 
-static void place(struct trip *t, int first, int second)
+static void place_pair(struct trip *t, int first, int second)
 {
     pin(first);
     t->pair.first.seat->cpu = first;
@@ -387,11 +387,11 @@ void rows_queue_polling(void)
     struct trip t;
 
     trip_begin(&t);
-    contest(&t, &rows[0], polling_side, spin_side, 1000, 500);
+    run_contest(&t, &rows[0], polling_side, spin_side, 1000, 500);
     if (cpu_count() > 1) {
-        place(&t, 0, 1);
-        contest(&t, &rows[1], polling_side, spin_side, 1000, 500);
-        place(&t, -1, -1);
+        place_pair(&t, 0, 1);
+        run_contest(&t, &rows[1], polling_side, spin_side, 1000, 500);
+        place_pair(&t, -1, -1);
     }
     trip_end(&t);
 }
@@ -405,11 +405,11 @@ void rows_queue_asleep(void)
     struct trip t;
 
     trip_begin(&t);
-    contest(&t, &rows[0], asleep_side, futex_side, 200, 300);
+    run_contest(&t, &rows[0], asleep_side, futex_side, 200, 300);
     if (cpu_count() > 1) {
-        place(&t, 0, 1);
-        contest(&t, &rows[1], asleep_side, futex_side, 200, 300);
-        place(&t, -1, -1);
+        place_pair(&t, 0, 1);
+        run_contest(&t, &rows[1], asleep_side, futex_side, 200, 300);
+        place_pair(&t, -1, -1);
     }
     trip_end(&t);
 }
@@ -454,7 +454,7 @@ static double buffers_side(void *arg, unsigned n)
     return (double)(now_ns() - start) / n;
 }
 
-static double through(struct rate *r, const int fd[2], unsigned n)
+static double time_transfer(struct rate *r, const int fd[2], unsigned n)
 {
     uint64_t start = now_ns();
 
@@ -471,14 +471,14 @@ static double pipe_side(void *arg, unsigned n)
 {
     struct rate *r = arg;
 
-    return through(r, r->pipe, n);
+    return time_transfer(r, r->pipe, n);
 }
 
 static double socket_side(void *arg, unsigned n)
 {
     struct rate *r = arg;
 
-    return through(r, r->socket, n);
+    return time_transfer(r, r->socket, n);
 }
 
 static double memcpy_side(void *arg, unsigned n)
@@ -519,7 +519,7 @@ static void rate_row(struct rate *r, const char *name, const char *what, side_fn
     result_emit(&result);
 }
 
-static void rates(struct rate *r, const char *size_name, size_t size, unsigned n)
+static void run_rates(struct rate *r, const char *size_name, size_t size, unsigned n)
 {
     static const struct {
         const char *suffix, *what;
@@ -562,9 +562,9 @@ void rows_queue_rate(void)
     for (int who = 0; who < WORKERS; who++)
         worker_start(r.board, who);
     queues_new(r.board);
-    rates(&r, "64B", 64, 20000);
-    rates(&r, "4K", 4096, 5000);
-    rates(&r, "4M", BIGGEST, 10);
+    run_rates(&r, "64B", 64, 20000);
+    run_rates(&r, "4K", 4096, 5000);
+    run_rates(&r, "4M", BIGGEST, 10);
     board_end(r.board);
     free(r.from);
     free(r.to);

@@ -58,13 +58,13 @@ static void receive_packet(int socket, size_t size, bool with_fd)
     close(fd);
 }
 
-static void answer(int socket, bool with_fd)
+static void answer_request(int socket, bool with_fd)
 {
     receive_packet(socket, REQUEST_SIZE, false);
     send_packet(socket, REPLY_SIZE, with_fd ? socket : -1);
 }
 
-static void ask(int socket, bool with_fd)
+static void make_request(int socket, bool with_fd)
 {
     send_packet(socket, REQUEST_SIZE, -1);
     receive_packet(socket, REPLY_SIZE, with_fd);
@@ -73,7 +73,7 @@ static void ask(int socket, bool with_fd)
 void packet_play(int socket, unsigned rounds, bool first, bool with_fd)
 {
     for (unsigned i = 0; i < rounds; i++)
-        (first ? ask : answer)(socket, with_fd && i % 2);
+        (first ? make_request : answer_request)(socket, with_fd && i % 2);
 }
 
 static double packet_side(void *arg, unsigned n)
@@ -110,7 +110,7 @@ static double request_side(void *arg, unsigned n)
     return (double)(now_ns() - start) / n;
 }
 
-static void contest(struct pair *pair, const struct row *row, side_fn baseline)
+static void run_contest(struct pair *pair, const struct row *row, side_fn baseline)
 {
     struct contest c = {
         .value = request_side,
@@ -126,7 +126,7 @@ static void contest(struct pair *pair, const struct row *row, side_fn baseline)
 }
 
 /* With a stream that stays, so that its segment does: as in a program that has more than one. */
-static void run(const struct row *with_fd, const struct row *plain)
+static void run_rows(const struct row *with_fd, const struct row *plain)
 {
     struct pair pair;
     aclrtStream kept;
@@ -135,8 +135,8 @@ static void run(const struct row *with_fd, const struct row *plain)
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtCreateStream(&kept));
-    contest(&pair, with_fd, packet_side);
-    contest(&pair, plain, plain_packet_side);
+    run_contest(&pair, with_fd, packet_side);
+    run_contest(&pair, plain, plain_packet_side);
     CHECK(aclrtDestroyStream(kept));
     CHECK(aclrtResetDevice(0));
     CHECK(aclFinalize());
@@ -149,7 +149,7 @@ void rows_request(void)
         "10", "create + destroy stream, per request; vs packets, every 2nd with an fd", 1.6};
     static const struct row plain = {"10-nofd", "the same; vs packets without fd", 1.6};
 
-    run(&with_fd, &plain);
+    run_rows(&with_fd, &plain);
 }
 
 void rows_request_one_cpu(void)
@@ -158,5 +158,5 @@ void rows_request_one_cpu(void)
                                        1.6};
     static const struct row plain = {"10-one-nofd", "the same; vs packets without fd", 1.6};
 
-    run(&with_fd, &plain);
+    run_rows(&with_fd, &plain);
 }

@@ -41,7 +41,7 @@ static void let_engine_sleep(void)
     nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
-static double repeat(void (*once)(struct submit *s), struct submit *s, unsigned n)
+static double time_submissions(void (*once)(struct submit *s), struct submit *s, unsigned n)
 {
     uint64_t start;
 
@@ -57,12 +57,12 @@ static double repeat(void (*once)(struct submit *s), struct submit *s, unsigned 
 
 static double launch_side(void *arg, unsigned n)
 {
-    return repeat(launch_and_poll, arg, n);
+    return time_submissions(launch_and_poll, arg, n);
 }
 
 static double set_side(void *arg, unsigned n)
 {
-    return repeat(set_and_poll, arg, n);
+    return time_submissions(set_and_poll, arg, n);
 }
 
 static double spin_side(void *arg, unsigned n)
@@ -72,7 +72,7 @@ static double spin_side(void *arg, unsigned n)
     return pair_play(&s->pair, GAME_SPIN, WARM_UP, n);
 }
 
-static struct result contest(struct submit *s, const char *name, const char *what, side_fn side)
+static struct result run_contest(struct submit *s, const char *name, const char *what, side_fn side)
 {
     struct row row = {.name = name, .what = what, .budget = 2};
     struct contest c = {
@@ -97,10 +97,10 @@ void rows_submit(void)
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtCreateStream(&s.stream));
     CHECK(aclrtMalloc(&s.memory, SIZE, ACL_MEM_MALLOC_NORMAL_ONLY));
-    results[0] = contest(
+    results[0] = run_contest(
         &s, "3-delay", "launch a delay of 0, poll stream; vs two processes spinning", launch_side);
-    results[1] =
-        contest(&s, "3-set", "aclrtMemsetAsync of 64 bytes, poll stream; vs the same", set_side);
+    results[1] = run_contest(&s, "3-set", "aclrtMemsetAsync of 64 bytes, poll stream; vs the same",
+                             set_side);
     results_emit_worst("3", results, 2);
     CHECK(aclrtFree(s.memory));
     CHECK(aclrtResetDevice(0));
