@@ -80,7 +80,7 @@ static struct content_label content_label_new(size_t size)
 /* --- results --- */
 
 /* What a call may return beside 0 and the usual code. */
-static void judge(aclError r, uint32_t queue, aclError usual)
+static void check_code(aclError r, uint32_t queue, aclError usual)
 {
     uint32_t rights = 0;
 
@@ -108,7 +108,7 @@ static void judge(aclError r, uint32_t queue, aclError usual)
 }
 
 /* A call on a buffer that this thread owns. */
-static bool fine(aclError r, const char *what)
+static bool check_success(aclError r, const char *what)
 {
     HOLDS(r == 0 || life_ends(), "%s: %d: %s", what, r, aclGetRecentErrMsg());
     HOLDS(r == 0 || r == ACL_ERROR_RT_SOCKET_CLOSE || atomic_load(&self->ending) == FINALIZED,
@@ -117,7 +117,7 @@ static bool fine(aclError r, const char *what)
         me.ghostly++;
     return r == 0;
 }
-#define FINE(call) fine(CALL(-1, 0, call), #call)
+#define FINE(call) check_success(CALL(-1, 0, call), #call)
 
 /* --- making and checking messages --- */
 
@@ -144,7 +144,7 @@ static acltdtBuf buffer_new(size_t size)
 
     if (r == ACL_ERROR_RT_MEMORY_ALLOCATION && atomic_load(&board->short_of_memory))
         return NULL;
-    if (!fine(r, "acltdtAllocBuf") || !FINE(acltdtGetBufData(buf, &data, &room)))
+    if (!check_success(r, "acltdtAllocBuf") || !FINE(acltdtGetBufData(buf, &data, &room)))
         return NULL;
     HOLDS(room == size, "a buffer of %zu bytes has %zu", size, room);
     content_fill(data, size, c.seed);
@@ -232,7 +232,7 @@ static bool message_measure(acltdtBuf head, struct label *l)
     return true;
 }
 
-static void drop(unsigned i)
+static void drop_buffer(unsigned i)
 {
     message_is_whole(me.held[i], NULL);
     FINE(acltdtFreeBuf(me.held[i]));
@@ -304,7 +304,7 @@ static void note_arrived(const struct label *l, uint32_t queue)
     atomic_fetch_add_explicit(&self->moves, 1, memory_order_relaxed);
 }
 
-static void takes(uint32_t queue)
+static void begin_take(uint32_t queue)
 {
     atomic_store(&board->taking[me.life], queue + 1);
 }
@@ -327,7 +327,7 @@ static void note_ghostly(const struct label *l, uint32_t queue)
 }
 
 /* A message was taken. False: the session ends, and what it is cannot be told. */
-static bool taken(const struct label *l, uint32_t queue)
+static bool check_taken(const struct label *l, uint32_t queue)
 {
     if (life_ends()) {
         note_ghostly(l, queue);
@@ -342,7 +342,7 @@ static bool taken(const struct label *l, uint32_t queue)
     return true;
 }
 
-static void took(void)
+static void end_take(void)
 {
     atomic_store(&board->taking[me.life], 0);
 }
@@ -378,7 +378,7 @@ static void do_put(uint32_t queue, unsigned i, int32_t limit)
     atomic_store(&board->putting[me.life], 0);
     if (r == 0)
         me.held[i] = me.held[--me.n_held];
-    judge(r, queue, ACL_ERROR_RT_QUEUE_FULL);
+    check_code(r, queue, ACL_ERROR_RT_QUEUE_FULL);
 }
 
 static void do_put_new(uint32_t queue, int32_t limit)
@@ -413,7 +413,7 @@ static void do_put_data(uint32_t queue, int32_t limit)
              acltdtEnqueueData(queue_id(queue), me.room, size, &l, sizeof(l), limit, 0));
     note_tried(l.number, queue, r, ended);
     atomic_store(&board->putting[me.life], 0);
-    judge(r, queue, ACL_ERROR_RT_QUEUE_FULL);
+    check_code(r, queue, ACL_ERROR_RT_QUEUE_FULL);
 }
 
 /* Takes a message. It is kept if there is room for it and it is whole. */
@@ -423,19 +423,19 @@ static aclError do_take(uint32_t queue, int32_t limit)
     acltdtBuf buf;
     aclError r;
 
-    takes(queue);
+    begin_take(queue);
     r = CALL(queue, limit, acltdtDequeue(queue_id(queue), &buf, limit));
     if (r == 0) {
         FINE(acltdtGetBufUserData(buf, &l, sizeof(l), 0));
-        if (taken(&l, queue))
+        if (check_taken(&l, queue))
             message_is_whole(buf, &l);
     }
-    took();
+    end_take();
     if (r == 0 && me.n_held < HELD && process.part.character == MIXES)
         me.held[me.n_held++] = buf;
     else if (r == 0)
         FINE(acltdtFreeBuf(buf));
-    judge(r, queue, ACL_ERROR_RT_QUEUE_EMPTY);
+    check_code(r, queue, ACL_ERROR_RT_QUEUE_EMPTY);
     return r;
 }
 
@@ -445,10 +445,10 @@ static void do_take_data(uint32_t queue, int32_t limit)
     struct label l = {0};
     aclError r;
 
-    takes(queue);
+    begin_take(queue);
     r = CALL(queue, limit,
              acltdtDequeueData(queue_id(queue), me.room, room, &size, &l, sizeof(l), limit));
-    if (r == 0 && taken(&l, queue)) {
+    if (r == 0 && check_taken(&l, queue)) {
         HOLDS(size == l.total || life_ends(), "queue %u: message %u has %zu bytes, not %llu", queue,
               l.number, size, (unsigned long long)l.total);
         have = size < room ? size : room;
@@ -457,8 +457,8 @@ static void do_take_data(uint32_t queue, int32_t limit)
         HOLDS(content_wrong(me.room, have, l.content.size, l.content.seed) < 0 || life_ends(),
               "queue %u: message %u is not what was put", queue, l.number);
     }
-    took();
-    judge(r, queue, ACL_ERROR_RT_QUEUE_EMPTY);
+    end_take();
+    check_code(r, queue, ACL_ERROR_RT_QUEUE_EMPTY);
 }
 
 static int32_t draw_limit(void)
@@ -486,7 +486,7 @@ static void do_refer(void)
         me.n_held++;
 }
 
-static bool may(uint32_t queue, uint32_t right)
+static bool has_right(uint32_t queue, uint32_t right)
 {
     struct queue_note *q = &board->queue[queue];
 
@@ -502,35 +502,35 @@ static void do_mixed(void)
     uint32_t queue = below(&me.rng, QUEUES);
     unsigned what = below(&me.rng, 100);
 
-    if (what < 30 && me.n_held > 0 && may(queue, PUT))
+    if (what < 30 && me.n_held > 0 && has_right(queue, PUT))
         do_put(queue, below(&me.rng, me.n_held), draw_limit());
-    else if (what < 60 && me.n_held < HELD && may(queue, TAKE))
+    else if (what < 60 && me.n_held < HELD && has_right(queue, TAKE))
         do_take(queue, draw_limit());
-    else if (what < 64 && may(queue, PUT))
+    else if (what < 64 && has_right(queue, PUT))
         do_put_data(queue, draw_limit());
-    else if (what < 68 && may(queue, TAKE))
+    else if (what < 68 && has_right(queue, TAKE))
         do_take_data(queue, draw_limit());
     else if (what < 78)
-        me.n_held < HELD &&may(queue, PUT) ? do_put_new(queue, draw_limit()) : (void)0;
+        me.n_held < HELD &&has_right(queue, PUT) ? do_put_new(queue, draw_limit()) : (void)0;
     else if (what < 84 && me.n_held > 0 && me.n_held < HELD)
         do_refer();
     else if (what < 90 && me.n_held > 1)
         do_append();
     else if (me.n_held > 0)
-        drop(below(&me.rng, me.n_held));
+        drop_buffer(below(&me.rng, me.n_held));
 }
 
 /* Its right is taken away: look for it from time to time. */
-static void regain(uint32_t queue)
+static void regain_right(uint32_t queue)
 {
     stage_rest(1);
-    judge(ACL_ERROR_RT_NO_PERMISSION, queue, 0);
+    check_code(ACL_ERROR_RT_NO_PERMISSION, queue, 0);
 }
 
 static void do_put_any(uint32_t queue, int32_t limit)
 {
     if (!(atomic_load(&process.rights[queue]) & PUT))
-        regain(queue);
+        regain_right(queue);
     else if (chance(&me.rng, 30))
         do_put_data(queue, limit);
     else
@@ -543,7 +543,7 @@ static void do_take_any(uint32_t queue, int32_t limit)
 
     atomic_store(&board->forever[me.life], has && limit == WITHOUT_END ? queue + 1 : 0);
     if (!has)
-        regain(queue);
+        regain_right(queue);
     else if (chance(&me.rng, 30))
         do_take_data(queue, limit);
     else
@@ -601,7 +601,7 @@ static void *thread_main(void *arg)
             do_one_thing();
     atomic_store(&board->forever[me.life], 0);
     while (me.n_held > 0)
-        drop(0);
+        drop_buffer(0);
     life_over();
     return NULL;
 }
@@ -625,7 +625,7 @@ static bool attach_all(void)
 }
 
 /* Ways to leave: in good order, without a word, or beside calls of other threads. */
-static void leave(void)
+static void leave_session(void)
 {
     atomic_store(&self->over, 0);
     CALL(-1, 0, aclFinalize());
@@ -651,7 +651,7 @@ int messages_main(struct player *p)
             pthread_join(thread[i], NULL);
     }
     if (chance(&me.rng, 70))
-        leave();
+        leave_session();
     return 0;
 }
 

@@ -43,7 +43,7 @@ static _Thread_local struct {
 /* --- results --- */
 
 /* True: go on. Whatever fails when the session has ended fails with the code for that. */
-static bool well(aclError r, const char *what)
+static bool check_result(aclError r, const char *what)
 {
     if (r == 0)
         return true;
@@ -52,7 +52,7 @@ static bool well(aclError r, const char *what)
     me.ghostly++;
     return false;
 }
-#define DO(about, call) well(CALL(about, 0, call), #call)
+#define DO(about, call) check_result(CALL(about, 0, call), #call)
 
 static uint8_t *region_of(uint32_t event, uint64_t number)
 {
@@ -98,7 +98,7 @@ static bool is_one_recorders(const struct event_log *log, uint64_t from)
 }
 
 /* What the recorder did before the record is visible. data: its region, or a copy that was made. */
-static void verify(uint32_t event, uint64_t number, const uint8_t *data)
+static void verify_data(uint32_t event, uint64_t number, const uint8_t *data)
 {
     struct event_log *log = &records->event[event];
     int64_t at;
@@ -117,13 +117,13 @@ static void verify(uint32_t event, uint64_t number, const uint8_t *data)
 }
 
 /* A wait for the record that was latest when `number` was done has come back with r. */
-static bool waited(uint32_t event, uint64_t number, aclError r, const char *what)
+static bool check_wait(uint32_t event, uint64_t number, aclError r, const char *what)
 {
     struct event_log *log = &records->event[event];
 
     atomic_fetch_add_explicit(&self->moves, 1, memory_order_relaxed);
     if (r != ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
-        return well(r, what);
+        return check_result(r, what);
     HOLDS(may_fail(log, number) || life_ends(), "event %u: %s: %d for record %llu of life %u: %s",
           event, what, r, (unsigned long long)number, recorder_of(log, number),
           aclGetRecentErrMsg());
@@ -200,7 +200,7 @@ static void do_record(void)
     if (!write_content(event, number))
         return;
     r = CALL(event, WITHOUT_END, aclrtRecordEvent(me.event[event], me.stream));
-    if (well(r, "aclrtRecordEvent"))
+    if (check_result(r, "aclrtRecordEvent"))
         atomic_store(&log->done, number);
     atomic_fetch_add_explicit(&self->moves, 1, memory_order_relaxed);
 }
@@ -225,12 +225,12 @@ static void abort_stream(void)
     }
 }
 
-static void synchronize(void)
+static void synchronize_stream(void)
 {
     uint64_t done = atomic_load(&records->event[process.cast.event].done);
 
-    if (well(CALL(process.cast.event, WITHOUT_END, aclrtSynchronizeStream(me.stream)),
-             "aclrtSynchronizeStream"))
+    if (check_result(CALL(process.cast.event, WITHOUT_END, aclrtSynchronizeStream(me.stream)),
+                     "aclrtSynchronizeStream"))
         me.synced = done;
 }
 
@@ -243,11 +243,11 @@ static void do_records(void)
     if (me.ghostly)
         do_record();
     if (chance(&me.rng, 30))
-        synchronize();
+        synchronize_stream();
     if (chance(&me.rng, 6))
         abort_stream();
     else
-        synchronize();
+        synchronize_stream();
 }
 
 /* --- waiting --- */
@@ -257,8 +257,8 @@ static void wait_in_host(uint32_t event)
     uint64_t number = atomic_load(&records->event[event].done);
     aclError r = CALL(event, WITHOUT_END, aclrtSynchronizeEvent(me.event[event]));
 
-    if (waited(event, number, r, "aclrtSynchronizeEvent"))
-        verify(event, number, region_of(event, number));
+    if (check_wait(event, number, r, "aclrtSynchronizeEvent"))
+        verify_data(event, number, region_of(event, number));
 }
 
 static void wait_with_limit(uint32_t event)
@@ -268,19 +268,19 @@ static void wait_with_limit(uint32_t event)
     aclError r = CALL(event, limit, aclrtSynchronizeEventWithTimeout(me.event[event], limit));
 
     if (r != ACL_ERROR_RT_EVENT_SYNC_TIMEOUT &&
-        waited(event, number, r, "aclrtSynchronizeEventWithTimeout"))
-        verify(event, number, region_of(event, number));
+        check_wait(event, number, r, "aclrtSynchronizeEventWithTimeout"))
+        verify_data(event, number, region_of(event, number));
 }
 
-static void query(uint32_t event)
+static void query_event(uint32_t event)
 {
     uint64_t number = atomic_load(&records->event[event].done);
     aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
     aclError r = CALL(event, 0, aclrtQueryEventStatus(me.event[event], &status));
 
-    if (waited(event, number, r, "aclrtQueryEventStatus") &&
+    if (check_wait(event, number, r, "aclrtQueryEventStatus") &&
         status == ACL_EVENT_RECORDED_STATUS_COMPLETE)
-        verify(event, number, region_of(event, number));
+        verify_data(event, number, region_of(event, number));
 }
 
 static void wait_in_stream(uint32_t event)
@@ -288,17 +288,17 @@ static void wait_in_stream(uint32_t event)
     uint64_t number = atomic_load(&records->event[event].done);
     aclError r;
 
-    if (!waited(event, number, CALL(event, 0, aclrtStreamWaitEvent(me.stream, me.event[event])),
-                "aclrtStreamWaitEvent"))
+    if (!check_wait(event, number, CALL(event, 0, aclrtStreamWaitEvent(me.stream, me.event[event])),
+                    "aclrtStreamWaitEvent"))
         return;
     if (!DO(event, aclrtLaunchHostFunc(me.stream, read_now, work_new(event, number))))
         return;
     r = CALL(event, WITHOUT_END, aclrtSynchronizeStream(me.stream));
-    if (waited(event, number, r, "aclrtSynchronizeStream behind aclrtStreamWaitEvent"))
-        verify(event, number, me.work[number % REGIONS].copy);
+    if (check_wait(event, number, r, "aclrtSynchronizeStream behind aclrtStreamWaitEvent"))
+        verify_data(event, number, me.work[number % REGIONS].copy);
 }
 
-static void reopen(uint32_t event)
+static void reopen_event(uint32_t event)
 {
     if (!DO(event, aclrtDestroyEvent(me.event[event])) ||
         !DO(event, aclrtIpcOpenEventHandle(records->event[event].handle, &me.event[event])))
@@ -313,7 +313,7 @@ static void do_wait(void)
     if (part == WAITS_IN_ANY_WAY)
         part = below(&me.rng, WAITS_IN_ANY_WAY);
     if (chance(&me.rng, 1))
-        reopen(event);
+        reopen_event(event);
     else if (part == WAITS_IN_HOST)
         wait_in_host(event);
     else if (part == WAITS_IN_STREAM)
@@ -321,7 +321,7 @@ static void do_wait(void)
     else if (chance(&me.rng, 50))
         wait_with_limit(event);
     else
-        query(event);
+        query_event(event);
 }
 
 /* --- lives --- */
@@ -341,7 +341,7 @@ static bool open_all(void)
 }
 
 /* What has lost its session lives on for a while, as a process does that has not noticed. */
-static void linger(void)
+static void outlive_session(void)
 {
     uint32_t phase = atomic_load(&records->phase);
 
@@ -370,7 +370,7 @@ static void *thread_main(void *arg)
     life_begin(me.life);
     if (open_all())
         do_part();
-    linger();
+    outlive_session();
     life_over();
     return NULL;
 }

@@ -52,7 +52,7 @@ static struct {
     struct player *player;
 } me;
 
-static bool well(aclError r, const char *what)
+static bool check_result(aclError r, const char *what)
 {
     if (r == 0)
         return true;
@@ -61,7 +61,7 @@ static bool well(aclError r, const char *what)
     me.ghostly++;
     return false;
 }
-#define DO(call) well(CALL(-1, WITHOUT_END, call), #call)
+#define DO(call) check_result(CALL(-1, WITHOUT_END, call), #call)
 
 /*
  * Its stream was aborted meanwhile: it runs on if it had begun, and its stream does not wait for
@@ -74,7 +74,7 @@ static bool is_aborted(const struct launch *l)
 
 /* --- in the thread that runs --- */
 
-static void run(void *data)
+static void run_callback(void *data)
 {
     struct launch *l = data;
     uint32_t number = (uint32_t)(l - me.launch) + 1, last = atomic_exchange(&me.last, number);
@@ -90,7 +90,7 @@ static void run(void *data)
 }
 
 /* In any thread. */
-static void drop(void *data)
+static void drop_callback(void *data)
 {
     struct launch *l = data;
 
@@ -105,7 +105,7 @@ static void on_exception(aclrtExceptionInfo *info)
         atomic_fetch_add(&me.told, 1);
 }
 
-static void *report(void *arg)
+static void *process_reports(void *arg)
 {
     (void)arg;
     life_begin(me.player->first + 1);
@@ -125,7 +125,7 @@ static void *report(void *arg)
 
 /* --- in the thread that launches --- */
 
-static void launch(void)
+static void launch_callback(void)
 {
     struct launch *l = &me.launch[me.n];
 
@@ -133,15 +133,16 @@ static void launch(void)
         return;
     l->blocks = chance(&me.rng, 50);
     l->aborts = atomic_load(&me.aborts);
-    if (!DO(aclnpudLaunchCallbackWithDrop(
-            run, drop, l, l->blocks ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK, me.stream)))
+    if (!DO(aclnpudLaunchCallbackWithDrop(run_callback, drop_callback, l,
+                                          l->blocks ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK,
+                                          me.stream)))
         return;
     me.n++;
     atomic_fetch_add_explicit(&totals->launched, 1, memory_order_relaxed);
 }
 
 /* All that was launched before and blocks has run, or was dropped. */
-static void look(bool all)
+static void check_callbacks(bool all)
 {
     for (uint32_t i = all ? 0 : me.synchronized; i < me.n; i++) {
         struct launch *l = &me.launch[i];
@@ -154,7 +155,7 @@ static void look(bool all)
     me.synchronized = me.n;
 }
 
-static void synchronize(void)
+static void synchronize_stream(void)
 {
     aclError r = CALL(-1, WITHOUT_END, aclrtSynchronizeStream(me.stream));
 
@@ -163,7 +164,7 @@ static void synchronize(void)
     me.ghostly += r == ACL_ERROR_RT_SOCKET_CLOSE;
     if (life_ends())
         return;
-    look(false);
+    check_callbacks(false);
     HOLDS(me.aborted ? atomic_load(&me.told) <= me.failed
                      : atomic_load(&me.told) == me.failed || life_ends(),
           "%llu tasks have failed, %llu were told", (unsigned long long)me.failed,
@@ -177,10 +178,10 @@ static void synchronize(void)
 /* On a stream that is at its end, and with nothing behind it. */
 static void launch_alone(void)
 {
-    synchronize();
-    launch();
+    synchronize_stream();
+    launch_callback();
     if (chance(&me.rng, 50))
-        synchronize();
+        synchronize_stream();
     else
         stage_rest(0);
 }
@@ -197,7 +198,7 @@ static void abort_stream(void)
     me.aborted = true;
     atomic_fetch_add(&me.aborts, 1);
     DO(aclrtStreamAbort(me.stream));
-    synchronize();
+    synchronize_stream();
 }
 
 /* The thread goes on with another subscription of the same stream. */
@@ -214,7 +215,7 @@ static void do_one_thing(void)
     unsigned what = below(&me.rng, 1000);
 
     if (what < 400)
-        launch();
+        launch_callback();
     else if (what < 700)
         launch_alone();
     else if (what < 800)
@@ -222,7 +223,7 @@ static void do_one_thing(void)
     else if (what < 860)
         launch_failure();
     else if (what < 990)
-        synchronize();
+        synchronize_stream();
     else if (what < 995)
         subscribe_anew();
     else
@@ -238,7 +239,7 @@ static int callbacks_main(struct player *p)
     if (!DO(aclInit(NULL)) || !DO(aclrtSetDevice(0)) || !DO(aclrtCreateStream(&me.stream)))
         return 0;
     DO(aclrtSetExceptionInfoCallback(on_exception));
-    HOLDS(pthread_create(&me.reporter, NULL, report, NULL) == 0, "no thread");
+    HOLDS(pthread_create(&me.reporter, NULL, process_reports, NULL) == 0, "no thread");
     DO(aclrtSubscribeReport((uint64_t)me.reporter, me.stream));
     while (!atomic_load(&stage->stop) && me.ghostly < GHOSTLY && me.n < LAUNCHES)
         if (atomic_load(&stage->hold))
@@ -246,7 +247,7 @@ static int callbacks_main(struct player *p)
         else
             do_one_thing();
     if (!life_ends())
-        synchronize();
+        synchronize_stream();
     if (chance(&me.rng, 50))
         CALL(-1, WITHOUT_END, aclrtDestroyStreamForce(me.stream));
     CALL(-1, WITHOUT_END, aclrtResetDeviceForce(0));
@@ -255,7 +256,7 @@ static int callbacks_main(struct player *p)
     pthread_join(me.reporter, NULL);
     if (life_ends()) /* what is left of a session that has ended goes with the next one */
         CALL(-1, WITHOUT_END, aclInit(NULL));
-    look(true);
+    check_callbacks(true);
     life_over();
     return 0;
 }
@@ -277,7 +278,7 @@ static void look_after_players(bool replace)
     players_look_after(round_of.player, PLAYERS, NULL, replace ? start_player : NULL);
 }
 
-static void disturb(void)
+static void disturb_player(void)
 {
     struct player *p = &round_of.player[below(&round_of.rng, PLAYERS)];
     unsigned what = below(&round_of.rng, 100);
@@ -307,7 +308,7 @@ static void run_round(void)
     stage_clear();
     while (now_ns() < end && atomic_load(&stage->lives) < LIVES - 100) {
         look_after_players(true);
-        disturb();
+        disturb_player();
         stage_rest(below(&round_of.rng, 40));
     }
     players_continue(round_of.player, PLAYERS);

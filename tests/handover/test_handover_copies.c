@@ -89,7 +89,7 @@ static bool is_device_aborted(void)
 }
 
 /* True: go on. */
-static bool well(aclError r, bool aborted, const char *what)
+static bool check_result(aclError r, bool aborted, const char *what)
 {
     if (r == 0)
         return true;
@@ -102,7 +102,7 @@ static bool well(aclError r, bool aborted, const char *what)
     atomic_fetch_add(&pipe_of.ghostly, 1);
     return false;
 }
-#define DO(call) well(CALL(-1, WITHOUT_END, call), false, #call)
+#define DO(call) check_result(CALL(-1, WITHOUT_END, call), false, #call)
 
 /* Around what copies are cut into, too. */
 static size_t draw_size(uint64_t *rng)
@@ -212,7 +212,7 @@ static void check_stage(uint64_t n, unsigned k, const struct view *before, const
               (unsigned long long)n, k);
 }
 
-static void discard(bool whole_device)
+static void abort_tasks(bool whole_device)
 {
     if (whole_device) {
         atomic_fetch_add(&device_aborts, 1);
@@ -235,10 +235,11 @@ static void abort_laps(void)
         atomic_store(&pipe_of.lap[n % SLOTS].aborted, true);
     atomic_fetch_add(&totals->aborted, 1);
     look_at_events(&before);
-    discard(whole_device);
+    abort_tasks(whole_device);
     look_at_events(&after);
     for (unsigned k = 0; k < pipe_of.stages; k++)
-        well(CALL(k, WITHOUT_END, aclrtSynchronizeStream(pipe_of.stream[k])), true, "synchronize");
+        check_result(CALL(k, WITHOUT_END, aclrtSynchronizeStream(pipe_of.stream[k])), true,
+                     "synchronize");
     for (unsigned k = 0; k < pipe_of.stages; k++)
         DO(aclrtSynchronizeStream(pipe_of.stream[k]));
     while (atomic_load(&pipe_of.looked_at) < to && !is_over())
@@ -323,7 +324,7 @@ static void look_at_lap(uint64_t number)
         CALL(number, WITHOUT_END, aclrtSynchronizeEvent(pipe_of.event[slot][pipe_of.stages - 1]));
     int64_t at = content_wrong(lap->to + lap->at, lap->size, lap->size, lap->seed);
 
-    if (well(r, atomic_load(&lap->aborted), "aclrtSynchronizeEvent") &&
+    if (check_result(r, atomic_load(&lap->aborted), "aclrtSynchronizeEvent") &&
         !atomic_load(&lap->aborted)) {
         HOLDS(at < 0 || life_ends() || atomic_load(&lap->aborted),
               "lap %llu: byte %lld of %zu is not what was copied (%s to %s, %u stages)",
@@ -391,7 +392,7 @@ static bool open_all(struct player *p)
     while (ok && !is_over()) {
         r = CALL(-1, 1000, acltdtAttachQueue(queue_id(0), 1000, &rights));
         if (r != ACL_ERROR_RT_NO_PERMISSION)
-            return well(r, false, "acltdtAttachQueue");
+            return check_result(r, false, "acltdtAttachQueue");
     }
     return false;
 }
@@ -434,7 +435,7 @@ static void look_after_players(bool replace)
     players_look_after(round_of.player, PLAYERS, NULL, replace ? start_player : NULL);
 }
 
-static void disturb(void)
+static void disturb_player(void)
 {
     unsigned i = below(&round_of.rng, PLAYERS), what = below(&round_of.rng, 100);
     struct player *p = &round_of.player[i];
@@ -483,7 +484,7 @@ static void run_round(void)
         start_player(i);
     while (now_ns() < end) {
         look_after_players(true);
-        disturb();
+        disturb_player();
         stage_rest(below(&round_of.rng, 40));
     }
     players_continue(round_of.player, PLAYERS);

@@ -66,7 +66,7 @@ static void start_player(unsigned i)
                  records_main);
 }
 
-static void doom(struct player *p)
+static void doom_player(struct player *p)
 {
     for (unsigned i = 0; i < p->n; i++)
         atomic_store(&records->doomed[p->first + i], 1);
@@ -93,14 +93,14 @@ static enum disturbance draw_disturbance(void)
     return d;
 }
 
-static void disturb(void)
+static void disturb_player(void)
 {
     unsigned i = below(&round_of.rng, round_of.players);
     struct player *p = &round_of.player[i];
 
     switch (draw_disturbance()) {
     case KILL:
-        doom(p);
+        doom_player(p);
         player_kill(p);
         round_of.killed++;
         start_player(i);
@@ -112,7 +112,7 @@ static void disturb(void)
         break;
     case END_SESSION:
         if (!p->stopped && !p->ended) {
-            doom(p);
+            doom_player(p);
             round_of.ended += player_end_session(p);
         }
         break;
@@ -182,7 +182,7 @@ static void open_round(void)
     }
 }
 
-static void phase(void)
+static void run_phase(void)
 {
     uint64_t end = now_ns() + (50 + below(&round_of.rng, 250)) * MS;
 
@@ -190,7 +190,7 @@ static void phase(void)
     atomic_fetch_add(&records->phase, 1);
     while (now_ns() < end && atomic_load(&stage->lives) < LIVES - 100) {
         look_after_players(true);
-        disturb();
+        disturb_player();
         stage_rest(below(&round_of.rng, round_of.pause_ms));
     }
     players_continue(round_of.player, round_of.players);
@@ -235,7 +235,7 @@ START_TEST(waits_see_what_was_recorded)
     while (round_of.rounds < 2 || now_ns() < end) {
         open_round();
         for (unsigned n = 1 + below(&round_of.rng, 3); n > 0; n--)
-            phase();
+            run_phase();
         close_round();
         npud_await_fds(fds);
         after = proc_usage(npud.pid);

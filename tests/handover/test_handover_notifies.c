@@ -65,7 +65,7 @@ static bool waits_next; /* the part of the player that is started next */
 
 /* --- a process --- */
 
-static bool well(aclError r, const char *what)
+static bool check_result(aclError r, const char *what)
 {
     if (r == 0)
         return true;
@@ -74,14 +74,14 @@ static bool well(aclError r, const char *what)
     me.ghostly++;
     return false;
 }
-#define DO(about, call) well(CALL(about, 0, call), #call)
+#define DO(about, call) check_result(CALL(about, 0, call), #call)
 
-static void begin(enum doing doing, unsigned i)
+static void begin_doing(enum doing doing, unsigned i)
 {
     atomic_store(&shared->doing[me.life], (uint32_t)doing << 8 | i);
 }
 
-static void end(void)
+static void end_doing(void)
 {
     atomic_store(&shared->doing[me.life], 0);
 }
@@ -113,7 +113,7 @@ static void wait_once(unsigned i)
     struct line *l = &shared->line[i];
     aclError r;
 
-    begin(WAITS, i);
+    begin_doing(WAITS, i);
     if (!DO(i, aclrtWaitAndResetNotify(me.notify[i], me.stream, 0)) || !is_seen_by_engine(i)) {
         leave_open(me.life);
         return;
@@ -125,11 +125,11 @@ static void wait_once(unsigned i)
     } else if (r == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR) {
         atomic_fetch_add(&l->failed, 1);
     } else {
-        well(r, "aclrtSynchronizeStream of a wait");
+        check_result(r, "aclrtSynchronizeStream of a wait");
         leave_open(me.life);
         return;
     }
-    end();
+    end_doing();
     atomic_fetch_add_explicit(&self->moves, 1, memory_order_relaxed);
 }
 
@@ -162,14 +162,14 @@ static void record_once(unsigned i)
         stage_rest(chance(&me.rng, 80) ? 0 : 1);
         return;
     }
-    begin(RECORDS, i);
+    begin_doing(RECORDS, i);
     atomic_fetch_add(&l->tried, 1);
     if (chance(&me.rng, 40))
         DO(i, aclnpudLaunchDelay(below(&me.rng, 2000), 0, me.stream));
     if (DO(i, aclrtRecordNotify(me.notify[i], me.stream)) && chance(&me.rng, 95)) {
         if (DO(i, aclrtSynchronizeStream(me.stream))) {
             atomic_fetch_add(&l->executed, 1);
-            end();
+            end_doing();
         }
     } else {
         abort_record(i);
@@ -179,13 +179,13 @@ static void record_once(unsigned i)
 }
 
 /* The key of an exporter that has died opens nothing. */
-static bool import(unsigned i)
+static bool import_notify(unsigned i)
 {
     aclError r = CALL(i, 0, aclrtNotifyImportByKey(&me.notify[i], shared->line[i].key, 0));
 
     if (r == ACL_ERROR_RT_INVALID_HANDLE && atomic_load(&shared->orphaned))
         return false;
-    return well(r, "aclrtNotifyImportByKey");
+    return check_result(r, "aclrtNotifyImportByKey");
 }
 
 static bool import_all(void)
@@ -194,7 +194,7 @@ static bool import_all(void)
               DO(-1, aclrtCreateStream(&me.stream)) && DO(-1, aclrtCreateStream(&me.probe));
 
     for (unsigned i = 0; i < NOTIFIES && ok; i++)
-        ok = import(i);
+        ok = import_notify(i);
     return ok;
 }
 
@@ -277,7 +277,7 @@ static void look_after_players(bool replace)
                        replace && !shared->orphaned ? start_player : NULL);
 }
 
-static void disturb(void)
+static void disturb_player(void)
 {
     unsigned i = below(&round_of.rng, PLAYERS), what = below(&round_of.rng, 100);
     struct player *p = &round_of.player[i];
@@ -441,7 +441,7 @@ static void run_round(void)
     while (now_ns() < end && atomic_load(&stage->lives) < LIVES - 100) {
         look_after_players(true);
         if (round_of.disturbed)
-            disturb();
+            disturb_player();
         check_nothing_doubled();
         stage_rest(below(&round_of.rng, 15));
     }

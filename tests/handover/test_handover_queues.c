@@ -87,7 +87,7 @@ static bool queue_exists(uint32_t q)
     return atomic_load(&board->queue[q].exists);
 }
 
-static void grant(int keeper, uint32_t queue, pid_t pid, uint32_t rights)
+static void grant_queue(int keeper, uint32_t queue, pid_t pid, uint32_t rights)
 {
     member_do(keeper, (struct order){order_grant, queue, pid, rights});
 }
@@ -143,10 +143,10 @@ static void start_player(unsigned i)
                  messages_main);
     for (uint32_t q = 0; q < QUEUES; q++)
         if (queue_exists(q))
-            grant(any_keeper(), q, p->actor.pid, rights_of(&part_next, q));
+            grant_queue(any_keeper(), q, p->actor.pid, rights_of(&part_next, q));
 }
 
-static void bury(struct player *p)
+static void bury_player(struct player *p)
 {
     for (unsigned i = 0; i < p->n; i++)
         messages_bury(p->first + i);
@@ -160,14 +160,15 @@ static bool is_alive(unsigned i)
 static void kill_player(unsigned i)
 {
     player_kill(&round_of.player[i]);
-    bury(&round_of.player[i]);
+    bury_player(&round_of.player[i]);
     round_of.killed++;
 }
 
 /* Those that were stopped for long enough go on; those that have left are replaced. */
 static void look_after_players(bool replace)
 {
-    players_look_after(round_of.player, round_of.players, bury, replace ? start_player : NULL);
+    players_look_after(round_of.player, round_of.players, bury_player,
+                       replace ? start_player : NULL);
 }
 
 static void revoke_and_grant(unsigned i)
@@ -177,10 +178,10 @@ static void revoke_and_grant(unsigned i)
     for (uint32_t q = 0; q < QUEUES; q++) {
         if (!queue_exists(q) || chance(&round_of.rng, 50))
             continue;
-        grant(any_keeper(), q, p->actor.pid, below(&round_of.rng, 4) * 2);
+        grant_queue(any_keeper(), q, p->actor.pid, below(&round_of.rng, 4) * 2);
         if (chance(&round_of.rng, 50))
             stage_rest(below(&round_of.rng, 4));
-        grant(any_keeper(), q, p->actor.pid, rights_of(&round_of.part[i], q));
+        grant_queue(any_keeper(), q, p->actor.pid, rights_of(&round_of.part[i], q));
         round_of.revoked++;
     }
 }
@@ -212,7 +213,7 @@ static enum disturbance draw_disturbance(void)
     return d;
 }
 
-static void disturb(void)
+static void disturb_player(void)
 {
     unsigned i = below(&round_of.rng, round_of.players);
     struct player *p = &round_of.player[i];
@@ -464,7 +465,7 @@ static void go_on_for(unsigned ms)
     while (now_ns() < end && atomic_load(&stage->lives) < LIVES - 100) {
         stage_rest(below(&round_of.rng, round_of.pause_ms));
         look_after_players(true);
-        disturb();
+        disturb_player();
     }
 }
 
@@ -473,7 +474,7 @@ static void continue_all(void)
     players_continue(round_of.player, round_of.players);
 }
 
-static void phase(void)
+static void run_phase(void)
 {
     atomic_store(&stage->hold, 0);
     look_after_players(true);
@@ -517,7 +518,7 @@ static void run_round(void)
 {
     open_round();
     for (unsigned n = 1 + below(&round_of.rng, 3); n > 0; n--)
-        phase();
+        run_phase();
     close_round();
     round_of.messages += atomic_load(&board->next);
     round_of.rounds++;

@@ -115,7 +115,7 @@ static void check_statuses(const struct role *role)
 }
 
 /* The first observer owes FOREIGN to the victim. */
-static void owe(const struct kill_case *c)
+static void set_up_gate(const struct kill_case *c)
 {
     OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
     OK(aclrtCreateStream(&gated));
@@ -179,7 +179,7 @@ int observer_main(void *arg)
     OK(aclrtSetDevice(0));
     OK(aclrtCreateStream(&idle));
     if (c->observer == 0)
-        owe(c);
+        set_up_gate(c);
     turn_await(turn);
     if (!c->role->alone) {
         event_open(BASE);

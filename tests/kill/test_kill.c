@@ -79,7 +79,7 @@ static void close_turns(void)
     }
 }
 
-static bool sleeps(const struct kill_case *c, pid_t pid)
+static bool victim_sleeps(const struct kill_case *c, pid_t pid)
 {
     return c->role->sleeps_in && atomic_load(&shared->kill.hits[KILL_SLEEP_BEGIN]) > 0 &&
            npud_lists_sleeper(pid, c->role->sleeps_in);
@@ -100,7 +100,7 @@ static enum end await_end(const struct kill_case *c, pid_t pid, uint32_t point, 
         ck_assert_int_ge(poll(p, 2, c->role->sleeps_in ? 0 : 30000), 0);
         if (p[0].revents)
             break;
-        if (p[1].revents || sleeps(c, pid)) {
+        if (p[1].revents || victim_sleeps(c, pid)) {
             if (p[1].revents)
                 turn_await(&to_parent);
             kill(pid, SIGKILL);
@@ -223,7 +223,7 @@ START_TEST(every_point)
 END_TEST
 
 /* Engines that never spin: so a sleeping one is found by every first submission. */
-static void setup(void)
+static void start_npud_asleep(void)
 {
     static const char *const args[] = {"--set=engine.spin_us=0", NULL};
 
@@ -236,7 +236,7 @@ int main(void)
     TCase *tc = tcase_create("kill");
 
     tcase_set_timeout(tc, 240);
-    tcase_add_checked_fixture(tc, setup, npud_teardown);
+    tcase_add_checked_fixture(tc, start_npud_asleep, npud_teardown);
     tcase_add_loop_test(tc, every_point, 0, (int)(2 * n_roles));
     suite_add_tcase(suite, tc);
     return run_suite(suite);

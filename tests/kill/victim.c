@@ -12,14 +12,14 @@ static aclrtStream gated, gated_too, chained, idle;
 aclrtEvent events[N_EVENTS];
 static aclrtEvent gate;
 
-static void hold(aclrtStream *s)
+static void hold_stream(aclrtStream *s)
 {
     OK(aclrtCreateStream(s));
     OK(aclrtStreamWaitEvent(*s, gate));
 }
 
 /* A stream that goes on when gated does: not because its process dies. */
-static void chain(aclrtStream *s)
+static void chain_stream(aclrtStream *s)
 {
     aclrtEvent link;
 
@@ -59,7 +59,7 @@ static void act_destroy_stream(void)
 
 static void prepare_drop(void)
 {
-    hold(&gated_too);
+    hold_stream(&gated_too);
     OK(aclrtRecordEvent(events[EVENT], gated_too));
 }
 
@@ -71,8 +71,8 @@ static void act_drop_stream(void)
 /* Two streams: one is held when the victim dies, or both are. */
 static void prepare_abort_device(void)
 {
-    hold(&gated);
-    hold(&gated_too);
+    hold_stream(&gated);
+    hold_stream(&gated_too);
     event_make(BASE);
     OK(aclrtRecordEvent(events[BASE], gated));
     OK(aclrtStreamWaitEvent(gated_too, events[BASE]));
@@ -138,7 +138,7 @@ static void act_record_idle(void)
 
 static void prepare_full_window(void)
 {
-    hold(&gated_too);
+    hold_stream(&gated_too);
     for (unsigned i = 1; i < IPC_SLOTS; i++) /* one is there already */
         OK(aclrtRecordEvent(events[EVENT], i % 2 ? gated : gated_too));
 }
@@ -258,7 +258,7 @@ static void prepare_full_ring(void)
 {
     aclrtEvent e;
 
-    hold(&gated_too);
+    hold_stream(&gated_too);
     OK(aclrtCreateEventWithFlag(&e, ACL_EVENT_SYNC));
     for (int i = 1; i < DEPTH; i++)
         OK(aclrtRecordEvent(e, gated_too));
@@ -303,7 +303,7 @@ static void act_leave(void)
     OK(aclFinalize());
 }
 
-static void nothing(void *arg)
+static void do_nothing(void *arg)
 {
     (void)arg;
 }
@@ -316,10 +316,10 @@ static void prepare_callbacks(void)
 /* Launched, run, dropped; by one thread, so that the points come in the same order each time. */
 static void act_callbacks(void)
 {
-    OK(aclrtLaunchCallback(nothing, NULL, ACL_CALLBACK_BLOCK, idle));
+    OK(aclrtLaunchCallback(do_nothing, NULL, ACL_CALLBACK_BLOCK, idle));
     OK(aclrtProcessReport(-1));
-    OK(aclrtLaunchCallback(nothing, NULL, ACL_CALLBACK_NO_BLOCK, idle));
-    OK(aclrtLaunchCallback(nothing, NULL, ACL_CALLBACK_BLOCK, idle));
+    OK(aclrtLaunchCallback(do_nothing, NULL, ACL_CALLBACK_NO_BLOCK, idle));
+    OK(aclrtLaunchCallback(do_nothing, NULL, ACL_CALLBACK_BLOCK, idle));
     OK(aclrtUnSubscribeReport((uint64_t)pthread_self(), idle));
     OK(aclrtSynchronizeStream(idle));
 }
@@ -332,7 +332,7 @@ static void act_process_report(void)
 /* The library's thread runs it, or does not get to. */
 static void act_host_function(void)
 {
-    OK(aclrtLaunchHostFunc(idle, nothing, NULL));
+    OK(aclrtLaunchHostFunc(idle, do_nothing, NULL));
     OK(aclrtSynchronizeStream(idle));
 }
 
@@ -406,14 +406,14 @@ static void set_up_victim(const struct kill_case *v)
     turn_await(&to_victim);
     if (v->role->alone)
         return;
-    hold(&gated);
+    hold_stream(&gated);
     event_open(FOREIGN);
     event_make(BASE);
     if (v->victim_creates)
         event_make(EVENT);
     else
         event_open(EVENT);
-    chain(&chained);
+    chain_stream(&chained);
     OK(aclrtRecordEvent(events[BASE], chained));
     OK(aclrtRecordEvent(events[EVENT], gated));
 }

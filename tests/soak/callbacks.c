@@ -63,7 +63,7 @@ static bool wait_changed(const struct timespec *until)
     return pthread_cond_timedwait(&calls.changed, &calls.lock, until) == 0;
 }
 
-static struct timespec guard(void)
+static struct timespec get_deadline(void)
 {
     struct timespec until;
 
@@ -85,9 +85,9 @@ static void check_thread(const struct op *op)
 }
 
 /* Stand still until the main thread opens the gate. */
-static void stand(const struct op *op)
+static void stand_still(const struct op *op)
 {
-    struct timespec until = guard();
+    struct timespec until = get_deadline();
 
     while (!calls.gate_open)
         if (!wait_changed(&until))
@@ -111,7 +111,7 @@ static void run_call(void *data)
                 s->latest);
     s->latest = call->number;
     if (op->action == CALL_STAND)
-        stand(op);
+        stand_still(op);
     s->ran++;
     s->ran_blocking += op->block;
     pthread_cond_broadcast(&calls.changed);
@@ -137,7 +137,7 @@ static void await_subscription(struct reporter *r, unsigned seen)
     pthread_mutex_unlock(&calls.lock);
 }
 
-static void *report(void *arg)
+static void *process_reports(void *arg)
 {
     struct reporter *r = arg;
 
@@ -221,7 +221,7 @@ void callbacks_check_blocking(const struct op *op, unsigned stream)
 
 void callbacks_await(const struct op *op)
 {
-    struct timespec until = guard();
+    struct timespec until = get_deadline();
 
     pthread_mutex_lock(&calls.lock);
     for (unsigned s = 0; s < OWN; s++)
@@ -239,7 +239,7 @@ static uint64_t id_of(const struct reporter *r)
     return (uint64_t)r->thread;
 }
 
-static void subscribe(unsigned stream)
+static void subscribe_stream(unsigned stream)
 {
     struct reporter *r = &calls.reporter[reporter_of(stream)];
 
@@ -255,16 +255,17 @@ static void subscribe(unsigned stream)
 
 void callbacks_renew(unsigned stream)
 {
-    subscribe(stream);
+    subscribe_stream(stream);
 }
 
 void callbacks_start(void)
 {
     for (unsigned i = 0; i < REPORTERS; i++)
-        if (pthread_create(&calls.reporter[i].thread, NULL, report, &calls.reporter[i]) != 0)
+        if (pthread_create(&calls.reporter[i].thread, NULL, process_reports, &calls.reporter[i]) !=
+            0)
             trouble(NULL, "no thread for reports");
     for (unsigned s = 0; s < OWN; s++)
-        subscribe(s);
+        subscribe_stream(s);
 }
 
 void callbacks_stop(void)

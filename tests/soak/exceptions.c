@@ -76,7 +76,7 @@ void exceptions_expect(const struct op *op)
     pthread_mutex_unlock(&failures.lock);
 }
 
-static bool contains(const struct entry *list, unsigned n, const struct entry *e)
+static bool contains_entry(const struct entry *list, unsigned n, const struct entry *e)
 {
     for (unsigned i = 0; i < n; i++)
         if (list[i].task == e->task && list[i].code == e->code)
@@ -88,17 +88,17 @@ static bool contains(const struct entry *list, unsigned n, const struct entry *e
  * What was expected and not told, or the other way round. A wait that was satisfied at the call was
  * no task: what is expected of it is that of a task of another stream, and never told.
  */
-static void compare(const struct op *op, unsigned s)
+static void compare_entries(const struct op *op, unsigned s)
 {
     const struct entry *told = failures.of[s].tell, *expected = failures.of[s].expect;
     unsigned n_told = failures.of[s].told, n_expected = failures.of[s].expected;
 
     for (unsigned i = 0; i < n_expected; i++)
-        if (expected[i].sure && !contains(told, n_told, &expected[i]))
+        if (expected[i].sure && !contains_entry(told, n_told, &expected[i]))
             trouble(op, "no exception for task %u of s%u, which failed with %u", expected[i].task,
                     s, expected[i].code);
     for (unsigned i = 0; i < n_told; i++) {
-        if (!contains(expected, n_expected, &told[i]))
+        if (!contains_entry(expected, n_expected, &told[i]))
             trouble(op, "an exception for task %u of s%u with %u that nobody expects", told[i].task,
                     s, told[i].code);
         if (i > 0 && told[i].task <= told[i - 1].task)
@@ -111,7 +111,7 @@ static void compare(const struct op *op, unsigned s)
 void exceptions_check(const struct op *op, unsigned stream)
 {
     pthread_mutex_lock(&failures.lock);
-    compare(op, stream);
+    compare_entries(op, stream);
     pthread_mutex_unlock(&failures.lock);
 }
 

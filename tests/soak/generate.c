@@ -425,7 +425,7 @@ static void (*const moves[MOVES])(struct plan *plan, struct taste *t, unsigned p
 /* --- rounds --- */
 
 /* What every process has at the beginning of a round. */
-static void furnish(struct plan *plan, struct taste *t)
+static void furnish_processes(struct plan *plan, struct taste *t)
 {
     for (unsigned p = 0; p < PROCESSES; p++)
         for (unsigned var = 0; var < VAR_SHARED; var++)
@@ -493,7 +493,7 @@ static void find_records(struct plan *plan, struct taste *t)
     }
 }
 
-static void die(struct plan *plan, struct taste *t)
+static void kill_victim(struct plan *plan, struct taste *t)
 {
     leave_records(plan, t);
     leave_notifies(plan, t);
@@ -511,13 +511,13 @@ void generate(struct plan *plan, struct round *round, uint64_t seed, uint32_t nu
     round->seed = seed;
     round->number = number;
     plan_begin(plan, round, kill ? (int)below(&t.random, PROCESSES) : -1);
-    furnish(plan, &t);
+    furnish_processes(plan, &t);
     if (kill)
         death = round->n + below(&t.random, t.ops);
     for (unsigned end = round->n + t.ops; round->n < end && round->n < OPS_MAX - OPS_MARGIN;) {
         moves[choose_move(&t)](plan, &t, choose_process(plan, &t));
         if (kill && !plan->dead && (round->n >= death || round->n >= end))
-            die(plan, &t);
+            kill_victim(plan, &t);
     }
     plan_finish(plan);
     plan_end(plan);

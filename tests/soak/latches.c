@@ -11,7 +11,7 @@ static struct {
     aclrtNotify other[PROCESSES][LATCHES_SHARED];
 } latch;
 
-static bool counts(unsigned l)
+static bool is_count(unsigned l)
 {
     return l == LATCH_COUNT || l == LATCH_COUNT + 1;
 }
@@ -38,7 +38,7 @@ void latches_record(const struct op *op)
 {
     aclrtStream stream = stream_for(op);
 
-    if (counts(op->var))
+    if (is_count(op->var))
         count_record(op, stream);
     else if (op->from == me.p)
         EXPECT(aclrtRecordNotify(latch.own[op->var], stream));
@@ -65,7 +65,7 @@ void latches_wait(const struct op *op)
     static const uint32_t limits[] = {0, UINT32_MAX, 1000, 0};
     aclrtStream stream = stream_for(op);
 
-    if (counts(op->var))
+    if (is_count(op->var))
         count_wait(op, stream);
     else
         EXPECT(aclrtWaitAndResetNotify(latch.own[op->var], stream, limits[op->variant]));
@@ -121,7 +121,7 @@ void latches_start(void)
 {
     for (unsigned l = 0; l < LATCHES; l++) {
         enter(device_of_latch(l));
-        if (counts(l))
+        if (is_count(l))
             MUST(aclrtCntNotifyCreate(&latch.own[l], 0));
         else
             MUST(aclrtCreateNotify(&latch.own[l], ACL_NOTIFY_DEFAULT));
@@ -131,7 +131,7 @@ void latches_start(void)
 void latches_stop(void)
 {
     for (unsigned l = 0; l < LATCHES; l++)
-        MUST(counts(l) ? aclrtCntNotifyDestroy(latch.own[l]) : aclrtDestroyNotify(latch.own[l]));
+        MUST(is_count(l) ? aclrtCntNotifyDestroy(latch.own[l]) : aclrtDestroyNotify(latch.own[l]));
     for (unsigned p = 0; p < PROCESSES; p++)
         for (unsigned i = 0; i < LATCHES_SHARED; i++)
             if (latch.other[p][i])

@@ -150,7 +150,7 @@ void plan_init(struct plan *plan)
         new_process(&plan->process[p]);
 }
 
-static void settle(struct plan *plan, struct latest *l)
+static void retire_latest(struct plan *plan, struct latest *l)
 {
     if (l->record == 0)
         return;
@@ -163,7 +163,7 @@ static void settle(struct plan *plan, struct latest *l)
 static void end_process(struct plan *plan, struct process_plan *p)
 {
     for (unsigned v = 0; v < VAR_SHARED; v++)
-        settle(plan, &p->var[v].latest);
+        retire_latest(plan, &p->var[v].latest);
     for (unsigned c = 0; c < CELLS; c++)
         p->cell[c] =
             (struct cell_plan){.base = p->cell[c].base, .step = p->cell[c].step, .writer = -1};
@@ -188,7 +188,7 @@ void plan_begin(struct plan *plan, struct round *round, int victim)
 void plan_end(struct plan *plan)
 {
     for (unsigned i = 0; i < SHARED; i++) {
-        settle(plan, &plan->shared[i].latest);
+        retire_latest(plan, &plan->shared[i].latest);
         plan->shared[i].writer = 0;
         memset(plan->shared[i].reader, 0, sizeof(plan->shared[i].reader));
         memset(plan->shared[i].exported, 0, sizeof(plan->shared[i].exported));
@@ -226,7 +226,7 @@ static void finish_streams(struct plan *plan, unsigned p)
 }
 
 /* Everybody has got here: what all know is known to each. */
-static void meet(struct plan *plan, unsigned p, const uint16_t *last)
+static void meet_all(struct plan *plan, unsigned p, const uint16_t *last)
 {
     struct op *op = op_begin(plan, DO_MEET, p);
 
@@ -258,7 +258,7 @@ void plan_finish(struct plan *plan)
         }
     for (unsigned p = 0; p < PROCESSES; p++)
         if (plan->process[p].alive) {
-            meet(plan, p, last);
+            meet_all(plan, p, last);
             finish_events(plan, p);
         }
 }
@@ -272,7 +272,7 @@ int lost_code(const struct plan *plan, const struct record *r)
 }
 
 /* What becomes of the records of the victim. */
-static void judge(struct plan *plan)
+static void decide_records(struct plan *plan)
 {
     uint64_t own = ((UINT64_C(1) << GATES) - 1) << (plan->victim * GATES);
 
@@ -285,7 +285,7 @@ static void judge(struct plan *plan)
     plan->closed &= ~own;
 }
 
-static void leave(struct plan *plan, unsigned victim)
+static void leave_events(struct plan *plan, unsigned victim)
 {
     if (plan->process[victim].sleeping != NO_VAR)
         set_asleep(plan, victim, plan->process[victim].sleeping, false);
@@ -307,8 +307,8 @@ uint16_t plan_death(struct plan *plan, bool wild, int32_t after)
     /* What was not ready has been seen. */
     for (unsigned q = 0; q < PROCESSES; q++)
         need(plan, op, plan->process[q].last_look);
-    judge(plan);
-    leave(plan, victim);
+    decide_records(plan);
+    leave_events(plan, victim);
     plan->dead = plan->cut = true;
     plan->process[victim].alive = false;
     plan->round->death = op_index(plan, op);

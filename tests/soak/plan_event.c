@@ -37,7 +37,7 @@ bool asleep(const struct plan *plan, unsigned p, unsigned var)
                             : plan->shared[var - VAR_SHARED].asleep != 0;
 }
 
-static void reads(struct plan *plan, struct op *op, unsigned var)
+static void note_read(struct plan *plan, struct op *op, unsigned var)
 {
     struct shared *e;
 
@@ -49,7 +49,7 @@ static void reads(struct plan *plan, struct op *op, unsigned var)
     e->reader[op->process] = op_index(plan, op);
 }
 
-static void writes(struct plan *plan, struct op *op, unsigned var)
+static void note_write(struct plan *plan, struct op *op, unsigned var)
 {
     struct shared *e;
 
@@ -75,7 +75,7 @@ static uint16_t export_shared(struct plan *plan, unsigned p, unsigned var)
     e->holders = e->exporters = (uint8_t)(1u << p);
     e->latest = (struct latest){0};
     op = op_begin(plan, DO_EXPORT, p);
-    writes(plan, op, var);
+    note_write(plan, op, var);
     return op_end(plan, op);
 }
 
@@ -141,7 +141,7 @@ uint16_t plan_export(struct plan *plan, unsigned p, unsigned shared)
     if (!(e->holders >> p & 1) || e->exporters >> p & 1)
         return 0;
     op = op_begin(plan, DO_EXPORT_AGAIN, p);
-    reads(plan, op, VAR_SHARED + shared);
+    note_read(plan, op, VAR_SHARED + shared);
     e->exporters = (uint8_t)(e->exporters | 1u << p);
     e->exported[p] = op_index(plan, op);
     return op_end(plan, op);
@@ -175,7 +175,7 @@ uint16_t plan_record(struct plan *plan, unsigned p, unsigned var, unsigned strea
         device_of_var(p, var) != device_of(stream) || (is_wild(var) && stream != WILD_STREAM))
         return 0;
     op = op_begin(plan, DO_RECORD, p);
-    writes(plan, op, var);
+    note_write(plan, op, var);
     pos = task(plan, op, stream);
     if (!is_wild(var)) {
         new_record(plan, op, pos);
@@ -191,7 +191,7 @@ bool complete(const struct plan *plan, unsigned p, const struct record *r)
 }
 
 /* May it be lost, as far as p can tell? */
-static bool doubtful(const struct plan *plan, unsigned p, const struct record *r)
+static bool is_doubtful(const struct plan *plan, unsigned p, const struct record *r)
 {
     return r->weak && (r->aborted || (int)p != plan->victim) && !complete(plan, p, r);
 }
@@ -204,7 +204,7 @@ void comes_after(struct plan *plan, struct op *op, uint16_t record, unsigned str
     follow(op, r->op);
     s->mask |= r->mask;
     s->tainted |= r->tainted;
-    if (doubtful(plan, op->process, r)) {
+    if (is_doubtful(plan, op->process, r)) {
         s->tainted = true;
         fail(s, 0, record);
         op->fails = -lost_code(plan, r);
@@ -259,7 +259,7 @@ uint16_t plan_wait(struct plan *plan, unsigned p, unsigned var, unsigned stream)
         return 0;
     op = op_begin(plan, DO_WAIT, p);
     op->stream = (uint8_t)stream;
-    reads(plan, op, var);
+    note_read(plan, op, var);
     if (kind == KIND_C_MARK)
         expect(op, ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     else if (kind == KIND_A && !recorded(latest))
@@ -299,7 +299,7 @@ static void expect_status(struct plan *plan, struct op *op, const struct record 
     } else if (sure && waits_on(plan, r->mask)) {
         op->status = STATUS_NOT_READY;
         look(plan, op, r->mask);
-    } else if (doubtful(plan, op->process, r)) {
+    } else if (is_doubtful(plan, op->process, r)) {
         allow(op, LOST);
     }
 }
@@ -320,7 +320,7 @@ uint16_t plan_query(struct plan *plan, unsigned p, unsigned var, unsigned varian
     op = op_begin(plan, DO_QUERY, p);
     op->variant = (uint8_t)(variant & 1);
     op->kind = (uint8_t)kind;
-    reads(plan, op, var);
+    note_read(plan, op, var);
     if (op->variant == 1 && kind >= KIND_C) {
         expect(op, ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     } else if (is_wild(var)) {
@@ -347,7 +347,7 @@ static void sync_record(struct plan *plan, struct op *op, const struct record *r
     unsigned p = op->process;
 
     follow(op, r->op);
-    if (doubtful(plan, p, r))
+    if (is_doubtful(plan, p, r))
         expect_doubt(op, r);
     else
         join(plan->process[p].clock, r->clock);
@@ -366,7 +366,7 @@ uint16_t plan_sync_event(struct plan *plan, unsigned p, unsigned var, bool brief
     if (!briefly && latest->record != 0 && waits_on(plan, r->mask))
         return 0;
     op = op_begin(plan, DO_SYNC_EVENT, p);
-    reads(plan, op, var);
+    note_read(plan, op, var);
     op->arg = briefly ? BLOCKED_MS : GUARD_MS;
     if (briefly) {
         expect(op, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
@@ -403,7 +403,7 @@ uint16_t plan_sleep(struct plan *plan, unsigned p, unsigned var)
         latest->record == 0)
         return 0;
     op = op_begin(plan, DO_SLEEP, p);
-    reads(plan, op, var);
+    note_read(plan, op, var);
     follow(op, plan->record[latest->record].op);
     set_asleep(plan, p, var, true);
     plan->process[p].sleep_op = op_index(plan, op);
@@ -427,7 +427,7 @@ uint16_t plan_look(struct plan *plan, unsigned p)
         op->var = (uint8_t)var;
         look(plan, op, r->mask);
     } else {
-        reads(plan, op, var);
+        note_read(plan, op, var);
         set_asleep(plan, p, var, false);
         sync_record(plan, op, r);
     }
@@ -525,7 +525,7 @@ static unsigned stamp_var(struct plan *plan, unsigned p, unsigned stream)
     return NO_VAR;
 }
 
-static void stamp(struct plan *plan, unsigned p, unsigned var, unsigned stream)
+static void record_stamp(struct plan *plan, unsigned p, unsigned var, unsigned stream)
 {
     plan_record(plan, p, var, stream);
     plan->process[p].stamps |= 1u << (var - VAR_STAMP);
@@ -544,13 +544,13 @@ uint16_t plan_edge(struct plan *plan, unsigned p, unsigned from, unsigned pvar, 
     if (!plan_has(plan, q, qvar) || to == WILD_STREAM || !room_for_error(plan, q, to))
         return 0;
     if (stamped)
-        stamp(plan, p, before, from);
+        record_stamp(plan, p, before, from);
     if (!plan_record(plan, p, pvar, from))
         return 0;
     op = plan_wait(plan, q, qvar, to);
     if (op == 0 || !stamped)
         return op;
-    stamp(plan, q, after, to);
+    record_stamp(plan, q, after, to);
     r->edge[r->n_edges++] = (struct edge){.from_process = (uint8_t)p,
                                           .from_var = (uint8_t)before,
                                           .to_process = (uint8_t)q,

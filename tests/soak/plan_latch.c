@@ -13,7 +13,7 @@ static unsigned latch_of_gate(unsigned gate)
 
 /* --- sharing --- */
 
-static void import(struct plan *plan, unsigned p, unsigned q, bool refused)
+static void import_latch(struct plan *plan, unsigned p, unsigned q, bool refused)
 {
     struct op *op;
     uint16_t before = plan->process[p].exported;
@@ -53,7 +53,7 @@ void plan_share_latches(struct plan *plan, unsigned refused_of)
     for (unsigned p = 0; p < PROCESSES; p++)
         for (unsigned q = 0; q < PROCESSES; q++)
             if (p != q && !(plan->process[q].imported >> p & 1))
-                import(plan, p, q, n++ % refused_of == 0);
+                import_latch(plan, p, q, n++ % refused_of == 0);
 }
 
 /* --- gates --- */

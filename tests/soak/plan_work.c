@@ -105,7 +105,7 @@ uint16_t plan_open_gate(struct plan *plan, unsigned p, unsigned gate)
 
 /* --- memory --- */
 
-static bool pinned(unsigned cell)
+static bool is_pinned(unsigned cell)
 {
     return cell >= CELLS_PINNED;
 }
@@ -114,8 +114,8 @@ static bool pinned(unsigned cell)
  * Which own streams have accesses to the cell that do not come before `clock` and forbid another
  * one.
  */
-static unsigned conflicts(const struct plan *plan, unsigned p, unsigned cell, bool write,
-                          const uint16_t *clock)
+static unsigned find_conflicts(const struct plan *plan, unsigned p, unsigned cell, bool write,
+                               const uint16_t *clock)
 {
     const struct cell_plan *c = &plan->process[p].cell[cell];
     const uint16_t *host = plan->process[p].clock;
@@ -150,7 +150,7 @@ unsigned some_var(const struct plan *plan, unsigned p, unsigned from, unsigned q
 /* Let the stream come after whatever forbids it the access. */
 static bool order_stream(struct plan *plan, unsigned p, unsigned stream, unsigned cell, bool write)
 {
-    unsigned mask = conflicts(plan, p, cell, write, stream_of(plan, p, stream)->clock);
+    unsigned mask = find_conflicts(plan, p, cell, write, stream_of(plan, p, stream)->clock);
 
     for (unsigned from = 0; from < OWN; from++)
         if (mask >> from & 1) {
@@ -160,12 +160,12 @@ static bool order_stream(struct plan *plan, unsigned p, unsigned stream, unsigne
                 !plan_edge(plan, p, from, var, p, stream, var))
                 return false;
         }
-    return !conflicts(plan, p, cell, write, stream_of(plan, p, stream)->clock);
+    return !find_conflicts(plan, p, cell, write, stream_of(plan, p, stream)->clock);
 }
 
 static bool order_host(struct plan *plan, unsigned p, unsigned cell, bool write)
 {
-    unsigned mask = conflicts(plan, p, cell, write, plan->process[p].clock);
+    unsigned mask = find_conflicts(plan, p, cell, write, plan->process[p].clock);
 
     for (unsigned s = 0; s < OWN; s++)
         if ((mask >> s & 1) && !plan_sync_stream(plan, p, s, false))
@@ -200,7 +200,7 @@ uint16_t plan_copy(struct plan *plan, unsigned p, unsigned stream, unsigned dst,
     struct op *op;
     uint16_t pos;
 
-    if (dst == src || cell_size(dst) != cell_size(src) || (pinned(dst) && pinned(src)) ||
+    if (dst == src || cell_size(dst) != cell_size(src) || (is_pinned(dst) && is_pinned(src)) ||
         !order_stream(plan, p, stream, src, false) || !order_stream(plan, p, stream, dst, true))
         return 0;
     op = op_begin(plan, DO_COPY, p);
@@ -234,7 +234,7 @@ uint16_t plan_set(struct plan *plan, unsigned p, unsigned stream, unsigned cell,
     uint16_t pos;
 
     /* Host memory is set at the call. */
-    if (pinned(cell) || !order_stream(plan, p, stream, cell, true))
+    if (is_pinned(cell) || !order_stream(plan, p, stream, cell, true))
         return 0;
     op = op_begin(plan, DO_SET, p);
     pos = task(plan, op, stream);
@@ -248,7 +248,7 @@ uint16_t plan_fill(struct plan *plan, unsigned p, unsigned cell)
 {
     struct op *op;
 
-    if (!pinned(cell) || !order_host(plan, p, cell, true))
+    if (!is_pinned(cell) || !order_host(plan, p, cell, true))
         return 0;
     op = op_begin(plan, DO_FILL, p);
     op->base = ++plan->tag << 20;
@@ -300,7 +300,7 @@ uint16_t plan_callback_on(struct plan *plan, unsigned p, unsigned stream, unsign
     struct op *op;
     uint16_t pos;
 
-    if (stream == WILD_STREAM || (write && !pinned(cell)) ||
+    if (stream == WILD_STREAM || (write && !is_pinned(cell)) ||
         !order_stream(plan, p, stream, cell, write))
         return 0;
     op = callback_begin(plan, p, stream, true, write ? CALL_FILL : CALL_CHECK, &pos);
@@ -384,7 +384,7 @@ uint16_t plan_sync_stream(struct plan *plan, unsigned p, unsigned stream, bool b
 }
 
 /* Which of the two streams is reported is open, as long as one is. */
-static void merge(struct op *op, const struct op *a, const struct op *b)
+static void merge_codes(struct op *op, const struct op *a, const struct op *b)
 {
     bool zero = false;
 
@@ -415,7 +415,7 @@ uint16_t plan_sync_device(struct plan *plan, unsigned p, unsigned device)
     follow(op, stream_of(plan, p, s + 1)->last);
     expect_errors(plan, stream_of(plan, p, s), &one);
     expect_errors(plan, stream_of(plan, p, s + 1), &other);
-    merge(op, &one, &other);
+    merge_codes(op, &one, &other);
     stream_done(plan, p, s);
     stream_done(plan, p, s + 1);
     return op_end(plan, op);
@@ -443,7 +443,8 @@ uint16_t plan_query_stream(struct plan *plan, unsigned p, unsigned stream)
 }
 
 /* What the stream has been given since it came to the gate. */
-static void doom(struct plan *plan, unsigned p, unsigned stream, unsigned var, unsigned shared)
+static void doom_stream(struct plan *plan, unsigned p, unsigned stream, unsigned var,
+                        unsigned shared)
 {
     plan->doomed = (int)(p * OWN + stream);
     plan_record(plan, p, var, stream);
@@ -479,7 +480,7 @@ uint16_t plan_abort(struct plan *plan, unsigned p, unsigned stream, unsigned gat
         !plan_sync_stream(plan, p, stream, false))
         return 0;
     plan_gate(plan, p, gate, stream);
-    doom(plan, p, stream, var, shared);
+    doom_stream(plan, p, stream, var, shared);
     op = op_begin(plan, DO_ABORT, p);
     op->stream = (uint8_t)stream;
     follow(op, s->last);

@@ -146,7 +146,7 @@ void op_print(FILE *f, const struct op *op)
 }
 
 /* The nearest first: what is many steps away is seldom to blame. */
-static unsigned gather(const struct round *r, unsigned op, bool *wanted)
+static unsigned gather_causes(const struct round *r, unsigned op, bool *wanted)
 {
     static uint16_t queue[OPS_MAX];
     unsigned n = 0, seen = 0;
@@ -173,7 +173,7 @@ void round_print(FILE *f, const struct round *r, unsigned op)
     unsigned more;
 
     memset(wanted, 0, sizeof(wanted));
-    more = gather(r, op, wanted);
+    more = gather_causes(r, op, wanted);
     if (more != 0)
         fprintf(f, "  (more that is further away)\n");
     for (unsigned i = 1; i < r->n; i++) {

@@ -291,7 +291,7 @@ static void check_edges(const struct round *r)
     }
 }
 
-static void count(const struct round *r)
+static void count_round(const struct round *r)
 {
     run.ops += r->n - 1;
     run.edges += r->n_edges;
@@ -321,7 +321,7 @@ static void finish_round(const struct round *r)
         check_edges(r);
     if (world.failed)
         return;
-    count(r);
+    count_round(r);
     run.passed++;
     if (r->victim < 0)
         return;
@@ -400,7 +400,7 @@ START_TEST(soak)
 }
 END_TEST
 
-static void parse(int argc, char **argv)
+static void parse_arguments(int argc, char **argv)
 {
     static const struct option options[] = {
         {"seed", required_argument, NULL, 's'},   {"seconds", required_argument, NULL, 't'},
@@ -430,6 +430,6 @@ static void parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    parse(argc, argv);
+    parse_arguments(argc, argv);
     return single_run("soak", soak, &run.passed);
 }

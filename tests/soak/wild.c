@@ -4,7 +4,7 @@
 #include "proto/util/futex.h"
 #include "tests/common/chance.h"
 
-static aclrtEvent some(struct wild *w)
+static aclrtEvent choose_event(struct wild *w)
 {
     return w->event[below(&w->random, w->events)];
 }
@@ -13,17 +13,17 @@ static void wild_record(struct wild *w)
 {
     if (chance(&w->random, 50))
         aclnpudLaunchDelay(below(&w->random, 50), 0, w->stream);
-    aclrtRecordEvent(some(w), w->stream);
+    aclrtRecordEvent(choose_event(w), w->stream);
 }
 
 static void wild_wait(struct wild *w)
 {
-    aclrtStreamWaitEvent(w->stream, some(w));
+    aclrtStreamWaitEvent(w->stream, choose_event(w));
 }
 
 static void wild_sync(struct wild *w)
 {
-    aclrtSynchronizeEventWithTimeout(some(w), 1);
+    aclrtSynchronizeEventWithTimeout(choose_event(w), 1);
     aclrtSynchronizeStreamWithTimeout(w->stream, 1);
 }
 
@@ -49,7 +49,7 @@ static void wild_stream(struct wild *w)
     if (aclrtCreateStream(&stream) != 0)
         return;
     aclnpudLaunchDelay(below(&w->random, 100), 0, stream);
-    aclrtRecordEvent(some(w), stream);
+    aclrtRecordEvent(choose_event(w), stream);
     if (chance(&w->random, 50))
         aclrtDestroyStreamForce(stream);
 }
@@ -66,7 +66,7 @@ static void wild_callback(struct wild *w)
     if (aclrtCreateStream(&stream) != 0)
         return;
     aclrtLaunchHostFunc(stream, do_nothing, NULL);
-    aclrtRecordEvent(some(w), stream);
+    aclrtRecordEvent(choose_event(w), stream);
     aclrtLaunchHostFunc(stream, do_nothing, NULL);
 }
 
@@ -76,9 +76,9 @@ static void wild_abort(struct wild *w)
 
     if (aclrtCreateStream(&stream) != 0)
         return;
-    aclrtStreamWaitEvent(stream, some(w));
+    aclrtStreamWaitEvent(stream, choose_event(w));
     aclnpudLaunchDelay(1000000, 0, stream);
-    aclrtRecordEvent(some(w), stream);
+    aclrtRecordEvent(choose_event(w), stream);
     aclrtStreamAbort(stream);
     aclrtDestroyStream(stream);
 }

@@ -48,7 +48,7 @@ void trouble(const struct op *op, const char *format, ...)
 }
 
 /* Of the latest error; those before it are in further lines. */
-static const char *sentence(int code)
+static const char *get_sentence(int code)
 {
     static _Thread_local char text[400];
     const char *all = code == 0 ? NULL : aclGetRecentErrMsg();
@@ -62,13 +62,13 @@ void expect_code(const struct op *op, const char *call, int code)
     for (unsigned i = 0; i < op->codes; i++)
         if (op->code[i] == code)
             return;
-    trouble(op, "%s returned %d%s", call, code, sentence(code));
+    trouble(op, "%s returned %d%s", call, code, get_sentence(code));
 }
 
 void must_succeed(const char *call, int code)
 {
     if (code != 0)
-        trouble(me.op, "%s returned %d%s", call, code, sentence(code));
+        trouble(me.op, "%s returned %d%s", call, code, get_sentence(code));
 }
 
 void enter(unsigned device)
@@ -553,7 +553,7 @@ static void start_peers(unsigned d)
             MUST(aclrtDeviceEnablePeerAccess((int32_t)other, 0));
 }
 
-static void start(void)
+static void start_worker(void)
 {
     MUST(aclInit(NULL));
     for (unsigned d = 0; d < DEVICES; d++)
@@ -571,7 +571,7 @@ static void start(void)
         trouble(NULL, "no second thread");
 }
 
-static void stop(void)
+static void stop_worker(void)
 {
     sleeper_stop(&own.sleeper);
     callbacks_stop();
@@ -588,12 +588,12 @@ int worker_run(struct common *common, unsigned p, int fd)
     me.common = common;
     me.p = p;
     me.fd = fd;
-    start();
+    start_worker();
     while (recv(fd, &order, 1, 0) == 1 && order != 'q') {
         run_round(&common->round[order - '0']);
         if (write(fd, ".", 1) != 1)
             return 1;
     }
-    stop();
+    stop_worker();
     return 0;
 }

@@ -9,7 +9,7 @@
 
 #define BUFFER 200
 
-static acltdtBuf alloc(size_t size)
+static acltdtBuf alloc_buffer(size_t size)
 {
     acltdtBuf buf;
 
@@ -30,12 +30,12 @@ static acltdtBuf copy_of(acltdtBuf buf)
 /* The first of its pool and of a class, and later ones; given back in another order. */
 static aclError act_alloc(const struct order *o, int64_t *value)
 {
-    acltdtBuf a = alloc(BUFFER), b = alloc(BUFFER), c = alloc(100000);
+    acltdtBuf a = alloc_buffer(BUFFER), b = alloc_buffer(BUFFER), c = alloc_buffer(100000);
 
     (void)o, (void)value;
     OK(acltdtFreeBuf(a));
     OK(acltdtFreeBuf(c));
-    a = alloc(BUFFER);
+    a = alloc_buffer(BUFFER);
     OK(acltdtFreeBuf(b));
     OK(acltdtFreeBuf(a));
     return 0;
@@ -48,7 +48,7 @@ static void *thread_of_buffers(void *arg)
     (void)arg;
     OK(aclrtSetDevice(0));
     for (int i = 0; i < 70; i++)
-        bufs[i] = alloc(BUFFER);
+        bufs[i] = alloc_buffer(BUFFER);
     for (int i = 0; i < 70; i++)
         OK(acltdtFreeBuf(bufs[i]));
     return NULL;
@@ -65,7 +65,7 @@ static aclError act_thread(const struct order *o, int64_t *value)
 /* Segments of their own, given back at once. */
 static aclError act_big(const struct order *o, int64_t *value)
 {
-    acltdtBuf a = alloc(3 << 20), b = alloc(5 << 20);
+    acltdtBuf a = alloc_buffer(3 << 20), b = alloc_buffer(5 << 20);
 
     (void)o, (void)value;
     OK(acltdtFreeBuf(a));
@@ -76,7 +76,7 @@ static aclError act_big(const struct order *o, int64_t *value)
 /* The buffer goes first, then its references: the last of them frees the data. */
 static aclError act_references(const struct order *o, int64_t *value)
 {
-    acltdtBuf a = alloc(BUFFER), b = copy_of(a), c = copy_of(b);
+    acltdtBuf a = alloc_buffer(BUFFER), b = copy_of(a), c = copy_of(b);
 
     (void)o, (void)value;
     OK(acltdtFreeBuf(a));
@@ -90,7 +90,7 @@ static aclError act_references(const struct order *o, int64_t *value)
 /* The references first. */
 static aclError act_references_first(const struct order *o, int64_t *value)
 {
-    acltdtBuf a = alloc(BUFFER), b = copy_of(a);
+    acltdtBuf a = alloc_buffer(BUFFER), b = copy_of(a);
 
     (void)o, (void)value;
     OK(acltdtFreeBuf(b));
@@ -103,12 +103,12 @@ static aclError act_references_first(const struct order *o, int64_t *value)
 /* Single buffers, a chain, a chain of references: joined, and freed together. */
 static aclError act_chain(const struct order *o, int64_t *value)
 {
-    acltdtBuf a = alloc(BUFFER), b, c;
+    acltdtBuf a = alloc_buffer(BUFFER), b, c;
 
     (void)o, (void)value;
-    OK(acltdtAppendBufChain(a, alloc(BUFFER)));
-    b = alloc(BUFFER);
-    OK(acltdtAppendBufChain(b, alloc(1000)));
+    OK(acltdtAppendBufChain(a, alloc_buffer(BUFFER)));
+    b = alloc_buffer(BUFFER);
+    OK(acltdtAppendBufChain(b, alloc_buffer(1000)));
     OK(acltdtAppendBufChain(a, b));
     c = copy_of(a);
     OK(acltdtAppendBufChain(a, c));
@@ -160,7 +160,7 @@ static aclError act_references_foreign(const struct order *o, int64_t *value)
 /* Its own at the head of another's, another's at the head of its own. */
 static aclError act_chain_foreign(const struct order *o, int64_t *value)
 {
-    acltdtBuf a = alloc(BUFFER), b = unkeep();
+    acltdtBuf a = alloc_buffer(BUFFER), b = unkeep();
 
     (void)o, (void)value;
     OK(acltdtAppendBufChain(a, copy_of(b)));

@@ -86,12 +86,12 @@ static aclError order_put_copy(const struct order *o, int64_t *value)
 
 /* --- before the act --- */
 
-static bool may(const struct role *role, uint32_t right)
+static bool has_right(const struct role *role, uint32_t right)
 {
     return role->rights == 0 || (role->rights & right);
 }
 
-static void join(int queue, int maker, int who, uint32_t rights)
+static void join_queue(int queue, int maker, int who, uint32_t rights)
 {
     member_does(maker, (struct order){order_grant, queue, member_pid(who), rights});
     ck_assert_int_eq(member_does(who, (struct order){order_attach, queue, 0, 0}), rights);
@@ -103,21 +103,21 @@ static void make_queues(const struct role *role)
 
     member_does(maker, (struct order){order_create, LINE, DEPTH, 0});
     if (maker == VICTIM)
-        join(LINE, VICTIM, MANAGER, role->rights);
+        join_queue(LINE, VICTIM, MANAGER, role->rights);
     else if (role->joining == JOINED)
-        join(LINE, MANAGER, VICTIM, ALL_RIGHTS);
+        join_queue(LINE, MANAGER, VICTIM, ALL_RIGHTS);
     else if (role->joining == GRANTED)
         member_does(MANAGER, (struct order){order_grant, LINE, member_pid(VICTIM), ALL_RIGHTS});
-    join(LINE, maker, PEER, role->rights ? role->rights : ALL_RIGHTS);
+    join_queue(LINE, maker, PEER, role->rights ? role->rights : ALL_RIGHTS);
     member_does(MANAGER, (struct order){order_create, FEED, DEPTH, 0});
-    join(FEED, MANAGER, VICTIM, ALL_RIGHTS);
-    join(FEED, MANAGER, PEER, ALL_RIGHTS);
+    join_queue(FEED, MANAGER, VICTIM, ALL_RIGHTS);
+    join_queue(FEED, MANAGER, PEER, ALL_RIGHTS);
     if (role->orphans)
-        join(FEED, MANAGER, OWNER, ALL_RIGHTS);
+        join_queue(FEED, MANAGER, OWNER, ALL_RIGHTS);
 }
 
 /* The victim gets its buffers, to which the manager has references, and the peer, if asked. */
-static void feed(const struct role *role)
+static void give_buffers(const struct role *role)
 {
     int from = role->orphans ? OWNER : MANAGER;
 
@@ -136,7 +136,7 @@ static void feed(const struct role *role)
         member_does(PEER, (struct order){order_take, FEED, 0, 0});
     }
     for (unsigned i = 0; i < role->filled; i++)
-        member_does(may(role, 4) ? MANAGER : VICTIM,
+        member_does(has_right(role, 4) ? MANAGER : VICTIM,
                     (struct order){order_put_keep, LINE, 1 + i % 2, 0});
 }
 
@@ -173,7 +173,7 @@ static void begin_meanwhile(const struct role *role)
 
 /* --- the act --- */
 
-static void serve(const struct role *role)
+static void serve_victim(const struct role *role)
 {
     if (role->serve)
         member_does(MANAGER, (struct order){role->serve, LINE, 1, 0});
@@ -204,7 +204,7 @@ static enum end await_end(const struct role *role, uint32_t point, uint32_t pass
             break;
         }
         if (!served && member_sleeps(VICTIM, role->served_in)) {
-            serve(role);
+            serve_victim(role);
             served = true;
         }
         ck_assert_msg(now_ns() < give_up, "%s: the victim hangs", role->name);
@@ -238,14 +238,14 @@ static void end_meanwhile(const struct role *role, pid_t victim)
     while (role->stop_at == 0 && !member_answered(PEER, 0) && now_ns() < give_up) {
         if (!member_sleeps(PEER, call))
             continue;
-        ck_assert_msg(may(role, takes ? 4 : 2), "%s: the peer sleeps, and nobody is left",
+        ck_assert_msg(has_right(role, takes ? 4 : 2), "%s: the peer sleeps, and nobody is left",
                       role->name);
         /* It sleeps in spite of the death: rightly, if there is nothing for it. */
-        if (takes && may(role, 2))
+        if (takes && has_right(role, 2))
             member_fails(MANAGER, ACL_ERROR_RT_QUEUE_EMPTY, (struct order){order_take, LINE, 0, 0});
         if (takes)
             member_does(MANAGER, (struct order){order_put, LINE, 1, 0});
-        if (!takes && may(role, 4))
+        if (!takes && has_right(role, 4))
             member_fails(MANAGER, ACL_ERROR_RT_QUEUE_FULL, (struct order){order_put, LINE, 1, 0});
         if (!takes)
             member_does(MANAGER, (struct order){order_take_free, LINE, 0, 0});
@@ -253,9 +253,9 @@ static void end_meanwhile(const struct role *role, pid_t victim)
     }
     a = member_answer(PEER);
     snprintf(words, sizeof(words), "process %d,", (int)victim);
-    ck_assert_msg(a.code == 0 ||
-                      (a.code == ACL_ERROR_RT_DRV_INTERNAL_ERROR &&
-                       (role->ends || (!may(role, takes ? 4 : 2) && strstr(a.sentence, words)))),
+    ck_assert_msg(a.code == 0 || (a.code == ACL_ERROR_RT_DRV_INTERNAL_ERROR &&
+                                  (role->ends ||
+                                   (!has_right(role, takes ? 4 : 2) && strstr(a.sentence, words)))),
                   "%s: the peer gets %d: %s", role->name, a.code, a.sentence);
 }
 
@@ -265,12 +265,12 @@ static void expect_deserted(const struct role *role, pid_t victim)
     struct answer a;
     char words[32];
 
-    if (may(role, 4) && may(role, 2))
+    if (has_right(role, 4) && has_right(role, 2))
         return;
     snprintf(words, sizeof(words), "process %d,", (int)victim);
     do {
-        a = member_do(PEER, may(role, 2) ? (struct order){order_take_free, LINE, -1, 0}
-                                         : (struct order){order_put, LINE, 1, -1});
+        a = member_do(PEER, has_right(role, 2) ? (struct order){order_take_free, LINE, -1, 0}
+                                               : (struct order){order_put, LINE, 1, -1});
     } while (a.code == 0);
     ck_assert_msg(a.code == ACL_ERROR_RT_DRV_INTERNAL_ERROR && strstr(a.sentence, words),
                   "%s: %d: %s", role->name, a.code, a.sentence);
@@ -289,9 +289,9 @@ static bool line_lives(const struct role *role)
     return a.code == 0;
 }
 
-static void drain(const struct role *role)
+static void drain_queues(const struct role *role)
 {
-    if (may(role, 2) && line_lives(role))
+    if (has_right(role, 2) && line_lives(role))
         member_does(MANAGER, (struct order){order_drain, LINE, 0, 0});
     member_does(MANAGER, (struct order){order_drain, FEED, 0, 0});
 }
@@ -300,14 +300,14 @@ static void drain(const struct role *role)
  * The kill points tell how far the victim has got. puts, takes: messages that it had put and taken
  * before its points counted.
  */
-static void account(const struct role *role, uint32_t puts, uint32_t takes)
+static void account_messages(const struct role *role, uint32_t puts, uint32_t takes)
 {
     _Atomic uint32_t *hits = switches->kill.hits;
     int32_t from = atomic_load(&cast->taking[VICTIM]);
     uint32_t lost = hits[KILL_TAKE_HEAD] - (cast->takes[VICTIM] - takes), missing = 0;
     uint32_t in_ring = hits[KILL_PUT_DONE] - (cast->puts[VICTIM] - puts), arrived = 0;
 
-    if (role->loses || !may(role, 2) || !line_lives(role))
+    if (role->loses || !has_right(role, 2) || !line_lives(role))
         return;
     for (uint32_t i = 1; i <= atomic_load(&cast->next); i++) {
         struct cast_message *m = &cast->message[i];
@@ -331,11 +331,11 @@ static void account(const struct role *role, uint32_t puts, uint32_t takes)
 }
 
 /* The queue works as before, for more messages than it holds, in either direction. */
-static void exchange(const struct role *role)
+static void exchange_messages(const struct role *role)
 {
     if (role->ends && !line_lives(role))
         return;
-    if (!may(role, 4) || !may(role, 2))
+    if (!has_right(role, 4) || !has_right(role, 2))
         return;
     /* The victim may have died having taken rights away, and not given back. */
     if (member_does(PEER, (struct order){order_attach, LINE, 0, 0}) != ALL_RIGHTS)
@@ -368,7 +368,7 @@ static void check_buffers(const struct role *role)
     member_does(MANAGER, (struct order){order_drop, 0, 0, 0});
     member_does(PEER, (struct order){order_drop, 0, 0, 0});
     /* But for a queue that is full, and that nobody is left to take from. */
-    if (may(role, 2))
+    if (has_right(role, 2))
         shared_await(0, 2);
 }
 
@@ -387,7 +387,7 @@ static enum end run_case(const struct role *role, uint32_t point, uint32_t pass)
             member_start(who, true);
     victim = member_pid(VICTIM);
     make_queues(role);
-    feed(role);
+    give_buffers(role);
     begin_meanwhile(role);
     puts = cast->puts[VICTIM];
     takes = cast->takes[VICTIM];
@@ -395,10 +395,10 @@ static enum end run_case(const struct role *role, uint32_t point, uint32_t pass)
     end = await_end(role, point, pass);
     npud_await_sessions(2); /* it has swept */
     end_meanwhile(role, victim);
-    drain(role);
-    account(role, puts, takes);
+    drain_queues(role);
+    account_messages(role, puts, takes);
     expect_deserted(role, victim);
-    exchange(role);
+    exchange_messages(role);
     drain_granted();
     check_buffers(role);
     member_end(PEER);
