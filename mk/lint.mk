@@ -26,6 +26,8 @@ lint-run: $(PB).h $(ERROR_NAMES)
 	$(Q)mandoc -T lint -W warning $(shell find daemon client -name '*.[1-8]')
 	@echo '== mutants apply'
 	$(Q)$(MAKE) --no-print-directory mutants-apply
+	@echo '== rooms'
+	$(Q)$(MAKE) --no-print-directory check-rooms
 	@echo '== what documents refer to'
 	$(Q)$(MAKE) --no-print-directory check-links
 	@echo '== width'
