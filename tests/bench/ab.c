@@ -94,7 +94,7 @@ static void arrive_at_row(const char *row)
         die("one is at row %s, the other at %s", ab.page->row[AB_NEW], ab.page->row[AB_OLD]);
 }
 
-/* Who begins a round changes. */
+/* The sides take turns in beginning a round. */
 static void take_turn(uint32_t round, const struct contest *c)
 {
     uint32_t turn = ab.step + 2 * round + ((round + ab.side) % 2);

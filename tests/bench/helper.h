@@ -95,7 +95,7 @@ int helper_main(char **argv);
 void futex_sleep(_Atomic uint32_t *word, uint32_t seen);
 void futex_wake(_Atomic uint32_t *word);
 
-/** Store value in word and wake who sleeps on it. */
+/** Store value in word and wake the threads that sleep on it. */
 void tell(_Atomic uint32_t *word, uint32_t value);
 
 /** Sleep until word, which counts up by ones, is value. */

@@ -40,7 +40,7 @@ struct object {
     const void *address;
     unsigned held_by; /* a lock: 1 + thread */
     unsigned posts;
-    struct view view; /* of the last one who unlocked or posted */
+    struct view view; /* of the thread that unlocked or posted last */
     uint16_t written[ORDER_THREADS], read[ORDER_THREADS];
 };
 

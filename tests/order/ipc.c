@@ -1,4 +1,4 @@
-/* The page of an IPC event: records, and who waits for them. */
+/* The page of an IPC event: records, and the threads that wait for them. */
 #include "tests/order/atomics.h"
 
 #include <string.h>
@@ -57,7 +57,7 @@ static void await_1(void)
     await_record(1);
 }
 
-/* Who waits for a record is woken, and sees what was done before the record. */
+/* A thread that waits for a record is woken, and sees what was done before the record. */
 START_TEST(a_record_wakes_its_waiters)
 {
     struct order_scenario one = {"record", begin_pending,       {complete_1, await_1}, NULL,

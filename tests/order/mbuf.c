@@ -149,7 +149,7 @@ START_TEST(the_last_reference_frees)
                                  end_free,   effort(3, 5), effort(12000, 200000)};
     struct order_scenario three = {"three drop", begin_two_refs, {drop_0, drop_2, drop_3},
                                    end_free,     effort(2, 3),   effort(12000, 200000)};
-    /* Who gets the slot next writes its data: both have finished with it. */
+    /* The next owner of the slot writes its data: both others have finished with it. */
     struct order_scenario claimed_next = {
         "drop and claim",    begin_ref,    {drop_0, drop_2, claim_slot},
         end_free_or_claimed, effort(2, 3), effort(12000, 200000)};
@@ -169,7 +169,7 @@ static void refer_and_drop(void)
     drop_slot(3);
 }
 
-/* Who has a reference makes another one while the buffer itself goes. */
+/* The owner of a reference makes another one while the buffer itself goes. */
 START_TEST(references_are_made)
 {
     struct order_scenario s = {"refer",  begin_ref,    {refer_and_drop, drop_0},
@@ -203,7 +203,7 @@ static void end_closed(void)
     SURE(!(gone && claimed));
 }
 
-/* npud does not give a segment back in which somebody has just got a slot. */
+/* npud does not give a segment back in which a client has just got a slot. */
 START_TEST(a_segment_goes)
 {
     struct order_scenario s = {"closing",  begin_free, {claim_slot, close_segment},

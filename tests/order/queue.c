@@ -1,4 +1,4 @@
-/* Queues: what travels through a ring, who sleeps beside it, and its end. */
+/* Queues: what travels through a ring, the threads that sleep beside it, and its end. */
 #include "tests/order/atomics.h"
 
 #include <string.h>

@@ -35,7 +35,7 @@ struct plan {
         uint32_t step; /* of the run */
         unsigned to;   /* this actor goes on there, if it can */
     } at[SWITCHES_MAX];
-    int victim;         /* who is killed; -1: nobody */
+    int victim;         /* the actor that is killed; -1: none */
     uint32_t kill_step; /* of the victim's own */
 };
 

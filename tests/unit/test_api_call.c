@@ -145,7 +145,7 @@ START_TEST(the_calling_thread_counts_for_views_only)
 }
 END_TEST
 
-/* Without the kernel's barrier nobody can tell who is inside. */
+/* Without the kernel's barrier it cannot be told which threads are inside. */
 START_TEST(without_an_epoch_none_has_left)
 {
     expect_left(0, false, false);

@@ -337,7 +337,7 @@ static void *run_engine(void *arg)
         if (atomic_load(&bell->summary) != 0)
             continue;
         n = epoll_wait(epoll_fd, &event, 1, (int)(GUARD_NS / NSEC_PER_MSEC) / 2);
-        CHECK(n == 1); /* somebody is always about to submit: silence is a lost ring */
+        CHECK(n == 1); /* a submitter is always about to submit: silence is a lost ring */
         atomic_fetch_add_explicit(&naps, 1, memory_order_relaxed);
     }
     return NULL;

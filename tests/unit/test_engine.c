@@ -267,7 +267,7 @@ END_TEST
 static _Atomic bool over;
 static uint64_t stress_end;
 
-/* Who sees a record complete finds complete what the stream was given before it. */
+/* If a thread sees a record complete, what the stream was given before it is complete too. */
 START_TEST(record_is_not_complete_before_what_came_before)
 {
     struct ipc_open *open = make_ipc(session);
@@ -322,7 +322,7 @@ START_TEST(level_is_not_up_before_what_came_before)
 }
 END_TEST
 
-/* Who sees a stream go on finds complete what it had waited for. */
+/* If a thread sees a stream go on, what that stream had waited for is complete. */
 START_TEST(waiter_does_not_go_on_before_the_news_are_out)
 {
     struct stream *first = npud_stream(session, 0), *second = npud_stream(session, 1);

@@ -347,7 +347,7 @@ static void run_rounds(uint64_t seed, bool hostile)
     rng = seed;
     for (unsigned round = 0; round < 200 || clock_ns() < end; round++) {
         act_as_client(&clients[draw_below(SESSIONS)], hostile);
-        /* Who has nothing to do with all that gets its work done. */
+        /* A bystander with nothing to do with all that gets its work done. */
         if (round % 16 == 0)
             client_wait(theirs[round / 16 % 2], client_submit(theirs[round / 16 % 2], nop));
     }

@@ -372,7 +372,7 @@ static bool somebody_is_at_work(void)
     return !NPUD->done;
 }
 
-/* Random: who runs, for how long, who dies, when npud is asked. */
+/* Random: which actor runs, for how long, which one dies, when npud is asked. */
 static void run_random(uint64_t seed)
 {
     static const unsigned lengths[] = {1, 1, 2, 3, 5, 8, 13, 21, 34, 1000};
@@ -457,7 +457,7 @@ static uint64_t only_seed(void)
     return text ? strtoull(text, NULL, 10) : 0;
 }
 
-/* How long: STEPS_SECONDS, for who has changed the protocol. */
+/* How long: STEPS_SECONDS; give it more time after a change of the protocol. */
 static uint64_t end_ns(void)
 {
     const char *text = getenv("STEPS_SECONDS");

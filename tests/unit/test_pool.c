@@ -682,7 +682,7 @@ static void run_race(const struct duel *duel)
     npud_stop();
 }
 
-/* Who claims a slot has it, or the segment goes. */
+/* A client that claims a slot has it, or the segment goes. */
 START_TEST(claim_meets_giving_back)
 {
     static const struct duel duel = {race_prepare, race_give_back, race_claim, race_judge};

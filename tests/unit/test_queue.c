@@ -458,7 +458,7 @@ END_TEST
 /* --- the end of sessions --- */
 
 /*
- * Messages of a dead sender stay; what he was about to put does not; what a dead taker has taken
+ * Messages of a dead sender stay; what it was about to put does not; what a dead taker has taken
  * does neither.
  */
 START_TEST(the_dead_are_swept_out_of_rings)
@@ -558,7 +558,7 @@ START_TEST(a_lap_that_moves_on_under_the_sweep_hides_no_message)
 }
 END_TEST
 
-/* Who sleeps is counted anew, and its wake word has changed. */
+/* Sleeping threads are counted anew, and their wake word has changed. */
 START_TEST(a_death_wakes_who_sleeps)
 {
     struct session *a, *b;

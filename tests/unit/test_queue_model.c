@@ -74,7 +74,7 @@ static struct world {
     bool swept;               /* npud knows that */
     uint32_t unbound;         /* 1: the router has nothing to do with ring 0 any more */
     int pending;              /* of the router: taken, and there is no room for it; -1: none */
-    unsigned owner[MESSAGES]; /* 1 + who has received it */
+    unsigned owner[MESSAGES]; /* 1 + the actor that has received it */
     uint64_t known[MESSAGES]; /* word of the buffer, as it was received last */
     unsigned sent[MESSAGES];  /* into a ring */
     unsigned got[MESSAGES];   /* out of a ring, by somebody who lives, or was found with him */
@@ -174,7 +174,7 @@ static void wake_waiters(_Atomic uint64_t *waiting, _Atomic uint32_t *word)
         atomic_fetch_add(word, 1);
 }
 
-/* As who has attached again: npud answers when it is through. */
+/* As a peer that has attached again: npud answers when it is through. */
 static unsigned next_ring(unsigned r)
 {
     sleep_on((_Atomic uint32_t *)&w.ring, r);
@@ -297,7 +297,8 @@ static void run_taker(void)
 }
 
 /*
- * A lap moves on under whoever looks at the ring: so many are taken, and then so many others put.
+ * A lap moves on under an actor that looks at the ring: so many are taken, and then so many others
+ * put.
  */
 static void run_trader(void)
 {
@@ -461,7 +462,7 @@ static void sweep_buffer(unsigned i, const struct peer *v)
     }
     if (mbuf_state(word) != MBUF_HELD || mbuf_session(word) != v->share)
         return;
-    /* Taken, and not yet its taker's word: as if he had had it. */
+    /* Taken, and not yet its taker's word: as if the taker had had it. */
     if (!not_put && sender_of(i) != (unsigned)plan.victim && w.known[i] != word)
         w.got[i]++;
     mbuf_drop(&segment, &mbufs[i], &(bool){false});
@@ -618,7 +619,7 @@ static void interleave_prepare(void)
         prepare_actor(i, &message);
 }
 
-/* Of one sender, in the order in which he has sent; over all takers. Not for what was put back. */
+/* Of one sender, in the order in which it has sent; over all takers. Not for what was put back. */
 static void check_order(void)
 {
     for (unsigned i = 0; i < w.n_log; i++)
@@ -653,7 +654,7 @@ static bool sleeps_rightly(const struct peer *a)
     return false;
 }
 
-/* A sender that has not got rid of its message, or who could not put back what it took. */
+/* A sender that has not got rid of its message, or that could not put back what it took. */
 static bool may_hold(unsigned message, uint32_t share)
 {
     for (unsigned i = 0; i < cast.n; i++)
@@ -673,7 +674,7 @@ static void interleave_judge(void)
 
         if (a->done || a->dead || is_npud(i))
             continue;
-        /* Without the dead one there is no more to take, or nobody else who takes. */
+        /* Without the dead one there is no more to take, or no other taker. */
         SURE(may_sleep || scenario->starves);
         SURE(w.destroyed || sleeps_rightly(&w.peer[i]));
     }
@@ -699,7 +700,7 @@ static void interleave_judge(void)
         SURE(mbuf_state(word) == MBUF_FREE || kept);
         if (kept)
             SURE(may_hold(i, mbuf_session(word)));
-        /* The dead one may have sent one message more, or taken one, than he could tell. */
+        /* The dead one may have sent one message more, or taken one, than it could tell. */
         if (victim && victim->dead)
             SURE(w.got[i] >= w.sent[i] && w.got[i] <= w.sent[i] + 1);
         else

@@ -1,7 +1,7 @@
 /*
  * Rings of proto/shm/queue_shm.h between threads and between processes that run at the same time,
  * that are held up at the places where they could be killed, or are killed there; and rings in
- * which somebody has written nonsense. Every message comes exactly once, in the order of its
+ * which a hostile peer has written nonsense. Every message comes exactly once, in the order of its
  * sender.
  */
 #define NPUD_KILL_POINTS
@@ -32,10 +32,10 @@ static struct world {
     struct segment_page page;
     struct mbuf mbufs[BUFFERS];
     _Atomic uint32_t seen[SENDERS][EACH_MAX / 32]; /* messages that have come, a bit each */
-    _Atomic uint32_t sent[SENDERS];                /* messages that a sender knows he has sent */
+    _Atomic uint32_t sent[SENDERS];                /* messages that a sender knows it has sent */
     _Atomic uint64_t came;
     _Atomic uint32_t closed;   /* takers end when nothing is left */
-    _Atomic uint64_t progress; /* for who is held up */
+    _Atomic uint64_t progress; /* for peers that are held up */
     _Atomic uint32_t wrong;    /* line of the first thing that was */
 } * world;
 
@@ -43,7 +43,7 @@ static struct segment_table table;
 static struct segment_view segment;
 static struct queue_view ring;
 
-/* Who runs. */
+/* The peer that runs. */
 static __thread struct {
     uint32_t share;
     uint64_t rng;
@@ -389,7 +389,7 @@ static bool in_ring(uint32_t ref)
     return false;
 }
 
-/* What the dead one holds goes; a message that he had taken has come. */
+/* What the dead one holds goes; a message that it had taken has come. */
 static void release_buffer(uint32_t slot, uint32_t dead)
 {
     struct mbuf *m = &segment.mbufs[slot];

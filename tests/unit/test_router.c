@@ -883,7 +883,10 @@ START_TEST(forged_messages_are_passed_over)
 }
 END_TEST
 
-/* Who may take from the destination would map the segment of everything that is in the message. */
+/*
+ * A peer with the right to take from the destination would map the segment of everything that is in
+ * the message.
+ */
 START_TEST(segments_that_do_not_feed_the_source_do_not_travel)
 {
     struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8);

@@ -386,7 +386,10 @@ START_TEST(memory_goes_back_after_a_peak)
 }
 END_TEST
 
-/* A number and generation from before the release never match again, whoever has the slot. */
+/*
+ * A number and generation from before the release never match again, even if the slot has a new
+ * owner.
+ */
 START_TEST(released_slots_keep_no_old_generation)
 {
     make_crowd();
@@ -623,7 +626,7 @@ static void *read_slots(void *arg)
         }
         check_object(o, number);
         value = atomic_load_explicit(&o->value, memory_order_acquire);
-        /* Still the same owner afterwards: then that was his value. */
+        /* Still the same owner afterwards: then that was its value. */
         if (slots_get_generation(&table, number, (uint32_t)(c >> 32)) != o) {
             n_stale++;
             continue;

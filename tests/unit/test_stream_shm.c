@@ -69,7 +69,7 @@ START_TEST(nearest_target_counts)
     ck_assert_uint_eq(atomic_load(&ctrl.wake_at), 3);
     publish_done(2, false);
     publish_done(4, true);
-    /* Who was woken arms again. */
+    /* A woken waiter arms again. */
     stream_arm(&ctrl, 9);
     stream_arm(&ctrl, 5);
     publish_done(5, true);
