@@ -353,8 +353,8 @@ static void run_stress(unsigned submitters)
     epoll_fd = epoll_create1(0);
     ck_assert_int_eq(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, event_fd, &event), 0);
     for (uintptr_t i = 0; i < submitters; i++)
-        threads[i] = thread_start(run_submitter, (void *)i);
-    threads[submitters] = thread_start(run_engine, NULL);
+        threads[i] = start_thread(run_submitter, (void *)i);
+    threads[submitters] = start_thread(run_engine, NULL);
     while (clock_ns() < end)
         sched_yield();
     /* The engine last: it must see what is submitted until then. */

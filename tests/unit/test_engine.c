@@ -374,7 +374,7 @@ static void run_submitters(unsigned n)
             theirs[i][device] = npud_stream(session, device);
     stress_end = clock_ns() + 300 * NSEC_PER_MSEC;
     for (uintptr_t i = 0; i < n; i++)
-        threads[i] = thread_start(run_submitter, (void *)i);
+        threads[i] = start_thread(run_submitter, (void *)i);
     for (unsigned i = 0; i < n; i++)
         thread_join(threads[i]);
     for (unsigned i = 0; i < n; i++)
@@ -414,7 +414,7 @@ static void *lock_and_unlock(void *arg)
 
 START_TEST(submitters_beside_a_busy_control_thread)
 {
-    pthread_t thread = thread_start(lock_and_unlock, NULL);
+    pthread_t thread = start_thread(lock_and_unlock, NULL);
 
     run_submitters(SUBMITTERS);
     atomic_store(&over, true);

@@ -139,7 +139,7 @@ START_TEST(rules_change_under_way)
 
     for (int i = 0; i < 4; i++) {
         s[i] = npud_stream(session, (uint32_t)i % 2);
-        thread[i] = thread_start(submit_tasks, s[i]);
+        thread[i] = start_thread(submit_tasks, s[i]);
     }
     while (busy) {
         Npud__Inject rule = rule_for(actions[random_below(&rng, 3)]);

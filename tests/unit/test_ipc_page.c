@@ -586,7 +586,7 @@ START_TEST(garbage_that_changes_all_the_time)
     pthread_t threads[2];
 
     for (uintptr_t i = 0; i < 2; i++)
-        threads[i] = thread_start(scribble_on_page, (void *)(i + 1));
+        threads[i] = start_thread(scribble_on_page, (void *)(i + 1));
     while (clock_ns() < end) {
         uint32_t opener = random_below(&rng, 8);
         uint64_t blocker,

@@ -319,11 +319,11 @@ START_TEST(every_record_has_one_outcome_and_no_wakeup_is_lost)
     atomic_store(&stress_end, clock_ns() + 1500 * NSEC_PER_MSEC);
     atomic_store(&recording, RECORDERS);
     for (uintptr_t i = 0; i < SLEEPERS; i++)
-        threads[n++] = thread_start(run_sleeper, (void *)i);
+        threads[n++] = start_thread(run_sleeper, (void *)i);
     for (uintptr_t i = 0; i < COMPLETERS; i++)
-        threads[n++] = thread_start(run_completer, (void *)i);
+        threads[n++] = start_thread(run_completer, (void *)i);
     for (uintptr_t i = 0; i < RECORDERS; i++)
-        threads[n++] = thread_start(run_recorder, (void *)i);
+        threads[n++] = start_thread(run_recorder, (void *)i);
     while (n > 0)
         thread_join(threads[--n]);
 

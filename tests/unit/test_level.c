@@ -248,8 +248,8 @@ START_TEST(nobody_stays_behind)
     pthread_t raiser, waits[WAITERS];
 
     for (unsigned i = 0; i < WAITERS; i++)
-        waits[i] = thread_start(wait_again_and_again, npud_stream(session, i % 2));
-    raiser = thread_start(raise_and_lower, NULL);
+        waits[i] = start_thread(wait_again_and_again, npud_stream(session, i % 2));
+    raiser = start_thread(raise_and_lower, NULL);
     while (clock_ns() < end) {
         burn_time(&rng, 3000);
         if (random_below(&rng, 2))

@@ -240,7 +240,7 @@ START_TEST(threads_share_buffers)
 
     for (uint32_t i = 0; i < WORKERS; i++) {
         worker[i] = (struct worker){.number = w.session[i]->peer_id, .rng = i + 1};
-        thread[i] = thread_start(work_thread, &worker[i]);
+        thread[i] = start_thread(work_thread, &worker[i]);
     }
     for (uint32_t i = 0; i < WORKERS; i++)
         thread_join(thread[i]);

@@ -475,7 +475,7 @@ START_TEST(signals_do_not_end_a_receive)
     make_fds(&fd, 1);
     ck_assert_int_eq(sigaction(SIGUSR1, &sa, NULL), 0);
     receiver = pthread_self();
-    thread = thread_start(disturb_receiver, &fd);
+    thread = start_thread(disturb_receiver, &fd);
     ck_assert_int_eq(packet_recv(b, &packet, 0), 1);
     ck_assert_uint_eq(packet.n_fds, 1);
     packet_deinit(&packet);

@@ -574,7 +574,7 @@ START_TEST(who_plays_with_a_count_does_not_stall_npud)
     x = alloc_buffer(&player.m, a);
     for (int i = 0; i < 40000; i++)
         copy_ref(&player.m, x, b);
-    thread = thread_start(change_refs, NULL);
+    thread = start_thread(change_refs, NULL);
     begin = clock_ns();
     session_free(b);
     ck_assert_uint_lt(clock_ns() - begin, STALL_NS);

@@ -296,8 +296,8 @@ static void run_threads(uint64_t start)
 
     world_make(start);
     for (uintptr_t i = 0; i < SIDE; i++) {
-        taker[i] = thread_start(taker_thread, (void *)(100 + i));
-        sender[i] = thread_start(sender_thread, (void *)(1 + i));
+        taker[i] = start_thread(taker_thread, (void *)(100 + i));
+        sender[i] = start_thread(sender_thread, (void *)(1 + i));
     }
     for (int i = 0; i < SIDE; i++)
         thread_join(sender[i]);

@@ -680,7 +680,7 @@ START_TEST(readers_beside_a_busy_owner)
     slots_deinit(&table);
     slots_init(&table, sizeof(struct object), SHARED, 0x7fffff00);
     for (uintptr_t i = 0; i < READERS; i++)
-        readers[i] = thread_start(read_slots, (void *)i);
+        readers[i] = start_thread(read_slots, (void *)i);
     own_slots(clock_ns() + 400 * NSEC_PER_MSEC);
     atomic_store(&stop, true);
     for (unsigned i = 0; i < READERS; i++)

@@ -216,7 +216,7 @@ static void run_laps(unsigned waiters)
     pthread_t threads[WAITERS];
 
     for (uintptr_t i = 0; i < waiters; i++)
-        threads[i] = thread_start(run_waiter, (void *)i);
+        threads[i] = start_thread(run_waiter, (void *)i);
     for (uint64_t lap = 0; !atomic_load(&over); lap++) {
         for (uint64_t i = 1; i <= LAP; i++) {
             burn_time(&rng, 100);

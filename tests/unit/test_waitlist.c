@@ -405,7 +405,7 @@ START_TEST(news_are_not_lost_between_test_and_wait)
     pthread_t threads[WAITERS];
 
     for (uintptr_t i = 0; i < WAITERS; i++)
-        threads[i] = thread_start(wait_each_lap, (void *)i);
+        threads[i] = start_thread(wait_each_lap, (void *)i);
     for (uint64_t lap = 0; !atomic_load(&over); lap++) {
         for (uint64_t i = 1; i <= LAP; i++) {
             burn_time(&rng, 60);

@@ -65,7 +65,7 @@ static inline void burn_time(uint64_t *state, uint32_t most)
         ;
 }
 
-static inline pthread_t thread_start(void *(*fn)(void *arg), void *arg)
+static inline pthread_t start_thread(void *(*fn)(void *arg), void *arg)
 {
     pthread_t thread;
 
@@ -169,7 +169,7 @@ static inline void duel_run(const struct duel *duel, uint64_t ms)
         run.patience = 10000;
         duel_pin(&run, 0);
     }
-    thread = thread_start(duel_right, &run);
+    thread = start_thread(duel_right, &run);
     for (uint64_t round = 1; round < 100 || clock_ns() < end; round++) {
         duel->prepare();
         atomic_store(&run.round, round);
