@@ -92,8 +92,9 @@ static void sweep_attachment(struct queue_attach *attach)
         r = queue_move(queue);
         if (r < 0)
             log_line(LOG_WARNING, &session->log,
-                     "has ended and lives, and there is no new ring for queue %u: %s", queue->id,
-                     strerror(-r));
+                     "its session has ended and its process lives; npud could not make a new ring "
+                     "for queue %u, so the process keeps access to it: %s",
+                     queue->id, strerror(-r));
     }
     v = &queue->ring.view;
     queue_settle(v, atomic_load(&v->take->head), segments_table(queue->server));

@@ -318,7 +318,8 @@ static int send_answer(struct call *call)
     for (unsigned i = 0; i < n && call->close_fd; i++)
         close(fds[i]);
     if (r == -EAGAIN)
-        log_client_fault(&call->session->log, "does not read its replies: session ended");
+        log_client_fault(&call->session->log,
+                         "the client does not read its replies: session ended");
     return r;
 }
 
@@ -343,7 +344,8 @@ static int handle_packet(struct session *session, struct packet *packet)
         return -EBADMSG;
     }
     if (!descriptors_fit(session, packet, request)) {
-        log_client_fault(&session->log, "sent descriptors that nobody asked for: session ended");
+        log_client_fault(&session->log,
+                         "sent descriptors that npud had not asked for: session ended");
         npud__request__free_unpacked(request, NULL);
         return -EBADMSG;
     }

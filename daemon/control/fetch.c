@@ -26,7 +26,8 @@ static int32_t fetch_device(struct call *call, uint32_t device)
         return 0;
     if (!devices_get(call->session->server->devices, device))
         return call_no_device(call, device);
-    return call_fail(call, ACL_ERROR_RT_DEV_SETUP_ERROR, "device %u was not opened", device);
+    return call_fail(call, ACL_ERROR_RT_DEV_SETUP_ERROR,
+                     "device %u was not opened: call aclrtSetDevice first", device);
 }
 
 static int32_t fetch_event(struct call *call, uint32_t slot)
@@ -46,7 +47,7 @@ struct ipc_open *fetch_ipc_event(struct session *session, uint32_t slot)
 
 int32_t fetch_bad_queue_id(struct call *call, uint32_t id)
 {
-    return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "queue %u: ids end at %u", id,
+    return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "queue %u: ids of queues are 0 to %u", id,
                      QUEUE_IDS - 1);
 }
 

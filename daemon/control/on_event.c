@@ -35,7 +35,8 @@ static int32_t too_many_fences(struct call *call, size_t n)
         return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than %u fences", FENCES_MAX);
     }
     return call_fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                           "too many destroyed events wait for their streams to pass them");
+                           "too many destroyed events wait for streams that still use them: "
+                           "synchronise these streams first");
 }
 
 int32_t on_create_event(struct call *call)
@@ -142,13 +143,16 @@ static int32_t explain_open_error(struct call *call, const struct ipc_handle *ha
                 "another npud gave out this handle: one at another socket, or one that has "
                 "ended; export the event again");
         return call_fail(call, error,
-                         "these 64 bytes are not an event handle that this npud gave out");
+                         "these 64 bytes are not an event handle that this npud gave out: pass all "
+                         "64 bytes of aclrtIpcGetEventHandle unchanged");
     case ACL_ERROR_RT_INVALID_HANDLE:
         return call_fail(call, error,
                          "the event no longer exists: all handles are closed and its exporter has "
                          "exited; export it again");
     case ACL_ERROR_RT_NO_PERMISSION:
-        return call_fail(call, error, "the event belongs to another user ([ipc] scope = uid)");
+        return call_fail(call, error,
+                         "the event belongs to another user, and npud lets only the same user open "
+                         "it ([ipc] scope = uid in npud.conf)");
     default:
         return no_ipc_event(call, error);
     }
@@ -244,7 +248,8 @@ int32_t on_notify_fd(struct call *call)
     }
     if (fd < 0)
         return call_fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                               "npud has no descriptor left for the eventfd");
+                               "npud has no descriptor left for the eventfd: try again later, or "
+                               "raise LimitNOFILE of npud.service");
     if (in->ipc) {
         captured.open = fetch_ipc_event(call->session, in->slot);
         if (!captured.open || slot_generation(captured.open) != in->generation)

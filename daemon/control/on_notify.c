@@ -59,7 +59,9 @@ int32_t on_reset_notify(struct call *call)
     int32_t error = notify_reset(call->of.notify);
 
     return error == 0 ? 0
-                      : call_fail(call, error, "the notify has been exported, and others use it");
+                      : call_fail(call, error,
+                                  "the notify has been exported: only a notify that no other "
+                                  "process uses can be reset");
 }
 
 int32_t on_export_notify(struct call *call)
@@ -96,7 +98,8 @@ int32_t on_allow_notify(struct call *call)
                                                   "aclrtNotifyGetExportKey first");
     return error == 0
                ? 0
-               : call_fail_limit(call, error, "at most %u processes can be allowed to import",
+               : call_fail_limit(call, error,
+                                 "the list of importers of a notify has at most %u processes",
                                  NOTIFY_PIDS_MAX);
 }
 

@@ -94,9 +94,10 @@ int32_t on_attach_queue(struct call *call)
     grant = grant_find(call->session, id);
     if (!grant && call->session->server->queues->by_id[id]) {
         grant_asked(call->session);
-        return call_fail(call, ACL_ERROR_RT_NO_PERMISSION,
-                         "process %d has no grant of queue %u, or none any more (acltdtGrantQueue)",
-                         (int)call->session->pid, id);
+        return call_fail(
+            call, ACL_ERROR_RT_NO_PERMISSION,
+            "process %d was not granted queue %u, or the grant was taken back (acltdtGrantQueue)",
+            (int)call->session->pid, id);
     }
     if (!grant)
         return call_fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "there is no queue %u", id);

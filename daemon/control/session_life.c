@@ -150,8 +150,9 @@ struct session *session_new(struct server *server, int socket)
     if (charge_init(&session->charge, &server->users, session->user, RESOURCE_SESSIONS, 1) < 0 ||
         charge_init(&session->charge_fds, &server->users, session->user, RESOURCE_FDS, 2) < 0) {
         if (!session->user->refused)
-            log_client_limit(&session->log,
-                             "its user has too many sessions or descriptors: refused");
+            log_client_limit(
+                &session->log,
+                "refused: its user has too many sessions or descriptors ([limits] sessions, fds)");
         session->user->refused = true;
         dispatch_refuse(socket, ACL_ERROR_RT_OVER_LIMIT,
                         "too many sessions of this user ([limits] sessions, fds)");
