@@ -987,7 +987,7 @@ static void add_case(Suite *s, TCase *c, void (*setup)(void))
     suite_add_tcase(s, c);
 }
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("regressions");
     TCase *running = tcase_create("npud with defaults");
@@ -1019,5 +1019,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

@@ -617,7 +617,7 @@ START_TEST(no_submission_after_the_end)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     Suite *s = suite_create("stream_races");
     TCase *tc = suite_case(s, "threads on one stream", 120, npud_setup, npud_teardown);
@@ -639,5 +639,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return run_suite(suite());
+    return run_suite(make_suite());
 }

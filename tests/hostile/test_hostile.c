@@ -458,7 +458,7 @@ START_TEST(descriptors_left_unread)
 }
 END_TEST
 
-static Suite *suite(void)
+static Suite *make_suite(void)
 {
     const char *only = getenv("NPUD_HOSTILE_CASE");
     Suite *s = suite_create("hostile");
@@ -489,7 +489,7 @@ int main(void)
     int failed;
 
     table = memfd_create("table", MFD_CLOEXEC);
-    failed = run_suite(suite());
+    failed = run_suite(make_suite());
     if (failed || getenv("NPUD_TEST_TABLE"))
         print_table();
     return failed;
