@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-static inline uint64_t draw(uint64_t *state)
+static inline uint64_t draw_random(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -14,13 +14,13 @@ static inline uint64_t draw(uint64_t *state)
 }
 
 /** One of 0 .. n - 1. */
-static inline unsigned below(uint64_t *state, unsigned n)
+static inline unsigned draw_below(uint64_t *state, unsigned n)
 {
-    return (unsigned)(draw(state) % n);
+    return (unsigned)(draw_random(state) % n);
 }
 
 /** True in so many of a hundred cases. */
-static inline bool chance(uint64_t *state, unsigned percent)
+static inline bool draw_chance(uint64_t *state, unsigned percent)
 {
-    return below(state, 100) < percent;
+    return draw_below(state, 100) < percent;
 }

@@ -11,7 +11,7 @@
 /**
  * `brief` in make check, `full` in make check-long: rounds, seconds, whatever the caller counts.
  */
-static inline unsigned effort(unsigned brief, unsigned full)
+static inline unsigned choose_effort(unsigned brief, unsigned full)
 {
     return getenv("NPUD_TEST_LONG") ? full : brief;
 }
@@ -22,5 +22,5 @@ static inline unsigned effort(unsigned brief, unsigned full)
  */
 static inline uint64_t promised_ns(unsigned ms)
 {
-    return effort(10000, ms) * UINT64_C(1000000);
+    return choose_effort(10000, ms) * UINT64_C(1000000);
 }

@@ -382,7 +382,7 @@ static int takes_one_each_time(void *arg)
  */
 START_TEST(granting_and_revoking_costs_no_memory)
 {
-    unsigned rounds = effort(150, 5000);
+    unsigned rounds = choose_effort(150, 5000);
     pid_t pid = child_start(takes_one_each_time, &rounds);
     acltdtBuf last;
 

@@ -196,7 +196,7 @@ static int record_in_threads(void *arg)
  */
 START_TEST(killed_while_it_records)
 {
-    unsigned rounds = effort(15, ROUNDS_MAX);
+    unsigned rounds = choose_effort(15, ROUNDS_MAX);
     pid_t *pid = calloc(rounds, sizeof(*pid));
     aclrtStream stream, other;
     aclrtEvent e;
@@ -230,7 +230,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("ipc_survivor");
-    TCase *tc = suite_case(suite, "ipc_survivor", effort(120, 1800), set_up_test, npud_teardown);
+    TCase *tc =
+        suite_case(suite, "ipc_survivor", choose_effort(120, 1800), set_up_test, npud_teardown);
 
     tcase_add_test(tc, late_records_fail);
     tcase_add_test(tc, killed_while_it_records);

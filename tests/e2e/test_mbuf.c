@@ -1018,15 +1018,15 @@ static void *trade_buffers(void *arg)
     uint64_t seed = (uintptr_t)arg;
 
     for (int i = 0; i < 20000 / SLOW; i++) {
-        struct place *p = &places[below(&seed, PLACES)];
-        uint64_t size = 8 + below(&seed, below(&seed, 10) == 0 ? 300000 : 2000);
+        struct place *p = &places[draw_below(&seed, PLACES)];
+        uint64_t size = 8 + draw_below(&seed, draw_below(&seed, 10) == 0 ? 300000 : 2000);
         acltdtBuf mine = alloc_buffer(size), theirs;
 
         *(acltdtBuf *)(void *)data_of(mine) = mine;
         mark_user(mine, (uintptr_t)mine);
-        if (below(&seed, 4) == 0)
+        if (draw_below(&seed, 4) == 0)
             OK(f->append(mine, alloc_buffer(8)));
-        if (below(&seed, 4) == 0) {
+        if (draw_below(&seed, 4) == 0) {
             acltdtBuf copy = copy_of(mine);
 
             OK(f->free(copy));

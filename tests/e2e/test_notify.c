@@ -344,7 +344,7 @@ START_TEST(an_aborted_wait_is_told_or_has_its_record)
     OK(aclrtCreateStream(&remote));
     OK(aclrtSetCurrentContext(first));
     OK(aclrtCreateStream(&doomed));
-    for (int i = 0; i < (int)effort(100, 5000); i++) {
+    for (int i = 0; i < (int)choose_effort(100, 5000); i++) {
         pthread_t thread;
         void *told;
 
@@ -411,7 +411,7 @@ static void compare_model(struct model *m, unsigned parked, const char *after)
 
 static void discard_wait(struct model *m, unsigned i)
 {
-    if (chance(&m->rng, 50)) {
+    if (draw_chance(&m->rng, 50)) {
         OK(aclrtStreamAbort(m->waiter[i]));
     } else {
         OK(aclrtDestroyStreamForce(m->waiter[i]));
@@ -421,9 +421,9 @@ static void discard_wait(struct model *m, unsigned i)
 
 static void operate_model(struct model *m)
 {
-    unsigned i = below(&m->rng, WAITERS), parked = count_waits_of(m);
+    unsigned i = draw_below(&m->rng, WAITERS), parked = count_waits_of(m);
 
-    switch (below(&m->rng, 4)) {
+    switch (draw_below(&m->rng, 4)) {
     case 0:
         record_notify();
         m->bit |= parked == 0;
@@ -456,7 +456,7 @@ START_TEST(any_order)
     open_device();
     for (unsigned i = 0; i < WAITERS; i++)
         OK(aclrtCreateStream(&m.waiter[i]));
-    for (unsigned n = effort(1000, 50000); n > 0; n--)
+    for (unsigned n = choose_effort(1000, 50000); n > 0; n--)
         operate_model(&m);
 }
 END_TEST

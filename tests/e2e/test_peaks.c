@@ -136,7 +136,7 @@ START_TEST(rings_go_with_their_streams)
 END_TEST
 
 #define LANES  4u
-#define ROUNDS effort(100, 5000)
+#define ROUNDS choose_effort(100, 5000)
 
 /*
  * Streams come and go beside each other in the same slots of npud, while rings around them are

@@ -151,7 +151,7 @@ static uint32_t create_queue(uint32_t depth)
 
 START_TEST(messages_of_a_dead_producer_arrive)
 {
-    unsigned victims = effort(2, VICTIMS_MAX);
+    unsigned victims = choose_effort(2, VICTIMS_MAX);
     uint32_t depth = depths[_i];
     uint64_t seed = depth;
     pid_t producer[PRODUCERS], consumer;
@@ -174,7 +174,7 @@ START_TEST(messages_of_a_dead_producer_arrive)
     for (unsigned i = 0; i < victims; i++) {
         OK(acltdtGrantQueue(shared->qid, producer[i], PUT, 0));
         turn_tell(&to_producer[i]);
-        await_sent(i, 1 + below(&seed, effort(depth, 2 * depth)));
+        await_sent(i, 1 + draw_below(&seed, choose_effort(depth, 2 * depth)));
         child_kill(producer[i]);
         npud_await_sessions(2 + NEIGHBOURS);
     }
@@ -206,6 +206,6 @@ int main(void)
 
     tcase_add_loop_test(suite_case(s, "deaths", 300, set_up_test, NULL),
                         messages_of_a_dead_producer_arrive, 0,
-                        (int)effort(4, sizeof(depths) / sizeof(depths[0])));
+                        (int)choose_effort(4, sizeof(depths) / sizeof(depths[0])));
     return run_suite(s);
 }

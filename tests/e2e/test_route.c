@@ -996,7 +996,7 @@ static int run_nursery(void *arg)
     int(*pipes)[2] = arg;
     uint32_t role;
 
-    alarm((unsigned)effort(110, 600));
+    alarm((unsigned)choose_effort(110, 600));
     close(pipes[0][1]);
     /* Each byte that comes is a role to be born; its pid goes back. */
     while (read(pipes[0][0], &role, sizeof(role)) == sizeof(role)) {
@@ -1064,7 +1064,7 @@ static uint64_t read_progress(uint32_t role)
 
 START_TEST(kills_at_random)
 {
-    unsigned rounds = effort(60, 1000), kills[3] = {1, 1, 1};
+    unsigned rounds = choose_effort(60, 1000), kills[3] = {1, 1, 1};
     uint64_t seed = (uint64_t)getpid();
     int pipes[2][2];
     pid_t pids[3], helper;
@@ -1361,7 +1361,7 @@ static void run_source(int pipes[2][2], pid_t *last, uint64_t *rng)
  */
 START_TEST(owners_and_sources_go_at_random)
 {
-    unsigned rounds = effort(60, 3000);
+    unsigned rounds = choose_effort(60, 3000);
     uint64_t rng = (uint64_t)getpid();
     pid_t last = 0, helper;
     int pipes[2][2];
@@ -1407,13 +1407,13 @@ int main(void)
     tcase_add_test(c, what_is_refused);
     tcase_add_test(c, queries_and_many_routes);
     tcase_add_test(c, more_than_a_page);
-    c = suite_case(suite, "processes", effort(120, 600), set_up_test, tear_down_test);
+    c = suite_case(suite, "processes", choose_effort(120, 600), set_up_test, tear_down_test);
     tcase_add_test(c, a_producer_and_two_consumers);
     tcase_add_test(c, the_process_of_a_destination_is_killed);
     tcase_add_test(c, the_process_of_a_source_is_killed);
     tcase_add_test(c, who_waits_at_a_destination_learns_that_the_source_is_gone);
     tcase_add_test(c, kills_at_random);
-    c = suite_case(suite, "owners", effort(120, 600), set_up_test, tear_down_test);
+    c = suite_case(suite, "owners", choose_effort(120, 600), set_up_test, tear_down_test);
     tcase_add_test(c, owners_and_sources_go_at_random);
     return run_suite(suite);
 }

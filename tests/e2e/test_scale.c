@@ -448,7 +448,7 @@ START_TEST(clients_come_and_go)
 {
     struct visits r[ROUNDS_MAX];
     struct proc_usage warm, u;
-    unsigned n = 0, rounds = effort(3, 8);
+    unsigned n = 0, rounds = choose_effort(3, 8);
 
     remember_usage();
     r[n++] = measure_visits(VISITS);

@@ -240,10 +240,10 @@ static void expect_lost_in_later_calls(void)
 START_TEST(every_call_says_that_the_session_has_ended)
 {
     static void (*const end[])(void) = {end_by_kill, end_npud, npud_kill};
-    unsigned rounds = effort(15, 1000);
+    unsigned rounds = choose_effort(15, 1000);
 
     if (_i > 0)
-        rounds = effort(5, 300);
+        rounds = choose_effort(5, 300);
     for (unsigned i = 0; i < rounds; i++) {
         if (npud.pid == 0)
             npud_setup();
@@ -330,7 +330,7 @@ START_TEST(finalize_beside_calls)
 {
     void *(*const uses[])(void *) = {use_buffers, use_buffers, use_events, use_events};
     enum { N = sizeof(uses) / sizeof(uses[0]) };
-    unsigned rounds = effort(80, 20000);
+    unsigned rounds = choose_effort(80, 20000);
     pthread_t thread[N];
 
     OK(aclInit(NULL));
@@ -365,7 +365,7 @@ static void *process_reports(void *arg)
 START_TEST(finalize_beside_leaving_reporters)
 {
     enum { N = 6 };
-    unsigned rounds = effort(60, 3000);
+    unsigned rounds = choose_effort(60, 3000);
 
     for (unsigned i = 0; i < rounds; i++) {
         pthread_t thread[N];
@@ -440,7 +440,7 @@ static void *take_last_message(void *arg)
 START_TEST(finalize_beside_leaving_consumers)
 {
     enum { N = 6 };
-    unsigned rounds = effort(40, 2000);
+    unsigned rounds = choose_effort(40, 2000);
 
     for (unsigned i = 0; i < rounds; i++) {
         pthread_t thread[N];

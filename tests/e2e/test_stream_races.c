@@ -63,7 +63,7 @@ static void await_complete(aclrtStream s)
  */
 START_TEST(busy_in_its_own_callback)
 {
-    unsigned rounds = effort(2000, 50000);
+    unsigned rounds = choose_effort(2000, 50000);
     struct observed o = {0};
     struct reporter r;
 
@@ -266,7 +266,7 @@ END_TEST
  */
 START_TEST(failure_stays_with_its_stream)
 {
-    unsigned rounds = effort(100, 3000), wrong = 0, lost = 0;
+    unsigned rounds = choose_effort(100, 3000), wrong = 0, lost = 0;
     struct call waiter[24]; /* the last one gets the CPU when the next stream has failed */
     unsigned n = sizeof(waiter) / sizeof(waiter[0]);
 
@@ -310,7 +310,7 @@ static aclError create_streams(void *go)
  */
 START_TEST(created_during_the_last_reset)
 {
-    unsigned rounds = effort(150, 6000), streams = 0;
+    unsigned rounds = choose_effort(150, 6000), streams = 0;
 
     OK(aclInit(NULL));
     for (unsigned i = 0; i < rounds; i++) {
@@ -369,7 +369,7 @@ START_TEST(abort_behind_what_was_executed)
 {
     static const char *const names[] = {"aclrtSynchronizeEvent", "aclrtSynchronizeStream",
                                         "aclrtSynchronizeDevice"};
-    unsigned rounds = effort(40, 2000), wrong = 0;
+    unsigned rounds = choose_effort(40, 2000), wrong = 0;
     struct call waiter[WAITERS];
     aclrtEvent executed;
 
@@ -466,7 +466,7 @@ START_TEST(abort_forgets_what_was_discarded)
 {
     static struct progress p;
     static uint64_t trace[RECORDS];
-    unsigned rounds = effort(100, 5000), forgotten = 0, invented = 0, undone = 0;
+    unsigned rounds = choose_effort(100, 5000), forgotten = 0, invented = 0, undone = 0;
     uint64_t *memory;
 
     open_device();

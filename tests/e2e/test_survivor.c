@@ -297,7 +297,7 @@ START_TEST(bystanders_keep_their_buffers_when_consumers_are_ended)
 {
     enum { ROUNDS_MAX = 200 };
     static pid_t pid[ROUNDS_MAX];
-    unsigned rounds = effort(6, ROUNDS_MAX);
+    unsigned rounds = choose_effort(6, ROUNDS_MAX);
     pthread_t thread[3];
 
     for (unsigned i = 0; i < rounds; i++)

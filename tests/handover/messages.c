@@ -71,7 +71,7 @@ static bool label_is_whole(const struct label *l)
 
 static struct content_label content_label_new(size_t size)
 {
-    struct content_label c = {.mark = MARK, .size = size, .seed = draw(&me.rng)};
+    struct content_label c = {.mark = MARK, .size = size, .seed = draw_random(&me.rng)};
 
     c.check = content_check_of(&c);
     return c;
@@ -124,13 +124,13 @@ static bool check_success(aclError r, const char *what)
 static size_t draw_size(void)
 {
     static const uint32_t most[] = {8, 200, 200, 4096, 9000, 70000, LARGEST};
-    unsigned k = below(&me.rng, 24);
+    unsigned k = draw_below(&me.rng, 24);
 
     if (k < 7)
-        return 1 + below(&me.rng, most[k]);
+        return 1 + draw_below(&me.rng, most[k]);
     if (k < 12) /* around powers of two */
-        return (1u << (1 + below(&me.rng, 17))) - 1 + below(&me.rng, 3);
-    return 1 + below(&me.rng, 64);
+        return (1u << (1 + draw_below(&me.rng, 17))) - 1 + draw_below(&me.rng, 3);
+    return 1 + draw_below(&me.rng, 64);
 }
 
 /* NULL: there is no memory, or no session any more. */
@@ -140,7 +140,7 @@ static acltdtBuf buffer_new(size_t size)
     acltdtBuf buf;
     size_t room;
     void *data;
-    aclError r = CALL(-1, 0, acltdtAllocBuf(size, below(&me.rng, 2), &buf));
+    aclError r = CALL(-1, 0, acltdtAllocBuf(size, draw_below(&me.rng, 2), &buf));
 
     if (r == ACL_ERROR_RT_MEMORY_ALLOCATION && atomic_load(&board->short_of_memory))
         return NULL;
@@ -157,8 +157,8 @@ static acltdtBuf buffer_new(size_t size)
 static acltdtBuf message_new(void)
 {
     bool small = process.part.character == PUTS_SMALL;
-    unsigned n = small || chance(&me.rng, 85) ? 1 : 2 + below(&me.rng, CHAIN - 1);
-    acltdtBuf head = buffer_new(small ? 1 + below(&me.rng, 200) : draw_size());
+    unsigned n = small || draw_chance(&me.rng, 85) ? 1 : 2 + draw_below(&me.rng, CHAIN - 1);
+    acltdtBuf head = buffer_new(small ? 1 + draw_below(&me.rng, 200) : draw_size());
 
     for (unsigned i = 1; i < n && head; i++) {
         acltdtBuf member = buffer_new(draw_size());
@@ -394,7 +394,7 @@ static void do_put_new(uint32_t queue, int32_t limit)
 static void do_put_data(uint32_t queue, int32_t limit)
 {
     bool ended = life_ends();
-    size_t size = process.part.character == PUTS_SMALL ? 1 + below(&me.rng, 200) : draw_size();
+    size_t size = process.part.character == PUTS_SMALL ? 1 + draw_below(&me.rng, 200) : draw_size();
     struct label l = {.mark = MARK,
                       .life = me.life,
                       .queue = queue,
@@ -441,7 +441,7 @@ static aclError do_take(uint32_t queue, int32_t limit)
 
 static void do_take_data(uint32_t queue, int32_t limit)
 {
-    size_t room = chance(&me.rng, 30) ? 1 + below(&me.rng, 300) : LARGEST, size, have;
+    size_t room = draw_chance(&me.rng, 30) ? 1 + draw_below(&me.rng, 300) : LARGEST, size, have;
     struct label l = {0};
     aclError r;
 
@@ -465,12 +465,12 @@ static int32_t draw_limit(void)
 {
     static const int32_t limits[] = {0, 0, 0, 0, 1, 10};
 
-    return limits[below(&me.rng, 6)];
+    return limits[draw_below(&me.rng, 6)];
 }
 
 static void do_append(void)
 {
-    unsigned i = below(&me.rng, me.n_held), j = below(&me.rng, me.n_held);
+    unsigned i = draw_below(&me.rng, me.n_held), j = draw_below(&me.rng, me.n_held);
     uint32_t a, b;
 
     if (i == j || !FINE(acltdtGetBufChainNum(me.held[i], &a)) ||
@@ -482,7 +482,7 @@ static void do_append(void)
 
 static void do_refer(void)
 {
-    if (FINE(acltdtCopyBufRef(me.held[below(&me.rng, me.n_held)], &me.held[me.n_held])))
+    if (FINE(acltdtCopyBufRef(me.held[draw_below(&me.rng, me.n_held)], &me.held[me.n_held])))
         me.n_held++;
 }
 
@@ -499,11 +499,11 @@ static bool has_right(uint32_t queue, uint32_t right)
 
 static void do_mixed(void)
 {
-    uint32_t queue = below(&me.rng, QUEUES);
-    unsigned what = below(&me.rng, 100);
+    uint32_t queue = draw_below(&me.rng, QUEUES);
+    unsigned what = draw_below(&me.rng, 100);
 
     if (what < 30 && me.n_held > 0 && has_right(queue, PUT))
-        do_put(queue, below(&me.rng, me.n_held), draw_limit());
+        do_put(queue, draw_below(&me.rng, me.n_held), draw_limit());
     else if (what < 60 && me.n_held < HELD && has_right(queue, TAKE))
         do_take(queue, draw_limit());
     else if (what < 64 && has_right(queue, PUT))
@@ -517,7 +517,7 @@ static void do_mixed(void)
     else if (what < 90 && me.n_held > 1)
         do_append();
     else if (me.n_held > 0)
-        drop_buffer(below(&me.rng, me.n_held));
+        drop_buffer(draw_below(&me.rng, me.n_held));
 }
 
 /* Its right is taken away: look for it from time to time. */
@@ -531,7 +531,7 @@ static void do_put_any(uint32_t queue, int32_t limit)
 {
     if (!(atomic_load(&process.rights[queue]) & PUT))
         regain_right(queue);
-    else if (chance(&me.rng, 30))
+    else if (draw_chance(&me.rng, 30))
         do_put_data(queue, limit);
     else
         do_put_new(queue, limit);
@@ -544,7 +544,7 @@ static void do_take_any(uint32_t queue, int32_t limit)
     atomic_store(&board->forever[me.life], has && limit == WITHOUT_END ? queue + 1 : 0);
     if (!has)
         regain_right(queue);
-    else if (chance(&me.rng, 30))
+    else if (draw_chance(&me.rng, 30))
         do_take_data(queue, limit);
     else
         do_take(queue, limit);
@@ -639,7 +639,7 @@ int messages_main(struct player *p)
     process.part = part_next;
     thread_of(p->first, p->seed);
     WELL(-1, aclInit(NULL));
-    if (chance(&me.rng, 50))
+    if (draw_chance(&me.rng, 50))
         CALL(-1, 0, aclrtSetDevice(0));
     if (attach_all()) {
         for (unsigned i = 0; i < p->n; i++) {
@@ -650,7 +650,7 @@ int messages_main(struct player *p)
         for (unsigned i = 0; i < p->n; i++)
             pthread_join(thread[i], NULL);
     }
-    if (chance(&me.rng, 70))
+    if (draw_chance(&me.rng, 70))
         leave_session();
     return 0;
 }

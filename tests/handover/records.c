@@ -175,15 +175,16 @@ static bool write_content(uint32_t event, uint64_t number)
 {
     struct work *w = work_new(event, number);
 
-    if (chance(&me.rng, 20)) {
+    if (draw_chance(&me.rng, 20)) {
         if (!DO(event, aclrtSynchronizeStream(me.stream)))
             return false;
         write_now(w);
         return true;
     }
-    if (chance(&me.rng, 50) && !DO(event, aclnpudLaunchDelay(below(&me.rng, 2000), 0, me.stream)))
+    if (draw_chance(&me.rng, 50) &&
+        !DO(event, aclnpudLaunchDelay(draw_below(&me.rng, 2000), 0, me.stream)))
         return false;
-    if (chance(&me.rng, 30))
+    if (draw_chance(&me.rng, 30))
         return copy_content(event, number);
     return DO(event, aclrtLaunchHostFunc(me.stream, write_now, w));
 }
@@ -210,7 +211,7 @@ static void abort_stream(void)
 {
     struct event_log *log = &records->event[process.cast.event];
     uint64_t tried = atomic_load(&log->tried);
-    unsigned how = below(&me.rng, 3);
+    unsigned how = draw_below(&me.rng, 3);
 
     if (tried > me.synced)
         atomic_store(&log->aborted, tried);
@@ -236,15 +237,16 @@ static void synchronize_stream(void)
 
 static void do_records(void)
 {
-    unsigned n = chance(&me.rng, 10) ? 1 + below(&me.rng, REGIONS / 2) : 1 + below(&me.rng, 4);
+    unsigned n = draw_chance(&me.rng, 10) ? 1 + draw_below(&me.rng, REGIONS / 2)
+                                          : 1 + draw_below(&me.rng, 4);
 
     while (n-- > 0 && !me.ghostly)
         do_record();
     if (me.ghostly)
         do_record();
-    if (chance(&me.rng, 30))
+    if (draw_chance(&me.rng, 30))
         synchronize_stream();
-    if (chance(&me.rng, 6))
+    if (draw_chance(&me.rng, 6))
         abort_stream();
     else
         synchronize_stream();
@@ -264,7 +266,7 @@ static void wait_in_host(uint32_t event)
 static void wait_with_limit(uint32_t event)
 {
     uint64_t number = atomic_load(&records->event[event].done);
-    int32_t limit = 1 + (int32_t)below(&me.rng, 20);
+    int32_t limit = 1 + (int32_t)draw_below(&me.rng, 20);
     aclError r = CALL(event, limit, aclrtSynchronizeEventWithTimeout(me.event[event], limit));
 
     if (r != ACL_ERROR_RT_EVENT_SYNC_TIMEOUT &&
@@ -307,18 +309,18 @@ static void reopen_event(uint32_t event)
 
 static void do_wait(void)
 {
-    uint32_t event = below(&me.rng, EVENTS);
+    uint32_t event = draw_below(&me.rng, EVENTS);
     enum record_part part = process.cast.part;
 
     if (part == WAITS_IN_ANY_WAY)
-        part = below(&me.rng, WAITS_IN_ANY_WAY);
-    if (chance(&me.rng, 1))
+        part = draw_below(&me.rng, WAITS_IN_ANY_WAY);
+    if (draw_chance(&me.rng, 1))
         reopen_event(event);
     else if (part == WAITS_IN_HOST)
         wait_in_host(event);
     else if (part == WAITS_IN_STREAM)
         wait_in_stream(event);
-    else if (chance(&me.rng, 50))
+    else if (draw_chance(&me.rng, 50))
         wait_with_limit(event);
     else
         query_event(event);
@@ -390,7 +392,7 @@ int records_main(struct player *p)
     for (unsigned i = 0; i < p->n; i++)
         pthread_join(thread[i], NULL);
     atomic_store(&self->over, 0);
-    if (chance(&me.rng, 70))
+    if (draw_chance(&me.rng, 70))
         CALL(-1, 0, aclFinalize());
     return 0;
 }

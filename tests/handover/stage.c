@@ -58,7 +58,7 @@ double stage_seconds(unsigned brief, unsigned full)
 {
     const char *text = getenv("HANDOVER_SECONDS");
 
-    return text ? atof(text) : effort(brief, full);
+    return text ? atof(text) : choose_effort(brief, full);
 }
 
 /* --- on the stage --- */

@@ -131,7 +131,7 @@ static void launch_callback(void)
 
     if (me.n == LAUNCHES)
         return;
-    l->blocks = chance(&me.rng, 50);
+    l->blocks = draw_chance(&me.rng, 50);
     l->aborts = atomic_load(&me.aborts);
     if (!DO(aclnpudLaunchCallbackWithDrop(run_callback, drop_callback, l,
                                           l->blocks ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK,
@@ -180,7 +180,7 @@ static void launch_alone(void)
 {
     synchronize_stream();
     launch_callback();
-    if (chance(&me.rng, 50))
+    if (draw_chance(&me.rng, 50))
         synchronize_stream();
     else
         stage_rest(0);
@@ -188,7 +188,7 @@ static void launch_alone(void)
 
 static void launch_failure(void)
 {
-    if (DO(aclnpudLaunchDelay(below(&me.rng, 50), FAILURE, me.stream)))
+    if (DO(aclnpudLaunchDelay(draw_below(&me.rng, 50), FAILURE, me.stream)))
         me.failed++;
 }
 
@@ -212,14 +212,14 @@ static void subscribe_anew(void)
 
 static void do_one_thing(void)
 {
-    unsigned what = below(&me.rng, 1000);
+    unsigned what = draw_below(&me.rng, 1000);
 
     if (what < 400)
         launch_callback();
     else if (what < 700)
         launch_alone();
     else if (what < 800)
-        DO(aclnpudLaunchDelay(below(&me.rng, 200), 0, me.stream));
+        DO(aclnpudLaunchDelay(draw_below(&me.rng, 200), 0, me.stream));
     else if (what < 860)
         launch_failure();
     else if (what < 990)
@@ -248,7 +248,7 @@ static int callbacks_main(struct player *p)
             do_one_thing();
     if (!life_ends())
         synchronize_stream();
-    if (chance(&me.rng, 50))
+    if (draw_chance(&me.rng, 50))
         CALL(-1, WITHOUT_END, aclrtDestroyStreamForce(me.stream));
     CALL(-1, WITHOUT_END, aclrtResetDeviceForce(0));
     CALL(-1, WITHOUT_END, aclFinalize());
@@ -270,7 +270,7 @@ static struct {
 
 static void start_player(unsigned i)
 {
-    player_start(&round_of.player[i], "callbacks", 2, draw(&round_of.rng), callbacks_main);
+    player_start(&round_of.player[i], "callbacks", 2, draw_random(&round_of.rng), callbacks_main);
 }
 
 static void look_after_players(bool replace)
@@ -280,14 +280,14 @@ static void look_after_players(bool replace)
 
 static void disturb_player(void)
 {
-    struct player *p = &round_of.player[below(&round_of.rng, PLAYERS)];
-    unsigned what = below(&round_of.rng, 100);
+    struct player *p = &round_of.player[draw_below(&round_of.rng, PLAYERS)];
+    unsigned what = draw_below(&round_of.rng, 100);
 
     if (what < 5) {
         player_kill(p);
         round_of.killed++;
     } else if (what < 30 && !p->stopped) {
-        player_stop(p, now_ns() + below(&round_of.rng, 50) * MS);
+        player_stop(p, now_ns() + draw_below(&round_of.rng, 50) * MS);
         round_of.stopped++;
     } else if (what < 50 && !p->stopped && !p->ended) {
         round_of.ended += player_end_session(p);
@@ -303,13 +303,13 @@ static bool are_all_over(void *arg)
 
 static void run_round(void)
 {
-    uint64_t end = now_ns() + (200 + below(&round_of.rng, 400)) * MS;
+    uint64_t end = now_ns() + (200 + draw_below(&round_of.rng, 400)) * MS;
 
     stage_clear();
     while (now_ns() < end && atomic_load(&stage->lives) < LIVES - 100) {
         look_after_players(true);
         disturb_player();
-        stage_rest(below(&round_of.rng, 40));
+        stage_rest(draw_below(&round_of.rng, 40));
     }
     players_continue(round_of.player, PLAYERS);
     atomic_store(&stage->stop, 1);

@@ -107,13 +107,13 @@ static bool check_result(aclError r, bool aborted, const char *what)
 /* Around what copies are cut into, too. */
 static size_t draw_size(uint64_t *rng)
 {
-    unsigned k = below(rng, 10);
+    unsigned k = draw_below(rng, 10);
 
     if (k < 3)
-        return 1 + below(rng, 300);
+        return 1 + draw_below(rng, 300);
     if (k < 8)
-        return (1u << (9 + below(rng, 11))) - 2 + below(rng, 5);
-    return 1 + below(rng, LARGEST);
+        return (1u << (9 + draw_below(rng, 11))) - 2 + draw_below(rng, 5);
+    return 1 + draw_below(rng, LARGEST);
 }
 
 /* --- the pipeline --- */
@@ -126,7 +126,8 @@ static bool copy_stage(struct lap *lap, unsigned slot, unsigned k)
 
     if (k > 0 && !DO(aclrtStreamWaitEvent(stream, pipe_of.event[slot][k - 1])))
         return false;
-    if (chance(&pipe_of.rng, 10) && !DO(aclnpudLaunchDelay(below(&pipe_of.rng, 500), 0, stream)))
+    if (draw_chance(&pipe_of.rng, 10) &&
+        !DO(aclnpudLaunchDelay(draw_below(&pipe_of.rng, 500), 0, stream)))
         return false;
     return DO(aclrtMemcpyAsync(to + lap->at, lap->size, from + lap->at, lap->size,
                                ACL_MEMCPY_DEFAULT, stream)) &&
@@ -141,10 +142,10 @@ static bool submit_lap(uint64_t number)
     lap->size = draw_size(&pipe_of.rng);
     if (lap->size > LARGEST)
         lap->size = LARGEST;
-    lap->at = below(&pipe_of.rng, 64);
-    lap->seed = draw(&pipe_of.rng);
-    lap->from = (chance(&pipe_of.rng, 70) ? pipe_of.pinned : pipe_of.pageable)[slot][0];
-    lap->to = (chance(&pipe_of.rng, 70) ? pipe_of.pinned : pipe_of.pageable)[slot][1];
+    lap->at = draw_below(&pipe_of.rng, 64);
+    lap->seed = draw_random(&pipe_of.rng);
+    lap->from = (draw_chance(&pipe_of.rng, 70) ? pipe_of.pinned : pipe_of.pageable)[slot][0];
+    lap->to = (draw_chance(&pipe_of.rng, 70) ? pipe_of.pinned : pipe_of.pageable)[slot][1];
     atomic_store(&lap->aborted, false);
     content_fill(lap->from + lap->at, lap->size, lap->seed);
     memset(lap->to + lap->at, 0x55, lap->size);
@@ -228,7 +229,7 @@ static void abort_laps(void)
 {
     uint64_t to = atomic_load(&pipe_of.submitted);
     uint64_t from = to > SLOTS + pipe_of.idle_at ? to - SLOTS : pipe_of.idle_at;
-    bool whole_device = chance(&pipe_of.rng, 50);
+    bool whole_device = draw_chance(&pipe_of.rng, 50);
     struct view before, after;
 
     for (uint64_t n = atomic_load(&pipe_of.looked_at); n < to; n++)
@@ -258,12 +259,12 @@ static void submit_laps(void)
         uint64_t n = atomic_load(&pipe_of.submitted);
 
         if (atomic_load(&stage->hold) || n - atomic_load(&pipe_of.looked_at) >= SLOTS) {
-            stage_rest(chance(&pipe_of.rng, 50) ? 0 : 1);
+            stage_rest(draw_chance(&pipe_of.rng, 50) ? 0 : 1);
             continue;
         }
         if (!submit_lap(n))
             continue; /* the session has ended */
-        if (chance(&pipe_of.rng, 2))
+        if (draw_chance(&pipe_of.rng, 2))
             abort_laps();
     }
 }
@@ -331,7 +332,7 @@ static void look_at_lap(uint64_t number)
               (unsigned long long)number, (long long)at, lap->size,
               lap->from == pipe_of.pinned[slot][0] ? "pinned" : "pageable",
               lap->to == pipe_of.pinned[slot][1] ? "pinned" : "pageable", pipe_of.stages);
-        if (chance(&second.rng, 30) && !life_ends())
+        if (draw_chance(&second.rng, 30) && !life_ends())
             pass_on(lap);
     }
     atomic_fetch_add(&totals->laps, 1);
@@ -348,12 +349,12 @@ static void *look_at_laps(void *arg)
         uint64_t n = atomic_load(&pipe_of.looked_at);
 
         aborts_seen = atomic_load(&device_aborts);
-        if (chance(&second.rng, 20))
+        if (draw_chance(&second.rng, 20))
             take_over();
         if (n < atomic_load(&pipe_of.submitted))
             look_at_lap(n);
         else
-            stage_rest(chance(&second.rng, 90) ? 0 : 1);
+            stage_rest(draw_chance(&second.rng, 90) ? 0 : 1);
     }
     life_over();
     return NULL;
@@ -404,7 +405,7 @@ static int copies_main(struct player *p)
     pipe_of.player = p;
     pipe_of.rng = p->seed;
     second.rng = p->seed + 1;
-    pipe_of.stages = 2 + below(&pipe_of.rng, STAGES - 1);
+    pipe_of.stages = 2 + draw_below(&pipe_of.rng, STAGES - 1);
     life_begin(p->first);
     if (!open_all(p))
         return 0;
@@ -412,7 +413,7 @@ static int copies_main(struct player *p)
     submit_laps();
     pthread_join(thread, NULL);
     life_over();
-    if (chance(&pipe_of.rng, 50))
+    if (draw_chance(&pipe_of.rng, 50))
         aclFinalize();
     return 0;
 }
@@ -426,7 +427,7 @@ static struct {
 
 static void start_player(unsigned i)
 {
-    player_start(&round_of.player[i], "copies", 2, draw(&round_of.rng), copies_main);
+    player_start(&round_of.player[i], "copies", 2, draw_random(&round_of.rng), copies_main);
     member_do(0, (struct order){order_grant, 0, round_of.player[i].actor.pid, 6});
 }
 
@@ -437,7 +438,7 @@ static void look_after_players(bool replace)
 
 static void disturb_player(void)
 {
-    unsigned i = below(&round_of.rng, PLAYERS), what = below(&round_of.rng, 100);
+    unsigned i = draw_below(&round_of.rng, PLAYERS), what = draw_below(&round_of.rng, 100);
     struct player *p = &round_of.player[i];
 
     if (what < 15) {
@@ -445,7 +446,7 @@ static void disturb_player(void)
         start_player(i);
         round_of.killed++;
     } else if (what < 30 && !p->stopped) {
-        player_stop(p, now_ns() + below(&round_of.rng, 50) * MS);
+        player_stop(p, now_ns() + draw_below(&round_of.rng, 50) * MS);
         round_of.stopped++;
     } else if (what < 40 && !p->stopped && !p->ended) {
         round_of.ended += player_end_session(p);
@@ -474,7 +475,7 @@ static bool are_all_over(void *arg)
 
 static void run_round(void)
 {
-    uint64_t end = now_ns() + (200 + below(&round_of.rng, 600)) * MS;
+    uint64_t end = now_ns() + (200 + draw_below(&round_of.rng, 600)) * MS;
 
     stage_clear();
     cast_begin();
@@ -485,7 +486,7 @@ static void run_round(void)
     while (now_ns() < end) {
         look_after_players(true);
         disturb_player();
-        stage_rest(below(&round_of.rng, 40));
+        stage_rest(draw_below(&round_of.rng, 40));
     }
     players_continue(round_of.player, PLAYERS);
     atomic_store(&stage->hold, 1);

@@ -58,11 +58,12 @@ static bool is_alive(unsigned i)
 static void start_player(unsigned i)
 {
     struct record_cast c = round_of.cast[i];
-    unsigned threads =
-        c.part == RECORDS || chance(&round_of.rng, 60) ? 1 : 1 + below(&round_of.rng, THREADS);
+    unsigned threads = c.part == RECORDS || draw_chance(&round_of.rng, 60)
+                           ? 1
+                           : 1 + draw_below(&round_of.rng, THREADS);
 
     record_cast_next = c;
-    player_start(&round_of.player[i], record_part_name[c.part], threads, draw(&round_of.rng),
+    player_start(&round_of.player[i], record_part_name[c.part], threads, draw_random(&round_of.rng),
                  records_main);
 }
 
@@ -86,7 +87,7 @@ static const uint8_t themes[][DISTURBANCES] = {
 
 static enum disturbance draw_disturbance(void)
 {
-    unsigned what = below(&round_of.rng, 100), d = 0;
+    unsigned what = draw_below(&round_of.rng, 100), d = 0;
 
     for (; d < DISTURBANCES && what >= round_of.theme[d]; d++)
         what -= round_of.theme[d];
@@ -95,7 +96,7 @@ static enum disturbance draw_disturbance(void)
 
 static void disturb_player(void)
 {
-    unsigned i = below(&round_of.rng, round_of.players);
+    unsigned i = draw_below(&round_of.rng, round_of.players);
     struct player *p = &round_of.player[i];
 
     switch (draw_disturbance()) {
@@ -107,7 +108,7 @@ static void disturb_player(void)
         break;
     case STOP:
         if (!p->stopped)
-            player_stop(p, now_ns() + below(&round_of.rng, 60) * MS);
+            player_stop(p, now_ns() + draw_below(&round_of.rng, 60) * MS);
         round_of.stopped++;
         break;
     case END_SESSION:
@@ -171,11 +172,12 @@ static void open_round(void)
         member_start(k, true);
     member_does(0, (struct order){order_make, 0, 0, 0});
     member_does(1, (struct order){order_open, 0, 0, 0});
-    round_of.theme = themes[below(&round_of.rng, sizeof(themes) / sizeof(themes[0]))];
-    round_of.pause_ms = 2 << below(&round_of.rng, 5);
-    round_of.players = EVENTS + 2 + below(&round_of.rng, PLAYERS - EVENTS - 1);
+    round_of.theme = themes[draw_below(&round_of.rng, sizeof(themes) / sizeof(themes[0]))];
+    round_of.pause_ms = 2 << draw_below(&round_of.rng, 5);
+    round_of.players = EVENTS + 2 + draw_below(&round_of.rng, PLAYERS - EVENTS - 1);
     for (unsigned i = 0; i < round_of.players; i++) {
-        enum record_part part = i < EVENTS ? RECORDS : 1 + below(&round_of.rng, RECORD_PARTS - 1);
+        enum record_part part =
+            i < EVENTS ? RECORDS : 1 + draw_below(&round_of.rng, RECORD_PARTS - 1);
 
         round_of.cast[i] = (struct record_cast){part, i};
         start_player(i);
@@ -184,14 +186,14 @@ static void open_round(void)
 
 static void run_phase(void)
 {
-    uint64_t end = now_ns() + (50 + below(&round_of.rng, 250)) * MS;
+    uint64_t end = now_ns() + (50 + draw_below(&round_of.rng, 250)) * MS;
 
     atomic_store(&stage->hold, 0);
     atomic_fetch_add(&records->phase, 1);
     while (now_ns() < end && atomic_load(&stage->lives) < LIVES - 100) {
         look_after_players(true);
         disturb_player();
-        stage_rest(below(&round_of.rng, round_of.pause_ms));
+        stage_rest(draw_below(&round_of.rng, round_of.pause_ms));
     }
     players_continue(round_of.player, round_of.players);
     atomic_store(&stage->hold, 1);
@@ -201,13 +203,13 @@ static void run_phase(void)
 static void close_round(void)
 {
     atomic_store(&stage->stop, 1);
-    if (chance(&round_of.rng, 70))
+    if (draw_chance(&round_of.rng, 70))
         stage_await(are_all_over, NULL, "all have left");
     for (unsigned i = 0; i < round_of.players; i++)
         if (is_alive(i))
             player_kill(&round_of.player[i]);
     for (int k = 0; k < KEEPERS; k++)
-        if (chance(&round_of.rng, 50))
+        if (draw_chance(&round_of.rng, 50))
             member_kill(k);
         else
             member_end(k);
@@ -234,7 +236,7 @@ START_TEST(waits_see_what_was_recorded)
     end = now_ns() + (uint64_t)(stage_seconds(2, 120) * 1e9);
     while (round_of.rounds < 2 || now_ns() < end) {
         open_round();
-        for (unsigned n = 1 + below(&round_of.rng, 3); n > 0; n--)
+        for (unsigned n = 1 + draw_below(&round_of.rng, 3); n > 0; n--)
             run_phase();
         close_round();
         npud_await_fds(fds);

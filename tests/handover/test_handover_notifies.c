@@ -149,7 +149,7 @@ static bool take_turn(struct line *l)
  */
 static bool abort_record(unsigned i)
 {
-    if (chance(&me.rng, 50))
+    if (draw_chance(&me.rng, 50))
         return DO(i, aclrtStreamAbort(me.stream));
     return DO(i, aclrtDestroyStreamForce(me.stream)) && DO(i, aclrtCreateStream(&me.stream));
 }
@@ -159,14 +159,14 @@ static void record_once(unsigned i)
     struct line *l = &shared->line[i];
 
     if (!take_turn(l)) {
-        stage_rest(chance(&me.rng, 80) ? 0 : 1);
+        stage_rest(draw_chance(&me.rng, 80) ? 0 : 1);
         return;
     }
     begin_doing(RECORDS, i);
     atomic_fetch_add(&l->tried, 1);
-    if (chance(&me.rng, 40))
-        DO(i, aclnpudLaunchDelay(below(&me.rng, 2000), 0, me.stream));
-    if (DO(i, aclrtRecordNotify(me.notify[i], me.stream)) && chance(&me.rng, 95)) {
+    if (draw_chance(&me.rng, 40))
+        DO(i, aclnpudLaunchDelay(draw_below(&me.rng, 2000), 0, me.stream));
+    if (DO(i, aclrtRecordNotify(me.notify[i], me.stream)) && draw_chance(&me.rng, 95)) {
         if (DO(i, aclrtSynchronizeStream(me.stream))) {
             atomic_fetch_add(&l->executed, 1);
             end_doing();
@@ -211,11 +211,11 @@ static int player_main(struct player *p)
         if (atomic_load(&stage->hold))
             stage_rest(1);
         else if (waits)
-            wait_once(below(&me.rng, NOTIFIES));
+            wait_once(draw_below(&me.rng, NOTIFIES));
         else
-            record_once(below(&me.rng, NOTIFIES));
+            record_once(draw_below(&me.rng, NOTIFIES));
     life_over();
-    if (chance(&me.rng, 70))
+    if (draw_chance(&me.rng, 70))
         aclFinalize();
     return 0;
 }
@@ -267,8 +267,8 @@ static struct {
 static void start_player(unsigned i)
 {
     waits_next = i % 2 == 0;
-    player_start(&round_of.player[i], waits_next ? "waits" : "records", 1, draw(&round_of.rng),
-                 player_main);
+    player_start(&round_of.player[i], waits_next ? "waits" : "records", 1,
+                 draw_random(&round_of.rng), player_main);
 }
 
 static void look_after_players(bool replace)
@@ -279,7 +279,7 @@ static void look_after_players(bool replace)
 
 static void disturb_player(void)
 {
-    unsigned i = below(&round_of.rng, PLAYERS), what = below(&round_of.rng, 100);
+    unsigned i = draw_below(&round_of.rng, PLAYERS), what = draw_below(&round_of.rng, 100);
     struct player *p = &round_of.player[i];
 
     if (!p->actor.pid)
@@ -289,7 +289,7 @@ static void disturb_player(void)
         leave_open(p->first);
         round_of.killed++;
     } else if (what < 45 && !p->stopped) {
-        player_stop(p, now_ns() + below(&round_of.rng, 40) * MS);
+        player_stop(p, now_ns() + draw_below(&round_of.rng, 40) * MS);
         round_of.stopped++;
     } else if (what < 60 && !p->stopped && !p->ended) {
         round_of.ended += player_end_session(p);
@@ -411,7 +411,7 @@ static void open_round(void)
         member_start(k, true);
     member_does(0, (struct order){order_export, 0, 0, 0});
     member_does(1, (struct order){order_import, 0, 0, 0});
-    round_of.disturbed = chance(&round_of.rng, 75);
+    round_of.disturbed = draw_chance(&round_of.rng, 75);
     round_of.killed = round_of.ended = 0;
     for (unsigned i = 0; i < PLAYERS; i++)
         start_player(i);
@@ -435,7 +435,7 @@ static void close_round(void)
 
 static void run_round(void)
 {
-    uint64_t end = now_ns() + (100 + below(&round_of.rng, 400)) * MS;
+    uint64_t end = now_ns() + (100 + draw_below(&round_of.rng, 400)) * MS;
 
     open_round();
     while (now_ns() < end && atomic_load(&stage->lives) < LIVES - 100) {
@@ -443,7 +443,7 @@ static void run_round(void)
         if (round_of.disturbed)
             disturb_player();
         check_nothing_doubled();
-        stage_rest(below(&round_of.rng, 15));
+        stage_rest(draw_below(&round_of.rng, 15));
     }
     close_round();
 }

@@ -95,7 +95,7 @@ static void grant_queue(int keeper, uint32_t queue, pid_t pid, uint32_t rights)
 /* A keeper dies, and another takes its place. */
 static void replace_keeper(void)
 {
-    int dies = (int)below(&round_of.rng, KEEPERS), stays = 1 - dies;
+    int dies = (int)draw_below(&round_of.rng, KEEPERS), stays = 1 - dies;
 
     member_kill(dies);
     member_start(dies, true);
@@ -118,28 +118,30 @@ static bool is_taker_of_single(const struct part *p)
 static uint32_t rights_of(const struct part *p, uint32_t queue)
 {
     if (p->character == MIXES)
-        return chance(&round_of.rng, 60) ? TAKE | PUT : chance(&round_of.rng, 50) ? TAKE : PUT;
+        return draw_chance(&round_of.rng, 60)   ? TAKE | PUT
+               : draw_chance(&round_of.rng, 50) ? TAKE
+                                                : PUT;
     if (queue != p->queue)
-        return chance(&round_of.rng, 50) ? TAKE : PUT;
+        return draw_chance(&round_of.rng, 50) ? TAKE : PUT;
     if (p->character == PUTS_FOREVER || p->character == PUTS_SMALL)
-        return chance(&round_of.rng, 80) ? PUT : TAKE | PUT;
-    return chance(&round_of.rng, 80) ? TAKE : TAKE | PUT;
+        return draw_chance(&round_of.rng, 80) ? PUT : TAKE | PUT;
+    return draw_chance(&round_of.rng, 80) ? TAKE : TAKE | PUT;
 }
 
 static int any_keeper(void)
 {
-    return (int)below(&round_of.rng, KEEPERS);
+    return (int)draw_below(&round_of.rng, KEEPERS);
 }
 
 static void start_player(unsigned i)
 {
     struct player *p = &round_of.player[i];
-    unsigned threads = chance(&round_of.rng, 70) ? 1 : 1 + below(&round_of.rng, THREADS);
+    unsigned threads = draw_chance(&round_of.rng, 70) ? 1 : 1 + draw_below(&round_of.rng, THREADS);
 
     if (is_taker_of_single(&round_of.part[i]))
         threads = 1;
     part_next = round_of.part[i];
-    player_start(p, character_name[part_next.character], threads, draw(&round_of.rng),
+    player_start(p, character_name[part_next.character], threads, draw_random(&round_of.rng),
                  messages_main);
     for (uint32_t q = 0; q < QUEUES; q++)
         if (queue_exists(q))
@@ -176,11 +178,11 @@ static void revoke_and_grant(unsigned i)
     struct player *p = &round_of.player[i];
 
     for (uint32_t q = 0; q < QUEUES; q++) {
-        if (!queue_exists(q) || chance(&round_of.rng, 50))
+        if (!queue_exists(q) || draw_chance(&round_of.rng, 50))
             continue;
-        grant_queue(any_keeper(), q, p->actor.pid, below(&round_of.rng, 4) * 2);
-        if (chance(&round_of.rng, 50))
-            stage_rest(below(&round_of.rng, 4));
+        grant_queue(any_keeper(), q, p->actor.pid, draw_below(&round_of.rng, 4) * 2);
+        if (draw_chance(&round_of.rng, 50))
+            stage_rest(draw_below(&round_of.rng, 4));
         grant_queue(any_keeper(), q, p->actor.pid, rights_of(&round_of.part[i], q));
         round_of.revoked++;
     }
@@ -206,7 +208,7 @@ static const uint8_t themes[][DISTURBANCES] = {
 
 static enum disturbance draw_disturbance(void)
 {
-    unsigned what = below(&round_of.rng, 100), d = 0;
+    unsigned what = draw_below(&round_of.rng, 100), d = 0;
 
     for (; d < DISTURBANCES && what >= round_of.theme[d]; d++)
         what -= round_of.theme[d];
@@ -215,7 +217,7 @@ static enum disturbance draw_disturbance(void)
 
 static void disturb_player(void)
 {
-    unsigned i = below(&round_of.rng, round_of.players);
+    unsigned i = draw_below(&round_of.rng, round_of.players);
     struct player *p = &round_of.player[i];
 
     switch (draw_disturbance()) {
@@ -225,7 +227,7 @@ static void disturb_player(void)
         break;
     case STOP:
         if (!p->stopped)
-            player_stop(p, now_ns() + below(&round_of.rng, 60) * MS);
+            player_stop(p, now_ns() + draw_below(&round_of.rng, 60) * MS);
         round_of.stopped++;
         break;
     case END_SESSION:
@@ -233,7 +235,7 @@ static void disturb_player(void)
             round_of.ended += player_end_session(p);
         break;
     case REVOKE:
-        for (unsigned n = 1 + below(&round_of.rng, 6); n > 0; n--)
+        for (unsigned n = 1 + draw_below(&round_of.rng, 6); n > 0; n--)
             revoke_and_grant(i);
         break;
     case REPLACE_KEEPER:
@@ -374,7 +376,7 @@ static void make_routes(unsigned n)
 
         atomic_store(&note->source, SOURCE + 1);
         atomic_store(&note->place, i);
-        atomic_store(&note->loose, i > 0 && i == n - 1 && chance(&round_of.rng, 50));
+        atomic_store(&note->loose, i > 0 && i == n - 1 && draw_chance(&round_of.rng, 50));
         member_does(1, (struct order){order_route, SOURCE + 1 + i, 1, 0});
     }
     atomic_store(&board->queue[SOURCE].routes, n);
@@ -382,18 +384,18 @@ static void make_routes(unsigned n)
 
 static enum character a_sender(void)
 {
-    return chance(&round_of.rng, 40) ? PUTS_FOREVER : PUTS_SMALL;
+    return draw_chance(&round_of.rng, 40) ? PUTS_FOREVER : PUTS_SMALL;
 }
 
 static enum character a_taker(void)
 {
-    return chance(&round_of.rng, 60) ? TAKES_FOREVER : TAKES_SMALL;
+    return draw_chance(&round_of.rng, 60) ? TAKES_FOREVER : TAKES_SMALL;
 }
 
 /* All at the same queue, which is mostly full or mostly empty: some go on while others die. */
 static void cast_crowd(uint32_t queue)
 {
-    bool full = chance(&round_of.rng, 70);
+    bool full = draw_chance(&round_of.rng, 70);
 
     for (unsigned i = 0; i < round_of.players; i++)
         round_of.part[i] = (struct part){full ? a_sender() : a_taker(), queue};
@@ -408,12 +410,13 @@ static void cast_crowd(uint32_t queue)
 static void cast_company(uint32_t plain, unsigned routes)
 {
     for (unsigned i = 0; i < round_of.players; i++) {
-        enum character c = below(&round_of.rng, CHARACTERS);
+        enum character c = draw_below(&round_of.rng, CHARACTERS);
         uint32_t q = plain;
 
-        if (routes && chance(&round_of.rng, 30))
-            q = c == PUTS_FOREVER || c == PUTS_SMALL ? SOURCE
-                                                     : SOURCE + 1 + below(&round_of.rng, routes);
+        if (routes && draw_chance(&round_of.rng, 30))
+            q = c == PUTS_FOREVER || c == PUTS_SMALL
+                    ? SOURCE
+                    : SOURCE + 1 + draw_below(&round_of.rng, routes);
         round_of.part[i] = (struct part){c, q};
     }
     round_of.part[0] = (struct part){a_sender(), routes ? SOURCE : SINGLE};
@@ -424,19 +427,21 @@ static void cast_company(uint32_t plain, unsigned routes)
 
 static void draw_round(void)
 {
-    round_of.theme = themes[asked_for("HANDOVER_THEME", below(&round_of.rng, THEMES)) % THEMES];
-    round_of.pause_ms = 2 << below(&round_of.rng, 5);
+    round_of.theme =
+        themes[asked_for("HANDOVER_THEME", draw_below(&round_of.rng, THEMES)) % THEMES];
+    round_of.pause_ms = 2 << draw_below(&round_of.rng, 5);
     round_of.phase_ms = 50;
     /* npud is slow at times, so that others go on while it looks at what the dead have left. */
-    setpriority(PRIO_PROCESS, (id_t)npud.pid, chance(&round_of.rng, 50) ? 19 : 0);
-    round_of.players = 4 + below(&round_of.rng, PLAYERS - 3);
+    setpriority(PRIO_PROCESS, (id_t)npud.pid, draw_chance(&round_of.rng, 50) ? 19 : 0);
+    round_of.players = 4 + draw_below(&round_of.rng, PLAYERS - 3);
 }
 
 static void open_round(void)
 {
-    bool crowd = chance(&round_of.rng, 50);
-    unsigned routes = crowd || chance(&round_of.rng, 40) ? 0 : 1 + below(&round_of.rng, PLACES);
-    uint32_t plain = 1 + below(&round_of.rng, 2);
+    bool crowd = draw_chance(&round_of.rng, 50);
+    unsigned routes =
+        crowd || draw_chance(&round_of.rng, 40) ? 0 : 1 + draw_below(&round_of.rng, PLACES);
+    uint32_t plain = 1 + draw_below(&round_of.rng, 2);
 
     draw_round();
     ck_assert_int_eq(madvise(board, sizeof(*board), MADV_REMOVE), 0);
@@ -463,7 +468,7 @@ static void go_on_for(unsigned ms)
     uint64_t end = now_ns() + ms * MS;
 
     while (now_ns() < end && atomic_load(&stage->lives) < LIVES - 100) {
-        stage_rest(below(&round_of.rng, round_of.pause_ms));
+        stage_rest(draw_below(&round_of.rng, round_of.pause_ms));
         look_after_players(true);
         disturb_player();
     }
@@ -478,7 +483,7 @@ static void run_phase(void)
 {
     atomic_store(&stage->hold, 0);
     look_after_players(true);
-    go_on_for(round_of.phase_ms + below(&round_of.rng, 250));
+    go_on_for(round_of.phase_ms + draw_below(&round_of.rng, 250));
     continue_all();
     atomic_store(&stage->hold, 1);
     stage_await(is_quiet, NULL, "queues with a thread that waits on them are empty");
@@ -495,7 +500,7 @@ static void close_round(void)
     for (uint32_t q = SOURCE + 1; q < QUEUES; q++)
         if (queue_exists(q))
             member_does(0, (struct order){order_route, q, 0, 0});
-    if (chance(&round_of.rng, 50)) {
+    if (draw_chance(&round_of.rng, 50)) {
         for (uint32_t q = 0; q < QUEUES; q++)
             if (queue_exists(q))
                 member_does(any_keeper(), (struct order){order_destroy, q, 0, 0});
@@ -505,7 +510,7 @@ static void close_round(void)
         if (is_alive(i))
             kill_player(i);
     for (unsigned k = 0; k < KEEPERS; k++)
-        if (chance(&round_of.rng, 50))
+        if (draw_chance(&round_of.rng, 50))
             member_kill((int)k);
         else
             member_end((int)k);
@@ -517,7 +522,7 @@ static void close_round(void)
 static void run_round(void)
 {
     open_round();
-    for (unsigned n = 1 + below(&round_of.rng, 3); n > 0; n--)
+    for (unsigned n = 1 + draw_below(&round_of.rng, 3); n > 0; n--)
         run_phase();
     close_round();
     round_of.messages += atomic_load(&board->next);
@@ -531,7 +536,7 @@ START_TEST(nothing_is_lost_or_doubled)
     struct proc_usage before = {0}, after;
 
     round_of.rng = stage_seed();
-    round_of.next_depth = below(&round_of.rng, DEPTHS);
+    round_of.next_depth = draw_below(&round_of.rng, DEPTHS);
     stage_open();
     stage_tell = tell_accounts;
     board = stage_share(sizeof(*board));

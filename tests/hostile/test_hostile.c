@@ -216,7 +216,7 @@ static double read_seconds(void)
 {
     const char *text = getenv("NPUD_HOSTILE_SECONDS");
 
-    return text ? atof(text) : effort(5, 8) / 10.0;
+    return text ? atof(text) : choose_effort(5, 8) / 10.0;
 }
 
 /*
@@ -269,7 +269,7 @@ static bool is_strict(void)
 /* Nobody asks for the comparison: then there is none, and no second attempt. */
 static bool wants_comparison(void)
 {
-    return is_strict() || getenv("NPUD_TEST_TABLE") || effort(0, 1);
+    return is_strict() || getenv("NPUD_TEST_TABLE") || choose_effort(0, 1);
 }
 
 static void measure_once(uint32_t ms)

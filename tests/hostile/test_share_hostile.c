@@ -413,17 +413,17 @@ static aclError order_partner(const struct order *o, int64_t *value)
     acltdtBuf buf, other;
 
     while (!atomic_load(&shared->stop)) {
-        if (acltdtAllocBuf(64 << below(&rng, 12), ACL_TDT_NORMAL_MEM, &buf) != 0)
+        if (acltdtAllocBuf(64 << draw_below(&rng, 12), ACL_TDT_NORMAL_MEM, &buf) != 0)
             continue;
         touch_buffer(buf);
-        if (chance(&rng, 30) && acltdtAllocBuf(100, ACL_TDT_NORMAL_MEM, &other) == 0)
+        if (draw_chance(&rng, 30) && acltdtAllocBuf(100, ACL_TDT_NORMAL_MEM, &other) == 0)
             acltdtAppendBufChain(buf, other);
-        if (chance(&rng, 30) && acltdtCopyBufRef(buf, &other) == 0)
+        if (draw_chance(&rng, 30) && acltdtCopyBufRef(buf, &other) == 0)
             acltdtFreeBuf(other);
-        if (acltdtEnqueue(queue_id(LINE), buf, (int32_t)below(&rng, 2)) != 0)
+        if (acltdtEnqueue(queue_id(LINE), buf, (int32_t)draw_below(&rng, 2)) != 0)
             acltdtFreeBuf(buf);
-        if (acltdtDequeue(queue_id(chance(&rng, 70) ? LINE : BRANCH), &buf,
-                          (int32_t)below(&rng, 3)) == 0) {
+        if (acltdtDequeue(queue_id(draw_chance(&rng, 70) ? LINE : BRANCH), &buf,
+                          (int32_t)draw_below(&rng, 3)) == 0) {
             touch_buffer(buf);
             acltdtFreeBuf(buf);
         }
@@ -458,12 +458,12 @@ static struct {
 
 static struct raw_segment *any_segment(void)
 {
-    return &it.segment[below(&it.rng, it.n)];
+    return &it.segment[draw_below(&it.rng, it.n)];
 }
 
 static struct mbuf *any_mbuf(struct raw_segment *s)
 {
-    return &s->view.mbufs[below(&it.rng, segment_slots(&s->view))];
+    return &s->view.mbufs[draw_below(&it.rng, segment_slots(&s->view))];
 }
 
 /* A reference: right, wrong by little, or of others. */
@@ -471,13 +471,14 @@ static uint32_t any_ref(void)
 {
     struct raw_segment *s = any_segment();
 
-    switch (below(&it.rng, 5)) {
+    switch (draw_below(&it.rng, 5)) {
     case 0:
         return s->view.id << 16 | segment_slots(&s->view);
     case 1:
-        return below(&it.rng, 64) << 16 | below(&it.rng, 512); /* perhaps of the innocent */
+        return draw_below(&it.rng, 64) << 16 |
+               draw_below(&it.rng, 512); /* perhaps of the innocent */
     case 2:
-        return (uint32_t)draw(&it.rng);
+        return (uint32_t)draw_random(&it.rng);
     default:
         return mbuf_ref(&s->view, any_mbuf(s));
     }
@@ -488,19 +489,19 @@ static uint64_t any_number(void)
     static const uint64_t borders[] = {0,     1,          127,        128,        65535,
                                        65536, UINT32_MAX, 1ull << 32, 1ull << 63, UINT64_MAX};
 
-    return chance(&it.rng, 60) ? borders[below(&it.rng, 10)] : draw(&it.rng);
+    return draw_chance(&it.rng, 60) ? borders[draw_below(&it.rng, 10)] : draw_random(&it.rng);
 }
 
 /* A word as there could be one: of any session, for either queue. */
 static uint64_t any_word(void)
 {
-    enum mbuf_state state = (enum mbuf_state)below(&it.rng, 9);
+    enum mbuf_state state = (enum mbuf_state)draw_below(&it.rng, 9);
     uint32_t ref = any_ref();
 
     if (state == MBUF_MEMBER)
-        return mbuf_word_member((uint32_t)draw(&it.rng), ref);
-    return mbuf_word((uint32_t)draw(&it.rng) & 3, state, below(&it.rng, 12),
-                     state == MBUF_SENDING ? it.queue[below(&it.rng, 2)].view.number : 0);
+        return mbuf_word_member((uint32_t)draw_random(&it.rng), ref);
+    return mbuf_word((uint32_t)draw_random(&it.rng) & 3, state, draw_below(&it.rng, 12),
+                     state == MBUF_SENDING ? it.queue[draw_below(&it.rng, 2)].view.number : 0);
 }
 
 static void garble_mbuf(void)
@@ -523,7 +524,8 @@ static void garble_mbuf(void)
 
 static void garble_words(void)
 {
-    atomic_store(&any_mbuf(any_segment())->word, chance(&it.rng, 90) ? any_word() : draw(&it.rng));
+    atomic_store(&any_mbuf(any_segment())->word,
+                 draw_chance(&it.rng, 90) ? any_word() : draw_random(&it.rng));
 }
 
 /* Anything, anywhere in a page of it. */
@@ -532,7 +534,7 @@ static void garble_memory(void *at, size_t size)
     _Atomic uint64_t *words = at;
 
     for (unsigned i = 0; i < 32; i++)
-        atomic_store(&words[below(&it.rng, (unsigned)(size / 8))], any_number());
+        atomic_store(&words[draw_below(&it.rng, (unsigned)(size / 8))], any_number());
 }
 
 static void garble_segment(void)
@@ -550,12 +552,12 @@ static void garble_flags(void)
     atomic_store(&page->draining, (uint32_t)any_number());
     atomic_store(&page->orphan, (uint32_t)any_number());
     atomic_store(&page->armed, (uint32_t)any_number());
-    atomic_store(&page->hint[below(&it.rng, SEGMENT_SLOTS / 64)], any_number());
+    atomic_store(&page->hint[draw_below(&it.rng, SEGMENT_SLOTS / 64)], any_number());
 }
 
 static void garble_ring(void)
 {
-    struct raw_queue *q = &it.queue[below(&it.rng, 2)];
+    struct raw_queue *q = &it.queue[draw_below(&it.rng, 2)];
 
     garble_memory(q->view.put, queue_put_size(q->view.depth));
     garble_memory(q->view.take, sizeof(struct queue_take));
@@ -565,15 +567,15 @@ static void garble_ring(void)
 /* The ring stays one, but what is in it is not. */
 static void forge_messages(void)
 {
-    struct raw_queue *q = &it.queue[below(&it.rng, 2)];
+    struct raw_queue *q = &it.queue[draw_below(&it.rng, 2)];
     uint64_t tail = atomic_load(&q->view.put->tail);
     uint32_t ref = any_ref();
     struct raw_segment *s = any_segment();
     struct mbuf *m = any_mbuf(s);
 
-    if (chance(&it.rng, 70)) {
+    if (draw_chance(&it.rng, 70)) {
         ref = mbuf_ref(&s->view, m);
-        atomic_store(&m->word, mbuf_word(1, MBUF_SENDING, below(&it.rng, 12), q->view.number));
+        atomic_store(&m->word, mbuf_word(1, MBUF_SENDING, draw_below(&it.rng, 12), q->view.number));
     }
     atomic_store(&q->view.put->slot[tail & q->view.mask].word, queue_slot_word(tail, ref));
     atomic_store(&q->view.put->tail, tail + 1);
@@ -586,16 +588,16 @@ static void make_circle(void)
 {
     struct segment_view *v = &it.segment[0].view;
     uint32_t head = v->id << 16, n = segment_slots(v) < 200 ? segment_slots(v) : 200;
-    struct raw_queue *q = &it.queue[below(&it.rng, 2)];
+    struct raw_queue *q = &it.queue[draw_below(&it.rng, 2)];
     uint64_t tail = atomic_load(&q->view.put->tail);
 
     for (uint32_t i = 1; i < n; i++) {
         atomic_store(&v->mbufs[i].word, mbuf_word_member(1, head));
-        atomic_store(&v->mbufs[i].next, head | (i + 1 < n ? i + 1 : below(&it.rng, 3)));
-        atomic_store(&v->mbufs[i].block, chance(&it.rng, 50) ? i : 0);
+        atomic_store(&v->mbufs[i].next, head | (i + 1 < n ? i + 1 : draw_below(&it.rng, 3)));
+        atomic_store(&v->mbufs[i].block, draw_chance(&it.rng, 50) ? i : 0);
     }
     atomic_store(&v->mbufs[0].next, head | 1);
-    atomic_store(&v->mbufs[0].count, chance(&it.rng, 50) ? UINT32_MAX : 128);
+    atomic_store(&v->mbufs[0].count, draw_chance(&it.rng, 50) ? UINT32_MAX : 128);
     atomic_store(&v->mbufs[0].word, mbuf_word(1, MBUF_SENDING, PEER_NPUD, q->view.number));
     raw_feed(&raw, q->view.number, v->id);
     atomic_store(&q->view.put->slot[tail & q->view.mask].word, queue_slot_word(tail, head));
@@ -610,10 +612,10 @@ static void garble_references(void)
     struct raw_segment *s = any_segment();
     struct mbuf *m = any_mbuf(s);
 
-    atomic_store(&m->refs, mbuf_refs(chance(&it.rng, 50) ? 65535 : below(&it.rng, 3),
-                                     below(&it.rng, 300), (uint32_t)draw(&it.rng)));
-    atomic_store(&m->op, draw(&it.rng) & 0x3ffffffffull);
-    atomic_store(&m->block, below(&it.rng, 2 * segment_slots(&s->view)));
+    atomic_store(&m->refs, mbuf_refs(draw_chance(&it.rng, 50) ? 65535 : draw_below(&it.rng, 3),
+                                     draw_below(&it.rng, 300), (uint32_t)draw_random(&it.rng)));
+    atomic_store(&m->op, draw_random(&it.rng) & 0x3ffffffffull);
+    atomic_store(&m->block, draw_below(&it.rng, 2 * segment_slots(&s->view)));
 }
 
 static void flood_requests(void)
@@ -622,18 +624,19 @@ static void flood_requests(void)
     int fd;
 
     raw_trim(&raw, any_ref() >> 16);
-    raw_feed(&raw, it.queue[below(&it.rng, 2)].view.number, below(&it.rng, 64));
-    if (raw_map_segment(&raw, below(&it.rng, 64), &s))
+    raw_feed(&raw, it.queue[draw_below(&it.rng, 2)].view.number, draw_below(&it.rng, 64));
+    if (raw_map_segment(&raw, draw_below(&it.rng, 64), &s))
         raw_unmap_segment(&s);
     if (raw_bell(&raw, it.queue[0].view.number, &fd)) {
         ck_assert_int_ge(write(fd, &(uint64_t){1}, 8), -1);
         close(fd);
     }
     /* To nobody else: a grant that waits for its process is a reason for the queue to stay. */
-    raw_grant(&raw, it.queue[0].id, chance(&it.rng, 50) ? getpid() : -(int32_t)below(&it.rng, 9),
-              QUEUE_RIGHTS);
-    raw_grant(&raw, it.queue[0].id, INT32_MAX - (int32_t)below(&it.rng, 9), QUEUE_RIGHTS);
-    if (raw_create_segment(&raw, 64u << below(&it.rng, 12), 1 + below(&it.rng, 100), &s)) {
+    raw_grant(&raw, it.queue[0].id,
+              draw_chance(&it.rng, 50) ? getpid() : -(int32_t)draw_below(&it.rng, 9), QUEUE_RIGHTS);
+    raw_grant(&raw, it.queue[0].id, INT32_MAX - (int32_t)draw_below(&it.rng, 9), QUEUE_RIGHTS);
+    if (raw_create_segment(&raw, 64u << draw_below(&it.rng, 12), 1 + draw_below(&it.rng, 100),
+                           &s)) {
         raw_trim(&raw, s.view.id);
         raw_unmap_segment(&s);
     }
@@ -646,7 +649,7 @@ static void blame_others(void)
 
     for (uint32_t i = 0; i < segment_slots(&s->view); i++)
         atomic_store(&s->view.mbufs[i].word,
-                     mbuf_word_held(i, chance(&it.rng, 90) ? 1 + i % 8 : PEER_NPUD));
+                     mbuf_word_held(i, draw_chance(&it.rng, 90) ? 1 + i % 8 : PEER_NPUD));
 }
 
 static void leave_and_come_back(void);
@@ -656,7 +659,7 @@ static void route_round(void)
     raw_route(&raw, it.queue[0].id, it.queue[1].id, true);
     forge_messages();
     garble_words();
-    if (chance(&it.rng, 5))
+    if (draw_chance(&it.rng, 5))
         raw_route(&raw, it.queue[0].id, it.queue[1].id, false);
 }
 
@@ -684,7 +687,7 @@ static const struct {
 
 static void run_any_case(void)
 {
-    cases[below(&it.rng, CASES - 2)].misbehave();
+    cases[draw_below(&it.rng, CASES - 2)].misbehave();
 }
 
 /* All that it may map; its own segment first. */
@@ -767,7 +770,7 @@ static double read_seconds(void)
 {
     const char *text = getenv("NPUD_HOSTILE_SECONDS");
 
-    return text ? atof(text) : effort(3, 6) / 10.0;
+    return text ? atof(text) : choose_effort(3, 6) / 10.0;
 }
 
 /*

@@ -111,27 +111,27 @@ static void choose_taste(struct taste *t, uint64_t *random)
                                        KIND_B_SYNC_TIME, KIND_C_SYNC, KIND_C_SYNC_TIME,
                                        KIND_IPC,         KIND_IPC,    KIND_IPC};
 
-    t->processes = 1 + below(random, PROCESSES + 1);
+    t->processes = 1 + draw_below(random, PROCESSES + 1);
     if (t->processes > PROCESSES)
         t->processes = PROCESSES;
-    t->streams = 2 + below(random, STREAMS - 1);
-    t->vars = 2 + below(random, VARS - 1);
-    t->steps = 12 + below(random, 53);
-    t->hasty = chance(random, 50) ? 0 : 20 + below(random, 60);
-    t->stay = 20 + below(random, 60);
+    t->streams = 2 + draw_below(random, STREAMS - 1);
+    t->vars = 2 + draw_below(random, VARS - 1);
+    t->steps = 12 + draw_below(random, 53);
+    t->hasty = draw_chance(random, 50) ? 0 : 20 + draw_below(random, 60);
+    t->stay = 20 + draw_below(random, 60);
     for (unsigned i = 0; i < 4; i++)
-        t->kinds[i] = chance(random, 12) ? (uint8_t)below(random, KINDS)
-                                         : waitable[below(random, sizeof(waitable))];
+        t->kinds[i] = draw_chance(random, 12) ? (uint8_t)draw_below(random, KINDS)
+                                              : waitable[draw_below(random, sizeof(waitable))];
     t->total = 0;
     for (unsigned i = 0; i < OPS; i++) {
-        t->weight[i] = usual_weight[i] * (1 + below(random, 4));
+        t->weight[i] = usual_weight[i] * (1 + draw_below(random, 4));
         t->total += t->weight[i];
     }
 }
 
 static uint8_t choose_op(const struct taste *t, uint64_t *random)
 {
-    unsigned n = below(random, t->total), op = 0;
+    unsigned n = draw_below(random, t->total), op = 0;
 
     while (n >= t->weight[op])
         n -= t->weight[op++];
@@ -163,9 +163,9 @@ static bool keep_step(struct maker_state *g, const struct step *s)
 static uint8_t choose_var(struct maker_state *g, unsigned process, bool live)
 {
     const struct model_var *v = g->trace->model.var[process];
-    unsigned first = below(&g->random, g->taste.vars);
+    unsigned first = draw_below(&g->random, g->taste.vars);
 
-    if (chance(&g->random, 4))
+    if (draw_chance(&g->random, 4))
         return (uint8_t)first;
     for (unsigned i = 0; i < g->taste.vars; i++)
         if (v[(first + i) % g->taste.vars].live == live)
@@ -177,7 +177,7 @@ static uint8_t choose_var(struct maker_state *g, unsigned process, bool live)
 static uint8_t choose_stream(struct maker_state *g, unsigned process, unsigned var,
                              bool same_device)
 {
-    unsigned s = below(&g->random, g->taste.streams);
+    unsigned s = draw_below(&g->random, g->taste.streams);
 
     if (same_device && g->trace->model.var[process][var].device != device_of(s))
         s ^= 2;
@@ -189,7 +189,9 @@ static int choose_result(uint64_t *random)
     static const int results[] = {ACL_ERROR_RT_AICORE_EXCEPTION, ACL_ERROR_RT_AICPU_EXCEPTION,
                                   ACL_ERROR_RT_TASK_TIMEOUT};
 
-    return chance(random, 75) ? 0 : results[below(random, sizeof(results) / sizeof(results[0]))];
+    return draw_chance(random, 75)
+               ? 0
+               : results[draw_below(random, sizeof(results) / sizeof(results[0]))];
 }
 
 static bool has_live(const struct maker_state *g, unsigned process)
@@ -212,17 +214,18 @@ static struct step choose_step(struct maker_state *g)
 {
     uint64_t *random = &g->random;
     unsigned process =
-        chance(random, g->taste.stay) ? g->process : below(random, g->taste.processes);
+        draw_chance(random, g->taste.stay) ? g->process : draw_below(random, g->taste.processes);
     uint8_t op =
-        has_live(g, process) || chance(random, 20) ? choose_op(&g->taste, random) : OP_CREATE;
+        has_live(g, process) || draw_chance(random, 20) ? choose_op(&g->taste, random) : OP_CREATE;
     bool fresh = op == OP_CREATE || op == OP_OPEN;
     bool same = op == OP_RECORD || op == OP_RESET;
     uint8_t var = choose_var(g, process, !fresh);
-    uint8_t other = op == OP_OPEN ? (uint8_t)below(random, g->taste.processes) : (uint8_t)process;
+    uint8_t other =
+        op == OP_OPEN ? (uint8_t)draw_below(random, g->taste.processes) : (uint8_t)process;
 
     /* Refusals are soon known. */
     if ((op == OP_EXPORT || op == OP_RESET) && !var_takes_op(g, process, var, op) &&
-        chance(random, 80))
+        draw_chance(random, 80))
         op = OP_RECORD;
     return (struct step){
         .op = op,
@@ -230,12 +233,12 @@ static struct step choose_step(struct maker_state *g)
         .var = var,
         .stream = choose_stream(g, process, var, same),
         .other_process = other,
-        .other_var = choose_var(g, other, op != OP_OPEN || chance(random, 70)),
-        .kind = g->taste.kinds[below(random, 4)],
-        .variant = (uint8_t)below(random, 4),
-        .hasty = chance(random, g->taste.hasty),
-        .arg = (int32_t)below(random, 4) == 0 ? (int32_t)below(random, 150)
-                                              : (int32_t)below(random, 10),
+        .other_var = choose_var(g, other, op != OP_OPEN || draw_chance(random, 70)),
+        .kind = g->taste.kinds[draw_below(random, 4)],
+        .variant = (uint8_t)draw_below(random, 4),
+        .hasty = draw_chance(random, g->taste.hasty),
+        .arg = (int32_t)draw_below(random, 4) == 0 ? (int32_t)draw_below(random, 150)
+                                                   : (int32_t)draw_below(random, 10),
         .result = choose_result(random),
     };
 }
@@ -253,8 +256,8 @@ static void share_event(struct maker_state *g, const struct step *made)
     for (unsigned p = 0; p < g->taste.processes; p++) {
         s.process = (uint8_t)p;
         s.var = choose_var(g, p, false);
-        s.stream = (uint8_t)below(&g->random, g->taste.streams);
-        if (p != made->process && chance(&g->random, 80))
+        s.stream = (uint8_t)draw_below(&g->random, g->taste.streams);
+        if (p != made->process && draw_chance(&g->random, 80))
             keep_step(g, &s);
     }
 }
@@ -265,11 +268,12 @@ static void share_event(struct maker_state *g, const struct step *made)
  */
 static void other_order(struct maker_state *g)
 {
-    unsigned p = below(&g->random, PROCESSES),
-             q = (p + 1 + below(&g->random, PROCESSES - 1)) % PROCESSES;
-    unsigned r = below(&g->random, PROCESSES);
+    unsigned p = draw_below(&g->random, PROCESSES),
+             q = (p + 1 + draw_below(&g->random, PROCESSES - 1)) % PROCESSES;
+    unsigned r = draw_below(&g->random, PROCESSES);
     uint8_t a = (uint8_t)p, b = (uint8_t)q, c = (uint8_t)r;
-    uint8_t s = (uint8_t)below(&g->random, STREAMS), t = (uint8_t)below(&g->random, STREAMS);
+    uint8_t s = (uint8_t)draw_below(&g->random, STREAMS),
+            t = (uint8_t)draw_below(&g->random, STREAMS);
     const struct step script[] = {
         {.op = OP_CREATE, .process = a, .var = 0, .stream = s, .kind = KIND_IPC},
         {.op = OP_EXPORT, .process = a, .var = 0},
@@ -277,14 +281,14 @@ static void other_order(struct maker_state *g)
         {.op = OP_OPEN, .process = c, .var = 2, .other_process = a, .other_var = 0},
         {.op = OP_GATE, .process = a, .stream = s},
         {.op = OP_RECORD, .process = a, .stream = s, .var = 0},
-        {.op = OP_WAIT, .process = c, .stream = (uint8_t)below(&g->random, STREAMS), .var = 2},
+        {.op = OP_WAIT, .process = c, .stream = (uint8_t)draw_below(&g->random, STREAMS), .var = 2},
         {.op = OP_GATE, .process = b, .stream = t},
         {.op = OP_SLEEP, .process = c, .var = 2},
         {.op = OP_RECORD, .process = b, .stream = t, .var = 1},
-        {.op = OP_WAIT, .process = b, .stream = (uint8_t)below(&g->random, STREAMS), .var = 1},
+        {.op = OP_WAIT, .process = b, .stream = (uint8_t)draw_below(&g->random, STREAMS), .var = 1},
         {.op = OP_UNGATE, .process = b, .stream = t},
         {.op = OP_QUERY, .process = a, .var = 0},
-        {.op = OP_WAIT, .process = c, .stream = (uint8_t)below(&g->random, STREAMS), .var = 2},
+        {.op = OP_WAIT, .process = c, .stream = (uint8_t)draw_below(&g->random, STREAMS), .var = 2},
     };
 
     for (unsigned i = 0; i < sizeof(script) / sizeof(script[0]); i++)
@@ -295,14 +299,15 @@ static void other_order(struct maker_state *g)
 static void add_expiring_wait(struct maker_state *g)
 {
     static const uint8_t kinds[] = {KIND_A, KIND_B_SYNC, KIND_C_SYNC, KIND_IPC};
-    uint8_t p = (uint8_t)below(&g->random, PROCESSES), s = (uint8_t)below(&g->random, STREAMS);
+    uint8_t p = (uint8_t)draw_below(&g->random, PROCESSES),
+            s = (uint8_t)draw_below(&g->random, STREAMS);
     const struct step script[] = {
-        {.op = OP_CREATE, .process = p, .stream = s, .kind = kinds[below(&g->random, 4)]},
+        {.op = OP_CREATE, .process = p, .stream = s, .kind = kinds[draw_below(&g->random, 4)]},
         {.op = OP_GATE, .process = p, .stream = s},
         {.op = OP_RECORD, .process = p, .stream = s},
         {.op = OP_WAIT_EXPIRE,
          .process = p,
-         .stream = (uint8_t)((s + 1 + below(&g->random, STREAMS - 1)) % STREAMS)},
+         .stream = (uint8_t)((s + 1 + draw_below(&g->random, STREAMS - 1)) % STREAMS)},
         {.op = OP_QUERY, .process = p},
     };
 
@@ -322,12 +327,13 @@ void program_generate(struct program *p, uint64_t seed, bool expire)
     choose_taste(&g.taste, &g.random);
     if (expire)
         add_expiring_wait(&g);
-    else if (chance(&g.random, 8))
+    else if (draw_chance(&g.random, 8))
         other_order(&g);
     for (unsigned tries = 0; p->n < g.taste.steps && tries < 8 * g.taste.steps; tries++) {
         struct step s = choose_step(&g);
 
-        if (keep_step(&g, &s) && s.op == OP_CREATE && s.kind == KIND_IPC && chance(&g.random, 80))
+        if (keep_step(&g, &s) && s.op == OP_CREATE && s.kind == KIND_IPC &&
+            draw_chance(&g.random, 80))
             share_event(&g, &s);
     }
 }

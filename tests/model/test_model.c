@@ -535,7 +535,7 @@ static void parse_arguments(int argc, char **argv)
     int c;
 
     run.seed = number_from_env("MODEL_SEED", run.seed);
-    run.count = number_from_env("MODEL_COUNT", effort(2500, 20000));
+    run.count = number_from_env("MODEL_COUNT", choose_effort(2500, 20000));
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (c == 's')
             run.seed = number_of(optarg);

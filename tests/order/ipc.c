@@ -60,10 +60,10 @@ static void await_1(void)
 /* A thread that waits for a record is woken, and sees what was done before the record. */
 START_TEST(a_record_wakes_its_waiters)
 {
-    struct order_scenario one = {"record", begin_pending,       {complete_1, await_1}, NULL,
-                                 4,        effort(2000, 100000)};
-    struct order_scenario two = {"two waiters", begin_pending, {complete_1, await_1, await_1},
-                                 NULL,          effort(2, 3),  effort(12000, 200000)};
+    struct order_scenario one = {
+        "record", begin_pending, {complete_1, await_1}, NULL, 4, choose_effort(2000, 100000)};
+    struct order_scenario two = {"two waiters", begin_pending,       {complete_1, await_1, await_1},
+                                 NULL,          choose_effort(2, 3), choose_effort(12000, 200000)};
 
     expect_right(&one);
     expect_right(&two);
@@ -99,11 +99,12 @@ static void end_records(void)
  */
 START_TEST(two_recorders)
 {
-    struct order_scenario two = {"two recorders", reset_page,   {record_event, record_event},
-                                 end_records,     effort(3, 4), effort(12000, 200000)};
+    struct order_scenario two = {
+        "two recorders", reset_page,          {record_event, record_event},
+        end_records,     choose_effort(3, 4), choose_effort(12000, 200000)};
     struct order_scenario latest = {
-        "latest",    reset_page,   {record_event, record_event, read_latest},
-        end_records, effort(1, 2), effort(12000, 200000)};
+        "latest",    reset_page,          {record_event, record_event, read_latest},
+        end_records, choose_effort(1, 2), choose_effort(12000, 200000)};
 
     expect_right(&two);
     expect_right(&latest);
@@ -134,8 +135,8 @@ static void query_latest(void)
 START_TEST(a_record_that_is_complete)
 {
     struct order_scenario s = {
-        "complete at once",  reset_page, {record_done, query_event, query_latest}, NULL, 3,
-        effort(1000, 100000)};
+        "complete at once",         reset_page, {record_done, query_event, query_latest}, NULL, 3,
+        choose_effort(1000, 100000)};
 
     expect_right(&s);
 }

@@ -102,7 +102,7 @@ static void end_claim(void)
 START_TEST(a_slot_changes_hands)
 {
     struct order_scenario s = {"claim",   begin_one, {write_and_drop, claim_slot, claim_slot},
-                               end_claim, 3,         effort(12000, 200000)};
+                               end_claim, 3,         choose_effort(12000, 200000)};
 
     expect_right(&s);
 }
@@ -117,8 +117,12 @@ static void begin_hinted(void)
 
 START_TEST(a_hint_came_early)
 {
-    struct order_scenario s = {
-        "hint", begin_hinted, {write_and_drop, claim_slot}, end_claim, 4, effort(12000, 200000)};
+    struct order_scenario s = {"hint",
+                               begin_hinted,
+                               {write_and_drop, claim_slot},
+                               end_claim,
+                               4,
+                               choose_effort(12000, 200000)};
 
     expect_right(&s);
 }
@@ -145,14 +149,14 @@ static void end_free_or_claimed(void)
  */
 START_TEST(the_last_reference_frees)
 {
-    struct order_scenario two = {"two drop", begin_ref,    {drop_0, drop_2},
-                                 end_free,   effort(3, 5), effort(12000, 200000)};
-    struct order_scenario three = {"three drop", begin_two_refs, {drop_0, drop_2, drop_3},
-                                   end_free,     effort(2, 3),   effort(12000, 200000)};
+    struct order_scenario two = {"two drop", begin_ref,           {drop_0, drop_2},
+                                 end_free,   choose_effort(3, 5), choose_effort(12000, 200000)};
+    struct order_scenario three = {"three drop", begin_two_refs,      {drop_0, drop_2, drop_3},
+                                   end_free,     choose_effort(2, 3), choose_effort(12000, 200000)};
     /* The next owner of the slot writes its data: both others have finished with it. */
     struct order_scenario claimed_next = {
-        "drop and claim",    begin_ref,    {drop_0, drop_2, claim_slot},
-        end_free_or_claimed, effort(2, 3), effort(12000, 200000)};
+        "drop and claim",    begin_ref,           {drop_0, drop_2, claim_slot},
+        end_free_or_claimed, choose_effort(2, 3), choose_effort(12000, 200000)};
 
     expect_right(&two);
     expect_right(&three);
@@ -172,8 +176,8 @@ static void refer_and_drop(void)
 /* The owner of a reference makes another one while the buffer itself goes. */
 START_TEST(references_are_made)
 {
-    struct order_scenario s = {"refer",  begin_ref,    {refer_and_drop, drop_0},
-                               end_free, effort(2, 4), effort(12000, 200000)};
+    struct order_scenario s = {"refer",  begin_ref,           {refer_and_drop, drop_0},
+                               end_free, choose_effort(2, 4), choose_effort(12000, 200000)};
 
     expect_right(&s);
 }
@@ -207,7 +211,7 @@ static void end_closed(void)
 START_TEST(a_segment_goes)
 {
     struct order_scenario s = {"closing",  begin_free, {claim_slot, close_segment},
-                               end_closed, 4,          effort(1000, 100000)};
+                               end_closed, 4,          choose_effort(1000, 100000)};
 
     expect_right(&s);
 }
@@ -246,8 +250,12 @@ static void end_wanted(void)
 /* npud's router waits for a slot without data, and one becomes free: it sees it, or is told. */
 START_TEST(the_router_is_told)
 {
-    struct order_scenario s = {
-        "wanted", begin_wanted, {drop_and_tell, want_slot}, end_wanted, 4, effort(1000, 100000)};
+    struct order_scenario s = {"wanted",
+                               begin_wanted,
+                               {drop_and_tell, want_slot},
+                               end_wanted,
+                               4,
+                               choose_effort(1000, 100000)};
 
     expect_right(&s);
 }

@@ -104,8 +104,8 @@ static void run_engine(void)
  */
 START_TEST(every_task_reaches_the_engine)
 {
-    struct order_scenario s = {"submission", reset_stream, {submit_tasks, run_engine},
-                               NULL,         effort(3, 4), effort(12000, 200000)};
+    struct order_scenario s = {"submission", reset_stream,        {submit_tasks, run_engine},
+                               NULL,         choose_effort(3, 4), choose_effort(12000, 200000)};
 
     expect_right(&s);
 }
@@ -159,8 +159,8 @@ static void wait_and_read(void)
 /* A waiter for a position is woken, and sees what the task has written. */
 START_TEST(a_position_wakes_its_waiter)
 {
-    struct order_scenario one = {"position", reset_stream, {retire_once, wait_and_read},
-                                 NULL,       effort(4, 6), effort(2000, 100000)};
+    struct order_scenario one = {"position", reset_stream,        {retire_once, wait_and_read},
+                                 NULL,       choose_effort(4, 6), choose_effort(2000, 100000)};
 
     expect_right(&one);
 }
@@ -171,8 +171,8 @@ END_TEST
  */
 START_TEST(two_targets)
 {
-    struct order_scenario s = {"two targets", reset_stream, {publish_both, wait_1, wait_2},
-                               NULL,          effort(2, 3), effort(12000, 200000)};
+    struct order_scenario s = {"two targets", reset_stream,        {publish_both, wait_1, wait_2},
+                               NULL,          choose_effort(2, 3), choose_effort(12000, 200000)};
 
     expect_right(&s);
 }
@@ -206,8 +206,12 @@ static void run_callback(void)
 /* The thread that runs callbacks learns of one, and sees what the stream did before. */
 START_TEST(a_callback_wakes_its_thread)
 {
-    struct order_scenario s = {"report", reset_stream,        {post_callback, run_callback}, NULL,
-                               4,        effort(2000, 100000)};
+    struct order_scenario s = {"report",
+                               reset_stream,
+                               {post_callback, run_callback},
+                               NULL,
+                               4,
+                               choose_effort(2000, 100000)};
 
     expect_right(&s);
 }
@@ -233,8 +237,8 @@ static void get_times(void)
 /* A reader never gets the time of another record. */
 START_TEST(times_are_not_torn)
 {
-    struct order_scenario s = {"time stamp",        reset_stream, {set_times, get_times}, NULL, 4,
-                               effort(2000, 100000)};
+    struct order_scenario s = {
+        "time stamp", reset_stream, {set_times, get_times}, NULL, 4, choose_effort(2000, 100000)};
 
     expect_right(&s);
 }

@@ -66,17 +66,17 @@ static void choose_taste(struct taste *t, uint64_t seed)
     uint64_t *random = &t->random;
 
     *random = seed * UINT64_C(0xd1342543de82ef95) + 1;
-    t->ops = 300 + below(random, 5) * below(random, 300);
-    t->gates = below(random, GATES + 1);
-    t->big = below(random, 3) * 10;
-    t->delay = chance(random, 20) ? 400 : 40;
-    t->brief = below(random, 12);
+    t->ops = 300 + draw_below(random, 5) * draw_below(random, 300);
+    t->gates = draw_below(random, GATES + 1);
+    t->big = draw_below(random, 3) * 10;
+    t->delay = draw_chance(random, 20) ? 400 : 40;
+    t->brief = draw_below(random, 12);
     t->total = 0;
     for (unsigned i = 0; i < MOVES; i++) {
-        t->weight[i] = usual_weight[i] * below(random, 4);
+        t->weight[i] = usual_weight[i] * draw_below(random, 4);
         t->total += t->weight[i];
     }
-    if (chance(random, 10))
+    if (draw_chance(random, 10))
         t->weight[MOVE_BURST] = 1 + t->total / 400;
     t->total += t->weight[MOVE_BURST] + 1;
     t->weight[MOVE_RECORD]++;
@@ -84,7 +84,7 @@ static void choose_taste(struct taste *t, uint64_t seed)
 
 static unsigned choose_move(struct taste *t)
 {
-    unsigned n = below(&t->random, t->total), move = 0;
+    unsigned n = draw_below(&t->random, t->total), move = 0;
 
     while (n >= t->weight[move])
         n -= t->weight[move++];
@@ -93,7 +93,7 @@ static unsigned choose_move(struct taste *t)
 
 static unsigned choose_process(struct plan *plan, struct taste *t)
 {
-    unsigned p = below(&t->random, PROCESSES);
+    unsigned p = draw_below(&t->random, PROCESSES);
 
     return plan->process[p].alive ? p : (p + 1) % PROCESSES;
 }
@@ -101,7 +101,7 @@ static unsigned choose_process(struct plan *plan, struct taste *t)
 /* Of those that can be recorded as one likes. */
 static unsigned choose_var(struct plan *plan, struct taste *t, unsigned p)
 {
-    unsigned n = VAR_LEVEL + ORDERLY, first = below(&t->random, n);
+    unsigned n = VAR_LEVEL + ORDERLY, first = draw_below(&t->random, n);
 
     for (unsigned i = 0; i < n; i++) {
         unsigned var = (first + i) % n;
@@ -116,7 +116,7 @@ static unsigned choose_var(struct plan *plan, struct taste *t, unsigned p)
 /* A stream of the variable's device. */
 static unsigned choose_stream_of(struct taste *t, unsigned p, unsigned var)
 {
-    return device_of_var(p, var) * 2 + below(&t->random, 2);
+    return device_of_var(p, var) * 2 + draw_below(&t->random, 2);
 }
 
 static unsigned choose_kind(struct taste *t, unsigned var)
@@ -125,12 +125,12 @@ static unsigned choose_kind(struct taste *t, unsigned var)
                                   KIND_C_TIME, KIND_SYNC_TIME, KIND_C_MARK};
 
     if (var < VAR_LEVEL)
-        return any[below(&t->random, sizeof(any))];
+        return any[draw_below(&t->random, sizeof(any))];
     if (var < VAR_ACK)
-        return chance(&t->random, 50) ? KIND_SYNC : KIND_SYNC_TIME;
+        return draw_chance(&t->random, 50) ? KIND_SYNC : KIND_SYNC_TIME;
     if (var < VAR_BEGIN)
         return KIND_C;
-    return chance(&t->random, 50) ? KIND_A : KIND_C_TIME;
+    return draw_chance(&t->random, 50) ? KIND_A : KIND_C_TIME;
 }
 
 /* --- moves --- */
@@ -144,26 +144,26 @@ static void move_record(struct plan *plan, struct taste *t, unsigned p)
 
 static void move_wait(struct plan *plan, struct taste *t, unsigned p)
 {
-    plan_wait(plan, p, choose_var(plan, t, p), below(&t->random, OWN));
+    plan_wait(plan, p, choose_var(plan, t, p), draw_below(&t->random, OWN));
 }
 
 static void move_edge(struct plan *plan, struct taste *t, unsigned p)
 {
     unsigned var = choose_var(plan, t, p), q = p;
 
-    if (var >= VAR_SHARED && chance(&t->random, 85))
+    if (var >= VAR_SHARED && draw_chance(&t->random, 85))
         q = choose_process(plan, t);
-    plan_edge(plan, p, choose_stream_of(t, p, var), var, q, below(&t->random, OWN), var);
+    plan_edge(plan, p, choose_stream_of(t, p, var), var, q, draw_below(&t->random, OWN), var);
 }
 
 static void move_query(struct plan *plan, struct taste *t, unsigned p)
 {
-    plan_query(plan, p, choose_var(plan, t, p), chance(&t->random, 15));
+    plan_query(plan, p, choose_var(plan, t, p), draw_chance(&t->random, 15));
 }
 
 static void move_sync_event(struct plan *plan, struct taste *t, unsigned p)
 {
-    plan_sync_event(plan, p, choose_var(plan, t, p), chance(&t->random, t->brief));
+    plan_sync_event(plan, p, choose_var(plan, t, p), draw_chance(&t->random, t->brief));
 }
 
 static void move_sleep(struct plan *plan, struct taste *t, unsigned p)
@@ -179,39 +179,40 @@ static void move_look(struct plan *plan, struct taste *t, unsigned p)
 
 static int32_t choose_delay(struct taste *t)
 {
-    return (int32_t)below(&t->random, chance(&t->random, 3) ? 1500 : (unsigned)t->delay);
+    return (int32_t)draw_below(&t->random, draw_chance(&t->random, 3) ? 1500 : (unsigned)t->delay);
 }
 
 static void move_delay(struct plan *plan, struct taste *t, unsigned p)
 {
     static const int results[] = {ACL_ERROR_RT_AICORE_EXCEPTION, ACL_ERROR_RT_AICPU_EXCEPTION,
                                   ACL_ERROR_RT_TASK_TIMEOUT};
-    unsigned stream = below(&t->random, OWN);
+    unsigned stream = draw_below(&t->random, OWN);
     int32_t us = choose_delay(t);
 
-    plan_delay(plan, p, stream, us, chance(&t->random, 85) ? 0 : results[below(&t->random, 3)]);
+    plan_delay(plan, p, stream, us,
+               draw_chance(&t->random, 85) ? 0 : results[draw_below(&t->random, 3)]);
 }
 
 static void move_level(struct plan *plan, struct taste *t, unsigned p)
 {
-    unsigned device = below(&t->random, DEVICES), from = below(&t->random, 2);
+    unsigned device = draw_below(&t->random, DEVICES), from = draw_below(&t->random, 2);
 
-    plan_level(plan, p, device, from, chance(&t->random, 50));
+    plan_level(plan, p, device, from, draw_chance(&t->random, 50));
 }
 
 static void move_gate(struct plan *plan, struct taste *t, unsigned p)
 {
-    unsigned gate = below(&t->random, GATES), closed = 0;
+    unsigned gate = draw_below(&t->random, GATES), closed = 0;
 
     for (unsigned g = 0; g < GATES; g++)
         closed += plan->process[p].gate[g].state == GATE_CLOSED;
     if (closed < t->gates || plan->process[p].gate[gate].state == GATE_CLOSED)
-        plan_gate(plan, p, gate, below(&t->random, OWN));
+        plan_gate(plan, p, gate, draw_below(&t->random, OWN));
 }
 
 static void move_open_gate(struct plan *plan, struct taste *t, unsigned p)
 {
-    plan_open_gate(plan, p, below(&t->random, GATES));
+    plan_open_gate(plan, p, draw_below(&t->random, GATES));
 }
 
 static unsigned choose_cell(struct taste *t, bool big)
@@ -219,84 +220,85 @@ static unsigned choose_cell(struct taste *t, bool big)
     unsigned cell;
 
     do
-        cell = below(&t->random, CELLS);
+        cell = draw_below(&t->random, CELLS);
     while ((cell_size(cell) == CELL_BIG) != big);
     return cell;
 }
 
 static void move_copy(struct plan *plan, struct taste *t, unsigned p)
 {
-    bool big = chance(&t->random, t->big);
+    bool big = draw_chance(&t->random, t->big);
     unsigned dst = choose_cell(t, big), src = choose_cell(t, big);
 
-    plan_copy(plan, p, below(&t->random, OWN), dst, src);
+    plan_copy(plan, p, draw_below(&t->random, OWN), dst, src);
 }
 
 static void move_copy_freed(struct plan *plan, struct taste *t, unsigned p)
 {
-    plan_copy_freed(plan, p, below(&t->random, OWN));
+    plan_copy_freed(plan, p, draw_below(&t->random, OWN));
 }
 
 static void move_set(struct plan *plan, struct taste *t, unsigned p)
 {
-    unsigned cell = choose_cell(t, chance(&t->random, t->big));
+    unsigned cell = choose_cell(t, draw_chance(&t->random, t->big));
 
-    plan_set(plan, p, below(&t->random, OWN), cell, (uint8_t)below(&t->random, 256));
+    plan_set(plan, p, draw_below(&t->random, OWN), cell, (uint8_t)draw_below(&t->random, 256));
 }
 
 static void move_fill(struct plan *plan, struct taste *t, unsigned p)
 {
-    plan_fill(plan, p, CELLS_PINNED + below(&t->random, CELLS - CELLS_PINNED));
+    plan_fill(plan, p, CELLS_PINNED + draw_below(&t->random, CELLS - CELLS_PINNED));
 }
 
 static void move_check(struct plan *plan, struct taste *t, unsigned p)
 {
-    plan_check(plan, p, below(&t->random, CELLS));
+    plan_check(plan, p, draw_below(&t->random, CELLS));
 }
 
 static void move_timed(struct plan *plan, struct taste *t, unsigned p)
 {
-    unsigned stream = below(&t->random, OWN);
+    unsigned stream = draw_below(&t->random, OWN);
 
     plan_timed(plan, p, stream, choose_delay(t));
 }
 
 static void move_elapsed(struct plan *plan, struct taste *t, unsigned p)
 {
-    plan_elapsed(plan, p, below(&t->random, DEVICES));
+    plan_elapsed(plan, p, draw_below(&t->random, DEVICES));
 }
 
 static void move_sync_stream(struct plan *plan, struct taste *t, unsigned p)
 {
-    unsigned stream = below(&t->random, OWN);
+    unsigned stream = draw_below(&t->random, OWN);
 
     plan_sync_stream(plan, p, stream,
-                     plan_blocked(plan, p, stream) && chance(&t->random, t->brief));
+                     plan_blocked(plan, p, stream) && draw_chance(&t->random, t->brief));
 }
 
 static void move_sync_device(struct plan *plan, struct taste *t, unsigned p)
 {
-    plan_sync_device(plan, p, below(&t->random, DEVICES));
+    plan_sync_device(plan, p, draw_below(&t->random, DEVICES));
 }
 
 static void move_query_stream(struct plan *plan, struct taste *t, unsigned p)
 {
-    plan_query_stream(plan, p, below(&t->random, OWN));
+    plan_query_stream(plan, p, draw_below(&t->random, OWN));
 }
 
 static void move_abort(struct plan *plan, struct taste *t, unsigned p)
 {
-    unsigned stream = below(&t->random, OWN), shared = VAR_SHARED + below(&t->random, ORDERLY);
-    unsigned var = VAR_ANY + device_of(stream) + (chance(&t->random, 50) ? DEVICES : 0);
+    unsigned stream = draw_below(&t->random, OWN),
+             shared = VAR_SHARED + draw_below(&t->random, ORDERLY);
+    unsigned var = VAR_ANY + device_of(stream) + (draw_chance(&t->random, 50) ? DEVICES : 0);
 
     if (device_of_var(p, shared) != device_of(stream) || !plan_has(plan, p, shared))
         shared = NO_VAR;
-    plan_abort(plan, p, stream, below(&t->random, LEVEL_GATES), var, shared);
+    plan_abort(plan, p, stream, draw_below(&t->random, LEVEL_GATES), var, shared);
 }
 
 static void move_renew_stream(struct plan *plan, struct taste *t, unsigned p)
 {
-    plan_renew_stream(plan, p, below(&t->random, OWN));
+    plan_renew_stream(plan, p, draw_below(&t->random, OWN));
 }
 
 static void move_renew_event(struct plan *plan, struct taste *t, unsigned p)
@@ -309,17 +311,17 @@ static void move_renew_event(struct plan *plan, struct taste *t, unsigned p)
 
 static void move_wild(struct plan *plan, struct taste *t, unsigned p)
 {
-    unsigned var = VAR_SHARED + WILD_FIRST + below(&t->random, SHARED - WILD_FIRST);
+    unsigned var = VAR_SHARED + WILD_FIRST + draw_below(&t->random, SHARED - WILD_FIRST);
 
-    switch (below(&t->random, 5)) {
+    switch (draw_below(&t->random, 5)) {
     case 0:
-        plan_wait(plan, p, var, below(&t->random, OWN));
+        plan_wait(plan, p, var, draw_below(&t->random, OWN));
         break;
     case 1:
         plan_query(plan, p, var, 0);
         break;
     case 2:
-        if (chance(&t->random, 20))
+        if (draw_chance(&t->random, 20))
             plan_sync_event(plan, p, var, false);
         break;
     case 3:
@@ -343,23 +345,23 @@ static void move_latch(struct plan *plan, struct taste *t, unsigned p)
                                    LATCH_IPC,
                                    LATCH_IPC + 1,
                                    LATCH_IPC + 1};
-    unsigned latch = some[below(&t->random, sizeof(some))], q = p;
+    unsigned latch = some[draw_below(&t->random, sizeof(some))], q = p;
 
     if (latch >= LATCH_IPC)
         q = choose_process(plan, t);
-    plan_latch(plan, p, latch, q, below(&t->random, OWN),
-               device_of_latch(latch) * 2 + below(&t->random, 2), chance(&t->random, 50));
+    plan_latch(plan, p, latch, q, draw_below(&t->random, OWN),
+               device_of_latch(latch) * 2 + draw_below(&t->random, 2), draw_chance(&t->random, 50));
 }
 
 /* Who has seen a record must find done what came before it in the stream, at once. */
 static void move_before(struct plan *plan, struct taste *t, unsigned p)
 {
     unsigned later = choose_var(plan, t, p), stream = choose_stream_of(t, p, later);
-    unsigned earlier = device_of(stream) + (chance(&t->random, 50) ? DEVICES : 0);
+    unsigned earlier = device_of(stream) + (draw_chance(&t->random, 50) ? DEVICES : 0);
 
     if (plan_blocked(plan, p, stream) || earlier == later)
         return;
-    plan_delay(plan, p, stream, (int32_t)below(&t->random, 30), 0);
+    plan_delay(plan, p, stream, (int32_t)draw_below(&t->random, 30), 0);
     plan_record(plan, p, earlier, stream);
     if (plan_record(plan, p, later, stream) && plan_sync_event(plan, p, later, false))
         plan_query(plan, p, earlier, 0);
@@ -367,26 +369,26 @@ static void move_before(struct plan *plan, struct taste *t, unsigned p)
 
 static void move_callback(struct plan *plan, struct taste *t, unsigned p)
 {
-    unsigned stream = below(&t->random, OWN);
+    unsigned stream = draw_below(&t->random, OWN);
 
-    if (chance(&t->random, 5))
+    if (draw_chance(&t->random, 5))
         plan_refused_callback(plan, p, stream);
     else
-        plan_callback(plan, p, stream, chance(&t->random, 50));
+        plan_callback(plan, p, stream, draw_chance(&t->random, 50));
 }
 
 static void move_callback_on(struct plan *plan, struct taste *t, unsigned p)
 {
-    bool write = chance(&t->random, 50);
-    unsigned cell = write ? CELLS_PINNED + below(&t->random, CELLS - CELLS_PINNED)
-                          : choose_cell(t, chance(&t->random, t->big));
+    bool write = draw_chance(&t->random, 50);
+    unsigned cell = write ? CELLS_PINNED + draw_below(&t->random, CELLS - CELLS_PINNED)
+                          : choose_cell(t, draw_chance(&t->random, t->big));
 
-    plan_callback_on(plan, p, below(&t->random, OWN), cell, write);
+    plan_callback_on(plan, p, draw_below(&t->random, OWN), cell, write);
 }
 
 static void move_burst(struct plan *plan, struct taste *t, unsigned p)
 {
-    plan_burst(plan, p, below(&t->random, OWN));
+    plan_burst(plan, p, draw_below(&t->random, OWN));
 }
 
 static void (*const moves[MOVES])(struct plan *plan, struct taste *t, unsigned p) = {
@@ -431,15 +433,15 @@ static void furnish_processes(struct plan *plan, struct taste *t)
         for (unsigned var = 0; var < VAR_SHARED; var++)
             plan_create(plan, p, var, choose_kind(t, var));
     for (unsigned i = 0; i < SHARED; i++)
-        plan_create(plan, below(&t->random, PROCESSES), VAR_SHARED + i, KIND_IPC);
+        plan_create(plan, draw_below(&t->random, PROCESSES), VAR_SHARED + i, KIND_IPC);
     for (unsigned p = 0; p < PROCESSES; p++)
         for (unsigned i = 0; i < SHARED; i++)
-            if (i >= WILD_FIRST || chance(&t->random, 30))
+            if (i >= WILD_FIRST || draw_chance(&t->random, 30))
                 plan_open(plan, p, i);
     /* The wild ones are there for ever. */
     for (unsigned p = 0; p < PROCESSES; p++)
         for (unsigned i = 0; i < SHARED; i++)
-            if (i >= WILD_FIRST || chance(&t->random, 10))
+            if (i >= WILD_FIRST || draw_chance(&t->random, 10))
                 plan_export(plan, p, i);
     plan_share_latches(plan, 4);
 }
@@ -451,16 +453,16 @@ static void leave_records(struct plan *plan, struct taste *t)
 
     while (gate + 1 < LEVEL_GATES && plan->process[victim].gate[gate].state == GATE_OPENED)
         gate++;
-    for (unsigned n = below(&t->random, 4); n > 0; n--) {
-        unsigned var = VAR_SHARED + below(&t->random, ORDERLY);
+    for (unsigned n = draw_below(&t->random, 4); n > 0; n--) {
+        unsigned var = VAR_SHARED + draw_below(&t->random, ORDERLY);
         unsigned stream = choose_stream_of(t, victim, var);
 
         if (!plan_gate(plan, victim, gate, stream) || !plan_record(plan, victim, var, stream))
             continue;
         for (unsigned p = 0; p < PROCESSES; p++) {
-            if (p == victim || chance(&t->random, 40))
+            if (p == victim || draw_chance(&t->random, 40))
                 continue;
-            plan_wait(plan, p, var, below(&t->random, OWN));
+            plan_wait(plan, p, var, draw_below(&t->random, OWN));
             plan_sleep(plan, p, var);
         }
     }
@@ -469,16 +471,17 @@ static void leave_records(struct plan *plan, struct taste *t)
 /* And notifies. */
 static void leave_notifies(struct plan *plan, struct taste *t)
 {
-    unsigned victim = (unsigned)plan->victim, stream = below(&t->random, WILD_STREAM);
+    unsigned victim = (unsigned)plan->victim, stream = draw_below(&t->random, WILD_STREAM);
 
     for (unsigned gate = 0; gate < LEVEL_GATES; gate++)
         if (plan_gate(plan, victim, gate, stream))
             break;
-    for (unsigned n = below(&t->random, 4); n > 0; n--) {
-        unsigned latch = LATCH_IPC + below(&t->random, 2);
+    for (unsigned n = draw_below(&t->random, 4); n > 0; n--) {
+        unsigned latch = LATCH_IPC + draw_below(&t->random, 2);
 
         plan_latch(plan, choose_process(plan, t), latch, victim, stream,
-                   device_of_latch(latch) * 2 + below(&t->random, 2), chance(&t->random, 50));
+                   device_of_latch(latch) * 2 + draw_below(&t->random, 2),
+                   draw_chance(&t->random, 50));
     }
 }
 
@@ -486,7 +489,7 @@ static void leave_notifies(struct plan *plan, struct taste *t)
 static void find_records(struct plan *plan, struct taste *t)
 {
     for (unsigned n = 0; n < 4; n++) {
-        unsigned p = choose_process(plan, t), var = VAR_SHARED + below(&t->random, ORDERLY);
+        unsigned p = choose_process(plan, t), var = VAR_SHARED + draw_below(&t->random, ORDERLY);
 
         plan_look(plan, p);
         plan_sync_event(plan, p, var, false);
@@ -497,7 +500,7 @@ static void kill_victim(struct plan *plan, struct taste *t)
 {
     leave_records(plan, t);
     leave_notifies(plan, t);
-    plan_death(plan, chance(&t->random, 60), (int32_t)below(&t->random, 400));
+    plan_death(plan, draw_chance(&t->random, 60), (int32_t)draw_below(&t->random, 400));
     find_records(plan, t);
 }
 
@@ -507,13 +510,13 @@ void generate(struct plan *plan, struct round *round, uint64_t seed, uint32_t nu
     uint64_t mixed = seed + number * UINT64_C(0x9e3779b97f4a7c15);
     unsigned death = 0;
 
-    choose_taste(&t, draw(&mixed));
+    choose_taste(&t, draw_random(&mixed));
     round->seed = seed;
     round->number = number;
-    plan_begin(plan, round, kill ? (int)below(&t.random, PROCESSES) : -1);
+    plan_begin(plan, round, kill ? (int)draw_below(&t.random, PROCESSES) : -1);
     furnish_processes(plan, &t);
     if (kill)
-        death = round->n + below(&t.random, t.ops);
+        death = round->n + draw_below(&t.random, t.ops);
     for (unsigned end = round->n + t.ops; round->n < end && round->n < OPS_MAX - OPS_MARGIN;) {
         moves[choose_move(&t)](plan, &t, choose_process(plan, &t));
         if (kill && !plan->dead && (round->n >= death || round->n >= end))

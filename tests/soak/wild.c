@@ -6,13 +6,13 @@
 
 static aclrtEvent choose_event(struct wild *w)
 {
-    return w->event[below(&w->random, w->events)];
+    return w->event[draw_below(&w->random, w->events)];
 }
 
 static void wild_record(struct wild *w)
 {
-    if (chance(&w->random, 50))
-        aclnpudLaunchDelay(below(&w->random, 50), 0, w->stream);
+    if (draw_chance(&w->random, 50))
+        aclnpudLaunchDelay(draw_below(&w->random, 50), 0, w->stream);
     aclrtRecordEvent(choose_event(w), w->stream);
 }
 
@@ -31,7 +31,7 @@ static void wild_events(struct wild *w)
 {
     aclrtEvent event;
 
-    aclrtIpcOpenEventHandle(w->handle[below(&w->random, w->events)], &event);
+    aclrtIpcOpenEventHandle(w->handle[draw_below(&w->random, w->events)], &event);
     aclrtRecordEvent(event, w->stream);
     aclrtStreamWaitEvent(w->stream, event);
     aclrtDestroyEvent(event);
@@ -48,9 +48,9 @@ static void wild_stream(struct wild *w)
 
     if (aclrtCreateStream(&stream) != 0)
         return;
-    aclnpudLaunchDelay(below(&w->random, 100), 0, stream);
+    aclnpudLaunchDelay(draw_below(&w->random, 100), 0, stream);
     aclrtRecordEvent(choose_event(w), stream);
-    if (chance(&w->random, 50))
+    if (draw_chance(&w->random, 50))
         aclrtDestroyStreamForce(stream);
 }
 
@@ -85,13 +85,13 @@ static void wild_abort(struct wild *w)
 
 static void wild_memory(struct wild *w)
 {
-    size_t size = 4096u << below(&w->random, 6);
+    size_t size = 4096u << draw_below(&w->random, 6);
     void *memory;
 
     if (aclrtMalloc(&memory, size, ACL_MEM_MALLOC_HUGE_FIRST) != 0)
         return;
     aclrtMemsetAsync(memory, size, 7, size, w->stream);
-    if (chance(&w->random, 50))
+    if (draw_chance(&w->random, 50))
         aclrtFree(memory);
 }
 
@@ -103,7 +103,7 @@ void wild_run(struct wild *w)
     };
 
     for (;;) {
-        steps[below(&w->random, sizeof(steps) / sizeof(steps[0]))](w);
+        steps[draw_below(&w->random, sizeof(steps) / sizeof(steps[0]))](w);
         atomic_fetch_add(w->steps, 1);
         futex_wake_all(w->steps);
     }

@@ -722,7 +722,7 @@ static uint64_t budget_ns(void)
 {
     const char *text = getenv("IPC_MODEL_MS");
 
-    return (text ? strtoull(text, NULL, 10) : effort(150, 20000)) * NSEC_PER_MSEC;
+    return (text ? strtoull(text, NULL, 10) : choose_effort(150, 20000)) * NSEC_PER_MSEC;
 }
 
 START_TEST(no_interleaving_breaks_a_record)

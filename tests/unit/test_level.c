@@ -244,7 +244,7 @@ static void *wait_again_and_again(void *arg)
 
 START_TEST(nobody_stays_behind)
 {
-    uint64_t rng = 2, end = clock_ns() + effort(300, 20000) * NSEC_PER_MSEC;
+    uint64_t rng = 2, end = clock_ns() + choose_effort(300, 20000) * NSEC_PER_MSEC;
     pthread_t raiser, waits[WAITERS];
 
     for (unsigned i = 0; i < WAITERS; i++)

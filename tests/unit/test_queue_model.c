@@ -713,7 +713,7 @@ static uint64_t budget_ns(void)
 {
     const char *text = getenv("QUEUE_MODEL_MS");
 
-    return (text ? strtoull(text, NULL, 10) : effort(250, 20000)) * NSEC_PER_MSEC;
+    return (text ? strtoull(text, NULL, 10) : choose_effort(250, 20000)) * NSEC_PER_MSEC;
 }
 
 static const struct scenario scenarios[] = {

@@ -425,7 +425,7 @@ static int run_point(const struct role *role, uint32_t point, uint32_t pass)
 /* How many of the passes the victim has died in. */
 static int run_passes(const struct role *role, uint32_t point, uint32_t hits)
 {
-    uint32_t passes = hits < PASSES ? hits : PASSES, n = effort(1, PASSES);
+    uint32_t passes = hits < PASSES ? hits : PASSES, n = choose_effort(1, PASSES);
     uint32_t first = n < passes ? 1 + ((uint32_t)(role - roles) + point) % passes : 1;
     int died = 0;
 
