@@ -164,7 +164,7 @@ static void submits_while_held(void)
     go_on();
 }
 
-/* Who waits for the stream goes on; the next one in its place is not held. */
+/* A waiter of the stream goes on; the next stream in its place is not held. */
 static void destroy_held_stream(void)
 {
     struct raw_stream waiter = raw.stream[1];

@@ -587,7 +587,7 @@ static int wait_in_child(void *arg)
     return 1;
 }
 
-/* Who wanted to be told is killed: nothing of it is left, and nobody is told. */
+/* The process with the descriptor is killed: nothing of it is left, and nobody is told. */
 START_TEST(process_killed)
 {
     int fd = eventfd(0, EFD_CLOEXEC);

@@ -613,7 +613,7 @@ START_TEST(test_abort)
 }
 END_TEST
 
-/* Who waits for room in the ring, with the stream locked. */
+/* A submitter waits for room in the ring, with the stream locked. */
 START_TEST(test_abort_full_ring)
 {
     struct sleeper s;

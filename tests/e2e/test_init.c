@@ -1090,7 +1090,7 @@ static int child_that_submits(void *arg)
     return 0;
 }
 
-/* Who submitted a task is the child's thread and not the parent's. */
+/* The submitter of a task is the child's thread and not the parent's. */
 START_TEST(child_has_its_own_thread_id)
 {
     make_parent();

@@ -635,7 +635,7 @@ START_TEST(report)
 }
 END_TEST
 
-/* npud goes: whoever waits is told. */
+/* npud goes: every waiter is told. */
 START_TEST(npud_goes)
 {
     make_notify(ANY);

@@ -236,7 +236,7 @@ START_TEST(attributes_have_their_own_names)
 }
 END_TEST
 
-/* Who creates a queue is told of a bad depth, not who sets it. */
+/* A bad depth is refused when a queue is created with it, not when it is set. */
 START_TEST(any_depth_is_kept)
 {
     static const uint32_t depths[] = {0, 1, 2, 7, 8, 8192, 8193, INT32_MAX, UINT32_MAX};

@@ -656,7 +656,7 @@ START_TEST(nobody_left_who_could_enqueue)
     sleeper_begin(&z, false);
     child_kill(two);
     expect_deserted(&z, "no process is left that could enqueue", two);
-    /* Who asks without waiting is told what there is. */
+    /* A caller that asks without waiting is told what there is. */
     FAILS(ACL_ERROR_RT_QUEUE_EMPTY, acltdtDequeue(shared->q[0], &buf, 0));
     FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "no process is left",
                  acltdtDequeue(shared->q[0], &buf, 1000));

@@ -138,7 +138,7 @@ START_TEST(death_wakes_who_waits_for_its_record)
     pthread_join(thread, &result);
     ck_assert_int_eq((int)(intptr_t)result, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
     ck_assert_uint_lt(now_ns() - start, promised_ns(100));
-    /* Later callers learn the same, until somebody records anew. */
+    /* Later callers learn the same, until a client records anew. */
     ck_assert_int_eq(aclrtQueryEventStatus(event, &status), ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
     ck_assert_ptr_nonnull(strstr(aclGetRecentErrMsg(), text));
     OK(aclrtRecordEvent(event, stream));

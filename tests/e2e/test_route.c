@@ -839,7 +839,7 @@ START_TEST(the_process_of_a_source_is_killed)
 }
 END_TEST
 
-/* Who sleeps at a destination learns that nothing more will come through the route. */
+/* A consumer that sleeps at a destination learns that nothing more will come through the route. */
 static int sleep_at_destination(void *arg)
 {
     acltdtBuf buf;

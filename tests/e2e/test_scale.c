@@ -503,7 +503,7 @@ static int fill_backlog(int *fd, int max)
     return n;
 }
 
-/* Who comes when the queue is full waits for a place in it, whatever signals come meanwhile. */
+/* A client that comes when the queue is full waits for a place, whatever signals come meanwhile. */
 START_TEST(a_full_backlog_makes_clients_wait)
 {
     static const struct itimerval often = {{0, 10000}, {0, 10000}}, never;

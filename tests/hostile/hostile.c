@@ -946,7 +946,7 @@ static void wait_for_failed_records(struct hostile *h)
 }
 
 /*
- * Destroy streams full of records that somebody seems to sleep on: npud fails them all, one by one.
+ * Destroy streams full of records that a waiter seems to sleep on: npud fails them all, one by one.
  */
 static void drop_records(struct hostile *h)
 {
