@@ -1,6 +1,6 @@
 /*
  * Cells of the tables of the event reference. Each is asked for by itself and counted; with
- * NPUD_TEST_TABLE=1 in the environment each is printed as a row: processes, what, who, result.
+ * NPUD_TEST_TABLE=1 in the environment each is printed as a row: processes, what, actors, result.
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 void cells_processes(unsigned n);
 
 /**
- * One cell came out right, or not; `what` is a row and column, the rest says who (printf). Does not
- * end the test: cells_expect_ok() does.
+ * One cell came out right, or not. `what` is a row and column, the rest names the actors (printf).
+ * Does not end the test: cells_expect_ok() does.
  */
 void cell(bool ok, const char *what, const char *who, ...) __attribute__((format(printf, 3, 4)));
 

@@ -69,7 +69,7 @@ static aclError call_query_wait(aclrtEvent e, aclrtStream s)
     aclError error = aclrtQueryEventWaitStatus(e, &status);
 
     (void)s;
-    /* Nobody waits. */
+    /* No stream waits. */
     ck_assert_int_eq(status,
                      error == 0 ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_RESERVED);
     return error;
@@ -194,7 +194,7 @@ static aclError call_destroy(aclrtEvent e, aclrtStream s)
 
 /*
  * (b-dev) cannot be recorded, so it is always FRESH. EXTERNAL needs kind (c) with the flag exactly
- * ACL_EVENT_SYNC; ours has TIME_LINE, so nobody here does.
+ * ACL_EVENT_SYNC. The event of kind (c) here has TIME_LINE, so all kinds refuse EXTERNAL.
  */
 const struct event_call event_calls[] = {
     /* a, b-sync, b-mark, b-ext, b-dev, c-sync, c-mark, ipc */

@@ -87,7 +87,7 @@ void await_buffers(uint32_t n)
         ck_assert_msg(now_ns() < give_up, "%u buffers, not %u", npud_buffers(), n);
 }
 
-/* --- who sleeps --- */
+/* --- sleeping threads --- */
 
 /* The library's futexes are shared; those of the C library are private, or have a clock. */
 static int is_asleep(pid_t pid, const char *tid)

@@ -1,6 +1,6 @@
 /*
- * Buffers that carry numbers, chains of them, and who sleeps: what tests of queues share. Of the
- * process that calls.
+ * What tests of queues share: buffers that carry numbers, chains of them, and waits for sleeping
+ * threads. The buffers belong to the calling process.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ uint64_t take_value(uint32_t qid, int32_t timeout);
 void await_asleep(pid_t pid, unsigned n);
 
 /**
- * Wait until so many buffers of all pools are somebody's: of a program, in queues, or data that
- * others have references to.
+ * Wait until so many buffers of all pools are in use: a program holds them, they are in queues, or
+ * other buffers refer to their data.
  */
 void await_buffers(uint32_t n);

@@ -1,8 +1,8 @@
 /*
  * An abort of a stream has two steps: npud holds the stream and says what it discards, the library
- * tells its threads, and then the stream goes on empty. A client that ends between the two, or that
- * takes them as it likes, harms nobody: what it discards fails for those who wait, all that others
- * do goes on, and npud has nothing left of it.
+ * tells its threads, and then the stream goes on empty. A client that ends between the steps, or
+ * takes them in any order, harms no other process: the waiters for a discarded task get an error,
+ * the work of other processes goes on, and npud keeps nothing of that client.
  */
 #include <stdio.h>
 #include <string.h>

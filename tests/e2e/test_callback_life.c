@@ -1,7 +1,7 @@
 /*
  * The ends of callbacks: subscriptions, streams, contexts, threads, processes and npud go while
- * callbacks are launched, handed over or running. Nobody hangs, and each callback runs once or is
- * dropped once.
+ * callbacks are launched, handed over or running. No caller hangs, and each callback runs once or
+ * is dropped once.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -373,7 +373,7 @@ START_TEST(submitter_in_a_full_ring)
 }
 END_TEST
 
-/* --- who sleeps in aclrtProcessReport --- */
+/* --- threads that sleep in aclrtProcessReport --- */
 
 START_TEST(sleeper_is_woken)
 {

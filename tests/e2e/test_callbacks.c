@@ -186,7 +186,10 @@ START_TEST(runs_once_with_its_argument)
 }
 END_TEST
 
-/* BLOCK stalls the stream while nobody calls; NO_BLOCK does not, and the callback stays. */
+/*
+ * BLOCK stalls the stream while no thread calls aclrtProcessReport(). NO_BLOCK does not, and the
+ * callback stays.
+ */
 START_TEST(nobody_calls_process_report)
 {
     aclrtEvent e;

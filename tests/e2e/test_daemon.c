@@ -259,7 +259,7 @@ START_TEST(an_ending_npud_leaves_the_socket_of_its_successor)
     struct run first = start_ready(&(struct start){.before = NULL}), second;
     char lock[128];
 
-    /* As an administrator might who takes the first one for dead. */
+    /* An administrator might do this if the first npud seems to be dead. */
     for (int i = 0; i < 2; i++) {
         snprintf(lock, sizeof(lock), "%s.lock", i ? admin : control);
         ck_assert_int_eq(unlink(lock), 0);

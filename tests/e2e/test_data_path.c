@@ -39,7 +39,7 @@ static aclrtEvent make_event(uint32_t flag)
     return event;
 }
 
-/* From now on a message to or from anybody kills this process. */
+/* From now on any message that this process sends or receives kills it. */
 static void forbid_messages(void)
 {
 #define FORBID(nr)                                                                                 \

@@ -532,8 +532,8 @@ static int record_in_child(void *arg)
 }
 
 /*
- * The record's process is killed: it failed, the descriptor is written, and the query names who
- * died.
+ * If the recording process is killed, the record fails: npud writes the descriptor, and the query
+ * names the dead process.
  */
 START_TEST(recorder_killed)
 {
@@ -587,7 +587,7 @@ static int wait_in_child(void *arg)
     return 1;
 }
 
-/* The process with the descriptor is killed: nothing of it is left, and nobody is told. */
+/* If the process with the descriptor is killed, npud drops its requests and writes nothing. */
 START_TEST(process_killed)
 {
     int fd = eventfd(0, EFD_CLOEXEC);
@@ -623,7 +623,10 @@ START_TEST(process_killed)
 }
 END_TEST
 
-/* Whoever waits in a loop of his own is not left there: the library writes in npud's place. */
+/*
+ * A program that waits in a loop of its own wakes up when npud dies: the library writes the
+ * descriptor in npud's place.
+ */
 START_TEST(npud_killed)
 {
     aclrtEvent e[3];

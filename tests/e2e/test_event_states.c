@@ -366,7 +366,7 @@ START_TEST(mark_state_answers)
 }
 END_TEST
 
-/* Nobody can record it: for queries it is a (b) event before its first record. */
+/* No call can record it: for queries it is a (b) event before its first record. */
 START_TEST(device_use_only_event_is_never_recorded)
 {
     aclrtEvent event = event_of_kind(B_DEV);

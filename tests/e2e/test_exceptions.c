@@ -1,6 +1,6 @@
 /*
  * Exception callbacks: once for each task that fails, with what the program and npuctl know of it,
- * and nobody hangs.
+ * and no caller hangs.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -170,8 +170,8 @@ START_TEST(test_ids)
 END_TEST
 
 /*
- * The callback has run when the error is returned, whoever runs it; without a synchronise call it
- * runs all the same.
+ * The callback has run when the error is returned, on whichever thread it runs. It also runs
+ * without a synchronise call.
  */
 START_TEST(test_before_error)
 {
@@ -438,8 +438,8 @@ START_TEST(test_full)
     await_stuck(stream);
     await_stuck(other);
     /*
-     * The callback does not come back, and nobody else notices; nor do streams of this process that
-     * do not fail.
+     * The callback does not come back. Neither another process nor a stream of this process that
+     * does not fail is delayed.
      */
     turn_tell(&to_neighbour);
     turn_await(&from_neighbour);
@@ -571,7 +571,10 @@ START_TEST(test_fork)
 }
 END_TEST
 
-/* npud's end is a failure of each device that is used, told once, whether or not somebody asks. */
+/*
+ * npud's end is a failure of each device in use. The library reports it once, also if the program
+ * makes no call.
+ */
 START_TEST(test_npud_killed)
 {
     uint64_t give_up = now_ns() + GUARD_NS;

@@ -282,7 +282,7 @@ static aclError device_fn(void *nothing)
     return aclrtSynchronizeDevice();
 }
 
-/* Whoever sleeps, in whatever call, wakes up with the code. */
+/* Each sleeping thread wakes up with the code, whichever call it sleeps in. */
 START_TEST(test_stop_sleepers)
 {
     struct sleeper s[4];
@@ -692,7 +692,7 @@ START_TEST(test_stop_task)
     await_state(failing, "waiting");
     OK(aclrtStreamStop(failing));
     FAILS(ABORTED, aclrtSynchronizeStream(failing));
-    OK(aclrtRecordEvent(gate, other)); /* nobody waits for it any more */
+    OK(aclrtRecordEvent(gate, other)); /* no stream waits for it now */
     OK(aclrtStreamStop(failing));      /* nothing to stop */
     OK(aclrtSynchronizeStream(failing));
     ck_assert_uint_eq(n_exceptions, 0);

@@ -252,7 +252,7 @@ static void give_all_to(pid_t pid, uint32_t messages)
     ck_assert_uint_gt(npud_ledger().buffers, 2 * POOL_KEPT);
 }
 
-/* Guards against pools that stay large when it is others who free, and the owner calls nothing. */
+/* Guards against pools that stay large when only other processes free, and the owner is idle. */
 START_TEST(pool_shrinks_when_others_free_it)
 {
     pid_t pid = child_start(takes_all_and_frees, NULL);
@@ -513,9 +513,9 @@ static acltdtBuf big_buffer(void)
 enum last { A_BUFFER, A_REFERENCE, A_KEPT_SLOT };
 
 /*
- * Whoever frees what is last in a segment that drains tells npud, though npud has said that it need
- * not be told of segments of this pool: the one who took a buffer, the one who has the last
- * reference to its data, or a thread of the owner that had kept a slot.
+ * The thread that frees the last slot of a draining segment tells npud, although npud has said that
+ * it need not be told of segments of this pool. It is a thread of the consumer of a buffer, of the
+ * holder of the last reference to its data, or of the owner, if that thread had kept a slot.
  */
 START_TEST(last_of_a_draining_segment_is_told)
 {
@@ -561,7 +561,10 @@ START_TEST(last_of_a_draining_segment_is_told)
 }
 END_TEST
 
-/* What others free while the pool is small is told to nobody: npud looks when it grows. */
+/*
+ * While a pool is small, other processes do not tell npud what they free: npud looks when the pool
+ * grows.
+ */
 START_TEST(what_was_free_goes_when_the_pool_grows)
 {
     pid_t pid = child_start(takes_two, NULL);

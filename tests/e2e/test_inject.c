@@ -248,7 +248,7 @@ START_TEST(records_waits_and_resets_on_idle_streams_count)
 }
 END_TEST
 
-/* A record that fails lets go who waits for it. */
+/* A record that fails releases its waiters. */
 START_TEST(failed_record_leaves_nobody_waiting)
 {
     aclrtEvent level, time;
@@ -584,7 +584,7 @@ END_TEST
 
 /*
  * Guards against a record that is neither done nor failed: aclrtStreamStop() ended the held task of
- * an IPC record, and all who waited for that record waited for ever.
+ * an IPC record, and all waiters for that record waited for ever.
  */
 START_TEST(stop_of_a_stalled_ipc_record_fails_it)
 {
@@ -682,7 +682,7 @@ START_TEST(killed_while_stalled)
 }
 END_TEST
 
-/* npud ends while a stream is stalled: nobody has cleared the rule. */
+/* npud ends while a stream is stalled: no administrator has cleared the rule. */
 START_TEST(end_of_npud_while_stalled)
 {
     inject_fault("stall");
@@ -728,7 +728,7 @@ static bool all_wait(void)
     return threads == 2 && streams == 1;
 }
 
-/* What is under way on the device fails, whatever it waits for, and who waits for it is told. */
+/* Each unfinished task of the device fails, whatever it waits for, and its waiters are told. */
 START_TEST(lost_device_lets_go_everybody)
 {
     uint64_t give_up = now_ns() + GUARD_NS;
@@ -822,7 +822,10 @@ START_TEST(nth_task_loses_its_device)
 }
 END_TEST
 
-/* Whoever waits in another process for a record of a stream that was on the device. */
+/*
+ * If a process waits for a record of another process, and the recording stream was on the lost
+ * device, the waiter is told.
+ */
 START_TEST(record_of_a_lost_device_fails_for_the_others)
 {
     aclrtEvent ipc;

@@ -1,6 +1,6 @@
 /*
  * Sections 6 and 8 (column d) of the event reference, for one, two and three processes: what each
- * state of an IPC event answers, through each handle, whoever recorded. Where the cells are:
+ * state of an IPC event answers, through each handle, for each recorder. Where the cells are:
  *
  * | rows of section 6                             | here                                        |
  * | --------------------------------------------- | ------------------------------------------- |
@@ -20,9 +20,9 @@
  * | more                                          | here                                        |
  * | --------------------------------------------- | ------------------------------------------- |
  * | section 8, column d; "refused", "supported"   | function_accepts_ipc                        |
- * | everybody asks at the same time               | everybody_at_once                           |
+ * | all processes ask at the same time            | everybody_at_once                           |
  * | which record a wait belongs to, order, limits | test_ipc_order.c                            |
- * | handles, who destroys and leaves when         | test_ipc_life.c                             |
+ * | handles, the order of destroying and leaving  | test_ipc_life.c                             |
  *
  * Skipped under TSan: the test asks one call after the other; the threads of npud and of the
  * library meet in the same ways in test_ipc_order, the model and the soak.
@@ -211,7 +211,7 @@ static bool waits_are_over(struct scene *s)
     return act_for_asker(s, act_synchronize_all, false) == ALL_WAITS;
 }
 
-/* The record comes to its end, the older one first: that must not release anybody. */
+/* The record comes to its end, the older one first: the older one must not release a waiter. */
 static void ask_for_the_end(struct scene *s)
 {
     struct act a = ref_synchronize_begin(s->asker);
@@ -265,7 +265,7 @@ static void play_row(enum row row, unsigned first, unsigned second, unsigned ask
     cast_close(&cast, asker);
 }
 
-/* Every choice of who records first, who second, on which device, and who asks. */
+/* Every choice of the first recorder, the second recorder and its device, and the asker. */
 static void play_all(unsigned processes, enum row row)
 {
     cast_start(&cast, processes, NULL);
@@ -317,7 +317,7 @@ START_TEST(wait_in_the_stream_of_the_record)
 }
 END_TEST
 
-/* --- everybody at once --- */
+/* --- all processes at once --- */
 
 /*
  * In each process a thread synchronises, and through each handle a stream waits on either device.
@@ -399,7 +399,7 @@ static void call_by(int call, enum moment moment, unsigned recorder, unsigned ca
     cast_close(&cast, caller);
 }
 
-/* Whoever recorded, whoever calls. */
+/* For each recorder and each caller. */
 START_TEST(function_accepts_ipc)
 {
     cast_start(&cast, (unsigned)_i / 3 + 1, NULL);

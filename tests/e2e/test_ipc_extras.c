@@ -89,8 +89,8 @@ START_TEST(own_handle)
 END_TEST
 
 /*
- * The answer is right at once: who has been reaped is not alive, whether npud has come to it or
- * not.
+ * The answer is right at once: a process that has been reaped is not alive, even if npud has not
+ * handled its end yet.
  */
 START_TEST(exporter_dies)
 {
@@ -107,7 +107,7 @@ START_TEST(exporter_dies)
     expect_info(handle, 1, child, 0);
     npud_await_sessions(1);
     expect_info(handle, 1, child, 0);
-    /* There is no way in any more, for others neither. */
+    /* No process can open the event any more. */
     FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclnpudIpcOpenEventOnDevice(&e, handle, 0));
     OK(aclrtDestroyEvent(e));
     FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclnpudIpcEventGetInfo(handle, &info));

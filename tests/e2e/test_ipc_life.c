@@ -1,7 +1,7 @@
 /*
- * Handles of IPC events, and who destroys and leaves when (sections 4 and 6 of the event reference,
- * acl_npud.h and libaclclient(7)), in one, two and three processes. Decisions where the reference
- * is open:
+ * Handles of IPC events, destroyed in each order, and processes that leave (sections 4 and 6 of the
+ * event reference, acl_npud.h and libaclclient(7)), in one, two and three processes. Decisions
+ * where the reference is open:
  *
  * | case                                            | here                                   |
  * | ----------------------------------------------- | -------------------------------------- |
@@ -184,7 +184,7 @@ START_TEST(export_names_the_event)
 }
 END_TEST
 
-/* --- who destroys --- */
+/* --- the order of destroying --- */
 
 /* What recorder does, observer sees: neither is harmed. */
 static bool check_usable(struct ref *recorder, struct ref *observer)
@@ -243,8 +243,8 @@ START_TEST(handles_are_independent)
 END_TEST
 
 /*
- * Destroyed at once after its calls: a record, and waits for a peer's, finish normally, and those
- * who wait for that record see it.
+ * The handle is destroyed at once after its calls: its record, and its wait for a peer's record,
+ * finish normally, and the waiters for its record see that.
  */
 static void destroy_with_tasks(unsigned doomed, unsigned other)
 {
@@ -287,7 +287,7 @@ END_TEST
 
 /* --- the creator goes --- */
 
-/* Everybody but the creator's process. */
+/* All processes but the creator's open it. */
 static void open_by_others(unsigned processes)
 {
     for (unsigned who = 1; who < processes; who++)
@@ -318,7 +318,10 @@ START_TEST(creator_destroys_before_the_peer_opens)
 }
 END_TEST
 
-/* A record that is pending when its creator's handle goes is there for who opens later. */
+/*
+ * If a record is pending when its creator's handle is destroyed, a process that opens the event
+ * later still sees the record.
+ */
 START_TEST(creator_destroys_with_its_record_pending)
 {
     struct ref creator, late;
@@ -357,7 +360,7 @@ START_TEST(never_exported_event_does_not_linger)
 }
 END_TEST
 
-/* The exporter's session is over: nobody can open it any more. */
+/* The exporter's session is over: no process can open the event any more. */
 START_TEST(exporter_left)
 {
     struct ref creator;
@@ -374,7 +377,10 @@ START_TEST(exporter_left)
 }
 END_TEST
 
-/* The event lives with who has it open, but its handle goes with who gave it out. */
+/*
+ * The event lives as long as a process has it open. Its exported handle ends with the session of
+ * the exporter.
+ */
 START_TEST(exporter_left_while_it_is_open)
 {
     struct ref creator, opener;
@@ -463,7 +469,10 @@ END_TEST
 
 #define LINGER_MAX 3
 
-/* More than fits is destroyed: the oldest go first, and are gone; who is open does not count. */
+/*
+ * If more exported events are destroyed than fit, npud drops the oldest first. An event that a
+ * process still has open does not count.
+ */
 START_TEST(oldest_go_first)
 {
     static const char *const args[] = {"--set=ipc.linger_max=3", NULL};

@@ -1,6 +1,6 @@
 /*
  * Section 6 of the event reference, for one, two and three processes: which record a wait belongs
- * to, whoever finishes first; turns on one event; limits; and section 7, what
+ * to, whichever record finishes first; turns on one event; limits; and section 7, what
  * aclrtSynchronizeDevice waits for. (What each state answers: test_ipc_cells.c.)
  *
  * | sentence of the reference                        | here                                      |
@@ -208,8 +208,8 @@ START_TEST(direction_alternates_on_one_event)
 END_TEST
 
 /*
- * The same without anybody looking in between: all turns are submitted first, as waits and records
- * behind each other in one stream of each process; the last turn is over when all are.
+ * The same, but no process looks in between: all turns are submitted first, as waits and records
+ * behind each other in one stream of each process. The last turn is over when all are.
  */
 START_TEST(turns_submitted_in_advance)
 {
@@ -255,9 +255,9 @@ static void record_often(struct ref *ref, int n)
 }
 
 /*
- * A record stays pending while as many newer ones come and go as fit beside it. Who waits for it is
- * not released by them, and is when it is executed, even if its place has been taken many times
- * over before anybody looks.
+ * A record stays pending while as many newer ones come and go as fit beside it. The newer ones do
+ * not release the waiter for it. The waiter is released when the record is executed, even if other
+ * records take its place many times before the waiter looks.
  */
 static void outlast_records(struct ref *old, struct ref *busy, struct ref *waiter)
 {
@@ -310,8 +310,8 @@ static struct ref *own_handle(unsigned who, unsigned k)
 
 /*
  * Every process, every form that takes a limit, either device; all at the same time, so that it
- * takes one second. The error goes to the stream that waited and is told once; the event, its
- * record and who waits without limit notice nothing.
+ * takes one second. The error goes to the stream that waited and is told once. The event, its
+ * record and the waiters without a limit notice nothing.
  */
 static void expire_waits(struct ref *recorder)
 {

@@ -1,6 +1,6 @@
 /*
  * IPC events of a process whose session has ended while it lives on, as `npuctl kill` leaves it:
- * what it records after that fails for everybody, promptly and by name.
+ * what it records after that fails for all waiters, promptly, and the error names that process.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -138,7 +138,7 @@ START_TEST(late_records_fail)
     OK(aclnpudEventNotifyFd(e, p.fd));
     ck_assert_int_eq(poll(&p, 1, LIMIT_MS), 1);
     close(p.fd);
-    /* A window full of them does not keep out who records. */
+    /* A window full of late records does not keep out other recorders. */
     late_records(2 * IPC_SLOTS);
     for (unsigned i = 0; i < IPC_SLOTS; i++)
         OK(aclrtRecordEvent(e, stream));

@@ -470,7 +470,7 @@ static void free_in_order(size_t size, const int *order)
     buf[2] = copy_of(buf[1]);
     memset(data, 0x77, size);
     for (int i = 0; i < 3; i++) {
-        /* Its data is nobody's before the last has gone. */
+        /* The data stays allocated until the last reference is freed. */
         for (int j = 0; j < 200; j++) {
             fresh[j] = alloc_buffer(size);
             ck_assert_ptr_ne(data_of(fresh[j]), data);
@@ -1077,8 +1077,8 @@ static void *reference_and_free(void *arg)
 }
 
 /*
- * Reference counts are of no one thread: each thread copies, under a lock of nobody, its own
- * reference of the same data.
+ * No thread owns a reference count: each thread copies its own reference of the same data, without
+ * a lock.
  */
 START_TEST(threads_count_references_of_the_same_data)
 {

@@ -510,7 +510,7 @@ START_TEST(buffered_copy_captures_its_source)
 }
 END_TEST
 
-/* It is asynchronous: who calls it may be the one who opens the gate. */
+/* The copy is asynchronous: the thread that calls it may also be the one that opens the gate. */
 static void *buffered_copy(void *arg)
 {
     (void)arg;
