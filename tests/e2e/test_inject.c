@@ -941,7 +941,7 @@ START_TEST(list_and_usage)
     npuctl_says("inject fail --probability 1.5", 2, "--probability wants");
     npuctl_says("inject fail --probability nan", 2, "--probability wants");
     npuctl_says("inject fail --seed 3", 2, "--seed goes with --probability");
-    npuctl_says("inject lose-device", 1, "which device");
+    npuctl_says("inject lose-device", 1, "lose-device needs --device");
     npuctl_says("inject lose-device --device 0 --count 2", 2, "--count does not go");
     npuctl_says("inject clear x", 2, "no number of a rule: \"x\"");
     npuctl_says("inject clear 1 2", 2, "unexpected argument \"2\"");
