@@ -1,6 +1,6 @@
 /*
- * Notifies of several processes: keys, lists of pids, who may wait, and what a death at any moment
- * leaves behind.
+ * Notifies of several processes: keys, lists of pids, which processes may wait, and what a death at
+ * any moment leaves behind.
  */
 #include <linux/sched.h>
 #include <signal.h>
@@ -118,14 +118,14 @@ START_TEST(record_from_another_process)
     turn_tell(&to_child);
     OK(aclrtSynchronizeStream(stream));
     child_expect_ok(pid);
-    /* An orderly leave harms nobody who goes on waiting. */
+    /* An orderly leave does not harm a process that goes on waiting. */
     wait_parked();
     OK(aclrtRecordNotify(notify, other));
     OK(aclrtSynchronizeStream(stream));
 }
 END_TEST
 
-/* The record is there before the wait, and outlives who made it. */
+/* The record is there before the wait, and outlives the process that made it. */
 START_TEST(record_before_wait)
 {
     pid_t pid = start_child(record_in_child, NULL);
@@ -208,7 +208,9 @@ START_TEST(list_of_pids)
 }
 END_TEST
 
-/* A list names processes and not numbers: who gets the pid of one that has died is not on it. */
+/*
+ * A list names processes and not numbers: a process that gets the pid of a dead one is not on it.
+ */
 START_TEST(a_pid_is_not_inherited)
 {
     struct clone_args args = {.exit_signal = SIGCHLD, .set_tid_size = 1};
@@ -363,7 +365,7 @@ START_TEST(across_devices)
 }
 END_TEST
 
-/* Who may wait: an importer on the same device, too; and it outlives its creator. */
+/* An importer on the same device may wait, too. The notify outlives its creator. */
 START_TEST(outlives_its_creator)
 {
     pid_t pid = start_child(export_notify, NULL);
@@ -416,7 +418,7 @@ START_TEST(recorder_dies_with_a_record_queued)
     meet_child();
     child_kill(pid);
     npud_await_sessions(1);
-    /* Nobody waited: the next who does learns of it, once. */
+    /* No stream waited: the next one that waits learns of it, once. */
     OK(aclrtWaitAndResetNotify(notify, stream, 0));
     expect_blame(pid);
     wait_parked();
@@ -495,7 +497,7 @@ START_TEST(ping_pong)
     }
     OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
     child_expect_ok(pid);
-    npud_await_sessions(1); /* its end fails those who wait for it by then, and not this one */
+    npud_await_sessions(1); /* its end fails earlier waits only, and not this one */
     OK(aclrtWaitAndResetNotify(second, stream, 0));
     engine_turn(probe);
     ck_assert(!idle(stream));
@@ -533,7 +535,7 @@ static bool shows_deadlock(void)
     if (found) {
         ck_assert_uint_eq(r->deadlocks[0]->processes, 2);
         ck_assert_ptr_nonnull(strstr(r->deadlocks[0]->members, "waits for notify"));
-        /* Somebody could still import one of them. */
+        /* Another process could still import one of them. */
         ck_assert_str_eq(r->deadlocks[0]->certainty, "suspected");
     }
     npud__report__free_unpacked(r, NULL);
@@ -588,7 +590,10 @@ static int wait_tied(void *arg)
 #define CERTAINLY "certain"
 #endif
 
-/* Within one process, all of whose threads sleep, nobody else can come: that one is certain. */
+/*
+ * If all threads of a process sleep and no other process is involved, no thread can come to help:
+ * this deadlock is certain.
+ */
 START_TEST(certain_deadlock)
 {
     uint64_t give_up = now_ns() + UINT64_C(20000000000);

@@ -1,4 +1,7 @@
-/* What npuctl prints for people, whom it tells, and what npud writes down of who asked. */
+/*
+ * What npuctl prints for people, to which users it prints it, and what npud logs about the process
+ * that asked.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -202,7 +205,7 @@ START_TEST(a_watch_does_not_make_up_for_a_pause)
 }
 END_TEST
 
-/* --- who asks --- */
+/* --- the process that asks --- */
 
 static void log_open(void)
 {
@@ -344,7 +347,10 @@ START_TEST(a_user_sees_the_waits_of_its_own_processes)
 }
 END_TEST
 
-/* Both asked before the first is answered, so nobody can be late: the second comes too early. */
+/*
+ * Both requests are sent before the first is answered, so neither can be late: the second comes too
+ * early.
+ */
 START_TEST(reports_take_a_small_part_of_npuds_time)
 {
     Npud__Request request = NPUD__REQUEST__INIT;

@@ -581,7 +581,7 @@ static aclError end_call(struct caller *c)
     return c->result;
 }
 
-/* Any negative timeout means no limit; who sleeps is woken when the other side acts. */
+/* Any negative timeout means no limit. A sleeping thread is woken when the other side acts. */
 START_TEST(no_limit)
 {
     struct caller c;
@@ -610,8 +610,8 @@ END_TEST
 
 /*
  * A consumer that is woken and finds that another was faster goes on waiting, for the rest of its
- * time only. Who is faster is chance; so is how often it takes to see the consumer lose until its
- * time is up.
+ * time only. Chance decides which consumer is faster, and how many attempts it takes until this
+ * consumer has lost until its time is up.
  */
 START_TEST(limit_is_a_total)
 {
@@ -811,8 +811,8 @@ START_TEST(many_threads)
 END_TEST
 
 /*
- * Threads come and go from a full and an empty queue with short limits: no wake-up is lost, whoever
- * it was for.
+ * Threads come and go from a full and an empty queue with short limits: no wake-up is lost,
+ * whichever thread it was for.
  */
 static void *produce_impatiently(void *arg)
 {

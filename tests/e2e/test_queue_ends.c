@@ -156,7 +156,7 @@ START_TEST(finalize_while_a_thread_attaches)
 }
 END_TEST
 
-/* --- who could serve --- */
+/* --- processes that could serve --- */
 
 static int waits_to_be_killed(void *arg)
 {
@@ -212,8 +212,8 @@ static int puts_when_told(void *arg)
 #define HEIRS 20
 
 /*
- * Each of them is killed when the next one has been granted, or has attached: there is always
- * somebody.
+ * Each of them is killed when the next one has been granted, or has attached: one process that
+ * could serve is always left.
  */
 START_TEST(replaced_before_it_dies)
 {
@@ -273,8 +273,8 @@ static void await_stopped(pid_t pid)
 }
 
 /*
- * The ring moves, the queue is destroyed, its id is another's, who is granted that one too sees all
- * of it at once.
+ * The ring moves, the queue is destroyed, and another queue gets its id. A process that is granted
+ * the new queue, too, sees all of this at once.
  */
 START_TEST(id_is_anothers_behind_the_back)
 {

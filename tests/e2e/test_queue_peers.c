@@ -1,6 +1,6 @@
 /*
  * Queues between processes: grants, rights, messages, and what the end of a peer, of a queue or of
- * npud does to who sleeps.
+ * npud does to a sleeping process.
  *
  * Skipped under TSan: the peers end one after the other, for minutes; the threads of npud and of
  * the library meet in the same ways in test_queue, test_queue_ends and the soak.
@@ -51,7 +51,7 @@ static void create_queue(uint32_t depth, uint32_t *qid)
     OK(acltdtDestroyQueueAttr(attr));
 }
 
-/* Parent: begin, with two queues for whom was forked before. */
+/* Parent: begin, with two queues for the children that were forked before. */
 static void open_queues(uint32_t depth)
 {
     OK(aclInit(NULL));
@@ -447,7 +447,7 @@ static int comes_and_goes(void *arg)
 }
 
 /*
- * Each time the right to take is taken away the ring moves, under those who use it: nothing is
+ * The ring moves each time the right to take is taken away, while processes use it: no message is
  * lost, doubled or overtaken.
  */
 START_TEST(ring_moves_under_traffic)
@@ -566,7 +566,7 @@ START_TEST(destroy_with_sleepers)
 }
 END_TEST
 
-/* --- nobody left --- */
+/* --- no process left --- */
 
 static int attaches_and_stays(void *arg)
 {
@@ -687,7 +687,7 @@ START_TEST(nobody_left_who_could_dequeue)
     child_kill(one);
     expect_deserted(&z, "no process is left that could dequeue", one);
     FAILS(ACL_ERROR_RT_QUEUE_FULL, acltdtEnqueue(shared->q[0], z.buf, 0));
-    /* Somebody new has come: there is a reason to wait again. */
+    /* A new consumer has come: there is a reason to wait again. */
     grant_rights(shared->q[0], two, TAKE);
     {
         acltdtBuf kept = z.buf;
@@ -823,7 +823,7 @@ static int passes_on(void *arg)
             error = acltdtEnqueue(shared->q[1 - me], buf, -1);
         }
     } while (error == 0);
-    /* A message that the other one did not live to put may be missing, and with him npud. */
+    /* If npud ended before the other process put a message, that message may be missing. */
     ck_assert_msg(error == ACL_ERROR_RT_SOCKET_CLOSE, "%d: %s", error, aclGetRecentErrMsg());
     return 0;
 }

@@ -170,7 +170,7 @@ static void another_takes(void)
 
 /*
  * The wake-up comes before the sleeper is in the kernel, so the word must have changed: waking
- * alone finds nobody.
+ * alone finds no sleeper.
  */
 START_TEST(a_message_comes_before_the_consumer_is_asleep)
 {

@@ -95,7 +95,7 @@ static int raw_connect(const char *path)
     return fd;
 }
 
-/* The answer, and its descriptor for who wants it. */
+/* The answer, and its descriptor if the caller wants it. */
 static Npud__Reply *raw_ask(struct raw *r, Npud__Request *request, int body, int *fd)
 {
     static struct packet packet;
@@ -862,8 +862,8 @@ static int discard_record(void *arg)
 }
 
 /*
- * The record stayed pending, and who waited for it waited until the process that had discarded it
- * closed the event or ended.
+ * The record stayed pending, and its waiters waited until the process that had discarded it closed
+ * the event or ended.
  */
 START_TEST(record_of_a_stream_that_is_destroyed_by_force)
 {

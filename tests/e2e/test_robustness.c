@@ -213,7 +213,7 @@ static void *block_in_call(void *which)
 }
 
 /*
- * Killed, or ended in order: the streams of those who live are not "complete" because npud clears
+ * Killed, or ended in order: the streams of live clients are not "complete" because npud clears
  * them away.
  */
 static void (*const end_npud[])(void) = {npud_kill, npud_teardown};

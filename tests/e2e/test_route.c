@@ -743,8 +743,8 @@ START_TEST(a_producer_and_two_consumers)
 END_TEST
 
 /*
- * Makes a queue of its own, grants it to nobody, binds it to or from board->queue[0], and waits to
- * be killed.
+ * Makes a queue of its own, grants it to no process, binds it to or from board->queue[0], and waits
+ * to be killed.
  */
 static int owner_of_an_end(void *arg)
 {
@@ -806,7 +806,7 @@ START_TEST(the_process_of_a_destination_is_killed)
     FAILS_SAYING(ACL_ERROR_FAILURE, "unbind it first",
                  change_route(acltdtBindQueueRoutes, board->queue[0], board->queue[1], &status));
     ck_assert_int_eq(status, ACL_TDT_QUEUE_ROUTE_BIND_ABNORMAL);
-    /* There is nobody whom it could be sent to: it stays, and is the application's. */
+    /* There is no queue to send it to: it stays, and is the application's. */
     send_value(board->queue[0], 10);
     expect_values(board->queue[0], 10, 11);
     FAILS(ACL_ERROR_FAILURE, acltdtDestroyQueue(board->queue[0]));
@@ -1228,7 +1228,7 @@ static void take_until(struct due due[3], uint64_t n, bool second)
     }
 }
 
-/* Until nobody has a message of the round. */
+/* Until no process has a message of the round. */
 static void take_all(struct due due[3])
 {
     uint64_t give_up = now_ns() + LOST_NS;

@@ -1,7 +1,7 @@
 /*
- * Processes that live on after their session was ended for them: what they held is nobody else's
- * before they exit, since they may be between any two stores of a call, or write to the data of a
- * buffer at any time.
+ * Processes that live on after their session was ended for them: what they held belongs to no other
+ * process before they exit, since they may be between any two stores of a call, or write to the
+ * data of a buffer at any time.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -268,7 +268,7 @@ static void *puts_messages(void *arg)
 
 #define HELD 48
 
-/* Buffers and references of this process's own, which nobody else may touch. */
+/* Buffers and references of this process's own, which no other process may touch. */
 static void *holds_buffers(void *arg)
 {
     acltdtBuf buf[HELD], copy[HELD];

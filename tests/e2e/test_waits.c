@@ -1,6 +1,6 @@
 /*
- * Who waits for whom, deadlocks, and ending a session: what an operator asks npud, and what npuctl
- * prints.
+ * Waits and their blockers, deadlocks, and ending a session: what an operator asks npud, and what
+ * npuctl prints.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -320,7 +320,7 @@ START_TEST(no_deadlock_with_a_time_limit)
 END_TEST
 
 /*
- * One stream waits for another of the same process, which waits for the first: nobody else is
+ * One stream waits for another of the same process, which waits for the first: no other thread is
  * asleep, so this can only be suspected.
  */
 START_TEST(deadlock_of_two_streams)

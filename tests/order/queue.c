@@ -96,7 +96,8 @@ static bool take_message(bool wait)
         SURE((f.ref & 0xffff) < MESSAGES);
         SURE(atomic_load_explicit(&mbufs[f.ref & 0xffff].word, memory_order_relaxed) == held);
         /*
-         * It is ours alone: what the sender has written is there, and nobody reads what we write.
+         * The consumer owns it alone: what the sender has written is there, and no other thread
+         * reads what the consumer writes.
          */
         PLAIN_READ(&data[f.ref & 0xffff]);
         PLAIN_WRITE(&data[f.ref & 0xffff]);
@@ -154,8 +155,8 @@ static void check_messages(void)
 }
 
 /*
- * Each message arrives once, with what its sender has written, and nobody sleeps beside a message
- * or beside room.
+ * Each message arrives once, with what its sender has written, and no thread sleeps while there is
+ * a message or room for it.
  */
 START_TEST(messages_arrive)
 {
@@ -223,8 +224,8 @@ static void end_with_3(void)
 }
 
 /*
- * A message is put while the ring ends: npud, a taker or its sender has it, one of them. Who sleeps
- * goes on.
+ * A message is put while the ring ends: exactly one of npud, a taker and its sender has it. A
+ * sleeping thread goes on.
  */
 START_TEST(a_ring_ends)
 {

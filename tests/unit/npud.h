@@ -80,7 +80,10 @@ static inline void npud_turn(void)
     event_base_loop(server.base, EVLOOP_NONBLOCK);
 }
 
-/** A session as after Hello, with all devices open. pid: whom others will be told to blame. */
+/**
+ * A session as after Hello, with all devices open. pid: the process that other sessions will be
+ * told to blame.
+ */
 static inline struct session *npud_session(pid_t pid)
 {
     struct session *s = calloc(1, sizeof(*s));

@@ -159,8 +159,8 @@ START_TEST(death_fails_pending_records_by_name)
 END_TEST
 
 /*
- * Whoever is told of a failure is told who is to blame for that one, also while others fail; the
- * latest stays.
+ * A client that is told of a failure is told which process caused that failure, also while other
+ * tasks fail. The latest failure stays.
  */
 START_TEST(failures_keep_their_culprits)
 {
@@ -189,7 +189,7 @@ END_TEST
 
 /*
  * What waits for a stream of the same session does not go on because that stream is cleared away:
- * nobody sees a record complete that depends on it.
+ * no process sees a record complete that depends on it.
  */
 START_TEST(death_completes_nothing)
 {
@@ -214,7 +214,7 @@ START_TEST(death_completes_nothing)
 }
 END_TEST
 
-/* The page says "pending", by an opener that does not exist: nobody will ever complete it. */
+/* The page says "pending", by an opener that does not exist: no process will ever complete it. */
 START_TEST(a_forged_record_holds_no_stream)
 {
     struct ipc_open *open = make_ipc(session);
@@ -396,7 +396,7 @@ START_TEST(many_submitters)
 END_TEST
 
 /*
- * Somebody who wants the engines all the time, as the control thread does when objects come and go.
+ * This thread wants the engines all the time, as the control thread does when objects come and go.
  */
 static void *lock_and_unlock(void *arg)
 {

@@ -1,6 +1,6 @@
 /*
  * daemon/failure with real engines and a client that is the test: nothing is lost at the edges, and
- * who lies harms himself.
+ * a client that lies harms only itself.
  */
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/stream_abort.h"
@@ -164,8 +164,8 @@ static void expect_neighbour_works(void)
 }
 
 /*
- * Wanted, but never taken: that stream stays where it is, and nobody else; it can be aborted, and
- * the session can end.
+ * The client wants exceptions, but never takes them: only that stream stays where it is. It can be
+ * aborted, and the session can end.
  */
 START_TEST(exceptions_that_nobody_takes)
 {

@@ -59,8 +59,8 @@ static uint32_t get_opener(int i)
 }
 
 /*
- * npud looked at those who wait in portions of 64, each from where the one before had ended, plus
- * one.
+ * npud looked at the waiters in portions of 64. Each portion began one after the end of the portion
+ * before.
  */
 START_TEST(waits_for_the_last_of_all_numbers)
 {

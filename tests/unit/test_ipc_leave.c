@@ -1,6 +1,6 @@
 /*
  * Openers of an IPC event that leave, while their process lives on and still writes: no record
- * stays pending that nobody will execute, and none that has failed reads as done.
+ * stays pending that no process will execute, and no failed record reads as done.
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -128,8 +128,8 @@ START_TEST(recorded_after_the_end_of_the_session)
 END_TEST
 
 /*
- * Guards against a late record in the name of one who is there: numbers are not given out again
- * while the process lives.
+ * The number of an opener is not given out again while its process lives, because that process
+ * could still write a late record in the name of the new opener.
  */
 START_TEST(numbers_stay_with_the_process)
 {

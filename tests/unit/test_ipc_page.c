@@ -246,7 +246,7 @@ START_TEST(full_window_makes_the_recorder_wait)
     ck_assert_uint_eq(take_record(OTHER, IPC_PENDING), IPC_SLOTS + 1);
     ck_assert_uint_eq(ipc_take(page, OTHER, IPC_PENDING, &blocker), 0);
     ck_assert_uint_eq(blocker, 2);
-    /* Nobody's record was touched meanwhile. */
+    /* No record of any opener was touched meanwhile. */
     for (uint64_t n = 2; n <= IPC_SLOTS; n++)
         ck_assert_int_eq(ipc_state_of(page, n), n == 3 ? IPC_DONE : IPC_PENDING);
     ck_assert(complete_record(2, ME, IPC_DONE));
@@ -315,7 +315,7 @@ START_TEST(killed_right_after_the_swap_of_latest)
         uint64_t number = take_record(ME, IPC_PENDING), next;
 
         ck_assert_uint_ne(ipc_slot_tag(slot_of(number)), (uint32_t)number);
-        /* Whoever comes next in any way makes it known. */
+        /* The next caller makes it known, whatever its call is. */
         switch (i % 4) {
         case 0:
             next = take_record(OTHER, IPC_DONE);
@@ -568,8 +568,8 @@ static void *scribble_on_page(void *arg)
         _Atomic uint64_t *slot = &page->slot[number % IPC_SLOTS];
 
         /*
-         * Mostly what makes a compare-and-swap of somebody else fail and still look as if it should
-         * be tried again.
+         * Mostly values that make a compare-and-swap of another thread fail and still look as if
+         * the compare-and-swap should be tried again.
          */
         if (random_below(&rng, 100) == 0)
             atomic_store(&page->latest, random_next(&rng));

@@ -142,8 +142,8 @@ END_TEST
 /*
  * Recorders take numbers, complete at the call or pending; completers ("engines") finish pending
  * ones in random order, some of them twice and some as failed; sleepers wait for whatever is
- * newest. One record is held back again and again until somebody sleeps because the window is full,
- * so that recorders sleep as well.
+ * newest. One record is held back again and again until a recorder sleeps because the window is
+ * full, so that recorders sleep as well.
  */
 #define RECORDERS  3
 #define COMPLETERS 2
@@ -193,7 +193,10 @@ static bool bag_get(uint64_t *rng, struct job *job)
     return any;
 }
 
-/* As client/core/wait.c does. Fails when nobody wakes us though the record is complete. */
+/*
+ * As client/core/wait.c does. Fails if no completer wakes this thread although the record is
+ * complete.
+ */
 static void wait_record(uint64_t number, _Atomic unsigned *count)
 {
     uint64_t deadline = clock_ns() + GUARD_NS;

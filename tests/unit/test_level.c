@@ -225,7 +225,7 @@ static void *raise_and_lower(void *arg)
         if (random_below(&rng, 8) == 0)
             client_wait(recorder, client_submit(recorder, event_task(TASK_RESET, 0)));
     }
-    /* Whoever waits now has parked before this. */
+    /* Every stream that waits now has parked before this. */
     event_slot_raise(event->shm);
     client_wait(recorder, client_submit(recorder, make_record(TASK_RECORD_WAKE, ++number)));
     return NULL;

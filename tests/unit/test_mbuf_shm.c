@@ -24,8 +24,8 @@
 #define THREAD_ACTS 1000000
 
 /*
- * A place: the ref's slot + 1 of a buffer that is nobody's but the place's (CACHED by session
- * `board`, so no sweep of a worker's takes it).
+ * A place: the ref's slot + 1 of a buffer that only the place owns (CACHED by session `board`, so
+ * no sweep of a worker's takes it).
  */
 static struct board {
     _Atomic uint32_t place[BOARD];
@@ -71,8 +71,8 @@ static void do_alloc(struct worker *a)
         return;
     mbuf_prepare(&w.view, slot, 128);
     /*
-     * Nobody writes to data that somebody else has: the stamp stays as long as there is a
-     * reference.
+     * No worker writes to data to which another worker has a reference: the stamp stays as long as
+     * there is a reference.
      */
     data = w.view.data + slot * w.view.stride;
     memset(data, (int)random_below(&a->rng, 256), 128);
@@ -110,8 +110,8 @@ static void do_drop(struct worker *a)
 }
 
 /*
- * The word first: who is killed in between has put nothing, and the keeper, who lives, has what
- * nobody finds until the end.
+ * The word is written first: a worker that is killed in between has put nothing. The keeper lives
+ * and owns the buffer, which no worker finds until the end.
  */
 static void do_put(struct worker *a)
 {

@@ -1,8 +1,8 @@
 /*
  * References to shared buffers, one step after the other: processes and npud as coroutines that may
  * be held, or die, before each atomic access of proto/shm/mbuf_shm.h and of npud's sweep, and
- * another goes on. All ways of two preemptions, and many random ones of more. What comes out must
- * be exact: who lives has what it had, and nothing else is left.
+ * another goes on. All ways of two preemptions, and many random ones of more. The result must be
+ * exact: a live process has what it had, and nothing else is left.
  *
  * Skipped under TSan: one thread, on many stacks.
  */
@@ -531,7 +531,7 @@ static void refer_to_1(void)
 
 /*
  * A slot that changed the count of one block last is about to change that of another, with the same
- * number, when somebody settles the first. That is no word about the second.
+ * number, when another actor commits the first. That does not commit the second.
  */
 START_TEST(same_number_of_another_block)
 {

@@ -65,8 +65,8 @@ static void expect_passed(struct stream *s, uint64_t position)
 }
 
 /*
- * As the end of a session does it: the engine forgets the stream. Nobody else waits: the bit is set
- * again.
+ * As the end of a session does it: the engine forgets the stream. No other stream waits: the bit is
+ * set again.
  */
 START_TEST(spent_on_a_dead_waiter)
 {

@@ -344,8 +344,8 @@ START_TEST(descriptors_that_do_not_fit_into_the_process_are_refused)
 END_TEST
 
 /*
- * Nobody can tell an empty packet from the end, so it is taken for the end; with descriptors it is
- * a fault.
+ * A receiver cannot tell an empty packet from the end, so an empty packet is taken for the end.
+ * With descriptors it is a fault.
  */
 START_TEST(empty_packet)
 {

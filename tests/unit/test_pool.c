@@ -457,8 +457,8 @@ START_TEST(orphan_goes_with_its_last_buffer)
 END_TEST
 
 /*
- * Words that nobody's life explains keep an orphan only while somebody maps it who could be behind
- * them.
+ * Words that belong to no live session keep an orphan only while a session maps it that could have
+ * written them.
  */
 START_TEST(lies_do_not_keep_an_orphan)
 {
@@ -620,7 +620,7 @@ START_TEST(memory_is_given_back)
     ck_assert_int_eq(state_of(y), MBUF_HELD);
     mbuf_drop(&m.view, y, &(bool){false});
     ck_assert(segment_give_back(s));
-    /* Whoever has it mapped has the page that says so, and nothing else. */
+    /* A process that has it mapped has the page that says so, and nothing else. */
     ck_assert_uint_eq(atomic_load(&m.view.page->dead), 1);
     ck_assert_uint_eq(m.view.data[5], 0);
     ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), 0);
@@ -762,7 +762,9 @@ START_TEST(lost_rights_drain_a_segment)
     ck_assert_int_eq(queue_attach_change(qc, QUEUE_PUT | QUEUE_TAKE), 0);
     queue_rights_changed(c);
     ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
-    /* Nobody allocates from it while it drains: when nothing is in it, it goes at once. */
+    /*
+     * No process allocates from it while it drains: when nothing is in it, npud frees it at once.
+     */
     mbuf_release(&m.view, held);
     ck_assert_ptr_eq(segment_find(&server, id), s);
     ck_assert_int_eq(queue_attach_change(qc, QUEUE_PUT), 0);
@@ -848,8 +850,8 @@ START_TEST(slots_of_a_survivor_stay_until_it_exits)
 END_TEST
 
 /*
- * Memory of a segment is never used for another: nobody is hurt when it goes while a survivor has
- * something in it.
+ * Memory of a segment is never used for another segment: npud may free the segment while a survivor
+ * has a buffer in it, and no other process is hurt.
  */
 START_TEST(segment_of_a_survivor_alone_is_given_back)
 {

@@ -1,6 +1,6 @@
 /*
- * npud's side of queues: rights, grants, feeds, new rings, who is told of whose end, what a dead
- * session has left in a ring.
+ * npud's side of queues: rights, grants, mappings, new rings, which sessions are told of the end of
+ * a peer, what a dead session has left in a ring.
  */
 #include "npud.h"
 #include "tests/common/need.h"
@@ -610,7 +610,7 @@ START_TEST(who_ends_and_lives_is_left_behind_too)
 }
 END_TEST
 
-/* --- who waits for whom --- */
+/* --- waits and their blockers --- */
 
 static void sleep_slot(struct session *session, uint32_t slot, uint32_t kind, uint32_t object)
 {

@@ -77,7 +77,7 @@ static struct world {
     unsigned owner[MESSAGES]; /* 1 + the actor that has received it */
     uint64_t known[MESSAGES]; /* word of the buffer, as it was received last */
     unsigned sent[MESSAGES];  /* into a ring */
-    unsigned got[MESSAGES];   /* out of a ring, by somebody who lives, or was found with him */
+    unsigned got[MESSAGES];   /* out of a ring, by a live actor, or found with it */
     struct received log[64];
     unsigned n_log;
 } w;

@@ -754,7 +754,7 @@ START_TEST(the_ring_of_either_end_may_move)
 }
 END_TEST
 
-/* --- who is bound to whom --- */
+/* --- which queues are bound --- */
 
 START_TEST(what_is_refused)
 {

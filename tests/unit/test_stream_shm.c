@@ -232,7 +232,7 @@ static void run_laps(unsigned waiters)
     for (unsigned i = 0; i < waiters; i++)
         thread_join(threads[i]);
     ck_assert_uint_eq(atomic_load(&ctrl.wake_seq), (uint32_t)wakes);
-    ck_assert_uint_le(wakes, atomic_load(&arms)); /* never without somebody who asked */
+    ck_assert_uint_le(wakes, atomic_load(&arms)); /* never without a waiter that asked */
     ck_assert_uint_gt(atomic_load(&sleeps), 0);
     ck_assert_uint_gt(wakes, 0);
 }

@@ -27,7 +27,7 @@ static void start_session(void)
     ck_assert_ptr_nonnull(words);
 }
 
-/* Nobody may be left to be counted. */
+/* No waiter may be left to be counted. */
 static void end_session(void)
 {
     session_free(session);
@@ -165,7 +165,7 @@ START_TEST(one_write_frees_all_who_wait_for_it)
 }
 END_TEST
 
-/* The stream that has written is dropped before all of those who wait for that were looked at. */
+/* The stream that has written is dropped before all streams that wait for it were looked at. */
 START_TEST(a_writer_that_is_dropped_wakes_all_the_same)
 {
     static struct stream *s[MANY];
@@ -220,7 +220,7 @@ START_TEST(freed_memory_fails_all)
 }
 END_TEST
 
-/* The source of a copy goes while those who wait for its destination are looked at. */
+/* The source of a copy goes while the streams that wait for its destination are looked at. */
 START_TEST(freed_source_leaves_nobody_waiting)
 {
     static struct stream *s[WAITERS];

@@ -1,4 +1,4 @@
-/* daemon/waitlist: who waits is told once, by whoever comes first. */
+/* daemon/waitlist: each waiter is told once, by the first thread that reaches it. */
 #include "daemon/base/waitlist.h"
 
 #include <signal.h>
@@ -103,7 +103,7 @@ START_TEST(who_fires_says_how_it_ended)
 }
 END_TEST
 
-/* Nearest target first; of equal ones, who came first. */
+/* Nearest target first; of equal targets, the waiter that came first. */
 START_TEST(told_in_the_order_of_targets)
 {
     static const uint64_t targets[] = {5, 3, 9, 3, 1, 5, 9, 0, 3};
@@ -196,7 +196,7 @@ static bool is_even(const struct waiter *w)
     return w->target % 2 == 0;
 }
 
-/* In portions, from where the one before ended; who is not fired stays. */
+/* In portions, each from where the one before ended. A waiter that is not fired stays. */
 START_TEST(some_at_a_time)
 {
     enum { N = 200 };

@@ -134,7 +134,7 @@ static inline uint64_t duel_await(const struct duel_run *run, _Atomic uint64_t *
     return value;
 }
 
-/* Of any order of magnitude, since nobody knows how long the news take to the other CPU. */
+/* Of any order of magnitude, since the time until the other CPU sees a store is unknown. */
 static inline void duel_delay(uint64_t *rng)
 {
     if (random_below(rng, 32) == 0)

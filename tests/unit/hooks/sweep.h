@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 
 /*
- * Who reads or writes one of these words gives the others their chance first: every access names an
- * order, or is made to.
+ * An actor that reads or writes one of these words lets the other actors run first: every access
+ * names an order, or is made to.
  */
 void mbuf_step(void);
 #define ORDERED(order)       (mbuf_step(), (memory_order)(order))
