@@ -100,7 +100,7 @@ void results_emit_worst(const char *name, const struct result *results, unsigned
 /** One getppid system call: the unit of the rows about the cost of a call. */
 double side_getppid(void *arg, unsigned n);
 
-/** End this process after so long: a benchmark that hangs must not keep anybody waiting. */
+/** End this process after so long: a benchmark that hangs must not keep its user waiting. */
 void watchdog_start(unsigned seconds);
 
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -127,7 +127,7 @@ struct result contest_run(const struct row *row, const struct contest *c)
     values = new_samples(c->rounds);
     baselines = new_samples(c->rounds);
     for (unsigned i = 0; i < c->rounds; i++) {
-        /* Who begins changes, so that neither side always inherits the other's caches. */
+        /* The two sides begin in turn, so that neither side always inherits the other's caches. */
         if (i % 2)
             baselines[i] = c->baseline(c->arg, c->n_baseline);
         values[i] = c->value(c->arg, c->n_value);

@@ -2,7 +2,7 @@
  * Rows 4 and 4b: two processes that answer each other through IPC events, both asleep in
  * aclrtSynchronizeEvent.
  *
- * Who is to sleep there needs a record that is submitted and not executed. So each side queues its
+ * A process can only sleep there if a record is submitted and not executed. So each side queues its
  * records ahead, each behind a gate: [wait for the gate][lower the gate][record event k], and fires
  * record k by raising its gate on a second stream.
  *

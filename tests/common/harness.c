@@ -336,7 +336,8 @@ pid_t child_start(int (*fn)(void *arg), void *arg)
     if (pid == 0) {
         /*
          * Against hanging. check's handler, which was inherited, would kill the whole test without
-         * a word; so is who waits for this child told what became of it.
+         * a word. With the default action, the process that waits for this child learns what became
+         * of it.
          */
         signal(SIGALRM, SIG_DFL);
         alarm(60);

@@ -70,8 +70,8 @@ void npud_await_fds(uint32_t n);
 bool npud_lists_sleeper(pid_t pid, const char *call);
 
 /**
- * Shared buffers of all pools that are anybody's: a program's, in queues, or data that others have
- * references to.
+ * Shared buffers of all pools that are in use: held by a program, in queues, or data that others
+ * have references to.
  */
 uint32_t npud_buffers(void);
 

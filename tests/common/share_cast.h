@@ -7,8 +7,8 @@
  * test asks for the answer: a member may sleep in a call, be stopped, or be killed.
  *
  * Messages are numbered. The number is in the user data of the head, and all over the data of each
- * buffer of the message, so that who receives one knows which, and that it is whole. What became of
- * it is noted in memory shared by all.
+ * buffer of the message, so that the receiver knows which message it is, and that it is whole. What
+ * became of it is noted in memory shared by all.
  */
 #pragma once
 
@@ -26,7 +26,8 @@
 
 /*
  * What holds in a process that works fast, or may be killed: check notes each of its own assertions
- * in a file, also when all is well, and who is killed while writing there leaves half a note.
+ * in a file, also when all is well, and a process that is killed while writing there leaves half a
+ * note.
  */
 #define MUST(what) MUST_SAY(what, "does not hold: %s", #what)
 #define MUST_SAY(what, ...)                                                                        \
@@ -94,8 +95,8 @@ void member_kill(int who);
 /** It has died by SIGKILL: reap it. */
 void member_reap(int who);
 /**
- * Does the member sleep in this function of the API? It is on npud's list of who waits, and not
- * about to run.
+ * Does the member sleep in this function of the API? It is on npud's list of waiters, and not about
+ * to run.
  */
 bool member_sleeps(int who, const char *call);
 /** Wait until it does. */

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-/* The harness has a variable with the name of the namespace; nobody needs it here. */
+/* The harness has a variable with the name of the namespace; this test does not need it. */
 #define npud npud_of_the_harness
 extern "C" {
 #include "tests/common/harness.h"

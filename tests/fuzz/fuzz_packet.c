@@ -1,6 +1,6 @@
 /*
  * packet_recv() and the parsers behind it: packets of any size with any number of descriptors, and
- * who owns what came.
+ * which side owns the descriptors that came.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -12,7 +12,7 @@ struct engine;
 enum step {
     STEP_WORKED,
     STEP_IDLED, /* looked for work in vain, and will look again */
-    STEP_SLEPT, /* would have slept until somebody wakes it */
+    STEP_SLEPT, /* would have slept until another thread wakes it */
 };
 
 /** One turn. */

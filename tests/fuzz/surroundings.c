@@ -119,7 +119,7 @@ WRAP(int, fprintf, FILE *f, const char *fmt, ...)
     return n;
 }
 
-/* --- others who do something at the wrong moment --- */
+/* --- others that do something at the wrong moment --- */
 
 WRAP(void, waitlist_add, struct waitlist *list, struct waiter *waiter, uint64_t target)
 {

@@ -15,7 +15,7 @@ extern struct surroundings {
     uint64_t tick;   /* how long a look at it takes, in ns */
     uint64_t random; /* state of what getrandom() answers */
     uint32_t fail;   /* the fail-th allocation or descriptor from now on is refused; 0: none */
-    /* Who is at the other end of a socket. */
+    /* The process at the other end of a socket. */
     pid_t peer_pid;
     uid_t peer_uid;
     int peer_death; /* stands for the pidfd: becomes readable when the peer dies */

@@ -128,7 +128,7 @@ static void hang_up_admin(void)
     if (world.admin >= 0)
         close(world.admin);
     world.admin = -1;
-    /* A report that is being made learns at its end that nobody wants it. */
+    /* A report that is being made learns at its end that no administrator wants it. */
     do {
         control_turn();
     } while (world.server.admin_list);
@@ -160,9 +160,9 @@ void world_end(void)
     hang_up_admin();
     let_survivors_exit();
     /*
-     * Who hangs up and has queues is given a moment to be seen dying; what was a dead one's is
-     * looked at again some time later. And clients grant queues to pids, which may be those of
-     * processes of this machine: these live, and could still come.
+     * npud gives a client that hangs up and has queues a moment to be seen dying. It looks at what
+     * a dead client left again some time later. And clients grant queues to pids, which may be
+     * those of processes of this machine: these live, and could still come.
      */
     while (server->sessions || server->queues->all || server->pools->list) {
         if (server->sessions || !server->queues->all)
@@ -185,8 +185,8 @@ void world_end(void)
 /* --- time --- */
 
 /*
- * Let everybody have a turn. True when all engines have slept, and slept again, since anybody has
- * done anything.
+ * Let npud and all engines have a turn. True when all engines have slept, and slept again, since
+ * any of them has done anything.
  */
 static bool step_all(unsigned *slept)
 {

@@ -7,7 +7,7 @@
  *
  *   - what comes out of a lap is what went in, unless the lap was aborted
  *   - an abort forgets no record that was executed, and makes none of those complete that it
- *     discards (aclrtDeviceTaskAbort); who comes after it is not told of it again
+ *     discards (aclrtDeviceTaskAbort); a later caller is not told of it again
  *   - no wait hangs
  *   - in the end npud holds nothing
  *

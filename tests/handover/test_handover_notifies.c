@@ -295,7 +295,7 @@ static void disturb_player(void)
         round_of.ended += player_end_session(p);
     } else if (what < 62 && !shared->orphaned) {
         atomic_store(&shared->orphaned, 1);
-        member_kill(0); /* whoever has imported goes on */
+        member_kill(0); /* importers go on */
         round_of.exporters++;
     }
 }
@@ -365,7 +365,7 @@ static bool has_come_back(void *arg)
     return true;
 }
 
-/* As long as somebody waits, one more record; each must be seen to arrive. */
+/* As long as a player waits, one more record; each must be seen to arrive. */
 static void release_all(void)
 {
     unsigned notify;

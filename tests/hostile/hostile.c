@@ -459,7 +459,7 @@ static bool notify_somehow(struct hostile *h, int fd)
 
 /*
  * Descriptors whose writing would block, and everything that is none, waiting for records and
- * positions that are there, that come, and that nobody will ever reach; while streams and events
+ * positions that are there, that come, and that no stream will ever reach; while streams and events
  * come and go under them.
  */
 static void block_descriptors(struct hostile *h)
@@ -875,7 +875,7 @@ static void forge_pending(struct ipc_page *page, uint64_t number, uint32_t opene
 
 /*
  * Streams wait for records that are forged as pending, the last of all numbers among them, in an
- * event that is then closed elsewhere: npud looks through those who wait.
+ * event that is then closed elsewhere: npud looks through the waiters.
  */
 static void wait_for_forged_records(struct hostile *h)
 {
@@ -1015,7 +1015,7 @@ static void spoil_event(struct hostile *h)
 
 #define MUCH (128u << 20)
 
-/* Much memory, in use, given back: somebody has to free all those pages. */
+/* Much memory, in use, given back: a process or npud has to free all those pages. */
 static void free_much(struct hostile *h)
 {
     static struct raw_object m;
@@ -1042,8 +1042,9 @@ static void free_much(struct hostile *h)
 }
 
 /*
- * Take pages away from below npud, of its rings and of what it fills meanwhile: who touches a page
- * of a file in which a hole is being made waits in the kernel until the hole is there.
+ * Take pages away from below npud, of its rings and of what it fills meanwhile: a thread that
+ * touches a page of a file in which a hole is being made waits in the kernel until the hole is
+ * there.
  */
 static void punch_holes(struct hostile *h)
 {
@@ -1061,7 +1062,7 @@ static void punch_holes(struct hostile *h)
         for (unsigned i = 0; i < raw.n_streams; i++) {
             struct raw_stream *s = &raw.stream[i];
 
-            s->tail = atomic_load(&s->ctrl->done); /* nobody knows where they are by now */
+            s->tail = atomic_load(&s->ctrl->done); /* by now the true position is unknown */
             raw_put(&raw, s, &set);
             raw_ring(&raw, s);
         }

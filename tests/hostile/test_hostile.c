@@ -266,7 +266,7 @@ static bool is_strict(void)
     return getenv("NPUD_HOSTILE_STRICT") != NULL;
 }
 
-/* Nobody asks for the comparison: then there is none, and no second attempt. */
+/* If the caller does not ask for the comparison, there is none, and no second attempt. */
 static bool wants_comparison(void)
 {
     return is_strict() || getenv("NPUD_TEST_TABLE") || choose_effort(0, 1);
@@ -367,7 +367,7 @@ static void start_npud(void)
     npud_stderr = memfd_create("log of npud", MFD_CLOEXEC);
     ck_assert_int_ge(npud_stderr, 0);
     npud_start(it.c->set);
-    if (geteuid() == 0) { /* let nobody in */
+    if (geteuid() == 0) { /* let the user "nobody" in */
         ck_assert_int_eq(chmod(npud.dir, 0711), 0);
         ck_assert_int_eq(chmod(getenv("NPUD_SOCKET"), 0666), 0);
     }
@@ -425,8 +425,9 @@ START_TEST(beside_a_hostile_client)
 END_TEST
 
 /*
- * What npud has sent and nobody has taken is npud's in the kernel's books, where all its clients
- * share one limit: who takes nothing is ended after a few, long before the socket is full.
+ * The kernel charges descriptors that npud has sent and no client has taken to npud, and all its
+ * clients share one limit. So npud ends a client that takes nothing after a few, long before the
+ * socket is full.
  */
 START_TEST(descriptors_left_unread)
 {
@@ -447,7 +448,7 @@ START_TEST(descriptors_left_unread)
         ck_assert(raw_open_device(&raw, 0));
     while (r == 0 && n++ < 64)
         r = raw_send(&raw, &q, 0);
-    /* Not before: who reads in between is slow, and no more. */
+    /* Not before: a client that reads in between is only slow. */
     ck_assert_int_eq(poll(&p, 1, 20000), 1);
     for (n = 0; packet_recv(raw.socket, &packet, 0) == 1; n++)
         packet_deinit(&packet);

@@ -2,12 +2,12 @@
  * Hostile sessions that share buffers and queues.
  *
  * Rights: what a session was not given it cannot write, map, open again or attach, whatever it
- * tries; not even by being given the pid of who was granted it. Damage: a session that writes
- * garbage to all that it may write hurts those that it shares with, and nobody else: npud lives,
- * cleans up all of it, and a pair that shares other queues goes on as if nothing were, with no
- * message lost or changed.
+ * tries; not even if it is given the pid of the process that was granted it. Damage: a session that
+ * writes garbage to all that it may write hurts only those that it shares with: npud lives, cleans
+ * up all of it, and a pair that shares other queues goes on as if nothing were, with no message
+ * lost or changed.
  *
- * Those who misbehave are another user than npud, as far as the test is root. NPUD_HOSTILE_SEED,
+ * Hostile sessions run as another user than npud, if the test is root. NPUD_HOSTILE_SEED,
  * NPUD_HOSTILE_CASE: as for test_hostile. NPUD_HOSTILE_SECONDS: how long each case goes on (default
  * 0.6).
  *
@@ -70,7 +70,7 @@ static void become_nobody(void)
 static void set_up_test(void)
 {
     npud_setup();
-    if (geteuid() == 0) { /* let nobody in */
+    if (geteuid() == 0) { /* let the user "nobody" in */
         ck_assert_int_eq(chmod(npud.dir, 0711), 0);
         ck_assert_int_eq(chmod(getenv("NPUD_SOCKET"), 0666), 0);
     }
@@ -631,7 +631,7 @@ static void flood_requests(void)
         ck_assert_int_ge(write(fd, &(uint64_t){1}, 8), -1);
         close(fd);
     }
-    /* To nobody else: a grant that waits for its process is a reason for the queue to stay. */
+    /* To no other process: a grant that waits for its process is a reason for the queue to stay. */
     raw_grant(&raw, it.queue[0].id,
               draw_chance(&it.rng, 50) ? getpid() : -(int32_t)draw_below(&it.rng, 9), QUEUE_RIGHTS);
     raw_grant(&raw, it.queue[0].id, INT32_MAX - (int32_t)draw_below(&it.rng, 9), QUEUE_RIGHTS);

@@ -129,7 +129,7 @@ static void side_open(void)
         GOOD(aclrtIpcOpenEventHandle(shared->spoiled, &side.spoiled));
 }
 
-/* Not before the round is said: who sees the record complete must see that too. */
+/* Not before the round is said: the side that sees the record complete must see that, too. */
 static void fire_gate(void)
 {
     shared->said[me] = side.next + 1;

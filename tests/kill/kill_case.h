@@ -1,6 +1,6 @@
 /*
- * A case of the kill test: one victim that dies at one point of one role, and those who watch it.
- * See test_kill.c.
+ * A case of the kill test: one victim that dies at one point of one role, and the processes that
+ * watch it. See test_kill.c.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * What a test and the killable library share: a page that both the victim and who watches it have
+ * What a test and the killable library share: a page that both the victim and its observer have
  * mapped.
  */
 #pragma once

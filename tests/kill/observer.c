@@ -1,4 +1,4 @@
-/* Who waits for what the victim owes, and goes on working when it is dead. */
+/* An observer: it waits for what the victim blocks, and goes on working when the victim is dead. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -154,7 +154,7 @@ static void go_on_notifying(void)
     }
 }
 
-/* The death of who waited for it has not changed it; and the event under test works as before. */
+/* The death of its waiter has not changed FOREIGN; and the event under test works as before. */
 static void go_on(void)
 {
     ck_assert_int_eq(status_of(events[FOREIGN]), ACL_EVENT_RECORDED_STATUS_NOT_READY);

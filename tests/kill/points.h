@@ -1,6 +1,6 @@
 /*
- * The kill points by name, and what became of who was to die at one. For the tests that try them
- * all.
+ * The kill points by name, and what became of the process that was to die at one. For the tests
+ * that try them all.
  */
 #pragma once
 

@@ -7,8 +7,8 @@
  * calls, and keep an event of their own that the victim may wait for. What must hold each time:
  *   - every waiter gets ACL_ERROR_RT_SUSPECT_REMOTE_ERROR within 100 ms of the death, with a
  *     sentence that names the dead pid
- *   - nobody sees a record as complete that was not executed
- *   - the events work as before for those who are left
+ *   - no process sees a record as complete that was not executed
+ *   - the events work as before for the processes that are left
  *   - afterwards npud's ledger is zero, and it has as many descriptors as before
  * Operations that sleep are killed in their sleep, too. NPUD_TEST_TABLE=1 prints the table, point
  * by role.

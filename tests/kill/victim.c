@@ -183,7 +183,7 @@ static void act_synchronize_stream_woken(void)
     OK(aclrtSynchronizeStream(idle));
 }
 
-/* Nobody is told any more; npud has copies of the descriptor, or none. */
+/* No process is told any more; npud has copies of the descriptor, or none. */
 static void act_notify_fd(void)
 {
     int fd = eventfd(0, EFD_CLOEXEC);

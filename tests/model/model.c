@@ -469,7 +469,7 @@ static bool wait_record(struct model *m, const struct step *s, struct expect *x)
     struct model_task *t;
 
     if (o->kind == KIND_A && o->undone_now)
-        return false; /* whether the reset came first, nobody can tell */
+        return false; /* whether the reset came first is unknown */
     add_answer(x, o->kind == KIND_A && o->latest < 0 ? PARAM : 0);
     if (o->latest < 0)
         return true;
@@ -632,7 +632,7 @@ static bool do_open(struct model *m, const struct step *s, struct expect *x)
     return true;
 }
 
-/* Would all streams come to their end if all gates were open and nobody did anything more? */
+/* Would all streams come to their end if all gates were open and no process did anything more? */
 static bool would_drain(const struct model *m)
 {
     static struct model copy;
@@ -677,7 +677,7 @@ static bool do_destroy(struct model *m, const struct step *s, struct expect *x)
     }
     if (m->sleeper[s->process].active && m->sleeper[s->process].var == s->var)
         return false; /* no other thread may be inside a call with the event */
-    /* Nobody could record it any more for those who wait for its level. */
+    /* No process could record it any more for the streams that wait for its level. */
     if (has_level(o) && unfinished_uses(m, v->object, false, 0) && !would_drain(m))
         return false;
     if (unfinished_uses(m, v->object, false, 0))

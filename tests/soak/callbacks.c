@@ -12,7 +12,7 @@
 
 #define REPORTERS  4
 #define NO_THREAD  REPORTERS
-#define GATE_OWNER 7 /* the only stream of its thread, so that it holds nobody else */
+#define GATE_OWNER 7 /* the only stream of its thread, so that it holds no other stream */
 
 struct call {
     const struct op *op;

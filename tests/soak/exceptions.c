@@ -20,7 +20,7 @@ struct entry {
 static struct {
     pthread_mutex_t lock;
     uint32_t tid; /* of the thread that submits */
-    bool any;     /* from now on there are streams that nobody knows */
+    bool any;     /* from now on there are streams that the test does not know */
     struct {
         int32_t id;
         unsigned told, expected;

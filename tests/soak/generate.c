@@ -353,7 +353,10 @@ static void move_latch(struct plan *plan, struct taste *t, unsigned p)
                device_of_latch(latch) * 2 + draw_below(&t->random, 2), draw_chance(&t->random, 50));
 }
 
-/* Who has seen a record must find done what came before it in the stream, at once. */
+/*
+ * A process that has seen a record complete must find all earlier tasks of the stream done, at
+ * once.
+ */
 static void move_before(struct plan *plan, struct taste *t, unsigned p)
 {
     unsigned later = choose_var(plan, t, p), stream = choose_stream_of(t, p, later);
@@ -446,7 +449,7 @@ static void furnish_processes(struct plan *plan, struct taste *t)
     plan_share_latches(plan, 4);
 }
 
-/* Who will die leaves records behind a gate of its own, for which others wait. */
+/* The victim leaves records behind a gate of its own, for which others wait. */
 static void leave_records(struct plan *plan, struct taste *t)
 {
     unsigned victim = (unsigned)plan->victim, gate = 0;

@@ -109,7 +109,7 @@ bool plan_blocked(const struct plan *plan, unsigned p, unsigned stream)
     return waits_on(plan, plan->stream[p * OWN + stream].mask);
 }
 
-/* What was found depends on a closed gate: who opens it comes later. */
+/* What was found depends on a closed gate: the process that opens it comes later. */
 void look(struct plan *plan, struct op *op, uint64_t mask)
 {
     unsigned g = (unsigned)__builtin_ctzll(mask & plan->closed);

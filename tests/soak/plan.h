@@ -10,7 +10,7 @@ enum record_state {
     RECORD_LIVE, /* of this round: see its clock */
     RECORD_DONE,
     RECORD_LOST,  /* not executed when its process died, or its stream was aborted */
-    RECORD_MAYBE, /* its process died, and nobody knew how far it was */
+    RECORD_MAYBE, /* its process died, and how far it was is unknown */
 };
 
 struct record {
@@ -95,7 +95,7 @@ struct process_plan {
     uint16_t clock[STREAMS]; /* of its host thread */
     uint16_t ops;
     uint16_t last_look; /* latest call that found something not ready */
-    uint8_t sleeping;   /* variable; NO_VAR: nobody sleeps */
+    uint8_t sleeping;   /* variable; NO_VAR: no thread sleeps */
     uint16_t sleep_op;
     unsigned stamps; /* used */
     struct plain var[VAR_SHARED];
@@ -117,7 +117,7 @@ struct plan {
     unsigned records;
     uint64_t closed;                 /* gates */
     uint16_t seen[OPS_MAX][STREAMS]; /* clock of the host thread after each operation */
-    int victim;                      /* of this round; -1: nobody */
+    int victim;                      /* of this round; -1: none */
     int doomed;      /* stream of all that is going to be aborted, at once; -1: none */
     bool cut;        /* records have been lost in this round */
     bool dead;       /* and so it is */
@@ -135,16 +135,16 @@ void plan_begin(struct plan *plan, struct round *round, int victim);
 void plan_end(struct plan *plan);
 
 /*
- * --- operations. Those that would not make sense, or whose outcome nobody could know, return 0;
- * the others their number. ---
+ * --- operations. Those that would not make sense, or whose outcome the plan could not know, return
+ * 0; the others their number. ---
  */
 
 uint16_t plan_create(struct plan *plan, unsigned p, unsigned var, unsigned kind);
 uint16_t plan_destroy(struct plan *plan, unsigned p, unsigned var);
 uint16_t plan_open(struct plan *plan, unsigned p, unsigned shared);
 /**
- * Once more, by a process that has opened it: the same 64 bytes, good for as long as one of those
- * who exported it lives.
+ * Once more, by a process that has opened it: the same 64 bytes, good for as long as one of its
+ * exporters lives.
  */
 uint16_t plan_export(struct plan *plan, unsigned p, unsigned shared);
 uint16_t plan_record(struct plan *plan, unsigned p, unsigned var, unsigned stream);

@@ -336,7 +336,7 @@ uint16_t plan_query(struct plan *plan, unsigned p, unsigned var, unsigned varian
     return op_end(plan, op);
 }
 
-/* Blocked, but for what nobody can know. */
+/* Blocked, except for records whose state the plan cannot know. */
 bool surely_blocked(const struct plan *plan, const struct record *r)
 {
     return waits_on(plan, r->mask) && !(plan->cut && (r->tainted || r->weak));

@@ -30,7 +30,10 @@ void need(struct plan *plan, struct op *op, uint16_t other);
 void join(uint16_t *into, const uint16_t *clock);
 /** Does a closed gate of these hold it? */
 bool waits_on(const struct plan *plan, uint64_t mask);
-/** What the operation found depends on a closed gate of these: who opens it comes later. */
+/**
+ * What the operation found depends on a closed gate of these: the process that opens it comes
+ * later.
+ */
 void look(struct plan *plan, struct op *op, uint64_t mask);
 
 /* --- streams --- */
@@ -53,7 +56,7 @@ bool asleep(const struct plan *plan, unsigned p, unsigned var);
 void set_asleep(struct plan *plan, unsigned p, unsigned var, bool sleeps);
 /** Does p know that it is complete? */
 bool complete(const struct plan *plan, unsigned p, const struct record *r);
-/** Blocked, but for what nobody can know. */
+/** Blocked, except for records whose state the plan cannot know. */
 bool surely_blocked(const struct plan *plan, const struct record *r);
 /** What waits for the record return when it is lost. */
 int lost_code(const struct plan *plan, const struct record *r);

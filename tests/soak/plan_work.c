@@ -321,7 +321,7 @@ uint16_t plan_refused_callback(struct plan *plan, unsigned p, unsigned stream)
 {
     struct op *op;
 
-    /* Until its first host function a stream is nobody's. */
+    /* Until its first host function a stream belongs to no thread. */
     if (device_of(stream) == 2)
         return 0;
     op = op_begin(plan, DO_CALLBACK, p);
@@ -473,7 +473,7 @@ uint16_t plan_abort(struct plan *plan, unsigned p, unsigned stream, unsigned gat
     uint64_t mask = s->mask;
     struct op *op;
 
-    /* Nobody knows what of it has been done, but for what it gets here. */
+    /* The plan does not know which tasks of it have been done, except for those it gets here. */
     if (plan->victim >= 0 || stream == WILD_STREAM || s->stamped || asleep(plan, p, var) ||
         device_of_var(p, var) != device_of(stream) ||
         plan->process[p].gate[gate].state == GATE_OPENED ||

@@ -15,10 +15,10 @@
  * order, at the same time as the others. What can be said of a round in which nearly everything
  * happens at once follows from three things that plan.h keeps while the list is made:
  *   - what certainly happened before what: a clock for each stream and for each host thread, as
- *     race detectors have them. What is in the clock of who asks is COMPLETE, an access to memory
- *     that is not in the clock of a stream is not made, and contents are known;
+ *     race detectors have them. What is in the clock of the asking thread is COMPLETE, an access to
+ *     memory that is not in the clock of a stream is not made, and contents are known;
  *   - which gates are closed: a stream that waits at one, or for what waits at one, is NOT_READY
- *     until who opens it has been told that everybody has looked;
+ *     until the process that opens it has been told that all processes have looked;
  *   - which calls must follow one another: records and waits of an IPC event, which tell the same
  *     story to all in any order of events only if the calls have one.
  * A call that must come after a call of another process says so (op.need), and waits for that
@@ -30,8 +30,8 @@
  * streams and events.
  *
  * In rounds with a death one process is killed: at a point of its list, or at any instruction while
- * it does things that concern nobody else but through two events that all processes record and wait
- * for as they like.
+ * it does things that concern other processes only through two events that all processes record and
+ * wait for as they like.
  */
 #pragma once
 
@@ -124,7 +124,7 @@ enum what {
     DO_CREATE,
     DO_DESTROY,
     DO_EXPORT,
-    DO_EXPORT_AGAIN, /* somebody else has */
+    DO_EXPORT_AGAIN, /* another process has */
     DO_OPEN,
     DO_RECORD,
     DO_WAIT,
@@ -220,7 +220,7 @@ struct round {
     struct op op[OPS_MAX]; /* [0] is none */
     unsigned n_edges;
     struct edge edge[64];
-    int victim;     /* -1: nobody */
+    int victim;     /* -1: none */
     uint16_t death; /* DO_DIE or DO_RUN_WILD */
     unsigned own[PROCESSES];
 };

@@ -16,7 +16,7 @@ struct wild {
     aclrtEvent *event;
     unsigned events;
     const aclrtIpcEventHandle *handle; /* of the events */
-    _Atomic uint32_t *steps;           /* counts them; who wants to kill sleeps on it */
+    _Atomic uint32_t *steps;           /* counts them; the killer sleeps on it */
 };
 
 __attribute__((noreturn)) void wild_run(struct wild *w);

@@ -40,7 +40,7 @@ void cell_fill(const struct op *op);
 void cell_check(const struct op *op);
 
 /*
- * --- callbacks: streams 0 to 3 and 7 have threads of the process, 4 and 5 host functions, 6 nobody
+ * --- callbacks: streams 0 to 3 and 7 have threads of the process, 4 and 5 host functions, 6 none
  * ---
  */
 

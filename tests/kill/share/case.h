@@ -44,7 +44,7 @@ struct role {
     unsigned fed;
     unsigned filled;       /* messages in LINE */
     uint32_t rights;       /* of the others in LINE if the victim has made it; 0: the manager has */
-    bool orphans;          /* what is in FEED is of OWNER, who dies */
+    bool orphans;          /* what is in FEED is of OWNER, which dies */
     bool shared;           /* the peer has a reference, too */
     bool ends;             /* the victim destroys LINE */
     bool loses;            /* what the victim puts need not arrive, even if the call has returned */

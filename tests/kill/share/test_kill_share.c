@@ -10,11 +10,11 @@
  * must hold each time:
  *   - what was put is received, by one, once, whole, and in order: exactly those messages that the
  *     kill points say are in the queue
- *   - who sleeps is woken when there is something for it, or told who has died when nobody is left
- *     who could serve it
+ *   - a sleeper is woken when there is something for it. If no process is left that could serve it,
+ *     it is told which process has died
  *   - messages and references of the others are what they were, also when new buffers have been
  *     written to
- *   - the queues work for those who are left
+ *   - the queues work for the processes that are left
  *   - npud's ledger says that nothing is left: no buffer, no pool of the dead, no queue, no
  *     descriptor
  * make check takes one of the passes of a point by an operation, the first or the second in turn;
@@ -259,7 +259,7 @@ static void end_meanwhile(const struct role *role, pid_t victim)
                   "%s: the peer gets %d: %s", role->name, a.code, a.sentence);
 }
 
-/* Who needs the victim is told that it is gone, once there is nothing left of it to take. */
+/* A process that needs the victim is told that it is gone, once nothing of it is left to take. */
 static void expect_deserted(const struct role *role, pid_t victim)
 {
     struct answer a;
@@ -276,7 +276,7 @@ static void expect_deserted(const struct role *role, pid_t victim)
                   "%s: %d: %s", role->name, a.code, a.sentence);
 }
 
-/* Does the queue still exist, for who is left? */
+/* Does the queue still exist for the processes that are left? */
 static bool line_lives(const struct role *role)
 {
     struct answer a;
@@ -367,7 +367,7 @@ static void check_buffers(const struct role *role)
     member_does(PEER, (struct order){order_check, 0, 0, 0});
     member_does(MANAGER, (struct order){order_drop, 0, 0, 0});
     member_does(PEER, (struct order){order_drop, 0, 0, 0});
-    /* But for a queue that is full, and that nobody is left to take from. */
+    /* Except if a queue is full and no process is left to take from it. */
     if (has_right(role, 2))
         shared_await(0, 2);
 }
