@@ -29,10 +29,11 @@ static _Thread_local void (*before_sleep)(void);
 static _Thread_local void (*before_send)(void);
 
 /*
- * The thread of the library that lets go of rings stays where it slept: the call under test shall
- * be the first to see that a ring has ended.
+ * The thread of the library that lets go of rings stays where it would sleep: the call under test
+ * shall be the first to see that a ring has ended.
  */
-static _Atomic uint32_t hold_rings; /* futex */
+static _Atomic uint32_t hold_rings;   /* futex */
+static _Atomic uint32_t is_held_back; /* futex: that thread has come there */
 
 /* Barriers that the library has asked the kernel for. */
 static _Atomic unsigned barriers;
@@ -41,7 +42,7 @@ long syscall(long number, ...)
 {
     static long (*next)(long, ...);
     void (*hook)(void) = before_sleep;
-    long arg[6], r;
+    long arg[6];
     va_list ap;
 
     va_start(ap, number);
@@ -56,10 +57,22 @@ long syscall(long number, ...)
         before_sleep = NULL;
         hook();
     }
-    r = next(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
-    while (number == SYS_futex && arg[1] == FUTEX_WAIT && atomic_load(&hold_rings))
+    while (number == SYS_futex && arg[1] == FUTEX_WAIT && atomic_load(&hold_rings)) {
+        atomic_store(&is_held_back, 1);
+        next(SYS_futex, (long)&is_held_back, FUTEX_WAKE_PRIVATE, 1L, 0L, 0L, 0L);
         next(SYS_futex, (long)&hold_rings, FUTEX_WAIT, 1L, 0L, 0L, 0L);
-    return r;
+    }
+    return next(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+}
+
+/*
+ * From the first look of that thread at its rings. It starts with the first ring, and may not have
+ * run yet when the call that made it returns.
+ */
+static void await_held_back(void)
+{
+    while (!atomic_load(&is_held_back))
+        syscall(SYS_futex, (long)&is_held_back, FUTEX_WAIT_PRIVATE, 0L, 0L, 0L, 0L);
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
@@ -260,20 +273,13 @@ static int takes_across_a_change_of_rights(void *arg)
     (void)arg;
     OK(aclInit(NULL));
     turn_await(&to_child);
+    atomic_store(&hold_rings, 1);
     OK(acltdtAttachQueue(shared->q, GUARD_MS, &rights));
+    await_held_back();
     turn_tell(&to_parent);
     turn_await(&to_child);
-    atomic_store(&hold_rings, 1);
     before_send = right_changes;
     error = acltdtDequeue(shared->q, &buf, GUARD_MS);
-    /*
-     * That thread may not have been asleep yet, and have said already that the right is gone: then
-     * the program attaches again.
-     */
-    if (error == ACL_ERROR_RT_DRV_INTERNAL_ERROR) {
-        OK(acltdtAttachQueue(shared->q, GUARD_MS, &rights));
-        error = acltdtDequeue(shared->q, &buf, GUARD_MS);
-    }
     before_send = NULL;
     atomic_store(&hold_rings, 0);
     syscall(SYS_futex, &hold_rings, FUTEX_WAKE, (long)INT_MAX, 0L, 0L, 0L);
