@@ -373,7 +373,7 @@ static bool is_message_known(struct transfer *t, const struct queue_front *front
     if (__builtin_expect(queue_find_uncommitted(v, front->head, &before), 0)) {
         if (before != 0 && !is_known(t, before))
             return false;
-        queue_settle(v, front->head, &segment_table);
+        queue_commit(v, front->head, &segment_table);
     }
     return is_chain_known(t, front->ref);
 }

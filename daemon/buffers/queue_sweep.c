@@ -24,12 +24,12 @@ static int compare_refs(const void *a, const void *b)
 
 /*
  * Each slot is read once, because the members of the queue go on putting and taking meanwhile.
- * Taken and not settled counts.
+ * Taken and not committed counts.
  */
 static bool sweep_ring(struct queue *queue)
 {
     const struct queue_view *v = &queue->ring.view;
-    uint64_t since = atomic_load(&v->take->settled);
+    uint64_t since = atomic_load(&v->take->committed);
     uint32_t ref;
 
     if (!queue->swept)
@@ -52,7 +52,7 @@ static bool sweep_ring(struct queue *queue)
 static bool find_now(const struct queue *queue, uint32_t ref)
 {
     const struct queue_view *v = &queue->ring.view;
-    uint64_t since = atomic_load(&v->take->settled);
+    uint64_t since = atomic_load(&v->take->committed);
 
     for (uint32_t i = 0; i <= v->mask; i++)
         if (queue_slot_since(v, (uint32_t)(since + i) & v->mask, since) == ref)
@@ -97,7 +97,7 @@ static void sweep_attachment(struct queue_attach *attach)
                      queue->id, strerror(-r));
     }
     v = &queue->ring.view;
-    queue_settle(v, atomic_load(&v->take->head), segments_table(queue->server));
+    queue_commit(v, atomic_load(&v->take->head), segments_table(queue->server));
     queue_party_left(queue, attach->rights, session->pid);
 }
 

@@ -12,10 +12,10 @@ struct queue;
 struct segment;
 
 /**
- * Is the buffer in the ring: put, and not settled? For a buffer whose sender puts nothing any more,
- * whatever the members of the queue do meanwhile: if false, it is not, or its word is not what it
- * was before the call. Between queue_sweep_begin() and queue_sweep_end() as of the first call: good
- * enough for what a dead session has put, and faster.
+ * Is the buffer in the ring: put, and not committed? For a buffer whose sender puts nothing any
+ * more, whatever the members of the queue do meanwhile: if false, it is not, or its word is not
+ * what it was before the call. Between queue_sweep_begin() and queue_sweep_end() as of the first
+ * call: good enough for what a dead session has put, and faster.
  */
 bool queue_sweep_has(struct queue *queue, uint32_t ref);
 

@@ -311,7 +311,7 @@ static enum queue_result take_message(struct relay *from, unsigned *budget)
 
     if (r != QUEUE_OK)
         return r;
-    queue_settle(relay_view(from), front.head, table);
+    queue_commit(relay_view(from), front.head, table);
     r = queue_dequeue(relay_view(from), &front, find_buffer(from->server, front.ref), PEER_NPUD,
                       table, &held);
     if (r == QUEUE_EMPTY)

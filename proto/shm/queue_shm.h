@@ -19,10 +19,10 @@
  * Taking:
  *   1. commit the message that was taken last, whichever session took it
  *   2. head: (p, last taker) -> (p + 1, me), one compare-and-swap: that is the dequeue
- *   3. commit it: word of the buffer SENDING -> HELD by its taker; then settled: p -> p + 1
+ *   3. commit it: word of the buffer SENDING -> HELD by its taker; then committed: p -> p + 1
  *   4. wake a session that waits for room
  * A session can be killed at any place. If a buffer is SENDING by a dead session and in no slot
- * from `settled` on, then it was not put, and is freed (others go on meanwhile:
+ * from `committed` on, then it was not put, and is freed (others go on meanwhile:
  * queue_slot_since() says how npud looks for it). If a message was taken and not committed, it is
  * the last one, and head names its taker. npud's sweep commits it, frees what the dead session
  * holds, and wakes both sides, because a wake-up may have died with it.
@@ -31,7 +31,7 @@
  * this queue, then it is none, and is passed over.
  *
  * A session that commits a message for another must know its buffer (queue_find_uncommitted()). If
- * a session that does not map the segment moved `settled` on, then the word would stay SENDING,
+ * a session that does not map the segment moved `committed` on, then the word would stay SENDING,
  * and the taker would find that the message is none.
  *
  * Sleeping. A taker that waits for messages loads put->wake, adds itself to take->waiting, looks
@@ -114,7 +114,7 @@ struct queue_put {
 /** Written by sessions that may dequeue, and npud. */
 struct queue_take {
     alignas(64) _Atomic uint64_t head; /* position to be taken next << 16 | last taker's peer id */
-    _Atomic uint64_t settled;          /* every position below it is */
+    _Atomic uint64_t committed;        /* every position below it is committed */
     alignas(64) _Atomic uint64_t waiting; /* for messages: as above */
     alignas(64) _Atomic uint32_t wake;    /* futex of senders that wait */
     alignas(64) struct queue_news news;
@@ -379,7 +379,7 @@ static inline bool queue_find_uncommitted(const struct queue_view *q, uint64_t h
 {
     uint64_t p = queue_head_position(head), w;
 
-    if (atomic_load_explicit(&q->take->settled, memory_order_acquire) >= p)
+    if (atomic_load_explicit(&q->take->committed, memory_order_acquire) >= p)
         return false;
     w = atomic_load_explicit(&q->put->slot[(p - 1) & q->mask].word, memory_order_acquire);
     *ref = queue_slot_has(w, p - 1) ? (uint32_t)w : 0;
@@ -391,7 +391,7 @@ static inline bool queue_find_uncommitted(const struct queue_view *q, uint64_t h
  * position, taken by the session that it names. The caller has it, or has done what
  * queue_find_uncommitted() says.
  */
-static inline void queue_settle(const struct queue_view *q, uint64_t head, struct segment_table *t)
+static inline void queue_commit(const struct queue_view *q, uint64_t head, struct segment_table *t)
 {
     uint64_t p = queue_head_position(head), w, slot, word = 0;
     struct mbuf *m = NULL;
@@ -400,7 +400,7 @@ static inline void queue_settle(const struct queue_view *q, uint64_t head, struc
      * acquire, here and below: npud, which is told that it is committed, sees in the word of the
      * buffer by which session. It looks there once.
      */
-    if (p == 0 || atomic_load_explicit(&q->take->settled, memory_order_acquire) >= p)
+    if (p == 0 || atomic_load_explicit(&q->take->committed, memory_order_acquire) >= p)
         return;
     slot = atomic_load_explicit(&q->put->slot[(p - 1) & q->mask].word, memory_order_acquire);
     if (queue_slot_has(slot, p - 1))
@@ -413,19 +413,19 @@ static inline void queue_settle(const struct queue_view *q, uint64_t head, struc
      * already. acquire of the word keeps the two in this order: a holder that has put the buffer
      * again has seen it committed before.
      */
-    w = atomic_load_explicit(&q->take->settled, memory_order_acquire);
+    w = atomic_load_explicit(&q->take->committed, memory_order_acquire);
     if (w != p - 1)
         return;
     if (m && mbuf_state(word) == MBUF_SENDING && mbuf_queue(word) == q->number)
         atomic_compare_exchange_strong(
             &m->word, &word, mbuf_word_held(mbuf_generation(word) + 1, (uint32_t)(head & 0xffff)));
     KILL_POINT(TAKE_HELD);
-    atomic_compare_exchange_strong(&q->take->settled, &w, p);
+    atomic_compare_exchange_strong(&q->take->committed, &w, p);
     KILL_POINT(TAKE_COMMITTED);
 }
 
 /**
- * Take the message at the front, which is buffer m, as session me. queue_settle() of f->head was
+ * Take the message at the front, which is buffer m, as session me. queue_commit() of f->head was
  * called, if queue_find_uncommitted() was true. QUEUE_OK: m is the caller's, under *held.
  * QUEUE_NOTHING: it was no message of this queue and is passed over. QUEUE_EMPTY: another taker
  * took it, or the ring has ended: look again with queue_front(). m NULL: pass it over; only when
@@ -447,19 +447,19 @@ static inline enum queue_result queue_dequeue(const struct queue_view *q,
     KILL_POINT(TAKE_HEAD);
     if (__builtin_expect(!m || mbuf_state(word) != MBUF_SENDING || mbuf_queue(word) != q->number,
                          0)) {
-        queue_settle(q, next, t);
+        queue_commit(q, next, t);
         return QUEUE_NOTHING;
     }
     /*
-     * As queue_settle() does it. Head was as it was before we looked at the word, so the word is
+     * As queue_commit() does it. Head was as it was before we looked at the word, so the word is
      * that of this message. Others may commit it for us, or the sender or npud take it back when
-     * the ring has ended: so both are compared. The buffer goes nowhere before `settled` is
+     * the ring has ended: so both are compared. The buffer goes nowhere before `committed` is
      * moved on.
      */
     *held = mbuf_word_held(mbuf_generation(word) + 1, me);
     ours = atomic_compare_exchange_strong(&m->word, &word, *held) || word == *held;
     KILL_POINT(TAKE_HELD);
-    atomic_compare_exchange_strong(&q->take->settled, &p, p + 1);
+    atomic_compare_exchange_strong(&q->take->committed, &p, p + 1);
     KILL_POINT(TAKE_COMMITTED);
     return ours ? QUEUE_OK : QUEUE_NOTHING;
 }
@@ -533,7 +533,7 @@ static inline uint64_t queue_end(const struct queue_view *q, enum queue_state wh
     atomic_store(&q->take->news.state, why);
     for (unsigned tries = 0; tries < SEGMENT_TRIES; tries++) {
         head = atomic_load(&q->take->head);
-        queue_settle(q, head, t);
+        queue_commit(q, head, t);
         if (atomic_compare_exchange_strong(
                 &q->take->head, &head, (queue_head_position(head) + QUEUE_END) << 16 | PEER_NPUD))
             break;
@@ -560,7 +560,7 @@ static inline uint32_t queue_next(const struct queue_view *q, uint64_t *position
  * npud: the buffer in slot `index`, if its message is at position `since` or a later one; else 0.
  * For a ring in use.
  *
- * `since` is `settled` as it was before the caller read the first slot, and the sender of the
+ * `since` is `committed` as it was before the caller read the first slot, and the sender of the
  * message had put it before that. Then the caller reads all slots, each once, in any order, and
  * either finds the message or finds that its slot has gone to a later lap. A slot goes to a later
  * lap only after its message was taken and committed, and to commit it changes the word of the

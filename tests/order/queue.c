@@ -89,7 +89,7 @@ static bool take_message(bool wait)
         if (r != QUEUE_OK)
             continue;
         if (queue_find_uncommitted(&q, f.head, &ref))
-            queue_settle(&q, f.head, &table);
+            queue_commit(&q, f.head, &table);
         r = queue_dequeue(&q, &f, mbuf_at(&table, f.ref), me, &table, &held);
         if (r != QUEUE_OK)
             continue;
@@ -150,7 +150,7 @@ static void check_messages(void)
         n += got[i];
     }
     SURE(n == queue_head_position(q.take->head));
-    SURE(q.take->settled == queue_head_position(q.take->head));
+    SURE(q.take->committed == queue_head_position(q.take->head));
     SURE((uint32_t)q.take->waiting == 0 && (uint32_t)q.put->waiting == 0);
 }
 
@@ -289,13 +289,13 @@ static void take_and_die(void)
 }
 
 /* What the next taker does first. */
-static void settle_for_the_dead(void)
+static void commit_for_the_dead(void)
 {
     uint64_t head = atomic_load_explicit(&q.take->head, memory_order_acquire);
     uint32_t ref;
 
     if (queue_find_uncommitted(&q, head, &ref))
-        queue_settle(&q, head, &table);
+        queue_commit(&q, head, &table);
 }
 
 /* npud looks once at each word, so it must see there what has become of the message. */
@@ -304,16 +304,16 @@ static void sweep_the_dead(void)
     uint64_t word;
 
     order_wait_post(&q);
-    queue_settle(&q, atomic_load(&q.take->head), &table);
+    queue_commit(&q, atomic_load(&q.take->head), &table);
     word = atomic_load_explicit(&mbufs[0].word, memory_order_acquire);
     SURE(word == mbuf_word_held(2, DEAD));
 }
 
-START_TEST(npud_sees_what_others_have_settled)
+START_TEST(npud_sees_what_others_have_committed)
 {
-    struct order_scenario s = {"settled for a dead taker",
+    struct order_scenario s = {"committed for a dead taker",
                                begin_with_a_message,
-                               {take_and_die, settle_for_the_dead, sweep_the_dead},
+                               {take_and_die, commit_for_the_dead, sweep_the_dead},
                                NULL,
                                3,
                                choose_effort(12000, 200000)};
@@ -330,6 +330,6 @@ TCase *queue_case(void)
     tcase_add_test(t, messages_arrive);
     tcase_add_test(t, a_ring_ends);
     tcase_add_test(t, no_room_beyond_the_end);
-    tcase_add_test(t, npud_sees_what_others_have_settled);
+    tcase_add_test(t, npud_sees_what_others_have_committed);
     return t;
 }

@@ -105,7 +105,7 @@ static uint32_t take_message(const struct queue_view *v, struct session *session
 
     if (queue_front(v, &f) != QUEUE_OK)
         return 0;
-    queue_settle(v, f.head, segments_table(&server));
+    queue_commit(v, f.head, segments_table(&server));
     return queue_dequeue(v, &f, find_buffer(f.ref), session->peer_id, segments_table(&server),
                          &held) == QUEUE_OK
                ? f.ref
@@ -484,7 +484,7 @@ START_TEST(the_dead_are_swept_out_of_rings)
         ref[i] = make_buffer(a, segment);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(put_message(v, a, ref[i]), QUEUE_OK);
-    /* b takes one, and dies before it is settled. */
+    /* b takes one, and dies before it is committed. */
     ck_assert_int_eq(queue_front(v, &f), QUEUE_OK);
     atomic_store(&v->take->head, (queue_head_position(f.head) + 1) << 16 | b->peer_id);
     /* a dies between the word and the slot. */
@@ -516,9 +516,9 @@ START_TEST(the_dead_are_swept_out_of_rings)
 END_TEST
 
 /*
- * npud has read how far the messages are settled, and looks for what a dead session has put. Before
- * it reads the first slot, others take and put so much that this slot belongs to the next lap. It
- * must look further: the message is in a later slot.
+ * npud has read how far the messages are committed, and looks for what a dead session has put.
+ * Before it reads the first slot, others take and put so much that this slot belongs to the next
+ * lap. It must look further: the message is in a later slot.
  */
 START_TEST(a_lap_that_moves_on_under_the_sweep_hides_no_message)
 {
@@ -548,10 +548,10 @@ START_TEST(a_lap_that_moves_on_under_the_sweep_hides_no_message)
     for (uint32_t i = 1; i < DEPTH; i++)
         ck_assert_int_eq(put_message(v, a, make_buffer(a, segment)), QUEUE_OK);
     ck_assert(queue_slot_has(v->put->slot[0].word, v->mask + 1));
-    atomic_store(&v->take->settled, 0);
+    atomic_store(&v->take->committed, 0);
     ck_assert(queue_sweep_has(queue, dead));
     session_free(b);
-    atomic_store(&v->take->settled, DEPTH + 1);
+    atomic_store(&v->take->committed, DEPTH + 1);
     ck_assert_uint_eq(take_message(v, a), dead);
     session_free(a);
     npud_stop();

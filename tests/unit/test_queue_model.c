@@ -115,7 +115,7 @@ static void make_ring(unsigned i, uint64_t start)
                              get_depth(), queue_slots(get_depth()) - 1, 7 + i};
     q->put->tail = start;
     q->take->head = start << 16;
-    q->take->settled = start;
+    q->take->committed = start;
     for (uint64_t p = start; start > 0 && p <= start + q->mask; p++)
         q->put->slot[p & q->mask].word = queue_slot_word(p - q->mask - 1, 0xdead);
 }
@@ -245,7 +245,7 @@ static int take_from(unsigned r, bool wait)
         }
         if (result == QUEUE_OK) {
             if (queue_find_uncommitted(q, f.head, &ref))
-                queue_settle(q, f.head, &table);
+                queue_commit(q, f.head, &table);
             result = queue_dequeue(q, &f, mbuf_at(&table, f.ref), me, &table, &held);
             if (result == QUEUE_OK) {
                 unsigned message = f.ref & 0xffff;
@@ -416,7 +416,7 @@ static bool found[2][MESSAGES];
 static void look_into(unsigned r)
 {
     const struct queue_view *q = &ring[r];
-    uint64_t since = atomic_load(&q->take->settled);
+    uint64_t since = atomic_load(&q->take->committed);
 
     for (unsigned i = 0; i < MESSAGES; i++)
         found[r][i] = false;
@@ -473,7 +473,7 @@ static void sweep_victim(void)
 {
     for (unsigned r = 0; r < 2; r++)
         if (ring_by_number(ring[r].number)) {
-            queue_settle(&ring[r], atomic_load(&ring[r].take->head), &table);
+            queue_commit(&ring[r], atomic_load(&ring[r].take->head), &table);
             wake_all(r);
         }
     for (unsigned r = 0; r < 2; r++)
@@ -548,7 +548,7 @@ static void route_messages(bool counted)
             sleep_of_router(&ring[0].take->waiting, &ring[0].put->wake, false, -1);
             continue;
         }
-        queue_settle(&ring[0], f.head, &table);
+        queue_commit(&ring[0], f.head, &table);
         SURE(queue_dequeue(&ring[0], &f, mbuf_at(&table, f.ref), PEER_NPUD, &table, &held) ==
              QUEUE_OK);
         n++;

@@ -102,7 +102,7 @@ static void world_make(uint64_t start)
     ck_assert_uint_le(queue_put_size(DEPTH), sizeof(world->put));
     atomic_store(&ring.put->tail, start);
     atomic_store(&ring.take->head, start << 16);
-    atomic_store(&ring.take->settled, start);
+    atomic_store(&ring.take->committed, start);
     for (uint64_t p = start; start > 0 && p <= start + ring.mask; p++)
         atomic_store(&ring.put->slot[p & ring.mask].word, queue_slot_word(p - ring.mask - 1, 1));
 }
@@ -221,7 +221,7 @@ static bool take_message(uint32_t *next)
     if (r != QUEUE_OK)
         return true;
     if (queue_find_uncommitted(&ring, f.head, &ref))
-        queue_settle(&ring, f.head, &table);
+        queue_commit(&ring, f.head, &table);
     r = queue_dequeue(&ring, &f, mbuf_at(&table, f.ref), me.share, &table, &held);
     RIGHT(r != QUEUE_NOTHING);
     if (r == QUEUE_OK)
@@ -265,7 +265,7 @@ static void check_all_came(uint32_t from, uint32_t to, uint32_t each)
     for (uint32_t s = from; s < to; s++)
         for (uint32_t i = 0; i < each; i++)
             CHECK(atomic_load(&world->seen[s][i / 32]) >> i % 32 & 1);
-    ck_assert_uint_eq(atomic_load(&ring.take->settled),
+    ck_assert_uint_eq(atomic_load(&ring.take->committed),
                       queue_head_position(atomic_load(&ring.take->head)));
 }
 
@@ -380,7 +380,7 @@ END_TEST
 
 static bool in_ring(uint32_t ref)
 {
-    uint64_t position = atomic_load(&ring.take->settled);
+    uint64_t position = atomic_load(&ring.take->committed);
     uint32_t r;
 
     while ((r = queue_next(&ring, &position)) != 0)
@@ -414,7 +414,7 @@ static void release_buffer(uint32_t slot, uint32_t dead)
 /* As npud does it. */
 static void sweep_peer(uint32_t dead)
 {
-    queue_settle(&ring, atomic_load(&ring.take->head), &table);
+    queue_commit(&ring, atomic_load(&ring.take->head), &table);
     queue_disarm_all(&ring.take->waiting);
     atomic_fetch_add(&ring.put->wake, 1);
     futex_wake_all(&ring.put->wake);
@@ -541,7 +541,7 @@ START_TEST(nonsense_in_a_ring_harms_nobody_else)
             queue_enqueue(&ring, &segment.mbufs[0], 1u << 16, segment.mbufs[0].word, 1);
         if (queue_front(&ring, &f) == QUEUE_OK) {
             queue_find_uncommitted(&ring, f.head, &ref);
-            queue_settle(&ring, f.head, &table);
+            queue_commit(&ring, f.head, &table);
             queue_dequeue(&ring, &f, mbuf_at(&table, f.ref), 1, &table, &held);
         }
         queue_disarm(&ring.put->waiting, queue_arm(&ring.put->waiting, &ring.take->wake, &seen));

@@ -122,7 +122,7 @@ static uint32_t take_message(struct session *session, struct queue *queue)
 
     if (queue_front(&queue->ring.view, &front) != QUEUE_OK)
         return 0;
-    queue_settle(&queue->ring.view, front.head, segments_table(&server));
+    queue_commit(&queue->ring.view, front.head, segments_table(&server));
     CHECK(queue_dequeue(&queue->ring.view, &front, mbuf_of(front.ref), session->peer_id,
                         segments_table(&server), &held) == QUEUE_OK);
     ring_bell(queue, &queue->ring.view.put->waiting);
