@@ -60,7 +60,7 @@ int transfer_map_needed(struct transfer *t)
 int transfer_allow_map_needed(struct transfer *t)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__FeedQueue in = NPUD__FEED_QUEUE__INIT;
+    Npud__AllowMap in = NPUD__ALLOW_MAP__INIT;
     uint32_t id = t->needed >> 16;
     const struct segment_view *view = segment_get(&segment_table, t->needed);
     uint64_t number = view ? view->number : 0;
@@ -71,8 +71,8 @@ int transfer_allow_map_needed(struct transfer *t)
         return transfer_map_error_stale(t);
     in.number = t->ring->view.number;
     in.segment = id;
-    request.feed_queue = &in;
-    request.body_case = NPUD__REQUEST__BODY_FEED_QUEUE;
+    request.allow_map = &in;
+    request.body_case = NPUD__REQUEST__BODY_ALLOW_MAP;
     error_mute(true);
     error = session_command(t->session, t->function, &request);
     error_mute(false);

@@ -168,10 +168,10 @@ bool queue_allow_map_prepare(struct queue *queue);
 /** From now on a session that may take from the queue may map the segment. False: no memory. */
 bool queue_allow_map(struct queue *queue, struct segment *segment);
 
-/** Does the segment feed the queue? */
+/** May a session that may take from the queue map the segment? */
 bool queue_allows_map(const struct queue *queue, const struct segment *segment);
 
-/** May the session map the segment, because it feeds a queue from which the session may take? */
+/** May the session map the segment: does a queue allow it from which the session may take? */
 bool queue_session_may_map(struct session *session, struct segment *segment);
 
 /**
@@ -180,7 +180,7 @@ bool queue_session_may_map(struct session *session, struct segment *segment);
  */
 void queue_rights_changed(struct session *session);
 
-/** The segment is given back: it feeds nothing any more, and its id may be another's. */
+/** The segment is given back: no queue allows to map it, and its id may become another's. */
 void queue_segment_gone(struct segment *segment);
 
 /** Messages that were ever taken from it. */

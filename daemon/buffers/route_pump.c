@@ -219,7 +219,7 @@ static void deliver_message(struct route *route, struct message *m, unsigned *bu
 
 /* --- distributing --- */
 
-/* The consumers of the destination may map what the source may be fed with. */
+/* The consumers of the destination may map the segments of the message. */
 static void allow_map(struct route *route, const struct chain *chain)
 {
     struct segment *last = NULL;
@@ -232,8 +232,8 @@ static void allow_map(struct route *route, const struct chain *chain)
 }
 
 /*
- * Is everything in it from segments that feed the source? Else a client has made it up, to get at
- * memory that it was not given.
+ * Does the source allow its consumers to map all segments of the message? Else a client has made it
+ * up, to get at memory that it was not given.
  */
 static bool is_genuine(struct relay *from, const struct chain *chain)
 {

@@ -48,7 +48,7 @@ static bool is_held(const struct segment *s, uint32_t ref, uint64_t word)
                                            : may_have(s, mbuf_session(word));
 }
 
-/* On its way to a ring, or in one that the segment feeds. */
+/* On its way to a ring, or in a ring that allows to map the segment. */
 static bool is_sent(const struct segment *s, uint32_t ref, uint64_t word)
 {
     return may_have(s, mbuf_session(word)) ||

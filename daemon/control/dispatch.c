@@ -227,7 +227,7 @@ static const struct row table[] = {
     [NPUD__REQUEST__BODY_DESTROY_QUEUE] = ABOUT(on_destroy_queue, QUEUE, DestroyQueue, queue),
     [NPUD__REQUEST__BODY_GRANT_QUEUE] = ABOUT(on_grant_queue, QUEUE, GrantQueue, queue),
     [NPUD__REQUEST__BODY_ATTACH_QUEUE] = {.handle = on_attach_queue},
-    [NPUD__REQUEST__BODY_FEED_QUEUE] = {.handle = on_feed_queue},
+    [NPUD__REQUEST__BODY_ALLOW_MAP] = {.handle = on_allow_map},
     [NPUD__REQUEST__BODY_QUEUE_BELL] = {.handle = on_queue_bell},
     [NPUD__REQUEST__BODY_BIND_ROUTES] = {.handle = on_bind_routes},
     [NPUD__REQUEST__BODY_UNBIND_ROUTES] = {.handle = on_unbind_routes},

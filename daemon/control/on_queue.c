@@ -109,9 +109,9 @@ int32_t on_attach_queue(struct call *call)
     return reply_queue(call, attach);
 }
 
-int32_t on_feed_queue(struct call *call)
+int32_t on_allow_map(struct call *call)
 {
-    const Npud__FeedQueue *in = call->request->feed_queue;
+    const Npud__AllowMap *in = call->request->allow_map;
     struct queue *queue = queue_by_number(call->session->server, in->number);
     struct queue_attach *attach = queue ? queue_attached(call->session, queue->id) : NULL;
     struct segment *segment;

@@ -117,7 +117,7 @@ int32_t on_create_queue(struct call *call);
 int32_t on_destroy_queue(struct call *call);
 int32_t on_grant_queue(struct call *call);
 int32_t on_attach_queue(struct call *call);
-int32_t on_feed_queue(struct call *call);
+int32_t on_allow_map(struct call *call);
 
 /** on_route.c */
 int32_t on_queue_bell(struct call *call);

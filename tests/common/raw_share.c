@@ -178,15 +178,15 @@ bool raw_grant(struct raw *r, uint32_t id, int32_t pid, uint32_t rights)
     return succeed_in_request(r, &q);
 }
 
-bool raw_feed(struct raw *r, uint32_t number, uint32_t segment)
+bool raw_allow_map(struct raw *r, uint32_t number, uint32_t segment)
 {
     Npud__Request q = NPUD__REQUEST__INIT;
-    Npud__FeedQueue in = NPUD__FEED_QUEUE__INIT;
+    Npud__AllowMap in = NPUD__ALLOW_MAP__INIT;
 
     in.number = number;
     in.segment = segment;
-    q.feed_queue = &in;
-    q.body_case = NPUD__REQUEST__BODY_FEED_QUEUE;
+    q.allow_map = &in;
+    q.body_case = NPUD__REQUEST__BODY_ALLOW_MAP;
     return succeed_in_request(r, &q);
 }
 

@@ -32,6 +32,6 @@ bool raw_attach_queue(struct raw *r, uint32_t id, struct raw_queue *q);
 void raw_unmap_queue(struct raw_queue *q);
 bool raw_destroy_queue(struct raw *r, uint32_t id);
 bool raw_grant(struct raw *r, uint32_t id, int32_t pid, uint32_t rights);
-bool raw_feed(struct raw *r, uint32_t number, uint32_t segment);
+bool raw_allow_map(struct raw *r, uint32_t number, uint32_t segment);
 bool raw_bell(struct raw *r, uint32_t number, int *fd);
 bool raw_route(struct raw *r, uint32_t source, uint32_t destination, bool bind);

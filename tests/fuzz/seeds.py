@@ -12,7 +12,8 @@ REQUESTS = ("hello open_device create_stream destroy_stream create_event destroy
             "open_ipc_event close_ipc_event explain_record malloc free mem_info abort_stream set_failure_mode stop_task create_notify "
             "destroy_notify reset_notify export_notify allow_notify import_notify set_stream_priority streams_left memory_written "
             "send_descriptors notify_fd ipc_event_info create_segment map_segment trim_segment create_queue destroy_queue grant_queue "
-            "attach_queue feed_queue queue_bell bind_routes unbind_routes query_routes").split()  # as they are numbered
+            "attach_queue allow_map queue_bell bind_routes unbind_routes "
+            "query_routes").split()  # as they are numbered
 TASKS = "nop record reset wait_level wait_pos ipc_event_record ipc_event_wait copy set delay callback value_write value_wait reduce".split()
 BORDERS = [255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 8191, 8192, 65535, 65536, 262143, 262144, 1 << 20,
            0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 1 << 32, 1 << 46, 1 << 62, (1 << 62) + 1, 1 << 63,
@@ -55,9 +56,10 @@ SHARE = (act("hello", 0) + request(0, "create_ipc_event", 0) + request(0, "expor
 STREAMS = (act("hello", 0) + request(0, "open_device", 0) + request(0, "open_device", 1)
            + b"".join(request(0, "create_stream", i & 1, 0, 0) for i in range(3)))
 
-# Two queues, rings 1 and 2, fed by segment 1.
+# Two queues, rings 1 and 2, whose takers may map segment 1.
 QUEUES = (act("hello", 0) + request(0, "create_queue", b"\x01q", 4) + request(0, "create_queue", b"\x00", 2)
-          + request(0, "create_segment", 128, 16) + request(0, "feed_queue", 1, 1) + request(0, "feed_queue", 2, 1))
+          + request(0, "create_segment", 128, 16)
+          + request(0, "allow_map", 1, 1) + request(0, "allow_map", 2, 1))
 PUT, TAKE, SEGMENT, HEADS, SLOTS = 0, 2, 1, 12288, 256
 
 

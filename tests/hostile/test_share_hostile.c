@@ -225,7 +225,7 @@ static aclError order_guess_segments(const struct order *o, int64_t *value)
     return 0;
 }
 
-/* And queues: attached, fed, granted to itself, destroyed, routed, its bell. */
+/* And queues: attached, allowed to map, granted to itself, destroyed, routed, its bell. */
 static aclError order_guess_queues(const struct order *o, int64_t *value)
 {
     struct raw_queue q;
@@ -238,7 +238,7 @@ static aclError order_guess_queues(const struct order *o, int64_t *value)
         *value += raw_grant(&raw, id, getpid(), QUEUE_RIGHTS);
         *value += raw_bell(&raw, id, &fd);
         for (uint32_t segment = 0; segment < 8; segment++)
-            *value += raw_feed(&raw, id, segment);
+            *value += raw_allow_map(&raw, id, segment);
     }
     ck_assert(!raw_attach_queue(&raw, UINT32_MAX, &q));
     ck_assert(!raw_grant(&raw, queue_id(LINE), getpid(), UINT32_MAX));
@@ -599,7 +599,7 @@ static void make_circle(void)
     atomic_store(&v->mbufs[0].next, head | 1);
     atomic_store(&v->mbufs[0].count, draw_chance(&it.rng, 50) ? UINT32_MAX : 128);
     atomic_store(&v->mbufs[0].word, mbuf_word(1, MBUF_SENDING, PEER_NPUD, q->view.number));
-    raw_feed(&raw, q->view.number, v->id);
+    raw_allow_map(&raw, q->view.number, v->id);
     atomic_store(&q->view.put->slot[tail & q->view.mask].word, queue_slot_word(tail, head));
     atomic_store(&q->view.put->tail, tail + 1);
     atomic_fetch_add(&q->view.put->wake, 1);
@@ -624,7 +624,7 @@ static void flood_requests(void)
     int fd;
 
     raw_trim(&raw, any_ref() >> 16);
-    raw_feed(&raw, it.queue[draw_below(&it.rng, 2)].view.number, draw_below(&it.rng, 64));
+    raw_allow_map(&raw, it.queue[draw_below(&it.rng, 2)].view.number, draw_below(&it.rng, 64));
     if (raw_map_segment(&raw, draw_below(&it.rng, 64), &s))
         raw_unmap_segment(&s);
     if (raw_bell(&raw, it.queue[0].view.number, &fd)) {

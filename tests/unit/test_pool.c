@@ -57,7 +57,7 @@ static struct segment *add_segment(struct session *session, uint64_t stride, uin
     return s;
 }
 
-/* As one that dequeued from a queue that is fed by it. */
+/* As a session that took from a queue that allows to map it. */
 static void share_segment(struct session *session, struct segment *s)
 {
     ck_assert(segment_map(peer_get(session), s));

@@ -336,35 +336,35 @@ START_TEST(a_right_is_a_mapping)
 }
 END_TEST
 
-/* --- feeds --- */
+/* --- whose segments clients may map --- */
 
-START_TEST(who_may_take_may_map_what_feeds)
+START_TEST(takers_may_map_what_the_queue_allows)
 {
     struct session *a, *b;
-    struct segment *fed, *not_fed;
+    struct segment *allowed, *not_allowed;
     struct queue *queue;
 
     npud_start(NULL);
     a = npud_session(100);
     b = npud_session(getpid());
-    fed = make_segment(a);
-    not_fed = make_segment(a);
+    allowed = make_segment(a);
+    not_allowed = make_segment(a);
     queue = make_queue(a)->queue;
-    ck_assert(!queue_session_may_map(a, fed));
-    ck_assert(queue_allow_map(queue, fed));
-    ck_assert(queue_session_may_map(a, fed));
-    ck_assert(!queue_session_may_map(a, not_fed));
-    ck_assert(!queue_session_may_map(b, fed));
+    ck_assert(!queue_session_may_map(a, allowed));
+    ck_assert(queue_allow_map(queue, allowed));
+    ck_assert(queue_session_may_map(a, allowed));
+    ck_assert(!queue_session_may_map(a, not_allowed));
+    ck_assert(!queue_session_may_map(b, allowed));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
     join_queue(b, queue);
-    ck_assert(!queue_session_may_map(b, fed));
+    ck_assert(!queue_session_may_map(b, allowed));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_TAKE), 0);
-    ck_assert(queue_session_may_map(b, fed));
+    ck_assert(queue_session_may_map(b, allowed));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
-    ck_assert(!queue_session_may_map(b, fed));
-    ck_assert(queue_session_may_map(a, fed)); /* feeds move along */
-    queue_segment_gone(fed);
-    ck_assert(!queue_session_may_map(a, fed));
+    ck_assert(!queue_session_may_map(b, allowed));
+    ck_assert(queue_session_may_map(a, allowed)); /* what it allows moves along */
+    queue_segment_gone(allowed);
+    ck_assert(!queue_session_may_map(a, allowed));
     session_free(b);
     session_free(a);
     npud_stop();
@@ -675,7 +675,7 @@ int main(void)
     tcase_add_test(tc, a_grant_ends_with_its_process);
     tcase_add_test(tc, who_gets_the_pid_later_gets_no_grant);
     tcase_add_test(tc, a_right_is_a_mapping);
-    tcase_add_test(tc, who_may_take_may_map_what_feeds);
+    tcase_add_test(tc, takers_may_map_what_the_queue_allows);
     tcase_add_test(tc, who_loses_a_right_is_left_behind_in_the_old_ring);
     tcase_add_test(tc, a_queue_that_is_destroyed_frees_its_messages);
     tcase_add_test(tc, the_dead_are_swept_out_of_rings);

@@ -887,7 +887,7 @@ END_TEST
  * A peer with the right to take from the destination would map the segment of everything that is in
  * the message.
  */
-START_TEST(segments_that_do_not_feed_the_source_do_not_travel)
+START_TEST(segments_that_the_source_does_not_allow_do_not_travel)
 {
     struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8);
     struct segment *secret;
@@ -1087,7 +1087,7 @@ int main(void)
     tcase_add_test(c, queries_give_all_in_pages);
     c = add_case(suite, "hostile");
     tcase_add_test(c, forged_messages_are_passed_over);
-    tcase_add_test(c, segments_that_do_not_feed_the_source_do_not_travel);
+    tcase_add_test(c, segments_that_the_source_does_not_allow_do_not_travel);
     tcase_add_test(c, chains_that_never_end_do);
     tcase_add_test(c, words_that_change_in_the_backlog);
     tcase_add_test(c, noise_in_the_rings);

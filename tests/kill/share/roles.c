@@ -171,7 +171,7 @@ static aclError act_chain_foreign(const struct order *o, int64_t *value)
 
 /* --- putting --- */
 
-/* Twice: the first needs to tell npud what feeds the queue. */
+/* Twice: the first needs to ask npud to let takers map the segment. */
 static aclError act_put(const struct order *o, int64_t *value)
 {
     struct order put = {.a = LINE, .b = 1, .c = 0};
