@@ -135,16 +135,11 @@ void event_abandon(struct event *e)
 static int create_remote(struct event *e, const char *function)
 {
     struct session *s = e->session;
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__CreateEvent create = NPUD__CREATE_EVENT__INIT;
+    REQUEST(create_event, CREATE_EVENT, .flags = e->flags, .device = e->device);
     Npud__Reply *reply = NULL;
     void **segment;
     int error, fd = -1;
 
-    create.flags = e->flags;
-    create.device = e->device;
-    request.create_event = &create;
-    request.body_case = NPUD__REQUEST__BODY_CREATE_EVENT;
     error = session_request(s, function, &request, &reply, &fd);
     if (error != 0)
         return error;
@@ -309,16 +304,12 @@ void event_fences_free(Npud__Fence **fences)
 
 static int destroy_remote(struct event *e, const char *function)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__DestroyEvent destroy = NPUD__DESTROY_EVENT__INIT;
+    REQUEST(destroy_event, DESTROY_EVENT, .slot = e->remote);
     int error;
 
-    destroy.slot = e->remote;
-    destroy.fences = event_fences(e, &destroy.n_fences, &destroy.all_streams);
-    request.destroy_event = &destroy;
-    request.body_case = NPUD__REQUEST__BODY_DESTROY_EVENT;
+    in.fences = event_fences(e, &in.n_fences, &in.all_streams);
     error = session_command(e->session, function, &request);
-    event_fences_free(destroy.fences);
+    event_fences_free(in.fences);
     return error;
 }
 

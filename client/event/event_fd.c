@@ -148,14 +148,11 @@ static int capture_record(struct event *e, const char *function, aclrtEvent even
 
 static int announce_descriptors(struct session *s, const char *function)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__SendDescriptors in = NPUD__SEND_DESCRIPTORS__INIT;
+    REQUEST(send_descriptors, SEND_DESCRIPTORS);
     int error;
 
     if (atomic_load(&s->event_fds.announced))
         return 0;
-    request.send_descriptors = &in;
-    request.body_case = NPUD__REQUEST__BODY_SEND_DESCRIPTORS;
     error = session_command(s, function, &request);
     if (error == 0)
         atomic_store(&s->event_fds.announced, true);
@@ -165,9 +162,8 @@ static int announce_descriptors(struct session *s, const char *function)
 /*
  * Hand the copy over. On success it is ours to close once npud has written it; else the caller's.
  */
-static int hand_over(struct session *s, const char *function, Npud__NotifyFd *in, int copy)
+static int hand_over(struct session *s, const char *function, Npud__Request *request, int copy)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
     int number, error = announce_descriptors(s, function);
 
     if (error != 0)
@@ -179,10 +175,8 @@ static int hand_over(struct session *s, const char *function, Npud__NotifyFd *in
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                          "%s: %u descriptors of this process wait for records already", function,
                          EVENT_FDS_MAX);
-    in->number = (uint32_t)number;
-    request.notify_fd = in;
-    request.body_case = NPUD__REQUEST__BODY_NOTIFY_FD;
-    error = session_command_fd(s, function, &request, copy);
+    request->notify_fd->number = (uint32_t)number;
+    error = session_command_fd(s, function, request, copy);
     pthread_mutex_lock(&s->event_fds.lock);
     s->event_fds.copy[number] = error == 0 ? copy : FREE;
     /* Lost after the answer, and the others were written before this one was among them? */
@@ -196,7 +190,7 @@ aclError aclnpudEventNotifyFd(aclrtEvent event, int fd)
 {
     CALL_SCOPE;
 
-    Npud__NotifyFd in = NPUD__NOTIFY_FD__INIT;
+    REQUEST(notify_fd, NOTIFY_FD);
     struct event *e;
     int error, copy;
 
@@ -218,7 +212,7 @@ aclError aclnpudEventNotifyFd(aclrtEvent event, int fd)
                          "aclnpudEventNotifyFd: this process has no file descriptor left");
     error = capture_record(e, __func__, event, &in);
     if (error == 0)
-        error = hand_over(e->session, __func__, &in, copy);
+        error = hand_over(e->session, __func__, &request, copy);
     if (error != 0)
         close(copy);
     return error;

@@ -60,8 +60,7 @@ aclError aclrtStreamStop(aclrtStream stream)
 {
     CALL_SCOPE;
 
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__StopTask stop = NPUD__STOP_TASK__INIT;
+    REQUEST(stop_task, STOP_TASK);
     int error;
     struct stream *s;
 
@@ -72,9 +71,7 @@ aclError aclrtStreamStop(aclrtStream stream)
         return error;
     if (stream_stopped(s))
         return stream_error_stopped(s->ctrl, __func__);
-    stop.slot = s->remote;
-    request.stop_task = &stop;
-    request.body_case = NPUD__REQUEST__BODY_STOP_TASK;
+    in.slot = s->remote;
     return session_command(s->session, __func__, &request);
 }
 

@@ -57,14 +57,10 @@ void ipc_event_unmap(struct event *e)
 
 static int close_remote(struct event *e, const char *function)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__CloseIpcEvent in = NPUD__CLOSE_IPC_EVENT__INIT;
+    REQUEST(close_ipc_event, CLOSE_IPC_EVENT, .slot = e->remote);
     int error;
 
-    in.slot = e->remote;
     in.fences = event_fences(e, &in.n_fences, &in.all_streams);
-    request.close_ipc_event = &in;
-    request.body_case = NPUD__REQUEST__BODY_CLOSE_IPC_EVENT;
     error = session_command(e->session, function, &request);
     event_fences_free(in.fences);
     return error;
@@ -111,29 +107,21 @@ static int obtain_event(struct session *s, struct context *c, uint32_t device, c
 
 int ipc_event_create(const char *function, void **handle)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__CreateIpcEvent in = NPUD__CREATE_IPC_EVENT__INIT;
+    REQUEST(create_ipc_event, CREATE_IPC_EVENT);
     int error;
     struct context *c = context_get(function, &error);
 
     if (!c)
         return error;
     in.device = c->device;
-    request.create_ipc_event = &in;
-    request.body_case = NPUD__REQUEST__BODY_CREATE_IPC_EVENT;
     return obtain_event(c->session, c, c->device, function, &request, handle);
 }
 
 static int open_handle(struct session *s, struct context *c, uint32_t device, const char *function,
                        aclrtIpcEventHandle *handle, aclrtEvent *event)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__OpenIpcEvent in = NPUD__OPEN_IPC_EVENT__INIT;
+    REQUEST(open_ipc_event, OPEN_IPC_EVENT, .handle = {sizeof(*handle), (uint8_t *)handle});
 
-    in.handle.data = (uint8_t *)handle;
-    in.handle.len = sizeof(*handle);
-    request.open_ipc_event = &in;
-    request.body_case = NPUD__REQUEST__BODY_OPEN_IPC_EVENT;
     return obtain_event(s, c, device, function, &request, event);
 }
 
@@ -193,8 +181,7 @@ aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle, aclnpudIpcEventInfo 
 {
     CALL_SCOPE;
 
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__IpcEventInfo in = NPUD__IPC_EVENT_INFO__INIT;
+    REQUEST(ipc_event_info, IPC_EVENT_INFO, .handle = {sizeof(handle), (uint8_t *)&handle});
     Npud__Reply *reply = NULL;
     struct session *s;
     uint32_t device;
@@ -204,10 +191,6 @@ aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle, aclnpudIpcEventInfo 
     s = session_get(__func__, &error);
     if (!s)
         return error;
-    in.handle.data = (uint8_t *)&handle;
-    in.handle.len = sizeof(handle);
-    request.ipc_event_info = &in;
-    request.body_case = NPUD__REQUEST__BODY_IPC_EVENT_INFO;
     error = session_request(s, __func__, &request, &reply, NULL);
     if (error != 0)
         return error;
@@ -227,8 +210,7 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
 {
     CALL_SCOPE;
 
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__ExportIpcEvent in = NPUD__EXPORT_IPC_EVENT__INIT;
+    REQUEST(export_ipc_event, EXPORT_IPC_EVENT);
     Npud__Reply *reply = NULL;
     struct event *e;
     int error;
@@ -243,8 +225,6 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
                          "aclrtIpcGetEventHandle: only an event made by aclrtCreateEventExWithFlag "
                          "with ACL_EVENT_IPC has a handle");
     in.slot = e->remote;
-    request.export_ipc_event = &in;
-    request.body_case = NPUD__REQUEST__BODY_EXPORT_IPC_EVENT;
     error = session_request(e->session, __func__, &request, &reply, NULL);
     if (error != 0)
         return error;
@@ -278,16 +258,9 @@ static int stopped_here(struct event *e, const char *function)
 /* Ask npud what became of a record. One that is pending fails then if its opener is gone. */
 static int ask_npud(struct event *e, const char *function, uint64_t number, bool *failed, int *pid)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__ExplainRecord in = NPUD__EXPLAIN_RECORD__INIT;
+    REQUEST(explain_record, EXPLAIN_RECORD, .slot = e->remote, .number = number);
     Npud__Reply *reply = NULL;
-    int error;
-
-    in.slot = e->remote;
-    in.number = number;
-    request.explain_record = &in;
-    request.body_case = NPUD__REQUEST__BODY_EXPLAIN_RECORD;
-    error = session_request(e->session, function, &request, &reply, NULL);
+    int error = session_request(e->session, function, &request, &reply, NULL);
     if (error != 0)
         return error;
     *failed = reply->explain_record->failed;

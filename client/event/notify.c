@@ -92,24 +92,19 @@ static int obtain_notify(struct session *s, const char *function, enum handle_ki
 
 int notify_create(const char *function, enum handle_kind kind, void **handle)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__CreateNotify in = NPUD__CREATE_NOTIFY__INIT;
+    REQUEST(create_notify, CREATE_NOTIFY, .counts = kind == HANDLE_COUNT_NOTIFY);
     int error;
     struct context *c = context_get(function, &error);
 
     if (!c)
         return error;
     in.device = c->device;
-    in.counts = kind == HANDLE_COUNT_NOTIFY;
-    request.create_notify = &in;
-    request.body_case = NPUD__REQUEST__BODY_CREATE_NOTIFY;
     return obtain_notify(c->session, function, kind, &request, handle, NULL);
 }
 
 int notify_destroy(const char *function, enum handle_kind kind, void *handle)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__DestroyNotify in = NPUD__DESTROY_NOTIFY__INIT;
+    REQUEST(destroy_notify, DESTROY_NOTIFY);
     struct notify copy, *n;
     struct session *s;
     int error = notify_get(function, kind, handle, &copy);
@@ -126,8 +121,6 @@ int notify_destroy(const char *function, enum handle_kind kind, void *handle)
     if (!n)
         return bad_notify(function, kind);
     in.slot = copy.remote;
-    request.destroy_notify = &in;
-    request.body_case = NPUD__REQUEST__BODY_DESTROY_NOTIFY;
     error = session_command(s, function, &request);
     pthread_mutex_lock(&s->lock);
     slots_put(&s->notifies, n);
@@ -225,8 +218,7 @@ aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId)
 
 static int reset_notify(const char *function, aclrtNotify notify)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__ResetNotify in = NPUD__RESET_NOTIFY__INIT;
+    REQUEST(reset_notify, RESET_NOTIFY);
     struct notify n;
     int error;
 
@@ -236,8 +228,6 @@ static int reset_notify(const char *function, aclrtNotify notify)
     if (error != 0)
         return error;
     in.slot = n.remote;
-    request.reset_notify = &in;
-    request.body_case = NPUD__REQUEST__BODY_RESET_NOTIFY;
     return session_command(n.session, function, &request);
 }
 
@@ -263,8 +253,7 @@ aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint
 {
     CALL_SCOPE;
 
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__ExportNotify in = NPUD__EXPORT_NOTIFY__INIT;
+    REQUEST(export_notify, EXPORT_NOTIFY, .any_pid = flags != 0);
     Npud__Reply *reply = NULL;
     struct notify n;
     int error;
@@ -284,9 +273,6 @@ aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint
     if (error != 0)
         return error;
     in.slot = n.remote;
-    in.any_pid = flags != 0;
-    request.export_notify = &in;
-    request.body_case = NPUD__REQUEST__BODY_EXPORT_NOTIFY;
     error = session_request(n.session, __func__, &request, &reply, NULL);
     if (error != 0)
         return error;
@@ -300,8 +286,7 @@ aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
 {
     CALL_SCOPE;
 
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__AllowNotify in = NPUD__ALLOW_NOTIFY__INIT;
+    REQUEST(allow_notify, ALLOW_NOTIFY, .pids = pid, .n_pids = num);
     struct notify n;
     int error;
 
@@ -318,10 +303,6 @@ aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
             "aclrtNotifySetImportPid: the list of importers of a notify has at most %u processes",
             PIDS_MAX);
     in.slot = n.remote;
-    in.pids = pid;
-    in.n_pids = num;
-    request.allow_notify = &in;
-    request.body_case = NPUD__REQUEST__BODY_ALLOW_NOTIFY;
     return session_command(n.session, __func__, &request);
 }
 
@@ -360,9 +341,8 @@ aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t f
 {
     CALL_SCOPE;
 
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__ImportNotify in = NPUD__IMPORT_NOTIFY__INIT;
     char text[KEY_SIZE + 1] = "";
+    REQUEST(import_notify, IMPORT_NOTIFY, .key = text);
     struct context *c;
     uint32_t device;
     int error;
@@ -382,9 +362,6 @@ aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t f
      */
     for (size_t i = 0; i < KEY_SIZE && key[i]; i++)
         text[i] = key[i] & (char)0x80 ? '?' : key[i];
-    in.key = text;
-    request.import_notify = &in;
-    request.body_case = NPUD__REQUEST__BODY_IMPORT_NOTIFY;
     error = obtain_notify(c->session, __func__, HANDLE_NOTIFY, &request, notify, &device);
     if (error == 0 && (flags & ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS))
         enable_peer(c, device);

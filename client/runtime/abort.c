@@ -17,16 +17,9 @@ struct range {
 /* What is queued is dropped. It does not count as done before request_abort(). */
 static int request_hold(struct stream *s, const char *function, struct range *range)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__AbortStream abort = NPUD__ABORT_STREAM__INIT;
+    REQUEST(abort_stream, ABORT_STREAM, .slot = s->remote, .hold = true);
     Npud__Reply *reply = NULL;
-    int error;
-
-    abort.slot = s->remote;
-    abort.hold = true;
-    request.abort_stream = &abort;
-    request.body_case = NPUD__REQUEST__BODY_ABORT_STREAM;
-    error = session_request(s->session, function, &request, &reply, NULL);
+    int error = session_request(s->session, function, &request, &reply, NULL);
     if (error != 0)
         return error;
     range->from = reply->abort_stream->from;
@@ -37,13 +30,8 @@ static int request_hold(struct stream *s, const char *function, struct range *ra
 
 static int request_abort(struct stream *s, const char *function, int32_t told)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__AbortStream abort = NPUD__ABORT_STREAM__INIT;
+    REQUEST(abort_stream, ABORT_STREAM, .slot = s->remote, .told = told);
 
-    abort.slot = s->remote;
-    abort.told = told;
-    request.abort_stream = &abort;
-    request.body_case = NPUD__REQUEST__BODY_ABORT_STREAM;
     return session_command(s->session, function, &request);
 }
 

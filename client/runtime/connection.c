@@ -128,16 +128,11 @@ static void take_hello(struct session *s, const Npud__HelloReply *hello)
 
 static int say_hello(struct session *s, const char *function)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__Hello hello = NPUD__HELLO__INIT;
+    REQUEST(hello, HELLO, .protocol = PROTOCOL, .program = program_invocation_short_name);
     Npud__Reply *reply = NULL;
     int error, fd = -1;
     void *page = NULL;
 
-    hello.protocol = PROTOCOL;
-    hello.program = program_invocation_short_name;
-    request.hello = &hello;
-    request.body_case = NPUD__REQUEST__BODY_HELLO;
     error = session_request(s, function, &request, &reply, &fd);
     if (error != 0)
         return error;

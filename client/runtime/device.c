@@ -160,8 +160,7 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 {
     CALL_SCOPE;
 
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__MemInfo in = NPUD__MEM_INFO__INIT;
+    REQUEST(mem_info, MEM_INFO);
     Npud__Reply *reply = NULL;
     struct context *c;
     int error;
@@ -175,8 +174,6 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     if (!c)
         return error;
     in.device = c->device;
-    request.mem_info = &in;
-    request.body_case = NPUD__REQUEST__BODY_MEM_INFO;
     error = session_request(c->session, __func__, &request, &reply, NULL);
     if (error != 0)
         return error;

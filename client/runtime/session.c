@@ -73,16 +73,12 @@ int session_map_segment(struct session *s, const char *function, int fd, size_t 
 
 int session_open_device(struct session *s, const char *function, uint32_t device)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__OpenDevice open = NPUD__OPEN_DEVICE__INIT;
+    REQUEST(open_device, OPEN_DEVICE, .device = device);
     Npud__Reply *reply = NULL;
     int error, fd = -1;
 
     if (s->devices[device].open)
         return 0;
-    open.device = device;
-    request.open_device = &open;
-    request.body_case = NPUD__REQUEST__BODY_OPEN_DEVICE;
     error = session_request(s, function, &request, &reply, &fd);
     if (error != 0)
         return error;
@@ -214,12 +210,9 @@ static bool in_use(struct session *s)
  */
 static void leave_npud(struct session *s)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__LeaveSession in = NPUD__LEAVE_SESSION__INIT;
+    REQUEST(leave_session, LEAVE_SESSION);
 
     lifecycle_session_leave(s);
-    request.leave_session = &in;
-    request.body_case = NPUD__REQUEST__BODY_LEAVE_SESSION;
     /* No other thread is there to be refused, and requests are sent only while this is not set. */
     atomic_store(&s->lost, false);
     error_mute(true);

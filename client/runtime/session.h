@@ -143,6 +143,17 @@ static inline bool session_lost(const struct session *s)
 void session_lose(struct session *s);
 
 /**
+ * Declares `request`, and `in`, its body: a message with the given members, all others at their
+ * defaults. REQUEST(destroy_stream, DESTROY_STREAM, .slot = s->remote);
+ */
+#define REQUEST(name, NAME, ...)                                                                   \
+    __typeof__(*((Npud__Request *)0)->name) in = {                                                 \
+        .base = PROTOBUF_C_MESSAGE_INIT(&npud__##name##__descriptor), __VA_ARGS__};                \
+    Npud__Request request = {.base = PROTOBUF_C_MESSAGE_INIT(&npud__request__descriptor),          \
+                             .body_case = NPUD__REQUEST__BODY_##NAME,                              \
+                             .name = &in}
+
+/**
  * One request and its answer. 0, or the ACL error with npud's sentence stored. *fd (when not NULL)
  * is the descriptor that came with the answer, or -1; *reply is to be freed with
  * session_reply_free().

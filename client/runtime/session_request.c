@@ -5,7 +5,6 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/runtime/session.h"
-#include "client/runtime/undo.h"
 #include "proto/wire/packet.h"
 
 void session_reply_free(Npud__Reply *reply)
@@ -49,6 +48,63 @@ static int exchange_packets(struct session *s, Npud__Request *request, int send_
     return r == -EMFILE ? r : -EPIPE;
 }
 
+/* Send a request that has no descriptors either way, and drop its answer. */
+static void exchange_quietly(struct session *s, Npud__Request *request, struct packet *packet)
+{
+    Npud__Reply *reply = NULL;
+
+    if (exchange_packets(s, request, -1, packet, &reply) == 0)
+        packet_deinit(packet);
+    session_reply_free(reply);
+}
+
+/*
+ * Take back what a request of this kind made. Some make nothing, or nothing that the same request
+ * would not give once more (OpenDevice, AttachQueue, MapSegment, QueueBell); what Hello made goes
+ * with the connection.
+ */
+static void undo_request(struct session *s, Npud__Request__BodyCase kind, const Npud__Reply *made,
+                         struct packet *packet)
+{
+    switch (kind) {
+    case NPUD__REQUEST__BODY_CREATE_STREAM: {
+        REQUEST(destroy_stream, DESTROY_STREAM, .slot = made->create_stream->slot,
+                .new_segment = made->create_stream->new_segment);
+        exchange_quietly(s, &request, packet);
+        break;
+    }
+    case NPUD__REQUEST__BODY_CREATE_EVENT: {
+        REQUEST(destroy_event, DESTROY_EVENT, .slot = made->create_event->slot,
+                .new_segment = made->create_event->new_segment);
+        exchange_quietly(s, &request, packet);
+        break;
+    }
+    case NPUD__REQUEST__BODY_CREATE_IPC_EVENT:
+    case NPUD__REQUEST__BODY_OPEN_IPC_EVENT: {
+        REQUEST(close_ipc_event, CLOSE_IPC_EVENT, .slot = made->ipc_event->slot);
+        exchange_quietly(s, &request, packet);
+        break;
+    }
+    case NPUD__REQUEST__BODY_MALLOC: {
+        REQUEST(free, FREE, .slot = made->malloc->slot);
+        exchange_quietly(s, &request, packet);
+        break;
+    }
+    case NPUD__REQUEST__BODY_CREATE_SEGMENT: {
+        REQUEST(trim_segment, TRIM_SEGMENT, .segment = made->segment->id);
+        exchange_quietly(s, &request, packet);
+        break;
+    }
+    case NPUD__REQUEST__BODY_CREATE_QUEUE: {
+        REQUEST(destroy_queue, DESTROY_QUEUE, .queue = made->queue->queue);
+        exchange_quietly(s, &request, packet);
+        break;
+    }
+    default:
+        break;
+    }
+}
+
 /*
  * npud has made something and its descriptor found no place here: the program does not know the
  * object. It goes before the next request of this process, as npud keeps a new segment of the arena
@@ -56,13 +112,10 @@ static int exchange_packets(struct session *s, Npud__Request *request, int send_
  */
 static void take_back(struct session *s, const Npud__Request *request, struct packet *packet)
 {
-    Npud__Reply *made = npud__reply__unpack(NULL, packet->size, packet->data), *reply = NULL;
-    struct undo undo;
+    Npud__Reply *made = npud__reply__unpack(NULL, packet->size, packet->data);
 
-    if (made && made->id == request->id && undo_fill(&undo, request, made) &&
-        exchange_packets(s, &undo.request, -1, packet, &reply) == 0)
-        packet_deinit(packet);
-    session_reply_free(reply);
+    if (made && made->id == request->id && made->error == 0)
+        undo_request(s, request->body_case, made, packet);
     session_reply_free(made);
 }
 

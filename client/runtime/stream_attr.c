@@ -11,12 +11,8 @@
 
 static int send_stop(struct stream *s, const char *function)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__SetFailureMode mode = NPUD__SET_FAILURE_MODE__INIT;
+    REQUEST(set_failure_mode, SET_FAILURE_MODE, .slot = s->remote);
 
-    mode.slot = s->remote;
-    request.set_failure_mode = &mode;
-    request.body_case = NPUD__REQUEST__BODY_SET_FAILURE_MODE;
     return session_command(s->session, function, &request);
 }
 
@@ -84,15 +80,9 @@ static int set_switch(const char *function, uint32_t *which, uint32_t value)
 
 static int set_priority(struct stream *s, const char *function, uint32_t priority)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__SetStreamPriority in = NPUD__SET_STREAM_PRIORITY__INIT;
-    int error;
-
-    in.slot = s->remote;
-    in.priority = priority > STREAM_PRIORITY_LEAST ? STREAM_PRIORITY_LEAST : priority;
-    request.set_stream_priority = &in;
-    request.body_case = NPUD__REQUEST__BODY_SET_STREAM_PRIORITY;
-    error = session_command(s->session, function, &request);
+    REQUEST(set_stream_priority, SET_STREAM_PRIORITY, .slot = s->remote,
+            .priority = priority > STREAM_PRIORITY_LEAST ? STREAM_PRIORITY_LEAST : priority);
+    int error = session_command(s->session, function, &request);
     if (error == 0)
         s->priority = in.priority;
     return error;

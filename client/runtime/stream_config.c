@@ -78,8 +78,7 @@ aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
 {
     CALL_SCOPE;
 
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__StreamsLeft in = NPUD__STREAMS_LEFT__INIT;
+    REQUEST(streams_left, STREAMS_LEFT);
     Npud__Reply *reply = NULL;
     struct context *c;
     int error;
@@ -89,8 +88,6 @@ aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
     if (!c)
         return error;
     in.device = c->device;
-    request.streams_left = &in;
-    request.body_case = NPUD__REQUEST__BODY_STREAMS_LEFT;
     error = session_request(c->session, __func__, &request, &reply, NULL);
     if (error != 0)
         return error;

@@ -80,18 +80,12 @@ static void fill_stream(struct stream *s, struct context *c, const Npud__CreateS
 static int create_remote(struct stream *s, struct context *c, const char *function)
 {
     struct session *session = c->session;
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__CreateStream create = NPUD__CREATE_STREAM__INIT;
+    REQUEST(create_stream, CREATE_STREAM, .device = c->device, .priority = s->priority,
+            .flags = s->flags, .context = c->number);
     Npud__Reply *reply = NULL;
     void **segment;
     int error, fd = -1;
 
-    create.device = c->device;
-    create.priority = s->priority;
-    create.flags = s->flags;
-    create.context = c->number;
-    request.create_stream = &create;
-    request.body_case = NPUD__REQUEST__BODY_CREATE_STREAM;
     error = session_request(session, function, &request, &reply, &fd);
     if (error != 0)
         return error;
@@ -144,12 +138,8 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
 
 static int destroy_remote(struct stream *s, const char *function)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__DestroyStream destroy = NPUD__DESTROY_STREAM__INIT;
+    REQUEST(destroy_stream, DESTROY_STREAM, .slot = s->remote);
 
-    destroy.slot = s->remote;
-    request.destroy_stream = &destroy;
-    request.body_case = NPUD__REQUEST__BODY_DESTROY_STREAM;
     return session_command(s->session, function, &request);
 }
 
