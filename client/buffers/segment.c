@@ -304,13 +304,13 @@ void segment_freed(struct session *s, struct segment_view *view)
      * that it is not going to.
      */
     atomic_thread_fence(memory_order_seq_cst);
-    if (segment_wanted(view)) {
+    if (segment_slot_wanted(view)) {
         segment_trim(s, view->id);
         return;
     }
     /* No session allocates from one that drains: npud does not wait, and may look much later. */
     if (is_dead(view) || (segment_usable(view) &&
-                          atomic_load_explicit(&view->page->armed, memory_order_relaxed) != 0))
+                          atomic_load_explicit(&view->page->look_due, memory_order_relaxed) != 0))
         return;
     if (all_hinted(g))
         segment_trim(s, view->id);

@@ -96,7 +96,8 @@ static uint32_t take_slot(struct segment_view *v)
 
 /*
  * A free slot without data, or 0. If there is none, the client that frees the next one is to tell
- * npud: npud sets `wanted` and looks once more, the client frees the slot and then reads `wanted`.
+ * npud: npud sets `slot_wanted` and looks once more, the client frees the slot and then reads
+ * `slot_wanted`.
  */
 static uint32_t claim_slot(struct segment_view *v)
 {
@@ -104,7 +105,7 @@ static uint32_t claim_slot(struct segment_view *v)
 
     if (slot != segment_slots(v))
         return slot;
-    atomic_store(&v->page->wanted, 1);
+    atomic_store(&v->page->slot_wanted, 1);
     atomic_thread_fence(memory_order_seq_cst);
     slot = take_slot(v);
     return slot != segment_slots(v) ? slot : 0;

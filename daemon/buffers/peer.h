@@ -31,7 +31,7 @@ struct peer {
 };
 
 /*
- * What has a peer number: a session, or the share of one that has ended whose process lives on.
+ * What has a peer number: a session, or the peer of one that has ended and whose process lives on.
  * Neither: the number is free.
  */
 struct peer_slot {
@@ -57,7 +57,7 @@ bool peer_give_id(struct session *session);
 /** The session that has this number, or NULL. */
 struct session *peer_session(struct server *server, uint32_t number);
 
-/** The share of a session that has ended, under this number, whose process lives on; or NULL. */
+/** The peer with this number whose session has ended and whose process lives on, or NULL. */
 struct peer *peer_left(struct server *server, uint32_t number);
 
 /** What the session shares, made if need be. NULL: no memory. */

@@ -50,12 +50,13 @@ void pools_deinit(struct pools *pools)
 
 /* --- giving memory back --- */
 
-static void set_armed(struct pool *pool, bool armed)
+static void tell_clients(struct pool *pool)
 {
     struct segment *s;
 
     DL_FOREACH (pool->segments, s)
-        atomic_store_explicit(&s->view.page->armed, armed, memory_order_relaxed);
+        atomic_store_explicit(&s->view.page->look_due, pool->look != POOL_LOOK_NONE,
+                              memory_order_relaxed);
 }
 
 static void schedule_look(struct pool *pool, uint64_t ns)
@@ -130,8 +131,9 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
     (void)what;
     if (!pool->next_look) {
         /* From here on, a client that frees something tells npud again. */
-        pool->looks = false;
-        set_armed(pool, false);
+        if (pool->look == POOL_LOOK_DUE)
+            pool->look = POOL_LOOK_NONE;
+        tell_clients(pool);
         atomic_thread_fence(memory_order_seq_cst);
         pool->next_look = pool->segments;
     }
@@ -139,7 +141,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
         schedule_look(pool, 0);
     else if (!pool->session && !pool->segments)
         pool_free(pool);
-    else if (pool->looks)
+    else if (pool->look == POOL_LOOK_DUE)
         schedule_look(pool, pool->session ? LOOK_DELAY : LOOK_PAUSE);
 }
 
@@ -147,13 +149,12 @@ void pool_look_soon(struct pool *pool)
 {
     uint64_t wait = LOOK_DELAY;
 
-    if (pool->looks)
+    if (pool->look == POOL_LOOK_DUE)
         return;
-    set_armed(pool, true);
-    pool->kept = !is_large(pool);
-    if (pool->kept)
+    pool->look = is_large(pool) ? POOL_LOOK_DUE : POOL_LOOK_SMALL;
+    tell_clients(pool);
+    if (pool->look == POOL_LOOK_SMALL)
         return;
-    pool->looks = true;
     if (!pool->session)
         wait = clock_ns() - pool->looked_ns < LOOK_PAUSE ? LOOK_PAUSE : 0;
     if (!pool->next_look)
@@ -163,10 +164,8 @@ void pool_look_soon(struct pool *pool)
 /* Clients have not told npud what they freed while the pool was small. */
 void pool_grown(struct pool *pool)
 {
-    if (!pool->kept || !is_large(pool))
-        return;
-    pool->kept = false;
-    pool_look_soon(pool);
+    if (pool->look == POOL_LOOK_SMALL && is_large(pool))
+        pool_look_soon(pool);
 }
 
 void pools_look_at_orphans(struct pools *pools)
@@ -273,6 +272,6 @@ void pool_leave(struct peer *peer)
         atomic_store_explicit(&s->view.page->orphan, 1, memory_order_relaxed);
     event_del(pool->on_look);
     pool->next_look = NULL;
-    pool->kept = false;
+    pool->look = POOL_LOOK_NONE;
     on_look(-1, 0, pool);
 }

@@ -21,6 +21,21 @@ struct user;
 /* A session that ends has them all swept, in one go. */
 #define POOL_SEGMENTS_MAX 8192u
 
+/*
+ * Was something freed since the last look began? Only then do clients not tell npud again (look_due
+ * in the segment page).
+ *   NONE -> DUE    a client tells npud, and the pool is large enough to give something back
+ *   NONE -> SMALL  the same, and it is not
+ *   SMALL -> DUE   it has grown
+ *   DUE -> NONE    the look begins; it goes on in slices, see next_look
+ *   any -> NONE    its session ends: a look begins at once
+ */
+enum pool_look {
+    POOL_LOOK_NONE,
+    POOL_LOOK_SMALL,
+    POOL_LOOK_DUE,
+};
+
 struct pool {
     struct server *server;
     struct session *session; /* NULL: an orphan */
@@ -30,10 +45,9 @@ struct pool {
     pid_t pid;
     struct segment *segments;
     uint32_t n_segments;
-    uint64_t bytes;            /* in all segments */
-    bool kept;                 /* small, and so not looked at, though something was freed */
+    uint64_t bytes; /* in all segments */
+    enum pool_look look;
     struct event *on_look;     /* looks which segments are not needed any more */
-    bool looks;                /* it is going to */
     uint64_t looked_ns;        /* when it did last */
     struct segment *next_look; /* it is at it, and goes on here */
     struct pool *prev, *next;  /* server->pools->list */

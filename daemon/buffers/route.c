@@ -57,7 +57,7 @@ static void remove_name(struct router *router, struct route *route)
 void route_wait_for_slot(struct route *route, uint32_t segment)
 {
     route->waits_slot = true;
-    route->wanted = segment;
+    route->slot_segment = segment;
     DL_APPEND2(route->router->waits_slot, route, waiting_prev, waiting_next);
 }
 
@@ -91,7 +91,7 @@ void route_slot_freed(struct router *router, const struct segment *segment)
     struct route *route, *next;
 
     DL_FOREACH_SAFE2 (router->waits_slot, route, next, waiting_next)
-        if (route->wanted == segment->view.id)
+        if (route->slot_segment == segment->view.id)
             route_try_again(route);
 }
 

@@ -52,9 +52,9 @@ struct route {
     struct user *user;   /* whose it is; a reference */
     struct charge charge;
 
-    bool over;       /* in router->over */
-    bool waits_slot; /* in router->waits_slot, and not in destination->waiting */
-    uint32_t wanted; /* then: id of the segment */
+    bool over;             /* in router->over */
+    bool waits_slot;       /* in router->waits_slot, and not in destination->waiting */
+    uint32_t slot_segment; /* then: id of the segment */
     struct backlog backlog;
     uint64_t messages; /* delivered */
 

@@ -103,7 +103,7 @@ static enum put_result make_reference(struct route *route, const struct message 
         return PUT_DONE;
     }
     if (r == CHAIN_NO_SLOT)
-        route->wanted = *ref >> 16;
+        route->slot_segment = *ref >> 16;
     *ref = 0;
     return r == CHAIN_NO_SLOT ? PUT_NO_SLOT : PUT_DONE;
 }
@@ -185,7 +185,7 @@ static bool drain_backlogs(struct relay *to, unsigned *budget)
             break;
         case PUT_NO_SLOT:
             route_stop_waiting(route);
-            route_wait_for_slot(route, route->wanted);
+            route_wait_for_slot(route, route->slot_segment);
             break;
         default:
             if (armed)
@@ -212,7 +212,7 @@ static void deliver_message(struct route *route, struct message *m, unsigned *bu
     if (route->backlog.n > 1)
         return;
     if (r == PUT_NO_SLOT)
-        route_wait_for_slot(route, route->wanted);
+        route_wait_for_slot(route, route->slot_segment);
     else
         route_wait_for_turn(route);
 }

@@ -13,7 +13,7 @@
  * Slots. A message has one chain of buffers, however many routes have yet to deliver it (struct
  * message). A route gets references of its own to the data only when it puts the message into the
  * ring of its destination; the last one puts the buffers themselves. So a backlog needs no slots,
- * but a ring does, and all rings peer those of a segment. A destination may have as many messages
+ * but a ring does, and all rings share those of a segment. A destination may have as many messages
  * of npud's in its ring as the segment has free slots: rings that no consumer empties thus leave
  * some free, the more rings, the fewer messages in each (put_message() in route_pump.c). With that
  * many in its ring a destination counts as full. A route to an empty ring that finds no free slot

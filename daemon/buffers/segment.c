@@ -164,7 +164,8 @@ enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
         discard_segment(s);
         return cause;
     }
-    atomic_store_explicit(&s->view.page->armed, pool->looks || pool->kept, memory_order_relaxed);
+    atomic_store_explicit(&s->view.page->look_due, pool->look != POOL_LOOK_NONE,
+                          memory_order_relaxed);
     DL_APPEND(pool->segments, s);
     pool->n_segments++;
     pool->bytes += s->size;
@@ -290,7 +291,7 @@ void segment_freed(struct segment *s)
 {
     struct pools *pools = s->pool->server->pools;
 
-    if (segment_wanted(&s->view))
+    if (segment_slot_wanted(&s->view))
         pools->above->freed(s);
     pool_look_soon(s->pool);
 }

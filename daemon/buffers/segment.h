@@ -86,14 +86,14 @@ void segment_free(struct segment *segment);
  */
 bool segment_touched(const struct segment *segment, uint32_t *from, uint32_t *to);
 
-/** The share's session maps the segment from now on. Safe to repeat. False: no memory. */
+/** The peer's session maps the segment from now on. Safe to repeat. False: no memory. */
 bool segment_map(struct peer *peer, struct segment *segment);
 
 /** It has lost, or got back, the right to see new data there. */
 void segment_map_set_lost(struct segment_map *map, bool lost);
 
 /**
- * The share's session has ended, its process lives on and has its segments mapped: those of others
+ * The peer's session has ended, its process lives on and has its segments mapped: those of others
  * get no new data while it does, and are given back if nothing but the process's own is in them.
  */
 void segments_left(struct peer *peer);

@@ -41,11 +41,11 @@ static __thread struct engine *self;
 
 void engine_lock(struct engine *e)
 {
-    atomic_fetch_add(&e->wanted, 1);
+    atomic_fetch_add(&e->lock_waiters, 1);
     pthread_mutex_lock(&e->gate);
     pthread_mutex_lock(&e->lock);
     pthread_mutex_unlock(&e->gate);
-    atomic_fetch_sub(&e->wanted, 1);
+    atomic_fetch_sub(&e->lock_waiters, 1);
 }
 
 void engine_unlock(struct engine *e)
@@ -55,7 +55,7 @@ void engine_unlock(struct engine *e)
 
 static void let_others_in(struct engine *e)
 {
-    if (atomic_load_explicit(&e->wanted, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&e->lock_waiters, memory_order_relaxed) == 0)
         return;
     pthread_mutex_unlock(&e->lock);
     pthread_mutex_lock(&e->gate);
@@ -329,7 +329,7 @@ static bool run_all(struct engine *e, uint64_t now)
         worked = true;
         if (tmp)
             now = clock_ns();
-        if (atomic_load_explicit(&e->wanted, memory_order_relaxed) != 0) {
+        if (atomic_load_explicit(&e->lock_waiters, memory_order_relaxed) != 0) {
             rotate_attaches(e, tmp);
             break;
         }

@@ -31,13 +31,13 @@ struct engine {
 
     /*
      * lock is held by the engine while it is awake. A plain mutex would starve all other threads,
-     * since the engine takes it again at once: another thread counts up `wanted` and holds `gate`
-     * until it has the lock, and the engine, which looks at `wanted` once a turn, passes through
-     * the gate.
+     * since the engine takes it again at once: another thread counts up `lock_waiters` and holds
+     * `gate` until it has the lock, and the engine, which looks at `lock_waiters` once a turn,
+     * passes through the gate.
      */
     pthread_mutex_t lock;
     pthread_mutex_t gate;
-    _Atomic uint32_t wanted;
+    _Atomic uint32_t lock_waiters;
 
     int epoll;
     int wake; /* eventfd: inbox, or stop */

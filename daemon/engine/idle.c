@@ -138,7 +138,7 @@ static bool glance_at_rings(const struct engine *e)
     const struct attach *a;
     const struct stream *s;
 
-    if (atomic_load_explicit(&e->wanted, memory_order_relaxed) != 0 ||
+    if (atomic_load_explicit(&e->lock_waiters, memory_order_relaxed) != 0 ||
         atomic_load_explicit(&e->inbox_n, memory_order_relaxed) != 0)
         return true;
     DL_FOREACH (e->watched, a) {

@@ -366,9 +366,9 @@ int32_t inject_set(struct server *server, const struct Npud__Inject *request, ui
                    char *message, size_t size)
 {
     struct inject *in = server->inject;
-    struct inject_spec wanted = {0};
+    struct inject_spec spec = {0};
     struct inject_rule *r;
-    int32_t error = read_rule(server, request, &wanted, message, size);
+    int32_t error = read_rule(server, request, &spec, message, size);
 
     if (error != 0)
         return error;
@@ -376,7 +376,7 @@ int32_t inject_set(struct server *server, const struct Npud__Inject *request, ui
     r = make_room(server);
     if (r) {
         r->id = ++in->last_id;
-        r->spec = wanted;
+        r->spec = spec;
         r->matched = r->hits = 0;
         r->lost = -1;
         in->order[in->n++] = r;

@@ -203,8 +203,8 @@ static inline bool mbuf_unshared(struct segment_view *v, uint32_t slot)
 /**
  * The caller owns slot m (in whatever state but FREE): it goes, and its data with it unless others
  * have it. *full is set when segment_hint() said so, or when a slot without data has become free
- * and npud's router may be waiting for one (segment_wanted()). The slot is one buffer: of a chain,
- * the caller drops each. False: a hostile peer changes the count of its data, which stays.
+ * and npud's router may be waiting for one (segment_slot_wanted()). The slot is one buffer: of a
+ * chain, the caller drops each. False: a hostile peer changes the count of its data, which stays.
  */
 static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
 {
@@ -239,7 +239,7 @@ static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
      * is wanted. One of us sees both.
      */
     atomic_thread_fence(memory_order_seq_cst);
-    if (__builtin_expect(atomic_load_explicit(&v->page->wanted, memory_order_relaxed) != 0, 0))
+    if (__builtin_expect(atomic_load_explicit(&v->page->slot_wanted, memory_order_relaxed) != 0, 0))
         *full = true;
     if (mbuf_op_block(op) < v->n_data)
         mbuf_block_release(v, mbuf_op_block(op), full);

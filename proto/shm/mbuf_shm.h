@@ -26,7 +26,7 @@
  *     BLOCK                its own head is gone, but references to its data are not
  *
  * The generation goes up whenever a slot gets a new holder, so that a handle made for an earlier
- * one is recognised. Sessions are named by their peer id (HelloReply.share); npud itself is 0.
+ * one is recognised. Sessions are named by their peer id (HelloReply.peer); npud itself is 0.
  *
  * How slots share data: mbuf_ref.h.
  *
@@ -148,10 +148,10 @@ struct segment_page {
     _Atomic uint32_t closing; /* npud is looking whether everything is free: segment_claim() */
     /* not to be allocated from: a peer maps it that should not see new data */
     _Atomic uint32_t draining;
-    _Atomic uint32_t orphan; /* its session is gone: tell npud when everything in it is free */
-    _Atomic uint32_t armed;  /* npud is going to look whether it is free: no need to tell */
-    /* npud's router waits for a slot without data: tell it, see segment_wanted() */
-    _Atomic uint32_t wanted;
+    _Atomic uint32_t orphan;   /* its session is gone: tell npud when everything in it is free */
+    _Atomic uint32_t look_due; /* npud is going to look whether it is free: no need to tell */
+    /* npud's router waits for a slot without data: tell it, see segment_slot_wanted() */
+    _Atomic uint32_t slot_wanted;
     alignas(64) _Atomic uint64_t hint[SEGMENT_SLOTS / 64]; /* bit: the slot may be free */
 };
 
@@ -254,10 +254,10 @@ static inline bool segment_hint(struct segment_view *v, uint32_t slot)
  * mbuf_drop() said *full: is that because npud's router waits for a slot here? Then the caller
  * tells npud (TrimSegment); only one caller gets true.
  */
-static inline bool segment_wanted(struct segment_view *v)
+static inline bool segment_slot_wanted(struct segment_view *v)
 {
-    return atomic_load_explicit(&v->page->wanted, memory_order_relaxed) != 0 &&
-           atomic_exchange(&v->page->wanted, 0) != 0;
+    return atomic_load_explicit(&v->page->slot_wanted, memory_order_relaxed) != 0 &&
+           atomic_exchange(&v->page->slot_wanted, 0) != 0;
 }
 
 /** Set aside a slot for session, if it is free. */

@@ -230,14 +230,14 @@ static void drop_and_tell(void)
     bool full = false;
 
     mbuf_drop(&segment, &mbufs[2], &full);
-    if (full && segment_wanted(&segment))
+    if (full && segment_slot_wanted(&segment))
         told++;
 }
 
 /* As npud's router, which has found no slot. */
 static void want_slot(void)
 {
-    atomic_store(&page.wanted, 1);
+    atomic_store(&page.slot_wanted, 1);
     atomic_thread_fence(memory_order_seq_cst);
     found = mbuf_state(atomic_load_explicit(&mbufs[2].word, memory_order_acquire)) == MBUF_FREE;
 }

@@ -607,7 +607,7 @@ START_TEST(memory_is_given_back)
     mbuf_drop(&m.view, x, &(bool){false});
     begin = clock_ns();
     pool_look_soon(s->pool);
-    ck_assert_uint_eq(atomic_load(&m.view.page->armed), 1);
+    ck_assert_uint_eq(atomic_load(&m.view.page->look_due), 1);
     npud_turn();
     ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), 2 * size);
     while (count_used(RESOURCE_MBUF_MEMORY) != size) {
@@ -615,7 +615,7 @@ START_TEST(memory_is_given_back)
         event_base_loop(server.base, EVLOOP_ONCE);
     }
     ck_assert_uint_ge(clock_ns() - begin, 900 * NSEC_PER_MSEC);
-    ck_assert_uint_eq(atomic_load(&m.view.page->armed), 0);
+    ck_assert_uint_eq(atomic_load(&m.view.page->look_due), 0);
     ck_assert_uint_eq(atomic_load(&m.view.page->closing), 0);
     ck_assert_int_eq(state_of(y), MBUF_HELD);
     mbuf_drop(&m.view, y, &(bool){false});

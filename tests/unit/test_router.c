@@ -142,7 +142,7 @@ static void drop_chain(struct session *session, uint32_t head)
 
         next = atomic_load(&mbuf_of(ref)->next);
         mbuf_drop(v, mbuf_of(ref), &full);
-        if (full && segment_wanted(v))
+        if (full && segment_slot_wanted(v))
             router_slot_freed(segment_find(&server, ref >> 16));
     }
 }
@@ -430,14 +430,14 @@ START_TEST(no_slot_for_a_reference_is_waited_for)
     run_until_idle();
     ck_assert_uint_eq(take_message(owner, b), 0);
     ck_assert_uint_eq(take_message(owner, c), 0);
-    ck_assert_uint_eq(atomic_load(&small->view.page->wanted), 1);
+    ck_assert_uint_eq(atomic_load(&small->view.page->slot_wanted), 1);
     {
         bool full = false;
 
         mbuf_drop(&small->view, &small->view.mbufs[small->view.n_data], &full);
         ck_assert(full);
-        ck_assert(segment_wanted(&small->view));
-        ck_assert(!segment_wanted(&small->view));
+        ck_assert(segment_slot_wanted(&small->view));
+        ck_assert(!segment_slot_wanted(&small->view));
         router_slot_freed(small);
     }
     run_until_idle();
@@ -465,7 +465,7 @@ static void give_slots_back(struct segment *s)
     for (uint32_t i = s->view.n_data; i < segment_slots(&s->view); i++)
         if (mbuf_state(atomic_load(&s->view.mbufs[i].word)) == MBUF_CACHED)
             mbuf_release(&s->view, &s->view.mbufs[i]);
-    if (segment_wanted(&s->view))
+    if (segment_slot_wanted(&s->view))
         router_slot_freed(s);
 }
 
