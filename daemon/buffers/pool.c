@@ -258,7 +258,6 @@ struct pool *pool_from(struct server *server, uint64_t number)
 void pool_leave(struct peer *peer)
 {
     struct pool *pool = peer->pool;
-    struct segment *s;
 
     if (!pool)
         return;
@@ -268,8 +267,6 @@ void pool_leave(struct peer *peer)
      * From here on, a client that frees its last buffer of a segment tells npud. A client that did
      * so before is seen by the look below.
      */
-    DL_FOREACH (pool->segments, s)
-        atomic_store_explicit(&s->view.page->orphan, 1, memory_order_relaxed);
     event_del(pool->on_look);
     pool->next_look = NULL;
     pool->look = POOL_LOOK_NONE;

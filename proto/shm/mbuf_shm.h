@@ -148,7 +148,6 @@ struct segment_page {
     _Atomic uint32_t closing; /* npud is looking whether everything is free: segment_claim() */
     /* not to be allocated from: a peer maps it that should not see new data */
     _Atomic uint32_t draining;
-    _Atomic uint32_t orphan;   /* its session is gone: tell npud when everything in it is free */
     _Atomic uint32_t look_due; /* npud is going to look whether it is free: no need to tell */
     /* npud's router waits for a slot without data: tell it, see segment_slot_wanted() */
     _Atomic uint32_t slot_wanted;

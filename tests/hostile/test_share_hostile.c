@@ -550,7 +550,6 @@ static void garble_flags(void)
 
     atomic_store(&page->dead, (uint32_t)any_number());
     atomic_store(&page->draining, (uint32_t)any_number());
-    atomic_store(&page->orphan, (uint32_t)any_number());
     atomic_store(&page->look_due, (uint32_t)any_number());
     atomic_store(&page->hint[draw_below(&it.rng, SEGMENT_SLOTS / 64)], any_number());
 }

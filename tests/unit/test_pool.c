@@ -400,7 +400,7 @@ START_TEST(messages_of_the_dead_stay)
     ck_assert_uint_eq(n_pools(), 1);
     ck_assert_int_eq(state_of(sent), MBUF_SENDING);
     ck_assert_int_eq(state_of(part), MBUF_MEMBER);
-    ck_assert_uint_eq(atomic_load(&m.view.page->orphan), 1);
+    ck_assert_uint_eq(atomic_load(&m.view.page->look_due), 0);
     ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), s->size);
     npud_turn();
     ck_assert_uint_eq(n_pools(), 1);
