@@ -13,6 +13,7 @@
 
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
+#include "tests/common/child.h"
 #include "tests/common/suite.h"
 
 struct npud {
@@ -78,30 +79,6 @@ uint32_t npud_buffers(void);
 /** Wait until npud has no session (it sees a death in its own time), then assert that the ledger is
  * zero. */
 void npud_expect_empty(void);
-
-/** New memory, all zero, that children started from now on share with their parent. */
-void *child_share(size_t size);
-/** A child process that runs fn(arg) and exits with its result. Fork before the library is used. */
-pid_t child_start(int (*fn)(void *arg), void *arg);
-/**
- * fork(), as soon as the other threads of this process sleep. The sanitizers of gcc 12 do not look
- * after their locks: a child hangs if a thread, such as one that the library has just started, was
- * in its allocator.
- */
-pid_t fork_when_quiet(void);
-/** Wait for it and assert that it exited with 0. */
-void child_expect_ok(pid_t pid);
-/** Kill it with SIGKILL and reap it. */
-void child_kill(pid_t pid);
-
-/** A pair of pipes to take turns with: tell() on one side lets await() on the other return. Make
- * before forking. */
-struct turn {
-    int fd[2];
-};
-void turn_init(struct turn *t);
-void turn_tell(struct turn *t);
-void turn_await(struct turn *t);
 
 /** Begin a session on device 0 with these two streams. */
 void streams_open(aclrtStream *one, aclrtStream *two);
