@@ -63,7 +63,7 @@ template <class F> static aclError thrown(F &&f)
     return 0;
 }
 
-static void teardown()
+static void expect_empty_and_end()
 {
     npud_expect_empty();
     npud_teardown();
@@ -347,7 +347,7 @@ END_TEST
 int main()
 {
     Suite *suite = suite_create("npud_event_ipc.hpp");
-    TCase *t = suite_case(suite, "C++", 60, npud_setup, teardown);
+    TCase *t = suite_case(suite, "C++", 60, npud_setup, expect_empty_and_end);
 
     tcase_add_test(t, handles_are_values);
     tcase_add_test(t, handles_as_text);

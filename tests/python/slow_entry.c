@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-static void nap(long ms)
+static void sleep_ms(long ms)
 {
     struct timespec t = {0, ms * 1000000};
 
@@ -24,11 +24,11 @@ void *pthread_getspecific(pthread_key_t key)
         real = (void *(*)(pthread_key_t))dlsym(RTLD_NEXT, "pthread_getspecific");
     pthread_getname_np(pthread_self(), name, sizeof(name));
     if (strcmp(name, "npud-exception") == 0)
-        nap(100);
+        sleep_ms(100);
     return real(key);
 }
 
 static __attribute__((destructor)) void linger(void)
 {
-    nap(300);
+    sleep_ms(300);
 }

@@ -1,11 +1,12 @@
 /*
  * The client of check-systemd. usage: client use | hold | fork | babble
  *
- * use: work a little; print the first error and its sentence and exit with 1, or print "worked".
- * hold: print "holding", wait on a stream until npud ends, print error and sentence, connect anew
- * and work. fork: keep a session, in a process whose forked child has the socket open too. Prints
- * both pids; neither ends by itself. babble: send what is no packet of the protocol, print the own
- * pid, and exit when npud has hung up.
+ * use:    work a little; print the first error and its sentence and exit with 1, or print "worked"
+ * hold:   print "holding", wait on a stream until npud ends, print error and sentence, connect anew
+ *         and work
+ * fork:   keep a session, in a process whose forked child has the socket open too; print both pids;
+ *         neither ends by itself
+ * babble: send what is no packet of the protocol, print the own pid, and exit when npud has hung up
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,54 +23,54 @@
 static aclrtStream stream;
 
 /* Prints what went wrong, if anything did. */
-static bool works(aclError error)
+static bool is_ok(aclError error)
 {
     if (error != ACL_SUCCESS)
         printf("%d %s\n", error, aclGetRecentErrMsg());
     return error == ACL_SUCCESS;
 }
 
-static bool begin(void)
+static bool open_session(void)
 {
-    return works(aclInit(NULL)) && works(aclrtSetDevice(0)) && works(aclrtCreateStream(&stream));
+    return is_ok(aclInit(NULL)) && is_ok(aclrtSetDevice(0)) && is_ok(aclrtCreateStream(&stream));
 }
 
 static bool work_and_end(void)
 {
     aclrtEvent event;
 
-    return works(aclrtCreateEvent(&event)) && works(aclnpudLaunchDelay(1, 0, stream)) &&
-           works(aclrtRecordEvent(event, stream)) && works(aclrtSynchronizeEvent(event)) &&
-           works(aclrtDestroyEvent(event)) && works(aclrtDestroyStream(stream)) &&
-           works(aclrtResetDevice(0)) && works(aclFinalize());
+    return is_ok(aclrtCreateEvent(&event)) && is_ok(aclnpudLaunchDelay(1, 0, stream)) &&
+           is_ok(aclrtRecordEvent(event, stream)) && is_ok(aclrtSynchronizeEvent(event)) &&
+           is_ok(aclrtDestroyEvent(event)) && is_ok(aclrtDestroyStream(stream)) &&
+           is_ok(aclrtResetDevice(0)) && is_ok(aclFinalize());
 }
 
-static int use(void)
+static int use_npu(void)
 {
-    if (!begin() || !work_and_end())
+    if (!open_session() || !work_and_end())
         return 1;
     puts("worked");
     return 0;
 }
 
-static int hold(void)
+static int hold_stream(void)
 {
-    if (!begin() || !works(aclnpudLaunchDelay(HOUR_US, 0, stream)))
+    if (!open_session() || !is_ok(aclnpudLaunchDelay(HOUR_US, 0, stream)))
         return 1;
     puts("holding");
-    if (works(aclrtSynchronizeStream(stream)))
+    if (is_ok(aclrtSynchronizeStream(stream)))
         return 1;
     aclrtDestroyStream(stream);
     aclrtResetDevice(0);
     aclFinalize();
-    return use();
+    return use_npu();
 }
 
 static int fork_and_hold(void)
 {
     pid_t child;
 
-    if (!begin())
+    if (!open_session())
         return 1;
     child = fork();
     if (child == 0) {
@@ -81,7 +82,7 @@ static int fork_and_hold(void)
     return 0;
 }
 
-static int babble(void)
+static int send_noise(void)
 {
     static const char noise[] = "\xff\xff\xff\xffthis is not protobuf";
     struct sockaddr_un addr = {.sun_family = AF_UNIX, .sun_path = "/run/npud/npud.sock"};
@@ -104,7 +105,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(void);
-    } modes[] = {{"use", use}, {"hold", hold}, {"fork", fork_and_hold}, {"babble", babble}};
+    } modes[] = {
+        {"use", use_npu}, {"hold", hold_stream}, {"fork", fork_and_hold}, {"babble", send_noise}};
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++)
