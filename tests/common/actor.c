@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/common/harness.h"
+#include "tests/common/child.h"
 
 #define ENDS_MAX 64
 #define GUARD_S  120 /* against hanging; an actor that may take longer calls alarm(0) */
@@ -93,9 +93,8 @@ static void close_end(struct actor *a)
 
 static int await_end(struct actor *a)
 {
-    int status;
+    int status = child_reap(a->pid);
 
-    ck_assert_int_eq(waitpid(a->pid, &status, 0), a->pid);
     a->pid = 0;
     return status;
 }
@@ -127,13 +126,13 @@ void actor_reap_killed(struct actor *a)
 
 bool actor_reap_if_ended(struct actor *a, int *status)
 {
-    pid_t r = waitpid(a->pid, status, WNOHANG);
+    siginfo_t info = {.si_pid = 0};
 
-    if (r == 0)
+    ck_assert_int_eq(waitid(P_PID, (id_t)a->pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    if (info.si_pid == 0)
         return false;
-    ck_assert_int_eq(r, a->pid);
+    *status = await_end(a);
     close_end(a);
-    a->pid = 0;
     return true;
 }
 

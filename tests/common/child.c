@@ -12,13 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "proto/util/clock.h"
 
-#define GUARD_MS 60000                /* against hanging only */
-#define QUIET_NS UINT64_C(2000000000) /* then it is forked all the same */
+#define CHILDREN_MAX 64
+#define GUARD_MS     60000                /* against hanging only */
+#define QUIET_NS     UINT64_C(2000000000) /* then it is forked all the same */
 
 void *child_share(size_t size)
 {
@@ -67,12 +69,79 @@ pid_t fork_when_quiet(void)
     return pid;
 }
 
+/* What this process has started with child_start() and has not reaped. */
+static pid_t children[CHILDREN_MAX];
+static unsigned n_children;
+
+static void forget_child(unsigned i)
+{
+    children[i] = children[--n_children];
+}
+
+/* Has it ended? 1: yes, as *info says, 0: no, -1: it has been reaped. */
+static int child_look(pid_t pid, siginfo_t *info)
+{
+    info->si_pid = 0;
+    if (waitid(P_PID, (id_t)pid, info, WEXITED | WNOHANG | WNOWAIT) < 0)
+        return -1;
+    return info->si_pid != 0;
+}
+
+void child_expect_none_failed(void)
+{
+    siginfo_t info;
+
+    for (unsigned i = 0; i < n_children; i++) {
+        int ended = child_look(children[i], &info);
+
+        if (ended < 0)
+            forget_child(i--);
+        else if (ended && info.si_status != (info.si_code == CLD_EXITED ? 0 : SIGKILL))
+            ck_abort_msg("child %d %s %d", (int)children[i],
+                         info.si_code == CLD_EXITED ? "exited with" : "died by signal",
+                         info.si_status);
+    }
+}
+
+/*
+ * Until fd is readable: then true. A child that has failed will not do what this process waits for,
+ * so the test fails at once, and check prints the message of the child, which came first. False:
+ * all children have ended, or ms have passed.
+ */
+static bool await_readable(int fd, int ms)
+{
+    struct pollfd p[1 + CHILDREN_MAX] = {{.fd = fd, .events = POLLIN}};
+    unsigned n = 1 + n_children, running = n_children;
+    int r;
+
+    for (unsigned i = 1; i < n; i++)
+        p[i] = (struct pollfd){.fd = (int)syscall(SYS_pidfd_open, children[i - 1], 0),
+                               .events = POLLIN};
+    do {
+        r = poll(p, n, ms);
+        for (unsigned i = 1; i < n && r > 0 && !p[0].revents; i++)
+            if (p[i].revents) {
+                child_expect_none_failed();
+                close(p[i].fd);
+                p[i].fd = -1;
+                running--;
+            }
+        if (n > 1 && running == 0)
+            ms = 0; /* what they have left */
+    } while (r > 0 && !p[0].revents);
+    for (unsigned i = 1; i < n; i++)
+        if (p[i].fd >= 0)
+            close(p[i].fd);
+    return p[0].revents != 0;
+}
+
 pid_t child_start(int (*fn)(void *arg), void *arg)
 {
     pid_t pid = fork();
 
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
+        n_children = 0;
         /*
          * Against hanging. check's handler, which was inherited, would kill the whole test without
          * a word. With the default action, the process that waits for this child learns what became
@@ -82,22 +151,42 @@ pid_t child_start(int (*fn)(void *arg), void *arg)
         alarm(60);
         _exit(fn(arg));
     }
+    if (n_children == CHILDREN_MAX)
+        child_expect_none_failed(); /* forgets those that the test has reaped by itself */
+    ck_assert_uint_lt(n_children, CHILDREN_MAX);
+    children[n_children++] = pid;
     return pid;
 }
 
-void child_expect_ok(pid_t pid)
+int child_reap(pid_t pid)
 {
     int status;
 
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    for (unsigned i = 0; i < n_children; i++)
+        if (children[i] == pid)
+            forget_child(i--);
+    return status;
+}
+
+void child_expect_ok(pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0), status;
+
+    if (fd >= 0) {
+        await_readable(fd, -1);
+        close(fd);
+    }
+    status = child_reap(pid);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child ended with status 0x%x",
                   status);
 }
 
 void child_kill(pid_t pid)
 {
+    child_expect_none_failed();
     kill(pid, SIGKILL);
-    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    child_reap(pid);
 }
 
 void turn_init(struct turn *t)
@@ -112,9 +201,8 @@ void turn_tell(struct turn *t)
 
 void turn_await(struct turn *t)
 {
-    struct pollfd p = {.fd = t->fd[0], .events = POLLIN};
     char c;
 
-    ck_assert_msg(poll(&p, 1, GUARD_MS) == 1, "the other side did not come");
+    ck_assert_msg(await_readable(t->fd[0], GUARD_MS), "the other side did not come");
     ck_assert_int_eq(read(t->fd[0], &c, 1), 1);
 }

@@ -17,14 +17,22 @@ pid_t child_start(int (*fn)(void *arg), void *arg);
  * in its allocator.
  */
 pid_t fork_when_quiet(void);
-/** Wait for it and assert that it exited with 0. */
+/** Wait for its end and reap it: its status, as of waitpid(). */
+int child_reap(pid_t pid);
+/** The same, and assert that it exited with 0. Fails at once when another child has failed. */
 void child_expect_ok(pid_t pid);
-/** Kill it with SIGKILL and reap it. */
+/** Kill it with SIGKILL and reap it. Asserts that no child has failed before. */
 void child_kill(pid_t pid);
+/**
+ * Assert that no child has failed: exited with another status than 0, or died by another signal
+ * than SIGKILL. For loops that wait for what children bring about.
+ */
+void child_expect_none_failed(void);
 
 /**
  * A pipe to take turns with: turn_tell() on one side lets turn_await() on the other return. Make it
- * before forking.
+ * before forking. The wait ends at once, as a failure of the test, when a child of the waiting
+ * process has failed, or when all of them have ended.
  */
 struct turn {
     int fd[2];

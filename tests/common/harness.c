@@ -211,7 +211,7 @@ void npud_await_sessions(uint32_t n)
     /* Each answer comes from npud's control thread: asking is how to wait for it to have done what
      * came before. */
     while (npud_ledger().sessions != n && now_ns() < give_up)
-        ;
+        child_expect_none_failed();
     ck_assert_uint_eq(npud_ledger().sessions, n);
 }
 
