@@ -44,7 +44,8 @@ fill() {
     if [ "$action" = install ]; then
         parent "$2"
         sed -e "s|@PREFIX@|$(escaped "$PREFIX")|g" -e "s|@LIBDIR@|$(escaped "$LIBDIR")|g" \
-            -e "s|@VERSION@|$(escaped "$VERSION")|g" -e "s|@TOOLKIT@|$(escaped "$toolkit")|g" "$1" >"$DESTDIR$2"
+            -e "s|@VERSION@|$(escaped "$VERSION")|g" -e "s|@TOOLKIT@|$(escaped "$toolkit")|g" "$1" \
+            >"$DESTDIR$2"
         chmod 644 "$DESTDIR$2"
     else
         rm -f "$DESTDIR$2"
@@ -78,7 +79,8 @@ service() {
 }
 
 manuals() {
-    for page in daemon/npud.8 daemon/npud.conf.5 client/tools/npu-run/npu-run.1 client/tools/npuctl/npuctl.1 client/abi/libaclclient.7; do
+    for page in daemon/npud.8 daemon/npud.conf.5 client/tools/npu-run/npu-run.1 \
+        client/tools/npuctl/npuctl.1 client/abi/libaclclient.7; do
         file 644 "$page" "$share/man/man${page##*.}/${page##*/}"
     done
     file 644 client/tools/npuctl/npuctl.bash-completion "$share/bash-completion/completions/npuctl"
@@ -86,7 +88,8 @@ manuals() {
     link npuctl "$share/bash-completion/completions/npud"
 }
 
-below_prefix() { # FOLDER BACK: FOLDER by way of BACK, which leads to PREFIX, or as it is when it is not below PREFIX
+# FOLDER BACK: FOLDER by way of BACK, which leads to PREFIX, or as it is when it is not below PREFIX
+below_prefix() {
     case $1 in
     "$PREFIX"/*) printf '%s' "$2${1#"$PREFIX"}" ;;
     *) printf '%s' "$1" ;;
@@ -97,7 +100,8 @@ below_prefix() { # FOLDER BACK: FOLDER by way of BACK, which leads to PREFIX, or
 # moved.
 toolkit() {
     link ../../../../include/acl "$toolkit/include/acl"
-    for name in libascendcl.so libacl_rt.so libacl_tdt_queue.so libacl_tdt_channel.so libaclclient.so libaclclient.so.1; do
+    for name in libascendcl.so libacl_rt.so libacl_tdt_queue.so libacl_tdt_channel.so \
+        libaclclient.so libaclclient.so.1; do
         link "$(below_prefix "$LIBDIR" ../../../..)/libaclclient.so.1" "$toolkit/lib64/$name"
     done
     [ -z "$PYTHON_MODULE" ] ||
@@ -112,20 +116,24 @@ toolkit() {
 configuration() {
     [ "$action" = install ] || return 0
     [ ! -e "$DESTDIR$SYSCONFDIR/npud/npud.conf" ] || return 0
-    install -D -m 644 systemd/npud.conf "$DESTDIR$SYSCONFDIR/npud/npud.conf" || [ -z "$DESTDIR" ] || return 1
+    install -D -m 644 systemd/npud.conf "$DESTDIR$SYSCONFDIR/npud/npud.conf" || [ -z "$DESTDIR" ] ||
+        return 1
     [ -e "$DESTDIR$SYSCONFDIR/npud/npud.conf" ] ||
-        echo "$SYSCONFDIR/npud/npud.conf is not there: npud has its defaults, or reads what --config tells it"
+        echo "$SYSCONFDIR/npud/npud.conf is not there: npud has its defaults," \
+            "or reads what --config tells it"
 }
 
 # What runs of this very installation is stopped before its files go.
 stop_services() {
     [ -z "$DESTDIR" ] && command -v systemctl >/dev/null || return 0
-    [ "$(systemctl show --value -p FragmentPath npud.service 2>/dev/null)" = "$units/npud.service" ] || return 0
+    [ "$(systemctl show --value -p FragmentPath npud.service 2>/dev/null)" = \
+        "$units/npud.service" ] || return 0
     systemctl disable --now npud.socket npud-admin.socket npud.service >/dev/null 2>&1 || true
 }
 
 remove_folders() {
-    for dir in "$toolkit/include" "$toolkit/lib64" "$toolkit/bin" "$toolkit/python/site-packages" "$toolkit/python" "$toolkit" \
+    for dir in "$toolkit/include" "$toolkit/lib64" "$toolkit/bin" "$toolkit/python/site-packages" \
+        "$toolkit/python" "$toolkit" \
         "$PREFIX/lib/npud" "$PREFIX/include/acl/error_codes" "$PREFIX/include/acl"; do
         rmdir "$DESTDIR$dir" 2>/dev/null || true
     done

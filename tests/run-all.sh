@@ -23,8 +23,10 @@ run_one() {
     esac
     status=$?
     # What libcheck sums up, and single lines of scripts.
-    p=$(awk '/^[0-9]+%: Checks:/ {gsub(",", ""); n += $3 - $5 - $7} /^ok / {n++} END {print n + 0}' "$out")
-    f=$(awk '/^[0-9]+%: Checks:/ {gsub(",", ""); n += $5 + $7} /^not ok / {n++} END {print n + 0}' "$out")
+    p=$(awk '/^[0-9]+%: Checks:/ {gsub(",", ""); n += $3 - $5 - $7}
+        /^ok / {n++} END {print n + 0}' "$out")
+    f=$(awk '/^[0-9]+%: Checks:/ {gsub(",", ""); n += $5 + $7}
+        /^not ok / {n++} END {print n + 0}' "$out")
     # Died, or lied: no count, or a bad status without a failure.
     if [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
     if [ "$p" -eq 0 ] && [ "$f" -eq 0 ]; then f=1; fi

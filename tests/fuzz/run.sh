@@ -15,19 +15,29 @@ for name in "$@"; do
     corpus=$build/corpus/$name
     log=$build/fuzz_$name.log
     mkdir -p "$corpus"
-    "$build/tests/fuzz/fuzz_$name" -max_total_time="$each" -max_len=4096 -timeout=20 -print_final_stats=1 \
+    "$build/tests/fuzz/fuzz_$name" -max_total_time="$each" -max_len=4096 -timeout=20 \
+        -print_final_stats=1 \
         -artifact_prefix="$build/$name-" "$corpus" "tests/fuzz/corpus/$name" >"$log" 2>&1
     status=$?
     if [ "$status" -ne 0 ]; then
         reproducer=$(sed -n 's/.*Test unit written to //p' "$log" | tail -1)
         grep -E 'ERROR:|runtime error:|does not hold:|SUMMARY:|Assertion' "$log" | head -5
         printf 'fuzz_%-10s CRASH (status %d); all it said: %s\n' "$name" "$status" "$log"
-        printf 'reproducer: %s\nreplay:     %s %s\n' "$reproducer" "$build/tests/fuzz/fuzz_$name" "$reproducer"
+        printf 'reproducer: %s\nreplay:     %s %s\n' "$reproducer" "$build/tests/fuzz/fuzz_$name" \
+            "$reproducer"
         exit 1
     fi
     awk -v name="$name" '
-        /DONE/ {for (i = 1; i < NF; i++) {if ($i == "cov:") cov = $(i + 1); if ($i == "corp:") corp = $(i + 1)}}
+        /DONE/ {
+            for (i = 1; i < NF; i++) {
+                if ($i == "cov:") cov = $(i + 1)
+                if ($i == "corp:") corp = $(i + 1)
+            }
+        }
         /number_of_executed_units/ {n = $2}
         /average_exec_per_sec/ {rate = $2}
-        END {printf "fuzz_%-10s %9d inputs, %6d/s, %5d edges covered, corpus %s: ok\n", name, n, rate, cov, corp}' "$log"
+        END {
+            printf "fuzz_%-10s %9d inputs, %6d/s, %5d edges covered, corpus %s: ok\n", name, n,
+                   rate, cov, corp
+        }' "$log"
 done

@@ -32,7 +32,8 @@ source_of() {
 apply() { # TREE OPTION... PATCH
     local tree=$1
     shift
-    GIT_CEILING_DIRECTORIES=$(dirname "$(realpath "$tree")") git -C "$tree" apply --whitespace=nowarn "$@"
+    GIT_CEILING_DIRECTORIES=$(dirname "$(realpath "$tree")") git -C "$tree" apply \
+        --whitespace=nowarn "$@"
 }
 
 # Complains about a patch that cannot be a mutant.

@@ -1,5 +1,5 @@
-"""What the tests share: a device that is set and reset, streams that are held, and threads. Whatever hangs is ended after LIMIT
-seconds, with the stacks of all threads."""
+"""What the tests share: a device that is set and reset, streams that are held, and threads. What
+hangs is ended after LIMIT seconds, with the stacks of all threads."""
 import _thread
 import ctypes
 import faulthandler
@@ -52,7 +52,8 @@ class DeviceTest(unittest.TestCase):
         return event
 
     def gate(self, stream=None):
-        """Holds a stream, or else self.stream, until open_gate(): what is queued behind it is not executed."""
+        """Holds a stream, or else self.stream, until open_gate(): what is queued behind it is not
+        executed."""
         gate = self.ok(acl.rt.create_event_with_flag(SYNC))
         self.addCleanup(acl.rt.destroy_event, gate)
         self.ok(acl.rt.stream_wait_event(self.stream if stream is None else stream, gate))
@@ -64,9 +65,10 @@ class DeviceTest(unittest.TestCase):
 
     def while_in(self, call, then):
         """
-        Runs call() in a thread and then() in this one, while the other is in a part of call() that has given the GIL away; joins,
-        and returns what call() did. No thread is made to give it away otherwise: the switch interval is an hour. A call() that
-        blocks with the GIL held hangs everybody.
+        Runs call() in a thread and then() in this one, while the other is in a part of call() that
+        has given the GIL away; joins, and returns what call() did. No thread is made to give it
+        away otherwise: the switch interval is an hour. A call() that blocks with the GIL held hangs
+        all threads.
         """
         begun, ended, result = _thread.allocate_lock(), _thread.allocate_lock(), []
         begun.acquire()
@@ -103,7 +105,8 @@ HAS_NOTIFIES = c_library().aclrtDestroyNotify(None) != 207000
 
 
 def main():
-    """Runs the tests of the file that calls this, one line per test, as tests/run-all.sh counts them."""
+    """Runs the tests of the file that calls this, one line per test, as tests/run-all.sh counts
+    them."""
 
     class Result(unittest.TestResult):
         def addSuccess(self, test):

@@ -135,13 +135,15 @@ OPTIONAL = {"acl.init", "acl.finalize", "acl.rt.set_exception_info_callback"}
 GIVES = {
     2: """acl.finalize_reference acl.rt.get_device acl.rt.get_device_count acl.rt.get_run_mode
         acl.rt.query_device_status acl.rt.device_can_access_peer acl.rt.device_get_bare_tgid
-        acl.rt.create_context acl.rt.get_context acl.rt.create_stream acl.rt.create_stream_with_config
+        acl.rt.create_context acl.rt.get_context acl.rt.create_stream
+        acl.rt.create_stream_with_config
         acl.rt.stream_query acl.rt.create_event acl.rt.create_event_with_flag
         acl.rt.create_event_ex_with_flag acl.rt.query_event acl.rt.query_event_status
         acl.rt.query_event_wait_status acl.rt.event_elapsed_time acl.rt.event_get_timestamp
         acl.rt.get_event_id acl.rt.get_event_avail_num acl.rt.ipc_get_event_handle
         acl.rt.malloc acl.rt.malloc_host acl.rt.malloc_align32 acl.rt.malloc_cached
-        acl.rt.pointer_get_attributes acl.rt.host_register acl.rt.ipc_mem_get_export_key acl.rt.ipc_mem_import_by_key
+        acl.rt.pointer_get_attributes acl.rt.host_register acl.rt.ipc_mem_get_export_key
+        acl.rt.ipc_mem_import_by_key
         acl.rt.create_notify acl.rt.get_notify_id acl.rt.notify_get_export_key
         acl.rt.notify_import_by_key acl.util.start_thread""",
     3: "acl.rt.get_mem_info acl.rt.device_get_stream_priority_range",
@@ -182,7 +184,8 @@ class Arguments(unittest.TestCase):
     def refused(self, name, function, arguments):
         with self.assertRaises(TypeError) as caught:
             function(*arguments)
-        self.assertRegex(str(caught.exception), re.escape(name) + r" args parse failed: .*; usage: .*" + re.escape(name) + r"\(.*\)$")
+        self.assertRegex(str(caught.exception), re.escape(name)
+                         + r" args parse failed: .*; usage: .*" + re.escape(name) + r"\(.*\)$")
 
     def test_every_function_is_in_the_table(self):
         self.assertEqual(set(exported()) - set(TAKES) - OPTIONAL, set())
@@ -212,19 +215,25 @@ class Arguments(unittest.TestCase):
         usage = "; usage: ret = acl.rt.memcpy(dst, dest_max, src, count, kind)"
         begin = "acl.rt.memcpy args parse failed: "
         for kind, arguments, sentence in (
-            (TypeError, (0, 1, b"x", 1, 1), "argument 3 (src) must be an int, and this bytes is not"),
+            (TypeError, (0, 1, b"x", 1, 1),
+             "argument 3 (src) must be an int, and this bytes is not"),
             (TypeError, (0, 1, 0, 1, 2**31),
-             "argument 5 (kind) must be an int from -2147483648 to 2147483647, and this int is not"),
+             "argument 5 (kind) must be an int from -2147483648 to 2147483647, "
+             "and this int is not"),
             (TypeError, (0, 1), "it takes 5 arguments, and not 2"),
         ):
             with self.assertRaises(kind) as caught:
                 acl.rt.memcpy(*arguments)
             self.assertEqual(str(caught.exception), begin + sentence + usage)
         for kind, call, sentence in (
-            (TypeError, lambda: acl.init(1), "argument 1 (config_path) must be a str without NUL and surrogates, and this int is not"),
+            (TypeError, lambda: acl.init(1),
+             "argument 1 (config_path) must be a str without NUL and surrogates, "
+             "and this int is not"),
             (TypeError, lambda: acl.init("a", "b"), "it takes at most 1 arguments, and not 2"),
-            (TypeError, lambda: acl.rt.launch_callback(5, 0, 0, 0), "argument 1 (fn) must be callable, and this int is not"),
-            (ValueError, lambda: acl.util.bytes_to_ptr("x"), "argument 1 (data) must be a bytes object, and this str is not"),
+            (TypeError, lambda: acl.rt.launch_callback(5, 0, 0, 0),
+             "argument 1 (fn) must be callable, and this int is not"),
+            (ValueError, lambda: acl.util.bytes_to_ptr("x"),
+             "argument 1 (data) must be a bytes object, and this str is not"),
         ):
             with self.assertRaises(kind) as caught:
                 call()

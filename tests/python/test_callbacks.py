@@ -76,7 +76,8 @@ class Callbacks(DeviceTest):
         tid = self.ok(acl.util.start_thread(work, [self.context, 100]))
         self.ok(acl.rt.subscribe_report(tid, self.other))
         payload = ["payload"]
-        self.ok(acl.rt.launch_callback(lambda a: seen.append((a, threading.get_ident())), payload, 1, self.other))
+        self.ok(acl.rt.launch_callback(lambda a: seen.append((a, threading.get_ident())), payload,
+                                       1, self.other))
         self.ok(acl.rt.synchronize_stream(self.other))
         self.assertIs(seen[0][0], payload)
         self.assertEqual(seen[0][1], tid)
@@ -111,7 +112,8 @@ class Callbacks(DeviceTest):
         go, event = threading.Event(), self.event()
         self.launch(lambda _: go.wait(), None, BLOCK)
         self.ok(acl.rt.record_event(event, self.stream))
-        self.assertEqual(acl.rt.synchronize_stream_with_timeout(self.stream, 20), STREAM_SYNC_TIMEOUT)
+        self.assertEqual(acl.rt.synchronize_stream_with_timeout(self.stream, 20),
+                         STREAM_SYNC_TIMEOUT)
         self.assertEqual(acl.rt.query_event_status(event), (0, 0))
         go.set()
         self.ok(acl.rt.synchronize_event(event))
@@ -130,7 +132,8 @@ class Callbacks(DeviceTest):
         self.ok(acl.rt.synchronize_stream(self.other))
 
     def test_unsubscribe_report(self):
-        self.assertEqual(acl.rt.unsubscribe_report(self.worker.id + 1, self.stream), NOT_THIS_THREAD)
+        self.assertEqual(acl.rt.unsubscribe_report(self.worker.id + 1, self.stream),
+                         NOT_THIS_THREAD)
         self.ok(acl.rt.unsubscribe_report(self.worker.id, self.stream))
         self.assertEqual(acl.rt.unsubscribe_report(self.worker.id, self.stream), NOT_SUBSCRIBED)
         self.assertEqual(acl.rt.launch_callback(print, [], BLOCK, self.stream), NO_THREAD)

@@ -1,4 +1,5 @@
-"""Events and synchronisation: every required function has a test that fails if the function did nothing."""
+"""Events and synchronisation: every required function has a test that fails if the function did
+nothing."""
 import ctypes
 import os
 import select
@@ -7,8 +8,8 @@ import sys
 
 import acl
 import acl.rt
-from support import (EVENT_SYNC_TIMEOUT, INVALID_HANDLE, IPC, KERNEL_FAILED, STREAM_SYNC_TIMEOUT, SYNC,
-                     TIME_LINE, DeviceTest, c_library, main)
+from support import (EVENT_SYNC_TIMEOUT, INVALID_HANDLE, IPC, KERNEL_FAILED, STREAM_SYNC_TIMEOUT,
+                     SYNC, TIME_LINE, DeviceTest, c_library, main)
 
 NEVER_RECORDED, NO_TIMESTAMP = 507000, 107006
 NO_CONTEXT = 107002
@@ -83,7 +84,8 @@ class Events(DeviceTest):
         self.ok(acl.rt.synchronize_stream(self.stream))
         # Not reset, the event would let this pass.
         self.ok(acl.rt.stream_wait_event(self.stream, event))
-        self.assertEqual(acl.rt.synchronize_stream_with_timeout(self.stream, 20), STREAM_SYNC_TIMEOUT)
+        self.assertEqual(acl.rt.synchronize_stream_with_timeout(self.stream, 20),
+                         STREAM_SYNC_TIMEOUT)
         self.assertEqual(acl.rt.query_event_wait_status(event), (1, 0))
         self.ok(acl.rt.record_event(event, self.other))
         self.ok(acl.rt.synchronize_stream(self.stream))
@@ -166,7 +168,8 @@ class Events(DeviceTest):
         context = self.ok(acl.rt.create_context(1))
         self.assertEqual(acl.rt.get_context(), (context, 0))
         self.assertEqual(acl.rt.get_device(), (1, 0))
-        self.assertEqual(self.while_in(lambda: acl.rt.get_context(), lambda: None), (self.context, 0))
+        self.assertEqual(self.while_in(lambda: acl.rt.get_context(), lambda: None),
+                         (self.context, 0))
         self.ok(acl.rt.set_context(self.context))
         self.ok(acl.rt.destroy_context(context))
         self.assertNotEqual(acl.rt.set_context(context), 0)
@@ -188,7 +191,8 @@ class Events(DeviceTest):
 
 
 class Gil(DeviceTest):
-    """Python goes on while a thread is in one of these. What ends the call is done in the meantime."""
+    """Python goes on while a thread is in one of these. What ends the call is done in the
+    meantime."""
 
     def held_event(self):
         gate, event = self.gate(), self.event()
@@ -204,7 +208,8 @@ class Gil(DeviceTest):
         # The stream is thrown away, delay and all, by the thread that runs meanwhile.
         other = lambda: self.ok(acl.rt.destroy_stream_force(self.stream))
         self.assertIn(
-            self.while_in(lambda: acl.rt.synchronize_stream_with_timeout(self.stream, 30000), other),
+            self.while_in(lambda: acl.rt.synchronize_stream_with_timeout(self.stream, 30000),
+                          other),
             (0, INVALID_HANDLE))
 
     def test_synchronize_stream_with_timeout(self):

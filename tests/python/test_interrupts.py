@@ -1,4 +1,5 @@
-"""Signals while the main thread is in the library: programs of their own, which get the signal while they wait."""
+"""Signals while the main thread is in the library: programs of their own, which get the signal
+while they wait."""
 import os
 import signal
 import subprocess
@@ -45,7 +46,8 @@ def rounds(call, n):
 # What is to be ready before, and the call that waits. Streams of it are held for ever.
 WAITS = {
     "synchronize_stream": ("hold(stream)", "acl.rt.synchronize_stream(stream)"),
-    "synchronize_stream_with_timeout": ("hold(stream)", "acl.rt.synchronize_stream_with_timeout(stream, 600000)"),
+    "synchronize_stream_with_timeout": ("hold(stream)",
+                                        "acl.rt.synchronize_stream_with_timeout(stream, 600000)"),
     "synchronize_device": ("hold(stream)", "acl.rt.synchronize_device()"),
     "synchronize_event": ("""
 hold(stream)
@@ -83,7 +85,8 @@ must(acl.util.start_thread(fill, filled))
 while len(filled) < 1023:
     pass
 """, "acl.rt.record_event(held, stream)"),
-    "destroy_stream": ("", """(lambda s: (hold(s), acl.rt.destroy_stream(s)))(must(acl.rt.create_stream()))"""),
+    "destroy_stream": ("", """(lambda s: (hold(s), acl.rt.destroy_stream(s)))(
+        must(acl.rt.create_stream()))"""),
     "destroy_stream_beside_a_callback": ("""
 begun, go = threading.Event(), threading.Event()
 def work(subscribed):
@@ -99,16 +102,20 @@ def make(s):
     begun.wait()
     return s
 """, "acl.rt.destroy_stream(make(must(acl.rt.create_stream())))"),
-    "destroy_context": ("", """(lambda c: (hold(must(acl.rt.create_stream())), acl.rt.destroy_context(c)))(
+    "destroy_context": ("", """(lambda c: (
+        hold(must(acl.rt.create_stream())), acl.rt.destroy_context(c)))(
         must(acl.rt.create_context(0)))"""),
-    "reset_device": ("", """(must(acl.rt.set_device(1)), acl.rt.stream_wait_event(0, held), acl.rt.reset_device_force(1))"""),
-    "stop_thread": ("tid = must(acl.util.start_thread(threading.Event().wait, None))", "acl.util.stop_thread(tid)"),
+    "reset_device": ("", """(must(acl.rt.set_device(1)), acl.rt.stream_wait_event(0, held),
+        acl.rt.reset_device_force(1))"""),
+    "stop_thread": ("tid = must(acl.util.start_thread(threading.Event().wait, None))",
+                    "acl.util.stop_thread(tid)"),
 }
 
 
 class Program:
     def __init__(self, code):
-        self.process = subprocess.Popen([sys.executable, "-X", "dev", "-c", PRELUDE + code], text=True,
+        self.process = subprocess.Popen([sys.executable, "-X", "dev", "-c", PRELUDE + code],
+                                        text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.said = []
 
@@ -162,7 +169,8 @@ class Interrupts(unittest.TestCase):
                 self.assertEqual(program.end()[::2], (0, ""))
 
     def test_one_that_no_signal_brings(self):
-        """As one that arrives just before the library sleeps, or in another thread: Python knows of it, the kernel wakes nobody."""
+        """As one that arrives just before the library sleeps, or in another thread: Python knows of
+        it, the kernel wakes no thread."""
         for name in "synchronize_stream", "a_full_stream", "process_report":
             with self.subTest(name):
                 before, call = WAITS[name]
@@ -214,7 +222,8 @@ os._exit(0)
         self.assertEqual(program.end()[::2], (0, ""))
 
     def test_what_a_callback_raises(self):
-        """KeyboardInterrupt and SystemExit end the call in the main thread; the callbacks behind it stay for the next call."""
+        """KeyboardInterrupt and SystemExit end the call in the main thread; the callbacks behind it
+        stay for the next call."""
         code, said, err = self.program("""
 must(acl.rt.subscribe_report(me, stream))
 def stop(what):
@@ -249,12 +258,15 @@ acl.rt.synchronize_stream(stream)
         self.assertEqual(program.end()[::2], (5, ""))
 
     def test_a_handler_that_returns(self):
-        """It runs while the call waits, may call the library, and the call goes on: also where the library holds a lock."""
+        """It runs while the call waits, may call the library, and the call goes on: also where the
+        library holds a lock."""
         for before, call in (("", "must(acl.rt.synchronize_stream(stream))"),
                              ("", "must(acl.rt.destroy_stream(stream))"),
-                             ("", "for _ in range(1100): must(acl.npud.launch_delay(0, 0, stream))"),
+                             ("",
+                              "for _ in range(1100): must(acl.npud.launch_delay(0, 0, stream))"),
                              ("must(acl.rt.subscribe_report(me, stream))",
-                              "must(acl.rt.launch_callback(say, 'x', 0, stream)); must(acl.rt.process_report(-1))")):
+                              "must(acl.rt.launch_callback(say, 'x', 0, stream)); "
+                              "must(acl.rt.process_report(-1))")):
             with self.subTest(call):
                 program = self.program(f"""
 count = []

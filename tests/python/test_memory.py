@@ -28,20 +28,23 @@ class Memory(DeviceTest):
         self.assertNotEqual(acl.rt.memcpy(self.device, 1, self.host, 2, TO_DEVICE), 0)
 
     def test_other_threads_run_while_much_is_copied(self):
-        """How far the copy has come then is for the scheduler to say: once it has not ended is enough."""
+        """How far the copy has come then is for the scheduler to say: once it has not ended is
+        enough."""
         size = 32 << 20
         source = self.ok(acl.rt.malloc_host(size))
         self.addCleanup(acl.rt.free_host, source)
         for _ in range(100):
             ended, before = [], []
-            self.while_in(lambda: ended.append(len(ptr_to_bytes(source, size))) or 0, lambda: before.append(not ended))
+            self.while_in(lambda: ended.append(len(ptr_to_bytes(source, size))) or 0,
+                          lambda: before.append(not ended))
             self.assertEqual(ended, [size])
             if before[0]:
                 return
         self.fail("never")
 
     def test_memcpy_async(self):
-        self.ok(acl.rt.memcpy_async(self.device, SIZE, bytes_to_ptr(self.data), SIZE, TO_DEVICE, self.stream))
+        self.ok(acl.rt.memcpy_async(self.device, SIZE, bytes_to_ptr(self.data), SIZE, TO_DEVICE,
+                                    self.stream))
         self.ok(acl.rt.memcpy_async(self.host, SIZE, self.device, SIZE, TO_HOST, self.stream))
         self.ok(acl.rt.synchronize_stream(self.stream))
         self.assertEqual(ptr_to_bytes(self.host, SIZE), self.data)
@@ -106,7 +109,8 @@ try:
 except ImportError:
     print("as it should be")
 """
-        self.assertEqual(subprocess.check_output([sys.executable, "-c", code]), b"as it should be\n")
+        self.assertEqual(subprocess.check_output([sys.executable, "-c", code]),
+                         b"as it should be\n")
 
 
 class Numpy(DeviceTest):
@@ -161,7 +165,8 @@ class Numpy(DeviceTest):
 
     def test_types(self):
         names = {0: "bool", 1: "int8", 2: "uint8", 3: "int16", 4: "uint16", 5: "int32", 6: "uint32",
-                 7: "int64", 8: "uint64", 9: "longlong", 10: "ulonglong", 11: "float32", 12: "float64",
+                 7: "int64", 8: "uint64", 9: "longlong", 10: "ulonglong", 11: "float32",
+                 12: "float64",
                  23: "float16"}
         data = bytes(64)
         for number, name in names.items():

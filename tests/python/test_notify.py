@@ -63,11 +63,13 @@ class Notifies(DeviceTest):
         self.ok(acl.rt.wait_and_reset_notify(self.notify, self.stream, 1))
         self.assertEqual(acl.rt.synchronize_stream(self.stream), 107020)
         for bad in (-1, 2**32):
-            self.assertRaises(TypeError, acl.rt.wait_and_reset_notify, self.notify, self.stream, bad)
+            self.assertRaises(TypeError, acl.rt.wait_and_reset_notify, self.notify, self.stream,
+                              bad)
 
     def test_ids_and_handles(self):
         other = self.ok(acl.rt.create_notify(0))
-        self.assertNotEqual(self.ok(acl.rt.get_notify_id(other)), self.ok(acl.rt.get_notify_id(self.notify)))
+        self.assertNotEqual(self.ok(acl.rt.get_notify_id(other)),
+                            self.ok(acl.rt.get_notify_id(self.notify)))
         self.ok(acl.rt.destroy_notify(other))
         self.assertNotEqual(acl.rt.destroy_notify(other), 0)
 
@@ -84,7 +86,8 @@ class Notifies(DeviceTest):
 
     def child(self, key, allow):
         """What a child is told that imports the notify and records it."""
-        with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE,
                               text=True, env=os.environ) as child:
             pid = int(child.stdout.readline())
             self.assertEqual(pid, child.pid)

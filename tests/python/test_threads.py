@@ -1,4 +1,5 @@
-"""acl.util.start_thread and stop_thread; what the end of a process does to threads and callbacks."""
+"""acl.util.start_thread and stop_thread; what the end of a process does to threads and
+callbacks."""
 import _thread
 import contextlib
 import errno
@@ -141,7 +142,8 @@ class Threads(unittest.TestCase):
                 good = acl.util.stop_thread(tid) == errno.ESRCH
                 own, ret = acl.util.start_thread(lambda: None, None)
                 good = good and ret == 0 and acl.util.stop_thread(own) == 0
-                good = good and acl.rt.set_device(0) != 0 and acl.init() == 0 and acl.rt.set_device(0) == 0
+                good = good and acl.rt.set_device(0) != 0 and acl.init() == 0
+                good = good and acl.rt.set_device(0) == 0
                 os._exit(0 if good else 1)
             except BaseException:
                 os._exit(2)
@@ -167,7 +169,8 @@ begun.acquire()
 
 
 class Endings(unittest.TestCase):
-    """Programs that end in the middle of something: with the status that they chose, and without a word."""
+    """Programs that end in the middle of something: with the status that they chose, and without a
+    word."""
 
     def program(self, code, status=0, **environment):
         ended = subprocess.run([sys.executable, "-X", "dev", "-c", PRELUDE + code], timeout=60,
@@ -225,7 +228,8 @@ sys.exit(7)
 """, 7)
 
     def test_in_the_middle_of_callbacks(self):
-        """They come as fast as they can; the interpreter ends while some are run and more are asked for."""
+        """They come as fast as they can; the interpreter ends while some are run and more are asked
+        for."""
         for _ in range(5):
             self.program("""
 count = [0]
@@ -295,11 +299,13 @@ begun.acquire()
 
     @unittest.skipUnless(HAS_EXCEPTIONS, "not in the library yet")
     def test_with_a_thread_on_its_way_in(self):
-        """The interpreter is gone while the library's thread asks for it. Slowed down: that takes the fraction of a microsecond otherwise."""
+        """The interpreter is gone while the library's thread asks for it. Slowed down: that takes
+        the fraction of a microsecond otherwise."""
         with tempfile.TemporaryDirectory() as folder:
             slow = folder + "/slow.so"
             source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slow_entry.c")
-            subprocess.run(os.environ.get("CC", "cc").split() + ["-D_GNU_SOURCE", "-shared", "-fPIC", "-o", slow, source], check=True)
+            subprocess.run(os.environ.get("CC", "cc").split()
+                           + ["-D_GNU_SOURCE", "-shared", "-fPIC", "-o", slow, source], check=True)
             for _ in range(3):
                 self.program("""
 told = lambda info: begun.locked() and begun.release()

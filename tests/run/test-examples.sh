@@ -25,7 +25,8 @@ for e in ipc_event ipc_fanout shared_buffer; do
     example "$e on one CPU" taskset -c 0 "${run[@]}"
 done
 
-run=(env PYTHONPATH="$(cd "$build" && pwd)/python3/dist-packages" "$build/npu-run" --devices 2 -- bash "$top/examples/python/run.sh" "$build/examples/ipc_event")
+run=(env PYTHONPATH="$(cd "$build" && pwd)/python3/dist-packages" "$build/npu-run" --devices 2 -- \
+    bash "$top/examples/python/run.sh" "$build/examples/ipc_event")
 example "python" "${run[@]}"
 example "python on one CPU" taskset -c 0 "${run[@]}"
 for e in event_loop ipc_cpp pipeline; do

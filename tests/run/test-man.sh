@@ -38,7 +38,9 @@ commands_of() {
 
 # The same by section and default: "section.key = default".
 keys_of() {
-    npud --print-config | sed -En 's/^\[(.*)\]$/\1/; T key; h; b; :key s/^#([a-z_]+ =.*)/\1/; T; G; s/(.*)\n(.*)/\2.\1/; p'
+    npud --print-config |
+        sed -En 's/^\[(.*)\]$/\1/; T key; h; b
+            :key s/^#([a-z_]+ =.*)/\1/; T; G; s/(.*)\n(.*)/\2.\1/; p'
 }
 
 npud --print-config | cmp -s - "$top/systemd/npud.conf"
@@ -55,7 +57,8 @@ page_options() { # PAGE: from the tags of its list of options
 }
 
 page_keys() {
-    sed -En 's/^\.Ss \[([a-z]+)\].*/\1/; T key; h; b; :key s/^\.It Ic ([a-z_]+) No = .*Pq default: (.*)$/\1 = \2/; T; G; s/(.*)\n(.*)/\2.\1/; p' \
+    sed -En 's/^\.Ss \[([a-z]+)\].*/\1/; T key; h; b
+        :key s/^\.It Ic ([a-z_]+) No = .*Pq default: (.*)$/\1 = \2/; T; G; s/(.*)\n(.*)/\2.\1/; p' \
         "$(page_of npud.conf.5)"
 }
 
@@ -79,15 +82,18 @@ same "npud.conf.5 describes every key with its default" "$work/wanted" "$work/go
 accepts() { # KEY=VALUE
     ! npud --config=/dev/null --set=npud.socket=/dev/null/x --set="$1" 2>&1 | grep -qF "${1%%=*} ="
 }
-for k in sim.devices:1:16:0:17 sim.memory:1M:64T:1023K:65T engine.spin_us:0:1000000:-1:1000001 stream.depth:64:65536:63:65537 \
-    stream.depth:128:256:100:32 ipc.linger_max:0:1048576:x:1048577 ipc.scope:uid:any:all: limits.fds:0:1T:-1:k; do
+for k in sim.devices:1:16:0:17 sim.memory:1M:64T:1023K:65T engine.spin_us:0:1000000:-1:1000001 \
+    stream.depth:64:65536:63:65537 stream.depth:128:256:100:32 ipc.linger_max:0:1048576:x:1048577 \
+    ipc.scope:uid:any:all: limits.fds:0:1T:-1:k; do
     IFS=: read -r key low high below above <<<"$k"
-    accepts "$key=$low" && accepts "$key=$high" && ! accepts "$key=$below" && ! accepts "$key=$above"
+    accepts "$key=$low" && accepts "$key=$high" && ! accepts "$key=$below" &&
+        ! accepts "$key=$above"
     report $? "npud.conf.5: range of $key"
 done
 
 commands_of >"$work/wanted"
-[ "$(grep -cxE 'status|devices|sessions|streams|events|memory|limits|notifies|pools|queues|grants|waits|kill|inject' "$work/wanted")" -eq 14 ]
+known='status|devices|sessions|streams|events|memory|limits|notifies|pools|queues|grants|waits'
+[ "$(grep -cxE "$known|kill|inject" "$work/wanted")" -eq 14 ]
 report $? "npuctl --help can be read"
 sed -En 's/^\.It Cm ([a-z]+).*/\1/p' "$(page_of npuctl.1)" >"$work/got"
 same "npuctl.1 describes every command" "$work/wanted" "$work/got"
@@ -95,8 +101,10 @@ mapfile -t reports < <(grep -vxE 'kill|inject' "$work/wanted")
 reports+=("inject list")
 
 # Kinds of tasks, as npud names them when it is asked for one that it does not have.
-npu-run -- npuctl inject fail --kind=x 2>&1 | sed -n 's/.*; there are \(.*\) (error.*/\1/p' | sed 's/, /\n/g' >"$work/wanted"
-sed -n '/^The rule is for tasks of this kind:/,/^\.Xr/s/^\.Li //p' "$(page_of npuctl.1)" | tr -d ' .' | tr ',' '\n' |
+npu-run -- npuctl inject fail --kind=x 2>&1 | sed -n 's/.*; there are \(.*\) (error.*/\1/p' |
+    sed 's/, /\n/g' >"$work/wanted"
+sed -n '/^The rule is for tasks of this kind:/,/^\.Xr/s/^\.Li //p' "$(page_of npuctl.1)" |
+    tr -d ' .' | tr ',' '\n' |
     sed '/^$/d' >"$work/got"
 same "npuctl.1 describes every kind of task" "$work/wanted" "$work/got"
 
@@ -129,14 +137,16 @@ for p in npud.8 npud.conf.5 npu-run.1 npuctl.1 libaclclient.7; do
     grep -nE '(^|[ (])\.?(Fl|Ar|Xr|Ns|Ic|Cm|Ev|Pa|Dv|Fn|Li|Ql|Op) [a-z]' "$work/text"
     [ $? -eq 1 ]
     report $? "$p shows no macro"
-    sed -En 's/^\.Xr ((npu|libacl)[a-z.-]*) ([0-9]).*/\1.\3/p' "$(page_of "$p")" | sort -u >"$work/references"
+    sed -En 's/^\.Xr ((npu|libacl)[a-z.-]*) ([0-9]).*/\1.\3/p' "$(page_of "$p")" |
+        sort -u >"$work/references"
     while read -r x; do
         [ -n "$(page_of "$x")" ] || report 1 "$p refers to $x"
     done <"$work/references"
 done
 
 # Errors that the page names have these numbers in the headers.
-awk '/^\.It [0-9]+$/ {n = $2; next} n && /^\.Dv/ {print $2, n} {n = ""}' "$(page_of libaclclient.7)" >"$work/numbers"
+awk '/^\.It [0-9]+$/ {n = $2; next} n && /^\.Dv/ {print $2, n} {n = ""}' \
+    "$(page_of libaclclient.7)" >"$work/numbers"
 [ "$(wc -l <"$work/numbers")" -ge 14 ]
 report $? "libaclclient.7: numbers of errors can be read"
 {
@@ -158,8 +168,10 @@ done
 # The text of the example: between the comment that marks it and the end of the display.
 awk '/^\.\\" example.c/ {on = 1} on && /^\.Ed/ {exit} on && !/^\./' "$(page_of libaclclient.7)" |
     sed 's/\\e/\\/g; s/\\&//g' >"$work/prog.c"
-cc -Wall -Wextra -Werror "$work/prog.c" -o "$work/prog" -I"$work/root/usr/include" -L"$work/root/usr/lib" -laclclient &&
-    [ "$(LD_LIBRARY_PATH="$work/root/usr/lib" npu-run -- "$work/prog")" = "the work of the producer is done" ]
+cc -Wall -Wextra -Werror "$work/prog.c" -o "$work/prog" -I"$work/root/usr/include" \
+    -L"$work/root/usr/lib" -laclclient &&
+    [ "$(LD_LIBRARY_PATH="$work/root/usr/lib" npu-run -- "$work/prog")" = \
+    "the work of the producer is done" ]
 report $? "the example of libaclclient.7"
 
 # --- completion ---
@@ -167,7 +179,8 @@ report $? "the example of libaclclient.7"
 completions=$work/root/usr/share/bash-completion/completions
 for p in npuctl npu-run npud; do
     # shellcheck disable=SC1090
-    [ "$(bash --norc -c '. "$1" && complete -p "$2"' - "$completions/$p" "$p")" = "complete -F _npud_complete $p" ]
+    [ "$(bash --norc -c '. "$1" && complete -p "$2"' - "$completions/$p" "$p")" = \
+        "complete -F _npud_complete $p" ]
     report $? "completion for $p is where bash looks for it"
 done
 # shellcheck disable=SC1091
@@ -207,11 +220,15 @@ offers "completion of a verb" list npuctl inject li
 offers "completion after a socket of npuctl" devices npuctl --socket = /x dev
 offers "completion of a key" limits.streams= npud --set = limits.str
 offers "completion of a value" any npud --set = ipc.scope = a
-offers "completion of npu-run's command" "$build/npu-run" npu-run -d 4 -s sim.devices = 3 -- "$build/npu-ru"
+offers "completion of npu-run's command" "$build/npu-run" npu-run -d 4 -s sim.devices = 3 -- \
+    "$build/npu-ru"
 # shellcheck disable=SC2016
-npu-run --devices 3 -- bash -c '. "$1"; COMP_WORDS=(npuctl inject fail --kind = ipc); COMP_CWORD=5; _npud_complete npuctl ipc =
-    printf "%s\n" "${COMPREPLY[@]}"; COMP_WORDS=(npuctl inject fail --device = ""); _npud_complete npuctl "" =
-    printf "%s\n" "${COMPREPLY[@]}"; npuctl inject list | wc -l' - "$completions/npuctl" >"$work/got"
+npu-run --devices 3 -- bash -c '. "$1"
+    COMP_WORDS=(npuctl inject fail --kind = ipc); COMP_CWORD=5; _npud_complete npuctl ipc =
+    printf "%s\n" "${COMPREPLY[@]}"
+    COMP_WORDS=(npuctl inject fail --device = ""); _npud_complete npuctl "" =
+    printf "%s\n" "${COMPREPLY[@]}"
+    npuctl inject list | wc -l' - "$completions/npuctl" >"$work/got"
 printf '%s\n' ipc-record ipc-wait 0 1 2 1 >"$work/offers"
 cmp -s "$work/offers" "$work/got"
 report $? "completion of kinds and devices, and no rule is set by that"

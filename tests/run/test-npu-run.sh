@@ -143,7 +143,8 @@ status_of 1 npu-run -- sh -c 'npuctl status >/dev/full'
 
 # --- npud by hand ---
 
-status_of 1 env -u NOTIFY_SOCKET npud --config /dev/null --set npud.socket="$work/no/where/npud.sock"
+status_of 1 env -u NOTIFY_SOCKET npud --config /dev/null \
+    --set npud.socket="$work/no/where/npud.sock"
 grep -q 'npu-run -- COMMAND, or npud --runtime-dir=DIR' "$work/err"
 report $? "npud without a directory says how it runs with one"
 status_of 1 npud --config /dev/null --runtime-dir "$work"
@@ -169,7 +170,8 @@ expect "--devices over --config" 1 "$(devices --devices 1 --config "$work/conf")
 
 # --- npud is shut off from the caller ---
 
-NOTIFY_SOCKET=/nowhere npu-run -- sh -c 'tr "\0" "\n" <"/proc/$('"$work"'/npud_pid)/environ"' >"$work/out"
+NOTIFY_SOCKET=/nowhere npu-run -- sh -c 'tr "\0" "\n" <"/proc/$('"$work"'/npud_pid)/environ"' \
+    >"$work/out"
 expect "npud does not talk to our service manager" 0 "$(grep -c NOTIFY_SOCKET "$work/out")"
 npu-run -- sh -c 'ls -l "/proc/$('"$work"'/npud_pid)/fd"' >"$work/out" 9>"$work/inherited"
 expect "npud inherits no descriptor" 0 "$(grep -c "$work/inherited" "$work/out")"
@@ -177,7 +179,8 @@ expect "npud inherits no descriptor" 0 "$(grep -c "$work/inherited" "$work/out")
 # --- npuctl ---
 
 for topic in status devices sessions streams events memory limits; do
-    npu-run -- npuctl --json $topic | python3 -m json.tool >"$work/out" && grep -q "\"$topic\": [[{]" "$work/out"
+    npu-run -- npuctl --json $topic | python3 -m json.tool >"$work/out" &&
+        grep -q "\"$topic\": [[{]" "$work/out"
     report $? "npuctl --json $topic"
     npu-run -- npuctl $topic >"$work/out" && [ -s "$work/out" ]
     report $? "npuctl $topic"
@@ -188,7 +191,8 @@ expect "no sessions at the end" '{"sessions":[]}' \
 npu-run -- "$work/client" $'a\e[31m\x9b\n' npuctl sessions >"$work/out"
 grep -qF 'a\x1b[31m\x9b\x0a' "$work/out"
 report $? "control bytes are shown, not sent"
-npu-run -- "$work/client" $'a\e[31m\x9b\n' npuctl --json sessions | python3 -m json.tool >"$work/out"
+npu-run -- "$work/client" $'a\e[31m\x9b\n' npuctl --json sessions |
+    python3 -m json.tool >"$work/out"
 grep -qF '"a\u001b[31m\ufffd\n"' "$work/out"
 report $? "and do not harm JSON"
 
@@ -211,13 +215,14 @@ done
 # --- ends ---
 
 # One npu-run in the background, whose command has written down npud's pid and the directory, and
-# goes on as told. The FIFOs are new each time: who opens one twice may meet the other side's first
-# opening again.
+# goes on as told. The FIFOs are new each time: a process that opens one twice may meet the other
+# side's first opening again.
 background() { # COMMAND after it
     rm -f "$work/ready" "$work/armed" "$work/go"
     mkfifo "$work/ready" "$work/armed" "$work/go"
     NPUD_PID="$work/npud_pid" WORK="$work" npu-run -- \
-        sh -c '"$NPUD_PID" >"$WORK/pid"; dirname "$NPUD_SOCKET" >"$WORK/dir"; echo >"$WORK/ready"; '"$1" 2>"$work/err" &
+        sh -c '"$NPUD_PID" >"$WORK/pid"; dirname "$NPUD_SOCKET" >"$WORK/dir"; echo >"$WORK/ready"
+            '"$1" 2>"$work/err" &
     job=$!
     read -r _ <"$work/ready"
     read -r pid <"$work/pid"
@@ -287,7 +292,8 @@ chmod +x "$work/slow_npud"
 starting() { # COMMAND of npu-run
     rm -f "$work/ready" "$work/go"
     mkfifo "$work/ready" "$work/go"
-    (trap "" HUP INT USR1; WORK="$work" REAL="$build/npud" NPUD_BINARY="$work/slow_npud" exec npu-run -- "$@") &
+    (trap "" HUP INT USR1
+        WORK="$work" REAL="$build/npud" NPUD_BINARY="$work/slow_npud" exec npu-run -- "$@") &
     job=$!
     read -r _ <"$work/ready"
 }

@@ -16,6 +16,7 @@ if [ $# -gt 0 ]; then
 fi
 for f in "${files[@]}"; do
     echo "# ${f##*/}"
-    "$build/npu-run" --devices 2 -- timeout 120 /usr/bin/python3 -X dev -W error "$f" "$@" || failed=1
+    "$build/npu-run" --devices 2 -- timeout 120 /usr/bin/python3 -X dev -W error "$f" "$@" ||
+        failed=1
 done
 exit $failed

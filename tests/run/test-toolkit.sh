@@ -13,12 +13,15 @@ report() { # STATUS NAME
 }
 failed=0
 
-make -s -C "$top" install PREFIX="$work/usr" DESTDIR= SYSCONFDIR="$work/etc" BUILD="$build" >"$work/log" 2>&1
+make -s -C "$top" install PREFIX="$work/usr" DESTDIR= SYSCONFDIR="$work/etc" BUILD="$build" \
+    >"$work/log" 2>&1
 report $? "make install"
 cat "$work/log"
 # Where no npud.conf can be written, root or not: the file stands where a folder should.
-make -s -C "$top" install PREFIX="$work/home" DESTDIR= SYSCONFDIR="$work/log/etc" BUILD="$build" >"$work/log2" 2>&1 &&
-    grep -q "npud.conf is not there" "$work/log2" && [ -e "$work/home/lib/npud/ascend-toolkit/set_env.sh" ]
+make -s -C "$top" install PREFIX="$work/home" DESTDIR= SYSCONFDIR="$work/log/etc" BUILD="$build" \
+    >"$work/log2" 2>&1 &&
+    grep -q "npud.conf is not there" "$work/log2" &&
+    [ -e "$work/home/lib/npud/ascend-toolkit/set_env.sh" ]
 report $? "make install where npud.conf cannot be written"
 
 cat >"$work/prog.c" <<'C'
@@ -69,10 +72,12 @@ report $? "import acl"
 [ "$ASCEND_INSTALL_PATH" = "$work/usr/lib/npud/ascend-toolkit" ]
 report $? "setenv.bash names its own tree"
 
-cc "$work/prog.c" -o "$work/p2" -I"$ASCEND_INSTALL_PATH/include" -L"$ASCEND_INSTALL_PATH/lib64" -lascendcl && run "$work/p2"
+cc "$work/prog.c" -o "$work/p2" -I"$ASCEND_INSTALL_PATH/include" -L"$ASCEND_INSTALL_PATH/lib64" \
+    -lascendcl && run "$work/p2"
 report $? "C with -lascendcl"
 
-c++ "$work/prog.cpp" -o "$work/p3" -I"$ASCEND_INSTALL_PATH/include" -L"$ASCEND_INSTALL_PATH/lib64" -lascendcl && run "$work/p3"
+c++ "$work/prog.cpp" -o "$work/p3" -I"$ASCEND_INSTALL_PATH/include" -L"$ASCEND_INSTALL_PATH/lib64" \
+    -lascendcl && run "$work/p3"
 report $? "C++ with -lascendcl"
 
 cat >"$work/ipc.cpp" <<'C'
@@ -95,7 +100,8 @@ int main()
     return same.query() ? 0 : 1;
 }
 C
-c++ -std=c++17 -Wall -Wextra -Werror "$work/ipc.cpp" -o "$work/p4" -I"$ASCEND_INSTALL_PATH/include" \
+c++ -std=c++17 -Wall -Wextra -Werror "$work/ipc.cpp" -o "$work/p4" \
+    -I"$ASCEND_INSTALL_PATH/include" \
     -L"$ASCEND_INSTALL_PATH/lib64" -lascendcl && run "$work/p4"
 report $? "C++17 with acl/npud_event_ipc.hpp"
 
@@ -110,7 +116,8 @@ link_directories(${LIB_PATH})
 add_executable(main ../prog.cpp)
 target_link_libraries(main ascendcl)
 C
-cmake -S "$work/cmake" -B "$work/cmake/out" >"$work/log" 2>&1 && cmake --build "$work/cmake/out" >>"$work/log" 2>&1 &&
+cmake -S "$work/cmake" -B "$work/cmake/out" >"$work/log" 2>&1 &&
+    cmake --build "$work/cmake/out" >>"$work/log" 2>&1 &&
     run "$work/cmake/out/main"
 report $? "CMake"
 
@@ -119,7 +126,8 @@ report $? "CMake"
     mv "$work/usr" "$work/moved"
     # shellcheck disable=SC1091
     . "$work/moved/lib/npud/ascend-toolkit/bin/setenv.bash"
-    LD_LIBRARY_PATH="" "$work/moved/bin/npu-run" -- /usr/bin/python3 "$work/prog.py" | grep -q site-packages
+    LD_LIBRARY_PATH="" "$work/moved/bin/npu-run" -- /usr/bin/python3 "$work/prog.py" |
+        grep -q site-packages
 )
 report $? "import acl from the toolkit's tree, moved elsewhere"
 mv "$work/moved" "$work/usr"
@@ -129,14 +137,16 @@ for l in libascendcl libacl_rt libacl_tdt_queue libacl_tdt_channel; do
     report $? "$l.so"
 done
 
-if nm -D --defined-only "$work/usr/lib/libaclclient.so.1" | grep -v ' acl' | grep -v 'ACLCLIENT_1' | grep .; then
+if nm -D --defined-only "$work/usr/lib/libaclclient.so.1" | grep -v ' acl' | grep -v 'ACLCLIENT_1' |
+    grep .; then
     report 1 "nothing but acl* is exported"
 else
     report 0 "nothing but acl* is exported"
 fi
 
 if command -v systemd-analyze >/dev/null; then
-    systemd-analyze verify --man=no "$work"/usr/lib/systemd/system/npud*.{service,socket} >"$work/log" 2>&1
+    systemd-analyze verify --man=no "$work"/usr/lib/systemd/system/npud*.{service,socket} \
+        >"$work/log" 2>&1
     status=$?
     grep -v "is not executable" "$work/log"
     report "$status" "systemd-analyze verify"

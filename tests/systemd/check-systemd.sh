@@ -69,7 +69,8 @@ make_neutral() {
     : >"$root/etc/fstab"
     systemd-id128 new >"$root/etc/machine-id" # a journal of its own
     mkdir -p "$root/etc/systemd/journald.conf.d"
-    printf '[Journal]\nStorage=volatile\nRateLimitIntervalSec=0\n' >"$root/etc/systemd/journald.conf.d/npud-check.conf"
+    printf '[Journal]\nStorage=volatile\nRateLimitIntervalSec=0\n' \
+        >"$root/etc/systemd/journald.conf.d/npud-check.conf"
     sed -i '/^npud:/d' "$root/etc/passwd" "$root/etc/shadow"
     sed -i '/^npud:/d; /^npu:/d; /^npu-admin:/d' "$root/etc/group" "$root/etc/gshadow"
     while IFS= read -r f; do
@@ -116,7 +117,8 @@ add_check_units() {
 }
 
 install_npud() {
-    mkdir "$share" && make -s install PREFIX=/usr DESTDIR="$share/stage" BUILD="$build" >/dev/null || return 1
+    mkdir "$share" && make -s install PREFIX=/usr DESTDIR="$share/stage" BUILD="$build" \
+        >/dev/null || return 1
     cp -r examples "$here/inside.sh" "$here/client.c" "$share"
     : >"$share/results"
 }
@@ -128,10 +130,12 @@ boot() {
     # Should this script be killed, the kernel has the container ended.
     # shellcheck disable=SC2016 # is for the inner shell
     setpriv --pdeathsig TERM timeout -k 5 "$BOOT_MAX_S" \
-        bash -c 'while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@"' \
+        bash -c 'while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done
+            shift; exec "$@"' \
         join ${cgroups[@]+"${cgroups[@]}"} -- \
         systemd-nspawn --quiet --boot --directory="$root" --machine="$machine" --register=no \
-        ${keep_unit:+"$keep_unit"} --private-network --resolv-conf=off --timezone=off --link-journal=no --console=pipe \
+        ${keep_unit:+"$keep_unit"} --private-network --resolv-conf=off --timezone=off \
+        --link-journal=no --console=pipe \
         systemd.unit=npud-check.target systemd.show_status=no </dev/null >"$tmp/console" 2>&1 &
     nspawn=$!
     wait "$nspawn"
@@ -147,7 +151,8 @@ reached() {
 
 why=$(mount_root 2>&1) || skip "no overlay of / can be mounted: $why"
 install_npud || { echo "check-systemd: make install failed"; exit 1; }
-[ -x "$root/usr/lib/systemd/systemd" ] || skip "the file system of / holds no /usr/lib/systemd/systemd"
+[ -x "$root/usr/lib/systemd/systemd" ] ||
+    skip "the file system of / holds no /usr/lib/systemd/systemd"
 make_neutral
 add_check_units
 keep_unit=

@@ -55,7 +55,8 @@ as() { # USER COMMAND...: with the groups of the user and no rights of root
     local user=$1
 
     shift
-    timeout "$GUARD_S" setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all --no-new-privs "$@"
+    timeout "$GUARD_S" setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all \
+        --no-new-privs "$@"
 }
 
 show() { # PROPERTY [UNIT]
@@ -95,7 +96,8 @@ install_as_readme_says() {
 }
 
 make_users() {
-    useradd --create-home npu-alice && useradd --create-home npu-mallory && useradd --create-home npu-bob &&
+    useradd --create-home npu-alice && useradd --create-home npu-mallory &&
+        useradd --create-home npu-bob &&
         usermod -aG npu npu-alice && usermod -aG npu-admin npu-bob
 }
 
@@ -106,7 +108,8 @@ build_programs() {
     flags=$(pkg-config --cflags --libs aclclient) || return 1
     # shellcheck disable=SC2086 # words
     cc -O2 -Wall client.c -o client $flags && make -s -C examples/ipc_event &&
-        make -s -C examples/event_loop && make -s -C examples/ipc_cpp && make -s -C examples/shared_buffer
+        make -s -C examples/event_loop && make -s -C examples/ipc_cpp &&
+        make -s -C examples/shared_buffer
 }
 
 check_installation() {
@@ -131,8 +134,10 @@ silent() {
 }
 
 check_sockets() {
-    equal "npud.sock is for root and group npu" "root:npu 660" "$(stat -c '%U:%G %a' /run/npud/npud.sock)"
-    equal "admin.sock is for root and group npu-admin" "root:npu-admin 660" "$(stat -c '%U:%G %a' /run/npud/admin.sock)"
+    equal "npud.sock is for root and group npu" "root:npu 660" \
+        "$(stat -c '%U:%G %a' /run/npud/npud.sock)"
+    equal "admin.sock is for root and group npu-admin" "root:npu-admin 660" \
+        "$(stat -c '%U:%G %a' /run/npud/admin.sock)"
     equal "both sockets listen, npud does not run" "active active inactive" \
         "$(systemctl is-active npud.socket npud-admin.socket npud.service | xargs)"
 }
@@ -191,7 +196,8 @@ check_death() {
     read -r -t "$GUARD_S" pid child <&3
     equal "a session of npu-alice is there" 1 "$(sessions)"
     kill -KILL "$pid"
-    check "in the sandbox npud sees the death of a process whose socket is still open" until_true no_sessions
+    check "in the sandbox npud sees the death of a process whose socket is still open" \
+        until_true no_sessions
     check "... and was not told by the socket's end" kill -KILL "$child"
     exec 3<&-
 }
@@ -204,7 +210,8 @@ check_sandbox() {
     figure=$(sed -n 's/.*exposure level for npud.service: \([0-9.]*\).*/\1/p' <<<"$said")
     verdict "$status" "systemd-analyze security npud.service: ${figure:-no figure}, at most 2.0" \
         "$(grep -v '✓' <<<"$said")"
-    equal "npud has no capability" "0000000000000000" "$(sed -n 's/^CapBnd:\t//p' "/proc/$(show MainPID)/status")"
+    equal "npud has no capability" "0000000000000000" \
+        "$(sed -n 's/^CapBnd:\t//p' "/proc/$(show MainPID)/status")"
 }
 
 check_journal_clean() {
@@ -226,10 +233,12 @@ check_journal_fields() {
     check "npud logs about both" until_true logged_about "$other"
     session=$(journalctl -b -q -o cat --output-fields=NPUD_SESSION NPUD_CLIENT_PID="$pid")
     lines=$(journalctl -b -q -o cat NPUD_SESSION="$session")
-    contains "journalctl NPUD_SESSION=$session shows who misbehaved" "$lines" "session $session (pid $pid, uid $(id -u npu-alice)): "
+    contains "journalctl NPUD_SESSION=$session shows who misbehaved" "$lines" \
+        "session $session (pid $pid, uid $(id -u npu-alice)): "
     equal "... and nobody else" 1 "$(wc -l <<<"$lines")"
     equal "journalctl NPUD_CLIENT_UID=npu-alice has both" 2 \
-        "$(journalctl -b -q -o cat -p warning NPUD_CLIENT_UID="$(id -u npu-alice)" | grep -c "pid $pid\\|pid $other")"
+        "$(journalctl -b -q -o cat -p warning NPUD_CLIENT_UID="$(id -u npu-alice)" |
+        grep -c "pid $pid\\|pid $other")"
     equal "nothing else is a warning" 2 "$(unit_lines -p warning | wc -l)"
 }
 
@@ -250,7 +259,8 @@ check_reload() {
     check "systemctl stop npud.service" systemctl stop npud.service
     for _ in 1 2 3 4 5 6 7 8; do said=$(as npu-alice ./client use); done
     contains "a client is told that the configuration is wrong" "$said" "its configuration is wrong"
-    equal "the sockets listen all the same" "active active" "$(systemctl is-active npud.socket npud-admin.socket | xargs)"
+    equal "the sockets listen all the same" "active active" \
+        "$(systemctl is-active npud.socket npud-admin.socket | xargs)"
     mv conf.before "$conf"
     check "with the file as it was a client starts npud" as npu-alice ./client use
 }
@@ -286,10 +296,12 @@ check_watchdog() {
     cursor=$(journalctl -b -q -n1 --show-cursor -o cat | sed -n 's/^-- cursor: //p')
     old=$(show MainPID)
     kill -STOP "$old"
-    check "systemd sees that a stopped npud hangs" journal_has "$cursor" 'npud.service: Watchdog timeout'
+    check "systemd sees that a stopped npud hangs" journal_has "$cursor" \
+        'npud.service: Watchdog timeout'
     check "... and starts another" journal_has "$cursor" 'Started npud.service'
     expect_lost "its client was told so (507901)"
-    equal "restarted once, by systemd, because of the watchdog" "1 watchdog" "$(show NRestarts) $(journal_result "$cursor")"
+    equal "restarted once, by systemd, because of the watchdog" "1 watchdog" \
+        "$(show NRestarts) $(journal_result "$cursor")"
     check "... as another process" [ "$(show MainPID)" != "$old" ]
     rm -r /etc/systemd/system/npud.service.d
     check "systemctl daemon-reload" systemctl daemon-reload
@@ -303,7 +315,8 @@ journal_has() {
 }
 
 journal_result() {
-    journalctl -b -q -o cat --after-cursor="$1" UNIT=npud.service | sed -n "s/.*Failed with result '\\(.*\\)'.*/\\1/p"
+    journalctl -b -q -o cat --after-cursor="$1" UNIT=npud.service |
+        sed -n "s/.*Failed with result '\\(.*\\)'.*/\\1/p"
 }
 
 check_stop_and_start() {
@@ -315,11 +328,13 @@ check_stop_and_start() {
     expect_lost "its client was told so (507901)"
     equal "... by a npud that this client started" active "$(systemctl is-active npud.service)"
 
-    check "systemctl stop npud.socket npud-admin.socket" systemctl stop npud.socket npud-admin.socket
+    check "systemctl stop npud.socket npud-admin.socket" \
+        systemctl stop npud.socket npud-admin.socket
     equal "npud has ended with its sockets" inactive "$(systemctl is-active npud.service)"
     said=$(as npu-alice ./client use)
     contains "a client is told how to start it" "$said" "systemctl start npud.socket"
-    check "systemctl start npud.socket npud-admin.socket" systemctl start npud.socket npud-admin.socket
+    check "systemctl start npud.socket npud-admin.socket" \
+        systemctl start npud.socket npud-admin.socket
     check_sockets
     equal "clients are served again" worked "$(as npu-alice ./client use)"
     check "systemctl restart npud.service" systemctl restart npud.service
@@ -328,7 +343,8 @@ check_stop_and_start() {
 
 check_end() {
     check "in the end npud has no session" until_true no_sessions
-    contains "... and nothing of any" "$(npuctl --json status)" '"streams":0' '"events":0' '"memory_bytes":0'
+    contains "... and nothing of any" "$(npuctl --json status)" '"streams":0' '"events":0' \
+        '"memory_bytes":0'
 }
 
 # When something has failed, the reason often stands there.
