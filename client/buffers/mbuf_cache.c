@@ -9,6 +9,7 @@
 #include "client/core/thread.h"
 
 #define CACHE_BYTES ((uint64_t)64 << 10) /* per class */
+#define LIMIT_TRIES 3                    /* at a limit of memory, after the first */
 
 static struct mbuf_cache none; /* serials begin at 1 */
 __thread struct mbuf_cache *mbuf_cache_mine = &none;
@@ -128,18 +129,18 @@ static int take_slot(const char *function, struct session *s, struct mbuf_cache 
 static int take_patiently(const char *function, struct session *s, struct mbuf_cache *cache,
                           uint32_t class, uint32_t *ref)
 {
-    bool muted = thread_self()->muted;
+    struct error_kept kept;
     int error;
 
-    error_mute(true);
+    error_keep(&kept);
     error = take_slot(function, s, cache, class, ref);
-    for (int tries = 0; error == ACL_ERROR_RT_MEMORY_ALLOCATION && tries < 2; tries++) {
+    for (int tries = 0; error == ACL_ERROR_RT_MEMORY_ALLOCATION && tries < LIMIT_TRIES; tries++) {
         if (cache)
             flush_stacks(s, cache);
         error = take_slot(function, s, cache, class, ref);
     }
-    error_mute(muted);
-    return error == 0 ? 0 : take_slot(function, s, cache, class, ref);
+    error_keep_end(&kept);
+    return error == 0 ? 0 : error_tell(&kept, error);
 }
 
 int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, struct mbuf_ref *out)

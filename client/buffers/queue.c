@@ -283,15 +283,11 @@ const struct part queue_part = {.session_leave = free_all, .session_inherited = 
  */
 static int attach_queue(struct session *s, const char *function, struct queue *q, uint32_t *rights)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__AttachQueue in = NPUD__ATTACH_QUEUE__INIT;
+    REQUEST(attach_queue, ATTACH_QUEUE, .queue = q->id);
     struct ring *ring, *known;
     uint32_t id;
     int error;
 
-    in.queue = q->id;
-    request.attach_queue = &in;
-    request.body_case = NPUD__REQUEST__BODY_ATTACH_QUEUE;
     error = request_ring(s, function, &request, &ring, &id);
     if (error != 0)
         return error;
@@ -368,6 +364,7 @@ int queue_follow(struct session *s, const char *function, struct queue *q, struc
 /* Has its ring ended? Then what queue_follow() does is done without a call of the program. */
 static void let_go(struct session *s, struct queue *q)
 {
+    struct error_kept ignored;
     struct ring *ring;
     bool ended;
 
@@ -378,9 +375,9 @@ static void let_go(struct session *s, struct queue *q)
         return;
     ended = atomic_load(&ring->view.put->news.state) != QUEUE_LIVE;
     if (ended) {
-        error_mute(true);
+        error_keep(&ignored);
         queue_follow(s, "", q, ring);
-        error_mute(false);
+        error_keep_end(&ignored);
     }
     queue_drop_ring(ring);
 }
@@ -406,29 +403,27 @@ bool queue_let_go_all(struct session *s)
 }
 
 /*
- * Attach, and wait for the grant as long as the deadline allows. What npud says of a grant that is
- * not there yet is told only when there is no more time.
+ * Attach, and wait for the grant as long as the deadline allows. When there is no more time npud is
+ * asked once more, because what it says may have changed without a grant: the queue may be gone.
  */
 static int attach_patiently(struct session *s, const char *function, struct queue *q,
                             uint64_t deadline, uint32_t *rights)
 {
     bool last = deadline == 0;
+    struct error_kept kept;
 
     for (;;) {
         uint32_t seen = atomic_load_explicit(&s->page->grants, memory_order_acquire);
         int error;
 
-        error_mute(!last);
+        error_keep(&kept);
         error = attach_locked(s, function, q, rights);
-        error_mute(false);
-        if (error == 0 || last)
-            return error;
-        /*
-         * Whatever else it is will be so again, and is told then; but npud's end is not waited for
-         * twice.
-         */
-        last = error != ACL_ERROR_RT_NO_PERMISSION ||
-               wait_grant(&s->waits, function, q->id, seen, deadline) != 0;
+        error_keep_end(&kept);
+        if (error == 0)
+            return 0;
+        if (error != ACL_ERROR_RT_NO_PERMISSION || last)
+            return error_tell(&kept, error);
+        last = wait_grant(&s->waits, function, q->id, seen, deadline) != 0;
     }
 }
 
@@ -463,23 +458,12 @@ aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission)
 
 /* --- creating, destroying, granting --- */
 
-static int destroy_queue(struct session *s, const char *function, uint32_t id)
-{
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__DestroyQueue in = NPUD__DESTROY_QUEUE__INIT;
-
-    in.queue = id;
-    request.destroy_queue = &in;
-    request.body_case = NPUD__REQUEST__BODY_DESTROY_QUEUE;
-    return session_command(s, function, &request);
-}
-
 /* A queue of which the program will not learn: it must not stay. */
-static int give_up(struct session *s, const char *function, uint32_t id, int error)
+static int give_up(struct session *s, uint32_t id, int error)
 {
-    error_mute(true);
-    destroy_queue(s, function, id);
-    error_mute(false);
+    REQUEST(destroy_queue, DESTROY_QUEUE, .queue = id);
+
+    session_command_unheard(s, &request);
     return error;
 }
 
@@ -487,8 +471,8 @@ aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
 {
     CALL_SCOPE;
 
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__CreateQueue in = NPUD__CREATE_QUEUE__INIT;
+    REQUEST(create_queue, CREATE_QUEUE, .name = (char *)(attr ? attr->name : ""),
+            .depth = attr ? attr->depth : QUEUE_DEPTH_DEFAULT);
     uint32_t id = QUEUE_IDS;
     struct ring *ring;
     struct session *s;
@@ -499,17 +483,13 @@ aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
     s = session_get(__func__, &error);
     if (!s)
         return error;
-    in.name = (char *)(attr ? attr->name : "");
-    in.depth = attr ? attr->depth : QUEUE_DEPTH_DEFAULT;
-    request.create_queue = &in;
-    request.body_case = NPUD__REQUEST__BODY_CREATE_QUEUE;
     error = request_ring(s, __func__, &request, &ring, &id);
     if (error != 0)
-        return id < QUEUE_IDS ? give_up(s, __func__, id, error) : error;
+        return id < QUEUE_IDS ? give_up(s, id, error) : error;
     q = find_entry(s, id);
     if (!q) {
         queue_drop_ring(ring);
-        return give_up(s, __func__, id, error_memory(__func__));
+        return give_up(s, id, error_memory(__func__));
     }
     pthread_mutex_lock(&q->follow_lock);
     set_ring(s, q, ring);
@@ -521,6 +501,8 @@ aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
 aclError acltdtDestroyQueue(uint32_t qid)
 {
     CALL_SCOPE;
+
+    REQUEST(destroy_queue, DESTROY_QUEUE, .queue = qid);
     struct session *s;
     struct queue *q;
     struct ring *ring;
@@ -538,7 +520,7 @@ aclError acltdtDestroyQueue(uint32_t qid)
     pthread_mutex_lock(&q->follow_lock);
     ring = use_ring(q);
     pthread_mutex_unlock(&q->follow_lock);
-    error = destroy_queue(s, __func__, qid);
+    error = session_command(s, __func__, &request);
     if (!ring)
         return error;
     if (error == 0) {
@@ -555,8 +537,7 @@ aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission, int32_
 {
     CALL_SCOPE;
 
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__GrantQueue in = NPUD__GRANT_QUEUE__INIT;
+    REQUEST(grant_queue, GRANT_QUEUE, .queue = qid, .pid = pid, .rights = permission);
     struct session *s;
     int error = check_id(__func__, qid);
 
@@ -566,10 +547,5 @@ aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission, int32_
     s = session_get(__func__, &error);
     if (!s)
         return error;
-    in.queue = qid;
-    in.pid = pid;
-    in.rights = permission;
-    request.grant_queue = &in;
-    request.body_case = NPUD__REQUEST__BODY_GRANT_QUEUE;
     return session_command(s, __func__, &request);
 }

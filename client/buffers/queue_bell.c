@@ -9,17 +9,14 @@
 /* npud takes the request itself for the first ring. The descriptor, or -1. */
 static int request_bell(struct session *session, uint32_t number)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__QueueBell in = NPUD__QUEUE_BELL__INIT;
+    REQUEST(queue_bell, QUEUE_BELL, .number = number);
+    struct error_kept ignored;
     Npud__Reply *reply = NULL;
     int error, fd = -1;
 
-    in.number = number;
-    request.queue_bell = &in;
-    request.body_case = NPUD__REQUEST__BODY_QUEUE_BELL;
-    error_mute(true);
+    error_keep(&ignored);
     error = session_request(session, __func__, &request, &reply, &fd);
-    error_mute(false);
+    error_keep_end(&ignored);
     if (error == 0)
         session_reply_free(reply);
     return fd;

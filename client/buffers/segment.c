@@ -91,23 +91,16 @@ static bool is_dead(const struct segment_view *view)
     return atomic_load_explicit(&view->page->dead, memory_order_relaxed) != 0;
 }
 
+static bool is_gone_at_npud(struct session *s, const struct segment_view *view)
+{
+    REQUEST(check_segment, CHECK_SEGMENT, .segment = view->id, .number = view->number);
+
+    return session_command_unheard(s, &request) == ACL_ERROR_RT_PARAM_INVALID;
+}
+
 bool segment_gone(struct session *s, const struct segment *g)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__CheckSegment in = NPUD__CHECK_SEGMENT__INIT;
-    bool muted = thread_self()->muted;
-    int error;
-
-    if (__builtin_expect(!is_dead(&g->view), 1))
-        return false;
-    in.segment = g->view.id;
-    in.number = g->view.number;
-    request.check_segment = &in;
-    request.body_case = NPUD__REQUEST__BODY_CHECK_SEGMENT;
-    error_mute(true);
-    error = session_command(s, "", &request);
-    error_mute(muted);
-    return error == ACL_ERROR_RT_PARAM_INVALID;
+    return __builtin_expect(is_dead(&g->view), 0) && is_gone_at_npud(s, &g->view);
 }
 
 /*
@@ -260,16 +253,9 @@ const struct part segment_part = {
 
 void segment_trim(struct session *s, uint32_t id)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__TrimSegment in = NPUD__TRIM_SEGMENT__INIT;
-    bool muted = thread_self()->muted;
+    REQUEST(trim_segment, TRIM_SEGMENT, .segment = id);
 
-    in.segment = id;
-    request.trim_segment = &in;
-    request.body_case = NPUD__REQUEST__BODY_TRIM_SEGMENT;
-    error_mute(true);
-    session_command(s, "", &request);
-    error_mute(muted);
+    session_command_unheard(s, &request);
 }
 
 static bool word_full(const struct segment_view *view, uint32_t w)
@@ -417,20 +403,12 @@ static int obtain_segment(const char *function, struct session *s, Npud__Request
 
 int segment_need(const char *function, struct session *s, uint32_t ref)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__MapSegment in = NPUD__MAP_SEGMENT__INIT;
-    struct segment_view *view = segment_get(&segment_table, ref);
+    REQUEST(map_segment, MAP_SEGMENT, .segment = ref >> 16);
     struct segment *g;
     int error = 0;
 
-    if (__builtin_expect(view != NULL, 1))
-        return 0;
-    in.segment = ref >> 16;
-    request.map_segment = &in;
-    request.body_case = NPUD__REQUEST__BODY_MAP_SEGMENT;
     pthread_mutex_lock(&s->segments.lock);
-    view = segment_get(&segment_table, ref);
-    if (!view)
+    if (!segment_get(&segment_table, ref))
         error = obtain_segment(function, s, &request, false, &g);
     /*
      * Given back since npud answered; or a peer that shares it says so, and then no other mapping
@@ -446,14 +424,9 @@ int segment_need(const char *function, struct session *s, uint32_t ref)
 int segment_create(const char *function, struct session *s, uint64_t stride, uint32_t count,
                    struct segment **segment)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__CreateSegment in = NPUD__CREATE_SEGMENT__INIT;
+    REQUEST(create_segment, CREATE_SEGMENT, .stride = stride, .count = count);
     int error;
 
-    in.stride = stride;
-    in.count = count;
-    request.create_segment = &in;
-    request.body_case = NPUD__REQUEST__BODY_CREATE_SEGMENT;
     pthread_mutex_lock(&s->segments.lock);
     error = obtain_segment(function, s, &request, true, segment);
     pthread_mutex_unlock(&s->segments.lock);

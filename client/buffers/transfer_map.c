@@ -39,15 +39,16 @@ static bool note_map_allowed(struct ring *ring, uint32_t id, uint64_t number)
 
 int transfer_map_needed(struct transfer *t)
 {
+    struct error_kept kept;
     int error;
 
-    error_mute(true);
+    error_keep(&kept);
     error = segment_need(t->function, t->session, t->needed);
-    error_mute(false);
+    error_keep_end(&kept);
     if (error == 0)
         return 0;
     if (error != ACL_ERROR_RT_NO_PERMISSION && error != ACL_ERROR_RT_PARAM_INVALID)
-        return segment_need(t->function, t->session, t->needed);
+        return error_tell(&kept, error);
     /* A message needs two at most. More are needed only if a hostile peer changes the ring. */
     if (t->n_refused == sizeof(t->refused) / sizeof(t->refused[0])) {
         t->refused[0] = t->refused[1];
@@ -59,26 +60,20 @@ int transfer_map_needed(struct transfer *t)
 
 int transfer_allow_map_needed(struct transfer *t)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__AllowMap in = NPUD__ALLOW_MAP__INIT;
-    uint32_t id = t->needed >> 16;
+    REQUEST(allow_map, ALLOW_MAP, .number = t->ring->view.number, .segment = t->needed >> 16);
     const struct segment_view *view = segment_get(&segment_table, t->needed);
-    uint64_t number = view ? view->number : 0;
+    struct error_kept kept;
+    uint64_t number;
     int error;
 
     /* The caller has a buffer of it: only a peer that writes there can say that it is gone. */
     if (!view)
         return transfer_map_error_stale(t);
-    in.number = t->ring->view.number;
-    in.segment = id;
-    request.allow_map = &in;
-    request.body_case = NPUD__REQUEST__BODY_ALLOW_MAP;
-    error_mute(true);
+    number = view->number;
+    error_keep(&kept);
     error = session_command(t->session, t->function, &request);
-    error_mute(false);
-    if (error != 0 && transfer_ended(t))
-        return 0;
+    error_keep_end(&kept);
     if (error != 0)
-        return session_command(t->session, t->function, &request);
-    return note_map_allowed(t->ring, id, number) ? 0 : transfer_map_error_memory(t);
+        return transfer_ended(t) ? 0 : error_tell(&kept, error);
+    return note_map_allowed(t->ring, in.segment, number) ? 0 : transfer_map_error_memory(t);
 }

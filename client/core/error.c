@@ -13,8 +13,7 @@
 #include "client/core/process.h"
 #include "client/core/thread.h"
 
-#define SENTENCE_MAX 512
-#define STORE_MAX    4096 /* older sentences fall off */
+#define STORE_MAX 4096 /* older sentences fall off */
 
 static _Atomic bool process_wide;
 
@@ -70,7 +69,7 @@ static void store_for_thread(const char *line)
 /* What was deferred comes before what happened after it. */
 static void store_deferred(struct thread *t)
 {
-    char line[SENTENCE_MAX];
+    char line[ERROR_SENTENCE_MAX];
     int n;
 
     if (!t->deferred.render)
@@ -85,7 +84,7 @@ static void store_deferred(struct thread *t)
 static void store_sentence(int code, const char *fmt, va_list ap)
 {
     int saved = errno;
-    char line[SENTENCE_MAX];
+    char line[ERROR_SENTENCE_MAX];
     int n = snprintf(line, sizeof(line), "[%d] ", code);
 
     vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
@@ -106,9 +105,25 @@ static __attribute__((format(printf, 2, 3))) void store_line(int code, const cha
     va_end(ap);
 }
 
-void error_mute(bool on)
+void error_keep(struct error_kept *kept)
 {
-    thread_self()->muted = on;
+    struct thread *t = thread_self();
+
+    kept->outer = t->kept;
+    kept->code = 0;
+    /* Several threads may have the dummy, and a kept error is one's: theirs are told at once. */
+    if (t == thread_current)
+        t->kept = kept;
+}
+
+void error_keep_end(struct error_kept *kept)
+{
+    thread_self()->kept = kept->outer;
+}
+
+int error_tell(const struct error_kept *kept, int error)
+{
+    return kept->code != 0 ? error_store(kept->code, "%s", kept->sentence) : error;
 }
 
 static bool of_runtime_layer(int code)
@@ -129,11 +144,19 @@ static int final_code(int code)
     return s && of_runtime_layer(code) && session_ended(s) ? ACL_ERROR_RT_SOCKET_CLOSE : code;
 }
 
-/* A replaced code gets the sentence of the new one. Each sentence begins with the function. */
-static void store_final(int code, int final, const char *fmt, va_list ap)
+/*
+ * A replaced code gets the sentence of the new one. Each sentence begins with the function. What is
+ * kept may be told after the session has ended, so its code is replaced then.
+ */
+static void store_final(struct thread *t, int code, int final, const char *fmt, va_list ap)
 {
-    char line[SENTENCE_MAX];
+    char line[ERROR_SENTENCE_MAX];
 
+    if (t->kept) {
+        t->kept->code = code;
+        vsnprintf(t->kept->sentence, sizeof(t->kept->sentence), fmt, ap);
+        return;
+    }
     if (final == code) {
         store_sentence(code, fmt, ap);
         return;
@@ -149,12 +172,10 @@ int error_store(int code, const char *fmt, ...)
     int final = final_code(code);
     va_list ap;
 
-    if (t->muted)
-        return final;
     va_start(ap, fmt);
-    store_final(code, final, fmt, ap);
+    store_final(t, code, final, fmt, ap);
     va_end(ap);
-    if (of_runtime_layer(final))
+    if (!t->kept && of_runtime_layer(final))
         t->last_error = final;
     return final;
 }
@@ -164,10 +185,8 @@ int error_store_soft(int code, const char *fmt, ...)
     int final = final_code(code);
     va_list ap;
 
-    if (thread_self()->muted)
-        return final;
     va_start(ap, fmt);
-    store_final(code, final, fmt, ap);
+    store_final(thread_self(), code, final, fmt, ap);
     va_end(ap);
     return final;
 }
@@ -177,13 +196,11 @@ int error_defer(int code, error_render_fn *render, const char *function, uint32_
     struct thread *t = thread_self();
     bool again = t->deferred.render == render && t->deferred.function == function &&
                  t->deferred.a == a && t->deferred.b == b;
-    char text[SENTENCE_MAX];
+    char text[ERROR_SENTENCE_MAX];
 
     if (__builtin_expect(final_code(code) != code, 0))
         return session_error_lost(function);
-    if (t->muted)
-        return code;
-    if (process_wide) {
+    if (t->kept || process_wide) {
         render(text, sizeof(text), function, a, b);
         return error_set(code, "%s", text);
     }
@@ -202,7 +219,7 @@ int error_defer(int code, error_render_fn *render, const char *function, uint32_
 int error_unsupported(const char *function)
 {
     /* The session has nothing to do with it: also when it has ended. */
-    if (!thread_self()->muted)
+    if (!thread_self()->kept)
         store_line(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s is not implemented by npud", function);
     return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 }

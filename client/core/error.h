@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,11 +48,23 @@ int error_unsupported(const char *function) __attribute__((cold));
 /** A required pointer argument is NULL. Returns ACL_ERROR_INVALID_PARAM. */
 int error_null(const char *function, const char *argument) __attribute__((cold));
 
+#define ERROR_SENTENCE_MAX 512
+
 /**
- * While on, errors of the calling thread are recorded nowhere: for an attempt that may fail
- * unnoticed.
+ * For an attempt that may fail unnoticed: between error_keep() and error_keep_end() the errors of
+ * the calling thread go here alone, and the last one stays. error_tell() records it after all. Each
+ * pair may stand inside of another one.
  */
-void error_mute(bool on);
+struct error_kept {
+    struct error_kept *outer;
+    int code; /* 0: none */
+    char sentence[ERROR_SENTENCE_MAX];
+};
+void error_keep(struct error_kept *kept);
+void error_keep_end(struct error_kept *kept);
+
+/** After error_keep_end(): the program learns of `error`, which the attempt has returned. */
+int error_tell(const struct error_kept *kept, int error);
 
 /** Where sentences go: one store for the process (err_msg_mode "1") instead of one per thread. */
 void error_use_process_store(int on);

@@ -10,6 +10,7 @@
 
 struct api_call_mark;
 struct context;
+struct error_kept;
 struct mbuf_cache;
 struct ring_guard;
 struct stream;
@@ -26,7 +27,6 @@ struct thread {
     uint64_t res_session;
     struct stream *res_stream;
     uint32_t res_tag;
-    bool muted; /* see error_mute() */
     bool in_callback;
     /*
      * Sleeps, of calls that are inside of each other, after which an event is used
@@ -46,7 +46,8 @@ struct thread {
     } deferred; /* a sentence that is not put into words yet: error_defer() */
     /* Sentences for aclGetRecentErrMsg(), newest first, on the heap. */
     char *errors;
-    char *shown; /* what the last call of this thread returned */
+    char *shown;             /* what the last call of this thread returned */
+    struct error_kept *kept; /* where its errors go: error_keep(); NULL: to the program */
 };
 
 extern __thread struct thread *thread_current;

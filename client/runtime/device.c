@@ -133,14 +133,15 @@ aclError aclrtDeviceGetBareTgid(int32_t *pid)
 {
     CALL_SCOPE;
     struct session *s = session_peek();
+    struct error_kept ignored;
     int error;
 
     REQUIRE(pid);
     /* Without npud there is no other number, and no process that could ask for it. */
-    error_mute(true);
+    error_keep(&ignored);
     if (!s)
         s = session_get(__func__, &error);
-    error_mute(false);
+    error_keep_end(&ignored);
     *pid = s ? s->pid : getpid();
     return 0;
 }

@@ -16,15 +16,16 @@
 static int check_default_device(void)
 {
     int32_t device = acl_config_default_device();
+    struct error_kept ignored;
     struct session *s;
     int error;
 
     if (device < 0)
         return 0;
     /* No npud is no failure of aclInit: the first call that needs it says so. */
-    error_mute(true);
+    error_keep(&ignored);
     s = session_get("aclInit", &error);
-    error_mute(false);
+    error_keep_end(&ignored);
     return !s || device_of_user_id(s, "aclInit", device, &error) >= 0 ? 0 : error;
 }
 

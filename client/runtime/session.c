@@ -215,9 +215,7 @@ static void leave_npud(struct session *s)
     lifecycle_session_leave(s);
     /* No other thread is there to be refused, and requests are sent only while this is not set. */
     atomic_store(&s->lost, false);
-    error_mute(true);
-    session_command(s, "aclFinalize", &request);
-    error_mute(false);
+    session_command_unheard(s, &request);
     shutdown(s->socket, SHUT_RDWR);
     pthread_join(s->watcher, NULL);
     session_free(s);

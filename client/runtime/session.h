@@ -172,6 +172,9 @@ int session_command(struct session *s, const char *function, Npud__Request *requ
 /** The same, with a descriptor (borrowed) for npud. */
 int session_command_fd(struct session *s, const char *function, Npud__Request *request, int fd);
 
+/** session_command() where the program does not learn of an error. */
+int session_command_unheard(struct session *s, Npud__Request *request);
+
 /** Map a segment of the arena that came as fd (closed in any case) to *where. 0 or an ACL error. */
 int session_map_segment(struct session *s, const char *function, int fd, size_t size, void **where);
 

@@ -184,10 +184,16 @@ int session_command_fd(struct session *s, const char *function, Npud__Request *r
 
 int session_command(struct session *s, const char *function, Npud__Request *request)
 {
-    Npud__Reply *reply = NULL;
-    int error = session_request(s, function, request, &reply, NULL);
+    return session_command_fd(s, function, request, -1);
+}
 
-    if (error == 0)
-        session_reply_free(reply);
+int session_command_unheard(struct session *s, Npud__Request *request)
+{
+    struct error_kept ignored;
+    int error;
+
+    error_keep(&ignored);
+    error = session_command(s, "", request);
+    error_keep_end(&ignored);
     return error;
 }
