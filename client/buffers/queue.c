@@ -173,6 +173,12 @@ int queue_error_unknown(const char *function, uint32_t id)
                      function, id);
 }
 
+int queue_error_destroyed(const char *function, uint32_t id)
+{
+    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: queue %u has been destroyed", function,
+                     id);
+}
+
 static int check_id(const char *function, uint32_t id)
 {
     if (__builtin_expect(id < QUEUE_IDS, 1))
@@ -313,21 +319,6 @@ static int attach_locked(struct session *s, const char *function, struct queue *
     return error;
 }
 
-/* One request without effect: npud answers, or the session is lost by the time that it does not. */
-bool queue_still_served(struct session *s)
-{
-    segment_trim(s, 0);
-    return !session_lost(s);
-}
-
-static int explain_dead(struct session *s, const char *function, uint32_t id)
-{
-    if (!queue_still_served(s))
-        return session_error_lost(function);
-    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: queue %u has been destroyed", function,
-                     id);
-}
-
 int queue_follow(struct session *s, const char *function, struct queue *q, struct ring *old)
 {
     uint32_t rights;
@@ -339,11 +330,9 @@ int queue_follow(struct session *s, const char *function, struct queue *q, struc
      * queue's any more.
      */
     if (q->ring == old) {
-        if (atomic_load(&old->view.put->news.state) == QUEUE_MOVED) {
-            error = attach_queue(s, function, q, &rights);
-        } else {
-            error = explain_dead(s, function, q->id);
-        }
+        error = atomic_load(&old->view.put->news.state) == QUEUE_MOVED
+                    ? attach_queue(s, function, q, &rights)
+                    : queue_error_destroyed(function, q->id);
         /*
          * Whatever else it is, say that no descriptor was left, says nothing about the queue, and
          * may be over next time.

@@ -76,19 +76,15 @@ struct queue *queue_find(struct session *s, const char *function, uint32_t id, i
 /** 507899: there is no such queue here. */
 int queue_error_unknown(const char *function, uint32_t id) __attribute__((cold));
 
+/** 507899: it was here. 507901 if npud ended the ring because it ends, or ends the session. */
+int queue_error_destroyed(const char *function, uint32_t id) __attribute__((cold));
+
 /**
  * One more, or one less, use of a ring, which the caller guards or has a use of. The last unmaps
  * it.
  */
 void queue_use_ring(struct ring *ring);
 void queue_drop_ring(struct ring *ring);
-
-/**
- * Is npud still there for the session? When it ends, or ends the session, it ends rings and tells
- * of leaving peers before it closes the connection: what the ring says may be the first news of
- * that.
- */
-bool queue_still_served(struct session *s);
 
 /**
  * The ring of the queue at this moment, or NULL. It stays mapped until queue_leave_ring(). Never

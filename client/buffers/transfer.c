@@ -70,8 +70,7 @@ static enum outcome refuse_right(struct transfer *t)
 
 static enum outcome refuse_destroyed(struct transfer *t)
 {
-    t->error = error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: queue %u has been destroyed",
-                         t->function, t->queue->id);
+    t->error = queue_error_destroyed(t->function, t->queue->id);
     return REFUSED;
 }
 

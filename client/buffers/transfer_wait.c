@@ -99,8 +99,6 @@ int transfer_wait_error_time_up(const struct transfer *t)
 
 static int error_deserted(const struct transfer *t)
 {
-    if (!queue_still_served(t->session))
-        return session_error_lost(t->function);
     return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                      "%s: queue %u is %s, and no process is left that could %s: process %d, the "
                      "last one, has died or lost the right",
