@@ -326,22 +326,24 @@ static void populate_segment(struct segment *g)
 static struct segment *map_segment(const char *function, const Npud__SegmentReply *reply, int fd,
                                    int *error)
 {
-    struct segment *g = calloc(1, sizeof(*g));
+    struct segment *g = aligned_alloc(alignof(struct segment), sizeof(*g));
 
     if (!g) {
         close(fd);
         *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
         return NULL;
     }
-    g->view = (struct segment_view){.stride = reply->stride,
-                                    .number = reply->number,
-                                    .n_data = reply->n_data,
-                                    .n_refs = reply->n_refs,
-                                    .id = reply->id};
-    g->pid = reply->pid;
-    g->cached = SEGMENT_NO_CLASS;
-    g->cursor = g->view.n_data;
-    g->size = segment_size(g->view.n_data, g->view.n_refs, g->view.stride);
+    *g = (struct segment){
+        .view = {.stride = reply->stride,
+                 .number = reply->number,
+                 .n_data = reply->n_data,
+                 .n_refs = reply->n_refs,
+                 .id = reply->id},
+        .cached = SEGMENT_NO_CLASS,
+        .size = segment_size(reply->n_data, reply->n_refs, reply->stride),
+        .pid = reply->pid,
+        .cursor = reply->n_data,
+    };
     g->map = mmap(NULL, g->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     KILL_POINT(SEGMENT_MAPPED);
     close(fd);

@@ -10,6 +10,8 @@
  */
 #pragma once
 
+#include <assert.h>
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,8 +27,9 @@ struct session;
 #define SEGMENT_SMALL_MAX                                                                          \
     ((uint64_t)256 << 10) /* bytes of data of a segment whose slots threads may keep */
 
+/* What allocating and freeing read, up to `cached`, is one cache line, which they never write. */
 struct segment {
-    struct segment_view view; /* the table's; first */
+    alignas(64) struct segment_view view; /* the table's; first */
     /* own: class of its buffers when threads may keep its slots; else SEGMENT_NO_CLASS */
     uint32_t cached;
     bool own;
@@ -43,6 +46,8 @@ struct segment {
     _Atomic uint32_t cursor; /* where to look for a free slot for a reference first */
     _Atomic uint32_t in_use; /* a hint word that was not full when it was looked at last */
 };
+
+static_assert(offsetof(struct segment, cached) + sizeof(uint32_t) <= 64, "one line");
 
 extern const struct part segment_part;
 
