@@ -18,6 +18,12 @@ const char *const resource_names[RESOURCE_COUNT] = {
     [RESOURCE_ROUTES] = "routes",
 };
 
+struct user *user_hold(struct user *user)
+{
+    user->refs++;
+    return user;
+}
+
 struct user *user_ref(struct users *users, uid_t uid)
 {
     struct user *user;
@@ -27,6 +33,7 @@ struct user *user_ref(struct users *users, uid_t uid)
         user = calloc(1, sizeof(*user));
         if (!user)
             return NULL;
+        user->users = users;
         user->uid = uid;
         HASH_ADD(hh, users->by_uid, uid, sizeof(uid), user);
         if (!user->hh.tbl) {
@@ -34,34 +41,31 @@ struct user *user_ref(struct users *users, uid_t uid)
             return NULL;
         }
     }
-    user->refs++;
-    return user;
+    return user_hold(user);
 }
 
-struct user *user_unref(struct users *users, struct user *user)
+void user_unref(struct user *user)
 {
     if (!user || --user->refs > 0)
-        return NULL;
+        return;
     for (int i = 0; i < RESOURCE_COUNT; i++)
         assert(user->used[i] == 0);
-    HASH_DEL(users->by_uid, user);
+    HASH_DEL(user->users->by_uid, user);
     free(user);
-    return NULL;
 }
 
-int charge_init(struct charge *charge, struct users *users, struct user *user,
-                enum resource resource, uint64_t amount)
+int user_charge(struct charge *charge, struct user *user, enum resource resource, uint64_t amount)
 {
     /* used <= limit always holds, so the subtraction cannot wrap and the comparison cannot overflow
      */
-    if (amount > CHARGE_MAX || amount > users->limit[resource] - user->used[resource])
+    if (amount > CHARGE_MAX || amount > user->users->limit[resource] - user->used[resource])
         return -EDQUOT;
     user->used[resource] += amount;
     *charge = (struct charge){.user = user, .resource = resource, .amount = amount};
     return 0;
 }
 
-void charge_deinit(struct charge *charge)
+void user_uncharge(struct charge *charge)
 {
     if (!charge->user)
         return;

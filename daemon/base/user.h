@@ -32,8 +32,10 @@ enum resource {
 extern const char *const resource_names[RESOURCE_COUNT];
 
 struct ipc_event;
+struct users;
 
 struct user {
+    struct users *users;
     uid_t uid;
     uint32_t refs;
     uint64_t used[RESOURCE_COUNT];
@@ -59,12 +61,14 @@ struct charge {
 };
 #define CHARGE_MAX ((UINT64_C(1) << 56) - 1)
 
-/** The user with this uid, made if new. NULL: no memory. */
+/** A reference to the user with this uid, made if new. NULL: no memory. */
 struct user *user_ref(struct users *users, uid_t uid);
-struct user *user_unref(struct users *users, struct user *user);
+/** One more reference. */
+struct user *user_hold(struct user *user);
+/** Safe on NULL. */
+void user_unref(struct user *user);
 
 /** Charge amount. -EDQUOT when that exceeds the limit of the user, with nothing changed. */
-int charge_init(struct charge *charge, struct users *users, struct user *user,
-                enum resource resource, uint64_t amount);
+int user_charge(struct charge *charge, struct user *user, enum resource resource, uint64_t amount);
 /** Give it back. Safe on a zeroed charge, and to repeat. */
-void charge_deinit(struct charge *charge);
+void user_uncharge(struct charge *charge);

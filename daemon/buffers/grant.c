@@ -53,7 +53,7 @@ void grant_free(struct grant *grant)
     if (grant->on_death)
         event_free(grant->on_death);
     close(grant->pidfd);
-    charge_deinit(&grant->charge_fd);
+    user_uncharge(&grant->charge_fd);
     free(grant);
 }
 
@@ -90,8 +90,7 @@ static enum cause grant_new(struct queue *queue, pid_t pid, int pidfd, uint32_t 
         cause = CAUSE_GRANTS_OF_QUEUE;
     else if (!grant->on_death || event_add(grant->on_death, NULL) < 0)
         cause = CAUSE_MEMORY;
-    else if (charge_init(&grant->charge_fd, &queue->server->users, queue->user, RESOURCE_FDS, 1) <
-             0)
+    else if (user_charge(&grant->charge_fd, queue->user, RESOURCE_FDS, 1) < 0)
         cause = CAUSE_USER_DESCRIPTORS;
     if (cause != CAUSE_NONE)
         grant_free(grant);

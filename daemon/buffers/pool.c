@@ -34,7 +34,7 @@ static void pool_free(struct pool *pool)
     if (pool->on_look)
         event_free(pool->on_look);
     DL_DELETE(server->pools->list, pool);
-    user_unref(&server->users, pool->user);
+    user_unref(pool->user);
     free(pool);
 }
 
@@ -191,14 +191,11 @@ struct pool *pool_get(struct session *session)
     if (!pool)
         return NULL;
     pool->on_look = event_new(server->base, -1, 0, on_look, pool);
-    pool->user = user_ref(&server->users, session->uid);
-    if (!pool->on_look || !pool->user) {
-        if (pool->on_look)
-            event_free(pool->on_look);
-        user_unref(&server->users, pool->user);
+    if (!pool->on_look) {
         free(pool);
         return NULL;
     }
+    pool->user = user_hold(session->user);
     pool->server = server;
     pool->session = session;
     pool->number = ++server->pools->last_pool;

@@ -208,9 +208,9 @@ static void queue_free(struct queue *queue)
     DL_DELETE(queues->all, queue);
     queues->n--;
     DL_DELETE2(queues->by_id[queue->id], queue, id_prev, id_next);
-    charge_deinit(&queue->charge);
-    charge_deinit(&queue->charge_fds);
-    user_unref(&queue->server->users, queue->user);
+    user_uncharge(&queue->charge);
+    user_uncharge(&queue->charge_fds);
+    user_unref(queue->user);
     free(queue->map_allowed);
     free(queue->swept);
     free(queue);
@@ -255,7 +255,7 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
     queue->server = session->server;
     queue->serial = ++queues->last_serial;
     queue->id = id;
-    queue->user = user_ref(&session->server->users, user->uid);
+    queue->user = user_hold(user);
     queue->ring.put_fd = queue->ring.take_fd = -1;
     if (name[0])
         snprintf(queue->name, sizeof(queue->name), "%s", name);
@@ -265,9 +265,9 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
     queues->n++;
     DL_APPEND2(queues->by_id[id], queue, id_prev, id_next);
     *queuep = queue;
-    if (charge_init(&queue->charge, session_users(session), user, RESOURCE_QUEUES, 1) < 0)
+    if (user_charge(&queue->charge, user, RESOURCE_QUEUES, 1) < 0)
         return CAUSE_USER_QUEUES;
-    if (charge_init(&queue->charge_fds, session_users(session), user, RESOURCE_FDS, 2) < 0)
+    if (user_charge(&queue->charge_fds, user, RESOURCE_FDS, 2) < 0)
         return CAUSE_USER_DESCRIPTORS;
     r = make_ring(queues, depth, &queue->ring);
     if (r < 0)

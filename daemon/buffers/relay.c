@@ -145,7 +145,7 @@ void relay_close_bell(struct relay *relay)
         event_free(relay->on_bell);
     if (relay->bell >= 0)
         close(relay->bell);
-    charge_deinit(&relay->charge_bell);
+    user_uncharge(&relay->charge_bell);
     relay->on_bell = NULL;
     relay->bell = -1;
 }
@@ -201,7 +201,7 @@ enum cause relay_bell(struct queue *queue, int *fd)
     *fd = relay->bell;
     if (relay->bell >= 0)
         return CAUSE_NONE;
-    if (charge_init(&relay->charge_bell, &queue->server->users, queue->user, RESOURCE_FDS, 1) < 0)
+    if (user_charge(&relay->charge_bell, queue->user, RESOURCE_FDS, 1) < 0)
         return CAUSE_USER_DESCRIPTORS;
     relay->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (relay->bell >= 0)

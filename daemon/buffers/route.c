@@ -117,16 +117,16 @@ enum cause route_new(struct session *session, struct relay *source, struct relay
 
     if (!route)
         return CAUSE_MEMORY;
-    if (charge_init(&route->charge, &server->users, session->user, RESOURCE_ROUTES, 1) < 0) {
+    if (user_charge(&route->charge, session->user, RESOURCE_ROUTES, 1) < 0) {
         free(route);
         return CAUSE_USER_ROUTES;
     }
     if (!add_name(router, route, name)) {
-        charge_deinit(&route->charge);
+        user_uncharge(&route->charge);
         free(route);
         return CAUSE_MEMORY;
     }
-    route->user = user_ref(&server->users, session->uid);
+    route->user = user_hold(session->user);
     route->router = router;
     route->number = ++router->last_route;
     route->source = source;
@@ -202,8 +202,8 @@ static void route_free(struct router *router, struct route *route)
     backlog_deinit(&route->backlog);
     remove_name(router, route);
     DL_DELETE(router->all, route);
-    charge_deinit(&route->charge);
-    user_unref(&router->server->users, route->user);
+    user_uncharge(&route->charge);
+    user_unref(route->user);
     free(route);
 }
 

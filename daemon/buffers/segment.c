@@ -96,15 +96,13 @@ static bool take_id(struct segment *s)
 
 static enum cause charge_user(struct segment *s)
 {
-    struct users *users = &s->pool->server->users;
-
-    if (charge_init(&s->charge, users, s->pool->user, RESOURCE_MBUF_MEMORY, s->size) < 0)
+    if (user_charge(&s->charge, s->pool->user, RESOURCE_MBUF_MEMORY, s->size) < 0)
         return CAUSE_USER_BUFFERS;
     if (s->pool->n_segments >= POOL_SEGMENTS_MAX)
         return CAUSE_SEGMENTS_OF_POOL;
     if (!take_id(s))
         return CAUSE_SEGMENT_IDS;
-    if (charge_init(&s->charge_fd, users, s->pool->user, RESOURCE_FDS, 1) < 0)
+    if (user_charge(&s->charge_fd, s->pool->user, RESOURCE_FDS, 1) < 0)
         return CAUSE_USER_DESCRIPTORS;
     return CAUSE_NONE;
 }
@@ -134,8 +132,8 @@ static void discard_segment(struct segment *s)
     if (s->fd >= 0)
         deferred_close_free_shared(s->fd, s->view.page, s->mapped, SEGMENT_PAGE,
                                    s->size - SEGMENT_PAGE);
-    charge_deinit(&s->charge);
-    charge_deinit(&s->charge_fd);
+    user_uncharge(&s->charge);
+    user_uncharge(&s->charge_fd);
     free(s);
 }
 

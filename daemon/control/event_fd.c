@@ -91,7 +91,7 @@ static void fd_free(struct event_fd *e)
     DL_DELETE(e->session->event_fds, e);
     e->session->n_event_fds--;
     deferred_close_slow(e->fd); /* a client's epoll set may make this wait */
-    charge_deinit(&e->charge);
+    user_uncharge(&e->charge);
     if (e->open)
         ipc_open_unpin(e->open);
     free(e);
@@ -201,7 +201,7 @@ enum cause event_fd_watch(struct session *session, int fd, uint32_t number,
 
     if (cause == CAUSE_NONE && !e)
         cause = CAUSE_MEMORY;
-    if (e && charge_init(&e->charge, session_users(session), session->user, RESOURCE_FDS, 1) < 0)
+    if (e && user_charge(&e->charge, session->user, RESOURCE_FDS, 1) < 0)
         cause = CAUSE_USER_DESCRIPTORS;
     if (cause != CAUSE_NONE) {
         deferred_close_slow(fd);

@@ -147,8 +147,8 @@ struct session *session_new(struct server *server, int socket)
                         "npud has no file descriptors or memory left for another client");
         goto fail;
     }
-    if (charge_init(&session->charge, &server->users, session->user, RESOURCE_SESSIONS, 1) < 0 ||
-        charge_init(&session->charge_fds, &server->users, session->user, RESOURCE_FDS, 2) < 0) {
+    if (user_charge(&session->charge, session->user, RESOURCE_SESSIONS, 1) < 0 ||
+        user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0) {
         if (!session->user->refused)
             log_client_limit(
                 &session->log,
@@ -250,9 +250,9 @@ void session_free(struct session *session)
     survivor_watch(session);
     if (session->pidfd >= 0)
         close(session->pidfd);
-    charge_deinit(&session->charge);
-    charge_deinit(&session->charge_fds);
-    user_unref(&server->users, session->user);
+    user_uncharge(&session->charge);
+    user_uncharge(&session->charge_fds);
+    user_unref(session->user);
     DL_DELETE(server->sessions, session);
     server->n_sessions--;
     free(session);

@@ -15,14 +15,14 @@ int32_t event_obj_new(struct session *session, uint32_t flags, uint32_t device,
 
     if (!ev)
         return ACL_ERROR_RT_NO_EVENT_RESOURCE;
-    if (charge_init(&ev->charge, session_users(session), session->user, RESOURCE_EVENTS, 1) < 0) {
+    if (user_charge(&ev->charge, session->user, RESOURCE_EVENTS, 1) < 0) {
         slots_put(&session->events, ev);
         return ACL_ERROR_RT_NO_EVENT_RESOURCE;
     }
     segment = session_segment(session, &session->event_segments, ev->slot.number / ARENA_EVENTS,
                               arena_event_segment_size(), segment_fd);
     if (!segment) {
-        charge_deinit(&ev->charge);
+        user_uncharge(&ev->charge);
         slots_put(&session->events, ev);
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     }
@@ -50,7 +50,7 @@ void event_obj_free(struct event_obj *ev)
     waitlist_fire(&ev->raised, 0, UINT64_MAX, 0, 0);
     waitlist_deinit(&ev->raised);
     session_unlock(ev->session);
-    charge_deinit(&ev->charge);
+    user_uncharge(&ev->charge);
     slots_put(&ev->session->events, ev);
     session_give_back(ev->session, &ev->session->events);
 }

@@ -86,7 +86,7 @@ static void ipc_event_free(struct ipc_event *ev)
     if (ev->fd >= 0)
         close(ev->fd);
     free(ev->failures);
-    user_unref(ev->users, ev->user);
+    user_unref(ev->user);
     free(ev);
     heap_trim_count();
 }
@@ -99,8 +99,8 @@ static void linger_stop(struct ipc_event *ev)
     ev->user->n_linger--;
     ev->all->lingering--;
     ev->lingers = false;
-    charge_deinit(&ev->linger_charge);
-    charge_deinit(&ev->linger_charge_fd);
+    user_uncharge(&ev->linger_charge);
+    user_uncharge(&ev->linger_charge_fd);
 }
 
 static void export_free(struct ipc_export *export)
@@ -127,9 +127,9 @@ static void evict_event(struct ipc_event *ev)
 static void let_linger(struct ipc_event *ev, uint32_t max)
 {
     if (!ev->exports || max == 0 ||
-        charge_init(&ev->linger_charge, ev->users, ev->user, RESOURCE_IPC_EVENTS, 1) < 0 ||
-        charge_init(&ev->linger_charge_fd, ev->users, ev->user, RESOURCE_FDS, 1) < 0) {
-        charge_deinit(&ev->linger_charge);
+        user_charge(&ev->linger_charge, ev->user, RESOURCE_IPC_EVENTS, 1) < 0 ||
+        user_charge(&ev->linger_charge_fd, ev->user, RESOURCE_FDS, 1) < 0) {
+        user_uncharge(&ev->linger_charge);
         evict_event(ev);
         return;
     }
@@ -156,8 +156,7 @@ static struct ipc_event *ipc_event_make(struct session *session, uint32_t device
     }
     ev->page = map;
     ev->all = all;
-    ev->users = session_users(session);
-    ev->user = user_ref(ev->users, session->uid); /* exists: the session holds it */
+    ev->user = user_hold(session->user);
     ev->device = device;
     ev->id = ++all->last_id;
     waitlist_init(&ev->completed);
@@ -184,16 +183,14 @@ static struct ipc_event *ipc_event_make(struct session *session, uint32_t device
 
 static int32_t charge_open(struct session *session, struct ipc_open *open)
 {
-    struct users *users = session_users(session);
-
     /* What only lingers gives way to what is used. */
-    while (charge_init(&open->charge, users, session->user, RESOURCE_IPC_EVENTS, 1) < 0) {
+    while (user_charge(&open->charge, session->user, RESOURCE_IPC_EVENTS, 1) < 0) {
         if (!session->user->linger)
             return ACL_ERROR_RT_NO_EVENT_RESOURCE;
         evict_event(session->user->linger);
     }
-    if (charge_init(&open->charge_fd, users, session->user, RESOURCE_FDS, 1) < 0) {
-        charge_deinit(&open->charge);
+    if (user_charge(&open->charge_fd, session->user, RESOURCE_FDS, 1) < 0) {
+        user_uncharge(&open->charge);
         return ACL_ERROR_RT_NO_EVENT_RESOURCE;
     }
     return 0;
@@ -237,8 +234,8 @@ static struct ipc_open *open_prepare(struct session *session, int32_t *error)
 
 static void open_abandon(struct ipc_open *open, struct session *session)
 {
-    charge_deinit(&open->charge);
-    charge_deinit(&open->charge_fd);
+    user_uncharge(&open->charge);
+    user_uncharge(&open->charge_fd);
     slots_put(&session->ipc, open);
 }
 
@@ -395,8 +392,8 @@ void ipc_open_free(struct ipc_open *open)
                  (unsigned long long)ev->id, failed);
     DL_DELETE(ev->opens, open);
     opener_leave(ev, open->opener, session);
-    charge_deinit(&open->charge);
-    charge_deinit(&open->charge_fd);
+    user_uncharge(&open->charge);
+    user_uncharge(&open->charge_fd);
     slots_put(&session->ipc, open);
     session_give_back(session, &session->ipc);
     if (!ev->opens)

@@ -38,7 +38,6 @@ struct ipc_event {
     uint32_t device;
     int fd;            /* of the page */
     struct user *user; /* its creator */
-    struct users *users;
     struct ipc_events *all;
     struct ipc_page *page; /* shared, hostile */
     struct ipc_handle handle;

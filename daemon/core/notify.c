@@ -57,8 +57,7 @@ static struct notify_open *open_prepare(struct session *session)
 
     if (!open)
         return NULL;
-    if (charge_init(&open->charge, session_users(session), session->user, RESOURCE_NOTIFIES, 1) ==
-        0)
+    if (user_charge(&open->charge, session->user, RESOURCE_NOTIFIES, 1) == 0)
         return open;
     slots_put(&session->notifies, open);
     return NULL;
@@ -83,7 +82,7 @@ int32_t notify_new(struct session *session, struct device *device, bool counts,
         return ACL_ERROR_RT_NO_NOTIFY_RESOURCE;
     n = notify_make(session, device, counts);
     if (!n) {
-        charge_deinit(&open->charge);
+        user_uncharge(&open->charge);
         slots_put(&session->notifies, open);
         return ACL_ERROR_RT_NO_NOTIFY_RESOURCE;
     }
@@ -136,7 +135,7 @@ void notify_open_free(struct notify_open *open)
     n->n_opens--;
     if (n->creator == open)
         n->creator = NULL;
-    charge_deinit(&open->charge);
+    user_uncharge(&open->charge);
     slots_put(&session->notifies, open);
     session_give_back(session, &session->notifies);
     if (!n->opens)

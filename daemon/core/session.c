@@ -47,11 +47,6 @@ void session_give_back(struct session *session, struct slots *table)
         slots_release(table, SLOTS_IDLE_KEPT, NULL);
 }
 
-struct users *session_users(struct session *session)
-{
-    return &session->server->users;
-}
-
 uint32_t session_ring_depth(const struct session *session)
 {
     return session->server->config->ring_depth;
@@ -152,7 +147,7 @@ static void attach_free(struct attach *a)
 {
     if (a->fd >= 0)
         close(a->fd);
-    charge_deinit(&a->charge_fd);
+    user_uncharge(&a->charge_fd);
     free(a);
 }
 
@@ -175,8 +170,7 @@ int32_t session_open_device(struct session *session, uint32_t index, int *fd)
     a->device = device;
     a->bell = &session->page->doorbell[index];
     a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (a->fd < 0 ||
-        charge_init(&a->charge_fd, session_users(session), session->user, RESOURCE_FDS, 1) < 0 ||
+    if (a->fd < 0 || user_charge(&a->charge_fd, session->user, RESOURCE_FDS, 1) < 0 ||
         engine_attach(device->engine, a) < 0) {
         attach_free(a);
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;

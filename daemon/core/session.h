@@ -173,9 +173,6 @@ uint32_t session_ring_depth(const struct session *session);
  */
 void session_give_back(struct session *session, struct slots *table);
 
-/** The table of users that the session's charges go to. */
-struct users *session_users(struct session *session);
-
 /**
  * Keep the engines of all devices that the session uses out of its tables. Nothing to do when it is
  * halted.

@@ -110,18 +110,18 @@ static int32_t take_resources(struct stream *s, struct session *session, struct 
     uint32_t depth = session_ring_depth(session);
     void *segment;
 
-    if (charge_init(&s->charge, session_users(session), session->user, RESOURCE_STREAMS, 1) < 0)
+    if (user_charge(&s->charge, session->user, RESOURCE_STREAMS, 1) < 0)
         return ACL_ERROR_RT_NO_STREAM_RESOURCE;
     s->id = slots_take(&attach->device->stream_ids);
     if (!s->id) {
-        charge_deinit(&s->charge);
+        user_uncharge(&s->charge);
         return ACL_ERROR_RT_NO_STREAM_RESOURCE;
     }
     segment = session_segment(session, &session->stream_segments, s->slot.number / ARENA_STREAMS,
                               arena_stream_segment_size(depth), segment_fd);
     if (!segment) {
         slots_put(&attach->device->stream_ids, s->id);
-        charge_deinit(&s->charge);
+        user_uncharge(&s->charge);
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     }
     slots_publish(s->id);
@@ -135,7 +135,7 @@ static int32_t take_resources(struct stream *s, struct session *session, struct 
 static void give_resources_back(struct stream *s)
 {
     slots_put(&s->attach->device->stream_ids, s->id);
-    charge_deinit(&s->charge);
+    user_uncharge(&s->charge);
     slots_put(&s->session->streams, s);
 }
 

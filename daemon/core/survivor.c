@@ -29,7 +29,7 @@ struct survivor *survivor_of(struct session *session)
     survivor->session_id = session->id;
     survivor->pid = session->pid;
     survivor->pidfd = -1;
-    survivor->user = user_ref(&server->users, session->uid);
+    survivor->user = user_hold(session->user);
     DL_APPEND(server->survivors, survivor);
     return session->survivor = survivor;
 }
@@ -44,9 +44,9 @@ static void survivor_free(struct survivor *survivor)
         event_free(survivor->on_exit);
     if (survivor->pidfd >= 0)
         close(survivor->pidfd);
-    charge_deinit(&survivor->charge);
-    charge_deinit(&survivor->charge_fd);
-    user_unref(&server->users, survivor->user);
+    user_uncharge(&survivor->charge);
+    user_uncharge(&survivor->charge_fd);
+    user_unref(survivor->user);
     free(survivor);
 }
 
@@ -106,9 +106,9 @@ void survivor_watch(struct session *session)
      * The socket's descriptor is given back, the pidfd's is kept: there is room for one where two
      * were.
      */
-    charge_deinit(&session->charge_fds);
-    if (survivor->user && survivor->charge.user)
-        charge_init(&survivor->charge_fd, &server->users, survivor->user, RESOURCE_FDS, 1);
+    user_uncharge(&session->charge_fds);
+    if (survivor->charge.user)
+        user_charge(&survivor->charge_fd, survivor->user, RESOURCE_FDS, 1);
     survivor->on_exit =
         event_new(server->base, survivor->pidfd, EV_READ, on_exit_of_process, survivor);
     if (!survivor->on_exit || event_add(survivor->on_exit, NULL) < 0) {

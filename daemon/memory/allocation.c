@@ -13,15 +13,14 @@
 
 static int32_t charge_user(struct mem *m, struct session *session, struct device *device)
 {
-    struct users *users = session_users(session);
     enum resource r = m->kind == MEM_DEVICE ? RESOURCE_DEVICE_MEMORY : RESOURCE_HOST_MEMORY;
 
     if (m->kind == MEM_DEVICE && m->size > device->info.memory - device->memory_used)
         return ACL_ERROR_RT_MEMORY_ALLOCATION;
-    if (charge_init(&m->charge, users, session->user, r, m->size) < 0)
+    if (user_charge(&m->charge, session->user, r, m->size) < 0)
         return ACL_ERROR_RT_MEMORY_ALLOCATION;
-    if (charge_init(&m->charge_fd, users, session->user, RESOURCE_FDS, 1) < 0) {
-        charge_deinit(&m->charge);
+    if (user_charge(&m->charge_fd, session->user, RESOURCE_FDS, 1) < 0) {
+        user_uncharge(&m->charge);
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     }
     return 0;
@@ -52,8 +51,8 @@ int32_t allocation_new(struct session *session, struct device *device, enum mem_
                 ? device->backend->memory_new(device->backend_state, device->index, m->size)
                 : memfd_new("npud-host-memory", m->size);
     if (m->fd < 0) {
-        charge_deinit(&m->charge);
-        charge_deinit(&m->charge_fd);
+        user_uncharge(&m->charge);
+        user_uncharge(&m->charge_fd);
         error = ACL_ERROR_RT_MEMORY_ALLOCATION;
         goto put;
     }
@@ -86,8 +85,8 @@ void allocation_free(struct mem *m)
     if (m->kind == MEM_DEVICE)
         m->device->memory_used -= m->size;
     session->memory -= m->size;
-    charge_deinit(&m->charge);
-    charge_deinit(&m->charge_fd);
+    user_uncharge(&m->charge);
+    user_uncharge(&m->charge_fd);
     slots_put(&session->mems, m);
     session_give_back(session, &session->mems);
 }

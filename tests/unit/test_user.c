@@ -20,13 +20,13 @@ static void ref_user(void)
 
 static void unref_user(void)
 {
-    ck_assert_ptr_null(user_unref(&users, user));
+    user_unref(user);
     ck_assert_uint_eq(HASH_COUNT(users.by_uid), 0);
 }
 
 static int charge_user(struct charge *c, enum resource resource, uint64_t amount)
 {
-    int r = charge_init(c, &users, user, resource, amount);
+    int r = user_charge(c, user, resource, amount);
 
     if (r == 0) {
         ck_assert_ptr_eq(c->user, user);
@@ -45,14 +45,14 @@ START_TEST(limit_is_exact)
     ck_assert_int_eq(charge_user(&one, RESOURCE_STREAMS, 1), -EDQUOT);
     ck_assert_ptr_null(one.user);
     ck_assert_uint_eq(user->used[RESOURCE_STREAMS], 10);
-    charge_deinit(&all);
+    user_uncharge(&all);
     ck_assert_uint_eq(user->used[RESOURCE_STREAMS], 0);
     ck_assert_int_eq(charge_user(&all, RESOURCE_STREAMS, 11), -EDQUOT);
     ck_assert_uint_eq(user->used[RESOURCE_STREAMS], 0);
     ck_assert_int_eq(charge_user(&one, RESOURCE_STREAMS, 1), 0);
     ck_assert_int_eq(charge_user(&all, RESOURCE_STREAMS, 9), 0);
-    charge_deinit(&all);
-    charge_deinit(&one);
+    user_uncharge(&all);
+    user_uncharge(&one);
 }
 END_TEST
 
@@ -63,12 +63,12 @@ START_TEST(room_comes_back_with_each_release)
     for (int i = 0; i < 10; i++)
         ck_assert_int_eq(charge_user(&c[i], RESOURCE_EVENTS, 1), 0);
     ck_assert_int_eq(charge_user(&c[10], RESOURCE_EVENTS, 1), -EDQUOT);
-    charge_deinit(&c[4]);
+    user_uncharge(&c[4]);
     ck_assert_int_eq(charge_user(&c[10], RESOURCE_EVENTS, 2), -EDQUOT);
     ck_assert_int_eq(charge_user(&c[10], RESOURCE_EVENTS, 1), 0);
     ck_assert_int_eq(charge_user(&c[4], RESOURCE_EVENTS, 1), -EDQUOT);
     for (int i = 0; i < 11; i++)
-        charge_deinit(&c[i]);
+        user_uncharge(&c[i]);
     ck_assert_uint_eq(user->used[RESOURCE_EVENTS], 0);
 }
 END_TEST
@@ -84,7 +84,7 @@ START_TEST(amounts_do_not_overflow)
         ck_assert_int_eq(charge_user(&c, RESOURCE_DEVICE_MEMORY, amounts[i]), -EDQUOT);
         ck_assert_uint_eq(user->used[RESOURCE_DEVICE_MEMORY], 9);
     }
-    charge_deinit(&some);
+    user_uncharge(&some);
     limit[RESOURCE_DEVICE_MEMORY] = UINT64_MAX;
     ck_assert_int_eq(charge_user(&some, RESOURCE_DEVICE_MEMORY, CHARGE_MAX + 1), -EDQUOT);
     ck_assert_int_eq(charge_user(&some, RESOURCE_DEVICE_MEMORY, CHARGE_MAX), 0);
@@ -93,7 +93,7 @@ START_TEST(amounts_do_not_overflow)
     ck_assert_uint_eq(user->used[RESOURCE_DEVICE_MEMORY], CHARGE_MAX);
     limit[RESOURCE_DEVICE_MEMORY] = CHARGE_MAX;
     ck_assert_int_eq(charge_user(&c, RESOURCE_DEVICE_MEMORY, 1), -EDQUOT);
-    charge_deinit(&some);
+    user_uncharge(&some);
 }
 END_TEST
 
@@ -104,13 +104,13 @@ START_TEST(zero_is_always_allowed)
     ck_assert_int_eq(charge_user(&all, RESOURCE_FDS, 10), 0);
     ck_assert_int_eq(charge_user(&none, RESOURCE_FDS, 0), 0);
     ck_assert_uint_eq(user->used[RESOURCE_FDS], 10);
-    charge_deinit(&none);
+    user_uncharge(&none);
     ck_assert_uint_eq(user->used[RESOURCE_FDS], 10);
-    charge_deinit(&all);
+    user_uncharge(&all);
     limit[RESOURCE_FDS] = 0;
     ck_assert_int_eq(charge_user(&none, RESOURCE_FDS, 0), 0);
     ck_assert_int_eq(charge_user(&all, RESOURCE_FDS, 1), -EDQUOT);
-    charge_deinit(&none);
+    user_uncharge(&none);
 }
 END_TEST
 
@@ -118,13 +118,13 @@ START_TEST(release_is_safe_to_repeat)
 {
     struct charge c = {0}, other = {0};
 
-    charge_deinit(&c);
+    user_uncharge(&c);
     ck_assert_int_eq(charge_user(&other, RESOURCE_SESSIONS, 3), 0);
     ck_assert_int_eq(charge_user(&c, RESOURCE_SESSIONS, 3), 0);
-    charge_deinit(&c);
-    charge_deinit(&c);
+    user_uncharge(&c);
+    user_uncharge(&c);
     ck_assert_uint_eq(user->used[RESOURCE_SESSIONS], 3);
-    charge_deinit(&other);
+    user_uncharge(&other);
 }
 END_TEST
 
@@ -140,7 +140,7 @@ START_TEST(resources_are_counted_apart)
     for (int i = 0; i < RESOURCE_COUNT; i++) {
         ck_assert_uint_eq(user->used[i], limit[i]);
         ck_assert_ptr_nonnull(resource_names[i]);
-        charge_deinit(&c[i]);
+        user_uncharge(&c[i]);
         ck_assert_uint_eq(user->used[i], 0);
     }
 }
@@ -156,16 +156,16 @@ START_TEST(uids_are_counted_apart)
     ck_assert_ptr_ne(nobody, root);
     ck_assert_uint_eq(root->uid, 0);
     ck_assert_int_eq(charge_user(&mine, RESOURCE_STREAMS, 10), 0);
-    ck_assert_int_eq(charge_init(&roots, &users, root, RESOURCE_STREAMS, 10), 0);
-    ck_assert_int_eq(charge_init(&nobodys, &users, nobody, RESOURCE_STREAMS, 11), -EDQUOT);
-    ck_assert_int_eq(charge_init(&nobodys, &users, nobody, RESOURCE_STREAMS, 4), 0);
-    charge_deinit(&mine);
+    ck_assert_int_eq(user_charge(&roots, root, RESOURCE_STREAMS, 10), 0);
+    ck_assert_int_eq(user_charge(&nobodys, nobody, RESOURCE_STREAMS, 11), -EDQUOT);
+    ck_assert_int_eq(user_charge(&nobodys, nobody, RESOURCE_STREAMS, 4), 0);
+    user_uncharge(&mine);
     ck_assert_uint_eq(root->used[RESOURCE_STREAMS], 10);
     ck_assert_uint_eq(nobody->used[RESOURCE_STREAMS], 4);
-    charge_deinit(&roots);
-    charge_deinit(&nobodys);
-    user_unref(&users, root);
-    user_unref(&users, nobody);
+    user_uncharge(&roots);
+    user_uncharge(&nobodys);
+    user_unref(root);
+    user_unref(nobody);
     ck_assert_uint_eq(HASH_COUNT(users.by_uid), 1);
 }
 END_TEST
@@ -177,12 +177,12 @@ START_TEST(one_user_per_uid_until_the_last_reference)
 
     ck_assert_ptr_eq(again, user);
     ck_assert_int_eq(charge_user(&c, RESOURCE_EVENTS, 5), 0);
-    ck_assert_ptr_null(user_unref(&users, again));
+    user_unref(again);
     ck_assert_ptr_eq(user_ref(&users, 1000), user);
     ck_assert_uint_eq(user->used[RESOURCE_EVENTS], 5);
-    user_unref(&users, user);
-    charge_deinit(&c);
-    ck_assert_ptr_null(user_unref(&users, NULL));
+    user_unref(user);
+    user_uncharge(&c);
+    user_unref(NULL);
     ck_assert_uint_eq(HASH_COUNT(users.by_uid), 1);
 }
 END_TEST
@@ -192,7 +192,7 @@ START_TEST(last_reference_with_a_balance_is_a_bug)
     struct charge c = {0};
 
     ck_assert_int_eq(charge_user(&c, RESOURCE_EVENTS, 1), 0);
-    user_unref(&users, user);
+    user_unref(user);
 }
 END_TEST
 
