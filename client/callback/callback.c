@@ -365,11 +365,9 @@ static int subscribe_locked(const char *function, uint64_t thread_id, struct str
 static int subscribe_thread(const char *function, uint64_t thread_id, aclrtStream handle)
 {
     int error;
-    struct stream *s = stream_find(function, handle, &error);
+    struct stream *s = FIND_OR_RETURN(stream_find, function, handle);
     uint32_t tag;
 
-    if (!s)
-        return error;
     tag = atomic_load_explicit(&s->slot.tag, memory_order_acquire);
     callback_lock();
     /* A thread that destroys it makes the handle invalid first, and takes the lock later. */
@@ -383,13 +381,11 @@ static int subscribe_thread(const char *function, uint64_t thread_id, aclrtStrea
 
 static int unsubscribe_thread(const char *function, uint64_t thread_id, aclrtStream handle)
 {
-    int error;
-    struct stream *s = stream_find(function, handle, &error);
+    int error = 0;
+    struct stream *s = FIND_OR_RETURN(stream_find, function, handle);
     struct callback *list = NULL;
     struct worker *w;
 
-    if (!s)
-        return error;
     callback_lock();
     w = worker_of(s);
     if (!w) {
@@ -463,10 +459,8 @@ static int check_owner(const char *function, const struct worker *w, bool host)
 static int enlist_callback(const char *function, struct stream *s, struct callback *c, bool host)
 {
     struct worker *w = worker_of(s);
-    int error = check_owner(function, w, host);
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(check_owner(function, w, host));
     if (!w) {
         w = callback_worker_of_context(s->context);
         if (!w)
@@ -513,12 +507,10 @@ static int launch_locked(const char *function, struct stream *s, struct callback
 {
     struct worker *w = NULL;
     bool wake = false;
-    int error = check_owner(function, worker_of(s), host);
+    int error;
 
-    if (error == 0)
-        error = stream_reserve(s, function);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(check_owner(function, worker_of(s), host));
+    RETURN_IF_ERROR(stream_reserve(s, function));
     callback_lock();
     error = enlist_callback(function, s, c, host);
     if (error == 0) {

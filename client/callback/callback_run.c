@@ -312,9 +312,7 @@ static int process_report(const char *function, int32_t timeout)
     if (timeout == 0 || timeout < -1)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: timeout is %d ms, must be positive or -1",
                          function, timeout);
-    error = process_enter();
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     if (thread_self()->in_callback)
         return error_set(ACL_ERROR_RT_THREAD_SUBSCRIBE,
                          "%s: called in a callback, where callbacks cannot run", function);

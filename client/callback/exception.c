@@ -341,10 +341,9 @@ static int table_changed(const char *function)
 aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
 {
     CALL_SCOPE;
-    int error = process_enter();
+    int error;
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     pthread_mutex_lock(&exceptions.registered.lock);
     exceptions.set = callback;
     error = table_changed(__func__);
@@ -390,10 +389,8 @@ static int unregister_callback(const char *function, callback_table_fn *callback
 aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
 {
     CALL_SCOPE;
-    int error = process_enter();
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     return callback ? register_callback(__func__, (callback_table_fn *)callback)
                     : null_callback(__func__);
 }
@@ -401,10 +398,8 @@ aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
 aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
 {
     CALL_SCOPE;
-    int error = process_enter();
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     return callback ? unregister_callback(__func__, (callback_table_fn *)callback)
                     : null_callback(__func__);
 }

@@ -155,16 +155,12 @@ static int apply_config(const cJSON *root)
     const cJSON *graph = cJSON_GetObjectItemCaseSensitive(root, "acl_graph");
     bool process_store = false, event_mode = false;
     int32_t device = -1;
-    int error = read_switch(root, "err_msg_mode", &process_store);
 
-    if (error == 0 && graph)
-        error = read_switch(graph, "event_mode", &event_mode);
-    if (error == 0)
-        error = read_default_device(root, &device);
-    if (error == 0)
-        error = check_numbers(root);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(read_switch(root, "err_msg_mode", &process_store));
+    if (graph)
+        RETURN_IF_ERROR(read_switch(graph, "event_mode", &event_mode));
+    RETURN_IF_ERROR(read_default_device(root, &device));
+    RETURN_IF_ERROR(check_numbers(root));
     error_use_process_store(process_store);
     default_device = device;
     return 0;
@@ -191,9 +187,7 @@ int acl_config_load(const char *path)
     uint64_t h;
 
     if (path && path[0])
-        error = read_file(path, &text);
-    if (error != 0)
-        return error;
+        RETURN_IF_ERROR(read_file(path, &text));
     h = hash_text(text ? text : "");
     if (have_fingerprint && h != fingerprint)
         error = error_set(

@@ -69,6 +69,27 @@ int error_tell(const struct error_kept *kept, int error);
 /** Where sentences go: one store for the process (err_msg_mode "1") instead of one per thread. */
 void error_use_process_store(int on);
 
+/** A step of a function that returns an error: if it fails, the function ends with its error. */
+#define RETURN_IF_ERROR(step)                                                                      \
+    do {                                                                                           \
+        int error_ = (step);                                                                       \
+        if (__builtin_expect(error_ != 0, 0))                                                      \
+            return error_;                                                                         \
+    } while (0)
+
+/**
+ * What lookup(..., &error) finds; if that is NULL, the function ends with the error.
+ * s = FIND_OR_RETURN(stream_find, __func__, stream);
+ */
+#define FIND_OR_RETURN(lookup, ...)                                                                \
+    ({                                                                                             \
+        int error_;                                                                                \
+        __typeof__(lookup(__VA_ARGS__, &error_)) found_ = lookup(__VA_ARGS__, &error_);            \
+        if (__builtin_expect(!found_, 0))                                                          \
+            return ERROR_NOT_ZERO(error_);                                                         \
+        found_;                                                                                    \
+    })
+
 #define REQUIRE(argument)                                                                          \
     do {                                                                                           \
         if (__builtin_expect(!(argument), 0))                                                      \

@@ -138,11 +138,9 @@ static int create_remote(struct event *e, const char *function)
     REQUEST(create_event, CREATE_EVENT, .flags = e->flags, .device = e->device);
     Npud__Reply *reply = NULL;
     void **segment;
-    int error, fd = -1;
+    int error = 0, fd = -1;
 
-    error = session_request(s, function, &request, &reply, &fd);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(session_request(s, function, &request, &reply, &fd));
     e->remote = reply->create_event->slot;
     e->remote_generation = reply->create_event->generation;
     arena_pages_event_taken(s, e->remote);
@@ -164,14 +162,9 @@ static int create_event(const char *function, aclrtEvent *event, enum event_kind
                         uint32_t flags)
 {
     int error;
-    struct context *c = context_get(function, &error);
-    struct event *e;
+    struct context *c = FIND_OR_RETURN(context_get, function);
+    struct event *e = FIND_OR_RETURN(event_new, c->session, c, c->device, function, kind, flags);
 
-    if (!c)
-        return error;
-    e = event_new(c->session, c, c->device, function, kind, flags, &error);
-    if (!e)
-        return error;
     pthread_mutex_lock(&c->session->lock);
     error = create_remote(e, function);
     pthread_mutex_unlock(&c->session->lock);
@@ -369,16 +362,11 @@ static void give_up(struct event *e)
 aclError aclrtDestroyEvent(aclrtEvent event)
 {
     CALL_SCOPE;
-    int error;
-    struct event *e;
-
     REQUIRE(event);
-    e = event_find(__func__, event, &error);
-    if (!e)
-        return error;
-    error = event_lock(e, __func__, event);
-    if (error != 0)
-        return error;
+    int error;
+    struct event *e = FIND_OR_RETURN(event_find, __func__, event);
+
+    RETURN_IF_ERROR(event_lock(e, __func__, event));
     slots_unpublish(e);
     error = e->kind == EVENT_IPC ? ipc_event_close(e, __func__) : destroy_remote(e, __func__);
     /* Refused, because too many destroyed events wait for their streams: it is not destroyed. */

@@ -125,7 +125,6 @@ static int capture_record(struct event *e, const char *function, aclrtEvent even
                           Npud__NotifyFd *in)
 {
     struct record r;
-    int error;
 
     if (e->kind == EVENT_IPC) {
         in->ipc = true;
@@ -135,9 +134,7 @@ static int capture_record(struct event *e, const char *function, aclrtEvent even
             ipc_latest_number(atomic_load_explicit(&e->page->latest, memory_order_acquire));
         return 0;
     }
-    error = event_lock(e, function, event);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(event_lock(e, function, event));
     event_record_locked(e, &r);
     in->slot = e->record_stream;
     /* A position that every stream has passed: there is no record, or it is complete. */
@@ -189,20 +186,14 @@ static int hand_over(struct session *s, const char *function, Npud__Request *req
 aclError aclnpudEventNotifyFd(aclrtEvent event, int fd)
 {
     CALL_SCOPE;
-
-    REQUEST(notify_fd, NOTIFY_FD);
-    struct event *e;
-    int error, copy;
-
     REQUIRE(event);
-    e = event_find(__func__, event, &error);
-    if (!e)
-        return error;
-    error = event_check_use(e, __func__, USE_SYNCHRONIZE);
-    if (error == 0 && session_lost(e->session))
-        error = session_error_lost(__func__);
-    if (error != 0)
-        return error;
+    REQUEST(notify_fd, NOTIFY_FD);
+    int error, copy;
+    struct event *e = FIND_OR_RETURN(event_find, __func__, event);
+
+    RETURN_IF_ERROR(event_check_use(e, __func__, USE_SYNCHRONIZE));
+    if (session_lost(e->session))
+        return session_error_lost(__func__);
     copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (copy < 0 && errno == EBADF)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,

@@ -17,26 +17,19 @@
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
 {
     CALL_SCOPE;
-    int error = 0;
-    struct event *e;
-    struct record r;
-    bool complete, passed;
-
     REQUIRE(event);
     REQUIRE(status);
-    e = event_find(__func__, event, &error);
-    if (__builtin_expect(!e, 0))
-        return error;
+    int error = 0;
+    struct record r;
+    bool complete, passed;
+    struct event *e = FIND_OR_RETURN(event_find, __func__, event);
+
     if (__builtin_expect(session_lost(e->session), 0))
         return session_error_lost(__func__);
     if (e->kind == EVENT_IPC) {
-        error = ipc_event_query(e, __func__, &complete);
-        if (__builtin_expect(error != 0, 0))
-            return error;
+        RETURN_IF_ERROR(ipc_event_query(e, __func__, &complete));
     } else {
-        error = event_check_use(e, __func__, USE_QUERY_STATUS);
-        if (error != 0)
-            return error;
+        RETURN_IF_ERROR(event_check_use(e, __func__, USE_QUERY_STATUS));
         passed = event_record_now(e, &r);
         /*
          * Before the first record, events of aclrtCreateEventExWithFlag are complete, others not.
@@ -66,20 +59,14 @@ static struct event *find_for(const char *function, aclrtEvent event, enum use_o
 aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status)
 {
     CALL_SCOPE;
-    int error;
-    struct event *e;
-    struct record r;
-    bool passed;
-
     REQUIRE(event);
     REQUIRE(status);
-    e = find_for(__func__, event, USE_QUERY, &error);
-    if (!e)
-        return error;
+    struct record r;
+    bool passed;
+    struct event *e = FIND_OR_RETURN(find_for, __func__, event, USE_QUERY);
+
     passed = event_record_now(e, &r);
-    error = passed ? 0 : event_stopped(&r, __func__);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(passed ? 0 : event_stopped(&r, __func__));
     *status = passed ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return 0;
 }
@@ -87,14 +74,10 @@ aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status)
 aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status)
 {
     CALL_SCOPE;
-    int error;
-    struct event *e;
-
     REQUIRE(event);
     REQUIRE(status);
-    e = find_for(__func__, event, USE_QUERY_WAIT, &error);
-    if (!e)
-        return error;
+    struct event *e = FIND_OR_RETURN(find_for, __func__, event, USE_QUERY_WAIT);
+
     *status = ACL_EVENT_WAIT_STATUS_COMPLETE;
     pthread_mutex_lock(&e->lock);
     for (uint32_t i = 0; i < e->n_uses; i++)
@@ -118,9 +101,7 @@ static int synchronize_event(const char *function, aclrtEvent event, int32_t tim
         return error;
     session = e->session;
     device = e->device;
-    error = device_check_lost(session, function, device);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(device_check_lost(session, function, device));
     if (e->kind == EVENT_IPC)
         return ipc_event_synchronize(e, function, timeout);
     event_record_now(e, &record_now);
@@ -222,15 +203,12 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endE
 aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp_us)
 {
     CALL_SCOPE;
-    int error;
-    struct event *e;
-    uint64_t ns = 0;
-
     REQUIRE(event);
     REQUIRE(timestamp_us);
-    e = find_for(__func__, event, USE_TIMING, &error);
-    if (!e)
-        return error;
+    int error;
+    uint64_t ns = 0;
+    struct event *e = FIND_OR_RETURN(find_for, __func__, event, USE_TIMING);
+
     error = read_timestamp(e, __func__, &ns);
     if (error == 0)
         *timestamp_us = (ns - e->session->epoch_ns) / NSEC_PER_USEC;
@@ -246,16 +224,12 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp_us)
 aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
 {
     CALL_SCOPE;
-    int error;
-    struct event *e;
-    struct record r;
-    bool has = true;
-
     REQUIRE(event);
     REQUIRE(eventId);
-    e = event_find(__func__, event, &error);
-    if (!e)
-        return error;
+    struct record r;
+    bool has = true;
+    struct event *e = FIND_OR_RETURN(event_find, __func__, event);
+
     if (e->kind == EVENT_IPC)
         return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                          "aclrtGetEventId: not possible with an IPC event");
@@ -276,13 +250,9 @@ aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
 aclError aclrtGetEventAvailNum(uint32_t *eventCount)
 {
     CALL_SCOPE;
-    int error;
-    struct context *c;
-
     REQUIRE(eventCount);
-    c = context_get(__func__, &error);
-    if (!c)
-        return error;
+    struct context *c = FIND_OR_RETURN(context_get, __func__);
+
     pthread_mutex_lock(&c->session->lock);
     *eventCount = SESSION_EVENTS_MAX - c->session->events.live;
     pthread_mutex_unlock(&c->session->lock);

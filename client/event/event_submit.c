@@ -152,13 +152,9 @@ static int check_flag(struct event *e, int8_t *first, const char *function, uint
 static int use_flag(const char *function, aclrtEvent event, uint32_t flag, bool record)
 {
     int error;
-    struct event *e = event_find(function, event, &error);
+    struct event *e = FIND_OR_RETURN(event_find, function, event);
 
-    if (!e)
-        return error;
-    error = event_lock(e, function, event);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(event_lock(e, function, event));
     error = check_flag(e, record ? &e->record_flag : &e->wait_flag, function, flag);
     event_unlock(e);
     return error;
@@ -200,14 +196,11 @@ static int reset_level(struct event *e, struct stream *s, const char *function)
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 {
     CALL_SCOPE;
-    int error;
-    struct event *e;
-    struct stream *s;
-
     REQUIRE(event);
-    e = begin_submission(__func__, event, stream, USE_RESET, &s, &error);
-    if (!e)
-        return error;
+    int error;
+    struct stream *s;
+    struct event *e = FIND_OR_RETURN(begin_submission, __func__, event, stream, USE_RESET, &s);
+
     error = event_lock(e, __func__, event);
     if (error == 0) {
         if (event_has_level(e)) {
@@ -238,9 +231,7 @@ static int wait_level(struct event *e, struct stream *s, const char *function, u
         (atomic_load_explicit(&e->shm->level, memory_order_acquire) & EVENT_LEVEL_UP))
         return 0;
     event_record_locked(e, &r);
-    error = event_stopped(&r, function);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(event_stopped(&r, function));
     task.wait.target = r.number;
     error = stream_submit(s, function, &task);
     if (error == 0)
@@ -262,9 +253,7 @@ static int wait_record_of(struct event *e, struct stream *s, const char *functio
                          function);
     if (stream_mode(s) == DOORBELL_FREE && (point_passed(&r.point) || r.point.ctrl == s->ctrl))
         return 0;
-    error = event_stopped(&r, function);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(event_stopped(&r, function));
     task.object = e->record_stream;
     /* What was discarded before the call counts as done, also where every wait is a task. */
     task.wait.target = point_passed(&r.point) ? 0 : r.point.position;
@@ -322,16 +311,13 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint
                                       uint32_t flag)
 {
     CALL_SCOPE;
-    int error;
 
     REQUIRE(event);
     if (flag > ACL_EVENT_WAIT_EXTERNAL || (flag == ACL_EVENT_WAIT_EXTERNAL && timeout != 0))
         return error_set(ACL_ERROR_INVALID_PARAM,
                          "aclrtStreamWaitEventWithFlag: flag %u is unknown, or takes no timeout",
                          flag);
-    error = use_flag(__func__, event, flag, false);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(use_flag(__func__, event, flag, false));
     if (timeout == UINT32_MAX)
         return aclrtStreamWaitEvent(stream, event);
     return stream_wait(__func__, stream, event, (uint64_t)timeout * NSEC_PER_SEC);
@@ -347,10 +333,8 @@ const struct part event_submit_part = {.fork_child = forget_op_timeout};
 aclError aclrtSetOpWaitTimeout(uint32_t timeout)
 {
     CALL_SCOPE;
-    int error = process_enter();
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     atomic_store_explicit(&op_wait_timeout_ns, (uint64_t)timeout * NSEC_PER_SEC,
                           memory_order_relaxed);
     return 0;

@@ -18,12 +18,9 @@
 aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
 {
     CALL_SCOPE;
-    int error;
 
     REQUIRE(taskId);
-    error = process_enter();
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     *taskId = thread_self()->last_task;
     return 0;
 }
@@ -61,14 +58,11 @@ aclError aclrtStreamStop(aclrtStream stream)
     CALL_SCOPE;
 
     REQUEST(stop_task, STOP_TASK);
-    int error;
     struct stream *s;
 
     if (!stream)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtStreamStop: stream is NULL");
-    s = own_stream(__func__, stream, &error);
-    if (!s)
-        return error;
+    s = FIND_OR_RETURN(own_stream, __func__, stream);
     if (stream_stopped(s))
         return stream_error_stopped(s->ctrl, __func__);
     in.slot = s->remote;
@@ -92,10 +86,8 @@ aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbo
                                          void *args)
 {
     CALL_SCOPE;
-    int error = process_enter();
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     REQUIRE(regName);
     return callback_table_set(&callbacks, __func__, regName, (callback_table_fn *)callback, args);
 }
@@ -140,15 +132,13 @@ aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
     struct session *session;
     struct device_abort *abort;
     int error, after;
-    int32_t device;
+    uint32_t device;
 
     if (timeout > ABORT_TIMEOUT_MAX)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtDeviceTaskAbort: timeout is %u ms, more than 36 minutes", timeout);
-    device = device_get(__func__, deviceId, &session, &error);
-    if (device < 0)
-        return error;
-    abort = abort_device_begin(session, (uint32_t)device);
+    RETURN_IF_ERROR(device_get(__func__, deviceId, &session, &device));
+    abort = abort_device_begin(session, device);
     if (!abort)
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtDeviceTaskAbort: out of memory");
     error = call_all(deviceId, ACL_RT_DEVICE_TASK_ABORT_PRE, deadline);

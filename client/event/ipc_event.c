@@ -81,10 +81,8 @@ static int obtain_event(struct session *s, struct context *c, uint32_t device, c
 {
     Npud__Reply *reply = NULL;
     int error, fd = -1;
-    struct event *e = event_new(s, c, device, function, EVENT_IPC, ACL_EVENT_IPC, &error);
+    struct event *e = FIND_OR_RETURN(event_new, s, c, device, function, EVENT_IPC, ACL_EVENT_IPC);
 
-    if (!e)
-        return error;
     error = session_request(s, function, request, &reply, &fd);
     if (error == 0) {
         e->remote = reply->ipc_event->slot;
@@ -108,11 +106,8 @@ static int obtain_event(struct session *s, struct context *c, uint32_t device, c
 int ipc_event_create(const char *function, void **handle)
 {
     REQUEST(create_ipc_event, CREATE_IPC_EVENT);
-    int error;
-    struct context *c = context_get(function, &error);
+    struct context *c = FIND_OR_RETURN(context_get, function);
 
-    if (!c)
-        return error;
     in.device = c->device;
     return obtain_event(c->session, c, c->device, function, &request, handle);
 }
@@ -128,13 +123,9 @@ static int open_handle(struct session *s, struct context *c, uint32_t device, co
 aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
 {
     CALL_SCOPE;
-    struct context *c;
-    int error;
-
     REQUIRE(event);
-    c = context_get(__func__, &error);
-    if (!c)
-        return error;
+    struct context *c = FIND_OR_RETURN(context_get, __func__);
+
     return open_handle(c->session, c, c->device, __func__, &handle, event);
 }
 
@@ -144,32 +135,25 @@ aclError aclnpudIpcOpenEventOnDevice(aclrtEvent *event, aclrtIpcEventHandle hand
     CALL_SCOPE;
     struct session *s;
     struct context *c;
-    int32_t device;
-    int error;
+    uint32_t device;
 
     REQUIRE(event);
-    device = device_get(__func__, deviceId, &s, &error);
-    if (device < 0)
-        return error;
+    RETURN_IF_ERROR(device_get(__func__, deviceId, &s, &device));
     pthread_mutex_lock(&s->lock);
     c = s->devices[device].primary;
     pthread_mutex_unlock(&s->lock);
-    return open_handle(s, c, (uint32_t)device, __func__, &handle, event);
+    return open_handle(s, c, device, __func__, &handle, event);
 }
 
 aclError aclnpudIpcOpenEventInContext(aclrtEvent *event, aclrtIpcEventHandle handle,
                                       aclrtContext context)
 {
     CALL_SCOPE;
-    struct session *s;
-    struct context *c;
-    int error;
-
     REQUIRE(event);
     REQUIRE(context);
-    s = session_get(__func__, &error);
-    if (!s)
-        return error;
+    struct context *c;
+    struct session *s = FIND_OR_RETURN(session_get, __func__);
+
     c = handle_get(&s->contexts, HANDLE_CONTEXT, context);
     if (!c)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: no such context, or it was destroyed",
@@ -185,15 +169,10 @@ aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle, aclnpudIpcEventInfo 
     Npud__Reply *reply = NULL;
     struct session *s;
     uint32_t device;
-    int error;
 
     REQUIRE(info);
-    s = session_get(__func__, &error);
-    if (!s)
-        return error;
-    error = session_request(s, __func__, &request, &reply, NULL);
-    if (error != 0)
-        return error;
+    s = FIND_OR_RETURN(session_get, __func__);
+    RETURN_IF_ERROR(session_request(s, __func__, &request, &reply, NULL));
     device = reply->ipc_event_info->device;
     *info = (aclnpudIpcEventInfo){
         .deviceId = device_user_id(s, device),
@@ -209,25 +188,18 @@ aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle, aclnpudIpcEventInfo 
 aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
 {
     CALL_SCOPE;
-
-    REQUEST(export_ipc_event, EXPORT_IPC_EVENT);
-    Npud__Reply *reply = NULL;
-    struct event *e;
-    int error;
-
     REQUIRE(event);
     REQUIRE(handle);
-    e = event_find(__func__, event, &error);
-    if (!e)
-        return error;
+    REQUEST(export_ipc_event, EXPORT_IPC_EVENT);
+    Npud__Reply *reply = NULL;
+    struct event *e = FIND_OR_RETURN(event_find, __func__, event);
+
     if (e->kind != EVENT_IPC)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtIpcGetEventHandle: only an event made by aclrtCreateEventExWithFlag "
                          "with ACL_EVENT_IPC has a handle");
     in.slot = e->remote;
-    error = session_request(e->session, __func__, &request, &reply, NULL);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(session_request(e->session, __func__, &request, &reply, NULL));
     if (reply->export_ipc_event->handle.len == sizeof(*handle))
         memcpy(handle, reply->export_ipc_event->handle.data, sizeof(*handle));
     session_reply_free(reply);
@@ -275,12 +247,10 @@ static int explain_record(struct event *e, const char *function, uint64_t number
                           enum ipc_state state)
 {
     bool failed;
-    int pid, error = stopped_here(e, function);
+    int pid;
 
-    if (error == 0)
-        error = ask_npud(e, function, number, &failed, &pid);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(stopped_here(e, function));
+    RETURN_IF_ERROR(ask_npud(e, function, number, &failed, &pid));
     if (failed && pid != 0)
         return error_set(
             ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
@@ -410,13 +380,10 @@ static uint64_t take_pending(struct event *e, struct stream *s, const char *func
 static int record_done(struct event *e, struct stream *s, const char *function)
 {
     uint64_t blocker = 0;
-    int error;
 
     while (ipc_take(e->page, e->opener, IPC_DONE, &blocker) == 0) {
-        error = stream_waited(s, function,
-                              await_record(e, function, blocker, WAIT_FOREVER, &s->aborting));
-        if (error != 0)
-            return error;
+        RETURN_IF_ERROR(stream_waited(
+            s, function, await_record(e, function, blocker, WAIT_FOREVER, &s->aborting)));
     }
     stream_count_implicit(s);
     return 0;

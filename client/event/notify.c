@@ -93,11 +93,8 @@ static int obtain_notify(struct session *s, const char *function, enum handle_ki
 int notify_create(const char *function, enum handle_kind kind, void **handle)
 {
     REQUEST(create_notify, CREATE_NOTIFY, .counts = kind == HANDLE_COUNT_NOTIFY);
-    int error;
-    struct context *c = context_get(function, &error);
+    struct context *c = FIND_OR_RETURN(context_get, function);
 
-    if (!c)
-        return error;
     in.device = c->device;
     return obtain_notify(c->session, function, kind, &request, handle, NULL);
 }
@@ -107,10 +104,9 @@ int notify_destroy(const char *function, enum handle_kind kind, void *handle)
     REQUEST(destroy_notify, DESTROY_NOTIFY);
     struct notify copy, *n;
     struct session *s;
-    int error = notify_get(function, kind, handle, &copy);
+    int error;
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(notify_get(function, kind, handle, &copy));
     /* Of two threads that destroy it, one does. */
     s = copy.session;
     pthread_mutex_lock(&s->lock);
@@ -161,13 +157,11 @@ int notify_submit(const char *function, enum handle_kind kind, void *handle, voi
 {
     struct notify n;
     struct stream *s;
-    int error = notify_get(function, kind, handle, &n);
+    int error;
 
-    if (error != 0)
-        return error;
-    s = stream_lock(function, stream, &error);
-    if (!s)
-        return error;
+    RETURN_IF_ERROR(notify_get(function, kind, handle, &n));
+    s = FIND_OR_RETURN(stream_lock, function, stream);
+
     if (same_device && s->device != n.device) {
         error = error_set(ACL_ERROR_RT_PARAM_INVALID,
                           "%s: the notify is of device %u, and only streams of that device can "
@@ -220,13 +214,10 @@ static int reset_notify(const char *function, aclrtNotify notify)
 {
     REQUEST(reset_notify, RESET_NOTIFY);
     struct notify n;
-    int error;
 
     if (!notify)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a notify of the array is NULL", function);
-    error = notify_get(function, HANDLE_NOTIFY, notify, &n);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(notify_get(function, HANDLE_NOTIFY, notify, &n));
     in.slot = n.remote;
     return session_command(n.session, function, &request);
 }
@@ -256,7 +247,6 @@ aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint
     REQUEST(export_notify, EXPORT_NOTIFY, .any_pid = flags != 0);
     Npud__Reply *reply = NULL;
     struct notify n;
-    int error;
 
     REQUIRE(notify);
     REQUIRE(key);
@@ -269,13 +259,9 @@ aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint
                          "aclrtNotifyGetExportKey: flags 0x%llx: 0 or "
                          "ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION",
                          (unsigned long long)flags);
-    error = notify_get(__func__, HANDLE_NOTIFY, notify, &n);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(notify_get(__func__, HANDLE_NOTIFY, notify, &n));
     in.slot = n.remote;
-    error = session_request(n.session, __func__, &request, &reply, NULL);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(session_request(n.session, __func__, &request, &reply, NULL));
     strncpy(key, reply->export_notify->key, KEY_SIZE - 1);
     key[KEY_SIZE - 1] = '\0';
     session_reply_free(reply);
@@ -288,15 +274,12 @@ aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
 
     REQUEST(allow_notify, ALLOW_NOTIFY, .pids = pid, .n_pids = num);
     struct notify n;
-    int error;
 
     REQUIRE(notify);
     REQUIRE(pid);
     if (num == 0 || num > INT32_MAX)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtNotifySetImportPid: num is %zu", num);
-    error = notify_get(__func__, HANDLE_NOTIFY, notify, &n);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(notify_get(__func__, HANDLE_NOTIFY, notify, &n));
     if (num > PIDS_MAX)
         return error_set(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -311,7 +294,6 @@ aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *
 {
     CALL_SCOPE;
     struct notify n;
-    int error;
 
     if (!notify || !serverPids || num == 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: an argument is NULL or 0", __func__);
@@ -320,9 +302,7 @@ aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *
             return error_set(ACL_ERROR_RT_PARAM_INVALID,
                              "%s: entry %zu must have one pid, and has %s", __func__, i,
                              serverPids[i].pid ? "another number" : "NULL");
-    error = notify_get(__func__, HANDLE_NOTIFY, notify, &n);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(notify_get(__func__, HANDLE_NOTIFY, notify, &n));
     return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                      "%s: these devices have no fabric to other servers", __func__);
 }
@@ -353,9 +333,7 @@ aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t f
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtNotifyImportByKey: flags 0x%llx: allowed are the bits 0x1 and 0x2",
                          (unsigned long long)flags);
-    c = context_get(__func__, &error);
-    if (!c)
-        return error;
+    c = FIND_OR_RETURN(context_get, __func__);
     /*
      * One more than a key has is enough to see that it is none. What is no ASCII cannot be in a
      * message.

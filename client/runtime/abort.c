@@ -99,10 +99,9 @@ void abort_discard_leaving(struct stream *s, uint32_t tag, const char *function)
 static int discard_tasks(struct stream *s, const char *function, int32_t code)
 {
     struct range range = {0};
-    int error = request_hold(s, function, &range);
+    int error;
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(request_hold(s, function, &range));
     KILL_POINT(ABORT_HELD);
     wait_discarded(&s->session->waits, s->ctrl, range.from, range.to, code);
     KILL_POINT(ABORT_TOLD);

@@ -133,9 +133,7 @@ static int say_hello(struct session *s, const char *function)
     int error, fd = -1;
     void *page = NULL;
 
-    error = session_request(s, function, &request, &reply, &fd);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(session_request(s, function, &request, &reply, &fd));
     take_hello(s, reply->hello);
     session_reply_free(reply);
     error = session_map_segment(s, function, fd, sizeof(struct session_page), &page);

@@ -57,10 +57,9 @@ static int context_new(struct session *s, const char *function, uint32_t device,
                        struct context **cp)
 {
     struct context *c;
-    int error = session_open_device(s, function, device);
+    int error;
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(session_open_device(s, function, device));
     c = slots_take(&s->contexts);
     if (!c)
         return error_set(
@@ -118,20 +117,19 @@ static bool device_is_set(struct session *s, const struct device_state *d, uint3
 aclError aclrtSetDevice(int32_t deviceId)
 {
     CALL_SCOPE;
-    int error;
+    int error = 0;
     struct session *s;
     struct device_state *d;
     struct stream *made = NULL;
-    int32_t device = device_get(__func__, deviceId, &s, &error);
+    uint32_t device;
 
-    if (device < 0)
-        return error;
+    RETURN_IF_ERROR(device_get(__func__, deviceId, &s, &device));
     d = &s->devices[device];
     if (!device_is_set(s, d, 0))
         state_callback_device(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
     pthread_mutex_lock(&s->lock);
     if (d->set_count == 0) {
-        error = context_new(s, __func__, (uint32_t)device, true, &d->primary);
+        error = context_new(s, __func__, device, true, &d->primary);
         made = error == 0 ? d->primary->default_stream : NULL;
     }
     if (error == 0) {
@@ -169,15 +167,14 @@ static int device_not_set(const char *function, int32_t user_id, bool force)
 
 static int reset_device(const char *function, int32_t user_id, bool force)
 {
-    int error;
+    int error = 0;
     struct session *s;
     struct context *ended = NULL;
     struct memory_list *memory = NULL;
     struct device_state *d;
-    int32_t device = device_get(function, user_id, &s, &error);
+    uint32_t device;
 
-    if (device < 0)
-        return error;
+    RETURN_IF_ERROR(device_get(function, user_id, &s, &device));
     d = &s->devices[device];
     if (device_is_set(s, d, 0) && (force || !device_is_set(s, d, 1)))
         state_callback_device(user_id, ACL_RT_DEVICE_STATE_RESET_PRE);
@@ -193,7 +190,7 @@ static int reset_device(const char *function, int32_t user_id, bool force)
         slots_unpublish(ended);
     }
     if (d->set_count == 0 && d->contexts == 0)
-        memory = close_device(s, (uint32_t)device);
+        memory = close_device(s, device);
     pthread_mutex_unlock(&s->lock);
     if (ended)
         error = context_end(ended, function);
@@ -221,12 +218,9 @@ aclError aclrtGetDevice(int32_t *deviceId)
 {
     CALL_SCOPE;
     struct context *c;
-    int error;
 
     REQUIRE(deviceId);
-    error = process_enter();
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     c = context_peek(thread_self());
     if (c)
         *deviceId = device_user_id(c->session, c->device);
@@ -241,16 +235,13 @@ aclError aclrtGetDevice(int32_t *deviceId)
 aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
 {
     CALL_SCOPE;
-    int error;
     struct session *s;
-    int32_t device;
+    uint32_t device;
 
     REQUIRE(active);
     if (flags)
         return error_set(ACL_ERROR_INVALID_PARAM, "aclrtGetPrimaryCtxState: flags must be NULL");
-    device = device_get(__func__, deviceId, &s, &error);
-    if (device < 0)
-        return error;
+    RETURN_IF_ERROR(device_get(__func__, deviceId, &s, &device));
     pthread_mutex_lock(&s->lock);
     *active = s->devices[device].set_count > 0;
     pthread_mutex_unlock(&s->lock);
@@ -266,14 +257,12 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
     struct session *s;
     struct context *c = NULL;
     struct stream *made = NULL;
-    int32_t device;
+    uint32_t device;
 
     REQUIRE(context);
-    device = device_get(__func__, deviceId, &s, &error);
-    if (device < 0)
-        return error;
+    RETURN_IF_ERROR(device_get(__func__, deviceId, &s, &device));
     pthread_mutex_lock(&s->lock);
-    error = context_new(s, __func__, (uint32_t)device, false, &c);
+    error = context_new(s, __func__, device, false, &c);
     if (error == 0) {
         s->devices[device].contexts++;
         bind_thread(c);
@@ -303,9 +292,7 @@ aclError aclrtDestroyContext(aclrtContext context)
     struct context *c;
 
     REQUIRE(context);
-    error = process_enter();
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     s = session_peek();
     if (!s)
         return not_destroyable(false);
@@ -333,12 +320,9 @@ aclError aclrtSetCurrentContext(aclrtContext context)
     CALL_SCOPE;
     struct session *s;
     struct context *c = NULL;
-    int error;
 
     REQUIRE(context);
-    error = process_enter();
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     s = session_peek();
     if (s) {
         pthread_mutex_lock(&s->lock);
@@ -357,12 +341,9 @@ aclError aclrtGetCurrentContext(aclrtContext *context)
 {
     CALL_SCOPE;
     struct context *c;
-    int error;
 
     REQUIRE(context);
-    error = process_enter();
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     c = context_peek(thread_self());
     if (!c)
         return error_soft(ACL_ERROR_RT_CONTEXT_NULL,
@@ -374,13 +355,9 @@ aclError aclrtGetCurrentContext(aclrtContext *context)
 aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 {
     CALL_SCOPE;
-    int error;
-    struct context *c;
-
     REQUIRE(stream);
-    c = context_get(__func__, &error);
-    if (!c)
-        return error;
+    struct context *c = FIND_OR_RETURN(context_get, __func__);
+
     *stream = handle_of(HANDLE_STREAM, c->default_stream);
     return 0;
 }

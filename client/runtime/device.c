@@ -9,35 +9,37 @@
 #include "client/core/error.h"
 #include "client/runtime/session.h"
 
-uint32_t device_visible_count(struct session *s)
+/* How many devices the program sees. 0: the variable selects none. */
+static uint32_t visible_count(const struct session *s)
 {
     return s->visible.set ? s->visible.n : s->n_devices;
 }
 
-static int32_t device_or_code(struct session *s, const char *function, int64_t user_id, int code,
-                              int *error)
+static int device_or_code(struct session *s, const char *function, int64_t user_id, int code,
+                          uint32_t *device)
 {
-    uint32_t n = device_visible_count(s);
+    uint32_t n = visible_count(s);
 
-    if (user_id >= 0 && user_id < n)
-        return s->visible.set ? (int32_t)s->visible.device[user_id] : (int32_t)user_id;
-    *error = error_set(
+    if (user_id >= 0 && user_id < n) {
+        *device = s->visible.set ? s->visible.device[user_id] : (uint32_t)user_id;
+        return 0;
+    }
+    return error_set(
         code,
         "%s: there is no device %lld: devices are numbered from 0, and this process sees "
         "%u of them%s",
         function, (long long)user_id, n, s->visible.set ? " (ASCEND_RT_VISIBLE_DEVICES)" : "");
-    return -1;
 }
 
-int32_t device_of_user_id(struct session *s, const char *function, int64_t user_id, int *error)
+int device_of_user_id(struct session *s, const char *function, int64_t user_id, uint32_t *device)
 {
-    return device_or_code(s, function, user_id, ACL_ERROR_RT_INVALID_DEVICEID, error);
+    return device_or_code(s, function, user_id, ACL_ERROR_RT_INVALID_DEVICEID, device);
 }
 
-int32_t device_get(const char *function, int64_t user_id, struct session **session, int *error)
+int device_get(const char *function, int64_t user_id, struct session **session, uint32_t *device)
 {
-    *session = session_get(function, error);
-    return *session ? device_of_user_id(*session, function, user_id, error) : -1;
+    *session = FIND_OR_RETURN(session_get, function);
+    return device_of_user_id(*session, function, user_id, device);
 }
 
 int32_t device_user_id(struct session *s, uint32_t device)
@@ -72,15 +74,11 @@ int device_check_lost(struct session *s, const char *function, uint32_t device)
 aclError aclrtGetDeviceCount(uint32_t *count)
 {
     CALL_SCOPE;
-    int error;
-    struct session *s;
-    uint32_t n;
-
     REQUIRE(count);
-    s = session_get(__func__, &error);
-    if (!s)
-        return error;
-    n = device_visible_count(s);
+    uint32_t n;
+    struct session *s = FIND_OR_RETURN(session_get, __func__);
+
+    n = visible_count(s);
     if (n == 0)
         return error_set(ACL_ERROR_RT_NO_DEVICE,
                          "aclrtGetDeviceCount: ASCEND_RT_VISIBLE_DEVICES selects no device "
@@ -111,21 +109,19 @@ const char *aclrtGetSocName(void)
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
     CALL_SCOPE;
-    int32_t device;
-    int error;
     struct session *s;
+    uint32_t device;
+    int error;
 
     REQUIRE(deviceStatus);
-    device = device_get(__func__, deviceId, &s, &error);
-    if (device < 0)
-        return error;
+    RETURN_IF_ERROR(device_get(__func__, deviceId, &s, &device));
     /* npud tells the processes that have the device open, in its doorbell. */
     pthread_mutex_lock(&s->lock);
-    error = session_open_device(s, __func__, (uint32_t)device);
+    error = session_open_device(s, __func__, device);
     pthread_mutex_unlock(&s->lock);
     if (error == 0)
-        *deviceStatus = device_is_lost(s, (uint32_t)device) ? ACL_RT_DEVICE_STATUS_ABNORMAL
-                                                            : ACL_RT_DEVICE_STATUS_NORMAL;
+        *deviceStatus =
+            device_is_lost(s, device) ? ACL_RT_DEVICE_STATUS_ABNORMAL : ACL_RT_DEVICE_STATUS_NORMAL;
     return error;
 }
 
@@ -164,20 +160,15 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     REQUEST(mem_info, MEM_INFO);
     Npud__Reply *reply = NULL;
     struct context *c;
-    int error;
 
     REQUIRE(free);
     REQUIRE(total);
     if ((unsigned)attr > ACL_MEM_P2P_HUGE1G)
         return error_set(ACL_ERROR_RT_INVALID_MEMORY_TYPE, "aclrtGetMemInfo: attr %d is unknown",
                          attr);
-    c = context_get(__func__, &error);
-    if (!c)
-        return error;
+    c = FIND_OR_RETURN(context_get, __func__);
     in.device = c->device;
-    error = session_request(c->session, __func__, &request, &reply, NULL);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(session_request(c->session, __func__, &request, &reply, NULL));
     *free = reply->mem_info->free;
     *total = reply->mem_info->total;
     session_reply_free(reply);
@@ -187,14 +178,11 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
 {
     CALL_SCOPE;
-    int error;
     struct session *s;
-    int32_t device;
+    uint32_t device;
 
     REQUIRE(uuid);
-    device = device_get(__func__, deviceId, &s, &error);
-    if (device < 0)
-        return error;
+    RETURN_IF_ERROR(device_get(__func__, deviceId, &s, &device));
     memcpy(uuid->bytes, s->device_info[device].uuid, sizeof(uuid->bytes));
     return 0;
 }
@@ -204,37 +192,29 @@ aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
 aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
 {
     CALL_SCOPE;
-    int error;
     struct session *s;
+    uint32_t device;
 
     if (!canAccessPeer)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtDeviceCanAccessPeer: canAccessPeer is NULL");
-    s = session_get(__func__, &error);
-    if (!s)
-        return error;
+    s = FIND_OR_RETURN(session_get, __func__);
     if (deviceId == peerDeviceId)
         return error_set(ACL_ERROR_INVALID_PARAM, "aclrtDeviceCanAccessPeer: both ids are %d",
                          deviceId);
-    if (device_of_user_id(s, __func__, deviceId, &error) < 0 ||
-        device_of_user_id(s, __func__, peerDeviceId, &error) < 0)
-        return error;
+    RETURN_IF_ERROR(device_of_user_id(s, __func__, deviceId, &device));
+    RETURN_IF_ERROR(device_of_user_id(s, __func__, peerDeviceId, &device));
     *canAccessPeer = 1;
     return 0;
 }
 
 static int set_peer(const char *function, int32_t peer_id, bool enable)
 {
-    int error;
-    struct context *c = context_get(function, &error);
-    int32_t peer;
+    struct context *c = FIND_OR_RETURN(context_get, function);
+    uint32_t peer;
 
-    if (!c)
-        return error;
-    peer = device_of_user_id(c->session, function, peer_id, &error);
-    if (peer < 0)
-        return error;
-    if ((uint32_t)peer == c->device)
+    RETURN_IF_ERROR(device_of_user_id(c->session, function, peer_id, &peer));
+    if (peer == c->device)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: device %d is the current one", function,
                          peer_id);
     pthread_mutex_lock(&c->session->lock);
@@ -266,21 +246,13 @@ aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
 aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status)
 {
     CALL_SCOPE;
-    int error;
-    struct session *s;
-    int32_t device, peer;
-
     REQUIRE(status);
-    s = session_get(__func__, &error);
-    if (!s)
-        return error;
+    uint32_t device, peer;
+    struct session *s = FIND_OR_RETURN(session_get, __func__);
+
     /* No such device is another code here than elsewhere. */
-    device = device_or_code(s, __func__, deviceId, ACL_ERROR_RT_PARAM_INVALID, &error);
-    peer = device < 0
-               ? -1
-               : device_or_code(s, __func__, peerDeviceId, ACL_ERROR_RT_PARAM_INVALID, &error);
-    if (peer < 0)
-        return error;
+    RETURN_IF_ERROR(device_or_code(s, __func__, deviceId, ACL_ERROR_RT_PARAM_INVALID, &device));
+    RETURN_IF_ERROR(device_or_code(s, __func__, peerDeviceId, ACL_ERROR_RT_PARAM_INVALID, &peer));
     *status = s->devices[device].peers >> peer & 1;
     return 0;
 }

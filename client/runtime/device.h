@@ -7,17 +7,11 @@
 
 struct session;
 
-/** How many devices the program sees. 0: the variable selects none. */
-uint32_t device_visible_count(struct session *s);
+/** npud's number of user id. 0, or ACL_ERROR_RT_INVALID_DEVICEID with its sentence. */
+int device_of_user_id(struct session *s, const char *function, int64_t user_id, uint32_t *device);
 
-/** npud's number of user id, or -1 with ACL_ERROR_RT_INVALID_DEVICEID stored as *error. */
-int32_t device_of_user_id(struct session *s, const char *function, int64_t user_id, int *error);
-
-/**
- * The same for a call that needs the session too, connecting if need be: *session is set, or -1
- * with *error as of session_get().
- */
-int32_t device_get(const char *function, int64_t user_id, struct session **session, int *error);
+/** The same for a call that needs the session, connecting if need be. Errors: session_get() */
+int device_get(const char *function, int64_t user_id, struct session **session, uint32_t *device);
 
 /** User id of npud's device; -1 when it is not visible. */
 int32_t device_user_id(struct session *s, uint32_t device);

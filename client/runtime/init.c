@@ -18,6 +18,7 @@ static int check_default_device(void)
     int32_t device = acl_config_default_device();
     struct error_kept ignored;
     struct session *s;
+    uint32_t number;
     int error;
 
     if (device < 0)
@@ -26,7 +27,7 @@ static int check_default_device(void)
     error_keep(&ignored);
     s = session_get("aclInit", &error);
     error_keep_end(&ignored);
-    return !s || device_of_user_id(s, "aclInit", device, &error) >= 0 ? 0 : error;
+    return s ? device_of_user_id(s, "aclInit", device, &number) : 0;
 }
 
 static int init(const char *configPath)
@@ -71,13 +72,9 @@ aclError aclInit(const char *configPath)
     int error;
 
     process_begin();
-    error = check_thread(__func__);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(check_thread(__func__));
     callback_drop_lost();
-    error = init(configPath);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(init(configPath));
     error = check_default_device();
     if (error != 0) {
         pthread_mutex_lock(&process->lock);
@@ -103,13 +100,11 @@ static bool finalize_locked(bool nested)
 aclError aclFinalize(void)
 {
     CALL_SCOPE;
-    int error = process_enter();
+    int error = 0;
     bool closed = false;
 
-    if (error == 0)
-        error = check_thread(__func__);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
+    RETURN_IF_ERROR(check_thread(__func__));
     pthread_mutex_lock(&process->lock);
     if (process->init_count == 0 && process->finalized)
         error =
@@ -126,13 +121,11 @@ aclError aclFinalize(void)
 aclError aclFinalizeReference(uint64_t *refCount)
 {
     CALL_SCOPE;
-    int error = process_enter();
+    int error = 0;
     bool closed = false;
 
-    if (error == 0)
-        error = check_thread(__func__);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
+    RETURN_IF_ERROR(check_thread(__func__));
     pthread_mutex_lock(&process->lock);
     if (process->init_count == 0)
         error = error_set(

@@ -48,10 +48,11 @@ static uint32_t device_limit(struct session *s, uint32_t device, aclrtDevResLimi
 static struct device_state *lock_device(const char *function, int32_t user_id, struct session **sp,
                                         int *error)
 {
-    int32_t device = device_get(function, user_id, sp, error);
     struct device_state *d;
+    uint32_t device;
 
-    if (device < 0)
+    *error = device_get(function, user_id, sp, &device);
+    if (*error != 0)
         return NULL;
     d = &(*sp)->devices[device];
     pthread_mutex_lock(&(*sp)->lock);
@@ -66,15 +67,10 @@ static struct device_state *lock_device(const char *function, int32_t user_id, s
 aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
 {
     CALL_SCOPE;
-    int error = check_value(__func__, type, value);
-    struct device_state *d;
+    RETURN_IF_ERROR(check_value(__func__, type, value));
     struct session *s;
+    struct device_state *d = FIND_OR_RETURN(lock_device, __func__, deviceId, &s);
 
-    if (error != 0)
-        return error;
-    d = lock_device(__func__, deviceId, &s, &error);
-    if (!d)
-        return error;
     d->res_limit[type] = value;
     pthread_mutex_unlock(&s->lock);
     return 0;
@@ -83,17 +79,11 @@ aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uin
 aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value)
 {
     CALL_SCOPE;
-    struct device_state *d;
-    struct session *s;
-    int error;
-
     REQUIRE(value);
-    error = check_type(__func__, type);
-    if (error != 0)
-        return error;
-    d = lock_device(__func__, deviceId, &s, &error);
-    if (!d)
-        return error;
+    RETURN_IF_ERROR(check_type(__func__, type));
+    struct session *s;
+    struct device_state *d = FIND_OR_RETURN(lock_device, __func__, deviceId, &s);
+
     *value = d->res_limit[type] ? d->res_limit[type] : cores[type];
     pthread_mutex_unlock(&s->lock);
     return 0;
@@ -103,11 +93,8 @@ aclError aclrtResetDeviceResLimit(int32_t deviceId)
 {
     CALL_SCOPE;
     struct session *s;
-    int error;
-    struct device_state *d = lock_device(__func__, deviceId, &s, &error);
+    struct device_state *d = FIND_OR_RETURN(lock_device, __func__, deviceId, &s);
 
-    if (!d)
-        return error;
     for (unsigned i = 0; i < RES_LIMITS; i++)
         d->res_limit[i] = 0;
     pthread_mutex_unlock(&s->lock);
@@ -126,14 +113,9 @@ static uint32_t stream_limit(struct stream *s, aclrtDevResLimitType type)
 aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value)
 {
     CALL_SCOPE;
-    int error = check_value(__func__, type, value);
-    struct stream *s;
+    RETURN_IF_ERROR(check_value(__func__, type, value));
+    struct stream *s = FIND_OR_RETURN(stream_find_anywhere, __func__, stream);
 
-    if (error != 0)
-        return error;
-    s = stream_find_anywhere(__func__, stream, &error);
-    if (!s)
-        return error;
     atomic_store_explicit(&s->res_limit[type], value, memory_order_relaxed);
     return 0;
 }
@@ -141,16 +123,10 @@ aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, u
 aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t *value)
 {
     CALL_SCOPE;
-    struct stream *s;
-    int error;
-
     REQUIRE(value);
-    error = check_type(__func__, type);
-    if (error != 0)
-        return error;
-    s = stream_find_anywhere(__func__, stream, &error);
-    if (!s)
-        return error;
+    RETURN_IF_ERROR(check_type(__func__, type));
+    struct stream *s = FIND_OR_RETURN(stream_find_anywhere, __func__, stream);
+
     *value = stream_limit(s, type);
     return 0;
 }
@@ -158,11 +134,8 @@ aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, u
 aclError aclrtResetStreamResLimit(aclrtStream stream)
 {
     CALL_SCOPE;
-    int error;
-    struct stream *s = stream_find_anywhere(__func__, stream, &error);
+    struct stream *s = FIND_OR_RETURN(stream_find_anywhere, __func__, stream);
 
-    if (!s)
-        return error;
     for (unsigned i = 0; i < RES_LIMITS; i++)
         atomic_store_explicit(&s->res_limit[i], 0, memory_order_relaxed);
     return 0;
@@ -186,11 +159,8 @@ aclError aclrtUseStreamResInCurrentThread(aclrtStream stream)
 {
     CALL_SCOPE;
     struct thread *t = thread_self();
-    int error;
-    struct stream *s = stream_find_anywhere(__func__, stream, &error);
+    struct stream *s = FIND_OR_RETURN(stream_find_anywhere, __func__, stream);
 
-    if (!s)
-        return error;
     t->res_session = s->session->serial;
     t->res_stream = s;
     t->res_tag = atomic_load_explicit(&s->slot.tag, memory_order_acquire);
@@ -201,11 +171,8 @@ aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream)
 {
     CALL_SCOPE;
     struct thread *t = thread_self();
-    int error;
-    struct stream *s = stream_find_anywhere(__func__, stream, &error);
+    struct stream *s = FIND_OR_RETURN(stream_find_anywhere, __func__, stream);
 
-    if (!s)
-        return error;
     if (stream_in_use(t) == s)
         t->res_stream = NULL;
     return 0;
@@ -216,20 +183,15 @@ aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value)
     CALL_SCOPE;
     struct stream *s;
     struct context *c;
-    int error;
 
     REQUIRE(value);
-    error = check_type(__func__, type);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(check_type(__func__, type));
     s = stream_in_use(thread_self());
     if (s) {
         *value = stream_limit(s, type);
         return 0;
     }
-    c = context_get(__func__, &error);
-    if (!c)
-        return error;
+    c = FIND_OR_RETURN(context_get, __func__);
     *value = device_limit(c->session, c->device, type);
     return 0;
 }

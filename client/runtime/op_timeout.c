@@ -123,9 +123,7 @@ aclError aclnpudLaunchDelay(uint64_t microseconds, aclError result, aclrtStream 
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclnpudLaunchDelay: result is %d, must be 0 or from 100000 to 599999",
                          result);
-    s = stream_lock(__func__, stream, &error);
-    if (!s)
-        return error;
+    s = FIND_OR_RETURN(stream_lock, __func__, stream);
     task.delay.ns = microseconds * 1000;
     task.delay.result = result;
     apply_limit(&task);

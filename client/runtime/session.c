@@ -75,13 +75,11 @@ int session_open_device(struct session *s, const char *function, uint32_t device
 {
     REQUEST(open_device, OPEN_DEVICE, .device = device);
     Npud__Reply *reply = NULL;
-    int error, fd = -1;
+    int fd = -1;
 
     if (s->devices[device].open)
         return 0;
-    error = session_request(s, function, &request, &reply, &fd);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(session_request(s, function, &request, &reply, &fd));
     session_reply_free(reply);
     s->devices[device].doorbell = fd;
     s->devices[device].open = true;

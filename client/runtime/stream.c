@@ -190,13 +190,9 @@ int stream_drain(struct stream *s, const char *function)
 aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
 {
     CALL_SCOPE;
-    int error;
-    struct stream *s;
-
     REQUIRE(streamId);
-    s = stream_find_anywhere(__func__, stream, &error);
-    if (!s)
-        return error;
+    struct stream *s = FIND_OR_RETURN(stream_find_anywhere, __func__, stream);
+
     *streamId = s->id;
     return 0;
 }
@@ -204,13 +200,9 @@ aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
 aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority)
 {
     CALL_SCOPE;
-    int error;
-    struct stream *s;
-
     REQUIRE(priority);
-    s = stream_find(__func__, stream, &error);
-    if (!s)
-        return error;
+    struct stream *s = FIND_OR_RETURN(stream_find, __func__, stream);
+
     *priority = s->priority;
     return 0;
 }
@@ -218,13 +210,9 @@ aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority)
 aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags)
 {
     CALL_SCOPE;
-    int error;
-    struct stream *s;
-
     REQUIRE(flags);
-    s = stream_find(__func__, stream, &error);
-    if (!s)
-        return error;
+    struct stream *s = FIND_OR_RETURN(stream_find, __func__, stream);
+
     *flags = s->flags;
     return 0;
 }

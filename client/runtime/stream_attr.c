@@ -22,12 +22,9 @@ static int send_stop(struct stream *s, const char *function)
 static int set_failure_mode(const char *function, void *handle, uint64_t mode)
 {
     bool stop = mode & ACL_STOP_ON_FAILURE;
-    struct stream *s;
-    int error;
+    int error = 0;
+    struct stream *s = FIND_OR_RETURN(stream_lock, function, handle);
 
-    s = stream_lock(function, handle, &error);
-    if (!s)
-        return error;
     if (s->flags & ACL_STREAM_DEVICE_USE_ONLY)
         error = error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                           "%s: not possible with an ACL_STREAM_DEVICE_USE_ONLY stream", function);
@@ -146,9 +143,7 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
                          "aclrtSetStreamAttribute: the default stream's priority is fixed");
     if (stmAttrType == ACL_STREAM_ATTR_FAILURE_MODE)
         return set_failure_mode(__func__, stream, value->failureMode);
-    s = stream_lock(__func__, stream, &error);
-    if (!s)
-        return error;
+    s = FIND_OR_RETURN(stream_lock, __func__, stream);
     error = set_attribute(s, __func__, stmAttrType, value);
     stream_unlock(s);
     return error;
@@ -158,13 +153,10 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
                                  aclrtStreamAttrValue *value)
 {
     CALL_SCOPE;
-    struct stream *s;
-    int error;
-
     REQUIRE(value);
-    s = stream_lock(__func__, stream, &error);
-    if (!s)
-        return error;
+    int error = 0;
+    struct stream *s = FIND_OR_RETURN(stream_lock, __func__, stream);
+
     if (stmAttrType != ACL_STREAM_ATTR_FAILURE_MODE)
         error = get_attribute(s, __func__, stmAttrType, value);
     stream_unlock(s);
@@ -181,13 +173,10 @@ aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
 {
     CALL_SCOPE;
     struct stream *s;
-    int error;
 
     if (flag > 1)
         return bad_switch(__func__, ACL_ERROR_INVALID_PARAM, flag);
-    s = stream_lock(__func__, stream, &error);
-    if (!s)
-        return error;
+    s = FIND_OR_RETURN(stream_lock, __func__, stream);
     s->overflow_check = flag;
     stream_unlock(s);
     return 0;
@@ -196,13 +185,9 @@ aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
 aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
 {
     CALL_SCOPE;
-    struct stream *s;
-    int error;
-
     REQUIRE(flag);
-    s = stream_lock(__func__, stream, &error);
-    if (!s)
-        return error;
+    struct stream *s = FIND_OR_RETURN(stream_lock, __func__, stream);
+
     *flag = s->overflow_check;
     stream_unlock(s);
     return 0;
@@ -211,11 +196,8 @@ aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
 aclError aclrtPersistentTaskClean(aclrtStream stream)
 {
     CALL_SCOPE;
-    int error;
-    struct stream *s = stream_lock(__func__, stream, &error);
+    struct stream *s = FIND_OR_RETURN(stream_lock, __func__, stream);
 
-    if (!s)
-        return error;
     stream_unlock(s);
     return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                      "aclrtPersistentTaskClean: there are no models here, and a stream with "

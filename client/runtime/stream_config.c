@@ -77,20 +77,13 @@ aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle 
 aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
 {
     CALL_SCOPE;
-
+    REQUIRE(streamCount);
     REQUEST(streams_left, STREAMS_LEFT);
     Npud__Reply *reply = NULL;
-    struct context *c;
-    int error;
+    struct context *c = FIND_OR_RETURN(context_get, __func__);
 
-    REQUIRE(streamCount);
-    c = context_get(__func__, &error);
-    if (!c)
-        return error;
     in.device = c->device;
-    error = session_request(c->session, __func__, &request, &reply, NULL);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(session_request(c->session, __func__, &request, &reply, NULL));
     *streamCount = reply->streams_left->streams;
     session_reply_free(reply);
     return 0;

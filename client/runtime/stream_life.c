@@ -84,11 +84,9 @@ static int create_remote(struct stream *s, struct context *c, const char *functi
             .flags = s->flags, .context = c->number);
     Npud__Reply *reply = NULL;
     void **segment;
-    int error, fd = -1;
+    int error = 0, fd = -1;
 
-    error = session_request(session, function, &request, &reply, &fd);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(session_request(session, function, &request, &reply, &fd));
     segment = &session->stream_segments[reply->create_stream->slot / ARENA_STREAMS];
     if (fd >= 0)
         error = session_map_segment(session, function, fd,
@@ -271,15 +269,12 @@ int stream_destroy_all_of(struct context *c, const char *function)
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
 {
     CALL_SCOPE;
+    REQUIRE(stream);
     int error;
-    struct context *c;
     struct session *session;
     struct stream *s = NULL;
+    struct context *c = FIND_OR_RETURN(context_get, __func__);
 
-    REQUIRE(stream);
-    c = context_get(__func__, &error);
-    if (!c)
-        return error;
     if ((flag & ACL_STREAM_DEVICE_USE_ONLY) && flag != ACL_STREAM_DEVICE_USE_ONLY)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtCreateStreamWithConfig: ACL_STREAM_DEVICE_USE_ONLY cannot be "
@@ -308,12 +303,10 @@ aclError aclrtCreateStream(aclrtStream *stream)
 
 static int destroy_by_handle(const char *function, aclrtStream handle, bool force)
 {
-    int error;
-    struct context *c = context_get(function, &error);
+    int error = 0;
+    struct context *c = FIND_OR_RETURN(context_get, function);
     struct stream *s;
 
-    if (!c)
-        return error;
     pthread_mutex_lock(&c->session->lock);
     s = handle_get(&c->session->streams, HANDLE_STREAM, handle);
     if (!s || phase_of(s) != STREAM_USABLE)

@@ -118,13 +118,11 @@ static int synchronize_stream(const char *function, aclrtStream handle, int32_t 
 {
     uint64_t deadline = wait_deadline(timeout);
     int error;
-    struct stream *s = stream_find(function, handle, &error);
+    struct stream *s = FIND_OR_RETURN(stream_find, function, handle);
     struct session *session;
     struct target t;
     uint32_t flags;
 
-    if (!s)
-        return error;
     session = s->session;
     error = atomic_load_explicit(&s->aborting, memory_order_acquire);
     flags = s->flags;
@@ -182,11 +180,9 @@ static int synchronize_device(const char *function, int32_t timeout)
     uint64_t deadline = wait_deadline(timeout);
     struct target *targets;
     int error, first = 0;
-    struct context *c = context_get(function, &error);
+    struct context *c = FIND_OR_RETURN(context_get, function);
     size_t n;
 
-    if (!c)
-        return error;
     n = list_targets(c, &targets);
     if (!targets)
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
@@ -224,14 +220,10 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
 {
     CALL_SCOPE;
-    int error;
-    struct stream *s;
-    bool done;
-
     REQUIRE(status);
-    s = stream_find(__func__, stream, &error);
-    if (!s)
-        return error;
+    bool done;
+    struct stream *s = FIND_OR_RETURN(stream_find, __func__, stream);
+
     if (session_lost(s->session))
         return session_error_lost(__func__);
     if (stream_stopped(s))
