@@ -2,7 +2,7 @@
 
 #include "acl/acl_base.h"
 #include "daemon/buffers/queue.h"
-#include "daemon/control/refuse.h"
+#include "daemon/core/refuse.h"
 #include "daemon/core/call.h"
 #include "daemon/core/device.h"
 #include "daemon/core/event.h"

@@ -11,7 +11,7 @@
 #include "daemon/core/event.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/control/fetch.h"
-#include "daemon/control/refuse.h"
+#include "daemon/core/refuse.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_record.h"
 #include "daemon/core/release.h"

@@ -7,7 +7,7 @@
 #include "daemon/buffers/segment.h"
 #include "daemon/buffers/segment_use.h"
 #include "daemon/buffers/peer.h"
-#include "daemon/control/refuse.h"
+#include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 

@@ -9,7 +9,7 @@
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/control/fetch.h"
-#include "daemon/control/refuse.h"
+#include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 

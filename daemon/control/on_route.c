@@ -6,7 +6,7 @@
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route_query.h"
 #include "daemon/buffers/router.h"
-#include "daemon/control/refuse.h"
+#include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/wire/packet.h"

@@ -1,6 +1,6 @@
 /*
  * Why npud refuses something. A module that has the objects returns a cause; the handler of the
- * request makes the ACL error and the sentence of it, by the table in control/refuse.c.
+ * request makes the ACL error and the sentence of it, by the table in core/refuse.c.
  */
 #pragma once
 

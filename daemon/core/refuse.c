@@ -1,4 +1,4 @@
-#include "daemon/control/refuse.h"
+#include "daemon/core/refuse.h"
 
 #include <assert.h>
 #include <stdarg.h>
