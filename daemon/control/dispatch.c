@@ -12,6 +12,7 @@
 #include "daemon/control/fetch.h"
 #include "daemon/core/call.h"
 #include "daemon/core/device.h"
+#include "daemon/core/refuse.h"
 #include "daemon/base/log.h"
 #include "daemon/memory/allocation.h"
 #include "daemon/core/server.h"
@@ -31,7 +32,7 @@ static int32_t on_hello(struct call *call)
     static Npud__HelloReply out;
     static Npud__Device device[DEVICES_MAX];
     static Npud__Device *list[DEVICES_MAX];
-    int32_t error;
+    enum cause cause;
 
     if (call->session->hello) {
         call->fault = true;
@@ -49,9 +50,9 @@ static int32_t on_hello(struct call *call)
                   "the older one; restart the program, so that it loads the library that "
                   "is installed",
             PROTOCOL, hello->protocol);
-    error = session_hello(call->session, hello->program, &call->fd);
-    if (error != 0)
-        return call_fail(call, error, "npud has no memory or descriptors for another session");
+    cause = session_hello(call->session, hello->program, &call->fd);
+    if (cause != CAUSE_NONE)
+        return refuse(call, cause, "no session");
     call->close_fd = true;
     out = (Npud__HelloReply)NPUD__HELLO_REPLY__INIT;
     out.session = call->session->id;
@@ -78,14 +79,8 @@ static int32_t on_hello(struct call *call)
 static int32_t on_open_device(struct call *call)
 {
     uint32_t device = call->request->open_device->device;
-    int32_t error = session_open_device(call->session, device, &call->fd);
 
-    if (error == ACL_ERROR_RT_INVALID_DEVICEID)
-        return call_no_device(call, device);
-    if (error != 0)
-        return call_fail_limit(call, error, "npud has no memory or descriptors to open device %u",
-                               device);
-    return 0;
+    return refuse(call, session_open_device(call->session, device, &call->fd), "device %u", device);
 }
 
 /* --- memory --- */
@@ -95,23 +90,18 @@ static int32_t on_malloc(struct call *call)
     const Npud__Malloc *in = call->request->malloc;
     static Npud__MallocReply out;
     struct mem *mem;
-    int32_t error;
-    struct attach *attach = call->of.attach;
+    struct device *device = call->of.attach->device;
     bool host = in->kind == NPUD__MALLOC__KIND__HOST;
+    enum cause cause =
+        allocation_new(call->session, device, host ? MEM_HOST : MEM_DEVICE, in->size, &mem);
 
-    error =
-        allocation_new(call->session, attach->device, host ? MEM_HOST : MEM_DEVICE, in->size, &mem);
-    if (error != 0 && host)
-        return call_fail_limit(
-            call, error, "no pinned host memory: %llu bytes asked, the user may have %llu",
-            (unsigned long long)in->size, call_limit(call, RESOURCE_HOST_MEMORY));
-    if (error != 0)
-        return call_fail_limit(
-            call, error,
-            "no memory on device %u: %llu bytes asked, %llu free, the user may have %llu",
-            in->device, (unsigned long long)in->size,
-            (unsigned long long)(attach->device->info.memory - attach->device->memory_used),
-            call_limit(call, RESOURCE_DEVICE_MEMORY));
+    if (cause != CAUSE_NONE && host)
+        return refuse(call, cause, "no pinned host memory of %llu bytes",
+                      (unsigned long long)in->size);
+    if (cause != CAUSE_NONE)
+        return refuse(call, cause, "no memory of %llu bytes on device %u, which has %llu free",
+                      (unsigned long long)in->size, in->device,
+                      (unsigned long long)(device->info.memory - device->memory_used));
     call->fd = mem->fd;
     out = (Npud__MallocReply)NPUD__MALLOC_REPLY__INIT;
     out.slot = mem->slot.number;
@@ -148,7 +138,7 @@ static int32_t on_mem_info(struct call *call)
     static Npud__MemInfoReply out;
 
     if (!device)
-        return call_no_device(call, index);
+        return refuse(call, CAUSE_DEVICE_NONE, "device %u", index);
     out = (Npud__MemInfoReply)NPUD__MEM_INFO_REPLY__INIT;
     out.total = device->info.memory;
     out.free = device->info.memory - device->memory_used;

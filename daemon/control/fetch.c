@@ -15,19 +15,17 @@
 
 static int32_t no_object(struct call *call, const char *what)
 {
-    return call_fail(call, ACL_ERROR_RT_INVALID_HANDLE,
-                     "this process has no such %s: it was destroyed, or never was one", what);
+    return refuse(call, CAUSE_NO_OBJECT, "no such %s", what);
 }
 
 static int32_t fetch_device(struct call *call, uint32_t device)
 {
+    bool known = devices_get(call->session->server->devices, device);
+
     call->of.attach = session_attach(call->session, device);
-    if (call->of.attach)
-        return 0;
-    if (!devices_get(call->session->server->devices, device))
-        return call_no_device(call, device);
-    return call_fail(call, ACL_ERROR_RT_DEV_SETUP_ERROR,
-                     "device %u was not opened: call aclrtSetDevice first", device);
+    return call->of.attach ? 0
+                           : refuse(call, known ? CAUSE_DEVICE_NOT_OPEN : CAUSE_DEVICE_NONE,
+                                    "device %u", device);
 }
 
 static int32_t fetch_event(struct call *call, uint32_t slot)

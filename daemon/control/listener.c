@@ -6,15 +6,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/log.h"
 #include "daemon/control/dispatch.h"
+#include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
 
 static void on_client(evutil_socket_t fd, short what, void *arg)
 {
     struct listener *l = arg;
+    char text[256];
+    int32_t error;
     int s;
 
     (void)what;
@@ -32,8 +34,8 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
     close(l->reserve);
     s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s >= 0) {
-        dispatch_refuse(s, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                        "npud has no file descriptors left for another client");
+        error = refuse_text(text, sizeof(text), CAUSE_DESCRIPTORS, NULL, "no session");
+        dispatch_refuse(s, error, text);
         close(s);
     }
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -28,15 +28,10 @@ static void read_fences(Npud__Fence **in, size_t n, struct fence *out)
         out[i] = (struct fence){.stream = in[i]->stream, .position = in[i]->position};
 }
 
-static int32_t too_many_fences(struct call *call, size_t n)
+static int32_t too_many_fences(struct call *call)
 {
-    if (n > FENCES_MAX) {
-        call->fault = true;
-        return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than %u fences", FENCES_MAX);
-    }
-    return call_fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                           "too many destroyed events wait for streams that still use them: "
-                           "synchronise these streams first");
+    call->fault = true;
+    return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than %u fences", FENCES_MAX);
 }
 
 int32_t on_create_event(struct call *call)
@@ -44,14 +39,10 @@ int32_t on_create_event(struct call *call)
     const Npud__CreateEvent *in = call->request->create_event;
     static Npud__CreateEventReply out;
     struct event_obj *event;
-    int32_t error = event_obj_new(call->session, in->flags, in->device, &event, &call->fd);
+    enum cause cause = event_obj_new(call->session, in->flags, in->device, &event, &call->fd);
 
-    if (error != 0)
-        return call_fail_limit(
-            call, error,
-            "no event: this session has %u (at most %u), its user may have %llu, or npud "
-            "is out of memory",
-            call->session->events.live, SESSION_EVENTS_MAX, call_limit(call, RESOURCE_EVENTS));
+    if (cause != CAUSE_NONE)
+        return refuse(call, cause, "no event");
     call->close_fd = true;
     out = (Npud__CreateEventReply)NPUD__CREATE_EVENT_REPLY__INIT;
     out.slot = event->slot.number;
@@ -65,14 +56,15 @@ int32_t on_create_event(struct call *call)
 int32_t on_destroy_event(struct call *call)
 {
     const Npud__DestroyEvent *in = call->request->destroy_event;
-    struct event_obj *event = call->of.event;
     struct fence fences[FENCES_MAX];
+    enum cause cause;
 
     if (in->n_fences > FENCES_MAX)
-        return too_many_fences(call, in->n_fences);
+        return too_many_fences(call);
     read_fences(in->fences, in->n_fences, fences);
-    if (!event_obj_destroy(event, fences, in->n_fences, in->all_streams))
-        return too_many_fences(call, 0);
+    cause = event_obj_destroy(call->of.event, fences, in->n_fences, in->all_streams);
+    if (cause != CAUSE_NONE)
+        return refuse(call, cause, "the event is not destroyed");
     if (in->new_segment)
         session_segment_resend(&call->session->event_segments, in->slot / ARENA_EVENTS);
     return 0;
@@ -94,22 +86,13 @@ static void reply_ipc_event(struct call *call, struct ipc_open *open)
     call->reply.body_case = NPUD__REPLY__BODY_IPC_EVENT;
 }
 
-static int32_t no_ipc_event(struct call *call, int32_t error)
-{
-    return call_fail_limit(
-        call, error,
-        "no IPC event: the user may have %llu open, an event at most %u openers, or npud "
-        "is out of memory or descriptors",
-        call_limit(call, RESOURCE_IPC_EVENTS), IPC_OPENERS_MAX);
-}
-
 int32_t on_create_ipc_event(struct call *call)
 {
     struct ipc_open *open;
-    int32_t error = ipc_event_new(call->session, call->request->create_ipc_event->device, &open);
+    enum cause cause = ipc_event_new(call->session, call->request->create_ipc_event->device, &open);
 
-    if (error != 0)
-        return no_ipc_event(call, error);
+    if (cause != CAUSE_NONE)
+        return refuse(call, cause, "no IPC event");
     reply_ipc_event(call, open);
     return 0;
 }
@@ -118,11 +101,10 @@ int32_t on_export_ipc_event(struct call *call)
 {
     struct ipc_open *open = call->of.ipc;
     static Npud__ExportIpcEventReply out;
-    int32_t error;
+    enum cause cause = ipc_event_export(open);
 
-    error = ipc_event_export(open);
-    if (error != 0)
-        return call_fail(call, error, "npud is out of memory");
+    if (cause != CAUSE_NONE)
+        return refuse(call, cause, "the event is not exported");
     out = (Npud__ExportIpcEventReply)NPUD__EXPORT_IPC_EVENT_REPLY__INIT;
     out.handle.data = (uint8_t *)&open->event->handle;
     out.handle.len = sizeof(open->event->handle);
@@ -131,46 +113,26 @@ int32_t on_export_ipc_event(struct call *call)
     return 0;
 }
 
-/* handle: as far as it was given; zero if its size was wrong. */
-static int32_t explain_open_error(struct call *call, const struct ipc_handle *handle, int32_t error)
+/* False: these are not the bytes of a handle. */
+static bool read_handle(ProtobufCBinaryData bytes, struct ipc_handle *handle)
 {
-    switch (error) {
-    case ACL_ERROR_RT_PARAM_INVALID:
-        if (ipc_handle_valid(handle, IPC_HANDLE_EVENT) &&
-            handle->instance != call->session->server->instance)
-            return call_fail(
-                call, error,
-                "another npud gave out this handle: one at another socket, or one that has "
-                "ended; export the event again");
-        return call_fail(call, error,
-                         "these 64 bytes are not an event handle that this npud gave out: pass all "
-                         "64 bytes of aclrtIpcGetEventHandle unchanged");
-    case ACL_ERROR_RT_INVALID_HANDLE:
-        return call_fail(call, error,
-                         "the event no longer exists: all handles are closed and its exporter has "
-                         "exited; export it again");
-    case ACL_ERROR_RT_NO_PERMISSION:
-        return call_fail(call, error,
-                         "the event belongs to another user, and npud lets only the same user open "
-                         "it ([ipc] scope = uid in npud.conf)");
-    default:
-        return no_ipc_event(call, error);
-    }
+    if (bytes.len != sizeof(*handle))
+        return false;
+    memcpy(handle, bytes.data, sizeof(*handle));
+    return true;
 }
 
 int32_t on_open_ipc_event(struct call *call)
 {
     const Npud__OpenIpcEvent *in = call->request->open_ipc_event;
-    struct ipc_handle handle = {0};
+    struct ipc_handle handle;
     struct ipc_open *open;
-    int32_t error = ACL_ERROR_RT_PARAM_INVALID;
+    enum cause cause = read_handle(in->handle, &handle)
+                           ? ipc_event_open(call->session, &handle, &open)
+                           : CAUSE_IPC_HANDLE;
 
-    if (in->handle.len == sizeof(handle)) {
-        memcpy(&handle, in->handle.data, sizeof(handle));
-        error = ipc_event_open(call->session, &handle, &open);
-    }
-    if (error != 0)
-        return explain_open_error(call, &handle, error);
+    if (cause != CAUSE_NONE)
+        return refuse_plainly(call, cause);
     reply_ipc_event(call, open);
     return 0;
 }
@@ -178,15 +140,13 @@ int32_t on_open_ipc_event(struct call *call)
 int32_t on_close_ipc_event(struct call *call)
 {
     const Npud__CloseIpcEvent *in = call->request->close_ipc_event;
-    struct ipc_open *open = call->of.ipc;
     struct fence fences[FENCES_MAX];
 
     if (in->n_fences > FENCES_MAX)
-        return too_many_fences(call, in->n_fences);
+        return too_many_fences(call);
     read_fences(in->fences, in->n_fences, fences);
-    if (!ipc_open_close(open, fences, in->n_fences, in->all_streams))
-        return too_many_fences(call, 0);
-    return 0;
+    return refuse(call, ipc_open_close(call->of.ipc, fences, in->n_fences, in->all_streams),
+                  "the event is not destroyed");
 }
 
 int32_t on_explain_record(struct call *call)
@@ -207,16 +167,14 @@ int32_t on_ipc_event_info(struct call *call)
 {
     const Npud__IpcEventInfo *in = call->request->ipc_event_info;
     static Npud__IpcEventInfoReply out;
-    struct ipc_handle handle = {0};
+    struct ipc_handle handle;
     struct ipc_event_info info;
-    int32_t error = ACL_ERROR_RT_PARAM_INVALID;
+    enum cause cause = read_handle(in->handle, &handle)
+                           ? ipc_event_info(call->session, &handle, &info)
+                           : CAUSE_IPC_HANDLE;
 
-    if (in->handle.len == sizeof(handle)) {
-        memcpy(&handle, in->handle.data, sizeof(handle));
-        error = ipc_event_info(call->session, &handle, &info);
-    }
-    if (error != 0)
-        return explain_open_error(call, &handle, error);
+    if (cause != CAUSE_NONE)
+        return refuse_plainly(call, cause);
     out = (Npud__IpcEventInfoReply)NPUD__IPC_EVENT_INFO_REPLY__INIT;
     out.device = info.device;
     out.pid = info.pid;
@@ -247,14 +205,11 @@ int32_t on_notify_fd(struct call *call)
         return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "no such number");
     }
     if (fd < 0)
-        return call_fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                               "npud has no descriptor left for the eventfd: try again later, or "
-                               "raise LimitNOFILE of npud.service");
+        return refuse(call, CAUSE_DESCRIPTORS, "descriptor to be written for an event");
     if (in->ipc) {
         captured.open = fetch_ipc_event(call->session, in->slot);
         if (!captured.open || slot_generation(captured.open) != in->generation)
-            return call_fail(call, ACL_ERROR_RT_INVALID_HANDLE,
-                             "the event does not exist any more");
+            return refuse(call, CAUSE_NO_OBJECT, "no such event");
     }
     call->in_fd = -1;
     return refuse(call, event_fd_watch(call->session, fd, in->number, &captured),

@@ -19,8 +19,7 @@ static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
     static Npud__QueueReply out;
 
     if (queue_ring_open(&queue->ring, attach->rights, &call->fd, &call->second_fd) < 0)
-        return call_fail_limit(call, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                               "npud has no descriptors left to send those of queue %u", queue->id);
+        return refuse(call, CAUSE_DESCRIPTORS, "queue %u", queue->id);
     call->close_fd = true;
     out = (Npud__QueueReply)NPUD__QUEUE_REPLY__INIT;
     out.queue = queue->id;

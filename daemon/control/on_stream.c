@@ -4,6 +4,7 @@
 #include "acl/acl_base.h"
 #include "daemon/core/device.h"
 #include "daemon/engine/failure.h"
+#include "daemon/core/refuse.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/stream_abort.h"
@@ -14,21 +15,17 @@ int32_t on_create_stream(struct call *call)
     const Npud__CreateStream *in = call->request->create_stream;
     static Npud__CreateStreamReply out;
     struct stream *stream;
-    int32_t error;
     struct attach *attach = call->of.attach;
+    int32_t lost = atomic_load(&attach->device->lost);
+    enum cause cause;
 
-    error = atomic_load(&attach->device->lost);
-    if (error != 0)
-        return call_fail(call, error, "device %u is lost", in->device);
-    error =
-        stream_new(call->session, attach, in->context, in->priority, in->flags, &stream, &call->fd);
-    if (error != 0)
-        return call_fail_limit(
-            call, error,
-            "no stream: this session has %u (at most %u), its user may have %llu, or npud "
-            "is out of memory",
-            call->session->streams.live, SESSION_STREAMS_MAX, call_limit(call, RESOURCE_STREAMS));
+    if (lost != 0)
+        return call_fail(call, lost, "device %u is lost", in->device);
     call->close_fd = true;
+    cause =
+        stream_new(call->session, attach, in->context, in->priority, in->flags, &stream, &call->fd);
+    if (cause != CAUSE_NONE)
+        return refuse(call, cause, "no stream on device %u", in->device);
     out = (Npud__CreateStreamReply)NPUD__CREATE_STREAM_REPLY__INIT;
     out.slot = stream->slot.number;
     out.stream_id = stream_id(stream);

@@ -9,7 +9,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "acl/acl_base.h"
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/heap_trim.h"
 #include "daemon/base/log.h"
@@ -24,6 +23,7 @@
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/notify.h"
+#include "daemon/core/refuse.h"
 #include "daemon/core/release.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -117,9 +117,45 @@ static int watch_client(struct session *session)
     return 0;
 }
 
+/* Find out which process it is, and charge its user. */
+static enum cause admit_client(struct session *session)
+{
+    int r = identify_peer(session);
+
+    if (r == 0)
+        r = watch_client(session);
+    if (r < 0)
+        return cause_of_errno(r); /* a process that has ended already does not read why */
+    if (!peer_give_id(session))
+        return CAUSE_SESSION_NUMBERS;
+    session->user = user_ref(&session->server->users, session->uid);
+    if (!session->user)
+        return CAUSE_MEMORY;
+    if (user_charge(&session->charge, session->user, RESOURCE_SESSIONS, 1) < 0)
+        return CAUSE_USER_SESSIONS;
+    if (user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0)
+        return CAUSE_USER_SESSION_DESCRIPTORS;
+    return CAUSE_NONE;
+}
+
+/* Logged once per user. */
+static void refuse_client(struct session *session, enum cause cause)
+{
+    struct user *user = session->user;
+    char text[256];
+    int32_t error = refuse_text(text, sizeof(text), cause, user, "no session");
+
+    if (user && !user->refused) {
+        log_client_limit(&session->log, "refused: %s", text);
+        user->refused = true;
+    }
+    dispatch_refuse(session->socket, error, text);
+}
+
 struct session *session_new(struct server *server, int socket)
 {
     struct session *session = calloc(1, sizeof(*session));
+    enum cause cause;
     uint32_t seed;
 
     if (!session || !random_fill(&seed, sizeof(seed))) {
@@ -141,25 +177,10 @@ struct session *session_new(struct server *server, int socket)
     if (++server->n_sessions > server->most_sessions)
         server->most_sessions = server->n_sessions;
     bound_unread_replies(session);
-    if (identify_peer(session) < 0 || watch_client(session) < 0 || !peer_give_id(session) ||
-        !(session->user = user_ref(&server->users, session->uid))) {
-        dispatch_refuse(socket, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                        "npud has no file descriptors or memory left for another client");
-        goto fail;
-    }
-    if (user_charge(&session->charge, session->user, RESOURCE_SESSIONS, 1) < 0 ||
-        user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0) {
-        if (!session->user->refused)
-            log_client_limit(
-                &session->log,
-                "refused: its user has too many sessions or descriptors ([limits] sessions, fds)");
-        session->user->refused = true;
-        dispatch_refuse(socket, ACL_ERROR_RT_OVER_LIMIT,
-                        "too many sessions of this user ([limits] sessions, fds)");
-        goto fail;
-    }
-    return session;
-fail:
+    cause = admit_client(session);
+    if (cause == CAUSE_NONE)
+        return session;
+    refuse_client(session, cause);
     session_free(session);
     return NULL;
 }

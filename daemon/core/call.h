@@ -1,6 +1,6 @@
 /*
  * A request of a client while it is handled: what its handler is given, and the handlers. For
- * dispatch.c and the files request_*.c, which have them by subject. Control thread.
+ * dispatch.c and the files on_*.c, which have them by subject. Control thread.
  */
 #pragma once
 
@@ -44,32 +44,12 @@ struct call {
 };
 
 /**
- * Set the sentence that goes with an ACL error in the reply. Returns error, for the handler to
- * return.
+ * Set the sentence that goes with an ACL error in the reply, where the table of refusals (refuse.h)
+ * has none: the client has broken the protocol, or numbers make the sentence. Returns error, for
+ * the handler to return.
  */
 int32_t call_fail(struct call *call, int32_t error, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-
-/**
- * As call_fail(), when the user or the machine has no more of something. Told once: it may be what
- * a client is after.
- */
-#define call_fail_limit(call, error, ...) call_tell_limit(call, call_fail(call, error, __VA_ARGS__))
-
-/**
- * Of call_fail_limit(): log call->message, if it is the session's first of this kind. Returns
- * error.
- */
-int32_t call_tell_limit(struct call *call, int32_t error);
-
-/**
- * How much of it one user may have, as configured: in the resource's unit, of the type that "%llu"
- * prints.
- */
-unsigned long long call_limit(struct call *call, enum resource r);
-
-/** As call_fail(), for a device that npud does not have. Returns ACL_ERROR_RT_INVALID_DEVICEID. */
-int32_t call_no_device(struct call *call, uint32_t device);
 
 /*
  * Handlers, one per kind of request: rows of the table in dispatch.c. Each returns 0, with the body

@@ -11,9 +11,6 @@
 #include "proto/util/clock.h"
 #include "proto/shm/doorbell.h"
 
-#define DEVICE_STREAMS_MAX  (1u << 18)
-#define DEVICE_NOTIFIES_MAX (1u << 16)
-
 /* What is hashed into every UUID, the last byte being that of the device. Random. */
 #define UUID_BASE SD_ID128_MAKE(1d, 0b, 5e, c7, 6a, 43, 4f, 0e, 9c, 12, 70, e8, 3d, b4, 95, 00)
 

@@ -9,6 +9,9 @@
 #include "proto/shm/doorbell.h"
 #include "proto/util/slots.h"
 
+#define DEVICE_STREAMS_MAX  (1u << 18)
+#define DEVICE_NOTIFIES_MAX (1u << 16)
+
 struct engine;
 struct inject;
 struct config;

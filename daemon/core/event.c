@@ -1,30 +1,34 @@
 #include "daemon/core/event.h"
 
-#include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/release.h"
 #include "daemon/core/session.h"
 #include "proto/shm/arena.h"
 #include "proto/util/clock.h"
 #include "proto/shm/task.h"
 
-int32_t event_obj_new(struct session *session, uint32_t flags, uint32_t device,
-                      struct event_obj **eventp, int *segment_fd)
+static enum cause take_resources(struct event_obj *ev, struct session *session, void **segment,
+                                 int *segment_fd)
+{
+    if (user_charge(&ev->charge, session->user, RESOURCE_EVENTS, 1) < 0)
+        return CAUSE_USER_EVENTS;
+    return session_segment(session, &session->event_segments, ev->slot.number / ARENA_EVENTS,
+                           arena_event_segment_size(), segment, segment_fd);
+}
+
+enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t device,
+                         struct event_obj **eventp, int *segment_fd)
 {
     struct event_obj *ev = slots_take(&session->events);
+    enum cause cause;
     void *segment;
 
     if (!ev)
-        return ACL_ERROR_RT_NO_EVENT_RESOURCE;
-    if (user_charge(&ev->charge, session->user, RESOURCE_EVENTS, 1) < 0) {
-        slots_put(&session->events, ev);
-        return ACL_ERROR_RT_NO_EVENT_RESOURCE;
-    }
-    segment = session_segment(session, &session->event_segments, ev->slot.number / ARENA_EVENTS,
-                              arena_event_segment_size(), segment_fd);
-    if (!segment) {
+        return slots_full(&session->events) ? CAUSE_EVENTS_OF_SESSION : CAUSE_MEMORY;
+    cause = take_resources(ev, session, &segment, segment_fd);
+    if (cause != CAUSE_NONE) {
         user_uncharge(&ev->charge);
         slots_put(&session->events, ev);
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+        return cause;
     }
     ev->session = session;
     ev->flags = (uint16_t)flags;
@@ -40,7 +44,7 @@ int32_t event_obj_new(struct session *session, uint32_t flags, uint32_t device,
     atomic_store_explicit(&ev->shm->records, 0, memory_order_relaxed);
     slots_publish(ev);
     *eventp = ev;
-    return 0;
+    return CAUSE_NONE;
 }
 
 void event_obj_free(struct event_obj *ev)
@@ -60,13 +64,16 @@ static void free_destroyed(void *event)
     event_obj_free(event);
 }
 
-bool event_obj_destroy(struct event_obj *event, const struct fence *fences, size_t n, bool all)
+enum cause event_obj_destroy(struct event_obj *event, const struct fence *fences, size_t n,
+                             bool all)
 {
+    enum cause cause;
+
     event->closing = true;
-    if (release_when_passed(event->session, fences, n, all, free_destroyed, event))
-        return true;
-    event->closing = false;
-    return false;
+    cause = release_when_passed(event->session, fences, n, all, free_destroyed, event);
+    if (cause != CAUSE_NONE)
+        event->closing = false;
+    return cause;
 }
 
 /*

@@ -13,6 +13,7 @@
 
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
+#include "daemon/core/cause.h"
 #include "proto/shm/event_shm.h"
 #include "proto/util/slots.h"
 
@@ -38,15 +39,16 @@ struct event_obj {
     uint64_t time_number; /* newest record with a timestamp; under raised.lock */
 };
 
-/** ACL error, or 0 with *eventp; *segment_fd as in stream_new(). */
-int32_t event_obj_new(struct session *session, uint32_t flags, uint32_t device,
-                      struct event_obj **eventp, int *segment_fd);
+/** *segment_fd: as in stream_new(). */
+enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t device,
+                         struct event_obj **eventp, int *segment_fd);
 
 /**
  * The client has destroyed the event: it is freed when its streams have passed the fences
- * (release.h). False: too many are pending, and the event stays.
+ * (release.h). If that is refused, the event stays.
  */
-bool event_obj_destroy(struct event_obj *event, const struct fence *fences, size_t n, bool all);
+enum cause event_obj_destroy(struct event_obj *event, const struct fence *fences, size_t n,
+                             bool all);
 
 /** Give the slot back. Streams that still wait for the level go on. */
 void event_obj_free(struct event_obj *event);

@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/core/capability.h"
@@ -142,17 +141,30 @@ static void let_linger(struct ipc_event *ev, uint32_t max)
     ev->lingers = true;
 }
 
-static struct ipc_event *ipc_event_make(struct session *session, uint32_t device)
+/* Give it its secret, and have handles find it. */
+static enum cause ipc_event_name(struct ipc_event *ev)
+{
+    if (!random_fill(ev->handle.secret, sizeof(ev->handle.secret)))
+        return CAUSE_RANDOM;
+    ev->handle.check = ipc_handle_check(&ev->handle);
+    HASH_ADD(hh, ev->all->by_id, id, sizeof(ev->id), ev);
+    return ev->hh.tbl ? CAUSE_NONE : CAUSE_MEMORY;
+}
+
+static enum cause ipc_event_make(struct session *session, uint32_t device, struct ipc_event **evp)
 {
     struct ipc_events *all = session->server->ipc;
     struct ipc_event *ev = calloc(1, sizeof(*ev));
+    enum cause cause;
     void *map;
+    int r;
 
     if (!ev)
-        return NULL;
-    if (memfd_map_new("npud-ipc-event", sizeof(struct ipc_page), &ev->fd, &map) < 0) {
+        return CAUSE_MEMORY;
+    r = memfd_map_new("npud-ipc-event", sizeof(struct ipc_page), &ev->fd, &map);
+    if (r < 0) {
         free(ev);
-        return NULL;
+        return cause_of_errno(r);
     }
     ev->page = map;
     ev->all = all;
@@ -169,38 +181,33 @@ static struct ipc_event *ipc_event_make(struct session *session, uint32_t device
         .object = ev->id,
         .instance = session->server->instance,
     };
-    if (random_fill(ev->handle.secret, sizeof(ev->handle.secret))) {
-        ev->handle.check = ipc_handle_check(&ev->handle);
-        HASH_ADD(hh, all->by_id, id, sizeof(ev->id), ev);
-        if (ev->hh.tbl)
-            return ev;
-    }
-    ipc_event_free(ev);
-    return NULL;
+    cause = ipc_event_name(ev);
+    if (cause != CAUSE_NONE)
+        ipc_event_free(ev);
+    *evp = ev;
+    return cause;
 }
 
 /* --- open handles --- */
 
-static int32_t charge_open(struct session *session, struct ipc_open *open)
+static enum cause charge_open(struct session *session, struct ipc_open *open)
 {
     /* What only lingers gives way to what is used. */
     while (user_charge(&open->charge, session->user, RESOURCE_IPC_EVENTS, 1) < 0) {
         if (!session->user->linger)
-            return ACL_ERROR_RT_NO_EVENT_RESOURCE;
+            return CAUSE_USER_IPC_EVENTS;
         evict_event(session->user->linger);
     }
-    if (user_charge(&open->charge_fd, session->user, RESOURCE_FDS, 1) < 0) {
-        user_uncharge(&open->charge);
-        return ACL_ERROR_RT_NO_EVENT_RESOURCE;
-    }
-    return 0;
+    if (user_charge(&open->charge_fd, session->user, RESOURCE_FDS, 1) < 0)
+        return CAUSE_USER_IPC_EVENT_DESCRIPTORS;
+    return CAUSE_NONE;
 }
 
-static int32_t open_new(struct session *session, struct ipc_event *ev, struct ipc_open *open)
+static enum cause open_new(struct session *session, struct ipc_event *ev, struct ipc_open *open)
 {
     open->opener = slots_take(&ev->openers);
     if (!open->opener)
-        return ACL_ERROR_RT_NO_EVENT_RESOURCE;
+        return slots_full(&ev->openers) ? CAUSE_IPC_EVENT_OPENERS : CAUSE_MEMORY;
     open->opener->open = open;
     /* Records that the last opener with this number has made after its end fail. */
     if (atomic_load_explicit(&open->opener->pid, memory_order_relaxed) != 0)
@@ -215,21 +222,7 @@ static int32_t open_new(struct session *session, struct ipc_event *ev, struct ip
     linger_stop(ev);
     slots_publish(open->opener);
     slots_publish(open);
-    return 0;
-}
-
-static struct ipc_open *open_prepare(struct session *session, int32_t *error)
-{
-    struct ipc_open *open = slots_take(&session->ipc);
-
-    *error = ACL_ERROR_RT_NO_EVENT_RESOURCE;
-    if (!open)
-        return NULL;
-    *error = charge_open(session, open);
-    if (*error == 0)
-        return open;
-    slots_put(&session->ipc, open);
-    return NULL;
+    return CAUSE_NONE;
 }
 
 static void open_abandon(struct ipc_open *open, struct session *session)
@@ -239,106 +232,113 @@ static void open_abandon(struct ipc_open *open, struct session *session)
     slots_put(&session->ipc, open);
 }
 
-int32_t ipc_event_new(struct session *session, uint32_t device, struct ipc_open **openp)
+static enum cause open_prepare(struct session *session, struct ipc_open **openp)
 {
-    int32_t error;
-    struct ipc_open *open = open_prepare(session, &error);
-    struct ipc_event *ev;
+    struct ipc_open *open = slots_take(&session->ipc);
+    enum cause cause;
 
     if (!open)
-        return error;
-    ev = ipc_event_make(session, device);
-    if (!ev) {
+        return slots_full(&session->ipc) ? CAUSE_IPC_EVENTS_OF_SESSION : CAUSE_MEMORY;
+    cause = charge_open(session, open);
+    if (cause != CAUSE_NONE)
         open_abandon(open, session);
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
-    }
-    error = open_new(session, ev, open);
-    if (error != 0) {
-        ipc_event_free(ev);
-        open_abandon(open, session);
-        return error;
-    }
     *openp = open;
-    return 0;
+    return cause;
 }
 
-static int32_t find_by_handle(struct session *session, const struct ipc_handle *handle,
-                              struct ipc_event **evp)
+enum cause ipc_event_new(struct session *session, uint32_t device, struct ipc_open **openp)
+{
+    struct ipc_event *ev;
+    enum cause cause = open_prepare(session, openp);
+
+    if (cause != CAUSE_NONE)
+        return cause;
+    cause = ipc_event_make(session, device, &ev);
+    if (cause == CAUSE_NONE) {
+        cause = open_new(session, ev, *openp);
+        if (cause != CAUSE_NONE)
+            ipc_event_free(ev);
+    }
+    if (cause != CAUSE_NONE)
+        open_abandon(*openp, session);
+    return cause;
+}
+
+static enum cause find_by_handle(struct session *session, const struct ipc_handle *handle,
+                                 struct ipc_event **evp)
 {
     struct ipc_events *all = session->server->ipc;
     struct ipc_event *ev;
 
     if (!ipc_handle_valid(handle, IPC_HANDLE_EVENT))
-        return ACL_ERROR_RT_PARAM_INVALID;
+        return CAUSE_IPC_HANDLE;
     if (handle->instance != session->server->instance)
-        return ACL_ERROR_RT_PARAM_INVALID; /* of an npud at another socket, or one that has ended */
+        return CAUSE_IPC_HANDLE_OF_OTHER_NPUD;
     if (handle->object == 0 || handle->object > all->last_id)
-        return ACL_ERROR_RT_PARAM_INVALID;
+        return CAUSE_IPC_HANDLE;
     HASH_FIND(hh, all->by_id, &handle->object, sizeof(handle->object), ev);
     if (!ev)
-        return ACL_ERROR_RT_INVALID_HANDLE;
+        return CAUSE_IPC_EVENT_GONE;
     /* All of it, the reserved bytes too: what npud did not give out is no handle. */
     if (!capability_equal(handle, &ev->handle, sizeof(*handle)))
-        return ACL_ERROR_RT_PARAM_INVALID;
+        return CAUSE_IPC_HANDLE;
     if (!capability_in_scope(session, ev->user->uid))
-        return ACL_ERROR_RT_NO_PERMISSION;
+        return CAUSE_IPC_EVENT_OF_OTHER_USER;
     *evp = ev;
-    return 0;
+    return CAUSE_NONE;
 }
 
-int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
-                       struct ipc_open **openp)
+enum cause ipc_event_open(struct session *session, const struct ipc_handle *handle,
+                          struct ipc_open **openp)
 {
     struct ipc_event *ev;
-    struct ipc_open *open;
-    int32_t error = find_by_handle(session, handle, &ev);
+    enum cause cause = find_by_handle(session, handle, &ev);
 
-    if (error != 0)
-        return error;
+    if (cause != CAUSE_NONE)
+        return cause;
     /* Only an export tells the secret, so this handle was good: its exporter has left. */
     if (!ev->exports)
-        return ACL_ERROR_RT_INVALID_HANDLE;
+        return CAUSE_IPC_EVENT_GONE;
     /* Charging may evict what lingers, and this event may be just that: not while it is being
      * opened. */
     linger_stop(ev);
-    open = open_prepare(session, &error);
-    if (open) {
-        error = open_new(session, ev, open);
-        if (error != 0)
-            open_abandon(open, session);
+    cause = open_prepare(session, openp);
+    if (cause == CAUSE_NONE) {
+        cause = open_new(session, ev, *openp);
+        if (cause != CAUSE_NONE)
+            open_abandon(*openp, session);
     }
     if (!ev->opens)
         let_linger(ev, session->server->linger_max);
-    *openp = open;
-    return error;
+    return cause;
 }
 
-int32_t ipc_event_export(struct ipc_open *open)
+enum cause ipc_event_export(struct ipc_open *open)
 {
     struct ipc_export *export;
 
     LL_FOREACH (open->event->exports, export)
         if (export->session == open->session)
-            return 0;
+            return CAUSE_NONE;
     export = malloc(sizeof(*export));
     if (!export)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+        return CAUSE_MEMORY;
     export->session = open->session;
     export->event = open->event;
     LL_PREPEND(open->event->exports, export);
     LL_PREPEND2(open->session->exports, export, session_next);
-    return 0;
+    return CAUSE_NONE;
 }
 
-int32_t ipc_event_info(struct session *session, const struct ipc_handle *handle,
-                       struct ipc_event_info *info)
+enum cause ipc_event_info(struct session *session, const struct ipc_handle *handle,
+                          struct ipc_event_info *info)
 {
     struct ipc_event *ev;
     struct ipc_export *export;
-    int32_t error = find_by_handle(session, handle, &ev);
+    enum cause cause = find_by_handle(session, handle, &ev);
 
-    if (error != 0)
-        return error;
+    if (cause != CAUSE_NONE)
+        return cause;
     *info = (struct ipc_event_info){.device = ev->device, .pid = ev->last_exporter};
     /* From the newest to the oldest: the oldest that lives counts, or else the oldest. */
     LL_FOREACH (ev->exports, export) {
@@ -349,7 +349,7 @@ int32_t ipc_event_info(struct session *session, const struct ipc_handle *handle,
             info->alive = alive;
         }
     }
-    return 0;
+    return CAUSE_NONE;
 }
 
 void ipc_exports_drop(struct session *session)
@@ -423,11 +423,13 @@ static void release_closed(void *open)
     ipc_open_release(open);
 }
 
-bool ipc_open_close(struct ipc_open *open, const struct fence *fences, size_t n, bool all)
+enum cause ipc_open_close(struct ipc_open *open, const struct fence *fences, size_t n, bool all)
 {
+    enum cause cause;
+
     open->closing = true;
-    if (release_when_passed(open->session, fences, n, all, release_closed, open))
-        return true;
-    open->closing = false;
-    return false;
+    cause = release_when_passed(open->session, fences, n, all, release_closed, open);
+    if (cause != CAUSE_NONE)
+        open->closing = false;
+    return cause;
 }

@@ -19,6 +19,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
+#include "daemon/core/cause.h"
 #include "daemon/core/survivor.h"
 #include "proto/wire/ipc_handle.h"
 #include "proto/shm/ipc_page.h"
@@ -116,19 +117,19 @@ struct ipc_event_info {
     bool alive;
 };
 
-/** Errors of the following four are ACL codes for the client; 0 with *openp set. */
-int32_t ipc_event_new(struct session *session, uint32_t device, struct ipc_open **openp);
-int32_t ipc_event_open(struct session *session, const struct ipc_handle *handle,
-                       struct ipc_open **openp);
-int32_t ipc_event_export(struct ipc_open *open);
-int32_t ipc_event_info(struct session *session, const struct ipc_handle *handle,
-                       struct ipc_event_info *info);
+/** *openp: set if nothing is refused. */
+enum cause ipc_event_new(struct session *session, uint32_t device, struct ipc_open **openp);
+enum cause ipc_event_open(struct session *session, const struct ipc_handle *handle,
+                          struct ipc_open **openp);
+enum cause ipc_event_export(struct ipc_open *open);
+enum cause ipc_event_info(struct session *session, const struct ipc_handle *handle,
+                          struct ipc_event_info *info);
 
 /**
  * The client has closed the handle: it is freed when its streams have passed the fences
- * (release.h), and nothing pins it. False: too many are pending, and the handle stays.
+ * (release.h), and nothing pins it. If that is refused, the handle stays.
  */
-bool ipc_open_close(struct ipc_open *open, const struct fence *fences, size_t n, bool all);
+enum cause ipc_open_close(struct ipc_open *open, const struct fence *fences, size_t n, bool all);
 
 /** Close one handle; the event goes with its last one, or lingers. */
 void ipc_open_free(struct ipc_open *open);

@@ -32,12 +32,13 @@ static void notify_free(struct notify *n)
     heap_trim_count();
 }
 
-static struct notify *notify_make(struct session *session, struct device *device, bool counts)
+static enum cause notify_make(struct session *session, struct device *device, bool counts,
+                              struct notify **np)
 {
     struct notify *n = calloc(1, sizeof(*n));
 
     if (!n)
-        return NULL;
+        return CAUSE_MEMORY;
     n->all = session->server->notifies;
     n->number = ++n->all->last_number;
     n->device = device;
@@ -45,22 +46,25 @@ static struct notify *notify_make(struct session *session, struct device *device
     n->uid = session->uid;
     waitlist_init(&n->waiting);
     n->id = slots_take(&device->notify_ids);
-    if (n->id)
-        return n;
-    notify_free(n);
-    return NULL;
+    if (!n->id) {
+        notify_free(n);
+        return slots_full(&device->notify_ids) ? CAUSE_NOTIFY_IDS : CAUSE_MEMORY;
+    }
+    *np = n;
+    return CAUSE_NONE;
 }
 
-static struct notify_open *open_prepare(struct session *session)
+static enum cause open_prepare(struct session *session, struct notify_open **openp)
 {
     struct notify_open *open = slots_take(&session->notifies);
 
     if (!open)
-        return NULL;
+        return slots_full(&session->notifies) ? CAUSE_NOTIFIES_OF_SESSION : CAUSE_MEMORY;
+    *openp = open;
     if (user_charge(&open->charge, session->user, RESOURCE_NOTIFIES, 1) == 0)
-        return open;
+        return CAUSE_NONE;
     slots_put(&session->notifies, open);
-    return NULL;
+    return CAUSE_USER_NOTIFIES;
 }
 
 static void open_publish(struct notify_open *open, struct session *session, struct notify *n)
@@ -72,24 +76,23 @@ static void open_publish(struct notify_open *open, struct session *session, stru
     slots_publish(open);
 }
 
-int32_t notify_new(struct session *session, struct device *device, bool counts,
-                   struct notify_open **openp)
+enum cause notify_new(struct session *session, struct device *device, bool counts,
+                      struct notify_open **openp)
 {
-    struct notify_open *open = open_prepare(session);
     struct notify *n;
+    enum cause cause = open_prepare(session, openp);
 
-    if (!open)
-        return ACL_ERROR_RT_NO_NOTIFY_RESOURCE;
-    n = notify_make(session, device, counts);
-    if (!n) {
-        user_uncharge(&open->charge);
-        slots_put(&session->notifies, open);
-        return ACL_ERROR_RT_NO_NOTIFY_RESOURCE;
+    if (cause != CAUSE_NONE)
+        return cause;
+    cause = notify_make(session, device, counts, &n);
+    if (cause != CAUSE_NONE) {
+        user_uncharge(&(*openp)->charge);
+        slots_put(&session->notifies, *openp);
+        return cause;
     }
-    open_publish(open, session, n);
-    n->creator = open;
-    *openp = open;
-    return 0;
+    open_publish(*openp, session, n);
+    n->creator = *openp;
+    return CAUSE_NONE;
 }
 
 /*
@@ -146,14 +149,16 @@ void notify_open_free(struct notify_open *open)
 
 /* --- sharing --- */
 
-int32_t notify_export(struct notify_open *open, bool any_pid)
+enum cause notify_export(struct notify_open *open, bool any_pid)
 {
     struct notify *n = open->notify;
 
     if (n->counts)
-        return ACL_ERROR_RT_PARAM_INVALID;
-    if (n->exported || n->creator != open)
-        return ACL_ERROR_RT_INTERNAL_ERROR;
+        return CAUSE_NOTIFY_COUNTS;
+    if (n->creator != open)
+        return CAUSE_NOTIFY_NOT_CREATED;
+    if (n->exported)
+        return CAUSE_NOTIFY_EXPORTED_BEFORE;
     n->key = (struct notify_key){
         .magic = NOTIFY_KEY_MAGIC,
         .version = NOTIFY_KEY_VERSION,
@@ -162,14 +167,14 @@ int32_t notify_export(struct notify_open *open, bool any_pid)
         .instance = open->session->server->instance,
     };
     if (!random_fill(n->key.secret, sizeof(n->key.secret)))
-        return ACL_ERROR_RT_INTERNAL_ERROR;
+        return CAUSE_RANDOM;
     notify_key_seal(&n->key);
     HASH_ADD(hh, n->all->by_number, number, sizeof(n->number), n);
     if (!n->hh.tbl)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+        return CAUSE_MEMORY;
     n->exported = true;
     n->any_pid = any_pid;
-    return 0;
+    return CAUSE_NONE;
 }
 
 static struct notify_pid *find_pid(struct notify *n, int32_t pid)
@@ -180,120 +185,109 @@ static struct notify_pid *find_pid(struct notify *n, int32_t pid)
     return NULL;
 }
 
-static int32_t allow_pid(struct notify *n, int32_t pid)
+static enum cause allow_pid(struct notify *n, int32_t pid)
 {
     struct notify_pid *entry = find_pid(n, pid);
 
     if (!entry) {
         if (n->n_pids == NOTIFY_PIDS_MAX)
-            return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+            return CAUSE_NOTIFY_PIDS;
         entry = reallocarray(n->pids, n->n_pids + 1, sizeof(*entry));
         if (!entry)
-            return ACL_ERROR_RT_MEMORY_ALLOCATION;
+            return CAUSE_MEMORY;
         n->pids = entry;
         entry += n->n_pids++;
     }
     *entry = (struct notify_pid){.pid = pid, .process = pidfd_now(pid)};
-    return 0;
+    return CAUSE_NONE;
 }
 
-bool notify_can_allow(const struct notify_open *open)
+enum cause notify_allow(struct notify_open *open, const int32_t *pids, size_t n)
 {
-    return open->notify->exported && open->notify->creator == open;
-}
+    enum cause cause = CAUSE_NONE;
 
-int32_t notify_allow(struct notify_open *open, const int32_t *pids, size_t n)
-{
-    if (!notify_can_allow(open))
-        return ACL_ERROR_RT_PARAM_INVALID;
+    if (!open->notify->exported || open->notify->creator != open)
+        return CAUSE_NOTIFY_NOT_EXPORTED;
     for (size_t i = 0; i < n; i++)
         if (pids[i] <= 0)
-            return ACL_ERROR_RT_PARAM_INVALID;
-    for (size_t i = 0; i < n; i++) {
-        int32_t error = allow_pid(open->notify, pids[i]);
-
-        if (error != 0)
-            return error;
-    }
-    return 0;
+            return CAUSE_NOTIFY_PID;
+    for (size_t i = 0; i < n && cause == CAUSE_NONE; i++)
+        cause = allow_pid(open->notify, pids[i]);
+    return cause;
 }
 
 /*
  * The session's process lives, or npud learns in a moment that it does not: no other process has
  * its pid.
  */
-static bool may_import(struct notify *n, const struct session *session)
+static enum cause may_import(struct notify *n, const struct session *session)
 {
     struct notify_pid *entry;
     uint64_t process;
 
     if (n->creator->session == session)
-        return true;
+        return CAUSE_NONE;
     if (n->any_pid)
-        return capability_in_scope(session, n->uid);
+        return capability_in_scope(session, n->uid) ? CAUSE_NONE : CAUSE_NOTIFY_OF_OTHER_USER;
     entry = find_pid(n, session->pid);
     if (!entry)
-        return false;
+        return CAUSE_NOTIFY_NOT_LISTED;
     process = pidfd_of(session->pid, session->pidfd);
     if (entry->process == 0)
         entry->process = process;
-    return entry->process == process;
+    return entry->process == process ? CAUSE_NONE : CAUSE_NOTIFY_NOT_LISTED;
 }
 
-static int32_t find_by_key(struct session *session, const char *text, size_t length,
-                           struct notify **np)
+static enum cause find_by_key(struct session *session, const char *text, size_t length,
+                              struct notify **np)
 {
     struct notifies *all = session->server->notifies;
     struct notify_key key;
     struct notify *n;
 
     if (!notify_key_decode(&key, text, length))
-        return ACL_ERROR_RT_PARAM_INVALID;
+        return CAUSE_NOTIFY_KEY;
     if (key.instance != session->server->instance)
-        return ACL_ERROR_RT_INVALID_HANDLE; /* of an npud that is gone, with all its notifies */
+        return CAUSE_NOTIFY_OF_OTHER_NPUD;
     if (key.number == 0 || key.number > all->last_number)
-        return ACL_ERROR_RT_PARAM_INVALID;
+        return CAUSE_NOTIFY_KEY;
     HASH_FIND(hh, all->by_number, &key.number, sizeof(key.number), n);
     if (!n)
-        return ACL_ERROR_RT_INVALID_HANDLE;
+        return CAUSE_NOTIFY_GONE;
     if (!capability_equal(&key, &n->key, sizeof(key)))
-        return ACL_ERROR_RT_PARAM_INVALID;
+        return CAUSE_NOTIFY_KEY;
     if (!n->creator)
-        return ACL_ERROR_RT_INVALID_HANDLE;
+        return CAUSE_NOTIFY_GONE;
     *np = n;
-    return may_import(n, session) ? 0 : ACL_ERROR_RT_NO_PERMISSION;
+    return may_import(n, session);
 }
 
-int32_t notify_import(struct session *session, const char *text, size_t length,
-                      struct notify_open **openp)
+enum cause notify_import(struct session *session, const char *text, size_t length,
+                         struct notify_open **openp)
 {
-    struct notify_open *open;
     struct notify *n;
-    int32_t error = find_by_key(session, text, length, &n);
+    enum cause cause = find_by_key(session, text, length, &n);
 
-    if (error != 0)
-        return error;
-    open = open_prepare(session);
-    if (!open)
-        return ACL_ERROR_RT_NO_NOTIFY_RESOURCE;
-    open_publish(open, session, n);
-    *openp = open;
-    return 0;
+    if (cause == CAUSE_NONE)
+        cause = open_prepare(session, openp);
+    if (cause == CAUSE_NONE)
+        open_publish(*openp, session, n);
+    return cause;
 }
 
 /* --- state --- */
 
-int32_t notify_reset(struct notify_open *open)
+enum cause notify_reset(struct notify_open *open)
 {
     struct notify *n = open->notify;
 
     if (n->exported)
-        return ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT;
+        return CAUSE_NOTIFY_EXPORTED;
     pthread_mutex_lock(&n->waiting.lock);
     n->value = 0;
     n->failed_pid = 0;
     pthread_mutex_unlock(&n->waiting.lock);
-    return 0;
+    return CAUSE_NONE;
 }
 
 uint32_t notify_value(struct notify *n)

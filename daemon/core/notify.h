@@ -27,6 +27,7 @@
 #include "daemon/core/notify_key.h"
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
+#include "daemon/core/cause.h"
 #include "proto/util/slots.h"
 #include "proto/shm/task.h"
 
@@ -86,10 +87,10 @@ struct notify_open {
     struct notify_open *prev, *next; /* notify->opens */
 };
 
-/* --- control thread; errors are ACL codes for the client --- */
+/* --- control thread --- */
 
-int32_t notify_new(struct session *session, struct device *device, bool counts,
-                   struct notify_open **openp);
+enum cause notify_new(struct session *session, struct device *device, bool counts,
+                      struct notify_open **openp);
 
 /**
  * Close a handle. Its session's streams that are parked on it fail with 107017. The notify goes
@@ -97,26 +98,17 @@ int32_t notify_new(struct session *session, struct device *device, bool counts,
  */
 void notify_open_free(struct notify_open *open);
 
-/** Once per notify, by its creator: 507000 otherwise. The key is in open->notify->key then. */
-int32_t notify_export(struct notify_open *open, bool any_pid);
+/** Once per notify, by its creator. The key is in open->notify->key then. */
+enum cause notify_export(struct notify_open *open, bool any_pid);
 
-/** May this handle be given to notify_allow()? Its creator's may, once it is exported. */
-bool notify_can_allow(const struct notify_open *open);
+/** Put pids on the list of an exported notify: by its creator. */
+enum cause notify_allow(struct notify_open *open, const int32_t *pids, size_t n);
 
-/**
- * Put pids on the list of an exported notify. 107000: not exported, not the creator's, or no pid;
- * 207005: too many.
- */
-int32_t notify_allow(struct notify_open *open, const int32_t *pids, size_t n);
+enum cause notify_import(struct session *session, const char *text, size_t length,
+                         struct notify_open **openp);
 
-/**
- * 107000 bad key, 107017 the notify or its creator is gone, 207006 not allowed, 207009 too many.
- */
-int32_t notify_import(struct session *session, const char *text, size_t length,
-                      struct notify_open **openp);
-
-/** Clear the bit, or the counter, now. 507009 for one that is or was shared. */
-int32_t notify_reset(struct notify_open *open);
+/** Clear the bit, or the counter, now. Refused for a notify that has been exported. */
+enum cause notify_reset(struct notify_open *open);
 
 /**
  * The session drops this task, an entry of its ring, without executing it. Nothing to do but for

@@ -1,6 +1,7 @@
 /* The ACL error and the sentence for each cause of a refusal. Control thread. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/core/cause.h"
@@ -13,13 +14,22 @@ struct user;
  * Logged once per session if npud or the user has no more of something. Returns the ACL error, for
  * the handler to return; 0 for CAUSE_NONE.
  */
-int32_t refuse(struct call *call, enum cause cause, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+#define refuse(call, cause, ...) refuse_payer(call, cause, (call)->session->user, __VA_ARGS__)
 
 /** As refuse(), where another user than that of the session pays. */
 int32_t refuse_payer(struct call *call, enum cause cause, const struct user *payer, const char *fmt,
                      ...) __attribute__((format(printf, 4, 5)));
 
+/** As refuse(), if the sentence needs no name of what is refused. Not for CAUSE_NONE. */
+int32_t refuse_plainly(struct call *call, enum cause cause);
+
 /** The sentence only, for a reply that is no error. */
 void refuse_explain(struct call *call, enum cause cause, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/**
+ * The sentence of a refusal that is not of a request of a session. what: as above; "": the sentence
+ * does without. payer: NULL if no limit of a user can be the cause. Returns the ACL error.
+ */
+int32_t refuse_text(char *text, size_t size, enum cause cause, const struct user *payer,
+                    const char *what);

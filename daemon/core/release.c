@@ -99,21 +99,21 @@ static size_t fill_fences(struct session *session, struct fence *out, const stru
     return used;
 }
 
-bool release_when_passed(struct session *session, const struct fence *fences, size_t n, bool all,
-                         void (*free_object)(void *object), void *object)
+enum cause release_when_passed(struct session *session, const struct fence *fences, size_t n,
+                               bool all, void (*free_object)(void *object), void *object)
 {
     size_t max = all ? fill_all_fences(session, NULL, SIZE_MAX) : n;
     struct release *r;
 
     if (max == 0) {
         free_object(object);
-        return true;
+        return CAUSE_NONE;
     }
     if (max > SESSION_FENCES_MAX - session->n_fences)
-        return false;
+        return CAUSE_FENCES;
     r = calloc(1, sizeof(*r) + max * sizeof(r->fences[0]));
     if (!r)
-        return false;
+        return CAUSE_MEMORY;
     r->waiter.fire = fence_fired;
     r->post.run = on_passed;
     r->server = session->server;
@@ -125,7 +125,7 @@ bool release_when_passed(struct session *session, const struct fence *fences, si
     session->n_fences += r->n;
     DL_APPEND(session->releases, r);
     await_next_fence(r);
-    return true;
+    return CAUSE_NONE;
 }
 
 /*

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/core/cause.h"
+
 struct session;
 
 struct fence {
@@ -25,11 +27,10 @@ struct fence {
 /**
  * Call free_object(object) when the streams have passed the fences: at once if they have already,
  * else later from the control thread, at the latest from releases_flush(). With `all`, every stream
- * of the session is a fence, where it ends now. False: too many are pending, or no memory; nothing
- * has happened.
+ * of the session is a fence, where it ends now. If it is refused, nothing has happened.
  */
-bool release_when_passed(struct session *session, const struct fence *fences, size_t n, bool all,
-                         void (*free_object)(void *object), void *object);
+enum cause release_when_passed(struct session *session, const struct fence *fences, size_t n,
+                               bool all, void (*free_object)(void *object), void *object);
 
 /** The session ends and its streams are gone: free everything that still waits. */
 void releases_flush(struct session *session);

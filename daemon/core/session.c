@@ -1,6 +1,7 @@
 #include "daemon/core/session.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "acl/acl_base.h"
 #include "daemon/base/config.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
@@ -97,18 +97,17 @@ static bool send_newest(struct segments *segs, uint32_t index, int *fd)
     return true;
 }
 
-void *session_segment(struct session *session, struct segments *segs, uint32_t index, size_t size,
-                      int *fd)
+enum cause session_segment(struct session *session, struct segments *segs, uint32_t index,
+                           size_t size, void **mapping, int *fd)
 {
     int r;
 
-    (void)session;
     *fd = -1;
     if (index >= segs->n) {
         void **map = reallocarray(segs->map, index + 1, sizeof(*map));
 
         if (!map)
-            return NULL;
+            return CAUSE_MEMORY;
         memset(map + segs->n, 0, (index + 1 - segs->n) * sizeof(*map));
         segs->map = map;
         segs->n = index + 1;
@@ -120,10 +119,11 @@ void *session_segment(struct session *session, struct segments *segs, uint32_t i
             log_line(LOG_ERR, &session->log,
                      "no memory for the segments that this session shares with npud: %s",
                      strerror(-r));
-            return NULL;
+            return cause_of_errno(r);
         }
     }
-    return send_newest(segs, index, fd) ? segs->map[index] : NULL;
+    *mapping = segs->map[index];
+    return send_newest(segs, index, fd) ? CAUSE_NONE : CAUSE_DESCRIPTORS;
 }
 
 void session_free_segments(struct segments *segs)
@@ -151,34 +151,49 @@ static void attach_free(struct attach *a)
     free(a);
 }
 
-int32_t session_open_device(struct session *session, uint32_t index, int *fd)
+/* Make its doorbell, and have the engine listen to that. */
+static enum cause attach_open(struct attach *a)
+{
+    struct session *session = a->session;
+    int r;
+
+    a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (a->fd < 0)
+        return cause_of_errno(-errno);
+    if (user_charge(&a->charge_fd, session->user, RESOURCE_FDS, 1) < 0)
+        return CAUSE_USER_DESCRIPTORS;
+    r = engine_attach(a->device->engine, a);
+    return r < 0 ? cause_of_errno(r) : CAUSE_NONE;
+}
+
+enum cause session_open_device(struct session *session, uint32_t index, int *fd)
 {
     struct device *device = devices_get(session->server->devices, index);
+    enum cause cause;
     struct attach *a;
 
     if (!device)
-        return ACL_ERROR_RT_INVALID_DEVICEID;
+        return CAUSE_DEVICE_NONE;
     a = session->attach[index];
     if (a) {
         *fd = a->fd;
-        return 0;
+        return CAUSE_NONE;
     }
     a = calloc(1, sizeof(*a));
     if (!a)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+        return CAUSE_MEMORY;
     a->session = session;
     a->device = device;
     a->bell = &session->page->doorbell[index];
-    a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (a->fd < 0 || user_charge(&a->charge_fd, session->user, RESOURCE_FDS, 1) < 0 ||
-        engine_attach(device->engine, a) < 0) {
+    cause = attach_open(a);
+    if (cause != CAUSE_NONE) {
         attach_free(a);
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+        return cause;
     }
     session->attach[index] = a;
     device->sessions++;
     *fd = a->fd;
-    return 0;
+    return CAUSE_NONE;
 }
 
 void session_close_devices(struct session *session)
@@ -214,16 +229,17 @@ void session_tell_retired(struct session *session)
     futex_wake_one(&session->page->retired);
 }
 
-int32_t session_hello(struct session *session, const char *program, int *page_fd)
+enum cause session_hello(struct session *session, const char *program, int *page_fd)
 {
     void *map;
+    int r = memfd_map_new("npud-session", sizeof(struct session_page), page_fd, &map);
 
-    if (memfd_map_new("npud-session", sizeof(struct session_page), page_fd, &map) < 0)
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    if (r < 0)
+        return cause_of_errno(r);
     session->page = map;
     snprintf(session->program, sizeof(session->program), "%s", program);
     session->hello = true;
     log_line(LOG_DEBUG, &session->log, "program %s, uid %u", session->program,
              (unsigned)session->uid);
-    return 0;
+    return CAUSE_NONE;
 }

@@ -14,6 +14,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/user.h"
+#include "daemon/core/cause.h"
 #include "proto/shm/doorbell.h"
 #include "proto/util/slots.h"
 
@@ -143,11 +144,11 @@ void session_segment_resend(struct segments *segments, uint32_t index);
  */
 void session_tell_retired(struct session *session);
 
-/** Answer to Hello: make the arena. ACL error, or 0 with *page_fd (the caller closes it). */
-int32_t session_hello(struct session *session, const char *program, int *page_fd);
+/** Answer to Hello: make the session page. *page_fd: the caller closes it. */
+enum cause session_hello(struct session *session, const char *program, int *page_fd);
 
-/** Open device for the session. ACL error, or 0 with *fd borrowed from the attachment. */
-int32_t session_open_device(struct session *session, uint32_t device, int *fd);
+/** Open device for the session. *fd is borrowed from the attachment. */
+enum cause session_open_device(struct session *session, uint32_t device, int *fd);
 
 /** The session ends, and has no streams any more: close its devices. */
 void session_close_devices(struct session *session);
@@ -156,11 +157,11 @@ void session_close_devices(struct session *session);
 struct attach *session_attach(struct session *session, uint32_t device);
 
 /**
- * Make sure that segment `index` of a kind is there. Returns its mapping; *fd is its memfd when it
- * is new (the caller sends and closes it), else -1. NULL: out of memory or descriptors.
+ * Make sure that segment `index` of a kind is there. *mapping is where it is mapped; *fd is its
+ * memfd when it is new (the caller sends and closes it), else -1.
  */
-void *session_segment(struct session *session, struct segments *segments, uint32_t index,
-                      size_t size, int *fd);
+enum cause session_segment(struct session *session, struct segments *segments, uint32_t index,
+                           size_t size, void **mapping, int *fd);
 
 /** The session ends: unmap its segments of a kind. */
 void session_free_segments(struct segments *segments);

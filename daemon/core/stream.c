@@ -104,56 +104,55 @@ void stream_stop_at_failure(struct stream *s)
     engine_unlock(s->attach->device->engine);
 }
 
-static int32_t take_resources(struct stream *s, struct session *session, struct attach *attach,
-                              int *segment_fd)
+static enum cause take_resources(struct stream *s, int *segment_fd)
 {
+    struct session *session = s->session;
+    struct slots *ids = &s->attach->device->stream_ids;
     uint32_t depth = session_ring_depth(session);
+    enum cause cause;
     void *segment;
 
     if (user_charge(&s->charge, session->user, RESOURCE_STREAMS, 1) < 0)
-        return ACL_ERROR_RT_NO_STREAM_RESOURCE;
-    s->id = slots_take(&attach->device->stream_ids);
-    if (!s->id) {
-        user_uncharge(&s->charge);
-        return ACL_ERROR_RT_NO_STREAM_RESOURCE;
-    }
-    segment = session_segment(session, &session->stream_segments, s->slot.number / ARENA_STREAMS,
-                              arena_stream_segment_size(depth), segment_fd);
-    if (!segment) {
-        slots_put(&attach->device->stream_ids, s->id);
-        user_uncharge(&s->charge);
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
-    }
+        return CAUSE_USER_STREAMS;
+    s->id = slots_take(ids);
+    if (!s->id)
+        return slots_full(ids) ? CAUSE_STREAM_IDS : CAUSE_MEMORY;
+    cause = session_segment(session, &session->stream_segments, s->slot.number / ARENA_STREAMS,
+                            arena_stream_segment_size(depth), &segment, segment_fd);
+    if (cause != CAUSE_NONE)
+        return cause;
     slots_publish(s->id);
     s->depth = depth;
     s->ctrl = arena_stream_ctrl(segment, s->slot.number);
     s->ring = arena_stream_ring(segment, s->slot.number, depth);
-    return 0;
+    return CAUSE_NONE;
 }
 
 /* Give back what take_resources() took, and the slot. */
 static void give_resources_back(struct stream *s)
 {
-    slots_put(&s->attach->device->stream_ids, s->id);
+    if (s->id)
+        slots_put(&s->attach->device->stream_ids, s->id);
     user_uncharge(&s->charge);
     slots_put(&s->session->streams, s);
 }
 
-int32_t stream_new(struct session *session, struct attach *attach, uint32_t context,
-                   uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd)
+enum cause stream_new(struct session *session, struct attach *attach, uint32_t context,
+                      uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd)
 {
     struct stream *s = slots_take(&session->streams);
-    int32_t error;
+    enum cause cause;
 
     if (!s)
-        return ACL_ERROR_RT_NO_STREAM_RESOURCE;
-    error = take_resources(s, session, attach, segment_fd);
-    if (error != 0) {
-        slots_put(&session->streams, s);
-        return error;
-    }
+        return slots_full(&session->streams) ? CAUSE_STREAMS_OF_SESSION : CAUSE_MEMORY;
     s->session = session;
     s->attach = attach;
+    s->id = NULL;
+    cause = take_resources(s, segment_fd);
+    if (cause != CAUSE_NONE) {
+        give_resources_back(s);
+        return cause;
+    }
     s->priority = priority;
     s->flags = flags;
     s->run = RUN_IDLE;
@@ -179,12 +178,12 @@ int32_t stream_new(struct session *session, struct attach *attach, uint32_t cont
     if (!context_join(s, context)) {
         waitlist_deinit(&s->passed);
         give_resources_back(s);
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+        return CAUSE_MEMORY;
     }
     attach->streams++;
     slots_publish(s);
     *streamp = s;
-    return 0;
+    return CAUSE_NONE;
 }
 
 void stream_evict_waiters(struct session *session, struct waitlist *list, uint32_t object)

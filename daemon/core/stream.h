@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/core/backend.h"
+#include "daemon/core/cause.h"
 #include "daemon/core/device.h"
 #include "daemon/base/timers.h"
 #include "daemon/base/user.h"
@@ -173,12 +174,12 @@ static inline uint32_t stream_task_id(const struct stream *stream)
 }
 
 /**
- * Make a stream of session on an opened device, in the session's context of that number. Errors are
- * ACL codes for the client; 0 with *streamp set. *segment_fd is the arena segment when a new one
- * was made (the caller sends and closes it), else -1.
+ * Make a stream of session on an opened device, in the session's context of that number.
+ * *segment_fd is the arena segment when a new one was made (the caller sends and closes it), else
+ * -1.
  */
-int32_t stream_new(struct session *session, struct attach *attach, uint32_t context,
-                   uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd);
+enum cause stream_new(struct session *session, struct attach *attach, uint32_t context,
+                      uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd);
 
 /** From now on the context of stream stops at a failure. Control thread. */
 void stream_stop_at_failure(struct stream *stream);

@@ -11,50 +11,59 @@
 
 #define PAGE 4096u
 
-static int32_t charge_user(struct mem *m, struct session *session, struct device *device)
+static enum cause charge_user(struct mem *m, struct session *session)
 {
-    enum resource r = m->kind == MEM_DEVICE ? RESOURCE_DEVICE_MEMORY : RESOURCE_HOST_MEMORY;
+    const struct device *device = m->device;
+    bool host = m->kind == MEM_HOST;
+    enum resource r = host ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY;
 
-    if (m->kind == MEM_DEVICE && m->size > device->info.memory - device->memory_used)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    if (!host && m->size > device->info.memory - device->memory_used)
+        return CAUSE_DEVICE_MEMORY;
     if (user_charge(&m->charge, session->user, r, m->size) < 0)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
-    if (user_charge(&m->charge_fd, session->user, RESOURCE_FDS, 1) < 0) {
-        user_uncharge(&m->charge);
-        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
-    }
-    return 0;
+        return host ? CAUSE_USER_HOST_MEMORY : CAUSE_USER_DEVICE_MEMORY;
+    if (user_charge(&m->charge_fd, session->user, RESOURCE_FDS, 1) < 0)
+        return CAUSE_USER_DESCRIPTORS;
+    return CAUSE_NONE;
 }
 
-int32_t allocation_new(struct session *session, struct device *device, enum mem_kind kind,
-                       uint64_t size, struct mem **memp)
+static enum cause make_file(struct mem *m)
 {
+    struct device *device = m->device;
+
+    m->fd = m->kind == MEM_DEVICE
+                ? device->backend->memory_new(device->backend_state, device->index, m->size)
+                : memfd_new("npud-host-memory", m->size);
+    if (m->fd >= 0)
+        return CAUSE_NONE;
+    return cause_of_errno(m->fd) == CAUSE_DESCRIPTORS ? CAUSE_FILE_DESCRIPTORS : CAUSE_FILE_MEMORY;
+}
+
+enum cause allocation_new(struct session *session, struct device *device, enum mem_kind kind,
+                          uint64_t size, struct mem **memp)
+{
+    enum cause cause;
     struct mem *m;
-    int32_t error;
 
     if (size == 0)
-        return ACL_ERROR_INVALID_PARAM;
+        return CAUSE_ALLOCATION_SIZE;
     if (size > UINT64_MAX - PAGE)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+        return kind == MEM_DEVICE ? CAUSE_DEVICE_MEMORY : CAUSE_FILE_MEMORY;
     m = slots_take(&session->mems);
     if (!m)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+        return slots_full(&session->mems) ? CAUSE_ALLOCATIONS_OF_SESSION : CAUSE_FILE_MEMORY;
     m->session = session;
     m->device = device;
     m->kind = kind;
     m->size = (size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
     atomic_store_explicit(&m->map, NULL, memory_order_relaxed);
-    error = charge_user(m, session, device);
-    if (error != 0)
-        goto put;
-    m->fd = kind == MEM_DEVICE
-                ? device->backend->memory_new(device->backend_state, device->index, m->size)
-                : memfd_new("npud-host-memory", m->size);
-    if (m->fd < 0) {
+    cause = charge_user(m, session);
+    if (cause == CAUSE_NONE)
+        cause = make_file(m);
+    if (cause != CAUSE_NONE) {
         user_uncharge(&m->charge);
         user_uncharge(&m->charge_fd);
-        error = ACL_ERROR_RT_MEMORY_ALLOCATION;
-        goto put;
+        slots_put(&session->mems, m);
+        return cause;
     }
     if (kind == MEM_DEVICE)
         device->memory_used += m->size;
@@ -62,10 +71,7 @@ int32_t allocation_new(struct session *session, struct device *device, enum mem_
     waitlist_init(&m->values);
     slots_publish(m);
     *memp = m;
-    return 0;
-put:
-    slots_put(&session->mems, m);
-    return error;
+    return CAUSE_NONE;
 }
 
 void allocation_free(struct mem *m)

@@ -7,6 +7,7 @@
 
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
+#include "daemon/core/cause.h"
 #include "proto/util/slots.h"
 
 struct session;
@@ -30,10 +31,9 @@ struct mem {
     struct charge charge_fd;
 };
 
-/** Allocate size bytes (rounded up to pages) on an opened device. ACL error, or 0 with *memp.
- * Control thread. */
-int32_t allocation_new(struct session *session, struct device *device, enum mem_kind kind,
-                       uint64_t size, struct mem **memp);
+/** Allocate size bytes (rounded up to pages) on an opened device. Control thread. */
+enum cause allocation_new(struct session *session, struct device *device, enum mem_kind kind,
+                          uint64_t size, struct mem **memp);
 /**
  * Free it. Tasks that come to use it later fail, and so do streams that wait for a word of it.
  * Control thread; takes the locks of the session's engines.

@@ -114,6 +114,12 @@ static inline void slots_unpublish(void *object)
                           memory_order_release);
 }
 
+/** After slots_take() has returned NULL: is the table full, or was memory short? */
+static inline bool slots_full(const struct slots *t)
+{
+    return t->live >= t->max;
+}
+
 static inline bool slot_live(const void *object)
 {
     const struct slot *s = object;

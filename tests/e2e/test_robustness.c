@@ -443,7 +443,7 @@ START_TEST(limits_are_named_errors)
     fd = raw_connect();
     reply = say_hello(fd, PROTOCOL);
     ck_assert_int_eq(reply->error, ACL_ERROR_RT_OVER_LIMIT);
-    ck_assert_ptr_nonnull(strstr(reply->message, "too many sessions"));
+    ck_assert_ptr_nonnull(strstr(reply->message, "([limits] sessions)"));
     npud__reply__free_unpacked(reply, NULL);
     close(fd);
     close(second);

@@ -1094,7 +1094,7 @@ const struct hostile_case hostile_cases[] = {
     {"sessions until refused",
      open_sessions,
      SHAPE_FLOOD,
-     "too many sessions",
+     "sessions ([limits] sessions)",
      {"--set=limits.sessions=64"}},
     {"everything until refused", take_everything, SHAPE_PAIR, "limit", {SMALL_LIMITS}},
     /*
