@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 
 #include "daemon/admin/wait_graph.h"
+#include "daemon/base/array.h"
+#include "daemon/core/engine.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/util/clock.h"
@@ -51,19 +53,12 @@ static void sort_edges(struct wait_graph *g, int (*compare)(const void *, const 
         qsort(g->edge, g->n_edges, sizeof(*g->edge), compare);
 }
 
-static size_t first_edge(const struct wait_graph *g, uint32_t node, bool to)
+static size_t first_edge(const struct wait_graph *g, uint32_t node,
+                         int (*compare)(const void *, const void *))
 {
-    size_t low = 0, high = g->n_edges;
+    const struct wait_edge key = {.from = node, .to = compare == compare_by_to ? node : 0};
 
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-
-        if ((to ? g->edge[mid].to : g->edge[mid].from) < node)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return array_lower_bound(g->edge, g->n_edges, sizeof(key), &key, compare);
 }
 
 /* All that leads to something live is live. next serves as the list of what is to be looked at. */
@@ -78,7 +73,8 @@ static void spread_life(struct wait_graph *g, bool certain)
     while (todo > 0) {
         uint32_t node = g->next[--todo];
 
-        for (size_t e = first_edge(g, node, true); e < g->n_edges && g->edge[e].to == node; e++) {
+        for (size_t e = first_edge(g, node, compare_by_to); e < g->n_edges && g->edge[e].to == node;
+             e++) {
             uint32_t from = g->edge[e].from;
 
             if (g->live[from] || (g->edge[e].weak && !certain))
@@ -97,7 +93,8 @@ static void spread_life(struct wait_graph *g, bool certain)
 /* One that cannot go on either, of those that it leads to. */
 static uint32_t stuck_successor(const struct wait_graph *g, uint32_t node, bool certain)
 {
-    for (size_t e = first_edge(g, node, false); e < g->n_edges && g->edge[e].from == node; e++)
+    for (size_t e = first_edge(g, node, compare_by_from); e < g->n_edges && g->edge[e].from == node;
+         e++)
         if (!g->live[g->edge[e].to] && (certain || !g->edge[e].weak))
             return g->edge[e].to;
     return NOWHERE;
@@ -124,10 +121,10 @@ static bool is_still_there(struct wait_graph *g, const struct deadlock *d)
 {
     bool there = true;
 
-    wait_graph_lock_engines(g->server);
+    engines_lock(g->server);
     for (size_t i = 0; i < d->n && there; i++)
         there = still_blocked(d->member[i]);
-    wait_graph_unlock_engines(g->server);
+    engines_unlock(g->server);
     return there;
 }
 

@@ -90,16 +90,8 @@ const struct queued_record *queued_find(const struct queued *q, unsigned op, uin
 {
     const struct queued_record key = {
         .op = (uint8_t)op, .object = object, .number = number == QUEUED_ANY ? 0 : number};
-    size_t low = 0, high = q->n;
+    size_t low = array_lower_bound(q->record, q->n, sizeof(key), &key, compare_records);
 
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-
-        if (compare_records(&q->record[mid], &key) < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
     for (*n = 0; low + *n < q->n; ++*n) {
         const struct queued_record *r = &q->record[low + *n];
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/array.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/util/clock.h"
@@ -27,18 +28,11 @@ static void *take_memory(struct rows *rows, size_t size)
 void *report_rows_add(struct rows *rows, size_t size)
 {
     void *row = take_memory(rows, size);
+    void **all = row ? array_grow(rows->row, &rows->size, rows->n + 1, sizeof(*all)) : NULL;
 
-    if (!row)
+    if (!all)
         return NULL;
-    if (rows->n == rows->size) {
-        size_t bigger = rows->size ? 2 * rows->size : 64;
-        void **p = reallocarray(rows->row, bigger, sizeof(*p));
-
-        if (!p)
-            return NULL;
-        rows->row = p;
-        rows->size = bigger;
-    }
+    rows->row = all;
     return rows->row[rows->n++] = row;
 }
 

@@ -4,25 +4,21 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "daemon/core/device.h"
+#include "daemon/base/array.h"
+#include "daemon/core/engine.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
-#include "daemon/core/engine.h"
 
 /* --- collecting --- */
 
 static int add_blocked(struct wait_graph *g, const struct blocked *b)
 {
-    if (g->n_blocked == g->blocked_size) {
-        size_t bigger = g->blocked_size ? 2 * g->blocked_size : 256;
-        struct blocked *p = reallocarray(g->blocked, bigger, sizeof(*p));
+    struct blocked *all = array_grow(g->blocked, &g->blocked_size, g->n_blocked + 1, sizeof(*all));
 
-        if (!p)
-            return -ENOMEM;
-        g->blocked = p;
-        g->blocked_size = bigger;
-    }
+    if (!all)
+        return -ENOMEM;
+    g->blocked = all;
     g->blocked[g->n_blocked++] = *b;
     return 0;
 }
@@ -62,18 +58,6 @@ static int collect_threads(struct wait_graph *g, struct wait_process *p)
     return r;
 }
 
-void wait_graph_lock_engines(struct server *server)
-{
-    for (uint32_t i = 0; i < server->devices->n; i++)
-        engine_lock(server->devices->device[i].engine);
-}
-
-void wait_graph_unlock_engines(struct server *server)
-{
-    for (uint32_t i = server->devices->n; i-- > 0;)
-        engine_unlock(server->devices->device[i].engine);
-}
-
 /*
  * All streams at one moment, then the threads. What is found to be a deadlock is looked at again:
  * see is_still_there().
@@ -89,10 +73,10 @@ int wait_graph_collect(struct wait_graph *g)
     g->n_processes = 0;
     DL_FOREACH (g->server->sessions, session)
         g->process[g->n_processes++].session = session;
-    wait_graph_lock_engines(g->server);
+    engines_lock(g->server);
     for (size_t i = 0; i < g->n_processes && r == 0; i++)
         r = collect_streams(g, &g->process[i]);
-    wait_graph_unlock_engines(g->server);
+    engines_unlock(g->server);
     g->n_streams = g->n_blocked;
     for (size_t i = 0; i < g->n_processes && r == 0; i++)
         r = collect_threads(g, &g->process[i]);
@@ -144,15 +128,11 @@ struct blocked *wait_graph_stream(struct wait_graph *g, struct wait_process *p, 
 
 int wait_graph_add_edge(struct wait_graph *g, uint32_t from, uint32_t to, bool weak)
 {
-    if (g->n_edges == g->edges_size) {
-        size_t bigger = g->edges_size ? 2 * g->edges_size : 256;
-        struct wait_edge *p = reallocarray(g->edge, bigger, sizeof(*p));
+    struct wait_edge *all = array_grow(g->edge, &g->edges_size, g->n_edges + 1, sizeof(*all));
 
-        if (!p)
-            return -ENOMEM;
-        g->edge = p;
-        g->edges_size = bigger;
-    }
+    if (!all)
+        return -ENOMEM;
+    g->edge = all;
     g->edge[g->n_edges++] = (struct wait_edge){.from = from, .to = to, .weak = weak};
     return 0;
 }

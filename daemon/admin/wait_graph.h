@@ -59,10 +59,6 @@ struct wait_graph {
 /** Fill the tables of processes and of what is blocked. 0 or -ENOMEM. */
 int wait_graph_collect(struct wait_graph *g);
 
-/** All engines, for one look at all streams. */
-void wait_graph_lock_engines(struct server *server);
-void wait_graph_unlock_engines(struct server *server);
-
 /**
  * The last node: processes that have not come yet. They can end any wait that is open to them, but
  * no wait may count on them.

@@ -17,3 +17,19 @@ void *array_grow(void *items, size_t *size, size_t n, size_t item)
         *size = bigger;
     return items;
 }
+
+size_t array_lower_bound(const void *items, size_t n, size_t item, const void *key,
+                         int (*compare)(const void *item, const void *key))
+{
+    size_t low = 0, high = n;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (compare((const char *)items + middle * item, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}

@@ -2,6 +2,7 @@
 
 #include <utlist.h>
 
+#include "daemon/base/array.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/relay.h"
@@ -28,8 +29,9 @@ static int compare_names(const struct route_name *a, const struct route_name *b)
     return a->destination < b->destination ? -1 : a->destination > b->destination;
 }
 
-static int compare_routes(const struct route *a, const struct route *b)
+static int compare_routes(const void *x, const void *y)
 {
+    const struct route *a = *(const struct route *const *)x, *b = *(const struct route *const *)y;
     int r = compare_names(&a->named->name, &b->named->name);
 
     return r != 0 ? r : a->number < b->number ? -1 : a->number > b->number;
@@ -58,21 +60,13 @@ static bool matches_query(const struct route_query *query, const struct route *r
 /* The same may be offered again, as it is found in more than one list. */
 static void offer_route(struct found *f, const struct route *route)
 {
-    size_t from = 0, to = f->n;
+    size_t from;
 
     if (!matches_query(f->query, route))
         return;
-    while (from < to) {
-        size_t i = (from + to) / 2;
-        int r = compare_routes(f->routes[i], route);
-
-        if (r == 0)
-            return;
-        if (r < 0)
-            from = i + 1;
-        else
-            to = i;
-    }
+    from = array_lower_bound(f->routes, f->n, sizeof(*f->routes), &route, compare_routes);
+    if (from < f->n && f->routes[from] == route)
+        return;
     if (f->n == f->room) {
         f->more = true;
         if (from == f->n)

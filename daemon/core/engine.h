@@ -17,6 +17,7 @@
 
 struct attach;
 struct device;
+struct server;
 struct stream;
 
 struct engine_stats {
@@ -35,6 +36,9 @@ void engine_free(struct engine *engine);
 
 void engine_lock(struct engine *engine);
 void engine_unlock(struct engine *engine);
+/** Those of all devices: for one look at all streams, or a change for all of them. */
+void engines_lock(struct server *server);
+void engines_unlock(struct server *server);
 
 /** Listen to the doorbell of attach. 0 or -errno. Takes the lock. */
 int engine_attach(struct engine *engine, struct attach *attach);

@@ -14,6 +14,7 @@
 #include "daemon/base/log.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
+#include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/engine/execute.h"
@@ -51,6 +52,18 @@ void engine_lock(struct engine *e)
 void engine_unlock(struct engine *e)
 {
     pthread_mutex_unlock(&e->lock);
+}
+
+void engines_lock(struct server *server)
+{
+    for (uint32_t i = 0; i < server->devices->n; i++)
+        engine_lock(server->devices->device[i].engine);
+}
+
+void engines_unlock(struct server *server)
+{
+    for (uint32_t i = server->devices->n; i-- > 0;)
+        engine_unlock(server->devices->device[i].engine);
 }
 
 static void let_others_in(struct engine *e)

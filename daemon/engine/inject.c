@@ -130,18 +130,6 @@ enum run_result inject_execute(struct stream *s, uint64_t now)
 
 /* --- setting and clearing; control thread --- */
 
-static void lock_all(struct server *server)
-{
-    for (uint32_t i = 0; i < server->devices->n; i++)
-        engine_lock(server->devices->device[i].engine);
-}
-
-static void unlock_all(struct server *server)
-{
-    for (uint32_t i = server->devices->n; i-- > 0;)
-        engine_unlock(server->devices->device[i].engine);
-}
-
 static bool may_be_for_device(struct inject *in, uint32_t device)
 {
     for (uint32_t i = 0; i < in->n; i++) {
@@ -217,12 +205,12 @@ int32_t inject_clear(struct server *server, uint64_t id, char *message, size_t s
     if (!found)
         return refuse_rule(message, size, ACL_ERROR_RT_PARAM_INVALID, "there is no rule %llu",
                            (unsigned long long)id);
-    lock_all(server);
+    engines_lock(server);
     for (uint32_t i = in->n; i-- > 0;)
         if (id == 0 || in->order[i]->id == id)
             rule_remove(server, i);
     tell_engines(server);
-    unlock_all(server);
+    engines_unlock(server);
     return 0;
 }
 
@@ -372,7 +360,7 @@ int32_t inject_set(struct server *server, const struct Npud__Inject *request, ui
 
     if (error != 0)
         return error;
-    lock_all(server);
+    engines_lock(server);
     r = make_room(server);
     if (r) {
         r->id = ++in->last_id;
@@ -389,7 +377,7 @@ int32_t inject_set(struct server *server, const struct Npud__Inject *request, ui
         if (r->lost >= 0)
             lose_device(&server->devices->device[r->lost]);
     }
-    unlock_all(server);
+    engines_unlock(server);
     if (!r)
         return refuse_rule(
             message, size, ACL_ERROR_RT_OVER_LIMIT,
