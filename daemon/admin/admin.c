@@ -50,23 +50,13 @@ static void admin_free(struct admin *admin)
     free(admin);
 }
 
-static struct session *session_numbered(struct server *server, uint64_t id)
-{
-    struct session *session;
-
-    DL_FOREACH (server->sessions, session)
-        if (session->id == id)
-            return session;
-    return NULL;
-}
-
 static int32_t end_session(struct admin *admin, uint64_t id, char *message, size_t size)
 {
-    struct session *session = session_numbered(admin->server, id);
+    struct session *session = report_rows_session_from(admin->server, id);
     struct ucred asker = {.uid = (uid_t)-1};
     socklen_t len = sizeof(asker);
 
-    if (!session) {
+    if (!session || session->id != id) {
         snprintf(message, size, "there is no session %llu: npuctl sessions lists them",
                  (unsigned long long)id);
         return ACL_ERROR_RT_PARAM_INVALID;
@@ -253,7 +243,6 @@ void admin_end_all(struct server *server)
 {
     struct admin *admin, *tmp;
 
-    DL_FOREACH_SAFE (server->admin_list, admin, tmp) {
+    DL_FOREACH_SAFE (server->admin_list, admin, tmp)
         admin_free(admin);
-    }
 }

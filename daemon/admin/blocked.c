@@ -14,22 +14,13 @@
 #include "daemon/engine/inject.h"
 #include "daemon/engine/task_row.h"
 
-static bool blocked_of_callback(const struct stream *s, struct blocked *b)
+static bool blocked_on_callback(const struct stream *s, struct blocked *b)
 {
-    uint32_t report = s->task.callback.report;
-
-    *b = (struct blocked){
-        .session = s->session,
-        .stream = stream_id(s),
-        .slot = s->slot.number,
-        .since_ns = s->parked_since,
-        .on = ON_CALLBACK,
-        .object = report,
-        .target = s->callback,
-        .blocker_stream = -1,
-        .blocker_thread =
-            atomic_load_explicit(&s->session->page->report[report].thread, memory_order_relaxed),
-    };
+    b->on = ON_CALLBACK;
+    b->object = s->task.callback.report;
+    b->target = s->callback;
+    b->blocker_thread =
+        atomic_load_explicit(&s->session->page->report[b->object].thread, memory_order_relaxed);
     return !execute_callback_done(s);
 }
 
@@ -44,35 +35,28 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
     const struct task *t = &s->task;
     const struct task_row *row = task_row(t->op);
 
-    if (s->run == RUN_PARKED && s->callback != 0)
-        return blocked_of_callback(s, b);
-    /* Without a list it waits for the clock; off the list it is about to go on. */
-    if (s->run != RUN_PARKED || !s->waiting_on || !waitlist_has(s->waiting_on, &s->waiter))
-        return false;
-    if (rule) {
-        *b = (struct blocked){
-            .session = s->session,
-            .stream = stream_id(s),
-            .slot = s->slot.number,
-            .since_ns = s->parked_since,
-            .on = ON_RULE,
-            .target = rule->id,
-            .blocker_stream = -1,
-        };
-        return true;
-    }
     *b = (struct blocked){
         .session = s->session,
         .stream = stream_id(s),
         .slot = s->slot.number,
         .since_ns = s->parked_since,
-        .timed = row->timeout_ns && row->timeout_ns(t) != 0,
-        .on = on[row->waits_for],
-        .object = t->object,
-        .generation = t->generation,
-        .target = row->target ? row->target(t) : 0,
         .blocker_stream = -1,
     };
+    if (s->run == RUN_PARKED && s->callback != 0)
+        return blocked_on_callback(s, b);
+    /* Without a list it waits for the clock; off the list it is about to go on. */
+    if (s->run != RUN_PARKED || !s->waiting_on || !waitlist_has(s->waiting_on, &s->waiter))
+        return false;
+    if (rule) {
+        b->on = ON_RULE;
+        b->target = rule->id;
+        return true;
+    }
+    b->timed = row->timeout_ns && row->timeout_ns(t) != 0;
+    b->on = on[row->waits_for];
+    b->object = t->object;
+    b->generation = t->generation;
+    b->target = row->target ? row->target(t) : 0;
     if (b->on == ON_VALUE) {
         b->value = t->value.value;
         b->condition = t->flags;

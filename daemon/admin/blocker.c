@@ -12,6 +12,21 @@
 #include "daemon/core/stream.h"
 #include "daemon/core/ipc_event.h"
 
+/* It can end without any other. */
+static int mark_live(struct wait_graph *g, const struct blocked *b)
+{
+    g->live[wait_graph_node(g, b)] = true;
+    return 0;
+}
+
+/* It depends on the process of the session: any of its threads. */
+static int depend_on_process(struct wait_graph *g, const struct blocked *b,
+                             const struct session *session, bool weak)
+{
+    return wait_graph_add_edge(g, wait_graph_node(g, b),
+                               wait_graph_process_node(g, wait_graph_process(g, session)), weak);
+}
+
 /* It depends on stream `slot` of p, which goes on by itself if it is not blocked. */
 static int depend_on_stream(struct wait_graph *g, struct blocked *b, struct wait_process *p,
                             uint32_t slot)
@@ -23,18 +38,15 @@ static int depend_on_stream(struct wait_graph *g, struct blocked *b, struct wait
         b->blocker_stream = stream_id(s);
     if (other)
         return wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_node(g, other), false);
-    g->live[wait_graph_node(g, b)] = true;
-    return 0;
+    return mark_live(g, b);
 }
 
 static int resolve_position(struct wait_graph *g, struct blocked *b)
 {
     struct stream *s = slots_get(&b->session->streams, b->object);
 
-    if (!s || atomic_load_explicit(&s->done, memory_order_relaxed) >= b->target) {
-        g->live[wait_graph_node(g, b)] = true;
-        return 0;
-    }
+    if (!s || atomic_load_explicit(&s->done, memory_order_relaxed) >= b->target)
+        return mark_live(g, b);
     b->blocker = b->session;
     return depend_on_stream(g, b, wait_graph_process(g, b->session), b->object);
 }
@@ -73,10 +85,8 @@ static int resolve_record(struct wait_graph *g, struct blocked *b)
     struct wait_process *p;
     size_t n;
 
-    if (!open) {
-        g->live[wait_graph_node(g, b)] = true;
-        return 0;
-    }
+    if (!open)
+        return mark_live(g, b);
     b->blocker = open->session;
     p = wait_graph_process(g, open->session);
     queued = scan_queued(g, p);
@@ -84,29 +94,59 @@ static int resolve_record(struct wait_graph *g, struct blocked *b)
     if (n > 0)
         return depend_on_stream(g, b, p, record->stream);
     if (!queued->complete)
-        g->live[wait_graph_node(g, b)] = true;
-    return wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_process_node(g, p), false);
+        mark_live(g, b);
+    return depend_on_process(g, b, open->session, false);
 }
 
-/* Any record that is queued will do, and so will a new one by any thread of the process. */
-static int resolve_level(struct wait_graph *g, struct blocked *b)
+/* Of the records that it may wait for: does this one end the wait? */
+static bool completes_wait(const struct queued_record *record, const struct blocked *b)
 {
-    struct wait_process *p = wait_graph_process(g, b->session);
+    if (b->on != ON_VALUE)
+        return true;
+    return record->number < b->target + sizeof(b->value) &&
+           (record->number >= b->target || b->target - record->number < record->size);
+}
+
+/*
+ * Any record of the object that is queued in rings of the session will do, and so will a new one by
+ * any thread of its process.
+ */
+static int depend_on_records(struct wait_graph *g, struct blocked *b, struct session *session,
+                             unsigned op, uint32_t object, uint32_t generation)
+{
+    struct wait_process *p = wait_graph_process(g, session);
     const struct queued *queued = scan_queued(g, p);
     size_t n;
-    const struct queued_record *record =
-        queued_find(queued, TASK_RECORD, b->object, QUEUED_ANY, &n);
+    const struct queued_record *record = queued_find(queued, op, object, QUEUED_ANY, &n);
+    bool is_queued = false;
     int r = 0;
 
-    b->blocker = b->session;
     if (!queued->complete)
-        g->live[wait_graph_node(g, b)] = true;
-    for (size_t i = 0; i < n && r == 0; i++)
-        if (record[i].generation == b->generation)
-            r = depend_on_stream(g, b, p, record[i].stream);
-    return r < 0 ? r
-                 : wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_process_node(g, p),
-                                       b->blocker_stream >= 0);
+        mark_live(g, b);
+    for (size_t i = 0; i < n && r == 0; i++) {
+        if (record[i].generation != generation || !completes_wait(&record[i], b))
+            continue;
+        if (b->blocker_stream < 0)
+            b->blocker = session;
+        is_queued = true;
+        r = depend_on_stream(g, b, p, record[i].stream);
+    }
+    return r < 0 ? r : depend_on_process(g, b, session, is_queued);
+}
+
+static int resolve_level(struct wait_graph *g, struct blocked *b)
+{
+    b->blocker = b->session;
+    return depend_on_records(g, b, b->session, TASK_RECORD, b->object, b->generation);
+}
+
+/*
+ * Any task that writes the word may do, queued or not, and so may any thread that writes it itself.
+ */
+static int resolve_value(struct wait_graph *g, struct blocked *b)
+{
+    b->blocker = b->session;
+    return depend_on_records(g, b, b->session, TASK_VALUE_WRITE, b->object, b->generation);
 }
 
 /*
@@ -119,24 +159,21 @@ static int resolve_callback(struct wait_graph *g, struct blocked *b)
 
     b->blocker = b->session;
     if (b->blocker_thread == 0)
-        return wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_process_node(g, p), false);
+        return depend_on_process(g, b, b->session, false);
     for (size_t t = 0; t < p->n_threads; t++) {
         const struct blocked *thread = &g->blocked[p->first_thread + t];
 
         if (thread->thread == b->blocker_thread && thread->on != ON_REPORT)
             return wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_node(g, thread), false);
     }
-    g->live[wait_graph_node(g, b)] = true; /* it is awake, or about to be */
-    return 0;
+    return mark_live(g, b); /* it is awake, or about to be */
 }
 
 /* Any thread of its process may launch a callback, and any of its streams may get to one. */
 static int resolve_report(struct wait_graph *g, struct blocked *b)
 {
     b->blocker = b->session;
-    return wait_graph_add_edge(g, wait_graph_node(g, b),
-                               wait_graph_process_node(g, wait_graph_process(g, b->session)),
-                               false);
+    return depend_on_process(g, b, b->session, false);
 }
 
 /*
@@ -162,35 +199,7 @@ static int resolve_process(struct wait_graph *g, struct wait_process *p)
 /* No deadlock: an administrator can end it. */
 static int resolve_rule(struct wait_graph *g, struct blocked *b)
 {
-    g->live[wait_graph_node(g, b)] = true;
-    return 0;
-}
-
-static int resolve_notify_open(struct wait_graph *g, struct blocked *b,
-                               const struct notify_open *open)
-{
-    struct wait_process *p = wait_graph_process(g, open->session);
-    const struct queued *queued = scan_queued(g, p);
-    size_t n;
-    const struct queued_record *record =
-        queued_find(queued, open->notify->counts ? TASK_COUNT_RECORD : TASK_NOTIFY_RECORD,
-                    open->slot.number, QUEUED_ANY, &n);
-    bool is_queued = false;
-    int r = 0;
-
-    if (!queued->complete)
-        g->live[wait_graph_node(g, b)] = true;
-    for (size_t i = 0; i < n && r == 0; i++) {
-        if (record[i].generation != slot_generation(open))
-            continue;
-        if (b->blocker_stream < 0)
-            b->blocker = open->session;
-        is_queued = true;
-        r = depend_on_stream(g, b, p, record[i].stream);
-    }
-    return r < 0 ? r
-                 : wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_process_node(g, p),
-                                       is_queued);
+    return mark_live(g, b);
 }
 
 /*
@@ -201,48 +210,24 @@ static int resolve_notify(struct wait_graph *g, struct blocked *b)
 {
     const struct notify_open *mine = slots_get(&b->session->notifies, b->object), *open;
     const struct notify *n;
+    unsigned op;
     int r = 0;
 
-    if (!mine) {
-        g->live[wait_graph_node(g, b)] = true;
-        return 0;
-    }
+    if (!mine)
+        return mark_live(g, b);
     n = mine->notify;
+    op = n->counts ? TASK_COUNT_RECORD : TASK_NOTIFY_RECORD;
     b->blocker = b->session;
     DL_FOREACH (n->opens, open)
         if (b->blocker == b->session)
             b->blocker = open->session;
     DL_FOREACH (n->opens, open)
         if (r == 0)
-            r = resolve_notify_open(g, b, open);
+            r = depend_on_records(g, b, open->session, op, open->slot.number,
+                                  slot_generation(open));
     if (r == 0 && n->exported && n->creator)
         r = wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_outside(g), true);
     return r;
-}
-
-/*
- * Any task that writes the word may do, queued or not, and so may any thread that writes it itself.
- */
-static int resolve_value(struct wait_graph *g, struct blocked *b)
-{
-    struct wait_process *p = wait_graph_process(g, b->session);
-    const struct queued *queued = scan_queued(g, p);
-    size_t n;
-    const struct queued_record *record =
-        queued_find(queued, TASK_VALUE_WRITE, b->object, QUEUED_ANY, &n);
-    int r = 0;
-
-    b->blocker = b->session;
-    if (!queued->complete)
-        g->live[wait_graph_node(g, b)] = true;
-    for (size_t i = 0; i < n && r == 0; i++)
-        if (record[i].generation == b->generation &&
-            record[i].number < b->target + sizeof(b->value) &&
-            (record[i].number >= b->target || b->target - record[i].number < record[i].size))
-            r = depend_on_stream(g, b, p, record[i].stream);
-    return r < 0 ? r
-                 : wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_process_node(g, p),
-                                       b->blocker_stream >= 0);
 }
 
 /* A process that could do it: any of its threads. */
@@ -251,8 +236,7 @@ static int add_peer(struct wait_graph *g, struct blocked *b, struct session *pee
     b->blockers++;
     if (!b->blocker || b->blocker == b->session)
         b->blocker = peer;
-    return wait_graph_add_edge(g, wait_graph_node(g, b),
-                               wait_graph_process_node(g, wait_graph_process(g, peer)), false);
+    return depend_on_process(g, b, peer, false);
 }
 
 /*
@@ -267,14 +251,12 @@ static int resolve_queue_side(struct wait_graph *g, struct blocked *b, uint32_t 
     uint32_t fill;
     int r = 0;
 
-    if (!attach || attach->queue != queue) {
-        g->live[wait_graph_node(g, b)] = true; /* the ring has ended: it has been woken */
-        return 0;
-    }
+    if (!attach || attach->queue != queue)
+        return mark_live(g, b); /* the ring has ended: it has been woken */
     fill = queue_fill(&queue->ring.view);
     if (right == QUEUE_PUT ? fill > 0 || queue->routes_to > 0
                            : fill < queue->ring.view.depth || queue->routes_from > 0)
-        g->live[wait_graph_node(g, b)] = true;
+        mark_live(g, b);
     DL_FOREACH2 (queue->attached, attach, qnext)
         if (r == 0 && attach->rights & right && !attach->leaving)
             r = add_peer(g, b, attach->peer->session);
@@ -304,7 +286,7 @@ static int resolve_grant(struct wait_graph *g, struct blocked *b)
     if (b->object < QUEUE_IDS)
         queue = g->server->queues->by_id[b->object];
     if (!queue || queue_attached(b->session, b->object))
-        g->live[wait_graph_node(g, b)] = true;
+        mark_live(g, b);
     for (; queue; queue = queue->id_next)
         DL_FOREACH2 (queue->attached, attach, qnext)
             if (r == 0 && attach->rights & QUEUE_MANAGE && !attach->leaving)

@@ -8,7 +8,7 @@
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 
-static void describe_state(const struct waits *waits, const struct blocked *b, char *buf,
+static void describe_state(const struct wait_graph *waits, const struct blocked *b, char *buf,
                            size_t size)
 {
     bool certain = b->deadlock && waits->deadlock[b->deadlock - 1].certain;
@@ -20,7 +20,8 @@ static void describe_state(const struct waits *waits, const struct blocked *b, c
                  certain ? "" : "suspected ", b->deadlock);
 }
 
-static void report_blocked(struct rows *rows, const struct waits *waits, const struct blocked *b)
+static void report_blocked(struct rows *rows, const struct wait_graph *waits,
+                           const struct blocked *b)
 {
     uint64_t now = clock_ns();
     char text[128];
@@ -49,7 +50,7 @@ static void report_blocked(struct rows *rows, const struct waits *waits, const s
     r->deadlock = b->deadlock;
 }
 
-static void report_deadlock(struct rows *rows, const struct waits *waits, size_t i)
+static void report_deadlock(struct rows *rows, const struct wait_graph *waits, size_t i)
 {
     const struct deadlock *d = &waits->deadlock[i];
     char text[8192];
@@ -68,21 +69,21 @@ static bool is_told(const struct rows *rows, const struct blocked *b)
 }
 
 /* One that a told wait is in or behind. */
-static bool deadlock_is_told(const struct rows *rows, const struct waits *waits, size_t i)
+static bool deadlock_is_told(const struct rows *rows, const struct wait_graph *waits, size_t i)
 {
     bool told = !rows->own;
 
-    for (size_t k = 0; !told && k < waits->n; k++)
+    for (size_t k = 0; !told && k < waits->n_blocked; k++)
         told = waits->blocked[k].deadlock == i + 1 && is_told(rows, &waits->blocked[k]);
     return told;
 }
 
 void report_waits(struct server *server, struct rows *rows)
 {
-    struct waits waits;
+    struct wait_graph waits;
 
     if (waits_init(&waits, server) == 0) {
-        for (size_t i = 0; i < waits.n; i++)
+        for (size_t i = 0; i < waits.n_blocked; i++)
             if (is_told(rows, &waits.blocked[i]))
                 report_blocked(&rows[0], &waits, &waits.blocked[i]);
         for (size_t i = 0; i < waits.n_deadlocks; i++)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "daemon/admin/blocker.h"
-#include "daemon/admin/wait_graph.h"
 
 static int analyse_graph(struct wait_graph *g)
 {
@@ -25,35 +24,26 @@ static int analyse_graph(struct wait_graph *g)
     return r < 0 ? r : deadlocks_find(g, false);
 }
 
-int waits_init(struct waits *waits, struct server *server)
+int waits_init(struct wait_graph *g, struct server *server)
 {
-    struct wait_graph g = {.server = server, .budget = QUEUED_ENTRIES_MAX};
     int r;
 
-    r = wait_graph_collect(&g);
-    if (r == 0)
-        r = analyse_graph(&g);
-    for (size_t i = 0; i < g.n_processes; i++)
-        queued_deinit(&g.process[i].queued);
-    free(g.process);
-    free(g.edge);
-    free(g.live);
-    free(g.next);
-    free(g.mark);
-    *waits = (struct waits){
-        .blocked = g.blocked,
-        .n = g.n_blocked,
-        .deadlock = g.deadlock,
-        .n_deadlocks = g.n_deadlocks,
-    };
-    return r;
+    *g = (struct wait_graph){.server = server, .budget = QUEUED_ENTRIES_MAX};
+    r = wait_graph_collect(g);
+    return r < 0 ? r : analyse_graph(g);
 }
 
-void waits_deinit(struct waits *waits)
+void waits_deinit(struct wait_graph *g)
 {
-    for (size_t i = 0; i < waits->n_deadlocks; i++)
-        free(waits->deadlock[i].member);
-    free(waits->deadlock);
-    free(waits->blocked);
-    *waits = (struct waits){0};
+    for (size_t i = 0; i < g->n_processes; i++)
+        queued_deinit(&g->process[i].queued);
+    for (size_t i = 0; i < g->n_deadlocks; i++)
+        free(g->deadlock[i].member);
+    free(g->process);
+    free(g->edge);
+    free(g->live);
+    free(g->next);
+    free(g->mark);
+    free(g->deadlock);
+    free(g->blocked);
 }

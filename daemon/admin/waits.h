@@ -10,20 +10,9 @@
  */
 #pragma once
 
-#include <stddef.h>
-
-#include "daemon/admin/blocked.h"
 #include "daemon/admin/deadlock.h"
-
-struct server;
-
-struct waits {
-    struct blocked *blocked; /* streams first, then threads */
-    size_t n;
-    struct deadlock *deadlock;
-    size_t n_deadlocks;
-};
+#include "daemon/admin/wait_graph.h"
 
 /** 0 or -ENOMEM. Freed by waits_deinit() in either case. */
-int waits_init(struct waits *waits, struct server *server);
-void waits_deinit(struct waits *waits);
+int waits_init(struct wait_graph *g, struct server *server);
+void waits_deinit(struct wait_graph *g);

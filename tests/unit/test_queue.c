@@ -635,7 +635,7 @@ START_TEST(npuctl_tells_who_could_serve)
 {
     struct session *a, *b;
     struct queue *queue;
-    struct waits waits;
+    struct wait_graph waits;
     char who[64];
 
     npud_start(NULL);
@@ -650,7 +650,7 @@ START_TEST(npuctl_tells_who_could_serve)
     sleep_slot(b, 2, WAIT_MESSAGE, 4711); /* no such ring: it is awake soon */
     sleep_slot(b, 3, WAIT_KIND_MASK, 0);  /* nonsense */
     ck_assert_int_eq(waits_init(&waits, &server), 0);
-    ck_assert_uint_eq(waits.n, 4);
+    ck_assert_uint_eq(waits.n_blocked, 4);
     snprintf(who, sizeof(who), "process %d or 1 more may dequeue", (int)getpid());
     check_wait(&waits.blocked[0], "room in queue 0", who);
     check_wait(&waits.blocked[1], "a message in queue 0", "process 100 may enqueue");
