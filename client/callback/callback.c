@@ -294,12 +294,6 @@ void callback_drop_lost(void)
 
 /* --- subscribing --- */
 
-static int bad_stream(const char *function)
-{
-    return error_set(ACL_ERROR_RT_INVALID_HANDLE, "%s: the stream was destroyed meanwhile",
-                     function);
-}
-
 static struct worker *find_thread(struct reports *r, uint64_t thread_id)
 {
     for (uint32_t i = 0; i < r->end; i++)
@@ -347,7 +341,7 @@ static int subscribe_locked(const char *function, uint64_t thread_id, struct str
     if (!session->reports)
         session->reports = calloc(1, sizeof(*session->reports));
     if (!session->reports)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        return error_no_memory(function);
     w = find_thread(session->reports, thread_id);
     if (w && w->device != s->device)
         return error_set(ACL_ERROR_RT_THREAD_SUBSCRIBE,
@@ -372,7 +366,7 @@ static int subscribe_thread(const char *function, uint64_t thread_id, aclrtStrea
     callback_lock();
     /* A thread that destroys it makes the handle invalid first, and takes the lock later. */
     if (!(tag & 1) || atomic_load_explicit(&s->slot.tag, memory_order_acquire) != tag)
-        error = bad_stream(function);
+        error = stream_error_unknown(function);
     else
         error = subscribe_locked(function, thread_id, s);
     callback_unlock();
@@ -420,25 +414,20 @@ aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
     return unsubscribe_thread(__func__, threadId, stream);
 }
 
-static int null_stream(const char *function)
-{
-    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: exeStream is NULL", function);
-}
-
 aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
     CALL_SCOPE;
 
-    return exeStream ? subscribe_thread(__func__, hostFuncThreadId, exeStream)
-                     : null_stream(__func__);
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, exeStream);
+    return subscribe_thread(__func__, hostFuncThreadId, exeStream);
 }
 
 aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
     CALL_SCOPE;
 
-    return exeStream ? unsubscribe_thread(__func__, hostFuncThreadId, exeStream)
-                     : null_stream(__func__);
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, exeStream);
+    return unsubscribe_thread(__func__, hostFuncThreadId, exeStream);
 }
 
 /* --- launching --- */
@@ -542,7 +531,7 @@ static int launch_any(const char *function, const struct callback *what, aclrtSt
         *c = *what;
         error = launch_locked(function, s, c, host);
     } else {
-        error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        error = error_no_memory(function);
     }
     stream_unlock(s);
     if (error != 0)

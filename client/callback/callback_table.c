@@ -42,7 +42,7 @@ int callback_table_add(struct callback_table *t, const char *function, const cha
                          function, name);
     node = malloc(sizeof(*node) + size);
     if (!node)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        return error_no_memory(function);
     node->next = *at;
     node->entry = (struct callback_entry){fn, args, ++t->last_serial};
     memcpy(node->name, name, size);

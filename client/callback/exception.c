@@ -353,55 +353,39 @@ aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
     return error;
 }
 
-static int null_callback(const char *function)
+aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
 {
-    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: callback is NULL", function);
-}
-
-static int register_callback(const char *function, callback_table_fn *callback)
-{
+    CALL_SCOPE;
+    callback_table_fn *fn = (callback_table_fn *)callback;
     int error = 0;
 
+    RETURN_IF_ERROR(process_enter());
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, callback);
     pthread_mutex_lock(&exceptions.registered.lock);
-    if (!callback_table_has(&exceptions.registered, "", callback)) {
-        error = callback_table_add(&exceptions.registered, function, "", callback, NULL);
+    if (!callback_table_has(&exceptions.registered, "", fn)) {
+        error = callback_table_add(&exceptions.registered, __func__, "", fn, NULL);
         if (error == 0) {
-            error = table_changed(function);
+            error = table_changed(__func__);
             if (error != 0)
-                callback_table_remove(&exceptions.registered, "", callback);
+                callback_table_remove(&exceptions.registered, "", fn);
         }
     }
     pthread_mutex_unlock(&exceptions.registered.lock);
     return error;
 }
 
-static int unregister_callback(const char *function, callback_table_fn *callback)
-{
-    int error = 0;
-
-    pthread_mutex_lock(&exceptions.registered.lock);
-    if (callback_table_remove(&exceptions.registered, "", callback))
-        error = table_changed(function);
-    pthread_mutex_unlock(&exceptions.registered.lock);
-    return error;
-}
-
-aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
-{
-    CALL_SCOPE;
-
-    RETURN_IF_ERROR(process_enter());
-    return callback ? register_callback(__func__, (callback_table_fn *)callback)
-                    : null_callback(__func__);
-}
-
 aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
 {
     CALL_SCOPE;
+    int error = 0;
 
     RETURN_IF_ERROR(process_enter());
-    return callback ? unregister_callback(__func__, (callback_table_fn *)callback)
-                    : null_callback(__func__);
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, callback);
+    pthread_mutex_lock(&exceptions.registered.lock);
+    if (callback_table_remove(&exceptions.registered, "", (callback_table_fn *)callback))
+        error = table_changed(__func__);
+    pthread_mutex_unlock(&exceptions.registered.lock);
+    return error;
 }
 
 /* --- getters --- */
@@ -437,8 +421,7 @@ aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **de
 {
     CALL_SCOPE;
 
-    if (!info)
-        return error_set(-1, "aclrtGetArgsFromExceptionInfo: info is NULL");
+    REQUIRE_OR(-1, info);
     REQUIRE(devArgsPtr);
     REQUIRE(devArgsLen);
     return error_set(
@@ -450,8 +433,7 @@ aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, acl
 {
     CALL_SCOPE;
 
-    if (!info)
-        return error_set(-1, "aclrtGetFuncHandleFromExceptionInfo: info is NULL");
+    REQUIRE_OR(-1, info);
     REQUIRE(func);
     return error_set(ACL_ERROR_RT_PARAM_INVALID,
                      "aclrtGetFuncHandleFromExceptionInfo: the task that failed was no kernel");

@@ -224,6 +224,11 @@ int error_unsupported(const char *function)
     return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 }
 
+int error_no_memory(const char *function)
+{
+    return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+}
+
 int error_null(const char *function, const char *argument)
 {
     return error_set(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", function, argument);

@@ -45,6 +45,9 @@ int error_defer(int code, error_render_fn *render, const char *function, uint32_
 /** A function that is declared but not there. Returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT. */
 int error_unsupported(const char *function) __attribute__((cold));
 
+/** The heap is exhausted. Returns ACL_ERROR_RT_MEMORY_ALLOCATION. */
+int error_no_memory(const char *function) __attribute__((cold));
+
 /** A required pointer argument is NULL. Returns ACL_ERROR_INVALID_PARAM. */
 int error_null(const char *function, const char *argument) __attribute__((cold));
 
@@ -94,4 +97,11 @@ void error_use_process_store(int on);
     do {                                                                                           \
         if (__builtin_expect(!(argument), 0))                                                      \
             return error_null(__func__, #argument);                                                \
+    } while (0)
+
+/** The same for functions that have another code for it. */
+#define REQUIRE_OR(code, argument)                                                                 \
+    do {                                                                                           \
+        if (__builtin_expect(!(argument), 0))                                                      \
+            return error_set((code), "%s: %s is NULL", __func__, #argument);                       \
     } while (0)

@@ -22,8 +22,8 @@ struct part {
     /** A session is made: all of it is zero. seed: for the generations of handles. */
     void (*session_init)(struct session *s, uint32_t seed);
     /**
-     * It has connected. 0, or the ACL error for which it cannot be used: then session_end is not
-     * called. Under process->lock.
+     * It has connected. 0, or the ACL error for which it cannot be used: then the rows behind it
+     * and session_end are not called. Under process->lock.
      */
     int (*session_begin)(struct session *s, const char *function);
     /** npud is gone: let the threads that wait for npud see that. Any thread, with any lock. */
@@ -43,14 +43,10 @@ struct part {
 /** All rows, in the order of the walks; NULL behind the last one. */
 extern const struct part *const lifecycle_parts[];
 
-void lifecycle_fork_child(void);
-void lifecycle_thread_exit(struct thread *t);
-void lifecycle_session_init(struct session *s, uint32_t seed);
-/** 0, or the first error: the rows behind it are not called. */
-int lifecycle_session_begin(struct session *s, const char *function);
-void lifecycle_session_lost(struct session *s);
-void lifecycle_session_end(struct session *s);
-void lifecycle_session_forget(struct session *s);
-void lifecycle_session_leave(struct session *s);
-void lifecycle_session_free(struct session *s);
-void lifecycle_session_inherited(struct session *s);
+/** One walk, as LIFECYCLE_WALK(session_lost, s). For session_begin see client/runtime/session.c. */
+#define LIFECYCLE_WALK(hook, ...)                                                                  \
+    do {                                                                                           \
+        for (const struct part *const *p = lifecycle_parts; *p; p++)                               \
+            if ((*p)->hook)                                                                        \
+                (*p)->hook(__VA_ARGS__);                                                           \
+    } while (0)

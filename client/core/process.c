@@ -59,7 +59,7 @@ void process_begin(void)
         return;
     pthread_mutex_lock(&process->lock);
     if (!atomic_load(&process->alive)) {
-        lifecycle_fork_child();
+        LIFECYCLE_WALK(fork_child);
         owner = getpid();
         atomic_store(&process->alive, true);
     }

@@ -16,7 +16,7 @@ static void thread_free(void *arg)
 {
     struct thread *t = arg;
 
-    lifecycle_thread_exit(t);
+    LIFECYCLE_WALK(thread_exit, t);
     ring_guard_free(t->guard);
     free(t->errors);
     free(t->shown);

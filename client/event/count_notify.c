@@ -3,17 +3,11 @@
 #include "client/core/error.h"
 #include "client/event/notify.h"
 
-#define REQUIRE_HANDLE(argument)                                                                   \
-    do {                                                                                           \
-        if (__builtin_expect(!(argument), 0))                                                      \
-            return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: " #argument " is NULL", __func__);   \
-    } while (0)
-
 aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag)
 {
     CALL_SCOPE;
 
-    REQUIRE_HANDLE(cntNotify);
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, cntNotify);
     if (flag != 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtCntNotifyCreate: flag must be 0");
     return notify_create(__func__, HANDLE_COUNT_NOTIFY, cntNotify);
@@ -23,7 +17,7 @@ aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
 {
     CALL_SCOPE;
 
-    REQUIRE_HANDLE(cntNotify);
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, cntNotify);
     return notify_destroy(__func__, HANDLE_COUNT_NOTIFY, cntNotify);
 }
 
@@ -39,7 +33,7 @@ aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream,
     struct task task = {.op = TASK_COUNT_RECORD};
     unsigned mode;
 
-    REQUIRE_HANDLE(cntNotify);
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, cntNotify);
     REQUIRE(info);
     mode = (unsigned)info->mode;
     if (mode > ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE || mode == 3)
@@ -56,7 +50,7 @@ aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream str
     struct task task = {.op = TASK_COUNT_WAIT};
     unsigned mode;
 
-    REQUIRE_HANDLE(cntNotify);
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, cntNotify);
     REQUIRE(info);
     mode = (unsigned)info->mode;
     if (mode > ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE)
@@ -74,7 +68,7 @@ aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
     struct task task = {.op = TASK_COUNT_RECORD,
                         .notify.mode = ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE};
 
-    REQUIRE_HANDLE(cntNotify);
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, cntNotify);
     return notify_submit(__func__, HANDLE_COUNT_NOTIFY, cntNotify, stream, &task, false);
 }
 
@@ -84,8 +78,8 @@ aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId)
     struct notify n;
     int error;
 
-    REQUIRE_HANDLE(cntNotify);
-    REQUIRE_HANDLE(notifyId);
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, cntNotify);
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, notifyId);
     error = notify_get(__func__, HANDLE_COUNT_NOTIFY, cntNotify, &n);
     if (error == 0)
         *notifyId = n.id;

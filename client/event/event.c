@@ -138,7 +138,7 @@ static int create_remote(struct event *e, const char *function)
     REQUEST(create_event, CREATE_EVENT, .flags = e->flags, .device = e->device);
     Npud__Reply *reply = NULL;
     void **segment;
-    int error = 0, fd = -1;
+    int error, fd = -1;
 
     RETURN_IF_ERROR(session_request(s, function, &request, &reply, &fd));
     e->remote = reply->create_event->slot;
@@ -146,13 +146,7 @@ static int create_remote(struct event *e, const char *function)
     arena_pages_event_taken(s, e->remote);
     session_reply_free(reply);
     segment = &s->event_segments[e->remote / ARENA_EVENTS];
-    if (fd >= 0)
-        error = session_map_segment(s, function, fd, arena_event_segment_size(), segment);
-    if (error == 0 && !*segment) /* it came while this process had no descriptor left for it */
-        error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                          "%s: the memory that is shared with npud cannot be mapped: try again, or "
-                          "aclFinalize and aclInit",
-                          function);
+    error = session_map_segment(s, function, fd, arena_event_segment_size(), segment);
     if (error == 0)
         e->shm = arena_event(*segment, e->remote);
     return error;
@@ -418,7 +412,7 @@ static int add_reset(struct event *e, struct point at, const char *function)
     if (e->n_resets == e->resets_size) {
         grown = reallocarray(e->resets, e->resets_size + 2, sizeof(*grown));
         if (!grown)
-            return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+            return error_no_memory(function);
         e->resets = grown;
         e->resets_size += 2;
     }

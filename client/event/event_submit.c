@@ -301,9 +301,7 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtStreamWaitEventWithTimeout: timeout is %d s, must not be negative",
                          timeout);
-    if (!event)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtStreamWaitEventWithTimeout: event is NULL");
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, event);
     return stream_wait(__func__, stream, event, (uint64_t)timeout * NSEC_PER_SEC);
 }
 

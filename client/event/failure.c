@@ -37,10 +37,7 @@ static struct stream *own_stream(const char *function, void *handle, int *error)
 
     if (!s || s->context == c)
         return s;
-    *error = error_set(ACL_ERROR_RT_STREAM_CONTEXT,
-                       "%s: the stream belongs to another context: make that one current first "
-                       "(aclrtSetCurrentContext)",
-                       function);
+    *error = stream_error_foreign(s, c, function);
     return NULL;
 }
 
@@ -56,16 +53,12 @@ aclError aclrtStreamAbort(aclrtStream stream)
 aclError aclrtStreamStop(aclrtStream stream)
 {
     CALL_SCOPE;
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, stream);
+    struct stream *s = FIND_OR_RETURN(own_stream, __func__, stream);
+    REQUEST(stop_task, STOP_TASK, .slot = s->remote);
 
-    REQUEST(stop_task, STOP_TASK);
-    struct stream *s;
-
-    if (!stream)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtStreamStop: stream is NULL");
-    s = FIND_OR_RETURN(own_stream, __func__, stream);
     if (stream_stopped(s))
         return stream_error_stopped(s->ctrl, __func__);
-    in.slot = s->remote;
     return session_command(s->session, __func__, &request);
 }
 
@@ -115,7 +108,7 @@ static int call_all(int32_t device, aclrtDeviceTaskAbortStage stage, uint64_t de
     copy = callback_table_copy(&callbacks, &n);
     pthread_mutex_unlock(&callbacks.lock);
     if (!copy)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtDeviceTaskAbort: out of memory");
+        return error_no_memory("aclrtDeviceTaskAbort");
     for (size_t i = 0; i < n && error == 0; i++) {
         aclrtDeviceTaskAbortCallback callback = (aclrtDeviceTaskAbortCallback)copy[i].fn;
 
@@ -140,7 +133,7 @@ aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
     RETURN_IF_ERROR(device_get(__func__, deviceId, &session, &device));
     abort = abort_device_begin(session, device);
     if (!abort)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtDeviceTaskAbort: out of memory");
+        return error_no_memory(__func__);
     error = call_all(deviceId, ACL_RT_DEVICE_TASK_ABORT_PRE, deadline);
     if (error == 0)
         error = abort_device_run(abort, __func__, deadline);

@@ -81,16 +81,14 @@ aclDataBuffer *aclCreateDataBuffer(void *data, size_t size)
 
 aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer)
 {
-    if (dataBuffer == NULL)
-        return error_set(ACL_ERROR_INVALID_PARAM, "aclDestroyDataBuffer: dataBuffer is NULL");
+    REQUIRE(dataBuffer);
     free((void *)(uintptr_t)dataBuffer); /* the interface has it const, the record is not */
     return ACL_SUCCESS;
 }
 
 aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size)
 {
-    if (dataBuffer == NULL)
-        return error_set(ACL_ERROR_INVALID_PARAM, "aclUpdateDataBuffer: dataBuffer is NULL");
+    REQUIRE(dataBuffer);
     dataBuffer->data = data;
     dataBuffer->size = size;
     return ACL_SUCCESS;

@@ -192,13 +192,10 @@ aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
 aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
 {
     CALL_SCOPE;
-    struct session *s;
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, canAccessPeer);
     uint32_t device;
+    struct session *s = FIND_OR_RETURN(session_get, __func__);
 
-    if (!canAccessPeer)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtDeviceCanAccessPeer: canAccessPeer is NULL");
-    s = FIND_OR_RETURN(session_get, __func__);
     if (deviceId == peerDeviceId)
         return error_set(ACL_ERROR_INVALID_PARAM, "aclrtDeviceCanAccessPeer: both ids are %d",
                          deviceId);

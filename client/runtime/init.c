@@ -85,60 +85,45 @@ aclError aclInit(const char *configPath)
     return error;
 }
 
-/*
- * Caller holds process->lock. nested: another call of this thread is still using the session. True:
- * call session_free_closed() without the lock.
- */
-static bool finalize_locked(bool nested)
+/* Undo one aclInit, or all. nested: another call of this thread is still using the session. */
+static int undo_init(const char *function, bool nested, bool all, uint64_t *refs)
 {
-    process->init_count = 0;
-    process->finalized = true;
-    acl_config_disable();
-    return !nested && session_close_if_unused();
+    int error = 0;
+    bool closed = false;
+
+    RETURN_IF_ERROR(process_enter());
+    RETURN_IF_ERROR(check_thread(function));
+    pthread_mutex_lock(&process->lock);
+    if (process->init_count == 0 && (!all || process->finalized)) {
+        error =
+            error_set(ACL_ERROR_REPEAT_FINALIZE,
+                      "%s: aclInit was not called, or all its calls were undone already", function);
+    } else if (process->init_count > 1 && !all) {
+        process->init_count--;
+    } else {
+        process->init_count = 0;
+        process->finalized = true;
+        acl_config_disable();
+        closed = !nested && session_close_if_unused();
+    }
+    if (refs)
+        *refs = process->init_count;
+    pthread_mutex_unlock(&process->lock);
+    if (closed)
+        session_free_closed();
+    return error;
 }
 
 aclError aclFinalize(void)
 {
     CALL_SCOPE;
-    int error = 0;
-    bool closed = false;
 
-    RETURN_IF_ERROR(process_enter());
-    RETURN_IF_ERROR(check_thread(__func__));
-    pthread_mutex_lock(&process->lock);
-    if (process->init_count == 0 && process->finalized)
-        error =
-            error_set(ACL_ERROR_REPEAT_FINALIZE,
-                      "aclFinalize: aclInit was not called, or all its calls were undone already");
-    else
-        closed = finalize_locked(CALL_IS_NESTED);
-    pthread_mutex_unlock(&process->lock);
-    if (closed)
-        session_free_closed();
-    return error;
+    return undo_init(__func__, CALL_IS_NESTED, true, NULL);
 }
 
 aclError aclFinalizeReference(uint64_t *refCount)
 {
     CALL_SCOPE;
-    int error = 0;
-    bool closed = false;
 
-    RETURN_IF_ERROR(process_enter());
-    RETURN_IF_ERROR(check_thread(__func__));
-    pthread_mutex_lock(&process->lock);
-    if (process->init_count == 0)
-        error = error_set(
-            ACL_ERROR_REPEAT_FINALIZE,
-            "aclFinalizeReference: aclInit was not called, or all its calls were undone already");
-    else if (process->init_count == 1)
-        closed = finalize_locked(CALL_IS_NESTED);
-    else
-        process->init_count--;
-    if (refCount)
-        *refCount = process->init_count;
-    pthread_mutex_unlock(&process->lock);
-    if (closed)
-        session_free_closed();
-    return error;
+    return undo_init(__func__, CALL_IS_NESTED, false, refCount);
 }

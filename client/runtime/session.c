@@ -47,13 +47,21 @@ void session_lose(struct session *s)
     if (atomic_exchange(&s->aborted, true))
         return;
     wait_abort_all(&s->waits);
-    lifecycle_session_lost(s);
+    LIFECYCLE_WALK(session_lost, s);
 }
 
 int session_map_segment(struct session *s, const char *function, int fd, size_t size, void **where)
 {
-    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *map;
 
+    if (fd < 0 && *where)
+        return 0;
+    if (fd < 0) /* it came while this process had no descriptor left for it */
+        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                         "%s: the memory that is shared with npud cannot be mapped: try again, or "
+                         "aclFinalize and aclInit",
+                         function);
+    map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     KILL_POINT(SEGMENT_MAPPED);
     close(fd);
     if (map == MAP_FAILED) {
@@ -91,7 +99,7 @@ static void session_free(struct session *s)
 {
     size_t streams = arena_stream_segment_size(s->ring_depth);
 
-    lifecycle_session_free(s);
+    LIFECYCLE_WALK(session_free, s);
     for (size_t i = 0; i < sizeof(s->stream_segments) / sizeof(s->stream_segments[0]); i++)
         if (s->stream_segments[i])
             munmap(s->stream_segments[i], streams);
@@ -133,9 +141,17 @@ static struct session *session_new(void)
     pthread_mutex_init(&s->staging_lock, NULL);
     pthread_mutex_init(&s->abort_lock, NULL);
     pthread_rwlock_init(&s->memory_lock, NULL);
-    lifecycle_session_init(s, seed);
+    LIFECYCLE_WALK(session_init, s, seed);
     s->socket = -1;
     return s;
+}
+
+static int begin_parts(struct session *s, const char *function)
+{
+    for (const struct part *const *p = lifecycle_parts; *p; p++)
+        if ((*p)->session_begin)
+            RETURN_IF_ERROR((*p)->session_begin(s, function));
+    return 0;
 }
 
 static struct session *session_connect(const char *function, int *error)
@@ -143,14 +159,14 @@ static struct session *session_connect(const char *function, int *error)
     struct session *s = session_new();
 
     if (!s) {
-        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        *error = error_no_memory(function);
         return NULL;
     }
     *error = connection_open(s, function);
     if (*error == 0)
-        *error = lifecycle_session_begin(s, function);
+        *error = begin_parts(s, function);
     if (*error == 0 && connection_watch(s) != 0) {
-        lifecycle_session_end(s);
+        LIFECYCLE_WALK(session_end, s);
         *error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot start a thread", function);
     }
     if (*error == 0)
@@ -210,7 +226,7 @@ static void leave_npud(struct session *s)
 {
     REQUEST(leave_session, LEAVE_SESSION);
 
-    lifecycle_session_leave(s);
+    LIFECYCLE_WALK(session_leave, s);
     /* No other thread is there to be refused, and requests are sent only while this is not set. */
     atomic_store(&s->lost, false);
     session_command_unheard(s, &request);
@@ -260,7 +276,7 @@ static void take_away(struct session *s)
     known = NULL;
     atomic_store(&s->closed, true);
     atomic_store(&s->lost, true);
-    lifecycle_session_forget(s);
+    LIFECYCLE_WALK(session_forget, s);
     s->left_epoch = api_call_new_epoch();
     s->forgotten_next = left;
     left = s;
@@ -272,7 +288,7 @@ bool session_close_if_unused(void)
 
     if (!s || session_lost(s) || in_use(s))
         return false;
-    lifecycle_session_end(s);
+    LIFECYCLE_WALK(session_end, s);
     if (atomic_exchange(&s->ended, true))
         return false; /* npud went at this very moment */
     take_away(s);
@@ -307,7 +323,7 @@ void session_forget_lost(void)
 
     if (!s || !session_lost(s))
         return;
-    lifecycle_session_forget(s);
+    LIFECYCLE_WALK(session_forget, s);
     s->forgotten_next = forgotten;
     forgotten = s;
     atomic_store(&process->session, NULL);
@@ -326,7 +342,7 @@ static void forget_inherited(void)
     if (!s)
         return;
     close(s->socket);
-    lifecycle_session_inherited(s);
+    LIFECYCLE_WALK(session_inherited, s);
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
         if (s->devices[i].open)
             close(s->devices[i].doorbell);

@@ -175,7 +175,10 @@ int session_command_fd(struct session *s, const char *function, Npud__Request *r
 /** session_command() where the program does not learn of an error. */
 int session_command_unheard(struct session *s, Npud__Request *request);
 
-/** Map a segment of the arena that came as fd (closed in any case) to *where. 0 or an ACL error. */
+/**
+ * Map a segment of the arena that came as fd (closed in any case) to *where. fd -1: it came before,
+ * and is to be mapped already. 0 or an ACL error.
+ */
 int session_map_segment(struct session *s, const char *function, int fd, size_t size, void **where);
 
 /** Open device at npud for this process, once. Caller holds session->lock. */

@@ -68,10 +68,7 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
         return NULL;
     }
     if (__builtin_expect(s->context != c, 0)) {
-        *error = error_set(ACL_ERROR_RT_STREAM_CONTEXT,
-                           "%s: the stream belongs to another context (device %u) than the current "
-                           "one (device %u): make that one current first",
-                           function, s->device, c->device);
+        *error = stream_error_foreign(s, c, function);
         return NULL;
     }
     if (__builtin_expect(!interrupt_lock(&s->lock), 0)) {

@@ -152,6 +152,10 @@ int stream_error_stopped_by(uint64_t stopped, const char *function) __attribute_
 /** There is no such stream: 107017, with its sentence. */
 int stream_error_unknown(const char *function) __attribute__((cold));
 
+/** It is of another context than the current one: 107003, with its sentence. */
+int stream_error_foreign(const struct stream *s, const struct context *current,
+                         const char *function) __attribute__((cold));
+
 /**
  * A task of stream id failed with code; pid: of the process that it waited for, or 0. Code, with
  * its sentence.

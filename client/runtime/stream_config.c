@@ -16,7 +16,7 @@ aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
         return NULL;
     handle = calloc(1, sizeof(*handle));
     if (!handle)
-        error_store(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", __func__);
+        error_no_memory(__func__);
     return handle;
 }
 

@@ -1,6 +1,7 @@
 /* Errors of streams: codes, and their sentences. */
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/runtime/context.h"
 #include "client/runtime/stream.h"
 #include "proto/wire/error_name.h"
 
@@ -8,6 +9,15 @@ int stream_error_unknown(const char *function)
 {
     return error_set(ACL_ERROR_RT_INVALID_HANDLE,
                      "%s: this is no stream of this process, or it was destroyed", function);
+}
+
+int stream_error_foreign(const struct stream *s, const struct context *current,
+                         const char *function)
+{
+    return error_set(ACL_ERROR_RT_STREAM_CONTEXT,
+                     "%s: the stream belongs to another context (device %u) than the current one "
+                     "(device %u): make that one current first (aclrtSetCurrentContext)",
+                     function, s->device, current->device);
 }
 
 int stream_error_aborted(const char *function, int32_t code)

@@ -84,18 +84,12 @@ static int create_remote(struct stream *s, struct context *c, const char *functi
             .flags = s->flags, .context = c->number);
     Npud__Reply *reply = NULL;
     void **segment;
-    int error = 0, fd = -1;
+    int error, fd = -1;
 
     RETURN_IF_ERROR(session_request(session, function, &request, &reply, &fd));
     segment = &session->stream_segments[reply->create_stream->slot / ARENA_STREAMS];
-    if (fd >= 0)
-        error = session_map_segment(session, function, fd,
-                                    arena_stream_segment_size(session->ring_depth), segment);
-    if (error == 0 && !*segment) /* it came while this process had no descriptor left for it */
-        error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                          "%s: the memory that is shared with npud cannot be mapped: try again, or "
-                          "aclFinalize and aclInit",
-                          function);
+    error = session_map_segment(session, function, fd,
+                                arena_stream_segment_size(session->ring_depth), segment);
     if (error == 0)
         fill_stream(s, c, reply->create_stream, *segment);
     session_reply_free(reply);
@@ -316,10 +310,7 @@ static int destroy_by_handle(const char *function, aclrtStream handle, bool forc
                           "%s: a default stream cannot be destroyed: it goes with its context",
                           function);
     else if (s->context != c)
-        error = error_set(ACL_ERROR_RT_STREAM_CONTEXT,
-                          "%s: the stream belongs to another context: make that one current first "
-                          "(aclrtSetCurrentContext)",
-                          function);
+        error = stream_error_foreign(s, c, function);
     else
         begin_to_leave(s);
     pthread_mutex_unlock(&c->session->lock);

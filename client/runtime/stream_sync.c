@@ -185,7 +185,7 @@ static int synchronize_device(const char *function, int32_t timeout)
 
     n = list_targets(c, &targets);
     if (!targets)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        return error_no_memory(function);
     for (size_t i = 0; i < n; i++) {
         error = wait_until(c->session, &targets[i], function, deadline);
         if (error == 0)
