@@ -20,10 +20,8 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/config.h"
 #include "daemon/core/engine.h"
-#include "daemon/engine/inject.h"
 #include "daemon/entrance.h"
 #include "daemon/base/log.h"
-#include "daemon/control/event_fd.h"
 #include "daemon/base/service_manager.h"
 #include "daemon/base/options.h"
 #include "daemon/base/work_item.h"
@@ -32,7 +30,6 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/device.h"
-#include "daemon/core/ipc_event.h"
 #include "daemon/npud.h"
 #include "proto/util/clock.h"
 #include "proto/wire/packet.h"
@@ -183,14 +180,10 @@ static void say_how_by_hand(const struct npud *npud)
 static int serve_begin(struct npud *npud, int signals)
 {
     struct server *server = npud->server;
-    int r = deferred_close_start();
+    int r = npud_begin(server);
 
     if (r == 0)
-        r = sessions_init(server);
-    if (r == 0)
-        r = work_items_init(&server->work_items, server->base);
-    if (r == 0)
-        r = devices_init(server->devices, server->config);
+        r = deferred_close_start();
     if (r == 0)
         r = entrance_open(&npud->entrance, server);
     if (r == -EACCES || r == -ENOENT || r == -EROFS)
@@ -203,12 +196,7 @@ static int serve_clients(struct npud *npud, int signals)
     struct server *server = npud->server;
     int r;
 
-    server->base = event_base_new();
-    server->work_items.fd = -1;
-    if (!server->base)
-        return -ENOMEM;
     packet_close = deferred_close_slow;
-    inject_init(server->inject);
     r = serve_begin(npud, signals);
     if (r == 0) {
         tell_ready(npud);
@@ -217,18 +205,16 @@ static int serve_clients(struct npud *npud, int signals)
     halt_sessions(server);
     entrance_close(&npud->entrance, server);
     admin_end_all(server);
-    sessions_deinit(server);
-    devices_deinit(server->devices);
+    npud_end(server);
     if (reload_end(&npud->reload))
         work_items_deinit(&server->work_items);
-    event_fds_deinit(server);
-    inject_deinit(server->inject);
     deferred_close_stop();
     if (npud->on_signal)
         event_free(npud->on_signal);
     if (npud->on_watchdog)
         event_free(npud->on_watchdog);
-    event_base_free(server->base);
+    if (server->base)
+        event_base_free(server->base);
     return r;
 }
 

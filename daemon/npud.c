@@ -1,12 +1,17 @@
 #include "daemon/npud.h"
 
+#include <errno.h>
+
 #include "daemon/admin/own_waits.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/router.h"
+#include "daemon/base/work_item.h"
 #include "daemon/control/dispatch.h"
+#include "daemon/control/event_fd.h"
 #include "daemon/control/listener.h"
+#include "daemon/control/session_life.h"
 #include "daemon/core/device.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/notify.h"
@@ -38,5 +43,26 @@ void npud_assemble(struct server *server)
     server->router = &parts.router;
     server->clients = &parts.clients;
     server->admins = &parts.admins;
+    server->work_items.fd = -1;
     dispatch_own_waits = own_waits_answer;
+}
+
+int npud_begin(struct server *server)
+{
+    int r;
+
+    inject_init(server->inject);
+    server->base = event_base_new();
+    r = server->base ? sessions_init(server) : -ENOMEM;
+    if (r == 0)
+        r = work_items_init(&server->work_items, server->base);
+    return r < 0 ? r : devices_init(server->devices, server->config);
+}
+
+void npud_end(struct server *server)
+{
+    sessions_deinit(server);
+    devices_deinit(server->devices);
+    event_fds_deinit(server);
+    inject_deinit(server->inject);
 }

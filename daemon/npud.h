@@ -5,3 +5,15 @@ struct server;
 
 /** Give the server its parts, none of which is set up yet. There is one npud in a process. */
 void npud_assemble(struct server *server);
+
+/**
+ * Set the parts up: the loop, sessions, work items, devices with their engines. 0 or a negative
+ * errno; npud_end() ends what has been set up.
+ */
+int npud_begin(struct server *server);
+
+/**
+ * End all sessions and all parts but the loop and the work items, which other threads may still
+ * use.
+ */
+void npud_end(struct server *server);

@@ -65,18 +65,17 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
 
 /* Takes the process of the client from the kernel, once. A pid that was reused since the connect is
  * not taken for it: the session fails then. */
-static int identify_peer(struct session *session)
+static int identify_peer(int socket, struct client_process *process)
 {
     struct ucred cred;
     socklen_t len = sizeof(cred);
-    int pidfd;
 
-    if (getsockopt(session->socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
         return -errno;
-    session->pid = session->log.pid = cred.pid;
-    session->uid = session->log.uid = cred.uid;
-    len = sizeof(pidfd);
-    if (getsockopt(session->socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0) {
+    process->pid = cred.pid;
+    process->uid = cred.uid;
+    len = sizeof(process->pidfd);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &process->pidfd, &len) < 0) {
         if (errno != ENOPROTOOPT)
             return -errno; /* dead already */
         /*
@@ -84,11 +83,10 @@ static int identify_peer(struct session *session)
          * would watch the wrong one. The end of the socket tells npud of the peer's death as well,
          * unless a forked child of it keeps the socket.
          */
-        pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
-        if (pidfd < 0)
+        process->pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
+        if (process->pidfd < 0)
             return -errno;
     }
-    session->pidfd = pidfd;
     return 0;
 }
 
@@ -117,15 +115,13 @@ static int watch_client(struct session *session)
     return 0;
 }
 
-/* Find out which process it is, and charge its user. */
+/* Watch the process, and charge its user. */
 static enum cause admit_client(struct session *session)
 {
-    int r = identify_peer(session);
+    int r = watch_client(session);
 
-    if (r == 0)
-        r = watch_client(session);
     if (r < 0)
-        return cause_of_errno(r); /* a process that has ended already does not read why */
+        return cause_of_errno(r);
     if (!peer_give_id(session))
         return CAUSE_SESSION_NUMBERS;
     session->user = user_ref(&session->server->users, session->uid);
@@ -138,10 +134,10 @@ static enum cause admit_client(struct session *session)
     return CAUSE_NONE;
 }
 
-/* Logged once per user. */
-static void refuse_client(struct session *session, enum cause cause)
+/* Logged once per user. session: as far as it has come, or NULL. */
+static void refuse_client(struct session *session, int socket, enum cause cause)
 {
-    struct user *user = session->user;
+    struct user *user = session ? session->user : NULL;
     char text[256];
     int32_t error = refuse_text(text, sizeof(text), cause, user, "no session");
 
@@ -149,10 +145,25 @@ static void refuse_client(struct session *session, enum cause cause)
         log_client_limit(&session->log, "refused: %s", text);
         user->refused = true;
     }
-    dispatch_refuse(session->socket, error, text);
+    dispatch_refuse(socket, error, text);
 }
 
 struct session *session_new(struct server *server, int socket)
+{
+    struct client_process process = {.pidfd = -1};
+    int r = identify_peer(socket, &process);
+
+    if (r == 0)
+        return session_new_for(server, socket, &process);
+    /* A process that has ended already does not read why. */
+    refuse_client(NULL, socket, cause_of_errno(r));
+    close(socket);
+    server->clients->exhausted = false; /* as in session_free() */
+    return NULL;
+}
+
+struct session *session_new_for(struct server *server, int socket,
+                                const struct client_process *process)
 {
     struct session *session = calloc(1, sizeof(*session));
     enum cause cause;
@@ -160,12 +171,15 @@ struct session *session_new(struct server *server, int socket)
 
     if (!session || !random_fill(&seed, sizeof(seed))) {
         free(session);
+        close(process->pidfd);
         close(socket);
         return NULL;
     }
     session->server = server;
     session->socket = socket;
-    session->pidfd = -1;
+    session->pid = session->log.pid = process->pid;
+    session->uid = session->log.uid = process->uid;
+    session->pidfd = process->pidfd;
     session->since_ns = clock_ns();
     slots_init(&session->streams, sizeof(struct stream), SESSION_STREAMS_MAX, seed);
     slots_init(&session->events, sizeof(struct event_obj), SESSION_EVENTS_MAX, seed);
@@ -180,7 +194,7 @@ struct session *session_new(struct server *server, int socket)
     cause = admit_client(session);
     if (cause == CAUSE_NONE)
         return session;
-    refuse_client(session, cause);
+    refuse_client(session, socket, cause);
     session_free(session);
     return NULL;
 }

@@ -4,14 +4,26 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 struct server;
 struct session;
+
+/** The process at the other end of a socket. */
+struct client_process {
+    pid_t pid;
+    uid_t uid;
+    int pidfd;
+};
 
 /**
  * Take over an accepted socket (closed on failure). Returns NULL after having told the client why,
  * where it can be told.
  */
 struct session *session_new(struct server *server, int socket);
+/** The same for the socket of this process, whose pidfd is taken over as well. */
+struct session *session_new_for(struct server *server, int socket,
+                                const struct client_process *process);
 
 /**
  * From here on no engine does anything for the session: what its streams have not done stays
