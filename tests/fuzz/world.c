@@ -11,23 +11,19 @@
 
 #include "daemon/admin/admin.h"
 #include "daemon/core/engine.h"
-#include "daemon/engine/inject.h"
 #include "daemon/core/device.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/base/log.h"
-#include "daemon/control/event_fd.h"
-#include "daemon/control/session_life.h"
-#include "daemon/base/work_item.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
-#include "daemon/npud.h"
 #include "encode.h"
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 #include "step.h"
 #include "surroundings.h"
+#include "tests/unit/server.h"
 
 #define FDS_MAX   512    /* no input can open more */
 #define TURNS_MAX 200000 /* more than any input can ask for: npud does not come to rest */
@@ -55,6 +51,7 @@ static void set_config(struct config *config, unsigned flags)
     static const uint64_t poor[RESOURCE_COUNT] = {2, 3, 3, 2, 65536, 65536, 14, 2, 1 << 20, 2};
 
     config_init(config);
+    config->log_level = LOG_DEBUG;
     config->ring_depth = 64;
     config->spin_us = flags & WORLD_SPIN ? 20 : 0;
     MUST(config_set(config, "npud.admin_group=") == 0); /* no look at this machine's groups */
@@ -69,8 +66,6 @@ static void set_config(struct config *config, unsigned flags)
 
 void world_begin(unsigned flags)
 {
-    struct server *server = &world.server;
-
     log_setup(LOG_DEBUG);
     world = (struct world){.admin = -1, .clients = CLIENTS};
     for (int i = 0; i < CLIENTS; i++)
@@ -81,25 +76,12 @@ void world_begin(unsigned flags)
         surroundings.tick = 15 * NSEC_PER_USEC;
     surroundings.on = true;
     set_config(&world.config, flags);
-    *server = (struct server){.config = &world.config, .work_items.fd = -1};
-    npud_assemble(server);
-    server->users.limit = world.config.limit;
-    server->linger_max = world.config.linger_max;
-    server->any_uid = world.config.ipc_any_uid;
-    server->instance = 1;
-    server->base = event_base_new();
-    inject_init(server->inject);
-    MUST(server->base && sessions_init(server) == 0 &&
-         work_items_init(&server->work_items, server->base) == 0);
-    MUST(devices_init(server->devices, &world.config) == 0);
+    MUST(server_begin(&world.server, &world.config) == 0);
 }
 
-/* Until what was begun in slices is done. */
 static void control_turn(void)
 {
-    do {
-        event_base_loop(world.server.base, EVLOOP_NONBLOCK);
-    } while (world.server.ended);
+    server_turn(&world.server);
 }
 
 /* npud waits for the exit of processes that have outlived their sessions. All have exited here. */
@@ -172,11 +154,7 @@ void world_end(void)
     }
     let_survivors_exit();
     must_be_empty(server);
-    sessions_deinit(server);
-    devices_deinit(server->devices);
-    work_items_deinit(&server->work_items);
-    event_fds_deinit(server);
-    event_base_free(server->base);
+    server_end(server);
     config_deinit(&world.config);
     surroundings.on = false;
     MUST(count_fds() == world.fds);

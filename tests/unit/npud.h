@@ -1,5 +1,5 @@
 /*
- * An npud without sockets, inside the test: devices with their engines, and sessions whose client
+ * The npud of tests/unit/server.h, with what unit tests assert of it, and sessions whose client
  * is the test itself. The thread that calls this is the control thread.
  */
 #pragma once
@@ -9,29 +9,23 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <utlist.h>
 
 #include "daemon/base/config.h"
 #include "daemon/core/device.h"
-#include "daemon/engine/inject.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/base/log.h"
 #include "daemon/memory/allocation.h"
-#include "daemon/npud.h"
 #include "daemon/core/notify.h"
 #include "daemon/buffers/peer.h"
-#include "daemon/control/event_fd.h"
-#include "daemon/control/session_life.h"
-#include "daemon/base/work_item.h"
 #include "daemon/core/release.h"
-#include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "proto/shm/arena.h"
 #include "proto/util/futex.h"
-#include "unit.h"
+#include "tests/unit/server.h"
+#include "tests/unit/unit.h"
 
 static struct config config;
 static struct server server;
@@ -41,32 +35,18 @@ static unsigned npud_fds;
 static inline void npud_start(const char *const *settings)
 {
     npud_fds = count_fds();
-    log_setup(LOG_CRIT); /* faults on purpose are not to be reported */
+    log_setup(LOG_CRIT);
     config_init(&config);
+    config.log_level = LOG_CRIT; /* faults on purpose are not to be reported */
     for (; settings && *settings; settings++)
         ck_assert_int_eq(config_set(&config, *settings), 0);
-    server = (struct server){.config = &config, .work_items.fd = -1};
-    npud_assemble(&server);
-    server.users.limit = config.limit;
-    server.linger_max = config.linger_max;
-    server.instance = 1;
-    server.base = event_base_new();
-    ck_assert_ptr_nonnull(server.base);
-    inject_init(server.inject);
-    ck_assert_int_eq(sessions_init(&server), 0);
-    ck_assert_int_eq(work_items_init(&server.work_items, server.base), 0);
-    ck_assert_int_eq(devices_init(server.devices, &config), 0);
+    ck_assert_int_eq(server_begin(&server, &config), 0);
 }
 
 /** End it. Nothing may be left of any session. */
 static inline void npud_stop(void)
 {
-    sessions_deinit(&server);
-    devices_deinit(server.devices);
-    work_items_deinit(&server.work_items);
-    event_fds_deinit(&server);
-    inject_deinit(server.inject);
-    event_base_free(server.base);
+    server_end(&server);
     ck_assert_uint_eq(HASH_COUNT(server.users.by_uid), 0);
     ck_assert_uint_eq(HASH_COUNT(server.ipc->by_id), 0);
     ck_assert_uint_eq(server.n_sessions, 0);
@@ -74,10 +54,10 @@ static inline void npud_stop(void)
     ck_assert_uint_eq(count_fds(), npud_fds);
 }
 
-/** What the control thread does between requests: take back what engines have passed on. */
+/** What the control thread does between requests. */
 static inline void npud_turn(void)
 {
-    event_base_loop(server.base, EVLOOP_NONBLOCK);
+    server_turn(&server);
 }
 
 /**
@@ -86,25 +66,12 @@ static inline void npud_turn(void)
  */
 static inline struct session *npud_session(pid_t pid)
 {
-    struct session *s = calloc(1, sizeof(*s));
+    const struct client_process client = {.pid = pid, .uid = 1000, .pidfd = -1};
+    /* A descriptor that never becomes readable: this client sends nothing and does not hang up. */
+    struct session *s = session_new_for(&server, eventfd(0, EFD_CLOEXEC), &client);
     int fd;
 
     ck_assert_ptr_nonnull(s);
-    s->server = &server;
-    s->pid = pid;
-    s->user = user_ref(&server.users, 1000);
-    s->uid = 1000;
-    s->socket = eventfd(0, EFD_CLOEXEC); /* any descriptor that can be closed */
-    s->pidfd = -1;
-    slots_init(&s->streams, sizeof(struct stream), SESSION_STREAMS_MAX, 1);
-    slots_init(&s->events, sizeof(struct event_obj), SESSION_EVENTS_MAX, 2);
-    slots_init(&s->ipc, sizeof(struct ipc_open), SESSION_IPC_EVENTS_MAX, 3);
-    slots_init(&s->mems, sizeof(struct mem), SESSION_MEMS_MAX, 4);
-    slots_init(&s->notifies, sizeof(struct notify_open), SESSION_NOTIFIES_MAX, 5);
-    s->id = ++server.last_session;
-    DL_APPEND(server.sessions, s);
-    server.n_sessions++;
-    ck_assert(peer_give_id(s));
     ck_assert_int_eq(session_hello(s, "unit test", &fd), 0);
     close(fd);
     for (uint32_t i = 0; i < server.devices->n; i++)

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <utlist.h>
 
 #include "acl/acl_base.h"
 #include "daemon/base/pidfd.h"
@@ -271,13 +272,13 @@ END_TEST
 
 START_TEST(descriptors_of_a_user_end)
 {
-    struct session *a = start_limited("fds", 4); /* two devices, two segments */
+    struct session *a = start_limited("fds", 6); /* two of the session, two devices, two segments */
     struct segment *s;
 
     add_segment(a, 1, 1);
     add_segment(a, 1, 1);
     ck_assert_int_eq(segment_new(pool_get(a), 1, 1, &s), CAUSE_USER_DESCRIPTORS);
-    ck_assert_uint_eq(count_used(RESOURCE_FDS), 4);
+    ck_assert_uint_eq(count_used(RESOURCE_FDS), 6);
     ck_assert_uint_eq(pool_get(a)->n_segments, 2);
     session_free(a);
     npud_stop();
