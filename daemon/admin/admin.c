@@ -14,6 +14,7 @@
 #include "daemon/engine/inject.h"
 #include "daemon/base/log.h"
 #include "daemon/base/config.h"
+#include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/wire/npud.pb-c.h"
@@ -72,6 +73,40 @@ static int32_t end_session(struct admin *admin, uint64_t id, char *message, size
     return 0;
 }
 
+static int32_t refuse_rule(const Npud__Inject *in, enum cause cause, char *message, size_t size)
+{
+    char what[64] = "the rule is not set";
+    int32_t error;
+
+    if (cause == CAUSE_RULE_KIND)
+        snprintf(what, sizeof(what), "tasks of the kind \"%.20s\"", in->kind);
+    else if (cause == CAUSE_DEVICE_NONE || cause == CAUSE_RULE_LOST)
+        snprintf(what, sizeof(what), "device %d", in->device);
+    else if (cause == CAUSE_RULE_CODE)
+        snprintf(what, sizeof(what), "code %d", in->code);
+    error = refuse_text(message, size, cause, NULL, what);
+    if (cause == CAUSE_RULE_KIND)
+        inject_append_kinds(message, size);
+    return error;
+}
+
+static int32_t set_rule(struct admin *admin, const Npud__Inject *in, char *message, size_t size)
+{
+    enum cause cause = inject_set(admin->server, in, &admin->rule);
+
+    return cause == CAUSE_NONE ? 0 : refuse_rule(in, cause, message, size);
+}
+
+/* id 0: all rules. */
+static int32_t clear_rules(struct admin *admin, uint64_t id, char *message, size_t size)
+{
+    enum cause cause = inject_clear(admin->server, id);
+    char what[32];
+
+    snprintf(what, sizeof(what), "rule %llu", (unsigned long long)id);
+    return cause == CAUSE_NONE ? 0 : refuse_text(message, size, cause, NULL, what);
+}
+
 static int send_reply(struct admin *admin, uint64_t id, int32_t error, const char *message)
 {
     Npud__AdminReply out = NPUD__ADMIN_REPLY__INIT;
@@ -83,6 +118,15 @@ static int send_reply(struct admin *admin, uint64_t id, int32_t error, const cha
     out.rule = admin->rule;
     return packet_send_message(admin->socket, &out.base, &admin->report.fd, admin->report.fd >= 0,
                                MSG_DONTWAIT);
+}
+
+/* error: negative errno. */
+static int refuse_report(struct admin *admin, int error)
+{
+    char message[256];
+    int32_t code = refuse_text(message, sizeof(message), cause_of_file(error), NULL, "no report");
+
+    return send_reply(admin, admin->request, code, message);
 }
 
 /* A timer of zero: after this slice the loop looks at all descriptors, then comes the next. */
@@ -104,7 +148,7 @@ static void on_slice(evutil_socket_t fd, short what, void *arg)
         report_close(admin);
         admin->report.size = 0;
     }
-    r = send_reply(admin, admin->request, r < 0 ? ACL_ERROR_RT_MEMORY_ALLOCATION : 0, "");
+    r = r < 0 ? refuse_report(admin, r) : send_reply(admin, admin->request, 0, "");
     report_close(admin);
     if (r < 0 || event_add(admin->on_socket, NULL) < 0)
         admin_free(admin);
@@ -112,9 +156,12 @@ static void on_slice(evutil_socket_t fd, short what, void *arg)
 
 static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
 {
+    int r;
+
     admin->request = request;
-    if (report_open(admin->server, &admin->report, topic) < 0)
-        return send_reply(admin, request, ACL_ERROR_RT_MEMORY_ALLOCATION, "");
+    r = report_open(admin->server, &admin->report, topic);
+    if (r < 0)
+        return refuse_report(admin, r);
     event_del(admin->on_socket);
     on_slice(-1, 0, admin);
     return 0;
@@ -142,12 +189,12 @@ static int answer_request(struct admin *admin, const Npud__AdminRequest *request
         return send_reply(admin, request->id, error, message);
     }
     if (request->inject) {
-        error = inject_set(admin->server, request->inject, &admin->rule, message, sizeof(message));
+        error = set_rule(admin, request->inject, message, sizeof(message));
         return send_reply(admin, request->id, error, message);
     }
     if (request->clear_rule != 0 || request->clear_rules) {
-        error = inject_clear(admin->server, request->clear_rules ? 0 : request->clear_rule, message,
-                             sizeof(message));
+        error = clear_rules(admin, request->clear_rules ? 0 : request->clear_rule, message,
+                            sizeof(message));
         return send_reply(admin, request->id, error, message);
     }
     return report_begin(admin, request->id, (unsigned)request->topic);

@@ -1,8 +1,8 @@
 #include "daemon/admin/own_waits.h"
 
-#include "acl/error_codes/rt_error_codes.h"
 #include "daemon/admin/report.h"
 #include "daemon/core/call.h"
+#include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/util/clock.h"
@@ -30,8 +30,7 @@ static int32_t make_report(struct call *call, Npud__OwnWaitsReply *out)
     now = clock_ns();
     session->user->report_ns = now + (SHARE - 1) * (now - since);
     if (r < 0)
-        return call_fail(call, ACL_ERROR_RT_MEMORY_ALLOCATION,
-                         "npud has no memory or descriptors for a report");
+        return refuse(call, cause_of_file(r), "no report");
     out->size = report.size;
     return 0;
 }

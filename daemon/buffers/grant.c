@@ -145,7 +145,7 @@ static enum cause cause_of_pidfd(int r)
 {
     if (r == -ESRCH || r == -EINVAL)
         return CAUSE_GRANT_NO_PROCESS;
-    return r == -EMFILE || r == -ENFILE ? CAUSE_DESCRIPTORS : CAUSE_MEMORY;
+    return cause_of_errno(r);
 }
 
 static enum cause grant_to_process(struct queue *queue, pid_t pid, uint32_t rights)

@@ -65,7 +65,7 @@ static enum cause cause_of_ring(int r)
 {
     if (r == -ENOSPC)
         return CAUSE_QUEUE_RINGS;
-    return r == -EMFILE || r == -ENFILE ? CAUSE_DESCRIPTORS : CAUSE_MEMORY;
+    return cause_of_errno(r);
 }
 
 void queue_wake(struct queue *queue)

@@ -113,7 +113,7 @@ static enum cause map_memory(struct segment *s)
 
     s->fd = memfd_new("npud-buffers", s->size);
     if (s->fd < 0)
-        return s->fd == -EMFILE || s->fd == -ENFILE ? CAUSE_DESCRIPTORS : CAUSE_MEMORY;
+        return cause_of_errno(s->fd);
     map = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
     if (map == MAP_FAILED)
         return CAUSE_SEGMENT_MEMORY;

@@ -106,10 +106,18 @@ enum cause {
     CAUSE_ROUTE_FROM_DESTINATION,
     CAUSE_ROUTE_TO_SOURCE,
     CAUSE_ROUTE_OF_OTHERS,
+
+    CAUSE_COUNT
 };
 
 /** Why a call of npud has failed that made a descriptor or mapped memory. error: negative errno */
 static inline enum cause cause_of_errno(int error)
 {
     return error == -EMFILE || error == -ENFILE ? CAUSE_DESCRIPTORS : CAUSE_MEMORY;
+}
+
+/** The same for a file of memory that was to be made for a client. */
+static inline enum cause cause_of_file(int error)
+{
+    return cause_of_errno(error) == CAUSE_DESCRIPTORS ? CAUSE_FILE_DESCRIPTORS : CAUSE_FILE_MEMORY;
 }

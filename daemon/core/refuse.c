@@ -192,13 +192,13 @@ static const struct {
                                 "version that is installed"),
     [CAUSE_RULE_KIND] = FAULT(ACL_ERROR_RT_PARAM_INVALID, "there are no such tasks; there are"),
     [CAUSE_RULE_CODE] =
-        FAULT(ACL_ERROR_RT_PARAM_INVALID, "the code is no ACL error: these have six digits"),
+        FAULT(ACL_ERROR_RT_PARAM_INVALID, "this is no ACL error: these are numbers of six digits"),
     [CAUSE_RULE_PROBABILITY] =
         FAULT(ACL_ERROR_RT_PARAM_INVALID, "a probability is above 0 and at most 1"),
     [CAUSE_RULE_NO_TASKS] = FAULT(ACL_ERROR_RT_PARAM_INVALID,
                                   "lose-device needs --device, or another option that names tasks"),
-    [CAUSE_RULE_LOST] = FAULT(ACL_ERROR_RT_PARAM_INVALID,
-                              "the device is lost already; npuctl inject clear brings it back"),
+    [CAUSE_RULE_LOST] =
+        FAULT(ACL_ERROR_RT_PARAM_INVALID, "it is lost already; npuctl inject clear brings it back"),
     [CAUSE_RULES] =
         LIMIT(ACL_ERROR_RT_OVER_LIMIT,
               "npud has as many rules as it may have; clear some (npuctl inject clear RULE)"),

@@ -1,7 +1,6 @@
 #include "daemon/engine/inject.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -168,18 +167,6 @@ static void rule_remove(struct server *server, uint32_t index)
     r->id = 0;
 }
 
-static int32_t refuse_rule(char *message, size_t size, int32_t error, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-static int32_t refuse_rule(char *message, size_t size, int32_t error, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(message, size, fmt, ap);
-    va_end(ap);
-    return error;
-}
-
 /* Before it goes, and before engines are kept waiting. */
 static void log_cleared(struct inject *in, const struct inject_rule *r)
 {
@@ -192,7 +179,7 @@ static void log_cleared(struct inject *in, const struct inject_rule *r)
              (unsigned long long)r->id, (unsigned long long)hits);
 }
 
-int32_t inject_clear(struct server *server, uint64_t id, char *message, size_t size)
+enum cause inject_clear(struct server *server, uint64_t id)
 {
     struct inject *in = server->inject;
     bool found = id == 0;
@@ -203,15 +190,14 @@ int32_t inject_clear(struct server *server, uint64_t id, char *message, size_t s
             found = true;
         }
     if (!found)
-        return refuse_rule(message, size, ACL_ERROR_RT_PARAM_INVALID, "there is no rule %llu",
-                           (unsigned long long)id);
+        return CAUSE_RULE_NONE;
     engines_lock(server);
     for (uint32_t i = in->n; i-- > 0;)
         if (id == 0 || in->order[i]->id == id)
             rule_remove(server, i);
     tell_engines(server);
     engines_unlock(server);
-    return 0;
+    return CAUSE_NONE;
 }
 
 /* A name as it is typed: "IPC record" is "ipc-record" as well. */
@@ -233,77 +219,64 @@ static void as_typed(char *name)
         *name = *name == ' ' ? '-' : (char)(*name >= 'A' && *name <= 'Z' ? *name + 32 : *name);
 }
 
-static int32_t refuse_kind(const char *kind, char *message, size_t size)
+void inject_append_kinds(char *text, size_t size)
 {
     size_t used;
 
-    refuse_rule(message, size, 0, "there are no \"%.20s\" tasks; there are", kind);
-    for (unsigned op = 0; op < TASK_OPS && (used = strlen(message)) < size - 1; op++) {
+    for (unsigned op = 0; op < TASK_OPS && (used = strlen(text)) < size - 1; op++) {
         bool again = op > 0 && strcmp(task_row(op)->name, task_row(op - 1)->name) == 0;
 
         if (!again) {
-            snprintf(message + used, size - used, "%s %s", op ? "," : "", task_row(op)->name);
-            as_typed(message + used + (op ? 2 : 1));
+            snprintf(text + used, size - used, "%s %s", op ? "," : "", task_row(op)->name);
+            as_typed(text + used + (op ? 2 : 1));
         }
     }
-    return ACL_ERROR_RT_PARAM_INVALID;
 }
 
-static int32_t find_kind(struct inject_spec *r, const char *kind, char *message, size_t size)
+static enum cause find_kind(struct inject_spec *r, const char *kind)
 {
     static_assert(TASK_OPS <= 64, "a bit each");
 
     r->ops = UINT64_MAX;
     r->kind = NULL;
     if (!kind[0])
-        return 0;
+        return CAUSE_NONE;
     r->ops = 0;
     for (unsigned op = 0; op < TASK_OPS; op++)
         if (same_kind(task_row(op)->name, kind)) {
             r->ops |= UINT64_C(1) << op;
             r->kind = task_row(op)->name;
         }
-    return r->kind ? 0 : refuse_kind(kind, message, size);
+    return r->kind ? CAUSE_NONE : CAUSE_RULE_KIND;
 }
 
-static int32_t check_rule(struct server *server, const struct inject_spec *r, char *message,
-                          size_t size)
+static enum cause check_rule(struct server *server, const struct inject_spec *r)
 {
-    const int32_t bad = ACL_ERROR_RT_PARAM_INVALID;
-
     if (r->device >= (int32_t)server->devices->n)
-        return refuse_rule(message, size, ACL_ERROR_RT_INVALID_DEVICEID,
-                           "there is no device %d (npud has %u)", r->device, server->devices->n);
+        return CAUSE_DEVICE_NONE;
     if (r->action == INJECT_FAIL && (r->code < CODE_MIN || r->code > CODE_MAX))
-        return refuse_rule(message, size, bad, "%d is no ACL error code", r->code);
+        return CAUSE_RULE_CODE;
     /* So written that it catches what is no number, too. */
     if (!(r->probability >= 0 && r->probability <= 1))
-        return refuse_rule(message, size, bad, "a probability is above 0 and at most 1");
+        return CAUSE_RULE_PROBABILITY;
     if (!r->at_once)
-        return 0;
+        return CAUSE_NONE;
     if (r->device < 0)
-        return refuse_rule(message, size, bad,
-                           "lose-device needs --device, or another option that names tasks");
-    if (atomic_load(&server->devices->device[r->device].lost) != 0)
-        return refuse_rule(message, size, bad,
-                           "device %d is lost already: npuctl inject clear brings it back",
-                           r->device);
-    return 0;
+        return CAUSE_RULE_NO_TASKS;
+    return atomic_load(&server->devices->device[r->device].lost) == 0 ? CAUSE_NONE
+                                                                      : CAUSE_RULE_LOST;
 }
 
-static int32_t read_rule(struct server *server, const Npud__Inject *in, struct inject_spec *r,
-                         char *message, size_t size)
+static enum cause read_rule(struct server *server, const Npud__Inject *in, struct inject_spec *r)
 {
-    int32_t error;
+    enum cause cause;
 
     if ((unsigned)in->action > INJECT_LOSE_DEVICE)
-        return refuse_rule(message, size, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                           "this npud does not know this kind of rule: restart npud with the "
-                           "version that is installed");
+        return CAUSE_RULE_ACTION;
     r->action = (enum inject_action)in->action;
-    error = find_kind(r, in->kind, message, size);
-    if (error != 0)
-        return error;
+    cause = find_kind(r, in->kind);
+    if (cause != CAUSE_NONE)
+        return cause;
     r->session = in->session;
     r->device = in->device < 0 ? -1 : in->device;
     r->stream = in->stream < 0 ? -1 : in->stream;
@@ -317,7 +290,7 @@ static int32_t read_rule(struct server *server, const Npud__Inject *in, struct i
     r->seed = in->seed;
     r->at_once = r->action == INJECT_LOSE_DEVICE && !r->kind && r->session == 0 && r->stream < 0 &&
                  in->nth == 0 && r->probability == 0;
-    return check_rule(server, r, message, size);
+    return check_rule(server, r);
 }
 
 static bool holds_nothing(struct inject_rule *r)
@@ -350,16 +323,15 @@ static void log_rule(const struct inject_rule *r)
              (unsigned long long)r->id, inject_action_names[r->spec.action], tasks, which, effect);
 }
 
-int32_t inject_set(struct server *server, const struct Npud__Inject *request, uint64_t *id,
-                   char *message, size_t size)
+enum cause inject_set(struct server *server, const struct Npud__Inject *request, uint64_t *id)
 {
     struct inject *in = server->inject;
     struct inject_spec spec = {0};
     struct inject_rule *r;
-    int32_t error = read_rule(server, request, &spec, message, size);
+    enum cause cause = read_rule(server, request, &spec);
 
-    if (error != 0)
-        return error;
+    if (cause != CAUSE_NONE)
+        return cause;
     engines_lock(server);
     r = make_room(server);
     if (r) {
@@ -379,12 +351,9 @@ int32_t inject_set(struct server *server, const struct Npud__Inject *request, ui
     }
     engines_unlock(server);
     if (!r)
-        return refuse_rule(
-            message, size, ACL_ERROR_RT_OVER_LIMIT,
-            "there are %d rules, and no more can be set: clear some (npuctl inject clear RULE)",
-            INJECT_RULES_MAX);
+        return CAUSE_RULES;
     log_rule(r);
-    return 0;
+    return CAUSE_NONE;
 }
 
 void inject_init(struct inject *in)

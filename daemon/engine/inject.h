@@ -20,8 +20,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/engine/run.h"
 #include "daemon/base/waitlist.h"
+#include "daemon/core/cause.h"
+#include "daemon/engine/run.h"
 
 struct server;
 struct stream;
@@ -77,18 +78,16 @@ void inject_init(struct inject *inject);
 void inject_deinit(struct inject *inject);
 
 /**
- * Set a rule. Control thread. 0 with *id set, or an ACL error with a sentence in message: 107000,
- * 107001, 207012 (see npud.proto). When the table is full, the oldest rule that is used up makes
+ * Set a rule, *id. Control thread. When the table is full, the oldest rule that is used up makes
  * room.
  */
-int32_t inject_set(struct server *server, const struct Npud__Inject *in, uint64_t *id,
-                   char *message, size_t size);
+enum cause inject_set(struct server *server, const struct Npud__Inject *in, uint64_t *id);
 
-/**
- * Clear a rule, or all of them (id 0): what it holds goes on, the device it has lost is back. 0, or
- * 107000 with a sentence.
- */
-int32_t inject_clear(struct server *server, uint64_t id, char *message, size_t size);
+/** Clear a rule, or all of them (id 0): what it holds goes on, the device it has lost is back. */
+enum cause inject_clear(struct server *server, uint64_t id);
+
+/** Append the kinds of tasks to a sentence, as they are typed. */
+void inject_append_kinds(char *text, size_t size);
 
 /** Engine, in place of execute_task() while device->inject is set. */
 enum run_result inject_execute(struct stream *stream, uint64_t now);

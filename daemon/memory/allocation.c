@@ -33,9 +33,7 @@ static enum cause make_file(struct mem *m)
     m->fd = m->kind == MEM_DEVICE
                 ? device->backend->memory_new(device->backend_state, device->index, m->size)
                 : memfd_new("npud-host-memory", m->size);
-    if (m->fd >= 0)
-        return CAUSE_NONE;
-    return cause_of_errno(m->fd) == CAUSE_DESCRIPTORS ? CAUSE_FILE_DESCRIPTORS : CAUSE_FILE_MEMORY;
+    return m->fd < 0 ? cause_of_file(m->fd) : CAUSE_NONE;
 }
 
 enum cause allocation_new(struct session *session, struct device *device, enum mem_kind kind,

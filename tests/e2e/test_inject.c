@@ -899,7 +899,7 @@ START_TEST(rules_outlive_sessions_and_are_bounded)
     snprintf(words, sizeof(words), "inject clear %llu", (unsigned long long)r->rules[63]->rule);
     npud__report__free_unpacked(r, NULL);
     npuctl_says(words, 0, "");
-    npuctl_says(words, 1, "there is no rule");
+    npuctl_says(words, 1, "there is no such rule");
     clear_rules(0);
     r = query_rules();
     ck_assert_uint_eq(r->n_rules, 0);
@@ -912,7 +912,7 @@ END_TEST
 START_TEST(list_and_usage)
 {
     npuctl_says("--json inject fail --kind ipc_event_record", 1,
-                "there are no \"ipc_event_record\" tasks");
+                "\"ipc_event_record\": there are no such tasks; there are");
     npuctl_says("inject fail --kind x", 1,
                 " reset, wait, ipc-record, ipc-wait, copy,"); /* as typed in a shell */
     npuctl_says("--json inject fail --kind ipc-record --nth 2", 0, "{\"rule\":1}");
@@ -937,7 +937,7 @@ START_TEST(list_and_usage)
     npuctl_says("inject fail --session x", 2, "--session wants");
     npuctl_says("inject fail --stream 4294967296", 2, "--stream wants");
     npuctl_says("inject fail --device 4294967296", 2, "--device wants");
-    npuctl_says("inject fail --device 2", 1, "there is no device 2 (npud has 2)");
+    npuctl_says("inject fail --device 2", 1, "device 2: there is no such device");
     npuctl_says("inject fail --probability 1.5", 2, "--probability wants");
     npuctl_says("inject fail --probability nan", 2, "--probability wants");
     npuctl_says("inject fail --seed 3", 2, "--seed goes with --probability");

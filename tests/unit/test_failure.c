@@ -322,7 +322,6 @@ END_TEST
 static void fail_next(const char *kind)
 {
     Npud__Inject rule = NPUD__INJECT__INIT;
-    char message[256];
     uint64_t id;
 
     rule.action = NPUD__INJECT__ACTION__FAIL;
@@ -330,7 +329,7 @@ static void fail_next(const char *kind)
     rule.device = rule.stream = -1;
     rule.nth = 1;
     rule.code = CODE;
-    ck_assert_int_eq(inject_set(&server, &rule, &id, message, sizeof(message)), 0);
+    ck_assert_int_eq(inject_set(&server, &rule, &id), 0);
 }
 
 /*

@@ -26,7 +26,7 @@
 #include "daemon/core/stream.h"
 
 /* Static in daemon/core/ipc_event.c and ipc_record.c. */
-int32_t open_new(struct session *session, struct ipc_event *ev, struct ipc_open *open);
+enum cause open_new(struct session *session, struct ipc_event *ev, struct ipc_open *open);
 void left_free(struct ipc_left *left);
 void fail_if_opener_gone(struct ipc_event *ev, uint64_t number);
 
