@@ -52,11 +52,11 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
         b->target = rule->id;
         return true;
     }
-    b->timed = row->timeout_ns && row->timeout_ns(t) != 0;
+    b->timed = task_word(t, row->timeout) != 0;
     b->on = on[row->waits_for];
     b->object = t->object;
     b->generation = t->generation;
-    b->target = row->target ? row->target(t) : 0;
+    b->target = task_word(t, row->target);
     if (b->on == ON_VALUE) {
         b->value = t->value.value;
         b->condition = t->flags;

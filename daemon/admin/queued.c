@@ -24,15 +24,12 @@ static bool read_record(const struct task *task, struct queued_record *r)
 {
     const struct task_row *row = task_row(task->op);
 
-    *r = (struct queued_record){
-        .op = task->op, .object = task->object, .generation = task->generation};
-    if (row->completes)
-        return row->completes(task, &r->number);
-    if (!row->writes)
-        return false;
-    row->writes(task, &r->number, &r->size);
-    r->op = TASK_VALUE_WRITE;
-    return true;
+    *r = (struct queued_record){.op = row->writes ? TASK_VALUE_WRITE : task->op,
+                                .object = task->object,
+                                .generation = task->generation,
+                                .number = task_word(task, row->writes ? row->writes : row->number),
+                                .size = row->size ? task_word(task, row->size) : sizeof(uint64_t)};
+    return row->writes || (row->completes && (row->only_with == 0 || task->flags & row->only_with));
 }
 
 /*

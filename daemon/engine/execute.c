@@ -105,7 +105,7 @@ static enum run_result run_wait_level(struct stream *s, uint64_t now)
     if (level_passed(level, count))
         return RUN_RETIRED;
     if (run_park(s, &ev->raised, count, timeout_ns, now) < 0)
-        return run_no_memory(s);
+        return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     atomic_store(&ev->shm->level_waiters, 1);
     dropped = event_obj_dropped(ev, s->task.wait.target);
     passed = level_passed(atomic_load(&ev->shm->level), count);
@@ -136,7 +136,7 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
         return RUN_RETIRED;
     }
     if (run_park(s, &t->passed, target, s->task.wait.timeout_ns, now) < 0)
-        return run_no_memory(s);
+        return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     /* In this order: what it has done before it was stopped is done. */
     stopped = atomic_load(&t->stopped);
     if (atomic_load(&t->done) >= target)
@@ -150,12 +150,17 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
     return RUN_RETIRED;
 }
 
+static struct ipc_open *task_ipc_event(struct stream *s)
+{
+    return slots_get_generation(&s->session->ipc, s->task.object, s->task.generation);
+}
+
 static enum run_result run_ipc_record(struct stream *s, uint64_t now)
 {
-    struct ipc_open *open = slots_get(&s->session->ipc, s->task.object);
+    struct ipc_open *open = task_ipc_event(s);
 
     (void)now;
-    if (!open || slot_generation(open) != s->task.generation)
+    if (!open)
         return run_bad_entry(s, "no such event");
     stream_publish_before(s);
     ipc_record_complete(open, s->task.ipc.number);
@@ -164,18 +169,17 @@ static enum run_result run_ipc_record(struct stream *s, uint64_t now)
 
 static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
 {
-    struct ipc_open *open = slots_get(&s->session->ipc, s->task.object);
+    struct ipc_open *open = task_ipc_event(s);
     uint64_t number = s->task.ipc.number;
     int32_t error, pid = 0;
 
     if (s->started)
         return run_finish_wait(s);
-    if (!open || slot_generation(open) != s->task.generation ||
-        !run_valid_timeout(s->task.ipc.timeout_ns))
+    if (!open || !run_valid_timeout(s->task.ipc.timeout_ns))
         return run_bad_entry(s, "no such event");
     if (!ipc_record_outcome(open->event, number, &error, &pid)) {
         if (run_park(s, &open->event->completed, number, s->task.ipc.timeout_ns, now) < 0)
-            return run_no_memory(s);
+            return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
         /* Off the list first: a record that fails here fires all that are on it. */
         if (!ipc_record_over(open->event, number) || !run_unpark(s))
             return RUN_WAITS;
@@ -210,7 +214,7 @@ static enum run_result do_work(struct stream *s, uint64_t now, uint64_t offset)
         return RUN_AGAIN;
     case WORK_UNTIL:
         if (engine_set_timer(s, deadline) < 0)
-            return run_no_memory(s);
+            return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
         return RUN_WAITS;
     case WORK_DONE:
         break;
@@ -230,7 +234,7 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
                                  t->copy.src_offset, t->copy.size);
 
     if (!dst || !src)
-        return run_no_such_memory(s);
+        return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     if (!s->started)
         s->work = (struct work){.kind = WORK_COPY, .size = t->copy.size};
     s->work.dst = dst;
@@ -244,7 +248,7 @@ static enum run_result run_set(struct stream *s, uint64_t now)
     void *dst = allocation_range(s->session, t->object, t->generation, t->set.offset, t->set.size);
 
     if (!dst)
-        return run_no_such_memory(s);
+        return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     if (!s->started)
         s->work =
             (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value};
@@ -288,7 +292,7 @@ static enum run_result run_reduce(struct stream *s, uint64_t now)
     if (!valid_reduce(t))
         return run_bad_entry(s, "no such reduction");
     if (!dst || !src)
-        return run_no_such_memory(s);
+        return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     if (!s->started)
         s->work = (struct work){.kind = WORK_REDUCE,
                                 .size = t->reduce.size,
@@ -338,6 +342,36 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
     return t->callback.block ? await_callback(s) : RUN_RETIRED;
 }
 
+/* --- passed over by a stopped stream --- */
+
+static void pass_over_record(struct stream *s)
+{
+    struct event_obj *ev = task_event(s);
+
+    if (ev && (s->task.flags & TASK_RECORD_WAKE))
+        event_obj_record(ev, s->task.record.number, TASK_RECORD_WAKE);
+    else if (ev && (s->task.flags & TASK_RECORD_LEVEL))
+        event_obj_drop(ev, s->task.record.number, atomic_load(&s->stopped));
+}
+
+/*
+ * Another process must not take for done what was not: the record fails, as it does when its
+ * process dies.
+ */
+static void pass_over_ipc_record(struct stream *s)
+{
+    struct ipc_open *open = task_ipc_event(s);
+
+    if (open)
+        ipc_record_fail(open, s->task.ipc.number);
+}
+
+/* The wait that the record would have ended fails, too. */
+static void pass_over_notify_record(struct stream *s)
+{
+    notify_drop_task(s->session, &s->task);
+}
+
 /* --- failing on purpose --- */
 
 /*
@@ -354,18 +388,10 @@ static void fail_record(struct stream *s)
         event_obj_record(ev, s->task.record.number, s->task.flags & ~TASK_RECORD_TIME);
 }
 
-/*
- * Another process must not take for done what was not: the record fails, as it does when its
- * process dies.
- */
 static void fail_ipc_record(struct stream *s)
 {
-    struct ipc_open *open =
-        slots_get_generation(&s->session->ipc, s->task.object, s->task.generation);
-
     stream_publish_before(s);
-    if (open)
-        ipc_record_fail(open, s->task.ipc.number);
+    pass_over_ipc_record(s);
 }
 
 /* The program's function runs all the same, once: but the stream does not wait for it. */
@@ -376,11 +402,10 @@ static void fail_callback(struct stream *s)
     s->callback = 0;
 }
 
-/* The wait that the record would have ended fails, too. */
 static void fail_notify_record(struct stream *s)
 {
     stream_publish_before(s);
-    notify_drop_task(s->session, &s->task);
+    pass_over_notify_record(s);
 }
 
 /* Let go already, and failed before it went on: the record is for the next one. */
@@ -388,107 +413,6 @@ static void fail_notify_wait(struct stream *s)
 {
     if (s->took)
         notify_give_back(s);
-}
-
-/* --- passed over by a stopped stream --- */
-
-static void pass_over_record(struct stream *s)
-{
-    struct event_obj *ev = task_event(s);
-
-    if (ev && (s->task.flags & TASK_RECORD_WAKE))
-        event_obj_record(ev, s->task.record.number, TASK_RECORD_WAKE);
-    else if (ev && (s->task.flags & TASK_RECORD_LEVEL))
-        event_obj_drop(ev, s->task.record.number, atomic_load(&s->stopped));
-}
-
-static void pass_over_ipc_record(struct stream *s)
-{
-    struct ipc_open *open =
-        slots_get_generation(&s->session->ipc, s->task.object, s->task.generation);
-
-    if (open)
-        ipc_record_fail(open, s->task.ipc.number);
-}
-
-static void pass_over_notify_record(struct stream *s)
-{
-    notify_drop_task(s->session, &s->task);
-}
-
-/* --- what an entry says --- */
-
-static uint64_t wait_timeout(const struct task *t)
-{
-    return t->wait.timeout_ns;
-}
-
-static uint64_t ipc_timeout(const struct task *t)
-{
-    return t->ipc.timeout_ns;
-}
-
-static uint64_t notify_timeout(const struct task *t)
-{
-    return t->notify.timeout_ns;
-}
-
-static uint64_t wait_target(const struct task *t)
-{
-    return t->wait.target;
-}
-
-static uint64_t ipc_target(const struct task *t)
-{
-    return t->ipc.number;
-}
-
-static uint64_t value_target(const struct task *t)
-{
-    return t->value.offset;
-}
-
-static bool record_completes(const struct task *t, uint64_t *number)
-{
-    *number = t->record.number;
-    return t->flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE);
-}
-
-static bool ipc_record_completes(const struct task *t, uint64_t *number)
-{
-    *number = t->ipc.number;
-    return true;
-}
-
-static bool notify_record_completes(const struct task *t, uint64_t *number)
-{
-    (void)t;
-    *number = 0;
-    return true;
-}
-
-static void copy_writes(const struct task *t, uint64_t *offset, uint64_t *size)
-{
-    *offset = t->copy.dst_offset;
-    *size = t->copy.size;
-}
-
-static void set_writes(const struct task *t, uint64_t *offset, uint64_t *size)
-{
-    *offset = t->set.offset;
-    *size = t->set.size;
-}
-
-static void value_writes(const struct task *t, uint64_t *offset, uint64_t *size)
-{
-    *offset = t->value.offset;
-    *size = sizeof(t->value.value);
-}
-
-static void reduce_writes(const struct task *t, uint64_t *offset, uint64_t *size)
-{
-    *offset = t->reduce.dst_offset;
-    *size = t->reduce.size;
 }
 
 /* --- the rows --- */
@@ -502,35 +426,39 @@ static enum run_result run_unknown(struct stream *s, uint64_t now)
 /* Behind the last op: the row of all that are unknown. */
 static const struct task_row rows[TASK_OPS + 1] = {
     [TASK_NOP] = {"nop", run_nop, .brief = true},
-    [TASK_RECORD] = {"record", run_record, fail_record, pass_over_record,
-                     .completes = record_completes, .brief = true},
+    [TASK_RECORD] = {"record", run_record, fail_record, pass_over_record, .completes = true,
+                     .only_with = TASK_RECORD_LEVEL | TASK_RECORD_WAKE,
+                     .number = TASK_WORD(record.number), .brief = true},
     [TASK_RESET] = {"reset", run_reset, .brief = true},
     [TASK_WAIT_LEVEL] = {"wait", run_wait_level, .waits_for = WAITS_FOR_LEVEL,
-                         .timeout_ns = wait_timeout, .target = wait_target, .event_wait = true},
+                         .timeout = TASK_WORD(wait.timeout_ns), .target = TASK_WORD(wait.target),
+                         .event_wait = true},
     [TASK_WAIT_POS] = {"wait", run_wait_pos, .waits_for = WAITS_FOR_POSITION,
-                       .timeout_ns = wait_timeout, .target = wait_target, .event_wait = true},
+                       .timeout = TASK_WORD(wait.timeout_ns), .target = TASK_WORD(wait.target),
+                       .event_wait = true},
     [TASK_IPC_RECORD] = {"IPC record", run_ipc_record, fail_ipc_record, pass_over_ipc_record,
-                         .completes = ipc_record_completes, .brief = true},
+                         .completes = true, .number = TASK_WORD(ipc.number), .brief = true},
     [TASK_IPC_WAIT] = {"IPC wait", run_ipc_wait, .waits_for = WAITS_FOR_RECORD,
-                       .timeout_ns = ipc_timeout, .target = ipc_target, .event_wait = true},
-    [TASK_COPY] = {"copy", run_copy, .writes = copy_writes},
-    [TASK_SET] = {"set", run_set, .writes = set_writes},
+                       .timeout = TASK_WORD(ipc.timeout_ns), .target = TASK_WORD(ipc.number),
+                       .event_wait = true},
+    [TASK_COPY] = {"copy", run_copy, .writes = TASK_WORD(copy.dst_offset),
+                   .size = TASK_WORD(copy.size)},
+    [TASK_SET] = {"set", run_set, .writes = TASK_WORD(set.offset), .size = TASK_WORD(set.size)},
     [TASK_DELAY] = {"delay", run_delay},
     [TASK_CALLBACK] = {"callback", run_callback, fail_callback, .brief = true},
     [TASK_NOTIFY_RECORD] = {"notify record", notify_run_record, fail_notify_record,
-                            pass_over_notify_record, .completes = notify_record_completes,
-                            .brief = true},
+                            pass_over_notify_record, .completes = true, .brief = true},
     [TASK_NOTIFY_WAIT] = {"notify wait", notify_run_wait, fail_notify_wait,
-                          .waits_for = WAITS_FOR_NOTIFY, .timeout_ns = notify_timeout},
+                          .waits_for = WAITS_FOR_NOTIFY, .timeout = TASK_WORD(notify.timeout_ns)},
     [TASK_COUNT_RECORD] = {"count notify record", notify_run_count_record, fail_notify_record,
-                           pass_over_notify_record, .completes = notify_record_completes,
-                           .brief = true},
+                           pass_over_notify_record, .completes = true, .brief = true},
     [TASK_COUNT_WAIT] = {"count notify wait", notify_run_count_wait, .waits_for = WAITS_FOR_NOTIFY,
-                         .timeout_ns = notify_timeout},
-    [TASK_VALUE_WRITE] = {"value write", value_run_write, .writes = value_writes},
+                         .timeout = TASK_WORD(notify.timeout_ns)},
+    [TASK_VALUE_WRITE] = {"value write", value_run_write, .writes = TASK_WORD(value.offset)},
     [TASK_VALUE_WAIT] = {"value wait", value_run_wait, .waits_for = WAITS_FOR_VALUE,
-                         .target = value_target},
-    [TASK_REDUCE] = {"reduce", run_reduce, .writes = reduce_writes},
+                         .target = TASK_WORD(value.offset)},
+    [TASK_REDUCE] = {"reduce", run_reduce, .writes = TASK_WORD(reduce.dst_offset),
+                     .size = TASK_WORD(reduce.size)},
     [TASK_OPS] = {"unknown", run_unknown},
 };
 

@@ -1,7 +1,5 @@
 #include "daemon/engine/notify_tasks.h"
 
-#include <stddef.h>
-
 #include "acl/acl_rt.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/engine.h"
@@ -12,11 +10,6 @@
 
 #define LOOKED_AT_MUCH 32 /* waiters, by one record: others have their turn then */
 
-static struct stream *stream_of(struct waiter *w)
-{
-    return (struct stream *)((char *)w - offsetof(struct stream, waiter));
-}
-
 /* --- state; under waiting.lock --- */
 
 static void set_bit(struct notify *n)
@@ -25,7 +18,7 @@ static void set_bit(struct notify *n)
 
     n->failed_pid = 0;
     if (w) {
-        stream_of(w)->took = true;
+        run_stream_of(w)->took = true;
         waitlist_fire_locked(&n->waiting, w, 0, 0);
     } else {
         n->value = 1;
@@ -75,7 +68,7 @@ static unsigned count_changed(struct notify *n)
     struct waiter *w;
 
     while ((w = waitlist_first_locked(&n->waiting, from))) {
-        const struct task *t = &stream_of(w)->task;
+        const struct task *t = &run_stream_of(w)->task;
 
         looked++;
         from = w->target + 1;
@@ -179,7 +172,7 @@ static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now
     bool over;
 
     if (timeout != 0 && engine_set_timer(s, now + timeout) < 0)
-        return run_no_memory(s);
+        return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     s->waiter = (struct waiter){.fire = run_fire_stream};
     s->waiting_on = &n->waiting;
     pthread_mutex_lock(&n->waiting.lock);
@@ -191,9 +184,7 @@ static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now
         return RUN_WAITS;
     engine_clear_timer(s);
     s->waiting_on = NULL;
-    if (pid != 0)
-        stream_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
-    return RUN_RETIRED;
+    return pid != 0 ? run_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid) : RUN_RETIRED;
 }
 
 static enum run_result run_wait(struct stream *s, uint64_t now, bool counts)
@@ -207,8 +198,7 @@ static enum run_result run_wait(struct stream *s, uint64_t now, bool counts)
     n = notify_of_task(s->session, &s->task, counts);
     if (n)
         return wait_for(s, n, now);
-    stream_fail(s, ACL_ERROR_RT_INVALID_HANDLE, 0);
-    return RUN_RETIRED;
+    return run_fail(s, ACL_ERROR_RT_INVALID_HANDLE, 0);
 }
 
 enum run_result notify_run_wait(struct stream *s, uint64_t now)

@@ -1,7 +1,5 @@
 #include "daemon/engine/run.h"
 
-#include <stddef.h>
-
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/log.h"
 #include "daemon/core/engine.h"
@@ -9,19 +7,24 @@
 #include "daemon/core/stream.h"
 #include "daemon/engine/task_row.h"
 
+enum run_result run_fail(struct stream *s, int32_t code, int32_t pid)
+{
+    stream_fail(s, code, pid);
+    return RUN_RETIRED;
+}
+
 enum run_result run_bad_entry(struct stream *s, const char *what)
 {
     log_client_fault(&s->session->log, "stream %d: bad %s task: %s", (int)stream_id(s),
                      task_row(s->task.op)->name, what);
-    stream_fail(s, ACL_ERROR_RT_PARAM_INVALID, 0);
-    return RUN_RETIRED;
+    return run_fail(s, ACL_ERROR_RT_PARAM_INVALID, 0);
 }
 
 /* --- waiting --- */
 
 void run_fire_stream(struct waiter *w)
 {
-    engine_unpark((struct stream *)((char *)w - offsetof(struct stream, waiter)));
+    engine_unpark(run_stream_of(w));
 }
 
 int run_park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
@@ -42,18 +45,6 @@ bool run_unpark(struct stream *s)
     engine_clear_timer(s);
     s->waiting_on = NULL;
     return true;
-}
-
-enum run_result run_no_memory(struct stream *s)
-{
-    stream_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
-    return RUN_RETIRED;
-}
-
-enum run_result run_no_such_memory(struct stream *s)
-{
-    stream_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    return RUN_RETIRED;
 }
 
 enum run_result run_finish_wait(struct stream *s)

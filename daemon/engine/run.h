@@ -6,11 +6,10 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-struct stream;
-struct waitlist;
-struct waiter;
+#include "daemon/core/stream.h"
 
 enum run_result {
     RUN_RETIRED, /* the task is finished, well or badly */
@@ -25,11 +24,8 @@ enum run_result {
  */
 enum run_result run_bad_entry(struct stream *s, const char *what);
 
-/** The task fails for want of memory in npud. */
-enum run_result run_no_memory(struct stream *s);
-
-/** The task fails: memory that it uses is gone, or was never there. */
-enum run_result run_no_such_memory(struct stream *s);
+/** The task fails with code; pid: of the process to blame, or 0. */
+enum run_result run_fail(struct stream *s, int32_t code, int32_t pid);
 
 /**
  * Join list. The caller tests the condition after this and calls run_unpark() if it holds already;
@@ -49,6 +45,12 @@ enum run_result run_finish_wait(struct stream *s);
 
 /** Not so long that it would wrap around. */
 bool run_valid_timeout(uint64_t ns);
+
+/** The stream whose waiter this is. */
+static inline struct stream *run_stream_of(const struct waiter *w)
+{
+    return (struct stream *)((char *)w - offsetof(struct stream, waiter));
+}
 
 /** What a parked stream's waiter does when it is fired: its engine goes on with it. */
 void run_fire_stream(struct waiter *w);

@@ -5,12 +5,11 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/engine/run.h"
 #include "proto/shm/task.h"
-
-struct stream;
 
 /** What a stream waits for that is parked in a task. */
 enum task_waits_for {
@@ -21,6 +20,16 @@ enum task_waits_for {
     WAITS_FOR_NOTIFY,
     WAITS_FOR_VALUE,
 };
+
+/** Which word of an entry a member is, from 1. */
+#define TASK_WORD(member)                                                                          \
+    (uint8_t)((offsetof(struct task, member) - offsetof(struct task, words)) / sizeof(uint64_t) + 1)
+
+/** The value of such a word; 0 if there is none. */
+static inline uint64_t task_word(const struct task *task, uint8_t word)
+{
+    return word != 0 ? task->words[word - 1] : 0;
+}
 
 struct task_row {
     const char *name; /* in words, for messages: "copy" */
@@ -35,17 +44,18 @@ struct task_row {
     /* The same for one that has not begun, and whose stream was stopped before. */
     void (*pass_over)(struct stream *s);
 
-    /* of an entry, which is only what a client says */
-    uint64_t (*timeout_ns)(const struct task *task); /* of a wait, 0: no limit; NULL: it has none */
-    uint64_t (*target)(const struct task *task);     /* what it waits for, in its kind's numbers */
-    /* Is it a record that others may wait for? *number: which one; 0 if any will do. */
-    bool (*completes)(const struct task *task, uint64_t *number);
-    /* The bytes of its destination that it changes; NULL: it changes no memory. */
-    void (*writes)(const struct task *task, uint64_t *offset, uint64_t *size);
+    /* Words of an entry: TASK_WORD(), or 0. They are only what a client says. */
+    uint8_t timeout; /* of a wait, in nanoseconds; the word 0: no limit */
+    uint8_t target;  /* what it waits for, in its kind's numbers */
+    uint8_t number;  /* of the record that it makes; no word: any will do for those that wait */
+    uint8_t writes;  /* the first byte of its destination that it changes; no word: no memory ... */
+    uint8_t size;    /* ... and how many; no word: a word of memory */
 
     enum task_waits_for waits_for;
-    bool brief;      /* it takes no time: no task that is "being executed" */
-    bool event_wait; /* over its limit it is no exception: the API excepts waits for events */
+    bool completes;    /* it is a record that others may wait for ... */
+    uint8_t only_with; /* ... if it has one of these flags; 0: always */
+    bool brief;        /* it takes no time: no task that is "being executed" */
+    bool event_wait;   /* over its limit it is no exception: the API excepts waits for events */
 };
 
 /** The row of an op, also of one that there is not. */

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdatomic.h>
-#include <stddef.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/memory/allocation.h"
@@ -63,7 +62,7 @@ static struct value_range range_of(uint64_t offset, uint64_t size)
 
 static bool waiter_test(const struct waiter *w)
 {
-    return has_come((const struct stream *)((const char *)w - offsetof(struct stream, waiter)));
+    return has_come(run_stream_of(w));
 }
 
 /* --- changes of memory --- */
@@ -116,7 +115,7 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
         return run_bad_entry(s, "not aligned");
     word = allocation_range(s->session, t->object, t->generation, t->value.offset, WORD);
     if (!word)
-        return run_no_such_memory(s);
+        return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     stream_publish_before(s);
     atomic_store_explicit(word, t->value.value, memory_order_release);
     value_changed(s, t->value.offset, WORD);
@@ -157,13 +156,13 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
     m = allocation_get(s->session, t->object, t->generation);
     s->word = allocation_range(s->session, t->object, t->generation, t->value.offset, WORD);
     if (!m || !s->word)
-        return run_no_such_memory(s);
+        return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     if (has_come(s))
         return RUN_RETIRED;
     count_waiter(s);
     if (run_park(s, &m->values, target_of(t->value.offset, s->slot.number), 0, now) < 0) {
         uncount_waiter(s);
-        return run_no_memory(s);
+        return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     }
     if (has_come(s) && run_unpark(s)) {
         uncount_waiter(s);
