@@ -4,26 +4,9 @@
  *
  * The order matters where it says so. Elsewhere it is that of the rooms.
  */
-#include "client/buffers/mbuf_cache.h"
-#include "client/buffers/pool.h"
-#include "client/buffers/queue.h"
-#include "client/buffers/retire.h"
-#include "client/buffers/segment.h"
-#include "client/callback/callback.h"
-#include "client/callback/exception.h"
-#include "client/callback/state_callback.h"
-#include "client/core/acl_config.h"
-#include "client/core/api_call.h"
-#include "client/core/thread.h"
-#include "client/event/event.h"
-#include "client/event/event_fd.h"
-#include "client/event/failure.h"
-#include "client/event/notify.h"
-#include "client/memory/alloc.h"
-#include "client/runtime/context.h"
-#include "client/runtime/op_timeout.h"
-#include "client/runtime/session.h"
-#include "client/runtime/stream.h"
+#include <stddef.h>
+
+#include "client/core/lifecycle.h"
 
 const struct part *const lifecycle_parts[] = {
     /* Fork: the child closes the parent's descriptors before it forgets anything else. */

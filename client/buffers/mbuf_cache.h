@@ -123,5 +123,3 @@ static inline __attribute__((always_inline)) bool mbuf_cache_put(struct session 
     stack->ref[stack->n++] = m->ref;
     return true;
 }
-
-extern const struct part mbuf_cache_part;

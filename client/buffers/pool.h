@@ -12,12 +12,9 @@
 #include <stdint.h>
 
 #include "client/buffers/segment.h"
-#include "client/core/lifecycle.h"
 #include "client/runtime/session_parts.h"
 
 struct session;
-
-extern const struct part pool_part;
 
 /**
  * The class whose buffers have room for size bytes, 1 to MBUF_SIZE_MAX: powers of two in 4 steps of

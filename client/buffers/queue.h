@@ -120,5 +120,3 @@ int queue_follow(struct session *s, const char *function, struct queue *queue, s
  * False: a thread still uses one; try again in a moment.
  */
 bool queue_let_go_all(struct session *s);
-
-extern const struct part queue_part;

@@ -13,7 +13,6 @@
  */
 #pragma once
 
-#include "client/core/lifecycle.h"
 
 struct session;
 
@@ -23,5 +22,3 @@ struct session;
  * further ones are mapped.
  */
 void retire_begin(struct session *s);
-
-extern const struct part retire_part;

@@ -16,7 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/core/lifecycle.h"
 #include "client/core/range_map.h"
 #include "client/runtime/session_parts.h"
 #include "proto/shm/mbuf_shm.h"
@@ -48,8 +47,6 @@ struct segment {
 };
 
 static_assert(offsetof(struct segment, cached) + sizeof(uint32_t) <= 64, "one line");
-
-extern const struct part segment_part;
 
 /** Of the process: that is, of its session. */
 extern struct segment_table segment_table;

@@ -20,7 +20,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/core/lifecycle.h"
 #include "client/core/process.h"
 #include "client/runtime/stream_callbacks.h"
 #include "proto/shm/callback_shm.h"
@@ -70,8 +69,6 @@ struct reports {
     uint32_t end;    /* no worker of the program from here on was ever used */
     uint32_t inside; /* threads that have to leave before this is freed */
 };
-
-extern const struct part callback_part;
 
 /* --- between callback.c and callback_run.c. Under the lock --- */
 

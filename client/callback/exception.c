@@ -1,5 +1,11 @@
-#include "client/callback/exception.h"
-
+/*
+ * Exception callbacks: npud writes each failure of a task into a ring of the session page
+ * (proto/shm/exception_shm.h); here they are taken out, and the program's callbacks called, by a
+ * thread of the library, or by the call that is about to return the failure's code.
+ *
+ * Callbacks are called one after the other, whichever thread calls them. The thread is made when
+ * the first callback is set, or with the session if that comes later, and ends with the session.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -11,6 +17,7 @@
 #include "client/core/error.h"
 #include "client/core/thread.h"
 #include "client/runtime/session.h"
+#include "client/runtime/upcall.h"
 #include "proto/util/futex.h"
 
 /* What a callback gets a pointer to. */

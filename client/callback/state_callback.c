@@ -1,5 +1,7 @@
-#include "client/callback/state_callback.h"
-
+/*
+ * Callbacks of the program at the coming and going of streams and devices. They run on the thread
+ * that brings it about, and may use the API: call these with no lock held.
+ */
 #include "client/callback/callback_table.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"

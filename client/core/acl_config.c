@@ -12,6 +12,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/core/lifecycle.h"
 
 #define FILE_MAX  (10 * 1024 * 1024)
 #define DEPTH_MAX 10

@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/core/lifecycle.h"
 
 /** Read the file at path ("" or NULL: no configuration). 0, or an ACL error with its sentence; then
  * nothing has changed. */
@@ -18,5 +17,3 @@ void acl_config_undo(void);
 
 /** After aclFinalize: the default device is not in force any more. */
 void acl_config_disable(void);
-
-extern const struct part acl_config_part;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/core/ring_guard.h"
+#include "client/core/lifecycle.h"
 #include "client/core/thread.h"
 
 static struct api_call_mark none = {.epoch = 1};

@@ -17,7 +17,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/core/lifecycle.h"
 
 struct api_call_mark {
     alignas(64) _Atomic uint64_t epoch; /* in which its thread began its call; 0: it is in none */
@@ -65,8 +64,6 @@ static inline __attribute__((always_inline)) void api_call_leave(struct api_call
 
 /** Inside a function with CALL_SCOPE: whether this thread is inside another call as well. */
 #define CALL_IS_NESTED (call_scope == NULL)
-
-extern const struct part api_call_part;
 
 /** Begin a new epoch, after a session was taken away. 0: the kernel cannot make the barrier. */
 uint64_t api_call_new_epoch(void);

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client/core/lifecycle.h"
 #include "client/core/ring_guard.h"
 
 __thread struct thread *thread_current;

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/core/lifecycle.h"
 
 struct api_call_mark;
 struct context;
@@ -78,5 +77,3 @@ static inline struct ring_guard *thread_guard(void)
  */
 int thread_start(pthread_t *thread, void *(*main)(void *arg), void *arg, const char *name,
                  size_t stack);
-
-extern const struct part thread_part;

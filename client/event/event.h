@@ -234,6 +234,3 @@ void ipc_event_unmap(struct event *e);
  */
 Npud__Fence **event_fences(struct event *e, size_t *n, protobuf_c_boolean *all);
 void event_fences_free(Npud__Fence **fences);
-
-extern const struct part event_part;
-extern const struct part event_submit_part;

@@ -1,5 +1,8 @@
-#include "client/event/event_fd.h"
-
+/*
+ * Event descriptors, the library's side: eventfds of the program that npud writes when a record is
+ * complete. A copy of each is kept until npud has written it, so that the library can write it when
+ * npud ends.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

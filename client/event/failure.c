@@ -1,5 +1,4 @@
-#include "client/event/failure.h"
-
+/* Failures of tasks, seen from the host: abort, and the ids of tasks. */
 #include <stdlib.h>
 
 #include "acl/acl.h"

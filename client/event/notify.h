@@ -44,5 +44,3 @@ int notify_submit(const char *function, enum handle_kind kind, void *handle, voi
  * What a task carries for a limit in seconds as these functions take it: 0 and UINT32_MAX are none.
  */
 uint64_t notify_timeout_ns(uint32_t seconds);
-
-extern const struct part notify_part;

@@ -41,5 +41,3 @@ bool memory_look_up(struct session *s, const void *address, struct memory *copy)
 int memory_allocate_remote(struct context *c, const char *function, struct memory *m, size_t bytes,
                            int *fd);
 int memory_free_remote(struct session *s, const char *function, uint32_t slot);
-
-extern const struct part memory_part;

@@ -64,5 +64,3 @@ static inline struct context *context_get(const char *function, int *error)
     }
     return context_get_slow(function, error);
 }
-
-extern const struct part context_part;

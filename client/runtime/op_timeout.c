@@ -1,5 +1,7 @@
-#include "client/runtime/op_timeout.h"
-
+/*
+ * How long a kernel may run: process-wide, for what is launched afterwards. And
+ * aclnpudLaunchDelay(), the stand-in for a kernel.
+ */
 #include <stdatomic.h>
 
 #include "acl/acl.h"

@@ -195,5 +195,3 @@ void session_free_closed(void);
 
 /** aclInit after npud was lost: forget the old session, so that the next call connects anew. */
 void session_forget_lost(void);
-
-extern const struct part session_part;

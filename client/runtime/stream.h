@@ -202,5 +202,3 @@ void stream_submit_reserved(struct stream *s, struct task *task);
  * or as stream_check(), before the wait or after it.
  */
 int stream_drain(struct stream *s, const char *function);
-
-extern const struct part stream_part;

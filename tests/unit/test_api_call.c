@@ -3,6 +3,7 @@
  * of a segment.
  */
 #include "client/core/api_call.h"
+#include "client/core/lifecycle.h"
 #include "client/core/ring_guard.h"
 #include "client/core/thread.h"
 
