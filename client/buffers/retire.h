@@ -13,7 +13,6 @@
  */
 #pragma once
 
-
 struct session;
 
 /**

@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-
 /** Read the file at path ("" or NULL: no configuration). 0, or an ACL error with its sentence; then
  * nothing has changed. */
 int acl_config_load(const char *path);

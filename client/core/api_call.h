@@ -17,7 +17,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-
 struct api_call_mark {
     alignas(64) _Atomic uint64_t epoch; /* in which its thread began its call; 0: it is in none */
     _Atomic bool resting;               /* its thread sleeps, and uses no view of a segment */

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-
 struct api_call_mark;
 struct context;
 struct error_kept;

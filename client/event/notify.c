@@ -1,15 +1,29 @@
-#include "client/event/notify.h"
-
+/*
+ * Notifies and count notifies, the library's side: names of what npud has. Their state is npud's
+ * own; what the library does is to check, to ask and to submit tasks.
+ */
 #include <string.h>
 
 #include "acl/acl.h"
 #include "client/runtime/context.h"
 #include "client/core/error.h"
+#include "client/core/handle.h"
 #include "client/runtime/stream.h"
 #include "proto/util/clock.h"
 
 #define KEY_SIZE 65   /* characters of a key, and its NUL */
 #define PIDS_MAX 256u /* that npud keeps for one notify */
+
+struct notify {
+    /* in session->notifies: the handle. Not npud's slot. Constant while it lives */
+    struct slot slot;
+    struct session *session;
+    enum handle_kind kind; /* HANDLE_NOTIFY, HANDLE_COUNT_NOTIFY */
+    uint32_t device;
+    uint32_t remote;
+    uint32_t remote_generation;
+    uint32_t id;
+};
 
 /* --- finding --- */
 
@@ -38,7 +52,9 @@ static bool copy_of(struct session *s, enum handle_kind kind, void *handle, stru
     return n != NULL;
 }
 
-int notify_get(const char *function, enum handle_kind kind, void *handle, struct notify *copy)
+/* A copy of the notify that handle names. Needs a context. */
+static int get_notify(const char *function, enum handle_kind kind, void *handle,
+                      struct notify *copy)
 {
     struct session *s = session_peek();
     struct context *c;
@@ -90,7 +106,7 @@ static int obtain_notify(struct session *s, const char *function, enum handle_ki
     return error;
 }
 
-int notify_create(const char *function, enum handle_kind kind, void **handle)
+static int create_notify(const char *function, enum handle_kind kind, void **handle)
 {
     REQUEST(create_notify, CREATE_NOTIFY, .counts = kind == HANDLE_COUNT_NOTIFY);
     struct context *c = FIND_OR_RETURN(context_get, function);
@@ -99,14 +115,14 @@ int notify_create(const char *function, enum handle_kind kind, void **handle)
     return obtain_notify(c->session, function, kind, &request, handle, NULL);
 }
 
-int notify_destroy(const char *function, enum handle_kind kind, void *handle)
+static int destroy_notify(const char *function, enum handle_kind kind, void *handle)
 {
     REQUEST(destroy_notify, DESTROY_NOTIFY);
     struct notify copy, *n;
     struct session *s;
     int error;
 
-    RETURN_IF_ERROR(notify_get(function, kind, handle, &copy));
+    RETURN_IF_ERROR(get_notify(function, kind, handle, &copy));
     /* Of two threads that destroy it, one does. */
     s = copy.session;
     pthread_mutex_lock(&s->lock);
@@ -134,7 +150,7 @@ aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
                          "aclrtCreateNotify: flag 0x%llx is not one of ACL_NOTIFY_DEFAULT (0) and "
                          "ACL_NOTIFY_DEVICE_USE_ONLY (1)",
                          (unsigned long long)flag);
-    return notify_create(__func__, HANDLE_NOTIFY, notify);
+    return create_notify(__func__, HANDLE_NOTIFY, notify);
 }
 
 aclError aclrtDestroyNotify(aclrtNotify notify)
@@ -142,24 +158,29 @@ aclError aclrtDestroyNotify(aclrtNotify notify)
     CALL_SCOPE;
 
     REQUIRE(notify);
-    return notify_destroy(__func__, HANDLE_NOTIFY, notify);
+    return destroy_notify(__func__, HANDLE_NOTIFY, notify);
 }
 
 /* --- in streams --- */
 
-uint64_t notify_timeout_ns(uint32_t seconds)
+/* For a task: 0 and UINT32_MAX are no limit. */
+static uint64_t timeout_ns_of(uint32_t seconds)
 {
     return seconds == UINT32_MAX ? 0 : seconds * NSEC_PER_SEC;
 }
 
-int notify_submit(const char *function, enum handle_kind kind, void *handle, void *stream,
-                  struct task *task, bool same_device)
+/*
+ * Submit a task on a notify to stream; op and parameters are set. same_device: refuse (107000) when
+ * the current device is another than the notify's.
+ */
+static int submit_task(const char *function, enum handle_kind kind, void *handle, void *stream,
+                       struct task *task, bool same_device)
 {
     struct notify n;
     struct stream *s;
     int error;
 
-    RETURN_IF_ERROR(notify_get(function, kind, handle, &n));
+    RETURN_IF_ERROR(get_notify(function, kind, handle, &n));
     s = FIND_OR_RETURN(stream_lock, function, stream);
 
     if (same_device && s->device != n.device) {
@@ -182,16 +203,16 @@ aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
     struct task task = {.op = TASK_NOTIFY_RECORD};
 
     REQUIRE(notify);
-    return notify_submit(__func__, HANDLE_NOTIFY, notify, stream, &task, false);
+    return submit_task(__func__, HANDLE_NOTIFY, notify, stream, &task, false);
 }
 
 aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout)
 {
     CALL_SCOPE;
-    struct task task = {.op = TASK_NOTIFY_WAIT, .notify.timeout_ns = notify_timeout_ns(timeout)};
+    struct task task = {.op = TASK_NOTIFY_WAIT, .notify.timeout_ns = timeout_ns_of(timeout)};
 
     REQUIRE(notify);
-    return notify_submit(__func__, HANDLE_NOTIFY, notify, stream, &task, true);
+    return submit_task(__func__, HANDLE_NOTIFY, notify, stream, &task, true);
 }
 
 /* --- from the host --- */
@@ -200,14 +221,12 @@ aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId)
 {
     CALL_SCOPE;
     struct notify n;
-    int error;
 
     REQUIRE(notify);
     REQUIRE(notifyId);
-    error = notify_get(__func__, HANDLE_NOTIFY, notify, &n);
-    if (error == 0)
-        *notifyId = n.id;
-    return error;
+    RETURN_IF_ERROR(get_notify(__func__, HANDLE_NOTIFY, notify, &n));
+    *notifyId = n.id;
+    return 0;
 }
 
 static int reset_notify(const char *function, aclrtNotify notify)
@@ -217,7 +236,7 @@ static int reset_notify(const char *function, aclrtNotify notify)
 
     if (!notify)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a notify of the array is NULL", function);
-    RETURN_IF_ERROR(notify_get(function, HANDLE_NOTIFY, notify, &n));
+    RETURN_IF_ERROR(get_notify(function, HANDLE_NOTIFY, notify, &n));
     in.slot = n.remote;
     return session_command(n.session, function, &request);
 }
@@ -259,7 +278,7 @@ aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint
                          "aclrtNotifyGetExportKey: flags 0x%llx: 0 or "
                          "ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION",
                          (unsigned long long)flags);
-    RETURN_IF_ERROR(notify_get(__func__, HANDLE_NOTIFY, notify, &n));
+    RETURN_IF_ERROR(get_notify(__func__, HANDLE_NOTIFY, notify, &n));
     in.slot = n.remote;
     RETURN_IF_ERROR(session_request(n.session, __func__, &request, &reply, NULL));
     strncpy(key, reply->export_notify->key, KEY_SIZE - 1);
@@ -279,7 +298,7 @@ aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
     REQUIRE(pid);
     if (num == 0 || num > INT32_MAX)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtNotifySetImportPid: num is %zu", num);
-    RETURN_IF_ERROR(notify_get(__func__, HANDLE_NOTIFY, notify, &n));
+    RETURN_IF_ERROR(get_notify(__func__, HANDLE_NOTIFY, notify, &n));
     if (num > PIDS_MAX)
         return error_set(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -302,7 +321,7 @@ aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *
             return error_set(ACL_ERROR_RT_PARAM_INVALID,
                              "%s: entry %zu must have one pid, and has %s", __func__, i,
                              serverPids[i].pid ? "another number" : "NULL");
-    RETURN_IF_ERROR(notify_get(__func__, HANDLE_NOTIFY, notify, &n));
+    RETURN_IF_ERROR(get_notify(__func__, HANDLE_NOTIFY, notify, &n));
     return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                      "%s: these devices have no fabric to other servers", __func__);
 }
@@ -355,7 +374,7 @@ aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag)
     REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, cntNotify);
     if (flag != 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtCntNotifyCreate: flag must be 0");
-    return notify_create(__func__, HANDLE_COUNT_NOTIFY, cntNotify);
+    return create_notify(__func__, HANDLE_COUNT_NOTIFY, cntNotify);
 }
 
 aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
@@ -363,7 +382,7 @@ aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
     CALL_SCOPE;
 
     REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, cntNotify);
-    return notify_destroy(__func__, HANDLE_COUNT_NOTIFY, cntNotify);
+    return destroy_notify(__func__, HANDLE_COUNT_NOTIFY, cntNotify);
 }
 
 static int bad_mode(const char *function, int mode)
@@ -385,7 +404,7 @@ aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream,
         return bad_mode(__func__, (int)mode);
     task.notify.mode = (uint8_t)mode;
     task.notify.value = info->value;
-    return notify_submit(__func__, HANDLE_COUNT_NOTIFY, cntNotify, stream, &task, false);
+    return submit_task(__func__, HANDLE_COUNT_NOTIFY, cntNotify, stream, &task, false);
 }
 
 aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream,
@@ -403,8 +422,8 @@ aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream str
     task.notify.mode = (uint8_t)mode;
     task.notify.value = info->value;
     task.notify.clear = info->isClear != 0;
-    task.notify.timeout_ns = notify_timeout_ns(info->timeout);
-    return notify_submit(__func__, HANDLE_COUNT_NOTIFY, cntNotify, stream, &task, false);
+    task.notify.timeout_ns = timeout_ns_of(info->timeout);
+    return submit_task(__func__, HANDLE_COUNT_NOTIFY, cntNotify, stream, &task, false);
 }
 
 aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
@@ -414,21 +433,19 @@ aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
                         .notify.mode = ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE};
 
     REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, cntNotify);
-    return notify_submit(__func__, HANDLE_COUNT_NOTIFY, cntNotify, stream, &task, false);
+    return submit_task(__func__, HANDLE_COUNT_NOTIFY, cntNotify, stream, &task, false);
 }
 
 aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId)
 {
     CALL_SCOPE;
     struct notify n;
-    int error;
 
     REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, cntNotify);
     REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, notifyId);
-    error = notify_get(__func__, HANDLE_COUNT_NOTIFY, cntNotify, &n);
-    if (error == 0)
-        *notifyId = n.id;
-    return error;
+    RETURN_IF_ERROR(get_notify(__func__, HANDLE_COUNT_NOTIFY, cntNotify, &n));
+    *notifyId = n.id;
+    return 0;
 }
 
 static void init(struct session *s, uint32_t seed)
