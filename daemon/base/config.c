@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <ini.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -118,29 +120,35 @@ static bool parse_number(const char *text, bool suffix, uint64_t *value)
     return true;
 }
 
-/* What is wrong with a value, as a sentence in `wrong`. */
+/* What is wrong with a value, as a sentence. */
 struct wrong {
     char text[128];
 };
+
+static bool say_wrong(struct wrong *wrong, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static bool say_wrong(struct wrong *wrong, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(wrong->text, sizeof(wrong->text), fmt, ap);
+    va_end(ap);
+    return false;
+}
 
 static bool set_number(const struct key *key, void *field, const char *text, struct wrong *wrong)
 {
     uint64_t value;
 
-    if (!parse_number(text, key->type == TYPE_U64, &value)) {
-        snprintf(wrong->text, sizeof(wrong->text), "not a number%s",
-                 key->type == TYPE_U64 ? " (K, M, G or T may follow its digits)" : "");
-        return false;
-    }
-    if (value < key->min || value > key->max) {
-        snprintf(wrong->text, sizeof(wrong->text), "must be from %llu to %llu",
-                 (unsigned long long)key->min, (unsigned long long)key->max);
-        return false;
-    }
-    if (key->type == TYPE_DEPTH && (value & (value - 1))) {
-        snprintf(wrong->text, sizeof(wrong->text), "must be a power of two");
-        return false;
-    }
+    if (!parse_number(text, key->type == TYPE_U64, &value))
+        return say_wrong(wrong, "not a number%s",
+                         key->type == TYPE_U64 ? " (K, M, G or T may follow its digits)" : "");
+    if (value < key->min || value > key->max)
+        return say_wrong(wrong, "must be from %llu to %llu", (unsigned long long)key->min,
+                         (unsigned long long)key->max);
+    if (key->type == TYPE_DEPTH && (value & (value - 1)))
+        return say_wrong(wrong, "must be a power of two");
     if (key->type == TYPE_U64)
         *(uint64_t *)field = value;
     else
@@ -152,16 +160,12 @@ static bool set_string(const struct key *key, char **field, const char *text, st
 {
     char *copy;
 
-    if (strlen(text) < key->min || strlen(text) > key->max) {
-        snprintf(wrong->text, sizeof(wrong->text), "must have from %llu to %llu bytes",
-                 (unsigned long long)key->min, (unsigned long long)key->max);
-        return false;
-    }
+    if (strlen(text) < key->min || strlen(text) > key->max)
+        return say_wrong(wrong, "must have from %llu to %llu bytes", (unsigned long long)key->min,
+                         (unsigned long long)key->max);
     copy = strdup(text);
-    if (!copy) {
-        snprintf(wrong->text, sizeof(wrong->text), "out of memory");
-        return false;
-    }
+    if (!copy)
+        return say_wrong(wrong, "out of memory");
     free(*field);
     *field = copy;
     return true;
@@ -171,10 +175,8 @@ static bool set_level(int *field, const char *text, struct wrong *wrong)
 {
     int level = log_level_named(text);
 
-    if (level < 0) {
-        snprintf(wrong->text, sizeof(wrong->text), "must be error, warning, notice, info or debug");
-        return false;
-    }
+    if (level < 0)
+        return say_wrong(wrong, "must be error, warning, notice, info or debug");
     *field = level;
     return true;
 }
@@ -190,10 +192,8 @@ static bool set_key(struct config *config, const struct key *key, const char *te
     case TYPE_LEVEL:
         return set_level(field, text, wrong);
     case TYPE_SCOPE:
-        if (strcmp(text, "uid") != 0 && strcmp(text, "any") != 0) {
-            snprintf(wrong->text, sizeof(wrong->text), "must be uid or any");
-            return false;
-        }
+        if (strcmp(text, "uid") != 0 && strcmp(text, "any") != 0)
+            return say_wrong(wrong, "must be uid or any");
         *(bool *)field = text[0] == 'a';
         return true;
     case TYPE_U32:
@@ -212,8 +212,7 @@ static const struct key *find_key(const char *section, const char *name)
     return NULL;
 }
 
-static int set_named(struct config *config, const char *section, const char *name,
-                     const char *value)
+int config_set_key(struct config *config, const char *section, const char *name, const char *value)
 {
     const struct key *key = find_key(section, name);
     struct wrong wrong = {"no such key (see npud --print-config)"};
@@ -244,7 +243,7 @@ void config_deinit(struct config *config)
 
 static int on_ini(void *arg, const char *section, const char *name, const char *value)
 {
-    return set_named(arg, section, name, value) == 0;
+    return config_set_key(arg, section, name, value) == 0;
 }
 
 /*
@@ -371,7 +370,7 @@ int config_set(struct config *config, const char *assignment)
 
     if (equals) {
         *dot = *equals = '\0';
-        r = set_named(config, copy, dot + 1, equals + 1);
+        r = config_set_key(config, copy, dot + 1, equals + 1);
     } else {
         log_error("\"%s\" is not section.key=value", assignment);
     }
@@ -379,23 +378,21 @@ int config_set(struct config *config, const char *assignment)
     return r;
 }
 
+/* Bytes of the field, which is no string. */
+static size_t field_size(const struct key *key)
+{
+    return key->type == TYPE_U64     ? sizeof(uint64_t)
+           : key->type == TYPE_SCOPE ? sizeof(bool)
+                                     : sizeof(uint32_t);
+}
+
 static bool key_differs(const struct key *key, const struct config *a, const struct config *b)
 {
     const char *one = (const char *)a + key->offset, *other = (const char *)b + key->offset;
 
-    switch (key->type) {
-    case TYPE_STRING:
+    if (key->type == TYPE_STRING)
         return strcmp(*(char *const *)one, *(char *const *)other) != 0;
-    case TYPE_SCOPE:
-        return *(const bool *)one != *(const bool *)other;
-    case TYPE_U64:
-        return *(const uint64_t *)one != *(const uint64_t *)other;
-    case TYPE_U32:
-    case TYPE_DEPTH:
-    case TYPE_LEVEL:
-        break;
-    }
-    return *(const uint32_t *)one != *(const uint32_t *)other;
+    return memcmp(one, other, field_size(key)) != 0;
 }
 
 unsigned config_adopt(struct config *config, const struct config *read)
@@ -413,10 +410,7 @@ unsigned config_adopt(struct config *config, const struct config *read)
                  key->section, key->name,
                  key->life == RESTART ? ": takes effect at the next start of npud" : "");
         if (key->life == LIVE)
-            memcpy(field, (const char *)read + key->offset,
-                   key->type == TYPE_U64     ? sizeof(uint64_t)
-                   : key->type == TYPE_SCOPE ? sizeof(bool)
-                                             : sizeof(uint32_t));
+            memcpy(field, (const char *)read + key->offset, field_size(key));
     }
     return restart;
 }

@@ -34,6 +34,8 @@ int config_read(struct config *config, const char *path);
 
 /** Apply "section.key=value", as --set does. -EINVAL, after logging what is wrong. */
 int config_set(struct config *config, const char *assignment);
+/** The same for one key. */
+int config_set_key(struct config *config, const char *section, const char *name, const char *value);
 
 /** Take over the live keys of a configuration that was read again; the log tells which, and which
  * others have changed. Returns how many of those need a restart of npud. */

@@ -107,52 +107,48 @@ void deferred_close_accept_fds(int socket)
     setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
 }
 
-/* False: no memory. */
-static bool enqueue_item(const struct item *item)
+/* On the thread, if there is one, and memory to tell it. */
+static void close_later(const struct item *item)
 {
-    struct item *items;
+    struct item *items = NULL;
 
     pthread_mutex_lock(&deferred.lock);
-    items = array_grow(deferred.items, &deferred.size, deferred.n + 1, sizeof(*items));
+    if (deferred.started)
+        items = array_grow(deferred.items, &deferred.size, deferred.n + 1, sizeof(*items));
     if (items) {
         deferred.items = items;
         deferred.items[deferred.n++] = *item;
         pthread_cond_signal(&deferred.more);
     }
     pthread_mutex_unlock(&deferred.lock);
-    return items != NULL;
+    if (!items)
+        close_item(item);
 }
 
 void deferred_close(int fd)
 {
-    struct item item = {.fd = fd};
-
     if (kernel_accepts_fds)
         deferred_close_slow(fd);
     else
-        close_item(&item);
+        close(fd);
 }
 
 void deferred_close_slow(int fd)
 {
-    struct item item = {.fd = fd};
-
-    if (!deferred.started || !enqueue_item(&item))
-        close_item(&item);
+    close_later(&(struct item){.fd = fd});
 }
 
 void deferred_close_free_memory(int fd, void *map, size_t bytes)
 {
-    struct item item = {.fd = fd, .map = map, .bytes = bytes};
-
-    if (bytes <= DEFERRED_CLOSE_MUCH || !deferred.started || !enqueue_item(&item))
-        close_item(&item);
+    deferred_close_free_shared(fd, map, bytes, 0, 0);
 }
 
 void deferred_close_free_shared(int fd, void *map, size_t map_bytes, uint64_t from, uint64_t bytes)
 {
-    struct item item = {fd, map, map_bytes, from, bytes};
+    const struct item item = {fd, map, map_bytes, from, bytes};
 
-    if (map_bytes + bytes <= DEFERRED_CLOSE_MUCH || !deferred.started || !enqueue_item(&item))
+    if (map_bytes + bytes <= DEFERRED_CLOSE_MUCH)
         close_item(&item);
+    else
+        close_later(&item);
 }

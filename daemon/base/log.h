@@ -51,7 +51,6 @@ void log_line(int priority, const struct log_client *client, const char *fmt, ..
 #define log_error(...)   log_line(LOG_ERR, NULL, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_WARNING, NULL, __VA_ARGS__)
 #define log_info(...)    log_line(LOG_INFO, NULL, __VA_ARGS__)
-#define log_debug(...)   log_line(LOG_DEBUG, NULL, __VA_ARGS__)
 
 /*
  * What clients can bring about, at warning: each of these once per session, and not more than a few

@@ -70,18 +70,6 @@ static const struct option long_options[] = {
 };
 #define SHORT_OPTIONS "c:s:d:S:A:r:vqVh"
 
-static int set_key(struct config *config, const char *key, const char *value)
-{
-    char *assignment;
-    int r;
-
-    if (asprintf(&assignment, "%s=%s", key, value) < 0)
-        return -ENOMEM;
-    r = config_set(config, assignment);
-    free(assignment);
-    return r;
-}
-
 /* The exit status of an option that only prints: output that got lost is a failure. */
 static int end_of_output(void)
 {
@@ -164,15 +152,15 @@ static int apply_option(struct config *config, int c, const char *value)
     case 's':
         return config_set(config, value);
     case 'd':
-        return set_key(config, "sim.devices", value);
+        return config_set_key(config, "sim", "devices", value);
     case 'S':
-        return set_key(config, "npud.socket", value);
+        return config_set_key(config, "npud", "socket", value);
     case 'A':
-        return set_key(config, "npud.admin_socket", value);
+        return config_set_key(config, "npud", "admin_socket", value);
     case 'v':
-        return set_key(config, "npud.log_level", "debug");
+        return config_set_key(config, "npud", "log_level", "debug");
     case 'q':
-        return set_key(config, "npud.log_level", "warning");
+        return config_set_key(config, "npud", "log_level", "warning");
     default:
         return 0;
     }
@@ -181,7 +169,7 @@ static int apply_option(struct config *config, int c, const char *value)
 /* A private directory holds both sockets; its mode decides which users may enter it. */
 static int use_runtime_dir(struct config *config, const char *dir)
 {
-    static const char *const keys[] = {"npud.socket", "npud.admin_socket"};
+    static const char *const keys[] = {"socket", "admin_socket"};
     static const char *const names[] = {"npud.sock", "admin.sock"};
     char *path;
     int r = 0;
@@ -189,12 +177,12 @@ static int use_runtime_dir(struct config *config, const char *dir)
     for (int i = 0; i < 2 && r == 0; i++) {
         if (asprintf(&path, "%s/%s", dir, names[i]) < 0)
             return -ENOMEM;
-        r = set_key(config, keys[i], path);
+        r = config_set_key(config, "npud", keys[i], path);
         free(path);
     }
     if (r == 0)
-        r = set_key(config, "npud.access_group", "");
-    return r == 0 ? set_key(config, "npud.admin_group", "") : r;
+        r = config_set_key(config, "npud", "access_group", "");
+    return r == 0 ? config_set_key(config, "npud", "admin_group", "") : r;
 }
 
 int options_load_config(const struct options *o, struct config *config)

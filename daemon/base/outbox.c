@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "proto/util/clock.h"
 
 struct message {
     struct message *next; /* outbox.first */
@@ -100,16 +101,9 @@ struct outbox *outbox_new(outbox_deliver *deliver, unsigned limit)
 /* True when the thread has delivered everything and left. */
 static bool outbox_drain(struct outbox *box, unsigned patience_ms)
 {
-    struct timespec until;
+    struct timespec until = timespec_from_ns(clock_ns() + patience_ms * NSEC_PER_MSEC);
     bool ended;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += patience_ms / 1000;
-    until.tv_nsec += (long)(patience_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
     pthread_mutex_lock(&box->lock);
     box->ending = true;
     pthread_cond_signal(&box->changed);
