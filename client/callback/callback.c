@@ -1,5 +1,6 @@
 #include "client/callback/callback.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <utlist.h>
@@ -133,6 +134,7 @@ static void unbind_stream(struct stream *s)
 {
     struct worker *w = worker_of(s);
 
+    assert(w && w->used);
     DL_DELETE2(w->streams, s, callbacks.prev, callbacks.next);
     atomic_store_explicit(&s->callbacks.worker, NULL, memory_order_relaxed);
     w->changes++;

@@ -1,5 +1,6 @@
 #include "client/core/wait.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -44,11 +45,6 @@ void wait_init(struct waits *all, struct session *session, const _Atomic bool *l
     all->lost = lost;
 }
 
-static bool waits_lost(const struct waits *all)
-{
-    return __builtin_expect(atomic_load_explicit(all->lost, memory_order_acquire), 0);
-}
-
 uint64_t wait_deadline(int64_t ms)
 {
     return ms < 0 ? WAIT_FOREVER : clock_ns() + (uint64_t)ms * NSEC_PER_MSEC;
@@ -77,6 +73,7 @@ static void slot_put(struct waits *all, struct wait_slot *slot)
 {
     uint32_t n = (uint32_t)(slot - all->page->waits);
 
+    assert(all->slots[n / 64] >> n % 64 & 1);
     wait_slot_clear(slot);
     all->slots[n / 64] &= ~(UINT64_C(1) << n % 64);
 }
@@ -245,7 +242,7 @@ static int wait_listed(struct waits *all, struct wait *w, const struct wait_info
 
         if (over(object, info->target))
             r = 0;
-        else if (waits_lost(all))
+        else if (atomic_load_explicit(all->lost, memory_order_acquire))
             r = -EPIPE;
         else if (call_is_interrupted(r, w))
             r = -EINTR;

@@ -139,15 +139,11 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
 {
     CALL_SCOPE;
 
-    if (timeout < -1)
+    if (timeout < -1 || (timeout == 0 && event))
         return error_set(
             ACL_ERROR_RT_PARAM_INVALID,
             "aclrtSynchronizeEventWithTimeout: timeout is %d ms, must be positive or -1", timeout);
     REQUIRE(event);
-    if (timeout == 0)
-        return error_set(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "aclrtSynchronizeEventWithTimeout: timeout is 0 ms, must be positive or -1");
     return synchronize_event(__func__, event, timeout);
 }
 

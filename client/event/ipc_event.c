@@ -342,13 +342,6 @@ int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout
 
 /* --- record and wait --- */
 
-static void note_use(struct event *e, struct stream *s)
-{
-    pthread_mutex_lock(&e->lock);
-    event_used(e, s, USE_FENCE);
-    pthread_mutex_unlock(&e->lock);
-}
-
 /*
  * Take the next number, with the event's lock, and only while handle names the event: so nothing is
  * recorded with the number of an opener that has closed it. Waits, without the event's lock and
@@ -423,7 +416,10 @@ int ipc_event_wait(struct event *e, struct stream *s, const char *function, uint
     KILL_POINT(WAIT_CAPTURED);
     error = stream_submit(s, function, &task);
     KILL_POINT(WAIT_QUEUED);
-    if (error == 0)
-        note_use(e, s);
+    if (error == 0) {
+        pthread_mutex_lock(&e->lock);
+        event_used(e, s, USE_FENCE);
+        event_unlock(e);
+    }
     return error;
 }

@@ -1,5 +1,6 @@
 #include "client/runtime/arena_pages.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -145,6 +146,7 @@ void arena_pages_event_left(struct session *s, uint32_t slot, const struct use *
         if ((uses[i].how & USE_FENCE) && !point_passed(&uses[i].point) &&
             !remember_use(e, &uses[i]))
             return; /* it counts as one with an event for good */
+    assert(e->live > 0);
     if (--e->live > 0)
         return;
     if (++s->arena.segments_left > ARENA_SEGMENTS_KEPT)

@@ -1,4 +1,5 @@
 /* Streams come and go: created, destroyed, and counted while their tasks run. */
+#include <assert.h>
 #include <errno.h>
 
 #include "acl/acl.h"
@@ -14,9 +15,15 @@
     (ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE |     \
      ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY)
 
-/* Under session->lock. Readers without it pair with the release: see stream_is(). */
+/*
+ * Under session->lock: on to the next phase, and from the last one to the first. Readers without
+ * the lock pair with the release: see stream_is().
+ */
 static void set_phase(struct stream *s, enum stream_phase phase)
 {
+    enum stream_phase before = atomic_load_explicit(&s->phase, memory_order_relaxed);
+
+    assert(phase == (before + 1) % (STREAM_ENDING + 1));
     atomic_store_explicit(&s->phase, phase, memory_order_release);
 }
 
@@ -128,13 +135,6 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
     return 0;
 }
 
-static int destroy_remote(struct stream *s, const char *function)
-{
-    REQUEST(destroy_stream, DESTROY_STREAM, .slot = s->remote);
-
-    return session_command(s->session, function, &request);
-}
-
 /* Everything that was submitted is done, whatever came of it. False: the call is to end before. */
 static bool await_work(struct stream *s, const char *function)
 {
@@ -157,6 +157,7 @@ static bool await_work(struct stream *s, const char *function)
 static int stream_end(struct stream *s, const char *function, bool *force)
 {
     struct session *session = s->session;
+    REQUEST(destroy_stream, DESTROY_STREAM, .slot = s->remote);
     int error;
 
     if (*force)
@@ -174,7 +175,7 @@ static int stream_end(struct stream *s, const char *function, bool *force)
     arena_pages_ring_leaving(session, s->remote, s->tail - s->first);
     pthread_mutex_unlock(&session->lock);
     abort_lock_ending(s);
-    error = destroy_remote(s, function);
+    error = session_command(session, function, &request);
     abort_unlock(s);
     pthread_mutex_lock(&session->lock);
     if (error == 0)

@@ -14,12 +14,6 @@
 /* Streams that hosts neither submit to nor wait for. */
 #define FLAGS_NO_WAIT (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY)
 
-static int sync_timeout_error(const char *function)
-{
-    return error_set(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                     "%s: the tasks were not finished within the time limit; they go on", function);
-}
-
 /*
  * A stream and what it had been given when the synchronise call began. The control block is
  * remembered beside the object, which may stand for another stream of npud's by the time it is
@@ -58,7 +52,9 @@ static int wait_until(struct session *session, const struct target *t, const cha
     uint64_t stopped = atomic_load_explicit(&ctrl->stopped, memory_order_acquire);
 
     if (r == -ETIMEDOUT)
-        return sync_timeout_error(function);
+        return error_set(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                         "%s: the tasks were not finished within the time limit; they go on",
+                         function);
     if (r == -EPIPE)
         return session_error_lost(function);
     if (r == -EINTR)
