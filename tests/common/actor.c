@@ -13,7 +13,8 @@
 #include "tests/common/child.h"
 
 #define ENDS_MAX 64
-#define GUARD_S  120 /* against hanging; an actor that may take longer calls alarm(0) */
+#define GUARD_S  120   /* against hanging; an actor that may take longer calls alarm(0) */
+#define STEP_MS  60000 /* the same */
 
 /* The test's ends of all socket pairs. An actor closes those that it inherits: otherwise the others
  * would not see the test close them. */
@@ -70,6 +71,30 @@ size_t actor_answer(struct actor *a, void *answer, size_t size, int ms)
     ssize_t n = actor_answered(a, ms) ? recv(a->fd, answer, size, 0) : 0;
 
     return n > 0 ? (size_t)n : 0;
+}
+
+void actor_next_step(struct actor *a)
+{
+    ck_assert_msg(actor_tell(a, "n", 1), "the actor has ended");
+}
+
+void actor_await_step(struct actor *a)
+{
+    char c;
+
+    ck_assert_msg(actor_answer(a, &c, 1, STEP_MS) == 1, "the actor has ended, or hangs");
+}
+
+void step_await(int fd)
+{
+    char c;
+
+    ck_assert_msg(recv(fd, &c, 1, 0) == 1, "the test has ended");
+}
+
+void step_done(int fd)
+{
+    ck_assert_int_eq(send(fd, "d", 1, MSG_NOSIGNAL), 1);
 }
 
 void actor_stop(struct actor *a)

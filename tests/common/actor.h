@@ -33,6 +33,15 @@ bool actor_answered(struct actor *a, int ms);
  */
 size_t actor_answer(struct actor *a, void *answer, size_t size, int ms);
 
+/* For an actor whose orders all mean the same, "do the next step". */
+/** Let it do the next step. */
+void actor_next_step(struct actor *a);
+/** Wait until it has done one. Fails at once when it has ended. */
+void actor_await_step(struct actor *a);
+/** In the actor: wait for the order, and say that the step is done. */
+void step_await(int fd);
+void step_done(int fd);
+
 /** Stop it, as by Ctrl-Z, and let it go on. */
 void actor_stop(struct actor *a);
 void actor_continue(struct actor *a);

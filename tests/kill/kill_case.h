@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tests/common/actor.h"
 #include "tests/common/harness.h"
 #include "tests/kill/kill_switch.h"
 
@@ -32,7 +33,6 @@ struct shared {
     _Atomic uint64_t slowest_ns;
 };
 extern struct shared *shared;
-extern struct turn to_parent, to_victim, to_observer[OBSERVERS];
 
 /** What the victim does when it dies. */
 struct role {
@@ -61,6 +61,6 @@ extern aclrtEvent events[N_EVENTS];
 void event_make(int i);
 void event_open(int i);
 
-/** main() of the processes; arg: struct kill_case. */
-int victim_main(void *arg);
-int observer_main(void *arg);
+/** main() of the actors, which go step by step; arg: struct kill_case. */
+int victim_main(int fd, void *arg);
+int observer_main(int fd, void *arg);

@@ -131,7 +131,6 @@ static void set_up_gate(const struct kill_case *c)
         OK(aclrtCreateStream(&notified));
         OK(aclrtWaitAndResetNotify(notify, notified, 0));
     }
-    turn_tell(&to_parent);
 }
 
 /*
@@ -168,19 +167,20 @@ static void go_on(void)
     OK(aclrtSynchronizeEvent(events[EVENT]));
 }
 
-int observer_main(void *arg)
+int observer_main(int fd, void *arg)
 {
     const struct kill_case *c = arg;
-    struct turn *turn = &to_observer[c->observer];
     struct waiter w[WAITERS];
     uint64_t starved = 0;
 
     OK(aclInit(NULL));
     OK(aclrtSetDevice(0));
     OK(aclrtCreateStream(&idle));
-    if (c->observer == 0)
+    if (c->observer == 0) {
         set_up_gate(c);
-    turn_await(turn);
+        step_done(fd);
+    }
+    step_await(fd);
     if (!c->role->alone) {
         event_open(BASE);
         if (!events[EVENT])
@@ -188,19 +188,19 @@ int observer_main(void *arg)
         starved = starved_ns();
         waiters_start(w);
     }
-    turn_await(turn);
+    step_await(fd);
     if (!c->role->alone) {
         waiters_check(w, starved);
         check_statuses(c->role);
     }
-    turn_tell(&to_parent);
-    turn_await(turn);
+    step_done(fd);
+    step_await(fd);
     if (c->role->notifies && c->observer == 0)
         go_on_notifying();
     if (c->observer == 0)
         go_on();
     else if (events[EVENT])
         ck_assert_int_eq(status_of(events[EVENT]), ACL_EVENT_RECORDED_STATUS_COMPLETE);
-    turn_tell(&to_parent);
+    step_done(fd);
     return 0;
 }

@@ -17,15 +17,11 @@
  * test_ipc_order and the soak.
  * Runs long: 10 s.
  */
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "proto/wire/npud.pb-c.h"
 #include "tests/kill/kill_case.h"
@@ -38,7 +34,6 @@
 
 struct shared *shared;
 static uint64_t slowest_ns; /* wake-up of the role so far */
-struct turn to_parent, to_victim, to_observer[OBSERVERS];
 
 /* --- watching npud --- */
 
@@ -61,24 +56,6 @@ static void await_observers(void)
 
 /* --- one case --- */
 
-static void make_turns(void)
-{
-    turn_init(&to_parent);
-    turn_init(&to_victim);
-    for (int i = 0; i < OBSERVERS; i++)
-        turn_init(&to_observer[i]);
-}
-
-static void close_turns(void)
-{
-    struct turn *all[] = {&to_parent, &to_victim, &to_observer[0], &to_observer[1]};
-
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        close(all[i]->fd[0]);
-        close(all[i]->fd[1]);
-    }
-}
-
 static bool victim_sleeps(const struct kill_case *c, pid_t pid)
 {
     return c->role->sleeps_in && atomic_load(&shared->kill.hits[KILL_SLEEP_BEGIN]) > 0 &&
@@ -86,31 +63,22 @@ static bool victim_sleeps(const struct kill_case *c, pid_t pid)
 }
 
 /* It dies, or says that it is through, or sleeps where it should. */
-static enum end await_end(const struct kill_case *c, pid_t pid, uint32_t point, uint32_t pass)
+static enum end await_end(const struct kill_case *c, struct actor *victim, uint32_t point,
+                          uint32_t pass)
 {
-    struct pollfd p[2] = {
-        {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN},
-        {.fd = to_parent.fd[0], .events = POLLIN},
-    };
     uint64_t give_up = now_ns() + GUARD_NS;
     enum end end = DIED;
     int status;
 
-    for (;;) {
-        ck_assert_int_ge(poll(p, 2, c->role->sleeps_in ? 0 : 30000), 0);
-        if (p[0].revents)
-            break;
-        if (p[1].revents || victim_sleeps(c, pid)) {
-            if (p[1].revents)
-                turn_await(&to_parent);
-            kill(pid, SIGKILL);
+    while (!actor_reap_if_ended(victim, &status)) {
+        if (actor_answered(victim, c->role->sleeps_in ? 0 : 30000) ||
+            victim_sleeps(c, victim->pid)) {
+            status = actor_kill(victim);
             end = FINISHED;
             break;
         }
         ck_assert_msg(now_ns() < give_up, "%s: the victim hangs", c->role->name);
     }
-    close(p[0].fd);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     atomic_store(&shared->death_ns, now_ns());
     /* Seen asleep or through, when it was about to die at the point. */
     if (point > 0 && atomic_load(&shared->kill.hits[point - 1]) >= pass)
@@ -120,48 +88,41 @@ static enum end await_end(const struct kill_case *c, pid_t pid, uint32_t point, 
     return end;
 }
 
-static void tell_both_and_await(void)
-{
-    for (int i = 0; i < OBSERVERS; i++)
-        turn_tell(&to_observer[i]);
-    for (int i = 0; i < OBSERVERS; i++)
-        turn_await(&to_parent);
-}
-
 static enum end run_case(const struct kill_case *c, uint32_t point, uint32_t pass)
 {
     struct kill_case of[OBSERVERS] = {*c, *c};
-    pid_t victim, observer[OBSERVERS];
+    struct actor victim, observer[OBSERVERS];
     enum end end;
 
     memset(shared, 0, sizeof(*shared));
     atomic_store(&shared->slowest_ns, slowest_ns);
     atomic_store(&shared->kill.point, point);
     atomic_store(&shared->kill.pass, pass);
-    make_turns();
-    victim = child_start(victim_main, (void *)c);
-    atomic_store(&shared->victim, victim);
+    actor_start(&victim, victim_main, (void *)c);
+    atomic_store(&shared->victim, victim.pid);
     for (int i = 0; i < OBSERVERS; i++) {
         of[i].observer = i;
-        observer[i] = child_start(observer_main, &of[i]);
+        actor_start(&observer[i], observer_main, &of[i]);
     }
-    turn_await(&to_parent); /* the first observer has made its events */
-    turn_tell(&to_victim);
-    turn_await(&to_parent); /* the victim has its own */
+    actor_await_step(&observer[0]); /* it has made its events */
+    actor_next_step(&victim);
+    actor_await_step(&victim); /* it has its own */
     for (int i = 0; i < OBSERVERS; i++)
-        turn_tell(&to_observer[i]);
+        actor_next_step(&observer[i]);
     if (!c->role->alone)
         await_observers();
-    turn_tell(&to_victim);
-    end = await_end(c, victim, point, pass);
-    tell_both_and_await(); /* they saw the death as they should */
+    actor_next_step(&victim);
+    end = await_end(c, &victim, point, pass);
+    for (int i = 0; i < OBSERVERS; i++)
+        actor_next_step(&observer[i]);
+    for (int i = 0; i < OBSERVERS; i++)
+        actor_await_step(&observer[i]); /* it saw the death as it should */
     for (int i = 0; i < OBSERVERS; i++) {
-        turn_tell(&to_observer[i]); /* and go on, one after the other */
-        turn_await(&to_parent);
+        actor_next_step(&observer[i]); /* and goes on, one after the other */
+        actor_await_step(&observer[i]);
     }
     for (int i = 0; i < OBSERVERS; i++)
-        child_expect_ok(observer[i]);
-    close_turns();
+        actor_end(&observer[i]);
     npud_expect_empty();
     slowest_ns = atomic_load(&shared->slowest_ns);
     return end;
@@ -216,8 +177,7 @@ START_TEST(every_point)
 
     if (!c.role->shares && c.victim_creates)
         return;
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(shared, MAP_FAILED);
+    shared = child_share(sizeof(*shared));
     run_role(&c);
 }
 END_TEST

@@ -398,12 +398,12 @@ const struct role roles[] = {
 };
 const size_t n_roles = sizeof(roles) / sizeof(roles[0]);
 
-static void set_up_victim(const struct kill_case *v)
+static void set_up_victim(int fd, const struct kill_case *v)
 {
     OK(aclrtSetDevice(0));
     OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
     OK(aclrtCreateStream(&idle));
-    turn_await(&to_victim);
+    step_await(fd);
     if (v->role->alone)
         return;
     hold_stream(&gated);
@@ -418,24 +418,24 @@ static void set_up_victim(const struct kill_case *v)
     OK(aclrtRecordEvent(events[EVENT], gated));
 }
 
-int victim_main(void *arg)
+int victim_main(int fd, void *arg)
 {
     const struct kill_case *v = arg;
 
     OK(aclInit(NULL));
     if (v->role->before_connect)
-        turn_await(&to_victim);
+        step_await(fd);
     else
-        set_up_victim(v);
-    turn_tell(&to_parent);
-    turn_await(&to_victim);
+        set_up_victim(fd, v);
+    step_done(fd);
+    step_await(fd);
     if (v->role->prepare)
         v->role->prepare();
     aclnpudKillSwitch = &shared->kill;
     atomic_store(&shared->kill.on, 1);
     v->role->act();
     atomic_store(&shared->kill.on, 0);
-    turn_tell(&to_parent);
+    step_done(fd);
     pause();
     return 0;
 }
