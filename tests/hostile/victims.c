@@ -3,17 +3,15 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/common/actor.h"
 #include "tests/common/harness.h"
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
@@ -27,7 +25,6 @@
 /* Shared by the test and both victims. */
 static struct shared {
     _Atomic uint32_t phase;
-    _Atomic uint32_t ready[2];
     _Atomic uint32_t end_wanted;
     _Atomic uint32_t end; /* number of rounds, set by the first before its last one */
     _Atomic uint32_t wait_spoiled;
@@ -35,34 +32,14 @@ static struct shared {
     aclrtIpcEventHandle handle[2][EVENTS];
     aclrtIpcEventHandle spoiled;
     uint64_t said[2]; /* plain stores: records order them, or nothing does */
-    char wrong[2][512];
     _Atomic uint32_t n[PHASES][MEASURED_KINDS];
     uint32_t ns[PHASES][MEASURED_KINDS][TIMES_MAX];
 } * shared;
 
-static pid_t pids[2];
+static struct actor victim[2];
 static unsigned me;
 
 /* --- in a victim --- */
-
-static void give_up(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
-
-static void give_up(const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(shared->wrong[me], sizeof(shared->wrong[me]), fmt, ap);
-    va_end(ap);
-    _exit(1);
-}
-
-#define GOOD(call)                                                                                 \
-    do {                                                                                           \
-        aclError r_ = (call);                                                                      \
-        if (r_ != 0)                                                                               \
-            give_up("%s: %d: %s", #call, r_, aclGetRecentErrMsg());                                \
-    } while (0)
 
 static void publish_word(_Atomic uint32_t *word, uint32_t value)
 {
@@ -92,30 +69,30 @@ static struct side {
 
 static void submit_round(unsigned k)
 {
-    GOOD(aclrtStreamWaitEvent(side.main, side.gate));
-    GOOD(aclrtResetEvent(side.gate, side.main));
-    GOOD(aclrtRecordEvent(side.mine[k % EVENTS], side.main));
+    OK(aclrtStreamWaitEvent(side.main, side.gate));
+    OK(aclrtResetEvent(side.gate, side.main));
+    OK(aclrtRecordEvent(side.mine[k % EVENTS], side.main));
 }
 
 static void side_create(void)
 {
-    GOOD(aclInit(NULL));
-    GOOD(aclrtSetDevice(0));
-    GOOD(aclrtGetCurrentContext(&side.context));
-    GOOD(aclrtCreateStream(&side.main));
-    GOOD(aclrtCreateStream(&side.fire));
-    GOOD(aclrtCreateStream(&side.work));
-    GOOD(aclrtCreateEventWithFlag(&side.gate, ACL_EVENT_SYNC));
-    GOOD(aclrtMalloc(&side.device, COPY_BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    OK(aclrtGetCurrentContext(&side.context));
+    OK(aclrtCreateStream(&side.main));
+    OK(aclrtCreateStream(&side.fire));
+    OK(aclrtCreateStream(&side.work));
+    OK(aclrtCreateEventWithFlag(&side.gate, ACL_EVENT_SYNC));
+    OK(aclrtMalloc(&side.device, COPY_BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
     for (unsigned i = 0; i < 2; i++)
-        GOOD(aclrtMallocHost((void **)&side.host[i], COPY_BYTES));
+        OK(aclrtMallocHost((void **)&side.host[i], COPY_BYTES));
     for (unsigned i = 0; i < EVENTS; i++) {
-        GOOD(aclrtCreateEventExWithFlag(&side.mine[i], ACL_EVENT_IPC));
-        GOOD(aclrtIpcGetEventHandle(side.mine[i], &shared->handle[me][i]));
+        OK(aclrtCreateEventExWithFlag(&side.mine[i], ACL_EVENT_IPC));
+        OK(aclrtIpcGetEventHandle(side.mine[i], &shared->handle[me][i]));
     }
     if (me == 0) {
-        GOOD(aclrtCreateEventExWithFlag(&side.spoiled, ACL_EVENT_IPC));
-        GOOD(aclrtIpcGetEventHandle(side.spoiled, &shared->spoiled));
+        OK(aclrtCreateEventExWithFlag(&side.spoiled, ACL_EVENT_IPC));
+        OK(aclrtIpcGetEventHandle(side.spoiled, &shared->spoiled));
     }
     submit_round(0);
     submit_round(1);
@@ -124,25 +101,25 @@ static void side_create(void)
 static void side_open(void)
 {
     for (unsigned i = 0; i < EVENTS; i++)
-        GOOD(aclrtIpcOpenEventHandle(shared->handle[!me][i], &side.theirs[i]));
+        OK(aclrtIpcOpenEventHandle(shared->handle[!me][i], &side.theirs[i]));
     if (me == 1)
-        GOOD(aclrtIpcOpenEventHandle(shared->spoiled, &side.spoiled));
+        OK(aclrtIpcOpenEventHandle(shared->spoiled, &side.spoiled));
 }
 
 /* Not before the round is said: the side that sees the record complete must see that, too. */
 static void fire_gate(void)
 {
     shared->said[me] = side.next + 1;
-    GOOD(aclrtRecordEvent(side.gate, side.fire));
+    OK(aclrtRecordEvent(side.gate, side.fire));
     submit_round(side.next + 2);
 }
 
 static void wait_for_other(void)
 {
-    GOOD(aclrtSynchronizeEvent(side.theirs[side.next % EVENTS]));
+    OK(aclrtSynchronizeEvent(side.theirs[side.next % EVENTS]));
     if (shared->said[!me] != side.next + 1)
-        give_up("woken for round %u, but the other side is in %llu", side.next + 1,
-                (unsigned long long)shared->said[!me]);
+        ck_abort_msg("woken for round %u, but the other side is in %llu", side.next + 1,
+                     (unsigned long long)shared->said[!me]);
 }
 
 /* Copy a new pattern to the device and back, asynchronously, and look at it. */
@@ -150,21 +127,21 @@ static void copy_pattern(void)
 {
     memset(side.host[0], ++side.pattern, COPY_BYTES);
     memset(side.host[1], 0, COPY_BYTES);
-    GOOD(aclrtMemcpyAsync(side.device, COPY_BYTES, side.host[0], COPY_BYTES,
-                          ACL_MEMCPY_HOST_TO_DEVICE, side.work));
-    GOOD(aclrtMemcpyAsync(side.host[1], COPY_BYTES, side.device, COPY_BYTES,
-                          ACL_MEMCPY_DEVICE_TO_HOST, side.work));
-    GOOD(aclrtSynchronizeStream(side.work));
+    OK(aclrtMemcpyAsync(side.device, COPY_BYTES, side.host[0], COPY_BYTES,
+                        ACL_MEMCPY_HOST_TO_DEVICE, side.work));
+    OK(aclrtMemcpyAsync(side.host[1], COPY_BYTES, side.device, COPY_BYTES,
+                        ACL_MEMCPY_DEVICE_TO_HOST, side.work));
+    OK(aclrtSynchronizeStream(side.work));
     if (memcmp(side.host[0], side.host[1], COPY_BYTES) != 0)
-        give_up("copied bytes differ from what was sent");
+        ck_abort_msg("copied bytes differ from what was sent");
 }
 
 static void ask_npud(void)
 {
     aclrtStream s;
 
-    GOOD(aclrtCreateStream(&s));
-    GOOD(aclrtDestroyStream(s));
+    OK(aclrtCreateStream(&s));
+    OK(aclrtDestroyStream(s));
 }
 
 static void follow_round(void)
@@ -209,7 +186,7 @@ static void take_a_breath(void)
 static void *wait_in_call(void *arg)
 {
     (void)arg;
-    GOOD(aclrtSetCurrentContext(side.context));
+    OK(aclrtSetCurrentContext(side.context));
     for (;;) {
         await_word(&shared->wait_spoiled, 1);
         atomic_fetch_add(&shared->waiting, 1);
@@ -229,13 +206,13 @@ static void *wait_in_stream(void *arg)
     aclrtStream s;
 
     (void)arg;
-    GOOD(aclrtSetCurrentContext(side.context));
-    GOOD(aclrtCreateStream(&s));
+    OK(aclrtSetCurrentContext(side.context));
+    OK(aclrtCreateStream(&s));
     for (;;) {
         await_word(&shared->wait_spoiled, 1);
         atomic_fetch_add(&shared->waiting, 1);
         while (atomic_load(&shared->wait_spoiled)) {
-            GOOD(aclrtStreamWaitEvent(s, side.spoiled));
+            OK(aclrtStreamWaitEvent(s, side.spoiled));
             aclrtSynchronizeStream(s);
             take_a_breath();
         }
@@ -247,27 +224,27 @@ static void *wait_in_stream(void *arg)
 
 /* --- their lives --- */
 
-static void begin_process(unsigned who)
+/* Both have the events of both when this returns. */
+static void begin_process(int fd, unsigned who)
 {
     me = who;
     alarm(0); /* the test may be a long one: not its time, its end is ours */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    side_create();
+    step_done(fd);
+    step_await(fd);
+    side_open();
 }
 
-static int run_leader(void *arg)
+static int run_leader(int fd, void *arg)
 {
     pthread_t thread;
 
     (void)arg;
-    begin_process(0);
-    side_create();
-    publish_word(&shared->ready[0], 1);
-    await_word(&shared->ready[1], 1);
-    side_open();
+    begin_process(fd, 0);
     pthread_create(&thread, NULL, wait_in_call, NULL);
     pthread_create(&thread, NULL, wait_in_stream, NULL);
     lead_round();
-    publish_word(&shared->ready[0], 2);
+    step_done(fd);
     for (unsigned i = 0; !atomic_load(&shared->end_wanted); i++) {
         measure_call(MEASURED_ROUND, lead_round);
         if (i % WORK_EVERY == 0)
@@ -280,21 +257,17 @@ static int run_leader(void *arg)
     return 0;
 }
 
-static int run_follower(void *arg)
+static int run_follower(int fd, void *arg)
 {
     (void)arg;
-    begin_process(1);
-    side_create();
-    publish_word(&shared->ready[1], 1);
-    await_word(&shared->ready[0], 1);
-    side_open();
+    begin_process(fd, 1);
     while (side.next != atomic_load(&shared->end) || side.next == 0) {
         follow_round();
         if (side.next % WORK_EVERY == 1)
             copy_pattern();
     }
     /* What has not been executed when we leave would have failed. */
-    GOOD(aclrtSynchronizeEvent(side.mine[(side.next - 1) % EVENTS]));
+    OK(aclrtSynchronizeEvent(side.mine[(side.next - 1) % EVENTS]));
     return 0;
 }
 
@@ -305,9 +278,8 @@ static void expect_alive(void)
     int status;
 
     for (unsigned i = 0; i < 2; i++)
-        if (waitpid(pids[i], &status, WNOHANG) == pids[i])
-            ck_abort_msg("well-behaved process %u ended with status 0x%x: %s", i, status,
-                         shared->wrong[i]);
+        if (actor_reap_if_ended(&victim[i], &status))
+            ck_abort_msg("well-behaved process %u ended with status 0x%x", i, status);
     if (waitpid(npud.pid, &status, WNOHANG) == npud.pid) {
         npud.pid = 0;
         ck_abort_msg("npud ended with status 0x%x", status);
@@ -316,18 +288,14 @@ static void expect_alive(void)
 
 void victims_start(aclrtIpcEventHandle *spoiled)
 {
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(shared, MAP_FAILED);
-    pids[0] = child_start(run_leader, NULL);
-    pids[1] = child_start(run_follower, NULL);
-    while (atomic_load(&shared->ready[0]) != 2) {
-        struct timespec soon = timespec_from_ns(now_ns() + 50000000);
-        uint32_t seen = atomic_load(&shared->ready[0]);
-
-        expect_alive();
-        if (seen != 2)
-            futex_wait_until(&shared->ready[0], seen, &soon);
-    }
+    shared = child_share(sizeof(*shared));
+    actor_start(&victim[0], run_leader, NULL);
+    actor_start(&victim[1], run_follower, NULL);
+    for (unsigned i = 0; i < 2; i++)
+        actor_await_step(&victim[i]); /* it has exported its events */
+    for (unsigned i = 0; i < 2; i++)
+        actor_next_step(&victim[i]);
+    actor_await_step(&victim[0]); /* the first round is done */
     *spoiled = shared->spoiled;
 }
 
@@ -339,7 +307,7 @@ void victims_phase(enum phase phase)
 void victims_work(uint32_t ms)
 {
     struct pollfd p[3];
-    pid_t watched[3] = {pids[0], pids[1], npud.pid};
+    pid_t watched[3] = {victim[0].pid, victim[1].pid, npud.pid};
 
     for (unsigned i = 0; i < 3; i++)
         p[i] = (struct pollfd){.fd = (int)syscall(SYS_pidfd_open, watched[i], 0), .events = POLLIN};
@@ -379,14 +347,8 @@ void victims_forget_times(void)
 void victims_end(void)
 {
     atomic_store(&shared->end_wanted, 1);
-    for (unsigned i = 0; i < 2; i++) {
-        int status;
-
-        ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
-        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
-                      "well-behaved process %u ended with status 0x%x: %s", i, status,
-                      shared->wrong[i]);
-    }
+    for (unsigned i = 0; i < 2; i++)
+        actor_end(&victim[i]);
     munmap(shared, sizeof(*shared));
     shared = NULL;
 }
