@@ -13,7 +13,7 @@ $(TEST_LIB): $(TEST_LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO_OBJ)
 # Unit tests reach into the daemon: everything but its main().
 UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
 UNIT_LDFLAGS := $(NPUD_LIBS) $(CHECK_LIBS)
-$(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ)
+$(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ) $(TEST_LIB)
 	$(call link,$(UNIT_LDFLAGS))
 
 # A product file that a test compiles for itself, because each of its atomic operations is to be a

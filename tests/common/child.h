@@ -17,6 +17,8 @@ pid_t child_start(int (*fn)(void *arg), void *arg);
  * in its allocator.
  */
 pid_t fork_when_quiet(void);
+/** One that does nothing until it is killed. */
+pid_t child_start_idle(void);
 /** Wait for its end and reap it: its status, as of waitpid(). */
 int child_reap(pid_t pid);
 /** The same, and assert that it exited with 0. Fails at once when another child has failed. */

@@ -2,7 +2,6 @@
  * Openers of an IPC event that leave, while their process lives on and still writes: no record
  * stays pending that no process will execute, and no failed record reads as done.
  */
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -10,6 +9,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/ipc_record.h"
 #include "daemon/core/survivor.h"
+#include "tests/common/child.h"
 #include "npud.h"
 
 #define FAILED ACL_ERROR_RT_SUSPECT_REMOTE_ERROR
@@ -41,10 +41,7 @@ static struct ipc_open *open_in(struct session *s)
 
 static void start_leaver(void)
 {
-    child = fork();
-    if (child == 0)
-        for (;;)
-            pause();
+    child = child_start_idle();
     npud_start(settings);
     session = npud_session(1);
     leaver = npud_session(child);
@@ -58,10 +55,8 @@ static void start_leaver(void)
 
 static void end_child(void)
 {
-    if (child > 0) {
-        kill(child, SIGKILL);
-        waitpid(child, NULL, 0);
-    }
+    if (child > 0)
+        child_kill(child);
     child = 0;
 }
 

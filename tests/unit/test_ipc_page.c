@@ -2,6 +2,7 @@
  * proto/ipc_page: numbered records that processes share, and that survive the death of any of them.
  */
 #include "proto/shm/ipc_page.h"
+#include "tests/common/child.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -398,8 +399,9 @@ END_TEST
 
 #define BROOD 3
 
-static _Noreturn void record_until_killed(uint32_t opener)
+static int record_until_killed(void *arg)
 {
+    uint32_t opener = *(const uint32_t *)arg;
     uint64_t rng = opener + 1, blocker, mine[64];
     unsigned n = 0;
     bool waiters;
@@ -418,16 +420,12 @@ static _Noreturn void record_until_killed(uint32_t opener)
             mine[i] = mine[--n];
         }
     }
+    return 0;
 }
 
 static pid_t start_child(uint32_t opener)
 {
-    pid_t pid = fork();
-
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0)
-        record_until_killed(opener);
-    return pid;
+    return child_start(record_until_killed, &opener);
 }
 
 /* Every number in the window is accounted for, and none is pending of an opener that is gone. */
@@ -465,8 +463,7 @@ START_TEST(killed_anywhere)
         uint64_t goal = ipc_latest_number(atomic_load(&page->latest)) + random_below(&rng, 5000);
 
         AWAIT(ipc_latest_number(atomic_load(&page->latest)) >= goal);
-        ck_assert_int_eq(kill(child[victim], SIGKILL), 0);
-        ck_assert_int_eq(waitpid(child[victim], NULL, 0), child[victim]);
+        child_kill(child[victim]);
         failed += sweep_opener(victim);
         for (uint32_t i = 0; i < BROOD; i++)
             if (i != victim) {
@@ -482,8 +479,7 @@ START_TEST(killed_anywhere)
         child[victim] = start_child(victim);
     }
     for (uint32_t i = 0; i < BROOD; i++) {
-        kill(child[i], SIGKILL);
-        ck_assert_int_eq(waitpid(child[i], NULL, 0), child[i]);
+        child_kill(child[i]);
         sweep_opener(i);
         dead[i] = true;
     }

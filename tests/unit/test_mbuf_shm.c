@@ -8,13 +8,13 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/buffers/segment_use.h"
 #include "daemon/buffers/sweep.h"
 #include "proto/shm/mbuf_ref.h"
+#include "tests/common/child.h"
 
 #define WORKERS     4u
 #define DATA        16u /* buffers in play */
@@ -250,30 +250,24 @@ START_TEST(threads_share_buffers)
 }
 END_TEST
 
+static int act_until_killed(void *arg)
+{
+    struct worker *a = arg;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) {
+        do_random_act(a);
+        if (random_below(&a->rng, 64) == 0)
+            atomic_fetch_add_explicit(&board->rounds, 1, memory_order_relaxed);
+    }
+    return 0;
+}
+
 static pid_t start_process(uint32_t i, uint64_t seed)
 {
     struct worker a = {.number = w.session[i]->peer_id, .rng = seed};
-    pid_t pid = fork();
 
-    ck_assert_int_ge(pid, 0);
-    if (pid > 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (;;) {
-        do_random_act(&a);
-        if (random_below(&a.rng, 64) == 0)
-            atomic_fetch_add_explicit(&board->rounds, 1, memory_order_relaxed);
-    }
-}
-
-static void kill_process(pid_t pid)
-{
-    int status;
-
-    kill(pid, SIGKILL);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "a worker failed: %x",
-                  (unsigned)status);
+    return child_start(act_until_killed, &a);
 }
 
 /* What a dead worker has left is the place's or gone; whatever it was doing. */
@@ -293,12 +287,12 @@ START_TEST(processes_are_killed)
             CHECK(clock_ns() < guard);
             sched_yield();
         }
-        kill_process(pid[i]);
+        child_kill(pid[i]);
         sweep_peer(w.session[i]->shared);
         pid[i] = start_process(i, random_next(&rng) | 1);
     }
     for (uint32_t i = 0; i < WORKERS; i++) {
-        kill_process(pid[i]);
+        child_kill(pid[i]);
         sweep_peer(w.session[i]->shared);
     }
     ck_assert_uint_gt(kills, 5);

@@ -6,10 +6,8 @@
  */
 #include "npud.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <utlist.h>
 
 #include "acl/acl_base.h"
@@ -21,6 +19,7 @@
 #include "daemon/buffers/sweep.h"
 #include "proto/shm/mbuf_ref.h"
 #include "proto/shm/queue_shm.h"
+#include "tests/common/child.h"
 
 #define MIB(n) ((uint64_t)(n) << 20)
 
@@ -784,11 +783,7 @@ static struct session *session_of_child(pid_t *child)
 {
     struct session *s;
 
-    *child = fork();
-    ck_assert_int_ge(*child, 0);
-    if (*child == 0)
-        for (;;)
-            pause();
+    *child = child_start_idle();
     s = npud_session(*child);
     s->pidfd = pidfd_open_process(*child);
     ck_assert_int_ge(s->pidfd, 0);
@@ -797,8 +792,7 @@ static struct session *session_of_child(pid_t *child)
 
 static void end_child(pid_t child)
 {
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
+    child_kill(child);
     npud_turn();
 }
 

@@ -6,7 +6,6 @@
 #include "tests/common/need.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -20,28 +19,11 @@
 #include "daemon/buffers/segment.h"
 #include "daemon/admin/waits.h"
 #include "proto/shm/mbuf_ref.h"
+#include "tests/common/child.h"
 
 #define DEPTH 4
 
-/* --- processes and messages --- */
-
-/* A process that does nothing until it is ended. */
-static pid_t process_start_idle(void)
-{
-    pid_t pid = fork();
-
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0)
-        for (;;)
-            pause();
-    return pid;
-}
-
-static void process_end(pid_t pid)
-{
-    ck_assert_int_eq(kill(pid, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-}
+/* --- messages --- */
 
 static struct queue_attach *make_queue(struct session *session)
 {
@@ -241,13 +223,13 @@ START_TEST(a_grant_ends_with_its_process)
     npud_start(NULL);
     s = npud_session(100);
     queue = make_queue(s)->queue;
-    pid = process_start_idle();
+    pid = child_start_idle();
     ck_assert_int_eq(grant_set(queue, pid, QUEUE_PUT), 0);
     ck_assert_uint_eq(queue->ring.view.take->news.others, 2);
     session_free(s);
     ck_assert_uint_eq(server.queues->n, 1);
     ck_assert_uint_eq(queue->ring.view.take->news.others, 1);
-    process_end(pid);
+    child_kill(pid);
     AWAIT((npud_turn(), server.queues->n == 0));
     npud_stop();
 }
@@ -258,13 +240,13 @@ START_TEST(who_gets_the_pid_later_gets_no_grant)
 {
     struct session *s, *later;
     struct queue *queue;
-    pid_t pid = process_start_idle();
+    pid_t pid = child_start_idle();
 
     npud_start(NULL);
     s = npud_session(100);
     queue = make_queue(s)->queue;
     ck_assert_int_eq(grant_set(queue, pid, QUEUE_RIGHTS), 0);
-    process_end(pid);
+    child_kill(pid);
     later = npud_session(pid);
     ck_assert_ptr_null(grant_find(later, queue->id));
     ck_assert_int_eq(grant_set(queue, pid, QUEUE_TAKE), CAUSE_GRANT_NO_PROCESS);
@@ -299,17 +281,17 @@ static bool is_writable(int fd)
 }
 
 /* As another user: root may write to anything. */
+static int try_as_nobody(void *fd)
+{
+    if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
+        return 2;
+    return is_writable(*(int *)fd);
+}
+
 static bool is_writable_for_others(int fd)
 {
-    pid_t pid = fork();
-    int status;
+    int status = child_reap(child_start(try_as_nobody, &fd));
 
-    if (pid == 0) {
-        if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
-            _exit(2);
-        _exit(is_writable(fd));
-    }
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFEXITED(status));
     ck_assert_int_lt(WEXITSTATUS(status), 2);
     return WEXITSTATUS(status);

@@ -17,6 +17,7 @@
 #include "proto/util/futex.h"
 #include "proto/shm/mbuf_ref.h"
 #include "proto/shm/queue_shm.h"
+#include "tests/common/child.h"
 
 #define BUFFERS  256u
 #define DEPTH    3u
@@ -319,42 +320,34 @@ END_TEST
 
 /* --- processes --- */
 
-static pid_t fork_child(void (*run)(uint32_t share, uint32_t lives), uint32_t share, uint32_t lives)
-{
-    pid_t pid = fork();
+struct life {
+    uint32_t peer, lives;
+};
 
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        become_peer(share, share % 2);
-        run(share, lives);
-        _exit(0);
-    }
-    return pid;
+static void begin_life(const struct life *life)
+{
+    alarm(0); /* the test has a limit of its own */
+    become_peer(life->peer, life->peer % 2);
+    me.lives = life->lives;
 }
 
-static void sender_process(uint32_t share, uint32_t lives)
+static int run_sender_process(void *arg)
 {
-    (void)share;
-    me.lives = lives;
-    run_sender(lives ? 200 : EACH);
+    const struct life *life = arg;
+
+    begin_life(life);
+    run_sender(life->lives ? 200 : EACH);
+    return 0;
 }
 
-static void taker_process(uint32_t share, uint32_t lives)
+static int run_taker_process(void *arg)
 {
     uint32_t *next = calloc(SENDERS, sizeof(*next));
 
-    (void)share;
-    me.lives = lives;
+    begin_life(arg);
     while (take_message(next) && !atomic_load(&world->wrong))
         ;
-}
-
-static void await_child(pid_t pid)
-{
-    int status;
-
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return 0;
 }
 
 START_TEST(processes)
@@ -363,14 +356,14 @@ START_TEST(processes)
 
     world_make(_i ? UINT32_MAX - 500 : 0);
     for (uint32_t i = 0; i < SIDE; i++) {
-        taker[i] = fork_child(taker_process, 100 + i, 0);
-        sender[i] = fork_child(sender_process, 1 + i, 0);
+        taker[i] = child_start(run_taker_process, &(struct life){100 + i, 0});
+        sender[i] = child_start(run_sender_process, &(struct life){1 + i, 0});
     }
     for (int i = 0; i < SIDE; i++)
-        await_child(sender[i]);
+        child_expect_ok(sender[i]);
     close_queue();
     for (int i = 0; i < SIDE; i++)
-        await_child(taker[i]);
+        child_expect_ok(taker[i]);
     check_all_came(1, 1 + SIDE, EACH);
     world_end();
 }
@@ -437,7 +430,8 @@ struct party {
 static void party_start(struct party *p, uint32_t share, uint32_t lives)
 {
     p->share = share;
-    p->pid = fork_child(p->sends ? sender_process : taker_process, share, lives);
+    p->pid = child_start(p->sends ? run_sender_process : run_taker_process,
+                         &(struct life){share, lives});
 }
 
 /* Waits for the end of any. Returns which, and whether it was killed. */
