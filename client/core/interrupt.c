@@ -9,6 +9,12 @@
 __thread aclnpudInterruptCheck interrupt_check;
 static __thread void *check_arg;
 
+/*
+ * When the thread asks next (CLOCK_MONOTONIC ns), over all its sleeps: what wakes it all the time,
+ * but has nothing for it, shall not put that off.
+ */
+static __thread uint64_t ask_at;
+
 aclError aclnpudSetInterruptCheck(aclnpudInterruptCheck check, void *arg)
 {
     interrupt_check = check;
@@ -18,9 +24,12 @@ aclError aclnpudSetInterruptCheck(aclnpudInterruptCheck check, void *arg)
 
 uint64_t interrupt_slice(uint64_t deadline)
 {
-    uint64_t slice = clock_ns() + INTERRUPT_SLICE_NS;
+    uint64_t now = clock_ns();
 
-    return slice < deadline ? slice : deadline;
+    /* Just asked, or from an earlier call. */
+    if (now > ask_at + INTERRUPT_SLICE_NS)
+        ask_at = now + INTERRUPT_SLICE_NS;
+    return ask_at < deadline ? ask_at : deadline;
 }
 
 static bool ask_check(aclnpudInterruptMoment moment)
@@ -30,6 +39,7 @@ static bool ask_check(aclnpudInterruptMoment moment)
 
 bool interrupt_asked(bool locked)
 {
+    ask_at = 0;
     return ask_check(locked ? ACLNPUD_INTERRUPT_LOCKED : ACLNPUD_INTERRUPT_SLEEP);
 }
 
@@ -40,7 +50,7 @@ bool interrupt_after_callback(void)
 
 static struct timespec slice_end(void)
 {
-    return timespec_from_ns(clock_ns() + INTERRUPT_SLICE_NS);
+    return timespec_from_ns(interrupt_slice(UINT64_MAX));
 }
 
 bool interrupt_lock_slow(pthread_mutex_t *mutex)

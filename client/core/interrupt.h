@@ -5,7 +5,7 @@
  *
  * A signal ends the sleep of a thread in the kernel. One that comes between the last look of the
  * language and the sleep does not, nor one that another thread took: therefore such a thread never
- * sleeps longer than INTERRUPT_SLICE_NS, and asks then.
+ * sleeps longer than INTERRUPT_SLICE_NS, and asks then. Many short sleeps count as one long one.
  */
 #pragma once
 

@@ -119,6 +119,119 @@ START_TEST(a_signal_has_the_check_asked)
 }
 END_TEST
 
+enum { STEPS = 250, STEP_US = 20000 };
+
+static aclrtEvent steps[STEPS];
+
+static void *await_each_step(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < STEPS && aclrtSynchronizeEvent(steps[i]) == 0; i++)
+        ;
+    return NULL;
+}
+
+/* Both sleep on one word: each step of the other thread wakes this one, which sleeps again. */
+START_TEST(a_wait_that_others_wake_asks_as_often)
+{
+    pthread_t thread;
+
+    open_device();
+    for (int i = 0; i < STEPS; i++) {
+        OK(aclrtCreateEventExWithFlag(&steps[i], ACL_EVENT_SYNC));
+        OK(aclnpudLaunchDelay(STEP_US, 0, stream));
+        OK(aclrtRecordEvent(steps[i], stream));
+    }
+    answer_from(1);
+    ck_assert_int_eq(pthread_create(&thread, NULL, await_each_step, NULL), 0);
+    ck_assert_int_eq(aclrtSynchronizeStream(stream), ACLNPUD_ERROR_INTERRUPTED);
+    OK(aclrtDestroyStreamForce(stream));
+    pthread_join(thread, NULL);
+}
+END_TEST
+
+static bool was_asked(void)
+{
+    return atomic_load(&told.asked[ACLNPUD_INTERRUPT_SLEEP]) != 0;
+}
+
+static struct {
+    _Atomic bool held, over; /* a callback runs, until it is over */
+} one;
+
+static void hold_thread(void *unused)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+
+    (void)unused;
+    atomic_store(&one.held, true);
+    while (!atomic_load(&one.over))
+        nanosleep(&pause, NULL);
+}
+
+static void do_nothing(void *unused)
+{
+    (void)unused;
+}
+
+static void *serve(void *arg)
+{
+    while (!atomic_load((_Atomic bool *)arg))
+        (void)aclrtProcessReport(-1);
+    return NULL;
+}
+
+/* Returns whether the check was asked meanwhile. */
+static void *have_callbacks_end(void *context)
+{
+    const struct timespec pause = {.tv_nsec = 5000000};
+    uint64_t end = now_ns() + UINT64_C(10000000000);
+
+    OK(aclrtSetCurrentContext(context));
+    while (!was_asked() && now_ns() < end) {
+        OK(aclrtLaunchCallback(do_nothing, NULL, ACL_CALLBACK_NO_BLOCK, other));
+        nanosleep(&pause, NULL);
+    }
+    return was_asked() ? context : NULL;
+}
+
+static pthread_t start_server(aclrtStream served, _Atomic bool *over)
+{
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, serve, over), 0);
+    OK(aclrtSubscribeReport((uint64_t)thread, served));
+    return thread;
+}
+
+/* Every callback of the process that ends wakes the thread that waits for one. */
+START_TEST(the_end_of_a_stream_asks_while_callbacks_end)
+{
+    pthread_t slow, quick, feeder;
+    static _Atomic bool over;
+    aclrtContext context;
+    void *asked;
+
+    open_device();
+    OK(aclrtGetCurrentContext(&context));
+    slow = start_server(stream, &one.over);
+    quick = start_server(other, &over);
+    OK(aclrtLaunchCallback(hold_thread, NULL, ACL_CALLBACK_BLOCK, stream));
+    while (!atomic_load(&one.held))
+        ;
+    answer_from(1);
+    ck_assert_int_eq(pthread_create(&feeder, NULL, have_callbacks_end, context), 0);
+    OK(aclrtDestroyStream(stream));
+    atomic_store(&one.over, true);
+    pthread_join(slow, NULL);
+    pthread_join(feeder, &asked);
+    ck_assert_ptr_nonnull(asked);
+    atomic_store(&over, true);
+    OK(aclrtDestroyStreamForce(other));
+    pthread_join(quick, NULL);
+}
+END_TEST
+
 static int runs;
 
 static void count_run(void *unused)
@@ -212,6 +325,8 @@ static Suite *make_suite(void)
     tcase_add_test(c, a_wait_ends_and_can_be_made_again);
     tcase_add_test(c, a_submission_ends_without_a_task);
     tcase_add_test(c, a_signal_has_the_check_asked);
+    tcase_add_test(c, a_wait_that_others_wake_asks_as_often);
+    tcase_add_test(c, the_end_of_a_stream_asks_while_callbacks_end);
     tcase_add_test(c, reports_stop_after_the_callback);
     tcase_add_test(c, what_ends_things_ends_them_by_force);
     tcase_add_test(c, what_another_thread_destroys_ends_by_force);
