@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -32,8 +33,12 @@ held = must(acl.rt.create_event_with_flag(1))
 me = threading.get_ident()
 def hold(stream):
     must(acl.rt.stream_wait_event(stream, held))
+def prepare():
+    pass
 def rounds(call, n):
+    global made
     for _ in range(n):
+        made = prepare()
         try:
             say("waits")
             result = call()
@@ -43,7 +48,10 @@ def rounds(call, n):
             say(f"returned {result}: {acl.get_recent_err_msg()}")
 """
 
-# What is to be ready before, and the call that waits. Streams of it are held for ever.
+# What is to be ready before, and the call that waits. Streams of it are held for ever. What
+# each call needs anew is made in prepare(), before the program says that it waits: a sleep in
+# Python is one on a word of memory as well, and an interrupt that ends the preparation leaves half
+# of it to the next round.
 WAITS = {
     "synchronize_stream": ("hold(stream)", "acl.rt.synchronize_stream(stream)"),
     "synchronize_stream_with_timeout": ("hold(stream)",
@@ -85,37 +93,47 @@ must(acl.util.start_thread(fill, filled))
 while len(filled) < 1023:
     pass
 """, "acl.rt.record_event(held, stream)"),
-    "destroy_stream": ("", """(lambda s: (hold(s), acl.rt.destroy_stream(s)))(
-        must(acl.rt.create_stream()))"""),
+    "destroy_stream": ("""
+def prepare():
+    s = must(acl.rt.create_stream())
+    hold(s)
+    return s
+""", "acl.rt.destroy_stream(made)"),
     "destroy_stream_beside_a_callback": ("""
-begun, go = threading.Event(), threading.Event()
+go = threading.Event()
 def work(subscribed):
     acl.rt.set_context(context)
     subscribed.wait()
     acl.rt.process_report(-1)
-def make(s):
-    subscribed = threading.Event()
+def prepare():
+    s = must(acl.rt.create_stream())
+    subscribed, begun = threading.Event(), threading.Event()
     must(acl.rt.subscribe_report(must(acl.util.start_thread(work, subscribed)), s))
     subscribed.set()
-    begun.clear()
     must(acl.rt.launch_callback(lambda _: (begun.set(), go.wait()), None, 1, s))
     begun.wait()
     return s
-""", "acl.rt.destroy_stream(make(must(acl.rt.create_stream())))"),
-    "destroy_context": ("", """(lambda c: (
-        hold(must(acl.rt.create_stream())), acl.rt.destroy_context(c)))(
-        must(acl.rt.create_context(0)))"""),
-    "reset_device": ("", """(must(acl.rt.set_device(1)), acl.rt.stream_wait_event(0, held),
-        acl.rt.reset_device_force(1))"""),
+""", "acl.rt.destroy_stream(made)"),
+    "destroy_context": ("""
+def prepare():
+    c = must(acl.rt.create_context(0))
+    hold(must(acl.rt.create_stream()))
+    return c
+""", "acl.rt.destroy_context(made)"),
+    "reset_device": ("""
+def prepare():
+    must(acl.rt.set_device(1))
+    hold(0)
+""", "acl.rt.reset_device_force(1)"),
     "stop_thread": ("tid = must(acl.util.start_thread(threading.Event().wait, None))",
                     "acl.util.stop_thread(tid)"),
 }
 
 
 class Program:
-    def __init__(self, code):
+    def __init__(self, code, **environment):
         self.process = subprocess.Popen([sys.executable, "-X", "dev", "-c", PRELUDE + code],
-                                        text=True,
+                                        text=True, env=os.environ | environment,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.said = []
 
@@ -146,8 +164,8 @@ class Program:
 
 
 class Interrupts(unittest.TestCase):
-    def program(self, code):
-        program = Program(code)
+    def program(self, code, **environment):
+        program = Program(code, **environment)
         self.addCleanup(program.kill)
         return program
 
@@ -161,9 +179,10 @@ class Interrupts(unittest.TestCase):
         for name, (before, call) in WAITS.items():
             with self.subTest(name):
                 program = self.program(f"{before}\nrounds(lambda: {call}, {ROUNDS})\nos._exit(0)")
-                for _ in range(ROUNDS):
+                for i in range(ROUNDS):
                     sent = self.interrupt(program)
                     self.assertTrue(program.until("caught"), program.said)
+                    self.assertEqual(program.said, ["waits", "caught"] * (i + 1))
                     # A look every tenth of a second is the longest; the rest is for a busy machine.
                     self.assertLess(time.monotonic() - sent, 20)
                 self.assertEqual(program.end()[::2], (0, ""))
@@ -192,6 +211,36 @@ os._exit(0)
 """)
                 self.assertTrue(program.until("caught"), program.said)
                 self.assertEqual(program.end()[::2], (0, ""))
+
+    def test_each_moment_of_a_call(self):
+        """
+        The call in which it arrives raises, and not the next one: before it begins, around a look
+        for signals, after its end.
+        """
+        before_call, before_look, after_look, after_call = range(1, 5)
+        waits = ("synchronize_stream", "a_full_stream", "destroy_stream",
+                 "destroy_stream_beside_a_callback")
+        cases = [(*WAITS[name], moment) for moment in (before_call, before_look, after_look)
+                 for name in waits]
+        cases += [("", call, after_call) for call in ("acl.rt.synchronize_stream(stream)",
+                                                      "acl.npud.launch_delay(0, 0, stream)",
+                                                      "acl.rt.destroy_stream(stream)")]
+        here = os.path.dirname(os.path.abspath(__file__))
+        with tempfile.TemporaryDirectory() as folder:
+            at = folder + "/at.so"
+            subprocess.run(os.environ.get("CC", "cc").split() +
+                           ["-D_GNU_SOURCE", "-shared", "-fPIC", "-I", here + "/../../include",
+                            "-o", at, here + "/interrupt_at.c"], check=True)
+            for before, call, moment in cases:
+                with self.subTest(call=call, moment=moment):
+                    program = self.program(f"""
+import ctypes
+interrupt_at = ctypes.CDLL(None).interrupt_at
+{before}
+rounds(lambda: (interrupt_at({moment}), {call}), 1)
+os._exit(0)
+""", LD_PRELOAD=at)
+                    self.assertEqual(program.end(), (0, ["waits", "caught"], ""))
 
     def test_while_callbacks_arrive(self):
         """It comes in the callback, between two, or in the library."""
