@@ -67,6 +67,22 @@ bool mbuf_data(const struct mbuf_ref *m, unsigned char **data, uint64_t *room)
     return true;
 }
 
+void mbuf_set_user(struct mbuf *m, const void *data, size_t size, size_t offset)
+{
+    if (atomic_load_explicit(&m->user_set, memory_order_relaxed) == 0)
+        memset(m->user, 0, MBUF_USER);
+    memcpy(m->user + offset, data, size);
+    atomic_store_explicit(&m->user_set, 1, memory_order_relaxed);
+}
+
+void mbuf_get_user(struct mbuf *m, void *data, size_t size, size_t offset)
+{
+    if (atomic_load_explicit(&m->user_set, memory_order_relaxed) != 0)
+        memcpy(data, m->user + offset, size);
+    else
+        memset(data, 0, size);
+}
+
 /* --- alloc and free --- */
 
 int mbuf_alloc(const char *function, struct session *s, uint64_t size, struct mbuf_ref *out)

@@ -97,3 +97,7 @@ void mbuf_free(struct session *s, const struct mbuf_ref *head);
  * written into its head.
  */
 bool mbuf_data(const struct mbuf_ref *m, unsigned char **data, uint64_t *room);
+
+/** User data: MBUF_USER bytes, which are zero until the first are set. Callers check the bounds. */
+void mbuf_set_user(struct mbuf *m, const void *data, size_t size, size_t offset);
+void mbuf_get_user(struct mbuf *m, void *data, size_t size, size_t offset);

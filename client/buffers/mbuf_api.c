@@ -3,8 +3,6 @@
  * mix, as both have the same handles. They work on every machine: npud has no host and device
  * sides.
  */
-#include <string.h>
-
 #include "acl/acl.h"
 #include "acl/acl_tdt_queue.h"
 #include "client/core/error.h"
@@ -58,15 +56,12 @@ static INLINE int find_head(const char *function, acltdtBuf buf, struct session 
  */
 static __attribute__((noinline)) int alloc_long(const char *function, size_t size, acltdtBuf *buf)
 {
-    int error;
-    struct session *s = session_get(function, &error);
-    struct mbuf_ref m = {0};
+    struct session *s = FIND_OR_RETURN(session_get, function);
+    struct mbuf_ref m;
 
-    if (s)
-        error = mbuf_alloc(function, s, size, &m);
-    if (error == 0)
-        *buf = mbuf_handle(m.word, m.ref);
-    return error;
+    RETURN_IF_ERROR(mbuf_alloc(function, s, size, &m));
+    *buf = mbuf_handle(m.word, m.ref);
+    return 0;
 }
 
 static INLINE int alloc_buf(const char *function, size_t size, acltdtBuf *buf)
@@ -84,14 +79,12 @@ static __attribute__((noinline)) int free_long(const char *function, acltdtBuf b
 {
     struct session *s;
     struct mbuf_ref m;
-    int error;
 
     if (!buf)
         return error_null(function, "buf");
-    error = find_head(function, buf, &s, &m);
-    if (error == 0)
-        mbuf_free(s, &m);
-    return error;
+    RETURN_IF_ERROR(find_head(function, buf, &s, &m));
+    mbuf_free(s, &m);
+    return 0;
 }
 
 static INLINE int free_buf(const char *function, acltdtBuf buf)
@@ -119,13 +112,10 @@ static int get_data(const char *function, acltdtBuf buf, void **where, size_t *s
     struct mbuf_ref m;
     unsigned char *data;
     uint64_t room;
-    int error;
 
     if (!buf || !where || !size)
         return error_null(function, !buf ? "buf" : !where ? "dataPtr" : "size");
-    error = find_buffer(function, buf, &s, &m);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(find_buffer(function, buf, &s, &m));
     if (!mbuf_data(&m, &data, &room))
         return error_damaged(function, buf);
     *where = data;
@@ -138,13 +128,10 @@ static int set_length(const char *function, acltdtBuf buf, size_t len)
     struct session *s;
     struct mbuf_ref m;
     uint64_t room;
-    int error;
 
     if (!buf)
         return error_null(function, "buf");
-    error = find_buffer(function, buf, &s, &m);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(find_buffer(function, buf, &s, &m));
     room = atomic_load_explicit(&m.mbuf->room, memory_order_relaxed);
     if (len == 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
@@ -162,66 +149,51 @@ static int get_length(const char *function, acltdtBuf buf, size_t *len)
 {
     struct session *s;
     struct mbuf_ref m;
-    int error;
 
     if (!buf || !len)
         return error_null(function, buf ? "len" : "buf");
-    error = find_buffer(function, buf, &s, &m);
-    if (error == 0)
-        *len = atomic_load_explicit(&m.mbuf->length, memory_order_relaxed);
-    return error;
+    RETURN_IF_ERROR(find_buffer(function, buf, &s, &m));
+    *len = atomic_load_explicit(&m.mbuf->length, memory_order_relaxed);
+    return 0;
 }
 
-/* What both directions check, in the reference's order. NULL with *error. */
-static struct mbuf *find_user(const char *function, acltdtBuf buf, const void *data, size_t size,
-                              size_t offset, int *error)
+/* What both directions check, in the reference's order. */
+static int find_user(const char *function, acltdtBuf buf, const void *data, size_t size,
+                     size_t offset, struct mbuf_ref *m)
 {
     struct session *s;
-    struct mbuf_ref m = {0};
 
     if (size > MBUF_USER || offset > MBUF_USER - size)
-        *error = error_set(ACL_ERROR_INVALID_PARAM,
-                           "%s: %zu bytes at offset %zu go beyond the %u bytes of user data",
-                           function, size, offset, MBUF_USER);
-    else if (!buf || !data)
-        *error = error_null(function, buf ? "dataPtr" : "buf");
-    else if ((*error = find_buffer(function, buf, &s, &m)) == 0)
-        return m.mbuf;
-    return NULL;
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "%s: %zu bytes at offset %zu go beyond the %u bytes of user data",
+                         function, size, offset, MBUF_USER);
+    if (!buf || !data)
+        return error_null(function, buf ? "dataPtr" : "buf");
+    return find_buffer(function, buf, &s, m);
 }
 
 static int set_user(const char *function, acltdtBuf buf, const void *data, size_t size,
                     size_t offset)
 {
-    int error;
-    struct mbuf *m = find_user(function, buf, data, size, offset, &error);
+    struct mbuf_ref m = {0};
 
-    if (!m)
-        return error;
+    RETURN_IF_ERROR(find_user(function, buf, data, size, offset, &m));
     if (size == 0 && offset == MBUF_USER)
         return error_set(ACL_ERROR_FAILURE,
                          "%s: 0 bytes at the end of the user data: size must be at least 1 there",
                          function);
-    if (atomic_load_explicit(&m->user_set, memory_order_relaxed) == 0)
-        memset(m->user, 0, MBUF_USER);
-    memcpy(m->user + offset, data, size);
-    atomic_store_explicit(&m->user_set, 1, memory_order_relaxed);
+    mbuf_set_user(m.mbuf, data, size, offset);
     return 0;
 }
 
 static int get_user(const char *function, acltdtBuf buf, void *data, size_t size, size_t offset)
 {
-    int error;
-    struct mbuf *m = find_user(function, buf, data, size, offset, &error);
+    struct mbuf_ref m = {0};
 
-    if (!m)
-        return error;
+    RETURN_IF_ERROR(find_user(function, buf, data, size, offset, &m));
     if (size == 0)
         return error_set(ACL_ERROR_FAILURE, "%s: size is 0", function);
-    if (atomic_load_explicit(&m->user_set, memory_order_relaxed) != 0)
-        memcpy(data, m->user + offset, size);
-    else
-        memset(data, 0, size);
+    mbuf_get_user(m.mbuf, data, size, offset);
     return 0;
 }
 
@@ -229,31 +201,24 @@ static int copy_ref(const char *function, acltdtBuf buf, acltdtBuf *copy)
 {
     struct session *s;
     struct mbuf_ref m, made;
-    int error;
 
     if (!buf || !copy)
         return error_null(function, buf ? "newBuf" : "buf");
-    error = find_buffer(function, buf, &s, &m);
-    if (error == 0)
-        error = mbuf_chain_copy(function, s, &m, &made);
-    if (error == 0)
-        *copy = mbuf_handle(made.word, made.ref);
-    return error;
+    RETURN_IF_ERROR(find_buffer(function, buf, &s, &m));
+    RETURN_IF_ERROR(mbuf_chain_copy(function, s, &m, &made));
+    *copy = mbuf_handle(made.word, made.ref);
+    return 0;
 }
 
 static int append_chain(const char *function, acltdtBuf head, acltdtBuf buf)
 {
     struct session *s;
     struct mbuf_ref to, more;
-    int error;
 
     if (!head || !buf)
         return error_null(function, head ? "buf" : "headBuf");
-    error = find_head(function, head, &s, &to);
-    if (error == 0)
-        error = mbuf_check_head(function, s, buf, &more);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(find_head(function, head, &s, &to));
+    RETURN_IF_ERROR(mbuf_check_head(function, s, buf, &more));
     if (head == buf)
         return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                          "%s: headBuf and buf are the same buffer: append another one", function);
@@ -264,27 +229,22 @@ static int chain_num(const char *function, acltdtBuf head, uint32_t *num)
 {
     struct session *s;
     struct mbuf_ref m;
-    int error;
 
     if (!head || !num)
         return error_null(function, head ? "num" : "headBuf");
-    error = find_head(function, head, &s, &m);
-    if (error == 0)
-        *num = mbuf_chain_count(&m);
-    return error;
+    RETURN_IF_ERROR(find_head(function, head, &s, &m));
+    *num = mbuf_chain_count(&m);
+    return 0;
 }
 
 static int from_chain(const char *function, acltdtBuf head, uint32_t index, acltdtBuf *buf)
 {
     struct session *s;
     struct mbuf_ref m, member;
-    int error;
 
     if (!head || !buf)
         return error_null(function, head ? "buf" : "headBuf");
-    error = find_head(function, head, &s, &m);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(find_head(function, head, &s, &m));
     if (index >= MBUF_CHAIN_MAX)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: index %u: a chain has at most %u buffers",
                          function, index, MBUF_CHAIN_MAX);

@@ -85,12 +85,9 @@ static int fetch_slots(const char *function, struct session *s, uint32_t class,
      * segment from being given back.
      */
     bool large = atomic_load_explicit(&s->pool.size, memory_order_relaxed) > POOL_KEPT;
-    int error;
 
     give_back(s, stack, class, 0);
-    error = pool_take(function, s, class, large ? 1 : 1 + stack->fetch, refs, &n);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(pool_take(function, s, class, large ? 1 : 1 + stack->fetch, refs, &n));
     *ref = refs[0];
     /* One of a large segment goes back there without coming to this stack. */
     if (kept_in(class, refs[0]))
@@ -147,13 +144,10 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
 {
     struct mbuf_cache *cache = mbuf_cache_get(s);
     uint32_t class = pool_class(size), ref;
-    int error;
 
     if (cache && mbuf_cache_take(s, size, out))
         return 0;
-    error = take_patiently(function, s, cache, class, &ref);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(take_patiently(function, s, cache, class, &ref));
     /*
      * Its segment was there a moment ago, and npud has not taken it back: we have a buffer of it.
      */

@@ -1,5 +1,6 @@
 #include "client/buffers/pool.h"
 
+#include "client/core/error.h"
 #include "client/runtime/session.h"
 
 #define SEGMENT_FIRST ((uint64_t)64 << 10) /* bytes of data of a class's first segment */
@@ -103,16 +104,13 @@ static int grow_class(const char *function, struct session *s, uint32_t class)
 {
     uint64_t stride = pool_class_size(class), bytes = SEGMENT_FIRST, count;
     struct segment *g, **at = &s->pool.class[class];
-    int error;
 
     for (; *at; at = &(*at)->class_next)
         if (segment_usable(&(*at)->view) && bytes < SEGMENT_LAST)
             bytes *= 2;
     count = bytes / stride;
     count = count == 0 ? 1 : count < SEGMENT_DATA ? count : SEGMENT_DATA;
-    error = segment_create(function, s, stride, (uint32_t)count, &g);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(segment_create(function, s, stride, (uint32_t)count, &g));
     if (class < SMALL_CLASSES && !segment_large(g))
         g->cached = class;
     *at = g;

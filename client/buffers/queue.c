@@ -116,11 +116,6 @@ static int request_ring(struct session *s, const char *function, Npud__Request *
 
 /* --- the table --- */
 
-static int error_memory(const char *function)
-{
-    return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
-}
-
 static struct queues *queues_of(struct session *s, bool make)
 {
     struct queues *t = atomic_load_explicit(&s->queues, memory_order_acquire), *mine;
@@ -240,13 +235,16 @@ static void set_ring(struct session *s, struct queue *q, struct ring *ring)
         retire_ring(queues_of(s, false), old);
 }
 
-/* The ring of the queue at this moment, to be dropped. Under follow_lock. NULL: none. */
+/* The ring of the queue at this moment, to be dropped. NULL: none. */
 static struct ring *use_ring(struct queue *q)
 {
-    struct ring *ring = q->ring;
+    struct ring *ring;
 
+    pthread_mutex_lock(&q->follow_lock);
+    ring = q->ring;
     if (ring)
         queue_use_ring(ring);
+    pthread_mutex_unlock(&q->follow_lock);
     return ring;
 }
 
@@ -292,31 +290,16 @@ static int attach_queue(struct session *s, const char *function, struct queue *q
     REQUEST(attach_queue, ATTACH_QUEUE, .queue = q->id);
     struct ring *ring, *known;
     uint32_t id;
-    int error;
 
-    error = request_ring(s, function, &request, &ring, &id);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(request_ring(s, function, &request, &ring, &id));
     *rights = ring->rights;
-    known = use_ring(q);
+    known = q->ring;
     if (known && known->view.number == ring->view.number && known->life == ring->life &&
         known->rights == ring->rights)
         queue_drop_ring(ring);
     else
         set_ring(s, q, ring);
-    if (known)
-        queue_drop_ring(known);
     return 0;
-}
-
-static int attach_locked(struct session *s, const char *function, struct queue *q, uint32_t *rights)
-{
-    int error;
-
-    pthread_mutex_lock(&q->follow_lock);
-    error = attach_queue(s, function, q, rights);
-    pthread_mutex_unlock(&q->follow_lock);
-    return error;
 }
 
 int queue_follow(struct session *s, const char *function, struct queue *q, struct ring *old)
@@ -353,13 +336,10 @@ int queue_follow(struct session *s, const char *function, struct queue *q, struc
 /* Has its ring ended? Then what queue_follow() does is done without a call of the program. */
 static void let_go(struct session *s, struct queue *q)
 {
+    struct ring *ring = use_ring(q);
     struct error_kept ignored;
-    struct ring *ring;
     bool ended;
 
-    pthread_mutex_lock(&q->follow_lock);
-    ring = use_ring(q);
-    pthread_mutex_unlock(&q->follow_lock);
     if (!ring)
         return;
     ended = atomic_load(&ring->view.put->news.state) != QUEUE_LIVE;
@@ -406,7 +386,9 @@ static int attach_patiently(struct session *s, const char *function, struct queu
         int error;
 
         error_keep(&kept);
-        error = attach_locked(s, function, q, rights);
+        pthread_mutex_lock(&q->follow_lock);
+        error = attach_queue(s, function, q, rights);
+        pthread_mutex_unlock(&q->follow_lock);
         error_keep_end(&kept);
         if (error == 0)
             return 0;
@@ -423,26 +405,20 @@ aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission)
     struct session *s;
     struct queue *q;
     uint32_t rights;
-    int error;
 
     REQUIRE(permission);
     if (timeout < -1)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: timeout is %d ms, must be 0 or more, or -1 for no limit", __func__,
                          timeout);
-    error = check_id(__func__, qid);
-    if (error != 0)
-        return error;
-    s = session_get(__func__, &error);
-    if (!s)
-        return error;
+    RETURN_IF_ERROR(check_id(__func__, qid));
+    s = FIND_OR_RETURN(session_get, __func__);
     q = find_entry(s, qid);
     if (!q)
-        return error_memory(__func__);
-    error = attach_patiently(s, __func__, q, deadline, &rights);
-    if (error == 0)
-        *permission = rights;
-    return error;
+        return error_no_memory(__func__);
+    RETURN_IF_ERROR(attach_patiently(s, __func__, q, deadline, &rights));
+    *permission = rights;
+    return 0;
 }
 
 /* --- creating, destroying, granting --- */
@@ -469,16 +445,14 @@ aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
     int error;
 
     REQUIRE(qid);
-    s = session_get(__func__, &error);
-    if (!s)
-        return error;
+    s = FIND_OR_RETURN(session_get, __func__);
     error = request_ring(s, __func__, &request, &ring, &id);
     if (error != 0)
         return id < QUEUE_IDS ? give_up(s, id, error) : error;
     q = find_entry(s, id);
     if (!q) {
         queue_drop_ring(ring);
-        return give_up(s, id, error_memory(__func__));
+        return give_up(s, id, error_no_memory(__func__));
     }
     pthread_mutex_lock(&q->follow_lock);
     set_ring(s, q, ring);
@@ -495,20 +469,13 @@ aclError acltdtDestroyQueue(uint32_t qid)
     struct session *s;
     struct queue *q;
     struct ring *ring;
-    int error = check_id(__func__, qid);
+    int error;
 
-    if (error != 0)
-        return error;
-    s = session_get(__func__, &error);
-    if (!s)
-        return error;
-    q = queue_find(s, __func__, qid, &error);
-    if (!q)
-        return error;
+    RETURN_IF_ERROR(check_id(__func__, qid));
+    s = FIND_OR_RETURN(session_get, __func__);
+    q = FIND_OR_RETURN(queue_find, s, __func__, qid);
     /* Its ring, before npud may give the id to another queue, which another thread may get. */
-    pthread_mutex_lock(&q->follow_lock);
     ring = use_ring(q);
-    pthread_mutex_unlock(&q->follow_lock);
     error = session_command(s, __func__, &request);
     if (!ring)
         return error;
@@ -527,14 +494,8 @@ aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission, int32_
     CALL_SCOPE;
 
     REQUEST(grant_queue, GRANT_QUEUE, .queue = qid, .pid = pid, .rights = permission);
-    struct session *s;
-    int error = check_id(__func__, qid);
 
     (void)timeout;
-    if (error != 0)
-        return error;
-    s = session_get(__func__, &error);
-    if (!s)
-        return error;
-    return session_command(s, __func__, &request);
+    RETURN_IF_ERROR(check_id(__func__, qid));
+    return session_command(FIND_OR_RETURN(session_get, __func__), __func__, &request);
 }

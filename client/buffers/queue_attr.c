@@ -67,13 +67,10 @@ aclError acltdtSetQueueAttr(acltdtQueueAttr *attr, acltdtQueueAttrType type, siz
 {
     CALL_SCOPE;
     const char *name;
-    int error;
 
     REQUIRE(attr);
     REQUIRE(param);
-    error = check_type(__func__, type);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(check_type(__func__, type));
     if (len != sizes[type])
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: len is %zu, attribute %d is set with %zu%s",
                          __func__, len, (int)type, sizes[type],
@@ -92,14 +89,11 @@ aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr, acltdtQueueAttrType typ
 {
     CALL_SCOPE;
     const char *name;
-    int error;
 
     REQUIRE(attr);
     REQUIRE(paramRetSize);
     REQUIRE(param);
-    error = check_type(__func__, type);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(check_type(__func__, type));
     if (len < sizes[type])
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: len is %zu, attribute %d needs room for %zu",
                          __func__, len, (int)type, sizes[type]);

@@ -11,10 +11,7 @@
 static int request_routes(struct session *s, const char *function, Npud__Request *request,
                           Npud__Reply **reply)
 {
-    int error = session_request(s, function, request, reply, NULL);
-
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(session_request(s, function, request, reply, NULL));
     if ((*reply)->body_case == NPUD__REPLY__BODY_ROUTES)
         return 0;
     session_reply_free(*reply);
@@ -23,21 +20,6 @@ static int request_routes(struct session *s, const char *function, Npud__Request
 
 /* --- bind, unbind --- */
 
-/* The two requests are the same but for their names. */
-static void fill_request(Npud__Request *request, Npud__BindRoutes *bind, Npud__UnbindRoutes *unbind,
-                         Npud__Route **routes, size_t n, bool binds)
-{
-    bind->routes = unbind->routes = routes;
-    bind->n_routes = unbind->n_routes = n;
-    if (binds) {
-        request->bind_routes = bind;
-        request->body_case = NPUD__REQUEST__BODY_BIND_ROUTES;
-    } else {
-        request->unbind_routes = unbind;
-        request->body_case = NPUD__REQUEST__BODY_UNBIND_ROUTES;
-    }
-}
-
 /*
  * Up to ROUTES_MAX of a list. *refused: the first that did not come out as wanted has been told;
  * further ones have nothing to add.
@@ -45,13 +27,11 @@ static void fill_request(Npud__Request *request, Npud__BindRoutes *bind, Npud__U
 static int change_part(struct session *s, const char *function, struct acltdtQueueRoute *list,
                        size_t n, bool binds, bool *refused)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__BindRoutes bind = NPUD__BIND_ROUTES__INIT;
-    Npud__UnbindRoutes unbind = NPUD__UNBIND_ROUTES__INIT;
     Npud__Route route[ROUTES_MAX], *routes[ROUTES_MAX];
+    REQUEST(bind_routes, BIND_ROUTES, .routes = routes, .n_routes = n);
+    Npud__UnbindRoutes unbind = NPUD__UNBIND_ROUTES__INIT;
     int32_t wanted = binds ? ACL_TDT_QUEUE_ROUTE_BIND : ACL_TDT_QUEUE_ROUTE_UNBIND;
     Npud__Reply *reply = NULL;
-    int error;
 
     for (size_t i = 0; i < n; i++) {
         routes[i] = &route[i];
@@ -59,10 +39,13 @@ static int change_part(struct session *s, const char *function, struct acltdtQue
         route[i].source = list[i].src;
         route[i].destination = list[i].dst;
     }
-    fill_request(&request, &bind, &unbind, routes, n, binds);
-    error = request_routes(s, function, &request, &reply);
-    if (error != 0)
-        return error;
+    if (!binds) {
+        unbind.routes = routes;
+        unbind.n_routes = n;
+        request.unbind_routes = &unbind;
+        request.body_case = NPUD__REQUEST__BODY_UNBIND_ROUTES;
+    }
+    RETURN_IF_ERROR(request_routes(s, function, &request, &reply));
     for (size_t i = 0; i < n && i < reply->routes->n_routes; i++) {
         list[i].status = reply->routes->routes[i]->status;
         if (list[i].status == wanted || *refused)
@@ -77,20 +60,18 @@ static int change_part(struct session *s, const char *function, struct acltdtQue
 static int change_routes(const char *function, struct acltdtQueueRouteList *list, bool binds)
 {
     bool refused = false;
-    int error = process_enter();
     struct session *s;
 
-    if (error != 0 || list->n == 0)
-        return error;
-    s = session_get(function, &error);
-    if (!s)
-        return error;
-    for (size_t i = 0; error == 0 && i < list->n; i += ROUTES_MAX) {
+    RETURN_IF_ERROR(process_enter());
+    if (list->n == 0)
+        return 0;
+    s = FIND_OR_RETURN(session_get, function);
+    for (size_t i = 0; i < list->n; i += ROUTES_MAX) {
         size_t n = list->n - i < ROUTES_MAX ? list->n - i : ROUTES_MAX;
 
-        error = change_part(s, function, list->routes + i, n, binds, &refused);
+        RETURN_IF_ERROR(change_part(s, function, list->routes + i, n, binds, &refused));
     }
-    return error != 0 ? error : refused ? ACL_ERROR_FAILURE : 0;
+    return refused ? ACL_ERROR_FAILURE : 0;
 }
 
 aclError acltdtBindQueueRoutes(acltdtQueueRouteList *qRouteList)
@@ -171,23 +152,16 @@ static int take_part(const char *function, struct acltdtQueueRouteList *list,
 static int query_routes(struct session *s, const char *function,
                         const acltdtQueueRouteQueryInfo *info, struct acltdtQueueRouteList *list)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__QueryRoutes in = NPUD__QUERY_ROUTES__INIT;
+    REQUEST(query_routes, QUERY_ROUTES, .mode = info->mode, .source = info->src,
+            .destination = info->dst);
     Npud__Route after = NPUD__ROUTE__INIT;
     bool more = true;
     int error = 0;
 
-    in.mode = info->mode;
-    in.source = info->src;
-    in.destination = info->dst;
-    request.query_routes = &in;
-    request.body_case = NPUD__REQUEST__BODY_QUERY_ROUTES;
     while (error == 0 && more) {
         Npud__Reply *reply = NULL;
 
-        error = request_routes(s, function, &request, &reply);
-        if (error != 0)
-            break;
+        RETURN_IF_ERROR(request_routes(s, function, &request, &reply));
         error = take_part(function, list, reply->routes, &after);
         more = reply->routes->more && reply->routes->n_routes > 0;
         in.after = &after;
@@ -200,17 +174,11 @@ aclError acltdtQueryQueueRoutes(const acltdtQueueRouteQueryInfo *queryInfo,
                                 acltdtQueueRouteList *qRouteList)
 {
     CALL_SCOPE;
-    struct session *s;
-    int error;
 
     REQUIRE(queryInfo);
     REQUIRE(qRouteList);
     qRouteList->n = 0;
-    error = process_enter();
-    if (error == 0)
-        error = check_query(__func__, queryInfo);
-    if (error != 0)
-        return error;
-    s = session_get(__func__, &error);
-    return s ? query_routes(s, __func__, queryInfo, qRouteList) : error;
+    RETURN_IF_ERROR(process_enter());
+    RETURN_IF_ERROR(check_query(__func__, queryInfo));
+    return query_routes(FIND_OR_RETURN(session_get, __func__), __func__, queryInfo, qRouteList);
 }

@@ -330,7 +330,7 @@ static struct segment *map_segment(const char *function, const Npud__SegmentRepl
 
     if (!g) {
         close(fd);
-        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        *error = error_no_memory(function);
         return NULL;
     }
     *g = (struct segment){
@@ -398,9 +398,7 @@ static int obtain_segment(const char *function, struct session *s, Npud__Request
     if (add_segment(s, g))
         return 0;
     unmap_segment(g);
-    return s->segments.forgotten
-               ? session_error_lost(function)
-               : error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+    return s->segments.forgotten ? session_error_lost(function) : error_no_memory(function);
 }
 
 int segment_need(const char *function, struct session *s, uint32_t ref)

@@ -52,36 +52,29 @@ static bool is_map_allowed(const struct ring *ring, uint32_t ref)
                v->number;
 }
 
-static enum outcome refuse_stale(struct transfer *t)
+static enum outcome refuse(struct transfer *t, int error)
 {
-    t->error = transfer_map_error_stale(t);
+    t->error = error;
     return REFUSED;
 }
 
 /* --- the loop --- */
 
-static enum outcome refuse_right(struct transfer *t)
+static __attribute__((cold)) int error_right(const struct transfer *t)
 {
-    t->error = error_set(ACL_ERROR_RT_NO_PERMISSION,
-                         "%s: this process has not been granted the right to %s queue %u",
-                         t->function, t->putting ? "put into" : "take from", t->queue->id);
-    return REFUSED;
+    return error_set(ACL_ERROR_RT_NO_PERMISSION,
+                     "%s: this process has not been granted the right to %s queue %u", t->function,
+                     t->putting ? "put into" : "take from", t->queue->id);
 }
 
-static enum outcome refuse_destroyed(struct transfer *t)
+/* The queue has no ring, or one of another life. */
+static __attribute__((cold)) int error_no_ring(const struct transfer *t, const struct ring *ring)
 {
-    t->error = queue_error_destroyed(t->function, t->queue->id);
-    return REFUSED;
-}
-
-/* The queue has no ring. */
-static enum outcome refuse_unknown(struct transfer *t)
-{
-    if (t->life == 0) {
-        t->error = queue_error_unknown(t->function, t->queue->id);
-        return REFUSED;
-    }
-    return atomic_load(&t->queue->lost_right) ? refuse_right(t) : refuse_destroyed(t);
+    if (!ring && t->life == 0)
+        return queue_error_unknown(t->function, t->queue->id);
+    return !ring && atomic_load(&t->queue->lost_right)
+               ? error_right(t)
+               : queue_error_destroyed(t->function, t->queue->id);
 }
 
 /* Is this, which is guarded, the ring to try? Or why not. */
@@ -90,14 +83,14 @@ static enum outcome choose_ring(struct transfer *t, struct ring *ring)
     t->ring = ring;
     if (__builtin_expect(!ring || (t->life != 0 && t->life != ring->life), 0)) {
         t->ring = NULL;
-        return ring ? refuse_destroyed(t) : refuse_unknown(t);
+        return refuse(t, error_no_ring(t, ring));
     }
     t->life = ring->life;
     if (__builtin_expect(transfer_ended(t), 0))
         return ENDED;
     return __builtin_expect(ring->rights & (t->putting ? QUEUE_PUT : QUEUE_TAKE), 1)
                ? DONE
-               : refuse_right(t);
+               : refuse(t, error_right(t));
 }
 
 /*
@@ -145,8 +138,7 @@ static inline __attribute__((always_inline)) enum outcome attempt_once(struct tr
 
     if (__builtin_expect(!guard, 0)) {
         t->ring = NULL;
-        t->error = transfer_map_error_memory(t);
-        return REFUSED;
+        return refuse(t, error_no_memory(t->function));
     }
     t->woken = 0;
     outcome = choose_ring(t, queue_enter_ring(guard, t->queue));
@@ -155,9 +147,8 @@ static inline __attribute__((always_inline)) enum outcome attempt_once(struct tr
     if (t->woken & ~QUEUE_ROUTER)
         transfer_wait_wake(t);
     if (outcome == WAIT && t->deadline == 0) {
-        t->error = transfer_wait_error_time_up(t);
+        outcome = refuse(t, transfer_wait_error_time_up(t));
         t->ring = NULL;
-        outcome = REFUSED;
     }
     bell = t->ring && (t->woken & QUEUE_ROUTER);
     if (__builtin_expect(bell || (outcome != DONE && t->ring), 0))
@@ -192,16 +183,12 @@ static inline __attribute__((always_inline)) int run_attempts(struct transfer *t
     }
 }
 
-bool transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_t timeout,
-                    bool putting, struct mbuf_ref *buffer, int *error)
+int transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_t timeout,
+                   bool putting, struct mbuf_ref *buffer)
 {
     t->function = function;
-    t->session = session_get(function, error);
-    if (!t->session)
-        return false;
-    t->queue = queue_find(t->session, function, id, error);
-    if (!t->queue)
-        return false;
+    t->session = FIND_OR_RETURN(session_get, function);
+    t->queue = FIND_OR_RETURN(queue_find, t->session, function, id);
     t->buffer = buffer;
     t->deadline = timeout == 0 ? 0 : wait_deadline(timeout);
     t->putting = putting;
@@ -212,7 +199,7 @@ bool transfer_begin(struct transfer *t, const char *function, uint32_t id, int32
     t->position = 0;
     t->number = 0;
     t->n_refused = 0;
-    return true;
+    return 0;
 }
 
 /* In this life of the queue threads of this process do that. */
@@ -222,12 +209,22 @@ static void note_life(_Atomic uint64_t *last, uint64_t life)
         atomic_store(last, life);
 }
 
-static enum outcome refuse_damaged(struct transfer *t)
+/* What an attempt to put that was not QUEUE_OK asks for. */
+static enum outcome explain_result(struct transfer *t, enum queue_result r)
 {
-    t->error = error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                         "%s: queue %u is damaged: a process with a right to it has written there",
-                         t->function, t->queue->id);
-    return REFUSED;
+    switch (r) {
+    case QUEUE_FULL:
+        return WAIT;
+    case QUEUE_ENDED:
+        return ENDED;
+    case QUEUE_STALE:
+        return refuse(t, transfer_map_error_stale(t));
+    default:
+        return refuse(t, error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                                   "%s: queue %u is damaged: a process with a right to it has "
+                                   "written there",
+                                   t->function, t->queue->id));
+    }
 }
 
 /* --- putting --- */
@@ -251,45 +248,30 @@ static enum outcome put_message(struct transfer *t)
 {
     const struct queue_view *v = &t->ring->view;
     const struct mbuf_ref *b = t->buffer;
+    enum queue_result r;
 
     if (__builtin_expect(t->slept, 0) && !mbuf_still_there(t->buffer))
-        return refuse_stale(t);
+        return refuse(t, transfer_map_error_stale(t));
     for (uint32_t i = 0; i < t->n_refs; i++)
         if (__builtin_expect(!is_map_allowed(t->ring, t->refs[i]), 0)) {
             t->needed = t->refs[i];
             return ALLOW_MAP;
         }
-    switch (queue_enqueue(v, b->mbuf, b->ref, b->word, t->session->peer_id)) {
-    case QUEUE_OK:
-        t->woken = queue_waiting(&v->take->waiting);
-        note_life(&t->queue->has_put, t->life);
-        return DONE;
-    case QUEUE_FULL:
-        return WAIT;
-    case QUEUE_ENDED:
-        return ENDED;
-    case QUEUE_STALE:
-        return refuse_stale(t);
-    default:
-        return refuse_damaged(t);
-    }
+    r = queue_enqueue(v, b->mbuf, b->ref, b->word, t->session->peer_id);
+    if (__builtin_expect(r != QUEUE_OK, 0))
+        return explain_result(t, r);
+    t->woken = queue_waiting(&v->take->waiting);
+    note_life(&t->queue->has_put, t->life);
+    return DONE;
 }
 
 /* Whether there is room, before anything is copied. */
 static enum outcome find_room(struct transfer *t)
 {
     uint64_t position, old;
+    enum queue_result r = queue_place(&t->ring->view, &position, &old);
 
-    switch (queue_place(&t->ring->view, &position, &old)) {
-    case QUEUE_OK:
-        return DONE;
-    case QUEUE_FULL:
-        return WAIT;
-    case QUEUE_ENDED:
-        return ENDED;
-    default:
-        return refuse_damaged(t);
-    }
+    return r == QUEUE_OK ? DONE : explain_result(t, r);
 }
 
 int transfer_room(struct transfer *t)
@@ -308,27 +290,14 @@ aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout)
     CALL_SCOPE;
     struct mbuf_ref buffer;
     struct transfer t;
-    int error;
 
     REQUIRE(buf);
-    if (!transfer_begin(&t, __func__, qid, timeout, true, &buffer, &error))
-        return error;
-    error = mbuf_check_head(__func__, t.session, buf, &buffer);
-    if (__builtin_expect(error != 0, 0))
-        return error;
+    RETURN_IF_ERROR(transfer_begin(&t, __func__, qid, timeout, true, &buffer));
+    RETURN_IF_ERROR(mbuf_check_head(__func__, t.session, buf, &buffer));
     return transfer_put(&t);
 }
 
 /* --- taking --- */
-
-static enum outcome refuse_source(struct transfer *t)
-{
-    t->error = error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                         "%s: queue %u is the source of a route: its messages go to the "
-                         "destinations (acltdtUnbindQueueRoutes ends that)",
-                         t->function, t->queue->id);
-    return REFUSED;
-}
 
 /*
  * Are all segments of the message known, as far as can be? No session changes a chain that is in
@@ -386,7 +355,10 @@ static enum outcome take_message(struct transfer *t)
     uint64_t held;
 
     if (__builtin_expect(transfer_taken_by_router(t), 0))
-        return refuse_source(t);
+        return refuse(t, error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                                   "%s: queue %u is the source of a route: its messages go to the "
+                                   "destinations (acltdtUnbindQueueRoutes ends that)",
+                                   t->function, t->queue->id));
     r = queue_front(v, &front);
     if (r != QUEUE_OK)
         return r == QUEUE_EMPTY ? WAIT : ENDED;
@@ -445,14 +417,10 @@ aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout)
     CALL_SCOPE;
     struct mbuf_ref buffer;
     struct transfer t;
-    int error;
 
     REQUIRE(buf);
-    if (!transfer_begin(&t, __func__, qid, timeout, false, &buffer, &error))
-        return error;
-    error = transfer_take(&t);
-    if (__builtin_expect(error != 0, 0))
-        return error;
+    RETURN_IF_ERROR(transfer_begin(&t, __func__, qid, timeout, false, &buffer));
+    RETURN_IF_ERROR(transfer_take(&t));
     *buf = mbuf_handle(buffer.word, buffer.ref);
     return 0;
 }

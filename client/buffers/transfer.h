@@ -60,12 +60,11 @@ static inline bool transfer_taken_by_router(const struct transfer *t)
 }
 
 /**
- * The checks that all calls share. timeout in milliseconds, for all that is done with t together;
- * negative: no limit. buffer: of the caller, to be put, or for what is taken. False with *error set
- * and the sentence stored: the session, the id.
+ * The checks that all calls share: the session, the id. timeout in milliseconds, for all that is
+ * done with t together; negative: no limit. buffer: of the caller, to be put, or for what is taken.
  */
-bool transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_t timeout,
-                    bool putting, struct mbuf_ref *buffer, int *error);
+int transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_t timeout,
+                   bool putting, struct mbuf_ref *buffer);
 
 /** Wait until there is room. 0, or what the call returns. */
 int transfer_room(struct transfer *t);

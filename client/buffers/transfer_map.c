@@ -6,11 +6,6 @@
 #include "client/core/error.h"
 #include "client/runtime/session.h"
 
-int transfer_map_error_memory(const struct transfer *t)
-{
-    return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", t->function);
-}
-
 int transfer_map_error_stale(const struct transfer *t)
 {
     return error_set(ACL_ERROR_RT_PARAM_INVALID,
@@ -75,5 +70,5 @@ int transfer_allow_map_needed(struct transfer *t)
     error_keep_end(&kept);
     if (error != 0)
         return transfer_ended(t) ? 0 : error_tell(&kept, error);
-    return note_map_allowed(t->ring, in.segment, number) ? 0 : transfer_map_error_memory(t);
+    return note_map_allowed(t->ring, in.segment, number) ? 0 : error_no_memory(t->function);
 }

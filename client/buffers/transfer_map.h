@@ -14,4 +14,3 @@ int transfer_allow_map_needed(struct transfer *t);
 
 /** The buffer is not the caller's any more: 107000. */
 int transfer_map_error_stale(const struct transfer *t);
-int transfer_map_error_memory(const struct transfer *t);

@@ -121,7 +121,7 @@ void error_keep_end(struct error_kept *kept)
     thread_self()->kept = kept->outer;
 }
 
-int error_tell(const struct error_kept *kept, int error)
+int error_store_kept(const struct error_kept *kept, int error)
 {
     return kept->code != 0 ? error_store(kept->code, "%s", kept->sentence) : error;
 }

@@ -67,7 +67,8 @@ void error_keep(struct error_kept *kept);
 void error_keep_end(struct error_kept *kept);
 
 /** After error_keep_end(): the program learns of `error`, which the attempt has returned. */
-int error_tell(const struct error_kept *kept, int error);
+#define error_tell(kept, error) ERROR_NOT_ZERO(error_store_kept((kept), (error)))
+int error_store_kept(const struct error_kept *kept, int error);
 
 /** Where sentences go: one store for the process (err_msg_mode "1") instead of one per thread. */
 void error_use_process_store(int on);

@@ -30,27 +30,6 @@ void range_map_remove(void **map, const struct address_range *range)
     tdelete(range, map, compare_ranges);
 }
 
-struct walk {
-    void (*visit)(struct address_range *range, void *arg);
-    void *arg;
-};
-
-static void visit_node(const void *node, VISIT visit, void *arg)
-{
-    struct walk *walk = arg;
-
-    if (visit == preorder || visit == leaf)
-        walk->visit(*(struct address_range *const *)node, walk->arg);
-}
-
-void range_map_walk(void *const *map, void (*visit)(struct address_range *range, void *arg),
-                    void *arg)
-{
-    struct walk walk = {visit, arg};
-
-    twalk_r(*map, visit_node, &walk);
-}
-
 static void keep_range(void *range)
 {
     (void)range;

@@ -21,9 +21,5 @@ struct address_range *range_map_find(void *const *map, const void *address);
 bool range_map_add(void **map, struct address_range *range);
 void range_map_remove(void **map, const struct address_range *range);
 
-/** Calls visit for each range. visit does not change the map. */
-void range_map_walk(void *const *map, void (*visit)(struct address_range *range, void *arg),
-                    void *arg);
-
 /** Empties the map. The ranges are the caller's. */
 void range_map_clear(void **map);

@@ -14,6 +14,7 @@
 
 #define GUARD 32 /* what the vendor appends, and capacity planning counts */
 
+/* Caller holds memory_lock. The memory that holds address, or NULL. */
 static struct memory *find_in(void *const *map, const void *address)
 {
     struct address_range *range = range_map_find(map, address);
@@ -21,15 +22,9 @@ static struct memory *find_in(void *const *map, const void *address)
     return range ? RANGE_OWNER(range, struct memory, mapped) : NULL;
 }
 
-/* Caller holds memory_lock. The allocation that holds address, or NULL: memory that the runtime
- * does not know (pageable), or freed. */
-static struct memory *find_allocation(struct session *s, const void *address)
-{
-    return find_in(&s->memory, address);
-}
-
 /*
- * The same for what was freed. Most addresses of programs are elsewhere: in a heap, or on a stack.
+ * Caller holds memory_lock. What was freed and holds address, or NULL. Most addresses of programs
+ * are elsewhere: in a heap, or on a stack.
  */
 static struct memory *find_freed(struct session *s, const void *address)
 {
@@ -43,7 +38,7 @@ bool memory_look_up(struct session *s, const void *address, struct memory *copy)
     struct memory *m;
 
     pthread_rwlock_rdlock(&s->memory_lock);
-    m = find_allocation(s, address);
+    m = find_in(&s->memory, address);
     if (!m)
         m = find_freed(s, address);
     if (m)
@@ -58,6 +53,8 @@ static bool add_allocation(struct session *s, struct memory *m)
 
     pthread_rwlock_wrlock(&s->memory_lock);
     ok = range_map_add(&s->memory, &m->mapped);
+    if (ok)
+        DL_APPEND(s->allocations, m);
     pthread_rwlock_unlock(&s->memory_lock);
     return ok;
 }
@@ -71,22 +68,19 @@ static bool add_allocation(struct session *s, struct memory *m)
 #define FREED_MAX       256
 #define FREED_BYTES_MAX ((uint64_t)64 << 30)
 
+void memory_unmap(const struct memory *m)
+{
+    munmap((void *)m->mapped.start, m->mapped.size);
+}
+
 static void unmap_list(struct memory *list)
 {
     struct memory *m, *next;
 
     DL_FOREACH_SAFE (list, m, next) {
-        munmap((void *)m->mapped.start, m->mapped.size);
+        memory_unmap(m);
         free(m);
     }
-}
-
-/* Caller holds memory_lock. */
-static void remove_freed(struct session *s, struct memory *m)
-{
-    DL_DELETE(s->freed, m);
-    s->freed_count--;
-    s->freed_bytes -= m->mapped.size;
 }
 
 /* Give the addresses of those freed longest ago back, until no more than this is left. */
@@ -98,8 +92,10 @@ static void trim_freed(struct session *s, size_t count, uint64_t bytes)
     DL_FOREACH_SAFE (s->freed, m, next) {
         if (s->freed_count <= count && s->freed_bytes <= bytes)
             break;
-        remove_freed(s, m);
         range_map_remove(&s->freed_map, &m->mapped);
+        DL_DELETE(s->freed, m);
+        s->freed_count--;
+        s->freed_bytes -= m->mapped.size;
         DL_APPEND(out, m);
     }
     pthread_rwlock_unlock(&s->memory_lock);
@@ -112,6 +108,7 @@ static void move_to_freed(struct session *s, struct memory *m)
     bool first = s->freed_map == NULL;
 
     range_map_remove(&s->memory, &m->mapped);
+    DL_DELETE(s->allocations, m);
     m->freed = range_map_add(&s->freed_map, &m->mapped);
     if (first || m->mapped.start < s->freed_from)
         s->freed_from = m->mapped.start;
@@ -123,7 +120,7 @@ static void move_to_freed(struct session *s, struct memory *m)
 static void keep_freed(struct session *s, struct memory *m)
 {
     if (!m->freed) { /* without memory for that */
-        munmap((void *)m->mapped.start, m->mapped.size);
+        memory_unmap(m);
         free(m);
         return;
     }
@@ -149,7 +146,7 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
     struct memory *m;
 
     pthread_rwlock_wrlock(&s->memory_lock);
-    m = find_allocation(s, address);
+    m = find_in(&s->memory, address);
     if (m && (m->mapped.start != (uintptr_t)address || m->host != host))
         m = NULL;
     if (m) {
@@ -167,44 +164,18 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
 
 int memory_free_remote(struct session *s, const char *function, uint32_t slot)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__Free in = NPUD__FREE__INIT;
+    REQUEST(free, FREE, .slot = slot);
 
-    in.slot = slot;
-    request.free = &in;
-    request.body_case = NPUD__REQUEST__BODY_FREE;
     return session_command(s, function, &request);
 }
 
-int memory_allocate_remote(struct context *c, const char *function, struct memory *m, size_t bytes,
-                           int *fd)
-{
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__Malloc in = NPUD__MALLOC__INIT;
-    Npud__Reply *reply = NULL;
-    int error;
-
-    in.kind = m->host ? NPUD__MALLOC__KIND__HOST : NPUD__MALLOC__KIND__DEVICE;
-    in.device = c->device;
-    in.size = bytes;
-    request.malloc = &in;
-    request.body_case = NPUD__REQUEST__BODY_MALLOC;
-    error = session_request(c->session, function, &request, &reply, fd);
-    if (error != 0)
-        return error;
-    m->remote = reply->malloc->slot;
-    m->remote_generation = reply->malloc->generation;
-    m->mapped.size = reply->malloc->size;
-    session_reply_free(reply);
-    return 0;
-}
-
-static int map_allocation(struct context *c, const char *function, struct memory *m, int fd)
+/* fd is closed. */
+static int map_memory(struct session *s, const char *function, struct memory *m, int fd)
 {
     void *p = mmap(NULL, m->mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (p == MAP_FAILED) {
-        trim_freed(c->session, 0, 0); /* the process may be at a limit of addresses or mappings */
+        trim_freed(s, 0, 0); /* the process may be at a limit of addresses or mappings */
         p = mmap(NULL, m->mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     close(fd);
@@ -212,38 +183,57 @@ static int map_allocation(struct context *c, const char *function, struct memory
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
                          m->mapped.size);
     m->mapped.start = (uintptr_t)p;
+    return 0;
+}
+
+int memory_allocate(struct context *c, const char *function, struct memory *m, size_t bytes)
+{
+    REQUEST(malloc, MALLOC, .device = c->device, .size = bytes,
+            .kind = m->host ? NPUD__MALLOC__KIND__HOST : NPUD__MALLOC__KIND__DEVICE);
+    Npud__Reply *reply = NULL;
+    int error, fd = -1;
+
+    RETURN_IF_ERROR(session_request(c->session, function, &request, &reply, &fd));
+    m->device = c->device;
+    m->remote = reply->malloc->slot;
+    m->remote_generation = reply->malloc->generation;
+    m->mapped.size = reply->malloc->size;
+    session_reply_free(reply);
+    error = map_memory(c->session, function, m, fd);
+    if (error != 0)
+        memory_free_remote(c->session, function, m->remote);
+    return error;
+}
+
+/* Allocated, and in the table. */
+static int obtain_memory(struct context *c, const char *function, struct memory *m, size_t guard)
+{
+    RETURN_IF_ERROR(memory_allocate(c, function, m, memory_size_allocated(m->size) + guard));
     if (add_allocation(c->session, m))
         return 0;
-    munmap(p, m->mapped.size);
-    return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+    memory_unmap(m);
+    memory_free_remote(c->session, function, m->remote);
+    return error_no_memory(function);
 }
 
 static int allocate_memory(const char *function, void **pointer, size_t size, size_t guard,
                            bool host)
 {
-    int error, fd = -1;
     struct context *c;
     struct memory *m;
+    int error;
 
     if (size == 0)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0", function);
     if (size > SIZE_MAX - 64)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: size %zu is too large", function, size);
-    c = context_get(function, &error);
-    if (!c)
-        return error;
+    c = FIND_OR_RETURN(context_get, function);
     m = calloc(1, sizeof(*m));
     if (!m)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        return error_no_memory(function);
     m->size = size;
     m->host = host;
-    m->device = c->device;
-    error = memory_allocate_remote(c, function, m, memory_size_allocated(size) + guard, &fd);
-    if (error == 0) {
-        error = map_allocation(c, function, m, fd);
-        if (error != 0)
-            memory_free_remote(c->session, function, m->remote);
-    }
+    error = obtain_memory(c, function, m, guard);
     if (error != 0) {
         free(m);
         return error;
@@ -255,13 +245,12 @@ static int allocate_memory(const char *function, void **pointer, size_t size, si
 
 static int free_memory(const char *function, void *pointer, bool host)
 {
-    int error = process_enter();
     struct session *s = session_peek();
     struct memory *m = NULL;
     bool again = false;
+    int error;
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     if (s)
         m = take_allocation(s, pointer, host, &again);
     if (again)
@@ -274,58 +263,6 @@ static int free_memory(const char *function, void *pointer, bool host)
     error = memory_free_remote(s, function, m->remote);
     keep_freed(s, m);
     return error;
-}
-
-/* A walk cannot remove: collect first. */
-struct memory_list {
-    size_t n;
-    struct memory *entry[];
-};
-
-struct collect {
-    struct memory_list *list; /* NULL: only count */
-    size_t n;
-    bool all;
-    uint32_t device;
-};
-
-static void collect_one(struct address_range *range, void *arg)
-{
-    struct collect *c = arg;
-    struct memory *m = RANGE_OWNER(range, struct memory, mapped);
-
-    if (!c->all && (m->host || m->device != c->device))
-        return;
-    if (c->list)
-        c->list->entry[c->n] = m;
-    c->n++;
-}
-
-static struct memory_list *take_all(struct session *s, bool all, uint32_t device)
-{
-    struct collect c = {.all = all, .device = device};
-
-    pthread_rwlock_wrlock(&s->memory_lock);
-    range_map_walk(&s->memory, collect_one, &c);
-    c.list = calloc(1, sizeof(*c.list) + c.n * sizeof(struct memory *));
-    c.n = 0;
-    if (c.list) {
-        range_map_walk(&s->memory, collect_one, &c);
-        c.list->n = c.n;
-        for (size_t i = 0; i < c.n; i++) {
-            if (all)
-                range_map_remove(&s->memory, &c.list->entry[i]->mapped);
-            else
-                move_to_freed(s, c.list->entry[i]);
-        }
-    }
-    pthread_rwlock_unlock(&s->memory_lock);
-    return c.list;
-}
-
-struct memory_list *memory_take_device(struct session *s, uint32_t device)
-{
-    return take_all(s, false, device);
 }
 
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
@@ -382,15 +319,13 @@ aclError aclrtFreeHost(void *hostPtr)
 aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
 {
     CALL_SCOPE;
-    int error = process_enter();
     struct session *s = session_peek();
     struct segment_place buffer;
     struct memory m;
 
     REQUIRE(ptr);
     REQUIRE(attributes);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(process_enter());
     *attributes = (aclrtPtrAttributes){.pageSize = 4096};
     attributes->location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED;
     if (s && memory_look_up(s, ptr, &m) && !m.freed) {
@@ -404,29 +339,43 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
     return 0;
 }
 
-void memory_release(struct session *s, const char *function, struct memory_list *list)
+/* --- a device, or the session, goes --- */
+
+struct memory_list memory_take_device(struct session *s, uint32_t device)
 {
-    if (!list)
+    struct memory_list list = {.taken = true};
+    struct memory *m, *next;
+
+    pthread_rwlock_wrlock(&s->memory_lock);
+    DL_FOREACH_SAFE (s->allocations, m, next)
+        if (!m->host && m->device == device) {
+            move_to_freed(s, m);
+            DL_APPEND(list.first, m);
+        }
+    pthread_rwlock_unlock(&s->memory_lock);
+    return list;
+}
+
+void memory_release(struct session *s, const char *function, struct memory_list list)
+{
+    struct memory *m, *next;
+
+    if (!list.taken)
         return;
-    for (size_t i = 0; i < list->n; i++) {
-        memory_free_remote(s, function, list->entry[i]->remote);
-        keep_freed(s, list->entry[i]);
+    DL_FOREACH_SAFE (list.first, m, next) {
+        memory_free_remote(s, function, m->remote);
+        keep_freed(s, m);
     }
-    free(list);
     staging_trim(s, function, 0);
 }
 
 static void unmap_all(struct session *s)
 {
-    struct memory_list *list = take_all(s, true, 0);
-
     staging_forget_all(s);
-    for (size_t i = 0; list && i < list->n; i++) {
-        munmap((void *)list->entry[i]->mapped.start, list->entry[i]->mapped.size);
-        free(list->entry[i]);
-    }
-    free(list);
-    trim_freed(s, 0, 0);
+    range_map_clear(&s->memory);
+    range_map_clear(&s->freed_map);
+    unmap_list(s->allocations);
+    unmap_list(s->freed);
 }
 
 const struct part memory_part = {.session_free = unmap_all};

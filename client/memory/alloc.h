@@ -23,7 +23,7 @@ struct memory {
     uint32_t device;
     uint32_t remote; /* npud's slot and generation */
     uint32_t remote_generation;
-    struct memory *prev, *next; /* session->freed */
+    struct memory *prev, *next; /* session->allocations, or session->freed */
 };
 
 /**
@@ -37,7 +37,7 @@ static inline size_t memory_size_allocated(size_t size)
 /** A copy of the allocation that holds address, also if it was freed; false: pageable memory. */
 bool memory_look_up(struct session *s, const void *address, struct memory *copy);
 
-/** npud allocates `bytes` for m, which says of what kind, and gives the descriptor to map. */
-int memory_allocate_remote(struct context *c, const char *function, struct memory *m, size_t bytes,
-                           int *fd);
+/** npud allocates `bytes` for m, which says of what kind, on the device of c; m is mapped. */
+int memory_allocate(struct context *c, const char *function, struct memory *m, size_t bytes);
+void memory_unmap(const struct memory *m);
 int memory_free_remote(struct session *s, const char *function, uint32_t slot);

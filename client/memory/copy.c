@@ -29,11 +29,9 @@ static int check_copy(const char *function, void *dst, size_t dest_max, const vo
 static int find_places(struct session *s, const char *function, void *dst, const void *src,
                        size_t count, struct place *to, struct place *from)
 {
-    int error = place_find(s, function, dst, count, "dst", to);
-
-    if (error == 0)
-        error = place_find(s, function, src, count, "src", from);
-    return error != 0 ? error : place_check_peers(s, function, to, from);
+    RETURN_IF_ERROR(place_find(s, function, dst, count, "dst", to));
+    RETURN_IF_ERROR(place_find(s, function, src, count, "src", from));
+    return place_check_peers(s, function, to, from);
 }
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
@@ -45,12 +43,8 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
 
     if (error >= 0)
         return error;
-    c = context_get(__func__, &error);
-    if (!c)
-        return error;
-    error = find_places(c->session, __func__, dst, src, count, &to, &from);
-    if (error != 0)
-        return error;
+    c = FIND_OR_RETURN(context_get, __func__);
+    RETURN_IF_ERROR(find_places(c->session, __func__, dst, src, count, &to, &from));
     /* overlapping ranges are the program's mistake, but must not be undefined */
     memmove(dst, src, count);
     return place_tell_written(c->session, __func__, &to, count);
@@ -91,13 +85,16 @@ static int submit_copy(struct stream *s, const char *function, const struct plac
                        const struct place *from, size_t count)
 {
     struct task task = {
-        .op = TASK_COPY, .object = to->memory.remote, .generation = to->memory.remote_generation};
+        .op = TASK_COPY,
+        .object = to->memory.remote,
+        .generation = to->memory.remote_generation,
+        .copy = {.dst_offset = to->offset,
+                 .src = from->memory.remote,
+                 .src_generation = from->memory.remote_generation,
+                 .src_offset = from->offset,
+                 .size = count},
+    };
 
-    task.copy.dst_offset = to->offset;
-    task.copy.src = from->memory.remote;
-    task.copy.src_generation = from->memory.remote_generation;
-    task.copy.src_offset = from->offset;
-    task.copy.size = count;
     return stream_submit(s, function, &task);
 }
 
@@ -118,10 +115,7 @@ static bool is_copied_by_hand(enum place_kind place)
 static int copy_pageable(struct stream *s, const char *function, void *dst, const void *src,
                          size_t count, const struct place *to)
 {
-    int error = stream_drain(s, function);
-
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(stream_drain(s, function));
     memmove(dst, src, count);
     return place_tell_written(s->session, function, to, count);
 }
@@ -131,11 +125,9 @@ static int copy_buffered(struct stream *s, const char *function, const struct pl
                          const void *src, size_t count)
 {
     struct place from = {.kind = PLACE_PINNED};
-    int error = 0;
-    struct staging *b = staging_take(s, function, count, &error);
+    struct staging *b = FIND_OR_RETURN(staging_take, s, function, count);
+    int error;
 
-    if (!b)
-        return error;
     memcpy((void *)b->memory.mapped.start, src, count);
     from.memory = b->memory;
     error = submit_copy(s, function, to, &from, count);
@@ -157,10 +149,8 @@ static int copy_async(struct stream *s, const char *function, void *dst, const v
                       size_t count, aclrtMemcpyKind kind)
 {
     struct place to = {0}, from = {0};
-    int error = find_places(s->session, function, dst, src, count, &to, &from);
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(find_places(s->session, function, dst, src, count, &to, &from));
     if (!kind_fits(from.kind, to.kind, kind))
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: kind %d does not fit the two addresses: dst is %s, src is %s",
@@ -186,9 +176,7 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
 
     if (error >= 0)
         return error;
-    s = stream_lock(__func__, stream, &error);
-    if (!s)
-        return error;
+    s = FIND_OR_RETURN(stream_lock, __func__, stream);
     error = copy_async(s, __func__, dst, src, count, kind);
     stream_unlock(s);
     return error;
@@ -215,12 +203,8 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 
     if (error >= 0)
         return error;
-    c = context_get(__func__, &error);
-    if (!c)
-        return error;
-    error = place_find(c->session, __func__, devPtr, count, "devPtr", &at);
-    if (error != 0)
-        return error;
+    c = FIND_OR_RETURN(context_get, __func__);
+    RETURN_IF_ERROR(place_find(c->session, __func__, devPtr, count, "devPtr", &at));
     memset(devPtr, value, count);
     return place_tell_written(c->session, __func__, &at, count);
 }
@@ -230,15 +214,13 @@ aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t c
 {
     CALL_SCOPE;
     int error = check_set(__func__, devPtr, maxCount, count);
-    struct task task = {.op = TASK_SET};
+    struct task task;
     struct stream *s;
     struct place at;
 
     if (error >= 0)
         return error;
-    s = stream_lock(__func__, stream, &error);
-    if (!s)
-        return error;
+    s = FIND_OR_RETURN(stream_lock, __func__, stream);
     error = place_find(s->session, __func__, devPtr, count, "devPtr", &at);
     if (error == 0 && at.kind == PLACE_BUFFER)
         error = stream_drain(s, __func__); /* in its turn, as on a device */
@@ -247,11 +229,12 @@ aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t c
     if (error == 0 && at.kind != PLACE_DEVICE) {
         memset(devPtr, value, count); /* host memory is filled at once, as the reference has it */
     } else if (error == 0) {
-        task.object = at.memory.remote;
-        task.generation = at.memory.remote_generation;
-        task.set.offset = at.offset;
-        task.set.size = count;
-        task.set.value = (uint8_t)value;
+        task = (struct task){
+            .op = TASK_SET,
+            .object = at.memory.remote,
+            .generation = at.memory.remote_generation,
+            .set = {.offset = at.offset, .size = count, .value = (uint8_t)value},
+        };
         error = stream_submit(s, __func__, &task);
     }
     stream_unlock(s);

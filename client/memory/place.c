@@ -88,12 +88,18 @@ int place_find_device(struct session *s, const char *function, uint32_t device, 
     return error;
 }
 
+static int send_written(struct session *s, const char *function, const struct place *to,
+                        size_t count)
+{
+    REQUEST(memory_written, MEMORY_WRITTEN, .slot = to->memory.remote,
+            .generation = to->memory.remote_generation, .offset = to->offset, .size = count);
+
+    return session_command(s, function, &request);
+}
+
 int place_tell_written(struct session *s, const char *function, const struct place *to,
                        size_t count)
 {
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__MemoryWritten in = NPUD__MEMORY_WRITTEN__INIT;
-
     KILL_POINT(MEMORY_WRITTEN);
     if (to->kind != PLACE_DEVICE)
         return 0;
@@ -101,13 +107,7 @@ int place_tell_written(struct session *s, const char *function, const struct pla
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&s->page->value_waiters, memory_order_relaxed) == 0)
         return 0;
-    in.slot = to->memory.remote;
-    in.generation = to->memory.remote_generation;
-    in.offset = to->offset;
-    in.size = count;
-    request.memory_written = &in;
-    request.body_case = NPUD__REQUEST__BODY_MEMORY_WRITTEN;
-    return session_command(s, function, &request);
+    return send_written(s, function, to, count);
 }
 
 int place_check(struct session *s, const char *function, const char *name, const void *address,
@@ -121,7 +121,7 @@ int place_check(struct session *s, const char *function, const char *name, const
 int place_tell_written_at(struct session *s, const char *function, const void *address, size_t size)
 {
     struct place at;
-    int error = place_find(s, function, address, size, "memory", &at);
 
-    return error != 0 ? error : place_tell_written(s, function, &at, size);
+    RETURN_IF_ERROR(place_find(s, function, address, size, "memory", &at));
+    return place_tell_written(s, function, &at, size);
 }

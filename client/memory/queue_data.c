@@ -10,14 +10,13 @@
 #include "client/core/error.h"
 #include "client/memory/place.h"
 
+#define USER_MAX 256 /* as the reference: longer user data has another code */
+
 static int check_user(const char *function, const void *data, size_t size)
 {
-    if (size > MBUF_USER && size <= 256)
-        return error_set(ACL_ERROR_INVALID_PARAM, "%s: userDataSize is %zu, must be at most %u",
-                         function, size, MBUF_USER);
-    if (size > 256)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: userDataSize is %zu, must be at most %u",
-                         function, size, MBUF_USER);
+    if (size > MBUF_USER)
+        return error_set(size <= USER_MAX ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: userDataSize is %zu, must be at most %u", function, size, MBUF_USER);
     if ((data != NULL) != (size != 0))
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: userData is %s and userDataSize %zu",
                          function, data ? "not NULL" : "NULL", size);
@@ -31,35 +30,14 @@ static int check_data(const char *function, const void *data, size_t size)
     return size > 0 ? 0 : error_set(ACL_ERROR_INVALID_PARAM, "%s: dataSize is 0", function);
 }
 
-static void set_user(struct mbuf *m, const void *data, size_t size)
-{
-    if (size == 0)
-        return;
-    memset(m->user, 0, sizeof(m->user));
-    memcpy(m->user, data, size);
-    atomic_store_explicit(&m->user_set, 1, memory_order_relaxed);
-}
-
-static void get_user(struct mbuf *m, void *data, size_t size)
-{
-    if (size == 0)
-        return;
-    if (atomic_load_explicit(&m->user_set, memory_order_relaxed) != 0)
-        memcpy(data, m->user, size);
-    else
-        memset(data, 0, size);
-}
-
 /* The buffer that the bytes travel in: t->buffer. */
 static int fill_buffer(struct transfer *t, const void *data, size_t size, const void *user,
                        size_t user_size)
 {
-    int error = mbuf_alloc(t->function, t->session, size, t->buffer);
     unsigned char *place;
     uint64_t room;
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(mbuf_alloc(t->function, t->session, size, t->buffer));
     if (!mbuf_data(t->buffer, &place, &room) || room < size) {
         mbuf_free(t->session, t->buffer);
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -68,7 +46,8 @@ static int fill_buffer(struct transfer *t, const void *data, size_t size, const 
     }
     memcpy(place, data, size);
     atomic_store_explicit(&t->buffer->mbuf->length, size, memory_order_relaxed);
-    set_user(t->buffer->mbuf, user, user_size);
+    if (user)
+        mbuf_set_user(t->buffer->mbuf, user, user_size, 0);
     return 0;
 }
 
@@ -78,18 +57,14 @@ aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, cons
     CALL_SCOPE;
     struct mbuf_ref buffer;
     struct transfer t;
-    int error = check_data(__func__, data, dataSize);
+    int error;
 
     (void)rsv;
-    if (error == 0)
-        error = check_user(__func__, userData, userDataSize);
-    if (error != 0 || !transfer_begin(&t, __func__, qid, timeout, true, &buffer, &error))
-        return error;
-    error = place_check(t.session, __func__, "data", data, dataSize);
-    if (error == 0)
-        error = transfer_room(&t);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(check_data(__func__, data, dataSize));
+    RETURN_IF_ERROR(check_user(__func__, userData, userDataSize));
+    RETURN_IF_ERROR(transfer_begin(&t, __func__, qid, timeout, true, &buffer));
+    RETURN_IF_ERROR(place_check(t.session, __func__, "data", data, dataSize));
+    RETURN_IF_ERROR(transfer_room(&t));
     error = fill_buffer(&t, data, dataSize, userData, userDataSize);
     if (error != 0) {
         transfer_give_up(&t);
@@ -133,21 +108,16 @@ aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize, size_t *re
     struct mbuf_ref buffer;
     struct transfer t;
     uint64_t total;
-    int error = check_data(__func__, data, dataSize);
 
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(check_data(__func__, data, dataSize));
     REQUIRE(retDataSize);
-    error = check_user(__func__, userData, userDataSize);
-    if (error != 0 || !transfer_begin(&t, __func__, qid, timeout, false, &buffer, &error))
-        return error;
-    error = place_check(t.session, __func__, "data", data, dataSize);
-    if (error == 0)
-        error = transfer_take(&t);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(check_user(__func__, userData, userDataSize));
+    RETURN_IF_ERROR(transfer_begin(&t, __func__, qid, timeout, false, &buffer));
+    RETURN_IF_ERROR(place_check(t.session, __func__, "data", data, dataSize));
+    RETURN_IF_ERROR(transfer_take(&t));
     total = copy_out(&buffer, data, dataSize);
-    get_user(buffer.mbuf, userData, userDataSize);
+    if (userData)
+        mbuf_get_user(buffer.mbuf, userData, userDataSize, 0);
     mbuf_free(t.session, &buffer);
     *retDataSize = total;
     return place_tell_written_at(t.session, __func__, data, total < dataSize ? total : dataSize);

@@ -1,8 +1,6 @@
 #include "client/memory/staging.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "acl/acl.h"
@@ -49,7 +47,7 @@ void staging_trim(struct session *session, const char *function, size_t bytes)
     pthread_mutex_unlock(&session->staging_lock);
     LL_FOREACH_SAFE (freed, b, next) {
         memory_free_remote(session, function, b->memory.remote);
-        munmap((void *)b->memory.mapped.start, b->memory.mapped.size);
+        memory_unmap(&b->memory);
         free(b);
     }
 }
@@ -71,28 +69,15 @@ static struct staging *find_buffer(struct session *session, size_t count)
 static struct staging *make_buffer(struct stream *s, const char *function, size_t count, int *error)
 {
     struct staging *b = calloc(1, sizeof(*b));
-    void *p;
-    int fd = -1;
 
     if (!b) {
-        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: out of memory", function);
+        *error = error_no_memory(function);
         return NULL;
     }
-    b->memory = (struct memory){.size = count, .host = true, .device = s->device};
-    *error = memory_allocate_remote(s->context, function, &b->memory, count, &fd);
-    if (*error != 0) {
-        free(b);
-        return NULL;
-    }
-    p = mmap(NULL, b->memory.mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (p != MAP_FAILED) {
-        b->memory.mapped.start = (uintptr_t)p;
+    b->memory = (struct memory){.size = count, .host = true};
+    *error = memory_allocate(s->context, function, &b->memory, count);
+    if (*error == 0)
         return b;
-    }
-    *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
-                       b->memory.mapped.size);
-    memory_free_remote(s->session, function, b->memory.remote);
     free(b);
     return NULL;
 }
@@ -109,11 +94,8 @@ void staging_forget_all(struct session *session)
 {
     struct staging *b, *next;
 
-    for (b = session->staging; b; b = next) {
-        next = b->next;
-        munmap((void *)b->memory.mapped.start, b->memory.mapped.size);
+    DL_FOREACH_SAFE (session->staging, b, next) {
+        memory_unmap(&b->memory);
         free(b);
     }
-    session->staging = NULL;
-    session->staging_bytes = 0;
 }

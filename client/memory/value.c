@@ -18,9 +18,7 @@ static int submit_value(const char *function, enum task_op op, void *address, ui
     if ((uintptr_t)address % WORD != 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: devAddr (%p) is not aligned to %u bytes",
                          function, address, WORD);
-    s = stream_lock(function, stream, &error);
-    if (!s)
-        return error;
+    s = FIND_OR_RETURN(stream_lock, function, stream);
     error = place_find_device(s->session, function, s->device, "devAddr", address, WORD, &place);
     if (error == 0) {
         task.object = place.remote;
@@ -90,14 +88,11 @@ static int submit_reduce(struct stream *s, const char *function, void *dst, cons
                          struct task *task)
 {
     struct memory_place to, from;
-    int error =
-        place_find_device(s->session, function, s->device, "dst", dst, task->reduce.size, &to);
 
-    if (error == 0)
-        error = place_find_device(s->session, function, s->device, "src", src, task->reduce.size,
-                                  &from);
-    if (error != 0)
-        return error;
+    RETURN_IF_ERROR(
+        place_find_device(s->session, function, s->device, "dst", dst, task->reduce.size, &to));
+    RETURN_IF_ERROR(
+        place_find_device(s->session, function, s->device, "src", src, task->reduce.size, &from));
     task->object = to.remote;
     task->generation = to.generation;
     task->reduce.dst_offset = to.offset;
@@ -111,7 +106,10 @@ aclError aclrtReduceAsync(void *dst, const void *src, uint64_t count, aclrtReduc
                           aclDataType type, aclrtStream stream, void *reserve)
 {
     CALL_SCOPE;
-    struct task task = {.op = TASK_REDUCE};
+    struct task task = {
+        .op = TASK_REDUCE,
+        .reduce = {.size = count, .kind = (uint32_t)kind, .type = (uint32_t)type},
+    };
     struct stream *s;
     int error;
 
@@ -119,15 +117,8 @@ aclError aclrtReduceAsync(void *dst, const void *src, uint64_t count, aclrtReduc
     REQUIRE(src);
     if (reserve)
         return error_set(ACL_ERROR_INVALID_PARAM, "aclrtReduceAsync: reserve must be NULL");
-    error = check_reduce(dst, src, count, (uint32_t)kind, (uint32_t)type);
-    if (error != 0)
-        return error;
-    s = stream_lock(__func__, stream, &error);
-    if (!s)
-        return error;
-    task.reduce.size = count;
-    task.reduce.kind = (uint32_t)kind;
-    task.reduce.type = (uint32_t)type;
+    RETURN_IF_ERROR(check_reduce(dst, src, count, (uint32_t)kind, (uint32_t)type));
+    s = FIND_OR_RETURN(stream_lock, __func__, stream);
     error = submit_reduce(s, __func__, dst, src, &task);
     stream_unlock(s);
     return error;

@@ -145,7 +145,7 @@ aclError aclrtSetDevice(int32_t deviceId)
 }
 
 /* Nothing of the process is left on the device. Under session->lock. */
-static struct memory_list *close_device(struct session *s, uint32_t device)
+static struct memory_list close_device(struct session *s, uint32_t device)
 {
     for (unsigned i = 0; i < RES_LIMITS; i++)
         s->devices[device].res_limit[i] = 0;
@@ -170,7 +170,7 @@ static int reset_device(const char *function, int32_t user_id, bool force)
     int error = 0;
     struct session *s;
     struct context *ended = NULL;
-    struct memory_list *memory = NULL;
+    struct memory_list memory = {0};
     struct device_state *d;
     uint32_t device;
 
@@ -287,7 +287,7 @@ aclError aclrtDestroyContext(aclrtContext context)
 {
     CALL_SCOPE;
     int error;
-    struct memory_list *memory = NULL;
+    struct memory_list memory = {0};
     struct session *s;
     struct context *c;
 

@@ -82,7 +82,8 @@ struct session {
     struct arena_pages arena; /* under lock */
 
     pthread_rwlock_t memory_lock;
-    void *memory; /* range_map of struct memory */
+    void *memory;               /* range_map of struct memory */
+    struct memory *allocations; /* the same, as a list */
     /* What was freed last: all under memory_lock. */
     void *freed_map;
     struct memory *freed;           /* the same, longest ago first */

@@ -4,10 +4,12 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "acl/acl.h"
 
+struct memory;
 struct session;
 struct stream;
 struct stream_ctrl;
@@ -15,15 +17,18 @@ struct stream_ctrl;
 /* --- client/memory/alloc.c --- */
 
 /** Allocations taken out of the table, not freed yet. */
-struct memory_list;
+struct memory_list {
+    bool taken; /* there may have been none */
+    struct memory *first;
+};
 
 /**
  * The last context on device is going: take everything that was allocated there out of the table,
  * at this moment, so that what another thread allocates after a new aclrtSetDevice is its own.
  */
-struct memory_list *memory_take_device(struct session *s, uint32_t device);
-/** Free what was taken, and what the library keeps for coming copies. Nothing if list is NULL. */
-void memory_release(struct session *s, const char *function, struct memory_list *list);
+struct memory_list memory_take_device(struct session *s, uint32_t device);
+/** Free what was taken, if it was, and what the library keeps for coming copies. */
+void memory_release(struct session *s, const char *function, struct memory_list list);
 
 /* --- client/callback/exception.c --- */
 
