@@ -1,8 +1,7 @@
-#include "daemon/admin/blocker.h"
+#include "daemon/admin/wait_graph.h"
 
 #include <utlist.h>
 
-#include "daemon/admin/wait_graph.h"
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/peer.h"

@@ -1,4 +1,4 @@
-#include "daemon/admin/deadlock.h"
+#include "daemon/admin/wait_graph.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/admin/wait_graph.h"
 #include "daemon/base/array.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/server.h"

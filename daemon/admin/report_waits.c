@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "daemon/admin/waits.h"
+#include "daemon/admin/wait_graph.h"
 #include "daemon/core/session.h"
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"

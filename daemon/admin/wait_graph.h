@@ -1,11 +1,20 @@
 /*
+ * Every stream that is parked on a wait and every client thread that sleeps in the library, what
+ * blocks each of them, and the circles among them. Made for one report and thrown away; control
+ * thread.
+ *
+ * A deadlock is certain when no member of the circle can go on without another: streams that wait
+ * without a limit, and processes all of whose threads sleep in the library. It is suspected, after
+ * a second, when a process in it has more threads than those, or npud cannot count them: one of
+ * them may yet submit what is missing.
+ *
  * The graph. Nodes are what is blocked (streams, then threads) and, after them, one per session:
  * its process, for what has not been submitted and can come from any of its threads. A node can go
  * on if any node that it leads to can: so what is stuck is what cannot reach a live node. And one
  * node for processes that may yet come.
  *
- * wait_graph.c collects the nodes, blocker.c finds the edges, deadlock.c the circles. Made for one
- * report and thrown away (waits.h); control thread.
+ * wait_graph.c collects the nodes, blocker.c finds the edges, deadlock.c the circles, waits.c calls
+ * them.
  */
 #pragma once
 
@@ -16,8 +25,14 @@
 #include "daemon/admin/blocked.h"
 #include "daemon/admin/queued.h"
 
-struct deadlock;
 struct server;
+
+struct deadlock {
+    bool certain;
+    uint32_t processes;
+    size_t n;                      /* members */
+    const struct blocked **member; /* each waits for the next, the last for the first */
+};
 
 struct wait_process {
     struct session *session;
@@ -56,8 +71,25 @@ struct wait_graph {
     size_t budget; /* ring entries that may still be looked at */
 };
 
+/** All of it. 0 or -ENOMEM. Freed by waits_deinit() in either case. */
+int waits_init(struct wait_graph *g, struct server *server);
+void waits_deinit(struct wait_graph *g);
+
 /** Fill the tables of processes and of what is blocked. 0 or -ENOMEM. */
 int wait_graph_collect(struct wait_graph *g);
+
+/** Add the edges of all nodes, and note in each wait which process blocks it. 0 or -ENOMEM. */
+int blockers_find(struct wait_graph *g);
+
+/**
+ * Add the deadlocks that are certain, or those that are suspected, and mark the waits that are in
+ * or behind one. g->live: on entry, the waits that can end without any other; used up. 0 or
+ * -ENOMEM.
+ */
+int deadlocks_find(struct wait_graph *g, bool certain);
+
+/** The circle, in words. */
+void deadlock_describe(const struct deadlock *d, char *buf, size_t size);
 
 /**
  * The last node: processes that have not come yet. They can end any wait that is open to them, but

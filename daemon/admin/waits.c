@@ -1,10 +1,8 @@
-#include "daemon/admin/waits.h"
+#include "daemon/admin/wait_graph.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "daemon/admin/blocker.h"
 
 static int analyse_graph(struct wait_graph *g)
 {

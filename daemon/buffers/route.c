@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "daemon/buffers/message.h"
+#include "daemon/buffers/chain.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/segment.h"
@@ -53,7 +53,6 @@ static void remove_name(struct router *router, struct route *route)
 
 /* --- waiting --- */
 
-/* The first message of its backlog needs a slot in a segment without a free one. */
 void route_wait_for_slot(struct route *route, uint32_t segment)
 {
     route->waits_slot = true;
@@ -61,7 +60,6 @@ void route_wait_for_slot(struct route *route, uint32_t segment)
     DL_APPEND2(route->router->waits_slot, route, waiting_prev, waiting_next);
 }
 
-/* It has a backlog, and the destination may take from it. */
 void route_wait_for_turn(struct route *route)
 {
     struct relay *to = route->destination;
@@ -93,6 +91,42 @@ void route_slot_freed(struct router *router, const struct segment *segment)
     DL_FOREACH_SAFE2 (router->waits_slot, route, next, waiting_next)
         if (route->slot_segment == segment->view.id)
             route_try_again(route);
+}
+
+/* --- messages --- */
+
+bool message_prepare(struct router *router)
+{
+    if (!router->spare)
+        router->spare = calloc(1, sizeof(*router->spare));
+    return router->spare != NULL;
+}
+
+struct message *message_new(struct router *router, uint32_t ref, const struct chain *chain)
+{
+    struct message *m = router->spare;
+    uint64_t kib = (chain->bytes + 1023) >> 10;
+
+    router->spare = NULL;
+    *m = (struct message){.ref = ref, .kib = kib > UINT32_MAX ? UINT32_MAX : (uint32_t)kib};
+    return m;
+}
+
+void message_done(struct router *router, struct message *m)
+{
+    if (--m->n_routes > 0)
+        return;
+    chain_free(router->server, m->ref);
+    if (router->spare)
+        free(m);
+    else
+        router->spare = m;
+}
+
+void message_free_spare(struct router *router)
+{
+    free(router->spare);
+    router->spare = NULL;
 }
 
 /* --- life --- */

@@ -1,5 +1,6 @@
 /*
- * A route between two queues (router.h): its names, what it waits for, its life. Control thread.
+ * A route between two queues (router.h): its names, its messages, what it waits for, its life.
+ * Control thread.
  */
 #pragma once
 
@@ -12,6 +13,7 @@
 #include "daemon/core/backlog.h"
 #include "daemon/core/cause.h"
 
+struct chain;
 struct event;
 struct peer;
 struct relay;
@@ -80,6 +82,22 @@ struct router {
     struct route *over;    /* to be freed by route_reap() */
     struct event *on_ready;
 };
+
+/* --- messages that npud has taken from a source and has not delivered to all destinations --- */
+
+/** Make memory for the next message. False: none. */
+bool message_prepare(struct router *router);
+
+/** The chain with this head, in the memory that was prepared. */
+struct message *message_new(struct router *router, uint32_t ref, const struct chain *chain);
+
+/** One route less has to deliver it. After the last one, what npud still has of it is freed. */
+void message_done(struct router *router, struct message *m);
+
+/** npud ends: free what was prepared. */
+void message_free_spare(struct router *router);
+
+/* --- routes --- */
 
 /** The routes with this name, or NULL. */
 struct route_namesakes *route_find_namesakes(struct router *router, const struct route_name *name);

@@ -4,7 +4,6 @@
 #include <utlist.h>
 
 #include "daemon/buffers/chain.h"
-#include "daemon/buffers/message.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route.h"

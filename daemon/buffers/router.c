@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "daemon/buffers/message.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"

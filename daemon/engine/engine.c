@@ -19,11 +19,9 @@
 #include "daemon/core/stream.h"
 #include "daemon/engine/execute.h"
 #include "daemon/engine/failure.h"
-#include "daemon/engine/idle.h"
 #include "daemon/engine/inject.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/value.h"
-#include "daemon/engine/watch.h"
 #include "proto/util/clock.h"
 
 #define BUDGET         64 /* tasks of one stream per turn */

@@ -14,6 +14,7 @@
 
 struct attach;
 struct device;
+struct epoll_event;
 struct stream;
 
 /* What epoll reports: a token, not an address, because the attachment may be gone when the engine
@@ -65,3 +66,35 @@ struct engine {
 
 /** A parked stream goes on: it is active again, and its session watched. Engine thread. */
 void engine_resume(struct engine *e, struct stream *s);
+
+/* --- watch.c: which sessions and streams an engine looks at, and which of them only their doorbell
+ * brings back. Engine thread. --- */
+
+#define WATCH_EVENTS 64 /* of epoll, at a time */
+
+/** Look at the session's streams and doorbell in every turn from now on. */
+void watch_attach(struct engine *e, struct attach *a, uint64_t now);
+
+/** Take streams from the session's doorbell. True: there were some. */
+bool watch_collect(struct engine *e, struct attach *a, uint64_t now);
+
+/** What epoll has reported. */
+void watch_handle_doorbells(struct engine *e, const struct epoll_event *events, int n,
+                            uint64_t now);
+
+/** Doorbells of sessions that are not watched show up only here while the engine is awake. */
+void watch_poll(struct engine *e, uint64_t now);
+
+/** Stop looking at the ring of a stream. False: a task has come in between. */
+bool watch_drop_stream(struct stream *s);
+/** Stop looking at a session. False: there is something to do in it. */
+bool watch_drop_attach(struct engine *e, struct attach *a, uint64_t now);
+
+/* --- idle.c: what an engine does when there is no task: it spins for a while, then sleeps. Engine
+ * thread. --- */
+
+/** There was nothing to do in this turn. */
+void idle_turn(struct engine *e, uint64_t now);
+
+/** Give the place among the engines that spin to another. */
+void idle_stop_spinning(struct engine *e);

@@ -1,4 +1,4 @@
-#include "daemon/engine/idle.h"
+#include "daemon/engine/engine.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -7,9 +7,7 @@
 
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
-#include "daemon/engine/engine.h"
 #include "daemon/engine/failure.h"
-#include "daemon/engine/watch.h"
 #include "proto/util/clock.h"
 
 #define SPIN_LOOKS 32 /* glances at the rings between two full turns */

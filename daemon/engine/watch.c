@@ -1,4 +1,4 @@
-#include "daemon/engine/watch.h"
+#include "daemon/engine/engine.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -10,7 +10,6 @@
 #include "daemon/core/engine.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
-#include "daemon/engine/engine.h"
 #include "daemon/engine/execute.h"
 #include "daemon/engine/failure.h"
 #include "proto/util/clock.h"
@@ -164,7 +163,6 @@ void engine_set_mode(struct engine *e, uint32_t mode)
         atomic_store_explicit(&ref->attach->bell->mode, mode, memory_order_relaxed);
 }
 
-/* Stop looking at the ring of s. False when a task came in between. */
 bool watch_drop_stream(struct stream *s)
 {
     if (!stream_unwatch(s->ctrl, &s->ring[s->head & (s->depth - 1)], s->head))
@@ -188,7 +186,6 @@ bool watch_drop_attach(struct engine *e, struct attach *a, uint64_t now)
     return true;
 }
 
-/* Doorbells of sessions that are not watched show up only here while the engine is awake. */
 void watch_poll(struct engine *e, uint64_t now)
 {
     struct epoll_event events[WATCH_EVENTS];

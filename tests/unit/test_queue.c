@@ -17,7 +17,7 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/queue_sweep.h"
 #include "daemon/buffers/segment.h"
-#include "daemon/admin/waits.h"
+#include "daemon/admin/wait_graph.h"
 #include "proto/shm/mbuf_ref.h"
 #include "tests/common/child.h"
 
