@@ -44,7 +44,6 @@ bool chain_read(struct server *server, uint32_t head, struct chain *chain)
 
 /* --- freeing --- */
 
-/* One slot. The caller has checked that its word consents. */
 void chain_drop_slot(struct segment *s, struct mbuf *m)
 {
     bool full = false;
@@ -82,8 +81,7 @@ void chain_free(struct server *server, uint32_t ref)
 {
     struct mbuf_ref m;
 
-    if (mbuf_chain_find(segments_table(server), ref, &m) && mbuf_state(m.word) == MBUF_HELD &&
-        mbuf_session(m.word) == PEER_NPUD)
+    if (mbuf_chain_find(segments_table(server), ref, &m) && npud_holds(&m))
         chain_drop(server, (struct segment *)m.view, m.mbuf);
 }
 

@@ -68,7 +68,7 @@ static enum cause cause_of_ring(int r)
     return cause_of_errno(r);
 }
 
-void queue_wake(struct queue *queue)
+static void wake_sleepers_of(struct queue *queue)
 {
     queue_ring_wake(&queue->ring.view);
     if (queues_of(queue)->on_stirred)
@@ -136,14 +136,14 @@ void queue_party_left(struct queue *queue, uint32_t rights, int32_t pid)
     count_parties(queue);
     publish_parties(queue);
     if (rights & (QUEUE_PUT | QUEUE_TAKE))
-        queue_wake(queue);
+        wake_sleepers_of(queue);
 }
 
 void queue_routed(struct queue *queue)
 {
     count_parties(queue);
     publish_parties(queue);
-    queue_wake(queue);
+    wake_sleepers_of(queue);
 }
 
 /* --- attachments --- */
@@ -387,7 +387,6 @@ static void move_messages(struct queue *queue, const struct queue_view *old, str
     atomic_store(&new->put->tail, to);
 }
 
-/* 0, or -errno with nothing changed. */
 int queue_move(struct queue *queue)
 {
     struct queues *queues = queues_of(queue);
@@ -520,7 +519,6 @@ void queue_segment_gone(struct segment *segment)
             queue->map_allowed[id / 64] &= ~(UINT64_C(1) << id % 64);
 }
 
-/* May it write to a ring that others use? */
 bool queue_attach_is_shared(const struct queue_attach *mine)
 {
     const struct queue *queue = mine->queue;

@@ -153,9 +153,6 @@ void queue_party_left(struct queue *queue, uint32_t rights, int32_t pid);
 /** router: routes_from or routes_to has changed. */
 void queue_routed(struct queue *queue);
 
-/** Wake all threads that sleep on the ring; they look again and count themselves anew. */
-void queue_wake(struct queue *queue);
-
 /** The queue with this ring, or NULL. */
 struct queue *queue_by_number(struct server *server, uint32_t number);
 

@@ -47,25 +47,12 @@ void relay_starve(struct relay *relay)
     DL_APPEND2(relay->server->router->starved, relay, starved_prev, starved_next);
 }
 
-void relay_unstarve(struct relay *relay)
+static void stop_starving(struct relay *relay)
 {
     if (!relay->starved)
         return;
     relay->starved = false;
     DL_DELETE2(relay->server->router->starved, relay, starved_prev, starved_next);
-}
-
-void relay_try_again(struct relay *relay)
-{
-    struct route *route;
-
-    relay_make_ready(relay);
-    DL_FOREACH2 (relay->out, route, out_next)
-        if (route->waits_slot)
-            route_try_again(route);
-    DL_FOREACH2 (relay->in, route, in_next)
-        if (route->waits_slot)
-            route_try_again(route);
 }
 
 void relay_unstarve_all(struct router *router)
@@ -75,7 +62,7 @@ void relay_unstarve_all(struct router *router)
     while (router->waits_slot)
         route_try_again(router->waits_slot);
     DL_FOREACH_SAFE2 (router->starved, relay, next, starved_next) {
-        relay_unstarve(relay);
+        stop_starving(relay);
         relay_make_ready(relay);
     }
 }
@@ -87,7 +74,6 @@ struct queue_view *relay_view(struct relay *relay)
     return &relay->queue->ring.view;
 }
 
-/* From here on a client that puts, or takes, rings. The caller looks once more. */
 void relay_arm(struct relay *relay, _Atomic uint64_t *waiting)
 {
     relay->armed = true;
@@ -104,10 +90,6 @@ void relay_disarm(struct relay *relay)
     atomic_fetch_and(&relay_view(relay)->take->waiting, ~(uint64_t)QUEUE_ROUTER);
 }
 
-/*
- * Wakes one thread that sleeps on the other side of the ring: there is one message, or one place,
- * more.
- */
 void relay_wake(struct relay *relay, _Atomic uint64_t *waiting, _Atomic uint32_t *word)
 {
     uint32_t w = queue_waiting(waiting);
@@ -150,25 +132,16 @@ void relay_close_bell(struct relay *relay)
     relay->bell = -1;
 }
 
-static void forget_relay(struct relay *relay)
+void relay_free(struct relay *relay)
 {
     relay_disarm(relay);
     relay_unready(relay);
-    relay_unstarve(relay);
-}
-
-void relay_free(struct relay *relay)
-{
-    forget_relay(relay);
+    stop_starving(relay);
     relay_close_bell(relay);
     relay->queue->route = NULL;
     free(relay);
 }
 
-/*
- * Once clients have the eventfd it stays that of the ring: they would not ask again when there is
- * another route.
- */
 void relay_check_used(struct relay *relay)
 {
     if (relay && !relay->out && !relay->in && relay->bell < 0)
@@ -178,17 +151,26 @@ void relay_check_used(struct relay *relay)
 /*
  * A client that may ring could also have filled the counter, or made the descriptor a blocking one,
  * which holds for all that share it: so the counter is emptied, and not by a read that could block.
+ * Routes that wait for a slot try again: the client that freed one may have stopped before it told
+ * npud.
  */
 static void on_bell(evutil_socket_t fd, short what, void *arg)
 {
     struct relay *relay = arg;
+    struct route *route;
     eventfd_t count;
     struct iovec iov = {.iov_base = &count, .iov_len = sizeof(count)};
 
     (void)what;
     if (preadv2(fd, &iov, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP)
         eventfd_read(fd, &count);
-    relay_try_again(relay);
+    relay_make_ready(relay);
+    DL_FOREACH2 (relay->out, route, out_next)
+        if (route->waits_slot)
+            route_try_again(route);
+    DL_FOREACH2 (relay->in, route, in_next)
+        if (route->waits_slot)
+            route_try_again(route);
 }
 
 enum cause relay_bell(struct queue *queue, int *fd)
@@ -230,7 +212,6 @@ static bool puts_there(const struct relay *relay)
     return false;
 }
 
-/* Tells the clients of the queue how many routes there are. */
 void relay_tell_queue(struct relay *relay)
 {
     relay->queue->routes_from = relay->n_out;
@@ -238,10 +219,6 @@ void relay_tell_queue(struct relay *relay)
     queue_routed(relay->queue);
 }
 
-/*
- * The last message of the last route into the queue has been delivered: clients that wait for
- * another one learn why none will come.
- */
 void relay_check_puts(struct relay *relay)
 {
     if (relay->n_in > 0)

@@ -59,18 +59,11 @@ void relay_check_used(struct relay *relay);
 void relay_make_ready(struct relay *relay);
 void relay_unready(struct relay *relay);
 
-/** A source: npud has no memory for its next message; or has some again. */
+/** A source: npud has no memory for its next message. */
 void relay_starve(struct relay *relay);
-void relay_unstarve(struct relay *relay);
 
 /** All relays that wait for memory, and all routes that wait for a slot, try again. */
 void relay_unstarve_all(struct router *router);
-
-/**
- * The same, and its routes that wait for a slot try again: the client that freed one may have
- * stopped before it told npud.
- */
-void relay_try_again(struct relay *relay);
 
 /** Its ring. */
 struct queue_view *relay_view(struct relay *relay);

@@ -25,11 +25,10 @@ static struct route_name name_of(const struct session *session, const struct que
 
 /* --- requests --- */
 
-static enum route_state refuse_route(struct route_refusal *why, enum cause cause, uint32_t queue,
-                                     enum route_state state)
+static enum route_state refuse_queue(struct route_refusal *why, enum cause cause, uint32_t queue)
 {
     *why = (struct route_refusal){.cause = cause, .of_queue = true, .queue = queue};
-    return state;
+    return ROUTE_UNBOUND;
 }
 
 static bool attached_to(const struct session *session, const struct relay *relay)
@@ -131,15 +130,15 @@ enum route_state router_bind(struct session *session, uint32_t source, uint32_t 
         return ROUTE_ABNORMAL;
     }
     if (cause_of_queue(from) != CAUSE_NONE)
-        return refuse_route(why, cause_of_queue(from), source, ROUTE_UNBOUND);
+        return refuse_queue(why, cause_of_queue(from), source);
     if (cause_of_queue(to) != CAUSE_NONE)
-        return refuse_route(why, cause_of_queue(to), destination, ROUTE_UNBOUND);
+        return refuse_queue(why, cause_of_queue(to), destination);
     if (source == destination)
-        return refuse_route(why, CAUSE_ROUTE_TO_ITSELF, source, ROUTE_UNBOUND);
+        return refuse_queue(why, CAUSE_ROUTE_TO_ITSELF, source);
     if (from->queue->route && from->queue->route->n_in > 0)
-        return refuse_route(why, CAUSE_ROUTE_FROM_DESTINATION, source, ROUTE_UNBOUND);
+        return refuse_queue(why, CAUSE_ROUTE_FROM_DESTINATION, source);
     if (to->queue->route && to->queue->route->n_out > 0)
-        return refuse_route(why, CAUSE_ROUTE_TO_SOURCE, destination, ROUTE_UNBOUND);
+        return refuse_queue(why, CAUSE_ROUTE_TO_SOURCE, destination);
     why->cause = bind_new(session, from->queue, to->queue, &name);
     return why->cause == CAUSE_NONE ? ROUTE_BOUND : ROUTE_UNBOUND;
 }

@@ -29,7 +29,8 @@ const char *const inject_action_names[] = {
 
 /* --- engines --- */
 
-bool inject_used_up(const struct inject_rule *r)
+/* Has it hit as often as it may? Under inject->lock. */
+static bool is_used_up(const struct inject_rule *r)
 {
     return r->spec.count != 0 && r->hits >= r->spec.count;
 }
@@ -68,7 +69,7 @@ static struct inject_rule *match_rules(struct inject *in, const struct stream *s
     for (uint32_t i = 0; i < in->n; i++) {
         struct inject_rule *r = in->order[i];
 
-        if (inject_used_up(r) || !is_for(r, s))
+        if (is_used_up(r) || !is_for(r, s))
             continue;
         if (++r->matched < r->spec.nth || hit || !is_drawn(r, s))
             continue;
@@ -136,7 +137,7 @@ static bool may_be_for_device(struct inject *in, uint32_t device)
 
         if (r->lost == (int32_t)device)
             return true;
-        if (!inject_used_up(r) && (r->spec.device < 0 || r->spec.device == (int32_t)device))
+        if (!is_used_up(r) && (r->spec.device < 0 || r->spec.device == (int32_t)device))
             return true;
     }
     return false;
@@ -200,23 +201,18 @@ enum cause inject_clear(struct server *server, uint64_t id)
     return CAUSE_NONE;
 }
 
+/* A letter of a name in the spelling that needs no quotes in a shell. */
+static char as_typed(char c)
+{
+    return c == ' ' ? '-' : (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+}
+
 /* A name as it is typed: "IPC record" is "ipc-record" as well. */
 static bool same_kind(const char *name, const char *typed)
 {
-    for (; *name && *typed; name++, typed++) {
-        int a = *name == ' ' ? '-' : *name, b = *typed == ' ' ? '-' : *typed;
-
-        if ((a >= 'A' && a <= 'Z' ? a + 32 : a) != (b >= 'A' && b <= 'Z' ? b + 32 : b))
-            return false;
-    }
+    for (; *name && as_typed(*name) == as_typed(*typed); name++, typed++)
+        ;
     return *name == *typed;
-}
-
-/* A name in the spelling that needs no quotes in a shell. */
-static void as_typed(char *name)
-{
-    for (; *name; name++)
-        *name = *name == ' ' ? '-' : (char)(*name >= 'A' && *name <= 'Z' ? *name + 32 : *name);
 }
 
 void inject_append_kinds(char *text, size_t size)
@@ -228,7 +224,8 @@ void inject_append_kinds(char *text, size_t size)
 
         if (!again) {
             snprintf(text + used, size - used, "%s %s", op ? "," : "", task_row(op)->name);
-            as_typed(text + used + (op ? 2 : 1));
+            for (char *c = text + used + (op ? 2 : 1); *c; c++)
+                *c = as_typed(*c);
         }
     }
 }
@@ -295,7 +292,7 @@ static enum cause read_rule(struct server *server, const Npud__Inject *in, struc
 
 static bool holds_nothing(struct inject_rule *r)
 {
-    return inject_used_up(r) && r->lost < 0 && atomic_load(&r->held.n) == 0;
+    return is_used_up(r) && r->lost < 0 && atomic_load(&r->held.n) == 0;
 }
 
 /* A place for a rule, or NULL. The engines' locks are held. */
@@ -435,5 +432,5 @@ void inject_describe_state(const struct inject_rule *r, char *buf, size_t size)
     if (r->lost >= 0)
         snprintf(buf, size, "device %d lost", r->lost);
     else
-        snprintf(buf, size, "%s", inject_used_up(r) ? "used up" : "active");
+        snprintf(buf, size, "%s", is_used_up(r) ? "used up" : "active");
 }

@@ -104,6 +104,3 @@ void inject_describe_which(const struct inject_rule *rule, char *buf, size_t siz
 void inject_describe_effect(const struct inject_rule *rule, char *buf, size_t size);
 void inject_describe_state(const struct inject_rule *rule, char *buf, size_t size);
 extern const char *const inject_action_names[];
-
-/** Has it hit as often as it may? Under inject->lock. */
-bool inject_used_up(const struct inject_rule *rule);
