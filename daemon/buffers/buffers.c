@@ -76,7 +76,7 @@ static void leave_to(struct survivor *survivor, struct peer *peer)
 
 void buffers_session_end(struct session *session)
 {
-    struct peer *peer = session->shared;
+    struct peer *peer = session->peer;
     struct peer_slot *number = &session->server->peers->by_number[session->peer_id];
     struct survivor *survivor = peer && peer->maps ? survivor_of(session) : NULL;
 
@@ -87,7 +87,7 @@ void buffers_session_end(struct session *session)
         queue_sweep_end(peer);
         router_session_gone(peer);
         number->session = NULL;
-        session->shared = NULL;
+        session->peer = NULL;
         if (survivor)
             leave_to(survivor, peer);
         else

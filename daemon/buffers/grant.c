@@ -32,12 +32,12 @@ void grant_tell(struct server *server, pid_t pid)
     if (!server->queues->asked)
         return;
     DL_FOREACH (server->sessions, session) {
-        if (!session->shared || !session->shared->asked || !session->page)
+        if (!session->peer || !session->peer->asked || !session->page)
             continue;
         asked = true;
         if (pid != 0 && session->pid != pid)
             continue;
-        session->shared->asked = false;
+        session->peer->asked = false;
         atomic_fetch_add(&session->page->grants, 1);
         futex_wake_all(&session->page->grants);
     }

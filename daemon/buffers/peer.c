@@ -60,11 +60,11 @@ struct peer *peer_left(struct server *server, uint32_t number)
 
 struct peer *peer_get(struct session *session)
 {
-    if (!session->shared) {
-        session->shared = calloc(1, sizeof(*session->shared));
-        if (session->shared)
-            *session->shared = (struct peer){
+    if (!session->peer) {
+        session->peer = calloc(1, sizeof(*session->peer));
+        if (session->peer)
+            *session->peer = (struct peer){
                 .server = session->server, .session = session, .number = session->peer_id};
     }
-    return session->shared;
+    return session->peer;
 }

@@ -191,7 +191,7 @@ struct queue_attach *queue_attached(const struct session *session, uint32_t id)
 {
     const struct queue_attach key = {.id = id};
     struct queue_attach **node =
-        session->shared ? tfind(&key, &session->shared->by_id, compare_ids) : NULL;
+        session->peer ? tfind(&key, &session->peer->by_id, compare_ids) : NULL;
 
     return node ? *node : NULL;
 }
@@ -485,8 +485,8 @@ bool queue_session_may_map(struct session *session, struct segment *segment)
 {
     struct queue_attach *attach;
 
-    if (session->shared)
-        DL_FOREACH (session->shared->attached, attach)
+    if (session->peer)
+        DL_FOREACH (session->peer->attached, attach)
             if (attach->rights & QUEUE_TAKE && queue_allows_map(attach->queue, segment))
                 return true;
     return false;
@@ -496,9 +496,9 @@ void queue_rights_changed(struct session *session)
 {
     struct segment_map *map, *tmp;
 
-    if (!session->shared)
+    if (!session->peer)
         return;
-    HASH_ITER (hh, session->shared->maps, map, tmp)
+    HASH_ITER (hh, session->peer->maps, map, tmp)
         if (map->segment->pool->session != session) {
             bool had = !map->lost;
 

@@ -107,16 +107,16 @@ size_t route_query_find(struct session *session, const struct route_query *query
     struct route *route;
 
     *more = false;
-    if (!session->shared)
+    if (!session->peer)
         return 0;
     if (query->mode == QUERY_SOURCE || query->mode == QUERY_BOTH)
         offer_of(&f, session, query->source);
     if (query->mode == QUERY_DESTINATION || query->mode == QUERY_BOTH)
         offer_of(&f, session, query->destination);
     if (query->mode == QUERY_ABNORMAL)
-        DL_FOREACH (session->shared->attached, attach)
+        DL_FOREACH (session->peer->attached, attach)
             offer_all(&f, attach->queue->route);
-    DL_FOREACH2 (session->shared->routes, route, bound_next)
+    DL_FOREACH2 (session->peer->routes, route, bound_next)
         offer_route(&f, route);
     *more = f.more;
     return f.n;

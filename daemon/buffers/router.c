@@ -40,7 +40,7 @@ static bool attached_to(const struct session *session, const struct relay *relay
 
 static bool bound_by(const struct session *session, const struct route *route)
 {
-    return route->binder && route->binder == session->shared;
+    return route->binder && route->binder == session->peer;
 }
 
 static bool is_visible(const struct session *session, const struct route *route)
@@ -88,7 +88,7 @@ static enum cause cause_of_queue(const struct queue_attach *attach)
 static void bind_route(struct session *session, struct route *route)
 {
     route_set_state(route, ROUTE_BOUND);
-    route->binder = session->shared;
+    route->binder = session->peer;
     DL_APPEND2(route->binder->routes, route, bound_prev, bound_next);
     route->destination->gone = 0;
     relay_tell_queue(route->source);

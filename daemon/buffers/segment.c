@@ -35,8 +35,8 @@ static struct segment_map *find_map(const struct session *session, uint32_t id)
 {
     struct segment_map *map = NULL;
 
-    if (session->shared)
-        HASH_FIND(hh, session->shared->maps, &id, sizeof(id), map);
+    if (session->peer)
+        HASH_FIND(hh, session->peer->maps, &id, sizeof(id), map);
     return map;
 }
 
@@ -156,7 +156,7 @@ enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
     cause = charge_user(s);
     if (cause == CAUSE_NONE)
         cause = map_memory(s);
-    if (cause == CAUSE_NONE && !segment_map(pool->session->shared, s))
+    if (cause == CAUSE_NONE && !segment_map(pool->session->peer, s))
         cause = CAUSE_SEGMENT_MEMORY;
     if (cause != CAUSE_NONE) {
         discard_segment(s);

@@ -327,7 +327,7 @@ static bool await_death(struct session *session)
 {
     struct timeval most = {.tv_usec = DEATH_US};
 
-    if (session->leaves || !session->shared || !queues_shared(session->shared) ||
+    if (session->leaves || !session->peer || !queues_shared(session->peer) ||
         !survivor_of_session(session))
         return false;
     event_del(session->on_socket);

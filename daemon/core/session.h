@@ -88,8 +88,8 @@ struct session {
 
     uint64_t streams_made;
 
-    uint32_t peer_id;    /* number in shared buffers (proto/shm/mbuf_shm.h) */
-    struct peer *shared; /* NULL: nothing so far */
+    uint32_t peer_id;  /* number in shared buffers (proto/shm/mbuf_shm.h) */
+    struct peer *peer; /* what it shares with others; NULL: nothing so far */
 
     struct slots streams;  /* struct stream */
     struct slots events;   /* struct event */

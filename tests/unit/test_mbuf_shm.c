@@ -288,12 +288,12 @@ START_TEST(processes_are_killed)
             sched_yield();
         }
         child_kill(pid[i]);
-        sweep_peer(w.session[i]->shared);
+        sweep_peer(w.session[i]->peer);
         pid[i] = start_process(i, random_next(&rng) | 1);
     }
     for (uint32_t i = 0; i < WORKERS; i++) {
         child_kill(pid[i]);
-        sweep_peer(w.session[i]->shared);
+        sweep_peer(w.session[i]->peer);
     }
     ck_assert_uint_gt(kills, 5);
     check_counts();
@@ -322,7 +322,7 @@ START_TEST(numbers_wrap)
     for (int i = 0; i < 100000; i++)
         do_random_act(&a);
     check_counts();
-    sweep_peer(w.session[0]->shared);
+    sweep_peer(w.session[0]->peer);
     drop_held_by(w.keeper);
     check_nothing_left();
     for (uint32_t slot = 0; slot < DATA; slot++)

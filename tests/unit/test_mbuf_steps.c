@@ -254,7 +254,7 @@ static void npud_main(void)
     struct actor *a;
 
     while ((a = to_sweep())) {
-        sweep_peer(a->session->shared);
+        sweep_peer(a->session->peer);
         a->swept = true;
     }
     if (w.asks && !w.gone)

@@ -461,7 +461,7 @@ START_TEST(the_dead_are_swept_out_of_rings)
     ck_assert(queue_allow_map(queue, segment));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_TAKE), 0);
     join_queue(b, queue);
-    ck_assert(segment_map(b->shared, segment));
+    ck_assert(segment_map(b->peer, segment));
     for (int i = 0; i < 4; i++)
         ref[i] = make_buffer(a, segment);
     for (int i = 0; i < 3; i++)
@@ -519,7 +519,7 @@ START_TEST(a_lap_that_moves_on_under_the_sweep_hides_no_message)
     ck_assert(queue_allow_map(queue, segment));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
     join_queue(b, queue);
-    ck_assert(segment_map(b->shared, segment));
+    ck_assert(segment_map(b->peer, segment));
     for (uint32_t i = 0; i <= DEPTH; i++) {
         ref = make_buffer(a, segment);
         ck_assert_int_eq(put_message(v, a, ref), QUEUE_OK);
