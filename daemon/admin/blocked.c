@@ -42,10 +42,10 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
         .since_ns = s->parked_since,
         .blocker_stream = -1,
     };
-    if (s->run == RUN_PARKED && s->callback != 0)
+    if (stream_is_parked(s) && s->callback != 0)
         return blocked_on_callback(s, b);
     /* Without a list it waits for the clock; off the list it is about to go on. */
-    if (s->run != RUN_PARKED || !s->waiting_on || !waitlist_has(s->waiting_on, &s->waiter))
+    if (!stream_is_parked(s) || !s->waiting_on || !waitlist_has(s->waiting_on, &s->waiter))
         return false;
     if (rule) {
         b->on = ON_RULE;

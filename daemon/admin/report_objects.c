@@ -22,11 +22,11 @@
 /* Under the engine's lock. */
 static const char *stream_state(const struct stream *s, uint64_t submitted)
 {
-    if (s->run == RUN_PARKED && inject_holder(s->session->server->inject, s->waiting_on))
+    if (stream_is_parked(s) && inject_holder(s->session->server->inject, s->waiting_on))
         return "stalled";
     if (atomic_load(&s->stopped) != 0)
         return "stopped";
-    if (s->run == RUN_PARKED)
+    if (stream_is_parked(s))
         return "waiting";
     return submitted != s->head ? "running" : "idle";
 }
@@ -36,11 +36,11 @@ static void describe_parked(const struct stream *s, char *buf, size_t size)
 {
     struct blocked b;
 
-    if (s->stuck)
+    if (s->run == RUN_STUCK)
         snprintf(buf, size, "its process to take exceptions");
     else if (blocked_of_stream(s, &b))
         blocked_describe(&b, buf, size);
-    else if (s->run == RUN_PARKED && s->task.op == TASK_DELAY)
+    else if (stream_is_parked(s) && s->task.op == TASK_DELAY)
         snprintf(buf, size, "a delay of %llu us",
                  (unsigned long long)(s->task.delay.ns / NSEC_PER_USEC));
 }

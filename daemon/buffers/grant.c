@@ -135,7 +135,8 @@ static struct queue_attach *attachment_of(struct queue *queue, pid_t pid)
     struct queue_attach *attach;
 
     DL_FOREACH2 (queue->attached, attach, qnext)
-        if (attach->peer->session->pid == pid && !attach->leaving && !attach->peer->session->leaves)
+        if (attach->peer->session->pid == pid && !attach->leaving &&
+            attach->peer->session->state != SESSION_DYING)
             return attach;
     return NULL;
 }

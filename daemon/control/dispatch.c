@@ -34,7 +34,7 @@ static int32_t on_hello(struct call *call)
     static Npud__Device *list[DEVICES_MAX];
     enum cause cause;
 
-    if (call->session->hello) {
+    if (call->session->state != SESSION_CONNECTED) {
         call->fault = true;
         return call_fail(call, ACL_ERROR_REPEAT_INITIALIZE, "Hello a second time");
     }
@@ -265,7 +265,7 @@ static void dispatch_request(struct call *call)
     if (kind >= sizeof(table) / sizeof(table[0]) || !table[kind].handle) {
         call->fault = true;
         call->reply.error = call_fail(call, ACL_ERROR_API_NOT_SUPPORT, "unknown request");
-    } else if (!call->session->hello && !table[kind].before_hello) {
+    } else if (call->session->state == SESSION_CONNECTED && !table[kind].before_hello) {
         call->fault = true;
         call->reply.error =
             call_fail(call, ACL_ERROR_UNINITIALIZE, "the first request must be Hello");

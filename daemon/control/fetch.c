@@ -40,7 +40,7 @@ struct ipc_open *fetch_ipc_event(struct session *session, uint32_t slot)
 {
     struct ipc_open *open = slots_get(&session->ipc, slot);
 
-    return open && !open->closing ? open : NULL;
+    return open && open->state == IPC_OPEN_USED ? open : NULL;
 }
 
 int32_t fetch_bad_queue_id(struct call *call, uint32_t id)

@@ -260,7 +260,7 @@ void session_free(struct session *session)
 {
     struct server *server = session->server;
 
-    if (session->hello)
+    if (session->page)
         log_line(LOG_DEBUG, &session->log, "gone");
     empty_ledger(session);
     buffers_session_end(session);
@@ -327,14 +327,14 @@ static bool await_death(struct session *session)
 {
     struct timeval most = {.tv_usec = DEATH_US};
 
-    if (session->leaves || !session->peer || !queues_shared(session->peer) ||
+    if (session->state == SESSION_DYING || !session->peer || !queues_shared(session->peer) ||
         !survivor_of_session(session))
         return false;
     event_del(session->on_socket);
     if (event_add(session->on_death, &most) < 0)
         return false;
     session_halt(session);
-    session->leaves = true;
+    session->state = SESSION_DYING;
     return true;
 }
 
@@ -343,7 +343,7 @@ void session_end(struct session *session)
     struct server *server = session->server;
     struct timeval now = {0};
 
-    if (session->ended || await_death(session))
+    if (session->state == SESSION_ENDED || await_death(session))
         return;
     event_add(server->on_ended, &now);
     if (!server->ended && server->ended_ns < ENDED_SLICE) {
@@ -352,7 +352,7 @@ void session_end(struct session *session)
     }
     event_del(session->on_socket);
     event_del(session->on_death);
-    session->ended = true;
+    session->state = SESSION_ENDED;
     *server->ended_tail = session;
     server->ended_tail = &session->ended_next;
 }

@@ -216,7 +216,7 @@ static enum cause open_new(struct session *session, struct ipc_event *ev, struct
     atomic_store_explicit(&open->opener->pid, session->pid, memory_order_relaxed);
     open->session = session;
     open->event = ev;
-    open->closing = open->released = false;
+    open->state = IPC_OPEN_USED;
     open->pins = 0;
     DL_APPEND(ev->opens, open);
     linger_stop(ev);
@@ -375,6 +375,7 @@ void ipc_open_free(struct ipc_open *open)
     struct session *session = open->session;
     uint32_t failed;
 
+    assert(open->pins == 0);
     session_lock(session);
     slots_unpublish(open);
     /*
@@ -402,19 +403,21 @@ void ipc_open_free(struct ipc_open *open)
 
 void ipc_open_release(struct ipc_open *open)
 {
-    open->released = true;
+    open->state = IPC_OPEN_PASSED;
     if (open->pins == 0)
         ipc_open_free(open);
 }
 
 void ipc_open_pin(struct ipc_open *open)
 {
+    assert(open->state == IPC_OPEN_USED);
     open->pins++;
 }
 
 void ipc_open_unpin(struct ipc_open *open)
 {
-    if (--open->pins == 0 && open->released)
+    assert(open->pins > 0);
+    if (--open->pins == 0 && open->state == IPC_OPEN_PASSED)
         ipc_open_free(open);
 }
 
@@ -427,9 +430,9 @@ enum cause ipc_open_close(struct ipc_open *open, const struct fence *fences, siz
 {
     enum cause cause;
 
-    open->closing = true;
+    open->state = IPC_OPEN_CLOSING;
     cause = release_when_passed(open->session, fences, n, all, release_closed, open);
     if (cause != CAUSE_NONE)
-        open->closing = false;
+        open->state = IPC_OPEN_USED;
     return cause;
 }

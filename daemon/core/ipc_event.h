@@ -88,12 +88,18 @@ struct ipc_left {
     struct ipc_left *prev, *next; /* event->left */
 };
 
+/* In this order, by ipc_open_close(). When its session ends it is freed in any state. */
+enum ipc_open_state {
+    IPC_OPEN_USED,
+    IPC_OPEN_CLOSING, /* closed by the client, not yet passed by its streams */
+    IPC_OPEN_PASSED,  /* by its streams, too: freed when nothing pins it */
+};
+
 /** One open handle of a session. */
 struct ipc_open {
     struct slot slot; /* in session->ipc */
-    bool closing;     /* closed by the client, not yet passed by its streams */
-    bool released;    /* passed by its streams, too: freed when nothing pins it */
-    uint32_t pins;    /* descriptors that wait for its records */
+    enum ipc_open_state state;
+    uint32_t pins; /* descriptors that wait for its records */
     struct session *session;
     struct ipc_event *event;
     struct ipc_opener *opener;

@@ -217,8 +217,7 @@ void session_close_devices(struct session *session)
 
 bool session_alive(const struct session *session)
 {
-    return !session->ended && !session->leaves &&
-           (session->pidfd < 0 || pidfd_alive(session->pidfd));
+    return session->state < SESSION_DYING && (session->pidfd < 0 || pidfd_alive(session->pidfd));
 }
 
 void session_tell_retired(struct session *session)
@@ -238,7 +237,7 @@ enum cause session_hello(struct session *session, const char *program, int *page
         return cause_of_errno(r);
     session->page = map;
     snprintf(session->program, sizeof(session->program), "%s", program);
-    session->hello = true;
+    session->state = SESSION_OPEN;
     log_line(LOG_DEBUG, &session->log, "program %s, uid %u", session->program,
              (unsigned)session->uid);
     return CAUSE_NONE;

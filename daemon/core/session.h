@@ -61,6 +61,17 @@ struct segments {
     bool resend;        /* the client could not take it: it goes along once more */
 };
 
+/*
+ * CONNECTED -> OPEN by Hello; either of them -> DYING -> ENDED, or at once -> ENDED, by
+ * session_end(). In any state it may be freed.
+ */
+enum session_state {
+    SESSION_CONNECTED, /* has not said Hello */
+    SESSION_OPEN,      /* npud answers its requests */
+    SESSION_DYING,     /* halted; npud waits for the end of its process, and hears no request */
+    SESSION_ENDED,     /* in server->ended, to be freed in its turn */
+};
+
 struct session {
     uint64_t id;
     struct server *server;
@@ -72,7 +83,7 @@ struct session {
     int pidfd;
     struct event *on_socket;
     struct event *on_death;
-    bool hello;
+    enum session_state state;
     bool halted;         /* by session_halt() */
     unsigned fds_unread; /* descriptors sent since it was last seen to have read everything */
     uint64_t requests;
@@ -107,8 +118,6 @@ struct session {
     struct session *prev, *next; /* server->sessions */
     bool left;                   /* LeaveSession: its process writes nothing any more */
     struct survivor *survivor;  /* while the session is being freed: of its process that lives on */
-    bool leaves;                /* session_end() waits for the end of its process */
-    bool ended;                 /* by session_end() */
     struct session *ended_next; /* server->ended */
 };
 

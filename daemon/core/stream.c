@@ -168,7 +168,6 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
     s->rules_asked = 0;
     s->ordinal = session->streams_made++;
     s->failure.code = 0;
-    s->stuck = s->held = false;
     s->implicit = 0;
     s->failures = 0;
     s->failed.task = s->failed.thread = 0;

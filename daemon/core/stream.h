@@ -24,10 +24,17 @@
 struct session;
 struct attach;
 
+/*
+ * IDLE -> ACTIVE when its doorbell bit is seen; ACTIVE -> IDLE when it had no task for a while.
+ * ACTIVE -> PARKED or STUCK when its task cannot go on; back when what it waits for has come
+ * (engine_unpark()). Any -> HELD by stream_hold(), -> IDLE by stream_abort() alone.
+ */
 enum stream_run {
     RUN_IDLE,   /* not watched: waits for its doorbell bit */
-    RUN_ACTIVE, /* on the engine's list: has tasks, or had some a moment ago */
+    RUN_ACTIVE, /* in attach->active: has tasks, or had some a moment ago */
     RUN_PARKED, /* waits for something, or for a point in time, or for both */
+    RUN_STUCK,  /* in attach->stuck: its failure finds no room in the exception ring */
+    RUN_HELD,   /* waits for the client to say which tasks of it were discarded */
 };
 
 /*
@@ -95,8 +102,6 @@ struct stream {
     bool changing;
     bool counted;      /* TASK_VALUE_WAIT: in value_waiters of the session page */
     bool in_inbox;     /* under the engine's inbox lock */
-    bool stuck;        /* the exception ring is full: in attach->stuck, in place of active */
-    bool held;         /* by stream_hold(): parked, whatever happens */
     bool held_watched; /* it was watched when it was held */
     bool took; /* a notify's bit was spent on this wait, which has not been retired (notify.c) */
     union {    /* no task both waits and works */
@@ -146,6 +151,12 @@ struct stream {
 static inline int32_t stream_id(const struct stream *stream)
 {
     return (int32_t)stream->id->slot.number;
+}
+
+/** Not to be run, whatever its doorbell says. */
+static inline bool stream_is_parked(const struct stream *stream)
+{
+    return stream->run >= RUN_PARKED;
 }
 
 /** Its current task has not failed yet, and is not passed over: rules may decide about it. */

@@ -103,35 +103,39 @@ static void look_again(struct stream *s)
     engine_unpark(s);
 }
 
-/* "Parked" keeps the engine off the stream: it passes over the doorbell's bits of such ones. */
-static void park_held(struct stream *s)
+/* False: it is held already. */
+static bool take_from_engine(struct stream *s)
 {
-    s->run = RUN_PARKED;
-    s->held = true;
+    bool held;
+
+    session_lock(s->session);
+    held = s->run == RUN_HELD;
+    if (!held) {
+        s->held_watched = s->run != RUN_IDLE;
+        engine_forget(s->attach->device->engine, s);
+        s->run = RUN_HELD;
+        s->held_from = s->head;
+    }
+    session_unlock(s->session);
+    return !held;
 }
 
 void stream_hold(struct stream *s)
 {
     uint64_t end;
 
-    if (s->held)
+    if (!take_from_engine(s))
         return;
     /*
      * A whole ring of records takes its time, in which the engines are not kept out. The bits of
      * the doorbell that are passed over meanwhile are of tasks that are dropped, or looked for at
      * the end.
      */
-    session_lock(s->session);
-    s->held_watched = s->run != RUN_IDLE;
-    engine_forget(s->attach->device->engine, s);
-    park_held(s);
-    s->held_from = s->head;
-    session_unlock(s->session);
     end = drop_records(s);
     session_lock(s->session);
     /* Not to the tail: a task on its way there may be a record, and was not looked at. */
     stream_drop_queue(s, end);
-    park_held(s);
+    s->run = RUN_HELD;
     session_unlock(s->session);
 }
 
@@ -178,7 +182,6 @@ void stream_abort(struct stream *s, int32_t told)
     session_lock(s->session);
     remember_discard(s, told);
     s->run = RUN_IDLE;
-    s->held = false;
     /*
      * A client whose session ends while it lives learns that from its socket, and not that its work
      * is done.

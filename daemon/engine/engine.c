@@ -179,10 +179,7 @@ void engine_clear_timer(struct stream *s)
     timers_clear(&self->timers, &s->timer);
 }
 
-/*
- * Parked on neither a list, nor the clock, nor a callback: it is being aborted, and the control
- * thread reads its queue.
- */
+/* A stream that is parked on neither a list, nor the clock, nor a callback is in the inbox. */
 static bool waits_for_something(const struct stream *s)
 {
     return s->run == RUN_PARKED && (s->waiting_on || s->timer.place != 0 || s->callback != 0);
@@ -257,11 +254,12 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
             (n % TASKS_PER_TIME != TASKS_PER_TIME - 1 || clock_ns() - now < SLICE))
             continue;
         if (r == RUN_WAITS) {
-            s->run = RUN_PARKED;
             s->parked_since = now;
             DL_DELETE(s->attach->active, s);
-            if (s->stuck)
+            if (s->run == RUN_STUCK)
                 failure_wait(s);
+            else
+                s->run = RUN_PARKED;
         }
         n++;
         break;

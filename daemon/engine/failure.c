@@ -27,7 +27,7 @@ static void stop_stream(struct stream *s, int32_t code, int32_t pid)
         futex_wake_all(&s->ctrl->wake_seq);
     }
     waitlist_fire(&s->passed, 0, UINT64_MAX, code, pid);
-    if (s->run != RUN_PARKED || s->held)
+    if (s->run != RUN_PARKED && s->run != RUN_STUCK)
         return;
     engine_forget(s->attach->device->engine, s);
     s->failure.code = 0;
@@ -136,10 +136,12 @@ static bool tell_exception(struct stream *s)
                           .thread = s->task.thread,
                           .code = s->failure.code};
 
-    s->stuck = !post_exception_or_ask(s->attach, &e);
-    if (!s->stuck)
-        ask_no_more(s->attach);
-    return !s->stuck;
+    if (!post_exception_or_ask(s->attach, &e)) {
+        s->run = RUN_STUCK;
+        return false;
+    }
+    ask_no_more(s->attach);
+    return true;
 }
 
 void failure_wait(struct stream *s)
@@ -151,10 +153,10 @@ void failure_forget(struct stream *s)
 {
     struct attach *a = s->attach;
 
-    if (!s->stuck)
+    if (s->run != RUN_STUCK)
         return;
     DL_DELETE(a->stuck, s);
-    s->stuck = false;
+    s->run = RUN_PARKED;
     ask_no_more(a);
 }
 
@@ -234,7 +236,7 @@ static bool has_task_to_stop(struct stream *s)
 void failure_stop_task(struct stream *s)
 {
     session_lock(s->session);
-    if (atomic_load(&s->stopped) == 0 && !s->held && has_task_to_stop(s)) {
+    if (atomic_load(&s->stopped) == 0 && s->run != RUN_HELD && has_task_to_stop(s)) {
         engine_forget(s->attach->device->engine, s);
         execute_abandon(s);
         value_drop(s);

@@ -75,7 +75,7 @@ static bool is_stuck(struct stream *s)
     bool stuck;
 
     engine_lock(s->attach->device->engine);
-    stuck = s->stuck;
+    stuck = s->run == RUN_STUCK;
     engine_unlock(s->attach->device->engine);
     return stuck;
 }
