@@ -19,7 +19,6 @@
 #include "client/core/process.h"
 #include "client/core/wait.h"
 #include "client/runtime/session_parts.h"
-#include "client/runtime/visible.h"
 #include "proto/shm/arena.h"
 #include "proto/shm/doorbell.h"
 #include "proto/wire/npud.pb-c.h"
@@ -31,6 +30,13 @@ struct reports;
 struct staging;
 
 #define RES_LIMITS 2 /* kinds of cores: aclrtDevResLimitType */
+
+/** ASCEND_RT_VISIBLE_DEVICES: which of npud's devices the program is to see. */
+struct visible {
+    bool set; /* the variable is; else all devices are visible */
+    uint32_t n;
+    uint32_t device[DEVICES_MAX]; /* npud's numbers, ascending */
+};
 
 struct device_state {
     bool open; /* OpenDevice was answered */
