@@ -7,7 +7,7 @@
 #include "client/buffers/pool.h"
 #include "client/buffers/queue.h"
 #include "client/buffers/segment.h"
-#include "client/core/thread.h"
+#include "client/core/side_thread.h"
 #include "client/runtime/session.h"
 #include "proto/util/clock.h"
 
@@ -46,7 +46,7 @@ static void *retire_main(void *arg)
     for (;;) {
         uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
 
-        if (atomic_load(&s->retire.end))
+        if (side_thread_asked(&s->retire))
             return NULL;
         if (session_lost(s))
             break;
@@ -54,18 +54,16 @@ static void *retire_main(void *arg)
         before = seen;
         sleep_on(word, seen, let_go(s) ? 0 : again);
     }
-    /* end_thread() joins the thread, if it was first. */
-    if (!atomic_exchange(&s->retire.over, true))
-        pthread_detach(pthread_self());
+    side_thread_leave(&s->retire);
     return NULL;
 }
 
 void retire_begin(struct session *s)
 {
-    if (atomic_load_explicit(&s->retire.tried, memory_order_relaxed) ||
-        atomic_exchange(&s->retire.tried, true))
+    if (atomic_load_explicit(&s->retire.state, memory_order_relaxed) != SIDE_THREAD_NONE)
         return;
-    s->retire.started = thread_start(&s->retire.thread, retire_main, s, "npud-retire", STACK) == 0;
+    if (side_thread_start(&s->retire, retire_main, s, "npud-retire", STACK) != 0)
+        atomic_store(&s->retire.state, SIDE_THREAD_ALONE);
 }
 
 static void wake_word(struct session *s)
@@ -76,11 +74,10 @@ static void wake_word(struct session *s)
 
 static void end_thread(struct session *s)
 {
-    if (!s->retire.started || atomic_exchange(&s->retire.over, true))
+    if (!side_thread_ask(&s->retire))
         return;
-    atomic_store(&s->retire.end, true);
     wake_word(s);
-    pthread_join(s->retire.thread, NULL);
+    pthread_join(s->retire.id, NULL);
 }
 
 /* The thread ends by itself. */

@@ -241,7 +241,7 @@ static void *exception_main(void *arg)
     for (;;) {
         uint32_t seen = atomic_load_explicit(seq, memory_order_acquire);
         bool lost = session_lost(s);
-        bool end = atomic_load(&s->exceptions.end);
+        bool end = side_thread_asked(&s->exceptions.thread);
 
         if (!drain_exceptions(s) || end)
             return NULL;
@@ -249,9 +249,7 @@ static void *exception_main(void *arg)
             break;
         futex_wait_until(seq, seen, NULL);
     }
-    /* session_end() joins this thread, if it was first. */
-    if (!atomic_exchange(&s->exceptions.over, true))
-        pthread_detach(pthread_self());
+    side_thread_leave(&s->exceptions.thread);
     return NULL;
 }
 
@@ -264,10 +262,8 @@ static int start_if_wanted(struct session *s)
     bool wanted = exceptions.set || exceptions.registered.n > 0;
     int r = 0;
 
-    if (wanted && !s->exceptions.started) {
-        r = thread_start(&s->exceptions.thread, exception_main, s, "npud-exception", 0);
-        s->exceptions.started = r == 0;
-    }
+    if (wanted)
+        r = side_thread_start(&s->exceptions.thread, exception_main, s, "npud-exception", 0);
     for (uint32_t d = 0; d < DEVICES_MAX; d++)
         atomic_store_explicit(&s->page->exceptions[d].wanted, wanted && r == 0,
                               memory_order_relaxed);
@@ -292,18 +288,14 @@ static int session_begin(struct session *s, const char *function)
 /* What is still to be called is called before the thread ends. */
 static void session_end(struct session *s)
 {
-    bool started;
-
     pthread_mutex_lock(&exceptions.registered.lock);
     if (exceptions.session == s)
         exceptions.session = NULL;
-    started = s->exceptions.started;
     pthread_mutex_unlock(&exceptions.registered.lock);
-    if (!started || atomic_exchange(&s->exceptions.over, true))
+    if (!side_thread_ask(&s->exceptions.thread))
         return;
-    atomic_store(&s->exceptions.end, true);
     wake_threads(s);
-    pthread_join(s->exceptions.thread, NULL);
+    pthread_join(s->exceptions.thread.id, NULL);
 }
 
 static void wake_thread(struct session *s)

@@ -31,16 +31,14 @@ static void *watch_main(void *arg)
 
     while (poll(&p, 1, -1) < 0)
         ;
-    if (!atomic_exchange(&s->ended, true)) {
-        pthread_detach(pthread_self());
+    if (side_thread_leave(&s->watcher))
         session_lose(s);
-    }
     return NULL;
 }
 
 int connection_watch(struct session *s)
 {
-    return thread_start(&s->watcher, watch_main, s, "npud-watch", 0);
+    return side_thread_start(&s->watcher, watch_main, s, "npud-watch", 0);
 }
 
 /* --- which devices the program is to see --- */

@@ -231,7 +231,7 @@ static void leave_npud(struct session *s)
     atomic_store(&s->lost, false);
     session_command_unheard(s, &request);
     shutdown(s->socket, SHUT_RDWR);
-    pthread_join(s->watcher, NULL);
+    pthread_join(s->watcher.id, NULL);
     session_free(s);
 }
 
@@ -289,7 +289,7 @@ bool session_close_if_unused(void)
     if (!s || session_lost(s) || in_use(s))
         return false;
     LIFECYCLE_WALK(session_end, s);
-    if (atomic_exchange(&s->ended, true))
+    if (!side_thread_ask(&s->watcher))
         return false; /* npud went at this very moment */
     take_away(s);
     return true;

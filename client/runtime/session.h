@@ -17,6 +17,7 @@
 #include "client/core/lifecycle.h"
 #include "client/core/lost.h"
 #include "client/core/process.h"
+#include "client/core/side_thread.h"
 #include "client/core/wait.h"
 #include "client/runtime/session_parts.h"
 #include "proto/shm/arena.h"
@@ -53,12 +54,10 @@ struct session {
     int socket;
     pthread_mutex_t request_lock;
     uint64_t last_request;
-    _Atomic bool lost;    /* npud is gone, or has ended the session, or closed */
-    _Atomic bool closed;  /* by aclFinalize; stored before lost */
-    _Atomic bool aborted; /* by session_lose(): sleepers are woken */
-    pthread_t watcher;
-    /* by the watcher or by aclFinalize: the first one to set it frees the watcher */
-    _Atomic bool ended;
+    _Atomic bool lost;          /* npud is gone, or has ended the session, or closed */
+    _Atomic bool closed;        /* by aclFinalize; stored before lost */
+    _Atomic bool aborted;       /* by session_lose(): sleepers are woken */
+    struct side_thread watcher; /* sees the end of the connection */
 
     uint64_t id;
     int32_t pid;      /* of this process, as npud's host has it */
@@ -106,23 +105,14 @@ struct session {
     struct event_fds event_fds;
     pthread_mutex_t abort_lock; /* held to discard tasks; before the stream's lock */
     struct {
+        struct side_thread thread;
         _Atomic uint32_t devices; /* bit d: device d is open */
-        pthread_t thread;
-        bool started;         /* it is */
-        uint32_t lost_device; /* next one to be told of as lost */
-        _Atomic bool end;     /* it shall */
-        _Atomic bool over;    /* as `ended`: by itself, or by aclFinalize */
+        uint32_t lost_device;     /* next one to be told of as lost */
     } exceptions;
     struct segments segments; /* shared buffers: what is mapped */
     struct pool pool;
     _Atomic(struct queues *) queues; /* client/buffers/queue.c; NULL: none so far */
-    struct {
-        _Atomic bool tried; /* to start it */
-        bool started;       /* it is */
-        pthread_t thread;
-        _Atomic bool end;  /* it shall */
-        _Atomic bool over; /* as exceptions.over */
-    } retire;              /* client/buffers/retire.h */
+    struct side_thread retire;       /* client/buffers/retire.h */
     uint32_t contexts_made;
     struct session *forgotten_next;
     /* closed: of client/core/api_call.h, the first one in which no call can find it */
