@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <stdio.h>
 
 #include "acl/acl.h"
@@ -104,6 +105,11 @@ double side_getppid(void *arg, unsigned n);
 void watchdog_start(unsigned seconds);
 
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** Fork a process that runs fn(arg), or die. */
+pid_t start_process(int (*fn)(void *arg), void *arg);
+/** What has ended with this status must have exited with 0. */
+void expect_success(const char *name, int status);
 
 /** End with the library's message if the call failed. */
 #define CHECK(call) check_acl((call), #call)

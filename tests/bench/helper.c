@@ -10,10 +10,10 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/bench/bench.h"
+#include "tests/common/process.h"
 
 /* --- raw primitives --- */
 
@@ -255,11 +255,8 @@ void helper_wait(struct helper *helper)
 
 void helper_stop(struct helper *helper)
 {
-    int status;
-
     helper_command(helper, GAME_OVER, 0, 0);
-    if (waitpid(helper->pid, &status, 0) != helper->pid || status != 0)
-        die("helper ended with status %#x", status);
+    expect_success("helper", process_end(helper->pid));
 }
 
 void pair_start(struct pair *pair)

@@ -115,6 +115,7 @@ enum relay_mode { RELAY_OFF, RELAY_SPINS, RELAY_SLEEPS, RELAY_END };
 
 /** Fork the process that relays. */
 pid_t relay_start(struct page *page);
+void relay_stop(struct page *page, pid_t pid);
 void relay_set(struct page *page, enum relay_mode mode);
 void relay_play(struct page *page, unsigned rounds, bool first);
 

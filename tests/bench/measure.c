@@ -1,6 +1,7 @@
 /* Clock, contests, medians. */
 #include "tests/bench/bench.h"
 #include "tests/bench/ab.h"
+#include "tests/common/process.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -34,6 +35,21 @@ void die(const char *format, ...)
     fprintf(stderr, "\n");
     va_end(args);
     exit(1);
+}
+
+pid_t start_process(int (*fn)(void *arg), void *arg)
+{
+    pid_t pid = process_start(fn, arg);
+
+    if (pid < 0)
+        die("fork: %m");
+    return pid;
+}
+
+void expect_success(const char *name, int status)
+{
+    if (status != 0)
+        die("%s ended with status %#x", name, status);
 }
 
 void check_acl(aclError error, const char *call)

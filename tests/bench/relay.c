@@ -3,12 +3,9 @@
  * an engine: A stores a word, the relay sees it, stores another one and wakes B. What rows 4 and 4b
  * cost beyond that is npud's own.
  */
-#include <signal.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
 #include "tests/bench/bench.h"
 #include "tests/bench/helper.h"
+#include "tests/common/process.h"
 
 static bool forward_number(struct page *page, unsigned direction)
 {
@@ -20,15 +17,17 @@ static bool forward_number(struct page *page, unsigned direction)
     return true;
 }
 
-static void relay_run(struct page *page)
+static int relay_run(void *arg)
 {
+    struct page *page = arg;
+
     for (;;) {
         uint32_t bell = atomic_load_explicit(&page->relay_bell, memory_order_acquire);
         uint32_t mode = atomic_load_explicit(&page->relay_mode, memory_order_acquire);
         bool found = forward_number(page, 0);
 
         if (mode == RELAY_END)
-            return;
+            return 0;
         found |= forward_number(page, 1);
         if (found)
             continue;
@@ -41,15 +40,13 @@ static void relay_run(struct page *page)
 
 pid_t relay_start(struct page *page)
 {
-    pid_t pid = fork();
+    return start_process(relay_run, page);
+}
 
-    if (pid < 0)
-        die("fork: %m");
-    if (pid > 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    relay_run(page);
-    _exit(0);
+void relay_stop(struct page *page, pid_t pid)
+{
+    relay_set(page, RELAY_END);
+    expect_success("relay", process_end(pid));
 }
 
 static void ring_bell(struct page *page)

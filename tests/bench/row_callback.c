@@ -7,7 +7,6 @@
 #include "tests/bench/helper.h"
 
 #include <pthread.h>
-#include <sys/wait.h>
 
 #define WARM_UP 16
 
@@ -144,7 +143,6 @@ void rows_callback(void)
     pthread_join(b.thread, NULL);
     CHECK(aclrtResetDevice(0));
     CHECK(aclFinalize());
-    relay_set(b.pair.page, RELAY_END);
-    waitpid(relay, NULL, 0);
+    relay_stop(b.pair.page, relay);
     pair_stop(&b.pair);
 }

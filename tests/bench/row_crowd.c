@@ -14,11 +14,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/common/crowd.h"
 #include "tests/common/proc.h"
+#include "tests/common/process.h"
 
 #define WARM_UP 16
 
@@ -64,16 +64,16 @@ int crowd_main(char **argv)
 }
 
 struct keeper {
-    pid_t pid;
-    int leash; /* its input: closed, the crowd leaves */
+    struct piped process; /* when its input is closed, the crowd leaves */
     char socket[PATH_MAX];
 };
 
-static void exec_keeper(void)
+static void exec_keeper(void *arg)
 {
     char runner[PATH_MAX], n[16], self[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
+    (void)arg;
     if (length < 0)
         die("/proc/self/exe: %m");
     self[length] = '\0';
@@ -85,40 +85,15 @@ static void exec_keeper(void)
 
 static void keeper_start(struct keeper *k)
 {
-    int in[2], out[2];
-    FILE *f;
-
-    if (pipe(in) < 0 || pipe(out) < 0)
-        die("pipe: %m");
-    k->pid = fork();
-    if (k->pid < 0)
-        die("fork: %m");
-    if (k->pid == 0) {
-        dup2(in[0], STDIN_FILENO);
-        dup2(out[1], STDOUT_FILENO);
-        for (int i = 0; i < 2; i++) {
-            close(in[i]);
-            close(out[i]);
-        }
-        exec_keeper();
-    }
-    close(in[0]);
-    close(out[1]);
-    k->leash = in[1];
-    f = fdopen(out[0], "r");
-    if (!f || !fgets(k->socket, sizeof(k->socket), f))
+    if (!piped_start(&k->process, exec_keeper, NULL) ||
+        !fgets(k->socket, sizeof(k->socket), k->process.from))
         die("the crowd did not assemble");
     k->socket[strcspn(k->socket, "\n")] = '\0';
-    fclose(f);
 }
 
 static void keeper_stop(struct keeper *k)
 {
-    int status;
-
-    close(k->leash);
-    if (waitpid(k->pid, &status, 0) != k->pid || status != 0)
-        die("the crowd ended with status %#x", status);
+    expect_success("the crowd", piped_end(&k->process));
 }
 
 /* --- row 5 --- */

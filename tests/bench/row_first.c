@@ -1,8 +1,8 @@
 /* Row 11: the first use of the library, in a fresh process each time. */
 #include "tests/bench/bench.h"
+#include "tests/common/process.h"
 
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 int first_use_main(void)
@@ -25,28 +25,22 @@ int first_use_main(void)
     return 0;
 }
 
+static void exec_first_use(void *arg)
+{
+    (void)arg;
+    execl("/proc/self/exe", "bench", "--first-use", NULL);
+}
+
 static double first_use(void *arg, unsigned n)
 {
     unsigned long long ns = 0;
-    int pipe_fds[2];
-    int status;
-    pid_t pid;
-    FILE *f;
+    struct piped process;
 
     (void)arg;
     (void)n;
-    if (pipe(pipe_fds) < 0 || (pid = fork()) < 0)
-        die("fork: %m");
-    if (pid == 0) {
-        dup2(pipe_fds[1], STDOUT_FILENO);
-        execl("/proc/self/exe", "bench", "--first-use", NULL);
-        _exit(127);
-    }
-    close(pipe_fds[1]);
-    f = fdopen(pipe_fds[0], "r");
-    if (!f || fscanf(f, "%llu", &ns) != 1 || waitpid(pid, &status, 0) != pid || status != 0)
+    if (!piped_start(&process, exec_first_use, NULL) || fscanf(process.from, "%llu", &ns) != 1)
         die("first use failed");
-    fclose(f);
+    expect_success("first use", piped_end(&process));
     return (double)ns;
 }
 

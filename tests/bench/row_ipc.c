@@ -15,7 +15,6 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/helper.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define WARM_UP 16
@@ -235,8 +234,7 @@ static void run_rows(const struct row rows[3], enum relay_mode relay)
         place_pair(&ipc, -1, -1);
     }
     run_contest(&ipc, &rows[2], relay_side);
-    relay_set(ipc.pair.page, RELAY_END);
-    waitpid(relay_pid, NULL, 0);
+    relay_stop(ipc.pair.page, relay_pid);
     pair_stop(&ipc.pair);
     helper_stop(&ipc.helper);
     page_free(ipc.helper.page);

@@ -6,12 +6,12 @@
  * program in Python has one.
  */
 #include "tests/bench/bench.h"
+#include "tests/common/process.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -47,57 +47,22 @@ static const char program[] =
     "    print(calls[name](int(n)), flush=True)\n";
 
 struct python {
-    FILE *to, *from;
-    pid_t pid;
+    struct piped process;
     const char *name; /* of the call that is measured */
     aclrtStream stream;
     aclrtEvent event;
 };
 
 /* In the child. Returns if there is no such Python. */
-static void exec_python(int in, int out)
+static void exec_python(void *arg)
 {
     char path[PATH_MAX];
 
+    (void)arg;
     snprintf(path, sizeof(path), "%s/python3/dist-packages", options.bindir);
     setenv("PYTHONPATH", path, 1);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0)
-        return;
     execl("/usr/bin/python3", "python3", "-c", program, NULL);
-}
-
-static void python_start(struct python *p)
-{
-    int to[2], from[2];
-
-    if (pipe(to) < 0 || pipe(from) < 0)
-        die("pipe: %m");
-    p->pid = fork();
-    if (p->pid < 0)
-        die("fork: %m");
-    if (p->pid == 0) {
-        close(to[1]);
-        close(from[0]);
-        exec_python(to[0], from[1]);
-        _exit(127);
-    }
-    close(to[0]);
-    close(from[1]);
-    p->to = fdopen(to[1], "w");
-    p->from = fdopen(from[0], "r");
-    if (!p->to || !p->from)
-        die("fdopen: %m");
-}
-
-static void python_stop(struct python *p)
-{
-    int status;
-
-    fclose(p->to);
-    if (waitpid(p->pid, &status, 0) != p->pid || status != 0)
-        die("python ended with status %#x", status);
-    fclose(p->from);
 }
 
 static double python_side(void *arg, unsigned n)
@@ -105,8 +70,8 @@ static double python_side(void *arg, unsigned n)
     struct python *p = arg;
     unsigned long long ns;
 
-    if (fprintf(p->to, "%s %u\n", p->name, n) < 0 || fflush(p->to) != 0 ||
-        fscanf(p->from, "%llu", &ns) != 1)
+    if (fprintf(p->process.to, "%s %u\n", p->name, n) < 0 || fflush(p->process.to) != 0 ||
+        fscanf(p->process.from, "%llu", &ns) != 1)
         die("python does not answer");
     return (double)ns / n;
 }
@@ -164,7 +129,8 @@ void rows_python(void)
 {
     struct python p = {0};
 
-    python_start(&p);
+    if (!piped_start(&p.process, exec_python, NULL))
+        die("python: %m");
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtCreateStream(&p.stream));
@@ -175,5 +141,5 @@ void rows_python(void)
     python_contest(&p, "record", "14-record", "acl.rt.record_event, beside C", record_side);
     CHECK(aclrtResetDevice(0));
     CHECK(aclFinalize());
-    python_stop(&p);
+    expect_success("python", piped_end(&p.process));
 }

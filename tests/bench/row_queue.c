@@ -11,15 +11,13 @@
  */
 #include "tests/bench/bench.h"
 #include "tests/bench/helper.h"
+#include "tests/common/process.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "acl/acl_tdt_queue.h"
@@ -155,24 +153,30 @@ static void client_begin(struct board *b)
     tell(&b->attached, 1);
 }
 
-static _Noreturn void do_jobs(struct board *b, int who)
+struct worker {
+    struct board *board;
+    int who;
+};
+
+static int do_jobs(void *arg)
 {
-    struct seat_here *s = &b->seat[who];
+    const struct worker worker = *(const struct worker *)arg;
+    struct board *b = worker.board;
+    struct seat_here *s = &b->seat[worker.who];
     char *data = malloc(BIGGEST);
     int cpu = -1;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (!data)
         die("out of memory");
-    memset(data, who, BIGGEST);
-    if (who == CLIENT)
+    memset(data, worker.who, BIGGEST);
+    if (worker.who == CLIENT)
         client_begin(b);
     for (uint32_t n = 1;; n++) {
         uint64_t sleeps;
 
         sleep_until(&s->command, n);
         if (s->job == JOB_OVER)
-            _exit(0);
+            return 0;
         if (s->cpu != cpu)
             pin(cpu = s->cpu);
         sleeps = sleeps_so_far();
@@ -218,13 +222,7 @@ static struct board *board_new(void)
 
 static void worker_start(struct board *b, int who)
 {
-    pid_t pid = fork();
-
-    if (pid < 0)
-        die("fork: %m");
-    if (pid == 0)
-        do_jobs(b, who);
-    b->pid[who] = pid;
+    b->pid[who] = start_process(do_jobs, &(struct worker){b, who});
 }
 
 static uint32_t queue_new(uint32_t depth, pid_t pid, uint32_t rights)
@@ -252,13 +250,10 @@ static void queues_new(struct board *b)
 static void board_end(struct board *b)
 {
     for (int who = 0; who < WORKERS; who++) {
-        int status;
-
         if (b->pid[who] == 0)
             continue;
         job_give(b, who, JOB_OVER, 0, 0);
-        if (waitpid(b->pid[who], &status, 0) != b->pid[who] || status != 0)
-            die("worker ended with status %#x", status);
+        expect_success("worker", process_end(b->pid[who]));
     }
     CHECK(acltdtDestroyQueue(b->there));
     CHECK(acltdtDestroyQueue(b->shallow));

@@ -1,7 +1,5 @@
 #include "tests/common/crowd.h"
 
-#include <limits.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -10,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "proto/util/clock.h"
+#include "proto/util/futex.h"
+#include "tests/common/process.h"
 
 #define GUARD_S 120 /* against hanging only */
 
@@ -56,18 +54,11 @@ struct member {
     uint32_t *memory; /* on the device: two words, the first of which is copied to the second */
 };
 
-/* --- words that processes sleep on --- */
-
 static void sleep_while(_Atomic uint32_t *word, uint32_t value, unsigned seconds)
 {
-    struct timespec limit = {.tv_sec = seconds};
+    struct timespec until = timespec_from_ns(clock_ns() + seconds * NSEC_PER_SEC);
 
-    syscall(SYS_futex, word, FUTEX_WAIT, value, &limit, NULL, 0);
-}
-
-static void wake_all(_Atomic uint32_t *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    futex_wait_until(word, value, &until);
 }
 
 /* --- members --- */
@@ -227,9 +218,10 @@ static void (*const steps[])(struct member *m) = {
     [CROWD_LEAVE] = release_objects,
 };
 
-static _Noreturn void serve_commands(struct board *b, unsigned number)
+static int serve_commands(void *arg)
 {
-    struct member m = {.board = b, .number = number};
+    struct member m = *(const struct member *)arg;
+    struct board *b = m.board;
 
     for (uint32_t n = 1;; n++) {
         enum crowd_step step;
@@ -239,9 +231,9 @@ static _Noreturn void serve_commands(struct board *b, unsigned number)
         step = (enum crowd_step)b->step;
         steps[step](&m);
         if (atomic_fetch_add(&b->done, 1) + 1 == b->n * n || atomic_load(&b->failed))
-            wake_all(&b->done);
+            futex_wake_all(&b->done);
         if (step == CROWD_LEAVE)
-            _exit(atomic_load(&b->failed));
+            return atomic_load(&b->failed);
     }
 }
 
@@ -261,15 +253,9 @@ struct crowd *crowd_start(unsigned n)
     }
     c->board->n = n;
     for (unsigned i = 0; i < n; i++) {
-        pid_t parent = getpid();
+        struct member member = {.board = c->board, .number = i};
 
-        c->pid[i] = fork();
-        if (c->pid[i] == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (getppid() != parent)
-                _exit(1);
-            serve_commands(c->board, i);
-        }
+        c->pid[i] = process_start(serve_commands, &member);
         if (c->pid[i] < 0) {
             crowd_kill(c);
             crowd_end(c);
@@ -288,7 +274,7 @@ const char *crowd_step(struct crowd *c, enum crowd_step step)
 
     b->step = step;
     atomic_store(&b->command, c->steps);
-    wake_all(&b->command);
+    futex_wake_all(&b->command);
     while ((done = atomic_load(&b->done)) != all && !atomic_load(&b->failed)) {
         if (time(NULL) >= give_up) {
             snprintf(b->message, sizeof(b->message), "step %d hangs: %u members have not done it",
@@ -338,11 +324,7 @@ const char *crowd_end(struct crowd *c)
     const char *wrong = NULL;
 
     for (uint32_t i = 0; i < c->board->n; i++) {
-        int status;
-
-        if (c->pid[i] <= 0)
-            continue;
-        if (waitpid(c->pid[i], &status, 0) != c->pid[i] || (status != 0 && !c->killed))
+        if (c->pid[i] > 0 && process_end(c->pid[i]) != 0 && !c->killed)
             wrong = "a member of the crowd died";
     }
     munmap(c->board, c->board_size);
