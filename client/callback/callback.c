@@ -189,18 +189,13 @@ static void disown_running(struct stream *s)
         callback_acknowledge(s, cb->dropped > ordinal ? cb->dropped : ordinal, run->ring);
 }
 
-void callback_stream_go_on(struct stream *s)
+void callback_stream_disown(struct stream *s, bool own_only)
 {
-    callback_lock();
-    if (s->callbacks.running && pthread_equal(s->callbacks.running->thread, pthread_self()))
-        disown_running(s);
-    callback_unlock();
-}
+    struct callback_run *run;
 
-void callback_stream_disown(struct stream *s)
-{
     callback_lock();
-    if (s->callbacks.running)
+    run = s->callbacks.running;
+    if (run && (!own_only || pthread_equal(run->thread, pthread_self())))
         disown_running(s);
     callback_unlock();
 }

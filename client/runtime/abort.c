@@ -91,7 +91,7 @@ void abort_discard_leaving(struct stream *s, uint32_t tag, const char *function)
         pthread_mutex_unlock(&s->session->abort_lock);
         return;
     }
-    callback_stream_disown(s);
+    callback_stream_disown(s, false);
     discard_all(s, function);
 }
 

@@ -111,17 +111,9 @@ uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer)
 
 static const char *level_name(aclLogLevel level)
 {
-    switch (level) {
-    case ACL_DEBUG:
-        return "DEBUG";
-    case ACL_INFO:
-        return "INFO";
-    case ACL_WARNING:
-        return "WARNING";
-    case ACL_ERROR:
-        return "ERROR";
-    }
-    return "UNKNOWN";
+    static const char *const names[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
+
+    return (unsigned)level <= ACL_ERROR ? names[level] : "UNKNOWN";
 }
 
 /* Keeps the message on one line, and terminals safe from what it carries. */

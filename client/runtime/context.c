@@ -154,15 +154,11 @@ static struct memory_list close_device(struct session *s, uint32_t device)
 
 static int device_not_set(const char *function, int32_t user_id, bool force)
 {
-    if (force) /* not kept in the last-error record, as the API documentation has it */
-        return error_soft(
-            ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
-            "%s: device %d is not set: aclrtSetDevice was not called, or it was undone already",
-            function, user_id);
-    return error_set(
+    /* With force not kept in the last-error record, as the API documentation has it. */
+    return ERROR_NOT_ZERO((force ? error_store_soft : error_store)(
         ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
         "%s: device %d is not set: aclrtSetDevice was not called, or it was undone already",
-        function, user_id);
+        function, user_id));
 }
 
 static int reset_device(const char *function, int32_t user_id, bool force)

@@ -54,15 +54,15 @@ int32_t device_user_id(struct session *s, uint32_t device)
 
 /* --- lost --- */
 
-bool device_is_lost(const struct session *s, uint32_t device)
+/* DOORBELL_FREE, DOORBELL_STRICT, or the error code of its loss. */
+static uint32_t mode_of(const struct session *s, uint32_t device)
 {
-    return atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed) >
-           DOORBELL_STRICT;
+    return atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed);
 }
 
 int device_check_lost(struct session *s, const char *function, uint32_t device)
 {
-    uint32_t mode = atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed);
+    uint32_t mode = mode_of(s, device);
 
     if (mode <= DOORBELL_STRICT)
         return 0;
@@ -120,8 +120,8 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
     error = session_open_device(s, __func__, device);
     pthread_mutex_unlock(&s->lock);
     if (error == 0)
-        *deviceStatus =
-            device_is_lost(s, device) ? ACL_RT_DEVICE_STATUS_ABNORMAL : ACL_RT_DEVICE_STATUS_NORMAL;
+        *deviceStatus = mode_of(s, device) > DOORBELL_STRICT ? ACL_RT_DEVICE_STATUS_ABNORMAL
+                                                             : ACL_RT_DEVICE_STATUS_NORMAL;
     return error;
 }
 

@@ -18,5 +18,3 @@ int32_t device_user_id(struct session *s, uint32_t device);
 
 /** The error, with its sentence, of a call on a device that is lost; 0 when it is not. */
 int device_check_lost(struct session *s, const char *function, uint32_t device);
-/** Without an error. The device is open in the session. */
-bool device_is_lost(const struct session *s, uint32_t device);

@@ -39,16 +39,11 @@ void callback_stream_init(struct stream *s);
 void callback_stream_end(struct stream *s, bool host_too);
 
 /**
- * If the caller runs a callback of the stream, the stream does not wait for it any more: it counts
- * as returned. For a caller that is about to wait for the stream's end. Takes the lock.
+ * The callback of the stream that runs counts as returned: no thread waits for it any more, and the
+ * stream goes on. own_only: only if the caller runs it, and is about to wait for the stream's end.
+ * Takes the lock.
  */
-void callback_stream_go_on(struct stream *s);
-
-/**
- * The callback of the stream that runs counts as returned: no thread waits for it any more. Takes
- * the lock.
- */
-void callback_stream_disown(struct stream *s);
+void callback_stream_disown(struct stream *s, bool own_only);
 
 /**
  * Tasks of the stream were discarded: its callbacks that have not begun never run. The caller

@@ -227,7 +227,7 @@ static void await_leaving(struct context *c, const char *function)
                     !pthread_equal(s->leaver, pthread_self());
         }
         if (found) {
-            callback_stream_go_on(s);
+            callback_stream_disown(s, true);
             tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
             if (interrupt_cond_wait(&session->stream_gone, &session->lock))
                 continue;

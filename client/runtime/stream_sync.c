@@ -84,8 +84,7 @@ static int take_error(struct session *session, const struct target *t, const cha
         pthread_mutex_unlock(&session->lock);
     }
     /* Until it is back, whatever its streams had to report. */
-    if (device_is_lost(session, t->device))
-        return device_check_lost(session, function, t->device);
+    RETURN_IF_ERROR(device_check_lost(session, function, t->device));
     return error == 0 ? 0
                       : stream_error_failed(t->id, function, stream_error_code(error),
                                             stream_error_pid(error));
