@@ -201,9 +201,12 @@ int callback_launch(PyObject *fn, PyObject *argument, int32_t block, void *strea
         return -1;
     }
     *l = (struct launched){.fn = Py_NewRef(fn), .argument = Py_NewRef(argument)};
-    Py_BEGIN_ALLOW_THREADS error = aclnpudLaunchCallbackWithDrop(
-        run_launched, drop_launched, l, (aclrtCallbackBlockType)block, stream);
-    Py_END_ALLOW_THREADS if (error != ACL_SUCCESS) launched_free(l);
+    Py_BEGIN_ALLOW_THREADS;
+    error = aclnpudLaunchCallbackWithDrop(run_launched, drop_launched, l,
+                                          (aclrtCallbackBlockType)block, stream);
+    Py_END_ALLOW_THREADS;
+    if (error != ACL_SUCCESS)
+        launched_free(l);
     callback_let_go();
     return error;
 }
@@ -242,8 +245,9 @@ int callback_set_exception(PyObject *fn)
     exception_fn = Py_XNewRef(fn);
     do {
         wanted = exception_fn != NULL;
-        Py_BEGIN_ALLOW_THREADS error = aclrtSetExceptionInfoCallback(wanted ? on_exception : NULL);
-        Py_END_ALLOW_THREADS
+        Py_BEGIN_ALLOW_THREADS;
+        error = aclrtSetExceptionInfoCallback(wanted ? on_exception : NULL);
+        Py_END_ALLOW_THREADS;
     } while (error == ACL_SUCCESS && wanted != (exception_fn != NULL));
     Py_XDECREF(old);
     return error;
@@ -280,8 +284,10 @@ static PyObject *close_at_exit(PyObject *self, PyObject *unused)
 {
     (void)self;
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS gate_close();
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS;
+    gate_close();
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
 }
 
 /* In a child there is only the thread that has forked. */

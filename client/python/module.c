@@ -38,9 +38,10 @@ static int app_log(int32_t level, const char *text)
     uint32_t line = frame ? (uint32_t)PyFrame_GetLineNumber(frame) : 0;
 
     PyErr_Clear();
-    Py_BEGIN_ALLOW_THREADS aclAppLog((aclLogLevel)level, function ? function : "?",
-                                     file ? file : "?", line, "%s", text);
-    Py_END_ALLOW_THREADS Py_XDECREF(code);
+    Py_BEGIN_ALLOW_THREADS;
+    aclAppLog((aclLogLevel)level, function ? function : "?", file ? file : "?", line, "%s", text);
+    Py_END_ALLOW_THREADS;
+    Py_XDECREF(code);
     return 0;
 }
 
@@ -50,10 +51,12 @@ static int pointer_attributes(void *pointer, PyObject **dict)
     aclrtPtrAttributes a = {0};
     int error;
 
-    Py_BEGIN_ALLOW_THREADS error = aclrtPointerGetAttributes(pointer, &a);
-    Py_END_ALLOW_THREADS *dict = Py_BuildValue(
-        "{s:{s:I,s:i},s:I,s:[IIII]}", "location", "id", a.location.id, "type", (int)a.location.type,
-        "page_size", a.pageSize, "rsv", a.rsv[0], a.rsv[1], a.rsv[2], a.rsv[3]);
+    Py_BEGIN_ALLOW_THREADS;
+    error = aclrtPointerGetAttributes(pointer, &a);
+    Py_END_ALLOW_THREADS;
+    *dict = Py_BuildValue("{s:{s:I,s:i},s:I,s:[IIII]}", "location", "id", a.location.id, "type",
+                          (int)a.location.type, "page_size", a.pageSize, "rsv", a.rsv[0], a.rsv[1],
+                          a.rsv[2], a.rsv[3]);
     return error;
 }
 

@@ -100,8 +100,11 @@ int thread_start(PyObject *fn, PyObject *argument, uint64_t *id)
     threads = t;
     *id = (uint64_t)t->id;
     /* Otherwise the interpreter could end between our return and its first step. */
-    Py_BEGIN_ALLOW_THREADS while (sem_wait(&t->begun) < 0 && errno == EINTR);
-    Py_END_ALLOW_THREADS return 0;
+    Py_BEGIN_ALLOW_THREADS;
+    while (sem_wait(&t->begun) < 0 && errno == EINTR)
+        ;
+    Py_END_ALLOW_THREADS;
+    return 0;
 }
 
 static void thread_unlink(struct thread *t)

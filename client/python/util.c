@@ -24,8 +24,9 @@ PyObject *util_bytes(const void *address, uint64_t size)
     if (size < COPY_WITH_GIL) {
         memcpy(PyBytes_AS_STRING(bytes), address, size);
     } else {
-        Py_BEGIN_ALLOW_THREADS memcpy(PyBytes_AS_STRING(bytes), address, size);
-        Py_END_ALLOW_THREADS
+        Py_BEGIN_ALLOW_THREADS;
+        memcpy(PyBytes_AS_STRING(bytes), address, size);
+        Py_END_ALLOW_THREADS;
     }
     return bytes;
 }
