@@ -56,8 +56,7 @@ void user_unref(struct user *user)
 
 int user_charge(struct charge *charge, struct user *user, enum resource resource, uint64_t amount)
 {
-    /* used <= limit always holds, so the subtraction cannot wrap and the comparison cannot overflow
-     */
+    /* used <= limit always holds: the subtraction cannot wrap, the comparison cannot overflow */
     if (amount > CHARGE_MAX || amount > user->users->limit[resource] - user->used[resource])
         return -EDQUOT;
     user->used[resource] += amount;

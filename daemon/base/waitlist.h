@@ -59,8 +59,7 @@ struct waiter *waitlist_first_locked(const struct waitlist *list, uint64_t from)
 void waitlist_fire_locked(struct waitlist *list, struct waiter *waiter, int32_t result,
                           int32_t pid);
 
-/** Take the waiter off its list. False: it had been fired (fire has returned), or was on no list.
- */
+/** Take the waiter off its list. False: it was fired (fire has returned), or was on no list. */
 bool waitlist_remove(struct waitlist *list, struct waiter *waiter);
 
 /** Is it still on the list? A moment later it may be fired. */

@@ -7,16 +7,10 @@
 #include "proto/shm/mbuf_chain.h"
 #include "proto/shm/mbuf_ref.h"
 
-static bool npud_holds(const struct mbuf_ref *m)
+bool chain_find_held(struct server *server, uint32_t ref, struct mbuf_ref *m)
 {
-    return mbuf_state(m->word) == MBUF_HELD && mbuf_session(m->word) == PEER_NPUD;
-}
-
-bool chain_held(struct server *server, uint32_t ref)
-{
-    struct mbuf_ref m;
-
-    return mbuf_chain_find(segments_table(server), ref, &m) && npud_holds(&m);
+    return mbuf_chain_find(segments_table(server), ref, m) && mbuf_state(m->word) == MBUF_HELD &&
+           mbuf_session(m->word) == PEER_NPUD;
 }
 
 static void add_member(struct chain *chain, const struct mbuf_ref *m)
@@ -34,7 +28,7 @@ bool chain_read(struct server *server, uint32_t head, struct chain *chain)
 
     chain->n = 0;
     chain->bytes = 0;
-    if (!mbuf_chain_find(table, head, &at) || !npud_holds(&at))
+    if (!chain_find_held(server, head, &at))
         return false;
     do
         add_member(chain, &at);
@@ -81,7 +75,7 @@ void chain_free(struct server *server, uint32_t ref)
 {
     struct mbuf_ref m;
 
-    if (mbuf_chain_find(segments_table(server), ref, &m) && npud_holds(&m))
+    if (chain_find_held(server, ref, &m))
         chain_drop(server, (struct segment *)m.view, m.mbuf);
 }
 

@@ -8,6 +8,7 @@
 
 #include "proto/shm/mbuf_shm.h"
 
+struct mbuf_ref;
 struct segment;
 struct server;
 
@@ -23,8 +24,8 @@ struct chain {
     } member[MBUF_CHAIN_MAX];
 };
 
-/** Does npud hold the buffer that ref names, as the head of a chain? */
-bool chain_held(struct server *server, uint32_t ref);
+/** Does npud hold the buffer that ref names, as the head of a chain? Then *m is this buffer. */
+bool chain_find_held(struct server *server, uint32_t ref, struct mbuf_ref *m);
 
 /**
  * Look up the chain with this head, which npud holds. What does not say that it belongs to it is

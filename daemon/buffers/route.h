@@ -64,8 +64,8 @@ struct route {
     struct route *same_prev, *same_next; /* named->routes */
     struct route *out_prev, *out_next;   /* source->out */
     struct route *in_prev, *in_next;     /* destination->in */
-    struct route *waiting_prev,
-        *waiting_next; /* destination->waiting, or router->waits_slot, while there is a backlog */
+    /* destination->waiting, or router->waits_slot, while there is a backlog */
+    struct route *waiting_prev, *waiting_next;
     struct route *bound_prev, *bound_next; /* binder->routes */
     struct route *over_next;               /* router->over */
 };

@@ -9,6 +9,7 @@
 #include "daemon/buffers/route.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
+#include "proto/shm/mbuf_chain.h"
 #include "proto/util/clock.h"
 
 #define SLICE_MESSAGES 64 /* before others have their turn */
@@ -63,13 +64,13 @@ void route_pump_moved(struct relay *relay)
 }
 
 /*
- * A chain can change after npud has taken it: members from segments that the consumers may not map
- * do not travel.
+ * Does the queue allow its consumers to map all segments of the chain? A client can make up a
+ * message, to get at memory that it was not given, and change a chain after npud has taken it.
  */
-static bool all_allowed(const struct relay *to, const struct chain *chain)
+static bool all_allowed(const struct relay *relay, const struct chain *chain)
 {
     for (uint32_t i = 0; i < chain->n; i++)
-        if (!queue_allows_map(to->queue, chain->member[i].segment))
+        if (!queue_allows_map(relay->queue, chain->member[i].segment))
             return false;
     return true;
 }
@@ -111,14 +112,11 @@ static enum put_result make_reference(struct route *route, const struct message 
 static enum put_result put_chain(struct route *route, uint32_t ref)
 {
     struct relay *to = route->destination;
-    struct mbuf *m;
-    uint64_t word;
+    struct mbuf_ref m;
 
-    if (!chain_held(to->server, ref))
+    if (!chain_find_held(to->server, ref, &m))
         return PUT_DONE;
-    m = &segment_find(to->server, ref >> 16)->view.mbufs[ref & 0xffff];
-    word = atomic_load_explicit(&m->word, memory_order_relaxed);
-    switch (queue_enqueue(relay_view(to), m, ref, word, PEER_NPUD)) {
+    switch (queue_enqueue(relay_view(to), m.mbuf, ref, m.word, PEER_NPUD)) {
     case QUEUE_OK:
         route->messages++;
         relay_wake(to, &relay_view(to)->take->waiting, &relay_view(to)->put->wake);
@@ -230,18 +228,6 @@ static void allow_map(struct route *route, const struct chain *chain)
     }
 }
 
-/*
- * Does the source allow its consumers to map all segments of the message? Else a client has made it
- * up, to get at memory that it was not given.
- */
-static bool is_genuine(struct relay *from, const struct chain *chain)
-{
-    for (uint32_t i = 0; i < chain->n; i++)
-        if (!queue_allows_map(from->queue, chain->member[i].segment))
-            return false;
-    return true;
-}
-
 /* Give a message to all routes that are bound. may_take() has made the memory for it. */
 static void distribute_message(struct relay *from, uint32_t ref, unsigned *budget)
 {
@@ -251,7 +237,7 @@ static void distribute_message(struct relay *from, uint32_t ref, unsigned *budge
     struct route *route;
     uint32_t left;
 
-    if (!chain_read(from->server, ref, &chain) || !is_genuine(from, &chain)) {
+    if (!chain_read(from->server, ref, &chain) || !all_allowed(from, &chain)) {
         chain_free(from->server, ref);
         return;
     }
@@ -288,16 +274,6 @@ static bool may_take(struct relay *from)
     return from->n_out > 0 && memory;
 }
 
-/* The buffer of a message, or NULL. */
-static struct mbuf *find_buffer(struct server *server, uint32_t ref)
-{
-    struct segment *segment = segment_find(server, ref >> 16);
-
-    return segment && (ref & 0xffff) < segment_slots(&segment->view)
-               ? &segment->view.mbufs[ref & 0xffff]
-               : NULL;
-}
-
 /*
  * Take the next message, if it is one, for all routes that are bound. QUEUE_EMPTY: there is none.
  */
@@ -305,14 +281,15 @@ static enum queue_result take_message(struct relay *from, unsigned *budget)
 {
     struct segment_table *table = segments_table(from->server);
     struct queue_front front;
+    struct mbuf_ref m = {.mbuf = NULL};
     uint64_t held;
     enum queue_result r = queue_front(relay_view(from), &front);
 
     if (r != QUEUE_OK)
         return r;
     queue_commit(relay_view(from), front.head, table);
-    r = queue_dequeue(relay_view(from), &front, find_buffer(from->server, front.ref), PEER_NPUD,
-                      table, &held);
+    mbuf_chain_find(table, front.ref, &m);
+    r = queue_dequeue(relay_view(from), &front, m.mbuf, PEER_NPUD, table, &held);
     if (r == QUEUE_EMPTY)
         return QUEUE_NOTHING; /* a hostile peer was faster: look again */
     relay_wake(from, &relay_view(from)->put->waiting, &relay_view(from)->take->wake);

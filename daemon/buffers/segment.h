@@ -18,8 +18,8 @@ struct server;
 struct session;
 struct peer;
 
-#define SEGMENT_DATA_MAX                                                                           \
-    (UINT64_C(64) << 20) /* bytes of data in a segment of more than one buffer */
+/* Bytes of data in a segment of more than one buffer. */
+#define SEGMENT_DATA_MAX   (UINT64_C(64) << 20)
 #define SEGMENT_N_DATA_MAX 16384u
 #define SEGMENT_REFS_MIN   1024u
 

@@ -412,8 +412,8 @@ static void *engine_main(void *arg)
     self = e;
     snprintf(name, sizeof(name), "engine-%u", e->device->index);
     pthread_setname_np(pthread_self(), name);
-    prctl(PR_SET_TIMERSLACK,
-          1UL); /* delays and timeouts to the microsecond, not to the default 50 */
+    /* Delays and timeouts to the microsecond, not to the default 50. */
+    prctl(PR_SET_TIMERSLACK, 1UL);
     pthread_mutex_lock(&e->lock);
     while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
         let_others_in(e);

@@ -15,8 +15,7 @@ enum run_result {
     RUN_RETIRED, /* the task is finished, well or badly */
     RUN_WORKED,  /* the same, and it took a slice: let others have their turn */
     RUN_AGAIN,   /* unfinished: call again when others have had their turn */
-    RUN_WAITS,   /* parked on a waitlist, a timer or both; engine_unpark() or the timer continues it
-                  */
+    RUN_WAITS,   /* parked on a list, a timer or both; engine_unpark() or the timer continues it */
 };
 
 /**

@@ -70,8 +70,8 @@ struct session_page {
      * load; npud counts up before it looks at the word.
      */
     alignas(64) _Atomic uint32_t value_waiters;
-    alignas(64) _Atomic uint32_t
-        grants; /* futex; npud: changes when a queue has been granted to this process */
+    /* futex; npud: changes when a queue has been granted to this process */
+    alignas(64) _Atomic uint32_t grants;
     alignas(64) _Atomic uint32_t exception_seq; /* futex: npud has put something in a ring */
     /*
      * futex; npud: changes when a queue of the session was destroyed, its last right to one is

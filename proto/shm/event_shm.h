@@ -71,8 +71,7 @@ static inline void event_slot_lower(struct event_slot *e)
     KILL_POINT(LEVEL_LOWERED);
 }
 
-/** npud: publish the timestamp of record `number`. Calls for one slot are serialised by the caller.
- */
+/** npud: publish the timestamp of record `number`. The caller serialises calls for one slot. */
 static inline void event_slot_set_time(struct event_slot *e, uint64_t number, uint64_t ns)
 {
     atomic_store_explicit(&e->time_number, 0, memory_order_relaxed);

@@ -119,11 +119,12 @@ static inline uint64_t mbuf_word_member(uint32_t generation, uint32_t head)
 
 /* --- layout --- */
 
-enum mbuf_op { /* of a slot on the count of its block */
-               MBUF_HAS_NOT = 0,
-               MBUF_HAS,
-               MBUF_TAKING,
-               MBUF_DROPPING,
+/* Of a slot on the count of its block. */
+enum mbuf_op {
+    MBUF_HAS_NOT = 0,
+    MBUF_HAS,
+    MBUF_TAKING,
+    MBUF_DROPPING,
 };
 
 struct mbuf {

@@ -20,8 +20,7 @@
 static inline int futex_wait_until(_Atomic uint32_t *word, uint32_t seen,
                                    const struct timespec *deadline)
 {
-    /* WAIT_BITSET takes an absolute timeout, so a wait restarted after a signal is not prolonged.
-     */
+    /* WAIT_BITSET takes an absolute timeout: a wait restarted after a signal is not prolonged. */
     if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET, seen, deadline, NULL, FUTEX_BITSET_MATCH_ANY) ==
             0 ||
         errno == EAGAIN)

@@ -10,11 +10,12 @@
 
 #include "acl/acl_base_rt.h"
 
-enum reduce_kind { /* aclrtReduceKind */
-                   REDUCE_SUM = 10,
-                   REDUCE_MAX = 11,
-                   REDUCE_MIN = 12,
-                   REDUCE_EQUAL = 13,
+/* aclrtReduceKind. */
+enum reduce_kind {
+    REDUCE_SUM = 10,
+    REDUCE_MAX = 11,
+    REDUCE_MIN = 12,
+    REDUCE_EQUAL = 13,
 };
 
 /** Bytes of an element of a type that can be reduced; 0: it cannot. Two ACL_INT4 share one. */

@@ -6,9 +6,8 @@
 #include <unistd.h>
 
 #define BLOCK_BYTES 32768u /* at least */
-#define CHUNK_MAP                                                                                  \
-    (2 *                                                                                           \
-     BLOCK_BYTES) /* chunks from this size on are mapped, so that they have pages when touched */
+/* Chunks from this size on are mapped, so that they have pages when touched. */
+#define CHUNK_MAP (2 * BLOCK_BYTES)
 
 static_assert(SLOTS_FIRST == 16, "slots_at() derives the chunk from the highest bit");
 

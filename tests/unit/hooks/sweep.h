@@ -29,7 +29,7 @@ void mbuf_step(void);
 
 /* npud's, once more, in steps. */
 #define sweep_peer        stepped_sweep_peer
-#define chain_held        stepped_chain_held
+#define chain_find_held   stepped_chain_find_held
 #define chain_read        stepped_chain_read
 #define chain_drop_slot   stepped_chain_drop_slot
 #define chain_drop        stepped_chain_drop
