@@ -1,5 +1,6 @@
 #include "daemon/base/timers.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -54,6 +55,7 @@ void timers_clear(struct timers *timers, struct timer *timer)
     if (timer->place == 0)
         return;
     i = timer->place - 1;
+    assert(timers->heap[i] == timer);
     timer->place = 0;
     last = timers->heap[--timers->n];
     if (last != timer)

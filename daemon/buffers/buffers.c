@@ -1,5 +1,6 @@
 #include "daemon/buffers/buffers.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -58,6 +59,7 @@ static void peer_exited(struct survivor_part *part)
 
     sweep_peer(peer);
     forget_maps(peer);
+    assert(!peer->attached && !peer->routes);
     peer->server->peers->by_number[peer->number].left = NULL;
     free(peer);
 }

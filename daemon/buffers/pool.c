@@ -1,5 +1,6 @@
 #include "daemon/buffers/pool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <utlist.h>
@@ -31,6 +32,7 @@ static void pool_free(struct pool *pool)
 
     DL_FOREACH_SAFE (pool->segments, s, next)
         segment_free(s);
+    assert(pool->n_segments == 0 && pool->bytes == 0);
     if (pool->on_look)
         event_free(pool->on_look);
     DL_DELETE(server->pools->list, pool);

@@ -1,5 +1,6 @@
 #include "daemon/buffers/queue.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <search.h>
 #include <stdio.h>
@@ -202,6 +203,7 @@ static void queue_free(struct queue *queue)
 {
     struct queues *queues = queues_of(queue);
 
+    assert(!queue->attached && !queue->grants && !queue->route);
     if (queue->ring.view.number != 0)
         queues->by_number[queue->ring.view.number] = NULL;
     queue_ring_free(&queue->ring);

@@ -1,5 +1,6 @@
 #include "daemon/buffers/relay.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -134,6 +135,7 @@ void relay_close_bell(struct relay *relay)
 
 void relay_free(struct relay *relay)
 {
+    assert(!relay->out && !relay->in && !relay->waiting);
     relay_disarm(relay);
     relay_unready(relay);
     stop_starving(relay);

@@ -1,5 +1,6 @@
 #include "daemon/buffers/route.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -114,6 +115,7 @@ struct message *message_new(struct router *router, uint32_t ref, const struct ch
 
 void message_done(struct router *router, struct message *m)
 {
+    assert(m->n_routes > 0);
     if (--m->n_routes > 0)
         return;
     chain_free(router->server, m->ref);
@@ -138,6 +140,7 @@ void route_set_state(struct route *route, enum route_state state)
     route->state = state;
     if (was == is)
         return;
+    assert(route->source && route->destination);
     route->source->n_out += is - was;
     route->destination->n_in += is - was;
 }

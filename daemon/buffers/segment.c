@@ -1,5 +1,6 @@
 #include "daemon/buffers/segment.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -188,6 +189,7 @@ void segment_free(struct segment *s)
         session_tell_retired(map->peer->session);
         segment_unmap(map);
     }
+    assert(s->n_maps == 0 && s->n_lost == 0 && s->n_left == 0);
     DL_DELETE(s->pool->segments, s);
     s->pool->n_segments--;
     s->pool->bytes -= s->size;
@@ -248,6 +250,7 @@ void segment_map_set_lost(struct segment_map *map, bool lost)
         return;
     map->lost = lost;
     s->n_lost += lost ? 1 : -1u;
+    assert(s->n_lost <= s->n_maps);
     atomic_store(&s->view.page->draining, s->n_lost != 0);
 }
 

@@ -1,5 +1,7 @@
 #include "daemon/engine/run.h"
 
+#include <assert.h>
+
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/log.h"
 #include "daemon/core/engine.h"
@@ -30,6 +32,7 @@ void run_fire_stream(struct waiter *w)
 int run_park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
              uint64_t now)
 {
+    assert(!s->waiting_on);
     if (timeout_ns != 0 && engine_set_timer(s, now + timeout_ns) < 0)
         return -1;
     s->waiter = (struct waiter){.fire = run_fire_stream};

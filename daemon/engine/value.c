@@ -131,6 +131,7 @@ static _Atomic uint32_t *waiting_count(struct stream *s)
 
 static void count_waiter(struct stream *s)
 {
+    assert(!s->counted);
     s->counted = true;
     atomic_fetch_add(waiting_count(s), 1);
 }
