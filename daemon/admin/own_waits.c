@@ -40,9 +40,7 @@ int32_t own_waits_answer(struct call *call)
     static Npud__OwnWaitsReply out;
     uint64_t now = clock_ns(), from = call->session->user->report_ns;
 
-    out = (Npud__OwnWaitsReply)NPUD__OWN_WAITS_REPLY__INIT;
-    call->reply.own_waits = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_OWN_WAITS;
+    CALL_REPLY(call, own_waits, OWN_WAITS, &out);
     if (!waits_for_something(call->session))
         return 0;
     if (now < from) {

@@ -42,19 +42,17 @@ static int32_t on_hello(struct call *call)
         return call_fail(
             call, ACL_ERROR_API_NOT_SUPPORT,
             PROTOCOL < hello->protocol
-                ? "this npud speaks protocol %u, the client library speaks %u: npud is the "
-                  "older one; "
-                  "restart it with the version that is installed (systemctl restart npud)"
-                : "this npud speaks protocol %u, the client library speaks %u: the program "
-                  "runs with "
-                  "the older one; restart the program, so that it loads the library that "
-                  "is installed",
+                ? "this npud speaks protocol %u, the client library speaks %u: npud is the older "
+                  "one; restart it with the version that is installed (systemctl restart npud)"
+                : "this npud speaks protocol %u, the client library speaks %u: the program runs "
+                  "with the older one; restart the program, so that it loads the library that is "
+                  "installed",
             PROTOCOL, hello->protocol);
     cause = session_hello(call->session, hello->program, &call->fd);
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no session");
     call->close_fd = true;
-    out = (Npud__HelloReply)NPUD__HELLO_REPLY__INIT;
+    CALL_REPLY(call, hello, HELLO, &out);
     out.session = call->session->id;
     out.ring_depth = session_ring_depth(call->session);
     out.epoch_ns = devices->epoch_ns;
@@ -71,8 +69,6 @@ static int32_t on_hello(struct call *call)
         device[i].uuid.len = sizeof(devices->device[i].uuid);
         list[i] = &device[i];
     }
-    call->reply.hello = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_HELLO;
     return 0;
 }
 
@@ -103,12 +99,10 @@ static int32_t on_malloc(struct call *call)
                       (unsigned long long)in->size, in->device,
                       (unsigned long long)(device->info.memory - device->memory_used));
     call->fd = mem->fd;
-    out = (Npud__MallocReply)NPUD__MALLOC_REPLY__INIT;
+    CALL_REPLY(call, malloc, MALLOC, &out);
     out.slot = mem->slot.number;
     out.generation = slot_generation(mem);
     out.size = mem->size;
-    call->reply.malloc = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_MALLOC;
     return 0;
 }
 
@@ -139,11 +133,9 @@ static int32_t on_mem_info(struct call *call)
 
     if (!device)
         return refuse(call, CAUSE_DEVICE_NONE, "device %u", index);
-    out = (Npud__MemInfoReply)NPUD__MEM_INFO_REPLY__INIT;
+    CALL_REPLY(call, mem_info, MEM_INFO, &out);
     out.total = device->info.memory;
     out.free = device->info.memory - device->memory_used;
-    call->reply.mem_info = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_MEM_INFO;
     return 0;
 }
 

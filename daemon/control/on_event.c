@@ -44,12 +44,10 @@ int32_t on_create_event(struct call *call)
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no event");
     call->close_fd = true;
-    out = (Npud__CreateEventReply)NPUD__CREATE_EVENT_REPLY__INIT;
+    CALL_REPLY(call, create_event, CREATE_EVENT, &out);
     out.slot = event->slot.number;
     out.generation = slot_generation(event);
     out.new_segment = call->fd >= 0;
-    call->reply.create_event = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_CREATE_EVENT;
     return 0;
 }
 
@@ -76,14 +74,12 @@ static void reply_ipc_event(struct call *call, struct ipc_open *open)
 {
     static Npud__IpcEventReply out;
 
-    out = (Npud__IpcEventReply)NPUD__IPC_EVENT_REPLY__INIT;
+    CALL_REPLY(call, ipc_event, IPC_EVENT, &out);
     out.slot = open->slot.number;
     out.generation = slot_generation(open);
     out.opener = open->opener->slot.number;
     out.event = open->event->id;
     call->fd = open->event->fd;
-    call->reply.ipc_event = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_IPC_EVENT;
 }
 
 int32_t on_create_ipc_event(struct call *call)
@@ -105,11 +101,9 @@ int32_t on_export_ipc_event(struct call *call)
 
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "the event is not exported");
-    out = (Npud__ExportIpcEventReply)NPUD__EXPORT_IPC_EVENT_REPLY__INIT;
+    CALL_REPLY(call, export_ipc_event, EXPORT_IPC_EVENT, &out);
     out.handle.data = (uint8_t *)&open->event->handle;
     out.handle.len = sizeof(open->event->handle);
-    call->reply.export_ipc_event = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_EXPORT_IPC_EVENT;
     return 0;
 }
 
@@ -156,10 +150,8 @@ int32_t on_explain_record(struct call *call)
     static Npud__ExplainRecordReply out;
     int32_t error;
 
-    out = (Npud__ExplainRecordReply)NPUD__EXPLAIN_RECORD_REPLY__INIT;
+    CALL_REPLY(call, explain_record, EXPLAIN_RECORD, &out);
     out.failed = ipc_record_outcome(open->event, in->number, &error, &out.pid) && error != 0;
-    call->reply.explain_record = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_EXPLAIN_RECORD;
     return 0;
 }
 
@@ -175,12 +167,10 @@ int32_t on_ipc_event_info(struct call *call)
 
     if (cause != CAUSE_NONE)
         return refuse_plainly(call, cause);
-    out = (Npud__IpcEventInfoReply)NPUD__IPC_EVENT_INFO_REPLY__INIT;
+    CALL_REPLY(call, ipc_event_info, IPC_EVENT_INFO, &out);
     out.device = info.device;
     out.pid = info.pid;
     out.alive = info.alive;
-    call->reply.ipc_event_info = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_IPC_EVENT_INFO;
     return 0;
 }
 

@@ -15,13 +15,11 @@ static void reply_notify(struct call *call, const struct notify_open *open)
 {
     static Npud__NotifyReply out;
 
-    out = (Npud__NotifyReply)NPUD__NOTIFY_REPLY__INIT;
+    CALL_REPLY(call, notify, NOTIFY, &out);
     out.slot = open->slot.number;
     out.generation = slot_generation(open);
     out.notify_id = open->notify->id->slot.number;
     out.device = open->notify->device->index;
-    call->reply.notify = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_NOTIFY;
 }
 
 int32_t on_create_notify(struct call *call)
@@ -60,10 +58,8 @@ int32_t on_export_notify(struct call *call)
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "the notify is not exported");
     notify_key_encode(&open->notify->key, key);
-    out = (Npud__ExportNotifyReply)NPUD__EXPORT_NOTIFY_REPLY__INIT;
+    CALL_REPLY(call, export_notify, EXPORT_NOTIFY, &out);
     out.key = key;
-    call->reply.export_notify = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_EXPORT_NOTIFY;
     return 0;
 }
 

@@ -15,7 +15,7 @@ static void reply_segment(struct call *call, const struct segment *segment)
 {
     static Npud__SegmentReply out;
 
-    out = (Npud__SegmentReply)NPUD__SEGMENT_REPLY__INIT;
+    CALL_REPLY(call, segment, SEGMENT, &out);
     out.id = segment->view.id;
     out.number = segment->view.number;
     out.stride = segment->view.stride;
@@ -23,8 +23,6 @@ static void reply_segment(struct call *call, const struct segment *segment)
     out.n_refs = segment->view.n_refs;
     out.pid = segment->pool->pid;
     call->fd = segment->fd;
-    call->reply.segment = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_SEGMENT;
 }
 
 int32_t on_create_segment(struct call *call)

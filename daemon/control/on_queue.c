@@ -21,14 +21,12 @@ static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
     if (queue_ring_open(&queue->ring, attach->rights, &call->fd, &call->second_fd) < 0)
         return refuse(call, CAUSE_DESCRIPTORS, "queue %u", queue->id);
     call->close_fd = true;
-    out = (Npud__QueueReply)NPUD__QUEUE_REPLY__INIT;
+    CALL_REPLY(call, queue, QUEUE, &out);
     out.queue = queue->id;
     out.number = queue->ring.view.number;
     out.depth = queue->ring.view.depth;
     out.rights = attach->rights;
     out.serial = queue->serial;
-    call->reply.queue = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_QUEUE;
     return 0;
 }
 

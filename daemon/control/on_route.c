@@ -31,10 +31,8 @@ static Npud__RoutesReply routes_reply;
 
 static void reply_begin(struct call *call)
 {
-    routes_reply = (Npud__RoutesReply)NPUD__ROUTES_REPLY__INIT;
+    CALL_REPLY(call, routes, ROUTES, &routes_reply);
     routes_reply.routes = rows;
-    call->reply.routes = &routes_reply;
-    call->reply.body_case = NPUD__REPLY__BODY_ROUTES;
 }
 
 static void reply_add(uint32_t source, uint32_t destination, enum route_state state)

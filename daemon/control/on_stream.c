@@ -26,13 +26,11 @@ int32_t on_create_stream(struct call *call)
         stream_new(call->session, attach, in->context, in->priority, in->flags, &stream, &call->fd);
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no stream on device %u", in->device);
-    out = (Npud__CreateStreamReply)NPUD__CREATE_STREAM_REPLY__INIT;
+    CALL_REPLY(call, create_stream, CREATE_STREAM, &out);
     out.slot = stream->slot.number;
     out.stream_id = stream_id(stream);
     out.position = atomic_load_explicit(&stream->done, memory_order_relaxed);
     out.new_segment = call->fd >= 0;
-    call->reply.create_stream = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_CREATE_STREAM;
     return 0;
 }
 
@@ -60,11 +58,9 @@ int32_t on_abort_stream(struct call *call)
         return 0;
     }
     stream_hold(stream);
-    out = (Npud__AbortStreamReply)NPUD__ABORT_STREAM_REPLY__INIT;
+    CALL_REPLY(call, abort_stream, ABORT_STREAM, &out);
     out.from = stream->held_from;
     out.to = stream->head;
-    call->reply.abort_stream = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_ABORT_STREAM;
     return 0;
 }
 
@@ -90,9 +86,7 @@ int32_t on_streams_left(struct call *call)
 {
     static Npud__StreamsLeftReply out;
 
-    out = (Npud__StreamsLeftReply)NPUD__STREAMS_LEFT_REPLY__INIT;
+    CALL_REPLY(call, streams_left, STREAMS_LEFT, &out);
     out.streams = streams_left(call->session, call->of.attach);
-    call->reply.streams_left = &out;
-    call->reply.body_case = NPUD__REPLY__BODY_STREAMS_LEFT;
     return 0;
 }

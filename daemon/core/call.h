@@ -51,6 +51,13 @@ struct call {
 int32_t call_fail(struct call *call, int32_t error, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/**
+ * The reply has this body: *out, an object of the handler's own, static, which is made empty.
+ */
+#define CALL_REPLY(call, field, NAME, out)                                                         \
+    (*(out) = (__typeof__(*(out)))NPUD__##NAME##_REPLY__INIT, (call)->reply.field = (out),         \
+     (call)->reply.body_case = NPUD__REPLY__BODY_##NAME)
+
 /*
  * Handlers, one per kind of request: rows of the table in dispatch.c. Each returns 0, with the body
  * of the reply and the descriptor that goes along set in call, or an ACL error with a sentence in

@@ -55,8 +55,7 @@ void event_obj_free(struct event_obj *ev)
     waitlist_deinit(&ev->raised);
     session_unlock(ev->session);
     user_uncharge(&ev->charge);
-    slots_put(&ev->session->events, ev);
-    session_give_back(ev->session, &ev->session->events);
+    session_put_slot(ev->session, &ev->session->events, ev);
 }
 
 static void free_destroyed(void *event)

@@ -225,11 +225,12 @@ static enum cause open_new(struct session *session, struct ipc_event *ev, struct
     return CAUSE_NONE;
 }
 
-static void open_abandon(struct ipc_open *open, struct session *session)
+/* Give its charges back, and its slot. */
+static void open_give_back(struct ipc_open *open, struct session *session)
 {
     user_uncharge(&open->charge);
     user_uncharge(&open->charge_fd);
-    slots_put(&session->ipc, open);
+    session_put_slot(session, &session->ipc, open);
 }
 
 static enum cause open_prepare(struct session *session, struct ipc_open **openp)
@@ -241,7 +242,7 @@ static enum cause open_prepare(struct session *session, struct ipc_open **openp)
         return slots_full(&session->ipc) ? CAUSE_IPC_EVENTS_OF_SESSION : CAUSE_MEMORY;
     cause = charge_open(session, open);
     if (cause != CAUSE_NONE)
-        open_abandon(open, session);
+        open_give_back(open, session);
     *openp = open;
     return cause;
 }
@@ -260,7 +261,7 @@ enum cause ipc_event_new(struct session *session, uint32_t device, struct ipc_op
             ipc_event_free(ev);
     }
     if (cause != CAUSE_NONE)
-        open_abandon(*openp, session);
+        open_give_back(*openp, session);
     return cause;
 }
 
@@ -306,7 +307,7 @@ enum cause ipc_event_open(struct session *session, const struct ipc_handle *hand
     if (cause == CAUSE_NONE) {
         cause = open_new(session, ev, *openp);
         if (cause != CAUSE_NONE)
-            open_abandon(*openp, session);
+            open_give_back(*openp, session);
     }
     if (!ev->opens)
         let_linger(ev, session->server->linger_max);
@@ -393,10 +394,7 @@ void ipc_open_free(struct ipc_open *open)
                  (unsigned long long)ev->id, failed);
     DL_DELETE(ev->opens, open);
     opener_leave(ev, open->opener, session);
-    user_uncharge(&open->charge);
-    user_uncharge(&open->charge_fd);
-    slots_put(&session->ipc, open);
-    session_give_back(session, &session->ipc);
+    open_give_back(open, session);
     if (!ev->opens)
         let_linger(ev, session->server->linger_max);
 }

@@ -54,6 +54,13 @@ static enum cause notify_make(struct session *session, struct device *device, bo
     return CAUSE_NONE;
 }
 
+/* Give its charge back, and its slot. */
+static void open_give_back(struct notify_open *open, struct session *session)
+{
+    user_uncharge(&open->charge);
+    session_put_slot(session, &session->notifies, open);
+}
+
 static enum cause open_prepare(struct session *session, struct notify_open **openp)
 {
     struct notify_open *open = slots_take(&session->notifies);
@@ -63,7 +70,7 @@ static enum cause open_prepare(struct session *session, struct notify_open **ope
     *openp = open;
     if (user_charge(&open->charge, session->user, RESOURCE_NOTIFIES, 1) == 0)
         return CAUSE_NONE;
-    slots_put(&session->notifies, open);
+    open_give_back(open, session);
     return CAUSE_USER_NOTIFIES;
 }
 
@@ -86,8 +93,7 @@ enum cause notify_new(struct session *session, struct device *device, bool count
         return cause;
     cause = notify_make(session, device, counts, &n);
     if (cause != CAUSE_NONE) {
-        user_uncharge(&(*openp)->charge);
-        slots_put(&session->notifies, *openp);
+        open_give_back(*openp, session);
         return cause;
     }
     open_publish(*openp, session, n);
@@ -138,9 +144,7 @@ void notify_open_free(struct notify_open *open)
     n->n_opens--;
     if (n->creator == open)
         n->creator = NULL;
-    user_uncharge(&open->charge);
-    slots_put(&session->notifies, open);
-    session_give_back(session, &session->notifies);
+    open_give_back(open, session);
     if (!n->opens)
         notify_free(n);
     else if (session->halted)

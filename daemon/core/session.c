@@ -40,8 +40,9 @@ void session_unlock(struct session *session)
 }
 
 /* Engines find no object that was put, and use none outside of their locks. */
-void session_give_back(struct session *session, struct slots *table)
+void session_put_slot(struct session *session, struct slots *table, void *object)
 {
+    slots_put(table, object);
     /* A session that ends frees the whole table. */
     if (!session->halted)
         slots_release(table, SLOTS_IDLE_KEPT, NULL);

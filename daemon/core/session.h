@@ -178,10 +178,10 @@ void session_free_segments(struct segments *segments);
 uint32_t session_ring_depth(const struct session *session);
 
 /**
- * An object was put into a table of the session, for good: when many were, their memory goes back
- * to the system. For tables whose objects are filled anew by each owner. Control thread.
+ * Put an object back into its table of the session: when many were, their memory goes back to the
+ * system. For tables whose objects are filled anew by each owner. Control thread.
  */
-void session_give_back(struct session *session, struct slots *table);
+void session_put_slot(struct session *session, struct slots *table, void *object);
 
 /**
  * Keep the engines of all devices that the session uses out of its tables. Nothing to do when it is

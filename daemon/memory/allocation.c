@@ -36,6 +36,14 @@ static enum cause make_file(struct mem *m)
     return m->fd < 0 ? cause_of_file(m->fd) : CAUSE_NONE;
 }
 
+/* And the slot. */
+static void give_charges_back(struct mem *m)
+{
+    user_uncharge(&m->charge);
+    user_uncharge(&m->charge_fd);
+    session_put_slot(m->session, &m->session->mems, m);
+}
+
 enum cause allocation_new(struct session *session, struct device *device, enum mem_kind kind,
                           uint64_t size, struct mem **memp)
 {
@@ -58,9 +66,7 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
     if (cause == CAUSE_NONE)
         cause = make_file(m);
     if (cause != CAUSE_NONE) {
-        user_uncharge(&m->charge);
-        user_uncharge(&m->charge_fd);
-        slots_put(&session->mems, m);
+        give_charges_back(m);
         return cause;
     }
     if (kind == MEM_DEVICE)
@@ -89,10 +95,7 @@ void allocation_free(struct mem *m)
     if (m->kind == MEM_DEVICE)
         m->device->memory_used -= m->size;
     session->memory -= m->size;
-    user_uncharge(&m->charge);
-    user_uncharge(&m->charge_fd);
-    slots_put(&session->mems, m);
-    session_give_back(session, &session->mems);
+    give_charges_back(m);
 }
 
 static void *map_once(struct mem *m)
