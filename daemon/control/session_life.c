@@ -1,5 +1,6 @@
 #include "daemon/control/session_life.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -254,6 +255,9 @@ static void empty_ledger(struct session *session)
         notify_open_free(notify);
     slots_foreach (&session->mems, i, mem)
         allocation_free(mem);
+    assert(session->streams.live == 0 && session->events.live == 0 && session->ipc.live == 0);
+    assert(session->notifies.live == 0 && session->mems.live == 0 && session->memory == 0);
+    assert(!session->exports && session->n_event_fds == 0 && session->n_fences == 0);
 }
 
 void session_free(struct session *session)

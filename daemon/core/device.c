@@ -1,5 +1,6 @@
 #include "daemon/core/device.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -71,6 +72,7 @@ int devices_init(struct devices *ds, const struct config *config)
 void devices_deinit(struct devices *ds)
 {
     for (uint32_t i = 0; i < ds->n; i++) {
+        assert(ds->device[i].sessions == 0 && ds->device[i].memory_used == 0);
         engine_free(ds->device[i].engine);
         slots_deinit(&ds->device[i].stream_ids);
         slots_deinit(&ds->device[i].notify_ids);

@@ -140,6 +140,7 @@ void notify_open_free(struct notify_open *open)
     slots_unpublish(open);
     evict_waiters(open);
     session_unlock(session);
+    assert(n->n_opens > 0);
     DL_DELETE(n->opens, open);
     n->n_opens--;
     if (n->creator == open)

@@ -36,6 +36,7 @@ static void fence_fired(struct waiter *w)
 static void finish_release(struct release *r)
 {
     DL_DELETE(r->session->releases, r);
+    assert(r->session->n_fences >= r->n);
     r->session->n_fences -= r->n;
     r->free_object(r->object);
     free(r);

@@ -42,6 +42,7 @@ void session_unlock(struct session *session)
 /* Engines find no object that was put, and use none outside of their locks. */
 void session_put_slot(struct session *session, struct slots *table, void *object)
 {
+    assert(!slot_live(object));
     slots_put(table, object);
     /* A session that ends frees the whole table. */
     if (!session->halted)

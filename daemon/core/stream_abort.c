@@ -1,5 +1,6 @@
 #include "daemon/core/stream_abort.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,6 +181,7 @@ void stream_abort(struct stream *s, int32_t told)
 {
     stream_hold(s);
     session_lock(s->session);
+    assert(s->run == RUN_HELD);
     remember_discard(s, told);
     s->run = RUN_IDLE;
     /*

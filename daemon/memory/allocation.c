@@ -1,5 +1,6 @@
 #include "daemon/memory/allocation.h"
 
+#include <assert.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -92,6 +93,8 @@ void allocation_free(struct mem *m)
     map = atomic_exchange_explicit(&m->map, NULL, memory_order_relaxed);
     session_unlock(session);
     deferred_close_free_memory(m->fd, map, m->size);
+    assert(session->memory >= m->size);
+    assert(m->kind == MEM_HOST || m->device->memory_used >= m->size);
     if (m->kind == MEM_DEVICE)
         m->device->memory_used -= m->size;
     session->memory -= m->size;
