@@ -1,11 +1,11 @@
 /* npu-run: a private npud with simulated NPUs for the time that one command runs. */
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -70,18 +70,6 @@ static void print_usage(FILE *f)
           "Exit status: that of COMMAND; 128 + N when signal N killed it; 125 npud did not\n"
           "start or npu-run failed; 126 COMMAND cannot be run; 127 COMMAND is not found.\n",
           f);
-}
-
-static void print_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void print_error(const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    fputs("npu-run: ", stderr);
-    vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
-    va_end(ap);
 }
 
 /* --- where things are --- */
@@ -168,7 +156,7 @@ static pid_t child_fork(struct child *child, const char *name)
         child->pidfd = pidfd_open(child->pid, 0);
     if (child->pid == 0 || child->pidfd >= 0)
         return child->pid;
-    print_error("%s cannot be started: %s", name, strerror(errno));
+    warn("%s cannot be started", name);
     if (child->pid > 0) {
         kill(child->pid, SIGKILL);
         waitpid(child->pid, NULL, 0);
@@ -282,15 +270,12 @@ static void npud_isolate(int ready)
 
 static void __attribute__((noreturn)) npud_exec(struct run *run, pid_t parent, int ready)
 {
-    int error;
-
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(STATUS_OWN_FAILURE); /* it died before the line above */
     npud_isolate(ready);
     execvp(run->npud_argv[0], run->npud_argv);
-    error = errno;
-    print_error("%s: %s (set NPUD_BINARY to the path of npud)", run->npud_argv[0], strerror(error));
+    warnx("%s: %s (set NPUD_BINARY to the path of npud)", run->npud_argv[0], strerror(errno));
     _exit(STATUS_OWN_FAILURE);
 }
 
@@ -319,7 +304,7 @@ static int npud_wait_ready(struct run *run, int ready)
     }
     if (read(ready, &c, 1) == 1 && c == '\n')
         return STATUS_NONE;
-    print_error("npud did not start");
+    warnx("npud did not start");
     return STATUS_OWN_FAILURE;
 }
 
@@ -329,7 +314,7 @@ static int npud_start(struct run *run)
     int ready[2], status;
 
     if (pipe2(ready, O_CLOEXEC) < 0) {
-        print_error("pipe: %s", strerror(errno));
+        warn("pipe");
         return STATUS_OWN_FAILURE;
     }
     pid = child_fork(&run->npud, "npud");
@@ -346,7 +331,7 @@ static int npud_end(struct run *run)
 {
     pidfd_send_signal(run->npud.pidfd, SIGTERM, NULL, 0);
     if (!wait_readable(run->npud.pidfd, END_MS)) {
-        print_error("npud (pid %d) does not end: killed", (int)run->npud.pid);
+        warnx("npud (pid %d) does not end: killed", (int)run->npud.pid);
         pidfd_send_signal(run->npud.pidfd, SIGKILL, NULL, 0);
     }
     return child_reap(&run->npud);
@@ -368,10 +353,10 @@ static void npud_finish(struct run *run, bool was_ready)
     kind = status > 128 ? "signal" : "exit status";
     number = status > 128 ? status - 128 : status;
     if (died)
-        print_error("npud ended while the command ran (%s %d): its calls have failed since", kind,
-                    number);
+        warnx("npud ended while the command ran (%s %d): its calls have failed since", kind,
+              number);
     else if (status != 0)
-        print_error("npud failed as it ended (%s %d)", kind, number);
+        warnx("npud failed as it ended (%s %d)", kind, number);
 }
 
 /* --- the command --- */
@@ -388,7 +373,7 @@ static void __attribute__((noreturn)) command_exec(struct run *run)
     sigprocmask(SIG_SETMASK, &run->mask, NULL);
     execvp(run->command[0], run->command);
     error = errno;
-    print_error("%s: %s", run->command[0], strerror(error));
+    warn("%s", run->command[0]);
     _exit(error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE);
 }
 
@@ -439,7 +424,7 @@ static int end_of_output(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return 0;
-    print_error("cannot write: %s", strerror(errno));
+    warn("cannot write");
     return STATUS_OWN_FAILURE;
 }
 
@@ -501,15 +486,15 @@ static int prepare_run(struct run *run, int argc, char **argv)
         return status;
     run->runtime_dir = runtime_dir_choose();
     if (!run->runtime_dir) {
-        print_error("neither $XDG_RUNTIME_DIR nor $TMPDIR nor /tmp is a writable directory with a "
-                    "short path");
+        warnx("neither $XDG_RUNTIME_DIR nor $TMPDIR nor /tmp is a writable directory with a "
+              "short path");
         return STATUS_OWN_FAILURE;
     }
     args_add(&args, "--runtime-dir", run->runtime_dir);
     args_add(&args, "--ready-fd", "3");
     args_add(&args, "--die-with-parent", NULL);
     if (signals_block(run) < 0) {
-        print_error("signals cannot be caught: %s", strerror(errno));
+        warn("signals cannot be caught");
         return STATUS_OWN_FAILURE;
     }
     return STATUS_NONE;

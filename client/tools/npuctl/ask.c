@@ -1,11 +1,11 @@
 #include "client/tools/npuctl/ask.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <unistd.h>
 
-#include "client/tools/npuctl/own_waits.h"
 #include "client/tools/npuctl/print.h"
-#include "client/tools/npuctl/rate.h"
 #include "client/tools/npuctl/socket.h"
 #include "proto/util/clock.h"
 
@@ -29,18 +29,47 @@ static enum status read_answer(const Npud__AdminReply *reply, const struct packe
 static enum status ask_once(int fd, const struct task *task, struct answer *answer)
 {
     static struct packet packet;
-    Npud__AdminReply *reply = NULL;
-    enum status status;
-    int error = socket_exchange(fd, &task->request.base, &packet);
+    enum status status = STATUS_UNREACHABLE;
+    Npud__AdminReply *reply =
+        socket_ask(fd, task->path, &task->request.base, &npud__admin_reply__descriptor, &packet);
 
-    if (error == 0)
-        reply = npud__admin_reply__unpack(NULL, packet.size, packet.data);
-    status = reply ? read_answer(reply, &packet, task, answer)
-                   : socket_explain_silence(task->path, error ? error : -EPROTO);
-    if (reply)
+    if (reply) {
+        status = read_answer(reply, &packet, task, answer);
         npud__admin_reply__free_unpacked(reply, NULL);
+    }
     packet_deinit(&packet);
     return status;
+}
+
+/* --- how fast --- */
+
+static uint64_t compute_rate(uint64_t before, uint64_t after, uint64_t ns)
+{
+    return after > before && ns > 0
+               ? (uint64_t)((double)(after - before) * (double)NSEC_PER_SEC / (double)ns + 0.5)
+               : 0;
+}
+
+/* Rows are in the order of their numbers in both. */
+#define FILL(rows, Row)                                                                            \
+    for (size_t i = 0, k = 0; i < after->n_##rows; i++) {                                          \
+        Row *row = after->rows[i];                                                                 \
+                                                                                                   \
+        while (k < before->n_##rows && before->rows[k]->number < row->number)                      \
+            k++;                                                                                   \
+        if (k < before->n_##rows && before->rows[k]->number == row->number)                        \
+            row->rate = compute_rate(before->rows[k]->messages, row->messages, ns);                \
+    }
+
+/*
+ * The rates per second of `after`, which was made ns after `before`. What is new in it has none
+ * yet.
+ */
+static void fill_rates(Npud__Report *after, const Npud__Report *before, uint64_t ns)
+{
+    assert(after && before); /* of a task that asks for a report, answered with STATUS_OK */
+    FILL(queues, Npud__QueueRow)
+    FILL(routes, Npud__RouteRow)
 }
 
 /* Do its rows say how fast something goes? */
@@ -61,8 +90,72 @@ static enum status ask_rates(int fd, const struct task *task, struct answer *ans
     clock_sleep_until(before.at + (uint64_t)(task->interval * (double)NSEC_PER_SEC));
     status = ask_once(fd, task, answer);
     if (status == STATUS_OK)
-        rate_fill(answer->report, before.report, answer->at - before.at);
+        fill_rates(answer->report, before.report, answer->at - before.at);
     npud__report__free_unpacked(before.report, NULL);
+    return status;
+}
+
+/* --- of a user alone --- */
+
+/* On STATUS_OK *report is there, or npud is to be asked again after *again_ms, which is not 0. */
+static enum status read_own_waits(const Npud__Reply *reply, const struct packet *packet,
+                                  Npud__Report **report, uint32_t *again_ms)
+{
+    if (reply->body_case != NPUD__REPLY__BODY_OWN_WAITS)
+        return socket_explain_refusal(reply->message, reply->error);
+    *again_ms = reply->own_waits->again_ms;
+    return *again_ms == 0 ? socket_read_report(packet, reply->own_waits->size, report) : STATUS_OK;
+}
+
+static enum status ask_own_once(int fd, const char *path, Npud__Report **report, uint32_t *again_ms)
+{
+    static struct packet packet;
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__OwnWaits own_waits = NPUD__OWN_WAITS__INIT;
+    enum status status = STATUS_UNREACHABLE;
+    Npud__Reply *reply;
+
+    request.id = 1;
+    request.body_case = NPUD__REQUEST__BODY_OWN_WAITS;
+    request.own_waits = &own_waits;
+    reply = socket_ask(fd, path, &request.base, &npud__reply__descriptor, &packet);
+    if (reply) {
+        status = read_own_waits(reply, &packet, report, again_ms);
+        npud__reply__free_unpacked(reply, NULL);
+    }
+    packet_deinit(&packet);
+    return status;
+}
+
+/*
+ * `npuctl waits` of a user that may use npud and not administer it: the waits of its own processes,
+ * from the clients' socket.
+ */
+static enum status ask_own_waits(const struct task *task)
+{
+    static bool told;
+    const char *path = socket_find("NPUD_SOCKET", NPUD_SOCKET_DEFAULT);
+    Npud__Report *report = NULL;
+    uint32_t again_ms = 0;
+    enum status status;
+    int fd = socket_connect(path);
+
+    if (fd < 0)
+        return socket_explain_unreachable(task->path, EACCES);
+    do {
+        clock_sleep_until(clock_ns() + again_ms * NSEC_PER_MSEC);
+        status = ask_own_once(fd, path, &report, &again_ms);
+    } while (status == STATUS_OK && !report);
+    close(fd);
+    if (status != STATUS_OK)
+        return status;
+    if (!told)
+        fprintf(stderr,
+                "npuctl: %s is for administrators: these are the waits of your own processes\n",
+                task->path);
+    told = true;
+    status = print_report(report, task->report, task->json);
+    npud__report__free_unpacked(report, NULL);
     return status;
 }
 
@@ -74,7 +167,7 @@ enum status ask_npud(const struct task *task)
 
     if (fd == -EACCES && !task->named && task->report &&
         task->report->topic == NPUD__ADMIN_REQUEST__TOPIC__WAITS)
-        return own_waits_ask(task);
+        return ask_own_waits(task);
     if (fd < 0)
         return socket_explain_unreachable(task->path, -fd);
     status = ask_once(fd, task, &answer);

@@ -45,22 +45,13 @@ void field_format(const ProtobufCMessage *message, const ProtobufCFieldDescripto
 
     switch (field->type) {
     case PROTOBUF_C_TYPE_INT32:
-    case PROTOBUF_C_TYPE_SINT32:
-    case PROTOBUF_C_TYPE_SFIXED32:
     case PROTOBUF_C_TYPE_ENUM:
         snprintf(buf, size, "%" PRId32, *(const int32_t *)p);
         break;
     case PROTOBUF_C_TYPE_UINT32:
-    case PROTOBUF_C_TYPE_FIXED32:
         snprintf(buf, size, "%" PRIu32, *(const uint32_t *)p);
         break;
-    case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-        snprintf(buf, size, "%" PRId64, *(const int64_t *)p);
-        break;
     case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
         snprintf(buf, size, "%" PRIu64, *(const uint64_t *)p);
         break;
     case PROTOBUF_C_TYPE_BOOL:
@@ -72,10 +63,7 @@ void field_format(const ProtobufCMessage *message, const ProtobufCFieldDescripto
             break;
         }
         /* fall through */
-    case PROTOBUF_C_TYPE_FLOAT:
-    case PROTOBUF_C_TYPE_STRING:
-    case PROTOBUF_C_TYPE_BYTES:
-    case PROTOBUF_C_TYPE_MESSAGE:
+    default:
         snprintf(buf, size, "null"); /* no report has them; text is not printed here */
         break;
     }

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "client/tools/npuctl/field.h"
-#include "client/tools/npuctl/sort.h"
 #include "client/tools/npuctl/text.h"
 
 struct rows {
@@ -29,6 +28,58 @@ static struct rows find_rows(const Npud__Report *report, const char *name)
         .row = *(ProtobufCMessage * *const *)(const void *)(base + list->offset),
         .n = *(const size_t *)(const void *)(base + list->quantifier_offset),
     };
+}
+
+/* --- in the order in which people look for them --- */
+
+#define COMPARE(type, a, b)                                                                        \
+    ((*(const type *)(a) > *(const type *)(b)) - (*(const type *)(a) < *(const type *)(b)))
+
+static int compare_fields(const ProtobufCFieldDescriptor *field, const ProtobufCMessage *row_a,
+                          const ProtobufCMessage *row_b)
+{
+    const char *a = (const char *)row_a + field->offset, *b = (const char *)row_b + field->offset;
+
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_STRING:
+        return strverscmp(field_text(row_a, field), field_text(row_b, field));
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_ENUM:
+        return COMPARE(int32_t, a, b);
+    case PROTOBUF_C_TYPE_UINT32:
+        return COMPARE(uint32_t, a, b);
+    case PROTOBUF_C_TYPE_UINT64:
+        return COMPARE(uint64_t, a, b);
+    case PROTOBUF_C_TYPE_BOOL:
+        return COMPARE(protobuf_c_boolean, a, b);
+    default:
+        return 0; /* no report shows another type */
+    }
+}
+
+static int compare_rows(const void *pa, const void *pb, void *n_fields)
+{
+    const ProtobufCMessage *a = *(ProtobufCMessage *const *)pa;
+    const ProtobufCMessage *b = *(ProtobufCMessage *const *)pb;
+    int order = 0;
+
+    for (unsigned c = 0; order == 0 && c < *(const unsigned *)n_fields; c++)
+        order = compare_fields(&a->descriptor->fields[c], a, b);
+    return order;
+}
+
+/*
+ * By the fields that the table shows, the first column first: numbers by value, text as people
+ * count ("stream 9" before "stream 10"). npud tells rows in the order of its own lists, which
+ * changes as objects come and go.
+ */
+static void sort_rows(const Npud__Report *report, const char *name)
+{
+    struct rows rows = find_rows(report, name);
+    unsigned n_fields = field_count_shown(rows.type);
+
+    if (rows.n > 1)
+        qsort_r(rows.row, rows.n, sizeof(ProtobufCMessage *), compare_rows, &n_fields);
 }
 
 /* --- for people --- */
@@ -210,13 +261,6 @@ static bool print_text(const Npud__Report *report, const struct command *command
     return rows.n == 0 || (puts("") != EOF && print_table(&rows));
 }
 
-static void sort_rows_of(const Npud__Report *report, const char *name)
-{
-    struct rows rows = find_rows(report, name);
-
-    sort_rows(rows.row, rows.n, field_count_shown(rows.type));
-}
-
 enum status print_end(bool ok)
 {
     if (ok && fflush(stdout) == 0 && !ferror(stdout))
@@ -230,9 +274,9 @@ enum status print_report(const Npud__Report *report, const struct command *comma
     bool ok;
 
     setlocale(LC_CTYPE, json ? "C.UTF-8" : "");
-    sort_rows_of(report, command->name);
+    sort_rows(report, command->name);
     if (command->also)
-        sort_rows_of(report, command->also);
+        sort_rows(report, command->also);
     ok = json ? print_json(report, command) : print_text(report, command);
     return print_end(ok);
 }

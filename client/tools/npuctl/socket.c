@@ -59,7 +59,8 @@ int socket_connect(const char *path)
     return r < 0 ? r : fd;
 }
 
-int socket_exchange(int fd, const ProtobufCMessage *request, struct packet *packet)
+/* One packet there, one back. 0 on success. */
+static int exchange_packets(int fd, const ProtobufCMessage *request, struct packet *packet)
 {
     int sent = packet_send_message(fd, request, NULL, 0, 0);
     int r = packet_recv(fd, packet, 0);
@@ -75,10 +76,17 @@ int socket_exchange(int fd, const ProtobufCMessage *request, struct packet *pack
     return 0;
 }
 
-enum status socket_explain_silence(const char *path, int error)
+void *socket_ask(int fd, const char *path, const ProtobufCMessage *request,
+                 const ProtobufCMessageDescriptor *type, struct packet *packet)
 {
-    fprintf(stderr, "npuctl: npud at %s does not answer: %s\n", path, strerror(-error));
-    return STATUS_UNREACHABLE;
+    int error = exchange_packets(fd, request, packet);
+    void *reply =
+        error == 0 ? protobuf_c_message_unpack(type, NULL, packet->size, packet->data) : NULL;
+
+    if (!reply)
+        fprintf(stderr, "npuctl: npud at %s does not answer: %s\n", path,
+                strerror(error ? -error : EPROTO));
+    return reply;
 }
 
 enum status socket_explain_refusal(const char *sentence, int32_t code)

@@ -12,8 +12,12 @@ const char *socket_find(const char *variable, const char *otherwise);
 /** A connected socket. */
 int socket_connect(const char *path);
 
-/** One packet there, one back. 0 on success. */
-int socket_exchange(int fd, const ProtobufCMessage *request, struct packet *packet);
+/**
+ * What npud at path answers: a message of this type, which the caller frees, and what came with it.
+ * NULL, with a sentence on stderr, if it does not: STATUS_UNREACHABLE.
+ */
+void *socket_ask(int fd, const char *path, const ProtobufCMessage *request,
+                 const ProtobufCMessageDescriptor *type, struct packet *packet);
 
 /**
  * The report of `size` bytes in the memory file that came with the packet, empty if size is 0.
@@ -23,5 +27,4 @@ enum status socket_read_report(const struct packet *packet, uint64_t size, Npud_
 
 /** Sentences on stderr, each about one thing that npud did not do. */
 enum status socket_explain_unreachable(const char *path, int error);
-enum status socket_explain_silence(const char *path, int error);
 enum status socket_explain_refusal(const char *sentence, int32_t code);
