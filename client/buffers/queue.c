@@ -9,7 +9,7 @@
 #include "acl/acl.h"
 #include "acl/acl_tdt_queue.h"
 #include "client/core/error.h"
-#include "client/buffers/queue_attr.h"
+#include "client/buffers/queue_object.h"
 #include "client/buffers/retire.h"
 #include "client/buffers/segment.h"
 #include "client/runtime/session.h"

@@ -1,9 +1,9 @@
 /*
  * Routes between queues: npud binds them, and moves the messages. The objects that describe them
- * are in route_object.c.
+ * are in queue_object.c.
  */
 #include "client/core/error.h"
-#include "client/buffers/route_object.h"
+#include "client/buffers/queue_object.h"
 #include "client/runtime/session.h"
 #include "proto/wire/packet.h"
 
@@ -144,7 +144,7 @@ static int take_part(const char *function, struct acltdtQueueRouteList *list,
 
         after->source = r->source;
         after->destination = r->destination;
-        error = route_object_add(list, &route, function);
+        error = queue_object_add_route(list, &route, function);
     }
     return error;
 }

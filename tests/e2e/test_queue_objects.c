@@ -10,7 +10,7 @@
 
 #include "acl/acl_tdt_queue.h"
 /* States, and what has been set: only bound routes and queries show them. */
-#include "client/buffers/route_object.h"
+#include "client/buffers/queue_object.h"
 #include "tests/common/harness.h"
 
 #define INVALID ACL_ERROR_INVALID_PARAM

@@ -1,6 +1,7 @@
 /*
- * Descriptions of routes: pairs of queues, lists of them, and what to look for. They are memory of
- * this process alone, npud never hears of them, and nothing locks them.
+ * What programs describe queues and routes with: attributes of a queue, a route (a pair of queues),
+ * lists of routes, and what to look for. They are memory of this process alone, npud never hears of
+ * them, and nothing locks them.
  */
 #pragma once
 
@@ -8,6 +9,14 @@
 #include <stdint.h>
 
 #include "acl/acl_tdt_queue.h"
+#include "proto/shm/queue_shm.h"
+
+#define QUEUE_DEPTH_DEFAULT 8
+
+struct tagMemQueueAttr {
+    char name[QUEUE_NAME]; /* ends with a NUL; "": none */
+    uint32_t depth;        /* as it was set, whether or not a queue can have it */
+};
 
 struct acltdtQueueRoute {
     uint32_t src, dst; /* ids of queues, unchecked */
@@ -33,5 +42,5 @@ struct acltdtQueueRouteQueryInfo {
  * Put a copy of the route at the end of the list. 0, or ACL_ERROR_BAD_ALLOC with the list as it
  * was.
  */
-int route_object_add(struct acltdtQueueRouteList *list, const struct acltdtQueueRoute *route,
-                     const char *function);
+int queue_object_add_route(struct acltdtQueueRouteList *list, const struct acltdtQueueRoute *route,
+                           const char *function);

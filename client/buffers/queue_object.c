@@ -1,4 +1,4 @@
-#include "client/buffers/route_object.h"
+#include "client/buffers/queue_object.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,9 @@
 
 #define ROOM_FIRST 16
 
-/* All that is set in or read from these objects is that large; a mode too. */
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* All that is set in or read from routes and queries is that large; a mode too. */
 #define PARAM_SIZE sizeof(uint32_t)
 _Static_assert(sizeof(acltdtQueueRouteQueryMode) == PARAM_SIZE, "the size of a mode");
 
@@ -29,6 +31,112 @@ static void *create_object(const char *function, size_t size)
 static void destroy_object(const void *object)
 {
     free((void *)(uintptr_t)object);
+}
+
+/* what: attribute or parameter number `type` of `whose`, which have n of them. */
+static int check_type(const char *function, const char *what, const char *whose, int type, size_t n)
+{
+    if ((size_t)(unsigned)type < n)
+        return 0;
+    return error_set(ACL_ERROR_INVALID_PARAM, "%s: %s %d: %s have those from 0 to %zu", function,
+                     what, type, whose, n - 1);
+}
+
+/* To the program, which has room for len bytes. */
+static int copy_out(const char *function, const char *what, int type, const void *value,
+                    size_t size, size_t len, size_t *ret_size, void *param)
+{
+    if (len < size)
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: len is %zu, %s %d needs room for %zu",
+                         function, len, what, type, size);
+    memcpy(param, value, size);
+    *ret_size = size;
+    return 0;
+}
+
+/* --- attributes of queues --- */
+
+#define QUEUE_ATTRS (ACL_TDT_QUEUE_DEPTH_UINT32 + 1)
+
+/* Of what an attribute is passed in: by pointer to a pointer, or by pointer to a number. */
+static size_t size_of_attr(acltdtQueueAttrType type)
+{
+    return type == ACL_TDT_QUEUE_NAME_PTR ? sizeof(const char *) : sizeof(uint32_t);
+}
+
+acltdtQueueAttr *acltdtCreateQueueAttr(void)
+{
+    CALL_SCOPE;
+    acltdtQueueAttr *attr = create_object(__func__, sizeof(*attr));
+
+    if (attr)
+        attr->depth = QUEUE_DEPTH_DEFAULT;
+    return attr;
+}
+
+aclError acltdtDestroyQueueAttr(const acltdtQueueAttr *attr)
+{
+    CALL_SCOPE;
+
+    REQUIRE(attr);
+    destroy_object(attr);
+    return 0;
+}
+
+static int set_name(acltdtQueueAttr *attr, const char *function, const char *name)
+{
+    size_t length;
+
+    if (!name)
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "%s: param points to NULL: it must point to a pointer to the name",
+                         function);
+    length = strnlen(name, QUEUE_NAME);
+    if (length == QUEUE_NAME)
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: the name has more than %u characters",
+                         function, QUEUE_NAME - 1);
+    /* It may be what acltdtGetQueueAttr lent, or the end of that. */
+    memmove(attr->name, name, length);
+    attr->name[length] = '\0';
+    return 0;
+}
+
+aclError acltdtSetQueueAttr(acltdtQueueAttr *attr, acltdtQueueAttrType type, size_t len,
+                            const void *param)
+{
+    CALL_SCOPE;
+    const char *name;
+
+    REQUIRE(attr);
+    REQUIRE(param);
+    RETURN_IF_ERROR(check_type(__func__, "attribute", "queues", type, QUEUE_ATTRS));
+    if (len != size_of_attr(type))
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: len is %zu, attribute %d is set with %zu%s",
+                         __func__, len, (int)type, size_of_attr(type),
+                         type == ACL_TDT_QUEUE_NAME_PTR ? ", the size of a pointer to the name"
+                                                        : "");
+    if (type == ACL_TDT_QUEUE_DEPTH_UINT32) {
+        memcpy(&attr->depth, param, sizeof(attr->depth));
+        return 0;
+    }
+    memcpy(&name, param, sizeof(name));
+    return set_name(attr, __func__, name);
+}
+
+aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr, acltdtQueueAttrType type, size_t len,
+                            size_t *paramRetSize, void *param)
+{
+    CALL_SCOPE;
+    const char *name;
+
+    REQUIRE(attr);
+    REQUIRE(paramRetSize);
+    REQUIRE(param);
+    RETURN_IF_ERROR(check_type(__func__, "attribute", "queues", type, QUEUE_ATTRS));
+    name = attr->name;
+    return copy_out(__func__, "attribute", type,
+                    type == ACL_TDT_QUEUE_NAME_PTR ? (const void *)&name : &attr->depth,
+                    size_of_attr(type), len, paramRetSize, param);
 }
 
 /* --- routes --- */
@@ -66,16 +174,9 @@ aclError acltdtGetQueueRouteParam(const acltdtQueueRoute *route, acltdtQueueRout
     REQUIRE(route);
     REQUIRE(paramRetSize);
     REQUIRE(param);
-    if ((unsigned)type >= sizeof(offsets) / sizeof(offsets[0]))
-        return error_set(ACL_ERROR_INVALID_PARAM,
-                         "%s: parameter %d: routes have those from 0 to %zu", __func__, (int)type,
-                         sizeof(offsets) / sizeof(offsets[0]) - 1);
-    if (len < PARAM_SIZE)
-        return error_set(ACL_ERROR_INVALID_PARAM, "%s: len is %zu, a parameter needs room for %zu",
-                         __func__, len, PARAM_SIZE);
-    memcpy(param, (const char *)route + offsets[type], PARAM_SIZE);
-    *paramRetSize = PARAM_SIZE;
-    return 0;
+    RETURN_IF_ERROR(check_type(__func__, "parameter", "routes", type, COUNT(offsets)));
+    return copy_out(__func__, "parameter", type, (const char *)route + offsets[type], PARAM_SIZE,
+                    len, paramRetSize, param);
 }
 
 /* --- lists --- */
@@ -97,8 +198,8 @@ aclError acltdtDestroyQueueRouteList(const acltdtQueueRouteList *routeList)
     return 0;
 }
 
-int route_object_add(struct acltdtQueueRouteList *list, const struct acltdtQueueRoute *route,
-                     const char *function)
+int queue_object_add_route(struct acltdtQueueRouteList *list, const struct acltdtQueueRoute *route,
+                           const char *function)
 {
     if (list->n == list->room) {
         size_t room = list->room ? 2 * list->room : ROOM_FIRST;
@@ -120,7 +221,7 @@ aclError acltdtAddQueueRoute(acltdtQueueRouteList *routeList, const acltdtQueueR
 
     REQUIRE(routeList);
     REQUIRE(route);
-    return route_object_add(routeList, route, __func__);
+    return queue_object_add_route(routeList, route, __func__);
 }
 
 aclError acltdtGetQueueRoute(const acltdtQueueRouteList *routeList, size_t index,
@@ -173,10 +274,7 @@ aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo *param,
 
     REQUIRE(param);
     REQUIRE(value);
-    if ((unsigned)type >= sizeof(offsets) / sizeof(offsets[0]))
-        return error_set(ACL_ERROR_INVALID_PARAM,
-                         "%s: parameter %d: queries have those from 0 to %zu", __func__, (int)type,
-                         sizeof(offsets) / sizeof(offsets[0]) - 1);
+    RETURN_IF_ERROR(check_type(__func__, "parameter", "queries", type, COUNT(offsets)));
     if (len != PARAM_SIZE)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: len is %zu, a parameter has %zu bytes",
                          __func__, len, PARAM_SIZE);
