@@ -734,6 +734,12 @@ static aclError order_misbehave(const struct order *o, int64_t *value)
 
 /* --- beside --- */
 
+/*
+ * Hostile processes, one after the other. They slow the honest down if that is seen beside each of
+ * them: beside one of them it may be the machine, which has other work.
+ */
+#define HOSTILE_TIMES 3
+
 static void begin_both_groups(void)
 {
     for (int who = MANAGER; who <= PONG; who++)
@@ -786,7 +792,8 @@ START_TEST(beside_a_hostile_member)
     uint64_t seed = text ? strtoull(text, NULL, 0) : now_ns() % 1000000;
     int64_t rounds = 0, before, n;
     uint64_t waited;
-    uint32_t ms = (uint32_t)(read_seconds() * 1000 / 3), fds;
+    uint32_t ms = (uint32_t)(read_seconds() * 1000 / HOSTILE_TIMES), fds;
+    unsigned slow = 0;
 
     fprintf(stderr, "%s: NPUD_HOSTILE_SEED=%llu\n", cases[_i].name, (unsigned long long)seed);
     fds = npud_ledger().fds;
@@ -796,12 +803,13 @@ START_TEST(beside_a_hostile_member)
     member_tell(PARTNER, (struct order){order_partner, (int64_t)seed, 0, 0});
     before = member_does(PING, (struct order){order_ping, ms, 0, 0});
     rounds += before;
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < HOSTILE_TIMES; i++) {
         hostile_start(_i, seed + i);
         waited = waited_for_cpu();
         n = member_does(PING, (struct order){order_ping, ms, 0, 0});
         waited = waited_for_cpu() - waited;
-        ck_assert_msg((uint64_t)n * MEDIAN_NS + waited >= (uint64_t)ms * 1000000,
+        slow += (uint64_t)n * MEDIAN_NS + waited < (uint64_t)ms * 1000000;
+        ck_assert_msg(slow < HOSTILE_TIMES,
                       "%s: %lld rounds in %u ms, of which %llu waiting for a CPU; %lld before",
                       cases[_i].name, (long long)n, ms, (unsigned long long)waited / 1000000,
                       (long long)before);
