@@ -134,13 +134,13 @@ static void unbind_stream(struct stream *s)
 {
     struct worker *w = worker_of(s);
 
-    assert(w && w->used);
+    assert(w && w->state != WORKER_FREE);
     DL_DELETE2(w->streams, s, callbacks.prev, callbacks.next);
     atomic_store_explicit(&s->callbacks.worker, NULL, memory_order_relaxed);
     w->changes++;
     if (is_host(w) || w->streams)
         return;
-    w->used = false;
+    w->state = WORKER_FREE;
     w->serial++;
     callback_worker_wake(s->session, w);
 }
@@ -235,7 +235,7 @@ static struct stream *find_subscribed(struct reports *r, const struct context *c
     struct stream *s;
 
     for (uint32_t i = 0; i < r->end; i++) {
-        if (!r->worker[i].used)
+        if (r->worker[i].state == WORKER_FREE)
             continue;
         DL_FOREACH2 (r->worker[i].streams, s, callbacks.next)
             if (s->context == c)
@@ -294,7 +294,7 @@ void callback_drop_lost(void)
 static struct worker *find_thread(struct reports *r, uint64_t thread_id)
 {
     for (uint32_t i = 0; i < r->end; i++)
-        if (r->worker[i].used && r->worker[i].thread_id == thread_id)
+        if (r->worker[i].state == WORKER_SERVES && r->worker[i].thread_id == thread_id)
             return &r->worker[i];
     return NULL;
 }
@@ -305,14 +305,14 @@ static struct worker *new_thread(struct session *session, uint64_t thread_id, ui
     struct worker *w;
     uint32_t i = 0;
 
-    while (i < REPORT_THREADS && r->worker[i].used)
+    while (i < REPORT_THREADS && r->worker[i].state != WORKER_FREE)
         i++;
     if (i == REPORT_THREADS)
         return NULL;
     if (i == r->end)
         r->end++;
     w = &r->worker[i];
-    w->used = true;
+    w->state = WORKER_SERVES;
     w->thread_id = thread_id;
     w->device = device;
     atomic_store(&callback_worker_report(session, w)->sleeping, 0);

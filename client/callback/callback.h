@@ -51,9 +51,17 @@ struct callback_run {
     bool disowned; /* it has ended its own stream */
 };
 
+/*
+ * FREE -> SERVES -> FREE          of the program, when its last stream goes
+ *                -> ENDS -> FREE  of host functions, when its context goes, and then its thread
+ *
+ * If npud is gone, the thread for host functions ends by itself: its worker becomes FREE, or if it
+ * has streams, stays what it is until the session is freed.
+ */
+enum worker_state { WORKER_FREE, WORKER_SERVES, WORKER_ENDS };
+
 struct worker {
-    bool used;
-    bool ended;      /* host functions: its context is gone */
+    enum worker_state state;
     uint64_t serial; /* counts its uses */
     uint64_t thread_id;
     pthread_t thread;        /* host functions */

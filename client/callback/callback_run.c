@@ -161,7 +161,7 @@ static bool sleep_is_over(void *object, uint64_t target)
 
     (void)target;
     callback_lock();
-    over = w->serial != sl->serial || w->ended;
+    over = w->serial != sl->serial || w->state == WORKER_ENDS;
     if (!over) {
         report_arm(callback_worker_report(sl->session, w));
         DL_FOREACH2 (w->streams, s, callbacks.next)
@@ -234,10 +234,10 @@ static struct worker *worker_of_thread(struct reports *r, struct thread *t)
     uint64_t me = (uint64_t)pthread_self();
     struct worker *w = &r->worker[t->report];
 
-    if (w->used && w->thread_id == me)
+    if (w->state == WORKER_SERVES && w->thread_id == me)
         return w;
     for (uint32_t i = 0; i < r->end; i++)
-        if (r->worker[i].used && r->worker[i].thread_id == me) {
+        if (r->worker[i].state == WORKER_SERVES && r->worker[i].thread_id == me) {
             t->report = i;
             return &r->worker[i];
         }
@@ -258,7 +258,7 @@ static enum served serve_worker(struct session *session, struct worker *fixed, c
 
         callback_lock();
         w = fixed ? fixed : worker_of_thread(session->reports, t);
-        if (!w || (w->ended && !w->streams)) {
+        if (!w || (w->state == WORKER_ENDS && !w->streams)) {
             callback_unlock();
             return NOBODY;
         }
@@ -367,13 +367,13 @@ static void *host_main(void *arg)
             return NULL;
     } while (served == SERVED);
     callback_lock();
-    if (!w->ended) {
+    if (w->state != WORKER_ENDS) {
         /* npud is gone, and no thread is going to join this one. */
         pthread_detach(pthread_self());
         c->host = NULL;
     }
     if (!w->streams)
-        w->used = false;
+        w->state = WORKER_FREE;
     w->serial++;
     session->reports->inside--;
     pthread_cond_broadcast(&process->callback_idle);
@@ -393,16 +393,15 @@ struct worker *callback_worker_of_context(struct context *c)
     if (!session->reports)
         return NULL;
     for (uint32_t i = REPORT_THREADS; i < REPORTS && !w; i++)
-        if (!session->reports->worker[i].used)
+        if (session->reports->worker[i].state == WORKER_FREE)
             w = &session->reports->worker[i];
     if (!w)
         return NULL;
     w->context = c;
     w->device = c->device;
-    w->ended = false;
     if (thread_start(&w->thread, host_main, w, "npud-host", 0) != 0)
         return NULL;
-    w->used = true;
+    w->state = WORKER_SERVES;
     session->reports->inside++;
     c->host = w;
     return w;
@@ -421,7 +420,7 @@ void callback_context_end(struct context *c)
         return;
     }
     thread = w->thread;
-    w->ended = true;
+    w->state = WORKER_ENDS;
     callback_worker_wake(c->session, w);
     callback_unlock();
     /* A host function may end its own context. */
