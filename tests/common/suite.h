@@ -4,15 +4,16 @@
 #include <check.h>
 
 /**
- * A new case of a suite, with its time limit in seconds and what is done before and after each of
- * its tests (NULL: nothing).
+ * A new case of a suite, with its time limit in seconds (0: the one that check has for all) and
+ * what is done before and after each of its tests (NULL: nothing).
  */
 static inline TCase *suite_case(Suite *suite, const char *name, double seconds,
                                 void (*before)(void), void (*after)(void))
 {
     TCase *t = tcase_create(name);
 
-    tcase_set_timeout(t, seconds);
+    if (seconds > 0)
+        tcase_set_timeout(t, seconds);
     tcase_add_checked_fixture(t, before, after);
     suite_add_tcase(suite, t);
     return t;

@@ -303,12 +303,10 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("data path");
-    TCase *session = tcase_create("with a session");
-    TCase *bare = tcase_create("npud only");
-    TCase *child = tcase_create("children");
+    TCase *session = suite_case(s, "with a session", 60, set_up_test, npud_teardown);
+    TCase *bare = suite_case(s, "npud only", 60, NULL, npud_teardown);
+    TCase *child = suite_case(s, "children", 60, npud_setup, npud_teardown);
 
-    tcase_set_timeout(session, 60);
-    tcase_add_checked_fixture(session, set_up_test, npud_teardown);
 #ifndef __SANITIZE_THREAD__
     tcase_add_test(session, idle_npud_never_wakes);
 #endif
@@ -318,15 +316,8 @@ static Suite *make_suite(void)
     tcase_add_test(session, ipc_window_full_makes_the_recorder_wait);
     tcase_add_test(session, thousand_streams);
     tcase_add_test(session, two_threads_submit_to_one_stream);
-    suite_add_tcase(s, session);
-    tcase_set_timeout(bare, 60);
-    tcase_add_checked_fixture(bare, NULL, npud_teardown);
     tcase_add_test(bare, one_cpu);
-    suite_add_tcase(s, bare);
-    tcase_set_timeout(child, 60);
-    tcase_add_checked_fixture(child, npud_setup, npud_teardown);
     tcase_add_test(child, no_requests);
-    suite_add_tcase(s, child);
     return s;
 }
 

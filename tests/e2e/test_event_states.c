@@ -682,11 +682,8 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("event states");
-    TCase *t = tcase_create("states");
+    TCase *t = suite_case(s, "states", 60, set_up_test, npud_teardown);
 
-    tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, set_up_test, npud_teardown);
-    suite_add_tcase(s, t);
     tcase_add_loop_test(t, state_answers, 0, STATES * 3);
     tcase_add_loop_test(t, mark_state_answers, 0, STATES * 2);
     tcase_add_test(t, device_use_only_event_is_never_recorded);

@@ -209,11 +209,8 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("event table");
-    TCase *t = tcase_create("functions and kinds");
+    TCase *t = suite_case(s, "functions and kinds", 60, set_up_test, npud_teardown);
 
-    tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, set_up_test, npud_teardown);
-    suite_add_tcase(s, t);
     tcase_add_loop_test(t, function_accepts_kind, 0, event_calls_n * KINDS);
     tcase_add_test(t, creation_flags);
     tcase_add_test(t, timing_needs_time_line);

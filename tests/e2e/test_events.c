@@ -221,11 +221,9 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("events");
-    TCase *one = tcase_create("one process");
-    TCase *two = tcase_create("two processes");
+    TCase *one = suite_case(s, "one process", 30, set_up_test, npud_teardown);
+    TCase *two = suite_case(s, "two processes", 30, NULL, npud_teardown);
 
-    tcase_set_timeout(one, 30);
-    tcase_add_checked_fixture(one, set_up_test, npud_teardown);
     tcase_add_test(one, record_is_complete_when_the_stream_gets_there);
     tcase_add_test(one, wait_belongs_to_the_record_latest_at_the_call);
     tcase_add_test(one, level_event_blocks_again_after_reset);
@@ -233,11 +231,7 @@ static Suite *make_suite(void)
     tcase_add_test(one, elapsed_time_measures_the_delay);
     tcase_add_test(one, stream_wait_times_out_with_an_error_on_the_stream);
     tcase_add_test(one, wait_reaches_across_devices);
-    suite_add_tcase(s, one);
-    tcase_set_timeout(two, 30);
-    tcase_add_checked_fixture(two, NULL, npud_teardown);
     tcase_add_test(two, ipc_event_between_two_processes);
-    suite_add_tcase(s, two);
     return s;
 }
 

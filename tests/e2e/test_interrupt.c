@@ -318,10 +318,8 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("interrupt");
-    TCase *c = tcase_create("interrupt");
+    TCase *c = suite_case(s, "interrupt", 60, npud_setup, npud_teardown);
 
-    tcase_set_timeout(c, 60);
-    tcase_add_checked_fixture(c, npud_setup, npud_teardown);
     tcase_add_test(c, a_wait_ends_and_can_be_made_again);
     tcase_add_test(c, a_submission_ends_without_a_task);
     tcase_add_test(c, a_signal_has_the_check_asked);
@@ -330,7 +328,6 @@ static Suite *make_suite(void)
     tcase_add_test(c, reports_stop_after_the_callback);
     tcase_add_test(c, what_ends_things_ends_them_by_force);
     tcase_add_test(c, what_another_thread_destroys_ends_by_force);
-    suite_add_tcase(s, c);
     return s;
 }
 

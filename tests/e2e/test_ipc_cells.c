@@ -420,11 +420,8 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("IPC cells");
-    TCase *t = tcase_create("tables");
+    TCase *t = suite_case(s, "tables", 120, NULL, npud_teardown);
 
-    tcase_set_timeout(t, 120);
-    tcase_add_checked_fixture(t, NULL, npud_teardown);
-    suite_add_tcase(s, t);
     tcase_add_loop_test(t, state_answers, 0, ACTORS_MAX * ROWS);
     tcase_add_loop_test(t, wait_in_the_stream_of_the_record, 1, ACTORS_MAX + 1);
     tcase_add_loop_test(t, everybody_at_once, 1, ACTORS_MAX + 1);

@@ -509,11 +509,8 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("IPC life");
-    TCase *t = tcase_create("life");
+    TCase *t = suite_case(s, "life", 120, NULL, npud_teardown);
 
-    tcase_set_timeout(t, 120);
-    tcase_add_checked_fixture(t, NULL, npud_teardown);
-    suite_add_tcase(s, t);
     tcase_add_loop_test(t, bad_handles, 1, ACTORS_MAX + 1);
     tcase_add_loop_test(t, export_names_the_event, 1, ACTORS_MAX + 1);
     tcase_add_loop_test(t, handles_are_independent, 1, ACTORS_MAX + 1);

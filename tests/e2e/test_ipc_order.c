@@ -425,11 +425,8 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("IPC order");
-    TCase *t = tcase_create("order");
+    TCase *t = suite_case(s, "order", 120, NULL, npud_teardown);
 
-    tcase_set_timeout(t, 120);
-    tcase_add_checked_fixture(t, NULL, npud_teardown);
-    suite_add_tcase(s, t);
     tcase_add_loop_test(t, wait_belongs_to_the_record_latest_at_the_call, 0, 4 * ACTORS_MAX);
     tcase_add_loop_test(t, wait_before_the_record_returns_without_waiting, 1, ACTORS_MAX + 1);
     tcase_add_loop_test(t, direction_alternates_on_one_event, 1, ACTORS_MAX + 1);

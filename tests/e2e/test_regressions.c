@@ -980,18 +980,11 @@ START_TEST(notify_wait_behind_work)
 }
 END_TEST
 
-static void add_case(Suite *s, TCase *c, void (*setup)(void))
-{
-    tcase_set_timeout(c, 60);
-    tcase_add_checked_fixture(c, setup, npud_teardown);
-    suite_add_tcase(s, c);
-}
-
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("regressions");
-    TCase *running = tcase_create("npud with defaults");
-    TCase *own = tcase_create("npud as the test wants it");
+    TCase *running = suite_case(s, "npud with defaults", 60, npud_setup, npud_teardown);
+    TCase *own = suite_case(s, "npud as the test wants it", 60, NULL, npud_teardown);
 
     tcase_add_test(running, closing_an_event_that_a_stream_waits_for);
     tcase_add_test(running, fences_beyond_the_end_of_a_stream);
@@ -1011,9 +1004,7 @@ static Suite *make_suite(void)
     tcase_add_test(running, record_of_a_stream_that_is_destroyed_by_force);
     tcase_add_test(running, delays_take_their_time);
     tcase_add_test(running, notify_wait_behind_work);
-    add_case(s, running, npud_setup);
     tcase_add_test(own, refusal_reaches_who_has_spoken_already);
-    add_case(s, own, NULL);
     return s;
 }
 

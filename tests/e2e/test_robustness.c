@@ -578,18 +578,11 @@ START_TEST(garbage_in_an_arena_hurts_its_session_only)
 }
 END_TEST
 
-static void add_case(Suite *s, TCase *c, void (*setup)(void))
-{
-    tcase_set_timeout(c, 60);
-    tcase_add_checked_fixture(c, setup, npud_teardown);
-    suite_add_tcase(s, c);
-}
-
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("robustness");
-    TCase *running = tcase_create("npud with defaults");
-    TCase *own = tcase_create("npud as the test wants it");
+    TCase *running = suite_case(s, "npud with defaults", 60, npud_setup, npud_teardown);
+    TCase *own = suite_case(s, "npud as the test wants it", 60, NULL, npud_teardown);
 
     tcase_add_test(running, alarm_ends_only_the_child_that_hangs);
     tcase_add_test(running, death_returns_everything);
@@ -602,10 +595,8 @@ static Suite *make_suite(void)
     tcase_add_test(running, who_does_not_read_is_ended);
     tcase_add_test(running, forked_child_gets_a_clear_error);
     tcase_add_test(running, garbage_in_an_arena_hurts_its_session_only);
-    add_case(s, running, npud_setup);
     tcase_add_test(own, limits_are_named_errors);
     tcase_add_test(own, accept_survives_fd_exhaustion);
-    add_case(s, own, NULL);
     return s;
 }
 

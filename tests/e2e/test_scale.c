@@ -534,12 +534,9 @@ END_TEST
 /* A case for each, so that CK_RUN_CASE can choose one. */
 static void add_case(Suite *suite, const char *name, const TTest *test)
 {
-    TCase *t = tcase_create(name);
+    TCase *t = suite_case(suite, name, 180, npud_setup, npud_teardown);
 
-    tcase_add_checked_fixture(t, npud_setup, npud_teardown);
-    tcase_set_timeout(t, 180);
     tcase_add_test(t, test);
-    suite_add_tcase(suite, t);
 }
 
 int main(void)

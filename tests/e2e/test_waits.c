@@ -390,10 +390,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("waits");
-    TCase *tc = tcase_create("waits");
+    TCase *tc = suite_case(suite, "waits", 60, npud_setup, npud_teardown);
 
-    tcase_set_timeout(tc, 60);
-    tcase_add_checked_fixture(tc, npud_setup, npud_teardown);
     tcase_add_test(tc, every_stream_and_thread_that_waits_has_a_row);
     tcase_add_test(tc, many_threads);
     tcase_add_test(tc, deadlock_of_two_processes);
@@ -402,6 +400,5 @@ int main(void)
     tcase_add_test(tc, deadlock_of_two_streams);
     tcase_add_test(tc, watch_prints_again_and_again);
     tcase_add_test(tc, wrong_usage);
-    suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -193,11 +193,8 @@ static void start_npud_asleep(void)
 int main(void)
 {
     Suite *suite = suite_create("kill");
-    TCase *tc = tcase_create("kill");
+    TCase *tc = suite_case(suite, "kill", 240, start_npud_asleep, npud_teardown);
 
-    tcase_set_timeout(tc, 240);
-    tcase_add_checked_fixture(tc, start_npud_asleep, npud_teardown);
     tcase_add_loop_test(tc, every_point, 0, (int)(2 * n_roles));
-    suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

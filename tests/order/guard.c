@@ -60,11 +60,9 @@ START_TEST(a_ring_in_use_stays)
 }
 END_TEST
 
-TCase *guard_case(void)
+void guard_case(Suite *suite)
 {
-    TCase *t = tcase_create("guards of rings");
+    TCase *t = suite_case(suite, "guards of rings", 1800, NULL, NULL);
 
-    tcase_set_timeout(t, 1800);
     tcase_add_test(t, a_ring_in_use_stays);
-    return t;
 }

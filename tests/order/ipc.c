@@ -142,13 +142,11 @@ START_TEST(a_record_that_is_complete)
 }
 END_TEST
 
-TCase *ipc_case(void)
+void ipc_case(Suite *suite)
 {
-    TCase *t = tcase_create("IPC events");
+    TCase *t = suite_case(suite, "IPC events", 1800, NULL, NULL);
 
-    tcase_set_timeout(t, 1800);
     tcase_add_test(t, a_record_wakes_its_waiters);
     tcase_add_test(t, two_recorders);
     tcase_add_test(t, a_record_that_is_complete);
-    return t;
 }

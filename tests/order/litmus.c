@@ -382,11 +382,10 @@ START_TEST(sleeping)
 }
 END_TEST
 
-TCase *litmus_case(void)
+void litmus_case(Suite *suite)
 {
-    TCase *t = tcase_create("the explorer");
+    TCase *t = suite_case(suite, "the explorer", 120, NULL, NULL);
 
-    tcase_set_timeout(t, 120);
     tcase_add_test(t, store_buffering);
     tcase_add_test(t, message_passing);
     tcase_add_test(t, independent_reads);
@@ -394,5 +393,4 @@ TCase *litmus_case(void)
     tcase_add_test(t, two_writes);
     tcase_add_test(t, read_modify_write);
     tcase_add_test(t, sleeping);
-    return t;
 }

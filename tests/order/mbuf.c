@@ -261,16 +261,14 @@ START_TEST(the_router_is_told)
 }
 END_TEST
 
-TCase *mbuf_case(void)
+void mbuf_case(Suite *suite)
 {
-    TCase *t = tcase_create("buffers");
+    TCase *t = suite_case(suite, "buffers", 1800, NULL, NULL);
 
-    tcase_set_timeout(t, 1800);
     tcase_add_test(t, a_slot_changes_hands);
     tcase_add_test(t, a_hint_came_early);
     tcase_add_test(t, the_last_reference_frees);
     tcase_add_test(t, references_are_made);
     tcase_add_test(t, a_segment_goes);
     tcase_add_test(t, the_router_is_told);
-    return t;
 }

@@ -322,14 +322,12 @@ START_TEST(npud_sees_what_others_have_committed)
 }
 END_TEST
 
-TCase *queue_case(void)
+void queue_case(Suite *suite)
 {
-    TCase *t = tcase_create("queues");
+    TCase *t = suite_case(suite, "queues", 1800, NULL, NULL);
 
-    tcase_set_timeout(t, 1800);
     tcase_add_test(t, messages_arrive);
     tcase_add_test(t, a_ring_ends);
     tcase_add_test(t, no_room_beyond_the_end);
     tcase_add_test(t, npud_sees_what_others_have_committed);
-    return t;
 }

@@ -1,15 +1,15 @@
 /* One test case per file of scenarios. */
 #pragma once
 
-#include <check.h>
+#include "tests/common/suite.h"
 
-TCase *litmus_case(void);
-TCase *stream_case(void);
-TCase *queue_case(void);
-TCase *mbuf_case(void);
-TCase *ipc_case(void);
-TCase *waitlist_case(void);
-TCase *guard_case(void);
+void litmus_case(Suite *suite);
+void stream_case(Suite *suite);
+void queue_case(Suite *suite);
+void mbuf_case(Suite *suite);
+void ipc_case(Suite *suite);
+void waitlist_case(Suite *suite);
+void guard_case(Suite *suite);
 
 struct order_scenario;
 

@@ -244,15 +244,13 @@ START_TEST(times_are_not_torn)
 }
 END_TEST
 
-TCase *stream_case(void)
+void stream_case(Suite *suite)
 {
-    TCase *t = tcase_create("streams");
+    TCase *t = suite_case(suite, "streams", 1800, NULL, NULL);
 
-    tcase_set_timeout(t, 1800);
     tcase_add_test(t, every_task_reaches_the_engine);
     tcase_add_test(t, a_position_wakes_its_waiter);
     tcase_add_test(t, two_targets);
     tcase_add_test(t, a_callback_wakes_its_thread);
     tcase_add_test(t, times_are_not_torn);
-    return t;
 }

@@ -33,19 +33,13 @@ void expect_wrong(const struct order_scenario *scenario, const char *what)
 int main(void)
 {
     Suite *suite = suite_create("memory orders");
-    SRunner *runner;
-    int failed;
 
-    suite_add_tcase(suite, litmus_case());
-    suite_add_tcase(suite, stream_case());
-    suite_add_tcase(suite, queue_case());
-    suite_add_tcase(suite, mbuf_case());
-    suite_add_tcase(suite, ipc_case());
-    suite_add_tcase(suite, waitlist_case());
-    suite_add_tcase(suite, guard_case());
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    litmus_case(suite);
+    stream_case(suite);
+    queue_case(suite);
+    mbuf_case(suite);
+    ipc_case(suite);
+    waitlist_case(suite);
+    guard_case(suite);
+    return run_suite(suite);
 }

@@ -103,11 +103,9 @@ START_TEST(nobody_stays_parked)
 }
 END_TEST
 
-TCase *waitlist_case(void)
+void waitlist_case(Suite *suite)
 {
-    TCase *t = tcase_create("wait lists");
+    TCase *t = suite_case(suite, "wait lists", 1800, NULL, NULL);
 
-    tcase_set_timeout(t, 1800);
     tcase_add_test(t, nobody_stays_parked);
-    return t;
 }

@@ -362,10 +362,9 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("config");
-    TCase *good = tcase_create("good");
-    TCase *bad = tcase_create("bad");
+    TCase *good = suite_case(s, "good", 0, create_config_file, remove_config_file);
+    TCase *bad = suite_case(s, "bad", 0, create_config_file, remove_config_file);
 
-    tcase_add_checked_fixture(good, create_config_file, remove_config_file);
     tcase_add_test(good, defaults);
     tcase_add_test(good, empty_files_change_nothing);
     tcase_add_test(good, every_key_can_be_set_in_the_file);
@@ -375,13 +374,10 @@ static Suite *make_suite(void)
     tcase_add_test(good, assignment_splits_at_the_first_dot_and_equals);
     tcase_add_test(good, reference_is_a_file_with_the_defaults);
     tcase_add_test(good, deinit_is_safe_to_repeat);
-    suite_add_tcase(s, good);
-    tcase_add_checked_fixture(bad, create_config_file, remove_config_file);
     tcase_add_test(bad, bad_assignments);
     tcase_add_test(bad, bad_lines_in_the_file);
     tcase_add_test(bad, one_bad_line_is_enough);
     tcase_add_test(bad, file_that_is_not_there);
-    suite_add_tcase(s, bad);
     return s;
 }
 

@@ -386,9 +386,9 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("doorbell");
-    TCase *one = tcase_create("one thread");
-    TCase *duels = tcase_create("duels");
-    TCase *many = tcase_create("engine and submitters");
+    TCase *one = suite_case(s, "one thread", 0, NULL, NULL);
+    TCase *duels = suite_case(s, "duels", 60, NULL, NULL);
+    TCase *many = suite_case(s, "engine and submitters", 60, NULL, NULL);
 
     tcase_add_test(one, raise_sets_the_bit_and_asks_for_a_ring);
     tcase_add_test(one, every_slot_has_a_bit_of_its_own);
@@ -396,16 +396,11 @@ static Suite *make_suite(void)
     tcase_add_test(one, watched_bell_is_not_rung_but_set);
     tcase_add_test(one, after_the_engine_has_looked_it_rings_again);
     tcase_add_test(one, raise_between_the_two_looks_of_the_engine);
-    suite_add_tcase(s, one);
-    tcase_set_timeout(duels, 60);
     tcase_add_test(duels, engine_sees_the_bit_or_submitter_rings);
     tcase_add_test(duels, engine_finds_the_bit_now_or_later);
     tcase_add_test(duels, neighbours_do_not_erase_each_other);
-    suite_add_tcase(s, duels);
-    tcase_set_timeout(many, 60);
     tcase_add_test(many, nothing_is_lost_with_one_submitter);
     tcase_add_test(many, nothing_is_lost_with_many_submitters);
-    suite_add_tcase(s, many);
     return s;
 }
 

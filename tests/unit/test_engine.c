@@ -571,13 +571,11 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("engine");
-    TCase *single = tcase_create("single things");
-    TCase *truth = tcase_create("truth");
-    TCase *asleep = tcase_create("engines that sleep at once");
-    TCase *awake = tcase_create("engines that spin");
+    TCase *single = suite_case(s, "single things", 60, start_session, npud_stop);
+    TCase *truth = suite_case(s, "truth", 60, setup_spinning, npud_stop);
+    TCase *asleep = suite_case(s, "engines that sleep at once", 60, start_session, npud_stop);
+    TCase *awake = suite_case(s, "engines that spin", 60, setup_spinning, npud_stop);
 
-    tcase_set_timeout(single, 60);
-    tcase_add_checked_fixture(single, start_session, npud_stop);
     tcase_add_test(single, tasks_retire);
     tcase_add_test(single, waits_hold_until_the_other_stream_gets_there);
     tcase_add_test(single, waits_that_take_too_long_fail);
@@ -588,29 +586,19 @@ static Suite *make_suite(void)
     tcase_add_test(single, a_forged_record_holds_no_stream);
     tcase_add_test(single, callbacks_hold_until_they_return);
     tcase_add_test(single, bad_callbacks);
-    suite_add_tcase(s, single);
-    tcase_set_timeout(truth, 60);
-    tcase_add_checked_fixture(truth, setup_spinning, npud_stop);
     tcase_add_test(truth, record_is_not_complete_before_what_came_before);
     tcase_add_test(truth, level_is_not_up_before_what_came_before);
     tcase_add_test(truth, waiter_does_not_go_on_before_the_news_are_out);
-    suite_add_tcase(s, truth);
-    tcase_set_timeout(asleep, 60);
-    tcase_add_checked_fixture(asleep, start_session, npud_stop);
     tcase_add_test(asleep, one_submitter);
     tcase_add_test(asleep, many_submitters);
     tcase_add_test(asleep, submitters_beside_a_busy_control_thread);
     tcase_add_test(asleep, submitting_while_the_engine_falls_asleep);
     tcase_add_test(asleep, random_waits_come_to_an_end);
-    suite_add_tcase(s, asleep);
-    tcase_set_timeout(awake, 60);
-    tcase_add_checked_fixture(awake, setup_spinning, npud_stop);
     tcase_add_test(awake, one_submitter);
     tcase_add_test(awake, many_submitters);
     tcase_add_test(awake, submitters_beside_a_busy_control_thread);
     tcase_add_test(awake, destroyed_events_go_when_streams_have_passed_them);
     tcase_add_test(awake, random_waits_come_to_an_end);
-    suite_add_tcase(s, awake);
     return s;
 }
 

@@ -159,17 +159,14 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("event_shm");
-    TCase *one = tcase_create("one thread");
-    TCase *duels = tcase_create("duels");
+    TCase *one = suite_case(s, "one thread", 0, NULL, NULL);
+    TCase *duels = suite_case(s, "duels", 60, NULL, NULL);
 
     tcase_add_test(one, time_is_found_by_its_number);
     tcase_add_test(one, raises_are_counted_and_lowering_keeps_the_count);
-    suite_add_tcase(s, one);
-    tcase_set_timeout(duels, 60);
     tcase_add_test(duels, times_are_never_torn);
     tcase_add_test(duels, a_raise_is_one_step);
     tcase_add_test(duels, parking_stream_sees_the_raise_or_is_seen);
-    suite_add_tcase(s, duels);
     return s;
 }
 

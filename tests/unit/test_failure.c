@@ -382,7 +382,6 @@ END_TEST
 
 static void add_tests(TCase *c)
 {
-    tcase_set_timeout(c, 60);
     tcase_add_test(c, each_failure_is_told_once);
     tcase_add_test(c, exceptions_that_nobody_takes);
     tcase_add_loop_test(c, forged_tail, 0, sizeof(lies) / sizeof(lies[0]));
@@ -395,13 +394,10 @@ static void add_tests(TCase *c)
 int main(void)
 {
     Suite *s = suite_create("failure");
-    TCase *asleep = tcase_create("engine asleep"), *awake = tcase_create("engine awake");
+    TCase *asleep = suite_case(s, "engine asleep", 60, start_sessions, npud_stop);
+    TCase *awake = suite_case(s, "engine awake", 60, setup_spinning, npud_stop);
 
-    tcase_add_checked_fixture(asleep, start_sessions, npud_stop);
     add_tests(asleep);
-    suite_add_tcase(s, asleep);
-    tcase_add_checked_fixture(awake, setup_spinning, npud_stop);
     add_tests(awake);
-    suite_add_tcase(s, awake);
     return run_suite(s);
 }

@@ -260,25 +260,19 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("hostile clients, npud's side");
-    TCase *events = tcase_create("IPC events");
-    TCase *bells = tcase_create("doorbells");
-    TCase *logs = tcase_create("log");
+    TCase *events = suite_case(s, "IPC events", 0, setup_event, npud_stop);
+    TCase *bells = suite_case(s, "doorbells", 60, setup_ringer, teardown_ringer);
+    TCase *logs = suite_case(s, "log", 0, NULL, NULL);
 
-    tcase_add_checked_fixture(events, setup_event, npud_stop);
     tcase_add_test(events, waits_for_the_last_of_all_numbers);
     tcase_add_loop_test(events, leaving_spares_the_records_of_others, 0, 3);
     tcase_add_loop_test(events, leaving_spares_the_records_of_others, 1020, 1030);
     tcase_add_loop_test(events, leaving_spares_the_records_of_others, 2500, 2502);
     tcase_add_test(events, record_of_an_opener_that_is_not_there);
     tcase_add_test(events, nothing_stays_pending_in_a_damaged_page);
-    suite_add_tcase(s, events);
-    tcase_add_checked_fixture(bells, setup_ringer, teardown_ringer);
-    tcase_set_timeout(bells, 60);
     tcase_add_test(bells, who_rings_for_nothing_is_ended);
     tcase_add_test(bells, who_has_tasks_may_ring_too_often);
-    suite_add_tcase(s, bells);
     tcase_add_test(logs, a_user_cannot_fill_the_log);
-    suite_add_tcase(s, logs);
     return s;
 }
 

@@ -241,18 +241,14 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("inject");
-    TCase *tc = tcase_create("inject");
+    TCase *tc = suite_case(suite, "inject", 60, start_session, end_session);
 
-    tcase_set_timeout(tc, 60);
-    tcase_add_checked_fixture(tc, start_session, end_session);
     tcase_add_test(tc, engine_sleeps_while_it_holds_a_task);
     tcase_add_test(tc, mode_follows_the_rules);
     tcase_add_test(tc, rules_change_under_way);
     tcase_add_test(tc, lost_by_a_task);
     tcase_add_test(tc, loss_of_a_moment);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("names");
+    tc = suite_case(suite, "names", 0, NULL, NULL);
     tcase_add_test(tc, names_of_errors);
-    suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -265,10 +265,8 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("ipc_leave");
-    TCase *c = tcase_create("ipc_leave");
+    TCase *c = suite_case(s, "ipc_leave", 60, start_leaver, stop_leaver);
 
-    tcase_set_timeout(c, 60);
-    tcase_add_checked_fixture(c, start_leaver, stop_leaver);
     tcase_add_test(c, recorded_after_the_end_of_the_session);
     tcase_add_test(c, numbers_stay_with_the_process);
     tcase_add_test(c, late_record_of_a_number_that_is_used_again);
@@ -277,6 +275,5 @@ int main(void)
     tcase_add_test(c, failed_is_no_success);
     tcase_add_test(c, forgotten_failures_are_no_success);
     tcase_add_loop_test(c, swapped_out_is_not_damaged, 0, 3);
-    suite_add_tcase(s, c);
     return run_suite(s);
 }

@@ -744,11 +744,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("ipc_model");
-    TCase *tc = tcase_create("interleavings");
+    TCase *tc = suite_case(suite, "interleavings", 600, NULL, NULL);
 
-    tcase_set_timeout(tc, 600);
     tcase_add_loop_test(tc, no_interleaving_breaks_a_record, 0,
                         sizeof(scenarios) / sizeof(scenarios[0]));
-    suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

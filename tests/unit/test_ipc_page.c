@@ -605,11 +605,10 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("ipc_page");
-    TCase *numbers = tcase_create("numbers and states");
-    TCase *death = tcase_create("death");
-    TCase *garbage = tcase_create("garbage");
+    TCase *numbers = suite_case(s, "numbers and states", 0, map_page, unmap_page);
+    TCase *death = suite_case(s, "death", 60, map_page, unmap_page);
+    TCase *garbage = suite_case(s, "garbage", 60, map_page, unmap_page);
 
-    tcase_add_checked_fixture(numbers, map_page, unmap_page);
     tcase_add_test(numbers, nothing_recorded);
     tcase_add_test(numbers, numbers_begin_with_1_and_have_no_gaps);
     tcase_add_test(numbers, words_carry_what_is_put_into_them);
@@ -621,22 +620,15 @@ static Suite *make_suite(void)
     tcase_add_test(numbers, full_window_makes_the_recorder_wait);
     tcase_add_test(numbers, overtaken_records_are_not_pending_any_more);
     tcase_add_test(numbers, numbers_go_on_beyond_32_bits);
-    suite_add_tcase(s, numbers);
-    tcase_set_timeout(death, 60);
-    tcase_add_checked_fixture(death, map_page, unmap_page);
     tcase_add_test(death, killed_right_after_the_swap_of_latest);
     tcase_add_test(death, sweep_alone_finds_the_last_record);
     tcase_add_test(death, killed_before_the_swap_nothing_has_happened);
     tcase_add_test(death, late_help_changes_nothing);
     tcase_add_test(death, help_keeps_announced_sleepers);
     tcase_add_test(death, killed_anywhere);
-    suite_add_tcase(s, death);
-    tcase_set_timeout(garbage, 60);
-    tcase_add_checked_fixture(garbage, map_page, unmap_page);
     tcase_add_test(garbage, garbage_in_the_page);
     tcase_add_test(garbage, extreme_words);
     tcase_add_test(garbage, garbage_that_changes_all_the_time);
-    suite_add_tcase(s, garbage);
     return s;
 }
 

@@ -350,18 +350,14 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("ipc_race");
-    TCase *duels = tcase_create("duels");
-    TCase *stress = tcase_create("many at once");
+    TCase *duels = suite_case(s, "duels", 60, NULL, NULL);
+    TCase *stress = suite_case(s, "many at once", 120, NULL, NULL);
 
-    tcase_set_timeout(duels, 60);
     tcase_add_test(duels, sleeper_is_seen_or_sees);
     tcase_add_test(duels, one_of_two_completes);
     tcase_add_test(duels, help_does_not_undo_a_completion);
     tcase_add_test(duels, two_recorders_get_two_numbers);
-    suite_add_tcase(s, duels);
-    tcase_set_timeout(stress, 120);
     tcase_add_test(stress, every_record_has_one_outcome_and_no_wakeup_is_lost);
-    suite_add_tcase(s, stress);
     return s;
 }
 

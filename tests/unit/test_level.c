@@ -266,7 +266,6 @@ END_TEST
 
 static void add_tests(TCase *c)
 {
-    tcase_set_timeout(c, 120);
     tcase_add_test(c, raised_and_lowered_while_it_looks_again);
     tcase_add_test(c, raised_and_lowered_after_it_looked_again);
     tcase_add_test(c, a_reset_before_parking_is_no_raise);
@@ -277,13 +276,10 @@ static void add_tests(TCase *c)
 int main(void)
 {
     Suite *s = suite_create("level");
-    TCase *asleep = tcase_create("engine asleep"), *awake = tcase_create("engine awake");
+    TCase *asleep = suite_case(s, "engine asleep", 120, start_world, npud_stop);
+    TCase *awake = suite_case(s, "engine awake", 120, setup_spinning, npud_stop);
 
-    tcase_add_checked_fixture(asleep, start_world, npud_stop);
     add_tests(asleep);
-    suite_add_tcase(s, asleep);
-    tcase_add_checked_fixture(awake, setup_spinning, npud_stop);
     add_tests(awake);
-    suite_add_tcase(s, awake);
     return run_suite(s);
 }

@@ -368,13 +368,10 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("lifecycle");
-    TCase *t = tcase_create("coming and going");
+    TCase *t = suite_case(s, "coming and going", 120, start_npud, npud_stop);
 
-    tcase_set_timeout(t, 120);
-    tcase_add_checked_fixture(t, start_npud, npud_stop);
     tcase_add_test(t, lively_clients);
     tcase_add_test(t, hostile_clients);
-    suite_add_tcase(s, t);
     return s;
 }
 

@@ -352,14 +352,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("mbuf_shm");
-    TCase *t = tcase_create("mbuf_shm");
+    TCase *t = suite_case(suite, "mbuf_shm", 60, start_world, stop_world);
 
-    tcase_add_checked_fixture(t, start_world, stop_world);
-    tcase_set_timeout(t, 60);
     tcase_add_test(t, threads_share_buffers);
     tcase_add_test(t, processes_are_killed);
     tcase_add_test(t, numbers_wrap);
     tcase_add_test(t, references_end);
-    suite_add_tcase(suite, t);
     return run_suite(suite);
 }

@@ -563,13 +563,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("mbuf_steps");
-    TCase *t = tcase_create("steps");
+    TCase *t = suite_case(suite, "steps", 0, start_world, stop_world);
 
-    tcase_add_checked_fixture(t, start_world, stop_world);
-    tcase_set_timeout(t, 0);
     tcase_add_test(t, same_number_of_another_block);
     tcase_add_test(t, random_steps);
     tcase_add_test(t, pairs_of_steps);
-    suite_add_tcase(suite, t);
     return run_suite(suite);
 }

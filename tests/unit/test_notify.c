@@ -107,12 +107,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("notify");
-    TCase *c = tcase_create("notify");
+    TCase *c = suite_case(s, "notify", 60, start_sessions, npud_stop);
 
-    tcase_set_timeout(c, 60);
-    tcase_add_checked_fixture(c, start_sessions, npud_stop);
     tcase_add_test(c, spent_on_a_dead_waiter);
     tcase_add_test(c, handed_on_to_the_next_waiter);
-    suite_add_tcase(s, c);
     return run_suite(s);
 }

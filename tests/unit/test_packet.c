@@ -537,11 +537,10 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("packet");
-    TCase *good = tcase_create("whole packets");
-    TCase *bad = tcase_create("refused");
-    TCase *end = tcase_create("end and errors");
+    TCase *good = suite_case(s, "whole packets", 0, open_sockets, close_sockets);
+    TCase *bad = suite_case(s, "refused", 0, open_sockets, close_sockets);
+    TCase *end = suite_case(s, "end and errors", 30, open_sockets, close_sockets);
 
-    tcase_add_checked_fixture(good, open_sockets, close_sockets);
     tcase_add_test(good, round_trip_of_every_size);
     tcase_add_test(good, packets_keep_their_boundaries);
     tcase_add_test(good, descriptors_arrive_in_order_and_close_on_exec);
@@ -550,8 +549,6 @@ static Suite *make_suite(void)
     tcase_add_test(good, failed_receive_leaves_nothing_to_close);
     tcase_add_test(good, message_round_trip);
     tcase_add_test(good, message_size_ends_at_packet_max);
-    suite_add_tcase(s, good);
-    tcase_add_checked_fixture(bad, open_sockets, close_sockets);
     tcase_add_test(bad, too_many_descriptors_are_not_sent);
     tcase_add_test(bad, surplus_descriptors_are_closed);
     tcase_add_test(bad, descriptors_in_several_control_messages_count_together);
@@ -559,16 +556,12 @@ static Suite *make_suite(void)
     tcase_add_test(bad, oversized_packet_is_refused_with_its_descriptors);
     tcase_add_test(bad, descriptors_that_do_not_fit_into_the_process_are_refused);
     tcase_add_test(bad, empty_packet);
-    suite_add_tcase(s, bad);
-    tcase_set_timeout(end, 30);
-    tcase_add_checked_fixture(end, open_sockets, close_sockets);
     tcase_add_test(end, end_of_file);
     tcase_add_test(end, sending_to_nobody_gives_epipe_and_no_signal);
     tcase_add_test(end, last_words_of_a_peer_that_did_not_listen);
     tcase_add_test(end, full_socket_gives_eagain);
     tcase_add_test(end, bad_descriptors_give_their_error);
     tcase_add_test(end, signals_do_not_end_a_receive);
-    suite_add_tcase(s, end);
     return s;
 }
 

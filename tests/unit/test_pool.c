@@ -926,15 +926,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("pool");
-    TCase *t = tcase_create("pool");
+    TCase *t = suite_case(suite, "pool", 0, NULL, NULL);
 
     tcase_add_test(t, sizes_are_made_to_fit);
     tcase_add_test(t, memory_of_a_user_ends);
     tcase_add_test(t, descriptors_of_a_user_end);
-    suite_add_tcase(suite, t);
-    t = tcase_create("npud");
-    tcase_add_checked_fixture(t, start_npud, NULL);
-    tcase_set_timeout(t, 60);
+    t = suite_case(suite, "npud", 60, start_npud, NULL);
     tcase_add_test(t, segment_is_charged_whole);
     tcase_add_test(t, ids_are_used_again_late);
     tcase_add_test(t, what_the_dead_hold_is_freed);
@@ -952,6 +949,5 @@ int main(void)
     tcase_add_test(t, segment_of_a_survivor_alone_is_given_back);
     tcase_add_test(t, pool_of_a_survivor_goes_with_its_session);
     tcase_add_test(t, session_that_leaves_is_freed_at_once);
-    suite_add_tcase(suite, t);
     return run_suite(suite);
 }

@@ -647,9 +647,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("queue");
-    TCase *tc = tcase_create("queue");
+    TCase *tc = suite_case(suite, "queue", 60, NULL, NULL);
 
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_queue_lives_as_long_as_somebody_has_it);
     tcase_add_test(tc, ids_are_used_again_as_late_as_possible);
     tcase_add_test(tc, limits_hold);
@@ -665,6 +664,5 @@ int main(void)
     tcase_add_test(tc, a_death_wakes_who_sleeps);
     tcase_add_test(tc, who_ends_and_lives_is_left_behind_too);
     tcase_add_test(tc, npuctl_tells_who_could_serve);
-    suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

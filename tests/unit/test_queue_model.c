@@ -911,11 +911,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("queue_model");
-    TCase *tc = tcase_create("interleavings");
+    TCase *tc = suite_case(suite, "interleavings", 600, NULL, NULL);
 
-    tcase_set_timeout(tc, 600);
     tcase_add_loop_test(tc, no_interleaving_loses_or_doubles_a_message, 0,
                         sizeof(scenarios) / sizeof(scenarios[0]));
-    suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -560,14 +560,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("queue_shm");
-    TCase *tc = tcase_create("rings");
+    TCase *tc = suite_case(suite, "rings", 300, NULL, NULL);
 
-    tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, threads, 0, 8);
     /* The thread sanitizer sees one process. */
     tcase_add_loop_test(tc, processes, 0, UNDER_TSAN ? 0 : 2);
     tcase_add_loop_test(tc, every_message_comes_once_however_many_die, 0, UNDER_TSAN ? 0 : 2);
     tcase_add_test(tc, nonsense_in_a_ring_harms_nobody_else);
-    suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

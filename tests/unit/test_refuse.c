@@ -53,12 +53,11 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("refuse");
-    TCase *t = tcase_create("sentences");
+    TCase *t = suite_case(s, "sentences", 0, NULL, NULL);
 
     tcase_add_test(t, every_cause_has_an_error_and_a_sentence);
     tcase_add_test(t, numbers_and_limits_stand_in_the_sentence);
     tcase_add_test(t, a_sentence_that_does_not_fit_is_cut);
-    suite_add_tcase(s, t);
     return s;
 }
 

@@ -1048,11 +1048,8 @@ END_TEST
 
 static TCase *add_case(Suite *suite, const char *name)
 {
-    TCase *c = tcase_create(name);
+    TCase *c = suite_case(suite, name, 120, start_npud, stop_npud);
 
-    tcase_add_checked_fixture(c, start_npud, stop_npud);
-    tcase_set_timeout(c, 120);
-    suite_add_tcase(suite, c);
     return c;
 }
 
@@ -1091,12 +1088,9 @@ int main(void)
     tcase_add_test(c, chains_that_never_end_do);
     tcase_add_test(c, words_that_change_in_the_backlog);
     tcase_add_test(c, noise_in_the_rings);
-    c = tcase_create("by themselves");
-    tcase_add_checked_fixture(c, NULL, stop_npud);
+    c = suite_case(suite, "by themselves", 0, NULL, stop_npud);
     tcase_add_test(c, the_limit_is_exact);
-    suite_add_tcase(suite, c);
-    c = tcase_create("backlog");
+    c = suite_case(suite, "backlog", 0, NULL, NULL);
     tcase_add_test(c, a_backlog_is_a_queue);
-    suite_add_tcase(suite, c);
     return run_suite(suite);
 }

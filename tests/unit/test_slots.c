@@ -693,11 +693,9 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("slots");
-    TCase *one = tcase_create("one thread");
-    TCase *many = tcase_create("readers");
+    TCase *one = suite_case(s, "one thread", 60, init_table, deinit_table);
+    TCase *many = suite_case(s, "readers", 60, init_table, deinit_table);
 
-    tcase_set_timeout(one, 60);
-    tcase_add_checked_fixture(one, init_table, deinit_table);
     tcase_add_test(one, taken_is_not_live_until_published);
     tcase_add_test(one, first_owner_finds_zeros_and_the_next_what_he_left);
     tcase_add_test(one, put_makes_the_number_stale);
@@ -721,11 +719,7 @@ static Suite *make_suite(void)
     tcase_add_test(one, each_released_object_is_forgotten_once);
     tcase_add_test(one, a_condemned_block_stays_when_a_slot_was_taken);
     tcase_add_test(one, random_releases_agree_with_a_model);
-    suite_add_tcase(s, one);
-    tcase_set_timeout(many, 60);
-    tcase_add_checked_fixture(many, init_table, deinit_table);
     tcase_add_test(many, readers_beside_a_busy_owner);
-    suite_add_tcase(s, many);
     return s;
 }
 

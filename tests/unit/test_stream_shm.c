@@ -252,27 +252,19 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("stream_shm");
-    TCase *one = tcase_create("one thread");
-    TCase *duels = tcase_create("duels");
-    TCase *many = tcase_create("engine and waiters");
+    TCase *one = suite_case(s, "one thread", 0, reset_ctrl, NULL);
+    TCase *duels = suite_case(s, "duels", 60, reset_ctrl, NULL);
+    TCase *many = suite_case(s, "engine and waiters", 60, reset_ctrl, NULL);
 
-    tcase_add_checked_fixture(one, reset_ctrl, NULL);
     tcase_add_test(one, nobody_is_woken_when_nobody_waits);
     tcase_add_test(one, woken_once_when_the_target_is_reached);
     tcase_add_test(one, target_in_the_past_is_woken_by_the_next_publication);
     tcase_add_test(one, nearest_target_counts);
     tcase_add_test(one, error_word_holds_code_and_pid);
-    suite_add_tcase(s, one);
-    tcase_set_timeout(duels, 60);
-    tcase_add_checked_fixture(duels, reset_ctrl, NULL);
     tcase_add_test(duels, waiter_sees_done_or_engine_sees_waiter);
     tcase_add_test(duels, who_arms_after_a_wakeup_is_not_forgotten);
-    suite_add_tcase(s, duels);
-    tcase_set_timeout(many, 60);
-    tcase_add_checked_fixture(many, reset_ctrl, NULL);
     tcase_add_test(many, no_wakeup_is_lost_with_one_waiter);
     tcase_add_test(many, no_wakeup_is_lost_with_many_waiters);
-    suite_add_tcase(s, many);
     return s;
 }
 

@@ -173,17 +173,14 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("timers");
-    TCase *t = tcase_create("heap");
+    TCase *t = suite_case(s, "heap", 60, NULL, deinit_timers);
 
-    tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, NULL, deinit_timers);
     tcase_add_test(t, empty);
     tcase_add_test(t, one_timer_set_moved_and_cleared);
     tcase_add_test(t, moving_changes_who_is_first);
     tcase_add_test(t, sorts_what_came_in_any_order);
     tcase_add_test(t, clearing_any_entry_keeps_the_order);
     tcase_add_test(t, random_operations_agree_with_a_model);
-    suite_add_tcase(s, t);
     return s;
 }
 

@@ -199,9 +199,8 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("user");
-    TCase *t = tcase_create("charges");
+    TCase *t = suite_case(s, "charges", 0, ref_user, unref_user);
 
-    tcase_add_checked_fixture(t, ref_user, unref_user);
     tcase_add_test(t, limit_is_exact);
     tcase_add_test(t, room_comes_back_with_each_release);
     tcase_add_test(t, amounts_do_not_overflow);
@@ -211,7 +210,6 @@ static Suite *make_suite(void)
     tcase_add_test(t, uids_are_counted_apart);
     tcase_add_test(t, one_user_per_uid_until_the_last_reference);
     tcase_add_test_raise_signal(t, last_reference_with_a_balance_is_a_bug, SIGABRT);
-    suite_add_tcase(s, t);
     return s;
 }
 

@@ -250,10 +250,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("value");
-    TCase *all = tcase_create("values");
+    TCase *all = suite_case(suite, "values", 60, start_session, end_session);
 
-    tcase_set_timeout(all, 60);
-    tcase_add_checked_fixture(all, start_session, end_session);
     tcase_add_test(all, forged_words);
     tcase_add_test(all, forged_reductions);
     tcase_add_test(all, one_write_frees_all_who_wait_for_it);
@@ -261,6 +259,5 @@ int main(void)
     tcase_add_test(all, dropped_waiters_do_not_count);
     tcase_add_test(all, freed_memory_fails_all);
     tcase_add_test(all, freed_source_leaves_nobody_waiting);
-    suite_add_tcase(suite, all);
     return run_suite(suite);
 }

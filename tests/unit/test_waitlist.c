@@ -425,10 +425,9 @@ END_TEST
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("waitlist");
-    TCase *one = tcase_create("one thread");
-    TCase *many = tcase_create("races");
+    TCase *one = suite_case(s, "one thread", 0, init_list, deinit_list);
+    TCase *many = suite_case(s, "races", 60, init_list, deinit_list);
 
-    tcase_add_checked_fixture(one, init_list, deinit_list);
     tcase_add_test(one, range_includes_both_ends);
     tcase_add_test(one, empty_range_and_empty_list);
     tcase_add_test(one, who_fires_says_how_it_ended);
@@ -440,13 +439,9 @@ static Suite *make_suite(void)
     tcase_add_test(one, remove_says_if_it_was_in_time);
     tcase_add_test(one, remove_from_another_list_does_nothing);
     tcase_add_test_raise_signal(one, ending_a_list_with_waiters_is_a_bug, SIGABRT);
-    suite_add_tcase(s, one);
-    tcase_set_timeout(many, 60);
-    tcase_add_checked_fixture(many, init_list, deinit_list);
     tcase_add_test(many, fire_and_remove_exactly_one_wins);
     tcase_add_test(many, waiter_sees_the_change_or_is_fired);
     tcase_add_test(many, news_are_not_lost_between_test_and_wait);
-    suite_add_tcase(s, many);
     return s;
 }
 
