@@ -98,6 +98,7 @@ static void call_function(PyObject *fn, PyObject *argument)
     result = argument ? PyObject_CallOneArg(fn, argument) : NULL;
     if (!result && !interrupt_ends_call(&outer))
         PyErr_WriteUnraisable(fn);
+    interrupt_after_function(&outer);
     if (type)
         PyErr_Restore(type, value, trace);
     Py_XDECREF(result);

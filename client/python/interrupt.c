@@ -87,6 +87,12 @@ bool interrupt_ends_call(struct interrupt_scope *outer)
     return true;
 }
 
+void interrupt_after_function(struct interrupt_scope *outer)
+{
+    if (main_one && outer->in_call && !outer->ending && PyErr_CheckSignals() < 0)
+        outer->ending = true;
+}
+
 static struct timespec slice_end(void)
 {
     struct timespec end;

@@ -42,6 +42,12 @@ int interrupt_again(void);
 bool interrupt_ends_call(struct interrupt_scope *outer);
 
 /**
+ * A Python function has returned, which the library has called in `outer`. Runs handlers, as many
+ * functions may follow in one call; what a handler raises ends that call, and stays set then.
+ */
+void interrupt_after_function(struct interrupt_scope *outer);
+
+/**
  * pthread_join(), and its result; -1 with an exception set: a signal handler has raised it, and the
  * thread goes on. Without the GIL meanwhile.
  */

@@ -251,7 +251,9 @@ ready = []
 def launch():
     acl.rt.set_context(context)
     while True:
-        acl.rt.launch_callback(ready.append, 1, 0, stream)
+        # One in a hundred holds the stream: the others do not pile up while nobody runs them.
+        for i in range(100):
+            acl.rt.launch_callback(ready.append, 1, i == 0, stream)
 must(acl.util.start_thread(launch, None))
 def serve():
     while True:
@@ -269,6 +271,24 @@ os._exit(0)
             program.process.send_signal(signal.SIGINT)
             self.assertTrue(program.until("caught"), program.said)
         self.assertEqual(program.end()[::2], (0, ""))
+
+    def test_between_two_callbacks(self):
+        """Python runs no handler in a function of C; many such callbacks may run in one call."""
+        code, said, err = self.program("""
+import _thread
+must(acl.rt.subscribe_report(me, stream))
+ran = []
+for fn, argument in ((ran.append, 1), (_thread.interrupt_main, signal.SIGINT), (ran.append, 2)):
+    must(acl.rt.launch_callback(fn, argument, 0, stream))
+must(acl.rt.synchronize_stream(stream))
+try:
+    acl.rt.process_report(-1)
+except KeyboardInterrupt:
+    say(str(ran))
+must(acl.rt.process_report(-1))
+say(str(ran))
+""").end()
+        self.assertEqual((code, said, err), (0, ["[1]", "[1, 2]"], ""))
 
     def test_what_a_callback_raises(self):
         """KeyboardInterrupt and SystemExit end the call in the main thread; the callbacks behind it
