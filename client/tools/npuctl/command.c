@@ -1,17 +1,7 @@
 #include "client/tools/npuctl/command.h"
 
-#include <errno.h>
-#include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
-
-static bool parse_session(const char *text, uint64_t *session)
-{
-    char *end;
-
-    errno = 0;
-    *session = strtoull(text, &end, 10);
-    return text[0] >= '0' && text[0] <= '9' && !*end && errno == 0 && *session != 0;
-}
 
 static const char *refuse_more_words(char **words, int n, const char **about)
 {
@@ -35,7 +25,7 @@ static const char *parse_kill(char **words, int n, const struct inject_options *
     if (n == 0)
         return "kill needs the number of a session";
     *about = words[0];
-    if (!parse_session(words[0], &task->request.end_session))
+    if (!inject_parse_number(words[0], 1, UINT64_MAX, &task->request.end_session))
         return "no number of a session:";
     return refuse_more_words(words + 1, n - 1, about);
 }

@@ -1,7 +1,7 @@
 #include "client/tools/npuctl/inject.h"
 
-#include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +9,8 @@
 #include "proto/wire/error_name.h"
 #include "proto/util/random.h"
 
-/* In the order of enum inject_option. */
-static const char *const option_names[] = {"--kind",   "--session",     "--device",
-                                           "--stream", "--nth",         "--count",
-                                           "--code",   "--probability", "--seed"};
-static_assert(sizeof(option_names) / sizeof(option_names[0]) == INJECT_END - INJECT_KIND,
-              "a name each");
+#define OPTION_NAME(NAME, name) "--" name,
+static const char *const option_names[] = {INJECT_OPTIONS(OPTION_NAME)};
 #define N_OPTIONS (sizeof(option_names) / sizeof(option_names[0]))
 
 static const char *value_of(const struct inject_options *o, enum inject_option option)
@@ -31,7 +27,7 @@ const char *inject_option_given(const struct inject_options *options)
 }
 
 /* Digits only: strtoull() takes signs and spaces, too. */
-static bool parse_number(const char *text, uint64_t low, uint64_t high, uint64_t *number)
+bool inject_parse_number(const char *text, uint64_t low, uint64_t high, uint64_t *number)
 {
     char *end;
 
@@ -41,22 +37,40 @@ static bool parse_number(const char *text, uint64_t low, uint64_t high, uint64_t
            *number <= high;
 }
 
-/* An option that wants a number; unchanged when it is not given. */
-static bool read_number(const struct inject_options *o, enum inject_option option, uint64_t low,
-                        uint64_t high, uint64_t *number)
+/* Options that want a number: the id of something, or any, from `low` on. */
+static const struct number_option {
+    enum inject_option option;
+    bool id;
+    uint64_t low;
+    size_t offset; /* in Npud__Inject: int32_t for an id, else uint64_t */
+    const char *wants;
+} number_options[] = {
+    {INJECT_SESSION, false, 1, offsetof(Npud__Inject, session),
+     "--session wants the number of a session, not"},
+    {INJECT_DEVICE, true, 0, offsetof(Npud__Inject, device),
+     "--device wants the number of a device, not"},
+    {INJECT_STREAM, true, 0, offsetof(Npud__Inject, stream),
+     "--stream wants the number of a stream, not"},
+    {INJECT_NTH, false, 1, offsetof(Npud__Inject, nth), "--nth wants a number from 1 on, not"},
+    {INJECT_COUNT, false, 1, offsetof(Npud__Inject, count),
+     "--count wants a number from 1 on, not"},
+    {INJECT_SEED, false, 0, offsetof(Npud__Inject, seed), "--seed wants a number, not"},
+};
+
+/* The rule is unchanged without a text. */
+static bool read_number(const struct number_option *o, const char *text, Npud__Inject *rule)
 {
-    const char *text = value_of(o, option);
+    void *where = (char *)rule + o->offset;
+    uint64_t number;
 
-    return !text || parse_number(text, low, high, number);
-}
-
-static bool read_id(const struct inject_options *o, enum inject_option option, int32_t *id)
-{
-    uint64_t number = 0;
-
-    if (!read_number(o, option, 0, INT32_MAX, &number))
+    if (!text)
+        return true;
+    if (!inject_parse_number(text, o->low, o->id ? INT32_MAX : UINT64_MAX, &number))
         return false;
-    *id = value_of(o, option) ? (int32_t)number : -1;
+    if (o->id)
+        *(int32_t *)where = (int32_t)number;
+    else
+        *(uint64_t *)where = number;
     return true;
 }
 
@@ -67,7 +81,7 @@ static bool read_code(const char *text, int32_t *code)
     *code = ACL_ERROR_RT_INTERNAL_ERROR;
     if (!text)
         return true;
-    if (parse_number(text, 100000, 599999, &number))
+    if (inject_parse_number(text, 100000, 599999, &number))
         *code = (int32_t)number;
     else
         *code = error_name_find(text);
@@ -86,30 +100,17 @@ static bool read_probability(const char *text, double *probability)
 static const char *read_values(const struct inject_options *o, Npud__Inject *rule,
                                const char **name)
 {
-    *name = value_of(o, INJECT_SESSION);
-    if (!read_number(o, INJECT_SESSION, 1, UINT64_MAX, &rule->session))
-        return "--session wants the number of a session, not";
-    *name = value_of(o, INJECT_DEVICE);
-    if (!read_id(o, INJECT_DEVICE, &rule->device))
-        return "--device wants the number of a device, not";
-    *name = value_of(o, INJECT_STREAM);
-    if (!read_id(o, INJECT_STREAM, &rule->stream))
-        return "--stream wants the number of a stream, not";
-    *name = value_of(o, INJECT_NTH);
-    if (!read_number(o, INJECT_NTH, 1, UINT64_MAX, &rule->nth))
-        return "--nth wants a number from 1 on, not";
-    *name = value_of(o, INJECT_COUNT);
-    if (!read_number(o, INJECT_COUNT, 1, UINT64_MAX, &rule->count))
-        return "--count wants a number from 1 on, not";
+    for (size_t i = 0; i < sizeof(number_options) / sizeof(number_options[0]); i++) {
+        *name = value_of(o, number_options[i].option);
+        if (!read_number(&number_options[i], *name, rule))
+            return number_options[i].wants;
+    }
     *name = value_of(o, INJECT_CODE);
     if (!read_code(*name, &rule->code))
         return "--code wants an ACL error code or its name, not";
     *name = value_of(o, INJECT_PROBABILITY);
     if (!read_probability(*name, &rule->probability))
         return "--probability wants a number above 0 and at most 1, not";
-    *name = value_of(o, INJECT_SEED);
-    if (!read_number(o, INJECT_SEED, 0, UINT64_MAX, &rule->seed))
-        return "--seed wants a number, not";
     if (value_of(o, INJECT_KIND))
         rule->kind = (char *)value_of(o, INJECT_KIND);
     return NULL;
@@ -140,7 +141,7 @@ static const char *parse_clear(char **words, int n, struct inject_command *comma
     *name = n > 1 ? words[1] : n > 0 ? words[0] : NULL;
     if (n > 1)
         return "unexpected argument";
-    if (n == 1 && !parse_number(words[0], 1, UINT64_MAX, &command->clear))
+    if (n == 1 && !inject_parse_number(words[0], 1, UINT64_MAX, &command->clear))
         return "no number of a rule:";
     return NULL;
 }
@@ -162,6 +163,7 @@ const char *inject_parse(char **words, int n, const struct inject_options *optio
     unsigned v = 0;
 
     *command = (struct inject_command){.rule = NPUD__INJECT__INIT};
+    command->rule.device = command->rule.stream = -1; /* any */
     *name = n > 0 ? words[0] : NULL;
     if (n == 0)
         return "inject needs one of fail, stall, lose-device, list, clear";

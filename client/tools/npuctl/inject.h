@@ -7,31 +7,22 @@
 
 #include "proto/wire/npud.pb-c.h"
 
-/** Options of rules, as getopt_long() returns them: beyond all characters. */
-enum inject_option {
-    INJECT_KIND = 256,
-    INJECT_SESSION,
-    INJECT_DEVICE,
-    INJECT_STREAM,
-    INJECT_NTH,
-    INJECT_COUNT,
-    INJECT_CODE,
-    INJECT_PROBABILITY,
-    INJECT_SEED,
-    INJECT_END
-};
-#define INJECT_LONG_OPTIONS                                                                        \
-    {"kind", required_argument, NULL, INJECT_KIND},                                                \
-        {"session", required_argument, NULL, INJECT_SESSION},                                      \
-        {"device", required_argument, NULL, INJECT_DEVICE},                                        \
-        {"stream", required_argument, NULL, INJECT_STREAM},                                        \
-        {"nth", required_argument, NULL, INJECT_NTH},                                              \
-        {"count", required_argument, NULL, INJECT_COUNT},                                          \
-        {"code", required_argument, NULL, INJECT_CODE},                                            \
-        {"probability", required_argument, NULL, INJECT_PROBABILITY},                              \
-    {                                                                                              \
-        "seed", required_argument, NULL, INJECT_SEED                                               \
-    }
+/** Options of rules, by their names. */
+#define INJECT_OPTIONS(X)                                                                          \
+    X(KIND, "kind")                                                                                \
+    X(SESSION, "session")                                                                          \
+    X(DEVICE, "device")                                                                            \
+    X(STREAM, "stream")                                                                            \
+    X(NTH, "nth")                                                                                  \
+    X(COUNT, "count")                                                                              \
+    X(CODE, "code")                                                                                \
+    X(PROBABILITY, "probability")                                                                  \
+    X(SEED, "seed")
+
+/** As getopt_long() returns them: beyond all characters. */
+#define INJECT_VALUE(NAME, name) INJECT_##NAME,
+enum inject_option { INJECT_BEFORE = 255, INJECT_OPTIONS(INJECT_VALUE) INJECT_END };
+#define INJECT_LONG_OPTION(NAME, name) {name, required_argument, NULL, INJECT_##NAME},
 
 /** What was given of them: NULL, or the value. */
 struct inject_options {
@@ -49,6 +40,9 @@ struct inject_command {
     Npud__Inject rule; /* SET */
     uint64_t clear;    /* CLEAR: a rule, or 0: all */
 };
+
+/** Digits only, and a value from low to high. */
+bool inject_parse_number(const char *text, uint64_t low, uint64_t high, uint64_t *number);
 
 /** The name of an option that was given ("--kind"), or NULL. */
 const char *inject_option_given(const struct inject_options *options);

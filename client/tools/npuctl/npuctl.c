@@ -92,15 +92,10 @@ static enum status watch_report(const struct task *task, double seconds)
 }
 
 static const struct option long_options[] = {
-    {"json", no_argument, NULL, 'j'},
-    {"bytes", no_argument, NULL, 'b'},
-    {"watch", optional_argument, NULL, 'w'},
-    {"interval", required_argument, NULL, 'i'},
-    {"socket", required_argument, NULL, 's'},
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    INJECT_LONG_OPTIONS,
-    {NULL, 0, NULL, 0},
+    {"json", no_argument, NULL, 'j'},         {"bytes", no_argument, NULL, 'b'},
+    {"watch", optional_argument, NULL, 'w'},  {"interval", required_argument, NULL, 'i'},
+    {"socket", required_argument, NULL, 's'}, {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},         INJECT_OPTIONS(INJECT_LONG_OPTION){NULL, 0, NULL, 0},
 };
 
 static enum status refuse_usage(const char *what, const char *about)
