@@ -1,5 +1,6 @@
 #include "client/buffers/mbuf_cache.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "acl/acl.h"
@@ -87,6 +88,7 @@ static int fetch_slots(const char *function, struct session *s, uint32_t class,
     bool large = atomic_load_explicit(&s->pool.size, memory_order_relaxed) > POOL_KEPT;
 
     give_back(s, stack, class, 0);
+    assert(stack->fetch < MBUF_CACHE_SLOTS); /* refs has room */
     RETURN_IF_ERROR(pool_take(function, s, class, large ? 1 : 1 + stack->fetch, refs, &n));
     *ref = refs[0];
     /* One of a large segment goes back there without coming to this stack. */

@@ -1,6 +1,6 @@
 #include "client/buffers/queue.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,7 +34,10 @@ void queue_use_ring(struct ring *ring)
 
 void queue_drop_ring(struct ring *ring)
 {
-    if (atomic_fetch_sub_explicit(&ring->uses, 1, memory_order_acq_rel) != 1)
+    uint32_t uses = atomic_fetch_sub_explicit(&ring->uses, 1, memory_order_acq_rel);
+
+    assert(uses > 0);
+    if (uses != 1)
         return;
     if (ring->view.put)
         munmap(ring->view.put, queue_put_size(ring->view.depth));
@@ -87,8 +90,8 @@ static struct ring *ring_new(const Npud__QueueReply *reply, const int fds[2])
     }
     put = ring->view.put;
     take = ring->view.take;
-    ring->side[0] = (struct ring_side){&take->news, &take->waiting, &put->wake};
-    ring->side[1] = (struct ring_side){&put->news, &put->waiting, &take->wake};
+    ring->side[0] = (struct ring_side){&take->news, &take->waiting, &put->wake, QUEUE_TAKE};
+    ring->side[1] = (struct ring_side){&put->news, &put->waiting, &take->wake, QUEUE_PUT};
     return ring;
 }
 

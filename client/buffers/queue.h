@@ -43,6 +43,7 @@ struct ring_side {
     struct queue_news *news;   /* what npud says to this side */
     _Atomic uint64_t *waiting; /* how many sleep on this side */
     _Atomic uint32_t *word;    /* the futex on which they sleep: the other side changes it */
+    uint32_t right;            /* that a process on this side has */
 };
 
 struct ring {
@@ -63,8 +64,11 @@ struct queue {
     _Atomic(struct ring *) ring; /* NULL: not known */
     /* Why the last ring went: the process lost its last right, or else npud destroyed the queue. */
     _Atomic bool lost_right;
-    /* The last life in which threads of this process have put, or taken: they serve each other. */
-    _Atomic uint64_t has_put, has_taken;
+    /*
+     * The last life in which threads of this process have been on a side, as ring.side has them:
+     * they serve each other.
+     */
+    _Atomic uint64_t used[2];
 };
 
 /**

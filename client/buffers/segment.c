@@ -75,6 +75,7 @@ static void bury_segment(struct segments *all, struct segment *g)
 {
     size_t heads = segment_data_offset(segment_slots(&g->view));
 
+    assert(g->range.size > heads); /* not buried before */
     take_out_of_table(g);
     DL_DELETE(all->live, g);
     pthread_rwlock_wrlock(&all->map_lock);

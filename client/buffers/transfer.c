@@ -261,7 +261,7 @@ static enum outcome put_message(struct transfer *t)
     if (__builtin_expect(r != QUEUE_OK, 0))
         return explain_result(t, r);
     t->woken = queue_waiting(&v->take->waiting);
-    note_life(&t->queue->has_put, t->life);
+    note_life(&t->queue->used[true], t->life);
     return DONE;
 }
 
@@ -373,7 +373,7 @@ static enum outcome take_message(struct transfer *t)
     if (r == QUEUE_EMPTY)
         return AGAIN;
     t->woken = queue_waiting(&v->put->waiting);
-    note_life(&t->queue->has_taken, t->life);
+    note_life(&t->queue->used[false], t->life);
     if (__builtin_expect(r != QUEUE_OK || !mbuf_find(front.ref, t->buffer), 0))
         return AGAIN;
     t->buffer->word = held;

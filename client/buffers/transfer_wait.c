@@ -25,25 +25,21 @@ void transfer_wait_wake(const struct transfer *t)
     }
 }
 
-/* npud works on the other side: it takes for a route where we put, or puts where we take. */
-static bool is_served_by_router(const struct transfer *t)
-{
-    return atomic_load(&t->ring->side[!t->putting].news->routed) != 0;
-}
-
 /*
  * Every process that could end our wait is gone, and none is still to come. Threads of this process
- * that have put or taken before still can end it.
+ * that have put or taken before still can end it. So can npud, if it works on the other side: it
+ * takes for a route where we put, or puts where we take.
  */
 static bool is_deserted(const struct transfer *t)
 {
     const struct queue_news *news = transfer_side(t)->news;
-    uint32_t self = (t->ring->rights & (t->putting ? QUEUE_TAKE : QUEUE_PUT)) != 0;
-    bool serves_itself =
-        atomic_load(t->putting ? &t->queue->has_taken : &t->queue->has_put) == t->life && self != 0;
+    const struct ring_side *other = &t->ring->side[!t->putting];
+    uint32_t self = (t->ring->rights & other->right) != 0;
+    bool serves_itself = self != 0 && atomic_load(&t->queue->used[!t->putting]) == t->life;
+    bool served_by_router = atomic_load(&other->news->routed) != 0;
 
     return atomic_load(&news->gone) != 0 && atomic_load(&news->others) <= self && !serves_itself &&
-           !is_served_by_router(t);
+           !served_by_router;
 }
 
 static bool can_go_on(const struct transfer *t)
@@ -90,11 +86,22 @@ static void say_empty(char *text, size_t size, const char *function, uint32_t id
     snprintf(text, size, "%s: queue %u is empty", function, id);
 }
 
+/* What a transfer waits for, on the side that it is on. */
+static const struct want {
+    uint32_t kind; /* of the sleep */
+    int time_up;
+    error_render_fn *say;
+    const char *state, *needs;
+} wants[] = {
+    [false] = {WAIT_MESSAGE, ACL_ERROR_RT_QUEUE_EMPTY, say_empty, "empty", "enqueue"},
+    [true] = {WAIT_ROOM, ACL_ERROR_RT_QUEUE_FULL, say_full, "full", "dequeue"},
+};
+
 int transfer_wait_error_time_up(const struct transfer *t)
 {
-    return error_defer(t->putting ? ACL_ERROR_RT_QUEUE_FULL : ACL_ERROR_RT_QUEUE_EMPTY,
-                       t->putting ? say_full : say_empty, t->function, t->queue->id,
-                       t->ring->view.depth);
+    const struct want *want = &wants[t->putting];
+
+    return error_defer(want->time_up, want->say, t->function, t->queue->id, t->ring->view.depth);
 }
 
 static int error_deserted(const struct transfer *t)
@@ -102,8 +109,7 @@ static int error_deserted(const struct transfer *t)
     return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                      "%s: queue %u is %s, and no process is left that could %s: process %d, the "
                      "last one, has died or lost the right",
-                     t->function, t->queue->id, t->putting ? "full" : "empty",
-                     t->putting ? "dequeue" : "enqueue",
+                     t->function, t->queue->id, wants[t->putting].state, wants[t->putting].needs,
                      (int)atomic_load(&transfer_side(t)->news->pid));
 }
 
@@ -116,8 +122,8 @@ int transfer_wait_sleep(struct transfer *t)
     if (is_deserted(t) && !can_go_on(t) && !transfer_ended(t))
         return error_deserted(t);
     t->slept = true;
-    r = wait_queue(&t->session->waits, t->function, t->putting ? WAIT_ROOM : WAIT_MESSAGE,
-                   t->ring->view.number, side->word, is_nap_over, &nap, t->deadline);
+    r = wait_queue(&t->session->waits, t->function, wants[t->putting].kind, t->ring->view.number,
+                   side->word, is_nap_over, &nap, t->deadline);
     queue_disarm(side->waiting, nap.generation);
     KILL_POINT(QUEUE_DISARMED);
     if (r == -EINTR)

@@ -1,5 +1,6 @@
 #include "client/memory/alloc.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -93,6 +94,7 @@ static void trim_freed(struct session *s, size_t count, uint64_t bytes)
         if (s->freed_count <= count && s->freed_bytes <= bytes)
             break;
         range_map_remove(&s->freed_map, &m->mapped);
+        assert(s->freed_count > 0 && s->freed_bytes >= m->mapped.size);
         DL_DELETE(s->freed, m);
         s->freed_count--;
         s->freed_bytes -= m->mapped.size;

@@ -74,18 +74,13 @@ int place_check_peers(struct session *s, const char *function, const struct plac
 }
 
 int place_find_device(struct session *s, const char *function, uint32_t device, const char *name,
-                      const void *address, uint64_t size, struct memory_place *place)
+                      const void *address, uint64_t size, struct place *at)
 {
-    struct place at;
-    int error = place_find(s, function, address, size, name, &at);
-
-    if (error == 0 && at.kind != PLACE_DEVICE)
-        error = error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %s (%p) is not device memory", function,
-                          name, address);
-    if (error == 0)
-        error = check_reach(s, function, device, at.memory.device);
-    *place = (struct memory_place){at.memory.remote, at.memory.remote_generation, at.offset};
-    return error;
+    RETURN_IF_ERROR(place_find(s, function, address, size, name, at));
+    if (at->kind != PLACE_DEVICE)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %s (%p) is not device memory", function,
+                         name, address);
+    return check_reach(s, function, device, at->memory.device);
 }
 
 static int send_written(struct session *s, const char *function, const struct place *to,

@@ -19,13 +19,6 @@ struct place {
     uint64_t offset;
 };
 
-/** How a task names a place in memory. */
-struct memory_place {
-    uint32_t remote;
-    uint32_t generation;
-    uint64_t offset;
-};
-
 /**
  * What is at address, where a call reads or writes `count` bytes. 0, or ACL_ERROR_RT_PARAM_INVALID
  * when they leave the allocation or the buffer, or it was freed. name: of the argument, for the
@@ -44,7 +37,7 @@ int place_check_peers(struct session *s, const char *function, const struct plac
  * aclrtDeviceEnablePeerAccess. name: of the argument, for the sentence.
  */
 int place_find_device(struct session *s, const char *function, uint32_t device, const char *name,
-                      const void *address, uint64_t size, struct memory_place *place);
+                      const void *address, uint64_t size, struct place *at);
 
 /**
  * Memory of the program, of any kind, that a call reads or writes by itself: do `size` bytes at

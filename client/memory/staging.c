@@ -1,5 +1,6 @@
 #include "client/memory/staging.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -22,6 +23,7 @@ static bool is_idle(const struct staging *b)
 /* Caller holds staging_lock. */
 static void remove_buffer(struct session *session, struct staging *b)
 {
+    assert(session->staging_bytes >= b->memory.mapped.size);
     DL_DELETE(session->staging, b);
     session->staging_bytes -= b->memory.mapped.size;
 }

@@ -11,7 +11,7 @@ static int submit_value(const char *function, enum task_op op, void *address, ui
                         uint32_t flag, aclrtStream stream)
 {
     struct task task = {.op = (uint8_t)op, .flags = (uint8_t)flag};
-    struct memory_place place;
+    struct place at;
     int error;
     struct stream *s;
 
@@ -19,11 +19,11 @@ static int submit_value(const char *function, enum task_op op, void *address, ui
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: devAddr (%p) is not aligned to %u bytes",
                          function, address, WORD);
     s = FIND_OR_RETURN(stream_lock, function, stream);
-    error = place_find_device(s->session, function, s->device, "devAddr", address, WORD, &place);
+    error = place_find_device(s->session, function, s->device, "devAddr", address, WORD, &at);
     if (error == 0) {
-        task.object = place.remote;
-        task.generation = place.generation;
-        task.value.offset = place.offset;
+        task.object = at.memory.remote;
+        task.generation = at.memory.remote_generation;
+        task.value.offset = at.offset;
         task.value.value = value;
         error = stream_submit(s, function, &task);
     }
@@ -87,17 +87,17 @@ static int check_reduce(const void *dst, const void *src, uint64_t count, uint32
 static int submit_reduce(struct stream *s, const char *function, void *dst, const void *src,
                          struct task *task)
 {
-    struct memory_place to, from;
+    struct place to, from;
 
     RETURN_IF_ERROR(
         place_find_device(s->session, function, s->device, "dst", dst, task->reduce.size, &to));
     RETURN_IF_ERROR(
         place_find_device(s->session, function, s->device, "src", src, task->reduce.size, &from));
-    task->object = to.remote;
-    task->generation = to.generation;
+    task->object = to.memory.remote;
+    task->generation = to.memory.remote_generation;
     task->reduce.dst_offset = to.offset;
-    task->reduce.src = from.remote;
-    task->reduce.src_generation = from.generation;
+    task->reduce.src = from.memory.remote;
+    task->reduce.src_generation = from.memory.remote_generation;
     task->reduce.src_offset = from.offset;
     return stream_submit(s, function, task);
 }
