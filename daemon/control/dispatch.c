@@ -120,7 +120,7 @@ static int32_t on_memory_written(struct call *call)
     if (!mem)
         return 0;
     if (in->offset > mem->size || in->size > mem->size - in->offset)
-        return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than the allocation");
+        return refuse(call, CAUSE_ALLOCATION_RANGE, "bytes that were written");
     value_written(mem, in->offset, in->size);
     return 0;
 }

@@ -1,6 +1,5 @@
 #include "daemon/control/fetch.h"
 
-#include "acl/acl_base.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/call.h"
@@ -43,16 +42,10 @@ struct ipc_open *fetch_ipc_event(struct session *session, uint32_t slot)
     return open && open->state == IPC_OPEN_USED ? open : NULL;
 }
 
-int32_t fetch_bad_queue_id(struct call *call, uint32_t id)
-{
-    return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "queue %u: ids of queues are 0 to %u", id,
-                     QUEUE_IDS - 1);
-}
-
 static int32_t fetch_queue(struct call *call, uint32_t id)
 {
     if (id >= QUEUE_IDS)
-        return fetch_bad_queue_id(call, id);
+        return refuse(call, CAUSE_QUEUE_ID, "queue %u", id);
     call->of.queue = queue_attached(call->session, id);
     return call->of.queue ? 0 : refuse(call, CAUSE_QUEUE_NOT_ATTACHED, "queue %u", id);
 }

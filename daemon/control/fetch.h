@@ -27,6 +27,3 @@ int32_t fetch_object(struct call *call, enum need need, uint32_t number);
 
 /** The session's open IPC event in that slot, or NULL. */
 struct ipc_open *fetch_ipc_event(struct session *session, uint32_t slot);
-
-/** A number that is no id of a queue: the ACL error, with its sentence in call. */
-int32_t fetch_bad_queue_id(struct call *call, uint32_t id);

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "acl/acl_base.h"
 #include "daemon/core/device.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/refuse.h"

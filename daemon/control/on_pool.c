@@ -1,7 +1,6 @@
 /* Requests about segments of shared buffers. */
 #include "daemon/core/call.h"
 
-#include "acl/acl_base.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/segment.h"
@@ -44,31 +43,32 @@ int32_t on_create_segment(struct call *call)
     return 0;
 }
 
-int32_t on_map_segment(struct call *call)
+static enum cause map_segment(struct session *session, struct segment *segment)
 {
-    struct session *session = call->session;
-    struct segment *segment = segment_find(session->server, call->request->map_segment->segment);
     struct peer *peer = peer_get(session);
 
     if (!segment)
-        return call_fail(call, ACL_ERROR_RT_PARAM_INVALID,
-                         "there is no segment %u of shared buffers",
-                         call->request->map_segment->segment);
-    if (peer && (segment_maps(session, segment) || queue_session_may_map(session, segment))) {
-        if (!segment_map(peer, segment))
-            peer = NULL;
-        else
-            queue_rights_changed(session);
-    } else if (peer) {
-        return call_fail(
-            call, ACL_ERROR_RT_NO_PERMISSION,
-            "no buffer of segment %u (of process %d) was sent through a queue that this "
-            "process may dequeue from",
-            segment->view.id, (int)segment->pool->pid);
-    }
+        return CAUSE_SEGMENT_NONE;
     if (!peer)
-        return refuse(call, CAUSE_MEMORY, "segment %u of shared buffers cannot be mapped",
-                      segment->view.id);
+        return CAUSE_MEMORY;
+    if (!segment_maps(session, segment) && !queue_session_may_map(session, segment))
+        return CAUSE_SEGMENT_NOT_SENT;
+    if (!segment_map(peer, segment))
+        return CAUSE_MEMORY;
+    queue_rights_changed(session);
+    return CAUSE_NONE;
+}
+
+int32_t on_map_segment(struct call *call)
+{
+    uint32_t id = call->request->map_segment->segment;
+    struct segment *segment = segment_find(call->session->server, id);
+    enum cause cause = map_segment(call->session, segment);
+
+    if (cause == CAUSE_SEGMENT_NOT_SENT)
+        return refuse(call, cause, "segment %u (of process %d)", id, (int)segment->pool->pid);
+    if (cause != CAUSE_NONE)
+        return refuse(call, cause, "segment %u of shared buffers", id);
     reply_segment(call, segment);
     return 0;
 }
@@ -80,9 +80,8 @@ int32_t on_check_segment(struct call *call)
 
     if (segment && segment->view.number == in->number)
         return 0;
-    return call_fail(call, ACL_ERROR_RT_PARAM_INVALID,
-                     "segment %u of shared buffers, number %llu, was taken back", in->segment,
-                     (unsigned long long)in->number);
+    return refuse(call, CAUSE_SEGMENT_NONE, "segment %u of shared buffers, number %llu",
+                  in->segment, (unsigned long long)in->number);
 }
 
 int32_t on_trim_segment(struct call *call)

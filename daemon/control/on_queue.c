@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include "acl/acl_base.h"
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/router.h"
@@ -65,9 +64,8 @@ int32_t on_grant_queue(struct call *call)
     enum cause cause;
 
     if (in->rights & ~QUEUE_RIGHTS)
-        return call_fail(call, ACL_ERROR_RT_PARAM_INVALID,
-                         "permission has bits %#x: there are MANAGE 1, DEQUEUE 2 and ENQUEUE 4",
-                         in->rights & ~QUEUE_RIGHTS);
+        return refuse(call, CAUSE_QUEUE_RIGHTS, "permission has bits %#x",
+                      in->rights & ~QUEUE_RIGHTS);
     if (!(attach->rights & QUEUE_MANAGE))
         return refuse(call, CAUSE_QUEUE_NOT_MANAGED, "queue %u is not granted", in->queue);
     cause = grant_set(attach->queue, in->pid, in->rights);
@@ -84,20 +82,17 @@ int32_t on_attach_queue(struct call *call)
     struct grant *grant;
 
     if (id >= QUEUE_IDS)
-        return fetch_bad_queue_id(call, id);
+        return refuse(call, CAUSE_QUEUE_ID, "queue %u", id);
     attach = queue_attached(call->session, id);
     if (attach)
         return reply_queue(call, attach);
     grant = grant_find(call->session, id);
     if (!grant && call->session->server->queues->by_id[id]) {
         grant_asked(call->session);
-        return call_fail(
-            call, ACL_ERROR_RT_NO_PERMISSION,
-            "process %d was not granted queue %u, or the grant was taken back (acltdtGrantQueue)",
-            (int)call->session->pid, id);
+        return refuse(call, CAUSE_QUEUE_NOT_GRANTED, "queue %u", id);
     }
     if (!grant)
-        return call_fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "there is no queue %u", id);
+        return refuse(call, CAUSE_QUEUE_NONE, "queue %u", id);
     attach = queue_attach_new(call->session, grant->queue, grant->rights);
     if (!attach)
         return refuse(call, CAUSE_MEMORY, "queue %u cannot be attached to", id);
@@ -114,16 +109,13 @@ int32_t on_allow_map(struct call *call)
     struct segment *segment;
 
     if (!attach || attach->queue != queue)
-        return call_fail(call, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                         "this process is not attached to ring %u, or the ring has ended",
-                         in->number);
+        return refuse(call, queue ? CAUSE_QUEUE_NOT_ATTACHED : CAUSE_QUEUE_RING_ENDED, "ring %u",
+                      in->number);
     if (!(attach->rights & QUEUE_PUT))
-        return call_fail(call, ACL_ERROR_RT_NO_PERMISSION,
-                         "this process may not enqueue to queue %u", queue->id);
+        return refuse(call, CAUSE_QUEUE_NOT_ENQUEUE, "queue %u", queue->id);
     segment = segment_find(call->session->server, in->segment);
     if (!segment || !segment_maps(call->session, segment))
-        return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "this process has no segment %u",
-                         in->segment);
+        return refuse(call, CAUSE_SEGMENT_NONE, "segment %u of this process", in->segment);
     if (!queue_allow_map(queue, segment))
         return refuse(call, CAUSE_MEMORY, "queue %u cannot take buffers of segment %u", queue->id,
                       in->segment);

@@ -1,7 +1,6 @@
 /* Requests about routes. */
 #include "daemon/core/call.h"
 
-#include "acl/acl_base.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route_query.h"
@@ -67,8 +66,7 @@ static int32_t change_routes(struct call *call, Npud__Route **routes, size_t n, 
     bool all = true;
 
     if (n > ROUTES_MAX)
-        return call_fail(call, ACL_ERROR_INVALID_PARAM, "more than %u routes in one request",
-                         ROUTES_MAX);
+        return refuse(call, CAUSE_ROUTES_OF_REQUEST, "%zu routes", n);
     reply_begin(call);
     for (size_t i = 0; i < n; i++) {
         uint32_t source = routes[i]->source, destination = routes[i]->destination;

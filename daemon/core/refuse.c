@@ -15,6 +15,7 @@
 #include "daemon/core/session.h"
 #include "proto/shm/arena.h"
 #include "proto/shm/queue_shm.h"
+#include "proto/wire/packet.h"
 
 enum kind {
     KIND_FAULT, /* of the request */
@@ -175,6 +176,7 @@ static const struct {
                                     "same user import it ([ipc] scope = uid in npud.conf)"),
 
     [CAUSE_ALLOCATION_SIZE] = FAULT(ACL_ERROR_INVALID_PARAM, "an allocation has 1 byte or more"),
+    [CAUSE_ALLOCATION_RANGE] = FAULT(ACL_ERROR_RT_PARAM_INVALID, "they leave the allocation"),
     [CAUSE_ALLOCATIONS_OF_SESSION] =
         LIMIT(ACL_ERROR_RT_MEMORY_ALLOCATION,
               "this process has # allocations, as many as one may have; "
@@ -203,6 +205,10 @@ static const struct {
         LIMIT(ACL_ERROR_RT_OVER_LIMIT,
               "npud has as many rules as it may have; clear some (npuctl inject clear RULE)"),
 
+    [CAUSE_SEGMENT_NONE] = FAULT(ACL_ERROR_RT_PARAM_INVALID, "there is no such segment (any more)"),
+    [CAUSE_SEGMENT_NOT_SENT] =
+        FAULT(ACL_ERROR_RT_NO_PERMISSION, "no buffer of it was sent through a queue that this "
+                                          "process may dequeue from"),
     [CAUSE_SEGMENT_SIZE] = FAULT(ACL_ERROR_INVALID_PARAM, "a buffer has 1 byte to 4 GiB"),
     [CAUSE_SEGMENT_MEMORY] = LIMIT(ACL_ERROR_RT_MEMORY_ALLOCATION,
                                    "npud has no memory for them; try again when some are freed"),
@@ -215,6 +221,17 @@ static const struct {
               "the processes of this host have all segments of buffers that there "
               "are; free buffers first"),
 
+    [CAUSE_QUEUE_ID] =
+        FAULT(ACL_ERROR_RT_PARAM_INVALID, "ids of queues are 0 to #", {QUEUE_IDS - 1}),
+    [CAUSE_QUEUE_NONE] = FAULT(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "there is no such queue"),
+    [CAUSE_QUEUE_RIGHTS] =
+        FAULT(ACL_ERROR_RT_PARAM_INVALID, "there are MANAGE 1, DEQUEUE 2 and ENQUEUE 4"),
+    [CAUSE_QUEUE_NOT_GRANTED] =
+        FAULT(ACL_ERROR_RT_NO_PERMISSION, "this process was not granted it, or the grant was taken "
+                                          "back (acltdtGrantQueue)"),
+    [CAUSE_QUEUE_NOT_ENQUEUE] =
+        FAULT(ACL_ERROR_RT_NO_PERMISSION, "this process may not enqueue to it; its creator can "
+                                          "grant ENQUEUE (acltdtGrantQueue)"),
     [CAUSE_QUEUE_DEPTH] = FAULT(ACL_ERROR_RT_PARAM_INVALID, "a queue has a depth from # to #",
                                 {QUEUE_DEPTH_MIN, QUEUE_DEPTH_MAX}),
     [CAUSE_QUEUE_NAME] = FAULT(ACL_ERROR_RT_PARAM_INVALID, "its name is too long: at most # bytes",
@@ -225,6 +242,8 @@ static const struct {
     [CAUSE_QUEUE_RINGS] =
         LIMIT(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
               "this host has as many queues as npud can number; destroy one first"),
+    [CAUSE_QUEUE_RING_ENDED] = FAULT(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                                     "the ring has ended; the queue may have another one"),
     [CAUSE_QUEUE_NOT_ATTACHED] =
         FAULT(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
               "this process is not attached to it: it was not created here, "
@@ -255,6 +274,8 @@ static const struct {
     [CAUSE_EVENT_FD_KERNEL] = FAULT(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                                     "npud cannot use io_submit() on this kernel, or not now"),
 
+    [CAUSE_ROUTES_OF_REQUEST] =
+        FAULT(ACL_ERROR_INVALID_PARAM, "one request names at most # routes", {ROUTES_MAX}),
     [CAUSE_ROUTE_BROKEN] =
         FAULT(ACL_ERROR_FAILURE, "it has lost a queue and does not heal; unbind it first"),
     [CAUSE_ROUTE_TO_ITSELF] = FAULT(ACL_ERROR_FAILURE, "a queue cannot be routed to itself"),
