@@ -136,7 +136,7 @@ static struct queue_attach *attachment_of(struct queue *queue, pid_t pid)
 
     DL_FOREACH2 (queue->attached, attach, qnext)
         if (attach->peer->session->pid == pid && !attach->leaving &&
-            attach->peer->session->state != SESSION_DYING)
+            attach->peer->session->state < SESSION_DYING)
             return attach;
     return NULL;
 }
