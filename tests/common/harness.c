@@ -234,6 +234,18 @@ static void npud_await_no_pools(void)
     ck_assert_uint_eq(npud_ledger().pools, 0);
 }
 
+uint64_t npud_session_of(pid_t pid)
+{
+    Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__SESSIONS);
+    uint64_t session = 0;
+
+    for (size_t i = 0; i < r->n_sessions; i++)
+        if (r->sessions[i]->pid == pid)
+            session = r->sessions[i]->session;
+    npud__report__free_unpacked(r, NULL);
+    return session;
+}
+
 bool npud_lists_sleeper(pid_t pid, const char *call)
 {
     Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS);

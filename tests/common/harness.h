@@ -67,6 +67,9 @@ void npud_await_sessions(uint32_t n);
  */
 void npud_await_fds(uint32_t n);
 
+/** The number of the session of a process; 0: it has none. */
+uint64_t npud_session_of(pid_t pid);
+
 /** Does a thread of that process sleep in that function of the library, as npud sees it? */
 bool npud_lists_sleeper(pid_t pid, const char *call);
 

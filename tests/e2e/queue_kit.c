@@ -9,7 +9,19 @@
 
 #define GUARD_NS UINT64_C(20000000000) /* against hanging only */
 
-/* --- buffers --- */
+/* --- queues and buffers --- */
+
+uint32_t create_queue(uint32_t depth)
+{
+    acltdtQueueAttr *attr = acltdtCreateQueueAttr();
+    uint32_t qid;
+
+    ck_assert_ptr_nonnull(attr);
+    OK(acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_DEPTH_UINT32, sizeof(depth), &depth));
+    OK(acltdtCreateQueue(attr, &qid));
+    OK(acltdtDestroyQueueAttr(attr));
+    return qid;
+}
 
 acltdtBuf buffer_of(uint64_t value)
 {

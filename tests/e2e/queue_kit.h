@@ -1,6 +1,6 @@
 /*
- * What tests of queues share: buffers that carry numbers, chains of them, and waits for sleeping
- * threads. The buffers belong to the calling process.
+ * What tests of queues share: queues, buffers that carry numbers, chains of them, and waits for
+ * sleeping threads. The buffers belong to the calling process.
  */
 #pragma once
 
@@ -9,6 +9,9 @@
 
 #include "acl/acl_tdt_queue.h"
 #include "tests/common/harness.h"
+
+/** A new queue for so many messages. */
+uint32_t create_queue(uint32_t depth);
 
 /** A buffer with 8 bytes of data, this value; its user data begins with the value, too. */
 acltdtBuf buffer_of(uint64_t value);

@@ -224,14 +224,9 @@ static int run_child(void *arg)
 
 static void end_session_of(pid_t pid)
 {
-    Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__SESSIONS);
-    char words[64] = "";
+    char words[64];
 
-    for (size_t i = 0; i < r->n_sessions; i++)
-        if (r->sessions[i]->pid == pid)
-            snprintf(words, sizeof(words), "kill %llu",
-                     (unsigned long long)r->sessions[i]->session);
-    npud__report__free_unpacked(r, NULL);
+    snprintf(words, sizeof(words), "kill %llu", (unsigned long long)npud_session_of(pid));
     npuctl_says(words, 0, "");
 }
 

@@ -105,17 +105,6 @@ static void await_mapped(pid_t pid, const char *name, unsigned n)
 
 /* --- rings --- */
 
-static uint32_t create_queue(uint32_t depth)
-{
-    acltdtQueueAttr *attr = acltdtCreateQueueAttr();
-    uint32_t qid;
-
-    OK(acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_DEPTH_UINT32, sizeof(depth), &depth));
-    OK(acltdtCreateQueue(attr, &qid));
-    OK(acltdtDestroyQueueAttr(attr));
-    return qid;
-}
-
 static int attaches_all(void *arg)
 {
     uint32_t rights;

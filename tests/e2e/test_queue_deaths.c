@@ -138,17 +138,6 @@ static void await_sent(unsigned producer, uint64_t n)
 static const uint32_t depths[] = {8191, 2,  3,  7,  15,  16,  63,  127, 1023, 4095, 4096, 8192,
                                   8,    31, 32, 64, 128, 255, 256, 511, 512,  1024, 2047, 2048};
 
-static uint32_t create_queue(uint32_t depth)
-{
-    acltdtQueueAttr *attr = acltdtCreateQueueAttr();
-    uint32_t qid;
-
-    OK(acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_DEPTH_UINT32, sizeof(depth), &depth));
-    OK(acltdtCreateQueue(attr, &qid));
-    OK(acltdtDestroyQueueAttr(attr));
-    return qid;
-}
-
 START_TEST(messages_of_a_dead_producer_arrive)
 {
     unsigned victims = choose_effort(2, VICTIMS_MAX);

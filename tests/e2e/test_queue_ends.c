@@ -31,17 +31,6 @@ static void set_up_test(void)
     turn_init(&to_parent);
 }
 
-static uint32_t create_queue(uint32_t depth)
-{
-    acltdtQueueAttr *attr = acltdtCreateQueueAttr();
-    uint32_t qid;
-
-    OK(acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_DEPTH_UINT32, sizeof(depth), &depth));
-    OK(acltdtCreateQueue(attr, &qid));
-    OK(acltdtDestroyQueueAttr(attr));
-    return qid;
-}
-
 static void finish_test(void)
 {
     await_buffers(0);

@@ -43,21 +43,12 @@ static void set_up_test(void)
 
 /* --- both sides --- */
 
-static void create_queue(uint32_t depth, uint32_t *qid)
-{
-    acltdtQueueAttr *attr = acltdtCreateQueueAttr();
-
-    OK(acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_DEPTH_UINT32, sizeof(depth), &depth));
-    OK(acltdtCreateQueue(attr, qid));
-    OK(acltdtDestroyQueueAttr(attr));
-}
-
 /* Parent: begin, with two queues for the children that were forked before. */
 static void open_queues(uint32_t depth)
 {
     OK(aclInit(NULL));
-    create_queue(depth, &shared->q[0]);
-    create_queue(depth, &shared->q[1]);
+    shared->q[0] = create_queue(depth);
+    shared->q[1] = create_queue(depth);
 }
 
 static void close_queues(void)
@@ -183,7 +174,7 @@ START_TEST(each_set_of_rights)
     pid_t pid = child_start(uses_rights, NULL);
 
     OK(aclInit(NULL));
-    create_queue(4, &shared->q[0]);
+    shared->q[0] = create_queue(4);
     shared->rights = _i;
     OK(acltdtEnqueue(shared->q[0], buffer_of(1), 0));
     grant_rights(shared->q[0], pid, (uint32_t)_i);

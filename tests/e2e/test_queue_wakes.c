@@ -96,15 +96,10 @@ static void set_up_test(void)
     turn_init(&to_parent);
 }
 
-static void create_queue(void)
+static void create_shared_queue(void)
 {
-    acltdtQueueAttr *attr = acltdtCreateQueueAttr();
-    uint32_t depth = 2;
-
     OK(aclInit(NULL));
-    OK(acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_DEPTH_UINT32, sizeof(depth), &depth));
-    OK(acltdtCreateQueue(attr, &shared->q));
-    OK(acltdtDestroyQueueAttr(attr));
+    shared->q = create_queue(2);
 }
 
 static void finish_test(void)
@@ -189,7 +184,7 @@ START_TEST(a_message_comes_before_the_consumer_is_asleep)
 {
     struct call take = {.before_sleep = another_puts};
 
-    create_queue();
+    create_shared_queue();
     call_begin(&take);
     call_end(&take);
     ck_assert_uint_eq(take.value, 7);
@@ -201,7 +196,7 @@ START_TEST(room_comes_before_the_producer_is_asleep)
 {
     struct call put = {.putting = true, .value = 3, .before_sleep = another_takes};
 
-    create_queue();
+    create_shared_queue();
     OK(acltdtEnqueue(shared->q, buffer_of(1), 0));
     OK(acltdtEnqueue(shared->q, buffer_of(2), 0));
     call_begin(&put);
@@ -233,7 +228,7 @@ START_TEST(a_producer_that_fails_beside_room_wakes_the_next)
     aclError failed = 0;
     pthread_t first;
 
-    create_queue();
+    create_shared_queue();
     OK(acltdtEnqueue(shared->q, buffer_of(1), 0));
     OK(acltdtEnqueue(shared->q, buffer_of(2), 0));
     ck_assert_int_eq(pthread_create(&first, NULL, put_too_much, &failed), 0);
@@ -299,7 +294,7 @@ START_TEST(a_refusal_does_not_hold_in_the_next_ring)
 {
     pid_t child = child_start(takes_across_a_change_of_rights, NULL);
 
-    create_queue();
+    create_shared_queue();
     OK(acltdtGrantQueue(shared->q, child, TAKE, 0));
     turn_tell(&to_child);
     turn_await(&to_parent);
@@ -327,7 +322,7 @@ START_TEST(a_ring_goes_behind_a_barrier)
 {
     unsigned before;
 
-    create_queue();
+    create_shared_queue();
     OK(acltdtEnqueue(shared->q, buffer_of(1), 0));
     ck_assert_uint_eq(take_value(shared->q, 0), 1);
     before = barriers;

@@ -17,6 +17,7 @@
 #include "tests/common/effort.h"
 #include "tests/common/need.h"
 #include "proto/wire/npud.pb-c.h"
+#include "tests/e2e/queue_kit.h"
 
 #define MANAGE  ACL_TDT_QUEUE_PERMISSION_MANAGE
 #define DEQUEUE ACL_TDT_QUEUE_PERMISSION_DEQUEUE
@@ -37,18 +38,6 @@
     } while (0)
 
 /* --- helpers --- */
-
-static uint32_t queue_of(uint32_t depth)
-{
-    acltdtQueueAttr *attr = acltdtCreateQueueAttr();
-    uint32_t id;
-
-    SURE(attr);
-    OK(acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_DEPTH_UINT32, sizeof(depth), &depth));
-    OK(acltdtCreateQueue(attr, &id));
-    OK(acltdtDestroyQueueAttr(attr));
-    return id;
-}
 
 static acltdtQueueRouteList *list_of(size_t n, const uint32_t (*pairs)[2])
 {
@@ -150,8 +139,11 @@ static size_t count_routes(uint32_t mode, uint32_t source, uint32_t destination,
     return n;
 }
 
-/* A buffer with `value` as its bytes, and as its user data. */
-static acltdtBuf buffer_of(uint64_t value)
+/*
+ * A buffer with `value` as its bytes, and as its user data behind the first 8 bytes. Not those of
+ * queue_kit.h: half a million messages are too many for the asserts there.
+ */
+static acltdtBuf numbered_buffer(uint64_t value)
 {
     acltdtBuf buf;
     void *data;
@@ -182,10 +174,10 @@ static uint64_t value_of(acltdtBuf buf)
 
 static void send_value(uint32_t queue, uint64_t value)
 {
-    OK(acltdtEnqueue(queue, buffer_of(value), GUARD_MS));
+    OK(acltdtEnqueue(queue, numbered_buffer(value), GUARD_MS));
 }
 
-static uint64_t take_value(uint32_t queue)
+static uint64_t take_number(uint32_t queue)
 {
     acltdtBuf buf;
     uint64_t value;
@@ -199,7 +191,7 @@ static uint64_t take_value(uint32_t queue)
 static void expect_values(uint32_t queue, uint64_t from, uint64_t to)
 {
     for (uint64_t i = from; i < to; i++) {
-        uint64_t value = take_value(queue);
+        uint64_t value = take_number(queue);
 
         if (value != i)
             ck_abort_msg("queue %u: %llu instead of %llu", queue, (unsigned long long)value,
@@ -249,8 +241,8 @@ START_TEST(one_to_one)
     uint32_t a, b;
 
     OK(aclInit(NULL));
-    a = queue_of(16);
-    b = queue_of(4);
+    a = create_queue(16);
+    b = create_queue(4);
     bind_pair(a, b);
     for (uint64_t i = 0; i < 5000; i += 10) {
         for (uint64_t j = i; j < i + 10; j++)
@@ -273,9 +265,9 @@ START_TEST(all_destinations_see_the_same_bytes)
     size_t size;
 
     OK(aclInit(NULL));
-    a = queue_of(8);
+    a = create_queue(8);
     for (int i = 0; i < 3; i++) {
-        b[i] = queue_of(8);
+        b[i] = create_queue(8);
         bind_pair(a, b[i]);
     }
     send_value(a, 77);
@@ -310,16 +302,16 @@ START_TEST(many_to_one)
     uint64_t next[3] = {0};
 
     OK(aclInit(NULL));
-    b = queue_of(2);
+    b = create_queue(2);
     for (int i = 0; i < 3; i++) {
-        a[i] = queue_of(256);
+        a[i] = create_queue(256);
         bind_pair(a[i], b);
     }
     for (uint64_t j = 0; j < 200; j++)
         for (uint64_t i = 0; i < 3; i++)
             send_value(a[i], i << 32 | j);
     for (int i = 0; i < 600; i++) {
-        uint64_t value = take_value(b);
+        uint64_t value = take_number(b);
 
         ck_assert_uint_eq(value & 0xffffffff, next[value >> 32]);
         next[value >> 32]++;
@@ -334,16 +326,16 @@ START_TEST(chains_of_128_to_three)
     uint32_t a, b[3];
 
     OK(aclInit(NULL));
-    a = queue_of(8);
+    a = create_queue(8);
     for (int i = 0; i < 3; i++) {
-        b[i] = queue_of(8);
+        b[i] = create_queue(8);
         bind_pair(a, b[i]);
     }
     for (int round = 0; round < 50; round++) {
-        acltdtBuf head = buffer_of(0);
+        acltdtBuf head = numbered_buffer(0);
 
         for (uint64_t i = 1; i < 128; i++)
-            OK(acltdtAppendBufChain(head, buffer_of(i)));
+            OK(acltdtAppendBufChain(head, numbered_buffer(i)));
         OK(acltdtEnqueue(a, head, GUARD_MS));
         for (int i = 0; i < 3; i++) {
             acltdtBuf got, member;
@@ -369,9 +361,9 @@ START_TEST(a_destination_that_nobody_reads)
     uint32_t a, slow, fast;
 
     OK(aclInit(NULL));
-    a = queue_of(16);
-    slow = queue_of(2);
-    fast = queue_of(16);
+    a = create_queue(16);
+    slow = create_queue(2);
+    fast = create_queue(16);
     bind_pair(a, slow);
     bind_pair(a, fast);
     for (uint64_t i = 0; i < 20000; i += 10) {
@@ -400,10 +392,10 @@ START_TEST(idle_destinations_stall_nobody)
     uint32_t a, fast, idle[IDLE];
 
     OK(aclInit(NULL));
-    a = queue_of(16);
-    fast = queue_of(16);
+    a = create_queue(16);
+    fast = create_queue(16);
     for (int i = 0; i < IDLE; i++) {
-        idle[i] = queue_of(8192);
+        idle[i] = create_queue(8192);
         bind_pair(a, idle[i]);
     }
     bind_pair(a, fast);
@@ -432,15 +424,15 @@ START_TEST(each_destination_gets_what_was_taken)
     acltdtBuf buf;
 
     OK(aclInit(NULL));
-    a = queue_of(2);
+    a = create_queue(2);
     for (int i = 0; i < DESTINATIONS; i++) {
-        b[i] = queue_of(i % 2 ? 2 : 8192);
+        b[i] = create_queue(i % 2 ? 2 : 8192);
         pairs[i][0] = a;
         pairs[i][1] = b[i];
     }
     list = list_of(DESTINATIONS, (const uint32_t(*)[2])pairs);
     OK(acltdtBindQueueRoutes(list));
-    while (sent < N && acltdtEnqueue(a, (buf = buffer_of(sent)), 2000) == 0)
+    while (sent < N && acltdtEnqueue(a, (buf = numbered_buffer(sent)), 2000) == 0)
         sent++;
     if (sent < N)
         OK(acltdtFreeBuf(buf));
@@ -469,8 +461,8 @@ START_TEST(a_full_backlog)
     aclError error = 0;
 
     OK(aclInit(NULL));
-    a = queue_of(4);
-    b = queue_of(2);
+    a = create_queue(4);
+    b = create_queue(2);
     bind_pair(a, b);
     while (error == 0) {
         OK(acltdtAllocBuf(8 << 20, ACL_TDT_NORMAL_MEM, &buf));
@@ -504,9 +496,9 @@ START_TEST(unbind_with_messages_in_flight)
     uint32_t a, b[2];
 
     OK(aclInit(NULL));
-    a = queue_of(64);
+    a = create_queue(64);
     for (int i = 0; i < 2; i++)
-        b[i] = queue_of(2);
+        b[i] = create_queue(2);
     for (uint64_t round = 0; round < 50; round++) {
         uint64_t n[2] = {0};
         acltdtBuf buf;
@@ -532,7 +524,7 @@ START_TEST(unbind_with_messages_in_flight)
             OK(acltdtFreeBuf(buf));
         }
         while (npud_buffers() > 0) {
-            ck_assert_uint_eq(take_value(b[round % 2]), n[1]);
+            ck_assert_uint_eq(take_number(b[round % 2]), n[1]);
             n[1]++;
         }
         ck_assert_uint_le(n[1], 40 - n[0]);
@@ -546,8 +538,8 @@ START_TEST(bound_again)
     uint32_t a, b;
 
     OK(aclInit(NULL));
-    a = queue_of(16);
-    b = queue_of(2);
+    a = create_queue(16);
+    b = create_queue(2);
     bind_pair(a, b);
     bind_pair(a, b);
     for (uint64_t i = 0; i < 10; i++)
@@ -573,9 +565,9 @@ START_TEST(what_is_refused)
     uint32_t mode = 3;
 
     OK(aclInit(NULL));
-    a = queue_of(8);
-    b = queue_of(8);
-    c = queue_of(8);
+    a = create_queue(8);
+    b = create_queue(8);
+    c = create_queue(8);
     expect_refused(a, a, "itself");
     bind_pair(a, b);
     expect_refused(b, a, "chained");
@@ -632,9 +624,9 @@ START_TEST(queries_and_many_routes)
 
     OK(aclInit(NULL));
     for (int i = 0; i < 30; i++)
-        a[i] = queue_of(2);
+        a[i] = create_queue(2);
     for (int i = 0; i < 20; i++)
-        b[i] = queue_of(2);
+        b[i] = create_queue(2);
     for (int i = 0; i < 600; i++) {
         pairs[i][0] = a[i % 30];
         pairs[i][1] = b[i / 30];
@@ -668,10 +660,10 @@ START_TEST(more_than_a_page)
     if (!need_fds(__func__, 2048)) /* two of each queue */
         return;
     OK(aclInit(NULL));
-    a = queue_of(2);
+    a = create_queue(2);
     for (int i = 0; i < 700; i++) {
         pairs[i][0] = a;
-        pairs[i][1] = queue_of(2);
+        pairs[i][1] = create_queue(2);
     }
     list = list_of(700, pairs);
     OK(acltdtBindQueueRoutes(list));
@@ -728,7 +720,7 @@ START_TEST(a_producer_and_two_consumers)
 
     OK(aclInit(NULL));
     for (int i = 0; i < 3; i++) {
-        board->queue[i] = queue_of(i == 2 ? 2 : 8);
+        board->queue[i] = create_queue(i == 2 ? 2 : 8);
         OK(acltdtGrantQueue(board->queue[i], pids[i], i == 0 ? ENQUEUE : DEQUEUE, 0));
     }
     bind_pair(board->queue[0], board->queue[1]);
@@ -754,7 +746,7 @@ static int owner_of_an_end(void *arg)
     turn_await(&turns[0]);
     OK(aclInit(NULL));
     attach_queue(board->queue[0], ALL);
-    mine = queue_of(4);
+    mine = create_queue(4);
     board->queue[1] = mine;
     if (source)
         bind_pair(mine, board->queue[0]);
@@ -784,7 +776,7 @@ START_TEST(the_process_of_a_destination_is_killed)
     int32_t status;
 
     OK(aclInit(NULL));
-    board->queue[0] = queue_of(16);
+    board->queue[0] = create_queue(16);
     OK(acltdtGrantQueue(board->queue[0], pid, ALL, 0));
     turn_tell(&turns[0]);
     turn_await(&turns[1]);
@@ -825,7 +817,7 @@ START_TEST(the_process_of_a_source_is_killed)
     acltdtBuf buf;
 
     OK(aclInit(NULL));
-    board->queue[0] = queue_of(2);
+    board->queue[0] = create_queue(2);
     OK(acltdtGrantQueue(board->queue[0], pid, ALL, 0));
     turn_tell(&turns[0]);
     turn_await(&turns[1]);
@@ -849,7 +841,7 @@ static int sleep_at_destination(void *arg)
     OK(aclInit(NULL));
     attach_queue(board->queue[0], DEQUEUE);
     for (uint64_t i = 0; i < 6; i++)
-        ck_assert_uint_eq(take_value(board->queue[0]), i);
+        ck_assert_uint_eq(take_number(board->queue[0]), i);
     turn_tell(&turns[3]);
     FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "no process is left",
                  acltdtDequeue(board->queue[0], &buf, GUARD_MS));
@@ -863,7 +855,7 @@ static int maker_of_a_destination(void *arg)
 
     turn_await(&turns[1]);
     OK(aclInit(NULL));
-    board->queue[0] = queue_of(2);
+    board->queue[0] = create_queue(2);
     OK(acltdtGrantQueue(board->queue[0], pids[0], MANAGE, 0));
     OK(acltdtGrantQueue(board->queue[0], pids[1], DEQUEUE, 0));
     OK(aclFinalize());
@@ -878,7 +870,7 @@ static int maker_of_a_source(void *arg)
     turn_await(&turns[0]);
     OK(aclInit(NULL));
     attach_queue(board->queue[0], MANAGE);
-    mine = queue_of(8);
+    mine = create_queue(8);
     bind_pair(mine, board->queue[0]);
     for (uint64_t i = 0; i < 6; i++)
         send_value(mine, i);
@@ -933,9 +925,9 @@ static int random_producer(void *arg)
             continue;
         while (i > least_taken() + AHEAD)
             sched_yield();
-        buf = buffer_of(i);
+        buf = numbered_buffer(i);
         if (i % 7 == 0)
-            OK(acltdtAppendBufChain(buf, buffer_of(i)));
+            OK(acltdtAppendBufChain(buf, numbered_buffer(i)));
         OK(acltdtEnqueue(board->queue[0], buf, GUARD_MS));
         atomic_store(&board->put[i], 1);
         atomic_store(&board->sent, i + 1);
@@ -1074,7 +1066,7 @@ START_TEST(kills_at_random)
     helper = child_start(run_nursery, pipes);
     OK(aclInit(NULL));
     for (int i = 0; i < 3; i++)
-        board->queue[i] = queue_of(4);
+        board->queue[i] = create_queue(4);
     bind_pair(board->queue[0], board->queue[1]);
     bind_pair(board->queue[0], board->queue[2]);
     for (uint32_t i = 0; i < 3; i++)
@@ -1145,7 +1137,7 @@ static void put_until_stopped(uint32_t queue)
         }
         while (i > atomic_load(&sources->got[1]) + AHEAD && atomic_load(&sources->stop) == 0)
             sched_yield();
-        OK(acltdtEnqueue(queue, buffer_of(i), GUARD_MS));
+        OK(acltdtEnqueue(queue, numbered_buffer(i), GUARD_MS));
         atomic_store(&sources->put, i + 1);
     }
 }
@@ -1158,7 +1150,7 @@ static int source_owner(void *arg)
     OK(aclInit(NULL));
     attach_queue(board->queue[1], MANAGE);
     attach_queue(board->queue[2], MANAGE);
-    queue = queue_of(atomic_load(&sources->depth));
+    queue = create_queue(atomic_load(&sources->depth));
     bind_pair(queue, board->queue[1]);
     bind_pair(queue, board->queue[2]);
     atomic_store(&sources->source, queue + 1);
@@ -1374,7 +1366,7 @@ START_TEST(owners_and_sources_go_at_random)
     helper = child_start(run_nursery, pipes);
     OK(aclInit(NULL));
     for (int i = 1; i < 3; i++)
-        board->queue[i] = queue_of(i == 1 ? 64 : 4);
+        board->queue[i] = create_queue(i == 1 ? 64 : 4);
     for (unsigned i = 0; i < rounds; i++)
         run_source(pipes, &last, &rng);
     OK(aclFinalize());

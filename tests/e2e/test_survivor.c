@@ -67,28 +67,15 @@ static void attach_as_granted(void)
     turn_tell(&to_parent);
 }
 
-/* The session of a process; 0: it has none. */
-static uint64_t session_of(pid_t pid)
-{
-    Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__SESSIONS);
-    uint64_t session = 0;
-
-    for (size_t i = 0; i < r->n_sessions; i++)
-        if (r->sessions[i]->pid == pid)
-            session = r->sessions[i]->session;
-    npud__report__free_unpacked(r, NULL);
-    return session;
-}
-
 /* `npuctl kill` for the session of a process. Returns when the session has gone. */
 static void end_session_of(pid_t pid)
 {
     uint64_t give_up = now_ns() + GUARD_NS;
     char text[40];
 
-    snprintf(text, sizeof(text), "kill %llu", (unsigned long long)session_of(pid));
+    snprintf(text, sizeof(text), "kill %llu", (unsigned long long)npud_session_of(pid));
     npuctl_says(text, 0, "");
-    while (session_of(pid) != 0)
+    while (npud_session_of(pid) != 0)
         ck_assert_uint_lt(now_ns(), give_up);
 }
 

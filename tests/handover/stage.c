@@ -186,21 +186,9 @@ void player_continue(struct player *p)
     actor_continue(&p->actor);
 }
 
-static uint64_t session_of(pid_t pid)
-{
-    Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__SESSIONS);
-    uint64_t session = 0;
-
-    for (size_t i = 0; i < r->n_sessions; i++)
-        if (r->sessions[i]->pid == pid)
-            session = r->sessions[i]->session;
-    npud__report__free_unpacked(r, NULL);
-    return session;
-}
-
 bool player_end_session(struct player *p)
 {
-    uint64_t session = session_of(p->actor.pid);
+    uint64_t session = npud_session_of(p->actor.pid);
     char words[64];
     int status;
 
