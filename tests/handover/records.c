@@ -45,10 +45,8 @@ static _Thread_local struct {
 /* True: go on. Whatever fails when the session has ended fails with the code for that. */
 static bool check_result(aclError r, const char *what)
 {
-    if (r == 0)
+    if (life_judges(r, what))
         return true;
-    HOLDS(life_ends() && r == ACL_ERROR_RT_SOCKET_CLOSE, "%s: %d: %s", what, r,
-          aclGetRecentErrMsg());
     me.ghostly++;
     return false;
 }

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "proto/wire/npud.pb-c.h"
+#include "tests/common/proc.h"
 
 #define MS UINT64_C(1000000)
 
@@ -54,11 +55,41 @@ uint64_t stage_seed(void)
     return seed;
 }
 
-double stage_seconds(unsigned brief, unsigned full)
+static double stage_seconds(unsigned brief, unsigned full)
 {
     const char *text = getenv("HANDOVER_SECONDS");
 
     return text ? atof(text) : choose_effort(brief, full);
+}
+
+static double seconds;
+
+void stage_run(unsigned least, void (*run_round)(void))
+{
+    uint32_t fds = npud_ledger().fds;
+    uint64_t end = now_ns() + (uint64_t)(seconds * 1e9), before = 0, after;
+    unsigned rounds = 0;
+
+    do {
+        run_round();
+        npud_await_fds(fds);
+        after = proc_usage(npud.pid).anon;
+        if (++rounds <= 2)
+            before = after;
+    } while (rounds < least || now_ns() < end);
+    fprintf(stderr, "%u rounds; npud %llu + %llu KiB\n", rounds, (unsigned long long)after >> 10,
+            (unsigned long long)(after > before ? after - before : 0) >> 10);
+}
+
+int stage_main(const char *name, const TTest *test, unsigned brief, unsigned full)
+{
+    Suite *suite = suite_create(name);
+    TCase *t;
+
+    seconds = stage_seconds(brief, full);
+    t = suite_case(suite, "random", 400 + 2 * seconds, npud_setup, npud_teardown);
+    tcase_add_test(t, test);
+    return run_suite(suite);
 }
 
 /* --- on the stage --- */
@@ -88,6 +119,13 @@ aclError life_leaves(aclError r)
     atomic_store_explicit(&self->call, NULL, memory_order_release);
     atomic_fetch_add_explicit(&self->calls, 1, memory_order_relaxed);
     return r;
+}
+
+bool life_judges(aclError r, const char *what)
+{
+    HOLDS(r == 0 || (life_ends() && r == ACL_ERROR_RT_SOCKET_CLOSE), "%s: %d: %s", what, r,
+          aclGetRecentErrMsg());
+    return r == 0;
 }
 
 void broke(const char *file, int line, const char *format, ...)

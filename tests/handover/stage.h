@@ -59,12 +59,21 @@ extern struct stage *stage;
 
 /** Map the stage. Before any process is started. */
 void stage_open(void);
+/**
+ * Rounds, `least` or more, for as long as stage_main() was told. After each, npud has given its
+ * descriptors back. Prints how many there were, and what npud's memory has grown by since the
+ * second.
+ */
+void stage_run(unsigned least, void (*run_round)(void));
+/**
+ * main() of a program with one test, which runs for so many seconds in make check and in
+ * check-long, or for HANDOVER_SECONDS.
+ */
+int stage_main(const char *name, const TTest *test, unsigned brief, unsigned full);
 /** Forget all lives, which have ended. */
 void stage_clear(void);
 /** The seed of the run: from the environment (HANDOVER_SEED), or a new one. Printed. */
 uint64_t stage_seed(void);
-/** How many seconds the run goes on: from the environment (HANDOVER_SECONDS), or these. */
-double stage_seconds(unsigned brief, unsigned full);
 /** A new memory that all processes started from now on share. */
 void *stage_share(size_t size);
 
@@ -105,6 +114,12 @@ void broke(const char *file, int line, const char *format, ...)
         aclError w_ = CALL(about, 0, call);                                                        \
         HOLDS(w_ == 0, "%s: %d: %s", #call, w_, aclGetRecentErrMsg());                             \
     } while (0)
+
+/**
+ * Judge the result of a call. True: it went well. False: the session has ended, and the call says
+ * so; anything else is wrong.
+ */
+bool life_judges(aclError r, const char *what);
 
 /* --- the director --- */
 

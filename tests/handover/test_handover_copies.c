@@ -421,7 +421,7 @@ static int copies_main(struct player *p)
 /* --- the director --- */
 
 static struct {
-    uint64_t rng, rounds, killed, stopped, ended;
+    uint64_t rng, killed, stopped, ended;
     struct player player[PLAYERS];
 } round_of;
 
@@ -497,38 +497,25 @@ static void run_round(void)
     cast_finish();
     npud_expect_empty();
     shared_expect_empty();
-    round_of.rounds++;
 }
 
 START_TEST(copies_arrive_whole)
 {
-    uint32_t fds = npud_ledger().fds;
-    uint64_t end;
-
     round_of.rng = stage_seed();
     stage_open();
     totals = stage_share(sizeof(*totals));
-    end = now_ns() + (uint64_t)(stage_seconds(2, 90) * 1e9);
-    while (round_of.rounds < 1 || now_ns() < end) {
-        run_round();
-        npud_await_fds(fds);
-    }
+    stage_run(1, run_round);
     fprintf(stderr,
-            "%llu rounds, %llu laps, %llu aborts, %llu passed on, %llu kills, %llu stops, %llu "
+            "%llu laps, %llu aborts, %llu passed on, %llu kills, %llu stops, %llu "
             "sessions ended\n",
-            (unsigned long long)round_of.rounds, (unsigned long long)totals->laps,
-            (unsigned long long)totals->aborted, (unsigned long long)totals->passed_on,
-            (unsigned long long)round_of.killed, (unsigned long long)round_of.stopped,
-            (unsigned long long)round_of.ended);
+            (unsigned long long)totals->laps, (unsigned long long)totals->aborted,
+            (unsigned long long)totals->passed_on, (unsigned long long)round_of.killed,
+            (unsigned long long)round_of.stopped, (unsigned long long)round_of.ended);
     ck_assert_uint_gt(totals->laps, 0);
 }
 END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("hand-over of copies");
-    TCase *t = suite_case(s, "random", 400 + 2 * stage_seconds(2, 90), npud_setup, npud_teardown);
-
-    tcase_add_test(t, copies_arrive_whole);
-    return run_suite(s);
+    return stage_main("hand-over of copies", copies_arrive_whole, 2, 90);
 }

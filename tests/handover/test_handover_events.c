@@ -18,7 +18,6 @@
 #include <sys/mman.h>
 
 #include "records.h"
-#include "tests/common/proc.h"
 #include "tests/common/share_cast.h"
 
 #define KEEPERS 2
@@ -31,7 +30,7 @@ static struct {
     struct record_cast cast[PLAYERS];
     unsigned players, pause_ms;
     const uint8_t *theme;
-    uint64_t killed, stopped, ended, rounds, records, verified, failed, aborts;
+    uint64_t killed, stopped, ended, records, verified, failed, aborts;
 } round_of;
 
 static aclError order_make(const struct order *o, int64_t *value)
@@ -220,48 +219,35 @@ static void close_round(void)
     round_of.verified += records->verified;
     round_of.failed += records->failed_waits;
     round_of.aborts += records->aborts;
-    round_of.rounds++;
+}
+
+static void run_round(void)
+{
+    open_round();
+    for (unsigned n = 1 + draw_below(&round_of.rng, 3); n > 0; n--)
+        run_phase();
+    close_round();
 }
 
 START_TEST(waits_see_what_was_recorded)
 {
-    uint64_t end, grown;
-    uint32_t fds = npud_ledger().fds;
-    struct proc_usage before = {0}, after;
-
     round_of.rng = stage_seed();
     stage_open();
     stage_tell = tell_events;
     records = stage_share(sizeof(*records));
-    end = now_ns() + (uint64_t)(stage_seconds(2, 120) * 1e9);
-    while (round_of.rounds < 2 || now_ns() < end) {
-        open_round();
-        for (unsigned n = 1 + draw_below(&round_of.rng, 3); n > 0; n--)
-            run_phase();
-        close_round();
-        npud_await_fds(fds);
-        after = proc_usage(npud.pid);
-        if (round_of.rounds == 2)
-            before = after;
-    }
-    grown = after.anon > before.anon ? after.anon - before.anon : 0;
+    stage_run(2, run_round);
     fprintf(stderr,
-            "%llu rounds, %llu records, %llu waits verified, %llu failed, %llu kills, %llu stops, "
-            "%llu sessions ended, %llu aborts; npud %llu + %llu KiB\n",
-            (unsigned long long)round_of.rounds, (unsigned long long)round_of.records,
-            (unsigned long long)round_of.verified, (unsigned long long)round_of.failed,
-            (unsigned long long)round_of.killed, (unsigned long long)round_of.stopped,
-            (unsigned long long)round_of.ended, (unsigned long long)round_of.aborts,
-            (unsigned long long)after.anon >> 10, (unsigned long long)grown >> 10);
+            "%llu records, %llu waits verified, %llu failed, %llu kills, %llu stops, "
+            "%llu sessions ended, %llu aborts\n",
+            (unsigned long long)round_of.records, (unsigned long long)round_of.verified,
+            (unsigned long long)round_of.failed, (unsigned long long)round_of.killed,
+            (unsigned long long)round_of.stopped, (unsigned long long)round_of.ended,
+            (unsigned long long)round_of.aborts);
     ck_assert_uint_gt(round_of.records, 10);
 }
 END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("hand-over of records");
-    TCase *t = suite_case(s, "random", 400 + 2 * stage_seconds(2, 120), npud_setup, npud_teardown);
-
-    tcase_add_test(t, waits_see_what_was_recorded);
-    return run_suite(s);
+    return stage_main("hand-over of records", waits_see_what_was_recorded, 2, 120);
 }

@@ -23,7 +23,6 @@
 #include <sys/wait.h>
 
 #include "messages.h"
-#include "tests/common/proc.h"
 #include "tests/common/share_cast.h"
 
 #define KEEPERS 2u /* members of the cast; at least one always lives and may manage all queues */
@@ -48,7 +47,7 @@ static struct {
     struct player player[PLAYERS];
     struct part part[PLAYERS];
     unsigned next_depth;
-    uint64_t killed, stopped, ended, revoked, messages, rounds;
+    uint64_t killed, stopped, ended, revoked, messages;
 } round_of;
 
 /* --- keepers --- */
@@ -526,45 +525,27 @@ static void run_round(void)
         run_phase();
     close_round();
     round_of.messages += atomic_load(&board->next);
-    round_of.rounds++;
 }
 
 START_TEST(nothing_is_lost_or_doubled)
 {
-    uint64_t end, grown;
-    uint32_t fds = npud_ledger().fds;
-    struct proc_usage before = {0}, after;
-
     round_of.rng = stage_seed();
     round_of.next_depth = draw_below(&round_of.rng, DEPTHS);
     stage_open();
     stage_tell = tell_accounts;
     board = stage_share(sizeof(*board));
-    end = now_ns() + (uint64_t)(stage_seconds(3, 120) * 1e9);
-    while (round_of.rounds < 2 || now_ns() < end) {
-        run_round();
-        npud_await_fds(fds);
-        after = proc_usage(npud.pid);
-        if (round_of.rounds == 2)
-            before = after;
-    }
-    grown = after.anon > before.anon ? after.anon - before.anon : 0;
+    stage_run(2, run_round);
     fprintf(stderr,
-            "%llu rounds, %llu messages, %llu kills, %llu stops, %llu sessions ended, %llu "
-            "revokes; npud %llu + %llu KiB\n",
-            (unsigned long long)round_of.rounds, (unsigned long long)round_of.messages,
-            (unsigned long long)round_of.killed, (unsigned long long)round_of.stopped,
-            (unsigned long long)round_of.ended, (unsigned long long)round_of.revoked,
-            (unsigned long long)after.anon >> 10, (unsigned long long)grown >> 10);
+            "%llu messages, %llu kills, %llu stops, %llu sessions ended, %llu "
+            "revokes\n",
+            (unsigned long long)round_of.messages, (unsigned long long)round_of.killed,
+            (unsigned long long)round_of.stopped, (unsigned long long)round_of.ended,
+            (unsigned long long)round_of.revoked);
     ck_assert_uint_gt(round_of.messages, 100);
 }
 END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("hand-over of messages");
-    TCase *t = suite_case(s, "random", 400 + 2 * stage_seconds(3, 120), npud_setup, npud_teardown);
-
-    tcase_add_test(t, nothing_is_lost_or_doubled);
-    return run_suite(s);
+    return stage_main("hand-over of messages", nothing_is_lost_or_doubled, 3, 120);
 }
