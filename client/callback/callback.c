@@ -63,7 +63,8 @@ static void append_callback(struct stream *s, struct callback *c)
     cb->last = &c->next;
 }
 
-struct callback *callback_take(struct stream *s)
+/* Take all that has not begun off the stream, which goes on. Dispose of it without the lock. */
+static struct callback *take_callbacks(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
     struct callback *list = cb->first;
@@ -101,7 +102,7 @@ struct callback *callback_worker_take(struct worker *w)
     struct stream *s;
 
     DL_FOREACH2 (w->streams, s, callbacks.next)
-        list = callback_join(callback_take(s), list);
+        list = callback_join(take_callbacks(s), list);
     return list;
 }
 
@@ -208,7 +209,7 @@ void callback_stream_end(struct stream *s, bool host_too)
     callback_lock();
     w = worker_of(s);
     if (w && (host_too || !is_host(w) || pthread_equal(w->thread, pthread_self()))) {
-        list = callback_take(s);
+        list = take_callbacks(s);
         unbind_stream(s);
     }
     if (!worker_of(s)) {
@@ -225,7 +226,7 @@ struct callback *callback_stream_discard(struct stream *s)
     struct callback *list;
 
     callback_lock();
-    list = callback_take(s);
+    list = take_callbacks(s);
     callback_unlock();
     return list;
 }
@@ -253,7 +254,7 @@ void callback_context_leave(struct context *c)
     callback_lock();
     r = c->session->reports;
     while (r && (s = find_subscribed(r, c))) {
-        list = callback_join(callback_take(s), list);
+        list = callback_join(take_callbacks(s), list);
         unbind_stream(s);
         await_running(s);
     }
@@ -388,7 +389,7 @@ static int unsubscribe_thread(const char *function, uint64_t thread_id, aclrtStr
         error = error_set(ACL_ERROR_RT_THREAD_SUBSCRIBE,
                           "%s: the stream is subscribed to by another thread", function);
     } else {
-        list = callback_take(s);
+        list = take_callbacks(s);
         unbind_stream(s);
         await_running(s);
     }

@@ -102,7 +102,7 @@ struct worker *callback_worker_of_context(struct context *c);
 /** Tell npud that callbacks up to ordinal are done; ring: the stream waits for one of them. */
 void callback_acknowledge(struct stream *s, uint64_t ordinal, bool ring);
 
-/** Take all that has not begun off the stream, which goes on. Dispose of it without the lock. */
-struct callback *callback_take(struct stream *s);
-/** Those of all streams of w. */
+/**
+ * Take all that has not begun off the streams of w, which go on. Dispose of it without the lock.
+ */
 struct callback *callback_worker_take(struct worker *w);

@@ -7,7 +7,9 @@
 #include "client/runtime/point.h"
 #include "client/runtime/session.h"
 
-#define PAGE 4096u /* where pages are larger, fewer are kept */
+#define PAGE          4096u               /* where pages are larger, fewer are kept */
+#define RINGS_KEPT    (UINT64_C(1) << 20) /* bytes of pages of rings, for new streams */
+#define SEGMENTS_KEPT 2u                  /* event segments, for new events */
 
 /* Without success (locked memory, a kernel that refuses) the pages stay until the session ends. */
 static void punch_hole(void *at, size_t size)
@@ -74,7 +76,7 @@ void arena_pages_ring_left(struct session *s, uint32_t slot)
         return;
     s->arena.rings[slot / 64].left |= bit_of(slot);
     s->arena.pages_left += s->arena.ring_pages[slot];
-    if (s->arena.pages_left <= ARENA_RINGS_KEPT / PAGE)
+    if (s->arena.pages_left <= RINGS_KEPT / PAGE)
         return;
     for (uint32_t w = 0; w < SESSION_STREAMS_MAX / 64; w++)
         punch_word(s, w);
@@ -149,7 +151,7 @@ void arena_pages_event_left(struct session *s, uint32_t slot, const struct use *
     assert(e->live > 0);
     if (--e->live > 0)
         return;
-    if (++s->arena.segments_left > ARENA_SEGMENTS_KEPT)
+    if (++s->arena.segments_left > SEGMENTS_KEPT)
         punch_segments(s);
 }
 

@@ -27,11 +27,6 @@
 struct session;
 struct use;
 
-/* bytes of pages of rings that are kept for new streams */
-#define ARENA_RINGS_KEPT (UINT64_C(1) << 20)
-/* event segments that are kept for new events */
-#define ARENA_SEGMENTS_KEPT 2u
-
 /** Of an event segment. Zeroed: it was never used. */
 struct arena_events {
     uint32_t live; /* events in it */
