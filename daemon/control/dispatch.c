@@ -36,10 +36,10 @@ static int32_t on_hello(struct call *call)
 
     if (call->session->state != SESSION_CONNECTED) {
         call->fault = true;
-        return call_fail(call, ACL_ERROR_REPEAT_INITIALIZE, "Hello a second time");
+        return refuse_with_error(call, ACL_ERROR_REPEAT_INITIALIZE, "Hello a second time");
     }
     if (hello->protocol != PROTOCOL)
-        return call_fail(
+        return refuse_with_error(
             call, ACL_ERROR_API_NOT_SUPPORT,
             PROTOCOL < hello->protocol
                 ? "this npud speaks protocol %u, the client library speaks %u: npud is the older "
@@ -256,14 +256,15 @@ static void dispatch_request(struct call *call)
     call->fd = call->second_fd = -1;
     if (kind >= sizeof(table) / sizeof(table[0]) || !table[kind].handle) {
         call->fault = true;
-        call->reply.error = call_fail(call, ACL_ERROR_API_NOT_SUPPORT, "unknown request");
+        call->reply.error = refuse_with_error(call, ACL_ERROR_API_NOT_SUPPORT, "unknown request");
     } else if (call->session->state == SESSION_CONNECTED && !table[kind].before_hello) {
         call->fault = true;
         call->reply.error =
-            call_fail(call, ACL_ERROR_UNINITIALIZE, "the first request must be Hello");
+            refuse_with_error(call, ACL_ERROR_UNINITIALIZE, "the first request must be Hello");
     } else if (call->session->left) {
         call->fault = true;
-        call->reply.error = call_fail(call, ACL_ERROR_UNINITIALIZE, "the session has left already");
+        call->reply.error =
+            refuse_with_error(call, ACL_ERROR_UNINITIALIZE, "the session has left already");
     } else {
         session_segments_taken(call->session, returns_segment(call->request));
         call->reply.error = handle_row(call, &table[kind]);

@@ -31,7 +31,7 @@ static void read_fences(Npud__Fence **in, size_t n, struct fence *out)
 static int32_t too_many_fences(struct call *call)
 {
     call->fault = true;
-    return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "more than %u fences", FENCES_MAX);
+    return refuse_with_error(call, ACL_ERROR_RT_PARAM_INVALID, "more than %u fences", FENCES_MAX);
 }
 
 int32_t on_create_event(struct call *call)
@@ -192,7 +192,7 @@ int32_t on_notify_fd(struct call *call)
 
     if (in->number >= EVENT_FDS_MAX) {
         call->fault = true;
-        return call_fail(call, ACL_ERROR_RT_PARAM_INVALID, "no such number");
+        return refuse_with_error(call, ACL_ERROR_RT_PARAM_INVALID, "no such number");
     }
     if (fd < 0)
         return refuse(call, CAUSE_DESCRIPTORS, "descriptor to be written for an event");

@@ -20,7 +20,7 @@ int32_t on_create_stream(struct call *call)
     enum cause cause;
 
     if (lost != 0)
-        return call_fail(call, lost, "device %u is lost", in->device);
+        return refuse_with_error(call, lost, "device %u is lost", in->device);
     call->close_fd = true;
     cause =
         stream_new(call->session, attach, in->context, in->priority, in->flags, &stream, &call->fd);

@@ -44,14 +44,6 @@ struct call {
 };
 
 /**
- * Set the sentence that goes with an ACL error in the reply, where the table of refusals (refuse.h)
- * has none: the client has broken the protocol, or numbers make the sentence. Returns error, for
- * the handler to return.
- */
-int32_t call_fail(struct call *call, int32_t error, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/**
  * The reply has this body: *out, an object of the handler's own, static, which is made empty.
  */
 #define CALL_REPLY(call, field, NAME, out)                                                         \

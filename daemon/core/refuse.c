@@ -381,3 +381,13 @@ int32_t refuse_plainly(struct call *call, enum cause cause)
 
     return log_refusal(call, cause, error);
 }
+
+int32_t refuse_with_error(struct call *call, int32_t error, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(call->message, sizeof(call->message), fmt, ap);
+    va_end(ap);
+    return error;
+}

@@ -23,6 +23,13 @@ int32_t refuse_payer(struct call *call, enum cause cause, const struct user *pay
 /** As refuse(), if the sentence needs no name of what is refused. Not for CAUSE_NONE. */
 int32_t refuse_plainly(struct call *call, enum cause cause);
 
+/**
+ * A refusal that the table does not have: the client has broken the protocol, or the code is not
+ * npud's to choose. Returns error, for the handler to return.
+ */
+int32_t refuse_with_error(struct call *call, int32_t error, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /** The sentence only, for a reply that is no error. */
 void refuse_explain(struct call *call, enum cause cause, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
