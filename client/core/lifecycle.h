@@ -1,7 +1,7 @@
 /*
  * What each module does when a process has forked, when a thread ends, and when a session begins,
  * is lost or ends: one row per module, a struct part. client/parts.c lists the rows; it stands
- * above all rooms, so that core and runtime walk the list and know none of the modules.
+ * above all rooms, so that core and runtime walk the list and include none of the modules.
  *
  * Each walk goes through the list in the order of client/parts.c, and calls what is not NULL.
  */
