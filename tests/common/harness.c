@@ -17,8 +17,6 @@
 #include "proto/wire/packet.h"
 #include "tests/common/proc.h"
 
-#define GUARD_MS 60000 /* against hanging only */
-
 struct npud npud;
 int npud_stderr = -1;
 
@@ -204,34 +202,21 @@ void npuctl_says(const char *arguments, int status, const char *words)
     free(out);
 }
 
+/* Each answer comes from npud's control thread: asking is how to wait for it to have done what came
+ * before. */
 void npud_await_sessions(uint32_t n)
 {
-    uint64_t give_up = now_ns() + (uint64_t)GUARD_MS * 1000000;
-
-    /* Each answer comes from npud's control thread: asking is how to wait for it to have done what
-     * came before. */
-    while (npud_ledger().sessions != n && now_ns() < give_up)
-        child_expect_none_failed();
-    ck_assert_uint_eq(npud_ledger().sessions, n);
+    EVENTUALLY(npud_ledger().sessions == n, "%u sessions, not %u", npud_ledger().sessions, n);
 }
 
 void npud_await_fds(uint32_t n)
 {
-    uint64_t give_up = now_ns() + (uint64_t)GUARD_MS * 1000000;
-    uint32_t fds;
-
-    while ((fds = npud_ledger().fds) != n && now_ns() < give_up)
-        ;
-    ck_assert_uint_eq(fds, n);
+    EVENTUALLY(npud_ledger().fds == n, "%u descriptors, not %u", npud_ledger().fds, n);
 }
 
 static void npud_await_no_pools(void)
 {
-    uint64_t give_up = now_ns() + (uint64_t)GUARD_MS * 1000000;
-
-    while (npud_ledger().pools != 0 && now_ns() < give_up)
-        ;
-    ck_assert_uint_eq(npud_ledger().pools, 0);
+    EVENTUALLY(npud_ledger().pools == 0, "%u pools are left", npud_ledger().pools);
 }
 
 uint64_t npud_session_of(pid_t pid)

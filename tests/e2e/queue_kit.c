@@ -7,8 +7,6 @@
 
 #include "proto/wire/npud.pb-c.h"
 
-#define GUARD_NS UINT64_C(20000000000) /* against hanging only */
-
 /* --- queues and buffers --- */
 
 uint32_t create_queue(uint32_t depth)
@@ -93,10 +91,7 @@ uint64_t take_value(uint32_t qid, int32_t timeout)
 
 void await_buffers(uint32_t n)
 {
-    uint64_t give_up = now_ns() + GUARD_NS;
-
-    while (npud_buffers() != n)
-        ck_assert_msg(now_ns() < give_up, "%u buffers, not %u", npud_buffers(), n);
+    EVENTUALLY(npud_buffers() == n, "%u buffers, not %u", npud_buffers(), n);
 }
 
 /* --- sleeping threads --- */
@@ -138,9 +133,6 @@ static unsigned count_asleep(pid_t pid)
 
 void await_asleep(pid_t pid, unsigned n)
 {
-    uint64_t give_up = now_ns() + GUARD_NS;
-
-    while (count_asleep(pid) != n)
-        ck_assert_msg(now_ns() < give_up, "%u threads of %d sleep, not %u", count_asleep(pid),
-                      (int)pid, n);
+    EVENTUALLY(count_asleep(pid) == n, "%u threads of %d sleep, not %u", count_asleep(pid),
+               (int)pid, n);
 }

@@ -387,10 +387,8 @@ static bool stream_waits(uint32_t id, const char *what)
 
 static void await_stuck(aclrtStream s)
 {
-    uint64_t give_up = now_ns() + GUARD_NS;
-
-    while (!stream_waits(id_of(s), "its process to take exceptions"))
-        ck_assert(now_ns() < give_up);
+    EVENTUALLY(stream_waits(id_of(s), "its process to take exceptions"),
+               "the stream does not wait for its process");
 }
 
 static struct turn to_neighbour, from_neighbour;

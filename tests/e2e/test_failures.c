@@ -81,10 +81,7 @@ static bool stream_is(aclrtStream s, const char *state)
 
 static void await_state(aclrtStream s, const char *state)
 {
-    uint64_t give_up = now_ns() + GUARD_NS;
-
-    while (!stream_is(s, state))
-        ck_assert_msg(now_ns() < give_up, "never %s", state);
+    EVENTUALLY(stream_is(s, state), "never %s", state);
 }
 
 /* A thread that calls a function which sleeps. */

@@ -91,10 +91,7 @@ static struct mapped count_mapped(pid_t pid, const char *name)
 
 static void await_mapped_at_most(pid_t pid, const char *name, unsigned n)
 {
-    uint64_t give_up = now_ns() + GUARD_NS;
-
-    while (count_mapped(pid, name).n > n)
-        ck_assert_msg(now_ns() < give_up, "%u mappings, not %u", count_mapped(pid, name).n, n);
+    EVENTUALLY(count_mapped(pid, name).n <= n, "%u mappings, not %u", count_mapped(pid, name).n, n);
 }
 
 static void await_mapped(pid_t pid, const char *name, unsigned n)

@@ -23,7 +23,6 @@
 #define KIB      ((size_t)1 << 10)
 #define MIB      ((size_t)1 << 20)
 #define GIB      ((size_t)1 << 30)
-#define GUARD_NS 20000000000ull /* against hanging */
 
 /* What a sanitizer makes slow. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -175,11 +174,8 @@ static uint64_t pool_memory(void)
 /* npud looks for what is free in its own time. */
 static void await_memory_below(uint64_t bytes)
 {
-    uint64_t give_up = now_ns() + GUARD_NS;
-
-    while (pool_memory() >= bytes)
-        ck_assert_msg(now_ns() < give_up, "%llu bytes left in pools",
-                      (unsigned long long)pool_memory());
+    EVENTUALLY(pool_memory() < bytes, "%llu bytes left in pools",
+               (unsigned long long)pool_memory());
 }
 
 /* Every call on a handle refuses it, in words; nothing is written to results. */

@@ -57,11 +57,8 @@ static void expect_less(uint64_t bytes, uint64_t limit)
 /* Until npud has at most so much: it gives its heap back a second after the peak. */
 static void await_npud_bytes(uint64_t most)
 {
-    uint64_t give_up = now_ns() + GUARD_NS;
-
-    while (!SANITIZED && npud_bytes() > most)
-        ck_assert_msg(now_ns() < give_up, "npud has %llu bytes, more than %llu",
-                      (unsigned long long)npud_bytes(), (unsigned long long)most);
+    EVENTUALLY(SANITIZED || npud_bytes() <= most, "npud has %llu bytes, more than %llu",
+               (unsigned long long)npud_bytes(), (unsigned long long)most);
 }
 
 static void begin_session(void)

@@ -763,10 +763,8 @@ static int owner_of_an_end(void *arg)
 
 static void await_abnormal(size_t n)
 {
-    uint64_t give_up = now_ns() + 20000000000u;
-
-    while (count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, UINT32_MAX, UINT32_MAX, 2) != n)
-        ck_assert_uint_lt(now_ns(), give_up);
+    EVENTUALLY(count_routes(ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL, UINT32_MAX, UINT32_MAX, 2) == n,
+               "not %zu routes are abnormal", n);
 }
 
 START_TEST(the_process_of_a_destination_is_killed)
@@ -1243,11 +1241,9 @@ static void expect_most(uint64_t got, uint64_t lost)
 
 static uint32_t wait_for_source(void)
 {
-    uint64_t give_up = now_ns() + LOST_NS;
     uint32_t source;
 
-    while ((source = atomic_load(&sources->source)) == 0)
-        ck_assert_uint_lt(now_ns(), give_up);
+    EVENTUALLY((source = atomic_load(&sources->source)) != 0, "no source begins");
     return source - 1;
 }
 

@@ -52,10 +52,7 @@ static size_t blocked_streams(Npud__Report **report)
 /* Until npud says that so many streams are parked. */
 static void await_blocked(size_t n)
 {
-    uint64_t give_up = now_ns() + GUARD_NS;
-
-    while (blocked_streams(NULL) != n)
-        ck_assert_msg(now_ns() < give_up, "%zu streams do not come to wait", n);
+    EVENTUALLY(blocked_streams(NULL) == n, "%zu streams do not come to wait", n);
 }
 
 static void expect_status(aclrtStream s, aclrtStreamStatus expected)
