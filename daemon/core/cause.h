@@ -1,124 +1,22 @@
 /*
  * Why npud refuses something. A module that has the objects returns a cause; the handler of the
- * request makes the ACL error and the sentence of it, by the table in core/refuse.c.
+ * request makes the ACL error and the sentence of it, by the table in core/causes.inc.
  */
 #pragma once
 
 #include <errno.h>
 
+#define FAULT(cause, ...) cause,
+#define LIMIT(cause, ...) cause,
+#define USER(cause, ...)  cause,
 enum cause {
-    CAUSE_NONE = 0, /* not refused */
-
-    /* npud itself has no more */
-    CAUSE_MEMORY,
-    CAUSE_DESCRIPTORS,
-    CAUSE_RANDOM,
-
-    /* the same, for a file of memory that is made for the client */
-    CAUSE_FILE_MEMORY,
-    CAUSE_FILE_DESCRIPTORS,
-
-    /* the user has as many as the configuration allows */
-    CAUSE_USER_SESSIONS,
-    CAUSE_USER_SESSION_DESCRIPTORS,
-    CAUSE_USER_DESCRIPTORS,
-    CAUSE_USER_STREAMS,
-    CAUSE_USER_EVENTS,
-    CAUSE_USER_IPC_EVENTS,
-    CAUSE_USER_IPC_EVENT_DESCRIPTORS,
-    CAUSE_USER_NOTIFIES,
-    CAUSE_USER_DEVICE_MEMORY,
-    CAUSE_USER_HOST_MEMORY,
-    CAUSE_USER_BUFFERS,
-    CAUSE_USER_QUEUES,
-    CAUSE_USER_ROUTES,
-
-    CAUSE_SESSION_NUMBERS,
-    CAUSE_DEVICE_NONE,
-    CAUSE_DEVICE_NOT_OPEN,
-    CAUSE_NO_OBJECT,
-
-    CAUSE_STREAMS_OF_SESSION,
-    CAUSE_STREAM_IDS,
-    CAUSE_EVENTS_OF_SESSION,
-    CAUSE_FENCES,
-
-    CAUSE_IPC_EVENTS_OF_SESSION,
-    CAUSE_IPC_EVENT_OPENERS,
-    CAUSE_IPC_HANDLE,
-    CAUSE_IPC_HANDLE_OF_OTHER_NPUD,
-    CAUSE_IPC_EVENT_GONE,
-    CAUSE_IPC_EVENT_OF_OTHER_USER,
-
-    CAUSE_NOTIFIES_OF_SESSION,
-    CAUSE_NOTIFY_IDS,
-    CAUSE_NOTIFY_COUNTS,
-    CAUSE_NOTIFY_NOT_CREATED,
-    CAUSE_NOTIFY_EXPORTED_BEFORE,
-    CAUSE_NOTIFY_NOT_EXPORTED,
-    CAUSE_NOTIFY_EXPORTED,
-    CAUSE_NOTIFY_PID,
-    CAUSE_NOTIFY_PIDS,
-    CAUSE_NOTIFY_KEY,
-    CAUSE_NOTIFY_OF_OTHER_NPUD,
-    CAUSE_NOTIFY_GONE,
-    CAUSE_NOTIFY_NOT_LISTED,
-    CAUSE_NOTIFY_OF_OTHER_USER,
-
-    CAUSE_ALLOCATION_SIZE,
-    CAUSE_ALLOCATION_RANGE,
-    CAUSE_ALLOCATIONS_OF_SESSION,
-    CAUSE_DEVICE_MEMORY,
-
-    CAUSE_RULE_NONE,
-    CAUSE_RULE_ACTION,
-    CAUSE_RULE_KIND,
-    CAUSE_RULE_CODE,
-    CAUSE_RULE_PROBABILITY,
-    CAUSE_RULE_NO_TASKS,
-    CAUSE_RULE_LOST,
-    CAUSE_RULES,
-
-    CAUSE_SEGMENT_NONE,
-    CAUSE_SEGMENT_NOT_SENT,
-    CAUSE_SEGMENT_SIZE,
-    CAUSE_SEGMENT_MEMORY,
-    CAUSE_SEGMENTS_OF_POOL,
-    CAUSE_SEGMENT_IDS,
-
-    CAUSE_QUEUE_ID,
-    CAUSE_QUEUE_NONE,
-    CAUSE_QUEUE_RIGHTS,
-    CAUSE_QUEUE_NOT_GRANTED,
-    CAUSE_QUEUE_NOT_ENQUEUE,
-    CAUSE_QUEUE_DEPTH,
-    CAUSE_QUEUE_NAME,
-    CAUSE_QUEUE_IDS,
-    CAUSE_QUEUE_RINGS,
-    CAUSE_QUEUE_RING_ENDED,
-    CAUSE_QUEUE_NOT_ATTACHED,
-    CAUSE_QUEUE_NOT_MANAGED,
-    CAUSE_QUEUE_ROUTED,
-    CAUSE_QUEUE_NOT_ROUTED,
-
-    CAUSE_GRANT_PID,
-    CAUSE_GRANT_NO_PROCESS,
-    CAUSE_GRANTS_OF_QUEUE,
-
-    CAUSE_NOT_AN_EVENTFD,
-    CAUSE_EVENT_FD_NUMBER,
-    CAUSE_EVENT_FDS_OF_SESSION,
-    CAUSE_EVENT_FD_KERNEL,
-
-    CAUSE_ROUTES_OF_REQUEST,
-    CAUSE_ROUTE_BROKEN,
-    CAUSE_ROUTE_TO_ITSELF,
-    CAUSE_ROUTE_FROM_DESTINATION,
-    CAUSE_ROUTE_TO_SOURCE,
-    CAUSE_ROUTE_OF_OTHERS,
-
+    CAUSE_NONE, /* not refused */
+#include "daemon/core/causes.inc"
     CAUSE_COUNT
 };
+#undef FAULT
+#undef LIMIT
+#undef USER
 
 /** Why a call of npud has failed that made a descriptor or mapped memory. error: negative errno */
 static inline enum cause cause_of_errno(int error)
