@@ -105,10 +105,9 @@ static int obtain_event(struct session *s, struct context *c, uint32_t device, c
 
 int ipc_event_create(const char *function, void **handle)
 {
-    REQUEST(create_ipc_event, CREATE_IPC_EVENT);
     struct context *c = FIND_OR_RETURN(context_get, function);
+    REQUEST(create_ipc_event, CREATE_IPC_EVENT, .device = c->device);
 
-    in.device = c->device;
     return obtain_event(c->session, c, c->device, function, &request, handle);
 }
 
@@ -164,14 +163,12 @@ aclError aclnpudIpcOpenEventInContext(aclrtEvent *event, aclrtIpcEventHandle han
 aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle, aclnpudIpcEventInfo *info)
 {
     CALL_SCOPE;
-
+    REQUIRE(info);
     REQUEST(ipc_event_info, IPC_EVENT_INFO, .handle = {sizeof(handle), (uint8_t *)&handle});
     Npud__Reply *reply = NULL;
-    struct session *s;
+    struct session *s = FIND_OR_RETURN(session_get, __func__);
     uint32_t device;
 
-    REQUIRE(info);
-    s = FIND_OR_RETURN(session_get, __func__);
     RETURN_IF_ERROR(session_request(s, __func__, &request, &reply, NULL));
     device = reply->ipc_event_info->device;
     *info = (aclnpudIpcEventInfo){
@@ -190,15 +187,14 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
     CALL_SCOPE;
     REQUIRE(event);
     REQUIRE(handle);
-    REQUEST(export_ipc_event, EXPORT_IPC_EVENT);
     Npud__Reply *reply = NULL;
     struct event *e = FIND_OR_RETURN(event_find, __func__, event);
+    REQUEST(export_ipc_event, EXPORT_IPC_EVENT, .slot = e->remote);
 
     if (e->kind != EVENT_IPC)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtIpcGetEventHandle: only an event made by aclrtCreateEventExWithFlag "
                          "with ACL_EVENT_IPC has a handle");
-    in.slot = e->remote;
     RETURN_IF_ERROR(session_request(e->session, __func__, &request, &reply, NULL));
     if (reply->export_ipc_event->handle.len == sizeof(*handle))
         memcpy(handle, reply->export_ipc_event->handle.data, sizeof(*handle));

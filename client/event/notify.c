@@ -108,10 +108,10 @@ static int obtain_notify(struct session *s, const char *function, enum handle_ki
 
 static int create_notify(const char *function, enum handle_kind kind, void **handle)
 {
-    REQUEST(create_notify, CREATE_NOTIFY, .counts = kind == HANDLE_COUNT_NOTIFY);
     struct context *c = FIND_OR_RETURN(context_get, function);
+    REQUEST(create_notify, CREATE_NOTIFY, .device = c->device,
+            .counts = kind == HANDLE_COUNT_NOTIFY);
 
-    in.device = c->device;
     return obtain_notify(c->session, function, kind, &request, handle, NULL);
 }
 
@@ -231,13 +231,13 @@ aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId)
 
 static int reset_notify(const char *function, aclrtNotify notify)
 {
-    REQUEST(reset_notify, RESET_NOTIFY);
     struct notify n;
 
     if (!notify)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a notify of the array is NULL", function);
     RETURN_IF_ERROR(get_notify(function, HANDLE_NOTIFY, notify, &n));
-    in.slot = n.remote;
+    REQUEST(reset_notify, RESET_NOTIFY, .slot = n.remote);
+
     return session_command(n.session, function, &request);
 }
 
@@ -262,8 +262,6 @@ aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags)
 {
     CALL_SCOPE;
-
-    REQUEST(export_notify, EXPORT_NOTIFY, .any_pid = flags != 0);
     Npud__Reply *reply = NULL;
     struct notify n;
 
@@ -279,7 +277,8 @@ aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint
                          "ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION",
                          (unsigned long long)flags);
     RETURN_IF_ERROR(get_notify(__func__, HANDLE_NOTIFY, notify, &n));
-    in.slot = n.remote;
+    REQUEST(export_notify, EXPORT_NOTIFY, .slot = n.remote, .any_pid = flags != 0);
+
     RETURN_IF_ERROR(session_request(n.session, __func__, &request, &reply, NULL));
     strncpy(key, reply->export_notify->key, KEY_SIZE - 1);
     key[KEY_SIZE - 1] = '\0';
@@ -290,8 +289,6 @@ aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint
 aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
 {
     CALL_SCOPE;
-
-    REQUEST(allow_notify, ALLOW_NOTIFY, .pids = pid, .n_pids = num);
     struct notify n;
 
     REQUIRE(notify);
@@ -304,7 +301,8 @@ aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
             "aclrtNotifySetImportPid: the list of importers of a notify has at most %u processes",
             PIDS_MAX);
-    in.slot = n.remote;
+    REQUEST(allow_notify, ALLOW_NOTIFY, .slot = n.remote, .pids = pid, .n_pids = num);
+
     return session_command(n.session, __func__, &request);
 }
 
@@ -339,7 +337,6 @@ static void enable_peer(struct context *c, uint32_t peer)
 aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
 {
     CALL_SCOPE;
-
     char text[KEY_SIZE + 1] = "";
     REQUEST(import_notify, IMPORT_NOTIFY, .key = text);
     struct context *c;

@@ -156,18 +156,16 @@ aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *grea
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 {
     CALL_SCOPE;
-
-    REQUEST(mem_info, MEM_INFO);
     Npud__Reply *reply = NULL;
-    struct context *c;
 
     REQUIRE(free);
     REQUIRE(total);
     if ((unsigned)attr > ACL_MEM_P2P_HUGE1G)
         return error_set(ACL_ERROR_RT_INVALID_MEMORY_TYPE, "aclrtGetMemInfo: attr %d is unknown",
                          attr);
-    c = FIND_OR_RETURN(context_get, __func__);
-    in.device = c->device;
+    struct context *c = FIND_OR_RETURN(context_get, __func__);
+    REQUEST(mem_info, MEM_INFO, .device = c->device);
+
     RETURN_IF_ERROR(session_request(c->session, __func__, &request, &reply, NULL));
     *free = reply->mem_info->free;
     *total = reply->mem_info->total;

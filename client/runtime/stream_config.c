@@ -78,11 +78,10 @@ aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
 {
     CALL_SCOPE;
     REQUIRE(streamCount);
-    REQUEST(streams_left, STREAMS_LEFT);
     Npud__Reply *reply = NULL;
     struct context *c = FIND_OR_RETURN(context_get, __func__);
+    REQUEST(streams_left, STREAMS_LEFT, .device = c->device);
 
-    in.device = c->device;
     RETURN_IF_ERROR(session_request(c->session, __func__, &request, &reply, NULL));
     *streamCount = reply->streams_left->streams;
     session_reply_free(reply);
