@@ -64,7 +64,8 @@ static int get_notify(const char *function, enum handle_kind kind, void *handle,
     if (error != 0)
         return error;
     if (!s || !copy_of(s, kind, handle, copy))
-        return s && session_lost(s) ? session_error_lost(function) : bad_notify(function, kind);
+        return ERROR_NOT_ZERO(s && session_lost(s) ? session_error_lost(function)
+                                                   : bad_notify(function, kind));
     c = context_get(function, &error);
     return c ? 0 : error;
 }
