@@ -234,8 +234,8 @@ static void act_task(struct input *in)
 /* Heads of a segment that it maps, or a file of a queue that it may write, or NULL. */
 static void *find_shared(struct session *s, uint32_t i, size_t *size)
 {
-    struct segment_map *map = s->shared ? s->shared->maps : NULL;
-    struct queue_attach *a = s->shared ? s->shared->attached : NULL;
+    struct segment_map *map = s->peer ? s->peer->maps : NULL;
+    struct queue_attach *a = s->peer ? s->peer->attached : NULL;
     const struct queue_view *ring;
 
     if (i & 1) {
