@@ -220,3 +220,11 @@ void turn_await(struct turn *t)
     ck_assert_msg(await_readable(t->fd[0], GUARD_MS), "the other side did not come");
     ck_assert_int_eq(read(t->fd[0], &c, 1), 1);
 }
+
+struct turn to_child, to_parent;
+
+void turns_init(void)
+{
+    turn_init(&to_child);
+    turn_init(&to_parent);
+}

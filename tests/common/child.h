@@ -42,3 +42,7 @@ struct turn {
 void turn_init(struct turn *t);
 void turn_tell(struct turn *t);
 void turn_await(struct turn *t);
+
+/** The turns of a test with one child. turns_init() makes both. */
+extern struct turn to_child, to_parent;
+void turns_init(void);

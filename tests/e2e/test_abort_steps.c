@@ -15,7 +15,6 @@
 #define HOUR (UINT64_C(3600) * 1000000000)
 #define TOLD ACL_ERROR_RT_STREAM_ABORT
 
-static struct turn to_child, to_parent;
 static aclrtStream stream, probe;
 static aclrtEvent event;
 static struct {
@@ -275,8 +274,7 @@ static void set_up_test(void)
 {
     npud_setup();
     shared = child_share(sizeof(*shared));
-    turn_init(&to_child);
-    turn_init(&to_parent);
+    turns_init();
 }
 
 int main(void)

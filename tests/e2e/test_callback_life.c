@@ -664,7 +664,6 @@ END_TEST
 
 /* --- processes --- */
 
-static struct turn to_parent;
 static int handle_pipe[2];
 
 /* A process that stands at a callback, with an exported record behind it. */

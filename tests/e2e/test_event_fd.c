@@ -504,14 +504,12 @@ END_TEST
 
 /* --- ends --- */
 
-static struct turn to_child, to_parent;
 static int link_fd[2];
 
 static void begin_two(void)
 {
     npud_setup();
-    turn_init(&to_child);
-    turn_init(&to_parent);
+    turns_init();
     ck_assert_int_eq(pipe(link_fd), 0);
 }
 

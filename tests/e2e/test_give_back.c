@@ -27,14 +27,13 @@ static struct shared {
     uint32_t q[QUEUES];
     uint32_t messages;
 } * shared;
-static struct turn to_child, to_other, to_parent;
+static struct turn to_other;
 
 static void share_memory(void)
 {
     shared = child_share(sizeof(*shared));
-    turn_init(&to_child);
+    turns_init();
     turn_init(&to_other);
-    turn_init(&to_parent);
 }
 
 static void set_up_test(void)

@@ -21,7 +21,6 @@ static struct shared {
     int32_t pid;
     uint32_t id;
 } * shared;
-static struct turn to_child, to_parent;
 static aclrtStream stream, other, probe;
 static aclrtNotify notify;
 
@@ -29,8 +28,7 @@ static void set_up_test(void)
 {
     npud_setup();
     shared = child_share(sizeof(*shared));
-    turn_init(&to_child);
-    turn_init(&to_parent);
+    turns_init();
 }
 
 static void open_device(void)

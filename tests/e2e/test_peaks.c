@@ -418,8 +418,6 @@ START_TEST(the_heap_of_npud_goes_back)
 }
 END_TEST
 
-static struct turn to_parent;
-
 static int makes_a_peak(void *arg)
 {
     (void)arg;

@@ -21,14 +21,12 @@ static struct shared {
     uint32_t q;
     _Atomic uint32_t stop;
 } * shared;
-static struct turn to_child, to_parent;
 
 static void set_up_test(void)
 {
     npud_setup();
     shared = child_share(sizeof(*shared));
-    turn_init(&to_child);
-    turn_init(&to_parent);
+    turns_init();
 }
 
 static void finish_test(void)

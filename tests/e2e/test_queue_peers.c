@@ -30,14 +30,13 @@ static struct shared {
     _Atomic uint64_t sent, received;
     _Atomic uint32_t stop;
 } * shared;
-static struct turn to_child, to_parent, go;
+static struct turn go;
 
 static void set_up_test(void)
 {
     npud_setup();
     shared = child_share(sizeof(*shared));
-    turn_init(&to_child);
-    turn_init(&to_parent);
+    turns_init();
     turn_init(&go);
 }
 

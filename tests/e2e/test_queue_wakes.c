@@ -85,15 +85,13 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 static struct shared {
     uint32_t q;
 } * shared;
-static struct turn to_child, to_parent;
 static unsigned sent;
 
 static void set_up_test(void)
 {
     npud_setup();
     shared = child_share(sizeof(*shared));
-    turn_init(&to_child);
-    turn_init(&to_parent);
+    turns_init();
 }
 
 static void create_shared_queue(void)

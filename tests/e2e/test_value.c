@@ -453,8 +453,6 @@ START_TEST(waiting_streams_can_be_destroyed)
 }
 END_TEST
 
-static struct turn to_parent;
-
 static int wait_for_good(void *arg)
 {
     (void)arg;
