@@ -36,7 +36,7 @@ static int wait_for_nothing(void *arg)
     return 0;
 }
 
-static void setup(void)
+static void make_turn(void)
 {
     turn_init(&turn);
 }
@@ -113,13 +113,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("children");
-    TCase *t = suite_case(suite, "fail at once", LIMIT_S, setup, NULL);
+    TCase *t = suite_case(suite, "fail at once", LIMIT_S, make_turn, NULL);
 
     tcase_add_exit_test(t, a_turn_of_a_child_that_has_failed, 1);
     tcase_add_exit_test(t, a_turn_that_no_child_is_left_to_tell, 1);
     tcase_add_exit_test(t, the_end_of_a_child_that_waits_for_one_that_has_failed, 1);
     tcase_add_exit_test(t, to_kill_a_child_that_has_failed, 1);
-    t = suite_case(suite, "go on", LIMIT_S, setup, NULL);
+    t = suite_case(suite, "go on", LIMIT_S, make_turn, NULL);
     tcase_add_test(t, a_turn_that_an_ended_child_has_left);
     tcase_add_test(t, a_child_that_the_test_has_killed);
     return run_suite(suite);

@@ -174,7 +174,7 @@ static void do_nothing(void *unused)
     (void)unused;
 }
 
-static void *serve(void *arg)
+static void *serve_callbacks(void *arg)
 {
     while (!atomic_load((_Atomic bool *)arg))
         (void)aclrtProcessReport(-1);
@@ -199,7 +199,7 @@ static pthread_t start_server(aclrtStream served, _Atomic bool *over)
 {
     pthread_t thread;
 
-    ck_assert_int_eq(pthread_create(&thread, NULL, serve, over), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, serve_callbacks, over), 0);
     OK(aclrtSubscribeReport((uint64_t)thread, served));
     return thread;
 }

@@ -12,7 +12,7 @@
 
 static enum { NEVER, BEFORE_CALL, BEFORE_LOOK, AFTER_LOOK, AFTER_CALL } moment;
 
-static void pass(int now)
+static void pass_moment(int now)
 {
     if (now != (int)moment)
         return;
@@ -20,7 +20,7 @@ static void pass(int now)
     raise(SIGINT);
 }
 
-static void *real(const char *name)
+static void *find_real(const char *name)
 {
     return dlsym(dlopen("libaclclient.so.1", RTLD_NOW | RTLD_NOLOAD), name);
 }
@@ -28,53 +28,53 @@ static void *real(const char *name)
 static aclnpudInterruptCheck real_check;
 
 /* Python's look, with the library's locks held or not. */
-static int32_t check(void *arg, aclnpudInterruptMoment kind)
+static int32_t check_interrupt(void *arg, aclnpudInterruptMoment kind)
 {
     int32_t end;
 
-    pass(BEFORE_LOOK);
+    pass_moment(BEFORE_LOOK);
     end = real_check(arg, kind);
-    pass(AFTER_LOOK);
+    pass_moment(AFTER_LOOK);
     return end;
 }
 
 aclError aclnpudSetInterruptCheck(aclnpudInterruptCheck new_check, void *arg)
 {
-    aclError (*set)(aclnpudInterruptCheck, void *) = real(__func__);
+    aclError (*set)(aclnpudInterruptCheck, void *) = find_real(__func__);
 
     real_check = new_check;
-    return set(check, arg);
+    return set(check_interrupt, arg);
 }
 
 /* Calls of the module, which has given the GIL away around them. */
 
 aclError aclrtDestroyStream(aclrtStream stream)
 {
-    aclError (*destroy)(aclrtStream) = real(__func__), error;
+    aclError (*destroy)(aclrtStream) = find_real(__func__), error;
 
-    pass(BEFORE_CALL);
+    pass_moment(BEFORE_CALL);
     error = destroy(stream);
-    pass(AFTER_CALL);
+    pass_moment(AFTER_CALL);
     return error;
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream)
 {
-    aclError (*synchronize)(aclrtStream) = real(__func__), error;
+    aclError (*synchronize)(aclrtStream) = find_real(__func__), error;
 
-    pass(BEFORE_CALL);
+    pass_moment(BEFORE_CALL);
     error = synchronize(stream);
-    pass(AFTER_CALL);
+    pass_moment(AFTER_CALL);
     return error;
 }
 
 aclError aclnpudLaunchDelay(uint64_t microseconds, aclError result, aclrtStream stream)
 {
-    aclError (*launch)(uint64_t, aclError, aclrtStream) = real(__func__), error;
+    aclError (*launch)(uint64_t, aclError, aclrtStream) = find_real(__func__), error;
 
-    pass(BEFORE_CALL);
+    pass_moment(BEFORE_CALL);
     error = launch(microseconds, result, stream);
-    pass(AFTER_CALL);
+    pass_moment(AFTER_CALL);
     return error;
 }
 
