@@ -330,20 +330,9 @@ bool world_submit(struct client *c, uint32_t number, struct task task)
 {
     struct session *session = world_session(c);
     struct stream *s = session ? slots_get(&session->streams, number) : NULL;
-    struct task *entry;
-    uint64_t tail;
 
-    if (!s)
+    if (!s || atomic_load(&s->ctrl->tail) - atomic_load(&s->done) >= s->depth)
         return false;
-    tail = atomic_load(&s->ctrl->tail);
-    if (tail - atomic_load(&s->done) >= s->depth)
-        return false;
-    entry = &s->ring[tail & (s->depth - 1)];
-    memcpy((char *)entry + sizeof(entry->sequence), (char *)&task + sizeof(task.sequence),
-           sizeof(task) - sizeof(task.sequence));
-    atomic_store(&s->ctrl->tail, tail + 1);
-    atomic_store(&entry->sequence, tail + 1);
-    if (!atomic_load(&s->ctrl->watched) && doorbell_raise(s->attach->bell, number))
-        eventfd_write(s->attach->fd, 1);
+    client_submit(s, task);
     return true;
 }

@@ -93,21 +93,6 @@ static inline struct stream *npud_stream(struct session *session, uint32_t devic
 
 /* --- the client's side, as in client/runtime/stream.c --- */
 
-/** Submit a task; the ring must have room. Returns its position. One thread per stream. */
-static inline uint64_t client_submit(struct stream *s, struct task task)
-{
-    uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed);
-    struct task *entry = &s->ring[tail & (s->depth - 1)];
-
-    memcpy((char *)entry + sizeof(entry->sequence), (char *)&task + sizeof(task.sequence),
-           sizeof(task) - sizeof(task.sequence));
-    atomic_store_explicit(&s->ctrl->tail, tail + 1, memory_order_release);
-    atomic_store(&entry->sequence, tail + 1);
-    if (!atomic_load(&s->ctrl->watched) && doorbell_raise(s->attach->bell, s->slot.number))
-        eventfd_write(s->attach->fd, 1);
-    return tail;
-}
-
 static inline bool client_passed(const struct stream *s, uint64_t position)
 {
     return atomic_load_explicit(&s->ctrl->done, memory_order_acquire) > position;

@@ -6,11 +6,16 @@
 #pragma once
 
 #include <event2/event.h>
+#include <string.h>
+#include <sys/eventfd.h>
 
 #include "daemon/base/work_item.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
 #include "daemon/npud.h"
+#include "proto/shm/doorbell.h"
 
 #define SERVER_FDS (UINT64_C(1) << 20) /* that this npud believes it may have */
 
@@ -39,4 +44,22 @@ static inline void server_turn(struct server *server)
     do {
         event_base_loop(server->base, EVLOOP_NONBLOCK);
     } while (server->ended);
+}
+
+/**
+ * Submit a task as the client does in client/runtime/stream.c; the ring must have room. Returns its
+ * position. One thread per stream.
+ */
+static inline uint64_t client_submit(struct stream *s, struct task task)
+{
+    uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed);
+    struct task *entry = &s->ring[tail & (s->depth - 1)];
+
+    memcpy((char *)entry + sizeof(entry->sequence), (char *)&task + sizeof(task.sequence),
+           sizeof(task) - sizeof(task.sequence));
+    atomic_store_explicit(&s->ctrl->tail, tail + 1, memory_order_release);
+    atomic_store(&entry->sequence, tail + 1);
+    if (!atomic_load(&s->ctrl->watched) && doorbell_raise(s->attach->bell, s->slot.number))
+        eventfd_write(s->attach->fd, 1);
+    return tail;
 }
