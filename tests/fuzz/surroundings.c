@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "daemon/base/waitlist.h"
 #include "fuzz.h"
@@ -18,6 +18,8 @@
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
+
+#define LOG_LINE_MAX 2048 /* with all that is before the text */
 
 struct surroundings surroundings;
 
@@ -101,22 +103,16 @@ WRAP(int, stat, const char *path, struct stat *st)
  * Read, not printed: one line, and nothing in it that a terminal would obey, whatever name a client
  * has given itself.
  */
-WRAP(int, fprintf, FILE *f, const char *fmt, ...)
+WRAP(ssize_t, write, int fd, const void *data, size_t size)
 {
-    static char line[2048];
-    va_list ap;
-    int n;
+    const unsigned char *line = data;
 
-    va_start(ap, fmt);
-    n = surroundings.on && f == stderr ? vsnprintf(line, sizeof(line), fmt, ap)
-                                       : vfprintf(f, fmt, ap);
-    va_end(ap);
-    if (!surroundings.on || f != stderr)
-        return n;
-    MUST(n > 0 && (size_t)n < sizeof(line) && line[n - 1] == '\n');
-    for (int i = 0; i < n - 1; i++)
-        MUST((unsigned char)line[i] >= ' ' && line[i] != 0x7f);
-    return n;
+    if (!surroundings.on || fd != STDERR_FILENO)
+        return __real_write(fd, data, size);
+    MUST(size > 0 && size < LOG_LINE_MAX && line[size - 1] == '\n');
+    for (size_t i = 0; i + 1 < size; i++)
+        MUST(line[i] >= ' ' && line[i] != 0x7f);
+    return (ssize_t)size;
 }
 
 /* --- others that do something at the wrong moment --- */
