@@ -41,11 +41,12 @@ struct segments {
 
 /** Part of the session. All zero but the lock: nothing. */
 struct pool {
+    /*
+     * The class of a size, by steps: counting bits takes longer than all the rest of an allocation.
+     * Apart from `size`: each allocation reads here, and other threads write there.
+     */
+    uint8_t small[POOL_SMALL / POOL_STEP];
     pthread_mutex_t lock;                /* of class; before segments.lock */
     struct segment *class[POOL_CLASSES]; /* oldest, so smallest, first */
     _Atomic uint64_t size;               /* of its segments, as far as their end was noticed */
-    /*
-     * The class of a size, by steps: counting bits takes longer than all the rest of an allocation.
-     */
-    uint8_t small[POOL_SMALL / POOL_STEP];
 };
