@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "acl/acl_npud.h"
 #include "acl/acl_tdt_queue.h"
 #include "client/core/error.h"
 #include "client/buffers/queue_object.h"
@@ -20,10 +21,13 @@
  * takes no lock.
  */
 struct queues {
-    _Atomic(struct queue *) queue[QUEUE_IDS];
+    _Atomic(struct queue *) queue[QUEUE_LOCAL_IDS];
+    pthread_mutex_t name_lock;    /* for an entry from QUEUE_IDS on; without other locks */
     pthread_mutex_t retired_lock; /* innermost */
     struct ring *retired;         /* no queue's any more, but perhaps in use */
 };
+
+static _Atomic uint32_t ids_end = QUEUE_IDS; /* of all ids that this process can have met */
 
 /* --- rings --- */
 
@@ -126,8 +130,10 @@ static struct queues *queues_of(struct session *s, bool make)
     if (t || !make)
         return t;
     mine = calloc(1, sizeof(*mine));
-    if (mine)
+    if (mine) {
         pthread_mutex_init(&mine->retired_lock, NULL);
+        pthread_mutex_init(&mine->name_lock, NULL);
+    }
     if (!mine || atomic_compare_exchange_strong(&s->queues, &t, mine))
         return mine;
     free(mine);
@@ -140,26 +146,77 @@ static struct queue *queue_new(uint32_t id)
 
     if (!q)
         return NULL;
-    q->id = id;
+    q->id = q->remote = id;
     pthread_mutex_init(&q->follow_lock, NULL);
     return q;
 }
 
-/* The entry of an id, made if need be. NULL: no memory. */
-static struct queue *find_entry(struct session *s, uint32_t id)
+/* The entry of an id of this user, made if need be. NULL: no memory, *error set. */
+static struct queue *find_entry(struct session *s, const char *function, uint32_t id, int *error)
 {
     struct queues *t = queues_of(s, true);
-    struct queue *q, *mine;
+    struct queue *q = t ? atomic_load_explicit(&t->queue[id], memory_order_acquire) : NULL, *mine;
 
-    if (!t)
-        return NULL;
-    q = atomic_load_explicit(&t->queue[id], memory_order_acquire);
     if (q)
         return q;
-    mine = queue_new(id);
+    mine = t ? queue_new(id) : NULL;
+    if (!mine)
+        *error = error_no_memory(function);
     if (!mine || atomic_compare_exchange_strong(&t->queue[id], &q, mine))
         return mine;
     free(mine);
+    return q;
+}
+
+/*
+ * The entry of another user's queue, made if need be: the next one from QUEUE_IDS on. Under
+ * name_lock. NULL: no memory, or *full.
+ */
+static struct queue *name_entry(struct queues *t, uint32_t owner, uint32_t remote, bool *full)
+{
+    struct queue *q;
+    uint32_t id;
+
+    for (id = QUEUE_IDS; id < QUEUE_LOCAL_IDS; id++) {
+        q = atomic_load_explicit(&t->queue[id], memory_order_relaxed);
+        if (!q)
+            break;
+        if (q->owner == owner && q->remote == remote)
+            return q;
+    }
+    *full = id == QUEUE_LOCAL_IDS;
+    q = *full ? NULL : queue_new(id);
+    if (!q)
+        return NULL;
+    q->of_user = true;
+    q->owner = owner;
+    q->remote = remote;
+    atomic_store_explicit(&t->queue[id], q, memory_order_release);
+    if (atomic_load_explicit(&ids_end, memory_order_relaxed) <= id)
+        atomic_store_explicit(&ids_end, id + 1, memory_order_relaxed);
+    return q;
+}
+
+/* NULL with *error set. */
+static struct queue *find_entry_of_user(struct session *s, const char *function, uint32_t owner,
+                                        uint32_t remote, int *error)
+{
+    struct queues *t = queues_of(s, true);
+    struct queue *q = NULL;
+    bool full = false;
+
+    if (t) {
+        pthread_mutex_lock(&t->name_lock);
+        q = name_entry(t, owner, remote, &full);
+        pthread_mutex_unlock(&t->name_lock);
+    }
+    if (full)
+        *error =
+            error_set(ACL_ERROR_RT_OVER_LIMIT,
+                      "%s: this process has named %u queues of other users, as many as one may",
+                      function, QUEUE_LOCAL_IDS - QUEUE_IDS);
+    else if (!q)
+        *error = error_no_memory(function);
     return q;
 }
 
@@ -179,10 +236,12 @@ int queue_error_destroyed(const char *function, uint32_t id)
 
 static int check_id(const char *function, uint32_t id)
 {
-    if (__builtin_expect(id < QUEUE_IDS, 1))
+    uint32_t end = atomic_load_explicit(&ids_end, memory_order_relaxed);
+
+    if (__builtin_expect(id < end, 1))
         return 0;
     return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: no queue has id %u: ids are 0 to %u",
-                     function, id, QUEUE_IDS - 1);
+                     function, id, end - 1);
 }
 
 struct queue *queue_find(struct session *s, const char *function, uint32_t id, int *error)
@@ -255,7 +314,7 @@ static void free_all(struct session *s)
 {
     struct queues *t = queues_of(s, false);
 
-    for (uint32_t id = 0; t && id < QUEUE_IDS; id++) {
+    for (uint32_t id = 0; t && id < QUEUE_LOCAL_IDS; id++) {
         struct queue *q = t->queue[id];
 
         if (q && q->ring)
@@ -275,7 +334,7 @@ static void close_bells(struct session *s)
 {
     struct queues *t = queues_of(s, false);
 
-    for (uint32_t id = 0; t && id < QUEUE_IDS; id++)
+    for (uint32_t id = 0; t && id < QUEUE_LOCAL_IDS; id++)
         if (t->queue[id] && t->queue[id]->ring)
             queue_bell_close(&t->queue[id]->ring->bell);
 }
@@ -290,7 +349,8 @@ const struct part queue_part = {.session_leave = free_all, .session_inherited = 
  */
 static int attach_queue(struct session *s, const char *function, struct queue *q, uint32_t *rights)
 {
-    REQUEST(attach_queue, ATTACH_QUEUE, .queue = q->id);
+    REQUEST(attach_queue, ATTACH_QUEUE, .queue = q->remote, .of_user = q->of_user,
+            .owner = q->owner, .local = q->id);
     struct ring *ring, *known;
     uint32_t id;
 
@@ -359,7 +419,7 @@ bool queue_let_go_all(struct session *s)
     struct queues *t = queues_of(s, false);
     bool all;
 
-    for (uint32_t id = 0; t && id < QUEUE_IDS; id++) {
+    for (uint32_t id = 0; t && id < QUEUE_LOCAL_IDS; id++) {
         struct queue *q = atomic_load_explicit(&t->queue[id], memory_order_acquire);
 
         if (q && atomic_load_explicit(&q->ring, memory_order_relaxed) != NULL)
@@ -397,30 +457,66 @@ static int attach_patiently(struct session *s, const char *function, struct queu
             return 0;
         if (error != ACL_ERROR_RT_NO_PERMISSION || last)
             return error_tell(&kept, error);
-        last = wait_grant(&s->waits, function, q->id, seen, deadline) != 0;
+        last = wait_grant(&s->waits, function, q->remote, q->of_user ? &q->owner : NULL, seen,
+                          deadline) != 0;
     }
+}
+
+/* Until the deadline; timeout in ms, 0: ask once, -1: no limit. */
+static int attach_with_timeout(struct session *s, const char *function, struct queue *q,
+                               int32_t timeout, uint32_t *permission)
+{
+    uint64_t deadline = timeout == 0 ? 0 : wait_deadline(timeout);
+    uint32_t rights;
+
+    RETURN_IF_ERROR(attach_patiently(s, function, q, deadline, &rights));
+    *permission = rights;
+    return 0;
+}
+
+static int check_timeout(const char *function, int32_t timeout)
+{
+    if (timeout >= -1)
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                     "%s: timeout is %d ms, must be 0 or more, or -1 for no limit", function,
+                     timeout);
 }
 
 aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission)
 {
     CALL_SCOPE;
-    uint64_t deadline = timeout == 0 ? 0 : wait_deadline(timeout);
     struct session *s;
     struct queue *q;
-    uint32_t rights;
 
     REQUIRE(permission);
-    if (timeout < -1)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: timeout is %d ms, must be 0 or more, or -1 for no limit", __func__,
-                         timeout);
+    RETURN_IF_ERROR(check_timeout(__func__, timeout));
     RETURN_IF_ERROR(check_id(__func__, qid));
     s = FIND_OR_RETURN(session_get, __func__);
-    q = find_entry(s, qid);
-    if (!q)
-        return error_no_memory(__func__);
-    RETURN_IF_ERROR(attach_patiently(s, __func__, q, deadline, &rights));
-    *permission = rights;
+    q = qid < QUEUE_IDS ? FIND_OR_RETURN(find_entry, s, __func__, qid)
+                        : FIND_OR_RETURN(queue_find, s, __func__, qid);
+    return attach_with_timeout(s, __func__, q, timeout, permission);
+}
+
+aclError aclnpudAttachQueueOfUser(uint32_t owner, uint32_t qid, int32_t timeout, uint32_t *localQid,
+                                  uint32_t *permission)
+{
+    CALL_SCOPE;
+    struct session *s;
+    struct queue *q;
+
+    REQUIRE(localQid);
+    REQUIRE(permission);
+    RETURN_IF_ERROR(check_timeout(__func__, timeout));
+    if (qid >= QUEUE_IDS)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: no user has a queue with id %u: ids are 0 to %u", __func__, qid,
+                         QUEUE_IDS - 1);
+    s = FIND_OR_RETURN(session_get, __func__);
+    q = owner == s->uid ? FIND_OR_RETURN(find_entry, s, __func__, qid)
+                        : FIND_OR_RETURN(find_entry_of_user, s, __func__, owner, qid);
+    RETURN_IF_ERROR(attach_with_timeout(s, __func__, q, timeout, permission));
+    *localQid = q->id;
     return 0;
 }
 
@@ -441,7 +537,7 @@ aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
 
     REQUEST(create_queue, CREATE_QUEUE, .name = (char *)(attr ? attr->name : ""),
             .depth = attr ? attr->depth : QUEUE_DEPTH_DEFAULT);
-    uint32_t id = QUEUE_IDS;
+    uint32_t id = QUEUE_LOCAL_IDS;
     struct ring *ring;
     struct session *s;
     struct queue *q;
@@ -451,11 +547,11 @@ aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
     s = FIND_OR_RETURN(session_get, __func__);
     error = request_ring(s, __func__, &request, &ring, &id);
     if (error != 0)
-        return id < QUEUE_IDS ? give_up(s, id, error) : error;
-    q = find_entry(s, id);
+        return id < QUEUE_LOCAL_IDS ? give_up(s, id, error) : error;
+    q = find_entry(s, __func__, id, &error);
     if (!q) {
         queue_drop_ring(ring);
-        return give_up(s, id, error_no_memory(__func__));
+        return give_up(s, id, error);
     }
     pthread_mutex_lock(&q->follow_lock);
     set_ring(s, q, ring);

@@ -60,6 +60,9 @@ struct ring {
 
 struct queue {
     uint32_t id;
+    /* Another user's queue: its owner's uid, and its id there. Else remote is id. */
+    bool of_user;
+    uint32_t owner, remote;
     pthread_mutex_t follow_lock; /* for changing the ring; across requests */
     _Atomic(struct ring *) ring; /* NULL: not known */
     /* Why the last ring went: the process lost its last right, or else npud destroyed the queue. */

@@ -455,12 +455,12 @@ static bool grants_changed(void *object, uint64_t target)
     return atomic_load_explicit(g->word, memory_order_acquire) != g->seen;
 }
 
-int wait_grant(struct waits *all, const char *function, uint32_t id, uint32_t seen,
-               uint64_t deadline)
+int wait_grant(struct waits *all, const char *function, uint32_t id, const uint32_t *owner,
+               uint32_t seen, uint64_t deadline)
 {
     struct grants g = {.word = &all->page->grants, .seen = seen};
     struct wait_info info;
 
-    describe_wait(&info, function, WAIT_GRANT, id, 0, deadline);
+    describe_wait(&info, function, WAIT_GRANT, id, owner ? UINT64_C(1) + *owner : 0, deadline);
     return wait_until(all, &info, g.word, grants_changed, &g, deadline);
 }

@@ -108,11 +108,11 @@ int wait_queue(struct waits *all, const char *function, uint32_t kind, uint32_t 
                _Atomic uint32_t *word, wait_over_fn *over, void *arg, uint64_t deadline);
 
 /**
- * Wait until npud has granted queue id something: `grants` of the session page is not `seen` any
- * more. 0, -ETIMEDOUT, -EPIPE.
+ * Wait until npud has granted queue id of this user, or of *owner if that is not NULL, something:
+ * `grants` of the session page is not `seen` any more. 0, -ETIMEDOUT, -EPIPE.
  */
-int wait_grant(struct waits *all, const char *function, uint32_t id, uint32_t seen,
-               uint64_t deadline);
+int wait_grant(struct waits *all, const char *function, uint32_t id, const uint32_t *owner,
+               uint32_t seen, uint64_t deadline);
 
 /**
  * Wake all threads that sleep, so that they see `lost`. True: call it again, because a thread that

@@ -159,6 +159,7 @@ static void take_hello(struct session *s, const Npud__HelloReply *hello)
 {
     s->id = hello->session;
     s->pid = hello->pid;
+    s->uid = hello->uid;
     s->peer_id = hello->peer;
     s->ring_depth = hello->ring_depth;
     s->epoch_ns = hello->epoch_ns;

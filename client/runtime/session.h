@@ -61,6 +61,7 @@ struct session {
 
     uint64_t id;
     int32_t pid;      /* of this process, as npud's host has it */
+    uint32_t uid;     /* the same */
     uint32_t peer_id; /* our name in shared buffers (proto/shm/mbuf_shm.h) */
     uint32_t ring_depth;
     uint64_t epoch_ns;

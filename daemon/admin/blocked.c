@@ -155,7 +155,11 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
                  queue ? (int)queue->id : -1);
         break;
     case ON_GRANT:
-        snprintf(buf, size, "rights to queue %u", b->object);
+        if (b->target != 0)
+            snprintf(buf, size, "rights to queue %u of user %llu", b->object,
+                     (unsigned long long)b->target - 1);
+        else
+            snprintf(buf, size, "rights to queue %u", b->object);
         break;
     }
 }

@@ -245,12 +245,12 @@ static int add_peer(struct wait_graph *g, struct blocked *b, struct session *pee
 static int resolve_queue_side(struct wait_graph *g, struct blocked *b, uint32_t right)
 {
     struct queue *queue = queue_by_number(g->server, b->object);
-    struct queue_attach *attach = queue ? queue_attached(b->session, queue->id) : NULL;
+    struct queue_attach *attach = queue_attachment(b->session, queue);
     struct grant *grant;
     uint32_t fill;
     int r = 0;
 
-    if (!attach || attach->queue != queue)
+    if (!attach)
         return mark_live(g, b); /* the ring has ended: it has been woken */
     fill = queue_fill(&queue->ring.view);
     if (right == QUEUE_PUT ? fill > 0 || queue->routes_to > 0
@@ -275,21 +275,25 @@ static int resolve_room(struct wait_graph *g, struct blocked *b)
     return resolve_queue_side(g, b, QUEUE_TAKE);
 }
 
-/* All sessions that manage a queue with that id. */
+/*
+ * All sessions that manage the queue. Those of another user's queue, which may not exist, are
+ * nothing that a process without a grant is told.
+ */
 static int resolve_grant(struct wait_graph *g, struct blocked *b)
 {
+    bool own = b->target == 0 || b->target - 1 == b->session->uid;
     struct queue_attach *attach;
-    struct queue *queue = NULL;
+    struct queue *queue;
     int r = 0;
 
-    if (b->object < QUEUE_IDS)
-        queue = g->server->queues->by_id[b->object];
-    if (!queue || queue_attached(b->session, b->object))
-        mark_live(g, b);
-    for (; queue; queue = queue->id_next)
-        DL_FOREACH2 (queue->attached, attach, qnext)
-            if (r == 0 && attach->rights & QUEUE_MANAGE && !attach->leaving)
-                r = add_peer(g, b, attach->peer->session);
+    if (!own)
+        return wait_graph_add_edge(g, wait_graph_node(g, b), wait_graph_outside(g), true);
+    queue = b->object < QUEUE_IDS ? queue_of_user(b->session->user, b->object) : NULL;
+    if (!queue || queue_attachment(b->session, queue))
+        return mark_live(g, b);
+    DL_FOREACH2 (queue->attached, attach, qnext)
+        if (r == 0 && attach->rights & QUEUE_MANAGE && !attach->leaving)
+            r = add_peer(g, b, attach->peer->session);
     return r;
 }
 

@@ -24,11 +24,18 @@ struct user *user_hold(struct user *user)
     return user;
 }
 
-struct user *user_ref(struct users *users, uid_t uid)
+struct user *user_find(struct users *users, uid_t uid)
 {
     struct user *user;
 
     HASH_FIND(hh, users->by_uid, &uid, sizeof(uid), user);
+    return user;
+}
+
+struct user *user_ref(struct users *users, uid_t uid)
+{
+    struct user *user = user_find(users, uid);
+
     if (!user) {
         user = calloc(1, sizeof(*user));
         if (!user)
@@ -51,6 +58,7 @@ void user_unref(struct user *user)
     for (int i = 0; i < RESOURCE_COUNT; i++)
         assert(user->used[i] == 0);
     HASH_DEL(user->users->by_uid, user);
+    free(user->queues);
     free(user);
 }
 

@@ -32,6 +32,7 @@ enum resource {
 extern const char *const resource_names[RESOURCE_COUNT];
 
 struct ipc_event;
+struct queue;
 struct users;
 
 struct user {
@@ -42,9 +43,10 @@ struct user {
     /* Destroyed but still openable events of this user, oldest first (ipc_event.c). */
     struct ipc_event *linger;
     uint32_t n_linger;
-    uint32_t next_queue; /* id of the next queue, unless it is taken */
-    bool refused;        /* a session was refused, and that was logged */
-    uint64_t report_ns;  /* its next report of its own waits is made from then on */
+    struct queue **queues; /* by id; NULL: it has made none so far (daemon/buffers/queue.c) */
+    uint32_t next_queue;   /* id of the next queue, unless it is taken */
+    bool refused;          /* a session was refused, and that was logged */
+    uint64_t report_ns;    /* its next report of its own waits is made from then on */
     UT_hash_handle hh;
 };
 
@@ -63,6 +65,8 @@ struct charge {
 
 /** A reference to the user with this uid, made if new. NULL: no memory. */
 struct user *user_ref(struct users *users, uid_t uid);
+/** The user with this uid, or NULL: npud holds nothing for it. */
+struct user *user_find(struct users *users, uid_t uid);
 /** One more reference. */
 struct user *user_hold(struct user *user);
 /** Safe on NULL. */

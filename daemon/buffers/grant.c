@@ -190,15 +190,9 @@ enum cause grant_set(struct queue *queue, pid_t pid, uint32_t rights)
  * or one that has ended before, whose session goes as soon as npud hears of it, and its attachment
  * with it.
  */
-struct grant *grant_find(struct session *session, uint32_t id)
+struct grant *grant_find(struct session *session, struct queue *queue)
 {
-    struct queue *queue;
+    struct grant *grant = find_grant(queue, session->pid);
 
-    DL_FOREACH2 (session->server->queues->by_id[id], queue, id_next) {
-        struct grant *grant = find_grant(queue, session->pid);
-
-        if (grant && pidfd_alive(grant->pidfd) && session_alive(session))
-            return grant;
-    }
-    return NULL;
+    return grant && pidfd_alive(grant->pidfd) && session_alive(session) ? grant : NULL;
 }

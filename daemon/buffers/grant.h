@@ -34,8 +34,8 @@ struct grant {
  */
 enum cause grant_set(struct queue *queue, pid_t pid, uint32_t rights);
 
-/** The queue with this id that the session's process was granted, or NULL. */
-struct grant *grant_find(struct session *session, uint32_t id);
+/** What the session's process was granted of the queue, or NULL. */
+struct grant *grant_find(struct session *session, struct queue *queue);
 
 /** The grant is used up, or taken back. The caller tells the queue (queue_party_left()). */
 void grant_free(struct grant *grant);

@@ -25,7 +25,7 @@ struct peer {
     struct pool *pool;             /* its own; NULL: none so far. pool.h */
     struct segment_map *maps;      /* segments that it maps, its own and others'. segment.h */
     struct queue_attach *attached; /* queue.h */
-    void *by_id;                   /* these, by the id of their queue: tsearch(3) */
+    void *by_id, *by_queue;        /* these, by id, and by the serial of the queue: tsearch(3) */
     bool asked;           /* for a queue that it was not granted: threads of it may wait for that */
     struct route *routes; /* that it has bound. router.h */
 };

@@ -156,17 +156,38 @@ static int compare_ids(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-struct queue_attach *queue_attach_new(struct session *session, struct queue *queue, uint32_t rights)
+static int compare_queues(const void *a, const void *b)
+{
+    const struct queue_attach *x = a, *y = b;
+
+    return x->queue->serial < y->queue->serial ? -1 : x->queue->serial > y->queue->serial;
+}
+
+/* False: no memory. */
+static bool list_attach(struct peer *peer, struct queue_attach *attach)
+{
+    struct queue_attach **node = tsearch(attach, &peer->by_id, compare_ids);
+
+    assert(!node || *node == attach);
+    if (!node)
+        return false;
+    node = tsearch(attach, &peer->by_queue, compare_queues);
+    assert(!node || *node == attach);
+    if (!node)
+        tdelete(attach, &peer->by_id, compare_ids);
+    return node != NULL;
+}
+
+struct queue_attach *queue_attach_new(struct session *session, struct queue *queue, uint32_t id,
+                                      uint32_t rights)
 {
     struct peer *peer = peer_get(session);
-    struct queue_attach *attach = peer ? calloc(1, sizeof(*attach)) : NULL, **node;
+    struct queue_attach *attach = peer ? calloc(1, sizeof(*attach)) : NULL;
 
     if (!attach)
         return NULL;
-    *attach =
-        (struct queue_attach){.id = queue->id, .peer = peer, .queue = queue, .rights = rights};
-    node = tsearch(attach, &peer->by_id, compare_ids);
-    if (!node || *node != attach) {
+    *attach = (struct queue_attach){.id = id, .peer = peer, .queue = queue, .rights = rights};
+    if (!list_attach(peer, attach)) {
         free(attach);
         return NULL;
     }
@@ -182,6 +203,7 @@ void queue_attach_free(struct queue_attach *attach)
     if (attach->queue->creator == attach->peer->session)
         attach->queue->creator = NULL;
     tdelete(attach, &attach->peer->by_id, compare_ids);
+    tdelete(attach, &attach->peer->by_queue, compare_queues);
     DL_DELETE(attach->peer->attached, attach);
     DL_DELETE2(attach->queue->attached, attach, qprev, qnext);
     free(attach);
@@ -193,6 +215,15 @@ struct queue_attach *queue_attached(const struct session *session, uint32_t id)
     const struct queue_attach key = {.id = id};
     struct queue_attach **node =
         session->peer ? tfind(&key, &session->peer->by_id, compare_ids) : NULL;
+
+    return node ? *node : NULL;
+}
+
+struct queue_attach *queue_attachment(const struct session *session, const struct queue *queue)
+{
+    const struct queue_attach key = {.queue = (struct queue *)queue};
+    struct queue_attach **node =
+        session->peer && queue ? tfind(&key, &session->peer->by_queue, compare_queues) : NULL;
 
     return node ? *node : NULL;
 }
@@ -209,7 +240,7 @@ static void queue_free(struct queue *queue)
     queue_ring_free(&queue->ring);
     DL_DELETE(queues->all, queue);
     queues->n--;
-    DL_DELETE2(queues->by_id[queue->id], queue, id_prev, id_next);
+    queue->user->queues[queue->id] = NULL;
     user_uncharge(&queue->charge);
     user_uncharge(&queue->charge_fds);
     user_unref(queue->user);
@@ -219,22 +250,20 @@ static void queue_free(struct queue *queue)
     heap_trim_count();
 }
 
-/* Used again as late as possible. QUEUE_IDS: the user has them all. */
-static uint32_t find_id(const struct session *session)
+struct queue *queue_of_user(const struct user *user, uint32_t id)
 {
-    struct queues *queues = session->server->queues;
-    struct user *user = session->user;
+    assert(id < QUEUE_IDS);
+    return user->queues ? user->queues[id] : NULL;
+}
 
+/* Used again as late as possible. QUEUE_IDS: the user has them all. */
+static uint32_t find_id(struct user *user)
+{
     for (uint32_t i = 0; i < QUEUE_IDS; i++) {
         uint32_t id = user->next_queue;
-        struct queue *queue;
-        /* By another user's queue, which this session could not tell from its own. */
-        bool taken = queue_attached(session, id) != NULL;
 
         user->next_queue = (id + 1) % QUEUE_IDS;
-        DL_FOREACH2 (queues->by_id[id], queue, id_next)
-            taken |= queue->user == user;
-        if (!taken)
+        if (!queue_of_user(user, id))
             return id;
     }
     return QUEUE_IDS;
@@ -245,13 +274,15 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
 {
     struct queues *queues = session->server->queues;
     struct user *user = session->user;
-    uint32_t id = user->used[RESOURCE_QUEUES] < QUEUE_IDS ? find_id(session) : QUEUE_IDS;
+    uint32_t id = user->used[RESOURCE_QUEUES] < QUEUE_IDS ? find_id(user) : QUEUE_IDS;
     struct queue *queue;
     int r;
 
     if (id == QUEUE_IDS)
         return CAUSE_QUEUE_IDS;
-    queue = calloc(1, sizeof(*queue));
+    if (!user->queues)
+        user->queues = calloc(QUEUE_IDS, sizeof(*user->queues));
+    queue = user->queues ? calloc(1, sizeof(*queue)) : NULL;
     if (!queue)
         return CAUSE_MEMORY;
     queue->server = session->server;
@@ -265,7 +296,7 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
         snprintf(queue->name, sizeof(queue->name), "queue-%u", id);
     DL_APPEND(queues->all, queue);
     queues->n++;
-    DL_APPEND2(queues->by_id[id], queue, id_prev, id_next);
+    user->queues[id] = queue;
     *queuep = queue;
     if (user_charge(&queue->charge, user, RESOURCE_QUEUES, 1) < 0)
         return CAUSE_USER_QUEUES;
@@ -290,7 +321,7 @@ enum cause queue_new(struct session *session, const char *name, uint32_t depth,
         return CAUSE_QUEUE_NAME;
     cause = make_queue(session, name, depth, &queue);
     if (cause == CAUSE_NONE) {
-        *attach = queue_attach_new(session, queue, QUEUE_RIGHTS);
+        *attach = queue_attach_new(session, queue, queue->id, QUEUE_RIGHTS);
         if (!*attach)
             cause = CAUSE_MEMORY;
         else

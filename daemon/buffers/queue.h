@@ -3,10 +3,12 @@
  * their readers may map. npud carries no message, but for the routes; it makes the rings, and puts
  * right what a dead session has left in them.
  *
- * A queue has an id, which programs pass around: 0 to 4095, one series per uid. What is in shared
- * memory is its ring, which has a number: 1 to 65535, one series for all, since it stands in the
- * words of buffers. When a session loses a right and still maps the ring, the queue gets a new one
- * (QUEUE_MOVED), with the messages of the old one.
+ * A queue has an id, which programs pass around: 0 to 4095, one series per uid. An id alone means a
+ * queue of the session's own user. A session that wants another user's queue must name that user:
+ * else any user could make queues with the ids that a program expects, and grant them to it. What
+ * is in shared memory is its ring, which has a number: 1 to 65535, one series for all, since it
+ * stands in the words of buffers. When a session loses a right and still maps the ring, the queue
+ * gets a new one (QUEUE_MOVED), with the messages of the old one.
  *
  * Rights: of an attachment, or of a grant (grant.h) for a process that has not attached yet. The
  * creator is attached from the beginning, with all of them. A queue lives as long as it has an
@@ -34,10 +36,11 @@ struct session;
 struct peer;
 
 /**
- * A session's use of a queue. It has no two with the same id, though queues of different users may
- * have it.
+ * A session's use of a queue. It has no two with the same id, and no two of the same queue.
  */
 struct queue_attach {
+    /* As the session names the queue: a queue of its own user by the queue's id; another user's by
+     * one from QUEUE_IDS on, that the session has chosen. */
     uint32_t id;
     struct peer *peer;
     struct queue *queue;
@@ -79,8 +82,7 @@ struct queue {
     uint32_t n_swept;
     uint64_t swept_in;
 
-    struct queue *prev, *next;       /* queues->all, by serial */
-    struct queue *id_prev, *id_next; /* queues->by_id[id] */
+    struct queue *prev, *next; /* queues->all, by serial */
 };
 
 struct queues {
@@ -89,8 +91,7 @@ struct queues {
     uint64_t last_serial;
     uint32_t n;
     struct queue *all;
-    struct queue *by_id[QUEUE_IDS]; /* of all users */
-    uint64_t sweeps;                /* queue_sweep.c: so far */
+    uint64_t sweeps; /* queue_sweep.c: so far */
     bool sweeping;
     bool asked; /* some session may wait for a grant: peer->asked */
     /*
@@ -116,12 +117,21 @@ enum cause queue_new(struct session *session, const char *name, uint32_t depth,
 /** The queue ends, also for those that are attached; its messages are freed. */
 void queue_destroy(struct queue *queue);
 
-/** The session's attachment to the queue with this id, or NULL. */
+/** The session's attachment that it names so, or NULL. */
 struct queue_attach *queue_attached(const struct session *session, uint32_t id);
 
-/** A new attachment of the session, which has none to a queue with this id. NULL: no memory. */
-struct queue_attach *queue_attach_new(struct session *session, struct queue *queue,
+/** The session's attachment to the queue, or NULL; also if queue is NULL. */
+struct queue_attach *queue_attachment(const struct session *session, const struct queue *queue);
+
+/**
+ * A new attachment of the session, which has none to the queue, and none that it names so. NULL: no
+ * memory.
+ */
+struct queue_attach *queue_attach_new(struct session *session, struct queue *queue, uint32_t id,
                                       uint32_t rights);
+
+/** The user's queue with this id, below QUEUE_IDS, or NULL. */
+struct queue *queue_of_user(const struct user *user, uint32_t id);
 
 /**
  * Other rights for an attachment; 0: it ends. A session that loses a right still maps the ring, so

@@ -30,7 +30,7 @@ enum route_state {
 
 /** The ids of queues are a user's own. */
 struct route_name {
-    uint32_t uid; /* of the source */
+    uint32_t uid; /* of the queues, and of the session that bound it */
     uint32_t source, destination;
 };
 

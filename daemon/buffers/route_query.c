@@ -17,6 +17,7 @@
 /* What was found so far: the first `room` of all, ascending. */
 struct found {
     const struct route_query *query;
+    uid_t uid; /* whose */
     const struct route **routes;
     size_t n, room;
     bool more;
@@ -37,13 +38,15 @@ static int compare_routes(const void *x, const void *y)
     return r != 0 ? r : a->number < b->number ? -1 : a->number > b->number;
 }
 
-static bool matches_query(const struct route_query *query, const struct route *route)
+static bool matches_query(const struct found *f, const struct route *route)
 {
+    const struct route_query *query = f->query;
     const struct route_name *name = &route->named->name;
     struct route_name after = {.source = query->after_source,
                                .destination = query->after_destination};
 
-    if (route->state == ROUTE_UNBOUND || (query->goes_on && compare_names(name, &after) <= 0))
+    if (route->state == ROUTE_UNBOUND || name->uid != f->uid ||
+        (query->goes_on && compare_names(name, &after) <= 0))
         return false;
     switch (query->mode) {
     case QUERY_SOURCE:
@@ -62,7 +65,7 @@ static void offer_route(struct found *f, const struct route *route)
 {
     size_t from;
 
-    if (!matches_query(f->query, route))
+    if (!matches_query(f, route))
         return;
     from = array_lower_bound(f->routes, f->n, sizeof(*f->routes), &route, compare_routes);
     if (from < f->n && f->routes[from] == route)
@@ -102,7 +105,7 @@ static void offer_of(struct found *f, struct session *session, uint32_t id)
 size_t route_query_find(struct session *session, const struct route_query *query,
                         const struct route **routes, size_t n, bool *more)
 {
-    struct found f = {.query = query, .routes = routes, .room = n};
+    struct found f = {.query = query, .uid = session->uid, .routes = routes, .room = n};
     struct queue_attach *attach;
     struct route *route;
 

@@ -14,13 +14,11 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
-/* The session means its own queues, or those that it is attached to. */
-static struct route_name name_of(const struct session *session, const struct queue_attach *source,
-                                 uint32_t source_id, uint32_t destination_id)
+/* A route joins queues of one user, and is that user's. */
+static struct route_name name_of(const struct session *session, uint32_t source,
+                                 uint32_t destination)
 {
-    return (struct route_name){.uid = source ? source->queue->user->uid : session->uid,
-                               .source = source_id,
-                               .destination = destination_id};
+    return (struct route_name){.uid = session->uid, .source = source, .destination = destination};
 }
 
 /* --- requests --- */
@@ -33,9 +31,7 @@ static enum route_state refuse_queue(struct route_refusal *why, enum cause cause
 
 static bool attached_to(const struct session *session, const struct relay *relay)
 {
-    struct queue_attach *a = relay ? queue_attached(session, relay->queue->id) : NULL;
-
-    return a && a->queue == relay->queue;
+    return relay && queue_attachment(session, relay->queue);
 }
 
 static bool bound_by(const struct session *session, const struct route *route)
@@ -45,8 +41,9 @@ static bool bound_by(const struct session *session, const struct route *route)
 
 static bool is_visible(const struct session *session, const struct route *route)
 {
-    return bound_by(session, route) || attached_to(session, route->source) ||
-           attached_to(session, route->destination);
+    return route->named->name.uid == session->uid &&
+           (bound_by(session, route) || attached_to(session, route->source) ||
+            attached_to(session, route->destination));
 }
 
 /* The route that the session means: one with both ends before one that has lost an end. */
@@ -78,10 +75,12 @@ static struct route *find_ended(struct relay *source, struct relay *destination)
 }
 
 /* Why the session may not bind a route to or from that queue. */
-static enum cause cause_of_queue(const struct queue_attach *attach)
+static enum cause cause_of_queue(const struct session *session, const struct queue_attach *attach)
 {
     if (!attach)
         return CAUSE_QUEUE_NOT_ATTACHED;
+    if (attach->queue->user != session->user)
+        return CAUSE_ROUTE_OF_OTHER_USER;
     return attach->rights & QUEUE_MANAGE ? CAUSE_NONE : CAUSE_QUEUE_NOT_MANAGED;
 }
 
@@ -119,7 +118,7 @@ enum route_state router_bind(struct session *session, uint32_t source, uint32_t 
 {
     struct queue_attach *from = queue_attached(session, source);
     struct queue_attach *to = queue_attached(session, destination);
-    struct route_name name = name_of(session, from, source, destination);
+    struct route_name name = name_of(session, source, destination);
     struct route *route = find_listed(session, &name);
 
     *why = (struct route_refusal){0};
@@ -129,10 +128,10 @@ enum route_state router_bind(struct session *session, uint32_t source, uint32_t 
         why->cause = CAUSE_ROUTE_BROKEN;
         return ROUTE_ABNORMAL;
     }
-    if (cause_of_queue(from) != CAUSE_NONE)
-        return refuse_queue(why, cause_of_queue(from), source);
-    if (cause_of_queue(to) != CAUSE_NONE)
-        return refuse_queue(why, cause_of_queue(to), destination);
+    if (cause_of_queue(session, from) != CAUSE_NONE)
+        return refuse_queue(why, cause_of_queue(session, from), source);
+    if (cause_of_queue(session, to) != CAUSE_NONE)
+        return refuse_queue(why, cause_of_queue(session, to), destination);
     if (source == destination)
         return refuse_queue(why, CAUSE_ROUTE_TO_ITSELF, source);
     if (from->queue->route && from->queue->route->n_in > 0)
@@ -166,7 +165,7 @@ enum route_state router_unbind(struct session *session, uint32_t source, uint32_
 {
     struct queue_attach *from = queue_attached(session, source);
     struct queue_attach *to = queue_attached(session, destination);
-    struct route_name name = name_of(session, from ? from : to, source, destination);
+    struct route_name name = name_of(session, source, destination);
     struct route *route = find_listed(session, &name);
 
     *why = (struct route_refusal){0};

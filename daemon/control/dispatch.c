@@ -57,6 +57,7 @@ static int32_t on_hello(struct call *call)
     out.ring_depth = session_ring_depth(call->session);
     out.epoch_ns = devices->epoch_ns;
     out.pid = call->session->pid;
+    out.uid = call->session->uid;
     out.peer = call->session->peer_id;
     out.backend = (char *)devices->backend->name;
     out.n_devices = devices->n;

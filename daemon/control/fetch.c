@@ -44,7 +44,7 @@ struct ipc_open *fetch_ipc_event(struct session *session, uint32_t slot)
 
 static int32_t fetch_queue(struct call *call, uint32_t id)
 {
-    if (id >= QUEUE_IDS)
+    if (id >= QUEUE_LOCAL_IDS)
         return refuse(call, CAUSE_QUEUE_ID, "queue %u", id);
     call->of.queue = queue_attached(call->session, id);
     return call->of.queue ? 0 : refuse(call, CAUSE_QUEUE_NOT_ATTACHED, "queue %u", id);

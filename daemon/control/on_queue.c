@@ -21,7 +21,7 @@ static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
         return refuse(call, CAUSE_DESCRIPTORS, "queue %u", queue->id);
     call->close_fd = true;
     CALL_REPLY(call, queue, QUEUE, &out);
-    out.queue = queue->id;
+    out.queue = attach->id;
     out.number = queue->ring.view.number;
     out.depth = queue->ring.view.depth;
     out.rights = attach->rights;
@@ -75,40 +75,69 @@ int32_t on_grant_queue(struct call *call)
                               "queue %u is not granted to process %d", in->queue, in->pid);
 }
 
+/*
+ * Of another user's queue nothing is told but that the process was granted it, not even whether
+ * there is one: so it is no error to wait for a queue that is still to come.
+ */
+static int32_t refuse_grant(struct call *call)
+{
+    const Npud__AttachQueue *in = call->request->attach_queue;
+
+    grant_asked(call->session);
+    if (in->of_user && in->owner != call->session->uid)
+        return refuse(call, CAUSE_QUEUE_OF_USER_NOT_GRANTED, "queue %u of user %u", in->queue,
+                      in->owner);
+    return refuse(call, CAUSE_QUEUE_NOT_GRANTED, "queue %u", in->queue);
+}
+
+/* queue: NULL, or one that the session has not attached and names by id. */
+static int32_t attach_to(struct call *call, struct queue *queue, uint32_t id)
+{
+    struct grant *grant = queue ? grant_find(call->session, queue) : NULL;
+    struct queue_attach *attach;
+
+    if (!grant)
+        return refuse_grant(call);
+    attach = queue_attach_new(call->session, queue, id, grant->rights);
+    if (!attach)
+        return refuse(call, CAUSE_MEMORY, "queue %u cannot be attached to", queue->id);
+    grant_free(grant);
+    queue_party_came(queue, 0);
+    return reply_queue(call, attach);
+}
+
 int32_t on_attach_queue(struct call *call)
 {
-    uint32_t id = call->request->attach_queue->queue;
+    const Npud__AttachQueue *in = call->request->attach_queue;
+    struct session *session = call->session;
+    bool own = !in->of_user || in->owner == session->uid;
+    struct user *owner = own ? session->user : user_find(&session->server->users, in->owner);
+    uint32_t id = own ? in->queue : in->local;
     struct queue_attach *attach;
-    struct grant *grant;
+    struct queue *queue;
 
-    if (id >= QUEUE_IDS)
-        return refuse(call, CAUSE_QUEUE_ID, "queue %u", id);
-    attach = queue_attached(call->session, id);
-    if (attach)
-        return reply_queue(call, attach);
-    grant = grant_find(call->session, id);
-    if (!grant && call->session->server->queues->by_id[id]) {
-        grant_asked(call->session);
-        return refuse(call, CAUSE_QUEUE_NOT_GRANTED, "queue %u", id);
-    }
-    if (!grant)
-        return refuse(call, CAUSE_QUEUE_NONE, "queue %u", id);
-    attach = queue_attach_new(call->session, grant->queue, grant->rights);
-    if (!attach)
-        return refuse(call, CAUSE_MEMORY, "queue %u cannot be attached to", id);
-    grant_free(grant);
-    queue_party_came(attach->queue, 0);
-    return reply_queue(call, attach);
+    if (in->queue >= QUEUE_IDS)
+        return refuse(call, CAUSE_QUEUE_ID, "queue %u", in->queue);
+    if (!own && (id < QUEUE_IDS || id >= QUEUE_LOCAL_IDS))
+        return refuse(call, CAUSE_QUEUE_LOCAL_ID, "id %u", id);
+    queue = owner ? queue_of_user(owner, in->queue) : NULL;
+    if (!queue && own)
+        return refuse(call, CAUSE_QUEUE_NONE, "queue %u", in->queue);
+    attach = queue_attachment(session, queue);
+    if (attach != queue_attached(session, id))
+        return refuse(call, CAUSE_QUEUE_LOCAL_ID_TAKEN, "queue %u of user %u, named by %u",
+                      in->queue, in->owner, id);
+    return attach ? reply_queue(call, attach) : attach_to(call, queue, id);
 }
 
 int32_t on_allow_map(struct call *call)
 {
     const Npud__AllowMap *in = call->request->allow_map;
     struct queue *queue = queue_by_number(call->session->server, in->number);
-    struct queue_attach *attach = queue ? queue_attached(call->session, queue->id) : NULL;
+    struct queue_attach *attach = queue_attachment(call->session, queue);
     struct segment *segment;
 
-    if (!attach || attach->queue != queue)
+    if (!attach)
         return refuse(call, queue ? CAUSE_QUEUE_NOT_ATTACHED : CAUSE_QUEUE_RING_ENDED, "ring %u",
                       in->number);
     if (!(attach->rights & QUEUE_PUT))

@@ -14,9 +14,8 @@ int32_t on_queue_bell(struct call *call)
 {
     uint32_t number = call->request->queue_bell->number;
     struct queue *queue = queue_by_number(call->session->server, number);
-    struct queue_attach *attach = queue ? queue_attached(call->session, queue->id) : NULL;
-    enum cause cause =
-        attach && attach->queue == queue ? relay_bell(queue, &call->fd) : CAUSE_QUEUE_NOT_ROUTED;
+    enum cause cause = queue_attachment(call->session, queue) ? relay_bell(queue, &call->fd)
+                                                              : CAUSE_QUEUE_NOT_ROUTED;
 
     return refuse_payer(call, cause, queue ? queue->user : NULL, "ring %u cannot be watched",
                         number);

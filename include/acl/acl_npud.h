@@ -20,6 +20,20 @@ ACL_FUNC_VISIBILITY aclError aclnpudLaunchDelay(uint64_t microseconds, aclError 
                                                 aclrtStream stream);
 
 /*
+ * acltdtAttachQueue for a queue of another user: an id alone means a queue of the process's own
+ * user, so that nobody else can put a queue in its place. owner is the uid of the user whose
+ * process has created the queue, and qid its id there; a process of the owner must have granted it
+ * to this process (acltdtGrantQueue). *localQid is the id by which this process names the queue
+ * from then on, 4096 to 8191, always the same for the same owner and qid; if owner is the process's
+ * own user, it is qid. timeout as for acltdtAttachQueue, but the queue need not exist yet. Errors:
+ * localQid or permission NULL 100000; qid above 4095, or timeout below -1, 107000; no grant in time
+ * 207006; the process has named 4096 queues of other users 207012; npud cannot be reached 207004,
+ * or has ended 507901.
+ */
+ACL_FUNC_VISIBILITY aclError aclnpudAttachQueueOfUser(uint32_t owner, uint32_t qid, int32_t timeout,
+                                                      uint32_t *localQid, uint32_t *permission);
+
+/*
  * aclrtLaunchCallback for callers that must release userData, such as bindings of other languages:
  * if fn is never going to run, because the stream or its subscription ended first, drop(userData)
  * is called in its place, once, in the thread that ended it. If drop is NULL, nothing is called. If

@@ -164,9 +164,10 @@ ACL_FUNC_VISIBILITY aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr,
 /*
  * A queue is first in, first out; a message is one buffer or one chain, and moves as a whole. An id
  * is a plain number, 0 to 4095, the same in all processes of the user; it may be sent to others,
- * and opens nothing. A process uses a queue that it has created, or that it was granted and has
- * attached to. Each right is needed for what it names, and enforced by how the memory of the queue
- * is mapped, not by good will.
+ * and opens nothing. It names a queue of this user; for another user's there is
+ * aclnpudAttachQueueOfUser() in acl_npud.h. A process uses a queue that it has created, or that it
+ * was granted and has attached to. Each right is needed for what it names, and enforced by how the
+ * memory of the queue is mapped, not by good will.
  *
  * Any thread may use a queue, also several of several processes on the same side; there is no
  * fairness among them. A thread that waits sleeps until it is woken. Each message, and each place,
@@ -184,7 +185,8 @@ ACL_FUNC_VISIBILITY aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr,
  * that waits for a message, or for room, is woken with 507899 and a sentence that names the process
  * when the last one that could have served it has died.
  *
- * Errors common to all: id of 4096 and above 107000; a queue that does not exist or was destroyed,
+ * Errors common to all: id of 4096 and above, unless
+ * aclnpudAttachQueueOfUser() gave it, 107000; a queue that does not exist or was destroyed,
  * or that this process is not attached to, 507899; it has not the right 207006; npud cannot be
  * reached 207004, or has ended 507901. A call that fails changes nothing and writes no result.
  */
@@ -222,10 +224,10 @@ ACL_FUNC_VISIBILITY aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_
                                               int32_t timeout);
 
 /*
- * Makes a granted queue usable in this process and tells the rights held. timeout limits the wait
- * for the grant of a queue that exists: -1 for ever, 0 not at all. May be repeated, also by the
- * creator. There is no call to detach; the end of the process does.
- * Errors: permission NULL 100000; timeout below -1 107000; no grant in time 207006.
+ * Makes a granted queue of this user usable in this process and tells the rights held. timeout
+ * limits the wait for the grant of a queue that exists: -1 for ever, 0 not at all. May be repeated,
+ * also by the creator. There is no call to detach; the end of the process does. Errors: permission
+ * NULL 100000; timeout below -1 107000; no grant in time 207006.
  */
 ACL_FUNC_VISIBILITY aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission);
 

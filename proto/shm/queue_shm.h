@@ -69,6 +69,7 @@
 #define QUEUE_DEPTH_MIN 2u
 #define QUEUE_DEPTH_MAX 8192u /* messages; a queue of depth n holds n */
 #define QUEUE_IDS       4096u /* per user */
+#define QUEUE_LOCAL_IDS 8192u /* of a session: from QUEUE_IDS on, queues of other users */
 #define QUEUE_NAME      128u
 #define QUEUE_NUMBERS   65536u
 

@@ -30,7 +30,9 @@ enum wait_kind {
     WAIT_CALLBACK = 3, /* until report word `object` tells of a callback */
     WAIT_MESSAGE = 4,  /* until the ring with number `object` has a message for us */
     WAIT_ROOM = 5,     /* until the ring with number `object` has room */
-    WAIT_GRANT = 6,    /* until we are granted the queue with id `object` */
+    /* until we are granted queue `object` of our user; or, if `target` is not 0, of the user with
+     * uid `target` - 1 */
+    WAIT_GRANT = 6,
 };
 #define WAIT_KIND_MASK 15u
 #define WAIT_TIMED     16u /* the call has a time limit */

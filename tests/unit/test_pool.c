@@ -385,7 +385,7 @@ START_TEST(messages_of_the_dead_stay)
     uint64_t held;
 
     ck_assert_int_eq(queue_new(b, "", 8, &qb), 0);
-    qa = queue_attach_new(a, qb->queue, QUEUE_PUT);
+    qa = queue_attach_new(a, qb->queue, qb->queue->id, QUEUE_PUT);
     ck_assert_ptr_nonnull(qa);
     ck_assert(queue_allow_map(qb->queue, s));
     share_segment(b, s);
@@ -744,8 +744,8 @@ START_TEST(lost_rights_drain_a_segment)
     uint32_t id = s->view.id;
 
     ck_assert_int_eq(queue_new(a, "", 8, &qa), 0);
-    qb = queue_attach_new(b, qa->queue, QUEUE_TAKE);
-    qc = queue_attach_new(c, qa->queue, QUEUE_TAKE);
+    qb = queue_attach_new(b, qa->queue, qa->queue->id, QUEUE_TAKE);
+    qc = queue_attach_new(c, qa->queue, qa->queue->id, QUEUE_TAKE);
     ck_assert(qb && qc);
     ck_assert(!queue_session_may_map(b, s));
     ck_assert(queue_allow_map(qa->queue, s));

@@ -36,12 +36,12 @@ static struct queue_attach *make_queue(struct session *session)
 /* As on_attach_queue(). */
 static struct queue_attach *join_queue(struct session *session, struct queue *queue)
 {
-    struct grant *grant = grant_find(session, queue->id);
+    struct grant *grant = grant_find(session, queue);
     struct queue_attach *attach;
 
     ck_assert_ptr_nonnull(grant);
     ck_assert_ptr_eq(grant->queue, queue);
-    attach = queue_attach_new(session, queue, grant->rights);
+    attach = queue_attach_new(session, queue, queue->id, grant->rights);
     ck_assert_ptr_nonnull(attach);
     grant_free(grant);
     queue_party_came(queue, 0);
@@ -191,21 +191,20 @@ START_TEST(a_grant_is_for_one_process)
     ck_assert_int_eq(grant_set(queue, 0, QUEUE_TAKE), CAUSE_GRANT_PID);
     ck_assert_int_eq(grant_set(queue, -1, QUEUE_TAKE), CAUSE_GRANT_PID);
     ck_assert_int_eq(grant_set(queue, INT32_MAX, QUEUE_TAKE), CAUSE_GRANT_NO_PROCESS);
-    ck_assert_ptr_null(grant_find(other, queue->id));
+    ck_assert_ptr_null(grant_find(other, queue));
 
     grant_asked(other);
     told = atomic_load(&other->page->grants);
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
     ck_assert_uint_ne(atomic_load(&other->page->grants), told);
-    ck_assert_ptr_null(grant_find(third, queue->id));
-    ck_assert_ptr_null(grant_find(other, queue->id + 1));
+    ck_assert_ptr_null(grant_find(third, queue));
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT | QUEUE_MANAGE), 0);
     ck_assert_uint_eq(queue->n_grants, 1);
     ck_assert_uint_eq(join_queue(other, queue)->rights, QUEUE_PUT | QUEUE_MANAGE);
     ck_assert_uint_eq(queue->n_grants, 0);
     ck_assert_int_eq(grant_set(queue, getppid(), QUEUE_PUT), 0);
     ck_assert_int_eq(grant_set(queue, getppid(), 0), 0);
-    ck_assert_ptr_null(grant_find(third, queue->id));
+    ck_assert_ptr_null(grant_find(third, queue));
     ck_assert_int_eq(grant_set(queue, getppid(), 0), 0);
     session_free(third);
     session_free(other);
@@ -248,7 +247,7 @@ START_TEST(who_gets_the_pid_later_gets_no_grant)
     ck_assert_int_eq(grant_set(queue, pid, QUEUE_RIGHTS), 0);
     child_kill(pid);
     later = npud_session(pid);
-    ck_assert_ptr_null(grant_find(later, queue->id));
+    ck_assert_ptr_null(grant_find(later, queue));
     ck_assert_int_eq(grant_set(queue, pid, QUEUE_TAKE), CAUSE_GRANT_NO_PROCESS);
     session_free(later);
     session_free(s);

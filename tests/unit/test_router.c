@@ -731,8 +731,8 @@ END_TEST
 START_TEST(the_ring_of_either_end_may_move)
 {
     struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 4);
-    struct queue_attach *third[2] = {queue_attach_new(other, a, QUEUE_TAKE),
-                                     queue_attach_new(other, b, QUEUE_PUT)};
+    struct queue_attach *third[2] = {queue_attach_new(other, a, a->id, QUEUE_TAKE),
+                                     queue_attach_new(other, b, b->id, QUEUE_PUT)};
     uint32_t numbers[2] = {a->ring.view.number, b->ring.view.number};
 
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
@@ -780,8 +780,8 @@ END_TEST
 START_TEST(only_who_manages_binds_and_unbinds)
 {
     struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8);
-    struct queue_attach *x = queue_attach_new(other, a, QUEUE_TAKE | QUEUE_PUT);
-    struct queue_attach *y = queue_attach_new(other, b, QUEUE_RIGHTS);
+    struct queue_attach *x = queue_attach_new(other, a, a->id, QUEUE_TAKE | QUEUE_PUT);
+    struct queue_attach *y = queue_attach_new(other, b, b->id, QUEUE_RIGHTS);
     struct route_refusal why;
 
     ck_assert_int_eq(router_bind(other, a->id, b->id, &why), ROUTE_UNBOUND);
@@ -850,7 +850,7 @@ START_TEST(queries_give_all_in_pages)
     /* Others see routes of queues that they are attached to. */
     query = (struct route_query){.mode = 0, .source = a[0]->id};
     ck_assert_uint_eq(route_query_find(other, &query, found, 64, &more), 0);
-    ck_assert_ptr_nonnull(queue_attach_new(other, a[0], QUEUE_PUT));
+    ck_assert_ptr_nonnull(queue_attach_new(other, a[0], a[0]->id, QUEUE_PUT));
     ck_assert_uint_eq(route_query_find(other, &query, found, 64, &more), 64);
     ck_assert(more);
 }
