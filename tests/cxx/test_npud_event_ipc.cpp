@@ -260,7 +260,7 @@ END_TEST
 
 /* --- two processes --- */
 
-static int to_parent[2], to_child[2];
+static int parent_pipe[2], child_pipe[2];
 
 static int child_main(void *arg)
 {
@@ -272,12 +272,12 @@ static int child_main(void *arg)
     stream_hold(s.stream);
     mine.record(s.stream); /* never executed: this process is killed */
     const ipc::handle_t here = ipc::export_(mine);
-    if (write(to_parent[1], &here, sizeof(here)) != sizeof(here) ||
-        read(to_child[0], &there, sizeof(there)) != sizeof(there))
+    if (write(parent_pipe[1], &here, sizeof(here)) != sizeof(here) ||
+        read(child_pipe[0], &there, sizeof(there)) != sizeof(there))
         return 1;
     npud::event_t theirs = ipc::import(1, there);
     theirs.synchronize();
-    if (write(to_parent[1], "!", 1) != 1)
+    if (write(parent_pipe[1], "!", 1) != 1)
         return 1;
     pause();
     return 1;
@@ -285,13 +285,13 @@ static int child_main(void *arg)
 
 START_TEST(two_processes)
 {
-    ck_assert(pipe(to_parent) == 0 && pipe(to_child) == 0);
+    ck_assert(pipe(parent_pipe) == 0 && pipe(child_pipe) == 0);
     const pid_t child = child_start(child_main, nullptr);
     session s;
     ipc::handle_t there;
     char c;
 
-    ck_assert_int_eq(read(to_parent[0], &there, sizeof(there)), sizeof(there));
+    ck_assert_int_eq(read(parent_pipe[0], &there, sizeof(there)), sizeof(there));
     const ipc::info_t info = ipc::info(there);
     ck_assert(info.device == 1 && info.exporter_pid == child && info.exporter_alive);
     const npud::device::uuid_t uuid = npud::device::uuid(1);
@@ -301,8 +301,8 @@ START_TEST(two_processes)
     OK(aclnpudLaunchDelay(1000, 0, s.stream));
     mine.record(s.stream);
     const ipc::handle_t here = ipc::export_(mine);
-    ck_assert_int_eq(write(to_child[1], &here, sizeof(here)), sizeof(here));
-    ck_assert_int_eq(read(to_parent[0], &c, 1), 1);
+    ck_assert_int_eq(write(child_pipe[1], &here, sizeof(here)), sizeof(here));
+    ck_assert_int_eq(read(parent_pipe[0], &c, 1), 1);
     ck_assert(mine.query() && !theirs.query());
 
     /*
