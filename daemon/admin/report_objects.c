@@ -2,7 +2,6 @@
 #include "daemon/admin/report_topics.h"
 
 #include <stdio.h>
-#include <utlist.h>
 
 #include "daemon/admin/blocked.h"
 #include "daemon/core/device.h"

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>

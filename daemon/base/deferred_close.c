@@ -1,6 +1,5 @@
 #include "daemon/base/deferred_close.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* A binary heap of timers by deadline. A timer is a member of the object that it wakes. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

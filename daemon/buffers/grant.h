@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include <event2/event.h>
 #include <stdint.h>
 #include <sys/types.h>
 

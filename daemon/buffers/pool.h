@@ -4,7 +4,6 @@
  */
 #pragma once
 
-#include <event2/event.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -12,7 +11,6 @@
 #include "proto/shm/mbuf_shm.h"
 
 struct segment;
-struct segment_table;
 struct server;
 struct session;
 struct peer;

@@ -21,7 +21,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "daemon/base/user.h"
 #include "daemon/buffers/queue_ring.h"

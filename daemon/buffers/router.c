@@ -1,7 +1,6 @@
 #include "daemon/buffers/router.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <utlist.h>
 
 #include "daemon/buffers/peer.h"

@@ -1,7 +1,5 @@
 #include "daemon/engine/execute.h"
 
-#include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -10,7 +8,6 @@
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_record.h"
-#include "daemon/base/log.h"
 #include "daemon/memory/allocation.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/session.h"

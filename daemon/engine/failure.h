@@ -9,12 +9,10 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "daemon/engine/run.h"
 
 struct attach;
-struct session;
 struct stream;
 
 /**

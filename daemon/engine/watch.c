@@ -6,7 +6,6 @@
 #include <utlist.h>
 
 #include "daemon/base/log.h"
-#include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"

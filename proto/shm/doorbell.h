@@ -21,7 +21,6 @@
  */
 #pragma once
 
-#include <assert.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>

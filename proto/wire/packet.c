@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <protobuf-c/protobuf-c.h>
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

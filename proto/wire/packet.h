@@ -3,10 +3,8 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #define PROTOCOL       3u /* see npud.proto for the rule */
 #define PACKET_MAX     (16 * 1024)
