@@ -43,13 +43,17 @@ int connection_watch(struct session *s)
 
 /* --- which devices the program is to see --- */
 
-/* ASCEND_RT_VISIBLE_DEVICES as it was when the process first asked: NULL when not set. */
+/*
+ * ASCEND_RT_VISIBLE_DEVICES as it was when the process first asked: NULL when not set. A program
+ * with more rights than its caller sees all devices: which of them its device 0 is, and so which
+ * one it resets or fills, is not for its caller to say.
+ */
 static const char *visible_text;
 static pthread_once_t visible_once = PTHREAD_ONCE_INIT;
 
 static void read_environment(void)
 {
-    const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
+    const char *text = secure_getenv("ASCEND_RT_VISIBLE_DEVICES");
 
     visible_text = text ? strdup(text) : NULL;
 }
@@ -93,9 +97,10 @@ static void read_visible(struct visible *v, uint32_t n_devices)
 
 /* --- connecting --- */
 
+/* The caller of a program with more rights than its own does not choose its npud. */
 static const char *socket_path(void)
 {
-    const char *path = getenv("NPUD_SOCKET");
+    const char *path = secure_getenv("NPUD_SOCKET");
 
     return path && path[0] ? path : NPUD_SOCKET_DEFAULT;
 }

@@ -90,7 +90,8 @@ static bool dir_usable(const char *dir)
 static const char *runtime_dir_choose(void)
 {
     static char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-    const char *const parents[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+    const char *const parents[] = {secure_getenv("XDG_RUNTIME_DIR"), secure_getenv("TMPDIR"),
+                                   "/tmp"};
     uint64_t name;
 
     if (!random_fill(&name, sizeof(name)))
@@ -124,7 +125,7 @@ static const char *npud_find(void)
 {
     static char path[PATH_MAX + sizeof("/../sbin/npud")];
     static const char *const places[] = {"/npud", "/../sbin/npud"};
-    const char *named = getenv("NPUD_BINARY");
+    const char *named = secure_getenv("NPUD_BINARY");
     ssize_t n;
     char *slash;
 

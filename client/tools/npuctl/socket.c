@@ -33,7 +33,7 @@ enum status socket_explain_unreachable(const char *path, int error)
 
 const char *socket_find(const char *variable, const char *otherwise)
 {
-    const char *path = getenv(variable);
+    const char *path = secure_getenv(variable);
 
     return path && path[0] ? path : otherwise;
 }
