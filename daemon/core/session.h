@@ -25,6 +25,7 @@ struct release;
 struct ipc_export;
 struct event_fd;
 struct attach_ref;
+struct engine_user;
 struct peer;
 struct survivor;
 
@@ -38,12 +39,13 @@ struct attach {
     uint32_t streams;
     /* engine */
     struct attach_ref *ref;
+    struct engine_user *user; /* the session's; set with ref */
     bool watched;
     uint64_t words;        /* of the doorbell: taken from its summary, not yet looked at */
     uint32_t spurious;     /* doorbells since its streams last had a task */
     struct stream *active; /* streams with tasks, or with some a moment ago */
     uint64_t idle_since;
-    struct attach *prev, *next; /* engine->watched */
+    struct attach *prev, *next; /* user->watched */
     uint64_t exceptions;        /* head of the exception ring */
     struct stream *stuck;       /* whose exceptions found no room there */
     int32_t lost;               /* why the device was lost, until there is room to say so; 0 */

@@ -29,8 +29,9 @@
 /* Streams that are looked at before the clock is: a session can have many with nothing in them. */
 #define LOOKS_PER_TIME 64
 /*
- * Of one session, before the next has its turn. A client that keeps its streams full adds this to
- * each step of the others; an IPC ping-pong has half a dozen of them in 20 us.
+ * Of one user, before the next has its turn, and of one of its sessions. A user that keeps its
+ * streams full adds this to each step of the others; an IPC ping-pong has half a dozen of them in
+ * 20 us.
  */
 #define SLICE (4 * NSEC_PER_USEC)
 
@@ -275,7 +276,8 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
 }
 
 /*
- * Time is up for this pass: the first stream or session that was not reached begins the next one.
+ * Time is up for this pass: the first stream, session or user that was not reached begins the next
+ * one.
  */
 static void rotate_streams(struct attach *a, struct stream *next)
 {
@@ -285,11 +287,19 @@ static void rotate_streams(struct attach *a, struct stream *next)
     }
 }
 
-static void rotate_attaches(struct engine *e, struct attach *next)
+static void rotate_attaches(struct engine_user *u, struct attach *next)
 {
-    for (struct attach *a; next && (a = e->watched) != next;) {
-        DL_DELETE(e->watched, a);
-        DL_APPEND(e->watched, a);
+    for (struct attach *a; next && (a = u->watched) != next;) {
+        DL_DELETE(u->watched, a);
+        DL_APPEND(u->watched, a);
+    }
+}
+
+static void rotate_users(struct engine *e, struct engine_user *next)
+{
+    for (struct engine_user *u; next && (u = e->users) != next;) {
+        DL_DELETE(e->users, u);
+        DL_APPEND(e->users, u);
     }
 }
 
@@ -327,19 +337,63 @@ static bool run_attach(struct engine *e, struct attach *a, uint64_t now)
     return worked;
 }
 
-static bool run_all(struct engine *e, uint64_t now)
+static bool is_lock_wanted(const struct engine *e)
 {
+    return atomic_load_explicit(&e->lock_waiters, memory_order_relaxed) != 0;
+}
+
+/* What a session's doorbell brings, and its streams. True when something was done. */
+static bool look_at_attach(struct engine *e, struct attach *a, uint64_t now)
+{
+    /*
+     * With work elsewhere the engine stays awake, but need not look at sessions that have none.
+     */
+    if (!watch_collect(e, a, now) && !a->active && now - a->idle_since > e->spin_max) {
+        watch_drop_attach(e, a, now);
+        return false;
+    }
+    return run_attach(e, a, now);
+}
+
+/*
+ * One user's share of a turn: its sessions in rotation, until all had theirs or the slice is over.
+ */
+static bool run_user(struct engine *e, struct engine_user *u, uint64_t now)
+{
+    uint64_t start = now;
     struct attach *a, *tmp;
+    unsigned idle = 0;
     bool worked = false;
 
-    DL_FOREACH_SAFE (e->watched, a, tmp) {
-        if (!run_attach(e, a, now))
+    DL_FOREACH_SAFE (u->watched, a, tmp) {
+        if (look_at_attach(e, a, now))
+            worked = true;
+        else if (++idle % LOOKS_PER_TIME != 0)
+            continue;
+        if (!tmp)
+            break;
+        now = clock_ns();
+        if (now - start > SLICE || is_lock_wanted(e)) {
+            rotate_attaches(u, tmp);
+            break;
+        }
+    }
+    return worked;
+}
+
+static bool run_all(struct engine *e, uint64_t now)
+{
+    struct engine_user *u, *tmp;
+    bool worked = false;
+
+    DL_FOREACH_SAFE (e->users, u, tmp) {
+        if (!run_user(e, u, now))
             continue;
         worked = true;
         if (tmp)
             now = clock_ns();
-        if (atomic_load_explicit(&e->lock_waiters, memory_order_relaxed) != 0) {
-            rotate_attaches(e, tmp);
+        if (is_lock_wanted(e)) {
+            rotate_users(e, tmp);
             break;
         }
     }
@@ -365,19 +419,11 @@ static void run_timers(struct engine *e, uint64_t now)
 static void run_turn(struct engine *e)
 {
     uint64_t now = clock_ns();
-    struct attach *a, *tmp;
 
     e->now = now;
     atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
     drain_inbox(e);
     run_timers(e, now);
-    DL_FOREACH_SAFE (e->watched, a, tmp) {
-        /*
-         * With work elsewhere the engine stays awake, but need not look at sessions that have none.
-         */
-        if (!watch_collect(e, a, now) && !a->active && now - a->idle_since > e->spin_max)
-            watch_drop_attach(e, a, now);
-    }
     watch_poll(e, now);
     if (run_all(e, now)) {
         /*

@@ -8,7 +8,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
+#include "daemon/base/hash.h"
 #include "daemon/base/timers.h"
 #include "proto/util/slots.h"
 
@@ -24,6 +26,18 @@ struct attach_ref {
     struct attach *attach;
 };
 #define WATCH_TOKEN_WAKE UINT64_MAX
+
+/*
+ * The sessions of one user on the engine. Users take turns, and within a user's turn its sessions:
+ * so a user gets no more for having many.
+ */
+struct engine_user {
+    uid_t uid;
+    uint32_t attaches;
+    struct attach *watched;          /* sessions that it looks at, each with its active streams */
+    struct engine_user *prev, *next; /* engine->users */
+    UT_hash_handle hh;
+};
 
 struct engine {
     struct device *device;
@@ -43,7 +57,8 @@ struct engine {
     int epoll;
     int wake; /* eventfd: inbox, or stop */
     struct slots refs;
-    struct attach *watched; /* sessions that it looks at, each with its active streams */
+    struct engine_user *by_uid; /* all that have the device open */
+    struct engine_user *users;  /* those with sessions that it looks at */
     struct timers timers;
     uint32_t mode; /* of the doorbells */
     uint64_t last_poll;

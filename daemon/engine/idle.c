@@ -63,15 +63,17 @@ static bool may_spin(struct engine *e)
 /* Give up watching everything. False when work came in: stay awake. */
 static bool demote_all(struct engine *e, uint64_t now)
 {
+    struct engine_user *u, *utmp;
     struct attach *a, *atmp;
     struct stream *s, *stmp;
     bool all = true;
 
-    DL_FOREACH_SAFE (e->watched, a, atmp) {
-        DL_FOREACH_SAFE (a->active, s, stmp)
-            all &= watch_drop_stream(s);
-        all &= !a->active && watch_drop_attach(e, a, now);
-    }
+    DL_FOREACH_SAFE (e->users, u, utmp)
+        DL_FOREACH_SAFE (u->watched, a, atmp) {
+            DL_FOREACH_SAFE (a->active, s, stmp)
+                all &= watch_drop_stream(s);
+            all &= !a->active && watch_drop_attach(e, a, now);
+        }
     return all;
 }
 
@@ -127,31 +129,39 @@ static void go_to_sleep(struct engine *e)
         watch_handle_doorbells(e, events, n, now);
 }
 
+static bool glance_at_session(const struct attach *a)
+{
+    const struct stream *s;
+    unsigned n = 0;
+
+    if (a->words || atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0 ||
+        failure_can_retry(a))
+        return true;
+    DL_FOREACH (a->active, s) {
+        if (entry_ready(s))
+            return true;
+        if (++n == GLANCE_STREAMS)
+            break; /* the full turn looks at all */
+    }
+    return false;
+}
+
 /*
  * Is there anything to do? A glance at what clients and other threads write, without a system call
  * or a clock.
  */
 static bool glance_at_rings(const struct engine *e)
 {
+    const struct engine_user *u;
     const struct attach *a;
-    const struct stream *s;
 
     if (atomic_load_explicit(&e->lock_waiters, memory_order_relaxed) != 0 ||
         atomic_load_explicit(&e->inbox_n, memory_order_relaxed) != 0)
         return true;
-    DL_FOREACH (e->watched, a) {
-        unsigned n = 0;
-
-        if (a->words || atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0 ||
-            failure_can_retry(a))
-            return true;
-        DL_FOREACH (a->active, s) {
-            if (entry_ready(s))
+    DL_FOREACH (e->users, u)
+        DL_FOREACH (u->watched, a)
+            if (glance_at_session(a))
                 return true;
-            if (++n == GLANCE_STREAMS)
-                break; /* the full turn looks at all */
-        }
-    }
     return false;
 }
 

@@ -1,6 +1,7 @@
 #include "daemon/engine/engine.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <utlist.h>
@@ -29,8 +30,18 @@ void watch_attach(struct engine *e, struct attach *a, uint64_t now)
     if (a->watched)
         return;
     a->watched = true;
-    DL_APPEND(e->watched, a);
+    if (!a->user->watched)
+        DL_APPEND(e->users, a->user);
+    DL_APPEND(a->user->watched, a);
     atomic_store(&a->bell->watched, 1);
+}
+
+static void unlist_attach(struct engine *e, struct attach *a)
+{
+    a->watched = false;
+    DL_DELETE(a->user->watched, a);
+    if (!a->user->watched)
+        DL_DELETE(e->users, a->user);
 }
 
 static void watch_stream(struct stream *s, uint64_t now)
@@ -113,6 +124,35 @@ void watch_handle_doorbells(struct engine *e, const struct epoll_event *events, 
     }
 }
 
+/* NULL: no memory. */
+static struct engine_user *take_user(struct engine *e, uid_t uid)
+{
+    struct engine_user *user;
+
+    HASH_FIND(hh, e->by_uid, &uid, sizeof(uid), user);
+    if (!user) {
+        user = calloc(1, sizeof(*user));
+        if (!user)
+            return NULL;
+        user->uid = uid;
+        HASH_ADD(hh, e->by_uid, uid, sizeof(uid), user);
+        if (!user->hh.tbl) {
+            free(user);
+            return NULL;
+        }
+    }
+    user->attaches++;
+    return user;
+}
+
+static void leave_user(struct engine *e, struct engine_user *user)
+{
+    if (--user->attaches > 0)
+        return;
+    HASH_DEL(e->by_uid, user);
+    free(user);
+}
+
 int engine_attach(struct engine *e, struct attach *a)
 {
     struct attach_ref *ref;
@@ -120,7 +160,8 @@ int engine_attach(struct engine *e, struct attach *a)
     int r = 0;
 
     engine_lock(e);
-    ref = slots_take(&e->refs);
+    a->user = take_user(e, a->session->uid);
+    ref = a->user ? slots_take(&e->refs) : NULL;
     if (!ref) {
         r = -ENOMEM;
         goto out;
@@ -137,6 +178,8 @@ int engine_attach(struct engine *e, struct attach *a)
     }
     a->ref = ref;
 out:
+    if (r < 0 && a->user)
+        leave_user(e, a->user);
     engine_unlock(e);
     return r;
 }
@@ -149,8 +192,8 @@ void engine_detach(struct engine *e, struct attach *a)
     slots_put(&e->refs, a->ref);
     a->ref = NULL;
     if (a->watched)
-        DL_DELETE(e->watched, a);
-    a->watched = false;
+        unlist_attach(e, a);
+    leave_user(e, a->user);
 }
 
 void engine_set_mode(struct engine *e, uint32_t mode)
@@ -180,8 +223,7 @@ bool watch_drop_attach(struct engine *e, struct attach *a, uint64_t now)
         a->idle_since = now;
         return false;
     }
-    DL_DELETE(e->watched, a);
-    a->watched = false;
+    unlist_attach(e, a);
     return true;
 }
 

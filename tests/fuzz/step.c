@@ -39,6 +39,6 @@ uint64_t engine_deadline(const struct engine *e)
 
 bool engine_empty(const struct engine *e)
 {
-    return !e->watched && !e->inbox && e->inbox_n == 0 && e->timers.n == 0 && e->refs.live == 0 &&
+    return !e->users && !e->inbox && e->inbox_n == 0 && e->timers.n == 0 && e->refs.live == 0 &&
            e->lock_waiters == 0;
 }

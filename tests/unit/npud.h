@@ -61,12 +61,12 @@ static inline void npud_turn(void)
 }
 
 /**
- * A session as after Hello, with all devices open. pid: the process that other sessions will be
- * told to blame.
+ * A session of this user as after Hello, with all devices open. pid: the process that other
+ * sessions will be told to blame.
  */
-static inline struct session *npud_session(pid_t pid)
+static inline struct session *npud_session_of(uid_t uid, pid_t pid)
 {
-    const struct client_process client = {.pid = pid, .uid = 1000, .pidfd = -1};
+    const struct client_process client = {.pid = pid, .uid = uid, .pidfd = -1};
     /* A descriptor that never becomes readable: this client sends nothing and does not hang up. */
     struct session *s = session_new_for(&server, eventfd(0, EFD_CLOEXEC), &client);
     int fd;
@@ -77,6 +77,11 @@ static inline struct session *npud_session(pid_t pid)
     for (uint32_t i = 0; i < server.devices->n; i++)
         ck_assert_int_eq(session_open_device(s, i, &fd), 0);
     return s;
+}
+
+static inline struct session *npud_session(pid_t pid)
+{
+    return npud_session_of(1000, pid);
 }
 
 static inline struct stream *npud_stream(struct session *session, uint32_t device)

@@ -568,6 +568,54 @@ START_TEST(bad_callbacks)
 }
 END_TEST
 
+/* --- users --- */
+
+#define CROWD   64 /* sessions of one user, with one stream each */
+#define STREAMS 8  /* of the one session of another user */
+
+static void fill_ring(struct stream *s)
+{
+    for (unsigned i = 0; i < s->depth - 1; i++)
+        client_submit(s, nop);
+}
+
+/*
+ * By the times at which the engine has last found a task in a stream: the one session has eight
+ * times the tasks of each session of the crowd. If sessions took turns, it would be the last. Users
+ * take turns, so it ends when the crowd has had as much as it, which is an eighth of what each of
+ * them needs.
+ */
+START_TEST(a_crowd_of_one_user_is_one_user)
+{
+    struct engine *e = server.devices->device[0].engine;
+    struct session *one = npud_session_of(2000, 2);
+    struct stream *crowd[CROWD], *own[STREAMS];
+    uint64_t own_end = 0;
+
+    for (unsigned i = 0; i < CROWD; i++)
+        crowd[i] = npud_stream(npud_session_of(1234, 3), 0);
+    for (unsigned i = 0; i < STREAMS; i++)
+        own[i] = npud_stream(one, 0);
+    engine_lock(e);
+    for (unsigned i = 0; i < CROWD; i++)
+        fill_ring(crowd[i]);
+    for (unsigned i = 0; i < STREAMS; i++)
+        fill_ring(own[i]);
+    engine_unlock(e);
+    for (unsigned i = 0; i < CROWD; i++)
+        client_wait(crowd[i], crowd[i]->depth - 2);
+    for (unsigned i = 0; i < STREAMS; i++)
+        client_wait(own[i], own[i]->depth - 2);
+    engine_lock(e);
+    for (unsigned i = 0; i < STREAMS; i++)
+        own_end = own[i]->idle_since > own_end ? own[i]->idle_since : own_end;
+    for (unsigned i = 0; i < CROWD; i++)
+        ck_assert_msg(crowd[i]->idle_since > own_end, "session %u of the crowd was %llu ns earlier",
+                      i, (unsigned long long)(own_end - crowd[i]->idle_since));
+    engine_unlock(e);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("engine");
@@ -586,6 +634,7 @@ static Suite *make_suite(void)
     tcase_add_test(single, a_forged_record_holds_no_stream);
     tcase_add_test(single, callbacks_hold_until_they_return);
     tcase_add_test(single, bad_callbacks);
+    tcase_add_test(single, a_crowd_of_one_user_is_one_user);
     tcase_add_test(truth, record_is_not_complete_before_what_came_before);
     tcase_add_test(truth, level_is_not_up_before_what_came_before);
     tcase_add_test(truth, waiter_does_not_go_on_before_the_news_are_out);
