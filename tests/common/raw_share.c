@@ -134,12 +134,15 @@ bool raw_create_queue(struct raw *r, uint32_t depth, struct raw_queue *queue)
     return take_queue(r, &q, queue);
 }
 
-bool raw_attach_queue(struct raw *r, uint32_t id, struct raw_queue *queue)
+bool raw_attach_queue(struct raw *r, uint32_t owner, uint32_t id, struct raw_queue *queue)
 {
     Npud__Request q = NPUD__REQUEST__INIT;
     Npud__AttachQueue in = NPUD__ATTACH_QUEUE__INIT;
 
     in.queue = id;
+    in.of_user = true;
+    in.owner = owner;
+    in.local = QUEUE_IDS + id;
     q.attach_queue = &in;
     q.body_case = NPUD__REQUEST__BODY_ATTACH_QUEUE;
     return take_queue(r, &q, queue);

@@ -28,7 +28,8 @@ void raw_unmap_segment(struct raw_segment *s);
 bool raw_trim(struct raw *r, uint32_t id);
 
 bool raw_create_queue(struct raw *r, uint32_t depth, struct raw_queue *q);
-bool raw_attach_queue(struct raw *r, uint32_t id, struct raw_queue *q);
+/** The queue `id` of user `owner`. Another user's is named QUEUE_IDS + id here. */
+bool raw_attach_queue(struct raw *r, uint32_t owner, uint32_t id, struct raw_queue *q);
 void raw_unmap_queue(struct raw_queue *q);
 bool raw_destroy_queue(struct raw *r, uint32_t id);
 bool raw_grant(struct raw *r, uint32_t id, int32_t pid, uint32_t rights);

@@ -58,6 +58,8 @@ static struct {
     _Atomic uint32_t asked;  /* ... again, whenever this changes */
 } * shared;
 
+static uid_t owner; /* of the queues: the user of the test */
+
 static void become_nobody(void)
 {
     if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
@@ -70,6 +72,7 @@ static void become_nobody(void)
 static void set_up_test(void)
 {
     npud_setup();
+    owner = geteuid();
     if (geteuid() == 0) { /* let the user "nobody" in */
         ck_assert_int_eq(chmod(npud.dir, 0711), 0);
         ck_assert_int_eq(chmod(getenv("NPUD_SOCKET"), 0666), 0);
@@ -104,7 +107,7 @@ static aclError order_raw_attach(const struct order *o, int64_t *value)
 {
     struct raw_queue q;
 
-    if (!raw_attach_queue(&raw, queue_id(o->a), &q))
+    if (!raw_attach_queue(&raw, owner, queue_id(o->a), &q))
         return raw.error;
     *value = q.rights;
     raw_unmap_queue(&q);
@@ -174,7 +177,7 @@ static aclError order_rights(const struct order *o, int64_t *value)
     struct raw_queue q;
 
     (void)value;
-    if (!raw_attach_queue(&raw, queue_id(LINE), &q))
+    if (!raw_attach_queue(&raw, owner, queue_id(LINE), &q))
         return raw.error;
     ck_assert_uint_eq(q.rights, o->b);
     if (o->b & QUEUE_PUT)
@@ -233,14 +236,14 @@ static aclError order_guess_queues(const struct order *o, int64_t *value)
 
     (void)o;
     for (uint32_t id = 0; id < 300; id++) {
-        *value += raw_attach_queue(&raw, id, &q);
+        *value += raw_attach_queue(&raw, owner, id, &q);
         *value += raw_destroy_queue(&raw, id);
         *value += raw_grant(&raw, id, getpid(), QUEUE_RIGHTS);
         *value += raw_bell(&raw, id, &fd);
         for (uint32_t segment = 0; segment < 8; segment++)
             *value += raw_allow_map(&raw, id, segment);
     }
-    ck_assert(!raw_attach_queue(&raw, UINT32_MAX, &q));
+    ck_assert(!raw_attach_queue(&raw, owner, UINT32_MAX, &q));
     ck_assert(!raw_grant(&raw, queue_id(LINE), getpid(), UINT32_MAX));
     ck_assert_int_ge(raw.socket, 0);
     return 0;
@@ -301,7 +304,7 @@ static void attach_as_another(pid_t pid)
         return;
     }
     if (again == 0)
-        _exit(raw_open(&raw) && !raw_attach_queue(&raw, queue_id(LINE), &q) &&
+        _exit(raw_open(&raw) && !raw_attach_queue(&raw, owner, queue_id(LINE), &q) &&
                       raw.error == ACL_ERROR_RT_NO_PERMISSION
                   ? 0
                   : 1);
@@ -696,7 +699,7 @@ static void gather_mappings(void)
     atomic_fetch_add(&shared->asked, 1);
     futex_wake_all(&shared->asked);
     for (int q = 0; q < 2; q++)
-        while (!raw_attach_queue(&raw, queue_id(q ? BRANCH : LINE), &it.queue[q]))
+        while (!raw_attach_queue(&raw, owner, queue_id(q ? BRANCH : LINE), &it.queue[q]))
             MUST(raw.socket >= 0);
     MUST(raw_create_segment(&raw, 128, 64, &it.segment[0]));
     it.n = 1;
