@@ -84,7 +84,7 @@ static bool look_at_segments(struct pool *pool)
         struct segment *s = pool->next_look;
 
         pool->next_look = s->next;
-        if (is_large(pool) || s->n_lost > 0)
+        if (is_large(pool) || segment_drains(s))
             segment_give_back(s);
         if (clock_ns() >= until)
             break;
@@ -236,7 +236,7 @@ void pool_count(struct pool *pool, struct pool_census *census)
         uint32_t others = s->n_maps - (pool->session ? 1 : 0);
 
         census->bytes += s->size;
-        census->draining |= s->n_lost > 0;
+        census->draining |= segment_drains(s);
         if (others > census->others)
             census->others = others;
         count_segment(s, census);

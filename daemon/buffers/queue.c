@@ -278,7 +278,7 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
     if (id == QUEUE_IDS)
         return CAUSE_QUEUE_IDS;
     if (!user->queues)
-        user->queues = calloc(QUEUE_IDS, sizeof(*user->queues));
+        user->queues = calloc(QUEUE_IDS, sizeof(struct queue *));
     queue = user->queues ? calloc(1, sizeof(*queue)) : NULL;
     if (!queue)
         return CAUSE_MEMORY;
@@ -374,6 +374,9 @@ void queue_destroy(struct queue *queue)
         struct session *session = attach->peer->session;
 
         next = attach->qnext;
+        /* The creator has its right from no other session. */
+        if (attach->rights & QUEUE_TAKE && session != queue->creator)
+            queue_take_lost(session, queue);
         queue_attach_free(attach);
         session_tell_retired(session);
         queue_rights_changed(session);
@@ -449,6 +452,8 @@ enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
         if (r < 0)
             return cause_of_ring(r);
     }
+    if (lost & QUEUE_TAKE)
+        queue_take_lost(session, queue);
     attach->rights = rights;
     if (rights == 0) {
         queue_attach_free(attach);

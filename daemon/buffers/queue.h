@@ -177,6 +177,21 @@ bool queue_allow_map(struct queue *queue, struct segment *segment);
 /** May a session that may take from the queue map the segment? */
 bool queue_allows_map(const struct queue *queue, const struct segment *segment);
 
+/**
+ * May the session let others map the segment: is it the session's own, or has the session a right
+ * to it now? To map it still is not enough, because a session that has lost its right could get it
+ * back through a queue of its own. If so, it is noted that the session has done so.
+ */
+bool queue_pass_on(struct session *session, struct segment *segment);
+
+/**
+ * The session loses the right to take from the queue; queue_rights_changed() follows. What the
+ * session has passed on of the segments that the queue allows is spoiled: neither the session nor
+ * those that have it from the session shall see new data there, also when they have a right through
+ * queues of their own.
+ */
+void queue_take_lost(struct session *session, const struct queue *queue);
+
 /** May the session map the segment: does a queue allow it from which the session may take? */
 bool queue_session_may_map(struct session *session, struct segment *segment);
 

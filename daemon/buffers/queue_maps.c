@@ -48,6 +48,30 @@ bool queue_session_may_map(struct session *session, struct segment *segment)
     return false;
 }
 
+bool queue_pass_on(struct session *session, struct segment *segment)
+{
+    struct segment_map *map = segment_find_map(session, segment);
+
+    if (segment->pool->session == session)
+        return true;
+    /* `lost` may be behind: the owner may have put its buffers into another queue meanwhile. */
+    if (!map || (map->lost && !queue_session_may_map(session, segment)))
+        return false;
+    map->passed_on = true;
+    return true;
+}
+
+void queue_take_lost(struct session *session, const struct queue *queue)
+{
+    struct segment_map *map, *tmp;
+
+    HASH_ITER (hh, session->peer->maps, map, tmp)
+        if (map->passed_on && queue_allows_map(queue, map->segment)) {
+            segment_spoil(map->segment);
+            segment_give_back(map->segment);
+        }
+}
+
 void queue_rights_changed(struct session *session)
 {
     struct segment_map *map, *tmp;

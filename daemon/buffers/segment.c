@@ -51,9 +51,14 @@ bool segment_left(const struct segment *segment, uint32_t number)
     return map != NULL;
 }
 
+struct segment_map *segment_find_map(const struct session *session, const struct segment *segment)
+{
+    return find_map(session, segment->view.id);
+}
+
 bool segment_maps(struct session *session, struct segment *segment)
 {
-    return find_map(session, segment->view.id) != NULL;
+    return segment_find_map(session, segment) != NULL;
 }
 
 /* --- life --- */
@@ -242,6 +247,17 @@ bool segment_map(struct peer *peer, struct segment *s)
     return true;
 }
 
+static void tell_draining(struct segment *s)
+{
+    atomic_store(&s->view.page->draining, segment_drains(s));
+}
+
+void segment_spoil(struct segment *s)
+{
+    s->spoiled = true;
+    tell_draining(s);
+}
+
 void segment_map_set_lost(struct segment_map *map, bool lost)
 {
     struct segment *s = map->segment;
@@ -251,7 +267,7 @@ void segment_map_set_lost(struct segment_map *map, bool lost)
     map->lost = lost;
     s->n_lost += lost ? 1 : -1u;
     assert(s->n_lost <= s->n_maps);
-    atomic_store(&s->view.page->draining, s->n_lost != 0);
+    tell_draining(s);
 }
 
 void segment_unmap(struct segment_map *map)

@@ -38,6 +38,11 @@ struct segment {
     uint32_t n_left; /* of these, processes whose session has ended (survivor.h) */
     /* a hostile peer has changed its counts: npud frees nothing there any more */
     bool damaged;
+    /*
+     * A session has lost a right after it had passed the segment on: its readers have theirs from a
+     * session that the owner trusts no more. No new data for good.
+     */
+    bool spoiled;
     struct segment *prev, *next; /* pool->segments */
 };
 
@@ -47,6 +52,7 @@ struct segment_map {
     struct segment *segment;
     uint32_t id;                     /* of the segment: key in peer->maps */
     bool lost;                       /* the right to see new data */
+    bool passed_on;                  /* its session let readers of some queue map the segment */
     bool left;                       /* its session has ended, its process lives on */
     struct segment_map *prev, *next; /* segment->maps */
     UT_hash_handle hh;               /* peer->maps */
@@ -57,6 +63,9 @@ struct segment *segment_find(struct server *server, uint32_t id);
 
 /** Views of all segments, for mbuf_at(): heads mapped, data not. */
 struct segment_table *segments_table(struct server *server);
+
+/** The session's mapping of the segment, or NULL. */
+struct segment_map *segment_find_map(const struct session *session, const struct segment *segment);
 
 /** Was the session given the segment, and has it still? */
 bool segment_maps(struct session *session, struct segment *segment);
@@ -91,6 +100,15 @@ bool segment_map(struct peer *peer, struct segment *segment);
 
 /** It has lost, or got back, the right to see new data there. */
 void segment_map_set_lost(struct segment_map *map, bool lost);
+
+/** Is it to get no new data? */
+static inline bool segment_drains(const struct segment *segment)
+{
+    return segment->n_lost != 0 || segment->spoiled;
+}
+
+/** It is to get no new data for good: `spoiled`. */
+void segment_spoil(struct segment *segment);
 
 /**
  * The peer's session has ended, its process lives on and has its segments mapped: those of others

@@ -92,7 +92,7 @@ int32_t on_trim_segment(struct call *call)
     if (segment && segment_maps(call->session, segment)) {
         call->session->server->pools->above->freed(segment);
         /* No process allocates from a segment that drains: it is not kept for the owner. */
-        if (segment->n_lost == 0 || !segment_give_back(segment))
+        if (!segment_drains(segment) || !segment_give_back(segment))
             pool_look_soon(segment->pool);
     }
     return 0;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "daemon/buffers/grant.h"
+#include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"
@@ -145,6 +146,9 @@ int32_t on_allow_map(struct call *call)
     segment = segment_find(call->session->server, in->segment);
     if (!segment || !segment_maps(call->session, segment))
         return refuse(call, CAUSE_SEGMENT_NONE, "segment %u of this process", in->segment);
+    if (!queue_pass_on(call->session, segment))
+        return refuse(call, CAUSE_SEGMENT_RIGHT_LOST, "segment %u (of process %d)", in->segment,
+                      (int)segment->pool->pid);
     if (!queue_allow_map(queue, segment))
         return refuse(call, CAUSE_MEMORY, "queue %u cannot take buffers of segment %u", queue->id,
                       in->segment);

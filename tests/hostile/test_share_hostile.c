@@ -281,6 +281,55 @@ START_TEST(only_what_was_granted)
 }
 END_TEST
 
+static struct raw_segment mapped;
+
+/* All that it may map: one segment. */
+static aclError order_map_one(const struct order *o, int64_t *value)
+{
+    (void)o;
+    for (uint32_t id = 0; id < 300 && !mapped.map; id++)
+        *value += raw_map_segment(&raw, id, &mapped);
+    return 0;
+}
+
+/* Let readers of a queue of its own map the segment; a: the error that npud answers with. */
+static aclError order_pass_on(const struct order *o, int64_t *value)
+{
+    struct raw_queue own;
+
+    (void)value;
+    ck_assert(raw_create_queue(&raw, 4, &own));
+    if (o->a == 0)
+        ck_assert(raw_allow_map(&raw, own.view.number, mapped.view.id));
+    else
+        ck_assert(!raw_allow_map(&raw, own.view.number, mapped.view.id) && raw.error == o->a);
+    ck_assert(raw_destroy_queue(&raw, own.id));
+    raw_unmap_queue(&own);
+    return 0;
+}
+
+/* With the right to take, buffers may be passed on; with a mapping that is left of it they may not.
+ */
+START_TEST(a_lost_right_is_not_passed_on)
+{
+    member_start(MANAGER, true);
+    member_start(HOSTILE, false);
+    member_does(HOSTILE, (struct order){order_raw_open, 0, 0, 0});
+    for (int q = LINE; q <= BRANCH; q++) {
+        member_does(MANAGER, (struct order){order_create, q, 4, 0});
+        member_does(MANAGER, (struct order){order_grant, q, member_pid(HOSTILE), QUEUE_TAKE});
+        member_does(HOSTILE, (struct order){order_raw_attach, q, 0, 0});
+    }
+    member_does(MANAGER, (struct order){order_put, LINE, 1, 0});
+    ck_assert_int_eq(member_does(HOSTILE, (struct order){order_map_one, 0, 0, 0}), 1);
+    member_does(HOSTILE, (struct order){order_pass_on, 0, 0, 0});
+    member_does(MANAGER, (struct order){order_grant, LINE, member_pid(HOSTILE), 0});
+    member_does(HOSTILE, (struct order){order_pass_on, ACL_ERROR_RT_NO_PERMISSION, 0, 0});
+    member_end(HOSTILE);
+    member_end(MANAGER);
+}
+END_TEST
+
 /* --- a pid that comes again --- */
 
 /* A child with this pid; -1 with errno: not here. */
@@ -848,6 +897,7 @@ int main(void)
     if (!only) {
         tcase_add_loop_test(t, a_right_is_a_mapping, 1, 8);
         tcase_add_test(t, only_what_was_granted);
+        tcase_add_test(t, a_lost_right_is_not_passed_on);
         tcase_add_loop_test(t, a_pid_inherits_nothing, 0, 2);
     }
     t = suite_case(s, "beside", 60 + 4 * read_seconds(), set_up_test, finish_test);

@@ -776,6 +776,78 @@ START_TEST(lost_rights_drain_a_segment)
 }
 END_TEST
 
+/*
+ * A reader that has lost its right gets it back through no queue of its own: neither by passing the
+ * segment on afterwards, nor by having done so before.
+ */
+START_TEST(a_reader_keeps_no_right_by_passing_on)
+{
+    struct session *a = npud_session(1), *b = npud_session(2), *c = npud_session(3);
+    struct segment *s = add_segment(a, 128, 4), *t = add_segment(a, 256, 4);
+    struct queue_attach *qa, *qb, *qc, *own;
+    struct mapped m = map_all(s), n = map_all(t);
+
+    alloc_buffer(&m, a);
+    alloc_buffer(&n, a);
+    ck_assert_int_eq(queue_new(a, "", 8, &qa), 0);
+    ck_assert_int_eq(queue_new(b, "", 8, &own), 0);
+    qb = queue_attach_new(b, qa->queue, qa->queue->id, QUEUE_TAKE);
+    qc = queue_attach_new(c, own->queue, own->queue->id, QUEUE_TAKE);
+    ck_assert(qb && qc);
+    ck_assert(queue_allow_map(qa->queue, s) && queue_allow_map(qa->queue, t));
+    share_segment(b, s);
+    share_segment(b, t);
+    ck_assert(queue_pass_on(a, s));
+    ck_assert(!queue_pass_on(c, s));
+    ck_assert(queue_pass_on(b, t));
+    ck_assert(queue_allow_map(own->queue, t));
+    share_segment(c, t);
+    ck_assert_uint_eq(atomic_load(&t->view.page->draining), 0);
+
+    ck_assert_int_eq(queue_attach_change(qb, 0), 0);
+    ck_assert(!queue_pass_on(b, s));
+    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 1);
+    ck_assert(queue_session_may_map(b, t));
+    ck_assert_uint_eq(atomic_load(&t->view.page->draining), 1);
+    queue_rights_changed(b);
+    session_free(b);
+    ck_assert(queue_session_may_map(c, t));
+    ck_assert_uint_eq(atomic_load(&t->view.page->draining), 1);
+    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
+    unmap_all(&m);
+    unmap_all(&n);
+    session_free(a);
+    session_free(c);
+    npud_stop();
+}
+END_TEST
+
+/* The owner has put buffers of the segment into another queue of the reader since. */
+START_TEST(a_right_to_pass_on_comes_back_with_a_message)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct segment *s = add_segment(a, 128, 4);
+    struct queue_attach *qa, *qb, *other;
+    struct mapped m = map_all(s);
+
+    alloc_buffer(&m, a);
+    ck_assert_int_eq(queue_new(a, "", 8, &qa), 0);
+    ck_assert_int_eq(queue_new(a, "", 8, &other), 0);
+    qb = queue_attach_new(b, qa->queue, qa->queue->id, QUEUE_TAKE);
+    ck_assert(qb && queue_attach_new(b, other->queue, other->queue->id, QUEUE_TAKE));
+    ck_assert(queue_allow_map(qa->queue, s));
+    share_segment(b, s);
+    ck_assert_int_eq(queue_attach_change(qb, 0), 0);
+    ck_assert(!queue_pass_on(b, s));
+    ck_assert(queue_allow_map(other->queue, s));
+    ck_assert(queue_pass_on(b, s));
+    unmap_all(&m);
+    session_free(a);
+    session_free(b);
+    npud_stop();
+}
+END_TEST
+
 /* --- processes that outlive their session --- */
 
 /* A session whose process is a child that does nothing. */
@@ -945,6 +1017,8 @@ int main(void)
     tcase_add_test(t, claim_meets_giving_back);
     tcase_add_test(t, references_on_the_move_are_seen);
     tcase_add_test(t, lost_rights_drain_a_segment);
+    tcase_add_test(t, a_reader_keeps_no_right_by_passing_on);
+    tcase_add_test(t, a_right_to_pass_on_comes_back_with_a_message);
     tcase_add_test(t, slots_of_a_survivor_stay_until_it_exits);
     tcase_add_test(t, segment_of_a_survivor_alone_is_given_back);
     tcase_add_test(t, pool_of_a_survivor_goes_with_its_session);
