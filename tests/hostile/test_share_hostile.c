@@ -49,6 +49,7 @@ enum { LINE, BRANCH, THERE, BACK };
 
 #define DEPTH     16
 #define MEDIAN_NS UINT64_C(20000000) /* of a round of the innocent ones, at most */
+#define QUEUES    4                  /* that it has, at most */
 #define SEGMENTS  32                 /* that a hostile session maps */
 
 static struct {
@@ -503,7 +504,8 @@ static aclError order_grant_all(const struct order *o, int64_t *value)
 
 static struct {
     uint64_t rng;
-    struct raw_queue queue[2];            /* LINE, BRANCH */
+    struct raw_queue queue[QUEUES]; /* LINE, BRANCH, and two of its own if these are not */
+    unsigned n_queues;
     struct raw_segment segment[SEGMENTS]; /* the first is its own */
     unsigned n;
 } it;
@@ -553,7 +555,8 @@ static uint64_t any_word(void)
     if (state == MBUF_MEMBER)
         return mbuf_word_member((uint32_t)draw_random(&it.rng), ref);
     return mbuf_word((uint32_t)draw_random(&it.rng) & 3, state, draw_below(&it.rng, 12),
-                     state == MBUF_SENDING ? it.queue[draw_below(&it.rng, 2)].view.number : 0);
+                     state == MBUF_SENDING ? it.queue[draw_below(&it.rng, it.n_queues)].view.number
+                                           : 0);
 }
 
 static void garble_mbuf(void)
@@ -608,7 +611,7 @@ static void garble_flags(void)
 
 static void garble_ring(void)
 {
-    struct raw_queue *q = &it.queue[draw_below(&it.rng, 2)];
+    struct raw_queue *q = &it.queue[draw_below(&it.rng, it.n_queues)];
 
     garble_memory(q->view.put, queue_put_size(q->view.depth));
     garble_memory(q->view.take, sizeof(struct queue_take));
@@ -618,7 +621,7 @@ static void garble_ring(void)
 /* The ring stays one, but what is in it is not. */
 static void forge_messages(void)
 {
-    struct raw_queue *q = &it.queue[draw_below(&it.rng, 2)];
+    struct raw_queue *q = &it.queue[draw_below(&it.rng, it.n_queues)];
     uint64_t tail = atomic_load(&q->view.put->tail);
     uint32_t ref = any_ref();
     struct raw_segment *s = any_segment();
@@ -639,7 +642,7 @@ static void make_circle(void)
 {
     struct segment_view *v = &it.segment[0].view;
     uint32_t head = v->id << 16, n = segment_slots(v) < 200 ? segment_slots(v) : 200;
-    struct raw_queue *q = &it.queue[draw_below(&it.rng, 2)];
+    struct raw_queue *q = &it.queue[draw_below(&it.rng, it.n_queues)];
     uint64_t tail = atomic_load(&q->view.put->tail);
 
     for (uint32_t i = 1; i < n; i++) {
@@ -675,7 +678,8 @@ static void flood_requests(void)
     int fd;
 
     raw_trim(&raw, any_ref() >> 16);
-    raw_allow_map(&raw, it.queue[draw_below(&it.rng, 2)].view.number, draw_below(&it.rng, 64));
+    raw_allow_map(&raw, it.queue[draw_below(&it.rng, it.n_queues)].view.number,
+                  draw_below(&it.rng, 64));
     if (raw_map_segment(&raw, draw_below(&it.rng, 64), &s))
         raw_unmap_segment(&s);
     if (raw_bell(&raw, it.queue[0].view.number, &fd)) {
@@ -707,11 +711,13 @@ static void leave_and_come_back(void);
 
 static void route_round(void)
 {
-    raw_route(&raw, it.queue[0].id, it.queue[1].id, true);
+    const struct raw_queue *last = &it.queue[it.n_queues - 1];
+
+    raw_route(&raw, last[-1].id, last->id, true);
     forge_messages();
     garble_words();
     if (draw_chance(&it.rng, 5))
-        raw_route(&raw, it.queue[0].id, it.queue[1].id, false);
+        raw_route(&raw, last[-1].id, last->id, false);
 }
 
 static void run_any_case(void);
@@ -750,6 +756,10 @@ static void gather_mappings(void)
     for (int q = 0; q < 2; q++)
         while (!raw_attach_queue(&raw, owner, queue_id(q ? BRANCH : LINE), &it.queue[q]))
             MUST(raw.socket >= 0);
+    it.n_queues = 2;
+    /* Another user's cannot be routed: two of its own can. */
+    while (owner != geteuid() && it.n_queues < QUEUES)
+        MUST(raw_create_queue(&raw, DEPTH, &it.queue[it.n_queues++]));
     MUST(raw_create_segment(&raw, 128, 64, &it.segment[0]));
     it.n = 1;
     for (uint32_t id = 0; id < 64 && it.n < SEGMENTS; id++)
@@ -764,7 +774,7 @@ static void leave_and_come_back(void)
         run_any_case();
     for (unsigned i = 0; i < it.n; i++)
         raw_unmap_segment(&it.segment[i]);
-    for (int q = 0; q < 2; q++)
+    for (unsigned q = 0; q < it.n_queues; q++)
         raw_unmap_queue(&it.queue[q]);
     raw_close(&raw);
     gather_mappings();
