@@ -1,7 +1,6 @@
 #include "daemon/admin/admin.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -246,15 +245,13 @@ static bool may_administer(struct server *server, int socket)
 {
     struct ucred cred;
     socklen_t len = sizeof(cred);
-    struct group *g = NULL;
 
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
         return false;
     if (cred.uid == 0 || cred.uid == geteuid())
         return true;
-    if (server->config->admin_group[0])
-        g = getgrnam(server->config->admin_group);
-    return g && (cred.gid == g->gr_gid || in_group(socket, g->gr_gid));
+    return server->admin_gid != (gid_t)-1 &&
+           (cred.gid == server->admin_gid || in_group(socket, server->admin_gid));
 }
 
 void admin_accept(struct server *server, int socket)

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <sys/types.h>
 #include <event2/event.h>
 #include <linux/aio_abi.h>
 #include <stdbool.h>
@@ -50,6 +51,7 @@ struct server {
     uint64_t since_ns;
     uint64_t fds;        /* that npud may have open */
     uint64_t instance;   /* random: tells capabilities of this npud from those of another */
+    gid_t admin_gid;     /* of [npud] admin_group; -1: none */
     bool any_uid;        /* [ipc] scope: users may open what others have made */
     uint32_t linger_max; /* [ipc] linger_max, as far as descriptors allow */
     bool ending;         /* npud ends: no client is to have anything new */

@@ -557,6 +557,35 @@ START_TEST(few_descriptors_are_not_kept_for_closed_events)
 }
 END_TEST
 
+/* Descriptors that the kernel's table has room for. */
+static unsigned long fd_table_size(pid_t pid)
+{
+    unsigned long size = 0;
+    char path[64], line[256];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    f = fopen(path, "re");
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof(line), f))
+        if (sscanf(line, "FDSize: %lu", &size) == 1)
+            break;
+    fclose(f);
+    return size;
+}
+
+/* To grow it later would stop npud for as long as the kernel's RCU takes. */
+START_TEST(the_table_of_descriptors_does_not_grow_later)
+{
+    struct run run = start_ready(&(struct start){0});
+    struct rlimit limit;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_uint_ge(fd_table_size(run.pid), limit.rlim_max < 131072 ? limit.rlim_max : 131072);
+    expect_end(&run);
+}
+END_TEST
+
 static void close_standard_fds(void)
 {
     dup2(STDERR_FILENO, 9);
@@ -595,6 +624,7 @@ int main(void)
     tcase_add_test(readers, a_service_manager_that_stalls_stalls_nobody);
     tcase_add_test(readers, a_limit_on_file_sizes_is_a_named_error);
     tcase_add_test(readers, few_descriptors_are_not_kept_for_closed_events);
+    tcase_add_test(readers, the_table_of_descriptors_does_not_grow_later);
     tcase_add_test(readers, lines_of_the_log_never_reach_a_client);
     return run_suite(suite);
 }

@@ -22,7 +22,8 @@
 /** Begin with this configuration. 0 or a negative errno. */
 static inline int server_begin(struct server *server, struct config *config)
 {
-    *server = (struct server){.config = config, .fds = SERVER_FDS, .instance = 1};
+    *server =
+        (struct server){.config = config, .fds = SERVER_FDS, .admin_gid = (gid_t)-1, .instance = 1};
     npud_assemble(server);
     server_configure(server);
     return npud_begin(server);
