@@ -2,8 +2,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
@@ -11,6 +9,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "client/core/error.h"
 #include "client/buffers/queue_object.h"
+#include "client/buffers/mapped_ring.h"
 #include "client/buffers/retire.h"
 #include "client/buffers/segment.h"
 #include "client/runtime/session.h"
@@ -29,76 +28,6 @@ struct queues {
 
 static _Atomic uint32_t ids_end = QUEUE_IDS; /* of all ids that this process can have met */
 
-/* --- rings --- */
-
-void queue_use_ring(struct ring *ring)
-{
-    atomic_fetch_add_explicit(&ring->uses, 1, memory_order_relaxed);
-}
-
-void queue_drop_ring(struct ring *ring)
-{
-    uint32_t uses = atomic_fetch_sub_explicit(&ring->uses, 1, memory_order_acq_rel);
-
-    assert(uses > 0);
-    if (uses != 1)
-        return;
-    if (ring->view.put)
-        munmap(ring->view.put, queue_put_size(ring->view.depth));
-    if (ring->view.take)
-        munmap(ring->view.take, queue_take_size());
-    queue_bell_close(&ring->bell);
-    for (size_t i = 0; i < sizeof(ring->allowed) / sizeof(ring->allowed[0]); i++)
-        free(ring->allowed[i]);
-    free(ring);
-}
-
-/*
- * Populated: the sender of the first message shall not pay for the page. NULL: could not be mapped.
- */
-static void *map_file(int fd, size_t size, bool writable)
-{
-    void *map =
-        mmap(NULL, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED | MAP_POPULATE, fd, 0);
-
-    if (map == MAP_FAILED)
-        return NULL;
-    /* A forked child has no business here: its stores would be ours. */
-    madvise(map, size, MADV_DONTFORK);
-    return map;
-}
-
-/* What npud has answered, mapped. NULL: no memory. */
-static struct ring *ring_new(const Npud__QueueReply *reply, const int fds[2])
-{
-    struct ring *ring = aligned_alloc(alignof(struct ring), sizeof(*ring));
-    struct queue_put *put;
-    struct queue_take *take;
-
-    if (!ring)
-        return NULL;
-    memset(ring, 0, sizeof(*ring));
-    ring->view.seen = &ring->head_seen;
-    ring->rights = reply->rights;
-    ring->life = reply->serial;
-    ring->uses = 1;
-    ring->view.depth = reply->depth;
-    ring->view.mask = queue_slots(reply->depth) - 1;
-    ring->view.number = reply->number;
-    ring->view.put = map_file(fds[0], queue_put_size(reply->depth), reply->rights & QUEUE_PUT);
-    KILL_POINT(QUEUE_MAPPED);
-    ring->view.take = map_file(fds[1], queue_take_size(), reply->rights & QUEUE_TAKE);
-    if (!ring->view.put || !ring->view.take) {
-        queue_drop_ring(ring);
-        return NULL;
-    }
-    put = ring->view.put;
-    take = ring->view.take;
-    ring->side[0] = (struct ring_side){&take->news, &take->waiting, &put->wake, QUEUE_TAKE};
-    ring->side[1] = (struct ring_side){&put->news, &put->waiting, &take->wake, QUEUE_PUT};
-    return ring;
-}
-
 /* A request that is answered by a ring. 0 with *ringp and *id, or the ACL error. */
 static int request_ring(struct session *s, const char *function, Npud__Request *request,
                         struct ring **ringp, uint32_t *id)
@@ -109,7 +38,7 @@ static int request_ring(struct session *s, const char *function, Npud__Request *
 
     if (error != 0)
         return error;
-    *ringp = ring_new(reply->queue, fds);
+    *ringp = mapped_ring_new(reply->queue, fds);
     retire_begin(s);
     *id = reply->queue->queue;
     for (int i = 0; i < 2; i++)
@@ -218,20 +147,6 @@ static struct queue *find_entry_of_user(struct session *s, const char *function,
     else if (!q)
         *error = error_no_memory(function);
     return q;
-}
-
-int queue_error_unknown(const char *function, uint32_t id)
-{
-    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                     "%s: queue %u is unknown here: it does not exist, has been destroyed, or this "
-                     "process has not attached it, or lost its right to it (acltdtAttachQueue)",
-                     function, id);
-}
-
-int queue_error_destroyed(const char *function, uint32_t id)
-{
-    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: queue %u has been destroyed", function,
-                     id);
 }
 
 static int check_id(const char *function, uint32_t id)
