@@ -280,9 +280,56 @@ static int attach_queue(struct session *s, const char *function, struct queue *q
     return 0;
 }
 
-int queue_follow(struct session *s, const char *function, struct queue *q, struct ring *old)
+/*
+ * npud never gives the ring out again that has moved. If it answers with `old`, a peer has written
+ * there that the ring has moved, and would do so again and again.
+ */
+static int attach_next_ring(struct session *s, const char *function, struct queue *q,
+                            const struct ring *old, bool *damaged)
 {
     uint32_t rights;
+    int error = attach_queue(s, function, q, &rights);
+
+    *damaged = error == 0 && q->ring == old;
+    return error;
+}
+
+/* The queue has no ring here any more, for this reason: 507899 destroyed, or 207006. */
+static void forget_ring(struct session *s, struct queue *q, int error)
+{
+    /*
+     * First: threads that slept on the ring find none, and the thread that lets go of rings may
+     * have been here before them.
+     */
+    atomic_store(&q->lost_right, error == ACL_ERROR_RT_NO_PERMISSION);
+    set_ring(s, q, NULL);
+}
+
+/* queue_follow() under follow_lock, of the ring that the queue still has. */
+static int leave_ring(struct session *s, const char *function, struct queue *q, struct ring *old)
+{
+    uint32_t state = atomic_load(&old->view.put->news.state);
+    /* npud stores the state here before it stores it where takers look. */
+    bool damaged = state != QUEUE_MOVED && state != QUEUE_DEAD;
+    int error = 0;
+
+    if (state == QUEUE_MOVED)
+        error = attach_next_ring(s, function, q, old, &damaged);
+    if (damaged)
+        return queue_error_damaged(function, q->id);
+    if (state == QUEUE_DEAD)
+        error = queue_error_destroyed(function, q->id);
+    /*
+     * Whatever else npud says, say that no descriptor was left, says nothing about the queue, and
+     * may be over next time.
+     */
+    if (error == ACL_ERROR_RT_NO_PERMISSION || error == ACL_ERROR_RT_DRV_INTERNAL_ERROR)
+        forget_ring(s, q, error);
+    return error;
+}
+
+int queue_follow(struct session *s, const char *function, struct queue *q, struct ring *old)
+{
     int error = 0;
 
     pthread_mutex_lock(&q->follow_lock);
@@ -290,23 +337,8 @@ int queue_follow(struct session *s, const char *function, struct queue *q, struc
      * Another thread may have been here first; then `old`, which the caller uses, is not the
      * queue's any more.
      */
-    if (q->ring == old) {
-        error = atomic_load(&old->view.put->news.state) == QUEUE_MOVED
-                    ? attach_queue(s, function, q, &rights)
-                    : queue_error_destroyed(function, q->id);
-        /*
-         * Whatever else it is, say that no descriptor was left, says nothing about the queue, and
-         * may be over next time.
-         */
-        if (error == ACL_ERROR_RT_NO_PERMISSION || error == ACL_ERROR_RT_DRV_INTERNAL_ERROR) {
-            /*
-             * For threads that slept on the ring and find none: the thread that lets go of rings
-             * may have been here before them.
-             */
-            atomic_store(&q->lost_right, error == ACL_ERROR_RT_NO_PERMISSION);
-            set_ring(s, q, NULL);
-        }
-    }
+    if (q->ring == old)
+        error = leave_ring(s, function, q, old);
     pthread_mutex_unlock(&q->follow_lock);
     return error;
 }

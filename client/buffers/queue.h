@@ -86,6 +86,9 @@ int queue_error_unknown(const char *function, uint32_t id) __attribute__((cold))
 /** 507899: it was here. 507901 if npud ended the ring because it ends, or ends the session. */
 int queue_error_destroyed(const char *function, uint32_t id) __attribute__((cold));
 
+/** 507899: a peer has written into its ring what no honest session writes. */
+int queue_error_damaged(const char *function, uint32_t id) __attribute__((cold));
+
 /**
  * One more, or one less, use of a ring, which the caller guards or has a use of. The last unmaps
  * it.
@@ -117,8 +120,9 @@ static inline void queue_leave_ring(struct ring_guard *guard)
 
 /**
  * `old` has ended: it was destroyed, or has moved. 0: look at queue->ring again. Else the ACL
- * error: 507899 destroyed, or what npud says when this process has no right any more. Without
- * locks.
+ * error: 507899 destroyed, or what npud says when this process has no right any more; or 507899
+ * damaged: npud knows nothing of the end, so a peer has written it there. Then the ring stays the
+ * queue's: npud may make another one, without the right of that peer. Without locks.
  */
 int queue_follow(struct session *s, const char *function, struct queue *queue, struct ring *old);
 

@@ -12,6 +12,13 @@ int queue_error_unknown(const char *function, uint32_t id)
                      function, id);
 }
 
+int queue_error_damaged(const char *function, uint32_t id)
+{
+    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                     "%s: queue %u is damaged: a process with a right to it has written there",
+                     function, id);
+}
+
 int queue_error_destroyed(const char *function, uint32_t id)
 {
     return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: queue %u has been destroyed", function,

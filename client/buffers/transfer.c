@@ -220,10 +220,7 @@ static enum outcome explain_result(struct transfer *t, enum queue_result r)
     case QUEUE_STALE:
         return refuse(t, transfer_map_error_stale(t));
     default:
-        return refuse(t, error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                                   "%s: queue %u is damaged: a process with a right to it has "
-                                   "written there",
-                                   t->function, t->queue->id));
+        return refuse(t, queue_error_damaged(t->function, t->queue->id));
     }
 }
 
