@@ -94,6 +94,7 @@ static struct queue *find_entry(struct session *s, const char *function, uint32_
     if (!mine || atomic_compare_exchange_strong(&t->queue[id], &q, mine))
         return mine;
     free(mine);
+    assert(q);
     return q;
 }
 
