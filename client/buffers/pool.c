@@ -1,11 +1,13 @@
 #include "client/buffers/pool.h"
 
+#include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/runtime/session.h"
 
 #define SEGMENT_FIRST ((uint64_t)64 << 10) /* bytes of data of a class's first segment */
 #define SEGMENT_LAST  ((uint64_t)4 << 20)  /* and at most */
 #define SEGMENT_DATA  16384u               /* slots with data that npud allows */
+#define GROW_MAX      4u /* segments that one call asks for: the first one has free buffers */
 #define SMALL_CLASSES                                                                              \
     32 /* classes whose segments may be small enough for threads to keep slots of them */
 
@@ -121,11 +123,18 @@ static int grow_class(const char *function, struct session *s, uint32_t class)
 int pool_take(const char *function, struct session *s, uint32_t class, uint32_t n, uint32_t *refs,
               uint32_t *taken)
 {
+    uint32_t grown = 0;
     int error = 0;
 
     pthread_mutex_lock(&s->pool.lock);
     while ((*taken = claim_slots(s, class, n, refs)) == 0 && error == 0)
-        error = grow_class(function, s, class);
+        if (grown++ < GROW_MAX)
+            error = grow_class(function, s, class);
+        else
+            error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                              "%s: no buffer is free in %u new segments of shared buffers: npud, "
+                              "or a process that shares them, has damaged them",
+                              function, GROW_MAX);
     pthread_mutex_unlock(&s->pool.lock);
     return *taken > 0 ? 0 : error;
 }

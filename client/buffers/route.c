@@ -7,17 +7,6 @@
 #include "client/runtime/session.h"
 #include "proto/wire/packet.h"
 
-/* Sends one part of a list, routes[0..n), and takes the answer. */
-static int request_routes(struct session *s, const char *function, Npud__Request *request,
-                          Npud__Reply **reply)
-{
-    RETURN_IF_ERROR(session_request(s, function, request, reply, NULL));
-    if ((*reply)->body_case == NPUD__REPLY__BODY_ROUTES)
-        return 0;
-    session_reply_free(*reply);
-    return error_set(ACL_ERROR_INTERNAL_ERROR, "%s: npud's answer has no routes", function);
-}
-
 /* --- bind, unbind --- */
 
 /*
@@ -45,8 +34,8 @@ static int change_part(struct session *s, const char *function, struct acltdtQue
         request.unbind_routes = &unbind;
         request.body_case = NPUD__REQUEST__BODY_UNBIND_ROUTES;
     }
-    RETURN_IF_ERROR(request_routes(s, function, &request, &reply));
-    for (size_t i = 0; i < n && i < reply->routes->n_routes; i++) {
+    RETURN_IF_ERROR(session_request(s, function, &request, &reply, NULL));
+    for (size_t i = 0; i < n; i++) {
         list[i].status = reply->routes->routes[i]->status;
         if (list[i].status == wanted || *refused)
             continue;
@@ -161,9 +150,9 @@ static int query_routes(struct session *s, const char *function,
     while (error == 0 && more) {
         Npud__Reply *reply = NULL;
 
-        RETURN_IF_ERROR(request_routes(s, function, &request, &reply));
+        RETURN_IF_ERROR(session_request(s, function, &request, &reply, NULL));
         error = take_part(function, list, reply->routes, &after);
-        more = reply->routes->more && reply->routes->n_routes > 0;
+        more = reply->routes->more;
         in.after = &after;
         session_reply_free(reply);
     }

@@ -390,7 +390,7 @@ static int obtain_segment(const char *function, struct session *s, Npud__Request
      */
     if (is_known(g)) {
         unmap_segment(g);
-        return 0;
+        return own ? session_answer_damaged(s, function, request, "the segment came before") : 0;
     }
     g->own = own;
     if (own)

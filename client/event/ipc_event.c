@@ -177,8 +177,7 @@ aclError aclnpudIpcEventGetInfo(aclrtIpcEventHandle handle, aclnpudIpcEventInfo 
         .alive = reply->ipc_event_info->alive,
     };
     session_reply_free(reply);
-    if (device < s->n_devices)
-        memcpy(info->deviceUuid.bytes, s->device_info[device].uuid, sizeof(info->deviceUuid));
+    memcpy(info->deviceUuid.bytes, s->device_info[device].uuid, sizeof(info->deviceUuid));
     return 0;
 }
 
@@ -196,8 +195,7 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
                          "aclrtIpcGetEventHandle: only an event made by aclrtCreateEventExWithFlag "
                          "with ACL_EVENT_IPC has a handle");
     RETURN_IF_ERROR(session_request(e->session, __func__, &request, &reply, NULL));
-    if (reply->export_ipc_event->handle.len == sizeof(*handle))
-        memcpy(handle, reply->export_ipc_event->handle.data, sizeof(*handle));
+    memcpy(handle, reply->export_ipc_event->handle.data, sizeof(*handle));
     session_reply_free(reply);
     return 0;
 }

@@ -51,6 +51,11 @@ static void punch_word(struct session *s, uint32_t word)
     }
 }
 
+bool arena_pages_ring_lives(const struct session *s, uint32_t slot)
+{
+    return s->arena.rings[slot / 64].live & bit_of(slot);
+}
+
 void arena_pages_ring_taken(struct session *s, uint32_t slot)
 {
     if (s->arena.rings[slot / 64].left & bit_of(slot))

@@ -49,6 +49,9 @@ struct arena_pages {
     uint32_t segments_left; /* dirty and without events */
 };
 
+/** Is the slot that of a stream of this session? */
+bool arena_pages_ring_lives(const struct session *s, uint32_t slot);
+
 /** npud has given out this slot for a stream. */
 void arena_pages_ring_taken(struct session *s, uint32_t slot);
 

@@ -168,14 +168,13 @@ static void take_hello(struct session *s, const Npud__HelloReply *hello)
     s->peer_id = hello->peer;
     s->ring_depth = hello->ring_depth;
     s->epoch_ns = hello->epoch_ns;
-    s->n_devices = hello->n_devices < DEVICES_MAX ? (uint32_t)hello->n_devices : DEVICES_MAX;
+    s->n_devices = (uint32_t)hello->n_devices;
     for (uint32_t i = 0; i < s->n_devices; i++) {
         snprintf(s->device_info[i].soc_name, sizeof(s->device_info[i].soc_name), "%s",
                  hello->devices[i]->soc_name);
         s->device_info[i].memory = hello->devices[i]->memory;
-        if (hello->devices[i]->uuid.len == sizeof(s->device_info[i].uuid))
-            memcpy(s->device_info[i].uuid, hello->devices[i]->uuid.data,
-                   sizeof(s->device_info[i].uuid));
+        memcpy(s->device_info[i].uuid, hello->devices[i]->uuid.data,
+               sizeof(s->device_info[i].uuid));
     }
     read_visible(&s->visible, s->n_devices);
 }

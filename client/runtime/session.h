@@ -164,6 +164,13 @@ void session_reply_free(Npud__Reply *reply);
 int session_request_fds(struct session *s, const char *function, Npud__Request *request,
                         Npud__Reply **reply, int *fds, size_t n);
 
+/**
+ * npud's answer to a request cannot be (client/runtime/reply.h has the rules): the session ends.
+ * Returns ACL_ERROR_RT_SOCKET_CLOSE with a sentence that says what is wrong with it.
+ */
+int session_answer_damaged(struct session *s, const char *function, const Npud__Request *request,
+                           const char *fault) __attribute__((cold));
+
 /** A request whose answer carries nothing. */
 int session_command(struct session *s, const char *function, Npud__Request *request);
 

@@ -1,9 +1,11 @@
 /* Requests to npud, and their answers. */
 #include <assert.h>
 #include <errno.h>
+#include <sys/socket.h>
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/runtime/reply.h"
 #include "client/runtime/session.h"
 #include "proto/wire/packet.h"
 
@@ -14,12 +16,28 @@ void session_reply_free(Npud__Reply *reply)
 }
 
 /*
+ * Take an answer apart. NULL with *fault if it is not as it must be: nothing of it is used. The
+ * descriptors count only if they came along.
+ */
+static Npud__Reply *read_reply(const struct session *s, const Npud__Request *request,
+                               const struct packet *packet, bool with_fds, const char **fault)
+{
+    Npud__Reply *reply = npud__reply__unpack(NULL, packet->size, packet->data);
+
+    *fault = reply_fault(s, request, reply, with_fds ? packet->fds : NULL, packet->n_fds);
+    if (!*fault)
+        return reply;
+    session_reply_free(reply);
+    return NULL;
+}
+
+/*
  * Send, with send_fd if it is not -1, and receive, the socket being ours alone. 0 with *replyp,
  * -EMFILE when the answer's descriptor found no place in this process, -ETOOMANYREFS when ours
- * cannot be sent now, -EPIPE when npud is gone.
+ * cannot be sent now, -EPIPE when npud is gone, -EBADMSG with *fault when its answer is damaged.
  */
 static int exchange_packets(struct session *s, Npud__Request *request, int send_fd,
-                            struct packet *packet, Npud__Reply **replyp)
+                            struct packet *packet, Npud__Reply **replyp, const char **fault)
 {
     int r;
 
@@ -34,26 +52,27 @@ static int exchange_packets(struct session *s, Npud__Request *request, int send_
      * not be sent. */
     if (r < 0 && r != -EPIPE && r != -ECONNRESET)
         return -EPIPE;
-    while ((r = packet_recv(s->socket, packet, 0)) > 0) {
-        Npud__Reply *reply = npud__reply__unpack(NULL, packet->size, packet->data);
-
-        KILL_POINT(REPLY_READ);
-        if (reply && reply->id == request->id) {
-            *replyp = reply;
+    r = packet_recv(s->socket, packet, 0);
+    KILL_POINT(REPLY_READ);
+    if (r == -EBADMSG)
+        *fault = "it is no packet";
+    if (r > 0) {
+        *replyp = read_reply(s, request, packet, true, fault);
+        if (*replyp)
             return 0;
-        }
-        session_reply_free(reply);
         packet_deinit(packet);
+        return -EBADMSG;
     }
-    return r == -EMFILE ? r : -EPIPE;
+    return r == -EMFILE || r == -EBADMSG ? r : -EPIPE;
 }
 
 /* Send a request that has no descriptors either way, and drop its answer. */
 static void exchange_quietly(struct session *s, Npud__Request *request, struct packet *packet)
 {
     Npud__Reply *reply = NULL;
+    const char *fault;
 
-    if (exchange_packets(s, request, -1, packet, &reply) == 0)
+    if (exchange_packets(s, request, -1, packet, &reply, &fault) == 0)
         packet_deinit(packet);
     session_reply_free(reply);
 }
@@ -110,13 +129,26 @@ static void undo_request(struct session *s, Npud__Request__BodyCase kind, const 
  * object. It goes before the next request of this process, as npud keeps a new segment of the arena
  * only until that one. A process that dies before this loses its session, and all that it made.
  */
-static void take_back(struct session *s, const Npud__Request *request, struct packet *packet)
+static void take_back(struct session *s, const Npud__Request *request, struct packet *packet,
+                      const char **fault)
 {
-    Npud__Reply *made = npud__reply__unpack(NULL, packet->size, packet->data);
+    Npud__Reply *made = read_reply(s, request, packet, false, fault);
 
-    if (made && made->id == request->id && made->error == 0)
+    if (made && made->error == 0)
         undo_request(s, request->body_case, made, packet);
     session_reply_free(made);
+}
+
+int session_answer_damaged(struct session *s, const char *function, const Npud__Request *request,
+                           const char *fault)
+{
+    session_lose(s);
+    shutdown(s->socket, SHUT_RDWR);
+    return error_set(ACL_ERROR_RT_SOCKET_CLOSE,
+                     "%s: npud's answer to %s is damaged (%s), and the session has ended. See that "
+                     "the library and npud are of the same version, and what listens at npud's "
+                     "socket; then call aclFinalize and aclInit to connect anew",
+                     function, reply_request_name(request), fault);
 }
 
 /* What all kinds of requests share. */
@@ -124,15 +156,18 @@ static int ask_npud(struct session *s, const char *function, Npud__Request *requ
                     Npud__Reply **replyp, int *fds, size_t n)
 {
     struct packet packet = {.n_fds = 0};
+    const char *fault = NULL;
     Npud__Reply *reply = NULL;
     int error, r = -EPIPE;
 
     pthread_mutex_lock(&s->request_lock);
     if (!session_lost(s))
-        r = exchange_packets(s, request, send_fd, &packet, &reply);
+        r = exchange_packets(s, request, send_fd, &packet, &reply, &fault);
     if (r == -EMFILE)
-        take_back(s, request, &packet);
+        take_back(s, request, &packet, &fault);
     pthread_mutex_unlock(&s->request_lock);
+    if (fault)
+        return session_answer_damaged(s, function, request, fault);
     if (r == -EMFILE)
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                          "%s: this process has no file descriptor left for what npud sent",

@@ -84,6 +84,18 @@ static void fill_stream(struct stream *s, struct context *c, const Npud__CreateS
     atomic_store(&s->aborting, 0);
 }
 
+/*
+ * Is the control block that of a stream that was made just now? At another place, or with another
+ * beginning, no task would ever be done.
+ */
+static bool is_fresh(void *segment, const Npud__CreateStreamReply *reply)
+{
+    struct stream_ctrl *ctrl = arena_stream_ctrl(segment, reply->slot);
+
+    return atomic_load_explicit(&ctrl->number, memory_order_relaxed) == reply->slot &&
+           atomic_load_explicit(&ctrl->done, memory_order_acquire) == reply->position;
+}
+
 static int create_remote(struct stream *s, struct context *c, const char *function)
 {
     struct session *session = c->session;
@@ -97,6 +109,9 @@ static int create_remote(struct stream *s, struct context *c, const char *functi
     segment = &session->stream_segments[reply->create_stream->slot / ARENA_STREAMS];
     error = session_map_segment(session, function, fd,
                                 arena_stream_segment_size(session->ring_depth), segment);
+    if (error == 0 && !is_fresh(*segment, reply->create_stream))
+        error = session_answer_damaged(session, function, &request,
+                                       "it does not agree with the stream's control block");
     if (error == 0)
         fill_stream(s, c, reply->create_stream, *segment);
     session_reply_free(reply);
