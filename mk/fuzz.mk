@@ -32,3 +32,13 @@ fuzz: deps-fuzz
 	    SAN='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined' \
 	    FUZZ_LINK='-fsanitize=fuzzer,address,undefined'
 	$(Q)sh tests/fuzz/run.sh build-fuzz $(SECONDS) $(FUZZ)
+	$(Q)$(MAKE) --no-print-directory -s fuzz-server
+
+# The library against a server that lies, with random bits of its answers (tests/hostile/liar.h).
+FUZZ_SERVER := tests/hostile/test_server_hostile
+.PHONY: fuzz-server
+fuzz-server: deps
+	$(Q)$(MAKE) --no-print-directory -s programs build-asan/$(FUZZ_SERVER) BUILD=build-asan \
+	    CFLAGS='$(SAN_CFLAGS)' SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
+	$(Q)NPUD_BINDIR=build-asan CK_RUN_CASE=bits NPUD_LIAR_SECONDS=$(SECONDS) \
+	    NPUD_LIAR_SEED=$(or $(SEED),1) build-asan/$(FUZZ_SERVER)
