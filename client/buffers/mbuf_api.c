@@ -127,12 +127,14 @@ static int set_length(const char *function, acltdtBuf buf, size_t len)
 {
     struct session *s;
     struct mbuf_ref m;
+    unsigned char *data;
     uint64_t room;
 
     if (!buf)
         return error_null(function, "buf");
     RETURN_IF_ERROR(find_buffer(function, buf, &s, &m));
-    room = atomic_load_explicit(&m.mbuf->room, memory_order_relaxed);
+    if (!mbuf_data(&m, &data, &room))
+        return error_damaged(function, buf);
     if (len == 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: len is 0, must be from 1 to %llu, the room of the buffer", function,
@@ -149,11 +151,17 @@ static int get_length(const char *function, acltdtBuf buf, size_t *len)
 {
     struct session *s;
     struct mbuf_ref m;
+    unsigned char *data;
+    uint64_t room, length;
 
     if (!buf || !len)
         return error_null(function, buf ? "len" : "buf");
     RETURN_IF_ERROR(find_buffer(function, buf, &s, &m));
-    *len = atomic_load_explicit(&m.mbuf->length, memory_order_relaxed);
+    if (!mbuf_data(&m, &data, &room))
+        return error_damaged(function, buf);
+    length = atomic_load_explicit(&m.mbuf->length, memory_order_relaxed);
+    /* A peer may have written it: a program that reads so much stays within the buffer. */
+    *len = length < room ? length : room;
     return 0;
 }
 

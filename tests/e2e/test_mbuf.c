@@ -7,6 +7,7 @@
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -1269,6 +1270,55 @@ static void teardown_lost(void)
     npud_teardown();
 }
 
+/* --- what a peer may write --- */
+
+/* Change each word of this value in the memory that is shared with npud. Returns how many. */
+static unsigned overwrite_words(uint64_t value, uint64_t with)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long from, to;
+    unsigned n = 0;
+    char line[512];
+
+    ck_assert_ptr_nonnull(maps);
+    while (fgets(line, sizeof(line), maps)) {
+        if (!strstr(line, "npud-buffers") || sscanf(line, "%lx-%lx", &from, &to) != 2)
+            continue;
+        for (uint64_t *word = (uint64_t *)from; word < (uint64_t *)to; word++)
+            if (*word == value) {
+                *word = with;
+                n++;
+            }
+    }
+    fclose(maps);
+    return n;
+}
+
+START_TEST(length_stays_within_the_room)
+{
+    const size_t length = 0x1234567;
+    size_t got, room;
+    acltdtBuf buf;
+    void *data;
+
+    OK(acltdtAllocBuf(24 * MIB, 0, &buf));
+    OK(acltdtGetBufData(buf, &data, &room));
+    OK(acltdtSetBufDataLen(buf, length));
+    ck_assert_uint_eq(overwrite_words(length, UINT64_MAX / 2), 1);
+    OK(acltdtGetBufDataLen(buf, &got));
+    ck_assert_uint_le(got, room);
+    OK(acltdtSetBufDataLen(buf, length));
+    OK(acltdtGetBufDataLen(buf, &got));
+    ck_assert_uint_eq(got, length);
+    /* The room itself. */
+    ck_assert_uint_eq(overwrite_words(room, UINT64_MAX / 2), 1);
+    FAILS(INTERNAL, acltdtGetBufData(buf, &data, &room));
+    FAILS(INTERNAL, acltdtGetBufDataLen(buf, &got));
+    FAILS(INTERNAL, acltdtSetBufDataLen(buf, length));
+    OK(acltdtFreeBuf(buf));
+}
+END_TEST
+
 static void add_for_families(TCase *t, const TTest *test)
 {
     tcase_add_loop_test(t, test, 0, FAMILIES);
@@ -1283,6 +1333,7 @@ int main(void)
     tcase_add_test(t, alloc_errors);
     add_for_families(t, null_arguments);
     add_for_families(t, data_length);
+    tcase_add_test(t, length_stays_within_the_room);
     add_for_families(t, user_data);
     add_for_families(t, freed_buffers_are_refused);
     add_for_families(t, freed_big_buffers_are_refused);
