@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/admin/report_topics.h"
+#include "daemon/base/memfd.h"
 #include "daemon/core/server.h"
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
@@ -108,10 +109,10 @@ int report_open(struct server *server, struct admin_report *report, unsigned top
 {
     *report = (struct admin_report){
         .topic = topic,
-        .fd = memfd_create("npud-report", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+        .fd = memfd_new_empty("npud-report"),
         .progress.last = server->last_session,
     };
-    return report->fd < 0 ? -errno : 0;
+    return report->fd < 0 ? report->fd : 0;
 }
 
 /* Without pages nothing can be mapped. */

@@ -3,15 +3,30 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-int memfd_new(const char *name, uint64_t size)
+int memfd_new_empty(const char *name)
 {
-    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int r;
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), r;
 
     if (fd < 0)
         return -errno;
+    if (fchmod(fd, S_IRUSR | S_IWUSR) < 0) {
+        r = -errno;
+        close(fd);
+        return r;
+    }
+    return fd;
+}
+
+int memfd_new(const char *name, uint64_t size)
+{
+    int fd = memfd_new_empty(name);
+    int r;
+
+    if (fd < 0)
+        return fd;
     if (ftruncate(fd, (off_t)size) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
         r = -errno;

@@ -4,6 +4,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/**
+ * A memfd without bytes and seals, close-on-exec. fd or -errno. Its mode lets npud's own user alone
+ * open it again, through /proc/PID/fd: what a client may do is what its descriptor allows.
+ */
+int memfd_new_empty(const char *name);
+
 /** A memfd of size bytes, close-on-exec, sealed against shrinking, growing and further seals. fd or
  * -errno. */
 int memfd_new(const char *name, uint64_t size);
