@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,38 @@ struct answer {
     int fds[PACKET_FDS_MAX + 1];
     size_t n;
 };
+
+/* --- messages --- */
+
+/*
+ * A changed message has parts of several makers, so none of it is freed: the next one takes its
+ * place.
+ */
+static alignas(16) char arena[1 << 18];
+static size_t arena_used;
+
+static void *arena_alloc(void *data, size_t size)
+{
+    void *p = arena + arena_used;
+
+    (void)data;
+    arena_used += (size + 15) & ~(size_t)15;
+    return arena_used <= sizeof(arena) ? p : NULL;
+}
+
+static void arena_free(void *data, void *p)
+{
+    (void)data;
+    (void)p;
+}
+
+static Npud__Reply *unpack_reply(const uint8_t *bytes, size_t size)
+{
+    static ProtobufCAllocator allocator = {.alloc = arena_alloc, .free = arena_free};
+
+    arena_used = 0;
+    return npud__reply__unpack(&allocator, size, bytes);
+}
 
 /* --- fields --- */
 
@@ -84,7 +117,7 @@ static bool change_field(const ProtobufCFieldDescriptor *f, ProtobufCMessage *me
 {
     size_t *n = (size_t *)((char *)message + f->quantifier_offset);
     ProtobufCMessage ***list = (ProtobufCMessage ***)((char *)message + f->offset);
-    ProtobufCMessage **longer;
+    static ProtobufCMessage *longer[40];
 
     if (f->label != PROTOBUF_C_LABEL_REPEATED)
         return change_single(f, (char *)message + f->offset, how);
@@ -95,11 +128,10 @@ static bool change_field(const ProtobufCFieldDescriptor *f, ProtobufCMessage *me
         return true;
     }
     if (how == 1) { /* the first one many times */
-        longer = calloc(40, sizeof(*longer));
-        for (size_t i = 0; i < 40; i++)
+        for (size_t i = 0; i < COUNT(longer); i++)
             longer[i] = (*list)[0];
         *list = longer;
-        *n = 40;
+        *n = COUNT(longer);
         return true;
     }
     for (unsigned i = 0; i < (*list)[0]->descriptor->n_fields; i++)
@@ -250,7 +282,7 @@ static void pack_answer(struct answer *a, Npud__Reply *reply)
 
 static bool change_message(struct answer *a, uint32_t lie)
 {
-    Npud__Reply *reply = npud__reply__unpack(NULL, a->size, a->data);
+    Npud__Reply *reply = unpack_reply(a->data, a->size);
     Npud__MemInfoReply memory = NPUD__MEM_INFO_REPLY__INIT;
     Npud__NotifyReply notify = NPUD__NOTIFY_REPLY__INIT;
     bool had = reply->body_case != NPUD__REPLY__BODY__NOT_SET;
@@ -289,7 +321,7 @@ static bool change_message(struct answer *a, uint32_t lie)
         if (!change_nth(reply, lie - LIE_FIELDS))
             return false;
     }
-    pack_answer(a, reply); /* never freed: its parts are of many makers */
+    pack_answer(a, reply);
     return true;
 }
 
@@ -346,10 +378,9 @@ static uint32_t last_request;
 
 static bool has_field(const struct liar_answer *a, unsigned nth)
 {
-    Npud__Reply *reply = npud__reply__unpack(NULL, a->size, a->data);
-    bool has = change_nth(reply, nth);
+    Npud__Reply *reply = unpack_reply(a->data, a->size);
 
-    return has; /* never freed, as above */
+    return reply && change_nth(reply, nth);
 }
 
 bool liar_can_tell(const struct liar *shared, uint32_t answer, uint32_t lie)
