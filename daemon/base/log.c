@@ -57,12 +57,34 @@ void log_set_level(int level)
     log_level = level;
 }
 
-/* Text may contain what a client sent: control bytes must not reach a terminal or break a line. */
-static void escape_text(char *s)
+/*
+ * Text may contain what a client sent: control bytes must not reach a terminal or break a line, nor
+ * bytes that are control characters, or parts of characters, in some encoding. They become \xHH.
+ * So does a backslash, so that no text looks like an escaped one. What does not fit is left out.
+ */
+static void escape_text(char *to, size_t size, const char *from)
 {
-    for (; *s; s++)
-        if ((unsigned char)*s < ' ' || *s == 0x7f)
-            *s = '?';
+    static const char digits[] = "0123456789abcdef";
+
+    for (; *from; from++) {
+        unsigned char byte = (unsigned char)*from;
+        bool plain = byte >= ' ' && byte < 0x7f && byte != '\\';
+        size_t n = plain ? 1 : 4;
+
+        if (size <= n)
+            break;
+        if (plain) {
+            *to = *from;
+        } else {
+            to[0] = '\\';
+            to[1] = 'x';
+            to[2] = digits[byte >> 4];
+            to[3] = digits[byte & 15];
+        }
+        to += n;
+        size -= n;
+    }
+    *to = '\0';
 }
 
 /* A line on its way to the reader. */
@@ -127,6 +149,7 @@ void log_stop(void)
 static void log_va(int priority, const struct log_client *client, const char *fmt, va_list ap)
 {
     struct line line = {.priority = priority};
+    char text[sizeof(line.text)];
     int saved = errno;
     int n = 0;
 
@@ -137,12 +160,12 @@ static void log_va(int priority, const struct log_client *client, const char *fm
         line.session = client->session;
         line.pid = client->pid;
         line.uid = client->uid;
-        n = snprintf(line.text, sizeof(line.text),
+        n = snprintf(text, sizeof(text),
                      "session %llu (pid %d, uid %u): ", (unsigned long long)client->session,
                      (int)client->pid, (unsigned)client->uid);
     }
-    vsnprintf(line.text + n, sizeof(line.text) - (size_t)n, fmt, ap);
-    escape_text(line.text);
+    vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
+    escape_text(line.text, sizeof(line.text), text);
     if (outbox)
         outbox_put(outbox, &line, offsetof(struct line, text) + strlen(line.text) + 1);
     else

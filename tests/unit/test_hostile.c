@@ -257,6 +257,33 @@ START_TEST(a_user_cannot_fill_the_log)
 }
 END_TEST
 
+/* In UTF-8, Latin-1, or neither: a line has nothing that acts on a terminal, and no second line. */
+START_TEST(names_reach_the_log_in_plain_characters)
+{
+    int log = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO);
+    struct log_client client = {.session = 1, .uid = 1234};
+    char text[4096] = "", many[1200];
+    ssize_t n;
+
+    log_setup(LOG_WARNING);
+    dup2(log, STDERR_FILENO);
+    log_client_fault(&client, "%s", "a\x1b[31m\n\xc2\x9b\x9b\x7f\xff\\x20 b");
+    memset(many, 0x9b, sizeof(many));
+    many[sizeof(many) - 1] = '\0';
+    client = (struct log_client){.session = 2, .uid = 4321};
+    log_client_fault(&client, "%s", many);
+    dup2(saved, STDERR_FILENO);
+    n = pread(log, text, sizeof(text) - 1, 0);
+    ck_assert_int_gt(n, 1000);
+    ck_assert_uint_eq(lines_of(log), 2);
+    ck_assert_ptr_nonnull(strstr(text, ": a\\x1b[31m\\x0a\\xc2\\x9b\\x9b\\x7f\\xff\\x5cx20 b\n"));
+    for (ssize_t i = 0; i < n; i++)
+        ck_assert_msg(text[i] == '\n' || (text[i] >= ' ' && text[i] < 0x7f), "byte %zd", i);
+    close(saved);
+    close(log);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("hostile clients, npud's side");
@@ -273,6 +300,7 @@ static Suite *make_suite(void)
     tcase_add_test(bells, who_rings_for_nothing_is_ended);
     tcase_add_test(bells, who_has_tasks_may_ring_too_often);
     tcase_add_test(logs, a_user_cannot_fill_the_log);
+    tcase_add_test(logs, names_reach_the_log_in_plain_characters);
     return s;
 }
 
