@@ -51,7 +51,7 @@ static struct segment_view *kept_in(uint32_t class, uint32_t ref)
 {
     struct segment_view *view = segment_get(&segment_table, ref);
 
-    return view && segment_of(view)->cached == class && (ref & 0xffff) < view->n_data ? view : NULL;
+    return view && view->cached == class && (ref & 0xffff) < view->n_data ? view : NULL;
 }
 
 /* All but n go back to where every thread finds them. */
@@ -170,7 +170,7 @@ bool mbuf_cache_leave(struct session *s, struct mbuf_stack *stack, struct segmen
 {
     if (stack->fetched > stack->n + 1)
         return false;
-    give_back(s, stack, g->cached, 0);
+    give_back(s, stack, g->view.cached, 0);
     stack->fetch = 0;
     return true;
 }
@@ -178,13 +178,13 @@ bool mbuf_cache_leave(struct session *s, struct mbuf_stack *stack, struct segmen
 void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m)
 {
     struct segment *g = segment_of(m->view);
-    bool full = false, small = g->cached != SEGMENT_NO_CLASS;
+    bool full = false, small = g->view.cached != SEGMENT_NO_CLASS;
     struct mbuf_cache *cache = small ? mbuf_cache_get(s) : NULL;
-    struct mbuf_stack *stack = cache ? &cache->stack[g->cached] : NULL;
+    struct mbuf_stack *stack = cache ? &cache->stack[g->view.cached] : NULL;
 
     if (stack && stack->n == stack->max) {
         /* Half of it at once: a thread that allocates and frees at the edge seldom comes here. */
-        give_back(s, stack, g->cached, stack->max / 2);
+        give_back(s, stack, g->view.cached, stack->max / 2);
         if (mbuf_cache_put(s, m))
             return;
     }

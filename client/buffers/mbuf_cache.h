@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) bool mbuf_cache_take(struct session
         return false;
     ref = stack->ref[stack->n - 1];
     view = segment_known(ref);
-    if (!view || segment_of(view)->cached != class || !segment_usable(view))
+    if (!view || view->cached != class || !segment_usable(view))
         return false;
     stack->n--;
     m = &view->mbufs[ref & 0xffff];
@@ -107,9 +107,9 @@ static inline __attribute__((always_inline)) bool mbuf_cache_put(struct session 
     struct segment *g = segment_of(m->view);
     struct mbuf_stack *stack;
 
-    if (g->cached == SEGMENT_NO_CLASS || cache->session != s->serial)
+    if (g->view.cached == SEGMENT_NO_CLASS || cache->session != s->serial)
         return false;
-    stack = &cache->stack[g->cached];
+    stack = &cache->stack[g->view.cached];
     if (stack->n == stack->max || !mbuf_unshared(m->view, m->ref & 0xffff) ||
         !segment_usable(m->view))
         return false;

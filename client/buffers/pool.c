@@ -90,7 +90,7 @@ static uint32_t claim_slots(struct session *s, uint32_t class, uint32_t n, uint3
         if (!g)
             break;
         at = &g->class_next;
-        while (segment_usable(&g->view) && taken < (g->cached == SEGMENT_NO_CLASS ? 1 : n) &&
+        while (segment_usable(&g->view) && taken < (g->view.cached == SEGMENT_NO_CLASS ? 1 : n) &&
                (slot = segment_claim(&g->view, 0, g->view.n_data, s->peer_id)) < g->view.n_data)
             refs[taken++] = g->view.id << 16 | slot;
     }
@@ -114,7 +114,7 @@ static int grow_class(const char *function, struct session *s, uint32_t class)
     count = count == 0 ? 1 : count < SEGMENT_DATA ? count : SEGMENT_DATA;
     RETURN_IF_ERROR(segment_create(function, s, stride, (uint32_t)count, &g));
     if (class < SMALL_CLASSES && !segment_large(g))
-        g->cached = class;
+        g->view.cached = class;
     *at = g;
     atomic_fetch_add_explicit(&s->pool.size, g->size, memory_order_relaxed);
     return 0;

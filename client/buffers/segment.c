@@ -59,6 +59,7 @@ bool segment_locate(struct session *s, const void *address, struct segment_place
 static void unmap_segment(struct segment *g)
 {
     munmap(g->map, g->range.size);
+    munmap(g->view.news, SEGMENT_PAGE);
     free(g);
 }
 
@@ -86,10 +87,9 @@ static void bury_segment(struct segments *all, struct segment *g)
     DL_APPEND(all->retired, g);
 }
 
-/* What its page says: a hint, as all processes that map the segment can write there. */
 static bool is_dead(const struct segment_view *view)
 {
-    return atomic_load_explicit(&view->page->dead, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&view->news->dead, memory_order_relaxed) != 0;
 }
 
 static bool is_gone_at_npud(struct session *s, const struct segment_view *view)
@@ -297,7 +297,7 @@ void segment_freed(struct session *s, struct segment_view *view)
     }
     /* No session allocates from one that drains: npud does not wait, and may look much later. */
     if (is_dead(view) || (segment_usable(view) &&
-                          atomic_load_explicit(&view->page->look_due, memory_order_relaxed) != 0))
+                          atomic_load_explicit(&view->news->look_due, memory_order_relaxed) != 0))
         return;
     if (all_hinted(g))
         segment_trim(s, view->id);
@@ -323,14 +323,37 @@ static void populate_segment(struct segment *g)
         madvise(g->map + data, g->size - data, MADV_POPULATE_WRITE);
 }
 
-/* Map what npud has sent (fd is closed). NULL with *error. */
-static struct segment *map_segment(const char *function, const Npud__SegmentReply *reply, int fd,
-                                   int *error)
+static void *map_file(int fd, size_t size, bool writable)
+{
+    void *map = mmap(NULL, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
+
+    /* A forked child has no business there: its stores would be ours. */
+    if (map != MAP_FAILED)
+        madvise(map, size, MADV_DONTFORK);
+    return map;
+}
+
+/* The two files of a segment. False, with errno: neither is mapped. */
+static bool map_files(struct segment *g, const int fds[2])
+{
+    g->map = map_file(fds[0], g->size, true);
+    KILL_POINT(SEGMENT_MAPPED);
+    if (g->map == MAP_FAILED)
+        return false;
+    g->view.news = map_file(fds[1], SEGMENT_PAGE, false);
+    if ((void *)g->view.news != MAP_FAILED)
+        return true;
+    munmap(g->map, g->size);
+    return false;
+}
+
+/* Map what npud has sent. NULL with *error. */
+static struct segment *map_segment(const char *function, const Npud__SegmentReply *reply,
+                                   const int fds[2], int *error)
 {
     struct segment *g = aligned_alloc(alignof(struct segment), sizeof(*g));
 
     if (!g) {
-        close(fd);
         *error = error_no_memory(function);
         return NULL;
     }
@@ -339,23 +362,18 @@ static struct segment *map_segment(const char *function, const Npud__SegmentRepl
                  .number = reply->number,
                  .n_data = reply->n_data,
                  .n_refs = reply->n_refs,
-                 .id = reply->id},
-        .cached = SEGMENT_NO_CLASS,
+                 .id = reply->id,
+                 .cached = SEGMENT_NO_CLASS},
         .size = segment_size(reply->n_data, reply->n_refs, reply->stride),
         .pid = reply->pid,
         .cursor = reply->n_data,
     };
-    g->map = mmap(NULL, g->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    KILL_POINT(SEGMENT_MAPPED);
-    close(fd);
-    if (g->map == MAP_FAILED) {
+    if (!map_files(g, fds)) {
         *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
                            "%s: cannot map %zu bytes of shared memory: %m", function, g->size);
         free(g);
         return NULL;
     }
-    /* A forked child has no business there: its stores would be ours. */
-    madvise(g->map, g->size, MADV_DONTFORK);
     g->range = (struct address_range){.start = (uintptr_t)g->map, .size = g->size};
     segment_view_place(&g->view, g->map, true);
     return g;
@@ -374,20 +392,21 @@ static int obtain_segment(const char *function, struct session *s, Npud__Request
 {
     Npud__Reply *reply = NULL;
     struct segment *g;
-    int fd = -1, error = session_request(s, function, request, &reply, &fd);
+    int fds[2] = {-1, -1};
+    int error = session_request_fds(s, function, request, &reply, fds, 2);
 
     if (error != 0)
         return error;
-    g = map_segment(function, reply->segment, fd, &error);
+    g = map_segment(function, reply->segment, fds, &error);
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
     if (!g && own)
         segment_trim(s, reply->segment->id);
     session_reply_free(reply);
     if (!g)
         return error;
-    /*
-     * It is mapped already, and not gone: a process that shares it has written so in its page.
-     * Buffers of it may be in use here.
-     */
+    /* It is mapped already, and buffers of it may be in use here. */
     if (is_known(g)) {
         unmap_segment(g);
         return own ? session_answer_damaged(s, function, request, "the segment came before") : 0;
@@ -411,10 +430,7 @@ int segment_need(const char *function, struct session *s, uint32_t ref)
     pthread_mutex_lock(&s->segments.lock);
     if (!segment_get(&segment_table, ref))
         error = obtain_segment(function, s, &request, false, &g);
-    /*
-     * Given back since npud answered; or a peer that shares it says so, and then no other mapping
-     * would be better.
-     */
+    /* Given back since npud answered. */
     if (error == 0 && !segment_get(&segment_table, ref))
         error = error_set(ACL_ERROR_RT_PARAM_INVALID,
                           "%s: segment %u of shared buffers no longer exists", function, ref >> 16);

@@ -2,11 +2,10 @@
  * Segments of shared buffers (proto/shm/mbuf_shm.h) as this process has them mapped: those of its
  * own pool, and those of others that buffers came from. Any thread.
  *
- * A segment that npud takes back (page->dead) is out of the table, and its data is unmapped, at
+ * A segment that npud takes back (news->dead) is out of the table, and its data is unmapped, at
  * once: nothing in it is in use. Its heads stay mapped until all threads have left the calls in
  * which they can have found them (client/core/api_call.h); everything in them reads as FREE. The
- * thread of client/buffers/retire.h sees to that. What says that a segment is gone is npud's
- * answer: all processes that map a segment can write in its page.
+ * thread of client/buffers/retire.h sees to that.
  */
 #pragma once
 
@@ -26,11 +25,10 @@ struct session;
 #define SEGMENT_SMALL_MAX                                                                          \
     ((uint64_t)256 << 10) /* bytes of data of a segment whose slots threads may keep */
 
-/* What allocating and freeing read, up to `cached`, is one cache line, which they never write. */
+/* What allocating and freeing read is the first cache line, which they never write. */
 struct segment {
-    alignas(64) struct segment_view view; /* the table's; first */
-    /* own: class of its buffers when threads may keep its slots; else SEGMENT_NO_CLASS */
-    uint32_t cached;
+    /* The table's; first. view.cached: SEGMENT_NO_CLASS unless own */
+    alignas(64) struct segment_view view;
     bool own;
     struct segment *prev, *next;
     struct segment *class_next; /* of the pool, in its class: mbuf_cache.h */
@@ -45,8 +43,6 @@ struct segment {
     _Atomic uint32_t cursor; /* where to look for a free slot for a reference first */
     _Atomic uint32_t in_use; /* a hint word that was not full when it was looked at last */
 };
-
-static_assert(offsetof(struct segment, cached) + sizeof(uint32_t) <= 64, "one line");
 
 /** Of the process: that is, of its session. */
 extern struct segment_table segment_table;
@@ -89,7 +85,7 @@ void segment_freed(struct session *s, struct segment_view *view);
  */
 void segment_trim(struct session *s, uint32_t id);
 
-/** Has npud taken it back? One load as long as its page does not say so; then npud is asked. */
+/** Has npud taken it back? One load as long as its news do not say so; then npud is asked. */
 bool segment_gone(struct session *s, const struct segment *segment);
 
 /** One of the own pool's is gone, and out of its class. */
@@ -110,7 +106,7 @@ static inline bool segment_large(const struct segment *segment)
 /** Whether new buffers may be taken from it. */
 static inline bool segment_usable(const struct segment_view *view)
 {
-    return atomic_load_explicit(&view->page->draining, memory_order_relaxed) == 0;
+    return atomic_load_explicit(&view->news->draining, memory_order_relaxed) == 0;
 }
 
 /** A place in the data of a segment. */

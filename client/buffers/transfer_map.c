@@ -61,7 +61,7 @@ int transfer_allow_map_needed(struct transfer *t)
     uint64_t number;
     int error;
 
-    /* The caller has a buffer of it: only a peer that writes there can say that it is gone. */
+    /* Another thread has freed the buffer, and npud has taken the segment back. */
     if (!view)
         return transfer_map_error_stale(t);
     number = view->number;

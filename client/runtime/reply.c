@@ -206,9 +206,10 @@ static const char *check_segment(const struct answer *a)
         return "the number of buffers is out of range";
     if (in->stride == 0 || in->stride > MBUF_SIZE_MAX)
         return "the size of buffers is out of range";
-    return holds_bytes(a, 0, segment_size(in->n_data, in->n_refs, in->stride))
+    return holds_bytes(a, 0, segment_size(in->n_data, in->n_refs, in->stride)) &&
+                   holds_bytes(a, 1, SEGMENT_PAGE)
                ? NULL
-               : "its descriptor is no such segment";
+               : "its descriptors are no such segment";
 }
 
 static const char *check_create_segment(const struct answer *a)
@@ -357,8 +358,8 @@ static const struct rule table[] = {
     COMMAND(MEMORY_WRITTEN),
     COMMAND(SET_FAILURE_MODE),
     COMMAND(STOP_TASK),
-    ROW(CREATE_SEGMENT, SEGMENT, 1, 1, check_create_segment),
-    ROW(MAP_SEGMENT, SEGMENT, 1, 1, check_map_segment),
+    ROW(CREATE_SEGMENT, SEGMENT, 2, 2, check_create_segment),
+    ROW(MAP_SEGMENT, SEGMENT, 2, 2, check_map_segment),
     COMMAND(TRIM_SEGMENT),
     COMMAND(CHECK_SEGMENT),
     ROW(CREATE_QUEUE, QUEUE, 2, 2, check_create_queue),

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,4 +54,31 @@ int memfd_map_new(const char *name, size_t size, int *fdp, void **mapp)
     *fdp = fd;
     *mapp = map;
     return 0;
+}
+
+int memfd_open_read_only(int fd)
+{
+    char path[32];
+    int r;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    r = open(path, O_RDONLY | O_CLOEXEC);
+    return r < 0 ? -errno : r;
+}
+
+int memfd_read_only_new(const char *name, size_t size, int *fdp, void **mapp)
+{
+    int fd = -1, r = memfd_map_new(name, size, &fd, mapp);
+
+    if (r < 0)
+        return r;
+    /* By its mode: through /proc/self/fd a client could open it again, for writing. */
+    *fdp = fchmod(fd, S_IRUSR) < 0 ? -errno : memfd_open_read_only(fd);
+    close(fd);
+    if (*fdp >= 0)
+        return 0;
+    munmap(*mapp, size);
+    r = *fdp;
+    *fdp = -1;
+    return r;
 }

@@ -14,5 +14,15 @@ int memfd_new_empty(const char *name);
  * -errno. */
 int memfd_new(const char *name, uint64_t size);
 
+/**
+ * A memfd that is written through *mapp and nowhere else, now or ever: *fdp is read-only, is the
+ * only descriptor, and does not let others than root and npud's own user open the file for writing.
+ * The caller owns both. 0 or -errno.
+ */
+int memfd_read_only_new(const char *name, size_t size, int *fdp, void **mapp);
+
+/** Another descriptor of the file, for reading only. It or -errno. */
+int memfd_open_read_only(int fd);
+
 /** memfd_new() and a shared read-write mapping of it. The caller owns both. 0 or -errno. */
 int memfd_map_new(const char *name, size_t size, int *fdp, void **mapp);

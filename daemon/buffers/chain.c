@@ -97,7 +97,7 @@ static uint32_t claim_slot(struct segment_view *v)
 
     if (slot != segment_slots(v))
         return slot;
-    atomic_store(&v->page->slot_wanted, 1);
+    segment_want_slot((struct segment *)v);
     atomic_thread_fence(memory_order_seq_cst);
     slot = take_slot(v);
     return slot != segment_slots(v) ? slot : 0;

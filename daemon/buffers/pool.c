@@ -57,7 +57,7 @@ static void tell_clients(struct pool *pool)
     struct segment *s;
 
     DL_FOREACH (pool->segments, s)
-        atomic_store_explicit(&s->view.page->look_due, pool->look != POOL_LOOK_NONE,
+        atomic_store_explicit(&s->view.news->look_due, pool->look != POOL_LOOK_NONE,
                               memory_order_relaxed);
 }
 

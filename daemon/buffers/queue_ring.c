@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -72,19 +71,9 @@ void queue_ring_wake(const struct queue_view *v)
     futex_wake_all(&v->take->wake);
 }
 
-static int open_read_only(int fd)
-{
-    char path[32];
-    int r;
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    r = open(path, O_RDONLY | O_CLOEXEC);
-    return r < 0 ? -errno : r;
-}
-
 static int open_file(int fd, bool writable)
 {
-    int r = writable ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : open_read_only(fd);
+    int r = writable ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : memfd_open_read_only(fd);
 
     return r < 0 && writable ? -errno : r;
 }

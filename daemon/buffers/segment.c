@@ -27,7 +27,6 @@ struct segment *segment_find(struct server *server, uint32_t id)
 {
     if (id >= SEGMENT_IDS)
         return NULL;
-    /* Not segment_get(): what the page says is what a client has written. */
     return (struct segment *)atomic_load_explicit(&server->pools->table->view[id],
                                                   memory_order_relaxed);
 }
@@ -108,15 +107,19 @@ static enum cause charge_user(struct segment *s)
         return CAUSE_SEGMENTS_OF_POOL;
     if (!take_id(s))
         return CAUSE_SEGMENT_IDS;
-    if (user_charge(&s->charge_fd, s->pool->user, RESOURCE_FDS, 1) < 0)
+    if (user_charge(&s->charge_fd, s->pool->user, RESOURCE_FDS, 2) < 0)
         return CAUSE_USER_DESCRIPTORS;
     return CAUSE_NONE;
 }
 
 static enum cause map_memory(struct segment *s)
 {
-    void *map;
+    void *map, *news;
+    int r = memfd_read_only_new("npud-pool-news", SEGMENT_PAGE, &s->news_fd, &news);
 
+    if (r < 0)
+        return cause_of_errno(r);
+    s->view.news = news;
     s->fd = memfd_new("npud-buffers", s->size);
     if (s->fd < 0)
         return cause_of_errno(s->fd);
@@ -135,6 +138,8 @@ static enum cause map_memory(struct segment *s)
 /* What segment_new() has made of it so far. */
 static void discard_segment(struct segment *s)
 {
+    if (s->news_fd >= 0)
+        deferred_close_free_memory(s->news_fd, s->view.news, SEGMENT_PAGE);
     if (s->fd >= 0)
         deferred_close_free_shared(s->fd, s->view.page, s->mapped, SEGMENT_PAGE,
                                    s->size - SEGMENT_PAGE);
@@ -152,7 +157,7 @@ enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
     if (!s)
         return CAUSE_SEGMENT_MEMORY;
     s->pool = pool;
-    s->fd = -1;
+    s->fd = s->news_fd = -1;
     if (!segment_shape(&s->view, stride, count)) {
         free(s);
         return CAUSE_SEGMENT_SIZE;
@@ -168,7 +173,7 @@ enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
         discard_segment(s);
         return cause;
     }
-    atomic_store_explicit(&s->view.page->look_due, pool->look != POOL_LOOK_NONE,
+    atomic_store_explicit(&s->view.news->look_due, pool->look != POOL_LOOK_NONE,
                           memory_order_relaxed);
     DL_APPEND(pool->segments, s);
     pool->n_segments++;
@@ -189,7 +194,7 @@ void segment_free(struct segment *s)
         s->pool->next_look = s->next;
     atomic_store_explicit(&s->pool->server->pools->table->view[s->view.id], NULL,
                           memory_order_relaxed);
-    atomic_store(&s->view.page->dead, 1);
+    atomic_store(&s->view.news->dead, 1);
     DL_FOREACH_SAFE (s->maps, map, next) {
         session_tell_retired(map->peer->session);
         segment_unmap(map);
@@ -249,7 +254,7 @@ bool segment_map(struct peer *peer, struct segment *s)
 
 static void tell_draining(struct segment *s)
 {
-    atomic_store(&s->view.page->draining, segment_drains(s));
+    atomic_store(&s->view.news->draining, segment_drains(s));
 }
 
 void segment_spoil(struct segment *s)
@@ -304,11 +309,29 @@ void segments_left(struct peer *peer)
     }
 }
 
+void segment_want_slot(struct segment *s)
+{
+    s->wants = true;
+    if (++s->wanted == 0)
+        s->wanted++;
+    atomic_store(&s->view.news->slot_wanted, s->wanted);
+}
+
+bool segment_slot_came(struct segment *s)
+{
+    bool wanted = s->wants;
+
+    if (wanted)
+        atomic_store(&s->view.news->slot_wanted, 0);
+    s->wants = false;
+    return wanted;
+}
+
 void segment_freed(struct segment *s)
 {
     struct pools *pools = s->pool->server->pools;
 
-    if (segment_slot_wanted(&s->view))
+    if (segment_slot_came(s))
         pools->above->freed(s);
     pool_look_soon(s->pool);
 }

@@ -27,7 +27,10 @@ struct segment {
     /* first: what the table points to. Without data: npud never touches it */
     struct segment_view view;
     struct pool *pool;
-    int fd;        /* memfd */
+    int fd;          /* memfd */
+    int news_fd;     /* of view.news: read-only, as clients get it. npud has no other */
+    uint32_t wanted; /* what view.news->slot_wanted is, or was last */
+    bool wants;
     size_t mapped; /* bytes of npud's mapping: up to the data */
     uint64_t size; /* of the memfd */
     struct charge charge;
@@ -121,6 +124,12 @@ bool segment_left(const struct segment *segment, uint32_t number);
 
 /** The session has gone, with all its mappings. */
 void segment_unmap(struct segment_map *map);
+
+/** npud's router has found no slot without data there: clients tell npud when one is free. */
+void segment_want_slot(struct segment *segment);
+
+/** No client need tell npud of free slots without data any more. True: npud's router wanted one. */
+bool segment_slot_came(struct segment *segment);
 
 /** Something in it has become free: the modules of npud that wait for that are told. */
 void segment_freed(struct segment *segment);

@@ -153,12 +153,12 @@ bool segment_give_back(struct segment *s)
 {
     if (!segment_unused(s))
         return false;
-    atomic_store(&s->view.page->closing, 1);
+    atomic_store(&s->view.news->closing, 1);
     atomic_thread_fence(memory_order_seq_cst);
     if (segment_unused(s)) {
         segment_free(s);
         return true;
     }
-    atomic_store(&s->view.page->closing, 0);
+    atomic_store(&s->view.news->closing, 0);
     return false;
 }

@@ -22,6 +22,7 @@ static void reply_segment(struct call *call, const struct segment *segment)
     out.n_refs = segment->view.n_refs;
     out.pid = segment->pool->pid;
     call->fd = segment->fd;
+    call->second_fd = segment->news_fd;
 }
 
 int32_t on_create_segment(struct call *call)
@@ -90,6 +91,7 @@ int32_t on_trim_segment(struct call *call)
         segment_find(call->session->server, call->request->trim_segment->segment);
 
     if (segment && segment_maps(call->session, segment)) {
+        segment_slot_came(segment);
         call->session->server->pools->above->freed(segment);
         /* No process allocates from a segment that drains: it is not kept for the owner. */
         if (!segment_drains(segment) || !segment_give_back(segment))

@@ -239,7 +239,7 @@ static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
      * is wanted. One of us sees both.
      */
     atomic_thread_fence(memory_order_seq_cst);
-    if (__builtin_expect(atomic_load_explicit(&v->page->slot_wanted, memory_order_relaxed) != 0, 0))
+    if (__builtin_expect(atomic_load_explicit(&v->news->slot_wanted, memory_order_relaxed) != 0, 0))
         *full = true;
     if (mbuf_op_block(op) < v->n_data)
         mbuf_block_release(v, mbuf_op_block(op), full);

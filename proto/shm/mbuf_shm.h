@@ -1,14 +1,17 @@
 /*
  * Shared buffers (mbufs) in shared memory.
  *
- * A pool belongs to one session and consists of segments. A segment is one sealed memfd. It is
- * mapped read-write by its owner, by npud, and by every session that attached a queue whose readers
- * may map the segment:
+ * A pool belongs to one session and consists of segments. A segment is a sealed memfd. It is mapped
+ * read-write by its owner, by npud, and by every session that attached a queue whose readers may
+ * map the segment:
  *
- *     struct segment_page   flags, and one hint bit per slot
+ *     struct segment_page   one hint bit per slot
  *     struct mbuf           n_data slots with data of `stride` bytes each, then n_refs slots
  *                           without, for references
  *     data                  page aligned, stride * n_data bytes
+ *
+ * What npud says of the segment stands in a memfd of its own, struct segment_news, which only npud
+ * can write: the sessions that map the segment have it read-only.
  *
  * A buffer's name is its ref: segment id << 16 | slot. npud gives out the ids. At any moment each
  * names one segment, and none is 0.
@@ -144,20 +147,27 @@ static_assert(sizeof(struct mbuf) == 192,
               "what a hand-over touches is one cache line; user data two more");
 
 struct segment_page {
-    /* npud; hints for clients, as everything here is writable for all members */
-    _Atomic uint32_t dead;    /* given back: this mapping is of no use any more. This page stays */
+    alignas(64) _Atomic uint64_t hint[SEGMENT_SLOTS / 64]; /* bit: the slot may be free */
+};
+
+/** Written by npud alone, which never reads it back. */
+struct segment_news {
+    _Atomic uint32_t dead;    /* given back: this mapping is of no use any more */
     _Atomic uint32_t closing; /* npud is looking whether everything is free: segment_claim() */
     /* not to be allocated from: a peer maps it that should not see new data */
     _Atomic uint32_t draining;
     _Atomic uint32_t look_due; /* npud is going to look whether it is free: no need to tell */
-    /* npud's router waits for a slot without data: tell it, see segment_slot_wanted() */
+    /*
+     * Not 0: npud's router waits for a slot without data: tell it, see segment_slot_wanted().
+     * Another number each time that the router has looked in vain.
+     */
     _Atomic uint32_t slot_wanted;
-    alignas(64) _Atomic uint64_t hint[SEGMENT_SLOTS / 64]; /* bit: the slot may be free */
 };
 
 /** A segment as one process has it mapped; private to it. Written before it is found by others. */
 struct segment_view {
     struct segment_page *page;
+    struct segment_news *news; /* npud: writable */
     struct mbuf *mbufs;
     unsigned char *data; /* NULL: not mapped here (npud) */
     uint64_t stride;     /* multiple of 64 */
@@ -166,7 +176,12 @@ struct segment_view {
     uint32_t n_data;
     uint32_t n_refs;
     uint32_t id;
+    /* client: class of its buffers when threads may keep its slots. Here for the cache line */
+    uint32_t cached;
+    _Atomic uint32_t told; /* the last slot_wanted that this process has told npud of */
 };
+static_assert(offsetof(struct segment_view, told) == 64,
+              "allocating and freeing read one cache line of it");
 
 #define SEGMENT_PAGE ((size_t)4096)
 
@@ -189,7 +204,8 @@ static inline uint64_t segment_size(uint32_t n_data, uint32_t n_refs, uint64_t s
 }
 
 /**
- * Fill the addresses of a view, from where its memfd is mapped: all of it, or only up to the data.
+ * Fill the addresses of a view but that of news, from where its memfd is mapped: all of it, or only
+ * up to the data.
  */
 static inline void segment_view_place(struct segment_view *v, void *map, bool with_data)
 {
@@ -217,10 +233,7 @@ static inline struct segment_view *segment_get(struct segment_table *t, uint32_t
 {
     struct segment_view *v = atomic_load_explicit(&t->view[ref >> 16], memory_order_acquire);
 
-    /* npud, which has no data mapped, does not believe the page: clients write there. */
-    return v && (!v->data || atomic_load_explicit(&v->page->dead, memory_order_relaxed) == 0)
-               ? v
-               : NULL;
+    return v && atomic_load_explicit(&v->news->dead, memory_order_relaxed) == 0 ? v : NULL;
 }
 
 /** The slot that ref names, or NULL: unknown here, or none of its segment. */
@@ -252,12 +265,13 @@ static inline bool segment_hint(struct segment_view *v, uint32_t slot)
 
 /**
  * mbuf_drop() said *full: is that because npud's router waits for a slot here? Then the caller
- * tells npud (TrimSegment); only one caller gets true.
+ * tells npud (TrimSegment); only one caller in each process gets true.
  */
 static inline bool segment_slot_wanted(struct segment_view *v)
 {
-    return atomic_load_explicit(&v->page->slot_wanted, memory_order_relaxed) != 0 &&
-           atomic_exchange(&v->page->slot_wanted, 0) != 0;
+    uint32_t wanted = atomic_load_explicit(&v->news->slot_wanted, memory_order_relaxed);
+
+    return wanted != 0 && atomic_exchange(&v->told, wanted) != wanted;
 }
 
 /** Set aside a slot for session, if it is free. */
@@ -297,7 +311,7 @@ static inline bool segment_closing(struct segment_view *v, uint32_t slot)
     if (slot >= v->n_data)
         return false;
     atomic_thread_fence(memory_order_seq_cst);
-    return atomic_load_explicit(&v->page->closing, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&v->news->closing, memory_order_relaxed) != 0;
 }
 
 /**

@@ -31,8 +31,8 @@ static bool succeed_in_request(struct raw *r, Npud__Request *q)
 
 static bool take_segment(struct raw *r, Npud__Request *q, struct raw_segment *s)
 {
-    int fd;
-    Npud__Reply *reply = obtain_answer(r, q, &fd, 1);
+    int fd[2];
+    Npud__Reply *reply = obtain_answer(r, q, fd, 2);
     struct segment_view *v = &s->view;
 
     memset(s, 0, sizeof(*s));
@@ -45,9 +45,11 @@ static bool take_segment(struct raw *r, Npud__Request *q, struct raw_segment *s)
     v->n_refs = reply->segment->n_refs;
     npud__reply__free_unpacked(reply, NULL);
     s->size = segment_size(v->n_data, v->n_refs, v->stride);
-    s->map = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (s->map == MAP_FAILED)
+    s->map = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd[0], 0);
+    close(fd[0]);
+    s->news_fd = fd[1];
+    v->news = mmap(NULL, SEGMENT_PAGE, PROT_READ, MAP_SHARED, fd[1], 0);
+    if (s->map == MAP_FAILED || v->news == MAP_FAILED)
         return false;
     segment_view_place(v, s->map, true);
     return true;
@@ -78,8 +80,11 @@ bool raw_map_segment(struct raw *r, uint32_t id, struct raw_segment *s)
 
 void raw_unmap_segment(struct raw_segment *s)
 {
-    if (s->map && s->map != MAP_FAILED)
+    if (s->map && s->map != MAP_FAILED) {
         munmap(s->map, s->size);
+        munmap(s->view.news, SEGMENT_PAGE);
+        close(s->news_fd);
+    }
     memset(s, 0, sizeof(*s));
 }
 

@@ -293,6 +293,35 @@ static aclError order_map_one(const struct order *o, int64_t *value)
     return 0;
 }
 
+/* What npud says of the segment can only be read. */
+static aclError order_try_news(const struct order *o, int64_t *value)
+{
+    (void)o, (void)value;
+    expect_read_only(mapped.news_fd, SEGMENT_PAGE);
+    ck_assert_int_eq(store_signal((void *)mapped.view.news), SIGSEGV);
+    return 0;
+}
+
+/* Is `a` anywhere in the data of the segment? As the attacker would look for it. */
+static aclError order_search(const struct order *o, int64_t *value)
+{
+    const int64_t *words = (const int64_t *)(void *)mapped.view.data;
+    size_t n = mapped.view.n_data * mapped.view.stride / sizeof(*words);
+
+    for (size_t i = 0; i < n; i++)
+        *value += words[i] == o->a;
+    return 0;
+}
+
+/* The buffers of the first hints seem free, and nothing else stands before the heads. */
+static aclError order_free_hints(const struct order *o, int64_t *value)
+{
+    (void)o, (void)value;
+    memset(mapped.view.page, 0, 64);
+    memset((void *)mapped.view.page->hint, 0xff, 64);
+    return 0;
+}
+
 /* Let readers of a queue of its own map the segment; a: the error that npud answers with. */
 static aclError order_pass_on(const struct order *o, int64_t *value)
 {
@@ -326,6 +355,72 @@ START_TEST(a_lost_right_is_not_passed_on)
     member_does(HOSTILE, (struct order){order_pass_on, 0, 0, 0});
     member_does(MANAGER, (struct order){order_grant, LINE, member_pid(HOSTILE), 0});
     member_does(HOSTILE, (struct order){order_pass_on, ACL_ERROR_RT_NO_PERMISSION, 0, 0});
+    member_end(HOSTILE);
+    member_end(MANAGER);
+}
+END_TEST
+
+#define SECRET  INT64_C(0x5ec2e75ec2e75ec2)
+#define SECRETS 200
+
+/* Write a buffers of b words that all say c; the first four of them stay in BRANCH. */
+static aclError order_put_secrets(const struct order *o, int64_t *value)
+{
+    acltdtBuf buf;
+    int64_t *words;
+    size_t size;
+
+    (void)value;
+    for (int64_t i = 0; i < o->a; i++) {
+        OK(acltdtAllocBuf((size_t)o->b * sizeof(*words), ACL_TDT_NORMAL_MEM, &buf));
+        OK(acltdtGetBufData(buf, (void **)&words, &size));
+        for (int64_t w = 0; w < o->b; w++)
+            words[w] = o->c;
+        if (i < 4)
+            OK(acltdtEnqueue(queue_id(BRANCH), buf, 0));
+        else
+            OK(acltdtFreeBuf(buf));
+    }
+    return 0;
+}
+
+static aclError order_free_secrets(const struct order *o, int64_t *value)
+{
+    acltdtBuf buf;
+
+    (void)o, (void)value;
+    while (acltdtDequeue(queue_id(BRANCH), &buf, 0) == 0)
+        OK(acltdtFreeBuf(buf));
+    return 0;
+}
+
+/*
+ * The peer had a right, maps a segment, and has lost the right. It writes whatever it can into what
+ * it maps, to make the owner use the segment. Of buffers that are written from then on it sees
+ * nothing; the owner keeps what it holds there.
+ */
+START_TEST(a_revoked_peer_sees_nothing_new)
+{
+    member_start(MANAGER, true);
+    member_start(HOSTILE, false);
+    member_does(HOSTILE, (struct order){order_raw_open, 0, 0, 0});
+    for (int q = LINE; q <= BRANCH; q++)
+        member_does(MANAGER, (struct order){order_create, q, 16, 0});
+    member_does(MANAGER, (struct order){order_grant, LINE, member_pid(HOSTILE), QUEUE_TAKE});
+    member_does(HOSTILE, (struct order){order_raw_attach, LINE, 0, 0});
+    member_does(MANAGER, (struct order){order_put_keep, LINE, 1, 0});
+    ck_assert_int_eq(member_does(HOSTILE, (struct order){order_map_one, 0, 0, 0}), 1);
+    /* With the right it sees what there is: so it looks in the right place. */
+    member_does(MANAGER, (struct order){order_put_secrets, 4, 25, SECRET});
+    ck_assert_int_gt(member_does(HOSTILE, (struct order){order_search, SECRET, 0, 0}), 0);
+    member_does(HOSTILE, (struct order){order_try_news, 0, 0, 0});
+    member_does(MANAGER, (struct order){order_grant, LINE, member_pid(HOSTILE), 0});
+    member_does(HOSTILE, (struct order){order_try_news, 0, 0, 0});
+    member_does(HOSTILE, (struct order){order_free_hints, 0, 0, 0});
+    member_does(MANAGER, (struct order){order_free_secrets, 0, 0, 0});
+    member_does(MANAGER, (struct order){order_put_secrets, SECRETS, 25, SECRET + 1});
+    ck_assert_int_eq(member_does(HOSTILE, (struct order){order_search, SECRET + 1, 0, 0}), 0);
+    member_does(MANAGER, (struct order){order_check, 0, 0, 0});
     member_end(HOSTILE);
     member_end(MANAGER);
 }
@@ -665,13 +760,10 @@ static void garble_segment(void)
     garble_memory(s->map, segment_data_offset(segment_slots(&s->view)));
 }
 
-static void garble_flags(void)
+static void garble_hints(void)
 {
     struct segment_page *page = any_segment()->view.page;
 
-    atomic_store(&page->dead, (uint32_t)any_number());
-    atomic_store(&page->draining, (uint32_t)any_number());
-    atomic_store(&page->look_due, (uint32_t)any_number());
     atomic_store(&page->hint[draw_below(&it.rng, SEGMENT_SLOTS / 64)], any_number());
 }
 
@@ -795,7 +887,7 @@ static const struct {
     {"garbage in heads of buffers", garble_mbuf},
     {"plausible words", garble_words},
     {"garbage in segments", garble_segment},
-    {"flags and hints of segments", garble_flags},
+    {"hints of segments", garble_hints},
     {"garbage in rings", garble_ring},
     {"forged messages", forge_messages},
     {"chains in a circle", make_circle},
@@ -974,6 +1066,7 @@ int main(void)
         tcase_add_loop_test(t, a_right_is_a_mapping, 1, 8);
         tcase_add_test(t, only_what_was_granted);
         tcase_add_test(t, a_lost_right_is_not_passed_on);
+        tcase_add_test(t, a_revoked_peer_sees_nothing_new);
         tcase_add_loop_test(t, an_end_that_npud_knows_nothing_of_is_damage, 0, 6);
         tcase_add_loop_test(t, a_pid_inherits_nothing, 0, 2);
     }

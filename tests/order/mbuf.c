@@ -11,6 +11,7 @@
 
 static struct segment_view segment;
 static struct segment_page page;
+static struct segment_news news;
 static struct mbuf mbufs[SLOTS];
 static unsigned data; /* of slot 0: plain */
 static unsigned claimed, gone;
@@ -18,9 +19,10 @@ static unsigned claimed, gone;
 static void begin_empty(void)
 {
     memset(&page, 0, sizeof(page));
+    memset(&news, 0, sizeof(news));
     memset(mbufs, 0, sizeof(mbufs));
-    segment =
-        (struct segment_view){.page = &page, .mbufs = mbufs, .n_data = 2, .n_refs = 2, .id = 1};
+    segment = (struct segment_view){
+        .page = &page, .news = &news, .mbufs = mbufs, .n_data = 2, .n_refs = 2, .id = 1};
     claimed = gone = 0;
 }
 
@@ -189,7 +191,7 @@ static void close_segment(void)
 {
     bool all_free = true;
 
-    atomic_store(&page.closing, 1);
+    atomic_store(&news.closing, 1);
     atomic_thread_fence(memory_order_seq_cst);
     for (unsigned i = 0; i < SLOTS; i++)
         all_free &= mbuf_state(atomic_load(&mbufs[i].word)) == MBUF_FREE;
@@ -237,7 +239,7 @@ static void drop_and_tell(void)
 /* As npud's router, which has found no slot. */
 static void want_slot(void)
 {
-    atomic_store(&page.slot_wanted, 1);
+    atomic_store(&news.slot_wanted, 1);
     atomic_thread_fence(memory_order_seq_cst);
     found = mbuf_state(atomic_load_explicit(&mbufs[2].word, memory_order_acquire)) == MBUF_FREE;
 }

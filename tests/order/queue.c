@@ -15,6 +15,7 @@
 static struct segment_table table;
 static struct segment_view segment;
 static struct segment_page page;
+static struct segment_news news;
 static struct mbuf mbufs[MESSAGES];
 static unsigned data[MESSAGES]; /* of the buffers: plain */
 static alignas(4096) unsigned char files[2][4096];
@@ -27,7 +28,8 @@ static void reset_queue(void)
     memset(files, 0, sizeof(files));
     q = (struct queue_view){(struct queue_put *)files[0], (struct queue_take *)files[1], DEPTH,
                             queue_slots(DEPTH) - 1, NUMBER};
-    segment = (struct segment_view){.page = &page, .mbufs = mbufs, .n_data = MESSAGES, .id = 1};
+    segment = (struct segment_view){
+        .page = &page, .news = &news, .mbufs = mbufs, .n_data = MESSAGES, .id = 1};
     table.view[1] = &segment;
     memset(mbufs, 0, sizeof(mbufs));
     for (unsigned i = 0; i < MESSAGES; i++)

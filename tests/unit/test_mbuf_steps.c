@@ -234,11 +234,11 @@ static void look_whether_free(void)
 {
     if (!segment_unused(w.segment))
         return;
-    atomic_store(&w.segment->view.page->closing, 1);
+    atomic_store(&w.segment->view.news->closing, 1);
     atomic_thread_fence(memory_order_seq_cst);
     w.gone = segment_unused(w.segment);
     if (!w.gone)
-        atomic_store(&w.segment->view.page->closing, 0);
+        atomic_store(&w.segment->view.news->closing, 0);
 }
 
 static struct actor *to_sweep(void)
@@ -279,6 +279,7 @@ static void reset_world(unsigned processes, uint64_t seed)
     w.gone = w.asks = false;
     w.segment->damaged = false;
     memset(v->page, 0, sizeof(*v->page));
+    memset(v->news, 0, sizeof(*v->news));
     memset(v->mbufs, 0, last * sizeof(struct mbuf));
     for (uint32_t i = 0; i < (segment_slots(v) + 63) / 64; i++)
         atomic_store(&v->page->hint[i], UINT64_MAX);

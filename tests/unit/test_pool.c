@@ -39,12 +39,15 @@ static struct mapped map_all(const struct segment *s)
     m.map = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
     ck_assert_ptr_ne(m.map, MAP_FAILED);
     segment_view_place(&m.view, m.map, true);
+    m.view.news = mmap(NULL, SEGMENT_PAGE, PROT_READ, MAP_SHARED, s->news_fd, 0);
+    ck_assert_ptr_ne(m.view.news, MAP_FAILED);
     return m;
 }
 
 static void unmap_all(struct mapped *m)
 {
     munmap(m->map, m->size);
+    munmap(m->view.news, SEGMENT_PAGE);
 }
 
 static struct segment *add_segment(struct session *session, uint64_t stride, uint32_t count)
@@ -226,7 +229,7 @@ START_TEST(segment_is_charged_whole)
     ck_assert_int_eq(fstat(s->fd, &st), 0);
     ck_assert_uint_eq((uint64_t)st.st_size, s->size);
     ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), s->size);
-    ck_assert_uint_eq(count_used(RESOURCE_FDS), fds + 1);
+    ck_assert_uint_eq(count_used(RESOURCE_FDS), fds + 2);
     ck_assert_ptr_eq(segment_find(&server, s->view.id), s);
     ck_assert(segment_maps(a, s));
     t = add_segment(a, 1000, 10);
@@ -271,13 +274,13 @@ END_TEST
 
 START_TEST(descriptors_of_a_user_end)
 {
-    struct session *a = start_limited("fds", 6); /* two of the session, two devices, two segments */
+    struct session *a = start_limited("fds", 8); /* two of the session, two devices, two segments */
     struct segment *s;
 
     add_segment(a, 1, 1);
     add_segment(a, 1, 1);
     ck_assert_int_eq(segment_new(pool_get(a), 1, 1, &s), CAUSE_USER_DESCRIPTORS);
-    ck_assert_uint_eq(count_used(RESOURCE_FDS), 6);
+    ck_assert_uint_eq(count_used(RESOURCE_FDS), 8);
     ck_assert_uint_eq(pool_get(a)->n_segments, 2);
     session_free(a);
     npud_stop();
@@ -400,7 +403,7 @@ START_TEST(messages_of_the_dead_stay)
     ck_assert_uint_eq(n_pools(), 1);
     ck_assert_int_eq(state_of(sent), MBUF_SENDING);
     ck_assert_int_eq(state_of(part), MBUF_MEMBER);
-    ck_assert_uint_eq(atomic_load(&m.view.page->look_due), 0);
+    ck_assert_uint_eq(atomic_load(&m.view.news->look_due), 0);
     ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), s->size);
     npud_turn();
     ck_assert_uint_eq(n_pools(), 1);
@@ -448,7 +451,7 @@ START_TEST(orphan_goes_with_its_last_buffer)
     check_all_free(&m);
     pool_look_soon(s->pool);
     await_pools(0);
-    ck_assert_uint_eq(atomic_load(&m.view.page->dead), 1);
+    ck_assert_uint_eq(atomic_load(&m.view.news->dead), 1);
     ck_assert(!peer_get(b)->maps);
     session_free(b);
     unmap_all(&m);
@@ -607,7 +610,7 @@ START_TEST(memory_is_given_back)
     mbuf_drop(&m.view, x, &(bool){false});
     begin = clock_ns();
     pool_look_soon(s->pool);
-    ck_assert_uint_eq(atomic_load(&m.view.page->look_due), 1);
+    ck_assert_uint_eq(atomic_load(&m.view.news->look_due), 1);
     npud_turn();
     ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), 2 * size);
     while (count_used(RESOURCE_MBUF_MEMORY) != size) {
@@ -615,13 +618,13 @@ START_TEST(memory_is_given_back)
         event_base_loop(server.base, EVLOOP_ONCE);
     }
     ck_assert_uint_ge(clock_ns() - begin, 900 * NSEC_PER_MSEC);
-    ck_assert_uint_eq(atomic_load(&m.view.page->look_due), 0);
-    ck_assert_uint_eq(atomic_load(&m.view.page->closing), 0);
+    ck_assert_uint_eq(atomic_load(&m.view.news->look_due), 0);
+    ck_assert_uint_eq(atomic_load(&m.view.news->closing), 0);
     ck_assert_int_eq(state_of(y), MBUF_HELD);
     mbuf_drop(&m.view, y, &(bool){false});
     ck_assert(segment_give_back(s));
     /* A process that has it mapped has the page that says so, and nothing else. */
-    ck_assert_uint_eq(atomic_load(&m.view.page->dead), 1);
+    ck_assert_uint_eq(atomic_load(&m.view.news->dead), 1);
     ck_assert_uint_eq(m.view.data[5], 0);
     ck_assert_uint_eq(count_used(RESOURCE_MBUF_MEMORY), 0);
     ck_assert_uint_eq(pool_get(a)->n_segments, 0);
@@ -666,7 +669,7 @@ static void race_judge(void)
 {
     CHECK(!(race.gone && race.claimed));
     if (!race.gone) {
-        CHECK(atomic_load(&race.m.view.page->closing) == 0);
+        CHECK(atomic_load(&race.m.view.news->closing) == 0);
         if (race.claimed)
             mbuf_release(&race.m.view, race.claimed);
         CHECK(segment_give_back(race.segment));
@@ -752,16 +755,16 @@ START_TEST(lost_rights_drain_a_segment)
     ck_assert(queue_session_may_map(b, s));
     share_segment(b, s);
     share_segment(c, s);
-    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
+    ck_assert_uint_eq(atomic_load(&s->view.news->draining), 0);
     ck_assert_int_eq(queue_attach_change(qb, 0), 0);
-    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 1);
+    ck_assert_uint_eq(atomic_load(&s->view.news->draining), 1);
     ck_assert_int_eq(queue_attach_change(qc, QUEUE_PUT), 0);
     ck_assert_uint_eq(s->n_lost, 2);
     session_free(b);
-    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 1);
+    ck_assert_uint_eq(atomic_load(&s->view.news->draining), 1);
     ck_assert_int_eq(queue_attach_change(qc, QUEUE_PUT | QUEUE_TAKE), 0);
     queue_rights_changed(c);
-    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
+    ck_assert_uint_eq(atomic_load(&s->view.news->draining), 0);
     /*
      * No process allocates from it while it drains: when nothing is in it, npud frees it at once.
      */
@@ -802,18 +805,18 @@ START_TEST(a_reader_keeps_no_right_by_passing_on)
     ck_assert(queue_pass_on(b, t));
     ck_assert(queue_allow_map(own->queue, t));
     share_segment(c, t);
-    ck_assert_uint_eq(atomic_load(&t->view.page->draining), 0);
+    ck_assert_uint_eq(atomic_load(&t->view.news->draining), 0);
 
     ck_assert_int_eq(queue_attach_change(qb, 0), 0);
     ck_assert(!queue_pass_on(b, s));
-    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 1);
+    ck_assert_uint_eq(atomic_load(&s->view.news->draining), 1);
     ck_assert(queue_session_may_map(b, t));
-    ck_assert_uint_eq(atomic_load(&t->view.page->draining), 1);
+    ck_assert_uint_eq(atomic_load(&t->view.news->draining), 1);
     queue_rights_changed(b);
     session_free(b);
     ck_assert(queue_session_may_map(c, t));
-    ck_assert_uint_eq(atomic_load(&t->view.page->draining), 1);
-    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
+    ck_assert_uint_eq(atomic_load(&t->view.news->draining), 1);
+    ck_assert_uint_eq(atomic_load(&s->view.news->draining), 0);
     unmap_all(&m);
     unmap_all(&n);
     session_free(a);
@@ -891,7 +894,7 @@ START_TEST(slots_of_a_survivor_stay_until_it_exits)
     set_word(member, mbuf_word_member(1, ref_of(&m, head)));
     session_free(b);
     ck_assert(!peer_id_is_free(number));
-    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 1);
+    ck_assert_uint_eq(atomic_load(&s->view.news->draining), 1);
     ck_assert_int_eq(state_of(held), MBUF_HELD);
     ck_assert_int_eq(state_of(copy), MBUF_HELD);
     ck_assert_int_eq(state_of(member), MBUF_MEMBER);
@@ -903,7 +906,7 @@ START_TEST(slots_of_a_survivor_stay_until_it_exits)
     ck_assert_uint_eq(slot, m.view.n_data);
     end_child(child);
     ck_assert(peer_id_is_free(number));
-    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
+    ck_assert_uint_eq(atomic_load(&s->view.news->draining), 0);
     ck_assert_int_eq(state_of(held), MBUF_FREE);
     ck_assert_int_eq(state_of(copy), MBUF_FREE);
     ck_assert_int_eq(state_of(head), MBUF_FREE);
@@ -987,7 +990,7 @@ START_TEST(session_that_leaves_is_freed_at_once)
     session_free(b);
     ck_assert(peer_id_is_free(number));
     ck_assert_int_eq(state_of(held), MBUF_FREE);
-    ck_assert_uint_eq(atomic_load(&s->view.page->draining), 0);
+    ck_assert_uint_eq(atomic_load(&s->view.news->draining), 0);
     end_child(child);
     unmap_all(&m);
     session_free(a);

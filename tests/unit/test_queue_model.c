@@ -87,6 +87,7 @@ static const struct scenario *scenario;
 static struct segment_table table;
 static struct segment_view segment;
 static struct segment_page page;
+static struct segment_news news;
 static struct mbuf mbufs[MESSAGES];
 static struct queue_view ring[2];
 static alignas(4096) unsigned char files[2][2][4096];
@@ -610,8 +611,13 @@ static void interleave_prepare(void)
     w.pending = -1;
     memset(&page, 0, sizeof(page));
     memset(mbufs, 0, sizeof(mbufs));
-    segment = (struct segment_view){
-        .page = &page, .mbufs = mbufs, .stride = 64, .number = 1, .n_data = MESSAGES, .id = 1};
+    segment = (struct segment_view){.page = &page,
+                                    .news = &news,
+                                    .mbufs = mbufs,
+                                    .stride = 64,
+                                    .number = 1,
+                                    .n_data = MESSAGES,
+                                    .id = 1};
     table.view[1] = &segment;
     make_ring(0, scenario->start);
     make_ring(1, 0);

@@ -31,6 +31,7 @@ static struct world {
     alignas(4096) unsigned char put[4096];
     alignas(4096) unsigned char take[4096];
     struct segment_page page;
+    struct segment_news news;
     struct mbuf mbufs[BUFFERS];
     _Atomic uint32_t seen[SENDERS][EACH_MAX / 32]; /* messages that have come, a bit each */
     _Atomic uint32_t sent[SENDERS];                /* messages that a sender knows it has sent */
@@ -86,6 +87,7 @@ static void world_make(uint64_t start)
     world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(world, MAP_FAILED);
     segment = (struct segment_view){.page = &world->page,
+                                    .news = &world->news,
                                     .mbufs = world->mbufs,
                                     .stride = 64,
                                     .number = 1,
