@@ -68,8 +68,14 @@ struct proc_usage proc_usage(pid_t pid)
     return u;
 }
 
-/* The sum over all threads of the numbers after key in a file of each. */
-static uint64_t sum_of_threads(pid_t pid, const char *file, const char *key, const char *what)
+struct thread_numbers {
+    const char *file, *key, *what;
+};
+
+typedef uint64_t of_thread_fn(const char *path, const struct thread_numbers *which);
+
+/* The sum over all threads of what fn finds in that file of each. */
+static uint64_t sum_over_threads(pid_t pid, const struct thread_numbers *which, of_thread_fn *fn)
 {
     char path[300];
     struct dirent *d;
@@ -83,11 +89,40 @@ static uint64_t sum_of_threads(pid_t pid, const char *file, const char *key, con
     while ((d = readdir(dir))) {
         if (d->d_name[0] == '.')
             continue;
-        snprintf(path, sizeof(path), "/proc/%d/task/%.20s/%s", (int)pid, d->d_name, file);
-        sum += sum_of(path, key, what);
+        snprintf(path, sizeof(path), "/proc/%d/task/%.20s/%s", (int)pid, d->d_name, which->file);
+        sum += fn(path, which);
     }
     closedir(dir);
     return sum;
+}
+
+static uint64_t number_of_thread(const char *path, const struct thread_numbers *which)
+{
+    return sum_of(path, which->key, which->what);
+}
+
+static uint64_t sum_of_threads(pid_t pid, const char *file, const char *key, const char *what)
+{
+    return sum_over_threads(pid, &(struct thread_numbers){file, key, what}, number_of_thread);
+}
+
+/* Is it running, or ready to? */
+static uint64_t thread_is_ready(const char *path, const struct thread_numbers *which)
+{
+    FILE *f = fopen(path, "re");
+    char state = 0;
+
+    (void)which;
+    if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+        state = 0;
+    if (f)
+        fclose(f);
+    return state == 'R';
+}
+
+bool proc_sleeps(pid_t pid)
+{
+    return sum_over_threads(pid, &(struct thread_numbers){.file = "stat"}, thread_is_ready) == 0;
 }
 
 uint64_t proc_switches(pid_t pid)

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -16,6 +17,9 @@ struct proc_usage {
 };
 
 struct proc_usage proc_usage(pid_t pid);
+
+/** Does no thread of it run, or wait for a CPU? */
+bool proc_sleeps(pid_t pid);
 
 /** Voluntary and involuntary context switches of all its threads so far. */
 uint64_t proc_switches(pid_t pid);
