@@ -318,14 +318,14 @@ static const char *check_query_routes(const struct answer *a)
 
 /* How the answer to a kind of request looks. Without a row, a request fails at its first use. */
 struct rule {
-    bool exists;
-    Npud__Reply__BodyCase body;
-    uint8_t fds_min, fds_max;
     const char *(*check)(const struct answer *a); /* NULL: any body is right */
+    Npud__Reply__BodyCase body;
+    bool exists;
+    uint8_t fds_min, fds_max;
 };
 
 #define ROW(NAME, BODY, MIN, MAX, check)                                                           \
-    [NPUD__REQUEST__BODY_##NAME] = {true, NPUD__REPLY__BODY_##BODY, MIN, MAX, check}
+    [NPUD__REQUEST__BODY_##NAME] = {check, NPUD__REPLY__BODY_##BODY, true, MIN, MAX}
 #define COMMAND(NAME) ROW(NAME, _NOT_SET, 0, 0, NULL)
 
 static const struct rule table[] = {

@@ -67,7 +67,7 @@ static void offer_route(struct found *f, const struct route *route)
 
     if (!matches_query(f, route))
         return;
-    from = array_lower_bound(f->routes, f->n, sizeof(*f->routes), &route, compare_routes);
+    from = array_lower_bound(f->routes, f->n, sizeof(struct route *), &route, compare_routes);
     if (from < f->n && f->routes[from] == route)
         return;
     if (f->n == f->room) {
