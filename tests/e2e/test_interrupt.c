@@ -3,6 +3,7 @@
  * it: tests/python/test_interrupts.py.
  */
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -156,22 +157,23 @@ static bool was_asked(void)
 }
 
 static struct {
-    _Atomic bool held, over; /* a callback runs, until it is over */
+    sem_t held, let_go; /* a callback runs, until it is let go */
+    _Atomic bool over;
 } one;
+
+static sem_t ended; /* a callback of the other stream is about to */
 
 static void hold_thread(void *unused)
 {
-    const struct timespec pause = {.tv_nsec = 1000000};
-
     (void)unused;
-    atomic_store(&one.held, true);
-    while (!atomic_load(&one.over))
-        nanosleep(&pause, NULL);
+    sem_post(&one.held);
+    sem_wait(&one.let_go);
 }
 
-static void do_nothing(void *unused)
+static void say_that_it_ends(void *unused)
 {
     (void)unused;
+    sem_post(&ended);
 }
 
 static void *serve_callbacks(void *arg)
@@ -181,16 +183,15 @@ static void *serve_callbacks(void *arg)
     return NULL;
 }
 
-/* Returns whether the check was asked meanwhile. */
+/* One after the other. Returns whether the check was asked meanwhile. */
 static void *have_callbacks_end(void *context)
 {
-    const struct timespec pause = {.tv_nsec = 5000000};
     uint64_t end = now_ns() + UINT64_C(10000000000);
 
     OK(aclrtSetCurrentContext(context));
     while (!was_asked() && now_ns() < end) {
-        OK(aclrtLaunchCallback(do_nothing, NULL, ACL_CALLBACK_NO_BLOCK, other));
-        nanosleep(&pause, NULL);
+        OK(aclrtLaunchCallback(say_that_it_ends, NULL, ACL_CALLBACK_NO_BLOCK, other));
+        sem_wait(&ended);
     }
     return was_asked() ? context : NULL;
 }
@@ -213,16 +214,19 @@ START_TEST(the_end_of_a_stream_asks_while_callbacks_end)
     void *asked;
 
     open_device();
+    sem_init(&one.held, 0, 0);
+    sem_init(&one.let_go, 0, 0);
+    sem_init(&ended, 0, 0);
     OK(aclrtGetCurrentContext(&context));
     slow = start_server(stream, &one.over);
     quick = start_server(other, &over);
     OK(aclrtLaunchCallback(hold_thread, NULL, ACL_CALLBACK_BLOCK, stream));
-    while (!atomic_load(&one.held))
-        ;
+    sem_wait(&one.held);
     answer_from(1);
     ck_assert_int_eq(pthread_create(&feeder, NULL, have_callbacks_end, context), 0);
     OK(aclrtDestroyStream(stream));
     atomic_store(&one.over, true);
+    sem_post(&one.let_go);
     pthread_join(slow, NULL);
     pthread_join(feeder, &asked);
     ck_assert_ptr_nonnull(asked);
