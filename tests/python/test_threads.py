@@ -320,14 +320,13 @@ begun.acquire()
 
     def test_a_callback_that_returns_soon_is_waited_for(self):
         self.assertEqual(self.program("""
-import time
 def work():
     acl.rt.set_context(context)
     while True:
         acl.rt.process_report(10)
 def fn(argument):
     begun.release()
-    time.sleep(0.1)
+    threading.main_thread().join()
     print("to its end", flush=True)
 tid = must(acl.util.start_thread(work, None))
 must(acl.rt.subscribe_report(tid, stream))
