@@ -150,7 +150,10 @@ struct segment_page {
     alignas(64) _Atomic uint64_t hint[SEGMENT_SLOTS / 64]; /* bit: the slot may be free */
 };
 
-/** Written by npud alone, which never reads it back. */
+/**
+ * Written by npud alone. npud itself reads `dead` only, where segment_get() serves both sides, and
+ * decides nothing by it: a segment that is dead has left npud's table before.
+ */
 struct segment_news {
     _Atomic uint32_t dead;    /* given back: this mapping is of no use any more */
     _Atomic uint32_t closing; /* npud is looking whether everything is free: segment_claim() */
