@@ -91,6 +91,10 @@ static void ignore_signal(int number)
     (void)number;
 }
 
+/*
+ * Again and again, because a signal may come before the thread sleeps, which ends nothing. The
+ * pause only leaves the CPU to that thread.
+ */
 static void *keep_signalling(void *arg)
 {
     struct timespec pause = {.tv_nsec = 1000000};
