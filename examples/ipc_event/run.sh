@@ -3,15 +3,17 @@
 # usage: run.sh [DIRECTORY OF THE PROGRAMS]
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # started with sh, which has no wait -n
 set -u
+# shellcheck source=examples/common/await_all.sh
+. "$(dirname "$0")/../common/await_all.sh"
 bin=${1:-$(dirname "$0")}
 dir=$(mktemp -d)
 trap 'kill $(jobs -pr) 2>/dev/null; rm -rf "$dir"' EXIT
 
 "$bin/producer" "$dir" &
+producer=$!
 "$bin/consumer" "$dir" &
-# One after the other as they end. If one fails, the other may wait for it for good: then the trap
-# ends it.
-if wait -n && wait -n; then
+# If one fails, the trap ends the other.
+if await_all $producer $!; then
     echo "ipc_event: OK"
 else
     echo "ipc_event: FAILED"

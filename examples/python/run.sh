@@ -5,6 +5,8 @@
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # started with sh, which has no wait -n
 set -u
 here=$(dirname "$0")
+# shellcheck source=examples/common/await_all.sh
+. "$here/../common/await_all.sh"
 c=${1:-$here/../ipc_event}
 dir=$(mktemp -d)
 trap 'kill $(jobs -pr) 2>/dev/null; rm -rf "$dir"' EXIT
@@ -18,11 +20,12 @@ native() { exec "$c/$1" "$2"; }
 
 pair() { # LANGUAGE OF THE PRODUCER, OF THE CONSUMER
     mkdir "$dir/$1-$2"
+    local first
+
     "$1" producer "$dir/$1-$2" &
+    first=$!
     "$2" consumer "$dir/$1-$2" &
-    # One after the other as they end. If one fails, the other may wait for it for good: then it is
-    # ended.
-    if wait -n && wait -n; then
+    if await_all $first $!; then
         echo "producer: $1, consumer: $2: OK"
     else
         echo "producer: $1, consumer: $2: FAILED"

@@ -4,6 +4,8 @@
 # usage: run.sh [DIRECTORY OF THE PROGRAMS]
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # started with sh, which has no wait -n
 set -u
+# shellcheck source=examples/common/await_all.sh
+. "$(dirname "$0")/../common/await_all.sh"
 bin=${1:-$(dirname "$0")}
 dir=$(mktemp -d)
 trap 'kill $(jobs -pr) 2>/dev/null; rm -rf "$dir"' EXIT
@@ -26,13 +28,12 @@ look() { # when the primary has a buffer in a queue
 
 mkfifo "$dir/look.0" "$dir/looked.0"
 "$bin/primary" "$dir" &
+primary=$!
 "$bin/secondary" "$dir" &
+secondary=$!
 look &
-# One after the other as they end. If one fails, the others may wait for it for good: then the trap
-# ends them.
-for _ in primary secondary look; do
-    wait -n || failed
-done
+# If one fails, the trap ends the others.
+await_all $primary $secondary $! || failed
 # npud hears from the kernel that a process has ended, perhaps a moment later: npuctl asks until
 # npud knows.
 for what in pools queues grants; do
