@@ -37,12 +37,18 @@ struct run {
     const char *npud; /* the socket that stands at the place that the library looks at, or NULL */
 };
 
+/* What this process mounts from here on no other one sees. A chroot has a / that cannot do that. */
+static bool leave_mounts(void)
+{
+    return unshare(CLONE_NEWNS) == 0 && mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+}
+
 static int run_as_second_user(void *arg)
 {
     const struct run *run = arg;
 
-    if (unshare(CLONE_NEWNS) != 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("none", "/run", "tmpfs", 0, "mode=755") != 0 || mkdir("/run/npud", 0755) != 0)
+    if (!leave_mounts() || mount("none", "/run", "tmpfs", 0, "mode=755") != 0 ||
+        mkdir("/run/npud", 0755) != 0)
         return NO_NPUD + 1;
     if (run->npud && symlink(run->npud, "/run/npud/npud.sock") != 0)
         return NO_NPUD + 2;
@@ -85,8 +91,8 @@ static bool may_run(const char *test)
         return need_lacks(test, "a /tmp with setuid programs");
     pid = fork();
     if (pid == 0)
-        _exit(unshare(CLONE_NEWNS) != 0);
-    return child_reap(pid) == 0 || need_lacks(test, "mount namespaces");
+        _exit(!leave_mounts());
+    return child_reap(pid) == 0 || need_lacks(test, "mount namespaces, and / as a mount point");
 }
 
 START_TEST(caller_chooses_no_npud_and_no_devices)
