@@ -430,8 +430,11 @@ static void draw_round(void)
         themes[asked_for("HANDOVER_THEME", draw_below(&round_of.rng, THEMES)) % THEMES];
     round_of.pause_ms = 2 << draw_below(&round_of.rng, 5);
     round_of.phase_ms = 50;
-    /* npud is slow at times, so that others go on while it looks at what the dead have left. */
-    setpriority(PRIO_PROCESS, (id_t)npud.pid, draw_chance(&round_of.rng, 50) ? 19 : 0);
+    /*
+     * npud is slow at times, so that others go on while it looks at what the dead have left. Not 19:
+     * beside twenty busy processes it would get a five-hundredth of a CPU.
+     */
+    setpriority(PRIO_PROCESS, (id_t)npud.pid, draw_chance(&round_of.rng, 50) ? 10 : 0);
     round_of.players = 4 + draw_below(&round_of.rng, PLAYERS - 3);
 }
 
