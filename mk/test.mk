@@ -62,6 +62,7 @@ HOSTILE_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/hostile/test_*.c))
 HOSTILE_LIB := $(addprefix $(BUILD)/tests/hostile/,hostile.o victims.o)
 $(BUILD)/tests/hostile/test_hostile: $(HOSTILE_LIB)
 $(BUILD)/tests/hostile/test_server_hostile: $(BUILD)/tests/hostile/liar.o
+$(BUILD)/tests/hostile/test_locks: $(addprefix $(BUILD)/tests/hostile/,silent_file.o victims.o)
 $(HOSTILE_BIN): %: %.o $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 

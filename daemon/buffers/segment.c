@@ -1,13 +1,12 @@
 #include "daemon/buffers/segment.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "daemon/base/deferred_close.h"
+#include "daemon/base/file_pages.h"
 #include "daemon/base/memfd.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
@@ -208,21 +207,19 @@ void segment_free(struct segment *s)
 
 bool segment_touched(const struct segment *segment, uint32_t *from, uint32_t *to)
 {
-    const off_t heads = (off_t)segment_mbufs_offset(), size = sizeof(struct mbuf);
+    const size_t heads = segment_mbufs_offset(), size = sizeof(struct mbuf);
     uint32_t slots = segment_slots(&segment->view);
-    off_t data, hole;
+    size_t data, hole;
 
     if (*from >= slots)
         return false;
-    data = lseek(segment->fd, heads + (off_t)*from * size, SEEK_DATA);
-    if (data < 0 && errno == ENXIO)
+    data = (heads + *from * size) & ~(SEGMENT_PAGE - 1);
+    if (!file_pages_next(segment->fd, segment->view.page, segment->mapped, &data, &hole))
         return false;
-    hole = data < 0 ? -1 : lseek(segment->fd, data, SEEK_HOLE);
-    *to = slots;
-    if (hole < 0)
-        return true;
     /* Words count, which are where their slot begins. */
-    *from = data > heads ? (uint32_t)((data - heads + size - 1) / size) : 0;
+    if (data > heads && (data - heads + size - 1) / size > *from)
+        *from = (uint32_t)((data - heads + size - 1) / size);
+    *to = slots;
     if ((hole - heads + size - 1) / size < slots)
         *to = (uint32_t)((hole - heads + size - 1) / size);
     return *from < slots;

@@ -46,7 +46,7 @@ static bool take_segment(struct raw *r, Npud__Request *q, struct raw_segment *s)
     npud__reply__free_unpacked(reply, NULL);
     s->size = segment_size(v->n_data, v->n_refs, v->stride);
     s->map = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd[0], 0);
-    close(fd[0]);
+    s->fd = fd[0];
     s->news_fd = fd[1];
     v->news = mmap(NULL, SEGMENT_PAGE, PROT_READ, MAP_SHARED, fd[1], 0);
     if (s->map == MAP_FAILED || v->news == MAP_FAILED)
@@ -83,6 +83,7 @@ void raw_unmap_segment(struct raw_segment *s)
     if (s->map && s->map != MAP_FAILED) {
         munmap(s->map, s->size);
         munmap(s->view.news, SEGMENT_PAGE);
+        close(s->fd);
         close(s->news_fd);
     }
     memset(s, 0, sizeof(*s));

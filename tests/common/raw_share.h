@@ -12,6 +12,7 @@ struct raw_segment {
     struct segment_view view;
     void *map;
     size_t size;
+    int fd;      /* of map; open */
     int news_fd; /* of view.news; open */
 };
 

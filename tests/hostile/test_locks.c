@@ -1,0 +1,193 @@
+/*
+ * Hostile clients that stay in the kernel, with locks that npud could come to wait for: a write()
+ * to a file that they share with npud, whose data is in a page that never comes, keeps the lock of
+ * that file. npud answers others as if nothing were, which is what the well-behaved pair
+ * (victims.c) shows.
+ *
+ * Skipped under TSan: it has no file system in user space.
+ */
+#include "tests/common/harness.h"
+
+#include <grp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/util/futex.h"
+#include "tests/common/need.h"
+#include "tests/common/raw_share.h"
+#include "tests/hostile/silent_file.h"
+#include "tests/hostile/victims.h"
+
+#define NOBODY 65534
+#define PAGE   4096
+
+static struct {
+    _Atomic uint32_t reached; /* what the hostile process has got to */
+    _Atomic uint32_t allowed; /* how far it may go */
+} * shared;
+
+static struct silent_file file;
+
+/* --- the hostile process --- */
+
+static void become_nobody(void)
+{
+    if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+                           setresuid(NOBODY, NOBODY, NOBODY) < 0))
+        _exit(1);
+}
+
+static void reach_step(uint32_t step)
+{
+    uint32_t now;
+
+    atomic_store(&shared->reached, step);
+    while ((now = atomic_load(&shared->allowed)) < step)
+        futex_wait_until(&shared->allowed, now, NULL);
+}
+
+static void *write_silent_page(void *arg)
+{
+    const int *fd = arg;
+    const char *page =
+        mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file.fd, (off_t)atomic_load(file.reads) * PAGE);
+
+    if (page != MAP_FAILED && pwrite(*fd, page, PAGE, 0) < 0)
+        _exit(1);
+    return NULL;
+}
+
+/* Returns when the lock of the file is held, for good. */
+static void hold_lock(int fd)
+{
+    uint32_t before = atomic_load(file.reads);
+    int *arg = malloc(sizeof(*arg));
+    pthread_t thread;
+
+    if (!arg)
+        _exit(1);
+    *arg = fd;
+    if (pthread_create(&thread, NULL, write_silent_page, arg) != 0)
+        _exit(1);
+    while (atomic_load(file.reads) == before)
+        usleep(100); /* the server is another process */
+}
+
+static struct raw raw = {.socket = -1};
+
+static void take_one_of_all(void)
+{
+    struct raw_object o;
+
+    raw.keep_fds = true;
+    if (!raw_open(&raw) || !raw_open_device(&raw, 0) || !raw_create_stream(&raw, 0) ||
+        !raw_create_event(&raw, &o) || !raw_create_ipc(&raw, &o) ||
+        !raw_malloc(&raw, false, 1 << 20, &o) || !raw_malloc(&raw, true, 1 << 20, &o))
+        _exit(1);
+}
+
+/*
+ * It has the locks of all files that npud gave it, and has npud do something with each of the
+ * objects.
+ */
+static int hold_locks(void *arg)
+{
+    struct raw_segment segment;
+    struct raw_queue queue;
+
+    (void)arg;
+    if (!silent_file_open(&file))
+        return 1;
+    become_nobody();
+    take_one_of_all();
+    if (!raw_create_segment(&raw, PAGE, 64, &segment) || !raw_create_queue(&raw, 64, &queue))
+        return 1;
+    atomic_store(&segment.view.mbufs[0].word, mbuf_word_held(1, 1));
+    for (unsigned i = 0; i < raw.n_maps; i++)
+        hold_lock(raw.map[i].fd);
+    hold_lock(segment.fd);
+    hold_lock(queue.fd[0]);
+    hold_lock(queue.fd[1]);
+    reach_step(1);
+    raw_trim(&raw, segment.view.id);
+    raw_create_stream(&raw, 0);
+    raw_destroy_stream(&raw, 0);
+    reach_step(2);
+    for (;;)
+        pause();
+}
+
+/* --- the test --- */
+
+static pid_t hostile_start(int (*fn)(void *arg))
+{
+    pid_t pid = child_start(fn, NULL);
+
+    setpgid(pid, pid);
+    return pid;
+}
+
+static void hostile_kill(pid_t pid)
+{
+    kill(-pid, SIGKILL);
+    kill(pid, SIGKILL);
+    child_reap(pid);
+}
+
+static void await_step(uint32_t step)
+{
+    EVENTUALLY(atomic_load(&shared->reached) >= step, "the hostile process does not come to %u",
+               step);
+}
+
+static void allow_step(uint32_t step)
+{
+    atomic_store(&shared->allowed, step);
+    futex_wake_all(&shared->allowed);
+}
+
+static void set_up_test(void)
+{
+    npud_setup();
+    if (geteuid() == 0) { /* let the user "nobody" in */
+        ck_assert_int_eq(chmod(npud.dir, 0711), 0);
+        ck_assert_int_eq(chmod(getenv("NPUD_SOCKET"), 0666), 0);
+    }
+    shared = child_share(sizeof(*shared));
+}
+
+START_TEST(locks_of_shared_files_are_held)
+{
+    aclrtIpcEventHandle spoiled;
+    pid_t pid;
+
+    if (!silent_file_possible() && !need_lacks(__func__, "/dev/fuse and a mount namespace"))
+        return;
+    victims_start(&spoiled);
+    pid = hostile_start(hold_locks);
+    await_step(1);
+    victims_work(20);
+    allow_step(1);
+    await_step(2);
+    victims_work(20);
+    ck_assert_uint_eq(npud_buffers(), 1);
+    ck_assert_uint_eq(npud_ledger().sessions, 3);
+    hostile_kill(pid);
+    victims_end();
+    npud_expect_empty();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("locks");
+    TCase *t = suite_case(suite, "files", 60, set_up_test, npud_teardown);
+
+    tcase_add_test(t, locks_of_shared_files_are_held);
+    return run_suite(suite);
+}
