@@ -48,15 +48,22 @@ static bool make_barrier(enum membarrier_cmd command)
     return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
+/*
+ * A process says once that it is going to use barriers. Where it has threads, the kernel waits for
+ * all processors then, which takes milliseconds, and seconds on a machine that is busy enough: so
+ * not in the call in which the first ring goes, but when the library is loaded, mostly before there
+ * are threads. A forked child inherits it.
+ */
+static __attribute__((constructor)) void register_barriers(void)
+{
+    make_barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
 bool ring_guard_barrier(void)
 {
     int saved = errno;
     bool done = make_barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 
-    /* A process says once that it is going to use it: the first time that a ring goes. */
-    if (!done && errno == EPERM)
-        done = make_barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
-               make_barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
     errno = saved;
     return done;
 }

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,6 +19,7 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -980,6 +982,16 @@ START_TEST(notify_wait_behind_work)
 }
 END_TEST
 
+/*
+ * To register for barriers takes as long as the kernel needs to see all processors once more, and
+ * an acltdtDequeue that took a ring away did so.
+ */
+START_TEST(barriers_need_nothing_of_a_call)
+{
+    ck_assert_int_eq(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0), 0);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("regressions");
@@ -1005,6 +1017,7 @@ static Suite *make_suite(void)
     tcase_add_test(running, delays_take_their_time);
     tcase_add_test(running, notify_wait_behind_work);
     tcase_add_test(own, refusal_reaches_who_has_spoken_already);
+    tcase_add_test(suite_case(s, "no npud", 60, NULL, NULL), barriers_need_nothing_of_a_call);
     return s;
 }
 
