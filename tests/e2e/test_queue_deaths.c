@@ -150,7 +150,7 @@ START_TEST(messages_of_a_dead_producer_arrive)
             producer[i] = child_start(run_producer, (void *)(uintptr_t)i);
     consumer = child_start(run_consumer, NULL);
     /* The others shall be faster than npud while it looks for messages. */
-    ck_assert_int_eq(setpriority(PRIO_PROCESS, (id_t)npud.pid, 19), 0);
+    ck_assert_int_eq(setpriority(PRIO_PROCESS, (id_t)npud.pid, 10), 0);
     OK(aclInit(NULL));
     shared->qid = create_queue(depth);
     OK(acltdtGrantQueue(shared->qid, consumer, TAKE, 0));
