@@ -106,7 +106,7 @@ struct callback *callback_worker_take(struct worker *w)
     return list;
 }
 
-void callback_dispose(struct callback *list)
+CALLS_PROGRAM void callback_dispose(struct callback *list)
 {
     while (list) {
         struct callback *c = list;

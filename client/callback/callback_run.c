@@ -55,7 +55,7 @@ static void run_end(struct callback_run *run)
  * Under the lock, which is not held while the function runs. False: this is a child that was forked
  * in it, and no lock is held. *enough becomes true when the caller is to run no other one.
  */
-static bool run_first(struct worker *w, struct stream *s, bool *enough)
+static CALLS_PROGRAM bool run_first(struct worker *w, struct stream *s, bool *enough)
 {
     struct callbacks *cb = &s->callbacks;
     pid_t me = process_id();

@@ -187,7 +187,7 @@ static const struct wait_hook aside_hook = {.begin = aside_begin, .end = aside_e
 /* --- calling --- */
 
 /* False: this is a child that was forked in a callback, and has nothing of all this. */
-static bool call_callbacks(struct session *s, aclrtExceptionInfo *info)
+static CALLS_PROGRAM bool call_callbacks(struct session *s, aclrtExceptionInfo *info)
 {
     pid_t me = process_id();
     aclrtExceptionInfoCallback set;

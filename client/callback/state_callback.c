@@ -39,7 +39,7 @@ aclError aclrtRegDeviceStateCallback(const char *regName, aclrtDeviceStateCallba
     return set_callback(&devices, __func__, regName, (callback_table_fn *)callback, args);
 }
 
-void state_callback_stream(struct stream *stream, aclrtStreamState state)
+CALLS_PROGRAM void state_callback_stream(struct stream *stream, aclrtStreamState state)
 {
     uint64_t last = callback_table_last(&streams), serial = 0;
     struct callback_entry e;
@@ -48,7 +48,7 @@ void state_callback_stream(struct stream *stream, aclrtStreamState state)
         ((aclrtStreamStateCallback)e.fn)(handle_of(HANDLE_STREAM, stream), state, e.args);
 }
 
-void state_callback_device(int32_t user_id, aclrtDeviceState state)
+CALLS_PROGRAM void state_callback_device(int32_t user_id, aclrtDeviceState state)
 {
     uint64_t last = callback_table_last(&devices), serial = 0;
     struct callback_entry e;

@@ -11,6 +11,16 @@
  */
 #pragma once
 
+/*
+ * Marks functions of the library that call one of the program. clang's control-flow integrity
+ * (-fsanitize=cfi-icall) knows the functions of the library alone.
+ */
+#ifdef __clang__
+#define CALLS_PROGRAM __attribute__((no_sanitize("cfi-icall")))
+#else
+#define CALLS_PROGRAM
+#endif
+
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>

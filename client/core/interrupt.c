@@ -32,7 +32,7 @@ uint64_t interrupt_slice(uint64_t deadline)
     return ask_at < deadline ? ask_at : deadline;
 }
 
-static bool ask_check(aclnpudInterruptMoment moment)
+static CALLS_PROGRAM bool ask_check(aclnpudInterruptMoment moment)
 {
     return interrupt_possible() && interrupt_check(check_arg, moment) != 0;
 }
