@@ -196,6 +196,15 @@ void child_expect_ok(pid_t pid)
                   status);
 }
 
+void child_stop(pid_t pid)
+{
+    int status;
+
+    ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+    ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+    ck_assert(WIFSTOPPED(status));
+}
+
 void child_kill(pid_t pid)
 {
     child_expect_none_failed();

@@ -23,6 +23,8 @@ pid_t child_start_idle(void);
 int child_reap(pid_t pid);
 /** The same, and assert that it exited with 0. Fails at once when another child has failed. */
 void child_expect_ok(pid_t pid);
+/** Stop it with SIGSTOP: when this returns, none of its threads runs any more. */
+void child_stop(pid_t pid);
 /** Kill it with SIGKILL and reap it. Asserts that no child has failed before. */
 void child_kill(pid_t pid);
 /**

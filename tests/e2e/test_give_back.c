@@ -173,7 +173,7 @@ START_TEST(stopped_peer_keeps_no_memory_of_destroyed_queues)
 
     create_all(pid);
     ck_assert_uint_ge(count_mapped(pid, "npud-queue").kib, QUEUES * 1024);
-    kill(pid, SIGSTOP);
+    child_stop(pid); /* from here on it unmaps nothing */
     for (unsigned i = 0; i < QUEUES; i++)
         OK(acltdtDestroyQueue(shared->q[i]));
     /* Much memory is freed by a thread of npud. */

@@ -250,15 +250,6 @@ static int sleeps_through_a_change(void *arg)
     return 0;
 }
 
-static void await_stopped(pid_t pid)
-{
-    int status;
-
-    ck_assert_int_eq(kill(pid, SIGSTOP), 0);
-    ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
-    ck_assert(WIFSTOPPED(status));
-}
-
 /*
  * The ring moves, the queue is destroyed, and another queue gets its id. A process that is granted
  * the new queue, too, sees all of this at once.
@@ -273,7 +264,7 @@ START_TEST(id_is_anothers_behind_the_back)
     OK(acltdtGrantQueue(shared->q, pid, TAKE, 0));
     turn_tell(&to_child);
     await_asleep(pid, 1);
-    await_stopped(pid);
+    child_stop(pid);
     OK(acltdtGrantQueue(shared->q, pid, TAKE | PUT, 0));
     OK(acltdtGrantQueue(shared->q, pid, TAKE, 0)); /* a right less: the ring moves */
     OK(acltdtDestroyQueue(shared->q));

@@ -52,11 +52,7 @@ static aclrtEvent make_level(void)
 /* While npud is stopped nothing that a client does meets an engine or an answer. */
 static void npud_stop(void)
 {
-    int status;
-
-    ck_assert_int_eq(kill(npud.pid, SIGSTOP), 0);
-    ck_assert_int_eq(waitpid(npud.pid, &status, WUNTRACED), npud.pid);
-    ck_assert(WIFSTOPPED(status));
+    child_stop(npud.pid);
 }
 
 static void npud_continue(void)
