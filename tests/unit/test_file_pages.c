@@ -50,7 +50,9 @@ static void forbid_cachestat(void)
     struct sock_fprog program = {sizeof(rules) / sizeof(rules[0]), rules};
 
     ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    /* An emulator has no filters, and no cachestat(). */
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        ck_assert(syscall(SYS_cachestat, -1, NULL, NULL, 0) == -1 && errno == ENOSYS);
 }
 
 static struct {
