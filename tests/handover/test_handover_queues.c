@@ -431,8 +431,8 @@ static void draw_round(void)
     round_of.pause_ms = 2 << draw_below(&round_of.rng, 5);
     round_of.phase_ms = 50;
     /*
-     * npud is slow at times, so that others go on while it looks at what the dead have left. Not 19:
-     * beside twenty busy processes it would get a five-hundredth of a CPU.
+     * npud is slow at times, so that others go on while it looks at what the dead have left. Not
+     * 19: beside twenty busy processes it would get a five-hundredth of a CPU.
      */
     setpriority(PRIO_PROCESS, (id_t)npud.pid, draw_chance(&round_of.rng, 50) ? 10 : 0);
     round_of.players = 4 + draw_below(&round_of.rng, PLAYERS - 3);
