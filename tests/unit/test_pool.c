@@ -1013,7 +1013,7 @@ int main(void)
     tcase_add_test(t, sizes_are_made_to_fit);
     tcase_add_test(t, memory_of_a_user_ends);
     tcase_add_test(t, descriptors_of_a_user_end);
-    t = suite_case(suite, "npud", 60, start_npud, NULL);
+    t = suite_case(suite, "npud", 300, start_npud, NULL);
     tcase_add_test(t, segment_is_charged_whole);
     tcase_add_test(t, ids_are_used_again_late);
     tcase_add_test(t, what_the_dead_hold_is_freed);
