@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/util/futex.h"
+
 #define FILE_NODE 2
 #define FILE_SIZE (1 << 20)
 
@@ -66,6 +68,7 @@ static void serve_request(int dev, const struct fuse_in_header *in, struct silen
         break;
     case FUSE_READ:
         atomic_fetch_add(file->reads, 1);
+        futex_wake_all(file->reads);
         break;
     case FUSE_FLUSH:
         atomic_fetch_add(file->flushes, 1);

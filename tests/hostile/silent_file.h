@@ -12,7 +12,7 @@
 
 struct silent_file {
     int fd;                    /* for reading and writing */
-    _Atomic uint32_t *reads;   /* how many have asked for a page, and wait */
+    _Atomic uint32_t *reads;   /* how many have asked for a page, and wait; a futex */
     _Atomic uint32_t *flushes; /* how many close a descriptor of it, and wait */
 };
 

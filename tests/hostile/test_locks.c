@@ -76,7 +76,7 @@ static void hold_lock(int fd)
     if (pthread_create(&thread, NULL, write_silent_page, arg) != 0)
         _exit(1);
     while (atomic_load(file.reads) == before)
-        usleep(100); /* the server is another process */
+        futex_wait_until(file.reads, before, NULL);
 }
 
 static struct raw raw = {.socket = -1};
