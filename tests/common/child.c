@@ -196,6 +196,21 @@ void child_expect_ok(pid_t pid)
                   status);
 }
 
+pid_t child_start_group(int (*fn)(void *arg))
+{
+    pid_t pid = child_start(fn, NULL);
+
+    setpgid(pid, pid);
+    return pid;
+}
+
+void child_kill_group(pid_t pid)
+{
+    kill(-pid, SIGKILL);
+    kill(pid, SIGKILL);
+    child_reap(pid);
+}
+
 void child_stop(pid_t pid)
 {
     int status;

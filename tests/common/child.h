@@ -19,6 +19,10 @@ pid_t child_start(int (*fn)(void *arg), void *arg);
 pid_t fork_when_quiet(void);
 /** One that does nothing until it is killed. */
 pid_t child_start_idle(void);
+/** In a group of its own, with all that it starts: for child_kill_group(). */
+pid_t child_start_group(int (*fn)(void *arg));
+/** Kill all of its group with SIGKILL, and reap it. */
+void child_kill_group(pid_t pid);
 /** Wait for its end and reap it: its status, as of waitpid(). */
 int child_reap(pid_t pid);
 /** The same, and assert that it exited with 0. Fails at once when another child has failed. */

@@ -145,22 +145,6 @@ static int be_honest(void *arg)
     return 1;
 }
 
-/* In a group of its own, with all that it starts. */
-static pid_t load_start(int (*fn)(void *arg))
-{
-    pid_t pid = child_start(fn, NULL);
-
-    setpgid(pid, pid);
-    return pid;
-}
-
-static void load_kill(pid_t pid)
-{
-    kill(-pid, SIGKILL);
-    kill(pid, SIGKILL);
-    child_reap(pid);
-}
-
 /* Until it has done what it is here for, once. */
 static void await_progress(pid_t pid)
 {
@@ -184,7 +168,7 @@ static void hostile_slice(uint32_t ms)
     it.h->rng = ++it.seed;
     if (spoils)
         victims_wait_for_spoiled(true);
-    pid = load_start(be_hostile);
+    pid = child_start_group(be_hostile);
     await_progress(pid);
     victims_phase(PHASE_HOSTILE);
     for (unsigned i = 0; i < 4; i++) {
@@ -193,7 +177,7 @@ static void hostile_slice(uint32_t ms)
     }
     victims_phase(PHASE_NONE);
     ck_assert_msg(waitpid(pid, NULL, WNOHANG) == 0, "hostile process ended by itself");
-    load_kill(pid);
+    child_kill_group(pid);
     npud_await_sessions(2); /* it has seen that the process is gone */
     if (spoils)
         victims_wait_for_spoiled(false);
@@ -201,13 +185,13 @@ static void hostile_slice(uint32_t ms)
 
 static void honest_slice(uint32_t ms)
 {
-    pid_t pid = load_start(be_honest);
+    pid_t pid = child_start_group(be_honest);
 
     victims_work(2); /* it has begun by then */
     victims_phase(PHASE_COMPARED);
     victims_work(ms);
     victims_phase(PHASE_NONE);
-    load_kill(pid);
+    child_kill_group(pid);
 }
 
 /* --- times --- */

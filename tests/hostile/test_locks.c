@@ -125,21 +125,6 @@ static int hold_locks(void *arg)
 
 /* --- the test --- */
 
-static pid_t hostile_start(int (*fn)(void *arg))
-{
-    pid_t pid = child_start(fn, NULL);
-
-    setpgid(pid, pid);
-    return pid;
-}
-
-static void hostile_kill(pid_t pid)
-{
-    kill(-pid, SIGKILL);
-    kill(pid, SIGKILL);
-    child_reap(pid);
-}
-
 static void await_step(uint32_t step)
 {
     EVENTUALLY(atomic_load(&shared->reached) >= step, "the hostile process does not come to %u",
@@ -170,7 +155,7 @@ START_TEST(locks_of_shared_files_are_held)
     if (!silent_file_possible() && !need_lacks(__func__, "/dev/fuse and a mount namespace"))
         return;
     victims_start(&spoiled);
-    pid = hostile_start(hold_locks);
+    pid = child_start_group(hold_locks);
     await_step(1);
     victims_work(20);
     allow_step(1);
@@ -178,7 +163,7 @@ START_TEST(locks_of_shared_files_are_held)
     victims_work(20);
     ck_assert_uint_eq(npud_buffers(), 1);
     ck_assert_uint_eq(npud_ledger().sessions, 3);
-    hostile_kill(pid);
+    child_kill_group(pid);
     victims_end();
     npud_expect_empty();
 }
