@@ -196,9 +196,18 @@ void child_expect_ok(pid_t pid)
                   status);
 }
 
+static int run_in_group(void *arg)
+{
+    int (*const *fn)(void *arg) = arg;
+
+    setpgid(0, 0);
+    return (*fn)(NULL);
+}
+
+/* On both sides: before the child forks, and before this process kills the group. */
 pid_t child_start_group(int (*fn)(void *arg))
 {
-    pid_t pid = child_start(fn, NULL);
+    pid_t pid = child_start(run_in_group, &fn);
 
     setpgid(pid, pid);
     return pid;
