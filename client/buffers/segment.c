@@ -89,19 +89,16 @@ static void bury_segment(struct segments *all, struct segment *g)
 
 static bool is_dead(const struct segment_view *view)
 {
-    return atomic_load_explicit(&view->news->dead, memory_order_relaxed) != 0;
-}
-
-static bool is_gone_at_npud(struct session *s, const struct segment_view *view)
-{
-    REQUEST(check_segment, CHECK_SEGMENT, .segment = view->id, .number = view->number);
-
-    return session_command_unheard(s, &request) == ACL_ERROR_RT_PARAM_INVALID;
+    return __builtin_expect(atomic_load_explicit(&view->news->dead, memory_order_relaxed) != 0, 0);
 }
 
 bool segment_gone(struct session *s, const struct segment *g)
 {
-    return __builtin_expect(is_dead(&g->view), 0) && is_gone_at_npud(s, &g->view);
+    /*
+     * npud ends a session before it gives back what the process may use after that
+     * (session_announce_end()). A session that has ended lets go of nothing.
+     */
+    return is_dead(&g->view) && !session_ended(s);
 }
 
 /*

@@ -85,7 +85,7 @@ void segment_freed(struct session *s, struct segment_view *view);
  */
 void segment_trim(struct session *s, uint32_t id);
 
-/** Has npud taken it back? One load as long as its news do not say so; then npud is asked. */
+/** Has npud taken it back, of a session that goes on? */
 bool segment_gone(struct session *s, const struct segment *segment);
 
 /** One of the own pool's is gone, and out of its class. */

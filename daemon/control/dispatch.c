@@ -205,7 +205,6 @@ static const struct row table[] = {
     [NPUD__REQUEST__BODY_CREATE_SEGMENT] = {.handle = on_create_segment},
     [NPUD__REQUEST__BODY_MAP_SEGMENT] = {.handle = on_map_segment},
     [NPUD__REQUEST__BODY_TRIM_SEGMENT] = {.handle = on_trim_segment},
-    [NPUD__REQUEST__BODY_CHECK_SEGMENT] = {.handle = on_check_segment},
     [NPUD__REQUEST__BODY_CREATE_QUEUE] = {.handle = on_create_queue},
     [NPUD__REQUEST__BODY_DESTROY_QUEUE] = ABOUT(on_destroy_queue, QUEUE, DestroyQueue, queue),
     [NPUD__REQUEST__BODY_GRANT_QUEUE] = ABOUT(on_grant_queue, QUEUE, GrantQueue, queue),

@@ -74,17 +74,6 @@ int32_t on_map_segment(struct call *call)
     return 0;
 }
 
-int32_t on_check_segment(struct call *call)
-{
-    const Npud__CheckSegment *in = call->request->check_segment;
-    const struct segment *segment = segment_find(call->session->server, in->segment);
-
-    if (segment && segment->view.number == in->number)
-        return 0;
-    return refuse(call, CAUSE_SEGMENT_NONE, "segment %u of shared buffers, number %llu",
-                  in->segment, (unsigned long long)in->number);
-}
-
 int32_t on_trim_segment(struct call *call)
 {
     struct segment *segment =

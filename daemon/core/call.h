@@ -90,7 +90,6 @@ int32_t on_import_notify(struct call *call);
 int32_t on_create_segment(struct call *call);
 int32_t on_map_segment(struct call *call);
 int32_t on_trim_segment(struct call *call);
-int32_t on_check_segment(struct call *call);
 /** on_queue.c */
 int32_t on_create_queue(struct call *call);
 int32_t on_destroy_queue(struct call *call);

@@ -241,6 +241,9 @@ START_TEST(every_call_says_that_the_session_has_ended)
 {
     static void (*const end[])(void) = {end_by_kill, end_npud, npud_kill};
     unsigned rounds = choose_effort(15, 1000);
+    acltdtBuf held;
+    size_t size;
+    void *data;
 
     if (_i > 0)
         rounds = choose_effort(5, 300);
@@ -248,9 +251,12 @@ START_TEST(every_call_says_that_the_session_has_ended)
         if (npud.pid == 0)
             npud_setup();
         callers_start();
+        OK(acltdtAllocBuf(100, ACL_TDT_NORMAL_MEM, &held));
+        OK(acltdtGetBufData(held, &data, &size));
         callers_await_turns(1 + i % 16);
         end[_i]();
         callers_expect(LOST);
+        memset(data, 1, size); /* what the process holds it may use */
         expect_lost_in_later_calls();
         OK(aclFinalize());
     }

@@ -339,8 +339,8 @@ static const char *request_name(uint32_t kind)
 /* One in which no call of the program returns what became of the request. */
 static bool is_unheard(uint32_t kind)
 {
-    return kind == NPUD__REQUEST__BODY_TRIM_SEGMENT || kind == NPUD__REQUEST__BODY_CHECK_SEGMENT ||
-           kind == NPUD__REQUEST__BODY_QUEUE_BELL || kind == NPUD__REQUEST__BODY_LEAVE_SESSION;
+    return kind == NPUD__REQUEST__BODY_TRIM_SEGMENT || kind == NPUD__REQUEST__BODY_QUEUE_BELL ||
+           kind == NPUD__REQUEST__BODY_LEAVE_SESSION;
 }
 
 /* False: that answer cannot be damaged in this way. */
