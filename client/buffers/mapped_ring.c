@@ -24,6 +24,8 @@ void queue_drop_ring(struct ring *ring)
         munmap(ring->view.put, queue_put_size(ring->view.depth));
     if (ring->view.take)
         munmap(ring->view.take, queue_take_size());
+    if (ring->view.news)
+        munmap(ring->view.news, QUEUE_NEWS_SIZE);
     queue_bell_close(&ring->bell);
     for (size_t i = 0; i < sizeof(ring->allowed) / sizeof(ring->allowed[0]); i++)
         free(ring->allowed[i]);
@@ -45,11 +47,12 @@ static void *map_file(int fd, size_t size, bool writable)
     return map;
 }
 
-struct ring *mapped_ring_new(const Npud__QueueReply *reply, const int fds[2])
+struct ring *mapped_ring_new(const Npud__QueueReply *reply, const int fds[QUEUE_FILES])
 {
     struct ring *ring = aligned_alloc(alignof(struct ring), sizeof(*ring));
     struct queue_put *put;
     struct queue_take *take;
+    struct queue_news *news;
 
     if (!ring)
         return NULL;
@@ -64,13 +67,15 @@ struct ring *mapped_ring_new(const Npud__QueueReply *reply, const int fds[2])
     ring->view.put = map_file(fds[0], queue_put_size(reply->depth), reply->rights & QUEUE_PUT);
     KILL_POINT(QUEUE_MAPPED);
     ring->view.take = map_file(fds[1], queue_take_size(), reply->rights & QUEUE_TAKE);
-    if (!ring->view.put || !ring->view.take) {
+    ring->view.news = map_file(fds[2], QUEUE_NEWS_SIZE, false);
+    if (!ring->view.put || !ring->view.take || !ring->view.news) {
         queue_drop_ring(ring);
         return NULL;
     }
     put = ring->view.put;
     take = ring->view.take;
-    ring->side[0] = (struct ring_side){&take->news, &take->waiting, &put->wake, QUEUE_TAKE};
-    ring->side[1] = (struct ring_side){&put->news, &put->waiting, &take->wake, QUEUE_PUT};
+    news = ring->view.news;
+    ring->side[0] = (struct ring_side){&news->takes, &take->waiting, &put->wake, QUEUE_TAKE};
+    ring->side[1] = (struct ring_side){&news->puts, &put->waiting, &take->wake, QUEUE_PUT};
     return ring;
 }

@@ -33,15 +33,15 @@ static int request_ring(struct session *s, const char *function, Npud__Request *
                         struct ring **ringp, uint32_t *id)
 {
     Npud__Reply *reply = NULL;
-    int fds[2] = {-1, -1};
-    int error = session_request_fds(s, function, request, &reply, fds, 2);
+    int fds[QUEUE_FILES] = {-1, -1, -1};
+    int error = session_request_fds(s, function, request, &reply, fds, QUEUE_FILES);
 
     if (error != 0)
         return error;
     *ringp = mapped_ring_new(reply->queue, fds);
     retire_begin(s);
     *id = reply->queue->queue;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < QUEUE_FILES; i++)
         if (fds[i] >= 0)
             close(fds[i]);
     session_reply_free(reply);
@@ -281,20 +281,6 @@ static int attach_queue(struct session *s, const char *function, struct queue *q
     return 0;
 }
 
-/*
- * npud never gives the ring out again that has moved. If it answers with `old`, a peer has written
- * there that the ring has moved, and would do so again and again.
- */
-static int attach_next_ring(struct session *s, const char *function, struct queue *q,
-                            const struct ring *old, bool *damaged)
-{
-    uint32_t rights;
-    int error = attach_queue(s, function, q, &rights);
-
-    *damaged = error == 0 && q->ring == old;
-    return error;
-}
-
 /* The queue has no ring here any more, for this reason: 507899 destroyed, or 207006. */
 static void forget_ring(struct session *s, struct queue *q, int error)
 {
@@ -309,17 +295,11 @@ static void forget_ring(struct session *s, struct queue *q, int error)
 /* queue_follow() under follow_lock, of the ring that the queue still has. */
 static int leave_ring(struct session *s, const char *function, struct queue *q, struct ring *old)
 {
-    uint32_t state = atomic_load(&old->view.put->news.state);
-    /* npud stores the state here before it stores it where takers look. */
-    bool damaged = state != QUEUE_MOVED && state != QUEUE_DEAD;
-    int error = 0;
+    bool moved = atomic_load(&old->view.news->state) == QUEUE_MOVED;
+    uint32_t rights;
+    int error =
+        moved ? attach_queue(s, function, q, &rights) : queue_error_destroyed(function, q->id);
 
-    if (state == QUEUE_MOVED)
-        error = attach_next_ring(s, function, q, old, &damaged);
-    if (damaged)
-        return queue_error_damaged(function, q->id);
-    if (state == QUEUE_DEAD)
-        error = queue_error_destroyed(function, q->id);
     /*
      * Whatever else npud says, say that no descriptor was left, says nothing about the queue, and
      * may be over next time.
@@ -353,7 +333,7 @@ static void let_go(struct session *s, struct queue *q)
 
     if (!ring)
         return;
-    ended = atomic_load(&ring->view.put->news.state) != QUEUE_LIVE;
+    ended = atomic_load(&ring->view.news->state) != QUEUE_LIVE;
     if (ended) {
         error_keep(&ignored);
         queue_follow(s, "", q, ring);

@@ -40,10 +40,10 @@ struct allowed_chunk {
 
 /** What one side of a ring, the takers or the putters, reads and writes to sleep. */
 struct ring_side {
-    struct queue_news *news;   /* what npud says to this side */
-    _Atomic uint64_t *waiting; /* how many sleep on this side */
-    _Atomic uint32_t *word;    /* the futex on which they sleep: the other side changes it */
-    uint32_t right;            /* that a process on this side has */
+    const struct queue_party_news *news; /* what npud says about this side */
+    _Atomic uint64_t *waiting;           /* how many sleep on this side */
+    _Atomic uint32_t *word; /* the futex on which they sleep: the other side changes it */
+    uint32_t right;         /* that a process on this side has */
 };
 
 struct ring {

@@ -50,7 +50,7 @@ static inline const struct ring_side *transfer_side(const struct transfer *t)
 /** Has the ring been destroyed, or moved? */
 static inline bool transfer_ended(const struct transfer *t)
 {
-    return atomic_load(&transfer_side(t)->news->state) != QUEUE_LIVE;
+    return atomic_load(&t->ring->view.news->state) != QUEUE_LIVE;
 }
 
 /** npud takes messages from here for a route: then programs do not. */

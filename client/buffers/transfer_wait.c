@@ -25,6 +25,11 @@ void transfer_wait_wake(const struct transfer *t)
     }
 }
 
+static const struct ring_side *other_side(const struct transfer *t)
+{
+    return &t->ring->side[!t->putting];
+}
+
 /*
  * Every process that could end our wait is gone, and none is still to come. Threads of this process
  * that have put or taken before still can end it. So can npud, if it works on the other side: it
@@ -32,14 +37,13 @@ void transfer_wait_wake(const struct transfer *t)
  */
 static bool is_deserted(const struct transfer *t)
 {
-    const struct queue_news *news = transfer_side(t)->news;
-    const struct ring_side *other = &t->ring->side[!t->putting];
+    const struct ring_side *other = other_side(t);
+    const struct queue_party_news *news = other->news;
     uint32_t self = (t->ring->rights & other->right) != 0;
     bool serves_itself = self != 0 && atomic_load(&t->queue->used[!t->putting]) == t->life;
-    bool served_by_router = atomic_load(&other->news->routed) != 0;
 
-    return atomic_load(&news->gone) != 0 && atomic_load(&news->others) <= self && !serves_itself &&
-           !served_by_router;
+    return atomic_load(&news->gone) != 0 && atomic_load(&news->n) <= self && !serves_itself &&
+           atomic_load(&news->routed) == 0;
 }
 
 static bool can_go_on(const struct transfer *t)
@@ -110,7 +114,7 @@ static int error_deserted(const struct transfer *t)
                      "%s: queue %u is %s, and no process is left that could %s: process %d, the "
                      "last one, has died or lost the right",
                      t->function, t->queue->id, wants[t->putting].state, wants[t->putting].needs,
-                     (int)atomic_load(&transfer_side(t)->news->pid));
+                     (int)atomic_load(&other_side(t)->news->pid));
 }
 
 int transfer_wait_sleep(struct transfer *t)

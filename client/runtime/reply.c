@@ -235,7 +235,8 @@ static const char *check_queue(const struct answer *a)
         return "the depth is out of range";
     if (in->rights & ~QUEUE_RIGHTS)
         return "there are no such rights";
-    return holds_bytes(a, 0, queue_put_size(in->depth)) && holds_bytes(a, 1, queue_take_size())
+    return holds_bytes(a, 0, queue_put_size(in->depth)) && holds_bytes(a, 1, queue_take_size()) &&
+                   holds_bytes(a, 2, QUEUE_NEWS_SIZE)
                ? NULL
                : "its descriptors are no such ring";
 }
@@ -364,7 +365,7 @@ static const struct rule table[] = {
     ROW(CREATE_QUEUE, QUEUE, QUEUE_FILES, QUEUE_FILES, check_create_queue),
     COMMAND(DESTROY_QUEUE),
     COMMAND(GRANT_QUEUE),
-    ROW(ATTACH_QUEUE, QUEUE, 2, 2, check_attach_queue),
+    ROW(ATTACH_QUEUE, QUEUE, QUEUE_FILES, QUEUE_FILES, check_attach_queue),
     COMMAND(ALLOW_MAP),
     ROW(QUEUE_BELL, _NOT_SET, 1, 1, check_bell),
     ROW(BIND_ROUTES, ROUTES, 0, 0, check_bind_routes),

@@ -75,21 +75,21 @@ static void wake_sleepers_of(struct queue *queue)
 
 /* --- parties --- */
 
-static void tell_side(struct queue_news *news, const struct queue_party *other)
+static void tell_party(struct queue_party_news *news, const struct queue_party *party)
 {
-    atomic_store_explicit(&news->pid, other->pid, memory_order_relaxed);
-    atomic_store_explicit(&news->gone, other->gone, memory_order_relaxed);
-    atomic_store_explicit(&news->others, other->n, memory_order_release);
+    atomic_store_explicit(&news->pid, party->pid, memory_order_relaxed);
+    atomic_store_explicit(&news->gone, party->gone, memory_order_relaxed);
+    atomic_store_explicit(&news->n, party->n, memory_order_release);
 }
 
 static void publish_parties(struct queue *queue)
 {
-    struct queue_view *v = &queue->ring.view;
+    struct queue_news *news = queue->ring.view.news;
 
-    tell_side(&v->put->news, &queue->takes);
-    tell_side(&v->take->news, &queue->puts);
-    atomic_store_explicit(&v->take->news.routed, queue->routes_from > 0, memory_order_relaxed);
-    atomic_store_explicit(&v->put->news.routed, queue->routes_to > 0, memory_order_relaxed);
+    tell_party(&news->takes, &queue->takes);
+    tell_party(&news->puts, &queue->puts);
+    atomic_store_explicit(&news->takes.routed, queue->routes_from > 0, memory_order_relaxed);
+    atomic_store_explicit(&news->puts.routed, queue->routes_to > 0, memory_order_relaxed);
 }
 
 static void count_parties(struct queue *queue)
@@ -286,7 +286,7 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
     queue->serial = ++queues->last_serial;
     queue->id = id;
     queue->user = user_hold(user);
-    queue->ring.put_fd = queue->ring.take_fd = -1;
+    queue->ring = QUEUE_RING_NONE;
     if (name[0])
         snprintf(queue->name, sizeof(queue->name), "%s", name);
     else
@@ -297,7 +297,7 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
     *queuep = queue;
     if (user_charge(&queue->charge, user, RESOURCE_QUEUES, 1) < 0)
         return CAUSE_USER_QUEUES;
-    if (user_charge(&queue->charge_fds, user, RESOURCE_FDS, 2) < 0)
+    if (user_charge(&queue->charge_fds, user, RESOURCE_FDS, QUEUE_FILES) < 0)
         return CAUSE_USER_DESCRIPTORS;
     r = make_ring(queues, depth, &queue->ring);
     if (r < 0)

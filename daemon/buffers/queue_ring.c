@@ -17,8 +17,9 @@ void queue_ring_free(struct queue_ring *ring)
     struct queue_view *v = &ring->view;
 
     /*
-     * The memory is given back even if clients still have it mapped. The first page stays: it says
-     * that the ring has ended.
+     * The memory is given back even if clients still have it mapped. The first page stays: a thread
+     * that has read the futex word before it changed, and goes to sleep now, must not find the old
+     * value again.
      */
     if (ring->put_fd >= 0)
         deferred_close_free_shared(ring->put_fd, v->put, v->put ? queue_put_size(v->depth) : 0,
@@ -27,7 +28,12 @@ void queue_ring_free(struct queue_ring *ring)
         munmap(v->take, queue_take_size());
     if (ring->take_fd >= 0)
         close(ring->take_fd);
-    *ring = (struct queue_ring){.put_fd = -1, .take_fd = -1};
+    /* What it says of the end of the ring stays as long as a client has it mapped. */
+    if (v->news)
+        munmap(v->news, QUEUE_NEWS_SIZE);
+    if (ring->news_fd >= 0)
+        close(ring->news_fd);
+    *ring = QUEUE_RING_NONE;
 }
 
 /*
@@ -44,18 +50,21 @@ static int make_file(size_t size, int *fd, void **map)
 
 int queue_ring_new(struct queue_ring *ring, uint32_t number, uint32_t depth)
 {
-    void *put = NULL, *take = NULL;
+    void *put = NULL, *take = NULL, *news = NULL;
     int r;
 
-    *ring = (struct queue_ring){.put_fd = -1, .take_fd = -1};
+    *ring = QUEUE_RING_NONE;
     ring->view.depth = depth;
     ring->view.mask = queue_slots(depth) - 1;
     ring->view.number = number;
     r = make_file(queue_put_size(depth), &ring->put_fd, &put);
     if (r == 0)
         r = make_file(queue_take_size(), &ring->take_fd, &take);
+    if (r == 0)
+        r = memfd_read_only_new("npud-queue-news", QUEUE_NEWS_SIZE, &ring->news_fd, &news);
     ring->view.put = put;
     ring->view.take = take;
+    ring->view.news = news;
     if (r < 0)
         queue_ring_free(ring);
     return r;
@@ -78,16 +87,24 @@ static int open_file(int fd, bool writable)
     return r < 0 && writable ? -errno : r;
 }
 
-int queue_ring_open(const struct queue_ring *ring, uint32_t rights, int *put_fd, int *take_fd)
+int queue_ring_open(const struct queue_ring *ring, uint32_t rights, int fds[QUEUE_FILES])
 {
-    *take_fd = -1;
-    *put_fd = open_file(ring->put_fd, rights & QUEUE_PUT);
-    if (*put_fd < 0)
-        return *put_fd;
-    *take_fd = open_file(ring->take_fd, rights & QUEUE_TAKE);
-    if (*take_fd >= 0)
-        return 0;
-    close(*put_fd);
-    *put_fd = -1;
-    return *take_fd;
+    const struct {
+        int fd;
+        bool writable;
+    } files[QUEUE_FILES] = {
+        {ring->put_fd, rights & QUEUE_PUT},
+        {ring->take_fd, rights & QUEUE_TAKE},
+        {ring->news_fd, false},
+    };
+
+    for (int i = 0; i < QUEUE_FILES; i++) {
+        fds[i] = open_file(files[i].fd, files[i].writable);
+        if (fds[i] >= 0)
+            continue;
+        for (int opened = 0; opened < i; opened++)
+            close(fds[opened]);
+        return fds[i];
+    }
+    return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * The ring of a queue: the two files, and npud's mappings of them (proto/shm/queue_shm.h). Control
+ * The ring of a queue: its files, and npud's mappings of them (proto/shm/queue_shm.h). Control
  * thread.
  */
 #pragma once
@@ -11,6 +11,7 @@
 struct queue_ring {
     struct queue_view view;
     int put_fd, take_fd;
+    int news_fd; /* read-only: npud writes through its mapping */
 };
 
 /** An empty ring with this number. 0, or -errno and none. */
@@ -20,8 +21,11 @@ void queue_ring_free(struct queue_ring *ring);
 /** Wake all threads that sleep on the ring; they look again and count themselves anew. */
 void queue_ring_wake(const struct queue_view *ring);
 
+/** What a ring without files is; queue_ring_free() leaves this. */
+#define QUEUE_RING_NONE ((struct queue_ring){.put_fd = -1, .take_fd = -1, .news_fd = -1})
+
 /**
- * Descriptors of the files, as they are for these rights; the caller closes both. 0, or -errno and
- * none.
+ * Descriptors of the files, as they are for these rights, in the order of QueueReply; the caller
+ * closes them. 0, or -errno and none.
  */
-int queue_ring_open(const struct queue_ring *ring, uint32_t rights, int *put_fd, int *take_fd);
+int queue_ring_open(const struct queue_ring *ring, uint32_t rights, int fds[QUEUE_FILES]);

@@ -253,7 +253,7 @@ static void dispatch_request(struct call *call)
 
     call->reply = (Npud__Reply)NPUD__REPLY__INIT;
     call->reply.id = call->request->id;
-    call->fd = call->second_fd = -1;
+    call->fd = call->more_fd[0] = call->more_fd[1] = -1;
     if (kind >= sizeof(table) / sizeof(table[0]) || !table[kind].handle) {
         call->fault = true;
         call->reply.error = refuse_with_error(call, ACL_ERROR_API_NOT_SUPPORT, "unknown request");
@@ -292,10 +292,12 @@ static bool takes_descriptors(struct session *session, unsigned n)
 /* 0, or negative: the session must end. */
 static int send_answer(struct call *call)
 {
-    const int fds[] = {call->fd, call->second_fd};
-    unsigned n = (call->fd >= 0) + (call->second_fd >= 0);
+    const int fds[] = {call->fd, call->more_fd[0], call->more_fd[1], -1};
+    unsigned n = 0;
     int r = -EAGAIN;
 
+    while (fds[n] >= 0)
+        n++;
     if (n == 0 || takes_descriptors(call->session, n))
         r = packet_send_message(call->session->socket, &call->reply.base, fds, n, MSG_DONTWAIT);
     for (unsigned i = 0; i < n && call->close_fd; i++)

@@ -22,7 +22,7 @@ static void reply_segment(struct call *call, const struct segment *segment)
     out.n_refs = segment->view.n_refs;
     out.pid = segment->pool->pid;
     call->fd = segment->fd;
-    call->second_fd = segment->news_fd;
+    call->more_fd[0] = segment->news_fd;
 }
 
 int32_t on_create_segment(struct call *call)

@@ -17,9 +17,13 @@ static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
 {
     const struct queue *queue = attach->queue;
     static Npud__QueueReply out;
+    int fds[QUEUE_FILES];
 
-    if (queue_ring_open(&queue->ring, attach->rights, &call->fd, &call->second_fd) < 0)
+    if (queue_ring_open(&queue->ring, attach->rights, fds) < 0)
         return refuse(call, CAUSE_DESCRIPTORS, "queue %u", queue->id);
+    call->fd = fds[0];
+    call->more_fd[0] = fds[1];
+    call->more_fd[1] = fds[2];
     call->close_fd = true;
     CALL_REPLY(call, queue, QUEUE, &out);
     out.queue = attach->id;

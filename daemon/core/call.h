@@ -25,11 +25,11 @@ struct call {
     const Npud__Request *request;
     Npud__Reply reply;
     char message[256];
-    int in_fd;     /* came with the request; -1: none, or taken */
-    int fd;        /* goes with the reply; -1: none */
-    int second_fd; /* after fd; -1: none */
-    bool close_fd; /* both are npud's: closed after they were sent */
-    bool fault;    /* end the session */
+    int in_fd;      /* came with the request; -1: none, or taken */
+    int fd;         /* goes with the reply; -1: none */
+    int more_fd[2]; /* after fd; -1: none, and none after it */
+    bool close_fd;  /* all are npud's: closed after they were sent */
+    bool fault;     /* end the session */
 
     /* The object that the request is about, as its row in dispatch.c says; control/fetch.h. */
     union {

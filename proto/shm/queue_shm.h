@@ -2,8 +2,9 @@
  * A queue in shared memory: a ring of buffers (mbuf_shm.h) between any number of sessions that put
  * and any number that take.
  *
- * Two files, so that the kernel enforces the rights: struct queue_put is writable for sessions that
- * may enqueue, struct queue_take for those that may dequeue, and each is read-only for the others.
+ * Three files, so that the kernel enforces the rights: struct queue_put is writable for sessions
+ * that may enqueue, struct queue_take for those that may dequeue, and each is read-only for the
+ * others. struct queue_news is npud's: no session can write there.
  *
  * Position p is in slot[p & mask]: low 32 bits of p + 1, and the ref of the buffer. There are more
  * slots than `depth`, so that the slot of the message taken last is not written to before the next
@@ -42,7 +43,7 @@
  * count, because a waiter that is not counted and has seen the new wake word would sleep for ever.
  *
  * State. npud ends a ring (queue_end()) by storing QUEUE_DEAD (destroyed) or QUEUE_MOVED (there is
- * a new one, because a session has lost a right and still maps this one) in both files. Then npud
+ * a new one, because a session has lost a right and still maps this one) in its news. Then npud
  * moves head out of reach, which ends the taking in one step: had it stayed, one message could be
  * taken here while those before it are in the new ring already. Then npud takes out what is in it
  * by changing the words. A sender looks at the state after it has put a message: if the ring has
@@ -85,19 +86,25 @@ enum queue_state {
     QUEUE_MOVED,
 };
 
-/*
- * What npud says to one side about the other; read-only by agreement: a session that changes it
- * misleads its own side.
+/** What npud says about those who put, or those who take. */
+struct queue_party_news {
+    _Atomic uint32_t n;      /* sessions, and granted processes that are still to come */
+    _Atomic uint32_t gone;   /* how many of these died or lost the right since one came */
+    _Atomic int32_t pid;     /* of the last one that did */
+    _Atomic uint32_t routed; /* npud is one of them, for a route */
+};
+
+/**
+ * What npud says about a ring. Written by npud alone: the file has no descriptor for writing. The
+ * state goes from QUEUE_LIVE to one of the others, once.
  */
 struct queue_news {
     _Atomic uint32_t state; /* enum queue_state */
-    /* sessions, and granted processes that are still to come, with the right of the other side */
-    _Atomic uint32_t others;
-    _Atomic uint32_t gone; /* how many of these died or lost the right since one came */
-    _Atomic int32_t pid;   /* of the last one that did */
-    /* npud takes from here (in the file of takers), or puts here (in the file of senders) */
-    _Atomic uint32_t routed;
+    struct queue_party_news puts, takes;
 };
+
+#define QUEUE_NEWS_SIZE ((size_t)4096)
+#define QUEUE_FILES     3 /* of a ring: put, take, news */
 
 struct queue_slot {
     alignas(64) _Atomic uint64_t word; /* low 32 bits of position + 1, << 32 | ref */
@@ -108,7 +115,6 @@ struct queue_put {
     alignas(64) _Atomic uint64_t tail;    /* hint: every position below it was put */
     alignas(64) _Atomic uint64_t waiting; /* for room: generation << 32 | QUEUE_ROUTER | count */
     alignas(64) _Atomic uint32_t wake;    /* futex of takers that wait */
-    alignas(64) struct queue_news news;
     struct queue_slot slot[];
 };
 
@@ -118,7 +124,6 @@ struct queue_take {
     _Atomic uint64_t committed;        /* every position below it is committed */
     alignas(64) _Atomic uint64_t waiting; /* for messages: as above */
     alignas(64) _Atomic uint32_t wake;    /* futex of senders that wait */
-    alignas(64) struct queue_news news;
 };
 
 /* in `waiting`: npud's router sleeps, and wants its eventfd written */
@@ -128,6 +133,7 @@ struct queue_take {
 struct queue_view {
     struct queue_put *put;
     struct queue_take *take;
+    struct queue_news *news; /* read-only for clients */
     uint32_t depth;
     uint32_t mask;   /* slots - 1 */
     uint32_t number; /* of the ring, in words of buffers */
@@ -237,7 +243,7 @@ static inline enum queue_result queue_search(const struct queue_view *q, bool no
          * tail is behind, or nonsense, unless the ring has ended: the state changes before head
          * does. relaxed: head was read with acquire.
          */
-        if (atomic_load_explicit(&q->put->news.state, memory_order_relaxed) != QUEUE_LIVE)
+        if (atomic_load_explicit(&q->news->state, memory_order_relaxed) != QUEUE_LIVE)
             return QUEUE_ENDED;
         *t = *head;
     }
@@ -328,7 +334,7 @@ static inline enum queue_result queue_enqueue(const struct queue_view *q, struct
     KILL_POINT(PUT_DONE);
     queue_reached(q, position + 1);
     KILL_POINT(PUT_TAIL);
-    if (__builtin_expect(atomic_load(&q->put->news.state) != QUEUE_LIVE, 0)) {
+    if (__builtin_expect(atomic_load(&q->news->state) != QUEUE_LIVE, 0)) {
         expected = sending;
         if (atomic_compare_exchange_strong_explicit(&m->word, &expected, held, memory_order_acq_rel,
                                                     memory_order_relaxed))
@@ -367,7 +373,7 @@ static inline enum queue_result queue_front(const struct queue_view *q, struct q
         if (head == f->head)
             break;
     }
-    return atomic_load(&q->take->news.state) == QUEUE_LIVE ? QUEUE_EMPTY : QUEUE_ENDED;
+    return atomic_load(&q->news->state) == QUEUE_LIVE ? QUEUE_EMPTY : QUEUE_ENDED;
 }
 
 /**
@@ -530,8 +536,7 @@ static inline uint64_t queue_end(const struct queue_view *q, enum queue_state wh
 {
     uint64_t head = 0;
 
-    atomic_store(&q->put->news.state, why);
-    atomic_store(&q->take->news.state, why);
+    atomic_store(&q->news->state, why);
     for (unsigned tries = 0; tries < SEGMENT_TRIES; tries++) {
         head = atomic_load(&q->take->head);
         queue_commit(q, head, t);

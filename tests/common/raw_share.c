@@ -109,8 +109,8 @@ static void *map_as(int fd, size_t size, bool writable)
 
 static bool take_queue(struct raw *r, Npud__Request *request, struct raw_queue *q)
 {
-    int fd[2];
-    Npud__Reply *reply = obtain_answer(r, request, fd, 2);
+    int fd[QUEUE_FILES];
+    Npud__Reply *reply = obtain_answer(r, request, fd, QUEUE_FILES);
 
     memset(q, 0, sizeof(*q));
     if (!reply)
@@ -121,11 +121,11 @@ static bool take_queue(struct raw *r, Npud__Request *request, struct raw_queue *
     q->view.mask = queue_slots(q->view.depth) - 1;
     q->view.number = reply->queue->number;
     npud__reply__free_unpacked(reply, NULL);
-    q->fd[0] = fd[0];
-    q->fd[1] = fd[1];
+    memcpy(q->fd, fd, sizeof(fd));
     q->view.put = map_as(fd[0], queue_put_size(q->view.depth), q->rights & QUEUE_PUT);
     q->view.take = map_as(fd[1], queue_take_size(), q->rights & QUEUE_TAKE);
-    return q->view.put != MAP_FAILED && q->view.take != MAP_FAILED;
+    q->view.news = map_as(fd[2], QUEUE_NEWS_SIZE, false);
+    return q->view.put != MAP_FAILED && q->view.take != MAP_FAILED && q->view.news != MAP_FAILED;
 }
 
 bool raw_create_queue(struct raw *r, uint32_t depth, struct raw_queue *queue)
@@ -158,8 +158,9 @@ void raw_unmap_queue(struct raw_queue *q)
 {
     munmap(q->view.put, queue_put_size(q->view.depth));
     munmap(q->view.take, queue_take_size());
-    close(q->fd[0]);
-    close(q->fd[1]);
+    munmap(q->view.news, QUEUE_NEWS_SIZE);
+    for (int i = 0; i < QUEUE_FILES; i++)
+        close(q->fd[i]);
     memset(q, 0, sizeof(*q));
 }
 

@@ -20,7 +20,7 @@ struct raw_queue {
     struct queue_view view; /* each file mapped as the rights allow */
     uint32_t id;
     uint32_t rights;
-    int fd[2]; /* of struct queue_put and struct queue_take; open */
+    int fd[QUEUE_FILES]; /* as in QueueReply; open */
 };
 
 /** A segment for the own pool, or one of another session. */

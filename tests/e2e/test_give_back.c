@@ -126,7 +126,7 @@ static void create_all(pid_t pid)
     }
     turn_tell(&to_child);
     turn_await(&to_parent);
-    ck_assert_uint_eq(count_mapped(pid, "npud-queue").n, 2 * QUEUES);
+    ck_assert_uint_eq(count_mapped(pid, "npud-queue").n, QUEUE_FILES * QUEUES);
 }
 
 /* Guards against rings that stay mapped in a peer that calls nothing any more. */
@@ -177,9 +177,9 @@ START_TEST(stopped_peer_keeps_no_memory_of_destroyed_queues)
     for (unsigned i = 0; i < QUEUES; i++)
         OK(acltdtDestroyQueue(shared->q[i]));
     /* Much memory is freed by a thread of npud. */
-    while (count_mapped(pid, "npud-queue").kib > QUEUES * 8)
+    while (count_mapped(pid, "npud-queue").kib > QUEUES * 4 * QUEUE_FILES)
         ck_assert_uint_lt(now_ns(), give_up);
-    ck_assert_uint_eq(count_mapped(pid, "npud-queue").n, 2 * QUEUES);
+    ck_assert_uint_eq(count_mapped(pid, "npud-queue").n, QUEUE_FILES * QUEUES);
     kill(pid, SIGCONT);
     await_mapped(pid, "npud-queue", 0);
     turn_tell(&to_child);

@@ -19,6 +19,7 @@ static struct segment_news news;
 static struct mbuf mbufs[MESSAGES];
 static unsigned data[MESSAGES]; /* of the buffers: plain */
 static alignas(4096) unsigned char files[2][4096];
+static struct queue_news ring_news;
 static struct queue_view q;
 static unsigned got[MESSAGES];  /* how often the message arrived */
 static unsigned kept[MESSAGES]; /* or is still its sender's */
@@ -26,8 +27,13 @@ static unsigned kept[MESSAGES]; /* or is still its sender's */
 static void reset_queue(void)
 {
     memset(files, 0, sizeof(files));
-    q = (struct queue_view){(struct queue_put *)files[0], (struct queue_take *)files[1], DEPTH,
-                            queue_slots(DEPTH) - 1, NUMBER};
+    memset(&ring_news, 0, sizeof(ring_news));
+    q = (struct queue_view){.put = (struct queue_put *)files[0],
+                            .take = (struct queue_take *)files[1],
+                            .news = &ring_news,
+                            .depth = DEPTH,
+                            .mask = queue_slots(DEPTH) - 1,
+                            .number = NUMBER};
     segment = (struct segment_view){
         .page = &page, .news = &news, .mbufs = mbufs, .n_data = MESSAGES, .id = 1};
     table.view[1] = &segment;

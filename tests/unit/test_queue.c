@@ -224,10 +224,10 @@ START_TEST(a_grant_ends_with_its_process)
     queue = make_queue(s)->queue;
     pid = child_start_idle();
     ck_assert_int_eq(grant_set(queue, pid, QUEUE_PUT), 0);
-    ck_assert_uint_eq(queue->ring.view.take->news.others, 2);
+    ck_assert_uint_eq(queue->ring.view.news->puts.n, 2);
     session_free(s);
     ck_assert_uint_eq(server.queues->n, 1);
-    ck_assert_uint_eq(queue->ring.view.take->news.others, 1);
+    ck_assert_uint_eq(queue->ring.view.news->puts.n, 1);
     child_kill(pid);
     AWAIT((npud_turn(), server.queues->n == 0));
     npud_stop();
@@ -299,18 +299,18 @@ static bool is_writable_for_others(int fd)
 START_TEST(a_right_is_a_mapping)
 {
     struct session *s;
-    int fd[2];
+    int fd[QUEUE_FILES];
 
     npud_start(NULL);
     s = npud_session(100);
     make_queue(s);
     for (uint32_t rights = 0; rights <= QUEUE_RIGHTS; rights++) {
-        ck_assert_int_eq(
-            queue_ring_open(&queue_attached(s, 0)->queue->ring, rights, &fd[0], &fd[1]), 0);
+        ck_assert_int_eq(queue_ring_open(&queue_attached(s, 0)->queue->ring, rights, fd), 0);
         ck_assert_int_eq(is_writable_for_others(fd[0]), (rights & QUEUE_PUT) != 0);
         ck_assert_int_eq(is_writable_for_others(fd[1]), (rights & QUEUE_TAKE) != 0);
-        close(fd[0]);
-        close(fd[1]);
+        ck_assert(!is_writable_for_others(fd[2]));
+        for (int i = 0; i < QUEUE_FILES; i++)
+            close(fd[i]);
     }
     session_free(s);
     npud_stop();
@@ -361,7 +361,7 @@ START_TEST(who_loses_a_right_is_left_behind_in_the_old_ring)
     struct queue_view old, *now;
     struct queue *queue;
     uint32_t ref[DEPTH + 1];
-    int fd[2];
+    int fd[QUEUE_FILES];
 
     npud_start(NULL);
     a = npud_session(100);
@@ -378,11 +378,12 @@ START_TEST(who_loses_a_right_is_left_behind_in_the_old_ring)
 
     /* As b has it mapped. */
     old = queue->ring.view;
-    ck_assert_int_eq(queue_ring_open(&queue->ring, QUEUE_PUT | QUEUE_TAKE, &fd[0], &fd[1]), 0);
+    ck_assert_int_eq(queue_ring_open(&queue->ring, QUEUE_PUT | QUEUE_TAKE, fd), 0);
     old.put = mmap(NULL, queue_put_size(DEPTH), PROT_READ | PROT_WRITE, MAP_SHARED, fd[0], 0);
     old.take = mmap(NULL, queue_take_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd[1], 0);
-    close(fd[0]);
-    close(fd[1]);
+    old.news = mmap(NULL, QUEUE_NEWS_SIZE, PROT_READ, MAP_SHARED, fd[2], 0);
+    for (int i = 0; i < QUEUE_FILES; i++)
+        close(fd[i]);
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
     now = &queue->ring.view;
     ck_assert_uint_ne(now->number, old.number);
@@ -393,17 +394,17 @@ START_TEST(who_loses_a_right_is_left_behind_in_the_old_ring)
     ck_assert_int_eq(queue_front(&old, &(struct queue_front){0}), QUEUE_ENDED);
     ck_assert_int_eq(put_message(&old, a, ref[3]), QUEUE_ENDED);
     ck_assert_uint_eq(find_buffer(ref[3])->word, mbuf_word_held(1, a->peer_id));
-    ck_assert_int_eq(old.put->news.state, QUEUE_MOVED);
-    ck_assert_int_eq(old.take->news.state, QUEUE_MOVED);
+    ck_assert_int_eq(old.news->state, QUEUE_MOVED);
 
     ck_assert_int_eq(put_message(now, a, ref[3]), QUEUE_OK);
     for (int i = 1; i <= 3; i++)
         ck_assert_uint_eq(take_message(now, a), ref[i]);
     ck_assert_uint_eq(take_message(now, a), 0);
-    ck_assert_uint_eq(now->put->news.others, 1);
-    ck_assert_uint_eq(now->take->news.others, 2);
+    ck_assert_uint_eq(now->news->takes.n, 1);
+    ck_assert_uint_eq(now->news->puts.n, 2);
     munmap(old.put, queue_put_size(DEPTH));
     munmap(old.take, queue_take_size());
+    munmap(old.news, QUEUE_NEWS_SIZE);
     session_free(b);
     session_free(a);
     npud_stop();
@@ -474,22 +475,22 @@ START_TEST(the_dead_are_swept_out_of_rings)
     ck_assert_uint_eq(mbuf_state(find_buffer(ref[0])->word), MBUF_FREE);
     ck_assert(!queue_sweep_has(queue, ref[0]));
     ck_assert(queue_sweep_has(queue, ref[1]));
-    ck_assert_uint_eq(v->put->news.gone, 1);
-    ck_assert_int_eq(v->put->news.pid, getpid());
+    ck_assert_uint_eq(v->news->takes.gone, 1);
+    ck_assert_int_eq(v->news->takes.pid, getpid());
 
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
     b = npud_session(getpid());
     join_queue(b, queue);
-    ck_assert_uint_eq(v->put->news.gone, 0);
+    ck_assert_uint_eq(v->news->takes.gone, 0);
     session_free(a);
     ck_assert_uint_eq(server.queues->n, 1);
     ck_assert_uint_eq(mbuf_state(find_buffer(ref[3])->word), MBUF_FREE);
     ck_assert_uint_eq(take_message(v, b), ref[1]);
     ck_assert_uint_eq(take_message(v, b), ref[2]);
     ck_assert_uint_eq(take_message(v, b), 0);
-    ck_assert_uint_eq(v->take->news.others, 0);
-    ck_assert_uint_eq(v->take->news.gone, 2); /* both */
-    ck_assert_int_eq(v->take->news.pid, 100);
+    ck_assert_uint_eq(v->news->puts.n, 0);
+    ck_assert_uint_eq(v->news->puts.gone, 2); /* both */
+    ck_assert_int_eq(v->news->puts.pid, 100);
     session_free(b);
     ck_assert_uint_eq(server.queues->n, 0);
     npud_stop();
@@ -585,7 +586,7 @@ START_TEST(who_ends_and_lives_is_left_behind_too)
     ck_assert_uint_eq(queue->ring.view.number, number);
     session_free(b);
     ck_assert_uint_ne(queue->ring.view.number, number);
-    ck_assert_uint_eq(queue->ring.view.take->news.gone, 1);
+    ck_assert_uint_eq(queue->ring.view.news->puts.gone, 1);
     session_free(a);
     npud_stop();
 }

@@ -91,6 +91,7 @@ static struct segment_news news;
 static struct mbuf mbufs[MESSAGES];
 static struct queue_view ring[2];
 static alignas(4096) unsigned char files[2][2][4096];
+static struct queue_news ring_news[2];
 
 static const char *interleave_describe(void)
 {
@@ -112,8 +113,13 @@ static void make_ring(unsigned i, uint64_t start)
     struct queue_view *q = &ring[i];
 
     memset(files[i], 0, sizeof(files[i]));
-    *q = (struct queue_view){(struct queue_put *)files[i][0], (struct queue_take *)files[i][1],
-                             get_depth(), queue_slots(get_depth()) - 1, 7 + i};
+    memset(&ring_news[i], 0, sizeof(ring_news[i]));
+    *q = (struct queue_view){.put = (struct queue_put *)files[i][0],
+                             .take = (struct queue_take *)files[i][1],
+                             .news = &ring_news[i],
+                             .depth = get_depth(),
+                             .mask = queue_slots(get_depth()) - 1,
+                             .number = 7 + i};
     q->put->tail = start;
     q->take->head = start << 16;
     q->take->committed = start;
@@ -258,7 +264,7 @@ static int take_from(unsigned r, bool wait)
                 return (int)message;
             }
             if (result == QUEUE_NOTHING)
-                SURE(q->put->news.state != QUEUE_LIVE);
+                SURE(q->news->state != QUEUE_LIVE);
             continue;
         }
         if (result == QUEUE_ENDED && w.destroyed)

@@ -32,6 +32,7 @@ static struct world {
     alignas(4096) unsigned char take[4096];
     struct segment_page page;
     struct segment_news news;
+    struct queue_news ring_news;
     struct mbuf mbufs[BUFFERS];
     _Atomic uint32_t seen[SENDERS][EACH_MAX / 32]; /* messages that have come, a bit each */
     _Atomic uint32_t sent[SENDERS];                /* messages that a sender knows it has sent */
@@ -95,12 +96,13 @@ static void world_make(uint64_t start)
                                     .id = 1};
     memset(world->page.hint, 0xff, BUFFERS / 8);
     table.view[1] = &segment;
-    ring = (struct queue_view){(struct queue_put *)world->put,
-                               (struct queue_take *)world->take,
-                               DEPTH,
-                               queue_slots(DEPTH) - 1,
-                               77,
-                               &head_seen};
+    ring = (struct queue_view){.put = (struct queue_put *)world->put,
+                               .take = (struct queue_take *)world->take,
+                               .news = &world->ring_news,
+                               .depth = DEPTH,
+                               .mask = queue_slots(DEPTH) - 1,
+                               .number = 77,
+                               .seen = &head_seen};
     atomic_store(&head_seen, start);
     ck_assert_uint_le(queue_put_size(DEPTH), sizeof(world->put));
     atomic_store(&ring.put->tail, start);
@@ -528,6 +530,7 @@ START_TEST(nonsense_in_a_ring_harms_nobody_else)
         for (size_t i = 0;
              i < (sizeof(*ring.put) + (ring.mask + 1) * sizeof(struct queue_slot)) / 8; i++)
             words[i] = draw_nonsense(&rng);
+        ring.news->state = QUEUE_LIVE;
         words = (uint64_t *)ring.take;
         for (size_t i = 0; i < sizeof(*ring.take) / 8; i++)
             words[i] = draw_nonsense(&rng);

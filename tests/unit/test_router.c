@@ -199,8 +199,8 @@ START_TEST(one_to_one_moves_buffers_in_order)
     uint32_t ref = alloc_buffer(owner, segment, 7);
 
     ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
-    ck_assert_uint_eq(atomic_load(&a->ring.view.take->news.routed), 1);
-    ck_assert_uint_eq(atomic_load(&b->ring.view.put->news.routed), 1);
+    ck_assert_uint_eq(atomic_load(&a->ring.view.news->takes.routed), 1);
+    ck_assert_uint_eq(atomic_load(&b->ring.view.news->puts.routed), 1);
     ck_assert_int_eq(put_message(owner, a, ref), QUEUE_OK);
     run_until_idle();
     ck_assert_uint_eq(take_message(owner, b), ref);
@@ -578,7 +578,7 @@ START_TEST(what_was_taken_before_unbind_is_delivered)
     run_until_idle();
     send_lengths(a, 40, 60);
     ck_assert_int_eq(unbind_route(a, b), ROUTE_UNBOUND);
-    ck_assert_uint_eq(atomic_load(&a->ring.view.take->news.routed), 0);
+    ck_assert_uint_eq(atomic_load(&a->ring.view.news->takes.routed), 0);
     run_until_idle();
     expect_lengths(b, 0, 40);
     run_until_idle();
@@ -657,7 +657,7 @@ START_TEST(with_a_destination_goes_what_was_meant_for_it)
     ck_assert(router_uses(a));
     /* The last one that worked: messages stay, and are the application's. */
     queue_destroy(c);
-    ck_assert_uint_eq(atomic_load(&a->ring.view.take->news.routed), 0);
+    ck_assert_uint_eq(atomic_load(&a->ring.view.news->takes.routed), 0);
     send_lengths(a, 60, 70);
     run_until_idle();
     expect_lengths(a, 60, 70);
@@ -680,12 +680,12 @@ START_TEST(what_a_source_had_is_delivered_when_it_goes)
     send_lengths(a, 30, 60);
     queue_destroy(a);
     /* As long as something is to come. */
-    ck_assert_uint_eq(atomic_load(&b->ring.view.put->news.routed), 1);
+    ck_assert_uint_eq(atomic_load(&b->ring.view.news->puts.routed), 1);
     ck_assert_int_eq(router_unbind(owner, source, destination, &why), ROUTE_UNBOUND);
     expect_lengths(b, 0, 60);
     run_until_idle();
     ck_assert_uint_eq(take_message(owner, b), 0);
-    ck_assert_uint_eq(atomic_load(&b->ring.view.put->news.routed), 0);
+    ck_assert_uint_eq(atomic_load(&b->ring.view.news->puts.routed), 0);
     ck_assert_ptr_null(server.router->all);
     ck_assert_uint_eq(in_use(segment), 0);
 }
