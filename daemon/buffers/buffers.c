@@ -21,7 +21,7 @@ int buffers_init(struct server *server)
 {
     static const struct pools_above above = {
         .freed = router_slot_freed,
-        .gone = queue_segment_gone,
+        .mapped = queue_segment_mapped,
         .sent = queue_sweep_sent,
         .holdings = router_holdings,
     };

@@ -11,6 +11,7 @@
 #include "proto/shm/mbuf_shm.h"
 
 struct segment;
+struct segment_map;
 struct server;
 struct session;
 struct peer;
@@ -55,8 +56,8 @@ struct pool {
 struct pools_above {
     /* a slot has become free in a segment where the router has said that it wants one */
     void (*freed)(struct segment *segment);
-    /* the segment is given back, its id may be another's */
-    void (*gone)(struct segment *segment);
+    /* a session maps the segment from now on: count its rights */
+    void (*mapped)(struct segment_map *map);
     /* is the buffer in the ring with this number, from where clients may map the segment? */
     bool (*sent)(const struct segment *segment, uint32_t number, uint32_t ref);
     /* set the bit of each segment of which the router has messages */

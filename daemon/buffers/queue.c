@@ -153,11 +153,11 @@ static int compare_ids(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static int compare_queues(const void *a, const void *b)
+static int compare_serials(const void *a, const void *b)
 {
     const struct queue_attach *x = a, *y = b;
 
-    return x->queue->serial < y->queue->serial ? -1 : x->queue->serial > y->queue->serial;
+    return x->serial < y->serial ? -1 : x->serial > y->serial;
 }
 
 /* False: no memory. */
@@ -168,7 +168,7 @@ static bool list_attach(struct peer *peer, struct queue_attach *attach)
     assert(!node || *node == attach);
     if (!node)
         return false;
-    node = tsearch(attach, &peer->by_queue, compare_queues);
+    node = tsearch(attach, &peer->by_queue, compare_serials);
     assert(!node || *node == attach);
     if (!node)
         tdelete(attach, &peer->by_id, compare_ids);
@@ -183,7 +183,8 @@ struct queue_attach *queue_attach_new(struct session *session, struct queue *que
 
     if (!attach)
         return NULL;
-    *attach = (struct queue_attach){.id = id, .peer = peer, .queue = queue, .rights = rights};
+    *attach = (struct queue_attach){
+        .id = id, .serial = queue->serial, .peer = peer, .queue = queue, .rights = rights};
     if (!list_attach(peer, attach)) {
         free(attach);
         return NULL;
@@ -191,7 +192,8 @@ struct queue_attach *queue_attach_new(struct session *session, struct queue *que
     DL_APPEND(peer->attached, attach);
     DL_APPEND2(queue->attached, attach, qprev, qnext);
     queue_party_came(queue, rights);
-    queue_rights_changed(session);
+    if (rights & QUEUE_TAKE)
+        queue_take_came(attach);
     return attach;
 }
 
@@ -200,7 +202,7 @@ void queue_attach_free(struct queue_attach *attach)
     if (attach->queue->creator == attach->peer->session)
         attach->queue->creator = NULL;
     tdelete(attach, &attach->peer->by_id, compare_ids);
-    tdelete(attach, &attach->peer->by_queue, compare_queues);
+    tdelete(attach, &attach->peer->by_queue, compare_serials);
     DL_DELETE(attach->peer->attached, attach);
     DL_DELETE2(attach->queue->attached, attach, qprev, qnext);
     free(attach);
@@ -216,13 +218,18 @@ struct queue_attach *queue_attached(const struct session *session, uint32_t id)
     return node ? *node : NULL;
 }
 
-struct queue_attach *queue_attachment(const struct session *session, const struct queue *queue)
+struct queue_attach *queue_attachment_to(const struct session *session, uint64_t serial)
 {
-    const struct queue_attach key = {.queue = (struct queue *)queue};
+    const struct queue_attach key = {.serial = serial};
     struct queue_attach **node =
-        session->peer && queue ? tfind(&key, &session->peer->by_queue, compare_queues) : NULL;
+        session->peer ? tfind(&key, &session->peer->by_queue, compare_serials) : NULL;
 
     return node ? *node : NULL;
+}
+
+struct queue_attach *queue_attachment(const struct session *session, const struct queue *queue)
+{
+    return queue ? queue_attachment_to(session, queue->serial) : NULL;
 }
 
 /* --- life --- */
@@ -375,11 +382,10 @@ void queue_destroy(struct queue *queue)
 
         next = attach->qnext;
         /* The creator has its right from no other session. */
-        if (attach->rights & QUEUE_TAKE && session != queue->creator)
-            queue_take_lost(session, queue);
+        if (attach->rights & QUEUE_TAKE)
+            queue_take_gone(attach, session != queue->creator);
         queue_attach_free(attach);
         session_tell_retired(session);
-        queue_rights_changed(session);
     }
     queue_free(queue);
     /*
@@ -453,8 +459,10 @@ enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
             return cause_of_ring(r);
     }
     if (lost & QUEUE_TAKE)
-        queue_take_lost(session, queue);
+        queue_take_gone(attach, true);
     attach->rights = rights;
+    if (rights & ~old & QUEUE_TAKE)
+        queue_take_came(attach);
     if (rights == 0) {
         queue_attach_free(attach);
         session_tell_retired(session);
@@ -462,7 +470,6 @@ enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
     queue_party_came(queue, rights & ~old);
     if (lost)
         queue_party_left(queue, lost, session->pid);
-    queue_rights_changed(session);
     queue_check_used(queue);
     return CAUSE_NONE;
 }

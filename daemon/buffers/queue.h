@@ -30,6 +30,7 @@ struct grant;
 struct queue;
 struct relay;
 struct segment;
+struct segment_map;
 struct server;
 struct session;
 struct peer;
@@ -41,6 +42,7 @@ struct queue_attach {
     /* As the session names the queue: a queue of its own user by the queue's id; another user's by
      * one from QUEUE_IDS on, that the session has chosen. */
     uint32_t id;
+    uint64_t serial; /* of the queue */
     struct peer *peer;
     struct queue *queue;
     uint32_t rights;
@@ -56,6 +58,13 @@ struct queue_party {
     int32_t pid;   /* of the last of these */
 };
 
+/* Of 64 ids of segments: which of these segments the readers of a queue may map. */
+struct map_word {
+    uint64_t bits;
+    /* Segments with a later number have got their ids since: a bit is not about them. */
+    uint64_t newest;
+};
+
 struct queue {
     struct server *server;
     uint64_t serial; /* in all of npud */
@@ -69,8 +78,8 @@ struct queue {
     struct grant *grants; /* not attached yet */
     uint32_t n_grants;
     struct queue_party puts, takes;
-    uint64_t *map_allowed; /* a bit per segment that readers may map, by id; NULL: none */
-    uint64_t before;       /* messages that were taken from earlier rings */
+    struct map_word *map_allowed; /* segments that readers may map, by id / 64; NULL: none */
+    uint64_t before;              /* messages that were taken from earlier rings */
 
     /* router: routes that have it as source, as destination. queue_routed() after a change. */
     uint32_t routes_from, routes_to;
@@ -118,6 +127,9 @@ void queue_destroy(struct queue *queue);
 
 /** The session's attachment that it names so, or NULL. */
 struct queue_attach *queue_attached(const struct session *session, uint32_t id);
+
+/** The session's attachment to the queue with this serial, or NULL. */
+struct queue_attach *queue_attachment_to(const struct session *session, uint64_t serial);
 
 /** The session's attachment to the queue, or NULL; also if queue is NULL. */
 struct queue_attach *queue_attachment(const struct session *session, const struct queue *queue);
@@ -185,24 +197,26 @@ bool queue_allows_map(const struct queue *queue, const struct segment *segment);
 bool queue_pass_on(struct session *session, struct segment *segment);
 
 /**
- * The session loses the right to take from the queue; queue_rights_changed() follows. What the
- * session has passed on of the segments that the queue allows is spoiled: neither the session nor
- * those that have it from the session shall see new data there, also when they have a right through
- * queues of their own.
+ * The session of the attachment has got the right to take: owners of segments that it maps, and
+ * that the queue allows, may put new data there.
  */
-void queue_take_lost(struct session *session, const struct queue *queue);
+void queue_take_came(struct queue_attach *attach);
+
+/**
+ * The session of the attachment has the right to take, and loses it now; the attachment may go
+ * next. Owners of segments that the session maps without any right put nothing new there.
+ *
+ * spoils: what the session has passed on of the segments that the queue allows is spoiled. Neither
+ * the session nor those that have it from the session shall see new data there, also when they have
+ * a right through queues of their own.
+ */
+void queue_take_gone(struct queue_attach *attach, bool spoils);
 
 /** May the session map the segment: does a queue allow it from which the session may take? */
 bool queue_session_may_map(struct session *session, struct segment *segment);
 
-/**
- * The session has lost, or got, rights to queues: owners of segments that it maps without right put
- * nothing new there.
- */
-void queue_rights_changed(struct session *session);
-
-/** The segment is given back: no queue allows to map it, and its id may become another's. */
-void queue_segment_gone(struct segment *segment);
+/** The session maps the segment from now on, and its rights to it are counted. */
+void queue_segment_mapped(struct segment_map *map);
 
 /** Messages that were ever taken from it. */
 uint64_t queue_messages(const struct queue *queue);

@@ -1,6 +1,7 @@
 /* Which segments the readers of a queue may map: the last part of queue.h. */
 #include "daemon/buffers/queue.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -13,6 +14,8 @@
 
 #define MAP_WORDS (SEGMENT_IDS / 64)
 
+/* --- what a queue allows --- */
+
 bool queue_allow_map_prepare(struct queue *queue)
 {
     if (__builtin_expect(!queue->map_allowed, 0))
@@ -20,32 +23,164 @@ bool queue_allow_map_prepare(struct queue *queue)
     return queue->map_allowed != NULL;
 }
 
-bool queue_allow_map(struct queue *queue, struct segment *segment)
+/* The segment that a set bit stands for. NULL: it has gone, and the id may be another's. */
+static struct segment *segment_of_bit(const struct queue *queue, uint32_t word, unsigned bit)
 {
-    uint32_t id = segment->view.id;
+    struct segment *segment = segment_find(queue->server, word * 64 + bit);
 
-    if (!queue_allow_map_prepare(queue))
-        return false;
-    queue->map_allowed[id / 64] |= UINT64_C(1) << id % 64;
-    return true;
+    return segment && segment->view.number <= queue->map_allowed[word].newest ? segment : NULL;
+}
+
+/* Nothing is done when a segment goes: all queues of all users would have to be asked. */
+static void clear_gone(struct queue *queue, uint32_t word)
+{
+    uint64_t gone = 0;
+
+    for (uint64_t left = queue->map_allowed[word].bits; left != 0; left &= left - 1)
+        if (!segment_of_bit(queue, word, (unsigned)__builtin_ctzll(left)))
+            gone |= left & -left;
+    queue->map_allowed[word].bits &= ~gone;
 }
 
 bool queue_allows_map(const struct queue *queue, const struct segment *segment)
 {
     uint32_t id = segment->view.id;
+    const struct map_word *word = queue->map_allowed ? &queue->map_allowed[id / 64] : NULL;
 
-    return queue->map_allowed && queue->map_allowed[id / 64] >> id % 64 & 1;
+    return word && word->bits >> id % 64 & 1 && segment->view.number <= word->newest;
+}
+
+/* --- the rights of sessions that map segments, counted --- */
+
+/* The owner needs no right; nor does a process that only outlives its session. */
+static bool needs_right(const struct segment_map *map)
+{
+    return map->peer->session && map->peer->session != map->segment->pool->session;
+}
+
+/* Of few queues that allow the segment, or of the session's own queues, which are many then. */
+static uint32_t count_rights(const struct session *session, const struct segment *segment)
+{
+    const struct queue_attach *attach;
+    uint32_t n = 0;
+
+    if (segment->n_allowed_by > SEGMENT_ALLOWED_BY) {
+        DL_FOREACH (session->peer->attached, attach)
+            n += attach->rights & QUEUE_TAKE && queue_allows_map(attach->queue, segment);
+        return n;
+    }
+    for (uint32_t i = 0; i < segment->n_allowed_by; i++) {
+        attach = queue_attachment_to(session, segment->allowed_by[i]);
+        n += attach && attach->rights & QUEUE_TAKE;
+    }
+    return n;
 }
 
 bool queue_session_may_map(struct session *session, struct segment *segment)
 {
-    struct queue_attach *attach;
+    return session->peer && count_rights(session, segment) > 0;
+}
 
-    if (session->peer)
-        DL_FOREACH (session->peer->attached, attach)
-            if (attach->rights & QUEUE_TAKE && queue_allows_map(attach->queue, segment))
-                return true;
-    return false;
+void queue_segment_mapped(struct segment_map *map)
+{
+    if (needs_right(map))
+        map->n_rights = count_rights(map->peer->session, map->segment);
+}
+
+static void add_right(struct segment_map *map)
+{
+    if (map->n_rights++ == 0)
+        segment_map_set_lost(map, false);
+}
+
+/* The segment may go. */
+static void remove_right(struct segment_map *map)
+{
+    assert(map->n_rights > 0);
+    if (--map->n_rights > 0)
+        return;
+    segment_map_set_lost(map, true);
+    /* Its owner puts nothing there any more: if nothing is there, it goes. */
+    segment_give_back(map->segment);
+}
+
+/* The queue allows the segment from now on: to its readers, of which some map it already. */
+static void add_right_of_readers(struct queue *queue, struct segment *segment)
+{
+    struct segment_map *map;
+
+    DL_FOREACH (segment->maps, map) {
+        struct queue_attach *attach =
+            needs_right(map) ? queue_attachment(map->peer->session, queue) : NULL;
+
+        if (attach && attach->rights & QUEUE_TAKE)
+            add_right(map);
+    }
+}
+
+bool queue_allow_map(struct queue *queue, struct segment *segment)
+{
+    uint32_t id = segment->view.id;
+    struct map_word *word;
+
+    if (!queue_allow_map_prepare(queue))
+        return false;
+    if (queue_allows_map(queue, segment))
+        return true;
+    word = &queue->map_allowed[id / 64];
+    clear_gone(queue, id / 64);
+    word->bits |= UINT64_C(1) << id % 64;
+    word->newest = queue->server->pools->last_number;
+    if (segment->n_allowed_by < SEGMENT_ALLOWED_BY)
+        segment->allowed_by[segment->n_allowed_by] = queue->serial;
+    if (segment->n_allowed_by <= SEGMENT_ALLOWED_BY)
+        segment->n_allowed_by++;
+    add_right_of_readers(queue, segment);
+    return true;
+}
+
+/* The peer's mapping of the segment that a set bit stands for, if it needs a right. */
+static struct segment_map *map_of_bit(const struct queue_attach *attach, uint32_t word,
+                                      unsigned bit)
+{
+    struct segment *segment = segment_of_bit(attach->queue, word, bit);
+    struct segment_map *map = segment ? segment_find_map(attach->peer->session, segment) : NULL;
+
+    return map && needs_right(map) ? map : NULL;
+}
+
+/* Call change() for each segment that the queue allows and its reader maps. */
+static void change_rights(struct queue_attach *attach, void (*change)(struct segment_map *map))
+{
+    const struct map_word *words = attach->queue->map_allowed;
+
+    for (uint32_t word = 0; words && word < MAP_WORDS; word++)
+        for (uint64_t left = words[word].bits; left != 0; left &= left - 1) {
+            struct segment_map *map = map_of_bit(attach, word, (unsigned)__builtin_ctzll(left));
+
+            if (map)
+                change(map);
+        }
+}
+
+void queue_take_came(struct queue_attach *attach)
+{
+    change_rights(attach, add_right);
+}
+
+static void spoil_passed_on(struct segment_map *map)
+{
+    if (!map->passed_on)
+        return;
+    segment_spoil(map->segment);
+    segment_give_back(map->segment);
+}
+
+void queue_take_gone(struct queue_attach *attach, bool spoils)
+{
+    if (spoils)
+        change_rights(attach, spoil_passed_on);
+    change_rights(attach, remove_right);
 }
 
 bool queue_pass_on(struct session *session, struct segment *segment)
@@ -54,47 +189,8 @@ bool queue_pass_on(struct session *session, struct segment *segment)
 
     if (segment->pool->session == session)
         return true;
-    /* `lost` may be behind: the owner may have put its buffers into another queue meanwhile. */
-    if (!map || (map->lost && !queue_session_may_map(session, segment)))
+    if (!map || map->lost)
         return false;
     map->passed_on = true;
     return true;
-}
-
-void queue_take_lost(struct session *session, const struct queue *queue)
-{
-    struct segment_map *map, *tmp;
-
-    HASH_ITER (hh, session->peer->maps, map, tmp)
-        if (map->passed_on && queue_allows_map(queue, map->segment)) {
-            segment_spoil(map->segment);
-            segment_give_back(map->segment);
-        }
-}
-
-void queue_rights_changed(struct session *session)
-{
-    struct segment_map *map, *tmp;
-
-    if (!session->peer)
-        return;
-    HASH_ITER (hh, session->peer->maps, map, tmp)
-        if (map->segment->pool->session != session) {
-            bool had = !map->lost;
-
-            segment_map_set_lost(map, !queue_session_may_map(session, map->segment));
-            /* Its owner puts nothing there any more: if nothing is there, it goes. */
-            if (had && map->lost)
-                segment_give_back(map->segment);
-        }
-}
-
-void queue_segment_gone(struct segment *segment)
-{
-    uint32_t id = segment->view.id;
-    struct queue *queue;
-
-    DL_FOREACH (segment->pool->server->queues->all, queue)
-        if (queue->map_allowed)
-            queue->map_allowed[id / 64] &= ~(UINT64_C(1) << id % 64);
 }

@@ -188,7 +188,6 @@ void segment_free(struct segment *s)
 {
     struct segment_map *map, *next;
 
-    s->pool->server->pools->above->gone(s);
     if (s->pool->next_look == s)
         s->pool->next_look = s->next;
     atomic_store_explicit(&s->pool->server->pools->table->view[s->view.id], NULL,
@@ -246,6 +245,7 @@ bool segment_map(struct peer *peer, struct segment *s)
     }
     DL_APPEND(s->maps, map);
     s->n_maps++;
+    s->pool->server->pools->above->mapped(map);
     return true;
 }
 

@@ -23,6 +23,9 @@ struct peer;
 #define SEGMENT_N_DATA_MAX 16384u
 #define SEGMENT_REFS_MIN   1024u
 
+/* Mostly one queue allows a segment, and those of a pair. */
+#define SEGMENT_ALLOWED_BY 8u
+
 struct segment {
     /* first: what the table points to. Without data: npud never touches it */
     struct segment_view view;
@@ -37,6 +40,9 @@ struct segment {
     struct charge charge_fd;
     struct segment_map *maps; /* sessions that map it, its owner included */
     uint32_t n_maps;
+    /* Serials of the queues that allow it; n_allowed_by above that: of more, the first ones. */
+    uint64_t allowed_by[SEGMENT_ALLOWED_BY];
+    uint32_t n_allowed_by;
     uint32_t n_lost; /* of these, sessions that should not see new data */
     uint32_t n_left; /* of these, processes whose session has ended (survivor.h) */
     /* a hostile peer has changed its counts: npud frees nothing there any more */
@@ -53,7 +59,12 @@ struct segment {
 struct segment_map {
     struct peer *peer;
     struct segment *segment;
-    uint32_t id;                     /* of the segment: key in peer->maps */
+    uint32_t id; /* of the segment: key in peer->maps */
+    /*
+     * Queues from which its session may take, and that allow the segment. Not counted for the
+     * owner, which needs no right.
+     */
+    uint32_t n_rights;
     bool lost;                       /* the right to see new data */
     bool passed_on;                  /* its session let readers of some queue map the segment */
     bool left;                       /* its session has ended, its process lives on */

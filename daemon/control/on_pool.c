@@ -54,10 +54,7 @@ static enum cause map_segment(struct session *session, struct segment *segment)
         return CAUSE_MEMORY;
     if (!segment_maps(session, segment) && !queue_session_may_map(session, segment))
         return CAUSE_SEGMENT_NOT_SENT;
-    if (!segment_map(peer, segment))
-        return CAUSE_MEMORY;
-    queue_rights_changed(session);
-    return CAUSE_NONE;
+    return segment_map(peer, segment) ? CAUSE_NONE : CAUSE_MEMORY;
 }
 
 int32_t on_map_segment(struct call *call)

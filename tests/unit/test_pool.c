@@ -770,7 +770,6 @@ START_TEST(lost_rights_drain_a_segment)
     session_free(b);
     ck_assert_uint_eq(atomic_load(&s->view.news->draining), 1);
     ck_assert_int_eq(queue_attach_change(qc, QUEUE_PUT | QUEUE_TAKE), 0);
-    queue_rights_changed(c);
     ck_assert_uint_eq(atomic_load(&s->view.news->draining), 0);
     /*
      * No process allocates from it while it drains: when nothing is in it, npud frees it at once.
@@ -819,7 +818,6 @@ START_TEST(a_reader_keeps_no_right_by_passing_on)
     ck_assert_uint_eq(atomic_load(&s->view.news->draining), 1);
     ck_assert(queue_session_may_map(b, t));
     ck_assert_uint_eq(atomic_load(&t->view.news->draining), 1);
-    queue_rights_changed(b);
     session_free(b);
     ck_assert(queue_session_may_map(c, t));
     ck_assert_uint_eq(atomic_load(&t->view.news->draining), 1);

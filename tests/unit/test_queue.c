@@ -344,8 +344,114 @@ START_TEST(takers_may_map_what_the_queue_allows)
     ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
     ck_assert(!queue_session_may_map(b, allowed));
     ck_assert(queue_session_may_map(a, allowed)); /* what it allows moves along */
-    queue_segment_gone(allowed);
-    ck_assert(!queue_session_may_map(a, allowed));
+    session_free(b);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* Queues are not told that a segment goes: a later one with its id is not the one they allow. */
+START_TEST(what_is_allowed_goes_with_the_segment)
+{
+    struct session *a;
+    struct segment *first, *other, *second;
+    struct queue *queue;
+    uint32_t id;
+
+    npud_start(NULL);
+    a = npud_session(100);
+    first = make_segment(a);
+    other = make_segment(a);
+    queue = make_queue(a)->queue;
+    ck_assert(queue_allow_map(queue, first));
+    id = first->view.id;
+    segment_free(first);
+    server.pools->last_id = id - 1;
+    second = make_segment(a);
+    ck_assert_uint_eq(second->view.id, id);
+    ck_assert(!queue_session_may_map(a, second));
+    /* A bit beside it is set, and does not renew it. */
+    ck_assert_uint_eq(other->view.id / 64, id / 64);
+    ck_assert(queue_allow_map(queue, other));
+    ck_assert(!queue_session_may_map(a, second));
+    ck_assert(queue_session_may_map(a, other));
+    ck_assert(queue_allow_map(queue, second));
+    ck_assert(queue_session_may_map(a, second));
+    ck_assert(queue_session_may_map(a, other));
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/*
+ * The rights of a reader are counted: by each queue that allows the segment, whichever comes first,
+ * the queue, the segment, the attachment or the mapping. The last right that goes drains it.
+ */
+START_TEST(each_right_to_a_segment_counts)
+{
+    struct queue_attach *first, *second;
+    struct session *a, *b;
+    struct segment *segment;
+    struct queue *queue[3];
+
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(101);
+    segment = make_segment(a);
+    make_buffer(a, segment); /* or it would go when it drains */
+    for (int i = 0; i < 3; i++)
+        queue[i] = make_queue(a)->queue;
+    ck_assert(queue_allow_map(queue[0], segment));
+    first = queue_attach_new(b, queue[0], 0, QUEUE_TAKE);
+    ck_assert(segment_map(b->peer, segment));
+    /* The attachment, then what the queue allows. */
+    second = queue_attach_new(b, queue[1], 1, QUEUE_TAKE);
+    ck_assert(queue_allow_map(queue[1], segment) && queue_allow_map(queue[1], segment));
+    ck_assert_int_eq(queue_attach_change(first, 0), 0);
+    ck_assert_uint_eq(segment->n_lost, 0);
+    ck_assert_int_eq(queue_attach_change(second, QUEUE_PUT), 0);
+    ck_assert_uint_eq(segment->n_lost, 1);
+    /* What the queue allows, then the attachment, the right to put alone, and that to take. */
+    ck_assert(queue_allow_map(queue[2], segment));
+    ck_assert_uint_eq(segment->n_lost, 1);
+    first = queue_attach_new(b, queue[2], 2, QUEUE_PUT);
+    ck_assert_uint_eq(segment->n_lost, 1);
+    ck_assert_int_eq(queue_attach_change(first, QUEUE_PUT | QUEUE_TAKE), 0);
+    ck_assert_uint_eq(segment->n_lost, 0);
+    ck_assert_int_eq(queue_attach_change(second, QUEUE_PUT | QUEUE_TAKE), 0);
+    queue_destroy(queue[2]);
+    ck_assert_uint_eq(segment->n_lost, 0);
+    queue_destroy(queue[1]);
+    ck_assert_uint_eq(segment->n_lost, 1);
+    session_free(b);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* More than a segment remembers: a reader of the last one may map it, and loses that right. */
+START_TEST(many_queues_allow_a_segment)
+{
+    struct queue_attach *attach;
+    struct session *a, *b;
+    struct segment *segment;
+    struct queue *queue = NULL;
+
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(101);
+    segment = make_segment(a);
+    make_buffer(a, segment);
+    for (uint32_t i = 0; i <= SEGMENT_ALLOWED_BY; i++) {
+        queue = make_queue(a)->queue;
+        ck_assert(queue_allow_map(queue, segment));
+    }
+    attach = queue_attach_new(b, queue, 0, QUEUE_TAKE);
+    ck_assert(queue_session_may_map(b, segment));
+    ck_assert(segment_map(b->peer, segment));
+    ck_assert_int_eq(queue_attach_change(attach, QUEUE_PUT), 0);
+    ck_assert(!queue_session_may_map(b, segment));
+    ck_assert_uint_eq(segment->n_lost, 1);
     session_free(b);
     session_free(a);
     npud_stop();
@@ -657,6 +763,9 @@ int main(void)
     tcase_add_test(tc, who_gets_the_pid_later_gets_no_grant);
     tcase_add_test(tc, a_right_is_a_mapping);
     tcase_add_test(tc, takers_may_map_what_the_queue_allows);
+    tcase_add_test(tc, what_is_allowed_goes_with_the_segment);
+    tcase_add_test(tc, each_right_to_a_segment_counts);
+    tcase_add_test(tc, many_queues_allow_a_segment);
     tcase_add_test(tc, who_loses_a_right_is_left_behind_in_the_old_ring);
     tcase_add_test(tc, a_queue_that_is_destroyed_frees_its_messages);
     tcase_add_test(tc, the_dead_are_swept_out_of_rings);

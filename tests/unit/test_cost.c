@@ -1,0 +1,227 @@
+/*
+ * What an operation of npud costs while others hold much. No cost may grow with that: each row is
+ * measured in a world with few objects and in one with eight times as many. The best of some goes
+ * counts, because the machine may be busy.
+ *
+ * NPUD_TEST_TABLE=1 prints what each row costs beside 100, 1,000 and 4,000 objects.
+ */
+#include "npud.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "daemon/buffers/grant.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/segment.h"
+
+#define FEW   120u
+#define MANY  (8 * FEW)
+#define GOES  15
+#define SLACK 4 /* times as much is no growth: caches, and one more level of a tree */
+
+/* Sessions that others are beside. */
+static struct session *producer, *consumer;
+
+static void begin(void)
+{
+    npud_start((const char *const[]){"engine.spin_us=0", NULL});
+    producer = npud_session(100);
+    consumer = npud_session(getpid());
+}
+
+static struct queue *make_queue(struct session *session)
+{
+    struct queue_attach *attach;
+
+    ck_assert_int_eq(queue_new(session, "", 2, &attach), 0);
+    return attach->queue;
+}
+
+static struct segment *make_segment(struct session *session)
+{
+    struct segment *segment;
+
+    ck_assert_int_eq(segment_new(pool_get(session), 64, 64, &segment), 0);
+    return segment;
+}
+
+/* A session of the consumer's user that is beside: the i-th. */
+static struct session *make_neighbour(unsigned i)
+{
+    return npud_session_of(2000, 1 << 24 | i);
+}
+
+static void grant_to_consumer(struct queue *queue)
+{
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
+}
+
+/* As on_attach_queue(). */
+static uint64_t attach_consumer(struct queue *queue)
+{
+    struct grant *grant = grant_find(consumer, queue);
+    uint64_t begin_ns;
+
+    ck_assert_ptr_nonnull(grant);
+    begin_ns = clock_ns();
+    ck_assert_ptr_nonnull(queue_attach_new(consumer, queue, queue->id, grant->rights));
+    grant_free(grant);
+    queue_party_came(queue, 0);
+    return clock_ns() - begin_ns;
+}
+
+/* As on_map_segment(). */
+static uint64_t map_for_consumer(struct segment *segment)
+{
+    uint64_t begin_ns = clock_ns();
+
+    ck_assert(queue_session_may_map(consumer, segment));
+    ck_assert(segment_map(peer_get(consumer), segment));
+    return clock_ns() - begin_ns;
+}
+
+/* --- queues and segments of one consumer --- */
+
+static struct queue *any_queue;
+
+static void make_taken(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        struct segment *segment = make_segment(producer);
+
+        any_queue = make_queue(producer);
+        ck_assert(queue_allow_map(any_queue, segment));
+        grant_to_consumer(any_queue);
+        attach_consumer(any_queue);
+        map_for_consumer(segment);
+    }
+}
+
+static uint64_t cost_of_attach(void)
+{
+    struct queue *queue = make_queue(producer);
+    uint64_t ns;
+
+    grant_to_consumer(queue);
+    ns = attach_consumer(queue);
+    queue_destroy(queue);
+    return ns;
+}
+
+static uint64_t cost_of_revoke(void)
+{
+    struct queue *queue = make_queue(producer);
+    uint64_t ns;
+
+    grant_to_consumer(queue);
+    attach_consumer(queue);
+    ns = clock_ns();
+    ck_assert_int_eq(grant_set(queue, getpid(), 0), 0);
+    ns = clock_ns() - ns;
+    queue_destroy(queue);
+    return ns;
+}
+
+static uint64_t cost_of_first_take(void)
+{
+    struct segment *segment = make_segment(producer);
+    uint64_t ns;
+
+    ck_assert(queue_allow_map(any_queue, segment));
+    ns = map_for_consumer(segment);
+    segment_free(segment);
+    return ns;
+}
+
+/* --- queues of another user --- */
+
+static void make_queues_of_neighbour(unsigned n)
+{
+    struct session *neighbour = make_neighbour(0);
+    struct segment *segment = make_segment(neighbour);
+
+    for (unsigned i = 0; i < n; i++)
+        ck_assert(queue_allow_map(make_queue(neighbour), segment));
+}
+
+static uint64_t cost_of_segment_free(void)
+{
+    struct segment *segment = make_segment(producer);
+    uint64_t ns = clock_ns();
+
+    segment_free(segment);
+    return clock_ns() - ns;
+}
+
+/* --- the rows --- */
+
+static const struct row {
+    const char *what, *beside;
+    void (*prepare)(unsigned n);
+    uint64_t (*cost)(void); /* of one time, in nanoseconds */
+} rows[] = {
+    {"attach", "queues and segments of the consumer", make_taken, cost_of_attach},
+    {"revoke", "queues and segments of the consumer", make_taken, cost_of_revoke},
+    {"first take from a segment", "queues and segments of the consumer", make_taken,
+     cost_of_first_take},
+    {"free a segment", "queues of another user", make_queues_of_neighbour, cost_of_segment_free},
+};
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+static uint64_t best_cost(const struct row *row, unsigned n)
+{
+    uint64_t best = UINT64_MAX;
+
+    begin();
+    row->prepare(n);
+    for (int i = 0; i < GOES; i++) {
+        uint64_t ns = row->cost();
+
+        best = ns < best ? ns : best;
+    }
+    npud_stop();
+    return best;
+}
+
+static void print_row(const struct row *row)
+{
+    printf("%-28s %-38s", row->what, row->beside);
+    for (unsigned n = 100; n <= 4000; n = n == 100 ? 1000 : n * 4)
+        printf(" %9.1f", (double)best_cost(row, n) / 1000);
+    printf("  us\n");
+}
+
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+START_TEST(no_cost_grows_with_what_others_hold)
+{
+    const struct row *row = &rows[_i];
+    uint64_t few, many;
+
+    if (getenv("NPUD_TEST_TABLE")) {
+        print_row(row);
+        return;
+    }
+    few = best_cost(row, FEW);
+    many = best_cost(row, MANY);
+    ck_assert_msg(many < SLACK * few, "%s: %llu ns beside %u %s, %llu ns beside %u", row->what,
+                  (unsigned long long)few, FEW, row->beside, (unsigned long long)many, MANY);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cost");
+    TCase *tc = suite_case(suite, "cost", 120, allow_descriptors, NULL);
+
+    tcase_add_loop_test(tc, no_cost_grows_with_what_others_hold, 0, ROWS);
+    return run_suite(suite);
+}
