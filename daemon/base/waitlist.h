@@ -65,6 +65,15 @@ bool waitlist_remove(struct waitlist *list, struct waiter *waiter);
 /** Is it still on the list? A moment later it may be fired. */
 bool waitlist_has(struct waitlist *list, const struct waiter *waiter);
 
+/**
+ * Is any waiter on the list? Of waiters that another thread adds or fires meanwhile it may tell
+ * either.
+ */
+static inline bool waitlist_has_any(const struct waitlist *list)
+{
+    return atomic_load_explicit(&list->n, memory_order_relaxed) != 0;
+}
+
 /** The smallest target >= from that has a waiter. False: there is none. */
 bool waitlist_next(struct waitlist *list, uint64_t from, uint64_t *target);
 

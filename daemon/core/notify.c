@@ -102,20 +102,6 @@ enum cause notify_new(struct session *session, struct device *device, bool count
 }
 
 /*
- * Streams of the session that wait here fail, since the notify can be gone before they go on. Those
- * that a record has let go have had what they waited for. The engines are locked out.
- */
-static void evict_waiters(struct notify_open *open)
-{
-    struct stream *s;
-
-    stream_evict_waiters(open->session, &open->notify->waiting, open->slot.number);
-    slots_foreach (&open->session->streams, i, s)
-        if (s->has_task && s->task.object == open->slot.number && s->task.op == TASK_NOTIFY_WAIT)
-            s->took = false;
-}
-
-/*
  * A process has died that had it open. If only one session is left that has it, and its streams
  * wait, no process is going to record it.
  */
@@ -137,8 +123,13 @@ void notify_open_free(struct notify_open *open)
     struct session *session = open->session;
 
     session_lock(session);
+    /*
+     * Streams that a record has let go have had what they waited for. If one is dropped before it
+     * goes on, the record is not for another one: notify_give_back() finds no notify.
+     */
     slots_unpublish(open);
-    evict_waiters(open);
+    /* Those that wait fail, since the notify can be gone before they go on. */
+    stream_evict_waiters(session, &n->waiting, open->slot.number);
     session_unlock(session);
     assert(n->n_opens > 0);
     DL_DELETE(n->opens, open);

@@ -189,6 +189,12 @@ void stream_evict_waiters(struct session *session, struct waitlist *list, uint32
 {
     struct stream *s;
 
+    /*
+     * Mostly no stream waits there. A session that ends has no streams any more, but a table as
+     * large as it ever was, and many objects to be freed.
+     */
+    if (session->streams.live == 0 || !waitlist_has_any(list))
+        return;
     slots_foreach (&session->streams, i, s) {
         if (s->waiting_on != list || s->task.object != object || !waitlist_remove(list, &s->waiter))
             continue;

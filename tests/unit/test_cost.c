@@ -154,6 +154,36 @@ static uint64_t cost_of_segment_free(void)
     return clock_ns() - ns;
 }
 
+/* --- streams --- */
+
+static void make_streams(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        npud_stream(consumer, 0);
+}
+
+static uint64_t cost_of_notify_close(void)
+{
+    struct notify_open *open;
+    uint64_t ns;
+
+    ck_assert_int_eq(notify_new(consumer, devices_get(server.devices, 0), false, &open), 0);
+    ns = clock_ns();
+    notify_open_free(open);
+    return clock_ns() - ns;
+}
+
+static uint64_t cost_of_ipc_event_close(void)
+{
+    struct ipc_open *open;
+    uint64_t ns;
+
+    ck_assert_int_eq(ipc_event_new(consumer, 0, &open), 0);
+    ns = clock_ns();
+    ipc_open_free(open);
+    return clock_ns() - ns;
+}
+
 /* --- the rows --- */
 
 static const struct row {
@@ -166,6 +196,8 @@ static const struct row {
     {"first take from a segment", "queues and segments of the consumer", make_taken,
      cost_of_first_take},
     {"free a segment", "queues of another user", make_queues_of_neighbour, cost_of_segment_free},
+    {"close a notify", "streams of the session", make_streams, cost_of_notify_close},
+    {"close an IPC event", "streams of the session", make_streams, cost_of_ipc_event_close},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
