@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "daemon/buffers/grant.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
@@ -28,9 +29,9 @@ int buffers_init(struct server *server)
     int r = peers_init(server->peers);
 
     if (r == 0)
-        r = pools_init(server->pools, &above);
+        r = pools_init(server->pools, server->base, &above);
     if (r == 0)
-        r = queues_init(server->queues);
+        r = queues_init(server->queues, server->base);
     return r < 0 ? r : router_init(server);
 }
 
@@ -83,6 +84,7 @@ void buffers_session_end(struct session *session)
     struct survivor *survivor = peer && peer->maps ? survivor_of(session) : NULL;
 
     if (peer) {
+        grant_asks_no_more(peer);
         queue_sweep_begin(peer);
         if (!survivor)
             sweep_peer(peer);

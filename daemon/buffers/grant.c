@@ -1,5 +1,6 @@
 #include "daemon/buffers/grant.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,37 +13,106 @@
 #include "daemon/core/session.h"
 #include "proto/util/futex.h"
 
+#define TELL_AT_ONCE 32 /* sessions, before others have their turn */
+
+/* --- sessions whose threads may wait for a grant --- */
+
+static void tell_session(struct session *session)
+{
+    atomic_fetch_add(&session->page->grants, 1);
+    futex_wake_all(&session->page->grants);
+}
+
 void grant_asked(struct session *session)
 {
+    struct queues *queues = session->server->queues;
     struct peer *peer = peer_get(session);
 
-    if (peer)
-        peer->asked = session->server->queues->asked = true;
-}
-
-/*
- * The common case is quick: thousands of queues end when many sessions do, and threads hardly ever
- * wait for one of them.
- */
-void grant_tell(struct server *server, pid_t pid)
-{
-    struct session *session;
-    bool asked = false;
-
-    if (!server->queues->asked)
+    if (peer && peer->asks)
         return;
-    DL_FOREACH (server->sessions, session) {
-        if (!session->peer || !session->peer->asked || !session->page)
-            continue;
-        asked = true;
-        if (pid != 0 && session->pid != pid)
-            continue;
-        session->peer->asked = false;
-        atomic_fetch_add(&session->page->grants, 1);
-        futex_wake_all(&session->page->grants);
+    if (peer) {
+        /* More sessions of the process may be there under the same key. */
+        peer->pid = session->pid;
+        HASH_ADD(asker, queues->askers, pid, sizeof(peer->pid), peer);
+        peer->asks = peer->asker.tbl != NULL;
     }
-    server->queues->asked = asked;
+    /* No memory to remember it: the client asks again, in place of waiting for ever. */
+    if (!peer || !peer->asks)
+        tell_session(session);
 }
+
+void grant_asks_no_more(struct peer *peer)
+{
+    if (peer->asks)
+        HASH_DELETE(asker, peer->server->queues->askers, peer);
+    peer->asks = false;
+}
+
+static void tell_asker(struct peer *peer)
+{
+    grant_asks_no_more(peer);
+    tell_session(peer->session);
+}
+
+/* Those that ask while this goes on stand behind the others, and are told in vain at most once. */
+static void tell_some(struct queues *queues)
+{
+    struct timeval now = {0};
+
+    for (unsigned n = 0; n < TELL_AT_ONCE && queues->to_tell > 0 && queues->askers; n++) {
+        queues->to_tell--;
+        tell_asker(queues->askers);
+    }
+    if (!queues->askers)
+        queues->to_tell = 0;
+    /* A timer of zero fires after the loop has looked at all descriptors. */
+    if (queues->to_tell > 0)
+        event_add(queues->on_tell, &now);
+}
+
+static void on_tell(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    tell_some(arg);
+}
+
+void grant_tell_all(struct queues *queues)
+{
+    queues->to_tell = HASH_CNT(asker, queues->askers);
+    if (queues->to_tell > 0)
+        tell_some(queues);
+}
+
+void grant_tell_process(struct queues *queues, pid_t pid)
+{
+    struct peer *peer = NULL;
+
+    for (unsigned n = 0; n < TELL_AT_ONCE; n++) {
+        HASH_FIND(asker, queues->askers, &pid, sizeof(pid), peer);
+        if (!peer)
+            return;
+        tell_asker(peer);
+    }
+    /* A process with that many sessions: the rest of them in their turn. */
+    grant_tell_all(queues);
+}
+
+int grants_init(struct queues *queues, struct event_base *base)
+{
+    queues->on_tell = event_new(base, -1, 0, on_tell, queues);
+    return queues->on_tell ? 0 : -ENOMEM;
+}
+
+void grants_deinit(struct queues *queues)
+{
+    assert(!queues->askers);
+    if (queues->on_tell)
+        event_free(queues->on_tell);
+    queues->on_tell = NULL;
+}
+
+/* --- grants --- */
 
 void grant_free(struct grant *grant)
 {
@@ -181,7 +251,7 @@ enum cause grant_set(struct queue *queue, pid_t pid, uint32_t rights)
         return CAUSE_GRANT_PID;
     cause = attach ? queue_attach_change(attach, rights) : grant_to_process(queue, pid, rights);
     if (cause == CAUSE_NONE)
-        grant_tell(server, pid);
+        grant_tell_process(server->queues, pid);
     return cause;
 }
 

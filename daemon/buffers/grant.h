@@ -11,8 +11,10 @@
 #include "daemon/base/user.h"
 #include "daemon/core/cause.h"
 
+struct event_base;
+struct peer;
 struct queue;
-struct server;
+struct queues;
 struct session;
 
 #define GRANTS_MAX 1024u /* of one queue, not attached */
@@ -39,8 +41,20 @@ struct grant *grant_find(struct session *session, struct queue *queue);
 /** The grant is used up, or taken back. The caller tells the queue (queue_party_left()). */
 void grant_free(struct grant *grant);
 
+/* --- sessions whose threads may wait for a grant --- */
+
+/** 0 or -ENOMEM. */
+int grants_init(struct queues *queues, struct event_base *base);
+void grants_deinit(struct queues *queues);
+
 /** The session was told that it has no grant: threads of it may wait for one. */
 void grant_asked(struct session *session);
 
-/** Let threads that wait for a grant look again: those of the process with this pid; 0: of all. */
-void grant_tell(struct server *server, pid_t pid);
+/** The session ends: it asks no more. */
+void grant_asks_no_more(struct peer *peer);
+
+/** Let threads of the process with this pid look again. */
+void grant_tell_process(struct queues *queues, pid_t pid);
+
+/** Let all that ask look again, soon: as many as a thousand sessions may ask. */
+void grant_tell_all(struct queues *queues);

@@ -6,7 +6,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
+#include "daemon/base/hash.h"
 #include "daemon/core/survivor.h"
 
 struct pool;
@@ -26,8 +28,11 @@ struct peer {
     struct segment_map *maps;      /* segments that it maps, its own and others'. segment.h */
     struct queue_attach *attached; /* queue.h */
     void *by_id, *by_queue;        /* these, by id, and by the serial of the queue: tsearch(3) */
-    bool asked;           /* for a queue that it was not granted: threads of it may wait for that */
-    struct route *routes; /* that it has bound. router.h */
+    struct route *routes;          /* that it has bound. router.h */
+    /* grant.h: in queues->askers, by the pid of its session */
+    bool asks;
+    pid_t pid;
+    UT_hash_handle asker;
 };
 
 /*

@@ -12,17 +12,21 @@
 #include "daemon/buffers/peer.h"
 #include "proto/util/clock.h"
 
-#define LOOK_DELAY NSEC_PER_SEC
-#define LOOK_PAUSE (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
-#define LOOK_SLICE (500 * NSEC_PER_USEC) /* before clients have their turn */
-#define ROOM_SLICE (2 * NSEC_PER_MSEC)   /* for a client that waits for it */
+#define LOOK_DELAY      NSEC_PER_SEC
+#define LOOK_PAUSE      (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
+#define LOOK_SLICE      (500 * NSEC_PER_USEC) /* before clients have their turn */
+#define ROOM_SLICE      (2 * NSEC_PER_MSEC)   /* for a client that waits for it */
+#define ORPHANS_AT_ONCE 64 /* that are told to look, before clients have their turn */
 
-int pools_init(struct pools *pools, const struct pools_above *above)
+static void on_orphans(evutil_socket_t fd, short what, void *arg);
+
+int pools_init(struct pools *pools, struct event_base *base, const struct pools_above *above)
 {
     pools->above = above;
+    pools->on_orphans = event_new(base, -1, 0, on_orphans, pools);
     /* As peers_init(): only the pages with segments in them are ever touched. */
     pools->table = calloc(1, sizeof(*pools->table));
-    return pools->table ? 0 : -ENOMEM;
+    return pools->table && pools->on_orphans ? 0 : -ENOMEM;
 }
 
 static void pool_free(struct pool *pool)
@@ -36,6 +40,10 @@ static void pool_free(struct pool *pool)
     if (pool->on_look)
         event_free(pool->on_look);
     DL_DELETE(server->pools->list, pool);
+    if (!pool->session) {
+        DL_DELETE2(server->pools->orphans, pool, orphan_prev, orphan_next);
+        server->pools->n_orphans--;
+    }
     user_unref(pool->user);
     free(pool);
 }
@@ -46,6 +54,8 @@ void pools_deinit(struct pools *pools)
 
     DL_FOREACH_SAFE (pools->list, pool, next)
         pool_free(pool);
+    if (pools->on_orphans)
+        event_free(pools->on_orphans);
     free(pools->table);
     *pools = (struct pools){0};
 }
@@ -170,13 +180,36 @@ void pool_grown(struct pool *pool)
         pool_look_soon(pool);
 }
 
+static void look_at_some_orphans(struct pools *pools)
+{
+    struct timeval now = {0};
+
+    if (pools->orphans_due > pools->n_orphans)
+        pools->orphans_due = pools->n_orphans;
+    for (unsigned n = 0; n < ORPHANS_AT_ONCE && pools->orphans_due > 0; n++) {
+        struct pool *pool = pools->orphans;
+
+        pools->orphans_due--;
+        DL_DELETE2(pools->orphans, pool, orphan_prev, orphan_next);
+        DL_APPEND2(pools->orphans, pool, orphan_prev, orphan_next);
+        pool_look_soon(pool);
+    }
+    /* A timer of zero fires after the loop has looked at all descriptors. */
+    if (pools->orphans_due > 0)
+        event_add(pools->on_orphans, &now);
+}
+
+static void on_orphans(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    look_at_some_orphans(arg);
+}
+
 void pools_look_at_orphans(struct pools *pools)
 {
-    struct pool *pool;
-
-    DL_FOREACH (pools->list, pool)
-        if (!pool->session)
-            pool_look_soon(pool);
+    pools->orphans_due = pools->n_orphans;
+    look_at_some_orphans(pools);
 }
 
 /* --- life --- */
@@ -262,6 +295,8 @@ void pool_leave(struct peer *peer)
         return;
     peer->pool = NULL;
     pool->session = NULL;
+    DL_APPEND2(pool->server->pools->orphans, pool, orphan_prev, orphan_next);
+    pool->server->pools->n_orphans++;
     /*
      * From here on, a client that frees its last buffer of a segment tells npud. A client that did
      * so before is seen by the look below.

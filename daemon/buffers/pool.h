@@ -10,6 +10,8 @@
 
 #include "proto/shm/mbuf_shm.h"
 
+struct event;
+struct event_base;
 struct segment;
 struct segment_map;
 struct server;
@@ -46,10 +48,11 @@ struct pool {
     uint32_t n_segments;
     uint64_t bytes; /* in all segments */
     enum pool_look look;
-    struct event *on_look;     /* looks which segments are not needed any more */
-    uint64_t looked_ns;        /* when it did last */
-    struct segment *next_look; /* it is at it, and goes on here */
-    struct pool *prev, *next;  /* server->pools->list */
+    struct event *on_look;                  /* looks which segments are not needed any more */
+    uint64_t looked_ns;                     /* when it did last */
+    struct segment *next_look;              /* it is at it, and goes on here */
+    struct pool *prev, *next;               /* server->pools->list */
+    struct pool *orphan_prev, *orphan_next; /* server->pools->orphans */
 };
 
 /** What modules above this one know of the buffers in a segment, and want to know. */
@@ -70,12 +73,15 @@ struct pools {
     uint32_t last_id;     /* of a segment */
     uint64_t last_number; /* of a segment */
     uint64_t last_pool;
-    uint64_t room_at; /* number of the pool where pools_make_room() goes on */
+    uint64_t room_at;                /* number of the pool where pools_make_room() goes on */
+    struct pool *orphans;            /* the next one for pools_look_at_orphans() first */
+    uint32_t n_orphans, orphans_due; /* due: from the first on */
+    struct event *on_orphans;
     const struct pools_above *above;
 };
 
 /** 0 or -ENOMEM. */
-int pools_init(struct pools *pools, const struct pools_above *above);
+int pools_init(struct pools *pools, struct event_base *base, const struct pools_above *above);
 /** All sessions are gone: free what orphans are left. */
 void pools_deinit(struct pools *pools);
 
@@ -92,7 +98,7 @@ void pool_look_soon(struct pool *pool);
 
 /**
  * Something has gone for which buffers of the dead were kept, by their own account: look whether
- * there is anything left.
+ * there is anything left. Some at once, and the rest soon: there may be thousands.
  */
 void pools_look_at_orphans(struct pools *pools);
 

@@ -17,16 +17,17 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
-int queues_init(struct queues *queues)
+int queues_init(struct queues *queues, struct event_base *base)
 {
     *queues = (struct queues){0};
     /* Half a megabyte of which only the pages with queues in them are ever touched. */
     queues->by_number = calloc(QUEUE_NUMBERS, sizeof(struct queue *));
-    return queues->by_number ? 0 : -ENOMEM;
+    return queues->by_number ? grants_init(queues, base) : -ENOMEM;
 }
 
 void queues_deinit(struct queues *queues)
 {
+    grants_deinit(queues);
     free(queues->by_number);
     queues->by_number = NULL;
 }
@@ -393,7 +394,7 @@ void queue_destroy(struct queue *queue)
      */
     pools_look_at_orphans(server->pools);
     /* Threads that wait for a grant of this queue need not wait any more. */
-    grant_tell(server, 0);
+    grant_tell_all(server->queues);
 }
 
 void queue_check_used(struct queue *queue)

@@ -26,6 +26,8 @@
 #include "daemon/buffers/queue_ring.h"
 #include "daemon/core/cause.h"
 
+struct event;
+struct event_base;
 struct grant;
 struct queue;
 struct relay;
@@ -101,7 +103,10 @@ struct queues {
     struct queue *all;
     uint64_t sweeps; /* queue_sweep.c: so far */
     bool sweeping;
-    bool asked; /* some session may wait for a grant: peer->asked */
+    /* grant.c: sessions that may wait for a grant, the one that has asked first first */
+    struct peer *askers;
+    uint32_t to_tell; /* of these, from the first on */
+    struct event *on_tell;
     /*
      * router.h, when there is one. The queue is about to go; has a new ring; a session died that
      * might have had to tell the router something.
@@ -112,7 +117,7 @@ struct queues {
 };
 
 /** 0 or -ENOMEM. */
-int queues_init(struct queues *queues);
+int queues_init(struct queues *queues, struct event_base *base);
 /** All queues are gone, with their sessions. */
 void queues_deinit(struct queues *queues);
 

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <sys/resource.h>
+#include <utlist.h>
 
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/pool.h"
@@ -184,6 +185,62 @@ static uint64_t cost_of_ipc_event_close(void)
     return clock_ns() - ns;
 }
 
+/* --- sessions of another user --- */
+
+static void make_pools(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        ck_assert_ptr_nonnull(pool_get(make_neighbour(i)));
+}
+
+static uint64_t cost_of_queue_destroy(void)
+{
+    struct queue *queue = make_queue(producer);
+    uint64_t ns = clock_ns();
+
+    queue_destroy(queue);
+    return clock_ns() - ns;
+}
+
+static void ask_for_grants(void)
+{
+    struct session *session;
+
+    DL_FOREACH (server.sessions, session)
+        if (session->uid == 2000)
+            grant_asked(session);
+}
+
+static void make_askers(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        struct session *neighbour = make_neighbour(i);
+
+        atomic_store(&neighbour->page->grants, 0); /* or the first to be told gets a page for it */
+        grant_asked(neighbour);
+    }
+}
+
+static uint64_t cost_of_grant(void)
+{
+    struct queue *queue = make_queue(producer);
+    uint64_t ns = clock_ns();
+
+    grant_to_consumer(queue);
+    ns = clock_ns() - ns;
+    queue_destroy(queue);
+    ask_for_grants();
+    return ns;
+}
+
+static uint64_t cost_of_destroy_beside_askers(void)
+{
+    uint64_t ns = cost_of_queue_destroy();
+
+    ask_for_grants();
+    return ns;
+}
+
 /* --- the rows --- */
 
 static const struct row {
@@ -198,6 +255,10 @@ static const struct row {
     {"free a segment", "queues of another user", make_queues_of_neighbour, cost_of_segment_free},
     {"close a notify", "streams of the session", make_streams, cost_of_notify_close},
     {"close an IPC event", "streams of the session", make_streams, cost_of_ipc_event_close},
+    {"destroy a queue", "pools of other sessions", make_pools, cost_of_queue_destroy},
+    {"grant", "sessions that ask for a grant", make_askers, cost_of_grant},
+    {"destroy a queue", "sessions that ask for a grant", make_askers,
+     cost_of_destroy_beside_askers},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 

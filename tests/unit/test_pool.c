@@ -742,6 +742,36 @@ START_TEST(references_on_the_move_are_seen)
 }
 END_TEST
 
+/* Thousands of pools may be orphans: they are not all told to look in one go. */
+START_TEST(a_crowd_of_orphans_looks_in_slices)
+{
+    struct session *holder = npud_session(1);
+    struct pool *pool;
+    unsigned due = 0;
+
+    for (int i = 0; i < 200; i++) {
+        struct session *owner = npud_session(2 + i);
+        struct segment *s = add_segment(owner, 128, 4);
+
+        share_segment(holder, s);
+        set_word(&s->view.mbufs[0], mbuf_word_held(1, holder->peer_id));
+        session_free(owner);
+    }
+    ck_assert_uint_eq(server.pools->n_orphans, 200);
+    pools_look_at_orphans(server.pools);
+    DL_FOREACH (server.pools->list, pool)
+        due += pool->look == POOL_LOOK_DUE;
+    ck_assert_uint_gt(due, 0);
+    ck_assert_uint_lt(due, 100);
+    for (int i = 0; i < 10; i++)
+        npud_turn();
+    DL_FOREACH (server.pools->list, pool)
+        ck_assert_int_eq(pool->look, POOL_LOOK_DUE);
+    session_free(holder);
+    npud_stop();
+}
+END_TEST
+
 /* --- rights --- */
 
 START_TEST(lost_rights_drain_a_segment)
@@ -1024,6 +1054,7 @@ int main(void)
     tcase_add_test(t, memory_is_given_back);
     tcase_add_test(t, claim_meets_giving_back);
     tcase_add_test(t, references_on_the_move_are_seen);
+    tcase_add_test(t, a_crowd_of_orphans_looks_in_slices);
     tcase_add_test(t, lost_rights_drain_a_segment);
     tcase_add_test(t, a_reader_keeps_no_right_by_passing_on);
     tcase_add_test(t, a_right_to_pass_on_comes_back_with_a_message);

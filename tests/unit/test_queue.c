@@ -458,6 +458,77 @@ START_TEST(many_queues_allow_a_segment)
 }
 END_TEST
 
+/* --- sessions that wait for a grant --- */
+
+static bool is_told(const struct session *session)
+{
+    return atomic_load(&session->page->grants) != 0;
+}
+
+static unsigned count_told(struct session *const *sessions, unsigned n)
+{
+    unsigned told = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        told += is_told(sessions[i]);
+    return told;
+}
+
+/*
+ * A queue that goes lets all look again that ask for a grant, but not all in one go: others have
+ * their turn between.
+ */
+START_TEST(a_crowd_that_asks_is_told_in_slices)
+{
+    struct session *crowd[200], *a;
+    unsigned first;
+
+    npud_start(NULL);
+    a = npud_session(100);
+    for (int i = 0; i < 200; i++) {
+        crowd[i] = npud_session(1000 + i);
+        grant_asked(crowd[i]);
+        grant_asked(crowd[i]);
+    }
+    queue_destroy(make_queue(a)->queue);
+    first = count_told(crowd, 200);
+    ck_assert_uint_gt(first, 0);
+    ck_assert_uint_lt(first, 100);
+    session_free(crowd[199]); /* while its turn is still to come */
+    for (int i = 0; i < 10; i++)
+        npud_turn();
+    ck_assert_uint_eq(count_told(crowd, 199), 199);
+    /* Told once: none asks any more. */
+    queue_destroy(make_queue(a)->queue);
+    for (int i = 0; i < 199; i++)
+        ck_assert_uint_eq(atomic_load(&crowd[i]->page->grants), 1);
+    npud_stop();
+}
+END_TEST
+
+/* A grant is told to the sessions of the process, and to no other. */
+START_TEST(a_grant_is_told_to_its_process)
+{
+    struct session *a, *other, *same[2];
+    struct queue *queue;
+
+    npud_start(NULL);
+    a = npud_session(100);
+    other = npud_session(getppid());
+    for (int i = 0; i < 2; i++) {
+        same[i] = npud_session(getpid());
+        grant_asked(same[i]);
+    }
+    grant_asked(other);
+    queue = make_queue(a)->queue;
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_TAKE), 0);
+    ck_assert_uint_eq(count_told(same, 2), 2);
+    ck_assert(!is_told(other));
+    queue_destroy(queue);
+    npud_stop();
+}
+END_TEST
+
 /* --- new rings --- */
 
 START_TEST(who_loses_a_right_is_left_behind_in_the_old_ring)
@@ -766,6 +837,8 @@ int main(void)
     tcase_add_test(tc, what_is_allowed_goes_with_the_segment);
     tcase_add_test(tc, each_right_to_a_segment_counts);
     tcase_add_test(tc, many_queues_allow_a_segment);
+    tcase_add_test(tc, a_crowd_that_asks_is_told_in_slices);
+    tcase_add_test(tc, a_grant_is_told_to_its_process);
     tcase_add_test(tc, who_loses_a_right_is_left_behind_in_the_old_ring);
     tcase_add_test(tc, a_queue_that_is_destroyed_frees_its_messages);
     tcase_add_test(tc, the_dead_are_swept_out_of_rings);
