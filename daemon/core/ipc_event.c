@@ -105,8 +105,8 @@ static void linger_stop(struct ipc_event *ev)
 static void export_free(struct ipc_export *export)
 {
     export->event->last_exporter = export->session->pid;
-    LL_DELETE(export->event->exports, export);
-    LL_DELETE2(export->session->exports, export, session_next);
+    DL_DELETE(export->event->exports, export);
+    HASH_DEL(export->session->exports, export);
     free(export);
     heap_trim_count();
 }
@@ -115,7 +115,7 @@ static void evict_event(struct ipc_event *ev)
 {
     struct ipc_export *export, *tmp;
 
-    LL_FOREACH_SAFE (ev->exports, export, tmp)
+    DL_FOREACH_SAFE (ev->exports, export, tmp)
         export_free(export);
     linger_stop(ev);
     ipc_event_free(ev);
@@ -316,18 +316,24 @@ enum cause ipc_event_open(struct session *session, const struct ipc_handle *hand
 
 enum cause ipc_event_export(struct ipc_open *open)
 {
+    struct session *session = open->session;
     struct ipc_export *export;
 
-    LL_FOREACH (open->event->exports, export)
-        if (export->session == open->session)
-            return CAUSE_NONE;
-    export = malloc(sizeof(*export));
+    HASH_FIND(hh, session->exports, &open->event->id, sizeof(open->event->id), export);
+    if (export)
+        return CAUSE_NONE;
+    export = calloc(1, sizeof(*export));
     if (!export)
         return CAUSE_MEMORY;
-    export->session = open->session;
+    export->session = session;
     export->event = open->event;
-    LL_PREPEND(open->event->exports, export);
-    LL_PREPEND2(open->session->exports, export, session_next);
+    export->id = open->event->id;
+    HASH_ADD(hh, session->exports, id, sizeof(export->id), export);
+    if (!export->hh.tbl) {
+        free(export);
+        return CAUSE_MEMORY;
+    }
+    DL_APPEND(open->event->exports, export);
     return CAUSE_NONE;
 }
 
@@ -341,14 +347,18 @@ enum cause ipc_event_info(struct session *session, const struct ipc_handle *hand
     if (cause != CAUSE_NONE)
         return cause;
     *info = (struct ipc_event_info){.device = ev->device, .pid = ev->last_exporter};
-    /* From the newest to the oldest: the oldest that lives counts, or else the oldest. */
-    LL_FOREACH (ev->exports, export) {
-        bool alive = session_alive(export->session);
-
-        if (alive || !info->alive) {
-            info->pid = export->session->pid;
-            info->alive = alive;
-        }
+    if (ev->exports)
+        info->pid = ev->exports->session->pid;
+    /*
+     * The oldest that lives counts, or else the oldest. One system call for each that has died and
+     * that npud has not heard of yet.
+     */
+    DL_FOREACH (ev->exports, export) {
+        if (!session_alive(export->session))
+            continue;
+        info->pid = export->session->pid;
+        info->alive = true;
+        break;
     }
     return CAUSE_NONE;
 }
@@ -357,7 +367,7 @@ void ipc_exports_drop(struct session *session)
 {
     struct ipc_export *export, *tmp;
 
-    LL_FOREACH_SAFE2 (session->exports, export, tmp, session_next) {
+    HASH_ITER (hh, session->exports, export, tmp) {
         struct ipc_event *ev = export->event;
 
         export_free(export);

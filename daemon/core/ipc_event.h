@@ -45,7 +45,7 @@ struct ipc_event {
     struct slots openers; /* struct ipc_opener: numbers in the page */
     struct ipc_open *opens;
     struct ipc_left *left;      /* their process outlives its session, and may still record */
-    struct ipc_export *exports; /* the first exporter is the last here */
+    struct ipc_export *exports; /* the first exporter first */
     pid_t last_exporter;        /* the one that left last */
     uint32_t n_left;            /* in `left` */
     struct charge linger_charge;
@@ -112,8 +112,9 @@ struct ipc_open {
 struct ipc_export {
     struct session *session;
     struct ipc_event *event;
-    struct ipc_export *next;         /* event->exports */
-    struct ipc_export *session_next; /* session->exports */
+    uint64_t id;                    /* of the event */
+    struct ipc_export *prev, *next; /* event->exports */
+    UT_hash_handle hh;              /* session->exports, by id */
 };
 
 /** What a handle tells. */

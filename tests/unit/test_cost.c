@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <utlist.h>
 
+#include "daemon/base/pidfd.h"
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
@@ -23,10 +24,11 @@
 
 /* Sessions that others are beside. */
 static struct session *producer, *consumer;
+static struct ipc_open *shared_event;
 
 static void begin(void)
 {
-    npud_start((const char *const[]){"engine.spin_us=0", NULL});
+    npud_start((const char *const[]){"engine.spin_us=0", "limits.ipc_events=100000", NULL});
     producer = npud_session(100);
     consumer = npud_session(getpid());
 }
@@ -241,6 +243,50 @@ static uint64_t cost_of_destroy_beside_askers(void)
     return ns;
 }
 
+/* --- exporters of an event --- */
+
+static void make_exporters(unsigned n)
+{
+    struct ipc_open *open;
+
+    ck_assert_int_eq(ipc_event_new(producer, 0, &shared_event), 0);
+    ck_assert_int_eq(ipc_event_export(shared_event), 0);
+    for (unsigned i = 0; i < n; i++) {
+        struct session *session = npud_session(1 << 24 | i);
+
+        session->pidfd = pidfd_open_process(getpid());
+        ck_assert_int_eq(ipc_event_open(session, &shared_event->event->handle, &open), 0);
+        ck_assert_int_eq(ipc_event_export(open), 0);
+        ipc_open_free(open);
+    }
+}
+
+static uint64_t cost_of_info(void)
+{
+    struct ipc_event_info info;
+    uint64_t ns = clock_ns();
+
+    ck_assert_int_eq(ipc_event_info(consumer, &shared_event->event->handle, &info), 0);
+    ns = clock_ns() - ns;
+    ck_assert_int_eq(info.pid, 100);
+    return ns;
+}
+
+static uint64_t cost_of_export(void)
+{
+    struct session *session = npud_session(2);
+    struct ipc_open *open;
+    uint64_t ns;
+
+    ck_assert_int_eq(ipc_event_open(session, &shared_event->event->handle, &open), 0);
+    ns = clock_ns();
+    ck_assert_int_eq(ipc_event_export(open), 0);
+    ipc_exports_drop(session);
+    ns = clock_ns() - ns;
+    session_free(session);
+    return ns;
+}
+
 /* --- the rows --- */
 
 static const struct row {
@@ -259,6 +305,8 @@ static const struct row {
     {"grant", "sessions that ask for a grant", make_askers, cost_of_grant},
     {"destroy a queue", "sessions that ask for a grant", make_askers,
      cost_of_destroy_beside_askers},
+    {"ask for an event's exporter", "exporters", make_exporters, cost_of_info},
+    {"export an event", "exporters", make_exporters, cost_of_export},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
