@@ -10,6 +10,7 @@
 #include "client/core/handle.h"
 #include "client/runtime/stream.h"
 #include "proto/util/clock.h"
+#include "proto/wire/packet.h"
 
 #define KEY_SIZE 65   /* characters of a key, and its NUL */
 #define PIDS_MAX 256u /* that npud keeps for one notify */
@@ -302,9 +303,18 @@ aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
             "aclrtNotifySetImportPid: the list of importers of a notify has at most %u processes",
             PIDS_MAX);
-    REQUEST(allow_notify, ALLOW_NOTIFY, .slot = n.remote, .pids = pid, .n_pids = num);
+    /* Before the first request: if one is refused, none should have had an effect. */
+    for (size_t i = 0; i < num; i++)
+        if (pid[i] <= 0)
+            return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                             "aclrtNotifySetImportPid: a pid is not positive: %d", (int)pid[i]);
+    for (size_t i = 0; i < num; i += NOTIFY_PIDS_REQUEST) {
+        size_t most = num - i < NOTIFY_PIDS_REQUEST ? num - i : NOTIFY_PIDS_REQUEST;
 
-    return session_command(n.session, __func__, &request);
+        REQUEST(allow_notify, ALLOW_NOTIFY, .slot = n.remote, .pids = pid + i, .n_pids = most);
+        RETURN_IF_ERROR(session_command(n.session, __func__, &request));
+    }
+    return 0;
 }
 
 aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *serverPids,

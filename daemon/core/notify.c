@@ -16,6 +16,7 @@
 #include "daemon/core/ipc_event.h"
 #include "daemon/base/heap_trim.h"
 #include "proto/util/random.h"
+#include "proto/wire/packet.h"
 
 /* --- life --- */
 
@@ -204,6 +205,8 @@ enum cause notify_allow(struct notify_open *open, const int32_t *pids, size_t n)
 
     if (!open->notify->exported || open->notify->creator != open)
         return CAUSE_NOTIFY_NOT_EXPORTED;
+    if (n > NOTIFY_PIDS_REQUEST)
+        return CAUSE_NOTIFY_PIDS_REQUEST;
     for (size_t i = 0; i < n; i++)
         if (pids[i] <= 0)
             return CAUSE_NOTIFY_PID;

@@ -101,7 +101,10 @@ void notify_open_free(struct notify_open *open);
 /** Once per notify, by its creator. The key is in open->notify->key then. */
 enum cause notify_export(struct notify_open *open, bool any_pid);
 
-/** Put pids on the list of an exported notify: by its creator. */
+/**
+ * Put pids on the list of an exported notify: by its creator. At most NOTIFY_PIDS_REQUEST, because
+ * each costs system calls.
+ */
 enum cause notify_allow(struct notify_open *open, const int32_t *pids, size_t n);
 
 enum cause notify_import(struct session *session, const char *text, size_t length,

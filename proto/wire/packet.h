@@ -11,6 +11,8 @@
 #define PACKET_FDS_MAX 4
 #define FENCES_MAX     256 /* per request; 256 of them fit a packet */
 #define ROUTES_MAX     512 /* per request and reply */
+/* Per request; npud makes system calls for each, and others wait meanwhile. */
+#define NOTIFY_PIDS_REQUEST 32u
 
 #define NPUD_SOCKET_DEFAULT       "/run/npud/npud.sock"
 #define NPUD_ADMIN_SOCKET_DEFAULT "/run/npud/admin.sock"

@@ -4,6 +4,7 @@
  */
 #include "daemon/core/notify_key.h"
 #include "npud.h"
+#include "proto/wire/packet.h"
 
 static const char *const settings[] = {"engine.spin_us=0", NULL};
 
@@ -104,6 +105,26 @@ START_TEST(handed_on_to_the_next_waiter)
 }
 END_TEST
 
+/*
+ * Each pid costs npud system calls: a request has a limit, also when it names the same process
+ * again and again.
+ */
+START_TEST(a_request_names_few_processes)
+{
+    int32_t pids[NOTIFY_PIDS_REQUEST + 1];
+    struct notify_open *open;
+
+    for (size_t i = 0; i <= NOTIFY_PIDS_REQUEST; i++)
+        pids[i] = getpid();
+    ck_assert_int_eq(notify_new(recorder, devices_get(server.devices, 0), false, &open), 0);
+    ck_assert_int_eq(notify_export(open, false), 0);
+    ck_assert_int_eq(notify_allow(open, pids, NOTIFY_PIDS_REQUEST + 1), CAUSE_NOTIFY_PIDS_REQUEST);
+    ck_assert_uint_eq(open->notify->n_pids, 0);
+    ck_assert_int_eq(notify_allow(open, pids, NOTIFY_PIDS_REQUEST), 0);
+    ck_assert_uint_eq(open->notify->n_pids, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("notify");
@@ -111,5 +132,6 @@ int main(void)
 
     tcase_add_test(c, spent_on_a_dead_waiter);
     tcase_add_test(c, handed_on_to_the_next_waiter);
+    tcase_add_test(c, a_request_names_few_processes);
     return run_suite(s);
 }
