@@ -24,7 +24,7 @@ int buffers_init(struct server *server)
         .freed = router_slot_freed,
         .mapped = queue_segment_mapped,
         .sent = queue_sweep_sent,
-        .holdings = router_holdings,
+        .holds = router_holds,
     };
     int r = peers_init(server->peers);
 

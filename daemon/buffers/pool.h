@@ -63,8 +63,8 @@ struct pools_above {
     void (*mapped)(struct segment_map *map);
     /* is the buffer in the ring with this number, from where clients may map the segment? */
     bool (*sent)(const struct segment *segment, uint32_t number, uint32_t ref);
-    /* set the bit of each segment of which the router has messages */
-    void (*holdings)(struct server *server, uint64_t *bits);
+    /* has the router the head of a message from the segment with this id? */
+    bool (*holds)(struct server *server, uint32_t segment);
 };
 
 struct pools {

@@ -60,8 +60,6 @@ void relay_unstarve_all(struct router *router)
 {
     struct relay *relay, *next;
 
-    while (router->waits_slot)
-        route_try_again(router->waits_slot);
     DL_FOREACH_SAFE2 (router->starved, relay, next, starved_next) {
         stop_starving(relay);
         relay_make_ready(relay);
@@ -168,10 +166,10 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
         eventfd_read(fd, &count);
     relay_make_ready(relay);
     DL_FOREACH2 (relay->out, route, out_next)
-        if (route->waits_slot)
+        if (route->waits_in)
             route_try_again(route);
     DL_FOREACH2 (relay->in, route, in_next)
-        if (route->waits_slot)
+        if (route->waits_in)
             route_try_again(route);
 }
 

@@ -62,7 +62,7 @@ void relay_unready(struct relay *relay);
 /** A source: npud has no memory for its next message. */
 void relay_starve(struct relay *relay);
 
-/** All relays that wait for memory, and all routes that wait for a slot, try again. */
+/** All relays that wait for memory try again. */
 void relay_unstarve_all(struct router *router);
 
 /** Its ring. */

@@ -54,11 +54,13 @@ static void remove_name(struct router *router, struct route *route)
 
 /* --- waiting --- */
 
-void route_wait_for_slot(struct route *route, uint32_t segment)
+void route_wait_for_slot(struct route *route)
 {
-    route->waits_slot = true;
-    route->slot_segment = segment;
-    DL_APPEND2(route->router->waits_slot, route, waiting_prev, waiting_next);
+    route->waits_in = segment_find(route->router->server, route->slot_segment);
+    if (route->waits_in)
+        DL_APPEND2(route->waits_in->slot_waiters, route, waiting_prev, waiting_next);
+    else
+        route_wait_for_turn(route);
 }
 
 void route_wait_for_turn(struct route *route)
@@ -72,11 +74,11 @@ void route_wait_for_turn(struct route *route)
 
 void route_stop_waiting(struct route *route)
 {
-    if (route->waits_slot)
-        DL_DELETE2(route->router->waits_slot, route, waiting_prev, waiting_next);
+    if (route->waits_in)
+        DL_DELETE2(route->waits_in->slot_waiters, route, waiting_prev, waiting_next);
     else
         DL_DELETE2(route->destination->waiting, route, waiting_prev, waiting_next);
-    route->waits_slot = false;
+    route->waits_in = NULL;
 }
 
 void route_try_again(struct route *route)
@@ -85,13 +87,10 @@ void route_try_again(struct route *route)
     route_wait_for_turn(route);
 }
 
-void route_slot_freed(struct router *router, const struct segment *segment)
+void route_slot_freed(struct segment *segment)
 {
-    struct route *route, *next;
-
-    DL_FOREACH_SAFE2 (router->waits_slot, route, next, waiting_next)
-        if (route->slot_segment == segment->view.id)
-            route_try_again(route);
+    while (segment->slot_waiters)
+        route_try_again(segment->slot_waiters);
 }
 
 /* --- messages --- */
@@ -110,7 +109,15 @@ struct message *message_new(struct router *router, uint32_t ref, const struct ch
 
     router->spare = NULL;
     *m = (struct message){.ref = ref, .kib = kib > UINT32_MAX ? UINT32_MAX : (uint32_t)kib};
+    router->held[ref >> 16]++;
     return m;
+}
+
+void message_delivered(struct router *router, struct message *m)
+{
+    assert(m->ref != 0 && router->held[m->ref >> 16] > 0);
+    router->held[m->ref >> 16]--;
+    m->ref = 0;
 }
 
 void message_done(struct router *router, struct message *m)
@@ -118,7 +125,10 @@ void message_done(struct router *router, struct message *m)
     assert(m->n_routes > 0);
     if (--m->n_routes > 0)
         return;
-    chain_free(router->server, m->ref);
+    if (m->ref != 0) {
+        chain_free(router->server, m->ref);
+        message_delivered(router, m);
+    }
     if (router->spare)
         free(m);
     else

@@ -53,9 +53,10 @@ struct route {
     struct user *user;   /* whose it is; a reference */
     struct charge charge;
 
-    bool over;             /* in router->over */
-    bool waits_slot;       /* in router->waits_slot, and not in destination->waiting */
-    uint32_t slot_segment; /* then: id of the segment */
+    bool over; /* in router->over */
+    /* NULL, or its slot_waiters have the route, and destination->waiting does not */
+    struct segment *waits_in;
+    uint32_t slot_segment; /* id of a segment that had no slot */
     struct backlog backlog;
     uint64_t messages; /* delivered */
 
@@ -63,7 +64,7 @@ struct route {
     struct route *same_prev, *same_next; /* named->routes */
     struct route *out_prev, *out_next;   /* source->out */
     struct route *in_prev, *in_next;     /* destination->in */
-    /* destination->waiting, or router->waits_slot, while there is a backlog */
+    /* destination->waiting, or slot_waiters of a segment, while there is a backlog */
     struct route *waiting_prev, *waiting_next;
     struct route *bound_prev, *bound_next; /* binder->routes */
     struct route *over_next;               /* router->over */
@@ -76,7 +77,7 @@ struct router {
     uint64_t last_route;
     struct relay *ready;   /* have something to do, the next one first */
     struct relay *starved; /* sources: wait for npud's memory */
-    struct route *waits_slot;
+    uint32_t *held;        /* heads of messages that npud has, by the id of their segment */
     struct message *spare; /* for the next message that is taken, or NULL */
     struct route *over;    /* to be freed by route_reap() */
     struct event *on_ready;
@@ -89,6 +90,9 @@ bool message_prepare(struct router *router);
 
 /** The chain with this head, in the memory that was prepared. */
 struct message *message_new(struct router *router, uint32_t ref, const struct chain *chain);
+
+/** Its buffers are npud's no more: a ring has them. */
+void message_delivered(struct router *router, struct message *m);
 
 /** One route less has to deliver it. After the last one, what npud still has of it is freed. */
 void message_done(struct router *router, struct message *m);
@@ -121,8 +125,8 @@ void route_check_over(struct route *route);
 /** Free the routes that are over, and relays without any. */
 void route_reap(struct router *router);
 
-/** The first message of its backlog needs a slot in this segment, which has no free one. */
-void route_wait_for_slot(struct route *route, uint32_t segment);
+/** The first message of its backlog needs a slot in route->slot_segment, which has no free one. */
+void route_wait_for_slot(struct route *route);
 
 /** It has a backlog, and the destination may take from it. */
 void route_wait_for_turn(struct route *route);
@@ -132,4 +136,4 @@ void route_stop_waiting(struct route *route);
 void route_try_again(struct route *route);
 
 /** A slot without data has become free in this segment: the routes that wait for one try again. */
-void route_slot_freed(struct router *router, const struct segment *segment);
+void route_slot_freed(struct segment *segment);

@@ -137,7 +137,7 @@ static enum put_result put_message(struct route *route, struct message *m, unsig
     if (m->n_routes == 1) {
         r = put_chain(route, m->ref);
         if (r == PUT_DONE)
-            m->ref = 0;
+            message_delivered(route->router, m);
         return r;
     }
     r = make_reference(route, m, &ref, budget);
@@ -182,7 +182,7 @@ static bool drain_backlogs(struct relay *to, unsigned *budget)
             break;
         case PUT_NO_SLOT:
             route_stop_waiting(route);
-            route_wait_for_slot(route, route->slot_segment);
+            route_wait_for_slot(route);
             break;
         default:
             if (armed)
@@ -209,7 +209,7 @@ static void deliver_message(struct route *route, struct message *m, unsigned *bu
     if (route->backlog.n > 1)
         return;
     if (r == PUT_NO_SLOT)
-        route_wait_for_slot(route, route->slot_segment);
+        route_wait_for_slot(route);
     else
         route_wait_for_turn(route);
 }

@@ -1,6 +1,7 @@
 #include "daemon/buffers/router.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <utlist.h>
 
 #include "daemon/buffers/peer.h"
@@ -265,7 +266,7 @@ static void on_stirred(struct queue *queue)
 
 void router_slot_freed(struct segment *segment)
 {
-    route_slot_freed(segment->pool->server->router, segment);
+    route_slot_freed(segment);
 }
 
 void router_session_gone(struct peer *peer)
@@ -287,8 +288,10 @@ int router_init(struct server *server)
     struct router *router = server->router;
 
     *router = (struct router){.server = server};
+    /* A quarter of a megabyte of which only the pages with segments in them are ever touched. */
+    router->held = calloc(SEGMENT_IDS, sizeof(*router->held));
     router->on_ready = event_new(server->base, -1, 0, route_pump_turn, router);
-    if (!router->on_ready)
+    if (!router->held || !router->on_ready)
         return -ENOMEM;
     server->queues->on_gone = on_gone;
     server->queues->on_moved = on_moved;
@@ -302,18 +305,11 @@ void router_deinit(struct server *server)
         event_free(server->router->on_ready);
     server->router->on_ready = NULL;
     message_free_spare(server->router);
+    free(server->router->held);
+    server->router->held = NULL;
 }
 
-static void note_holding(uint64_t *bits, uint32_t ref)
+bool router_holds(struct server *server, uint32_t segment)
 {
-    bits[(ref >> 16) / 64] |= UINT64_C(1) << (ref >> 16) % 64;
-}
-
-void router_holdings(struct server *server, uint64_t *bits)
-{
-    struct route *route;
-
-    DL_FOREACH (server->router->all, route)
-        for (uint32_t i = 0; i < route->backlog.n; i++)
-            note_holding(bits, backlog_at(&route->backlog, i)->ref);
+    return server->router->held[segment] > 0;
 }

@@ -17,7 +17,7 @@
  * of npud's in its ring as the segment has free slots: rings that no consumer empties thus leave
  * some free, the more rings, the fewer messages in each (put_message() in route_pump.c). With that
  * many in its ring a destination counts as full. A route to an empty ring that finds no free slot
- * waits, in router->waits_slot, until a client frees one.
+ * waits, in slot_waiters of the segment, until a client frees one.
  *
  * Routes end, their messages do not: of a route that was unbound, or whose source has gone, npud
  * delivers what it has taken. With a destination goes what was meant for it.
@@ -44,11 +44,8 @@ int router_init(struct server *server);
 /** No session is left, and so no route. */
 void router_deinit(struct server *server);
 
-/**
- * Set the bit of each segment from which the router has the head of a message. bits: SEGMENT_IDS of
- * them.
- */
-void router_holdings(struct server *server, uint64_t *bits);
+/** Has the router the head of a message from the segment with this id? */
+bool router_holds(struct server *server, uint32_t segment);
 
 /* --- for requests --- */
 

@@ -188,6 +188,9 @@ void segment_free(struct segment *s)
 {
     struct segment_map *map, *next;
 
+    /* What waits for a slot there has nothing to wait for. */
+    s->pool->server->pools->above->freed(s);
+    assert(!s->slot_waiters);
     if (s->pool->next_look == s)
         s->pool->next_look = s->next;
     atomic_store_explicit(&s->pool->server->pools->table->view[s->view.id], NULL,

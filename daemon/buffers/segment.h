@@ -13,6 +13,7 @@
 #include "proto/shm/mbuf_shm.h"
 
 struct pool;
+struct route;
 struct segment_map;
 struct server;
 struct session;
@@ -52,6 +53,7 @@ struct segment {
      * session that the owner trusts no more. No new data for good.
      */
     bool spoiled;
+    struct route *slot_waiters;  /* route.c: they need a slot of it, and there was none */
     struct segment *prev, *next; /* pool->segments */
 };
 

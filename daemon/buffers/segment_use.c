@@ -1,7 +1,5 @@
 #include "daemon/buffers/segment_use.h"
 
-#include <string.h>
-
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/segment.h"
@@ -9,26 +7,13 @@
 #include "proto/shm/mbuf_chain.h"
 #include "proto/shm/mbuf_ref.h"
 
-/* Segments of which the router has something at this moment; filled when first asked for. */
-static struct {
-    bool known;
-    uint64_t bits[SEGMENT_IDS / 64];
-} routed;
-
 /*
  * Does the router have this head, or one from the same segment? The word alone does not count:
  * clients can write it.
  */
 static bool router_may_have(struct server *server, uint32_t ref)
 {
-    uint32_t id = ref >> 16;
-
-    if (!routed.known) {
-        memset(routed.bits, 0, sizeof(routed.bits));
-        server->pools->above->holdings(server, routed.bits);
-        routed.known = true;
-    }
-    return routed.bits[id / 64] >> id % 64 & 1;
+    return server->pools->above->holds(server, ref >> 16);
 }
 
 /*
@@ -138,7 +123,6 @@ static bool slot_unused(struct segment *s, const struct mbuf *m)
 
 bool segment_unused(struct segment *s)
 {
-    routed.known = false;
     for (uint32_t from = 0, to; segment_touched(s, &from, &to); from = to)
         for (; from < to; from++)
             if (!slot_unused(s, &s->view.mbufs[from]))

@@ -4,6 +4,7 @@
 
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/peer.h"
+#include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/queue_sweep.h"
 #include "daemon/buffers/segment.h"
@@ -129,6 +130,9 @@ void sweep_peer(struct peer *peer)
     if (sweep.members)
         visit_segments(&sweep, peer, drop_member);
     visit_segments(&sweep, peer, drop_own);
-    for (struct segment_map *map = peer->maps; map; map = map->hh.next)
+    for (struct segment_map *map = peer->maps; map; map = map->hh.next) {
         restore_hints(map->segment);
+        /* A client that dies between freeing a slot and telling npud has not told npud. */
+        peer->server->pools->above->freed(map->segment);
+    }
 }

@@ -56,8 +56,3 @@ void backlog_deinit(struct backlog *b)
     free(b->item);
     *b = (struct backlog){0};
 }
-
-const struct message *backlog_at(const struct backlog *b, uint32_t i)
-{
-    return b->item[(b->first + i) & (b->size - 1)].message;
-}

@@ -47,6 +47,3 @@ void backlog_pop(struct backlog *b);
 
 /** It is empty, and gives back what backlog_reserve() took. */
 void backlog_deinit(struct backlog *b);
-
-/** The message at this place, counted from the first one; below n. */
-const struct message *backlog_at(const struct backlog *b, uint32_t i);
