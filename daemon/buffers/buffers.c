@@ -85,6 +85,7 @@ void buffers_session_end(struct session *session)
 
     if (peer) {
         grant_asks_no_more(peer);
+        queue_reader_ended(peer);
         queue_sweep_begin(peer);
         if (!survivor)
             sweep_peer(peer);

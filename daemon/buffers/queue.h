@@ -217,6 +217,12 @@ void queue_take_came(struct queue_attach *attach);
  */
 void queue_take_gone(struct queue_attach *attach, bool spoils);
 
+/**
+ * The session of the peer ends. What it has passed on is spoiled, as when it loses a right: from
+ * here on nobody can take its right away, and with it that of those who have the segments from it.
+ */
+void queue_reader_ended(struct peer *peer);
+
 /** May the session map the segment: does a queue allow it from which the session may take? */
 bool queue_session_may_map(struct session *session, struct segment *segment);
 

@@ -183,6 +183,16 @@ void queue_take_gone(struct queue_attach *attach, bool spoils)
     change_rights(attach, remove_right);
 }
 
+void queue_reader_ended(struct peer *peer)
+{
+    struct segment_map *map, *next;
+
+    for (map = peer->maps; map; map = next) {
+        next = map->hh.next; /* giving the segment back unmaps it */
+        spoil_passed_on(map);
+    }
+}
+
 bool queue_pass_on(struct session *session, struct segment *segment)
 {
     struct segment_map *map = segment_find_map(session, segment);

@@ -861,6 +861,37 @@ START_TEST(a_reader_keeps_no_right_by_passing_on)
 END_TEST
 
 /* The owner has put buffers of the segment into another queue of the reader since. */
+/* From then on the owner cannot revoke it, and with it what others have through it. */
+START_TEST(what_a_reader_passed_on_is_spoiled_by_its_end)
+{
+    struct session *a = npud_session(1), *b = npud_session(2), *c = npud_session(3);
+    struct segment *s = add_segment(a, 128, 4), *t = add_segment(a, 256, 4);
+    struct mapped m = map_all(s), n = map_all(t);
+    struct queue_attach *qa, *own;
+
+    alloc_buffer(&m, a);
+    alloc_buffer(&n, a);
+    ck_assert_int_eq(queue_new(a, "", 8, &qa), 0);
+    ck_assert_int_eq(queue_new(b, "", 8, &own), 0);
+    ck_assert_ptr_nonnull(queue_attach_new(b, qa->queue, qa->queue->id, QUEUE_TAKE));
+    ck_assert_ptr_nonnull(queue_attach_new(c, own->queue, own->queue->id, QUEUE_TAKE));
+    ck_assert(queue_allow_map(qa->queue, s) && queue_allow_map(qa->queue, t));
+    share_segment(b, s);
+    share_segment(b, t);
+    ck_assert(queue_pass_on(b, t));
+    ck_assert(queue_allow_map(own->queue, t));
+    share_segment(c, t);
+    session_free(b);
+    ck_assert_uint_eq(atomic_load(&s->view.news->draining), 0);
+    ck_assert_uint_eq(atomic_load(&t->view.news->draining), 1);
+    unmap_all(&m);
+    unmap_all(&n);
+    session_free(a);
+    session_free(c);
+    npud_stop();
+}
+END_TEST
+
 START_TEST(a_right_to_pass_on_comes_back_with_a_message)
 {
     struct session *a = npud_session(1), *b = npud_session(2);
@@ -1057,6 +1088,7 @@ int main(void)
     tcase_add_test(t, a_crowd_of_orphans_looks_in_slices);
     tcase_add_test(t, lost_rights_drain_a_segment);
     tcase_add_test(t, a_reader_keeps_no_right_by_passing_on);
+    tcase_add_test(t, what_a_reader_passed_on_is_spoiled_by_its_end);
     tcase_add_test(t, a_right_to_pass_on_comes_back_with_a_message);
     tcase_add_test(t, slots_of_a_survivor_stay_until_it_exits);
     tcase_add_test(t, segment_of_a_survivor_alone_is_given_back);
