@@ -265,7 +265,9 @@ static int run_server(struct server *server, const struct options *options, int 
         return r;
     }
     server->admin_gid = find_admin_group(server->config);
-    server_share_fds(server, server->config);
+    subuids_read(&server->subuids, server->config->subuid_file);
+    server->users.subuids = &server->subuids;
+    server_count_resources(server);
     server_configure(server);
     r = serve_clients(&npud, signals);
     if (options->runtime_dir)
@@ -290,6 +292,7 @@ static int configure_and_run(const struct options *options, int signals)
             "(journalctl -u npud) says where; an administrator of this host can mend it");
     else if (!options->check_config)
         r = run_server(&server, options, signals);
+    subuids_deinit(&server.subuids);
     config_deinit(&config);
     return r;
 }

@@ -15,7 +15,7 @@
  */
 static bool waits_for_something(const struct session *session)
 {
-    return session->user->used[RESOURCE_SESSIONS] > 1;
+    return user_used(session->user, RESOURCE_SESSIONS) > 1;
 }
 
 static int32_t make_report(struct call *call, Npud__OwnWaitsReply *out)

@@ -128,13 +128,13 @@ void report_limits(struct server *server, struct rows *rows)
     struct user *user, *tmp;
 
     HASH_ITER (hh, server->users.by_uid, user, tmp)
-        for (int i = 0; i < RESOURCE_COUNT; i++) {
+        for (int i = 0; user->payer == user && i < RESOURCE_COUNT; i++) {
             ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r);
 
             r->uid = user->uid;
             r->resource = (char *)resource_names[i];
             r->used = user->used[i];
-            r->limit = server->users.limit[i];
+            r->limit = user_limit(user, i);
         }
 }
 

@@ -63,6 +63,8 @@ static const struct key {
         "group that may use the devices; empty: only npud's own user; *: everybody"),
     KEY("npud", "admin_group", TYPE_STRING, RESTART, admin_group, 0, 255, "npu-admin",
         "group that may use npuctl, beside root; empty: root and npud's own user only"),
+    KEY("npud", "subuid_file", TYPE_STRING, RESTART, subuid_file, 0, 4095, "/etc/subuid",
+        "uids in these ranges count for the owner of the range; empty: for themselves"),
     KEY("npud", "backend", TYPE_STRING, RESTART, backend, 1, 63, "sim",
         "what makes the devices work"),
     KEY("npud", "log_level", TYPE_LEVEL, LIVE, log_level, 0, 0, "info",
@@ -92,6 +94,13 @@ static const struct key {
           "per uid: bytes of shared buffers, with what describes them"),
     LIMIT("queues", RESOURCE_QUEUES, "4096", "per uid: shared queues; there are no more ids"),
     LIMIT("routes", RESOURCE_ROUTES, "65536", "per uid: routes between queues"),
+    LIMIT("mappings", RESOURCE_MAPPINGS, "65536",
+          "per uid: pieces of memory that npud has mapped for it"),
+    LIMIT("table_memory", RESOURCE_TABLE_MEMORY, "16G",
+          "per uid: bytes of npud's tables, and of the memory by which sessions reach npud"),
+    LIMIT("unread_fds", RESOURCE_UNREAD_FDS, "4096",
+          "per uid: descriptors that npud has sent and that were not read"),
+    LIMIT("admins", RESOURCE_ADMINS, "64", "per uid: connections of npuctl"),
 };
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))

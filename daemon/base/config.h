@@ -12,6 +12,7 @@ struct config {
     char *admin_socket;
     char *access_group; /* may connect to socket; empty: own user only; *: everybody */
     char *admin_group;  /* may connect to admin_socket, beside root; empty: root only */
+    char *subuid_file;  /* subuid.h; empty: none */
     char *backend;
     int log_level; /* LOG_ERR .. LOG_DEBUG */
     uint32_t devices;

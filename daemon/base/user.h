@@ -3,6 +3,12 @@
  * when the object is made, given back by its destructor. user_unref() asserts that a user that is
  * gone holds nothing.
  *
+ * Each user has the limits of the configuration. Of some resources npud itself has only so much
+ * (descriptors, mappings, ids of sessions). Of these, users_share() keeps room for the others: a
+ * user gets more only while more is left than that user has. So one user has half of it at most,
+ * each of n users that take all they can get one part in n + 1, and a user that comes later still
+ * finds room. Uids that are subordinate to a user (subuid.h) count for that user.
+ *
  * Control thread only.
  */
 #pragma once
@@ -25,6 +31,10 @@ enum resource {
     RESOURCE_MBUF_MEMORY,
     RESOURCE_QUEUES,
     RESOURCE_ROUTES,
+    RESOURCE_MAPPINGS,
+    RESOURCE_TABLE_MEMORY,
+    RESOURCE_UNREAD_FDS,
+    RESOURCE_ADMINS,
     RESOURCE_COUNT
 };
 
@@ -33,18 +43,26 @@ extern const char *const resource_names[RESOURCE_COUNT];
 
 struct ipc_event;
 struct queue;
+struct subuids;
+struct unread;
 struct users;
 
 struct user {
     struct users *users;
     uid_t uid;
     uint32_t refs;
-    uint64_t used[RESOURCE_COUNT];
+    /*
+     * Who is charged for what it holds: itself, or the owner of its uid, if that is a subordinate
+     * one. Its names and rights are its own. Constant while it lives.
+     */
+    struct user *payer;
+    uint64_t used[RESOURCE_COUNT]; /* as a payer */
     /* Destroyed but still openable events of this user, oldest first (ipc_event.c). */
     struct ipc_event *linger;
     uint32_t n_linger;
     struct queue **queues; /* by id; NULL: it has made none so far (daemon/buffers/queue.c) */
     uint32_t next_queue;   /* id of the next queue, unless it is taken */
+    struct unread *unread; /* what its processes have not read (control/answer.c) */
     bool refused;          /* a session was refused, and that was logged */
     uint64_t report_ns;    /* its next report of its own waits is made from then on */
     UT_hash_handle hh;
@@ -52,16 +70,24 @@ struct user {
 
 struct users {
     struct user *by_uid;
-    const uint64_t *limit; /* RESOURCE_COUNT entries, borrowed from the configuration */
+    const uint64_t *limit;          /* RESOURCE_COUNT entries, borrowed from the configuration */
+    uint64_t total[RESOURCE_COUNT]; /* that npud has; 0: as much as the limits allow */
+    uint64_t used[RESOURCE_COUNT];  /* by all users */
+    bool shared;                    /* by users_share() */
+    const struct subuids *subuids;  /* NULL: none */
 };
 
 /* In 16 bytes: there is one in every event. */
 struct charge {
     struct user *user;
-    uint64_t resource : 8; /* enum resource */
+    uint64_t resource : 7; /* enum resource */
+    uint64_t mapped : 1;   /* by user_charge_files() */
     uint64_t amount : 56;
 };
 #define CHARGE_MAX ((UINT64_C(1) << 56) - 1)
+
+/** From now on no user gets more of what npud has than is left for others. */
+void users_share(struct users *users);
 
 /** A reference to the user with this uid, made if new. NULL: no memory. */
 struct user *user_ref(struct users *users, uid_t uid);
@@ -72,7 +98,25 @@ struct user *user_hold(struct user *user);
 /** Safe on NULL. */
 void user_unref(struct user *user);
 
+/** How much of a resource the payer of the user may have at this moment, with what it has. */
+uint64_t user_limit(const struct user *user, enum resource resource);
+/** How much it has. */
+static inline uint64_t user_used(const struct user *user, enum resource resource)
+{
+    return user->payer->used[resource];
+}
+
 /** Charge amount. -EDQUOT when that exceeds the limit of the user, with nothing changed. */
 int user_charge(struct charge *charge, struct user *user, enum resource resource, uint64_t amount);
+/**
+ * Charge n files that npud keeps open and mapped: n descriptors and n mappings. -EDQUOT: the user
+ * has no more descriptors; -ENOSPC: no more mappings. Nothing is changed then.
+ */
+int user_charge_files(struct charge *charge, struct user *user, uint64_t n);
+/** Charge more of the same: the charge is zeroed, or of this user and resource. As user_charge(). */
+int user_charge_more(struct charge *charge, struct user *user, enum resource resource,
+                     uint64_t amount);
+/** Give a part of a charge back. */
+void user_uncharge_part(struct charge *charge, uint64_t amount);
 /** Give it back. Safe on a zeroed charge, and to repeat. */
 void user_uncharge(struct charge *charge);

@@ -186,7 +186,9 @@ struct queue_attach *queue_attach_new(struct session *session, struct queue *que
         return NULL;
     *attach = (struct queue_attach){
         .id = id, .serial = queue->serial, .peer = peer, .queue = queue, .rights = rights};
-    if (!list_attach(peer, attach)) {
+    if (user_charge(&attach->charge, session->user, RESOURCE_TABLE_MEMORY, sizeof(*attach)) < 0 ||
+        !list_attach(peer, attach)) {
+        user_uncharge(&attach->charge);
         free(attach);
         return NULL;
     }
@@ -206,6 +208,7 @@ void queue_attach_free(struct queue_attach *attach)
     tdelete(attach, &attach->peer->by_queue, compare_serials);
     DL_DELETE(attach->peer->attached, attach);
     DL_DELETE2(attach->queue->attached, attach, qprev, qnext);
+    user_uncharge(&attach->charge);
     free(attach);
     heap_trim_count();
 }
@@ -248,6 +251,7 @@ static void queue_free(struct queue *queue)
     queue->user->queues[queue->id] = NULL;
     user_uncharge(&queue->charge);
     user_uncharge(&queue->charge_fds);
+    user_uncharge(&queue->charge_memory);
     user_unref(queue->user);
     free(queue->map_allowed);
     free(queue->swept);
@@ -272,6 +276,13 @@ static uint32_t find_id(struct user *user)
             return id;
     }
     return QUEUE_IDS;
+}
+
+/* Of its ring, and of what npud may note of it: segments that are allowed, refs of a sweep. */
+static uint64_t bytes_of(uint32_t depth)
+{
+    return queue_put_size(depth) + queue_take_size() + QUEUE_NEWS_SIZE + sizeof(struct queue) +
+           SEGMENT_IDS / 64 * sizeof(struct map_word) + queue_slots(depth) * sizeof(uint32_t);
 }
 
 static enum cause make_queue(struct session *session, const char *name, uint32_t depth,
@@ -305,8 +316,11 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
     *queuep = queue;
     if (user_charge(&queue->charge, user, RESOURCE_QUEUES, 1) < 0)
         return CAUSE_USER_QUEUES;
-    if (user_charge(&queue->charge_fds, user, RESOURCE_FDS, QUEUE_FILES) < 0)
-        return CAUSE_USER_DESCRIPTORS;
+    r = user_charge_files(&queue->charge_fds, user, QUEUE_FILES);
+    if (r < 0)
+        return cause_of_files(r, CAUSE_USER_DESCRIPTORS);
+    if (user_charge(&queue->charge_memory, user, RESOURCE_TABLE_MEMORY, bytes_of(depth)) < 0)
+        return CAUSE_USER_TABLE_MEMORY;
     r = make_ring(queues, depth, &queue->ring);
     if (r < 0)
         return cause_of_ring(r);
@@ -328,7 +342,7 @@ enum cause queue_new(struct session *session, const char *name, uint32_t depth,
     if (cause == CAUSE_NONE) {
         *attach = queue_attach_new(session, queue, queue->id, QUEUE_RIGHTS);
         if (!*attach)
-            cause = CAUSE_MEMORY;
+            cause = session_cause_of_object(session);
         else
             queue->creator = session;
     }

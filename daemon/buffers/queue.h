@@ -48,6 +48,7 @@ struct queue_attach {
     struct peer *peer;
     struct queue *queue;
     uint32_t rights;
+    struct charge charge;               /* of the session's user: for this object */
     bool leaving;                       /* its session ends: it counts no more */
     struct queue_attach *prev, *next;   /* peer->attached */
     struct queue_attach *qprev, *qnext; /* queue->attached */
@@ -75,7 +76,7 @@ struct queue {
     struct session *creator; /* NULL: is not attached any more */
     char name[QUEUE_NAME];
     struct queue_ring ring;
-    struct charge charge, charge_fds;
+    struct charge charge, charge_fds, charge_memory;
     struct queue_attach *attached;
     struct grant *grants; /* not attached yet */
     uint32_t n_grants;
@@ -141,7 +142,7 @@ struct queue_attach *queue_attachment(const struct session *session, const struc
 
 /**
  * A new attachment of the session, which has none to the queue, and none that it names so. NULL: no
- * memory.
+ * memory, or no more for the user: session_cause_of_object().
  */
 struct queue_attach *queue_attach_new(struct session *session, struct queue *queue, uint32_t id,
                                       uint32_t rights);

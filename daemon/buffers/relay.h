@@ -59,10 +59,10 @@ void relay_check_used(struct relay *relay);
 void relay_make_ready(struct relay *relay);
 void relay_unready(struct relay *relay);
 
-/** A source: npud has no memory for its next message. */
+/** A source: npud, or the user, has no memory for its next message. */
 void relay_starve(struct relay *relay);
 
-/** All relays that wait for memory try again. */
+/** All relays that wait for memory try again: some was given back. */
 void relay_unstarve_all(struct router *router);
 
 /** Its ring. */

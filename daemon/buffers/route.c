@@ -200,14 +200,16 @@ void route_leave_source(struct route *route)
 
 static void drop_backlog(struct route *route)
 {
-    if (route->backlog.n > 0)
-        route_stop_waiting(route);
+    if (route->backlog.n == 0)
+        return;
+    route_stop_waiting(route);
     while (route->backlog.n > 0) {
         struct message *m = backlog_first(&route->backlog);
 
         backlog_pop(&route->backlog);
         message_done(route->router, m);
     }
+    relay_unstarve_all(route->router);
 }
 
 void route_leave_destination(struct route *route)

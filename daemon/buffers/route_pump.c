@@ -161,6 +161,8 @@ static void advance_backlog(struct route *route)
     route_stop_waiting(route);
     backlog_pop(&route->backlog);
     message_done(route->router, m);
+    if (route->backlog.n == 0)
+        relay_unstarve_all(route->router); /* the backlog has given its memory back */
     if (route->backlog.n > 0)
         DL_APPEND2(route->destination->waiting, route, waiting_prev, waiting_next);
     if (from && was_full)
@@ -266,7 +268,7 @@ static bool may_take(struct relay *from)
             continue;
         if (backlog_full(&route->backlog))
             return false;
-        memory = memory && backlog_reserve(&route->backlog) &&
+        memory = memory && backlog_reserve(&route->backlog, route->user) &&
                  queue_allow_map_prepare(route->destination->queue);
     }
     if (from->n_out > 0 && !memory)

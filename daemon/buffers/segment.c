@@ -106,9 +106,8 @@ static enum cause charge_user(struct segment *s)
         return CAUSE_SEGMENTS_OF_POOL;
     if (!take_id(s))
         return CAUSE_SEGMENT_IDS;
-    if (user_charge(&s->charge_fd, s->pool->user, RESOURCE_FDS, 2) < 0)
-        return CAUSE_USER_DESCRIPTORS;
-    return CAUSE_NONE;
+    return cause_of_files(user_charge_files(&s->charge_fd, s->pool->user, 2),
+                          CAUSE_USER_DESCRIPTORS);
 }
 
 static enum cause map_memory(struct segment *s)
@@ -167,7 +166,7 @@ enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
     if (cause == CAUSE_NONE)
         cause = map_memory(s);
     if (cause == CAUSE_NONE && !segment_map(pool->session->peer, s))
-        cause = CAUSE_SEGMENT_MEMORY;
+        cause = session_cause_of_object(pool->session);
     if (cause != CAUSE_NONE) {
         discard_segment(s);
         return cause;
@@ -238,11 +237,16 @@ bool segment_map(struct peer *peer, struct segment *s)
     map = calloc(1, sizeof(*map));
     if (!map)
         return false;
+    if (user_charge(&map->charge, peer->session->user, RESOURCE_TABLE_MEMORY, sizeof(*map)) < 0) {
+        free(map);
+        return false;
+    }
     map->peer = peer;
     map->segment = s;
     map->id = s->view.id;
     HASH_ADD(hh, peer->maps, id, sizeof(map->id), map);
     if (!map->hh.tbl) {
+        user_uncharge(&map->charge);
         free(map);
         return false;
     }
@@ -286,6 +290,7 @@ void segment_unmap(struct segment_map *map)
     DL_DELETE(s->maps, map);
     s->n_maps--;
     s->n_left -= map->left;
+    user_uncharge(&map->charge);
     free(map);
     /*
      * Buffers of an orphan that only this session could hold are not in use any more; and what it

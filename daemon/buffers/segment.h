@@ -70,6 +70,7 @@ struct segment_map {
     bool lost;                       /* the right to see new data */
     bool passed_on;                  /* its session let readers of some queue map the segment */
     bool left;                       /* its session has ended, its process lives on */
+    struct charge charge;            /* of the session's user: for this object */
     struct segment_map *prev, *next; /* segment->maps */
     UT_hash_handle hh;               /* peer->maps */
 };
@@ -111,7 +112,10 @@ void segment_free(struct segment *segment);
  */
 bool segment_touched(const struct segment *segment, uint32_t *from, uint32_t *to);
 
-/** The peer's session maps the segment from now on. Safe to repeat. False: no memory. */
+/**
+ * The peer's session maps the segment from now on. Safe to repeat. False: no memory, or no more for
+ * the user: session_cause_of_object().
+ */
 bool segment_map(struct peer *peer, struct segment *segment);
 
 /** It has lost, or got back, the right to see new data there. */

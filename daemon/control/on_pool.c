@@ -54,7 +54,7 @@ static enum cause map_segment(struct session *session, struct segment *segment)
         return CAUSE_MEMORY;
     if (!segment_maps(session, segment) && !queue_session_may_map(session, segment))
         return CAUSE_SEGMENT_NOT_SENT;
-    return segment_map(peer, segment) ? CAUSE_NONE : CAUSE_MEMORY;
+    return segment_map(peer, segment) ? CAUSE_NONE : session_cause_of_object(session);
 }
 
 int32_t on_map_segment(struct call *call)

@@ -105,7 +105,8 @@ static int32_t attach_to(struct call *call, struct queue *queue, uint32_t id)
         return refuse_grant(call);
     attach = queue_attach_new(call->session, queue, id, grant->rights);
     if (!attach)
-        return refuse(call, CAUSE_MEMORY, "queue %u cannot be attached to", queue->id);
+        return refuse(call, session_cause_of_object(call->session),
+                      "queue %u cannot be attached to", queue->id);
     grant_free(grant);
     queue_party_came(queue, 0);
     return reply_queue(call, attach);

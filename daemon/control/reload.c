@@ -20,7 +20,9 @@ static void reload_run(struct work_item *post)
 
     pthread_join(reload->thread, NULL); /* its last act was the post */
     if (read) {
-        server_share_fds(reload->server, read);
+        /* For users that come from now on. */
+        subuids_deinit(&reload->server->subuids);
+        reload->server->subuids = reload->subuids;
         restart = config_adopt(reload->server->config, read);
         server_configure(reload->server);
         log_line(LOG_NOTICE, NULL, "the configuration was read again%s",
@@ -47,6 +49,9 @@ static void *reload_read(void *arg)
         free(config);
         config = NULL;
     }
+    /* As the configuration in force has it: the key takes effect at the next start. */
+    if (config)
+        subuids_read(&reload->subuids, reload->server->config->subuid_file);
     reload->read = config;
     work_item_send(&reload->server->work_items, &reload->post);
     return NULL;
@@ -80,8 +85,10 @@ bool reload_end(struct reload *reload)
     if (pthread_timedjoin_np(reload->thread, NULL, &until) != 0)
         return false;
     work_item_cancel(&reload->server->work_items, &reload->post);
-    if (reload->read)
+    if (reload->read) {
         config_deinit(reload->read);
+        subuids_deinit(&reload->subuids);
+    }
     free(reload->read);
     return true;
 }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "daemon/base/subuid.h"
 #include "daemon/base/work_item.h"
 
 struct options;
@@ -16,7 +17,8 @@ struct reload {
     struct work_item post; /* sent by the thread when it has read */
     struct server *server;
     const struct options *options;
-    struct config *read; /* by the thread; NULL: it was bad */
+    struct config *read;    /* by the thread; NULL: it was bad */
+    struct subuids subuids; /* read at the same time */
     pthread_t thread;
     bool running; /* a thread reads; until the post is run */
     bool again;   /* it was asked for meanwhile */

@@ -291,6 +291,8 @@ void session_free(struct session *session)
         close(session->pidfd);
     user_uncharge(&session->charge);
     user_uncharge(&session->charge_fds);
+    user_uncharge(&session->charge_tables);
+    user_uncharge(&session->charge_maps);
     user_unref(session->user);
     DL_DELETE(server->sessions, session);
     server->n_sessions--;

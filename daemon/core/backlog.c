@@ -10,16 +10,21 @@ bool backlog_full(const struct backlog *b)
     return b->n >= BACKLOG_MESSAGES || b->kib >= BACKLOG_BYTES >> 10;
 }
 
-bool backlog_reserve(struct backlog *b)
+bool backlog_reserve(struct backlog *b, struct user *user)
 {
     uint32_t size = b->size ? 2 * b->size : SIZE_FIRST;
+    uint64_t bytes = (size - b->size) * (sizeof(*b->item) + sizeof(struct message));
     struct backlog_item *item;
 
     if (b->n < b->size)
         return true;
-    item = reallocarray(b->item, size, sizeof(*item));
-    if (!item)
+    if (user_charge_more(&b->charge, user, RESOURCE_TABLE_MEMORY, bytes) < 0)
         return false;
+    item = reallocarray(b->item, size, sizeof(*item));
+    if (!item) {
+        user_uncharge_part(&b->charge, bytes);
+        return false;
+    }
     /* It is full: what has come round to the front of the old one goes behind its end. */
     for (uint32_t i = 0; i < b->first; i++)
         item[b->size + i] = item[i];
@@ -54,5 +59,6 @@ void backlog_deinit(struct backlog *b)
 {
     assert(b->n == 0);
     free(b->item);
+    user_uncharge(&b->charge);
     *b = (struct backlog){0};
 }

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/user.h"
+
 #define BACKLOG_MESSAGES 32768u                /* at most */
 #define BACKLOG_BYTES    (UINT64_C(256) << 20) /* of data: then no further message */
 
@@ -28,13 +30,17 @@ struct backlog {
     uint32_t size;             /* a power of two; 0: none so far */
     uint32_t first, n;
     uint64_t kib; /* of all */
+    struct charge charge;
 };
 
 /** Does it take no more for now? */
 bool backlog_full(const struct backlog *b);
 
-/** Make sure that the next backlog_push() succeeds. False: no memory. */
-bool backlog_reserve(struct backlog *b);
+/**
+ * Make sure that the next backlog_push() succeeds. False: no memory, or no more for the user, who is
+ * charged for it (RESOURCE_TABLE_MEMORY), with what a message takes.
+ */
+bool backlog_reserve(struct backlog *b, struct user *user);
 
 /** Append a message; backlog_reserve() has said yes. */
 void backlog_push(struct backlog *b, struct message *message);

@@ -29,3 +29,9 @@ static inline enum cause cause_of_file(int error)
 {
     return cause_of_errno(error) == CAUSE_DESCRIPTORS ? CAUSE_FILE_DESCRIPTORS : CAUSE_FILE_MEMORY;
 }
+
+/** Why user_charge_files() has refused; fds: for want of descriptors. */
+static inline enum cause cause_of_files(int error, enum cause fds)
+{
+    return error == 0 ? CAUSE_NONE : error == -ENOSPC ? CAUSE_USER_MAPPINGS : fds;
+}

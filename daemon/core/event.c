@@ -18,12 +18,13 @@ static enum cause take_resources(struct event_obj *ev, struct session *session, 
 enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t device,
                          struct event_obj **eventp, int *segment_fd)
 {
-    struct event_obj *ev = slots_take(&session->events);
     enum cause cause;
+    struct event_obj *ev =
+        session_take_slot(session, &session->events, CAUSE_EVENTS_OF_SESSION, &cause);
     void *segment;
 
     if (!ev)
-        return slots_full(&session->events) ? CAUSE_EVENTS_OF_SESSION : CAUSE_MEMORY;
+        return cause;
     cause = take_resources(ev, session, &segment, segment_fd);
     if (cause != CAUSE_NONE) {
         user_uncharge(&ev->charge);

@@ -127,7 +127,7 @@ static void let_linger(struct ipc_event *ev, uint32_t max)
 {
     if (!ev->exports || max == 0 ||
         user_charge(&ev->linger_charge, ev->user, RESOURCE_IPC_EVENTS, 1) < 0 ||
-        user_charge(&ev->linger_charge_fd, ev->user, RESOURCE_FDS, 1) < 0) {
+        user_charge_files(&ev->linger_charge_fd, ev->user, 1) < 0) {
         user_uncharge(&ev->linger_charge);
         evict_event(ev);
         return;
@@ -198,9 +198,8 @@ static enum cause charge_open(struct session *session, struct ipc_open *open)
             return CAUSE_USER_IPC_EVENTS;
         evict_event(session->user->linger);
     }
-    if (user_charge(&open->charge_fd, session->user, RESOURCE_FDS, 1) < 0)
-        return CAUSE_USER_IPC_EVENT_DESCRIPTORS;
-    return CAUSE_NONE;
+    return cause_of_files(user_charge_files(&open->charge_fd, session->user, 1),
+                          CAUSE_USER_IPC_EVENT_DESCRIPTORS);
 }
 
 static enum cause open_new(struct session *session, struct ipc_event *ev, struct ipc_open *open)
@@ -235,11 +234,12 @@ static void open_give_back(struct ipc_open *open, struct session *session)
 
 static enum cause open_prepare(struct session *session, struct ipc_open **openp)
 {
-    struct ipc_open *open = slots_take(&session->ipc);
     enum cause cause;
+    struct ipc_open *open =
+        session_take_slot(session, &session->ipc, CAUSE_IPC_EVENTS_OF_SESSION, &cause);
 
     if (!open)
-        return slots_full(&session->ipc) ? CAUSE_IPC_EVENTS_OF_SESSION : CAUSE_MEMORY;
+        return cause;
     cause = charge_open(session, open);
     if (cause != CAUSE_NONE)
         open_give_back(open, session);

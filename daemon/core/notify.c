@@ -64,10 +64,12 @@ static void open_give_back(struct notify_open *open, struct session *session)
 
 static enum cause open_prepare(struct session *session, struct notify_open **openp)
 {
-    struct notify_open *open = slots_take(&session->notifies);
+    enum cause cause;
+    struct notify_open *open =
+        session_take_slot(session, &session->notifies, CAUSE_NOTIFIES_OF_SESSION, &cause);
 
     if (!open)
-        return slots_full(&session->notifies) ? CAUSE_NOTIFIES_OF_SESSION : CAUSE_MEMORY;
+        return cause;
     *openp = open;
     if (user_charge(&open->charge, session->user, RESOURCE_NOTIFIES, 1) == 0)
         return CAUSE_NONE;

@@ -4,33 +4,49 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/config.h"
+#include "daemon/core/device.h"
+#include "proto/shm/mbuf_shm.h"
 
 /*
- * Where several users share npud, none may have more than half of the descriptors that there are,
- * whatever the configuration allows, nor of the mappings, of which most of them need one each: the
- * others are to notice nothing.
+ * What npud needs for itself, beside what users are charged for: its threads, its heap, the
+ * connections of administrators, reports, replies that wait. One part in so many.
  */
-void server_share_fds(struct server *server, struct config *config)
+#define OWN_PART 16
+
+/* Of a resource of which npud may have so many. */
+static uint64_t for_users(uint64_t all)
 {
-    uint64_t fds = server->fds;
+    return all - all / OWN_PART;
+}
+
+static uint64_t mappings_of_process(void)
+{
     unsigned long long maps = 65530; /* the kernel's default; a sandbox may hide the setting */
-    uint64_t *limit = &config->limit[RESOURCE_FDS];
     FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
 
     if (f && fscanf(f, "%llu", &maps) != 1)
         maps = 65530;
     if (f)
         fclose(f);
-    if (config->access_group[0] == '\0')
+    return maps;
+}
+
+void server_count_resources(struct server *server)
+{
+    struct users *users = &server->users;
+
+    users->total[RESOURCE_MAPPINGS] = for_users(mappings_of_process());
+    /* The kernel's bound is RLIMIT_NOFILE, too. */
+    users->total[RESOURCE_UNREAD_FDS] = for_users(server->fds);
+    /* A single user may have all of the rest: then a request that npud has nothing for is refused,
+     * and no other user is there to notice. */
+    if (server->config->access_group[0] == '\0')
         return;
-    if (fds > maps)
-        fds = maps;
-    if (*limit <= fds / 2)
-        return;
-    log_info("limits.fds is %llu and not %llu: at most half of the descriptors that npud itself "
-             "may have (LimitNOFILE)",
-             (unsigned long long)(fds / 2), (unsigned long long)*limit);
-    *limit = fds / 2;
+    users_share(users);
+    users->total[RESOURCE_FDS] = for_users(server->fds);
+    users->total[RESOURCE_SESSIONS] = PEER_MAX;
+    users->total[RESOURCE_STREAMS] = DEVICE_STREAMS_MAX;
+    users->total[RESOURCE_NOTIFIES] = DEVICE_NOTIFIES_MAX;
 }
 
 /* Of the descriptors that there are, events that no session has open get a quarter at most. */

@@ -10,10 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/subuid.h"
 #include "daemon/base/user.h"
 #include "daemon/base/work_item.h"
 
 struct admin;
+struct answer;
 struct config;
 struct devices;
 struct inject;
@@ -31,6 +33,7 @@ struct server {
     struct config *config;
     struct event_base *base;
     struct users users;
+    struct subuids subuids; /* users.subuids, once it was read */
     struct devices *devices;
     struct ipc_events *ipc;
     struct inject *inject;
@@ -60,12 +63,19 @@ struct server {
     struct listener *admins;
     struct admin *admin_list;
 
+    struct answer *answers; /* that could not be sent yet: control/answer.c */
+    struct event *on_retry;
+    uint64_t retry_ns; /* from one try to the next */
+
     struct work_items work_items;
     aio_context_t aio; /* event_fd.c: made when it is first needed; 0: not yet */
 };
 
-/** Lower limits.fds of a configuration to the share of one user in what npud may have. */
-void server_share_fds(struct server *server, struct config *config);
+/**
+ * Note what npud itself has to share among users: descriptors, mappings, ids. At the start, when
+ * the number of its own descriptors and mappings is known.
+ */
+void server_count_resources(struct server *server);
 
 /** Put the live keys of server->config into force. Control thread. */
 void server_configure(struct server *server);

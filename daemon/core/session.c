@@ -18,6 +18,8 @@
 #include "daemon/core/server.h"
 #include "proto/util/futex.h"
 
+#define SMALL_OBJECT 512u /* bytes: none is larger */
+
 /* --- locks --- */
 
 /* A halted session has no engine that could come near it, and many objects to be freed. */
@@ -37,6 +39,56 @@ void session_unlock(struct session *session)
     for (unsigned i = DEVICES_MAX; i-- > 0;)
         if (session->attach[i])
             engine_unlock(session->attach[i]->device->engine);
+}
+
+/* --- memory of tables and of the arena --- */
+
+static enum cause charge_tables(struct session *session, uint64_t bytes, unsigned maps)
+{
+    struct user *user = session->user;
+
+    if (user_charge_more(&session->charge_maps, user, RESOURCE_MAPPINGS, maps) < 0)
+        return CAUSE_USER_MAPPINGS;
+    if (user_charge_more(&session->charge_tables, user, RESOURCE_TABLE_MEMORY, bytes) == 0)
+        return CAUSE_NONE;
+    user_uncharge_part(&session->charge_maps, maps);
+    return CAUSE_USER_TABLE_MEMORY;
+}
+
+/* What was charged could not be had. */
+static void uncharge_tables(struct session *session, uint64_t bytes, unsigned maps)
+{
+    user_uncharge_part(&session->charge_maps, maps);
+    user_uncharge_part(&session->charge_tables, bytes);
+}
+
+enum cause session_cause_of_object(const struct session *session)
+{
+    const struct user *user = session->user;
+
+    return user_used(user, RESOURCE_TABLE_MEMORY) + SMALL_OBJECT >
+                   user_limit(user, RESOURCE_TABLE_MEMORY)
+               ? CAUSE_USER_TABLE_MEMORY
+               : CAUSE_MEMORY;
+}
+
+void *session_take_slot(struct session *session, struct slots *table, enum cause full,
+                        enum cause *cause)
+{
+    bool mapped;
+    size_t bytes = slots_growth(table, &mapped);
+    void *object;
+
+    *cause = bytes > 0 ? charge_tables(session, bytes, mapped) : CAUSE_NONE;
+    if (*cause != CAUSE_NONE)
+        return NULL;
+    object = slots_take(table);
+    if (object)
+        return object;
+    if (bytes > 0)
+        uncharge_tables(session, bytes, mapped);
+    *cause = slots_full(table) ? full : CAUSE_MEMORY;
+    return NULL;
 }
 
 /* Engines find no object that was put, and use none outside of their locks. */
@@ -116,8 +168,13 @@ enum cause session_segment(struct session *session, struct segments *segs, uint3
     }
     segs->size = size;
     if (!segs->map[index]) {
+        enum cause cause = charge_tables(session, size, 1);
+
+        if (cause != CAUSE_NONE)
+            return cause;
         r = memfd_map_new("npud-arena", size, fd, &segs->map[index]);
         if (r < 0) {
+            uncharge_tables(session, size, 1);
             log_line(LOG_ERR, &session->log,
                      "no memory for the segments that this session shares with npud: %s",
                      strerror(-r));
@@ -232,11 +289,17 @@ void session_tell_retired(struct session *session)
 
 enum cause session_hello(struct session *session, const char *program, int *page_fd)
 {
+    enum cause cause = charge_tables(session, sizeof(struct session_page), 1);
     void *map;
-    int r = memfd_map_new("npud-session", sizeof(struct session_page), page_fd, &map);
+    int r;
 
-    if (r < 0)
+    if (cause != CAUSE_NONE)
+        return cause;
+    r = memfd_map_new("npud-session", sizeof(struct session_page), page_fd, &map);
+    if (r < 0) {
+        uncharge_tables(session, sizeof(struct session_page), 1);
         return cause_of_errno(r);
+    }
     session->page = map;
     snprintf(session->program, sizeof(session->program), "%s", program);
     session->state = SESSION_OPEN;

@@ -24,10 +24,12 @@ struct device;
 struct release;
 struct ipc_export;
 struct event_fd;
+struct answer;
 struct attach_ref;
 struct engine_user;
 struct peer;
 struct survivor;
+struct unread;
 
 /** A session's use of a device. */
 struct attach {
@@ -94,6 +96,10 @@ struct session {
     char program[64];
     struct charge charge;
     struct charge charge_fds;
+    struct charge charge_tables; /* RESOURCE_TABLE_MEMORY: of its tables, and of the arena */
+    struct charge charge_maps;   /* RESOURCE_MAPPINGS: of the same */
+    struct unread *unread;       /* control/answer.c; NULL: no descriptor was sent so far */
+    struct answer *answer;       /* there, that could not be sent yet; NULL: none */
 
     struct session_page *page; /* shared, hostile */
     struct segments stream_segments;
@@ -178,6 +184,20 @@ enum cause session_segment(struct session *session, struct segments *segments, u
 void session_free_segments(struct segments *segments);
 
 uint32_t session_ring_depth(const struct session *session);
+
+/**
+ * Take a slot of a table of the session, as slots_take() does. The user is charged for the memory
+ * by which the table grows: it stays until the session ends. NULL with *cause; full: of a table
+ * that has no slot left.
+ */
+void *session_take_slot(struct session *session, struct slots *table, enum cause full,
+                        enum cause *cause);
+
+/**
+ * Why a small object that is charged to the user's RESOURCE_TABLE_MEMORY could not be made: npud or
+ * the user has no more memory.
+ */
+enum cause session_cause_of_object(const struct session *session);
 
 /**
  * Put an object back into its table of the session: when many were, their memory goes back to the

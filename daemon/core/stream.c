@@ -140,11 +140,12 @@ static void give_resources_back(struct stream *s)
 enum cause stream_new(struct session *session, struct attach *attach, uint32_t context,
                       uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd)
 {
-    struct stream *s = slots_take(&session->streams);
     enum cause cause;
+    struct stream *s =
+        session_take_slot(session, &session->streams, CAUSE_STREAMS_OF_SESSION, &cause);
 
     if (!s)
-        return slots_full(&session->streams) ? CAUSE_STREAMS_OF_SESSION : CAUSE_MEMORY;
+        return cause;
     s->session = session;
     s->attach = attach;
     s->id = NULL;
@@ -210,8 +211,8 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
 
 uint32_t streams_left(const struct session *session, const struct attach *attach)
 {
-    uint64_t limit = session->server->users.limit[RESOURCE_STREAMS];
-    uint64_t used = session->user->used[RESOURCE_STREAMS];
+    uint64_t limit = user_limit(session->user, RESOURCE_STREAMS);
+    uint64_t used = user_used(session->user, RESOURCE_STREAMS);
     const struct slots *ids = &attach->device->stream_ids;
     uint64_t left = session->streams.max - session->streams.live;
 

@@ -160,7 +160,7 @@ int engine_attach(struct engine *e, struct attach *a)
     int r = 0;
 
     engine_lock(e);
-    a->user = take_user(e, a->session->uid);
+    a->user = take_user(e, a->session->user->payer->uid);
     ref = a->user ? slots_take(&e->refs) : NULL;
     if (!ref) {
         r = -ENOMEM;

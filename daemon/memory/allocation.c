@@ -22,9 +22,9 @@ static enum cause charge_user(struct mem *m, struct session *session)
         return CAUSE_DEVICE_MEMORY;
     if (user_charge(&m->charge, session->user, r, m->size) < 0)
         return host ? CAUSE_USER_HOST_MEMORY : CAUSE_USER_DEVICE_MEMORY;
-    if (user_charge(&m->charge_fd, session->user, RESOURCE_FDS, 1) < 0)
-        return CAUSE_USER_DESCRIPTORS;
-    return CAUSE_NONE;
+    /* npud maps it when a task first needs it, on an engine's thread, which charges nothing. */
+    return cause_of_files(user_charge_files(&m->charge_fd, session->user, 1),
+                          CAUSE_USER_DESCRIPTORS);
 }
 
 static enum cause make_file(struct mem *m)
@@ -55,9 +55,9 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
         return CAUSE_ALLOCATION_SIZE;
     if (size > UINT64_MAX - PAGE)
         return kind == MEM_DEVICE ? CAUSE_DEVICE_MEMORY : CAUSE_FILE_MEMORY;
-    m = slots_take(&session->mems);
+    m = session_take_slot(session, &session->mems, CAUSE_ALLOCATIONS_OF_SESSION, &cause);
     if (!m)
-        return slots_full(&session->mems) ? CAUSE_ALLOCATIONS_OF_SESSION : CAUSE_FILE_MEMORY;
+        return cause == CAUSE_MEMORY ? CAUSE_FILE_MEMORY : cause;
     m->session = session;
     m->device = device;
     m->kind = kind;

@@ -79,10 +79,16 @@ static unsigned char *chunk_new(size_t size)
     return chunk;
 }
 
+/* Of slot q - SLOTS_FIRST. */
+static unsigned chunk_of(uint32_t q)
+{
+    return 31u - (unsigned)__builtin_clz(q) - 4u;
+}
+
 /* Make sure that there is memory for slot q - SLOTS_FIRST. */
 static bool reach_slot(struct slots *t, uint32_t q)
 {
-    unsigned k = 31u - (unsigned)__builtin_clz(q) - 4u;
+    unsigned k = chunk_of(q);
     unsigned char *chunk;
 
     if (k >= SLOTS_CHUNKS)
@@ -163,13 +169,36 @@ static struct slot *use_next(struct slots *t, uint32_t b)
     return s;
 }
 
+static void find_lowest(struct slots *t)
+{
+    while (t->lowest < t->blocks && !has_room(t, t->lowest))
+        t->lowest++;
+}
+
+size_t slots_growth(struct slots *t, bool *mapped)
+{
+    uint32_t q;
+    size_t size = 0;
+
+    find_lowest(t);
+    if (t->lowest == t->blocks)
+        q = block_begin(t, t->lowest);
+    else if (t->block[t->lowest].free_list == SLOTS_NONE)
+        q = block_begin(t, t->lowest) + t->block[t->lowest].used;
+    else
+        q = 0; /* a slot that was put: it has memory, or had it */
+    if (q != 0 && q - SLOTS_FIRST < t->max && !slots_at(t, q - SLOTS_FIRST))
+        size = chunk_size(t, chunk_of(q));
+    *mapped = size >= CHUNK_MAP;
+    return size;
+}
+
 void *slots_take(struct slots *t)
 {
     struct slots_block *block;
     struct slot *s;
 
-    while (t->lowest < t->blocks && !has_room(t, t->lowest))
-        t->lowest++;
+    find_lowest(t);
     if (t->lowest == t->blocks && !add_block(t))
         return NULL;
     block = &t->block[t->lowest];

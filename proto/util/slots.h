@@ -73,6 +73,12 @@ void slots_deinit(struct slots *t);
  */
 void *slots_take(struct slots *t);
 
+/**
+ * Bytes that the next slots_take() gets from the system for its object and those behind it, mostly
+ * 0. *mapped: as a mapping of their own.
+ */
+size_t slots_growth(struct slots *t, bool *mapped);
+
 /** Give the slot back: it is not live any more, and its next owner has another generation. */
 void slots_put(struct slots *t, void *object);
 

@@ -87,9 +87,10 @@ START_TEST(rows_are_sorted)
     OK(aclrtSetDevice(0));
     OK(aclrtCreateStream(&stream));
     says_in_order("--json limits",
-                  (const char *const[]){"device_memory", "\"events\"", "\"fds\"", "host_memory",
-                                        "ipc_events", "mbuf_memory", "notifies", "\"queues\"",
-                                        "routes", "sessions", "streams", NULL});
+                  (const char *const[]){"admins", "device_memory", "\"events\"", "\"fds\"",
+                                        "host_memory", "ipc_events", "mappings", "mbuf_memory",
+                                        "notifies", "\"queues\"", "routes", "sessions", "streams",
+                                        "table_memory", "unread_fds", NULL});
     says_in_order("--json streams",
                   (const char *const[]){"\"device\":0,\"stream\":2,", "\"device\":0,\"stream\":9,",
                                         "\"device\":0,\"stream\":10,", "\"device\":1,", NULL});

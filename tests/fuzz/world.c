@@ -48,7 +48,8 @@ static unsigned count_fds(void)
 
 static void set_config(struct config *config, unsigned flags)
 {
-    static const uint64_t poor[RESOURCE_COUNT] = {2, 3, 3, 2, 65536, 65536, 14, 2, 1 << 20, 2};
+    static const uint64_t poor[RESOURCE_COUNT] = {2,       3, 3, 2,  65536,    65536, 14, 2,
+                                                  1 << 20, 2, 0, 64, 16 << 20, 64,    4};
 
     config_init(config);
     config->log_level = LOG_DEBUG;

@@ -48,6 +48,8 @@ static inline void npud_stop(void)
 {
     server_end(&server);
     ck_assert_uint_eq(HASH_COUNT(server.users.by_uid), 0);
+    for (int i = 0; i < RESOURCE_COUNT; i++)
+        ck_assert_uint_eq(server.users.used[i], 0);
     ck_assert_uint_eq(HASH_COUNT(server.ipc->by_id), 0);
     ck_assert_uint_eq(server.n_sessions, 0);
     config_deinit(&config);

@@ -1004,6 +1004,9 @@ START_TEST(a_backlog_is_a_queue)
 {
     static struct message m[100001];
     struct message big = {.kib = 64};
+    static const uint64_t limit[RESOURCE_COUNT] = {[RESOURCE_TABLE_MEMORY] = UINT64_C(1) << 20};
+    struct users users = {.limit = limit};
+    struct user *user = user_ref(&users, 1);
     struct backlog b = {0};
     uint32_t in = 0, out = 0;
     uint64_t rng = 7;
@@ -1011,7 +1014,7 @@ START_TEST(a_backlog_is_a_queue)
     ck_assert_ptr_null(backlog_first(&b));
     for (int i = 0; i < 100000; i++) {
         if (random_below(&rng, 1000) < (i / 10000 % 2 ? 400u : 600u)) {
-            ck_assert(backlog_reserve(&b));
+            ck_assert(backlog_reserve(&b, user));
             m[in].kib = 2;
             backlog_push(&b, &m[in++]);
         } else if (b.n > 0) {
@@ -1027,7 +1030,7 @@ START_TEST(a_backlog_is_a_queue)
     ck_assert_ptr_null(b.item);
     for (uint32_t i = 0; i < BACKLOG_MESSAGES; i++) {
         CHECK(!backlog_full(&b));
-        CHECK(backlog_reserve(&b));
+        CHECK(backlog_reserve(&b, user));
         backlog_push(&b, m);
     }
     ck_assert(backlog_full(&b));
@@ -1037,12 +1040,38 @@ START_TEST(a_backlog_is_a_queue)
         backlog_pop(&b);
     for (uint64_t i = 0; i < BACKLOG_BYTES >> 16; i++) {
         CHECK(!backlog_full(&b));
-        CHECK(backlog_reserve(&b));
+        CHECK(backlog_reserve(&b, user));
         backlog_push(&b, &big);
     }
     ck_assert(backlog_full(&b));
     while (b.n > 0)
         backlog_pop(&b);
+    user_unref(user); /* asserts that all charges were given back */
+}
+END_TEST
+
+START_TEST(a_backlog_is_charged)
+{
+    static struct message m[64];
+    uint64_t limit[RESOURCE_COUNT] = {0};
+    struct users users = {.limit = limit};
+    struct user *user = user_ref(&users, 1);
+    struct backlog b = {0}, second = {0};
+    uint32_t n = 0;
+
+    ck_assert(!backlog_reserve(&b, user));
+    ck_assert_ptr_null(b.item);
+    limit[RESOURCE_TABLE_MEMORY] = 64 * (sizeof(struct backlog_item) + sizeof(struct message));
+    while (backlog_reserve(&b, user))
+        backlog_push(&b, &m[n++]);
+    ck_assert_uint_eq(n, 64);
+    ck_assert(!backlog_reserve(&second, user));
+    while (b.n > 0)
+        backlog_pop(&b);
+    ck_assert_uint_eq(user->used[RESOURCE_TABLE_MEMORY], 0);
+    ck_assert(backlog_reserve(&second, user));
+    backlog_deinit(&second);
+    user_unref(user);
 }
 END_TEST
 
@@ -1092,5 +1121,6 @@ int main(void)
     tcase_add_test(c, the_limit_is_exact);
     c = suite_case(suite, "backlog", 0, NULL, NULL);
     tcase_add_test(c, a_backlog_is_a_queue);
+    tcase_add_test(c, a_backlog_is_charged);
     return run_suite(suite);
 }

@@ -21,6 +21,8 @@ static void ref_user(void)
 static void unref_user(void)
 {
     user_unref(user);
+    for (int i = 0; i < RESOURCE_COUNT; i++)
+        ck_assert_uint_eq(users.used[i], 0);
     ck_assert_uint_eq(HASH_COUNT(users.by_uid), 0);
 }
 
@@ -187,6 +189,144 @@ START_TEST(one_user_per_uid_until_the_last_reference)
 }
 END_TEST
 
+/* npud.conf was read again, with less in it. */
+START_TEST(a_lower_limit_holds_for_what_is_above)
+{
+    struct charge all = {0}, more = {0};
+
+    ck_assert_int_eq(charge_user(&all, RESOURCE_STREAMS, 10), 0);
+    limit[RESOURCE_STREAMS] = 4;
+    ck_assert_int_eq(charge_user(&more, RESOURCE_STREAMS, 1), -EDQUOT);
+    ck_assert_int_eq(charge_user(&more, RESOURCE_STREAMS, UINT64_MAX - 5), -EDQUOT);
+    user_uncharge(&all);
+    ck_assert_int_eq(charge_user(&more, RESOURCE_STREAMS, 4), 0);
+    user_uncharge(&more);
+}
+END_TEST
+
+START_TEST(a_file_is_a_descriptor_and_a_mapping)
+{
+    struct charge c = {0}, other = {0};
+
+    ck_assert_int_eq(user_charge_files(&c, user, 4), 0);
+    ck_assert_uint_eq(user->used[RESOURCE_FDS], 4);
+    ck_assert_uint_eq(user->used[RESOURCE_MAPPINGS], 4);
+    limit[RESOURCE_FDS] = 5;
+    ck_assert_int_eq(user_charge_files(&other, user, 2), -EDQUOT);
+    limit[RESOURCE_FDS] = 10;
+    limit[RESOURCE_MAPPINGS] = 5;
+    ck_assert_int_eq(user_charge_files(&other, user, 2), -ENOSPC);
+    ck_assert_ptr_null(other.user);
+    ck_assert_uint_eq(user->used[RESOURCE_FDS], 4);
+    ck_assert_uint_eq(user->used[RESOURCE_MAPPINGS], 4);
+    user_uncharge(&c);
+    user_uncharge(&c);
+    ck_assert_uint_eq(user->used[RESOURCE_FDS], 0);
+    ck_assert_uint_eq(user->used[RESOURCE_MAPPINGS], 0);
+}
+END_TEST
+
+START_TEST(a_charge_grows_and_shrinks)
+{
+    struct charge c = {0};
+
+    ck_assert_int_eq(user_charge_more(&c, user, RESOURCE_TABLE_MEMORY, 6), 0);
+    ck_assert_int_eq(user_charge_more(&c, user, RESOURCE_TABLE_MEMORY, 5), -EDQUOT);
+    ck_assert_int_eq(user_charge_more(&c, user, RESOURCE_TABLE_MEMORY, 4), 0);
+    ck_assert_uint_eq(c.amount, 10);
+    user_uncharge_part(&c, 7);
+    ck_assert_uint_eq(user->used[RESOURCE_TABLE_MEMORY], 3);
+    limit[RESOURCE_TABLE_MEMORY] = UINT64_MAX;
+    ck_assert_int_eq(user_charge_more(&c, user, RESOURCE_TABLE_MEMORY, CHARGE_MAX - 3), 0);
+    ck_assert_int_eq(user_charge_more(&c, user, RESOURCE_TABLE_MEMORY, 1), -EDQUOT);
+    user_uncharge(&c);
+    ck_assert_uint_eq(user->used[RESOURCE_TABLE_MEMORY], 0);
+}
+END_TEST
+
+/* Takes one after the other until there is no more; returns how many. */
+static uint32_t take_all(struct charge *c, struct user *who)
+{
+    uint32_t n = 0;
+
+    while (user_charge_more(c, who, RESOURCE_MAPPINGS, 1) == 0)
+        n++;
+    return n;
+}
+
+/*
+ * Each of n users that take all they can leaves one part in n + 1 to those that come later, in
+ * whatever order they take.
+ */
+START_TEST(a_greedy_user_leaves_room_for_others)
+{
+    struct user *greedy[9];
+    struct charge c[9] = {{0}}, mine = {0};
+    uint32_t n, left = 500;
+
+    limit[RESOURCE_MAPPINGS] = UINT64_MAX;
+    users.total[RESOURCE_MAPPINGS] = 1000;
+    n = take_all(&mine, user);
+    ck_assert_uint_eq(n, 1000); /* alone, by itself */
+    user_uncharge(&mine);
+    users_share(&users);
+    n = take_all(&mine, user);
+    ck_assert_uint_eq(n, 500);
+    for (uint32_t i = 0; i < 9; i++) {
+        greedy[i] = user_ref(&users, i);
+        n = take_all(&c[i], greedy[i]);
+        ck_assert_uint_eq(n, left / 2);
+        left -= n;
+    }
+    /* What one gives back goes to all. */
+    user_uncharge(&mine);
+    for (uint32_t round = 0; round < 20; round++)
+        for (uint32_t i = 0; i < 9; i++) {
+            if (c[i].amount > 0)
+                user_uncharge_part(&c[i], c[i].amount / 2);
+            take_all(&c[i], greedy[i]);
+        }
+    for (uint32_t i = 0; i < 9; i++) {
+        ck_assert_uint_ge(c[i].amount, 50);
+        ck_assert_uint_le(c[i].amount, 250);
+    }
+    n = take_all(&mine, user);
+    ck_assert_uint_ge(n, 45);
+    user_uncharge(&mine);
+    for (uint32_t i = 0; i < 9; i++) {
+        user_uncharge(&c[i]);
+        user_unref(greedy[i]);
+    }
+    users.total[RESOURCE_MAPPINGS] = 0;
+    users.shared = false;
+}
+END_TEST
+
+/* One that has more than others leave it is refused; it loses nothing. */
+START_TEST(a_user_above_its_share_is_refused)
+{
+    struct user *late = user_ref(&users, 7);
+    struct charge mine = {0}, theirs = {0};
+
+    limit[RESOURCE_MAPPINGS] = 80;
+    users.total[RESOURCE_MAPPINGS] = 100;
+    users_share(&users);
+    ck_assert_uint_eq(take_all(&mine, user), 50);
+    ck_assert_uint_eq(take_all(&theirs, late), 25);
+    ck_assert_uint_eq(user_limit(user, RESOURCE_MAPPINGS), 37);
+    ck_assert_int_eq(user_charge_more(&mine, user, RESOURCE_MAPPINGS, 1), -EDQUOT);
+    ck_assert_uint_eq(user->used[RESOURCE_MAPPINGS], 50);
+    user_uncharge_part(&mine, 20);
+    ck_assert_uint_eq(take_all(&theirs, late), 10);
+    ck_assert_uint_eq(take_all(&mine, user), 2);
+    user_uncharge(&theirs);
+    user_uncharge(&mine);
+    user_unref(late);
+    users.total[RESOURCE_MAPPINGS] = 0;
+    users.shared = false;
+}
+END_TEST
+
 START_TEST(last_reference_with_a_balance_is_a_bug)
 {
     struct charge c = {0};
@@ -209,6 +349,11 @@ static Suite *make_suite(void)
     tcase_add_test(t, resources_are_counted_apart);
     tcase_add_test(t, uids_are_counted_apart);
     tcase_add_test(t, one_user_per_uid_until_the_last_reference);
+    tcase_add_test(t, a_lower_limit_holds_for_what_is_above);
+    tcase_add_test(t, a_file_is_a_descriptor_and_a_mapping);
+    tcase_add_test(t, a_charge_grows_and_shrinks);
+    tcase_add_test(t, a_greedy_user_leaves_room_for_others);
+    tcase_add_test(t, a_user_above_its_share_is_refused);
     tcase_add_test_raise_signal(t, last_reference_with_a_balance_is_a_bug, SIGABRT);
     return s;
 }
