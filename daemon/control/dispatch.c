@@ -3,12 +3,10 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
-#include <linux/sockios.h>
 
 #include "acl/acl_base.h"
+#include "daemon/control/answer.h"
 #include "daemon/control/fetch.h"
 #include "daemon/core/call.h"
 #include "daemon/core/device.h"
@@ -20,8 +18,6 @@
 #include "daemon/engine/value.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
-
-#define FDS_UNREAD_MAX 16
 
 /* --- session and devices --- */
 
@@ -266,46 +262,15 @@ static void dispatch_request(struct call *call)
         call->reply.error =
             refuse_with_error(call, ACL_ERROR_UNINITIALIZE, "the session has left already");
     } else {
+        enum cause cause = answer_prepare(call);
+
         session_segments_taken(call->session, returns_segment(call->request));
-        call->reply.error = handle_row(call, &table[kind]);
+        call->reply.error =
+            cause == CAUSE_NONE ? handle_row(call, &table[kind]) : refuse_plainly(call, cause);
     }
     call->reply.message = call->message;
     if (call->reply.error != 0)
         call->reply.body_case = NPUD__REPLY__BODY__NOT_SET;
-}
-
-/*
- * Descriptors that were sent and not yet received count as ours in the kernel, which has one limit
- * for all of npud's: a client that leaves them lie would have the others go without. An honest one
- * has a single request under way.
- */
-static bool takes_descriptors(struct session *session, unsigned n)
-{
-    int unread = 0;
-
-    if (ioctl(session->socket, SIOCOUTQ, &unread) < 0 || unread == 0)
-        session->fds_unread = 0;
-    session->fds_unread += n;
-    return session->fds_unread <= FDS_UNREAD_MAX;
-}
-
-/* 0, or negative: the session must end. */
-static int send_answer(struct call *call)
-{
-    const int fds[] = {call->fd, call->more_fd[0], call->more_fd[1], -1};
-    unsigned n = 0;
-    int r = -EAGAIN;
-
-    while (fds[n] >= 0)
-        n++;
-    if (n == 0 || takes_descriptors(call->session, n))
-        r = packet_send_message(call->session->socket, &call->reply.base, fds, n, MSG_DONTWAIT);
-    for (unsigned i = 0; i < n && call->close_fd; i++)
-        close(fds[i]);
-    if (r == -EAGAIN)
-        log_client_fault(&call->session->log,
-                         "the client does not read its replies: session ended");
-    return r;
 }
 
 /* Those that a request may bring along, from a client that has said so. */
@@ -341,7 +306,7 @@ static int handle_packet(struct session *session, struct packet *packet)
     npud__request__free_unpacked(request, NULL);
     if (call.in_fd >= 0)
         packet_close(call.in_fd);
-    r = send_answer(&call);
+    r = answer_send(&call);
     if (call.fault) {
         log_client_fault(&session->log, "broke the protocol (%s): session ended", call.message);
         return -EBADMSG;

@@ -16,6 +16,7 @@
 #include "daemon/buffers/buffers.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/control/answer.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/control/listener.h"
@@ -282,10 +283,12 @@ void session_free(struct session *session)
         event_free(session->on_socket);
     if (session->on_death)
         event_free(session->on_death);
-    if (session->sends_fds)
-        deferred_close_slow(session->socket);
-    else
-        deferred_close(session->socket);
+    if (!answer_leave(session)) {
+        if (session->sends_fds)
+            deferred_close_slow(session->socket);
+        else
+            deferred_close(session->socket);
+    }
     survivor_watch(session);
     if (session->pidfd >= 0)
         close(session->pidfd);
@@ -397,6 +400,8 @@ int sessions_init(struct server *server)
     if (!server->on_ended)
         return -ENOMEM;
     r = heap_trim_init(server->base);
+    if (r == 0)
+        r = answers_init(server);
     return r < 0 ? r : buffers_init(server);
 }
 
@@ -410,6 +415,7 @@ void sessions_deinit(struct server *server)
     }
     if (server->on_ended)
         event_free(server->on_ended);
+    answers_deinit(server);
     survivors_deinit(server);
     buffers_deinit(server);
 }

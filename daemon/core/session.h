@@ -88,8 +88,7 @@ struct session {
     struct event *on_socket;
     struct event *on_death;
     enum session_state state;
-    bool halted;         /* by session_halt() */
-    unsigned fds_unread; /* descriptors sent since it was last seen to have read everything */
+    bool halted; /* by session_halt() */
     uint64_t requests;
     uint64_t since_ns;
     uint64_t memory; /* bytes of its allocations */

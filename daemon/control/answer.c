@@ -1,0 +1,359 @@
+#include "daemon/control/answer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <linux/sockios.h>
+#include <utlist.h>
+
+#include "daemon/base/deferred_close.h"
+#include "daemon/base/log.h"
+#include "daemon/core/call.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "proto/util/clock.h"
+#include "proto/wire/packet.h"
+
+#define FDS_UNREAD_MAX 16u /* of one session */
+#define FDS_MAX        3u  /* of one answer */
+#define LOOKS          2   /* at those that have not read, for each answer with descriptors */
+#define LOOKS_AT_LIMIT 64
+
+/* Until the kernel is asked again: it tells no process that there is room. */
+#define RETRY_FIRST_NS NSEC_PER_MSEC
+#define RETRY_LAST_NS  (64 * NSEC_PER_MSEC)
+
+/* What a client has been sent and is not known to have read. */
+struct unread {
+    struct session *session; /* NULL: it has ended, and the socket is kept here */
+    struct user *user;       /* the payer */
+    int socket;
+    bool sends_fds;
+    struct charge charge; /* the descriptors; listed while there are any */
+    struct charge charge_socket;
+    struct event *on_change;    /* of a kept socket */
+    struct unread *prev, *next; /* user->unread, the oldest first */
+};
+
+/* An answer that the kernel did not take. Requests of the session are not read while it is here. */
+struct answer {
+    struct session *session;
+    struct answer *prev, *next; /* server->answers, the oldest first */
+    int fds[FDS_MAX];           /* its own */
+    unsigned n;
+    size_t size;
+    uint8_t data[];
+};
+
+/* --- what clients have not read --- */
+
+/*
+ * Of what lies with the client, nothing is left when it has read it, or closed its socket. A packet
+ * that is being freed counts as one byte while the kernel tells npud of it.
+ */
+static bool has_read_all(const struct unread *unread)
+{
+    int bytes = 0;
+
+    return ioctl(unread->socket, SIOCOUTQ, &bytes) < 0 || bytes <= 1;
+}
+
+static void give_back(struct unread *unread)
+{
+    if (!unread->charge.user)
+        return;
+    DL_DELETE(unread->user->unread, unread);
+    user_uncharge(&unread->charge);
+}
+
+static void unread_free(struct unread *unread)
+{
+    give_back(unread);
+    if (unread->on_change)
+        event_free(unread->on_change);
+    if (!unread->session) {
+        if (unread->sends_fds)
+            deferred_close_slow(unread->socket);
+        else
+            deferred_close(unread->socket);
+    }
+    user_uncharge(&unread->charge_socket);
+    user_unref(unread->user);
+    free(unread);
+}
+
+/* A client has read all, or closed its socket. */
+static void check_read(struct unread *unread)
+{
+    if (!has_read_all(unread))
+        return;
+    if (unread->session)
+        give_back(unread);
+    else
+        unread_free(unread);
+}
+
+/*
+ * Look at those that were listed first. Each answer with descriptors lists one session at most and
+ * looks at two: so few are listed that have read.
+ */
+static void look_at_unread(struct user *user, unsigned looks)
+{
+    struct unread *unread, *next;
+
+    DL_FOREACH_SAFE (user->unread, unread, next) {
+        if (looks-- == 0)
+            return;
+        check_read(unread);
+    }
+}
+
+static struct unread *unread_get(struct session *session)
+{
+    if (!session->unread) {
+        session->unread = calloc(1, sizeof(*session->unread));
+        if (session->unread)
+            *session->unread = (struct unread){.session = session,
+                                               .user = user_hold(session->user->payer),
+                                               .socket = session->socket};
+    }
+    return session->unread;
+}
+
+/* Which requests may be answered with descriptors. */
+static bool carries_fds(const Npud__Request *request)
+{
+    switch (request->body_case) {
+    case NPUD__REQUEST__BODY_HELLO:
+    case NPUD__REQUEST__BODY_OPEN_DEVICE:
+    case NPUD__REQUEST__BODY_CREATE_STREAM:
+    case NPUD__REQUEST__BODY_CREATE_EVENT:
+    case NPUD__REQUEST__BODY_CREATE_IPC_EVENT:
+    case NPUD__REQUEST__BODY_OPEN_IPC_EVENT:
+    case NPUD__REQUEST__BODY_MALLOC:
+    case NPUD__REQUEST__BODY_CREATE_SEGMENT:
+    case NPUD__REQUEST__BODY_MAP_SEGMENT:
+    case NPUD__REQUEST__BODY_CREATE_QUEUE:
+    case NPUD__REQUEST__BODY_ATTACH_QUEUE:
+    case NPUD__REQUEST__BODY_QUEUE_BELL:
+    case NPUD__REQUEST__BODY_OWN_WAITS:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool has_room(const struct user *user)
+{
+    return user_used(user, RESOURCE_UNREAD_FDS) + FDS_MAX <= user_limit(user, RESOURCE_UNREAD_FDS);
+}
+
+enum cause answer_prepare(const struct call *call)
+{
+    struct session *session = call->session;
+
+    if (!carries_fds(call->request))
+        return CAUSE_NONE;
+    if (!unread_get(session))
+        return CAUSE_MEMORY;
+    if (has_room(session->user))
+        return CAUSE_NONE;
+    check_read(session->unread);
+    look_at_unread(session->user->payer, LOOKS_AT_LIMIT);
+    return has_room(session->user) ? CAUSE_NONE : CAUSE_USER_UNREAD_FDS;
+}
+
+/* False: the session leaves too many unread. An honest client has a single request under way. */
+static bool charge_fds(struct session *session, unsigned n)
+{
+    struct unread *unread = session->unread;
+    bool listed;
+
+    check_read(unread);
+    look_at_unread(unread->user, LOOKS);
+    listed = unread->charge.user != NULL;
+    if (unread->charge.amount + n > FDS_UNREAD_MAX ||
+        user_charge_more(&unread->charge, unread->user, RESOURCE_UNREAD_FDS, n) < 0)
+        return false;
+    if (!listed)
+        DL_APPEND(unread->user->unread, unread);
+    return true;
+}
+
+static void on_change(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    check_read(arg);
+}
+
+/*
+ * Edge-triggered, because a socket that is shut down is always ready: there is an edge when the
+ * client has read a packet, or its end is closed and the packets have gone with it.
+ */
+static bool keep_socket(struct unread *unread, struct session *session)
+{
+    struct server *server = session->server;
+
+    if (server->ending || has_read_all(unread))
+        return false;
+    unread->on_change =
+        event_new(server->base, unread->socket, EV_WRITE | EV_ET | EV_PERSIST, on_change, unread);
+    if (!unread->on_change || event_add(unread->on_change, NULL) < 0)
+        return false;
+    shutdown(unread->socket, SHUT_RDWR);
+    unread->session = NULL;
+    unread->sends_fds = session->sends_fds;
+    /* In place of those that the session gives back. If they are few, that is all the same. */
+    user_charge(&unread->charge_socket, unread->user, RESOURCE_FDS, 1);
+    return true;
+}
+
+/* --- answers that are kept --- */
+
+static void answer_free(struct answer *answer)
+{
+    DL_DELETE(answer->session->server->answers, answer);
+    answer->session->answer = NULL;
+    for (unsigned i = 0; i < answer->n; i++)
+        close(answer->fds[i]);
+    free(answer);
+}
+
+bool answer_leave(struct session *session)
+{
+    struct unread *unread = session->unread;
+
+    if (session->answer)
+        answer_free(session->answer);
+    session->unread = NULL;
+    if (!unread)
+        return false;
+    if (unread->charge.user && keep_socket(unread, session))
+        return true;
+    unread_free(unread);
+    return false;
+}
+
+static void schedule_retry(struct server *server)
+{
+    struct timeval in = {.tv_usec = (suseconds_t)(server->retry_ns / NSEC_PER_USEC)};
+
+    event_add(server->on_retry, &in);
+}
+
+/* Copies: those that the reply borrows may be closed before it is sent. */
+static bool own_fds(struct answer *answer, const int *fds, unsigned n)
+{
+    for (; answer->n < n; answer->n++) {
+        answer->fds[answer->n] = fcntl(fds[answer->n], F_DUPFD_CLOEXEC, 0);
+        if (answer->fds[answer->n] < 0)
+            return false;
+    }
+    return true;
+}
+
+/* 0, or negative: it cannot be kept. */
+static int keep_answer(struct call *call, const int *fds, unsigned n)
+{
+    struct session *session = call->session;
+    struct server *server = session->server;
+    size_t size = protobuf_c_message_get_packed_size(&call->reply.base);
+    struct answer *answer = calloc(1, sizeof(*answer) + size);
+
+    if (!answer)
+        return -ENOMEM;
+    assert(!session->answer);
+    answer->session = session;
+    session->answer = answer;
+    if (!server->answers) {
+        server->retry_ns = RETRY_FIRST_NS;
+        schedule_retry(server);
+    }
+    DL_APPEND(server->answers, answer);
+    if (!own_fds(answer, fds, n)) {
+        answer_free(answer);
+        return -EMFILE;
+    }
+    answer->size = protobuf_c_message_pack(&call->reply.base, answer->data);
+    event_del(session->on_socket);
+    return 0;
+}
+
+static int log_not_sent(struct session *session, int r)
+{
+    if (r == -EAGAIN)
+        log_client_fault(&session->log, "the client does not read its replies: session ended");
+    return r;
+}
+
+/* In the order in which they were kept, until the kernel takes no more. */
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+    struct answer *answer;
+
+    (void)fd;
+    (void)what;
+    while ((answer = server->answers)) {
+        struct session *session = answer->session;
+        int r = packet_send(session->socket, answer->data, answer->size, answer->fds, answer->n,
+                            MSG_DONTWAIT);
+
+        if (r == -ETOOMANYREFS) {
+            if (server->retry_ns < RETRY_LAST_NS)
+                server->retry_ns *= 2;
+            schedule_retry(server);
+            return;
+        }
+        server->retry_ns = RETRY_FIRST_NS;
+        answer_free(answer);
+        if (log_not_sent(session, r) < 0 || event_add(session->on_socket, NULL) < 0)
+            session_end(session);
+    }
+}
+
+int answer_send(struct call *call)
+{
+    const int fds[FDS_MAX + 1] = {call->fd, call->more_fd[0], call->more_fd[1], -1};
+    unsigned n = 0;
+    struct session *session = call->session;
+    int r = -EAGAIN;
+
+    while (fds[n] >= 0)
+        n++;
+    if (n == 0 || charge_fds(session, n))
+        r = packet_send_message(session->socket, &call->reply.base, fds, n, MSG_DONTWAIT);
+    if (r == -ETOOMANYREFS)
+        r = keep_answer(call, fds, n);
+    for (unsigned i = 0; i < n && call->close_fd; i++)
+        close(fds[i]);
+    return log_not_sent(session, r);
+}
+
+int answers_init(struct server *server)
+{
+    server->on_retry = event_new(server->base, -1, 0, on_retry, server);
+    return server->on_retry ? 0 : -ENOMEM;
+}
+
+void answers_deinit(struct server *server)
+{
+    struct user *user, *tmp;
+
+    if (server->on_retry)
+        event_free(server->on_retry);
+    server->on_retry = NULL;
+    HASH_ITER (hh, server->users.by_uid, user, tmp) {
+        struct user *held = user_hold(user); /* the last of them may be all that holds it */
+
+        while (held->unread)
+            unread_free(held->unread);
+        user_unref(held);
+    }
+}

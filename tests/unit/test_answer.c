@@ -1,0 +1,361 @@
+/*
+ * daemon/control/answer: descriptors that clients do not read, and answers that the kernel does not
+ * take. The clients are the test itself, at the other end of a socket.
+ */
+#include "npud.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "acl/acl_base.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
+#include "tests/common/need.h"
+
+#define USER  7001u
+#define OTHER 7002u
+#define MANY  64
+#define TIGHT 80 /* descriptors: of a process that has too many in sockets */
+
+static struct packet packet; /* the one read last */
+
+/* A client of that user that has said nothing yet. */
+static int connect_as(uid_t uid)
+{
+    struct client_process client = {.pid = getpid(), .uid = uid};
+    int pair[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+    client.pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    ck_assert_ptr_nonnull(session_new_for(&server, pair[1], &client));
+    return pair[0];
+}
+
+static void send_request(int fd, Npud__Request *request)
+{
+    request->id = 1;
+    ck_assert_int_eq(packet_send_message(fd, &request->base, NULL, 0, 0), 0);
+    npud_turn();
+}
+
+static void ask_hello(int fd)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__Hello in = NPUD__HELLO__INIT;
+
+    in.protocol = PROTOCOL;
+    in.program = (char *)"test";
+    q.hello = &in;
+    q.body_case = NPUD__REQUEST__BODY_HELLO;
+    send_request(fd, &q);
+}
+
+static void ask_device(int fd)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__OpenDevice in = NPUD__OPEN_DEVICE__INIT;
+
+    q.open_device = &in;
+    q.body_case = NPUD__REQUEST__BODY_OPEN_DEVICE;
+    send_request(fd, &q);
+}
+
+/* Its error, with its descriptors closed; -1: there is no answer, -2: npud has hung up. */
+static int32_t read_answer(int fd, size_t *n_fds)
+{
+    int r = packet_recv(fd, &packet, MSG_DONTWAIT);
+    Npud__Reply *reply;
+    int32_t error;
+
+    *n_fds = 0;
+    if (r <= 0)
+        return r == -EAGAIN ? -1 : -2;
+    *n_fds = packet.n_fds;
+    packet_deinit(&packet);
+    reply = npud__reply__unpack(NULL, packet.size, packet.data);
+    ck_assert_ptr_nonnull(reply);
+    error = reply->error;
+    npud__reply__free_unpacked(reply, NULL);
+    return error;
+}
+
+static int open_as(uid_t uid)
+{
+    int fd = connect_as(uid);
+    size_t n;
+
+    ask_hello(fd);
+    ck_assert_int_eq(read_answer(fd, &n), 0);
+    ck_assert_uint_eq(n, 1);
+    return fd;
+}
+
+static uint64_t unread_of(uid_t uid)
+{
+    struct user *user = user_find(&server.users, uid);
+
+    return user ? user->used[RESOURCE_UNREAD_FDS] : 0;
+}
+
+static void close_all(const int *fd, int n)
+{
+    for (int i = 0; i < n; i++)
+        close(fd[i]);
+    npud_turn();
+    ck_assert_uint_eq(server.n_sessions, 0);
+}
+
+START_TEST(what_was_read_is_not_charged)
+{
+    int fd[MANY];
+    size_t n;
+
+    npud_start((const char *const[]){"limits.unread_fds=4", NULL});
+    for (int i = 0; i < MANY; i++)
+        fd[i] = open_as(USER);
+    for (int i = 0; i < 8 * MANY; i++) {
+        ask_device(fd[i % MANY]);
+        ck_assert_int_eq(read_answer(fd[i % MANY], &n), 0);
+        ck_assert_uint_eq(n, 1);
+        ck_assert_uint_le(unread_of(USER), 4);
+    }
+    close_all(fd, MANY);
+    npud_stop();
+}
+END_TEST
+
+/* The user that leaves them unread is refused, with a name for it; another user notices nothing. */
+START_TEST(a_user_that_does_not_read_is_refused)
+{
+    int fd[MANY], honest, i;
+    size_t n;
+
+    npud_start((const char *const[]){"limits.unread_fds=20", NULL});
+    honest = open_as(OTHER);
+    for (i = 0; i < MANY; i++)
+        fd[i] = open_as(USER);
+    for (i = 0; i < MANY; i++)
+        ask_device(fd[i]);
+    ck_assert_uint_le(unread_of(USER), 20);
+    ck_assert_uint_ge(unread_of(USER), 18);
+    ask_device(honest);
+    ck_assert_int_eq(read_answer(honest, &n), 0);
+    ck_assert_uint_eq(n, 1);
+    for (i = 0; i < MANY; i++) {
+        int32_t error = read_answer(fd[i], &n);
+
+        ck_assert_int_eq(error, i < 19 ? 0 : ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+        ck_assert_uint_eq(n, i < 19 ? 1 : 0);
+    }
+    /* All was read: there is room again, in each session. */
+    for (i = 0; i < MANY; i++) {
+        ask_device(fd[i]);
+        ck_assert_int_eq(read_answer(fd[i], &n), 0);
+        ck_assert_uint_eq(n, 1);
+    }
+    close(honest);
+    close_all(fd, MANY);
+    npud_stop();
+}
+END_TEST
+
+/*
+ * To leave a session, or to be ended, gives nothing back: the descriptors lie with the client until
+ * it reads, or closes its socket.
+ */
+START_TEST(they_are_charged_beyond_the_session)
+{
+    int fd[MANY];
+    uint32_t n_sessions;
+    size_t n;
+
+    npud_start(NULL);
+    for (int i = 0; i < MANY; i++) {
+        fd[i] = open_as(USER);
+        for (int k = 0; k < 40; k++)
+            if (server.n_sessions > 0)
+                ask_device(fd[i]);
+        ck_assert_uint_eq(server.n_sessions, 0); /* ended */
+        ck_assert_uint_eq(unread_of(USER), 16 * ((uint64_t)i + 1));
+    }
+    /* One reads, one closes, the others do both. */
+    while (read_answer(fd[0], &n) == 0)
+        ;
+    npud_turn();
+    ck_assert_uint_eq(unread_of(USER), 16 * (MANY - 1));
+    close(fd[1]);
+    npud_turn();
+    ck_assert_uint_eq(unread_of(USER), 16 * (MANY - 2));
+    ck_assert_int_eq(read_answer(fd[2], &n), 0);
+    npud_turn();
+    ck_assert_uint_eq(unread_of(USER), 16 * (MANY - 2));
+    n_sessions = server.n_sessions;
+    ck_assert_uint_eq(n_sessions, 0);
+    for (int i = 2; i < MANY; i++)
+        close(fd[i]);
+    npud_turn();
+    ck_assert_uint_eq(unread_of(USER), 0);
+    close(fd[0]);
+    npud_stop();
+}
+END_TEST
+
+/* npud ends while clients have not read. */
+START_TEST(an_end_with_unread_descriptors)
+{
+    int one, two;
+
+    npud_start(NULL);
+    one = open_as(USER);
+    two = open_as(USER);
+    ask_device(one);
+    for (int i = 0; i < 20; i++)
+        if (server.n_sessions > 1)
+            ask_device(two);
+    ck_assert_uint_eq(server.n_sessions, 1);
+    server_end(&server);
+    ck_assert_uint_eq(HASH_COUNT(server.users.by_uid), 0);
+    config_deinit(&config);
+    close(one);
+    close(two);
+    ck_assert_uint_eq(count_fds(), npud_fds);
+}
+END_TEST
+
+/* --- when the kernel takes none --- */
+
+/*
+ * As a user of its own, without rights: the kernel counts descriptors in sockets per user, and has
+ * no bound for root.
+ */
+static void become_someone(void)
+{
+    uid_t uid = 100000 + (uid_t)getpid();
+    struct rlimit limit;
+
+    if (geteuid() == 0)
+        ck_assert_int_eq(setresuid(uid, uid, uid), 0);
+    prctl(PR_SET_DUMPABLE, 1); /* or /proc/self/fd is root's */
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = TIGHT;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* Descriptors that lie in a socket which no process of npud's or of its clients has to do with. */
+static void fill_kernel(const int pair[2])
+{
+    int fds[PACKET_FDS_MAX], r;
+
+    for (int i = 0; i < PACKET_FDS_MAX; i++)
+        fds[i] = pair[0];
+    do
+        r = packet_send(pair[0], "x", 1, fds, PACKET_FDS_MAX, MSG_DONTWAIT);
+    while (r == 0);
+    ck_assert_int_eq(r, -ETOOMANYREFS);
+}
+
+static void empty_kernel(const int pair[2])
+{
+    while (packet_recv(pair[1], &packet, MSG_DONTWAIT) > 0)
+        packet_deinit(&packet);
+}
+
+static int new_pair(int pair[2])
+{
+    int size = 1 << 20;
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+    return setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
+/* Sessions that read are not ended: their answers come when there is room. */
+START_TEST(an_answer_waits_for_the_kernel)
+{
+    int fd[8], pair[2];
+    size_t n;
+
+    become_someone();
+    npud_start(NULL);
+    new_pair(pair);
+    for (int i = 0; i < 8; i++)
+        fd[i] = open_as(USER + (uid_t)i);
+    fill_kernel(pair);
+    for (int i = 0; i < 8; i++) {
+        ask_device(fd[i]);
+        ask_device(fd[i]); /* not read before the first was answered */
+        ck_assert_int_eq(read_answer(fd[i], &n), -1);
+    }
+    ck_assert_uint_eq(server.n_sessions, 8);
+    /* One leaves meanwhile. */
+    close(fd[7]);
+    empty_kernel(pair);
+    for (int i = 0; i < 7; i++)
+        for (int k = 0; k < 2; k++) {
+            int32_t error;
+
+            while ((error = read_answer(fd[i], &n)) == -1)
+                event_base_loop(server.base, EVLOOP_ONCE);
+            ck_assert_int_eq(error, 0);
+            ck_assert_uint_eq(n, 1);
+        }
+    ck_assert_ptr_null(server.answers);
+    close(pair[0]);
+    close(pair[1]);
+    close_all(fd, 7);
+    npud_stop();
+}
+END_TEST
+
+/* What is kept goes with its session, and with npud. */
+START_TEST(an_answer_that_is_never_sent)
+{
+    int one, two, pair[2];
+    size_t n;
+
+    become_someone();
+    npud_start(NULL);
+    new_pair(pair);
+    one = open_as(USER);
+    two = open_as(OTHER);
+    fill_kernel(pair);
+    ask_device(one);
+    ask_device(two);
+    ck_assert_int_eq(read_answer(one, &n), -1);
+    session_end(server.sessions);
+    npud_turn();
+    ck_assert_uint_eq(server.n_sessions, 1);
+    ck_assert_int_eq(read_answer(one, &n), -2);
+    ck_assert_ptr_nonnull(server.answers);
+    close(one);
+    close(pair[0]);
+    close(pair[1]);
+    server_end(&server);
+    ck_assert_ptr_null(server.answers);
+    config_deinit(&config);
+    close(two);
+    ck_assert_uint_eq(count_fds(), npud_fds);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("answer");
+    TCase *t = suite_case(s, "unread", 0, NULL, NULL);
+
+    tcase_add_test(t, what_was_read_is_not_charged);
+    tcase_add_test(t, a_user_that_does_not_read_is_refused);
+    tcase_add_test(t, they_are_charged_beyond_the_session);
+    tcase_add_test(t, an_end_with_unread_descriptors);
+    t = suite_case(s, "kernel", 0, NULL, NULL);
+    tcase_add_test(t, an_answer_waits_for_the_kernel);
+    tcase_add_test(t, an_answer_that_is_never_sent);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(make_suite());
+}
