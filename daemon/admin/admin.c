@@ -25,6 +25,8 @@ struct admin {
     int socket;
     struct event *on_socket;
     struct event *on_slice;
+    struct user *user;
+    struct charge charge;
     uint64_t request;           /* that asked for the report being made */
     struct admin_report report; /* what is told of it; its memfd is open while it is made */
     uint64_t rule;              /* that the request being answered has set */
@@ -47,6 +49,8 @@ static void admin_free(struct admin *admin)
         event_free(admin->on_slice);
     report_close(admin);
     deferred_close(admin->socket);
+    user_uncharge(&admin->charge);
+    user_unref(admin->user);
     free(admin);
 }
 
@@ -241,30 +245,61 @@ static bool in_group(int socket, gid_t gid)
  * The socket's mode decides which users can connect; this decides it for sockets that were passed
  * to us, too.
  */
-static bool may_administer(struct server *server, int socket)
+static bool may_administer(struct server *server, const struct ucred *cred, int socket)
 {
-    struct ucred cred;
-    socklen_t len = sizeof(cred);
-
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-        return false;
-    if (cred.uid == 0 || cred.uid == geteuid())
+    if (cred->uid == 0 || cred->uid == geteuid())
         return true;
     return server->admin_gid != (gid_t)-1 &&
-           (cred.gid == server->admin_gid || in_group(socket, server->admin_gid));
+           (cred->gid == server->admin_gid || in_group(socket, server->admin_gid));
+}
+
+static void refuse_admin(int socket, int32_t error, const char *message)
+{
+    Npud__AdminReply reply = NPUD__ADMIN_REPLY__INIT;
+
+    reply.id = 1;
+    reply.error = error;
+    reply.message = (char *)message;
+    packet_send_message(socket, &reply.base, NULL, 0, MSG_DONTWAIT);
+}
+
+/*
+ * A connection has one request under way: its socket, a report that is made, and one that was not
+ * read. So their number bounds the rest, which is not charged: at a limit, a user may ask which one
+ * it is.
+ */
+static bool admin_watch(struct admin *admin, uid_t uid)
+{
+    struct server *server = admin->server;
+    char text[256];
+
+    admin->user = user_ref(&server->users, uid);
+    if (!admin->user)
+        return false;
+    if (user_charge(&admin->charge, admin->user, RESOURCE_ADMINS, 1) < 0) {
+        int32_t error =
+            refuse_text(text, sizeof(text), CAUSE_USER_ADMINS, admin->user, "no connection");
+
+        refuse_admin(admin->socket, error, text);
+        return false;
+    }
+    admin->on_socket =
+        event_new(server->base, admin->socket, EV_READ | EV_PERSIST, on_socket, admin);
+    admin->on_slice = event_new(server->base, -1, 0, on_slice, admin);
+    return admin->on_socket && admin->on_slice && event_add(admin->on_socket, NULL) == 0;
 }
 
 void admin_accept(struct server *server, int socket)
 {
-    Npud__AdminReply reply = NPUD__ADMIN_REPLY__INIT;
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
     struct admin *admin;
 
-    if (!may_administer(server, socket)) {
-        reply.id = 1;
-        reply.error = ACL_ERROR_RT_NO_PERMISSION;
-        reply.message = (char *)"only root and members of npud's admin group may ask ([npud] "
-                                "admin_group in npud.conf)";
-        packet_send_message(socket, &reply.base, NULL, 0, MSG_DONTWAIT);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+        !may_administer(server, &cred, socket)) {
+        refuse_admin(socket, ACL_ERROR_RT_NO_PERMISSION,
+                     "only root and members of npud's admin group may ask ([npud] admin_group in "
+                     "npud.conf)");
         close(socket);
         return;
     }
@@ -277,9 +312,7 @@ void admin_accept(struct server *server, int socket)
     admin->socket = socket;
     admin->report.fd = -1;
     DL_APPEND(server->admin_list, admin);
-    admin->on_socket = event_new(server->base, socket, EV_READ | EV_PERSIST, on_socket, admin);
-    admin->on_slice = event_new(server->base, -1, 0, on_slice, admin);
-    if (!admin->on_socket || !admin->on_slice || event_add(admin->on_socket, NULL) < 0)
+    if (!admin_watch(admin, cred.uid))
         admin_free(admin);
 }
 

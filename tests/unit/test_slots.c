@@ -545,6 +545,34 @@ START_TEST(a_condemned_block_stays_when_a_slot_was_taken)
 }
 END_TEST
 
+/* What owners charge before they take a slot is what the table has then, and it never goes. */
+START_TEST(growth_is_told_before)
+{
+    bool mapped;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < 4096; i++) {
+        bool grows = slots_at(&table, i) == NULL;
+        size_t size = slots_growth(&table, &mapped);
+
+        ck_assert_int_eq(size > 0, grows);
+        ck_assert_uint_ge(size, grows ? sizeof(struct object) : 0);
+        ck_assert_int_eq(mapped, size >= 65536);
+        bytes += size;
+        take_live();
+    }
+    ck_assert_uint_ge(bytes, 4096 * sizeof(struct object));
+    ck_assert_uint_eq(slots_growth(&table, &mapped), 0); /* full */
+    for (uint32_t i = 0; i < 4096; i++)
+        slots_put(&table, slots_at(&table, i));
+    slots_release(&table, 0, NULL);
+    for (uint32_t i = 0; i < 4096; i++) {
+        ck_assert_uint_eq(slots_growth(&table, &mapped), 0);
+        take_live();
+    }
+}
+END_TEST
+
 /* Against a model: whatever is released when, no number has a generation that it had before. */
 START_TEST(random_releases_agree_with_a_model)
 {
@@ -718,6 +746,7 @@ static Suite *make_suite(void)
     tcase_add_test(one, few_idle_blocks_are_kept);
     tcase_add_test(one, each_released_object_is_forgotten_once);
     tcase_add_test(one, a_condemned_block_stays_when_a_slot_was_taken);
+    tcase_add_test(one, growth_is_told_before);
     tcase_add_test(one, random_releases_agree_with_a_model);
     tcase_add_test(many, readers_beside_a_busy_owner);
     return s;

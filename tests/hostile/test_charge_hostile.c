@@ -1,0 +1,336 @@
+/*
+ * Clients that take what npud itself has only so much of, each beside an honest client of another
+ * user: the first is refused with a name for it, the other notices nothing.
+ */
+#include "tests/common/harness.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
+#include "tests/common/need.h"
+#include "tests/common/proc.h"
+#include "tests/common/raw.h"
+
+#define NOBODY 65534
+#define MANY   512
+
+/* An npud that several users share, as one that systemd has started. */
+static void start_shared(const char *set)
+{
+    char ready[32], group[] = "--set=npud.access_group=*", control[96], admin[96], path[256], c;
+    const char *dir = getenv("NPUD_BINDIR");
+    int fds[2];
+
+    snprintf(npud.dir, sizeof(npud.dir), "/tmp/npud-charge.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(npud.dir));
+    ck_assert_int_eq(chmod(npud.dir, 0755), 0);
+    snprintf(control, sizeof(control), "%s/npud.sock", npud.dir);
+    snprintf(admin, sizeof(admin), "%s/admin.sock", npud.dir);
+    snprintf(path, sizeof(path), "%s/npud", dir ? dir : "build");
+    ck_assert_int_eq(pipe(fds), 0);
+    npud.pid = fork();
+    if (npud.pid == 0) {
+        snprintf(ready, sizeof(ready), "--ready-fd=%d", fds[1]);
+        close(fds[0]);
+        execl(path, "npud", "--quiet", "--die-with-parent", "--config=/dev/null", "-S", control,
+              "-A", admin, ready, "--set=npud.admin_group=", "--set=limits.ipc_events=1M", group,
+              set, (char *)NULL);
+        _exit(127);
+    }
+    close(fds[1]);
+    ck_assert_msg(read(fds[0], &c, 1) == 1, "npud did not start");
+    close(fds[0]);
+    setenv("NPUD_SOCKET", control, 1);
+    setenv("NPUD_ADMIN_SOCKET", admin, 1);
+}
+
+static void end_shared(void)
+{
+    npud_expect_empty();
+    npud_teardown();
+    rmdir(npud.dir);
+}
+
+static void become_nobody(void)
+{
+    ck_assert_int_eq(setgroups(0, NULL), 0);
+    ck_assert_int_eq(setresgid(NOBODY, NOBODY, NOBODY), 0);
+    ck_assert_int_eq(setresuid(NOBODY, NOBODY, NOBODY), 0);
+}
+
+/* What a user has of a resource, and may have, as npuctl shows it. */
+static Npud__LimitRow limit_of(uid_t uid, const char *resource)
+{
+    Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__LIMITS);
+    Npud__LimitRow found = NPUD__LIMIT_ROW__INIT;
+
+    for (size_t i = 0; i < report->n_limits; i++)
+        if (report->limits[i]->uid == uid && strcmp(report->limits[i]->resource, resource) == 0) {
+            found.used = report->limits[i]->used;
+            found.limit = report->limits[i]->limit;
+        }
+    npud__report__free_unpacked(report, NULL);
+    return found;
+}
+
+/* A session as others have it, from the beginning to the end. */
+static void work_honestly(unsigned n_events)
+{
+    aclrtStream stream, other;
+    aclrtEvent *event = calloc(n_events, sizeof(*event));
+    void *memory;
+
+    streams_open(&stream, &other);
+    OK(aclrtMalloc(&memory, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMemsetAsync(memory, 1 << 20, 7, 1 << 20, stream));
+    for (unsigned i = 0; i < n_events; i++)
+        OK(aclrtCreateEventExWithFlag(&event[i], ACL_EVENT_IPC));
+    OK(aclrtRecordEvent(event[0], stream));
+    OK(aclrtStreamWaitEvent(other, event[0]));
+    OK(aclrtSynchronizeStream(other));
+    for (unsigned i = 0; i < n_events; i++)
+        OK(aclrtDestroyEvent(event[i]));
+    OK(aclrtFree(memory));
+    OK(aclrtDestroyStream(stream));
+    OK(aclrtDestroyStream(other));
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+    free(event);
+}
+
+/* Runs the attack as another user until it says that it is refused, and goes on holding it. */
+static pid_t start_attack(int (*attack)(void *arg))
+{
+    pid_t pid;
+
+    turns_init();
+    pid = child_start(attack, NULL);
+    turn_await(&to_parent);
+    return pid;
+}
+
+static void end_attack(pid_t pid)
+{
+    child_kill(pid);
+    npud_await_sessions(0);
+}
+
+static void hold(void)
+{
+    turn_tell(&to_parent);
+    for (;;)
+        pause();
+}
+
+/* --- mappings --- */
+
+/*
+ * Sessions whose tables have been large stay, and so do their tables. 64 streams are in four
+ * segments, each of which npud has mapped.
+ */
+static int keep_tables(void *arg)
+{
+    static struct raw raw[MANY];
+    int32_t error = 0;
+
+    (void)arg;
+    become_nobody();
+    for (unsigned i = 0; i < MANY && error == 0; i++) {
+        raw[i].socket = -1;
+        if (!raw_open(&raw[i]) || !raw_open_device(&raw[i], 0))
+            error = raw[i].error;
+        while (error == 0 && raw[i].n_streams < 64)
+            if (!raw_create_stream(&raw[i], 0))
+                error = raw[i].error;
+        while (raw[i].n_streams > 0)
+            ck_assert(raw_destroy_stream(&raw[i], 0));
+    }
+    ck_assert_int_eq(error, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+    hold();
+    return 0;
+}
+
+START_TEST(tables_that_were_large)
+{
+    Npud__LimitRow row;
+    unsigned maps;
+    pid_t pid;
+
+    if (!need_root(__func__))
+        return;
+    start_shared("--set=limits.mappings=300");
+    maps = proc_usage(npud.pid).maps;
+    pid = start_attack(keep_tables);
+    row = limit_of(NOBODY, "mappings");
+    ck_assert_uint_le(row.used, 300);
+    ck_assert_uint_ge(row.used, 290);
+    ck_assert_uint_eq(limit_of(NOBODY, "streams").used, 0);
+    /* What is charged is what npud has; its heap has a mapping now and then. */
+    ck_assert_uint_le(proc_usage(npud.pid).maps, maps + row.used + 16);
+    work_honestly(200);
+    end_attack(pid);
+    end_shared();
+}
+END_TEST
+
+/* --- descriptors --- */
+
+static int take_descriptors(void *arg)
+{
+    static struct raw raw = {.socket = -1};
+    struct raw_object event;
+
+    (void)arg;
+    become_nobody();
+    ck_assert(raw_open(&raw) && raw_open_device(&raw, 0));
+    while (raw_create_ipc(&raw, &event))
+        while (raw.n_maps > RAW_MAPS - 8) { /* ours alone: npud has its own */
+            struct raw_map *m = &raw.map[--raw.n_maps];
+
+            munmap(m->at, m->size);
+        }
+    ck_assert_int_eq(raw.error, ACL_ERROR_RT_NO_EVENT_RESOURCE);
+    hold();
+    return 0;
+}
+
+/* One user that takes all that it can get has half, and the next one half of the rest. */
+START_TEST(all_descriptors_that_there_are)
+{
+    Npud__LimitRow row;
+    pid_t pid;
+
+    if (!need_root(__func__) || !need_fds(__func__, 2000))
+        return;
+    start_shared("--set=limits.fds=1M");
+    pid = start_attack(take_descriptors);
+    row = limit_of(NOBODY, "fds");
+    ck_assert_uint_eq(row.used, row.limit);
+    ck_assert_uint_lt(row.limit, 1 << 20);
+    work_honestly(400);
+    work_honestly(row.limit / 4 < 1000 ? (unsigned)row.limit / 4 : 1000);
+    end_attack(pid);
+    end_shared();
+}
+END_TEST
+
+/* --- connections --- */
+
+static int32_t read_refusal(int fd)
+{
+    static struct packet packet;
+    int32_t error = 0;
+    Npud__Reply *reply;
+
+    if (packet_recv(fd, &packet, MSG_DONTWAIT) <= 0)
+        return 0;
+    reply = npud__reply__unpack(NULL, packet.size, packet.data);
+    packet_deinit(&packet);
+    if (reply)
+        error = reply->error;
+    npud__reply__free_unpacked(reply, NULL);
+    return error;
+}
+
+/* Connections that say nothing. */
+static int connect_silently(void *arg)
+{
+    struct ucred cred;
+    socklen_t len;
+
+    (void)arg;
+    become_nobody();
+    for (unsigned i = 0; i < 100; i++) {
+        int fd = raw_connect();
+
+        len = sizeof(cred);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_int_eq(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len), 0);
+    }
+    /* npud has seen all of them when it answers the next, which it refuses. */
+    for (int32_t error = 0; error != ACL_ERROR_RT_OVER_LIMIT;) {
+        char c;
+        int fd = raw_connect();
+
+        recv(fd, &c, 1, MSG_PEEK);
+        error = read_refusal(fd);
+        ck_assert_int_ne(error, 0);
+        close(fd);
+    }
+    hold();
+    return 0;
+}
+
+START_TEST(connections_that_say_nothing)
+{
+    pid_t pid;
+
+    if (!need_root(__func__))
+        return;
+    start_shared("--set=limits.sessions=100");
+    pid = start_attack(connect_silently);
+    ck_assert_uint_eq(limit_of(NOBODY, "sessions").used, 100);
+    ck_assert_uint_eq(limit_of(NOBODY, "fds").used, 200);
+    work_honestly(10);
+    end_attack(pid);
+    end_shared();
+}
+END_TEST
+
+static int connect_admin(void)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", getenv("NPUD_ADMIN_SOCKET"));
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    return fd;
+}
+
+/* The user of npud's, who may ask, and has many connections that ask nothing. */
+START_TEST(connections_of_npuctl)
+{
+    struct ledger before;
+    int fd[8];
+
+    start_shared("--set=limits.admins=8");
+    before = npud_ledger();
+    for (int i = 0; i < 8; i++)
+        fd[i] = connect_admin();
+    npuctl_says("status", 1, "8 of at most 8 connections of npuctl ([limits] admins)");
+    work_honestly(10);
+    close(fd[0]);
+    npuctl_says("status", 0, "sessions:");
+    for (int i = 1; i < 8; i++)
+        close(fd[i]);
+    npud_await_fds(before.fds);
+    end_shared();
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("charge hostile");
+    TCase *t = suite_case(s, "beside", 60, NULL, NULL);
+
+    tcase_add_test(t, tables_that_were_large);
+    tcase_add_test(t, all_descriptors_that_there_are);
+    tcase_add_test(t, connections_that_say_nothing);
+    tcase_add_test(t, connections_of_npuctl);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(make_suite());
+}
