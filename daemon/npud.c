@@ -17,6 +17,7 @@
 #include "daemon/core/notify.h"
 #include "daemon/core/server.h"
 #include "daemon/engine/inject.h"
+#include "daemon/memory/filled.h"
 
 static struct parts {
     struct devices devices;
@@ -51,6 +52,7 @@ int npud_begin(struct server *server)
 {
     int r;
 
+    filled_init();
     inject_init(server->inject);
     server->base = event_base_new();
     r = server->base ? sessions_init(server) : -ENOMEM;
@@ -65,4 +67,5 @@ void npud_end(struct server *server)
     devices_deinit(server->devices);
     event_fds_deinit(server);
     inject_deinit(server->inject);
+    filled_deinit();
 }

@@ -48,6 +48,57 @@ bool memory_look_up(struct session *s, const void *address, struct memory *copy)
     return m != NULL;
 }
 
+/* --- pages --- */
+
+#define PAGE          4096u
+#define PARTS         64u
+#define PART_SIZE_MAX ((uint64_t)16 << 20) /* parts that are larger get pages as they are used */
+
+/* Of an allocation: bytes that get their pages at the same time. */
+static uint64_t part_size(const struct memory *m)
+{
+    return (m->mapped.size / PARTS + PAGE) & ~(uint64_t)(PAGE - 1);
+}
+
+/* If the kernel cannot (before Linux 5.14), npud's engine gets the pages when it comes to them. */
+static void touch_pages(const struct memory *m, uint64_t from, uint64_t to)
+{
+    if (to > m->mapped.size)
+        to = m->mapped.size;
+    from &= ~(uint64_t)(PAGE - 1);
+    madvise((char *)m->mapped.start + from, to - from, MADV_POPULATE_WRITE);
+}
+
+static void set_populated(struct session *s, const struct memory *copy, uint64_t parts)
+{
+    struct memory *m;
+
+    pthread_rwlock_wrlock(&s->memory_lock);
+    m = find_in(&s->memory, (const void *)copy->mapped.start);
+    if (m && m->remote == copy->remote && m->remote_generation == copy->remote_generation)
+        m->populated |= parts;
+    pthread_rwlock_unlock(&s->memory_lock);
+}
+
+void memory_populate(struct session *s, const struct memory *copy, uint64_t offset, uint64_t size)
+{
+    uint64_t part = part_size(copy), first, last, parts;
+
+    if (copy->populated == UINT64_MAX || size == 0)
+        return;
+    if (part > PART_SIZE_MAX) {
+        touch_pages(copy, offset, offset + size);
+        return;
+    }
+    first = offset / part;
+    last = (offset + size - 1) / part;
+    parts = UINT64_MAX >> (PARTS - 1 - (last - first)) << first;
+    if ((copy->populated & parts) == parts)
+        return;
+    touch_pages(copy, first * part, (last + 1) * part);
+    set_populated(s, copy, parts);
+}
+
 static bool add_allocation(struct session *s, struct memory *m)
 {
     bool ok;

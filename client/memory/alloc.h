@@ -23,6 +23,7 @@ struct memory {
     uint32_t device;
     uint32_t remote; /* npud's slot and generation */
     uint32_t remote_generation;
+    uint64_t populated;         /* a bit for each 64th of it: memory_populate() */
     struct memory *prev, *next; /* session->allocations, or session->freed */
 };
 
@@ -36,6 +37,13 @@ static inline size_t memory_size_allocated(size_t size)
 
 /** A copy of the allocation that holds address, also if it was freed; false: pageable memory. */
 bool memory_look_up(struct session *s, const void *address, struct memory *copy);
+
+/**
+ * A task will use these bytes of the allocation, of which `copy` was looked up: they get their pages
+ * now, by this process. The kernel charges a page to the control group of the process that touches
+ * it first, and that must not be npud.
+ */
+void memory_populate(struct session *s, const struct memory *copy, uint64_t offset, uint64_t size);
 
 /** npud allocates `bytes` for m, which says of what kind, on the device of c; m is mapped. */
 int memory_allocate(struct context *c, const char *function, struct memory *m, size_t bytes);

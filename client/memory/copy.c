@@ -95,6 +95,8 @@ static int submit_copy(struct stream *s, const char *function, const struct plac
                  .size = count},
     };
 
+    place_populate(s->session, to, count);
+    place_populate(s->session, from, count);
     return stream_submit(s, function, &task);
 }
 
@@ -235,6 +237,7 @@ aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t c
             .generation = at.memory.remote_generation,
             .set = {.offset = at.offset, .size = count, .value = (uint8_t)value},
         };
+        place_populate(s->session, &at, count);
         error = stream_submit(s, __func__, &task);
     }
     stream_unlock(s);

@@ -27,6 +27,13 @@ struct place {
 int place_find(struct session *s, const char *function, const void *address, size_t count,
                const char *name, struct place *at);
 
+/** A task of an engine will use `size` bytes there: memory_populate(). Only PLACE_PINNED and
+ * PLACE_DEVICE have memory that an engine reaches. */
+static inline void place_populate(struct session *s, const struct place *at, uint64_t size)
+{
+    memory_populate(s, &at->memory, at->offset, size);
+}
+
 /** May the devices of the two places reach each other? 0, or ACL_ERROR_RT_DRV_INTERNAL_ERROR. */
 int place_check_peers(struct session *s, const char *function, const struct place *dst,
                       const struct place *src);

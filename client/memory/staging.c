@@ -76,7 +76,8 @@ static struct staging *make_buffer(struct stream *s, const char *function, size_
         *error = error_no_memory(function);
         return NULL;
     }
-    b->memory = (struct memory){.size = count, .host = true};
+    /* What a task reads of it was just written here. */
+    b->memory = (struct memory){.size = count, .host = true, .populated = UINT64_MAX};
     *error = memory_allocate(s->context, function, &b->memory, count);
     if (*error == 0)
         return b;

@@ -25,6 +25,7 @@ static int submit_value(const char *function, enum task_op op, void *address, ui
         task.generation = at.memory.remote_generation;
         task.value.offset = at.offset;
         task.value.value = value;
+        place_populate(s->session, &at, WORD);
         error = stream_submit(s, function, &task);
     }
     stream_unlock(s);
@@ -99,6 +100,8 @@ static int submit_reduce(struct stream *s, const char *function, void *dst, cons
     task->reduce.src = from.memory.remote;
     task->reduce.src_generation = from.memory.remote_generation;
     task->reduce.src_offset = from.offset;
+    place_populate(s->session, &to, task->reduce.size);
+    place_populate(s->session, &from, task->reduce.size);
     return stream_submit(s, function, task);
 }
 

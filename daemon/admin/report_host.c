@@ -133,7 +133,7 @@ void report_limits(struct server *server, struct rows *rows)
 
             r->uid = user->uid;
             r->resource = (char *)resource_names[i];
-            r->used = user->used[i];
+            r->used = user_used(user, i);
             r->limit = user_limit(user, i);
         }
 }

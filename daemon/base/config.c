@@ -100,6 +100,8 @@ static const struct key {
           "per uid: bytes of npud's tables, and of the memory by which sessions reach npud"),
     LIMIT("unread_fds", RESOURCE_UNREAD_FDS, "4096",
           "per uid: descriptors that npud has sent and that were not read"),
+    LIMIT("filled_memory", RESOURCE_FILLED_MEMORY, "64M",
+          "per uid: bytes of allocations that npud had to fill, as the process had not"),
     LIMIT("admins", RESOURCE_ADMINS, "64", "per uid: connections of npuctl"),
 };
 

@@ -22,6 +22,7 @@ const char *const resource_names[RESOURCE_COUNT] = {
     [RESOURCE_TABLE_MEMORY] = "table_memory",
     [RESOURCE_UNREAD_FDS] = "unread_fds",
     [RESOURCE_ADMINS] = "admins",
+    [RESOURCE_FILLED_MEMORY] = "filled_memory",
 };
 
 void users_share(struct users *users)
@@ -98,6 +99,7 @@ void user_unref(struct user *user)
         return;
     for (int i = 0; i < RESOURCE_COUNT; i++)
         assert(user->used[i] == 0);
+    assert(atomic_load(&user->filled) == 0);
     HASH_DEL(user->users->by_uid, user);
     if (user->payer != user)
         user_unref(user->payer);
@@ -193,4 +195,19 @@ void user_uncharge(struct charge *charge)
     if (charge->mapped)
         take_used(charge->user, RESOURCE_MAPPINGS, charge->amount);
     *charge = (struct charge){0};
+}
+
+void user_fill(struct user *user, uint64_t bytes)
+{
+    atomic_fetch_add(&user->payer->filled, bytes);
+}
+
+void user_unfill(struct user *user, uint64_t bytes)
+{
+    atomic_fetch_sub(&user->payer->filled, bytes);
+}
+
+bool user_may_fill(const struct user *user)
+{
+    return atomic_load(&user->payer->filled) <= atomic_load(&user->users->filled_max);
 }

@@ -9,10 +9,11 @@
  * each of n users that take all they can get one part in n + 1, and a user that comes later still
  * finds room. Uids that are subordinate to a user (subuid.h) count for that user.
  *
- * Control thread only.
+ * Control thread only, but for user_fill().
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -35,6 +36,7 @@ enum resource {
     RESOURCE_TABLE_MEMORY,
     RESOURCE_UNREAD_FDS,
     RESOURCE_ADMINS,
+    RESOURCE_FILLED_MEMORY, /* user->filled */
     RESOURCE_COUNT
 };
 
@@ -57,6 +59,7 @@ struct user {
      */
     struct user *payer;
     uint64_t used[RESOURCE_COUNT]; /* as a payer */
+    _Atomic uint64_t filled;       /* as a payer: RESOURCE_FILLED_MEMORY, by engines */
     /* Destroyed but still openable events of this user, oldest first (ipc_event.c). */
     struct ipc_event *linger;
     uint32_t n_linger;
@@ -75,6 +78,7 @@ struct users {
     uint64_t used[RESOURCE_COUNT];  /* by all users */
     bool shared;                    /* by users_share() */
     const struct subuids *subuids;  /* NULL: none */
+    _Atomic uint64_t filled_max;    /* limit[RESOURCE_FILLED_MEMORY], for engines */
 };
 
 /* In 16 bytes: there is one in every event. */
@@ -103,7 +107,8 @@ uint64_t user_limit(const struct user *user, enum resource resource);
 /** How much it has. */
 static inline uint64_t user_used(const struct user *user, enum resource resource)
 {
-    return user->payer->used[resource];
+    return resource == RESOURCE_FILLED_MEMORY ? atomic_load(&user->payer->filled)
+                                              : user->payer->used[resource];
 }
 
 /** Charge amount. -EDQUOT when that exceeds the limit of the user, with nothing changed. */
@@ -120,3 +125,12 @@ int user_charge_more(struct charge *charge, struct user *user, enum resource res
 void user_uncharge_part(struct charge *charge, uint64_t amount);
 /** Give it back. Safe on a zeroed charge, and to repeat. */
 void user_uncharge(struct charge *charge);
+
+/**
+ * npud has filled bytes of the user's memory (RESOURCE_FILLED_MEMORY); the memory goes. Any thread,
+ * while the user lives.
+ */
+void user_fill(struct user *user, uint64_t bytes);
+void user_unfill(struct user *user, uint64_t bytes);
+/** Is that no more than it may be? */
+bool user_may_fill(const struct user *user);

@@ -62,6 +62,7 @@ void server_configure(struct server *server)
     const struct config *config = server->config;
 
     server->users.limit = config->limit;
+    atomic_store(&server->users.filled_max, config->limit[RESOURCE_FILLED_MEMORY]);
     server->linger_max = linger_max(server);
     server->any_uid = config->ipc_any_uid;
     log_set_level(config->log_level);

@@ -195,11 +195,17 @@ static enum run_result do_work(struct stream *s, uint64_t now, uint64_t offset)
 {
     struct device *d = s->attach->device;
     uint64_t before = s->work.progress, deadline;
+    struct mem *m = s->work.kind == WORK_DELAY
+                        ? NULL
+                        : allocation_get(s->session, s->task.object, s->task.generation);
     enum work_state state;
     int32_t result;
 
+    if (m && !allocation_filled(m))
+        return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     state = d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result);
-    if (s->work.kind != WORK_DELAY) {
+    if (m) {
+        allocation_filled(m);
         value_changed(s, offset + before, s->work.progress - before);
         if (!value_check(s))
             /* and, at the end, once more into the backend, which has no more to do */

@@ -71,6 +71,7 @@ static bool check_some(struct mem *m, struct value_range *r)
 {
     bool all = waitlist_fire_some(&m->values, &r->next, r->last, CHECKS_PER_STEP, waiter_test);
 
+    allocation_filled(m); /* a page that a waiter was parked on may have been taken away */
     if (all)
         *r = VALUE_NONE;
     return all;
@@ -107,6 +108,7 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->task;
     _Atomic uint64_t *word;
+    struct mem *m;
 
     (void)now;
     if (s->started)
@@ -116,8 +118,12 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     word = allocation_range(s->session, t->object, t->generation, t->value.offset, WORD);
     if (!word)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+    m = allocation_get(s->session, t->object, t->generation);
+    if (!allocation_filled(m))
+        return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     stream_publish_before(s);
     atomic_store_explicit(word, t->value.value, memory_order_release);
+    allocation_filled(m);
     value_changed(s, t->value.offset, WORD);
     return value_check(s) ? RUN_RETIRED : RUN_AGAIN;
 }
@@ -158,8 +164,13 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
     s->word = allocation_range(s->session, t->object, t->generation, t->value.offset, WORD);
     if (!m || !s->word)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    if (has_come(s))
+    if (!allocation_filled(m))
+        return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
+    if (has_come(s)) {
+        allocation_filled(m);
         return RUN_RETIRED;
+    }
+    allocation_filled(m);
     count_waiter(s);
     if (run_park(s, &m->values, target_of(t->value.offset, s->slot.number), 0, now) < 0) {
         uncount_waiter(s);

@@ -7,8 +7,10 @@
 #include "acl/acl_base.h"
 #include "daemon/base/deferred_close.h"
 #include "daemon/core/device.h"
+#include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/core/session.h"
+#include "daemon/memory/filled.h"
 
 #define PAGE 4096u
 
@@ -63,6 +65,7 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
     m->kind = kind;
     m->size = (size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
     atomic_store_explicit(&m->map, NULL, memory_order_relaxed);
+    atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
     cause = charge_user(m, session);
     if (cause == CAUSE_NONE)
         cause = make_file(m);
@@ -98,7 +101,26 @@ void allocation_free(struct mem *m)
     if (m->kind == MEM_DEVICE)
         m->device->memory_used -= m->size;
     session->memory -= m->size;
+    user_unfill(session->user, atomic_load_explicit(&m->filled, memory_order_relaxed));
     give_charges_back(m);
+}
+
+bool allocation_filled(struct mem *m)
+{
+    struct session *session = m->session;
+    uint64_t bytes = filled_take();
+
+    if (bytes > 0) {
+        atomic_fetch_add_explicit(&m->filled, bytes, memory_order_relaxed);
+        user_fill(session->user, bytes);
+    }
+    if (__builtin_expect(atomic_load_explicit(&m->filled, memory_order_relaxed) == 0, 1) ||
+        user_may_fill(session->user))
+        return true;
+    log_client_fault(&session->log,
+                     "uses memory whose pages it has taken away or never had, and npud has filled "
+                     "as many for its user as it may ([limits] filled_memory)");
+    return false;
 }
 
 static void *map_once(struct mem *m)
@@ -111,6 +133,7 @@ static void *map_once(struct mem *m)
     map = mmap(NULL, m->size, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
     if (map == MAP_FAILED)
         return NULL;
+    filled_watch(map, m->size);
     /* Engines of two devices may come here at the same time. */
     if (!atomic_compare_exchange_strong(&m->map, &other, map)) {
         munmap(map, m->size);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/base/user.h"
@@ -29,6 +30,7 @@ struct mem {
     struct waitlist values; /* streams that wait for words of it: value.h */
     struct charge charge;
     struct charge charge_fd;
+    _Atomic uint64_t filled; /* bytes that npud has filled: filled.h */
 };
 
 /** Allocate size bytes (rounded up to pages) on an opened device. Control thread. */
@@ -50,3 +52,11 @@ struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t gene
  */
 void *allocation_range(struct session *session, uint32_t slot, uint32_t generation, uint64_t offset,
                        uint64_t size);
+
+/**
+ * Charge the user with the pages that this thread had to get for m since it was asked last. False:
+ * m has such pages, and the user has more than it may have: the log is told, and tasks do not use m
+ * until some memory of the user is freed. Before and after each use: so a use may go beyond the
+ * limit by the pages that it touches. Any thread that keeps m from being freed.
+ */
+bool allocation_filled(struct mem *m);

@@ -49,7 +49,7 @@ static unsigned count_fds(void)
 static void set_config(struct config *config, unsigned flags)
 {
     static const uint64_t poor[RESOURCE_COUNT] = {2,       3, 3, 2,  65536,    65536, 14, 2,
-                                                  1 << 20, 2, 0, 64, 16 << 20, 64,    4};
+                                                  1 << 20, 2, 0, 64, 16 << 20, 64,    4,  65536};
 
     config_init(config);
     config->log_level = LOG_DEBUG;

@@ -27,7 +27,7 @@
 /* An npud that several users share, as one that systemd has started. */
 static void start_shared(const char *set)
 {
-    char ready[32], group[] = "--set=npud.access_group=*", control[96], admin[96], path[256], c;
+    char ready[32], access[] = "--set=npud.access_group=*", control[96], admin[96], path[256], c;
     const char *dir = getenv("NPUD_BINDIR");
     int fds[2];
 
@@ -43,7 +43,7 @@ static void start_shared(const char *set)
         snprintf(ready, sizeof(ready), "--ready-fd=%d", fds[1]);
         close(fds[0]);
         execl(path, "npud", "--quiet", "--die-with-parent", "--config=/dev/null", "-S", control,
-              "-A", admin, ready, "--set=npud.admin_group=", "--set=limits.ipc_events=1M", group,
+              "-A", admin, ready, "--set=npud.admin_group=", "--set=limits.ipc_events=1M", access,
               set, (char *)NULL);
         _exit(127);
     }
@@ -318,6 +318,135 @@ START_TEST(connections_of_npuctl)
 }
 END_TEST
 
+/* --- memory --- */
+
+#define GROUP_MAX  (UINT64_C(96) << 20) /* of npud's control group */
+#define FILL       (UINT64_C(256) << 20)
+#define FILLED_MAX (UINT64_C(32) << 20)
+
+static char group[640]; /* a directory; empty: none */
+
+static bool write_file(const char *name, uint64_t value)
+{
+    char path[700];
+    FILE *f;
+    int n;
+
+    snprintf(path, sizeof(path), "%s/%s", group, name);
+    f = fopen(path, "we");
+    if (!f)
+        return false;
+    n = fprintf(f, "%llu", (unsigned long long)value);
+    return fclose(f) == 0 && n > 0;
+}
+
+/* Where the control group of this process is, if memory can be limited there: version 1, or 2. */
+static bool find_group(char *dir, size_t size)
+{
+    char line[512], *path;
+    bool found = false;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+
+    while (f && !found && fgets(line, sizeof(line), f)) {
+        line[strcspn(line, "\n")] = '\0';
+        if ((path = strstr(line, ":memory:")))
+            snprintf(dir, size, "/sys/fs/cgroup/memory%s", path + strlen(":memory:"));
+        else if (strncmp(line, "0::", 3) == 0)
+            snprintf(dir, size, "/sys/fs/cgroup%s", line + 3);
+        else
+            continue;
+        found = access(dir, W_OK) == 0;
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* npud in a group of its own that may have so little. */
+static bool limit_npud(const char *test)
+{
+    char dir[600];
+
+    if (find_group(dir, sizeof(dir))) {
+        snprintf(group, sizeof(group), "%s/npud-charge-%d", dir, (int)getpid());
+        if (mkdir(group, 0755) == 0) {
+            if ((write_file("memory.max", GROUP_MAX) ||
+                 write_file("memory.limit_in_bytes", GROUP_MAX)) &&
+                write_file("cgroup.procs", (uint64_t)npud.pid))
+                return true;
+            rmdir(group);
+        }
+    }
+    return need_lacks(test, "a control group for memory that this process may divide");
+}
+
+/* All of it by engines, which are npud's threads. */
+static void fill_honestly(void)
+{
+    aclrtStream stream, other;
+    unsigned char *memory;
+
+    streams_open(&stream, &other);
+    OK(aclrtMalloc((void **)&memory, FILL, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMemsetAsync(memory, FILL / 2, 7, FILL / 2, stream));
+    OK(aclrtMemcpyAsync(memory + FILL / 2, FILL / 2, memory, FILL / 2, ACL_MEMCPY_DEVICE_TO_DEVICE,
+                        stream));
+    OK(aclrtSynchronizeStream(stream));
+    ck_assert_int_eq(memory[FILL - 1], 7);
+    OK(aclrtFree(memory));
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+}
+
+/* Without touching a page, and then without leaving one in its place. */
+static int have_npud_fill(void *arg)
+{
+    static struct raw raw = {.socket = -1};
+    struct task set = {.op = TASK_SET, .set.size = FILL};
+    struct raw_object memory;
+
+    (void)arg;
+    become_nobody();
+    ck_assert(raw_open(&raw) && raw_open_device(&raw, 0) && raw_create_stream(&raw, 0));
+    ck_assert(raw_malloc(&raw, false, FILL, &memory));
+    set.object = memory.slot;
+    set.generation = memory.generation;
+    for (int i = 0; i < 8; i++) {
+        raw_put(&raw, &raw.stream[0], &set);
+        raw_ring(&raw, &raw.stream[0]);
+        raw_wait(&raw.stream[0]);
+        ck_assert_int_eq(stream_error_code(atomic_exchange(&raw.stream[0].ctrl->error, 0)),
+                         ACL_ERROR_RT_MEMORY_ALLOCATION);
+    }
+    hold();
+    return 0;
+}
+
+START_TEST(memory_that_npud_is_to_fill)
+{
+    Npud__LimitRow row;
+    pid_t pid;
+
+    if (!need_root(__func__))
+        return;
+    start_shared("--set=limits.filled_memory=32M");
+    if (!limit_npud(__func__)) {
+        end_shared();
+        return;
+    }
+    fill_honestly();
+    pid = start_attack(have_npud_fill);
+    row = limit_of(NOBODY, "filled_memory");
+    ck_assert_uint_ge(row.used, FILLED_MAX);
+    ck_assert_uint_le(row.used, FILLED_MAX + (1 << 20));
+    fill_honestly();
+    ck_assert_uint_eq(limit_of(0, "filled_memory").used, 0);
+    end_attack(pid);
+    end_shared();
+    rmdir(group);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("charge hostile");
@@ -327,6 +456,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, all_descriptors_that_there_are);
     tcase_add_test(t, connections_that_say_nothing);
     tcase_add_test(t, connections_of_npuctl);
+    tcase_add_test(t, memory_that_npud_is_to_fill);
     return s;
 }
 

@@ -1,0 +1,29 @@
+/*
+ * Pages of allocations that npud is the first to touch.
+ *
+ * The kernel charges a page of shared memory to the control group of the process that touches it
+ * first. The library does so before a task needs the page. A client that does not, or that takes
+ * pages away again, could have npud's engines get all of its memory on npud's account, until npud
+ * has none. So npud's mappings of allocations are registered with userfaultfd(2): a page that the
+ * file does not have raises SIGBUS in the thread that needs it, which gets the page, counts it, and
+ * goes on. A page that is swapped out is not taken for one that is missing, and nothing waits for
+ * a lock of the file.
+ *
+ * What npud has filled for a user is bounded ([limits] filled_memory): allocation_filled(). Where
+ * the kernel has no userfaultfd for npud, nothing is counted, and the log says so.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** Begin to count, in mappings made from now on. */
+void filled_init(void);
+/** No thread touches such a mapping any more. */
+void filled_deinit(void);
+
+/** Count in this shared mapping of a memfd, of whole pages. */
+void filled_watch(void *map, size_t size);
+
+/** Bytes that this thread has filled since the last call. */
+uint64_t filled_take(void);
