@@ -7,6 +7,7 @@
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/relay.h"
+#include "daemon/buffers/route_index.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -147,6 +148,8 @@ void route_set_state(struct route *route, enum route_state state)
 {
     uint32_t was = route->state == ROUTE_BOUND, is = state == ROUTE_BOUND;
 
+    if ((route->state == ROUTE_ABNORMAL) != (state == ROUTE_ABNORMAL))
+        route_index_set_abnormal(route->router, route, state == ROUTE_ABNORMAL);
     route->state = state;
     if (was == is)
         return;
@@ -168,14 +171,20 @@ enum cause route_new(struct session *session, struct relay *source, struct relay
         free(route);
         return CAUSE_USER_ROUTES;
     }
+    route->router = router;
+    route->number = ++router->last_route;
     if (!add_name(router, route, name)) {
         user_uncharge(&route->charge);
         free(route);
         return CAUSE_MEMORY;
     }
+    if (!route_index_add(router, route)) {
+        remove_name(router, route);
+        user_uncharge(&route->charge);
+        free(route);
+        return CAUSE_MEMORY;
+    }
     route->user = user_hold(session->user);
-    route->router = router;
-    route->number = ++router->last_route;
     route->source = source;
     route->destination = destination;
     DL_APPEND(router->all, route);
@@ -249,6 +258,7 @@ static void route_free(struct router *router, struct route *route)
     relay_check_used(source);
     relay_check_used(destination);
     backlog_deinit(&route->backlog);
+    route_index_remove(router, route);
     remove_name(router, route);
     DL_DELETE(router->all, route);
     user_uncharge(&route->charge);

@@ -16,6 +16,7 @@ struct chain;
 struct event;
 struct peer;
 struct relay;
+struct route_index;
 struct segment;
 struct server;
 struct session;
@@ -74,6 +75,7 @@ struct router {
     struct server *server;
     struct route *all;
     struct route_namesakes *by_name;
+    struct route_index *by_user;
     uint64_t last_route;
     struct relay *ready;   /* have something to do, the next one first */
     struct relay *starved; /* sources: wait for npud's memory */

@@ -1,126 +1,125 @@
 #include "daemon/buffers/route_query.h"
 
-#include <utlist.h>
-
-#include "daemon/base/array.h"
-#include "daemon/buffers/peer.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route.h"
+#include "daemon/buffers/route_index.h"
+#include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
 #define QUERY_SOURCE      0u
 #define QUERY_DESTINATION 1u
 #define QUERY_BOTH        2u
-#define QUERY_ABNORMAL    100u
 
-/* What was found so far: the first `room` of all, ascending. */
-struct found {
-    const struct route_query *query;
-    uid_t uid; /* whose */
-    const struct route **routes;
-    size_t n, room;
-    bool more;
+/* Where the routes are that a query is about: in this list, from `at` on, as long as ... */
+struct range {
+    const struct route_list *list;
+    size_t at;
+    bool by_source, by_destination; /* ... the source, or the destination, is that of the query */
 };
 
-static int compare_names(const struct route_name *a, const struct route_name *b)
+/* One that was looked at last: many routes have the same queue. */
+struct looker {
+    const struct session *session;
+    const struct relay *relay;
+    bool attached;
+};
+
+static bool is_attached(struct looker *l, const struct relay *relay)
 {
-    if (a->source != b->source)
-        return a->source < b->source ? -1 : 1;
-    return a->destination < b->destination ? -1 : a->destination > b->destination;
+    if (relay && relay != l->relay) {
+        l->relay = relay;
+        l->attached = queue_attachment(l->session, relay->queue) != NULL;
+    }
+    return relay && l->attached;
 }
 
-static int compare_routes(const void *x, const void *y)
+/* To whom a route by its source is shown is attached to the source, or has bound it. */
+static bool may_see(struct looker *l, const struct range *range, const struct route *route)
 {
-    const struct route *a = *(const struct route *const *)x, *b = *(const struct route *const *)y;
-    int r = compare_names(&a->named->name, &b->named->name);
-
-    return r != 0 ? r : a->number < b->number ? -1 : a->number > b->number;
+    if (route->binder && route->binder == l->session->peer)
+        return true;
+    return (!(range->by_destination && !range->by_source) && is_attached(l, route->source)) ||
+           (!(range->by_source && !range->by_destination) && is_attached(l, route->destination));
 }
 
-static bool matches_query(const struct found *f, const struct route *route)
+static size_t find_begin(const struct route_list *list, const struct route_query *query)
 {
-    const struct route_query *query = f->query;
-    const struct route_name *name = &route->named->name;
-    struct route_name after = {.source = query->after_source,
-                               .destination = query->after_destination};
+    uint32_t after = query->after_source;
 
-    if (route->state == ROUTE_UNBOUND || name->uid != f->uid ||
-        (query->goes_on && compare_names(name, &after) <= 0))
-        return false;
     switch (query->mode) {
     case QUERY_SOURCE:
-        return name->source == query->source;
+        if (!query->goes_on || after < query->source)
+            return route_list_find(list, query->source, 0, 0);
+        return after > query->source
+                   ? list->n
+                   : route_list_find(list, after, query->after_destination, UINT64_MAX);
     case QUERY_DESTINATION:
-        return name->destination == query->destination;
+        if (!query->goes_on)
+            return route_list_find(list, query->destination, 0, 0);
+        /* Of the same source, only what goes to a later destination. */
+        return route_list_find(list, query->destination, after,
+                               query->destination > query->after_destination ? 0 : UINT64_MAX);
     case QUERY_BOTH:
-        return name->source == query->source && name->destination == query->destination;
+        if (query->goes_on &&
+            (after > query->source ||
+             (after == query->source && query->after_destination >= query->destination)))
+            return list->n;
+        return route_list_find(list, query->source, query->destination, 0);
     default:
-        return route->state == ROUTE_ABNORMAL;
+        return query->goes_on ? route_list_find(list, after, query->after_destination, UINT64_MAX)
+                              : 0;
     }
 }
 
-/* The same may be offered again, as it is found in more than one list. */
-static void offer_route(struct found *f, const struct route *route)
+static struct range range_of(const struct route_index *index, const struct route_query *query)
 {
-    size_t from;
+    struct range range = {
+        .by_source = query->mode == QUERY_SOURCE || query->mode == QUERY_BOTH,
+        .by_destination = query->mode == QUERY_DESTINATION || query->mode == QUERY_BOTH,
+    };
 
-    if (!matches_query(f, route))
-        return;
-    from = array_lower_bound(f->routes, f->n, sizeof(struct route *), &route, compare_routes);
-    if (from < f->n && f->routes[from] == route)
-        return;
-    if (f->n == f->room) {
-        f->more = true;
-        if (from == f->n)
-            return;
-        f->n--;
-    }
-    for (size_t i = f->n; i > from; i--)
-        f->routes[i] = f->routes[i - 1];
-    f->routes[from] = route;
-    f->n++;
+    if (range.by_source)
+        range.list = &index->by_source;
+    else if (range.by_destination)
+        range.list = &index->by_destination;
+    else
+        range.list = &index->abnormal;
+    range.at = find_begin(range.list, query);
+    return range;
 }
 
-static void offer_all(struct found *f, const struct relay *relay)
+/* The next one, or NULL. */
+static const struct route *next_route(struct range *range, const struct route_query *query)
 {
-    const struct route *route;
+    const struct route *route = range->at < range->list->n ? range->list->route[range->at++] : NULL;
+    const struct route_name *name = route ? &route->named->name : NULL;
 
-    if (!relay)
-        return;
-    DL_FOREACH2 (relay->out, route, out_next)
-        offer_route(f, route);
-    DL_FOREACH2 (relay->in, route, in_next)
-        offer_route(f, route);
-}
-
-static void offer_of(struct found *f, struct session *session, uint32_t id)
-{
-    struct queue_attach *attach = queue_attached(session, id);
-
-    if (attach)
-        offer_all(f, attach->queue->route);
+    if (!route || (range->by_source && name->source != query->source) ||
+        (range->by_destination && name->destination != query->destination))
+        return NULL;
+    return route;
 }
 
 size_t route_query_find(struct session *session, const struct route_query *query,
                         const struct route **routes, size_t n, bool *more)
 {
-    struct found f = {.query = query, .uid = session->uid, .routes = routes, .room = n};
-    struct queue_attach *attach;
-    struct route *route;
+    struct looker looker = {.session = session};
+    const struct route_index *index = route_index_of(session->server->router, session->uid);
+    const struct route *route;
+    struct range range;
+    size_t found = 0;
 
     *more = false;
-    if (!session->peer)
+    if (!session->peer || !index)
         return 0;
-    if (query->mode == QUERY_SOURCE || query->mode == QUERY_BOTH)
-        offer_of(&f, session, query->source);
-    if (query->mode == QUERY_DESTINATION || query->mode == QUERY_BOTH)
-        offer_of(&f, session, query->destination);
-    if (query->mode == QUERY_ABNORMAL)
-        DL_FOREACH (session->peer->attached, attach)
-            offer_all(&f, attach->queue->route);
-    DL_FOREACH2 (session->peer->routes, route, bound_next)
-        offer_route(&f, route);
-    *more = f.more;
-    return f.n;
+    range = range_of(index, query);
+    while (!*more && (route = next_route(&range, query))) {
+        if (route->state == ROUTE_UNBOUND || !may_see(&looker, &range, route))
+            continue;
+        *more = found == n;
+        if (!*more)
+            routes[found++] = route;
+    }
+    return found;
 }

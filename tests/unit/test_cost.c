@@ -15,6 +15,8 @@
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/buffers/route_query.h"
+#include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"
 
 #define FEW   120u
@@ -287,6 +289,36 @@ static uint64_t cost_of_export(void)
     return ns;
 }
 
+/* --- routes of the user --- */
+
+static struct queue *source, *last_destination;
+
+static void make_routes(unsigned n)
+{
+    struct route_refusal why;
+
+    source = make_queue(producer);
+    for (unsigned i = 0; i < n; i++) {
+        last_destination = make_queue(producer);
+        ck_assert_int_eq(router_bind(producer, source->id, last_destination->id, &why),
+                         ROUTE_BOUND);
+    }
+}
+
+static uint64_t cost_of_query(void)
+{
+    const struct route *found[2];
+    const struct route_query one = {
+        .mode = 2, .source = source->id, .destination = last_destination->id};
+    const struct route_query abnormal = {.mode = 100};
+    bool more;
+    uint64_t ns = clock_ns();
+
+    ck_assert_uint_eq(route_query_find(producer, &one, found, 2, &more), 1);
+    ck_assert_uint_eq(route_query_find(producer, &abnormal, found, 2, &more), 0);
+    return clock_ns() - ns;
+}
+
 /* --- the rows --- */
 
 static const struct row {
@@ -307,6 +339,7 @@ static const struct row {
      cost_of_destroy_beside_askers},
     {"ask for an event's exporter", "exporters", make_exporters, cost_of_info},
     {"export an event", "exporters", make_exporters, cost_of_export},
+    {"query a route", "routes of the user", make_routes, cost_of_query},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 

@@ -3,7 +3,10 @@
  * as every client: it puts into and takes from rings, allocates and frees buffers, by the functions
  * of proto/.
  */
+#include <utlist.h>
+
 #include "daemon/buffers/relay.h"
+#include "daemon/buffers/route_index.h"
 #include "daemon/buffers/route_query.h"
 #include "daemon/buffers/router.h"
 
@@ -856,6 +859,110 @@ START_TEST(queries_give_all_in_pages)
 }
 END_TEST
 
+/* --- queries, beside a plain look at all routes --- */
+
+#define PLAIN_QUEUES 12 /* the first half are sources */
+
+static bool plain_match(const struct route *route, const struct route_query *query)
+{
+    const struct route_name *name = &route->named->name;
+    uint64_t pair = (uint64_t)name->source << 32 | name->destination;
+    uint64_t after = (uint64_t)query->after_source << 32 | query->after_destination;
+
+    if (route->state == ROUTE_UNBOUND || (query->goes_on && pair <= after))
+        return false;
+    switch (query->mode) {
+    case 0:
+        return name->source == query->source;
+    case 1:
+        return name->destination == query->destination;
+    case 2:
+        return name->source == query->source && name->destination == query->destination;
+    default:
+        return route->state == ROUTE_ABNORMAL;
+    }
+}
+
+static int compare_plain(const void *x, const void *y)
+{
+    const struct route *a = *(const struct route *const *)x, *b = *(const struct route *const *)y;
+    const struct route_name *m = &a->named->name, *n = &b->named->name;
+
+    if (m->source != n->source)
+        return m->source < n->source ? -1 : 1;
+    if (m->destination != n->destination)
+        return m->destination < n->destination ? -1 : 1;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static void expect_plain(const struct route_query *query)
+{
+    const struct route *plain[PLAIN_QUEUES * PLAIN_QUEUES], *found[4], *route;
+    size_t n = 0, got;
+    bool more;
+
+    DL_FOREACH (server.router->all, route)
+        if (plain_match(route, query))
+            plain[n++] = route;
+    qsort(plain, n, sizeof(plain[0]), compare_plain);
+    got = route_query_find(owner, query, found, 4, &more);
+    CHECK(got == (n < 4 ? n : 4) && more == (n > 4));
+    for (size_t i = 0; i < got; i++)
+        CHECK(found[i] == plain[i]);
+}
+
+static void expect_all_plain(const uint32_t *id, uint64_t *rng)
+{
+    static const uint32_t modes[] = {0, 1, 2, 100};
+
+    for (int i = 0; i < 200; i++) {
+        struct route_query query = {
+            .mode = modes[random_below(rng, 4)],
+            .source = id[random_below(rng, PLAIN_QUEUES)],
+            .destination = id[random_below(rng, PLAIN_QUEUES)],
+            .goes_on = random_below(rng, 2),
+            .after_source = id[random_below(rng, PLAIN_QUEUES)],
+            .after_destination = id[random_below(rng, PLAIN_QUEUES)],
+        };
+
+        expect_plain(&query);
+    }
+}
+
+/* Routes come and go, lose their queues, and have names that others had before. */
+START_TEST(queries_agree_with_a_plain_look)
+{
+    struct queue *queue[PLAIN_QUEUES];
+    uint32_t id[PLAIN_QUEUES];
+    uint64_t rng = 11;
+
+    for (int i = 0; i < PLAIN_QUEUES; i++) {
+        queue[i] = queue_for(owner, 2);
+        id[i] = queue[i]->id;
+    }
+    for (int i = 0; i < 300; i++) {
+        uint32_t from = random_below(&rng, PLAIN_QUEUES / 2);
+        uint32_t to = PLAIN_QUEUES / 2 + random_below(&rng, PLAIN_QUEUES / 2);
+        uint32_t choice = random_below(&rng, 20), gone = random_below(&rng, PLAIN_QUEUES);
+
+        if (choice < 10) {
+            bind_route(queue[from], queue[to]);
+        } else if (choice < 19) {
+            unbind_route(queue[from], queue[to]);
+        } else {
+            queue_destroy(queue[gone]);
+            owner->user->next_queue = id[gone];
+            queue[gone] = queue_for(owner, 2);
+            CHECK(queue[gone]->id == id[gone]);
+        }
+        expect_all_plain(id, &rng);
+    }
+    ck_assert_uint_eq(HASH_COUNT(server.router->by_user), 1);
+    session_free(owner);
+    ck_assert_ptr_null(server.router->by_user);
+}
+END_TEST
+
 /* --- hostile clients --- */
 
 /* Whatever stands in the ring: what is no message is passed over, and what is one gets through. */
@@ -1111,6 +1218,7 @@ int main(void)
     tcase_add_test(c, what_is_refused);
     tcase_add_test(c, only_who_manages_binds_and_unbinds);
     tcase_add_test(c, queries_give_all_in_pages);
+    tcase_add_test(c, queries_agree_with_a_plain_look);
     c = add_case(suite, "hostile");
     tcase_add_test(c, forged_messages_are_passed_over);
     tcase_add_test(c, segments_that_the_source_does_not_allow_do_not_travel);

@@ -1,0 +1,46 @@
+/*
+ * The routes of a user in the order in which its sessions ask for them. A user may have 65,536
+ * routes: a query goes through those that it is about. Control thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/base/hash.h"
+
+struct route;
+struct router;
+
+/** Sorted; routes with the same pair of queues by number. */
+struct route_list {
+    struct route **route;
+    size_t n, size;
+    bool by_destination; /* and then by source; else the other way round */
+};
+
+struct route_index {
+    uid_t uid; /* of the queues */
+    struct route_list by_source, by_destination;
+    struct route_list abnormal; /* ROUTE_ABNORMAL; by source */
+    UT_hash_handle hh;          /* router->by_user */
+};
+
+/** The routes of the user, or NULL: there are none. */
+struct route_index *route_index_of(const struct router *router, uid_t uid);
+
+/** A route with a name; not abnormal. False: no memory. */
+bool route_index_add(struct router *router, struct route *route);
+void route_index_remove(struct router *router, struct route *route);
+
+/** The route's state has changed to or from ROUTE_ABNORMAL. Cannot fail. */
+void route_index_set_abnormal(struct router *router, struct route *route, bool abnormal);
+
+/**
+ * Where in the list the routes begin that are not before this: the queue by which it is sorted, the
+ * other one, and the number of the route.
+ */
+size_t route_list_find(const struct route_list *list, uint32_t first, uint32_t second,
+                       uint64_t number);
