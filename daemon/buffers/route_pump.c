@@ -15,6 +15,7 @@
 #define SLICE_MESSAGES 64 /* before others have their turn */
 #define SLICE_NS       (50 * NSEC_PER_USEC)
 #define TURN_MESSAGES  16 /* of one relay, before the next one that is ready has its turn */
+#define RINGS_AT_ONCE  64 /* that one message is put into when it is taken; the others come later */
 
 /* --- putting --- */
 
@@ -196,12 +197,15 @@ static bool drain_backlogs(struct relay *to, unsigned *budget)
     return to->waiting == NULL;
 }
 
-/* Now, or by the backlog, which has a place: messages that wait come first, of any source. */
-static void deliver_message(struct route *route, struct message *m, unsigned *budget)
+/*
+ * At once, or by the backlog, which has a place: messages that wait come first, of any source. A
+ * source may have thousands of destinations.
+ */
+static void deliver_message(struct route *route, struct message *m, bool at_once, unsigned *budget)
 {
     enum put_result r = PUT_FULL;
 
-    if (route->backlog.n == 0 && !route->destination->waiting)
+    if (at_once && route->backlog.n == 0 && !route->destination->waiting)
         r = put_message(route, m, budget);
     if (r == PUT_DONE) {
         message_done(route->router, m);
@@ -214,6 +218,9 @@ static void deliver_message(struct route *route, struct message *m, unsigned *bu
         route_wait_for_slot(route);
     else
         route_wait_for_turn(route);
+    /* Its ring may have room: then no client rings. */
+    if (!at_once)
+        relay_make_ready(route->destination);
 }
 
 /* --- distributing --- */
@@ -237,7 +244,7 @@ static void distribute_message(struct relay *from, uint32_t ref, unsigned *budge
     struct router *router = from->server->router;
     struct message *m;
     struct route *route;
-    uint32_t left;
+    uint32_t left, later = from->n_out > RINGS_AT_ONCE ? from->n_out - RINGS_AT_ONCE : 0;
 
     if (!chain_read(from->server, ref, &chain) || !all_allowed(from, &chain)) {
         chain_free(from->server, ref);
@@ -251,7 +258,7 @@ static void distribute_message(struct relay *from, uint32_t ref, unsigned *budge
         left--;
         allow_map(route, &chain);
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): only the last of n_routes calls frees it */
-        deliver_message(route, m, budget);
+        deliver_message(route, m, left >= later, budget);
     }
 }
 

@@ -270,6 +270,34 @@ START_TEST(one_to_many_shares_data_only)
 }
 END_TEST
 
+/*
+ * A message for many destinations is put into some rings when it is taken, and into the others in
+ * later turns. No order is lost.
+ */
+START_TEST(one_to_hundreds_goes_in_slices)
+{
+    struct queue *a = queue_for(owner, 8), *b[300];
+    unsigned reached = 0;
+
+    for (int i = 0; i < 300; i++) {
+        b[i] = queue_for(owner, 8);
+        ck_assert_int_eq(bind_route(a, b[i]), ROUTE_BOUND);
+    }
+    run_until_idle();
+    send_lengths(a, 0, 1);
+    event_base_loop(server.base, EVLOOP_NONBLOCK | EVLOOP_ONCE);
+    for (int i = 0; i < 300; i++)
+        reached += queue_fill(&b[i]->ring.view) > 0;
+    ck_assert_uint_gt(reached, 0);
+    ck_assert_uint_lt(reached, 200);
+    send_lengths(a, 1, 4);
+    run_until_idle();
+    for (int i = 0; i < 300; i++)
+        expect_lengths(b[i], 0, 4);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
 START_TEST(many_to_one_keeps_the_order_of_each)
 {
     struct queue *a[3], *b = queue_for(owner, 4);
@@ -1197,6 +1225,7 @@ int main(void)
     tcase_add_test(c, one_to_one_moves_buffers_in_order);
     tcase_add_test(c, messages_from_before_the_route_go_along);
     tcase_add_test(c, one_to_many_shares_data_only);
+    tcase_add_test(c, one_to_hundreds_goes_in_slices);
     tcase_add_test(c, many_to_one_keeps_the_order_of_each);
     tcase_add_test(c, a_chain_goes_to_three);
     tcase_add_test(c, a_slow_destination_stalls_nobody_else);
