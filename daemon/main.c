@@ -25,7 +25,6 @@
 #include "daemon/base/log.h"
 #include "daemon/base/service_manager.h"
 #include "daemon/base/options.h"
-#include "daemon/base/work_item.h"
 #include "daemon/control/reload.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/server.h"
@@ -226,14 +225,15 @@ static int serve_clients(struct npud *npud, int signals)
     r = serve_begin(npud, signals);
     if (r == 0) {
         tell_ready(npud);
-        event_base_dispatch(server->base);
+        while (schedule_round(&server->schedule, server->base, true))
+            ;
     }
     halt_sessions(server);
     entrance_close(&npud->entrance, server);
     admin_end_all(server);
     npud_end(server);
     if (reload_end(&npud->reload))
-        work_items_deinit(&server->work_items);
+        schedule_deinit(&server->schedule);
     deferred_close_stop();
     if (npud->on_signal)
         event_free(npud->on_signal);

@@ -7,7 +7,6 @@
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/router.h"
-#include "daemon/base/work_item.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/control/listener.h"
@@ -44,7 +43,8 @@ void npud_assemble(struct server *server)
     server->router = &parts.router;
     server->clients = &parts.clients;
     server->admins = &parts.admins;
-    server->work_items.fd = -1;
+    server->schedule.fd = -1;
+    server->users.schedule = &server->schedule;
     dispatch_own_waits = own_waits_answer;
 }
 
@@ -55,9 +55,9 @@ int npud_begin(struct server *server)
     filled_init();
     inject_init(server->inject);
     server->base = event_base_new();
-    r = server->base ? sessions_init(server) : -ENOMEM;
+    r = server->base ? schedule_init(&server->schedule, server->base) : -ENOMEM;
     if (r == 0)
-        r = work_items_init(&server->work_items, server->base);
+        r = sessions_init(server);
     return r < 0 ? r : devices_init(server->devices, server->config);
 }
 

@@ -7,13 +7,13 @@ struct server;
 void npud_assemble(struct server *server);
 
 /**
- * Set the parts up: the loop, sessions, work items, devices with their engines. 0 or a negative
+ * Set the parts up: the loop, the schedule, sessions, devices with their engines. 0 or a negative
  * errno; npud_end() ends what has been set up.
  */
 int npud_begin(struct server *server);
 
 /**
- * End all sessions and all parts but the loop and the work items, which other threads may still
+ * End all sessions and all parts but the loop and the schedule, which other threads may still
  * use.
  */
 void npud_end(struct server *server);

@@ -1,6 +1,7 @@
 #include "daemon/admin/admin.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -24,9 +25,11 @@ struct admin {
     struct server *server;
     int socket;
     struct event *on_socket;
-    struct event *on_slice;
     struct user *user;
     struct charge charge;
+    struct job_owner owner;
+    struct job answer;          /* take a request */
+    struct job slice;           /* go on with the report */
     uint64_t request;           /* that asked for the report being made */
     struct admin_report report; /* what is told of it; its memfd is open while it is made */
     uint64_t rule;              /* that the request being answered has set */
@@ -43,10 +46,10 @@ static void report_close(struct admin *admin)
 static void admin_free(struct admin *admin)
 {
     DL_DELETE(admin->server->admin_list, admin);
+    job_cancel(&admin->answer);
+    job_cancel(&admin->slice);
     if (admin->on_socket)
         event_free(admin->on_socket);
-    if (admin->on_slice)
-        event_free(admin->on_slice);
     report_close(admin);
     deferred_close(admin->socket);
     user_uncharge(&admin->charge);
@@ -132,19 +135,14 @@ static int refuse_report(struct admin *admin, int error)
     return send_reply(admin, admin->request, code, message);
 }
 
-/* A timer of zero: after this slice the loop looks at all descriptors, then comes the next. */
-static void on_slice(evutil_socket_t fd, short what, void *arg)
+static bool run_slice(struct job *job)
 {
-    struct admin *admin = arg;
-    struct timeval now = {0};
+    struct admin *admin = (struct admin *)((char *)job - offsetof(struct admin, slice));
     int r = report_append_slice(admin->server, &admin->report);
 
-    (void)fd;
-    (void)what;
-    if (r > 0) {
-        event_add(admin->on_slice, &now);
-        return;
-    }
+    admin->server->schedule.detail = admin->report.topic;
+    if (r > 0)
+        return true;
     if (r == 0)
         r = report_seal(&admin->report);
     if (r < 0) {
@@ -155,6 +153,7 @@ static void on_slice(evutil_socket_t fd, short what, void *arg)
     report_close(admin);
     if (r < 0 || event_add(admin->on_socket, NULL) < 0)
         admin_free(admin);
+    return false;
 }
 
 static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
@@ -166,7 +165,7 @@ static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
     if (r < 0)
         return refuse_report(admin, r);
     event_del(admin->on_socket);
-    on_slice(-1, 0, admin);
+    job_list(&admin->slice);
     return 0;
 }
 
@@ -203,16 +202,15 @@ static int answer_request(struct admin *admin, const Npud__AdminRequest *request
     return report_begin(admin, request->id, (unsigned)request->topic);
 }
 
-static void on_socket(evutil_socket_t fd, short what, void *arg)
+static bool run_answer(struct job *job)
 {
     static struct packet packet;
-    struct admin *admin = arg;
+    struct admin *admin = (struct admin *)((char *)job - offsetof(struct admin, answer));
     Npud__AdminRequest *request = NULL;
-    int r = packet_recv(fd, &packet, MSG_DONTWAIT);
+    int r = packet_recv(admin->socket, &packet, MSG_DONTWAIT);
 
-    (void)what;
     if (r == -EAGAIN)
-        return;
+        return false;
     if (r > 0) {
         request = npud__admin_request__unpack(NULL, packet.size, packet.data);
         packet_deinit(&packet);
@@ -222,6 +220,16 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
         npud__admin_request__free_unpacked(request, NULL);
     if (r < 0)
         admin_free(admin);
+    return false;
+}
+
+static void on_socket(evutil_socket_t fd, short what, void *arg)
+{
+    struct admin *admin = arg;
+
+    (void)fd;
+    (void)what;
+    job_list(&admin->answer);
 }
 
 static bool in_group(int socket, gid_t gid)
@@ -283,10 +291,12 @@ static bool admin_watch(struct admin *admin, uid_t uid)
         refuse_admin(admin->socket, error, text);
         return false;
     }
+    admin->owner.user = &admin->user->schedule;
+    admin->answer = (struct job){run_answer, "request of npuctl", &admin->owner};
+    admin->slice = (struct job){run_slice, "report", &admin->owner};
     admin->on_socket =
         event_new(server->base, admin->socket, EV_READ | EV_PERSIST, on_socket, admin);
-    admin->on_slice = event_new(server->base, -1, 0, on_slice, admin);
-    return admin->on_socket && admin->on_slice && event_add(admin->on_socket, NULL) == 0;
+    return admin->on_socket && event_add(admin->on_socket, NULL) == 0;
 }
 
 void admin_accept(struct server *server, int socket)

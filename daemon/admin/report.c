@@ -12,7 +12,7 @@
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 
-#define SLICE (500 * NSEC_PER_USEC) /* of making a report, before clients have their turn */
+#define SLICE (100 * NSEC_PER_USEC) /* of making a report, before clients have their turn */
 
 /* Where a list is in Npud__Report. */
 struct list {

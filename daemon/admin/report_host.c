@@ -1,7 +1,10 @@
 /* Reports on npud itself: its devices, sessions, limits and rules. */
 #include "daemon/admin/report_topics.h"
 
+#include <ctype.h>
 #include <dirent.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -55,6 +58,63 @@ static void report_buffers(struct server *server, Npud__StatusRow *r)
     }
 }
 
+/* Which request or report it was. NULL: `what` says all. */
+static const char *name_detail(const struct step *step)
+{
+    const ProtobufCFieldDescriptor *request;
+    const ProtobufCEnumValue *topic;
+
+    if (strcmp(step->what, "request") == 0) {
+        request = protobuf_c_message_descriptor_get_field(&npud__request__descriptor, step->detail);
+        return request ? request->name : NULL;
+    }
+    if (strcmp(step->what, "report") == 0) {
+        topic = protobuf_c_enum_descriptor_get_value(&npud__admin_request__topic__descriptor,
+                                                     (int)step->detail);
+        return topic ? topic->name : NULL;
+    }
+    return NULL;
+}
+
+static char *describe_step(struct rows *rows, const struct step *step)
+{
+    const char *name;
+    char text[64];
+
+    if (!step->what)
+        return (char *)"";
+    /* The client has hung up, or has sent what is no request. */
+    if (strcmp(step->what, "request") == 0 && step->detail == NPUD__REQUEST__BODY__NOT_SET)
+        return (char *)"session end";
+    name = name_detail(step);
+    if (!name)
+        return (char *)step->what;
+    snprintf(text, sizeof(text), "%s %s", step->what, name);
+    for (char *p = text; *p; p++)
+        *p = (char)(*p == '_' ? '-' : tolower((unsigned char)*p));
+    return report_rows_copy_text(rows, text);
+}
+
+static void report_steps(struct server *server, struct rows *rows, Npud__StatusRow *r)
+{
+    struct step step, longest = {0};
+
+    step_meter_longest(&server->schedule.meter, &step);
+    r->longest_step_us = step.ns / NSEC_PER_USEC;
+    r->longest_step = describe_step(rows, &step);
+    r->longest_step_uid = step.uid;
+    for (uint32_t i = 0; i < server->devices->n; i++) {
+        struct engine_stats stats;
+
+        engine_get_stats(server->devices->device[i].engine, &stats);
+        if (stats.longest.ns > longest.ns)
+            longest = stats.longest;
+    }
+    r->longest_engine_step_us = longest.ns / NSEC_PER_USEC;
+    r->longest_engine_step = describe_step(rows, &longest);
+    r->longest_engine_step_uid = longest.uid;
+}
+
 void report_status(struct server *server, struct rows *rows)
 {
     struct session *session;
@@ -76,6 +136,7 @@ void report_status(struct server *server, struct rows *rows)
         r->memory_bytes += session->memory;
     }
     report_buffers(server, r);
+    report_steps(server, rows, r);
 }
 
 void report_devices(struct server *server, struct rows *rows)

@@ -53,6 +53,7 @@ static struct user *user_new(struct users *users, uid_t uid)
     user->users = users;
     user->uid = uid;
     user->payer = user;
+    schedule_user_init(&user->schedule, users->schedule, uid);
     HASH_ADD(hh, users->by_uid, uid, sizeof(uid), user);
     if (user->hh.tbl)
         return user;
@@ -100,6 +101,7 @@ void user_unref(struct user *user)
     for (int i = 0; i < RESOURCE_COUNT; i++)
         assert(user->used[i] == 0);
     assert(atomic_load(&user->filled) == 0);
+    schedule_user_deinit(&user->schedule);
     HASH_DEL(user->users->by_uid, user);
     if (user->payer != user)
         user_unref(user->payer);

@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/schedule.h"
 
 enum resource {
     RESOURCE_SESSIONS,
@@ -51,6 +52,7 @@ struct users;
 
 struct user {
     struct users *users;
+    struct schedule_user schedule;
     uid_t uid;
     uint32_t refs;
     /*
@@ -79,6 +81,7 @@ struct users {
     bool shared;                    /* by users_share() */
     const struct subuids *subuids;  /* NULL: none */
     _Atomic uint64_t filled_max;    /* limit[RESOURCE_FILLED_MEMORY], for engines */
+    struct schedule *schedule;
 };
 
 /* In 16 bytes: there is one in every event. */

@@ -4,7 +4,7 @@
  * A waiter is a member of what waits: a stream parked by its engine, or an object whose slot may be
  * given out again only when a stream has passed a point. The waited-for side (any engine, or the
  * control thread) fires; what that means is the waiter's `fire` function, called with the list's
- * lock held, which must only hand it on (engine_unpark(), work_item_send()).
+ * lock held, which must only hand it on (engine_unpark(), job_send()).
  *
  * Order: waiting is add, then test the condition; firing is change the condition, then
  * waitlist_fire(), which begins with a fence and a look at `n`. One of the two sees the other, and

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -14,7 +15,6 @@
 
 #define LOOK_DELAY      NSEC_PER_SEC
 #define LOOK_PAUSE      (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
-#define LOOK_SLICE      (500 * NSEC_PER_USEC) /* before clients have their turn */
 #define ROOM_SLICE      (2 * NSEC_PER_MSEC)   /* for a client that waits for it */
 #define ORPHANS_AT_ONCE 64 /* that are told to look, before clients have their turn */
 
@@ -39,6 +39,7 @@ static void pool_free(struct pool *pool)
     assert(pool->n_segments == 0 && pool->bytes == 0);
     if (pool->on_look)
         event_free(pool->on_look);
+    job_cancel(&pool->job);
     DL_DELETE(server->pools->list, pool);
     if (!pool->session) {
         DL_DELETE2(server->pools->orphans, pool, orphan_prev, orphan_next);
@@ -88,7 +89,7 @@ static bool is_large(const struct pool *pool)
 /* In slices. True: all segments were looked at. */
 static bool look_at_segments(struct pool *pool)
 {
-    uint64_t until = clock_ns() + LOOK_SLICE;
+    struct schedule *schedule = &pool->server->schedule;
 
     while (pool->next_look) {
         struct segment *s = pool->next_look;
@@ -96,7 +97,7 @@ static bool look_at_segments(struct pool *pool)
         pool->next_look = s->next;
         if (is_large(pool) || segment_drains(s))
             segment_give_back(s);
-        if (clock_ns() >= until)
+        if (schedule_step_over(schedule))
             break;
     }
     pool->looked_ns = clock_ns();
@@ -135,12 +136,10 @@ bool pools_make_room(struct pool *pool)
     return any;
 }
 
-static void on_look(evutil_socket_t fd, short what, void *arg)
+static bool run_look(struct job *job)
 {
-    struct pool *pool = arg;
+    struct pool *pool = (struct pool *)((char *)job - offsetof(struct pool, job));
 
-    (void)fd;
-    (void)what;
     if (!pool->next_look) {
         /* From here on, a client that frees something tells npud again. */
         if (pool->look == POOL_LOOK_DUE)
@@ -150,11 +149,21 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
         pool->next_look = pool->segments;
     }
     if (!look_at_segments(pool))
-        schedule_look(pool, 0);
-    else if (!pool->session && !pool->segments)
+        return true;
+    if (!pool->session && !pool->segments)
         pool_free(pool);
     else if (pool->look == POOL_LOOK_DUE)
         schedule_look(pool, pool->session ? LOOK_DELAY : LOOK_PAUSE);
+    return false;
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+    struct pool *pool = arg;
+
+    (void)fd;
+    (void)what;
+    job_list(&pool->job);
 }
 
 void pool_look_soon(struct pool *pool)
@@ -231,6 +240,8 @@ struct pool *pool_get(struct session *session)
         return NULL;
     }
     pool->user = user_hold(session->user);
+    pool->owner.user = &pool->user->schedule;
+    pool->job = (struct job){run_look, "look at pool", &pool->owner};
     pool->server = server;
     pool->session = session;
     pool->number = ++server->pools->last_pool;
@@ -304,5 +315,5 @@ void pool_leave(struct peer *peer)
     event_del(pool->on_look);
     pool->next_look = NULL;
     pool->look = POOL_LOOK_NONE;
-    on_look(-1, 0, pool);
+    job_list(&pool->job);
 }

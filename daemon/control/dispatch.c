@@ -247,6 +247,7 @@ static void dispatch_request(struct call *call)
 {
     size_t kind = (size_t)call->request->body_case;
 
+    call->session->server->schedule.detail = (uint32_t)kind;
     call->reply = (Npud__Reply)NPUD__REPLY__INIT;
     call->reply.id = call->request->id;
     call->fd = call->more_fd[0] = call->more_fd[1] = -1;
@@ -314,13 +315,13 @@ static int handle_packet(struct session *session, struct packet *packet)
     return r;
 }
 
-void dispatch_handle(struct session *session)
+enum dispatched dispatch_handle(struct session *session)
 {
     static struct packet packet; /* one control thread, one packet at a time */
     int r = packet_recv(session->socket, &packet, MSG_DONTWAIT);
 
     if (r == -EAGAIN)
-        return;
+        return DISPATCH_NONE;
     if (r == -EBADMSG)
         log_client_fault(&session->log,
                          "sent a truncated, oversized or empty packet: session ended");
@@ -329,9 +330,10 @@ void dispatch_handle(struct session *session)
         r = handle_packet(session, &packet);
         packet_deinit(&packet);
         if (r == 0)
-            return;
+            return DISPATCH_HANDLED;
     }
     session_end(session);
+    return DISPATCH_ENDED;
 }
 
 void dispatch_refuse(int socket, int32_t error, const char *message)

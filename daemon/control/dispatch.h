@@ -6,8 +6,15 @@
 struct call;
 struct session;
 
-/** The session's socket is readable: take requests, answer them. May free the session. */
-void dispatch_handle(struct session *session);
+/** What came of it. */
+enum dispatched {
+    DISPATCH_NONE,    /* there is no request */
+    DISPATCH_HANDLED, /* it is answered */
+    DISPATCH_ENDED,   /* the session has ended, and may be freed */
+};
+
+/** Take a request of the session, and answer it. */
+enum dispatched dispatch_handle(struct session *session);
 
 /** Tell a client that it is not let in, as reply to its first request, which has id 1. */
 void dispatch_refuse(int socket, int32_t error, const char *message);

@@ -17,14 +17,13 @@
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_record.h"
 #include "daemon/base/log.h"
-#include "daemon/base/work_item.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 
 struct event_fd {
     struct waiter waiter; /* on the list of a stream or an IPC event */
-    struct work_item post;
+    struct job job;       /* to write it */
     struct session *session;
     struct ipc_open *open; /* keeps it from being freed; NULL: a stream's position */
     int fd;
@@ -40,7 +39,7 @@ static int add_one(struct server *server, int fd)
     /* Poll for what holds already: the counter of npud's own descriptor is never full. */
     struct iocb op = {
         .aio_lio_opcode = IOCB_CMD_POLL,
-        .aio_fildes = (uint32_t)server->work_items.fd,
+        .aio_fildes = (uint32_t)server->schedule.fd,
         .aio_buf = POLLOUT,
         .aio_flags = IOCB_FLAG_RESFD,
         .aio_resfd = (uint32_t)fd,
@@ -117,16 +116,17 @@ static void fd_write(struct event_fd *e)
     fd_free(e);
 }
 
-static void on_post(struct work_item *post)
+static bool run_write(struct job *job)
 {
-    fd_write((struct event_fd *)((char *)post - offsetof(struct event_fd, post)));
+    fd_write((struct event_fd *)((char *)job - offsetof(struct event_fd, job)));
+    return false;
 }
 
 static void on_fire(struct waiter *w)
 {
     struct event_fd *e = (struct event_fd *)w;
 
-    work_item_send(&e->session->server->work_items, &e->post);
+    job_send(&e->job);
 }
 
 static bool record_over(const struct event_fd *e, uint64_t number)
@@ -209,7 +209,7 @@ enum cause event_fd_watch(struct session *session, int fd, uint32_t number,
         return cause;
     }
     e->waiter.fire = on_fire;
-    e->post.run = on_post;
+    e->job = (struct job){run_write, "write event descriptor", &session->owner};
     e->session = session;
     e->open = captured->open;
     e->fd = fd;
@@ -235,7 +235,7 @@ void event_fds_drop(struct session *session)
          */
         if (e->open)
             waitlist_remove(&e->open->event->completed, &e->waiter);
-        work_item_cancel(&session->server->work_items, &e->post);
+        job_cancel(&e->job);
         fd_free(e);
     }
 }

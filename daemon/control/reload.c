@@ -12,13 +12,13 @@
 
 #define END_SECONDS 1 /* for a file that answers late */
 
-static void reload_run(struct work_item *post)
+static bool reload_run(struct job *job)
 {
-    struct reload *reload = (struct reload *)post; /* its first member */
+    struct reload *reload = (struct reload *)job; /* its first member */
     struct config *read = reload->read;
     unsigned restart;
 
-    pthread_join(reload->thread, NULL); /* its last act was the post */
+    pthread_join(reload->thread, NULL); /* its last act was to send the job */
     if (read) {
         /* For users that come from now on. */
         subuids_deinit(&reload->server->subuids);
@@ -37,6 +37,7 @@ static void reload_run(struct work_item *post)
     reload->running = false;
     if (reload->again)
         reload_begin(reload, reload->server, reload->options);
+    return false;
 }
 
 static void *reload_read(void *arg)
@@ -53,7 +54,7 @@ static void *reload_read(void *arg)
     if (config)
         subuids_read(&reload->subuids, reload->server->config->subuid_file);
     reload->read = config;
-    work_item_send(&reload->server->work_items, &reload->post);
+    job_send(&reload->job);
     return NULL;
 }
 
@@ -62,7 +63,7 @@ void reload_begin(struct reload *reload, struct server *server, const struct opt
     reload->again = reload->running;
     if (reload->running)
         return;
-    reload->post.run = reload_run;
+    reload->job = (struct job){reload_run, "take over configuration", &server->schedule.own};
     reload->server = server;
     reload->options = options;
     reload->running = true;
@@ -84,7 +85,7 @@ bool reload_end(struct reload *reload)
     until.tv_sec += END_SECONDS;
     if (pthread_timedjoin_np(reload->thread, NULL, &until) != 0)
         return false;
-    work_item_cancel(&reload->server->work_items, &reload->post);
+    job_cancel(&reload->job);
     if (reload->read) {
         config_deinit(reload->read);
         subuids_deinit(&reload->subuids);

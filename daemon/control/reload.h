@@ -7,20 +7,20 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "daemon/base/schedule.h"
 #include "daemon/base/subuid.h"
-#include "daemon/base/work_item.h"
 
 struct options;
 struct server;
 
 struct reload {
-    struct work_item post; /* sent by the thread when it has read */
+    struct job job; /* sent by the thread when it has read */
     struct server *server;
     const struct options *options;
     struct config *read;    /* by the thread; NULL: it was bad */
     struct subuids subuids; /* read at the same time */
     pthread_t thread;
-    bool running; /* a thread reads; until the post is run */
+    bool running; /* a thread reads; until the job is run */
     bool again;   /* it was asked for meanwhile */
 };
 
@@ -28,5 +28,5 @@ struct reload {
 void reload_begin(struct reload *reload, struct server *server, const struct options *options);
 
 /** npud ends: wait for the thread, but not for long. False: it still reads, and may still use the
- * server's posts. */
+ * server's schedule. */
 bool reload_end(struct reload *reload);

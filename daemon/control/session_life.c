@@ -2,7 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <malloc.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -42,28 +42,71 @@
 #define SO_PEERPIDFD 77
 #endif
 
-/* Of freeing sessions, before requests have their turn. */
-#define ENDED_SLICE   (500 * NSEC_PER_USEC)
 #define DEATH_US      10000 /* how long a process may take from closing its socket to its end */
 #define TRIM_SESSIONS 128   /* that have left since the heap was given back last */
+/*
+ * How often the loop may tell of a request that waits for its turn: as much as it costs to stop
+ * polling the socket, and to begin again.
+ */
+#define REPORTS_MAX 4
 
 /* --- begin --- */
 
+/*
+ * The socket is told of in each round of the loop until it is read. So that a thousand sessions
+ * that wait for their turn cost the loop nothing, npud stops polling the sockets of those that wait
+ * long, and polls them again when they have nothing to read.
+ */
 static void on_socket(evutil_socket_t fd, short what, void *arg)
 {
+    struct session *session = arg;
+
     (void)fd;
     (void)what;
-    dispatch_handle(arg);
+    if (!session->serve.listed) {
+        session->reported = 0;
+        job_list(&session->serve);
+    } else if (++session->reported == REPORTS_MAX) {
+        event_del(session->on_socket);
+        session->polled = false;
+    }
+}
+
+static void hear_no_more(struct session *session)
+{
+    job_cancel(&session->serve);
+    event_del(session->on_socket);
+    session->polled = false;
+}
+
+static bool poll_socket(struct session *session)
+{
+    session->polled = event_add(session->on_socket, NULL) == 0;
+    return session->polled;
+}
+
+static bool run_serve(struct job *job)
+{
+    struct session *session = (struct session *)((char *)job - offsetof(struct session, serve));
+    enum dispatched r = dispatch_handle(session);
+
+    /* Without memory to poll the socket, it stays listed. */
+    return (r == DISPATCH_HANDLED && !session->polled) ||
+           (r == DISPATCH_NONE && !session->polled && !poll_socket(session));
 }
 
 /* A forked child may still hold the socket open: the process of the session is gone all the same.
  */
 static void on_death(evutil_socket_t fd, short what, void *arg)
 {
+    struct session *session = arg;
+
     (void)fd;
     (void)what;
-    session_end(arg);
+    job_list(&session->end);
 }
+
+static bool run_end(struct job *job);
 
 /* Takes the process of the client from the kernel, once. A pid that was reused since the connect is
  * not taken for it: the session fails then. */
@@ -111,7 +154,7 @@ static int watch_client(struct session *session)
 
     session->on_socket = event_new(base, session->socket, EV_READ | EV_PERSIST, on_socket, session);
     session->on_death = event_new(base, session->pidfd, EV_READ | EV_PERSIST, on_death, session);
-    if (!session->on_socket || !session->on_death || event_add(session->on_socket, NULL) < 0 ||
+    if (!session->on_socket || !session->on_death || !poll_socket(session) ||
         event_add(session->on_death, NULL) < 0)
         return -ENOMEM;
     return 0;
@@ -129,6 +172,9 @@ static enum cause admit_client(struct session *session)
     session->user = user_ref(&session->server->users, session->uid);
     if (!session->user)
         return CAUSE_MEMORY;
+    session->owner.user = &session->user->schedule;
+    session->serve = (struct job){run_serve, "request", &session->owner};
+    session->end = (struct job){run_end, "session end", &session->owner};
     if (user_charge(&session->charge, session->user, RESOURCE_SESSIONS, 1) < 0)
         return CAUSE_USER_SESSIONS;
     if (user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0)
@@ -152,16 +198,22 @@ static void refuse_client(struct session *session, int socket, enum cause cause)
 
 struct session *session_new(struct server *server, int socket)
 {
-    struct client_process process = {.pidfd = -1};
-    int r = identify_peer(socket, &process);
+    struct client_process process = {.uid = geteuid(), .pidfd = -1};
+    struct session *session = NULL;
+    int r;
 
-    if (r == 0)
-        return session_new_for(server, socket, &process);
-    /* A process that has ended already does not read why. */
-    refuse_client(NULL, socket, cause_of_errno(r));
-    close(socket);
-    server->clients->exhausted = false; /* as in session_free() */
-    return NULL;
+    schedule_begin(&server->schedule);
+    r = identify_peer(socket, &process);
+    if (r == 0) {
+        session = session_new_for(server, socket, &process);
+    } else {
+        /* A process that has ended already does not read why. */
+        refuse_client(NULL, socket, cause_of_errno(r));
+        close(socket);
+        server->clients->exhausted = false; /* as in session_free() */
+    }
+    schedule_end(&server->schedule, "connect", process.uid);
+    return session;
 }
 
 struct session *session_new_for(struct server *server, int socket,
@@ -279,6 +331,8 @@ void session_free(struct session *session)
     slots_deinit(&session->ipc);
     slots_deinit(&session->mems);
     slots_deinit(&session->notifies);
+    job_cancel(&session->serve);
+    job_cancel(&session->end);
     if (session->on_socket)
         event_free(session->on_socket);
     if (session->on_death)
@@ -316,15 +370,15 @@ static void give_back_memory(struct server *server)
     if (server->most_sessions - server->n_sessions < TRIM_SESSIONS)
         return;
     server->most_sessions = server->n_sessions;
-    malloc_trim(0);
+    heap_trim_list();
 }
 
-static void free_ended(struct server *server, struct session *session)
+static void free_ended(struct session *session)
 {
-    uint64_t start = clock_ns();
+    struct server *server = session->server;
 
     session_free(session);
-    server->ended_ns += clock_ns() - start;
+    give_back_memory(server);
 }
 
 /*
@@ -339,9 +393,9 @@ static bool await_death(struct session *session)
     if (session->state == SESSION_DYING || !session->peer || !queues_shared(session->peer) ||
         !survivor_of_session(session))
         return false;
-    event_del(session->on_socket);
     if (event_add(session->on_death, &most) < 0)
         return false;
+    hear_no_more(session);
     session_halt(session);
     session->state = SESSION_DYING;
     return true;
@@ -349,57 +403,33 @@ static bool await_death(struct session *session)
 
 void session_end(struct session *session)
 {
-    struct server *server = session->server;
-    struct timeval now = {0};
-
     if (session->state == SESSION_ENDED || await_death(session))
         return;
-    event_add(server->on_ended, &now);
-    if (!server->ended && server->ended_ns < ENDED_SLICE) {
-        free_ended(server, session);
+    if (!schedule_step_over(&session->server->schedule)) {
+        free_ended(session);
         return;
     }
-    event_del(session->on_socket);
+    hear_no_more(session);
     event_del(session->on_death);
     session->state = SESSION_ENDED;
-    *server->ended_tail = session;
-    server->ended_tail = &session->ended_next;
+    job_list(&session->end);
 }
 
-/*
- * A timer of zero fires after the loop has looked at all descriptors: between two slices every
- * client that has a request gets one reply.
- */
-static void on_ended(evutil_socket_t fd, short what, void *arg)
+static bool run_end(struct job *job)
 {
-    struct server *server = arg;
-    struct timeval now = {0};
-    struct session *session;
+    struct session *session = (struct session *)((char *)job - offsetof(struct session, end));
 
-    (void)fd;
-    (void)what;
-    server->ended_ns = 0;
-    while ((session = server->ended) && server->ended_ns < ENDED_SLICE) {
-        server->ended = session->ended_next;
-        if (!server->ended)
-            server->ended_tail = &server->ended;
-        free_ended(server, session);
-    }
-    if (server->ended)
-        event_add(server->on_ended, &now);
+    if (session->state == SESSION_ENDED)
+        free_ended(session);
     else
-        give_back_memory(server);
+        session_end(session);
+    return false;
 }
 
 int sessions_init(struct server *server)
 {
-    int r;
+    int r = heap_trim_init(&server->schedule, server->base);
 
-    server->ended_tail = &server->ended;
-    server->on_ended = event_new(server->base, -1, 0, on_ended, server);
-    if (!server->on_ended)
-        return -ENOMEM;
-    r = heap_trim_init(server->base);
     if (r == 0)
         r = answers_init(server);
     return r < 0 ? r : buffers_init(server);
@@ -413,8 +443,6 @@ void sessions_deinit(struct server *server)
         next = s->next;
         session_free(s);
     }
-    if (server->on_ended)
-        event_free(server->on_ended);
     answers_deinit(server);
     survivors_deinit(server);
     buffers_deinit(server);

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/step_meter.h"
+
 struct attach;
 struct device;
 struct server;
@@ -24,6 +26,7 @@ struct engine_stats {
     uint64_t tasks;   /* retired */
     uint64_t wakeups; /* times it was woken from sleep */
     bool asleep;
+    struct step longest;
 };
 
 struct engine;

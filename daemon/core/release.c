@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "daemon/base/work_item.h"
-#include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/base/heap_trim.h"
@@ -14,11 +12,10 @@
 /* Waits for one fence after the other: one waiter, however many fences. */
 struct release {
     struct waiter waiter; /* on the stream of fences[next] */
-    struct server *server;
     struct session *session;
     void (*free_object)(void *object);
     void *object;
-    struct work_item post;       /* a fence was passed */
+    struct job job;              /* a fence was passed */
     struct release *prev, *next; /* session->releases */
     size_t n;
     size_t at;
@@ -30,7 +27,7 @@ static void fence_fired(struct waiter *w)
 {
     struct release *r = (struct release *)w;
 
-    work_item_send(&r->server->work_items, &r->post);
+    job_send(&r->job);
 }
 
 static void finish_release(struct release *r)
@@ -59,9 +56,10 @@ static void await_next_fence(struct release *r)
     finish_release(r);
 }
 
-static void on_passed(struct work_item *post)
+static bool run_passed(struct job *job)
 {
-    await_next_fence((struct release *)((char *)post - offsetof(struct release, post)));
+    await_next_fence((struct release *)((char *)job - offsetof(struct release, job)));
+    return false;
 }
 
 /* fences NULL: only count. */
@@ -116,8 +114,7 @@ enum cause release_when_passed(struct session *session, const struct fence *fenc
     if (!r)
         return CAUSE_MEMORY;
     r->waiter.fire = fence_fired;
-    r->post.run = on_passed;
-    r->server = session->server;
+    r->job = (struct job){run_passed, "release object", &session->owner};
     r->session = session;
     r->free_object = free_object;
     r->object = object;
@@ -130,7 +127,7 @@ enum cause release_when_passed(struct session *session, const struct fence *fenc
 }
 
 /*
- * The session's streams are gone, and have fired everything: each release is posted, and none can
+ * The session's streams are gone, and have fired everything: each release is sent, and none can
  * be fired any more.
  */
 void releases_flush(struct session *session)
@@ -138,10 +135,10 @@ void releases_flush(struct session *session)
     struct release *r, *tmp;
 
     DL_FOREACH_SAFE (session->releases, r, tmp) {
-        bool posted = work_item_cancel(&session->server->work_items, &r->post);
+        bool sent = job_cancel(&r->job);
 
-        assert(posted);
-        (void)posted;
+        assert(sent);
+        (void)sent;
         finish_release(r);
     }
 }

@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/schedule.h"
 #include "daemon/base/subuid.h"
 #include "daemon/base/user.h"
-#include "daemon/base/work_item.h"
 
 struct admin;
 struct answer;
@@ -46,10 +46,6 @@ struct server {
     struct survivor *survivors; /* survivor.h */
     uint32_t n_sessions;
     uint32_t most_sessions; /* since the heap was last given back */
-    struct session *ended;  /* to be freed, in the order in which they ended */
-    struct session **ended_tail;
-    uint64_t ended_ns; /* spent on freeing in this round of the loop */
-    struct event *on_ended;
     uint64_t last_session;
     uint64_t since_ns;
     uint64_t fds;        /* that npud may have open */
@@ -67,7 +63,7 @@ struct server {
     struct event *on_retry;
     uint64_t retry_ns; /* from one try to the next */
 
-    struct work_items work_items;
+    struct schedule schedule;
     aio_context_t aio; /* event_fd.c: made when it is first needed; 0: not yet */
 };
 

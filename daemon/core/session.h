@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/schedule.h"
 #include "daemon/base/user.h"
 #include "daemon/core/cause.h"
 #include "proto/shm/doorbell.h"
@@ -73,7 +74,7 @@ enum session_state {
     SESSION_CONNECTED, /* has not said Hello */
     SESSION_OPEN,      /* npud answers its requests */
     SESSION_DYING,     /* halted; npud waits for the end of its process, and hears no request */
-    SESSION_ENDED,     /* in server->ended, to be freed in its turn */
+    SESSION_ENDED,     /* npud hears no more of it, and frees it in its turn */
 };
 
 struct session {
@@ -87,6 +88,11 @@ struct session {
     int pidfd;
     struct event *on_socket;
     struct event *on_death;
+    struct job_owner owner;
+    struct job serve; /* take a request and answer it */
+    struct job end;   /* end the session, or go on with that */
+    bool polled;      /* on_socket is added */
+    uint8_t reported; /* how often on_socket has told of what is listed already */
     enum session_state state;
     bool halted; /* by session_halt() */
     uint64_t requests;
@@ -124,14 +130,13 @@ struct session {
 
     struct session *prev, *next; /* server->sessions */
     bool left;                   /* LeaveSession: its process writes nothing any more */
-    struct survivor *survivor;  /* while the session is being freed: of its process that lives on */
-    struct session *ended_next; /* server->ended */
+    struct survivor *survivor; /* while the session is being freed: of its process that lives on */
 };
 
 /**
- * The client is gone, or must go: free the session. At once when it is one of a few; but a thousand
- * clients may end at the same moment, and those that live have requests: then npud hears no more of
- * it, and frees it soon. In control/session_life.c.
+ * The client is gone, or must go: npud hears no more of it, and frees the session. At once if the
+ * step that runs has time left; but a thousand clients may end at the same moment, and those that
+ * live have requests: then as a job. In control/session_life.c.
  */
 void session_end(struct session *session);
 

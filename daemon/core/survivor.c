@@ -1,6 +1,7 @@
 #include "daemon/core/survivor.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -14,6 +15,8 @@ bool survivor_of_session(const struct session *session)
 {
     return !session->left && pidfd_alive(session->pidfd);
 }
+
+static bool run_exited(struct job *job);
 
 struct survivor *survivor_of(struct session *session)
 {
@@ -30,6 +33,8 @@ struct survivor *survivor_of(struct session *session)
     survivor->pid = session->pid;
     survivor->pidfd = -1;
     survivor->user = user_hold(session->user);
+    survivor->owner.user = &survivor->user->schedule;
+    survivor->job = (struct job){run_exited, "process exit", &survivor->owner};
     DL_APPEND(server->survivors, survivor);
     return session->survivor = survivor;
 }
@@ -40,6 +45,7 @@ static void survivor_free(struct survivor *survivor)
 
     assert(!survivor->parts);
     DL_DELETE(server->survivors, survivor);
+    job_cancel(&survivor->job);
     if (survivor->on_exit)
         event_free(survivor->on_exit);
     if (survivor->pidfd >= 0)
@@ -83,11 +89,19 @@ static void survivor_exited(struct survivor *survivor)
     survivor_free(survivor);
 }
 
+static bool run_exited(struct job *job)
+{
+    survivor_exited((struct survivor *)((char *)job - offsetof(struct survivor, job)));
+    return false;
+}
+
 static void on_exit_of_process(evutil_socket_t fd, short what, void *arg)
 {
+    struct survivor *survivor = arg;
+
     (void)fd;
     (void)what;
-    survivor_exited(arg);
+    job_list(&survivor->job);
 }
 
 void survivor_watch(struct session *session)

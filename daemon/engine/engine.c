@@ -21,6 +21,7 @@
 #include "daemon/engine/failure.h"
 #include "daemon/engine/inject.h"
 #include "daemon/engine/notify_tasks.h"
+#include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
 #include "proto/util/clock.h"
 
@@ -28,6 +29,8 @@
 #define TASKS_PER_TIME 16 /* tasks of one stream before the clock is looked at */
 /* Streams that are looked at before the clock is: a session can have many with nothing in them. */
 #define LOOKS_PER_TIME 64
+/* Streams that go on in a turn, before that is a step of its own. */
+#define UNTIMED_MAX 16
 /*
  * Of one user, before the next has its turn, and of one of its sessions. A user that keeps its
  * streams full adds this to each step of the others; an IPC ping-pong has half a dozen of them in
@@ -113,21 +116,25 @@ void engine_unpark(struct stream *s)
         wake_engine(e);
 }
 
-static void drain_inbox(struct engine *e)
+/* Returns how many streams go on. */
+static unsigned drain_inbox(struct engine *e)
 {
     struct stream *s, *next;
+    unsigned n = 0;
 
     if (atomic_load_explicit(&e->inbox_n, memory_order_acquire) == 0)
-        return;
+        return 0;
     pthread_mutex_lock(&e->inbox_lock);
     for (s = e->inbox; s; s = next) {
         next = s->inbox_next;
         s->in_inbox = false;
         engine_resume(e, s);
+        n++;
     }
     e->inbox = NULL;
     atomic_store_explicit(&e->inbox_n, 0, memory_order_relaxed);
     pthread_mutex_unlock(&e->inbox_lock);
+    return n;
 }
 
 static bool remove_from_inbox(struct engine *e, struct stream *s)
@@ -225,6 +232,19 @@ void engine_each_attach(struct engine *e, void (*fn)(struct attach *a))
 
 /* --- running --- */
 
+/* The clock was read: what was done since it was read before is a step. */
+static void time_step(struct engine *e, uint64_t now)
+{
+    if (!e->worked) {
+        step_meter_begin(&e->meter, now);
+        return;
+    }
+    e->worked = false;
+    if (step_meter_seems_longest(&e->meter, now))
+        step_meter_judge(&e->meter, now, task_row(e->worked_op)->name, 0, e->worked_uid);
+    step_meter_begin(&e->meter, now);
+}
+
 static bool fetch_task(struct stream *s)
 {
     if (!stream_read_entry(s, s->head, &s->task))
@@ -316,7 +336,9 @@ static bool run_attach(struct engine *e, struct attach *a, uint64_t now)
 
     DL_FOREACH_SAFE (a->active, s, tmp) {
         if (run_stream(e, s, now)) {
-            worked = true;
+            worked = e->worked = true;
+            e->worked_op = s->task.op;
+            e->worked_uid = a->user->uid;
             s->rung = false;
             a->spurious = 0;
             s->idle_since = a->idle_since = now;
@@ -329,6 +351,7 @@ static bool run_attach(struct engine *e, struct attach *a, uint64_t now)
         if (!tmp)
             break;
         now = clock_ns();
+        time_step(e, now);
         if (now - start > SLICE) {
             rotate_streams(a, tmp);
             break;
@@ -373,6 +396,7 @@ static bool run_user(struct engine *e, struct engine_user *u, uint64_t now)
         if (!tmp)
             break;
         now = clock_ns();
+        time_step(e, now);
         if (now - start > SLICE || is_lock_wanted(e)) {
             rotate_attaches(u, tmp);
             break;
@@ -390,8 +414,10 @@ static bool run_all(struct engine *e, uint64_t now)
         if (!run_user(e, u, now))
             continue;
         worked = true;
-        if (tmp)
+        if (tmp) {
             now = clock_ns();
+            time_step(e, now);
+        }
         if (is_lock_wanted(e)) {
             rotate_users(e, tmp);
             break;
@@ -400,13 +426,16 @@ static bool run_all(struct engine *e, uint64_t now)
     return worked;
 }
 
-static void run_timers(struct engine *e, uint64_t now)
+/* Returns how many have fired. */
+static unsigned run_timers(struct engine *e, uint64_t now)
 {
     struct timer *timer;
+    unsigned n = 0;
 
     while ((timer = timers_first(&e->timers)) && timer->deadline <= now) {
         struct stream *s = (struct stream *)((char *)timer - offsetof(struct stream, timer));
 
+        n++;
         timers_clear(&e->timers, &s->timer);
         if (s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter))
             continue; /* fired at the same moment: the inbox will bring it, in time after all */
@@ -414,6 +443,7 @@ static void run_timers(struct engine *e, uint64_t now)
             s->waiter.result = ACL_ERROR_RT_TASK_TIMEOUT;
         engine_resume(e, s);
     }
+    return n;
 }
 
 static void run_turn(struct engine *e)
@@ -422,8 +452,9 @@ static void run_turn(struct engine *e)
 
     e->now = now;
     atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
-    drain_inbox(e);
-    run_timers(e, now);
+    time_step(e, now);
+    if (drain_inbox(e) + run_timers(e, now) > UNTIMED_MAX)
+        step_meter_end(&e->meter, clock_ns(), "streams that go on", 0, geteuid());
     watch_poll(e, now);
     if (run_all(e, now)) {
         /*
@@ -486,6 +517,7 @@ struct engine *engine_new(struct device *device, uint64_t spin_ns)
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->gate, NULL);
     pthread_mutex_init(&e->inbox_lock, NULL);
+    step_meter_init(&e->meter);
     slots_init(&e->refs, sizeof(struct attach_ref), 1u << 18, 0);
     if (e->epoll >= 0 && e->wake >= 0 && epoll_ctl(e->epoll, EPOLL_CTL_ADD, e->wake, &ev) == 0 &&
         pthread_create(&e->thread, NULL, engine_main, e) == 0)
@@ -512,6 +544,7 @@ void engine_free(struct engine *e)
         close(e->epoll);
     if (e->wake >= 0)
         close(e->wake);
+    step_meter_deinit(&e->meter);
     pthread_mutex_destroy(&e->inbox_lock);
     pthread_mutex_destroy(&e->gate);
     pthread_mutex_destroy(&e->lock);
@@ -533,4 +566,5 @@ void engine_get_stats(struct engine *e, struct engine_stats *stats)
         .wakeups = atomic_load_explicit(&e->wakeups, memory_order_relaxed),
         .asleep = atomic_load_explicit(&e->sleeping, memory_order_relaxed),
     };
+    step_meter_longest(&e->meter, &stats->longest);
 }

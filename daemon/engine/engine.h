@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/step_meter.h"
 #include "daemon/base/timers.h"
 #include "proto/util/slots.h"
 
@@ -63,6 +64,12 @@ struct engine {
     uint32_t mode; /* of the doorbells */
     uint64_t last_poll;
     uint64_t now; /* when this turn began */
+
+    struct step_meter meter;
+    /* The step since the clock was read last: a task of this kind was its last one, if `worked`. */
+    bool worked;
+    uint8_t worked_op;
+    uid_t worked_uid;
 
     uint64_t spin_max;
     uint64_t spin; /* current, adaptive */

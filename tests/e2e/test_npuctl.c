@@ -97,6 +97,37 @@ START_TEST(rows_are_sorted)
 }
 END_TEST
 
+/* What it was depends on the machine. */
+START_TEST(status_tells_the_longest_steps)
+{
+    aclrtStream stream;
+    char uid[64];
+    void *p;
+
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    OK(aclrtCreateStream(&stream));
+    OK(aclrtMalloc(&p, 1 << 20, ACL_MEM_MALLOC_NORMAL_ONLY));
+    OK(aclrtMemsetAsync(p, 1 << 20, 1, 1 << 20, stream));
+    OK(aclrtSynchronizeStream(stream));
+    snprintf(uid, sizeof(uid), "longest-step-uid: %u\n", (unsigned)geteuid());
+    says_in_order("status",
+                  (const char *const[]){"longest-step-us: ", "longest-step: ", uid,
+                                        "longest-engine-step-us: ", "longest-engine-step: ", NULL});
+    says_in_order("--json status",
+                  (const char *const[]){"\"longest_step\":\"", "\"longest_engine_step\":\"", NULL});
+    for (int i = 0; i < 2; i++) {
+        const char *empty = i == 0 ? "\"longest_step\":\"\"" : "\"longest_engine_step\":\"\"";
+        int status;
+        char *text = npuctl("--json status", &status);
+
+        ck_assert_msg(!strstr(text, empty), "%s", text);
+        free(text);
+    }
+    OK(aclrtFree(p));
+}
+END_TEST
+
 /* Says Hello under a name that looks like more columns than one, and waits until it is killed. */
 static int client_with_blanks(void *arg)
 {
@@ -401,6 +432,7 @@ int main(void)
     TCase *tc = suite_case(suite, "npuctl", 60, npud_setup, npud_teardown);
 
     tcase_add_test(tc, sizes_are_for_people_unless_exact_ones_are_asked_for);
+    tcase_add_test(tc, status_tells_the_longest_steps);
     tcase_add_test(tc, rows_are_sorted);
     tcase_add_test(tc, a_name_stays_one_column);
     tcase_add_test(tc, records_of_every_event_are_counted);

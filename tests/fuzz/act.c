@@ -149,7 +149,7 @@ static void act_admin(struct input *in)
     }
     if (spares_others(&out))
         packet_send(world.admin, out.data, out.size, NULL, 0, MSG_DONTWAIT);
-    event_base_loop(world.server.base, EVLOOP_NONBLOCK);
+    world_turn();
     while (packet_recv(world.admin, &packet, MSG_DONTWAIT) > 0)
         packet_deinit(&packet);
     if (!world.server.admin_list) {
@@ -176,7 +176,7 @@ static void act_die(struct input *in)
     struct client *c = take_client(in);
 
     eventfd_write(c->death, 1);
-    event_base_loop(world.server.base, EVLOOP_NONBLOCK);
+    world_turn();
     world_read(c);
 }
 

@@ -21,7 +21,7 @@ int step_poll(int epoll, struct epoll_event *events, int max)
     return n;
 }
 
-enum step engine_step(struct engine *e)
+enum engine_does engine_step(struct engine *e)
 {
     would_sleep = false;
     engine_turn(e);

@@ -9,14 +9,14 @@
 
 struct engine;
 
-enum step {
+enum engine_does {
     STEP_WORKED,
     STEP_IDLED, /* looked for work in vain, and will look again */
     STEP_SLEPT, /* would have slept until another thread wakes it */
 };
 
 /** One turn. */
-enum step engine_step(struct engine *engine);
+enum engine_does engine_step(struct engine *engine);
 
 /** When the first timer of the engine ends; 0: there is none. */
 uint64_t engine_deadline(const struct engine *engine);

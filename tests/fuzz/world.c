@@ -80,7 +80,7 @@ void world_begin(unsigned flags)
     MUST(server_begin(&world.server, &world.config) == 0);
 }
 
-static void control_turn(void)
+void world_turn(void)
 {
     server_turn(&world.server);
 }
@@ -90,7 +90,7 @@ static void let_survivors_exit(void)
 {
     for (unsigned turns = 0; world.server.survivors; turns++) {
         MUST(turns < 1000);
-        control_turn();
+        world_turn();
     }
 }
 
@@ -99,11 +99,11 @@ void world_hang_up(struct client *c)
     if (c->socket < 0)
         return;
     close(c->socket);
-    control_turn();
+    world_turn();
     eventfd_write(c->death, 1); /* then its process exits */
     close(c->death);
     *c = (struct client){.socket = -1, .death = -1};
-    control_turn();
+    world_turn();
 }
 
 static void hang_up_admin(void)
@@ -113,7 +113,7 @@ static void hang_up_admin(void)
     world.admin = -1;
     /* A report that is being made learns at its end that no administrator wants it. */
     do {
-        control_turn();
+        world_turn();
     } while (world.server.admin_list);
 }
 
@@ -122,7 +122,7 @@ static void must_be_empty(struct server *server)
     MUST(!server->sessions && server->n_sessions == 0 && !server->admin_list);
     MUST(HASH_COUNT(server->users.by_uid) == 0);
     MUST(HASH_COUNT(server->ipc->by_id) == 0 && server->ipc->lingering == 0);
-    MUST(!server->work_items.first);
+    MUST(!schedule_busy(&server->schedule) && !server->schedule.inbox);
     MUST(!server->pools->list && server->queues->n == 0);
     for (uint32_t i = 0; i < server->devices->n; i++) {
         struct device *d = &server->devices->device[i];
@@ -149,7 +149,7 @@ void world_end(void)
      */
     while (server->sessions || server->queues->all || server->pools->list) {
         if (server->sessions || !server->queues->all)
-            event_base_loop(server->base, EVLOOP_ONCE);
+            schedule_round(&server->schedule, server->base, true);
         else
             queue_destroy(server->queues->all);
     }
@@ -172,13 +172,13 @@ static bool step_all(unsigned *slept)
     bool rest = true;
 
     for (uint32_t i = 0; i < world.server.devices->n; i++) {
-        enum step step = engine_step(world.server.devices->device[i].engine);
+        enum engine_does step = engine_step(world.server.devices->device[i].engine);
 
         if (step == STEP_WORKED)
             memset(slept, 0, DEVICES_MAX * sizeof(*slept));
         slept[i] += step == STEP_SLEPT;
     }
-    control_turn();
+    world_turn();
     for (uint32_t i = 0; i < world.server.devices->n; i++)
         rest &= slept[i] > 1;
     return rest;
@@ -305,7 +305,7 @@ void world_send(struct client *c, const void *data, size_t size, const int *fds,
     world.error = -1;
     /* More than fits the socket is refused to the client by its kernel, and npud never sees it. */
     if (packet_send(c->socket, data, size, fds, n_fds, MSG_DONTWAIT) == 0)
-        control_turn();
+        world_turn();
     world_read(c);
 }
 

@@ -48,6 +48,8 @@ void world_end(void);
 
 /** Connect a client of this uid, if it is not. Client i has pid 100 + i. */
 struct client *world_connect(unsigned i, uid_t uid);
+/** What the control thread of npud does between two requests. */
+void world_turn(void);
 /** Its session in npud, or NULL when that has ended. */
 struct session *world_session(const struct client *c);
 /** It leaves. */

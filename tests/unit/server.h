@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "daemon/base/work_item.h"
+#include "daemon/base/schedule.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -32,7 +32,7 @@ static inline int server_begin(struct server *server, struct config *config)
 static inline void server_end(struct server *server)
 {
     npud_end(server);
-    work_items_deinit(&server->work_items);
+    schedule_deinit(&server->schedule);
     event_base_free(server->base);
 }
 
@@ -43,8 +43,8 @@ static inline void server_end(struct server *server)
 static inline void server_turn(struct server *server)
 {
     do {
-        event_base_loop(server->base, EVLOOP_NONBLOCK);
-    } while (server->ended);
+        schedule_round(&server->schedule, server->base, false);
+    } while (schedule_busy(&server->schedule));
 }
 
 /**

@@ -170,7 +170,7 @@ static void await_pools(uint32_t n)
 
     while (n_pools() != n) {
         ck_assert_uint_lt(clock_ns(), until);
-        event_base_loop(server.base, EVLOOP_ONCE);
+        schedule_round(&server.schedule, server.base, true);
     }
 }
 
@@ -181,7 +181,7 @@ static void await_memory(uint64_t bytes)
 
     while (count_used(RESOURCE_MBUF_MEMORY) != bytes) {
         ck_assert_uint_lt(clock_ns(), until);
-        event_base_loop(server.base, EVLOOP_ONCE);
+        schedule_round(&server.schedule, server.base, true);
     }
 }
 
@@ -374,6 +374,7 @@ START_TEST(chains_of_the_dead_are_freed)
     other = copy_ref(&ms, x, a);
     append_buffer(&ms, others, others, &ms, other);
     session_free(b);
+    npud_turn();
     ck_assert_int_eq(state_of(others), MBUF_HELD);
     ck_assert_int_eq(state_of(other), MBUF_MEMBER);
     ck_assert_int_eq(state_of(x), MBUF_BLOCK);
@@ -1028,6 +1029,7 @@ START_TEST(pool_of_a_survivor_goes_with_its_session)
     alloc_buffer(&w, b);
     held = alloc_buffer(&w, a);
     session_free(b);
+    npud_turn();
     ck_assert_ptr_null(segment_find(&server, id));
     ck_assert_ptr_eq(segment_find(&server, id_with), with);
     mbuf_release(&w.view, held);
