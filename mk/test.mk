@@ -61,6 +61,7 @@ $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(TEST_LIB) $(LIB)
 HOSTILE_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/hostile/test_*.c))
 HOSTILE_LIB := $(addprefix $(BUILD)/tests/hostile/,hostile.o victims.o)
 $(BUILD)/tests/hostile/test_hostile: $(HOSTILE_LIB)
+$(BUILD)/tests/hostile/test_turns: $(BUILD)/tests/hostile/victims.o
 $(BUILD)/tests/hostile/test_server_hostile: $(BUILD)/tests/hostile/liar.o
 $(BUILD)/tests/hostile/test_locks: $(addprefix $(BUILD)/tests/hostile/,silent_file.o victims.o)
 $(HOSTILE_BIN): %: %.o $(TEST_LIB) $(LIB)

@@ -43,27 +43,72 @@ void buffers_deinit(struct server *server)
     peers_deinit(server->peers);
 }
 
-/* --- the end of a session --- */
+/* --- the end of a session, a piece at a time; true: this part is over --- */
 
-static void forget_maps(struct peer *peer)
+static bool sweep_segments(struct peer *peer)
 {
-    struct segment_map *map, *tmp;
+    bool over;
 
-    HASH_ITER (hh, peer->maps, map, tmp)
-        segment_unmap(map);
+    queue_sweep_begin(peer);
+    over = sweep_peer_piece(peer);
+    queue_sweep_pause(peer);
+    return over;
+}
+
+static bool forget_map(struct peer *peer)
+{
+    if (!peer->maps)
+        return true;
+    segment_unmap(peer->maps);
+    return false;
 }
 
 /* The process has exited: what it held is freed, and its peer id. */
-static void peer_exited(struct survivor_part *part)
+static bool peer_exited(struct survivor_part *part)
 {
     struct peer *peer = (struct peer *)((char *)part - offsetof(struct peer, left));
 
-    sweep_peer(peer);
-    forget_maps(peer);
+    if (!peer->swept) {
+        peer->swept = sweep_segments(peer);
+        return false;
+    }
+    if (!forget_map(peer))
+        return false;
     assert(!peer->attached && !peer->routes);
     peer->server->peers->by_number[peer->number].left = NULL;
     free(peer);
+    return true;
 }
+
+/* A survivor keeps what the process has mapped until the process has exited. */
+static bool begin_leaving(struct peer *peer)
+{
+    grant_asks_no_more(peer);
+    peer->survivor = peer->maps ? survivor_of(peer->session) : NULL;
+    return true;
+}
+
+static bool sweep_own_segments(struct peer *peer)
+{
+    return peer->survivor || sweep_segments(peer);
+}
+
+static bool leave_routes(struct peer *peer)
+{
+    router_session_gone(peer);
+    return true;
+}
+
+static bool forget_own_map(struct peer *peer)
+{
+    return peer->survivor || forget_map(peer);
+}
+
+static bool (*const parts[])(struct peer *peer) = {
+    begin_leaving,     queue_reader_ended, queue_sweep_attachment, sweep_own_segments,
+    queue_sweep_leave, leave_routes,       forget_own_map,
+};
+#define PARTS (sizeof(parts) / sizeof(parts[0]))
 
 /*
  * The peer is the survivor's from here on. Before the pool is left, which looks whether anything in
@@ -77,31 +122,31 @@ static void leave_to(struct survivor *survivor, struct peer *peer)
     peer->session = NULL;
 }
 
-void buffers_session_end(struct session *session)
+static void peer_leave(struct session *session, struct peer *peer)
+{
+    struct survivor *survivor = peer->survivor;
+
+    session->server->peers->by_number[session->peer_id].session = NULL;
+    session->peer = NULL;
+    if (survivor)
+        leave_to(survivor, peer);
+    pool_leave(peer);
+    if (!survivor)
+        free(peer);
+}
+
+bool buffers_session_end(struct session *session)
 {
     struct peer *peer = session->peer;
-    struct peer_slot *number = &session->server->peers->by_number[session->peer_id];
-    struct survivor *survivor = peer && peer->maps ? survivor_of(session) : NULL;
 
-    if (peer) {
-        grant_asks_no_more(peer);
-        queue_reader_ended(peer);
-        queue_sweep_begin(peer);
-        if (!survivor)
-            sweep_peer(peer);
-        queue_sweep_end(peer);
-        router_session_gone(peer);
-        number->session = NULL;
-        session->peer = NULL;
-        if (survivor)
-            leave_to(survivor, peer);
-        else
-            forget_maps(peer);
-        pool_leave(peer);
-        if (!survivor)
-            free(peer);
+    if (peer && peer->end_part < PARTS) {
+        peer->end_part += parts[peer->end_part](peer);
+        return false;
     }
+    if (peer)
+        peer_leave(session, peer);
     if (session->peer_id != PEER_NPUD)
-        number->session = NULL;
+        session->server->peers->by_number[session->peer_id].session = NULL;
     session->peer_id = PEER_NPUD;
+    return true;
 }

@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 struct server;
 struct session;
 
@@ -17,10 +19,10 @@ void buffers_deinit(struct server *server);
 /**
  * The session has ended: what it holds is freed, what it has put into queues stays there, and
  * processes that wait for it learn that it is gone. Then its peer id may be given to another
- * session.
+ * session. Each call does a piece of this. True: it was the last one.
  *
  * If its process lives on, then what the session holds is not freed before that process has exited:
  * it may be between two stores of a call, or use the data of a buffer, and what it holds must not
  * be another's meanwhile. Segments that nothing else is in are given back all the same.
  */
-void buffers_session_end(struct session *session);
+bool buffers_session_end(struct session *session);

@@ -17,6 +17,16 @@ struct route;
 struct segment_map;
 struct server;
 struct session;
+struct survivor;
+
+/** How far the sweep of its segments is (sweep.h). All zero: not begun. */
+struct sweep_position {
+    uint8_t visit;           /* which one */
+    bool begun;              /* this visit */
+    bool members;            /* there are members of chains somewhere */
+    struct segment_map *map; /* the next piece is of this segment, from ... */
+    uint32_t slot;           /* ... this slot on */
+};
 
 /* While its process outlives the session (survivor.h), only the first five are of use. */
 struct peer {
@@ -33,6 +43,13 @@ struct peer {
     bool asks;
     pid_t pid;
     UT_hash_handle asker;
+
+    /* its end */
+    uint8_t end_part; /* what is being given up: buffers.c */
+    bool swept;
+    struct survivor *survivor; /* its process lives on; NULL: it does not */
+    uint64_t sweep_number;
+    struct sweep_position sweep;
 };
 
 /*

@@ -102,8 +102,8 @@ struct queues {
     uint64_t last_serial;
     uint32_t n;
     struct queue *all;
-    uint64_t sweeps; /* queue_sweep.c: so far */
-    bool sweeping;
+    uint64_t sweeps;   /* queue_sweep.c: so far */
+    uint64_t sweeping; /* the number of the one of which a piece is done; 0: none */
     /* grant.c: sessions that may wait for a grant, the one that has asked first first */
     struct peer *askers;
     uint32_t to_tell; /* of these, from the first on */
@@ -221,8 +221,9 @@ void queue_take_gone(struct queue_attach *attach, bool spoils);
 /**
  * The session of the peer ends. What it has passed on is spoiled, as when it loses a right: from
  * here on nobody can take its right away, and with it that of those who have the segments from it.
+ * One segment of it, by the position of its sweep, which has not begun. True: there was none left.
  */
-void queue_reader_ended(struct peer *peer);
+bool queue_reader_ended(struct peer *peer);
 
 /** May the session map the segment: does a queue allow it from which the session may take? */
 bool queue_session_may_map(struct session *session, struct segment *segment);

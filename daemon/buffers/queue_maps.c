@@ -183,14 +183,21 @@ void queue_take_gone(struct queue_attach *attach, bool spoils)
     change_rights(attach, remove_right);
 }
 
-void queue_reader_ended(struct peer *peer)
+bool queue_reader_ended(struct peer *peer)
 {
-    struct segment_map *map, *next;
+    struct sweep_position *at = &peer->sweep;
+    struct segment_map *map;
 
-    for (map = peer->maps; map; map = next) {
-        next = map->hh.next; /* giving the segment back unmaps it */
+    if (!at->begun)
+        *at = (struct sweep_position){.begun = true, .map = peer->maps};
+    map = at->map;
+    if (map) {
+        at->map = map->hh.next; /* giving the segment back unmaps it */
         spoil_passed_on(map);
+        return false;
     }
+    *at = (struct sweep_position){0};
+    return true;
 }
 
 bool queue_pass_on(struct session *session, struct segment *segment)

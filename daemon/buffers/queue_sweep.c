@@ -44,7 +44,7 @@ static bool sweep_ring(struct queue *queue)
     }
     if (queue->n_swept > 0)
         qsort(queue->swept, queue->n_swept, sizeof(*queue->swept), compare_refs);
-    queue->swept_in = queue->server->queues->sweeps;
+    queue->swept_in = queue->server->queues->sweeping;
     return true;
 }
 
@@ -64,7 +64,7 @@ bool queue_sweep_has(struct queue *queue, uint32_t ref)
 {
     struct queues *queues = queue->server->queues;
 
-    if (!queues->sweeping || (queue->swept_in != queues->sweeps && !sweep_ring(queue)))
+    if (!queues->sweeping || (queue->swept_in != queues->sweeping && !sweep_ring(queue)))
         return find_now(queue, ref);
     return queue->n_swept > 0 &&
            bsearch(&ref, queue->swept, queue->n_swept, sizeof(ref), compare_refs) != NULL;
@@ -101,27 +101,40 @@ static void sweep_attachment(struct queue_attach *attach)
     queue_party_left(queue, attach->rights, session->pid);
 }
 
-void queue_sweep_begin(struct peer *peer)
+bool queue_sweep_attachment(struct peer *peer)
 {
-    struct queues *queues = peer->session->server->queues;
-    struct queue_attach *attach;
+    struct queue_attach *attach = peer->attached;
 
-    queues->sweeps++;
-    queues->sweeping = true;
-    DL_FOREACH (peer->attached, attach)
-        sweep_attachment(attach);
+    if (!attach || attach->leaving)
+        return true;
+    DL_DELETE(peer->attached, attach);
+    DL_APPEND(peer->attached, attach);
+    sweep_attachment(attach);
+    return false;
 }
 
-void queue_sweep_end(struct peer *peer)
+void queue_sweep_begin(struct peer *peer)
 {
-    struct queues *queues = peer->session->server->queues;
-    struct queue_attach *attach, *tmp;
+    struct queues *queues = peer->server->queues;
 
-    queues->sweeping = false;
-    DL_FOREACH_SAFE (peer->attached, attach, tmp) {
-        struct queue *queue = attach->queue;
+    if (peer->sweep_number == 0)
+        peer->sweep_number = ++queues->sweeps;
+    queues->sweeping = peer->sweep_number;
+}
 
-        queue_attach_free(attach);
-        queue_check_used(queue);
-    }
+void queue_sweep_pause(struct peer *peer)
+{
+    peer->server->queues->sweeping = 0;
+}
+
+bool queue_sweep_leave(struct peer *peer)
+{
+    struct queue_attach *attach = peer->attached;
+    struct queue *queue = attach ? attach->queue : NULL;
+
+    if (!attach)
+        return true;
+    queue_attach_free(attach);
+    queue_check_used(queue);
+    return false;
 }

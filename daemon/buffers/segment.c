@@ -286,6 +286,10 @@ void segment_unmap(struct segment_map *map)
     bool draining = map->lost;
 
     segment_map_set_lost(map, false);
+    if (map->peer->sweep.map == map) {
+        map->peer->sweep.map = map->hh.next;
+        map->peer->sweep.slot = 0;
+    }
     HASH_DEL(map->peer->maps, map);
     DL_DELETE(s->maps, map);
     s->n_maps--;

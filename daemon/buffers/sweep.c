@@ -12,23 +12,31 @@
 #include "proto/shm/mbuf_chain.h"
 #include "proto/shm/mbuf_ref.h"
 
+/* Of a segment, in one go: some ten microseconds. */
+#define PIECE_SLOTS 1024u
+
 struct sweep {
     struct server *server;
     uint32_t dead; /* peer number */
-    bool members;  /* there are members of chains somewhere */
+    bool *members; /* there are members of chains somewhere */
 };
 
 typedef void visit_fn(struct sweep *sweep, struct segment *s, struct mbuf *m, uint64_t word);
 
-static void visit_slots(struct sweep *sweep, struct segment *s, visit_fn *visit)
+/* Some slots from *from on. True: there are no more. */
+static bool visit_slots(struct sweep *sweep, struct segment *s, uint32_t *from, visit_fn *visit)
 {
+    uint32_t left = PIECE_SLOTS;
     struct mbuf *m;
 
-    for (uint32_t from = 0, to; segment_touched(s, &from, &to); from = to)
-        for (; from < to; from++) {
-            m = &s->view.mbufs[from];
+    for (uint32_t to; segment_touched(s, from, &to);)
+        for (; *from < to; (*from)++) {
+            if (left-- == 0)
+                return false;
+            m = &s->view.mbufs[*from];
             visit(sweep, s, m, atomic_load_explicit(&m->word, memory_order_acquire));
         }
+    return true;
 }
 
 /* It was on its way, and in no ring: not put. It is dropped with what the session holds. */
@@ -51,7 +59,7 @@ static void look_at_slot(struct sweep *sweep, struct segment *s, struct mbuf *m,
             take_back(sweep, s, m, word);
         break;
     case MBUF_MEMBER:
-        sweep->members = true;
+        *sweep->members = true;
         break;
     case MBUF_BLOCK:
         mbuf_block_release(&s->view, (uint32_t)(m - s->view.mbufs), &full);
@@ -110,29 +118,60 @@ static void restore_hints(struct segment *s)
         segment_freed(s);
 }
 
-static void visit_segments(struct sweep *sweep, struct peer *peer, visit_fn *visit)
+/*
+ * In this order: the heads of chains must be known before members are asked, and members need their
+ * head to be found. The last visit restores hints.
+ */
+static visit_fn *const visits[] = {look_at_slot, drop_member, drop_own, NULL};
+#define VISITS (sizeof(visits) / sizeof(visits[0]))
+
+static void begin_visit(struct peer *peer)
 {
-    for (struct segment_map *map = peer->maps, *next; map; map = next) {
-        next = map->hh.next;
-        visit_slots(sweep, map->segment, visit);
+    struct sweep_position *at = &peer->sweep;
+
+    at->begun = true;
+    at->map = visits[at->visit] == drop_member && !at->members ? NULL : peer->maps;
+    at->slot = 0;
+}
+
+/* True: that was the last piece of the segment. */
+static bool visit_piece(struct peer *peer, struct segment *s)
+{
+    struct sweep_position *at = &peer->sweep;
+    struct sweep sweep = {.server = peer->server, .dead = peer->number, .members = &at->members};
+
+    if (visits[at->visit])
+        return visit_slots(&sweep, s, &at->slot, visits[at->visit]);
+    restore_hints(s);
+    /* A client that dies between freeing a slot and telling npud has not told npud. */
+    peer->server->pools->above->freed(s);
+    return true;
+}
+
+bool sweep_peer_piece(struct peer *peer)
+{
+    struct sweep_position *at = &peer->sweep;
+    struct segment_map *map;
+
+    if (!at->begun)
+        begin_visit(peer);
+    map = at->map;
+    if (!map) {
+        at->begun = false;
+        return ++at->visit == VISITS;
     }
+    /* A segment that goes meanwhile has moved the position on: segment_unmap(). */
+    if (visit_piece(peer, map->segment) && at->map == map) {
+        at->map = map->hh.next;
+        at->slot = 0;
+    }
+    return false;
 }
 
 void sweep_peer(struct peer *peer)
 {
-    struct sweep sweep = {.server = peer->server, .dead = peer->number};
-
-    /*
-     * In this order: the heads of chains must be known before members are asked, and members need
-     * their head to be found.
-     */
-    visit_segments(&sweep, peer, look_at_slot);
-    if (sweep.members)
-        visit_segments(&sweep, peer, drop_member);
-    visit_segments(&sweep, peer, drop_own);
-    for (struct segment_map *map = peer->maps; map; map = map->hh.next) {
-        restore_hints(map->segment);
-        /* A client that dies between freeing a slot and telling npud has not told npud. */
-        peer->server->pools->above->freed(map->segment);
-    }
+    peer->sweep = (struct sweep_position){0};
+    while (!sweep_peer_piece(peer))
+        ;
+    peer->sweep = (struct sweep_position){0};
 }

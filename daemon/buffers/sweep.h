@@ -6,11 +6,16 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 struct peer;
 
 /**
  * The session has died: whatever it holds in the segments that it maps is freed, what it was about
  * to put is taken back and freed, and what it has left half done there is done. After
- * queue_sweep_begin(), before its attachments go.
+ * queue_sweep_attachment(), before its attachments go.
  */
 void sweep_peer(struct peer *peer);
+
+/** A piece of that, from peer->sweep on. True: it was the last one. */
+bool sweep_peer_piece(struct peer *peer);

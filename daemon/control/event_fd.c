@@ -118,7 +118,13 @@ static void fd_write(struct event_fd *e)
 
 static bool run_write(struct job *job)
 {
-    fd_write((struct event_fd *)((char *)job - offsetof(struct event_fd, job)));
+    struct event_fd *e = (struct event_fd *)((char *)job - offsetof(struct event_fd, job));
+
+    /* The end of a session fires what waits for its streams: nothing has come. */
+    if (e->session->halted)
+        fd_free(e);
+    else
+        fd_write(e);
     return false;
 }
 
@@ -224,18 +230,19 @@ enum cause event_fd_watch(struct session *session, int fd, uint32_t number,
     return CAUSE_NONE;
 }
 
-void event_fds_drop(struct session *session)
+bool event_fd_drop(struct session *session)
 {
-    struct event_fd *e, *tmp;
+    struct event_fd *e = session->event_fds;
 
-    DL_FOREACH_SAFE (session->event_fds, e, tmp) {
-        /*
-         * Streams have fired all that waited for them, and their lists are gone. An event is there
-         * while it is pinned.
-         */
-        if (e->open)
-            waitlist_remove(&e->open->event->completed, &e->waiter);
-        job_cancel(&e->job);
-        fd_free(e);
-    }
+    if (!e)
+        return true;
+    /*
+     * Streams have fired all that waited for them, and their lists are gone. An event is there
+     * while it is pinned.
+     */
+    if (e->open)
+        waitlist_remove(&e->open->event->completed, &e->waiter);
+    job_cancel(&e->job);
+    fd_free(e);
+    return false;
 }

@@ -37,8 +37,11 @@ struct captured {
 enum cause event_fd_watch(struct session *session, int fd, uint32_t number,
                           const struct captured *captured);
 
-/** The session ends, and its streams are gone: close what is left, unwritten. */
-void event_fds_drop(struct session *session);
+/**
+ * The session ends, and its streams are gone: close one that is left, unwritten. True: there was
+ * none.
+ */
+bool event_fd_drop(struct session *session);
 
 /** npud ends. */
 void event_fds_deinit(struct server *server);

@@ -47,61 +47,133 @@ void session_halt(struct session *session)
     session->halted = true;
 }
 
+/* --- the parts, an object at a time; true: nothing of this kind is left --- */
+
+/* The next object of the table, or NULL. Objects that are gone are not looked at again. */
+static void *next_object(struct session *session, struct slots *table)
+{
+    return table->live > 0 ? slots_next(table, &session->end_slot) : NULL;
+}
+
+static bool halt_streams(struct session *session)
+{
+    session_halt(session);
+    return true;
+}
+
+static bool drop_notifies(struct session *session)
+{
+    struct stream *stream =
+        session->notifies.live > 0 ? next_object(session, &session->streams) : NULL;
+
+    if (stream)
+        stream_drop_notifies(stream);
+    return !stream;
+}
+
+static bool free_stream(struct session *session)
+{
+    struct stream *stream = next_object(session, &session->streams);
+
+    if (stream)
+        stream_free(stream);
+    return !stream;
+}
+
+static bool close_devices(struct session *session)
+{
+    session_close_devices(session);
+    return true;
+}
+
+static bool free_ipc_event(struct session *session)
+{
+    struct ipc_open *open = next_object(session, &session->ipc);
+
+    if (open)
+        ipc_open_free(open);
+    return !open;
+}
+
+static bool free_event(struct session *session)
+{
+    struct event_obj *event = next_object(session, &session->events);
+
+    if (event)
+        event_obj_free(event);
+    return !event;
+}
+
+static bool free_notify(struct session *session)
+{
+    struct notify_open *notify = next_object(session, &session->notifies);
+
+    if (notify)
+        notify_open_free(notify);
+    return !notify;
+}
+
+static bool free_allocation(struct session *session)
+{
+    struct mem *mem = next_object(session, &session->mems);
+
+    if (mem)
+        allocation_free(mem);
+    return !mem;
+}
+
+static bool unmap_stream_segment(struct session *session)
+{
+    return session_free_segment(&session->stream_segments);
+}
+
+static bool unmap_event_segment(struct session *session)
+{
+    return session_free_segment(&session->event_segments);
+}
+
+static bool forget_discards(struct session *session)
+{
+    stream_forget_discards(session);
+    return true;
+}
+
+/* Their memory: a table that was large takes a while. */
+static bool free_table(struct session *session)
+{
+    struct slots *const tables[] = {&session->streams, &session->events, &session->ipc,
+                                    &session->mems, &session->notifies};
+
+    slots_deinit(tables[session->end_slot]);
+    return ++session->end_slot == sizeof(tables) / sizeof(tables[0]);
+}
+
 /*
  * Streams first: after that no engine knows the session, and what they would have done is failed by
  * the rest. Devices next: then nothing of the rest has to keep an engine out. Exports before open
  * events: an event that only this session has must not linger, because it would push out events
  * that others have.
  */
-static void empty_ledger(struct session *session)
-{
-    struct stream *stream;
-    struct event_obj *event;
-    struct ipc_open *open;
-    struct mem *mem;
-    struct notify_open *notify;
+static bool (*const parts[])(struct session *session) = {
+    halt_streams,         drop_notifies,       free_stream,     event_fd_drop,
+    release_flush,        close_devices,       ipc_export_drop, free_ipc_event,
+    free_event,           free_notify,         free_allocation, buffers_session_end,
+    unmap_stream_segment, unmap_event_segment, forget_discards, free_table,
+};
+#define PARTS (sizeof(parts) / sizeof(parts[0]))
 
-    session_halt(session);
-    if (session->notifies.live > 0)
-        slots_foreach (&session->streams, i, stream)
-            stream_drop_notifies(stream);
-    slots_foreach (&session->streams, i, stream)
-        stream_free(stream);
-    event_fds_drop(session);
-    releases_flush(session);
-    session_close_devices(session);
-    ipc_exports_drop(session);
-    slots_foreach (&session->ipc, i, open)
-        ipc_open_free(open);
-    slots_foreach (&session->events, i, event)
-        event_obj_free(event);
-    slots_foreach (&session->notifies, i, notify)
-        notify_open_free(notify);
-    slots_foreach (&session->mems, i, mem)
-        allocation_free(mem);
-    assert(session->streams.live == 0 && session->events.live == 0 && session->ipc.live == 0);
-    assert(session->notifies.live == 0 && session->mems.live == 0 && session->memory == 0);
-    assert(!session->exports && session->n_event_fds == 0 && session->n_fences == 0);
-}
-
-void session_free(struct session *session)
+/* Everything that the client ever got is gone. */
+static void free_empty(struct session *session)
 {
     struct server *server = session->server;
 
-    if (session->page)
+    assert(session->streams.live == 0 && session->events.live == 0 && session->ipc.live == 0);
+    assert(session->notifies.live == 0 && session->mems.live == 0 && session->memory == 0);
+    assert(!session->exports && session->n_event_fds == 0 && session->n_fences == 0);
+    if (session->page) {
         log_line(LOG_DEBUG, &session->log, "gone");
-    empty_ledger(session);
-    buffers_session_end(session);
-    session_free_segments(&session->stream_segments);
-    session_free_segments(&session->event_segments);
-    if (session->page)
         munmap(session->page, sizeof(*session->page));
-    stream_forget_discards(session);
-    slots_deinit(&session->streams);
-    slots_deinit(&session->events);
-    slots_deinit(&session->ipc);
-    slots_deinit(&session->mems);
-    slots_deinit(&session->notifies);
+    }
     job_cancel(&session->serve);
     job_cancel(&session->end);
     if (session->on_socket)
@@ -128,4 +200,28 @@ void session_free(struct session *session)
     heap_trim_count();
     /* A descriptor is free again: the next exhaustion is logged. */
     server->clients->exhausted = false;
+}
+
+static bool free_some(struct session *session, bool all)
+{
+    while (session->end_part < PARTS) {
+        if (parts[session->end_part](session)) {
+            session->end_part++;
+            session->end_slot = 0;
+        }
+        if (!all && schedule_step_over(&session->server->schedule))
+            return false;
+    }
+    free_empty(session);
+    return true;
+}
+
+bool session_free_some(struct session *session)
+{
+    return free_some(session, false);
+}
+
+void session_free(struct session *session)
+{
+    free_some(session, true);
 }

@@ -29,6 +29,7 @@
 #include "proto/shm/arena.h"
 #include "proto/util/clock.h"
 #include "proto/util/random.h"
+#include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
 
 #ifndef SO_PEERPIDFD
@@ -39,9 +40,11 @@
 #define TRIM_SESSIONS 128   /* that have left since the heap was given back last */
 /*
  * How often the loop may tell of a request that waits for its turn: as much as it costs to stop
- * polling the socket, and to begin again.
+ * polling the socket, and to begin again. Not the same for all, so that a crowd that comes at once
+ * does not stop to be polled at once.
  */
-#define REPORTS_MAX 4
+#define REPORTS_MIN    4
+#define REPORTS_SPREAD 16
 
 /* --- begin --- */
 
@@ -59,7 +62,7 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
     if (!session->serve.listed) {
         session->reported = 0;
         job_list(&session->serve);
-    } else if (++session->reported == REPORTS_MAX) {
+    } else if (++session->reported == REPORTS_MIN + session->id % REPORTS_SPREAD) {
         event_del(session->on_socket);
         session->polled = false;
     }
@@ -260,12 +263,15 @@ static void give_back_memory(struct server *server)
     heap_trim_list();
 }
 
-static void free_ended(struct session *session)
+/* True: the session is gone. */
+static bool free_ended(struct session *session)
 {
     struct server *server = session->server;
 
-    session_free(session);
+    if (!session_free_some(session))
+        return false;
     give_back_memory(server);
+    return true;
 }
 
 /*
@@ -292,14 +298,12 @@ void session_end(struct session *session)
 {
     if (session->state == SESSION_ENDED || await_death(session))
         return;
-    if (!schedule_step_over(&session->server->schedule)) {
-        free_ended(session);
-        return;
-    }
     hear_no_more(session);
     event_del(session->on_death);
     session->state = SESSION_ENDED;
-    job_list(&session->end);
+    session->server->schedule.detail = NPUD__REQUEST__BODY__NOT_SET;
+    if (schedule_step_over(&session->server->schedule) || !free_ended(session))
+        job_list(&session->end);
 }
 
 static bool run_end(struct job *job)
@@ -307,9 +311,8 @@ static bool run_end(struct job *job)
     struct session *session = (struct session *)((char *)job - offsetof(struct session, end));
 
     if (session->state == SESSION_ENDED)
-        free_ended(session);
-    else
-        session_end(session);
+        return !free_ended(session);
+    session_end(session);
     return false;
 }
 

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct server;
@@ -41,3 +42,9 @@ void sessions_deinit(struct server *server);
  * error.
  */
 void session_free(struct session *session);
+
+/**
+ * The same, as far as the time of this step allows. False: the session is there, and there is more
+ * to do. From the first call on, nothing but this is done with the session.
+ */
+bool session_free_some(struct session *session);

@@ -34,12 +34,13 @@ static void left_free(struct ipc_left *left)
     free(left);
 }
 
-static void left_exited(struct survivor_part *part)
+static bool left_exited(struct survivor_part *part)
 {
     struct ipc_left *left = (struct ipc_left *)((char *)part - offsetof(struct ipc_left, part));
 
     ipc_records_sweep(left->event, left->opener);
     left_free(left);
+    return true;
 }
 
 /* False: there is no survivor to wait for, or no memory to remember the number. */
@@ -363,19 +364,19 @@ enum cause ipc_event_info(struct session *session, const struct ipc_handle *hand
     return CAUSE_NONE;
 }
 
-void ipc_exports_drop(struct session *session)
+bool ipc_export_drop(struct session *session)
 {
-    struct ipc_export *export, *tmp;
+    struct ipc_export *export = session->exports;
+    struct ipc_event *ev = export ? export->event : NULL;
 
-    HASH_ITER (hh, session->exports, export, tmp) {
-        struct ipc_event *ev = export->event;
-
-        export_free(export);
-        if (!ev->opens && !ev->exports) {
-            linger_stop(ev);
-            ipc_event_free(ev);
-        }
+    if (!export)
+        return true;
+    export_free(export);
+    if (!ev->opens && !ev->exports) {
+        linger_stop(ev);
+        ipc_event_free(ev);
     }
+    return false;
 }
 
 /* --- closing --- */

@@ -149,5 +149,5 @@ void ipc_open_release(struct ipc_open *open);
 void ipc_open_pin(struct ipc_open *open);
 void ipc_open_unpin(struct ipc_open *open);
 
-/** The session is gone: it exports nothing any more. */
-void ipc_exports_drop(struct session *session);
+/** The session is gone: one of its exports ends. True: there was none. */
+bool ipc_export_drop(struct session *session);

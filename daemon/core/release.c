@@ -130,15 +130,15 @@ enum cause release_when_passed(struct session *session, const struct fence *fenc
  * The session's streams are gone, and have fired everything: each release is sent, and none can
  * be fired any more.
  */
-void releases_flush(struct session *session)
+bool release_flush(struct session *session)
 {
-    struct release *r, *tmp;
+    struct release *r = session->releases;
+    bool sent = r && job_cancel(&r->job);
 
-    DL_FOREACH_SAFE (session->releases, r, tmp) {
-        bool sent = job_cancel(&r->job);
-
-        assert(sent);
-        (void)sent;
-        finish_release(r);
-    }
+    if (!r)
+        return true;
+    assert(sent);
+    (void)sent;
+    finish_release(r);
+    return false;
 }

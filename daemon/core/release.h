@@ -26,11 +26,11 @@ struct fence {
 
 /**
  * Call free_object(object) when the streams have passed the fences: at once if they have already,
- * else later from the control thread, at the latest from releases_flush(). With `all`, every stream
+ * else later from the control thread, at the latest from release_flush(). With `all`, every stream
  * of the session is a fence, where it ends now. If it is refused, nothing has happened.
  */
 enum cause release_when_passed(struct session *session, const struct fence *fences, size_t n,
                                bool all, void (*free_object)(void *object), void *object);
 
-/** The session ends and its streams are gone: free everything that still waits. */
-void releases_flush(struct session *session);
+/** The session ends and its streams are gone: free what still waits. True: nothing does. */
+bool release_flush(struct session *session);

@@ -185,14 +185,20 @@ enum cause session_segment(struct session *session, struct segments *segs, uint3
     return send_newest(segs, index, fd) ? CAUSE_NONE : CAUSE_DESCRIPTORS;
 }
 
-void session_free_segments(struct segments *segs)
+bool session_free_segment(struct segments *segs)
 {
-    for (uint32_t i = 0; i < segs->n; i++)
-        if (segs->map[i])
-            munmap(segs->map[i], segs->size);
+    while (segs->n > 0) {
+        void *map = segs->map[--segs->n];
+
+        if (!map)
+            continue;
+        munmap(map, segs->size);
+        return false;
+    }
     free(segs->map);
     forget_newest(segs);
     *segs = (struct segments){0};
+    return true;
 }
 
 /* --- devices --- */

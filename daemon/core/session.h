@@ -89,10 +89,12 @@ struct session {
     struct event *on_socket;
     struct event *on_death;
     struct job_owner owner;
-    struct job serve; /* take a request and answer it */
-    struct job end;   /* end the session, or go on with that */
-    bool polled;      /* on_socket is added */
-    uint8_t reported; /* how often on_socket has told of what is listed already */
+    struct job serve;  /* take a request and answer it */
+    struct job end;    /* end the session, or go on with that */
+    uint8_t end_part;  /* what is being freed: control/session_end.c */
+    uint32_t end_slot; /* and how far that is */
+    bool polled;       /* on_socket is added */
+    uint8_t reported;  /* how often on_socket has told of what is listed already */
     enum session_state state;
     bool halted; /* by session_halt() */
     uint64_t requests;
@@ -184,8 +186,8 @@ struct attach *session_attach(struct session *session, uint32_t device);
 enum cause session_segment(struct session *session, struct segments *segments, uint32_t index,
                            size_t size, void **mapping, int *fd);
 
-/** The session ends: unmap its segments of a kind. */
-void session_free_segments(struct segments *segments);
+/** The session ends: unmap a segment of a kind. True: there was none. */
+bool session_free_segment(struct segments *segments);
 
 uint32_t session_ring_depth(const struct session *session);
 

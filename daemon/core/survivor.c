@@ -57,7 +57,7 @@ static void survivor_free(struct survivor *survivor)
 }
 
 void survivor_add(struct survivor *survivor, struct survivor_part *part,
-                  void (*exited)(struct survivor_part *part))
+                  bool (*exited)(struct survivor_part *part))
 {
     assert(!part->survivor);
     part->exited = exited;
@@ -73,14 +73,20 @@ void survivor_remove(struct survivor_part *part)
     part->survivor = NULL;
 }
 
+/* A piece of the first part. */
+static void free_piece(struct survivor *survivor)
+{
+    struct survivor_part *part = survivor->parts;
+
+    survivor_remove(part);
+    if (!part->exited(part))
+        survivor_add(survivor, part, part->exited);
+}
+
 void survivor_free_parts(struct survivor *survivor)
 {
-    struct survivor_part *part;
-
-    while ((part = survivor->parts)) {
-        survivor_remove(part);
-        part->exited(part);
-    }
+    while (survivor->parts)
+        free_piece(survivor);
 }
 
 static void survivor_exited(struct survivor *survivor)
@@ -91,7 +97,14 @@ static void survivor_exited(struct survivor *survivor)
 
 static bool run_exited(struct job *job)
 {
-    survivor_exited((struct survivor *)((char *)job - offsetof(struct survivor, job)));
+    struct survivor *survivor = (struct survivor *)((char *)job - offsetof(struct survivor, job));
+
+    while (survivor->parts) {
+        free_piece(survivor);
+        if (schedule_step_over(&survivor->server->schedule))
+            return true;
+    }
+    survivor_free(survivor);
     return false;
 }
 

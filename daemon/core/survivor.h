@@ -35,7 +35,8 @@ struct session;
 
 /** What a module has left with a survivor: a member of its own object. */
 struct survivor_part {
-    void (*exited)(struct survivor_part *part); /* nothing of the process is written any more */
+    /* Nothing of the process is written any more. False: only a piece of that was done. */
+    bool (*exited)(struct survivor_part *part);
     struct survivor *survivor;
     struct survivor_part *prev, *next; /* survivor->parts */
 };
@@ -67,9 +68,11 @@ bool survivor_of_session(const struct session *session);
  */
 struct survivor *survivor_of(struct session *session);
 
-/** Leave a part: exited() is called once, when the process has exited, or npud ends. */
+/**
+ * Leave a part: exited() is called when the process has exited, or npud ends, until it is done.
+ */
 void survivor_add(struct survivor *survivor, struct survivor_part *part,
-                  void (*exited)(struct survivor_part *part));
+                  bool (*exited)(struct survivor_part *part));
 /** Take it back. Nothing happens when exited() was called. */
 void survivor_remove(struct survivor_part *part);
 
