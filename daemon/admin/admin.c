@@ -291,7 +291,7 @@ static bool admin_watch(struct admin *admin, uid_t uid)
         refuse_admin(admin->socket, error, text);
         return false;
     }
-    admin->owner.user = &admin->user->schedule;
+    admin->owner.user = &admin->user->payer->schedule;
     admin->answer = (struct job){run_answer, "request of npuctl", &admin->owner};
     admin->slice = (struct job){run_slice, "report", &admin->owner};
     admin->on_socket =

@@ -52,7 +52,7 @@ struct users;
 
 struct user {
     struct users *users;
-    struct schedule_user schedule;
+    struct schedule_user schedule; /* as a payer: whoever pays for a uid takes its turns */
     uid_t uid;
     uint32_t refs;
     /*

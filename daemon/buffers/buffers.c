@@ -29,9 +29,9 @@ int buffers_init(struct server *server)
     int r = peers_init(server->peers);
 
     if (r == 0)
-        r = pools_init(server->pools, server->base, &above);
+        r = pools_init(server->pools, &server->schedule.own, &above);
     if (r == 0)
-        r = queues_init(server->queues, server->base);
+        r = queues_init(server->queues, &server->schedule.own);
     return r < 0 ? r : router_init(server);
 }
 

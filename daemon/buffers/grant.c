@@ -1,7 +1,7 @@
 #include "daemon/buffers/grant.h"
 
 #include <assert.h>
-#include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -57,31 +57,28 @@ static void tell_asker(struct peer *peer)
 /* Those that ask while this goes on stand behind the others, and are told in vain at most once. */
 static void tell_some(struct queues *queues)
 {
-    struct timeval now = {0};
-
     for (unsigned n = 0; n < TELL_AT_ONCE && queues->to_tell > 0 && queues->askers; n++) {
         queues->to_tell--;
         tell_asker(queues->askers);
     }
     if (!queues->askers)
         queues->to_tell = 0;
-    /* A timer of zero fires after the loop has looked at all descriptors. */
-    if (queues->to_tell > 0)
-        event_add(queues->on_tell, &now);
 }
 
-static void on_tell(evutil_socket_t fd, short what, void *arg)
+static bool run_tell(struct job *job)
 {
-    (void)fd;
-    (void)what;
-    tell_some(arg);
+    struct queues *queues = (struct queues *)((char *)job - offsetof(struct queues, tell));
+
+    tell_some(queues);
+    return queues->to_tell > 0;
 }
 
 void grant_tell_all(struct queues *queues)
 {
     queues->to_tell = HASH_CNT(asker, queues->askers);
+    tell_some(queues);
     if (queues->to_tell > 0)
-        tell_some(queues);
+        job_list(&queues->tell);
 }
 
 void grant_tell_process(struct queues *queues, pid_t pid)
@@ -98,18 +95,15 @@ void grant_tell_process(struct queues *queues, pid_t pid)
     grant_tell_all(queues);
 }
 
-int grants_init(struct queues *queues, struct event_base *base)
+void grants_init(struct queues *queues, struct job_owner *owner)
 {
-    queues->on_tell = event_new(base, -1, 0, on_tell, queues);
-    return queues->on_tell ? 0 : -ENOMEM;
+    queues->tell = (struct job){run_tell, "news of grants", owner};
 }
 
 void grants_deinit(struct queues *queues)
 {
     assert(!queues->askers);
-    if (queues->on_tell)
-        event_free(queues->on_tell);
-    queues->on_tell = NULL;
+    job_cancel(&queues->tell);
 }
 
 /* --- grants --- */

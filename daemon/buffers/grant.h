@@ -11,7 +11,6 @@
 #include "daemon/base/user.h"
 #include "daemon/core/cause.h"
 
-struct event_base;
 struct peer;
 struct queue;
 struct queues;
@@ -43,8 +42,8 @@ void grant_free(struct grant *grant);
 
 /* --- sessions whose threads may wait for a grant --- */
 
-/** 0 or -ENOMEM. */
-int grants_init(struct queues *queues, struct event_base *base);
+/** What it does later is the owner's. */
+void grants_init(struct queues *queues, struct job_owner *owner);
 void grants_deinit(struct queues *queues);
 
 /** The session was told that it has no grant: threads of it may wait for one. */

@@ -18,15 +18,15 @@
 #define ROOM_SLICE      (2 * NSEC_PER_MSEC)   /* for a client that waits for it */
 #define ORPHANS_AT_ONCE 64 /* that are told to look, before clients have their turn */
 
-static void on_orphans(evutil_socket_t fd, short what, void *arg);
+static bool run_orphans(struct job *job);
 
-int pools_init(struct pools *pools, struct event_base *base, const struct pools_above *above)
+int pools_init(struct pools *pools, struct job_owner *owner, const struct pools_above *above)
 {
     pools->above = above;
-    pools->on_orphans = event_new(base, -1, 0, on_orphans, pools);
+    pools->look_at_orphans = (struct job){run_orphans, "orphaned pools", owner};
     /* As peers_init(): only the pages with segments in them are ever touched. */
     pools->table = calloc(1, sizeof(*pools->table));
-    return pools->table && pools->on_orphans ? 0 : -ENOMEM;
+    return pools->table ? 0 : -ENOMEM;
 }
 
 static void pool_free(struct pool *pool)
@@ -55,8 +55,7 @@ void pools_deinit(struct pools *pools)
 
     DL_FOREACH_SAFE (pools->list, pool, next)
         pool_free(pool);
-    if (pools->on_orphans)
-        event_free(pools->on_orphans);
+    job_cancel(&pools->look_at_orphans);
     free(pools->table);
     *pools = (struct pools){0};
 }
@@ -191,8 +190,6 @@ void pool_grown(struct pool *pool)
 
 static void look_at_some_orphans(struct pools *pools)
 {
-    struct timeval now = {0};
-
     if (pools->orphans_due > pools->n_orphans)
         pools->orphans_due = pools->n_orphans;
     for (unsigned n = 0; n < ORPHANS_AT_ONCE && pools->orphans_due > 0; n++) {
@@ -203,22 +200,22 @@ static void look_at_some_orphans(struct pools *pools)
         DL_APPEND2(pools->orphans, pool, orphan_prev, orphan_next);
         pool_look_soon(pool);
     }
-    /* A timer of zero fires after the loop has looked at all descriptors. */
-    if (pools->orphans_due > 0)
-        event_add(pools->on_orphans, &now);
 }
 
-static void on_orphans(evutil_socket_t fd, short what, void *arg)
+static bool run_orphans(struct job *job)
 {
-    (void)fd;
-    (void)what;
-    look_at_some_orphans(arg);
+    struct pools *pools = (struct pools *)((char *)job - offsetof(struct pools, look_at_orphans));
+
+    look_at_some_orphans(pools);
+    return pools->orphans_due > 0;
 }
 
 void pools_look_at_orphans(struct pools *pools)
 {
     pools->orphans_due = pools->n_orphans;
     look_at_some_orphans(pools);
+    if (pools->orphans_due > 0)
+        job_list(&pools->look_at_orphans);
 }
 
 /* --- life --- */
@@ -240,7 +237,7 @@ struct pool *pool_get(struct session *session)
         return NULL;
     }
     pool->user = user_hold(session->user);
-    pool->owner.user = &pool->user->schedule;
+    pool->owner.user = &pool->user->payer->schedule;
     pool->job = (struct job){run_look, "look at pool", &pool->owner};
     pool->server = server;
     pool->session = session;

@@ -12,7 +12,6 @@
 #include "proto/shm/mbuf_shm.h"
 
 struct event;
-struct event_base;
 struct segment;
 struct segment_map;
 struct server;
@@ -79,12 +78,12 @@ struct pools {
     uint64_t room_at;                /* number of the pool where pools_make_room() goes on */
     struct pool *orphans;            /* the next one for pools_look_at_orphans() first */
     uint32_t n_orphans, orphans_due; /* due: from the first on */
-    struct event *on_orphans;
+    struct job look_at_orphans;      /* the rest of these */
     const struct pools_above *above;
 };
 
-/** 0 or -ENOMEM. */
-int pools_init(struct pools *pools, struct event_base *base, const struct pools_above *above);
+/** 0 or -ENOMEM. What is done later for all pools is the owner's. */
+int pools_init(struct pools *pools, struct job_owner *owner, const struct pools_above *above);
 /** All sessions are gone: free what orphans are left. */
 void pools_deinit(struct pools *pools);
 

@@ -17,12 +17,13 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
-int queues_init(struct queues *queues, struct event_base *base)
+int queues_init(struct queues *queues, struct job_owner *owner)
 {
     *queues = (struct queues){0};
     /* Half a megabyte of which only the pages with queues in them are ever touched. */
     queues->by_number = calloc(QUEUE_NUMBERS, sizeof(struct queue *));
-    return queues->by_number ? grants_init(queues, base) : -ENOMEM;
+    grants_init(queues, owner);
+    return queues->by_number ? 0 : -ENOMEM;
 }
 
 void queues_deinit(struct queues *queues)

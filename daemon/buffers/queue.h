@@ -26,8 +26,6 @@
 #include "daemon/buffers/queue_ring.h"
 #include "daemon/core/cause.h"
 
-struct event;
-struct event_base;
 struct grant;
 struct queue;
 struct relay;
@@ -107,7 +105,7 @@ struct queues {
     /* grant.c: sessions that may wait for a grant, the one that has asked first first */
     struct peer *askers;
     uint32_t to_tell; /* of these, from the first on */
-    struct event *on_tell;
+    struct job tell;  /* the rest of these */
     /*
      * router.h, when there is one. The queue is about to go; has a new ring; a session died that
      * might have had to tell the router something.
@@ -117,8 +115,8 @@ struct queues {
     void (*on_stirred)(struct queue *queue);
 };
 
-/** 0 or -ENOMEM. */
-int queues_init(struct queues *queues, struct event_base *base);
+/** 0 or -ENOMEM. What is done later is the owner's. */
+int queues_init(struct queues *queues, struct job_owner *owner);
 /** All queues are gone, with their sessions. */
 void queues_deinit(struct queues *queues);
 

@@ -168,7 +168,7 @@ static enum cause admit_client(struct session *session)
     session->user = user_ref(&session->server->users, session->uid);
     if (!session->user)
         return CAUSE_MEMORY;
-    session->owner.user = &session->user->schedule;
+    session->owner.user = &session->user->payer->schedule;
     session->serve = (struct job){run_serve, "request", &session->owner};
     session->end = (struct job){run_end, "session end", &session->owner};
     if (user_charge(&session->charge, session->user, RESOURCE_SESSIONS, 1) < 0)
