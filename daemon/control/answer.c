@@ -125,40 +125,13 @@ static struct unread *unread_get(struct session *session)
     return session->unread;
 }
 
-/* Which requests may be answered with descriptors. */
-static bool carries_fds(const Npud__Request *request)
-{
-    switch (request->body_case) {
-    case NPUD__REQUEST__BODY_HELLO:
-    case NPUD__REQUEST__BODY_OPEN_DEVICE:
-    case NPUD__REQUEST__BODY_CREATE_STREAM:
-    case NPUD__REQUEST__BODY_CREATE_EVENT:
-    case NPUD__REQUEST__BODY_CREATE_IPC_EVENT:
-    case NPUD__REQUEST__BODY_OPEN_IPC_EVENT:
-    case NPUD__REQUEST__BODY_MALLOC:
-    case NPUD__REQUEST__BODY_CREATE_SEGMENT:
-    case NPUD__REQUEST__BODY_MAP_SEGMENT:
-    case NPUD__REQUEST__BODY_CREATE_QUEUE:
-    case NPUD__REQUEST__BODY_ATTACH_QUEUE:
-    case NPUD__REQUEST__BODY_QUEUE_BELL:
-    case NPUD__REQUEST__BODY_OWN_WAITS:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static bool has_room(const struct user *user)
 {
     return user_used(user, RESOURCE_UNREAD_FDS) + FDS_MAX <= user_limit(user, RESOURCE_UNREAD_FDS);
 }
 
-enum cause answer_prepare(const struct call *call)
+enum cause answer_prepare(struct session *session)
 {
-    struct session *session = call->session;
-
-    if (!carries_fds(call->request))
-        return CAUSE_NONE;
     if (!unread_get(session))
         return CAUSE_MEMORY;
     if (has_room(session->user))
@@ -174,6 +147,7 @@ static bool charge_fds(struct session *session, unsigned n)
     struct unread *unread = session->unread;
     bool listed;
 
+    assert(unread); /* answer_prepare() has made it */
     check_read(unread);
     look_at_unread(unread->user, LOOKS);
     listed = unread->charge.user != NULL;
@@ -281,7 +255,7 @@ static int keep_answer(struct call *call, const int *fds, unsigned n)
         return -EMFILE;
     }
     answer->size = protobuf_c_message_pack(&call->reply.base, answer->data);
-    event_del(session->on_socket);
+    session_hear_no_more(session);
     return 0;
 }
 
@@ -313,8 +287,10 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
         }
         server->retry_ns = RETRY_FIRST_NS;
         answer_free(answer);
-        if (log_not_sent(session, r) < 0 || event_add(session->on_socket, NULL) < 0)
+        if (log_not_sent(session, r) < 0)
             session_end(session);
+        else
+            session_hear_again(session);
     }
 }
 

@@ -30,8 +30,8 @@ int answers_init(struct server *server);
 /** All sessions are freed. */
 void answers_deinit(struct server *server);
 
-/** May the request be handled, as to the descriptors that its answer may carry? */
-enum cause answer_prepare(const struct call *call);
+/** May a request be handled whose answer may carry descriptors? */
+enum cause answer_prepare(struct session *session);
 
 /** Send the reply of the call, with its descriptors. 0, or negative: the session must end. */
 int answer_send(struct call *call);

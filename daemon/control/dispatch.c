@@ -157,61 +157,64 @@ struct row {
     size_t at; /* offset of the number of what it needs, in the body of the request */
     enum need need;
     bool before_hello;
+    bool answers_fds; /* its answer may carry descriptors */
 };
 
 #define ABOUT(handler, NEED, Type, field)                                                          \
-    {                                                                                              \
-        .handle = handler, .need = NEED_##NEED, .at = offsetof(Npud__##Type, field)                \
-    }
+    .handle = handler, .need = NEED_##NEED, .at = offsetof(Npud__##Type, field)
 
 static const struct row table[] = {
-    [NPUD__REQUEST__BODY_HELLO] = {.handle = on_hello, .before_hello = true},
-    [NPUD__REQUEST__BODY_OPEN_DEVICE] = {.handle = on_open_device},
-    [NPUD__REQUEST__BODY_CREATE_STREAM] = ABOUT(on_create_stream, DEVICE, CreateStream, device),
-    [NPUD__REQUEST__BODY_DESTROY_STREAM] = ABOUT(on_destroy_stream, STREAM, DestroyStream, slot),
-    [NPUD__REQUEST__BODY_ABORT_STREAM] = ABOUT(on_abort_stream, STREAM, AbortStream, slot),
-    [NPUD__REQUEST__BODY_CREATE_EVENT] = {.handle = on_create_event},
-    [NPUD__REQUEST__BODY_DESTROY_EVENT] = ABOUT(on_destroy_event, EVENT, DestroyEvent, slot),
-    [NPUD__REQUEST__BODY_CREATE_IPC_EVENT] = {.handle = on_create_ipc_event},
-    [NPUD__REQUEST__BODY_EXPORT_IPC_EVENT] =
-        ABOUT(on_export_ipc_event, IPC_EVENT, ExportIpcEvent, slot),
-    [NPUD__REQUEST__BODY_OPEN_IPC_EVENT] = {.handle = on_open_ipc_event},
-    [NPUD__REQUEST__BODY_CLOSE_IPC_EVENT] =
-        ABOUT(on_close_ipc_event, IPC_EVENT, CloseIpcEvent, slot),
-    [NPUD__REQUEST__BODY_EXPLAIN_RECORD] = ABOUT(on_explain_record, IPC_EVENT, ExplainRecord, slot),
-    [NPUD__REQUEST__BODY_MALLOC] = ABOUT(on_malloc, DEVICE, Malloc, device),
-    [NPUD__REQUEST__BODY_FREE] = ABOUT(on_free, MEMORY, Free, slot),
+    [NPUD__REQUEST__BODY_HELLO] = {.handle = on_hello, .before_hello = true, .answers_fds = true},
+    [NPUD__REQUEST__BODY_OPEN_DEVICE] = {.handle = on_open_device, .answers_fds = true},
+    [NPUD__REQUEST__BODY_CREATE_STREAM] = {ABOUT(on_create_stream, DEVICE, CreateStream, device),
+                                           .answers_fds = true},
+    [NPUD__REQUEST__BODY_DESTROY_STREAM] = {ABOUT(on_destroy_stream, STREAM, DestroyStream, slot)},
+    [NPUD__REQUEST__BODY_ABORT_STREAM] = {ABOUT(on_abort_stream, STREAM, AbortStream, slot)},
+    [NPUD__REQUEST__BODY_CREATE_EVENT] = {.handle = on_create_event, .answers_fds = true},
+    [NPUD__REQUEST__BODY_DESTROY_EVENT] = {ABOUT(on_destroy_event, EVENT, DestroyEvent, slot)},
+    [NPUD__REQUEST__BODY_CREATE_IPC_EVENT] = {.handle = on_create_ipc_event, .answers_fds = true},
+    [NPUD__REQUEST__BODY_EXPORT_IPC_EVENT] = {ABOUT(on_export_ipc_event, IPC_EVENT, ExportIpcEvent,
+                                                    slot)},
+    [NPUD__REQUEST__BODY_OPEN_IPC_EVENT] = {.handle = on_open_ipc_event, .answers_fds = true},
+    [NPUD__REQUEST__BODY_CLOSE_IPC_EVENT] = {ABOUT(on_close_ipc_event, IPC_EVENT, CloseIpcEvent,
+                                                   slot)},
+    [NPUD__REQUEST__BODY_EXPLAIN_RECORD] = {ABOUT(on_explain_record, IPC_EVENT, ExplainRecord,
+                                                  slot)},
+    [NPUD__REQUEST__BODY_MALLOC] = {ABOUT(on_malloc, DEVICE, Malloc, device), .answers_fds = true},
+    [NPUD__REQUEST__BODY_FREE] = {ABOUT(on_free, MEMORY, Free, slot)},
     [NPUD__REQUEST__BODY_MEM_INFO] = {.handle = on_mem_info},
     [NPUD__REQUEST__BODY_SEND_DESCRIPTORS] = {.handle = on_send_descriptors},
     [NPUD__REQUEST__BODY_NOTIFY_FD] = {.handle = on_notify_fd},
     [NPUD__REQUEST__BODY_IPC_EVENT_INFO] = {.handle = on_ipc_event_info},
     [NPUD__REQUEST__BODY_CREATE_NOTIFY] = {.handle = on_create_notify},
-    [NPUD__REQUEST__BODY_DESTROY_NOTIFY] = ABOUT(on_destroy_notify, NOTIFY, DestroyNotify, slot),
-    [NPUD__REQUEST__BODY_RESET_NOTIFY] = ABOUT(on_reset_notify, NOTIFY, ResetNotify, slot),
-    [NPUD__REQUEST__BODY_EXPORT_NOTIFY] = ABOUT(on_export_notify, NOTIFY, ExportNotify, slot),
-    [NPUD__REQUEST__BODY_ALLOW_NOTIFY] = ABOUT(on_allow_notify, NOTIFY, AllowNotify, slot),
+    [NPUD__REQUEST__BODY_DESTROY_NOTIFY] = {ABOUT(on_destroy_notify, NOTIFY, DestroyNotify, slot)},
+    [NPUD__REQUEST__BODY_RESET_NOTIFY] = {ABOUT(on_reset_notify, NOTIFY, ResetNotify, slot)},
+    [NPUD__REQUEST__BODY_EXPORT_NOTIFY] = {ABOUT(on_export_notify, NOTIFY, ExportNotify, slot)},
+    [NPUD__REQUEST__BODY_ALLOW_NOTIFY] = {ABOUT(on_allow_notify, NOTIFY, AllowNotify, slot)},
     [NPUD__REQUEST__BODY_IMPORT_NOTIFY] = {.handle = on_import_notify},
-    [NPUD__REQUEST__BODY_SET_STREAM_PRIORITY] =
-        ABOUT(on_set_stream_priority, STREAM, SetStreamPriority, slot),
-    [NPUD__REQUEST__BODY_STREAMS_LEFT] = ABOUT(on_streams_left, DEVICE, StreamsLeft, device),
+    [NPUD__REQUEST__BODY_SET_STREAM_PRIORITY] = {ABOUT(on_set_stream_priority, STREAM,
+                                                       SetStreamPriority, slot)},
+    [NPUD__REQUEST__BODY_STREAMS_LEFT] = {ABOUT(on_streams_left, DEVICE, StreamsLeft, device)},
     [NPUD__REQUEST__BODY_MEMORY_WRITTEN] = {.handle = on_memory_written},
-    [NPUD__REQUEST__BODY_SET_FAILURE_MODE] =
-        ABOUT(on_set_failure_mode, STREAM, SetFailureMode, slot),
-    [NPUD__REQUEST__BODY_STOP_TASK] = ABOUT(on_stop_task, STREAM, StopTask, slot),
-    [NPUD__REQUEST__BODY_CREATE_SEGMENT] = {.handle = on_create_segment},
-    [NPUD__REQUEST__BODY_MAP_SEGMENT] = {.handle = on_map_segment},
+    [NPUD__REQUEST__BODY_SET_FAILURE_MODE] = {ABOUT(on_set_failure_mode, STREAM, SetFailureMode,
+                                                    slot)},
+    [NPUD__REQUEST__BODY_STOP_TASK] = {ABOUT(on_stop_task, STREAM, StopTask, slot)},
+    [NPUD__REQUEST__BODY_CREATE_SEGMENT] = {.handle = on_create_segment, .answers_fds = true},
+    [NPUD__REQUEST__BODY_MAP_SEGMENT] = {.handle = on_map_segment, .answers_fds = true},
     [NPUD__REQUEST__BODY_TRIM_SEGMENT] = {.handle = on_trim_segment},
-    [NPUD__REQUEST__BODY_CREATE_QUEUE] = {.handle = on_create_queue},
-    [NPUD__REQUEST__BODY_DESTROY_QUEUE] = ABOUT(on_destroy_queue, QUEUE, DestroyQueue, queue),
-    [NPUD__REQUEST__BODY_GRANT_QUEUE] = ABOUT(on_grant_queue, QUEUE, GrantQueue, queue),
-    [NPUD__REQUEST__BODY_ATTACH_QUEUE] = {.handle = on_attach_queue},
+    [NPUD__REQUEST__BODY_CREATE_QUEUE] = {.handle = on_create_queue, .answers_fds = true},
+    [NPUD__REQUEST__BODY_DESTROY_QUEUE] = {ABOUT(on_destroy_queue, QUEUE, DestroyQueue, queue)},
+    [NPUD__REQUEST__BODY_GRANT_QUEUE] = {ABOUT(on_grant_queue, QUEUE, GrantQueue, queue)},
+    [NPUD__REQUEST__BODY_ATTACH_QUEUE] = {.handle = on_attach_queue, .answers_fds = true},
     [NPUD__REQUEST__BODY_ALLOW_MAP] = {.handle = on_allow_map},
-    [NPUD__REQUEST__BODY_QUEUE_BELL] = {.handle = on_queue_bell},
+    [NPUD__REQUEST__BODY_QUEUE_BELL] = {.handle = on_queue_bell, .answers_fds = true},
     [NPUD__REQUEST__BODY_BIND_ROUTES] = {.handle = on_bind_routes},
     [NPUD__REQUEST__BODY_UNBIND_ROUTES] = {.handle = on_unbind_routes},
     [NPUD__REQUEST__BODY_QUERY_ROUTES] = {.handle = on_query_routes},
     [NPUD__REQUEST__BODY_LEAVE_SESSION] = {.handle = on_leave_session},
-    [NPUD__REQUEST__BODY_OWN_WAITS] = {.handle = on_own_waits, .before_hello = true},
+    [NPUD__REQUEST__BODY_OWN_WAITS] = {.handle = on_own_waits,
+                                       .before_hello = true,
+                                       .answers_fds = true},
 };
 
 /* The number of what the request is about, at that offset of its body. */
@@ -263,7 +266,7 @@ static void dispatch_request(struct call *call)
         call->reply.error =
             refuse_with_error(call, ACL_ERROR_UNINITIALIZE, "the session has left already");
     } else {
-        enum cause cause = answer_prepare(call);
+        enum cause cause = table[kind].answers_fds ? answer_prepare(call->session) : CAUSE_NONE;
 
         session_segments_taken(call->session, returns_segment(call->request));
         call->reply.error =

@@ -68,11 +68,17 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-static void hear_no_more(struct session *session)
+void session_hear_no_more(struct session *session)
 {
     job_cancel(&session->serve);
     event_del(session->on_socket);
     session->polled = false;
+}
+
+void session_hear_again(struct session *session)
+{
+    if (session->state == SESSION_OPEN)
+        job_list(&session->serve);
 }
 
 static bool poll_socket(struct session *session)
@@ -86,6 +92,8 @@ static bool run_serve(struct job *job)
     struct session *session = (struct session *)((char *)job - offsetof(struct session, serve));
     enum dispatched r = dispatch_handle(session);
 
+    if (r == DISPATCH_HANDLED && session->answer)
+        return false;
     /* Without memory to poll the socket, it stays listed. */
     return (r == DISPATCH_HANDLED && !session->polled) ||
            (r == DISPATCH_NONE && !session->polled && !poll_socket(session));
@@ -288,7 +296,7 @@ static bool await_death(struct session *session)
         return false;
     if (event_add(session->on_death, &most) < 0)
         return false;
-    hear_no_more(session);
+    session_hear_no_more(session);
     session_halt(session);
     session->state = SESSION_DYING;
     return true;
@@ -298,7 +306,7 @@ void session_end(struct session *session)
 {
     if (session->state == SESSION_ENDED || await_death(session))
         return;
-    hear_no_more(session);
+    session_hear_no_more(session);
     event_del(session->on_death);
     session->state = SESSION_ENDED;
     session->server->schedule.detail = NPUD__REQUEST__BODY__NOT_SET;

@@ -142,6 +142,11 @@ struct session {
  */
 void session_end(struct session *session);
 
+/** No request of the session is read any more: its end has begun, or an answer of it is kept. */
+void session_hear_no_more(struct session *session);
+/** Requests of the session are read again, unless its end has begun. */
+void session_hear_again(struct session *session);
+
 /**
  * Is the session's process still there? As the kernel knows it now, by its pidfd, also when the
  * news has not come to its turn yet. No other process that gets the same pid is taken for it.

@@ -9,7 +9,7 @@
 
 static const uint64_t limit[RESOURCE_COUNT] = {[RESOURCE_ROUTES] = 4711};
 static struct users users = {.limit = limit};
-static struct user user = {.users = &users, .uid = 1000};
+static struct user user = {.users = &users, .uid = 1000, .payer = &user};
 
 START_TEST(every_cause_has_an_error_and_a_sentence)
 {
