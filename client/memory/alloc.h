@@ -39,9 +39,9 @@ static inline size_t memory_size_allocated(size_t size)
 bool memory_look_up(struct session *s, const void *address, struct memory *copy);
 
 /**
- * A task will use these bytes of the allocation, of which `copy` was looked up: they get their pages
- * now, by this process. The kernel charges a page to the control group of the process that touches
- * it first, and that must not be npud.
+ * A task will use these bytes of the allocation, of which `copy` was looked up: they get their
+ * pages now, by this process. The kernel charges a page to the control group of the process that
+ * touches it first, and that must not be npud.
  */
 void memory_populate(struct session *s, const struct memory *copy, uint64_t offset, uint64_t size);
 

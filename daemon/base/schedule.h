@@ -48,8 +48,9 @@ struct job_owner {
 struct schedule_user {
     struct schedule *schedule;
     uid_t uid;
-    uint64_t debt_ns;                  /* turns of it pass, until this is paid */
-    struct job_owner *owners;          /* that have jobs; the first has its turn next */
+    uint64_t debt_ns;         /* turns of it pass, until this is paid */
+    struct job_owner *owners; /* that have jobs; the first has its turn next */
+    struct job_owner left;    /* of all that its sessions have left: one turn for all of it */
     struct schedule_user *prev, *next; /* schedule.users */
 };
 

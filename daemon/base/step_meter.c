@@ -1,16 +1,6 @@
 #include "daemon/base/step_meter.h"
 
-#include <time.h>
-
 #include "proto/util/clock.h"
-
-static uint64_t cpu_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
 
 void step_meter_init(struct step_meter *meter)
 {
@@ -26,7 +16,7 @@ void step_meter_deinit(struct step_meter *meter)
 void step_meter_read(struct step_meter *meter, uint64_t now)
 {
     meter->read = now;
-    meter->cpu = cpu_ns();
+    meter->cpu = clock_cpu_ns();
 }
 
 void step_meter_judge(struct step_meter *meter, uint64_t now, const char *what, uint32_t detail,

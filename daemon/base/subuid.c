@@ -67,8 +67,8 @@ static int compare_ranges(const void *a, const void *b)
 }
 
 /*
- * Of ranges that overlap, the one that begins first has the uids: the file's administrator has given
- * them to several users, and npud cannot tell whose they are.
+ * Of ranges that overlap, the one that begins first has the uids: the file's administrator has
+ * given them to several users, and npud cannot tell whose they are.
  */
 static void cut_overlaps(struct subuids *s)
 {

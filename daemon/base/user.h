@@ -121,7 +121,7 @@ int user_charge(struct charge *charge, struct user *user, enum resource resource
  * has no more descriptors; -ENOSPC: no more mappings. Nothing is changed then.
  */
 int user_charge_files(struct charge *charge, struct user *user, uint64_t n);
-/** Charge more of the same: the charge is zeroed, or of this user and resource. As user_charge(). */
+/** Charge more of the same: it is zeroed, or of this user and resource. As user_charge(). */
 int user_charge_more(struct charge *charge, struct user *user, enum resource resource,
                      uint64_t amount);
 /** Give a part of a charge back. */

@@ -15,7 +15,7 @@
 
 #define LOOK_DELAY      NSEC_PER_SEC
 #define LOOK_PAUSE      (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
-#define ROOM_SLICE      (2 * NSEC_PER_MSEC)   /* for a client that waits for it */
+#define ROOM_SLICE      (2 * NSEC_PER_MSEC)   /* of CPU time, for a client that waits */
 #define ORPHANS_AT_ONCE 64 /* that are told to look, before clients have their turn */
 
 static bool run_orphans(struct job *job);
@@ -110,7 +110,7 @@ static bool make_room(struct pool *pool, uint64_t until)
 
     DL_FOREACH_SAFE (pool->segments, s, next) {
         any |= segment_give_back(s);
-        if (clock_ns() >= until)
+        if (clock_cpu_ns() >= until)
             break;
     }
     return any;
@@ -119,7 +119,7 @@ static bool make_room(struct pool *pool, uint64_t until)
 bool pools_make_room(struct pool *pool)
 {
     struct pools *pools = pool->server->pools;
-    uint64_t until = clock_ns() + ROOM_SLICE;
+    uint64_t until = clock_cpu_ns() + ROOM_SLICE;
     bool any = make_room(pool, until);
     struct pool *first = pool_from(pool->server, pools->room_at), *p;
 
@@ -130,7 +130,7 @@ bool pools_make_room(struct pool *pool)
         if (p != pool && p->user == pool->user)
             any |= make_room(p, until);
         p = p->next ? p->next : pools->list;
-    } while (p != first && clock_ns() < until);
+    } while (p != first && clock_cpu_ns() < until);
     pools->room_at = p->number;
     return any;
 }
@@ -237,8 +237,7 @@ struct pool *pool_get(struct session *session)
         return NULL;
     }
     pool->user = user_hold(session->user);
-    pool->owner.user = &pool->user->payer->schedule;
-    pool->job = (struct job){run_look, "look at pool", &pool->owner};
+    pool->job = (struct job){run_look, "look at pool", &pool->user->payer->schedule.left};
     pool->server = server;
     pool->session = session;
     pool->number = ++server->pools->last_pool;

@@ -48,8 +48,7 @@ struct pool {
     uint32_t n_segments;
     uint64_t bytes; /* in all segments */
     enum pool_look look;
-    struct event *on_look; /* the time has come for a look */
-    struct job_owner owner;
+    struct event *on_look;                  /* the time has come for a look */
     struct job job;                         /* looks which segments are not needed any more */
     uint64_t looked_ns;                     /* when it did last */
     struct segment *next_look;              /* it is at it, and goes on here */

@@ -78,6 +78,7 @@ void route_stop_waiting(struct route *route)
     if (route->waits_in)
         DL_DELETE2(route->waits_in->slot_waiters, route, waiting_prev, waiting_next);
     else
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): of the last, next is unused */
         DL_DELETE2(route->destination->waiting, route, waiting_prev, waiting_next);
     route->waits_in = NULL;
 }

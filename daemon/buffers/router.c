@@ -244,7 +244,8 @@ static void on_gone(struct queue *queue)
         lose_destination(route);
     relay_free(relay);
     route_reap(queue->server->router);
-    relay_unstarve_all(queue->server->router); /* what the queue was charged for is given back soon */
+    /* What the queue was charged for is given back soon. */
+    relay_unstarve_all(queue->server->router);
 }
 
 /* The old ring's eventfd is of no use to sessions that have a right to the new ring only. */

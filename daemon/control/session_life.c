@@ -178,7 +178,8 @@ static enum cause admit_client(struct session *session)
         return CAUSE_MEMORY;
     session->owner.user = &session->user->payer->schedule;
     session->serve = (struct job){run_serve, "request", &session->owner};
-    session->end = (struct job){run_end, "session end", &session->owner};
+    /* Sessions that live do not stand behind each of a thousand that end. */
+    session->end = (struct job){run_end, "session end", &session->owner.user->left};
     if (user_charge(&session->charge, session->user, RESOURCE_SESSIONS, 1) < 0)
         return CAUSE_USER_SESSIONS;
     if (user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0)
@@ -310,7 +311,9 @@ void session_end(struct session *session)
     event_del(session->on_death);
     session->state = SESSION_ENDED;
     session->server->schedule.detail = NPUD__REQUEST__BODY__NOT_SET;
-    if (schedule_step_over(&session->server->schedule) || !free_ended(session))
+    /* Behind others that end: its own turn is worth a request, and a crowd has many turns. */
+    if (session->end.owner->jobs || schedule_step_over(&session->server->schedule) ||
+        !free_ended(session))
         job_list(&session->end);
 }
 

@@ -37,8 +37,8 @@ struct backlog {
 bool backlog_full(const struct backlog *b);
 
 /**
- * Make sure that the next backlog_push() succeeds. False: no memory, or no more for the user, who is
- * charged for it (RESOURCE_TABLE_MEMORY), with what a message takes.
+ * Make sure that the next backlog_push() succeeds. False: no memory, or no more for the user, who
+ * is charged for it (RESOURCE_TABLE_MEMORY), with what a message takes.
  */
 bool backlog_reserve(struct backlog *b, struct user *user);
 

@@ -89,14 +89,16 @@ struct session {
     struct event *on_socket;
     struct event *on_death;
     struct job_owner owner;
-    struct job serve;  /* take a request and answer it */
-    struct job end;    /* end the session, or go on with that */
-    uint8_t end_part;  /* what is being freed: control/session_end.c */
-    uint32_t end_slot; /* and how far that is */
-    bool polled;       /* on_socket is added */
-    uint8_t reported;  /* how often on_socket has told of what is listed already */
+    struct job serve; /* take a request and answer it */
+    struct job end;   /* end the session, or go on with that */
     enum session_state state;
-    bool halted; /* by session_halt() */
+    uint32_t end_slot; /* how far it is with ... */
+    uint8_t end_part;  /* ... what is being freed: control/session_end.c */
+    uint8_t reported;  /* how often on_socket has told of what is listed already */
+    bool polled;       /* on_socket is added */
+    bool halted;       /* by session_halt() */
+    bool sends_fds;    /* it has said that it will */
+    bool left;         /* LeaveSession: its process writes nothing any more */
     uint64_t requests;
     uint64_t since_ns;
     uint64_t memory; /* bytes of its allocations */
@@ -114,8 +116,9 @@ struct session {
 
     uint64_t streams_made;
 
-    uint32_t peer_id;  /* number in shared buffers (proto/shm/mbuf_shm.h) */
     struct peer *peer; /* what it shares with others; NULL: nothing so far */
+    uint32_t peer_id;  /* number in shared buffers (proto/shm/mbuf_shm.h) */
+    uint32_t n_event_fds;
 
     struct slots streams;  /* struct stream */
     struct slots events;   /* struct event */
@@ -126,19 +129,16 @@ struct session {
     struct release *releases; /* destroyed objects that streams have not passed yet */
     size_t n_fences;          /* that these wait for */
     struct ipc_export *exports;
-    bool sends_fds;             /* it has said that it will */
     struct event_fd *event_fds; /* not written yet */
-    uint32_t n_event_fds;
 
     struct session *prev, *next; /* server->sessions */
-    bool left;                   /* LeaveSession: its process writes nothing any more */
     struct survivor *survivor; /* while the session is being freed: of its process that lives on */
 };
 
 /**
- * The client is gone, or must go: npud hears no more of it, and frees the session. At once if the
- * step that runs has time left; but a thousand clients may end at the same moment, and those that
- * live have requests: then as a job. In control/session_life.c.
+ * The client is gone, or must go: npud hears no more of it, and frees the session. At once if no
+ * other of the user is ending and the step that runs has time left; but a thousand clients may end
+ * at the same moment, and those that live have requests: then as a job. In control/session_life.c.
  */
 void session_end(struct session *session);
 

@@ -33,8 +33,7 @@ struct survivor *survivor_of(struct session *session)
     survivor->pid = session->pid;
     survivor->pidfd = -1;
     survivor->user = user_hold(session->user);
-    survivor->owner.user = &survivor->user->payer->schedule;
-    survivor->job = (struct job){run_exited, "process exit", &survivor->owner};
+    survivor->job = (struct job){run_exited, "process exit", &survivor->user->payer->schedule.left};
     DL_APPEND(server->survivors, survivor);
     return session->survivor = survivor;
 }

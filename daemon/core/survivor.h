@@ -47,7 +47,6 @@ struct survivor {
     pid_t pid;
     int pidfd; /* -1: not watched yet, the session is still being freed */
     struct event *on_exit;
-    struct job_owner owner;
     struct job job; /* the process has exited: free the parts */
     struct user *user;
     struct charge charge, charge_fd;
