@@ -270,7 +270,7 @@ static void check_reply(struct client *c, struct packet *packet)
     Npud__Reply *reply = npud__reply__unpack(NULL, packet->size, packet->data);
 
     MUST(reply);
-    MUST(packet->n_fds <= 2); /* a queue is two files */
+    MUST(packet->n_fds <= QUEUE_FILES); /* no answer has more */
     if (reply->error != 0) {
         MUST(reply->message[0] != '\0');
         MUST(reply->body_case == NPUD__REPLY__BODY__NOT_SET);
