@@ -26,7 +26,7 @@
 
 /* Of npud's heap, that come and go: sanitizers have a heap of many. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HEAP_MAPS 256
+#define HEAP_MAPS 4096 /* without charges npud would have 65,000 */
 #else
 #define HEAP_MAPS 16
 #endif
@@ -434,6 +434,9 @@ START_TEST(memory_that_npud_is_to_fill)
     Npud__LimitRow row;
     pid_t pid;
 
+#ifdef __SANITIZE_THREAD__ /* its shadow of what npud has mapped is more than the group may have */
+    return;
+#endif
     if (!need_root(__func__))
         return;
     start_shared("--set=limits.filled_memory=32M");
