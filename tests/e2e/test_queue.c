@@ -102,7 +102,7 @@ START_TEST(many_queues)
     static uint32_t qid[4096];
     uint32_t one_more;
 
-    if (!need_fds(__func__, 16384)) /* two of each queue, and npud sends copies */
+    if (!need_fds(__func__, 16384)) /* three of each queue, and npud sends copies */
         return;
     for (uint32_t i = 0; i < 4096; i++) {
         OK(create_with_depth(2, &qid[i]));

@@ -657,7 +657,7 @@ START_TEST(more_than_a_page)
     acltdtQueueRouteList *list;
     uint64_t seen = 0;
 
-    if (!need_fds(__func__, 2048)) /* two of each queue */
+    if (!need_fds(__func__, 2048)) /* three of each queue */
         return;
     OK(aclInit(NULL));
     a = create_queue(2);

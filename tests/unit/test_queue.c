@@ -130,7 +130,7 @@ START_TEST(ids_are_used_again_as_late_as_possible)
     struct queue_attach *a;
     struct session *s;
 
-    if (!need_own_fds(__func__, 2 * QUEUE_IDS + 100))
+    if (!need_own_fds(__func__, QUEUE_FILES * QUEUE_IDS + 100))
         return;
     npud_start((const char *const[]){"limits.queues=5000", NULL});
     s = npud_session(100);
