@@ -77,7 +77,7 @@ void session_hear_no_more(struct session *session)
 
 void session_hear_again(struct session *session)
 {
-    if (session->state == SESSION_OPEN)
+    if (session->state == SESSION_CONNECTED || session->state == SESSION_OPEN)
         job_list(&session->serve);
 }
 
