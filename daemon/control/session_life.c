@@ -99,7 +99,10 @@ static bool run_serve(struct job *job)
            (r == DISPATCH_NONE && !session->polled && !poll_socket(session));
 }
 
-/* A forked child may still hold the socket open: the process of the session is gone all the same.
+/*
+ * A forked child may still hold the socket open: the process of the session is gone all the same.
+ * Told once: a pidfd stays readable, and a thousand that wait for their end would be told of in
+ * each round of the loop.
  */
 static void on_death(evutil_socket_t fd, short what, void *arg)
 {
@@ -107,6 +110,7 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
+    event_del(session->on_death);
     job_list(&session->end);
 }
 
