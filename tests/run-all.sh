@@ -87,6 +87,10 @@ done >"$SKIPPED_LIST"
 
 echo
 [ -z "$skipped" ] || printf 'SKIPPED here:\n%s\n' "$skipped"
+# Why, once more: of a long log often only the end is kept.
+for name in $named; do
+    sed '/:P:/d' "$dir"/*_"$name".line | tail -n 60
+done
 [ -z "$named" ] || echo "FAILED:$named"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
