@@ -30,7 +30,7 @@
 #define FRAMES   8 /* under way at the same time */
 #define SEND     300
 #define SEND_MAX 1000000
-#define WAIT_MS  10000 /* longer than any wait here takes: only so that nothing hangs */
+#define WAIT_MS  60000 /* longer than any wait here takes: only so that nothing hangs */
 #define HELPERS  3
 #define MAY_TAKE ACL_TDT_QUEUE_PERMISSION_DEQUEUE
 #define MAY_PUT  ACL_TDT_QUEUE_PERMISSION_ENQUEUE

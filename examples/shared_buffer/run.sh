@@ -37,7 +37,7 @@ await_all $primary $secondary $! || failed
 # npud hears from the kernel that a process has ended, perhaps a moment later: npuctl asks until
 # npud knows.
 for what in pools queues grants; do
-    timeout 10 npuctl --watch=0.02 --json "$what" | grep -q -m 1 -x -F "{\"$what\":[]}" ||
+    timeout 60 npuctl --watch=0.02 --json "$what" | grep -q -m 1 -x -F "{\"$what\":[]}" ||
         failed "$what left"
 done
 echo "npuctl: no pools, queues and grants left"

@@ -8,7 +8,7 @@
 #include "../common/example.h"
 #include "acl/acl_tdt_queue.h"
 
-#define WAIT_MS 10000 /* longer than any wait of this example takes: only so that nothing hangs */
+#define WAIT_MS 60000 /* longer than any wait of this example takes: only so that nothing hangs */
 
 /* From the primary to the secondary, in the file "queues". Ids of queues are plain numbers. */
 struct queues {
