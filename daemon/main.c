@@ -315,6 +315,7 @@ int main(int argc, char **argv)
      * bigger pieces for itself. */
     mallopt(M_MMAP_THRESHOLD, 128 * 1024);
     r = log_start();
+    log_flush_on_crash();
     if (r == 0)
         r = service_manager_start();
     if (r == 0)

@@ -1,13 +1,16 @@
 #include "daemon/base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <systemd/sd-journal.h>
 #include <unistd.h>
 
@@ -141,51 +144,44 @@ int log_start(void)
     return outbox ? 0 : -ENOMEM;
 }
 
+/* By no more than write(): it is a signal handler, and must not wait for the reader either. */
+static void write_crashed(const void *message, size_t size)
+{
+    static const char name[] = "npud: ";
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    struct iovec parts[] = {{(char *)name, sizeof(name) - 1}, {NULL, 0}, {(char *)"\n", 1}};
+
+    parts[1].iov_base = (char *)message + offsetof(struct line, text);
+    parts[1].iov_len = size - offsetof(struct line, text) - 1;
+    if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT) && writev(STDERR_FILENO, parts, 3) < 0)
+        return; /* there is no other place to say so */
+}
+
+static void on_crash(int signal)
+{
+    outbox_crash(outbox, write_crashed);
+    raise(signal); /* now with its default action, after the return */
+}
+
+void log_flush_on_crash(void)
+{
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* these have their own */
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    struct sigaction action = {.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND};
+
+    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+        sigaction(crashes[i], &action, NULL);
+#endif
+}
+
 void log_stop(void)
 {
     outbox = outbox_free(outbox, STOP_MS);
 }
 
-static void log_va(int priority, const struct log_client *client, const char *fmt, va_list ap)
-{
-    struct line line = {.priority = priority};
-    char text[sizeof(line.text)];
-    int saved = errno;
-    int n = 0;
-
-    if (priority > log_level)
-        return;
-    if (client) {
-        line.of_session = true;
-        line.session = client->session;
-        line.pid = client->pid;
-        line.uid = client->uid;
-        n = snprintf(text, sizeof(text),
-                     "session %llu (pid %d, uid %u): ", (unsigned long long)client->session,
-                     (int)client->pid, (unsigned)client->uid);
-    }
-    vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
-    escape_text(line.text, sizeof(line.text), text);
-    if (outbox)
-        outbox_put(outbox, &line, offsetof(struct line, text) + strlen(line.text) + 1);
-    else
-        line_write(&line);
-    errno = saved;
-}
-
-void log_line(int priority, const struct log_client *client, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    log_va(priority, client, fmt, ap);
-    va_end(ap);
-}
-
 /*
- * Each session has its lines counted, but a client can have many sessions, one after the other:
- * lines per uid, as many as LINES_BURST at once and one more every LINE_NS. Uids that have said
- * nothing for long have their places taken.
+ * A client can have many sessions, one after the other: lines per uid, as many as LINES_BURST at
+ * once and one more every LINE_NS. Uids that have said nothing for long have their places taken.
  */
 #define LINES_BURST 20
 #define LINE_NS     NSEC_PER_SEC
@@ -228,19 +224,58 @@ static bool take_line(uid_t uid, uint64_t *left_out)
     return ok;
 }
 
-static void log_about(const struct log_client *client, const char *fmt, va_list ap)
+/*
+ * Lines that clients can bring about. A notice is of what an administrator did to one; debugging
+ * lines were asked for, all of them.
+ */
+static bool is_limited(int priority, const struct log_client *client)
 {
-    uint64_t left_out;
-    char text[512];
+    return client && priority != LOG_NOTICE && priority != LOG_DEBUG;
+}
 
-    if (!take_line(client->uid, &left_out))
+static void log_va(int priority, const struct log_client *client, const char *fmt, va_list ap)
+{
+    struct line line = {.priority = priority};
+    char text[sizeof(line.text)], before[64] = "";
+    int saved = errno, n = 0;
+    uint64_t left_out;
+
+    if (priority > log_level)
         return;
-    vsnprintf(text, sizeof(text), fmt, ap);
-    if (left_out)
-        log_line(LOG_WARNING, client, "%s (and %llu more of this user before)", text,
-                 (unsigned long long)left_out);
+    if (is_limited(priority, client)) {
+        if (!take_line(client->uid, &left_out))
+            return;
+        if (left_out > 0)
+            snprintf(before, sizeof(before), " (and %llu more of this user before)",
+                     (unsigned long long)left_out);
+    }
+    if (client) {
+        line.of_session = true;
+        line.session = client->session;
+        line.pid = client->pid;
+        line.uid = client->uid;
+        n = snprintf(text, sizeof(text),
+                     "session %llu (pid %d, uid %u): ", (unsigned long long)client->session,
+                     (int)client->pid, (unsigned)client->uid);
+    }
+    vsnprintf(text + n, sizeof(text) - (size_t)n - strlen(before), fmt, ap);
+    n = (int)strlen(text);
+    snprintf(text + n, sizeof(text) - (size_t)n, "%s", before);
+    escape_text(line.text, sizeof(line.text), text);
+    if (outbox)
+        outbox_put(outbox, &line, offsetof(struct line, text) + strlen(line.text) + 1);
     else
-        log_line(LOG_WARNING, client, "%s", text);
+        line_write(&line);
+    errno = saved;
+}
+
+void log_line(int priority, const struct log_client *client, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    log_va(priority, client, fmt, ap);
+    va_end(ap);
 }
 
 void log_client_fault(struct log_client *client, const char *fmt, ...)
@@ -252,7 +287,7 @@ void log_client_fault(struct log_client *client, const char *fmt, ...)
     if (atomic_exchange(&client->fault_told, true))
         return;
     va_start(ap, fmt);
-    log_about(client, fmt, ap);
+    log_va(LOG_WARNING, client, fmt, ap);
     va_end(ap);
 }
 
@@ -264,6 +299,6 @@ void log_client_limit(struct log_client *client, const char *fmt, ...)
         return;
     client->limit_told = true;
     va_start(ap, fmt);
-    log_about(client, fmt, ap);
+    log_va(LOG_WARNING, client, fmt, ap);
     va_end(ap);
 }

@@ -39,12 +39,22 @@ void log_set_level(int level);
 int log_start(void);
 
 /**
+ * If npud crashes, lines that are not written yet go to stderr, as far as that takes them at once.
+ * After log_start().
+ */
+void log_flush_on_crash(void);
+
+/**
  * Writes what is left, but does not wait for long, and ends the thread. Before main() returns, when
  * no other thread logs any more.
  */
 void log_stop(void);
 
-/** client: the one that the line is about; NULL: none. */
+/**
+ * client: the one that the line is about; NULL: none. Lines about a client, but for notices and
+ * debugging lines, are not more than a few per uid and second, however many sessions it makes; how
+ * many were left out stands in the next line.
+ */
 void log_line(int priority, const struct log_client *client, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -52,11 +62,7 @@ void log_line(int priority, const struct log_client *client, const char *fmt, ..
 #define log_warning(...) log_line(LOG_WARNING, NULL, __VA_ARGS__)
 #define log_info(...)    log_line(LOG_INFO, NULL, __VA_ARGS__)
 
-/*
- * What clients can bring about, at warning: each of these once per session, and not more than a few
- * per uid and second, however many sessions it makes; how many were left out stands in the next
- * line.
- */
+/* What clients can bring about, at warning: each of these once per session. */
 
 /** A client did something that only a broken or hostile one does. Any thread. */
 void log_client_fault(struct log_client *client, const char *fmt, ...)

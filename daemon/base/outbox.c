@@ -2,12 +2,15 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/util/clock.h"
+
+#define CRASH_TRIES 1000
 
 struct message {
     struct message *next; /* outbox.first */
@@ -23,6 +26,7 @@ struct outbox {
     pthread_cond_t changed; /* a message has come, or `ending` is set */
     pthread_cond_t over;    /* the thread has left its loop */
     struct message *first, **last;
+    struct message *delivered; /* the one that the thread is at */
     unsigned n, limit;
     uint64_t lost;
     bool ending, ended;
@@ -41,6 +45,7 @@ static struct message *outbox_take(struct outbox *box, uint64_t *lost)
         if (!box->first)
             box->last = &box->first;
         box->n--;
+        box->delivered = m;
         *lost = box->lost;
         box->lost = 0;
     } else {
@@ -59,6 +64,9 @@ static void *outbox_run(void *arg)
 
     while ((m = outbox_take(box, &lost))) {
         box->deliver(m->data, m->size, lost);
+        pthread_mutex_lock(&box->lock);
+        box->delivered = NULL;
+        pthread_mutex_unlock(&box->lock);
         free(m);
     }
     return NULL;
@@ -128,6 +136,29 @@ struct outbox *outbox_free(struct outbox *box, unsigned patience_ms)
     pthread_cond_destroy(&box->over);
     free(box);
     return NULL;
+}
+
+/*
+ * While the lock is held the thread frees nothing. It is not given back. If it cannot be had, then
+ * the thread that has crashed holds it, because no other holds it for long.
+ */
+static void hold_for_good(struct outbox *box)
+{
+    for (unsigned i = 0; i < CRASH_TRIES && pthread_mutex_trylock(&box->lock) != 0; i++)
+        sched_yield();
+}
+
+void outbox_crash(struct outbox *box, void (*deliver)(const void *message, size_t size))
+{
+    unsigned n = 0;
+
+    if (!box)
+        return;
+    hold_for_good(box);
+    if (box->delivered)
+        deliver(box->delivered->data, box->delivered->size);
+    for (struct message *m = box->first; m && n < box->limit; m = m->next, n++)
+        deliver(m->data, m->size);
 }
 
 void outbox_put(struct outbox *box, const void *message, size_t size)

@@ -23,6 +23,13 @@ struct outbox *outbox_new(outbox_deliver *deliver, unsigned limit);
  * stalls is left behind with its memory for the process's end. NULL is accepted. Returns NULL. */
 struct outbox *outbox_free(struct outbox *box, unsigned patience_ms);
 
+/**
+ * The process has crashed: hands over what waits, the message on its way included, by `deliver`. In
+ * a signal handler, of which the process does not return: no message is delivered or taken
+ * afterwards. NULL is accepted.
+ */
+void outbox_crash(struct outbox *box, void (*deliver)(const void *message, size_t size));
+
 /** Copies a message into the backlog, or counts it as lost. Any thread; never waits for the reader.
  * */
 void outbox_put(struct outbox *box, const void *message, size_t size);

@@ -17,6 +17,7 @@
 #define PAGE 4096u
 
 static int uffd = -1;
+static struct sigaction action_before; /* of SIGBUS */
 static _Thread_local uint64_t bytes_filled;
 
 /*
@@ -34,7 +35,7 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
     if (ioctl(uffd, UFFDIO_ZEROPAGE, &zero) == 0)
         bytes_filled += PAGE;
     else if (errno != EEXIST)
-        signal(number, SIG_DFL);
+        sigaction(number, &action_before, NULL);
     errno = saved;
 }
 
@@ -60,7 +61,7 @@ void filled_init(void)
 
     uffd = open_uffd();
     if (uffd >= 0) {
-        sigaction(SIGBUS, &action, NULL);
+        sigaction(SIGBUS, &action, &action_before);
         return;
     }
     errno = -uffd;
@@ -73,7 +74,7 @@ void filled_deinit(void)
 {
     if (uffd < 0)
         return;
-    signal(SIGBUS, SIG_DFL);
+    sigaction(SIGBUS, &action_before, NULL);
     close(uffd);
     uffd = -1;
 }
