@@ -40,7 +40,7 @@
 #define PROCESSES    4
 #define SESSIONS_MAX 1000
 #define SLICES       3
-#define ATTEMPTS     3
+#define ATTEMPTS     5
 #define RATIO_MAX    2.0
 #define FLOOR_NS     (200 * NSEC_PER_USEC) /* less than that is no delay, whatever it was before */
 #define STEP_MAX_US  2000
@@ -321,24 +321,33 @@ static void print_times(unsigned sessions)
                (double)victims_time(PHASE_COMPARED, k, 990) / 1000, compute_ratio(k));
 }
 
-static void expect_short_steps(void)
+static void say_step(char *text, size_t size, uint64_t us, const char *what, uint32_t uid)
+{
+    snprintf(text, size, "%llu us: %s, of uid %u", (unsigned long long)us, what, uid);
+}
+
+/*
+ * The end of npud and of this attempt. False: another one is to be made. In a virtual machine, a
+ * step's CPU time counts also what the host did meanwhile: a step is npud's own if each attempt has
+ * one.
+ */
+static bool end_with_short_steps(unsigned attempt)
 {
     Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__STATUS);
     const Npud__StatusRow *row = report->status[0];
+    bool good = row->longest_step_us <= STEP_MAX_US && row->longest_engine_step_us <= STEP_MAX_US;
+    char step[256], engine_step[256];
 
-    if (getenv("NPUD_TEST_TABLE"))
-        printf("longest step: %llu us (%s, uid %u); of an engine: %llu us (%s, uid %u)\n",
-               (unsigned long long)row->longest_step_us, row->longest_step, row->longest_step_uid,
-               (unsigned long long)row->longest_engine_step_us, row->longest_engine_step,
-               row->longest_engine_step_uid);
-    ck_assert_msg(row->longest_step_us <= STEP_MAX_US, "a step of %llu us: %s, of uid %u",
-                  (unsigned long long)row->longest_step_us, row->longest_step,
-                  row->longest_step_uid);
-    ck_assert_msg(row->longest_engine_step_us <= STEP_MAX_US,
-                  "a step of an engine of %llu us: %s, of uid %u",
-                  (unsigned long long)row->longest_engine_step_us, row->longest_engine_step,
-                  row->longest_engine_step_uid);
+    say_step(step, sizeof(step), row->longest_step_us, row->longest_step, row->longest_step_uid);
+    say_step(engine_step, sizeof(engine_step), row->longest_engine_step_us,
+             row->longest_engine_step, row->longest_engine_step_uid);
     npud__report__free_unpacked(report, NULL);
+    if (getenv("NPUD_TEST_TABLE") || !good)
+        printf("longest step: %s; of an engine: %s\n", step, engine_step);
+    npud_teardown();
+    ck_assert_msg(good || attempt + 1 < ATTEMPTS, "a step of %s; of an engine of %s", step,
+                  engine_step);
+    return good;
 }
 
 static void start_npud(const char *const *set)
@@ -369,24 +378,34 @@ static bool measure_slices(unsigned sessions, uint32_t ms)
     return good;
 }
 
-START_TEST(many_sessions_have_the_turns_of_one_user)
+/* True: the times are good. */
+static bool bear_crowd(unsigned sessions)
 {
     uint32_t ms = choose_effort(300, 1000);
     aclrtIpcEventHandle spoiled;
     bool good;
 
-    if (!need_root(__func__) || !need_own_fds(__func__, 8192))
-        return;
     start_npud(NULL);
     victims_start(&spoiled);
     victims_work(20);
-    good = measure_slices(crowds[_i], ms);
+    good = measure_slices(sessions, ms);
     if (!wants_times())
-        run_slice(PHASE_HOSTILE, crowds[_i], ms);
+        run_slice(PHASE_HOSTILE, sessions, ms);
     victims_end();
-    expect_short_steps();
     unlink(shared->elsewhere_path);
-    npud_teardown();
+    return good;
+}
+
+START_TEST(many_sessions_have_the_turns_of_one_user)
+{
+    bool good, short_steps = false;
+
+    if (!need_root(__func__) || !need_own_fds(__func__, 8192))
+        return;
+    for (unsigned attempt = 0; !short_steps; attempt++) {
+        good = bear_crowd(crowds[_i]);
+        short_steps = end_with_short_steps(attempt);
+    }
     ck_assert_msg(good, "beside %u sessions of another user, the pair waits too long", crowds[_i]);
 }
 END_TEST
@@ -423,14 +442,12 @@ static int fill_a_session(void *arg)
 }
 
 /* All in turn with the requests of the pair, whose session has nothing to do with it. */
-START_TEST(a_session_with_many_objects_ends_in_steps)
+static void bear_end_of_many_objects(void)
 {
     aclrtIpcEventHandle spoiled;
     uint64_t give_up;
     pid_t pid;
 
-    if (!need_own_fds(__func__, 16384))
-        return;
     start_npud((const char *const[]){"--set=limits.events=30000", "--set=limits.ipc_events=8000",
                                      "--set=limits.fds=16000", NULL});
     victims_start(&spoiled);
@@ -446,8 +463,18 @@ START_TEST(a_session_with_many_objects_ends_in_steps)
     npud_await_sessions(2);
     victims_end();
     npud_expect_empty();
-    expect_short_steps();
-    npud_teardown();
+}
+
+START_TEST(a_session_with_many_objects_ends_in_steps)
+{
+    bool short_steps = false;
+
+    if (!need_own_fds(__func__, 16384))
+        return;
+    for (unsigned attempt = 0; !short_steps; attempt++) {
+        bear_end_of_many_objects();
+        short_steps = end_with_short_steps(attempt);
+    }
 }
 END_TEST
 
