@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -37,15 +38,16 @@ uint64_t now_ns(void)
 
 /* --- npud --- */
 
-static void exec_npud(int ready, const char *const *args)
+static void exec_npud(int ready, const char *const *options, const char *const *args)
 {
-    const char *argv[32] = {"npud",          "--quiet", "--die-with-parent", "--config=/dev/null",
-                            "--runtime-dir", npud.dir};
+    const char *argv[32] = {"npud", "--quiet", "--die-with-parent", "--config=/dev/null"};
     char path[256], fd[32];
-    int n = 6;
+    int n = 4;
 
     snprintf(fd, sizeof(fd), "--ready-fd=%d", ready);
     argv[n++] = fd;
+    for (; *options; options++)
+        argv[n++] = *options;
     for (; args && *args && n < 31; args++)
         argv[n++] = *args;
     if (npud_stderr >= 0)
@@ -56,28 +58,51 @@ static void exec_npud(int ready, const char *const *args)
     _exit(127);
 }
 
-void npud_start(const char *const *args)
+/* Where npud and its sockets will be: for it, for the library, and for npuctl. */
+static void choose_directory(void)
 {
     static unsigned counter;
-    char path[128], c;
-    int fds[2];
+    char path[128];
 
     snprintf(npud.dir, sizeof(npud.dir), "/tmp/npud-test.%d.%u.%llx", (int)getpid(), counter++,
              (unsigned long long)now_ns());
+    snprintf(path, sizeof(path), "%s/npud.sock", npud.dir);
+    setenv("NPUD_SOCKET", path, 1);
+    snprintf(path, sizeof(path), "%s/admin.sock", npud.dir);
+    setenv("NPUD_ADMIN_SOCKET", path, 1);
+}
+
+static void start_in_directory(const char *const *options, const char *const *args)
+{
+    int fds[2];
+    char c;
+
     ck_assert_int_eq(pipe(fds), 0);
     npud.pid = fork();
     ck_assert_int_ge(npud.pid, 0);
     if (npud.pid == 0) {
         close(fds[0]);
-        exec_npud(fds[1], args);
+        exec_npud(fds[1], options, args);
     }
     close(fds[1]);
     ck_assert_msg(read(fds[0], &c, 1) == 1, "npud did not start");
     close(fds[0]);
-    snprintf(path, sizeof(path), "%s/npud.sock", npud.dir);
-    setenv("NPUD_SOCKET", path, 1);
-    snprintf(path, sizeof(path), "%s/admin.sock", npud.dir);
-    setenv("NPUD_ADMIN_SOCKET", path, 1);
+}
+
+void npud_start(const char *const *args)
+{
+    choose_directory();
+    start_in_directory((const char *const[]){"--runtime-dir", npud.dir, NULL}, args);
+}
+
+void npud_start_shared(const char *const *args)
+{
+    choose_directory();
+    ck_assert_int_eq(mkdir(npud.dir, 0755), 0);
+    start_in_directory(
+        (const char *const[]){"-S", getenv("NPUD_SOCKET"), "-A", getenv("NPUD_ADMIN_SOCKET"),
+                              "--set=npud.admin_group=", "--set=npud.access_group=*", NULL},
+        args);
 }
 
 void npud_setup(void)
@@ -96,6 +121,7 @@ void npud_teardown(void)
     npud.pid = 0;
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "npud ended with status 0x%x",
                   status);
+    rmdir(npud.dir); /* that of a shared one; npud has removed a private one */
 }
 
 /* With the lock file beside it. */

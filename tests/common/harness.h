@@ -30,6 +30,11 @@ extern int npud_stderr;
 /** Start npud in a private directory with these further arguments (NULL-terminated, or NULL), and
  * point the library at it. */
 void npud_start(const char *const *args);
+/**
+ * The same, as systemd starts it: for several users, whom npud lets in, and between whom it divides
+ * what it has.
+ */
+void npud_start_shared(const char *const *args);
 /** Fixtures: two devices. */
 void npud_setup(void);
 /** End npud and assert that it went well. */

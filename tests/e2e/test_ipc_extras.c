@@ -4,11 +4,11 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/common/harness.h"
 #include "tests/common/need.h"
+#include "tests/common/second_user.h"
 #include "proto/wire/ipc_handle.h"
 
 static struct turn go, ready;
@@ -188,17 +188,14 @@ START_TEST(bad_handles)
 }
 END_TEST
 
-#define NOBODY 65534
-
-static int as_nobody(void *arg)
+static int run_second_user(void *arg)
 {
     aclrtIpcEventHandle handle = receive_handle();
     aclnpudIpcEventInfo info;
     aclrtEvent e;
 
     (void)arg;
-    if (setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0)
-        return 1;
+    second_user_become();
     OK(aclInit(NULL));
     FAILS(ACL_ERROR_RT_NO_PERMISSION, aclnpudIpcEventGetInfo(handle, &info));
     FAILS(ACL_ERROR_RT_NO_PERMISSION, aclnpudIpcOpenEventOnDevice(&e, handle, 0));
@@ -215,9 +212,8 @@ START_TEST(of_another_user)
 
     if (!need_root(__func__))
         return;
-    ck_assert_int_eq(chmod(npud.dir, 0755), 0);
-    ck_assert_int_eq(chmod(getenv("NPUD_SOCKET"), 0666), 0);
-    child = child_start(as_nobody, NULL);
+    second_user_let_in();
+    child = child_start(run_second_user, NULL);
     OK(aclInit(NULL));
     e = make_event(0, &handle);
     ck_assert_int_eq(write(link_fd[1], &handle, sizeof(handle)), sizeof(handle));

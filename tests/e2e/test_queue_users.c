@@ -3,23 +3,22 @@
  * make queues with the ids that a program expects, and grant them to it, but it gets none of the
  * program's messages. A process of a second user takes part, so the test needs root.
  */
-#include <grp.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "acl/acl_npud.h"
 #include "acl/acl_tdt_queue.h"
 #include "queue_kit.h"
+#include "tests/common/need.h"
+#include "tests/common/second_user.h"
 
-#define SECOND_USER 65534
-#define TAKE        ACL_TDT_QUEUE_PERMISSION_DEQUEUE
-#define PUT         ACL_TDT_QUEUE_PERMISSION_ENQUEUE
-#define MANAGE      ACL_TDT_QUEUE_PERMISSION_MANAGE
-#define ALL         7u
-#define LOCAL       4096u /* the first id for another user's queue */
-#define IDS         8
+#define TAKE   ACL_TDT_QUEUE_PERMISSION_DEQUEUE
+#define PUT    ACL_TDT_QUEUE_PERMISSION_ENQUEUE
+#define MANAGE ACL_TDT_QUEUE_PERMISSION_MANAGE
+#define ALL    7u
+#define LOCAL  4096u /* the first id for another user's queue */
+#define IDS    8
 
 static struct shared {
     uint32_t own, second; /* the queue of each user */
@@ -28,31 +27,16 @@ static struct shared {
 static struct turn to_second, to_first, to_third;
 static pid_t second;
 
-static bool become_second_user(void)
+static void begin_with_second_user(int (*fn)(void *))
 {
-    return setgroups(0, NULL) == 0 && setgid(SECOND_USER) == 0 && setuid(SECOND_USER) == 0;
-}
-
-/* False: SKIPPED. */
-static bool begin_with_second_user(int (*fn)(void *))
-{
-    char path[128];
-
-    if (geteuid() != 0) {
-        printf("test_queue_users: SKIPPED: needs root, to run a client as a second user\n");
-        return false;
-    }
     shared = child_share(sizeof(*shared));
     shared->pid = getpid();
     turn_init(&to_second);
     turn_init(&to_first);
     turn_init(&to_third);
     npud_setup();
-    ck_assert_int_eq(chmod(npud.dir, 0755), 0);
-    snprintf(path, sizeof(path), "%s/npud.sock", npud.dir);
-    ck_assert_int_eq(chmod(path, 0666), 0);
+    second_user_let_in();
     second = child_start(fn, NULL);
-    return true;
 }
 
 static void end_with_second_user(void)
@@ -70,8 +54,7 @@ static void end_with_second_user(void)
 static int offers_all_ids(void *arg)
 {
     (void)arg;
-    if (!become_second_user())
-        return 1;
+    second_user_become();
     OK(aclInit(NULL));
     for (uint32_t i = 0; i < IDS; i++) {
         ck_assert_uint_eq(create_queue(4), i);
@@ -94,8 +77,9 @@ START_TEST(an_id_is_not_another_users_queue)
 {
     uint32_t rights = 0;
 
-    if (!begin_with_second_user(offers_all_ids))
+    if (!need_root(__func__))
         return;
+    begin_with_second_user(offers_all_ids);
     OK(aclInit(NULL));
     turn_await(&to_first);
     for (uint32_t i = 0; i < IDS; i++) {
@@ -126,8 +110,7 @@ static void *say_when_asleep(void *arg)
 static int lends_a_queue(void *arg)
 {
     (void)arg;
-    if (!become_second_user())
-        return 1;
+    second_user_become();
     OK(aclInit(NULL));
     turn_await(&to_second);
     ck_assert_uint_eq(create_queue(4), 0);
@@ -191,8 +174,9 @@ START_TEST(a_queue_of_a_user_who_is_named)
     pthread_t thread;
     acltdtBuf buf;
 
-    if (!begin_with_second_user(lends_a_queue))
+    if (!need_root(__func__))
         return;
+    begin_with_second_user(lends_a_queue);
     OK(aclInit(NULL));
     expect_errors();
     own = create_queue(4);

@@ -4,8 +4,6 @@
  */
 #include "tests/common/harness.h"
 
-#include <errno.h>
-#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +18,9 @@
 #include "tests/common/need.h"
 #include "tests/common/proc.h"
 #include "tests/common/raw.h"
+#include "tests/common/second_user.h"
 
-#define NOBODY 65534
-#define MANY   512
+#define MANY 512
 
 /* Of npud's heap, that come and go: sanitizers have a heap of many. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -31,48 +29,15 @@
 #define HEAP_MAPS 16
 #endif
 
-/* An npud that several users share, as one that systemd has started. */
 static void start_shared(const char *set)
 {
-    char ready[32], access[] = "--set=npud.access_group=*", control[96], admin[96], path[256], c;
-    const char *dir = getenv("NPUD_BINDIR");
-    int fds[2];
-
-    snprintf(npud.dir, sizeof(npud.dir), "/tmp/npud-charge.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(npud.dir));
-    ck_assert_int_eq(chmod(npud.dir, 0755), 0);
-    snprintf(control, sizeof(control), "%s/npud.sock", npud.dir);
-    snprintf(admin, sizeof(admin), "%s/admin.sock", npud.dir);
-    snprintf(path, sizeof(path), "%s/npud", dir ? dir : "build");
-    ck_assert_int_eq(pipe(fds), 0);
-    npud.pid = fork();
-    if (npud.pid == 0) {
-        snprintf(ready, sizeof(ready), "--ready-fd=%d", fds[1]);
-        close(fds[0]);
-        execl(path, "npud", "--quiet", "--die-with-parent", "--config=/dev/null", "-S", control,
-              "-A", admin, ready, "--set=npud.admin_group=", "--set=limits.ipc_events=1M", access,
-              set, (char *)NULL);
-        _exit(127);
-    }
-    close(fds[1]);
-    ck_assert_msg(read(fds[0], &c, 1) == 1, "npud did not start");
-    close(fds[0]);
-    setenv("NPUD_SOCKET", control, 1);
-    setenv("NPUD_ADMIN_SOCKET", admin, 1);
+    npud_start_shared((const char *const[]){"--set=limits.ipc_events=1M", set, NULL});
 }
 
 static void end_shared(void)
 {
     npud_expect_empty();
     npud_teardown();
-    rmdir(npud.dir);
-}
-
-static void become_nobody(void)
-{
-    ck_assert_int_eq(setgroups(0, NULL), 0);
-    ck_assert_int_eq(setresgid(NOBODY, NOBODY, NOBODY), 0);
-    ck_assert_int_eq(setresuid(NOBODY, NOBODY, NOBODY), 0);
 }
 
 /* What a user has of a resource, and may have, as npuctl shows it. */
@@ -151,7 +116,7 @@ static int keep_tables(void *arg)
     int32_t error = 0;
 
     (void)arg;
-    become_nobody();
+    second_user_become();
     for (unsigned i = 0; i < MANY && error == 0; i++) {
         raw[i].socket = -1;
         if (!raw_open(&raw[i]) || !raw_open_device(&raw[i], 0))
@@ -178,10 +143,10 @@ START_TEST(tables_that_were_large)
     start_shared("--set=limits.mappings=300");
     maps = proc_usage(npud.pid).maps;
     pid = start_attack(keep_tables);
-    row = limit_of(NOBODY, "mappings");
+    row = limit_of(SECOND_USER, "mappings");
     ck_assert_uint_le(row.used, 300);
     ck_assert_uint_ge(row.used, 290);
-    ck_assert_uint_eq(limit_of(NOBODY, "streams").used, 0);
+    ck_assert_uint_eq(limit_of(SECOND_USER, "streams").used, 0);
     /* What is charged is what npud has. */
     ck_assert_uint_le(proc_usage(npud.pid).maps, maps + row.used + HEAP_MAPS);
     work_honestly(200);
@@ -198,7 +163,7 @@ static int take_descriptors(void *arg)
     struct raw_object event;
 
     (void)arg;
-    become_nobody();
+    second_user_become();
     ck_assert(raw_open(&raw) && raw_open_device(&raw, 0));
     while (raw_create_ipc(&raw, &event))
         while (raw.n_maps > RAW_MAPS - 8) { /* ours alone: npud has its own */
@@ -221,7 +186,7 @@ START_TEST(all_descriptors_that_there_are)
         return;
     start_shared("--set=limits.fds=1M");
     pid = start_attack(take_descriptors);
-    row = limit_of(NOBODY, "fds");
+    row = limit_of(SECOND_USER, "fds");
     ck_assert_uint_eq(row.used, row.limit);
     ck_assert_uint_lt(row.limit, 1 << 20);
     work_honestly(400);
@@ -256,7 +221,7 @@ static int connect_silently(void *arg)
     socklen_t len;
 
     (void)arg;
-    become_nobody();
+    second_user_become();
     for (unsigned i = 0; i < 100; i++) {
         int fd = raw_connect();
 
@@ -286,8 +251,8 @@ START_TEST(connections_that_say_nothing)
         return;
     start_shared("--set=limits.sessions=100");
     pid = start_attack(connect_silently);
-    ck_assert_uint_eq(limit_of(NOBODY, "sessions").used, 100);
-    ck_assert_uint_eq(limit_of(NOBODY, "fds").used, 200);
+    ck_assert_uint_eq(limit_of(SECOND_USER, "sessions").used, 100);
+    ck_assert_uint_eq(limit_of(SECOND_USER, "fds").used, 200);
     work_honestly(10);
     end_attack(pid);
     end_shared();
@@ -304,6 +269,14 @@ static int connect_admin(void)
     return fd;
 }
 
+/* npud hears of the end of a connection in its turn. */
+static void await_npuctl(void)
+{
+    int status = 1;
+
+    EVENTUALLY((free(npuctl("status", &status)), status == 0), "npuctl status: %d", status);
+}
+
 /* The user of npud's, who may ask, and has many connections that ask nothing. */
 START_TEST(connections_of_npuctl)
 {
@@ -317,7 +290,7 @@ START_TEST(connections_of_npuctl)
     npuctl_says("status", 1, "8 of at most 8 connections of npuctl ([limits] admins)");
     work_honestly(10);
     close(fd[0]);
-    npuctl_says("status", 0, "sessions:");
+    await_npuctl();
     for (int i = 1; i < 8; i++)
         close(fd[i]);
     npud_await_fds(before.fds);
@@ -413,7 +386,7 @@ static int have_npud_fill(void *arg)
     struct raw_object memory;
 
     (void)arg;
-    become_nobody();
+    second_user_become();
     ck_assert(raw_open(&raw) && raw_open_device(&raw, 0) && raw_create_stream(&raw, 0));
     ck_assert(raw_malloc(&raw, false, FILL, &memory));
     set.object = memory.slot;
@@ -447,7 +420,7 @@ START_TEST(memory_that_npud_is_to_fill)
     }
     fill_honestly();
     pid = start_attack(have_npud_fill);
-    row = limit_of(NOBODY, "filled_memory");
+    row = limit_of(SECOND_USER, "filled_memory");
     ck_assert_uint_ge(row.used, FILLED_MAX);
     ck_assert_uint_le(row.used, FILLED_MAX + (1 << 20));
     fill_honestly();

@@ -25,7 +25,6 @@
 #include "tests/common/harness.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,7 +32,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,6 +41,7 @@
 #include "tests/common/proc.h"
 #include "tests/hostile/hostile.h"
 #include "tests/common/raw.h"
+#include "tests/common/second_user.h"
 #include "tests/hostile/victims.h"
 #include "tests/common/need.h"
 
@@ -57,7 +56,6 @@
 #define MEMORY_MAX      (160u << 20) /* of npud's, beside any of these */
 #define FDS_MAX         4500
 #define LINES_MAX       40 /* per case and uid, beside one more each second */
-#define NOBODY          65534
 
 /*
  * Of npud's memory, what malloc may keep for the next one. Sanitizers keep what was freed, to see
@@ -118,20 +116,11 @@ static void expect_as_before(unsigned fds, uint64_t memory)
 
 /* --- loads --- */
 
-/* Another user, where that is possible: limits are per uid. */
-static void become_nobody(void)
-{
-    if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-                           setresuid(NOBODY, NOBODY, NOBODY) < 0))
-        _exit(1);
-}
-
 static int be_hostile(void *arg)
 {
     (void)arg;
     alarm(0);
-    become_nobody();
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* forgotten when the user changes */
+    second_user_become();
     it.c->run(it.h);
     return 1;
 }
@@ -300,7 +289,7 @@ static void read_line(struct told *t, const char *line, unsigned long long *name
                       skip > 0,
                   "npud said: %s", line);
     if (geteuid() == 0)
-        ck_assert_msg(uid == NOBODY, "npud blames a well-behaved client: %s", line);
+        ck_assert_msg(uid == SECOND_USER, "npud blames a well-behaved client: %s", line);
     for (unsigned i = 0; i < t->lines; i++)
         ck_assert_msg(named[i] != session, "npud says it twice: %s", line);
     ck_assert_uint_lt(t->lines, max);
@@ -351,10 +340,7 @@ static void start_npud(void)
     npud_stderr = memfd_create("log of npud", MFD_CLOEXEC);
     ck_assert_int_ge(npud_stderr, 0);
     npud_start(it.c->set);
-    if (geteuid() == 0) { /* let the user "nobody" in */
-        ck_assert_int_eq(chmod(npud.dir, 0711), 0);
-        ck_assert_int_eq(chmod(getenv("NPUD_SOCKET"), 0666), 0);
-    }
+    second_user_let_in();
 }
 
 static void *map_shared(size_t size)

@@ -9,23 +9,20 @@
  */
 #include "tests/common/harness.h"
 
-#include <grp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/util/futex.h"
 #include "tests/common/need.h"
 #include "tests/common/raw_share.h"
+#include "tests/common/second_user.h"
 #include "tests/hostile/silent_file.h"
 #include "tests/hostile/victims.h"
 
-#define NOBODY 65534
-#define PAGE   4096
+#define PAGE 4096
 
 static struct {
     _Atomic uint32_t reached; /* what the hostile process has got to */
@@ -35,13 +32,6 @@ static struct {
 static struct silent_file file;
 
 /* --- the hostile process --- */
-
-static void become_nobody(void)
-{
-    if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-                           setresuid(NOBODY, NOBODY, NOBODY) < 0))
-        _exit(1);
-}
 
 static void reach_step(uint32_t step)
 {
@@ -104,7 +94,7 @@ static int hold_locks(void *arg)
     (void)arg;
     if (!silent_file_open(&file))
         return 1;
-    become_nobody();
+    second_user_become();
     take_one_of_all();
     if (!raw_create_segment(&raw, PAGE, 64, &segment) || !raw_create_queue(&raw, 64, &queue))
         return 1;
@@ -140,10 +130,7 @@ static void allow_step(uint32_t step)
 static void set_up_test(void)
 {
     npud_setup();
-    if (geteuid() == 0) { /* let the user "nobody" in */
-        ck_assert_int_eq(chmod(npud.dir, 0711), 0);
-        ck_assert_int_eq(chmod(getenv("NPUD_SOCKET"), 0666), 0);
-    }
+    second_user_let_in();
     shared = child_share(sizeof(*shared));
 }
 

@@ -19,7 +19,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
@@ -27,7 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -38,9 +36,8 @@
 #include "proto/util/futex.h"
 #include "proto/shm/mbuf_ref.h"
 #include "tests/common/raw_share.h"
+#include "tests/common/second_user.h"
 #include "tests/common/need.h"
-
-#define NOBODY 65534
 
 /* The cast. */
 enum { MANAGER, PARTNER, PING, PONG, HOSTILE };
@@ -61,23 +58,11 @@ static struct {
 
 static uid_t owner; /* of the queues: the user of the test */
 
-static void become_nobody(void)
-{
-    if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-                           setresuid(NOBODY, NOBODY, NOBODY) < 0))
-        _exit(1);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* forgotten when the user changes */
-    prctl(PR_SET_DUMPABLE, 1);        /* its own /proc/self/fd is its own again */
-}
-
 static void set_up_test(void)
 {
     npud_setup();
     owner = geteuid();
-    if (geteuid() == 0) { /* let the user "nobody" in */
-        ck_assert_int_eq(chmod(npud.dir, 0711), 0);
-        ck_assert_int_eq(chmod(getenv("NPUD_SOCKET"), 0666), 0);
-    }
+    second_user_let_in();
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(shared, MAP_FAILED);
     cast_begin();
@@ -99,7 +84,7 @@ static struct raw raw = {.socket = -1};
 static aclError order_raw_open(const struct order *o, int64_t *value)
 {
     (void)o, (void)value;
-    become_nobody();
+    second_user_become();
     ck_assert(raw_open(&raw));
     return 0;
 }
@@ -954,7 +939,7 @@ static void leave_and_come_back(void)
 static aclError order_misbehave(const struct order *o, int64_t *value)
 {
     (void)value;
-    become_nobody();
+    second_user_become();
     it.rng = (uint64_t)o->b;
     gather_mappings();
     for (;;) {

@@ -16,7 +16,6 @@
 #include "tests/common/harness.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +33,9 @@
 #include "tests/common/effort.h"
 #include "tests/common/need.h"
 #include "tests/common/raw.h"
+#include "tests/common/second_user.h"
 #include "tests/hostile/victims.h"
 
-#define NOBODY       65534
 #define PROCESSES    4
 #define SESSIONS_MAX 1000
 #define SLICES       3
@@ -59,14 +58,6 @@ static struct shared {
 } * shared;
 
 /* --- hostile processes --- */
-
-static void become_nobody(void)
-{
-    if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-                           setresuid(NOBODY, NOBODY, NOBODY) < 0))
-        _exit(1);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* forgotten when the user changes */
-}
 
 static void must(bool holds, const char *what)
 {
@@ -156,7 +147,7 @@ static int run_hostile(void *arg)
 
     (void)arg;
     alarm(0);
-    become_nobody();
+    second_user_become();
     for (unsigned i = 0; i < shared->wanted; i++) {
         struct epoll_event ev = {.events = EPOLLIN, .data.u32 = i};
 
@@ -355,10 +346,7 @@ static void start_npud(const char *const *set)
     npud_start(set);
     shared = child_share(sizeof(*shared));
     snprintf(shared->elsewhere_path, sizeof(shared->elsewhere_path), "%s/elsewhere", npud.dir);
-    if (geteuid() == 0) { /* let the user "nobody" in */
-        ck_assert_int_eq(chmod(npud.dir, 0711), 0);
-        ck_assert_int_eq(chmod(getenv("NPUD_SOCKET"), 0666), 0);
-    }
+    second_user_let_in();
 }
 
 static bool measure_slices(unsigned sessions, uint32_t ms)
@@ -423,7 +411,7 @@ static int fill_a_session(void *arg)
 
     (void)arg;
     alarm(0);
-    become_nobody();
+    second_user_become();
     must(raw_open(&raw) && raw_open_device(&raw, 0), "open");
     for (unsigned i = 0; i < EVENTS; i++)
         must(raw_create_event(&raw, &object), "event");
