@@ -271,6 +271,35 @@ static void refuse_admin(int socket, int32_t error, const char *message)
     packet_send_message(socket, &reply.base, NULL, 0, MSG_DONTWAIT);
 }
 
+/* The other end is closed, and nothing that came before is left to read. */
+static bool has_hung_up(const struct admin *admin)
+{
+    char c;
+
+    return recv(admin->socket, &c, sizeof(c), MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/*
+ * Before a user is refused: who closes a connection and makes the next one is heard in this order,
+ * but the close waits for its turn.
+ */
+static void free_hung_up(struct server *server, const struct user *user)
+{
+    struct admin *admin, *next;
+
+    DL_FOREACH_SAFE (server->admin_list, admin, next)
+        if (admin->user == user && admin->on_socket && has_hung_up(admin))
+            admin_free(admin);
+}
+
+static bool charge_admin(struct admin *admin)
+{
+    if (user_charge(&admin->charge, admin->user, RESOURCE_ADMINS, 1) == 0)
+        return true;
+    free_hung_up(admin->server, admin->user);
+    return user_charge(&admin->charge, admin->user, RESOURCE_ADMINS, 1) == 0;
+}
+
 /*
  * A connection has one request under way: its socket, a report that is made, and one that was not
  * read. So their number bounds the rest, which is not charged: at a limit, a user may ask which one
@@ -284,7 +313,7 @@ static bool admin_watch(struct admin *admin, uid_t uid)
     admin->user = user_ref(&server->users, uid);
     if (!admin->user)
         return false;
-    if (user_charge(&admin->charge, admin->user, RESOURCE_ADMINS, 1) < 0) {
+    if (!charge_admin(admin)) {
         int32_t error =
             refuse_text(text, sizeof(text), CAUSE_USER_ADMINS, admin->user, "no connection");
 
