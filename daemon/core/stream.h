@@ -109,7 +109,7 @@ struct stream {
         struct work work;
     };
     struct waitlist *waiting_on; /* ... this list, until resumed */
-    struct stream *inbox_next;
+    struct stream *inbox_prev, *inbox_next;
     struct timer timer;
     union {
         struct {

@@ -32,6 +32,11 @@
 /* Streams that go on in a turn, before that is a step of its own. */
 #define UNTIMED_MAX 16
 /*
+ * Streams that go on in a turn, of those that others have let go, and of those whose time is over:
+ * tens of thousands can at the same moment. The rest goes on in the next turns, in the same order.
+ */
+#define RESUMES_MAX 32
+/*
  * Of one user, before the next has its turn, and of one of its sessions. A user that keeps its
  * streams full adds this to each step of the others; an IPC ping-pong has half a dozen of them in
  * 20 us.
@@ -108,7 +113,7 @@ void engine_unpark(struct stream *s)
     }
     pthread_mutex_lock(&e->inbox_lock);
     s->in_inbox = true;
-    LL_PREPEND2(e->inbox, s, inbox_next);
+    DL_APPEND2(e->inbox, s, inbox_prev, inbox_next);
     atomic_fetch_add(&e->inbox_n, 1);
     pthread_mutex_unlock(&e->inbox_lock);
     /* Dekker with go_to_sleep(): inbox_n, then sleeping; there sleeping, then inbox_n. */
@@ -116,23 +121,27 @@ void engine_unpark(struct stream *s)
         wake_engine(e);
 }
 
+/* Under the inbox lock. */
+static void take_from_inbox(struct engine *e, struct stream *s)
+{
+    DL_DELETE2(e->inbox, s, inbox_prev, inbox_next);
+    s->in_inbox = false;
+    atomic_fetch_sub_explicit(&e->inbox_n, 1, memory_order_relaxed);
+}
+
 /* Returns how many streams go on. */
 static unsigned drain_inbox(struct engine *e)
 {
-    struct stream *s, *next;
+    struct stream *s;
     unsigned n = 0;
 
     if (atomic_load_explicit(&e->inbox_n, memory_order_acquire) == 0)
         return 0;
     pthread_mutex_lock(&e->inbox_lock);
-    for (s = e->inbox; s; s = next) {
-        next = s->inbox_next;
-        s->in_inbox = false;
+    for (; n < RESUMES_MAX && (s = e->inbox); n++) {
+        take_from_inbox(e, s);
         engine_resume(e, s);
-        n++;
     }
-    e->inbox = NULL;
-    atomic_store_explicit(&e->inbox_n, 0, memory_order_relaxed);
     pthread_mutex_unlock(&e->inbox_lock);
     return n;
 }
@@ -143,11 +152,8 @@ static bool remove_from_inbox(struct engine *e, struct stream *s)
 
     pthread_mutex_lock(&e->inbox_lock);
     found = s->in_inbox;
-    if (found) {
-        LL_DELETE2(e->inbox, s, inbox_next);
-        s->in_inbox = false;
-        atomic_fetch_sub(&e->inbox_n, 1);
-    }
+    if (found)
+        take_from_inbox(e, s);
     pthread_mutex_unlock(&e->inbox_lock);
     return found;
 }
@@ -432,10 +438,9 @@ static unsigned run_timers(struct engine *e, uint64_t now)
     struct timer *timer;
     unsigned n = 0;
 
-    while ((timer = timers_first(&e->timers)) && timer->deadline <= now) {
+    for (; n < RESUMES_MAX && (timer = timers_first(&e->timers)) && timer->deadline <= now; n++) {
         struct stream *s = (struct stream *)((char *)timer - offsetof(struct stream, timer));
 
-        n++;
         timers_clear(&e->timers, &s->timer);
         if (s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter))
             continue; /* fired at the same moment: the inbox will bring it, in time after all */
