@@ -63,6 +63,17 @@ static void ask_device(int fd)
     send_request(fd, &q);
 }
 
+/* The one request that needs no Hello and has a descriptor for an answer. */
+static void ask_own_waits(int fd)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__OwnWaits in = NPUD__OWN_WAITS__INIT;
+
+    q.own_waits = &in;
+    q.body_case = NPUD__REQUEST__BODY_OWN_WAITS;
+    send_request(fd, &q);
+}
+
 /* Its error, with its descriptors closed; -1: there is no answer, -2: npud has hung up. */
 static int32_t read_answer(int fd, size_t *n_fds)
 {
@@ -310,6 +321,40 @@ START_TEST(an_answer_waits_for_the_kernel)
 }
 END_TEST
 
+/* A session that has not said Hello is read again, too, when its answer could be sent. */
+START_TEST(an_answer_before_hello_waits_too)
+{
+    int open, asks, pair[2];
+    int32_t error = -1;
+    size_t n;
+
+    become_someone();
+    npud_start(NULL);
+    new_pair(pair);
+    open = open_as(USER); /* a user with one session waits for nothing */
+    asks = connect_as(USER);
+    fill_kernel(pair);
+    ask_own_waits(asks);
+    ck_assert_int_eq(read_answer(asks, &n), -1);
+    ck_assert_ptr_nonnull(server.answers);
+    ask_own_waits(asks);
+    empty_kernel(pair);
+    while (server.answers)
+        schedule_round(&server.schedule, server.base, true);
+    ck_assert_int_eq(read_answer(asks, &n), 0);
+    ck_assert_uint_eq(n, 1);
+    for (uint64_t end = clock_ns() + GUARD_NS; error == -1 && clock_ns() < end;) {
+        npud_turn();
+        error = read_answer(asks, &n);
+    }
+    ck_assert_int_eq(error, 0);
+    close_all((const int[]){open, asks}, 2);
+    close(pair[0]);
+    close(pair[1]);
+    npud_stop();
+}
+END_TEST
+
 /* What is kept goes with its session, and with npud. */
 START_TEST(an_answer_that_is_never_sent)
 {
@@ -352,6 +397,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, an_end_with_unread_descriptors);
     t = suite_case(s, "kernel", 0, NULL, NULL);
     tcase_add_test(t, an_answer_waits_for_the_kernel);
+    tcase_add_test(t, an_answer_before_hello_waits_too);
     tcase_add_test(t, an_answer_that_is_never_sent);
     return s;
 }
