@@ -49,6 +49,13 @@ $(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o \
     $(IPC_MODEL:%=$(BUILD)/tests/unit/hooks/%) $(PROTO_OBJ)
 	$(call link,$(UNIT_LDFLAGS))
 
+# Engines without threads: a turn is a call.
+ENGINE_STEPS := engine.o idle.o
+$(BUILD)/tests/unit/test_engine_steps: $(BUILD)/tests/unit/test_engine_steps.o \
+    $(filter-out $(ENGINE_STEPS:%=$(BUILD)/daemon/engine/%),$(DAEMON_TESTABLE)) \
+    $(ENGINE_STEPS:%=$(BUILD)/tests/fuzz/hooks/%) $(PROTO_OBJ)
+	$(call link,$(UNIT_LDFLAGS))
+
 # The real npud, and processes that use the library.
 E2E_SRC := $(wildcard tests/e2e/*.c)
 E2E_BIN := $(patsubst %.c,$(BUILD)/%,$(filter tests/e2e/test_%,$(E2E_SRC)))

@@ -88,3 +88,10 @@ bool waitlist_fire_some(struct waitlist *list, uint64_t *next, uint64_t last, un
 /** Fire all waiters with a target in [first, last]. */
 void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
                    int32_t pid);
+
+/**
+ * The same, and at most max of them: each costs the engine that goes on with it. False: there are
+ * more, and the caller fires them in a later step.
+ */
+bool waitlist_fire_most(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
+                        int32_t pid, unsigned max);

@@ -79,6 +79,7 @@ static void ipc_event_free(struct ipc_event *ev)
         left_free(ev->left);
     if (ev->hh.tbl)
         HASH_DEL(ev->all->by_id, ev);
+    job_cancel(&ev->settle); /* no engine finds the event any more */
     waitlist_deinit(&ev->completed);
     slots_deinit(&ev->openers);
     if (ev->page)
@@ -173,6 +174,8 @@ static enum cause ipc_event_make(struct session *session, uint32_t device, struc
     ev->device = device;
     ev->id = ++all->last_id;
     waitlist_init(&ev->completed);
+    ev->settle = (struct job){ipc_records_settle, "streams that wait for IPC records",
+                              &ev->user->payer->schedule.left};
     slots_init(&ev->openers, sizeof(struct ipc_opener), IPC_OPENERS_MAX, 0);
     ev->handle = (struct ipc_handle){
         .magic = IPC_HANDLE_MAGIC,

@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/schedule.h"
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
@@ -54,6 +55,16 @@ struct ipc_event {
     struct ipc_event *to_wake_next;              /* all->to_wake */
 
     struct waitlist completed; /* streams parked on records */
+    /*
+     * Tens of thousands can wait for one record: those that are left when some have been let go
+     * go on in steps of this job. See ipc_records_settle().
+     */
+    struct job settle;
+    _Atomic uint64_t asked; /* how often that was asked for; 0: the job is not sent */
+    uint64_t settled_for;   /* `asked` when the job began at the front; 0: it is to begin there */
+    uint64_t settle_from;   /* the next record */
+    bool damaged;           /* the streams that wait fail, whatever the page says */
+    int32_t damaged_by;     /* pid */
     /* failures_size of them, by number; made when needed; under completed.lock */
     struct ipc_failure *failures;
     uint32_t failures_size;

@@ -16,6 +16,26 @@
 #define FAILURES_FIRST 16
 #define FAILURES_MAX   (4 * IPC_SLOTS)
 
+/*
+ * Streams that are let go in one step: at once, when a record is over, and by the job, of so many
+ * records.
+ */
+#define FIRED_AT_ONCE   32
+#define SETTLED_AT_ONCE 8
+
+/* Any thread. Streams are left that wait for a record which is over. */
+static void ask_settle(struct ipc_event *ev)
+{
+    if (atomic_fetch_add(&ev->asked, 1) == 0)
+        job_send(&ev->settle);
+}
+
+static void fire_waiters(struct ipc_event *ev, uint64_t number, int32_t result, int32_t pid)
+{
+    if (!waitlist_fire_most(&ev->completed, number, number, result, pid, FIRED_AT_ONCE))
+        ask_settle(ev);
+}
+
 static void wake_sleepers(struct ipc_event *ev)
 {
     atomic_fetch_add_explicit(&ev->page->wake_seq, 1, memory_order_release);
@@ -31,7 +51,7 @@ void ipc_record_complete(struct ipc_open *open, uint64_t number)
         return;
     if (waiters)
         wake_sleepers(ev);
-    waitlist_fire(&ev->completed, number, number, 0, 0);
+    fire_waiters(ev, number, 0, 0);
 }
 
 bool ipc_record_failed(struct ipc_event *ev, uint64_t number, int32_t *pid)
@@ -119,7 +139,7 @@ static bool fail_record(struct ipc_event *ev, uint64_t number, uint32_t opener, 
     remember_failure(ev, number, pid);
     if (!ipc_complete(ev->page, number, opener, IPC_FAILED, waiters))
         return false;
-    waitlist_fire(&ev->completed, number, number, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    fire_waiters(ev, number, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
     return true;
 }
 
@@ -225,20 +245,48 @@ bool ipc_record_outcome(struct ipc_event *ev, uint64_t number, int32_t *error, i
 /*
  * Streams that wait for a record which an opener has completed in the page without telling npud go
  * on now at the latest. A hostile opener can spoil the page, but a death must not leave a stream
- * waiting.
+ * waiting. Returns true when all records that are waited for have been looked at, from *from on,
+ * which then is the next one.
  */
-static void fire_settled(struct ipc_event *ev)
+static bool settle_some(struct ipc_event *ev, uint64_t *from)
 {
-    uint64_t from = 0, target;
+    uint64_t target;
     int32_t error, pid;
 
-    while (waitlist_next(&ev->completed, from, &target)) {
-        if (ipc_record_outcome(ev, target, &error, &pid))
-            waitlist_fire(&ev->completed, target, target, error, pid);
+    for (unsigned i = 0; i < SETTLED_AT_ONCE; i++) {
+        if (!waitlist_next(&ev->completed, *from, &target))
+            return true;
+        if (ev->damaged) {
+            error = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;
+            pid = ev->damaged_by;
+        }
+        if ((ev->damaged || ipc_record_outcome(ev, target, &error, &pid)) &&
+            !waitlist_fire_most(&ev->completed, target, target, error, pid, FIRED_AT_ONCE))
+            continue;
         if (target == UINT64_MAX)
-            break;
-        from = target + 1;
+            return true;
+        *from = target + 1;
     }
+    return false;
+}
+
+bool ipc_records_settle(struct job *settle)
+{
+    struct ipc_event *ev =
+        (struct ipc_event *)((char *)settle - offsetof(struct ipc_event, settle));
+    uint64_t asked;
+
+    if (ev->settled_for == 0) {
+        ev->settled_for = atomic_load(&ev->asked);
+        ev->settle_from = 0;
+    }
+    if (!settle_some(ev, &ev->settle_from))
+        return true;
+    asked = ev->settled_for;
+    ev->settled_for = 0;
+    ev->damaged = false;
+    /* Asked for meanwhile: what was passed then may be over now. It can be sent again from here. */
+    return !atomic_compare_exchange_strong(&ev->asked, &asked, 0);
 }
 
 /*
@@ -325,7 +373,13 @@ static uint32_t fail_all(struct ipc_event *ev, uint64_t newest, int32_t pid)
 
     for (uint32_t i = 0; i < IPC_SLOTS; i++)
         n += fail_slot(ev, i, newest, pid);
-    waitlist_fire(&ev->completed, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    if (!waitlist_fire_most(&ev->completed, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid,
+                            FIRED_AT_ONCE)) {
+        ev->damaged = true;
+        ev->damaged_by = pid;
+        ev->settled_for = 0;
+        ask_settle(ev);
+    }
     return n;
 }
 
@@ -381,6 +435,7 @@ uint32_t ipc_records_fail_pending(struct ipc_event *ev, uint32_t opener, int32_t
     uint64_t latest = atomic_load_explicit(&ev->page->latest, memory_order_acquire);
     uint64_t newest = ipc_latest_number(latest);
     bool shared = ev->opens->next != NULL, sleepers = false;
+    uint64_t from = 0;
     uint32_t n;
 
     ipc_help(ev->page, latest);
@@ -393,6 +448,7 @@ uint32_t ipc_records_fail_pending(struct ipc_event *ev, uint32_t opener, int32_t
      */
     if (shared || sleepers)
         wake_sleepers(ev);
-    fire_settled(ev);
+    if (!settle_some(ev, &from))
+        ask_settle(ev);
     return n;
 }

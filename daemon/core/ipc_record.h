@@ -12,6 +12,7 @@ struct ipc_event;
 struct ipc_events;
 struct ipc_open;
 struct ipc_opener;
+struct job;
 
 /** Engine: the session's stream has reached its record `number`. Ignored if there is no such
  * pending record. */
@@ -49,6 +50,12 @@ bool ipc_record_over(struct ipc_event *event, uint64_t number);
  * others if the page is damaged. Returns how many have failed. Control thread.
  */
 uint32_t ipc_records_fail_pending(struct ipc_event *event, uint32_t opener, int32_t pid);
+
+/**
+ * Let streams go on that wait for records which are over, a few in each step: the job `settle` of
+ * an event. Sent when an engine, or a leaving opener, finds more of them than a step may have.
+ */
+bool ipc_records_settle(struct job *settle);
 
 /** Once more, for a number that had been set aside: no process records with it any more. */
 void ipc_records_sweep(struct ipc_event *event, struct ipc_opener *opener);
