@@ -66,12 +66,9 @@ $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(TEST_LIB) $(LIB)
 
 # Clients that misbehave, beside well-behaved ones.
 HOSTILE_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/hostile/test_*.c))
-HOSTILE_LIB := $(addprefix $(BUILD)/tests/hostile/,hostile.o victims.o)
-$(BUILD)/tests/hostile/test_hostile: $(HOSTILE_LIB)
-$(BUILD)/tests/hostile/test_turns: $(BUILD)/tests/hostile/victims.o
-$(BUILD)/tests/hostile/test_server_hostile: $(BUILD)/tests/hostile/liar.o
-$(BUILD)/tests/hostile/test_locks: $(addprefix $(BUILD)/tests/hostile/,silent_file.o victims.o)
-$(HOSTILE_BIN): %: %.o $(TEST_LIB) $(LIB)
+HOSTILE_LIB := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/hostile/test_%,\
+    $(wildcard tests/hostile/*.c)))
+$(HOSTILE_BIN): %: %.o $(HOSTILE_LIB) $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 
 # Random programs against a model of the reference. MODEL_SEED and MODEL_COUNT choose them.

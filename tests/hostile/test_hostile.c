@@ -40,6 +40,7 @@
 #include "tests/common/effort.h"
 #include "tests/common/proc.h"
 #include "tests/hostile/hostile.h"
+#include "tests/hostile/row.h"
 #include "tests/common/raw.h"
 #include "tests/common/second_user.h"
 #include "tests/hostile/victims.h"
@@ -363,17 +364,16 @@ static void begin_case(const struct hostile_case *c)
     start_npud();
 }
 
-START_TEST(beside_a_hostile_client)
+/* False: once more. */
+static bool bear_case(const struct hostile_case *c, unsigned attempt)
 {
     struct ledger before;
     uint64_t memory;
     struct told told;
-    bool good;
+    bool good, short_steps;
 
-    /* Where both have one uid, its limits are the victims' as well. */
-    if (hostile_cases[_i].set[0] && !need_root(hostile_cases[_i].name))
-        return;
-    begin_case(&hostile_cases[_i]);
+    memset(&it, 0, sizeof(it));
+    begin_case(c);
     before = npud_ledger();
     victims_start(&it.h->spoiled);
     victims_work(20); /* what npud allocates once, for them, is there */
@@ -381,6 +381,7 @@ START_TEST(beside_a_hostile_client)
     good = measure_slices();
     told = read_log();
     add_to_table(&told, good);
+    short_steps = row_finish_victims(c->name, 1, 1, attempt);
     victims_end();
     npud_expect_empty();
     expect_idle();
@@ -391,6 +392,18 @@ START_TEST(beside_a_hostile_client)
                   it.c->told, told.first);
     ck_assert_uint_le(told.lines, LINES_MAX + (unsigned)(ATTEMPTS * read_seconds()));
     ck_assert_msg(good || !is_strict(), "what the others do takes more than twice as long");
+    npud_teardown();
+    return short_steps;
+}
+
+START_TEST(beside_a_hostile_client)
+{
+    const struct hostile_case *c = &hostile_cases[_i];
+
+    /* Where both have one uid, its limits are the victims' as well. */
+    if (!c->set[0] || need_root(c->name))
+        for (unsigned attempt = 0; !bear_case(c, attempt);)
+            attempt++;
 }
 END_TEST
 

@@ -38,6 +38,7 @@
 #include "tests/common/raw_share.h"
 #include "tests/common/second_user.h"
 #include "tests/common/need.h"
+#include "tests/hostile/row.h"
 
 /* The cast. */
 enum { MANAGER, PARTNER, PING, PONG, HOSTILE };
@@ -1003,7 +1004,8 @@ static uint64_t waited_for_cpu(void)
     return cpu_wait_ns(member_pid(PING)) + cpu_wait_ns(member_pid(PONG)) + cpu_wait_ns(npud.pid);
 }
 
-START_TEST(beside_a_hostile_member)
+/* False: once more. */
+static bool bear_hostile_member(int which, unsigned attempt)
 {
     const char *text = getenv("NPUD_HOSTILE_SEED");
     uint64_t seed = text ? strtoull(text, NULL, 0) : now_ns() % 1000000;
@@ -1011,8 +1013,9 @@ START_TEST(beside_a_hostile_member)
     uint64_t waited;
     uint32_t ms = (uint32_t)(read_seconds() * 1000 / HOSTILE_TIMES), fds;
     unsigned slow = 0;
+    bool good;
 
-    fprintf(stderr, "%s: NPUD_HOSTILE_SEED=%llu\n", cases[_i].name, (unsigned long long)seed);
+    fprintf(stderr, "%s: NPUD_HOSTILE_SEED=%llu\n", cases[which].name, (unsigned long long)seed);
     fds = npud_ledger().fds;
     begin_both_groups();
     member_tell(MANAGER, (struct order){order_grant_all, 0, 0, 0});
@@ -1021,14 +1024,14 @@ START_TEST(beside_a_hostile_member)
     before = member_does(PING, (struct order){order_ping, ms, 0, 0});
     rounds += before;
     for (unsigned i = 0; i < HOSTILE_TIMES; i++) {
-        hostile_start(_i, seed + i);
+        hostile_start(which, seed + i);
         waited = waited_for_cpu();
         n = member_does(PING, (struct order){order_ping, ms, 0, 0});
         waited = waited_for_cpu() - waited;
         slow += (uint64_t)n * MEDIAN_NS + waited < (uint64_t)ms * 1000000;
         ck_assert_msg(slow < HOSTILE_TIMES,
                       "%s: %lld rounds in %u ms, of which %llu waiting for a CPU; %lld before",
-                      cases[_i].name, (long long)n, ms, (unsigned long long)waited / 1000000,
+                      cases[which].name, (long long)n, ms, (unsigned long long)waited / 1000000,
                       (long long)before);
         rounds += n;
         ck_assert_msg(waitpid(member_pid(HOSTILE), NULL, WNOHANG) == 0,
@@ -1042,14 +1045,24 @@ START_TEST(beside_a_hostile_member)
     member_answer(MANAGER);
     ck_assert_int_gt(member_answer(PARTNER).value, 0);
     ck_assert_int_eq(member_answer(PONG).value, rounds);
-    printf("%-30s %6lld rounds\n", cases[_i].name, (long long)rounds);
-    fflush(stdout);
+    good = row_finish(
+        &(struct row){.name = cases[which].name, .attackers = 1, .honest = (uint64_t)rounds},
+        attempt);
     member_end(PARTNER);
     member_end(MANAGER);
     shared_await(0, 2); /* of what the others had nothing is left, whatever they have written */
     member_end(PING);
     member_end(PONG);
     npud_await_fds(fds);
+    return good;
+}
+
+START_TEST(beside_a_hostile_member)
+{
+    for (unsigned attempt = 0; !bear_hostile_member(_i, attempt); attempt++) {
+        finish_test();
+        set_up_test();
+    }
 }
 END_TEST
 

@@ -34,6 +34,7 @@
 #include "tests/common/need.h"
 #include "tests/common/raw.h"
 #include "tests/common/second_user.h"
+#include "tests/hostile/row.h"
 #include "tests/hostile/victims.h"
 
 #define PROCESSES    4
@@ -42,8 +43,7 @@
 #define ATTEMPTS     5
 #define RATIO_MAX    2.0
 #define FLOOR_NS     (200 * NSEC_PER_USEC) /* less than that is no delay, whatever it was before */
-#define STEP_MAX_US  2000
-#define ANSWER_NS    (5 * NSEC_PER_USEC) /* about what a request costs npud */
+#define ANSWER_NS    (5 * NSEC_PER_USEC)   /* about what a request costs npud */
 #define GUARD_NS     (60 * NSEC_PER_SEC)
 
 static const unsigned crowds[] = {1, 100, SESSIONS_MAX};
@@ -312,35 +312,6 @@ static void print_times(unsigned sessions)
                (double)victims_time(PHASE_COMPARED, k, 990) / 1000, compute_ratio(k));
 }
 
-static void say_step(char *text, size_t size, uint64_t us, const char *what, uint32_t uid)
-{
-    snprintf(text, size, "%llu us: %s, of uid %u", (unsigned long long)us, what, uid);
-}
-
-/*
- * The end of npud and of this attempt. False: another one is to be made. In a virtual machine, a
- * step's CPU time counts also what the host did meanwhile: a step is npud's own if each attempt has
- * one.
- */
-static bool end_with_short_steps(unsigned attempt)
-{
-    Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__STATUS);
-    const Npud__StatusRow *row = report->status[0];
-    bool good = row->longest_step_us <= STEP_MAX_US && row->longest_engine_step_us <= STEP_MAX_US;
-    char step[256], engine_step[256];
-
-    say_step(step, sizeof(step), row->longest_step_us, row->longest_step, row->longest_step_uid);
-    say_step(engine_step, sizeof(engine_step), row->longest_engine_step_us,
-             row->longest_engine_step, row->longest_engine_step_uid);
-    npud__report__free_unpacked(report, NULL);
-    if (getenv("NPUD_TEST_TABLE") || !good)
-        printf("longest step: %s; of an engine: %s\n", step, engine_step);
-    npud_teardown();
-    ck_assert_msg(good || attempt + 1 < ATTEMPTS, "a step of %s; of an engine of %s", step,
-                  engine_step);
-    return good;
-}
-
 static void start_npud(const char *const *set)
 {
     npud_start(set);
@@ -366,34 +337,37 @@ static bool measure_slices(unsigned sessions, uint32_t ms)
     return good;
 }
 
-/* True: the times are good. */
-static bool bear_crowd(unsigned sessions)
+/* False: once more. *good: the times are. */
+static bool bear_crowd(unsigned sessions, unsigned attempt, bool *good)
 {
     uint32_t ms = choose_effort(300, 1000);
     aclrtIpcEventHandle spoiled;
-    bool good;
+    char name[64];
+    bool short_steps;
 
     start_npud(NULL);
     victims_start(&spoiled);
     victims_work(20);
-    good = measure_slices(sessions, ms);
+    *good = measure_slices(sessions, ms);
     if (!wants_times())
         run_slice(PHASE_HOSTILE, sessions, ms);
+    snprintf(name, sizeof(name), "requests of %u sessions", sessions);
+    short_steps =
+        row_finish_victims(name, sessions < PROCESSES ? sessions : PROCESSES, sessions, attempt);
     victims_end();
     unlink(shared->elsewhere_path);
-    return good;
+    npud_teardown();
+    return short_steps;
 }
 
 START_TEST(many_sessions_have_the_turns_of_one_user)
 {
-    bool good, short_steps = false;
+    bool good;
 
     if (!need_root(__func__) || !need_own_fds(__func__, 8192))
         return;
-    for (unsigned attempt = 0; !short_steps; attempt++) {
-        good = bear_crowd(crowds[_i]);
-        short_steps = end_with_short_steps(attempt);
-    }
+    for (unsigned attempt = 0; !bear_crowd(crowds[_i], attempt, &good);)
+        attempt++;
     ck_assert_msg(good, "beside %u sessions of another user, the pair waits too long", crowds[_i]);
 }
 END_TEST
@@ -430,9 +404,10 @@ static int fill_a_session(void *arg)
 }
 
 /* All in turn with the requests of the pair, whose session has nothing to do with it. */
-static void bear_end_of_many_objects(void)
+static bool bear_end_of_many_objects(unsigned attempt)
 {
     aclrtIpcEventHandle spoiled;
+    bool short_steps;
     uint64_t give_up;
     pid_t pid;
 
@@ -446,23 +421,24 @@ static void bear_end_of_many_objects(void)
         child_expect_none_failed();
         victims_work(1);
     }
+    victims_phase(PHASE_HOSTILE);
     child_kill(pid);
     victims_work(10);
     npud_await_sessions(2);
+    victims_phase(PHASE_NONE);
+    short_steps = row_finish_victims("the end of a session with 25,000 objects", 1, 1, attempt);
     victims_end();
     npud_expect_empty();
+    npud_teardown();
+    return short_steps;
 }
 
 START_TEST(a_session_with_many_objects_ends_in_steps)
 {
-    bool short_steps = false;
-
     if (!need_own_fds(__func__, 16384))
         return;
-    for (unsigned attempt = 0; !short_steps; attempt++) {
-        bear_end_of_many_objects();
-        short_steps = end_with_short_steps(attempt);
-    }
+    for (unsigned attempt = 0; !bear_end_of_many_objects(attempt);)
+        attempt++;
 }
 END_TEST
 

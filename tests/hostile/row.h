@@ -1,0 +1,34 @@
+/*
+ * Rows of the table of hostile clients: one for each thing that they do. With NPUD_TEST_TABLE=1 in
+ * the environment each program below tests/hostile prints its rows, all with the same columns: who
+ * attacks, what became of the honest clients beside them, how long these waited (the 99th
+ * percentile, and beside what it is compared with), and the longest step that npud has done.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ROW_ATTEMPTS 5
+
+struct row {
+    const char *name;
+    unsigned attackers; /* processes */
+    unsigned sessions;  /* of theirs, at most; 0: one each */
+    uint64_t honest;    /* results of honest clients that were right; a wrong one fails the test */
+    /*
+     * In ns, beside the attackers, and beside what this is compared with; 0: not measured.
+     */
+    uint64_t p99, p99_compared;
+};
+
+/**
+ * To be called while npud runs, after the attack. Prints the row, and judges the longest step of
+ * npud by what npud itself says: 2 ms of CPU time at most. In a virtual machine, CPU time counts
+ * also what the host did meanwhile: a long step is npud's own if each attempt has one. False: all
+ * is to be done once more, with a new npud; attempt counts from 0. Asserts after ROW_ATTEMPTS.
+ */
+bool row_finish(const struct row *row, unsigned attempt);
+
+/** The same with the times of the well-behaved pair (victims.h), which must still be there. */
+bool row_finish_victims(const char *name, unsigned attackers, unsigned sessions, unsigned attempt);
