@@ -1,0 +1,475 @@
+/*
+ * Clients of a second user with much state and many sessions: what they make npud look through must
+ * not hold up the well-behaved pair beside them (victims.c). Each row builds its state and then has
+ * npud work on it, again and again; at the end all of its processes are killed at once.
+ *
+ * For each: all results of the pair are right, no step of npud is long (row.c), and of what the
+ * second user had nothing is left. Whether the times of the pair double is judged in test_turns.c;
+ * NPUD_TEST_TABLE=1 prints them.
+ *
+ * Skipped under ASan and TSan: the states take them minutes to build.
+ * Runs long: 14 s.
+ */
+#include "tests/common/harness.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "proto/shm/mbuf_ref.h"
+#include "proto/wire/npud.pb-c.h"
+#include "tests/common/effort.h"
+#include "tests/common/need.h"
+#include "tests/common/raw_share.h"
+#include "tests/common/second_user.h"
+#include "tests/hostile/row.h"
+#include "tests/hostile/victims.h"
+
+#define PROCESSES_MAX 4
+
+/* Shared with all hostile processes. */
+static struct {
+    _Atomic uint32_t standing; /* processes whose state is there */
+    _Atomic uint64_t turns;    /* what they have done with it */
+} * shared;
+
+static void must(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "hostile process: %s: %m\n", what);
+    _exit(1);
+}
+
+static void state_stands(void)
+{
+    atomic_fetch_add(&shared->standing, 1);
+}
+
+static void turn_done(void)
+{
+    atomic_fetch_add(&shared->turns, 1);
+}
+
+static struct raw *session_new(unsigned streams)
+{
+    struct raw *raw = calloc(1, sizeof(*raw));
+
+    must(raw != NULL, "memory");
+    raw->socket = -1;
+    must(raw_open(raw) && raw_open_device(raw, 0), "session");
+    while (raw->n_streams < streams)
+        must(raw_create_stream(raw, 0), "stream");
+    return raw;
+}
+
+static void session_free(struct raw *raw)
+{
+    raw_close(raw);
+    free(raw);
+}
+
+/* False: npud has refused it. */
+static bool ask(struct raw *raw, Npud__Request *request)
+{
+    Npud__Reply *reply = raw_ask(raw, request, NULL);
+    bool ok = reply && reply->error == 0;
+
+    must(reply != NULL, "npud has ended the session");
+    npud__reply__free_unpacked(reply, NULL);
+    return ok;
+}
+
+static void put_task(struct raw *raw, unsigned stream, const struct task *task)
+{
+    raw_put(raw, &raw->stream[stream], task);
+    raw_ring(raw, &raw->stream[stream]);
+}
+
+/* --- events --- */
+
+/* A record of the event is pending, as far as its page says. */
+static void forge_pending(const struct raw_object *event, uint64_t number)
+{
+    struct ipc_page *page = event->at;
+
+    atomic_store(&page->slot[number % IPC_SLOTS],
+                 (uint64_t)(uint32_t)number << 32 | (uint64_t)event->opener << 16 | IPC_PENDING);
+}
+
+/* All streams of a session wait for one record, which then completes. */
+static void complete_for_many(void)
+{
+    struct raw *raw = session_new(1500);
+    struct task wait = {.op = TASK_IPC_WAIT}, record = {.op = TASK_IPC_RECORD};
+    struct raw_object event;
+
+    must(raw_create_ipc(raw, &event), "event");
+    wait.object = record.object = event.slot;
+    wait.generation = record.generation = event.generation;
+    state_stands();
+    for (uint64_t number = 1;; number++) {
+        wait.ipc.number = record.ipc.number = number;
+        forge_pending(&event, number);
+        for (unsigned i = 1; i < raw->n_streams; i++)
+            put_task(raw, i, &wait);
+        put_task(raw, 0, &record);
+        for (unsigned i = 0; i < raw->n_streams; i++)
+            raw_wait(&raw->stream[i]);
+        turn_done();
+    }
+}
+
+/* Many exported events, and questions about one. */
+static void ask_about_exports(void)
+{
+    struct raw *raw = session_new(1);
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__IpcEventInfo info = NPUD__IPC_EVENT_INFO__INIT;
+    struct raw_object event;
+    uint8_t handle[64];
+
+    for (unsigned i = 0; i < 1000; i++) {
+        must(raw_create_ipc(raw, &event) && raw_export_ipc(raw, event.slot, handle), "event");
+        raw->n_maps--; /* stays mapped, and is not looked at again */
+    }
+    info.handle.data = handle;
+    info.handle.len = sizeof(handle);
+    request.ipc_event_info = &info;
+    request.body_case = NPUD__REQUEST__BODY_IPC_EVENT_INFO;
+    state_stands();
+    for (;;) {
+        must(ask(raw, &request), "info");
+        turn_done();
+    }
+}
+
+/* --- notifies --- */
+
+static Npud__NotifyReply notify_new(struct raw *raw)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__CreateNotify create = NPUD__CREATE_NOTIFY__INIT;
+    Npud__NotifyReply notify;
+    Npud__Reply *reply;
+
+    request.create_notify = &create;
+    request.body_case = NPUD__REQUEST__BODY_CREATE_NOTIFY;
+    reply = raw_ask(raw, &request, NULL);
+    must(reply && reply->error == 0, "notify");
+    notify = *reply->notify;
+    npud__reply__free_unpacked(reply, NULL);
+    return notify;
+}
+
+/* Sessions with many notifies, and a stream that waits for every second one, come and go. */
+static void die_with_notifies(void)
+{
+    for (bool first = true;; first = false) {
+        struct raw *raw = session_new(500);
+
+        for (unsigned i = 0; i < 1000; i++) {
+            Npud__NotifyReply notify = notify_new(raw);
+            struct task wait = {
+                .op = TASK_NOTIFY_WAIT, .object = notify.slot, .generation = notify.generation};
+
+            if (i % 2 == 0)
+                put_task(raw, i / 2, &wait);
+        }
+        if (first)
+            state_stands();
+        session_free(raw);
+        turn_done();
+    }
+}
+
+/* Lists of importers, as long as they may be. */
+static void allow_many_importers(void)
+{
+    struct raw *raw = session_new(1);
+    Npud__Request export = NPUD__REQUEST__INIT, allow = NPUD__REQUEST__INIT,
+                  destroy = NPUD__REQUEST__INIT;
+    Npud__ExportNotify exported = NPUD__EXPORT_NOTIFY__INIT;
+    Npud__AllowNotify allowed = NPUD__ALLOW_NOTIFY__INIT;
+    Npud__DestroyNotify destroyed = NPUD__DESTROY_NOTIFY__INIT;
+    int32_t pids[32];
+
+    export.export_notify = &exported;
+    export.body_case = NPUD__REQUEST__BODY_EXPORT_NOTIFY;
+    allow.allow_notify = &allowed;
+    allow.body_case = NPUD__REQUEST__BODY_ALLOW_NOTIFY;
+    destroy.destroy_notify = &destroyed;
+    destroy.body_case = NPUD__REQUEST__BODY_DESTROY_NOTIFY;
+    allowed.pids = pids;
+    allowed.n_pids = 32;
+    state_stands();
+    for (;;) {
+        exported.slot = allowed.slot = destroyed.slot = notify_new(raw).slot;
+        must(ask(raw, &export), "export");
+        for (int32_t pid = 1; pid <= 256; pid++) {
+            pids[(pid - 1) % 32] = pid;
+            if (pid % 32 == 0)
+                must(ask(raw, &allow), "allow");
+        }
+        must(ask(raw, &destroy), "destroy");
+        turn_done();
+    }
+}
+
+/* --- buffers and queues --- */
+
+/* Sessions that have many queues hang up. */
+static void hang_up_with_queues(void)
+{
+    struct raw_queue queue;
+
+    for (bool first = true;; first = false) {
+        struct raw *raw = session_new(0);
+
+        for (unsigned i = 0; i < 500; i++) {
+            must(raw_create_queue(raw, 2, &queue), "queue");
+            raw_unmap_queue(&queue);
+        }
+        if (first)
+            state_stands();
+        session_free(raw);
+        turn_done();
+    }
+}
+
+/* Sessions end whose buffers all seem to be held by others: npud looks after them. */
+static void leave_orphans(void)
+{
+    struct raw_segment segment;
+
+    for (bool first = true;; first = false) {
+        struct raw *raw = session_new(0);
+
+        for (unsigned i = 0; i < 16; i++) {
+            must(raw_create_segment(raw, 64, 4096, &segment), "segment");
+            for (uint32_t slot = 0; slot < segment_slots(&segment.view); slot++)
+                atomic_store(&segment.view.mbufs[slot].word,
+                             mbuf_word_held(slot, 1 + (slot + i) % 16));
+            raw_unmap_segment(&segment);
+        }
+        if (first)
+            state_stands();
+        session_free(raw);
+        turn_done();
+    }
+}
+
+#define LINES    40
+#define SEGMENTS 40
+
+/* Readers of many queues may map many segments; rights are granted and taken away. */
+static void change_rights(void)
+{
+    struct raw *raw = session_new(0), *reader = session_new(0);
+    struct raw_segment segment[SEGMENTS], mapped;
+    struct raw_queue queue[LINES], attached;
+
+    for (unsigned i = 0; i < SEGMENTS; i++)
+        must(raw_create_segment(raw, 64, 8, &segment[i]), "segment");
+    for (unsigned q = 0; q < LINES; q++) {
+        must(raw_create_queue(raw, 2, &queue[q]), "queue");
+        for (unsigned i = 0; i < SEGMENTS; i++)
+            must(raw_allow_map(raw, queue[q].view.number, segment[i].view.id), "allow");
+    }
+    state_stands();
+    for (unsigned turn = 0;; turn++) {
+        uint32_t id = queue[turn % LINES].id;
+
+        raw_grant(raw, id, getpid(), turn / LINES % 2 ? 0 : QUEUE_TAKE);
+        if (raw_attach_queue(reader, geteuid(), id, &attached))
+            raw_unmap_queue(&attached);
+        if (raw_map_segment(reader, segment[turn % SEGMENTS].view.id, &mapped))
+            raw_unmap_segment(&mapped);
+        must(raw->socket >= 0 && reader->socket >= 0, "npud has ended a session");
+        turn_done();
+    }
+}
+
+/* From one queue to many others, and away again. */
+static void bind_many_routes(void)
+{
+    struct raw *raw = session_new(0);
+    uint32_t id[301];
+
+    for (unsigned i = 0; i < 301; i++) {
+        struct raw_queue queue;
+
+        must(raw_create_queue(raw, 2, &queue), "queue");
+        id[i] = queue.id;
+        raw_unmap_queue(&queue);
+    }
+    state_stands();
+    for (bool bind = true;; bind = !bind) {
+        for (unsigned i = 1; i < 301; i++)
+            must(raw_route(raw, id[0], id[i], bind), "route");
+        turn_done();
+    }
+}
+
+/* --- engines --- */
+
+#define CROWD 32 /* sessions of each process */
+
+/* Many sessions, each of which always has tasks. */
+static void keep_engine_busy(void)
+{
+    struct raw *raw[CROWD];
+    struct task nop = {.op = TASK_NOP};
+
+    for (unsigned i = 0; i < CROWD; i++)
+        raw[i] = session_new(1);
+    state_stands();
+    for (;;) {
+        for (unsigned i = 0; i < CROWD; i++) {
+            struct raw_stream *stream = &raw[i]->stream[0];
+
+            while (stream->tail - atomic_load(&stream->ctrl->done) < raw[i]->depth / 2)
+                raw_put(raw[i], stream, &nop);
+            raw_ring(raw[i], stream);
+        }
+        turn_done();
+    }
+}
+
+/* --- locks of files --- */
+
+#define FILE_BYTES (UINT64_C(64) << 20)
+
+static void *allocate_pages(void *arg)
+{
+    const int *fd = arg;
+
+    for (;;) {
+        fallocate(*fd, 0, 0, (off_t)FILE_BYTES);
+        fallocate(*fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)FILE_BYTES);
+    }
+    return NULL;
+}
+
+/* The lock of a file that npud writes to is nearly always held. */
+static void fight_for_a_file(void)
+{
+    struct raw *raw = session_new(1);
+    struct task set = {.op = TASK_SET, .set.size = 1 << 20};
+    struct raw_object memory;
+    pthread_t thread;
+    int fd;
+
+    raw->keep_fds = true;
+    must(raw_malloc(raw, false, FILE_BYTES, &memory), "memory");
+    fd = raw->map[raw->n_maps - 1].fd;
+    for (unsigned i = 0; i < 8; i++)
+        must(pthread_create(&thread, NULL, allocate_pages, &fd) == 0, "thread");
+    set.object = memory.slot;
+    set.generation = memory.generation;
+    state_stands();
+    for (;;) {
+        struct raw_object other;
+
+        put_task(raw, 0, &set);
+        raw_wait(&raw->stream[0]);
+        atomic_store(&raw->stream[0].ctrl->error, 0); /* it may fill so much and no more */
+        must(raw_malloc(raw, false, 1 << 20, &other) && raw_free(raw, other.slot), "free");
+        munmap(other.at, 1 << 20);
+        raw->n_maps--;
+        turn_done();
+    }
+}
+
+/* --- the table --- */
+
+static const struct attack {
+    const char *name;
+    void (*run)(void); /* in a process of the second user, until it is killed */
+    unsigned processes;
+    unsigned sessions; /* of all of them */
+} attacks[] = {
+    {"records for which 1,500 streams wait", complete_for_many, 4, 4},
+    {"questions about one of 1,000 exported events", ask_about_exports, 2, 2},
+    {"ends of 1,000 notifies, half of them waited for", die_with_notifies, 2, 2},
+    {"notifies with 256 importers", allow_many_importers, 2, 2},
+    {"ends of sessions with 500 queues", hang_up_with_queues, 2, 2},
+    {"orphans: 65,536 buffers that others seem to hold", leave_orphans, 2, 2},
+    {"rights: 40 queues times 40 segments", change_rights, 2, 4},
+    {"300 routes from one queue", bind_many_routes, 2, 2},
+    {"128 sessions that keep an engine busy", keep_engine_busy, 4, 4 * CROWD},
+    {"8 threads that hold the lock of a shared file", fight_for_a_file, 1, 1},
+};
+#define ATTACKS ((int)(sizeof(attacks) / sizeof(attacks[0])))
+
+static int run_attack(void *arg)
+{
+    const struct attack *attack = arg;
+
+    alarm(0);
+    second_user_become();
+    attack->run();
+    return 1;
+}
+
+static void begin_attack(const struct attack *attack, pid_t *pid)
+{
+    shared = child_share(sizeof(*shared));
+    for (unsigned i = 0; i < attack->processes; i++)
+        pid[i] = child_start(run_attack, (void *)attack);
+    EVENTUALLY((victims_work(1), atomic_load(&shared->standing) == attack->processes),
+               "%u of %u processes have built their state", atomic_load(&shared->standing),
+               attack->processes);
+}
+
+/* False: once more. */
+static bool bear_attack(const struct attack *attack, unsigned attempt)
+{
+    uint32_t ms = choose_effort(300, 3000);
+    pid_t pid[PROCESSES_MAX];
+    aclrtIpcEventHandle spoiled;
+    bool good;
+
+    npud_start_shared(NULL);
+    victims_start(&spoiled);
+    victims_phase(PHASE_COMPARED);
+    victims_work(ms / 3);
+    victims_phase(PHASE_HOSTILE);
+    begin_attack(attack, pid);
+    victims_work(ms);
+    child_expect_none_failed();
+    ck_assert_uint_gt(atomic_load(&shared->turns), 0);
+    for (unsigned i = 0; i < attack->processes; i++)
+        child_kill(pid[i]);
+    npud_await_sessions(2);
+    victims_phase(PHASE_NONE);
+    good = row_finish_victims(attack->name, attack->processes, attack->sessions, attempt);
+    victims_end();
+    npud_expect_empty();
+    npud_teardown();
+    return good;
+}
+
+START_TEST(beside_much_state)
+{
+    const struct attack *attack = &attacks[_i];
+
+    if (need_root(attack->name) && need_own_fds(attack->name, 8192))
+        for (unsigned attempt = 0; !bear_attack(attack, attempt);)
+            attempt++;
+}
+END_TEST
+
+int main(void)
+{
+    const char *only = getenv("NPUD_HOSTILE_CASE");
+    Suite *suite = suite_create("state");
+    TCase *t = suite_case(suite, "state", 120, NULL, NULL);
+
+    tcase_add_loop_test(t, beside_much_state, only ? atoi(only) : 0,
+                        only ? atoi(only) + 1 : ATTACKS);
+    return run_suite(suite);
+}
