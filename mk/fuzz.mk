@@ -13,7 +13,8 @@ FUZZ_ENGINE := engine.o idle.o
 FUZZ_NPUD := $(filter-out $(FUZZ_ENGINE:%=$(BUILD)/daemon/engine/%),$(DAEMON_TESTABLE)) \
              $(FUZZ_ENGINE:%=$(BUILD)/tests/fuzz/hooks/%) $(PROTO_OBJ)
 FUZZ_WRAP := clock_gettime getrandom getsockopt malloc calloc realloc reallocarray aligned_alloc \
-             mmap memfd_create eventfd sched_getaffinity stat write waitlist_add
+             mmap memfd_create eventfd sched_getaffinity stat write waitlist_add step_meter_judge \
+             step_meter_read
 FUZZ_LINK := $(SAN)
 comma     := ,
 FUZZ_LDFLAGS = $(FUZZ_LINK) $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(NPUD_LIBS) -lcjson

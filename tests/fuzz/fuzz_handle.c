@@ -4,6 +4,7 @@
  * gone: 107017.
  */
 #include "acl/error_codes/rt_error_codes.h"
+#include "cost.h"
 #include "daemon/core/session.h"
 #include "encode.h"
 #include "proto/wire/ipc_handle.h"
@@ -72,18 +73,17 @@ static bool may_be_gone(const struct ipc_handle *h, size_t size)
            (h->instance != given[0].instance || h->object == given[EVENTS - 1].object);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void run_input(struct input *in)
 {
-    struct input in = {data, size};
     struct client *c;
 
     world_begin(WORLD_LINGER_NO);
     export_events(world_connect(0, 1000));
     c = world_connect(1, 1000);
     MUST(world_ask(c, NPUD__REQUEST__BODY_HELLO, PROTOCOL) == 0);
-    while (in.size > 0) {
+    while (in->size > 0) {
         struct ipc_handle h;
-        size_t n = take_handle(&in, &h);
+        size_t n = take_handle(in, &h);
         struct output body = {.size = 0};
 
         put_bytes_field(&body, 1, &h, n);
@@ -93,5 +93,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(world_session(c)->ipc.live == 0 || world.error != 0 || expect_error(&h, n) == 0);
     }
     world_end();
-    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return cost_judge(run_input, data, size);
 }

@@ -2,6 +2,7 @@
  * Shared memory: a client with streams, events, IPC events and memory writes what it likes where it
  * likes, and its neighbour, an honest client with streams on the same devices, must not notice.
  */
+#include "cost.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "encode.h"
@@ -91,20 +92,19 @@ static void neighbour_has_noticed_nothing(struct client *c)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void run_input(struct input *in)
 {
-    struct input in = {data, size};
     struct client *neighbour;
     unsigned submitted = 0;
 
-    world_begin(take_u8(&in) & (WORLD_ANY_UID | WORLD_SPIN | WORLD_SLOW));
+    world_begin(take_u8(in) & (WORLD_ANY_UID | WORLD_SPIN | WORLD_SLOW));
     world.clients = NEIGHBOUR;
     furnish_clients();
     neighbour = connect_client(NEIGHBOUR, 2);
-    while (in.size > 0) {
+    while (in->size > 0) {
         if (submitted++ % 8 == 0)
             neighbour_submits(neighbour);
-        world_act(&in);
+        world_act(in);
         if (submitted % 8 == 0) {
             world_rest();
             neighbour_has_noticed_nothing(neighbour);
@@ -113,5 +113,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     world_rest();
     neighbour_has_noticed_nothing(neighbour);
     world_end();
-    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return cost_judge(run_input, data, size);
 }
