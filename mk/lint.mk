@@ -11,7 +11,7 @@ TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
 $(TIDY): tidy/%: $(PB).h $(ERROR_NAMES)
 	$(Q)! clang-tidy --quiet $* -- $(STD) $(INC) $(PY_INC) 2>&1 | grep -E -A9 '(warning|error):'
 
-.PHONY: lint lint-run check-rooms check-links check-width compile_commands.json
+.PHONY: lint lint-run check-rooms check-links check-threats check-width compile_commands.json
 lint: deps-lint
 	$(Q)$(MAKE) --no-print-directory lint-run
 
@@ -30,6 +30,8 @@ lint-run: $(PB).h $(ERROR_NAMES)
 	$(Q)$(MAKE) --no-print-directory check-rooms
 	@echo '== what documents refer to'
 	$(Q)$(MAKE) --no-print-directory check-links
+	@echo '== threats and their tests'
+	$(Q)$(MAKE) --no-print-directory check-threats
 	@echo '== width'
 	$(Q)$(MAKE) --no-print-directory check-width
 	@echo 'lint: clean'
@@ -41,6 +43,10 @@ check-rooms:
 # What README.md, CONTRIBUTING.md and docs/ refer to is in the tree.
 check-links:
 	$(Q)python3 mk/check-links.py
+
+# Each threat in docs/security.md has a test, which is in the tree.
+check-threats:
+	$(Q)python3 mk/check-threats.py
 
 # No line is wider than 100 columns.
 check-width:
