@@ -3,12 +3,11 @@
  * another user (victims.c): users take turns, so the pair is served as if there were one session.
  *
  * The times of the pair are compared with those beside the same clients that ask a server of the
- * test, of which npud knows nothing: the same foreign load. The 99th percentile may not double. A
- * machine that does other things as well cannot judge that: NPUD_HOSTILE_STRICT and make check-long
- * do (NPUD_TEST_TABLE shows it).
+ * test, of which npud knows nothing: the same foreign load. The 99th percentile may not double. It
+ * is always printed; a machine that does other things as well cannot judge it, so make check-long
+ * and NPUD_HOSTILE_STRICT do.
  *
- * Whatever the machine does, no step of npud may take longer than 2 ms of CPU time, also when
- * sessions with thousands of objects end: npud says so itself (npuctl status).
+ * No step of npud may be long (row.h), also when a session with thousands of objects ends.
  *
  * Skipped under ASan and TSan: they make a step ten times as long.
  * Runs long: 12 s.
@@ -280,9 +279,10 @@ static void run_slice(enum phase phase, unsigned sessions, uint32_t ms)
 
 /* --- what is judged --- */
 
-static bool wants_times(void)
+/* They are always printed. A machine that does other things as well cannot judge them. */
+static bool judges_times(void)
 {
-    return getenv("NPUD_HOSTILE_STRICT") || getenv("NPUD_TEST_TABLE") || choose_effort(0, 1);
+    return getenv("NPUD_HOSTILE_STRICT") || choose_effort(0, 1);
 }
 
 static double compute_ratio(enum measured kind)
@@ -322,11 +322,11 @@ static void start_npud(const char *const *set)
 
 static bool measure_slices(unsigned sessions, uint32_t ms)
 {
-    bool good = !wants_times();
+    bool good = false;
 
-    for (unsigned attempt = 0; attempt < ATTEMPTS && !good; attempt++) {
+    for (unsigned attempt = 0; attempt < (judges_times() ? ATTEMPTS : 1) && !good; attempt++) {
         victims_forget_times();
-        for (unsigned i = 0; i < SLICES; i++) {
+        for (unsigned i = 0; i < (judges_times() ? SLICES : 1); i++) {
             run_slice(PHASE_COMPARED, sessions, ms);
             run_slice(PHASE_HOSTILE, sessions, ms);
         }
@@ -349,8 +349,6 @@ static bool bear_crowd(unsigned sessions, unsigned attempt, bool *good)
     victims_start(&spoiled);
     victims_work(20);
     *good = measure_slices(sessions, ms);
-    if (!wants_times())
-        run_slice(PHASE_HOSTILE, sessions, ms);
     snprintf(name, sizeof(name), "requests of %u sessions", sessions);
     short_steps =
         row_finish_victims(name, sessions < PROCESSES ? sessions : PROCESSES, sessions, attempt);
@@ -368,7 +366,8 @@ START_TEST(many_sessions_have_the_turns_of_one_user)
         return;
     for (unsigned attempt = 0; !bear_crowd(crowds[_i], attempt, &good);)
         attempt++;
-    ck_assert_msg(good, "beside %u sessions of another user, the pair waits too long", crowds[_i]);
+    ck_assert_msg(good || !judges_times(),
+                  "beside %u sessions of another user, the pair waits too long", crowds[_i]);
 }
 END_TEST
 
