@@ -1,11 +1,12 @@
 /*
- * The client of check-systemd. usage: client use | hold | fork | babble
+ * The client of check-systemd. usage: client use | hold | fork | babble | fill
  *
  * use:    work a little; print the first error and its sentence and exit with 1, or print "worked"
  * hold:   print "holding", wait on a stream until npud ends, print error and sentence, connect anew
  *         and work
  * fork:   keep a session, in a process whose forked child has the socket open too; print both pids;
  *         neither ends by itself
+ * fill:   have an engine fill 1 GiB of device memory, look at some of it, and print "filled"
  * babble: send what is no packet of the protocol, print the own pid, and exit when npud has hung up
  */
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "acl/acl_npud.h"
 
 #define HOUR_US 3600000000
+#define FILL    ((size_t)1 << 30)
 
 static aclrtStream stream;
 
@@ -82,6 +84,26 @@ static int fork_and_hold(void)
     return 0;
 }
 
+/* The engine is a thread of npud: the pages are to be this process's all the same. */
+static int fill_memory(void)
+{
+    unsigned char *memory;
+
+    if (!open_session() || !is_ok(aclrtMalloc((void **)&memory, FILL, ACL_MEM_MALLOC_HUGE_FIRST)) ||
+        !is_ok(aclrtMemsetAsync(memory, FILL, 7, FILL, stream)) ||
+        !is_ok(aclrtSynchronizeStream(stream)))
+        return 1;
+    for (size_t at = 0; at < FILL; at += FILL / 1024)
+        if (memory[at] != 7) {
+            printf("byte %zu is %d\n", at, memory[at]);
+            return 1;
+        }
+    if (!is_ok(aclrtFree(memory)) || !work_and_end())
+        return 1;
+    puts("filled");
+    return 0;
+}
+
 static int send_noise(void)
 {
     static const char noise[] = "\xff\xff\xff\xffthis is not protobuf";
@@ -106,12 +128,14 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(void);
     } modes[] = {
-        {"use", use_npu}, {"hold", hold_stream}, {"fork", fork_and_hold}, {"babble", send_noise}};
+        {"use", use_npu},       {"hold", hold_stream}, {"fork", fork_and_hold},
+        {"babble", send_noise}, {"fill", fill_memory},
+    };
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++)
         if (strcmp(argv[1], modes[i].name) == 0)
             return modes[i].run();
-    fputs("usage: client use | hold | fork | babble\n", stderr);
+    fputs("usage: client use | hold | fork | babble | fill\n", stderr);
     return 2;
 }
