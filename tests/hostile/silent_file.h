@@ -19,7 +19,8 @@ struct silent_file {
 /**
  * Make one. The calling process has mounts of its own from now on, has no other thread, and may
  * change its user afterwards. A child of it in the same process group serves the file system until
- * it is killed, which lets all go that wait. False: it cannot be had here.
+ * it is killed, or the parent of the calling process has ended: both let all go that wait. False:
+ * it cannot be had here.
  */
 bool silent_file_open(struct silent_file *file);
 
