@@ -1,32 +1,41 @@
 #include "daemon/base/deferred_close.h"
 
-#include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utlist.h>
 
-#include "daemon/base/array.h"
-#include "daemon/base/log.h"
+#include "daemon/base/hash.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
 
+#define UNMAP_SLICE ((size_t)2 << 20)
+
 struct item {
     int fd;
     void *map; /* NULL: none */
     size_t bytes;
-    uint64_t hole, hole_bytes; /* to be punched into the file first */
+    struct item *prev, *next; /* owner->items, oldest first */
+};
+
+/* A user with something to be closed. */
+struct owner {
+    const struct user *user; /* compared only: it may have gone */
+    struct item *items;
+    struct owner *prev, *next; /* deferred.owners, the next in turn first */
+    UT_hash_handle hh;
 };
 
 static struct {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t more;
-    struct item *items;
-    size_t n, size;
+    struct owner *owners, *by_user;
     bool stop;
     bool started;
 } deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
@@ -37,15 +46,69 @@ static struct {
  */
 static bool kernel_accepts_fds;
 
-static void close_item(const struct item *item)
+static void close_now(int fd, void *map, size_t bytes)
 {
-    if (item->hole_bytes > 0)
-        fallocate(item->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)item->hole,
-                  (off_t)item->hole_bytes);
-    if (item->map)
-        munmap(item->map, item->bytes);
-    close(item->fd);
+    if (map)
+        munmap(map, bytes);
+    close(fd);
 }
+
+/*
+ * True: done. Memory goes in slices, because the kernel keeps the process from mapping anything,
+ * and from growing its heap, while it takes the pages of one call out of the page tables.
+ */
+static bool close_slice(struct item *item)
+{
+    if (item->bytes > 0) {
+        size_t slice = (item->bytes - 1) % UNMAP_SLICE + 1;
+
+        item->bytes -= slice;
+        munmap((char *)item->map + item->bytes, slice);
+        return false;
+    }
+    close(item->fd);
+    return true;
+}
+
+/* --- under the lock --- */
+
+static struct owner *find_owner(const struct user *user)
+{
+    struct owner *owner;
+
+    HASH_FIND_PTR(deferred.by_user, &user, owner);
+    if (owner)
+        return owner;
+    owner = calloc(1, sizeof(*owner));
+    if (!owner)
+        return NULL;
+    owner->user = user;
+    HASH_ADD_PTR(deferred.by_user, user, owner);
+    if (!owner->hh.tbl) {
+        free(owner);
+        return NULL;
+    }
+    DL_APPEND(deferred.owners, owner);
+    return owner;
+}
+
+/* The owner whose turn it was, and what came of it. */
+static void end_turn(struct owner *owner, struct item *item, bool done)
+{
+    if (done) {
+        DL_DELETE(owner->items, item);
+        free(item);
+    }
+    DL_DELETE(deferred.owners, owner);
+    if (owner->items) {
+        DL_APPEND(deferred.owners, owner);
+    } else {
+        HASH_DEL(deferred.by_user, owner);
+        free(owner);
+    }
+}
+
+/* --- the thread --- */
 
 static void *close_deferred(void *arg)
 {
@@ -53,16 +116,20 @@ static void *close_deferred(void *arg)
     pthread_setname_np(pthread_self(), "closer");
     pthread_mutex_lock(&deferred.lock);
     for (;;) {
-        struct item item;
+        struct owner *owner;
+        struct item *item;
+        bool done;
 
-        while (deferred.n == 0 && !deferred.stop)
+        while (!deferred.owners && !deferred.stop)
             pthread_cond_wait(&deferred.more, &deferred.lock);
-        if (deferred.n == 0)
+        owner = deferred.owners;
+        if (!owner)
             break;
-        item = deferred.items[--deferred.n];
+        item = owner->items;
         pthread_mutex_unlock(&deferred.lock);
-        close_item(&item);
+        done = close_slice(item);
         pthread_mutex_lock(&deferred.lock);
+        end_turn(owner, item, done);
     }
     pthread_mutex_unlock(&deferred.lock);
     return NULL;
@@ -85,9 +152,7 @@ void deferred_close_stop(void)
     pthread_cond_signal(&deferred.more);
     pthread_mutex_unlock(&deferred.lock);
     pthread_join(deferred.thread, NULL);
-    free(deferred.items);
-    deferred.items = NULL;
-    deferred.size = 0;
+    deferred.stop = false;
     deferred.started = false;
 }
 
@@ -107,21 +172,25 @@ void deferred_close_accept_fds(int socket)
 }
 
 /* On the thread, if there is one, and memory to tell it. */
-static void close_later(const struct item *item)
+static void close_later(const struct user *user, int fd, void *map, size_t bytes)
 {
-    struct item *items = NULL;
+    struct item *item = malloc(sizeof(*item));
+    struct owner *owner = NULL;
 
+    if (item)
+        *item = (struct item){.fd = fd, .map = map, .bytes = map ? bytes : 0};
     pthread_mutex_lock(&deferred.lock);
-    if (deferred.started)
-        items = array_grow(deferred.items, &deferred.size, deferred.n + 1, sizeof(*items));
-    if (items) {
-        deferred.items = items;
-        deferred.items[deferred.n++] = *item;
+    if (item && deferred.started)
+        owner = find_owner(user);
+    if (owner) {
+        DL_APPEND(owner->items, item);
         pthread_cond_signal(&deferred.more);
     }
     pthread_mutex_unlock(&deferred.lock);
-    if (!items)
-        close_item(item);
+    if (owner)
+        return;
+    free(item);
+    close_now(fd, map, bytes);
 }
 
 void deferred_close(int fd)
@@ -134,20 +203,14 @@ void deferred_close(int fd)
 
 void deferred_close_slow(int fd)
 {
-    close_later(&(struct item){.fd = fd});
+    close_later(NULL, fd, NULL, 0);
 }
 
-void deferred_close_free_memory(int fd, void *map, size_t bytes)
+void deferred_close_free_memory(const struct user *user, int fd, void *map, size_t map_bytes,
+                                uint64_t bytes)
 {
-    deferred_close_free_shared(fd, map, bytes, 0, 0);
-}
-
-void deferred_close_free_shared(int fd, void *map, size_t map_bytes, uint64_t from, uint64_t bytes)
-{
-    const struct item item = {fd, map, map_bytes, from, bytes};
-
-    if (map_bytes + bytes <= DEFERRED_CLOSE_MUCH)
-        close_item(&item);
+    if (bytes <= DEFERRED_CLOSE_MUCH)
+        close_now(fd, map, map_bytes);
     else
-        close_later(&item);
+        close_later(user, fd, map, map_bytes);
 }

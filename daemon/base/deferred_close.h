@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct user;
+
 /** Start the thread. 0 or -errno. */
 int deferred_close_start(void);
 /** Close what is left and end the thread. */
@@ -36,13 +38,12 @@ void deferred_close_slow(int fd);
 #define DEFERRED_CLOSE_MUCH ((size_t)1 << 20)
 
 /**
- * Unmap (map may be NULL) and close a memfd; by that thread when it is much, because the last unmap
- * frees its pages.
+ * Unmap (map may be NULL) and close a memfd of so many bytes, of which map_bytes are mapped; by
+ * that thread when it is much, because the last unmap frees its pages. Then users take turns: what
+ * one of them has is not freed after all that another has. user: whose it is; only compared.
+ *
+ * No hole is made in it: the kernel takes the file's lock for that, which a client that can write
+ * the file can keep for good. What a client keeps mapped stays memory until it lets go of it.
  */
-void deferred_close_free_memory(int fd, void *map, size_t bytes);
-
-/**
- * The same for a memfd that others may have mapped for as long as they like: its pages go, `bytes`
- * from `from` on, from under them.
- */
-void deferred_close_free_shared(int fd, void *map, size_t map_bytes, uint64_t from, uint64_t bytes);
+void deferred_close_free_memory(const struct user *user, int fd, void *map, size_t map_bytes,
+                                uint64_t bytes);

@@ -53,11 +53,11 @@ static uint32_t find_number(struct queues *queues)
 }
 
 /* 0 or -errno. */
-static int make_ring(struct queues *queues, uint32_t depth, struct queue_ring *ring)
+static int make_ring(struct queue *queue, uint32_t depth, struct queue_ring *ring)
 {
-    uint32_t number = find_number(queues);
+    uint32_t number = find_number(queues_of(queue));
 
-    return number == 0 ? -ENOSPC : queue_ring_new(ring, number, depth);
+    return number == 0 ? -ENOSPC : queue_ring_new(ring, queue->user, number, depth);
 }
 
 /* Why there is no ring: of a failed make_ring(). */
@@ -246,7 +246,7 @@ static void queue_free(struct queue *queue)
     assert(!queue->attached && !queue->grants && !queue->route);
     if (queue->ring.view.number != 0)
         queues->by_number[queue->ring.view.number] = NULL;
-    queue_ring_free(&queue->ring);
+    queue_ring_free(&queue->ring, queue->user);
     DL_DELETE(queues->all, queue);
     queues->n--;
     queue->user->queues[queue->id] = NULL;
@@ -322,7 +322,7 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
         return cause_of_files(r, CAUSE_USER_DESCRIPTORS);
     if (user_charge(&queue->charge_memory, user, RESOURCE_TABLE_MEMORY, bytes_of(depth)) < 0)
         return CAUSE_USER_TABLE_MEMORY;
-    r = make_ring(queues, depth, &queue->ring);
+    r = make_ring(queue, depth, &queue->ring);
     if (r < 0)
         return cause_of_ring(r);
     queues->by_number[queue->ring.view.number] = queue;
@@ -446,7 +446,7 @@ int queue_move(struct queue *queue)
 {
     struct queues *queues = queues_of(queue);
     struct queue_ring old = queue->ring, ring;
-    int r = make_ring(queues, old.view.depth, &ring);
+    int r = make_ring(queue, old.view.depth, &ring);
 
     if (r < 0)
         return r;
@@ -456,7 +456,7 @@ int queue_move(struct queue *queue)
     move_messages(queue, &old.view, &queue->ring.view);
     queues->by_number[old.view.number] = NULL;
     queue_ring_wake(&old.view);
-    queue_ring_free(&old);
+    queue_ring_free(&old, queue->user);
     if (queues->on_moved)
         queues->on_moved(queue);
     return 0;

@@ -10,20 +10,13 @@
 #include "daemon/base/memfd.h"
 #include "proto/util/futex.h"
 
-#define RING_PAGE ((size_t)4096)
-
-void queue_ring_free(struct queue_ring *ring)
+void queue_ring_free(struct queue_ring *ring, const struct user *user)
 {
     struct queue_view *v = &ring->view;
 
-    /*
-     * The memory is given back even if clients still have it mapped. The first page stays: a thread
-     * that has read the futex word before it changed, and goes to sleep now, must not find the old
-     * value again.
-     */
     if (ring->put_fd >= 0)
-        deferred_close_free_shared(ring->put_fd, v->put, v->put ? queue_put_size(v->depth) : 0,
-                                   RING_PAGE, queue_put_size(v->depth) - RING_PAGE);
+        deferred_close_free_memory(user, ring->put_fd, v->put, queue_put_size(v->depth),
+                                   queue_put_size(v->depth));
     if (v->take)
         munmap(v->take, queue_take_size());
     if (ring->take_fd >= 0)
@@ -48,7 +41,8 @@ static int make_file(size_t size, int *fd, void **map)
     return r < 0 ? r : fchmod(*fd, S_IRUSR) < 0 ? -errno : 0;
 }
 
-int queue_ring_new(struct queue_ring *ring, uint32_t number, uint32_t depth)
+int queue_ring_new(struct queue_ring *ring, const struct user *user, uint32_t number,
+                   uint32_t depth)
 {
     void *put = NULL, *take = NULL, *news = NULL;
     int r;
@@ -66,7 +60,7 @@ int queue_ring_new(struct queue_ring *ring, uint32_t number, uint32_t depth)
     ring->view.take = take;
     ring->view.news = news;
     if (r < 0)
-        queue_ring_free(ring);
+        queue_ring_free(ring, user);
     return r;
 }
 

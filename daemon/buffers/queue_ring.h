@@ -8,15 +8,19 @@
 
 #include "proto/shm/queue_shm.h"
 
+struct user;
+
 struct queue_ring {
     struct queue_view view;
     int put_fd, take_fd;
     int news_fd; /* read-only: npud writes through its mapping */
 };
 
-/** An empty ring with this number. 0, or -errno and none. */
-int queue_ring_new(struct queue_ring *ring, uint32_t number, uint32_t depth);
-void queue_ring_free(struct queue_ring *ring);
+/** An empty ring of that user, with this number. 0, or -errno and none. */
+int queue_ring_new(struct queue_ring *ring, const struct user *user, uint32_t number,
+                   uint32_t depth);
+/** Clients that have it mapped keep its memory until they unmap it. */
+void queue_ring_free(struct queue_ring *ring, const struct user *user);
 
 /** Wake all threads that sleep on the ring; they look again and count themselves anew. */
 void queue_ring_wake(const struct queue_view *ring);

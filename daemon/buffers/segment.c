@@ -136,11 +136,12 @@ static enum cause map_memory(struct segment *s)
 /* What segment_new() has made of it so far. */
 static void discard_segment(struct segment *s)
 {
+    const struct user *user = s->pool->user;
+
     if (s->news_fd >= 0)
-        deferred_close_free_memory(s->news_fd, s->view.news, SEGMENT_PAGE);
+        deferred_close_free_memory(user, s->news_fd, s->view.news, SEGMENT_PAGE, SEGMENT_PAGE);
     if (s->fd >= 0)
-        deferred_close_free_shared(s->fd, s->view.page, s->mapped, SEGMENT_PAGE,
-                                   s->size - SEGMENT_PAGE);
+        deferred_close_free_memory(user, s->fd, s->view.page, s->mapped, s->size);
     user_uncharge(&s->charge);
     user_uncharge(&s->charge_fd);
     free(s);

@@ -95,7 +95,7 @@ void allocation_free(struct mem *m)
     waitlist_deinit(&m->values);
     map = atomic_exchange_explicit(&m->map, NULL, memory_order_relaxed);
     session_unlock(session);
-    deferred_close_free_memory(m->fd, map, m->size);
+    deferred_close_free_memory(session->user, m->fd, map, m->size, m->size);
     assert(session->memory >= m->size);
     assert(m->kind == MEM_HOST || m->device->memory_used >= m->size);
     if (m->kind == MEM_DEVICE)

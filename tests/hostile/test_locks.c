@@ -110,6 +110,11 @@ static int hold_locks(void *arg)
     raw_create_stream(&raw, 0);
     raw_destroy_stream(&raw, 0);
     reach_step(2);
+    /* Its end: npud gives back files whose locks are held. */
+    if (!raw_destroy_queue(&raw, queue.id))
+        _exit(1);
+    close(raw.socket);
+    reach_step(3);
     for (;;)
         pause();
 }
@@ -153,6 +158,10 @@ static bool bear_held_locks(unsigned attempt)
     victims_phase(PHASE_NONE);
     ck_assert_uint_eq(npud_buffers(), 1);
     ck_assert_uint_eq(npud_ledger().sessions, 3);
+    allow_step(2);
+    await_step(3);
+    npud_await_sessions(2);
+    victims_work(20);
     child_kill_group(pid);
     good = row_finish_victims("locks of all files that a session has", 1, 1, attempt);
     victims_end();
