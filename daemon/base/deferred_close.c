@@ -27,18 +27,27 @@ struct item {
 struct owner {
     const struct user *user; /* compared only: it may have gone */
     struct item *items;
-    struct owner *prev, *next; /* deferred.owners, the next in turn first */
+    struct owner *prev, *next; /* closer->owners, the next in turn first */
     UT_hash_handle hh;
 };
 
-static struct {
+struct closer {
+    const char *name;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t more;
     struct owner *owners, *by_user;
     bool stop;
     bool started;
-} deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+};
+
+#define CLOSER(name_)                                                                              \
+    {                                                                                              \
+        .name = (name_), .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER       \
+    }
+
+/* Two, because what a client has sent can hang for good: memory is not freed after that. */
+static struct closer of_memory = CLOSER("closer"), of_clients = CLOSER("client-closer");
 
 /*
  * Sockets refuse descriptors: nothing that is closed can be a client's. Set by the first socket
@@ -72,38 +81,38 @@ static bool close_slice(struct item *item)
 
 /* --- under the lock --- */
 
-static struct owner *find_owner(const struct user *user)
+static struct owner *find_owner(struct closer *closer, const struct user *user)
 {
     struct owner *owner;
 
-    HASH_FIND_PTR(deferred.by_user, &user, owner);
+    HASH_FIND_PTR(closer->by_user, &user, owner);
     if (owner)
         return owner;
     owner = calloc(1, sizeof(*owner));
     if (!owner)
         return NULL;
     owner->user = user;
-    HASH_ADD_PTR(deferred.by_user, user, owner);
+    HASH_ADD_PTR(closer->by_user, user, owner);
     if (!owner->hh.tbl) {
         free(owner);
         return NULL;
     }
-    DL_APPEND(deferred.owners, owner);
+    DL_APPEND(closer->owners, owner);
     return owner;
 }
 
 /* The owner whose turn it was, and what came of it. */
-static void end_turn(struct owner *owner, struct item *item, bool done)
+static void end_turn(struct closer *closer, struct owner *owner, struct item *item, bool done)
 {
     if (done) {
         DL_DELETE(owner->items, item);
         free(item);
     }
-    DL_DELETE(deferred.owners, owner);
+    DL_DELETE(closer->owners, owner);
     if (owner->items) {
-        DL_APPEND(deferred.owners, owner);
+        DL_APPEND(closer->owners, owner);
     } else {
-        HASH_DEL(deferred.by_user, owner);
+        HASH_DEL(closer->by_user, owner);
         free(owner);
     }
 }
@@ -112,48 +121,62 @@ static void end_turn(struct owner *owner, struct item *item, bool done)
 
 static void *close_deferred(void *arg)
 {
-    (void)arg;
-    pthread_setname_np(pthread_self(), "closer");
-    pthread_mutex_lock(&deferred.lock);
+    struct closer *closer = arg;
+
+    pthread_setname_np(pthread_self(), closer->name);
+    pthread_mutex_lock(&closer->lock);
     for (;;) {
         struct owner *owner;
         struct item *item;
         bool done;
 
-        while (!deferred.owners && !deferred.stop)
-            pthread_cond_wait(&deferred.more, &deferred.lock);
-        owner = deferred.owners;
+        while (!closer->owners && !closer->stop)
+            pthread_cond_wait(&closer->more, &closer->lock);
+        owner = closer->owners;
         if (!owner)
             break;
         item = owner->items;
-        pthread_mutex_unlock(&deferred.lock);
+        pthread_mutex_unlock(&closer->lock);
         done = close_slice(item);
-        pthread_mutex_lock(&deferred.lock);
-        end_turn(owner, item, done);
+        pthread_mutex_lock(&closer->lock);
+        end_turn(closer, owner, item, done);
     }
-    pthread_mutex_unlock(&deferred.lock);
+    pthread_mutex_unlock(&closer->lock);
     return NULL;
+}
+
+static int start_closer(struct closer *closer)
+{
+    int r = pthread_create(&closer->thread, NULL, close_deferred, closer);
+
+    closer->started = r == 0;
+    return -r;
+}
+
+static void stop_closer(struct closer *closer)
+{
+    if (!closer->started)
+        return;
+    pthread_mutex_lock(&closer->lock);
+    closer->stop = true;
+    pthread_cond_signal(&closer->more);
+    pthread_mutex_unlock(&closer->lock);
+    pthread_join(closer->thread, NULL);
+    closer->stop = false;
+    closer->started = false;
 }
 
 int deferred_close_start(void)
 {
-    int r = pthread_create(&deferred.thread, NULL, close_deferred, NULL);
+    int r = start_closer(&of_memory);
 
-    deferred.started = r == 0;
-    return -r;
+    return r == 0 ? start_closer(&of_clients) : r;
 }
 
 void deferred_close_stop(void)
 {
-    if (!deferred.started)
-        return;
-    pthread_mutex_lock(&deferred.lock);
-    deferred.stop = true;
-    pthread_cond_signal(&deferred.more);
-    pthread_mutex_unlock(&deferred.lock);
-    pthread_join(deferred.thread, NULL);
-    deferred.stop = false;
-    deferred.started = false;
+    stop_closer(&of_memory);
+    stop_closer(&of_clients);
 }
 
 void deferred_close_refuse_fds(int socket)
@@ -172,21 +195,22 @@ void deferred_close_accept_fds(int socket)
 }
 
 /* On the thread, if there is one, and memory to tell it. */
-static void close_later(const struct user *user, int fd, void *map, size_t bytes)
+static void close_later(struct closer *closer, const struct user *user, int fd, void *map,
+                        size_t bytes)
 {
     struct item *item = malloc(sizeof(*item));
     struct owner *owner = NULL;
 
     if (item)
         *item = (struct item){.fd = fd, .map = map, .bytes = map ? bytes : 0};
-    pthread_mutex_lock(&deferred.lock);
-    if (item && deferred.started)
-        owner = find_owner(user);
+    pthread_mutex_lock(&closer->lock);
+    if (item && closer->started)
+        owner = find_owner(closer, user);
     if (owner) {
         DL_APPEND(owner->items, item);
-        pthread_cond_signal(&deferred.more);
+        pthread_cond_signal(&closer->more);
     }
-    pthread_mutex_unlock(&deferred.lock);
+    pthread_mutex_unlock(&closer->lock);
     if (owner)
         return;
     free(item);
@@ -203,7 +227,7 @@ void deferred_close(int fd)
 
 void deferred_close_slow(int fd)
 {
-    close_later(NULL, fd, NULL, 0);
+    close_later(&of_clients, NULL, fd, NULL, 0);
 }
 
 void deferred_close_free_memory(const struct user *user, int fd, void *map, size_t map_bytes,
@@ -212,5 +236,5 @@ void deferred_close_free_memory(const struct user *user, int fd, void *map, size
     if (bytes <= DEFERRED_CLOSE_MUCH)
         close_now(fd, map, map_bytes);
     else
-        close_later(user, fd, map, map_bytes);
+        close_later(&of_memory, user, fd, map, map_bytes);
 }

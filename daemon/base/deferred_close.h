@@ -12,9 +12,9 @@
 
 struct user;
 
-/** Start the thread. 0 or -errno. */
+/** Start the threads. 0 or -errno. */
 int deferred_close_start(void);
-/** Close what is left and end the thread. */
+/** Close what is left and end the threads. */
 void deferred_close_stop(void);
 
 /** Ask the kernel to refuse descriptors on this socket. Call before anything can arrive. */
