@@ -61,6 +61,7 @@ struct proc_usage proc_usage(pid_t pid)
     u.anon = sum_of(path, "RssAnon:", "%llu") * 1024;
     u.shmem = sum_of(path, "RssShmem:", "%llu") * 1024;
     u.pte = sum_of(path, "VmPTE:", "%llu") * 1024;
+    u.fd_table = (unsigned)sum_of(path, "FDSize:", "%llu");
     snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
     u.maps = count_lines(path);
     snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);

@@ -13,7 +13,8 @@ struct proc_usage {
     uint64_t shmem; /* bytes of shared memory that it has touched: what sessions are charged for */
     uint64_t pte;   /* bytes of page tables */
     unsigned fds;
-    unsigned maps; /* of vm.max_map_count */
+    unsigned fd_table; /* descriptors for which the kernel's table has room */
+    unsigned maps;     /* of vm.max_map_count */
 };
 
 struct proc_usage proc_usage(pid_t pid);

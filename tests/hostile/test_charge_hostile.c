@@ -188,22 +188,28 @@ static int take_descriptors(void *arg)
     return 0;
 }
 
-/* One user that takes all that it can get has half, and the next one half of the rest. */
+/*
+ * One user that takes all that it can get has half, and the next one half of the rest. The table of
+ * descriptors does not grow meanwhile: npud would stand still for as long as the kernel takes.
+ */
 static bool all_descriptors_that_there_are(unsigned attempt)
 {
     Npud__LimitRow row;
+    unsigned table;
     bool good;
     pid_t pid;
 
     if (!need_root(__func__) || !need_fds(__func__, 2000))
         return true;
     start_shared("--set=limits.fds=1M");
+    table = proc_usage(npud.pid).fd_table;
     pid = start_attack(take_descriptors);
     row = limit_of(SECOND_USER, "fds");
     ck_assert_uint_eq(row.used, row.limit);
     ck_assert_uint_lt(row.limit, 1 << 20);
     work_honestly(400);
     work_honestly(row.limit / 4 < 1000 ? (unsigned)row.limit / 4 : 1000);
+    ck_assert_uint_eq(proc_usage(npud.pid).fd_table, table);
     good = end_attack(pid, "all descriptors that there are", attempt);
     end_shared();
     return good;
