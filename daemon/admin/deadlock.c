@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "daemon/base/array.h"
@@ -12,8 +11,9 @@
 #include "daemon/core/session.h"
 #include "proto/util/clock.h"
 
-#define DESCRIBED_MAX 32           /* members of a deadlock that are spelt out */
-#define SUSPECT_NS    NSEC_PER_SEC /* a circle that another thread could end is no news before */
+#define DESCRIBED_MAX  32 /* members of a deadlock that are spelt out */
+#define LOOKS_PER_LOCK 64
+#define SUSPECT_NS     NSEC_PER_SEC /* a circle that another thread could end is no news before */
 
 /* --- what is stuck --- */
 
@@ -29,74 +29,44 @@ static long other_threads(const struct wait_process *p)
     return (long)st.st_nlink - 2 - LIBRARY_THREADS - (long)p->n_threads;
 }
 
-static int compare_by_to(const void *a, const void *b)
-{
-    uint32_t x = ((const struct wait_edge *)a)->to, y = ((const struct wait_edge *)b)->to;
-
-    return x < y ? -1 : x > y;
-}
-
-static int compare_by_from(const void *a, const void *b)
-{
-    const struct wait_edge *x = a, *y = b;
-
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return x->to < y->to ? -1 : x->to > y->to;
-}
-
-/* qsort() may not be called without a table. */
-static void sort_edges(struct wait_graph *g, int (*compare)(const void *, const void *))
-{
-    if (g->n_edges > 0)
-        qsort(g->edge, g->n_edges, sizeof(*g->edge), compare);
-}
-
-static size_t first_edge(const struct wait_graph *g, uint32_t node,
-                         int (*compare)(const void *, const void *))
-{
-    const struct wait_edge key = {.from = node, .to = compare == compare_by_to ? node : 0};
-
-    return array_lower_bound(g->edge, g->n_edges, sizeof(key), &key, compare);
-}
-
-/* All that leads to something live is live. next serves as the list of what is to be looked at. */
+/* All that leads to something live is live. */
 static void spread_life(struct wait_graph *g, bool certain)
 {
     size_t todo = 0;
 
-    sort_edges(g, compare_by_to);
-    for (uint32_t i = 0; i < wait_graph_nodes(g); i++)
-        if (g->live[i])
-            g->next[todo++] = i;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (g->node[i].live)
+            g->todo[todo++] = i;
     while (todo > 0) {
-        uint32_t node = g->next[--todo];
+        uint32_t node = g->todo[--todo];
 
-        for (size_t e = first_edge(g, node, compare_by_to); e < g->n_edges && g->edge[e].to == node;
-             e++) {
-            uint32_t from = g->edge[e].from;
+        for (uint32_t e = g->node[node].in; e != 0; e = g->edge[e - 1].next_in) {
+            uint32_t from = g->edge[e - 1].from;
 
-            if (g->live[from] || (g->edge[e].weak && !certain))
+            if (g->node[from].live || (g->edge[e - 1].weak && !certain))
                 continue;
-            g->live[from] = true;
-            g->next[todo++] = from;
+            g->node[from].live = true;
+            g->todo[todo++] = from;
         }
     }
-    sort_edges(g, compare_by_from);
 }
 
 /* --- deadlocks --- */
 
 #define NOWHERE UINT32_MAX
 
-/* One that cannot go on either, of those that it leads to. */
+/* One that cannot go on either, of those that it leads to: the first of them. */
 static uint32_t stuck_successor(const struct wait_graph *g, uint32_t node, bool certain)
 {
-    for (size_t e = first_edge(g, node, compare_by_from); e < g->n_edges && g->edge[e].from == node;
-         e++)
-        if (!g->live[g->edge[e].to] && (certain || !g->edge[e].weak))
-            return g->edge[e].to;
-    return NOWHERE;
+    uint32_t first = NOWHERE;
+
+    for (uint32_t e = g->node[node].out; e != 0; e = g->edge[e - 1].next_out) {
+        const struct wait_edge *edge = &g->edge[e - 1];
+
+        if (!g->node[edge->to].live && (certain || !edge->weak) && edge->to < first)
+            first = edge->to;
+    }
+    return first;
 }
 
 /* Is the thread or stream where it was? Under the locks of all engines. */
@@ -114,16 +84,19 @@ static bool still_blocked(const struct blocked *b)
 /*
  * Streams and threads were looked at one after the other, so what looks like a circle may never
  * have been one. If all its members are now where they were then, all of them were there at the
- * moment in between, and it was.
+ * moment when the last one had been looked at, and it was. So it does not matter that these are not
+ * looked at in one moment either, and the engines are kept out for a few at a time.
  */
 static bool is_still_there(struct wait_graph *g, const struct deadlock *d)
 {
     bool there = true;
 
-    engines_lock(g->server);
-    for (size_t i = 0; i < d->n && there; i++)
-        there = still_blocked(d->member[i]);
-    engines_unlock(g->server);
+    for (size_t i = 0; i < d->n && there;) {
+        engines_lock(g->server);
+        for (unsigned k = 0; k < LOOKS_PER_LOCK && i < d->n && there; k++)
+            there = still_blocked(d->member[i++]);
+        engines_unlock(g->server);
+    }
     return there;
 }
 
@@ -137,23 +110,23 @@ static bool is_old_enough(const struct deadlock *d)
     return true;
 }
 
-static uint32_t count_processes(const struct deadlock *d)
+static uint32_t count_processes(struct wait_graph *g, const struct deadlock *d)
 {
     uint32_t n = 0;
 
     for (size_t i = 0; i < d->n; i++) {
-        bool seen = false;
+        struct wait_process *p = wait_graph_process(g, d->member[i]->session);
 
-        for (size_t k = 0; k < i && !seen; k++)
-            seen = d->member[k]->session == d->member[i]->session;
-        n += !seen;
+        n += p->counted != g->n_deadlocks + 1;
+        p->counted = g->n_deadlocks + 1;
     }
     return n;
 }
 
 static int deadlock_add(struct wait_graph *g, uint32_t start, bool certain)
 {
-    struct deadlock *all = reallocarray(g->deadlock, g->n_deadlocks + 1, sizeof(*all));
+    struct deadlock *all =
+        array_grow(g->deadlock, &g->deadlock_size, g->n_deadlocks + 1, sizeof(*all));
     struct deadlock d = {.certain = certain};
     uint32_t node = start;
 
@@ -162,7 +135,7 @@ static int deadlock_add(struct wait_graph *g, uint32_t start, bool certain)
     g->deadlock = all;
     do {
         d.n += node < g->n_blocked;
-        node = g->next[node];
+        node = g->node[node].next;
     } while (node != start);
     d.member = calloc(d.n + 1, sizeof(const struct blocked *));
     if (!d.member)
@@ -171,13 +144,13 @@ static int deadlock_add(struct wait_graph *g, uint32_t start, bool certain)
     do {
         if (node < g->n_blocked)
             d.member[d.n++] = &g->blocked[node];
-        node = g->next[node];
+        node = g->node[node].next;
     } while (node != start);
     if (!is_old_enough(&d) || !is_still_there(g, &d)) {
         free(d.member);
         return 0;
     }
-    d.processes = count_processes(&d);
+    d.processes = count_processes(g, &d);
     g->deadlock[g->n_deadlocks++] = d;
     for (size_t i = 0; i < d.n; i++) {
         g->blocked[wait_graph_node(g, d.member[i])].deadlock = (uint32_t)g->n_deadlocks;
@@ -186,52 +159,60 @@ static int deadlock_add(struct wait_graph *g, uint32_t start, bool certain)
     return 0;
 }
 
-/*
- * From every stuck node one way on: each way ends in a circle. mark: 1 + the walk that came by.
- */
+/* From every stuck node one way on: each way ends in a circle. */
 static int find_circles(struct wait_graph *g, bool certain)
 {
-    memset(g->mark, 0, wait_graph_nodes(g) * sizeof(*g->mark));
-    for (uint32_t i = 0; i < wait_graph_nodes(g); i++)
-        g->next[i] = g->live[i] ? NOWHERE : stuck_successor(g, i, certain);
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        g->node[i].mark = 0;
+        g->node[i].next = g->node[i].live ? NOWHERE : stuck_successor(g, i, certain);
+    }
     for (uint32_t i = 0; i < g->n_blocked; i++) {
         uint32_t node = i;
 
-        while (node != NOWHERE && g->mark[node] == 0) {
-            g->mark[node] = i + 1;
-            node = g->next[node];
+        while (node != NOWHERE && g->node[node].mark == 0) {
+            g->node[node].mark = i + 1;
+            node = g->node[node].next;
         }
         /* Back on this walk's own track: a circle, unless it was known. */
-        if (node == NOWHERE || g->mark[node] != i + 1)
+        if (node == NOWHERE || g->node[node].mark != i + 1)
             continue;
         while (node >= g->n_blocked)
-            node = g->next[node];
+            node = g->node[node].next;
         if (g->blocked[node].deadlock == 0 && deadlock_add(g, node, certain) < 0)
             return -ENOMEM;
     }
     return 0;
 }
 
+static uint32_t deadlock_of(const struct wait_graph *g, uint32_t node)
+{
+    return node < g->n_blocked ? g->blocked[node].deadlock : 0;
+}
+
 /*
- * A node that only leads to a circle waits behind it. mark: nodes of one walk, which all end alike.
+ * A node that only leads to a circle waits behind it. Nodes of one walk end alike, and no walk goes
+ * further than where one has been.
  */
 static void find_followers(struct wait_graph *g)
 {
-    struct blocked *blocked = g->blocked;
-
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        g->node[i].mark = 0;
     for (uint32_t i = 0; i < g->n_blocked; i++) {
-        uint32_t node = i, steps = 0, deadlock = 0;
+        uint32_t node = i, deadlock = 0;
 
-        while (node != NOWHERE && deadlock == 0 && steps++ <= wait_graph_nodes(g)) {
-            deadlock = node < g->n_blocked ? blocked[node].deadlock : 0;
-            node = g->next[node];
+        while (node != NOWHERE && deadlock == 0 && g->node[node].mark == 0) {
+            g->node[node].mark = i + 1;
+            deadlock = deadlock_of(g, node);
+            node = g->node[node].next;
         }
-        for (node = i; deadlock != 0 && node != NOWHERE; node = g->next[node]) {
-            if (node >= g->n_blocked)
-                continue;
-            if (blocked[node].deadlock != 0)
-                break;
-            blocked[node].deadlock = deadlock;
+        if (deadlock == 0 && node != NOWHERE && g->node[node].mark != i + 1)
+            deadlock = g->node[node].behind;
+        for (node = i; node != NOWHERE && g->node[node].mark == i + 1;) {
+            g->node[node].mark = UINT32_MAX; /* over */
+            g->node[node].behind = deadlock;
+            if (node < g->n_blocked && g->blocked[node].deadlock == 0)
+                g->blocked[node].deadlock = deadlock;
+            node = g->node[node].next;
         }
     }
 }
@@ -241,10 +222,12 @@ int deadlocks_find(struct wait_graph *g, bool certain)
     for (size_t i = 0; i < g->n_processes; i++) {
         struct wait_process *p = &g->process[i];
 
-        g->live[wait_graph_process_node(g, p)] =
+        g->node[wait_graph_process_node(g, p)].leaf =
             p->n_threads == 0 || (p->reports && p->busy) || (certain && other_threads(p) != 0);
     }
-    g->live[wait_graph_outside(g)] = certain;
+    g->node[wait_graph_outside(g)].leaf = certain;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        g->node[i].live = g->node[i].leaf;
     spread_life(g, certain);
     if (find_circles(g, certain) < 0)
         return -ENOMEM;

@@ -68,14 +68,12 @@ static bool is_told(const struct rows *rows, const struct blocked *b)
     return !rows->own || b->session->uid == rows->uid;
 }
 
-/* One that a told wait is in or behind. */
-static bool deadlock_is_told(const struct rows *rows, const struct wait_graph *waits, size_t i)
+/* And the deadlock that it is in or behind. */
+static void tell_blocked(struct rows *rows, struct wait_graph *waits, const struct blocked *b)
 {
-    bool told = !rows->own;
-
-    for (size_t k = 0; !told && k < waits->n_blocked; k++)
-        told = waits->blocked[k].deadlock == i + 1 && is_told(rows, &waits->blocked[k]);
-    return told;
+    if (b->deadlock != 0)
+        waits->deadlock[b->deadlock - 1].told = true;
+    report_blocked(&rows[0], waits, b);
 }
 
 void report_waits(struct server *server, struct rows *rows)
@@ -85,9 +83,9 @@ void report_waits(struct server *server, struct rows *rows)
     if (waits_init(&waits, server) == 0) {
         for (size_t i = 0; i < waits.n_blocked; i++)
             if (is_told(rows, &waits.blocked[i]))
-                report_blocked(&rows[0], &waits, &waits.blocked[i]);
+                tell_blocked(rows, &waits, &waits.blocked[i]);
         for (size_t i = 0; i < waits.n_deadlocks; i++)
-            if (deadlock_is_told(rows, &waits, i))
+            if (waits.deadlock[i].told)
                 report_deadlock(&rows[1], &waits, i);
     }
     waits_deinit(&waits);

@@ -59,8 +59,8 @@ static int collect_threads(struct wait_graph *g, struct wait_process *p)
 }
 
 /*
- * All streams at one moment, then the threads. What is found to be a deadlock is looked at again:
- * see is_still_there().
+ * All streams, then the threads. What is found to be a deadlock is looked at again: see
+ * is_still_there().
  */
 int wait_graph_collect(struct wait_graph *g)
 {
@@ -73,11 +73,12 @@ int wait_graph_collect(struct wait_graph *g)
     g->n_processes = 0;
     DL_FOREACH (g->server->sessions, session)
         g->process[g->n_processes++].session = session;
-    engines_lock(g->server);
-    for (size_t i = 0; i < g->n_processes && r == 0; i++)
+    /* The streams of one process at a time: the engines are not kept waiting for all of them. */
+    for (size_t i = 0; i < g->n_processes && r == 0; i++) {
+        engines_lock(g->server);
         r = collect_streams(g, &g->process[i]);
-    engines_unlock(g->server);
-    g->n_streams = g->n_blocked;
+        engines_unlock(g->server);
+    }
     for (size_t i = 0; i < g->n_processes && r == 0; i++)
         r = collect_threads(g, &g->process[i]);
     return r;
@@ -90,9 +91,15 @@ uint32_t wait_graph_outside(const struct wait_graph *g)
     return (uint32_t)(g->n_blocked + g->n_processes);
 }
 
-size_t wait_graph_nodes(const struct wait_graph *g)
+uint32_t wait_graph_add_node(struct wait_graph *g)
 {
-    return g->n_blocked + g->n_processes + 1;
+    struct wait_node *all = array_grow(g->node, &g->nodes_size, g->n_nodes + 1, sizeof(*all));
+
+    if (!all)
+        return 0;
+    g->node = all;
+    g->node[g->n_nodes] = (struct wait_node){0};
+    return (uint32_t)g->n_nodes++;
 }
 
 static int compare_session(const void *key, const void *member)
@@ -133,7 +140,12 @@ int wait_graph_add_edge(struct wait_graph *g, uint32_t from, uint32_t to, bool w
     if (!all)
         return -ENOMEM;
     g->edge = all;
-    g->edge[g->n_edges++] = (struct wait_edge){.from = from, .to = to, .weak = weak};
+    g->edge[g->n_edges++] = (struct wait_edge){.from = from,
+                                               .to = to,
+                                               .next_out = g->node[from].out,
+                                               .next_in = g->node[to].in,
+                                               .weak = weak};
+    g->node[from].out = g->node[to].in = (uint32_t)g->n_edges;
     return 0;
 }
 
