@@ -69,6 +69,13 @@ struct notify {
     uint64_t arrivals;       /* this and the following: under waiting.lock */
     uint32_t value;          /* the bit, or the counter */
     int32_t failed_pid;      /* of a record that was dropped while no stream waited; 0: none */
+    /*
+     * Of a counter. A change is not over before all waits have been looked at, in slices; the next
+     * change waits for that, and so does a wait that comes meanwhile: on the list, as the last one.
+     */
+    bool looking;
+    uint64_t look_from; /* while looking: `target` of the next one */
+    uint64_t changes;   /* so far */
     UT_hash_handle hh;
 };
 

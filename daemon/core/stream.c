@@ -164,6 +164,7 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
     s->waiter = (struct waiter){0};
     s->changing = false;
     s->counted = false;
+    s->count_change = 0;
     s->timer = (struct timer){0};
     s->callback = s->callbacks = 0;
     s->rules_asked = 0;

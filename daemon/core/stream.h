@@ -103,6 +103,11 @@ struct stream {
     bool counted;      /* TASK_VALUE_WAIT: in value_waiters of the session page */
     bool in_inbox;     /* under the engine's inbox lock */
     bool held_watched; /* it was watched when it was held */
+    /*
+     * The task has made this change of a counter, and the stream looks at all waits for it; 0: no.
+     * Or COUNT_TURN (notify_tasks.h).
+     */
+    uint64_t count_change;
     bool took; /* a notify's bit was spent on this wait, which has not been retired (notify.c) */
     union {    /* no task both waits and works */
         struct waiter waiter; /* on another stream, an event flag or an IPC event, on ... */

@@ -181,6 +181,7 @@ void engine_forget(struct engine *e, struct stream *s)
 void engine_drop_task(struct stream *s)
 {
     value_drop(s);
+    notify_count_drop(s);
 }
 
 int engine_set_timer(struct stream *s, uint64_t deadline)

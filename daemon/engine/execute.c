@@ -485,7 +485,8 @@ enum run_result execute_task(struct stream *s, uint64_t now)
     if (atomic_load_explicit(&s->stopped, memory_order_relaxed) != 0)
         return failure_pass_over(s);
     if (s->failure.code == 0) { /* else it has failed before, and there was no room to tell */
-        if (s->started && !value_check(s)) /* what the last step has changed */
+        /* what the last step has changed */
+        if (s->started && (!value_check(s) || !notify_count_check(s)))
             return RUN_AGAIN;
         r = task_row(s->task.op)->run(s, now);
     }
@@ -500,6 +501,7 @@ enum run_result execute_fail(struct stream *s, int32_t code)
     if (row->fail)
         row->fail(s);
     value_drop(s); /* of a task that had begun */
+    notify_count_drop(s);
     stream_fail(s, code, 0);
     s->started = true;
     return tell_failure(s, RUN_RETIRED);

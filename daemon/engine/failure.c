@@ -6,6 +6,7 @@
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/engine/execute.h"
+#include "daemon/engine/notify_tasks.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/engine/task_row.h"
@@ -66,6 +67,7 @@ enum run_result failure_pass_over(struct stream *s)
     if (!stream_has_begun(s) && row->pass_over)
         row->pass_over(s);
     value_drop(s); /* it may have begun */
+    notify_count_drop(s);
     return RUN_RETIRED;
 }
 
@@ -240,6 +242,7 @@ void failure_stop_task(struct stream *s)
         engine_forget(s->attach->device->engine, s);
         execute_abandon(s);
         value_drop(s);
+        notify_count_drop(s);
         s->has_task = false;
         s->failure.code = 0;
         atomic_store_explicit(&s->ctrl->error, stream_error_make(ACL_ERROR_RT_STREAM_ABORT, 0),

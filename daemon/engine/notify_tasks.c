@@ -8,7 +8,7 @@
 #include "daemon/core/stream.h"
 #include "daemon/engine/run.h"
 
-#define LOOKED_AT_MUCH 32 /* waiters, by one record: others have their turn then */
+#define LOOKS_PER_STEP 32 /* at waits for a counter: others have their turn then */
 
 /* --- state; under waiting.lock --- */
 
@@ -57,46 +57,60 @@ static uint32_t changed_count(const struct task *t, uint32_t count)
 }
 
 /*
- * In the order in which they came, each with the counter that those before it have left. After a
- * clear, those that were passed over have another counter to look at: once, since it stays 0.
- * Returns how many were looked at.
+ * At some waits, in the order in which they came, each with the counter that those before it have
+ * left. After a clear, those that were passed over have another counter to look at: once, since it
+ * stays 0.
  */
-static unsigned count_changed(struct notify *n)
+static void look_at_waits(struct notify *n)
 {
-    unsigned looked = 0;
-    uint64_t from = 0;
     struct waiter *w;
 
-    while ((w = waitlist_first_locked(&n->waiting, from))) {
-        const struct task *t = &run_stream_of(w)->task;
+    for (unsigned i = 0; i < LOOKS_PER_STEP; i++) {
+        const struct task *t;
 
-        looked++;
-        from = w->target + 1;
+        w = waitlist_first_locked(&n->waiting, n->look_from);
+        if (!w) {
+            n->looking = false;
+            return;
+        }
+        t = &run_stream_of(w)->task;
+        n->look_from = w->target + 1;
         if (!is_met(t, n->value))
             continue;
         if (t->notify.clear && n->value != 0) {
             n->value = 0;
-            from = 0;
+            n->look_from = 0;
         }
         waitlist_fire_locked(&n->waiting, w, 0, 0);
     }
-    return looked;
+}
+
+/* The stream is to go on until all waits have been looked at. */
+static void set_count(struct stream *s, struct notify *n, uint32_t value)
+{
+    n->value = value;
+    n->changes++;
+    n->looking = true;
+    n->look_from = 0;
+    look_at_waits(n);
+    s->count_change = n->looking ? n->changes : 0;
 }
 
 /*
  * True: the wait is over at once. *pid: of the process with whose dropped record it fails; 0: it
  * has not failed.
  */
-static bool take_now(struct notify *n, const struct task *t, int32_t *pid)
+static bool take_now(struct notify *n, struct stream *s, int32_t *pid)
 {
+    const struct task *t = &s->task;
+
     *pid = 0;
     if (n->counts) {
-        if (!is_met(t, n->value))
+        /* Those that wait already come first. */
+        if (n->looking || !is_met(t, n->value))
             return false;
-        if (t->notify.clear && n->value != 0) {
-            n->value = 0;
-            count_changed(n);
-        }
+        if (t->notify.clear && n->value != 0)
+            set_count(s, n, 0);
         return true;
     }
     if (n->value == 0 && n->failed_pid == 0)
@@ -140,22 +154,61 @@ enum run_result notify_run_record(struct stream *s, uint64_t now)
     return RUN_RETIRED;
 }
 
+bool notify_count_check(struct stream *s)
+{
+    struct notify *n;
+    bool over;
+
+    if (s->count_change == 0)
+        return true;
+    n = notify_of_task(s->session, &s->task, true);
+    if (!n) {
+        s->count_change = 0;
+        return true;
+    }
+    pthread_mutex_lock(&n->waiting.lock);
+    if (n->looking && (s->count_change == COUNT_TURN || s->count_change == n->changes))
+        look_at_waits(n);
+    if (s->count_change == COUNT_TURN) {
+        over = !n->looking;
+    } else {
+        over = !n->looking || s->count_change != n->changes;
+        s->count_change = over ? 0 : s->count_change;
+    }
+    pthread_mutex_unlock(&n->waiting.lock);
+    return over;
+}
+
+void notify_count_drop(struct stream *s)
+{
+    if (s->count_change == COUNT_TURN) {
+        s->count_change = 0;
+        notify_drop_task(s->session, &s->task);
+    }
+    while (!notify_count_check(s))
+        ;
+}
+
 enum run_result notify_run_count_record(struct stream *s, uint64_t now)
 {
     struct notify *n = notify_of_task(s->session, &s->task, true);
-    unsigned looked;
 
     (void)now;
+    if (s->started && s->count_change != COUNT_TURN)
+        return RUN_RETIRED;
+    s->count_change = 0;
     if (s->task.notify.mode > ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE || s->task.notify.mode == 3)
         return run_bad_entry(s, "no such mode");
     if (!n)
         return RUN_RETIRED;
     stream_publish_before(s);
     pthread_mutex_lock(&n->waiting.lock);
-    n->value = changed_count(&s->task, n->value);
-    looked = count_changed(n);
+    if (n->looking)
+        s->count_change = COUNT_TURN;
+    else
+        set_count(s, n, changed_count(&s->task, n->value));
     pthread_mutex_unlock(&n->waiting.lock);
-    return looked > LOOKED_AT_MUCH ? RUN_WORKED : RUN_RETIRED;
+    return s->count_change == 0 ? RUN_RETIRED : RUN_AGAIN;
 }
 
 static enum run_result end_wait(struct stream *s)
@@ -176,7 +229,7 @@ static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now
     s->waiter = (struct waiter){.fire = run_fire_stream};
     s->waiting_on = &n->waiting;
     pthread_mutex_lock(&n->waiting.lock);
-    over = take_now(n, &s->task, &pid);
+    over = take_now(n, s, &pid);
     if (!over)
         waitlist_add_locked(&n->waiting, &s->waiter, n->arrivals++);
     pthread_mutex_unlock(&n->waiting.lock);
@@ -184,7 +237,9 @@ static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now
         return RUN_WAITS;
     engine_clear_timer(s);
     s->waiting_on = NULL;
-    return pid != 0 ? run_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid) : RUN_RETIRED;
+    if (pid != 0)
+        return run_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    return s->count_change == 0 ? RUN_RETIRED : RUN_AGAIN;
 }
 
 static enum run_result run_wait(struct stream *s, uint64_t now, bool counts)

@@ -15,6 +15,21 @@ enum run_result notify_run_wait(struct stream *s, uint64_t now);
 enum run_result notify_run_count_record(struct stream *s, uint64_t now);
 enum run_result notify_run_count_wait(struct stream *s, uint64_t now);
 
+/** stream->count_change: the task waits until the change before it is over. */
+#define COUNT_TURN UINT64_MAX
+
+/**
+ * Go on with the look at waits, of what the current task has changed, or of the change before it.
+ * True: that is over. Like value_check().
+ */
+bool notify_count_check(struct stream *stream);
+
+/**
+ * The task at the head is dropped: no stream is left waiting for what it has changed, or was to
+ * change.
+ */
+void notify_count_drop(struct stream *stream);
+
 /**
  * A stream that no record can let go any more is dropped before its wait was retired: the record
  * goes to the next one.

@@ -4,6 +4,7 @@
  */
 #include <sys/epoll.h>
 
+#include "acl/acl_rt.h"
 #include "daemon/core/ipc_record.h"
 #include "daemon/engine/engine.h"
 #include "npud.h"
@@ -197,6 +198,143 @@ START_TEST(streams_whose_time_is_over)
 }
 END_TEST
 
+/* --- counters: a record looks at all waits --- */
+
+static struct notify_open *counter;
+static struct stream *recording;
+
+static struct task count_task(unsigned op, unsigned mode, uint32_t value, bool clear)
+{
+    return (struct task){.op = (uint8_t)op,
+                         .object = counter->slot.number,
+                         .generation = slot_generation(counter),
+                         .notify.mode = (uint8_t)mode,
+                         .notify.value = value,
+                         .notify.clear = clear};
+}
+
+static uint64_t submit_set(struct stream *stream, uint32_t value)
+{
+    return client_submit(stream, count_task(TASK_COUNT_RECORD,
+                                            ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, value, false));
+}
+
+static uint64_t submit_wait(struct stream *stream, uint32_t value, bool clear)
+{
+    return client_submit(
+        stream, count_task(TASK_COUNT_WAIT, ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE, value, clear));
+}
+
+/* The first half of the crowd waits for `first`, the other for `second`. */
+static void make_counter(uint32_t first, uint32_t second)
+{
+    ck_assert_int_eq(notify_new(session, devices_get(server.devices, 0), true, &counter), 0);
+    recording = npud_stream(session, 0);
+    for (int i = 0; i < CROWD; i++) {
+        submit_wait(crowd[i], i < CROWD / 2 ? first : second, false);
+        while (crowd[i]->run != RUN_PARKED)
+            engine_turn(engine);
+    }
+}
+
+/* Until the engine is in the middle of looking at waits. */
+static void await_look(void)
+{
+    for (int turns = 0; !counter->notify->looking; turns++) {
+        engine_turn(engine);
+        ck_assert_int_lt(turns, CROWD);
+    }
+}
+
+static void await_passed(struct stream *stream, uint64_t position)
+{
+    for (int turns = 0; !client_passed(stream, position); turns++) {
+        engine_turn(engine);
+        ck_assert_int_lt(turns, 20 * CROWD);
+    }
+}
+
+/* The next record has its turn when that is over, so that each wait sees each value. */
+START_TEST(each_wait_sees_each_count)
+{
+    struct stream *next;
+    uint64_t next_at;
+
+    make_counter(2, 1);
+    next = npud_stream(session, 0);
+    submit_set(recording, 1);
+    await_look();
+    next_at = submit_set(next, 2);
+    engine_turn(engine);
+    ck_assert(!client_passed(next, next_at));
+    expect_slices();
+    await_passed(next, next_at);
+    ck_assert_uint_eq(notify_value(counter->notify), 2);
+}
+END_TEST
+
+/* What its record has changed is looked at to the end, when the stream goes in the middle of it. */
+START_TEST(a_stream_that_goes_leaves_no_wait_behind)
+{
+    make_counter(3, 1);
+    submit_set(recording, 1);
+    await_look();
+    ck_assert_uint_ne(recording->count_change, 0);
+    stream_free(recording);
+    ck_assert(!counter->notify->looking);
+    for (int i = CROWD / 2; i < CROWD; i++)
+        await_passed(crowd[i], 0);
+    ck_assert_uint_eq(count_parked(), CROWD / 2);
+}
+END_TEST
+
+/* It was not its turn yet, and it fails the waits that it might have ended. */
+START_TEST(a_record_that_goes_before_its_turn)
+{
+    struct stream *next;
+
+    make_counter(3, 1);
+    next = npud_stream(session, 0);
+    submit_set(recording, 1);
+    await_look();
+    submit_set(next, 3);
+    while (next->count_change == 0)
+        engine_turn(engine);
+    stream_free(next);
+    for (int i = 0; i < CROWD; i++)
+        await_passed(crowd[i], 0);
+    ck_assert_int_ne(stream_error_code(atomic_load(&crowd[0]->ctrl->error)), 0);
+    ck_assert_uint_eq(notify_value(counter->notify), 1);
+}
+END_TEST
+
+/*
+ * A wait that comes while a record looks at waits is behind those that were there: the first of
+ * them that clears the counter has it alone.
+ */
+START_TEST(a_wait_that_comes_meanwhile_is_the_last)
+{
+    struct stream *old, *young;
+    uint64_t old_at, young_at;
+
+    make_counter(2, 2);
+    old = npud_stream(session, 0);
+    young = npud_stream(session, 0);
+    old_at = submit_wait(old, 1, true);
+    while (old->run != RUN_PARKED)
+        engine_turn(engine);
+    submit_set(recording, 1);
+    await_look();
+    young_at = submit_wait(young, 1, true);
+    await_passed(old, old_at);
+    for (int turns = 0; turns < CROWD; turns++)
+        engine_turn(engine);
+    ck_assert(!client_passed(young, young_at));
+    await_passed(recording, submit_set(recording, 1));
+    await_passed(young, young_at);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("engine steps");
@@ -206,5 +344,9 @@ int main(void)
     tcase_add_test(c, a_record_that_is_over_meanwhile);
     tcase_add_test(c, streams_that_wait_on_a_damaged_page);
     tcase_add_test(c, streams_whose_time_is_over);
+    tcase_add_test(c, each_wait_sees_each_count);
+    tcase_add_test(c, a_stream_that_goes_leaves_no_wait_behind);
+    tcase_add_test(c, a_record_that_goes_before_its_turn);
+    tcase_add_test(c, a_wait_that_comes_meanwhile_is_the_last);
     return run_suite(s);
 }
