@@ -34,8 +34,8 @@ static int depend_on_process(struct wait_graph *g, uint32_t node, const struct s
 }
 
 /*
- * It depends on stream `slot` of p, which goes on by itself if it is not blocked. *id: the stream's,
- * unless there is one already.
+ * It depends on stream `slot` of p, which goes on by itself if it is not blocked. *id: of the
+ * stream, unless there is one already.
  */
 static int depend_on_stream(struct wait_graph *g, uint32_t node, struct wait_process *p,
                             uint32_t slot, int32_t *id)

@@ -163,15 +163,20 @@ static void on_crash(int signal)
     raise(signal); /* now with its default action, after the return */
 }
 
+/* The sanitizers have handlers of their own, which say more. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CRASHES_ARE_TAKEN true
+#else
+#define CRASHES_ARE_TAKEN false
+#endif
+
 void log_flush_on_crash(void)
 {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* these have their own */
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
     struct sigaction action = {.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND};
 
-    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]) && !CRASHES_ARE_TAKEN; i++)
         sigaction(crashes[i], &action, NULL);
-#endif
 }
 
 void log_stop(void)
