@@ -180,19 +180,22 @@ void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t
 bool waitlist_fire_most(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
                         int32_t pid, unsigned max)
 {
-    struct waiter *waiter = NULL;
+    struct waiter *waiter;
+    bool none_left = false;
 
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&list->n, memory_order_relaxed) == 0)
         return true;
     pthread_mutex_lock(&list->lock);
-    for (; (waiter = find_first_from(list, first)) && waiter->target <= last; max--) {
-        if (max == 0)
+    for (; !none_left; max--) {
+        waiter = find_first_from(list, first);
+        none_left = !waiter || waiter->target > last;
+        if (none_left || max == 0)
             break;
         waitlist_fire_locked(list, waiter, result, pid);
     }
     pthread_mutex_unlock(&list->lock);
-    return !waiter || waiter->target > last;
+    return none_left;
 }
 
 bool waitlist_fire_some(struct waitlist *list, uint64_t *next, uint64_t last, unsigned max,
