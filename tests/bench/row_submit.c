@@ -2,8 +2,13 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/helper.h"
 
-#include <time.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include "tests/common/proc.h"
 #include "acl/acl_npud.h"
 
 #define SIZE    64
@@ -13,7 +18,24 @@ struct submit {
     struct pair pair;
     aclrtStream stream;
     void *memory;
+    pid_t npud;
 };
+
+/* Who listens on the socket that npu-run has named. */
+static pid_t find_npud(void)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", getenv("NPUD_SOCKET"));
+    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        die("%s: %m", addr.sun_path);
+    close(fd);
+    return cred.pid;
+}
 
 static void poll_stream(aclrtStream stream)
 {
@@ -36,9 +58,10 @@ static void set_and_poll(struct submit *s)
 }
 
 /* With two CPUs, an engine that still spins takes one from the two processes of the baseline. */
-static void let_engine_sleep(void)
+static void await_sleep_of(pid_t npud)
 {
-    nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    while (!proc_sleeps(npud))
+        sched_yield();
 }
 
 static double time_submissions(void (*once)(struct submit *s), struct submit *s, unsigned n)
@@ -51,7 +74,7 @@ static double time_submissions(void (*once)(struct submit *s), struct submit *s,
     for (unsigned i = 0; i < n; i++)
         once(s);
     start = now_ns() - start;
-    let_engine_sleep();
+    await_sleep_of(s->npud);
     return (double)start / n;
 }
 
@@ -92,6 +115,7 @@ void rows_submit(void)
     struct result results[2];
     struct submit s;
 
+    s.npud = find_npud();
     pair_start(&s.pair);
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
