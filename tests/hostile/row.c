@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
@@ -70,4 +71,12 @@ bool row_finish_victims(const char *name, unsigned attackers, unsigned sessions,
     row.p99 = victims_time(PHASE_HOSTILE, MEASURED_ROUND, 990);
     row.p99_compared = victims_time(PHASE_COMPARED, MEASURED_ROUND, 990);
     return row_finish(&row, attempt);
+}
+
+void must(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "hostile process: %s: %m\n", what);
+    _exit(1);
 }

@@ -32,3 +32,6 @@ bool row_finish(const struct row *row, unsigned attempt);
 
 /** The same with the times of the well-behaved pair (victims.h), which must still be there. */
 bool row_finish_victims(const char *name, unsigned attackers, unsigned sessions, unsigned attempt);
+
+/** In a hostile process: what it needs for its attack. Ends it with a line and errno if not. */
+void must(bool holds, const char *what);

@@ -36,14 +36,6 @@ static struct {
     _Atomic uint64_t turns;    /* what they have done with it */
 } * shared;
 
-static void must(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "hostile process: %s: %m\n", what);
-    _exit(1);
-}
-
 static void state_stands(void)
 {
     atomic_fetch_add(&shared->standing, 1);

@@ -58,14 +58,6 @@ static struct shared {
 
 /* --- hostile processes --- */
 
-static void must(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "hostile process: %s: %m\n", what);
-    _exit(1);
-}
-
 /* A request that npud has to do something for, and that needs no answer to be made. */
 static void fill_request(Npud__Request *request, uint64_t n)
 {
