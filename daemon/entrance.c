@@ -105,14 +105,19 @@ int entrance_open(struct entrance *e, struct server *server)
         return r;
     if (passed.admin < 0)
         passed.admin = socket_file_bind(&e->admin, c->admin_socket, c->admin_group, false);
-    return passed.admin < 0 ? passed.admin
-                            : listener_init(server->admins, server, passed.admin, admin_accept);
+    if (passed.admin < 0)
+        return passed.admin;
+    r = listener_init(server->admins, server, passed.admin, admin_accept);
+    server->admins->may_use_spare = true;
+    spare_fds_fill(&server->spare);
+    return r;
 }
 
 void entrance_close(struct entrance *e, struct server *server)
 {
     listener_deinit(server->clients);
     listener_deinit(server->admins);
+    spare_fds_deinit(&server->spare);
     socket_file_remove(&e->control);
     socket_file_remove(&e->admin);
 }

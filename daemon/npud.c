@@ -44,6 +44,7 @@ void npud_assemble(struct server *server)
     server->clients = &parts.clients;
     server->admins = &parts.admins;
     server->schedule.fd = -1;
+    server->spare = (struct spare_fds)SPARE_FDS_NULL;
     server->users.schedule = &server->schedule;
     dispatch_own_waits = own_waits_answer;
 }

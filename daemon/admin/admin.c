@@ -52,6 +52,7 @@ static void admin_free(struct admin *admin)
         event_free(admin->on_socket);
     report_close(admin);
     deferred_close(admin->socket);
+    spare_fds_fill(&admin->server->spare);
     user_uncharge(&admin->charge);
     user_unref(admin->user);
     free(admin);
@@ -162,6 +163,8 @@ static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
 
     admin->request = request;
     r = report_open(admin->server, &admin->report, topic);
+    if (r == -EMFILE && spare_fds_give_up(&admin->server->spare))
+        r = report_open(admin->server, &admin->report, topic);
     if (r < 0)
         return refuse_report(admin, r);
     event_del(admin->on_socket);

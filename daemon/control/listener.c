@@ -20,7 +20,10 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
     int s;
 
     (void)what;
+    spare_fds_fill(&l->server->spare);
     s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (s < 0 && errno == EMFILE && l->may_use_spare && spare_fds_give_up(&l->server->spare))
+        s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s >= 0) {
         deferred_close_refuse_fds(s);
         l->accept(l->server, s);

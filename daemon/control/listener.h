@@ -1,7 +1,7 @@
 /*
  * Listening sockets that survive fd exhaustion: with no descriptor left for a client, a reserve is
  * given up to take the client, tell it so and drop it, instead of spinning on a level-triggered
- * listener.
+ * listener. An administrator is taken: descriptors are held for one.
  */
 #pragma once
 
@@ -15,7 +15,8 @@ struct listener {
     int fd;
     int reserve;
     struct event *on_client;
-    bool exhausted; /* logged */
+    bool exhausted;     /* logged */
+    bool may_use_spare; /* descriptors of server->spare: clients are administrators */
     /** Takes over the accepted, non-blocking socket. */
     void (*accept)(struct server *server, int socket);
 };

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "daemon/base/schedule.h"
+#include "daemon/base/spare_fds.h"
 #include "daemon/base/subuid.h"
 #include "daemon/base/user.h"
 
@@ -57,6 +58,7 @@ struct server {
 
     struct listener *clients;
     struct listener *admins;
+    struct spare_fds spare;
     struct admin *admin_list;
 
     struct answer *answers; /* that could not be sent yet: control/answer.c */
