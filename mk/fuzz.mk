@@ -14,7 +14,9 @@ FUZZ_NPUD := $(filter-out $(FUZZ_ENGINE:%=$(BUILD)/daemon/engine/%),$(DAEMON_TES
              $(FUZZ_ENGINE:%=$(BUILD)/tests/fuzz/hooks/%) $(PROTO_OBJ)
 FUZZ_WRAP := clock_gettime getrandom getsockopt malloc calloc realloc reallocarray aligned_alloc \
              mmap memfd_create eventfd sched_getaffinity stat write waitlist_add step_meter_judge \
-             step_meter_read
+             step_meter_read close fcntl poll fstat fstatfs open readlink socketpair sendmsg \
+             recvmsg shutdown setsockopt ioctl eventfd_write eventfd_read preadv2 epoll_create1 \
+             epoll_ctl epoll_wait ftruncate fchmod munmap fallocate pread mincore syscall
 FUZZ_LINK := $(SAN)
 comma     := ,
 FUZZ_LDFLAGS = $(FUZZ_LINK) $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(NPUD_LIBS) -lcjson

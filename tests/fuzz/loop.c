@@ -7,10 +7,9 @@
 #include <utlist.h>
 
 #include "fuzz.h"
+#include "kernel.h"
 #include "proto/util/clock.h"
 #include "surroundings.h"
-
-#define EVENTS_MAX 4096 /* no input can add more */
 
 struct event {
     struct event_base *base;
@@ -18,6 +17,7 @@ struct event {
     short what;
     event_callback_fn call;
     void *arg;
+    uint64_t seen; /* of an edge: changes of the file */
     bool added;
     uint64_t interval, deadline; /* 0: no timer */
     short active;                /* what the callback is to be told; 0: it is not listed */
@@ -56,6 +56,8 @@ int event_add(struct event *e, const struct timeval *after)
 {
     if (!e->added)
         DL_APPEND(e->base->added, e);
+    if (!e->added && e->fd >= 0)
+        e->seen = kernel_file(e->fd)->changes - 1;
     e->added = true;
     if (after) {
         e->interval = (uint64_t)after->tv_sec * NSEC_PER_SEC + //
@@ -98,41 +100,20 @@ void event_active(struct event *e, int what, short calls)
 
 /* --- the loop --- */
 
-static short ready(short revents)
-{
-    short what = 0;
-
-    if (revents & (POLLIN | POLLHUP | POLLERR))
-        what |= EV_READ;
-    if (revents & (POLLOUT | POLLHUP | POLLERR))
-        what |= EV_WRITE;
-    return what;
-}
-
 static void look_at_descriptors(struct event_base *base)
 {
-    static struct pollfd poll_fd[EVENTS_MAX];
-    static struct event *event[EVENTS_MAX];
     struct event *e;
-    nfds_t n = 0;
 
     DL_FOREACH (base->added, e) {
-        short what = e->what & (EV_READ | EV_WRITE);
+        const struct file *file = e->fd < 0 ? NULL : kernel_file(e->fd);
+        short is = file ? kernel_ready(file) : 0;
+        short what = (short)((is & POLLIN ? EV_READ : 0) | (is & POLLOUT ? EV_WRITE : 0));
 
-        if (e->fd < 0 || what == 0)
+        MUST(e->fd < 0 || file); /* closed, and still in the loop */
+        if (!(what & e->what) || ((e->what & EV_ET) && e->seen == file->changes))
             continue;
-        MUST(n < EVENTS_MAX);
-        event[n] = e;
-        poll_fd[n++] = (struct pollfd){
-            .fd = e->fd,
-            .events = (short)((what & EV_READ ? POLLIN : 0) | (what & EV_WRITE ? POLLOUT : 0)),
-        };
-    }
-    MUST(poll(poll_fd, n, 0) >= 0);
-    for (nfds_t i = 0; i < n; i++) {
-        MUST(!(poll_fd[i].revents & POLLNVAL)); /* closed, and still in the loop */
-        if (ready(poll_fd[i].revents) & event[i]->what)
-            event_active(event[i], ready(poll_fd[i].revents) & event[i]->what, 0);
+        e->seen = file->changes;
+        event_active(e, what & e->what, 0);
     }
 }
 

@@ -18,7 +18,8 @@ extern struct surroundings {
     /* The process at the other end of a socket. */
     pid_t peer_pid;
     uid_t peer_uid;
-    int peer_death; /* stands for the pidfd: becomes readable when the peer dies */
+    int (*find_process)(pid_t pid); /* what stands for its pidfd, or -1; NULL: there is none */
+    int peer_death;                 /* stands for the pidfd: becomes readable when the peer dies */
     void (*meanwhile)(
         void); /* what another process does just when a stream has begun to wait; NULL: nothing */
 } surroundings;

@@ -1,11 +1,9 @@
 #include "world.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -19,31 +17,29 @@
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "encode.h"
+#include "kernel.h"
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 #include "step.h"
 #include "surroundings.h"
 #include "tests/unit/server.h"
 
-#define FDS_MAX   512    /* no input can open more */
-#define TURNS_MAX 200000 /* more than any input can ask for: npud does not come to rest */
-#define FAR       (2 * 3600 * NSEC_PER_SEC) /* timers beyond that are not waited for */
+#define CLIENT_PID 100
+#define OTHER_PID  1
+#define TURNS_MAX  200000 /* more than any input can ask for: npud does not come to rest */
+#define FAR        (2 * 3600 * NSEC_PER_SEC) /* timers beyond that are not waited for */
 
 struct world world;
 
 /* --- life --- */
 
-static unsigned count_fds(void)
+/* What npud can find by pid: its clients, and one process that is none. */
+static int find_process(pid_t pid)
 {
-    struct pollfd p[FDS_MAX];
-    unsigned n = 0;
-
-    for (int i = 0; i < FDS_MAX; i++)
-        p[i] = (struct pollfd){.fd = i};
-    MUST(poll(p, FDS_MAX, 0) >= 0);
-    for (int i = 0; i < FDS_MAX; i++)
-        n += !(p[i].revents & POLLNVAL);
-    return n;
+    if (pid == OTHER_PID)
+        return world.other;
+    return pid >= CLIENT_PID && pid < CLIENT_PID + CLIENTS ? world.client[pid - CLIENT_PID].death
+                                                           : -1;
 }
 
 static void set_config(struct config *config, unsigned flags)
@@ -71,11 +67,14 @@ void world_begin(unsigned flags)
     world = (struct world){.admin = -1, .clients = CLIENTS};
     for (int i = 0; i < CLIENTS; i++)
         world.client[i] = (struct client){.socket = -1, .death = -1};
-    world.fds = count_fds();
+    MUST(kernel_count() == 0);
+    kernel_begin();
     surroundings_reset();
     if (flags & WORLD_SLOW)
         surroundings.tick = 15 * NSEC_PER_USEC;
     surroundings.on = true;
+    surroundings.find_process = find_process;
+    world.other = kernel_open_events(0);
     set_config(&world.config, flags);
     MUST(server_begin(&world.server, &world.config) == 0);
 }
@@ -157,8 +156,9 @@ void world_end(void)
     must_be_empty(server);
     server_end(server);
     config_deinit(&world.config);
+    close(world.other);
     surroundings.on = false;
-    MUST(count_fds() == world.fds);
+    MUST(kernel_count() == 0);
 }
 
 /* --- time --- */
@@ -246,9 +246,8 @@ struct client *world_connect(unsigned i, uid_t uid)
     MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
     small_buffer(pair[1]);
     *c = (struct client){.socket = pair[0]};
-    c->death = (int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK);
-    MUST(c->death >= 0);
-    surroundings.peer_pid = 100 + (pid_t)(i % CLIENTS);
+    c->death = kernel_open_events(0);
+    surroundings.peer_pid = CLIENT_PID + (pid_t)(i % CLIENTS);
     surroundings.peer_uid = uid;
     surroundings.peer_death = c->death;
     session = session_new(&world.server, pair[1]);

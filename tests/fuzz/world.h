@@ -29,7 +29,7 @@ struct world {
     uint8_t handle[8][64]; /* that npud has given out, newest first */
     unsigned n_handles;
     int32_t error; /* of the reply to the latest request; -1: none came */
-    unsigned fds;
+    int other;     /* stands for the pidfd of a process that is no client */
 };
 
 extern struct world world;

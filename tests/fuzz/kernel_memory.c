@@ -1,0 +1,209 @@
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "fuzz.h"
+#include "kernel.h"
+
+/*
+ * Regions of 2^k pages each lie side by side, in a reserve of addresses per k, and are used again.
+ * What is not mapped is poisoned for ASan, and so is what lies behind the end of a file.
+ */
+#define PAGE         ((size_t)4096)
+#define KINDS        19 /* up to 1 GiB */
+#define RESERVE      ((size_t)16 << 30)
+#define REGIONS_MAX  2048
+#define SMALL_KINDS  4  /* cheaper to clear than to have new pages for */
+#define POISON_KINDS 10 /* the shadow of larger ones is expensive */
+
+struct region {
+    unsigned kind, mappings;
+    bool used; /* before: not all zeros */
+    uint8_t *at;
+    struct file *file;
+    struct region *next; /* free */
+};
+
+static uint8_t *reserve; /* KINDS times RESERVE */
+static struct region region[KINDS][REGIONS_MAX];
+static struct region *free_region[KINDS];
+static unsigned n_regions[KINDS], n_mappings;
+
+void *__real_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
+int __real_mincore(void *addr, size_t size, unsigned char *resident);
+int __wrap_mincore(void *addr, size_t size, unsigned char *resident);
+void __attribute__((weak)) __asan_poison_memory_region(void const volatile *at, size_t size);
+void __attribute__((weak)) __asan_unpoison_memory_region(void const volatile *at, size_t size);
+
+static size_t room_of(const struct region *r)
+{
+    return PAGE << r->kind;
+}
+
+static void poison(const struct region *r)
+{
+    if (__asan_poison_memory_region && r->kind < POISON_KINDS)
+        __asan_poison_memory_region(r->at, room_of(r) + PAGE);
+}
+
+static void unpoison(const struct region *r, size_t size)
+{
+    if (__asan_unpoison_memory_region && r->kind < POISON_KINDS)
+        __asan_unpoison_memory_region(r->at, size);
+}
+
+/* A page behind each is never used. */
+static size_t stride(unsigned kind)
+{
+    return (PAGE << kind) + PAGE;
+}
+
+static struct region *make_region(unsigned kind)
+{
+    struct region *r;
+
+    if (!reserve) {
+        reserve = __real_mmap(NULL, KINDS * RESERVE, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        MUST(reserve != MAP_FAILED);
+    }
+    if (n_regions[kind] == REGIONS_MAX || (n_regions[kind] + 1) * stride(kind) > RESERVE)
+        return NULL;
+    r = &region[kind][n_regions[kind]];
+    r->kind = kind;
+    r->at = reserve + kind * RESERVE + n_regions[kind]++ * stride(kind);
+    return r;
+}
+
+static struct region *new_region(uint64_t size)
+{
+    unsigned kind = 0;
+    struct region *r;
+
+    while (kind < KINDS && PAGE << kind < size)
+        kind++;
+    if (kind == KINDS)
+        return NULL;
+    r = free_region[kind];
+    if (r)
+        free_region[kind] = r->next;
+    else
+        r = make_region(kind);
+    if (!r)
+        return NULL;
+    unpoison(r, room_of(r));
+    if (r->used && kind < SMALL_KINDS)
+        memset(r->at, 0, room_of(r));
+    else if (r->used)
+        madvise(r->at, room_of(r), MADV_DONTNEED);
+    r->used = true;
+    r->file = NULL;
+    poison(r);
+    return r;
+}
+
+static void put_region(struct region *r)
+{
+    poison(r);
+    r->next = free_region[r->kind];
+    free_region[r->kind] = r;
+}
+
+bool kernel_is_mapped(const void *at)
+{
+    const uint8_t *p = at;
+
+    return reserve && p >= reserve && p < reserve + KINDS * RESERVE;
+}
+
+static struct region *find_region(const void *at)
+{
+    size_t offset = (size_t)((const uint8_t *)at - reserve), kind = offset / RESERVE;
+
+    return &region[kind][offset % RESERVE / stride((unsigned)kind)];
+}
+
+bool kernel_resize(struct file *file, uint64_t size)
+{
+    struct region *r = file->region, *larger;
+
+    if (!r || size > room_of(r)) {
+        larger = new_region(size);
+        if (!larger)
+            return false;
+        larger->file = file;
+        unpoison(larger, room_of(larger));
+        if (r) {
+            MUST(r->mappings == 0); /* what is mapped is sealed */
+            memcpy(larger->at, r->at, file->size);
+            put_region(r);
+        }
+        file->region = larger;
+    }
+    file->size = size;
+    return true;
+}
+
+uint8_t *kernel_bytes(struct file *file)
+{
+    return file->region->at;
+}
+
+void kernel_forget_memory(struct file *file)
+{
+    if (file->region)
+        put_region(file->region);
+    file->region = NULL;
+}
+
+void *kernel_map(struct file *file, size_t size, uint64_t offset)
+{
+    struct region *r = file ? file->region : new_region(size);
+
+    if (!r || size == 0 || (file && offset + size > (file->size + PAGE - 1) / PAGE * PAGE)) {
+        errno = r ? EINVAL : ENOMEM;
+        return MAP_FAILED;
+    }
+    unpoison(r, (size_t)offset + size);
+    r->mappings++;
+    n_mappings++;
+    if (file)
+        file->refs++;
+    return r->at + offset;
+}
+
+void kernel_unmap(void *at)
+{
+    struct region *r = find_region(at);
+
+    MUST(r->mappings > 0);
+    n_mappings--;
+    if (--r->mappings == 0)
+        poison(r);
+    if (r->file)
+        kernel_unref(r->file);
+    else
+        put_region(r);
+}
+
+unsigned kernel_mappings(void)
+{
+    return n_mappings;
+}
+
+/* A page that was cleared counts as one that was never written: both read the same. */
+int __wrap_mincore(void *addr, size_t size, unsigned char *resident)
+{
+    static const uint8_t zeros[PAGE];
+    int r = 0;
+
+    if (!kernel_is_mapped(addr) || find_region(addr)->kind >= SMALL_KINDS)
+        r = __real_mincore(addr, size, resident);
+    else
+        memset(resident, 1, (size + PAGE - 1) / PAGE);
+    if (r == 0 && kernel_is_mapped(addr))
+        for (size_t i = 0; i < size / PAGE; i++)
+            if (resident[i] & 1)
+                resident[i] = memcmp((uint8_t *)addr + i * PAGE, zeros, PAGE) != 0;
+    return r;
+}
