@@ -109,7 +109,6 @@ int entrance_open(struct entrance *e, struct server *server)
         return passed.admin;
     r = listener_init(server->admins, server, passed.admin, admin_accept);
     server->admins->may_use_spare = true;
-    spare_fds_fill(&server->spare);
     return r;
 }
 
@@ -117,7 +116,6 @@ void entrance_close(struct entrance *e, struct server *server)
 {
     listener_deinit(server->clients);
     listener_deinit(server->admins);
-    spare_fds_deinit(&server->spare);
     socket_file_remove(&e->control);
     socket_file_remove(&e->admin);
 }

@@ -54,6 +54,7 @@ int npud_begin(struct server *server)
     int r;
 
     filled_init();
+    spare_fds_fill(&server->spare);
     inject_init(server->inject);
     server->base = event_base_new();
     r = server->base ? schedule_init(&server->schedule, server->base) : -ENOMEM;
@@ -69,4 +70,5 @@ void npud_end(struct server *server)
     event_fds_deinit(server);
     inject_deinit(server->inject);
     filled_deinit();
+    spare_fds_deinit(&server->spare);
 }
