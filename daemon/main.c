@@ -67,6 +67,21 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
     event_base_loopbreak(npud->server->base);
 }
 
+static bool engines_answer(struct server *server)
+{
+    for (uint32_t i = 0; i < server->devices->n; i++) {
+        uint64_t ms = engine_stuck_ms(server->devices->device[i].engine);
+
+        if (ms > ENGINE_STUCK_MS) {
+            log_error("the engine of device %u has not answered for %llu ms: systemd restarts npud "
+                      "if this lasts",
+                      i, (unsigned long long)ms);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Tell systemd that npud lives, unless an engine is stuck. Only armed when the unit has a watchdog:
  * otherwise npud never wakes. */
 static void on_watchdog(evutil_socket_t fd, short what, void *arg)
@@ -75,18 +90,11 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    for (uint32_t i = 0; i < server->devices->n; i++) {
-        uint64_t ms = engine_stuck_ms(server->devices->device[i].engine);
-
-        if (ms > ENGINE_STUCK_MS) {
-            log_error("the engine of device %u has not answered for %llu ms: systemd restarts npud "
-                      "if this lasts",
-                      i, (unsigned long long)ms);
-            return;
-        }
-    }
-    service_manager_tell("WATCHDOG=1\nSTATUS=%u devices, %u sessions", server->devices->n,
-                         server->n_sessions);
+    schedule_begin(&server->schedule);
+    if (engines_answer(server))
+        service_manager_tell("WATCHDOG=1\nSTATUS=%u devices, %u sessions", server->devices->n,
+                             server->n_sessions);
+    schedule_end(&server->schedule, "watchdog", geteuid());
 }
 
 /*

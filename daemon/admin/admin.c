@@ -331,14 +331,11 @@ static bool admin_watch(struct admin *admin, uid_t uid)
     return admin->on_socket && event_add(admin->on_socket, NULL) == 0;
 }
 
-void admin_accept(struct server *server, int socket)
+static void accept_admin(struct server *server, int socket, const struct ucred *cred)
 {
-    struct ucred cred;
-    socklen_t len = sizeof(cred);
     struct admin *admin;
 
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
-        !may_administer(server, &cred, socket)) {
+    if (!may_administer(server, cred, socket)) {
         refuse_admin(socket, ACL_ERROR_RT_NO_PERMISSION,
                      "only root and members of npud's admin group may ask ([npud] admin_group in "
                      "npud.conf)");
@@ -354,8 +351,21 @@ void admin_accept(struct server *server, int socket)
     admin->socket = socket;
     admin->report.fd = -1;
     DL_APPEND(server->admin_list, admin);
-    if (!admin_watch(admin, cred.uid))
+    if (!admin_watch(admin, cred->uid))
         admin_free(admin);
+}
+
+void admin_accept(struct server *server, int socket)
+{
+    struct ucred cred = {.uid = geteuid()};
+    socklen_t len = sizeof(cred);
+
+    schedule_begin(&server->schedule);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
+        accept_admin(server, socket, &cred);
+    else
+        close(socket);
+    schedule_end(&server->schedule, "connect of npuctl", cred.uid);
 }
 
 void admin_end_all(struct server *server)

@@ -114,6 +114,7 @@ void grant_free(struct grant *grant)
 
     DL_DELETE(queue->grants, grant);
     queue->n_grants--;
+    job_cancel(&grant->ended);
     if (grant->on_death)
         event_free(grant->on_death);
     close(grant->pidfd);
@@ -122,18 +123,31 @@ void grant_free(struct grant *grant)
 }
 
 /* The process has ended before it attached. */
-static void on_death(evutil_socket_t fd, short what, void *arg)
+static void grant_end(struct grant *grant)
 {
-    struct grant *grant = arg;
     struct queue *queue = grant->queue;
     uint32_t rights = grant->rights;
     pid_t pid = grant->pid;
 
-    (void)fd;
-    (void)what;
     grant_free(grant);
     queue_party_left(queue, rights, pid);
     queue_check_used(queue);
+}
+
+static bool run_ended(struct job *job)
+{
+    grant_end((struct grant *)((char *)job - offsetof(struct grant, ended)));
+    return false;
+}
+
+/* A process may end that was granted thousands of queues. */
+static void on_death(evutil_socket_t fd, short what, void *arg)
+{
+    struct grant *grant = arg;
+
+    (void)fd;
+    (void)what;
+    job_list(&grant->ended);
 }
 
 /* Takes over the pidfd. */
@@ -147,6 +161,7 @@ static enum cause grant_new(struct queue *queue, pid_t pid, int pidfd, uint32_t 
         return CAUSE_MEMORY;
     }
     *grant = (struct grant){.queue = queue, .pid = pid, .pidfd = pidfd, .rights = rights};
+    grant->ended = (struct job){run_ended, "end of a grant", &queue->user->payer->schedule.left};
     DL_APPEND(queue->grants, grant);
     queue->n_grants++;
     grant->on_death = event_new(queue->server->base, pidfd, EV_READ, on_death, grant);
@@ -191,7 +206,7 @@ static void change_rights(struct grant *grant, uint32_t rights)
 static void drop_if_dead(struct grant *grant)
 {
     if (!pidfd_alive(grant->pidfd))
-        on_death(grant->pidfd, EV_READ, grant);
+        grant_end(grant);
 }
 
 static struct queue_attach *attachment_of(struct queue *queue, pid_t pid)

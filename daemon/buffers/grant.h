@@ -24,6 +24,7 @@ struct grant {
     int pidfd;
     uint32_t rights;
     struct event *on_death;
+    struct job ended;          /* its process has ended */
     struct charge charge_fd;   /* the queue's user pays */
     struct grant *prev, *next; /* queue->grants */
 };

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
@@ -13,57 +14,75 @@
 #include "daemon/core/server.h"
 #include "proto/util/futex.h"
 
-/* --- which relay has something to do --- */
+#define UNSTARVE_AT_ONCE 32 /* relays, before others have their turn */
 
-static void schedule_turn(struct router *router)
-{
-    event_active(router->on_ready, EV_TIMEOUT, 0);
-}
+/* --- which relay has something to do --- */
 
 void relay_make_ready(struct relay *relay)
 {
-    struct router *router = relay->server->router;
-
-    if (relay->ready)
-        return;
-    if (!router->ready)
-        schedule_turn(router);
-    relay->ready = true;
-    DL_APPEND2(router->ready, relay, ready_prev, ready_next);
-}
-
-void relay_unready(struct relay *relay)
-{
-    if (!relay->ready)
-        return;
-    relay->ready = false;
-    DL_DELETE2(relay->server->router->ready, relay, ready_prev, ready_next);
+    job_list(&relay->turn);
 }
 
 void relay_starve(struct relay *relay)
 {
+    struct router *router = relay->server->router;
+
     if (relay->starved)
         return;
     relay->starved = true;
-    DL_APPEND2(relay->server->router->starved, relay, starved_prev, starved_next);
+    router->n_starved++;
+    DL_APPEND2(router->starved, relay, starved_prev, starved_next);
 }
 
 static void stop_starving(struct relay *relay)
 {
+    struct router *router = relay->server->router;
+
     if (!relay->starved)
         return;
     relay->starved = false;
-    DL_DELETE2(relay->server->router->starved, relay, starved_prev, starved_next);
+    router->n_starved--;
+    DL_DELETE2(router->starved, relay, starved_prev, starved_next);
+}
+
+/* Those that find no memory again stand behind the others. */
+static void unstarve_some(struct router *router)
+{
+    if (router->to_unstarve > router->n_starved)
+        router->to_unstarve = router->n_starved;
+    for (unsigned n = 0; n < UNSTARVE_AT_ONCE && router->to_unstarve > 0; n++) {
+        struct relay *relay = router->starved;
+
+        router->to_unstarve--;
+        stop_starving(relay);
+        relay_make_ready(relay);
+    }
+}
+
+static bool run_unstarve(struct job *job)
+{
+    struct router *router = (struct router *)((char *)job - offsetof(struct router, unstarve));
+
+    unstarve_some(router);
+    return router->to_unstarve > 0;
 }
 
 void relay_unstarve_all(struct router *router)
 {
-    struct relay *relay, *next;
+    router->to_unstarve = router->n_starved;
+    unstarve_some(router);
+    if (router->to_unstarve > 0)
+        job_list(&router->unstarve);
+}
 
-    DL_FOREACH_SAFE2 (router->starved, relay, next, starved_next) {
-        stop_starving(relay);
-        relay_make_ready(relay);
-    }
+void relays_init(struct router *router, struct job_owner *owner)
+{
+    router->unstarve = (struct job){run_unstarve, "queues that wait for memory", owner};
+}
+
+void relays_deinit(struct router *router)
+{
+    job_cancel(&router->unstarve);
 }
 
 /* --- the bits by which a client knows that npud sleeps --- */
@@ -115,6 +134,8 @@ struct relay *relay_get(struct queue *queue)
         return NULL;
     relay->server = queue->server;
     relay->queue = queue;
+    relay->turn = (struct job){relay->server->router->turn, "move messages",
+                               &queue->user->payer->schedule.carried};
     relay->bell = -1;
     queue->route = relay;
     return relay;
@@ -129,13 +150,14 @@ void relay_close_bell(struct relay *relay)
     user_uncharge(&relay->charge_bell);
     relay->on_bell = NULL;
     relay->bell = -1;
+    relay->rung = false;
 }
 
 void relay_free(struct relay *relay)
 {
     assert(!relay->out && !relay->in && !relay->waiting);
     relay_disarm(relay);
-    relay_unready(relay);
+    job_cancel(&relay->turn);
     stop_starving(relay);
     relay_close_bell(relay);
     relay->queue->route = NULL;
@@ -149,22 +171,36 @@ void relay_check_used(struct relay *relay)
 }
 
 /*
+ * Told of once per ring: else each round of the loop would tell of thousands that wait for their
+ * turn.
+ */
+static void on_bell(evutil_socket_t fd, short what, void *arg)
+{
+    struct relay *relay = arg;
+
+    (void)fd;
+    (void)what;
+    relay->rung = true;
+    relay_make_ready(relay);
+}
+
+/*
  * A client that may ring could also have filled the counter, or made the descriptor a blocking one,
  * which holds for all that share it: so the counter is emptied, and not by a read that could block.
  * Routes that wait for a slot try again: the client that freed one may have stopped before it told
  * npud.
  */
-static void on_bell(evutil_socket_t fd, short what, void *arg)
+void relay_answer_bell(struct relay *relay)
 {
-    struct relay *relay = arg;
     struct route *route;
     eventfd_t count;
     struct iovec iov = {.iov_base = &count, .iov_len = sizeof(count)};
 
-    (void)what;
-    if (preadv2(fd, &iov, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP)
-        eventfd_read(fd, &count);
-    relay_make_ready(relay);
+    if (!relay->rung)
+        return;
+    relay->rung = false;
+    if (preadv2(relay->bell, &iov, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP)
+        eventfd_read(relay->bell, &count);
     DL_FOREACH2 (relay->out, route, out_next)
         if (route->waits_in)
             route_try_again(route);
@@ -187,8 +223,8 @@ enum cause relay_bell(struct queue *queue, int *fd)
         return CAUSE_USER_DESCRIPTORS;
     relay->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (relay->bell >= 0)
-        relay->on_bell =
-            event_new(queue->server->base, relay->bell, EV_READ | EV_PERSIST, on_bell, relay);
+        relay->on_bell = event_new(queue->server->base, relay->bell, EV_READ | EV_ET | EV_PERSIST,
+                                   on_bell, relay);
     if (!relay->on_bell || event_add(relay->on_bell, NULL) < 0) {
         relay_close_bell(relay);
         return CAUSE_DESCRIPTORS;

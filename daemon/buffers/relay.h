@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/schedule.h"
 #include "daemon/base/user.h"
 #include "daemon/core/cause.h"
 #include "proto/shm/queue_shm.h"
@@ -32,14 +33,14 @@ struct relay {
     /* pid of the last process that could put into a source that has gone; 0: none has gone */
     int32_t gone;
 
-    bool ready;   /* in router->ready */
-    bool armed;   /* QUEUE_ROUTER is set where clients will see it */
-    bool starved; /* in router->starved: npud has no memory */
-    struct relay *ready_prev, *ready_next;
+    struct job turn; /* listed: it may have something to do */
+    bool armed;      /* QUEUE_ROUTER is set where clients will see it */
+    bool starved;    /* in router->starved: npud has no memory */
     struct relay *starved_prev, *starved_next;
 
     struct event *on_bell;
-    int bell; /* eventfd, shared with the clients that may ring; -1: none has asked for it */
+    int bell;  /* eventfd, shared with the clients that may ring; -1: none has asked for it */
+    bool rung; /* since its last turn */
     struct charge charge_bell;
 };
 
@@ -55,15 +56,24 @@ void relay_free(struct relay *relay);
  */
 void relay_check_used(struct relay *relay);
 
-/** The relay may have something to do; or has nothing any more. */
+/** The relay may have something to do: it has a turn of its user. */
 void relay_make_ready(struct relay *relay);
-void relay_unready(struct relay *relay);
+
+/**
+ * Its turn begins: if clients have rung, their eventfd is emptied, and its routes that wait for a
+ * slot try again.
+ */
+void relay_answer_bell(struct relay *relay);
 
 /** A source: npud, or the user, has no memory for its next message. */
 void relay_starve(struct relay *relay);
 
-/** All relays that wait for memory try again: some was given back. */
+/** All relays that wait for memory try again, soon: some was given back. */
 void relay_unstarve_all(struct router *router);
+
+/** What is done later is the owner's. */
+void relays_init(struct router *router, struct job_owner *owner);
+void relays_deinit(struct router *router);
 
 /** Its ring. */
 struct queue_view *relay_view(struct relay *relay);

@@ -13,7 +13,6 @@
 #include "daemon/core/cause.h"
 
 struct chain;
-struct event;
 struct peer;
 struct relay;
 struct route_index;
@@ -77,12 +76,14 @@ struct router {
     struct route_namesakes *by_name;
     struct route_index *by_user;
     uint64_t last_route;
-    struct relay *ready;   /* have something to do, the next one first */
     struct relay *starved; /* sources: wait for npud's memory */
-    uint32_t *held;        /* heads of messages that npud has, by the id of their segment */
-    struct message *spare; /* for the next message that is taken, or NULL */
-    struct route *over;    /* to be freed by route_reap() */
-    struct event *on_ready;
+    uint32_t n_starved;
+    uint32_t to_unstarve;          /* of these, from the first on */
+    struct job unstarve;           /* the rest of these */
+    uint32_t *held;                /* heads of messages that npud has, by the id of their segment */
+    struct message *spare;         /* for the next message that is taken, or NULL */
+    struct route *over;            /* to be freed by route_reap() */
+    bool (*turn)(struct job *job); /* of a relay: route_pump.h */
 };
 
 /* --- messages that npud has taken from a source and has not delivered to all destinations --- */

@@ -1,6 +1,7 @@
 #include "daemon/buffers/route_pump.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <utlist.h>
 
 #include "daemon/buffers/chain.h"
@@ -10,12 +11,10 @@
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
 #include "proto/shm/mbuf_chain.h"
-#include "proto/util/clock.h"
 
-#define SLICE_MESSAGES 64 /* before others have their turn */
-#define SLICE_NS       (50 * NSEC_PER_USEC)
-#define TURN_MESSAGES  16 /* of one relay, before the next one that is ready has its turn */
-#define RINGS_AT_ONCE  64 /* that one message is put into when it is taken; the others come later */
+#define TURN_MESSAGES     16 /* of one relay, before others have their turn */
+#define RINGS_AT_ONCE     64 /* that a message is put into when taken; the others come later */
+#define RINGS_PER_MESSAGE 16 /* a message for more routes counts as several of a turn */
 
 /* --- putting --- */
 
@@ -317,6 +316,7 @@ static bool pump_source(struct relay *from, unsigned *budget)
             return true;
         switch (take_message(from, budget)) {
         case QUEUE_OK:
+            spend_budget(budget, from->n_out / RINGS_PER_MESSAGE);
             break;
         case QUEUE_NOTHING:
             armed = false;
@@ -348,38 +348,26 @@ void route_pump_empty(struct relay *from)
 
 /* --- turns --- */
 
-/* Returns what was used of the budget, with one for looking. */
-static unsigned run_relay(struct relay *relay, unsigned budget)
+static void run_relay(struct relay *relay, unsigned budget)
 {
-    unsigned left = budget;
     bool out = true, in = true;
 
     relay_disarm(relay);
     if (relay->out)
-        out = pump_source(relay, &left);
+        out = pump_source(relay, &budget);
     if (relay->waiting)
-        in = drain_backlogs(relay, &left);
+        in = drain_backlogs(relay, &budget);
     if (!out || !in)
         relay_make_ready(relay);
-    return budget - left + 1;
 }
 
-void route_pump_turn(int fd, short what, void *arg)
+bool route_pump_turn(struct job *job)
 {
-    struct router *router = arg;
-    struct timeval now = {0};
-    uint64_t until = clock_ns() + SLICE_NS;
+    struct relay *relay = (struct relay *)((char *)job - offsetof(struct relay, turn));
+    struct router *router = relay->server->router;
 
-    (void)fd;
-    (void)what;
-    for (unsigned n = 0; router->ready && n < SLICE_MESSAGES && clock_ns() < until;) {
-        struct relay *relay = router->ready;
-
-        relay_unready(relay);
-        n += run_relay(relay, TURN_MESSAGES);
-    }
-    route_reap(router);
-    /* A timer of zero fires after the loop has looked at all descriptors. */
-    if (router->ready)
-        event_add(router->on_ready, &now);
+    relay_answer_bell(relay);
+    run_relay(relay, TURN_MESSAGES);
+    route_reap(router); /* the relay may go with its last route */
+    return false;
 }

@@ -4,6 +4,9 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
+struct job;
 struct relay;
 
 /** Take what is in the ring of a source that is about to go, as far as its destinations take it. */
@@ -12,5 +15,5 @@ void route_pump_empty(struct relay *relay);
 /** The relay has a new ring. */
 void route_pump_moved(struct relay *relay);
 
-/** Timer of the router: one slice. */
-void route_pump_turn(int fd, short what, void *router);
+/** A relay's turn: one slice. */
+bool route_pump_turn(struct job *job);

@@ -289,11 +289,11 @@ int router_init(struct server *server)
 {
     struct router *router = server->router;
 
-    *router = (struct router){.server = server};
+    *router = (struct router){.server = server, .turn = route_pump_turn};
     /* A quarter of a megabyte of which only the pages with segments in them are ever touched. */
     router->held = calloc(SEGMENT_IDS, sizeof(*router->held));
-    router->on_ready = event_new(server->base, -1, 0, route_pump_turn, router);
-    if (!router->held || !router->on_ready)
+    relays_init(router, &server->schedule.own);
+    if (!router->held)
         return -ENOMEM;
     server->queues->on_gone = on_gone;
     server->queues->on_moved = on_moved;
@@ -303,9 +303,7 @@ int router_init(struct server *server)
 
 void router_deinit(struct server *server)
 {
-    if (server->router->on_ready)
-        event_free(server->router->on_ready);
-    server->router->on_ready = NULL;
+    relays_deinit(server->router);
     message_free_spare(server->router);
     free(server->router->held);
     server->router->held = NULL;

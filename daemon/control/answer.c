@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -37,6 +38,7 @@ struct unread {
     struct charge charge; /* the descriptors; listed while there are any */
     struct charge charge_socket;
     struct event *on_change;    /* of a kept socket */
+    struct job change;          /* it has told of something */
     struct unread *prev, *next; /* user->unread, the oldest first */
 };
 
@@ -74,6 +76,7 @@ static void give_back(struct unread *unread)
 static void unread_free(struct unread *unread)
 {
     give_back(unread);
+    job_cancel(&unread->change);
     if (unread->on_change)
         event_free(unread->on_change);
     if (!unread->session) {
@@ -160,11 +163,19 @@ static bool charge_fds(struct session *session, unsigned n)
     return true;
 }
 
+static bool run_change(struct job *job)
+{
+    check_read((struct unread *)((char *)job - offsetof(struct unread, change)));
+    return false;
+}
+
 static void on_change(evutil_socket_t fd, short what, void *arg)
 {
+    struct unread *unread = arg;
+
     (void)fd;
     (void)what;
-    check_read(arg);
+    job_list(&unread->change);
 }
 
 /*
@@ -182,6 +193,8 @@ static bool keep_socket(struct unread *unread, struct session *session)
     if (!unread->on_change || event_add(unread->on_change, NULL) < 0)
         return false;
     shutdown(unread->socket, SHUT_RDWR);
+    unread->change =
+        (struct job){run_change, "answers that were read", &unread->user->schedule.left};
     unread->session = NULL;
     unread->sends_fds = session->sends_fds;
     /* In place of those that the session gives back. If they are few, that is all the same. */
@@ -267,32 +280,49 @@ static int log_not_sent(struct session *session, int r)
     return r;
 }
 
-/* In the order in which they were kept, until the kernel takes no more. */
-static void on_retry(evutil_socket_t fd, short what, void *arg)
+/* False: the kernel takes no more. */
+static bool send_again(struct answer *answer)
 {
-    struct server *server = arg;
-    struct answer *answer;
+    struct session *session = answer->session;
+    int r = packet_send(session->socket, answer->data, answer->size, answer->fds, answer->n,
+                        MSG_DONTWAIT);
 
-    (void)fd;
-    (void)what;
-    while ((answer = server->answers)) {
-        struct session *session = answer->session;
-        int r = packet_send(session->socket, answer->data, answer->size, answer->fds, answer->n,
-                            MSG_DONTWAIT);
+    if (r == -ETOOMANYREFS)
+        return false;
+    answer_free(answer);
+    if (log_not_sent(session, r) < 0)
+        session_end(session);
+    else
+        session_hear_again(session);
+    return true;
+}
 
-        if (r == -ETOOMANYREFS) {
+/* In the order in which they were kept: each of a thousand sessions may have one. */
+static bool run_retry(struct job *job)
+{
+    struct server *server = (struct server *)((char *)job - offsetof(struct server, retry));
+
+    while (server->answers) {
+        if (!send_again(server->answers)) {
             if (server->retry_ns < RETRY_LAST_NS)
                 server->retry_ns *= 2;
             schedule_retry(server);
-            return;
+            return false;
         }
         server->retry_ns = RETRY_FIRST_NS;
-        answer_free(answer);
-        if (log_not_sent(session, r) < 0)
-            session_end(session);
-        else
-            session_hear_again(session);
+        if (schedule_step_over(&server->schedule))
+            break;
     }
+    return server->answers != NULL;
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+
+    (void)fd;
+    (void)what;
+    job_list(&server->retry);
 }
 
 int answer_send(struct call *call)
@@ -315,6 +345,7 @@ int answer_send(struct call *call)
 
 int answers_init(struct server *server)
 {
+    server->retry = (struct job){run_retry, "answers that are kept", &server->schedule.own};
     server->on_retry = event_new(server->base, -1, 0, on_retry, server);
     return server->on_retry ? 0 : -ENOMEM;
 }
@@ -323,6 +354,7 @@ void answers_deinit(struct server *server)
 {
     struct user *user, *tmp;
 
+    job_cancel(&server->retry);
     if (server->on_retry)
         event_free(server->on_retry);
     server->on_retry = NULL;

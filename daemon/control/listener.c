@@ -20,12 +20,14 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
     int s;
 
     (void)what;
+    schedule_begin(&l->server->schedule);
     spare_fds_fill(&l->server->spare);
     s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s < 0 && errno == EMFILE && l->may_use_spare && spare_fds_give_up(&l->server->spare))
         s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s >= 0) {
         deferred_close_refuse_fds(s);
+        schedule_end(&l->server->schedule, "accept", geteuid());
         l->accept(l->server, s);
         return;
     }
@@ -42,6 +44,7 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
         close(s);
     }
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    schedule_end(&l->server->schedule, "accept", geteuid());
 }
 
 int listener_init(struct listener *l, struct server *server, int fd,

@@ -63,6 +63,7 @@ struct server {
 
     struct answer *answers; /* that could not be sent yet: control/answer.c */
     struct event *on_retry;
+    struct job retry;
     uint64_t retry_ns; /* from one try to the next */
 
     struct schedule schedule;

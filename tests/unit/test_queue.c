@@ -234,6 +234,39 @@ START_TEST(a_grant_ends_with_its_process)
 }
 END_TEST
 
+/* The loop only tells of the death: each grant ends in a step of the queue's user. */
+START_TEST(grants_of_a_process_end_in_steps)
+{
+    struct queue *queue[8];
+    struct session *s;
+    pid_t pid;
+    unsigned left;
+
+    npud_start(NULL);
+    s = npud_session(100);
+    pid = child_start_idle();
+    for (int i = 0; i < 8; i++) {
+        queue[i] = make_queue(s)->queue;
+        ck_assert_int_eq(grant_set(queue[i], pid, QUEUE_PUT), 0);
+    }
+    child_kill(pid);
+    AWAIT((event_base_loop(server.base, EVLOOP_NONBLOCK | EVLOOP_ONCE),
+           queue[0]->grants->ended.listed));
+    for (int i = 0; i < 8; i++)
+        ck_assert_uint_eq(queue[i]->n_grants, 1);
+    AWAIT((event_base_loop(server.base, EVLOOP_NONBLOCK | EVLOOP_ONCE),
+           queue[7]->grants->ended.listed));
+    ck_assert_ptr_eq(queue[0]->grants->ended.owner->user, &s->user->schedule);
+    npud_turn();
+    left = 0;
+    for (int i = 0; i < 8; i++)
+        left += queue[i]->n_grants;
+    ck_assert_uint_eq(left, 0);
+    session_free(s);
+    npud_stop();
+}
+END_TEST
+
 /* The number is another process's already, and npud has not heard of the end of the first. */
 START_TEST(who_gets_the_pid_later_gets_no_grant)
 {
@@ -831,6 +864,7 @@ int main(void)
     tcase_add_test(tc, limits_hold);
     tcase_add_test(tc, a_grant_is_for_one_process);
     tcase_add_test(tc, a_grant_ends_with_its_process);
+    tcase_add_test(tc, grants_of_a_process_end_in_steps);
     tcase_add_test(tc, who_gets_the_pid_later_gets_no_grant);
     tcase_add_test(tc, a_right_is_a_mapping);
     tcase_add_test(tc, takers_may_map_what_the_queue_allows);

@@ -153,9 +153,7 @@ static void drop_chain(struct session *session, uint32_t head)
 /* Until npud has nothing more to do. */
 static void run_until_idle(void)
 {
-    do
-        npud_turn();
-    while (server.router->ready);
+    npud_turn();
 }
 
 static enum route_state bind_route(struct queue *source, struct queue *destination)
@@ -286,6 +284,8 @@ START_TEST(one_to_hundreds_goes_in_slices)
     run_until_idle();
     send_lengths(a, 0, 1);
     event_base_loop(server.base, EVLOOP_NONBLOCK | EVLOOP_ONCE);
+    ck_assert(job_cancel(&a->route->turn));
+    ck_assert(!a->route->turn.run(&a->route->turn));
     for (int i = 0; i < 300; i++)
         reached += queue_fill(&b[i]->ring.view) > 0;
     ck_assert_uint_gt(reached, 0);
@@ -295,6 +295,82 @@ START_TEST(one_to_hundreds_goes_in_slices)
     for (int i = 0; i < 300; i++)
         expect_lengths(b[i], 0, 4);
     ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+/* --- turns --- */
+
+static void take_step(struct relay *relay)
+{
+    ck_assert(job_cancel(&relay->turn));
+    relay->turn.run(&relay->turn);
+}
+
+/* What a bell brings waits for the turn of the queue's user. */
+START_TEST(a_bell_is_answered_in_a_turn)
+{
+    struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8);
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    run_until_idle();
+    send_lengths(a, 0, 1); /* npud is asked for the eventfd: a reason for a turn */
+    run_until_idle();
+    expect_lengths(b, 0, 1);
+    for (uint64_t i = 1; i < 4; i++) {
+        send_lengths(a, i, i + 1);
+        ck_assert(job_cancel(&a->route->turn)); /* asked for it again */
+        event_base_loop(server.base, EVLOOP_NONBLOCK | EVLOOP_ONCE);
+        ck_assert_uint_eq(queue_fill(&b->ring.view), 0);
+        ck_assert(a->route->turn.listed);
+        ck_assert_ptr_eq(a->route->turn.owner->user, &owner->user->schedule);
+        take_step(a->route);
+        expect_lengths(b, i, i + 1);
+        run_until_idle();
+    }
+}
+END_TEST
+
+/* A message for hundreds is as much work as many messages. */
+START_TEST(messages_to_hundreds_take_several_turns)
+{
+    struct queue *a = queue_for(owner, 8), *b;
+
+    for (int i = 0; i < 300; i++) {
+        b = queue_for(owner, 8);
+        ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    }
+    run_until_idle();
+    send_lengths(a, 0, 8);
+    for (uint32_t left = 8; left > 0; left = queue_fill(&a->ring.view)) {
+        take_step(a->route);
+        ck_assert_uint_ge(queue_fill(&a->ring.view), left - 1);
+        ck_assert(left == 1 || a->route->turn.listed);
+    }
+    run_until_idle();
+}
+END_TEST
+
+/* Some memory was given back: hundreds of sources that wait for it try again in slices. */
+START_TEST(relays_that_wait_for_memory_try_again_in_slices)
+{
+    struct queue *a[200], *b = queue_for(owner, 8);
+    unsigned listed = 0;
+
+    for (int i = 0; i < 200; i++) {
+        a[i] = queue_for(owner, 8);
+        ck_assert_int_eq(bind_route(a[i], b), ROUTE_BOUND);
+    }
+    run_until_idle();
+    for (int i = 0; i < 200; i++)
+        relay_starve(a[i]->route);
+    relay_unstarve_all(server.router);
+    for (int i = 0; i < 200; i++)
+        listed += a[i]->route->turn.listed;
+    ck_assert_uint_gt(listed, 0);
+    ck_assert_uint_lt(listed, 100);
+    run_until_idle();
+    for (int i = 0; i < 200; i++)
+        ck_assert(!a[i]->route->starved);
 }
 END_TEST
 
@@ -1226,6 +1302,9 @@ int main(void)
     tcase_add_test(c, messages_from_before_the_route_go_along);
     tcase_add_test(c, one_to_many_shares_data_only);
     tcase_add_test(c, one_to_hundreds_goes_in_slices);
+    tcase_add_test(c, a_bell_is_answered_in_a_turn);
+    tcase_add_test(c, messages_to_hundreds_take_several_turns);
+    tcase_add_test(c, relays_that_wait_for_memory_try_again_in_slices);
     tcase_add_test(c, many_to_one_keeps_the_order_of_each);
     tcase_add_test(c, a_chain_goes_to_three);
     tcase_add_test(c, a_slow_destination_stalls_nobody_else);
