@@ -30,6 +30,8 @@ static int collect_streams(struct wait_graph *g, struct wait_process *p)
     int r = 0;
 
     p->first_stream = g->n_blocked;
+    if (p->session->halted)
+        return 0;
     slots_foreach (&p->session->streams, i, s) {
         if (r == 0 && blocked_of_stream(s, &b))
             r = add_blocked(g, &b);

@@ -93,20 +93,14 @@ static bool sweep_own_segments(struct peer *peer)
     return peer->survivor || sweep_segments(peer);
 }
 
-static bool leave_routes(struct peer *peer)
-{
-    router_session_gone(peer);
-    return true;
-}
-
 static bool forget_own_map(struct peer *peer)
 {
     return peer->survivor || forget_map(peer);
 }
 
 static bool (*const parts[])(struct peer *peer) = {
-    begin_leaving,     queue_reader_ended, queue_sweep_attachment, sweep_own_segments,
-    queue_sweep_leave, leave_routes,       forget_own_map,
+    begin_leaving,     queue_reader_ended,  queue_sweep_attachment, sweep_own_segments,
+    queue_sweep_leave, router_session_gone, forget_own_map,
 };
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 

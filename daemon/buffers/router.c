@@ -271,18 +271,19 @@ void router_slot_freed(struct segment *segment)
     route_slot_freed(segment);
 }
 
-void router_session_gone(struct peer *peer)
+bool router_session_gone(struct peer *peer)
 {
     struct router *router = peer->session->server->router;
+    struct route *route = peer->routes;
 
-    while (peer->routes) {
-        struct route *route = peer->routes;
-
-        route_leave_binder(route);
-        route_check_over(route);
+    if (!route) {
+        relay_unstarve_all(router);
+        return true;
     }
+    route_leave_binder(route);
+    route_check_over(route);
     route_reap(router);
-    relay_unstarve_all(router);
+    return false;
 }
 
 int router_init(struct server *server)

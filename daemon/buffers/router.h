@@ -79,7 +79,7 @@ bool router_uses(const struct queue *queue);
 void router_slot_freed(struct segment *segment);
 
 /**
- * The session ends: routes that it has bound have no binder any more, and go if their queues have
- * gone.
+ * The session ends: a route that it has bound has no binder any more, and goes if its queues have
+ * gone. True: there was none left.
  */
-void router_session_gone(struct peer *peer);
+bool router_session_gone(struct peer *peer);

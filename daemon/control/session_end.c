@@ -26,25 +26,28 @@
 #include "daemon/core/survivor.h"
 #include "daemon/memory/allocation.h"
 
+#define FORGET_AT_ONCE   32 /* streams, while the engines are kept out */
+#define DISCARDS_AT_ONCE 64
+
 /*
  * All streams at once: one that goes on because another of the session has been cleared away would
- * do, and tell other processes, what was to be done after it.
+ * do, and tell other processes, what was to be done after it. An engine that does not know the
+ * session's use of its device executes nothing of it: so the streams themselves can be cleared away
+ * later, some at a time.
  */
 void session_halt(struct session *session)
 {
-    struct stream *stream;
-
+    if (session->halted)
+        return;
     /* First: the client must know of the end before it can meet a change that comes of it. */
     if (session->page)
         session_announce_end(session->page);
     session_lock(session);
-    slots_foreach (&session->streams, i, stream)
-        engine_forget(stream->attach->device->engine, stream);
     for (unsigned i = 0; i < DEVICES_MAX; i++)
         if (session->attach[i])
             engine_detach(session->attach[i]->device->engine, session->attach[i]);
-    session_unlock(session);
     session->halted = true;
+    session_unlock(session);
 }
 
 /* --- the parts, an object at a time; true: nothing of this kind is left --- */
@@ -57,8 +60,19 @@ static void *next_object(struct session *session, struct slots *table)
 
 static bool halt_streams(struct session *session)
 {
+    struct stream *stream = NULL;
+
     session_halt(session);
-    return true;
+    session_lock(session);
+    for (unsigned n = 0; n < FORGET_AT_ONCE; n++) {
+        stream = next_object(session, &session->streams);
+        if (!stream)
+            break;
+        engine_forget(stream->attach->device->engine, stream);
+    }
+    session_unlock(session);
+    session->forgotten = !stream;
+    return session->forgotten;
 }
 
 static bool drop_notifies(struct session *session)
@@ -134,8 +148,7 @@ static bool unmap_event_segment(struct session *session)
 
 static bool forget_discards(struct session *session)
 {
-    stream_forget_discards(session);
-    return true;
+    return stream_forget_discards(session, &session->end_slot, DISCARDS_AT_ONCE);
 }
 
 /* Their memory: a table that was large takes a while. */

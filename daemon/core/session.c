@@ -22,10 +22,10 @@
 
 /* --- locks --- */
 
-/* A halted session has no engine that could come near it, and many objects to be freed. */
+/* A forgotten session has no engine that could come near it, and many objects to be freed. */
 void session_lock(struct session *session)
 {
-    if (session->halted)
+    if (session->forgotten)
         return;
     for (unsigned i = 0; i < DEVICES_MAX; i++)
         if (session->attach[i])
@@ -34,7 +34,7 @@ void session_lock(struct session *session)
 
 void session_unlock(struct session *session)
 {
-    if (session->halted)
+    if (session->forgotten)
         return;
     for (unsigned i = DEVICES_MAX; i-- > 0;)
         if (session->attach[i])

@@ -96,7 +96,8 @@ struct session {
     uint8_t end_part;  /* ... what is being freed: control/session_end.c */
     uint8_t reported;  /* how often on_socket has told of what is listed already */
     bool polled;       /* on_socket is added */
-    bool halted;       /* by session_halt() */
+    bool halted;       /* by session_halt(): no engine executes anything of it */
+    bool forgotten;    /* halted, and no engine knows a stream of it any more */
     bool sends_fds;    /* it has said that it will */
     bool left;         /* LeaveSession: its process writes nothing any more */
     uint64_t requests;
@@ -217,8 +218,8 @@ enum cause session_cause_of_object(const struct session *session);
 void session_put_slot(struct session *session, struct slots *table, void *object);
 
 /**
- * Keep the engines of all devices that the session uses out of its tables. Nothing to do when it is
- * halted.
+ * Keep the engines of all devices that the session uses out of its tables. Nothing to do when they
+ * have forgotten it.
  */
 void session_lock(struct session *session);
 void session_unlock(struct session *session);

@@ -151,14 +151,15 @@ int32_t stream_discarded(const struct session *session, uint32_t slot, uint64_t 
     return 0;
 }
 
-void stream_forget_discards(struct session *session)
+bool stream_forget_discards(struct session *session, uint32_t *slot, uint32_t max)
 {
-    for (uint32_t i = 0; i < session->streams.end; i++) {
-        struct stream *s = slots_at(&session->streams, i);
+    for (; max > 0 && *slot < session->streams.end; max--, ++*slot) {
+        struct stream *s = slots_at(&session->streams, *slot);
 
         free(s->discards);
         s->discards = NULL;
     }
+    return *slot >= session->streams.end;
 }
 
 /* Without memory for it, streams that come to their waits later go on. */

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct session;
@@ -33,5 +34,8 @@ void stream_drop_notifies(struct stream *stream);
  * discarded it; else 0. Engine thread.
  */
 int32_t stream_discarded(const struct session *session, uint32_t slot, uint64_t position);
-/** The session ends: forget what was discarded in its streams. */
-void stream_forget_discards(struct session *session);
+/**
+ * The session ends: forget what was discarded in its streams, at most `max` of them from *slot on,
+ * where the next call goes on. True: that was all of them.
+ */
+bool stream_forget_discards(struct session *session, uint32_t *slot, uint32_t max);

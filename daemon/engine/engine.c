@@ -91,6 +91,10 @@ void engine_resume(struct engine *e, struct stream *s)
     timers_clear(&e->timers, &s->timer);
     s->waiting_on = NULL;
     s->callback = 0;
+    if (__builtin_expect(!s->attach->ref, 0)) {
+        s->run = RUN_IDLE; /* its session is halted */
+        return;
+    }
     s->run = RUN_ACTIVE;
     s->idle_since = e->now;
     DL_APPEND(s->attach->active, s);

@@ -198,6 +198,54 @@ START_TEST(streams_whose_time_is_over)
 }
 END_TEST
 
+/* --- the end of a session --- */
+
+static void end_step(void)
+{
+    ck_assert(job_cancel(&session->end));
+    if (session->end.run(&session->end))
+        job_list(&session->end);
+}
+
+/*
+ * Its streams are taken from the engine in steps. From the first step on none of them goes on, also
+ * when what it waits for comes in between.
+ */
+START_TEST(streams_of_a_session_that_ends)
+{
+    struct session *other = npud_session(4711);
+    struct ipc_open *open = make_event(), *theirs;
+    uint64_t number;
+
+    ck_assert_int_eq(ipc_event_export(open), 0);
+    ck_assert_int_eq(ipc_event_open(other, &open->event->handle, &theirs), 0);
+    number = take_record(theirs);
+    park_crowd(wait_for_record(open, number));
+    session_end(session);
+    end_step();
+    ck_assert(session->halted);
+    ck_assert(!session->forgotten);
+    ck_assert_uint_ge(count_parked(), CROWD - PER_TURN);
+    ipc_record_complete(theirs, number);
+    job_cancel(&open->event->settle);
+    while (open->event->settle.run(&open->event->settle))
+        ;
+    for (int turns = 0; turns < CROWD; turns++)
+        engine_turn(engine);
+    for (int i = 0; i < CROWD; i++) {
+        ck_assert(crowd[i]->run == RUN_IDLE);
+        ck_assert(!client_passed(crowd[i], 0));
+    }
+    for (int steps = 0; !session->forgotten; steps++) {
+        ck_assert_uint_lt(steps, CROWD);
+        end_step();
+    }
+    ck_assert(session->streams.live > 0);
+    npud_turn();
+    ck_assert_uint_eq(server.n_sessions, 1);
+}
+END_TEST
+
 /* --- counters: a record looks at all waits --- */
 
 static struct notify_open *counter;
@@ -344,6 +392,7 @@ int main(void)
     tcase_add_test(c, a_record_that_is_over_meanwhile);
     tcase_add_test(c, streams_that_wait_on_a_damaged_page);
     tcase_add_test(c, streams_whose_time_is_over);
+    tcase_add_test(c, streams_of_a_session_that_ends);
     tcase_add_test(c, each_wait_sees_each_count);
     tcase_add_test(c, a_stream_that_goes_leaves_no_wait_behind);
     tcase_add_test(c, a_record_that_goes_before_its_turn);
