@@ -177,7 +177,12 @@ static struct session *session_connect(const char *function, int *error)
 
 static struct session *known; /* what process->session was last set to */
 
-struct session *session_get(const char *function, int *error)
+/*
+ * session_get() where there is more to do than to look. A function of its own: its frame would cost
+ * each call of the API as much as the look.
+ */
+static __attribute__((cold, noinline)) struct session *connect_or_explain(const char *function,
+                                                                          int *error)
 {
     struct session *s;
 
@@ -199,6 +204,14 @@ struct session *session_get(const char *function, int *error)
         return NULL;
     }
     return s;
+}
+
+struct session *session_get(const char *function, int *error)
+{
+    struct session *s = session_peek(); /* in a forked child there is none */
+
+    *error = 0;
+    return __builtin_expect(s && !session_lost(s), 1) ? s : connect_or_explain(function, error);
 }
 
 /* --- leaving --- */
