@@ -187,8 +187,13 @@ int transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_
                    bool putting, struct mbuf_ref *buffer)
 {
     t->function = function;
-    t->session = FIND_OR_RETURN(session_get, function);
-    t->queue = FIND_OR_RETURN(queue_find, t->session, function, id);
+    /* Errors go to *t: the address of a local variable would cost each call a stack guard. */
+    t->session = session_get(function, &t->error);
+    if (__builtin_expect(!t->session, 0))
+        return ERROR_NOT_ZERO(t->error);
+    t->queue = queue_find(t->session, function, id, &t->error);
+    if (__builtin_expect(!t->queue, 0))
+        return ERROR_NOT_ZERO(t->error);
     t->buffer = buffer;
     t->deadline = timeout == 0 ? 0 : wait_deadline(timeout);
     t->putting = putting;
