@@ -56,17 +56,6 @@ int mbuf_check_member(const char *function, struct session *s, acltdtBuf buf, bo
     return 0;
 }
 
-bool mbuf_data(const struct mbuf_ref *m, unsigned char **data, uint64_t *room)
-{
-    uint32_t block = atomic_load_explicit(&m->mbuf->block, memory_order_relaxed);
-
-    *room = atomic_load_explicit(&m->mbuf->room, memory_order_relaxed);
-    if (block >= m->view->n_data || *room > m->view->stride)
-        return false;
-    *data = m->view->data + block * m->view->stride;
-    return true;
-}
-
 void mbuf_set_user(struct mbuf *m, const void *data, size_t size, size_t offset)
 {
     if (atomic_load_explicit(&m->user_set, memory_order_relaxed) == 0)

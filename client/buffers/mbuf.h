@@ -96,7 +96,16 @@ void mbuf_free(struct session *s, const struct mbuf_ref *head);
  * Where its data is and how much was asked for. False: not possible, because a peer has
  * written into its head.
  */
-bool mbuf_data(const struct mbuf_ref *m, unsigned char **data, uint64_t *room);
+static inline bool mbuf_data(const struct mbuf_ref *m, unsigned char **data, uint64_t *room)
+{
+    uint32_t block = atomic_load_explicit(&m->mbuf->block, memory_order_relaxed);
+
+    *room = atomic_load_explicit(&m->mbuf->room, memory_order_relaxed);
+    if (block >= m->view->n_data || *room > m->view->stride)
+        return false;
+    *data = m->view->data + block * m->view->stride;
+    return true;
+}
 
 /** User data: MBUF_USER bytes, which are zero until the first are set. Callers check the bounds. */
 void mbuf_set_user(struct mbuf *m, const void *data, size_t size, size_t offset);
