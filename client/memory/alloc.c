@@ -51,14 +51,7 @@ bool memory_look_up(struct session *s, const void *address, struct memory *copy)
 /* --- pages --- */
 
 #define PAGE          4096u
-#define PARTS         64u
-#define PART_SIZE_MAX ((uint64_t)16 << 20) /* parts that are larger get pages as they are used */
-
-/* Of an allocation: bytes that get their pages at the same time. */
-static uint64_t part_size(const struct memory *m)
-{
-    return (m->mapped.size / PARTS + PAGE) & ~(uint64_t)(PAGE - 1);
-}
+#define PART_BITS_MAX 24 /* parts that are larger get pages as they are used */
 
 /* If the kernel cannot (before Linux 5.14), npud's engine gets the pages when it comes to them. */
 static void touch_pages(const struct memory *m, uint64_t from, uint64_t to)
@@ -80,23 +73,17 @@ static void set_populated(struct session *s, const struct memory *copy, uint64_t
     pthread_rwlock_unlock(&s->memory_lock);
 }
 
-void memory_populate(struct session *s, const struct memory *copy, uint64_t offset, uint64_t size)
+void memory_populate_parts(struct session *s, const struct memory *copy, uint64_t offset,
+                           uint64_t size)
 {
-    uint64_t part = part_size(copy), first, last, parts;
+    unsigned bits = memory_part_bits(copy);
 
-    if (copy->populated == UINT64_MAX || size == 0)
-        return;
-    if (part > PART_SIZE_MAX) {
+    if (bits > PART_BITS_MAX) {
         touch_pages(copy, offset, offset + size);
         return;
     }
-    first = offset / part;
-    last = (offset + size - 1) / part;
-    parts = UINT64_MAX >> (PARTS - 1 - (last - first)) << first;
-    if ((copy->populated & parts) == parts)
-        return;
-    touch_pages(copy, first * part, (last + 1) * part);
-    set_populated(s, copy, parts);
+    touch_pages(copy, offset >> bits << bits, (((offset + size - 1) >> bits) + 1) << bits);
+    set_populated(s, copy, memory_parts_of(copy, offset, size));
 }
 
 static bool add_allocation(struct session *s, struct memory *m)

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +24,7 @@ struct memory {
     uint32_t device;
     uint32_t remote; /* npud's slot and generation */
     uint32_t remote_generation;
-    uint64_t populated;         /* a bit for each 64th of it: memory_populate() */
+    uint64_t populated;         /* a bit for each part of it: memory_populate() */
     struct memory *prev, *next; /* session->allocations, or session->freed */
 };
 
@@ -38,12 +39,45 @@ static inline size_t memory_size_allocated(size_t size)
 /** A copy of the allocation that holds address, also if it was freed; false: pageable memory. */
 bool memory_look_up(struct session *s, const void *address, struct memory *copy);
 
+#define MEMORY_PARTS     64u
+#define MEMORY_PART_BITS 12u /* at least: a page */
+
+/**
+ * An allocation gets its pages in up to 64 parts. The size of one, as a power of two: each task
+ * asks, and a division costs more than all the rest of the answer.
+ */
+static inline unsigned memory_part_bits(const struct memory *m)
+{
+    unsigned bits = 64 - (unsigned)__builtin_clzll(m->mapped.size - 1);
+
+    return bits < MEMORY_PART_BITS + 6 ? MEMORY_PART_BITS : bits - 6;
+}
+static_assert(MEMORY_PARTS == 1u << 6, "a bit of `populated` for each");
+
+/** The bits of the parts that these bytes, one at least, are in. */
+static inline uint64_t memory_parts_of(const struct memory *m, uint64_t offset, uint64_t size)
+{
+    unsigned bits = memory_part_bits(m);
+    uint64_t first = offset >> bits, last = (offset + size - 1) >> bits;
+
+    return UINT64_MAX >> (MEMORY_PARTS - 1 - (last - first)) << first;
+}
+
+/** memory_populate() where pages may be missing. */
+void memory_populate_parts(struct session *s, const struct memory *copy, uint64_t offset,
+                           uint64_t size);
+
 /**
  * A task will use these bytes of the allocation, of which `copy` was looked up: they get their
  * pages now, by this process. The kernel charges a page to the control group of the process that
  * touches it first, and that must not be npud.
  */
-void memory_populate(struct session *s, const struct memory *copy, uint64_t offset, uint64_t size);
+static inline void memory_populate(struct session *s, const struct memory *copy, uint64_t offset,
+                                   uint64_t size)
+{
+    if (size != 0 && (~copy->populated & memory_parts_of(copy, offset, size)) != 0)
+        memory_populate_parts(s, copy, offset, size);
+}
 
 /** npud allocates `bytes` for m, which says of what kind, on the device of c; m is mapped. */
 int memory_allocate(struct context *c, const char *function, struct memory *m, size_t bytes);
