@@ -190,14 +190,17 @@ static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
 
 /* --- work, done by the backend --- */
 
-/* Goes on with s->work, which changes memory of the task's destination from offset on, if any. */
-static enum run_result do_work(struct stream *s, uint64_t now, uint64_t offset)
+/* Looked up at every slice: the client may have freed the memory since the last one. */
+static struct mem *task_memory(struct stream *s)
+{
+    return allocation_get(s->session, s->task.object, s->task.generation);
+}
+
+/* Goes on with s->work, which changes memory of m, the task's destination, from offset on. */
+static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, uint64_t offset)
 {
     struct device *d = s->attach->device;
     uint64_t before = s->work.progress, deadline;
-    struct mem *m = s->work.kind == WORK_DELAY
-                        ? NULL
-                        : allocation_get(s->session, s->task.object, s->task.generation);
     enum work_state state;
     int32_t result;
 
@@ -230,10 +233,9 @@ static enum run_result do_work(struct stream *s, uint64_t now, uint64_t offset)
 static enum run_result run_copy(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->task;
-    /* Looked up at every slice: the client may have freed the memory since the last one. */
-    void *dst =
-        allocation_range(s->session, t->object, t->generation, t->copy.dst_offset, t->copy.size);
-    void *src = allocation_range(s->session, t->copy.src, t->copy.src_generation,
+    struct mem *m = task_memory(s);
+    void *dst = allocation_range(m, t->copy.dst_offset, t->copy.size);
+    void *src = allocation_range(allocation_get(s->session, t->copy.src, t->copy.src_generation),
                                  t->copy.src_offset, t->copy.size);
 
     if (!dst || !src)
@@ -242,13 +244,14 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
         s->work = (struct work){.kind = WORK_COPY, .size = t->copy.size};
     s->work.dst = dst;
     s->work.src = src;
-    return do_work(s, now, t->copy.dst_offset);
+    return do_work(s, now, m, t->copy.dst_offset);
 }
 
 static enum run_result run_set(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->task;
-    void *dst = allocation_range(s->session, t->object, t->generation, t->set.offset, t->set.size);
+    struct mem *m = task_memory(s);
+    void *dst = allocation_range(m, t->set.offset, t->set.size);
 
     if (!dst)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
@@ -256,7 +259,7 @@ static enum run_result run_set(struct stream *s, uint64_t now)
         s->work =
             (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value};
     s->work.dst = dst;
-    return do_work(s, now, t->set.offset);
+    return do_work(s, now, m, t->set.offset);
 }
 
 static enum run_result run_delay(struct stream *s, uint64_t now)
@@ -273,7 +276,7 @@ static enum run_result run_delay(struct stream *s, uint64_t now)
         if (s->task.delay.ns != 0)
             now = clock_ns();
     }
-    return do_work(s, now, 0);
+    return do_work(s, now, NULL, 0);
 }
 
 static bool valid_reduce(const struct task *t)
@@ -287,10 +290,11 @@ static bool valid_reduce(const struct task *t)
 static enum run_result run_reduce(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->task;
-    void *dst = allocation_range(s->session, t->object, t->generation, t->reduce.dst_offset,
-                                 t->reduce.size);
-    void *src = allocation_range(s->session, t->reduce.src, t->reduce.src_generation,
-                                 t->reduce.src_offset, t->reduce.size);
+    struct mem *m = task_memory(s);
+    void *dst = allocation_range(m, t->reduce.dst_offset, t->reduce.size);
+    void *src =
+        allocation_range(allocation_get(s->session, t->reduce.src, t->reduce.src_generation),
+                         t->reduce.src_offset, t->reduce.size);
 
     if (!valid_reduce(t))
         return run_bad_entry(s, "no such reduction");
@@ -303,7 +307,7 @@ static enum run_result run_reduce(struct stream *s, uint64_t now)
                                 .type = t->reduce.type};
     s->work.dst = dst;
     s->work.src = src;
-    return do_work(s, now, t->reduce.dst_offset);
+    return do_work(s, now, m, t->reduce.dst_offset);
 }
 
 /* --- callbacks --- */

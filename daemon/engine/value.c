@@ -115,10 +115,10 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
         return RUN_RETIRED;
     if (t->value.offset % WORD != 0)
         return run_bad_entry(s, "not aligned");
-    word = allocation_range(s->session, t->object, t->generation, t->value.offset, WORD);
+    m = allocation_get(s->session, t->object, t->generation);
+    word = allocation_range(m, t->value.offset, WORD);
     if (!word)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    m = allocation_get(s->session, t->object, t->generation);
     if (!allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     stream_publish_before(s);
@@ -161,8 +161,8 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
     if (t->flags >= VALUE_CONDITIONS || t->value.offset % WORD != 0)
         return run_bad_entry(s, "not aligned, or no such condition");
     m = allocation_get(s->session, t->object, t->generation);
-    s->word = allocation_range(s->session, t->object, t->generation, t->value.offset, WORD);
-    if (!m || !s->word)
+    s->word = allocation_range(m, t->value.offset, WORD);
+    if (!s->word)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     if (!allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);

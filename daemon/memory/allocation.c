@@ -10,7 +10,6 @@
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/core/session.h"
-#include "daemon/memory/filled.h"
 
 #define PAGE 4096u
 
@@ -105,7 +104,7 @@ void allocation_free(struct mem *m)
     give_charges_back(m);
 }
 
-bool allocation_filled(struct mem *m)
+bool allocation_charge_filled(struct mem *m)
 {
     struct session *session = m->session;
     uint64_t bytes = filled_take();
@@ -114,8 +113,7 @@ bool allocation_filled(struct mem *m)
         atomic_fetch_add_explicit(&m->filled, bytes, memory_order_relaxed);
         user_fill(session->user, bytes);
     }
-    if (__builtin_expect(atomic_load_explicit(&m->filled, memory_order_relaxed) == 0, 1) ||
-        user_may_fill(session->user))
+    if (atomic_load_explicit(&m->filled, memory_order_relaxed) == 0 || user_may_fill(session->user))
         return true;
     log_client_fault(&session->log,
                      "uses memory whose pages it has taken away or never had, and npud has filled "
@@ -147,10 +145,8 @@ struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t gene
     return slots_get_generation(&session->mems, slot, generation);
 }
 
-void *allocation_range(struct session *session, uint32_t slot, uint32_t generation, uint64_t offset,
-                       uint64_t size)
+void *allocation_range(struct mem *m, uint64_t offset, uint64_t size)
 {
-    struct mem *m = allocation_get(session, slot, generation);
     unsigned char *map;
 
     if (!m || offset > m->size || size > m->size - offset)

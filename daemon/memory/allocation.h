@@ -9,6 +9,7 @@
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
+#include "daemon/memory/filled.h"
 #include "proto/util/slots.h"
 
 struct session;
@@ -46,12 +47,13 @@ void allocation_free(struct mem *mem);
 struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t generation);
 
 /**
- * Address in npud of `size` bytes at offset of the session's allocation in slot, or NULL when there
- * is no such allocation (any more) or the range leaves it. Engines, under their lock, which keeps
- * the mapping alive until they let go of it.
+ * Address in npud of `size` bytes at offset of m. NULL: m is, or the range leaves it, or it cannot
+ * be mapped. Engines, under their lock, which keeps the mapping alive until they let go of it.
  */
-void *allocation_range(struct session *session, uint32_t slot, uint32_t generation, uint64_t offset,
-                       uint64_t size);
+void *allocation_range(struct mem *m, uint64_t offset, uint64_t size);
+
+/** allocation_filled() of a user who has such pages. */
+bool allocation_charge_filled(struct mem *m);
 
 /**
  * Charge the user with the pages that this thread had to get for m since it was asked last. False:
@@ -59,4 +61,10 @@ void *allocation_range(struct session *session, uint32_t slot, uint32_t generati
  * until some memory of the user is freed. Before and after each use: so a use may go beyond the
  * limit by the pages that it touches. Any thread that keeps m from being freed.
  */
-bool allocation_filled(struct mem *m);
+static inline bool allocation_filled(struct mem *m)
+{
+    if (!filled_any() &&
+        __builtin_expect(atomic_load_explicit(&m->filled, memory_order_relaxed) == 0, 1))
+        return true;
+    return allocation_charge_filled(m);
+}

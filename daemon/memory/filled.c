@@ -18,7 +18,8 @@
 
 static int uffd = -1;
 static struct sigaction action_before; /* of SIGBUS */
-static _Thread_local uint64_t bytes_filled;
+
+_Thread_local volatile uint64_t filled_bytes;
 
 /*
  * In the thread that has touched the page, which then touches it again. What is no page of an
@@ -33,7 +34,7 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
     (void)context;
     /* EEXIST: another thread, or the client, was faster. */
     if (ioctl(uffd, UFFDIO_ZEROPAGE, &zero) == 0)
-        bytes_filled += PAGE;
+        filled_bytes += PAGE;
     else if (errno != EEXIST)
         sigaction(number, &action_before, NULL);
     errno = saved;
@@ -90,8 +91,8 @@ void filled_watch(void *map, size_t size)
 
 uint64_t filled_take(void)
 {
-    uint64_t bytes = bytes_filled;
+    uint64_t bytes = filled_bytes;
 
-    bytes_filled = 0;
+    filled_bytes = 0;
     return bytes;
 }

@@ -14,6 +14,8 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +26,17 @@ void filled_deinit(void);
 
 /** Count in this shared mapping of a memfd, of whole pages. */
 void filled_watch(void *map, size_t size);
+
+/** Of this thread, since filled_take(). Its signal handler writes it. */
+extern _Thread_local volatile uint64_t filled_bytes;
+
+/** Whether this thread has filled any. Each task asks. */
+static inline bool filled_any(void)
+{
+    /* All that the thread has touched before it has touched now. */
+    atomic_signal_fence(memory_order_seq_cst);
+    return __builtin_expect(filled_bytes != 0, 0);
+}
 
 /** Bytes that this thread has filled since the last call. */
 uint64_t filled_take(void);

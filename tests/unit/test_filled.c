@@ -32,7 +32,7 @@ static bool start(const char *test)
     stream = npud_stream(session, 0);
     ck_assert_int_eq(allocation_new(session, devices_get(server.devices, 0), MEM_DEVICE, PAGE, &m),
                      0);
-    page = allocation_range(session, m->slot.number, slot_generation(m), 0, PAGE);
+    page = allocation_range(m, 0, PAGE);
     *(volatile char *)page = 1;
     if (filled_take() == PAGE) {
         allocation_free(m);

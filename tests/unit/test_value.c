@@ -23,7 +23,7 @@ static void start_session(void)
     session = npud_session(1);
     ck_assert_int_eq(
         allocation_new(session, devices_get(server.devices, 0), MEM_DEVICE, 8192, &memory), 0);
-    words = allocation_range(session, memory->slot.number, slot_generation(memory), 0, 8192);
+    words = allocation_range(memory, 0, 8192);
     ck_assert_ptr_nonnull(words);
 }
 
@@ -231,7 +231,7 @@ START_TEST(freed_source_leaves_nobody_waiting)
 
     ck_assert_int_eq(
         allocation_new(session, devices_get(server.devices, 0), MEM_DEVICE, 4096, &source), 0);
-    from = allocation_range(session, source->slot.number, slot_generation(source), 0, 8);
+    from = allocation_range(source, 0, 8);
     atomic_store(from, 7);
     park_all(s, WAITERS, 0);
     copy.object = memory->slot.number;
