@@ -82,6 +82,8 @@ static const struct key {
         "which processes may open a handle without a list of pids: those of the same uid, or any"),
     KEY("ipc", "linger_max", TYPE_U32, LIVE, linger_max, 0, 1 << 20, "1024",
         "per uid: exported events that are destroyed but still openable"),
+    KEY("ipc", "submit_ms", TYPE_U64, LIVE, submit_ms, 0, 3600000, "10000",
+        "milliseconds after which a pending record fails that is in no stream, if it is asked for"),
     LIMIT("sessions", RESOURCE_SESSIONS, "4096", "per uid: connected processes"),
     LIMIT("streams", RESOURCE_STREAMS, "65536", "per uid: streams"),
     LIMIT("events", RESOURCE_EVENTS, "1M", "per uid: plain events"),

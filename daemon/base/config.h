@@ -22,6 +22,7 @@ struct config {
     uint32_t ring_depth;
     bool ipc_any_uid;
     uint32_t linger_max;
+    uint64_t submit_ms;
     uint64_t limit[RESOURCE_COUNT]; /* per uid */
 };
 

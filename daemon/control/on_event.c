@@ -14,6 +14,7 @@
 #include "daemon/core/refuse.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_record.h"
+#include "daemon/core/ipc_search.h"
 #include "daemon/core/release.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -148,10 +149,17 @@ int32_t on_explain_record(struct call *call)
     const Npud__ExplainRecord *in = call->request->explain_record;
     struct ipc_open *open = call->of.ipc;
     static Npud__ExplainRecordReply out;
+    bool over;
     int32_t error;
 
     CALL_REPLY(call, explain_record, EXPLAIN_RECORD, &out);
-    out.failed = ipc_record_outcome(open->event, in->number, &error, &out.pid) && error != 0;
+    over = ipc_record_outcome(open->event, in->number, &error, &out.pid);
+    out.failed = over && error != 0;
+    if (!over || out.failed)
+        out.unsubmitted = ipc_record_unsubmitted(open->event, in->number, &out.pid);
+    out.failed |= out.unsubmitted;
+    if (in->search && (!over || out.failed)) /* others may be as this one */
+        ipc_search_begin(open->event, call->session, in->number);
     return 0;
 }
 

@@ -80,6 +80,8 @@ static void ipc_event_free(struct ipc_event *ev)
     if (ev->hh.tbl)
         HASH_DEL(ev->all->by_id, ev);
     job_cancel(&ev->settle); /* no engine finds the event any more */
+    if (ev->search)
+        ev->search_free(ev);
     waitlist_deinit(&ev->completed);
     slots_deinit(&ev->openers);
     if (ev->page)

@@ -27,12 +27,14 @@
 #include "proto/util/slots.h"
 
 struct fence;
+struct ipc_search;
 struct session;
 
 /** A record that has failed, and the process to blame. */
 struct ipc_failure {
     uint64_t number; /* 0: the place is free */
     int32_t pid;
+    bool unsubmitted; /* it was in no stream: ipc_search.h */
 };
 
 struct ipc_event {
@@ -73,6 +75,8 @@ struct ipc_event {
     uint64_t newest_failed; /* what page->failed says, unless a hostile opener has overwritten it */
     /* newest failure that is not in `failures` any more; under completed.lock */
     uint64_t forgotten;
+    struct ipc_search *search; /* for records that were never submitted; NULL: none */
+    void (*search_free)(struct ipc_event *event);
     UT_hash_handle hh;
 };
 

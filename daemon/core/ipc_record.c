@@ -101,11 +101,12 @@ static void forget_failure(struct ipc_event *ev, uint64_t number)
 
 /*
  * By number, so that finding one is no work. Of two that fall on the same place in the biggest
- * table, the older is forgotten.
+ * table, the older is forgotten. False: it was remembered before.
  */
-static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
+static bool remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid, bool unsubmitted)
 {
     struct ipc_failure *f = NULL;
+    bool is_new = false;
 
     pthread_mutex_lock(&ev->completed.lock);
     while (!ev->failures ||
@@ -121,13 +122,27 @@ static void remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid)
          */
         if (f->number != 0)
             forget_failure(ev, f->number);
-        *f = (struct ipc_failure){.number = number, .pid = pid};
+        *f = (struct ipc_failure){.number = number, .pid = pid, .unsubmitted = unsubmitted};
+        is_new = true;
     }
     /* Under the lock: records may fail in several engines at once. */
     if (number > ev->newest_failed) {
         ev->newest_failed = number;
         atomic_store_explicit(&ev->page->failed, number, memory_order_release);
     }
+    pthread_mutex_unlock(&ev->completed.lock);
+    return is_new;
+}
+
+/* An engine has completed the record after all. */
+static void unremember_failure(struct ipc_event *ev, uint64_t number)
+{
+    struct ipc_failure *f;
+
+    pthread_mutex_lock(&ev->completed.lock);
+    f = &ev->failures[number % ev->failures_size];
+    if (f->number == number)
+        *f = (struct ipc_failure){0};
     pthread_mutex_unlock(&ev->completed.lock);
 }
 
@@ -136,7 +151,7 @@ static bool fail_record(struct ipc_event *ev, uint64_t number, uint32_t opener, 
                         bool *waiters)
 {
     /* Remembered before it can be seen, so that a waiter that sees IPC_FAILED finds the reason. */
-    remember_failure(ev, number, pid);
+    remember_failure(ev, number, pid, false);
     if (!ipc_complete(ev->page, number, opener, IPC_FAILED, waiters))
         return false;
     fire_waiters(ev, number, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
@@ -223,6 +238,40 @@ static void fail_if_opener_gone(struct ipc_event *ev, uint64_t number)
     if (ipc_slot_state(word) == IPC_PENDING && !is_open(ev, opener) &&
         fail_record(ev, number, opener, opener_pid(ev, opener), &waiters) && waiters)
         wake_sleepers(ev);
+}
+
+bool ipc_record_abandon(struct ipc_event *ev, uint64_t number, uint32_t opener)
+{
+    /* Before it can be seen, as in fail_record(). */
+    bool is_new = remember_failure(ev, number, opener_pid(ev, opener), true), waiters;
+
+    if (ipc_complete(ev->page, number, opener, IPC_FAILED, &waiters))
+        return true;
+    if (is_new)
+        unremember_failure(ev, number);
+    return false;
+}
+
+void ipc_records_abandoned(struct ipc_event *ev)
+{
+    wake_sleepers(ev);
+    ask_settle(ev);
+}
+
+bool ipc_record_unsubmitted(struct ipc_event *ev, uint64_t number, int32_t *pid)
+{
+    const struct ipc_failure *f;
+    bool found = false;
+
+    pthread_mutex_lock(&ev->completed.lock);
+    if (ev->failures && number != 0) {
+        f = &ev->failures[number % ev->failures_size];
+        found = f->number == number && f->unsubmitted;
+        if (found)
+            *pid = f->pid;
+    }
+    pthread_mutex_unlock(&ev->completed.lock);
+    return found;
 }
 
 bool ipc_record_outcome(struct ipc_event *ev, uint64_t number, int32_t *error, int32_t *pid)
@@ -356,7 +405,7 @@ static bool fail_slot(struct ipc_event *ev, uint32_t i, uint64_t newest, int32_t
     } else {
         if (slot_tells(slot, number, newest))
             return false;
-        remember_failure(ev, number, pid);
+        remember_failure(ev, number, pid, false);
     }
     return atomic_compare_exchange_strong(&ev->page->slot[i], &slot, failed);
 }

@@ -52,6 +52,20 @@ bool ipc_record_over(struct ipc_event *event, uint64_t number);
 uint32_t ipc_records_fail_pending(struct ipc_event *event, uint32_t opener, int32_t pid);
 
 /**
+ * No stream of the opener has the record, and none had it for long: it fails, as one that was never
+ * submitted. False: it is not pending (any more). When some have failed, ipc_records_abandoned()
+ * lets go on what waits. Control thread.
+ */
+bool ipc_record_abandon(struct ipc_event *event, uint64_t number, uint32_t opener);
+void ipc_records_abandoned(struct ipc_event *event);
+
+/**
+ * Has this record failed in that way? Also if the page says that it is pending again, which only a
+ * hostile opener writes there. *pid: of the process that has the opener's number. Any thread.
+ */
+bool ipc_record_unsubmitted(struct ipc_event *event, uint64_t number, int32_t *pid);
+
+/**
  * Let streams go on that wait for records which are over, a few in each step: the job `settle` of
  * an event. Sent when an engine, or a leaving opener, finds more of them than a step may have.
  */

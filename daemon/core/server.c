@@ -6,6 +6,7 @@
 #include "daemon/base/config.h"
 #include "daemon/core/device.h"
 #include "proto/shm/mbuf_shm.h"
+#include "proto/util/clock.h"
 
 /*
  * What npud needs for itself, beside what users are charged for: its threads, its heap, the
@@ -65,5 +66,6 @@ void server_configure(struct server *server)
     atomic_store(&server->users.filled_max, config->limit[RESOURCE_FILLED_MEMORY]);
     server->linger_max = linger_max(server);
     server->any_uid = config->ipc_any_uid;
+    server->submit_ns = config->submit_ms * NSEC_PER_MSEC;
     log_set_level(config->log_level);
 }

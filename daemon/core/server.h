@@ -54,6 +54,7 @@ struct server {
     gid_t admin_gid;     /* of [npud] admin_group; -1: none */
     bool any_uid;        /* [ipc] scope: users may open what others have made */
     uint32_t linger_max; /* [ipc] linger_max, as far as descriptors allow */
+    uint64_t submit_ns;  /* [ipc] submit_ms */
     bool ending;         /* npud ends: no client is to have anything new */
 
     struct listener *clients;

@@ -18,6 +18,7 @@ static void must_be_sane(const struct config *c)
     MUST(c->spin_us <= 1000000);
     MUST(c->ring_depth >= 64 && c->ring_depth <= 65536 && !(c->ring_depth & (c->ring_depth - 1)));
     MUST(c->linger_max <= 1 << 20);
+    MUST(c->submit_ms <= 3600000);
 }
 
 /* The first byte says how the rest is read: as a file, or as one assignment per line. */

@@ -84,7 +84,7 @@ accepts() { # KEY=VALUE
 }
 for k in sim.devices:1:16:0:17 sim.memory:1M:64T:1023K:65T engine.spin_us:0:1000000:-1:1000001 \
     stream.depth:64:65536:63:65537 stream.depth:128:256:100:32 ipc.linger_max:0:1048576:x:1048577 \
-    ipc.scope:uid:any:all: limits.fds:0:1T:-1:k; do
+    ipc.submit_ms:0:3600000:-1:3600001 ipc.scope:uid:any:all: limits.fds:0:1T:-1:k; do
     IFS=: read -r key low high below above <<<"$k"
     accepts "$key=$low" && accepts "$key=$high" && ! accepts "$key=$below" &&
         ! accepts "$key=$above"

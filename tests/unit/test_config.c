@@ -59,6 +59,7 @@ static void expect_defaults(void)
     ck_assert_uint_eq(config.ring_depth, 1024);
     ck_assert(!config.ipc_any_uid);
     ck_assert_uint_eq(config.linger_max, 1024);
+    ck_assert_uint_eq(config.submit_ms, 10000);
     ck_assert_uint_eq(config.limit[RESOURCE_SESSIONS], 4096);
     ck_assert_uint_eq(config.limit[RESOURCE_STREAMS], 65536);
     ck_assert_uint_eq(config.limit[RESOURCE_EVENTS], MIB(1));
@@ -102,6 +103,7 @@ START_TEST(every_key_can_be_set_in_the_file)
                                "[ipc]\n"
                                "scope = any\n"
                                "linger_max = 0\n"
+                               "submit_ms = 5\n"
                                "[limits]\n"
                                "sessions = 1\n"
                                "streams = 2\n"
@@ -123,6 +125,7 @@ START_TEST(every_key_can_be_set_in_the_file)
     ck_assert_uint_eq(config.ring_depth, 64);
     ck_assert(config.ipc_any_uid);
     ck_assert_uint_eq(config.linger_max, 0);
+    ck_assert_uint_eq(config.submit_ms, 5);
     ck_assert_uint_eq(config.limit[RESOURCE_SESSIONS], 1);
     ck_assert_uint_eq(config.limit[RESOURCE_STREAMS], 2);
     ck_assert_uint_eq(config.limit[RESOURCE_EVENTS], 3);
@@ -249,6 +252,7 @@ START_TEST(bad_assignments)
         "sim.memory=65T",
         "engine.spin_us=1000001",
         "ipc.linger_max=1048577",
+        "ipc.submit_ms=3600001",
         "stream.depth=32",
         "stream.depth=0",
         "stream.depth=131072",
