@@ -408,19 +408,25 @@ static bool record_is_over(void *object, uint64_t target)
            shall_leave(p->leave);
 }
 
-int wait_record(struct waits *all, const char *function, uint32_t remote, struct ipc_page *page,
-                uint64_t number, bool known, uint64_t deadline, _Atomic int32_t *leave)
+int wait_record(struct waits *all, struct record_wait *w)
 {
-    struct wait wait = {.word = &page->wake_seq, .keeps_event = true, .leave = leave};
-    struct pending p = {.page = page, .known = known, .leave = leave};
+    struct wait wait = {.word = &w->page->wake_seq, .keeps_event = true, .leave = w->leave};
+    struct pending p = {.page = w->page, .known = w->known, .leave = w->leave};
+    bool asks = w->ask_at < w->deadline;
     struct wait_info info;
     int r;
 
-    if (ipc_state_of(page, number) != IPC_PENDING)
+    if (ipc_state_of(w->page, w->number) != IPC_PENDING)
         return 0;
-    describe_wait(&info, function, WAIT_RECORD, remote, number, deadline);
-    r = wait_hooked(all, &wait, &info, record_is_over, &p, deadline);
-    return r == 0 && shall_leave(leave) ? -ECANCELED : r;
+    describe_wait(&info, w->function, WAIT_RECORD, w->remote, w->number, w->deadline);
+    /* Reports show one wait, however often the caller asks meanwhile. */
+    if (w->since_ns == 0)
+        w->since_ns = info.since_ns;
+    info.since_ns = w->since_ns;
+    r = wait_hooked(all, &wait, &info, record_is_over, &p, asks ? w->ask_at : w->deadline);
+    if (r == -ETIMEDOUT && asks)
+        return -EAGAIN;
+    return r == 0 && shall_leave(w->leave) ? -ECANCELED : r;
 }
 
 int wait_report(struct waits *all, const char *function, uint32_t report, _Atomic uint32_t *word,

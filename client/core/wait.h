@@ -80,14 +80,26 @@ void wait_leave(struct waits *all, _Atomic int32_t *leave);
 void wait_discarded(struct waits *all, const struct stream_ctrl *ctrl, uint64_t from, uint64_t to,
                     int32_t code);
 
+/** A wait for a record of an IPC event. */
+struct record_wait {
+    const char *function;
+    uint32_t remote; /* npud's slot of the open event */
+    struct ipc_page *page;
+    uint64_t number;
+    uint64_t deadline;
+    uint64_t ask_at;        /* the caller comes back then, to ask npud for the record */
+    uint64_t since_ns;      /* 0: since now; the first call sets it */
+    bool known;             /* npud has said that it knows the opener */
+    _Atomic int32_t *leave; /* or NULL */
+};
+
 /**
- * Wait until record number of an IPC event is not pending any more, or its opener is gone
- * (ipc_orphaned()): then npud is to be asked, and if it says that it knows the opener, the caller
- * waits again with `known`. remote: npud's slot of the open event. 0, -ETIMEDOUT, -EPIPE;
- * -ECANCELED when *leave (or NULL) is not 0.
+ * Wait until the record is not pending any more, or its opener is gone (ipc_orphaned()): then npud
+ * is to be asked, and if it says that it knows the opener, the caller waits again with `known`. 0,
+ * -ETIMEDOUT at the deadline, -EAGAIN at ask_at if that is before the deadline, -EPIPE; -ECANCELED
+ * when *leave is not 0.
  */
-int wait_record(struct waits *all, const char *function, uint32_t remote, struct ipc_page *page,
-                uint64_t number, bool known, uint64_t deadline, _Atomic int32_t *leave);
+int wait_record(struct waits *all, struct record_wait *record);
 
 /** What a thread sleeps on: arms the wake-up, then tells whether it is over already. */
 typedef bool wait_over_fn(void *object, uint64_t target);

@@ -1,5 +1,6 @@
 /* IPC events, the library's side. See proto/shm/ipc_page.h. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,9 +17,20 @@
 #include "client/core/wait.h"
 #include "proto/wire/ipc_handle.h"
 #include "proto/shm/ipc_page.h"
+#include "proto/util/clock.h"
 
 static_assert(sizeof(struct ipc_handle) == sizeof(aclrtIpcEventHandle),
               "what npud makes is what programs pass");
+
+/* A record that is pending for so long is asked for, then after twice as long, and so on. */
+#define ASK_FIRST_NS NSEC_PER_SEC
+#define ASK_MAX_NS   (16 * NSEC_PER_SEC)
+/*
+ * Of one call for room in the window. A wait that did not help means that other recorders were
+ * faster, and a blocker that was not executed, that its process died: both happen a few times.
+ */
+#define WINDOW_WAITS_MAX (1u << 20)
+#define WINDOW_LOST_MAX  64
 
 /* --- mapping --- */
 
@@ -221,18 +233,44 @@ static int stopped_here(struct event *e, const char *function)
     return stopped ? stream_error_stopped(stopped, function) : 0;
 }
 
-/* Ask npud what became of a record. One that is pending fails then if its opener is gone. */
-static int ask_npud(struct event *e, const char *function, uint64_t number, bool *failed, int *pid)
+/* What npud says of a record. */
+struct told {
+    bool failed;
+    bool unsubmitted; /* because it was in no stream of its opener */
+    int pid;
+};
+
+/*
+ * Ask npud what became of a record. One that is pending fails then if its opener is gone. search:
+ * and fails some time later if no stream has it.
+ */
+static int ask_npud(struct event *e, const char *function, uint64_t number, bool search,
+                    struct told *told)
 {
-    REQUEST(explain_record, EXPLAIN_RECORD, .slot = e->remote, .number = number);
+    REQUEST(explain_record, EXPLAIN_RECORD, .slot = e->remote, .number = number, .search = search);
     Npud__Reply *reply = NULL;
     int error = session_request(e->session, function, &request, &reply, NULL);
     if (error != 0)
         return error;
-    *failed = reply->explain_record->failed;
-    *pid = reply->explain_record->pid;
+    told->failed = reply->explain_record->failed;
+    told->unsubmitted = reply->explain_record->unsubmitted;
+    told->pid = reply->explain_record->pid;
     session_reply_free(reply);
     return 0;
+}
+
+static int error_unsubmitted(struct event *e, const char *function, uint64_t number, int pid)
+{
+    char who[32] = "a process that has left";
+
+    if (pid != 0)
+        snprintf(who, sizeof(who), "process %d", pid);
+    return error_set(
+        ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+        "%s: record %llu of IPC event %llu was taken by %s and never submitted: that process was "
+        "stopped or killed meanwhile, or a process that has the event open wrote nonsense into its "
+        "page; if it happens again, use a new event",
+        function, (unsigned long long)number, (unsigned long long)e->ipc_id, who);
 }
 
 /* npud knows: the page tells only that the record failed, or that its place was taken over. 0: it
@@ -240,18 +278,19 @@ static int ask_npud(struct event *e, const char *function, uint64_t number, bool
 static int explain_record(struct event *e, const char *function, uint64_t number,
                           enum ipc_state state)
 {
-    bool failed;
-    int pid;
+    struct told told;
 
     RETURN_IF_ERROR(stopped_here(e, function));
-    RETURN_IF_ERROR(ask_npud(e, function, number, &failed, &pid));
-    if (failed && pid != 0)
+    RETURN_IF_ERROR(ask_npud(e, function, number, false, &told));
+    if (told.unsubmitted)
+        return error_unsubmitted(e, function, number, told.pid);
+    if (told.failed && told.pid != 0)
         return error_set(
             ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
             "%s: record %llu of IPC event %llu was never executed: process %d, which had submitted "
             "it, ended or dropped its stream before, or the record failed",
-            function, (unsigned long long)number, (unsigned long long)e->ipc_id, pid);
-    if (failed || state == IPC_FAILED)
+            function, (unsigned long long)number, (unsigned long long)e->ipc_id, told.pid);
+    if (told.failed || state == IPC_FAILED)
         return error_set(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
                          "%s: record %llu of IPC event %llu has failed, or failed so long ago that "
                          "npud has forgotten it",
@@ -277,23 +316,42 @@ static uint64_t newest_number(struct event *e)
 
 /*
  * Wait until a record is not pending. If its opener is gone, npud fails it when it is asked; if
- * npud says that it knows the opener after all, it will wake this process when that one leaves. 0,
- * -ETIMEDOUT, -EPIPE; -ECANCELED when *leave (or NULL) is not 0.
+ * npud says that it knows the opener after all, it will wake this process when that one leaves.
+ *
+ * Openers can write pending records into the page that no stream has. So after a while npud is
+ * asked to search the streams for the record, and again in growing distances: a record that is in
+ * none fails, and what npud says counts, whatever the page says then. One that a stream has is
+ * waited for, however long that takes.
+ *
+ * 0, -ETIMEDOUT, -EPIPE; -ECANCELED when *leave (or NULL) is not 0. *told: what npud has said last.
  */
 static int await_record(struct event *e, const char *function, uint64_t number, uint64_t deadline,
-                        _Atomic int32_t *leave)
+                        _Atomic int32_t *leave, struct told *told)
 {
-    bool failed, known = false;
-    int r, pid;
+    struct record_wait w = {.function = function,
+                            .remote = e->remote,
+                            .page = e->page,
+                            .number = number,
+                            .deadline = deadline,
+                            .leave = leave};
+    uint64_t ask_after = ASK_FIRST_NS;
+    int r;
 
+    *told = (struct told){0};
     for (;;) {
-        r = wait_record(&e->session->waits, function, e->remote, e->page, number, known, deadline,
-                        leave);
-        if (r != 0 || ipc_state_of(e->page, number) != IPC_PENDING)
-            return r;
-        if (!known && ask_npud(e, function, number, &failed, &pid) != 0)
+        if (ipc_state_of(e->page, number) != IPC_PENDING)
+            return 0;
+        w.ask_at = clock_ns() + ask_after;
+        r = wait_record(&e->session->waits, &w);
+        if ((r != 0 && r != -EAGAIN) || ipc_state_of(e->page, number) != IPC_PENDING)
+            return r == -EAGAIN ? 0 : r;
+        if (r == -EAGAIN && ask_after < ASK_MAX_NS)
+            ask_after *= 2;
+        if ((r == -EAGAIN || !w.known) && ask_npud(e, function, number, r == -EAGAIN, told) != 0)
             return session_lost(e->session) ? -EPIPE : 0;
-        known = true;
+        if (told->failed)
+            return 0;
+        w.known = true;
     }
 }
 
@@ -316,7 +374,8 @@ int ipc_event_query(struct event *e, const char *function, bool *complete)
 int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout)
 {
     uint64_t number = newest_number(e);
-    int r = await_record(e, function, number, wait_deadline(timeout), NULL);
+    struct told told;
+    int r = await_record(e, function, number, wait_deadline(timeout), NULL, &told);
     int error;
 
     if (r == -ETIMEDOUT)
@@ -336,27 +395,100 @@ int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout
 
 /* --- record and wait --- */
 
+/* The waits of one record for its place in the window. */
+struct window {
+    uint64_t blocker;
+    unsigned waits;
+    unsigned lost; /* blockers that were not executed */
+};
+
+static int error_window(struct event *e, const char *function, uint64_t blocker)
+{
+    return error_set(
+        ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+        "%s: nothing can be recorded on IPC event %llu: record %llu holds it up, as others did "
+        "before, and no stream has it; a process that has the event open writes nonsense into its "
+        "page; use a new event",
+        function, (unsigned long long)e->ipc_id, (unsigned long long)blocker);
+}
+
+/*
+ * Wait, with the stream's lock, until the record is not pending in whose place the next one is to
+ * be: an abort of the stream ends that.
+ *
+ * A hostile opener can write pending records as fast as they fail, and keep this thread here for
+ * ever. So the call ends with an error when its blocker does not come after the one before (numbers
+ * only grow, and a record that is over is never pending again), and when too many of them were not
+ * executed.
+ */
+static int await_window(struct event *e, struct stream *s, const char *function, uint64_t blocker,
+                        struct window *window)
+{
+    struct told told;
+    int r;
+
+    if (blocker <= window->blocker || window->lost >= WINDOW_LOST_MAX ||
+        window->waits++ == WINDOW_WAITS_MAX)
+        return error_window(e, function, blocker);
+    window->blocker = blocker;
+    r = await_record(e, function, blocker, WAIT_FOREVER, &s->aborting, &told);
+    RETURN_IF_ERROR(stream_waited(s, function, r));
+    if (ipc_state_of(e->page, blocker) == IPC_FAILED)
+        RETURN_IF_ERROR(ask_npud(e, function, blocker, false, &told));
+    /* npud has waited for long until it has said so of the first. */
+    window->lost += told.unsubmitted ? WINDOW_LOST_MAX : told.failed;
+    return 0;
+}
+
+/* As take_pending(), and the first try has found the window full. */
+static uint64_t take_later(struct event *e, struct stream *s, const char *function, void *handle,
+                           uint64_t blocker, int *error)
+{
+    struct window window = {0};
+    uint64_t number;
+
+    for (;;) {
+        *error = await_window(e, s, function, blocker, &window);
+        if (*error == 0)
+            *error = event_lock(e, function, handle);
+        if (*error != 0)
+            return 0;
+        number = ipc_take(e->page, e->opener, IPC_PENDING, &blocker);
+        if (number != 0)
+            return number;
+        event_unlock(e);
+    }
+}
+
 /*
  * Take the next number, with the event's lock, and only while handle names the event: so nothing is
- * recorded with the number of an opener that has closed it. Waits, without the event's lock and
- * with the stream's, while IPC_SLOTS records are in flight: an abort of the stream ends that. 0
- * with *error set and no lock: then, and if the event was destroyed, or npud is gone.
+ * recorded with the number of an opener that has closed it. Waits, without the event's lock, while
+ * IPC_SLOTS records are in flight. 0 with *error set and no lock: as await_window(), and if the
+ * event was destroyed, or npud is gone.
  */
 static uint64_t take_pending(struct event *e, struct stream *s, const char *function, void *handle,
                              int *error)
 {
     uint64_t number, blocker = 0;
 
-    while ((*error = event_lock(e, function, handle)) == 0) {
-        number = ipc_take(e->page, e->opener, IPC_PENDING, &blocker);
-        if (number != 0)
-            return number;
-        event_unlock(e);
-        *error = stream_waited(s, function,
-                               await_record(e, function, blocker, WAIT_FOREVER, &s->aborting));
-        if (*error != 0)
-            break;
-    }
+    *error = event_lock(e, function, handle);
+    if (*error != 0)
+        return 0;
+    number = ipc_take(e->page, e->opener, IPC_PENDING, &blocker);
+    if (__builtin_expect(number != 0, 1))
+        return number;
+    event_unlock(e);
+    return take_later(e, s, function, handle, blocker, error);
+}
+
+static int take_done_later(struct event *e, struct stream *s, const char *function,
+                           uint64_t blocker)
+{
+    struct window window = {0};
+
+    do
+        RETURN_IF_ERROR(await_window(e, s, function, blocker, &window));
+    while (ipc_take(e->page, e->opener, IPC_DONE, &blocker) == 0);
     return 0;
 }
 
@@ -368,10 +500,8 @@ static int record_done(struct event *e, struct stream *s, const char *function)
 {
     uint64_t blocker = 0;
 
-    while (ipc_take(e->page, e->opener, IPC_DONE, &blocker) == 0) {
-        RETURN_IF_ERROR(stream_waited(
-            s, function, await_record(e, function, blocker, WAIT_FOREVER, &s->aborting)));
-    }
+    if (ipc_take(e->page, e->opener, IPC_DONE, &blocker) == 0)
+        RETURN_IF_ERROR(take_done_later(e, s, function, blocker));
     stream_count_implicit(s);
     return 0;
 }

@@ -1165,8 +1165,11 @@ ACL_FUNC_VISIBILITY aclError aclrtDestroyEvent(aclrtEvent event);
 
 /*
  * A task that completes the event when the stream reaches it. Recording again replaces what later
- * queries and waits look at, and leaves earlier waits alone. May wait while the stream is full.
- * Errors: event NULL 100000; device event 107000; stream codes; captured stream 207000.
+ * queries and waits look at, and leaves earlier waits alone. May wait while the stream is full, and
+ * while the IPC event has 1024 records that are not executed; one of these that no stream has fails
+ * after seconds ([ipc] submit_ms in npud.conf(5)).
+ * Errors: event NULL 100000; device event 107000; stream codes; captured stream 207000; 507057 when
+ * a process that has the IPC event open writes nonsense into its memory again and again.
  */
 ACL_FUNC_VISIBILITY aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream);
 
@@ -1191,7 +1194,7 @@ ACL_FUNC_VISIBILITY aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus 
  * The state of the record submitted last, without blocking. Before the first record, default and
  * sync events say NOT_READY, ex-sync and IPC events COMPLETE. Needs no context.
  * Errors: NULL 100000; 107017; captured 107028; 207000; for IPC events 507057 when the recording
- * process died before the record executed.
+ * process died before the record executed, or was stopped before it had submitted it.
  */
 ACL_FUNC_VISIBILITY aclError aclrtQueryEventStatus(aclrtEvent event,
                                                    aclrtEventRecordedStatus *status);
