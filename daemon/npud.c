@@ -47,6 +47,7 @@ void npud_assemble(struct server *server)
     server->spare = (struct spare_fds)SPARE_FDS_NULL;
     server->users.schedule = &server->schedule;
     dispatch_own_waits = own_waits_answer;
+    dispatch_drop_own_waits = own_waits_drop;
 }
 
 int npud_begin(struct server *server)

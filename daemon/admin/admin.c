@@ -36,13 +36,6 @@ struct admin {
     struct admin *prev, *next;  /* server->admin_list */
 };
 
-static void report_close(struct admin *admin)
-{
-    if (admin->report.fd >= 0)
-        close(admin->report.fd);
-    admin->report.fd = -1;
-}
-
 static void admin_free(struct admin *admin)
 {
     DL_DELETE(admin->server->admin_list, admin);
@@ -50,7 +43,7 @@ static void admin_free(struct admin *admin)
     job_cancel(&admin->slice);
     if (admin->on_socket)
         event_free(admin->on_socket);
-    report_close(admin);
+    report_close(&admin->report);
     deferred_close(admin->socket);
     spare_fds_fill(&admin->server->spare);
     user_uncharge(&admin->charge);
@@ -147,11 +140,11 @@ static bool run_slice(struct job *job)
     if (r == 0)
         r = report_seal(&admin->report);
     if (r < 0) {
-        report_close(admin);
+        report_close(&admin->report);
         admin->report.size = 0;
     }
     r = r < 0 ? refuse_report(admin, r) : send_reply(admin, admin->request, 0, "");
-    report_close(admin);
+    report_close(&admin->report);
     if (r < 0 || event_add(admin->on_socket, NULL) < 0)
         admin_free(admin);
     return false;

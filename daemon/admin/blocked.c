@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/admin/wait_graph.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/core/device.h"
 #include "daemon/core/notify.h"
@@ -36,7 +37,6 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
     const struct task_row *row = task_row(t->op);
 
     *b = (struct blocked){
-        .session = s->session,
         .stream = stream_id(s),
         .slot = s->slot.number,
         .since_ns = s->parked_since,
@@ -79,7 +79,6 @@ bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b
     if (kind == 0 || kind >= sizeof(on) / sizeof(on[0]))
         return false;
     *b = (struct blocked){
-        .session = session,
         .stream = -1,
         .slot = slot,
         .thread = info.thread,
@@ -108,6 +107,7 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
 {
     static const char *const conditions[] = {">=", "==", "to have a bit of",
                                              "to lack a bit beside"};
+    struct session *session = b->process->session; /* NULL: it has gone */
     struct stream *s;
     struct ipc_open *open;
     struct notify_open *notify;
@@ -115,12 +115,12 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
 
     switch (b->on) {
     case ON_POSITION:
-        s = slots_get(&b->session->streams, b->object);
+        s = session ? slots_get(&session->streams, b->object) : NULL;
         snprintf(buf, size, "position %llu of stream %d", (unsigned long long)b->target,
                  s ? (int)stream_id(s) : -1);
         break;
     case ON_RECORD:
-        open = slots_get(&b->session->ipc, b->object);
+        open = session ? slots_get(&session->ipc, b->object) : NULL;
         snprintf(buf, size, "record %llu of IPC event %llu", (unsigned long long)b->target,
                  open ? (unsigned long long)open->event->id : 0);
         break;
@@ -137,7 +137,7 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
         snprintf(buf, size, "rule %llu of npuctl inject", (unsigned long long)b->target);
         break;
     case ON_NOTIFY:
-        notify = slots_get(&b->session->notifies, b->object);
+        notify = session ? slots_get(&session->notifies, b->object) : NULL;
         snprintf(buf, size, "%s %u of device %u",
                  notify && notify->notify->counts ? "count notify" : "notify",
                  notify ? notify->notify->id->slot.number : 0,
@@ -150,7 +150,7 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
         break;
     case ON_MESSAGE:
     case ON_ROOM:
-        queue = queue_by_number(b->session->server, b->object);
+        queue = session ? queue_by_number(session->server, b->object) : NULL;
         snprintf(buf, size, "%s queue %d", b->on == ON_ROOM ? "room in" : "a message in",
                  queue ? (int)queue->id : -1);
         break;

@@ -12,6 +12,7 @@
 
 struct session;
 struct stream;
+struct wait_process;
 
 enum wait_on {
     ON_POSITION, /* a stream of the same session has to retire `target` tasks */
@@ -29,8 +30,9 @@ enum wait_on {
 
 /** A stream or thread that waits. */
 struct blocked {
-    struct session *session;
-    int32_t stream;       /* id; -1: a thread */
+    struct wait_process *process; /* whose it is */
+    uint32_t group;               /* 1 + the one that it leads to; 0: none */
+    int32_t stream;               /* id; -1: a thread */
     uint32_t slot;        /* of the stream in its session, or of the thread in the session page */
     uint32_t thread;      /* tid as the client says; 0: a stream */
     char call[WAIT_CALL]; /* what the thread called */
@@ -43,8 +45,9 @@ struct blocked {
     uint64_t value; /* ON_VALUE: what the word is compared with */
     uint8_t condition;
 
-    struct session *blocker; /* has to do something first; NULL: none, it goes on at this moment */
-    int32_t blocker_stream;  /* where the record is queued or the position is; -1: not submitted */
+    /* has to do something first; NULL: none, it goes on at this moment */
+    struct wait_process *blocker;
+    int32_t blocker_stream; /* where the record is queued or the position is; -1: not submitted */
     /* ON_MESSAGE, ON_ROOM, ON_GRANT: processes that could do it, the blocker's included */
     uint32_t blockers;
     uint32_t blocker_thread; /* ON_CALLBACK: tid, as the client says; 0: it has not come yet */
@@ -53,8 +56,8 @@ struct blocked {
 };
 
 /**
- * Is the stream parked on something else than the clock? Fills b, but for its blocker. Under the
- * lock of its engine.
+ * Is the stream parked on something else than the clock? Fills b, but for its process and its
+ * blocker. Under the lock of its engine.
  */
 bool blocked_of_stream(const struct stream *s, struct blocked *b);
 

@@ -11,8 +11,8 @@
 #include "daemon/core/session.h"
 #include "proto/util/clock.h"
 
-#define DESCRIBED_MAX  32 /* members of a deadlock that are spelt out */
-#define LOOKS_PER_LOCK 64
+#define DESCRIBED_MAX  32           /* members of a deadlock that are spelt out */
+#define LOOKS_PER_LOCK 64           /* while the engines are kept out */
 #define SUSPECT_NS     NSEC_PER_SEC /* a circle that another thread could end is no news before */
 
 /* --- what is stuck --- */
@@ -23,37 +23,111 @@ static long other_threads(const struct wait_process *p)
     char path[32];
     struct stat st;
 
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)p->session->pid);
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)p->pid);
     if (stat(path, &st) < 0 || st.st_nlink < 2)
         return -1;
     return (long)st.st_nlink - 2 - LIBRARY_THREADS - (long)p->n_threads;
 }
 
-/* All that leads to something live is live. */
-static void spread_life(struct wait_graph *g, bool certain)
+/* Which processes can go on, whatever becomes of the waits. */
+int deadlocks_begin(struct wait_graph *g, bool certain)
 {
-    size_t todo = 0;
+    while (g->at < g->n_processes) {
+        struct wait_process *p = &g->process[g->at++];
 
-    for (uint32_t i = 0; i < g->n_nodes; i++)
-        if (g->node[i].live)
-            g->todo[todo++] = i;
-    while (todo > 0) {
-        uint32_t node = g->todo[--todo];
+        g->node[wait_graph_process_node(g, p)].leaf = !p->session || p->n_threads == 0 ||
+                                                      (p->reports && p->busy) ||
+                                                      (certain && other_threads(p) != 0);
+        if (clock_ns() >= g->until)
+            return 1;
+    }
+    g->node[wait_graph_outside(g)].leaf = certain;
+    g->n_todo = 0;
+    g->edge_at = 0;
+    if (!g->todo)
+        g->todo = calloc(g->n_nodes, sizeof(*g->todo));
+    return g->todo ? 0 : -ENOMEM;
+}
 
-        for (uint32_t e = g->node[node].in; e != 0; e = g->edge[e - 1].next_in) {
-            uint32_t from = g->edge[e - 1].from;
+static void make_live(struct wait_graph *g, uint32_t node)
+{
+    g->node[node].live = true;
+    g->todo[g->n_todo++] = node;
+}
 
-            if (g->node[from].live || (g->edge[e - 1].weak && !certain))
-                continue;
-            g->node[from].live = true;
-            g->todo[todo++] = from;
+int deadlocks_begin_nodes(struct wait_graph *g, bool certain)
+{
+    (void)certain;
+    while (g->at < g->n_nodes) {
+        uint32_t node = (uint32_t)g->at++;
+
+        g->node[node].live = false;
+        if (g->node[node].leaf)
+            make_live(g, node);
+        if (waits_slice_over(g))
+            return 1;
+    }
+    return 0;
+}
+
+/* All that leads to something live is live. */
+int deadlocks_spread_life(struct wait_graph *g, bool certain)
+{
+    for (;;) {
+        while (g->edge_at != 0) {
+            const struct wait_edge *edge = &g->edge[g->edge_at - 1];
+
+            if (!g->node[edge->from].live && (!edge->weak || certain))
+                make_live(g, edge->from);
+            g->edge_at = edge->next_in;
+            if (waits_slice_over(g))
+                return 1;
         }
+        if (g->n_todo == 0)
+            return 0;
+        g->edge_at = g->node[g->todo[--g->n_todo]].in;
+        if (waits_slice_over(g))
+            return 1;
     }
 }
 
-/* --- deadlocks --- */
+/* Is the thread or stream where it was? Under the locks of all engines. */
+static bool still_blocked(const struct blocked *b)
+{
+    struct session *session = b->process->session;
+    struct blocked now;
+    struct stream *s;
 
-#define NOWHERE UINT32_MAX
+    if (!session || session->halted)
+        return false;
+    s = slots_get(&session->streams, b->slot);
+    if (b->stream < 0 ? !blocked_of_thread(session, b->slot, &now)
+                      : !s || !blocked_of_stream(s, &now))
+        return false;
+    return now.since_ns == b->since_ns && now.target == b->target;
+}
+
+/*
+ * Streams and threads were looked at one after the other, and what blocks them later: so what looks
+ * stuck may have gone on in between, and what it has done, or does next, may let others go. What is
+ * now where it was then has been there all the time, and has done nothing. What is not can go on.
+ */
+int deadlocks_confirm(struct wait_graph *g, bool certain)
+{
+    (void)certain;
+    while (g->at < g->n_blocked) {
+        engines_lock(g->server);
+        for (unsigned n = 0; n < LOOKS_PER_LOCK && g->at < g->n_blocked; n++, g->at++)
+            if (!g->node[g->at].live && !still_blocked(&g->blocked[g->at]))
+                g->node[g->at].leaf = true;
+        engines_unlock(g->server);
+        if (clock_ns() >= g->until)
+            return 1;
+    }
+    return 0;
+}
+
+/* --- deadlocks --- */
 
 /* One that cannot go on either, of those that it leads to: the first of them. */
 static uint32_t stuck_successor(const struct wait_graph *g, uint32_t node, bool certain)
@@ -69,117 +143,164 @@ static uint32_t stuck_successor(const struct wait_graph *g, uint32_t node, bool 
     return first;
 }
 
-/* Is the thread or stream where it was? Under the locks of all engines. */
-static bool still_blocked(const struct blocked *b)
+/* From every stuck node one way on: each way ends in a circle. */
+int deadlocks_find_next(struct wait_graph *g, bool certain)
 {
-    struct blocked now;
-    struct stream *s = slots_get(&b->session->streams, b->slot);
+    while (g->at < g->n_nodes) {
+        struct wait_node *node = &g->node[g->at];
 
-    if (b->stream < 0 ? !blocked_of_thread(b->session, b->slot, &now)
-                      : !s || !blocked_of_stream(s, &now))
-        return false;
-    return now.since_ns == b->since_ns && now.target == b->target;
-}
-
-/*
- * Streams and threads were looked at one after the other, so what looks like a circle may never
- * have been one. If all its members are now where they were then, all of them were there at the
- * moment when the last one had been looked at, and it was. So it does not matter that these are not
- * looked at in one moment either, and the engines are kept out for a few at a time.
- */
-static bool is_still_there(struct wait_graph *g, const struct deadlock *d)
-{
-    bool there = true;
-
-    for (size_t i = 0; i < d->n && there;) {
-        engines_lock(g->server);
-        for (unsigned k = 0; k < LOOKS_PER_LOCK && i < d->n && there; k++)
-            there = still_blocked(d->member[i++]);
-        engines_unlock(g->server);
+        node->mark = 0;
+        node->next = node->live ? NOWHERE : stuck_successor(g, (uint32_t)g->at, certain);
+        g->at++;
+        if (waits_slice_over(g))
+            return 1;
     }
-    return there;
+    g->stage = 0;
+    return 0;
 }
 
-static bool is_old_enough(const struct deadlock *d)
+/* The next one of the circle. False: that was all of it. */
+static bool walk_on(struct wait_graph *g)
 {
-    uint64_t latest = clock_ns() - (d->certain ? 0 : SUSPECT_NS);
-
-    for (size_t i = 0; i < d->n; i++)
-        if (d->member[i]->since_ns > latest)
-            return false;
-    return true;
+    g->node_at = g->node[g->node_at].next;
+    return g->node_at != g->making.start;
 }
 
-static uint32_t count_processes(struct wait_graph *g, const struct deadlock *d)
+/* What is stuck for a moment only is no news. */
+static bool is_old_enough(const struct deadlock_making *m)
 {
-    uint32_t n = 0;
-
-    for (size_t i = 0; i < d->n; i++) {
-        struct wait_process *p = wait_graph_process(g, d->member[i]->session);
-
-        n += p->counted != g->n_deadlocks + 1;
-        p->counted = g->n_deadlocks + 1;
-    }
-    return n;
+    return m->since_ns <= clock_ns() - (m->d.certain ? 0 : SUSPECT_NS);
 }
 
-static int deadlock_add(struct wait_graph *g, uint32_t start, bool certain)
+static void begin_deadlock(struct wait_graph *g, bool certain)
 {
-    struct deadlock *all =
-        array_grow(g->deadlock, &g->deadlock_size, g->n_deadlocks + 1, sizeof(*all));
-    struct deadlock d = {.certain = certain};
-    uint32_t node = start;
+    /* No circle is of processes and groups alone. */
+    while (g->node_at >= g->n_blocked)
+        g->node_at = g->node[g->node_at].next;
+    g->making =
+        (struct deadlock_making){.d.certain = certain, .start = g->node_at, .stage = MAKE_COUNT};
+}
 
-    if (!all)
-        return -ENOMEM;
-    g->deadlock = all;
-    do {
-        d.n += node < g->n_blocked;
-        node = g->node[node].next;
-    } while (node != start);
-    d.member = calloc(d.n + 1, sizeof(const struct blocked *));
-    if (!d.member)
-        return -ENOMEM;
-    d.n = 0;
-    do {
-        if (node < g->n_blocked)
-            d.member[d.n++] = &g->blocked[node];
-        node = g->node[node].next;
-    } while (node != start);
-    if (!is_old_enough(&d) || !is_still_there(g, &d)) {
-        free(d.member);
-        return 0;
-    }
-    d.processes = count_processes(g, &d);
-    g->deadlock[g->n_deadlocks++] = d;
-    for (size_t i = 0; i < d.n; i++) {
-        g->blocked[wait_graph_node(g, d.member[i])].deadlock = (uint32_t)g->n_deadlocks;
-        g->blocked[wait_graph_node(g, d.member[i])].member = true;
+/* 1: to be continued; 0: that is its number of members, and when the last one came. */
+static int count_members(struct wait_graph *g)
+{
+    struct deadlock_making *m = &g->making;
+    bool more = true;
+
+    while (more) {
+        const struct blocked *b = &g->blocked[g->node_at];
+
+        if (g->node_at < g->n_blocked) {
+            m->d.n++;
+            m->since_ns = b->since_ns > m->since_ns ? b->since_ns : m->since_ns;
+        }
+        more = walk_on(g);
+        if (more && waits_slice_over(g))
+            return 1;
     }
     return 0;
 }
 
-/* From every stuck node one way on: each way ends in a circle. */
-static int find_circles(struct wait_graph *g, bool certain)
+/* 0 or -ENOMEM. */
+static int prepare_members(struct wait_graph *g)
 {
-    for (uint32_t i = 0; i < g->n_nodes; i++) {
-        g->node[i].mark = 0;
-        g->node[i].next = g->node[i].live ? NOWHERE : stuck_successor(g, i, certain);
-    }
-    for (uint32_t i = 0; i < g->n_blocked; i++) {
-        uint32_t node = i;
+    struct deadlock *all =
+        array_grow(g->deadlock, &g->deadlock_size, g->n_deadlocks + 1, sizeof(*all));
 
-        while (node != NOWHERE && g->node[node].mark == 0) {
-            g->node[node].mark = i + 1;
-            node = g->node[node].next;
+    if (!all)
+        return -ENOMEM;
+    g->deadlock = all;
+    g->making.d.member = calloc(g->making.d.n, sizeof(const struct blocked *));
+    g->making.stage = MAKE_FILL;
+    return g->making.d.member ? 0 : -ENOMEM;
+}
+
+static void add_member(struct wait_graph *g, struct blocked *b)
+{
+    struct deadlock_making *m = &g->making;
+
+    m->d.member[m->filled++] = b;
+    m->d.processes += b->process->counted != g->n_deadlocks + 1;
+    b->process->counted = g->n_deadlocks + 1;
+    b->deadlock = (uint32_t)g->n_deadlocks + 1;
+    b->member = true;
+}
+
+/* 1: to be continued; 0: it is among the others. */
+static int fill_members(struct wait_graph *g)
+{
+    bool more = true;
+
+    while (more) {
+        if (g->node_at < g->n_blocked)
+            add_member(g, &g->blocked[g->node_at]);
+        more = walk_on(g);
+        if (more && waits_slice_over(g))
+            return 1;
+    }
+    g->deadlock[g->n_deadlocks++] = g->making.d;
+    g->making = (struct deadlock_making){0};
+    return 0;
+}
+
+/* The walk has come to a circle. 1: to be continued; 0, or -ENOMEM. */
+static int add_deadlock(struct wait_graph *g, bool certain)
+{
+    struct deadlock_making *m = &g->making;
+
+    if (m->stage == MAKE_BEGIN)
+        begin_deadlock(g, certain);
+    if (g->blocked[m->start].deadlock != 0 && m->stage == MAKE_COUNT) {
+        m->stage = MAKE_BEGIN; /* it is known */
+        return 0;
+    }
+    if (m->stage == MAKE_COUNT) {
+        if (count_members(g) > 0)
+            return 1;
+        if (!is_old_enough(m)) {
+            m->stage = MAKE_BEGIN;
+            return 0;
         }
-        /* Back on this walk's own track: a circle, unless it was known. */
-        if (node == NOWHERE || g->node[node].mark != i + 1)
-            continue;
-        while (node >= g->n_blocked)
-            node = g->node[node].next;
-        if (g->blocked[node].deadlock == 0 && deadlock_add(g, node, certain) < 0)
+        if (prepare_members(g) < 0)
             return -ENOMEM;
+    }
+    return fill_members(g);
+}
+
+/* Stages of a walk. */
+enum { WALK_BEGIN, WALK_GO, WALK_END };
+
+/* 1: to be continued; 0: it has come to its own track, that of another, or the end. */
+static int walk_to_circle(struct wait_graph *g)
+{
+    if (g->stage == WALK_BEGIN)
+        g->node_at = (uint32_t)g->at;
+    g->stage = WALK_GO;
+    while (g->node_at != NOWHERE && g->node[g->node_at].mark == 0) {
+        g->node[g->node_at].mark = (uint32_t)g->at + 1;
+        g->node_at = g->node[g->node_at].next;
+        if (waits_slice_over(g))
+            return 1;
+    }
+    g->stage = WALK_END;
+    return 0;
+}
+
+int deadlocks_find_circles(struct wait_graph *g, bool certain)
+{
+    while (g->at < g->n_blocked) {
+        int r = g->stage == WALK_END ? 0 : walk_to_circle(g);
+
+        /* Back on this walk's own track: a circle. */
+        if (r == 0 && (g->making.stage != MAKE_BEGIN ||
+                       (g->node_at != NOWHERE && g->node[g->node_at].mark == g->at + 1)))
+            r = add_deadlock(g, certain);
+        if (r != 0)
+            return r;
+        g->stage = WALK_BEGIN;
+        g->at++;
+        if (waits_slice_over(g))
+            return 1;
     }
     return 0;
 }
@@ -189,49 +310,60 @@ static uint32_t deadlock_of(const struct wait_graph *g, uint32_t node)
     return node < g->n_blocked ? g->blocked[node].deadlock : 0;
 }
 
+/* 1: to be continued; 0: g->behind is what the walk has come to. */
+static int walk_to_deadlock(struct wait_graph *g)
+{
+    if (g->stage == WALK_BEGIN) {
+        g->node_at = (uint32_t)g->at;
+        g->behind = 0;
+    }
+    g->stage = WALK_GO;
+    while (g->node_at != NOWHERE && g->behind == 0 && g->node[g->node_at].mark == 0) {
+        g->node[g->node_at].mark = (uint32_t)g->at + 1;
+        g->behind = deadlock_of(g, g->node_at);
+        g->node_at = g->node[g->node_at].next;
+        if (waits_slice_over(g))
+            return 1;
+    }
+    if (g->behind == 0 && g->node_at != NOWHERE && g->node[g->node_at].mark != g->at + 1)
+        g->behind = g->node[g->node_at].behind;
+    g->node_at = (uint32_t)g->at;
+    g->stage = WALK_END;
+    return 0;
+}
+
+/* The same way once more. 1: to be continued; 0: all of it is known to be behind that. */
+static int tell_walk(struct wait_graph *g)
+{
+    while (g->node_at != NOWHERE && g->node[g->node_at].mark == g->at + 1) {
+        struct wait_node *node = &g->node[g->node_at];
+
+        node->mark = UINT32_MAX; /* over */
+        node->behind = g->behind;
+        if (g->node_at < g->n_blocked && g->blocked[g->node_at].deadlock == 0)
+            g->blocked[g->node_at].deadlock = g->behind;
+        g->node_at = node->next;
+        if (waits_slice_over(g))
+            return 1;
+    }
+    g->stage = WALK_BEGIN;
+    return 0;
+}
+
 /*
  * A node that only leads to a circle waits behind it. Nodes of one walk end alike, and no walk goes
  * further than where one has been.
  */
-static void find_followers(struct wait_graph *g)
+int deadlocks_follow(struct wait_graph *g, bool certain)
 {
-    for (uint32_t i = 0; i < g->n_nodes; i++)
-        g->node[i].mark = 0;
-    for (uint32_t i = 0; i < g->n_blocked; i++) {
-        uint32_t node = i, deadlock = 0;
-
-        while (node != NOWHERE && deadlock == 0 && g->node[node].mark == 0) {
-            g->node[node].mark = i + 1;
-            deadlock = deadlock_of(g, node);
-            node = g->node[node].next;
-        }
-        if (deadlock == 0 && node != NOWHERE && g->node[node].mark != i + 1)
-            deadlock = g->node[node].behind;
-        for (node = i; node != NOWHERE && g->node[node].mark == i + 1;) {
-            g->node[node].mark = UINT32_MAX; /* over */
-            g->node[node].behind = deadlock;
-            if (node < g->n_blocked && g->blocked[node].deadlock == 0)
-                g->blocked[node].deadlock = deadlock;
-            node = g->node[node].next;
-        }
+    (void)certain;
+    while (g->at < g->n_blocked) {
+        if ((g->stage != WALK_END && walk_to_deadlock(g) > 0) || tell_walk(g) > 0)
+            return 1;
+        g->at++;
+        if (waits_slice_over(g))
+            return 1;
     }
-}
-
-int deadlocks_find(struct wait_graph *g, bool certain)
-{
-    for (size_t i = 0; i < g->n_processes; i++) {
-        struct wait_process *p = &g->process[i];
-
-        g->node[wait_graph_process_node(g, p)].leaf =
-            p->n_threads == 0 || (p->reports && p->busy) || (certain && other_threads(p) != 0);
-    }
-    g->node[wait_graph_outside(g)].leaf = certain;
-    for (size_t i = 0; i < g->n_nodes; i++)
-        g->node[i].live = g->node[i].leaf;
-    spread_life(g, certain);
-    if (find_circles(g, certain) < 0)
-        return -ENOMEM;
-    find_followers(g);
     return 0;
 }
 
@@ -253,7 +385,7 @@ void deadlock_describe(const struct deadlock *d, char *buf, size_t size)
         blocked_name(b, name, sizeof(name));
         blocked_describe(b, what, sizeof(what));
         used += (size_t)snprintf(buf + used, size - used, "%sprocess %d (%s) %s", i ? " -> " : "",
-                                 (int)b->session->pid, b->session->program, name);
+                                 (int)b->process->pid, b->process->program, name);
         if (i < d->n && used < size)
             used += (size_t)snprintf(buf + used, size - used, " waits for %s", what);
     }

@@ -1,5 +1,8 @@
 #include "daemon/admin/own_waits.h"
 
+#include <stddef.h>
+#include <stdlib.h>
+
 #include "daemon/admin/report.h"
 #include "daemon/core/call.h"
 #include "daemon/core/refuse.h"
@@ -7,7 +10,19 @@
 #include "daemon/core/session.h"
 #include "proto/util/clock.h"
 
-#define SHARE 10 /* the reports of one user take at most one part in so many of npud's time */
+#define SHARE    10 /* the reports of one user take at most one part in so many of npud's time */
+#define AGAIN_MS 1  /* until the client asks for a report that is being made */
+
+/* A report for a session: made in steps that are the user's, and given to its next request. */
+struct own_waits {
+    struct session *session;
+    struct admin_report report;
+    struct job job;
+    struct charge charge_fd;
+    uint64_t spent_ns; /* on it, so far */
+    bool made;
+    int error; /* that it was not made for; 0, or -errno */
+};
 
 /*
  * A user whose only session is this one waits for nothing. npud then makes no report, however often
@@ -18,34 +33,108 @@ static bool waits_for_something(const struct session *session)
     return user_used(session->user, RESOURCE_SESSIONS) > 1;
 }
 
-static int32_t make_report(struct call *call, Npud__OwnWaitsReply *out)
+/* From now on the user may have another one made, in its time. */
+static void end_making(struct own_waits *o)
 {
-    struct session *session = call->session;
-    struct admin_report report;
-    uint64_t since = clock_ns(), now;
-    int r = report_own_waits(session->server, &report, session->uid);
+    struct user *user = o->session->user;
 
-    call->fd = report.fd;
-    call->close_fd = true;
-    now = clock_ns();
-    session->user->report_ns = now + (SHARE - 1) * (now - since);
-    if (r < 0)
-        return refuse(call, cause_of_file(r), "no report");
-    out->size = report.size;
-    return 0;
+    o->made = true;
+    user->reporting = false;
+    user->report_ns = clock_ns() + (SHARE - 1) * o->spent_ns;
+}
+
+static bool run_slice(struct job *job)
+{
+    struct own_waits *o = (struct own_waits *)((char *)job - offsetof(struct own_waits, job));
+    struct server *server = o->session->server;
+    uint64_t since = clock_ns();
+    int r = report_append_slice(server, &o->report);
+
+    o->spent_ns += clock_ns() - since;
+    if (r > 0)
+        return true;
+    o->error = r < 0 ? r : report_seal(&o->report);
+    end_making(o);
+    return false;
+}
+
+void own_waits_drop(struct session *session)
+{
+    struct own_waits *o = session->own_waits;
+
+    if (!o)
+        return;
+    job_cancel(&o->job);
+    if (!o->made)
+        end_making(o);
+    report_close(&o->report);
+    user_uncharge(&o->charge_fd);
+    session->own_waits = NULL;
+    free(o);
+}
+
+static enum cause begin_report(struct session *session)
+{
+    struct own_waits *o = calloc(1, sizeof(*o));
+    int r;
+
+    if (!o)
+        return CAUSE_MEMORY;
+    if (user_charge(&o->charge_fd, session->user, RESOURCE_FDS, 1) < 0) {
+        free(o);
+        return CAUSE_USER_DESCRIPTORS;
+    }
+    r = report_open_own_waits(session->server, &o->report, session->uid);
+    if (r < 0) {
+        user_uncharge(&o->charge_fd);
+        free(o);
+        return cause_of_file(r);
+    }
+    o->session = session;
+    o->job = (struct job){run_slice, "report", &session->owner};
+    session->own_waits = o;
+    session->user->reporting = true;
+    job_list(&o->job);
+    return CAUSE_NONE;
+}
+
+/* The report is there: it goes with the answer. */
+static int32_t give_report(struct call *call, Npud__OwnWaitsReply *out)
+{
+    struct own_waits *o = call->session->own_waits;
+    int error = o->error;
+
+    if (error == 0) {
+        call->fd = o->report.fd;
+        call->close_fd = true;
+        out->size = o->report.size;
+        o->report.fd = -1;
+    }
+    own_waits_drop(call->session);
+    return error < 0 ? refuse(call, cause_of_file(error), "no report") : 0;
 }
 
 int32_t own_waits_answer(struct call *call)
 {
     static Npud__OwnWaitsReply out;
-    uint64_t now = clock_ns(), from = call->session->user->report_ns;
+    struct session *session = call->session;
+    uint64_t now = clock_ns(), from = session->user->report_ns;
+    enum cause cause;
 
     CALL_REPLY(call, own_waits, OWN_WAITS, &out);
-    if (!waits_for_something(call->session))
+    if (session->own_waits && session->own_waits->made)
+        return give_report(call, &out);
+    out.again_ms = AGAIN_MS;
+    if (session->user->reporting)
         return 0;
+    if (!waits_for_something(session)) {
+        out.again_ms = 0;
+        return 0;
+    }
     if (now < from) {
         out.again_ms = (uint32_t)((from - now) / NSEC_PER_MSEC) + 1;
         return 0;
     }
-    return make_report(call, &out);
+    cause = begin_report(session);
+    return cause == CAUSE_NONE ? 0 : refuse(call, cause, "no report");
 }

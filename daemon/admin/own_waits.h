@@ -7,6 +7,10 @@
 #include <stdint.h>
 
 struct call;
+struct session;
 
 /** Handler of the request OwnWaits. */
 int32_t own_waits_answer(struct call *call);
+
+/** The session ends: what there is of its report is freed. */
+void own_waits_drop(struct session *session);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/admin/report_topics.h"
+#include "daemon/admin/wait_graph.h"
 #include "daemon/base/memfd.h"
 #include "daemon/core/server.h"
 #include "proto/util/clock.h"
@@ -100,7 +101,10 @@ static int append_slice(struct server *server, struct admin_report *report,
 
 int report_append_slice(struct server *server, struct admin_report *report)
 {
-    struct rows rows[TOPIC_LISTS] = {{.progress = &report->progress, .until = clock_ns() + SLICE}};
+    struct rows rows[TOPIC_LISTS] = {{.progress = &report->progress,
+                                      .until = clock_ns() + SLICE,
+                                      .own = report->own,
+                                      .uid = report->uid}};
 
     return append_slice(server, report, rows);
 }
@@ -124,12 +128,20 @@ int report_seal(const struct admin_report *report)
                                                                                          : 0;
 }
 
-int report_own_waits(struct server *server, struct admin_report *report, uid_t uid)
+int report_open_own_waits(struct server *server, struct admin_report *report, uid_t uid)
 {
-    struct rows rows[TOPIC_LISTS] = {{.progress = &report->progress, .own = true, .uid = uid}};
     int r = report_open(server, report, NPUD__ADMIN_REQUEST__TOPIC__WAITS);
 
-    if (r == 0)
-        r = append_slice(server, report, rows);
-    return r < 0 ? r : report_seal(report);
+    report->own = true;
+    report->uid = uid;
+    return r;
+}
+
+void report_close(struct admin_report *report)
+{
+    waits_free(report->progress.waits);
+    report->progress.waits = NULL;
+    if (report->fd >= 0)
+        close(report->fd);
+    report->fd = -1;
 }

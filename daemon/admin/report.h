@@ -12,31 +12,33 @@
 
 struct server;
 
-/**
- * A report while it is made: serialised messages Report in a memfd, one per slice. Its owner opens
- * and closes the memfd.
- */
+/** A report while it is made: serialised messages Report in a memfd, one per slice. */
 struct admin_report {
     unsigned topic;
     int fd;        /* the memfd; -1: none */
     uint64_t size; /* bytes written */
+    bool own;      /* only what concerns processes of uid: of waits alone */
+    uid_t uid;
     struct progress progress;
 };
 
-/** Begin a report on a topic that there is. 0, or -errno; the caller closes report->fd. */
+/** Begin a report on a topic that there is. 0 or -errno. */
 int report_open(struct server *server, struct admin_report *report, unsigned topic);
+
+/**
+ * Begin one of the waits of one user's processes, and the deadlocks that they are in or behind. 0
+ * or -errno.
+ */
+int report_open_own_waits(struct server *server, struct admin_report *report, uid_t uid);
+
+/** Free what there is of it. Safe to repeat, and while report->fd is -1. */
+void report_close(struct admin_report *report);
 
 /**
  * Call it when the report is complete: from then on its size cannot change for a process that maps
  * it. 0 or -errno.
  */
 int report_seal(const struct admin_report *report);
-
-/**
- * The waits of one user's processes, and the deadlocks that they are in or behind, complete. 0 or
- * -errno; the caller closes report->fd.
- */
-int report_own_waits(struct server *server, struct admin_report *report, uid_t uid);
 
 /** Does this npud know that topic? Any number may be asked about. */
 bool report_has_topic(unsigned topic);

@@ -12,6 +12,7 @@
 struct row_block;
 struct server;
 struct session;
+struct wait_graph;
 
 /**
  * How far a report is that is made in slices. Objects come and go between them: so it is numbers
@@ -22,6 +23,7 @@ struct progress {
     uint64_t session; /* the next object is of this one, or of a later one ... */
     unsigned table;   /* ... in this table, if a report is of more than one kind of objects ... */
     uint32_t slot;    /* ... from this slot on */
+    struct wait_graph *waits; /* of a report on waits; NULL: not begun */
 };
 
 /**

@@ -27,9 +27,9 @@ static void report_blocked(struct rows *rows, const struct wait_graph *waits,
     char text[128];
     ADD_ROW(rows, Npud__WaitRow, NPUD__WAIT_ROW__INIT, r);
 
-    r->session = b->session->id;
-    r->pid = b->session->pid;
-    r->program = b->session->program;
+    r->session = b->process->id;
+    r->pid = b->process->pid;
+    r->program = b->process->program;
     blocked_name(b, text, sizeof(text));
     r->who = report_rows_copy_text(rows, text);
     blocked_describe(b, text, sizeof(text));
@@ -65,7 +65,7 @@ static void report_deadlock(struct rows *rows, const struct wait_graph *waits, s
 
 static bool is_told(const struct rows *rows, const struct blocked *b)
 {
-    return !rows->own || b->session->uid == rows->uid;
+    return !rows->own || b->process->uid == rows->uid;
 }
 
 /* And the deadlock that it is in or behind. */
@@ -76,17 +76,45 @@ static void tell_blocked(struct rows *rows, struct wait_graph *waits, const stru
     report_blocked(&rows[0], waits, b);
 }
 
+/* False: the slice is over. */
+static bool report_all_blocked(struct rows *rows, struct wait_graph *waits)
+{
+    while (waits->row < waits->n_blocked) {
+        const struct blocked *b = &waits->blocked[waits->row++];
+
+        if (is_told(rows, b))
+            tell_blocked(rows, waits, b);
+        if (waits_slice_over(waits))
+            return false;
+    }
+    return true;
+}
+
+static bool report_deadlocks(struct rows *rows, struct wait_graph *waits)
+{
+    while (waits->deadlock_row < waits->n_deadlocks) {
+        size_t i = waits->deadlock_row++;
+
+        if (waits->deadlock[i].told)
+            report_deadlock(&rows[1], waits, i);
+        if (clock_ns() >= waits->until)
+            return false;
+    }
+    return true;
+}
+
+/* Without memory for the graph, the report has no rows. */
 void report_waits(struct server *server, struct rows *rows)
 {
-    struct wait_graph waits;
+    struct progress *p = rows->progress;
+    int r;
 
-    if (waits_init(&waits, server) == 0) {
-        for (size_t i = 0; i < waits.n_blocked; i++)
-            if (is_told(rows, &waits.blocked[i]))
-                tell_blocked(rows, &waits, &waits.blocked[i]);
-        for (size_t i = 0; i < waits.n_deadlocks; i++)
-            if (waits.deadlock[i].told)
-                report_deadlock(&rows[1], &waits, i);
-    }
-    waits_deinit(&waits);
+    if (!p->waits)
+        p->waits = waits_new(server);
+    if (!p->waits)
+        return;
+    r = waits_step(p->waits, rows->until);
+    rows->more =
+        r > 0 ||
+        (r == 0 && !(report_all_blocked(rows, p->waits) && report_deadlocks(rows, p->waits)));
 }

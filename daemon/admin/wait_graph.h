@@ -3,6 +3,12 @@
  * blocks each of them, and the circles among them. Made for one report and thrown away; control
  * thread.
  *
+ * It is made in slices, between which sessions, and all that they have, come and go. So it refers
+ * to sessions by their entry in a table, which has no session any more when that has gone, and to
+ * their objects by number. What stands still is looked at twice: what has moved on between the
+ * first look and the second can go on, whatever the graph says of it. So what is said to be stuck
+ * has stood still while all of the graph was made.
+ *
  * A deadlock is certain when no member of the circle can go on without another: streams that wait
  * without a limit, and processes all of whose threads sleep in the library. It is suspected, after
  * a second, when a process in it has more threads than those, or npud cannot count them: one of
@@ -15,16 +21,16 @@
  * thousand waits for one of a thousand records lead there, and from there to each record, so that
  * the graph is no larger than what is waited for and what is queued.
  *
- * wait_graph.c collects the nodes, blocker.c finds the edges, deadlock.c the circles, waits.c calls
- * them.
+ * wait_graph.c collects the nodes, blocker.c finds the edges, group.c those of what blocks many,
+ * deadlock.c the circles, waits.c calls them.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-#include "daemon/base/hash.h"
 #include "daemon/admin/blocked.h"
 #include "daemon/admin/queued.h"
 
@@ -38,8 +44,13 @@ struct deadlock {
     bool told;                     /* a wait of the user that asks is in or behind it */
 };
 
+/** A session, as long as it is there, and what is told of it also after that. */
 struct wait_process {
-    struct session *session;
+    struct session *session; /* NULL: it has gone */
+    uint64_t id;
+    pid_t pid;
+    uid_t uid;
+    char program[64];
     size_t first_stream, n_streams; /* in blocked[] */
     size_t first_thread, n_threads;
     bool reports; /* one of them waits for callbacks */
@@ -69,6 +80,12 @@ struct wait_node {
     bool leaf;        /* without any other */
 };
 
+struct wait_graph;
+struct wait_group;
+
+/** Find what the group depends on. 1: to be continued; 0, or -ENOMEM. */
+typedef int wait_fill_fn(struct wait_graph *g, struct wait_group *group);
+
 /** What blocks all waits of one kind for one object. */
 struct wait_group {
     struct wait_group_key {
@@ -78,11 +95,23 @@ struct wait_group {
         uint32_t what; /* enum wait_on, or a right */
     } key;
     uint32_t node;
-    struct session *blocker, *other; /* different ones, and not the waiter's if there is one */
+    uint32_t sample; /* one of these waits: in blocked[] */
+    wait_fill_fn *fill;
+    uint32_t filled; /* how far it is */
+    uint64_t changes;
+    struct wait_process *blocker, *other; /* different ones, and not the waiter's if there is one */
     int32_t blocker_stream;
     uint32_t blockers;
-    struct wait_group *next; /* g->latest */
-    UT_hash_handle hh;
+    uint32_t same; /* 1 + the one before it in the same bucket; 0: none */
+};
+
+/** The deadlock that is being added. */
+struct deadlock_making {
+    enum { MAKE_BEGIN, MAKE_COUNT, MAKE_FILL } stage;
+    struct deadlock d;
+    uint64_t since_ns; /* when its last member began to wait */
+    uint32_t start;
+    size_t filled;
 };
 
 struct wait_graph {
@@ -91,33 +120,62 @@ struct wait_graph {
     size_t n_blocked, blocked_size;
     struct deadlock *deadlock;
     size_t n_deadlocks, deadlock_size;
-    struct wait_process *process;
+    struct wait_process *process; /* by id */
     size_t n_processes;
     struct wait_edge *edge;
     size_t n_edges, edges_size;
     struct wait_node *node;
     size_t n_nodes, nodes_size;
-    struct wait_group *groups; /* by key */
-    struct wait_group *latest; /* all of them */
-    uint32_t *todo;            /* nodes to be looked at */
-    size_t budget;             /* ring entries that may still be looked at */
+    struct wait_group *group; /* until all are made, they may move */
+    size_t n_groups, groups_size;
+    uint32_t *group_bucket; /* 1 + the latest group, by key */
+    size_t n_buckets;
+    uint32_t *todo; /* live nodes: what leads to them is live as well */
+    size_t n_todo;
+    size_t budget; /* ring entries that may still be looked at */
+
+    /* how far it is */
+    uint64_t until; /* when this slice is over */
+    unsigned looks;
+    uint64_t sessions_gone; /* of the server, when the table of processes was looked through last */
+    unsigned phase;
+    size_t at;                     /* in what this phase goes through, and ... */
+    uint32_t slot;                 /* ... in what that has */
+    uint32_t node_at, edge_at;     /* on a walk; 1 + an edge */
+    unsigned stage;                /* of a walk */
+    uint32_t behind;               /* what the walk has come to */
+    struct deadlock_making making; /* while a circle is followed */
+    size_t row, deadlock_row;      /* of the report */
 };
 
-/** All of it. 0 or -ENOMEM. Freed by waits_deinit() in either case. */
-int waits_init(struct wait_graph *g, struct server *server);
-void waits_deinit(struct wait_graph *g);
+/** Begin. NULL: no memory. */
+struct wait_graph *waits_new(struct server *server);
+/** Go on with it until that time. 1: there is more to do; 0: it is complete; or -ENOMEM. */
+int waits_step(struct wait_graph *g, uint64_t until);
+/** Safe on NULL, and at any time. */
+void waits_free(struct wait_graph *g);
 
-/** Fill the tables of processes and of what is blocked. 0 or -ENOMEM. */
-int wait_graph_collect(struct wait_graph *g);
+/** To be asked after each small piece of work: is the time of this slice over? */
+bool waits_slice_over(struct wait_graph *g);
 
-/** Add the edges of all nodes, and note in each wait which process blocks it. 0 or -ENOMEM. */
-int blockers_find(struct wait_graph *g);
+#define NOWHERE UINT32_MAX
 
-/**
- * Add the deadlocks that are certain, or those that are suspected, and mark the waits that are in
- * or behind one. 0 or -ENOMEM.
+/*
+ * The phases, in the order of waits.c. Each goes on from g->at: 1: to be continued; 0, or -ENOMEM.
+ * certain: for deadlocks that are certain, or for those that are suspected.
  */
-int deadlocks_find(struct wait_graph *g, bool certain);
+typedef int wait_phase_fn(struct wait_graph *g, bool certain);
+
+wait_phase_fn wait_graph_collect_streams, wait_graph_collect_threads, wait_graph_make_nodes;
+wait_phase_fn blockers_resolve, blockers_resolve_processes;
+wait_phase_fn groups_fill, groups_tell;
+wait_phase_fn deadlocks_begin, deadlocks_begin_nodes, deadlocks_spread_life, deadlocks_confirm;
+wait_phase_fn deadlocks_find_next, deadlocks_find_circles, deadlocks_follow;
+
+/** The table of processes, with all sessions that there are. 0 or -ENOMEM. */
+int wait_graph_begin(struct wait_graph *g);
+/** Sessions that have gone since the last slice have gone from the table. */
+void wait_graph_find_gone(struct wait_graph *g);
 
 /** The circle, in words. */
 void deadlock_describe(const struct deadlock *d, char *buf, size_t size);
@@ -135,11 +193,36 @@ uint32_t wait_graph_add_node(struct wait_graph *g);
 uint32_t wait_graph_node(const struct wait_graph *g, const struct blocked *b);
 uint32_t wait_graph_process_node(struct wait_graph *g, const struct wait_process *p);
 
-/** The entry of a session. */
+/** The entry of a session. NULL: it has come since the graph was begun. */
 struct wait_process *wait_graph_process(struct wait_graph *g, const struct session *session);
+struct wait_process *wait_graph_process_of(struct wait_graph *g, uint64_t id);
 
 /** The blocked stream of that slot, or NULL when it is not blocked. */
 struct blocked *wait_graph_stream(struct wait_graph *g, struct wait_process *p, uint32_t slot);
 
 /** `from` cannot go on before `to` does. 0 or -ENOMEM. */
 int wait_graph_add_edge(struct wait_graph *g, uint32_t from, uint32_t to, bool weak);
+
+/* --- what a node depends on --- */
+
+/** It can end without any other. 0. */
+int blocker_mark_live(struct wait_graph *g, uint32_t node);
+/** It depends on the process of the session: any of its threads. 0 or -ENOMEM. */
+int blocker_add_process(struct wait_graph *g, uint32_t node, const struct session *session,
+                        bool weak);
+/**
+ * It depends on stream `slot` of p, which goes on by itself if it is not blocked. *id: of the
+ * stream, unless there is one already. 0 or -ENOMEM.
+ */
+int blocker_add_stream(struct wait_graph *g, uint32_t node, struct wait_process *p, uint32_t slot,
+                       int32_t *id);
+
+/**
+ * All waits with this key depend on the same: it is looked for once, by fill(), and each of them
+ * leads there. 0 or -ENOMEM.
+ */
+int group_join(struct wait_graph *g, struct blocked *b, const struct wait_group_key *key,
+               wait_fill_fn *fill);
+
+wait_fill_fn group_fill_record, group_fill_level, group_fill_value, group_fill_notify;
+wait_fill_fn group_fill_callback, group_fill_queue_side, group_fill_grant;

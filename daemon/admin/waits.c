@@ -3,52 +3,102 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int analyse_graph(struct wait_graph *g)
-{
-    size_t own = g->n_blocked + g->n_processes + 1;
+#include "proto/util/clock.h"
 
-    while (g->n_nodes < own)
-        if (wait_graph_add_node(g) != g->n_nodes - 1)
-            return -ENOMEM;
-    if (blockers_find(g) < 0)
-        return -ENOMEM;
-    g->todo = calloc(g->n_nodes, sizeof(*g->todo));
-    if (!g->todo || deadlocks_find(g, true) < 0)
-        return -ENOMEM;
-    return deadlocks_find(g, false);
+#define LOOKS_PER_TIME 32 /* small pieces of work before the clock is looked at */
+
+/*
+ * What seems stuck without certainty is looked at once more, in one go for both kinds of deadlocks:
+ * what is certainly stuck is among it.
+ */
+static const struct {
+    wait_phase_fn *run;
+    bool certain;
+} phases[] = {
+    {wait_graph_collect_streams, false},
+    {wait_graph_collect_threads, false},
+    {wait_graph_make_nodes, false},
+    {blockers_resolve, false},
+    {blockers_resolve_processes, false},
+    {groups_fill, false},
+    {groups_tell, false},
+
+    {deadlocks_begin, false},
+    {deadlocks_begin_nodes, false},
+    {deadlocks_spread_life, false},
+    {deadlocks_confirm, false},
+
+    {deadlocks_begin, true},
+    {deadlocks_begin_nodes, true},
+    {deadlocks_spread_life, true},
+    {deadlocks_find_next, true},
+    {deadlocks_find_circles, true},
+    {deadlocks_find_next, true},
+    {deadlocks_follow, true},
+
+    {deadlocks_begin, false},
+    {deadlocks_begin_nodes, false},
+    {deadlocks_spread_life, false},
+    {deadlocks_find_next, false},
+    {deadlocks_find_circles, false},
+    {deadlocks_find_next, false},
+    {deadlocks_follow, false},
+};
+#define PHASES (sizeof(phases) / sizeof(phases[0]))
+
+bool waits_slice_over(struct wait_graph *g)
+{
+    return ++g->looks % LOOKS_PER_TIME == 0 && clock_ns() >= g->until;
 }
 
-int waits_init(struct wait_graph *g, struct server *server)
+struct wait_graph *waits_new(struct server *server)
 {
-    int r;
+    struct wait_graph *g = calloc(1, sizeof(*g));
 
-    *g = (struct wait_graph){.server = server, .budget = QUEUED_ENTRIES_MAX};
-    r = wait_graph_collect(g);
-    return r < 0 ? r : analyse_graph(g);
-}
-
-static void groups_free(struct wait_graph *g)
-{
-    struct wait_group *group = g->latest, *next;
-
-    HASH_CLEAR(hh, g->groups);
-    for (; group; group = next) {
-        next = group->next;
-        free(group);
+    if (!g)
+        return NULL;
+    g->server = server;
+    g->budget = QUEUED_ENTRIES_MAX;
+    if (wait_graph_begin(g) < 0) {
+        waits_free(g);
+        return NULL;
     }
+    return g;
 }
 
-void waits_deinit(struct wait_graph *g)
+int waits_step(struct wait_graph *g, uint64_t until)
 {
+    g->until = until;
+    wait_graph_find_gone(g);
+    while (g->phase < PHASES) {
+        int r = phases[g->phase].run(g, phases[g->phase].certain);
+
+        if (r != 0)
+            return r;
+        g->phase++;
+        g->at = 0;
+        if (clock_ns() >= until)
+            return 1;
+    }
+    return 0;
+}
+
+void waits_free(struct wait_graph *g)
+{
+    if (!g)
+        return;
     for (size_t i = 0; i < g->n_processes; i++)
         queued_deinit(&g->process[i].queued);
     for (size_t i = 0; i < g->n_deadlocks; i++)
         free(g->deadlock[i].member);
-    groups_free(g);
+    free(g->making.d.member);
     free(g->process);
     free(g->edge);
     free(g->node);
+    free(g->group);
+    free(g->group_bucket);
     free(g->todo);
     free(g->deadlock);
     free(g->blocked);
+    free(g);
 }

@@ -69,7 +69,8 @@ struct user {
     uint32_t next_queue;   /* id of the next queue, unless it is taken */
     struct unread *unread; /* what its processes have not read (control/answer.c) */
     bool refused;          /* a session was refused, and that was logged */
-    uint64_t report_ns;    /* its next report of its own waits is made from then on */
+    uint64_t report_ns;    /* its next report of its own waits is made from then on, */
+    bool reporting;        /* unless one is being made */
     UT_hash_handle hh;
 };
 

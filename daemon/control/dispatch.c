@@ -143,6 +143,7 @@ static int32_t on_leave_session(struct call *call)
 }
 
 int32_t (*dispatch_own_waits)(struct call *call);
+void (*dispatch_drop_own_waits)(struct session *session);
 
 static int32_t on_own_waits(struct call *call)
 {

@@ -24,3 +24,4 @@ void dispatch_refuse(int socket, int32_t error, const char *message);
  * npud.c.
  */
 extern int32_t (*dispatch_own_waits)(struct call *call);
+extern void (*dispatch_drop_own_waits)(struct session *session);

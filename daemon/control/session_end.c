@@ -11,6 +11,7 @@
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/control/answer.h"
+#include "daemon/control/dispatch.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/control/listener.h"
 #include "daemon/core/device.h"
@@ -187,6 +188,8 @@ static void free_empty(struct session *session)
         log_line(LOG_DEBUG, &session->log, "gone");
         munmap(session->page, sizeof(*session->page));
     }
+    if (session->own_waits)
+        dispatch_drop_own_waits(session);
     job_cancel(&session->serve);
     job_cancel(&session->end);
     if (session->on_socket)
@@ -209,6 +212,7 @@ static void free_empty(struct session *session)
     user_unref(session->user);
     DL_DELETE(server->sessions, session);
     server->n_sessions--;
+    server->sessions_gone++;
     free(session);
     heap_trim_count();
     /* A descriptor is free again: the next exhaustion is logged. */

@@ -83,6 +83,7 @@ static void open_publish(struct notify_open *open, struct session *session, stru
     open->notify = n;
     DL_APPEND(n->opens, open);
     n->n_opens++;
+    n->openings++;
     slots_publish(open);
 }
 
@@ -137,6 +138,7 @@ void notify_open_free(struct notify_open *open)
     assert(n->n_opens > 0);
     DL_DELETE(n->opens, open);
     n->n_opens--;
+    n->openings++;
     if (n->creator == open)
         n->creator = NULL;
     open_give_back(open, session);

@@ -64,6 +64,7 @@ struct notify {
     struct notify_key key;
     struct notify_pid *pids;
     uint32_t n_pids;
+    uint64_t openings; /* and closings: how often `opens` has changed */
 
     struct waitlist waiting; /* streams; target: `arrivals` when they came */
     uint64_t arrivals;       /* this and the following: under waiting.lock */

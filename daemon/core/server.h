@@ -46,6 +46,7 @@ struct server {
     struct session *sessions;
     struct survivor *survivors; /* survivor.h */
     uint32_t n_sessions;
+    uint64_t sessions_gone; /* so far */
     uint32_t most_sessions; /* since the heap was last given back */
     uint64_t last_session;
     uint64_t since_ns;

@@ -31,6 +31,7 @@ struct engine_user;
 struct peer;
 struct survivor;
 struct unread;
+struct own_waits;
 
 /** A session's use of a device. */
 struct attach {
@@ -110,6 +111,7 @@ struct session {
     struct charge charge_maps;   /* RESOURCE_MAPPINGS: of the same */
     struct unread *unread;       /* control/answer.c; NULL: no descriptor was sent so far */
     struct answer *answer;       /* there, that could not be sent yet; NULL: none */
+    struct own_waits *own_waits; /* admin/own_waits.c; NULL: it has not asked */
 
     struct session_page *page; /* shared, hostile */
     struct segments stream_segments;

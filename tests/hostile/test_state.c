@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "proto/shm/mbuf_ref.h"
+#include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 #include "tests/common/effort.h"
 #include "tests/common/need.h"
@@ -83,6 +84,8 @@ static void put_task(struct raw *raw, unsigned stream, const struct task *task)
 
 /* --- events --- */
 
+#define RECORDS 64
+
 /* A record of the event is pending, as far as its page says. */
 static void forge_pending(const struct raw_object *event, uint64_t number)
 {
@@ -90,6 +93,31 @@ static void forge_pending(const struct raw_object *event, uint64_t number)
 
     atomic_store(&page->slot[number % IPC_SLOTS],
                  (uint64_t)(uint32_t)number << 32 | (uint64_t)event->opener << 16 | IPC_PENDING);
+}
+
+/* Streams wait for records of one event, and the test asks for the list of all waits. */
+static void wait_for_records(void)
+{
+    struct raw *raw = session_new(2000);
+    struct raw_object event;
+
+    must(raw_create_ipc(raw, &event), "event");
+    for (unsigned i = 0; i < raw->n_streams; i++) {
+        struct task wait = {
+            .op = TASK_IPC_WAIT, .object = event.slot, .generation = event.generation};
+
+        wait.ipc.number = 1 + i % RECORDS;
+        forge_pending(&event, wait.ipc.number);
+        put_task(raw, i, &wait);
+    }
+    state_stands();
+    for (;;)
+        pause();
+}
+
+static void ask_for_waits(void)
+{
+    npud__report__free_unpacked(npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS), NULL);
 }
 
 /* All streams of a session wait for one record, which then completes. */
@@ -382,18 +410,20 @@ static const struct attack {
     const char *name;
     void (*run)(void); /* in a process of the second user, until it is killed */
     unsigned processes;
-    unsigned sessions; /* of all of them */
+    unsigned sessions;       /* of all of them */
+    void (*meanwhile)(void); /* in the test, over and over; NULL: nothing */
 } attacks[] = {
-    {"records for which 1,500 streams wait", complete_for_many, 4, 4},
-    {"questions about one of 1,000 exported events", ask_about_exports, 2, 2},
-    {"ends of 1,000 notifies, half of them waited for", die_with_notifies, 2, 2},
-    {"notifies with 256 importers", allow_many_importers, 2, 2},
-    {"ends of sessions with 500 queues", hang_up_with_queues, 2, 2},
-    {"orphans: 65,536 buffers that others seem to hold", leave_orphans, 2, 2},
-    {"rights: 40 queues times 40 segments", change_rights, 2, 4},
-    {"300 routes from one queue", bind_many_routes, 2, 2},
-    {"128 sessions that keep an engine busy", keep_engine_busy, 4, 4 * CROWD},
-    {"8 threads that hold the lock of a shared file", fight_for_a_file, 1, 1},
+    {"2,000 waits for 64 records, reports of them", wait_for_records, 1, 1, ask_for_waits},
+    {"records for which 1,500 streams wait", complete_for_many, 4, 4, NULL},
+    {"questions about one of 1,000 exported events", ask_about_exports, 2, 2, NULL},
+    {"ends of 1,000 notifies, half of them waited for", die_with_notifies, 2, 2, NULL},
+    {"notifies with 256 importers", allow_many_importers, 2, 2, NULL},
+    {"ends of sessions with 500 queues", hang_up_with_queues, 2, 2, NULL},
+    {"orphans: 65,536 buffers that others seem to hold", leave_orphans, 2, 2, NULL},
+    {"rights: 40 queues times 40 segments", change_rights, 2, 4, NULL},
+    {"300 routes from one queue", bind_many_routes, 2, 2, NULL},
+    {"128 sessions that keep an engine busy", keep_engine_busy, 4, 4 * CROWD, NULL},
+    {"8 threads that hold the lock of a shared file", fight_for_a_file, 1, 1, NULL},
 };
 #define ATTACKS ((int)(sizeof(attacks) / sizeof(attacks[0])))
 
@@ -417,6 +447,20 @@ static void begin_attack(const struct attack *attack, pid_t *pid)
                attack->processes);
 }
 
+static void watch_attack(const struct attack *attack, uint32_t ms)
+{
+    uint64_t end = now_ns() + ms * NSEC_PER_MSEC;
+
+    if (!attack->meanwhile)
+        victims_work(ms);
+    while (attack->meanwhile && now_ns() < end) {
+        attack->meanwhile();
+        victims_work(1);
+    }
+    child_expect_none_failed();
+    ck_assert(attack->meanwhile || atomic_load(&shared->turns) > 0);
+}
+
 /* False: once more. */
 static bool bear_attack(const struct attack *attack, unsigned attempt)
 {
@@ -431,9 +475,7 @@ static bool bear_attack(const struct attack *attack, unsigned attempt)
     victims_work(ms / 3);
     victims_phase(PHASE_HOSTILE);
     begin_attack(attack, pid);
-    victims_work(ms);
-    child_expect_none_failed();
-    ck_assert_uint_gt(atomic_load(&shared->turns), 0);
+    watch_attack(attack, ms);
     for (unsigned i = 0; i < attack->processes; i++)
         child_kill(pid[i]);
     npud_await_sessions(2);

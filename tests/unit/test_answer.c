@@ -359,6 +359,10 @@ START_TEST(an_answer_before_hello_waits_too)
     new_pair(pair);
     open = open_as(USER); /* a user with one session waits for nothing */
     asks = connect_as(USER);
+    ask_own_waits(asks); /* the report is made */
+    ck_assert_int_eq(await_answer(asks, &n), 0);
+    ck_assert_uint_eq(n, 0);
+    npud_turn();
     fill_kernel(pair);
     ask_own_waits(asks);
     ck_assert_int_eq(read_answer(asks, &n), -1);
@@ -377,6 +381,57 @@ START_TEST(an_answer_before_hello_waits_too)
     close_all((const int[]){open, asks}, 2);
     close(pair[0]);
     close(pair[1]);
+    npud_stop();
+}
+END_TEST
+
+/* --- reports of own waits --- */
+
+/* Made in steps of the session, given to its next request, and not too often. */
+START_TEST(own_waits_are_told_later)
+{
+    int open, asks;
+    struct session *session;
+    size_t n;
+
+    npud_start(NULL);
+    open = open_as(USER);
+    asks = open_as(USER);
+    session = server.sessions->next;
+    ask_own_waits(asks);
+    ck_assert_int_eq(await_answer(asks, &n), 0);
+    ck_assert_uint_eq(n, 0);
+    ck_assert_ptr_nonnull(session->own_waits);
+    npud_turn();
+    ck_assert(!session->user->reporting);
+    ask_own_waits(asks);
+    ck_assert_int_eq(await_answer(asks, &n), 0);
+    ck_assert_uint_eq(n, 1);
+    ck_assert_ptr_null(session->own_waits);
+    ck_assert_uint_gt(session->user->report_ns, 0);
+    session->user->report_ns = clock_ns() + 3600 * NSEC_PER_SEC;
+    ask_own_waits(asks);
+    ck_assert_int_eq(await_answer(asks, &n), 0);
+    ck_assert_uint_eq(n, 0);
+    ck_assert_ptr_null(session->own_waits); /* too early: none is made */
+    close_all((const int[]){open, asks}, 2);
+    npud_stop();
+}
+END_TEST
+
+/* A report that is not fetched goes with its session. */
+START_TEST(own_waits_that_are_not_fetched)
+{
+    int open, asks;
+    size_t n;
+
+    npud_start(NULL);
+    open = open_as(USER);
+    asks = open_as(USER);
+    ask_own_waits(asks);
+    ck_assert_int_eq(await_answer(asks, &n), 0);
+    ck_assert_ptr_nonnull(server.sessions->next->own_waits);
+    close_all((const int[]){open, asks}, 2);
     npud_stop();
 }
 END_TEST
@@ -421,6 +476,8 @@ static Suite *make_suite(void)
     tcase_add_test(t, a_user_that_does_not_read_is_refused);
     tcase_add_test(t, they_are_charged_beyond_the_session);
     tcase_add_test(t, an_end_with_unread_descriptors);
+    tcase_add_test(t, own_waits_are_told_later);
+    tcase_add_test(t, own_waits_that_are_not_fetched);
     t = suite_case(s, "kernel", 0, allow_fds, NULL);
     tcase_add_test(t, an_answer_waits_for_the_kernel);
     tcase_add_test(t, an_answer_before_hello_waits_too);
