@@ -41,6 +41,7 @@ void sleep_until(_Atomic uint32_t *word, uint32_t value)
 
 void relax(void)
 {
+    let_other_run();
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -66,6 +67,13 @@ static const cpu_set_t *allowed_cpus(void)
 int cpu_count(void)
 {
     return CPU_COUNT(allowed_cpus());
+}
+
+bool one_cpu;
+
+static __attribute__((constructor)) void look_at_cpus(void)
+{
+    one_cpu = cpu_count() == 1;
 }
 
 void pin(int nth)

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <sched.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -100,7 +101,16 @@ void tell(_Atomic uint32_t *word, uint32_t value);
 
 /** Sleep until word, which counts up by ones, is value. */
 void sleep_until(_Atomic uint32_t *word, uint32_t value);
+/** Between two looks of a side that polls. */
 void relax(void);
+
+/** With one CPU, what this side polls for comes only when the other side has it. */
+extern bool one_cpu;
+static inline void let_other_run(void)
+{
+    if (__builtin_expect(one_cpu, 0))
+        sched_yield();
+}
 
 /** Run the calling thread only on the nth of the CPUs that it began with; -1: on any of them. */
 void pin(int nth);

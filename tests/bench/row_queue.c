@@ -66,7 +66,7 @@ static acltdtBuf take_buffer(uint32_t qid, bool poll)
     aclError error;
 
     while ((error = acltdtDequeue(qid, &buf, poll ? 0 : -1)) == ACL_ERROR_RT_QUEUE_EMPTY)
-        ;
+        let_other_run();
     CHECK(error);
     return buf;
 }

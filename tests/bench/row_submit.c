@@ -41,8 +41,12 @@ static void poll_stream(aclrtStream stream)
 {
     aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
 
-    while (status != ACL_STREAM_STATUS_COMPLETE)
+    for (;;) {
         CHECK(aclrtStreamQuery(stream, &status));
+        if (status == ACL_STREAM_STATUS_COMPLETE)
+            break;
+        let_other_run();
+    }
 }
 
 static void launch_and_poll(struct submit *s)
