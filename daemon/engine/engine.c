@@ -243,16 +243,18 @@ void engine_each_attach(struct engine *e, void (*fn)(struct attach *a))
 
 /* --- running --- */
 
-/* The clock was read: what was done since it was read before is a step. */
-static void time_step(struct engine *e, uint64_t now)
+/* A function of its own: time_step() is on the way from a task to the engine's look at it. */
+static __attribute__((cold, noinline)) void judge_step(struct engine *e, uint64_t now)
 {
-    if (!e->worked) {
-        step_meter_begin(&e->meter, now);
-        return;
-    }
+    step_meter_judge(&e->meter, now, task_row(e->worked_op)->name, 0, e->worked_uid);
+}
+
+/* The clock was read: what was done since it was read before is a step. */
+static inline void time_step(struct engine *e, uint64_t now)
+{
+    if (e->worked && step_meter_seems_longest(&e->meter, now))
+        judge_step(e, now);
     e->worked = false;
-    if (step_meter_seems_longest(&e->meter, now))
-        step_meter_judge(&e->meter, now, task_row(e->worked_op)->name, 0, e->worked_uid);
     step_meter_begin(&e->meter, now);
 }
 
@@ -465,7 +467,8 @@ static void run_turn(struct engine *e)
     time_step(e, now);
     if (drain_inbox(e) + run_timers(e, now) > UNTIMED_MAX)
         step_meter_end(&e->meter, clock_ns(), "streams that go on", 0, geteuid());
-    watch_poll(e, now);
+    if (watch_poll_is_due(e, now))
+        watch_poll(e, now);
     if (run_all(e, now)) {
         /*
          * It keeps its place among the spinners until it sleeps: asking anew after each task costs

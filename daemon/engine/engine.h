@@ -13,6 +13,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/step_meter.h"
 #include "daemon/base/timers.h"
+#include "proto/util/clock.h"
 #include "proto/util/slots.h"
 
 struct attach;
@@ -106,6 +107,14 @@ void watch_handle_doorbells(struct engine *e, const struct epoll_event *events, 
 
 /** Doorbells of sessions that are not watched show up only here while the engine is awake. */
 void watch_poll(struct engine *e, uint64_t now);
+
+/** How often a busy engine does so. */
+#define WATCH_POLL_INTERVAL (3 * NSEC_PER_USEC)
+
+static inline bool watch_poll_is_due(const struct engine *e, uint64_t now)
+{
+    return now - e->last_poll > WATCH_POLL_INTERVAL;
+}
 
 /** Stop looking at the ring of a stream. False: a task has come in between. */
 bool watch_drop_stream(struct stream *s);

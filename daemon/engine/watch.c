@@ -14,8 +14,6 @@
 #include "daemon/engine/failure.h"
 #include "proto/util/clock.h"
 
-/* How often a busy engine looks for doorbells of sessions that it does not watch. */
-#define POLL_INTERVAL (3 * NSEC_PER_USEC)
 /*
  * Words of a doorbell that are looked at per turn. A session can make the engine do that much by
  * ringing alone, which must be well below a slice.
@@ -231,8 +229,6 @@ void watch_poll(struct engine *e, uint64_t now)
 {
     struct epoll_event events[WATCH_EVENTS];
 
-    if (now - e->last_poll <= POLL_INTERVAL)
-        return;
     e->last_poll = now;
     watch_handle_doorbells(e, events, epoll_wait(e->epoll, events, WATCH_EVENTS, 0), now);
 }
