@@ -209,8 +209,7 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, ui
     state = d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result);
     if (m) {
         allocation_filled(m);
-        value_changed(s, offset + before, s->work.progress - before);
-        if (!value_check(s))
+        if (!value_changed(s, m, offset + before, s->work.progress - before))
             /* and, at the end, once more into the backend, which has no more to do */
             return RUN_AGAIN;
     }

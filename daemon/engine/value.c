@@ -77,11 +77,20 @@ static bool check_some(struct mem *m, struct value_range *r)
     return all;
 }
 
-void value_changed(struct stream *s, uint64_t offset, uint64_t size)
+static bool go_through(struct stream *s, struct mem *m)
+{
+    if (check_some(m, &s->changed))
+        s->changing = false;
+    return !s->changing;
+}
+
+bool value_changed(struct stream *s, struct mem *m, uint64_t offset, uint64_t size)
 {
     s->changing = size > 0;
-    if (s->changing)
-        s->changed = range_of(offset, size);
+    if (!s->changing)
+        return true;
+    s->changed = range_of(offset, size);
+    return go_through(s, m);
 }
 
 bool value_check(struct stream *s)
@@ -91,9 +100,10 @@ bool value_check(struct stream *s)
     if (!s->changing)
         return true;
     m = allocation_get(s->session, s->task.object, s->task.generation);
-    if (!m || check_some(m, &s->changed)) /* freed: its waiters are told */
-        s->changing = false;
-    return !s->changing;
+    if (m)
+        return go_through(s, m);
+    s->changing = false; /* freed: its waiters are told */
+    return true;
 }
 
 void value_written(struct mem *m, uint64_t offset, uint64_t size)
@@ -124,8 +134,7 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     stream_publish_before(s);
     atomic_store_explicit(word, t->value.value, memory_order_release);
     allocation_filled(m);
-    value_changed(s, t->value.offset, WORD);
-    return value_check(s) ? RUN_RETIRED : RUN_AGAIN;
+    return value_changed(s, m, t->value.offset, WORD) ? RUN_RETIRED : RUN_AGAIN;
 }
 
 /* --- waits --- */

@@ -24,11 +24,11 @@ enum run_result value_run_write(struct stream *s, uint64_t now);
 enum run_result value_run_wait(struct stream *s, uint64_t now);
 
 /**
- * Engine: the current task has changed these bytes of its destination; value_check() is to be
- * called until it says true.
+ * Engine: the current task has changed these bytes of m, its destination. Goes through some of the
+ * waiters. True: through with all of them, or there were none; else value_check() goes on.
  */
-void value_changed(struct stream *s, uint64_t offset, uint64_t size);
-/** Engine: go through some of the waiters. True: through with all of them, or there were none. */
+bool value_changed(struct stream *s, struct mem *m, uint64_t offset, uint64_t size);
+/** Engine: go through some more of the waiters. As value_changed(). */
 bool value_check(struct stream *s);
 
 /** Control thread: the client has changed these bytes. */
