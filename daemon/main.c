@@ -229,7 +229,6 @@ static int serve_clients(struct npud *npud, int signals)
     struct server *server = npud->server;
     int r;
 
-    packet_close = deferred_close_slow;
     r = serve_begin(npud, signals);
     if (r == 0) {
         tell_ready(npud);

@@ -8,7 +8,6 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/router.h"
 #include "daemon/control/dispatch.h"
-#include "daemon/control/event_fd.h"
 #include "daemon/control/listener.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/device.h"
@@ -68,7 +67,6 @@ void npud_end(struct server *server)
 {
     sessions_deinit(server);
     devices_deinit(server->devices);
-    event_fds_deinit(server);
     inject_deinit(server->inject);
     filled_deinit();
     spare_fds_deinit(&server->spare);

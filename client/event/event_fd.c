@@ -1,13 +1,20 @@
 /*
- * Event descriptors, the library's side: eventfds of the program that npud writes when a record is
- * complete. A copy of each is kept until npud has written it, so that the library can write it when
- * npud ends.
+ * Event descriptors, the library's side: eventfds of the program that are written when a record is
+ * complete. npud sets a bit in the session page and changes a word (daemon/control/event_fd.h); a
+ * thread that sleeps on this word writes the eventfd. So npud needs no descriptor of a program.
+ *
+ * The library writes copies of its own, which the program cannot close. A copy is taken out of the
+ * table before it is written, under the lock, and is closed by the thread that has taken it out: no
+ * thread writes to a number that stands for another file by then.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
@@ -15,9 +22,11 @@
 #include "client/core/error.h"
 #include "client/event/event.h"
 #include "client/runtime/session.h"
+#include "proto/util/futex.h"
 
 #define FREE  (-1)
-#define TAKEN (-2) /* asked for, not answered yet */
+#define TAKEN (-2) /* asked for and not answered yet, or being written */
+#define STACK ((size_t)256 << 10)
 
 static void init(struct session *s, uint32_t seed)
 {
@@ -38,85 +47,149 @@ static void close_copies(struct session *s)
 
 /* --- numbers; under the lock --- */
 
-static _Atomic uint64_t *word_of(struct session *s, uint32_t number)
+/* What npud has been told of this number is forgotten. True: it has told of it. */
+static bool take_bit(struct session *s, uint32_t number)
 {
-    return &s->page->written[number / 64];
+    _Atomic uint64_t *word = &s->page->written[number / 64];
+    uint64_t bit = UINT64_C(1) << number % 64;
+
+    return atomic_fetch_and_explicit(word, ~bit, memory_order_acquire) & bit;
 }
 
-static uint64_t bit_of(uint32_t number)
+static bool make_table(struct event_fds *fds)
 {
-    return UINT64_C(1) << number % 64;
-}
-
-/* True: npud has written it. Then the number is free. */
-static bool reap_written(struct session *s, uint32_t number)
-{
-    int *copy = &s->event_fds.copy[number];
-
-    if (*copy < 0 ||
-        !(atomic_load_explicit(word_of(s, number), memory_order_acquire) & bit_of(number)))
-        return false;
-    close(*copy);
-    *copy = FREE;
-    return true;
+    if (fds->copy)
+        return true;
+    fds->copy = malloc(EVENT_FDS_MAX * sizeof(*fds->copy));
+    for (uint32_t i = 0; fds->copy && i < EVENT_FDS_MAX; i++)
+        fds->copy[i] = FREE;
+    return fds->copy != NULL;
 }
 
 static int take_number(struct session *s)
 {
     struct event_fds *fds = &s->event_fds;
-    int found = -1;
+    int number = 0;
 
-    if (!fds->copy) {
-        fds->copy = malloc(EVENT_FDS_MAX * sizeof(*fds->copy));
-        if (!fds->copy)
-            return -1;
-        for (uint32_t i = 0; i < EVENT_FDS_MAX; i++)
-            fds->copy[i] = FREE;
-    }
-    for (uint32_t i = 0; i < EVENT_FDS_MAX; i++) {
-        reap_written(s, i);
-        if (found < 0 && fds->copy[i] == FREE)
-            found = (int)i;
-    }
-    if (found < 0)
+    if (!make_table(fds))
         return -1;
-    atomic_fetch_and_explicit(word_of(s, (uint32_t)found), ~bit_of((uint32_t)found),
-                              memory_order_relaxed);
-    fds->copy[found] = TAKEN;
-    return found;
+    while (number < EVENT_FDS_MAX && fds->copy[number] != FREE)
+        number++;
+    if (number == EVENT_FDS_MAX)
+        return -1;
+    take_bit(s, (uint32_t)number);
+    fds->copy[number] = TAKEN;
+    return number;
+}
+
+/* --- writing --- */
+
+/* The copy, which is the caller's to write. -1: it is not to be written, or not by the caller. */
+static int take_out(struct session *s, uint32_t number, bool untold)
+{
+    struct event_fds *fds = &s->event_fds;
+    int copy = -1;
+
+    pthread_mutex_lock(&fds->lock);
+    if (fds->copy && fds->copy[number] >= 0 && (take_bit(s, number) || untold)) {
+        copy = fds->copy[number];
+        fds->copy[number] = TAKEN;
+    }
+    pthread_mutex_unlock(&fds->lock);
+    return copy;
 }
 
 /*
- * In npud's place. A program that has filled the counter itself is not waited for: its descriptor
- * is readable.
+ * A program that has filled the counter itself is not waited for: its descriptor is readable. If it
+ * is filled at this very moment, and blocks, this thread waits for a reader; so it holds no lock.
  */
-static void write_all(struct session *s)
+static void write_number(struct session *s, uint32_t number, bool untold)
 {
     struct event_fds *fds = &s->event_fds;
+    struct pollfd p = {.fd = take_out(s, number, untold), .events = POLLOUT};
 
-    for (uint32_t i = 0; fds->copy && i < EVENT_FDS_MAX; i++) {
-        struct pollfd p = {.fd = fds->copy[i], .events = POLLOUT};
+    if (p.fd < 0)
+        return;
+    if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT))
+        eventfd_write(p.fd, 1);
+    close(p.fd);
+    pthread_mutex_lock(&fds->lock);
+    fds->copy[number] = FREE;
+    pthread_mutex_unlock(&fds->lock);
+}
 
-        if (fds->copy[i] < 0 || reap_written(s, i))
-            continue;
-        if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT))
-            eventfd_write(p.fd, 1);
-        close(p.fd);
-        fds->copy[i] = FREE;
+/* untold: also those of which npud has not told. */
+static void write_all(struct session *s, bool untold)
+{
+    for (uint32_t i = 0; i < EVENT_FDS_MAX / 64; i++) {
+        uint64_t bits =
+            untold ? UINT64_MAX : atomic_load_explicit(&s->page->written[i], memory_order_relaxed);
+
+        for (; bits != 0; bits &= bits - 1)
+            write_number(s, i * 64 + (uint32_t)__builtin_ctzll(bits), untold);
     }
 }
 
-/* The threads of the program that wait for these descriptors find out that way. */
-static void write_all_lost(struct session *s)
+/* npud is gone: the threads of the program that wait for these descriptors find out that way. */
+static bool left_by_npud(const struct session *s)
 {
+    return session_lost(s) && !atomic_load(&s->closed);
+}
+
+/* --- the thread --- */
+
+static void *write_main(void *arg)
+{
+    struct session *s = arg;
+    struct side_thread *thread = &s->event_fds.thread;
+    _Atomic uint32_t *told = &s->page->told;
+
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(told, memory_order_acquire);
+
+        if (side_thread_asked(thread) || session_lost(s))
+            break;
+        write_all(s, false);
+        futex_wait_until(told, seen, NULL);
+    }
+    write_all(s, left_by_npud(s));
+    side_thread_leave(thread);
+    return NULL;
+}
+
+/* Under the lock: a thread that finds it started must not find out later that it could not be. */
+static int start_thread(struct session *s)
+{
+    int r;
+
     pthread_mutex_lock(&s->event_fds.lock);
-    write_all(s);
+    r = side_thread_start(&s->event_fds.thread, write_main, s, "npud-eventfd", STACK);
     pthread_mutex_unlock(&s->event_fds.lock);
+    return r;
+}
+
+static void wake_thread(struct session *s)
+{
+    if (!s->page)
+        return;
+    atomic_fetch_add(&s->page->told, 1);
+    futex_wake_one(&s->page->told);
+}
+
+static void end_thread(struct session *s)
+{
+    struct side_thread *thread = &s->event_fds.thread;
+
+    if (!side_thread_ask(thread))
+        return;
+    wake_thread(s);
+    pthread_join(thread->id, NULL);
 }
 
 const struct part event_fd_part = {
     .session_init = init,
-    .session_lost = write_all_lost,
+    .session_lost = wake_thread,
+    .session_leave = end_thread,
     .session_free = close_copies,
     .session_inherited = close_copies,
 };
@@ -146,44 +219,66 @@ static int capture_record(struct event *e, const char *function, aclrtEvent even
     return 0;
 }
 
-static int announce_descriptors(struct session *s, const char *function)
-{
-    REQUEST(send_descriptors, SEND_DESCRIPTORS);
-    int error;
-
-    if (atomic_load(&s->event_fds.announced))
-        return 0;
-    error = session_command(s, function, &request);
-    if (error == 0)
-        atomic_store(&s->event_fds.announced, true);
-    return error;
-}
-
 /*
- * Hand the copy over. On success it is ours to close once npud has written it; else the caller's.
+ * Ask npud to tell. On success the copy is written and closed in time; else it is the caller's. If
+ * npud has told already, the thread has found nothing to write.
  */
-static int hand_over(struct session *s, const char *function, Npud__Request *request, int copy)
+static int await_telling(struct session *s, const char *function, Npud__Request *request, int copy)
 {
-    int number, error = announce_descriptors(s, function);
+    struct event_fds *fds = &s->event_fds;
+    int number, error;
 
-    if (error != 0)
-        return error;
-    pthread_mutex_lock(&s->event_fds.lock);
+    pthread_mutex_lock(&fds->lock);
     number = take_number(s);
-    pthread_mutex_unlock(&s->event_fds.lock);
+    pthread_mutex_unlock(&fds->lock);
     if (number < 0)
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                          "%s: %u descriptors of this process wait for records already", function,
                          EVENT_FDS_MAX);
     request->notify_fd->number = (uint32_t)number;
-    error = session_command_fd(s, function, request, copy);
-    pthread_mutex_lock(&s->event_fds.lock);
-    s->event_fds.copy[number] = error == 0 ? copy : FREE;
-    /* Lost after the answer, and the others were written before this one was among them? */
-    if (error == 0 && session_lost(s))
-        write_all(s);
-    pthread_mutex_unlock(&s->event_fds.lock);
+    error = session_command(s, function, request);
+    pthread_mutex_lock(&fds->lock);
+    fds->copy[number] = error == 0 ? copy : FREE;
+    pthread_mutex_unlock(&fds->lock);
+    if (error == 0)
+        write_number(s, (uint32_t)number, left_by_npud(s));
     return error;
+}
+
+/* The name that the kernel gives to nothing else: names of files begin with a slash. */
+static bool is_eventfd(int fd)
+{
+    static const char name[] = "anon_inode:[eventfd]";
+    char path[32], text[sizeof(name)];
+    struct stat st;
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    n = readlink(path, text, sizeof(text));
+    if (n >= 0)
+        return n == sizeof(name) - 1 && memcmp(text, name, sizeof(name) - 1) == 0;
+    /* Without /proc: no file, pipe, socket or terminal. */
+    return fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) == 0;
+}
+
+/* A copy of the program's eventfd. -1 with *error set. */
+static int copy_eventfd(const char *function, int fd, int *error)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+    if (copy < 0 && errno == EBADF) {
+        *error =
+            error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: descriptor %d is not open", function, fd);
+    } else if (copy < 0) {
+        *error = error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                           "%s: this process has no file descriptor left", function);
+    } else if (!is_eventfd(copy)) {
+        *error = error_set(ACL_ERROR_RT_PARAM_INVALID,
+                           "%s: descriptor %d is no eventfd; make one by eventfd(2)", function, fd);
+        close(copy);
+        copy = -1;
+    }
+    return copy;
 }
 
 aclError aclnpudEventNotifyFd(aclrtEvent event, int fd)
@@ -191,22 +286,20 @@ aclError aclnpudEventNotifyFd(aclrtEvent event, int fd)
     CALL_SCOPE;
     REQUIRE(event);
     REQUEST(notify_fd, NOTIFY_FD);
-    int error, copy;
+    int error = 0, copy;
     struct event *e = FIND_OR_RETURN(event_find, __func__, event);
 
     RETURN_IF_ERROR(event_check_use(e, __func__, USE_SYNCHRONIZE));
     if (session_lost(e->session))
         return session_error_lost(__func__);
-    copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (copy < 0 && errno == EBADF)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclnpudEventNotifyFd: descriptor %d is not open", fd);
+    if (start_thread(e->session) != 0)
+        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot start a thread", __func__);
+    copy = copy_eventfd(__func__, fd, &error);
     if (copy < 0)
-        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                         "aclnpudEventNotifyFd: this process has no file descriptor left");
+        return error;
     error = capture_record(e, __func__, event, &in);
     if (error == 0)
-        error = hand_over(e->session, __func__, &request, copy);
+        error = await_telling(e->session, __func__, &request, copy);
     if (error != 0)
         close(copy);
     return error;

@@ -345,7 +345,6 @@ static const struct rule table[] = {
     COMMAND(FREE),
     ROW(MEM_INFO, MEM_INFO, 0, 0, check_mem_info),
     ROW(ABORT_STREAM, ABORT_STREAM, 0, 0, check_abort_stream),
-    COMMAND(SEND_DESCRIPTORS),
     COMMAND(NOTIFY_FD),
     ROW(IPC_EVENT_INFO, IPC_EVENT_INFO, 0, 0, check_ipc_event_info),
     ROW(CREATE_NOTIFY, NOTIFY, 0, 0, check_notify),

@@ -174,9 +174,6 @@ int session_answer_damaged(struct session *s, const char *function, const Npud__
 /** A request whose answer carries nothing. */
 int session_command(struct session *s, const char *function, Npud__Request *request);
 
-/** The same, with a descriptor (borrowed) for npud. */
-int session_command_fd(struct session *s, const char *function, Npud__Request *request, int fd);
-
 /** session_command() where the program does not learn of an error. */
 int session_command_unheard(struct session *s, Npud__Request *request);
 

@@ -9,15 +9,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/core/side_thread.h"
+
 struct segment;
 
 /* --- client/event/event_fd.c --- */
 
 /** Of a session. */
 struct event_fds {
-    pthread_mutex_t lock; /* taken last, never held during a request */
-    int *copy;            /* EVENT_FDS_MAX of them, by number: -1 free; NULL: never used */
-    _Atomic bool announced;
+    pthread_mutex_t lock;      /* taken last, never held during a request */
+    int *copy;                 /* EVENT_FDS_MAX of them, by number: -1 free; NULL: never used */
+    struct side_thread thread; /* writes them; started by the first one */
 };
 
 /* --- client/buffers/segment.c --- */

@@ -32,22 +32,20 @@ static Npud__Reply *read_reply(const struct session *s, const Npud__Request *req
 }
 
 /*
- * Send, with send_fd if it is not -1, and receive, the socket being ours alone. 0 with *replyp,
- * -EMFILE when the answer's descriptor found no place in this process, -ETOOMANYREFS when ours
- * cannot be sent now, -EPIPE when npud is gone, -EBADMSG with *fault when its answer is damaged.
+ * Send and receive, the socket being ours alone. 0 with *replyp, -EMFILE when the answer's
+ * descriptor found no place in this process, -EPIPE when npud is gone, -EBADMSG with *fault when
+ * its answer is damaged.
  */
-static int exchange_packets(struct session *s, Npud__Request *request, int send_fd,
-                            struct packet *packet, Npud__Reply **replyp, const char **fault)
+static int exchange_packets(struct session *s, Npud__Request *request, struct packet *packet,
+                            Npud__Reply **replyp, const char **fault)
 {
     int r;
 
     request->id = ++s->last_request;
     KILL_POINT(REQUEST_BEGIN);
-    r = packet_send_message(s->socket, &request->base, &send_fd, send_fd >= 0 ? 1 : 0, 0);
+    r = packet_send_message(s->socket, &request->base, NULL, 0, 0);
     KILL_POINT(REQUEST_SENT);
     assert(r != -EMSGSIZE); /* every request fits, by its bounds */
-    if (r == -ETOOMANYREFS)
-        return r;
     /* A refusal may have been sent before npud closed: read what there is even if our packet could
      * not be sent. */
     if (r < 0 && r != -EPIPE && r != -ECONNRESET)
@@ -72,7 +70,7 @@ static void exchange_quietly(struct session *s, Npud__Request *request, struct p
     Npud__Reply *reply = NULL;
     const char *fault;
 
-    if (exchange_packets(s, request, -1, packet, &reply, &fault) == 0)
+    if (exchange_packets(s, request, packet, &reply, &fault) == 0)
         packet_deinit(packet);
     session_reply_free(reply);
 }
@@ -152,7 +150,7 @@ int session_answer_damaged(struct session *s, const char *function, const Npud__
 }
 
 /* What all kinds of requests share. */
-static int ask_npud(struct session *s, const char *function, Npud__Request *request, int send_fd,
+static int ask_npud(struct session *s, const char *function, Npud__Request *request,
                     Npud__Reply **replyp, int *fds, size_t n)
 {
     struct packet packet = {.n_fds = 0};
@@ -162,7 +160,7 @@ static int ask_npud(struct session *s, const char *function, Npud__Request *requ
 
     pthread_mutex_lock(&s->request_lock);
     if (!session_lost(s))
-        r = exchange_packets(s, request, send_fd, &packet, &reply, &fault);
+        r = exchange_packets(s, request, &packet, &reply, &fault);
     if (r == -EMFILE)
         take_back(s, request, &packet, &fault);
     pthread_mutex_unlock(&s->request_lock);
@@ -171,11 +169,6 @@ static int ask_npud(struct session *s, const char *function, Npud__Request *requ
     if (r == -EMFILE)
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                          "%s: this process has no file descriptor left for what npud sent",
-                         function);
-    if (r == -ETOOMANYREFS)
-        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                         "%s: too many file descriptors of this user are in sockets, not yet "
-                         "received (RLIMIT_NOFILE): try again",
                          function);
     if (!reply) {
         session_lose(s);
@@ -198,28 +191,23 @@ static int ask_npud(struct session *s, const char *function, Npud__Request *requ
 int session_request(struct session *s, const char *function, Npud__Request *request,
                     Npud__Reply **replyp, int *fd)
 {
-    return ask_npud(s, function, request, -1, replyp, fd, fd ? 1 : 0);
+    return ask_npud(s, function, request, replyp, fd, fd ? 1 : 0);
 }
 
 int session_request_fds(struct session *s, const char *function, Npud__Request *request,
                         Npud__Reply **replyp, int *fds, size_t n)
 {
-    return ask_npud(s, function, request, -1, replyp, fds, n);
-}
-
-int session_command_fd(struct session *s, const char *function, Npud__Request *request, int fd)
-{
-    Npud__Reply *reply = NULL;
-    int error = ask_npud(s, function, request, fd, &reply, NULL, 0);
-
-    if (error == 0)
-        session_reply_free(reply);
-    return error;
+    return ask_npud(s, function, request, replyp, fds, n);
 }
 
 int session_command(struct session *s, const char *function, Npud__Request *request)
 {
-    return session_command_fd(s, function, request, -1);
+    Npud__Reply *reply = NULL;
+    int error = ask_npud(s, function, request, &reply, NULL, 0);
+
+    if (error == 0)
+        session_reply_free(reply);
+    return error;
 }
 
 int session_command_unheard(struct session *s, Npud__Request *request)

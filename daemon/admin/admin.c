@@ -10,7 +10,7 @@
 
 #include "acl/acl_base.h"
 #include "daemon/admin/report.h"
-#include "daemon/base/deferred_close.h"
+#include "daemon/base/client_socket.h"
 #include "daemon/engine/inject.h"
 #include "daemon/base/log.h"
 #include "daemon/base/config.h"
@@ -24,6 +24,7 @@
 struct admin {
     struct server *server;
     int socket;
+    bool takes_fds; /* base/client_socket.h */
     struct event *on_socket;
     struct user *user;
     struct charge charge;
@@ -44,7 +45,7 @@ static void admin_free(struct admin *admin)
     if (admin->on_socket)
         event_free(admin->on_socket);
     report_close(&admin->report);
-    deferred_close(admin->socket);
+    client_socket_close(admin->socket, admin->takes_fds);
     spare_fds_fill(&admin->server->spare);
     user_uncharge(&admin->charge);
     user_unref(admin->user);
@@ -203,14 +204,12 @@ static bool run_answer(struct job *job)
     static struct packet packet;
     struct admin *admin = (struct admin *)((char *)job - offsetof(struct admin, answer));
     Npud__AdminRequest *request = NULL;
-    int r = packet_recv(admin->socket, &packet, MSG_DONTWAIT);
+    int r = packet_recv_without_fds(admin->socket, &packet, admin->takes_fds, MSG_DONTWAIT);
 
     if (r == -EAGAIN)
         return false;
-    if (r > 0) {
+    if (r > 0)
         request = npud__admin_request__unpack(NULL, packet.size, packet.data);
-        packet_deinit(&packet);
-    }
     r = request ? answer_request(admin, request) : -EBADMSG;
     if (request)
         npud__admin_request__free_unpacked(request, NULL);
@@ -326,22 +325,24 @@ static bool admin_watch(struct admin *admin, uid_t uid)
 
 static void accept_admin(struct server *server, int socket, const struct ucred *cred)
 {
+    bool takes_fds = client_socket_refuse_fds(socket);
     struct admin *admin;
 
     if (!may_administer(server, cred, socket)) {
         refuse_admin(socket, ACL_ERROR_RT_NO_PERMISSION,
                      "only root and members of npud's admin group may ask ([npud] admin_group in "
                      "npud.conf)");
-        close(socket);
+        client_socket_close(socket, takes_fds);
         return;
     }
     admin = calloc(1, sizeof(*admin));
     if (!admin) {
-        close(socket);
+        client_socket_close(socket, takes_fds);
         return;
     }
     admin->server = server;
     admin->socket = socket;
+    admin->takes_fds = takes_fds;
     admin->report.fd = -1;
     DL_APPEND(server->admin_list, admin);
     if (!admin_watch(admin, cred->uid))
@@ -357,7 +358,7 @@ void admin_accept(struct server *server, int socket)
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
         accept_admin(server, socket, &cred);
     else
-        close(socket);
+        client_socket_close(socket, client_socket_refuse_fds(socket));
     schedule_end(&server->schedule, "connect of npuctl", cred.uid);
 }
 

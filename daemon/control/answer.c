@@ -12,7 +12,7 @@
 #include <linux/sockios.h>
 #include <utlist.h>
 
-#include "daemon/base/deferred_close.h"
+#include "daemon/base/client_socket.h"
 #include "daemon/base/log.h"
 #include "daemon/core/call.h"
 #include "daemon/core/server.h"
@@ -34,7 +34,7 @@ struct unread {
     struct session *session; /* NULL: it has ended, and the socket is kept here */
     struct user *user;       /* the payer */
     int socket;
-    bool sends_fds;
+    bool takes_fds;
     struct charge charge; /* the descriptors; listed while there are any */
     struct charge charge_socket;
     struct event *on_change;    /* of a kept socket */
@@ -79,12 +79,8 @@ static void unread_free(struct unread *unread)
     job_cancel(&unread->change);
     if (unread->on_change)
         event_free(unread->on_change);
-    if (!unread->session) {
-        if (unread->sends_fds)
-            deferred_close_slow(unread->socket);
-        else
-            deferred_close(unread->socket);
-    }
+    if (!unread->session)
+        client_socket_close(unread->socket, unread->takes_fds);
     user_uncharge(&unread->charge_socket);
     user_unref(unread->user);
     free(unread);
@@ -196,7 +192,7 @@ static bool keep_socket(struct unread *unread, struct session *session)
     unread->change =
         (struct job){run_change, "answers that were read", &unread->user->schedule.left};
     unread->session = NULL;
-    unread->sends_fds = session->sends_fds;
+    unread->takes_fds = session->takes_fds;
     /* In place of those that the session gives back. If they are few, that is all the same. */
     user_charge(&unread->charge_socket, unread->user, RESOURCE_FDS, 1);
     return true;

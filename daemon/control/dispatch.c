@@ -184,7 +184,6 @@ static const struct row table[] = {
     [NPUD__REQUEST__BODY_MALLOC] = {ABOUT(on_malloc, DEVICE, Malloc, device), .answers_fds = true},
     [NPUD__REQUEST__BODY_FREE] = {ABOUT(on_free, MEMORY, Free, slot)},
     [NPUD__REQUEST__BODY_MEM_INFO] = {.handle = on_mem_info},
-    [NPUD__REQUEST__BODY_SEND_DESCRIPTORS] = {.handle = on_send_descriptors},
     [NPUD__REQUEST__BODY_NOTIFY_FD] = {.handle = on_notify_fd},
     [NPUD__REQUEST__BODY_IPC_EVENT_INFO] = {.handle = on_ipc_event_info},
     [NPUD__REQUEST__BODY_CREATE_NOTIFY] = {.handle = on_create_notify},
@@ -278,16 +277,6 @@ static void dispatch_request(struct call *call)
         call->reply.body_case = NPUD__REPLY__BODY__NOT_SET;
 }
 
-/* Those that a request may bring along, from a client that has said so. */
-static bool descriptors_fit(const struct session *session, const struct packet *packet,
-                            const Npud__Request *request)
-{
-    if (packet->n_fds == 0)
-        return true;
-    return session->sends_fds && packet->n_fds == 1 &&
-           request->body_case == NPUD__REQUEST__BODY_NOTIFY_FD;
-}
-
 static int handle_packet(struct session *session, struct packet *packet)
 {
     struct call call = {.session = session};
@@ -298,19 +287,10 @@ static int handle_packet(struct session *session, struct packet *packet)
         log_client_fault(&session->log, "sent a malformed packet: session ended");
         return -EBADMSG;
     }
-    if (!descriptors_fit(session, packet, request)) {
-        log_client_fault(&session->log,
-                         "sent descriptors that npud had not asked for: session ended");
-        npud__request__free_unpacked(request, NULL);
-        return -EBADMSG;
-    }
     session->requests++;
     call.request = request;
-    call.in_fd = packet_take_fd(packet, 0);
     dispatch_request(&call);
     npud__request__free_unpacked(request, NULL);
-    if (call.in_fd >= 0)
-        packet_close(call.in_fd);
     r = answer_send(&call);
     if (call.fault) {
         log_client_fault(&session->log, "broke the protocol (%s): session ended", call.message);
@@ -322,20 +302,16 @@ static int handle_packet(struct session *session, struct packet *packet)
 enum dispatched dispatch_handle(struct session *session)
 {
     static struct packet packet; /* one control thread, one packet at a time */
-    int r = packet_recv(session->socket, &packet, MSG_DONTWAIT);
+    int r = packet_recv_without_fds(session->socket, &packet, session->takes_fds, MSG_DONTWAIT);
 
     if (r == -EAGAIN)
         return DISPATCH_NONE;
     if (r == -EBADMSG)
-        log_client_fault(&session->log,
-                         "sent a truncated, oversized or empty packet: session ended");
-    /* Its descriptor found no place here: the request is answered without, and says so. */
-    if (r > 0 || r == -EMFILE) {
-        r = handle_packet(session, &packet);
-        packet_deinit(&packet);
-        if (r == 0)
-            return DISPATCH_HANDLED;
-    }
+        log_client_fault(&session->log, "sent an oversized packet: session ended");
+    if (r == -EPERM)
+        log_client_fault(&session->log, "sent descriptors, and npud takes none: session ended");
+    if (r > 0 && handle_packet(session, &packet) == 0)
+        return DISPATCH_HANDLED;
     session_end(session);
     return DISPATCH_ENDED;
 }

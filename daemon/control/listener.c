@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/deferred_close.h"
+#include "daemon/base/client_socket.h"
 #include "daemon/base/log.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/core/refuse.h"
@@ -26,7 +26,6 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
     if (s < 0 && errno == EMFILE && l->may_use_spare && spare_fds_give_up(&l->server->spare))
         s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s >= 0) {
-        deferred_close_refuse_fds(s);
         schedule_end(&l->server->schedule, "accept", geteuid());
         l->accept(l->server, s);
         return;
@@ -41,7 +40,7 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
     if (s >= 0) {
         error = refuse_text(text, sizeof(text), CAUSE_DESCRIPTORS, NULL, "no session");
         dispatch_refuse(s, error, text);
-        close(s);
+        client_socket_close(s, client_socket_refuse_fds(s));
     }
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
     schedule_end(&l->server->schedule, "accept", geteuid());
@@ -50,7 +49,7 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
 int listener_init(struct listener *l, struct server *server, int fd,
                   void (*accept)(struct server *server, int socket))
 {
-    deferred_close_refuse_fds(fd); /* accepted sockets begin with the listener's setting */
+    client_socket_refuse_fds(fd); /* accepted sockets begin with the listener's setting */
     *l = (struct listener){.server = server, .fd = fd, .reserve = -1, .accept = accept};
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
     l->on_client = event_new(server->base, fd, EV_READ | EV_PERSIST, on_client, l);

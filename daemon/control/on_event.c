@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "acl/acl_base.h"
-#include "daemon/base/deferred_close.h"
 #include "daemon/core/event.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/control/fetch.h"
@@ -184,32 +183,20 @@ int32_t on_ipc_event_info(struct call *call)
 
 /* --- event descriptors --- */
 
-int32_t on_send_descriptors(struct call *call)
-{
-    if (!call->session->sends_fds)
-        deferred_close_accept_fds(call->session->socket);
-    call->session->sends_fds = true;
-    return 0;
-}
-
 int32_t on_notify_fd(struct call *call)
 {
     const Npud__NotifyFd *in = call->request->notify_fd;
     struct captured captured = {.stream = in->slot, .target = in->target};
-    int fd = call->in_fd;
 
     if (in->number >= EVENT_FDS_MAX) {
         call->fault = true;
         return refuse_with_error(call, ACL_ERROR_RT_PARAM_INVALID, "no such number");
     }
-    if (fd < 0)
-        return refuse(call, CAUSE_DESCRIPTORS, "descriptor to be written for an event");
     if (in->ipc) {
         captured.open = fetch_ipc_event(call->session, in->slot);
         if (!captured.open || slot_generation(captured.open) != in->generation)
             return refuse(call, CAUSE_NO_OBJECT, "no such event");
     }
-    call->in_fd = -1;
-    return refuse(call, event_fd_watch(call->session, fd, in->number, &captured),
+    return refuse(call, event_fd_watch(call->session, in->number, &captured),
                   "descriptor to be written for an event");
 }

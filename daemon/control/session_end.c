@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon/base/deferred_close.h"
+#include "daemon/base/client_socket.h"
 #include "daemon/base/heap_trim.h"
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
@@ -196,12 +196,8 @@ static void free_empty(struct session *session)
         event_free(session->on_socket);
     if (session->on_death)
         event_free(session->on_death);
-    if (!answer_leave(session)) {
-        if (session->sends_fds)
-            deferred_close_slow(session->socket);
-        else
-            deferred_close(session->socket);
-    }
+    if (!answer_leave(session))
+        client_socket_close(session->socket, session->takes_fds);
     survivor_watch(session);
     if (session->pidfd >= 0)
         close(session->pidfd);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "daemon/base/client_socket.h"
 #include "daemon/base/heap_trim.h"
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
@@ -218,7 +219,7 @@ struct session *session_new(struct server *server, int socket)
     } else {
         /* A process that has ended already does not read why. */
         refuse_client(NULL, socket, cause_of_errno(r));
-        close(socket);
+        client_socket_close(socket, client_socket_refuse_fds(socket));
         server->clients->exhausted = false; /* as in session_free() */
     }
     schedule_end(&server->schedule, "connect", process.uid);
@@ -235,11 +236,12 @@ struct session *session_new_for(struct server *server, int socket,
     if (!session || !random_fill(&seed, sizeof(seed))) {
         free(session);
         close(process->pidfd);
-        close(socket);
+        client_socket_close(socket, client_socket_refuse_fds(socket));
         return NULL;
     }
     session->server = server;
     session->socket = socket;
+    session->takes_fds = client_socket_refuse_fds(socket);
     session->pid = session->log.pid = process->pid;
     session->uid = session->log.uid = process->uid;
     session->pidfd = process->pidfd;

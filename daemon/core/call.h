@@ -25,7 +25,6 @@ struct call {
     const Npud__Request *request;
     Npud__Reply reply;
     char message[256];
-    int in_fd;      /* came with the request; -1: none, or taken */
     int fd;         /* goes with the reply; -1: none */
     int more_fd[2]; /* after fd; -1: none, and none after it */
     bool close_fd;  /* all are npud's: closed after they were sent */
@@ -75,7 +74,6 @@ int32_t on_open_ipc_event(struct call *call);
 int32_t on_close_ipc_event(struct call *call);
 int32_t on_explain_record(struct call *call);
 int32_t on_ipc_event_info(struct call *call);
-int32_t on_send_descriptors(struct call *call);
 int32_t on_notify_fd(struct call *call);
 
 /** on_notify.c */

@@ -6,7 +6,6 @@
 
 #include <sys/types.h>
 #include <event2/event.h>
-#include <linux/aio_abi.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -69,7 +68,6 @@ struct server {
     uint64_t retry_ns; /* from one try to the next */
 
     struct schedule schedule;
-    aio_context_t aio; /* event_fd.c: made when it is first needed; 0: not yet */
 };
 
 /**

@@ -99,7 +99,7 @@ struct session {
     bool polled;       /* on_socket is added */
     bool halted;       /* by session_halt(): no engine executes anything of it */
     bool forgotten;    /* halted, and no engine knows a stream of it any more */
-    bool sends_fds;    /* it has said that it will */
+    bool takes_fds;    /* its socket: base/client_socket.h */
     bool left;         /* LeaveSession: its process writes nothing any more */
     uint64_t requests;
     uint64_t since_ns;

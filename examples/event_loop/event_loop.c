@@ -1,6 +1,6 @@
 /*
  * NPU events in an event loop that has other things to do, here that of libevent. Nothing blocks
- * and nothing polls: each job ends with a record, npud writes an eventfd when that is complete
+ * and nothing polls: each job ends with a record, an eventfd is written when that is complete
  * (aclnpudEventNotifyFd), and the loop calls job_done(). Meanwhile a timer ticks.
  *
  * One of the jobs belongs to another process: its IPC event comes as 64 bytes through a socket that

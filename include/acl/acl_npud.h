@@ -92,15 +92,15 @@ ACL_FUNC_VISIBILITY aclError aclnpudIpcOpenEventInContext(aclrtEvent *event,
  * aclrtQueryEventStatus() has the outcome; the descriptor does not tell. Any kind of event that can
  * be synchronised with. The call is a request to npud, and never waits for the record.
  *
- * fd stays the program's, blocking or not, semaphore or not; one fd may serve many records. npud
- * and the library keep copies until it is written; the library's copy goes with the next call. So
- * take fd out of an epoll set before closing it. aclFinalize() forgets what is not written. If npud
- * or the session ends, the library writes what is not written, and the calls return 507901; a write
- * of npud's own in that very moment may then be seen twice.
+ * fd stays the program's, blocking or not, semaphore or not; one fd may serve many records. The
+ * library keeps a copy until it is written, by a thread that the first call starts: so take fd out
+ * of an epoll set before closing it. A counter that is full is not written, as the descriptor is
+ * readable. aclFinalize() forgets what is not written. If npud or the session ends, the library
+ * writes what is not written, and the calls return 507901. A forked child has none of the copies.
  *
  * Errors: event NULL 100000; stale or wrong event 107017; an ACL_EVENT_EXTERNAL event 207000; fd
- * not open, or no eventfd, 107000; more than 1024 unwritten in the process, or no descriptors left
- * in it or for its user, 207005; npud runs where io_submit() is not allowed 207000.
+ * not open, or no eventfd, 107000; more than 1024 unwritten in the process, no descriptors or
+ * threads left in it, or no table memory for its user (limits.table_memory), 207005.
  */
 ACL_FUNC_VISIBILITY aclError aclnpudEventNotifyFd(aclrtEvent event, int fd);
 

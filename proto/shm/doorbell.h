@@ -58,11 +58,12 @@ struct session_page {
     struct wait_slot waits[WAIT_SLOTS];
     struct report report[REPORTS];
     /*
-     * Event descriptors that were written, by the number that the client has given them: npud sets
-     * a bit after it has written, the client clears it and closes its own copy. If npud ends, the
-     * client writes the others.
+     * Event descriptors that are to be written, by the number that the client has given them: npud
+     * sets a bit and changes `told`, the client clears the bit and writes. If npud ends, the client
+     * writes the others.
      */
     alignas(64) _Atomic uint64_t written[EVENT_FDS_MAX / 64];
+    _Atomic uint32_t told; /* futex; npud: changes after a bit of `written` was set */
     /*
      * npud: streams of the session that are parked on a word of device memory. A thread that has
      * written device memory by itself tells npud when there are any: stores, seq_cst fence, this

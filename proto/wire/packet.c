@@ -7,13 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void close_now(int fd)
-{
-    close(fd);
-}
-
-void (*packet_close)(int fd) = close_now;
-
 /* Room for one more descriptor than is legal, so that a surplus is seen as such and not only as
  * truncation. */
 union control {
@@ -71,11 +64,57 @@ static void collect_fds(struct packet *packet, struct msghdr *msg, bool *surplus
             if (packet->n_fds < PACKET_FDS_MAX) {
                 packet->fds[packet->n_fds++] = fd;
             } else {
-                packet_close(fd);
+                close(fd);
                 *surplus = true;
             }
         }
     }
+}
+
+static ssize_t receive_message(int socket, struct msghdr *msg, int flags)
+{
+    ssize_t n;
+
+    do {
+        n = recvmsg(socket, msg, flags | MSG_CMSG_CLOEXEC);
+        /*
+         * A peer that closes before it has read what we sent leaves ECONNRESET, reported once and
+         * ahead of its last words. Those say why it closed: go on and read them.
+         */
+    } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+    return n < 0 ? -errno : n;
+}
+
+bool packet_next_has_fds(int socket)
+{
+    char c;
+    struct iovec iov = {.iov_base = &c, .iov_len = sizeof(c)};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    /* The kernel gives none out without room for them, and says so. They stay in the packet. */
+    return receive_message(socket, &msg, MSG_PEEK | MSG_DONTWAIT) >= 0 &&
+           (msg.msg_flags & MSG_CTRUNC);
+}
+
+int packet_recv_without_fds(int socket, struct packet *packet, bool look, int flags)
+{
+    struct iovec iov = {.iov_base = packet->data, .iov_len = sizeof(packet->data)};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    ssize_t n;
+
+    packet->n_fds = 0;
+    packet->size = 0;
+    if (look && packet_next_has_fds(socket))
+        return -EPERM;
+    n = receive_message(socket, &msg, flags);
+    if (n < 0)
+        return (int)n;
+    if (msg.msg_flags & MSG_CTRUNC)
+        return -EPERM;
+    if (msg.msg_flags & MSG_TRUNC)
+        return -EBADMSG;
+    packet->size = (size_t)n;
+    return n > 0; /* 0 is the end, or an empty packet, as in packet_recv() */
 }
 
 int packet_recv(int socket, struct packet *packet, int flags)
@@ -93,15 +132,9 @@ int packet_recv(int socket, struct packet *packet, int flags)
 
     packet->n_fds = 0;
     packet->size = 0;
-    do {
-        n = recvmsg(socket, &msg, flags | MSG_CMSG_CLOEXEC);
-        /*
-         * A peer that closes before it has read what we sent leaves ECONNRESET, reported once and
-         * ahead of its last words. Those say why it closed: go on and read them.
-         */
-    } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+    n = receive_message(socket, &msg, flags);
     if (n < 0)
-        return -errno;
+        return (int)n;
     collect_fds(packet, &msg, &surplus);
     if (n == 0 && packet->n_fds == 0 && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
         return 0; /* SEQPACKET cannot tell an empty packet from the end: both end the session */
@@ -136,6 +169,6 @@ void packet_deinit(struct packet *packet)
 {
     for (size_t i = 0; i < packet->n_fds; i++)
         if (packet->fds[i] >= 0)
-            packet_close(packet->fds[i]);
+            close(packet->fds[i]);
     packet->n_fds = 0;
 }

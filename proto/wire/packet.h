@@ -3,10 +3,11 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROTOCOL       6u /* see npud.proto for the rule */
+#define PROTOCOL       7u /* see npud.proto for the rule */
 #define PACKET_MAX     (16 * 1024)
 #define PACKET_FDS_MAX 4
 #define FENCES_MAX     256 /* per request; 256 of them fit a packet */
@@ -44,14 +45,18 @@ int packet_send_message(int socket, const struct ProtobufCMessage *message, cons
  */
 int packet_recv(int socket, struct packet *packet, int flags);
 
+/**
+ * The same for npud, which takes no descriptors: -EPERM when the next packet has some. look: the
+ * kernel does not refuse them on this socket. Then the packet is looked at first, and stays where
+ * it is: to receive it is to close what is in it, and the last close of a file may never end.
+ */
+int packet_recv_without_fds(int socket, struct packet *packet, bool look, int flags);
+
+/** Has the packet that would be received next descriptors? */
+bool packet_next_has_fds(int socket);
+
 /** Take descriptor i out of the packet: the caller closes it. -1 when there is none. */
 int packet_take_fd(struct packet *packet, size_t i);
-
-/**
- * What closes descriptors that were not asked for, instead of close(): npud's may not sleep in a
- * close that a client has made slow. Set once, before any packet is received.
- */
-extern void (*packet_close)(int fd);
 
 /** Close the descriptors that were not taken. Safe on a zeroed packet. */
 void packet_deinit(struct packet *packet);

@@ -67,9 +67,7 @@ void npuctl_says(const char *arguments, int status, const char *words);
  * comes. */
 void npud_await_sessions(uint32_t n);
 
-/**
- * The same for its descriptors: those that came from clients are closed by a thread of their own.
- */
+/** The same for its descriptors: large memory is closed by a thread of its own. */
 void npud_await_fds(uint32_t n);
 
 /** The number of the session of a process; 0: it has none. */

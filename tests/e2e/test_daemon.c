@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/wire/packet.h"
 #include "tests/common/harness.h"
 
 static char dir[64], control[96], admin[96], conf[96];
@@ -368,6 +369,47 @@ START_TEST(passed_sockets_are_checked)
 }
 END_TEST
 
+static int sent_end; /* of a pipe */
+
+/* A client that is there before npud, and has sent a descriptor; it ends when npud begins. */
+static void pass_sockets_with_client(void)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    pass_sockets();
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/passed.0", dir);
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
+        packet_send(fd, "x", 1, &sent_end, 1, 0) != 0)
+        _exit(1);
+}
+
+/* The kernel has not refused it: npud had not said so yet. */
+START_TEST(sent_before_npud_began)
+{
+    /* As in passed_sockets_are_checked(). */
+    int low[2] = {open("/dev/null", O_RDONLY | O_CLOEXEC), open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    struct start s = {.before = pass_sockets_with_client, .own_sockets = true};
+    int ends[2];
+    struct run run;
+    char c;
+
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    sent_end = ends[1];
+    passed_names = "control:admin";
+    passed_type = SOCK_SEQPACKET;
+    passed_listens = true;
+    run = start_ready(&s);
+    close(ends[1]);
+    await_log(&run, "sent descriptors, and npud takes none");
+    ck_assert_int_eq(read(ends[0], &c, 1), 0); /* npud has not kept it either */
+    close(ends[0]);
+    expect_end(&run);
+    close(low[0]);
+    close(low[1]);
+}
+END_TEST
+
 /* --- the configuration --- */
 
 static void expect_config(const char *text, const char *words)
@@ -618,6 +660,7 @@ int main(void)
     tcase_add_test(names, of_two_that_start_at_once_one_serves);
     tcase_add_test(names, the_umask_does_not_lock_clients_out);
     tcase_add_test(names, passed_sockets_are_checked);
+    tcase_add_test(names, sent_before_npud_began);
     tcase_add_test(config, a_configuration_is_read_whole_and_exactly);
     tcase_add_test(config, a_signal_makes_npud_read_its_configuration_again);
     tcase_add_test(readers, a_log_reader_that_stalls_stalls_nobody);

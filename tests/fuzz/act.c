@@ -370,10 +370,7 @@ static void act_take_record(struct input *in)
             world_submit(&world.client[i], stream & 0x7f, t);
 }
 
-/*
- * An eventfd, or something else, to be written when a position or a record has come; said before
- * that descriptors will, or not.
- */
+/* To be told when a position or a record has come; seldom with a descriptor, which is the end. */
 static void act_notify(struct input *in)
 {
     struct client *c = take_client(in);
@@ -381,14 +378,7 @@ static void act_notify(struct input *in)
     struct session *session = world_session(c);
     struct output body = {.size = 0}, out = {.size = 0};
     void *open = session ? slots_get(&session->ipc, slot) : NULL;
-    int fd = eventfd(0, how & 2 ? EFD_NONBLOCK : 0);
 
-    if (fd < 0)
-        return;
-    if (how & 1)
-        world_request(c, NPUD__REQUEST__BODY_SEND_DESCRIPTORS, NULL, 0);
-    if (how & 4)
-        eventfd_write(fd, UINT64_MAX - 1);
     put_varint_field(&body, 1, take_number(in) % (how & 8 ? UINT64_MAX : EVENT_FDS_MAX));
     put_varint_field(&body, 2, how >> 4 & 1);
     put_varint_field(&body, 3, slot);
@@ -396,9 +386,8 @@ static void act_notify(struct input *in)
     put_varint_field(&body, 5, take_number(in));
     put_varint_field(&out, 1, ++c->last_request);
     put_bytes_field(&out, NPUD__REQUEST__BODY_NOTIFY_FD, body.data, body.size);
-    if (c->socket >= 0) /* that it wants to send descriptors may have been its end */
-        world_send(c, out.data, out.size, how & 64 ? &c->socket : &fd, how & 128 ? 0 : 1);
-    close(fd);
+    if (c->socket >= 0)
+        world_send(c, out.data, out.size, &c->socket, (how & 192) == 192);
 }
 
 /* A thread says that it sleeps, truly or not. */

@@ -295,7 +295,7 @@ static void receive_fds(struct msghdr *msg, struct message *m)
     msg->msg_controllen = CMSG_SPACE(m->n_files * sizeof(int));
 }
 
-ssize_t kernel_receive(struct file *s, struct msghdr *msg)
+ssize_t kernel_receive(struct file *s, struct msghdr *msg, int flags)
 {
     size_t room = msg->msg_iov[0].iov_len, size;
     struct message *m;
@@ -310,12 +310,19 @@ ssize_t kernel_receive(struct file *s, struct msghdr *msg)
         errno = EAGAIN;
         return s->no_reading || !s->peer || s->peer->no_writing ? 0 : -1;
     }
-    m = take_message(s);
+    m = flags & MSG_PEEK ? s->first : take_message(s);
     size = m->size < room ? m->size : room;
     memcpy(msg->msg_iov[0].iov_base, m->data, size);
     if (size < m->size)
         msg->msg_flags |= MSG_TRUNC;
-    receive_fds(msg, m);
+    if (msg->msg_controllen == 0 && m->n_files > 0)
+        msg->msg_flags |= MSG_CTRUNC;
+    if (flags & MSG_PEEK) {
+        msg->msg_controllen = 0;
+        return (ssize_t)size;
+    }
+    if (msg->msg_controllen > 0)
+        receive_fds(msg, m);
     free_message(m);
     return (ssize_t)size;
 }

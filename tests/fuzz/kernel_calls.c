@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/aio_abi.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -142,7 +141,8 @@ WRAP(ssize_t, sendmsg, int fd, const struct msghdr *msg, int flags)
 
 WRAP(ssize_t, recvmsg, int fd, struct msghdr *msg, int flags)
 {
-    return kernel_has(fd) ? kernel_receive(kernel_file(fd), msg) : __real_recvmsg(fd, msg, flags);
+    return kernel_has(fd) ? kernel_receive(kernel_file(fd), msg, flags)
+                          : __real_recvmsg(fd, msg, flags);
 }
 
 WRAP(int, shutdown, int fd, int how)
@@ -286,21 +286,6 @@ static long open_process(pid_t pid)
     return fd < 0 ? fail_with(ESRCH) : kernel_dup(fd, false);
 }
 
-/* The kernel adds 1 to the eventfd of each operation. */
-static long submit(struct iocb **list)
-{
-    struct file *file;
-
-    if (!kernel_has((int)list[0]->aio_resfd))
-        return fail_with(EBADF);
-    file = kernel_file((int)list[0]->aio_resfd);
-    if (file->kind != FILE_EVENT)
-        return fail_with(EINVAL);
-    file->count += file->count < UINT64_MAX;
-    file->changes++;
-    return 1;
-}
-
 /* As __wrap_mincore(): of what is not resident, nothing is swapped out. */
 static long cachestat(uint64_t counts[5])
 {
@@ -323,15 +308,6 @@ static long answer_call(long number, const long arg[CALL_ARGS])
         return fail_with(ENOSYS);
     case SYS_cachestat:
         return cachestat((uint64_t *)arg[2]);
-    case SYS_io_setup:
-        *(aio_context_t *)arg[1] = 1;
-        return 0;
-    case SYS_io_submit:
-        return submit((struct iocb **)arg[2]);
-    case SYS_io_getevents:
-        return 1;
-    case SYS_io_destroy:
-        return 0;
     default:
         return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4]);
     }

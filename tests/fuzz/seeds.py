@@ -15,7 +15,7 @@ REQUESTS = ("hello open_device create_stream destroy_stream create_event destroy
             "create_ipc_event export_ipc_event open_ipc_event close_ipc_event explain_record "
             "malloc free mem_info abort_stream set_failure_mode stop_task create_notify "
             "destroy_notify reset_notify export_notify allow_notify import_notify "
-            "set_stream_priority streams_left memory_written send_descriptors notify_fd "
+            "set_stream_priority streams_left memory_written notify_fd "
             "ipc_event_info create_segment map_segment trim_segment create_queue destroy_queue "
             "grant_queue attach_queue allow_map queue_bell bind_routes unbind_routes "
             "query_routes").split()  # as they are numbered

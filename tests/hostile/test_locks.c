@@ -1,8 +1,8 @@
 /*
  * Hostile clients that stay in the kernel, with locks that npud could come to wait for: a write()
  * to a file that they share with npud, whose data is in a page that never comes, keeps the lock of
- * that file. npud answers others as if nothing were, which is what the well-behaved pair
- * (victims.c) shows.
+ * that file; and files whose close never ends are sent to npud. npud answers others as if nothing
+ * were, which is what the well-behaved pair (victims.c) shows.
  *
  * Skipped under ASan and TSan: with ASan it did not end within a minute, which is not understood;
  * under TSan there is no file system in user space.
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "proto/util/futex.h"
+#include "proto/wire/packet.h"
 #include "tests/common/need.h"
 #include "tests/common/raw_share.h"
 #include "tests/common/second_user.h"
@@ -119,6 +120,49 @@ static int hold_locks(void *arg)
         pause();
 }
 
+/* --- files whose close does not end --- */
+
+#define SENT 64u
+
+/* A request by which clients said, up to protocol 6, that they were going to send descriptors. */
+static const char announcement[] = "\x08\x01\xe2\x03";
+
+/* The kernel refuses it for npud, or the session ends. */
+static bool send_silent_file(bool announce)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__NotifyFd in = NPUD__NOTIFY_FD__INIT;
+    static uint8_t data[PACKET_MAX];
+    static struct packet packet;
+    int r;
+
+    /* With the byte that ends it: the length of an empty message. */
+    if (announce && packet_send(raw.socket, announcement, sizeof(announcement), NULL, 0, 0) == 0 &&
+        packet_recv(raw.socket, &packet, 0) > 0)
+        packet_deinit(&packet);
+    q.id = ++raw.last_id;
+    q.notify_fd = &in;
+    q.body_case = NPUD__REQUEST__BODY_NOTIFY_FD;
+    r = packet_send(raw.socket, data, npud__request__pack(&q, data), &file.fd, 1, 0);
+    return r < 0 || packet_recv(raw.socket, &packet, 0) <= 0;
+}
+
+static int send_silent_files(void *arg)
+{
+    (void)arg;
+    if (!silent_file_open(&file))
+        return 1;
+    second_user_become();
+    for (unsigned i = 0; i < SENT; i++) {
+        raw.socket = -1; /* of the last one, which stays open */
+        if (!raw_open(&raw) || !send_silent_file(i % 2))
+            return 2;
+    }
+    reach_step(1);
+    for (;;)
+        pause();
+}
+
 /* --- the test --- */
 
 static void await_step(uint32_t step)
@@ -180,11 +224,32 @@ START_TEST(locks_of_shared_files_are_held)
 }
 END_TEST
 
+/* npud has none of them: it goes on, and it ends while the file system lives. */
+START_TEST(files_whose_close_hangs)
+{
+    aclrtIpcEventHandle spoiled;
+    pid_t pid;
+
+    if (!silent_file_possible() && !need_lacks(__func__, "/dev/fuse and a mount namespace"))
+        return;
+    shared = child_share(sizeof(*shared));
+    victims_start(&spoiled);
+    pid = child_start_group(send_silent_files);
+    await_step(1);
+    victims_work(20);
+    victims_end();
+    npud_teardown();
+    child_kill_group(pid);
+    set_up_test();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("locks");
     TCase *t = suite_case(suite, "files", 60, set_up_test, npud_teardown);
 
     tcase_add_test(t, locks_of_shared_files_are_held);
+    tcase_add_test(t, files_whose_close_hangs);
     return run_suite(suite);
 }

@@ -165,7 +165,6 @@ check_access() {
 
     said=$(as npu-alice bash examples/ipc_event/run.sh examples/ipc_event 2>&1)
     contains "the IPC event example runs as npu-alice" "$said" "ipc_event: OK"
-    # Its eventfds are written by io_submit(), which the sandbox has to allow.
     said=$(as npu-alice examples/event_loop/event_loop 2>&1)
     contains "the event loop example, too" "$said" "event_loop: OK"
     said=$(as npu-alice examples/ipc_cpp/ipc_cpp 2>&1)

@@ -1,7 +1,6 @@
 /* daemon/base/deferred_close: memory is given back in pieces, all of it, and users take turns. */
 #include "daemon/base/deferred_close.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -41,14 +40,6 @@ int munmap(void *addr, size_t length)
     note_piece(&big, addr, length);
     note_piece(&small, addr, length);
     return (int)syscall(SYS_munmap, addr, length);
-}
-
-static _Atomic int held_fd = -1; /* whose close does not end */
-
-int close(int fd)
-{
-    AWAIT(fd < 0 || atomic_load(&held_fd) != fd);
-    return (int)syscall(SYS_close, fd);
 }
 
 static int make_file(size_t bytes, void **map)
@@ -126,22 +117,6 @@ START_TEST(what_is_not_mapped_is_closed_too)
 }
 END_TEST
 
-/* As with a file system in user space that does not answer. */
-START_TEST(what_a_client_has_sent_holds_up_no_memory)
-{
-    int fd = memfd_new("test", 4096);
-
-    atomic_store(&held_fd, fd);
-    ck_assert_int_eq(deferred_close_start(), 0);
-    deferred_close_slow(fd);
-    free_for("user", &big, 2 * SLICE_MAX);
-    AWAIT(atomic_load(&big.left) == 0);
-    atomic_store(&held_fd, -1);
-    deferred_close_stop();
-    ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("deferred_close");
@@ -150,6 +125,5 @@ int main(void)
     tcase_add_loop_test(t, memory_goes_in_slices, 0, 4);
     tcase_add_test(t, users_take_turns);
     tcase_add_test(t, what_is_not_mapped_is_closed_too);
-    tcase_add_test(t, what_a_client_has_sent_holds_up_no_memory);
     return run_suite(suite);
 }
