@@ -25,6 +25,7 @@
 #include "daemon/core/stream.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/core/survivor.h"
+#include "daemon/engine/value.h"
 #include "daemon/memory/allocation.h"
 
 #define FORGET_AT_ONCE   32 /* streams, while the engines are kept out */
@@ -188,6 +189,7 @@ static void free_empty(struct session *session)
         log_line(LOG_DEBUG, &session->log, "gone");
         munmap(session->page, sizeof(*session->page));
     }
+    value_forget_rests(session);
     if (session->own_waits)
         dispatch_drop_own_waits(session);
     job_cancel(&session->serve);

@@ -23,6 +23,7 @@
 static void notify_free(struct notify *n)
 {
     assert(!n->opens);
+    job_cancel(&n->look);
     if (n->exported)
         HASH_DEL(n->all->by_number, n);
     if (n->id)

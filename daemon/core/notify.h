@@ -77,6 +77,7 @@ struct notify {
     bool looking;
     uint64_t look_from; /* while looking: `target` of the next one */
     uint64_t changes;   /* so far */
+    struct job look;    /* control thread: the stream that was looking has gone */
     UT_hash_handle hh;
 };
 

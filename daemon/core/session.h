@@ -32,6 +32,7 @@ struct peer;
 struct survivor;
 struct unread;
 struct own_waits;
+struct value_rest;
 
 /** A session's use of a device. */
 struct attach {
@@ -132,7 +133,8 @@ struct session {
     struct release *releases; /* destroyed objects that streams have not passed yet */
     size_t n_fences;          /* that these wait for */
     struct ipc_export *exports;
-    struct event_fd *event_fds; /* not written yet */
+    struct event_fd *event_fds;     /* not written yet */
+    struct value_rest *value_rests; /* engine/value.c: waiters that are still to be told */
 
     struct session *prev, *next; /* server->sessions */
     struct survivor *survivor; /* while the session is being freed: of its process that lives on */

@@ -503,8 +503,9 @@ enum run_result execute_fail(struct stream *s, int32_t code)
 
     if (row->fail)
         row->fail(s);
-    value_drop(s); /* of a task that had begun */
-    notify_count_drop(s);
+    /* Of a task that had begun. An administrator's rule fails it, once: not in steps. */
+    while (!value_pass_over(s) || !notify_count_pass_over(s))
+        ;
     stream_fail(s, code, 0);
     s->started = true;
     return tell_failure(s, RUN_RETIRED);

@@ -66,9 +66,9 @@ enum run_result failure_pass_over(struct stream *s)
 
     if (!stream_has_begun(s) && row->pass_over)
         row->pass_over(s);
-    value_drop(s); /* it may have begun */
-    notify_count_drop(s);
-    return RUN_RETIRED;
+    /* It may have begun; and there may be thousands of waiters that it has to tell. */
+    s->started = true;
+    return value_pass_over(s) && notify_count_pass_over(s) ? RUN_RETIRED : RUN_AGAIN;
 }
 
 /* --- exceptions --- */

@@ -1,5 +1,7 @@
 #include "daemon/engine/notify_tasks.h"
 
+#include <stddef.h>
+
 #include "acl/acl_rt.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/engine.h"
@@ -179,14 +181,42 @@ bool notify_count_check(struct stream *s)
     return over;
 }
 
-void notify_count_drop(struct stream *s)
+bool notify_count_pass_over(struct stream *s)
 {
     if (s->count_change == COUNT_TURN) {
         s->count_change = 0;
         notify_drop_task(s->session, &s->task);
     }
-    while (!notify_count_check(s))
-        ;
+    return notify_count_check(s);
+}
+
+/* Control thread. */
+static bool run_look(struct job *job)
+{
+    struct notify *n = (struct notify *)((char *)job - offsetof(struct notify, look));
+    bool more;
+
+    pthread_mutex_lock(&n->waiting.lock);
+    if (n->looking)
+        look_at_waits(n);
+    more = n->looking;
+    pthread_mutex_unlock(&n->waiting.lock);
+    return more;
+}
+
+/* No other session has a counter: so the job is this session's. */
+void notify_count_drop(struct stream *s)
+{
+    struct notify *n;
+
+    if (notify_count_pass_over(s))
+        return;
+    s->count_change = 0;
+    n = notify_of_task(s->session, &s->task, true);
+    if (n->look.listed)
+        return;
+    n->look = (struct job){run_look, "count notify record", &s->session->owner};
+    job_list(&n->look);
 }
 
 enum run_result notify_run_count_record(struct stream *s, uint64_t now)

@@ -1,9 +1,10 @@
 /*
  * The tasks of notifies: how streams record them and wait for them. Which session has a notify is
- * in core/notify.h. Engine threads only, but for notify_give_back().
+ * in core/notify.h. Engine threads only, but for notify_give_back() and notify_count_drop().
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/engine/run.h"
@@ -25,9 +26,12 @@ enum run_result notify_run_count_wait(struct stream *s, uint64_t now);
 bool notify_count_check(struct stream *stream);
 
 /**
- * The task at the head is dropped: no stream is left waiting for what it has changed, or was to
- * change.
+ * The task at the head is passed over: no stream is left waiting for what it has changed, or was to
+ * change. False: to be called again.
  */
+bool notify_count_pass_over(struct stream *stream);
+
+/** Control thread: the same of a task that is dropped. The look at waits goes on in steps. */
 void notify_count_drop(struct stream *stream);
 
 /**

@@ -2,10 +2,14 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/memory/allocation.h"
 #include "daemon/engine/run.h"
+#include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 
@@ -192,9 +196,75 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
     return RUN_WAITS;
 }
 
+bool value_pass_over(struct stream *s)
+{
+    if (!value_check(s))
+        return false;
+    uncount_waiter(s);
+    return true;
+}
+
+/* --- changes whose stream goes on with something else, or goes --- */
+
+/* A part of a change that not all waiters have been told of. */
+struct value_rest {
+    struct job job;
+    struct session *session;
+    uint32_t object, generation; /* the allocation */
+    struct value_range range;
+    struct value_rest *prev, *next; /* session->value_rests */
+};
+
+static void rest_free(struct value_rest *rest)
+{
+    job_cancel(&rest->job);
+    DL_DELETE(rest->session->value_rests, rest);
+    free(rest);
+}
+
+static bool run_rest(struct job *job)
+{
+    struct value_rest *rest = (struct value_rest *)((char *)job - offsetof(struct value_rest, job));
+    struct schedule *schedule = &rest->session->server->schedule;
+    struct mem *m = allocation_get(rest->session, rest->object, rest->generation);
+
+    while (m && !check_some(m, &rest->range))
+        if (schedule_step_over(schedule))
+            return true;
+    rest_free(rest); /* an allocation that was freed has told its waiters */
+    return false;
+}
+
+/* False: no memory. */
+static bool leave_rest(struct stream *s)
+{
+    struct session *session = s->session;
+    struct value_rest *rest = calloc(1, sizeof(*rest));
+
+    if (!rest)
+        return false;
+    *rest = (struct value_rest){.session = session,
+                                .object = s->task.object,
+                                .generation = s->task.generation,
+                                .range = s->changed};
+    rest->job = (struct job){run_rest, "memory written", &session->owner};
+    DL_APPEND(session->value_rests, rest);
+    job_list(&rest->job);
+    return true;
+}
+
 void value_drop(struct stream *s)
 {
-    while (!value_check(s))
-        ;
+    bool over = value_check(s) || leave_rest(s);
+
+    while (!over)
+        over = value_check(s);
+    s->changing = false;
     uncount_waiter(s);
+}
+
+void value_forget_rests(struct session *session)
+{
+    while (session->value_rests)
+        rest_free(session->value_rests);
 }

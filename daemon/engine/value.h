@@ -18,6 +18,7 @@
 #include "daemon/engine/run.h"
 
 struct mem;
+struct session;
 struct stream;
 
 enum run_result value_run_write(struct stream *s, uint64_t now);
@@ -35,7 +36,15 @@ bool value_check(struct stream *s);
 void value_written(struct mem *mem, uint64_t offset, uint64_t size);
 
 /**
- * The task at the head of s is dropped: no stream is left waiting for what it has changed, and it
- * does not count as waiting any more.
+ * Engine: the task at the head of s is passed over. No stream is left waiting for what it has
+ * changed, and it does not count as waiting any more. False: to be called again.
+ */
+bool value_pass_over(struct stream *s);
+
+/**
+ * Control thread: the same of a task that is dropped. Of many waiters some are told at once, and
+ * the others in steps of the session.
  */
 void value_drop(struct stream *s);
+/** Control thread: the session ends. */
+void value_forget_rests(struct session *session);

@@ -246,6 +246,96 @@ START_TEST(streams_of_a_session_that_ends)
 }
 END_TEST
 
+/* --- words: a write looks at all waits for them --- */
+
+static struct mem *memory;
+static struct stream *writer;
+
+static struct stream *stream_in_context(uint32_t context)
+{
+    struct stream *stream;
+    int fd;
+
+    ck_assert_int_eq(stream_new(session, session_attach(session, 0), context, 0, 0, &stream, &fd),
+                     0);
+    if (fd >= 0)
+        close(fd);
+    return stream;
+}
+
+static struct task word_task(unsigned op)
+{
+    return (struct task){.op = (uint8_t)op,
+                         .object = memory->slot.number,
+                         .generation = slot_generation(memory),
+                         .value.value = 7};
+}
+
+/* All of the crowd wait for a word; it is written, and some of them have been told. */
+static void write_to_crowd(void)
+{
+    ck_assert_int_eq(
+        allocation_new(session, devices_get(server.devices, 0), MEM_DEVICE, 4096, &memory), 0);
+    writer = stream_in_context(1);
+    park_crowd(word_task(TASK_VALUE_WAIT));
+    client_submit(writer, word_task(TASK_VALUE_WRITE));
+    for (int turns = 0; !writer->changing; turns++) {
+        engine_turn(engine);
+        ck_assert_int_lt(turns, CROWD);
+    }
+    ck_assert_uint_gt(count_parked(), CROWD / 2);
+}
+
+/* All that still wait go on, few in each turn. */
+static void expect_rest_in_slices(void)
+{
+    unsigned parked = count_parked(), turns = 0;
+
+    while (parked > 0) {
+        unsigned left;
+
+        engine_turn(engine);
+        left = count_parked();
+        ck_assert_uint_le(parked - left, PER_TURN);
+        parked = left;
+        ck_assert_uint_lt(++turns, 20 * CROWD);
+    }
+}
+
+/* The stream goes: the others are told in steps of the session. */
+START_TEST(a_writer_that_goes)
+{
+    uint32_t left;
+
+    write_to_crowd();
+    left = atomic_load(&memory->values.n);
+    stream_free(writer);
+    ck_assert_uint_ge(atomic_load(&memory->values.n), left - PER_TURN);
+    ck_assert_ptr_nonnull(session->value_rests);
+    npud_turn();
+    ck_assert_uint_eq(atomic_load(&memory->values.n), 0);
+    ck_assert_ptr_null(session->value_rests);
+    expect_rest_in_slices();
+}
+END_TEST
+
+/* The stream is stopped by another one of its context: the engine tells the others in steps. */
+START_TEST(a_writer_that_is_stopped)
+{
+    struct stream *failing = stream_in_context(1);
+
+    stream_stop_at_failure(failing);
+    write_to_crowd();
+    client_submit(failing, (struct task){.op = 255});
+    for (int turns = 0; atomic_load(&writer->stopped) == 0; turns++) {
+        engine_turn(engine);
+        ck_assert_int_lt(turns, CROWD);
+    }
+    ck_assert_uint_gt(count_parked(), 2 * PER_TURN);
+    expect_rest_in_slices();
+}
+END_TEST
+
 /* --- counters: a record looks at all waits --- */
 
 static struct notify_open *counter;
@@ -329,6 +419,9 @@ START_TEST(a_stream_that_goes_leaves_no_wait_behind)
     await_look();
     ck_assert_uint_ne(recording->count_change, 0);
     stream_free(recording);
+    ck_assert(counter->notify->looking);
+    ck_assert(counter->notify->look.listed);
+    npud_turn();
     ck_assert(!counter->notify->looking);
     for (int i = CROWD / 2; i < CROWD; i++)
         await_passed(crowd[i], 0);
@@ -393,6 +486,8 @@ int main(void)
     tcase_add_test(c, streams_that_wait_on_a_damaged_page);
     tcase_add_test(c, streams_whose_time_is_over);
     tcase_add_test(c, streams_of_a_session_that_ends);
+    tcase_add_test(c, a_writer_that_goes);
+    tcase_add_test(c, a_writer_that_is_stopped);
     tcase_add_test(c, each_wait_sees_each_count);
     tcase_add_test(c, a_stream_that_goes_leaves_no_wait_behind);
     tcase_add_test(c, a_record_that_goes_before_its_turn);
