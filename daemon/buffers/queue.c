@@ -13,6 +13,7 @@
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
+#include "daemon/buffers/queue_rest.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -29,6 +30,7 @@ int queues_init(struct queues *queues, struct job_owner *owner)
 void queues_deinit(struct queues *queues)
 {
     grants_deinit(queues);
+    queue_rests_deinit(queues);
     free(queues->by_number);
     queues->by_number = NULL;
 }
@@ -352,36 +354,6 @@ enum cause queue_new(struct session *session, const char *name, uint32_t depth,
     return cause;
 }
 
-/*
- * The buffer of a message in a ring that has ended becomes npud's, or what `word` makes of it.
- * False: it is none, or its sender has it back.
- */
-static bool take_out(const struct queue *queue, const struct queue_view *ring, uint32_t ref,
-                     enum mbuf_state state, uint32_t number)
-{
-    struct mbuf *m = mbuf_at(segments_table(queue->server), ref);
-    uint64_t w;
-
-    if (!m)
-        return false;
-    w = atomic_load(&m->word);
-    return mbuf_state(w) == MBUF_SENDING && mbuf_queue(w) == ring->number &&
-           atomic_compare_exchange_strong(
-               &m->word, &w, mbuf_word(mbuf_generation(w) + 1, state, PEER_NPUD, number));
-}
-
-static void free_messages(struct queue *queue)
-{
-    const struct queue_view *ring = &queue->ring.view;
-    uint64_t position = queue_end(ring, QUEUE_DEAD, segments_table(queue->server));
-    uint32_t ref;
-
-    queue_ring_wake(ring);
-    for (uint32_t i = 0; i <= ring->mask && (ref = queue_next(ring, &position)) != 0; i++)
-        if (take_out(queue, ring, ref, MBUF_HELD, 0))
-            chain_free(queue->server, ref);
-}
-
 void queue_destroy(struct queue *queue)
 {
     struct server *server = queue->server;
@@ -390,7 +362,7 @@ void queue_destroy(struct queue *queue)
 
     if (queues_of(queue)->on_gone)
         queues_of(queue)->on_gone(queue);
-    free_messages(queue);
+    queue_rest_begin(queue);
     DL_FOREACH_SAFE (queue->grants, grant, tmp)
         grant_free(grant);
     for (attach = queue->attached; attach; attach = next) {
@@ -404,10 +376,6 @@ void queue_destroy(struct queue *queue)
         session_tell_retired(session);
     }
     queue_free(queue);
-    /*
-     * What was in the ring is freed. A slot that falsely claimed to be in this queue is now free.
-     */
-    pools_look_at_orphans(server->pools);
     /* Threads that wait for a grant of this queue need not wait any more. */
     grant_tell_all(server->queues);
 }
@@ -430,11 +398,11 @@ static void move_messages(struct queue *queue, const struct queue_view *old, str
     for (uint32_t i = 0; i <= old->mask && (ref = queue_next(old, &position)) != 0; i++) {
         /* More messages than the depth: put by a hostile peer. */
         if (to == new->depth) {
-            if (take_out(queue, old, ref, MBUF_HELD, 0))
+            if (queue_take_out(queue->server, old, ref, MBUF_HELD, 0))
                 chain_free(queue->server, ref);
             continue;
         }
-        if (!take_out(queue, old, ref, MBUF_SENDING, new->number))
+        if (!queue_take_out(queue->server, old, ref, MBUF_SENDING, new->number))
             continue;
         atomic_store(&new->put->slot[to & new->mask].word, queue_slot_word(to, ref));
         to++;
@@ -494,7 +462,9 @@ enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
 
 struct queue *queue_by_number(struct server *server, uint32_t number)
 {
-    return number < QUEUE_NUMBERS ? server->queues->by_number[number] : NULL;
+    struct queue *queue = number < QUEUE_NUMBERS ? server->queues->by_number[number] : NULL;
+
+    return queue != QUEUE_NUMBER_KEPT ? queue : NULL;
 }
 
 struct queue *queue_from(struct server *server, uint64_t serial)

@@ -28,6 +28,7 @@
 
 struct grant;
 struct queue;
+struct queue_rest;
 struct relay;
 struct segment;
 struct segment_map;
@@ -94,8 +95,12 @@ struct queue {
     struct queue *prev, *next; /* queues->all, by serial */
 };
 
+/** In place of a queue that has ended, and whose ring still has its number. */
+#define QUEUE_NUMBER_KEPT ((struct queue *)-1)
+
 struct queues {
-    struct queue **by_number; /* QUEUE_NUMBERS */
+    struct queue **by_number; /* QUEUE_NUMBERS; QUEUE_NUMBER_KEPT: of a rest */
+    struct queue_rest *rests; /* queue_rest.h */
     uint32_t last_number;
     uint64_t last_serial;
     uint32_t n;
@@ -107,9 +112,11 @@ struct queues {
     uint32_t to_tell; /* of these, from the first on */
     struct job tell;  /* the rest of these */
     /*
-     * router.h, when there is one. The queue is about to go; has a new ring; a session died that
-     * might have had to tell the router something.
+     * router.h, when there is one. The last session leaves the queue (false: once more, before it
+     * does); the queue is about to go; has a new ring; a session died that might have had to tell
+     * the router something.
      */
+    bool (*on_ending)(struct queue *queue);
     void (*on_gone)(struct queue *queue);
     void (*on_moved)(struct queue *queue);
     void (*on_stirred)(struct queue *queue);

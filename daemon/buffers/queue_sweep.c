@@ -127,6 +127,12 @@ void queue_sweep_pause(struct peer *peer)
     peer->server->queues->sweeping = 0;
 }
 
+/* The queue goes with it. */
+static bool is_last(const struct queue_attach *attach)
+{
+    return attach->queue->attached == attach && !attach->qnext && !attach->queue->grants;
+}
+
 bool queue_sweep_leave(struct peer *peer)
 {
     struct queue_attach *attach = peer->attached;
@@ -134,6 +140,9 @@ bool queue_sweep_leave(struct peer *peer)
 
     if (!attach)
         return true;
+    if (is_last(attach) && !peer->server->ending && peer->server->queues->on_ending &&
+        !peer->server->queues->on_ending(queue))
+        return false;
     queue_attach_free(attach);
     queue_check_used(queue);
     return false;

@@ -30,6 +30,7 @@ struct relay {
     struct route *waiting; /* routes into here with a backlog, the next one to be served first */
     uint32_t n_copies;     /* that npud has put into the ring since it last had none there */
     uint64_t copies_end;   /* the position behind the last one */
+    uint32_t taken_at_end; /* messages of this source, since its last session began to leave it */
     /* pid of the last process that could put into a source that has gone; 0: none has gone */
     int32_t gone;
 

@@ -331,6 +331,22 @@ static bool pump_source(struct relay *from, unsigned *budget)
     return false;
 }
 
+bool route_pump_ending(struct relay *from)
+{
+    enum queue_result r = QUEUE_OK;
+    unsigned budget = TURN_MESSAGES;
+
+    while (budget > 0) {
+        if (from->taken_at_end > from->queue->ring.view.depth || !may_take(from) ||
+            (r != QUEUE_OK && r != QUEUE_NOTHING))
+            return true;
+        from->taken_at_end++;
+        r = take_message(from, &budget);
+        spend_budget(&budget, 1 + from->n_out / RINGS_PER_MESSAGE);
+    }
+    return false;
+}
+
 void route_pump_empty(struct relay *from)
 {
     unsigned budget = UINT_MAX;

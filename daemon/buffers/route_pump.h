@@ -9,6 +9,12 @@
 struct job;
 struct relay;
 
+/**
+ * The last session leaves this source: take some of what is in its ring. True: that is all that its
+ * destinations take; a survivor that goes on putting messages there is not waited for.
+ */
+bool route_pump_ending(struct relay *relay);
+
 /** Take what is in the ring of a source that is about to go, as far as its destinations take it. */
 void route_pump_empty(struct relay *relay);
 

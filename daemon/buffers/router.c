@@ -230,6 +230,11 @@ static void lose_destination(struct route *route)
     route_check_over(route);
 }
 
+static bool on_ending(struct queue *queue)
+{
+    return !queue->route || route_pump_ending(queue->route);
+}
+
 static void on_gone(struct queue *queue)
 {
     struct relay *relay = queue->route;
@@ -296,6 +301,7 @@ int router_init(struct server *server)
     relays_init(router, &server->schedule.own);
     if (!router->held)
         return -ENOMEM;
+    server->queues->on_ending = on_ending;
     server->queues->on_gone = on_gone;
     server->queues->on_moved = on_moved;
     server->queues->on_stirred = on_stirred;

@@ -647,6 +647,44 @@ START_TEST(a_queue_that_is_destroyed_frees_its_messages)
 }
 END_TEST
 
+/*
+ * The many messages of a queue that ends are freed in steps of its user. Its number stays its own
+ * until the last one is.
+ */
+START_TEST(a_large_queue_ends_in_steps)
+{
+    struct session *a;
+    struct segment *segment[4];
+    struct queue_attach *attach;
+    uint32_t ref[200], number, left = 0;
+
+    npud_start(NULL);
+    a = npud_session(100);
+    for (int i = 0; i < 4; i++)
+        segment[i] = make_segment(a);
+    ck_assert_int_eq(queue_new(a, "", 256, &attach), 0);
+    number = attach->queue->ring.view.number;
+    for (int i = 0; i < 200; i++) {
+        ref[i] = make_buffer(a, segment[i / 64]);
+        ck_assert_int_eq(put_message(&attach->queue->ring.view, a, ref[i]), QUEUE_OK);
+    }
+    queue_destroy(attach->queue);
+    for (int i = 0; i < 200; i++)
+        left += mbuf_state(find_buffer(ref[i])->word) != MBUF_FREE;
+    ck_assert_uint_ge(left, 150);
+    ck_assert_ptr_nonnull(server.queues->rests);
+    ck_assert_ptr_null(queue_by_number(&server, number));
+    ck_assert_ptr_nonnull(server.queues->by_number[number]);
+    npud_turn();
+    ck_assert_ptr_null(server.queues->rests);
+    ck_assert_ptr_null(server.queues->by_number[number]);
+    for (int i = 0; i < 200; i++)
+        ck_assert_uint_eq(mbuf_state(find_buffer(ref[i])->word), MBUF_FREE);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
 /* --- the end of sessions --- */
 
 /*
@@ -878,6 +916,7 @@ int main(void)
     tcase_add_test(tc, a_grant_is_told_to_its_process);
     tcase_add_test(tc, who_loses_a_right_is_left_behind_in_the_old_ring);
     tcase_add_test(tc, a_queue_that_is_destroyed_frees_its_messages);
+    tcase_add_test(tc, a_large_queue_ends_in_steps);
     tcase_add_test(tc, the_dead_are_swept_out_of_rings);
     tcase_add_test(tc, a_lap_that_moves_on_under_the_sweep_hides_no_message);
     tcase_add_test(tc, a_death_wakes_who_sleeps);

@@ -5,6 +5,7 @@
  */
 #include <utlist.h>
 
+#include "daemon/buffers/buffers.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route_index.h"
 #include "daemon/buffers/route_query.h"
@@ -371,6 +372,36 @@ START_TEST(relays_that_wait_for_memory_try_again_in_slices)
     run_until_idle();
     for (int i = 0; i < 200; i++)
         ck_assert(!a[i]->route->starved);
+}
+END_TEST
+
+/* What its ring still has is given to the routes in steps, and then it goes. */
+START_TEST(a_source_that_ends_is_emptied_in_steps)
+{
+    struct session *leaving = npud_session(300);
+    struct queue *a = queue_for(leaving, 64), *b = queue_for(owner, 64);
+    struct queue_attach *attach;
+    struct route_refusal why;
+
+    attach = queue_attach_new(owner, a, a->id, QUEUE_MANAGE);
+    ck_assert_ptr_nonnull(attach);
+    ck_assert_int_eq(router_bind(owner, a->id, b->id, &why), ROUTE_BOUND);
+    run_until_idle();
+    for (uint64_t i = 0; i < 60; i++)
+        CHECK(put_message(owner, a, alloc_buffer(owner, segment, i)) == QUEUE_OK);
+    job_cancel(&a->route->turn);
+    queue_attach_free(attach);
+    leaving->peer->end_part = 4; /* queue_sweep_leave() is next */
+    for (uint32_t left = 60; left > 16; left = queue_fill(&a->ring.view)) {
+        ck_assert(!buffers_session_end(leaving));
+        ck_assert_ptr_eq(leaving->peer->attached->queue, a);
+        ck_assert_uint_ge(queue_fill(&a->ring.view) + 16, left);
+        ck_assert_uint_lt(queue_fill(&a->ring.view), left);
+    }
+    leaving->peer->end_part = 0;
+    session_free(leaving);
+    run_until_idle();
+    expect_lengths(b, 0, 60);
 }
 END_TEST
 
@@ -1305,6 +1336,7 @@ int main(void)
     tcase_add_test(c, a_bell_is_answered_in_a_turn);
     tcase_add_test(c, messages_to_hundreds_take_several_turns);
     tcase_add_test(c, relays_that_wait_for_memory_try_again_in_slices);
+    tcase_add_test(c, a_source_that_ends_is_emptied_in_steps);
     tcase_add_test(c, many_to_one_keeps_the_order_of_each);
     tcase_add_test(c, a_chain_goes_to_three);
     tcase_add_test(c, a_slow_destination_stalls_nobody_else);
