@@ -383,13 +383,25 @@ START_TEST(takers_may_map_what_the_queue_allows)
 }
 END_TEST
 
+/* It goes, and a new one of the session's has its id. */
+static struct segment *replace_segment(struct session *session, struct segment *old)
+{
+    uint32_t id = old->view.id;
+    struct segment *segment;
+
+    segment_free(old);
+    server.pools->last_id = id - 1;
+    segment = make_segment(session);
+    ck_assert_uint_eq(segment->view.id, id);
+    return segment;
+}
+
 /* Queues are not told that a segment goes: a later one with its id is not the one they allow. */
 START_TEST(what_is_allowed_goes_with_the_segment)
 {
     struct session *a;
     struct segment *first, *other, *second;
     struct queue *queue;
-    uint32_t id;
 
     npud_start(NULL);
     a = npud_session(100);
@@ -397,20 +409,42 @@ START_TEST(what_is_allowed_goes_with_the_segment)
     other = make_segment(a);
     queue = make_queue(a)->queue;
     ck_assert(queue_allow_map(queue, first));
-    id = first->view.id;
-    segment_free(first);
-    server.pools->last_id = id - 1;
-    second = make_segment(a);
-    ck_assert_uint_eq(second->view.id, id);
+    second = replace_segment(a, first);
     ck_assert(!queue_session_may_map(a, second));
     /* A bit beside it is set, and does not renew it. */
-    ck_assert_uint_eq(other->view.id / 64, id / 64);
+    ck_assert_uint_eq(other->view.id / 64, second->view.id / 64);
     ck_assert(queue_allow_map(queue, other));
     ck_assert(!queue_session_may_map(a, second));
     ck_assert(queue_session_may_map(a, other));
     ck_assert(queue_allow_map(queue, second));
     ck_assert(queue_session_may_map(a, second));
     ck_assert(queue_session_may_map(a, other));
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* The same where a segment does not remember all queues that allow it, and they are asked. */
+START_TEST(what_is_allowed_goes_beside_many_queues)
+{
+    struct session *a, *b;
+    struct segment *first, *second;
+    struct queue *queue;
+
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(101);
+    first = make_segment(a);
+    queue = make_queue(a)->queue;
+    ck_assert(queue_allow_map(queue, first));
+    ck_assert_ptr_nonnull(queue_attach_new(b, queue, 0, QUEUE_TAKE));
+    second = replace_segment(a, first);
+    for (uint32_t i = 0; i <= SEGMENT_ALLOWED_BY; i++)
+        ck_assert(queue_allow_map(make_queue(a)->queue, second));
+    ck_assert(!queue_session_may_map(b, second));
+    ck_assert(queue_allow_map(queue, second));
+    ck_assert(queue_session_may_map(b, second));
+    session_free(b);
     session_free(a);
     npud_stop();
 }
@@ -425,14 +459,14 @@ START_TEST(each_right_to_a_segment_counts)
     struct queue_attach *first, *second;
     struct session *a, *b;
     struct segment *segment;
-    struct queue *queue[3];
+    struct queue *queue[4];
 
     npud_start(NULL);
     a = npud_session(100);
     b = npud_session(101);
     segment = make_segment(a);
     make_buffer(a, segment); /* or it would go when it drains */
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         queue[i] = make_queue(a)->queue;
     ck_assert(queue_allow_map(queue[0], segment));
     first = queue_attach_new(b, queue[0], 0, QUEUE_TAKE);
@@ -456,6 +490,11 @@ START_TEST(each_right_to_a_segment_counts)
     ck_assert_uint_eq(segment->n_lost, 0);
     queue_destroy(queue[1]);
     ck_assert_uint_eq(segment->n_lost, 1);
+    /* The only right there is: the attachment, then what the queue allows. */
+    ck_assert_ptr_nonnull(queue_attach_new(b, queue[3], 3, QUEUE_TAKE));
+    ck_assert_uint_eq(segment->n_lost, 1);
+    ck_assert(queue_allow_map(queue[3], segment));
+    ck_assert_uint_eq(segment->n_lost, 0);
     session_free(b);
     session_free(a);
     npud_stop();
@@ -910,6 +949,7 @@ int main(void)
     tcase_add_test(tc, a_right_is_a_mapping);
     tcase_add_test(tc, takers_may_map_what_the_queue_allows);
     tcase_add_test(tc, what_is_allowed_goes_with_the_segment);
+    tcase_add_test(tc, what_is_allowed_goes_beside_many_queues);
     tcase_add_test(tc, each_right_to_a_segment_counts);
     tcase_add_test(tc, many_queues_allow_a_segment);
     tcase_add_test(tc, a_crowd_that_asks_is_told_in_slices);
