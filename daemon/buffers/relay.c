@@ -103,7 +103,7 @@ void relay_disarm(struct relay *relay)
 {
     if (!relay->armed)
         return;
-    relay->armed = false;
+    relay->armed = relay->awaits_room = false;
     atomic_fetch_and(&relay_view(relay)->put->waiting, ~(uint64_t)QUEUE_ROUTER);
     atomic_fetch_and(&relay_view(relay)->take->waiting, ~(uint64_t)QUEUE_ROUTER);
 }

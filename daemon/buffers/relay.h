@@ -34,9 +34,10 @@ struct relay {
     /* pid of the last process that could put into a source that has gone; 0: none has gone */
     int32_t gone;
 
-    struct job turn; /* listed: it may have something to do */
-    bool armed;      /* QUEUE_ROUTER is set where clients will see it */
-    bool starved;    /* in router->starved: npud has no memory */
+    struct job turn;  /* listed: it may have something to do */
+    bool armed;       /* QUEUE_ROUTER is set where clients will see it */
+    bool awaits_room; /* armed, and nothing could be put there after that: whoever takes rings */
+    bool starved;     /* in router->starved: npud has no memory */
     struct relay *starved_prev, *starved_next;
 
     struct event *on_bell;

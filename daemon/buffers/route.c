@@ -69,7 +69,8 @@ void route_wait_for_turn(struct route *route)
     struct relay *to = route->destination;
 
     DL_APPEND2(to->waiting, route, waiting_prev, waiting_next);
-    if (!to->armed)
+    /* Not `armed`: one that has become a source waits for messages, and its ring has room. */
+    if (!to->awaits_room)
         relay_make_ready(to);
 }
 

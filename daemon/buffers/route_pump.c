@@ -187,6 +187,7 @@ static bool drain_backlogs(struct relay *to, unsigned *budget)
             route_wait_for_slot(route);
             break;
         default:
+            to->awaits_room = armed;
             if (armed)
                 return true;
             relay_arm(to, &relay_view(to)->put->waiting);
@@ -217,9 +218,6 @@ static void deliver_message(struct route *route, struct message *m, bool at_once
         route_wait_for_slot(route);
     else
         route_wait_for_turn(route);
-    /* Its ring may have room: then no client rings. */
-    if (!at_once)
-        relay_make_ready(route->destination);
 }
 
 /* --- distributing --- */

@@ -608,6 +608,34 @@ static void give_slots_back(struct segment *s)
 }
 
 /*
+ * The same at a destination that has become a source: npud waits for messages there, and nobody
+ * takes from the ring.
+ */
+START_TEST(a_slot_comes_for_one_that_is_a_source_now)
+{
+    struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8), *c = queue_for(owner, 8),
+                 *d = queue_for(owner, 8);
+    struct segment *small;
+
+    ck_assert_int_eq(segment_new(pool_get(owner), 64, 256, &small), 0);
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, c), ROUTE_BOUND);
+    take_slots(small, 0);
+    ck_assert_int_eq(put_message(owner, a, alloc_buffer(owner, small, 1)), QUEUE_OK);
+    run_until_idle();
+    ck_assert_int_eq(unbind_route(a, b), ROUTE_UNBOUND);
+    ck_assert_int_eq(bind_route(b, d), ROUTE_BOUND);
+    run_until_idle();
+    ck_assert_uint_eq(take_message(owner, d), 0);
+    give_slots_back(small);
+    run_until_idle();
+    expect_lengths(d, 1, 2);
+    expect_lengths(c, 1, 2);
+    ck_assert_uint_eq(in_use(small), 0);
+}
+END_TEST
+
+/*
  * Guards against idle destinations whose rings have all slots of a segment: then no other
  * destination gets anything. Sixty of them share 1024 slots with one that is read.
  */
@@ -1342,6 +1370,7 @@ int main(void)
     tcase_add_test(c, a_slow_destination_stalls_nobody_else);
     tcase_add_test(c, a_full_backlog_stops_the_source);
     tcase_add_test(c, no_slot_for_a_reference_is_waited_for);
+    tcase_add_test(c, a_slot_comes_for_one_that_is_a_source_now);
     tcase_add_test(c, idle_rings_leave_slots_to_the_others);
     tcase_add_test(c, few_slots_and_messages_of_others);
     c = add_case(suite, "ends");
