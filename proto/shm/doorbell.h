@@ -63,7 +63,6 @@ struct session_page {
      * writes the others.
      */
     alignas(64) _Atomic uint64_t written[EVENT_FDS_MAX / 64];
-    _Atomic uint32_t told; /* futex; npud: changes after a bit of `written` was set */
     /*
      * npud: streams of the session that are parked on a word of device memory. A thread that has
      * written device memory by itself tells npud when there are any: stores, seq_cst fence, this
@@ -73,6 +72,7 @@ struct session_page {
     /* futex; npud: changes when a queue has been granted to this process */
     alignas(64) _Atomic uint32_t grants;
     alignas(64) _Atomic uint32_t exception_seq; /* futex: npud has put something in a ring */
+    _Atomic uint32_t told; /* futex; npud: changes after a bit of `written` was set */
     /*
      * futex; npud: changes when a queue of the session was destroyed, its last right to one is
      * gone, or a segment of shared buffers that it maps was taken back (client/buffers/retire.h)
