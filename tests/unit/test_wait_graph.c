@@ -98,6 +98,7 @@ static void make_graph(const struct task *wait, const struct task *record)
     ck_assert_uint_eq(graph->n_blocked, WAITS + 1);
     ck_assert_uint_eq(graph->n_deadlocks, 0);
     ck_assert_uint_le(graph->n_edges, MUCH);
+    ck_assert_uint_eq(graph->n_groups, 1);
     for (int i = 0; i < WAITS; i++) {
         ck_assert_ptr_eq(graph->blocked[i].blocker->session, session);
         ck_assert_int_eq(graph->blocked[i].blocker_stream, stream_id(busy));
