@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "daemon/admin/blocked.h"
+#include "daemon/admin/wait_graph.h"
 #include "daemon/core/device.h"
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
@@ -33,15 +34,18 @@ static const char *stream_state(const struct stream *s, uint64_t submitted)
 /* Under the engine's lock. */
 static void describe_parked(const struct stream *s, char *buf, size_t size)
 {
+    struct wait_process process = {.session = s->session};
     struct blocked b;
 
-    if (s->run == RUN_STUCK)
+    if (s->run == RUN_STUCK) {
         snprintf(buf, size, "its process to take exceptions");
-    else if (blocked_of_stream(s, &b))
+    } else if (blocked_of_stream(s, &b)) {
+        b.process = &process;
         blocked_describe(&b, buf, size);
-    else if (stream_is_parked(s) && s->task.op == TASK_DELAY)
+    } else if (stream_is_parked(s) && s->task.op == TASK_DELAY) {
         snprintf(buf, size, "a delay of %llu us",
                  (unsigned long long)(s->task.delay.ns / NSEC_PER_USEC));
+    }
 }
 
 static void report_stream(struct rows *rows, struct stream *s)
