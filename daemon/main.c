@@ -19,6 +19,7 @@
 
 #include "daemon/admin/admin.h"
 #include "daemon/base/deferred_close.h"
+#include "daemon/base/waker.h"
 #include "daemon/base/config.h"
 #include "daemon/core/engine.h"
 #include "daemon/entrance.h"
@@ -218,6 +219,8 @@ static int serve_begin(struct npud *npud, int signals)
     if (r == 0)
         r = deferred_close_start();
     if (r == 0)
+        r = waker_start();
+    if (r == 0)
         r = entrance_open(&npud->entrance, server);
     if (r == -EACCES || r == -ENOENT || r == -EROFS)
         say_how_by_hand(npud);
@@ -242,6 +245,7 @@ static int serve_clients(struct npud *npud, int signals)
     if (reload_end(&npud->reload))
         schedule_deinit(&server->schedule);
     deferred_close_stop();
+    waker_stop();
     if (npud->on_signal)
         event_free(npud->on_signal);
     if (npud->on_watchdog)

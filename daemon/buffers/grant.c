@@ -7,11 +7,11 @@
 #include <utlist.h>
 
 #include "daemon/base/pidfd.h"
+#include "daemon/base/waker.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
-#include "proto/util/futex.h"
 
 #define TELL_AT_ONCE 32 /* sessions, before others have their turn */
 
@@ -20,7 +20,7 @@
 static void tell_session(struct session *session)
 {
     atomic_fetch_add(&session->page->grants, 1);
-    futex_wake_all(&session->page->grants);
+    waker_wake(&session->page->grants);
 }
 
 void grant_asked(struct session *session)

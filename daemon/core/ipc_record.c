@@ -9,9 +9,9 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/waker.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/session.h"
-#include "proto/util/futex.h"
 
 #define FAILURES_FIRST 16
 #define FAILURES_MAX   (4 * IPC_SLOTS)
@@ -39,7 +39,7 @@ static void fire_waiters(struct ipc_event *ev, uint64_t number, int32_t result, 
 static void wake_sleepers(struct ipc_event *ev)
 {
     atomic_fetch_add_explicit(&ev->page->wake_seq, 1, memory_order_release);
-    futex_wake_all(&ev->page->wake_seq);
+    waker_wake(&ev->page->wake_seq);
 }
 
 void ipc_record_complete(struct ipc_open *open, uint64_t number)

@@ -4,12 +4,12 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/waker.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/shm/arena.h"
-#include "proto/util/futex.h"
 
 void stream_publish(struct stream *s, uint64_t position)
 {
@@ -21,7 +21,7 @@ void stream_publish(struct stream *s, uint64_t position)
 
     atomic_store_explicit(&s->done, position, memory_order_release);
     if (wake)
-        futex_wake_all(&s->ctrl->wake_seq);
+        waker_wake(&s->ctrl->wake_seq);
     waitlist_fire(&s->passed, 0, position, 0, 0);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/waker.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
@@ -18,7 +19,6 @@
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
 #include "proto/util/clock.h"
-#include "proto/util/futex.h"
 #include "proto/util/reduce.h"
 #include "proto/shm/task.h"
 
@@ -344,7 +344,7 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
     report = &s->session->page->report[t->callback.report];
     atomic_store_explicit(&s->ctrl->callbacks, t->callback.ordinal, memory_order_release);
     if (!(t->flags & TASK_CALLBACK_TOLD) && report_post(report))
-        futex_wake_all(&report->seq);
+        waker_wake(&report->seq);
     return t->callback.block ? await_callback(s) : RUN_RETIRED;
 }
 

@@ -3,6 +3,7 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/waker.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/engine/execute.h"
@@ -11,7 +12,6 @@
 #include "daemon/core/stream.h"
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
-#include "proto/util/futex.h"
 #include "proto/shm/task.h"
 
 /* --- what stops --- */
@@ -25,7 +25,7 @@ static void stop_stream(struct stream *s, int32_t code, int32_t pid)
     /* Sleepers arm wake_at, and then look at stopped. */
     if (atomic_exchange(&s->ctrl->wake_at, STREAM_WAKE_NONE) != STREAM_WAKE_NONE) {
         atomic_fetch_add_explicit(&s->ctrl->wake_seq, 1, memory_order_release);
-        futex_wake_all(&s->ctrl->wake_seq);
+        waker_wake(&s->ctrl->wake_seq);
     }
     waitlist_fire(&s->passed, 0, UINT64_MAX, code, pid);
     if (s->run != RUN_PARKED && s->run != RUN_STUCK)
@@ -111,7 +111,7 @@ static bool post_exception(struct attach *a, const struct exception *e)
         return false;
     exception_put(r, a->exceptions++, e);
     atomic_fetch_add_explicit(&page->exception_seq, 1, memory_order_release);
-    futex_wake_all(&page->exception_seq);
+    waker_wake(&page->exception_seq);
     return true;
 }
 

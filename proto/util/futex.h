@@ -36,6 +36,16 @@ static inline void futex_wake_all(_Atomic uint32_t *word)
     errno = saved;
 }
 
+/** Wake at most max of them, those first that have slept longest. How many it has woken. */
+static inline unsigned futex_wake_some(_Atomic uint32_t *word, unsigned max)
+{
+    int saved = errno;
+    long n = syscall(SYS_futex, word, FUTEX_WAKE, max, NULL, NULL, 0);
+
+    errno = saved;
+    return n < 0 ? 0 : (unsigned)n;
+}
+
 /** Wake one of them. */
 static inline void futex_wake_one(_Atomic uint32_t *word)
 {

@@ -21,6 +21,7 @@
 
 #include "proto/shm/mbuf_ref.h"
 #include "proto/util/clock.h"
+#include "proto/util/futex.h"
 #include "proto/wire/npud.pb-c.h"
 #include "tests/common/effort.h"
 #include "tests/common/need.h"
@@ -139,6 +140,46 @@ static void complete_for_many(void)
         put_task(raw, 0, &record);
         for (unsigned i = 0; i < raw->n_streams; i++)
             raw_wait(&raw->stream[i]);
+        turn_done();
+    }
+}
+
+#define SLEEPERS 1500
+
+static void *sleep_on_records(void *arg)
+{
+    struct ipc_page *page = arg;
+
+    for (;;)
+        futex_wait_until(&page->wake_seq, atomic_load(&page->wake_seq), NULL);
+    return NULL;
+}
+
+/* All threads of a process sleep on the word of an event whose records complete. */
+static void complete_for_many_threads(void)
+{
+    struct raw *raw = session_new(1);
+    struct task record = {.op = TASK_IPC_RECORD};
+    struct raw_object event;
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    must(raw_create_ipc(raw, &event), "event");
+    record.object = event.slot;
+    record.generation = event.generation;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 65536);
+    for (unsigned i = 0; i < SLEEPERS; i++)
+        must(pthread_create(&thread, &attr, sleep_on_records, event.at) == 0, "thread");
+    state_stands();
+    for (uint64_t number = 1;; number++) {
+        struct ipc_page *page = event.at;
+
+        record.ipc.number = number;
+        forge_pending(&event, number);
+        atomic_fetch_or(&page->slot[number % IPC_SLOTS], IPC_WAITERS);
+        put_task(raw, 0, &record);
+        raw_wait(&raw->stream[0]);
         turn_done();
     }
 }
@@ -415,6 +456,7 @@ static const struct attack {
 } attacks[] = {
     {"2,000 waits for 64 records, reports of them", wait_for_records, 1, 1, ask_for_waits},
     {"records for which 1,500 streams wait", complete_for_many, 4, 4, NULL},
+    {"records for which 1,500 threads sleep", complete_for_many_threads, 2, 2, NULL},
     {"questions about one of 1,000 exported events", ask_about_exports, 2, 2, NULL},
     {"ends of 1,000 notifies, half of them waited for", die_with_notifies, 2, 2, NULL},
     {"notifies with 256 importers", allow_many_importers, 2, 2, NULL},

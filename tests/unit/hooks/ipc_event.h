@@ -13,6 +13,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/hash.h"
+#include "daemon/base/waker.h"
 #include "tests/unit/interleave_steps.h"
 
 #define IPC_SLOTS 4u
@@ -22,6 +23,7 @@
 struct survivor *model_survivor_of(struct session *session);
 void engine_lock_all(struct session *session);
 void engine_unlock_all(struct session *session);
+#define waker_wake(word)        futex_wake_all(word)
 #define survivor_of(session)    model_survivor_of(session)
 #define session_lock(session)   engine_lock_all(session)
 #define session_unlock(session) engine_unlock_all(session)

@@ -1,0 +1,144 @@
+#include "daemon/base/waker.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "daemon/base/hash.h"
+#include "proto/util/futex.h"
+
+/* Of a word, before the next one has its turn. */
+#define PER_TURN 64
+/* Words with sleepers left. Each has had more than WAKER_AT_ONCE of them. */
+#define WORDS_MAX 4096
+/*
+ * The kernel wakes those first that have slept longest. Those that go to sleep again meanwhile come
+ * behind them, as many times as they like: behind so many, all are woken that this is about.
+ */
+#define SLEEPERS_MAX (1u << 20)
+
+struct rest {
+    _Atomic uint32_t *word;
+    uint32_t left; /* to be woken at most */
+    bool again;    /* asked for while the thread wakes some */
+    struct rest *prev, *next;
+    UT_hash_handle hh; /* by word */
+};
+
+static struct waker {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool started, stop;
+    struct rest *first; /* has its turn next */
+    struct rest *by_word;
+    unsigned n;
+} waker = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* Under the lock. */
+static void free_rest(struct rest *rest)
+{
+    HASH_DEL(waker.by_word, rest);
+    waker.n--;
+    free(rest);
+}
+
+/* One turn of the first word. Under the lock, which it lets go of for that time. */
+static void wake_some(void)
+{
+    struct rest *rest = waker.first;
+    unsigned n;
+
+    DL_DELETE(waker.first, rest);
+    pthread_mutex_unlock(&waker.lock);
+    n = futex_wake_some(rest->word, PER_TURN);
+    pthread_mutex_lock(&waker.lock);
+    if (rest->again)
+        rest->left = SLEEPERS_MAX;
+    else if (n < PER_TURN || rest->left <= PER_TURN)
+        rest->left = 0;
+    else
+        rest->left -= PER_TURN;
+    rest->again = false;
+    if (rest->left > 0)
+        DL_APPEND(waker.first, rest);
+    else
+        free_rest(rest);
+}
+
+static void *wake_rests(void *arg)
+{
+    pthread_mutex_lock(&waker.lock);
+    while (waker.first || !waker.stop)
+        if (waker.first)
+            wake_some();
+        else
+            pthread_cond_wait(&waker.changed, &waker.lock);
+    pthread_mutex_unlock(&waker.lock);
+    return arg;
+}
+
+/* Under the lock. NULL: there is no thread to wake it, it has too much to do, or no memory. */
+static struct rest *find_rest(_Atomic uint32_t *word)
+{
+    struct rest *rest;
+
+    if (!waker.started)
+        return NULL;
+    HASH_FIND_PTR(waker.by_word, &word, rest);
+    if (rest || waker.n == WORDS_MAX)
+        return rest;
+    rest = calloc(1, sizeof(*rest));
+    if (!rest)
+        return NULL;
+    rest->word = word;
+    HASH_ADD_PTR(waker.by_word, word, rest);
+    if (!rest->hh.tbl) {
+        free(rest);
+        return NULL;
+    }
+    waker.n++;
+    DL_APPEND(waker.first, rest);
+    pthread_cond_signal(&waker.changed);
+    return rest;
+}
+
+void waker_wake(_Atomic uint32_t *word)
+{
+    struct rest *rest;
+
+    if (futex_wake_some(word, WAKER_AT_ONCE) < WAKER_AT_ONCE)
+        return;
+    pthread_mutex_lock(&waker.lock);
+    rest = find_rest(word);
+    if (rest) {
+        rest->again = true;
+        rest->left = SLEEPERS_MAX;
+    }
+    pthread_mutex_unlock(&waker.lock);
+    if (!rest)
+        futex_wake_all(word);
+}
+
+int waker_start(void)
+{
+    int r;
+
+    waker.stop = false;
+    r = pthread_create(&waker.thread, NULL, wake_rests, NULL);
+    waker.started = r == 0;
+    return -r;
+}
+
+void waker_stop(void)
+{
+    if (!waker.started)
+        return;
+    pthread_mutex_lock(&waker.lock);
+    waker.stop = true;
+    waker.started = false;
+    pthread_cond_signal(&waker.changed);
+    pthread_mutex_unlock(&waker.lock);
+    pthread_join(waker.thread, NULL);
+}
