@@ -418,7 +418,8 @@ static void act_turns(struct input *in)
     struct device *d = devices_get(world.server.devices, how & 1);
 
     for (unsigned n = how >> 1; n > 0; n--)
-        engine_step(d->engine);
+        if (engine_step(d->engine) == STEP_SLEPT)
+            break; /* the next ones would do the same */
 }
 
 static void act_rest(struct input *in)

@@ -1,19 +1,35 @@
+#include "tests/fuzz/snapshot/kept.h"
+
 #include "cost.h"
+
+#include <time.h>
 
 #include "daemon/base/step_meter.h"
 #include "proto/util/clock.h"
+#include "surroundings.h"
 
 static struct step longest;     /* of the run */
 static struct step longest_all; /* of all inputs that were no findings */
+static uint64_t executions;
+static clockid_t step_clock = CLOCK_MONOTONIC;
 
 /* clang-format off */
 void __real_step_meter_judge(struct step_meter *meter, uint64_t now, const char *what,
                              uint32_t detail, uid_t uid);
 void __wrap_step_meter_judge(struct step_meter *meter, uint64_t now, const char *what,
                              uint32_t detail, uid_t uid);
-void __real_step_meter_read(struct step_meter *meter, uint64_t now);
 void __wrap_step_meter_read(struct step_meter *meter, uint64_t now);
+int __real_clock_gettime(clockid_t id, struct timespec *ts);
 /* clang-format on */
+
+/* The machine's. */
+static uint64_t read_clock(clockid_t id)
+{
+    struct timespec ts;
+
+    MUST(__real_clock_gettime(id, &ts) == 0);
+    return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
 
 /*
  * Read at each beginning, because one thread is all of npud here: what an engine has done meanwhile
@@ -21,18 +37,21 @@ void __wrap_step_meter_read(struct step_meter *meter, uint64_t now);
  */
 void __wrap_step_meter_read(struct step_meter *meter, uint64_t now)
 {
-    __real_step_meter_read(meter, now);
+    (void)now;
+    meter->cpu = read_clock(step_clock);
     meter->read = 0;
 }
 
-/* A step of any length by the clock, so that only its CPU time counts; and all steps are judged. */
+/* npud notes a step that is long by the clock of the input; the oracle judges all. */
 void __wrap_step_meter_judge(struct step_meter *meter, uint64_t now, const char *what,
                              uint32_t detail, uid_t uid)
 {
-    (void)now;
-    __real_step_meter_judge(meter, meter->begun + NSEC_PER_SEC, what, detail, uid);
-    if (meter->longest_ns > longest.ns)
-        longest = meter->longest;
+    struct step step = {
+        .ns = read_clock(step_clock) - meter->cpu, .what = what, .detail = detail, .uid = uid};
+
+    if (step.ns > longest.ns)
+        longest = step;
+    __real_step_meter_judge(meter, now, what, detail, uid);
     meter->longest_ns = 0;
     meter->read = 0;
 }
@@ -44,25 +63,58 @@ static void print_step(const char *begin, const struct step *step)
             (unsigned)step->uid);
 }
 
-__attribute__((destructor)) static void print_longest(void)
+__attribute__((destructor)) static void print_totals(void)
 {
+    uint64_t cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+
+    if (executions > 0)
+        dprintf(2, "executions: %llu in %llu ms of CPU time, %llu per second\n",
+                (unsigned long long)executions, (unsigned long long)(cpu / 1000000),
+                (unsigned long long)(executions * NSEC_PER_SEC / (cpu + 1)));
     if (longest_all.what)
         print_step("longest step:", &longest_all);
 }
 
+/* True: its longest step was short, by a clock that never counts less than the CPU time. */
+static bool run_is_cheap(void (*run)(struct input *in), struct input in)
+{
+    uint64_t cpu = read_clock(CLOCK_THREAD_CPUTIME_ID), wall = read_clock(CLOCK_MONOTONIC);
+    uint64_t most, lost;
+
+    step_clock = CLOCK_MONOTONIC;
+    longest = (struct step){0};
+    run(&in);
+    wall = read_clock(CLOCK_MONOTONIC) - wall;
+    cpu = read_clock(CLOCK_THREAD_CPUTIME_ID) - cpu;
+    most = longest.ns < cpu ? longest.ns : cpu;
+    lost = wall > cpu ? wall - cpu : 0;
+    longest.ns = longest.ns > lost ? longest.ns - lost : 0;
+    if (most <= COST_MAX_NS && longest.ns > longest_all.ns)
+        longest_all = longest;
+    return most <= COST_MAX_NS;
+}
+
+static struct step run_exactly(void (*run)(struct input *in), struct input in)
+{
+    step_clock = CLOCK_THREAD_CPUTIME_ID;
+    longest = (struct step){0};
+    run(&in);
+    return longest;
+}
+
 int cost_judge(void (*run)(struct input *in), const uint8_t *data, size_t size)
 {
-    struct step least = {0};
+    struct input in = {data, size};
+    struct step least = {.ns = UINT64_MAX};
 
-    for (unsigned tries = 0; tries < COST_TRIES; tries++) {
-        struct input in = {data, size};
+    executions++;
+    if (run_is_cheap(run, in))
+        return 0;
+    for (unsigned tries = 0; tries < COST_TRIES && least.ns > COST_MAX_NS; tries++) {
+        struct step step = run_exactly(run, in);
 
-        longest = (struct step){0};
-        run(&in);
-        if (tries == 0 || longest.ns < least.ns)
-            least = longest;
-        if (least.ns <= COST_MAX_NS)
-            break;
+        if (step.ns < least.ns)
+            least = step;
     }
     if (least.ns > COST_MAX_NS) {
         print_step("does not hold: a step of 2000 us at most; in each run at least", &least);

@@ -4,8 +4,10 @@
  * (daemon/base/step_meter.h). By the clock of an input (surroundings.h) each step is short; so all
  * are judged by their CPU time, which is the machine's.
  *
- * CPU time is the one thing that is not the same in every run: an interrupt counts as well. So an
- * input is a finding only if each of COST_TRIES runs of it is too long.
+ * The monotonic clock of the machine is read first, because it is cheap, and counts no less than
+ * the CPU time. An input with a step that seems long by it runs again, by the clock of CPU time.
+ * That time is not the same in every run: an interrupt counts as well. So an input is a finding
+ * only if each of COST_TRIES runs of it is too long.
  */
 #pragma once
 

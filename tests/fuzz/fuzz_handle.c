@@ -4,11 +4,11 @@
  * gone: 107017.
  */
 #include "acl/error_codes/rt_error_codes.h"
-#include "cost.h"
 #include "daemon/core/session.h"
 #include "encode.h"
 #include "proto/wire/ipc_handle.h"
 #include "proto/wire/npud.pb-c.h"
+#include "target.h"
 #include "world.h"
 
 #define EVENTS 3 /* the newest of them is gone */
@@ -73,14 +73,18 @@ static bool may_be_gone(const struct ipc_handle *h, size_t size)
            (h->instance != given[0].instance || h->object == given[EVENTS - 1].object);
 }
 
+static void set_up(void)
+{
+    world_begin();
+    world_set_flags(WORLD_LINGER_NO);
+    export_events(world_connect(0, 1000));
+    MUST(world_ask(world_connect(1, 1000), NPUD__REQUEST__BODY_HELLO, PROTOCOL) == 0);
+}
+
 static void run_input(struct input *in)
 {
-    struct client *c;
+    struct client *c = &world.client[1];
 
-    world_begin(WORLD_LINGER_NO);
-    export_events(world_connect(0, 1000));
-    c = world_connect(1, 1000);
-    MUST(world_ask(c, NPUD__REQUEST__BODY_HELLO, PROTOCOL) == 0);
     while (in->size > 0) {
         struct ipc_handle h;
         size_t n = take_handle(in, &h);
@@ -92,10 +96,11 @@ static void run_input(struct input *in)
              (world.error == ACL_ERROR_RT_INVALID_HANDLE && may_be_gone(&h, n)));
         MUST(world_session(c)->ipc.live == 0 || world.error != 0 || expect_error(&h, n) == 0);
     }
-    world_end();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    return cost_judge(run_input, data, size);
+    static const struct target target = {set_up, run_input};
+
+    return target_run(&target, data, size);
 }

@@ -2,12 +2,12 @@
  * Shared memory: a client with streams, events, IPC events and memory writes what it likes where it
  * likes, and its neighbour, an honest client with streams on the same devices, must not notice.
  */
-#include "cost.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "encode.h"
 #include "proto/wire/npud.pb-c.h"
 #include "surroundings.h"
+#include "target.h"
 #include "world.h"
 
 #define STREAMS   4
@@ -92,15 +92,20 @@ static void neighbour_has_noticed_nothing(struct client *c)
     }
 }
 
-static void run_input(struct input *in)
+static void set_up(void)
 {
-    struct client *neighbour;
-    unsigned submitted = 0;
-
-    world_begin(take_u8(in) & (WORLD_ANY_UID | WORLD_SPIN | WORLD_SLOW));
+    world_begin();
     world.clients = NEIGHBOUR;
     furnish_clients();
-    neighbour = connect_client(NEIGHBOUR, 2);
+    connect_client(NEIGHBOUR, 2);
+}
+
+static void run_input(struct input *in)
+{
+    struct client *neighbour = &world.client[NEIGHBOUR];
+    unsigned submitted = 0;
+
+    world_set_flags(take_u8(in) & (WORLD_ANY_UID | WORLD_SPIN | WORLD_SLOW));
     while (in->size > 0) {
         if (submitted++ % 8 == 0)
             neighbour_submits(neighbour);
@@ -112,10 +117,11 @@ static void run_input(struct input *in)
     }
     world_rest();
     neighbour_has_noticed_nothing(neighbour);
-    world_end();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    return cost_judge(run_input, data, size);
+    static const struct target target = {set_up, run_input};
+
+    return target_run(&target, data, size);
 }

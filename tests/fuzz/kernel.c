@@ -47,6 +47,7 @@ static bool watch_set_used[32];
 void kernel_begin(void)
 {
     serial = 0;
+    kernel_reserve();
 }
 
 unsigned kernel_count(void)
@@ -327,6 +328,18 @@ ssize_t kernel_receive(struct file *s, struct msghdr *msg, int flags)
     return (ssize_t)size;
 }
 
+ssize_t kernel_peek(struct file *s, void *to)
+{
+    if (!s->first) {
+        errno = EAGAIN;
+        return s->no_reading || !s->peer || s->peer->no_writing ? 0 : -1;
+    }
+    if (s->first->size == 0)
+        return 0;
+    *(uint8_t *)to = s->first->data[0];
+    return 1;
+}
+
 int kernel_shutdown(struct file *s)
 {
     s->no_reading = s->no_writing = true;
@@ -346,6 +359,8 @@ int kernel_watch(struct file *set, int op, struct file *file, const struct epoll
         struct watch *w = &set->watches[i];
 
         if (op == EPOLL_CTL_ADD && !w->file) {
+            if (set->n_watches <= i)
+                set->n_watches = (unsigned)i + 1;
             *w = (struct watch){.file = file, .event = *event, .seen = file->changes - 1};
             return 0;
         }
@@ -363,7 +378,7 @@ int kernel_look(struct file *set, struct epoll_event *events, int max)
 {
     int n = 0;
 
-    for (size_t i = 0; i < WATCHES && n < max; i++) {
+    for (size_t i = 0; i < set->n_watches && n < max; i++) {
         struct watch *w = &set->watches[i];
         uint32_t ready = w->file ? (uint32_t)kernel_ready(w->file) & w->event.events : 0;
 

@@ -29,6 +29,7 @@ struct file {
     int error;      /* told once */
     uint64_t count; /* of an eventfd */
     struct watch *watches;
+    unsigned n_watches; /* those behind are unused */
     struct region *region;
     uint64_t size; /* of memory */
     struct file *next;
@@ -51,12 +52,17 @@ short kernel_ready(const struct file *file);
 
 /* --- memory: kernel_memory.c --- */
 
+/** Have addresses for all that is mapped. */
+void kernel_reserve(void);
+
 void *kernel_map(struct file *file, size_t size, uint64_t offset); /* NULL: anonymous memory */
 bool kernel_is_mapped(const void *at);
 void kernel_unmap(void *at);
 unsigned kernel_mappings(void);
 /** Room for so many bytes, zeros first. False: not so many. */
 bool kernel_resize(struct file *file, uint64_t size);
+/** Zeros, from here to there. */
+void kernel_clear(struct file *file, uint64_t offset, uint64_t size);
 void kernel_forget_memory(struct file *file);
 /** Where the file has its bytes. */
 uint8_t *kernel_bytes(struct file *file);

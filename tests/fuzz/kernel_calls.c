@@ -145,6 +145,15 @@ WRAP(ssize_t, recvmsg, int fd, struct msghdr *msg, int flags)
                           : __real_recvmsg(fd, msg, flags);
 }
 
+/* npud looks whether the peer is there. */
+WRAP(ssize_t, recv, int fd, void *to, size_t size, int flags)
+{
+    if (!kernel_has(fd))
+        return __real_recv(fd, to, size, flags);
+    MUST((flags & MSG_PEEK) && size == 1);
+    return kernel_peek(kernel_file(fd), to);
+}
+
 WRAP(int, shutdown, int fd, int how)
 {
     return kernel_has(fd) ? kernel_shutdown(kernel_file(fd)) : __real_shutdown(fd, how);
@@ -264,8 +273,7 @@ WRAP(int, fallocate, int fd, int mode, off_t offset, off_t size)
         return __real_fallocate(fd, mode, offset, size);
     file = kernel_file(fd);
     MUST(mode & FALLOC_FL_PUNCH_HOLE);
-    MUST((uint64_t)offset + (uint64_t)size <= file->size);
-    memset(kernel_bytes(file) + offset, 0, (size_t)size);
+    kernel_clear(file, (uint64_t)offset, (uint64_t)size);
     return 0;
 }
 

@@ -17,6 +17,8 @@ int kernel_pair(int pair[2]);
 void kernel_set_room(struct file *socket, int room);
 ssize_t kernel_send(struct file *socket, const struct msghdr *msg);
 ssize_t kernel_receive(struct file *socket, struct msghdr *msg, int flags);
+/** The first byte of the next message. */
+ssize_t kernel_peek(struct file *socket, void *to);
 /** Both ends, both ways. */
 int kernel_shutdown(struct file *socket);
 int kernel_watch(struct file *set, int op, struct file *file, const struct epoll_event *event);

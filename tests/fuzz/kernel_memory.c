@@ -4,6 +4,7 @@
 
 #include "fuzz.h"
 #include "kernel.h"
+#include "tests/fuzz/snapshot/snapshot.h"
 
 /*
  * Regions of 2^k pages each lie side by side, in a reserve of addresses per k, and are used again.
@@ -13,7 +14,6 @@
 #define KINDS        19 /* up to 1 GiB */
 #define RESERVE      ((size_t)16 << 30)
 #define REGIONS_MAX  2048
-#define SMALL_KINDS  4  /* cheaper to clear than to have new pages for */
 #define POISON_KINDS 10 /* the shadow of larger ones is expensive */
 
 struct region {
@@ -58,21 +58,46 @@ static size_t stride(unsigned kind)
     return (PAGE << kind) + PAGE;
 }
 
+void kernel_reserve(void)
+{
+    if (reserve)
+        return;
+    reserve = __real_mmap(NULL, KINDS * RESERVE + SNAPSHOT_ALIGN, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    MUST(reserve != MAP_FAILED);
+    reserve += -(uintptr_t)reserve & (SNAPSHOT_ALIGN - 1);
+    if (snapshot_add)
+        snapshot_add(reserve, KINDS * RESERVE);
+}
+
 static struct region *make_region(unsigned kind)
 {
     struct region *r;
 
-    if (!reserve) {
-        reserve = __real_mmap(NULL, KINDS * RESERVE, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        MUST(reserve != MAP_FAILED);
-    }
     if (n_regions[kind] == REGIONS_MAX || (n_regions[kind] + 1) * stride(kind) > RESERVE)
         return NULL;
     r = &region[kind][n_regions[kind]];
     r->kind = kind;
     r->at = reserve + kind * RESERVE + n_regions[kind]++ * stride(kind);
     return r;
+}
+
+/* Most pages of a large one were never written: to look is cheaper than to write. */
+static void clear(uint8_t *at, size_t size)
+{
+    static const uint8_t zeros[PAGE];
+
+    for (size_t n; size > 0; at += n, size -= n) {
+        n = size < PAGE ? size : PAGE;
+        if (memcmp(at, zeros, n) != 0)
+            memset(at, 0, n);
+    }
+}
+
+void kernel_clear(struct file *file, uint64_t offset, uint64_t size)
+{
+    MUST(offset + size <= file->size);
+    clear(file->region->at + offset, size);
 }
 
 static struct region *new_region(uint64_t size)
@@ -92,10 +117,8 @@ static struct region *new_region(uint64_t size)
     if (!r)
         return NULL;
     unpoison(r, room_of(r));
-    if (r->used && kind < SMALL_KINDS)
-        memset(r->at, 0, room_of(r));
-    else if (r->used)
-        madvise(r->at, room_of(r), MADV_DONTNEED);
+    if (r->used)
+        clear(r->at, room_of(r));
     r->used = true;
     r->file = NULL;
     poison(r);
@@ -195,15 +218,10 @@ unsigned kernel_mappings(void)
 int __wrap_mincore(void *addr, size_t size, unsigned char *resident)
 {
     static const uint8_t zeros[PAGE];
-    int r = 0;
 
-    if (!kernel_is_mapped(addr) || find_region(addr)->kind >= SMALL_KINDS)
-        r = __real_mincore(addr, size, resident);
-    else
-        memset(resident, 1, (size + PAGE - 1) / PAGE);
-    if (r == 0 && kernel_is_mapped(addr))
-        for (size_t i = 0; i < size / PAGE; i++)
-            if (resident[i] & 1)
-                resident[i] = memcmp((uint8_t *)addr + i * PAGE, zeros, PAGE) != 0;
-    return r;
+    if (!kernel_is_mapped(addr))
+        return __real_mincore(addr, size, resident);
+    for (size_t i = 0; i < (size + PAGE - 1) / PAGE; i++)
+        resident[i] = memcmp((uint8_t *)addr + i * PAGE, zeros, PAGE) != 0;
+    return 0;
 }

@@ -37,6 +37,11 @@ uint64_t engine_deadline(const struct engine *e)
     return first ? first->deadline : 0;
 }
 
+void engine_set_spin(struct engine *e, uint64_t spin_ns)
+{
+    e->spin_max = e->spin = spin_ns;
+}
+
 bool engine_empty(const struct engine *e)
 {
     return !e->users && !e->inbox && e->inbox_n == 0 && e->timers.n == 0 && e->refs.live == 0 &&

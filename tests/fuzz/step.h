@@ -22,4 +22,6 @@ enum engine_does engine_step(struct engine *engine);
 uint64_t engine_deadline(const struct engine *engine);
 
 /** True when the engine remembers nothing of any session. */
+/** As if it had been made with this. */
+void engine_set_spin(struct engine *e, uint64_t spin_ns);
 bool engine_empty(const struct engine *engine);

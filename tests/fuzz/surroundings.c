@@ -1,5 +1,6 @@
 #include "surroundings.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -33,7 +34,7 @@ void surroundings_reset(void)
 
 WRAP(int, clock_gettime, clockid_t id, struct timespec *ts)
 {
-    if (!surroundings.on || id != CLOCK_MONOTONIC)
+    if (!surroundings.on || (id != CLOCK_MONOTONIC && id != CLOCK_THREAD_CPUTIME_ID))
         return __real_clock_gettime(id, ts);
     surroundings.now += surroundings.tick;
     *ts = timespec_from_ns(surroundings.now);
@@ -90,6 +91,23 @@ WRAP(int, stat, const char *path, struct stat *st)
         return __real_stat(path, st);
     *st = (struct stat){.st_nlink = 4};
     return 0;
+}
+
+/* Of /proc: the files that npud reads there. It has its ways without them. */
+WRAP(FILE *, fopen, const char *path, const char *mode)
+{
+    if (!surroundings.on)
+        return __real_fopen(path, mode);
+    errno = ENOENT;
+    return NULL;
+}
+
+WRAP(DIR *, opendir, const char *path)
+{
+    if (!surroundings.on)
+        return __real_opendir(path);
+    errno = ENOENT;
+    return NULL;
 }
 
 /* A report of npud. */

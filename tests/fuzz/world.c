@@ -12,6 +12,7 @@
 #include "daemon/core/device.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/buffers/pool.h"
+#include "daemon/base/hash.h"
 #include "daemon/base/log.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/core/session.h"
@@ -42,26 +43,37 @@ static int find_process(pid_t pid)
                                                            : -1;
 }
 
-static void set_config(struct config *config, unsigned flags)
+static void set_config(struct config *config)
 {
-    static const uint64_t poor[RESOURCE_COUNT] = {2,       3, 3, 2,  65536,    65536, 14, 2,
-                                                  1 << 20, 2, 0, 64, 16 << 20, 64,    4,  65536};
-
     config_init(config);
     config->log_level = LOG_DEBUG;
     config->ring_depth = 64;
-    config->spin_us = flags & WORLD_SPIN ? 20 : 0;
+    config->spin_us = 0;
     MUST(config_set(config, "npud.admin_group=") == 0); /* no look at this machine's groups */
     config->device_memory = 1 << 20;
     config->limit[RESOURCE_HOST_MEMORY] = 1 << 20;
+}
+
+void world_set_flags(unsigned flags)
+{
+    static const uint64_t poor[RESOURCE_COUNT] = {2,       3, 3, 2,  65536,    65536, 14, 2,
+                                                  1 << 20, 2, 0, 64, 16 << 20, 64,    4,  65536};
+    struct config *config = &world.config;
+
     config->ipc_any_uid = flags & WORLD_ANY_UID;
     if (flags & WORLD_POOR)
         memcpy(config->limit, poor, sizeof(poor));
     if (flags & (WORLD_LINGER_1 | WORLD_LINGER_NO))
         config->linger_max = flags & WORLD_LINGER_1 ? 1 : 0;
+    if (flags & WORLD_SLOW)
+        surroundings.tick = 15 * NSEC_PER_USEC;
+    for (uint32_t i = 0; i < world.server.devices->n; i++)
+        engine_set_spin(world.server.devices->device[i].engine,
+                        flags & WORLD_SPIN ? 20 * NSEC_PER_USEC : 0);
+    server_configure(&world.server);
 }
 
-void world_begin(unsigned flags)
+void world_begin(void)
 {
     log_setup(LOG_DEBUG);
     world = (struct world){.admin = -1, .clients = CLIENTS};
@@ -70,12 +82,12 @@ void world_begin(unsigned flags)
     MUST(kernel_count() == 0);
     kernel_begin();
     surroundings_reset();
-    if (flags & WORLD_SLOW)
-        surroundings.tick = 15 * NSEC_PER_USEC;
     surroundings.on = true;
+    hash_key("", 0);         /* npud takes its key for the first use, and keeps it */
+    surroundings.random = 1; /* so that all inputs find the same */
     surroundings.find_process = find_process;
     world.other = kernel_open_events(0);
-    set_config(&world.config, flags);
+    set_config(&world.config);
     MUST(server_begin(&world.server, &world.config) == 0);
 }
 

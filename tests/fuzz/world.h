@@ -34,8 +34,10 @@ struct world {
 
 extern struct world world;
 
-/** Start npud. flags: WORLD_*, or any bits of an input. */
-void world_begin(unsigned flags);
+/** Start npud. */
+void world_begin(void);
+/** Set it up anew, as a reload does. WORLD_*, or any bits of an input. */
+void world_set_flags(unsigned flags);
 #define WORLD_ANY_UID   0x01u
 #define WORLD_POOR      0x02u /* limits that are soon reached */
 #define WORLD_LINGER_1  0x04u
