@@ -107,6 +107,8 @@ WRAP(int, open, const char *path, int flags, ...)
 
     if (fd >= 0)
         return kernel_dup(fd, true);
+    if (surroundings.on && strcmp(path, "/dev/null") == 0)
+        return kernel_open(FILE_OTHER);
     va_start(list, flags);
     mode = flags & O_CREAT ? va_arg(list, int) : 0;
     va_end(list);

@@ -166,6 +166,7 @@ void world_end(void)
     }
     let_survivors_exit();
     must_be_empty(server);
+    spare_fds_deinit(&server->spare);
     server_end(server);
     config_deinit(&world.config);
     close(world.other);
