@@ -93,10 +93,15 @@ WRAP(int, stat, const char *path, struct stat *st)
     return 0;
 }
 
-/* Of /proc: the files that npud reads there. It has its ways without them. */
+static bool is_proc(const char *path)
+{
+    return strncmp(path, "/proc/", 6) == 0;
+}
+
+/* The files that npud reads there: it has its ways without them. libFuzzer writes reproducers. */
 WRAP(FILE *, fopen, const char *path, const char *mode)
 {
-    if (!surroundings.on)
+    if (!surroundings.on || !is_proc(path))
         return __real_fopen(path, mode);
     errno = ENOENT;
     return NULL;
@@ -104,7 +109,7 @@ WRAP(FILE *, fopen, const char *path, const char *mode)
 
 WRAP(DIR *, opendir, const char *path)
 {
-    if (!surroundings.on)
+    if (!surroundings.on || !is_proc(path))
         return __real_opendir(path);
     errno = ENOENT;
     return NULL;
