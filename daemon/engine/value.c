@@ -266,5 +266,6 @@ void value_drop(struct stream *s)
 void value_forget_rests(struct session *session)
 {
     while (session->value_rests)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it is taken out of the list */
         rest_free(session->value_rests);
 }
