@@ -61,20 +61,26 @@ uint64_t stream_end(const struct stream *s)
 
 /* --- contexts --- */
 
-static bool context_join(struct stream *s, uint32_t number)
+/* Found, or made. NULL: no memory. */
+static struct context *get_context(struct attach *a, uint32_t number)
 {
-    struct attach *a = s->attach;
-    struct engine *engine = a->device->engine;
     struct context *c;
 
     LL_SEARCH_SCALAR(a->contexts, c, number, number);
-    if (!c) {
-        c = calloc(1, sizeof(*c));
-        if (!c)
-            return false;
-        c->number = number;
-        LL_PREPEND(a->contexts, c);
-    }
+    if (c)
+        return c;
+    c = calloc(1, sizeof(*c));
+    if (!c)
+        return NULL;
+    c->number = number;
+    LL_PREPEND(a->contexts, c);
+    return c;
+}
+
+static void context_join(struct stream *s, struct context *c)
+{
+    struct engine *engine = s->attach->device->engine;
+
     s->context = c;
     engine_lock(engine);
     DL_APPEND2(c->streams, s, context_prev, context_next);
@@ -82,7 +88,15 @@ static bool context_join(struct stream *s, uint32_t number)
     atomic_store(&s->stopped, c->code);
     atomic_store(&s->ctrl->stopped, c->code ? stream_error_make(c->code, c->pid) : 0);
     engine_unlock(engine);
-    return true;
+}
+
+/* A context goes with the last of its streams. */
+static void put_context(struct attach *a, struct context *c)
+{
+    if (c->streams)
+        return;
+    LL_DELETE(a->contexts, c);
+    free(c);
 }
 
 static void context_leave(struct stream *s)
@@ -91,10 +105,7 @@ static void context_leave(struct stream *s)
 
     DL_DELETE2(c->streams, s, context_prev, context_next);
     s->context = NULL;
-    if (c->streams)
-        return;
-    LL_DELETE(s->attach->contexts, c);
-    free(c);
+    put_context(s->attach, c);
 }
 
 void stream_stop_at_failure(struct stream *s)
@@ -141,16 +152,24 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
                       uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd)
 {
     enum cause cause;
+    struct context *c;
     struct stream *s =
         session_take_slot(session, &session->streams, CAUSE_STREAMS_OF_SESSION, &cause);
 
     if (!s)
         return cause;
+    c = get_context(attach, context);
+    if (!c) {
+        slots_put(&session->streams, s);
+        return CAUSE_MEMORY;
+    }
     s->session = session;
     s->attach = attach;
     s->id = NULL;
+    /* The last that can fail: else npud had a segment that a refused client has not. */
     cause = take_resources(s, segment_fd);
     if (cause != CAUSE_NONE) {
+        put_context(attach, c);
         give_resources_back(s);
         return cause;
     }
@@ -176,11 +195,7 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
     s->failed.code = 0;
     waitlist_init(&s->passed);
     reset_ctrl(s);
-    if (!context_join(s, context)) {
-        waitlist_deinit(&s->passed);
-        give_resources_back(s);
-        return CAUSE_MEMORY;
-    }
+    context_join(s, c);
     attach->streams++;
     slots_publish(s);
     *streamp = s;
