@@ -49,10 +49,10 @@ static inline bool need_own_fds(const char *test, rlim_t n)
     return true;
 }
 
-/** That store-releases and load-acquires keep their order: an emulator may not see to it. */
-static inline bool need_memory_order(const char *test)
+/** Something that an emulator of processors (qemu-user) does not do as the machine does. */
+static inline bool need_no_emulator(const char *test, const char *what)
 {
-    return !getenv("NPUD_EMULATED") || need_lacks(test, "a processor, not an emulator");
+    return !getenv("NPUD_EMULATED") || need_lacks(test, what);
 }
 
 /** To run programs as several users. */

@@ -13,6 +13,7 @@
 
 #include "proto/util/clock.h"
 #include "proto/wire/packet.h"
+#include "tests/common/need.h"
 #include "unit.h"
 
 #define LINGER_S 30
@@ -102,6 +103,9 @@ START_TEST(a_close_that_hangs)
     uint64_t start = clock_ns();
     int held;
 
+    /* It makes more room for control data than it is asked for, and so receives descriptors. */
+    if (!need_no_emulator(__func__, "the kernel's own recvmsg(2)"))
+        return;
     open_sockets();
     /* Behind empty packets, which look like the end. */
     for (int i = 0; i < 5; i++)
