@@ -209,23 +209,9 @@ void route_leave_source(struct route *route)
     route->source = NULL;
 }
 
-static void drop_backlog(struct route *route)
-{
-    if (route->backlog.n == 0)
-        return;
-    route_stop_waiting(route);
-    while (route->backlog.n > 0) {
-        struct message *m = backlog_first(&route->backlog);
-
-        backlog_pop(&route->backlog);
-        message_done(route->router, m);
-    }
-    relay_unstarve_all(route->router);
-}
-
 void route_leave_destination(struct route *route)
 {
-    drop_backlog(route);
+    assert(route->backlog.n == 0);
     DL_DELETE2(route->destination->in, route, in_prev, in_next);
     route->destination = NULL;
 }

@@ -16,6 +16,7 @@ struct chain;
 struct peer;
 struct relay;
 struct route_index;
+struct route_rest;
 struct segment;
 struct server;
 struct session;
@@ -81,6 +82,7 @@ struct router {
     uint32_t to_unstarve;          /* of these, from the first on */
     struct job unstarve;           /* the rest of these */
     uint32_t *held;                /* heads of messages that npud has, by the id of their segment */
+    struct route_rest *rests;      /* route_rest.h */
     struct message *spare;         /* for the next message that is taken, or NULL */
     struct route *over;            /* to be freed by route_reap() */
     bool (*turn)(struct job *job); /* of a relay: route_pump.h */
@@ -115,7 +117,10 @@ enum cause route_new(struct session *session, struct relay *source, struct relay
 /** Sets the state; counts it in its relays if it is bound. */
 void route_set_state(struct route *route, enum route_state state);
 
-/** The session that has bound it has ended; its source, or its destination has gone. */
+/**
+ * The session that has bound it has ended; its source, or its destination has gone, and its backlog
+ * before (route_rest_begin()).
+ */
 void route_leave_binder(struct route *route);
 void route_leave_source(struct route *route);
 void route_leave_destination(struct route *route);

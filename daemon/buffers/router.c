@@ -10,6 +10,7 @@
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route.h"
 #include "daemon/buffers/route_pump.h"
+#include "daemon/buffers/route_rest.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -219,6 +220,8 @@ static void lose_destination(struct route *route)
 
     if (bound)
         route_set_state(route, ROUTE_ABNORMAL);
+    if (route->backlog.n > 0)
+        route_rest_begin(route);
     route_leave_destination(route);
     if (bound && source) {
         source->queue->routes_from = source->n_out;
@@ -310,6 +313,7 @@ int router_init(struct server *server)
 
 void router_deinit(struct server *server)
 {
+    route_rests_deinit(server->router);
     relays_deinit(server->router);
     message_free_spare(server->router);
     free(server->router->held);

@@ -9,6 +9,7 @@
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route_index.h"
 #include "daemon/buffers/route_query.h"
+#include "daemon/buffers/route_rest.h"
 #include "daemon/buffers/router.h"
 
 #include "daemon/buffers/chain.h"
@@ -834,6 +835,50 @@ START_TEST(with_a_destination_goes_what_was_meant_for_it)
 }
 END_TEST
 
+/*
+ * A long backlog is dropped in steps of the route's user, who pays for it meanwhile. What other
+ * routes have of it is delivered.
+ */
+START_TEST(a_backlog_without_a_destination_goes_in_steps)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 2), *c = queue_for(owner, 512);
+    uint64_t before = owner->user->used[RESOURCE_TABLE_MEMORY];
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    for (uint64_t i = 0; i < 300; i += 60) {
+        send_lengths(a, i, i + 60);
+        run_until_idle();
+        if (i == 180)
+            ck_assert_int_eq(bind_route(a, c), ROUTE_BOUND);
+    }
+    ck_assert_uint_gt(owner->user->used[RESOURCE_TABLE_MEMORY], before);
+    queue_destroy(b);
+    ck_assert_uint_ge(in_use(segment), 250);
+    ck_assert_ptr_nonnull(server.router->rests);
+    ck_assert_ptr_eq(server.router->rests->job.owner, &owner->user->schedule.left);
+    ck_assert(server.router->rests->job.listed);
+    npud_turn();
+    run_until_idle();
+    ck_assert_ptr_null(server.router->rests);
+    expect_lengths(c, 240, 300);
+    ck_assert_uint_eq(in_use(segment), 0);
+    ck_assert_uint_lt(owner->user->used[RESOURCE_TABLE_MEMORY], before);
+}
+END_TEST
+
+/* npud ends before it has come to that. */
+START_TEST(a_backlog_without_a_destination_goes_with_npud)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 2);
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    send_lengths(a, 0, 60);
+    run_until_idle();
+    queue_destroy(b);
+    ck_assert_ptr_nonnull(server.router->rests);
+}
+END_TEST
+
 START_TEST(what_a_source_had_is_delivered_when_it_goes)
 {
     struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 2);
@@ -1379,6 +1424,8 @@ int main(void)
     tcase_add_test(c, a_route_bound_again_goes_on_in_order);
     tcase_add_test(c, unbinding_the_slow_one_frees_the_others);
     tcase_add_test(c, with_a_destination_goes_what_was_meant_for_it);
+    tcase_add_test(c, a_backlog_without_a_destination_goes_in_steps);
+    tcase_add_test(c, a_backlog_without_a_destination_goes_with_npud);
     tcase_add_test(c, what_a_source_had_is_delivered_when_it_goes);
     tcase_add_test(c, abnormal_routes_do_not_heal);
     tcase_add_test(c, an_abnormal_route_goes_with_all_who_know_it);

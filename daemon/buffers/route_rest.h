@@ -1,0 +1,27 @@
+/*
+ * What a route still had to deliver when its destination went: thousands of messages, each of many
+ * buffers. They are dropped in steps of the route's user, who is charged for the backlog until
+ * then. Control thread.
+ */
+#pragma once
+
+#include "daemon/base/schedule.h"
+#include "daemon/core/backlog.h"
+
+struct route;
+struct router;
+struct user;
+
+struct route_rest {
+    struct router *router;
+    struct user *user;
+    struct backlog backlog;
+    struct job job;
+    struct route_rest *prev, *next; /* router->rests */
+};
+
+/** The backlog of the route is nobody's to deliver: its messages are dropped, and it is empty. */
+void route_rest_begin(struct route *route);
+
+/** npud ends: drop all that is left of any route. */
+void route_rests_deinit(struct router *router);
