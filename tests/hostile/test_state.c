@@ -27,61 +27,11 @@
 #include "tests/common/need.h"
 #include "tests/common/raw_share.h"
 #include "tests/common/second_user.h"
+#include "tests/hostile/attack.h"
 #include "tests/hostile/row.h"
 #include "tests/hostile/victims.h"
 
 #define PROCESSES_MAX 4
-
-/* Shared with all hostile processes. */
-static struct {
-    _Atomic uint32_t standing; /* processes whose state is there */
-    _Atomic uint64_t turns;    /* what they have done with it */
-} * shared;
-
-static void state_stands(void)
-{
-    atomic_fetch_add(&shared->standing, 1);
-}
-
-static void turn_done(void)
-{
-    atomic_fetch_add(&shared->turns, 1);
-}
-
-static struct raw *session_new(unsigned streams)
-{
-    struct raw *raw = calloc(1, sizeof(*raw));
-
-    must(raw != NULL, "memory");
-    raw->socket = -1;
-    must(raw_open(raw) && raw_open_device(raw, 0), "session");
-    while (raw->n_streams < streams)
-        must(raw_create_stream(raw, 0), "stream");
-    return raw;
-}
-
-static void session_free(struct raw *raw)
-{
-    raw_close(raw);
-    free(raw);
-}
-
-/* False: npud has refused it. */
-static bool ask(struct raw *raw, Npud__Request *request)
-{
-    Npud__Reply *reply = raw_ask(raw, request, NULL);
-    bool ok = reply && reply->error == 0;
-
-    must(reply != NULL, "npud has ended the session");
-    npud__reply__free_unpacked(reply, NULL);
-    return ok;
-}
-
-static void put_task(struct raw *raw, unsigned stream, const struct task *task)
-{
-    raw_put(raw, &raw->stream[stream], task);
-    raw_ring(raw, &raw->stream[stream]);
-}
 
 /* --- events --- */
 
@@ -203,28 +153,12 @@ static void ask_about_exports(void)
     request.body_case = NPUD__REQUEST__BODY_IPC_EVENT_INFO;
     state_stands();
     for (;;) {
-        must(ask(raw, &request), "info");
+        must(session_ask(raw, &request), "info");
         turn_done();
     }
 }
 
 /* --- notifies --- */
-
-static Npud__NotifyReply notify_new(struct raw *raw)
-{
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__CreateNotify create = NPUD__CREATE_NOTIFY__INIT;
-    Npud__NotifyReply notify;
-    Npud__Reply *reply;
-
-    request.create_notify = &create;
-    request.body_case = NPUD__REQUEST__BODY_CREATE_NOTIFY;
-    reply = raw_ask(raw, &request, NULL);
-    must(reply && reply->error == 0, "notify");
-    notify = *reply->notify;
-    npud__reply__free_unpacked(reply, NULL);
-    return notify;
-}
 
 /* Sessions with many notifies, and a stream that waits for every second one, come and go. */
 static void die_with_notifies(void)
@@ -233,7 +167,7 @@ static void die_with_notifies(void)
         struct raw *raw = session_new(500);
 
         for (unsigned i = 0; i < 1000; i++) {
-            Npud__NotifyReply notify = notify_new(raw);
+            Npud__NotifyReply notify = notify_new(raw, false);
             struct task wait = {
                 .op = TASK_NOTIFY_WAIT, .object = notify.slot, .generation = notify.generation};
 
@@ -268,14 +202,14 @@ static void allow_many_importers(void)
     allowed.n_pids = 32;
     state_stands();
     for (;;) {
-        exported.slot = allowed.slot = destroyed.slot = notify_new(raw).slot;
-        must(ask(raw, &export), "export");
+        exported.slot = allowed.slot = destroyed.slot = notify_new(raw, false).slot;
+        must(session_ask(raw, &export), "export");
         for (int32_t pid = 1; pid <= 256; pid++) {
             pids[(pid - 1) % 32] = pid;
             if (pid % 32 == 0)
-                must(ask(raw, &allow), "allow");
+                must(session_ask(raw, &allow), "allow");
         }
-        must(ask(raw, &destroy), "destroy");
+        must(session_ask(raw, &destroy), "destroy");
         turn_done();
     }
 }
@@ -481,12 +415,11 @@ static int run_attack(void *arg)
 
 static void begin_attack(const struct attack *attack, pid_t *pid)
 {
-    shared = child_share(sizeof(*shared));
+    attack_begin();
     for (unsigned i = 0; i < attack->processes; i++)
         pid[i] = child_start(run_attack, (void *)attack);
-    EVENTUALLY((victims_work(1), atomic_load(&shared->standing) == attack->processes),
-               "%u of %u processes have built their state", atomic_load(&shared->standing),
-               attack->processes);
+    EVENTUALLY((victims_work(1), attacks_standing() == attack->processes),
+               "%u of %u processes have built their state", attacks_standing(), attack->processes);
 }
 
 static void watch_attack(const struct attack *attack, uint32_t ms)
@@ -500,7 +433,7 @@ static void watch_attack(const struct attack *attack, uint32_t ms)
         victims_work(1);
     }
     child_expect_none_failed();
-    ck_assert(attack->meanwhile || atomic_load(&shared->turns) > 0);
+    ck_assert(attack->meanwhile || attack_turns() > 0);
 }
 
 /* False: once more. */
