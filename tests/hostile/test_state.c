@@ -8,7 +8,7 @@
  * NPUD_TEST_TABLE=1 prints them.
  *
  * Skipped under ASan and TSan: the states take them minutes to build.
- * Runs long: 14 s.
+ * Runs long: 20 s.
  */
 #include "tests/common/harness.h"
 
@@ -28,6 +28,7 @@
 #include "tests/common/raw_share.h"
 #include "tests/common/second_user.h"
 #include "tests/hostile/attack.h"
+#include "tests/hostile/crowds.h"
 #include "tests/hostile/row.h"
 #include "tests/hostile/victims.h"
 
@@ -399,6 +400,11 @@ static const struct attack {
     {"rights: 40 queues times 40 segments", change_rights, 2, 4, NULL},
     {"300 routes from one queue", bind_many_routes, 2, 2, NULL},
     {"128 sessions that keep an engine busy", keep_engine_busy, 4, 4 * CROWD, NULL},
+    {"8,192 messages in a ring that moves", move_full_ring, 1, 1, NULL},
+    {"32,768 messages for a queue that goes", leave_full_backlog, 1, 1, NULL},
+    {"dropped records for which 4,000 streams wait", drop_counter, 1, 1, NULL},
+    {"an event for which 4,000 streams wait", raise_for_many, 1, 1, NULL},
+    {"a stream for which 4,000 others wait", pass_for_many, 1, 1, NULL},
     {"8 threads that hold the lock of a shared file", fight_for_a_file, 1, 1, NULL},
 };
 #define ATTACKS ((int)(sizeof(attacks) / sizeof(attacks[0])))

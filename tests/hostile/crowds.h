@@ -1,0 +1,18 @@
+/*
+ * Attacks for test_state.c: one thing for which very many streams wait, or that holds very many
+ * messages. Each is run in a process of the second user, until it is killed.
+ */
+#pragma once
+
+/** A session gives up its own right to a full queue, again and again. */
+void move_full_ring(void);
+
+/** A session ends; of its queues, the destination of a route with a full backlog goes first. */
+void leave_full_backlog(void);
+
+/** A record is dropped for which nearly all streams of its session wait. */
+void drop_counter(void);
+
+/** All other streams of the session wait for an event, or a position, that one of them reaches. */
+void raise_for_many(void);
+void pass_for_many(void);
