@@ -261,23 +261,52 @@ static void distribute_message(struct relay *from, uint32_t ref, unsigned *budge
 
 /* --- taking --- */
 
-/* Is there a route, does none have a full backlog, and is there memory for distribute_message()? */
-static bool may_take(struct relay *from)
+enum may_take {
+    MAY_TAKE,
+    MAY_NOT_TAKE,
+    MAY_LATER, /* the step is over: once more, in the next turn */
+};
+
+#define RESERVED_AT_ONCE 8 /* backlogs that grow, before the first look at the clock */
+
+/* Will make_place() have to make something? */
+static bool needs_place(const struct route *route)
+{
+    return route->backlog.n == route->backlog.size || !route->destination->queue->map_allowed;
+}
+
+static bool make_place(struct route *route)
+{
+    return backlog_reserve(&route->backlog, route->user) &&
+           queue_allow_map_prepare(route->destination->queue);
+}
+
+/*
+ * Is there a route, does none have a full backlog, and is there memory for distribute_message()?
+ * Thousands of backlogs may have to grow: what has grown stays so until the next time, unless it
+ * has been emptied, and only from here is anything put there.
+ */
+static enum may_take may_take(struct relay *from, bool whole)
 {
     bool memory = message_prepare(from->server->router);
     struct route *route;
+    unsigned made = 0;
 
     DL_FOREACH2 (from->out, route, out_next) {
         if (route->state != ROUTE_BOUND)
             continue;
         if (backlog_full(&route->backlog))
-            return false;
-        memory = memory && backlog_reserve(&route->backlog, route->user) &&
-                 queue_allow_map_prepare(route->destination->queue);
+            return MAY_NOT_TAKE;
+        if (!memory || !needs_place(route))
+            continue;
+        if (!whole && made >= RESERVED_AT_ONCE && schedule_step_over(&from->server->schedule))
+            return MAY_LATER;
+        memory = make_place(route);
+        made++;
     }
     if (from->n_out > 0 && !memory)
         relay_starve(from);
-    return from->n_out > 0 && memory;
+    return from->n_out > 0 && memory ? MAY_TAKE : MAY_NOT_TAKE;
 }
 
 /*
@@ -304,14 +333,16 @@ static enum queue_result take_message(struct relay *from, unsigned *budget)
     return r;
 }
 
-/* Messages from here. False: the budget is used up. */
+/* Messages from here. False: the budget, or the step, is used up. */
 static bool pump_source(struct relay *from, unsigned *budget)
 {
     bool armed = false;
 
     for (; *budget > 0; spend_budget(budget, 1)) {
-        if (!may_take(from))
-            return true;
+        enum may_take may = may_take(from, false);
+
+        if (may != MAY_TAKE)
+            return may == MAY_NOT_TAKE;
         switch (take_message(from, budget)) {
         case QUEUE_OK:
             spend_budget(budget, from->n_out / RINGS_PER_MESSAGE);
@@ -335,7 +366,11 @@ bool route_pump_ending(struct relay *from)
     unsigned budget = TURN_MESSAGES;
 
     while (budget > 0) {
-        if (from->taken_at_end > from->queue->ring.view.depth || !may_take(from) ||
+        enum may_take may = may_take(from, false);
+
+        if (may == MAY_LATER)
+            return false;
+        if (from->taken_at_end > from->queue->ring.view.depth || may == MAY_NOT_TAKE ||
             (r != QUEUE_OK && r != QUEUE_NOTHING))
             return true;
         from->taken_at_end++;
@@ -352,7 +387,7 @@ void route_pump_empty(struct relay *from)
     for (uint32_t i = 0; i <= from->queue->ring.view.depth; i++) {
         enum queue_result r;
 
-        if (!may_take(from))
+        if (may_take(from, true) != MAY_TAKE)
             return;
         r = take_message(from, &budget);
         if (r != QUEUE_OK && r != QUEUE_NOTHING)

@@ -89,6 +89,33 @@ void leave_full_backlog(void)
     }
 }
 
+#define ROUTES 4090
+
+void send_to_all_routes(void)
+{
+    struct raw *raw = session_new(0);
+    struct raw_segment segment;
+    struct raw_queue from, to;
+    unsigned routes = 0;
+
+    must(raw_create_segment(raw, 64, QUEUE_DEPTH_MAX, &segment), "segment");
+    create_queue(raw, QUEUE_DEPTH_MAX, &segment, &from);
+    while (routes < ROUTES && raw_create_queue(raw, 2, &to)) {
+        bool bound = raw_route(raw, from.id, to.id, true);
+
+        raw_unmap_queue(&to);
+        if (!bound)
+            break;
+        routes++;
+    }
+    must(routes > 500, "routes");
+    state_stands();
+    for (uint32_t put = 0;; turn_done()) {
+        put = put_messages(&from, &segment, put, put + 1) % QUEUE_DEPTH_MAX;
+        wake_router(raw, &from);
+    }
+}
+
 /* --- waits --- */
 
 void drop_counter(void)

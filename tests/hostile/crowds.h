@@ -10,6 +10,9 @@ void move_full_ring(void);
 /** A session ends; of its queues, the destination of a route with a full backlog goes first. */
 void leave_full_backlog(void);
 
+/** Messages of a source with as many routes as the user may have queues. */
+void send_to_all_routes(void);
+
 /** A record is dropped for which nearly all streams of its session wait. */
 void drop_counter(void);
 

@@ -352,6 +352,38 @@ START_TEST(messages_to_hundreds_take_several_turns)
 }
 END_TEST
 
+/* Before a message is taken there is memory for it in hundreds of backlogs, made in steps. */
+START_TEST(hundreds_of_backlogs_grow_in_steps)
+{
+    struct queue *a = queue_for(owner, 8), *b[100];
+    unsigned steps = 0, ready = 0;
+
+    for (int i = 0; i < 100; i++) {
+        b[i] = queue_for(owner, 8);
+        ck_assert_int_eq(bind_route(a, b[i]), ROUTE_BOUND);
+    }
+    send_lengths(a, 0, 1);
+    for (; queue_fill(&a->ring.view) > 0 && steps < 1000; steps++) {
+        const struct route *route;
+        unsigned before = ready;
+
+        take_step(a->route);
+        ready = 0;
+        DL_FOREACH2 (a->route->out, route, out_next)
+            ready += route->backlog.size > 0;
+        ck_assert(queue_fill(&a->ring.view) == 0 || a->route->turn.listed);
+        ck_assert(queue_fill(&a->ring.view) == 0 || ready > before);
+        ck_assert_uint_le(ready, before + 8);
+    }
+    ck_assert_uint_ge(steps, 10);
+    ck_assert_uint_lt(steps, 20);
+    run_until_idle();
+    for (int i = 0; i < 100; i++)
+        expect_lengths(b[i], 0, 1);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
 /* Some memory was given back: hundreds of sources that wait for it try again in slices. */
 START_TEST(relays_that_wait_for_memory_try_again_in_slices)
 {
@@ -1408,6 +1440,7 @@ int main(void)
     tcase_add_test(c, one_to_hundreds_goes_in_slices);
     tcase_add_test(c, a_bell_is_answered_in_a_turn);
     tcase_add_test(c, messages_to_hundreds_take_several_turns);
+    tcase_add_test(c, hundreds_of_backlogs_grow_in_steps);
     tcase_add_test(c, relays_that_wait_for_memory_try_again_in_slices);
     tcase_add_test(c, a_source_that_ends_is_emptied_in_steps);
     tcase_add_test(c, many_to_one_keeps_the_order_of_each);
