@@ -108,6 +108,26 @@ static void kill_session(void)
     ck_assert_int_eq(status, 0);
 }
 
+/*
+ * Who waits for late records asks npud at once, and not only after a second, as of any record: the
+ * shortest of some waits, because any may be held up.
+ */
+static void wait_for_late_records(aclrtEvent e, const char *words)
+{
+    uint64_t shortest = UINT64_MAX;
+
+    for (int i = 0; i < 5; i++) {
+        uint64_t start, took;
+
+        late_records(1);
+        start = now_ns();
+        FAILS_SAYING(FAILED, words, aclrtSynchronizeEventWithTimeout(e, LIMIT_MS));
+        took = now_ns() - start;
+        shortest = took < shortest ? took : shortest;
+    }
+    ck_assert_uint_lt(shortest, 500000000);
+}
+
 START_TEST(late_records_fail)
 {
     pid_t pid = child_start(record_in_child, NULL);
@@ -126,8 +146,7 @@ START_TEST(late_records_fail)
     kill_session();
     FAILS_SAYING(FAILED, words, aclrtSynchronizeEventWithTimeout(e, LIMIT_MS));
     /* Each way to wait or look meets a late record of its own. */
-    late_records(1);
-    FAILS_SAYING(FAILED, words, aclrtSynchronizeEventWithTimeout(e, LIMIT_MS));
+    wait_for_late_records(e, words);
     late_records(1);
     FAILS_SAYING(FAILED, words, aclrtQueryEventStatus(e, &status));
     late_records(1);
