@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "daemon/buffers/pool.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route.h"
 #include "daemon/core/server.h"
@@ -31,6 +32,8 @@ static void rest_free(struct route_rest *rest)
     user_unref(rest->user);
     free(rest);
     relay_unstarve_all(router); /* the backlog has given its memory back */
+    /* The messages kept what ended sessions have left, and who looked at it meanwhile saw that. */
+    pools_look_at_orphans(router->server->pools);
 }
 
 static bool run_rest(struct job *job)
