@@ -106,6 +106,9 @@ void watchdog_start(unsigned seconds);
 
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/** The npud that listens at NPUD_SOCKET. */
+pid_t bench_npud_pid(void);
+
 /** Fork a process that runs fn(arg), or die. */
 pid_t start_process(int (*fn)(void *arg), void *arg);
 /** What has ended with this status must have exited with 0. */

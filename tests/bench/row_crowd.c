@@ -161,8 +161,7 @@ void rows_crowd(void)
 
 /* --- row 12 --- */
 
-/* The npud that listens at NPUD_SOCKET. */
-static pid_t npud_pid(void)
+pid_t bench_npud_pid(void)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     struct ucred cred;
@@ -215,7 +214,7 @@ static void emit_memory(const struct proc_usage *before, const struct proc_usage
 void rows_idle(void)
 {
     static const struct row row = {"12", "an idle npud with 1,000 sessions: wake-ups in 10 s", 0};
-    pid_t pid = npud_pid();
+    pid_t pid = bench_npud_pid();
     struct proc_usage before = proc_usage(pid), after;
     struct crowd *crowd = assemble_crowd(crowd_size());
     uint64_t switches;

@@ -4,8 +4,6 @@
 
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "tests/common/proc.h"
@@ -20,22 +18,6 @@ struct submit {
     void *memory;
     pid_t npud;
 };
-
-/* Who listens on the socket that npu-run has named. */
-static pid_t find_npud(void)
-{
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    struct ucred cred;
-    socklen_t len = sizeof(cred);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", getenv("NPUD_SOCKET"));
-    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-        die("%s: %m", addr.sun_path);
-    close(fd);
-    return cred.pid;
-}
 
 static void poll_stream(aclrtStream stream)
 {
@@ -119,7 +101,7 @@ void rows_submit(void)
     struct result results[2];
     struct submit s;
 
-    s.npud = find_npud();
+    s.npud = bench_npud_pid();
     pair_start(&s.pair);
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
