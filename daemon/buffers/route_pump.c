@@ -59,7 +59,8 @@ static void note_copy(struct relay *to)
 
 void route_pump_moved(struct relay *relay)
 {
-    relay->armed = false;
+    /* The bits of the old ring are of no use: the turn that follows arms the new one. */
+    relay->armed = relay->awaits_room = false;
     relay->copies_end = atomic_load_explicit(&relay_view(relay)->put->tail, memory_order_relaxed);
 }
 

@@ -997,6 +997,27 @@ START_TEST(the_ring_of_either_end_may_move)
 }
 END_TEST
 
+/* npud waited for room in the old ring, and finds some in the new one. Then that is full again. */
+START_TEST(a_full_ring_may_move)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 4);
+    struct queue_attach *third = queue_attach_new(other, b, b->id, QUEUE_PUT);
+    uint32_t number = b->ring.view.number;
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    send_lengths(a, 0, 6);
+    run_until_idle();
+    ck_assert_int_eq(queue_attach_change(third, 0), 0);
+    ck_assert_uint_ne(b->ring.view.number, number);
+    expect_lengths(b, 0, 4);
+    run_until_idle();
+    send_lengths(a, 6, 12);
+    run_until_idle();
+    expect_lengths(b, 4, 12);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
 /* --- which queues are bound --- */
 
 START_TEST(what_is_refused)
@@ -1463,6 +1484,7 @@ int main(void)
     tcase_add_test(c, abnormal_routes_do_not_heal);
     tcase_add_test(c, an_abnormal_route_goes_with_all_who_know_it);
     tcase_add_test(c, the_ring_of_either_end_may_move);
+    tcase_add_test(c, a_full_ring_may_move);
     c = add_case(suite, "names");
     tcase_add_test(c, what_is_refused);
     tcase_add_test(c, only_who_manages_binds_and_unbinds);
