@@ -26,6 +26,7 @@ struct wait {
     uint32_t what;          /* of its wait_info */
     bool fixed;             /* word may be mapped read-only: it is not ours to change */
     bool keeps_event;       /* the caller uses an event afterwards that it found before */
+    bool keeps_slot;        /* the caller gives it back */
     _Atomic uint32_t looks; /* how often its thread has looked and found that it must sleep */
     uint32_t asked_at; /* looks, when wait_any_without_device() asked first. Under waits.lock */
     bool asked;
@@ -88,9 +89,11 @@ static void add_sleeper(struct waits *all, struct wait *w, const struct wait_inf
     w->what = info->what & WAIT_KIND_MASK;
     pthread_mutex_lock(&all->lock);
     DL_APPEND(all->first, w);
-    w->slot = slot_take(all);
-    if (w->slot)
-        wait_slot_fill(w->slot, info);
+    if (!w->slot) {
+        w->slot = slot_take(all);
+        if (w->slot)
+            wait_slot_fill(w->slot, info);
+    }
     KILL_POINT(SLEEP_LISTED);
     pthread_mutex_unlock(&all->lock);
 }
@@ -100,7 +103,7 @@ static void remove_sleeper(struct waits *all, struct wait *w)
     pthread_mutex_lock(&all->lock);
     DL_DELETE(all->first, w);
     KILL_POINT(SLEEP_CLEAR);
-    if (w->slot)
+    if (w->slot && !w->keeps_slot)
         slot_put(all, w->slot);
     KILL_POINT(SLEEP_CLEARED);
     pthread_mutex_unlock(&all->lock);
@@ -410,7 +413,11 @@ static bool record_is_over(void *object, uint64_t target)
 
 int wait_record(struct waits *all, struct record_wait *w)
 {
-    struct wait wait = {.word = &w->page->wake_seq, .keeps_event = true, .leave = w->leave};
+    struct wait wait = {.word = &w->page->wake_seq,
+                        .slot = w->slot,
+                        .keeps_event = true,
+                        .keeps_slot = true,
+                        .leave = w->leave};
     struct pending p = {.page = w->page, .known = w->known, .leave = w->leave};
     bool asks = w->ask_at < w->deadline;
     struct wait_info info;
@@ -424,9 +431,20 @@ int wait_record(struct waits *all, struct record_wait *w)
         w->since_ns = info.since_ns;
     info.since_ns = w->since_ns;
     r = wait_hooked(all, &wait, &info, record_is_over, &p, asks ? w->ask_at : w->deadline);
+    w->slot = wait.slot;
     if (r == -ETIMEDOUT && asks)
         return -EAGAIN;
     return r == 0 && shall_leave(w->leave) ? -ECANCELED : r;
+}
+
+void wait_record_end(struct waits *all, struct record_wait *w)
+{
+    if (!w->slot)
+        return;
+    pthread_mutex_lock(&all->lock);
+    slot_put(all, w->slot);
+    pthread_mutex_unlock(&all->lock);
+    w->slot = NULL;
 }
 
 int wait_report(struct waits *all, const char *function, uint32_t report, _Atomic uint32_t *word,

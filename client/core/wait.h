@@ -91,6 +91,7 @@ struct record_wait {
     uint64_t since_ns;      /* 0: since now; the first call sets it */
     bool known;             /* npud has said that it knows the opener */
     _Atomic int32_t *leave; /* or NULL */
+    struct wait_slot *slot; /* NULL: none yet; kept while npud is asked */
 };
 
 /**
@@ -100,6 +101,9 @@ struct record_wait {
  * when *leave is not 0.
  */
 int wait_record(struct waits *all, struct record_wait *record);
+
+/** The caller waits no more. Until then reports show the thread, also while it asks npud. */
+void wait_record_end(struct waits *all, struct record_wait *record);
 
 /** What a thread sleeps on: arms the wake-up, then tells whether it is over already. */
 typedef bool wait_over_fn(void *object, uint64_t target);

@@ -322,7 +322,31 @@ static uint64_t newest_number(struct event *e)
  * asked to search the streams for the record, and again in growing distances: a record that is in
  * none fails, and what npud says counts, whatever the page says then. One that a stream has is
  * waited for, however long that takes.
- *
+ */
+static int await_told(struct event *e, struct record_wait *w, struct told *told)
+{
+    uint64_t ask_after = ASK_FIRST_NS;
+    int r;
+
+    for (;;) {
+        if (ipc_state_of(e->page, w->number) != IPC_PENDING)
+            return 0;
+        w->ask_at = clock_ns() + ask_after;
+        r = wait_record(&e->session->waits, w);
+        if ((r != 0 && r != -EAGAIN) || ipc_state_of(e->page, w->number) != IPC_PENDING)
+            return r == -EAGAIN ? 0 : r;
+        if (r == -EAGAIN && ask_after < ASK_MAX_NS)
+            ask_after *= 2;
+        if ((r == -EAGAIN || !w->known) &&
+            ask_npud(e, w->function, w->number, r == -EAGAIN, told) != 0)
+            return session_lost(e->session) ? -EPIPE : 0;
+        if (told->failed)
+            return 0;
+        w->known = true;
+    }
+}
+
+/*
  * 0, -ETIMEDOUT, -EPIPE; -ECANCELED when *leave (or NULL) is not 0. *told: what npud has said last.
  */
 static int await_record(struct event *e, const char *function, uint64_t number, uint64_t deadline,
@@ -334,25 +358,12 @@ static int await_record(struct event *e, const char *function, uint64_t number, 
                             .number = number,
                             .deadline = deadline,
                             .leave = leave};
-    uint64_t ask_after = ASK_FIRST_NS;
     int r;
 
     *told = (struct told){0};
-    for (;;) {
-        if (ipc_state_of(e->page, number) != IPC_PENDING)
-            return 0;
-        w.ask_at = clock_ns() + ask_after;
-        r = wait_record(&e->session->waits, &w);
-        if ((r != 0 && r != -EAGAIN) || ipc_state_of(e->page, number) != IPC_PENDING)
-            return r == -EAGAIN ? 0 : r;
-        if (r == -EAGAIN && ask_after < ASK_MAX_NS)
-            ask_after *= 2;
-        if ((r == -EAGAIN || !w.known) && ask_npud(e, function, number, r == -EAGAIN, told) != 0)
-            return session_lost(e->session) ? -EPIPE : 0;
-        if (told->failed)
-            return 0;
-        w.known = true;
-    }
+    r = await_told(e, &w, told);
+    wait_record_end(&e->session->waits, &w);
+    return r;
 }
 
 int ipc_event_query(struct event *e, const char *function, bool *complete)

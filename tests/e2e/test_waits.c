@@ -186,6 +186,41 @@ START_TEST(many_threads)
 }
 END_TEST
 
+/*
+ * A thread that waits for a record asks npud for it after a second, and again later. Reports show
+ * it meanwhile, or a deadlock would come and go.
+ */
+START_TEST(threads_that_ask_npud_for_a_record_are_shown)
+{
+    pthread_t thread[THREADS];
+    aclrtEvent gate, ipc;
+    uint64_t oldest_ms = 0;
+    void *result;
+
+    open_device();
+    gate = gate_close(stream);
+    OK(aclrtCreateEventExWithFlag(&ipc, ACL_EVENT_IPC));
+    OK(aclrtRecordEvent(ipc, stream));
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, synchronize_event, ipc);
+    npud__report__free_unpacked(ask_until(all_threads_wait), NULL);
+    while (oldest_ms < 1500) {
+        Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__WAITS);
+
+        ck_assert_uint_eq(r->n_waits, THREADS + 1);
+        oldest_ms = find_row(r, 0, "aclrtSynchronizeEvent")->for_ms;
+        npud__report__free_unpacked(r, NULL);
+    }
+    OK(aclrtRecordEvent(gate, NULL));
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], &result);
+        ck_assert_int_eq((intptr_t)result, 0);
+    }
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+}
+END_TEST
+
 /* --- deadlocks --- */
 
 static int handles[2][2];
@@ -394,6 +429,7 @@ int main(void)
 
     tcase_add_test(tc, every_stream_and_thread_that_waits_has_a_row);
     tcase_add_test(tc, many_threads);
+    tcase_add_test(tc, threads_that_ask_npud_for_a_record_are_shown);
     tcase_add_test(tc, deadlock_of_two_processes);
     tcase_add_test(tc, deadlock_that_another_thread_could_end);
     tcase_add_test(tc, no_deadlock_with_a_time_limit);
