@@ -149,7 +149,7 @@ void report_pools(struct server *server, struct rows *rows)
 {
     struct pool *pool;
 
-    for (pool = pool_from(server, rows->progress->session); pool; pool = pool->next) {
+    for (pool = pool_from(server->pools, rows->progress->session); pool; pool = pool->next) {
         rows->progress->session = pool->number;
         rows->more = clock_ns() >= rows->until;
         if (rows->more)

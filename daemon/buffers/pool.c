@@ -116,18 +116,19 @@ static bool make_room(struct pool *pool, uint64_t until)
     return any;
 }
 
-bool pools_make_room(struct pool *pool)
+bool pools_make_room(struct pools *pools, struct pool *pool, const struct user *payer)
 {
-    struct pools *pools = pool->server->pools;
     uint64_t until = clock_cpu_ns() + ROOM_SLICE;
-    bool any = make_room(pool, until);
-    struct pool *first = pool_from(pool->server, pools->room_at), *p;
+    bool any = pool && make_room(pool, until);
+    struct pool *first = pool_from(pools, pools->room_at), *p;
 
     /* Others in turns: one request may not get through all of them. */
     first = first ? first : pools->list;
+    if (!first)
+        return any;
     p = first;
     do {
-        if (p != pool && p->user == pool->user)
+        if (p != pool && (!payer || p->user->payer == payer))
             any |= make_room(p, until);
         p = p->next ? p->next : pools->list;
     } while (p != first && clock_cpu_ns() < until);
@@ -283,9 +284,9 @@ void pool_count(struct pool *pool, struct pool_census *census)
     }
 }
 
-struct pool *pool_from(struct server *server, uint64_t number)
+struct pool *pool_from(struct pools *pools, uint64_t number)
 {
-    struct pool *pool = server->pools->list;
+    struct pool *pool = pools->list;
 
     while (pool && pool->number < number)
         pool = pool->next;

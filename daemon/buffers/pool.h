@@ -117,13 +117,15 @@ struct pool_census {
 void pool_count(struct pool *pool, struct pool_census *census);
 
 /** The pool with this number, or the next newer one, or NULL. */
-struct pool *pool_from(struct server *server, uint64_t number);
+struct pool *pool_from(struct pools *pools, uint64_t number);
 
 /**
- * A limit was met by this pool: give back what of it is free at this moment, and then of the other
- * pools of its user, as far as a look of a millisecond or two finds it. True: something.
+ * Somebody is about to be refused memory, descriptors or mappings: give back what is free at this
+ * moment of this pool (or NULL), and then of the other pools of this user, of all users if payer is
+ * NULL, as far as a look of a millisecond or two finds it. True: something. Memory that is much
+ * goes back a little later (deferred_close.h), but of each segment at least one descriptor at once.
  */
-bool pools_make_room(struct pool *pool);
+bool pools_make_room(struct pools *pools, struct pool *pool, const struct user *payer);
 
 /** The session ends, and has been swept: what others have of its pool stays, as an orphan. */
 void pool_leave(struct peer *peer);

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 
 #include "acl/acl_base.h"
+#include "daemon/buffers/peer.h"
+#include "daemon/buffers/pool.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/fetch.h"
 #include "daemon/core/call.h"
@@ -228,13 +230,42 @@ static uint32_t number_of(const Npud__Request *request, size_t at)
     return number;
 }
 
+static void begin_reply(struct call *call)
+{
+    call->reply = (Npud__Reply)NPUD__REPLY__INIT;
+    call->reply.id = call->request->id;
+    call->fd = call->more_fd[0] = call->more_fd[1] = -1;
+    call->cause = CAUSE_NONE;
+}
+
+/*
+ * Buffers that nobody has are kept for a second, in case that their process goes on. Nobody is
+ * refused anything for that.
+ */
+static bool make_room(struct call *call)
+{
+    struct session *session = call->session;
+    const struct user *payer;
+
+    return refuse_lacks_buffers(call, &payer) &&
+           pools_make_room(session->server->pools, session->peer ? session->peer->pool : NULL,
+                           payer);
+}
+
+/* A handler that refuses leaves nothing behind: so it may be called once more. */
 static int32_t handle_row(struct call *call, const struct row *row)
 {
     int32_t error = 0;
 
     if (row->need != NEED_NOTHING)
         error = fetch_object(call, row->need, number_of(call->request, row->at));
-    return error != 0 ? error : row->handle(call);
+    if (error != 0)
+        return error;
+    error = row->handle(call);
+    if (error == 0 || !make_room(call))
+        return error;
+    begin_reply(call);
+    return row->handle(call);
 }
 
 /* Does the client say that it could not take the segment that came with the reply before? */
@@ -251,9 +282,7 @@ static void dispatch_request(struct call *call)
     size_t kind = (size_t)call->request->body_case;
 
     call->session->server->schedule.detail = (uint32_t)kind;
-    call->reply = (Npud__Reply)NPUD__REPLY__INIT;
-    call->reply.id = call->request->id;
-    call->fd = call->more_fd[0] = call->more_fd[1] = -1;
+    begin_reply(call);
     if (kind >= sizeof(table) / sizeof(table[0]) || !table[kind].handle) {
         call->fault = true;
         call->reply.error = refuse_with_error(call, ACL_ERROR_API_NOT_SUPPORT, "unknown request");
@@ -273,8 +302,10 @@ static void dispatch_request(struct call *call)
             cause == CAUSE_NONE ? handle_row(call, &table[kind]) : refuse_plainly(call, cause);
     }
     call->reply.message = call->message;
-    if (call->reply.error != 0)
+    if (call->reply.error != 0) {
+        refuse_log(call);
         call->reply.body_case = NPUD__REPLY__BODY__NOT_SET;
+    }
 }
 
 static int handle_packet(struct session *session, struct packet *packet)

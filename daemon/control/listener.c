@@ -8,9 +8,19 @@
 
 #include "daemon/base/client_socket.h"
 #include "daemon/base/log.h"
+#include "daemon/buffers/pool.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
+
+/* npud has no descriptor left: some of what it keeps is given back for a client. */
+static bool find_descriptor(struct listener *l)
+{
+    struct server *server = l->server;
+
+    return pools_make_room(server->pools, NULL, NULL) ||
+           (l->may_use_spare && spare_fds_give_up(&server->spare));
+}
 
 static void on_client(evutil_socket_t fd, short what, void *arg)
 {
@@ -23,7 +33,7 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
     schedule_begin(&l->server->schedule);
     spare_fds_fill(&l->server->spare);
     s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (s < 0 && errno == EMFILE && l->may_use_spare && spare_fds_give_up(&l->server->spare))
+    if (s < 0 && errno == EMFILE && find_descriptor(l))
         s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s >= 0) {
         schedule_end(&l->server->schedule, "accept", geteuid());

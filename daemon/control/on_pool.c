@@ -33,10 +33,6 @@ int32_t on_create_segment(struct call *call)
     enum cause cause =
         pool ? segment_new(pool, in->stride, in->count, &segment) : CAUSE_SEGMENT_MEMORY;
 
-    /* Give back at once what would have been given back in a moment. */
-    if ((cause == CAUSE_USER_BUFFERS || cause == CAUSE_SEGMENT_MEMORY) && pool &&
-        pools_make_room(pool))
-        cause = segment_new(pool, in->stride, in->count, &segment);
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no shared buffers of %llu bytes",
                       (unsigned long long)in->stride);

@@ -13,6 +13,7 @@
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/buffers/peer.h"
+#include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/dispatch.h"
@@ -187,7 +188,9 @@ static enum cause admit_client(struct session *session)
     session->end = (struct job){run_end, "session end", &session->owner.user->left};
     if (user_charge(&session->charge, session->user, RESOURCE_SESSIONS, 1) < 0)
         return CAUSE_USER_SESSIONS;
-    if (user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0)
+    if (user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0 &&
+        (!pools_make_room(session->server->pools, NULL, session->user->payer) ||
+         user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0))
         return CAUSE_USER_SESSION_DESCRIPTORS;
     return CAUSE_NONE;
 }
@@ -214,6 +217,8 @@ struct session *session_new(struct server *server, int socket)
 
     schedule_begin(&server->schedule);
     r = identify_peer(socket, &process);
+    if (r == -EMFILE && pools_make_room(server->pools, NULL, NULL))
+        r = identify_peer(socket, &process);
     if (r == 0) {
         session = session_new_for(server, socket, &process);
     } else {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "daemon/base/user.h"
+#include "daemon/core/cause.h"
 #include "proto/wire/npud.pb-c.h"
 
 struct attach;
@@ -29,6 +30,10 @@ struct call {
     int more_fd[2]; /* after fd; -1: none, and none after it */
     bool close_fd;  /* all are npud's: closed after they were sent */
     bool fault;     /* end the session */
+
+    /* Why it is refused: set by refuse.h. CAUSE_NONE: it is not, or the table has no row for it */
+    enum cause cause;
+    const struct user *payer; /* of what there is no more, if it is a user's */
 
     /* The object that the request is about, as its row in dispatch.c says; control/fetch.h. */
     union {

@@ -41,6 +41,13 @@ static const struct {
 #include "daemon/core/causes.inc"
 };
 
+/* Does a segment of buffers that is given back give some of it back? */
+static bool of_buffers(enum resource resource)
+{
+    return resource == RESOURCE_FDS || resource == RESOURCE_MAPPINGS ||
+           resource == RESOURCE_MBUF_MEMORY;
+}
+
 /* A sentence of the table, with its numbers in it. */
 static void write_why(char *text, size_t size, enum cause cause)
 {
@@ -95,14 +102,6 @@ __attribute__((format(printf, 4, 0))) static int32_t refuse_in_words(struct call
     return refuse_text(call->message, sizeof(call->message), cause, payer, what);
 }
 
-/* Limits are logged: they may be what a client is after. */
-static int32_t log_refusal(struct call *call, enum cause cause, int32_t error)
-{
-    if (rows[cause].kind != KIND_FAULT)
-        log_client_limit(&call->session->log, "at a limit: %s", call->message);
-    return error;
-}
-
 void refuse_explain(struct call *call, enum cause cause, const char *fmt, ...)
 {
     va_list ap;
@@ -120,18 +119,47 @@ int32_t refuse_payer(struct call *call, enum cause cause, const struct user *pay
 
     if (cause == CAUSE_NONE)
         return 0;
+    call->cause = cause;
+    call->payer = payer;
     va_start(ap, fmt);
     error = refuse_in_words(call, cause, payer, fmt, ap);
     va_end(ap);
-    return log_refusal(call, cause, error);
+    return error;
 }
 
 int32_t refuse_plainly(struct call *call, enum cause cause)
 {
-    int32_t error =
-        refuse_text(call->message, sizeof(call->message), cause, call->session->user, "");
+    call->cause = cause;
+    call->payer = call->session->user;
+    return refuse_text(call->message, sizeof(call->message), cause, call->payer, "");
+}
 
-    return log_refusal(call, cause, error);
+/* Limits are logged: they may be what a client is after. */
+void refuse_log(const struct call *call)
+{
+    if (call->cause != CAUSE_NONE && rows[call->cause].kind != KIND_FAULT)
+        log_client_limit(&call->session->log, "at a limit: %s", call->message);
+}
+
+bool refuse_lacks_buffers(const struct call *call, const struct user **payer)
+{
+    *payer = NULL;
+    switch (call->cause) {
+    case CAUSE_NONE:
+        return false;
+    case CAUSE_DESCRIPTORS:
+    case CAUSE_FILE_DESCRIPTORS:
+    case CAUSE_SEGMENT_MEMORY:
+    case CAUSE_SEGMENT_IDS:
+        return true;
+    case CAUSE_SEGMENTS_OF_POOL:
+        break;
+    default:
+        if (rows[call->cause].kind != KIND_USER || !of_buffers(rows[call->cause].resource))
+            return false;
+    }
+    *payer = call->payer->payer;
+    return true;
 }
 
 int32_t refuse_with_error(struct call *call, int32_t error, const char *fmt, ...)

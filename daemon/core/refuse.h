@@ -1,6 +1,7 @@
 /* The ACL error and the sentence for each cause of a refusal. Control thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,8 +12,7 @@ struct user;
 
 /**
  * Refuse a request: the sentence says of what is refused, in the words of fmt, why, and what to do.
- * Logged once per session if npud or the user has no more of something. Returns the ACL error, for
- * the handler to return; 0 for CAUSE_NONE.
+ * Returns the ACL error, for the handler to return; 0 for CAUSE_NONE.
  */
 #define refuse(call, cause, ...) refuse_payer(call, cause, (call)->session->user, __VA_ARGS__)
 
@@ -22,6 +22,15 @@ int32_t refuse_payer(struct call *call, enum cause cause, const struct user *pay
 
 /** As refuse(), if the sentence needs no name of what is refused. Not for CAUSE_NONE. */
 int32_t refuse_plainly(struct call *call, enum cause cause);
+
+/** Logs, once per session, that npud or the user has no more of what it was refused for. */
+void refuse_log(const struct call *call);
+
+/**
+ * Was the request refused for want of something that empty buffers have: of this user's, or, if
+ * *payer is NULL, of anybody's?
+ */
+bool refuse_lacks_buffers(const struct call *call, const struct user **payer);
 
 /**
  * A refusal that the table does not have: the client has broken the protocol, or the code is not

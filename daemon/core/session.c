@@ -175,9 +175,6 @@ enum cause session_segment(struct session *session, struct segments *segs, uint3
         r = memfd_map_new("npud-arena", size, fd, &segs->map[index]);
         if (r < 0) {
             uncharge_tables(session, size, 1);
-            log_line(LOG_ERR, &session->log,
-                     "no memory for the segments that this session shares with npud: %s",
-                     strerror(-r));
             return cause_of_errno(r);
         }
     }

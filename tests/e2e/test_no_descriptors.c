@@ -3,6 +3,7 @@
  * in npud, and work when there are descriptors again. Each failed acltdtCreateQueue() used to leave
  * a queue that no program knew of, and so did the others with their objects.
  */
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -310,6 +311,106 @@ START_TEST(devices)
 }
 END_TEST
 
+/* --- npud has none left --- */
+
+#define LARGE ((size_t)4 << 20) /* a buffer with a segment of its own: two descriptors of npud's */
+
+/* Take all descriptors that npud has for us but one, maybe, with buffers, and free them. */
+static void exhaust_and_free(void)
+{
+    acltdtBuf buf[100];
+    unsigned n = 0;
+    aclError error;
+
+    while ((error = acltdtAllocBuf(LARGE, ACL_TDT_NORMAL_MEM, &buf[n])) == 0)
+        ck_assert_uint_lt(++n, sizeof(buf) / sizeof(buf[0]));
+    ck_assert_int_eq(error, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+    ck_assert_ptr_nonnull(strstr(aclGetRecentErrMsg(), "descriptors"));
+    ck_assert_uint_gt(n, 20);
+    for (unsigned i = 0; i < n; i++)
+        OK(acltdtFreeBuf(buf[i]));
+}
+
+static void make_and_end(const struct kind *kind)
+{
+    OK(kind->make());
+    OK(kind->end());
+}
+
+/* A process that has a session needs each of them while npud has nothing left but what is free. */
+static int makes_all(void *arg)
+{
+    aclrtEvent event;
+
+    (void)arg;
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+    OK(aclrtIpcGetEventHandle(event, &exported));
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        turn_tell(&turns[0]);
+        turn_await(&turns[1]);
+        make_and_end(&kinds[i]);
+    }
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+    return 0;
+}
+
+static int makes_a_session(void *arg)
+{
+    (void)arg;
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    make_and_end(&kinds[0]);
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+    return 0;
+}
+
+/* Guards against programs that are refused a descriptor which only free buffers have. */
+START_TEST(free_buffers_make_room)
+{
+    aclrtEvent event;
+    pid_t pid;
+
+    turn_init(&turns[0]);
+    turn_init(&turns[1]);
+    pid = child_start(makes_all, NULL);
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        turn_await(&turns[0]);
+        exhaust_and_free();
+        turn_tell(&turns[1]);
+    }
+    child_expect_ok(pid);
+    /* One is left, or none: a connection of a client takes two. */
+    for (int i = 0; i < 2; i++) {
+        exhaust_and_free();
+        child_expect_ok(child_start(makes_a_session, NULL));
+        OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+    }
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+}
+END_TEST
+
+static void set_up_small(void)
+{
+    struct rlimit few = {.rlim_cur = 120, .rlim_max = 120};
+
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0); /* npud inherits it */
+    npud_setup();
+}
+
+static void set_up_small_user(void)
+{
+    static const char *const args[] = {"--set=limits.fds=80", NULL};
+
+    npud_start(args);
+}
+
 static void tear_down_test(void)
 {
     npud_expect_empty();
@@ -325,5 +426,9 @@ int main(void)
     tcase_add_test(c, streams_beyond_a_segment);
     tcase_add_test(c, shared_by_others);
     tcase_add_test(c, devices);
+    c = suite_case(suite, "npud", 60, set_up_small, tear_down_test);
+    tcase_add_test(c, free_buffers_make_room);
+    c = suite_case(suite, "user", 60, set_up_small_user, tear_down_test);
+    tcase_add_test(c, free_buffers_make_room);
     return run_suite(suite);
 }
