@@ -23,7 +23,6 @@
 #include <sys/wait.h>
 
 #include "messages.h"
-#include "tests/common/need.h"
 #include "tests/common/share_cast.h"
 
 #define KEEPERS 2u /* members of the cast; at least one always lives and may manage all queues */
@@ -533,9 +532,6 @@ static void run_round(void)
 
 START_TEST(nothing_is_lost_or_doubled)
 {
-    /* Of all who die at once npud still has the rings and segments: each takes descriptors. */
-    if (!need_fds(__func__, 4096))
-        return;
     round_of.rng = stage_seed();
     round_of.next_depth = draw_below(&round_of.rng, DEPTHS);
     stage_open();

@@ -1059,9 +1059,6 @@ static bool bear_hostile_member(int which, unsigned attempt)
 
 START_TEST(beside_a_hostile_member)
 {
-    /* Of all who come and go npud still has rings and segments: each takes descriptors. */
-    if (!need_fds(__func__, 4096))
-        return;
     for (unsigned attempt = 0; !bear_hostile_member(_i, attempt); attempt++) {
         finish_test();
         set_up_test();
