@@ -110,9 +110,9 @@ START_TEST(few_by_the_caller)
     waker_wake(&npuds->word);
     ck_assert_uint_eq(atomic_load(&by_main), WAKER_AT_ONCE);
     part();
+    waker_stop(); /* the last may have gone before its waker has counted it */
     ck_assert_uint_eq(atomic_load(&by_main) + atomic_load(&by_others), CROWD);
     ck_assert_uint_le(atomic_load(&most), 4 * WAKER_AT_ONCE);
-    waker_stop();
 }
 END_TEST
 
