@@ -131,6 +131,7 @@ bool pools_make_room(struct pools *pools, struct pool *pool, const struct user *
         if (p != pool && (!payer || p->user->payer == payer))
             any |= make_room(p, until);
         p = p->next ? p->next : pools->list;
+        assert(p); /* segments go, pools do not */
     } while (p != first && clock_cpu_ns() < until);
     pools->room_at = p->number;
     return any;
