@@ -30,6 +30,15 @@ void users_share(struct users *users)
     users->shared = true;
 }
 
+void users_tell_of_memory(struct users *users)
+{
+    struct job *job = users->awaits_memory;
+
+    users->awaits_memory = NULL;
+    if (job)
+        job_list(job);
+}
+
 struct user *user_hold(struct user *user)
 {
     user->refs++;
@@ -196,6 +205,8 @@ void user_uncharge(struct charge *charge)
     take_used(charge->user, (enum resource)charge->resource, charge->amount);
     if (charge->mapped)
         take_used(charge->user, RESOURCE_MAPPINGS, charge->amount);
+    if (charge->resource == RESOURCE_TABLE_MEMORY)
+        users_tell_of_memory(charge->user->users);
     *charge = (struct charge){0};
 }
 

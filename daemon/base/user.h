@@ -83,6 +83,8 @@ struct users {
     const struct subuids *subuids;  /* NULL: none */
     _Atomic uint64_t filled_max;    /* limit[RESOURCE_FILLED_MEMORY], for engines */
     struct schedule *schedule;
+    /* Listed when table memory is given back, and taken from here then. NULL: nothing waits. */
+    struct job *awaits_memory;
 };
 
 /* In 16 bytes: there is one in every event. */
@@ -96,6 +98,9 @@ struct charge {
 
 /** From now on no user gets more of what npud has than is left for others. */
 void users_share(struct users *users);
+
+/** Table memory was given back, or a user may have more of it: what waits for it tries again. */
+void users_tell_of_memory(struct users *users);
 
 /** A reference to the user with this uid, made if new. NULL: no memory. */
 struct user *user_ref(struct users *users, uid_t uid);
@@ -125,7 +130,7 @@ int user_charge_files(struct charge *charge, struct user *user, uint64_t n);
 /** Charge more of the same: it is zeroed, or of this user and resource. As user_charge(). */
 int user_charge_more(struct charge *charge, struct user *user, enum resource resource,
                      uint64_t amount);
-/** Give a part of a charge back. */
+/** Give a part of a charge back, which was of no use: nothing that waits is told of that. */
 void user_uncharge_part(struct charge *charge, uint64_t amount);
 /** Give it back. Safe on a zeroed charge, and to repeat. */
 void user_uncharge(struct charge *charge);

@@ -30,6 +30,7 @@ void relay_starve(struct relay *relay)
     if (relay->starved)
         return;
     relay->starved = true;
+    relay->server->users.awaits_memory = &router->memory_came;
     router->n_starved++;
     DL_APPEND2(router->starved, relay, starved_prev, starved_next);
 }
@@ -75,13 +76,22 @@ void relay_unstarve_all(struct router *router)
         job_list(&router->unstarve);
 }
 
+static bool run_memory_came(struct job *job)
+{
+    relay_unstarve_all((struct router *)((char *)job - offsetof(struct router, memory_came)));
+    return false;
+}
+
 void relays_init(struct router *router, struct job_owner *owner)
 {
     router->unstarve = (struct job){run_unstarve, "queues that wait for memory", owner};
+    router->memory_came = (struct job){run_memory_came, "queues that wait for memory", owner};
 }
 
 void relays_deinit(struct router *router)
 {
+    router->server->users.awaits_memory = NULL;
+    job_cancel(&router->memory_came);
     job_cancel(&router->unstarve);
 }
 

@@ -81,6 +81,7 @@ struct router {
     uint32_t n_starved;
     uint32_t to_unstarve;          /* of these, from the first on */
     struct job unstarve;           /* the rest of these */
+    struct job memory_came;        /* these may find memory now */
     uint32_t *held;                /* heads of messages that npud has, by the id of their segment */
     struct route_rest *rests;      /* route_rest.h */
     struct message *spare;         /* for the next message that is taken, or NULL */

@@ -63,6 +63,7 @@ void server_configure(struct server *server)
     const struct config *config = server->config;
 
     server->users.limit = config->limit;
+    users_tell_of_memory(&server->users);
     atomic_store(&server->users.filled_max, config->limit[RESOURCE_FILLED_MEMORY]);
     server->linger_max = linger_max(server);
     server->any_uid = config->ipc_any_uid;

@@ -408,6 +408,52 @@ START_TEST(relays_that_wait_for_memory_try_again_in_slices)
 }
 END_TEST
 
+/* The user has no more memory, and a message needs a first backlog. */
+static void starve_source(struct queue *source, struct queue *destination)
+{
+    config.limit[RESOURCE_TABLE_MEMORY] = owner->user->used[RESOURCE_TABLE_MEMORY];
+    ck_assert_int_eq(bind_route(source, destination), ROUTE_BOUND);
+    send_lengths(source, 0, 1);
+    run_until_idle();
+    ck_assert(source->route->starved);
+    ck_assert_uint_eq(take_message(owner, destination), 0);
+}
+
+/*
+ * The user gives memory back that had nothing to do with routes: a queue's, which goes in steps,
+ * and that of a session's use of one. Or it may have more.
+ */
+START_TEST(a_source_goes_on_when_its_user_has_memory_again)
+{
+    struct queue *a[3], *b[3], *q = queue_for(owner, 64);
+    struct queue_attach *attach = queue_attach_new(other, q, q->id, QUEUE_MANAGE);
+    uint64_t most = config.limit[RESOURCE_TABLE_MEMORY];
+
+    ck_assert_ptr_nonnull(attach);
+    for (int i = 0; i < 3; i++) {
+        a[i] = queue_for(owner, 8);
+        b[i] = queue_for(owner, 8);
+    }
+    starve_source(a[0], b[0]);
+    config.limit[RESOURCE_TABLE_MEMORY] = most;
+    ck_assert_int_eq(queue_attach_change(attach, 0), 0);
+    run_until_idle();
+    expect_lengths(b[0], 0, 1);
+    send_lengths(q, 0, 40);
+    starve_source(a[1], b[1]);
+    queue_destroy(q);
+    ck_assert_ptr_nonnull(server.queues->rests);
+    run_until_idle();
+    expect_lengths(b[1], 0, 1);
+    starve_source(a[2], b[2]);
+    config.limit[RESOURCE_TABLE_MEMORY] = most;
+    server_configure(&server);
+    run_until_idle();
+    expect_lengths(b[2], 0, 1);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
 /* What its ring still has is given to the routes in steps, and then it goes. */
 START_TEST(a_source_that_ends_is_emptied_in_steps)
 {
@@ -1463,6 +1509,7 @@ int main(void)
     tcase_add_test(c, messages_to_hundreds_take_several_turns);
     tcase_add_test(c, hundreds_of_backlogs_grow_in_steps);
     tcase_add_test(c, relays_that_wait_for_memory_try_again_in_slices);
+    tcase_add_test(c, a_source_goes_on_when_its_user_has_memory_again);
     tcase_add_test(c, a_source_that_ends_is_emptied_in_steps);
     tcase_add_test(c, many_to_one_keeps_the_order_of_each);
     tcase_add_test(c, a_chain_goes_to_three);
