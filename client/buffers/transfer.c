@@ -52,7 +52,7 @@ static bool is_map_allowed(const struct ring *ring, uint32_t ref)
                v->number;
 }
 
-static enum outcome refuse(struct transfer *t, int error)
+static enum outcome refuse_transfer(struct transfer *t, int error)
 {
     t->error = error;
     return REFUSED;
@@ -83,14 +83,14 @@ static enum outcome choose_ring(struct transfer *t, struct ring *ring)
     t->ring = ring;
     if (__builtin_expect(!ring || (t->life != 0 && t->life != ring->life), 0)) {
         t->ring = NULL;
-        return refuse(t, error_no_ring(t, ring));
+        return refuse_transfer(t, error_no_ring(t, ring));
     }
     t->life = ring->life;
     if (__builtin_expect(transfer_ended(t), 0))
         return ENDED;
     return __builtin_expect(ring->rights & (t->putting ? QUEUE_PUT : QUEUE_TAKE), 1)
                ? DONE
-               : refuse(t, error_right(t));
+               : refuse_transfer(t, error_right(t));
 }
 
 /*
@@ -138,7 +138,7 @@ static inline __attribute__((always_inline)) enum outcome attempt_once(struct tr
 
     if (__builtin_expect(!guard, 0)) {
         t->ring = NULL;
-        return refuse(t, error_no_memory(t->function));
+        return refuse_transfer(t, error_no_memory(t->function));
     }
     t->woken = 0;
     outcome = choose_ring(t, queue_enter_ring(guard, t->queue));
@@ -147,7 +147,7 @@ static inline __attribute__((always_inline)) enum outcome attempt_once(struct tr
     if (t->woken & ~QUEUE_ROUTER)
         transfer_wait_wake(t);
     if (outcome == WAIT && t->deadline == 0) {
-        outcome = refuse(t, transfer_wait_error_time_up(t));
+        outcome = refuse_transfer(t, transfer_wait_error_time_up(t));
         t->ring = NULL;
     }
     bell = t->ring && (t->woken & QUEUE_ROUTER);
@@ -223,9 +223,9 @@ static enum outcome explain_result(struct transfer *t, enum queue_result r)
     case QUEUE_ENDED:
         return ENDED;
     case QUEUE_STALE:
-        return refuse(t, transfer_map_error_stale(t));
+        return refuse_transfer(t, transfer_map_error_stale(t));
     default:
-        return refuse(t, queue_error_damaged(t->function, t->queue->id));
+        return refuse_transfer(t, queue_error_damaged(t->function, t->queue->id));
     }
 }
 
@@ -253,7 +253,7 @@ static enum outcome put_message(struct transfer *t)
     enum queue_result r;
 
     if (__builtin_expect(t->slept, 0) && !mbuf_still_there(t->buffer))
-        return refuse(t, transfer_map_error_stale(t));
+        return refuse_transfer(t, transfer_map_error_stale(t));
     for (uint32_t i = 0; i < t->n_refs; i++)
         if (__builtin_expect(!is_map_allowed(t->ring, t->refs[i]), 0)) {
             t->needed = t->refs[i];
@@ -357,10 +357,11 @@ static enum outcome take_message(struct transfer *t)
     uint64_t held;
 
     if (__builtin_expect(transfer_taken_by_router(t), 0))
-        return refuse(t, error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                                   "%s: queue %u is the source of a route: its messages go to the "
-                                   "destinations (acltdtUnbindQueueRoutes ends that)",
-                                   t->function, t->queue->id));
+        return refuse_transfer(
+            t, error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                         "%s: queue %u is the source of a route: its messages go to the "
+                         "destinations (acltdtUnbindQueueRoutes ends that)",
+                         t->function, t->queue->id));
     r = queue_front(v, &front);
     if (r != QUEUE_OK)
         return r == QUEUE_EMPTY ? WAIT : ENDED;

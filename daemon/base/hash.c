@@ -17,7 +17,7 @@ static void make_key(void)
         key[0] = clock_ns();
 }
 
-static uint64_t rotate(uint64_t x, unsigned n)
+static uint64_t rotate_left(uint64_t x, unsigned n)
 {
     return x << n | x >> (64 - n);
 }
@@ -26,14 +26,14 @@ static void mix_state(uint64_t v[4])
 {
     v[0] += v[1];
     v[2] += v[3];
-    v[1] = rotate(v[1], 13) ^ v[0];
-    v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] = rotate(v[0], 32);
+    v[1] = rotate_left(v[1], 13) ^ v[0];
+    v[3] = rotate_left(v[3], 16) ^ v[2];
+    v[0] = rotate_left(v[0], 32);
     v[2] += v[1];
     v[0] += v[3];
-    v[1] = rotate(v[1], 17) ^ v[2];
-    v[3] = rotate(v[3], 21) ^ v[0];
-    v[2] = rotate(v[2], 32);
+    v[1] = rotate_left(v[1], 17) ^ v[2];
+    v[3] = rotate_left(v[3], 21) ^ v[0];
+    v[2] = rotate_left(v[2], 32);
 }
 
 static void absorb_word(uint64_t v[4], uint64_t word)

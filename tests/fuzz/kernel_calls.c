@@ -297,7 +297,7 @@ static long open_process(pid_t pid)
 }
 
 /* As __wrap_mincore(): of what is not resident, nothing is swapped out. */
-static long cachestat(uint64_t counts[5])
+static long answer_cachestat(uint64_t counts[5])
 {
     memset(counts, 0, 5 * sizeof(*counts));
     return 0;
@@ -317,7 +317,7 @@ static long answer_call(long number, const long arg[CALL_ARGS])
     case SYS_userfaultfd:
         return fail_with(ENOSYS);
     case SYS_cachestat:
-        return cachestat((uint64_t *)arg[2]);
+        return answer_cachestat((uint64_t *)arg[2]);
     default:
         return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4]);
     }

@@ -40,20 +40,20 @@ static size_t room_of(const struct region *r)
     return PAGE << r->kind;
 }
 
-static void poison(const struct region *r)
+static void poison_region(const struct region *r)
 {
     if (__asan_poison_memory_region && r->kind < POISON_KINDS)
         __asan_poison_memory_region(r->at, room_of(r) + PAGE);
 }
 
-static void unpoison(const struct region *r, size_t size)
+static void unpoison_region(const struct region *r, size_t size)
 {
     if (__asan_unpoison_memory_region && r->kind < POISON_KINDS)
         __asan_unpoison_memory_region(r->at, size);
 }
 
 /* A page behind each is never used. */
-static size_t stride(unsigned kind)
+static size_t region_stride(unsigned kind)
 {
     return (PAGE << kind) + PAGE;
 }
@@ -74,16 +74,16 @@ static struct region *make_region(unsigned kind)
 {
     struct region *r;
 
-    if (n_regions[kind] == REGIONS_MAX || (n_regions[kind] + 1) * stride(kind) > RESERVE)
+    if (n_regions[kind] == REGIONS_MAX || (n_regions[kind] + 1) * region_stride(kind) > RESERVE)
         return NULL;
     r = &region[kind][n_regions[kind]];
     r->kind = kind;
-    r->at = reserve + kind * RESERVE + n_regions[kind]++ * stride(kind);
+    r->at = reserve + kind * RESERVE + n_regions[kind]++ * region_stride(kind);
     return r;
 }
 
 /* Most pages of a large one were never written: to look is cheaper than to write. */
-static void clear(uint8_t *at, size_t size)
+static void clear_bytes(uint8_t *at, size_t size)
 {
     static const uint8_t zeros[PAGE];
 
@@ -97,7 +97,7 @@ static void clear(uint8_t *at, size_t size)
 void kernel_clear(struct file *file, uint64_t offset, uint64_t size)
 {
     MUST(offset + size <= file->size);
-    clear(file->region->at + offset, size);
+    clear_bytes(file->region->at + offset, size);
 }
 
 static struct region *new_region(uint64_t size)
@@ -116,18 +116,18 @@ static struct region *new_region(uint64_t size)
         r = make_region(kind);
     if (!r)
         return NULL;
-    unpoison(r, room_of(r));
+    unpoison_region(r, room_of(r));
     if (r->used)
-        clear(r->at, room_of(r));
+        clear_bytes(r->at, room_of(r));
     r->used = true;
     r->file = NULL;
-    poison(r);
+    poison_region(r);
     return r;
 }
 
 static void put_region(struct region *r)
 {
-    poison(r);
+    poison_region(r);
     r->next = free_region[r->kind];
     free_region[r->kind] = r;
 }
@@ -143,7 +143,7 @@ static struct region *find_region(const void *at)
 {
     size_t offset = (size_t)((const uint8_t *)at - reserve), kind = offset / RESERVE;
 
-    return &region[kind][offset % RESERVE / stride((unsigned)kind)];
+    return &region[kind][offset % RESERVE / region_stride((unsigned)kind)];
 }
 
 bool kernel_resize(struct file *file, uint64_t size)
@@ -155,7 +155,7 @@ bool kernel_resize(struct file *file, uint64_t size)
         if (!larger)
             return false;
         larger->file = file;
-        unpoison(larger, room_of(larger));
+        unpoison_region(larger, room_of(larger));
         if (r) {
             MUST(r->mappings == 0); /* what is mapped is sealed */
             memcpy(larger->at, r->at, file->size);
@@ -187,7 +187,7 @@ void *kernel_map(struct file *file, size_t size, uint64_t offset)
         errno = r ? EINVAL : ENOMEM;
         return MAP_FAILED;
     }
-    unpoison(r, (size_t)offset + size);
+    unpoison_region(r, (size_t)offset + size);
     r->mappings++;
     n_mappings++;
     if (file)
@@ -202,7 +202,7 @@ void kernel_unmap(void *at)
     MUST(r->mappings > 0);
     n_mappings--;
     if (--r->mappings == 0)
-        poison(r);
+        poison_region(r);
     if (r->file)
         kernel_unref(r->file);
     else

@@ -199,7 +199,7 @@ static int full_eventfd(void)
     return fd;
 }
 
-static int reopened(int fd)
+static int reopen_memfd(int fd)
 {
     char path[64];
 
@@ -230,7 +230,7 @@ static int other_descriptor(enum lie lie, int fd)
     case LIE_FDS_UNSEALED:
         return unsealed_memfd(fd);
     case LIE_FDS_READ_ONLY:
-        return reopened(fd);
+        return reopen_memfd(fd);
     case LIE_FDS_PIPE:
         return full_pipe();
     case LIE_FDS_BLOCKING:

@@ -24,7 +24,7 @@
 
 /* --- the server --- */
 
-static void answer(int dev, uint64_t unique, int error, const void *body, size_t size)
+static void answer_request(int dev, uint64_t unique, int error, const void *body, size_t size)
 {
     struct fuse_out_header head = {
         .len = (uint32_t)(sizeof(head) + size), .error = -error, .unique = unique};
@@ -57,16 +57,16 @@ static void serve_request(int dev, const struct fuse_in_header *in, struct silen
 
     switch (in->opcode) {
     case FUSE_INIT:
-        answer(dev, in->unique, 0, &init, sizeof(init));
+        answer_request(dev, in->unique, 0, &init, sizeof(init));
         break;
     case FUSE_LOOKUP:
-        answer(dev, in->unique, 0, &entry, sizeof(entry));
+        answer_request(dev, in->unique, 0, &entry, sizeof(entry));
         break;
     case FUSE_GETATTR:
-        answer(dev, in->unique, 0, &attr, sizeof(attr));
+        answer_request(dev, in->unique, 0, &attr, sizeof(attr));
         break;
     case FUSE_OPEN:
-        answer(dev, in->unique, 0, &open, sizeof(open));
+        answer_request(dev, in->unique, 0, &open, sizeof(open));
         break;
     case FUSE_READ:
         atomic_fetch_add(file->reads, 1);
@@ -80,10 +80,10 @@ static void serve_request(int dev, const struct fuse_in_header *in, struct silen
     case FUSE_INTERRUPT:
         break;
     case FUSE_RELEASE:
-        answer(dev, in->unique, 0, NULL, 0);
+        answer_request(dev, in->unique, 0, NULL, 0);
         break;
     default:
-        answer(dev, in->unique, ENOSYS, NULL, 0);
+        answer_request(dev, in->unique, ENOSYS, NULL, 0);
     }
 }
 

@@ -61,13 +61,13 @@ void MACHINE(free)(void *p);
 void __attribute__((weak)) __asan_poison_memory_region(void const volatile *at, size_t size);
 void __attribute__((weak)) __asan_unpoison_memory_region(void const volatile *at, size_t size);
 
-static void poison(const void *at, size_t size)
+static void poison_bytes(const void *at, size_t size)
 {
     if (__asan_poison_memory_region)
         __asan_poison_memory_region(at, size);
 }
 
-static void unpoison(const void *at, size_t size)
+static void unpoison_bytes(const void *at, size_t size)
 {
     if (__asan_unpoison_memory_region)
         __asan_unpoison_memory_region(at, size);
@@ -84,7 +84,7 @@ void heap_init(void)
     MUST(at != MAP_FAILED);
     heap = (struct heap *)(at + (-(uintptr_t)at & (SNAPSHOT_ALIGN - 1)));
     heap->top = (uint8_t *)heap + (sizeof(*heap) + ALIGN - 1) / ALIGN * ALIGN;
-    poison(heap, ROOM);
+    poison_bytes(heap, ROOM);
     snapshot_add(heap, ROOM);
 }
 
@@ -140,12 +140,12 @@ static void *take_block(size_t size, bool *fresh)
         heap->top += sizeof(*h) + room;
     }
     *h = (struct head){.state = IN_USE, .class = (uint16_t) class, .size = size};
-    unpoison(h + 1, size);
+    unpoison_bytes(h + 1, size);
     heap->blocks++;
     return h + 1;
 }
 
-static void *allocate(size_t size, bool zeros)
+static void *allocate_block(size_t size, bool zeros)
 {
     bool fresh;
     void *p = size < ROOM ? take_block(size, &fresh) : NULL;
@@ -169,7 +169,7 @@ static void put_block(void *p)
         put_block((uint8_t *)p - h->shift * ALIGN);
         return;
     }
-    poison(p, size_of(h->class));
+    poison_bytes(p, size_of(h->class));
     b->next = NULL;
     if (c->n++ == 0)
         c->first = b;
@@ -183,7 +183,7 @@ static void put_block(void *p)
 
 void *malloc(size_t size)
 {
-    return heap_on ? allocate(size, false) : MACHINE(malloc)(size);
+    return heap_on ? allocate_block(size, false) : MACHINE(malloc)(size);
 }
 
 void *calloc(size_t n, size_t size)
@@ -196,7 +196,7 @@ void *calloc(size_t n, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    return allocate(bytes, true);
+    return allocate_block(bytes, true);
 }
 
 void *realloc(void *p, size_t size)
@@ -230,15 +230,15 @@ void *aligned_alloc(size_t align, size_t size)
 
     if (!heap_on)
         return MACHINE(memalign)(align, size);
-    p = allocate(size + align, false);
+    p = allocate_block(size + align, false);
     if (!p)
         return NULL;
     at = p + (-(uintptr_t)p & (align - 1));
     if (at > p)
         *head_of(at) = (struct head){
             .state = IN_USE, .shift = (uint16_t)((size_t)(at - p) / ALIGN), .size = size};
-    poison(p, size + align);
-    unpoison(at, size);
+    poison_bytes(p, size + align);
+    unpoison_bytes(at, size);
     return at;
 }
 
