@@ -9,7 +9,8 @@ import subprocess
 import sys
 
 WIDTH = 100
-SOURCE = re.compile(r"(\.(c|h|cpp|hpp|py|sh|mk|md|proto|map|in|[1-8])|/?Makefile|^\.ci/\w[\w-]*)$")
+SOURCE = re.compile(
+    r"(\.(c|h|inc|cpp|hpp|py|sh|mk|md|proto|map|in|[1-8])|/?Makefile|^\.ci/\w[\w-]*)$")
 SKIPPED = re.compile(r"^tests/(fuzz/corpus|mutants/.*\.patch|abi/abi\.tsv)")
 
 faults = 0

@@ -101,7 +101,7 @@ static inline bool mbuf_data(const struct mbuf_ref *m, unsigned char **data, uin
     uint32_t block = atomic_load_explicit(&m->mbuf->block, memory_order_relaxed);
 
     *room = atomic_load_explicit(&m->mbuf->room, memory_order_relaxed);
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): who has found a buffer has its view */
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a buffer was found by its view */
     if (block >= m->view->n_data || *room > m->view->stride)
         return false;
     *data = m->view->data + block * m->view->stride;

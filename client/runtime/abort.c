@@ -202,7 +202,7 @@ static int hold_one(struct aborted *t, const char *function)
     return error;
 }
 
-/* A discarded record is not recorded, and says so before anybody can take it for done. */
+/* A discarded record is not recorded, and says so before any thread can take it for done. */
 static void tell_discarded(const struct device_abort *a)
 {
     for (size_t i = 0; i < a->n; i++) {

@@ -275,8 +275,8 @@ static bool has_hung_up(const struct admin *admin)
 }
 
 /*
- * Before a user is refused: who closes a connection and makes the next one is heard in this order,
- * but the close waits for its turn.
+ * Before a user is refused: npud hears of a connection that is closed before it hears of the next
+ * one, but the close waits for its turn.
  */
 static void free_hung_up(struct server *server, const struct user *user)
 {

@@ -1,6 +1,6 @@
 /*
- * Descriptors that npud holds open for an administrator: who asks why no client gets in any more
- * is answered when npud has no other descriptor left. Control thread.
+ * Descriptors that npud holds open for an administrator. When npud has no other descriptor left, it
+ * still answers npuctl, which asks why no client gets in any more. Control thread.
  */
 #pragma once
 

@@ -52,12 +52,12 @@ struct users;
 
 struct user {
     struct users *users;
-    struct schedule_user schedule; /* as a payer: whoever pays for a uid takes its turns */
+    struct schedule_user schedule; /* as a payer, which takes the turns of all that it pays for */
     uid_t uid;
     uint32_t refs;
     /*
-     * Who is charged for what it holds: itself, or the owner of its uid, if that is a subordinate
-     * one. Its names and rights are its own. Constant while it lives.
+     * The user that is charged for what it holds: itself, or the owner of its uid, if that is a
+     * subordinate one. Its names and rights are its own. Constant while it lives.
      */
     struct user *payer;
     uint64_t used[RESOURCE_COUNT]; /* as a payer */

@@ -54,7 +54,7 @@ static void tell_asker(struct peer *peer)
     tell_session(peer->session);
 }
 
-/* Those that ask while this goes on stand behind the others, and are told in vain at most once. */
+/* Sessions that ask meanwhile stand behind the others. Each is told without need at most once. */
 static void tell_some(struct queues *queues)
 {
     for (unsigned n = 0; n < TELL_AT_ONCE && queues->to_tell > 0 && queues->askers; n++) {

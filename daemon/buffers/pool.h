@@ -120,9 +120,9 @@ void pool_count(struct pool *pool, struct pool_census *census);
 struct pool *pool_from(struct pools *pools, uint64_t number);
 
 /**
- * Somebody is about to be refused memory, descriptors or mappings: give back what is free at this
- * moment of this pool (or NULL), and then of the other pools of this user, of all users if payer is
- * NULL, as far as a look of a millisecond or two finds it. True: something. Memory that is much
+ * npud is about to refuse memory, descriptors or mappings: give back what is free at this moment of
+ * this pool (or NULL), and then of the other pools of this user, of all users if payer is NULL, as
+ * far as a look of a millisecond or two finds it. True: something. Memory that is much
  * goes back a little later (deferred_close.h), but of each segment at least one descriptor at once.
  */
 bool pools_make_room(struct pools *pools, struct pool *pool, const struct user *payer);

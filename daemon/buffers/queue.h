@@ -225,7 +225,8 @@ void queue_take_gone(struct queue_attach *attach, bool spoils);
 
 /**
  * The session of the peer ends. What it has passed on is spoiled, as when it loses a right: from
- * here on nobody can take its right away, and with it that of those who have the segments from it.
+ * here on no owner can take its right away, and with it that of the sessions that have the segments
+ * from it.
  * One segment of it, by the position of its sweep, which has not begun. True: there was none left.
  */
 bool queue_reader_ended(struct peer *peer);

@@ -36,7 +36,7 @@ struct relay {
 
     struct job turn;  /* listed: it may have something to do */
     bool armed;       /* QUEUE_ROUTER is set where clients will see it */
-    bool awaits_room; /* armed, and nothing could be put there after that: whoever takes rings */
+    bool awaits_room; /* armed, and nothing could be put there after that: a consumer rings */
     bool starved;     /* in router->starved: npud has no memory */
     struct relay *starved_prev, *starved_next;
 

@@ -34,7 +34,7 @@ static bool is_attached(struct looker *l, const struct relay *relay)
     return relay && l->attached;
 }
 
-/* To whom a route by its source is shown is attached to the source, or has bound it. */
+/* A route is shown by its source to sessions that are attached to the source or have bound it. */
 static bool may_see(struct looker *l, const struct range *range, const struct route *route)
 {
     if (route->binder && route->binder == l->session->peer)

@@ -32,7 +32,7 @@ static void rest_free(struct route_rest *rest)
     user_unref(rest->user);
     free(rest);
     relay_unstarve_all(router); /* the backlog has given its memory back */
-    /* The messages kept what ended sessions have left, and who looked at it meanwhile saw that. */
+    /* The messages kept what ended sessions have left, also when npud looked at it. */
     pools_look_at_orphans(router->server->pools);
 }
 

@@ -20,7 +20,7 @@ struct route_rest {
     struct route_rest *prev, *next; /* router->rests */
 };
 
-/** The backlog of the route is nobody's to deliver: its messages are dropped, and it is empty. */
+/** No destination gets the backlog of the route: its messages are dropped, and it is empty. */
 void route_rest_begin(struct route *route);
 
 /** npud ends: drop all that is left of any route. */

@@ -28,7 +28,7 @@ void refuse_log(const struct call *call);
 
 /**
  * Was the request refused for want of something that empty buffers have: of this user's, or, if
- * *payer is NULL, of anybody's?
+ * *payer is NULL, of any user's?
  */
 bool refuse_lacks_buffers(const struct call *call, const struct user **payer);
 

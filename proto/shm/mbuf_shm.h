@@ -16,7 +16,7 @@
  * A buffer's name is its ref: segment id << 16 | slot. npud gives out the ids. At any moment each
  * names one segment, and none is 0.
  *
- * The word of a slot says who owns it, and nothing else does: lists and hints may be wrong. Every
+ * The word of a slot names its owner, and nothing else does: lists and hints may be wrong. Every
  * change of the owner is one compare-and-swap of the word, or one store of the only owner.
  *
  *     FREE                 no owner
@@ -162,7 +162,7 @@ struct segment_news {
     _Atomic uint32_t look_due; /* npud is going to look whether it is free: no need to tell */
     /*
      * Not 0: npud's router waits for a slot without data: tell it, see segment_slot_wanted().
-     * Another number each time that the router has looked in vain.
+     * Another number each time that the router has looked and found none.
      */
     _Atomic uint32_t slot_wanted;
 };

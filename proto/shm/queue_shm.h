@@ -86,7 +86,7 @@ enum queue_state {
     QUEUE_MOVED,
 };
 
-/** What npud says about those who put, or those who take. */
+/** What npud says about all producers, or all consumers. */
 struct queue_party_news {
     _Atomic uint32_t n;      /* sessions, and granted processes that are still to come */
     _Atomic uint32_t gone;   /* how many of these died or lost the right since one came */

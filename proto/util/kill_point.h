@@ -76,8 +76,8 @@
     X(TAKE_HELD, "buffer held, message not committed")                                             \
     X(TAKE_COMMITTED, "message committed, no sender woken")                                        \
     X(TAKE_WAKE, "room for a message, futex not called")                                           \
-    X(QUEUE_ARMED, "among those who wait, not looked again")                                       \
-    X(QUEUE_DISARMED, "not among those who wait any more")                                         \
+    X(QUEUE_ARMED, "counted as waiting, not looked again")                                         \
+    X(QUEUE_DISARMED, "not counted as waiting any more")                                           \
     X(QUEUE_MAPPED, "one file of a queue mapped, not the other")
 
 enum kill_point {

@@ -86,7 +86,7 @@ static bool dir_usable(const char *dir)
            access(dir, W_OK | X_OK) == 0;
 }
 
-/* npud makes the directory and fails if it exists, so nobody can have prepared it for us. */
+/* npud makes the directory and fails if it exists, so no other process can have prepared it. */
 static const char *runtime_dir_choose(void)
 {
     static char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -207,7 +207,8 @@ static int signals_block(struct run *run)
     for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
         sigaddset(&set, forwarded[i]);
     /*
-     * Whoever ignores SIGCHLD has its children reaped by the kernel, and we would lose the status.
+     * The kernel reaps the children of a process that ignores SIGCHLD, and npu-run would lose the
+     * status.
      */
     signal(SIGCHLD, SIG_DFL);
     if (sigprocmask(SIG_BLOCK, &set, &run->mask) < 0)
@@ -350,7 +351,7 @@ static void npud_finish(struct run *run, bool was_ready)
     status = died ? child_reap(&run->npud) : npud_end(run);
     runtime_dir_remove(run->runtime_dir);
     if (!was_ready)
-        return; /* somebody has said why */
+        return; /* the call that failed has said why */
     kind = status > 128 ? "signal" : "exit status";
     number = status > 128 ? status - 128 : status;
     if (died)
