@@ -957,6 +957,45 @@ START_TEST(a_backlog_without_a_destination_goes_with_npud)
 }
 END_TEST
 
+/*
+ * A buffer of an ended session that claims to be in a chain is kept while npud has the head. The
+ * pool is looked at when the queue ends, and its messages are dropped after that: then it is looked
+ * at again.
+ */
+START_TEST(what_a_dropped_backlog_has_kept_goes)
+{
+    struct session *dead = npud_session(300);
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 2);
+    struct segment *kept;
+    struct pool *orphan;
+    uint32_t last;
+
+    ck_assert_int_eq(segment_new(pool_get(dead), 64, 16, &kept), 0);
+    orphan = kept->pool;
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    send_lengths(a, 0, 40);
+    last = alloc_buffer(owner, segment, 40);
+    atomic_store(&kept->view.mbufs[0].word, mbuf_word_member(1, last));
+    ck_assert_int_eq(put_message(owner, a, last), QUEUE_OK);
+    run_until_idle();
+    session_free(dead);
+    run_until_idle();
+    ck_assert_ptr_eq(server.pools->orphans, orphan);
+    queue_destroy(b);
+    ck_assert_ptr_nonnull(server.router->rests);
+    event_del(orphan->on_look);
+    while (orphan->job.run(&orphan->job))
+        ;
+    ck_assert_int_eq(orphan->look, POOL_LOOK_NONE);
+    run_until_idle();
+    ck_assert_ptr_null(server.router->rests);
+    ck_assert(!server.pools->orphans || orphan->look == POOL_LOOK_DUE);
+    while (server.pools->orphans)
+        schedule_round(&server.schedule, server.base, true);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
 START_TEST(what_a_source_had_is_delivered_when_it_goes)
 {
     struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 2);
@@ -1527,6 +1566,7 @@ int main(void)
     tcase_add_test(c, with_a_destination_goes_what_was_meant_for_it);
     tcase_add_test(c, a_backlog_without_a_destination_goes_in_steps);
     tcase_add_test(c, a_backlog_without_a_destination_goes_with_npud);
+    tcase_add_test(c, what_a_dropped_backlog_has_kept_goes);
     tcase_add_test(c, what_a_source_had_is_delivered_when_it_goes);
     tcase_add_test(c, abnormal_routes_do_not_heal);
     tcase_add_test(c, an_abnormal_route_goes_with_all_who_know_it);
