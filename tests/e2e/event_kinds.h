@@ -1,6 +1,6 @@
 /*
- * The kinds of events (section 3 of the event reference) and section 8, which function accepts
- * which kind, as a table of calls. Used in the process of the test and by actors.
+ * The kinds of events, and which function accepts which kind, as a table of calls. Used in the
+ * process of the test and by actors.
  */
 #pragma once
 

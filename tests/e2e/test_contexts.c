@@ -1,7 +1,6 @@
 /*
- * Devices, contexts and streams: the worked cases of the reference (device_context.md section 9,
- * stream.md section 11), default streams, peer access, visible devices, memory information, and
- * what a reset takes with it.
+ * Devices, contexts and streams: the worked cases of the interface's reference, default streams,
+ * peer access, visible devices, memory information, and what a reset takes with it.
  *
  * Skipped under TSan: the test asks one call after the other; the threads of npud and of the
  * library meet in the same ways in test_ipc_order, test_queue, the model and the soak.
@@ -103,7 +102,7 @@ static void t2_pause(void)
     turn_await(&to_t2);
 }
 
-/* --- device_context.md, section 9, one thread --- */
+/* --- devices and contexts, one thread --- */
 
 START_TEST(fresh_thread_has_nothing)
 {
@@ -391,7 +390,7 @@ START_TEST(events_survive_contexts_and_resets)
 }
 END_TEST
 
-/* --- section 9, several threads --- */
+/* --- devices and contexts, several threads --- */
 
 static void *expect_unbound_thread(void *arg)
 {
@@ -572,7 +571,7 @@ START_TEST(threads_set_and_reset_at_the_same_time)
 }
 END_TEST
 
-/* --- stream.md, section 11 --- */
+/* --- the worked cases of streams --- */
 
 START_TEST(fresh_streams)
 {

@@ -1,5 +1,5 @@
 /*
- * Section 5 of the event reference: what each state answers, in one process. Where its rows are:
+ * What each state of an event answers, in one process. Where the rows are:
  *
  * | rows                                          | here                                       |
  * | --------------------------------------------- | ------------------------------------------ |
@@ -14,9 +14,9 @@
  * | (b-sync) is one flag; (b-ext) as well         | level_is_..., external_event_has_...       |
  * | (b-dev) is never recorded                     | device_use_only_event_is_never_recorded    |
  * | QueryEventWaitStatus                          | outstanding_waits_are_told                 |
- * | limits of stream waits (section 4)            | expired_..., limits_that_do_not_apply      |
- * | waits across devices (section 4)              | wait_for_the_other_device_really_waits     |
- * | section 7, aclrtSynchronizeDevice             | device_synchronise_...; more processes in  |
+ * | limits of stream waits                        | expired_..., limits_that_do_not_apply      |
+ * | waits across devices                          | wait_for_the_other_device_really_waits     |
+ * | aclrtSynchronizeDevice                        | device_synchronise_...; more processes in  |
  * |                                               | test_ipc_order.c                           |
  *
  * Runs long: 6 s.
@@ -644,7 +644,7 @@ START_TEST(wait_for_the_other_device_really_waits)
 }
 END_TEST
 
-/* --- section 7 --- */
+/* --- aclrtSynchronizeDevice --- */
 
 START_TEST(device_synchronise_waits_for_every_stream_of_the_device)
 {

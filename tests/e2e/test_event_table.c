@@ -1,6 +1,6 @@
 /*
- * Sections 3 and 8 of the event reference in one process: which function accepts which kind, at
- * which moment, and what may be created. Where the cells of the reference are:
+ * Events in one process: which function accepts which kind, at which moment, and what may be
+ * created. Where the cells of the reference are:
  *
  * | reference                                 | here                                         |
  * | ----------------------------------------- | -------------------------------------------- |
@@ -28,7 +28,7 @@ static void set_up_test(void)
     other = lane_stream(0, SPARE);
 }
 
-/* --- section 8: functions and kinds --- */
+/* --- functions and kinds --- */
 
 static void call_at_moment(enum moment moment, const struct event_call *call, enum kind kind)
 {
@@ -108,7 +108,7 @@ START_TEST(timing_follows_the_latest_record)
 }
 END_TEST
 
-/* --- section 3 and the creation functions: every combination of flags --- */
+/* --- the creation functions: every combination of flags --- */
 
 static bool is_flag_allowed(uint32_t flag, bool ex)
 {

@@ -1,6 +1,6 @@
 /*
- * After a failed task: the two failure modes, row by row as in section 5 of the reference, and the
- * ways to discard tasks: abort of a stream, of a task, of a device.
+ * After a failed task: the two failure modes, row by row, and the ways to discard tasks: abort of a
+ * stream, of a task, of a device.
  */
 #include <pthread.h>
 #include <signal.h>

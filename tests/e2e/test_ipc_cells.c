@@ -1,8 +1,8 @@
 /*
- * Sections 6 and 8 (column d) of the event reference, for one, two and three processes: what each
- * state of an IPC event answers, through each handle, for each recorder. Where the cells are:
+ * IPC events, for one, two and three processes: what each state of an IPC event answers, through
+ * each handle, for each recorder. Where the cells are:
  *
- * | rows of section 6                             | here                                        |
+ * | rows                                          | here                                        |
  * | --------------------------------------------- | ------------------------------------------- |
  * | no record yet                                 | NOT_RECORDED                                |
  * | latest record submitted, not executed         | ONE_PENDING, LATER_PENDING (an earlier one  |
@@ -19,7 +19,7 @@
  *
  * | more                                          | here                                        |
  * | --------------------------------------------- | ------------------------------------------- |
- * | section 8, column d; "refused", "supported"   | function_accepts_ipc                        |
+ * | functions that accept IPC events, or not      | function_accepts_ipc                        |
  * | all processes ask at the same time            | everybody_at_once                           |
  * | which record a wait belongs to, order, limits | test_ipc_order.c                            |
  * | handles, the order of destroying and leaving  | test_ipc_life.c                             |
@@ -364,7 +364,7 @@ START_TEST(everybody_at_once)
 }
 END_TEST
 
-/* --- section 8, column d --- */
+/* --- which function accepts IPC events --- */
 
 static void act_call(struct act *a)
 {

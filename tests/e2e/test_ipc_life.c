@@ -1,7 +1,6 @@
 /*
- * Handles of IPC events, destroyed in each order, and processes that leave (sections 4 and 6 of the
- * event reference, acl_npud.h and libaclclient(7)), in one, two and three processes. Decisions
- * where the reference is open:
+ * Handles of IPC events, destroyed in each order, and processes that leave (acl_npud.h and
+ * libaclclient(7)), in one, two and three processes. Decisions where the reference is open:
  *
  * | case                                            | here                                   |
  * | ----------------------------------------------- | -------------------------------------- |

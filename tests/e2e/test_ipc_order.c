@@ -1,7 +1,7 @@
 /*
- * Section 6 of the event reference, for one, two and three processes: which record a wait belongs
- * to, whichever record finishes first; turns on one event; limits; and section 7, what
- * aclrtSynchronizeDevice waits for. (What each state answers: test_ipc_cells.c.)
+ * IPC events, for one, two and three processes: which record a wait belongs to, whichever record
+ * finishes first; turns on one event; limits; and what aclrtSynchronizeDevice waits for. (What each
+ * state answers: test_ipc_cells.c.)
  *
  * | sentence of the reference                        | here                                      |
  * | ------------------------------------------------ | ----------------------------------------- |

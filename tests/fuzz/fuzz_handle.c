@@ -1,7 +1,7 @@
 /*
  * The 64 bytes that name an IPC event. Only a process that has them may open it. Errors are told as
- * api/event.md and npud.proto say: not given out by this npud: 107000; given out, and the event is
- * gone: 107017.
+ * npud.proto and libaclclient(7) say: not given out by this npud: 107000; given out, and the event
+ * is gone: 107017.
  */
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/session.h"

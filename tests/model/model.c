@@ -23,7 +23,7 @@ const struct kind_info kind_info[KINDS] = {
     [KIND_IPC] = {"IPC", MAKE_EX_WITH_FLAG, ACL_EVENT_IPC, 7},
 };
 
-/* --- section 8: which function accepts which kind --- */
+/* --- which function accepts which kind --- */
 
 enum use {
     USE_RECORD,

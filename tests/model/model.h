@@ -1,7 +1,7 @@
 /*
- * A sequential model of the reference (sections 5, 6, 8 of the event reference, and the decisions
- * in README.md and in the headers): what every call returns and how far every stream gets, for
- * programs of a small language. It calls nothing of ACL and knows nothing of how npud works.
+ * A sequential model of events as the headers and docs/programming.md describe them: what every
+ * call returns and how far every stream gets, for programs of a small language. It calls nothing of
+ * ACL and knows nothing of how npud works.
  *
  * Streams run by themselves, so the model looks at a program only where nothing moves any more:
  * after each step, or after a group of hasty steps, all streams stand at a gate, at a wait that
@@ -85,7 +85,7 @@ struct kind_info {
     const char *name;
     enum maker maker;
     uint32_t flags;
-    unsigned column; /* of the table in section 8 */
+    unsigned column; /* of the table in model.c */
 };
 extern const struct kind_info kind_info[KINDS];
 

@@ -8,7 +8,7 @@ import acl.rt
 import acl.util
 from support import main
 
-# Kinds, as in api/python.md. None: a value that the function must refuse with the TypeError of the
+# Kinds. None: a value that the function must refuse with the TypeError of the
 # conventions.
 BAD = {
     "P": [1.5, None, b"x", "1", [], object()],
