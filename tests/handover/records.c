@@ -220,7 +220,8 @@ static void abort_stream(void)
         DO(process.cast.event, aclrtDeviceTaskAbort(0, 0));
     } else if (DO(process.cast.event, aclrtDestroyStreamForce(me.stream))) {
         me.stream = NULL;
-        DO(process.cast.event, aclrtCreateStream(&me.stream));
+        if (!DO(process.cast.event, aclrtCreateStream(&me.stream)))
+            me.ghostly = GHOSTLY; /* it has no stream any more */
     }
 }
 

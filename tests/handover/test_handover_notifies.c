@@ -145,11 +145,12 @@ static bool take_turn(struct line *l)
  * A record that is discarded fails the wait that it would have ended, unless it was executed
  * before.
  */
-static bool abort_record(unsigned i)
+static void abort_record(unsigned i)
 {
     if (draw_chance(&me.rng, 50))
-        return DO(i, aclrtStreamAbort(me.stream));
-    return DO(i, aclrtDestroyStreamForce(me.stream)) && DO(i, aclrtCreateStream(&me.stream));
+        DO(i, aclrtStreamAbort(me.stream));
+    else if (DO(i, aclrtDestroyStreamForce(me.stream)) && !DO(i, aclrtCreateStream(&me.stream)))
+        me.ghostly = GHOSTLY; /* it has no stream any more */
 }
 
 static void record_once(unsigned i)
