@@ -337,34 +337,48 @@ static void make_and_end(const struct kind *kind)
     OK(kind->end());
 }
 
-/* A process that has a session needs each of them while npud has nothing left but what is free. */
+static void make_a_session(void)
+{
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+}
+
+static void end_the_session(void)
+{
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+}
+
+/* The other process has taken all that there was, and has freed it. */
+static void await_exhausted(void)
+{
+    turn_tell(&turns[0]);
+    turn_await(&turns[1]);
+}
+
+#define KINDS    (sizeof(kinds) / sizeof(kinds[0]))
+#define SESSIONS 2
+
+/* Each of them while npud has nothing left but what is free: first in a session that is there. */
 static int makes_all(void *arg)
 {
     aclrtEvent event;
 
     (void)arg;
-    OK(aclInit(NULL));
-    OK(aclrtSetDevice(0));
+    make_a_session();
     OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
     OK(aclrtIpcGetEventHandle(event, &exported));
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        turn_tell(&turns[0]);
-        turn_await(&turns[1]);
+    for (size_t i = 0; i < KINDS; i++) {
+        await_exhausted();
         make_and_end(&kinds[i]);
     }
-    OK(aclrtResetDevice(0));
-    OK(aclFinalize());
-    return 0;
-}
-
-static int makes_a_session(void *arg)
-{
-    (void)arg;
-    OK(aclInit(NULL));
-    OK(aclrtSetDevice(0));
-    make_and_end(&kinds[0]);
-    OK(aclrtResetDevice(0));
-    OK(aclFinalize());
+    end_the_session();
+    for (int i = 0; i < SESSIONS; i++) {
+        await_exhausted();
+        make_a_session();
+        make_and_end(&kinds[0]);
+        end_the_session();
+    }
     return 0;
 }
 
@@ -377,22 +391,17 @@ START_TEST(free_buffers_make_room)
     turn_init(&turns[0]);
     turn_init(&turns[1]);
     pid = child_start(makes_all, NULL);
-    OK(aclInit(NULL));
-    OK(aclrtSetDevice(0));
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    make_a_session();
+    for (size_t i = 0; i < KINDS + SESSIONS; i++) {
         turn_await(&turns[0]);
+        /* One is left, or none, where a connection takes two. */
+        if (i > KINDS)
+            OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
         exhaust_and_free();
         turn_tell(&turns[1]);
     }
     child_expect_ok(pid);
-    /* One is left, or none: a connection of a client takes two. */
-    for (int i = 0; i < 2; i++) {
-        exhaust_and_free();
-        child_expect_ok(child_start(makes_a_session, NULL));
-        OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
-    }
-    OK(aclrtResetDevice(0));
-    OK(aclFinalize());
+    end_the_session();
 }
 END_TEST
 
@@ -422,7 +431,7 @@ int main(void)
     Suite *suite = suite_create("no descriptors");
     TCase *c = suite_case(suite, "calls", 60, npud_setup, tear_down_test);
 
-    tcase_add_loop_test(c, nothing_is_left_behind, 0, sizeof(kinds) / sizeof(kinds[0]));
+    tcase_add_loop_test(c, nothing_is_left_behind, 0, KINDS);
     tcase_add_test(c, streams_beyond_a_segment);
     tcase_add_test(c, shared_by_others);
     tcase_add_test(c, devices);
