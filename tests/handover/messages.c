@@ -121,7 +121,9 @@ static bool check_success(aclError r, const char *what)
 
 /* --- making and checking messages --- */
 
-static size_t draw_size(void)
+bool messages_few_sizes;
+
+static size_t draw_any_size(void)
 {
     static const uint32_t most[] = {8, 200, 200, 4096, 9000, 70000, LARGEST};
     unsigned k = draw_below(&me.rng, 24);
@@ -131,6 +133,17 @@ static size_t draw_size(void)
     if (k < 12) /* around powers of two */
         return (1u << (1 + draw_below(&me.rng, 17))) - 1 + draw_below(&me.rng, 3);
     return 1 + draw_below(&me.rng, 64);
+}
+
+static size_t draw_size(void)
+{
+    size_t size = draw_any_size(), few = 128;
+
+    if (!messages_few_sizes)
+        return size;
+    while (few < size)
+        few *= 4;
+    return few < LARGEST ? few : LARGEST;
 }
 
 /* NULL: there is no memory, or no session any more. */

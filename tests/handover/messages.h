@@ -68,6 +68,12 @@ struct part {
     uint32_t queue;
 };
 extern struct part part_next;
+
+/**
+ * Buffers of few sizes. Each size has segments of its own in each process, and npud has two
+ * descriptors for each segment as long as a message of it is on its way.
+ */
+extern bool messages_few_sizes;
 int messages_main(struct player *p);
 
 /** Take all that is in the queue, as this life. Returns how many messages. */

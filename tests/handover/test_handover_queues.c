@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 
 #include "messages.h"
+#include "tests/common/need.h"
 #include "tests/common/share_cast.h"
 
 #define KEEPERS 2u /* members of the cast; at least one always lives and may manage all queues */
@@ -532,6 +533,7 @@ static void run_round(void)
 
 START_TEST(nothing_is_lost_or_doubled)
 {
+    messages_few_sizes = !need_fds("nothing_is_lost_or_doubled: messages of all sizes", 4096);
     round_of.rng = stage_seed();
     round_of.next_depth = draw_below(&round_of.rng, DEPTHS);
     stage_open();

@@ -259,12 +259,17 @@ static bool measure_slices(void)
 {
     uint32_t ms = (uint32_t)(read_seconds() * 1000 / (2 * SLICES));
     bool good = false;
+    uint64_t give_up;
 
     for (unsigned i = 0; i < (wants_comparison() ? ATTEMPTS : 1) && !good; i++) {
         victims_forget_times();
         measure_once(ms);
         good = times_are_good();
     }
+    /* A machine with much to do may have let none of them work in so short a time. */
+    give_up = now_ns() + GUARD_NS;
+    while (victims_count(PHASE_HOSTILE, MEASURED_ROUND) == 0 && now_ns() < give_up)
+        hostile_slice(ms);
     ck_assert_msg(victims_count(PHASE_HOSTILE, MEASURED_ROUND) > 0, "nothing gets done beside it");
     return good;
 }
