@@ -3,6 +3,7 @@
  * (NPUD_SOCKET) nor its devices (ASCEND_RT_VISIBLE_DEVICES). The program is a copy of this one,
  * setuid to root, that a second user runs: this takes root, and a view of /run of its own.
  */
+#include <dlfcn.h>
 #include <grp.h>
 #include <sched.h>
 #include <stdio.h>
@@ -53,6 +54,7 @@ static int run_as_second_user(void *arg)
     if (run->npud && symlink(run->npud, "/run/npud/npud.sock") != 0)
         return NO_NPUD + 2;
     setenv("NPUD_SOCKET", run->socket, 1);
+    setenv("LD_LIBRARY_PATH", npud.dir, 1); /* of the plain program: no setuid program reads it */
     setenv("ASCEND_RT_VISIBLE_DEVICES", run->visible, 1);
     if (setgroups(0, NULL) != 0 || setgid(SECOND_USER) != 0 || setuid(SECOND_USER) != 0)
         return NO_NPUD + 3;
@@ -68,16 +70,32 @@ static int devices_seen(struct run run)
     return WEXITSTATUS(status);
 }
 
-/* A copy of this program in npud's directory. */
-static char *copy_program(const char *name, mode_t mode)
+/* A copy in npud's directory. */
+static char *copy_file(const char *from, const char *name, mode_t mode)
 {
-    char *path, command[256];
+    char *path, *command;
 
     ck_assert_int_gt(asprintf(&path, "%s/%s", npud.dir, name), 0);
-    snprintf(command, sizeof(command), "cp /proc/%d/exe %s", (int)getpid(), path);
+    ck_assert_int_gt(asprintf(&command, "cp '%s' %s", from, path), 0);
     ck_assert_int_eq(system(command), 0);
+    free(command);
     ck_assert_int_eq(chmod(path, mode), 0);
     return path;
+}
+
+static void remove_copy(char *path)
+{
+    unlink(path);
+    free(path);
+}
+
+/* The library, which the second user cannot reach where the tree is, if that is in /root. */
+static char *copy_library(void)
+{
+    Dl_info library;
+
+    ck_assert_int_ne(dladdr((void *)aclInit, &library), 0);
+    return copy_file(library.dli_fname, "libaclclient.so.1", 0755);
 }
 
 static bool may_run(const char *test)
@@ -97,7 +115,7 @@ static bool may_run(const char *test)
 
 START_TEST(caller_chooses_no_npud_and_no_devices)
 {
-    char *plain, *setuid_copy, *socket;
+    char *plain, *setuid_copy, *library, *socket, self[32];
 
     if (!may_run(__func__))
         return;
@@ -105,18 +123,19 @@ START_TEST(caller_chooses_no_npud_and_no_devices)
     ck_assert_int_gt(asprintf(&socket, "%s/npud.sock", npud.dir), 0);
     ck_assert_int_eq(chmod(npud.dir, 0755), 0);
     ck_assert_int_eq(chmod(socket, 0666), 0);
-    plain = copy_program("plain", 0755);
-    setuid_copy = copy_program("setuid", 04755);
+    snprintf(self, sizeof(self), "/proc/%d/exe", (int)getpid());
+    plain = copy_file(self, "plain", 0755);
+    setuid_copy = copy_file(self, "setuid", 04755);
+    library = copy_library();
 
     ck_assert_int_eq(devices_seen((struct run){plain, socket, "1", NULL}), 1);
     ck_assert_int_eq(devices_seen((struct run){setuid_copy, socket, "1", NULL}), NO_NPUD);
     ck_assert_int_eq(devices_seen((struct run){plain, "/nowhere", "1", socket}), NO_NPUD);
     ck_assert_int_eq(devices_seen((struct run){setuid_copy, "/nowhere", "1", socket}), DEVICES);
 
-    unlink(plain);
-    unlink(setuid_copy);
-    free(plain);
-    free(setuid_copy);
+    remove_copy(plain);
+    remove_copy(setuid_copy);
+    remove_copy(library);
     free(socket);
     npud_expect_empty();
     npud_teardown();

@@ -117,6 +117,8 @@ static enum end run_case(const struct kill_case *c, uint32_t point, uint32_t pas
         actor_next_step(&observer[i]);
     for (int i = 0; i < OBSERVERS; i++)
         actor_await_step(&observer[i]); /* it saw the death as it should */
+    /* The end of a session goes in steps: from here on, what the victim had queued is gone. */
+    npud_await_sessions(OBSERVERS);
     for (int i = 0; i < OBSERVERS; i++) {
         actor_next_step(&observer[i]); /* and goes on, one after the other */
         actor_await_step(&observer[i]);
