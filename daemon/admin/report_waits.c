@@ -31,21 +31,21 @@ static void report_blocked(struct rows *rows, const struct wait_graph *waits,
     r->pid = b->process->pid;
     r->program = b->process->program;
     blocked_name(b, text, sizeof(text));
-    r->who = report_rows_copy_text(rows, text);
+    r->waiter = report_rows_copy_text(rows, text);
     blocked_describe(b, text, sizeof(text));
     r->waits_for = report_rows_copy_text(rows, text);
     blocked_describe_blocker(b, text, sizeof(text));
-    r->owed_by = report_rows_copy_text(rows, text);
+    r->blocker = report_rows_copy_text(rows, text);
     describe_state(waits, b, text, sizeof(text));
     r->state = report_rows_copy_text(rows, text);
     r->for_ms = now > b->since_ns ? (now - b->since_ns) / NSEC_PER_MSEC : 0;
     r->stream = b->stream;
     r->thread = b->thread;
     r->call = report_rows_copy_text(rows, b->call);
-    r->owner_session = b->blocker ? b->blocker->id : 0;
-    r->owner_pid = b->blocker ? b->blocker->pid : 0;
-    r->owner_stream = b->blocker_stream;
-    r->owner_thread = b->blocker_thread;
+    r->blocker_session = b->blocker ? b->blocker->id : 0;
+    r->blocker_pid = b->blocker ? b->blocker->pid : 0;
+    r->blocker_stream = b->blocker_stream;
+    r->blocker_thread = b->blocker_thread;
     r->timed = b->timed;
     r->deadlock = b->deadlock;
 }

@@ -518,7 +518,7 @@ START_TEST(stalled_until_cleared)
     snprintf(words, sizeof(words), "rule %lu of npuctl inject", rule);
     ck_assert_str_eq(r->waits[0]->waits_for, words);
     snprintf(words, sizeof(words), "npuctl inject clear %lu", rule);
-    ck_assert_str_eq(r->waits[0]->owed_by, words);
+    ck_assert_str_eq(r->waits[0]->blocker, words);
     npud__report__free_unpacked(r, NULL);
     launch_copy(other);
     OK(aclrtSynchronizeStream(other));

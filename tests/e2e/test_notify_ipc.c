@@ -603,8 +603,8 @@ START_TEST(certain_deadlock)
 
         certain = r->n_deadlocks == 1 && strcmp(r->deadlocks[0]->certainty, CERTAINLY) == 0;
         for (size_t i = 0; certain && i < r->n_waits; i++)
-            ck_assert(r->waits[i]->thread != 0 ||
-                      (r->waits[i]->owner_stream >= 0 && strstr(r->waits[i]->waits_for, "notify")));
+            ck_assert(r->waits[i]->thread != 0 || (r->waits[i]->blocker_stream >= 0 &&
+                                                   strstr(r->waits[i]->waits_for, "notify")));
         npud__report__free_unpacked(r, NULL);
         ck_assert(now_ns() < give_up);
     }

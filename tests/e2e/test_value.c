@@ -542,12 +542,12 @@ START_TEST(no_deadlock_while_somebody_may_write)
     await_blocked(1);
     blocked_streams(&r);
     ck_assert_uint_eq(r->n_deadlocks, 0);
-    ck_assert_ptr_nonnull(strstr(r->waits[0]->owed_by, "not submitted"));
+    ck_assert_ptr_nonnull(strstr(r->waits[0]->blocker, "not submitted"));
     npud__report__free_unpacked(r, NULL);
     OK(aclnpudLaunchDelay(3600000000, 0, other));
     OK(aclrtMemsetAsync(word, 8, 1, 8, other));
     blocked_streams(&r);
-    ck_assert_ptr_null(strstr(r->waits[0]->owed_by, "not submitted"));
+    ck_assert_ptr_null(strstr(r->waits[0]->blocker, "not submitted"));
     npud__report__free_unpacked(r, NULL);
     OK(aclrtDestroyStreamForce(other));
     OK(aclrtDestroyStreamForce(stream));

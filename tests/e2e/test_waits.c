@@ -112,31 +112,33 @@ START_TEST(every_stream_and_thread_that_waits_has_a_row)
 
     r = ask_until(four_wait);
     row = find_row(r, id_of(stream), NULL);
-    ck_assert_str_eq(row->who + strlen("stream "), strchr(row->who, ' ') + 1);
+    ck_assert_str_eq(row->waiter + strlen("stream "), strchr(row->waiter, ' ') + 1);
     ck_assert_ptr_nonnull(strstr(row->waits_for, "a record of event"));
-    ck_assert_int_eq(row->owner_pid, getpid());
-    ck_assert_int_eq(row->owner_stream, -1);
-    ck_assert_ptr_nonnull(strstr(row->owed_by, "not submitted"));
+    ck_assert_int_eq(row->blocker_pid, getpid());
+    ck_assert_int_eq(row->blocker_stream, -1);
+    ck_assert_ptr_nonnull(strstr(row->blocker, "not submitted"));
     ck_assert_str_eq(row->state, "waiting");
     row = find_row(r, id_of(other), NULL);
     ck_assert_ptr_nonnull(strstr(row->waits_for, "position"));
-    ck_assert_int_eq(row->owner_stream, id_of(stream));
+    ck_assert_int_eq(row->blocker_stream, id_of(stream));
     row = find_row(r, id_of(third), NULL);
     ck_assert_ptr_nonnull(strstr(row->waits_for, "record 1 of IPC event"));
-    ck_assert_int_eq(row->owner_stream, id_of(other));
-    ck_assert_int_eq(row->owner_pid, getpid());
+    ck_assert_int_eq(row->blocker_stream, id_of(other));
+    ck_assert_int_eq(row->blocker_pid, getpid());
     ck_assert(row->timed);
     ck_assert_str_eq(row->state, "waiting (timed)");
     row = find_row(r, 0, "aclrtSynchronizeEvent");
     ck_assert_int_eq(row->stream, -1);
     ck_assert_uint_ne(row->thread, 0);
     ck_assert_uint_ne(row->thread, (uint32_t)gettid());
-    ck_assert_int_eq(row->owner_stream, id_of(other));
+    ck_assert_int_eq(row->blocker_stream, id_of(other));
     ck_assert_uint_eq(r->n_deadlocks, 0);
     npud__report__free_unpacked(r, NULL);
 
     npuctl_says("waits", 0, "aclrtSynchronizeEvent");
     npuctl_says("--json waits", 0, "\"deadlocks\":[]");
+    npuctl_says("--json waits", 0, "\"waiter\":\"stream ");
+    npuctl_says("--json waits", 0, "\"blocker\":\"stream ");
 
     OK(aclrtRecordEvent(gate, NULL));
     pthread_join(thread, &result);
@@ -377,7 +379,7 @@ START_TEST(deadlock_of_two_streams)
     ck_assert_str_eq(r->deadlocks[0]->certainty, "suspected");
     ck_assert_uint_eq(r->deadlocks[0]->processes, 1);
     ck_assert_str_eq(find_row(r, id_of(stream), NULL)->state, "suspected deadlock 1");
-    ck_assert_int_eq(find_row(r, id_of(stream), NULL)->owner_stream, id_of(other));
+    ck_assert_int_eq(find_row(r, id_of(stream), NULL)->blocker_stream, id_of(other));
     ck_assert_str_eq(find_row(r, id_of(third), NULL)->state, "behind suspected deadlock 1");
     npud__report__free_unpacked(r, NULL);
     OK(aclrtRecordEvent(a, NULL));
