@@ -201,7 +201,7 @@ static int answer_request(struct admin *admin, const Npud__AdminRequest *request
 
 static bool run_answer(struct job *job)
 {
-    static struct packet packet;
+    struct packet packet;
     struct admin *admin = (struct admin *)((char *)job - offsetof(struct admin, answer));
     Npud__AdminRequest *request = NULL;
     int r = packet_recv_without_fds(admin->socket, &packet, admin->takes_fds, MSG_DONTWAIT);

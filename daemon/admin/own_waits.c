@@ -116,23 +116,23 @@ static int32_t give_report(struct call *call, Npud__OwnWaitsReply *out)
 
 int32_t own_waits_answer(struct call *call)
 {
-    static Npud__OwnWaitsReply out;
+    Npud__OwnWaitsReply *out;
     struct session *session = call->session;
     uint64_t now = clock_ns(), from = session->user->report_ns;
     enum cause cause;
 
-    CALL_REPLY(call, own_waits, OWN_WAITS, &out);
+    out = CALL_REPLY(call, own_waits, OWN_WAITS);
     if (session->own_waits && session->own_waits->made)
-        return give_report(call, &out);
-    out.again_ms = AGAIN_MS;
+        return give_report(call, out);
+    out->again_ms = AGAIN_MS;
     if (session->user->reporting)
         return 0;
     if (!waits_for_something(session)) {
-        out.again_ms = 0;
+        out->again_ms = 0;
         return 0;
     }
     if (now < from) {
-        out.again_ms = (uint32_t)((from - now) / NSEC_PER_MSEC) + 1;
+        out->again_ms = (uint32_t)((from - now) / NSEC_PER_MSEC) + 1;
         return 0;
     }
     cause = begin_report(session);

@@ -27,7 +27,7 @@ static bool read_number(const char *text, uint64_t max, uint64_t *value)
 /* By name, or by number. False: there is no such user. */
 static bool find_owner(const char *name, uid_t *owner)
 {
-    static char buf[16384]; /* one thread at a time */
+    char buf[16384];
     struct passwd pw, *found = NULL;
     uint64_t number;
 

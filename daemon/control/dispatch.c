@@ -27,9 +27,7 @@ static int32_t on_hello(struct call *call)
 {
     const Npud__Hello *hello = call->request->hello;
     struct devices *devices = call->session->server->devices;
-    static Npud__HelloReply out;
-    static Npud__Device device[DEVICES_MAX];
-    static Npud__Device *list[DEVICES_MAX];
+    Npud__HelloReply *out;
     enum cause cause;
 
     if (call->session->state != SESSION_CONNECTED) {
@@ -50,23 +48,24 @@ static int32_t on_hello(struct call *call)
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no session");
     call->close_fd = true;
-    CALL_REPLY(call, hello, HELLO, &out);
-    out.session = call->session->id;
-    out.ring_depth = session_ring_depth(call->session);
-    out.epoch_ns = devices->epoch_ns;
-    out.pid = call->session->pid;
-    out.uid = call->session->uid;
-    out.peer = call->session->peer_id;
-    out.backend = (char *)devices->backend->name;
-    out.n_devices = devices->n;
-    out.devices = list;
+    out = CALL_REPLY(call, hello, HELLO);
+    out->session = call->session->id;
+    out->ring_depth = session_ring_depth(call->session);
+    out->epoch_ns = devices->epoch_ns;
+    out->pid = call->session->pid;
+    out->uid = call->session->uid;
+    out->peer = call->session->peer_id;
+    out->backend = (char *)devices->backend->name;
+    out->n_devices = devices->n;
+    out->devices = call->body->parts.devices.list;
     for (uint32_t i = 0; i < devices->n; i++) {
-        device[i] = (Npud__Device)NPUD__DEVICE__INIT;
-        device[i].soc_name = (char *)devices->device[i].info.soc_name;
-        device[i].memory = devices->device[i].info.memory;
-        device[i].uuid.data = devices->device[i].uuid;
-        device[i].uuid.len = sizeof(devices->device[i].uuid);
-        list[i] = &device[i];
+        Npud__Device *device = out->devices[i] = &call->body->parts.devices.row[i];
+
+        *device = (Npud__Device)NPUD__DEVICE__INIT;
+        device->soc_name = (char *)devices->device[i].info.soc_name;
+        device->memory = devices->device[i].info.memory;
+        device->uuid.data = devices->device[i].uuid;
+        device->uuid.len = sizeof(devices->device[i].uuid);
     }
     return 0;
 }
@@ -83,7 +82,7 @@ static int32_t on_open_device(struct call *call)
 static int32_t on_malloc(struct call *call)
 {
     const Npud__Malloc *in = call->request->malloc;
-    static Npud__MallocReply out;
+    Npud__MallocReply *out;
     struct mem *mem;
     struct device *device = call->of.attach->device;
     bool host = in->kind == NPUD__MALLOC__KIND__HOST;
@@ -98,10 +97,10 @@ static int32_t on_malloc(struct call *call)
                       (unsigned long long)in->size, in->device,
                       (unsigned long long)(device->info.memory - device->memory_used));
     call->fd = mem->fd;
-    CALL_REPLY(call, malloc, MALLOC, &out);
-    out.slot = mem->slot.number;
-    out.generation = slot_generation(mem);
-    out.size = mem->size;
+    out = CALL_REPLY(call, malloc, MALLOC);
+    out->slot = mem->slot.number;
+    out->generation = slot_generation(mem);
+    out->size = mem->size;
     return 0;
 }
 
@@ -128,13 +127,13 @@ static int32_t on_mem_info(struct call *call)
 {
     uint32_t index = call->request->mem_info->device;
     struct device *device = devices_get(call->session->server->devices, index);
-    static Npud__MemInfoReply out;
+    Npud__MemInfoReply *out;
 
     if (!device)
         return refuse(call, CAUSE_DEVICE_NONE, "device %u", index);
-    CALL_REPLY(call, mem_info, MEM_INFO, &out);
-    out.total = device->info.memory;
-    out.free = device->info.memory - device->memory_used;
+    out = CALL_REPLY(call, mem_info, MEM_INFO);
+    out->total = device->info.memory;
+    out->free = device->info.memory - device->memory_used;
     return 0;
 }
 
@@ -310,7 +309,8 @@ static void dispatch_request(struct call *call)
 
 static int handle_packet(struct session *session, struct packet *packet)
 {
-    struct call call = {.session = session};
+    struct reply_body body;
+    struct call call = {.session = session, .body = &body};
     Npud__Request *request = npud__request__unpack(NULL, packet->size, packet->data);
     int r;
 
@@ -332,7 +332,7 @@ static int handle_packet(struct session *session, struct packet *packet)
 
 enum dispatched dispatch_handle(struct session *session)
 {
-    static struct packet packet; /* one control thread, one packet at a time */
+    struct packet packet;
     int r = packet_recv_without_fds(session->socket, &packet, session->takes_fds, MSG_DONTWAIT);
 
     if (r == -EAGAIN)

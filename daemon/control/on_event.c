@@ -37,17 +37,17 @@ static int32_t too_many_fences(struct call *call)
 int32_t on_create_event(struct call *call)
 {
     const Npud__CreateEvent *in = call->request->create_event;
-    static Npud__CreateEventReply out;
+    Npud__CreateEventReply *out;
     struct event_obj *event;
     enum cause cause = event_obj_new(call->session, in->flags, in->device, &event, &call->fd);
 
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no event");
     call->close_fd = true;
-    CALL_REPLY(call, create_event, CREATE_EVENT, &out);
-    out.slot = event->slot.number;
-    out.generation = slot_generation(event);
-    out.new_segment = call->fd >= 0;
+    out = CALL_REPLY(call, create_event, CREATE_EVENT);
+    out->slot = event->slot.number;
+    out->generation = slot_generation(event);
+    out->new_segment = call->fd >= 0;
     return 0;
 }
 
@@ -72,13 +72,13 @@ int32_t on_destroy_event(struct call *call)
 
 static void reply_ipc_event(struct call *call, struct ipc_open *open)
 {
-    static Npud__IpcEventReply out;
+    Npud__IpcEventReply *out;
 
-    CALL_REPLY(call, ipc_event, IPC_EVENT, &out);
-    out.slot = open->slot.number;
-    out.generation = slot_generation(open);
-    out.opener = open->opener->slot.number;
-    out.event = open->event->id;
+    out = CALL_REPLY(call, ipc_event, IPC_EVENT);
+    out->slot = open->slot.number;
+    out->generation = slot_generation(open);
+    out->opener = open->opener->slot.number;
+    out->event = open->event->id;
     call->fd = open->event->fd;
 }
 
@@ -96,14 +96,14 @@ int32_t on_create_ipc_event(struct call *call)
 int32_t on_export_ipc_event(struct call *call)
 {
     struct ipc_open *open = call->of.ipc;
-    static Npud__ExportIpcEventReply out;
+    Npud__ExportIpcEventReply *out;
     enum cause cause = ipc_event_export(open);
 
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "the event is not exported");
-    CALL_REPLY(call, export_ipc_event, EXPORT_IPC_EVENT, &out);
-    out.handle.data = (uint8_t *)&open->event->handle;
-    out.handle.len = sizeof(open->event->handle);
+    out = CALL_REPLY(call, export_ipc_event, EXPORT_IPC_EVENT);
+    out->handle.data = (uint8_t *)&open->event->handle;
+    out->handle.len = sizeof(open->event->handle);
     return 0;
 }
 
@@ -147,17 +147,17 @@ int32_t on_explain_record(struct call *call)
 {
     const Npud__ExplainRecord *in = call->request->explain_record;
     struct ipc_open *open = call->of.ipc;
-    static Npud__ExplainRecordReply out;
+    Npud__ExplainRecordReply *out;
     bool over;
     int32_t error;
 
-    CALL_REPLY(call, explain_record, EXPLAIN_RECORD, &out);
-    over = ipc_record_outcome(open->event, in->number, &error, &out.pid);
-    out.failed = over && error != 0;
-    if (!over || out.failed)
-        out.unsubmitted = ipc_record_unsubmitted(open->event, in->number, &out.pid);
-    out.failed |= out.unsubmitted;
-    if (in->search && (!over || out.failed)) /* others may be as this one */
+    out = CALL_REPLY(call, explain_record, EXPLAIN_RECORD);
+    over = ipc_record_outcome(open->event, in->number, &error, &out->pid);
+    out->failed = over && error != 0;
+    if (!over || out->failed)
+        out->unsubmitted = ipc_record_unsubmitted(open->event, in->number, &out->pid);
+    out->failed |= out->unsubmitted;
+    if (in->search && (!over || out->failed)) /* others may be as this one */
         ipc_search_begin(open->event, call->session, in->number);
     return 0;
 }
@@ -165,7 +165,7 @@ int32_t on_explain_record(struct call *call)
 int32_t on_ipc_event_info(struct call *call)
 {
     const Npud__IpcEventInfo *in = call->request->ipc_event_info;
-    static Npud__IpcEventInfoReply out;
+    Npud__IpcEventInfoReply *out;
     struct ipc_handle handle;
     struct ipc_event_info info;
     enum cause cause = read_handle(in->handle, &handle)
@@ -174,10 +174,10 @@ int32_t on_ipc_event_info(struct call *call)
 
     if (cause != CAUSE_NONE)
         return refuse_plainly(call, cause);
-    CALL_REPLY(call, ipc_event_info, IPC_EVENT_INFO, &out);
-    out.device = info.device;
-    out.pid = info.pid;
-    out.alive = info.alive;
+    out = CALL_REPLY(call, ipc_event_info, IPC_EVENT_INFO);
+    out->device = info.device;
+    out->pid = info.pid;
+    out->alive = info.alive;
     return 0;
 }
 

@@ -12,13 +12,13 @@
 
 static void reply_notify(struct call *call, const struct notify_open *open)
 {
-    static Npud__NotifyReply out;
+    Npud__NotifyReply *out;
 
-    CALL_REPLY(call, notify, NOTIFY, &out);
-    out.slot = open->slot.number;
-    out.generation = slot_generation(open);
-    out.notify_id = open->notify->id->slot.number;
-    out.device = open->notify->device->index;
+    out = CALL_REPLY(call, notify, NOTIFY);
+    out->slot = open->slot.number;
+    out->generation = slot_generation(open);
+    out->notify_id = open->notify->id->slot.number;
+    out->device = open->notify->device->index;
 }
 
 int32_t on_create_notify(struct call *call)
@@ -50,15 +50,14 @@ int32_t on_export_notify(struct call *call)
 {
     const Npud__ExportNotify *in = call->request->export_notify;
     struct notify_open *open = call->of.notify;
-    static Npud__ExportNotifyReply out;
-    static char key[NOTIFY_KEY_TEXT + 1];
+    Npud__ExportNotifyReply *out;
     enum cause cause = notify_export(open, in->any_pid);
 
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "the notify is not exported");
-    notify_key_encode(&open->notify->key, key);
-    CALL_REPLY(call, export_notify, EXPORT_NOTIFY, &out);
-    out.key = key;
+    out = CALL_REPLY(call, export_notify, EXPORT_NOTIFY);
+    out->key = call->body->parts.notify_key;
+    notify_key_encode(&open->notify->key, out->key);
     return 0;
 }
 

@@ -12,15 +12,15 @@
 
 static void reply_segment(struct call *call, const struct segment *segment)
 {
-    static Npud__SegmentReply out;
+    Npud__SegmentReply *out;
 
-    CALL_REPLY(call, segment, SEGMENT, &out);
-    out.id = segment->view.id;
-    out.number = segment->view.number;
-    out.stride = segment->view.stride;
-    out.n_data = segment->view.n_data;
-    out.n_refs = segment->view.n_refs;
-    out.pid = segment->pool->pid;
+    out = CALL_REPLY(call, segment, SEGMENT);
+    out->id = segment->view.id;
+    out->number = segment->view.number;
+    out->stride = segment->view.stride;
+    out->n_data = segment->view.n_data;
+    out->n_refs = segment->view.n_refs;
+    out->pid = segment->pool->pid;
     call->fd = segment->fd;
     call->more_fd[0] = segment->news_fd;
 }

@@ -16,7 +16,7 @@
 static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
 {
     const struct queue *queue = attach->queue;
-    static Npud__QueueReply out;
+    Npud__QueueReply *out;
     int fds[QUEUE_FILES];
 
     if (queue_ring_open(&queue->ring, attach->rights, fds) < 0)
@@ -25,12 +25,12 @@ static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
     call->more_fd[0] = fds[1];
     call->more_fd[1] = fds[2];
     call->close_fd = true;
-    CALL_REPLY(call, queue, QUEUE, &out);
-    out.queue = attach->id;
-    out.number = queue->ring.view.number;
-    out.depth = queue->ring.view.depth;
-    out.rights = attach->rights;
-    out.serial = queue->serial;
+    out = CALL_REPLY(call, queue, QUEUE);
+    out->queue = attach->id;
+    out->number = queue->ring.view.number;
+    out->depth = queue->ring.view.depth;
+    out->rights = attach->rights;
+    out->serial = queue->serial;
     return 0;
 }
 

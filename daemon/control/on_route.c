@@ -23,25 +23,24 @@ int32_t on_queue_bell(struct call *call)
 
 /* --- replies with routes --- */
 
-static Npud__Route row[ROUTES_MAX];
-static Npud__Route *rows[ROUTES_MAX];
-static Npud__RoutesReply routes_reply;
-
 static void reply_begin(struct call *call)
 {
-    CALL_REPLY(call, routes, ROUTES, &routes_reply);
-    routes_reply.routes = rows;
+    Npud__RoutesReply *out = CALL_REPLY(call, routes, ROUTES);
+
+    out->routes = call->body->parts.routes.list;
 }
 
-static void reply_add(uint32_t source, uint32_t destination, enum route_state state)
+static void reply_add(struct call *call, uint32_t source, uint32_t destination,
+                      enum route_state state)
 {
-    size_t i = routes_reply.n_routes++;
+    Npud__RoutesReply *out = call->reply.routes;
+    Npud__Route *row = &call->body->parts.routes.row[out->n_routes];
 
-    rows[i] = &row[i];
-    row[i] = (Npud__Route)NPUD__ROUTE__INIT;
-    row[i].source = source;
-    row[i].destination = destination;
-    row[i].status = (int32_t)state;
+    *row = (Npud__Route)NPUD__ROUTE__INIT;
+    row->source = source;
+    row->destination = destination;
+    row->status = (int32_t)state;
+    out->routes[out->n_routes++] = row;
 }
 
 /* --- bind, unbind --- */
@@ -75,7 +74,7 @@ static int32_t change_routes(struct call *call, Npud__Route **routes, size_t n, 
         if (all && state != wanted)
             explain_route(call, &why, source, destination);
         all &= state == wanted;
-        reply_add(source, destination, state);
+        reply_add(call, source, destination, state);
     }
     return 0;
 }
@@ -99,7 +98,7 @@ int32_t on_unbind_routes(struct call *call)
 int32_t on_query_routes(struct call *call)
 {
     const Npud__QueryRoutes *in = call->request->query_routes;
-    static const struct route *found[ROUTES_MAX];
+    const struct route *found[ROUTES_MAX];
     struct route_query query = {
         .mode = in->mode, .source = in->source, .destination = in->destination};
     bool more;
@@ -113,7 +112,8 @@ int32_t on_query_routes(struct call *call)
     n = route_query_find(call->session, &query, found, ROUTES_MAX, &more);
     reply_begin(call);
     for (size_t i = 0; i < n; i++)
-        reply_add(found[i]->named->name.source, found[i]->named->name.destination, found[i]->state);
-    routes_reply.more = more;
+        reply_add(call, found[i]->named->name.source, found[i]->named->name.destination,
+                  found[i]->state);
+    call->reply.routes->more = more;
     return 0;
 }

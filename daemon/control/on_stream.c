@@ -13,7 +13,7 @@
 int32_t on_create_stream(struct call *call)
 {
     const Npud__CreateStream *in = call->request->create_stream;
-    static Npud__CreateStreamReply out;
+    Npud__CreateStreamReply *out;
     struct stream *stream;
     struct attach *attach = call->of.attach;
     int32_t lost = atomic_load(&attach->device->lost);
@@ -26,11 +26,11 @@ int32_t on_create_stream(struct call *call)
         stream_new(call->session, attach, in->context, in->priority, in->flags, &stream, &call->fd);
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no stream on device %u", in->device);
-    CALL_REPLY(call, create_stream, CREATE_STREAM, &out);
-    out.slot = stream->slot.number;
-    out.stream_id = stream_id(stream);
-    out.position = atomic_load_explicit(&stream->done, memory_order_relaxed);
-    out.new_segment = call->fd >= 0;
+    out = CALL_REPLY(call, create_stream, CREATE_STREAM);
+    out->slot = stream->slot.number;
+    out->stream_id = stream_id(stream);
+    out->position = atomic_load_explicit(&stream->done, memory_order_relaxed);
+    out->new_segment = call->fd >= 0;
     return 0;
 }
 
@@ -50,7 +50,7 @@ int32_t on_destroy_stream(struct call *call)
 int32_t on_abort_stream(struct call *call)
 {
     const Npud__AbortStream *in = call->request->abort_stream;
-    static Npud__AbortStreamReply out;
+    Npud__AbortStreamReply *out;
     struct stream *stream = call->of.stream;
 
     if (!in->hold) {
@@ -58,9 +58,9 @@ int32_t on_abort_stream(struct call *call)
         return 0;
     }
     stream_hold(stream);
-    CALL_REPLY(call, abort_stream, ABORT_STREAM, &out);
-    out.from = stream->held_from;
-    out.to = stream->head;
+    out = CALL_REPLY(call, abort_stream, ABORT_STREAM);
+    out->from = stream->held_from;
+    out->to = stream->head;
     return 0;
 }
 
@@ -84,9 +84,9 @@ int32_t on_set_stream_priority(struct call *call)
 
 int32_t on_streams_left(struct call *call)
 {
-    static Npud__StreamsLeftReply out;
+    Npud__StreamsLeftReply *out;
 
-    CALL_REPLY(call, streams_left, STREAMS_LEFT, &out);
-    out.streams = streams_left(call->session, call->of.attach);
+    out = CALL_REPLY(call, streams_left, STREAMS_LEFT);
+    out->streams = streams_left(call->session, call->of.attach);
     return 0;
 }

@@ -9,7 +9,10 @@
 
 #include "daemon/base/user.h"
 #include "daemon/core/cause.h"
+#include "daemon/core/notify_key.h"
+#include "proto/shm/doorbell.h"
 #include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
 
 struct attach;
 struct event_obj;
@@ -20,11 +23,46 @@ struct queue_attach;
 struct session;
 struct stream;
 
+/** The body of a reply, and what it points to. */
+struct reply_body {
+    union {
+        Npud__HelloReply hello;
+        Npud__CreateStreamReply create_stream;
+        Npud__AbortStreamReply abort_stream;
+        Npud__StreamsLeftReply streams_left;
+        Npud__CreateEventReply create_event;
+        Npud__IpcEventReply ipc_event;
+        Npud__ExportIpcEventReply export_ipc_event;
+        Npud__ExplainRecordReply explain_record;
+        Npud__IpcEventInfoReply ipc_event_info;
+        Npud__NotifyReply notify;
+        Npud__ExportNotifyReply export_notify;
+        Npud__MallocReply malloc;
+        Npud__MemInfoReply mem_info;
+        Npud__SegmentReply segment;
+        Npud__QueueReply queue;
+        Npud__RoutesReply routes;
+        Npud__OwnWaitsReply own_waits;
+    };
+    union {
+        struct {
+            Npud__Device row[DEVICES_MAX];
+            Npud__Device *list[DEVICES_MAX];
+        } devices;
+        struct {
+            Npud__Route row[ROUTES_MAX];
+            Npud__Route *list[ROUTES_MAX];
+        } routes;
+        char notify_key[NOTIFY_KEY_TEXT + 1];
+    } parts;
+};
+
 /** One request and its answer. */
 struct call {
     struct session *session;
     const Npud__Request *request;
     Npud__Reply reply;
+    struct reply_body *body; /* room of the caller's: until the reply is sent */
     char message[256];
     int fd;         /* goes with the reply; -1: none */
     int more_fd[2]; /* after fd; -1: none, and none after it */
@@ -47,18 +85,17 @@ struct call {
     } of;
 };
 
-/**
- * The reply has this body: *out, an object of the handler's own, static, which is made empty.
- */
-#define CALL_REPLY(call, field, NAME, out)                                                         \
-    (*(out) = (__typeof__(*(out)))NPUD__##NAME##_REPLY__INIT, (call)->reply.field = (out),         \
-     (call)->reply.body_case = NPUD__REPLY__BODY_##NAME)
+/** The reply has this body. The value of the expression points to it; it is empty. */
+#define CALL_REPLY(call, field, NAME)                                                              \
+    ((call)->body->field = (__typeof__((call)->body->field))NPUD__##NAME##_REPLY__INIT,            \
+     (call)->reply.body_case = NPUD__REPLY__BODY_##NAME,                                           \
+     (call)->reply.field = &(call)->body->field)
 
 /*
  * Handlers, one per kind of request: rows of the table in dispatch.c. Each returns 0, with the body
  * of the reply and the descriptor that goes along set in call, or an ACL error with a sentence in
- * call->message, and the reply has no body. What a body points to is the handler's own, static:
- * there is one call at a time.
+ * call->message, and the reply has no body. What a body points to is in call->body, or lives longer
+ * than the call.
  */
 
 /** on_stream.c */
