@@ -41,7 +41,7 @@ $(eval $(call hooked,order,client/core/ring_guard))
 
 MBUF_STEPS := chain.o segment_use.o sweep.o
 $(BUILD)/tests/unit/test_mbuf_steps: $(MBUF_STEPS:%=$(BUILD)/tests/unit/hooks/%)
-$(BUILD)/tests/unit/test_api_call: $(BUILD)/client/core/api_call.o
+$(BUILD)/tests/unit/test_api_call: $(addprefix $(BUILD)/client/core/,api_call.o thread_mark.o)
 # In place of npud's own.
 IPC_MODEL := ipc_event.o ipc_record.o
 $(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o \
@@ -87,7 +87,8 @@ $(BUILD)/tests/handover/%: $(BUILD)/tests/handover/%.o $(HANDOVER_LIB) $(TEST_LI
 # The protocols of proto/ under C11's memory orders (tests/order/explore.h).
 ORDER_BIN := $(BUILD)/tests/order/test_order
 $(ORDER_BIN): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/order/*.c)) \
-    $(addprefix $(BUILD)/tests/order/hooks/,waitlist.o ring_guard.o)
+    $(addprefix $(BUILD)/tests/order/hooks/,waitlist.o ring_guard.o) \
+    $(BUILD)/client/core/thread_mark.o
 	$(call link,$(CHECK_LIBS))
 
 # Everything at once, for as long as one likes: SOAK_SEED, SOAK_SECONDS, SOAK_ROUNDS.

@@ -1,8 +1,5 @@
 #include "client/core/api_call.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "client/core/ring_guard.h"
 #include "client/core/lifecycle.h"
 #include "client/core/thread.h"
@@ -11,41 +8,12 @@ static struct api_call_mark none = {.epoch = 1};
 __thread struct api_call_mark *api_call_mine = &none;
 _Atomic uint64_t api_call_epoch = 1;
 
-/* Of all threads so far. A mark is used again after its thread has ended, and is never freed. */
-static _Atomic(struct api_call_mark *) marks;
+static _Atomic(void *) marks; /* of all threads so far */
 
 /*
  * A thread without memory for a mark has been inside a call: whether it still is cannot be known.
  */
 static _Atomic bool unmarked;
-
-static struct api_call_mark *take_old(void)
-{
-    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->next) {
-        bool taken = false;
-
-        if (atomic_compare_exchange_strong(&m->taken, &taken, true))
-            return m;
-    }
-    return NULL;
-}
-
-static struct api_call_mark *mark_new(void)
-{
-    struct api_call_mark *m = take_old();
-
-    if (m)
-        return m;
-    m = aligned_alloc(alignof(struct api_call_mark), sizeof(*m));
-    if (!m)
-        return NULL;
-    memset(m, 0, sizeof(*m));
-    atomic_store(&m->taken, true);
-    m->next = atomic_load(&marks);
-    while (!atomic_compare_exchange_weak(&marks, &m->next, m))
-        ;
-    return m;
-}
 
 struct api_call_mark *api_call_enter_slow(void)
 {
@@ -55,7 +23,7 @@ struct api_call_mark *api_call_enter_slow(void)
         return NULL;
     /* Only a thread with a state of its own gives the mark back when it ends. */
     if (t == thread_current)
-        t->mark = mark_new();
+        t->mark = thread_mark_new(&marks, sizeof(*t->mark));
     if (t != thread_current || !t->mark) {
         atomic_store(&unmarked, true);
         return NULL;
@@ -72,20 +40,20 @@ static void give_mark_back(struct thread *t)
     if (!mark)
         return;
     atomic_store_explicit(&mark->epoch, 0, memory_order_release);
-    atomic_store_explicit(&mark->taken, false, memory_order_release);
+    thread_mark_free(&mark->mark);
 }
 
 /* The threads of the parent are not there. */
 static void forget_inherited(void)
 {
-    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->next) {
+    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->mark.next) {
         if (m == api_call_mine)
             continue;
         atomic_store_explicit(&m->epoch, 0, memory_order_relaxed);
         /* Its thread may have slept. */
         atomic_store_explicit(&m->resting, false, memory_order_relaxed);
         atomic_store_explicit(&m->no_events, false, memory_order_relaxed);
-        atomic_store_explicit(&m->taken, false, memory_order_release);
+        thread_mark_free(&m->mark);
     }
 }
 
@@ -112,7 +80,7 @@ bool api_call_all_left(uint64_t epoch)
 {
     if (epoch == 0 || atomic_load(&unmarked))
         return false;
-    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->next)
+    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->mark.next)
         if (m != api_call_mine && in_older(m, epoch))
             return false;
     return true;
@@ -122,7 +90,7 @@ bool api_call_all_left_views(uint64_t epoch)
 {
     if (epoch == 0 || atomic_load(&unmarked))
         return false;
-    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->next)
+    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->mark.next)
         if (!atomic_load_explicit(&m->resting, memory_order_acquire) && in_older(m, epoch))
             return false;
     return true;
@@ -136,7 +104,7 @@ bool api_call_events_unused(uint64_t epoch)
      * A thread that sleeps and wakes up now, leaves, and finds an event in its next call, finds one
      * that lives: the barrier of the epoch is behind us, so it sees which do not.
      */
-    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->next)
+    for (struct api_call_mark *m = atomic_load(&marks); m; m = m->mark.next)
         if (m != api_call_mine && in_older(m, epoch) &&
             !atomic_load_explicit(&m->no_events, memory_order_acquire))
             return false;

@@ -21,18 +21,18 @@
 #define CALLS_PROGRAM
 #endif
 
-#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/core/thread_mark.h"
+
 struct api_call_mark {
-    alignas(64) _Atomic uint64_t epoch; /* in which its thread began its call; 0: it is in none */
-    _Atomic bool resting;               /* its thread sleeps, and uses no view of a segment */
-    _Atomic bool no_events;             /* it sleeps, and uses no event that it has found before */
-    _Atomic bool taken;                 /* by a thread */
-    struct api_call_mark *next;
+    struct thread_mark mark;
+    _Atomic uint64_t epoch; /* in which its thread began its call; 0: it is in none */
+    _Atomic bool resting;   /* its thread sleeps, and uses no view of a segment */
+    _Atomic bool no_events; /* it sleeps, and uses no event that it has found before */
 };
 
 /** The calling thread's. Before its first call, one that always reads as inside a call. */

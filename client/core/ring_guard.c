@@ -2,37 +2,14 @@
 
 #include <errno.h>
 #include <linux/membarrier.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of all threads so far, those that have ended too: theirs are used again, none is freed. */
-static _Atomic(struct ring_guard *) guards;
-
-static bool take_guard(struct ring_guard *g)
-{
-    bool taken = false;
-
-    return atomic_compare_exchange_strong(&g->taken, &taken, true);
-}
+static _Atomic(void *) guards; /* of all threads so far */
 
 struct ring_guard *ring_guard_new(void)
 {
-    struct ring_guard *g;
-
-    for (g = atomic_load(&guards); g; g = g->next)
-        if (take_guard(g))
-            return g;
-    g = aligned_alloc(alignof(struct ring_guard), sizeof(*g));
-    if (!g)
-        return NULL;
-    memset(g, 0, sizeof(*g));
-    atomic_store(&g->taken, true);
-    g->next = atomic_load(&guards);
-    while (!atomic_compare_exchange_weak(&guards, &g->next, g))
-        ;
-    return g;
+    return thread_mark_new(&guards, sizeof(struct ring_guard));
 }
 
 void ring_guard_free(struct ring_guard *g)
@@ -40,7 +17,7 @@ void ring_guard_free(struct ring_guard *g)
     if (!g)
         return;
     ring_guard_set(g, NULL);
-    atomic_store_explicit(&g->taken, false, memory_order_release);
+    thread_mark_free(&g->mark);
 }
 
 static bool make_barrier(enum membarrier_cmd command)
@@ -70,7 +47,7 @@ bool ring_guard_barrier(void)
 
 bool ring_guard_is_used(const struct ring *ring)
 {
-    for (struct ring_guard *g = atomic_load(&guards); g; g = g->next)
+    for (struct ring_guard *g = atomic_load(&guards); g; g = g->mark.next)
         if (atomic_load_explicit(&g->ring, memory_order_acquire) == ring)
             return true;
     return false;

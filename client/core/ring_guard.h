@@ -7,16 +7,16 @@
  */
 #pragma once
 
-#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+
+#include "client/core/thread_mark.h"
 
 struct ring;
 
 struct ring_guard {
-    alignas(64) _Atomic(struct ring *) ring; /* that its thread uses */
-    _Atomic bool taken;                      /* by a thread */
-    struct ring_guard *next;
+    struct thread_mark mark;
+    _Atomic(struct ring *) ring; /* that its thread uses */
 };
 
 /** One for a thread that has none. NULL: no memory. */
