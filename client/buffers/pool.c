@@ -85,14 +85,18 @@ static uint32_t claim_slots(struct session *s, uint32_t class, uint32_t n, uint3
     uint32_t slot, taken = 0;
 
     while (taken == 0) {
+        bool full = false;
+
         take_out_retired(s, at);
         g = *at;
         if (!g)
             break;
         at = &g->class_next;
         while (segment_usable(&g->view) && taken < (g->view.cached == SEGMENT_NO_CLASS ? 1 : n) &&
-               (slot = segment_claim(&g->view, 0, g->view.n_data, s->peer_id)) < g->view.n_data)
+               (slot = segment_claim_data(&g->view, s->peer_id, &full)) < g->view.n_data)
             refs[taken++] = g->view.id << 16 | slot;
+        if (full)
+            segment_freed(s, &g->view);
     }
     return taken;
 }

@@ -85,6 +85,23 @@ static bool is_large(const struct pool *pool)
     return !pool->session || pool->bytes > POOL_KEPT;
 }
 
+/*
+ * Or one of its segments drains, in which npud, or a client that has died since, may have freed the
+ * last buffer. Of a pool that is not large this looks at few segments: none is smaller than the
+ * words of SEGMENT_REFS_MIN slots.
+ */
+static bool is_worth_a_look(const struct pool *pool)
+{
+    const struct segment *s;
+
+    if (is_large(pool))
+        return true;
+    DL_FOREACH (pool->segments, s)
+        if (segment_drains(s))
+            return true;
+    return false;
+}
+
 /* In slices. True: all segments were looked at. */
 static bool look_at_segments(struct pool *pool)
 {
@@ -173,7 +190,7 @@ void pool_look_soon(struct pool *pool)
 
     if (pool->look == POOL_LOOK_DUE)
         return;
-    pool->look = is_large(pool) ? POOL_LOOK_DUE : POOL_LOOK_SMALL;
+    pool->look = is_worth_a_look(pool) ? POOL_LOOK_DUE : POOL_LOOK_SMALL;
     tell_clients(pool);
     if (pool->look == POOL_LOOK_SMALL)
         return;

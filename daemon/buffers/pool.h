@@ -25,9 +25,10 @@ struct user;
 /*
  * Was something freed since the last look began? Only then do clients not tell npud again (look_due
  * in the segment page).
- *   NONE -> DUE    a client tells npud, and the pool is large enough to give something back
+ *   NONE -> DUE    a client tells npud, and the pool is large enough to give something back, or a
+ *                  segment of it drains
  *   NONE -> SMALL  the same, and it is not
- *   SMALL -> DUE   it has grown
+ *   SMALL -> DUE   it has grown; or something is freed, and a segment of it drains
  *   DUE -> NONE    the look begins; it goes on in slices, see next_look
  *   any -> NONE    its session ends: a look begins at once
  */
@@ -93,7 +94,8 @@ struct pool *pool_get(struct session *session);
  * There may be a segment in which everything is free: look after LOOK_DELAY, and give back the
  * memory of all such segments. The delay is there because a process that has just freed everything
  * may be about to begin again. The owner of an orphan has gone, so an orphan is looked at without
- * it. The last POOL_KEPT of a pool whose owner lives stays, unless a limit is met.
+ * it. The last POOL_KEPT of a pool whose owner lives stays, unless a limit is met, but for segments
+ * that drain.
  */
 void pool_look_soon(struct pool *pool);
 

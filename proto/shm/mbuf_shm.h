@@ -317,12 +317,9 @@ static inline bool segment_closing(struct segment_view *v, uint32_t slot)
     return atomic_load_explicit(&v->news->closing, memory_order_relaxed) != 0;
 }
 
-/**
- * Set aside the first free slot in [from, to), or return `to`: also when the segment is about to
- * go. Takes hints away from slots that turn out not to be free.
- */
-static inline uint32_t segment_claim(struct segment_view *v, uint32_t from, uint32_t to,
-                                     uint32_t session)
+/* segment_claim(). *full as of mbuf_drop(), if the slot goes back: npud finds the others free. */
+static inline uint32_t segment_claim_or_leave(struct segment_view *v, uint32_t from, uint32_t to,
+                                              uint32_t session, bool *full)
 {
     for (uint32_t w = from / 64; w <= (to - 1) / 64 && from < to; w++) {
         uint64_t bits = atomic_load_explicit(&v->page->hint[w], memory_order_acquire);
@@ -342,9 +339,32 @@ static inline uint32_t segment_claim(struct segment_view *v, uint32_t from, uint
             KILL_POINT(MBUF_CLAIMED);
             if (!__builtin_expect(segment_closing(v, slot), 0))
                 return slot;
-            mbuf_release(v, &v->mbufs[slot]);
+            if (mbuf_release(v, &v->mbufs[slot]))
+                *full = true;
             return to;
         }
     }
     return to;
+}
+
+/**
+ * Set aside the first free slot in [from, to), or return `to`. Takes hints away from slots that
+ * turn out not to be free.
+ */
+static inline uint32_t segment_claim(struct segment_view *v, uint32_t from, uint32_t to,
+                                     uint32_t session)
+{
+    bool full = false;
+
+    return segment_claim_or_leave(v, from, to, session, &full);
+}
+
+/**
+ * Set aside the first free slot with data, or return n_data: also when the segment is about to go.
+ * npud may have found the slot set aside, and not give the segment back: the caller tells npud, as
+ * after mbuf_drop(), if that said *full.
+ */
+static inline uint32_t segment_claim_data(struct segment_view *v, uint32_t session, bool *full)
+{
+    return segment_claim_or_leave(v, 0, v->n_data, session, full);
 }

@@ -17,6 +17,7 @@
 #include "daemon/buffers/segment.h"
 #include "daemon/buffers/segment_use.h"
 #include "daemon/buffers/sweep.h"
+#include "daemon/core/call.h"
 #include "proto/shm/mbuf_ref.h"
 #include "proto/shm/queue_shm.h"
 #include "tests/common/child.h"
@@ -650,6 +651,7 @@ static struct {
     struct mbuf *claimed; /* by the client of the first race */
     struct mbuf *ref;     /* the one that the client of the second has */
     bool gone;
+    bool told; /* by the client of the first */
 } race;
 
 static void race_prepare(void)
@@ -657,12 +659,12 @@ static void race_prepare(void)
     race.segment = add_segment(race.session, 128, 4);
     race.m = map_all(race.segment);
     race.claimed = race.ref = NULL;
-    race.gone = false;
+    race.gone = race.told = false;
 }
 
 static void race_claim(void)
 {
-    uint32_t slot = segment_claim(&race.m.view, 0, race.m.view.n_data, race.session->peer_id);
+    uint32_t slot = segment_claim_data(&race.m.view, race.session->peer_id, &race.told);
 
     if (slot < race.m.view.n_data)
         race.claimed = &race.m.view.mbufs[slot];
@@ -677,6 +679,7 @@ static void race_judge(void)
 {
     CHECK(!(race.gone && race.claimed));
     if (!race.gone) {
+        CHECK(race.claimed || race.told);
         CHECK(atomic_load(&race.m.view.news->closing) == 0);
         if (race.claimed)
             mbuf_release(&race.m.view, race.claimed);
@@ -693,7 +696,10 @@ static void run_race(const struct duel *duel)
     npud_stop();
 }
 
-/* A client that claims a slot has it, or the segment goes. */
+/*
+ * A client that claims a slot has it, or the segment goes, or each has kept the other from that:
+ * then the client tells npud that the slot is free again.
+ */
 START_TEST(claim_meets_giving_back)
 {
     static const struct duel duel = {race_prepare, race_give_back, race_claim, race_judge};
@@ -813,6 +819,68 @@ START_TEST(lost_rights_drain_a_segment)
     unmap_all(&m);
     session_free(a);
     session_free(c);
+    npud_stop();
+}
+END_TEST
+
+/*
+ * A pool that is not worth giving back, and a segment of it that drains: clients do not allocate
+ * there, and tell npud of the last buffer that they free. Guards against its staying when it is
+ * npud that frees the last one, for a session that has died.
+ */
+START_TEST(drained_segment_of_a_small_pool_goes)
+{
+    struct session *a = npud_session(1), *b = npud_session(2), *c = npud_session(3);
+    struct segment *s = add_segment(a, 128, 4);
+    struct mapped m = map_all(s);
+
+    share_segment(b, s);
+    share_segment(c, s);
+    alloc_buffer(&m, b);
+    pool_look_soon(s->pool);
+    ck_assert_int_eq(s->pool->look, POOL_LOOK_SMALL);
+    segment_map_set_lost(segment_find_map(b, s), true);
+    segment_map_set_lost(segment_find_map(c, s), true);
+    ck_assert(!segment_give_back(s));
+    session_free(b);
+    await_memory(0);
+    unmap_all(&m);
+    session_free(a);
+    session_free(c);
+    npud_stop();
+}
+END_TEST
+
+static void tell_freed(struct session *session, const struct segment *s)
+{
+    Npud__TrimSegment in = NPUD__TRIM_SEGMENT__INIT;
+    Npud__Request request = NPUD__REQUEST__INIT;
+    struct call call = {.session = session, .request = &request};
+
+    in.segment = s->view.id;
+    request.trim_segment = &in;
+    ck_assert_int_eq(on_trim_segment(&call), 0);
+}
+
+/* What no process allocates from is not kept for the time that others are. */
+START_TEST(drained_segment_goes_when_it_is_told)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct segment *s = add_segment(a, 128, 4), *t = add_segment(a, 128, 4);
+    uint32_t id = s->view.id, other = t->view.id;
+    struct mapped m = map_all(s);
+    struct mbuf *held = alloc_buffer(&m, b);
+
+    share_segment(b, s);
+    segment_map_set_lost(segment_find_map(b, s), true);
+    mbuf_release(&m.view, held);
+    tell_freed(b, s);
+    tell_freed(a, t);
+    ck_assert_ptr_null(segment_find(&server, id));
+    ck_assert_ptr_eq(segment_find(&server, other), t);
+    unmap_all(&m);
+    session_free(a);
+    session_free(b);
     npud_stop();
 }
 END_TEST
@@ -1090,6 +1158,8 @@ int main(void)
     tcase_add_test(t, references_on_the_move_are_seen);
     tcase_add_test(t, a_crowd_of_orphans_looks_in_slices);
     tcase_add_test(t, lost_rights_drain_a_segment);
+    tcase_add_test(t, drained_segment_of_a_small_pool_goes);
+    tcase_add_test(t, drained_segment_goes_when_it_is_told);
     tcase_add_test(t, a_reader_keeps_no_right_by_passing_on);
     tcase_add_test(t, what_a_reader_passed_on_is_spoiled_by_its_end);
     tcase_add_test(t, a_right_to_pass_on_comes_back_with_a_message);
