@@ -180,7 +180,7 @@ void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size)
     if (b->on == ON_RULE)
         snprintf(buf, size, "npuctl inject clear %llu", (unsigned long long)b->target);
     else if (!b->blocker)
-        snprintf(buf, size, "nobody any more");
+        snprintf(buf, size, "no process any more");
     else if (b->on == ON_MESSAGE || b->on == ON_ROOM || b->on == ON_GRANT)
         describe_peers(b, buf, size);
     else if (b->blocker_thread != 0)

@@ -238,8 +238,7 @@ static void begin_reply(struct call *call)
 }
 
 /*
- * Buffers that nobody has are kept for a second, in case that their process goes on. Nobody is
- * refused anything for that.
+ * Free buffers are kept for their process for a second. No request is refused because of that.
  */
 static bool make_room(struct call *call)
 {

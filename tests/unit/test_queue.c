@@ -926,7 +926,7 @@ START_TEST(npuctl_tells_who_could_serve)
     snprintf(who, sizeof(who), "process %d or 1 more may dequeue", (int)getpid());
     check_wait(&waits->blocked[0], "room in queue 0", who);
     check_wait(&waits->blocked[1], "a message in queue 0", "process 100 may enqueue");
-    check_wait(&waits->blocked[2], "rights to queue 1", "nobody any more");
+    check_wait(&waits->blocked[2], "rights to queue 1", "no process any more");
     waits_free(waits);
     session_free(b);
     session_free(a);
