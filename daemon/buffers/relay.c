@@ -165,7 +165,7 @@ void relay_close_bell(struct relay *relay)
 
 void relay_free(struct relay *relay)
 {
-    assert(!relay->out && !relay->in && !relay->waiting);
+    assert(!relay->out && !relay->in && !relay->waiting && !relay->message);
     relay_disarm(relay);
     job_cancel(&relay->turn);
     stop_starving(relay);
@@ -211,6 +211,8 @@ void relay_answer_bell(struct relay *relay)
     relay->rung = false;
     if (preadv2(relay->bell, &iov, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP)
         eventfd_read(relay->bell, &count);
+    if (relay->n_wait_in == 0)
+        return;
     DL_FOREACH2 (relay->out, route, out_next)
         if (route->waits_in)
             route_try_again(route);
@@ -253,7 +255,7 @@ static bool puts_there(const struct relay *relay)
     if (relay->n_in > 0 || relay->waiting)
         return true;
     DL_FOREACH2 (relay->in, route, in_next)
-        if (route->backlog.n > 0)
+        if (route->backlog.n > 0 || route->backlog.reserved)
             return true;
     return false;
 }

@@ -13,6 +13,7 @@
 #include "proto/shm/queue_shm.h"
 
 struct event;
+struct message;
 struct queue;
 struct route;
 struct router;
@@ -31,6 +32,15 @@ struct relay {
     uint32_t n_copies;     /* that npud has put into the ring since it last had none there */
     uint64_t copies_end;   /* the position behind the last one */
     uint32_t taken_at_end; /* messages of this source, since its last session began to leave it */
+    /*
+     * A source goes through its routes in steps, and `at` is the next one of them. First it makes
+     * room for the next message in all that are bound (backlog.reserved); at NULL: it has. Then it
+     * takes the message and gives it to these routes, until none of them is left.
+     */
+    struct route *at;
+    struct message *message; /* that it gives to its routes; NULL: it makes room for one */
+    uint32_t n_reserved; /* of its routes: have room; the message is still to be given to them */
+    uint32_t n_wait_in;  /* routes from or to here that wait for a slot */
     /* pid of the last process that could put into a source that has gone; 0: none has gone */
     int32_t gone;
 

@@ -55,13 +55,23 @@ static void remove_name(struct router *router, struct route *route)
 
 /* --- waiting --- */
 
+/* In its relays: one more, or one less. */
+static void count_wait_in(struct route *route, uint32_t more)
+{
+    if (route->source)
+        route->source->n_wait_in += more;
+    route->destination->n_wait_in += more;
+}
+
 void route_wait_for_slot(struct route *route)
 {
     route->waits_in = segment_find(route->router->server, route->slot_segment);
-    if (route->waits_in)
-        DL_APPEND2(route->waits_in->slot_waiters, route, waiting_prev, waiting_next);
-    else
+    if (!route->waits_in) {
         route_wait_for_turn(route);
+        return;
+    }
+    DL_APPEND2(route->waits_in->slot_waiters, route, waiting_prev, waiting_next);
+    count_wait_in(route, 1);
 }
 
 void route_wait_for_turn(struct route *route)
@@ -76,11 +86,13 @@ void route_wait_for_turn(struct route *route)
 
 void route_stop_waiting(struct route *route)
 {
-    if (route->waits_in)
-        DL_DELETE2(route->waits_in->slot_waiters, route, waiting_prev, waiting_next);
-    else
+    if (!route->waits_in) {
         /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): of the last, next is unused */
         DL_DELETE2(route->destination->waiting, route, waiting_prev, waiting_next);
+        return;
+    }
+    DL_DELETE2(route->waits_in->slot_waiters, route, waiting_prev, waiting_next);
+    count_wait_in(route, UINT32_MAX);
     route->waits_in = NULL;
 }
 
@@ -144,6 +156,56 @@ void message_free_spare(struct router *router)
     router->spare = NULL;
 }
 
+/* --- the message that its source gives to its routes --- */
+
+void route_reserve(struct route *route)
+{
+    assert(!route->backlog.reserved && !route->source->message);
+    route->backlog.reserved = true;
+    route->source->n_reserved++;
+}
+
+void route_unreserve(struct route *route)
+{
+    struct relay *from = route->source;
+
+    assert(route->backlog.reserved && from->n_reserved > 0);
+    route->backlog.reserved = false;
+    if (--from->n_reserved > 0 || !from->message)
+        return;
+    /* All have it. Room for the next one is made from the first route on. */
+    from->message = NULL;
+    from->at = from->out;
+}
+
+void route_forgo(struct route *route)
+{
+    struct message *m;
+
+    if (!route->backlog.reserved)
+        return;
+    m = route->source->message;
+    route_unreserve(route);
+    if (m)
+        message_done(route->router, m);
+}
+
+/*
+ * The source makes room for its next message, and comes to this route. If it gives a message, then
+ * that was taken before the route was bound, and it begins anew afterwards.
+ */
+static void visit_bound(struct route *route)
+{
+    struct relay *from = route->source;
+
+    if (from->message)
+        return;
+    if (route->out_next)
+        from->at = from->out;
+    else if (!from->at)
+        from->at = route;
+}
+
 /* --- life --- */
 
 void route_set_state(struct route *route, enum route_state state)
@@ -158,6 +220,10 @@ void route_set_state(struct route *route, enum route_state state)
     assert(route->source && route->destination);
     route->source->n_out += is - was;
     route->destination->n_in += is - was;
+    if (is)
+        visit_bound(route);
+    else if (!route->source->message)
+        route_forgo(route);
 }
 
 enum cause route_new(struct session *session, struct relay *source, struct relay *destination,
@@ -205,13 +271,20 @@ void route_leave_binder(struct route *route)
 
 void route_leave_source(struct route *route)
 {
-    DL_DELETE2(route->source->out, route, out_prev, out_next);
+    struct relay *source = route->source;
+
+    route_forgo(route);
+    if (source->at == route)
+        source->at = route->out_next;
+    if (route->waits_in)
+        source->n_wait_in--;
+    DL_DELETE2(source->out, route, out_prev, out_next);
     route->source = NULL;
 }
 
 void route_leave_destination(struct route *route)
 {
-    assert(route->backlog.n == 0);
+    assert(route->backlog.n == 0 && !route->backlog.reserved);
     DL_DELETE2(route->destination->in, route, in_prev, in_next);
     route->destination = NULL;
 }
@@ -219,7 +292,7 @@ void route_leave_destination(struct route *route)
 static bool is_over(const struct route *route)
 {
     if (route->state == ROUTE_UNBOUND)
-        return route->backlog.n == 0;
+        return route->backlog.n == 0 && !route->backlog.reserved;
     return route->state == ROUTE_ABNORMAL && !route->binder && !route->source &&
            !route->destination;
 }

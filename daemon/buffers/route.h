@@ -115,6 +115,16 @@ struct route_namesakes *route_find_namesakes(struct router *router, const struct
 enum cause route_new(struct session *session, struct relay *source, struct relay *destination,
                      const struct route_name *name, struct route **routep);
 
+/**
+ * There is room for the next message of its source, which this route is to get: it gets that
+ * message also when it is unbound after the message was taken.
+ */
+void route_reserve(struct route *route);
+/** It gets the message now, or never. */
+void route_unreserve(struct route *route);
+/** Never. */
+void route_forgo(struct route *route);
+
 /** Sets the state; counts it in its relays if it is bound. */
 void route_set_state(struct route *route, enum route_state state);
 

@@ -1,5 +1,6 @@
 #include "daemon/buffers/route_pump.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stddef.h>
 #include <utlist.h>
@@ -12,9 +13,8 @@
 #include "daemon/core/server.h"
 #include "proto/shm/mbuf_chain.h"
 
-#define TURN_MESSAGES     16 /* of one relay, before others have their turn */
-#define RINGS_AT_ONCE     64 /* that a message is put into when taken; the others come later */
-#define RINGS_PER_MESSAGE 16 /* a message for more routes counts as several of a turn */
+#define TURN_MESSAGES  16 /* of one relay, before others have their turn */
+#define ROUTES_AT_ONCE 8  /* of a source, before a look at the clock */
 
 /* --- putting --- */
 
@@ -198,18 +198,16 @@ static bool drain_backlogs(struct relay *to, unsigned *budget)
     return to->waiting == NULL;
 }
 
-/*
- * At once, or by the backlog, which has a place: messages that wait come first, of any source. A
- * source may have thousands of destinations.
- */
-static void deliver_message(struct route *route, struct message *m, bool at_once, unsigned *budget)
+/* At once, or by the backlog, which has a place: messages that wait come first, of any source. */
+static void deliver_message(struct route *route, struct message *m, unsigned *budget)
 {
     enum put_result r = PUT_FULL;
 
-    if (at_once && route->backlog.n == 0 && !route->destination->waiting)
+    if (route->backlog.n == 0 && !route->destination->waiting)
         r = put_message(route, m, budget);
     if (r == PUT_DONE) {
         message_done(route->router, m);
+        route_check_over(route);
         return;
     }
     backlog_push(&route->backlog, m);
@@ -223,6 +221,21 @@ static void deliver_message(struct route *route, struct message *m, bool at_once
 
 /* --- distributing --- */
 
+/* A step goes from route to route of a source, until its time is over. */
+struct walk {
+    const struct schedule *schedule; /* NULL: without a limit */
+    unsigned work;                   /* since the last look at the clock */
+};
+
+static bool walk_is_over(struct walk *walk, unsigned work)
+{
+    walk->work += work;
+    if (!walk->schedule || walk->work < ROUTES_AT_ONCE)
+        return false;
+    walk->work = 0;
+    return schedule_step_over(walk->schedule);
+}
+
 /* The consumers of the destination may map the segments of the message. */
 static void allow_map(struct route *route, const struct chain *chain)
 {
@@ -235,29 +248,49 @@ static void allow_map(struct route *route, const struct chain *chain)
     }
 }
 
-/* Give a message to all routes that are bound. may_take() has made the memory for it. */
-static void distribute_message(struct relay *from, uint32_t ref, unsigned *budget)
+/*
+ * Give the message of the source to the routes that are still to get it. False: the step is over.
+ * All of them have room for it, so nothing stops it in between.
+ */
+static bool give_message(struct relay *from, struct walk *walk, unsigned *budget)
 {
     static struct chain chain; /* 5 KiB; one control thread */
-    struct router *router = from->server->router;
-    struct message *m;
-    struct route *route;
-    uint32_t left, later = from->n_out > RINGS_AT_ONCE ? from->n_out - RINGS_AT_ONCE : 0;
+    /* A client can change it between two steps. */
+    bool whole = chain_read(from->server, from->message->ref, &chain) && all_allowed(from, &chain);
+
+    while (from->message) {
+        struct route *route = from->at;
+        struct message *m = from->message;
+
+        assert(route);
+        from->at = route->out_next;
+        if (route->backlog.reserved) {
+            if (whole)
+                allow_map(route, &chain);
+            route_unreserve(route);
+            /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): only the last of n_routes frees it */
+            deliver_message(route, m, budget);
+        }
+        if (walk_is_over(walk, whole ? chain.n : 1) && from->message)
+            return false;
+    }
+    return true;
+}
+
+/* Give a message to all routes that are bound. may_take() has made the memory for it. */
+static void distribute_message(struct relay *from, uint32_t ref, struct walk *walk,
+                               unsigned *budget)
+{
+    static struct chain chain; /* 5 KiB; one control thread */
 
     if (!chain_read(from->server, ref, &chain) || !all_allowed(from, &chain)) {
         chain_free(from->server, ref);
         return;
     }
-    m = message_new(router, ref, &chain);
-    m->n_routes = left = from->n_out; /* those that are bound */
-    for (route = from->out; left > 0; route = route->out_next) {
-        if (route->state != ROUTE_BOUND)
-            continue;
-        left--;
-        allow_map(route, &chain);
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): only the last of n_routes calls frees it */
-        deliver_message(route, m, left >= later, budget);
-    }
+    from->message = message_new(from->server->router, ref, &chain);
+    from->message->n_routes = from->n_reserved;
+    from->at = from->out;
+    give_message(from, walk, budget);
 }
 
 /* --- taking --- */
@@ -268,52 +301,51 @@ enum may_take {
     MAY_LATER, /* the step is over: once more, in the next turn */
 };
 
-#define RESERVED_AT_ONCE 8 /* backlogs that grow, before the first look at the clock */
-
-/* Will make_place() have to make something? */
-static bool needs_place(const struct route *route)
-{
-    return route->backlog.n == route->backlog.size || !route->destination->queue->map_allowed;
-}
-
+/* Memory for one message more. False: none. */
 static bool make_place(struct route *route)
 {
     return backlog_reserve(&route->backlog, route->user) &&
            queue_allow_map_prepare(route->destination->queue);
 }
 
-/*
- * Is there a route, does none have a full backlog, and is there memory for distribute_message()?
- * Thousands of backlogs may have to grow: what has grown stays so until the next time, unless it
- * has been emptied, and only from here is anything put there.
- */
-static enum may_take may_take(struct relay *from, bool whole)
+static enum may_take starve_source(struct relay *from)
 {
-    bool memory = message_prepare(from->server->router);
-    struct route *route;
-    unsigned made = 0;
+    relay_starve(from);
+    return MAY_NOT_TAKE;
+}
 
-    DL_FOREACH2 (from->out, route, out_next) {
-        if (route->state != ROUTE_BOUND)
-            continue;
-        if (backlog_full(&route->backlog))
+/*
+ * Have all routes the last message, is there a route, does none have a full backlog, and is there
+ * memory for the next message? Where a route has a full backlog, or there is no memory, it goes on
+ * the next time: those before it stay ready, because a message comes to them only from here.
+ */
+static enum may_take may_take(struct relay *from, struct walk *walk, unsigned *budget)
+{
+    if (from->message && !give_message(from, walk, budget))
+        return MAY_LATER;
+    if (from->n_out == 0)
+        return MAY_NOT_TAKE;
+    while (from->at) {
+        struct route *route = from->at;
+        bool ready = route->state != ROUTE_BOUND || route->backlog.reserved;
+
+        if (!ready && backlog_full(&route->backlog))
             return MAY_NOT_TAKE;
-        if (!memory || !needs_place(route))
-            continue;
-        if (!whole && made >= RESERVED_AT_ONCE && schedule_step_over(&from->server->schedule))
+        if (!ready && !make_place(route))
+            return starve_source(from);
+        if (!ready)
+            route_reserve(route);
+        from->at = route->out_next;
+        if (walk_is_over(walk, 1) && from->at)
             return MAY_LATER;
-        memory = make_place(route);
-        made++;
     }
-    if (from->n_out > 0 && !memory)
-        relay_starve(from);
-    return from->n_out > 0 && memory ? MAY_TAKE : MAY_NOT_TAKE;
+    return message_prepare(from->server->router) ? MAY_TAKE : starve_source(from);
 }
 
 /*
  * Take the next message, if it is one, for all routes that are bound. QUEUE_EMPTY: there is none.
  */
-static enum queue_result take_message(struct relay *from, unsigned *budget)
+static enum queue_result take_message(struct relay *from, struct walk *walk, unsigned *budget)
 {
     struct segment_table *table = segments_table(from->server);
     struct queue_front front;
@@ -330,23 +362,23 @@ static enum queue_result take_message(struct relay *from, unsigned *budget)
         return QUEUE_NOTHING; /* a hostile peer was faster: look again */
     relay_wake(from, &relay_view(from)->put->waiting, &relay_view(from)->take->wake);
     if (r == QUEUE_OK)
-        distribute_message(from, front.ref, budget);
+        distribute_message(from, front.ref, walk, budget);
     return r;
 }
 
 /* Messages from here. False: the budget, or the step, is used up. */
 static bool pump_source(struct relay *from, unsigned *budget)
 {
+    struct walk walk = {.schedule = &from->server->schedule};
     bool armed = false;
 
     for (; *budget > 0; spend_budget(budget, 1)) {
-        enum may_take may = may_take(from, false);
+        enum may_take may = may_take(from, &walk, budget);
 
         if (may != MAY_TAKE)
             return may == MAY_NOT_TAKE;
-        switch (take_message(from, budget)) {
+        switch (take_message(from, &walk, budget)) {
         case QUEUE_OK:
-            spend_budget(budget, from->n_out / RINGS_PER_MESSAGE);
             break;
         case QUEUE_NOTHING:
             armed = false;
@@ -363,11 +395,12 @@ static bool pump_source(struct relay *from, unsigned *budget)
 
 bool route_pump_ending(struct relay *from)
 {
+    struct walk walk = {.schedule = &from->server->schedule};
     enum queue_result r = QUEUE_OK;
     unsigned budget = TURN_MESSAGES;
 
     while (budget > 0) {
-        enum may_take may = may_take(from, false);
+        enum may_take may = may_take(from, &walk, &budget);
 
         if (may == MAY_LATER)
             return false;
@@ -375,22 +408,23 @@ bool route_pump_ending(struct relay *from)
             (r != QUEUE_OK && r != QUEUE_NOTHING))
             return true;
         from->taken_at_end++;
-        r = take_message(from, &budget);
-        spend_budget(&budget, 1 + from->n_out / RINGS_PER_MESSAGE);
+        r = take_message(from, &walk, &budget);
+        spend_budget(&budget, 1);
     }
     return false;
 }
 
 void route_pump_empty(struct relay *from)
 {
+    struct walk walk = {.schedule = NULL};
     unsigned budget = UINT_MAX;
 
     for (uint32_t i = 0; i <= from->queue->ring.view.depth; i++) {
         enum queue_result r;
 
-        if (may_take(from, true) != MAY_TAKE)
+        if (may_take(from, &walk, &budget) != MAY_TAKE)
             return;
-        r = take_message(from, &budget);
+        r = take_message(from, &walk, &budget);
         if (r != QUEUE_OK && r != QUEUE_NOTHING)
             return;
     }

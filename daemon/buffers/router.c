@@ -220,6 +220,7 @@ static void lose_destination(struct route *route)
 
     if (bound)
         route_set_state(route, ROUTE_ABNORMAL);
+    route_forgo(route);
     if (route->backlog.n > 0)
         route_rest_begin(route);
     route_leave_destination(route);

@@ -51,7 +51,7 @@ void backlog_pop(struct backlog *b)
     assert(b->n > 0);
     b->kib -= b->item[b->first].message->kib;
     b->first = (b->first + 1) & (b->size - 1);
-    if (--b->n == 0)
+    if (--b->n == 0 && !b->reserved)
         backlog_deinit(b);
 }
 

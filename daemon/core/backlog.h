@@ -29,7 +29,8 @@ struct backlog {
     struct backlog_item *item; /* circular */
     uint32_t size;             /* a power of two; 0: none so far */
     uint32_t first, n;
-    uint64_t kib; /* of all */
+    uint64_t kib;  /* of all */
+    bool reserved; /* a message is to come: the memory for it stays, also of an empty backlog */
     struct charge charge;
 };
 
@@ -48,7 +49,7 @@ void backlog_push(struct backlog *b, struct message *message);
 /** The first message, or NULL: it is empty. */
 struct message *backlog_first(const struct backlog *b);
 
-/** Take the first one away. The last one takes the memory along. */
+/** Take the first one away. The last one takes the memory along, if none is reserved. */
 void backlog_pop(struct backlog *b);
 
 /** It is empty, and gives back what backlog_reserve() took. */

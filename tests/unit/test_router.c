@@ -270,10 +270,7 @@ START_TEST(one_to_many_shares_data_only)
 }
 END_TEST
 
-/*
- * A message for many destinations is put into some rings when it is taken, and into the others in
- * later turns. No order is lost.
- */
+/* A message for many destinations is given to some of them in each step. No order is lost. */
 START_TEST(one_to_hundreds_goes_in_slices)
 {
     struct queue *a = queue_for(owner, 8), *b[300];
@@ -332,7 +329,7 @@ START_TEST(a_bell_is_answered_in_a_turn)
 }
 END_TEST
 
-/* A message for hundreds is as much work as many messages. */
+/* A message for hundreds is the work of many steps. */
 START_TEST(messages_to_hundreds_take_several_turns)
 {
     struct queue *a = queue_for(owner, 8), *b;
@@ -380,6 +377,157 @@ START_TEST(hundreds_of_backlogs_grow_in_steps)
     run_until_idle();
     for (int i = 0; i < 100; i++)
         expect_lengths(b[i], 0, 1);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+/* --- routes change while a message is given to them --- */
+
+#define MANY 40
+
+/* Routes from `a` to all but the last of them. Two messages, and the first is given to some. */
+static struct queue *begin_to_give(struct queue *b[MANY])
+{
+    struct queue *a = queue_for(owner, 8);
+
+    for (int i = 0; i < MANY; i++)
+        b[i] = queue_for(owner, 8);
+    for (int i = 0; i < MANY - 1; i++)
+        ck_assert_int_eq(bind_route(a, b[i]), ROUTE_BOUND);
+    run_until_idle();
+    send_lengths(a, 0, 2);
+    take_step(a->route);
+    ck_assert_ptr_nonnull(a->route->message);
+    ck_assert_uint_eq(queue_fill(&b[1]->ring.view), 1);
+    ck_assert_uint_eq(queue_fill(&b[MANY - 10]->ring.view), 0);
+    return a;
+}
+
+static void expect_no_more(struct queue *queue)
+{
+    run_until_idle();
+    ck_assert_uint_eq(take_message(owner, queue), 0);
+}
+
+/*
+ * A route gets the messages that are taken while it is bound, each once, and whatever happens to
+ * the others.
+ */
+START_TEST(routes_change_while_a_message_is_given)
+{
+    enum { HAS = 0, HAS_AGAIN = 1, OUT = 30, OUT_AGAIN = 31, GONE = 32, FREED = 33 };
+    struct queue *b[MANY], *a = begin_to_give(b);
+    int is_next = 2;
+    uint32_t next;
+
+    ck_assert_int_eq(unbind_route(a, b[HAS]), ROUTE_UNBOUND);
+    ck_assert_int_eq(unbind_route(a, b[HAS_AGAIN]), ROUTE_UNBOUND);
+    ck_assert_int_eq(bind_route(a, b[HAS_AGAIN]), ROUTE_BOUND);
+    ck_assert_int_eq(unbind_route(a, b[OUT]), ROUTE_UNBOUND);
+    ck_assert_int_eq(unbind_route(a, b[OUT_AGAIN]), ROUTE_UNBOUND);
+    ck_assert_int_eq(bind_route(a, b[OUT_AGAIN]), ROUTE_BOUND);
+    queue_destroy(b[GONE]);
+    next = b[FREED]->id;
+    queue_destroy(b[FREED]);
+    ck_assert_int_eq(router_unbind(owner, a->id, next, &(struct route_refusal){0}), ROUTE_UNBOUND);
+    while (b[is_next]->route->in != a->route->at)
+        is_next++;
+    ck_assert_int_lt(is_next, OUT);
+    next = b[is_next]->id;
+    queue_destroy(b[is_next]);
+    ck_assert_int_eq(router_unbind(owner, a->id, next, &(struct route_refusal){0}), ROUTE_UNBOUND);
+    ck_assert_int_eq(bind_route(a, b[MANY - 1]), ROUTE_BOUND);
+    ck_assert_ptr_nonnull(a->route->message);
+    run_until_idle();
+    ck_assert_ptr_null(a->route->message);
+    for (int i = 0; i < MANY; i++) {
+        if (i == GONE || i == FREED || i == is_next)
+            continue;
+        expect_lengths(b[i], i == MANY - 1, i == HAS || i == OUT ? 1 : 2);
+        expect_no_more(b[i]);
+    }
+    ck_assert_uint_eq(atomic_load(&b[OUT]->ring.view.news->puts.routed), 0);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(all_routes_end_while_a_message_is_given)
+{
+    struct queue *b[MANY], *a = begin_to_give(b);
+
+    for (int i = 0; i < MANY - 1; i++)
+        ck_assert_int_eq(unbind_route(a, b[i]), ROUTE_UNBOUND);
+    run_until_idle();
+    ck_assert_ptr_null(server.router->all);
+    for (int i = 0; i < MANY - 1; i++)
+        expect_lengths(b[i], 0, 1);
+    expect_lengths(a, 1, 2);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(a_source_ends_while_a_message_is_given)
+{
+    struct queue *b[MANY], *a = begin_to_give(b);
+
+    queue_destroy(a);
+    for (int i = 0; i < MANY - 1; i++) {
+        expect_lengths(b[i], 0, 2);
+        expect_no_more(b[i]);
+    }
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+START_TEST(all_destinations_end_while_a_message_is_given)
+{
+    struct queue *b[MANY], *a = begin_to_give(b);
+
+    for (int i = 0; i < MANY - 1; i++)
+        queue_destroy(b[i]);
+    ck_assert_ptr_null(a->route->message);
+    run_until_idle();
+    expect_lengths(a, 1, 2);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
+/*
+ * A backlog is emptied after its source has made room there for the next message, and the user gets
+ * no memory any more: the room stays.
+ */
+START_TEST(memory_ends_while_a_message_is_given)
+{
+    struct queue *b[MANY], *a = begin_to_give(b), *late = b[MANY - 2];
+    struct route *route = late->route->in;
+    uint64_t most = config.limit[RESOURCE_TABLE_MEMORY];
+
+    run_until_idle();
+    send_lengths(a, 2, 8);
+    run_until_idle();
+    send_lengths(a, 8, 10);
+    run_until_idle();
+    ck_assert_uint_eq(route->backlog.n, 2);
+    send_lengths(a, 10, 11);
+    take_step(a->route);
+    ck_assert_ptr_nonnull(a->route->message);
+    config.limit[RESOURCE_TABLE_MEMORY] = 0;
+    job_cancel(&a->route->turn);
+    expect_lengths(late, 0, 2);
+    relay_make_ready(late->route);
+    take_step(late->route);
+    ck_assert_uint_eq(route->backlog.n, 0);
+    ck_assert(route->backlog.reserved && route->backlog.item);
+    relay_make_ready(a->route);
+    run_until_idle();
+    expect_lengths(late, 2, 11);
+    for (int i = 0; i < MANY - 2; i++)
+        expect_lengths(b[i], 0, 11);
+    config.limit[RESOURCE_TABLE_MEMORY] = most;
+    send_lengths(a, 11, 13);
+    run_until_idle();
+    for (int i = 0; i < MANY - 1; i++)
+        expect_lengths(b[i], 11, 13);
     ck_assert_uint_eq(in_use(segment), 0);
 }
 END_TEST
@@ -1547,6 +1695,11 @@ int main(void)
     tcase_add_test(c, a_bell_is_answered_in_a_turn);
     tcase_add_test(c, messages_to_hundreds_take_several_turns);
     tcase_add_test(c, hundreds_of_backlogs_grow_in_steps);
+    tcase_add_test(c, routes_change_while_a_message_is_given);
+    tcase_add_test(c, all_routes_end_while_a_message_is_given);
+    tcase_add_test(c, a_source_ends_while_a_message_is_given);
+    tcase_add_test(c, all_destinations_end_while_a_message_is_given);
+    tcase_add_test(c, memory_ends_while_a_message_is_given);
     tcase_add_test(c, relays_that_wait_for_memory_try_again_in_slices);
     tcase_add_test(c, a_source_goes_on_when_its_user_has_memory_again);
     tcase_add_test(c, a_source_that_ends_is_emptied_in_steps);
