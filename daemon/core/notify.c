@@ -1,6 +1,7 @@
 #include "daemon/core/notify.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -18,12 +19,63 @@
 #include "proto/util/random.h"
 #include "proto/wire/packet.h"
 
+#define FAILS_AT_ONCE 64 /* waits for a counter, before others have their turn */
+
+/* --- a counter whose record was dropped --- */
+
+/* Under waiting.lock. True: there are none left. No other session has a counter. */
+static bool fail_some(struct notify *n)
+{
+    for (unsigned i = 0; i < FAILS_AT_ONCE; i++) {
+        struct waiter *w = waitlist_first_locked(&n->waiting, 0);
+
+        if (!w || w->target >= n->fail_before) {
+            n->failing = false;
+            return true;
+        }
+        waitlist_fire_locked(&n->waiting, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+                             n->opens->session->pid);
+    }
+    return false;
+}
+
+static bool run_fail(struct job *job)
+{
+    struct notify *n = (struct notify *)((char *)job - offsetof(struct notify, fail));
+    bool over;
+
+    do {
+        pthread_mutex_lock(&n->waiting.lock);
+        over = fail_some(n);
+        pthread_mutex_unlock(&n->waiting.lock);
+    } while (!over && !schedule_step_over(job->owner->user->schedule));
+    return !over;
+}
+
+/*
+ * Which of the waits the record would have ended cannot be said: all that are there fail. They are
+ * of the same process, which drops the stream. An engine may be the caller.
+ */
+static void fail_waits(struct notify *n)
+{
+    bool send;
+
+    pthread_mutex_lock(&n->waiting.lock);
+    n->fail_before = n->arrivals;
+    send = !n->failing && !fail_some(n);
+    n->failing |= send;
+    pthread_mutex_unlock(&n->waiting.lock);
+    if (send)
+        job_send(&n->fail);
+}
+
 /* --- life --- */
 
 static void notify_free(struct notify *n)
 {
     assert(!n->opens);
     job_cancel(&n->look);
+    job_cancel(&n->fail);
     if (n->exported)
         HASH_DEL(n->all->by_number, n);
     if (n->id)
@@ -46,6 +98,7 @@ static enum cause notify_make(struct session *session, struct device *device, bo
     n->device = device;
     n->counts = counts;
     n->uid = session->uid;
+    n->fail = (struct job){run_fail, "dropped count record", &session->owner};
     waitlist_init(&n->waiting);
     n->id = slots_take(&device->notify_ids);
     if (!n->id) {
@@ -311,10 +364,6 @@ struct notify *notify_of_task(struct session *session, const struct task *t, boo
     return open && open->notify->counts == counts ? open->notify : NULL;
 }
 
-/*
- * Which of the waits for a counter the record would have ended cannot be said: all that are there
- * fail. They are of the same process, which drops the stream.
- */
 void notify_drop_task(struct session *session, const struct task *t)
 {
     struct notify *n;
@@ -326,7 +375,7 @@ void notify_drop_task(struct session *session, const struct task *t)
     if (!n)
         return;
     if (n->counts) {
-        waitlist_fire(&n->waiting, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, session->pid);
+        fail_waits(n);
         return;
     }
     pthread_mutex_lock(&n->waiting.lock);

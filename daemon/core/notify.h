@@ -78,6 +78,13 @@ struct notify {
     uint64_t look_from; /* while looking: `target` of the next one */
     uint64_t changes;   /* so far */
     struct job look;    /* control thread: the stream that was looking has gone */
+    /*
+     * A record of a counter was dropped: the waits that came before this arrival fail, in slices.
+     * `failing`: the job is sent, or runs.
+     */
+    uint64_t fail_before;
+    bool failing;
+    struct job fail;
     UT_hash_handle hh;
 };
 

@@ -375,6 +375,45 @@ static void make_counter(uint32_t first, uint32_t second)
     }
 }
 
+/*
+ * A record that is dropped fails the waits that are there, few of them in a step. A wait that comes
+ * meanwhile is none of them.
+ */
+START_TEST(a_dropped_count_fails_waits_in_slices)
+{
+    unsigned left = CROWD, steps = 0;
+    struct stream *late;
+    struct task record;
+
+    make_counter(1, 2);
+    record = count_task(TASK_COUNT_RECORD, ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, 1, false);
+    notify_drop_task(session, &record);
+    ck_assert_uint_ge(atomic_load(&counter->notify->waiting.n) + PER_TURN, CROWD);
+    late = npud_stream(session, 0);
+    submit_wait(late, 3, false);
+    while (late->run != RUN_PARKED)
+        engine_turn(engine);
+    AWAIT((event_base_loop(server.base, EVLOOP_NONBLOCK | EVLOOP_ONCE),
+           counter->notify->fail.listed));
+    for (bool more = job_cancel(&counter->notify->fail); more; steps++) {
+        unsigned before = atomic_load(&counter->notify->waiting.n);
+
+        more = counter->notify->fail.run(&counter->notify->fail);
+        left = atomic_load(&counter->notify->waiting.n);
+        ck_assert_uint_le(before - left, PER_TURN);
+    }
+    ck_assert_uint_ge(steps, CROWD / PER_TURN - 1);
+    ck_assert_uint_eq(left, 1);
+    for (int turns = 0; turns < 2 * CROWD && count_parked() > 0; turns++)
+        engine_turn(engine);
+    ck_assert_uint_eq(count_parked(), 0);
+    ck_assert_int_eq(late->run, RUN_PARKED);
+    /* The next one is for the late wait, too. */
+    notify_drop_task(session, &record);
+    ck_assert_uint_eq(atomic_load(&counter->notify->waiting.n), 0);
+}
+END_TEST
+
 /* Until the engine is in the middle of looking at waits. */
 static void await_look(void)
 {
@@ -442,6 +481,7 @@ START_TEST(a_record_that_goes_before_its_turn)
     while (next->count_change == 0)
         engine_turn(engine);
     stream_free(next);
+    npud_turn();
     for (int i = 0; i < CROWD; i++)
         await_passed(crowd[i], 0);
     ck_assert_int_ne(stream_error_code(atomic_load(&crowd[0]->ctrl->error)), 0);
@@ -492,5 +532,6 @@ int main(void)
     tcase_add_test(c, a_stream_that_goes_leaves_no_wait_behind);
     tcase_add_test(c, a_record_that_goes_before_its_turn);
     tcase_add_test(c, a_wait_that_comes_meanwhile_is_the_last);
+    tcase_add_test(c, a_dropped_count_fails_waits_in_slices);
     return run_suite(s);
 }
