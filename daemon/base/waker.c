@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <utlist.h>
 
 #include "daemon/base/hash.h"
@@ -20,6 +21,7 @@
 
 struct rest {
     _Atomic uint32_t *word;
+    void *map;     /* of the word, to be unmapped afterwards; NULL: none */
     uint32_t left; /* to be woken at most */
     bool again;    /* asked for while the thread wakes some */
     struct rest *prev, *next;
@@ -41,6 +43,8 @@ static void free_rest(struct rest *rest)
 {
     HASH_DEL(waker.by_word, rest);
     waker.n--;
+    if (rest->map)
+        munmap(rest->map, WAKER_PAGE);
     free(rest);
 }
 
@@ -119,6 +123,31 @@ void waker_wake(_Atomic uint32_t *word)
     pthread_mutex_unlock(&waker.lock);
     if (!rest)
         futex_wake_all(word);
+}
+
+/* If the thread wakes its sleepers already, it wakes all of them, and then unmaps the word. */
+static bool unmap_later(_Atomic uint32_t *word, void *map)
+{
+    struct rest *rest;
+
+    pthread_mutex_lock(&waker.lock);
+    HASH_FIND_PTR(waker.by_word, &word, rest);
+    if (rest) {
+        rest->map = map;
+        rest->again = true;
+        rest->left = SLEEPERS_MAX;
+    }
+    pthread_mutex_unlock(&waker.lock);
+    return rest != NULL;
+}
+
+void waker_wake_and_unmap(_Atomic uint32_t *word, void *map)
+{
+    if (unmap_later(word, map))
+        return;
+    waker_wake(word);
+    if (!unmap_later(word, map))
+        munmap(map, WAKER_PAGE);
 }
 
 int waker_start(void)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /** How many the caller itself wakes. */
@@ -27,3 +28,10 @@ void waker_stop(void);
  * long as the session of their sleepers, which then learn of its end.
  */
 void waker_wake(_Atomic uint32_t *word);
+
+/**
+ * The same for a word that npud does not use any more: `map`, of one page, in which it is, is
+ * unmapped after its sleepers have been woken. If there are few of them, that is now.
+ */
+void waker_wake_and_unmap(_Atomic uint32_t *word, void *map);
+#define WAKER_PAGE ((size_t)4096)

@@ -1,24 +1,43 @@
 #include "daemon/buffers/queue_ring.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/memfd.h"
-#include "proto/util/futex.h"
+#include "daemon/base/waker.h"
+
+static_assert(offsetof(struct queue_put, slot) <= WAKER_PAGE, "the first page has the words");
+
+/*
+ * The first page stays until its sleepers have been woken. A client that sleeps on its word has the
+ * whole file mapped.
+ */
+static void free_puts(struct queue_ring *ring, const struct user *user)
+{
+    struct queue_put *put = ring->view.put;
+    size_t size = queue_put_size(ring->view.depth);
+    bool has_more = put && size > WAKER_PAGE;
+
+    deferred_close_free_memory(user, ring->put_fd, has_more ? (char *)put + WAKER_PAGE : NULL,
+                               has_more ? size - WAKER_PAGE : 0, size);
+    if (put)
+        waker_wake_and_unmap(&put->wake, put);
+}
 
 void queue_ring_free(struct queue_ring *ring, const struct user *user)
 {
     struct queue_view *v = &ring->view;
 
     if (ring->put_fd >= 0)
-        deferred_close_free_memory(user, ring->put_fd, v->put, queue_put_size(v->depth),
-                                   queue_put_size(v->depth));
+        free_puts(ring, user);
     if (v->take)
-        munmap(v->take, queue_take_size());
+        waker_wake_and_unmap(&v->take->wake, v->take);
     if (ring->take_fd >= 0)
         close(ring->take_fd);
     /* What it says of the end of the ring stays as long as a client has it mapped. */
@@ -68,10 +87,10 @@ void queue_ring_wake(const struct queue_view *v)
 {
     queue_disarm_all(&v->take->waiting);
     atomic_fetch_add(&v->put->wake, 1);
-    futex_wake_all(&v->put->wake);
+    waker_wake(&v->put->wake);
     queue_disarm_all(&v->put->waiting);
     atomic_fetch_add(&v->take->wake, 1);
-    futex_wake_all(&v->take->wake);
+    waker_wake(&v->take->wake);
 }
 
 static int open_file(int fd, bool writable)

@@ -22,7 +22,10 @@ int queue_ring_new(struct queue_ring *ring, const struct user *user, uint32_t nu
 /** Clients that have it mapped keep its memory until they unmap it. */
 void queue_ring_free(struct queue_ring *ring, const struct user *user);
 
-/** Wake all threads that sleep on the ring; they look again and count themselves anew. */
+/**
+ * Wake all threads that sleep on the ring, some of them later, also if the ring is freed meanwhile;
+ * they look again and count themselves anew.
+ */
 void queue_ring_wake(const struct queue_view *ring);
 
 /** What a ring without files is; queue_ring_free() leaves this. */

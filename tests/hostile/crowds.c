@@ -1,10 +1,13 @@
 #include "tests/hostile/crowds.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "acl/acl_rt.h"
 #include "proto/shm/mbuf_ref.h"
 #include "proto/shm/queue_shm.h"
+#include "proto/util/futex.h"
 #include "tests/common/raw_share.h"
 #include "tests/hostile/attack.h"
 #include "tests/hostile/row.h"
@@ -49,6 +52,54 @@ void move_full_ring(void)
     for (;;) {
         must(raw_grant(raw, queue.id, getpid(), QUEUE_MANAGE | QUEUE_PUT), "right taken away");
         must(raw_grant(raw, queue.id, getpid(), QUEUE_RIGHTS), "right given back");
+        turn_done();
+    }
+}
+
+#define SLEEPERS 1500
+
+static _Atomic(_Atomic uint32_t *) word_of_queue;
+static _Atomic unsigned about_to_sleep;
+
+static void *sleep_on_queues(void *arg)
+{
+    _Atomic uint32_t *word = NULL;
+
+    while (true) {
+        _Atomic uint32_t *now = atomic_load(&word_of_queue);
+        uint32_t seen = atomic_load(now);
+
+        if (now != word)
+            atomic_fetch_add(&about_to_sleep, 1);
+        word = now;
+        futex_wait_until(word, seen, NULL);
+    }
+    return arg;
+}
+
+/* The queues stay mapped here: threads that have not come to it are about to sleep there. */
+void end_queues_of_sleepers(void)
+{
+    struct raw *raw = session_new(0);
+    struct raw_queue queue, last;
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    must(raw_create_queue(raw, 2, &queue), "queue");
+    atomic_store(&word_of_queue, &queue.view.put->wake);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 65536);
+    for (unsigned i = 0; i < SLEEPERS; i++)
+        must(pthread_create(&thread, &attr, sleep_on_queues, NULL) == 0, "thread");
+    state_stands();
+    for (;;) {
+        while (atomic_load(&about_to_sleep) < SLEEPERS)
+            sched_yield();
+        atomic_store(&about_to_sleep, 0);
+        last = queue;
+        must(raw_create_queue(raw, 2, &queue), "queue");
+        atomic_store(&word_of_queue, &queue.view.put->wake);
+        must(raw_destroy_queue(raw, last.id), "queue destroyed");
         turn_done();
     }
 }

@@ -7,6 +7,9 @@
 /** A session gives up its own right to a full queue, again and again. */
 void move_full_ring(void);
 
+/** Queues end on which nearly all threads of the user sleep. */
+void end_queues_of_sleepers(void);
+
 /** A session ends; of its queues, the destination of a route with a full backlog goes first. */
 void leave_full_backlog(void);
 

@@ -401,6 +401,7 @@ static const struct attack {
     {"300 routes from one queue", bind_many_routes, 2, 2, NULL},
     {"128 sessions that keep an engine busy", keep_engine_busy, 4, 4 * CROWD, NULL},
     {"8,192 messages in a ring that moves", move_full_ring, 1, 1, NULL},
+    {"queues on which 1,500 threads sleep", end_queues_of_sleepers, 1, 1, NULL},
     {"32,768 messages for a queue that goes", leave_full_backlog, 1, 1, NULL},
     {"messages for thousands of routes", send_to_all_routes, 1, 1, NULL},
     {"dropped records for which 4,000 streams wait", drop_counter, 1, 1, NULL},
