@@ -205,12 +205,6 @@ static void visit_end(struct visit *v)
     callback_unlock();
 }
 
-/* Not a session that aclFinalize has closed, which is set before `lost`. */
-static bool is_npud_gone(const struct session *s)
-{
-    return session_lost(s) && !atomic_load(&s->closed);
-}
-
 static void visit_begin(struct visit *v)
 {
     struct session *s;
@@ -218,7 +212,7 @@ static void visit_begin(struct visit *v)
     v->process = process_id();
     callback_lock();
     s = session_peek();
-    v->lost = s && is_npud_gone(s);
+    v->lost = s && session_npud_gone(s);
     if (s && s->reports) {
         s->reports->inside++;
         v->session = s;
@@ -306,7 +300,7 @@ static int not_subscribed(const char *function)
 /* aclFinalize closes a session only after the last subscription has gone with its device. */
 static int lost_or_closed(const char *function, struct session *session)
 {
-    return is_npud_gone(session) ? session_error_lost(function) : not_subscribed(function);
+    return session_npud_gone(session) ? session_error_lost(function) : not_subscribed(function);
 }
 
 static int process_report(const char *function, int32_t timeout)

@@ -49,7 +49,8 @@ static inline __attribute__((always_inline)) struct api_call_mark *api_call_ente
 
     if (__builtin_expect(atomic_load_explicit(&mark->epoch, memory_order_relaxed) != 0, 0))
         return api_call_enter_slow();
-    atomic_store_explicit(&mark->epoch, atomic_load_explicit(&api_call_epoch, memory_order_relaxed),
+    /* acquire: a call of the new epoch does not find the session that was taken away before it. */
+    atomic_store_explicit(&mark->epoch, atomic_load_explicit(&api_call_epoch, memory_order_acquire),
                           memory_order_relaxed);
     /*
      * The processor may load the session before this store is seen, the compiler must not: see

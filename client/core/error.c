@@ -141,7 +141,9 @@ static int final_code(int code)
 {
     struct session *s = atomic_load_explicit(&process->session, memory_order_acquire);
 
-    return s && of_runtime_layer(code) && session_ended(s) ? ACL_ERROR_RT_SOCKET_CLOSE : code;
+    if (!s || !of_runtime_layer(code) || !session_ended(s) || !session_npud_gone(s))
+        return code;
+    return ACL_ERROR_RT_SOCKET_CLOSE;
 }
 
 /*

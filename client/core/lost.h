@@ -14,6 +14,12 @@ struct session;
  */
 bool session_ended(struct session *s) __attribute__((cold));
 
+/**
+ * The session is lost, and not because aclFinalize has closed it: then calls of other threads that
+ * have found it end as they do when there is none.
+ */
+bool session_npud_gone(const struct session *s);
+
 #define ERROR_LOST_SENTENCE                                                                        \
     "%s: npud has ended or closed the connection. Call aclFinalize and aclInit to connect anew. "  \
     "If it happens again, an administrator can see why: journalctl -u npud; under npu-run, add "   \

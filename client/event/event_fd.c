@@ -130,12 +130,6 @@ static void write_all(struct session *s, bool untold)
     }
 }
 
-/* npud is gone: the threads of the program that wait for these descriptors find out that way. */
-static bool left_by_npud(const struct session *s)
-{
-    return session_lost(s) && !atomic_load(&s->closed);
-}
-
 /* --- the thread --- */
 
 static void *write_main(void *arg)
@@ -152,7 +146,7 @@ static void *write_main(void *arg)
         write_all(s, false);
         futex_wait_until(told, seen, NULL);
     }
-    write_all(s, left_by_npud(s));
+    write_all(s, session_npud_gone(s));
     side_thread_leave(thread);
     return NULL;
 }
@@ -241,7 +235,7 @@ static int await_telling(struct session *s, const char *function, Npud__Request 
     fds->copy[number] = error == 0 ? copy : FREE;
     pthread_mutex_unlock(&fds->lock);
     if (error == 0)
-        write_number(s, (uint32_t)number, left_by_npud(s));
+        write_number(s, (uint32_t)number, session_npud_gone(s));
     return error;
 }
 

@@ -41,6 +41,12 @@ bool session_ended(struct session *s)
     return true;
 }
 
+/* `closed` is set before `lost`: what sees the second sees the first. */
+bool session_npud_gone(const struct session *s)
+{
+    return session_lost(s) && !atomic_load_explicit(&s->closed, memory_order_relaxed);
+}
+
 void session_lose(struct session *s)
 {
     atomic_store(&s->lost, true);

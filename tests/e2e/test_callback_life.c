@@ -12,6 +12,7 @@
 
 #include "gate.h"
 #include "reporter.h"
+#include "tests/common/effort.h"
 
 static aclrtStream stream, other, probe;
 
@@ -587,6 +588,26 @@ START_TEST(init_to_finalize_again_and_again)
 }
 END_TEST
 
+/* A session that aclFinalize closes at this moment is none, and not one that npud has ended. */
+START_TEST(not_subscribed_beside_finalize)
+{
+    struct reporter r[2];
+
+    for (int i = 0; i < 2; i++)
+        reporter_start(&r[i], 5);
+    for (unsigned i = 0; i < choose_effort(4000, 100000); i++) {
+        OK(aclInit(NULL));
+        OK(aclrtSetDevice(0));
+        OK(aclrtResetDevice(0));
+        OK(aclFinalize());
+    }
+    for (int i = 0; i < 2; i++) {
+        reporter_stop(&r[i]);
+        ck_assert_int_eq(atomic_load(&r[i].result), ACL_ERROR_RT_THREAD_SUBSCRIBE);
+    }
+}
+END_TEST
+
 static _Atomic int run_of[4000], dropped_of[4000];
 
 static void run_this(void *arg)
@@ -818,6 +839,7 @@ int main(void)
     tcase_add_test(tc, host_functions_by_force);
     tcase_add_test(tc, host_function_that_ends_its_context);
     tcase_add_test(tc, init_to_finalize_again_and_again);
+    tcase_add_test(tc, not_subscribed_beside_finalize);
     tcase_add_test(tc, each_runs_or_is_dropped_once);
     tcase_add_test(tc, client_dies);
     tcase_add_test(tc, fork_in_a_callback);
