@@ -54,14 +54,15 @@ static void write_why(char *text, size_t size, enum cause cause)
     const uint32_t *number = rows[cause].number;
     size_t used = 0;
 
-    text[0] = 0;
     for (const char *c = rows[cause].why; *c && used + 1 < size; c++) {
-        if (*c == '#')
-            snprintf(text + used, size - used, "%u", *number++);
-        else
-            snprintf(text + used, size - used, "%c", *c);
+        if (*c != '#') {
+            text[used++] = *c;
+            continue;
+        }
+        snprintf(text + used, size - used, "%u", *number++);
         used += strlen(text + used);
     }
+    text[used] = 0;
 }
 
 static void write_user_limit(char *text, size_t size, enum cause cause, const struct user *payer)
