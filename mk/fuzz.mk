@@ -25,6 +25,10 @@ FUZZ_WRAP := clock_gettime getrandom getsockopt malloc calloc realloc reallocarr
              socketpair sendmsg recvmsg shutdown setsockopt ioctl eventfd_write eventfd_read \
              preadv2 epoll_create1 epoll_ctl epoll_wait ftruncate fchmod munmap fallocate pread \
              mincore syscall
+# See tests/fuzz/snapshot/compares.c.
+FUZZ_CMP := trace_cmp1 trace_cmp2 trace_cmp4 trace_cmp8 trace_const_cmp1 trace_const_cmp2 \
+            trace_const_cmp4 trace_const_cmp8 trace_switch trace_pc_indir
+FUZZ_WRAP += $(if $(FUZZ_SNAPSHOT),$(FUZZ_CMP:%=__sanitizer_cov_%))
 FUZZ_LINK := $(SAN)
 comma     := ,
 FUZZ_LDFLAGS = $(FUZZ_LINK) $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(NPUD_LIBS) -lcjson

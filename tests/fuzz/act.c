@@ -45,8 +45,9 @@ static void act_request(struct input *in)
     struct client *c = take_client(in);
     const ProtobufCMessageDescriptor *type = &npud__request__descriptor;
     const ProtobufCFieldDescriptor *field = &type->fields[1 + take_u8(in) % (type->n_fields - 1)];
-    struct output body = {.size = 0};
+    struct output body;
 
+    output_begin(&body);
     encode_message(&body, field->descriptor, in);
     world_request(c, field->id, body.data, body.size);
 }
@@ -88,9 +89,10 @@ static void act_open(struct input *in)
     struct client *c = take_client(in);
     uint8_t how = take_u8(in);
     struct ipc_handle handle;
-    struct output body = {.size = 0};
+    struct output body;
     size_t n = sizeof(handle);
 
+    output_begin(&body);
     memcpy(&handle, world.handle[how % 8], sizeof(handle));
     if (how & 8)
         damage_byte(in, (uint8_t *)&handle, sizeof(handle));
@@ -132,10 +134,11 @@ static void act_admin(struct input *in)
 {
     const ProtobufCMessageDescriptor *type = &npud__admin_request__descriptor;
     uint8_t how = take_u8(in), topic;
-    struct output out = {.size = 0};
+    struct output out;
     static struct packet packet;
     const uint8_t *p;
 
+    output_begin(&out);
     connect_admin(how & 2 ? 4242 : 0);
     if (how & 1) {
         p = take_bytes(in, take_u8(in), &out.size);
@@ -376,9 +379,11 @@ static void act_notify(struct input *in)
     struct client *c = take_client(in);
     uint8_t how = take_u8(in), slot = take_u8(in);
     struct session *session = world_session(c);
-    struct output body = {.size = 0}, out = {.size = 0};
+    struct output body, out;
     void *open = session ? slots_get(&session->ipc, slot) : NULL;
 
+    output_begin(&body);
+    output_begin(&out);
     put_varint_field(&body, 1, take_number(in) % (how & 8 ? UINT64_MAX : EVENT_FDS_MAX));
     put_varint_field(&body, 2, how >> 4 & 1);
     put_varint_field(&body, 3, slot);

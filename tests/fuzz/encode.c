@@ -38,7 +38,7 @@ void put_bytes_field(struct output *out, uint32_t number, const void *data, size
 static void encode_field(struct output *out, const ProtobufCFieldDescriptor *field,
                          struct input *in)
 {
-    struct output inner = {.size = 0};
+    struct output inner;
     const uint8_t *text;
     size_t size;
 
@@ -48,6 +48,7 @@ static void encode_field(struct output *out, const ProtobufCFieldDescriptor *fie
         put_bytes_field(out, field->id, text, size);
         break;
     case PROTOBUF_C_TYPE_MESSAGE:
+        output_begin(&inner);
         encode_message(&inner, field->descriptor, in);
         put_bytes_field(out, field->id, inner.data, inner.size);
         break;

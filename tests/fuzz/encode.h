@@ -13,6 +13,12 @@ struct output {
     size_t size;
 };
 
+/** Nothing yet. Bytes behind size are not set: to clear them all would cost more than a request. */
+static inline void output_begin(struct output *out)
+{
+    out->size = 0;
+}
+
 /** Append field number with a varint. */
 void put_varint_field(struct output *out, uint32_t number, uint64_t value);
 /** Append field number with bytes. */

@@ -88,8 +88,9 @@ static void run_input(struct input *in)
     while (in->size > 0) {
         struct ipc_handle h;
         size_t n = take_handle(in, &h);
-        struct output body = {.size = 0};
+        struct output body;
 
+        output_begin(&body);
         put_bytes_field(&body, 1, &h, n);
         world_request(c, NPUD__REQUEST__BODY_OPEN_IPC_EVENT, body.data, body.size);
         MUST(world.error == expect_error(&h, n) ||

@@ -21,8 +21,9 @@ static void ask_npud(struct client *c, uint32_t field, uint64_t value)
 
 static void allocate_memory(struct client *c, uint64_t kind, uint64_t size)
 {
-    struct output body = {.size = 0};
+    struct output body;
 
+    output_begin(&body);
     put_varint_field(&body, 1, kind);
     put_varint_field(&body, 3, size);
     world_request(c, NPUD__REQUEST__BODY_MALLOC, body.data, body.size);
@@ -43,8 +44,9 @@ static struct client *connect_client(unsigned i, unsigned streams)
 
 static void open_shared(struct client *c)
 {
-    struct output body = {.size = 0};
+    struct output body;
 
+    output_begin(&body);
     put_bytes_field(&body, 1, world.handle[0], sizeof(world.handle[0]));
     world_request(c, NPUD__REQUEST__BODY_OPEN_IPC_EVENT, body.data, body.size);
     MUST(world.error == 0);

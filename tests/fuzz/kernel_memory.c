@@ -82,14 +82,16 @@ static struct region *make_region(unsigned kind)
     return r;
 }
 
+static const uint8_t zeros[PAGE];
+
 /* Most pages of a large one were never written: to look is cheaper than to write. */
 static void clear_bytes(uint8_t *at, size_t size)
 {
-    static const uint8_t zeros[PAGE];
-
     for (size_t n; size > 0; at += n, size -= n) {
         n = size < PAGE ? size : PAGE;
-        if (memcmp(at, zeros, n) != 0)
+        if (snapshot_clear && n == PAGE && (uintptr_t)at % PAGE == 0)
+            snapshot_clear(at);
+        else if (memcmp(at, zeros, n) != 0)
             memset(at, 0, n);
     }
 }
@@ -217,8 +219,6 @@ unsigned kernel_mappings(void)
 /* A page that was cleared counts as one that was never written: both read the same. */
 int __wrap_mincore(void *addr, size_t size, unsigned char *resident)
 {
-    static const uint8_t zeros[PAGE];
-
     if (!kernel_is_mapped(addr))
         return __real_mincore(addr, size, resident);
     for (size_t i = 0; i < (size + PAGE - 1) / PAGE; i++)

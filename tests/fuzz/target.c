@@ -8,9 +8,11 @@
 #include "world.h"
 
 #define ENDS 16 /* one input in so many comes to the end of its world */
+#define TOLD 8  /* one run in so many, libFuzzer is told of compares */
 
 static const struct target *current;
 static bool taken;
+static unsigned runs;
 
 static bool comes_to_end(const struct input *in)
 {
@@ -32,6 +34,7 @@ static void run_and_put_back(struct input *in)
         taken = true;
     }
     surroundings.on = true;
+    compares_tell(runs++ % TOLD == 0);
     current->run(in);
     if (ends) {
         world_end();

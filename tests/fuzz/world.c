@@ -323,8 +323,9 @@ void world_send(struct client *c, const void *data, size_t size, const int *fds,
 
 void world_request(struct client *c, uint32_t field, const void *body, size_t size)
 {
-    struct output out = {.size = 0};
+    struct output out;
 
+    output_begin(&out);
     put_varint_field(&out, 1, ++c->last_request);
     put_bytes_field(&out, field, body, size);
     world_send(c, out.data, out.size, NULL, 0);
@@ -332,8 +333,9 @@ void world_request(struct client *c, uint32_t field, const void *body, size_t si
 
 int32_t world_ask(struct client *c, uint32_t field, uint64_t value)
 {
-    struct output body = {.size = 0};
+    struct output body;
 
+    output_begin(&body);
     put_varint_field(&body, 1, value);
     world_request(c, field, body.data, body.size);
     return world.error;

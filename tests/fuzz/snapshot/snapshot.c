@@ -19,11 +19,19 @@
 /* Of whole pages. */
 static struct range {
     uint8_t *begin, *end;
+    uint8_t *known; /* of each page: WRITTEN, ZERO */
 } range[RANGES_MAX];
 static unsigned n_ranges;
 
-/* Pages that may have been written, and what they were. */
-static uint8_t *page[PAGES_MAX];
+#define WRITTEN 1u /* it may have been, since the pages are watched */
+#define ZERO    2u /* it is all zeros, and was not written */
+
+/* Pages that may have been written, and what they were: most have bytes that are all the same. */
+static struct page {
+    uint8_t *at;
+    bool same;
+    uint8_t byte;
+} page[PAGES_MAX];
 static uint8_t (*saved)[PAGE];
 static size_t n_pages;
 static unsigned runs; /* with too many pages */
@@ -59,40 +67,86 @@ static void copy_bytes(void *to, const void *from, size_t size)
 #endif
 }
 
+static void fill_bytes(void *to, uint8_t byte, size_t size)
+{
+#ifdef __x86_64__
+    __asm__ volatile("rep stosb" : "+D"(to), "+c"(size) : "a"(byte) : "memory");
+#else
+    volatile uint8_t *t = to;
+
+    for (size_t i = 0; i < size; i++)
+        t[i] = byte;
+#endif
+}
+
+/* All as the first. */
+static bool all_same(const uint8_t *bytes)
+{
+    const uint64_t *word = (const uint64_t *)bytes; /* NOLINT */
+    uint64_t differ = word[0] ^ (bytes[0] * UINT64_C(0x0101010101010101));
+
+    for (size_t i = 1; i < PAGE / sizeof(*word) && differ == 0; i++)
+        differ = word[i] ^ word[0];
+    return differ == 0;
+}
+
 /* --- the first write to a page --- */
 
-static bool is_state(const uint8_t *at)
+/* What is known of this page, or NULL: it is no state. */
+static uint8_t *find_known(const uint8_t *at)
 {
     for (unsigned i = 0; i < n_ranges; i++)
         if (at >= range[i].begin && at < range[i].end)
-            return true;
-    return false;
+            return range[i].known + (size_t)(at - range[i].begin) / PAGE;
+    return NULL;
+}
+
+static void keep_page(uint8_t *at)
+{
+    struct page *p = &page[n_pages];
+
+    *p = (struct page){.at = at, .same = all_same(at), .byte = at[0]};
+    if (!p->same)
+        copy_bytes(saved[n_pages], at, PAGE);
+    n_pages++;
 }
 
 /* Whoever had the signal before finds it again as soon as this returns. */
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
     uint8_t *at = (uint8_t *)((uintptr_t)info->si_addr / PAGE * PAGE);
+    uint8_t *known = find_known(at);
 
     (void)context;
-    if (info->si_code != SEGV_ACCERR || !is_state(at) || n_pages == PAGES_MAX) {
+    if (info->si_code != SEGV_ACCERR || !known || n_pages == PAGES_MAX) {
         sigaction(signal, &before, NULL);
         return;
     }
-    page[n_pages] = at;
-    copy_bytes(saved[n_pages++], at, PAGE);
+    *known = WRITTEN;
+    keep_page(at);
     if (mprotect(at, PAGE, PROT_READ | PROT_WRITE) < 0)
         abort();
 }
 
 static void watch_writes(void)
 {
+    for (size_t i = 0; i < n_pages; i++)
+        *find_known(page[i].at) = 0;
     n_pages = runs = 0;
     for (unsigned i = 0; i < n_ranges; i++)
         MUST(mprotect(range[i].begin, (size_t)(range[i].end - range[i].begin), PROT_READ) == 0);
 }
 
 /* --- ranges --- */
+
+static void *map_memory(size_t size)
+{
+    void *at = __real_mmap(NULL, size, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    MUST(at != MAP_FAILED);
+    return at;
+}
 
 static void add_edge(uint8_t *at, size_t size)
 {
@@ -106,7 +160,7 @@ static void add_edge(uint8_t *at, size_t size)
 static void add_range(uint8_t *begin, size_t size)
 {
     MUST(n_ranges < RANGES_MAX);
-    range[n_ranges++] = (struct range){begin, begin + size};
+    range[n_ranges++] = (struct range){begin, begin + size, map_memory(size / PAGE)};
 }
 
 void snapshot_add(void *begin, size_t size)
@@ -148,9 +202,7 @@ void snapshot_take(void)
 {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
 
-    saved = __real_mmap(NULL, PAGES_MAX * PAGE, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    MUST(saved != MAP_FAILED);
+    saved = map_memory(PAGES_MAX * PAGE);
     add_variables(__start_state_bss, __stop_state_bss);
     add_variables(__start_state_data, __stop_state_data);
     MUST(sigaction(SIGSEGV, &action, &before) == 0);
@@ -160,10 +212,25 @@ void snapshot_take(void)
 void snapshot_restore(void)
 {
     for (size_t i = 0; i < n_pages; i++)
-        copy_bytes(page[i], saved[i], PAGE);
+        if (page[i].same)
+            fill_bytes(page[i].at, page[i].byte, PAGE);
+        else
+            copy_bytes(page[i].at, saved[i], PAGE);
     for (unsigned i = 0; i < n_edges; i++)
         copy_bytes(edge[i].at, edge[i].saved, edge[i].size);
     if (n_pages > PAGES_KEPT && ++runs == RUNS_KEPT)
         watch_writes();
     heap_on = false;
+}
+
+void snapshot_clear(void *at)
+{
+    uint8_t *known = find_known(at);
+
+    if (*known & ZERO)
+        return;
+    if ((*known & WRITTEN) || *(const uint8_t *)at != 0 || !all_same(at))
+        fill_bytes(at, 0, PAGE);
+    else if (saved)
+        *known |= ZERO;
 }

@@ -27,6 +27,14 @@ void __attribute__((weak)) snapshot_restore(void);
  */
 void __attribute__((weak)) snapshot_add(void *begin, size_t size);
 
+/** Zeros into a page of such memory. Most are never written, and then it is not touched. */
+void __attribute__((weak)) snapshot_clear(void *page);
+/**
+ * Whether libFuzzer is told what npud compares with what, of which it makes new inputs; that costs
+ * a fifth of the time. At first, it is.
+ */
+void __attribute__((weak)) compares_tell(bool tell);
+
 #define SNAPSHOT_ALIGN ((size_t)32768) /* a page of ASan's is for so much */
 
 /* heap.c */
