@@ -14,7 +14,7 @@
 #include "tests/fuzz/snapshot/snapshot.h"
 
 #define ALIGN   ((size_t)16)
-#define ROOM    ((size_t)1 << 30)
+#define ROOM    ((size_t)1 << 27)
 #define CLASSES 128 /* four per power of two */
 #define RESTING 16  /* freed blocks of a class that are not used again, so that uses are found */
 #define IN_USE  0x5afe5afeu

@@ -12,7 +12,7 @@
 #define PAGE       ((size_t)4096)
 #define RANGES_MAX 8
 #define PAGES_MAX  ((size_t)1 << 16) /* that an input can write */
-#define PAGES_KEPT 256 /* more are dearer to copy back than to be noticed when they are written */
+#define PAGES_KEPT 1024 /* more are dearer to copy back than to be noticed when they are written */
 #define RUNS_KEPT  16  /* but not at once: an input may run again for its cost */
 #define EDGES_MAX  (2 * RANGES_MAX)
 
