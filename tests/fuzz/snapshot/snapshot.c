@@ -12,8 +12,9 @@
 #define PAGE       ((size_t)4096)
 #define RANGES_MAX 8
 #define PAGES_MAX  ((size_t)1 << 16) /* that an input can write */
-#define PAGES_KEPT 1024 /* more are dearer to copy back than to be noticed when they are written */
-#define RUNS_KEPT  16  /* but not at once: an input may run again for its cost */
+#define PAGES_MORE 64 /* after so many new ones, it is looked which are written at all */
+#define RUNS_IDLE  48 /* to put a page back so often costs what it costs to notice a write */
+#define AHEAD      16 /* pages, when they are written one after the other */
 #define EDGES_MAX  (2 * RANGES_MAX)
 
 /* Of whole pages. */
@@ -31,10 +32,11 @@ static struct page {
     uint8_t *at;
     bool same;
     uint8_t byte;
+    bool used; /* since it is looked */
 } page[PAGES_MAX];
 static uint8_t (*saved)[PAGE];
-static size_t n_pages;
-static unsigned runs; /* with too many pages */
+static size_t n_pages, enough = PAGES_MORE;
+static unsigned looks; /* runs that are left to look at; 0: it is not looked */
 
 /* What shares a page with variables that are no state. */
 static struct edge {
@@ -79,62 +81,116 @@ static void fill_bytes(void *to, uint8_t byte, size_t size)
 #endif
 }
 
-/* All as the first. */
-static bool all_same(const uint8_t *bytes)
+static bool is_filled(const uint8_t *bytes, uint8_t byte)
 {
     const uint64_t *word = (const uint64_t *)bytes; /* NOLINT */
-    uint64_t differ = word[0] ^ (bytes[0] * UINT64_C(0x0101010101010101));
+    uint64_t differ = 0;
 
-    for (size_t i = 1; i < PAGE / sizeof(*word) && differ == 0; i++)
-        differ = word[i] ^ word[0];
+    for (size_t i = 0; i < PAGE / sizeof(*word); i++)
+        differ |= word[i] ^ (byte * UINT64_C(0x0101010101010101));
+    return differ == 0;
+}
+
+static bool is_equal(const uint8_t *a, const uint8_t *b)
+{
+    const uint64_t *x = (const uint64_t *)a, *y = (const uint64_t *)b; /* NOLINT */
+    uint64_t differ = 0;
+
+    for (size_t i = 0; i < PAGE / sizeof(*x); i++)
+        differ |= x[i] ^ y[i];
     return differ == 0;
 }
 
 /* --- the first write to a page --- */
 
-/* What is known of this page, or NULL: it is no state. */
-static uint8_t *find_known(const uint8_t *at)
+/* NULL: it is no state. */
+static struct range *find_range(const uint8_t *at)
 {
     for (unsigned i = 0; i < n_ranges; i++)
         if (at >= range[i].begin && at < range[i].end)
-            return range[i].known + (size_t)(at - range[i].begin) / PAGE;
+            return &range[i];
     return NULL;
+}
+
+/* What is known of this page, which is state. */
+static uint8_t *find_known(const uint8_t *at)
+{
+    const struct range *r = find_range(at);
+
+    return r->known + (size_t)(at - r->begin) / PAGE;
 }
 
 static void keep_page(uint8_t *at)
 {
     struct page *p = &page[n_pages];
 
-    *p = (struct page){.at = at, .same = all_same(at), .byte = at[0]};
+    *p = (struct page){.at = at, .same = is_filled(at, at[0]), .byte = at[0], .used = true};
+    *find_known(at) = WRITTEN;
     if (!p->same)
         copy_bytes(saved[n_pages], at, PAGE);
     n_pages++;
+}
+
+/* The page that is written, and those that follow if the one before was the last. False: full. */
+static bool keep_pages(uint8_t *at, const struct range *r)
+{
+    static uint8_t *next;
+    static size_t ahead;
+    size_t n = 0;
+
+    if (at != next)
+        ahead = 1;
+    else if (ahead < AHEAD)
+        ahead *= 2;
+    for (next = at; n < ahead && next < r->end && n_pages < PAGES_MAX; n++, next += PAGE) {
+        if (*find_known(next) & WRITTEN)
+            break;
+        keep_page(next);
+    }
+    return n > 0 && mprotect(at, n * PAGE, PROT_READ | PROT_WRITE) == 0;
 }
 
 /* Whoever had the signal before finds it again as soon as this returns. */
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
     uint8_t *at = (uint8_t *)((uintptr_t)info->si_addr / PAGE * PAGE);
-    uint8_t *known = find_known(at);
+    const struct range *r = find_range(at);
 
     (void)context;
-    if (info->si_code != SEGV_ACCERR || !known || n_pages == PAGES_MAX) {
+    if (info->si_code != SEGV_ACCERR || !r || !keep_pages(at, r))
         sigaction(signal, &before, NULL);
-        return;
-    }
-    *known = WRITTEN;
-    keep_page(at);
-    if (mprotect(at, PAGE, PROT_READ | PROT_WRITE) < 0)
-        abort();
 }
 
-static void watch_writes(void)
+static void watch_pages(uint8_t *begin, const uint8_t *end)
 {
-    for (size_t i = 0; i < n_pages; i++)
-        *find_known(page[i].at) = 0;
-    n_pages = runs = 0;
-    for (unsigned i = 0; i < n_ranges; i++)
-        MUST(mprotect(range[i].begin, (size_t)(range[i].end - range[i].begin), PROT_READ) == 0);
+    MUST(begin == end || mprotect(begin, (size_t)(end - begin), PROT_READ) == 0);
+}
+
+/* Pages that were not written while it was looked are put back no more. */
+static void watch_unused(void)
+{
+    uint8_t *begin = NULL, *end = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_pages; i++) {
+        uint8_t *at = page[i].at;
+
+        if (page[i].used) {
+            if (n < i && !page[i].same)
+                copy_bytes(saved[n], saved[i], PAGE);
+            page[n++] = page[i];
+            continue;
+        }
+        *find_known(at) = 0;
+        if (at != end) {
+            watch_pages(begin, end);
+            begin = at;
+        }
+        end = at + PAGE;
+    }
+    watch_pages(begin, end);
+    n_pages = n;
+    enough = n + PAGES_MORE;
 }
 
 /* --- ranges --- */
@@ -206,20 +262,43 @@ void snapshot_take(void)
     add_variables(__start_state_bss, __stop_state_bss);
     add_variables(__start_state_data, __stop_state_data);
     MUST(sigaction(SIGSEGV, &action, &before) == 0);
-    watch_writes();
+    for (unsigned i = 0; i < n_ranges; i++)
+        watch_pages(range[i].begin, range[i].end);
+}
+
+static void put_page_back(struct page *p, const uint8_t *bytes)
+{
+    if (looks > 0) {
+        if (p->same ? is_filled(p->at, p->byte) : is_equal(p->at, bytes))
+            return;
+        p->used = true;
+    }
+    if (p->same)
+        fill_bytes(p->at, p->byte, PAGE);
+    else
+        copy_bytes(p->at, bytes, PAGE);
+}
+
+/* Between two runs, of which the next may be the first to be looked at. */
+static void look_for_unused(void)
+{
+    if (looks > 0) {
+        if (--looks == 0)
+            watch_unused();
+    } else if (n_pages >= enough) {
+        looks = RUNS_IDLE;
+        for (size_t i = 0; i < n_pages; i++)
+            page[i].used = false;
+    }
 }
 
 void snapshot_restore(void)
 {
     for (size_t i = 0; i < n_pages; i++)
-        if (page[i].same)
-            fill_bytes(page[i].at, page[i].byte, PAGE);
-        else
-            copy_bytes(page[i].at, saved[i], PAGE);
+        put_page_back(&page[i], saved[i]);
     for (unsigned i = 0; i < n_edges; i++)
         copy_bytes(edge[i].at, edge[i].saved, edge[i].size);
-    if (n_pages > PAGES_KEPT && ++runs == RUNS_KEPT)
-        watch_writes();
+    look_for_unused();
     heap_on = false;
 }
 
@@ -229,7 +308,7 @@ void snapshot_clear(void *at)
 
     if (*known & ZERO)
         return;
-    if ((*known & WRITTEN) || *(const uint8_t *)at != 0 || !all_same(at))
+    if ((*known & WRITTEN) || *(const uint8_t *)at != 0 || !is_filled(at, 0))
         fill_bytes(at, 0, PAGE);
     else if (saved)
         *known |= ZERO;
