@@ -9,12 +9,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
@@ -43,6 +45,21 @@ static void close_copies(struct session *s)
             close(fds->copy[i]);
     free(fds->copy);
     fds->copy = NULL;
+}
+
+static void free_writer(struct session *s)
+{
+    close_copies(s);
+    if (s->event_fds.aio != 0)
+        syscall(SYS_io_destroy, s->event_fds.aio);
+    s->event_fds.aio = 0;
+}
+
+/* The context stays the parent's. */
+static void forget_inherited(struct session *s)
+{
+    close_copies(s);
+    s->event_fds.aio = 0;
 }
 
 /* --- numbers; under the lock --- */
@@ -100,9 +117,43 @@ static int take_out(struct session *s, uint32_t number, bool untold)
 }
 
 /*
- * A program that has filled the counter itself is not waited for: its descriptor is readable. If it
- * is filled at this very moment, and blocks, this thread waits for a reader; so it holds no lock.
+ * Add one without waiting for a reader. Another process can fill the counter between poll() and a
+ * write, the descriptor may be a blocking one, and its flags are the program's. No system call that
+ * writes an eventfd takes "do not wait" for one call. But the kernel itself never waits when it
+ * tells, by an eventfd, that an asynchronous operation is over: so this begins one that is over at
+ * once, because an eventfd is always readable, or writable, or both. A counter that is full
+ * overflows (POLLERR), and is readable. Caller holds lock. False: the kernel does not do that here.
  */
+static bool signal_eventfd(const struct event_fds *fds, int fd)
+{
+    struct iocb operation = {.aio_lio_opcode = IOCB_CMD_POLL,
+                             .aio_fildes = (uint32_t)fd,
+                             .aio_buf = POLLIN | POLLOUT,
+                             .aio_flags = IOCB_FLAG_RESFD,
+                             .aio_resfd = (uint32_t)fd};
+    struct iocb *operations[] = {&operation};
+    const struct timespec now = {0};
+    struct io_event result;
+
+    if (fds->aio == 0 || syscall(SYS_io_submit, fds->aio, 1L, operations) != 1)
+        return false;
+    /* Its result has a place in the context, which is free again now. */
+    syscall(SYS_io_getevents, fds->aio, 0L, 1L, &result, &now);
+    return true;
+}
+
+static void add_one(struct event_fds *fds, int fd)
+{
+    bool done;
+
+    pthread_mutex_lock(&fds->lock);
+    done = signal_eventfd(fds, fd);
+    pthread_mutex_unlock(&fds->lock);
+    if (!done)
+        eventfd_write(fd, 1); /* this may wait for a reader: no lock is held */
+}
+
+/* A program that has filled the counter itself finds its descriptor readable: nothing is added. */
 static void write_number(struct session *s, uint32_t number, bool untold)
 {
     struct event_fds *fds = &s->event_fds;
@@ -111,7 +162,7 @@ static void write_number(struct session *s, uint32_t number, bool untold)
     if (p.fd < 0)
         return;
     if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT))
-        eventfd_write(p.fd, 1);
+        add_one(fds, p.fd);
     close(p.fd);
     pthread_mutex_lock(&fds->lock);
     fds->copy[number] = FREE;
@@ -157,6 +208,8 @@ static int start_thread(struct session *s)
     int r;
 
     pthread_mutex_lock(&s->event_fds.lock);
+    if (s->event_fds.aio == 0)
+        syscall(SYS_io_setup, 1L, &s->event_fds.aio);
     r = side_thread_start(&s->event_fds.thread, write_main, s, "npud-eventfd", STACK);
     pthread_mutex_unlock(&s->event_fds.lock);
     return r;
@@ -184,8 +237,8 @@ const struct part event_fd_part = {
     .session_init = init,
     .session_lost = wake_thread,
     .session_leave = end_thread,
-    .session_free = close_copies,
-    .session_inherited = close_copies,
+    .session_free = free_writer,
+    .session_inherited = forget_inherited,
 };
 
 /* --- the call --- */

@@ -19,6 +19,7 @@ struct segment;
 struct event_fds {
     pthread_mutex_t lock;      /* taken last, never held during a request */
     int *copy;                 /* EVENT_FDS_MAX of them, by number: -1 free; NULL: never used */
+    unsigned long aio;         /* an aio_context_t, by which they are written; 0: none */
     struct side_thread thread; /* writes them; started by the first one */
 };
 

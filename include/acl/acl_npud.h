@@ -95,8 +95,10 @@ ACL_FUNC_VISIBILITY aclError aclnpudIpcOpenEventInContext(aclrtEvent *event,
  * fd stays the program's, blocking or not, semaphore or not; one fd may serve many records. The
  * library keeps a copy until it is written, by a thread that the first call starts: so take fd out
  * of an epoll set before closing it. A counter that is full is not written, as the descriptor is
- * readable. aclFinalize() forgets what is not written. If npud or the session ends, the library
- * writes what is not written, and the calls return 507901. A forked child has none of the copies.
+ * readable; one that another thread or process fills at this very moment overflows (POLLERR), and
+ * is readable. aclFinalize() forgets what is not written. If npud or the session ends, the library
+ * writes what is not written, and the calls return 507901. A forked child has none of the copies,
+ * but for one that is being written during the fork.
  *
  * Errors: event NULL 100000; stale or wrong event 107017; an ACL_EVENT_EXTERNAL event 207000; fd
  * not open, or no eventfd, 107000; more than 1024 unwritten in the process, no descriptors or

@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -25,6 +26,20 @@
 #include "tests/common/proc.h"
 
 static aclrtStream work, other;
+
+/* An eventfd that another process fills once the library has found it writable. 0: none */
+static _Atomic int to_fill;
+
+/* In place of the one of libc, also in the library. */
+int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+    struct timespec timeout = {ms / 1000, ms % 1000 * 1000000L};
+    int r = (int)syscall(SYS_ppoll, fds, n, ms < 0 ? NULL : &timeout, NULL, 0), fill;
+
+    if (r == 1 && n == 1 && fds->revents == POLLOUT && (fill = atomic_exchange(&to_fill, 0)) > 0)
+        ck_assert_int_eq(eventfd_write(fill, UINT64_MAX - 1), 0);
+    return r;
+}
 
 static void set_up_test(void)
 {
@@ -495,6 +510,45 @@ START_TEST(full_counter_stops_nobody)
 }
 END_TEST
 
+/* May a program have operations done asynchronously by this kernel? */
+static bool need_aio(const char *test)
+{
+    unsigned long context = 0;
+
+    if (syscall(SYS_io_setup, 1L, &context) != 0)
+        return need_lacks(test, "io_setup(2)");
+    syscall(SYS_io_destroy, context);
+    return true;
+}
+
+/*
+ * Filled by another process at the very moment when the library writes it, and it is a blocking
+ * one: the library's thread does not wait for a reader of it.
+ */
+START_TEST(counter_that_fills_stops_nobody)
+{
+    aclrtEvent e, gate;
+    int full = new_fd(), fd = new_fd();
+
+    if (!need_aio(__func__))
+        return;
+    gate = stream_hold(work);
+    OK(aclrtCreateEvent(&e));
+    OK(aclrtRecordEvent(e, work));
+    OK(aclnpudEventNotifyFd(e, full));
+    OK(aclnpudEventNotifyFd(e, fd));
+    atomic_store(&to_fill, full);
+    stream_let_go(gate);
+    expect_written(fd);
+    ck_assert_int_eq(atomic_load(&to_fill), 0);
+    ck_assert(poll_readable(full, 0));
+    OK(aclrtDestroyEvent(gate));
+    OK(aclrtDestroyEvent(e));
+    close(full);
+    close(fd);
+}
+END_TEST
+
 START_TEST(semaphore_and_closed_descriptors)
 {
     aclrtEvent e, gate = stream_hold(work);
@@ -789,6 +843,7 @@ int main(void)
     tcase_add_test(t, as_many_as_there_may_be);
     tcase_add_test(t, a_number_that_is_used_again);
     tcase_add_test(t, full_counter_stops_nobody);
+    tcase_add_test(t, counter_that_fills_stops_nobody);
     tcase_add_test(t, semaphore_and_closed_descriptors);
     tcase_add_test(t, threads_at_the_edge);
     tcase_add_test(t, npud_killed);
