@@ -196,6 +196,15 @@ static enum cause ipc_event_make(struct session *session, uint32_t device, struc
 
 /* --- open handles --- */
 
+/*
+ * May an opener of this session have what the event is charged for while it lingers? That is no
+ * more for the payer, and so not refused to one that is above its limit by now.
+ */
+static bool inherits_charge(const struct session *session, const struct ipc_event *ev)
+{
+    return ev && ev->lingers && ev->linger_charge.user == session->user->payer;
+}
+
 static enum cause charge_open(struct session *session, struct ipc_open *open)
 {
     /* What only lingers gives way to what is used. */
@@ -224,6 +233,11 @@ static enum cause open_new(struct session *session, struct ipc_event *ev, struct
     open->state = IPC_OPEN_USED;
     open->pins = 0;
     DL_APPEND(ev->opens, open);
+    if (inherits_charge(session, ev)) {
+        open->charge = ev->linger_charge;
+        open->charge_fd = ev->linger_charge_fd;
+        ev->linger_charge = ev->linger_charge_fd = (struct charge){0};
+    }
     linger_stop(ev);
     slots_publish(open->opener);
     slots_publish(open);
@@ -238,7 +252,9 @@ static void open_give_back(struct ipc_open *open, struct session *session)
     session_put_slot(session, &session->ipc, open);
 }
 
-static enum cause open_prepare(struct session *session, struct ipc_open **openp)
+/* ev: the event to be opened, which goes on to linger. NULL: it is to be made. */
+static enum cause open_prepare(struct session *session, const struct ipc_event *ev,
+                               struct ipc_open **openp)
 {
     enum cause cause;
     struct ipc_open *open =
@@ -246,7 +262,7 @@ static enum cause open_prepare(struct session *session, struct ipc_open **openp)
 
     if (!open)
         return cause;
-    cause = charge_open(session, open);
+    cause = inherits_charge(session, ev) ? CAUSE_NONE : charge_open(session, open);
     if (cause != CAUSE_NONE)
         open_give_back(open, session);
     *openp = open;
@@ -256,7 +272,7 @@ static enum cause open_prepare(struct session *session, struct ipc_open **openp)
 enum cause ipc_event_new(struct session *session, uint32_t device, struct ipc_open **openp)
 {
     struct ipc_event *ev;
-    enum cause cause = open_prepare(session, openp);
+    enum cause cause = open_prepare(session, NULL, openp);
 
     if (cause != CAUSE_NONE)
         return cause;
@@ -306,17 +322,16 @@ enum cause ipc_event_open(struct session *session, const struct ipc_handle *hand
     /* Only an export tells the secret, so this handle was good: its exporter has left. */
     if (!ev->exports)
         return CAUSE_IPC_EVENT_GONE;
-    /* Charging may evict what lingers, and this event may be just that: not while it is being
-     * opened. */
-    linger_stop(ev);
-    cause = open_prepare(session, openp);
+    /*
+     * Charging may evict what lingers of the session's user, and not this event: of that user, it
+     * brings its charges along.
+     */
+    cause = open_prepare(session, ev, openp);
     if (cause == CAUSE_NONE) {
         cause = open_new(session, ev, *openp);
         if (cause != CAUSE_NONE)
             open_give_back(*openp, session);
     }
-    if (!ev->opens)
-        let_linger(ev, session->server->linger_max);
     return cause;
 }
 
