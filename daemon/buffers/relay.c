@@ -159,8 +159,12 @@ void relay_close_bell(struct relay *relay)
         close(relay->bell);
     user_uncharge(&relay->charge_bell);
     relay->on_bell = NULL;
+    /*
+     * It may have been rung, which no turn has answered yet, or of which npud has not heard. The
+     * client may stop now, and what a ring makes npud do is right without one, too.
+     */
+    relay->rung |= relay->bell >= 0;
     relay->bell = -1;
-    relay->rung = false;
 }
 
 void relay_free(struct relay *relay)
@@ -209,7 +213,8 @@ void relay_answer_bell(struct relay *relay)
     if (!relay->rung)
         return;
     relay->rung = false;
-    if (preadv2(relay->bell, &iov, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP)
+    if (relay->bell >= 0 && preadv2(relay->bell, &iov, 1, -1, RWF_NOWAIT) < 0 &&
+        errno == EOPNOTSUPP)
         eventfd_read(relay->bell, &count);
     if (relay->n_wait_in == 0)
         return;

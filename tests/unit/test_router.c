@@ -863,6 +863,35 @@ START_TEST(a_slot_comes_for_one_that_is_a_source_now)
 END_TEST
 
 /*
+ * A client frees a slot, rings, and stops before it tells npud. The ring counts also if the queue
+ * gets a new ring, and with it a new bell, before npud's turn.
+ */
+START_TEST(a_bell_is_heard_though_the_ring_moves)
+{
+    struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8), *c = queue_for(owner, 8);
+    struct segment *small;
+    int fd;
+
+    ck_assert_int_eq(segment_new(pool_get(owner), 64, 256, &small), 0);
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, c), ROUTE_BOUND);
+    take_slots(small, 0);
+    ck_assert_int_eq(put_message(owner, a, alloc_buffer(owner, small, 1)), QUEUE_OK);
+    run_until_idle();
+    ck_assert_int_eq(relay_bell(a, &fd), CAUSE_NONE);
+    run_until_idle();
+    for (uint32_t i = small->view.n_data; i < segment_slots(&small->view); i++)
+        mbuf_release(&small->view, &small->view.mbufs[i]);
+    eventfd_write(fd, 1);
+    ck_assert_int_eq(queue_move(a), 0);
+    run_until_idle();
+    expect_lengths(b, 1, 2);
+    expect_lengths(c, 1, 2);
+    ck_assert_uint_eq(in_use(small), 0);
+}
+END_TEST
+
+/*
  * Guards against idle destinations whose rings have all slots of a segment: then no other
  * destination gets anything. Sixty of them share 1024 slots with one that is read.
  */
@@ -1709,6 +1738,7 @@ int main(void)
     tcase_add_test(c, a_full_backlog_stops_the_source);
     tcase_add_test(c, no_slot_for_a_reference_is_waited_for);
     tcase_add_test(c, a_slot_comes_for_one_that_is_a_source_now);
+    tcase_add_test(c, a_bell_is_heard_though_the_ring_moves);
     tcase_add_test(c, idle_rings_leave_slots_to_the_others);
     tcase_add_test(c, few_slots_and_messages_of_others);
     c = add_case(suite, "ends");
