@@ -430,6 +430,25 @@ int queue_move(struct queue *queue)
     return 0;
 }
 
+/*
+ * To try again later would be worse for the others than the end of the queue: until then either the
+ * process reads and overwrites their messages, or none of them may put or take, and they cannot
+ * tell that from a peer that is slow.
+ */
+int queue_move_or_destroy(struct queue *queue)
+{
+    int r = queue_move(queue);
+
+    if (r == 0)
+        return 0;
+    pools_make_room(queue->server->pools, NULL, NULL);
+    queue_ring_close(&queue->ring);
+    r = queue_move(queue);
+    if (r < 0)
+        queue_destroy(queue);
+    return r;
+}
+
 enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
 {
     struct queue *queue = attach->queue;

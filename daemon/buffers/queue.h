@@ -172,6 +172,13 @@ bool queue_attach_is_shared(const struct queue_attach *attach);
  */
 int queue_move(struct queue *queue);
 
+/**
+ * As queue_move(), for a session that loses its rights and cannot be refused that. If there is no
+ * descriptor or memory, free buffers make room, and npud gives up its descriptors of the old ring;
+ * if there is still none, the queue is destroyed: then -errno.
+ */
+int queue_move_or_destroy(struct queue *queue);
+
 /** Destroys the queue if it has neither an attachment nor a grant. */
 void queue_check_used(struct queue *queue);
 

@@ -24,8 +24,11 @@ static void free_puts(struct queue_ring *ring, const struct user *user)
     size_t size = queue_put_size(ring->view.depth);
     bool has_more = put && size > WAKER_PAGE;
 
-    deferred_close_free_memory(user, ring->put_fd, has_more ? (char *)put + WAKER_PAGE : NULL,
-                               has_more ? size - WAKER_PAGE : 0, size);
+    if (ring->put_fd >= 0)
+        deferred_close_free_memory(user, ring->put_fd, has_more ? (char *)put + WAKER_PAGE : NULL,
+                                   has_more ? size - WAKER_PAGE : 0, size);
+    else if (has_more)
+        munmap((char *)put + WAKER_PAGE, size - WAKER_PAGE);
     if (put)
         waker_wake_and_unmap(&put->wake, put);
 }
@@ -34,8 +37,7 @@ void queue_ring_free(struct queue_ring *ring, const struct user *user)
 {
     struct queue_view *v = &ring->view;
 
-    if (ring->put_fd >= 0)
-        free_puts(ring, user);
+    free_puts(ring, user);
     if (v->take)
         waker_wake_and_unmap(&v->take->wake, v->take);
     if (ring->take_fd >= 0)
@@ -46,6 +48,17 @@ void queue_ring_free(struct queue_ring *ring, const struct user *user)
     if (ring->news_fd >= 0)
         close(ring->news_fd);
     *ring = QUEUE_RING_NONE;
+}
+
+void queue_ring_close(struct queue_ring *ring)
+{
+    int *fds[QUEUE_FILES] = {&ring->put_fd, &ring->take_fd, &ring->news_fd};
+
+    for (int i = 0; i < QUEUE_FILES; i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
 }
 
 /*
@@ -70,11 +83,12 @@ int queue_ring_new(struct queue_ring *ring, const struct user *user, uint32_t nu
     ring->view.depth = depth;
     ring->view.mask = queue_slots(depth) - 1;
     ring->view.number = number;
-    r = make_file(queue_put_size(depth), &ring->put_fd, &put);
+    /* First the one that needs two descriptors for a moment: so three are enough. */
+    r = memfd_read_only_new("npud-queue-news", QUEUE_NEWS_SIZE, &ring->news_fd, &news);
+    if (r == 0)
+        r = make_file(queue_put_size(depth), &ring->put_fd, &put);
     if (r == 0)
         r = make_file(queue_take_size(), &ring->take_fd, &take);
-    if (r == 0)
-        r = memfd_read_only_new("npud-queue-news", QUEUE_NEWS_SIZE, &ring->news_fd, &news);
     ring->view.put = put;
     ring->view.take = take;
     ring->view.news = news;

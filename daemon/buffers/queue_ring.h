@@ -23,6 +23,12 @@ int queue_ring_new(struct queue_ring *ring, const struct user *user, uint32_t nu
 void queue_ring_free(struct queue_ring *ring, const struct user *user);
 
 /**
+ * npud's descriptors are closed: no client gets the ring any more. All else goes on. A new ring
+ * needs no more descriptors than are free then.
+ */
+void queue_ring_close(struct queue_ring *ring);
+
+/**
  * Wake all threads that sleep on the ring, some of them later, also if the ring is freed meanwhile;
  * they look again and count themselves anew.
  */

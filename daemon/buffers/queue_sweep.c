@@ -84,17 +84,20 @@ static void sweep_attachment(struct queue_attach *attach)
     struct queue *queue = attach->queue;
     struct session *session = attach->peer->session;
     const struct queue_view *v;
+    uint32_t id = queue->id;
     int r;
 
     attach->leaving = true;
     /* It would go on in a ring where npud knows it no more. */
     if (queue_attach_is_shared(attach) && survivor_of_session(session)) {
-        r = queue_move(queue);
-        if (r < 0)
-            log_line(LOG_WARNING, &session->log,
+        r = queue_move_or_destroy(queue);
+        if (r < 0) {
+            log_line(LOG_ERR, &session->log,
                      "its session has ended and its process lives; npud could not make a new ring "
-                     "for queue %u, so the process keeps access to it: %s",
-                     queue->id, strerror(-r));
+                     "for queue %u, so the queue was destroyed: %s",
+                     id, strerror(-r));
+            return;
+        }
     }
     v = &queue->ring.view;
     queue_commit(v, atomic_load(&v->take->head), segments_table(queue->server));

@@ -7,7 +7,9 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "acl/acl_base.h"
@@ -22,6 +24,16 @@
 #include "tests/common/child.h"
 
 #define DEPTH 4
+
+/* As the kernel says when it has no memory for a file. */
+static bool no_memory;
+int memfd_create(const char *name, unsigned flags)
+{
+    if (!no_memory)
+        return (int)syscall(SYS_memfd_create, name, flags);
+    errno = ENOMEM;
+    return -1;
+}
 
 /* --- messages --- */
 
@@ -879,6 +891,74 @@ START_TEST(who_ends_and_lives_is_left_behind_too)
 }
 END_TEST
 
+/* A queue of a, which b may put into; b's process lives when its session ends. */
+static struct queue *share_with_survivor(struct session **a, struct session **b)
+{
+    struct queue *queue;
+
+    npud_start(NULL);
+    *a = npud_session(100);
+    *b = npud_session(getpid());
+    (*b)->pidfd = pidfd_open_process(getpid());
+    queue = make_queue(*a)->queue;
+    ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), 0);
+    join_queue(*b, queue);
+    return queue;
+}
+
+/*
+ * npud has no descriptor left, but for those of the old ring. Guards against the process keeping
+ * its right to a ring that is in use.
+ */
+START_TEST(a_survivor_is_left_behind_without_descriptors)
+{
+    struct rlimit normal, tight;
+    struct session *a, *b;
+    struct queue *queue = share_with_survivor(&a, &b);
+    uint32_t number = queue->ring.view.number, ref = make_buffer(a, make_segment(a));
+
+    ck_assert_int_eq(put_message(&queue->ring.view, a, ref), QUEUE_OK);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &normal), 0);
+    tight = normal;
+    tight.rlim_cur = (rlim_t)dup(STDERR_FILENO); /* all below are in use */
+    close((int)tight.rlim_cur);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    session_free(b);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &normal), 0);
+    ck_assert_uint_ne(queue->ring.view.number, number);
+    ck_assert_uint_eq(queue->ring.view.news->puts.gone, 1);
+    ck_assert_int_ge(queue->ring.put_fd, 0);
+    ck_assert_int_ge(queue->ring.take_fd, 0);
+    ck_assert_int_ge(queue->ring.news_fd, 0);
+    ck_assert_uint_eq(take_message(&queue->ring.view, a), ref);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* With no memory for a new ring the queue ends, and the others learn of that. */
+START_TEST(a_survivor_is_left_behind_without_memory)
+{
+    struct session *a, *b;
+    struct queue *queue = share_with_survivor(&a, &b);
+    uint32_t id = queue->id, ref = make_buffer(a, make_segment(a));
+    const struct queue_news *news =
+        mmap(NULL, QUEUE_NEWS_SIZE, PROT_READ, MAP_SHARED, queue->ring.news_fd, 0);
+
+    ck_assert_ptr_ne((const void *)news, MAP_FAILED);
+    ck_assert_int_eq(put_message(&queue->ring.view, a, ref), QUEUE_OK);
+    no_memory = true;
+    session_free(b);
+    no_memory = false;
+    ck_assert_uint_eq(atomic_load(&news->state), QUEUE_DEAD);
+    ck_assert_ptr_null(queue_attached(a, id));
+    ck_assert_uint_eq(mbuf_state(find_buffer(ref)->word), MBUF_FREE);
+    munmap((void *)news, QUEUE_NEWS_SIZE);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
 /* --- waits and their blockers --- */
 
 static void sleep_slot(struct session *session, uint32_t slot, uint32_t kind, uint32_t object)
@@ -961,6 +1041,8 @@ int main(void)
     tcase_add_test(tc, a_lap_that_moves_on_under_the_sweep_hides_no_message);
     tcase_add_test(tc, a_death_wakes_who_sleeps);
     tcase_add_test(tc, who_ends_and_lives_is_left_behind_too);
+    tcase_add_test(tc, a_survivor_is_left_behind_without_descriptors);
+    tcase_add_test(tc, a_survivor_is_left_behind_without_memory);
     tcase_add_test(tc, npuctl_tells_who_could_serve);
     return run_suite(suite);
 }
