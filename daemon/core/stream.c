@@ -176,7 +176,7 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
     s->priority = priority;
     s->flags = flags;
     s->run = RUN_IDLE;
-    s->has_task = false;
+    s->head_task = HEAD_UNREAD;
     s->waiting_on = NULL;
     s->in_inbox = false;
     s->took = false;
@@ -254,7 +254,7 @@ void stream_drop_queue(struct stream *s, uint64_t tail)
     if (tail != s->head)
         s->attach->spurious = 0; /* it rang for these */
     engine_drop_task(s);
-    s->has_task = false;
+    s->head_task = HEAD_UNREAD;
     s->failure.code = 0;
     s->head = tail;
     atomic_store(&s->ctrl->watched, 0);

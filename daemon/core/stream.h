@@ -37,6 +37,13 @@ enum stream_run {
     RUN_HELD,   /* waits for the client to say which tasks of it were discarded */
 };
 
+/* The task at head. */
+enum head_task {
+    HEAD_UNREAD, /* not taken from the ring; it may not be there */
+    HEAD_READ,   /* stream->task is its copy */
+    HEAD_BEGUN,  /* execute_task() was called; after a wait, waiter.result is the outcome */
+};
+
 /*
  * What aborts have discarded in a slot, the latest last: a stream whose wait was queued before the
  * abort may come to it later. Kept until the session ends, as positions of a slot never go back.
@@ -91,13 +98,12 @@ struct stream {
 
     /* engine */
     enum stream_run run;
+    enum head_task head_task;
     struct stream *prev, *next; /* attach->active, or attach->stuck */
     uint64_t idle_since;
     uint64_t head;    /* next position to execute */
-    struct task task; /* the copy of the entry at head, while has_task */
-    bool has_task;    /* taken from the ring, not finished */
-    bool started; /* execute_task() was called before; after a wait, waiter.result is the outcome */
-    bool rung;    /* active because the doorbell said so, and no task was found so far */
+    struct task task; /* the copy of the entry at head, unless that is HEAD_UNREAD */
+    bool rung;        /* active because the doorbell said so, and no task was found so far */
     /* memory, and not all streams that wait for it have been looked at: see changed */
     bool changing;
     bool counted;      /* TASK_VALUE_WAIT: in value_waiters of the session page */
@@ -177,11 +183,11 @@ static inline bool task_is_new(const struct stream *stream)
  */
 static inline bool stream_has_begun(const struct stream *stream)
 {
-    return stream->has_task && stream->started;
+    return stream->head_task == HEAD_BEGUN;
 }
 
 /**
- * Id of the task at head, while has_task: the same as the client has given to the thread that
+ * Id of the task at head, if it was read: the same as the client has given to the thread that
  * submitted it.
  */
 static inline uint32_t stream_task_id(const struct stream *stream)

@@ -39,7 +39,7 @@ static uint64_t drop_records(struct stream *s)
 {
     uint64_t p, end = stream_ring_end(s);
 
-    if (s->has_task && end == s->head)
+    if (s->head_task != HEAD_UNREAD && end == s->head)
         end++;
     for (p = s->head; p != end; p++) {
         struct task task;

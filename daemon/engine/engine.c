@@ -264,8 +264,7 @@ static bool fetch_task(struct stream *s)
         return false;
     __builtin_prefetch(&s->ring[(s->head + 1) & (s->depth - 1)]);
     s->implicit += (uint16_t)(s->task.implicit - (uint16_t)s->implicit);
-    s->has_task = true;
-    s->started = false;
+    s->head_task = HEAD_READ;
     return true;
 }
 
@@ -275,13 +274,13 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
     uint64_t first = s->head;
     unsigned n;
 
-    for (n = 0; n < BUDGET && (s->has_task || fetch_task(s)); n++) {
+    for (n = 0; n < BUDGET && (s->head_task != HEAD_UNREAD || fetch_task(s)); n++) {
         enum run_result r = __builtin_expect(e->device->inject != NULL, 0) && task_is_new(s)
                                 ? inject_execute(s, now)
                                 : execute_task(s, now);
 
         if (r == RUN_RETIRED || r == RUN_WORKED) {
-            s->has_task = false;
+            s->head_task = HEAD_UNREAD;
             s->head++;
         }
         if (r == RUN_RETIRED &&

@@ -91,14 +91,14 @@ static enum run_result run_wait_level(struct stream *s, uint64_t now)
     int32_t dropped;
     bool passed;
 
-    if (s->started && (s->waiter.result != EVENT_LOOK_AGAIN || !ev))
+    if (stream_has_begun(s) && (s->waiter.result != EVENT_LOOK_AGAIN || !ev))
         return run_finish_wait(s);
-    if (s->started)
+    if (stream_has_begun(s))
         timeout_ns = time_left(s, now);
     if (!ev || !run_valid_timeout(timeout_ns))
         return run_bad_entry(s, "no such event");
     level = atomic_load_explicit(&ev->shm->level, memory_order_acquire);
-    count = s->started ? s->waiter.target : level >> 1;
+    count = stream_has_begun(s) ? s->waiter.target : level >> 1;
     if (level_passed(level, count))
         return RUN_RETIRED;
     if (run_park(s, &ev->raised, count, timeout_ns, now) < 0)
@@ -119,7 +119,7 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
     uint64_t target = s->task.wait.target;
     int32_t stopped, discarded;
 
-    if (s->started)
+    if (stream_has_begun(s))
         return run_finish_wait(s);
     if (!run_valid_timeout(s->task.wait.timeout_ns) || (t == s && target > s->head))
         return run_bad_entry(s, "waits for itself");
@@ -170,7 +170,7 @@ static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
     uint64_t number = s->task.ipc.number;
     int32_t error, pid = 0;
 
-    if (s->started)
+    if (stream_has_begun(s))
         return run_finish_wait(s);
     if (!open || !run_valid_timeout(s->task.ipc.timeout_ns))
         return run_bad_entry(s, "no such event");
@@ -239,7 +239,7 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
 
     if (!dst || !src)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    if (!s->started)
+    if (!stream_has_begun(s))
         s->work = (struct work){.kind = WORK_COPY, .size = t->copy.size};
     s->work.dst = dst;
     s->work.src = src;
@@ -254,7 +254,7 @@ static enum run_result run_set(struct stream *s, uint64_t now)
 
     if (!dst)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    if (!s->started)
+    if (!stream_has_begun(s))
         s->work =
             (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value};
     s->work.dst = dst;
@@ -265,7 +265,7 @@ static enum run_result run_delay(struct stream *s, uint64_t now)
 {
     if (s->task.delay.ns > DELAY_MAX_NS)
         return run_bad_entry(s, "too long");
-    if (!s->started) {
+    if (!stream_has_begun(s)) {
         s->work = (struct work){
             .kind = WORK_DELAY, .delay_ns = s->task.delay.ns, .result = s->task.delay.result};
         /*
@@ -299,7 +299,7 @@ static enum run_result run_reduce(struct stream *s, uint64_t now)
         return run_bad_entry(s, "no such reduction");
     if (!dst || !src)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    if (!s->started)
+    if (!stream_has_begun(s))
         s->work = (struct work){.kind = WORK_REDUCE,
                                 .size = t->reduce.size,
                                 .reduce = t->reduce.kind,
@@ -333,7 +333,7 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
     struct report *report;
 
     (void)now;
-    if (s->started) /* the device was lost, and is back, when it has not returned */
+    if (stream_has_begun(s)) /* the device was lost, and is back, when it has not returned */
         return execute_callback_done(s) ? RUN_RETIRED : await_callback(s);
     if (t->callback.report >= REPORTS || t->callback.ordinal <= s->callbacks)
         return run_bad_entry(s, "no such thread or order");
@@ -403,7 +403,7 @@ static void fail_ipc_record(struct stream *s)
 /* The program's function runs all the same, once: but the stream does not wait for it. */
 static void fail_callback(struct stream *s)
 {
-    if (!s->started)
+    if (!stream_has_begun(s))
         run_callback(s, 0);
     s->callback = 0;
 }
@@ -489,11 +489,11 @@ enum run_result execute_task(struct stream *s, uint64_t now)
         return failure_pass_over(s);
     if (s->failure.code == 0) { /* else it has failed before, and there was no room to tell */
         /* what the last step has changed */
-        if (s->started && (!value_check(s) || !notify_count_check(s)))
+        if (stream_has_begun(s) && (!value_check(s) || !notify_count_check(s)))
             return RUN_AGAIN;
         r = task_row(s->task.op)->run(s, now);
     }
-    s->started = true;
+    s->head_task = HEAD_BEGUN;
     return tell_failure(s, r);
 }
 
@@ -507,7 +507,7 @@ enum run_result execute_fail(struct stream *s, int32_t code)
     while (!value_pass_over(s) || !notify_count_pass_over(s))
         ;
     stream_fail(s, code, 0);
-    s->started = true;
+    s->head_task = HEAD_BEGUN;
     return tell_failure(s, RUN_RETIRED);
 }
 
@@ -515,7 +515,7 @@ void execute_abandon(struct stream *s)
 {
     const struct task_row *row = task_row(s->task.op);
 
-    if (s->has_task && !s->started && row->fail)
+    if (s->head_task == HEAD_READ && row->fail)
         row->fail(s);
 }
 

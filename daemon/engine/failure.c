@@ -67,7 +67,7 @@ enum run_result failure_pass_over(struct stream *s)
     if (!stream_has_begun(s) && row->pass_over)
         row->pass_over(s);
     /* It may have begun; and there may be thousands of waiters that it has to tell. */
-    s->started = true;
+    s->head_task = HEAD_BEGUN;
     return value_pass_over(s) && notify_count_pass_over(s) ? RUN_RETIRED : RUN_AGAIN;
 }
 
@@ -232,7 +232,8 @@ bool failure_tell(struct stream *s)
  */
 static bool has_task_to_stop(struct stream *s)
 {
-    return s->has_task || (stream_read_entry(s, s->head, &s->task) && !task_row(s->task.op)->brief);
+    return s->head_task != HEAD_UNREAD ||
+           (stream_read_entry(s, s->head, &s->task) && !task_row(s->task.op)->brief);
 }
 
 void failure_stop_task(struct stream *s)
@@ -243,7 +244,7 @@ void failure_stop_task(struct stream *s)
         execute_abandon(s);
         value_drop(s);
         notify_count_drop(s);
-        s->has_task = false;
+        s->head_task = HEAD_UNREAD;
         s->failure.code = 0;
         atomic_store_explicit(&s->ctrl->error, stream_error_make(ACL_ERROR_RT_STREAM_ABORT, 0),
                               memory_order_release);

@@ -110,7 +110,7 @@ enum run_result inject_execute(struct stream *s, uint64_t now)
 
     if (atomic_load_explicit(&d->lost, memory_order_relaxed) != 0)
         return fail_lost(s);
-    if (!s->started && s->rules_asked != s->head + 1 && s->task.op < TASK_OPS) {
+    if (!stream_has_begun(s) && s->rules_asked != s->head + 1 && s->task.op < TASK_OPS) {
         s->rules_asked = s->head + 1;
         r = match_rules(d->inject, s);
     }

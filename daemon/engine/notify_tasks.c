@@ -224,7 +224,7 @@ enum run_result notify_run_count_record(struct stream *s, uint64_t now)
     struct notify *n = notify_of_task(s->session, &s->task, true);
 
     (void)now;
-    if (s->started && s->count_change != COUNT_TURN)
+    if (stream_has_begun(s) && s->count_change != COUNT_TURN)
         return RUN_RETIRED;
     s->count_change = 0;
     if (s->task.notify.mode > ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE || s->task.notify.mode == 3)
@@ -276,7 +276,7 @@ static enum run_result run_wait(struct stream *s, uint64_t now, bool counts)
 {
     struct notify *n;
 
-    if (s->started)
+    if (stream_has_begun(s))
         return end_wait(s);
     if (!run_valid_timeout(s->task.notify.timeout_ns))
         return run_bad_entry(s, "impossible time limit");

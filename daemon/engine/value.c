@@ -125,7 +125,7 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     struct mem *m;
 
     (void)now;
-    if (s->started)
+    if (stream_has_begun(s))
         return RUN_RETIRED;
     if (t->value.offset % WORD != 0)
         return run_bad_entry(s, "not aligned");
@@ -167,7 +167,7 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
     const struct task *t = &s->task;
     struct mem *m;
 
-    if (s->started) {
+    if (stream_has_begun(s)) {
         uncount_waiter(s);
         return run_finish_wait(s);
     }
