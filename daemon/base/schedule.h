@@ -107,6 +107,15 @@ bool schedule_round(struct schedule *schedule, struct event_base *base, bool may
 /** For jobs with more to do: is the time limit of this step over? */
 bool schedule_step_over(const struct schedule *schedule);
 
+/** The same for what can also be left to a job: outside of steps, as in tests, it is never late. */
+static inline bool schedule_late(const struct schedule *schedule)
+{
+    return schedule->until != 0 && schedule_step_over(schedule);
+}
+
+/** A client waits for what the step does now: the step may go on for so long, and pays for it. */
+void schedule_prolong(struct schedule *schedule, uint64_t ns);
+
 /**
  * For what is done in a callback of the loop, because it cannot wait for its turn: its time is
  * measured as that of a step.

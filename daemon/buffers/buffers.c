@@ -47,12 +47,10 @@ void buffers_deinit(struct server *server)
 
 static bool sweep_segments(struct peer *peer)
 {
-    bool over;
-
-    queue_sweep_begin(peer);
-    over = sweep_peer_piece(peer);
-    queue_sweep_pause(peer);
-    return over;
+    if (!peer->puts_ended)
+        queue_sweep_puts_end(peer);
+    peer->puts_ended = true;
+    return sweep_peer_piece(peer);
 }
 
 static bool forget_map(struct peer *peer)
@@ -98,23 +96,29 @@ static bool forget_own_map(struct peer *peer)
     return peer->survivor || forget_map(peer);
 }
 
-static bool (*const parts[])(struct peer *peer) = {
-    begin_leaving,     queue_reader_ended,  queue_sweep_attachment, sweep_own_segments,
-    queue_sweep_leave, router_session_gone, forget_own_map,
-};
-#define PARTS (sizeof(parts) / sizeof(parts[0]))
-
 /*
  * The peer is the survivor's from here on. Before the pool is left, which looks whether anything in
  * it is still in use.
  */
-static void leave_to(struct survivor *survivor, struct peer *peer)
+static bool leave_to_survivor(struct peer *peer)
 {
-    survivor_add(survivor, &peer->left, peer_exited);
-    peer->server->peers->by_number[peer->number].left = peer;
-    segments_left(peer);
-    peer->session = NULL;
+    struct peer_slot *slot = &peer->server->peers->by_number[peer->number];
+
+    if (!peer->survivor)
+        return true;
+    if (!slot->left) {
+        survivor_add(peer->survivor, &peer->left, peer_exited);
+        slot->left = peer;
+        queue_sweep_puts_end(peer);
+    }
+    return segments_left(peer);
 }
+
+static bool (*const parts[])(struct peer *peer) = {
+    begin_leaving,     queue_reader_ended,  queue_sweep_attachment, sweep_own_segments,
+    queue_sweep_leave, router_session_gone, forget_own_map,         leave_to_survivor,
+};
+#define PARTS (sizeof(parts) / sizeof(parts[0]))
 
 static void peer_leave(struct session *session, struct peer *peer)
 {
@@ -123,7 +127,7 @@ static void peer_leave(struct session *session, struct peer *peer)
     session->server->peers->by_number[session->peer_id].session = NULL;
     session->peer = NULL;
     if (survivor)
-        leave_to(survivor, peer);
+        peer->session = NULL;
     pool_leave(peer);
     if (!survivor)
         free(peer);

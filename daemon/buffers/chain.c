@@ -112,6 +112,8 @@ static enum chain_result copy_member(const struct chain_member *from, struct cha
 
     if (slot == 0)
         return CHAIN_NO_SLOT;
+    /* The look may have passed the slot already. */
+    segment_look_ends(from->segment);
     m = &from->view->mbufs[slot];
     *to = *from;
     to->mbuf = m;

@@ -48,7 +48,7 @@ struct peer {
     uint8_t end_part; /* what is being given up: buffers.c */
     bool swept;
     struct survivor *survivor; /* its process lives on; NULL: it does not */
-    uint64_t sweep_number;
+    bool puts_ended;           /* queue_sweep_puts_end() was called */
     struct sweep_position sweep;
 };
 
@@ -59,6 +59,7 @@ struct peer {
 struct peer_slot {
     struct session *session;
     struct peer *left;
+    uint64_t ended_at; /* queue_sweep.c: since when the last session of this number puts nothing */
 };
 
 struct peers {

@@ -15,8 +15,9 @@
 
 #define LOOK_DELAY      NSEC_PER_SEC
 #define LOOK_PAUSE      (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
-#define ROOM_SLICE      (2 * NSEC_PER_MSEC)   /* of CPU time, for a client that waits */
-#define ORPHANS_AT_ONCE 64 /* that are told to look, before clients have their turn */
+#define ROOM_SLICE      (300 * NSEC_PER_USEC) /* for a client that waits */
+#define ORPHANS_AT_ONCE 64   /* that are told to look, before clients have their turn */
+#define TOLD_AT_ONCE    1024 /* segments; clients of others tell npud what it knows already */
 
 static bool run_orphans(struct job *job);
 
@@ -62,13 +63,17 @@ void pools_deinit(struct pools *pools)
 
 /* --- giving memory back --- */
 
+/* A look is due, so clients need not ask for one. */
 static void tell_clients(struct pool *pool)
 {
     struct segment *s;
+    unsigned n = 0;
 
-    DL_FOREACH (pool->segments, s)
-        atomic_store_explicit(&s->view.news->look_due, pool->look != POOL_LOOK_NONE,
-                              memory_order_relaxed);
+    DL_FOREACH (pool->segments, s) {
+        if (n++ == TOLD_AT_ONCE)
+            break;
+        atomic_store_explicit(&s->view.news->look_due, 1, memory_order_relaxed);
+    }
 }
 
 static void schedule_look(struct pool *pool, uint64_t ns)
@@ -102,17 +107,31 @@ static bool is_worth_a_look(const struct pool *pool)
     return false;
 }
 
-/* In slices. True: all segments were looked at. */
+/* From here on, a client that frees something there tells npud again. */
+static void begin_segment(struct segment *s)
+{
+    atomic_store_explicit(&s->view.news->look_due, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* In slices, also of one segment. True: all segments were looked at. */
 static bool look_at_segments(struct pool *pool)
 {
     struct schedule *schedule = &pool->server->schedule;
 
     while (pool->next_look) {
-        struct segment *s = pool->next_look;
+        struct segment *s = pool->next_look, *next = s->next;
 
-        pool->next_look = s->next;
-        if (is_large(pool) || segment_drains(s))
-            segment_give_back(s);
+        if (!s->look.begun)
+            begin_segment(s);
+        if ((s->look.begun || s->look_asked || is_large(pool) || segment_drains(s)) &&
+            segment_look(s) == SEGMENT_MORE)
+            break;
+        /* Moved on already if the segment has gone. */
+        if (pool->next_look == s) {
+            s->look_asked = false;
+            pool->next_look = next;
+        }
         if (schedule_step_over(schedule))
             break;
     }
@@ -120,14 +139,27 @@ static bool look_at_segments(struct pool *pool)
     return !pool->next_look;
 }
 
-static bool make_room(struct pool *pool, uint64_t until)
+void pool_look_at(struct segment *s)
+{
+    struct pool *pool = s->pool;
+
+    if (pool->next_look && pool->next_look != s) {
+        DL_DELETE(pool->segments, s);
+        DL_PREPEND_ELEM(pool->segments, pool->next_look, s);
+    }
+    pool->next_look = s;
+    s->look_asked = true;
+    job_list(&pool->job);
+}
+
+static bool make_room(struct pool *pool)
 {
     struct segment *s, *next;
     bool any = false;
 
     DL_FOREACH_SAFE (pool->segments, s, next) {
         any |= segment_give_back(s);
-        if (clock_cpu_ns() >= until)
+        if (schedule_late(&pool->server->schedule))
             break;
     }
     return any;
@@ -135,21 +167,24 @@ static bool make_room(struct pool *pool, uint64_t until)
 
 bool pools_make_room(struct pools *pools, struct pool *pool, const struct user *payer)
 {
-    uint64_t until = clock_cpu_ns() + ROOM_SLICE;
-    bool any = pool && make_room(pool, until);
     struct pool *first = pool_from(pools, pools->room_at), *p;
+    struct schedule *schedule;
+    bool any;
 
     /* Others in turns: one request may not get through all of them. */
     first = first ? first : pools->list;
     if (!first)
-        return any;
+        return false;
+    schedule = &first->server->schedule;
+    schedule_prolong(schedule, ROOM_SLICE);
+    any = pool && make_room(pool);
     p = first;
     do {
         if (p != pool && (!payer || p->user->payer == payer))
-            any |= make_room(p, until);
+            any |= make_room(p);
         p = p->next ? p->next : pools->list;
         assert(p); /* segments go, pools do not */
-    } while (p != first && clock_cpu_ns() < until);
+    } while (p != first && !schedule_late(schedule));
     pools->room_at = p->number;
     return any;
 }
@@ -159,18 +194,15 @@ static bool run_look(struct job *job)
     struct pool *pool = (struct pool *)((char *)job - offsetof(struct pool, job));
 
     if (!pool->next_look) {
-        /* From here on, a client that frees something tells npud again. */
         if (pool->look == POOL_LOOK_DUE)
             pool->look = POOL_LOOK_NONE;
-        tell_clients(pool);
-        atomic_thread_fence(memory_order_seq_cst);
         pool->next_look = pool->segments;
     }
     if (!look_at_segments(pool))
         return true;
     if (!pool->session && !pool->segments)
         pool_free(pool);
-    else if (pool->look == POOL_LOOK_DUE)
+    else if (pool->look == POOL_LOOK_DUE && !event_pending(pool->on_look, EV_TIMEOUT, NULL))
         schedule_look(pool, pool->session ? LOOK_DELAY : LOOK_PAUSE);
     return false;
 }
@@ -214,6 +246,8 @@ static void look_at_some_orphans(struct pools *pools)
     for (unsigned n = 0; n < ORPHANS_AT_ONCE && pools->orphans_due > 0; n++) {
         struct pool *pool = pools->orphans;
 
+        if (n > 0 && schedule_late(&pool->server->schedule))
+            break;
         pools->orphans_due--;
         DL_DELETE2(pools->orphans, pool, orphan_prev, orphan_next);
         DL_APPEND2(pools->orphans, pool, orphan_prev, orphan_next);

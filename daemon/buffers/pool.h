@@ -19,7 +19,7 @@ struct session;
 struct peer;
 struct user;
 
-/* A session that ends has them all swept, in one go. */
+/* A session that ends has them all swept. */
 #define POOL_SEGMENTS_MAX 8192u
 
 /*
@@ -29,7 +29,8 @@ struct user;
  *                  segment of it drains
  *   NONE -> SMALL  the same, and it is not
  *   SMALL -> DUE   it has grown; or something is freed, and a segment of it drains
- *   DUE -> NONE    the look begins; it goes on in slices, see next_look
+ *   DUE -> NONE    the look begins; it goes on in slices, see next_look. Clients of a segment tell
+ *                  npud again from where the look begins with this segment
  *   any -> NONE    its session ends: a look begins at once
  */
 enum pool_look {
@@ -52,7 +53,7 @@ struct pool {
     struct event *on_look;                  /* the time has come for a look */
     struct job job;                         /* looks which segments are not needed any more */
     uint64_t looked_ns;                     /* when it did last */
-    struct segment *next_look;              /* it is at it, and goes on here */
+    struct segment *next_look;              /* it is at it, and goes on with this one */
     struct pool *prev, *next;               /* server->pools->list */
     struct pool *orphan_prev, *orphan_next; /* server->pools->orphans */
 };
@@ -63,8 +64,11 @@ struct pools_above {
     void (*freed)(struct segment *segment);
     /* a session maps the segment from now on: count its rights */
     void (*mapped)(struct segment_map *map);
-    /* is the buffer in the ring with this number, from where clients may map the segment? */
-    bool (*sent)(const struct segment *segment, uint32_t number, uint32_t ref);
+    /*
+     * is the buffer in the ring with this number, from where clients may map the segment? sender:
+     * whose word says so, a session that has ended or npud
+     */
+    bool (*sent)(const struct segment *segment, uint32_t number, uint32_t ref, uint32_t sender);
     /* has the router the head of a message from the segment with this id? */
     bool (*holds)(struct server *server, uint32_t segment);
 };
@@ -105,6 +109,9 @@ void pool_look_soon(struct pool *pool);
  */
 void pools_look_at_orphans(struct pools *pools);
 
+/** The pool's job looks at this segment next, and gives it back if nothing in it is in use. */
+void pool_look_at(struct segment *segment);
+
 /** The pool has one more segment. */
 void pool_grown(struct pool *pool);
 
@@ -124,7 +131,7 @@ struct pool *pool_from(struct pools *pools, uint64_t number);
 /**
  * npud is about to refuse memory, descriptors or mappings: give back what is free at this moment of
  * this pool (or NULL), and then of the other pools of this user, of all users if payer is NULL, as
- * far as a look of a millisecond or two finds it. True: something. Memory that is much
+ * far as a look of a fraction of a millisecond finds it. True: something. Memory that is much
  * goes back a little later (deferred_close.h), but of each segment at least one descriptor at once.
  */
 bool pools_make_room(struct pools *pools, struct pool *pool, const struct user *payer);

@@ -281,11 +281,11 @@ static uint32_t find_id(struct user *user)
     return QUEUE_IDS;
 }
 
-/* Of its ring, and of what npud may note of it: segments that are allowed, refs of a sweep. */
+/* Of its ring, and of what npud may note of it: segments that are allowed, what is in the ring. */
 static uint64_t bytes_of(uint32_t depth)
 {
     return queue_put_size(depth) + queue_take_size() + QUEUE_NEWS_SIZE + sizeof(struct queue) +
-           SEGMENT_IDS / 64 * sizeof(struct map_word) + queue_slots(depth) * sizeof(uint32_t);
+           SEGMENT_IDS / 64 * sizeof(struct map_word) + queue_slots(depth) * sizeof(uint64_t);
 }
 
 static enum cause make_queue(struct session *session, const char *name, uint32_t depth,
@@ -422,6 +422,7 @@ int queue_move(struct queue *queue)
     queues->by_number[ring.view.number] = queue;
     publish_parties(queue);
     move_messages(queue, &old.view, &queue->ring.view);
+    queue->swept_at = 0;
     queues->by_number[old.view.number] = NULL;
     queue_ring_wake(&old.view);
     queue_ring_free(&old, queue->user);

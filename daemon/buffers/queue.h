@@ -87,10 +87,13 @@ struct queue {
     uint32_t routes_from, routes_to;
     struct relay *route; /* the router's own */
 
-    /* queue_sweep.c: the refs in the ring, sorted, as of one sweep. */
-    uint32_t *swept;
+    /*
+     * queue_sweep.c: the messages in the ring, ref << 32 | slot, sorted, as they were at a moment;
+     * 0: none are remembered. And the moment when npud put a message last.
+     */
+    uint64_t *swept;
     uint32_t n_swept;
-    uint64_t swept_in;
+    uint64_t swept_at, carried_at;
 
     struct queue *prev, *next; /* queues->all, by serial */
 };
@@ -105,8 +108,7 @@ struct queues {
     uint64_t last_serial;
     uint32_t n;
     struct queue *all;
-    uint64_t sweeps;   /* queue_sweep.c: so far */
-    uint64_t sweeping; /* the number of the one of which a piece is done; 0: none */
+    uint64_t moment; /* queue_sweep.c: goes up with all that it compares */
     /* grant.c: sessions that may wait for a grant, the one that has asked first first */
     struct peer *askers;
     uint32_t to_tell; /* of these, from the first on */

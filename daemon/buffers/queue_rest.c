@@ -11,7 +11,7 @@
 #include "daemon/core/server.h"
 #include "proto/shm/mbuf_ref.h"
 
-#define MESSAGES_AT_ONCE 16 /* each is up to MBUF_CHAIN_MAX buffers */
+#define MESSAGES_AT_ONCE 4 /* each is up to MBUF_CHAIN_MAX buffers */
 
 bool queue_take_out(struct server *server, const struct queue_view *ring, uint32_t ref,
                     enum mbuf_state state, uint32_t number)

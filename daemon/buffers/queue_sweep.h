@@ -12,18 +12,28 @@ struct queue;
 struct segment;
 
 /**
- * Is the buffer in the ring: put, and not committed? For a buffer whose sender puts nothing any
- * more, whatever the members of the queue do meanwhile: if false, it is not, or its word is not
- * what it was before the call. Between queue_sweep_begin() and queue_sweep_pause() as of the first
- * call: good enough for what a dead session has put, and faster.
+ * Is the buffer in the ring: put, and not committed? sender: the session of its word. For a sender
+ * that puts nothing any more, whatever the members of the queue do meanwhile: if false, the buffer
+ * is not there, or its word is not what it was before the call. npud passes over the ring once
+ * after the sender's end, and remembers the refs.
  */
-bool queue_sweep_has(struct queue *queue, uint32_t ref);
+bool queue_sweep_has(struct queue *queue, uint32_t ref, uint32_t sender);
 
 /**
  * Is the buffer in the ring with this number, of a queue from which clients may map its segment?
  * As queue_sweep_has().
  */
-bool queue_sweep_sent(const struct segment *segment, uint32_t number, uint32_t ref);
+bool queue_sweep_sent(const struct segment *segment, uint32_t number, uint32_t ref,
+                      uint32_t sender);
+
+/**
+ * The session has put its last message: its process has exited, or has been left. What npud
+ * remembers of rings from before does not say what it has put.
+ */
+void queue_sweep_puts_end(struct peer *peer);
+
+/** The same of npud, which has put messages there. */
+void queue_sweep_carried(struct queue *queue);
 
 /* --- the end of a session; in this order --- */
 
@@ -32,13 +42,6 @@ bool queue_sweep_sent(const struct segment *segment, uint32_t number, uint32_t r
  * others learn that it is gone. True: there was none left.
  */
 bool queue_sweep_attachment(struct peer *peer);
-
-/**
- * A piece of the sweep of its segments begins: queue_sweep_has() remembers the rings as they were
- * when this sweep first asked for them. To others, between two pieces, it says what is there now.
- */
-void queue_sweep_begin(struct peer *peer);
-void queue_sweep_pause(struct peer *peer);
 
 /**
  * One of its attachments ends; a queue without an attachment or a grant goes. True: there was none

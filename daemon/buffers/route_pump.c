@@ -7,6 +7,7 @@
 
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/buffers/queue_sweep.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route.h"
 #include "daemon/buffers/segment.h"
@@ -119,6 +120,7 @@ static enum put_result put_chain(struct route *route, uint32_t ref)
         return PUT_DONE;
     switch (queue_enqueue(relay_view(to), m.mbuf, ref, m.word, PEER_NPUD)) {
     case QUEUE_OK:
+        queue_sweep_carried(to->queue);
         route->messages++;
         relay_wake(to, &relay_view(to)->take->waiting, &relay_view(to)->put->wake);
         return PUT_DONE;

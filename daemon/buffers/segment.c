@@ -253,6 +253,8 @@ bool segment_map(struct peer *peer, struct segment *s)
     }
     DL_APPEND(s->maps, map);
     s->n_maps++;
+    /* What was seen unused because nobody could have it may be in use from here on. */
+    segment_look_ends(s);
     s->pool->server->pools->above->mapped(map);
     return true;
 }
@@ -305,18 +307,33 @@ void segment_unmap(struct segment_map *map)
         pool_look_soon(s->pool);
 }
 
-void segments_left(struct peer *peer)
+void segment_look_ends(struct segment *s)
 {
-    struct segment_map *map, *tmp;
+    if (s->look.closing)
+        atomic_store(&s->view.news->closing, 0);
+    s->look = (struct segment_look){0};
+}
 
-    HASH_ITER (hh, peer->maps, map, tmp) {
-        map->left = true;
-        map->segment->n_left++;
-        if (map->segment->pool == peer->pool)
-            continue;
+bool segments_left(struct peer *peer)
+{
+    struct sweep_position *at = &peer->sweep;
+    struct segment_map *map;
+
+    if (!at->begun)
+        *at = (struct sweep_position){.begun = true, .map = peer->maps};
+    map = at->map;
+    if (!map) {
+        *at = (struct sweep_position){0};
+        return true;
+    }
+    at->map = map->hh.next; /* giving the segment back unmaps it */
+    map->left = true;
+    map->segment->n_left++;
+    if (map->segment->pool != peer->pool) {
         segment_map_set_lost(map, true);
         segment_give_back(map->segment);
     }
+    return false;
 }
 
 void segment_want_slot(struct segment *s)

@@ -27,6 +27,13 @@ struct peer;
 /* Mostly one queue allows a segment, and those of a pair. */
 #define SEGMENT_ALLOWED_BY 8u
 
+/** How far a look at a segment is (segment_use.h). All zero: none is under way. */
+struct segment_look {
+    uint32_t slot; /* the next one */
+    bool begun;
+    bool closing; /* the last pass; view.news->closing says so to clients */
+};
+
 struct segment {
     /* first: what the table points to. Without data: npud never touches it */
     struct segment_view view;
@@ -53,6 +60,8 @@ struct segment {
      * session that the owner trusts no more. No new data for good.
      */
     bool spoiled;
+    struct segment_look look;
+    bool look_asked;             /* pool_look_at() */
     struct route *slot_waiters;  /* route.c: they need a slot of it, and there was none */
     struct segment *prev, *next; /* pool->segments */
 };
@@ -133,8 +142,10 @@ void segment_spoil(struct segment *segment);
 /**
  * The peer's session has ended, its process lives on and has its segments mapped: those of others
  * get no new data while it does, and are given back if nothing but the process's own is in them.
+ * One of these segments, by the position of its sweep, which has not begun. True: there was none
+ * left.
  */
-void segments_left(struct peer *peer);
+bool segments_left(struct peer *peer);
 
 /** Does the process of a session that has ended under this number live, with the segment mapped? */
 bool segment_left(const struct segment *segment, uint32_t number);
@@ -147,6 +158,9 @@ void segment_want_slot(struct segment *segment);
 
 /** No client need tell npud of free slots without data any more. True: npud's router wanted one. */
 bool segment_slot_came(struct segment *segment);
+
+/** No look is under way any more; clients may claim slots there again. */
+void segment_look_ends(struct segment *segment);
 
 /** Something in it has become free: the modules of npud that wait for that are told. */
 void segment_freed(struct segment *segment);

@@ -37,7 +37,7 @@ static bool is_held(const struct segment *s, uint32_t ref, uint64_t word)
 static bool is_sent(const struct segment *s, uint32_t ref, uint64_t word)
 {
     return may_have(s, mbuf_session(word)) ||
-           s->pool->server->pools->above->sent(s, mbuf_queue(word), ref);
+           s->pool->server->pools->above->sent(s, mbuf_queue(word), ref, mbuf_session(word));
 }
 
 /*
@@ -110,10 +110,8 @@ static bool is_left(struct segment *s, const struct mbuf *m, uint64_t word)
 }
 
 /* The word is read again at the end: if it has changed, a client is at work there. */
-static bool slot_unused(struct segment *s, const struct mbuf *m)
+static bool slot_unused(struct segment *s, const struct mbuf *m, uint64_t word)
 {
-    uint64_t word = atomic_load(&m->word);
-
     if (mbuf_state(word) == MBUF_FREE)
         return true;
     if (s->pool->session ? !is_left(s, m, word) : is_in_use(s, m, word))
@@ -121,28 +119,102 @@ static bool slot_unused(struct segment *s, const struct mbuf *m)
     return atomic_load(&m->word) == word;
 }
 
-bool segment_unused(struct segment *s)
+/* --- a look --- */
+
+#define PIECE_SLOTS   2048u /* FREE ones: some twenty microseconds */
+#define PIECES        2     /* of a look that is made at once, whatever the time is */
+#define COST_OF_OWNED 16u   /* tables are asked about it */
+#define COST_OF_HOLE  64u   /* system calls: where does memory begin again? */
+
+/* About a buffer on its way npud may have to pass over a ring: then each counts as a piece. */
+static uint32_t cost_of(uint64_t word, uint32_t piece)
 {
-    for (uint32_t from = 0, to; segment_touched(s, &from, &to); from = to)
-        for (; from < to; from++)
-            if (!slot_unused(s, &s->view.mbufs[from]))
-                return false;
+    switch (mbuf_state(word)) {
+    case MBUF_FREE:
+        return 1;
+    case MBUF_SENDING:
+    case MBUF_MEMBER:
+        return piece;
+    default:
+        return COST_OF_OWNED;
+    }
+}
+
+enum segment_use segment_look_at_slots(struct segment *s, uint32_t *from, uint32_t piece)
+{
+    const struct schedule *schedule = &s->pool->server->schedule;
+    uint32_t cost = 0;
+
+    for (uint32_t to; segment_touched(s, from, &to); cost += COST_OF_HOLE)
+        while (*from < to) {
+            const struct mbuf *m = &s->view.mbufs[*from];
+            uint64_t word = atomic_load(&m->word);
+
+            if (cost >= piece) {
+                if (schedule_step_over(schedule))
+                    return SEGMENT_MORE;
+                cost = 0;
+            }
+            if (!slot_unused(s, m, word))
+                return SEGMENT_USED;
+            cost += cost_of(word, piece);
+            ++*from;
+        }
+    return SEGMENT_GONE;
+}
+
+/* Mostly right, and quickly told. A segment whose hints are wrong is looked at slot by slot. */
+static bool hints_say_free(const struct segment *s)
+{
+    const struct segment_view *v = &s->view;
+
+    for (uint32_t w = 0; w < (segment_slots(v) + 63) / 64; w++)
+        if (atomic_load_explicit(&v->page->hint[w], memory_order_relaxed) != UINT64_MAX)
+            return false;
     return true;
 }
 
-/*
- * Fast path: most segments are in use. Once `closing` is set, segment_claim() refuses new slots.
- */
-bool segment_give_back(struct segment *s)
+/* From here on segment_claim() refuses new slots. */
+static void close_segment(struct segment *s)
 {
-    if (!segment_unused(s))
-        return false;
+    s->look.slot = 0;
+    s->look.closing = true;
     atomic_store(&s->view.news->closing, 1);
     atomic_thread_fence(memory_order_seq_cst);
-    if (segment_unused(s)) {
-        segment_free(s);
-        return true;
+}
+
+enum segment_use segment_look(struct segment *s)
+{
+    struct segment_look *look = &s->look;
+    enum segment_use use;
+
+    if (!look->begun && hints_say_free(s))
+        close_segment(s);
+    look->begun = true;
+    for (;;) {
+        use = segment_look_at_slots(s, &look->slot, PIECE_SLOTS);
+        if (use == SEGMENT_USED)
+            segment_look_ends(s);
+        if (use != SEGMENT_GONE)
+            return use;
+        if (look->closing)
+            break;
+        close_segment(s);
     }
-    atomic_store(&s->view.news->closing, 0);
+    segment_free(s);
+    return SEGMENT_GONE;
+}
+
+bool segment_give_back(struct segment *s)
+{
+    const struct schedule *schedule = &s->pool->server->schedule;
+
+    for (unsigned n = 0; n < PIECES && !schedule_late(schedule); n++) {
+        enum segment_use use = segment_look(s);
+
+        if (use != SEGMENT_MORE)
+            return use == SEGMENT_GONE;
+    }
+    pool_look_at(s);
     return false;
 }

@@ -12,8 +12,9 @@
 #include "proto/shm/mbuf_chain.h"
 #include "proto/shm/mbuf_ref.h"
 
-/* Of a segment, in one go: some ten microseconds. */
-#define PIECE_SLOTS 1024u
+/* Of a segment, in one go: some ten microseconds, if npud has nothing to do there. */
+#define PIECE_SLOTS  1024u
+#define COST_OF_HOLE 64u /* system calls: where does memory begin again? */
 
 struct sweep {
     struct server *server;
@@ -23,18 +24,28 @@ struct sweep {
 
 typedef void visit_fn(struct sweep *sweep, struct segment *s, struct mbuf *m, uint64_t word);
 
+/* May a visit take long? A pass over a ring, or a chain of buffers to be dropped. */
+static bool is_long(uint64_t word)
+{
+    return mbuf_state(word) == MBUF_SENDING || mbuf_state(word) == MBUF_HELD;
+}
+
 /* Some slots from *from on. True: there are no more. */
 static bool visit_slots(struct sweep *sweep, struct segment *s, uint32_t *from, visit_fn *visit)
 {
-    uint32_t left = PIECE_SLOTS;
-    struct mbuf *m;
+    uint32_t cost = 0;
 
-    for (uint32_t to; segment_touched(s, from, &to);)
-        for (; *from < to; (*from)++) {
-            if (left-- == 0)
+    for (uint32_t to; segment_touched(s, from, &to); cost += COST_OF_HOLE)
+        while (*from < to) {
+            struct mbuf *m = &s->view.mbufs[*from];
+            uint64_t word = atomic_load_explicit(&m->word, memory_order_acquire);
+
+            if (cost++ >= PIECE_SLOTS)
                 return false;
-            m = &s->view.mbufs[*from];
-            visit(sweep, s, m, atomic_load_explicit(&m->word, memory_order_acquire));
+            visit(sweep, s, m, word);
+            ++*from;
+            if (is_long(word) && schedule_late(&sweep->server->schedule))
+                return false;
         }
     return true;
 }
@@ -44,7 +55,7 @@ static void take_back(struct sweep *sweep, struct segment *s, struct mbuf *m, ui
 {
     struct queue *queue = queue_by_number(sweep->server, mbuf_queue(word));
 
-    if (!queue || !queue_sweep_has(queue, mbuf_ref(&s->view, m)))
+    if (!queue || !queue_sweep_has(queue, mbuf_ref(&s->view, m), sweep->dead))
         atomic_compare_exchange_strong(&m->word, &word,
                                        mbuf_word_held(mbuf_generation(word) + 1, sweep->dead));
 }
@@ -96,18 +107,19 @@ static void drop_own(struct sweep *sweep, struct segment *s, struct mbuf *m, uin
 /*
  * Restores the hint bits that a client lost by dying between clearing the bit and claiming the
  * slot, or between freeing the slot and setting the bit. A spurious bit is harmless: live clients
- * are between the two at any moment.
+ * are between the two at any moment. Some from *from on; true: there are no more.
  */
-static void restore_hints(struct segment *s)
+static bool restore_hints(struct segment *s, uint32_t *from)
 {
-    uint32_t slots = segment_slots(&s->view);
+    uint32_t slots = segment_slots(&s->view), to = *from + PIECE_SLOTS;
     bool full = false;
 
-    for (uint32_t w = 0; w < (slots + 63) / 64; w++) {
-        uint64_t none = ~atomic_load_explicit(&s->view.page->hint[w], memory_order_relaxed);
+    for (; *from < to && *from < slots; *from += 64) {
+        uint64_t none =
+            ~atomic_load_explicit(&s->view.page->hint[*from / 64], memory_order_relaxed);
 
         for (; none != 0; none &= none - 1) {
-            uint32_t slot = w * 64 + (uint32_t)__builtin_ctzll(none);
+            uint32_t slot = *from + (uint32_t)__builtin_ctzll(none);
 
             if (slot >= slots || mbuf_state(atomic_load_explicit(
                                      &s->view.mbufs[slot].word, memory_order_acquire)) == MBUF_FREE)
@@ -116,6 +128,7 @@ static void restore_hints(struct segment *s)
     }
     if (full)
         segment_freed(s);
+    return *from >= slots;
 }
 
 /*
@@ -142,7 +155,8 @@ static bool visit_piece(struct peer *peer, struct segment *s)
 
     if (visits[at->visit])
         return visit_slots(&sweep, s, &at->slot, visits[at->visit]);
-    restore_hints(s);
+    if (!restore_hints(s, &at->slot))
+        return false;
     /* A client that dies between freeing a slot and telling npud has not told npud. */
     peer->server->pools->above->freed(s);
     return true;

@@ -2,12 +2,16 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "acl/acl_rt.h"
 #include "proto/shm/mbuf_ref.h"
 #include "proto/shm/queue_shm.h"
 #include "proto/util/futex.h"
+#include "proto/wire/npud.pb-c.h"
 #include "tests/common/raw_share.h"
 #include "tests/hostile/attack.h"
 #include "tests/hostile/row.h"
@@ -100,6 +104,88 @@ void end_queues_of_sleepers(void)
         must(raw_create_queue(raw, 2, &queue), "queue");
         atomic_store(&word_of_queue, &queue.view.put->wake);
         must(raw_destroy_queue(raw, last.id), "queue destroyed");
+        turn_done();
+    }
+}
+
+#define FULL_QUEUES 2
+#define HEIRS       8 /* npud may look at the buffers a few turns later */
+
+/* A process of which npud knows by its grants: queues live as long as it does. */
+static pid_t start_heir(void)
+{
+    pid_t pid = fork();
+
+    must(pid >= 0, "fork");
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    return pid;
+}
+
+static void end_heir(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* In order: npud moves no ring because the process could still write there. */
+static void leave_session(struct raw *raw)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__LeaveSession leave = NPUD__LEAVE_SESSION__INIT;
+
+    request.leave_session = &leave;
+    request.body_case = NPUD__REQUEST__BODY_LEAVE_SESSION;
+    must(session_ask(raw, &request), "leave");
+    session_free(raw);
+}
+
+/*
+ * The words of all slots say that they are in full rings, in turns, where they are not; put by
+ * npud, so that nothing is taken back when the session ends. Only a look at the rings tells.
+ */
+static void leave_buffers(pid_t heir)
+{
+    struct raw *raw = session_new(0);
+    struct raw_segment sent, segment;
+    struct raw_queue full;
+    uint32_t number[FULL_QUEUES];
+
+    must(raw_create_segment(raw, 64, QUEUE_DEPTH_MAX * FULL_QUEUES, &sent), "messages");
+    must(raw_create_segment(raw, 64, 16384, &segment), "segment");
+    for (uint32_t i = 0; i < FULL_QUEUES; i++) {
+        uint32_t from = i * QUEUE_DEPTH_MAX, to = from + QUEUE_DEPTH_MAX;
+
+        create_queue(raw, QUEUE_DEPTH_MAX, &segment, &full);
+        must(put_messages(&full, &sent, from, to) == to, "messages");
+        must(raw_grant(raw, full.id, heir, QUEUE_TAKE), "grant");
+        number[i] = full.view.number;
+        raw_unmap_queue(&full);
+    }
+    for (uint32_t slot = 0; slot < segment_slots(&segment.view); slot++)
+        atomic_store(&segment.view.mbufs[slot].word,
+                     mbuf_word(1, MBUF_SENDING, PEER_NPUD, number[slot % FULL_QUEUES]));
+    raw_unmap_segment(&sent);
+    raw_unmap_segment(&segment);
+    leave_session(raw);
+}
+
+void leave_buffers_beside_full_rings(void)
+{
+    pid_t heir[HEIRS] = {0};
+
+    for (unsigned turn = 0;; turn++) {
+        pid_t *next = &heir[turn % HEIRS];
+
+        if (*next > 0)
+            end_heir(*next);
+        *next = start_heir();
+        leave_buffers(*next);
+        if (turn == 0)
+            state_stands();
         turn_done();
     }
 }

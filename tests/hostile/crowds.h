@@ -10,6 +10,9 @@ void move_full_ring(void);
 /** Queues end on which nearly all threads of the user sleep. */
 void end_queues_of_sleepers(void);
 
+/** Sessions end, all of whose buffers seem to be in full rings. */
+void leave_buffers_beside_full_rings(void);
+
 /** A session ends; of its queues, the destination of a route with a full backlog goes first. */
 void leave_full_backlog(void);
 

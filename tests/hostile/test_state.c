@@ -397,6 +397,7 @@ static const struct attack {
     {"notifies with 256 importers", allow_many_importers, 2, 2, NULL},
     {"ends of sessions with 500 queues", hang_up_with_queues, 2, 2, NULL},
     {"orphans: 65,536 buffers that others seem to hold", leave_orphans, 2, 2, NULL},
+    {"65,536 buffers that seem to be in full rings", leave_buffers_beside_full_rings, 2, 2, NULL},
     {"rights: 40 queues times 40 segments", change_rights, 2, 4, NULL},
     {"300 routes from one queue", bind_many_routes, 2, 2, NULL},
     {"128 sessions that keep an engine busy", keep_engine_busy, 4, 4 * CROWD, NULL},

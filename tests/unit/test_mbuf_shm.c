@@ -175,6 +175,8 @@ static void drop_held_by(const struct session *session)
 
 static void check_nothing_left(void)
 {
+    uint32_t from = 0;
+
     CHECK(!w.segment->damaged);
     for (uint32_t slot = 0; slot < segment_slots(&w.view); slot++) {
         CHECK(mbuf_state(atomic_load(&w.view.mbufs[slot].word)) == MBUF_FREE);
@@ -182,7 +184,7 @@ static void check_nothing_left(void)
         CHECK(mbuf_refs_count(atomic_load(&w.view.mbufs[slot].refs)) == 0 ||
               mbuf_unshared(&w.view, slot));
     }
-    CHECK(segment_unused(w.segment));
+    CHECK(segment_look_at_slots(w.segment, &from, UINT32_MAX) == SEGMENT_GONE);
 }
 
 /* References by block, as their slots have them, are what the counts say. */

@@ -229,18 +229,6 @@ static void process_main(void)
 
 /* --- npud --- */
 
-/* As segment_give_back(). */
-static void look_whether_free(void)
-{
-    if (!segment_unused(w.segment))
-        return;
-    atomic_store(&w.segment->view.news->closing, 1);
-    atomic_thread_fence(memory_order_seq_cst);
-    w.gone = segment_unused(w.segment);
-    if (!w.gone)
-        atomic_store(&w.segment->view.news->closing, 0);
-}
-
 static struct actor *to_sweep(void)
 {
     for (unsigned i = 0; i < w.n; i++)
@@ -249,7 +237,7 @@ static struct actor *to_sweep(void)
     return NULL;
 }
 
-static void npud_main(void)
+static void sweep_the_dead(void)
 {
     struct actor *a;
 
@@ -257,9 +245,38 @@ static void npud_main(void)
         sweep_peer(a->session->peer);
         a->swept = true;
     }
+}
+
+/* In pieces of a slot, and npud does something else between them. */
+static bool all_slots_are_unused(void)
+{
+    enum segment_use use;
+    uint32_t from = 0;
+
+    while ((use = segment_look_at_slots(w.segment, &from, 1)) == SEGMENT_MORE)
+        sweep_the_dead();
+    return use == SEGMENT_GONE;
+}
+
+/* As segment_look(). */
+static void look_whether_free(void)
+{
+    if (!all_slots_are_unused())
+        return;
+    atomic_store(&w.segment->view.news->closing, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    w.gone = all_slots_are_unused();
+    if (!w.gone)
+        atomic_store(&w.segment->view.news->closing, 0);
+}
+
+static void npud_main(void)
+{
+    sweep_the_dead();
     if (w.asks && !w.gone)
         look_whether_free();
     w.asks = false;
+    sweep_the_dead();
 }
 
 static void call_npud(void)

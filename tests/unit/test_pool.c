@@ -12,8 +12,11 @@
 
 #include "acl/acl_base.h"
 #include "daemon/base/pidfd.h"
+#include "daemon/buffers/chain.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/buffers/queue_rest.h"
+#include "daemon/buffers/queue_sweep.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/buffers/segment_use.h"
 #include "daemon/buffers/sweep.h"
@@ -780,6 +783,263 @@ START_TEST(a_crowd_of_orphans_looks_in_slices)
 }
 END_TEST
 
+/* --- looks in pieces --- */
+
+/* Every slot of the segment was used once, so a look at it takes many pieces. */
+static struct segment *add_large_segment(struct session *session, struct mapped *m)
+{
+    struct segment *s = add_segment(session, 64, SEGMENT_N_DATA_MAX);
+
+    *m = map_all(s);
+    ck_assert_uint_eq(segment_slots(&m->view), SEGMENT_SLOTS);
+    for (uint32_t i = 0; i < SEGMENT_SLOTS; i++)
+        set_word(&m->view.mbufs[i], mbuf_word(1, MBUF_FREE, 0, 0));
+    return s;
+}
+
+static void look_as_far_as(struct segment *s, uint32_t slot)
+{
+    while (s->look.slot < slot)
+        ck_assert_int_eq(segment_look(s), SEGMENT_MORE);
+}
+
+static enum segment_use look_to_the_end(struct segment *s)
+{
+    enum segment_use use;
+
+    while ((use = segment_look(s)) == SEGMENT_MORE)
+        ;
+    return use;
+}
+
+/* A look at a large segment goes on where it was; it is closing meanwhile. */
+START_TEST(a_look_keeps_its_place)
+{
+    struct session *a = npud_session(1);
+    struct mapped m;
+    struct segment *s = add_large_segment(a, &m);
+    uint32_t id = s->view.id, pieces = 0, last = 0;
+
+    while (segment_look(s) == SEGMENT_MORE) {
+        ck_assert_uint_gt(s->look.slot, last);
+        ck_assert_uint_le(s->look.slot - last, 4096);
+        ck_assert_uint_eq(atomic_load(&m.view.news->closing), 1);
+        ck_assert_uint_eq(segment_claim(&m.view, 0, m.view.n_data, a->peer_id), m.view.n_data);
+        last = s->look.slot;
+        pieces++;
+    }
+    ck_assert_uint_ge(pieces, 15);
+    ck_assert_ptr_null(segment_find(&server, id));
+    unmap_all(&m);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* In the first pass, slots behind the place of the look may be claimed: the second one finds them.
+ */
+START_TEST(a_slot_that_was_claimed_behind_a_look_is_seen)
+{
+    struct session *a = npud_session(1);
+    struct mapped m;
+    struct segment *s = add_large_segment(a, &m);
+    struct mbuf *x;
+
+    atomic_store(&m.view.page->hint[1], 1); /* hints are wrong: the look begins with a guess */
+    look_as_far_as(s, 1000);
+    ck_assert_uint_eq(atomic_load(&m.view.news->closing), 0);
+    x = claim_data(&m, a);
+    ck_assert_int_eq(look_to_the_end(s), SEGMENT_USED);
+    ck_assert_uint_eq(atomic_load(&m.view.news->closing), 0);
+    ck_assert_uint_eq(s->look.slot, 0);
+    mbuf_release(&m.view, x);
+    ck_assert_int_eq(look_to_the_end(s), SEGMENT_GONE);
+    unmap_all(&m);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* An orphan that no session maps, with a message in a queue of b: its data has no head any more. */
+static struct segment *leave_message(struct session *a, struct mapped *m, struct queue_attach *qb,
+                                     uint32_t slot)
+{
+    struct segment *s = add_large_segment(a, m);
+    struct mbuf *x, *y = &m->view.mbufs[slot];
+    struct queue_attach *qa = queue_attach_new(a, qb->queue, qb->queue->id, QUEUE_PUT);
+
+    ck_assert(qa && queue_allow_map(qb->queue, s));
+    x = alloc_buffer(m, a);
+    ck_assert(mbuf_claim(y, a->peer_id));
+    ck_assert_int_eq(mbuf_refer(&m->view, y, (uint32_t)(x - m->view.mbufs)), 2);
+    mbuf_hold(y, a->peer_id);
+    mbuf_drop(&m->view, x, &(bool){false});
+    ck_assert_int_eq(
+        queue_enqueue(&qb->queue->ring.view, y, ref_of(m, y), atomic_load(&y->word), a->peer_id),
+        QUEUE_OK);
+    session_free(a);
+    ck_assert_ptr_null(s->maps);
+    segment_look_ends(s);
+    return s;
+}
+
+#define FAR 60000 /* a slot without data */
+
+/* b maps the segment, takes the message, and moves its data to a slot behind the place of the look.
+ */
+START_TEST(a_look_begins_again_with_a_new_session)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct queue_attach *qb;
+    struct queue_front front;
+    struct segment *s;
+    struct mapped m;
+    struct mbuf *x, *y;
+    uint64_t held;
+
+    ck_assert_int_eq(queue_new(b, "", 8, &qb), 0);
+    s = leave_message(a, &m, qb, FAR);
+    look_as_far_as(s, FAR - 20000);
+    share_segment(b, s);
+    y = &m.view.mbufs[FAR];
+    ck_assert_int_eq(queue_front(&qb->queue->ring.view, &front), QUEUE_OK);
+    ck_assert_int_eq(
+        queue_dequeue(&qb->queue->ring.view, &front, y, b->peer_id, segments_table(&server), &held),
+        QUEUE_OK);
+    x = copy_ref(&m, y, b);
+    ck_assert_uint_lt(x - m.view.mbufs, FAR - 20000);
+    mbuf_drop(&m.view, y, &(bool){false});
+    ck_assert_int_eq(look_to_the_end(s), SEGMENT_USED);
+    mbuf_drop(&m.view, x, &(bool){false});
+    session_free(b);
+    await_pools(0);
+    unmap_all(&m);
+    npud_stop();
+}
+END_TEST
+
+/* npud takes the message for a route, and what it has put for one destination goes first. */
+START_TEST(a_look_begins_again_with_a_copy_of_npud)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct queue_attach *qb;
+    struct segment *s;
+    struct mapped m;
+    struct chain chain;
+    uint32_t ref, copy;
+    struct mbuf *y;
+
+    ck_assert_int_eq(queue_new(b, "", 8, &qb), 0);
+    s = leave_message(a, &m, qb, FAR);
+    look_as_far_as(s, FAR - 20000);
+    y = &m.view.mbufs[FAR];
+    ref = ref_of(&m, y);
+    ck_assert(queue_take_out(&server, &qb->queue->ring.view, ref, MBUF_HELD, 0));
+    ck_assert(chain_read(&server, ref, &chain));
+    ck_assert_int_eq(chain_copy(&chain, &copy), CHAIN_OK);
+    ck_assert_uint_lt(copy & 0xffff, FAR - 20000);
+    ck_assert_int_eq(queue_enqueue(&qb->queue->ring.view, &m.view.mbufs[copy & 0xffff], copy,
+                                   atomic_load(&m.view.mbufs[copy & 0xffff].word), PEER_NPUD),
+                     QUEUE_OK);
+    queue_sweep_carried(qb->queue);
+    chain_free(&server, ref);
+    ck_assert_int_eq(look_to_the_end(s), SEGMENT_USED);
+    session_free(b);
+    await_pools(0);
+    unmap_all(&m);
+    npud_stop();
+}
+END_TEST
+
+/* --- what npud remembers of a ring --- */
+
+/* A message that was put after npud has looked at the ring, by a session that has died since. */
+START_TEST(what_was_put_after_a_look_at_the_ring_is_seen)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct segment *s = add_segment(a, 1000, 64);
+    struct mapped m = map_all(s);
+    struct queue_attach *qb;
+    struct mbuf *x;
+
+    ck_assert_int_eq(queue_new(b, "", 8, &qb), 0);
+    ck_assert_ptr_nonnull(queue_attach_new(a, qb->queue, qb->queue->id, QUEUE_PUT));
+    ck_assert(queue_allow_map(qb->queue, s));
+    x = alloc_buffer(&m, a);
+    ck_assert(!queue_sweep_has(qb->queue, ref_of(&m, x), a->peer_id));
+    ck_assert_int_eq(
+        queue_enqueue(&qb->queue->ring.view, x, ref_of(&m, x), atomic_load(&x->word), a->peer_id),
+        QUEUE_OK);
+    session_free(a);
+    ck_assert_int_eq(state_of(x), MBUF_SENDING);
+    npud_turn();
+    ck_assert_uint_eq(n_pools(), 1);
+    ck_assert_ptr_eq(segment_find(&server, m.view.id), s);
+    session_free(b);
+    await_pools(0);
+    unmap_all(&m);
+    npud_stop();
+}
+END_TEST
+
+/* The same by npud itself, for a route. */
+START_TEST(what_npud_put_after_a_look_at_the_ring_is_seen)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct segment *s = add_segment(a, 1000, 64);
+    struct mapped m = map_all(s);
+    struct queue_attach *qb;
+    struct mbuf *x;
+
+    ck_assert_int_eq(queue_new(b, "", 8, &qb), 0);
+    ck_assert(queue_allow_map(qb->queue, s));
+    x = alloc_buffer(&m, a);
+    ck_assert(!queue_sweep_has(qb->queue, ref_of(&m, x), PEER_NPUD));
+    mbuf_hold(x, PEER_NPUD);
+    ck_assert_int_eq(
+        queue_enqueue(&qb->queue->ring.view, x, ref_of(&m, x), atomic_load(&x->word), PEER_NPUD),
+        QUEUE_OK);
+    queue_sweep_carried(qb->queue);
+    ck_assert(queue_sweep_has(qb->queue, ref_of(&m, x), PEER_NPUD));
+    session_free(a);
+    npud_turn();
+    ck_assert_uint_eq(n_pools(), 1);
+    session_free(b);
+    await_pools(0);
+    unmap_all(&m);
+    npud_stop();
+}
+END_TEST
+
+/* A consumer moves on without the message: its word says that it is in the ring, and it is not. */
+START_TEST(a_message_that_was_passed_over_keeps_nothing)
+{
+    struct session *a = npud_session(1), *b = npud_session(2);
+    struct segment *s = add_segment(a, 1000, 64);
+    struct mapped m = map_all(s);
+    struct queue_attach *qb;
+    struct mbuf *x;
+
+    ck_assert_int_eq(queue_new(b, "", 8, &qb), 0);
+    ck_assert_ptr_nonnull(queue_attach_new(a, qb->queue, qb->queue->id, QUEUE_PUT));
+    ck_assert(queue_allow_map(qb->queue, s));
+    x = alloc_buffer(&m, a);
+    ck_assert_int_eq(
+        queue_enqueue(&qb->queue->ring.view, x, ref_of(&m, x), atomic_load(&x->word), a->peer_id),
+        QUEUE_OK);
+    session_free(a);
+    npud_turn();
+    ck_assert_uint_eq(n_pools(), 1);
+    atomic_store(&qb->queue->ring.view.take->head, UINT64_C(1) << 16 | b->peer_id);
+    atomic_store(&qb->queue->ring.view.take->committed, 1);
+    pool_look_soon(s->pool);
+    await_pools(0);
+    session_free(b);
+    unmap_all(&m);
+    npud_stop();
+}
+END_TEST
+
 /* --- rights --- */
 
 START_TEST(lost_rights_drain_a_segment)
@@ -1157,6 +1417,13 @@ int main(void)
     tcase_add_test(t, claim_meets_giving_back);
     tcase_add_test(t, references_on_the_move_are_seen);
     tcase_add_test(t, a_crowd_of_orphans_looks_in_slices);
+    tcase_add_test(t, a_look_keeps_its_place);
+    tcase_add_test(t, a_slot_that_was_claimed_behind_a_look_is_seen);
+    tcase_add_test(t, a_look_begins_again_with_a_new_session);
+    tcase_add_test(t, a_look_begins_again_with_a_copy_of_npud);
+    tcase_add_test(t, what_was_put_after_a_look_at_the_ring_is_seen);
+    tcase_add_test(t, what_npud_put_after_a_look_at_the_ring_is_seen);
+    tcase_add_test(t, a_message_that_was_passed_over_keeps_nothing);
     tcase_add_test(t, lost_rights_drain_a_segment);
     tcase_add_test(t, drained_segment_of_a_small_pool_goes);
     tcase_add_test(t, drained_segment_goes_when_it_is_told);

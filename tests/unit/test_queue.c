@@ -772,8 +772,8 @@ START_TEST(the_dead_are_swept_out_of_rings)
     atomic_store(&find_buffer(ref[3])->word, mbuf_word(1, MBUF_SENDING, a->peer_id, v->number));
     session_free(b);
     ck_assert_uint_eq(mbuf_state(find_buffer(ref[0])->word), MBUF_FREE);
-    ck_assert(!queue_sweep_has(queue, ref[0]));
-    ck_assert(queue_sweep_has(queue, ref[1]));
+    ck_assert(!queue_sweep_has(queue, ref[0], a->peer_id));
+    ck_assert(queue_sweep_has(queue, ref[1], a->peer_id));
     ck_assert_uint_eq(v->news->takes.gone, 1);
     ck_assert_int_eq(v->news->takes.pid, getpid());
 
@@ -830,7 +830,7 @@ START_TEST(a_lap_that_moves_on_under_the_sweep_hides_no_message)
         ck_assert_int_eq(put_message(v, a, make_buffer(a, segment)), QUEUE_OK);
     ck_assert(queue_slot_has(v->put->slot[0].word, v->mask + 1));
     atomic_store(&v->take->committed, 0);
-    ck_assert(queue_sweep_has(queue, dead));
+    ck_assert(queue_sweep_has(queue, dead, b->peer_id));
     session_free(b);
     atomic_store(&v->take->committed, DEPTH + 1);
     ck_assert_uint_eq(take_message(v, a), dead);

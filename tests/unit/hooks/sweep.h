@@ -37,5 +37,7 @@ void mbuf_step(void);
 #define chain_free        stepped_chain_free
 #define chain_copy        stepped_chain_copy
 #define chain_has_room    stepped_chain_has_room
-#define segment_unused    stepped_segment_unused
 #define segment_give_back stepped_segment_give_back
+#define segment_look      stepped_segment_look
+
+#define segment_look_at_slots stepped_segment_look_at_slots
