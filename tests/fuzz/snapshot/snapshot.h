@@ -7,8 +7,9 @@
  * The state of npud and of the fuzzer is in ranges of memory: the variables of all files but those
  * that include kept.h, the heap (heap.c), and what is mapped (kernel_memory.c). Pages are read-only
  * until they are written for the first time; then they are copied, and from then on copied back
- * after each input. Threads, thread-local variables and descriptors of the machine are not put
- * back: npud has none of the first and last here.
+ * after each input, until it is seen that many inputs have not written them. Threads, thread-local
+ * variables and descriptors of the machine are not put back: npud has none of the first and last
+ * here.
  */
 #pragma once
 
